@@ -1,0 +1,62 @@
+#pragma once
+// Ids, spans and the plain values that several modules share. No logic, no ownership.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace coxswain {
+
+using TokenId = std::int32_t;  // an index into the vocabulary; negative is never valid
+using BlockId = std::uint32_t;
+
+// A block-table entry whose positions have left every window of its KV group.
+inline constexpr BlockId kReleasedBlock = 0xFFFFFFFFu;
+
+enum class RequestId : std::uint64_t {};   // one client request; unique in the life of a router
+enum class SequenceId : std::uint64_t {};  // one sequence of tokens; best_of and n give a request several
+
+// [begin, end) in bytes of a text.
+struct TextSpan {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  friend bool operator==(const TextSpan&, const TextSpan&) = default;
+};
+
+using Clock = std::chrono::steady_clock;  // every limit of time is monotonic
+using TimePoint = Clock::time_point;
+
+enum class FinishReason : std::uint8_t { kLength, kEosToken, kStopSequence };
+
+// How the next token is chosen. Defaults mean "off"; a default-constructed value is greedy.
+// Order of the steps and the formulas: docs/sampling.md.
+struct SamplingParams {
+  bool do_sample = false;   // draw from the distribution; false takes the maximum, ties to the lowest id
+  float temperature = 1.0F;         // > 0
+  std::int32_t top_k = 0;           // 0 = off
+  float top_p = 1.0F;               // (0, 1]
+  float typical_p = 1.0F;           // (0, 1]
+  float min_p = 0.0F;               // [0, 1)
+  float repetition_penalty = 1.0F;  // > 0, over the distinct ids of the request's own context
+  float relative_frequency_penalty = 0.0F;  // TGI's: value * count / context length
+  float frequency_penalty = 0.0F;           // OpenAI's: value * count in the output
+  float presence_penalty = 0.0F;            // OpenAI's: value once per id in the output
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::uint64_t seed = 0;          // resolved before the engine sees it
+  std::uint32_t n_top_tokens = 0;  // how many alternatives to report per token
+
+  friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
+};
+
+struct StoppingParams {
+  std::uint32_t max_new_tokens = 0;  // > 0
+  std::vector<std::string> stop_sequences;
+  bool ignore_eos = false;
+
+  friend bool operator==(const StoppingParams&, const StoppingParams&) = default;
+};
+
+}  // namespace coxswain

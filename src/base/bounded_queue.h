@@ -1,0 +1,83 @@
+#pragma once
+// BoundedQueue: hands values from any number of threads to one or more readers; never grows past its capacity.
+//
+// Thread rule: all methods may be called from any thread. A closed queue refuses new values and still hands out the old ones.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace coxswain::base {
+
+template <typename T>
+class BoundedQueue {
+ public:
+  explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) {}
+
+  // False if the queue is full or closed; `value` is then unchanged.
+  bool try_push(T& value) {
+    {
+      std::lock_guard lock(mu_);
+      if (closed_ || items_.size() >= capacity_) return false;
+      items_.push_back(std::move(value));
+    }
+    ready_.notify_one();
+    return true;
+  }
+  bool try_push(T&& value) { return try_push(value); }
+
+  // Everything that is there now, oldest first; does not wait.
+  std::vector<T> drain() {
+    std::lock_guard lock(mu_);
+    std::vector<T> out(std::make_move_iterator(items_.begin()), std::make_move_iterator(items_.end()));
+    items_.clear();
+    return out;
+  }
+
+  // Waits for a value. Empty after close() once all values are taken, or when `timeout` has passed.
+  std::optional<T> pop_for(std::chrono::nanoseconds timeout) {
+    std::unique_lock lock(mu_);
+    ready_.wait_for(lock, timeout, [&] { return closed_ || !items_.empty(); });
+    return take_locked();
+  }
+  std::optional<T> pop() {
+    std::unique_lock lock(mu_);
+    ready_.wait(lock, [&] { return closed_ || !items_.empty(); });
+    return take_locked();
+  }
+
+  void close() {
+    {
+      std::lock_guard lock(mu_);
+      closed_ = true;
+    }
+    ready_.notify_all();
+  }
+
+  std::size_t size() const {
+    std::lock_guard lock(mu_);
+    return items_.size();
+  }
+  std::size_t capacity() const { return capacity_; }
+
+ private:
+  std::optional<T> take_locked() {
+    if (items_.empty()) return std::nullopt;
+    std::optional<T> out(std::move(items_.front()));
+    items_.pop_front();
+    return out;
+  }
+
+  const std::size_t capacity_;
+  mutable std::mutex mu_;
+  std::condition_variable ready_;
+  std::deque<T> items_;
+  bool closed_ = false;
+};
+
+}  // namespace coxswain::base

@@ -1,0 +1,39 @@
+#include "base/bounded_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+namespace coxswain::base {
+namespace {
+
+TEST(BoundedQueue, RefusesPastItsCapacityAndLeavesTheValue) {
+  BoundedQueue<std::unique_ptr<int>> queue(1);
+  EXPECT_TRUE(queue.try_push(std::make_unique<int>(1)));
+  auto second = std::make_unique<int>(2);
+  EXPECT_FALSE(queue.try_push(second));
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(*second, 2);
+  EXPECT_EQ(**queue.pop(), 1);
+}
+
+TEST(BoundedQueue, ClosedQueueHandsOutWhatIsLeft) {
+  BoundedQueue<int> queue(4);
+  queue.try_push(7);
+  queue.close();
+  EXPECT_FALSE(queue.try_push(8));
+  EXPECT_EQ(queue.pop(), 7);
+  EXPECT_EQ(queue.pop(), std::nullopt);
+}
+
+TEST(BoundedQueue, ReaderWakesForAValueFromAnotherThread) {
+  BoundedQueue<int> queue(4);
+  std::thread writer([&] { queue.try_push(5); });
+  EXPECT_EQ(queue.pop(), 5);
+  writer.join();
+  EXPECT_EQ(queue.pop_for(std::chrono::milliseconds(1)), std::nullopt);
+}
+
+}  // namespace
+}  // namespace coxswain::base

@@ -1,0 +1,103 @@
+#include "base/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <chrono>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace coxswain::base {
+namespace {
+
+// About 50 us on current machines: longer than the gap between two regions of a step, shorter than a person notices.
+constexpr int kSpinIterations = 2000;
+
+void cpu_relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<unsigned>(cpu), &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+void pin(std::thread& thread, int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(cpu), &set);
+  pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(std::size_t n_threads, Pinning pinning) {
+  const std::vector<int> cpus = pinning == Pinning::kPin ? allowed_cpus() : std::vector<int>{};
+  for (std::size_t worker = 1; worker < n_threads; ++worker) {
+    workers_.emplace_back([this, worker] { worker_loop(worker); });
+    if (worker < cpus.size()) pin(workers_.back(), cpus[worker]);
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mu_);
+    stop_.store(true);
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::work(std::size_t worker) {
+  const Task& task = *task_;
+  for (std::size_t i = next_.fetch_add(1); i < n_tasks_; i = next_.fetch_add(1)) task(i, worker);
+}
+
+void ThreadPool::run(std::size_t n_tasks, Task task) {
+  if (n_tasks == 0) return;
+  if (workers_.empty() || n_tasks == 1) {
+    for (std::size_t i = 0; i < n_tasks; ++i) task(i, 0);
+    return;
+  }
+  task_ = &task;
+  n_tasks_ = n_tasks;
+  next_.store(0);
+  active_.store(workers_.size());
+  region_.fetch_add(1);
+  if (parked_.load() != 0) {
+    std::lock_guard lock(mu_);
+    wake_.notify_all();
+  }
+  work(0);
+  // Every worker must have seen this region before its fields may change.
+  while (active_.load() != 0) cpu_relax();
+}
+
+void ThreadPool::worker_loop(std::size_t worker) {
+  std::uint64_t seen = 0;
+  for (;;) {
+    for (int i = 0; i < kSpinIterations && region_.load() == seen && !stop_.load(); ++i) cpu_relax();
+    if (region_.load() == seen && !stop_.load()) {
+      std::unique_lock lock(mu_);
+      parked_.fetch_add(1);
+      wake_.wait(lock, [&] { return region_.load() != seen || stop_.load(); });
+      parked_.fetch_sub(1);
+    }
+    if (stop_.load()) return;
+    seen = region_.load();
+    work(worker);
+    active_.fetch_sub(1);
+  }
+}
+
+}  // namespace coxswain::base

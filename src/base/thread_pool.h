@@ -1,0 +1,57 @@
+#pragma once
+// ThreadPool: runs one parallel region at a time over n tasks, for kernels.
+//
+// The calling thread works too (worker 0). Tasks are handed out dynamically in ascending order, so a core that another
+// program takes away slows one task, not the region. Between regions workers spin for a short while, then park; an idle pool
+// uses no CPU. Nothing allocates in run().
+//
+// Results must not depend on which worker ran a task: split outputs, never a sum.
+//
+// Thread rule: run() is called by one thread at a time and not from inside a task.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/function_ref.h"
+
+namespace coxswain::base {
+
+class ThreadPool {
+ public:
+  enum class Pinning { kNone, kPin };
+
+  // n_threads counts the caller; 1 means no extra thread. kPin binds worker i to the i-th CPU of the process's mask.
+  explicit ThreadPool(std::size_t n_threads, Pinning pinning = Pinning::kNone);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  std::size_t n_threads() const { return workers_.size() + 1; }
+
+  // Calls task(index, worker) for every index in [0, n_tasks), worker in [0, n_threads()). Returns when all are done;
+  // what the tasks wrote is then visible to the caller.
+  void run(std::size_t n_tasks, FunctionRef<void(std::size_t index, std::size_t worker)> task);
+
+ private:
+  using Task = FunctionRef<void(std::size_t, std::size_t)>;
+  void worker_loop(std::size_t worker);
+  void work(std::size_t worker);
+
+  std::vector<std::thread> workers_;
+  std::mutex mu_;
+  std::condition_variable wake_;
+  std::atomic<std::uint64_t> region_{0};  // odd while a region runs
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::size_t> active_{0};  // workers inside the current region
+  std::atomic<bool> stop_{false};
+  std::atomic<std::size_t> parked_{0};
+  std::size_t n_tasks_ = 0;
+  const Task* task_ = nullptr;
+};
+
+}  // namespace coxswain::base

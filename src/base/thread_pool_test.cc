@@ -1,0 +1,48 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace coxswain::base {
+namespace {
+
+TEST(ThreadPool, EveryTaskRunsOnce) {
+  for (const std::size_t n_threads : {1, 2, 3, 5}) {
+    ThreadPool pool(n_threads);
+    ASSERT_EQ(pool.n_threads(), n_threads);
+    for (const std::size_t n_tasks : {0, 1, 2, 7, 1000}) {
+      std::vector<int> hits(n_tasks, 0);
+      pool.run(n_tasks, [&](std::size_t i, std::size_t worker) {
+        ASSERT_LT(worker, n_threads);
+        ++hits[i];
+      });
+      EXPECT_EQ(hits, std::vector<int>(n_tasks, 1));
+    }
+  }
+}
+
+TEST(ThreadPool, ManyRegionsInARowSeeEachOthersWrites) {
+  ThreadPool pool(3, ThreadPool::Pinning::kPin);
+  std::vector<std::uint64_t> values(64, 0);
+  for (int round = 0; round < 20000; ++round) {
+    pool.run(values.size(), [&](std::size_t i, std::size_t) { values[i] += 1; });
+  }
+  for (const std::uint64_t value : values) EXPECT_EQ(value, 20000U);
+}
+
+TEST(ThreadPool, ParkedWorkersWakeUp) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // long enough to park; only the outcome is checked
+    std::atomic<int> sum{0};
+    pool.run(100, [&](std::size_t, std::size_t) { sum.fetch_add(1); });
+    EXPECT_EQ(sum.load(), 100);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::base

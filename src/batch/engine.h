@@ -1,0 +1,133 @@
+#pragma once
+// Engine: the batch manager's loop. One thread owns all sequences of one replica and turns requests into step plans.
+//
+// One pass: take new requests and cancels -> schedule (a transaction over scratch counters) -> submit -> apply the result of the
+// step before -> publish events -> statistics. With look-ahead the host prepares step k+1 while k runs.
+//
+// Guarantees: every accepted request gets events in order, exactly one of them final, and nothing after it; its blocks are free
+// before the final event; a cancelled request is in no plan submitted after the notice was read (law 3). Idle waits on a
+// condition variable.
+//
+// Thread rule: submit(), cancel() and stats() from any thread; sinks are called by the engine thread and must not block.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/types.h>
+
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace coxswain::batch {
+
+enum class CapacityPolicy : std::uint8_t {
+  kGuaranteedNoEvict,  // reserve prompt + all new tokens at admission
+  kMaxUtilization,     // reserve one step; pause the newest sequence when blocks run out
+};
+
+struct EngineOptions {
+  CapacityPolicy policy = CapacityPolicy::kMaxUtilization;
+  std::uint32_t batch_size_max = 256;           // sequences in one step (--max-batch-size)
+  std::uint32_t prefill_tokens_max = 4096;      // prompt tokens in one step (--max-batch-prefill-tokens)
+  std::uint32_t batch_total_tokens_max = 0;     // upper bound on tokens held, 0 = the KV cache (--max-batch-total-tokens)
+  float waiting_served_ratio = 0.3F;            // used only where the runner cannot plan chunks
+  std::uint32_t waiting_tokens_max = 20;        // likewise
+  std::uint32_t queue_requests_max = 1024;
+  std::uint32_t overtakes_max = 32;             // how often a waiting request may be overtaken
+  bool prefix_caching = true;
+  std::chrono::milliseconds stall_timeout{30'000};  // a sink that stays stalled so long is cancelled
+  bool check_invariants = false;                // after every step; tests and debug builds
+};
+
+// Tokens of a request as they appear. Plain values, moved to the sink.
+struct TokenEvent {
+  std::vector<OutputToken> tokens;
+  std::vector<PromptToken> prompt;  // once, before the first token, if asked for
+  // Set on the last event of a request, together with either `finish` or a failed `status`.
+  bool final = false;
+  Status status;
+  std::optional<SequenceFinish> finish;
+  // On the final event:
+  std::uint32_t n_generated = 0;
+  std::uint32_t n_cached_prompt_tokens = 0;  // taken from the prefix cache
+  TimePoint queued_at{};
+  TimePoint scheduled_at{};  // first time in a plan; equal to queued_at if never
+  TimePoint first_token_at{};
+};
+
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  virtual void on_event(TokenEvent event) = 0;
+  // True while the client reads too slowly: the engine plans no further rows for the request until it is false again.
+  virtual bool stalled() const { return false; }
+};
+
+// What validate() has proven: ids in range, lengths within limits, parameters legal.
+struct GenerationRequest {
+  RequestId id{};
+  std::vector<TokenId> prompt;
+  SamplingParams sampling;
+  StoppingParams stopping;
+  bool prompt_logprobs = false;  // skips the prefix look-up, publishes its own blocks
+  std::string adapter;
+  std::string cache_salt;
+  std::int32_t priority = 0;  // higher first; then arrival
+  std::optional<TimePoint> queue_deadline;  // fails with kQueueTimeout if not scheduled by then
+  std::optional<TimePoint> deadline;        // fails with kDeadline
+};
+
+struct EngineStats {
+  std::uint64_t accepted = 0;
+  std::uint64_t finished = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t cancelled = 0;
+  std::uint32_t queued = 0;   // waiting and paused
+  std::uint32_t running = 0;  // in flight = queued + running
+  std::uint64_t steps = 0;
+  std::uint64_t pauses = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_prompt_tokens = 0;
+  std::uint64_t generated_tokens = 0;
+  std::uint32_t blocks_total = 0;
+  std::uint32_t blocks_free = 0;
+  std::uint32_t blocks_cached = 0;
+  std::uint32_t blocks_leased = 0;
+  std::uint32_t blocks_retiring = 0;
+  bool runner_up = true;
+  TimePoint last_step_at{};
+};
+
+class Engine {
+ public:
+  // `runner` is shared with nobody while the engine lives. `metrics` may be null. Starts the engine thread.
+  static std::unique_ptr<Engine> create(std::shared_ptr<StepRunner> runner, EngineOptions options, telemetry::Logger& log,
+                                        telemetry::Metrics* metrics);
+  // Cancels what is left (each gets its final event) and joins the thread.
+  virtual ~Engine() = default;
+
+  // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full; kInvalidArgument/kValidation if the request can
+  // never fit; kUnavailable while draining or without a runner.
+  virtual Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) = 0;
+  // Idempotent; unknown ids are ignored. The final event has code kCancelled.
+  virtual void cancel(RequestId id) = 0;
+
+  virtual EngineStats stats() const = 0;
+  // Status of the runner, and whether a step finished lately when there was work (watchdog).
+  virtual Status healthy() const = 0;
+
+  // Refuses new requests; returns once all are answered or `grace` has passed.
+  virtual bool drain(std::chrono::milliseconds grace) = 0;
+
+  // A new runner after the old one was lost (new epoch): the prefix index is dropped, waiting requests are served by it.
+  virtual void replace_runner(std::shared_ptr<StepRunner> runner) = 0;
+};
+
+}  // namespace coxswain::batch

@@ -1,0 +1,59 @@
+#pragma once
+// KvStore: the bytes behind block ids. Allocated once at start; nothing grows later.
+//
+// For each KV group and layer: keys, then values, of all blocks; a block of a layer is [n_kv_heads, block_tokens, head_dim] of the
+// store's element type (kernels::KvLayerView). Block sizes are powers of two and divide kernels::kAttentionPartition.
+//
+// Thread rule: owned by one runner; views are used by its kernels only.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+
+#include "kernels/kernel_table.h"
+#include "tensor/aligned_buffer.h"
+
+namespace coxswain::kvstore {
+
+// The shape of one layer's cache.
+struct KvLayerShape {
+  std::uint32_t group = 0;
+  std::uint32_t n_kv_heads = 0;
+  std::uint32_t k_head_dim = 0;
+  std::uint32_t v_head_dim = 0;
+};
+
+struct KvStoreOptions {
+  tensor::DType type = tensor::DType::kBf16;
+  std::uint32_t block_tokens = 16;
+  std::vector<std::uint32_t> n_blocks;  // per group
+  std::vector<KvLayerShape> layers;     // per layer
+};
+
+class KvStore {
+ public:
+  // Errors: kInvalidArgument for sizes out of range, kResourceExhausted naming the bytes asked for.
+  static Result<KvStore> create(const KvStoreOptions& options);
+
+  static std::uint64_t bytes_per_block(const KvStoreOptions& options, std::uint32_t group);
+
+  kernels::KvLayerView layer(std::uint32_t index);
+  void copy_block(const BlockCopy& copy);
+
+  const KvStoreOptions& options() const { return options_; }
+  std::uint64_t bytes() const;
+
+ private:
+  struct Layer {
+    tensor::AlignedBuffer k;
+    tensor::AlignedBuffer v;
+  };
+  KvStoreOptions options_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace coxswain::kvstore

@@ -1,0 +1,60 @@
+#pragma once
+// Structured log: one event, one line, as text or JSON.
+//
+// Text: "2026-01-02T03:04:05.678901Z  INFO router: message key=value". JSON: {"timestamp","level","target","message",...fields}.
+// Prompts and keys are never logged above debug. Client text is cut to 256 bytes and escaped. Equal warnings from one place can be
+// rate-limited with `once_per`.
+//
+// Thread rule: any thread. Passed by reference from main(); there is no global logger.
+
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace coxswain::telemetry {
+
+enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarn, kError };
+
+struct Field {
+  std::string_view key;
+  std::variant<std::int64_t, std::uint64_t, double, bool, std::string_view> value;
+};
+
+struct LogOptions {
+  Level level = Level::kInfo;  // from LOG_LEVEL
+  bool json = false;           // --json-output
+  bool colour = false;
+  std::string target;  // "text_generation_router", ...
+  int file_descriptor = 1;
+};
+
+class Logger {
+ public:
+  explicit Logger(LogOptions options);
+  ~Logger();
+  Logger(const Logger&) = delete;
+  Logger& operator=(const Logger&) = delete;
+
+  bool enabled(Level level) const;
+  void log(Level level, std::string_view message, std::initializer_list<Field> fields = {});
+  void debug(std::string_view message, std::initializer_list<Field> fields = {}) { log(Level::kDebug, message, fields); }
+  void info(std::string_view message, std::initializer_list<Field> fields = {}) { log(Level::kInfo, message, fields); }
+  void warn(std::string_view message, std::initializer_list<Field> fields = {}) { log(Level::kWarn, message, fields); }
+  void error(std::string_view message, std::initializer_list<Field> fields = {}) { log(Level::kError, message, fields); }
+  // At most one line per `key` and interval; the next line says how many were left out.
+  void warn_limited(std::string_view key, std::chrono::milliseconds interval, std::string_view message,
+                    std::initializer_list<Field> fields = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// "warn", "info", "debug", ...; anything else is kInfo.
+Level parse_level(std::string_view text);
+
+}  // namespace coxswain::telemetry

