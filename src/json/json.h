@@ -1,10 +1,11 @@
 #pragma once
 // JSON values, read strictly and written compactly.
 //
-// Reading (RFC 8259, stricter where robustness asks): UTF-8 only, no BOM, no trailing content, a depth limit, repeated keys
-// refused, numbers that overflow a double refused, escaped lone surrogates refused. A number keeps its text, so integers are
-// exact in 64 bits and f32 fields narrow once. Object members keep their order; look-up is linear for small objects and by
-// index above 16 members.
+// Reading (RFC 8259, stricter where robustness asks): UTF-8 only, no BOM, no trailing content, a
+// depth limit, repeated keys refused, numbers that overflow a double refused, escaped lone
+// surrogates refused. A number keeps its text, so integers are exact in 64 bits and f32 fields
+// narrow once. Object members keep their order; look-up is linear for small objects and by index
+// above 16 members.
 //
 // Thread rule: values; const access from any thread.
 
@@ -36,19 +37,19 @@ class Value {
  public:
   enum class Type : std::uint8_t { kNull, kBool, kNumber, kString, kArray, kObject };
 
-  Value() = default;  // null
-  Value(std::nullptr_t) {}                                               // NOLINT(google-explicit-constructor)
-  Value(bool v) : data_(v) {}                                            // NOLINT(google-explicit-constructor)
-  Value(Number v) : data_(std::move(v)) {}                               // NOLINT(google-explicit-constructor)
-  Value(std::string v) : data_(std::move(v)) {}                          // NOLINT(google-explicit-constructor)
-  Value(std::string_view v) : data_(std::string(v)) {}                   // NOLINT(google-explicit-constructor)
-  Value(const char* v) : data_(std::string(v)) {}                        // NOLINT(google-explicit-constructor)
-  Value(Array v) : data_(std::move(v)) {}                                // NOLINT(google-explicit-constructor)
-  Value(Object v);                                                       // NOLINT(google-explicit-constructor)
+  Value() = default;                                    // null
+  Value(std::nullptr_t) {}                              // NOLINT(google-explicit-constructor)
+  Value(bool v) : data_(v) {}                           // NOLINT(google-explicit-constructor)
+  Value(Number v) : data_(std::move(v)) {}              // NOLINT(google-explicit-constructor)
+  Value(std::string v) : data_(std::move(v)) {}         // NOLINT(google-explicit-constructor)
+  Value(std::string_view v) : data_(std::string(v)) {}  // NOLINT(google-explicit-constructor)
+  Value(const char* v) : data_(std::string(v)) {}       // NOLINT(google-explicit-constructor)
+  Value(Array v) : data_(std::move(v)) {}               // NOLINT(google-explicit-constructor)
+  Value(Object v);                                      // NOLINT(google-explicit-constructor)
   static Value integer(std::int64_t v);
   static Value unsigned_integer(std::uint64_t v);
-  static Value real(double v);        // REQUIRES: finite; shortest text that reads back the same
-  static Value real32(float v);       // the same for a float; NaN and infinities become null
+  static Value real(double v);   // REQUIRES: finite; shortest text that reads back the same
+  static Value real32(float v);  // the same for a float; NaN and infinities become null
 
   Type type() const;
   bool is_null() const { return type() == Type::kNull; }
@@ -106,9 +107,11 @@ class Object {
   friend bool operator==(const Object& a, const Object& b) { return a.members_ == b.members_; }
 
  private:
-  struct Index;  // key hash -> position, built once the object is large
+  struct Index;  // key hash -> position; there once the object is large
+  void rebuild_index_if_large();
+
   std::vector<Member> members_;
-  mutable std::shared_ptr<Index> index_;
+  std::shared_ptr<Index> index_;
 };
 
 struct ParseLimits {
@@ -118,11 +121,15 @@ struct ParseLimits {
   std::size_t elements_max = std::size_t{1} << 24;  // per array
 };
 
-// Errors: kInvalidArgument with kind kInvalidJson (kValidation for a repeated key), message with line and column.
+// Errors: kInvalidArgument with kind kInvalidJson (kValidation for a repeated key), message with
+// line and column.
 Result<Value> parse(std::string_view text, const ParseLimits& limits = {});
 
-// Reads and parses a whole file. Errors name the path; kNotFound if it cannot be opened or is larger than bytes_max.
-Result<Value> parse_file(const std::string& path, std::size_t bytes_max, const ParseLimits& limits = {});
+// Reads and parses a whole file. Errors name the path; kNotFound if it cannot be opened or is
+// larger than bytes_max.
+Result<Value> parse_file(const std::string& path,
+                         std::size_t bytes_max,
+                         const ParseLimits& limits = {});
 
 // Compact text: no blanks, members in order, non-ASCII characters as they are.
 std::string write(const Value& value);
