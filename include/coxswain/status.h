@@ -1,10 +1,10 @@
 #pragma once
 // Status and Result: how every failure travels, from the first outside byte to the last.
 //
-// A Status says three things: `code`, what our own code should do next; `kind`, what a client is told
-// (a closed list that becomes an HTTP status in one table of `router` and a gRPC status in one of `rpc`);
-// `message`, one sentence for a person that names the field, the limit and the value. `field` is the
-// request field at fault, empty if there is none.
+// A Status says three things: `code`, what our own code should do next; `kind`, what a client is
+// told (a closed list that becomes an HTTP status in one table of `router` and a gRPC status in one
+// of `rpc`); `message`, one sentence for a person that names the field, the limit and the value.
+// `field` is the request field at fault, empty if there is none.
 //
 // Thread rule: values. Nothing here throws; reading value() of a failed Result aborts.
 
@@ -100,7 +100,7 @@ inline Status internal_error(std::string message) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : data_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : data_(std::move(value)) {}        // NOLINT(google-explicit-constructor)
   Result(Status status) : data_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     if (std::get<Status>(data_).ok()) abort_with("Result made from an ok Status without a value");
   }
@@ -138,10 +138,10 @@ class [[nodiscard]] Result {
 };
 
 // Leaves the function with the failure of `expression`, a Status.
-#define COXSWAIN_RETURN_IF_ERROR(expression)                           \
-  do {                                                                 \
+#define COXSWAIN_RETURN_IF_ERROR(expression)                                    \
+  do {                                                                          \
     if (::coxswain::Status status_of_call = (expression); !status_of_call.ok()) \
-      return status_of_call;                                           \
+      return status_of_call;                                                    \
   } while (false)
 
 // COXSWAIN_ASSIGN_OR_RETURN(auto lease, pool.acquire(3));

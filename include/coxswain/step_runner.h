@@ -2,15 +2,16 @@
 // StepRunner: the seam between the scheduler, which knows ids and budgets, and whatever computes:
 // a local model, a shard behind gRPC, or a fake in a test.
 //
-// A StepPlan is a ragged batch of rows, plain values only. The engine submits plan k+1 before it has
-// read result k (at most two in flight), so a row may take "the token of the previous step" as input.
+// A StepPlan is a ragged batch of rows, plain values only. The engine submits plan k+1 before it
+// has read result k (at most two in flight), so a row may take "the token of the previous step" as
+// input.
 //
 // Order of one step inside the runner: drop sequences, add new ones, copy blocks, apply block-table
 // changes, run the rows through the layer range, sample the rows that ask for it.
 //
-// State that a runner keeps for a sequence (penalty counts, stop matcher, partial UTF-8, grammar) is a
-// pure function of its spec and output ids. A paused sequence keeps its id; to resume it the engine sends
-// rows from position 0 (or the end of a cached prefix) again, with explicit token ids.
+// State that a runner keeps for a sequence (penalty counts, stop matcher, partial UTF-8, grammar)
+// is a pure function of its spec and output ids. A paused sequence keeps its id; to resume it the
+// engine sends rows from position 0 (or the end of a cached prefix) again, with explicit token ids.
 
 #include <chrono>
 #include <cstdint>
@@ -61,17 +62,20 @@ struct RunnerInfo {
   std::uint32_t block_tokens = 16;  // positions per block, a power of two
   std::vector<KvGroup> kv_groups;   // group 0 is the one a stock router manages
   std::vector<TokenId> eos_token_ids;
-  // Rope whose angles depend on the length of the sequence: the limit at which the variant changes, 0 = none.
+  // Rope whose angles depend on the length of the sequence: the limit at which the variant changes,
+  // 0 = none.
   std::uint32_t rope_switch_length = 0;
-  bool rope_length_is_exact = false;  // above the limit every length is a variant of its own (dynamic)
+  bool rope_length_is_exact =
+      false;  // above the limit every length is a variant of its own (dynamic)
   Capabilities capabilities;
 };
 
 // Everything about a sequence that does not change. Sent once, before its first row.
 struct SequenceSpec {
   SequenceId id{};
-  std::vector<TokenId> prompt;   // [n_prompt], n_prompt >= 1
-  std::vector<TokenId> produced; // output ids of an earlier life (re-sent after a lost runner); usually empty
+  std::vector<TokenId> prompt;  // [n_prompt], n_prompt >= 1
+  std::vector<TokenId>
+      produced;  // output ids of an earlier life (re-sent after a lost runner); usually empty
   SamplingParams sampling;
   StoppingParams stopping;
   bool prompt_logprobs = false;
@@ -100,8 +104,8 @@ struct BlockCopy {
 };
 
 enum class Emit : std::uint8_t {
-  kNone,     // a chunk of a prompt: keys and values only
-  kSample,   // the last position yields a token
+  kNone,    // a chunk of a prompt: keys and values only
+  kSample,  // the last position yields a token
 };
 
 // Consecutive positions of one sequence. At most one row per sequence in a plan.
@@ -113,7 +117,8 @@ struct Row {
   bool from_previous_step = false;  // n_tokens == 1: input is the token sampled in the plan before
   std::vector<BlockTableChange> table_changes;
   Emit emit = Emit::kNone;
-  // Log-probabilities of the prompt tokens among these positions are wanted (each given its prefix).
+  // Log-probabilities of the prompt tokens among these positions are wanted (each given its
+  // prefix).
   bool prompt_logprobs = false;
 
   friend bool operator==(const Row&, const Row&) = default;
@@ -150,7 +155,8 @@ struct OutputToken {
   TokenId id = 0;
   float logprob = 0.0F;  // log-softmax of the processed scores
   bool special = false;
-  std::string text;  // what this token adds to the decoded text; empty while a character is incomplete
+  std::string
+      text;  // what this token adds to the decoded text; empty while a character is incomplete
   std::vector<TokenAlternative> alternatives;  // best first
 
   friend bool operator==(const OutputToken&, const OutputToken&) = default;
@@ -176,8 +182,8 @@ struct SequenceFinish {
 struct SequenceResult {
   SequenceId sequence{};
   Status status;  // not ok: this sequence failed and is dropped by the runner; others are untouched
-  std::vector<OutputToken> tokens;    // [0] for kNone, [1] for kSample
-  std::vector<PromptToken> prompt;    // for the positions of this step, if asked for
+  std::vector<OutputToken> tokens;  // [0] for kNone, [1] for kSample
+  std::vector<PromptToken> prompt;  // for the positions of this step, if asked for
   std::optional<SequenceFinish> finish;
 
   friend bool operator==(const SequenceResult&, const SequenceResult&) = default;
@@ -205,7 +211,8 @@ struct StepTicket {
   std::uint64_t step = 0;
 };
 
-// Thread rule: one engine thread calls submit() and wait(); info() and healthy() may be called by any thread.
+// Thread rule: one engine thread calls submit() and wait(); info() and healthy() may be called by
+// any thread.
 class StepRunner {
  public:
   virtual ~StepRunner() = default;
@@ -218,8 +225,8 @@ class StepRunner {
   // Errors: kUnavailable: the state of the runner is unknown, not that the plan was not applied.
   virtual Result<StepTicket> submit(StepPlan plan) = 0;
 
-  // Blocks until the result of `ticket` is there. Tickets are waited for in the order of submission.
-  // Errors: kUnavailable as above; kInternal if the plan broke a rule of this header.
+  // Blocks until the result of `ticket` is there. Tickets are waited for in the order of
+  // submission. Errors: kUnavailable as above; kInternal if the plan broke a rule of this header.
   virtual Result<StepResult> wait(StepTicket ticket) = 0;
 
   // A cheap liveness check that does not disturb a running step.

@@ -1,6 +1,6 @@
 #pragma once
-// TextCodec: text <-> token ids for code that may not include a tokenizer (the stop matcher's owner, the
-// wire service that must answer stock routers with text). Implemented in `runner`.
+// TextCodec: text <-> token ids for code that may not include a tokenizer (the stop matcher's
+// owner, the wire service that must answer stock routers with text). Implemented in `runner`.
 //
 // Thread rule: const methods may be called from any thread; a stream decoder belongs to one thread.
 
@@ -26,10 +26,13 @@ class TextCodec {
   };
 
   virtual ~TextCodec() = default;
-  virtual Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens) const = 0;
+  virtual Result<std::vector<TokenId>> encode(std::string_view text,
+                                              bool add_special_tokens) const = 0;
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special) const = 0;
-  // `context`: ids before the stream, for decoders whose output depends on the token before (leading blanks).
-  virtual std::unique_ptr<Stream> stream(std::span<const TokenId> context, bool skip_special) const = 0;
+  // `context`: ids before the stream, for decoders whose output depends on the token before
+  // (leading blanks).
+  virtual std::unique_ptr<Stream> stream(std::span<const TokenId> context,
+                                         bool skip_special) const = 0;
   virtual std::string token_text(TokenId id) const = 0;
   virtual bool is_special(TokenId id) const = 0;
 };

@@ -16,8 +16,9 @@ using BlockId = std::uint32_t;
 // A block-table entry whose positions have left every window of its KV group.
 inline constexpr BlockId kReleasedBlock = 0xFFFFFFFFu;
 
-enum class RequestId : std::uint64_t {};   // one client request; unique in the life of a router
-enum class SequenceId : std::uint64_t {};  // one sequence of tokens; best_of and n give a request several
+enum class RequestId : std::uint64_t {};  // one client request; unique in the life of a router
+enum class SequenceId : std::uint64_t {
+};  // one sequence of tokens; best_of and n give a request several
 
 // [begin, end) in bytes of a text.
 struct TextSpan {
@@ -34,7 +35,8 @@ enum class FinishReason : std::uint8_t { kLength, kEosToken, kStopSequence };
 // How the next token is chosen. Defaults mean "off"; a default-constructed value is greedy.
 // Order of the steps and the formulas: docs/sampling.md.
 struct SamplingParams {
-  bool do_sample = false;   // draw from the distribution; false takes the maximum, ties to the lowest id
+  bool do_sample =
+      false;  // draw from the distribution; false takes the maximum, ties to the lowest id
   float temperature = 1.0F;         // > 0
   std::int32_t top_k = 0;           // 0 = off
   float top_p = 1.0F;               // (0, 1]

@@ -1,7 +1,9 @@
 #pragma once
-// BoundedQueue: hands values from any number of threads to one or more readers; never grows past its capacity.
+// BoundedQueue: hands values from any number of threads to one or more readers; never grows past
+// its capacity.
 //
-// Thread rule: all methods may be called from any thread. A closed queue refuses new values and still hands out the old ones.
+// Thread rule: all methods may be called from any thread. A closed queue refuses new values and
+// still hands out the old ones.
 
 #include <chrono>
 #include <condition_variable>
@@ -34,7 +36,8 @@ class BoundedQueue {
   // Everything that is there now, oldest first; does not wait.
   std::vector<T> drain() {
     std::lock_guard lock(mu_);
-    std::vector<T> out(std::make_move_iterator(items_.begin()), std::make_move_iterator(items_.end()));
+    std::vector<T> out(std::make_move_iterator(items_.begin()),
+                       std::make_move_iterator(items_.end()));
     items_.clear();
     return out;
   }

@@ -1,9 +1,9 @@
 #include "base/bounded_queue.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 namespace coxswain::base {
 namespace {

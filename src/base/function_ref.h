@@ -1,6 +1,6 @@
 #pragma once
-// FunctionRef<R(Args...)>: a borrowed callable, two words, no allocation. For parameters only: it must not
-// outlive the callable it was made from.
+// FunctionRef<R(Args...)>: a borrowed callable, two words, no allocation. For parameters only: it
+// must not outlive the callable it was made from.
 
 #include <memory>
 #include <type_traits>
@@ -15,8 +15,10 @@ template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<R, F&, Args...>)
-  FunctionRef(F&& callable)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
+             std::is_invocable_r_v<R, F&, Args...>)
+  FunctionRef(
+      F&& callable)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);

@@ -1,9 +1,8 @@
 #include "base/thread_pool.h"
 
+#include <chrono>
 #include <pthread.h>
 #include <sched.h>
-
-#include <chrono>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,7 +11,8 @@
 namespace coxswain::base {
 namespace {
 
-// About 50 us on current machines: longer than the gap between two regions of a step, shorter than a person notices.
+// About 50 us on current machines: longer than the gap between two regions of a step, shorter than
+// a person notices.
 constexpr int kSpinIterations = 2000;
 
 void cpu_relax() {
@@ -86,7 +86,8 @@ void ThreadPool::run(std::size_t n_tasks, Task task) {
 void ThreadPool::worker_loop(std::size_t worker) {
   std::uint64_t seen = 0;
   for (;;) {
-    for (int i = 0; i < kSpinIterations && region_.load() == seen && !stop_.load(); ++i) cpu_relax();
+    for (int i = 0; i < kSpinIterations && region_.load() == seen && !stop_.load(); ++i)
+      cpu_relax();
     if (region_.load() == seen && !stop_.load()) {
       std::unique_lock lock(mu_);
       parked_.fetch_add(1);

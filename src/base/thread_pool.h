@@ -1,9 +1,9 @@
 #pragma once
 // ThreadPool: runs one parallel region at a time over n tasks, for kernels.
 //
-// The calling thread works too (worker 0). Tasks are handed out dynamically in ascending order, so a core that another
-// program takes away slows one task, not the region. Between regions workers spin for a short while, then park; an idle pool
-// uses no CPU. Nothing allocates in run().
+// The calling thread works too (worker 0). Tasks are handed out dynamically in ascending order, so
+// a core that another program takes away slows one task, not the region. Between regions workers
+// spin for a short while, then park; an idle pool uses no CPU. Nothing allocates in run().
 //
 // Results must not depend on which worker ran a task: split outputs, never a sum.
 //
@@ -25,7 +25,8 @@ class ThreadPool {
  public:
   enum class Pinning { kNone, kPin };
 
-  // n_threads counts the caller; 1 means no extra thread. kPin binds worker i to the i-th CPU of the process's mask.
+  // n_threads counts the caller; 1 means no extra thread. kPin binds worker i to the i-th CPU of
+  // the process's mask.
   explicit ThreadPool(std::size_t n_threads, Pinning pinning = Pinning::kNone);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -33,8 +34,8 @@ class ThreadPool {
 
   std::size_t n_threads() const { return workers_.size() + 1; }
 
-  // Calls task(index, worker) for every index in [0, n_tasks), worker in [0, n_threads()). Returns when all are done;
-  // what the tasks wrote is then visible to the caller.
+  // Calls task(index, worker) for every index in [0, n_tasks), worker in [0, n_threads()). Returns
+  // when all are done; what the tasks wrote is then visible to the caller.
   void run(std::size_t n_tasks, FunctionRef<void(std::size_t index, std::size_t worker)> task);
 
  private:

@@ -1,0 +1,37 @@
+# Debian 12 packages, sourced by serve.sh and check.sh.
+#
+# install_packages NAME...: installs the ones that are missing, with sudo if we are not root, and says which.
+
+BUILD_PACKAGES=(
+  cmake ninja-build g++ ccache pkg-config
+  libboost1.81-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  libcli11-dev libspdlog-dev libfmt-dev prometheus-cpp-dev libssl-dev
+  libpcre2-dev libutf8proc-dev libxxhash-dev
+)
+CHECK_PACKAGES=(
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+  clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev
+  python3 python3-venv git
+)
+
+install_packages() {
+  local missing=() name
+  for name in "$@"; do
+    dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "Please install as root: apt-get install ${missing[*]}" >&2; return 1; }
+    as_root=(sudo)
+  fi
+  echo "Installing Debian packages: ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  # --no-remove: libboost1.81-dev conflicts with libboost1.74-dev, and removing a user's packages is not ours to decide.
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends --no-remove "${missing[@]}" >/dev/null; then
+    echo "apt-get could not install them. If it wants to remove libboost1.74-dev, remove that package first" >&2
+    echo "(libboost1.81-dev cannot be installed beside it), then run this script again." >&2
+    return 1
+  fi
+}
