@@ -1,0 +1,84 @@
+#include "options/command_line.h"
+
+#include <deque>
+
+#include <CLI/CLI.hpp>
+
+namespace coxswain::options {
+namespace {
+
+struct Declared {
+  const OptionSpec* spec;
+  CLI::Option* option;
+  std::vector<std::string> texts;
+};
+
+std::string flag_names(const OptionSpec& spec) {
+  std::string names = "--" + std::string(spec.name);
+  if (spec.short_name != 0) names = std::string("-") + spec.short_name + "," + names;
+  return names;
+}
+
+// CLI11 keeps references to `texts`, so the elements must not move.
+void declare(CLI::App& app, Binary binary, std::deque<Declared>& declared) {
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.name.empty() || (spec.binaries & bit_of(binary)) == 0) continue;
+    Declared& entry = declared.emplace_back(Declared{&spec, nullptr, {}});
+    if (spec.type == OptionType::kFlag) {
+      entry.option = app.add_flag(flag_names(spec))->disable_flag_override();
+    } else {
+      entry.option = app.add_option(flag_names(spec), entry.texts)->allow_extra_args(false);
+    }
+    entry.option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+}
+
+Result<CommandLine> collect(const CLI::App& app, const std::deque<Declared>& declared) {
+  CommandLine out;
+  for (const Declared& entry : declared) {
+    const OptionSpec& spec = *entry.spec;
+    const std::size_t count = entry.option->count();
+    if (count == 0) continue;
+    if (count > 1 && spec.type != OptionType::kList) {
+      return invalid_argument("`--" + std::string(spec.name) + "` is given " +
+                              std::to_string(count) + " times");
+    }
+    out.texts[std::string(spec.name)] =
+        spec.type == OptionType::kFlag ? std::vector<std::string>{"true"} : entry.option->results();
+  }
+  for (const std::string& word : app.remaining()) {
+    if (word.size() > 1 && word.front() == '-') {
+      return invalid_argument("unknown option `" + word.substr(0, word.find('=')) + "`");
+    }
+    out.words.push_back(word);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<CommandLine> split_command_line(Binary binary, int argc, const char* const* argv) {
+  try {
+    CLI::App app;
+    app.set_help_flag();
+    app.allow_extras();
+    const CLI::Option* help = app.add_flag("-h,--help");
+    const CLI::Option* version = app.add_flag("-V,--version");
+    std::deque<Declared> declared;
+    declare(app, binary, declared);
+    app.parse(argc, argv);
+    if (help->count() > 0 || version->count() > 0) {
+      CommandLine out;
+      out.help = help->count() > 0;
+      out.version = version->count() > 0;
+      return out;
+    }
+    return collect(app, declared);
+  } catch (const CLI::Error& error) {  // a missing value, a flag with a value
+    return invalid_argument(error.what());
+  } catch (const std::exception& error) {
+    return invalid_argument(std::string("the command line cannot be read: ") + error.what());
+  }
+}
+
+}  // namespace coxswain::options

@@ -1,0 +1,347 @@
+#include "options/options.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace coxswain::options {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+ParseResult run(Binary binary,
+                std::initializer_list<const char*> arguments,
+                const Environment& environment = {}) {
+  std::vector<const char*> argv{"program"};
+  argv.insert(argv.end(), arguments);
+  return parse(binary, static_cast<int>(argv.size()), argv.data(), environment);
+}
+
+OptionValues good(Binary binary,
+                  std::initializer_list<const char*> arguments,
+                  const Environment& environment = {}) {
+  ParseResult result = run(binary, arguments, environment);
+  EXPECT_EQ(result.exit_code, std::nullopt) << result.output;
+  return std::move(result.values);
+}
+
+std::string refused(Binary binary,
+                    std::initializer_list<const char*> arguments,
+                    const Environment& environment = {}) {
+  const ParseResult result = run(binary, arguments, environment);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+  return result.output;
+}
+
+TEST(OptionTable, NamesAreUniqueInEachBinary) {
+  for (const Binary binary : {Binary::kLauncher, Binary::kRouter, Binary::kServer}) {
+    std::set<std::string_view> keys;
+    std::set<std::string_view> variables;
+    std::set<char> letters{'h', 'V'};
+    for (const OptionSpec& spec : option_table()) {
+      if ((spec.binaries & bit_of(binary)) == 0) continue;
+      EXPECT_TRUE(keys.insert(spec.name.empty() ? spec.env : spec.name).second) << spec.name;
+      if (!spec.env.empty()) {
+        EXPECT_TRUE(variables.insert(spec.env).second) << spec.env;
+      }
+      if (spec.short_name != 0) {
+        EXPECT_TRUE(letters.insert(spec.short_name).second) << spec.name;
+      }
+    }
+  }
+}
+
+TEST(OptionTable, RowsExplainThemselves) {
+  for (const OptionSpec& spec : option_table()) {
+    EXPECT_NE(spec.binaries, 0) << spec.name;
+    EXPECT_FALSE(spec.help.empty()) << spec.name;
+    EXPECT_NE(spec.help.back(), '.') << spec.name;
+    EXPECT_FALSE(spec.name.empty() && spec.env.empty());
+    if (spec.status == OptionStatus::kNoop) {
+      EXPECT_FALSE(spec.reason.empty()) << spec.name;
+    }
+    if (spec.type == OptionType::kChoice) {
+      EXPECT_FALSE(spec.choices.empty()) << spec.name;
+    }
+    if (spec.ours && !spec.env.empty()) {
+      EXPECT_THAT(std::string(spec.env), StartsWith("COXSWAIN_"));
+    }
+  }
+}
+
+TEST(OptionTable, HasEveryLauncherOptionOfTgi) {
+  for (const char* name : {"model-id",
+                           "revision",
+                           "validation-workers",
+                           "sharded",
+                           "num-shard",
+                           "quantize",
+                           "speculate",
+                           "dtype",
+                           "kv-cache-dtype",
+                           "trust-remote-code",
+                           "max-concurrent-requests",
+                           "max-best-of",
+                           "max-stop-sequences",
+                           "max-top-n-tokens",
+                           "max-input-tokens",
+                           "max-input-length",
+                           "max-total-tokens",
+                           "waiting-served-ratio",
+                           "max-batch-prefill-tokens",
+                           "max-batch-total-tokens",
+                           "max-waiting-tokens",
+                           "max-batch-size",
+                           "cuda-graphs",
+                           "hostname",
+                           "port",
+                           "prometheus-port",
+                           "shard-uds-path",
+                           "master-addr",
+                           "master-port",
+                           "huggingface-hub-cache",
+                           "weights-cache-override",
+                           "disable-custom-kernels",
+                           "cuda-memory-fraction",
+                           "rope-scaling",
+                           "rope-factor",
+                           "json-output",
+                           "otlp-endpoint",
+                           "otlp-service-name",
+                           "cors-allow-origin",
+                           "api-key",
+                           "watermark-gamma",
+                           "watermark-delta",
+                           "ngrok",
+                           "ngrok-authtoken",
+                           "ngrok-edge",
+                           "tokenizer-config-path",
+                           "disable-grammar-support",
+                           "env",
+                           "max-client-batch-size",
+                           "lora-adapters",
+                           "usage-stats",
+                           "payload-limit",
+                           "enable-prefill-logprobs",
+                           "graceful-termination-timeout"}) {
+    EXPECT_NE(find_option(Binary::kLauncher, name), nullptr) << name;
+  }
+}
+
+TEST(Parse, DefaultsAreThoseOfTgi) {
+  const OptionValues launcher = good(Binary::kLauncher, {});
+  EXPECT_EQ(launcher.get_u64("port"), 3000U);
+  EXPECT_EQ(launcher.get_string("hostname"), "0.0.0.0");
+  EXPECT_EQ(launcher.get_f64("waiting-served-ratio"), 0.3);
+  EXPECT_EQ(launcher.get_u64("max-concurrent-requests"), 128U);
+  EXPECT_EQ(launcher.get_ms("graceful-termination-timeout"), std::chrono::seconds(90));
+  EXPECT_EQ(launcher.find_u64("max-batch-prefill-tokens"), std::nullopt);
+  EXPECT_EQ(launcher.find_u64("max-input-tokens"), std::nullopt);
+  EXPECT_FALSE(launcher.get_bool("json-output"));
+  EXPECT_THAT(launcher.get_list("cors-allow-origin"), IsEmpty());
+  const OptionValues router = good(Binary::kRouter, {});
+  EXPECT_EQ(router.get_f64("waiting-served-ratio"), 1.2);
+  EXPECT_EQ(router.get_u32("max-batch-prefill-tokens"), 4096U);
+  EXPECT_EQ(router.get_size("payload-limit"), 2'000'000U);
+  EXPECT_EQ(router.get_string("master-shard-uds-path"), "/tmp/text-generation-server-0");
+}
+
+TEST(Parse, CommandLineBeatsEnvironmentBeatsDefault) {
+  const Environment environment{{"PORT", "80"}, {"MAX_BEST_OF", "3"}, {"JSON_OUTPUT", "true"}};
+  const OptionValues values = good(Binary::kLauncher, {"-p", "8080"}, environment);
+  EXPECT_EQ(values.get_u64("port"), 8080U);
+  EXPECT_EQ(values.source("port"), Source::kCommandLine);
+  EXPECT_EQ(values.get_u64("max-best-of"), 3U);
+  EXPECT_EQ(values.source("max-best-of"), Source::kEnvironment);
+  EXPECT_TRUE(values.get_bool("json-output"));
+  EXPECT_EQ(values.source("payload-limit"), Source::kDefault);
+  EXPECT_FALSE(values.is_set("payload-limit"));
+  EXPECT_EQ(values.source("dtype"), Source::kUnset);
+}
+
+TEST(Parse, AcceptsTheUsualSpellings) {
+  EXPECT_EQ(good(Binary::kRouter, {"--port=81"}).get_u64("port"), 81U);
+  EXPECT_EQ(good(Binary::kRouter, {"--port", "81"}).get_u64("port"), 81U);
+  EXPECT_EQ(good(Binary::kRouter, {"-p81"}).get_u64("port"), 81U);
+  EXPECT_EQ(good(Binary::kLauncher, {"-g", "5"}).get_ms("graceful-termination-timeout").count(),
+            5000);
+  EXPECT_THAT(
+      good(Binary::kRouter, {"--cors-allow-origin", "http://a", "--cors-allow-origin=http://b"})
+          .get_list("cors-allow-origin"),
+      ElementsAre("http://a", "http://b"));
+  EXPECT_EQ(good(Binary::kLauncher, {"--model-id", "[a,b]"}).get_string("model-id"), "[a,b]");
+}
+
+TEST(Parse, EnvironmentIsStrict) {
+  EXPECT_THAT(refused(Binary::kLauncher, {}, {{"JSON_OUTPUT", "1"}}),
+              HasSubstr("`JSON_OUTPUT` must be `true` or `false`, not `1`"));
+  EXPECT_THAT(refused(Binary::kLauncher, {}, {{"PORT", "tcp://1.2.3.4:80"}}), HasSubstr("`PORT`"));
+  EXPECT_FALSE(good(Binary::kLauncher, {}, {{"JSON_OUTPUT", ""}}).is_set("json-output"));
+  EXPECT_FALSE(good(Binary::kLauncher, {}, {{"JSON_OUTPUT", "false"}}).get_bool("json-output"));
+  // A wrong variable does no harm where the command line decides, nor in a binary that lacks the
+  // row.
+  EXPECT_EQ(good(Binary::kRouter, {"--port", "1"}, {{"PORT", "x"}}).get_u64("port"), 1U);
+  good(Binary::kServer, {"serve", "model"}, {{"PORT", "x"}, {"QUANTIZE", "gptq"}});
+}
+
+TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
+  EXPECT_THAT(refused(Binary::kRouter, {"--port", "99999"}),
+              HasSubstr("`--port` must be a whole number from 0 to 65535, not `99999`"));
+  for (const char* bad : {"-1", "1.5", "0x10", " 1", "1 ", "18446744073709551616", "one"}) {
+    EXPECT_THAT(refused(Binary::kRouter, {"--max-best-of", bad}), HasSubstr("max-best-of")) << bad;
+  }
+  EXPECT_THAT(refused(Binary::kRouter, {"--payload-limit=0"}), HasSubstr("(bytes), not `0`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--waiting-served-ratio=nan"}),
+              HasSubstr("a number from 0"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--capacity-policy=best"}),
+              HasSubstr("one of `max-utilization`, `guaranteed-no-evict`, not `best`"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--block-tokens=17"}), HasSubstr("one of `1`, `2`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--no-such-thing=3"}),
+              HasSubstr("unknown option `--no-such-thing`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"-x"}), HasSubstr("unknown option `-x`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"print-schema"}), HasSubstr("`print-schema`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--port"}), HasSubstr("port"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--port="}), HasSubstr("port"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--port=1", "--port=1"}), HasSubstr("2 times"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--json-output=maybe"}), HasSubstr("json-output"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--sharded"}), HasSubstr("sharded"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--sharded", "yes"}), HasSubstr("`true` or `false`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--api-key", ""}), HasSubstr("must not be empty"));
+}
+
+TEST(Parse, LongAndBinaryValuesStayOneShortLine) {
+  const std::string bad = std::string(10'000, 'a') + "\n\x1b[31m";
+  const std::string line = refused(Binary::kRouter, {"--port", bad.c_str()});
+  EXPECT_LT(line.size(), 250U);
+  EXPECT_EQ(refused(Binary::kRouter, {"--port", "\x1b[31m"}).find('\x1b'), std::string::npos);
+}
+
+TEST(Parse, HostnameThatIsNoAddress) {
+  const ParseResult machine = run(Binary::kLauncher, {}, {{"HOSTNAME", "3f2a8c"}});
+  EXPECT_EQ(machine.values.get_string("hostname"), "0.0.0.0");
+  ASSERT_EQ(machine.warnings.size(), 1U);
+  EXPECT_THAT(machine.warnings[0], HasSubstr("Invalid hostname 3f2a8c in `HOSTNAME`"));
+  EXPECT_EQ(good(Binary::kRouter, {"--hostname=::1"}).get_string("hostname"), "::1");
+  EXPECT_EQ(good(Binary::kRouter, {"--hostname=localhost"}).get_string("hostname"), "127.0.0.1");
+  EXPECT_THAT(run(Binary::kRouter, {"--hostname=::1"}).warnings, IsEmpty());
+}
+
+TEST(Parse, RefusesWhatWouldChangeSomething) {
+  EXPECT_THAT(refused(Binary::kLauncher, {"--lora-adapters=a"}),
+              HasSubstr("`--lora-adapters` is not supported yet"));
+  EXPECT_THAT(refused(Binary::kLauncher, {}, {{"SPECULATE", "2"}}),
+              HasSubstr("`SPECULATE` is not supported yet"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--ngrok"}), HasSubstr("`--ngrok` is not supported yet"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--num-shard", "2"}), HasSubstr("num-shard"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--quantize", "gptq"}),
+              HasSubstr("`gptq` for `--quantize` is not supported yet; supported: `int8`"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--kv-cache-dtype", "fp8_e5m2"}), HasSubstr("fp8_e5m2"));
+  EXPECT_THAT(refused(Binary::kServer, {"serve", "m", "--sharded"}), HasSubstr("--sharded"));
+  EXPECT_THAT(refused(Binary::kServer, {"serve", "m"}, {{"WORLD_SIZE", "2"}}),
+              HasSubstr("WORLD_SIZE"));
+  good(Binary::kLauncher,
+       {"--num-shard=1",
+        "--speculate=0",
+        "--watermark-delta=2.0",
+        "--quantize=int8",
+        "--watermark-gamma",
+        "0.50"},
+       {{"NGROK", "false"}});
+}
+
+TEST(Parse, OptionsWithoutEffectSaySo) {
+  const ParseResult result = run(Binary::kLauncher,
+                                 {"--cuda-memory-fraction=0.5",
+                                  "--usage-stats=off",
+                                  "--enable-prefill-logprobs",
+                                  "--deterministic"});
+  EXPECT_EQ(result.exit_code, std::nullopt);
+  EXPECT_THAT(result.warnings,
+              ElementsAre("`--cuda-memory-fraction` has no effect: it tunes CUDA devices only"));
+}
+
+TEST(Parse, ServerTakesItsModelAsAWord) {
+  const OptionValues values =
+      good(Binary::kServer, {"serve", "/models/a", "--uds-path", "/run/x", "--dtype=float32"});
+  EXPECT_EQ(values.get_string("model-id"), "/models/a");
+  EXPECT_EQ(values.get_string("uds-path"), "/run/x");
+  EXPECT_EQ(values.get_string("dtype"), "float32");
+  EXPECT_EQ(good(Binary::kServer, {"--threads=2", "serve", "a"}).get_u32("threads"), 2U);
+  EXPECT_EQ(good(Binary::kServer, {"serve", "a"}, {{"RANK", "0"}}).get_u32("RANK"), 0U);
+  EXPECT_THAT(refused(Binary::kServer, {}), HasSubstr("serve MODEL_ID"));
+  EXPECT_THAT(refused(Binary::kServer, {"serve"}), HasSubstr("needs the folder of a model"));
+  EXPECT_THAT(refused(Binary::kServer, {"serve", "a", "b"}), HasSubstr("unexpected argument `b`"));
+  EXPECT_THAT(refused(Binary::kServer, {"quantize", "a", "b"}), HasSubstr("not supported yet"));
+  EXPECT_THAT(refused(Binary::kServer, {"serve", "--model-id=a"}), HasSubstr("--model-id"));
+}
+
+TEST(Parse, HelpAndVersionEndTheProgram) {
+  const ParseResult help = run(Binary::kLauncher, {"--help", "--port=x"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.output, StartsWith("Usage: text-generation-launcher [options]\n\nModel:\n"));
+  EXPECT_THAT(help.output,
+              HasSubstr("-p, --port N\n      HTTP port; 0 is any free one. [default: "
+                        "3000] [env: PORT]\n"));
+  EXPECT_EQ(run(Binary::kServer, {"-h"}).exit_code, 0);
+  const ParseResult version = run(Binary::kRouter, {"-V"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.output, StartsWith("text-generation-router "));
+  std::istringstream lines(help.output);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+TEST(Forward, GivesTheChildWhatTheParentWasGiven) {
+  const OptionValues launcher = good(Binary::kLauncher,
+                                     {"--port=81",
+                                      "--json-output",
+                                      "--api-key=secret",
+                                      "--cors-allow-origin=http://a",
+                                      "--model-id=m",
+                                      "--threads=2",
+                                      "--env"},
+                                     {{"MAX_INPUT_TOKENS", "7"}});
+  EXPECT_THAT(forwarded_arguments(launcher, Binary::kRouter),
+              UnorderedElementsAre("--port=81",
+                                   "--json-output",
+                                   "--cors-allow-origin=http://a",
+                                   "--max-input-tokens=7",
+                                   "--waiting-served-ratio=0.3"));
+  EXPECT_THAT(forwarded_environment(launcher, Binary::kRouter), ElementsAre("API_KEY=secret"));
+  EXPECT_THAT(forwarded_arguments(launcher, Binary::kServer),
+              UnorderedElementsAre("--json-output", "--threads=2", "--max-input-tokens=7"));
+  EXPECT_THAT(forwarded_environment(launcher, Binary::kServer), IsEmpty());
+}
+
+TEST(Environment, IsReadFromTheProcess) {
+  const char* entries[] = {"A=1", "B=", "C=x=y", "broken", nullptr};
+  EXPECT_THAT(environment_of(entries),
+              UnorderedElementsAre(std::pair<const std::string, std::string>("A", "1"),
+                                   std::pair<const std::string, std::string>("B", ""),
+                                   std::pair<const std::string, std::string>("C", "x=y")));
+}
+
+TEST(ReferencePage, IsUpToDate) {
+  const char* source = std::getenv("COXSWAIN_SOURCE_DIR");
+  if (source == nullptr) GTEST_SKIP() << "COXSWAIN_SOURCE_DIR is not set";
+  const std::string path = std::string(source) + "/docs/options.md";
+  if (std::getenv("COXSWAIN_UPDATE_DOCS") != nullptr) std::ofstream(path) << reference_page();
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_TRUE(text.str() == reference_page())
+      << path << " is stale: run this test with COXSWAIN_UPDATE_DOCS=1";
+}
+
+}  // namespace
+}  // namespace coxswain::options

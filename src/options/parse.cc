@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <coxswain/status.h>
+
+#include "options/command_line.h"
+#include "options/options.h"
+#include "options/words.h"
+
+namespace coxswain::options {
+namespace {
+
+constexpr std::size_t kShownCharacters = 64;
+constexpr std::string_view kAnyAddress = "0.0.0.0";
+
+// Outside text in an error line: printable and short.
+std::string shown(std::string_view text) {
+  std::string out;
+  for (const char c : text.substr(0, kShownCharacters)) {
+    out += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : '?';
+  }
+  if (text.size() > kShownCharacters) out += "...";
+  return out;
+}
+
+template <typename T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string plain(double value) {
+  char buffer[32];
+  const auto result = std::to_chars(std::begin(buffer), std::end(buffer), value);
+  return {std::begin(buffer), result.ptr};
+}
+
+bool is_address(const std::string& text) {
+  in6_addr address{};
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+// The option as the person who set it knows it.
+std::string label(const OptionSpec& spec, Source source) {
+  if (source == Source::kEnvironment || spec.name.empty()) return "`" + std::string(spec.env) + "`";
+  return "`--" + std::string(spec.name) + "`";
+}
+
+std::string joined(std::string_view list) {
+  std::string out;
+  for (const std::string_view word : split_words(list)) {
+    if (!out.empty()) out += ", ";
+    out += "`" + std::string(word) + "`";
+  }
+  return out;
+}
+
+bool is_neutral(const OptionSpec& spec, const std::string& text) {
+  if (text == spec.default_value) return true;
+  if (spec.type == OptionType::kFlag && spec.status == OptionStatus::kRefused)
+    return text == "false";
+  for (const std::string_view word : split_words(spec.neutral)) {
+    if (word == text) return true;
+    const auto a = number<double>(word);
+    if (a && a == number<double>(text)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Turns texts into checked entries.
+class ValueReader {
+ public:
+  ValueReader(Binary binary, const CommandLine& line, const Environment& environment)
+      : line_(line), environment_(environment), values_(binary) {}
+
+  Status read_all(std::vector<std::string>& warnings) {
+    for (auto& [key, entry] : values_.entries_) {
+      find_texts(entry);
+      if (entry.source == Source::kUnset) continue;
+      if (entry.spec->env == "HOSTNAME") settle_hostname(entry, warnings);
+      COXSWAIN_RETURN_IF_ERROR(check(entry));
+      if (entry.source >= Source::kEnvironment) {
+        COXSWAIN_RETURN_IF_ERROR(check_support(entry, warnings));
+      }
+    }
+    return {};
+  }
+
+  OptionValues take() && { return std::move(values_); }
+
+ private:
+  using Entry = OptionValues::Entry;
+
+  void find_texts(Entry& entry) const {
+    const OptionSpec& spec = *entry.spec;
+    const auto given = line_.texts.find(spec.name);
+    if (!spec.name.empty() && given != line_.texts.end()) {
+      entry.texts = given->second;
+      entry.source = Source::kCommandLine;
+      return;
+    }
+    const auto variable = environment_.find(spec.env);
+    if (!spec.env.empty() && variable != environment_.end() && !variable->second.empty()) {
+      entry.texts = {variable->second};
+      entry.source = Source::kEnvironment;
+    } else if (!spec.default_value.empty()) {
+      entry.texts = {std::string(spec.default_value)};
+      entry.source = Source::kDefault;
+    } else if (spec.type == OptionType::kFlag) {
+      entry.texts = {"false"};
+      entry.source = Source::kDefault;
+    }
+  }
+
+  static void settle_hostname(Entry& entry, std::vector<std::string>& warnings) {
+    std::string& text = entry.texts.front();
+    if (text == "localhost") text = "127.0.0.1";
+    if (is_address(text)) return;
+    warnings.push_back("Invalid hostname " + shown(text) + " in " +
+                       label(*entry.spec, entry.source) + ", defaulting to " +
+                       std::string(kAnyAddress));
+    text = kAnyAddress;
+  }
+
+  static Status wrong(const Entry& entry, const std::string& expected) {
+    const bool hide = entry.spec->secret;
+    return invalid_argument(label(*entry.spec, entry.source) + " must be " + expected +
+                            (hide ? "" : ", not `" + shown(entry.texts.front()) + "`"));
+  }
+
+  static Status check(Entry& entry) {
+    const OptionSpec& spec = *entry.spec;
+    for (const std::string& text : entry.texts) {
+      if (text.empty()) return invalid_argument(label(spec, entry.source) + " must not be empty");
+    }
+    const std::string& text = entry.texts.front();
+    switch (spec.type) {
+      case OptionType::kString:
+      case OptionType::kList:
+        return {};
+      case OptionType::kFlag:
+      case OptionType::kBool:
+        if (text != "true" && text != "false") return wrong(entry, "`true` or `false`");
+        entry.flag = text == "true";
+        return {};
+      case OptionType::kChoice:
+        if (has_word(spec.choices, text)) return {};
+        if (has_word(spec.refused_choices, text)) {
+          return invalid_argument("`" + text + "` for " + label(spec, entry.source) +
+                                  " is not supported yet; supported: " + joined(spec.choices));
+        }
+        return wrong(entry, "one of " + joined(spec.choices));
+      case OptionType::kU64:
+        return check_u64(entry);
+      case OptionType::kF64:
+        return check_f64(entry);
+    }
+    return internal_error("an option has no type");
+  }
+
+  static Status check_u64(Entry& entry) {
+    const OptionSpec& spec = *entry.spec;
+    const auto value = number<std::uint64_t>(entry.texts.front());
+    if (!value || *value < spec.min || *value > spec.max) {
+      const std::string unit = spec.unit.empty() ? "" : " (" + std::string(spec.unit) + ")";
+      return wrong(entry,
+                   "a whole number from " + std::to_string(spec.min) + " to " +
+                       std::to_string(spec.max) + unit);
+    }
+    if (!spec.choices.empty() && !has_word(spec.choices, std::to_string(*value))) {
+      return wrong(entry, "one of " + joined(spec.choices));
+    }
+    entry.u64 = *value;
+    return {};
+  }
+
+  static Status check_f64(Entry& entry) {
+    const OptionSpec& spec = *entry.spec;
+    const auto value = number<double>(entry.texts.front());
+    if (!value || !std::isfinite(*value) || *value < spec.low || *value > spec.high) {
+      return wrong(entry, "a number from " + plain(spec.low) + " to " + plain(spec.high));
+    }
+    entry.f64 = *value;
+    return {};
+  }
+
+  static Status check_support(const Entry& entry, std::vector<std::string>& warnings) {
+    const OptionSpec& spec = *entry.spec;
+    if (spec.status == OptionStatus::kLive || is_neutral(spec, entry.texts.front())) return {};
+    const std::string reason = spec.reason.empty() ? "" : ": " + std::string(spec.reason);
+    if (spec.status == OptionStatus::kRefused) {
+      return invalid_argument(label(spec, entry.source) + " is not supported yet" + reason);
+    }
+    warnings.push_back(label(spec, entry.source) + " has no effect" + reason);
+    return {};
+  }
+
+  const CommandLine& line_;
+  const Environment& environment_;
+  OptionValues values_;
+};
+
+namespace {
+
+// Words that are no options: `serve MODEL_ID` of the server, `print-schema` of the router.
+Status take_words(Binary binary, CommandLine& line) {
+  if (binary != Binary::kServer) {
+    if (line.words.empty()) return {};
+    return invalid_argument("unexpected argument `" + shown(line.words.front()) + "`");
+  }
+  if (line.texts.contains("model-id")) return invalid_argument("unknown option `--model-id`");
+  if (line.words.empty()) return invalid_argument("a command is missing: serve MODEL_ID");
+  if (line.words[0] == "download-weights" || line.words[0] == "quantize") {
+    return invalid_argument("the command `" + line.words[0] + "` is not supported yet");
+  }
+  if (line.words[0] != "serve") {
+    return invalid_argument("unknown command `" + shown(line.words[0]) + "`: serve is there");
+  }
+  if (line.words.size() < 2) return invalid_argument("`serve` needs the folder of a model");
+  if (line.words.size() > 2) {
+    return invalid_argument("unexpected argument `" + shown(line.words[2]) + "`");
+  }
+  line.texts["model-id"] = {line.words[1]};
+  return {};
+}
+
+ParseResult usage_error(Binary binary, const Status& status) {
+  return {.exit_code = 2,
+          .output = "error: " + status.message() + " (see " + std::string(program_name(binary)) +
+                    " --help)\n",
+          .values = OptionValues(binary),
+          .warnings = {}};
+}
+
+}  // namespace
+
+Environment environment_of(const char* const* environ_entries) {
+  Environment out;
+  for (; environ_entries != nullptr && *environ_entries != nullptr; ++environ_entries) {
+    const std::string_view entry = *environ_entries;
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos) continue;
+    out.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return out;
+}
+
+ParseResult parse(Binary binary,
+                  int argc,
+                  const char* const* argv,
+                  const Environment& environment) {
+  auto line = split_command_line(binary, argc, argv);
+  if (!line.ok()) return usage_error(binary, line.status());
+  if (line->help || line->version) {
+    return {.exit_code = 0,
+            .output = line->help ? help_text(binary)
+                                 : std::string(program_name(binary)) + " " COXSWAIN_VERSION "\n",
+            .values = OptionValues(binary),
+            .warnings = {}};
+  }
+  if (const Status status = take_words(binary, *line); !status.ok()) {
+    return usage_error(binary, status);
+  }
+  std::vector<std::string> warnings;
+  ValueReader reader(binary, *line, environment);
+  if (const Status status = reader.read_all(warnings); !status.ok()) {
+    return usage_error(binary, status);
+  }
+  return {.exit_code = std::nullopt,
+          .output = {},
+          .values = std::move(reader).take(),
+          .warnings = std::move(warnings)};
+}
+
+}  // namespace coxswain::options
