@@ -46,7 +46,7 @@ struct SamplingParams {
   float relative_frequency_penalty = 0.0F;  // TGI's: value * count / context length
   float frequency_penalty = 0.0F;           // OpenAI's: value * count in the output
   float presence_penalty = 0.0F;            // OpenAI's: value once per id in the output
-  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::vector<std::pair<TokenId, float>> logit_bias = {};
   std::uint64_t seed = 0;          // resolved before the engine sees it
   std::uint32_t n_top_tokens = 0;  // how many alternatives to report per token
 
@@ -55,7 +55,7 @@ struct SamplingParams {
 
 struct StoppingParams {
   std::uint32_t max_new_tokens = 0;  // > 0
-  std::vector<std::string> stop_sequences;
+  std::vector<std::string> stop_sequences = {};
   bool ignore_eos = false;
 
   friend bool operator==(const StoppingParams&, const StoppingParams&) = default;

@@ -1,0 +1,69 @@
+#include "sampling/candidates.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+#include "sampling/row_math.h"
+
+namespace coxswain::sampling {
+namespace {
+
+std::size_t block_count(std::size_t n) {
+  return (n + kSumBlock - 1) / kSumBlock;
+}
+
+}  // namespace
+
+CandidateSet::CandidateSet(std::size_t vocab_max)
+    : scores_(vocab_max),
+      ids_(vocab_max),
+      weights_(vocab_max),
+      block_sums_(block_count(vocab_max)),
+      float_scratch_(vocab_max),
+      index_scratch_(vocab_max),
+      buckets_(kBuckets) {}
+
+std::size_t CandidateSet::bytes(std::size_t vocab_max) {
+  const std::size_t per_id = 3 * sizeof(float) + sizeof(TokenId) + sizeof(std::uint32_t);
+  return vocab_max * per_id + (block_count(vocab_max) + kBuckets) * sizeof(double);
+}
+
+bool CandidateSet::assign(std::span<const float> row) {
+  assert(!row.empty() && row.size() <= scores_.size());
+  size_ = row.size();
+  dense_ = true;
+  if (!copy_clamped(row, scores())) {
+    size_ = 0;
+    return false;
+  }
+  constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+  const auto n_forbidden = std::count(row.begin(), row.end(), kForbidden);
+  if (n_forbidden > 0 && static_cast<std::size_t>(n_forbidden) < row.size()) {
+    keep_if([&](std::size_t i) { return row[i] != kForbidden; });
+  }
+  return true;
+}
+
+std::optional<std::size_t> CandidateSet::index_of(TokenId id) const {
+  if (dense_) {
+    if (id < 0 || static_cast<std::size_t>(id) >= size_) return std::nullopt;
+    return static_cast<std::size_t>(id);
+  }
+  const auto end = ids_.begin() + static_cast<std::ptrdiff_t>(size_);
+  const auto at = std::lower_bound(ids_.begin(), end, id);
+  if (at == end || *at != id) return std::nullopt;
+  return static_cast<std::size_t>(at - ids_.begin());
+}
+
+CandidateSet::Weights CandidateSet::weights() {
+  Weights out;
+  out.max_score = max_of(scores());
+  out.values = {weights_.data(), size_};
+  const std::span<double> sums(block_sums_.data(), block_count(size_));
+  out.sum = exp_weights(scores(), out.max_score, out.values, sums);
+  out.block_sums = sums;
+  return out;
+}
+
+}  // namespace coxswain::sampling

@@ -1,0 +1,46 @@
+#pragma once
+// Processors change the scores of candidates; formulas and order in docs/sampling.md. Ids that are
+// no candidates are skipped. Scores stay within +-kScoreMax. Thread rule: pure functions of their
+// arguments.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include <coxswain/types.h>
+
+#include "sampling/candidates.h"
+#include "sampling/token_counts.h"
+
+namespace coxswain::sampling {
+
+// Once per distinct id of the context: score < 0 ? score * penalty : score / penalty. REQUIRES:
+// penalty > 0.
+void apply_repetition_penalty(CandidateSet& set, const TokenCounts& counts, float penalty);
+
+// score - penalty * (count in the context) / (length of the context)
+void apply_relative_frequency_penalty(CandidateSet& set, const TokenCounts& counts, float penalty);
+
+// score - frequency * (count in the output) - presence * (1 if it is in the output)
+void apply_output_penalties(CandidateSet& set,
+                            const TokenCounts& counts,
+                            float frequency,
+                            float presence);
+
+// score + bias
+void apply_logit_bias(CandidateSet& set, std::span<const std::pair<TokenId, float>> biases);
+
+// score / temperature. REQUIRES: temperature > 0.
+void apply_temperature(CandidateSet& set, float temperature);
+
+// Only `ids` (ascending) stay; the set is unchanged if none of them is a candidate.
+void keep_allowed(CandidateSet& set, std::span<const TokenId> ids);
+
+// `ids` leave the set; it is unchanged if that would empty it.
+void remove_ids(CandidateSet& set, std::span<const TokenId> ids);
+
+// The ids that would complete an n-gram of `context` a second time leave the set. REQUIRES: n >= 1.
+void remove_repeated_ngrams(CandidateSet& set, std::span<const TokenId> context, std::size_t n);
+
+}  // namespace coxswain::sampling

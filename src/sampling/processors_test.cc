@@ -1,0 +1,110 @@
+#include "sampling/processors.h"
+
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sampling/row_math.h"
+
+namespace coxswain::sampling {
+namespace {
+
+CandidateSet set_of(const std::vector<float>& row) {
+  CandidateSet set(row.size());
+  EXPECT_TRUE(set.assign(row));
+  return set;
+}
+
+std::vector<float> scores_of(const CandidateSet& set) {
+  return {set.scores().begin(), set.scores().end()};
+}
+
+std::vector<TokenId> ids_of(const CandidateSet& set) {
+  std::vector<TokenId> out;
+  for (std::size_t i = 0; i < set.size(); ++i) out.push_back(set.id(i));
+  return out;
+}
+
+TEST(TokenCounts, CountsPromptAndOutputApart) {
+  TokenCounts counts;
+  counts.reset(std::vector<TokenId>{5, 2, 5, 9}, 4);
+  counts.add(2);
+  counts.add(7);
+  ASSERT_EQ(counts.entries().size(), 4u);
+  EXPECT_EQ(counts.context_length(), 6u);
+  const auto& two = counts.entries()[0];
+  EXPECT_EQ(two.id, 2);
+  EXPECT_EQ(two.in_context, 2u);
+  EXPECT_EQ(two.in_output, 1u);
+  EXPECT_EQ(counts.entries()[1].in_context, 2u);
+  EXPECT_EQ(counts.entries()[1].in_output, 0u);
+  EXPECT_EQ(counts.entries()[2].id, 7);
+}
+
+TEST(Processors, PenaltiesFollowTheirFormulas) {
+  TokenCounts counts;
+  counts.reset(std::vector<TokenId>{0, 1, 1}, 4);
+  counts.add(1);
+  const std::vector<float> row = {2.0F, -2.0F, 1.0F};
+  CandidateSet set = set_of(row);
+  apply_repetition_penalty(set, counts, 2.0F);
+  EXPECT_EQ(scores_of(set), (std::vector<float>{1.0F, -4.0F, 1.0F}));
+  set = set_of(row);
+  apply_relative_frequency_penalty(set, counts, 2.0F);
+  EXPECT_EQ(scores_of(set), (std::vector<float>{1.5F, -3.5F, 1.0F}));
+  set = set_of(row);
+  apply_output_penalties(set, counts, 0.5F, 0.25F);
+  EXPECT_EQ(scores_of(set), (std::vector<float>{2.0F, -2.75F, 1.0F}));
+}
+
+TEST(Processors, ExtremeValuesStayFinite) {
+  TokenCounts counts;
+  counts.reset(std::vector<TokenId>{0, 1, 2, 3}, 0);
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> row = {inf, -1e38F, 0.0F, 1.0F};
+  for (const float penalty : {std::numeric_limits<float>::denorm_min(), 1e-30F, 1e30F, 3e38F}) {
+    CandidateSet set = set_of(row);
+    apply_repetition_penalty(set, counts, penalty);
+    const std::vector<std::pair<TokenId, float>> bias = {
+        {0, 3e38F}, {3, -3e38F}, {100, 1.0F}, {-4, 1.0F}};
+    apply_logit_bias(set, bias);
+    for (const float score : set.scores()) {
+      EXPECT_LE(score, kScoreMax);
+      EXPECT_GE(score, -kScoreMax);
+    }
+  }
+}
+
+TEST(Processors, MasksNeverEmptyTheSet) {
+  CandidateSet set = set_of({1.0F, 2.0F, 3.0F, 4.0F});
+  keep_allowed(set, std::vector<TokenId>{1, 3, 9});
+  EXPECT_EQ(ids_of(set), (std::vector<TokenId>{1, 3}));
+  keep_allowed(set, std::vector<TokenId>{0, 2});
+  EXPECT_EQ(ids_of(set), (std::vector<TokenId>{1, 3}));
+  remove_ids(set, std::vector<TokenId>{1});
+  EXPECT_EQ(ids_of(set), (std::vector<TokenId>{3}));
+  remove_ids(set, std::vector<TokenId>{3});
+  EXPECT_EQ(ids_of(set), (std::vector<TokenId>{3}));
+}
+
+TEST(Processors, RepeatedNgramsAreRemoved) {
+  const std::vector<TokenId> context = {1, 2, 3, 1, 2};
+  CandidateSet set = set_of(std::vector<float>(5, 0.0F));
+  remove_repeated_ngrams(set, context, 3);
+  EXPECT_EQ(ids_of(set), (std::vector<TokenId>{0, 1, 2, 4}));
+  set = set_of(std::vector<float>(5, 0.0F));
+  remove_repeated_ngrams(set, context, 1);
+  EXPECT_EQ(ids_of(set), (std::vector<TokenId>{0, 4}));
+}
+
+TEST(CandidateSet, ForbiddenIdsAreLeftOutUnlessAllAre) {
+  const float low = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(ids_of(set_of({low, 1.0F, low, 2.0F})), (std::vector<TokenId>{1, 3}));
+  EXPECT_EQ(set_of({low, low}).size(), 2u);
+  CandidateSet set(4);
+  EXPECT_FALSE(set.assign(std::vector<float>{0.0F, std::numeric_limits<float>::quiet_NaN()}));
+}
+
+}  // namespace
+}  // namespace coxswain::sampling

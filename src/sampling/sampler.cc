@@ -1,0 +1,139 @@
+#include "sampling/sampler.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "sampling/philox.h"
+#include "sampling/processors.h"
+#include "sampling/row_math.h"
+#include "sampling/select.h"
+#include "sampling/warpers.h"
+
+namespace coxswain::sampling {
+namespace {
+
+Status nan_status() {
+  return {Code::kInternal,
+          ErrorKind::kGeneration,
+          "the model produced logits that are not numbers (NaN)"};
+}
+
+bool has_output_penalty(const SamplingParams& p) {
+  return p.frequency_penalty != 0.0F || p.presence_penalty != 0.0F;
+}
+
+// Whether the scores are the logits themselves.
+bool is_plain(const SamplingParams& p) {
+  const bool scaled = p.temperature != 1.0F && p.temperature >= kGreedyTemperature;
+  const bool cut = p.top_k > 0 || p.top_p < 1.0F || p.typical_p < 1.0F || p.min_p > 0.0F;
+  return !scaled && !cut && p.logit_bias.empty() && !needs_token_counts(p);
+}
+
+float logprob(float score, const CandidateSet::Weights& weights) {
+  return static_cast<float>(static_cast<double>(score) - static_cast<double>(weights.max_score) -
+                            std::log(weights.sum));
+}
+
+// The first index at which the running sum of weights exceeds target, in fixed blocks.
+std::size_t inverse_cdf(const CandidateSet::Weights& weights, double target) {
+  std::size_t block = 0;
+  double before = 0.0;
+  while (block + 1 < weights.block_sums.size() && before + weights.block_sums[block] <= target) {
+    before += weights.block_sums[block++];
+  }
+  const std::size_t begin = block * kSumBlock;
+  const std::size_t end = std::min(weights.values.size(), begin + kSumBlock);
+  std::size_t last = begin;  // the last index that can be drawn
+  for (std::size_t i = begin; i < end; ++i) {
+    if (weights.values[i] <= 0.0F) continue;
+    last = i;
+    before += static_cast<double>(weights.values[i]);
+    if (before > target) return i;
+  }
+  // Rounding put the target behind the block's end. A block without weight cannot be the one walked
+  // to, except the last.
+  while (last > 0 && weights.values[last] <= 0.0F) --last;
+  return last;
+}
+
+}  // namespace
+
+bool is_greedy(const SamplingParams& params) {
+  return !params.do_sample || params.temperature < kGreedyTemperature;
+}
+
+bool needs_token_counts(const SamplingParams& p) {
+  return p.repetition_penalty != 1.0F || p.relative_frequency_penalty != 0.0F ||
+         has_output_penalty(p);
+}
+
+Sampler::Sampler(std::size_t vocab_max, std::size_t n_top_tokens_max) : set_(vocab_max) {
+  top_.reserve(std::max(kTopTokensMax, n_top_tokens_max));
+}
+
+std::size_t Sampler::bytes(std::size_t vocab_max) {
+  return CandidateSet::bytes(vocab_max) + kTopTokensMax * sizeof(ScoredToken);
+}
+
+void Sampler::process(const SampleInput& input) {
+  const SamplingParams& p = *input.params;
+  assert(input.counts != nullptr || !needs_token_counts(p));
+  if (p.repetition_penalty != 1.0F)
+    apply_repetition_penalty(set_, *input.counts, p.repetition_penalty);
+  if (p.relative_frequency_penalty != 0.0F) {
+    apply_relative_frequency_penalty(set_, *input.counts, p.relative_frequency_penalty);
+  }
+  if (has_output_penalty(p))
+    apply_output_penalties(set_, *input.counts, p.frequency_penalty, p.presence_penalty);
+  apply_logit_bias(set_, p.logit_bias);
+  if (p.temperature != 1.0F && p.temperature >= kGreedyTemperature)
+    apply_temperature(set_, p.temperature);
+  keep_top_k(set_, static_cast<std::size_t>(std::max(p.top_k, 0)));
+  keep_top_p(set_, p.top_p);
+  keep_typical(set_, p.typical_p);
+  keep_min_p(set_, p.min_p);
+}
+
+std::size_t Sampler::pick(const SampleInput& input, const CandidateSet::Weights& weights) const {
+  if (is_greedy(*input.params)) {
+    const std::span<const float> scores = set_.scores();
+    return static_cast<std::size_t>(std::find(scores.begin(), scores.end(), weights.max_score) -
+                                    scores.begin());
+  }
+  const double uniform = uniform_draw(input.params->seed, input.position, DrawPurpose::kToken);
+  return inverse_cdf(weights, uniform * weights.sum);
+}
+
+Result<SampleOutput> Sampler::sample(const SampleInput& input) {
+  const SamplingParams& p = *input.params;
+  if (is_greedy(p) && p.n_top_tokens == 0 && is_plain(p)) {  // two passes over the logits, no copy
+    const RowSummary row = summarise(input.logits);
+    if (row.has_nan) return nan_status();
+    const double sum = sum_exp(input.logits, row.max);
+    return SampleOutput{
+        .token = {static_cast<TokenId>(row.argmax), static_cast<float>(-std::log(sum))}, .top = {}};
+  }
+  if (!set_.assign(input.logits)) return nan_status();
+  process(input);
+  const CandidateSet::Weights weights = set_.weights();
+  const std::size_t chosen = pick(input, weights);
+  top_.clear();
+  const std::size_t limit =
+      std::min(top_.capacity(), std::max<std::size_t>(kTopTokensMax, p.n_top_tokens));
+  for (const std::uint32_t i : best_candidates(set_, p.n_top_tokens, limit)) {
+    top_.push_back({set_.id(i), logprob(set_.scores()[i], weights)});
+  }
+  return SampleOutput{.token = {set_.id(chosen), logprob(set_.scores()[chosen], weights)},
+                      .top = top_};
+}
+
+Result<float> logprob_of(std::span<const float> logits, TokenId id) {
+  const RowSummary row = summarise(logits);
+  if (row.has_nan) return nan_status();
+  const float score = std::clamp(logits[static_cast<std::size_t>(id)], -kScoreMax, kScoreMax);
+  return static_cast<float>(static_cast<double>(score) - static_cast<double>(row.max) -
+                            std::log(sum_exp(logits, row.max)));
+}
+
+}  // namespace coxswain::sampling

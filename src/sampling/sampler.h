@@ -1,0 +1,76 @@
+#pragma once
+// Sampler: from one row of logits to one token, its log-probability and the best alternatives.
+//
+// The result is a pure function of (logits, params, counts, position): nothing else is read, sums
+// have a fixed order, ties go to the lowest id, and the random number is philox(seed, position).
+// Order of the steps and formulas: docs/sampling.md.
+//
+// All memory is taken by the constructor. Thread rule: a Sampler belongs to one thread at a time;
+// rows of a step may be spread over several samplers.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "sampling/candidates.h"
+#include "sampling/token_counts.h"
+
+namespace coxswain::sampling {
+
+struct ScoredToken {
+  TokenId id = 0;
+  float logprob = 0.0F;
+
+  friend bool operator==(const ScoredToken&, const ScoredToken&) = default;
+};
+
+struct SampleInput {
+  std::span<const float> logits;  // [vocab]
+  const SamplingParams* params = nullptr;
+  const TokenCounts* counts = nullptr;  // may be null unless needs_token_counts(*params)
+  std::uint64_t position = 0;           // of the token to choose: prompt + output so far
+};
+
+struct SampleOutput {
+  ScoredToken token;  // logprob: log-softmax of the processed scores
+  // At least n_top_tokens best candidates (fewer if fewer are left), best first, with everything
+  // that ties with the last up to kTopTokensMax. Valid until the next call.
+  std::span<const ScoredToken> top;
+};
+
+// A limit on ties, not on n_top_tokens.
+inline constexpr std::size_t kTopTokensMax = 64;
+
+// A temperature below this one means the most likely token.
+inline constexpr float kGreedyTemperature = 1e-6F;
+
+bool is_greedy(const SamplingParams& params);
+bool needs_token_counts(const SamplingParams& params);
+
+class Sampler {
+ public:
+  // More than max(kTopTokensMax, n_top_tokens_max) alternatives are never reported.
+  explicit Sampler(std::size_t vocab_max, std::size_t n_top_tokens_max = kTopTokensMax);
+
+  // Errors: kInternal with kind kGeneration if the logits hold a NaN.
+  Result<SampleOutput> sample(const SampleInput& input);
+
+  static std::size_t bytes(std::size_t vocab_max);
+
+ private:
+  void process(const SampleInput& input);
+  std::size_t pick(const SampleInput& input, const CandidateSet::Weights& weights) const;
+
+  CandidateSet set_;
+  std::vector<ScoredToken> top_;
+};
+
+// log-softmax of unprocessed logits at `id`. Errors: as Sampler::sample. REQUIRES: 0 <= id <
+// logits.size().
+Result<float> logprob_of(std::span<const float> logits, TokenId id);
+
+}  // namespace coxswain::sampling

@@ -1,0 +1,202 @@
+#include "sampling/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace coxswain::sampling {
+namespace {
+
+std::vector<float> random_row(std::size_t n, float spread, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0.0F, spread);
+  std::vector<float> row(n);
+  for (float& v : row) v = normal(engine);
+  return row;
+}
+
+SampleOutput sampled(Sampler& sampler,
+                     const std::vector<float>& row,
+                     const SamplingParams& params,
+                     std::uint64_t position = 3) {
+  auto out = sampler.sample({.logits = row, .params = &params, .position = position});
+  EXPECT_TRUE(out.ok());
+  return out.value();
+}
+
+double log_softmax(const std::vector<float>& row, std::size_t at) {
+  const double max = *std::max_element(row.begin(), row.end());
+  double sum = 0.0;
+  for (const float v : row) sum += std::exp(static_cast<double>(v) - max);
+  return static_cast<double>(row[at]) - max - std::log(sum);
+}
+
+TEST(Sampler, GreedyTakesTheMaximumAndTheLowestIdOfATie) {
+  std::vector<float> row = random_row(3000, 2.0F, 1);
+  row[700] = row[2100] = 11.0F;
+  Sampler sampler(row.size());
+  const SampleOutput plain = sampled(sampler, row, {});
+  EXPECT_EQ(plain.token.id, 700);
+  EXPECT_NEAR(plain.token.logprob, log_softmax(row, 700), 1e-5);
+  EXPECT_TRUE(plain.top.empty());
+}
+
+TEST(Sampler, TheTwoGreedyPathsGiveTheSameBits) {
+  for (const std::size_t n : {1u, 33u, 5000u, 128'256u}) {
+    const auto row = random_row(n, 3.0F, static_cast<unsigned>(n));
+    Sampler sampler(n);
+    const ScoredToken plain = sampled(sampler, row, {}).token;
+    const SampleOutput listed = sampled(sampler, row, {.n_top_tokens = 3});
+    EXPECT_EQ(plain, listed.token);
+    EXPECT_EQ(listed.top.front(), plain);
+    EXPECT_EQ(listed.top.size(), std::min<std::size_t>(3, n));
+  }
+}
+
+TEST(Sampler, ATemperatureBelowTheLimitIsGreedy) {
+  const auto row = random_row(100, 1.0F, 2);
+  Sampler sampler(row.size());
+  const auto best = sampled(sampler, row, {}).token;
+  EXPECT_EQ(sampled(sampler, row, {.do_sample = true, .temperature = 1e-7F}).token, best);
+  EXPECT_EQ(sampled(sampler, row, {.do_sample = true, .temperature = 1e-6F}).token.id, best.id);
+}
+
+TEST(Sampler, ADrawDependsOnSeedAndPositionAlone) {
+  const auto row = random_row(500, 1.0F, 3);
+  Sampler one(row.size());
+  Sampler other(row.size());
+  const SamplingParams params{.do_sample = true, .seed = 42};
+  std::vector<TokenId> forwards;
+  for (std::uint64_t at = 0; at < 50; ++at)
+    forwards.push_back(sampled(one, row, params, at).token.id);
+  std::vector<TokenId> backwards;
+  for (std::uint64_t at = 50; at-- > 0;)
+    backwards.push_back(sampled(other, row, params, at).token.id);
+  std::reverse(backwards.begin(), backwards.end());
+  EXPECT_EQ(forwards, backwards);
+  SamplingParams reseeded = params;
+  reseeded.seed = 43;
+  std::vector<TokenId> different;
+  for (std::uint64_t at = 0; at < 50; ++at)
+    different.push_back(sampled(one, row, reseeded, at).token.id);
+  EXPECT_NE(forwards, different);
+}
+
+// Pearson's test with bins of at least 5 expected draws.
+void expect_distribution(const std::vector<float>& row,
+                         const SamplingParams& base,
+                         const std::vector<double>& expected) {
+  constexpr int kDraws = 20'000;
+  Sampler sampler(row.size());
+  std::vector<int> seen(row.size(), 0);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    SamplingParams params = base;
+    params.seed = static_cast<std::uint64_t>(draw);
+    ++seen[static_cast<std::size_t>(sampled(sampler, row, params).token.id)];
+  }
+  double chi_square = 0.0;
+  double freedom = -1.0;
+  double rest_expected = 0.0;
+  double rest_seen = 0.0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const double e = expected[i] * kDraws;
+    if (expected[i] == 0.0) {
+      EXPECT_EQ(seen[i], 0) << i;
+    }
+    if (e < 5.0) {
+      rest_expected += e;
+      rest_seen += seen[i];
+      continue;
+    }
+    chi_square += (seen[i] - e) * (seen[i] - e) / e;
+    freedom += 1.0;
+  }
+  if (rest_expected >= 5.0) {
+    chi_square += (rest_seen - rest_expected) * (rest_seen - rest_expected) / rest_expected;
+    freedom += 1.0;
+  }
+  // Mean + 5 standard deviations: the seeds are fixed, so this either always holds or never.
+  EXPECT_LT(chi_square, freedom + 5.0 * std::sqrt(2.0 * std::max(freedom, 1.0)));
+}
+
+TEST(Sampler, DrawsFollowTheDistribution) {
+  const auto row = random_row(40, 1.5F, 4);
+  std::vector<double> p(row.size());
+  for (std::size_t i = 0; i < row.size(); ++i) p[i] = std::exp(log_softmax(row, i));
+  expect_distribution(row, {.do_sample = true}, p);
+
+  std::vector<float> sorted = row;
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    p[i] = row[i] >= sorted[9] ? std::exp(static_cast<double>(row[i]) / 1.7) : 0.0;
+    sum += p[i];
+  }
+  for (double& v : p) v /= sum;
+  expect_distribution(row, {.do_sample = true, .temperature = 1.7F, .top_k = 10}, p);
+}
+
+TEST(Sampler, DrawsReachAcrossBlocksOfALargeVocabulary) {
+  std::vector<float> row(5000, -1e30F);
+  row[10] = row[1500] = row[3333] = row[4999] = 2.0F;
+  std::vector<double> p(row.size(), 0.0);
+  p[10] = p[1500] = p[3333] = p[4999] = 0.25;
+  expect_distribution(row, {.do_sample = true}, p);
+}
+
+TEST(Sampler, NanFailsAndExtremesDoNot) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  Sampler sampler(4);
+  TokenCounts counts;
+  counts.reset(std::vector<TokenId>{0, 1}, 1);
+  for (const bool do_sample : {false, true}) {
+    const SamplingParams params{.do_sample = do_sample};
+    const std::vector<float> bad = {0.0F, nan, 1.0F, 2.0F};
+    const auto failed = sampler.sample({.logits = bad, .params = &params});
+    EXPECT_EQ(failed.status().kind(), ErrorKind::kGeneration);
+    EXPECT_FALSE(logprob_of(bad, 0).ok());
+    for (const std::vector<float>& row : {std::vector<float>{inf, inf, -inf, 0.0F},
+                                          std::vector<float>(4, -inf),
+                                          std::vector<float>(4, inf)}) {
+      const SamplingParams extreme{.do_sample = do_sample,
+                                   .temperature = 1e-6F,
+                                   .top_k = 2'000'000'000,
+                                   .top_p = 1e-30F,
+                                   .typical_p = 1e-30F,
+                                   .min_p = 0.999F,
+                                   .repetition_penalty = 1e30F,
+                                   .relative_frequency_penalty = 2.0F,
+                                   .frequency_penalty = -2.0F,
+                                   .presence_penalty = 2.0F,
+                                   .seed = 5,
+                                   .n_top_tokens = 4};
+      const auto out = sampler.sample({.logits = row, .params = &extreme, .counts = &counts});
+      ASSERT_TRUE(out.ok());
+      EXPECT_TRUE(std::isfinite(out->token.logprob));
+      EXPECT_GE(out->top.size(), 1u);
+    }
+  }
+}
+
+TEST(Sampler, TiesBeyondTheLimitAreLeftOut) {
+  const std::vector<float> row(1000, 1.0F);
+  Sampler sampler(row.size());
+  const SampleOutput out = sampled(sampler, row, {.n_top_tokens = 2});
+  ASSERT_EQ(out.top.size(), kTopTokensMax);
+  EXPECT_EQ(out.top.back().id, static_cast<TokenId>(kTopTokensMax - 1));
+}
+
+TEST(Sampler, LogprobOfIsLogSoftmax) {
+  const auto row = random_row(1000, 4.0F, 8);
+  for (const TokenId id : {0, 7, 999}) {
+    EXPECT_NEAR(logprob_of(row, id).value(), log_softmax(row, static_cast<std::size_t>(id)), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::sampling

@@ -1,0 +1,205 @@
+#include "sampling/warpers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sampling/select.h"
+
+namespace coxswain::sampling {
+namespace {
+
+std::vector<float> random_row(std::size_t n, float spread, unsigned seed, float grid = 0.0F) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0.0F, spread);
+  std::vector<float> row(n);
+  for (float& v : row) {
+    v = normal(engine);
+    if (grid > 0.0F) v = std::round(v / grid) * grid;
+  }
+  return row;
+}
+
+std::vector<TokenId> ids_of(const CandidateSet& set) {
+  std::vector<TokenId> out;
+  for (std::size_t i = 0; i < set.size(); ++i) out.push_back(set.id(i));
+  return out;
+}
+
+template <typename Warp>
+std::vector<TokenId> warped(const std::vector<float>& row, Warp warp) {
+  CandidateSet set(row.size());
+  EXPECT_TRUE(set.assign(row));
+  warp(set);
+  for (std::size_t i = 0; i < set.size(); ++i)
+    EXPECT_EQ(set.scores()[i], row[static_cast<std::size_t>(set.id(i))]);
+  return ids_of(set);
+}
+
+std::vector<double> softmax(const std::vector<float>& row) {
+  const double max = *std::max_element(row.begin(), row.end());
+  std::vector<double> p(row.size());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < row.size(); ++i)
+    sum += p[i] = std::exp(static_cast<double>(row[i]) - max);
+  for (double& v : p) v /= sum;
+  return p;
+}
+
+// Ids in the order of key, ties by id, until their probability reaches `mass`.
+std::vector<TokenId> shortest_prefix(const std::vector<double>& p,
+                                     const std::vector<double>& key,
+                                     double mass) {
+  std::vector<TokenId> order(p.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
+    return key[static_cast<std::size_t>(a)] < key[static_cast<std::size_t>(b)];
+  });
+  double sum = 0.0;
+  std::size_t n = 0;
+  while (n < order.size() && sum < mass) sum += p[static_cast<std::size_t>(order[n++])];
+  order.resize(n);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+const std::vector<std::size_t> kSizes = {1, 2, 50, 2048, 2049, 40'000};
+
+TEST(Warpers, TopKKeepsTies) {
+  for (const std::size_t n : kSizes) {
+    for (const std::size_t k : {1u, 2u, 7u, 100u, 39'999u}) {
+      for (const float grid : {0.0F, 0.25F}) {
+        const auto row = random_row(n, 2.0F, static_cast<unsigned>(n + k), grid);
+        std::vector<float> sorted = row;
+        std::sort(sorted.begin(), sorted.end(), std::greater<>());
+        const float threshold = sorted[std::min<std::size_t>(k, n) - 1];
+        std::vector<TokenId> expected;
+        for (std::size_t i = 0; i < n; ++i) {
+          if (row[i] >= threshold) expected.push_back(static_cast<TokenId>(i));
+        }
+        EXPECT_EQ(warped(row, [&](CandidateSet& set) { keep_top_k(set, k); }), expected)
+            << n << " " << k;
+      }
+    }
+  }
+}
+
+TEST(Warpers, TopPIsTheShortestPrefixOfTheSortedList) {
+  for (const std::size_t n : kSizes) {
+    for (const float p : {1e-6F, 0.1F, 0.5F, 0.9F, 0.97F}) {
+      const auto row = random_row(n, 2.0F, static_cast<unsigned>(n));
+      const auto probability = softmax(row);
+      std::vector<double> key(n);
+      for (std::size_t i = 0; i < n; ++i) key[i] = -static_cast<double>(row[i]);
+      const auto expected = shortest_prefix(probability, key, static_cast<double>(p));
+      EXPECT_EQ(warped(row, [&](CandidateSet& set) { keep_top_p(set, p); }), expected)
+          << n << " " << p;
+    }
+  }
+}
+
+TEST(Warpers, TopPKeepsTheLowestIdsOfATieAtTheCut) {
+  const std::vector<float> equal(4096, 1.5F);
+  const auto kept = warped(equal, [](CandidateSet& set) { keep_top_p(set, 0.25F); });
+  ASSERT_EQ(kept.size(), 1024u);
+  EXPECT_EQ(kept.front(), 0);
+  EXPECT_EQ(kept.back(), 1023);
+}
+
+TEST(Warpers, TypicalIsTheShortestPrefixByDistanceFromTheEntropy) {
+  for (const std::size_t n : kSizes) {
+    for (const float mass : {0.2F, 0.5F, 0.9F}) {
+      const auto row = random_row(n, 1.5F, static_cast<unsigned>(n) + 1);
+      const auto p = softmax(row);
+      double entropy = 0.0;
+      for (const double v : p) entropy -= v * std::log(v);
+      std::vector<double> key(n);
+      for (std::size_t i = 0; i < n; ++i) key[i] = std::fabs(-std::log(p[i]) - entropy);
+      const auto expected = shortest_prefix(p, key, static_cast<double>(mass));
+      const auto kept = warped(row, [&](CandidateSet& set) { keep_typical(set, mass); });
+      std::vector<TokenId> differing;
+      std::set_symmetric_difference(kept.begin(),
+                                    kept.end(),
+                                    expected.begin(),
+                                    expected.end(),
+                                    std::back_inserter(differing));
+      // Rounding may swap neighbours at the cut of a large vocabulary.
+      EXPECT_LE(differing.size(), n > 2048 ? 4u : 0u) << n << " " << mass;
+    }
+  }
+}
+
+TEST(Warpers, MinPEpsilonAndEtaCutByProbability) {
+  const auto row = random_row(500, 2.0F, 9);
+  const auto p = softmax(row);
+  const double best = *std::max_element(p.begin(), p.end());
+  double entropy = 0.0;
+  for (const double v : p) entropy -= v * std::log(v);
+  const auto at_least = [&](double lowest) {
+    std::vector<TokenId> out;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      if (p[i] >= lowest || p[i] == best) out.push_back(static_cast<TokenId>(i));
+    }
+    return out;
+  };
+  EXPECT_EQ(warped(row, [](CandidateSet& set) { keep_min_p(set, 0.1F); }), at_least(0.1 * best));
+  EXPECT_EQ(warped(row, [](CandidateSet& set) { keep_epsilon(set, 0.004F); }), at_least(0.004));
+  EXPECT_EQ(warped(row, [](CandidateSet& set) { keep_epsilon(set, 0.9F); }).size(), 1u);
+  EXPECT_EQ(warped(row, [](CandidateSet& set) { keep_eta(set, 0.004F); }),
+            at_least(std::min(0.004, std::sqrt(0.004) * std::exp(-entropy))));
+}
+
+TEST(Warpers, NeutralValuesChangeNothing) {
+  const auto row = random_row(300, 2.0F, 10);
+  const auto kept = warped(row, [](CandidateSet& set) {
+    keep_top_k(set, 0);
+    keep_top_k(set, 300);
+    keep_top_k(set, 301);
+    keep_top_p(set, 1.0F);
+    keep_typical(set, 1.0F);
+    keep_min_p(set, 0.0F);
+    keep_epsilon(set, 0.0F);
+    keep_eta(set, 0.0F);
+  });
+  EXPECT_EQ(kept.size(), row.size());
+}
+
+TEST(Warpers, OneCandidateSurvivesEverything) {
+  for (const std::size_t n : {1u, 5u, 5000u}) {
+    for (const float value : {0.0F, -1e30F, 1e30F}) {
+      std::vector<float> row(n, value);
+      row.back() = 1e30F;
+      const auto kept = warped(row, [](CandidateSet& set) {
+        keep_top_k(set, 1);
+        keep_top_p(set, 1e-38F);
+        keep_typical(set, 1e-38F);
+        keep_min_p(set, 1.0F);
+        keep_eta(set, 1.0F);
+      });
+      EXPECT_GE(kept.size(), 1u);
+    }
+  }
+}
+
+TEST(Select, BestCandidatesIncludeTiesUpToTheLimit) {
+  const std::vector<float> row = {-1.0F, -3.0F, -4.0F, -2.0F, -3.0F};
+  CandidateSet set(row.size());
+  ASSERT_TRUE(set.assign(row));
+  const auto best = [&](std::size_t n, std::size_t limit) {
+    const auto found = best_candidates(set, n, limit);
+    return std::vector<std::uint32_t>(found.begin(), found.end());
+  };
+  EXPECT_EQ(best(0, 9), (std::vector<std::uint32_t>{}));
+  EXPECT_EQ(best(2, 9), (std::vector<std::uint32_t>{0, 3}));
+  EXPECT_EQ(best(3, 9), (std::vector<std::uint32_t>{0, 3, 1, 4}));
+  EXPECT_EQ(best(3, 3), (std::vector<std::uint32_t>{0, 3, 1}));
+  EXPECT_EQ(best(9, 9), (std::vector<std::uint32_t>{0, 3, 1, 4, 2}));
+}
+
+}  // namespace
+}  // namespace coxswain::sampling
