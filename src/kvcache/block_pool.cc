@@ -1,0 +1,121 @@
+#include "kvcache/block_pool.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace coxswain::kvcache {
+
+BlockPool::BlockPool(std::uint32_t n_blocks) : blocks_(n_blocks) {
+  free_.reserve(n_blocks);
+  for (BlockId id = n_blocks; id >= 1; --id) free_.push_back(id);  // lowest id on top
+  counts_.total = n_blocks;
+}
+
+const BlockCounts& BlockPool::counts() const {
+  counts_.free = n_free();
+  counts_.retiring = static_cast<std::uint32_t>(retiring_.size());
+  return counts_;
+}
+
+BlockId BlockPool::take() {
+  assert(!free_.empty());
+  const BlockId id = free_.back();
+  free_.pop_back();
+  block(id).references = 1;
+  ++counts_.leased;
+  return id;
+}
+
+bool BlockPool::add_ref(BlockId id) {
+  Block& b = block(id);
+  if (b.references++ > 0) return false;
+  ++counts_.leased;
+  if (b.retiring) {
+    b.retiring = false;
+    std::erase(retiring_, id);
+    return false;
+  }
+  assert(b.indexed);
+  --counts_.cached;
+  return true;
+}
+
+bool BlockPool::drop_ref(BlockId id, std::uint64_t last_step) {
+  Block& b = block(id);
+  assert(b.references > 0);
+  b.busy_until = std::max(b.busy_until, last_step);
+  if (--b.references > 0) return false;
+  --counts_.leased;
+  if (b.busy_until > retired_step_) {
+    b.retiring = true;
+    retiring_.push_back(id);
+    return false;
+  }
+  rest(id);
+  return true;
+}
+
+std::vector<BlockId> BlockPool::retire(std::uint64_t step) {
+  retired_step_ = std::max(retired_step_, step);
+  std::vector<BlockId> rested;
+  std::erase_if(retiring_, [&](BlockId id) {
+    if (block(id).busy_until > retired_step_) return false;
+    block(id).retiring = false;
+    rest(id);
+    rested.push_back(id);
+    return true;
+  });
+  return rested;
+}
+
+void BlockPool::rest(BlockId id) {
+  if (block(id).indexed) {
+    ++counts_.cached;
+  } else {
+    free_.push_back(id);
+  }
+}
+
+void BlockPool::mark_indexed(BlockId id) {
+  assert(block(id).references > 0 && !block(id).indexed);
+  block(id).indexed = true;
+}
+
+void BlockPool::free_cached(BlockId id) {
+  Block& b = block(id);
+  assert(b.indexed && b.references == 0 && !b.retiring);
+  b.indexed = false;
+  --counts_.cached;
+  free_.push_back(id);
+}
+
+std::string BlockPool::check() const {
+  BlockCounts seen{.total = static_cast<std::uint32_t>(blocks_.size())};
+  std::vector<bool> on_stack(blocks_.size() + 1);
+  for (const BlockId id : free_) {
+    if (id == 0 || id > blocks_.size()) return "free stack holds block " + std::to_string(id);
+    if (on_stack[id]) return "block " + std::to_string(id) + " is free twice";
+    on_stack[id] = true;
+  }
+  for (BlockId id = 1; id <= blocks_.size(); ++id) {
+    const Block& b = block(id);
+    const bool idle = b.references == 0 && !b.retiring && !b.indexed;
+    if (idle != on_stack[id]) return "block " + std::to_string(id) + " has no state";
+    if (b.references > 0) {
+      if (b.retiring) return "block " + std::to_string(id) + " is leased and retiring";
+      ++seen.leased;
+    } else if (b.retiring) {
+      ++seen.retiring;
+    } else if (b.indexed) {
+      ++seen.cached;
+    } else {
+      ++seen.free;
+    }
+  }
+  if (seen != counts()) return "counters differ from a recount";
+  if (seen.free + seen.cached + seen.leased + seen.retiring != seen.total)
+    return "blocks are not conserved";
+  return {};
+}
+
+}  // namespace coxswain::kvcache

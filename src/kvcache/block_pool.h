@@ -1,0 +1,78 @@
+#pragma once
+// BlockPool: the block ids of one KV group and the state of each.
+//
+//   free --take--> leased --last reference dropped--> [retiring --retire(step)-->] cached | free
+//                    ^                                     |                          |
+//                    '------------- add_ref (prefix hit) --'--------------------------'
+//
+// leased: at least one sequence holds it. retiring: nobody holds it, but a submitted step still
+// names it. cached: nobody holds it and the prefix index names it. free: on the free stack. free +
+// cached + leased + retiring = total, always (check()).
+//
+// Ids are 1..n_blocks: block 0 is kept for health probes of stock routers and is not part of the
+// total. The pool owns ids, not bytes. Thread rule: one engine thread.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <coxswain/types.h>
+
+namespace coxswain::kvcache {
+
+struct BlockCounts {
+  std::uint32_t total = 0;
+  std::uint32_t free = 0;
+  std::uint32_t cached = 0;
+  std::uint32_t leased = 0;
+  std::uint32_t retiring = 0;
+
+  friend bool operator==(const BlockCounts&, const BlockCounts&) = default;
+};
+
+class BlockPool {
+ public:
+  explicit BlockPool(std::uint32_t n_blocks);
+
+  std::uint32_t n_free() const { return static_cast<std::uint32_t>(free_.size()); }
+  const BlockCounts& counts() const;
+  std::uint32_t references(BlockId id) const { return block(id).references; }
+  bool busy(BlockId id) const { return block(id).references > 0 || block(id).retiring; }
+
+  // A free block with one reference. REQUIRES: n_free() > 0.
+  BlockId take();
+  // One more holder. True if the block was cached before. REQUIRES: not free.
+  bool add_ref(BlockId id);
+  // One holder less; `last_step` is the last submitted step that named the block for that holder.
+  // True if the block came to rest at once (false: still held, or retiring).
+  bool drop_ref(BlockId id, std::uint64_t last_step);
+  // Steps up to `step` have retired. Returns the blocks that came to rest.
+  std::vector<BlockId> retire(std::uint64_t step);
+
+  // Whether the prefix index names the block. REQUIRES for marking: leased.
+  void mark_indexed(BlockId id);
+  // The index forgets a cached block, which becomes free.
+  void free_cached(BlockId id);
+
+  // Empty, or what is wrong: recounts every block.
+  std::string check() const;
+
+ private:
+  struct Block {
+    std::uint32_t references = 0;
+    bool indexed = false;
+    bool retiring = false;
+    std::uint64_t busy_until = 0;  // last submitted step that names it through a dropped reference
+  };
+  Block& block(BlockId id) { return blocks_[id - 1]; }
+  const Block& block(BlockId id) const { return blocks_[id - 1]; }
+  void rest(BlockId id);
+
+  std::vector<Block> blocks_;      // [n_blocks], index = id - 1
+  std::vector<BlockId> free_;      // a stack: the block freed last is the warmest
+  std::vector<BlockId> retiring_;  // short: what at most two steps name
+  mutable BlockCounts counts_;
+  std::uint64_t retired_step_ = 0;
+};
+
+}  // namespace coxswain::kvcache

@@ -1,0 +1,154 @@
+#pragma once
+// KvCache: which sequence holds which KV blocks, and which prefixes are there to be used again.
+// Accounting only: ids, never bytes.
+//
+// A sequence holds a KvLease: one block table per KV group. Tables grow by whole blocks of
+// block_tokens positions, in all groups or in none. When a block is computed in full the owner
+// publishes it; other sequences then share it. A shared block is never written: a sequence writes
+// only behind its prefix, and a prefix is whole blocks only. A lease that ends while submitted
+// steps still name its blocks leaves them retiring until retire(step).
+//
+// Groups with a window give blocks back once every position in them has left the window (the table
+// entry becomes kReleasedBlock). A prefix could then miss blocks, so prefix caching is off for such
+// models.
+//
+// Thread rule: one engine thread. The cache outlives its leases.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "kvcache/block_pool.h"
+#include "kvcache/keyed_hash.h"
+#include "kvcache/prefix_index.h"
+
+namespace coxswain::kvcache {
+
+struct KvGroupOptions {
+  std::uint32_t n_blocks = 0;       // that may be leased: ids 1..n_blocks
+  std::uint32_t window_tokens = 0;  // 0 = every position is kept
+};
+
+struct KvCacheOptions {
+  std::uint32_t block_tokens = 16;  // a power of two
+  std::vector<KvGroupOptions> groups = {};
+  bool prefix_caching = true;
+  HashKey hash_key{};  // secret, drawn once per process
+};
+
+class KvCache;
+
+// What one sequence holds. Move-only; destroying it gives everything back.
+class KvLease {
+ public:
+  KvLease() = default;
+  KvLease(KvLease&& other) noexcept;
+  KvLease& operator=(KvLease&& other) noexcept;
+  KvLease(const KvLease&) = delete;
+  KvLease& operator=(const KvLease&) = delete;
+  ~KvLease() { reset(); }
+
+  explicit operator bool() const { return cache_ != nullptr; }
+  void reset();
+
+  // [n_blocks()], entries of a window group may be kReleasedBlock.
+  std::span<const BlockId> table(std::size_t group) const { return tables_[group]; }
+  std::uint32_t n_blocks() const {
+    return static_cast<std::uint32_t>(tables_.empty() ? 0 : tables_[0].size());
+  }
+  std::uint32_t n_published() const { return n_published_; }
+  // Blocks of `group` at the front of the table that have left the window.
+  std::uint32_t n_released(std::size_t group) const { return n_released_[group]; }
+
+  // A plan that names these blocks is about to be submitted.
+  void mark_used(std::uint64_t step) { last_step_ = step; }
+
+ private:
+  friend class KvCache;
+  KvCache* cache_ = nullptr;
+  std::vector<std::vector<BlockId>> tables_;  // per group
+  std::vector<std::uint32_t> n_released_;     // per group
+  std::string identity_;
+  PrefixIndex::Node cursor_;  // the node of block n_published_ - 1, or none
+  std::uint32_t n_published_ =
+      0;  // blocks at the front that the index has (this one or an equal one)
+  std::uint64_t last_step_ = 0;
+};
+
+// What the index could give a new sequence, without taking it.
+struct PrefixProbe {
+  std::uint32_t n_blocks = 0;
+  std::uint32_t n_unpinned = 0;  // of these, blocks that taking them removes from available()
+  std::uint64_t next_key = 0;    // of the first whole block that is missing; 0 if there is none
+};
+
+class KvCache {
+ public:
+  explicit KvCache(const KvCacheOptions& options);
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
+
+  std::uint32_t block_tokens() const { return block_tokens_; }
+  std::size_t n_groups() const { return pools_.size(); }
+  std::uint32_t window_tokens(std::size_t group) const { return windows_[group]; }
+  bool prefix_caching() const { return prefix_caching_; }
+  std::uint32_t blocks_for(std::uint32_t n_tokens) const {
+    return (n_tokens + block_tokens_ - 1) / block_tokens_;
+  }
+
+  // The longest cached prefix of `tokens` that leaves at least one token to compute.
+  PrefixProbe probe(std::string_view identity, std::span<const TokenId> tokens) const;
+  // A lease that starts with that prefix (`use_prefix`) or with nothing.
+  KvLease open(std::string_view identity, std::span<const TokenId> tokens, bool use_prefix);
+  // Key of the block that `lease` will publish next, as in PrefixProbe. REQUIRES: that block is
+  // whole in `tokens`.
+  std::uint64_t next_key(const KvLease& lease, std::span<const TokenId> tokens) const;
+
+  // The tables get n_blocks entries, cached blocks being evicted as needed.
+  // Errors: kResourceExhausted; nothing has then changed.
+  Status grow(KvLease& lease, std::uint32_t n_blocks);
+  // Window groups: gives back blocks that no position >= `position` can see. True if a table
+  // changed.
+  bool release_before(KvLease& lease, std::uint32_t position);
+  // The keys and values of `computed`, all tokens of the sequence so far, are there: shares its
+  // whole blocks.
+  void publish(KvLease& lease, std::span<const TokenId> computed);
+  // Steps up to `step` have retired.
+  void retire(std::uint64_t step);
+
+  // Blocks that grow() can hand out now: free ones and cached ones that can be evicted.
+  std::uint32_t available(std::size_t group) const {
+    return pools_[group].n_free() + index_.n_evictable();
+  }
+  // Blocks that come back if `lease` ends (at once, or when steps retire).
+  std::uint32_t reclaimable(const KvLease& lease, std::size_t group) const;
+  const BlockCounts& counts(std::size_t group) const { return pools_[group].counts(); }
+
+  // Empty, or which invariant is broken.
+  std::string check() const;
+
+ private:
+  friend class KvLease;
+  void release(KvLease& lease);
+  void drop(std::size_t group, BlockId id, std::uint64_t last_step);
+  bool evict_one();
+  PrefixIndex::Node& node_of(std::size_t group, BlockId id) { return nodes_[group][id - 1]; }
+  std::span<const TokenId> block_of(std::span<const TokenId> tokens, std::uint32_t index) const {
+    return tokens.subspan(std::size_t{index} * block_tokens_, block_tokens_);
+  }
+
+  const std::uint32_t block_tokens_;
+  bool prefix_caching_ = false;
+  std::vector<std::uint32_t> windows_;  // per group
+  std::vector<BlockPool> pools_;        // per group
+  std::vector<std::vector<PrefixIndex::Node>>
+      nodes_;  // per group and block: the node that names it
+  PrefixIndex index_;
+};
+
+}  // namespace coxswain::kvcache

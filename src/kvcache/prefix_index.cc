@@ -1,0 +1,188 @@
+#include "kvcache/prefix_index.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace coxswain::kvcache {
+
+PrefixIndex::Node PrefixIndex::find_root(std::string_view identity) const {
+  const auto it = roots_.find(std::string(identity));
+  if (it == roots_.end()) return {};
+  return {it->second, entries_[it->second].uid};
+}
+
+PrefixIndex::Node PrefixIndex::root(std::string_view identity) {
+  if (const Node found = find_root(identity)) return found;
+  const std::uint32_t slot = new_slot();
+  entries_[slot].identity = std::string(identity);
+  roots_.emplace(entries_[slot].identity, slot);
+  return {slot, entries_[slot].uid};
+}
+
+std::uint64_t PrefixIndex::child_key(Node parent, std::span<const TokenId> tokens) const {
+  const HashKey key{key_[0] ^ parent.uid, key_[1]};
+  return keyed_hash(key, std::as_bytes(tokens));
+}
+
+PrefixIndex::Node PrefixIndex::find_child(Node parent, std::span<const TokenId> tokens) const {
+  const auto [first, last] = children_.equal_range(child_key(parent, tokens));
+  for (auto it = first; it != last; ++it) {
+    const Entry& e = entries_[it->second];
+    if (e.parent == parent.slot && std::ranges::equal(e.tokens, tokens)) return {it->second, e.uid};
+  }
+  return {};
+}
+
+std::uint32_t PrefixIndex::new_slot() {
+  std::uint32_t slot = 0;
+  if (free_slots_.empty()) {
+    slot = static_cast<std::uint32_t>(entries_.size());
+    entries_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+    entries_[slot] = Entry{};
+  }
+  entries_[slot].uid = next_uid_++;
+  return slot;
+}
+
+PrefixIndex::Node PrefixIndex::insert(Node parent,
+                                      std::span<const TokenId> tokens,
+                                      std::span<const BlockId> blocks) {
+  assert(alive(parent) && blocks.size() == n_groups_ && !find_child(parent, tokens));
+  const std::uint32_t slot = new_slot();
+  Entry& e = entries_[slot];
+  e.parent = parent.slot;
+  e.tokens.assign(tokens.begin(), tokens.end());
+  e.blocks.assign(blocks.begin(), blocks.end());
+  e.hash = child_key(parent, tokens);
+  e.busy = n_groups_;
+  children_.emplace(e.hash, slot);
+  ++n_nodes_;
+  ++entries_[parent.slot].n_children;
+  pin_upwards(parent.slot);
+  return {slot, e.uid};
+}
+
+bool PrefixIndex::alive(Node node) const {
+  return node && node.slot < entries_.size() && entries_[node.slot].uid == node.uid;
+}
+
+void PrefixIndex::add_busy(Node node) {
+  Entry& e = entry(node);
+  if (e.busy++ > 0 || e.pinned_children > 0) return;
+  --n_evictable_;
+  refresh_leaf(node.slot);
+  pin_upwards(e.parent);
+}
+
+void PrefixIndex::drop_busy(Node node) {
+  Entry& e = entry(node);
+  assert(e.busy > 0);
+  if (--e.busy > 0 || e.pinned_children > 0) return;
+  ++n_evictable_;
+  e.unpinned_at = ++tick_;
+  refresh_leaf(node.slot);
+  unpin_upwards(e.parent);
+}
+
+// The node in `slot` has one more pinned child. Stops where the state above does not change.
+void PrefixIndex::pin_upwards(std::uint32_t slot) {
+  while (slot != kNoSlot) {
+    Entry& e = entries_[slot];
+    const bool was_pinned = e.busy > 0 || e.pinned_children > 0;
+    ++e.pinned_children;
+    refresh_leaf(slot);
+    if (was_pinned || e.parent == kNoSlot) return;
+    --n_evictable_;
+    slot = e.parent;
+  }
+}
+
+void PrefixIndex::unpin_upwards(std::uint32_t slot) {
+  while (slot != kNoSlot) {
+    Entry& e = entries_[slot];
+    assert(e.pinned_children > 0);
+    --e.pinned_children;
+    if (e.busy > 0 || e.pinned_children > 0 || e.parent == kNoSlot) return;
+    ++n_evictable_;
+    e.unpinned_at = ++tick_;
+    refresh_leaf(slot);
+    slot = e.parent;
+  }
+}
+
+// Keeps the set of evictable leaves in step with an entry that changed.
+void PrefixIndex::refresh_leaf(std::uint32_t slot) {
+  Entry& e = entries_[slot];
+  const bool want = e.parent != kNoSlot && e.n_children == 0 && e.busy == 0;
+  if (want == e.evictable_leaf) return;
+  if (want) {
+    evictable_leaves_.emplace(e.unpinned_at, slot);
+  } else {
+    evictable_leaves_.erase({e.unpinned_at, slot});
+  }
+  e.evictable_leaf = want;
+}
+
+std::vector<BlockId> PrefixIndex::evict() {
+  if (evictable_leaves_.empty()) return {};
+  const std::uint32_t slot = evictable_leaves_.begin()->second;
+  std::vector<BlockId> blocks = std::move(entries_[slot].blocks);
+  evictable_leaves_.erase(evictable_leaves_.begin());
+  --n_evictable_;
+  --n_nodes_;
+  remove(slot);
+  return blocks;
+}
+
+void PrefixIndex::remove(std::uint32_t slot) {
+  const std::uint32_t parent = entries_[slot].parent;
+  const auto [first, last] = children_.equal_range(entries_[slot].hash);
+  children_.erase(std::find_if(first, last, [&](const auto& c) { return c.second == slot; }));
+  entries_[slot] = Entry{};
+  free_slots_.push_back(slot);
+  if (--entries_[parent].n_children > 0) return;
+  if (entries_[parent].parent != kNoSlot) {
+    refresh_leaf(parent);
+    return;
+  }
+  roots_.erase(entries_[parent].identity);
+  entries_[parent] = Entry{};
+  free_slots_.push_back(parent);
+}
+
+std::string PrefixIndex::check() const {
+  std::vector<std::uint32_t> n_children(entries_.size());
+  std::vector<std::uint32_t> n_pinned(entries_.size());
+  std::uint32_t n_nodes = 0;
+  std::uint32_t n_evictable = 0;
+  std::size_t n_leaves = 0;
+  for (const Entry& e : entries_) {
+    if (e.uid == 0 || e.parent == kNoSlot) continue;
+    const bool is_pinned = e.busy > 0 || e.pinned_children > 0;
+    ++n_nodes;
+    ++n_children[e.parent];
+    if (is_pinned) ++n_pinned[e.parent];
+    if (!is_pinned) ++n_evictable;
+    if (e.blocks.size() != n_groups_) return "a node does not name one block per group";
+    if (e.evictable_leaf != (e.n_children == 0 && e.busy == 0))
+      return "a leaf is not where it should be";
+    n_leaves += e.evictable_leaf ? 1 : 0;
+  }
+  for (std::size_t slot = 0; slot < entries_.size(); ++slot) {
+    const Entry& e = entries_[slot];
+    if (e.uid == 0) continue;
+    if (e.n_children != n_children[slot]) return "a child count differs from a recount";
+    if (e.pinned_children != n_pinned[slot]) return "a pin count differs from a recount";
+    if (e.parent == kNoSlot && e.n_children == 0) return "an empty root is left";
+  }
+  if (n_nodes != n_nodes_ || n_nodes != children_.size())
+    return "the node count differs from a recount";
+  if (n_evictable != n_evictable_) return "the evictable count differs from a recount";
+  if (n_leaves != evictable_leaves_.size()) return "the leaf set differs from a recount";
+  return {};
+}
+
+}  // namespace coxswain::kvcache

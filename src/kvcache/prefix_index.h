@@ -1,0 +1,105 @@
+#pragma once
+// PrefixIndex: which computed blocks hold the keys and values of which tokens.
+//
+// A tree for each identity (adapter, salt, rope variant, kernel set: bytes the caller composes). A
+// node is one whole block of tokens after its parent's, and names one block id for each KV group.
+// Two prefixes are the same only if identity and tokens are equal; a keyed hash finds candidates
+// and decides nothing.
+//
+// A node is busy while one of its blocks is leased or retiring. It is pinned while it or a node
+// below it is busy. Only unpinned leaves are evicted, the one that became unpinned first; so heads
+// of prefixes live longer than tails, and every unpinned node can be reached by evicting leaves.
+//
+// Thread rule: one engine thread.
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <coxswain/types.h>
+
+#include "kvcache/keyed_hash.h"
+
+namespace coxswain::kvcache {
+
+class PrefixIndex {
+ public:
+  // Names a node; stays comparable after the node is gone (uid is never used twice).
+  struct Node {
+    std::uint32_t slot = 0;
+    std::uint64_t uid = 0;  // 0 = none
+    explicit operator bool() const { return uid != 0; }
+    friend bool operator==(const Node&, const Node&) = default;
+  };
+
+  PrefixIndex(std::uint32_t n_groups, const HashKey& key) : n_groups_(n_groups), key_(key) {}
+
+  Node find_root(std::string_view identity) const;
+  Node find_child(Node parent, std::span<const TokenId> tokens) const;
+  // What find_child looks up. Equal for equal children of one parent.
+  std::uint64_t child_key(Node parent, std::span<const TokenId> tokens) const;
+
+  Node root(std::string_view identity);  // creates it; a root without children must get one at once
+  // A new busy node. REQUIRES: no such child; blocks.size() == n_groups, all leased.
+  Node insert(Node parent, std::span<const TokenId> tokens, std::span<const BlockId> blocks);
+
+  bool alive(Node node) const;
+  bool pinned(Node node) const { return entry(node).busy > 0 || entry(node).pinned_children > 0; }
+  bool is_root(Node node) const { return entry(node).parent == kNoSlot; }
+  std::span<const BlockId> blocks(Node node) const { return entry(node).blocks; }
+
+  // One of the node's blocks is held or named by a step now, or is no longer.
+  void add_busy(Node node);
+  void drop_busy(Node node);
+
+  std::uint32_t n_nodes() const { return n_nodes_; }          // roots not counted
+  std::uint32_t n_evictable() const { return n_evictable_; }  // unpinned nodes
+  // Takes out the leaf that has been unpinned longest; its blocks, one per group. Empty if all are
+  // pinned.
+  std::vector<BlockId> evict();
+
+  // Empty, or what is wrong.
+  std::string check() const;
+
+ private:
+  static constexpr std::uint32_t kNoSlot = 0xFFFFFFFFU;
+  struct Entry {
+    std::uint64_t uid = 0;
+    std::uint32_t parent = kNoSlot;
+    std::uint32_t n_children = 0;
+    std::uint32_t pinned_children = 0;
+    std::uint32_t busy = 0;  // blocks of this node in use
+    std::uint64_t unpinned_at = 0;
+    std::uint64_t hash = 0;
+    bool evictable_leaf = false;
+    std::vector<TokenId> tokens;
+    std::vector<BlockId> blocks;
+    std::string identity;  // roots only
+  };
+  Entry& entry(Node node) { return entries_[node.slot]; }
+  const Entry& entry(Node node) const { return entries_[node.slot]; }
+  std::uint32_t new_slot();
+  void pin_upwards(std::uint32_t slot);
+  void unpin_upwards(std::uint32_t slot);
+  void refresh_leaf(std::uint32_t slot);
+  void remove(std::uint32_t slot);
+
+  const std::uint32_t n_groups_;
+  const HashKey key_;
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> free_slots_;
+  std::unordered_map<std::string, std::uint32_t> roots_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> children_;      // child_key -> slot
+  std::set<std::pair<std::uint64_t, std::uint32_t>> evictable_leaves_;  // (unpinned_at, slot)
+  std::uint64_t next_uid_ = 1;
+  std::uint64_t tick_ = 0;
+  std::uint32_t n_nodes_ = 0;
+  std::uint32_t n_evictable_ = 0;
+};
+
+}  // namespace coxswain::kvcache
