@@ -1,8 +1,9 @@
 #pragma once
 // Structured log: one event, one line, as text or JSON.
 //
-// Text: "2026-01-02T03:04:05.678901Z  INFO router: message key=value". JSON: {"timestamp","level","target","message",...fields}.
-// Prompts and keys are never logged above debug. Client text is cut to 256 bytes and escaped. Equal warnings from one place can be
+// Text: "2026-01-02T03:04:05.678901Z  INFO router: message key=value". JSON:
+// {"timestamp","level","target","message",...fields}. Prompts and keys are never logged above
+// debug. Client text is cut to 256 bytes and escaped. Equal warnings from one place can be
 // rate-limited with `once_per`.
 //
 // Thread rule: any thread. Passed by reference from main(); there is no global logger.
@@ -41,13 +42,26 @@ class Logger {
 
   bool enabled(Level level) const;
   void log(Level level, std::string_view message, std::initializer_list<Field> fields = {});
-  void debug(std::string_view message, std::initializer_list<Field> fields = {}) { log(Level::kDebug, message, fields); }
-  void info(std::string_view message, std::initializer_list<Field> fields = {}) { log(Level::kInfo, message, fields); }
-  void warn(std::string_view message, std::initializer_list<Field> fields = {}) { log(Level::kWarn, message, fields); }
-  void error(std::string_view message, std::initializer_list<Field> fields = {}) { log(Level::kError, message, fields); }
+  void debug(std::string_view message, std::initializer_list<Field> fields = {}) {
+    log(Level::kDebug, message, fields);
+  }
+  void info(std::string_view message, std::initializer_list<Field> fields = {}) {
+    log(Level::kInfo, message, fields);
+  }
+  void warn(std::string_view message, std::initializer_list<Field> fields = {}) {
+    log(Level::kWarn, message, fields);
+  }
+  void error(std::string_view message, std::initializer_list<Field> fields = {}) {
+    log(Level::kError, message, fields);
+  }
   // At most one line per `key` and interval; the next line says how many were left out.
-  void warn_limited(std::string_view key, std::chrono::milliseconds interval, std::string_view message,
+  void warn_limited(std::string_view key,
+                    std::chrono::milliseconds interval,
+                    std::string_view message,
                     std::initializer_list<Field> fields = {});
+  // Lines that could not be written (disk full, pipe closed). Writing one never fails or ends the
+  // program.
+  std::uint64_t dropped_lines() const;
 
  private:
   struct Impl;

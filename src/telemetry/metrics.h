@@ -1,7 +1,9 @@
 #pragma once
-// Metrics of the Prometheus text format, under TGI's names where TGI has one. Each is declared once, in metrics.cc.
+// Metrics of the Prometheus text format, under TGI's names where TGI has one. Each is declared
+// once, in metrics.cc.
 //
-// Thread rule: any thread; counters and gauges are one atomic each, histograms take a short lock of their own.
+// Thread rule: any thread; counters and gauges are one atomic each, histograms take a short lock of
+// their own.
 
 #include <atomic>
 #include <cstdint>
@@ -36,7 +38,16 @@ class Histogram {
 };
 
 // Why a request failed: the label `err` of tgi_request_failure.
-enum class FailureLabel : std::uint8_t { kOverloaded, kValidation, kGeneration, kIncomplete, kDropped, kTemplate, kDeadline, kUnavailable };
+enum class FailureLabel : std::uint8_t {
+  kOverloaded,
+  kValidation,
+  kGeneration,
+  kIncomplete,
+  kDropped,
+  kTemplate,
+  kDeadline,
+  kUnavailable
+};
 enum class BatchMethod : std::uint8_t { kPrefill, kDecode };  // label `method`
 
 struct MetricsOptions {

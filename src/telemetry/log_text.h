@@ -1,0 +1,26 @@
+#pragma once
+// Text of outside origin made safe for one log line: valid UTF-8, no control characters, bounded.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace coxswain::telemetry {
+
+enum class Escapes : std::uint8_t {
+  kControl,  // control characters only: \n, \u001b
+  kString,   // those, and quote and backslash: the inside of a JSON string
+};
+enum class Quotes : std::uint8_t { kAlways, kIfNeeded };
+
+// At most `bytes_max` bytes, never ending inside a character.
+std::string_view cut_utf8(std::string_view text, std::size_t bytes_max);
+
+// Bytes that are no UTF-8 become U+FFFD.
+void append_escaped(std::string& out, std::string_view text, Escapes escapes);
+
+// As a JSON string. kIfNeeded leaves the quotes out where the text is one plain word.
+void append_quoted(std::string& out, std::string_view text, Quotes quotes);
+
+}  // namespace coxswain::telemetry
