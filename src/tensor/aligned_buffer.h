@@ -1,6 +1,7 @@
 #pragma once
-// AlignedBuffer: owned bytes for weights, caches and scratch, 2 MiB-aligned (transparent huge pages asked for) when large, 64-byte-aligned
-// otherwise. Move-only. A mapped file has 4 KiB pages; huge pages read 13-43 % faster on the machines measured.
+// AlignedBuffer: owned bytes for weights, caches and scratch, 2 MiB-aligned (transparent huge pages
+// asked for) when large, 64-byte-aligned otherwise. Move-only. A mapped file has 4 KiB pages; huge
+// pages read 13-43 % faster on the machines measured.
 
 #include <cstddef>
 #include <span>

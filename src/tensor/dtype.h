@@ -13,10 +13,14 @@ enum class DType : std::uint8_t { kF32, kBf16, kF16, kI8 };
 
 constexpr std::size_t size_of(DType type) {
   switch (type) {
-    case DType::kF32: return 4;
-    case DType::kBf16: return 2;
-    case DType::kF16: return 2;
-    case DType::kI8: return 1;
+    case DType::kF32:
+      return 4;
+    case DType::kBf16:
+      return 2;
+    case DType::kF16:
+      return 2;
+    case DType::kI8:
+      return 1;
   }
   return 0;
 }
@@ -24,15 +28,21 @@ constexpr std::size_t size_of(DType type) {
 // "float32", "bfloat16", "float16", "int8"
 constexpr std::string_view name_of(DType type) {
   switch (type) {
-    case DType::kF32: return "float32";
-    case DType::kBf16: return "bfloat16";
-    case DType::kF16: return "float16";
-    case DType::kI8: return "int8";
+    case DType::kF32:
+      return "float32";
+    case DType::kBf16:
+      return "bfloat16";
+    case DType::kF16:
+      return "float16";
+    case DType::kI8:
+      return "int8";
   }
   return "";
 }
 
-constexpr float bf16_to_float(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+constexpr float bf16_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 // Round to nearest, ties to even; NaN stays NaN.
 constexpr std::uint16_t float_to_bf16(float value) {

@@ -1,0 +1,167 @@
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace coxswain::kernels {
+namespace {
+
+static_assert(kAttentionPartition == kPositionsMax);
+
+// Cached values below which writing them is not worth waking a thread.
+constexpr std::size_t kParallelValues = std::size_t{1} << 16;
+
+constexpr std::size_t ceil_div(std::size_t a, std::size_t b) {
+  return (a + b - 1) / b;
+}
+
+CacheType cache_type(tensor::DType type) {
+  assert(type != tensor::DType::kI8);
+  if (type == tensor::DType::kBf16) return kCacheBf16;
+  return type == tensor::DType::kF16 ? kCacheF16 : kCacheF32;
+}
+
+AttentionShape shape_of(const AttentionArgs& args) {
+  AttentionShape shape{};
+  shape.k = args.cache.k;
+  shape.v = args.cache.v;
+  shape.k_block_stride_bytes = args.cache.k_block_stride_bytes;
+  shape.v_block_stride_bytes = args.cache.v_block_stride_bytes;
+  shape.type = cache_type(args.cache.type);
+  shape.block_tokens = args.cache.block_tokens;
+  shape.k_head_dim = args.cache.k_head_dim;
+  shape.v_head_dim = args.cache.v_head_dim;
+  shape.q = args.q;
+  shape.q_stride = args.q_stride;
+  shape.out = args.out;
+  shape.out_stride = args.out_stride;
+  shape.scale = args.scale;
+  shape.soft_cap = args.soft_cap;
+  shape.window = args.window;
+  shape.sinks = args.sinks;
+  shape.alibi_slopes = args.alibi_slopes;
+  return shape;
+}
+
+// How a call is cut: heads of a group and rows of a sequence per task.
+struct Cut {
+  std::size_t heads = 1;
+  std::size_t head_pieces = 1;  // per KV head
+  std::size_t rows = 1;
+};
+
+Cut cut_of(const AttentionArgs& args, std::size_t n_threads) {
+  const std::size_t group = args.n_heads / args.cache.n_kv_heads;
+  std::size_t pieces = ceil_div(group, kAttentionTaskRows);
+  // One decoding sequence over few KV heads: give every thread some heads.
+  if (args.sequences.size() == 1 && args.sequences[0].n_rows == 1) {
+    while (pieces * args.cache.n_kv_heads < n_threads && pieces < group) pieces *= 2;
+  }
+  Cut cut;
+  cut.heads = ceil_div(group, pieces);
+  cut.head_pieces = ceil_div(group, cut.heads);
+  cut.rows = std::max<std::size_t>(1, kAttentionTaskRows / cut.heads);
+  return cut;
+}
+
+std::size_t tasks_of(const AttentionSequence& sequence, const AttentionArgs& args, const Cut& cut) {
+  return ceil_div(sequence.n_rows, cut.rows) * args.cache.n_kv_heads * cut.head_pieces;
+}
+
+// Task `index` of a sequence; the last rows, which see the most keys, come first.
+AttentionTask task_of(const AttentionSequence& sequence,
+                      const AttentionArgs& args,
+                      const Cut& cut,
+                      std::size_t index) {
+  const std::size_t per_rows = args.cache.n_kv_heads * cut.head_pieces;
+  const std::size_t row_piece = ceil_div(sequence.n_rows, cut.rows) - 1 - index / per_rows;
+  const std::size_t group = args.n_heads / args.cache.n_kv_heads;
+  const std::size_t in_group = index % cut.head_pieces * cut.heads;
+  const std::size_t row = row_piece * cut.rows;
+  AttentionTask task{};
+  task.blocks = sequence.blocks.data();
+  task.row = sequence.first_row + row;
+  task.n_rows = std::min(cut.rows, sequence.n_rows - row);
+  task.position = sequence.first_position + static_cast<std::int32_t>(row);
+  task.kv_head = index % per_rows / cut.head_pieces;
+  task.head = task.kv_head * group + in_group;
+  task.n_heads = std::min(cut.heads, group - in_group);
+  return task;
+}
+
+std::size_t scratch_floats(std::size_t dk, std::size_t dv) {
+  return attention_task_floats(ceil_div(dk, 16) * 16, ceil_div(dv, 16) * 16);
+}
+
+}  // namespace
+
+std::size_t attention_scratch_bytes(std::size_t n_threads,
+                                    std::size_t n_heads,
+                                    std::size_t head_dim_max) {
+  static_cast<void>(n_heads);  // a task's share of heads is bounded
+  return n_threads * scratch_floats(head_dim_max, head_dim_max) * sizeof(float);
+}
+
+void run_attention(ThreadPool& pool, const AttentionArgs& args, const VectorOps& ops) {
+  const AttentionShape shape = shape_of(args);
+  const Cut cut = cut_of(args, pool.n_threads());
+  const std::size_t floats = scratch_floats(shape.k_head_dim, shape.v_head_dim);
+  assert(args.n_heads % args.cache.n_kv_heads == 0);
+  assert(args.scratch.size() >= pool.n_threads() * floats * sizeof(float));
+  auto* scratch = reinterpret_cast<float*>(args.scratch.data());
+  std::size_t n_tasks = 0;
+  for (const AttentionSequence& sequence : args.sequences) n_tasks += tasks_of(sequence, args, cut);
+  pool.run(n_tasks, [&](std::size_t i, std::size_t worker) {
+    const AttentionSequence* sequence = args.sequences.data();
+    for (std::size_t n = tasks_of(*sequence, args, cut); i >= n;
+         n = tasks_of(*sequence, args, cut)) {
+      i -= n;
+      ++sequence;
+    }
+    const AttentionTask task = task_of(*sequence, args, cut, i);
+    ops.attention(&shape, &task, scratch + worker * floats);
+  });
+}
+
+void run_kv_write(ThreadPool& pool, const KvWriteArgs& args, const VectorOps& ops) {
+  const KvLayerView& cache = args.cache;
+  const CacheType type = cache_type(cache.type);
+  const std::size_t value_bytes = tensor::size_of(cache.type);
+  const auto write_row = [&](const AttentionSequence& sequence, std::size_t row) {
+    const std::size_t position = static_cast<std::size_t>(sequence.first_position) + row;
+    const std::size_t block = sequence.blocks[position / cache.block_tokens];
+    const std::size_t slot = position % cache.block_tokens;
+    const float* k = args.k + (sequence.first_row + row) * args.k_stride;
+    const float* v = args.v + (sequence.first_row + row) * args.v_stride;
+    for (std::size_t head = 0; head < cache.n_kv_heads; ++head) {
+      const std::size_t index = head * cache.block_tokens + slot;
+      std::byte* k_out =
+          cache.k + block * cache.k_block_stride_bytes + index * cache.k_head_dim * value_bytes;
+      std::byte* v_out =
+          cache.v + block * cache.v_block_stride_bytes + index * cache.v_head_dim * value_bytes;
+      ops.store_row(k_out, type, k + head * cache.k_head_dim, cache.k_head_dim);
+      ops.store_row(v_out, type, v + head * cache.v_head_dim, cache.v_head_dim);
+    }
+  };
+  std::size_t n_rows = 0;
+  for (const AttentionSequence& sequence : args.sequences) n_rows += sequence.n_rows;
+  const std::size_t values = n_rows * cache.n_kv_heads * (cache.k_head_dim + cache.v_head_dim);
+  const std::size_t n_tasks = values < kParallelValues ? 1 : std::min(n_rows, pool.n_threads() * 2);
+  pool.run(n_tasks, [&](std::size_t task, std::size_t) {
+    std::size_t begin = n_rows * task / n_tasks;
+    std::size_t left = n_rows * (task + 1) / n_tasks - begin;
+    for (const AttentionSequence& sequence : args.sequences) {
+      if (begin >= sequence.n_rows) {
+        begin -= sequence.n_rows;
+        continue;
+      }
+      const std::size_t count = std::min(left, sequence.n_rows - begin);
+      for (std::size_t row = begin; row < begin + count; ++row) write_row(sequence, row);
+      left -= count;
+      begin = 0;
+      if (left == 0) break;
+    }
+  });
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,373 @@
+#ifndef COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_H_
+#define COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_H_
+// Attention of a few query rows and the heads that share one KV head, over a Vec of any set.
+//
+// Positions are worked on in partitions of kPositionsMax absolute positions. For one (row, head)
+// and partition:
+//   score of a position: one chain over d, ascending;
+//   highest score, then the sum of e^(score - highest): lanes by absolute position modulo kLanes;
+//   weighted sum of values: one chain over the visible positions, ascending;
+// and the partition is merged into what came before it (online softmax, Milakov and Gimelshein
+// 2018). None of this depends on the other rows of the task, so a prompt row gives the bits of a
+// decode row. Tiles of rows only share loads.
+//
+// Keys and values of a partition are first widened into scratch: keys as [d][position], values as
+// [position][d]. Included inside an anonymous namespace of coxswain::kernels, after generic/math.h.
+
+inline size_t round_up_16(size_t n) {
+  return (n + 15) / 16 * 16;
+}
+inline size_t lesser(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+inline size_t greater(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+// Query rows in a task are (row, head) pairs, head fastest.
+struct AttentionScratch {
+  float* keys;     // [dk][kPositionsMax]
+  float* values;   // [kPositionsMax][dv_padded]
+  float* q;        // [query rows][dk]
+  float* out;      // [query rows][dv_padded], not yet divided by `total`
+  float* highest;  // [query rows]
+  float* total;    // [query rows]
+  float* scores;   // [kTileRows][kPositionsMax]
+  float* part;     // [kTileRows][dv_padded]
+};
+
+struct AttentionWork {
+  const AttentionShape* shape;
+  const AttentionTask* task;
+  AttentionScratch s;
+  size_t dk;
+  size_t dv_padded;
+  size_t n_q;
+};
+
+// The visible positions of a query row within a partition, relative to its begin.
+struct Visible {
+  size_t begin;
+  size_t end;
+};
+
+inline Visible visible_of(const AttentionWork& w, size_t q, size_t partition_begin) {
+  const size_t position = static_cast<size_t>(w.task->position) + q / w.task->n_heads;
+  const size_t window = static_cast<size_t>(w.shape->window);
+  const size_t first = window != 0 && position + 1 > window ? position + 1 - window : 0;
+  const size_t begin = greater(first, partition_begin);
+  const size_t end = lesser(position + 1, partition_begin + kPositionsMax);
+  if (begin >= end) return {0, 0};
+  return {begin - partition_begin, end - partition_begin};
+}
+
+inline const char* cache_row(
+    const void* base, size_t block_stride, uint32_t block, size_t index, size_t row_bytes) {
+  return static_cast<const char*>(base) + block * block_stride + index * row_bytes;
+}
+
+inline void widen_row(float* dst, const char* src, CacheType type, size_t n) {
+  if (type == kCacheF32) {
+    const float* p = reinterpret_cast<const float*>(src);
+    for_vectors(n, [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_n(p + i, c), c); });
+  } else if (type == kCacheBf16) {
+    const uint16_t* p = reinterpret_cast<const uint16_t*>(src);
+    for_vectors(n,
+                [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_bf16_n(p + i, c), c); });
+  } else {
+    const uint16_t* p = reinterpret_cast<const uint16_t*>(src);
+    for_vectors(n,
+                [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_f16_n(p + i, c), c); });
+  }
+}
+
+// Widens positions [begin, end) of the partition. Lanes of keys beside them, up to the next
+// multiple of 16, become zero.
+inline void load_partition(const AttentionWork& w,
+                           size_t partition_begin,
+                           size_t begin,
+                           size_t end) {
+  const AttentionShape& shape = *w.shape;
+  const size_t value_bytes = shape.type == kCacheF32 ? 4 : 2;
+  const size_t tokens = shape.block_tokens;
+  const size_t lanes_end = round_up_16(end);
+  for (size_t d = 0; d < w.dk; ++d) {
+    float* lane = w.s.keys + d * kPositionsMax;
+    for (size_t j = begin / 16 * 16; j < begin; ++j) lane[j] = 0.0F;
+    for (size_t j = end; j < lanes_end; ++j) lane[j] = 0.0F;
+  }
+  for (size_t j = begin; j < end;) {
+    const size_t position = partition_begin + j;
+    const uint32_t block = w.task->blocks[position / tokens];
+    const size_t slot = position % tokens;
+    const size_t count = lesser(lesser(tokens - slot, end - j), 16 - j % 16);
+    const size_t index = w.task->kv_head * tokens + slot;
+    const char* k =
+        cache_row(shape.k, shape.k_block_stride_bytes, block, index, w.dk * value_bytes);
+    Vec::transpose_16(w.s.keys + j, kPositionsMax, k, shape.type, w.dk, count);
+    const size_t dv_bytes = shape.v_head_dim * value_bytes;
+    const char* v = cache_row(shape.v, shape.v_block_stride_bytes, block, index, dv_bytes);
+    for (size_t i = 0; i < count; ++i) {
+      float* row = w.s.values + (j + i) * w.dv_padded;
+      widen_row(row, v + i * dv_bytes, shape.type, shape.v_head_dim);
+      for (size_t d = shape.v_head_dim; d < w.dv_padded; ++d) row[d] = 0.0F;
+    }
+    j += count;
+  }
+}
+
+// scores[r][j .. j + kVectors lanes) = q[r] . keys[.][j ..]
+template <int kRows, int kVectors>
+inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
+  Vec::Reg sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::zero();
+  }
+  const float* keys = w.s.keys + j;
+  for (size_t d = 0; d < w.dk; ++d, keys += kPositionsMax) {
+    Vec::Reg key[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) key[v] = Vec::load(keys + v * Vec::kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const Vec::Reg x = Vec::set1(q[static_cast<size_t>(r) * w.dk + d]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::fmadd(x, key[v], sum[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v)
+      Vec::store(w.s.scores + r * kPositionsMax + j + static_cast<size_t>(v * Vec::kLanes),
+                 sum[r][v]);
+  }
+}
+
+template <int kRows>
+inline void score_rows(const AttentionWork& w, const float* q, size_t begin, size_t end) {
+  constexpr size_t kWide = size_t{Vec::kScoreVectors} * Vec::kLanes;
+  size_t j = begin / Vec::kLanes * Vec::kLanes;
+  for (; j + kWide <= round_up_16(end); j += kWide) score_tile<kRows, Vec::kScoreVectors>(w, q, j);
+  for (; j < end; j += Vec::kLanes) score_tile<kRows, 1>(w, q, j);
+}
+
+// part[r][d] += scores[r][j] * values[j][d] for j in [begin, end), ascending.
+template <int kRows, int kVectors>
+inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begin, size_t end) {
+  Vec::Reg sum[kRows][kVectors];
+  float* part = w.s.part + row * w.dv_padded + d;
+  const float* p = w.s.scores + row * kPositionsMax;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = Vec::load(part + static_cast<size_t>(r) * w.dv_padded +
+                            static_cast<size_t>(v * Vec::kLanes));
+  }
+  const float* values = w.s.values + begin * w.dv_padded + d;
+  for (size_t j = begin; j < end; ++j, values += w.dv_padded) {
+    Vec::Reg value[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) value[v] = Vec::load(values + v * Vec::kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const Vec::Reg x = Vec::set1(p[static_cast<size_t>(r) * kPositionsMax + j]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::fmadd(x, value[v], sum[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v)
+      Vec::store(part + static_cast<size_t>(r) * w.dv_padded + static_cast<size_t>(v * Vec::kLanes),
+                 sum[r][v]);
+  }
+}
+
+template <int kRows>
+inline void value_rows(const AttentionWork& w, size_t row, size_t begin, size_t end) {
+  if (begin >= end) return;
+  constexpr size_t kWide = size_t{Vec::kScoreVectors} * Vec::kLanes;
+  size_t d = 0;
+  for (; d + kWide <= w.dv_padded; d += kWide)
+    value_tile<kRows, Vec::kScoreVectors>(w, row, d, begin, end);
+  for (; d < w.dv_padded; d += Vec::kLanes) value_tile<kRows, 1>(w, row, d, begin, end);
+}
+
+// The scores of one row, as far as visible, to e^(score - highest); zero beside them within their
+// vectors. Returns highest and sum.
+struct Softmax {
+  float highest;
+  float total;
+};
+
+inline Softmax softmax_row(
+    const AttentionWork& w, size_t q, float* scores, Visible visible, size_t partition_begin) {
+  const AttentionShape& shape = *w.shape;
+  const size_t head = w.task->head + q % w.task->n_heads;
+  const Vec::Reg lowest = Vec::set1(-INFINITY);
+  const Vec::Reg slope = Vec::set1(shape.alibi_slopes != nullptr ? shape.alibi_slopes[head] : 0.0F);
+  const size_t first = visible.begin / Vec::kLanes * Vec::kLanes;
+  Vec::Reg highest = lowest;
+  for (size_t j = first; j < visible.end; j += Vec::kLanes) {
+    Vec::Reg x = Vec::mul(Vec::load(scores + j), Vec::set1(shape.scale));
+    if (shape.soft_cap != 0.0F)
+      x = Vec::mul(tanh_of(Vec::div(x, Vec::set1(shape.soft_cap))), Vec::set1(shape.soft_cap));
+    if (shape.alibi_slopes != nullptr) {
+      const Vec::Reg position =
+          Vec::add(Vec::iota(), Vec::set1(static_cast<float>(partition_begin + j)));
+      x = Vec::fmadd(slope, position, x);
+    }
+    const size_t lane = visible.begin > j ? visible.begin - j : 0;
+    x = Vec::select(x, lowest, lane, lesser(visible.end - j, Vec::kLanes));
+    Vec::store(scores + j, x);
+    highest = Vec::max(highest, x);
+  }
+  const float top = Vec::highest(highest);
+  Vec::Reg sum = Vec::zero();
+  for (size_t j = first; j < visible.end; j += Vec::kLanes) {
+    const Vec::Reg e = exp_of(Vec::sub(Vec::load(scores + j), Vec::set1(top)));
+    Vec::store(scores + j, e);
+    sum = Vec::add(sum, e);
+  }
+  return {top, Vec::sum(sum)};
+}
+
+// One lane of exp_of: the same operations, so the same bits as in a vector.
+inline float exp_float(float x) {
+  float lanes[Vec::kLanes];
+  Vec::store(lanes, exp_of(Vec::set1(x)));
+  return lanes[0];
+}
+
+inline void merge_row(const AttentionWork& w, size_t q, const float* part, Softmax fresh) {
+  float* out = w.s.out + q * w.dv_padded;
+  const float before = w.s.highest[q];
+  const float top = before > fresh.highest ? before : fresh.highest;
+  const float keep = exp_float(before - top);
+  const float take = exp_float(fresh.highest - top);
+  w.s.highest[q] = top;
+  w.s.total[q] = w.s.total[q] * keep + fresh.total * take;
+  const Vec::Reg a = Vec::set1(keep);
+  const Vec::Reg b = Vec::set1(take);
+  for (size_t d = 0; d < w.dv_padded; d += Vec::kLanes) {
+    Vec::store(out + d, Vec::fmadd(Vec::load(out + d), a, Vec::mul(Vec::load(part + d), b)));
+  }
+}
+
+// kRows query rows from q on, against one partition.
+template <int kRows>
+inline void attend_tile(const AttentionWork& w, size_t q, size_t partition_begin) {
+  Visible visible[kRows];
+  size_t lowest = kPositionsMax;
+  size_t highest = 0;
+  size_t common_begin = 0;
+  size_t common_end = kPositionsMax;
+  for (int r = 0; r < kRows; ++r) {
+    const Visible v = visible_of(w, q + static_cast<size_t>(r), partition_begin);
+    visible[r] = v;
+    common_begin = greater(common_begin, v.begin);
+    common_end = lesser(common_end, v.end);
+    if (v.begin == v.end) continue;
+    lowest = lesser(lowest, v.begin);
+    highest = greater(highest, v.end);
+  }
+  if (highest == 0) return;
+  if (common_end < common_begin) common_end = common_begin;  // nothing in common
+  score_rows<kRows>(w, w.s.q + q * w.dk, lowest, highest);
+  Softmax softmax[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    const size_t row = static_cast<size_t>(r);
+    if (visible[r].begin == visible[r].end) continue;
+    softmax[r] =
+        softmax_row(w, q + row, w.s.scores + row * kPositionsMax, visible[r], partition_begin);
+    for (size_t d = 0; d < w.dv_padded; ++d) w.s.part[row * w.dv_padded + d] = 0.0F;
+    value_rows<1>(w, row, visible[r].begin, lesser(common_begin, visible[r].end));
+  }
+  value_rows<kRows>(w, 0, common_begin, common_end);
+  for (int r = 0; r < kRows; ++r) {
+    const size_t row = static_cast<size_t>(r);
+    if (visible[r].begin == visible[r].end) continue;
+    value_rows<1>(w, row, greater(common_end, visible[r].begin), visible[r].end);
+    merge_row(w, q + row, w.s.part + row * w.dv_padded, softmax[r]);
+  }
+}
+
+template <int kRows>
+inline void attend_remainder(const AttentionWork& w, size_t q, size_t n, size_t partition_begin) {
+  if constexpr (kRows > 0) {
+    if (n == kRows) return attend_tile<kRows>(w, q, partition_begin);
+    attend_remainder<kRows - 1>(w, q, n, partition_begin);
+  }
+}
+
+inline void attend_partition(const AttentionWork& w,
+                             size_t partition_begin,
+                             size_t first,
+                             size_t last) {
+  const size_t begin = greater(first, partition_begin) - partition_begin;
+  const size_t end = lesser(last, partition_begin + kPositionsMax) - partition_begin;
+  load_partition(w, partition_begin, begin, end);
+  for (size_t q = 0; q < w.n_q; q += Vec::kTileRows) {
+    attend_remainder<Vec::kTileRows>(w, q, lesser(w.n_q - q, Vec::kTileRows), partition_begin);
+  }
+}
+
+inline void start_rows(const AttentionWork& w) {
+  const AttentionTask& task = *w.task;
+  for (size_t q = 0; q < w.n_q; ++q) {
+    const size_t head = task.head + q % task.n_heads;
+    const float* x = w.shape->q + (task.row + q / task.n_heads) * w.shape->q_stride + head * w.dk;
+    memcpy(w.s.q + q * w.dk, x, w.dk * sizeof(float));
+    memset(w.s.out + q * w.dv_padded, 0, w.dv_padded * sizeof(float));
+    // A sink is a position that was there first and has no value.
+    w.s.highest[q] = w.shape->sinks != nullptr ? w.shape->sinks[head] : -INFINITY;
+    w.s.total[q] = w.shape->sinks != nullptr ? 1.0F : 0.0F;
+  }
+}
+
+inline void finish_rows(const AttentionWork& w) {
+  const AttentionTask& task = *w.task;
+  const size_t dv = w.shape->v_head_dim;
+  for (size_t q = 0; q < w.n_q; ++q) {
+    const size_t head = task.head + q % task.n_heads;
+    float* y = w.shape->out + (task.row + q / task.n_heads) * w.shape->out_stride + head * dv;
+    const Vec::Reg total = Vec::set1(w.s.total[q]);
+    const float* out = w.s.out + q * w.dv_padded;
+    for_vectors(dv, [&](size_t i, size_t n) {
+      Vec::store_n(y + i, Vec::div(Vec::load_n(out + i, n), total), n);
+    });
+  }
+}
+
+inline void attention(const AttentionShape* shape, const AttentionTask* task, float* scratch) {
+  AttentionWork w{};
+  w.shape = shape;
+  w.task = task;
+  w.dk = shape->k_head_dim;
+  w.dv_padded = round_up_16(shape->v_head_dim);
+  w.n_q = task->n_rows * task->n_heads;
+  // Every piece starts at a multiple of 16 floats.
+  w.s.keys = scratch;
+  w.s.values = w.s.keys + w.dk * kPositionsMax;
+  w.s.scores = w.s.values + kPositionsMax * w.dv_padded;
+  w.s.part = w.s.scores + static_cast<size_t>(Vec::kTileRows) * kPositionsMax;
+  w.s.out = w.s.part + static_cast<size_t>(Vec::kTileRows) * w.dv_padded;
+  w.s.highest = w.s.out + kAttentionTaskRows * w.dv_padded;
+  w.s.total = w.s.highest + kAttentionTaskRows;
+  w.s.q = w.s.total + kAttentionTaskRows;
+  start_rows(w);
+  const size_t position = static_cast<size_t>(task->position);
+  const size_t window = static_cast<size_t>(shape->window);
+  const size_t first = window != 0 && position + 1 > window ? position + 1 - window : 0;
+  const size_t last = position + task->n_rows;
+  for (size_t p = first / kPositionsMax * kPositionsMax; p < last; p += kPositionsMax)
+    attend_partition(w, p, first, last);
+  finish_rows(w);
+}
+
+#endif  // COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_H_

@@ -1,0 +1,144 @@
+#ifndef COXSWAIN_KERNELS_CPU_GENERIC_ELEMENTWISE_H_
+#define COXSWAIN_KERNELS_CPU_GENERIC_ELEMENTWISE_H_
+// Norms, rope, activations, sums and cache stores of one row, over a Vec of any set.
+// Included inside an anonymous namespace of coxswain::kernels, after generic/math.h.
+
+// Calls body(i, n) for every vector of [0, total): n lanes starting at i, n < kLanes only at the
+// end.
+template <typename Body>
+inline void for_vectors(size_t total, Body body) {
+  size_t i = 0;
+  for (; i + Vec::kLanes <= total; i += Vec::kLanes) body(i, size_t{Vec::kLanes});
+  if (i < total) body(i, total - i);
+}
+
+// y = (x - mean) * scale * (weight + offset) + bias
+inline void scale_row(const NormRow* row, float mean, float scale) {
+  const Vec::Reg m = Vec::set1(mean);
+  const Vec::Reg s = Vec::set1(scale);
+  const Vec::Reg offset = Vec::set1(row->weight_offset);
+  for_vectors(row->n, [&](size_t i, size_t n) {
+    Vec::Reg y = Vec::mul(Vec::sub(Vec::load_n(row->x + i, n), m), s);
+    if (row->weight != nullptr) y = Vec::mul(y, Vec::add(Vec::load_n(row->weight + i, n), offset));
+    if (row->bias != nullptr) y = Vec::add(y, Vec::load_n(row->bias + i, n));
+    Vec::store_n(row->y + i, y, n);
+  });
+}
+
+// Mean square of x - mean.
+inline float mean_square(const NormRow* row, float mean) {
+  const Vec::Reg m = Vec::set1(mean);
+  Vec::Reg sum = Vec::zero();
+  for_vectors(row->n, [&](size_t i, size_t n) {
+    const Vec::Reg d = Vec::select(Vec::sub(Vec::load_n(row->x + i, n), m), Vec::zero(), 0, n);
+    sum = Vec::fmadd(d, d, sum);
+  });
+  return Vec::sum(sum) / static_cast<float>(row->n);
+}
+
+inline void rms_norm(const NormRow* row) {
+  scale_row(row, 0.0F, 1.0F / sqrtf(mean_square(row, 0.0F) + row->epsilon));
+}
+
+inline void layer_norm(const NormRow* row) {
+  Vec::Reg sum = Vec::zero();
+  for_vectors(row->n, [&](size_t i, size_t n) { sum = Vec::add(sum, Vec::load_n(row->x + i, n)); });
+  const float mean = Vec::sum(sum) / static_cast<float>(row->n);
+  scale_row(row, mean, 1.0F / sqrtf(mean_square(row, mean) + row->epsilon));
+}
+
+inline void rope(const RopeHead* head) {
+  const size_t half = head->rotary_dim / 2;
+  if (head->interleaved) {
+    for (size_t i = 0; i < half; ++i) {
+      const float a = head->x[2 * i];
+      const float b = head->x[2 * i + 1];
+      head->x[2 * i] = a * head->cos[i] - b * head->sin[i];
+      head->x[2 * i + 1] = b * head->cos[i] + a * head->sin[i];
+    }
+    return;
+  }
+  for_vectors(half, [&](size_t i, size_t n) {
+    float* x = head->x + i;
+    const Vec::Reg a = Vec::load_n(x, n);
+    const Vec::Reg b = Vec::load_n(x + half, n);
+    const Vec::Reg c = Vec::load_n(head->cos + i, n);
+    const Vec::Reg s = Vec::load_n(head->sin + i, n);
+    Vec::store_n(x, Vec::sub(Vec::mul(a, c), Vec::mul(b, s)), n);
+    Vec::store_n(x + half, Vec::add(Vec::mul(b, c), Vec::mul(a, s)), n);
+  });
+}
+
+template <ActivationKind kKind>
+inline Vec::Reg activate(Vec::Reg x) {
+  if constexpr (kKind == kActSilu) {
+    return Vec::mul(x, sigmoid_of(x));
+  } else if constexpr (kKind == kActGeluErf) {
+    const Vec::Reg half = Vec::mul(x, Vec::set1(0.5F));
+    return Vec::fmadd(half, erf_of(Vec::mul(x, Vec::set1(0.70710678F))), half);
+  } else if constexpr (kKind == kActGeluTanh) {
+    // 0.5 x (1 + tanh u) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
+    const Vec::Reg cube = Vec::mul(Vec::mul(x, x), x);
+    const Vec::Reg u = Vec::fmadd(Vec::set1(0.044715F), cube, x);
+    return Vec::mul(x, sigmoid_of(Vec::mul(u, Vec::set1(1.59576912F))));
+  } else if constexpr (kKind == kActGeluQuick) {
+    return Vec::mul(x, sigmoid_of(Vec::mul(x, Vec::set1(1.702F))));
+  } else {
+    const Vec::Reg positive = Vec::max(Vec::zero(), x);
+    return kKind == kActRelu ? positive : Vec::mul(positive, positive);
+  }
+}
+
+template <ActivationKind kKind>
+inline void activation_of(const float* gate, const float* up, float* y, size_t total) {
+  for_vectors(total, [&](size_t i, size_t n) {
+    Vec::Reg out = activate<kKind>(Vec::load_n(gate + i, n));
+    if (up != nullptr) out = Vec::mul(out, Vec::load_n(up + i, n));
+    Vec::store_n(y + i, out, n);
+  });
+}
+
+inline void activation(
+    ActivationKind kind, const float* gate, const float* up, float* y, size_t n) {
+  switch (kind) {
+    case kActSilu:
+      return activation_of<kActSilu>(gate, up, y, n);
+    case kActGeluErf:
+      return activation_of<kActGeluErf>(gate, up, y, n);
+    case kActGeluTanh:
+      return activation_of<kActGeluTanh>(gate, up, y, n);
+    case kActRelu:
+      return activation_of<kActRelu>(gate, up, y, n);
+    case kActReluSquared:
+      return activation_of<kActReluSquared>(gate, up, y, n);
+    case kActGeluQuick:
+      return activation_of<kActGeluQuick>(gate, up, y, n);
+  }
+}
+
+inline void add(const float* a, float* y, size_t total, float alpha, float beta) {
+  const Vec::Reg wa = Vec::set1(alpha);
+  const Vec::Reg wy = Vec::set1(beta);
+  for_vectors(total, [&](size_t i, size_t n) {
+    const Vec::Reg scaled = Vec::mul(Vec::load_n(a + i, n), wa);
+    Vec::store_n(y + i, Vec::add(scaled, Vec::mul(Vec::load_n(y + i, n), wy)), n);
+  });
+}
+
+inline void store_row(void* dst, CacheType type, const float* x, size_t total) {
+  if (type == kCacheF32) {
+    memcpy(dst, x, total * sizeof(float));
+    return;
+  }
+  uint16_t* out = static_cast<uint16_t*>(dst);
+  for_vectors(total, [&](size_t i, size_t n) {
+    const Vec::Reg value = Vec::load_n(x + i, n);
+    if (type == kCacheBf16) {
+      Vec::store_bf16_n(out + i, value, n);
+    } else {
+      Vec::store_f16_n(out + i, value, n);
+    }
+  });
+}
+
+#endif  // COXSWAIN_KERNELS_CPU_GENERIC_ELEMENTWISE_H_

@@ -1,0 +1,169 @@
+#ifndef COXSWAIN_KERNELS_CPU_OPS_H_
+#define COXSWAIN_KERNELS_CPU_OPS_H_
+// What one instruction set offers: plain C structs and function pointers, no STL, so that files
+// compiled with an instruction set's own flags leave no inline library function behind that the
+// linker could keep for everyone.
+//
+// The split of work over threads, rows and panels is in ../linear.cc, ../attention.cc and
+// ../elementwise.cc, compiled for the baseline; here is what one thread does with one piece.
+// Nothing here allocates, blocks or keeps state. Strides are in elements unless named bytes.
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace coxswain::kernels {
+
+// How a linear kernel wants its activations.
+enum ActivationForm : uint8_t {
+  kActivationF32,   // as they are
+  kActivationBf16,  // rounded to bfloat16
+  kActivationU8,    // quantised to [-127, 127], 128 added
+  kActivationS16,   // quantised to [-127, 127], held in 16 bits
+};
+
+// Rows times one panel over a range of k. The accumulators (float, or int32 for the quantised
+// forms) are [rows, panel].
+struct TileArgs {
+  const void* a;          // first row, at the first k of the range
+  size_t a_stride_bytes;  // between rows
+  const void* w;          // the panel at the first k of the range
+  size_t k;               // values in the range
+  size_t rows;            // 1 .. row_tile
+  void* acc;
+  bool first;            // start from zero instead of from acc
+  const char* prefetch;  // bytes wanted soon, or null
+  size_t prefetch_step;  // bytes per k_group of the range
+};
+
+// Accumulators of one panel to y.
+struct FinishArgs {
+  const void* acc;  // [rows, panel]
+  size_t panel;
+  size_t rows;
+  size_t n;  // outputs of this panel that exist
+  float* y;
+  size_t y_stride;
+  const float* bias;           // [n] or null
+  bool accumulate;             // add to y
+  const float* row_scales;     // [rows], quantised forms
+  const float* scales;         // [n], quantised forms
+  const int32_t* column_sums;  // [n], quantised forms
+  int32_t activation_offset;   // what the activation form added to each value
+};
+
+// A linear kernel. Weights are packed as [n / panel][k / k_group][panel][k_group], zero beyond n
+// and k. Each output is one chain of additions in ascending k, whatever the tile.
+struct LinearKernel {
+  uint32_t layout_id;
+  uint32_t panel;         // outputs side by side, <= kPanelMax
+  uint32_t k_group;       // values of one output side by side
+  uint32_t k_multiple;    // k is padded to this, a multiple of k_group
+  uint32_t weight_bytes;  // per value
+  uint32_t row_tile;      // rows that one tile call takes
+  uint32_t k_block;  // values of k after which the next rows are worked on, so that the piece of
+                     // the panel stays in a near cache
+  ActivationForm form;
+  // dst: k values of the form, then zeros up to k_padded. scale is written for the quantised forms.
+  void (*convert_row)(void* dst, const float* x, size_t k, size_t k_padded, float* scale);
+  void (*tile)(const TileArgs*);
+  void (*finish)(const FinishArgs*);
+  // Called by a thread before and after its tiles; null if the set needs nothing.
+  void (*begin)();
+  void (*end)();
+};
+
+enum { kPanelMax = 64, kPositionsMax = 256 };
+
+enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16 };
+
+struct AttentionShape {
+  const void* k;
+  const void* v;
+  size_t k_block_stride_bytes;
+  size_t v_block_stride_bytes;
+  CacheType type;
+  size_t block_tokens;
+  size_t k_head_dim;
+  size_t v_head_dim;
+  const float* q;
+  size_t q_stride;
+  float* out;
+  size_t out_stride;
+  float scale;
+  float soft_cap;
+  int32_t window;
+  const float* sinks;
+  const float* alibi_slopes;
+};
+
+// Query rows x heads of one KV head. n_rows * n_heads <= kAttentionTaskRows.
+struct AttentionTask {
+  const uint32_t* blocks;
+  size_t row;  // of the step
+  size_t n_rows;
+  int32_t position;  // of the first row
+  size_t kv_head;
+  size_t head;  // first query head
+  size_t n_heads;
+};
+
+enum { kAttentionTaskRows = 96 };
+
+// Floats of scratch that a task needs, for head sizes rounded up to 16.
+inline constexpr size_t attention_task_floats(size_t dk, size_t dv) {
+  return kPositionsMax * (dk + dv) + kAttentionTaskRows * (dk + dv + 2 * 16) +
+         6 * (kPositionsMax + dv);
+}
+
+struct NormRow {
+  const float* x;
+  float* y;
+  size_t n;
+  const float* weight;
+  const float* bias;
+  float epsilon;
+  float weight_offset;
+};
+
+struct RopeHead {
+  float* x;
+  size_t rotary_dim;
+  const float* cos;
+  const float* sin;
+  bool interleaved;
+};
+
+// Same order as Activation in kernel_table.h.
+enum ActivationKind : uint8_t {
+  kActSilu,
+  kActGeluErf,
+  kActGeluTanh,
+  kActRelu,
+  kActReluSquared,
+  kActGeluQuick
+};
+
+struct VectorOps {
+  void (*attention)(const AttentionShape*, const AttentionTask*, float* scratch);
+  void (*store_row)(void* dst, CacheType type, const float* x, size_t n);
+  void (*rms_norm)(const NormRow*);
+  void (*layer_norm)(const NormRow*);
+  void (*rope)(const RopeHead*);
+  void (*activation)(ActivationKind, const float* gate, const float* up, float* y, size_t n);
+  void (*add)(const float* a, float* y, size_t n, float alpha, float beta);
+};
+
+enum { kWeightForms = 4 };  // kWeightTypeCount
+
+// Everything of one set. Each fill_* overrides what its instructions do better than the set below.
+struct SetOps {
+  LinearKernel linear[kWeightForms];
+  VectorOps vector;
+};
+
+void fill_scalar_linear(SetOps* ops);
+void fill_scalar_vector(SetOps* ops);
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_CPU_OPS_H_

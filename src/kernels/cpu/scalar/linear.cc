@@ -1,0 +1,157 @@
+// Linear kernels in plain C++: the reference that every other set is compared with, and what runs
+// where there is nothing better. Sums are float multiply, then add. The loops over a panel are
+// written so that the compiler can use the baseline's vectors.
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/ops.h"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr size_t kPanel = 16;
+constexpr size_t kRowTile = 4;
+
+float widen_f32(float value) {
+  return value;
+}
+
+float widen_bf16(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value = 0.0F;
+  memcpy(&value, &wide, 4);
+  return value;
+}
+
+// Exact for every finite value: the exponent is re-biased by a multiplication.
+float widen_f16(uint16_t bits) {
+  const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7FFFU) << 13;
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
+  float value = 0.0F;
+  memcpy(&value, &magnitude, 4);
+  value *= 0x1p112F;
+  uint32_t wide = 0;
+  memcpy(&wide, &value, 4);
+  if ((bits & 0x7C00U) == 0x7C00U) wide = 0x7F800000U | magnitude;
+  wide |= sign;
+  memcpy(&value, &wide, 4);
+  return value;
+}
+
+template <typename Acc>
+void load_acc(Acc (&sum)[kRowTile][kPanel], const TileArgs* t) {
+  const Acc* acc = static_cast<const Acc*>(t->acc);
+  for (size_t r = 0; r < kRowTile; ++r) {
+    for (size_t j = 0; j < kPanel; ++j)
+      sum[r][j] = t->first || r >= t->rows ? Acc{0} : acc[r * kPanel + j];
+  }
+}
+
+template <typename Acc>
+void store_acc(const Acc (&sum)[kRowTile][kPanel], const TileArgs* t) {
+  Acc* acc = static_cast<Acc*>(t->acc);
+  for (size_t r = 0; r < t->rows; ++r) {
+    for (size_t j = 0; j < kPanel; ++j) acc[r * kPanel + j] = sum[r][j];
+  }
+}
+
+template <typename W, typename A, typename Acc, Acc (*widen)(W)>
+void tile(const TileArgs* t) {
+  Acc sum[kRowTile][kPanel];
+  load_acc(sum, t);
+  const W* w = static_cast<const W*>(t->w);
+  for (size_t k = 0; k < t->k; ++k, w += kPanel) {
+    Acc wide[kPanel];
+    for (size_t j = 0; j < kPanel; ++j) wide[j] = widen(w[j]);
+    for (size_t r = 0; r < t->rows; ++r) {
+      const A* a =
+          reinterpret_cast<const A*>(static_cast<const char*>(t->a) + r * t->a_stride_bytes);
+      const Acc x = a[k];
+      for (size_t j = 0; j < kPanel; ++j) sum[r][j] += x * wide[j];
+    }
+  }
+  store_acc(sum, t);
+}
+
+int32_t widen_int8(int8_t value) {
+  return value;
+}
+
+void finish_f32(const FinishArgs* f) {
+  for (size_t r = 0; r < f->rows; ++r) {
+    const float* acc = static_cast<const float*>(f->acc) + r * f->panel;
+    float* y = f->y + r * f->y_stride;
+    for (size_t j = 0; j < f->n; ++j) {
+      float value = acc[j];
+      if (f->bias != nullptr) value += f->bias[j];
+      y[j] = f->accumulate ? y[j] + value : value;
+    }
+  }
+}
+
+void finish_int8(const FinishArgs* f) {
+  for (size_t r = 0; r < f->rows; ++r) {
+    const int32_t* acc = static_cast<const int32_t*>(f->acc) + r * f->panel;
+    float* y = f->y + r * f->y_stride;
+    for (size_t j = 0; j < f->n; ++j) {
+      // Unsigned: the offset's share may pass 2^31 on its way; the difference fits.
+      const uint32_t exact =
+          static_cast<uint32_t>(acc[j]) -
+          static_cast<uint32_t>(f->activation_offset) * static_cast<uint32_t>(f->column_sums[j]);
+      float value =
+          static_cast<float>(static_cast<int32_t>(exact)) * f->scales[j] * f->row_scales[r];
+      if (f->bias != nullptr) value += f->bias[j];
+      y[j] = f->accumulate ? y[j] + value : value;
+    }
+  }
+}
+
+void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* scale) {
+  int16_t* out = static_cast<int16_t*>(dst);
+  uint32_t highest = 0;  // as bits, so that a NaN is above everything and makes the whole row NaN
+  for (size_t i = 0; i < k; ++i) {
+    uint32_t bits = 0;
+    memcpy(&bits, x + i, 4);
+    bits &= 0x7FFFFFFFU;
+    highest = highest > bits ? highest : bits;
+  }
+  float absmax = 0.0F;
+  memcpy(&absmax, &highest, 4);
+  *scale = absmax / 127.0F;
+  const float inverse = absmax > 0.0F ? 127.0F / absmax : 0.0F;
+  for (size_t i = 0; i < k; ++i) out[i] = static_cast<int16_t>(lrintf(x[i] * inverse));
+  for (size_t i = k; i < k_padded; ++i) out[i] = 0;
+}
+
+LinearKernel base(uint32_t layout_id, uint32_t weight_bytes) {
+  LinearKernel kernel{};
+  kernel.layout_id = layout_id;
+  kernel.panel = kPanel;
+  kernel.k_group = 1;
+  kernel.k_multiple = 1;
+  kernel.weight_bytes = weight_bytes;
+  kernel.row_tile = kRowTile;
+  kernel.k_block = 4096;
+  kernel.form = kActivationF32;
+  kernel.finish = finish_f32;
+  return kernel;
+}
+
+}  // namespace
+
+void fill_scalar_linear(SetOps* ops) {
+  ops->linear[0] = base(0x101, 4);
+  ops->linear[0].tile = tile<float, float, float, widen_f32>;
+  ops->linear[1] = base(0x102, 2);
+  ops->linear[1].tile = tile<uint16_t, float, float, widen_bf16>;
+  ops->linear[2] = base(0x103, 2);
+  ops->linear[2].tile = tile<uint16_t, float, float, widen_f16>;
+  ops->linear[3] = base(0x104, 1);
+  ops->linear[3].tile = tile<int8_t, int16_t, int32_t, widen_int8>;
+  ops->linear[3].form = kActivationS16;
+  ops->linear[3].convert_row = convert_row;
+  ops->linear[3].finish = finish_int8;
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,262 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include <gtest/gtest.h>
+
+#include "kernels/kernel_table.h"
+#include "kernels/test_util.h"
+
+namespace coxswain::kernels {
+namespace {
+
+using testing::random_floats;
+using testing::runnable_tables;
+using testing::scalar_table;
+
+struct Shape {
+  std::size_t m, n, k;
+};
+
+constexpr Shape kShapes[] = {{1, 1, 1},
+                             {2, 3, 5},
+                             {1, 64, 64},
+                             {7, 65, 33},
+                             {6, 128, 96},
+                             {13, 130, 257},
+                             {33, 31, 1000},
+                             {200, 70, 129}};
+
+constexpr WeightType kTypes[] = {
+    WeightType::kF32, WeightType::kBf16, WeightType::kF16, WeightType::kInt8};
+
+struct Problem {
+  explicit Problem(const Shape& shape)
+      : s(shape),
+        x(random_floats(s.m * s.k, 1)),
+        w(random_floats(s.n * s.k, 2)),
+        bias(random_floats(s.n, 3)),
+        y0(random_floats(s.m * s.n, 4)) {}
+  Shape s;
+  std::vector<float> x, w, bias, y0;
+
+  PackedMatrix pack(const KernelTable& table, WeightType type) const {
+    const PackSource piece{reinterpret_cast<const std::byte*>(w.data()), DType::kF32, s.n};
+    return pack_matrix(table, type, s.k, {&piece, 1}).value();
+  }
+};
+
+enum class Epilogue { kPlain, kBias, kAccumulate };
+
+std::vector<float> run_rows(const KernelTable& table,
+                            const PackedMatrix& w,
+                            const Problem& p,
+                            std::size_t row,
+                            std::size_t m,
+                            std::size_t n_threads,
+                            Epilogue epilogue = Epilogue::kPlain) {
+  base::ThreadPool pool(n_threads);
+  std::vector<float> y(p.y0.begin() + static_cast<std::ptrdiff_t>(row * p.s.n),
+                       p.y0.begin() + static_cast<std::ptrdiff_t>((row + m) * p.s.n));
+  auto scratch = testing::scratch_of(linear_scratch_bytes(m, p.s.k));
+  LinearArgs args;
+  args.w = &w;
+  args.x = p.x.data() + row * p.s.k;
+  args.x_stride = p.s.k;
+  args.y = y.data();
+  args.y_stride = p.s.n;
+  args.m = m;
+  args.bias = epilogue == Epilogue::kPlain ? nullptr : p.bias.data();
+  args.accumulate = epilogue == Epilogue::kAccumulate;
+  args.scratch = scratch.bytes();
+  table.linear[static_cast<std::size_t>(w.type)](pool, args);
+  return y;
+}
+
+float rounded(float value, WeightType type) {
+  if (type == WeightType::kBf16) return tensor::bf16_to_float(tensor::float_to_bf16(value));
+  if (type == WeightType::kF16) return tensor::f16_to_float(tensor::float_to_f16(value));
+  return value;
+}
+
+// What the sum may differ by: rounding of the weights and activations as the type says, and of
+// float sums of K terms.
+struct Expected {
+  double value = 0.0;
+  double tolerance = 0.0;
+};
+
+Expected expected_of(const Problem& p, WeightType type, std::size_t row, std::size_t column) {
+  const float* x = p.x.data() + row * p.s.k;
+  const float* w = p.w.data() + column * p.s.k;
+  double magnitudes = 0.0;
+  double x_max = 0.0;
+  double w_max = 0.0;
+  double x_sum = 0.0;
+  double w_sum = 0.0;
+  Expected out;
+  for (std::size_t i = 0; i < p.s.k; ++i) {
+    const double term = static_cast<double>(x[i]) * static_cast<double>(rounded(w[i], type));
+    out.value += term;
+    magnitudes += std::fabs(term);
+    x_sum += std::fabs(x[i]);
+    w_sum += std::fabs(w[i]);
+    x_max = std::max<double>(x_max, std::fabs(x[i]));
+    w_max = std::max<double>(w_max, std::fabs(w[i]));
+  }
+  out.tolerance = magnitudes * static_cast<double>(p.s.k + 4) * 0x1p-24 + 1e-30;
+  if (type == WeightType::kBf16) out.tolerance += magnitudes * 0x1p-8;
+  if (type == WeightType::kInt8) {
+    const double step_x = x_max / 254;
+    const double step_w = w_max / 254;
+    out.tolerance +=
+        x_sum * step_w + w_sum * step_x + static_cast<double>(p.s.k) * step_x * step_w + 1e-6;
+  }
+  return out;
+}
+
+TEST(Linear, EverySetAgreesWithTheDefinition) {
+  for (const KernelTable* table : runnable_tables()) {
+    for (const Shape& shape : kShapes) {
+      const Problem p(shape);
+      for (const WeightType type : kTypes) {
+        const PackedMatrix w = p.pack(*table, type);
+        const std::vector<float> y = run_rows(*table, w, p, 0, shape.m, 2);
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const Expected want = expected_of(p, type, i / shape.n, i % shape.n);
+          ASSERT_NEAR(y[i], want.value, want.tolerance)
+              << table->id << " " << name_of(type) << " m " << shape.m << " n " << shape.n << " k "
+              << shape.k << " at " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, BiasAndAccumulateAddInThatOrder) {
+  for (const KernelTable* table : runnable_tables()) {
+    for (const Shape& shape : kShapes) {
+      const Problem p(shape);
+      for (const WeightType type : kTypes) {
+        const PackedMatrix w = p.pack(*table, type);
+        const std::vector<float> plain = run_rows(*table, w, p, 0, shape.m, 1);
+        const std::vector<float> bias = run_rows(*table, w, p, 0, shape.m, 1, Epilogue::kBias);
+        const std::vector<float> sum = run_rows(*table, w, p, 0, shape.m, 1, Epilogue::kAccumulate);
+        for (std::size_t i = 0; i < plain.size(); ++i) {
+          ASSERT_EQ(bias[i], plain[i] + p.bias[i % shape.n]) << table->id << " " << name_of(type);
+          ASSERT_EQ(sum[i], p.y0[i] + bias[i]) << table->id << " " << name_of(type);
+        }
+      }
+    }
+  }
+}
+
+// Law 1: a row alone, in any group of rows, and on any number of threads.
+TEST(Linear, ARowDoesNotDependOnTheRowsBesideItOrOnThreads) {
+  for (const KernelTable* table : runnable_tables()) {
+    for (const Shape shape : {Shape{40, 131, 300}, Shape{5, 64, 9001}, Shape{450, 67, 65}}) {
+      const Problem p(shape);
+      for (const WeightType type : kTypes) {
+        const PackedMatrix w = p.pack(*table, type);
+        const std::vector<float> all = run_rows(*table, w, p, 0, shape.m, 2);
+        for (const std::size_t n_threads : {1U, 3U})
+          EXPECT_EQ(run_rows(*table, w, p, 0, shape.m, n_threads), all)
+              << table->id << " " << name_of(type);
+        for (std::size_t m = 1; m <= shape.m; m = m < 20 ? m + 1 : m + 37) {
+          const std::size_t row = shape.m - m;
+          const std::vector<float> some = run_rows(*table, w, p, row, m, 2);
+          ASSERT_TRUE(std::equal(
+              some.begin(), some.end(), all.begin() + static_cast<std::ptrdiff_t>(row * shape.n)))
+              << table->id << " " << name_of(type) << " m " << m;
+        }
+        for (std::size_t row = 0; row < std::min<std::size_t>(shape.m, 30); ++row) {
+          const std::vector<float> one = run_rows(*table, w, p, row, 1, 2);
+          ASSERT_TRUE(std::equal(
+              one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(row * shape.n)))
+              << table->id << " " << name_of(type) << " row " << row;
+        }
+      }
+    }
+  }
+}
+
+// Integers are exact and every set rounds the same way at both ends.
+TEST(Linear, Int8GivesTheSameBitsOnEverySet) {
+  for (const Shape& shape : kShapes) {
+    const Problem p(shape);
+    const std::vector<float> want = run_rows(scalar_table(),
+                                             p.pack(scalar_table(), WeightType::kInt8),
+                                             p,
+                                             0,
+                                             shape.m,
+                                             1,
+                                             Epilogue::kAccumulate);
+    for (const KernelTable* table : runnable_tables()) {
+      const PackedMatrix w = p.pack(*table, WeightType::kInt8);
+      EXPECT_EQ(run_rows(*table, w, p, 0, shape.m, 2, Epilogue::kAccumulate), want)
+          << table->id << " k " << shape.k;
+    }
+  }
+}
+
+TEST(Linear, Int8TakesExtremeRows) {
+  for (const KernelTable* table : runnable_tables()) {
+    Problem p({3, 17, 4099});
+    std::fill(p.x.begin(), p.x.begin() + 4099, 0.0F);             // a row of zeros
+    std::fill(p.x.begin() + 4099, p.x.begin() + 2 * 4099, 3.0F);  // every product at its largest
+    std::fill(p.w.begin(), p.w.begin() + 4099, -2.0F);
+    std::fill(p.w.begin() + 4099, p.w.begin() + 2 * 4099, 0.0F);
+    const PackedMatrix w = p.pack(*table, WeightType::kInt8);
+    const std::vector<float> y = run_rows(*table, w, p, 0, 3, 2);
+    for (std::size_t j = 0; j < 17; ++j) EXPECT_EQ(y[j], 0.0F) << table->id;
+    EXPECT_NEAR(y[17], -6.0 * 4099, 6.0 * 4099 * 1e-6) << table->id;
+    EXPECT_EQ(y[18], 0.0F) << table->id;
+  }
+}
+
+TEST(Linear, PiecesOfAnyTypeStackAlongTheOutputs) {
+  const std::size_t k = 37;
+  const std::vector<float> a = random_floats(5 * k, 1);
+  std::vector<std::uint16_t> b(70 * k);
+  std::vector<std::uint16_t> c(3 * k);
+  const std::vector<float> values = random_floats(b.size() + c.size(), 2);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = tensor::float_to_bf16(values[i]);
+  for (std::size_t i = 0; i < c.size(); ++i) c[i] = tensor::float_to_f16(values[b.size() + i]);
+  Problem p({4, 78, k});
+  std::copy(a.begin(), a.end(), p.w.begin());
+  for (std::size_t i = 0; i < b.size(); ++i) p.w[5 * k + i] = tensor::bf16_to_float(b[i]);
+  for (std::size_t i = 0; i < c.size(); ++i) p.w[75 * k + i] = tensor::f16_to_float(c[i]);
+  const PackSource pieces[] = {{reinterpret_cast<const std::byte*>(a.data()), DType::kF32, 5},
+                               {reinterpret_cast<const std::byte*>(b.data()), DType::kBf16, 70},
+                               {reinterpret_cast<const std::byte*>(c.data()), DType::kF16, 3}};
+  for (const KernelTable* table : runnable_tables()) {
+    for (const WeightType type : kTypes) {
+      const PackedMatrix stacked = pack_matrix(*table, type, k, pieces).value();
+      const PackedMatrix whole = p.pack(*table, type);
+      EXPECT_EQ(run_rows(*table, stacked, p, 0, 4, 1), run_rows(*table, whole, p, 0, 4, 1))
+          << table->id << " " << name_of(type);
+    }
+  }
+}
+
+TEST(Linear, ABadRowStaysABadRow) {
+  for (const KernelTable* table : runnable_tables()) {
+    Problem p({3, 20, 70});
+    for (const WeightType type : kTypes) {
+      const PackedMatrix w = p.pack(*table, type);
+      const std::vector<float> clean = run_rows(*table, w, p, 0, 3, 1);
+      Problem bad = p;
+      bad.x[70 + 3] = NAN;
+      const std::vector<float> y = run_rows(*table, w, bad, 0, 3, 1);
+      for (std::size_t j = 0; j < 20; ++j) {
+        EXPECT_EQ(y[j], clean[j]);
+        EXPECT_TRUE(std::isnan(y[20 + j])) << table->id << " " << name_of(type);
+        EXPECT_EQ(y[40 + j], clean[40 + j]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::kernels

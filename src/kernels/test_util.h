@@ -1,0 +1,51 @@
+#pragma once
+// Shared by the tests of this module: every set that can run here (the others are named on stdout),
+// deterministic values, scratch.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "tensor/aligned_buffer.h"
+
+namespace coxswain::kernels::testing {
+
+// Names the sets that are left out, once per run.
+inline const std::vector<const KernelTable*>& runnable_tables() {
+  static const std::vector<const KernelTable*> tables = [] {
+    std::vector<const KernelTable*> out;
+    for (std::size_t i = 0; i < kIsaCount; ++i) {
+      const auto isa = static_cast<Isa>(i);
+      const auto table = kernel_table(isa);
+      if (table.ok()) {
+        out.push_back(*table);
+      } else {
+        std::printf("[  SKIPPED ] %s: this CPU cannot run it\n", std::string(name_of(isa)).c_str());
+      }
+    }
+    return out;
+  }();
+  return tables;
+}
+
+inline const KernelTable& scalar_table() {
+  return **kernel_table(Isa::kScalar);
+}
+
+inline std::vector<float> random_floats(std::size_t n, std::uint32_t seed, float range = 1.0F) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> distribution(-range, range);
+  std::vector<float> out(n);
+  for (float& value : out) value = distribution(generator);
+  return out;
+}
+
+inline tensor::AlignedBuffer scratch_of(std::size_t bytes) {
+  return tensor::AlignedBuffer::allocate(bytes).value();
+}
+
+}  // namespace coxswain::kernels::testing

@@ -1,0 +1,55 @@
+#include "tensor/aligned_buffer.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace coxswain::tensor {
+namespace {
+
+TEST(AlignedBuffer, SmallAndLargeAreAlignedAndZero) {
+  for (const std::size_t bytes : {1UL, 63UL, 64UL, 4097UL, 2UL << 20, (4UL << 20) + 5}) {
+    auto buffer = AlignedBuffer::allocate(bytes);
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_EQ(buffer->size(), bytes);
+    const std::size_t alignment = bytes >= (2UL << 20) ? (2UL << 20) : 64;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer->data()) % alignment, 0U);
+    const auto all = std::as_const(*buffer).bytes();
+    EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](std::byte b) { return b == std::byte{0}; }));
+    std::fill(buffer.value().bytes().begin(), buffer.value().bytes().end(), std::byte{0x5A});
+  }
+}
+
+TEST(AlignedBuffer, EmptyHoldsNothing) {
+  auto buffer = AlignedBuffer::allocate(0);
+  ASSERT_TRUE(buffer.ok());
+  EXPECT_EQ(buffer->data(), nullptr);
+  EXPECT_EQ(buffer->size(), 0U);
+}
+
+TEST(AlignedBuffer, TooMuchIsAnErrorWithTheSize) {
+  for (const std::size_t bytes : {std::numeric_limits<std::size_t>::max(), std::size_t{1} << 60}) {
+    const auto buffer = AlignedBuffer::allocate(bytes);
+    ASSERT_FALSE(buffer.ok());
+    EXPECT_EQ(buffer.status().code(), Code::kResourceExhausted);
+    EXPECT_NE(buffer.status().message().find(std::to_string(bytes)), std::string::npos);
+  }
+}
+
+TEST(AlignedBuffer, MovesLeaveTheSourceEmpty) {
+  AlignedBuffer a = AlignedBuffer::allocate(100).value();
+  a.data()[99] = std::byte{7};
+  AlignedBuffer b = std::move(a);
+  EXPECT_EQ(a.data(), nullptr);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(a.size(), 0U);
+  AlignedBuffer c = AlignedBuffer::allocate(3UL << 20).value();
+  c = std::move(b);
+  ASSERT_EQ(c.size(), 100U);
+  EXPECT_EQ(c.data()[99], std::byte{7});
+}
+
+}  // namespace
+}  // namespace coxswain::tensor
