@@ -8,10 +8,12 @@
 namespace coxswain::kernels {
 namespace {
 
+// clang-format off: each builds on the one before
 #include "kernels/cpu/generic/attention.h"
 #include "kernels/cpu/generic/elementwise.h"
 #include "kernels/cpu/generic/math.h"
 #include "kernels/cpu/scalar/vec.h"
+// clang-format on
 
 }  // namespace
 
