@@ -8,11 +8,12 @@
 namespace coxswain::kernels {
 namespace {
 
-// clang-format off: each builds on the one before
-#include "kernels/cpu/generic/attention.h"
-#include "kernels/cpu/generic/elementwise.h"
-#include "kernels/cpu/generic/math.h"
+// Each builds on the one before.
+// clang-format off
 #include "kernels/cpu/scalar/vec.h"
+#include "kernels/cpu/generic/math.h"
+#include "kernels/cpu/generic/elementwise.h"
+#include "kernels/cpu/generic/attention.h"
 // clang-format on
 
 }  // namespace
