@@ -1,0 +1,120 @@
+#include "kvstore/kv_store.h"
+
+#include <cstring>
+#include <string>
+
+namespace coxswain::kvstore {
+namespace {
+
+// Ranges that no real model leaves; products of them fit 64 bits.
+constexpr std::uint32_t kHeadsMax = 1U << 16;
+constexpr std::uint32_t kHeadDimMax = 1U << 16;
+constexpr std::uint32_t kLayersMax = 1000;
+
+std::uint64_t k_block_bytes(const KvStoreOptions& options, const KvLayerShape& layer) {
+  return std::uint64_t{layer.n_kv_heads} * options.block_tokens * layer.k_head_dim *
+         tensor::size_of(options.type);
+}
+
+std::uint64_t v_block_bytes(const KvStoreOptions& options, const KvLayerShape& layer) {
+  return std::uint64_t{layer.n_kv_heads} * options.block_tokens * layer.v_head_dim *
+         tensor::size_of(options.type);
+}
+
+Status check(const KvStoreOptions& options) {
+  const auto bad = [](const std::string& what) { return invalid_argument("KV cache: " + what); };
+  if (options.type == tensor::DType::kI8) return bad("elements of type int8 are not supported");
+  const std::uint32_t tokens = options.block_tokens;
+  if (tokens == 0 || (tokens & (tokens - 1)) != 0 || tokens > kernels::kAttentionPartition) {
+    return bad("block_tokens is " + std::to_string(tokens) + ", must be a power of two up to " +
+               std::to_string(kernels::kAttentionPartition));
+  }
+  if (options.layers.empty() || options.layers.size() > kLayersMax)
+    return bad("number of layers out of range");
+  for (const KvLayerShape& layer : options.layers) {
+    if (layer.group >= options.n_blocks.size())
+      return bad("a layer names group " + std::to_string(layer.group) + " of " +
+                 std::to_string(options.n_blocks.size()));
+    if (layer.n_kv_heads == 0 || layer.n_kv_heads > kHeadsMax || layer.k_head_dim == 0 ||
+        layer.k_head_dim > kHeadDimMax || layer.v_head_dim == 0 || layer.v_head_dim > kHeadDimMax) {
+      return bad("heads or head size of a layer out of range");
+    }
+  }
+  for (const std::uint32_t n : options.n_blocks) {
+    if (n == 0 || n == kReleasedBlock) return bad("number of blocks out of range");
+  }
+  return {};
+}
+
+Result<tensor::AlignedBuffer> allocate(std::uint64_t n_blocks, std::uint64_t block_bytes) {
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(n_blocks, block_bytes, &bytes)) {
+    return Status(Code::kResourceExhausted, "KV cache: more than 2^64 bytes asked for");
+  }
+  auto buffer = tensor::AlignedBuffer::allocate(bytes);
+  if (!buffer.ok())
+    return buffer.status().with_context("KV cache of " + std::to_string(bytes) + " bytes a layer");
+  return buffer;
+}
+
+}  // namespace
+
+Result<KvStore> KvStore::create(const KvStoreOptions& options) {
+  COXSWAIN_RETURN_IF_ERROR(check(options));
+  KvStore store;
+  store.options_ = options;
+  store.layers_.reserve(options.layers.size());
+  for (const KvLayerShape& shape : options.layers) {
+    const std::uint64_t n_blocks = options.n_blocks[shape.group];
+    Layer layer;
+    COXSWAIN_ASSIGN_OR_RETURN(layer.k, allocate(n_blocks, k_block_bytes(options, shape)));
+    COXSWAIN_ASSIGN_OR_RETURN(layer.v, allocate(n_blocks, v_block_bytes(options, shape)));
+    store.layers_.push_back(std::move(layer));
+  }
+  return store;
+}
+
+std::uint64_t KvStore::bytes_per_block(const KvStoreOptions& options, std::uint32_t group) {
+  std::uint64_t bytes = 0;
+  for (const KvLayerShape& layer : options.layers) {
+    if (layer.group == group)
+      bytes += k_block_bytes(options, layer) + v_block_bytes(options, layer);
+  }
+  return bytes;
+}
+
+kernels::KvLayerView KvStore::layer(std::uint32_t index) {
+  const KvLayerShape& shape = options_.layers[index];
+  return {.k = layers_[index].k.data(),
+          .v = layers_[index].v.data(),
+          .k_block_stride_bytes = k_block_bytes(options_, shape),
+          .v_block_stride_bytes = v_block_bytes(options_, shape),
+          .type = options_.type,
+          .n_kv_heads = shape.n_kv_heads,
+          .block_tokens = options_.block_tokens,
+          .k_head_dim = shape.k_head_dim,
+          .v_head_dim = shape.v_head_dim};
+}
+
+void KvStore::copy_block(const BlockCopy& copy) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const KvLayerShape& shape = options_.layers[i];
+    if (shape.group != copy.kv_group) continue;
+    const std::uint64_t k_bytes = k_block_bytes(options_, shape);
+    const std::uint64_t v_bytes = v_block_bytes(options_, shape);
+    std::memcpy(layers_[i].k.data() + copy.to * k_bytes,
+                layers_[i].k.data() + copy.from * k_bytes,
+                k_bytes);
+    std::memcpy(layers_[i].v.data() + copy.to * v_bytes,
+                layers_[i].v.data() + copy.from * v_bytes,
+                v_bytes);
+  }
+}
+
+std::uint64_t KvStore::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Layer& layer : layers_) bytes += layer.k.size() + layer.v.size();
+  return bytes;
+}
+
+}  // namespace coxswain::kvstore

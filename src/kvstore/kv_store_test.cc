@@ -1,0 +1,83 @@
+#include "kvstore/kv_store.h"
+
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace coxswain::kvstore {
+namespace {
+
+using ::testing::HasSubstr;
+
+KvStoreOptions two_groups() {
+  return {.type = tensor::DType::kBf16,
+          .block_tokens = 4,
+          .n_blocks = {3, 2},
+          .layers = {{.group = 0, .n_kv_heads = 2, .k_head_dim = 8, .v_head_dim = 6},
+                     {.group = 1, .n_kv_heads = 1, .k_head_dim = 8, .v_head_dim = 8}}};
+}
+
+TEST(KvStore, SizesFollowTheShapes) {
+  const KvStoreOptions options = two_groups();
+  EXPECT_EQ(KvStore::bytes_per_block(options, 0), 2U * 4 * (8 + 6) * 2);
+  EXPECT_EQ(KvStore::bytes_per_block(options, 1), 1U * 4 * (8 + 8) * 2);
+  auto store = KvStore::create(options);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  EXPECT_EQ(store->bytes(),
+            3 * KvStore::bytes_per_block(options, 0) + 2 * KvStore::bytes_per_block(options, 1));
+  const auto view = store->layer(0);
+  EXPECT_EQ(view.k_block_stride_bytes, 2U * 4 * 8 * 2);
+  EXPECT_EQ(view.v_block_stride_bytes, 2U * 4 * 6 * 2);
+  EXPECT_EQ(view.block_tokens, 4U);
+}
+
+TEST(KvStore, CopiesOneBlockOfOneGroup) {
+  auto store = KvStore::create(two_groups());
+  ASSERT_TRUE(store.ok());
+  for (std::uint32_t layer = 0; layer < 2; ++layer) {
+    const auto view = store->layer(layer);
+    std::memset(view.k, 1 + static_cast<int>(layer), view.k_block_stride_bytes);
+    std::memset(view.v, 11 + static_cast<int>(layer), view.v_block_stride_bytes);
+  }
+  store->copy_block({.kv_group = 0, .from = 0, .to = 2});
+  const auto copied = store->layer(0);
+  const auto other = store->layer(1);
+  EXPECT_EQ(std::to_integer<int>(copied.k[2 * copied.k_block_stride_bytes]), 1);
+  EXPECT_EQ(std::to_integer<int>(copied.k[3 * copied.k_block_stride_bytes - 1]), 1);
+  EXPECT_EQ(std::to_integer<int>(copied.v[3 * copied.v_block_stride_bytes - 1]), 11);
+  EXPECT_EQ(std::to_integer<int>(copied.k[copied.k_block_stride_bytes]), 0);
+  EXPECT_EQ(std::to_integer<int>(other.k[other.k_block_stride_bytes]), 0);
+}
+
+TEST(KvStore, RefusesSizesOutOfRange) {
+  const auto refused = [](auto change, const char* why) {
+    KvStoreOptions options = two_groups();
+    change(options);
+    const auto store = KvStore::create(options);
+    ASSERT_FALSE(store.ok()) << why;
+    EXPECT_THAT(store.status().message(), HasSubstr(why));
+  };
+  refused([](KvStoreOptions& o) { o.block_tokens = 12; }, "power of two");
+  refused([](KvStoreOptions& o) { o.block_tokens = 512; }, "power of two");
+  refused([](KvStoreOptions& o) { o.block_tokens = 0; }, "power of two");
+  refused([](KvStoreOptions& o) { o.type = tensor::DType::kI8; }, "int8");
+  refused([](KvStoreOptions& o) { o.layers[1].group = 2; }, "group 2 of 2");
+  refused([](KvStoreOptions& o) { o.layers[1].n_kv_heads = 0; }, "out of range");
+  refused([](KvStoreOptions& o) { o.n_blocks[0] = 0; }, "number of blocks");
+  refused([](KvStoreOptions& o) { o.layers.clear(); }, "number of layers");
+}
+
+TEST(KvStore, SaysHowManyBytesItCouldNotHave) {
+  KvStoreOptions options = two_groups();
+  options.n_blocks = {0xFFFFFFFEU, 1};
+  options.layers[0].n_kv_heads = 1U << 16;
+  options.layers[0].k_head_dim = 1U << 16;
+  const auto store = KvStore::create(options);
+  ASSERT_FALSE(store.ok());
+  EXPECT_EQ(store.status().code(), Code::kResourceExhausted);
+  EXPECT_THAT(store.status().message(), HasSubstr("bytes"));
+}
+
+}  // namespace
+}  // namespace coxswain::kvstore
