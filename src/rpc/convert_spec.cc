@@ -1,0 +1,114 @@
+#include <limits>
+
+#include <proto/engine_v1.pb.h>
+
+#include "rpc/convert.h"
+#include "rpc/convert_detail.h"
+
+namespace coxswain::rpc::detail {
+
+namespace {
+
+void sampling_to_proto(const SamplingParams& from, pb::SamplingParams& to) {
+  to.set_do_sample(from.do_sample);
+  to.set_temperature(from.temperature);
+  to.set_top_k(static_cast<std::uint32_t>(from.top_k));
+  to.set_top_p(from.top_p);
+  to.set_typical_p(from.typical_p);
+  to.set_min_p(from.min_p);
+  to.set_repetition_penalty(from.repetition_penalty);
+  to.set_relative_frequency_penalty(from.relative_frequency_penalty);
+  to.set_frequency_penalty(from.frequency_penalty);
+  to.set_presence_penalty(from.presence_penalty);
+  for (const auto& [id, bias] : from.logit_bias) {
+    pb::LogitBias& entry = *to.add_logit_bias();
+    entry.set_id(static_cast<std::uint32_t>(id));
+    entry.set_bias(bias);
+  }
+  to.set_seed(from.seed);
+  to.set_n_top_tokens(from.n_top_tokens);
+}
+
+Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
+  SamplingParams to;
+  to.do_sample = from.do_sample();
+  to.temperature = from.temperature();
+  COXSWAIN_ASSIGN_OR_RETURN(to.top_k, token_from_wire(from.top_k(), "sampling.top_k"));
+  to.top_p = from.top_p();
+  to.typical_p = from.typical_p();
+  to.min_p = from.min_p();
+  to.repetition_penalty = from.repetition_penalty();
+  to.relative_frequency_penalty = from.relative_frequency_penalty();
+  to.frequency_penalty = from.frequency_penalty();
+  to.presence_penalty = from.presence_penalty();
+  to.logit_bias.reserve(static_cast<std::size_t>(from.logit_bias_size()));
+  for (const pb::LogitBias& entry : from.logit_bias()) {
+    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id, token_from_wire(entry.id(), "sampling.logit_bias"));
+    to.logit_bias.emplace_back(id, entry.bias());
+  }
+  to.seed = from.seed();
+  to.n_top_tokens = from.n_top_tokens();
+  return to;
+}
+
+}  // namespace
+
+Result<TokenId> token_from_wire(std::uint32_t id, std::string_view field) {
+  if (id > static_cast<std::uint32_t>(std::numeric_limits<TokenId>::max())) {
+    return invalid_argument("`" + std::string(field) + "` must be below 2^31. Given: " + std::to_string(id),
+                            std::string(field));
+  }
+  return static_cast<TokenId>(id);
+}
+
+Result<std::vector<TokenId>> tokens_from_wire(const U32List& ids, std::string_view field) {
+  std::vector<TokenId> to;
+  to.reserve(static_cast<std::size_t>(ids.size()));
+  for (const std::uint32_t id : ids) {
+    COXSWAIN_ASSIGN_OR_RETURN(const TokenId token, token_from_wire(id, field));
+    to.push_back(token);
+  }
+  return to;
+}
+
+void tokens_to_wire(const std::vector<TokenId>& ids, U32List& to) {
+  to.Reserve(static_cast<int>(ids.size()));
+  for (const TokenId id : ids) to.Add(static_cast<std::uint32_t>(id));
+}
+
+void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to) {
+  to.set_id(static_cast<std::uint64_t>(from.id));
+  tokens_to_wire(from.prompt, *to.mutable_prompt());
+  tokens_to_wire(from.produced, *to.mutable_produced());
+  sampling_to_proto(from.sampling, *to.mutable_sampling());
+  pb::StoppingParams& stopping = *to.mutable_stopping();
+  stopping.set_max_new_tokens(from.stopping.max_new_tokens);
+  for (const std::string& stop : from.stopping.stop_sequences) stopping.add_stop_sequences(stop);
+  stopping.set_ignore_eos(from.stopping.ignore_eos);
+  to.set_prompt_logprobs(from.prompt_logprobs);
+  to.set_rope_length(from.rope_length);
+  to.set_adapter(from.adapter);
+  to.set_cache_salt(from.cache_salt);
+}
+
+Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::size_t& n_items) {
+  const int n = from.sampling().logit_bias_size() + from.stopping().stop_sequences_size();
+  COXSWAIN_RETURN_IF_ERROR(
+      count_up(n_items, static_cast<std::size_t>(n), kPlanSequenceItemsMax, "new_sequences.stop_sequences"));
+  SequenceSpec to;
+  to.id = SequenceId{from.id()};
+  COXSWAIN_ASSIGN_OR_RETURN(to.prompt, tokens_from_wire(from.prompt(), "new_sequences.prompt"));
+  COXSWAIN_ASSIGN_OR_RETURN(to.produced, tokens_from_wire(from.produced(), "new_sequences.produced"));
+  COXSWAIN_ASSIGN_OR_RETURN(to.sampling, sampling_from_proto(from.sampling()));
+  to.stopping.max_new_tokens = from.stopping().max_new_tokens();
+  to.stopping.stop_sequences.assign(from.stopping().stop_sequences().begin(),
+                                    from.stopping().stop_sequences().end());
+  to.stopping.ignore_eos = from.stopping().ignore_eos();
+  to.prompt_logprobs = from.prompt_logprobs();
+  to.rope_length = from.rope_length();
+  to.adapter = from.adapter();
+  to.cache_salt = from.cache_salt();
+  return to;
+}
+
+}  // namespace coxswain::rpc::detail

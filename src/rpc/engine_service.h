@@ -1,0 +1,30 @@
+#pragma once
+// The gRPC service coxswain.engine.v1.Engine over any StepRunner.
+//
+// Each Steps stream has two threads: that of the call reads plans and checks them, a second one submits them to the runner, waits, and
+// writes the answers in order. A plan that is wrong is answered with a failure and never reaches the runner. When a stream ends for any reason, its
+// sequences are dropped before the runner is given to anybody else.
+//
+// Thread rule: gRPC calls it from any thread; RunnerGate keeps the runner to one of them.
+
+#include <cstddef>
+#include <memory>
+
+#include <coxswain/step_runner.h>
+
+#include "rpc/runner_gate.h"
+#include "telemetry/log.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace coxswain::rpc {
+
+// All arguments must outlive the service.
+std::shared_ptr<grpc::Service> make_engine_service(StepRunner& runner,
+                                                   RunnerGate& gate,
+                                                   std::size_t message_bytes_max,
+                                                   telemetry::Logger& log);
+
+}  // namespace coxswain::rpc

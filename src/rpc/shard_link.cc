@@ -1,0 +1,241 @@
+#include "rpc/shard_link.h"
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+
+#include <proto/engine_v1.grpc.pb.h>
+#include <proto/generate_v3.grpc.pb.h>
+
+#include "rpc/convert.h"
+#include "rpc/unix_socket.h"
+
+namespace coxswain::rpc {
+
+namespace {
+
+namespace v3 = ::generate::v3;
+
+Status unavailable(std::string message) {
+  return {Code::kUnavailable, ErrorKind::kUnavailable, std::move(message)};
+}
+
+// A failed unary call, or a stream that ended: what the peer is in now is unknown.
+Status lost(const std::string& what, const grpc::Status& status) {
+  const std::string detail = status.error_message().empty() ? "the connection was closed" : status.error_message();
+  return unavailable(what + ": " + detail);
+}
+
+Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& path, const ClientOptions& options) {
+  COXSWAIN_ASSIGN_OR_RETURN(Descriptor fd, connect_unix(path, options.connect_timeout));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+  arguments.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
+  return grpc::CreateCustomInsecureChannelFromFd("unix:" + path, fd.release(), arguments);
+}
+
+// The events of the stream, in the order of their tags.
+enum class Event : std::uintptr_t { kStarted = 1, kWritten, kRead, kFinished };
+void* tag_of(Event event) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(event)); }
+
+}  // namespace
+
+struct ShardLink::Impl {
+  using Stream = grpc::ClientAsyncReaderWriter<pb::StepsRequest, pb::StepsResponse>;
+
+  Impl(std::string path_in, const ClientOptions& options_in) : path(std::move(path_in)), options(options_in) {}
+
+  // Lets the calls that still run end, and takes their events out of the queue.
+  ~Impl() {
+    if (stream) {
+      context.TryCancel();
+      if (!finishing) stream->Finish(&final_status, tag_of(Event::kFinished));
+    }
+    queue.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue.Next(&tag, &ok)) {
+    }
+  }
+
+  template <typename Call>
+  grpc::Status unary(Call&& call) const {
+    grpc::ClientContext call_context;
+    call_context.set_deadline(std::chrono::system_clock::now() + options.call_timeout);
+    return call(&call_context);
+  }
+
+  // Takes one event. False if none came before `limit`.
+  bool next_event(std::chrono::milliseconds limit) {
+    void* tag = nullptr;
+    bool ok = false;
+    const auto deadline = std::chrono::system_clock::now() + limit;
+    if (queue.AsyncNext(&tag, &ok, deadline) != grpc::CompletionQueue::GOT_EVENT) return false;
+    switch (static_cast<Event>(reinterpret_cast<std::uintptr_t>(tag))) {
+      case Event::kStarted:
+        started = true;
+        break;
+      case Event::kWritten:
+        writing = false;
+        break;
+      case Event::kRead:
+        reading = false;
+        arrived = ok;
+        break;
+      case Event::kFinished:
+        finished = true;
+        break;
+    }
+    if (!ok && !finished) broken = true;
+    return true;
+  }
+
+  // Waits until `done()`; the peer may be slow as long as it answers Health.
+  template <typename Done>
+  Status wait_until(Done&& done) {
+    while (!done()) {
+      if (broken) return end_stream();
+      if (next_event(options.heartbeat_limit)) continue;
+      if (Status alive = probe(); !alive.ok()) return fail(alive.with_context("no answer from the shard"));
+    }
+    return {};
+  }
+
+  // Asks the broken stream why it ended.
+  Status end_stream() {
+    if (!finishing) {
+      finishing = true;
+      stream->Finish(&final_status, tag_of(Event::kFinished));
+    }
+    while (!finished) {
+      if (!next_event(options.call_timeout)) return fail(unavailable("the stream to " + path + " is lost"));
+    }
+    return fail(lost("the stream to " + path + " is lost", final_status));
+  }
+
+  Status fail(Status status) {
+    is_lost = true;
+    loss = status;
+    return status;
+  }
+
+  Status probe() const {
+    v3::HealthResponse response;
+    const grpc::Status status =
+        unary([&](grpc::ClientContext* c) { return health->Health(c, v3::HealthRequest(), &response); });
+    return status.ok() ? Status() : lost("health of " + path, status);
+  }
+
+  void read_next() {
+    incoming.Clear();
+    reading = true;
+    stream->Read(&incoming, tag_of(Event::kRead));
+  }
+
+  const std::string path;
+  const ClientOptions options;
+  std::unique_ptr<v3::TextGenerationService::Stub> control;
+  std::unique_ptr<v3::TextGenerationService::Stub> health;
+  std::unique_ptr<pb::Engine::Stub> engine;
+  std::atomic<bool> is_lost{false};
+  Status loss;
+
+  // The stream. Declared last: its members go before the connections.
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  std::unique_ptr<Stream> stream;
+  pb::StepsResponse incoming;
+  grpc::Status final_status;
+  bool started = false;
+  bool writing = false;
+  bool reading = false;
+  bool arrived = false;  // `incoming` holds an answer
+  bool broken = false;
+  bool finishing = false;
+  bool finished = false;
+};
+
+ShardLink::ShardLink(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ShardLink::~ShardLink() = default;
+
+Result<std::unique_ptr<ShardLink>> ShardLink::connect(const std::string& path, const ClientOptions& options) {
+  auto impl = std::make_unique<Impl>(path, options);
+  COXSWAIN_ASSIGN_OR_RETURN(auto channel, open_channel(path, options));
+  COXSWAIN_ASSIGN_OR_RETURN(auto health_channel, open_channel(path, options));
+  impl->control = v3::TextGenerationService::NewStub(channel);
+  impl->engine = pb::Engine::NewStub(channel);
+  impl->health = v3::TextGenerationService::NewStub(health_channel);
+  return std::unique_ptr<ShardLink>(new ShardLink(std::move(impl)));
+}
+
+Result<std::vector<std::string>> ShardLink::discover() {
+  v3::ServiceDiscoveryResponse response;
+  const grpc::Status status = impl_->unary([&](grpc::ClientContext* c) {
+    return impl_->control->ServiceDiscovery(c, v3::ServiceDiscoveryRequest(), &response);
+  });
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return Status(Code::kUnimplemented, ErrorKind::kUnavailable, "Server does not support v3 interface");
+  }
+  if (!status.ok()) return lost("Could not connect to Text Generation server", status);
+  std::vector<std::string> paths;
+  for (const std::string& url : response.urls()) paths.push_back(path_of_url(url));
+  if (paths.empty()) return unavailable("Sharded results are empty");
+  return paths;
+}
+
+Result<RunnerInfo> ShardLink::info() {
+  v3::InfoResponse stock;
+  grpc::Status status = impl_->unary(
+      [&](grpc::ClientContext* c) { return impl_->control->Info(c, v3::InfoRequest(), &stock); });
+  if (!status.ok()) return lost("info of " + impl_->path, status);
+  if (stock.engine_version().empty()) {
+    return Status(Code::kUnimplemented,
+                  ErrorKind::kUnavailable,
+                  impl_->path + " is served by another implementation; its shards are not supported yet");
+  }
+  pb::InfoResponse response;
+  status =
+      impl_->unary([&](grpc::ClientContext* c) { return impl_->engine->Info(c, pb::InfoRequest(), &response); });
+  if (!status.ok()) return lost("info of " + impl_->path, status);
+  return from_proto(response);
+}
+
+Status ShardLink::open_stream() {
+  impl_->stream = impl_->engine->AsyncSteps(&impl_->context, &impl_->queue, tag_of(Event::kStarted));
+  COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return impl_->started && !impl_->broken; }));
+  impl_->read_next();
+  return {};
+}
+
+Status ShardLink::send(const pb::StepsRequest& message) {
+  if (impl_->is_lost) return impl_->loss;
+  if (const std::size_t size = message.ByteSizeLong(); size > impl_->options.message_bytes_max) {
+    return {Code::kResourceExhausted,
+            ErrorKind::kInternal,
+            "a plan of " + std::to_string(size) + " bytes is above the limit of " +
+                std::to_string(impl_->options.message_bytes_max)};
+  }
+  COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return !impl_->writing; }));
+  impl_->writing = true;
+  impl_->stream->Write(message, tag_of(Event::kWritten));
+  return {};
+}
+
+Status ShardLink::receive(pb::StepsResponse& to) {
+  if (impl_->is_lost) return impl_->loss;
+  COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return impl_->arrived; }));
+  to.Swap(&impl_->incoming);
+  impl_->arrived = false;
+  impl_->read_next();
+  return {};
+}
+
+Status ShardLink::healthy() {
+  if (impl_->is_lost) return unavailable("the stream to " + impl_->path + " is lost");
+  return impl_->probe();
+}
+
+}  // namespace coxswain::rpc

@@ -1,0 +1,77 @@
+#include "rpc/shard_service.h"
+
+#include <utility>
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server_posix.h>
+
+#include "rpc/engine_service.h"
+#include "rpc/runner_gate.h"
+#include "rpc/socket_listener.h"
+#include "rpc/stock_service.h"
+
+namespace coxswain::rpc {
+
+struct ShardService::Impl {
+  Impl(StepRunner& runner, const TextCodec& codec, const ShardServiceOptions& options_in, telemetry::Logger& log)
+      : options(options_in), engine(make_engine_service(runner, gate, options.message_bytes_max, log)) {
+    std::vector<std::string> peers = options.peer_paths;
+    if (peers.empty()) peers.push_back(options.socket_path);
+    stock = make_stock_services({.runner = runner, .codec = codec, .gate = gate, .peer_paths = std::move(peers), .log = log});
+  }
+
+  Status open(telemetry::Logger& log) {
+    grpc::ServerBuilder builder;
+    builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+    builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
+    builder.SetResourceQuota(grpc::ResourceQuota("shard").SetMaxThreads(static_cast<int>(options.threads_max)));
+    builder.RegisterService(engine.get());
+    for (const auto& service : stock) builder.RegisterService(service.get());
+    server = builder.BuildAndStart();
+    if (!server) return internal_error("the gRPC server does not start");
+    // Connections are accepted here and not by gRPC, so that each peer's user is known before a byte is read.
+    COXSWAIN_ASSIGN_OR_RETURN(
+        listener,
+        SocketListener::start({.path = options.socket_path, .check_interval = options.path_check_interval},
+                              [this](Descriptor fd) { grpc::AddInsecureChannelFromFd(server.get(), fd.release()); },
+                              log));
+    return {};
+  }
+
+  void stop() {
+    listener.reset();
+    if (!server) return;
+    server->Shutdown(std::chrono::system_clock::now() + options.stop_grace);
+    server->Wait();
+    server.reset();
+  }
+
+  const ShardServiceOptions options;
+  RunnerGate gate;
+  std::shared_ptr<grpc::Service> engine;
+  std::vector<std::shared_ptr<grpc::Service>> stock;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<SocketListener> listener;
+};
+
+ShardService::ShardService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ShardService::~ShardService() { stop(); }
+
+Result<std::unique_ptr<ShardService>> ShardService::start(StepRunner& runner,
+                                                          const TextCodec& codec,
+                                                          ShardServiceOptions options,
+                                                          telemetry::Logger& log) {
+  auto impl = std::make_unique<Impl>(runner, codec, options, log);
+  COXSWAIN_RETURN_IF_ERROR(impl->open(log));
+  return std::unique_ptr<ShardService>(new ShardService(std::move(impl)));
+}
+
+const std::string& ShardService::socket_path() const { return impl_->options.socket_path; }
+
+void ShardService::stop() { impl_->stop(); }
+
+}  // namespace coxswain::rpc

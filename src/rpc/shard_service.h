@@ -1,0 +1,55 @@
+#pragma once
+// ShardService: a gRPC server on a Unix socket that serves a StepRunner: coxswain.engine.v1 for our own routers, generate.v3 and v2
+// for stock ones. docs/wire-protocol.md is the reference.
+//
+// Thread rule: start(), stop() and the destructor from one thread. The server has its own threads.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/text_codec.h>
+
+#include "telemetry/log.h"
+
+namespace coxswain::rpc {
+
+struct ShardServiceOptions {
+  std::string socket_path;
+  std::vector<std::string> peer_paths;  // sockets of all ranks, in their order; empty: this one alone
+  std::size_t message_bytes_max = std::size_t{64} << 20;
+  std::size_t threads_max = 32;                      // of the server; more calls at once are refused
+  std::chrono::milliseconds path_check_interval{1000};  // how often a removed socket file is noticed
+  std::chrono::milliseconds stop_grace{200};            // how long stop() lets calls end by themselves
+};
+
+class ShardService {
+ public:
+  // Listens when it returns. `runner`, `codec` and `log` must outlive the service; nobody else may drive the runner.
+  // Errors: kFailedPrecondition if another server holds the socket; kInvalidArgument for an impossible path.
+  static Result<std::unique_ptr<ShardService>> start(StepRunner& runner,
+                                                     const TextCodec& codec,
+                                                     ShardServiceOptions options,
+                                                     telemetry::Logger& log);
+  // Stops.
+  ~ShardService();
+  ShardService(const ShardService&) = delete;
+  ShardService& operator=(const ShardService&) = delete;
+
+  const std::string& socket_path() const;
+
+  // Ends every connection; waits for a step that still runs. Removes the socket. Idempotent.
+  void stop();
+
+ private:
+  struct Impl;
+  explicit ShardService(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coxswain::rpc

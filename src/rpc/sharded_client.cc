@@ -1,0 +1,104 @@
+#include "rpc/sharded_client.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <proto/engine_v1.pb.h>
+
+#include "rpc/convert.h"
+#include "rpc/unix_socket.h"
+
+namespace coxswain::rpc {
+
+namespace {
+
+bool same_model(const RunnerInfo& a, const RunnerInfo& b) {
+  return a.engine_version == b.engine_version && a.model_fingerprint == b.model_fingerprint &&
+         a.kernel_set_id == b.kernel_set_id && a.dtype == b.dtype && a.block_tokens == b.block_tokens;
+}
+
+// What the message says, checked against the step it must answer.
+Result<StepResult> outcome_of(const pb::StepsResponse& response, std::uint64_t step) {
+  if (response.has_failure()) {
+    if (response.failure().step() != step) return internal_error("the shard answered another step");
+    Status status = from_proto(response.failure().status());
+    if (status.ok()) return internal_error("the shard failed a step without saying why");
+    return status;
+  }
+  if (!response.has_result()) return internal_error("the shard sent an empty answer");
+  COXSWAIN_ASSIGN_OR_RETURN(StepResult result, from_proto(response.result()));
+  if (result.step != step) return internal_error("the shard answered another step");
+  return result;
+}
+
+}  // namespace
+
+ShardedClient::ShardedClient(std::vector<std::unique_ptr<ShardLink>> links, RunnerInfo info)
+    : links_(std::move(links)), info_(std::move(info)) {}
+ShardedClient::~ShardedClient() = default;
+
+Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string& path, const ClientOptions& options) {
+  const std::string master_path = path_of_url(path);
+  COXSWAIN_ASSIGN_OR_RETURN(auto master, ShardLink::connect(master_path, options));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::string> paths, master->discover());
+  std::vector<std::unique_ptr<ShardLink>> links;
+  std::optional<RunnerInfo> info;
+  for (const std::string& shard_path : paths) {
+    if (shard_path == master_path && master) {
+      links.push_back(std::move(master));
+    } else {
+      COXSWAIN_ASSIGN_OR_RETURN(auto link, ShardLink::connect(shard_path, options));
+      links.push_back(std::move(link));
+    }
+    COXSWAIN_ASSIGN_OR_RETURN(RunnerInfo found, links.back()->info());
+    if (info && !same_model(*info, found)) {
+      return Status(Code::kFailedPrecondition, ErrorKind::kUnavailable, shard_path + " serves another model than rank 0");
+    }
+    if (!info) info = std::move(found);
+  }
+  for (const auto& link : links) COXSWAIN_RETURN_IF_ERROR(link->open_stream());
+  return std::unique_ptr<ShardedClient>(new ShardedClient(std::move(links), std::move(*info)));
+}
+
+Result<StepTicket> ShardedClient::submit(StepPlan plan) {
+  const std::size_t limit = info_.capabilities.look_ahead ? 2 : 1;
+  if (in_flight_.size() >= limit) return internal_error("too many plans in flight");
+  pb::StepsRequest message;
+  to_proto(plan, *message.mutable_plan());
+  for (const auto& link : links_) COXSWAIN_RETURN_IF_ERROR(link->send(message));
+  in_flight_.push_back(plan.step);
+  return StepTicket{plan.step};
+}
+
+Result<StepResult> ShardedClient::wait(StepTicket ticket) {
+  if (in_flight_.empty() || in_flight_.front() != ticket.step) {
+    return internal_error("step " + std::to_string(ticket.step) + " is not the oldest in flight");
+  }
+  in_flight_.pop_front();
+  return collect(ticket.step);
+}
+
+Result<StepResult> ShardedClient::collect(std::uint64_t step) {
+  std::optional<StepResult> first;
+  Status failure;
+  for (const auto& link : links_) {
+    pb::StepsResponse response;
+    COXSWAIN_RETURN_IF_ERROR(link->receive(response));
+    auto outcome = outcome_of(response, step);
+    if (!outcome.ok()) {
+      if (failure.ok()) failure = outcome.status();
+    } else if (!first) {
+      first = std::move(outcome).value();
+    }
+  }
+  if (!failure.ok()) return failure;
+  return std::move(*first);
+}
+
+Status ShardedClient::healthy() {
+  for (const auto& link : links_) COXSWAIN_RETURN_IF_ERROR(link->healthy());
+  return {};
+}
+
+}  // namespace coxswain::rpc
