@@ -88,7 +88,8 @@ Result<OutputToken> output_from_proto(const pb::OutputToken& from, std::size_t& 
   to.text = from.text();
   to.alternatives.reserve(n);
   for (const pb::TokenAlternative& entry : from.alternatives()) {
-    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id, token_from_wire(entry.id(), "sequences.tokens.alternatives.id"));
+    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id,
+                              token_from_wire(entry.id(), "sequences.tokens.alternatives.id"));
     to.alternatives.push_back(
         {.id = id, .logprob = entry.logprob(), .special = entry.special(), .text = entry.text()});
   }
@@ -114,8 +115,9 @@ void sequence_to_proto(const SequenceResult& from, pb::SequenceResult& to) {
 Result<SequenceFinish> finish_from_proto(const pb::SequenceFinish& from) {
   if (!pb::FinishReason_IsValid(from.reason())) return unknown_enum("finish.reason", from.reason());
   if (from.stop_text_begin() > from.generated_text().size()) {
-    return invalid_argument("`finish.stop_text_begin` lies behind the text: " + std::to_string(from.stop_text_begin()),
-                            "finish.stop_text_begin");
+    return invalid_argument(
+        "`finish.stop_text_begin` lies behind the text: " + std::to_string(from.stop_text_begin()),
+        "finish.stop_text_begin");
   }
   return SequenceFinish{.reason = static_cast<FinishReason>(from.reason()),
                         .generated_text = from.generated_text(),
@@ -154,8 +156,8 @@ void group_to_proto(const KvGroup& from, pb::KvGroup& to) {
 
 Result<KvGroup> group_from_proto(const pb::KvGroup& from) {
   std::size_t n_layers = 0;
-  COXSWAIN_RETURN_IF_ERROR(
-      count_up(n_layers, static_cast<std::size_t>(from.layers_size()), kInfoItemsMax, "kv_groups.layers"));
+  COXSWAIN_RETURN_IF_ERROR(count_up(
+      n_layers, static_cast<std::size_t>(from.layers_size()), kInfoItemsMax, "kv_groups.layers"));
   if (!pb::KvGroupKind_IsValid(from.kind())) return unknown_enum("kv_groups.kind", from.kind());
   return KvGroup{.layers = {from.layers().begin(), from.layers().end()},
                  .kind = static_cast<KvGroup::Kind>(from.kind()),
@@ -168,7 +170,9 @@ std::chrono::nanoseconds nanoseconds_from_wire(std::uint64_t count) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(count));
 }
 
-std::uint64_t nanoseconds_to_wire(std::chrono::nanoseconds time) { return static_cast<std::uint64_t>(time.count()); }
+std::uint64_t nanoseconds_to_wire(std::chrono::nanoseconds time) {
+  return static_cast<std::uint64_t>(time.count());
+}
 
 }  // namespace
 
@@ -182,7 +186,10 @@ void to_proto(const Status& from, pb::Status& to) {
 Status from_proto(const pb::Status& from) {
   if (!pb::Code_IsValid(from.code())) return unknown_enum("status.code", from.code());
   if (!pb::ErrorKind_IsValid(from.kind())) return unknown_enum("status.kind", from.kind());
-  return {static_cast<Code>(from.code()), static_cast<ErrorKind>(from.kind()), from.message(), from.field()};
+  return {static_cast<Code>(from.code()),
+          static_cast<ErrorKind>(from.kind()),
+          from.message(),
+          from.field()};
 }
 
 void to_proto(const RunnerInfo& from, pb::InfoResponse& to) {
@@ -214,10 +221,11 @@ void to_proto(const RunnerInfo& from, pb::InfoResponse& to) {
 
 Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
   std::size_t n_items = 0;
-  COXSWAIN_RETURN_IF_ERROR(count_up(n_items,
-                                    static_cast<std::size_t>(from.kv_groups_size() + from.eos_token_ids_size()),
-                                    kInfoItemsMax,
-                                    "kv_groups"));
+  COXSWAIN_RETURN_IF_ERROR(
+      count_up(n_items,
+               static_cast<std::size_t>(from.kv_groups_size() + from.eos_token_ids_size()),
+               kInfoItemsMax,
+               "kv_groups"));
   RunnerInfo to;
   to.engine_version = from.engine_version();
   to.epoch = from.epoch();
@@ -237,7 +245,8 @@ Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
     COXSWAIN_ASSIGN_OR_RETURN(KvGroup value, group_from_proto(group));
     to.kv_groups.push_back(std::move(value));
   }
-  COXSWAIN_ASSIGN_OR_RETURN(to.eos_token_ids, tokens_from_wire(from.eos_token_ids(), "eos_token_ids"));
+  COXSWAIN_ASSIGN_OR_RETURN(to.eos_token_ids,
+                            tokens_from_wire(from.eos_token_ids(), "eos_token_ids"));
   to.rope_switch_length = from.rope_switch_length();
   to.rope_length_is_exact = from.rope_length_is_exact();
   to.capabilities = {.plans_chunks = from.capabilities().plans_chunks(),
@@ -253,7 +262,8 @@ void to_proto(const StepPlan& from, pb::StepPlan& to) {
   to.set_epoch(from.epoch);
   to.set_layer_begin(from.layers.begin);
   to.set_layer_end(from.layers.end);
-  for (const SequenceSpec& spec : from.new_sequences) detail::spec_to_proto(spec, *to.add_new_sequences());
+  for (const SequenceSpec& spec : from.new_sequences)
+    detail::spec_to_proto(spec, *to.add_new_sequences());
   for (const SequenceId id : from.dropped) to.add_dropped(static_cast<std::uint64_t>(id));
   for (const BlockCopy& copy : from.copies) {
     pb::BlockCopy& entry = *to.add_copies();
@@ -266,15 +276,17 @@ void to_proto(const StepPlan& from, pb::StepPlan& to) {
 
 Result<StepPlan> from_proto(const pb::StepPlan& from) {
   std::size_t n_sequences = 0;
-  COXSWAIN_RETURN_IF_ERROR(
-      count_up(n_sequences,
-               static_cast<std::size_t>(from.new_sequences_size()) + static_cast<std::size_t>(from.dropped_size()),
-               kPlanSequencesMax,
-               "new_sequences"));
+  COXSWAIN_RETURN_IF_ERROR(count_up(n_sequences,
+                                    static_cast<std::size_t>(from.new_sequences_size()) +
+                                        static_cast<std::size_t>(from.dropped_size()),
+                                    kPlanSequencesMax,
+                                    "new_sequences"));
   std::size_t n_rows = 0;
-  COXSWAIN_RETURN_IF_ERROR(count_up(n_rows, static_cast<std::size_t>(from.rows_size()), kPlanSequencesMax, "rows"));
+  COXSWAIN_RETURN_IF_ERROR(
+      count_up(n_rows, static_cast<std::size_t>(from.rows_size()), kPlanSequencesMax, "rows"));
   std::size_t n_copies = 0;
-  COXSWAIN_RETURN_IF_ERROR(count_up(n_copies, static_cast<std::size_t>(from.copies_size()), kPlanCopiesMax, "copies"));
+  COXSWAIN_RETURN_IF_ERROR(
+      count_up(n_copies, static_cast<std::size_t>(from.copies_size()), kPlanCopiesMax, "copies"));
 
   StepPlan to;
   to.step = from.step();
@@ -304,7 +316,8 @@ Result<StepPlan> from_proto(const pb::StepPlan& from) {
 void to_proto(const StepResult& from, pb::StepResult& to) {
   to.set_step(from.step);
   to.set_epoch(from.epoch);
-  for (const SequenceResult& sequence : from.sequences) sequence_to_proto(sequence, *to.add_sequences());
+  for (const SequenceResult& sequence : from.sequences)
+    sequence_to_proto(sequence, *to.add_sequences());
   to.set_forward_ns(nanoseconds_to_wire(from.timings.forward));
   to.set_sample_ns(nanoseconds_to_wire(from.timings.sample));
   to.set_total_ns(nanoseconds_to_wire(from.timings.total));
@@ -312,8 +325,10 @@ void to_proto(const StepResult& from, pb::StepResult& to) {
 
 Result<StepResult> from_proto(const pb::StepResult& from) {
   std::size_t n_sequences = 0;
-  COXSWAIN_RETURN_IF_ERROR(
-      count_up(n_sequences, static_cast<std::size_t>(from.sequences_size()), kPlanSequencesMax, "sequences"));
+  COXSWAIN_RETURN_IF_ERROR(count_up(n_sequences,
+                                    static_cast<std::size_t>(from.sequences_size()),
+                                    kPlanSequencesMax,
+                                    "sequences"));
   StepResult to;
   to.step = from.step();
   to.epoch = from.epoch();

@@ -1,8 +1,9 @@
 #pragma once
 // Plans and results as protobuf messages of coxswain.engine.v1 and back, field by field.
 //
-// to_proto() cannot fail. from_proto() trusts nobody: an unknown enum value, a token id beyond 2^31-1 or a list beyond its cap is
-// kInvalidArgument with the field named. What a plan *means* is checked elsewhere (plan_check.h).
+// to_proto() cannot fail. from_proto() trusts nobody: an unknown enum value, a token id beyond
+// 2^31-1 or a list beyond its cap is kInvalidArgument with the field named. What a plan *means* is
+// checked elsewhere (plan_check.h).
 //
 // Thread rule: pure functions.
 
@@ -22,13 +23,16 @@ namespace coxswain::rpc {
 
 namespace pb = coxswain::engine::v1;
 
-// A list element costs memory even where its bytes on the wire are few; a message is at most 64 MiB.
+// A list element costs memory even where its bytes on the wire are few; a message is at most 64
+// MiB.
 inline constexpr std::size_t kPlanSequencesMax = 65'536;  // new sequences, dropped ones, rows
 inline constexpr std::size_t kPlanCopiesMax = 1'048'576;
 inline constexpr std::size_t kPlanTableChangesMax = 1'048'576;  // over all rows
-inline constexpr std::size_t kPlanSequenceItemsMax = 1'048'576;  // stop sequences and biases, over all new sequences
-inline constexpr std::size_t kResultItemsMax = 4'194'304;       // tokens and alternatives, over all sequences
-inline constexpr std::size_t kInfoItemsMax = 65'536;            // KV groups, layers of one, EOS ids
+inline constexpr std::size_t kPlanSequenceItemsMax =
+    1'048'576;  // stop sequences and biases, over all new sequences
+inline constexpr std::size_t kResultItemsMax =
+    4'194'304;                                        // tokens and alternatives, over all sequences
+inline constexpr std::size_t kInfoItemsMax = 65'536;  // KV groups, layers of one, EOS ids
 
 void to_proto(const RunnerInfo& from, pb::InfoResponse& to);
 void to_proto(const StepPlan& from, pb::StepPlan& to);

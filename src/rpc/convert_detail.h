@@ -9,10 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include <google/protobuf/repeated_field.h>
-
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
+#include <google/protobuf/repeated_field.h>
 
 namespace coxswain::engine::v1 {
 class SequenceSpec;
@@ -32,8 +31,9 @@ inline Status count_up(std::size_t& count, std::size_t n, std::size_t max, std::
 }
 
 inline Status unknown_enum(std::string_view field, int value) {
-  return invalid_argument("`" + std::string(field) + "` has the unknown value " + std::to_string(value),
-                          std::string(field));
+  return invalid_argument(
+      "`" + std::string(field) + "` has the unknown value " + std::to_string(value),
+      std::string(field));
 }
 
 Result<TokenId> token_from_wire(std::uint32_t id, std::string_view field);

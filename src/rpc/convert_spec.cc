@@ -55,8 +55,9 @@ Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
 
 Result<TokenId> token_from_wire(std::uint32_t id, std::string_view field) {
   if (id > static_cast<std::uint32_t>(std::numeric_limits<TokenId>::max())) {
-    return invalid_argument("`" + std::string(field) + "` must be below 2^31. Given: " + std::to_string(id),
-                            std::string(field));
+    return invalid_argument(
+        "`" + std::string(field) + "` must be below 2^31. Given: " + std::to_string(id),
+        std::string(field));
   }
   return static_cast<TokenId>(id);
 }
@@ -93,12 +94,13 @@ void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to) {
 
 Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::size_t& n_items) {
   const int n = from.sampling().logit_bias_size() + from.stopping().stop_sequences_size();
-  COXSWAIN_RETURN_IF_ERROR(
-      count_up(n_items, static_cast<std::size_t>(n), kPlanSequenceItemsMax, "new_sequences.stop_sequences"));
+  COXSWAIN_RETURN_IF_ERROR(count_up(
+      n_items, static_cast<std::size_t>(n), kPlanSequenceItemsMax, "new_sequences.stop_sequences"));
   SequenceSpec to;
   to.id = SequenceId{from.id()};
   COXSWAIN_ASSIGN_OR_RETURN(to.prompt, tokens_from_wire(from.prompt(), "new_sequences.prompt"));
-  COXSWAIN_ASSIGN_OR_RETURN(to.produced, tokens_from_wire(from.produced(), "new_sequences.produced"));
+  COXSWAIN_ASSIGN_OR_RETURN(to.produced,
+                            tokens_from_wire(from.produced(), "new_sequences.produced"));
   COXSWAIN_ASSIGN_OR_RETURN(to.sampling, sampling_from_proto(from.sampling()));
   to.stopping.max_new_tokens = from.stopping().max_new_tokens();
   to.stopping.stop_sequences.assign(from.stopping().stop_sequences().begin(),

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
-
 #include <proto/engine_v1.grpc.pb.h>
 
 #include "base/bounded_queue.h"
@@ -45,7 +44,8 @@ Incoming read_plan(const pb::StepsRequest& message, const RunnerInfo& info) {
   } else if (plan->epoch != info.epoch) {
     in.status = Status(Code::kUnavailable,
                        ErrorKind::kUnavailable,
-                       "epoch " + std::to_string(plan->epoch) + " is over, this shard is in " + std::to_string(info.epoch));
+                       "epoch " + std::to_string(plan->epoch) + " is over, this shard is in " +
+                           std::to_string(info.epoch));
   } else if (in.status = check_plan(*plan, info); in.status.ok()) {
     in.plan = std::move(plan).value();
   }
@@ -64,7 +64,8 @@ class StepLoop {
         message_bytes_max_(message_bytes_max),
         write_(std::move(write)) {}
 
-  // Returns when the plans are closed or the peer is gone; the runner then holds nothing of this stream.
+  // Returns when the plans are closed or the peer is gone; the runner then holds nothing of this
+  // stream.
   void run(StreamState& state) {
     while (!state.stopped) {
       if (in_flight_.empty() && pending_.empty()) {
@@ -126,7 +127,9 @@ class StepLoop {
       }
       to_proto(*result, *response.mutable_result());
       if (response.ByteSizeLong() > message_bytes_max_) {
-        result = Status(Code::kResourceExhausted, ErrorKind::kInternal, "the result of the step is too large to be sent");
+        result = Status(Code::kResourceExhausted,
+                        ErrorKind::kInternal,
+                        "the result of the step is too large to be sent");
       }
     }
     if (!result.ok()) {
@@ -155,24 +158,30 @@ class StepLoop {
   const std::size_t in_flight_max_;
   const std::size_t message_bytes_max_;
   const Write write_;
-  std::deque<Incoming> pending_;    // at most two
-  std::deque<Started> in_flight_;   // at most two
-  std::set<SequenceId> live_;       // brought by this stream and not dropped yet
+  std::deque<Incoming> pending_;   // at most two
+  std::deque<Started> in_flight_;  // at most two
+  std::set<SequenceId> live_;      // brought by this stream and not dropped yet
   std::uint64_t last_step_ = 0;
 };
 
 class EngineService final : public pb::Engine::Service {
  public:
-  EngineService(StepRunner& runner, RunnerGate& gate, std::size_t message_bytes_max, telemetry::Logger& log)
+  EngineService(StepRunner& runner,
+                RunnerGate& gate,
+                std::size_t message_bytes_max,
+                telemetry::Logger& log)
       : runner_(runner), gate_(gate), message_bytes_max_(message_bytes_max), log_(log) {}
 
-  grpc::Status Info(grpc::ServerContext*, const pb::InfoRequest*, pb::InfoResponse* response) override {
+  grpc::Status Info(grpc::ServerContext*,
+                    const pb::InfoRequest*,
+                    pb::InfoResponse* response) override {
     to_proto(runner_.info(), *response);
     return grpc::Status::OK;
   }
 
-  grpc::Status Steps(grpc::ServerContext* context,
-                     grpc::ServerReaderWriter<pb::StepsResponse, pb::StepsRequest>* stream) override {
+  grpc::Status Steps(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<pb::StepsResponse, pb::StepsRequest>* stream) override {
     auto lease = gate_.open_stream([context] { context->TryCancel(); });
     if (!lease) return {grpc::StatusCode::ABORTED, "displaced by a newer stream"};
     log_.info("an engine stream is open");

@@ -1,8 +1,9 @@
 #pragma once
 // The gRPC service coxswain.engine.v1.Engine over any StepRunner.
 //
-// Each Steps stream has two threads: that of the call reads plans and checks them, a second one submits them to the runner, waits, and
-// writes the answers in order. A plan that is wrong is answered with a failure and never reaches the runner. When a stream ends for any reason, its
+// Each Steps stream has two threads: that of the call reads plans and checks them, a second one
+// submits them to the runner, waits, and writes the answers in order. A plan that is wrong is
+// answered with a failure and never reaches the runner. When a stream ends for any reason, its
 // sequences are dropped before the runner is given to anybody else.
 //
 // Thread rule: gRPC calls it from any thread; RunnerGate keeps the runner to one of them.

@@ -35,7 +35,8 @@ std::optional<RunnerGate::StreamLease> RunnerGate::open_stream(std::function<voi
 Result<std::unique_lock<std::mutex>> RunnerGate::begin_stock_call() {
   std::unique_lock lock(mu_);
   if (streaming_) {
-    return Status(Code::kFailedPrecondition, ErrorKind::kUnavailable, "an Engine stream drives this shard");
+    return Status(
+        Code::kFailedPrecondition, ErrorKind::kUnavailable, "an Engine stream drives this shard");
   }
   return Result<std::unique_lock<std::mutex>>(std::move(lock));
 }

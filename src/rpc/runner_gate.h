@@ -1,10 +1,10 @@
 #pragma once
-// RunnerGate: who drives the StepRunner of this shard. At most one at a time: an Engine stream for as long as it lives, or one call of
-// a stock router.
+// RunnerGate: who drives the StepRunner of this shard. At most one at a time: an Engine stream for
+// as long as it lives, or one call of a stock router.
 //
-// The newest Engine stream wins: whoever held the runner before is asked to leave and must drop its sequences first. So a router that
-// was killed, stopped or restarted never blocks its successor, and two routers on one shard show at once. While a stream
-// lives, stock calls are refused.
+// The newest Engine stream wins: whoever held the runner before is asked to leave and must drop its
+// sequences first. So a router that was killed, stopped or restarted never blocks its successor,
+// and two routers on one shard show at once. While a stream lives, stock calls are refused.
 //
 // Thread rule: any thread.
 
@@ -33,11 +33,12 @@ class RunnerGate {
     RunnerGate* gate_;
   };
 
-  // Called with the gate held, before a stream gets the runner: the stock side must drop its sequences.
+  // Called with the gate held, before a stream gets the runner: the stock side must drop its
+  // sequences.
   void on_stream_open(std::function<void()> drop_stock_sequences);
 
-  // Waits until the runner is free; `leave` is called, from another thread, when a newer stream wants it.
-  // Empty if a newer stream came while this one waited.
+  // Waits until the runner is free; `leave` is called, from another thread, when a newer stream
+  // wants it. Empty if a newer stream came while this one waited.
   std::optional<StreamLease> open_stream(std::function<void()> leave);
 
   // The runner for one stock call. Errors: kFailedPrecondition while an Engine stream has it.
@@ -46,9 +47,9 @@ class RunnerGate {
  private:
   std::mutex mu_;
   std::condition_variable changed_;
-  std::uint64_t newest_ = 0;       // number of the newest stream that asked
-  bool streaming_ = false;         // a stream has the runner
-  std::function<void()> leave_;    // of that stream
+  std::uint64_t newest_ = 0;     // number of the newest stream that asked
+  bool streaming_ = false;       // a stream has the runner
+  std::function<void()> leave_;  // of that stream
   std::function<void()> drop_stock_sequences_;
 };
 

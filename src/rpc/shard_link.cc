@@ -6,7 +6,6 @@
 
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
-
 #include <proto/engine_v1.grpc.pb.h>
 #include <proto/generate_v3.grpc.pb.h>
 
@@ -25,11 +24,13 @@ Status unavailable(std::string message) {
 
 // A failed unary call, or a stream that ended: what the peer is in now is unknown.
 Status lost(const std::string& what, const grpc::Status& status) {
-  const std::string detail = status.error_message().empty() ? "the connection was closed" : status.error_message();
+  const std::string detail =
+      status.error_message().empty() ? "the connection was closed" : status.error_message();
   return unavailable(what + ": " + detail);
 }
 
-Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& path, const ClientOptions& options) {
+Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& path,
+                                                    const ClientOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(Descriptor fd, connect_unix(path, options.connect_timeout));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
@@ -39,14 +40,17 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& path, con
 
 // The events of the stream, in the order of their tags.
 enum class Event : std::uintptr_t { kStarted = 1, kWritten, kRead, kFinished };
-void* tag_of(Event event) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(event)); }
+void* tag_of(Event event) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(event));
+}
 
 }  // namespace
 
 struct ShardLink::Impl {
   using Stream = grpc::ClientAsyncReaderWriter<pb::StepsRequest, pb::StepsResponse>;
 
-  Impl(std::string path_in, const ClientOptions& options_in) : path(std::move(path_in)), options(options_in) {}
+  Impl(std::string path_in, const ClientOptions& options_in)
+      : path(std::move(path_in)), options(options_in) {}
 
   // Lets the calls that still run end, and takes their events out of the queue.
   ~Impl() {
@@ -99,7 +103,8 @@ struct ShardLink::Impl {
     while (!done()) {
       if (broken) return end_stream();
       if (next_event(options.heartbeat_limit)) continue;
-      if (Status alive = probe(); !alive.ok()) return fail(alive.with_context("no answer from the shard"));
+      if (Status alive = probe(); !alive.ok())
+        return fail(alive.with_context("no answer from the shard"));
     }
     return {};
   }
@@ -111,7 +116,8 @@ struct ShardLink::Impl {
       stream->Finish(&final_status, tag_of(Event::kFinished));
     }
     while (!finished) {
-      if (!next_event(options.call_timeout)) return fail(unavailable("the stream to " + path + " is lost"));
+      if (!next_event(options.call_timeout))
+        return fail(unavailable("the stream to " + path + " is lost"));
     }
     return fail(lost("the stream to " + path + " is lost", final_status));
   }
@@ -124,8 +130,8 @@ struct ShardLink::Impl {
 
   Status probe() const {
     v3::HealthResponse response;
-    const grpc::Status status =
-        unary([&](grpc::ClientContext* c) { return health->Health(c, v3::HealthRequest(), &response); });
+    const grpc::Status status = unary(
+        [&](grpc::ClientContext* c) { return health->Health(c, v3::HealthRequest(), &response); });
     return status.ok() ? Status() : lost("health of " + path, status);
   }
 
@@ -161,7 +167,8 @@ struct ShardLink::Impl {
 ShardLink::ShardLink(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ShardLink::~ShardLink() = default;
 
-Result<std::unique_ptr<ShardLink>> ShardLink::connect(const std::string& path, const ClientOptions& options) {
+Result<std::unique_ptr<ShardLink>> ShardLink::connect(const std::string& path,
+                                                      const ClientOptions& options) {
   auto impl = std::make_unique<Impl>(path, options);
   COXSWAIN_ASSIGN_OR_RETURN(auto channel, open_channel(path, options));
   COXSWAIN_ASSIGN_OR_RETURN(auto health_channel, open_channel(path, options));
@@ -177,7 +184,8 @@ Result<std::vector<std::string>> ShardLink::discover() {
     return impl_->control->ServiceDiscovery(c, v3::ServiceDiscoveryRequest(), &response);
   });
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    return Status(Code::kUnimplemented, ErrorKind::kUnavailable, "Server does not support v3 interface");
+    return Status(
+        Code::kUnimplemented, ErrorKind::kUnavailable, "Server does not support v3 interface");
   }
   if (!status.ok()) return lost("Could not connect to Text Generation server", status);
   std::vector<std::string> paths;
@@ -192,19 +200,21 @@ Result<RunnerInfo> ShardLink::info() {
       [&](grpc::ClientContext* c) { return impl_->control->Info(c, v3::InfoRequest(), &stock); });
   if (!status.ok()) return lost("info of " + impl_->path, status);
   if (stock.engine_version().empty()) {
-    return Status(Code::kUnimplemented,
-                  ErrorKind::kUnavailable,
-                  impl_->path + " is served by another implementation; its shards are not supported yet");
+    return Status(
+        Code::kUnimplemented,
+        ErrorKind::kUnavailable,
+        impl_->path + " is served by another implementation; its shards are not supported yet");
   }
   pb::InfoResponse response;
-  status =
-      impl_->unary([&](grpc::ClientContext* c) { return impl_->engine->Info(c, pb::InfoRequest(), &response); });
+  status = impl_->unary(
+      [&](grpc::ClientContext* c) { return impl_->engine->Info(c, pb::InfoRequest(), &response); });
   if (!status.ok()) return lost("info of " + impl_->path, status);
   return from_proto(response);
 }
 
 Status ShardLink::open_stream() {
-  impl_->stream = impl_->engine->AsyncSteps(&impl_->context, &impl_->queue, tag_of(Event::kStarted));
+  impl_->stream =
+      impl_->engine->AsyncSteps(&impl_->context, &impl_->queue, tag_of(Event::kStarted));
   COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return impl_->started && !impl_->broken; }));
   impl_->read_next();
   return {};

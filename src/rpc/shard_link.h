@@ -1,11 +1,13 @@
 #pragma once
 // ShardLink: the gRPC connections to one shard. The only client code that sees gRPC.
 //
-// Two connections over one Unix socket: one carries Info and the Steps stream, the other the Health calls, so that a health call never
-// waits behind a large plan. A link never reconnects: when the stream is lost the link is finished, for the shard behind a new
-// connection may be another process with another epoch.
+// Two connections over one Unix socket: one carries Info and the Steps stream, the other the Health
+// calls, so that a health call never waits behind a large plan. A link never reconnects: when the
+// stream is lost the link is finished, for the shard behind a new connection may be another process
+// with another epoch.
 //
-// Thread rule: open_stream(), send() and receive() belong to one thread; healthy() may be called by any thread.
+// Thread rule: open_stream(), send() and receive() belong to one thread; healthy() may be called by
+// any thread.
 
 #include <chrono>
 #include <cstddef>
@@ -25,15 +27,18 @@ namespace coxswain::rpc {
 
 struct ClientOptions {
   std::chrono::milliseconds connect_timeout{5'000};
-  std::chrono::milliseconds call_timeout{3'000};     // Info, ServiceDiscovery, Health
-  std::chrono::milliseconds heartbeat_limit{3'000};  // without a result for so long, Health must answer
+  std::chrono::milliseconds call_timeout{3'000};  // Info, ServiceDiscovery, Health
+  std::chrono::milliseconds heartbeat_limit{
+      3'000};  // without a result for so long, Health must answer
   std::size_t message_bytes_max = std::size_t{64} << 20;
 };
 
 class ShardLink {
  public:
-  // Errors: kUnavailable if nobody answers; kFailedPrecondition if the socket belongs to another user.
-  static Result<std::unique_ptr<ShardLink>> connect(const std::string& path, const ClientOptions& options);
+  // Errors: kUnavailable if nobody answers; kFailedPrecondition if the socket belongs to another
+  // user.
+  static Result<std::unique_ptr<ShardLink>> connect(const std::string& path,
+                                                    const ClientOptions& options);
   ~ShardLink();
   ShardLink(const ShardLink&) = delete;
   ShardLink& operator=(const ShardLink&) = delete;
@@ -46,9 +51,11 @@ class ShardLink {
   // Errors: kUnavailable.
   Status open_stream();
   // Hands the message to the transport; waits only while the message before is still on its way.
-  // Errors: kResourceExhausted if the message is larger than the limit (nothing is sent); kUnavailable.
+  // Errors: kResourceExhausted if the message is larger than the limit (nothing is sent);
+  // kUnavailable.
   Status send(const engine::v1::StepsRequest& message);
-  // Blocks until the next answer. Errors: kUnavailable: the stream is lost, or the shard did not answer Health either.
+  // Blocks until the next answer. Errors: kUnavailable: the stream is lost, or the shard did not
+  // answer Health either.
   Status receive(engine::v1::StepsResponse& to);
 
   Status healthy();

@@ -14,11 +14,19 @@
 namespace coxswain::rpc {
 
 struct ShardService::Impl {
-  Impl(StepRunner& runner, const TextCodec& codec, const ShardServiceOptions& options_in, telemetry::Logger& log)
-      : options(options_in), engine(make_engine_service(runner, gate, options.message_bytes_max, log)) {
+  Impl(StepRunner& runner,
+       const TextCodec& codec,
+       const ShardServiceOptions& options_in,
+       telemetry::Logger& log)
+      : options(options_in),
+        engine(make_engine_service(runner, gate, options.message_bytes_max, log)) {
     std::vector<std::string> peers = options.peer_paths;
     if (peers.empty()) peers.push_back(options.socket_path);
-    stock = make_stock_services({.runner = runner, .codec = codec, .gate = gate, .peer_paths = std::move(peers), .log = log});
+    stock = make_stock_services({.runner = runner,
+                                 .codec = codec,
+                                 .gate = gate,
+                                 .peer_paths = std::move(peers),
+                                 .log = log});
   }
 
   Status open(telemetry::Logger& log) {
@@ -28,17 +36,20 @@ struct ShardService::Impl {
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
     builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
     builder.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
-    builder.SetResourceQuota(grpc::ResourceQuota("shard").SetMaxThreads(static_cast<int>(options.threads_max)));
+    builder.SetResourceQuota(
+        grpc::ResourceQuota("shard").SetMaxThreads(static_cast<int>(options.threads_max)));
     builder.RegisterService(engine.get());
     for (const auto& service : stock) builder.RegisterService(service.get());
     server = builder.BuildAndStart();
     if (!server) return internal_error("the gRPC server does not start");
-    // Connections are accepted here and not by gRPC, so that each peer's user is known before a byte is read.
+    // Connections are accepted here and not by gRPC, so that each peer's user is known before a
+    // byte is read.
     COXSWAIN_ASSIGN_OR_RETURN(
         listener,
-        SocketListener::start({.path = options.socket_path, .check_interval = options.path_check_interval},
-                              [this](Descriptor fd) { grpc::AddInsecureChannelFromFd(server.get(), fd.release()); },
-                              log));
+        SocketListener::start(
+            {.path = options.socket_path, .check_interval = options.path_check_interval},
+            [this](Descriptor fd) { grpc::AddInsecureChannelFromFd(server.get(), fd.release()); },
+            log));
     return {};
   }
 
@@ -59,7 +70,9 @@ struct ShardService::Impl {
 };
 
 ShardService::ShardService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ShardService::~ShardService() { stop(); }
+ShardService::~ShardService() {
+  stop();
+}
 
 Result<std::unique_ptr<ShardService>> ShardService::start(StepRunner& runner,
                                                           const TextCodec& codec,
@@ -70,8 +83,12 @@ Result<std::unique_ptr<ShardService>> ShardService::start(StepRunner& runner,
   return std::unique_ptr<ShardService>(new ShardService(std::move(impl)));
 }
 
-const std::string& ShardService::socket_path() const { return impl_->options.socket_path; }
+const std::string& ShardService::socket_path() const {
+  return impl_->options.socket_path;
+}
 
-void ShardService::stop() { impl_->stop(); }
+void ShardService::stop() {
+  impl_->stop();
+}
 
 }  // namespace coxswain::rpc

@@ -1,6 +1,6 @@
 #pragma once
-// ShardService: a gRPC server on a Unix socket that serves a StepRunner: coxswain.engine.v1 for our own routers, generate.v3 and v2
-// for stock ones. docs/wire-protocol.md is the reference.
+// ShardService: a gRPC server on a Unix socket that serves a StepRunner: coxswain.engine.v1 for our
+// own routers, generate.v3 and v2 for stock ones. docs/wire-protocol.md is the reference.
 //
 // Thread rule: start(), stop() and the destructor from one thread. The server has its own threads.
 
@@ -21,17 +21,20 @@ namespace coxswain::rpc {
 
 struct ShardServiceOptions {
   std::string socket_path;
-  std::vector<std::string> peer_paths;  // sockets of all ranks, in their order; empty: this one alone
+  std::vector<std::string>
+      peer_paths;  // sockets of all ranks, in their order; empty: this one alone
   std::size_t message_bytes_max = std::size_t{64} << 20;
-  std::size_t threads_max = 32;                      // of the server; more calls at once are refused
-  std::chrono::milliseconds path_check_interval{1000};  // how often a removed socket file is noticed
-  std::chrono::milliseconds stop_grace{200};            // how long stop() lets calls end by themselves
+  std::size_t threads_max = 32;  // of the server; more calls at once are refused
+  std::chrono::milliseconds path_check_interval{
+      1000};                                  // how often a removed socket file is noticed
+  std::chrono::milliseconds stop_grace{200};  // how long stop() lets calls end by themselves
 };
 
 class ShardService {
  public:
-  // Listens when it returns. `runner`, `codec` and `log` must outlive the service; nobody else may drive the runner.
-  // Errors: kFailedPrecondition if another server holds the socket; kInvalidArgument for an impossible path.
+  // Listens when it returns. `runner`, `codec` and `log` must outlive the service; nobody else may
+  // drive the runner. Errors: kFailedPrecondition if another server holds the socket;
+  // kInvalidArgument for an impossible path.
   static Result<std::unique_ptr<ShardService>> start(StepRunner& runner,
                                                      const TextCodec& codec,
                                                      ShardServiceOptions options,

@@ -15,7 +15,8 @@ namespace {
 
 bool same_model(const RunnerInfo& a, const RunnerInfo& b) {
   return a.engine_version == b.engine_version && a.model_fingerprint == b.model_fingerprint &&
-         a.kernel_set_id == b.kernel_set_id && a.dtype == b.dtype && a.block_tokens == b.block_tokens;
+         a.kernel_set_id == b.kernel_set_id && a.dtype == b.dtype &&
+         a.block_tokens == b.block_tokens;
 }
 
 // What the message says, checked against the step it must answer.
@@ -38,7 +39,8 @@ ShardedClient::ShardedClient(std::vector<std::unique_ptr<ShardLink>> links, Runn
     : links_(std::move(links)), info_(std::move(info)) {}
 ShardedClient::~ShardedClient() = default;
 
-Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string& path, const ClientOptions& options) {
+Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string& path,
+                                                              const ClientOptions& options) {
   const std::string master_path = path_of_url(path);
   COXSWAIN_ASSIGN_OR_RETURN(auto master, ShardLink::connect(master_path, options));
   COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::string> paths, master->discover());
@@ -53,7 +55,9 @@ Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string&
     }
     COXSWAIN_ASSIGN_OR_RETURN(RunnerInfo found, links.back()->info());
     if (info && !same_model(*info, found)) {
-      return Status(Code::kFailedPrecondition, ErrorKind::kUnavailable, shard_path + " serves another model than rank 0");
+      return Status(Code::kFailedPrecondition,
+                    ErrorKind::kUnavailable,
+                    shard_path + " serves another model than rank 0");
     }
     if (!info) info = std::move(found);
   }

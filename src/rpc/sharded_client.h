@@ -1,8 +1,9 @@
 #pragma once
 // ShardedClient: the StepRunner of a router, over the Engine stream to every shard of one replica.
 //
-// Each plan goes to all shards; the answer is that of rank 0 once all have answered. A client serves one life of the replica: after
-// kUnavailable every call fails in the same way, and the engine is given a new client (Engine::replace_runner).
+// Each plan goes to all shards; the answer is that of rank 0 once all have answered. A client
+// serves one life of the replica: after kUnavailable every call fails in the same way, and the
+// engine is given a new client (Engine::replace_runner).
 //
 // Thread rule: as StepRunner.
 
@@ -22,9 +23,11 @@ namespace coxswain::rpc {
 class ShardedClient : public StepRunner {
  public:
   // Connects to the shard at `path` and to those that it names. `path` may begin with "unix://".
-  // Errors: kUnavailable if a shard does not answer (trying later can help); kUnimplemented if it is a stock shard;
-  // kFailedPrecondition if the socket belongs to another user or the shards do not serve one model.
-  static Result<std::unique_ptr<ShardedClient>> connect(const std::string& path, const ClientOptions& options);
+  // Errors: kUnavailable if a shard does not answer (trying later can help); kUnimplemented if it
+  // is a stock shard; kFailedPrecondition if the socket belongs to another user or the shards do
+  // not serve one model.
+  static Result<std::unique_ptr<ShardedClient>> connect(const std::string& path,
+                                                        const ClientOptions& options);
   ~ShardedClient() override;
 
   RunnerInfo info() const override { return info_; }

@@ -1,19 +1,19 @@
 #include "rpc/socket_listener.h"
 
+#include <array>
+#include <cerrno>
+#include <cstdint>
 #include <fcntl.h>
 #include <poll.h>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstdint>
-#include <system_error>
-#include <thread>
-#include <utility>
 
 namespace coxswain::rpc {
 
@@ -35,7 +35,9 @@ bool file_at(const std::string& path, FileId& out) {
   return true;
 }
 
-std::string error_text() { return std::generic_category().message(errno); }
+std::string error_text() {
+  return std::generic_category().message(errno);
+}
 
 Status refused(std::string message) {
   return {Code::kFailedPrecondition, ErrorKind::kUnavailable, std::move(message)};
@@ -49,22 +51,27 @@ Status make_folder_of(const std::string& path) {
   return refused("cannot make the folder " + folder + ": " + error_text());
 }
 
-// Takes the lock file. The file may be removed by the server that held it, between our open() and flock(), so what we locked must
-// still be what the path names.
+// Takes the lock file. The file may be removed by the server that held it, between our open() and
+// flock(), so what we locked must still be what the path names.
 Result<Descriptor> take_lock(const std::string& path) {
   for (;;) {
-    Descriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+    Descriptor fd(
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
     if (!fd.valid()) return refused("cannot open " + path + ": " + error_text());
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       std::array<char, 32> holder{};
       const ssize_t n = ::pread(fd.get(), holder.data(), holder.size(), 0);
-      return refused("another server is running here: it holds " + path +
-                     (n > 0 ? " (process " + std::string(holder.data(), static_cast<std::size_t>(n)) + ")" : ""));
+      return refused(
+          "another server is running here: it holds " + path +
+          (n > 0 ? " (process " + std::string(holder.data(), static_cast<std::size_t>(n)) + ")"
+                 : ""));
     }
     struct stat locked {};
     FileId named;
-    if (::fstat(fd.get(), &locked) != 0) return refused("cannot look at " + path + ": " + error_text());
-    if (!file_at(path, named) || named != FileId{.device = locked.st_dev, .inode = locked.st_ino}) continue;
+    if (::fstat(fd.get(), &locked) != 0)
+      return refused("cannot look at " + path + ": " + error_text());
+    if (!file_at(path, named) || named != FileId{.device = locked.st_dev, .inode = locked.st_ino})
+      continue;
     const std::string pid = std::to_string(::getpid());
     if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), pid.data(), pid.size(), 0) < 0) {
       return refused("cannot write " + path + ": " + error_text());
@@ -80,6 +87,7 @@ struct SocketListener::Impl {
       : options(std::move(options_in)), on_connection(std::move(on_connection_in)), log(log_in) {}
 
   Status open() {
+    COXSWAIN_RETURN_IF_ERROR(check_socket_path(options.path));
     COXSWAIN_RETURN_IF_ERROR(make_folder_of(options.path));
     COXSWAIN_ASSIGN_OR_RETURN(lock, take_lock(lock_path()));
     stop_event.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -94,7 +102,8 @@ struct SocketListener::Impl {
       thread.join();
     }
     if (!lock.valid()) return;
-    if (FileId now; listener.valid() && file_at(options.path, now) && now == socket_id) ::unlink(options.path.c_str());
+    if (FileId now; listener.valid() && file_at(options.path, now) && now == socket_id)
+      ::unlink(options.path.c_str());
     ::unlink(lock_path().c_str());
   }
 
@@ -102,7 +111,8 @@ struct SocketListener::Impl {
 
   Status listen() {
     COXSWAIN_ASSIGN_OR_RETURN(listener, listen_unix(options.path));
-    if (!file_at(options.path, socket_id)) return refused("the socket " + options.path + " vanished");
+    if (!file_at(options.path, socket_id))
+      return refused("the socket " + options.path + " vanished");
     return {};
   }
 
@@ -128,11 +138,17 @@ struct SocketListener::Impl {
     if (FileId now; listener.valid() && file_at(options.path, now) && now == socket_id) return;
     listener.reset(-1);
     if (Status status = make_folder_of(options.path); !status.ok()) {
-      log.warn_limited("rpc.listen", std::chrono::minutes(1), "cannot make the socket again", {{"error", status.message()}});
+      log.warn_limited("rpc.listen",
+                       std::chrono::minutes(1),
+                       "cannot make the socket again",
+                       {{"error", status.message()}});
       return;
     }
     if (Status status = listen(); !status.ok()) {
-      log.warn_limited("rpc.listen", std::chrono::minutes(1), "cannot make the socket again", {{"error", status.message()}});
+      log.warn_limited("rpc.listen",
+                       std::chrono::minutes(1),
+                       "cannot make the socket again",
+                       {{"error", status.message()}});
       return;
     }
     log.warn("the socket file was gone and was made again", {{"path", options.path}});
@@ -145,13 +161,18 @@ struct SocketListener::Impl {
       if (peer_is_trusted(fd.get())) {
         on_connection(std::move(fd));
       } else {
-        log.warn_limited("rpc.peer", std::chrono::minutes(1), "refused a connection of another user", {});
+        log.warn_limited(
+            "rpc.peer", std::chrono::minutes(1), "refused a connection of another user", {});
       }
       return true;
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return true;
-    // Out of descriptors or memory: the connection stays in the backlog; look again soon, without spinning.
-    log.warn_limited("rpc.accept", std::chrono::minutes(1), "cannot accept a connection", {{"error", error_text()}});
+    // Out of descriptors or memory: the connection stays in the backlog; look again soon, without
+    // spinning.
+    log.warn_limited("rpc.accept",
+                     std::chrono::minutes(1),
+                     "cannot accept a connection",
+                     {{"error", error_text()}});
     constexpr int kPauseMs = 100;
     pollfd stop{.fd = stop_event.get(), .events = POLLIN, .revents = 0};
     return ::poll(&stop, 1, kPauseMs) == 0;
@@ -179,6 +200,8 @@ Result<std::unique_ptr<SocketListener>> SocketListener::start(Options options,
   return std::unique_ptr<SocketListener>(new SocketListener(std::move(impl)));
 }
 
-const std::string& SocketListener::path() const { return impl_->options.path; }
+const std::string& SocketListener::path() const {
+  return impl_->options.path;
+}
 
 }  // namespace coxswain::rpc

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include <grpcpp/grpcpp.h>
-
 #include <proto/generate_v3.grpc.pb.h>
 
 namespace coxswain::rpc {
@@ -29,7 +28,9 @@ class V3Service final : public v3::TextGenerationService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Info(grpc::ServerContext*, const v3::InfoRequest*, v3::InfoResponse* response) override {
+  grpc::Status Info(grpc::ServerContext*,
+                    const v3::InfoRequest*,
+                    v3::InfoResponse* response) override {
     const RunnerInfo info = parts_.runner.info();
     response->set_dtype("torch." + info.dtype);
     response->set_device_type(info.device_type);
@@ -40,7 +41,9 @@ class V3Service final : public v3::TextGenerationService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Health(grpc::ServerContext*, const v3::HealthRequest*, v3::HealthResponse*) override {
+  grpc::Status Health(grpc::ServerContext*,
+                      const v3::HealthRequest*,
+                      v3::HealthResponse*) override {
     return to_grpc(parts_.runner.healthy());
   }
 

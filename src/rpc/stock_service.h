@@ -1,8 +1,9 @@
 #pragma once
-// The gRPC services generate.v3 and generate.v2 of text-generation-inference over any StepRunner: transport only. What the calls
-// mean stands in stock_batches.h.
+// The gRPC services generate.v3 and generate.v2 of text-generation-inference over any StepRunner:
+// transport only. What the calls mean stands in stock_batches.h.
 //
-// Thread rule: gRPC calls them from any thread; RunnerGate lets one call at a time reach the runner.
+// Thread rule: gRPC calls them from any thread; RunnerGate lets one call at a time reach the
+// runner.
 
 #include <memory>
 #include <string>

@@ -1,22 +1,24 @@
 #include "rpc/unix_socket.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <string_view>
-#include <system_error>
 
 namespace coxswain::rpc {
 
 namespace {
 
-std::string error_text(int error) { return std::generic_category().message(error); }
+std::string error_text(int error) {
+  return std::generic_category().message(error);
+}
 
 Status failed(Code code, const std::string& what, const std::string& path, int error) {
   return {code, ErrorKind::kUnavailable, what + " " + path + ": " + error_text(error)};
@@ -26,7 +28,8 @@ Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return invalid_argument("the socket path must have 1 to " + std::to_string(sizeof(address.sun_path) - 1) +
+    return invalid_argument("the socket path must have 1 to " +
+                                std::to_string(sizeof(address.sun_path) - 1) +
                                 " bytes. Given: " + std::to_string(path.size()),
                             "uds-path");
   }
@@ -42,7 +45,8 @@ Status remove_stale(const std::string& path) {
     return failed(Code::kFailedPrecondition, "cannot look at", path, errno);
   }
   if (!S_ISSOCK(found.st_mode)) {
-    return {Code::kFailedPrecondition, ErrorKind::kUnavailable, path + " is there and is not a socket"};
+    return {
+        Code::kFailedPrecondition, ErrorKind::kUnavailable, path + " is there and is not a socket"};
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return failed(Code::kFailedPrecondition, "cannot remove the old socket", path, errno);
@@ -65,11 +69,16 @@ std::string path_of_url(const std::string& url) {
   return url;
 }
 
+Status check_socket_path(const std::string& path) {
+  return address_of(path).status();
+}
+
 Result<Descriptor> listen_unix(const std::string& path) {
   COXSWAIN_ASSIGN_OR_RETURN(const sockaddr_un address, address_of(path));
   COXSWAIN_RETURN_IF_ERROR(remove_stale(path));
   Descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return failed(Code::kFailedPrecondition, "cannot make a socket for", path, errno);
+  if (!fd.valid())
+    return failed(Code::kFailedPrecondition, "cannot make a socket for", path, errno);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return failed(Code::kFailedPrecondition, "cannot bind", path, errno);
   }
@@ -92,7 +101,8 @@ Result<Descriptor> connect_unix(const std::string& path, std::chrono::millisecon
     return failed(Code::kUnavailable, "cannot connect to", path, errno);
   }
   if (!peer_is_trusted(fd.get())) {
-    return Status(Code::kFailedPrecondition, ErrorKind::kUnavailable, path + " belongs to another user");
+    return Status(
+        Code::kFailedPrecondition, ErrorKind::kUnavailable, path + " belongs to another user");
   }
   const int flags = ::fcntl(fd.get(), F_GETFL);
   if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0) {

@@ -3,13 +3,12 @@
 //
 // Thread rule: values; a descriptor has one owner.
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <string>
 #include <utility>
 
 #include <coxswain/status.h>
+#include <sys/types.h>
 
 namespace coxswain::rpc {
 
@@ -39,11 +38,16 @@ class Descriptor {
 // "unix:///a/b" and "unix:/a/b" become "/a/b"; a plain path stays.
 std::string path_of_url(const std::string& url);
 
-// A socket that listens at `path` with mode 0600. A socket left at `path` is replaced, any other file is not.
-// Errors: kInvalidArgument for a path that does not fit an address; kFailedPrecondition otherwise.
+// Errors: kInvalidArgument if `path` is empty or does not fit a socket address.
+Status check_socket_path(const std::string& path);
+
+// A socket that listens at `path` with mode 0600. A socket left at `path` is replaced, any other
+// file is not. Errors: kInvalidArgument for a path that does not fit an address;
+// kFailedPrecondition otherwise.
 Result<Descriptor> listen_unix(const std::string& path);
 
-// A non-blocking connected socket. Errors: kUnavailable if nobody listens, kFailedPrecondition if the listener belongs to another user.
+// A non-blocking connected socket. Errors: kUnavailable if nobody listens, kFailedPrecondition if
+// the listener belongs to another user.
 Result<Descriptor> connect_unix(const std::string& path, std::chrono::milliseconds timeout);
 
 // True if the process at the other end is run by our user or by root.

@@ -28,16 +28,24 @@ RunnerInfo FakeRunner::default_info() {
   info.n_layers = 2;
   info.max_position_embeddings = 200;
   info.block_tokens = 4;
-  info.kv_groups = {{.layers = {0, 1}, .kind = KvGroup::Kind::kFull, .window = 0, .bytes_per_block = 64, .n_blocks = 64}};
+  info.kv_groups = {{.layers = {0, 1},
+                     .kind = KvGroup::Kind::kFull,
+                     .window = 0,
+                     .bytes_per_block = 64,
+                     .n_blocks = 64}};
   info.eos_token_ids = {kEndToken};
-  info.capabilities = {
-      .plans_chunks = true, .selects_rows = true, .grows_blocks = true, .takes_ids = true, .look_ahead = true};
+  info.capabilities = {.plans_chunks = true,
+                       .selects_rows = true,
+                       .grows_blocks = true,
+                       .takes_ids = true,
+                       .look_ahead = true};
   return info;
 }
 
 Result<StepTicket> FakeRunner::submit(StepPlan plan) {
   std::lock_guard lock(mu_);
-  if (in_flight_.size() >= (info_.capabilities.look_ahead ? 2U : 1U)) return internal_error("too many in flight");
+  if (in_flight_.size() >= (info_.capabilities.look_ahead ? 2U : 1U))
+    return internal_error("too many in flight");
   const StepTicket ticket{plan.step};
   in_flight_.push_back(std::move(plan));
   ++n_submitted_;
@@ -48,7 +56,8 @@ Result<StepTicket> FakeRunner::submit(StepPlan plan) {
 Result<StepResult> FakeRunner::wait(StepTicket ticket) {
   std::unique_lock lock(mu_);
   changed_.wait(lock, [&] { return !held_; });
-  if (in_flight_.empty() || in_flight_.front().step != ticket.step) return internal_error("unknown ticket");
+  if (in_flight_.empty() || in_flight_.front().step != ticket.step)
+    return internal_error("unknown ticket");
   const StepPlan plan = std::move(in_flight_.front());
   in_flight_.pop_front();
   if (!next_failure_.ok()) return std::exchange(next_failure_, Status());
@@ -131,7 +140,8 @@ Result<StepResult> FakeRunner::run_locked(const StepPlan& plan) {
   result.epoch = info_.epoch;
   std::set<SequenceId> seen;
   for (const Row& row : plan.rows) {
-    if (!sequences_.contains(row.sequence)) return internal_error("a row names an unknown sequence");
+    if (!sequences_.contains(row.sequence))
+      return internal_error("a row names an unknown sequence");
     if (!seen.insert(row.sequence).second) return internal_error("two rows of one sequence");
     result.sequences.push_back(run_row(row));
     if (!result.sequences.back().status.ok()) sequences_.erase(row.sequence);
@@ -194,7 +204,8 @@ SequenceResult FakeRunner::run_row(const Row& row) {
   if (row.prompt_logprobs) {
     for (std::uint32_t p = row.first_position; p < row.first_position + row.n_tokens; ++p) {
       const TokenId id = history[p];
-      const float logprob = p == 0 ? std::numeric_limits<float>::quiet_NaN() : expected_logprob(id, p);
+      const float logprob =
+          p == 0 ? std::numeric_limits<float>::quiet_NaN() : expected_logprob(id, p);
       result.prompt.push_back({.id = id, .logprob = logprob, .text = FakeCodec().token_text(id)});
     }
   }
@@ -205,7 +216,10 @@ SequenceResult FakeRunner::run_row(const Row& row) {
   token.text = FakeCodec().token_text(token.id);
   for (std::uint32_t i = 0; i < sequence.spec.sampling.n_top_tokens; ++i) {
     const auto id = static_cast<TokenId>(10 + 'a' + i);
-    token.alternatives.push_back({.id = id, .logprob = -static_cast<float>(i), .special = false, .text = FakeCodec().token_text(id)});
+    token.alternatives.push_back({.id = id,
+                                  .logprob = -static_cast<float>(i),
+                                  .special = false,
+                                  .text = FakeCodec().token_text(id)});
   }
   sequence.previous = token.id;
   sequence.output.push_back(token.id);
@@ -217,17 +231,20 @@ SequenceResult FakeRunner::run_row(const Row& row) {
 std::optional<SequenceFinish> FakeRunner::finish_of(const Sequence& sequence) const {
   const std::string text = FakeCodec().decode(sequence.output, true);
   if (sequence.output.size() >= sequence.spec.stopping.max_new_tokens) {
-    return SequenceFinish{.reason = FinishReason::kLength, .generated_text = text, .stop_text_begin = text.size()};
+    return SequenceFinish{
+        .reason = FinishReason::kLength, .generated_text = text, .stop_text_begin = text.size()};
   }
   for (const std::string& stop : sequence.spec.stopping.stop_sequences) {
     if (!text.ends_with(stop)) continue;
-    return SequenceFinish{
-        .reason = FinishReason::kStopSequence, .generated_text = text, .stop_text_begin = text.size() - stop.size()};
+    return SequenceFinish{.reason = FinishReason::kStopSequence,
+                          .generated_text = text,
+                          .stop_text_begin = text.size() - stop.size()};
   }
   return std::nullopt;
 }
 
-Result<std::vector<TokenId>> FakeCodec::encode(std::string_view text, bool add_special_tokens) const {
+Result<std::vector<TokenId>> FakeCodec::encode(std::string_view text,
+                                               bool add_special_tokens) const {
   std::vector<TokenId> ids;
   if (add_special_tokens) ids.push_back(kBeginToken);
   for (const char c : text) ids.push_back(10 + static_cast<TokenId>(static_cast<unsigned char>(c)));

@@ -1,9 +1,11 @@
 #pragma once
 // FakeRunner: a StepRunner without a model, for tests of everything that drives one.
 //
-// The KV cache of group 0 is an array of token ids. A row writes its tokens through its block table; the next token is a hash of
-// all tokens read back through the table, so a wrong block, position or order changes the output. expected_token() gives the same
-// from the bare history. Rules of step_runner.h are checked; a broken one fails the step with kInternal. FakeCodec's text of a token is one letter.
+// The KV cache of group 0 is an array of token ids. A row writes its tokens through its block
+// table; the next token is a hash of all tokens read back through the table, so a wrong block,
+// position or order changes the output. expected_token() gives the same from the bare history.
+// Rules of step_runner.h are checked; a broken one fails the step with kInternal. FakeCodec's text
+// of a token is one letter.
 //
 // Thread rule: as StepRunner; the counters and hold() may be used by any thread.
 
@@ -24,8 +26,8 @@
 
 namespace coxswain::rpc::testing {
 
-inline constexpr TokenId kBeginToken = 1;  // special, no text
-inline constexpr TokenId kEndToken = 2;    // special, the EOS
+inline constexpr TokenId kBeginToken = 1;              // special, no text
+inline constexpr TokenId kEndToken = 2;                // special, the EOS
 inline constexpr std::uint32_t kFakeVocabulary = 300;  // id 10 + b is the byte b
 
 // The token that follows `history`; never special.
@@ -93,9 +95,11 @@ class FakeRunner : public StepRunner {
 
 class FakeCodec : public TextCodec {
  public:
-  Result<std::vector<TokenId>> encode(std::string_view text, bool add_special_tokens) const override;
+  Result<std::vector<TokenId>> encode(std::string_view text,
+                                      bool add_special_tokens) const override;
   std::string decode(std::span<const TokenId> ids, bool skip_special) const override;
-  std::unique_ptr<Stream> stream(std::span<const TokenId> context, bool skip_special) const override;
+  std::unique_ptr<Stream> stream(std::span<const TokenId> context,
+                                 bool skip_special) const override;
   std::string token_text(TokenId id) const override;
   bool is_special(TokenId id) const override { return id == kBeginToken || id == kEndToken; }
 };

@@ -1,0 +1,375 @@
+// The Engine stream end to end: ShardedClient and ShardService over real Unix sockets, a FakeRunner
+// behind them.
+
+#include "rpc/sharded_client.h"
+
+#include <future>
+#include <thread>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "rpc/shard_service.h"
+#include "rpc/testing/fake_runner.h"
+#include "rpc/testing/temp_folder.h"
+
+namespace coxswain::rpc {
+namespace {
+
+using testing::expected_token;
+using testing::FakeCodec;
+using testing::FakeRunner;
+
+SequenceSpec spec_of(std::uint64_t id,
+                     std::vector<TokenId> prompt,
+                     std::uint32_t max_new_tokens = 100) {
+  SequenceSpec spec;
+  spec.id = SequenceId{id};
+  spec.prompt = std::move(prompt);
+  spec.stopping.max_new_tokens = max_new_tokens;
+  return spec;
+}
+
+// The whole prompt in one row, blocks first..first+n.
+Row prefill_row(const SequenceSpec& spec, BlockId first_block, std::uint32_t n_blocks) {
+  Row row;
+  row.sequence = spec.id;
+  row.n_tokens = static_cast<std::uint32_t>(spec.prompt.size());
+  row.tokens = spec.prompt;
+  row.emit = Emit::kSample;
+  BlockTableChange change;
+  for (std::uint32_t i = 0; i < n_blocks; ++i) change.blocks.push_back(first_block + i);
+  row.table_changes.push_back(change);
+  return row;
+}
+
+Row decode_row(std::uint64_t id, std::uint32_t position) {
+  Row row;
+  row.sequence = SequenceId{id};
+  row.first_position = position;
+  row.n_tokens = 1;
+  row.from_previous_step = true;
+  row.emit = Emit::kSample;
+  return row;
+}
+
+StepPlan plan_of(std::uint64_t step, std::vector<SequenceSpec> specs, std::vector<Row> rows) {
+  StepPlan plan;
+  plan.step = step;
+  plan.epoch = 77;
+  plan.new_sequences = std::move(specs);
+  plan.rows = std::move(rows);
+  return plan;
+}
+
+class EngineStream : public ::testing::Test {
+ protected:
+  void SetUp() override { start_server(); }
+
+  void start_server() {
+    ShardServiceOptions options;
+    options.socket_path = folder_.file("shard-0");
+    options.message_bytes_max = message_bytes_max_;
+    auto service = ShardService::start(runner_, codec_, options, log_);
+    ASSERT_TRUE(service.ok()) << service.status().message();
+    service_ = std::move(service).value();
+  }
+
+  std::unique_ptr<ShardedClient> connect() {
+    ClientOptions options;
+    options.message_bytes_max = message_bytes_max_;
+    auto client = ShardedClient::connect(folder_.file("shard-0"), options);
+    EXPECT_TRUE(client.ok()) << client.status().message();
+    return client.ok() ? std::move(client).value() : nullptr;
+  }
+
+  testing::TempFolder folder_;
+  telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "rpc_test"}};
+  std::size_t message_bytes_max_ = std::size_t{64} << 20;
+  FakeRunner runner_{FakeRunner::default_info()};
+  FakeCodec codec_;
+  std::unique_ptr<ShardService> service_;
+};
+
+TEST_F(EngineStream, InfoArrivesWhole) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  const RunnerInfo info = client->info();
+  EXPECT_EQ(info.epoch, 77U);
+  EXPECT_EQ(info.engine_version, "fake-1");
+  EXPECT_EQ(info.kv_groups, FakeRunner::default_info().kv_groups);
+  EXPECT_TRUE(info.capabilities.look_ahead);
+  EXPECT_TRUE(client->healthy().ok());
+}
+
+TEST_F(EngineStream, ASequenceIsGeneratedWithLookAhead) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  std::vector<TokenId> history = {20, 30, 40, 50, 60};
+  const SequenceSpec spec = spec_of(1, history);
+  std::uint32_t position = 5;
+  auto ticket = client->submit(plan_of(1, {spec}, {prefill_row(spec, 3, 5)}));
+  ASSERT_TRUE(ticket.ok());
+  for (std::uint64_t step = 2; step <= 12; ++step) {
+    auto next = client->submit(plan_of(step, {}, {decode_row(1, position++)}));
+    ASSERT_TRUE(next.ok()) << next.status().message();
+    auto result = client->wait(*ticket);
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    ASSERT_EQ(result->sequences.size(), 1U);
+    EXPECT_TRUE(result->sequences[0].status.ok()) << result->sequences[0].status.message();
+    ASSERT_EQ(result->sequences[0].tokens.size(), 1U);
+    EXPECT_EQ(result->sequences[0].tokens[0].id, expected_token(history));
+    EXPECT_EQ(result->epoch, 77U);
+    EXPECT_EQ(result->timings.forward.count(), 3);
+    history.push_back(expected_token(history));
+    ticket = next;
+  }
+  EXPECT_TRUE(client->wait(*ticket).ok());
+}
+
+TEST_F(EngineStream, TwoPlansAreInFlightWhileTheRunnerIsBusy) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  runner_.hold();
+  const SequenceSpec spec = spec_of(1, {20, 30});
+  auto first = client->submit(plan_of(1, {spec}, {prefill_row(spec, 0, 2)}));
+  auto second = client->submit(plan_of(2, {}, {decode_row(1, 2)}));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_FALSE(client->submit(plan_of(3, {}, {})).ok());
+  runner_.wait_for_submitted(1);
+  EXPECT_TRUE(client->healthy().ok());  // not behind the step
+  runner_.release();
+  EXPECT_TRUE(client->wait(*first).ok());
+  EXPECT_TRUE(client->wait(*second).ok());
+}
+
+TEST_F(EngineStream, TicketsAreWaitedForInOrder) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  auto first = client->submit(plan_of(1, {}, {}));
+  auto second = client->submit(plan_of(2, {}, {}));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(client->wait(*second).status().code(), Code::kInternal);
+  EXPECT_TRUE(client->wait(*first).ok());
+  EXPECT_TRUE(client->wait(*second).ok());
+}
+
+TEST_F(EngineStream, DroppedSequencesAreForgotten) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  const SequenceSpec one = spec_of(1, {20});
+  const SequenceSpec two = spec_of(2, {30});
+  ASSERT_TRUE(
+      client->run(plan_of(1, {one, two}, {prefill_row(one, 0, 1), prefill_row(two, 1, 1)})).ok());
+  EXPECT_EQ(runner_.live().size(), 2U);
+  StepPlan drop = plan_of(2, {}, {});
+  drop.dropped = {SequenceId{1}};
+  ASSERT_TRUE(client->run(std::move(drop)).ok());
+  EXPECT_EQ(runner_.live(), (std::set<SequenceId>{SequenceId{2}}));
+}
+
+TEST_F(EngineStream, OneFailedSequenceLeavesTheOthers) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  runner_.fail_sequences_starting_with(30);
+  const SequenceSpec one = spec_of(1, {20});
+  const SequenceSpec two = spec_of(2, {30});
+  auto result =
+      client->run(plan_of(1, {one, two}, {prefill_row(one, 0, 1), prefill_row(two, 1, 1)}));
+  ASSERT_TRUE(result.ok());
+  EXPECT_TRUE(result->sequences[0].status.ok());
+  EXPECT_EQ(result->sequences[1].status,
+            Status(Code::kInternal, ErrorKind::kGeneration, "told to fail"));
+}
+
+TEST_F(EngineStream, AFailedStepCarriesCodeKindAndText) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  const Status failure(Code::kDataLoss, ErrorKind::kGeneration, "the bytes are gone", "kv");
+  runner_.fail_next(failure);
+  EXPECT_EQ(client->run(plan_of(1, {}, {})).status(), failure);
+  EXPECT_TRUE(client->run(plan_of(2, {}, {})).ok());
+}
+
+TEST_F(EngineStream, PlansOutsideTheModelNeverReachTheRunner) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  std::uint64_t step = 0;
+  const auto refused = [&](StepPlan plan) {
+    plan.step = ++step;
+    auto result = client->run(std::move(plan));
+    return result.ok() ? std::string() : result.status().message();
+  };
+  SequenceSpec spec = spec_of(1, {300});
+  EXPECT_EQ(refused(plan_of(0, {spec}, {})), "plan: a prompt has the token id 300 of 300");
+  spec = spec_of(1, {});
+  EXPECT_EQ(refused(plan_of(0, {spec}, {})), "plan: a new sequence has no prompt");
+  spec = spec_of(1, {20});
+  EXPECT_EQ(refused(plan_of(0, {spec}, {prefill_row(spec, 64, 1)})),
+            "plan: block 64 is not below 64");
+  Row row = prefill_row(spec, 0, 1);
+  row.table_changes[0].kv_group = 1;
+  EXPECT_EQ(refused(plan_of(0, {spec}, {row})), "plan: KV group 1 is not below 1");
+  row = prefill_row(spec, 0, 1);
+  row.table_changes[0].first_index = 64;
+  EXPECT_EQ(refused(plan_of(0, {spec}, {row})), "plan: block-table index 64 is not below 64");
+  row = prefill_row(spec, 0, 1);
+  row.n_tokens = 2;
+  EXPECT_EQ(refused(plan_of(0, {spec}, {row})), "plan: a row of 2 positions has 1 tokens");
+  row.n_tokens = 0;
+  EXPECT_EQ(refused(plan_of(0, {spec}, {row})), "plan: a row has no tokens");
+  row = decode_row(1, 200);
+  EXPECT_EQ(refused(plan_of(0, {}, {row})), "plan: position 200 is not below 200");
+  StepPlan plan = plan_of(0, {}, {});
+  plan.copies = {{.kv_group = 0, .from = 0, .to = 64}};
+  EXPECT_EQ(refused(plan), "plan: block 64 is not below 64");
+  plan = plan_of(0, {}, {});
+  plan.layers = {.begin = 0, .end = 3};
+  EXPECT_EQ(refused(plan), "plan: the layers [0, 3) are not of 2");
+  plan = plan_of(0, {}, {});
+  plan.epoch = 78;
+  EXPECT_EQ(refused(plan), "epoch 78 is over, this shard is in 77");
+  EXPECT_EQ(runner_.n_submitted(), 0U);
+  EXPECT_TRUE(client->run(plan_of(++step, {}, {})).ok());
+}
+
+TEST_F(EngineStream, AnOverlargePlanIsRefusedWithoutLosingTheStream) {
+  message_bytes_max_ = 4096;
+  service_.reset();
+  start_server();
+  auto client = connect();
+  ASSERT_TRUE(client);
+  const SequenceSpec big = spec_of(1, std::vector<TokenId>(5000, 20));
+  EXPECT_EQ(client->submit(plan_of(1, {big}, {})).status().code(), Code::kResourceExhausted);
+  EXPECT_TRUE(client->run(plan_of(2, {}, {})).ok());
+}
+
+TEST_F(EngineStream, AnOverlargeResultFailsItsStepOnly) {
+  message_bytes_max_ = 4096;
+  service_.reset();
+  start_server();
+  auto client = connect();
+  ASSERT_TRUE(client);
+  SequenceSpec spec = spec_of(1, {20});
+  spec.sampling.n_top_tokens = 1000;
+  EXPECT_EQ(client->run(plan_of(1, {spec}, {prefill_row(spec, 0, 1)})).status().code(),
+            Code::kResourceExhausted);
+  EXPECT_TRUE(client->run(plan_of(2, {}, {})).ok());
+}
+
+TEST_F(EngineStream, MessagesAboveFourMebibytesPass) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  std::vector<SequenceSpec> specs;
+  for (std::uint64_t id = 1; id <= 40; ++id)
+    specs.push_back(spec_of(id, std::vector<TokenId>(100'000, 299)));
+  ASSERT_TRUE(client->run(plan_of(1, std::move(specs), {})).ok());
+  EXPECT_EQ(runner_.live().size(), 40U);
+}
+
+TEST_F(EngineStream, AStoppedServerIsUnavailable) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  ASSERT_TRUE(client->run(plan_of(1, {}, {})).ok());
+  service_.reset();
+  EXPECT_EQ(client->run(plan_of(2, {}, {})).status().code(), Code::kUnavailable);
+  EXPECT_EQ(client->run(plan_of(3, {}, {})).status().code(), Code::kUnavailable);
+  EXPECT_EQ(client->healthy().code(), Code::kUnavailable);
+  EXPECT_EQ(ShardedClient::connect(folder_.file("shard-0"), {}).status().code(),
+            Code::kUnavailable);
+}
+
+TEST_F(EngineStream, AServerThatStopsDuringAStepIsUnavailable) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  runner_.hold();
+  auto ticket = client->submit(plan_of(1, {}, {}));
+  ASSERT_TRUE(ticket.ok());
+  runner_.wait_for_submitted(1);
+  auto stopped = std::async(std::launch::async, [&] { service_.reset(); });
+  EXPECT_EQ(client->wait(*ticket).status().code(), Code::kUnavailable);
+  runner_.release();
+  stopped.get();
+}
+
+TEST_F(EngineStream, AnIllRunnerIsNotHealthy) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  runner_.set_health(internal_error("a thread died"));
+  const Status status = client->healthy();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_NE(status.message().find("a thread died"), std::string::npos);
+}
+
+TEST_F(EngineStream, ADisconnectDropsItsSequences) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  const SequenceSpec one = spec_of(1, {20});
+  const SequenceSpec two = spec_of(2, {30});
+  ASSERT_TRUE(
+      client->run(plan_of(1, {one, two}, {prefill_row(one, 0, 1), prefill_row(two, 1, 1)})).ok());
+  client.reset();
+  runner_.wait_for_live(0);
+  // The next router may use the same ids.
+  client = connect();
+  ASSERT_TRUE(client);
+  EXPECT_TRUE(client->run(plan_of(1, {one}, {prefill_row(one, 0, 1)})).ok());
+}
+
+TEST_F(EngineStream, ANewerStreamDisplacesTheOlder) {
+  auto old_client = connect();
+  ASSERT_TRUE(old_client);
+  const SequenceSpec one = spec_of(1, {20});
+  ASSERT_TRUE(old_client->run(plan_of(1, {one}, {prefill_row(one, 0, 1)})).ok());
+  auto new_client = connect();
+  ASSERT_TRUE(new_client);
+  const SequenceSpec other = spec_of(1, {40});
+  auto result = new_client->run(plan_of(1, {other}, {prefill_row(other, 5, 1)}));
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->sequences[0].tokens[0].id, expected_token(std::vector<TokenId>{40}));
+  EXPECT_EQ(old_client->run(plan_of(2, {}, {})).status().code(), Code::kUnavailable);
+  EXPECT_EQ(runner_.live().size(), 1U);
+}
+
+TEST_F(EngineStream, TheSocketIsPrivateAndASecondServerIsRefused) {
+  struct stat found {};
+  ASSERT_EQ(::stat(folder_.file("shard-0").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, 0600U);
+  FakeRunner runner(FakeRunner::default_info());
+  ShardServiceOptions options;
+  options.socket_path = folder_.file("shard-0");
+  auto second = ShardService::start(runner, codec_, options, log_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(second.status().message(),
+            "another server is running here: it holds " + folder_.file("shard-0") +
+                ".lock (process " + std::to_string(::getpid()) + ")");
+  EXPECT_TRUE(connect());  // the first one still serves
+}
+
+TEST_F(EngineStream, SeveralShardsGetTheSamePlans) {
+  FakeRunner other(FakeRunner::default_info());
+  service_.reset();
+  ShardServiceOptions options;
+  options.peer_paths = {folder_.file("shard-0"), folder_.file("shard-1")};
+  options.socket_path = options.peer_paths[0];
+  auto rank0 = ShardService::start(runner_, codec_, options, log_);
+  options.socket_path = options.peer_paths[1];
+  auto rank1 = ShardService::start(other, codec_, options, log_);
+  ASSERT_TRUE(rank0.ok() && rank1.ok());
+  auto client = connect();
+  ASSERT_TRUE(client);
+  const SequenceSpec spec = spec_of(1, {20});
+  auto result = client->run(plan_of(1, {spec}, {prefill_row(spec, 0, 1)}));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(runner_.live(), other.live());
+  other.fail_next(internal_error("rank 1 failed"));
+  EXPECT_EQ(client->run(plan_of(2, {}, {})).status().message(), "rank 1 failed");
+  EXPECT_TRUE(client->run(plan_of(3, {}, {})).ok());
+  rank1.value().reset();
+  EXPECT_EQ(client->run(plan_of(4, {}, {})).status().code(), Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace coxswain::rpc
