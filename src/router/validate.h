@@ -1,0 +1,113 @@
+#pragma once
+// validate(): the only way from a client's document to work for the engine.
+//
+// A ValidRequest has token ids inside the vocabulary, lengths inside the limits, legal sampling
+// parameters and a seed for each sequence. The same checks in the same order serve every route
+// (docs/api.md, "Checks"); routes below /v1 differ in three points only: temperature 0 is greedy,
+// top_p and typical_p may be 1, penalties are OpenAI's.
+//
+// Thread rule: a Validator is immutable; validate() may be called from any thread and may take as
+// long as tokenising the text.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "batch/engine.h"
+#include "router/api_error.h"
+#include "router/documents.h"
+#include "tokenizer/tokenizer.h"
+
+namespace coxswain::router {
+
+struct ValidationLimits {
+  std::uint32_t input_tokens_max = 1024;
+  std::uint32_t total_tokens_max = 2048;
+  std::uint32_t best_of_max = 2;
+  std::uint32_t n_max = 4;
+  std::uint32_t stop_sequences_max = 4;
+  std::size_t stop_bytes_max = 1024;
+  std::uint32_t top_n_tokens_max = 5;
+  std::uint32_t vocab_size = 0;  // width of the logits; ids of requests are checked against it
+  // Texts up to this size are counted to the end, so that a refusal can say how long they are.
+  std::size_t exact_count_bytes_max = std::size_t{256} << 10;
+};
+
+// A text with how to encode it. The spans must be sorted and disjoint.
+struct TextPrompt {
+  std::string_view text;
+  bool add_special_tokens = true;
+  std::span<const TextSpan> untrusted = {};
+};
+
+struct ValidationInput {
+  ApiStyle style = ApiStyle::kNative;
+  bool stream = false;
+  const Parameters* parameters = nullptr;
+  // One of the two: the text, or ids if `ids` is set.
+  TextPrompt text;
+  const std::vector<TokenId>* ids = nullptr;
+  std::string_view prompt_field = "inputs";  // where this route has the prompt, for error bodies
+};
+
+class ValidRequest {
+ public:
+  std::uint32_t input_length() const { return static_cast<std::uint32_t>(prompt_.size()); }
+  const std::vector<TokenId>& prompt() const { return prompt_; }
+  const SamplingParams& sampling() const { return sampling_; }
+  const StoppingParams& stopping() const { return stopping_; }
+  bool prompt_logprobs() const { return prompt_logprobs_; }
+  // Independent sequences: best_of on native routes, n below /v1.
+  std::size_t n_sequences() const { return seeds_.size(); }
+  std::uint64_t seed(std::size_t sequence) const { return seeds_[sequence]; }
+
+  // The engine's request for one of the sequences; deadlines are the caller's to set.
+  batch::GenerationRequest engine_request(RequestId id, std::size_t sequence) const;
+
+ private:
+  friend class Validator;
+  ValidRequest() = default;
+
+  std::vector<TokenId> prompt_;
+  SamplingParams sampling_;
+  StoppingParams stopping_;
+  bool prompt_logprobs_ = false;
+  std::vector<std::uint64_t> seeds_;
+};
+
+class Validator {
+ public:
+  using SeedSource = std::function<std::uint64_t()>;  // any thread
+
+  Validator(ValidationLimits limits,
+            std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+            SeedSource draw_seed);
+
+  // Errors: kInvalidArgument with kind kValidation, naming the field as this route calls it.
+  Result<ValidRequest> validate(const ValidationInput& input) const;
+
+  const ValidationLimits& limits() const { return limits_; }
+  const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
+
+ private:
+  Status check_sequences(const ValidationInput& input) const;
+  Status check_sampling(const ValidationInput& input) const;
+  Status check_stopping(const Parameters& parameters) const;
+  Status check_ranges_after_sampling(const Parameters& parameters) const;
+  Result<std::vector<TokenId>> tokenize(const ValidationInput& input) const;
+  Status check_length(const ValidationInput& input, std::size_t n_tokens, bool exact) const;
+
+  ValidationLimits limits_;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  SeedSource draw_seed_;
+};
+
+}  // namespace coxswain::router

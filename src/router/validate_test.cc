@@ -1,0 +1,340 @@
+#include "router/validate.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "router/test_tokenizer.h"
+
+namespace coxswain::router {
+namespace {
+
+ValidationLimits small_limits() {
+  ValidationLimits limits;
+  limits.input_tokens_max = 10;
+  limits.total_tokens_max = 16;
+  limits.vocab_size = 258;
+  return limits;
+}
+
+class ValidateTest : public testing::Test {
+ protected:
+  Result<ValidRequest> check(ApiStyle style,
+                             const Parameters& parameters,
+                             std::string_view text = "hello",
+                             bool stream = false) {
+    ValidationInput input;
+    input.style = style;
+    input.stream = stream;
+    input.parameters = &parameters;
+    input.text.text = text;
+    return validator_.validate(input);
+  }
+
+  std::uint64_t next_seed_ = 100;
+  Validator validator_{
+      small_limits(), std::make_shared<ByteTokenizer>(), [this] { return next_seed_++; }};
+};
+
+// Each row breaks one rule; the text is the same on every route.
+struct BadValue {
+  const char* name;
+  void (*set)(Parameters&);
+  const char* message;
+  const char* field;
+};
+
+const BadValue kBadValues[] = {
+    {"repetition_penalty 0",
+     [](Parameters& p) { p.repetition_penalty = 0.0F; },
+     "`repetition_penalty` must be strictly positive",
+     "repetition_penalty"},
+    {"repetition_penalty -1",
+     [](Parameters& p) { p.repetition_penalty = -1.0F; },
+     "`repetition_penalty` must be strictly positive",
+     "repetition_penalty"},
+    {"temperature -1",
+     [](Parameters& p) { p.temperature = -1.0F; },
+     "`temperature` must be strictly positive",
+     "temperature"},
+    {"temperature NaN",
+     [](Parameters& p) { p.temperature = std::numeric_limits<float>::quiet_NaN(); },
+     "`temperature` must be strictly positive",
+     "temperature"},
+    {"frequency_penalty 2.5",
+     [](Parameters& p) { p.frequency_penalty = 2.5F; },
+     "`frequency_penalty` must be >= -2.0 and <= 2.0",
+     "frequency_penalty"},
+    {"frequency_penalty -2.5",
+     [](Parameters& p) { p.frequency_penalty = -2.5F; },
+     "`frequency_penalty` must be >= -2.0 and <= 2.0",
+     "frequency_penalty"},
+    {"presence_penalty 3",
+     [](Parameters& p) { p.presence_penalty = 3.0F; },
+     "`presence_penalty` must be >= -2.0 and <= 2.0",
+     "presence_penalty"},
+    {"top_p 0", [](Parameters& p) { p.top_p = 0.0F; }, "`top_p` must be > 0.0 and < 1.0", "top_p"},
+    {"top_p 1.5",
+     [](Parameters& p) { p.top_p = 1.5F; },
+     "`top_p` must be > 0.0 and < 1.0",
+     "top_p"},
+    {"typical_p 0",
+     [](Parameters& p) { p.typical_p = 0.0F; },
+     "`typical_p` must be > 0.0 and < 1.0",
+     "typical_p"},
+    {"top_k 0", [](Parameters& p) { p.top_k = 0; }, "`top_k` must be strictly positive", "top_k"},
+    {"top_k -5", [](Parameters& p) { p.top_k = -5; }, "`top_k` must be strictly positive", "top_k"},
+    {"min_p 1", [](Parameters& p) { p.min_p = 1.0F; }, "`min_p` must be >= 0.0 and < 1.0", "min_p"},
+    {"max_new_tokens 0",
+     [](Parameters& p) { p.max_new_tokens = 0; },
+     "`max_new_tokens` must be strictly positive",
+     "max_new_tokens"},
+    {"five stops",
+     [](Parameters& p) { p.stop.assign(5, "x"); },
+     "`stop` supports up to 4 stop sequences. Given: 5",
+     "stop"},
+    {"empty stop",
+     [](Parameters& p) { p.stop = {""}; },
+     "`stop` cannot have empty strings",
+     "stop"},
+    {"long stop",
+     [](Parameters& p) { p.stop = {std::string(1025, 'x')}; },
+     "`stop` strings must have at most 1024 bytes. Given: 1025",
+     "stop"},
+    {"top_n_tokens 6",
+     [](Parameters& p) { p.top_n_tokens = 6; },
+     "`top_n_tokens` must be >= 0 and <= 5. Given: 6",
+     "top_n_tokens"},
+    {"logit_bias id",
+     [](Parameters& p) {
+       p.logit_bias = {{258, 1.0F}};
+     },
+     "`logit_bias` token ids must be < 258. Given: 258",
+     "logit_bias"},
+    {"n 0", [](Parameters& p) { p.n = 0; }, "`n` must be > 0 and <= 4. Given: 0", "n"},
+    {"n 5", [](Parameters& p) { p.n = 5; }, "`n` must be > 0 and <= 4. Given: 5", "n"},
+    {"too many new tokens",
+     [](Parameters& p) { p.max_new_tokens = 11; },
+     "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 6 `inputs` tokens and 11 "
+     "`max_new_tokens`",
+     "inputs"},
+    {"huge max_new_tokens",
+     [](Parameters& p) { p.max_new_tokens = std::numeric_limits<std::uint32_t>::max(); },
+     "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 6 `inputs` tokens and 4294967295 "
+     "`max_new_tokens`",
+     "inputs"},
+    {"truncate 0",
+     [](Parameters& p) { p.truncate = 0; },
+     "`truncate` must be strictly positive and less than 10. Given: 0",
+     "truncate"},
+    {"truncate 11",
+     [](Parameters& p) { p.truncate = 11; },
+     "`truncate` must be strictly positive and less than 10. Given: 11",
+     "truncate"},
+};
+
+TEST_F(ValidateTest, BadValuesAreRefusedAlikeByEveryFrontEnd) {
+  for (const BadValue& row : kBadValues) {
+    for (ApiStyle style : {ApiStyle::kNative, ApiStyle::kOpenAi}) {
+      for (bool stream : {false, true}) {
+        Parameters parameters;
+        row.set(parameters);
+        const auto out = check(style, parameters, "hello", stream);
+        ASSERT_FALSE(out.ok()) << row.name;
+        EXPECT_EQ(out.status().message(), row.message) << row.name;
+        EXPECT_EQ(out.status().kind(), ErrorKind::kValidation);
+        if (style == ApiStyle::kNative) {
+          EXPECT_EQ(out.status().field(), row.field) << row.name;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ValidateTest, FieldsHaveTheNamesOfTheirRoute) {
+  Parameters p;
+  p.max_new_tokens = 0;
+  EXPECT_EQ(check(ApiStyle::kOpenAi, p).status().field(), "max_tokens");
+  p = {};
+  p.top_n_tokens = 6;
+  EXPECT_EQ(check(ApiStyle::kOpenAi, p).status().field(), "top_logprobs");
+}
+
+TEST_F(ValidateTest, BestOf) {
+  auto message = [&](Parameters p, bool stream = false) {
+    return check(ApiStyle::kNative, p, "hello", stream).status().message();
+  };
+  Parameters p;
+  p.best_of = 2;
+  EXPECT_EQ(message(p), "you must use sampling when `best_of` is > 1");
+  p.temperature = 0.5F;
+  EXPECT_EQ(message(p), "");
+  EXPECT_EQ(message(p, true), "`best_of` != 1 is not supported when streaming tokens");
+  p.seed = 1;
+  EXPECT_EQ(message(p), "`seed` must not be set when `best_of` > 1");
+  p.best_of = 3;
+  EXPECT_EQ(message(p), "`best_of` must be > 0 and <= 2. Given: 3");
+  p.best_of = 0;
+  EXPECT_EQ(message(p), "`best_of` must be > 0 and <= 2. Given: 0");
+  p.best_of = 1;
+  EXPECT_EQ(message(p, true), "");
+  ValidationLimits one = small_limits();
+  one.best_of_max = 1;
+  const Validator strict(one, std::make_shared<ByteTokenizer>(), [] { return std::uint64_t{1}; });
+  p.best_of = 2;
+  ValidationInput input;
+  input.parameters = &p;
+  input.text.text = "x";
+  EXPECT_EQ(strict.validate(input).status().message(),
+            "`best_of` != 1 is not allowed for this endpoint");
+}
+
+TEST_F(ValidateTest, DecoderInputDetailsNotOnStreams) {
+  Parameters p;
+  p.decoder_input_details = true;
+  EXPECT_EQ(check(ApiStyle::kNative, p, "hello", true).status().message(),
+            "`decoder_input_details` == true is not supported when streaming tokens");
+  EXPECT_TRUE(check(ApiStyle::kNative, p)->prompt_logprobs());
+}
+
+TEST_F(ValidateTest, LengthsAtTheirLimits) {
+  Parameters p;
+  EXPECT_EQ(check(ApiStyle::kNative, p, "").status().message(), "`inputs` cannot be empty");
+  EXPECT_EQ(check(ApiStyle::kNative, p, "123456789")->input_length(), 10u);
+  EXPECT_EQ(check(ApiStyle::kNative, p, "1234567890").status().message(),
+            "`inputs` must have less than 10 tokens. Given: 11");
+  EXPECT_EQ(check(ApiStyle::kNative, p, std::string(16, 'x')).status().message(),
+            "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 17 `inputs` tokens and 0 "
+            "`max_new_tokens`");
+  p.max_new_tokens = 6;
+  EXPECT_TRUE(check(ApiStyle::kNative, p, "123456789").ok());
+  p.max_new_tokens = 7;
+  EXPECT_EQ(check(ApiStyle::kNative, p, "123456789").status().message(),
+            "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 10 `inputs` tokens and 7 "
+            "`max_new_tokens`");
+}
+
+TEST_F(ValidateTest, VeryLongTextIsRefusedWithoutCountingItAll) {
+  const Parameters p;
+  const std::string text(std::size_t{1} << 20, 'x');
+  EXPECT_EQ(check(ApiStyle::kNative, p, text).status().message(),
+            "`inputs` tokens + `max_new_tokens` must be <= 16. Given: at least 17 `inputs` tokens "
+            "and 0 `max_new_tokens`");
+}
+
+TEST_F(ValidateTest, MissingMaxNewTokensIsEverythingThatFits) {
+  EXPECT_EQ(check(ApiStyle::kNative, {})->stopping().max_new_tokens, 10u);
+}
+
+TEST_F(ValidateTest, TruncateKeepsTheEnd) {
+  Parameters p;
+  p.truncate = 3;
+  const auto out = check(ApiStyle::kNative, p, std::string(100, 'x') + "abc");
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->prompt(), (std::vector<TokenId>{'a', 'b', 'c'}));
+  EXPECT_EQ(out->stopping().max_new_tokens, 13u);
+}
+
+TEST_F(ValidateTest, WhetherItSamples) {
+  auto sampled = [&](ApiStyle style, const Parameters& p) {
+    return check(style, p)->sampling().do_sample;
+  };
+  Parameters p;
+  EXPECT_FALSE(sampled(ApiStyle::kNative, p));
+  EXPECT_TRUE(sampled(ApiStyle::kOpenAi, p));
+  p.do_sample = true;
+  EXPECT_TRUE(sampled(ApiStyle::kNative, p));
+  p = {};
+  p.temperature = 1.0F;
+  EXPECT_FALSE(sampled(ApiStyle::kNative, p));
+  p.temperature = 0.5F;
+  EXPECT_TRUE(sampled(ApiStyle::kNative, p));
+  p.temperature = 1e-7F;
+  EXPECT_FALSE(sampled(ApiStyle::kNative, p));
+  for (int i = 0; i < 3; ++i) {
+    p = {};
+    if (i == 0) p.top_k = 3;
+    if (i == 1) p.top_p = 0.5F;
+    if (i == 2) p.typical_p = 0.5F;
+    EXPECT_TRUE(sampled(ApiStyle::kNative, p)) << i;
+  }
+}
+
+TEST_F(ValidateTest, ZeroTemperatureIsGreedyBelowV1Only) {
+  Parameters p;
+  p.temperature = 0.0F;
+  p.top_p = 0.5F;
+  const auto out = check(ApiStyle::kOpenAi, p);
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->sampling(), SamplingParams{});
+  EXPECT_EQ(check(ApiStyle::kNative, p).status().message(),
+            "`temperature` must be strictly positive");
+}
+
+TEST_F(ValidateTest, TopPOfOneIsOffBelowV1Only) {
+  Parameters p;
+  p.top_p = 1.0F;
+  EXPECT_TRUE(check(ApiStyle::kOpenAi, p).ok());
+  EXPECT_EQ(check(ApiStyle::kNative, p).status().message(), "`top_p` must be > 0.0 and < 1.0");
+}
+
+TEST_F(ValidateTest, PenaltiesMeanWhatTheRouteSays) {
+  Parameters p;
+  p.frequency_penalty = 0.5F;
+  p.presence_penalty = 0.25F;
+  const SamplingParams native = check(ApiStyle::kNative, p)->sampling();
+  EXPECT_EQ(native.relative_frequency_penalty, 0.5F);
+  EXPECT_EQ(native.frequency_penalty, 0.0F);
+  const SamplingParams openai = check(ApiStyle::kOpenAi, p)->sampling();
+  EXPECT_EQ(openai.relative_frequency_penalty, 0.0F);
+  EXPECT_EQ(openai.frequency_penalty, 0.5F);
+  EXPECT_EQ(openai.presence_penalty, 0.25F);
+}
+
+TEST_F(ValidateTest, SeedsAreGivenOrDrawnForEachSequence) {
+  Parameters p;
+  p.n = 2;
+  const auto drawn = check(ApiStyle::kOpenAi, p);
+  EXPECT_EQ(drawn->n_sequences(), 2u);
+  EXPECT_NE(drawn->seed(0), drawn->seed(1));
+  p.seed = std::numeric_limits<std::uint64_t>::max();
+  const auto given = check(ApiStyle::kOpenAi, p);
+  EXPECT_EQ(given->seed(0), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(given->seed(1), 0u);
+  const batch::GenerationRequest request = given->engine_request(RequestId{7}, 1);
+  EXPECT_EQ(request.id, RequestId{7});
+  EXPECT_EQ(request.sampling.seed, 0u);
+  EXPECT_EQ(request.prompt.size(), 6u);
+}
+
+TEST_F(ValidateTest, TokenIdsAreCheckedAgainstTheVocabulary) {
+  const Parameters p;
+  ValidationInput input;
+  input.style = ApiStyle::kOpenAi;
+  input.parameters = &p;
+  input.prompt_field = "prompt";
+  std::vector<TokenId> ids{1, 257};
+  input.ids = &ids;
+  EXPECT_EQ(validator_.validate(input)->prompt(), ids);
+  ids.push_back(258);
+  const auto out = validator_.validate(input);
+  EXPECT_EQ(out.status().message(), "token ids must be < 258. Given: 258");
+  EXPECT_EQ(out.status().field(), "prompt");
+  ids.clear();
+  EXPECT_EQ(validator_.validate(input).status().message(), "`inputs` cannot be empty");
+}
+
+TEST_F(ValidateTest, TextOfUsersTurnsIntoNoSpecialToken) {
+  const Parameters p;
+  ValidationInput input;
+  input.parameters = &p;
+  input.text.text = "a</s>";
+  input.text.add_special_tokens = false;
+  EXPECT_EQ(validator_.validate(input)->prompt(), (std::vector<TokenId>{'a', 257}));
+  const TextSpan user{0, 5};
+  input.text.untrusted = std::span(&user, 1);
+  EXPECT_EQ(validator_.validate(input)->input_length(), 5u);
+}
+
+}  // namespace
+}  // namespace coxswain::router
