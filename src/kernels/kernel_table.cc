@@ -16,7 +16,7 @@ namespace {
 
 static_assert(kWeightTypeCount == kWeightForms);
 
-constexpr std::array kIsas{Isa::kScalar};
+constexpr std::array kIsas{Isa::kScalar, Isa::kAvx512};
 
 bool can_run(Isa isa) {
   const CpuFeatures& cpu = cpu_features();
@@ -33,6 +33,26 @@ bool can_run(Isa isa) {
   return false;
 }
 
+// Adds what `isa` has to what the set below left in `ops`.
+void fill(Isa isa, SetOps& ops) {
+  switch (isa) {
+    case Isa::kScalar:
+      fill_scalar_linear(&ops);
+      fill_scalar_vector(&ops);
+      break;
+    case Isa::kAvx2:
+      break;
+    case Isa::kAvx512:
+      fill_avx512_linear_f32(&ops);
+      fill_avx512_linear_int8(&ops);
+      fill_avx512_vector(&ops);
+      if (cpu_features().avx512_bf16) fill_avx512_linear_bf16(&ops);
+      break;
+    case Isa::kAmx:
+      break;
+  }
+}
+
 // The operations of every set that can run here; the others stay empty.
 const SetOps& set_ops(Isa isa) {
   static const auto all = [] {
@@ -40,10 +60,7 @@ const SetOps& set_ops(Isa isa) {
     SetOps ops{};
     for (const Isa each : kIsas) {
       if (!can_run(each)) break;
-      if (each == Isa::kScalar) {
-        fill_scalar_linear(&ops);
-        fill_scalar_vector(&ops);
-      }
+      fill(each, ops);
       sets[static_cast<std::size_t>(each)] = ops;
     }
     return sets;
@@ -107,7 +124,12 @@ KernelTable make_table(std::string_view id) {
 }
 
 const KernelTable& table_of(Isa isa) {
-  static const std::array<KernelTable, kIsaCount> tables{make_table<Isa::kScalar>("scalar-1")};
+  static const std::array<KernelTable, kIsaCount> tables{
+      make_table<Isa::kScalar>("scalar-1"),
+      make_table<Isa::kAvx2>("avx2-1"),
+      make_table<Isa::kAvx512>(cpu_features().avx512_bf16 ? "avx512-vnni-bf16-1" : "avx512-vnni-1"),
+      make_table<Isa::kAmx>("amx-1"),
+  };
   return tables[static_cast<std::size_t>(isa)];
 }
 

@@ -72,7 +72,8 @@ struct LinearKernel {
   void (*end)();
 };
 
-enum { kPanelMax = 64, kPositionsMax = 256 };
+inline constexpr size_t kPanelMax = 64;
+inline constexpr size_t kPositionsMax = 256;
 
 enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16 };
 
@@ -107,7 +108,7 @@ struct AttentionTask {
   size_t n_heads;
 };
 
-enum { kAttentionTaskRows = 96 };
+inline constexpr size_t kAttentionTaskRows = 96;
 
 // Floats of scratch that a task needs, for head sizes rounded up to 16.
 inline constexpr size_t attention_task_floats(size_t dk, size_t dv) {
@@ -153,7 +154,7 @@ struct VectorOps {
   void (*add)(const float* a, float* y, size_t n, float alpha, float beta);
 };
 
-enum { kWeightForms = 4 };  // kWeightTypeCount
+inline constexpr size_t kWeightForms = 4;  // kWeightTypeCount
 
 // Everything of one set. Each fill_* overrides what its instructions do better than the set below.
 struct SetOps {
@@ -163,6 +164,10 @@ struct SetOps {
 
 void fill_scalar_linear(SetOps* ops);
 void fill_scalar_vector(SetOps* ops);
+void fill_avx512_linear_f32(SetOps* ops);
+void fill_avx512_linear_bf16(SetOps* ops);  // needs vdpbf16ps
+void fill_avx512_linear_int8(SetOps* ops);
+void fill_avx512_vector(SetOps* ops);
 
 }  // namespace coxswain::kernels
 

@@ -129,7 +129,7 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
   for (size_t d = 0; d < w.dk; ++d, keys += kPositionsMax) {
     Vec::Reg key[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) key[v] = Vec::load(keys + v * Vec::kLanes);
+    for (int v = 0; v < kVectors; ++v) key[v] = Vec::load(keys + static_cast<size_t>(v) * Vec::kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const Vec::Reg x = Vec::set1(q[static_cast<size_t>(r) * w.dk + d]);
@@ -141,7 +141,7 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
-      Vec::store(w.s.scores + r * kPositionsMax + j + static_cast<size_t>(v * Vec::kLanes),
+      Vec::store(w.s.scores + static_cast<size_t>(r) * kPositionsMax + j + static_cast<size_t>(v) * Vec::kLanes,
                  sum[r][v]);
   }
 }
@@ -165,13 +165,13 @@ inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begi
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
       sum[r][v] = Vec::load(part + static_cast<size_t>(r) * w.dv_padded +
-                            static_cast<size_t>(v * Vec::kLanes));
+                            static_cast<size_t>(v) * Vec::kLanes);
   }
   const float* values = w.s.values + begin * w.dv_padded + d;
   for (size_t j = begin; j < end; ++j, values += w.dv_padded) {
     Vec::Reg value[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) value[v] = Vec::load(values + v * Vec::kLanes);
+    for (int v = 0; v < kVectors; ++v) value[v] = Vec::load(values + static_cast<size_t>(v) * Vec::kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const Vec::Reg x = Vec::set1(p[static_cast<size_t>(r) * kPositionsMax + j]);
@@ -183,7 +183,7 @@ inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begi
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
-      Vec::store(part + static_cast<size_t>(r) * w.dv_padded + static_cast<size_t>(v * Vec::kLanes),
+      Vec::store(part + static_cast<size_t>(r) * w.dv_padded + static_cast<size_t>(v) * Vec::kLanes,
                  sum[r][v]);
   }
 }

@@ -5,7 +5,9 @@
 
 struct Vec {
   using Reg = float;
-  enum { kLanes = 1, kScoreVectors = 4, kTileRows = 4 };
+  static constexpr size_t kLanes = 1;
+  static constexpr int kScoreVectors = 4;
+  static constexpr int kTileRows = 4;
 
   static Reg zero() { return 0.0F; }
   static Reg set1(float value) { return value; }

@@ -1,0 +1,124 @@
+// int8 weights times activations quantised per row, four products a lane and instruction
+// (vpdpbusd). The instruction takes unsigned activations: 128 is added to them, and 128 times the
+// sum of an output's weights taken away at the end. Sums are exact.
+
+#include <immintrin.h>
+
+#include "kernels/cpu/ops.h"
+
+namespace coxswain::kernels {
+namespace {
+
+#include "kernels/cpu/avx512/linear.h"
+
+// See dot() in linear_bf16.cc.
+inline void dot(__m512i& sum, __m512i weights, __m512i x) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weights));
+}
+
+template <int kRows, bool kStream>
+inline void multiply(const TileArgs* t) {
+  constexpr size_t kStepBytes = size_t{kPanel} * 4;
+  __m512i sum[kRows][kVectors];
+  char* acc = static_cast<char*>(t->acc);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] =
+          t->first ? _mm512_setzero_si512() : _mm512_load_si512(acc + (r * kVectors + v) * 64);
+  }
+  const char* w = static_cast<const char*>(t->w);
+  const char* a = static_cast<const char*>(t->a);
+  const char* next = t->prefetch;
+  for (size_t k = 0; k < t->k; k += 4, w += kStepBytes, a += 4) {
+    if (kStream) {
+      prefetch_stream(w, kStepBytes);
+    } else {
+      prefetch_share(next, t->prefetch_step);
+      next += t->prefetch_step;
+    }
+    __m512i weights[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) weights[v] = _mm512_loadu_si512(w + v * 64);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i x = _mm512_set1_epi32(
+          *reinterpret_cast<const int*>(a + static_cast<size_t>(r) * t->a_stride_bytes));
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) dot(sum[r][v], weights[v], x);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) _mm512_store_si512(acc + (r * kVectors + v) * 64, sum[r][v]);
+  }
+}
+
+template <int kRows>
+struct Tile {
+  static void run(const TileArgs* t) {
+    t->prefetch != nullptr ? multiply<kRows, false>(t) : multiply<kRows, true>(t);
+  }
+};
+
+// The highest magnitude; as bits, so that a NaN is above everything and makes the whole row NaN.
+inline float absmax_of(const float* x, size_t k) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+  __m512i highest = _mm512_setzero_si512();
+  for (size_t i = 0; i < k; i += 16) {
+    const __m512i bits = _mm512_maskz_loadu_epi32(lanes_of(k, i), x + i);
+    highest = _mm512_max_epi32(highest, _mm512_and_si512(bits, magnitude));
+  }
+  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(highest))));
+}
+
+void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* scale) {
+  uint8_t* out = static_cast<uint8_t*>(dst);
+  const float absmax = absmax_of(x, k);
+  *scale = absmax / 127.0F;
+  const __m512 inverse = _mm512_set1_ps(absmax > 0.0F ? 127.0F / absmax : 0.0F);
+  const __m512i offset = _mm512_set1_epi32(128);
+  for (size_t i = 0; i < k_padded; i += 16) {
+    const __m512 value = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes_of(k, i), x + i), inverse);
+    const __m512i shifted = _mm512_add_epi32(_mm512_cvtps_epi32(value), offset);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(shifted));
+  }
+}
+
+void finish_int8(const FinishArgs* f) {
+  const __m512i offset = _mm512_set1_epi32(f->activation_offset);
+  for (size_t j = 0; j < f->n; j += 16) {
+    const __mmask16 lanes = lanes_of(f->n, j);
+    const __m512i correction =
+        _mm512_mullo_epi32(offset, _mm512_maskz_loadu_epi32(lanes, f->column_sums + j));
+    const __m512 scales = _mm512_maskz_loadu_ps(lanes, f->scales + j);
+    for (size_t r = 0; r < f->rows; ++r) {
+      const __m512i sum =
+          _mm512_load_si512(static_cast<const char*>(f->acc) + (r * kPanel + j) * 4);
+      const __m512 exact = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, correction));
+      put(f, r, j, _mm512_mul_ps(_mm512_mul_ps(exact, scales), _mm512_set1_ps(f->row_scales[r])));
+    }
+  }
+}
+
+}  // namespace
+
+void fill_avx512_linear_int8(SetOps* ops) {
+  LinearKernel kernel{};
+  kernel.layout_id = 0x304;
+  kernel.panel = kPanel;
+  kernel.k_group = 4;
+  kernel.k_multiple = 64;
+  kernel.weight_bytes = 1;
+  kernel.row_tile = kRowTile;
+  kernel.k_block = 2048;
+  kernel.form = kActivationU8;
+  kernel.convert_row = convert_row;
+  kernel.tile = run_tile<Tile>;
+  kernel.finish = finish_int8;
+  ops->linear[3] = kernel;
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,26 @@
+// Element-wise kernels and attention with AVX-512.
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/ops.h"
+
+namespace coxswain::kernels {
+namespace {
+
+// Each builds on the one before.
+// clang-format off
+#include "kernels/cpu/avx512/vec.h"
+#include "kernels/cpu/generic/math.h"
+#include "kernels/cpu/generic/elementwise.h"
+#include "kernels/cpu/generic/attention.h"
+// clang-format on
+
+}  // namespace
+
+void fill_avx512_vector(SetOps* ops) {
+  ops->vector = {attention, store_row, rms_norm, layer_norm, rope, activation, add};
+}
+
+}  // namespace coxswain::kernels
