@@ -26,6 +26,7 @@ struct ShardService::Impl {
                                  .codec = codec,
                                  .gate = gate,
                                  .peer_paths = std::move(peers),
+                                 .rank = options.rank,
                                  .log = log});
   }
 

@@ -5,6 +5,7 @@
 // Thread rule: gRPC calls them from any thread; RunnerGate lets one call at a time reach the
 // runner.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,10 +27,12 @@ struct StockServiceParts {
   StepRunner& runner;
   const TextCodec& codec;
   RunnerGate& gate;
-  std::vector<std::string> peer_paths;  // of all ranks
+  std::vector<std::string> peer_paths;  // of all ranks, in their order
+  std::uint32_t rank = 0;
   telemetry::Logger& log;
 };
 
+// Both versions share one set of batches.
 std::vector<std::shared_ptr<grpc::Service>> make_stock_services(StockServiceParts parts);
 
 }  // namespace coxswain::rpc
