@@ -1,0 +1,210 @@
+#include "batch/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "batch/engine_core.h"
+#include "batch/inbox.h"
+
+namespace coxswain::batch {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// How often a stalled client is looked at while nothing else is to be done.
+constexpr std::chrono::milliseconds kStallPoll{10};
+constexpr std::chrono::seconds kStepTimeMin{5};
+constexpr int kStepTimeFactor = 20;
+
+kvcache::HashKey draw_key() {
+  std::random_device device;
+  const auto word = [&] { return (std::uint64_t{device()} << 32U) | device(); };
+  return {word(), word()};
+}
+
+// Whether steps still come. The engine thread writes, anybody reads.
+class Watchdog {
+ public:
+  void step_finished(TimePoint now, nanoseconds duration) {
+    durations_[n_++ % durations_.size()] = duration;
+    std::array<nanoseconds, kHistory> sorted = durations_;
+    const auto n = static_cast<std::ptrdiff_t>(std::min(n_, sorted.size()));
+    std::nth_element(sorted.begin(), sorted.begin() + n / 2, sorted.begin() + n);
+    median_.store(sorted[static_cast<std::size_t>(n / 2)].count(), std::memory_order_relaxed);
+    progress(now);
+  }
+  // Work begins, or has just moved on.
+  void progress(TimePoint now) {
+    since_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  void idle() { since_.store(0, std::memory_order_relaxed); }
+
+  Status check(TimePoint now) const {
+    const auto since = since_.load(std::memory_order_relaxed);
+    if (since == 0) return {};
+    const nanoseconds waited = now.time_since_epoch() - TimePoint::duration(since);
+    const nanoseconds limit = std::max<nanoseconds>(
+        kStepTimeMin, nanoseconds(median_.load(std::memory_order_relaxed)) * kStepTimeFactor);
+    if (waited <= limit) return {};
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
+    return {Code::kUnavailable,
+            ErrorKind::kHealthcheck,
+            "no step has finished for " + std::to_string(ms) + " ms"};
+  }
+
+ private:
+  static constexpr std::size_t kHistory = 64;
+  std::array<nanoseconds, kHistory> durations_{};
+  std::size_t n_ = 0;
+  std::atomic<std::int64_t> median_{0};
+  std::atomic<TimePoint::rep> since_{0};  // 0 = nothing to do
+};
+
+class ThreadedEngine final : public Engine {
+ public:
+  ThreadedEngine(std::shared_ptr<StepRunner> runner,
+                 const EngineOptions& options,
+                 telemetry::Logger& log,
+                 telemetry::Metrics* metrics)
+      : options_(options),
+        log_(log),
+        runner_(runner),
+        inbox_(options, runner->info()),
+        core_(std::move(runner), options, draw_key(), hooks(metrics)) {
+    inbox_.publish(core_.stats(), 0);
+    core_.observe_state();
+    thread_ = std::thread([this] { loop(); });
+  }
+  ~ThreadedEngine() override {
+    inbox_.stop();
+    thread_.join();
+  }
+
+  Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) override {
+    return inbox_.submit(std::move(request), std::move(sink));
+  }
+  void cancel(RequestId id) override { inbox_.cancel(id); }
+  EngineStats stats() const override { return inbox_.stats(); }
+  bool drain(std::chrono::milliseconds grace) override { return inbox_.drain(grace); }
+
+  Status healthy() const override {
+    if (!inbox_.stats().runner_up)
+      return {Code::kUnavailable, ErrorKind::kHealthcheck, "no model runner is available"};
+    COXSWAIN_RETURN_IF_ERROR(watchdog_.check(Clock::now()));
+    return current_runner()->healthy();
+  }
+
+  void replace_runner(std::shared_ptr<StepRunner> runner) override {
+    {
+      std::lock_guard lock(runner_mu_);
+      runner_ = runner;
+    }
+    inbox_.replace_runner(std::move(runner));
+  }
+
+ private:
+  EngineCore::Hooks hooks(telemetry::Metrics* metrics) {
+    return {.before_final_event = [this](RequestId id) { inbox_.forget(id); },
+            .runner_lost =
+                [this](const Status& status) {
+                  inbox_.runner_lost();
+                  log_.error("the model runner is lost",
+                             {{"error", std::string_view(status.message())}});
+                },
+            .metrics = metrics};
+  }
+
+  std::shared_ptr<StepRunner> current_runner() const {
+    std::lock_guard lock(runner_mu_);
+    return runner_;
+  }
+
+  void loop() {
+    while (turn()) {
+    }
+  }
+
+  // One pass. False once the engine shall stop and everything is answered.
+  bool turn() {
+    const bool busy = core_.n_in_flight() > 0;
+    TimePoint wake = core_.next_deadline();
+    if (core_.any_stalled()) wake = std::min(wake, Clock::now() + kStallPoll);
+    take_commands(inbox_.take(!busy && !runnable_, wake));
+
+    core_.advance(Clock::now());
+    bool submitted = false;
+    while (core_.submit_next(Clock::now())) submitted = true;
+    if (core_.n_in_flight() == 0) {
+      watchdog_.idle();
+    } else if (!busy && submitted) {
+      watchdog_.progress(Clock::now());
+    }
+    check();
+    if (core_.n_in_flight() > 0) {
+      const TimePoint begin = Clock::now();
+      Result<StepResult> result = core_.wait_oldest();
+      const TimePoint end = Clock::now();
+      watchdog_.step_finished(end, end - begin);
+      core_.apply_oldest(std::move(result), end);
+      check();
+    }
+    // A pass in which a step was in flight may have made room for more; one without can only wait.
+    runnable_ = busy || submitted;
+    publish();
+    return !stopping_ || core_.n_sequences() > 0 || core_.n_in_flight() > 0;
+  }
+
+  void take_commands(Inbox::Commands commands) {
+    if (commands.runner != nullptr) {
+      core_.replace_runner(std::move(commands.runner));
+      log_.info("the model runner is replaced", {{"waiting", std::uint64_t{core_.n_sequences()}}});
+    }
+    for (auto& s : commands.submissions)
+      core_.add(std::move(s.request), std::move(s.sink), s.queued_at);
+    for (const RequestId id : commands.cancels) core_.cancel(id);
+    if (!commands.stop) return;
+    stopping_ = true;
+    core_.cancel_all({Code::kCancelled, ErrorKind::kUnavailable, "the server is shutting down"});
+  }
+
+  void publish() {
+    inbox_.publish(core_.stats(), core_.n_never_scheduled());
+    core_.observe_state();
+  }
+
+  void check() const {
+    if (!options_.check_invariants) return;
+    const std::string wrong = core_.check();
+    if (wrong.empty()) return;
+    log_.error("an invariant of the engine is broken", {{"what", std::string_view(wrong)}});
+    std::abort();
+  }
+
+  const EngineOptions options_;
+  telemetry::Logger& log_;
+  mutable std::mutex runner_mu_;
+  std::shared_ptr<StepRunner> runner_;  // for healthy() only
+  Inbox inbox_;
+  Watchdog watchdog_;
+  EngineCore core_;  // engine thread only
+  bool runnable_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> Engine::create(std::shared_ptr<StepRunner> runner,
+                                       EngineOptions options,
+                                       telemetry::Logger& log,
+                                       telemetry::Metrics* metrics) {
+  return std::make_unique<ThreadedEngine>(std::move(runner), options, log, metrics);
+}
+
+}  // namespace coxswain::batch

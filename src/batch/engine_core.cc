@@ -1,0 +1,380 @@
+#include "batch/engine_core.h"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+
+namespace coxswain::batch {
+namespace {
+
+// Blocks of a group that may be leased: block 0 is not, and batch_total_tokens_max is an upper
+// bound.
+std::uint32_t usable_blocks(const KvGroup& group,
+                            std::uint32_t block_tokens,
+                            const EngineOptions& options) {
+  const std::uint32_t n = group.n_blocks > 0 ? group.n_blocks - 1 : 0;
+  if (options.batch_total_tokens_max == 0) return n;
+  return std::min(n, options.batch_total_tokens_max / block_tokens);
+}
+
+kvcache::KvCacheOptions cache_options(const RunnerInfo& info,
+                                      const EngineOptions& options,
+                                      const kvcache::HashKey& key) {
+  kvcache::KvCacheOptions out{
+      .block_tokens = info.block_tokens, .prefix_caching = options.prefix_caching, .hash_key = key};
+  for (const KvGroup& group : info.kv_groups) {
+    // A window that no sequence can outgrow is no window.
+    const bool bounded = group.kind == KvGroup::Kind::kWindow &&
+                         (info.max_total_tokens == 0 || group.window < info.max_total_tokens);
+    out.groups.push_back({.n_blocks = usable_blocks(group, info.block_tokens, options),
+                          .window_tokens = bounded ? group.window : 0});
+    // A recurrent state is one value that moves on; there is nothing to find at an earlier
+    // position.
+    if (group.kind == KvGroup::Kind::kState) out.prefix_caching = false;
+  }
+  return out;
+}
+
+void append(std::string& out, std::string_view part) {
+  const auto size = static_cast<std::uint64_t>(part.size());
+  out.append(reinterpret_cast<const char*>(&size), sizeof size);
+  out.append(part);
+}
+
+// Everything besides the tokens that decides what a cached block holds. Each part carries its
+// length.
+std::string cache_identity(const RunnerInfo& info,
+                           const GenerationRequest& request,
+                           std::uint32_t rope_length) {
+  std::uint32_t variant = 0;  // the short one
+  if (info.rope_switch_length > 0 && rope_length > info.rope_switch_length) {
+    variant = info.rope_length_is_exact ? rope_length : 1;
+  }
+  std::string out;
+  append(out, info.kernel_set_id);
+  append(out, request.adapter);
+  append(out, request.cache_salt);
+  append(out, {reinterpret_cast<const char*>(&variant), sizeof variant});
+  return out;
+}
+
+std::uint64_t key_of(SequenceId id) {
+  return static_cast<std::uint64_t>(id);
+}
+std::uint64_t key_of(RequestId id) {
+  return static_cast<std::uint64_t>(id);
+}
+
+}  // namespace
+
+Status generation_error(const Status& cause) {
+  return {
+      cause.code(), ErrorKind::kGeneration, "Request failed during generation: " + cause.message()};
+}
+
+EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
+                       const EngineOptions& options,
+                       const kvcache::HashKey& key,
+                       Hooks hooks)
+    : runner_(std::move(runner)),
+      options_(options),
+      hash_key_(key),
+      hooks_(std::move(hooks)),
+      scheduler_(options) {
+  start_cache();
+}
+
+EngineCore::~EngineCore() {
+  sequences_.clear();  // leases end before the cache
+  gone_.clear();
+}
+
+void EngineCore::start_cache() {
+  info_ = runner_->info();
+  cache_ = std::make_unique<kvcache::KvCache>(cache_options(info_, options_, hash_key_));
+  if (hooks_.metrics != nullptr) hooks_.metrics->replica_up().set(1);
+}
+
+Status EngineCore::admissible(const RunnerInfo& info,
+                              const EngineOptions& options,
+                              const GenerationRequest& request) {
+  if (request.prompt.empty())
+    return invalid_argument("`inputs` must have at least one token", "inputs");
+  if (request.stopping.max_new_tokens == 0) {
+    return invalid_argument("`max_new_tokens` must be strictly positive", "max_new_tokens");
+  }
+  const std::uint64_t n_tokens =
+      request.prompt.size() + std::uint64_t{request.stopping.max_new_tokens} - 1;
+  const kvcache::KvCacheOptions cache = cache_options(info, options, {});
+  std::uint64_t n_held = UINT32_MAX / 2;
+  for (const kvcache::KvGroupOptions& group : cache.groups) {
+    if (group.window_tokens == 0)
+      n_held = std::min(n_held, std::uint64_t{group.n_blocks} * cache.block_tokens);
+  }
+  const bool fits = n_tokens <= n_held &&
+                    Scheduler::can_ever_fit(
+                        cache, static_cast<std::uint32_t>(n_tokens), options.prefill_tokens_max);
+  if (fits) return {};
+  return invalid_argument("the request needs room for " + std::to_string(n_tokens) + " tokens (" +
+                              std::to_string(request.prompt.size()) +
+                              " of the prompt and `max_new_tokens` " +
+                              std::to_string(request.stopping.max_new_tokens) +
+                              "), the KV cache holds " + std::to_string(n_held),
+                          "max_new_tokens");
+}
+
+void EngineCore::add(GenerationRequest request,
+                     std::shared_ptr<TokenSink> sink,
+                     TimePoint queued_at) {
+  auto s = std::make_unique<Sequence>();
+  s->id = SequenceId{next_sequence_++};
+  s->arrival = next_arrival_++;
+  s->sink = std::move(sink);
+  s->queued_at = s->scheduled_at = queued_at;
+  s->n_prompt = static_cast<std::uint32_t>(request.prompt.size());
+  s->tokens = request.prompt;
+  s->request = std::move(request);
+  s->identity = cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
+  s->table_sent.assign(cache_->n_groups(), 0);
+  for (const auto& limit : {s->request.queue_deadline, s->request.deadline}) {
+    if (limit) next_deadline_ = std::min(next_deadline_, *limit);
+  }
+  ++stats_.accepted;
+  ++n_never_scheduled_;
+  waiting_.push_back(s.get());
+  waiting_dirty_ = true;
+  by_request_[key_of(s->request.id)] = s.get();
+  sequences_[key_of(s->id)] = std::move(s);
+}
+
+void EngineCore::cancel(RequestId id) {
+  const auto it = by_request_.find(key_of(id));
+  if (it == by_request_.end()) return;
+  TokenEvent event;
+  event.status = Status(Code::kCancelled, "the request was cancelled");
+  end(*it->second, Outcome::kCancelled, std::move(event));
+  gone_.clear();
+}
+
+void EngineCore::cancel_all(const Status& why) {
+  std::vector<Sequence*> all;
+  for (const auto& [id, s] : sequences_) all.push_back(s.get());
+  std::ranges::sort(all, {}, &Sequence::arrival);
+  for (Sequence* s : all) {
+    TokenEvent event;
+    event.status = why;
+    end(*s, Outcome::kCancelled, std::move(event));
+  }
+  gone_.clear();
+}
+
+void EngineCore::advance(TimePoint now) {
+  any_stalled_ = false;
+  for (std::size_t i = running_.size(); i-- > 0;) note_stall(*running_[i], now);
+  for (std::size_t i = waiting_.size(); i-- > 0;) note_stall(*waiting_[i], now);
+  if (now >= next_deadline_) {
+    next_deadline_ = TimePoint::max();
+    for (std::size_t i = running_.size(); i-- > 0;) check_deadline(*running_[i], now);
+    for (std::size_t i = waiting_.size(); i-- > 0;) check_deadline(*waiting_[i], now);
+  }
+  gone_.clear();
+}
+
+void EngineCore::note_stall(Sequence& s, TimePoint now) {
+  s.stalled = s.sink->stalled();
+  if (!s.stalled) {
+    s.stalled_since.reset();
+    return;
+  }
+  if (!s.stalled_since) s.stalled_since = now;
+  any_stalled_ = true;
+  if (now - *s.stalled_since < options_.stall_timeout) return;
+  TokenEvent event;
+  event.status = Status(
+      Code::kCancelled,
+      "the client did not read for " + std::to_string(options_.stall_timeout.count()) + " ms");
+  end(s, Outcome::kCancelled, std::move(event));
+}
+
+void EngineCore::check_deadline(Sequence& s, TimePoint now) {
+  const bool never_scheduled = s.state == SequenceState::kWaiting;
+  if (s.request.deadline && now >= *s.request.deadline) {
+    fail(s,
+         {Code::kDeadlineExceeded,
+          ErrorKind::kDeadline,
+          "the time limit of the request has passed"});
+  } else if (never_scheduled && s.request.queue_deadline && now >= *s.request.queue_deadline) {
+    fail(s,
+         {Code::kDeadlineExceeded,
+          ErrorKind::kQueueTimeout,
+          "the request waited too long for its turn"});
+  } else {
+    if (s.request.deadline) next_deadline_ = std::min(next_deadline_, *s.request.deadline);
+    if (never_scheduled && s.request.queue_deadline)
+      next_deadline_ = std::min(next_deadline_, *s.request.queue_deadline);
+  }
+}
+
+void EngineCore::sort_waiting() {
+  if (!waiting_dirty_) return;
+  waiting_dirty_ = false;
+  const auto rank = [&](const Sequence* s) {
+    return std::tuple(
+        s->overtaken < options_.overtakes_max,
+        s->overtaken < options_.overtakes_max ? -std::int64_t{s->request.priority} : 0,
+        s->arrival);
+  };
+  std::ranges::sort(waiting_, {}, rank);
+}
+
+void EngineCore::insert_running(Sequence& s) {
+  const auto rank = [](const Sequence* r) {
+    return std::pair(-std::int64_t{r->request.priority}, r->arrival);
+  };
+  running_.insert(std::ranges::upper_bound(running_, rank(&s), {}, rank), &s);
+}
+
+void EngineCore::leave_lists(Sequence& s) {
+  if (s.state == SequenceState::kWaiting) --n_never_scheduled_;
+  std::erase(s.state == SequenceState::kRunning ? running_ : waiting_, &s);
+}
+
+// Folds what was produced into the context: tokens already holds it. The lease goes, the id stays.
+void EngineCore::pause(Sequence& s) {
+  leave_lists(s);
+  s.lease.reset();
+  s.state = SequenceState::kPaused;
+  s.planned = s.computed = 0;
+  ++s.life;
+  s.table_sent.assign(cache_->n_groups(), 0);
+  waiting_.push_back(&s);
+  waiting_dirty_ = true;
+  ++stats_.pauses;
+  if (hooks_.metrics != nullptr) hooks_.metrics->preemptions().add();
+}
+
+void EngineCore::fail(Sequence& s, Status status) {
+  TokenEvent event;
+  event.status = std::move(status);
+  end(s, Outcome::kFailed, std::move(event));
+}
+
+// From here on the sequence is in no plan. Its answer waits until no submitted step names it.
+void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
+  if (s.state == SequenceState::kEnding) return;
+  leave_lists(s);
+  s.lease.reset();
+  s.state = SequenceState::kEnding;
+  if (s.known_to_runner) dropped_.push_back(s.id);
+  s.outcome = outcome;
+  s.final_event = std::move(event);
+  if (s.n_in_flight == 0) send_final(s);
+}
+
+void EngineCore::send_final(Sequence& s) {
+  switch (s.outcome) {
+    case Outcome::kFinished:
+      ++stats_.finished;
+      break;
+    case Outcome::kFailed:
+      ++stats_.failed;
+      break;
+    case Outcome::kCancelled:
+      ++stats_.cancelled;
+      break;
+  }
+  TokenEvent event = std::move(s.final_event);
+  event.final = true;
+  event.n_generated = s.n_produced();
+  event.n_cached_prompt_tokens = s.n_cached_prompt_tokens;
+  event.queued_at = s.queued_at;
+  event.scheduled_at = s.scheduled_at;
+  event.first_token_at = s.first_token_at;
+  by_request_.erase(key_of(s.request.id));
+  const auto it = sequences_.find(key_of(s.id));
+  gone_.push_back(std::move(it->second));
+  sequences_.erase(it);
+  hooks_.before_final_event(s.request.id);
+  s.sink->on_event(std::move(event));
+}
+
+// Nothing is known about the runner any more: what it held is gone, what had started fails, what
+// waits goes on waiting.
+void EngineCore::lose_runner(const Status& status) {
+  runner_up_ = false;
+  steps_.clear();
+  cache_->retire(last_step_);
+  for (const auto& [id, s] : sequences_) s->n_in_flight = s->n_pending = 0;
+  while (!running_.empty()) fail(*running_.back(), generation_error(status));
+  std::vector<Sequence*> ending;
+  for (const auto& [id, s] : sequences_) {
+    s->known_to_runner = false;
+    if (s->state == SequenceState::kEnding) ending.push_back(s.get());
+  }
+  for (Sequence* s : ending) send_final(*s);
+  dropped_.clear();
+  if (hooks_.metrics != nullptr) hooks_.metrics->replica_up().set(0);
+  hooks_.runner_lost(status);
+}
+
+void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
+  if (runner_up_)
+    lose_runner({Code::kUnavailable, ErrorKind::kUnavailable, "the runner was replaced"});
+  runner_ = std::move(runner);
+  start_cache();
+  runner_up_ = true;
+  const std::vector<Sequence*> waiting = waiting_;
+  for (Sequence* s : waiting) {
+    s->identity =
+        cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
+    s->table_sent.assign(cache_->n_groups(), 0);
+    if (Status status = admissible(info_, options_, s->request); !status.ok())
+      fail(*s, std::move(status));
+  }
+  gone_.clear();
+}
+
+EngineStats EngineCore::stats() const {
+  EngineStats out = stats_;
+  out.queued = static_cast<std::uint32_t>(waiting_.size());
+  out.running = static_cast<std::uint32_t>(sequences_.size() -
+                                           waiting_.size());  // those about to be answered too
+  out.runner_up = runner_up_;
+  for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
+    const kvcache::BlockCounts& counts = cache_->counts(g);
+    out.blocks_total += counts.total;
+    out.blocks_free += counts.free;
+    out.blocks_cached += counts.cached;
+    out.blocks_leased += counts.leased;
+    out.blocks_retiring += counts.retiring;
+  }
+  return out;
+}
+
+std::string EngineCore::check() const {
+  if (std::string wrong = cache_->check(); !wrong.empty()) return wrong;
+  const EngineStats s = stats();
+  if (s.accepted != s.finished + s.failed + s.cancelled + s.queued + s.running) {
+    return "requests are not conserved";
+  }
+  if (s.blocks_free + s.blocks_cached + s.blocks_leased + s.blocks_retiring != s.blocks_total) {
+    return "blocks are not conserved";
+  }
+  if (running_.empty() && s.blocks_leased != 0) return "blocks are leased and nothing runs";
+  if (steps_.empty() && s.blocks_retiring != 0)
+    return "blocks are retiring and no step is in flight";
+  std::unordered_map<const Sequence*, std::uint32_t> named;
+  for (const Step& step : steps_) {
+    for (const StepRow& row : step.rows) ++named[row.sequence];
+  }
+  for (const auto& [id, sequence] : sequences_) {
+    if (sequence->n_in_flight != named[sequence.get()])
+      return "steps in flight of a sequence differ from a recount";
+    if ((sequence->state == SequenceState::kRunning) != static_cast<bool>(sequence->lease)) {
+      return "a lease and its sequence disagree";
+    }
+  }
+  return {};
+}
+
+}  // namespace coxswain::batch

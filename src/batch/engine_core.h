@@ -1,0 +1,153 @@
+#pragma once
+// EngineCore: everything the engine thread does, without the thread. It owns the sequences, the KV
+// cache and the plans in flight; time is an argument, so a test drives it step by step and a seed
+// replays a run.
+//
+// One pass of the caller: add() and cancel() what has arrived, advance(now), submit_next(now) while
+// it returns true, then apply_oldest(wait_oldest(), now). Events leave through the sinks.
+//
+// Thread rule: one thread.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <coxswain/step_runner.h>
+
+#include "batch/engine.h"
+#include "batch/scheduler.h"
+#include "batch/sequence.h"
+#include "kvcache/kv_cache.h"
+#include "telemetry/metrics.h"
+
+namespace coxswain::batch {
+
+// What a client is told when the runner failed its request.
+Status generation_error(const Status& cause);
+
+class EngineCore {
+ public:
+  struct Hooks {
+    std::function<void(RequestId)> before_final_event = [](RequestId) {
+    };  // the id may be used again from here on
+    std::function<void(const Status&)> runner_lost = [](const Status&) {};
+    telemetry::Metrics* metrics = nullptr;
+  };
+
+  EngineCore(std::shared_ptr<StepRunner> runner,
+             const EngineOptions& options,
+             const kvcache::HashKey& key,
+             Hooks hooks);
+  ~EngineCore();
+  EngineCore(const EngineCore&) = delete;
+  EngineCore& operator=(const EngineCore&) = delete;
+
+  // Why a request of that size is refused at once; ok if it can run.
+  static Status admissible(const RunnerInfo& info,
+                           const EngineOptions& options,
+                           const GenerationRequest& request);
+
+  // REQUIRES: admissible; the id is not in use.
+  void add(GenerationRequest request, std::shared_ptr<TokenSink> sink, TimePoint queued_at);
+  void cancel(RequestId id);
+  void cancel_all(const Status& why);
+  // Deadlines and clients that read too slowly.
+  void advance(TimePoint now);
+
+  // Plans and submits one step if the runner can take one and there is something to compute.
+  bool submit_next(TimePoint now);
+  // Blocks for the result of the oldest step in flight. REQUIRES: n_in_flight() > 0.
+  Result<StepResult> wait_oldest();
+  void apply_oldest(Result<StepResult> result, TimePoint now);
+  void replace_runner(std::shared_ptr<StepRunner> runner);
+
+  std::size_t n_in_flight() const { return steps_.size(); }
+  std::size_t n_sequences() const { return sequences_.size(); }  // not yet answered
+  std::size_t n_never_scheduled() const { return n_never_scheduled_; }
+  bool any_stalled() const { return any_stalled_; }
+  bool runner_up() const { return runner_up_; }
+  TimePoint next_deadline() const { return next_deadline_; }  // TimePoint::max() if there is none
+  EngineStats stats() const;
+  void observe_state() const;  // sets the gauges
+  // Empty, or which invariant is broken.
+  std::string check() const;
+
+ private:
+  struct StepRow {
+    Sequence* sequence = nullptr;
+    std::uint32_t life = 0;
+    std::uint32_t first_position = 0;
+    std::uint32_t n_tokens = 0;
+    bool sample = false;
+    bool prefill = false;
+  };
+  struct Step {
+    StepTicket ticket;
+    Status refused;  // why the runner did not take the plan
+    std::vector<StepRow> rows;
+    TimePoint submitted_at{};
+    bool prefill = false;
+  };
+  // engine_core.cc: the life of sequences
+  void start_cache();
+  void sort_waiting();
+  void insert_running(Sequence& s);
+  void leave_lists(Sequence& s);
+  void pause(Sequence& s);
+  void end(Sequence& s, Outcome outcome, TokenEvent event);
+  void fail(Sequence& s, Status status);
+  void send_final(Sequence& s);
+  void lose_runner(const Status& status);
+  void check_deadline(Sequence& s, TimePoint now);
+  void note_stall(Sequence& s, TimePoint now);
+
+  // step_submit.cc: Decision -> StepPlan
+  bool can_submit() const;
+  Decision decide();
+  void commit_pauses(const Decision& decision);
+  void commit_admissions(const Decision& decision, TimePoint now);
+  void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
+  std::vector<BlockTableChange> table_changes(Sequence& s, const PlannedRow& planned);
+  void send(StepPlan plan, Step step);
+
+  // step_apply.cc: StepResult -> events
+  Status result_matches(const Step& step, const StepResult& result) const;
+  void apply_row(const StepRow& row, SequenceResult& result, TimePoint now);
+  void apply_failed_step(const Step& step, const Status& status);
+  void collect_prompt(Sequence& s, const StepRow& row, std::vector<PromptToken>& prompt);
+  void emit_token(Sequence& s, SequenceResult& result, TimePoint now);
+  void settle(const StepRow& row);
+  void observe_step(const Step& step, const StepTimings& timings, TimePoint now);
+
+  std::shared_ptr<StepRunner> runner_;
+  const EngineOptions options_;
+  const kvcache::HashKey hash_key_;
+  const Hooks hooks_;
+  RunnerInfo info_;
+  bool runner_up_ = true;
+  Scheduler scheduler_;
+  std::unique_ptr<kvcache::KvCache> cache_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId
+  std::unordered_map<std::uint64_t, Sequence*> by_request_;
+  std::vector<Sequence*> running_;               // in order: priority, arrival
+  std::vector<Sequence*> waiting_;               // waiting and paused; sorted before planning
+  std::vector<std::unique_ptr<Sequence>> gone_;  // answered in this call; freed at its end
+  std::vector<SequenceId> dropped_;              // the runner shall forget
+  std::deque<Step> steps_;                       // in flight, oldest first: at most two
+  std::uint64_t next_sequence_ = 1;
+  std::uint64_t next_arrival_ = 1;
+  std::uint64_t last_step_ = 0;
+  std::uint32_t steps_since_admission_ = 0;
+  std::size_t n_never_scheduled_ = 0;
+  bool any_stalled_ = false;
+  bool waiting_dirty_ = false;
+  TimePoint next_deadline_ = TimePoint::max();
+  EngineStats stats_;
+};
+
+}  // namespace coxswain::batch

@@ -1,0 +1,120 @@
+#include "batch/inbox.h"
+
+#include <utility>
+
+#include "batch/engine_core.h"
+
+namespace coxswain::batch {
+
+Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) {
+  const auto id = static_cast<std::uint64_t>(request.id);
+  {
+    std::lock_guard lock(mu_);
+    if (draining_)
+      return {Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"};
+    if (!stats_.runner_up)
+      return {Code::kUnavailable, ErrorKind::kUnavailable, "no model runner is available"};
+    if (Status status = EngineCore::admissible(info_, options_, request); !status.ok())
+      return status;
+    if (n_never_scheduled_ + commands_.submissions.size() >= options_.queue_requests_max) {
+      return {Code::kResourceExhausted,
+              ErrorKind::kOverloaded,
+              "Model is overloaded: " + std::to_string(options_.queue_requests_max) +
+                  " requests are waiting"};
+    }
+    if (!active_.emplace(id, false).second) {
+      return {Code::kFailedPrecondition,
+              ErrorKind::kInternal,
+              "a request with this id is still being served"};
+    }
+    commands_.submissions.push_back({std::move(request), std::move(sink), Clock::now()});
+  }
+  arrived_.notify_one();
+  return {};
+}
+
+void Inbox::cancel(RequestId id) {
+  {
+    std::lock_guard lock(mu_);
+    const auto it = active_.find(static_cast<std::uint64_t>(id));
+    if (it == active_.end() || it->second) return;
+    it->second = true;  // so that the list is no longer than the active requests
+    commands_.cancels.push_back(id);
+  }
+  arrived_.notify_one();
+}
+
+void Inbox::replace_runner(std::shared_ptr<StepRunner> runner) {
+  RunnerInfo info = runner->info();
+  {
+    std::lock_guard lock(mu_);
+    info_ = std::move(info);
+    commands_.runner = std::move(runner);
+    stats_.runner_up = true;
+  }
+  arrived_.notify_one();
+}
+
+void Inbox::stop() {
+  {
+    std::lock_guard lock(mu_);
+    draining_ = true;
+    commands_.stop = true;
+  }
+  arrived_.notify_one();
+}
+
+bool Inbox::drain(std::chrono::milliseconds grace) {
+  std::unique_lock lock(mu_);
+  draining_ = true;
+  return answered_.wait_for(lock, grace, [&] {
+    return commands_.submissions.empty() && stats_.queued + stats_.running == 0;
+  });
+}
+
+EngineStats Inbox::stats() const {
+  std::lock_guard lock(mu_);
+  EngineStats out = stats_;
+  const std::size_t n = commands_.submissions.size();
+  out.accepted += n;
+  out.queued += static_cast<std::uint32_t>(n);
+  return out;
+}
+
+Inbox::Commands Inbox::take(bool wait, TimePoint deadline) {
+  std::unique_lock lock(mu_);
+  const auto arrived = [&] { return !commands_.empty(); };
+  if (wait && deadline == TimePoint::max()) {
+    arrived_.wait(lock, arrived);
+  } else if (wait) {
+    arrived_.wait_until(lock, deadline, arrived);
+  }
+  Commands out = std::exchange(commands_, {});
+  stats_.accepted += out.submissions.size();
+  stats_.queued += static_cast<std::uint32_t>(out.submissions.size());
+  n_never_scheduled_ += out.submissions.size();
+  return out;
+}
+
+void Inbox::forget(RequestId id) {
+  std::lock_guard lock(mu_);
+  active_.erase(static_cast<std::uint64_t>(id));
+}
+
+void Inbox::publish(const EngineStats& stats, std::size_t n_never_scheduled) {
+  {
+    std::lock_guard lock(mu_);
+    const bool runner_up = stats.runner_up || commands_.runner != nullptr;
+    stats_ = stats;
+    stats_.runner_up = runner_up;
+    n_never_scheduled_ = n_never_scheduled;
+  }
+  if (stats.queued + stats.running == 0) answered_.notify_all();
+}
+
+void Inbox::runner_lost() {
+  std::lock_guard lock(mu_);
+  stats_.runner_up = commands_.runner != nullptr;
+}
+
+}  // namespace coxswain::batch

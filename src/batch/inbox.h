@@ -1,0 +1,73 @@
+#pragma once
+// Inbox: what other threads want from the engine thread, and what they may know about it.
+//
+// A request is refused here, before anybody owns it: the engine drains, has no runner, is full, or
+// the request can never fit. The limit counts requests that were never in a step, here or in the
+// engine.
+//
+// Thread rule: any thread; take() and publish() belong to the engine thread. One short lock, never
+// held while waiting.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <coxswain/step_runner.h>
+
+#include "batch/engine.h"
+
+namespace coxswain::batch {
+
+class Inbox {
+ public:
+  struct Submission {
+    GenerationRequest request;
+    std::shared_ptr<TokenSink> sink;
+    TimePoint queued_at{};
+  };
+  struct Commands {
+    std::vector<Submission> submissions;
+    std::vector<RequestId> cancels;
+    std::shared_ptr<StepRunner> runner;  // a new one
+    bool stop = false;
+    bool empty() const {
+      return submissions.empty() && cancels.empty() && runner == nullptr && !stop;
+    }
+  };
+
+  Inbox(const EngineOptions& options, RunnerInfo info)
+      : options_(options), info_(std::move(info)) {}
+
+  Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink);
+  void cancel(RequestId id);
+  void replace_runner(std::shared_ptr<StepRunner> runner);
+  void stop();
+  // No new requests from here on. True once none is unanswered, false when `grace` has passed.
+  bool drain(std::chrono::milliseconds grace);
+  EngineStats stats() const;
+
+  // Everything that has arrived. Waits for something until `deadline` if `wait`.
+  Commands take(bool wait, TimePoint deadline);
+  void forget(RequestId id);  // answered: the id may be used again
+  void publish(const EngineStats& stats, std::size_t n_never_scheduled);
+  void runner_lost();
+
+ private:
+  const EngineOptions options_;
+  mutable std::mutex mu_;
+  std::condition_variable arrived_;
+  std::condition_variable answered_;
+  RunnerInfo info_;
+  Commands commands_;
+  std::unordered_map<std::uint64_t, bool> active_;  // unanswered requests; true once cancelled
+  EngineStats stats_;                  // of the engine, with what it has taken from here
+  std::size_t n_never_scheduled_ = 0;  // in the engine
+  bool draining_ = false;
+};
+
+}  // namespace coxswain::batch

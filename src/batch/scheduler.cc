@@ -1,0 +1,365 @@
+#include "batch/scheduler.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace coxswain::batch {
+namespace {
+
+// How many waiting requests that do not fit may be looked past in one plan; each costs a walk
+// through the prefix index.
+constexpr std::uint32_t kBlockedMax = 8;
+
+std::uint32_t round_up(std::uint32_t n, std::uint32_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+std::uint32_t minus(std::uint32_t a, std::uint32_t b) {
+  return a > b ? a - b : 0;
+}
+
+}  // namespace
+
+std::uint32_t Scheduler::peak_blocks(std::uint32_t block_tokens,
+                                     std::uint32_t window_tokens,
+                                     std::uint32_t n_tokens,
+                                     std::uint32_t prefill_tokens_max) {
+  const auto blocks_for = [&](std::uint64_t n) { return (n + block_tokens - 1) / block_tokens; };
+  const std::uint64_t all = blocks_for(n_tokens);
+  if (window_tokens == 0) return static_cast<std::uint32_t>(all);
+  // The window, the chunk being computed, and what the two steps in flight have yet to give back.
+  const std::uint64_t held = blocks_for(window_tokens) + 3 * blocks_for(prefill_tokens_max) + 3;
+  return static_cast<std::uint32_t>(std::min(all, held));
+}
+
+bool Scheduler::can_ever_fit(const kvcache::KvCacheOptions& cache,
+                             std::uint32_t n_tokens,
+                             std::uint32_t prefill_tokens_max) {
+  return std::ranges::all_of(cache.groups, [&](const kvcache::KvGroupOptions& group) {
+    return peak_blocks(cache.block_tokens, group.window_tokens, n_tokens, prefill_tokens_max) <=
+           group.n_blocks;
+  });
+}
+
+Decision Scheduler::plan(const SchedulerInput& in) {
+  reset(in);
+  if (in_.capabilities.selects_rows) {
+    plan_running();
+    n_running_rows_ = out_.rows.size();
+    count_outstanding();
+    if (!short_of_blocks_) admit_waiting();
+    if (!in_.capabilities.plans_chunks && !enough_to_interrupt()) drop_admissions();
+  } else {
+    plan_lockstep();
+  }
+  const bool idle = in_.running.empty() && out_.rows.empty() && !in_.steps_in_flight;
+  if (idle && !in_.waiting.empty() && !in_.waiting.front()->stalled)
+    out_.impossible = in_.waiting.front();
+  return std::move(out_);
+}
+
+void Scheduler::reset(const SchedulerInput& in) {
+  in_ = in;
+  out_ = {};
+  const std::size_t n_groups = in_.cache->n_groups();
+  available_.assign(n_groups, 0);
+  incoming_.assign(n_groups, 0);
+  outstanding_.assign(n_groups, 0);
+  paused_.assign(in_.running.size(), 0);
+  blocks_after_.resize(in_.running.size());
+  computing_.clear();
+  n_prefills_ = 0;
+  n_running_ = static_cast<std::uint32_t>(in_.running.size());
+  n_running_rows_ = 0;
+  short_of_blocks_ = false;
+  std::uint32_t n_decodes = 0;
+  for (std::size_t i = 0; i < in_.running.size(); ++i) {
+    const Sequence& s = *in_.running[i];
+    blocks_after_[i] = s.lease.n_blocks();
+    if (s.wants_row() && s.decoding() && !s.stalled && in_.capabilities.selects_rows) ++n_decodes;
+  }
+  const std::uint32_t block = in_.cache->block_tokens();
+  // Decodes come out of the same budget, but a prompt always moves on by a block.
+  prefill_budget_ = std::max(block, minus(round_up(options_.prefill_tokens_max, block), n_decodes));
+  for (std::size_t g = 0; g < n_groups; ++g) {
+    available_[g] = in_.cache->available(g);
+    incoming_[g] = in_.cache->counts(g).retiring;
+    for (const Sequence* s : in_.running) {
+      if (!s->wants_row())
+        incoming_[g] += in_.cache->reclaimable(s->lease, g);  // its last token is in flight
+    }
+  }
+}
+
+// Where blocks cannot be taken later, or sequences cannot leave a batch, everything is reserved at
+// admission.
+bool Scheduler::reserves_everything() const {
+  return options_.policy == CapacityPolicy::kGuaranteedNoEvict || !in_.capabilities.grows_blocks ||
+         !in_.capabilities.selects_rows;
+}
+
+bool Scheduler::fits_now(std::uint32_t n_new) const {
+  return std::ranges::all_of(available_, [&](std::uint32_t n) { return n_new <= n; });
+}
+
+void Scheduler::add_row(Sequence& s, std::uint32_t n_tokens, bool prefill) {
+  const std::uint32_t end = s.planned + n_tokens;
+  out_.rows.push_back({.sequence = &s,
+                       .first_position = s.planned,
+                       .n_tokens = n_tokens,
+                       .n_blocks = std::max(s.lease.n_blocks(), in_.cache->blocks_for(end)),
+                       .prefill = prefill,
+                       .sample = n_tokens == s.remaining()});
+  if (!prefill) return;
+  prefill_budget_ = minus(prefill_budget_, n_tokens);
+  ++n_prefills_;
+}
+
+// Tokens of a prompt that the budget allows: whole blocks unless it is the rest.
+std::uint32_t Scheduler::prefill_chunk(std::uint32_t remaining,
+                                       std::uint32_t n_planned_prefills) const {
+  if (remaining <= prefill_budget_) return remaining;
+  if (!in_.capabilities.plans_chunks)
+    return n_planned_prefills == 0 ? remaining : 0;  // a long one goes alone
+  return prefill_budget_ / in_.cache->block_tokens() * in_.cache->block_tokens();
+}
+
+void Scheduler::plan_running() {
+  for (std::size_t i = 0; i < in_.running.size(); ++i) {
+    Sequence& s = *in_.running[i];
+    if (is_paused(i) || s.stalled || !s.wants_row()) continue;
+    const bool prefill = !s.decoding();
+    std::uint32_t n_tokens = prefill ? prefill_chunk(s.remaining(), n_prefills_) : 1;
+    if (n_tokens == 0) continue;
+    const std::uint32_t held = s.lease.n_blocks();
+    const auto new_blocks = [&](std::uint32_t n) {
+      return minus(in_.cache->blocks_for(s.planned + n), held);
+    };
+    if (!fits_now(new_blocks(n_tokens)) && prefill && in_.capabilities.plans_chunks) {
+      const std::uint32_t room = std::ranges::min(available_) * in_.cache->block_tokens();
+      const std::uint32_t held_room = minus(held * in_.cache->block_tokens(), s.planned);
+      n_tokens = std::min(n_tokens, std::max(room + held_room, in_.cache->block_tokens()));
+    }
+    if (!make_room(i, new_blocks(n_tokens))) continue;
+    add_row(s, n_tokens, prefill);
+    for (std::uint32_t& n : available_) n -= new_blocks(n_tokens);
+    blocks_after_[i] = out_.rows.back().n_blocks;
+  }
+}
+
+// True if n_new blocks are there now, pausing sequences behind running[index] if that helps.
+bool Scheduler::make_room(std::size_t index, std::uint32_t n_new) {
+  while (!fits_now(n_new)) {
+    bool comes_back = true;
+    for (std::size_t g = 0; g < available_.size(); ++g)
+      comes_back &= n_new <= available_[g] + incoming_[g];
+    if (comes_back || pick_victim(index) == nullptr) {
+      short_of_blocks_ = true;
+      return false;  // no row in this step; it keeps what it has
+    }
+  }
+  return true;
+}
+
+// Pauses the sequence that can best wait: one whose client does not read, else the last behind
+// `index`.
+Sequence* Scheduler::pick_victim(std::size_t index) {
+  if (reserves_everything()) return nullptr;
+  for (const bool stalled : {true, false}) {
+    for (std::size_t j = in_.running.size(); j-- > (stalled ? 0 : index + 1);) {
+      Sequence& s = *in_.running[j];
+      if (j == index || is_paused(j) || !s.wants_row() || (stalled && !s.stalled)) continue;
+      pause(j);
+      return &s;
+    }
+  }
+  return nullptr;
+}
+
+void Scheduler::pause(std::size_t index) {
+  Sequence& s = *in_.running[index];
+  paused_[index] = 1;
+  --n_running_;
+  short_of_blocks_ = true;
+  out_.paused.push_back(&s);
+  for (std::size_t g = 0; g < available_.size(); ++g) {
+    (s.n_in_flight > 0 ? incoming_ : available_)[g] += in_.cache->reclaimable(s.lease, g);
+  }
+}
+
+void Scheduler::unplan(Sequence& s) {
+  const auto it = std::ranges::find(out_.rows, &s, &PlannedRow::sequence);
+  if (it == out_.rows.end()) return;
+  for (std::uint32_t& n : available_) n += it->n_blocks - s.lease.n_blocks();
+  if (it->prefill) prefill_budget_ += it->n_tokens;
+  out_.rows.erase(it);
+}
+
+// What `s` may still ask for: its whole future under a reserving policy, else the rest of its known
+// context.
+std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
+                                         std::size_t group,
+                                         std::uint32_t n_blocks) const {
+  const std::uint32_t n_tokens =
+      reserves_everything() ? std::max(s.tokens_max(), s.context_end()) : s.context_end();
+  const std::uint32_t held = n_blocks - (s.lease ? s.lease.n_released(group) : 0);
+  const std::uint32_t peak = peak_blocks(in_.cache->block_tokens(),
+                                         in_.cache->window_tokens(group),
+                                         n_tokens,
+                                         options_.prefill_tokens_max);
+  return std::min(minus(peak, held), minus(in_.cache->blocks_for(n_tokens), n_blocks));
+}
+
+void Scheduler::count_outstanding() {
+  for (std::size_t i = 0; i < in_.running.size(); ++i) {
+    if (is_paused(i)) continue;
+    for (std::size_t g = 0; g < outstanding_.size(); ++g) {
+      outstanding_[g] += reserved_blocks(*in_.running[i], g, blocks_after_[i]);
+    }
+  }
+}
+
+// A prompt that shares its next block with one being computed waits a step and takes it from the
+// cache.
+void Scheduler::note_keys_being_computed() {
+  const std::uint32_t block = in_.cache->block_tokens();
+  const auto note = [&](const Sequence& s, std::uint32_t end) {
+    const std::uint32_t next_end = (s.lease.n_published() + 1) * block;
+    if (next_end > end || next_end > s.tokens.size() || next_end <= s.computed) return;
+    computing_.push_back(in_.cache->next_key(s.lease, s.tokens));
+  };
+  for (const Sequence* s : in_.running) {
+    if (s->n_in_flight > 0) note(*s, s->planned);
+  }
+  for (const PlannedRow& row : out_.rows) note(*row.sequence, row.first_position + row.n_tokens);
+}
+
+std::uint32_t Scheduler::overtakes_left(const Sequence& s) const {
+  const auto overtook = std::ranges::count_if(out_.rows, [&](const PlannedRow& row) {
+    return row.admitted && row.sequence->arrival > s.arrival;
+  });
+  return minus(options_.overtakes_max, s.overtaken + static_cast<std::uint32_t>(overtook));
+}
+
+void Scheduler::admit_waiting() {
+  if (in_.waiting.empty()) return;
+  if (in_.cache->prefix_caching()) note_keys_being_computed();
+  std::uint32_t n_blocked = 0;
+  std::vector<const Sequence*> blocked;
+  for (Sequence* s : in_.waiting) {
+    if (n_running_ >= options_.batch_size_max || prefill_budget_ < in_.cache->block_tokens())
+      return;
+    if (s->stalled || s->n_in_flight > 0) continue;
+    if (std::ranges::any_of(blocked, [&](const Sequence* b) { return overtakes_left(*b) == 0; }))
+      return;
+    if (admit(*s)) continue;
+    if (short_of_blocks_ || ++n_blocked > kBlockedMax) return;
+    blocked.push_back(s);
+  }
+}
+
+// Plans the first row of `s` if everything it needs is there. A request that only waits for a block
+// being computed counts as not fitting, so it is overtaken no more often than any other.
+bool Scheduler::admit(Sequence& s) {
+  const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
+  const kvcache::PrefixProbe prefix =
+      use_prefix ? in_.cache->probe(s.identity, s.tokens) : kvcache::PrefixProbe{};
+  const std::uint32_t first = prefix.n_blocks * in_.cache->block_tokens();
+  const std::uint32_t n_tokens = prefill_chunk(s.context_end() - first, n_prefills_);
+  if (n_tokens == 0) return false;
+  if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())
+    return false;
+
+  std::vector<std::uint32_t> need(available_.size());  // beyond the prefix: now and later
+  for (std::size_t g = 0; g < need.size(); ++g) {
+    need[g] = reserved_blocks(s, g, prefix.n_blocks) + prefix.n_unpinned;
+  }
+  const auto fits = [&] {
+    for (std::size_t g = 0; g < need.size(); ++g) {
+      if (need[g] + outstanding_[g] > available_[g]) return false;
+    }
+    return true;
+  };
+  if (!fits() && !(preempt_for(s, need) && fits())) return false;
+
+  const std::uint32_t end = first + n_tokens;
+  const std::uint32_t n_blocks = in_.capabilities.grows_blocks
+                                     ? in_.cache->blocks_for(end)
+                                     : in_.cache->blocks_for(s.tokens_max());
+  const std::uint32_t taken = n_blocks - prefix.n_blocks + prefix.n_unpinned;
+  for (std::size_t g = 0; g < need.size(); ++g) {
+    available_[g] -= taken;
+    outstanding_[g] += minus(need[g], taken);
+  }
+  out_.rows.push_back({.sequence = &s,
+                       .first_position = first,
+                       .n_tokens = n_tokens,
+                       .n_blocks = n_blocks,
+                       .prefill = true,
+                       .admitted = true,
+                       .sample = end == s.context_end()});
+  prefill_budget_ = minus(prefill_budget_, n_tokens);
+  ++n_prefills_;
+  ++n_running_;
+  if (prefix.next_key != 0 && end >= first + in_.cache->block_tokens())
+    computing_.push_back(prefix.next_key);
+  return true;
+}
+
+// Pauses running sequences of lower priority if that makes room for `s`. True if any was paused.
+bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>& need) {
+  if (reserves_everything()) return false;
+  std::vector<std::size_t> victims;
+  std::vector<std::uint32_t> room = available_;
+  const auto enough = [&] {
+    for (std::size_t g = 0; g < need.size(); ++g) {
+      if (need[g] + outstanding_[g] > room[g]) return false;
+    }
+    return true;
+  };
+  for (std::size_t j = in_.running.size(); j-- > 0 && !enough();) {
+    const Sequence& r = *in_.running[j];
+    if (is_paused(j) || !r.wants_row() || r.request.priority >= s.request.priority) continue;
+    if (r.overtaken >= options_.overtakes_max) continue;
+    for (std::size_t g = 0; g < room.size(); ++g) {
+      room[g] += in_.cache->reclaimable(r.lease, g) + blocks_after_[j] - r.lease.n_blocks();
+    }
+    victims.push_back(j);
+  }
+  if (victims.empty() || !enough()) return false;
+  for (const std::size_t j : victims) {
+    Sequence& r = *in_.running[j];
+    unplan(r);
+    for (std::size_t g = 0; g < outstanding_.size(); ++g)
+      outstanding_[g] -= reserved_blocks(r, g, blocks_after_[j]);
+    pause(j);
+  }
+  return true;
+}
+
+// TGI's rule for runners whose prefill holds up every running request: wait until enough are there
+// to be worth it.
+bool Scheduler::enough_to_interrupt() const {
+  if (in_.running.empty() || in_.steps_since_admission >= options_.waiting_tokens_max) return true;
+  const auto n_admitted =
+      std::ranges::count_if(out_.rows, [](const PlannedRow& row) { return row.admitted; });
+  const float n_wanted = static_cast<float>(in_.running.size()) * options_.waiting_served_ratio;
+  return n_admitted >= static_cast<std::ptrdiff_t>(n_wanted);
+}
+
+void Scheduler::drop_admissions() {
+  std::erase_if(out_.rows, [](const PlannedRow& row) { return row.admitted; });
+}
+
+// A runner that cannot choose rows: a step computes either new prompts alone or the next token of
+// every sequence.
+void Scheduler::plan_lockstep() {
+  count_outstanding();
+  admit_waiting();
+  if (!out_.rows.empty() && enough_to_interrupt()) return;
+  out_.rows.clear();
+  for (Sequence* s : in_.running) {
+    if (s->wants_row()) add_row(*s, s->remaining(), false);
+  }
+}
+
+}  // namespace coxswain::batch

@@ -1,0 +1,107 @@
+#pragma once
+// Scheduler: decides what the next step computes. Pure: it reads sequences and the KV cache, works
+// on scratch counters over every resource at once (prefill tokens, KV blocks of each group, batch
+// slots) and returns a Decision, which the engine then commits as a whole. docs/scheduling.md
+// explains the rules.
+//
+// Thread rule: one engine thread.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <coxswain/step_runner.h>
+
+#include "batch/sequence.h"
+#include "kvcache/kv_cache.h"
+
+namespace coxswain::batch {
+
+struct PlannedRow {
+  Sequence* sequence = nullptr;
+  std::uint32_t first_position = 0;
+  std::uint32_t n_tokens = 0;
+  std::uint32_t n_blocks = 0;  // block-table entries wanted before the row runs
+  bool prefill = false;
+  bool admitted = false;  // its first row in this life
+  bool sample = false;    // reaches the end of the known context
+};
+
+struct Decision {
+  std::vector<Sequence*> paused;   // give their blocks back before anything is taken
+  std::vector<PlannedRow> rows;    // decodes and running prefills first, then admissions
+  Sequence* impossible = nullptr;  // nothing runs and this one, the head, will never fit
+};
+
+struct SchedulerInput {
+  const kvcache::KvCache* cache = nullptr;
+  Capabilities capabilities;
+  std::span<Sequence* const> running;  // in order: priority, then arrival
+  std::span<Sequence* const>
+      waiting;  // waiting and paused, in order: overtaken too often, priority, arrival
+  std::uint32_t steps_since_admission = 0;
+  bool steps_in_flight = false;
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const EngineOptions& options) : options_(options) {}
+
+  Decision plan(const SchedulerInput& in);
+
+  // Blocks of a group that a sequence of n_tokens positions can hold at once; window groups give
+  // blocks back.
+  static std::uint32_t peak_blocks(std::uint32_t block_tokens,
+                                   std::uint32_t window_tokens,
+                                   std::uint32_t n_tokens,
+                                   std::uint32_t prefill_tokens_max);
+  // False if a sequence of that many positions does not fit into the empty cache.
+  static bool can_ever_fit(const kvcache::KvCacheOptions& cache,
+                           std::uint32_t n_tokens,
+                           std::uint32_t prefill_tokens_max);
+
+ private:
+  enum class Fit : std::uint8_t { kYes, kLater, kNo };
+
+  void reset(const SchedulerInput& in);
+  bool reserves_everything() const;
+  void plan_running();
+  void plan_lockstep();
+  void admit_waiting();
+  bool admit(Sequence& s);
+  bool enough_to_interrupt() const;
+  void drop_admissions();
+  std::uint32_t prefill_chunk(std::uint32_t remaining, std::uint32_t n_planned_prefills) const;
+  bool make_room(std::size_t index, std::uint32_t n_new);
+  Sequence* pick_victim(std::size_t index);
+  bool preempt_for(const Sequence& s, const std::vector<std::uint32_t>& need);
+  void pause(std::size_t index);
+  void unplan(Sequence& s);
+  bool fits_now(std::uint32_t n_new) const;
+  void add_row(Sequence& s, std::uint32_t n_tokens, bool prefill);
+  std::uint32_t overtakes_left(const Sequence& s) const;
+  std::uint32_t reserved_blocks(const Sequence& s, std::size_t group, std::uint32_t n_blocks) const;
+  void count_outstanding();
+  void note_keys_being_computed();
+  bool is_paused(std::size_t index) const { return paused_[index] != 0; }
+
+  const EngineOptions options_;
+  SchedulerInput in_;
+  Decision out_;
+  // Scratch, per KV group unless said:
+  std::vector<std::uint32_t> available_;     // can be leased in this plan
+  std::vector<std::uint32_t> incoming_;      // come back when steps in flight retire
+  std::vector<std::uint32_t> outstanding_;   // promised to running sequences, not leased yet
+  std::vector<std::uint8_t> paused_;         // per running sequence
+  std::vector<std::uint32_t> blocks_after_;  // per running sequence: table entries after this plan
+  std::vector<std::uint64_t>
+      computing_;  // keys of blocks that rows of this or a submitted step will publish
+  std::uint32_t prefill_budget_ = 0;
+  std::uint32_t n_prefills_ = 0;
+  std::uint32_t n_running_ = 0;
+  std::size_t n_running_rows_ = 0;
+  bool short_of_blocks_ = false;
+};
+
+}  // namespace coxswain::batch

@@ -1,0 +1,83 @@
+#pragma once
+// Sequence: one request on its way through the engine. Owned by the engine thread, touched by
+// nobody else.
+//
+//            admit              pause
+//   kWaiting -----> kRunning <---------> kPaused          (resume = admit again, from position 0 or
+//   a prefix)
+//       \              |                   /
+//        '-------------+------------------'
+//                      v end(): finished, failed or cancelled; in no further plan
+//                   kEnding -- last submitted step that names it has retired --> final event, gone
+//
+// kWaiting: never in a plan; owns nothing. kRunning: holds a lease. kPaused: no lease; a row of an
+// earlier life may still be in flight, its token counts. kEnding: no lease; results of rows in
+// flight are dropped.
+//
+// Positions: tokens holds the prompt and everything produced. Rows for [0, planned) are submitted,
+// those for [0, computed) have retired. A sampling row in flight counts in n_pending: its token is
+// not known here, but the runner has it, so the next row may take it as "the token of the previous
+// step".
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <coxswain/types.h>
+
+#include "batch/engine.h"
+#include "kvcache/kv_cache.h"
+
+namespace coxswain::batch {
+
+enum class SequenceState : std::uint8_t { kWaiting, kRunning, kPaused, kEnding };
+enum class Outcome : std::uint8_t { kFinished, kFailed, kCancelled };
+
+struct Sequence {
+  SequenceId id{};
+  GenerationRequest request;
+  std::shared_ptr<TokenSink> sink;
+  std::string identity;       // of its cached prefixes: adapter, salt, rope variant, kernel set
+  std::uint64_t arrival = 0;  // counts up
+  TimePoint queued_at{};
+  TimePoint scheduled_at{};
+  TimePoint first_token_at{};
+
+  SequenceState state = SequenceState::kWaiting;
+  kvcache::KvLease lease;
+  std::vector<TokenId> tokens;  // prompt, then output
+  std::uint32_t n_prompt = 0;
+  std::uint32_t planned = 0;
+  std::uint32_t computed = 0;
+  std::uint32_t n_in_flight = 0;  // submitted steps that name it and have not retired: 0..2
+  std::uint32_t n_pending = 0;    // of these, sampling rows: 0..2
+  std::uint32_t life = 0;         // counts pauses; rows of an earlier life do not move `computed`
+  std::uint32_t overtaken = 0;
+  bool known_to_runner = false;
+  bool stalled = false;
+  std::optional<TimePoint> stalled_since;
+  std::vector<std::uint32_t> table_sent;  // per KV group: entries the runner has
+
+  std::vector<PromptToken> prompt_tokens;  // as far as computed, if asked for
+  bool prompt_sent = false;
+  std::uint32_t n_cached_prompt_tokens = 0;
+  Outcome outcome = Outcome::kFinished;  // kEnding only, as final_event
+  TokenEvent final_event;
+
+  std::uint32_t n_produced() const { return static_cast<std::uint32_t>(tokens.size()) - n_prompt; }
+  // Positions that must be computed before the next token can be sampled.
+  std::uint32_t context_end() const {
+    return static_cast<std::uint32_t>(tokens.size()) + n_pending;
+  }
+  std::uint32_t remaining() const { return context_end() - planned; }
+  // The most positions it will ever hold: the last token is never computed.
+  std::uint32_t tokens_max() const { return n_prompt + request.stopping.max_new_tokens - 1; }
+  // False once the samples in flight reach max_new_tokens.
+  bool wants_row() const { return n_produced() + n_pending < request.stopping.max_new_tokens; }
+  bool decoding() const { return planned > 0 && remaining() == 1; }
+  bool prompt_complete() const { return prompt_sent || prompt_tokens.size() >= n_prompt; }
+};
+
+}  // namespace coxswain::batch

@@ -1,0 +1,185 @@
+// EngineCore, first half of a step: a Decision becomes a StepPlan and is handed to the runner.
+
+#include <algorithm>
+#include <cassert>
+
+#include "batch/engine_core.h"
+
+namespace coxswain::batch {
+
+bool EngineCore::can_submit() const {
+  const std::size_t depth = info_.capabilities.look_ahead ? 2 : 1;
+  return runner_up_ && steps_.size() < depth;
+}
+
+Decision EngineCore::decide() {
+  sort_waiting();
+  return scheduler_.plan({.cache = cache_.get(),
+                          .capabilities = info_.capabilities,
+                          .running = running_,
+                          .waiting = waiting_,
+                          .steps_since_admission = steps_since_admission_,
+                          .steps_in_flight = !steps_.empty()});
+}
+
+bool EngineCore::submit_next(TimePoint now) {
+  if (!can_submit()) return false;
+  Decision decision = decide();
+  for (;; decision = decide()) {
+    commit_pauses(decision);
+    if (decision.impossible != nullptr) {
+      fail(*decision.impossible,
+           {Code::kResourceExhausted,
+            ErrorKind::kGeneration,
+            "the request does not fit into the KV cache although nothing else runs"});
+      gone_.clear();
+      continue;
+    }
+    // Blocks of a sequence that was in no step are there at once: plan again.
+    if (decision.rows.empty() && !decision.paused.empty() && steps_.empty()) continue;
+    break;
+  }
+  StepPlan plan;
+  plan.step = last_step_ + 1;
+  plan.epoch = info_.epoch;
+  Step step;
+  step.submitted_at = now;
+  commit_admissions(decision, now);
+  plan.rows.reserve(decision.rows.size());
+  step.rows.reserve(decision.rows.size());
+  for (const PlannedRow& row : decision.rows) build_row(row, plan, step);
+  // With nothing else to do the runner is still told what it may forget.
+  if (plan.rows.empty() && (dropped_.empty() || !steps_.empty())) return false;
+  plan.dropped = std::exchange(dropped_, {});
+  send(std::move(plan), std::move(step));
+  return true;
+}
+
+void EngineCore::commit_pauses(const Decision& decision) {
+  for (Sequence* s : decision.paused) pause(*s);
+}
+
+// All prefixes are pinned before any block is taken, so that taking one cannot evict another's
+// prefix.
+void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
+  std::size_t n_admitted = 0;
+  for (const PlannedRow& row : decision.rows) {
+    if (!row.admitted) continue;
+    Sequence& s = *row.sequence;
+    ++n_admitted;
+    const bool first_time = s.state == SequenceState::kWaiting;
+    leave_lists(s);
+    for (Sequence* w : waiting_) {
+      if (w->arrival < s.arrival) {
+        ++w->overtaken;
+        waiting_dirty_ = true;
+      }
+    }
+    s.state = SequenceState::kRunning;
+    const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
+    s.lease = cache_->open(s.identity, s.tokens, use_prefix);
+    s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens();
+    insert_running(s);
+    if (!first_time) continue;
+    s.scheduled_at = now;
+    s.n_cached_prompt_tokens = std::min(s.planned, s.n_prompt);
+    stats_.prompt_tokens += s.n_prompt;
+    stats_.cached_prompt_tokens += s.n_cached_prompt_tokens;
+    if (hooks_.metrics != nullptr) {
+      hooks_.metrics->prompt_tokens().add(s.n_prompt);
+      hooks_.metrics->prefix_cache_hit_tokens().add(s.n_cached_prompt_tokens);
+    }
+  }
+  steps_since_admission_ = n_admitted > 0 ? 0 : steps_since_admission_ + 1;
+  if (n_admitted > 0 && hooks_.metrics != nullptr) {
+    hooks_.metrics->batch_next_size().observe(static_cast<double>(n_admitted));
+  }
+}
+
+std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const PlannedRow& planned) {
+  std::vector<std::uint32_t> first_changed = s.table_sent;
+  for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
+    first_changed[g] = std::min(first_changed[g], s.lease.n_released(g));
+  }
+  const bool window_moved = cache_->release_before(s.lease, planned.first_position);
+  std::vector<BlockTableChange> out;
+  for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
+    const auto table = s.lease.table(g);
+    const bool released = window_moved && s.lease.n_released(g) > first_changed[g];
+    const std::uint32_t first = released ? first_changed[g] : s.table_sent[g];
+    if (first == table.size()) continue;
+    out.push_back({.kv_group = static_cast<std::uint32_t>(g),
+                   .first_index = first,
+                   .blocks = {table.begin() + first, table.end()}});
+    s.table_sent[g] = static_cast<std::uint32_t>(table.size());
+  }
+  return out;
+}
+
+void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step) {
+  Sequence& s = *planned.sequence;
+  // The counters are an upper bound where prefixes overlap: a row that finds no block waits for the
+  // next step.
+  if (planned.first_position != s.planned || !cache_->grow(s.lease, planned.n_blocks).ok()) return;
+  if (!s.known_to_runner) {
+    s.known_to_runner = true;
+    plan.new_sequences.push_back({.id = s.id,
+                                  .prompt = s.request.prompt,
+                                  .produced = {s.tokens.begin() + s.n_prompt, s.tokens.end()},
+                                  .sampling = s.request.sampling,
+                                  .stopping = s.request.stopping,
+                                  .prompt_logprobs = s.request.prompt_logprobs,
+                                  .rope_length = s.n_prompt + s.request.stopping.max_new_tokens,
+                                  .adapter = s.request.adapter,
+                                  .cache_salt = s.request.cache_salt});
+  }
+  Row row;
+  row.sequence = s.id;
+  row.first_position = s.planned;
+  row.n_tokens = planned.n_tokens;
+  row.table_changes = table_changes(s, planned);
+  row.emit = planned.sample ? Emit::kSample : Emit::kNone;
+  row.prompt_logprobs = s.request.prompt_logprobs && !s.prompt_complete() && s.planned < s.n_prompt;
+  if (s.planned < s.tokens.size()) {
+    const auto first = s.tokens.begin() + s.planned;
+    row.tokens.assign(first, first + planned.n_tokens);
+  } else {
+    row.from_previous_step = true;
+  }
+  plan.rows.push_back(std::move(row));
+  step.rows.push_back({.sequence = &s,
+                       .life = s.life,
+                       .first_position = s.planned,
+                       .n_tokens = planned.n_tokens,
+                       .sample = planned.sample,
+                       .prefill = planned.prefill});
+  step.prefill |= planned.prefill;
+  s.planned += planned.n_tokens;
+  s.lease.mark_used(plan.step);
+  ++s.n_in_flight;
+  if (planned.sample) ++s.n_pending;
+}
+
+// A plan that the runner refuses still takes its place in the order, so that its blocks retire
+// behind earlier steps.
+void EngineCore::send(StepPlan plan, Step step) {
+  last_step_ = plan.step;
+  const std::vector<SequenceId> dropped = plan.dropped;
+  if (hooks_.metrics != nullptr) {
+    hooks_.metrics
+        ->batch_inference_count(step.prefill ? telemetry::BatchMethod::kPrefill
+                                             : telemetry::BatchMethod::kDecode)
+        .add();
+  }
+  step.ticket = {plan.step};
+  auto ticket = runner_->submit(std::move(plan));
+  if (ticket.ok()) {
+    step.ticket = ticket.value();
+  } else {
+    step.refused = ticket.status();
+    dropped_.insert(dropped_.end(), dropped.begin(), dropped.end());
+  }
+  steps_.push_back(std::move(step));
+}
+
+}  // namespace coxswain::batch
