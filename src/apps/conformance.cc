@@ -1,6 +1,7 @@
 #include "apps/conformance.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,8 @@
 #include <optional>
 #include <span>
 #include <system_error>
+
+#include "apps/conformance_models.h"
 
 namespace coxswain::apps {
 namespace {
@@ -22,8 +25,10 @@ struct ConformanceKind {
 
 // One row for each kind, in the order in which they run without a kind on the command line.
 std::span<const ConformanceKind> conformance_kinds() {
-  static const std::vector<ConformanceKind> kinds{};
-  return kinds;
+  static constexpr std::array kKinds{
+      ConformanceKind{"models", run_models_conformance},
+  };
+  return kKinds;
 }
 
 void print_line(std::string_view word,

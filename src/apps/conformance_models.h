@@ -1,0 +1,17 @@
+#pragma once
+// The kind "models" of coxswain-conformance: every model with reference answers below the data
+// folder.
+//
+//   DIR/goldens/models/*: tiny random models of every family; logits, positions, hidden states and
+//   greedy ids. DIR/models/*:         small trained models; prompt log-probabilities and greedy
+//   ids.
+//
+// Computed in float32 with a float32 cache. Formats: the README files beside the data.
+
+#include "apps/conformance.h"
+
+namespace coxswain::apps {
+
+ConformanceCounts run_models_conformance(const ConformanceOptions& options);
+
+}  // namespace coxswain::apps

@@ -1,0 +1,82 @@
+#pragma once
+// ConfigReader: checked access to config.json. The first wrong value is kept as the status and
+// names its field; later reads then return their defaults, so that a family file reads straight
+// through and asks once.
+//
+// null counts as absent everywhere, as in published configs.
+//
+// Thread rule: one thread; the value must outlive the reader.
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/status.h>
+
+#include "json/json.h"
+
+namespace coxswain::model {
+
+class ConfigReader {
+ public:
+  // `where` stands before each field in messages: "config.json: " or "config.json: rope_scaling.".
+  ConfigReader(const json::Value& value, std::string where)
+      : value_(value), where_(std::move(where)) {}
+
+  const Status& status() const { return status_; }
+  bool has(std::string_view field) const { return get(field) != nullptr; }
+  const json::Value* get(std::string_view field) const;  // null if absent or null
+
+  // Required whole number in [low, high].
+  std::uint32_t count(std::string_view field, std::uint32_t low, std::uint32_t high);
+  std::uint32_t count_or(std::string_view field,
+                         std::uint32_t low,
+                         std::uint32_t high,
+                         std::uint32_t otherwise);
+  // The first of several spellings that is there.
+  std::uint32_t count_of(std::initializer_list<std::string_view> fields,
+                         std::uint32_t low,
+                         std::uint32_t high);
+  std::uint32_t count_of_or(std::initializer_list<std::string_view> fields,
+                            std::uint32_t low,
+                            std::uint32_t high,
+                            std::uint32_t otherwise);
+  double number(std::string_view field, double low, double high);
+  double number_or(std::string_view field, double low, double high, double otherwise);
+  bool flag_or(std::string_view field, bool otherwise);
+  std::string text_or(std::string_view field, std::string_view otherwise);
+  // Numbers in [low, high]; `size` elements exactly.
+  std::vector<double> numbers(std::string_view field, std::size_t size, double low, double high);
+  std::vector<std::string> texts_or_empty(std::string_view field, std::size_t size_max);
+  std::vector<std::uint32_t> counts_or_empty(std::string_view field,
+                                             std::size_t size_max,
+                                             std::uint32_t high);
+
+  // A required object field; an empty object if it is missing (and the status says so).
+  ConfigReader object(std::string_view field);
+  // Takes over the failure of a reader made by object().
+  void join(const ConfigReader& inner) {
+    if (status_.ok()) status_ = inner.status_;
+  }
+  void fail(std::string_view field, const std::string& what);
+
+ private:
+  const json::Value& value_;
+  std::string where_;
+  Status status_;
+};
+
+// Limits that every family shares; above them a config is damaged or hostile, not a model.
+inline constexpr std::uint32_t kLayersMax = 1000;
+inline constexpr std::uint32_t kHiddenMax = 65536;
+inline constexpr std::uint32_t kIntermediateMax = 1U << 20;
+inline constexpr std::uint32_t kVocabMax = 2'000'000;
+inline constexpr std::uint32_t kPositionsMax = 1U << 24;
+inline constexpr std::uint32_t kHeadsMax = 4096;
+inline constexpr std::uint32_t kHeadDimMax = 4096;
+inline constexpr std::uint32_t kExpertsMax = 4096;
+
+}  // namespace coxswain::model

@@ -1,0 +1,33 @@
+// cohere (Command R): attention and MLP in parallel behind one layer norm without bias, interleaved
+// rotary pairs, scaled logits.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+
+Architecture read_cohere(ConfigReader& config) {
+  Architecture out;
+  out.arch = read_standard_shape(config);
+  ArchSpec& arch = out.arch;
+  arch.norm = {NormKind::kLayer,
+               static_cast<float>(config.number_or("layer_norm_eps", 0.0, 1.0, 1e-5)),
+               0.0F};
+  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
+  arch.tied = config.flag_or("tie_word_embeddings", true);
+  arch.parallel = true;
+  arch.logit_scale = static_cast<float>(config.number_or("logit_scale", 1e-6, 1e6, 0.0625));
+  if (config.flag_or("use_qk_norm", false)) {
+    arch.attention.qk_norm = QkNorm::kOwnPerHead;
+    arch.attention.qk_norm_spec = arch.norm;
+  }
+  RopeDefaults rope;
+  rope.style = kernels::RopeStyle::kInterleaved;
+  add_rope(arch, read_rope(config, arch, rope));
+  LlamaNames names;
+  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
+  names.out_bias = names.qkv_bias;
+  out.tensors = llama_tensors(arch, names);
+  return out;
+}
+
+}  // namespace coxswain::model

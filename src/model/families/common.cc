@@ -1,0 +1,255 @@
+#include "model/families/common.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace coxswain::model {
+
+using kernels::Activation;
+
+std::uint32_t divided(ConfigReader& config,
+                      std::uint32_t hidden,
+                      std::uint32_t n_heads,
+                      std::string_view field) {
+  if (n_heads == 0 || hidden % n_heads != 0) {
+    config.fail(field,
+                "is " + std::to_string(n_heads) + " and does not divide the hidden size " +
+                    std::to_string(hidden));
+    return 2;
+  }
+  return hidden / n_heads;
+}
+
+ArchSpec make_arch(const Shape& shape) {
+  ArchSpec arch;
+  arch.vocab_size = shape.vocab;
+  arch.hidden_size = shape.hidden;
+  arch.max_positions = shape.max_positions;
+  arch.attention.n_heads = shape.n_heads;
+  arch.attention.n_kv_heads = shape.n_kv_heads;
+  arch.attention.head_dim = shape.head_dim;
+  LayerSpec layer;
+  layer.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  layer.intermediate = shape.intermediate;
+  arch.layers.assign(shape.n_layers, layer);
+  return arch;
+}
+
+ArchSpec read_standard_shape(ConfigReader& config) {
+  Shape shape;
+  shape.vocab = config.count("vocab_size", 1, kVocabMax);
+  shape.hidden = config.count("hidden_size", 1, kHiddenMax);
+  shape.n_layers = config.count("num_hidden_layers", 1, kLayersMax);
+  shape.n_heads = config.count("num_attention_heads", 1, kHeadsMax);
+  shape.n_kv_heads = config.count_or("num_key_value_heads", 1, kHeadsMax, shape.n_heads);
+  shape.head_dim = config.has("head_dim")
+                       ? config.count("head_dim", 1, kHeadDimMax)
+                       : divided(config, shape.hidden, shape.n_heads, "num_attention_heads");
+  shape.intermediate = config.count("intermediate_size", 1, kIntermediateMax);
+  shape.max_positions = config.count("max_position_embeddings", 1, kPositionsMax);
+  if (shape.n_heads % shape.n_kv_heads != 0) {
+    config.fail("num_key_value_heads",
+                "is " + std::to_string(shape.n_kv_heads) +
+                    " and does not divide num_attention_heads " + std::to_string(shape.n_heads));
+  }
+  return make_arch(shape);
+}
+
+Activation read_activation(ConfigReader& config,
+                           std::string_view field,
+                           std::string_view otherwise) {
+  constexpr std::array<std::pair<std::string_view, Activation>, 12> kNames{{
+      {"silu", Activation::kSilu},
+      {"swish", Activation::kSilu},
+      {"gelu", Activation::kGeluErf},
+      {"gelu_python", Activation::kGeluErf},
+      {"gelu_new", Activation::kGeluTanh},
+      {"gelu_fast", Activation::kGeluTanh},
+      {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"gelu_accurate", Activation::kGeluTanh},
+      {"quick_gelu", Activation::kGeluQuick},
+      {"relu", Activation::kRelu},
+      {"relu2", Activation::kReluSquared},
+      {"relu_squared", Activation::kReluSquared},
+  }};
+  const std::string name = config.text_or(field, otherwise);
+  for (const auto& [known, activation] : kNames) {
+    if (name == known) return activation;
+  }
+  config.fail(field, "\"" + name + "\" is not supported");
+  return Activation::kSilu;
+}
+
+void add_rope(ArchSpec& arch, const RopeSpec& rope) {
+  arch.ropes.push_back(rope);
+  for (LayerSpec& layer : arch.layers)
+    layer.rope = static_cast<std::int32_t>(arch.ropes.size() - 1);
+}
+
+void set_window(ArchSpec& arch, std::uint32_t window) {
+  for (LayerSpec& layer : arch.layers) layer.window = window;
+}
+
+bool read_layer_types(ConfigReader& config, ArchSpec& arch, std::uint32_t window) {
+  if (!config.has("layer_types")) return false;
+  const auto types = config.texts_or_empty("layer_types", kLayersMax);
+  if (types.size() != arch.layers.size()) {
+    config.fail("layer_types",
+                "has " + std::to_string(types.size()) + " entries for " +
+                    std::to_string(arch.layers.size()) + " layers");
+    return true;
+  }
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == "sliding_attention") {
+      if (window == 0) config.fail("sliding_window", "is missing, but layer_types asks for it");
+      arch.layers[i].window = window;
+    } else if (types[i] == "full_attention") {
+      arch.layers[i].window = 0;
+    } else {
+      config.fail("layer_types", "holds \"" + types[i] + "\", which is not supported");
+    }
+  }
+  return true;
+}
+
+Rows whole(const std::string& name, std::uint64_t n, std::uint64_t k, Bias bias) {
+  return part(name, n, k, 0, n, bias);
+}
+
+Rows part(const std::string& name,
+          std::uint64_t n,
+          std::uint64_t k,
+          std::uint64_t first,
+          std::uint64_t count,
+          Bias bias) {
+  Rows out;
+  out.tensor = name + ".weight";
+  out.shape = {n, k};
+  out.first = first;
+  out.count = count;
+  if (bias == Bias::kYes) out.bias = name + ".bias";
+  return out;
+}
+
+Rows turned(const std::string& name, std::uint64_t n, std::uint64_t k, Bias bias) {
+  Rows out = whole(name, n, k, bias);
+  out.shape = {k, n};
+  out.transposed = true;
+  return out;
+}
+
+MatrixMap matrix(std::uint64_t k, std::vector<Rows> rows) {
+  MatrixMap out;
+  out.rows = std::move(rows);
+  out.k = k;
+  return out;
+}
+
+NormMap norm(const std::string& name, std::uint64_t size, Bias bias) {
+  NormMap out;
+  out.weight = {{name + ".weight"}, size};
+  if (bias == Bias::kYes) out.bias = {{name + ".bias"}, size};
+  return out;
+}
+
+TensorMap llama_outer(const ArchSpec& arch, const LlamaNames& names) {
+  TensorMap out;
+  out.prefixes = {"model.", ""};
+  out.embedding =
+      matrix(arch.hidden_size, {whole("embed_tokens", arch.vocab_size, arch.hidden_size)});
+  out.final_norm = norm(names.final_norm, arch.hidden_size, names.norm_bias);
+  // Of a tied pair some files keep only the head.
+  if (arch.tied) out.embedding.rows.front().otherwise = "lm_head.weight";
+  if (!arch.tied)
+    out.head = matrix(arch.hidden_size, {whole("lm_head", arch.vocab_size, arch.hidden_size)});
+  return out;
+}
+
+LayerMap llama_attention(const ArchSpec& arch, const std::string& prefix, const LlamaNames& names) {
+  const AttentionSpec& a = arch.attention;
+  const std::uint64_t hidden = arch.hidden_size;
+  LayerMap out;
+  if (arch.norm_before) {
+    out.attention_norm = norm(prefix + names.attention_norm, hidden, names.norm_bias);
+    if (!arch.parallel || arch.parallel_mlp_norm)
+      out.mlp_norm = norm(prefix + names.mlp_norm, hidden, names.norm_bias);
+  }
+  out.qkv = matrix(hidden,
+                   {whole(prefix + "self_attn.q_proj", a.q_width(), hidden, names.qkv_bias),
+                    whole(prefix + "self_attn.k_proj", a.kv_width(), hidden, names.qkv_bias),
+                    whole(prefix + "self_attn.v_proj", a.kv_width(), hidden, names.qkv_bias)});
+  out.out = matrix(a.q_width(), {whole(prefix + names.out, hidden, a.q_width(), names.out_bias)});
+  const std::uint64_t q_scale = a.qk_norm == QkNorm::kPerHead ? a.head_dim : a.q_width();
+  const std::uint64_t k_scale = a.qk_norm == QkNorm::kPerHead ? a.head_dim : a.kv_width();
+  if (a.qk_norm != QkNorm::kNone) {
+    out.q_norm = norm(prefix + "self_attn.q_norm", q_scale);
+    out.k_norm = norm(prefix + "self_attn.k_norm", k_scale);
+  }
+  return out;
+}
+
+MlpMap gated_mlp(const ArchSpec& arch,
+                 const std::string& prefix,
+                 std::uint32_t intermediate,
+                 Bias bias) {
+  const std::uint64_t hidden = arch.hidden_size;
+  MlpMap out;
+  out.up = matrix(hidden,
+                  {whole(prefix + "gate_proj", intermediate, hidden, bias),
+                   whole(prefix + "up_proj", intermediate, hidden, bias)});
+  out.down = matrix(intermediate, {whole(prefix + "down_proj", hidden, intermediate, bias)});
+  return out;
+}
+
+MlpMap plain_mlp(const ArchSpec& arch,
+                 const std::string& up,
+                 const std::string& down,
+                 std::uint32_t intermediate,
+                 Bias bias) {
+  MlpMap out;
+  out.up = matrix(arch.hidden_size, {whole(up, intermediate, arch.hidden_size, bias)});
+  out.down = matrix(intermediate, {whole(down, arch.hidden_size, intermediate, bias)});
+  return out;
+}
+
+TensorMap llama_tensors(const ArchSpec& arch, const LlamaNames& names) {
+  TensorMap out = llama_outer(arch, names);
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    const std::string prefix = layer_prefix("layers.", i);
+    LayerMap layer = llama_attention(arch, prefix, names);
+    layer.mlp = gated_mlp(arch, prefix + "mlp.", arch.layers[i].intermediate, names.mlp_bias);
+    out.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+MatrixMap interleaved_qkv(const ArchSpec& arch,
+                          const std::string& name,
+                          std::uint32_t n_groups,
+                          Bias bias) {
+  const AttentionSpec& a = arch.attention;
+  const std::uint64_t n = a.qkv_width();
+  const std::uint64_t head = a.head_dim;
+  const std::uint64_t q_rows = a.n_heads / n_groups * head;
+  const std::uint64_t kv_rows = a.n_kv_heads / n_groups * head;
+  const std::uint64_t group = q_rows + 2 * kv_rows;
+  MatrixMap out;
+  out.k = arch.hidden_size;
+  const auto add = [&](std::uint64_t offset, std::uint64_t count) {
+    for (std::uint64_t g = 0; g < n_groups; ++g) {
+      out.rows.push_back(part(name, n, arch.hidden_size, g * group + offset, count, bias));
+    }
+  };
+  add(0, q_rows);
+  add(q_rows, kv_rows);
+  add(q_rows + kv_rows, kv_rows);
+  return out;
+}
+
+std::string layer_prefix(std::string_view list, std::uint32_t layer) {
+  return std::string(list) + std::to_string(layer) + ".";
+}
+
+}  // namespace coxswain::model

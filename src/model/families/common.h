@@ -1,0 +1,108 @@
+#pragma once
+// What families share: the usual field names of config.json, and short ways to write tensor maps.
+//
+// Thread rule: pure functions.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/families/family.h"
+#include "model/rope.h"
+
+namespace coxswain::model {
+
+// hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim,
+// intermediate_size, vocab_size, max_position_embeddings. Layers are made with the intermediate
+// size and the scale 1 / sqrt(head_dim).
+ArchSpec read_standard_shape(ConfigReader& config);
+
+// For configs with other names: fills vocab, sizes and layers from numbers already read.
+struct Shape {
+  std::uint32_t vocab = 0;
+  std::uint32_t hidden = 0;
+  std::uint32_t n_layers = 0;
+  std::uint32_t n_heads = 0;
+  std::uint32_t n_kv_heads = 0;
+  std::uint32_t head_dim = 0;
+  std::uint32_t intermediate = 0;
+  std::uint32_t max_positions = 0;
+};
+ArchSpec make_arch(const Shape& shape);
+// hidden / heads, which must divide. `field` names the heads in a message.
+std::uint32_t divided(ConfigReader& config,
+                      std::uint32_t hidden,
+                      std::uint32_t n_heads,
+                      std::string_view field);
+
+// "silu", "gelu_new", ... Faults name the field.
+kernels::Activation read_activation(ConfigReader& config,
+                                    std::string_view field,
+                                    std::string_view otherwise);
+
+// One rope for all layers.
+void add_rope(ArchSpec& arch, const RopeSpec& rope);
+// The layers of layer_types that are "sliding_attention" get the window. Returns false if the field
+// is absent.
+bool read_layer_types(ConfigReader& config, ArchSpec& arch, std::uint32_t window);
+void set_window(ArchSpec& arch, std::uint32_t window);
+
+// ---- tensor maps ----
+enum class Bias : bool { kNo, kYes };
+constexpr Bias bias_if(bool yes) {
+  return yes ? Bias::kYes : Bias::kNo;
+}
+
+// All rows of NAME.weight [n, k], with NAME.bias.
+Rows whole(const std::string& name, std::uint64_t n, std::uint64_t k, Bias bias = Bias::kNo);
+// `count` rows from `first` on, of NAME.weight [n, k].
+Rows part(const std::string& name,
+          std::uint64_t n,
+          std::uint64_t k,
+          std::uint64_t first,
+          std::uint64_t count,
+          Bias bias = Bias::kNo);
+// NAME.weight stored as [k, n].
+Rows turned(const std::string& name, std::uint64_t n, std::uint64_t k, Bias bias = Bias::kNo);
+MatrixMap matrix(std::uint64_t k, std::vector<Rows> rows);
+NormMap norm(const std::string& name, std::uint64_t size, Bias bias = Bias::kNo);
+
+// The names that llama's checkpoints brought into use, which most families keep.
+struct LlamaNames {
+  Bias qkv_bias = Bias::kNo;
+  Bias out_bias = Bias::kNo;
+  Bias mlp_bias = Bias::kNo;
+  Bias norm_bias = Bias::kNo;
+  std::string out = "self_attn.o_proj";
+  std::string attention_norm = "input_layernorm";
+  std::string mlp_norm = "post_attention_layernorm";
+  std::string final_norm = "norm";
+};
+// Embedding, final norm and head.
+TensorMap llama_outer(const ArchSpec& arch, const LlamaNames& names);
+// Norms, q, k, v and the output projection of one layer; no MLP. PREFIX is "layers.3.".
+LayerMap llama_attention(const ArchSpec& arch, const std::string& prefix, const LlamaNames& names);
+// gate_proj, up_proj and down_proj below PREFIX ("layers.3.mlp.").
+MlpMap gated_mlp(const ArchSpec& arch,
+                 const std::string& prefix,
+                 std::uint32_t intermediate,
+                 Bias bias = Bias::kNo);
+MlpMap plain_mlp(const ArchSpec& arch,
+                 const std::string& up,
+                 const std::string& down,
+                 std::uint32_t intermediate,
+                 Bias bias);
+// The three together for every layer.
+TensorMap llama_tensors(const ArchSpec& arch, const LlamaNames& names);
+
+// Rows of one fused q, k, v tensor whose heads lie interleaved: `n_groups` times [q x per_group, k,
+// v] with head_dim rows each.
+MatrixMap interleaved_qkv(const ArchSpec& arch,
+                          const std::string& name,
+                          std::uint32_t n_groups,
+                          Bias bias);
+
+std::string layer_prefix(std::string_view list, std::uint32_t layer);  // "layers." 3 -> "layers.3."
+
+}  // namespace coxswain::model

@@ -1,0 +1,60 @@
+// mistral: llama with a sliding window on every layer; mixtral: the same with a mixture of experts
+// in place of the MLP.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+namespace {
+
+ArchSpec read_shared(ConfigReader& config) {
+  ArchSpec arch = read_standard_shape(config);
+  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
+  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
+  arch.tied = config.flag_or("tie_word_embeddings", false);
+  add_rope(arch, read_rope(config, arch, {}));
+  set_window(arch, config.count_or("sliding_window", 1, kPositionsMax, 0));
+  return arch;
+}
+
+}  // namespace
+
+Architecture read_mistral(ConfigReader& config) {
+  Architecture out;
+  out.arch = read_shared(config);
+  read_layer_types(config, out.arch, config.count_or("sliding_window", 1, kPositionsMax, 0));
+  out.tensors = llama_tensors(out.arch, {});
+  return out;
+}
+
+// Jiang et al. 2024, arXiv:2401.04088: softmax over the experts chosen for a token.
+Architecture read_mixtral(ConfigReader& config) {
+  Architecture out;
+  out.arch = read_shared(config);
+  ArchSpec& arch = out.arch;
+  arch.moe.n_experts = config.count("num_local_experts", 1, kExpertsMax);
+  arch.moe.n_used = config.count("num_experts_per_tok", 1, arch.moe.n_experts);
+  arch.moe.intermediate = arch.layers.front().intermediate;
+  arch.moe.routing = Routing::kTopThenSoftmax;
+  const LlamaNames names;
+  out.tensors = llama_outer(arch, names);
+  const std::uint64_t hidden = arch.hidden_size;
+  const std::uint64_t inner = arch.moe.intermediate;
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    arch.layers[i].moe = true;
+    const std::string prefix = layer_prefix("layers.", i);
+    LayerMap layer = llama_attention(arch, prefix, names);
+    layer.router =
+        matrix(hidden, {whole(prefix + "block_sparse_moe.gate", arch.moe.n_experts, hidden)});
+    for (std::uint32_t e = 0; e < arch.moe.n_experts; ++e) {
+      const std::string expert = layer_prefix(prefix + "block_sparse_moe.experts.", e);
+      layer.experts.push_back(
+          {matrix(hidden,
+                  {whole(expert + "w1", inner, hidden), whole(expert + "w3", inner, hidden)}),
+           matrix(inner, {whole(expert + "w2", hidden, inner)})});
+    }
+    out.tensors.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,35 @@
+// olmo2: norms after attention and MLP instead of before, and on q and k over their whole width.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+
+Architecture read_olmo2(ConfigReader& config) {
+  Architecture out;
+  out.arch = read_standard_shape(config);
+  ArchSpec& arch = out.arch;
+  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
+  arch.norm_before = false;
+  arch.norm_after = true;
+  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
+  arch.tied = config.flag_or("tie_word_embeddings", false);
+  arch.attention.qk_norm = QkNorm::kWhole;
+  arch.attention.qk_norm_spec = arch.norm;
+  RopeDefaults rope;
+  rope.theta = 5e5;
+  add_rope(arch, read_rope(config, arch, rope));
+  LlamaNames names;
+  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
+  names.out_bias = names.qkv_bias;
+  out.tensors = llama_tensors(arch, names);
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    const std::string prefix = layer_prefix("layers.", i);
+    out.tensors.layers[i].attention_norm_after =
+        norm(prefix + "post_attention_layernorm", arch.hidden_size);
+    out.tensors.layers[i].mlp_norm_after =
+        norm(prefix + "post_feedforward_layernorm", arch.hidden_size);
+  }
+  return out;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,34 @@
+// phi3: llama with fused qkv_proj and gate_up_proj, longrope for the long-context versions.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+
+Architecture read_phi3(ConfigReader& config) {
+  Architecture out;
+  out.arch = read_standard_shape(config);
+  ArchSpec& arch = out.arch;
+  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
+  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
+  arch.tied = config.flag_or("tie_word_embeddings", false);
+  add_rope(arch, read_rope(config, arch, {}));
+  const std::uint32_t window = config.count_or("sliding_window", 1, kPositionsMax, 0);
+  set_window(arch, window);
+  read_layer_types(config, arch, window);
+  const LlamaNames names;
+  out.tensors = llama_tensors(arch, names);
+  const std::uint64_t hidden = arch.hidden_size;
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    const std::string prefix = layer_prefix("layers.", i);
+    LayerMap& layer = out.tensors.layers[i];
+    layer.qkv =
+        matrix(hidden, {whole(prefix + "self_attn.qkv_proj", arch.attention.qkv_width(), hidden)});
+    layer.mlp.up = matrix(
+        hidden,
+        {whole(
+            prefix + "mlp.gate_up_proj", std::uint64_t{2} * arch.layers[i].intermediate, hidden)});
+  }
+  return out;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,45 @@
+// smollm3: llama with layers that have no rotary embedding.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+
+Architecture read_smollm3(ConfigReader& config) {
+  Architecture out;
+  out.arch = read_standard_shape(config);
+  ArchSpec& arch = out.arch;
+  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-6));
+  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
+  arch.tied = config.flag_or("tie_word_embeddings", true);
+  RopeDefaults rope;
+  rope.theta = 2e6;
+  add_rope(arch, read_rope(config, arch, rope));
+
+  // no_rope_layers holds 1 for a layer that turns and 0 for one that does not.
+  const std::uint32_t interval = config.count_or("no_rope_layer_interval", 1, kLayersMax, 4);
+  auto turns = config.counts_or_empty("no_rope_layers", kLayersMax, 1);
+  if (turns.empty()) {
+    for (std::uint32_t i = 0; i < arch.n_layers(); ++i)
+      turns.push_back((i + 1) % interval == 0 ? 0 : 1);
+  }
+  if (turns.size() != arch.layers.size()) {
+    config.fail("no_rope_layers",
+                "has " + std::to_string(turns.size()) + " entries for " +
+                    std::to_string(arch.layers.size()) + " layers");
+    return out;
+  }
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    if (turns[i] == 0) arch.layers[i].rope = -1;
+  }
+  const bool windows = config.flag_or("use_sliding_window", false);
+  const std::uint32_t window = windows ? config.count_or("sliding_window", 1, kPositionsMax, 0) : 0;
+  read_layer_types(config, arch, window);
+  LlamaNames names;
+  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
+  names.out_bias = names.qkv_bias;
+  names.mlp_bias = bias_if(config.flag_or("mlp_bias", false));
+  out.tensors = llama_tensors(arch, names);
+  return out;
+}
+
+}  // namespace coxswain::model

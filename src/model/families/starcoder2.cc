@@ -1,0 +1,36 @@
+// starcoder2: layer norms, biases, a plain MLP with tanh GELU, a window on every layer.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+
+Architecture read_starcoder2(ConfigReader& config) {
+  Architecture out;
+  out.arch = read_standard_shape(config);
+  ArchSpec& arch = out.arch;
+  arch.norm = {
+      NormKind::kLayer, static_cast<float>(config.number_or("norm_epsilon", 0.0, 1.0, 1e-5)), 0.0F};
+  arch.mlp = {
+      GateKind::kNone, read_activation(config, "hidden_act", "gelu_pytorch_tanh"), 0.0F, 0.0F};
+  arch.tied = config.flag_or("tie_word_embeddings", true);
+  add_rope(arch, read_rope(config, arch, {}));
+  const std::uint32_t window = config.count_or("sliding_window", 1, kPositionsMax, 0);
+  set_window(arch, window);
+  read_layer_types(config, arch, window);
+  LlamaNames names;
+  const Bias bias = bias_if(config.flag_or("use_bias", true));
+  names.qkv_bias = bias;
+  names.out_bias = bias;
+  names.norm_bias = Bias::kYes;
+  out.tensors = llama_outer(arch, names);
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    const std::string prefix = layer_prefix("layers.", i);
+    LayerMap layer = llama_attention(arch, prefix, names);
+    layer.mlp = plain_mlp(
+        arch, prefix + "mlp.c_fc", prefix + "mlp.c_proj", arch.layers[i].intermediate, bias);
+    out.tensors.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,190 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <xxhash.h>
+
+#include "json/json.h"
+#include "model/decoder.h"
+#include "model/families/family.h"
+#include "model/rope.h"
+#include "model/weight_loader.h"
+#include "weights/checkpoint.h"
+
+namespace coxswain::model {
+namespace {
+
+using kernels::WeightType;
+using tensor::DType;
+
+constexpr std::size_t kConfigBytesMax = std::size_t{16} << 20;
+
+WeightType weight_type(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return WeightType::kF32;
+    case DType::kBf16:
+      return WeightType::kBf16;
+    case DType::kF16:
+      return WeightType::kF16;
+    case DType::kI8:
+      return WeightType::kInt8;
+  }
+  return WeightType::kF32;
+}
+
+// eos_token_id is a number or a list.
+Status read_eos(const json::Value& config,
+                const std::string& file,
+                std::uint32_t vocab_size,
+                std::vector<TokenId>& out) {
+  const json::Value* eos = config.find("eos_token_id");
+  if (eos == nullptr || eos->is_null() || !out.empty()) return {};
+  const json::Array list = eos->is_array() ? eos->as_array() : json::Array{*eos};
+  for (const json::Value& entry : list) {
+    const auto id = entry.to_uint64();
+    if (!id || *id >= vocab_size) {
+      return invalid_argument(
+          file + ": eos_token_id must hold ids below vocab_size " + std::to_string(vocab_size),
+          "eos_token_id");
+    }
+    out.push_back(static_cast<TokenId>(*id));
+  }
+  return {};
+}
+
+// One KV group for each window, the one without a window first.
+void fill_kv_groups(const ArchSpec& arch, ModelInfo& info) {
+  std::vector<std::uint32_t> windows;
+  for (const LayerSpec& layer : arch.layers) {
+    if (std::find(windows.begin(), windows.end(), layer.window) == windows.end())
+      windows.push_back(layer.window);
+  }
+  std::sort(windows.begin(), windows.end());
+  info.kv_groups.resize(windows.size());
+  for (std::size_t g = 0; g < windows.size(); ++g) {
+    info.kv_groups[g].kind = windows[g] == 0 ? KvGroup::Kind::kFull : KvGroup::Kind::kWindow;
+    info.kv_groups[g].window = windows[g];
+  }
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    const auto at = std::find(windows.begin(), windows.end(), arch.layers[i].window);
+    const auto group = static_cast<std::uint32_t>(at - windows.begin());
+    info.kv_groups[group].layers.push_back(i);
+    info.kv_layers.push_back(
+        {group, arch.attention.n_kv_heads, arch.attention.head_dim, arch.attention.head_dim});
+  }
+}
+
+ModelInfo describe(const ArchSpec& arch) {
+  ModelInfo info;
+  info.model_type = arch.model_type;
+  info.vocab_size = arch.vocab_size;
+  info.hidden_size = arch.hidden_size;
+  info.n_layers = arch.n_layers();
+  info.max_position_embeddings = arch.max_positions;
+  fill_kv_groups(arch, info);
+  for (const RopeSpec& rope : arch.ropes) {
+    const RopeSwitch at = rope_switch(rope);
+    if (at.length == 0) continue;
+    info.rope_switch_length = at.length;
+    info.rope_length_is_exact = at.exact;
+  }
+  return info;
+}
+
+Result<MlpWeights> load_mlp(WeightLoader& loader, const MlpMap& map, WeightType type) {
+  MlpWeights out;
+  COXSWAIN_ASSIGN_OR_RETURN(out.up, loader.linear(map.up, type));
+  COXSWAIN_ASSIGN_OR_RETURN(out.down, loader.linear(map.down, type));
+  return out;
+}
+
+Result<LayerWeights> load_layer(WeightLoader& loader, const LayerMap& map, WeightType type) {
+  LayerWeights out;
+  COXSWAIN_ASSIGN_OR_RETURN(out.attention_norm, loader.norm(map.attention_norm));
+  COXSWAIN_ASSIGN_OR_RETURN(out.attention_norm_after, loader.norm(map.attention_norm_after));
+  COXSWAIN_ASSIGN_OR_RETURN(out.mlp_norm, loader.norm(map.mlp_norm));
+  COXSWAIN_ASSIGN_OR_RETURN(out.mlp_norm_after, loader.norm(map.mlp_norm_after));
+  COXSWAIN_ASSIGN_OR_RETURN(out.qkv, loader.linear(map.qkv, type));
+  COXSWAIN_ASSIGN_OR_RETURN(out.out, loader.linear(map.out, type));
+  COXSWAIN_ASSIGN_OR_RETURN(out.q_norm, loader.norm(map.q_norm));
+  COXSWAIN_ASSIGN_OR_RETURN(out.k_norm, loader.norm(map.k_norm));
+  COXSWAIN_ASSIGN_OR_RETURN(out.sinks, loader.vector(map.sinks));
+  COXSWAIN_ASSIGN_OR_RETURN(out.mlp, load_mlp(loader, map.mlp, type));
+  COXSWAIN_ASSIGN_OR_RETURN(out.router, loader.linear(map.router, WeightType::kF32));
+  for (const MlpMap& expert : map.experts) {
+    COXSWAIN_ASSIGN_OR_RETURN(MlpWeights weights, load_mlp(loader, expert, type));
+    out.experts.push_back(std::move(weights));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(out.shared_expert, load_mlp(loader, map.shared_expert, type));
+  COXSWAIN_ASSIGN_OR_RETURN(out.shared_gate, loader.linear(map.shared_gate, WeightType::kF32));
+  return out;
+}
+
+Result<DecoderWeights> load_weights(WeightLoader& loader,
+                                    const TensorMap& map,
+                                    DType dtype,
+                                    WeightType type) {
+  DecoderWeights out;
+  COXSWAIN_ASSIGN_OR_RETURN(const DType stored, loader.stored_type(map.embedding));
+  // Widening rows that are only looked up would cost memory and change nothing.
+  const DType row_type = tensor::size_of(dtype) < tensor::size_of(stored) ? dtype : stored;
+  COXSWAIN_ASSIGN_OR_RETURN(out.embedding, loader.rows(map.embedding, row_type));
+  COXSWAIN_ASSIGN_OR_RETURN(out.positions, loader.rows(map.positions, row_type));
+  COXSWAIN_ASSIGN_OR_RETURN(out.embedding_norm, loader.norm(map.embedding_norm));
+  COXSWAIN_ASSIGN_OR_RETURN(out.project_in, loader.linear(map.project_in, type));
+  for (const LayerMap& layer : map.layers) {
+    COXSWAIN_ASSIGN_OR_RETURN(LayerWeights weights, load_layer(loader, layer, type));
+    out.layers.push_back(std::move(weights));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(out.final_norm, loader.norm(map.final_norm));
+  COXSWAIN_ASSIGN_OR_RETURN(out.project_out, loader.linear(map.project_out, type));
+  COXSWAIN_ASSIGN_OR_RETURN(out.head,
+                            loader.linear(map.head.empty() ? map.embedding : map.head, type));
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
+  if (options.kernels == nullptr) return internal_error("Model::load needs a kernel table");
+  if (options.dtype == DType::kI8)
+    return invalid_argument("dtype int8 is asked for with quantize_int8");
+  const std::string config_path = options.model_dir + "/config.json";
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value config,
+                            json::parse_file(config_path, kConfigBytesMax));
+  auto read = read_architecture(config);
+  if (!read.ok()) return read.status().with_context(options.model_dir);
+  Architecture architecture = std::move(read).value();
+  COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint,
+                            weights::Checkpoint::open(options.model_dir));
+
+  WeightLoader loader(
+      checkpoint, architecture.tensors.prefixes, *options.kernels, options.progress);
+  COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
+                            loader.stored_type(architecture.tensors.layers.front().out));
+  const DType dtype = options.dtype.value_or(stored);
+  const WeightType type = options.quantize_int8 ? WeightType::kInt8 : weight_type(dtype);
+  COXSWAIN_ASSIGN_OR_RETURN(DecoderWeights weights,
+                            load_weights(loader, architecture.tensors, dtype, type));
+
+  ModelInfo info = describe(architecture.arch);
+  const std::string generation_path = options.model_dir + "/generation_config.json";
+  if (std::error_code error; std::filesystem::exists(generation_path, error)) {
+    COXSWAIN_ASSIGN_OR_RETURN(const json::Value generation,
+                              json::parse_file(generation_path, kConfigBytesMax));
+    COXSWAIN_RETURN_IF_ERROR(
+        read_eos(generation, generation_path, info.vocab_size, info.eos_token_ids));
+  }
+  COXSWAIN_RETURN_IF_ERROR(read_eos(config, config_path, info.vocab_size, info.eos_token_ids));
+  info.dtype = options.quantize_int8 ? "int8" : std::string(tensor::name_of(dtype));
+  info.weight_bytes = loader.bytes();
+  const std::string identity = json::write(config) + info.dtype;
+  info.fingerprint = XXH3_64bits_withSeed(identity.data(), identity.size(), loader.fingerprint());
+  return std::unique_ptr<Model>(std::make_unique<Decoder>(
+      std::move(architecture.arch), std::move(weights), std::move(info), *options.kernels));
+}
+
+}  // namespace coxswain::model

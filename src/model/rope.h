@@ -1,0 +1,44 @@
+#pragma once
+// Rotary frequencies: from config.json to the angles of the rows of a step.
+//
+// Two scalings depend on the length of a sequence (dynamic, longrope). The length is that of
+// SequenceSpec::rope_length, decided once for a sequence, so its angles never change while it runs.
+//
+// Thread rule: pure functions.
+
+#include <cstdint>
+#include <span>
+
+#include "model/arch_spec.h"
+#include "model/config_reader.h"
+
+namespace coxswain::model {
+
+struct RopeDefaults {
+  double theta = 10000.0;
+  double partial = 1.0;                 // share of head_dim that turns
+  double original_max_positions = 0.0;  // trained length; 0 = that of the config
+  kernels::RopeStyle style = kernels::RopeStyle::kHalves;
+};
+
+// Reads rope_theta, partial_rotary_factor and rope_scaling (published configs) or rope_parameters
+// (newer ones). REQUIRES: arch.attention.head_dim and arch.max_positions are set.
+RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefaults& defaults);
+
+// The same from one object of rope_parameters (families with a set of parameters for each kind of
+// layer).
+RopeSpec read_rope_parameters(ConfigReader& parameters,
+                              const ArchSpec& arch,
+                              const RopeDefaults& defaults);
+
+// Frequencies for a sequence of `length` tokens into `out` [rotary_dim / 2].
+void rope_frequencies(const RopeSpec& rope, std::uint32_t length, std::span<float> out);
+
+// Length above which frequencies change, 0 = never; `exact`: every longer length has its own.
+struct RopeSwitch {
+  std::uint32_t length = 0;
+  bool exact = false;
+};
+RopeSwitch rope_switch(const RopeSpec& rope);
+
+}  // namespace coxswain::model

@@ -1,0 +1,300 @@
+#include "model/weight_loader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <xxhash.h>
+
+namespace coxswain::model {
+namespace {
+
+using kernels::PackedMatrix;
+using kernels::PackSource;
+using kernels::WeightType;
+using tensor::DType;
+
+// Slices are whole panels of every layout (a power of two rows) of about this many bytes.
+constexpr std::uint64_t kSliceBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kSliceRowMultiple = 64;
+
+std::uint64_t rows_per_slice(std::uint64_t row_bytes) {
+  const std::uint64_t rows =
+      kSliceBytes / std::max<std::uint64_t>(row_bytes, 1) / kSliceRowMultiple * kSliceRowMultiple;
+  return std::max(rows, kSliceRowMultiple);
+}
+
+void widen(DType type, const std::byte* from, std::size_t n, float* out) {
+  if (type == DType::kF32) {
+    std::memcpy(out, from, n * sizeof(float));
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, from + i * sizeof(bits), sizeof(bits));
+    out[i] = type == DType::kBf16 ? tensor::bf16_to_float(bits) : tensor::f16_to_float(bits);
+  }
+}
+
+void narrow(DType type, const float* from, std::size_t n, std::byte* out) {
+  if (type == DType::kF32) {
+    std::memcpy(out, from, n * sizeof(float));
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint16_t bits =
+        type == DType::kBf16 ? tensor::float_to_bf16(from[i]) : tensor::float_to_f16(from[i]);
+    std::memcpy(out + i * sizeof(bits), &bits, sizeof(bits));
+  }
+}
+
+Status tensor_error(const weights::Checkpoint::Located& at, const std::string& what) {
+  return {Code::kInvalidArgument, at.file->path() + ": tensor \"" + at.tensor->name + "\" " + what};
+}
+
+std::uint64_t n_elements(const std::vector<std::uint64_t>& shape) {
+  std::uint64_t n = 1;
+  for (const std::uint64_t dimension : shape)
+    n *= dimension;  // proven not to overflow when the file was opened
+  return n;
+}
+
+// A packed matrix without its data, ready for the table's pack function.
+Result<PackedMatrix> empty_matrix(const kernels::KernelTable& table,
+                                  WeightType type,
+                                  std::size_t n,
+                                  std::size_t k) {
+  const auto t = static_cast<std::size_t>(type);
+  PackedMatrix out;
+  out.type = type;
+  out.layout_id = table.layout_id[t];
+  out.n = n;
+  out.k = k;
+  COXSWAIN_ASSIGN_OR_RETURN(out.data, tensor::AlignedBuffer::allocate(table.packed_bytes[t](n, k)));
+  if (type == WeightType::kInt8) {
+    out.scales.resize(n);
+    out.column_sums.resize(n);
+  }
+  return out;
+}
+
+}  // namespace
+
+void RowTable::read(std::size_t i, float* out) const {
+  widen(type, data.data() + i * width * tensor::size_of(type), width, out);
+}
+
+WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint,
+                           const std::vector<std::string>& prefixes,
+                           const kernels::KernelTable& table,
+                           Progress progress)
+    : checkpoint_(checkpoint),
+      prefixes_(prefixes),
+      table_(table),
+      progress_(std::move(progress)),
+      bytes_total_(checkpoint.n_bytes()) {}
+
+weights::Checkpoint::Located WeightLoader::find(const std::string& name) const {
+  for (const std::string& prefix : prefixes_) {
+    if (const auto located = checkpoint_.find(prefix + name)) return located;
+  }
+  return {};
+}
+
+Result<WeightLoader::Source> WeightLoader::source(const Rows& rows, std::uint64_t k) const {
+  Source out;
+  out.at = find(rows.tensor);
+  if (!out.at && !rows.otherwise.empty()) out.at = find(rows.otherwise);
+  if (!out.at) {
+    return Status(Code::kInvalidArgument,
+                  checkpoint_.files().front().path() + ": tensor \"" + rows.tensor +
+                      "\" is missing" +
+                      (prefixes_.size() > 1 ? " (with and without a prefix)" : ""));
+  }
+  if (out.at.tensor->shape != rows.shape) {
+    return tensor_error(out.at,
+                        "has shape " + weights::shape_text(out.at.tensor->shape) +
+                            ", the config asks for " + weights::shape_text(rows.shape));
+  }
+  const auto type = weights::float_type(out.at.tensor->type);
+  if (!type)
+    return tensor_error(out.at,
+                        "has type " + std::string(weights::name_of(out.at.tensor->type)) +
+                            ", not F32, BF16 or F16");
+  out.type = *type;
+  const std::size_t rank = rows.shape.size();
+  out.n = rows.transposed ? rows.shape[rank - 1] : rows.shape[rank - 2];
+  const std::uint64_t stored_k = rows.transposed ? rows.shape[rank - 2] : rows.shape[rank - 1];
+  if (stored_k != k || rows.count == 0 || rows.first + (rows.count - 1) * rows.step >= out.n) {
+    return internal_error("tensor map of \"" + rows.tensor + "\" does not fit its shape");
+  }
+  return out;
+}
+
+Result<DType> WeightLoader::stored_type(const MatrixMap& map) const {
+  COXSWAIN_ASSIGN_OR_RETURN(const Source first, source(map.rows.front(), map.k));
+  return first.type;
+}
+
+Status WeightLoader::read(const weights::Checkpoint::Located& at,
+                          std::uint64_t offset,
+                          std::span<std::byte> out) {
+  COXSWAIN_RETURN_IF_ERROR(at.read(offset, out));
+  const std::string& name = at.tensor->name;
+  // A sum, so that it does not depend on the order in which tensors are read.
+  fingerprint_ +=
+      XXH3_64bits_withSeed(out.data(), out.size(), XXH3_64bits(name.data(), name.size()) + offset);
+  bytes_read_ += out.size();
+  if (progress_) progress_(std::min(bytes_read_, bytes_total_), bytes_total_);
+  return {};
+}
+
+Status WeightLoader::for_each_slice(const MatrixMap& map, const TakeRows& take) {
+  std::size_t row_begin = 0;
+  for (const Rows& rows : map.rows) {
+    COXSWAIN_ASSIGN_OR_RETURN(const Source from, source(rows, map.k));
+    const bool straight = !rows.transposed && rows.step == 1;
+    COXSWAIN_RETURN_IF_ERROR(straight ? straight_slices(rows, from, map.k, row_begin, take)
+                                      : gathered_slices(rows, from, map.k, row_begin, take));
+    row_begin += rows.count;
+  }
+  return {};
+}
+
+Status WeightLoader::straight_slices(const Rows& rows,
+                                     const Source& source,
+                                     std::uint64_t k,
+                                     std::size_t row_begin,
+                                     const TakeRows& take) {
+  const std::uint64_t row_bytes = k * tensor::size_of(source.type);
+  const std::uint64_t step = rows_per_slice(row_bytes);
+  for (std::uint64_t at = 0; at < rows.count; at += step) {
+    const std::uint64_t n = std::min(step, rows.count - at);
+    buffer_.resize(n * row_bytes);
+    COXSWAIN_RETURN_IF_ERROR(
+        read(source.at, (rows.index * source.n + rows.first + at) * row_bytes, buffer_));
+    take(row_begin + at, {buffer_.data(), source.type, n});
+  }
+  return {};
+}
+
+Status WeightLoader::gathered_slices(const Rows& rows,
+                                     const Source& source,
+                                     std::uint64_t k,
+                                     std::size_t row_begin,
+                                     const TakeRows& take) {
+  const std::size_t element = tensor::size_of(source.type);
+  buffer_.resize(source.n * k * element);
+  COXSWAIN_RETURN_IF_ERROR(read(source.at, rows.index * source.n * k * element, buffer_));
+  const std::uint64_t step = rows_per_slice(k * element);
+  for (std::uint64_t at = 0; at < rows.count; at += step) {
+    const std::uint64_t n = std::min(step, rows.count - at);
+    gathered_.resize(n * k * element);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const std::uint64_t row = rows.first + (at + i) * rows.step;
+      for (std::uint64_t j = 0; j < k; ++j) {
+        const std::uint64_t from = rows.transposed ? j * source.n + row : row * k + j;
+        std::memcpy(
+            gathered_.data() + (i * k + j) * element, buffer_.data() + from * element, element);
+      }
+    }
+    take(row_begin + at, {gathered_.data(), source.type, n});
+  }
+  return {};
+}
+
+Result<std::vector<float>> WeightLoader::floats(const std::string& name, std::uint64_t size) {
+  const auto at = find(name);
+  if (!at)
+    return Status(Code::kInvalidArgument,
+                  checkpoint_.files().front().path() + ": tensor \"" + name + "\" is missing");
+  const std::uint64_t stored = n_elements(at.tensor->shape);
+  if (stored != size) {
+    return tensor_error(at,
+                        "has shape " + weights::shape_text(at.tensor->shape) +
+                            ", the config asks for " + std::to_string(size) + " values");
+  }
+  const auto type = weights::float_type(at.tensor->type);
+  if (!type)
+    return tensor_error(
+        at,
+        "has type " + std::string(weights::name_of(at.tensor->type)) + ", not F32, BF16 or F16");
+  buffer_.resize(at.tensor->n_bytes());
+  COXSWAIN_RETURN_IF_ERROR(read(at, 0, buffer_));
+  std::vector<float> out(stored);
+  widen(*type, buffer_.data(), stored, out.data());
+  return out;
+}
+
+Result<std::vector<float>> WeightLoader::bias(const MatrixMap& map) {
+  std::vector<float> out;
+  for (const Rows& rows : map.rows) {
+    if (rows.bias.empty()) continue;
+    const std::uint64_t n = rows.transposed ? rows.shape.back() : rows.shape[rows.shape.size() - 2];
+    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<float> all,
+                              floats(rows.bias, n_elements(rows.shape) / map.k));
+    for (std::uint64_t i = 0; i < rows.count; ++i)
+      out.push_back(all[rows.index * n + rows.first + i * rows.step]);
+  }
+  if (!out.empty() && out.size() != map.n())
+    return internal_error("a bias of \"" + map.rows.front().tensor + "\" covers only some rows");
+  return out;
+}
+
+Result<Linear> WeightLoader::linear(const MatrixMap& map, WeightType type) {
+  Linear out;
+  if (map.empty()) return out;
+  COXSWAIN_ASSIGN_OR_RETURN(out.matrix, empty_matrix(table_, type, map.n(), map.k));
+  const auto pack = table_.pack[static_cast<std::size_t>(type)];
+  COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const PackSource& rows) {
+    pack(out.matrix, row_begin, rows);
+  }));
+  COXSWAIN_ASSIGN_OR_RETURN(out.bias, bias(map));
+  bytes_ +=
+      out.matrix.data.size() +
+      (out.matrix.scales.size() + out.matrix.column_sums.size() + out.bias.size()) * sizeof(float);
+  return out;
+}
+
+Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
+  RowTable out;
+  if (map.empty()) return out;
+  out.type = type;
+  out.n_rows = map.n();
+  out.width = map.k;
+  const std::size_t row_bytes = map.k * tensor::size_of(type);
+  COXSWAIN_ASSIGN_OR_RETURN(out.data, tensor::AlignedBuffer::allocate(out.n_rows * row_bytes));
+  std::vector<float> wide(map.k);
+  COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const PackSource& slice) {
+    std::byte* to = out.data.data() + row_begin * row_bytes;
+    if (slice.type == type) {
+      std::memcpy(to, slice.data, slice.n_rows * row_bytes);
+      return;
+    }
+    for (std::size_t i = 0; i < slice.n_rows; ++i) {
+      widen(slice.type, slice.data + i * map.k * tensor::size_of(slice.type), map.k, wide.data());
+      narrow(type, wide.data(), map.k, to + i * row_bytes);
+    }
+  }));
+  bytes_ += out.data.size();
+  return out;
+}
+
+Result<std::vector<float>> WeightLoader::vector(const VectorMap& map) {
+  std::vector<float> out;
+  for (const std::string& name : map.tensors) {
+    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<float> values,
+                              floats(name, map.size / map.tensors.size()));
+    out.insert(out.end(), values.begin(), values.end());
+  }
+  bytes_ += out.size() * sizeof(float);
+  return out;
+}
+
+Result<NormWeights> WeightLoader::norm(const NormMap& map) {
+  NormWeights out;
+  COXSWAIN_ASSIGN_OR_RETURN(out.weight, vector(map.weight));
+  COXSWAIN_ASSIGN_OR_RETURN(out.bias, vector(map.bias));
+  return out;
+}
+
+}  // namespace coxswain::model

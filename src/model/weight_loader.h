@@ -1,0 +1,86 @@
+#pragma once
+// WeightLoader: fills weights from a checkpoint through a TensorMap, a slice of rows at a time, so
+// that the peak of memory is the packed size plus a few MiB. Names, shapes and types are checked
+// here; errors name file, tensor and rule.
+//
+// Thread rule: one thread.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+
+#include "kernels/kernel_table.h"
+#include "model/decoder_weights.h"
+#include "model/tensor_map.h"
+#include "weights/checkpoint.h"
+
+namespace coxswain::model {
+
+class WeightLoader {
+ public:
+  using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+  // All references must outlive the loader.
+  WeightLoader(const weights::Checkpoint& checkpoint,
+               const std::vector<std::string>& prefixes,
+               const kernels::KernelTable& table,
+               Progress progress);
+
+  // The type of the first tensor of `map`.
+  Result<tensor::DType> stored_type(const MatrixMap& map) const;
+
+  // An empty map gives an empty weight.
+  Result<Linear> linear(const MatrixMap& map, kernels::WeightType type);
+  Result<RowTable> rows(const MatrixMap& map, tensor::DType type);
+  Result<NormWeights> norm(const NormMap& map);
+  Result<std::vector<float>> vector(const VectorMap& map);
+
+  std::uint64_t bytes() const { return bytes_; }  // held by everything made so far
+  std::uint64_t fingerprint() const {
+    return fingerprint_;
+  }  // of every byte read, whatever the order
+
+ private:
+  struct Source {
+    weights::Checkpoint::Located at;
+    tensor::DType type = tensor::DType::kF32;
+    std::uint64_t n = 0;  // rows of one [n, k] matrix
+  };
+  using TakeRows = std::function<void(std::size_t row_begin, const kernels::PackSource& rows)>;
+
+  weights::Checkpoint::Located find(const std::string& name) const;
+  Result<Source> source(const Rows& rows, std::uint64_t k) const;
+  Status read(const weights::Checkpoint::Located& at,
+              std::uint64_t offset,
+              std::span<std::byte> out);
+  // Hands all rows of `map` to `take`, slice by slice.
+  Status for_each_slice(const MatrixMap& map, const TakeRows& take);
+  Status straight_slices(const Rows& rows,
+                         const Source& source,
+                         std::uint64_t k,
+                         std::size_t row_begin,
+                         const TakeRows& take);
+  Status gathered_slices(const Rows& rows,
+                         const Source& source,
+                         std::uint64_t k,
+                         std::size_t row_begin,
+                         const TakeRows& take);
+  Result<std::vector<float>> floats(const std::string& name, std::uint64_t size);
+  Result<std::vector<float>> bias(const MatrixMap& map);
+
+  const weights::Checkpoint& checkpoint_;
+  const std::vector<std::string>& prefixes_;
+  const kernels::KernelTable& table_;
+  Progress progress_;
+  std::vector<std::byte> buffer_;
+  std::vector<std::byte> gathered_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t bytes_read_ = 0;
+  std::uint64_t bytes_total_ = 0;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace coxswain::model
