@@ -36,7 +36,7 @@ struct Capabilities {
 // Layers that share one pool of blocks and one block table per sequence.
 struct KvGroup {
   enum class Kind : std::uint8_t { kFull, kWindow, kLatent, kState };
-  std::vector<std::uint32_t> layers;
+  std::vector<std::uint32_t> layers = {};
   Kind kind = Kind::kFull;
   std::uint32_t window = 0;  // tokens, for kWindow
   std::uint64_t bytes_per_block = 0;
@@ -46,13 +46,13 @@ struct KvGroup {
 };
 
 struct RunnerInfo {
-  std::string engine_version;
+  std::string engine_version = {};
   std::uint64_t epoch = 0;  // drawn at random at each start; a new one means all KV is gone
-  std::string model_id;
-  std::string model_type;
-  std::string dtype;  // of the weights as computed with: "float32", "bfloat16", "float16", "int8"
+  std::string model_id = {};
+  std::string model_type = {};
+  std::string dtype = {};  // of the weights as computed with: "float32", "bfloat16", "float16", "int8"
   std::string device_type = "cpu";
-  std::string kernel_set_id;
+  std::string kernel_set_id = {};
   std::uint64_t model_fingerprint = 0;
   std::uint32_t vocab_size = 0;  // width of the logits
   std::uint32_t n_layers = 0;
@@ -60,28 +60,28 @@ struct RunnerInfo {
   std::uint32_t max_input_tokens = 0;  // 0 = decided by the caller
   std::uint32_t max_total_tokens = 0;
   std::uint32_t block_tokens = 16;  // positions per block, a power of two
-  std::vector<KvGroup> kv_groups;   // group 0 is the one a stock router manages
-  std::vector<TokenId> eos_token_ids;
+  std::vector<KvGroup> kv_groups = {};   // group 0 is the one a stock router manages
+  std::vector<TokenId> eos_token_ids = {};
   // Rope whose angles depend on the length of the sequence: the limit at which the variant changes,
   // 0 = none.
   std::uint32_t rope_switch_length = 0;
   bool rope_length_is_exact =
       false;  // above the limit every length is a variant of its own (dynamic)
-  Capabilities capabilities;
+  Capabilities capabilities = {};
 };
 
 // Everything about a sequence that does not change. Sent once, before its first row.
 struct SequenceSpec {
   SequenceId id{};
-  std::vector<TokenId> prompt;  // [n_prompt], n_prompt >= 1
+  std::vector<TokenId> prompt = {};  // [n_prompt], n_prompt >= 1
   std::vector<TokenId>
-      produced;  // output ids of an earlier life (re-sent after a lost runner); usually empty
-  SamplingParams sampling;
-  StoppingParams stopping;
+      produced = {};  // output ids of an earlier life (re-sent after a lost runner); usually empty
+  SamplingParams sampling = {};
+  StoppingParams stopping = {};
   bool prompt_logprobs = false;
   std::uint32_t rope_length = 0;  // prompt + resolved max_new_tokens, decided once
-  std::string adapter;            // empty = base weights
-  std::string cache_salt;         // part of the cache identity
+  std::string adapter = {};            // empty = base weights
+  std::string cache_salt = {};         // part of the cache identity
 
   friend bool operator==(const SequenceSpec&, const SequenceSpec&) = default;
 };
@@ -90,7 +90,7 @@ struct SequenceSpec {
 struct BlockTableChange {
   std::uint32_t kv_group = 0;
   std::uint32_t first_index = 0;
-  std::vector<BlockId> blocks;
+  std::vector<BlockId> blocks = {};
 
   friend bool operator==(const BlockTableChange&, const BlockTableChange&) = default;
 };
@@ -113,9 +113,9 @@ struct Row {
   SequenceId sequence{};
   std::uint32_t first_position = 0;
   std::uint32_t n_tokens = 0;
-  std::vector<TokenId> tokens;      // [n_tokens], empty if from_previous_step
+  std::vector<TokenId> tokens = {};      // [n_tokens], empty if from_previous_step
   bool from_previous_step = false;  // n_tokens == 1: input is the token sampled in the plan before
-  std::vector<BlockTableChange> table_changes;
+  std::vector<BlockTableChange> table_changes = {};
   Emit emit = Emit::kNone;
   // Log-probabilities of the prompt tokens among these positions are wanted (each given its
   // prefix).
@@ -133,11 +133,11 @@ struct LayerRange {
 struct StepPlan {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
-  LayerRange layers;
-  std::vector<SequenceSpec> new_sequences;
-  std::vector<SequenceId> dropped;  // sequences whose state the runner may forget
-  std::vector<BlockCopy> copies;
-  std::vector<Row> rows;
+  LayerRange layers = {};
+  std::vector<SequenceSpec> new_sequences = {};
+  std::vector<SequenceId> dropped = {};  // sequences whose state the runner may forget
+  std::vector<BlockCopy> copies = {};
+  std::vector<Row> rows = {};
 
   friend bool operator==(const StepPlan&, const StepPlan&) = default;
 };
@@ -146,7 +146,7 @@ struct TokenAlternative {
   TokenId id = 0;
   float logprob = 0.0F;
   bool special = false;
-  std::string text;
+  std::string text = {};
 
   friend bool operator==(const TokenAlternative&, const TokenAlternative&) = default;
 };
@@ -157,7 +157,7 @@ struct OutputToken {
   bool special = false;
   std::string
       text;  // what this token adds to the decoded text; empty while a character is incomplete
-  std::vector<TokenAlternative> alternatives;  // best first
+  std::vector<TokenAlternative> alternatives = {};  // best first
 
   friend bool operator==(const OutputToken&, const OutputToken&) = default;
 };
@@ -165,14 +165,14 @@ struct OutputToken {
 struct PromptToken {
   TokenId id = 0;
   float logprob = 0.0F;  // NaN for position 0
-  std::string text;
+  std::string text = {};
 
   friend bool operator==(const PromptToken&, const PromptToken&) = default;
 };
 
 struct SequenceFinish {
   FinishReason reason = FinishReason::kLength;
-  std::string generated_text;  // the whole output, special tokens left out
+  std::string generated_text = {};  // the whole output, special tokens left out
   // Bytes of generated_text before the stop string that ended it; all of it for another reason.
   std::size_t stop_text_begin = 0;
 
@@ -181,10 +181,10 @@ struct SequenceFinish {
 
 struct SequenceResult {
   SequenceId sequence{};
-  Status status;  // not ok: this sequence failed and is dropped by the runner; others are untouched
-  std::vector<OutputToken> tokens;  // [0] for kNone, [1] for kSample
-  std::vector<PromptToken> prompt;  // for the positions of this step, if asked for
-  std::optional<SequenceFinish> finish;
+  Status status = {};  // not ok: this sequence failed and is dropped by the runner; others are untouched
+  std::vector<OutputToken> tokens = {};  // [0] for kNone, [1] for kSample
+  std::vector<PromptToken> prompt = {};  // for the positions of this step, if asked for
+  std::optional<SequenceFinish> finish = {};
 
   friend bool operator==(const SequenceResult&, const SequenceResult&) = default;
 };
@@ -200,8 +200,8 @@ struct StepTimings {
 struct StepResult {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
-  std::vector<SequenceResult> sequences;  // one per row of the plan, in its order
-  StepTimings timings;
+  std::vector<SequenceResult> sequences = {};  // one per row of the plan, in its order
+  StepTimings timings = {};
 
   friend bool operator==(const StepResult&, const StepResult&) = default;
 };
