@@ -1,0 +1,280 @@
+#include "runner/local_runner.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include "kernels/kernel_table.h"
+#include "runner/machine.h"
+#include "runner/tokenizer_codec.h"
+#include "tokenizer/tokenizer.h"
+
+namespace coxswain::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kPlansInFlightMax = 2;
+// Rows of logits held at once: enough for the head to read its weights once per step, small beside
+// the weights.
+constexpr std::size_t kLogitRowsMax = 64;
+constexpr const char* kEngineVersion = "coxswain-0.1.0";
+
+tensor::DType kv_type_of(const RunnerOptions& options, const model::ModelInfo& info) {
+  if (options.kv_dtype) return *options.kv_dtype;
+  if (info.dtype == tensor::name_of(tensor::DType::kF32)) return tensor::DType::kF32;
+  if (info.dtype == tensor::name_of(tensor::DType::kF16)) return tensor::DType::kF16;
+  return tensor::DType::kBf16;
+}
+
+// A lower bound, before anything is read: int8 halves 16-bit weights.
+std::uint64_t weight_bytes_min(const RunnerOptions& options) {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options.model_dir, error)) {
+    std::error_code ignored;
+    const std::uint64_t size = entry.is_regular_file(ignored) ? entry.file_size(ignored) : 0;
+    if (entry.path().extension() == ".safetensors" && !ignored) bytes += size;
+  }
+  const bool may_shrink = options.quantize_int8 || options.dtype == tensor::DType::kBf16 ||
+                          options.dtype == tensor::DType::kF16;
+  return may_shrink ? bytes / 4 : bytes;
+}
+
+Result<std::uint64_t> memory_budget(const RunnerOptions& options) {
+  if (options.memory_budget_bytes != 0) return options.memory_budget_bytes;
+  return available_memory_bytes();
+}
+
+std::uint64_t random_epoch() {
+  std::random_device device;
+  std::uint64_t epoch = 0;
+  while (epoch == 0) epoch = (std::uint64_t{device()} << 32) | device();
+  return epoch;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& options) {
+  COXSWAIN_ASSIGN_OR_RETURN(const kernels::KernelTable* kernels,
+                            kernels::select_kernels(options.isa));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::uint64_t budget, memory_budget(options));
+  COXSWAIN_RETURN_IF_ERROR(check_weights_fit(budget, weight_bytes_min(options)));
+  RunnerOptions resolved = options;
+  resolved.memory_budget_bytes = budget;  // as it was before the weights were taken
+
+  std::shared_ptr<const TextCodec> codec;
+  if (!options.without_text) {
+    COXSWAIN_ASSIGN_OR_RETURN(
+        auto tokenizer,
+        tokenizer::Tokenizer::load(options.model_dir,
+                                   {.tokenizer_config_path = options.tokenizer_config_path}));
+    codec = std::make_shared<TokenizerCodec>(std::move(tokenizer));
+  }
+  model::LoadOptions load;
+  load.model_dir = options.model_dir;
+  load.dtype = options.dtype;
+  load.quantize_int8 = options.quantize_int8;
+  load.kernels = kernels;
+  load.progress = options.progress;
+  COXSWAIN_ASSIGN_OR_RETURN(auto model, model::Model::load(load));
+  return create_with(resolved, std::move(model), std::move(codec), std::string(kernels->id));
+}
+
+Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
+    const RunnerOptions& options,
+    std::unique_ptr<model::Model> model,
+    std::shared_ptr<const TextCodec> codec,
+    std::string kernel_set_id) {
+  std::unique_ptr<LocalRunner> runner(new LocalRunner());
+  runner->model_ = std::move(model);
+  runner->codec_ = std::move(codec);
+  COXSWAIN_RETURN_IF_ERROR(runner->set_up(options, std::move(kernel_set_id)));
+  runner->compute_ = std::thread([self = runner.get()] { self->compute_loop(); });
+  COXSWAIN_RETURN_IF_ERROR(runner->warm_up());
+  return runner;
+}
+
+Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_id) {
+  const model::ModelInfo& model = model_->info();
+  const std::size_t n_threads = options.n_threads != 0 ? options.n_threads : usable_cpus();
+  ExecutorLimits limits;
+  limits.rows_max = std::size_t{options.max_batch_prefill_tokens} + options.max_batch_size;
+  limits.logit_rows_max = std::min(limits.rows_max, kLogitRowsMax);
+  if (limits.rows_max == 0)
+    return invalid_argument("max_batch_prefill_tokens must be above 0", "max_batch_prefill_tokens");
+
+  kvstore::KvStoreOptions kv;
+  kv.type = kv_type_of(options, model);
+  kv.block_tokens = options.block_tokens;
+  kv.layers = model.kv_layers;
+  MemoryRequest request;
+  for (std::uint32_t group = 0; group < model.kv_groups.size(); ++group) {
+    request.block_bytes += kvstore::KvStore::bytes_per_block(kv, group);
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(request.available_bytes, memory_budget(options));
+  request.weight_bytes = model.weight_bytes;
+  request.workspace_bytes =
+      model_->workspace_bytes(limits.rows_max, limits.logit_rows_max, n_threads) +
+      StepExecutor::workspace_bytes(model, limits, n_threads);
+  request.block_tokens = options.block_tokens;
+  request.kv_bytes =
+      options.kv_blocks != 0 ? options.kv_blocks * request.block_bytes : options.kv_bytes;
+  request.total_tokens_max = options.max_total_tokens;
+  request.position_max = model.max_position_embeddings;
+  request.batch_size_max = options.max_batch_size;
+  if (request.block_bytes == 0 || request.block_tokens == 0) {
+    return invalid_argument("the KV cache needs blocks of at least one token", "block_tokens");
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(plan_, plan_memory(request));
+
+  pool_ = std::make_unique<base::ThreadPool>(
+      n_threads,
+      options.pin_threads ? base::ThreadPool::Pinning::kPin : base::ThreadPool::Pinning::kNone);
+  COXSWAIN_RETURN_IF_ERROR(model_->reserve(limits.rows_max, limits.logit_rows_max, *pool_));
+  kv.n_blocks.assign(model.kv_groups.size(), plan_.n_blocks);
+  COXSWAIN_ASSIGN_OR_RETURN(kv_, kvstore::KvStore::create(kv));
+  limits.total_tokens_max = plan_.total_tokens_max;
+  executor_.emplace(
+      ExecutorParts{.model = model_.get(), .kv = &*kv_, .pool = pool_.get(), .codec = codec_.get()},
+      limits);
+  fill_info(options, std::move(kernel_set_id));
+  return {};
+}
+
+void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set_id) {
+  const model::ModelInfo& model = model_->info();
+  info_.engine_version = kEngineVersion;
+  info_.epoch = random_epoch();
+  info_.model_id = options.model_id.empty() ? options.model_dir : options.model_id;
+  info_.model_type = model.model_type;
+  info_.dtype = model.dtype;
+  info_.kernel_set_id = std::move(kernel_set_id);
+  info_.model_fingerprint = model.fingerprint;
+  info_.vocab_size = model.vocab_size;
+  info_.n_layers = model.n_layers;
+  info_.max_position_embeddings = model.max_position_embeddings;
+  info_.max_total_tokens = plan_.total_tokens_max;
+  info_.block_tokens = options.block_tokens;
+  info_.kv_groups = model.kv_groups;
+  for (std::uint32_t group = 0; group < info_.kv_groups.size(); ++group) {
+    info_.kv_groups[group].n_blocks = plan_.n_blocks;
+    info_.kv_groups[group].bytes_per_block =
+        kvstore::KvStore::bytes_per_block(kv_->options(), group);
+  }
+  info_.eos_token_ids = model.eos_token_ids;
+  info_.rope_switch_length = model.rope_switch_length;
+  info_.rope_length_is_exact = model.rope_length_is_exact;
+  info_.capabilities = {.plans_chunks = true,
+                        .selects_rows = true,
+                        .grows_blocks = true,
+                        .takes_ids = true,
+                        .look_ahead = true};
+}
+
+// One prompt and one decode step in block 0, which belongs to nobody, then forgotten: faults code
+// and memory in.
+Status LocalRunner::warm_up() {
+  const SequenceId id{~std::uint64_t{0}};
+  const std::uint32_t n_prompt =
+      std::max(1u, std::min({8u, info_.block_tokens - 1, info_.max_total_tokens - 1}));
+  if (info_.max_total_tokens < n_prompt + 2 || info_.block_tokens < n_prompt + 1)
+    return {};  // too small for a decode step
+  StepPlan first{.epoch = info_.epoch};
+  SequenceSpec spec{.id = id, .prompt = std::vector<TokenId>(n_prompt, 0)};
+  spec.stopping = {.max_new_tokens = 2, .ignore_eos = true};
+  spec.sampling.do_sample = true;
+  spec.sampling.top_p = 0.9F;
+  first.new_sequences.push_back(spec);
+  Row row{.sequence = id, .n_tokens = n_prompt, .tokens = spec.prompt, .emit = Emit::kSample};
+  for (std::uint32_t group = 0; group < info_.kv_groups.size(); ++group) {
+    row.table_changes.push_back({.kv_group = group, .first_index = 0, .blocks = {0}});
+  }
+  first.rows.push_back(row);
+  StepPlan second{.step = 1, .epoch = info_.epoch};
+  second.rows.push_back({.sequence = id,
+                         .first_position = n_prompt,
+                         .n_tokens = 1,
+                         .from_previous_step = true,
+                         .emit = Emit::kSample});
+  StepPlan last{.step = 2, .epoch = info_.epoch};
+  last.dropped.push_back(id);
+  for (StepPlan* plan : {&first, &second, &last}) {
+    auto result = run(std::move(*plan));
+    if (!result.ok()) return result.status().with_context("warm-up");
+    for (const SequenceResult& sequence : result->sequences) {
+      if (!sequence.status.ok()) return sequence.status.with_context("warm-up");
+    }
+  }
+  return {};
+}
+
+LocalRunner::~LocalRunner() {
+  {
+    std::lock_guard lock(mu_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (compute_.joinable()) compute_.join();
+}
+
+Result<StepTicket> LocalRunner::submit(StepPlan plan) {
+  const StepTicket ticket{.step = plan.step};
+  {
+    std::lock_guard lock(mu_);
+    if (stopping_)
+      return Status(Code::kUnavailable, ErrorKind::kUnavailable, "the runner is stopping");
+    if (plan.epoch != info_.epoch)
+      return Status(Code::kUnavailable, ErrorKind::kUnavailable, "the plan is for another epoch");
+    if (plans_.size() + (running_ ? 1 : 0) + results_.size() >= kPlansInFlightMax) {
+      return internal_error("more than two plans in flight");
+    }
+    plans_.push_back(std::move(plan));
+  }
+  changed_.notify_all();
+  return ticket;
+}
+
+Result<StepResult> LocalRunner::wait(StepTicket ticket) {
+  std::unique_lock lock(mu_);
+  if (plans_.empty() && !running_ && results_.empty())
+    return internal_error("no plan is in flight");
+  changed_.wait(lock, [&] { return !results_.empty() || stopping_; });
+  if (results_.empty())
+    return Status(Code::kUnavailable, ErrorKind::kUnavailable, "the runner is stopping");
+  Result<StepResult> result = std::move(results_.front());
+  results_.pop_front();
+  if (result.ok() && result->step != ticket.step)
+    return internal_error("tickets were waited for out of order");
+  return result;
+}
+
+Status LocalRunner::healthy() {
+  std::lock_guard lock(mu_);
+  return stopping_ ? Status(Code::kUnavailable, ErrorKind::kUnavailable, "the runner is stopping")
+                   : Status();
+}
+
+void LocalRunner::compute_loop() {
+  while (true) {
+    StepPlan plan;
+    {
+      std::unique_lock lock(mu_);
+      changed_.wait(lock, [&] { return !plans_.empty() || stopping_; });
+      if (stopping_) return;
+      plan = std::move(plans_.front());
+      plans_.pop_front();
+      running_ = true;
+    }
+    Result<StepResult> result = executor_->execute(plan);
+    {
+      std::lock_guard lock(mu_);
+      running_ = false;
+      results_.push_back(std::move(result));
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace coxswain::runner

@@ -1,0 +1,105 @@
+#pragma once
+// LocalRunner: a StepRunner over a model in this process: weights, KV bytes, sampling and text.
+//
+// Plans are executed one after the other by an own compute thread, so the engine prepares step k+1
+// while k runs; "the token of the previous step" is then always there.
+//
+// Memory is planned before it is taken (memory_plan.h) and nothing grows with load. Start: select
+// kernels, load weights, plan, take workspace and cache, one warm-up step.
+//
+// Thread rule: as StepRunner; memory_plan() and codec() from any thread.
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/text_codec.h>
+
+#include "base/thread_pool.h"
+#include "kvstore/kv_store.h"
+#include "model/model.h"
+#include "runner/memory_plan.h"
+#include "runner/step_executor.h"
+
+namespace coxswain::runner {
+
+struct RunnerOptions {
+  std::string model_dir;
+  std::string model_id;                // reported as is; empty = model_dir
+  std::optional<tensor::DType> dtype;  // empty = as stored
+  bool quantize_int8 = false;
+  std::optional<tensor::DType>
+      kv_dtype;  // empty = kF32 for float32 weights, kF16 for float16, else kBf16
+  std::uint32_t block_tokens = 16;
+  std::size_t n_threads = 0;  // 0 = all that this process may use
+  bool pin_threads = false;   // bind workers to CPUs; only where this is the one busy process
+  std::string isa;            // forces a kernel set; empty = the best one
+  // The size of the KV cache: `kv_blocks` (block 0 included), or `kv_bytes`, or, if both are 0,
+  // what the memory budget leaves.
+  std::uint32_t kv_blocks = 0;
+  std::uint64_t kv_bytes = 0;
+  std::uint64_t memory_budget_bytes =
+      0;                               // 0 = what the machine and its control groups have available
+  std::uint32_t max_total_tokens = 0;  // of one request; 0 = what model and cache allow
+  std::uint32_t max_batch_prefill_tokens = 4096;
+  std::uint32_t max_batch_size = 256;
+  std::string tokenizer_config_path;
+  bool without_text = false;  // no tokenizer: tokens have ids only
+  // Bytes of weights read so far, and in all.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+};
+
+class LocalRunner final : public StepRunner {
+ public:
+  // Errors: those of model and tokenizer files (kNotFound, kInvalidArgument, kDataLoss,
+  // kUnimplemented); kInvalidArgument for options; kResourceExhausted says which option to lower.
+  static Result<std::unique_ptr<LocalRunner>> create(const RunnerOptions& options);
+  // The same with a model that is already there. `codec` may be null: tokens without text.
+  static Result<std::unique_ptr<LocalRunner>> create_with(const RunnerOptions& options,
+                                                          std::unique_ptr<model::Model> model,
+                                                          std::shared_ptr<const TextCodec> codec,
+                                                          std::string kernel_set_id);
+  ~LocalRunner() override;
+
+  RunnerInfo info() const override { return info_; }
+  Result<StepTicket> submit(StepPlan plan) override;
+  Result<StepResult> wait(StepTicket ticket) override;
+  Status healthy() override;
+
+  const MemoryPlan& memory_plan() const { return plan_; }
+  std::size_t n_threads() const { return pool_->n_threads(); }
+  std::shared_ptr<const TextCodec> codec() const { return codec_; }  // null without text
+
+ private:
+  LocalRunner() = default;
+  Status set_up(const RunnerOptions& options, std::string kernel_set_id);
+  void fill_info(const RunnerOptions& options, std::string kernel_set_id);
+  Status warm_up();
+  void compute_loop();
+
+  std::unique_ptr<model::Model> model_;
+  std::shared_ptr<const TextCodec> codec_;
+  std::unique_ptr<base::ThreadPool> pool_;
+  std::optional<kvstore::KvStore> kv_;
+  std::optional<StepExecutor> executor_;  // used by the compute thread only
+  RunnerInfo info_;
+  MemoryPlan plan_;
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::deque<StepPlan> plans_;  // at most 2 in plans_, running_ and results_ together
+  bool running_ = false;        // a plan is with the executor
+  std::deque<Result<StepResult>> results_;
+  bool stopping_ = false;
+  std::thread compute_;
+};
+
+}  // namespace coxswain::runner

@@ -1,0 +1,26 @@
+#pragma once
+// What this machine, seen through its control groups, has to give: memory and processors.
+//
+// Sources: /proc/meminfo (MemAvailable), memory.max and memory.current (cgroup v2),
+// memory.limit_in_bytes and memory.usage_in_bytes (v1), cpu.max and cpu.cfs_quota_us, each from the
+// process's own group up to the root, and the CPU mask.
+//
+// Thread rule: pure functions of the file system.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+
+#include <coxswain/status.h>
+
+namespace coxswain::runner {
+
+// Bytes that this process can still take before something is killed. `root` replaces "/" in tests.
+// Errors: kUnavailable if the kernel does not say.
+Result<std::uint64_t> available_memory_bytes(const std::filesystem::path& root = "/");
+
+// Processors that this process may use at once, at least 1: its CPU mask, less if a quota allows
+// less.
+std::size_t usable_cpus(const std::filesystem::path& root = "/");
+
+}  // namespace coxswain::runner

@@ -1,0 +1,71 @@
+#include "runner/machine.h"
+
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace coxswain::runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MachineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::temp_directory_path() / ("coxswain_machine_" + std::to_string(getpid()));
+    put("proc/meminfo", "MemTotal: 4000 kB\nMemAvailable:    1000 kB\n");
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  void put(const std::string& path, const std::string& text) {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  fs::path root_;
+};
+
+TEST_F(MachineTest, WithoutGroupsTheMachineDecides) {
+  EXPECT_EQ(available_memory_bytes(root_).value(), 1000u * 1024);
+  EXPECT_GE(usable_cpus(root_), 1u);
+}
+
+TEST_F(MachineTest, TheTightestGroupOnTheWayToTheRootDecides) {
+  put("proc/self/cgroup", "0::/pod/inner\n");
+  put("sys/fs/cgroup/pod/inner/memory.max", "max\n");
+  put("sys/fs/cgroup/pod/memory.max", "500000\n");
+  put("sys/fs/cgroup/pod/memory.current", "200000\n");
+  EXPECT_EQ(available_memory_bytes(root_).value(), 300'000u);
+  put("sys/fs/cgroup/pod/inner/memory.max", "100\n");
+  put("sys/fs/cgroup/pod/inner/memory.current", "200\n");
+  EXPECT_EQ(available_memory_bytes(root_).value(), 0u);
+}
+
+TEST_F(MachineTest, VersionOneGroupsCountToo) {
+  put("proc/self/cgroup", "9:name=systemd:/\n4:memory:/job\n2:cpu,cpuacct:/job\n0::/\n");
+  put("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "700000\n");
+  put("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1\n");
+  EXPECT_EQ(available_memory_bytes(root_).value(), 699'999u);
+  put("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
+  put("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+  const std::size_t unlimited = usable_cpus(root_);
+  put("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "50000\n");
+  EXPECT_EQ(usable_cpus(root_), 1u);
+  EXPECT_GE(unlimited, 1u);
+}
+
+TEST_F(MachineTest, QuotasRoundUpToWholeProcessors) {
+  put("proc/self/cgroup", "0::/\n");
+  put("sys/fs/cgroup/cpu.max", "30000 100000\n");
+  EXPECT_EQ(usable_cpus(root_), 1u);
+  put("sys/fs/cgroup/cpu.max", "max 100000\n");
+  EXPECT_GE(usable_cpus(root_), 1u);
+}
+
+TEST_F(MachineTest, WithoutMeminfoThereIsAnError) {
+  fs::remove(root_ / "proc/meminfo");
+  EXPECT_EQ(available_memory_bytes(root_).status().code(), Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace coxswain::runner

@@ -1,0 +1,286 @@
+#include "runner/plan_driver.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace coxswain::runner {
+namespace {
+
+std::uint32_t bits_of(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+
+struct Request {
+  const SequenceSpec* spec = nullptr;
+  DriveOutcome outcome;
+  std::vector<TokenId> known;     // prompt and outputs received
+  std::uint32_t computed = 0;     // positions in submitted plans
+  std::uint32_t n_in_flight = 0;  // rows submitted and not yet answered
+  bool sample_in_flight = false;  // the plan before this one chooses the next token
+  bool introduced = false;
+  bool done = false;
+  std::vector<std::vector<BlockId>> tables;  // per group
+};
+
+class Driver {
+ public:
+  Driver(StepRunner& runner, const std::vector<SequenceSpec>& specs, const DriveOptions& options)
+      : runner_(runner), info_(runner.info()), options_(options), random_(options.seed) {
+    for (const KvGroup& group : info_.kv_groups) {
+      std::vector<BlockId> free;
+      for (BlockId id = group.n_blocks; id-- > 1;) free.push_back(id);
+      free_.push_back(std::move(free));
+      references_.emplace_back(group.n_blocks, 0u);
+    }
+    requests_.resize(specs.size());
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      requests_[i].spec = &specs[i];
+      requests_[i].known = specs[i].prompt;
+      requests_[i].tables.resize(info_.kv_groups.size());
+    }
+  }
+
+  std::vector<DriveOutcome> run() {
+    constexpr int kIdlePlansMax = 1000;  // a driver that makes no progress is a bug of the test
+    int idle = 0;
+    while (!all_done() && idle < kIdlePlansMax) {
+      StepPlan plan = next_plan();
+      idle = plan.rows.empty() ? idle + 1 : 0;
+      if (!plan.rows.empty()) submit(std::move(plan));
+      const std::size_t keep = options_.look_ahead && idle == 0 ? 1 : 0;
+      while (tickets_.size() > keep) apply_oldest();
+    }
+    EXPECT_LT(idle, kIdlePlansMax);
+    StepPlan last{.step = step_++, .epoch = info_.epoch};
+    for (const Request& request : requests_) last.dropped.push_back(request.spec->id);
+    EXPECT_TRUE(runner_.run(std::move(last)).ok());
+    std::vector<DriveOutcome> out;
+    for (Request& request : requests_) out.push_back(std::move(request.outcome));
+    return out;
+  }
+
+ private:
+  bool all_done() const {
+    return std::all_of(requests_.begin(), requests_.end(), [](const Request& r) {
+      return r.done && r.n_in_flight == 0;
+    });
+  }
+  bool chance(double share) {
+    return std::uniform_real_distribution<double>(0.0, 1.0)(random_) < share;
+  }
+  std::uint32_t up_to(std::uint32_t n) {
+    return std::uniform_int_distribution<std::uint32_t>(1, n)(random_);
+  }
+
+  static bool prompt_reported(const Request& request) {
+    return request.outcome.prompt.size() == request.spec->prompt.size();
+  }
+
+  void release_blocks(Request& request) {
+    for (std::size_t g = 0; g < request.tables.size(); ++g) {
+      for (const BlockId id : request.tables[g]) {
+        if (--references_[g][id] == 0) free_[g].push_back(id);
+      }
+      request.tables[g].clear();
+    }
+  }
+
+  StepPlan next_plan() {
+    StepPlan plan{.step = step_, .epoch = info_.epoch};
+    std::vector<Request*> order;
+    for (Request& request : requests_) order.push_back(&request);
+    std::shuffle(order.begin(), order.end(), random_);
+    for (Request* request : order) {
+      if (plan.rows.size() >= options_.batch_size_max) break;
+      if (request->done || !chance(options_.include_share)) continue;
+      if (request->n_in_flight == 0 && request->computed > 0 && chance(options_.pause_share)) {
+        release_blocks(*request);
+        request->computed = 0;
+        ++request->outcome.n_pauses;
+        if (!prompt_reported(*request))
+          request->outcome.prompt.clear();  // told again from the start
+      }
+      if (auto row = next_row(*request)) {
+        if (!request->introduced) plan.new_sequences.push_back(*request->spec);
+        request->introduced = true;
+        plan.rows.push_back(std::move(*row));
+      }
+    }
+    return plan;
+  }
+
+  std::optional<Row> next_row(Request& request) {
+    Row row{.sequence = request.spec->id};
+    const auto known = static_cast<std::uint32_t>(request.known.size());
+    if (request.computed == 0) take_shared_prefix(request, row);
+    row.first_position = request.computed;
+    if (request.computed ==
+        known) {  // everything known is computed: the next input is still being chosen
+      if (!request.sample_in_flight || request.n_in_flight != 1) return std::nullopt;
+      row.n_tokens = 1;
+      row.from_previous_step = true;
+      row.emit = Emit::kSample;
+    } else {
+      const std::uint32_t left = known - request.computed;
+      std::uint32_t n = std::min(left, up_to(std::min(left, options_.chunk_tokens_max)));
+      if (n < left)
+        n = std::min(
+            left,
+            (n + options_.chunk_multiple - 1) / options_.chunk_multiple * options_.chunk_multiple);
+      row.n_tokens = n;
+      const auto begin = request.known.begin() + request.computed;
+      row.tokens.assign(begin, begin + n);
+      if (n == left) row.emit = Emit::kSample;
+    }
+    row.prompt_logprobs = request.spec->prompt_logprobs &&
+                          row.first_position < request.spec->prompt.size() &&
+                          !prompt_reported(request);
+    if (!grow_tables(request, row)) return std::nullopt;
+    return row;
+  }
+
+  // Takes full blocks over from the live sequence with the longest common prefix; at least one
+  // token stays to be computed.
+  void take_shared_prefix(Request& request, Row& row) {
+    if (!options_.share_prefixes || request.spec->prompt_logprobs) return;
+    const std::uint32_t block_tokens = info_.block_tokens;
+    std::uint32_t best_blocks = 0;
+    const Request* best = nullptr;
+    for (const Request& other : requests_) {
+      if (&other == &request || other.done || other.computed == 0 || other.n_in_flight != 0)
+        continue;
+      if (other.spec->rope_length != request.spec->rope_length) continue;
+      const std::size_t n =
+          std::min<std::size_t>({request.known.size() - 1, other.known.size(), other.computed});
+      const auto common = std::mismatch(request.known.begin(),
+                                        request.known.begin() + static_cast<std::ptrdiff_t>(n),
+                                        other.known.begin());
+      const auto blocks =
+          static_cast<std::uint32_t>(common.first - request.known.begin()) / block_tokens;
+      if (blocks > best_blocks) {
+        best_blocks = blocks;
+        best = &other;
+      }
+    }
+    if (best == nullptr) return;
+    for (std::uint32_t g = 0; g < request.tables.size(); ++g) {
+      request.tables[g].assign(best->tables[g].begin(), best->tables[g].begin() + best_blocks);
+      for (const BlockId id : request.tables[g]) ++references_[g][id];
+      row.table_changes.push_back({.kv_group = g, .first_index = 0, .blocks = request.tables[g]});
+    }
+    request.computed = best_blocks * block_tokens;
+    request.outcome.n_shared_tokens += request.computed;
+  }
+
+  bool grow_tables(Request& request, Row& row) {
+    const std::uint32_t end = row.first_position + row.n_tokens;
+    const std::uint32_t n_blocks = (end + info_.block_tokens - 1) / info_.block_tokens;
+    for (std::uint32_t g = 0; g < request.tables.size(); ++g) {
+      std::vector<BlockId>& table = request.tables[g];
+      if (table.size() >= n_blocks) continue;
+      BlockTableChange change{.kv_group = g,
+                              .first_index = static_cast<std::uint32_t>(table.size())};
+      while (table.size() < n_blocks) {
+        if (free_[g].empty()) {
+          ADD_FAILURE() << "the test has too few blocks";
+          return false;
+        }
+        table.push_back(free_[g].back());
+        free_[g].pop_back();
+        references_[g][table.back()] = 1;
+        change.blocks.push_back(table.back());
+      }
+      row.table_changes.push_back(std::move(change));
+    }
+    return true;
+  }
+
+  void submit(StepPlan plan) {
+    for (Request& request : requests_) {
+      const auto row = std::find_if(plan.rows.begin(), plan.rows.end(), [&](const Row& r) {
+        return r.sequence == request.spec->id;
+      });
+      if (row == plan.rows.end()) continue;
+      request.computed = row->first_position + row->n_tokens;
+      request.sample_in_flight = row->emit == Emit::kSample;
+      ++request.n_in_flight;
+    }
+    ++step_;
+    auto ticket = runner_.submit(std::move(plan));
+    ASSERT_TRUE(ticket.ok()) << ticket.status().message();
+    tickets_.push_back(*ticket);
+  }
+
+  void apply_oldest() {
+    auto result = runner_.wait(tickets_.front());
+    tickets_.pop_front();
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    for (SequenceResult& sequence : result->sequences) {
+      const auto at = std::find_if(requests_.begin(), requests_.end(), [&](const Request& r) {
+        return r.spec->id == sequence.sequence;
+      });
+      ASSERT_NE(at, requests_.end());
+      apply(*at, std::move(sequence));
+    }
+  }
+
+  void apply(Request& request, SequenceResult sequence) {
+    --request.n_in_flight;
+    if (!request.done) {
+      DriveOutcome& outcome = request.outcome;
+      for (PromptToken& token : sequence.prompt) {
+        if (outcome.prompt.size() < request.spec->prompt.size())
+          outcome.prompt.push_back(std::move(token));
+      }
+      for (OutputToken& token : sequence.tokens) {
+        request.known.push_back(token.id);
+        outcome.tokens.push_back(std::move(token));
+      }
+      if (request.n_in_flight == 0) request.sample_in_flight = false;
+      outcome.status = sequence.status;
+      if (sequence.finish) outcome.finish = std::move(*sequence.finish);
+      request.done = sequence.finish.has_value() || !outcome.status.ok();
+    }
+    if (request.done && request.n_in_flight == 0) release_blocks(request);
+  }
+
+  StepRunner& runner_;
+  RunnerInfo info_;
+  DriveOptions options_;
+  std::mt19937_64 random_;
+  std::vector<Request> requests_;
+  std::vector<std::vector<BlockId>> free_;
+  std::vector<std::vector<std::uint32_t>> references_;
+  std::deque<StepTicket> tickets_;
+  std::uint64_t step_ = 1;
+};
+
+}  // namespace
+
+std::vector<DriveOutcome> drive(StepRunner& runner,
+                                const std::vector<SequenceSpec>& specs,
+                                const DriveOptions& options) {
+  return Driver(runner, specs, options).run();
+}
+
+bool same_outcome(const DriveOutcome& a, const DriveOutcome& b) {
+  const auto same_token = [](const OutputToken& x, const OutputToken& y) {
+    return x == y && bits_of(x.logprob) == bits_of(y.logprob);
+  };
+  const auto same_prompt = [](const PromptToken& x, const PromptToken& y) {  // NaN equals NaN here
+    return x.id == y.id && bits_of(x.logprob) == bits_of(y.logprob) && x.text == y.text;
+  };
+  return a.status == b.status && a.finish == b.finish &&
+         std::equal(
+             a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end(), same_token) &&
+         std::equal(
+             a.prompt.begin(), a.prompt.end(), b.prompt.begin(), b.prompt.end(), same_prompt);
+}
+
+}  // namespace coxswain::runner

@@ -1,0 +1,45 @@
+#pragma once
+// Test help: drives requests through any StepRunner the way a scheduler might, at random from a
+// seed: batches of any composition, prompts in chunks, shared prefixes, pauses with recomputation,
+// plans ahead.
+//
+// By law 1 the outcomes must not depend on any of it.
+
+#include <cstdint>
+#include <vector>
+
+#include <coxswain/step_runner.h>
+
+namespace coxswain::runner {
+
+struct DriveOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t chunk_tokens_max = 1u
+                                   << 20;  // a prompt is cut into chunks of 1 to this many tokens
+  std::uint32_t chunk_multiple = 1;        // chunks that do not end a context are multiples of this
+  std::uint32_t batch_size_max = 1u << 20;
+  double include_share = 1.0;  // how likely a live sequence is in a step
+  double pause_share = 0.0;    // how likely a live sequence loses its blocks before a step
+  bool share_prefixes =
+      false;  // full blocks of other live sequences with the same tokens are taken over
+  bool look_ahead = false;  // two plans in flight
+};
+
+struct DriveOutcome {
+  Status status;
+  std::vector<OutputToken> tokens;
+  std::vector<PromptToken> prompt;
+  SequenceFinish finish;
+  std::uint32_t n_shared_tokens = 0;
+  std::uint32_t n_pauses = 0;
+};
+
+// Ids of the specs must differ. Blocks come from [1, n_blocks) of every group.
+std::vector<DriveOutcome> drive(StepRunner& runner,
+                                const std::vector<SequenceSpec>& specs,
+                                const DriveOptions& options);
+
+// Bit equality of everything a request sees; n_* are not part of it.
+bool same_outcome(const DriveOutcome& a, const DriveOutcome& b);
+
+}  // namespace coxswain::runner

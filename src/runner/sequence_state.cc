@@ -1,0 +1,124 @@
+#include "runner/sequence_state.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace coxswain::runner {
+namespace {
+
+// Room taken at once; a longer output grows by doubling.
+constexpr std::size_t kOutputReserve = 1024;
+
+// Decoders look back over few tokens (a leading blank, an unfinished character); this many are
+// plenty.
+constexpr std::size_t kContextTokens = 8;
+
+}  // namespace
+
+SequenceState::SequenceState(SequenceSpec spec,
+                             const TextCodec* codec,
+                             std::span<const TokenId> eos,
+                             std::size_t n_kv_groups)
+    : block_tables(n_kv_groups),
+      spec_(std::move(spec)),
+      codec_(codec),
+      eos_(eos),
+      has_counts_(sampling::needs_token_counts(spec_.sampling)),
+      stops_(spec_.stopping.stop_sequences) {
+  const std::size_t room = std::min<std::size_t>(spec_.stopping.max_new_tokens, kOutputReserve);
+  output_.reserve(std::max(room, spec_.produced.size()));
+  if (has_counts_) counts_.reset(spec_.prompt, room);
+  if (codec_ != nullptr) {
+    const std::span<const TokenId> prompt = spec_.prompt;
+    const auto context = prompt.last(std::min(prompt.size(), kContextTokens));
+    raw_ = codec_->stream(context, false);
+    generated_ = codec_->stream(context, true);
+  }
+  for (const TokenId id : spec_.produced) {
+    // Whether the sequence ended with one of these was decided in its earlier life.
+    static_cast<void>(stops_.push(append_text(id)));
+  }
+}
+
+TokenId SequenceState::token_at(std::size_t position) const {
+  assert(position < length());
+  return position < spec_.prompt.size() ? spec_.prompt[position]
+                                        : output_[position - spec_.prompt.size()];
+}
+
+std::uint32_t SequenceState::rope_length() const {
+  if (spec_.rope_length != 0) return spec_.rope_length;
+  const std::size_t length = spec_.prompt.size() + spec_.stopping.max_new_tokens;
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(length, std::numeric_limits<std::uint32_t>::max()));
+}
+
+std::string SequenceState::append_text(TokenId id) {
+  output_.push_back(id);
+  if (has_counts_) counts_.add(id);
+  if (codec_ == nullptr) return {};
+  if (!stops_.empty()) marks_.push_back({.raw = raw_length_, .generated = generated_text_.size()});
+  std::string piece = raw_->push(id);
+  raw_length_ += piece.size();
+  generated_text_ += generated_->push(id);
+  return piece;
+}
+
+std::optional<FinishReason> SequenceState::reason_to_end(TokenId id, std::string_view piece) {
+  if (output_.size() >= spec_.stopping.max_new_tokens) return FinishReason::kLength;
+  if (!spec_.stopping.ignore_eos && std::find(eos_.begin(), eos_.end(), id) != eos_.end()) {
+    return FinishReason::kEosToken;
+  }
+  if (const auto match = stops_.push(piece)) {
+    stop_begin_ = match->begin;
+    return FinishReason::kStopSequence;
+  }
+  return std::nullopt;
+}
+
+std::size_t SequenceState::to_generated_offset(std::size_t raw_offset) const {
+  // The last token that begins at or before the offset and has text; tokens without text begin
+  // where the next one does.
+  const auto after = std::upper_bound(
+      marks_.begin(), marks_.end(), raw_offset, [](std::size_t value, const Mark& mark) {
+        return value < mark.raw;
+      });
+  assert(after != marks_.begin());
+  const Mark& mark = *(after - 1);
+  const std::size_t generated_end =
+      after == marks_.end() ? generated_text_.size() : after->generated;
+  return std::min(mark.generated + (raw_offset - mark.raw), generated_end);
+}
+
+SequenceState::Accepted SequenceState::accept(const Choice& choice) {
+  assert(!finished_);
+  Accepted out;
+  OutputToken& token = out.token;
+  token.id = choice.token.id;
+  token.logprob = choice.token.logprob;
+  token.text = append_text(token.id);
+  token.special = codec_ != nullptr && codec_->is_special(token.id);
+  token.alternatives.reserve(choice.top.size());
+  for (const sampling::ScoredToken& other : choice.top) {
+    token.alternatives.push_back(
+        {.id = other.id,
+         .logprob = other.logprob,
+         .special = codec_ != nullptr && codec_->is_special(other.id),
+         .text = codec_ != nullptr ? codec_->token_text(other.id) : std::string()});
+  }
+  const std::optional<FinishReason> reason = reason_to_end(token.id, token.text);
+  if (!reason) return out;
+  finished_ = true;
+  if (codec_ != nullptr) {
+    token.text += raw_->finish();
+    generated_text_ += generated_->finish();
+  }
+  const std::size_t begin =
+      stop_begin_ ? to_generated_offset(*stop_begin_) : generated_text_.size();
+  out.finish = SequenceFinish{
+      .reason = *reason, .generated_text = std::move(generated_text_), .stop_text_begin = begin};
+  return out;
+}
+
+}  // namespace coxswain::runner

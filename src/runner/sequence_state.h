@@ -1,0 +1,98 @@
+#pragma once
+// SequenceState: what the runner remembers of one sequence beside its keys and values.
+//
+// All of it but the block tables is a pure function of (spec, output ids): penalty counts, partial
+// characters, the stop matcher and the text so far. So it survives pauses as it is and is rebuilt
+// from SequenceSpec::produced after a restart.
+//
+// Thread rule: belongs to the compute thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <coxswain/step_runner.h>
+#include <coxswain/text_codec.h>
+
+#include "sampling/sampler.h"
+#include "sampling/stop_matcher.h"
+#include "sampling/token_counts.h"
+
+namespace coxswain::runner {
+
+// What a step decided for a row: the token and its alternatives, before they have a text.
+struct Choice {
+  sampling::ScoredToken token;
+  std::vector<sampling::ScoredToken> top;
+};
+
+class SequenceState {
+ public:
+  // `codec` may be null: then tokens have no text. `eos` and `codec` outlive the state.
+  SequenceState(SequenceSpec spec,
+                const TextCodec* codec,
+                std::span<const TokenId> eos,
+                std::size_t n_kv_groups);
+
+  const SequenceSpec& spec() const { return spec_; }
+  std::size_t prompt_length() const { return spec_.prompt.size(); }
+  std::size_t length() const { return spec_.prompt.size() + output_.size(); }
+  // REQUIRES: position < length().
+  TokenId token_at(std::size_t position) const;
+  std::span<const TokenId> output() const { return output_; }
+  bool finished() const { return finished_; }
+  // Null if no parameter of the request needs it.
+  const sampling::TokenCounts* counts() const { return has_counts_ ? &counts_ : nullptr; }
+  std::uint32_t rope_length() const;
+
+  // Takes the chosen token: text piece, special flag, and whether the sequence ends with it.
+  // REQUIRES: !finished().
+  struct Accepted {
+    OutputToken token;
+    std::optional<SequenceFinish> finish;
+  };
+  Accepted accept(const Choice& choice);
+
+  std::vector<std::vector<BlockId>> block_tables;  // per KV group
+  // Log-probability of the prompt token at `position`, computed with the chunk before it.
+  struct PromptCarry {
+    std::size_t position = std::numeric_limits<std::size_t>::max();
+    float logprob = 0.0F;
+  };
+  PromptCarry carry;
+  std::uint64_t last_step_serial = 0;  // of the row that named it last (StepExecutor)
+
+ private:
+  // The decoded text of one more token, with and without special tokens.
+  std::string append_text(TokenId id);
+  std::optional<FinishReason> reason_to_end(TokenId id, std::string_view piece);
+  std::size_t to_generated_offset(std::size_t raw_offset) const;
+
+  // Where the texts of a token begin: with special tokens, and without.
+  struct Mark {
+    std::size_t raw = 0;
+    std::size_t generated = 0;
+  };
+
+  SequenceSpec spec_;
+  const TextCodec* codec_;
+  std::span<const TokenId> eos_;
+  std::vector<TokenId> output_;
+  bool has_counts_ = false;
+  bool finished_ = false;
+  sampling::TokenCounts counts_;
+  sampling::StopMatcher stops_;
+  std::unique_ptr<TextCodec::Stream> raw_;        // special tokens spelled out
+  std::unique_ptr<TextCodec::Stream> generated_;  // special tokens left out
+  std::size_t raw_length_ = 0;                    // bytes
+  std::string generated_text_;
+  std::vector<Mark> marks_;  // per token, kept only where a stop string may end the sequence
+  std::optional<std::size_t> stop_begin_;
+};
+
+}  // namespace coxswain::runner

@@ -1,0 +1,102 @@
+#include "runner/sequence_state.h"
+
+#include <gtest/gtest.h>
+
+#include "runner/fake_model.h"
+
+namespace coxswain::runner {
+namespace {
+
+constexpr TokenId kEos = 2;
+constexpr TokenId kHalf = 3;
+constexpr TokenId kOtherHalf = 4;
+TokenId letter(char c) {
+  return 5 + (c - 'a');
+}
+
+class SequenceStateTest : public testing::Test {
+ protected:
+  SequenceState make(StoppingParams stopping, std::vector<TokenId> produced = {}) {
+    SequenceSpec spec{
+        .prompt = {letter('x')}, .produced = std::move(produced), .stopping = std::move(stopping)};
+    return SequenceState(std::move(spec), codec_.get(), eos_, 1);
+  }
+  // Feeds ids until the sequence ends; the pieces are joined in text_.
+  std::optional<SequenceFinish> feed(SequenceState& state, const std::vector<TokenId>& ids) {
+    text_.clear();
+    for (const TokenId id : ids) {
+      auto accepted = state.accept({.token = {.id = id, .logprob = -1.0F}, .top = {}});
+      text_ += accepted.token.text;
+      if (accepted.finish) return accepted.finish;
+    }
+    return std::nullopt;
+  }
+  std::shared_ptr<const TextCodec> codec_ = make_fake_codec();
+  std::vector<TokenId> eos_ = {kEos};
+  std::string text_;
+};
+
+TEST_F(SequenceStateTest, LengthWinsOverEosAndStop) {
+  auto state = make({.max_new_tokens = 2, .stop_sequences = {"<2>"}});
+  const auto finish = feed(state, {letter('a'), kEos});
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(finish->reason, FinishReason::kLength);
+  EXPECT_EQ(finish->generated_text, "a");
+  EXPECT_EQ(finish->stop_text_begin, 1u);
+  EXPECT_EQ(text_, "a<2>");
+  EXPECT_TRUE(state.finished());
+}
+
+TEST_F(SequenceStateTest, EosWinsOverStopAndCanBeIgnored) {
+  auto state = make({.max_new_tokens = 9, .stop_sequences = {"<2>"}});
+  EXPECT_EQ(feed(state, {letter('a'), kEos})->reason, FinishReason::kEosToken);
+  auto ignoring = make({.max_new_tokens = 9, .stop_sequences = {"<2>"}, .ignore_eos = true});
+  const auto finish = feed(ignoring, {letter('a'), kEos, letter('b')});
+  EXPECT_EQ(finish->reason, FinishReason::kStopSequence);  // a stop string may name a special token
+  EXPECT_EQ(finish->generated_text, "a");
+  EXPECT_EQ(finish->stop_text_begin, 1u);
+}
+
+TEST_F(SequenceStateTest, StopOffsetsPointIntoTheTextWithoutSpecialTokens) {
+  auto state = make({.max_new_tokens = 9, .stop_sequences = {"cd"}});
+  const auto finish = feed(state, {letter('a'), 1, kHalf, kOtherHalf, letter('c'), letter('d')});
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(text_,
+            "a<1>\xC3\xA9"
+            "cd");
+  EXPECT_EQ(finish->generated_text,
+            "a\xC3\xA9"
+            "cd");
+  EXPECT_EQ(finish->generated_text.substr(finish->stop_text_begin), "cd");
+}
+
+TEST_F(SequenceStateTest, ASplitLastCharacterBecomesAReplacementCharacter) {
+  auto state = make({.max_new_tokens = 2});
+  const auto finish = feed(state, {letter('a'), kHalf});
+  EXPECT_EQ(finish->generated_text, "a\xEF\xBF\xBD");
+  EXPECT_EQ(text_, finish->generated_text);
+}
+
+TEST_F(SequenceStateTest, ProducedTokensRebuildTheState) {
+  const StoppingParams stopping{.max_new_tokens = 9, .stop_sequences = {"bcd"}};
+  auto whole = make(stopping);
+  const auto expected = feed(whole, {letter('a'), letter('b'), letter('c'), letter('d')});
+  auto rebuilt = make(stopping, {letter('a'), letter('b')});
+  EXPECT_EQ(rebuilt.length(), 3u);
+  EXPECT_EQ(rebuilt.token_at(2), letter('b'));
+  EXPECT_EQ(feed(rebuilt, {letter('c'), letter('d')}), expected);
+  EXPECT_EQ(expected->stop_text_begin, 1u);
+}
+
+TEST_F(SequenceStateTest, AlternativesCarryTextAndFlags) {
+  auto state = make({.max_new_tokens = 9});
+  const auto accepted =
+      state.accept({.token = {letter('q'), -0.5F}, .top = {{letter('q'), -0.5F}, {1, -2.0F}}});
+  EXPECT_EQ(accepted.token.text, "q");
+  EXPECT_FALSE(accepted.token.special);
+  ASSERT_EQ(accepted.token.alternatives.size(), 2u);
+  EXPECT_EQ(accepted.token.alternatives[1], (TokenAlternative{1, -2.0F, true, "<1>"}));
+}
+
+}  // namespace
+}  // namespace coxswain::runner

@@ -1,0 +1,121 @@
+#pragma once
+// StepExecutor: one step after the other: plan in, result out.
+//
+// A plan's rows become one ragged batch: forward pass, logits of the rows that want them, sampling,
+// text. A plan may hold more rows than the workspace: it is then run in slices, which by law 1
+// gives the same bits.
+//
+// Plans are not trusted. A row that names an unknown sequence, foreign tokens, blocks outside the
+// cache or a block that another row of the step writes fails that sequence, which is then
+// forgotten; all others go on. What the scheduler promises beside (no block written by two
+// sequences in different steps, cached prefixes computed) is not checked: breaking it gives wrong
+// tokens for the sequences concerned, never a bad access.
+//
+// Thread rule: one thread (the compute thread). Memory that depends on rows is taken by the
+// constructor.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/text_codec.h>
+
+#include "base/thread_pool.h"
+#include "kvstore/kv_store.h"
+#include "model/model.h"
+#include "runner/sequence_state.h"
+#include "sampling/sampler.h"
+
+namespace coxswain::runner {
+
+// Borrowed; all outlive the executor.
+struct ExecutorParts {
+  model::Model* model = nullptr;  // reserve(rows_max, logit_rows_max) has been called
+  kvstore::KvStore* kv = nullptr;
+  base::ThreadPool* pool = nullptr;
+  const TextCodec* codec = nullptr;  // may be null: tokens without text
+};
+
+struct ExecutorLimits {
+  std::size_t rows_max = 4096;         // rows of one forward pass
+  std::size_t logit_rows_max = 64;     // rows of logits at once
+  std::size_t sequences_max = 8192;    // remembered at once, paused ones included
+  std::uint32_t total_tokens_max = 0;  // of one sequence
+};
+
+class StepExecutor {
+ public:
+  StepExecutor(const ExecutorParts& parts, const ExecutorLimits& limits);
+
+  // Errors (nothing is then applied): kUnimplemented for a range of layers, kInternal for copies
+  // outside the cache. Everything else fails single sequences.
+  Result<StepResult> execute(const StepPlan& plan);
+
+  std::size_t n_sequences() const { return sequences_.size(); }
+  static std::uint64_t workspace_bytes(const model::ModelInfo& model,
+                                       const ExecutorLimits& limits,
+                                       std::size_t n_threads);
+
+ private:
+  // A row of the plan that passed its checks.
+  struct ReadyRow {
+    const Row* row = nullptr;
+    SequenceState* state = nullptr;
+    SequenceResult* result = nullptr;
+    std::size_t n_done = 0;  // rows already run
+  };
+  // A row of a slice whose logits are wanted, and what for.
+  struct LogitRow {
+    std::uint32_t slice_row = 0;
+    std::size_t position = 0;
+    ReadyRow* ready = nullptr;
+    bool sample = false;          // choose the token after `position`
+    bool prompt_logprob = false;  // of the prompt token after `position`
+    Status status = {};
+    Choice choice = {};
+    float prompt_value = 0.0F;
+  };
+
+  Status add_sequence(const SequenceSpec& spec);
+  Status check_spec(const SequenceSpec& spec) const;
+  Status check_copies(std::span<const BlockCopy> copies) const;
+  Status prepare(const Row& row, SequenceState& state);
+  Status change_tables(const Row& row, SequenceState& state) const;
+  Status check_tokens(const Row& row, const SequenceState& state) const;
+  Status check_blocks(const Row& row, const SequenceState& state);
+  void fail(ReadyRow& ready, const Status& status);
+
+  // Fills tokens_ and batch_rows_ from rows_[next...]; returns the number of rows of the slice.
+  std::size_t fill_slice(std::size_t& next);
+  void add_to_slice(ReadyRow& ready, std::size_t first_row, std::size_t n_rows);
+  void run_slice(std::size_t n_rows);
+  void run_logits(std::span<LogitRow> wanted);
+  void choose(LogitRow& wanted, std::span<const float> logits, std::size_t worker);
+  void deliver(LogitRow& wanted);
+
+  ExecutorParts parts_;
+  ExecutorLimits limits_;
+  std::unordered_map<SequenceId, SequenceState> sequences_;
+  std::vector<std::vector<std::uint64_t>>
+      writers_;  // [group][block]: the serial of the row that wrote it last
+  std::uint64_t row_serial_ = 0;
+  std::uint64_t step_first_serial_ = 0;
+
+  std::vector<ReadyRow> rows_;
+  std::vector<TokenId> tokens_;                  // [rows_max]
+  std::vector<model::SequenceRows> batch_rows_;  // the first n_batch_rows_ are in use
+  std::vector<ReadyRow*> batch_owner_;
+  std::size_t n_batch_rows_ = 0;
+  std::vector<LogitRow> logit_rows_;  // of the slice
+  std::vector<std::uint32_t> logit_row_ids_;
+  std::vector<float> hidden_;                // [rows_max, hidden_size]
+  std::vector<float> logits_;                // [logit_rows_max, vocab_size]
+  std::vector<sampling::Sampler> samplers_;  // per worker
+  StepTimings timings_;
+};
+
+}  // namespace coxswain::runner

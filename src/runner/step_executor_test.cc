@@ -1,0 +1,222 @@
+#include "runner/step_executor.h"
+
+#include <functional>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "runner/fake_model.h"
+
+namespace coxswain::runner {
+namespace {
+
+constexpr std::uint32_t kBlocks = 16;
+constexpr std::uint32_t kBlockTokens = 4;
+
+class StepExecutorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = make_fake_model({.n_groups = 1});
+    codec_ = make_fake_codec();
+    auto kv = kvstore::KvStore::create({.type = tensor::DType::kF32,
+                                        .block_tokens = kBlockTokens,
+                                        .n_blocks = {kBlocks},
+                                        .layers = model_->info().kv_layers});
+    ASSERT_TRUE(kv.ok()) << kv.status().message();
+    kv_.emplace(std::move(kv).value());
+    executor_ = std::make_unique<StepExecutor>(
+        ExecutorParts{.model = model_.get(), .kv = &*kv_, .pool = &pool_, .codec = codec_.get()},
+        ExecutorLimits{
+            .rows_max = 32, .logit_rows_max = 4, .sequences_max = 4, .total_tokens_max = 64});
+  }
+
+  static SequenceSpec spec_of(std::uint64_t id, std::vector<TokenId> prompt = {5, 6, 7, 8, 9}) {
+    return {.id = SequenceId{id},
+            .prompt = std::move(prompt),
+            .stopping = {.max_new_tokens = 8, .ignore_eos = true}};
+  }
+  static Row prompt_row(const SequenceSpec& spec, std::vector<BlockId> blocks) {
+    Row row{.sequence = spec.id,
+            .n_tokens = static_cast<std::uint32_t>(spec.prompt.size()),
+            .tokens = spec.prompt,
+            .emit = Emit::kSample};
+    row.table_changes.push_back({.blocks = std::move(blocks)});
+    return row;
+  }
+  StepResult execute(StepPlan plan) {
+    auto result = executor_->execute(plan);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return std::move(result).value();
+  }
+
+  std::unique_ptr<model::Model> model_;
+  std::shared_ptr<const TextCodec> codec_;
+  base::ThreadPool pool_{1};
+  std::optional<kvstore::KvStore> kv_;
+  std::unique_ptr<StepExecutor> executor_;
+};
+
+TEST_F(StepExecutorTest, ABrokenRowFailsItsSequenceAndNoOther) {
+  const SequenceSpec good = spec_of(1);
+  const SequenceSpec bad = spec_of(2);
+  const std::vector<std::function<void(Row&)>> damages = {
+      [](Row& row) { row.tokens[2] = 63; },
+      [](Row& row) { row.tokens.pop_back(); },
+      [](Row& row) { row.n_tokens = 0; },
+      [](Row& row) { row.first_position = 1; },
+      [](Row& row) { row.first_position = 0xFFFFFFFFu; },
+      [](Row& row) { row.n_tokens = 4, row.tokens.pop_back(); },  // a sample inside the prompt
+      [](Row& row) { row.from_previous_step = true; },
+      [](Row& row) { row.table_changes[0].blocks = {4}; },
+      [](Row& row) {
+        row.table_changes[0].blocks = {4, kBlocks};
+      },
+      [](Row& row) {
+        row.table_changes[0].blocks = {4, kReleasedBlock};
+      },
+      [](Row& row) {
+        row.table_changes[0].blocks = {1, 5};
+      },  // block 1 belongs to the other row
+      [](Row& row) {
+        row.table_changes[0].blocks = {4, 4};
+        row.first_position = 0;
+        row.table_changes[0].first_index = 1;
+      },
+      [](Row& row) { row.table_changes[0].kv_group = 1; },
+      [](Row& row) { row.table_changes[0].blocks.assign(kBlocks + 1, 4); },
+      [](Row& row) { row.table_changes.clear(); },
+      [](Row& row) { row.sequence = SequenceId{77}; },
+  };
+  StepPlan clean;
+  clean.new_sequences = {good};
+  clean.rows = {prompt_row(good, {1, 2})};
+  const StepResult expected = execute(clean);
+  for (std::size_t i = 0; i < damages.size(); ++i) {
+    StepPlan plan;
+    plan.dropped = {good.id, bad.id};
+    plan.new_sequences = {good, bad};
+    plan.rows = {prompt_row(good, {1, 2}), prompt_row(bad, {4, 5})};
+    damages[i](plan.rows[1]);
+    const StepResult result = execute(plan);
+    ASSERT_EQ(result.sequences.size(), 2u);
+    EXPECT_EQ(result.sequences[0], expected.sequences[0]) << i;
+    EXPECT_FALSE(result.sequences[1].status.ok()) << i;
+    EXPECT_TRUE(result.sequences[1].tokens.empty()) << i;
+  }
+}
+
+TEST_F(StepExecutorTest, ASequenceNamedTwiceFails) {
+  const SequenceSpec spec = spec_of(1);
+  StepPlan plan;
+  plan.new_sequences = {spec};
+  plan.rows = {prompt_row(spec, {1, 2}), prompt_row(spec, {3, 4})};
+  const StepResult result = execute(plan);
+  EXPECT_FALSE(result.sequences[0].status.ok());
+  EXPECT_FALSE(result.sequences[1].status.ok());
+  EXPECT_EQ(executor_->n_sequences(), 0u);
+}
+
+TEST_F(StepExecutorTest, IllegalSpecsAreRefusedByField) {
+  const auto status_of = [&](SequenceSpec spec) {
+    StepPlan plan;
+    plan.rows = {prompt_row(spec, {1, 2})};
+    plan.new_sequences = {std::move(spec)};
+    return execute(plan).sequences.front().status;
+  };
+  EXPECT_EQ(status_of(spec_of(1, {})).field(), "inputs");
+  EXPECT_EQ(status_of(spec_of(1, {5, 64})).field(), "inputs");
+  EXPECT_EQ(status_of(spec_of(1, {5, -1})).field(), "inputs");
+  SequenceSpec spec = spec_of(1);
+  spec.stopping.max_new_tokens = 0;
+  EXPECT_EQ(status_of(spec).field(), "max_new_tokens");
+  spec.stopping.max_new_tokens = 60;
+  EXPECT_EQ(status_of(spec).field(), "max_new_tokens");
+  spec = spec_of(1);
+  spec.adapter = "other";
+  EXPECT_EQ(status_of(spec).code(), Code::kUnimplemented);
+  spec = spec_of(1);
+  spec.sampling.top_p = 0.0F;
+  EXPECT_EQ(status_of(spec).field(), "top_p");
+  spec.sampling = {};
+  spec.sampling.temperature = -1.0F;
+  EXPECT_EQ(status_of(spec).field(), "temperature");
+  spec.sampling = {};
+  spec.sampling.repetition_penalty = 0.0F;
+  EXPECT_EQ(status_of(spec).field(), "repetition_penalty");
+  EXPECT_EQ(executor_->n_sequences(), 0u);
+}
+
+TEST_F(StepExecutorTest, SequencesAreLimitedAndDropped) {
+  StepPlan plan;
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    const SequenceSpec spec = spec_of(id);
+    plan.new_sequences.push_back(spec);
+    plan.rows.push_back(
+        prompt_row(spec, {static_cast<BlockId>(2 * id), static_cast<BlockId>(2 * id + 1)}));
+  }
+  const StepResult result = execute(plan);
+  EXPECT_TRUE(result.sequences[3].status.ok());
+  EXPECT_EQ(result.sequences[4].status.code(), Code::kResourceExhausted);
+  StepPlan drop;
+  drop.dropped = {SequenceId{1}, SequenceId{3}, SequenceId{99}};
+  execute(drop);
+  EXPECT_EQ(executor_->n_sequences(), 2u);
+}
+
+TEST_F(StepExecutorTest, ARowOfAFinishedSequenceIsEmpty) {
+  SequenceSpec spec = spec_of(1);
+  spec.stopping.max_new_tokens = 1;
+  StepPlan plan;
+  plan.new_sequences = {spec};
+  plan.rows = {prompt_row(spec, {1, 2})};
+  EXPECT_TRUE(execute(plan).sequences.front().finish.has_value());
+  StepPlan ahead;
+  ahead.rows = {{.sequence = spec.id,
+                 .first_position = 5,
+                 .n_tokens = 1,
+                 .from_previous_step = true,
+                 .emit = Emit::kSample}};
+  const StepResult result = execute(ahead);
+  EXPECT_TRUE(result.sequences.front().status.ok());
+  EXPECT_TRUE(result.sequences.front().tokens.empty());
+  EXPECT_FALSE(result.sequences.front().finish.has_value());
+}
+
+TEST_F(StepExecutorTest, CopiedBlocksHoldTheSameKeys) {
+  const SequenceSpec spec = spec_of(1);
+  StepPlan plan;
+  plan.new_sequences = {spec};
+  plan.rows = {prompt_row(spec, {1, 2})};
+  execute(plan);
+  Row decode{.sequence = spec.id,
+             .first_position = 5,
+             .n_tokens = 1,
+             .from_previous_step = true,
+             .emit = Emit::kSample};
+  StepPlan next;
+  next.rows = {decode};
+  const StepResult expected = execute(next);
+
+  StepPlan again = plan;
+  again.dropped = {spec.id};
+  execute(again);
+  StepPlan moved;
+  moved.copies = {{.from = 1, .to = 7}, {.from = 2, .to = 8}};
+  decode.table_changes = {{.first_index = 0, .blocks = {7, 8}}};
+  moved.rows = {decode};
+  EXPECT_EQ(execute(moved).sequences.front(), expected.sequences.front());
+}
+
+TEST_F(StepExecutorTest, WhatCannotBeDoneAtAllFailsThePlan) {
+  StepPlan layers;
+  layers.layers = {.begin = 0, .end = 0};
+  EXPECT_TRUE(executor_->execute(layers).ok());
+  layers.layers = {.begin = 1, .end = 1};
+  EXPECT_EQ(executor_->execute(layers).status().code(), Code::kUnimplemented);
+  StepPlan copies;
+  copies.copies = {{.from = 1, .to = kBlocks}};
+  EXPECT_EQ(executor_->execute(copies).status().code(), Code::kInternal);
+}
+
+}  // namespace
+}  // namespace coxswain::runner
