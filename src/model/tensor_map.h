@@ -17,7 +17,7 @@ namespace coxswain::model {
 // Rows (outputs) of one stored tensor that go, in order, into the next rows of a weight.
 struct Rows {
   std::string tensor;                // [.., n, k], or [.., k, n] if transposed
-  std::string otherwise;              // another name under which it may lie; empty = none
+  std::string otherwise;             // another name under which it may lie; empty = none
   std::vector<std::uint64_t> shape;  // of the whole tensor, checked
   std::uint64_t first = 0;
   std::uint64_t count = 0;
