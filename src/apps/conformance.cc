@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "apps/conformance_models.h"
+#include "apps/conformance_sampling.h"
 
 namespace coxswain::apps {
 namespace {
@@ -27,6 +28,7 @@ struct ConformanceKind {
 std::span<const ConformanceKind> conformance_kinds() {
   static constexpr std::array kKinds{
       ConformanceKind{"models", run_models_conformance},
+      ConformanceKind{"sampling", run_sampling_conformance},
   };
   return kKinds;
 }

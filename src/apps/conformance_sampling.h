@@ -1,0 +1,16 @@
+#pragma once
+// The kind "sampling" of coxswain-conformance: every file of DIR/goldens/sampling.
+//
+//   single-*, chain-*: scores after one or several steps, the ids that stay, log-probabilities, the
+//   best n. logprobs:          log-softmax and the best n of raw logits. distributions: chi-square
+//   test of seeded draws against exact probabilities.
+//
+// Formats: goldens/README-formats.md beside the data.
+
+#include "apps/conformance.h"
+
+namespace coxswain::apps {
+
+ConformanceCounts run_sampling_conformance(const ConformanceOptions& options);
+
+}  // namespace coxswain::apps
