@@ -69,35 +69,53 @@ void ThreadPool::run(std::size_t n_tasks, Task task) {
     for (std::size_t i = 0; i < n_tasks; ++i) task(i, 0);
     return;
   }
+  // Nobody is inside: the fields may change.
   task_ = &task;
   n_tasks_ = n_tasks;
   next_.store(0);
-  active_.store(workers_.size());
-  region_.fetch_add(1);
+  const std::uint64_t number = (region_.load() >> 32) + 1;
+  region_.store((number << 32) | kOpen);
   if (parked_.load() != 0) {
     std::lock_guard lock(mu_);
     wake_.notify_all();
   }
   work(0);
-  // Every worker must have seen this region before its fields may change.
-  while (active_.load() != 0) cpu_relax();
+  // Every task is taken. Whoever comes now stays outside; those inside finish what they took.
+  region_.fetch_and(~kOpen);
+  while ((region_.load() & kInside) != 0) cpu_relax();
+}
+
+// Joins an open region that this worker has not been in.
+bool ThreadPool::enter(std::uint32_t& seen) {
+  std::uint64_t region = region_.load();
+  while ((region & kOpen) != 0 && static_cast<std::uint32_t>(region >> 32) != seen) {
+    if (region_.compare_exchange_weak(region, region + 1)) {
+      seen = static_cast<std::uint32_t>(region >> 32);
+      return true;
+    }
+  }
+  return false;
 }
 
 void ThreadPool::worker_loop(std::size_t worker) {
-  std::uint64_t seen = 0;
+  std::uint32_t seen = 0;
+  const auto called = [&] {
+    const std::uint64_t region = region_.load();
+    return ((region & kOpen) != 0 && static_cast<std::uint32_t>(region >> 32) != seen) ||
+           stop_.load();
+  };
   for (;;) {
-    for (int i = 0; i < kSpinIterations && region_.load() == seen && !stop_.load(); ++i)
-      cpu_relax();
-    if (region_.load() == seen && !stop_.load()) {
+    for (int i = 0; i < kSpinIterations && !called(); ++i) cpu_relax();
+    if (!called()) {
       std::unique_lock lock(mu_);
       parked_.fetch_add(1);
-      wake_.wait(lock, [&] { return region_.load() != seen || stop_.load(); });
+      wake_.wait(lock, called);
       parked_.fetch_sub(1);
     }
     if (stop_.load()) return;
-    seen = region_.load();
+    if (!enter(seen)) continue;
     work(worker);
-    active_.fetch_sub(1);
+    region_.fetch_sub(1);
   }
 }
 

@@ -42,17 +42,22 @@ class ThreadPool {
   using Task = FunctionRef<void(std::size_t, std::size_t)>;
   void worker_loop(std::size_t worker);
   void work(std::size_t worker);
+  bool enter(std::uint32_t& seen);
 
   std::vector<std::thread> workers_;
   std::mutex mu_;
   std::condition_variable wake_;
-  std::atomic<std::uint64_t> region_{0};  // odd while a region runs
-  std::atomic<std::size_t> next_{0};
-  std::atomic<std::size_t> active_{0};  // workers inside the current region
   std::atomic<bool> stop_{false};
   std::atomic<std::size_t> parked_{0};
   std::size_t n_tasks_ = 0;
   const Task* task_ = nullptr;
+
+  // The number of the region (upper half), whether it takes workers (kOpen) and how many are inside
+  // (the rest).
+  static constexpr std::uint64_t kOpen = std::uint64_t{1} << 31;
+  static constexpr std::uint64_t kInside = kOpen - 1;
+  alignas(64) std::atomic<std::uint64_t> region_{0};
+  alignas(64) std::atomic<std::size_t> next_{0};
 };
 
 }  // namespace coxswain::base

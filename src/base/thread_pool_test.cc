@@ -45,5 +45,32 @@ TEST(ThreadPool, ParkedWorkersWakeUp) {
   }
 }
 
+// A region needs nobody but the caller: here the other worker is held inside a task until the
+// caller has done all others.
+TEST(ThreadPool, AHeldWorkerDelaysItsOwnTaskOnly) {
+  ThreadPool pool(2);
+  std::atomic<int> done{0};
+  std::atomic<bool> taken{false};
+  const auto caller = std::this_thread::get_id();
+  pool.run(100, [&](std::size_t, std::size_t worker) {
+    EXPECT_EQ(worker == 0, std::this_thread::get_id() == caller);
+    if (worker != 0 && !taken.exchange(true)) {
+      while (done.load() < 99) std::this_thread::yield();
+    }
+    done.fetch_add(1);
+  });
+  EXPECT_EQ(done.load(), 100);
+}
+
+// Workers that come late must never run a task of a region that has ended, or run one twice.
+TEST(ThreadPool, TinyRegionsRunEveryTaskOnce) {
+  ThreadPool pool(4);
+  for (int round = 0; round < 50000; ++round) {
+    std::atomic<int> hits[3] = {};
+    pool.run(3, [&](std::size_t i, std::size_t) { hits[i].fetch_add(1); });
+    for (const std::atomic<int>& hit : hits) ASSERT_EQ(hit.load(), 1);
+  }
+}
+
 }  // namespace
 }  // namespace coxswain::base

@@ -1,0 +1,409 @@
+// coxswain-bench-kernels: the kernels in the shapes of Llama-3.2-1B beside the limits of this
+// machine, measured in the same run.
+//
+//   coxswain-bench-kernels [--threads N] [--isa NAME] [--only TEXT] [--clock wall|cpu]
+//
+// --clock cpu counts the time of this thread alone: for --threads 1 on a machine that others use as
+// well.
+//
+// Decode rows are shares of the read bandwidth read right before and after; prefill rows are shares
+// of the peak of the instruction that the set multiplies with. Weights are cold: several layers of
+// their own memory are used in turn.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "machine_limits.h"
+
+namespace coxswain::bench {
+namespace {
+
+using kernels::KernelTable;
+using kernels::PackedMatrix;
+using kernels::WeightType;
+
+template <typename T>
+T require(Result<T> result) {
+  if (!result.ok()) {
+    std::fprintf(stderr, "%s\n", result.status().message().c_str());
+    std::exit(1);
+  }
+  return std::move(result).value();
+}
+
+struct Options {
+  std::size_t n_threads = std::max(1U, std::thread::hardware_concurrency());
+  std::string isa;
+  std::string only;
+  Timer timer = Timer::kWall;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name == "--threads")
+      options.n_threads = static_cast<std::size_t>(std::max(1, std::atoi(argv[i + 1])));
+    if (name == "--isa") options.isa = argv[i + 1];
+    if (name == "--only") options.only = argv[i + 1];
+    if (name == "--clock" && std::string(argv[i + 1]) == "cpu") options.timer = Timer::kThread;
+  }
+  return options;
+}
+
+// Outputs and inputs of a layer's matrices, fused as the model does: q, k and v; output; gate and
+// up; down.
+struct Shape {
+  const char* name;
+  std::size_t n, k;
+};
+constexpr Shape kLayer[] = {
+    {"qkv", 3072, 2048}, {"out", 2048, 2048}, {"gate_up", 16384, 2048}, {"down", 2048, 8192}};
+constexpr Shape kHead = {"head", 128256, 2048};
+constexpr std::size_t kLayers = 16;     // of the model
+constexpr std::size_t kColdLayers = 3;  // kept in memory and used in turn
+
+std::vector<float> random_values(std::size_t n) {
+  std::mt19937 generator(1);
+  std::normal_distribution<float> distribution(0.0F, 0.05F);
+  std::vector<float> out(n);
+  for (float& value : out) value = distribution(generator);
+  return out;
+}
+
+struct Weights {
+  std::vector<PackedMatrix> layers;  // kColdLayers times kLayer
+  PackedMatrix head;
+
+  std::size_t layer_bytes() const {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < std::size(kLayer); ++i) bytes += layers[i].data.size();
+    return bytes;
+  }
+};
+
+PackedMatrix pack(const KernelTable& table,
+                  WeightType type,
+                  const Shape& shape,
+                  const std::vector<float>& values) {
+  // Blocks of rows repeat the same random values; bits of weights do not change the speed.
+  std::vector<kernels::PackSource> pieces;
+  const std::size_t block = values.size() / shape.k;
+  for (std::size_t row = 0; row < shape.n; row += block) {
+    pieces.push_back({reinterpret_cast<const std::byte*>(values.data()),
+                      tensor::DType::kF32,
+                      std::min(block, shape.n - row)});
+  }
+  return require(kernels::pack_matrix(table, type, shape.k, pieces));
+}
+
+Weights make_weights(const KernelTable& table, WeightType type) {
+  const std::vector<float> values = random_values(std::size_t{2048} * 2048);
+  Weights weights;
+  for (std::size_t layer = 0; layer < kColdLayers; ++layer) {
+    for (const Shape& shape : kLayer) weights.layers.push_back(pack(table, type, shape, values));
+  }
+  weights.head = pack(table, type, kHead, values);
+  return weights;
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, const KernelTable& table)
+      : options_(options),
+        table_(table),
+        pool_(options.n_threads, base::ThreadPool::Pinning::kPin),
+        reader_(std::size_t{512} << 20) {}
+
+  void limits();
+  void linears(WeightType type);
+  void attention();
+  void elementwise();
+
+ private:
+  bool wanted(const std::string& name) const {
+    return name.find(options_.only) != std::string::npos;
+  }
+  double peak(WeightType type) const;
+  // Seconds of one call for m rows, a median.
+  double time_of(std::size_t m, const std::vector<const PackedMatrix*>& matrices);
+  double layer_seconds(const Weights& weights, std::size_t m);
+  void print_decode(const Weights& weights, WeightType type);
+  void print_rows(const Weights& weights, WeightType type, std::size_t m);
+
+  const Options& options_;
+  const KernelTable& table_;
+  base::ThreadPool pool_;
+  ReadBandwidth reader_;
+  ComputePeaks peaks_;
+};
+
+void Bench::limits() {
+  peaks_ = measure_peaks(pool_, options_.timer);
+  std::printf("set %s, %zu threads\n", std::string(table_.id).c_str(), pool_.n_threads());
+  std::printf(
+      "limits: read %.1f GB/s; f32 %.3f, bf16 %.3f, int8 %.3f, amx bf16 %.3f, amx int8 %.3f T "
+      "operations/s\n",
+      reader_.measure(pool_, options_.timer) / 1e9,
+      peaks_.f32 / 1e12,
+      peaks_.bf16 / 1e12,
+      peaks_.int8 / 1e12,
+      peaks_.amx_bf16 / 1e12,
+      peaks_.amx_int8 / 1e12);
+}
+
+double Bench::peak(WeightType type) const {
+  const bool amx = table_.isa == kernels::Isa::kAmx;
+  if (type == WeightType::kInt8)
+    return amx                                   ? peaks_.amx_int8
+           : table_.isa == kernels::Isa::kAvx512 ? peaks_.int8
+                                                 : peaks_.f32 * 2;
+  if (type == WeightType::kBf16 && amx) return peaks_.amx_bf16;
+  if (type == WeightType::kBf16 && table_.isa == kernels::Isa::kAvx512 && peaks_.bf16 > 0)
+    return peaks_.bf16;
+  return peaks_.f32;
+}
+
+double Bench::time_of(std::size_t m, const std::vector<const PackedMatrix*>& matrices) {
+  std::size_t n = 0;
+  std::size_t k = 0;
+  for (const PackedMatrix* matrix : matrices) {
+    n = std::max(n, matrix->n);
+    k = std::max(k, matrix->k);
+  }
+  const std::vector<float> x = random_values(m * k);
+  std::vector<float> y(m * n);
+  auto scratch = require(tensor::AlignedBuffer::allocate(kernels::linear_scratch_bytes(m, k)));
+  const auto pass = [&] {
+    for (const PackedMatrix* matrix : matrices) {
+      kernels::LinearArgs args;
+      args.w = matrix;
+      args.x = x.data();
+      args.x_stride = matrix->k;
+      args.y = y.data();
+      args.y_stride = matrix->n;
+      args.m = m;
+      args.scratch = scratch.bytes();
+      table_.linear[static_cast<std::size_t>(matrix->type)](pool_, args);
+    }
+  };
+  pass();
+  std::vector<double> times;
+  const double begin = now(options_.timer);
+  while (times.size() < 3 || (now(options_.timer) - begin < 1.0 && times.size() < 50)) {
+    const double start = now(options_.timer);
+    pass();
+    times.push_back(now(options_.timer) - start);
+  }
+  std::nth_element(
+      times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+double Bench::layer_seconds(const Weights& weights, std::size_t m) {
+  std::vector<const PackedMatrix*> all;
+  for (const PackedMatrix& matrix : weights.layers) all.push_back(&matrix);
+  return time_of(m, all) / kColdLayers;
+}
+
+void Bench::print_decode(const Weights& weights, WeightType type) {
+  const std::string name = std::string(kernels::name_of(type));
+  const double before = reader_.measure(pool_, options_.timer);
+  const double layer = layer_seconds(weights, 1);
+  const double between = reader_.measure(pool_, options_.timer);
+  const double head = time_of(1, {&weights.head});
+  const double after = reader_.measure(pool_, options_.timer);
+  const double layer_rate = static_cast<double>(weights.layer_bytes()) / layer;
+  const double head_rate = static_cast<double>(weights.head.data.size()) / head;
+  const double bytes = kLayers * static_cast<double>(weights.layer_bytes()) +
+                       static_cast<double>(weights.head.data.size());
+  const double model = kLayers * layer + head;
+  const double limit = (before + between + after) / 3;
+  std::printf(
+      "%-9s m    1: layers %5.1f GB/s (%3.0f %%), head %5.1f GB/s (%3.0f %%), model %5.1f GB/s = "
+      "%5.1f tok/s, %3.0f %% of %.1f %.1f %.1f GB/s read\n",
+      name.c_str(),
+      layer_rate / 1e9,
+      200 * layer_rate / (before + between),
+      head_rate / 1e9,
+      200 * head_rate / (between + after),
+      bytes / model / 1e9,
+      1 / model,
+      100 * bytes / model / limit,
+      before / 1e9,
+      between / 1e9,
+      after / 1e9);
+}
+
+void Bench::print_rows(const Weights& weights, WeightType type, std::size_t m) {
+  const double layer = layer_seconds(weights, m);
+  double operations = 0;
+  for (const Shape& shape : kLayer) operations += 2.0 * static_cast<double>(m * shape.n * shape.k);
+  std::printf(
+      "%-9s m %4zu: layers %.3f T/s, %3.0f %% of peak; %.0f tok/s without head and attention\n",
+      std::string(kernels::name_of(type)).c_str(),
+      m,
+      operations / layer / 1e12,
+      100 * operations / layer / peak(type),
+      static_cast<double>(m) / (layer * kLayers));
+}
+
+void Bench::linears(WeightType type) {
+  if (!wanted(std::string(kernels::name_of(type)))) return;
+  const Weights weights = make_weights(table_, type);
+  print_decode(weights, type);
+  for (const std::size_t m : {2, 4, 8, 16, 32, 64, 128, 512}) print_rows(weights, type, m);
+}
+
+void Bench::attention() {
+  if (!wanted("attention")) return;
+  constexpr std::size_t kHeads = 32;
+  constexpr std::size_t kKvHeads = 8;
+  constexpr std::size_t kDim = 64;
+  constexpr std::size_t kTokens = 16;
+  for (const std::size_t length : {512, 2048}) {
+    for (const std::size_t rows : {std::size_t{1}, length}) {
+      // As many layers of cache as make a decode read from memory.
+      const std::size_t n_blocks = length / kTokens;
+      const std::size_t block_bytes = kKvHeads * kTokens * kDim * 2;
+      auto cache = require(tensor::AlignedBuffer::allocate(2 * n_blocks * block_bytes * kLayers));
+      std::vector<BlockId> blocks(n_blocks);
+      for (std::size_t i = 0; i < n_blocks; ++i) blocks[i] = static_cast<BlockId>(i);
+      const std::vector<float> x = random_values(length * kHeads * kDim);
+      std::vector<float> out(rows * kHeads * kDim);
+      auto scratch = require(tensor::AlignedBuffer::allocate(
+          kernels::attention_scratch_bytes(pool_.n_threads(), kHeads, kDim)));
+      kernels::AttentionSequence sequence;
+      sequence.n_rows = length;
+      sequence.blocks = blocks;
+      const auto layer_view = [&](std::size_t layer) {
+        kernels::KvLayerView view;
+        view.k = cache.data() + 2 * layer * n_blocks * block_bytes;
+        view.v = view.k + n_blocks * block_bytes;
+        view.k_block_stride_bytes = view.v_block_stride_bytes = block_bytes;
+        view.type = tensor::DType::kBf16;
+        view.n_kv_heads = kKvHeads;
+        view.block_tokens = kTokens;
+        view.k_head_dim = view.v_head_dim = kDim;
+        return view;
+      };
+      for (std::size_t layer = 0; layer < kLayers; ++layer) {
+        table_.kv_write(pool_,
+                        {layer_view(layer),
+                         x.data(),
+                         kKvHeads * kDim,
+                         x.data(),
+                         kKvHeads * kDim,
+                         {&sequence, 1}});
+      }
+      sequence.n_rows = rows;
+      sequence.first_position = static_cast<std::int32_t>(length - rows);
+      std::vector<double> times;
+      for (std::size_t repeat = 0; repeat < 4 * kLayers; ++repeat) {
+        kernels::AttentionArgs args;
+        args.cache = layer_view(repeat % kLayers);
+        args.q = x.data();
+        args.q_stride = args.out_stride = kHeads * kDim;
+        args.out = out.data();
+        args.n_heads = kHeads;
+        args.scale = 0.125F;
+        args.sequences = {&sequence, 1};
+        args.scratch = scratch.bytes();
+        const double start = now(options_.timer);
+        table_.attention(pool_, args);
+        times.push_back(now(options_.timer) - start);
+      }
+      std::sort(times.begin(), times.end());
+      const double seconds = times[times.size() / 2];
+      const double keys = rows == 1
+                              ? static_cast<double>(length)
+                              : static_cast<double>(length) * static_cast<double>(length + 1) / 2;
+      const double operations = keys * kHeads * kDim * 4;
+      std::printf(
+          "attention %4zu rows, %4zu positions, bf16 cache: %8.1f us a layer, %.3f T/s (%3.0f %% "
+          "of f32 peak), %.1f GB/s of cache\n",
+          rows,
+          length,
+          seconds * 1e6,
+          operations / seconds / 1e12,
+          100 * operations / seconds / peaks_.f32,
+          static_cast<double>(2 * n_blocks * block_bytes) / seconds / 1e9);
+    }
+  }
+}
+
+void Bench::elementwise() {
+  if (!wanted("elementwise")) return;
+  for (const std::size_t m : {std::size_t{1}, std::size_t{512}}) {
+    std::vector<float> x = random_values(m * 16384);
+    const std::vector<float> weight = random_values(16384);
+    std::vector<float> y(m * 8192);
+    const auto report = [&](const char* name, auto&& body) {
+      std::vector<double> times;
+      for (int repeat = 0; repeat < 31; ++repeat) {
+        const double start = now(options_.timer);
+        body();
+        times.push_back(now(options_.timer) - start);
+      }
+      std::sort(times.begin(), times.end());
+      std::printf("%-14s m %4zu: %7.1f us\n", name, m, times[15] * 1e6);
+    };
+    report("rms_norm 2048", [&] {
+      table_.rms_norm(pool_,
+                      {.x = x.data(),
+                       .x_stride = 2048,
+                       .y = y.data(),
+                       .y_stride = 2048,
+                       .m = m,
+                       .n = 2048,
+                       .weight = weight.data()});
+    });
+    report("silu*up 8192", [&] {
+      table_.activation(pool_,
+                        {x.data(),
+                         16384,
+                         x.data() + 8192,
+                         16384,
+                         y.data(),
+                         8192,
+                         m,
+                         8192,
+                         kernels::Activation::kSilu});
+    });
+    report("add 2048", [&] { table_.add(pool_, {x.data(), 2048, y.data(), 2048, m, 2048}); });
+    report("rope 40 heads", [&] {
+      table_.rope(pool_,
+                  {x.data(),
+                   3072,
+                   m,
+                   40,
+                   64,
+                   64,
+                   weight.data(),
+                   weight.data(),
+                   kernels::RopeStyle::kHalves});
+    });
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::bench
+
+int main(int argc, char** argv) {
+  using namespace coxswain::bench;
+  const Options options = parse(argc, argv);
+  Bench bench(options, *require(coxswain::kernels::select_kernels(options.isa)));
+  bench.limits();
+  for (const auto type : {WeightType::kBf16, WeightType::kInt8, WeightType::kF32, WeightType::kF16})
+    bench.linears(type);
+  bench.attention();
+  bench.elementwise();
+  return 0;
+}

@@ -1,0 +1,93 @@
+#include "machine_limits.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <numeric>
+#include <utility>
+
+#include "kernels/cpu_features.h"
+#include "machine_limits_simd.h"
+
+namespace coxswain::bench {
+namespace {
+
+// Best of three times about 30 ms on every thread at once.
+double peak_of(base::ThreadPool& pool, Timer timer, double (*spin)(std::size_t)) {
+  double start = now(timer);
+  spin(100'000);
+  const auto rounds =
+      static_cast<std::size_t>(100'000 * 0.03 / std::max(now(timer) - start, 1e-6)) + 1;
+  double best = 0.0;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    std::atomic<double> operations{0.0};
+    start = now(timer);
+    pool.run(pool.n_threads() * 4,
+             [&](std::size_t, std::size_t) { operations.fetch_add(spin(rounds)); });
+    best = std::max(best, operations.load() / (now(timer) - start));
+  }
+  return best;
+}
+
+unsigned long long read_plain(const void* p, std::size_t bytes) {
+  const auto* at = static_cast<const std::byte*>(p);
+  unsigned long long sum = 0;
+  for (std::size_t i = 0; i < bytes; i += 8) {
+    unsigned long long value = 0;
+    std::memcpy(&value, at + i, 8);
+    sum += value;
+  }
+  return sum;
+}
+
+}  // namespace
+
+double now(Timer timer) {
+  timespec time{};
+  clock_gettime(timer == Timer::kThread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+ComputePeaks measure_peaks(base::ThreadPool& pool, Timer timer) {
+  const kernels::CpuFeatures& cpu = kernels::cpu_features();
+  ComputePeaks peaks;
+  if (cpu.avx2) peaks.f32 = peak_of(pool, timer, spin_f32_avx2);
+  if (cpu.avx512) peaks.f32 = std::max(peaks.f32, peak_of(pool, timer, spin_f32_avx512));
+  if (cpu.avx512) peaks.int8 = peak_of(pool, timer, spin_int8_avx512);
+  if (cpu.avx512_bf16) peaks.bf16 = peak_of(pool, timer, spin_bf16_avx512);
+  if (cpu.amx) peaks.amx_int8 = peak_of(pool, timer, spin_int8_amx);
+  if (cpu.amx) peaks.amx_bf16 = peak_of(pool, timer, spin_bf16_amx);
+  return peaks;
+}
+
+ReadBandwidth::ReadBandwidth(std::size_t bytes) {
+  auto buffer = tensor::AlignedBuffer::allocate(bytes / 256 * 256);
+  if (!buffer.ok()) {
+    std::fprintf(stderr, "%s\n", buffer.status().message().c_str());
+    std::exit(1);
+  }
+  buffer_ = std::move(buffer).value();
+  std::memset(buffer_.data(), 1, buffer_.size());  // or every page is the one zero page
+}
+
+double ReadBandwidth::measure(base::ThreadPool& pool, Timer timer) const {
+  const kernels::CpuFeatures& cpu = kernels::cpu_features();
+  const auto read = cpu.avx512 ? read_avx512 : cpu.avx2 ? read_avx2 : read_plain;
+  const std::size_t n_threads = pool.n_threads();
+  const std::size_t share = buffer_.size() / n_threads / 256 * 256;
+  double best = 0.0;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    std::atomic<unsigned long long> sum{0};
+    const double start = now(timer);
+    pool.run(n_threads, [&](std::size_t i, std::size_t) {
+      sum.fetch_add(read(buffer_.data() + i * share, share));
+    });
+    best = std::max(best, static_cast<double>(share * n_threads) / (now(timer) - start));
+  }
+  return best;
+}
+
+}  // namespace coxswain::bench
