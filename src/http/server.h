@@ -1,13 +1,15 @@
 #pragma once
 // HTTP/1.1 server: framing, limits and time-outs; no routes' meaning, no JSON, no domain.
 //
-// A handler gets a complete, checked request and a Responder. It may answer at once or later from any thread, whole or as a
-// stream. Handlers run on the I/O threads and must not block: hand work to another thread and keep the Responder.
+// A handler gets a complete, checked request and a Responder. It may answer at once or later from
+// any thread, whole or as a stream. Handlers run on the I/O threads and must not block: hand work
+// to another thread and keep the Responder.
 //
-// Limits, refusals and their exact behaviour: docs/http-limits.md (every refusal below is answered here, as JSON made by
-// ServerOptions::error_body, and never reaches a handler).
+// Limits, refusals and their exact behaviour: docs/http-limits.md (every refusal below is answered
+// here, as JSON made by ServerOptions::error_body, and never reaches a handler).
 //
-// Thread rule: routes are added before start(). Responder methods may be called from any thread, one at a time.
+// Thread rule: routes are added before start(). Responder methods may be called from any thread,
+// one at a time.
 
 #include <chrono>
 #include <cstddef>
@@ -41,9 +43,9 @@ struct Request {
 
 struct Response {
   int status = 200;
-  std::vector<Header> headers;
+  std::vector<Header> headers{};
   std::string content_type = "application/json";
-  std::string body;
+  std::string body{};
 };
 
 class Responder {
@@ -53,7 +55,8 @@ class Responder {
   // Sends a whole answer. Only the first of send() and begin_stream() has an effect.
   virtual void send(Response response) = 0;
 
-  // Starts a chunked answer (status and headers go out at once); body and content_type of `head` are used, body may be empty.
+  // Starts a chunked answer (status and headers go out at once); body and content_type of `head`
+  // are used, body may be empty.
   virtual void begin_stream(Response head) = 0;
   // Appends bytes, one chunk per call. No effect after end() or when the client is gone.
   virtual void write(std::string_view bytes) = 0;
@@ -63,7 +66,8 @@ class Responder {
   virtual std::size_t unsent_bytes() const = 0;
   // True once the client has closed or reset the connection.
   virtual bool closed() const = 0;
-  // Called once, from any thread, when the client goes away before the answer ended. Called at once if it already has.
+  // Called once, from any thread, when the client goes away before the answer ended. Called at once
+  // if it already has.
   virtual void on_close(std::function<void()> callback) = 0;
 };
 
@@ -86,11 +90,14 @@ struct ServerOptions {
   std::chrono::milliseconds body_gap_timeout{10'000};
   std::chrono::milliseconds body_timeout{60'000};
   std::chrono::milliseconds idle_timeout{75'000};
-  std::chrono::milliseconds stall_timeout{30'000};  // unsent output without progress: the connection is closed
-  // CORS: empty = off, "*" = any origin (never with credentials), otherwise the exact origins allowed.
-  std::vector<std::string> cors_allow_origins;
+  // Unsent output without progress: the connection is closed.
+  std::chrono::milliseconds stall_timeout{30'000};
+  // CORS: empty = off, "*" = any origin (never with credentials), otherwise the exact origins
+  // allowed.
+  std::vector<std::string> cors_allow_origins{};
   // Body of a refusal made here. Default: {"error": message, "error_type": name of kind}.
-  std::function<std::string(std::string_view path, int status, const Status& status_value)> error_body;
+  std::function<std::string(std::string_view path, int status, const Status& status_value)>
+      error_body{};
 };
 
 class Server {
@@ -100,7 +107,8 @@ class Server {
 
   // HEAD is served by the GET handler. Unknown path: 404; known path, other method: 405 with Allow.
   virtual void add_route(std::string method, std::string path, Handler handler) = 0;
-  // Called before routing for every request; returning a Response refuses it (authentication).
+  // Called before routing for every request but CORS preflights, as soon as its head is there (the
+  // body is still empty); returning a Response refuses it (authentication).
   virtual void set_gate(std::function<std::unique_ptr<Response>(const Request&)> gate) = 0;
 
   // Binds and starts the I/O threads. Errors: kUnavailable naming address, port and reason.

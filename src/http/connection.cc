@@ -1,0 +1,438 @@
+#include "http/connection.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+
+#include "http/syntax.h"
+
+namespace coxswain::http {
+namespace {
+
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<ServerCore> core,
+                       std::shared_ptr<Loop> loop,
+                       tcp::socket socket,
+                       std::string address,
+                       bool counted)
+    : core_(std::move(core)),
+      loop_(std::move(loop)),
+      socket_(std::move(socket)),
+      timer_(loop_->io),
+      address_(std::move(address)),
+      counted_(counted),
+      parser_(core_->parser_limits) {}
+
+Connection::~Connection() {
+  if (counted_) {
+    core_->census.leave(address_);
+  } else {
+    core_->refusing.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+void Connection::start() {
+  phase_began_ = last_input_ = last_progress_ = Clock::now();
+  if (!counted_) {
+    refuse(503, {Code::kResourceExhausted, ErrorKind::kUnavailable, "too many connections"});
+    write_more();
+  }
+  wait_readable();
+  update_deadline();
+}
+
+// ---- input
+
+bool Connection::may_parse() const {
+  return phase_ == Phase::kServing && exchange_ == nullptr && !close_after_answer_ &&
+         queued_bytes() <= core_->options.unsent_bytes_max;
+}
+
+void Connection::wait_readable() {
+  if (waiting_readable_ || input_ended_ || phase_ == Phase::kClosed) return;
+  if (phase_ == Phase::kServing && input_.size() >= kPipelinedBytesMax) return;
+  waiting_readable_ = true;
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
+    self->waiting_readable_ = false;
+    if (self->phase_ == Phase::kClosed) return;
+    if (error) return self->close();
+    self->on_readable();
+  });
+}
+
+void Connection::on_readable() {
+  error_code error;
+  const std::size_t n = socket_.read_some(boost::asio::buffer(loop_->scratch), error);
+  if (error == boost::asio::error::eof && phase_ == Phase::kServing && exchange_ == nullptr &&
+      queued_bytes() > 0) {
+    // The client has said all it wants to and reads on: it gets the answers that are ready.
+    input_ended_ = true;
+    close_after_answer_ = true;
+    return;
+  }
+  if (error && error != boost::asio::error::would_block) return close();
+  if (phase_ == Phase::kLingering) {
+    lingered_bytes_ += n;
+    if (lingered_bytes_ > kLingerBytesMax) return close();
+  } else if (n > 0) {
+    on_bytes({loop_->scratch.data(), n});
+  }
+  wait_readable();
+  update_deadline();
+}
+
+void Connection::on_bytes(std::string_view bytes) {
+  last_input_ = Clock::now();
+  if (parser_.idle() && input_.empty() && exchange_ == nullptr) phase_began_ = last_input_;
+  if (!input_.empty() || !may_parse()) {
+    input_ += bytes;
+    resume_input();
+  } else {
+    const std::size_t used = process(bytes);
+    input_ = bytes.substr(used);
+  }
+}
+
+void Connection::resume_input() {
+  if (input_.empty() || !may_parse()) return;
+  const std::string bytes = std::exchange(input_, {});
+  input_ = bytes.substr(process(bytes));
+}
+
+// Serves what the bytes hold, up to the first request that a handler keeps. Returns the bytes used.
+std::size_t Connection::process(std::string_view bytes) {
+  processing_ = true;
+  std::size_t used = 0;
+  while (may_parse()) {
+    const RequestParser::Step step = parser_.parse(bytes.substr(used));
+    used += step.consumed;
+    if (step.event == RequestParser::Event::kNeedMore) break;
+    if (step.event == RequestParser::Event::kHead) {
+      on_head();
+    } else if (step.event == RequestParser::Event::kComplete) {
+      on_complete();
+    } else {
+      const Refusal& refusal = parser_.refusal();
+      refuse(refusal.status, refusal.why);
+    }
+    if (std::exchange(output_pending_, false)) take_output();
+    if (used == bytes.size() && parser_.idle()) break;
+  }
+  processing_ = false;
+  write_more();
+  return used;
+}
+
+// ---- requests
+
+void Connection::on_head() {
+  body_began_ = Clock::now();
+  prepare_request();
+  early_ = early_answer();
+  const ParsedHead& head = parser_.head();
+  if (!head.has_body()) return;
+  if (early_ != nullptr) {
+    parser_.discard_body();
+    if (!head.expects_continue) return;
+    close_after_answer_ = true;  // the body may or may not come now
+    answer(std::move(*std::exchange(early_, nullptr)));
+  } else if (head.expects_continue) {
+    queued_ += "HTTP/1.1 100 Continue\r\n\r\n";
+  }
+}
+
+void Connection::prepare_request() {
+  ParsedHead& head = parser_.head();
+  ++n_requests_;
+  request_ = std::make_shared<Request>();
+  request_->method = std::move(head.method);
+  request_->path = std::move(head.path);
+  request_->query = std::move(head.query);
+  request_->headers = std::move(head.headers);
+  request_->remote_address = address_;
+  const std::string_view id = request_->header("x-request-id");
+  request_->request_id = is_request_id(id) ? std::string(id) : core_->next_request_id();
+}
+
+// Whatever can be answered without the body. CORS preflights carry no key, so they come before the
+// gate.
+std::unique_ptr<Response> Connection::early_answer() {
+  if (auto preflight = preflight_answer()) return preflight;
+  try {
+    if (core_->gate) {
+      if (auto refused = core_->gate(*request_)) return refused;
+    }
+  } catch (const std::exception&) {
+    return std::make_unique<Response>(refusal_of(500, internal_error("the request failed")));
+  }
+  if (!core_->routes.has_path(request_->path)) {
+    const Status why{Code::kNotFound, ErrorKind::kNotFound, "there is no such path"};
+    return std::make_unique<Response>(refusal_of(404, why));
+  }
+  if (core_->routes.find(request_->path, request_->method) == nullptr) {
+    const std::string allowed = core_->routes.allowed(request_->path);
+    const Status why{
+        Code::kInvalidArgument, ErrorKind::kMethodNotAllowed, "this path takes " + allowed};
+    auto response = std::make_unique<Response>(refusal_of(405, why));
+    response->headers.emplace_back("allow", allowed);
+    return response;
+  }
+  const bool coded =
+      std::any_of(request_->headers.begin(), request_->headers.end(), [](const Header& header) {
+        return equal_ignoring_case(header.first, "content-encoding") &&
+               !equal_ignoring_case(header.second, "identity");
+      });
+  if (!coded) return nullptr;
+  const Status why{Code::kInvalidArgument,
+                   ErrorKind::kUnsupportedMediaType,
+                   "Content-Encoding must be identity or absent"};
+  return std::make_unique<Response>(refusal_of(415, why));
+}
+
+std::unique_ptr<Response> Connection::preflight_answer() const {
+  if (request_->method != "OPTIONS" || !core_->cors.enabled() ||
+      !core_->routes.has_path(request_->path) ||
+      core_->routes.find(request_->path, "OPTIONS") != nullptr) {
+    return nullptr;
+  }
+  auto response = std::make_unique<Response>();
+  response->status = 204;
+  response->headers.emplace_back("allow", core_->routes.allowed(request_->path) + ", OPTIONS");
+  CorsPolicy::append_preflight_headers(response->headers);
+  return response;
+}
+
+Response Connection::refusal_of(int status, const Status& why) const {
+  Response response;
+  response.status = status;
+  const std::string& path = request_ != nullptr ? request_->path : parser_.head().path;
+  response.body = core_->error_body(path, status, why);
+  if (status == 503) response.headers.emplace_back("retry-after", "1");
+  return response;
+}
+
+void Connection::on_complete() {
+  const bool last = n_requests_ >= core_->options.requests_per_connection_max ||
+                    core_->draining.load(std::memory_order_relaxed);
+  if (!parser_.head().keep_alive || last) close_after_answer_ = true;
+  if (early_ != nullptr) {
+    answer(std::move(*std::exchange(early_, nullptr)));
+    return;
+  }
+  request_->body = std::move(parser_.body());
+  request_->received = Clock::now();
+  run_handler(*core_->routes.find(request_->path, request_->method));
+}
+
+void Connection::run_handler(const Handler& handler) {
+  const Exchange::Form form{
+      .chunked = parser_.head().minor_version == 1,
+      .head_only = request_->method == "HEAD",
+      .unsent_bytes_hard_max = core_->options.unsent_bytes_max * kUnsentHardFactor};
+  exchange_ = std::make_shared<Exchange>(loop_, weak_from_this(), form);
+  ahead_bytes_ = queued_bytes();
+  core_->open_requests.fetch_add(1, std::memory_order_relaxed);
+  try {
+    handler(request_, std::make_shared<ExchangeResponder>(exchange_));
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+    // The responder is gone with the call, which answers 500, unless the handler kept it and will
+    // answer.
+  }
+}
+
+// An answer whose framing is in doubt, or a server that is full: nothing more is read.
+void Connection::refuse(int status, const Status& why) {
+  close_after_answer_ = true;
+  early_ = nullptr;
+  answer(refusal_of(status, why));
+}
+
+// ---- output
+
+// An answer made here, without a handler.
+void Connection::answer(Response response) {
+  const Exchange::Form form{.chunked = parser_.head().minor_version == 1,
+                            .head_only = request_ != nullptr && request_->method == "HEAD"};
+  queue_head(response, true, form);
+  finish_exchange();
+}
+
+void Connection::queue_head(Response& head, bool whole, const Exchange::Form& form) {
+  const bool old_client = parser_.head().minor_version == 0;
+  if (old_client && !whole) close_after_answer_ = true;
+  if (core_->draining.load(std::memory_order_relaxed)) close_after_answer_ = true;
+  Framing framing{.chunked = form.chunked && !whole,
+                  .content_length = std::nullopt,
+                  .close = close_after_answer_,
+                  .keep_alive_to_old = old_client};
+  if (whole) framing.content_length = head.body.size();
+  std::vector<Header> extra;
+  if (request_ != nullptr) {
+    extra.emplace_back("x-request-id", request_->request_id);
+    core_->cors.append_headers(request_->header("origin"), extra);
+  }
+  append_head(queued_, head, framing, loop_->date_text(), extra);
+  if (form.head_only || is_bodiless(head.status)) return;
+  if (framing.chunked) {
+    append_chunk(queued_, head.body);
+  } else {
+    queued_ += head.body;
+  }
+}
+
+void Connection::on_output() {
+  if (processing_) {
+    output_pending_ = true;
+    return;
+  }
+  take_output();
+  after_output();
+}
+
+void Connection::take_output() {
+  if (exchange_ == nullptr || phase_ != Phase::kServing) return;
+  Exchange::Output output = exchange_->take();
+  if (output.dropped) output.head = refusal_of(500, internal_error("the request was dropped"));
+  const std::size_t before = queued_.size();
+  if (output.head) queue_head(*output.head, output.whole, exchange_->form());
+  exchange_->bytes_added(queued_.size() - before);
+  queued_ += output.bytes;
+  if (output.broken) return close();
+  if (output.ended) finish_exchange();
+}
+
+void Connection::after_output() {
+  write_more();
+  resume_input();
+  wait_readable();
+  update_deadline();
+}
+
+// The answer is queued in full: on to the next request, or to the end.
+void Connection::finish_exchange() {
+  if (exchange_ != nullptr) {
+    exchange_ = nullptr;
+    core_->open_requests.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (core_->draining.load(std::memory_order_relaxed)) close_after_answer_ = true;
+  request_ = nullptr;
+  parser_.reset();
+  phase_began_ = Clock::now();
+}
+
+void Connection::write_more() {
+  if (writing_ || processing_ || phase_ != Phase::kServing) return;
+  if (sent_ == sending_.size()) {
+    sending_.clear();
+    sent_ = 0;
+    std::swap(sending_, queued_);
+    last_progress_ = Clock::now();
+  }
+  if (sending_.empty()) {
+    linger_when_sent();
+    return;
+  }
+  writing_ = true;
+  socket_.async_write_some(boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_),
+                           [self = shared_from_this()](const error_code& error, std::size_t n) {
+                             self->writing_ = false;
+                             if (self->phase_ == Phase::kClosed) return;
+                             if (error) return self->close();
+                             self->on_written(n);
+                           });
+}
+
+void Connection::on_written(std::size_t n) {
+  last_progress_ = Clock::now();
+  sent_ += n;
+  const std::size_t earlier = std::min(n, ahead_bytes_);
+  ahead_bytes_ -= earlier;
+  if (exchange_ != nullptr) exchange_->bytes_sent(n - earlier);
+  after_output();
+}
+
+void Connection::linger_when_sent() {
+  if (close_after_answer_ && exchange_ == nullptr) begin_linger();
+}
+
+// Half-closes and waits for the client to do the same, so that it can read the answer before a
+// reset could destroy it.
+void Connection::begin_linger() {
+  error_code error;
+  socket_.shutdown(tcp::socket::shutdown_send, error);
+  if (error) return close();
+  phase_ = Phase::kLingering;
+  phase_began_ = Clock::now();
+  input_.clear();
+  wait_readable();
+  update_deadline();
+}
+
+void Connection::drain() {
+  const bool idle = exchange_ == nullptr && parser_.idle() && input_.empty() && queued_bytes() == 0;
+  if (phase_ == Phase::kServing && idle) close();
+}
+
+void Connection::close() {
+  if (phase_ == Phase::kClosed) return;
+  phase_ = Phase::kClosed;
+  const auto self = shared_from_this();  // the loop's reference may be the last
+  error_code ignored;
+  socket_.close(ignored);
+  timer_.cancel();
+  loop_->connections.erase(self);
+  if (const auto exchange = std::exchange(exchange_, nullptr)) {
+    core_->open_requests.fetch_sub(1, std::memory_order_relaxed);
+    exchange->client_gone();
+  }
+}
+
+// ---- time
+
+Connection::Clock::time_point Connection::next_deadline() const {
+  const ServerOptions& options = core_->options;
+  if (phase_ == Phase::kLingering) return phase_began_ + kLingerTime;
+  Clock::time_point deadline = kNever;
+  if (queued_bytes() > 0) deadline = last_progress_ + options.stall_timeout;
+  if (exchange_ != nullptr || close_after_answer_) return deadline;
+  if (parser_.idle()) return std::min(deadline, phase_began_ + options.idle_timeout);
+  if (!parser_.in_body()) return std::min(deadline, phase_began_ + options.header_timeout);
+  return std::min(
+      {deadline, body_began_ + options.body_timeout, last_input_ + options.body_gap_timeout});
+}
+
+// The timer is moved only when the deadline comes closer; a later one is noticed when the timer
+// fires.
+void Connection::update_deadline() {
+  if (phase_ != Phase::kClosed && next_deadline() < armed_until_) arm_timer();
+}
+
+void Connection::arm_timer() {
+  armed_until_ = next_deadline();
+  if (armed_until_ == kNever) return;
+  timer_.expires_at(armed_until_);
+  timer_.async_wait([self = shared_from_this()](const error_code& error) {
+    if (!error && self->phase_ != Phase::kClosed) self->on_timer();
+  });
+}
+
+void Connection::on_timer() {
+  const Clock::time_point now = Clock::now();
+  if (next_deadline() > now) return arm_timer();
+  armed_until_ = kNever;
+  const bool stalled = queued_bytes() > 0 && last_progress_ + core_->options.stall_timeout <= now;
+  if (phase_ == Phase::kLingering || stalled || parser_.idle()) return close();
+  refuse(408, {Code::kDeadlineExceeded, ErrorKind::kTimeout, "the request came too slowly"});
+  write_more();
+  update_deadline();
+}
+
+}  // namespace coxswain::http

@@ -1,0 +1,121 @@
+#include "http/exchange.h"
+
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "http/connection.h"
+
+namespace coxswain::http {
+
+// Called with the lock held after something was added; releases it.
+void Exchange::wake(std::unique_lock<std::mutex>& lock) {
+  const bool post = !std::exchange(wake_posted_, true);
+  lock.unlock();
+  if (!post) return;
+  if (loop_->in_loop()) {
+    if (const auto connection = connection_.lock()) connection->on_output();
+    return;
+  }
+  // Nothing in the queue may keep the connection alive: the loop may already have ended.
+  boost::asio::post(loop_->io, [connection = connection_] {
+    if (const auto alive = connection.lock()) alive->on_output();
+  });
+}
+
+void Exchange::send(Response response) {
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::kWaiting || closed()) return;
+  stage_ = Stage::kEnded;
+  output_.head = std::move(response);
+  output_.whole = true;
+  output_.ended = true;
+  const auto dropped = std::exchange(on_close_, nullptr);
+  wake(lock);
+}
+
+void Exchange::begin_stream(Response head) {
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::kWaiting || closed()) return;
+  stage_ = Stage::kStreaming;
+  output_.head = std::move(head);
+  wake(lock);
+}
+
+void Exchange::write(std::string_view bytes) {
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::kStreaming || closed() || bytes.empty() || form_.head_only) return;
+  const std::size_t before = output_.bytes.size();
+  if (form_.chunked) {
+    append_chunk(output_.bytes, bytes);
+  } else {
+    output_.bytes += bytes;
+  }
+  bytes_added(output_.bytes.size() - before);
+  if (unsent_bytes() > form_.unsent_bytes_hard_max) output_.broken = true;
+  wake(lock);
+}
+
+void Exchange::end() {
+  std::unique_lock lock(mutex_);
+  if (stage_ != Stage::kStreaming) return;
+  stage_ = Stage::kEnded;
+  if (closed()) return;
+  if (form_.chunked && !form_.head_only) {
+    output_.bytes += kLastChunk;
+    bytes_added(kLastChunk.size());
+  }
+  output_.ended = true;
+  const auto dropped = std::exchange(on_close_, nullptr);
+  wake(lock);
+}
+
+void Exchange::abandon() {
+  std::unique_lock lock(mutex_);
+  if (stage_ == Stage::kWaiting) {
+    stage_ = Stage::kEnded;
+    if (closed()) return;
+    output_.dropped = true;
+    output_.whole = true;
+    output_.ended = true;
+    const auto dropped = std::exchange(on_close_, nullptr);
+    wake(lock);
+  } else if (stage_ == Stage::kStreaming) {
+    stage_ = Stage::kEnded;
+    if (closed()) return;
+    output_.broken = true;
+    const auto dropped = std::exchange(on_close_, nullptr);
+    wake(lock);
+  }
+}
+
+void Exchange::on_close(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stage_ == Stage::kEnded) return;
+    if (!closed()) {
+      on_close_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+Exchange::Output Exchange::take() {
+  const std::lock_guard lock(mutex_);
+  wake_posted_ = false;
+  return std::exchange(output_, Output());
+}
+
+void Exchange::client_gone() {
+  std::function<void()> callback;
+  {
+    const std::lock_guard lock(mutex_);
+    gone_.store(true, std::memory_order_release);
+    callback = std::exchange(on_close_, nullptr);
+    output_ = Output();
+  }
+  if (callback) callback();
+}
+
+}  // namespace coxswain::http

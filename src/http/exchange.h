@@ -1,0 +1,101 @@
+#pragma once
+// Exchange: the answer to one request on its way from any thread to the connection's loop.
+//
+// Answering threads append under a short lock and wake the loop once; the loop takes what is there.
+// The exchange outlives neither the bytes nor the connection it speaks to: it holds the connection
+// weakly, so a Responder may be kept for as long as its owner likes, even past Server::stop().
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "http/core.h"
+#include "http/server.h"
+
+namespace coxswain::http {
+
+class Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  // How the body will be framed, known from the request.
+  struct Form {
+    bool chunked = true;     // false: HTTP/1.0, a stream ends with the connection
+    bool head_only = false;  // HEAD: bodies are dropped
+    std::size_t unsent_bytes_hard_max = 0;
+  };
+
+  Exchange(std::shared_ptr<Loop> loop, std::weak_ptr<Connection> connection, Form form)
+      : loop_(std::move(loop)), connection_(std::move(connection)), form_(form) {}
+
+  const Form& form() const { return form_; }
+
+  // From any thread: see Responder.
+  void send(Response response);
+  void begin_stream(Response head);
+  void write(std::string_view bytes);
+  void end();
+  std::size_t unsent_bytes() const { return unsent_.load(std::memory_order_relaxed); }
+  bool closed() const { return gone_.load(std::memory_order_acquire); }
+  void on_close(std::function<void()> callback);
+  // The Responder was destroyed: an answer that was not ended now never will be.
+  void abandon();
+
+  // Of the loop: what has been added since the last call.
+  struct Output {
+    std::optional<Response> head;  // the first time
+    bool whole = false;            // head holds the complete answer
+    std::string bytes;             // already framed
+    bool ended = false;
+    bool dropped = false;  // nobody answered
+    bool broken = false;   // close without ending the answer properly
+  };
+  Output take();
+  void bytes_sent(std::size_t n) { unsent_.fetch_sub(n, std::memory_order_relaxed); }
+  void bytes_added(std::size_t n) { unsent_.fetch_add(n, std::memory_order_relaxed); }
+  // The client is gone; calls the callback if the answer has not ended.
+  void client_gone();
+
+ private:
+  enum class Stage : std::uint8_t { kWaiting, kStreaming, kEnded };
+  void wake(std::unique_lock<std::mutex>& lock);
+
+  const std::shared_ptr<Loop> loop_;
+  const std::weak_ptr<Connection> connection_;
+  const Form form_;
+  std::atomic<std::size_t> unsent_{0};
+  std::atomic<bool> gone_{false};
+
+  std::mutex mutex_;  // guards all below
+  Stage stage_ = Stage::kWaiting;
+  Output output_;
+  bool wake_posted_ = false;
+  std::function<void()> on_close_;
+};
+
+// What a handler holds. Dropping it unanswered is answered with 500.
+class ExchangeResponder final : public Responder {
+ public:
+  explicit ExchangeResponder(std::shared_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
+  ~ExchangeResponder() override { exchange_->abandon(); }
+  ExchangeResponder(const ExchangeResponder&) = delete;
+  ExchangeResponder& operator=(const ExchangeResponder&) = delete;
+
+  void send(Response response) override { exchange_->send(std::move(response)); }
+  void begin_stream(Response head) override { exchange_->begin_stream(std::move(head)); }
+  void write(std::string_view bytes) override { exchange_->write(bytes); }
+  void end() override { exchange_->end(); }
+  std::size_t unsent_bytes() const override { return exchange_->unsent_bytes(); }
+  bool closed() const override { return exchange_->closed(); }
+  void on_close(std::function<void()> callback) override {
+    exchange_->on_close(std::move(callback));
+  }
+
+ private:
+  const std::shared_ptr<Exchange> exchange_;
+};
+
+}  // namespace coxswain::http

@@ -1,0 +1,209 @@
+#include "http/response_text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <ctime>
+
+#include "http/syntax.h"
+#include "telemetry/log_text.h"
+
+namespace coxswain::http {
+namespace {
+
+constexpr std::size_t kErrorTextBytesMax =
+    512;  // escapes can double it: the body stays within 1 KiB
+
+void append_header(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+bool belongs_to_framing(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kNames{
+      "content-length", "transfer-encoding", "connection", "content-type", "date", "keep-alive"};
+  return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) {
+    return equal_ignoring_case(name, known);
+  });
+}
+
+}  // namespace
+
+std::string_view reason_phrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 202:
+      return "Accepted";
+    case 204:
+      return "No Content";
+    case 301:
+      return "Moved Permanently";
+    case 302:
+      return "Found";
+    case 304:
+      return "Not Modified";
+    case 307:
+      return "Temporary Redirect";
+    case 308:
+      return "Permanent Redirect";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 413:
+      return "Content Too Large";
+    case 414:
+      return "URI Too Long";
+    case 415:
+      return "Unsupported Media Type";
+    case 417:
+      return "Expectation Failed";
+    case 422:
+      return "Unprocessable Content";
+    case 424:
+      return "Failed Dependency";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    default:
+      return "Status";
+  }
+}
+
+std::string_view kind_name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kNone:
+      return "none";
+    case ErrorKind::kInvalidJson:
+      return "invalid_json";
+    case ErrorKind::kValidation:
+      return "validation";
+    case ErrorKind::kTemplateError:
+      return "template_error";
+    case ErrorKind::kToolError:
+      return "tool_error";
+    case ErrorKind::kUnsupportedMediaType:
+      return "unsupported_media_type";
+    case ErrorKind::kPayloadTooLarge:
+      return "payload_too_large";
+    case ErrorKind::kHeadersTooLarge:
+      return "headers_too_large";
+    case ErrorKind::kUriTooLong:
+      return "uri_too_long";
+    case ErrorKind::kBadRequest:
+      return "bad_request";
+    case ErrorKind::kTimeout:
+      return "timeout";
+    case ErrorKind::kNotFound:
+      return "not_found";
+    case ErrorKind::kMethodNotAllowed:
+      return "method_not_allowed";
+    case ErrorKind::kUnauthorized:
+      return "unauthorized";
+    case ErrorKind::kOverloaded:
+      return "overloaded";
+    case ErrorKind::kUnavailable:
+      return "unavailable";
+    case ErrorKind::kQueueTimeout:
+      return "queue_timeout";
+    case ErrorKind::kGeneration:
+      return "generation";
+    case ErrorKind::kIncompleteGeneration:
+      return "incomplete_generation";
+    case ErrorKind::kDeadline:
+      return "deadline";
+    case ErrorKind::kHealthcheck:
+      return "healthcheck";
+    case ErrorKind::kInternal:
+      return "internal";
+  }
+  return "internal";
+}
+
+std::string default_error_body(const Status& status) {
+  std::string out = "{\"error\":";
+  telemetry::append_quoted(
+      out, telemetry::cut_utf8(status.message(), kErrorTextBytesMax), telemetry::Quotes::kAlways);
+  out.append(",\"error_type\":\"").append(kind_name(status.kind())).append("\"}");
+  return out;
+}
+
+bool is_bodiless(int status) {
+  return status == 204 || status == 304 || status < 200;
+}
+
+void append_head(std::string& out,
+                 const Response& response,
+                 const Framing& framing,
+                 std::string_view date,
+                 const std::vector<Header>& extra) {
+  out.append("HTTP/1.1 ").append(std::to_string(response.status)).append(" ");
+  out.append(reason_phrase(response.status)).append("\r\n");
+  append_header(out, "date", date);
+  if (!is_bodiless(response.status)) {
+    if (!response.content_type.empty() && is_printable(response.content_type)) {
+      append_header(out, "content-type", response.content_type);
+    }
+    if (framing.chunked) {
+      append_header(out, "transfer-encoding", "chunked");
+    } else if (framing.content_length) {
+      append_header(out, "content-length", std::to_string(*framing.content_length));
+    }
+  }
+  if (framing.close) {
+    append_header(out, "connection", "close");
+  } else if (framing.keep_alive_to_old) {
+    append_header(out, "connection", "keep-alive");
+  }
+  for (const std::vector<Header>* headers : {&response.headers, &extra}) {
+    for (const auto& [name, value] : *headers) {
+      if (is_token(name) && is_printable(value) && !belongs_to_framing(name)) {
+        append_header(out, name, value);
+      }
+    }
+  }
+  out += "\r\n";
+}
+
+void append_chunk(std::string& out, std::string_view bytes) {
+  if (bytes.empty()) return;
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), bytes.size(), 16);
+  out.append(digits.data(), end.ptr).append("\r\n").append(bytes).append("\r\n");
+}
+
+std::string http_date(std::int64_t seconds_since_epoch) {
+  constexpr std::array<const char*, 7> kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr std::array<const char*, 12> kMonths{
+      "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const auto seconds = static_cast<std::time_t>(seconds_since_epoch);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 40> text{};
+  const std::size_t length =
+      std::strftime(text.data(), text.size(), ", %d MMM %Y %H:%M:%S GMT", &parts);
+  std::string out = kDays[static_cast<std::size_t>(parts.tm_wday)];
+  out.append(text.data(), length);
+  return out.replace(out.find("MMM"), 3, kMonths[static_cast<std::size_t>(parts.tm_mon)]);
+}
+
+}  // namespace coxswain::http

@@ -1,0 +1,47 @@
+#pragma once
+// The bytes of an answer: status line, headers, chunks, and the default body of a refusal.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/status.h>
+
+#include "http/server.h"
+
+namespace coxswain::http {
+
+std::string_view reason_phrase(int status);
+// "bad_request", ...: the closed list of error kinds.
+std::string_view kind_name(ErrorKind kind);
+// {"error": message, "error_type": kind}, at most 1 KiB.
+std::string default_error_body(const Status& status);
+
+// Statuses that never have a body.
+bool is_bodiless(int status);
+
+struct Framing {
+  bool chunked = false;
+  std::optional<std::size_t> content_length;  // neither: the body ends with the connection
+  bool close = false;
+  bool keep_alive_to_old = false;  // an HTTP/1.0 client asked for it
+};
+
+// Headers of `response` whose name or value could break the framing are left out, and so are those
+// that belong to the framing.
+void append_head(std::string& out,
+                 const Response& response,
+                 const Framing& framing,
+                 std::string_view date,
+                 const std::vector<Header>& extra);
+
+// One chunk; nothing for no bytes (an empty chunk would end the body).
+void append_chunk(std::string& out, std::string_view bytes);
+inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+// "Sun, 06 Nov 1994 08:49:37 GMT"
+std::string http_date(std::int64_t seconds_since_epoch);
+
+}  // namespace coxswain::http

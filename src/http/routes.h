@@ -1,0 +1,43 @@
+#pragma once
+// Routes by exact path and method, and what CORS adds to an answer.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/server.h"
+
+namespace coxswain::http {
+
+class RouteTable {
+ public:
+  void add(std::string method, std::string path, Handler handler);
+
+  bool has_path(std::string_view path) const { return paths_.find(path) != paths_.end(); }
+  // HEAD finds the handler of GET. Null if there is none.
+  const Handler* find(std::string_view path, std::string_view method) const;
+  // "GET, HEAD, POST", for the header Allow; empty for an unknown path.
+  std::string allowed(std::string_view path) const;
+
+ private:
+  std::map<std::string, std::map<std::string, Handler, std::less<>>, std::less<>> paths_;
+};
+
+class CorsPolicy {
+ public:
+  CorsPolicy() = default;
+  explicit CorsPolicy(std::vector<std::string> origins) : origins_(std::move(origins)) {}
+
+  bool enabled() const { return !origins_.empty(); }
+  // Headers for the answer to a request with this Origin; credentials are never allowed.
+  void append_headers(std::string_view origin, std::vector<Header>& headers) const;
+  // Further ones for the answer to a preflight request.
+  static void append_preflight_headers(std::vector<Header>& headers);
+
+ private:
+  std::vector<std::string> origins_;
+};
+
+}  // namespace coxswain::http
