@@ -39,6 +39,8 @@ struct Encoding {
 
 struct LoadOptions {
   std::string tokenizer_config_path;  // replaces tokenizer_config.json; empty = the one in the folder
+  // How a rank file's text is split, one regular expression after another; empty = by its size.
+  std::vector<std::string> split_patterns = {};
 };
 
 class Tokenizer {

@@ -1,0 +1,97 @@
+#include "tokenizer/aligned_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tokenizer/unicode.h"
+
+namespace coxswain::tokenizer {
+
+TextSpan AlignedText::origin(std::size_t begin, std::size_t end) const {
+  if (begin >= end) {
+    const std::size_t at = begin < size() ? origin_of_byte(begin).begin
+                           : empty()      ? base_
+                                          : origin_of_byte(size() - 1).end;
+    return {at, at};
+  }
+  if (is_view_) {
+    while (begin > 0 && is_continuation(view_[begin])) --begin;
+    while (end < view_.size() && is_continuation(view_[end])) ++end;
+    return {base_ + begin, base_ + end};
+  }
+  return {origins_[begin].begin, std::max(origins_[end - 1].end, origins_[begin].begin)};
+}
+
+Origin AlignedText::origin_of_byte(std::size_t at) const {
+  if (!is_view_) return origins_[at];
+  const TextSpan span = origin(at, at + 1);
+  return {static_cast<std::uint32_t>(span.begin), static_cast<std::uint32_t>(span.end)};
+}
+
+AlignedText AlignedText::slice(std::size_t begin, std::size_t end) const {
+  if (is_view_) return {view_.substr(begin, end - begin), base_ + begin};
+  const auto at = [&](std::size_t i) {
+    return origins_.begin() + static_cast<std::ptrdiff_t>(i);
+  };
+  return {owned_.substr(begin, end - begin), std::vector<Origin>(at(begin), at(end))};
+}
+
+AlignedBuilder::AlignedBuilder(const AlignedText& source) : source_(source) {
+  text_.reserve(source.size() + source.size() / 4 + 16);
+  origins_.reserve(text_.capacity());
+}
+
+void AlignedBuilder::keep(std::size_t begin, std::size_t end) {
+  const std::string_view text = source_.text();
+  text_.append(text.substr(begin, end - begin));
+  if (!source_.is_view()) {
+    for (std::size_t i = begin; i < end; ++i) origins_.push_back(source_.origin_of_byte(i));
+    return;
+  }
+  const std::uint32_t base = static_cast<std::uint32_t>(source_.origin(0, 0).begin);
+  for (std::size_t i = begin; i < end;) {
+    const std::uint32_t length = code_point_at(text, i).n_bytes;
+    const std::uint32_t at = base + static_cast<std::uint32_t>(i);
+    for (std::uint32_t k = 0; k < length; ++k) origins_.push_back({at, at + length});
+    i += length;
+  }
+}
+
+void AlignedBuilder::put(std::string_view bytes, std::size_t begin, std::size_t end) {
+  Origin origin;
+  if (begin < end) {
+    const TextSpan span = source_.origin(begin, end);
+    origin = {static_cast<std::uint32_t>(span.begin), static_cast<std::uint32_t>(span.end)};
+  } else if (!source_.empty()) {
+    origin = source_.origin_of_byte(std::min(begin, source_.size() - 1));
+  }
+  text_.append(bytes);
+  origins_.insert(origins_.end(), bytes.size(), origin);
+}
+
+AlignedText sanitized(std::string_view input) {
+  std::size_t valid = valid_utf8_prefix(input);
+  if (valid == input.size()) return {input, 0};
+  std::string text;
+  std::vector<Origin> origins;
+  std::size_t at = 0;
+  while (at < input.size()) {
+    for (const std::size_t end = at + valid; at < end;) {
+      const std::uint32_t length = code_point_at(input, at).n_bytes;
+      const auto begin = static_cast<std::uint32_t>(at);
+      text.append(input.substr(at, length));
+      origins.insert(origins.end(), length, Origin{begin, begin + length});
+      at += length;
+    }
+    if (at == input.size()) break;
+    const std::size_t broken = broken_utf8_at(input.substr(at)).n_bytes;
+    const auto begin = static_cast<std::uint32_t>(at);
+    text.append(kReplacementUtf8);
+    origins.insert(origins.end(), kReplacementUtf8.size(), Origin{begin, begin + static_cast<std::uint32_t>(broken)});
+    at += broken;
+    valid = valid_utf8_prefix(input.substr(at));
+  }
+  return {std::move(text), std::move(origins)};
+}
+
+}  // namespace coxswain::tokenizer

@@ -1,0 +1,285 @@
+#include "tokenizer/bpe.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/unicode.h"
+
+namespace coxswain::tokenizer {
+namespace {
+
+constexpr std::size_t kScanSymbolsMax = 32;  // up to here scanning beats the heap
+constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
+
+bool comes_later(const ModelScratch::Merge& a, const ModelScratch::Merge& b) {
+  return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
+}
+
+std::string byte_token_name(unsigned byte) {
+  std::array<char, 8> name{};
+  const int n = std::snprintf(name.data(), name.size(), "<0x%02X>", byte);
+  return {name.data(), static_cast<std::size_t>(n)};
+}
+
+// Whether a blank stands after another character somewhere in the token.
+bool crosses_words(std::string_view token) {
+  for (std::size_t at = token.find(kMetaspaceUtf8); at != std::string_view::npos;
+       at = token.find(kMetaspaceUtf8, at + 1)) {
+    if (at > 0 && !token.substr(0, at).ends_with(kMetaspaceUtf8)) return true;
+  }
+  return false;
+}
+
+// Adds a symbol for an unknown part, joining it with a pending one if that is asked for.
+class PendingUnknown {
+ public:
+  PendingUnknown(std::vector<ModelScratch::Symbol>& symbols, const BpeOptions& options)
+      : symbols_(symbols), options_(options) {}
+
+  void add(std::uint32_t n_bytes) {
+    if (!options_.unk) return;
+    if (n_bytes_ > 0 && options_.fuse_unk) {
+      n_bytes_ += n_bytes;
+      return;
+    }
+    flush();
+    n_bytes_ = n_bytes;
+  }
+  void flush() {
+    if (n_bytes_ > 0) symbols_.push_back({*options_.unk, n_bytes_, -1, -1});
+    n_bytes_ = 0;
+  }
+
+ private:
+  std::vector<ModelScratch::Symbol>& symbols_;
+  const BpeOptions& options_;
+  std::uint32_t n_bytes_ = 0;
+};
+
+}  // namespace
+
+void MergeTable::reserve(std::size_t n_merges) {
+  const std::size_t n_slots = std::bit_ceil(std::max<std::size_t>(n_merges * 2, 16));
+  if (n_slots <= slots_.size()) return;
+  const std::vector<Entry> old = std::move(slots_);
+  slots_.assign(n_slots, Entry());
+  n_merges_ = 0;
+  for (const Entry& entry : old) {
+    if (entry.key != kEmpty)
+      set(static_cast<TokenId>(entry.key >> 32), static_cast<TokenId>(entry.key), entry.rank, entry.id);
+  }
+}
+
+void MergeTable::set(TokenId left, TokenId right, std::uint32_t rank, TokenId id) {
+  if ((n_merges_ + 1) * 2 > slots_.size()) reserve(std::max<std::size_t>(n_merges_ * 2, 16));
+  const std::uint64_t key = key_of(left, right);
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = place(key) & mask;
+  while (slots_[at].key != kEmpty && slots_[at].key != key) at = (at + 1) & mask;
+  if (slots_[at].key == kEmpty) ++n_merges_;
+  slots_[at] = {key, rank, id};
+}
+
+Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
+    : names_(names), merges_(std::move(merges)), options_(std::move(options)) {
+  byte_ids_.fill(-1);
+  if (options_.reads_bytes) {
+    bytes_.reserve(names.size(), names.size() * 8);
+    std::string bytes;
+    for (TokenId id = 0; static_cast<std::size_t>(id) < names.id_end(); ++id) {
+      bytes.clear();
+      if (append_bytes_of_characters(bytes, names.string(id)) && !bytes.empty()) bytes_.add(bytes, id);
+    }
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const char c = static_cast<char>(byte);
+      byte_ids_[byte] = bytes_.find_or(std::string_view(&c, 1), -1);
+    }
+    return;
+  }
+  if (options_.byte_fallback) {
+    for (unsigned byte = 0; byte < 256; ++byte) byte_ids_[byte] = names.find_or(byte_token_name(byte), -1);
+  }
+  cuts_words_ = finds_word_ends();
+}
+
+bool Bpe::finds_word_ends() const {
+  if (options_.ignore_merges || !options_.continuing_prefix.empty() || !options_.word_suffix.empty()) return false;
+  if (!names_.find(kMetaspaceUtf8)) return false;
+  for (TokenId id = 0; static_cast<std::size_t>(id) < names_.id_end(); ++id) {
+    if (crosses_words(names_.string(id))) return false;
+  }
+  return true;
+}
+
+void Bpe::encode(std::string_view piece, ModelScratch& scratch, std::vector<PieceToken>& out) const {
+  if (!cuts_words_) return encode_word(piece, scratch, out);
+  std::size_t begin = 0;
+  std::size_t at = piece.starts_with(kMetaspaceUtf8) ? kMetaspaceUtf8.size() : 0;
+  while (at < piece.size()) {
+    const std::size_t found = piece.find(kMetaspaceUtf8, at);
+    if (found == std::string_view::npos) break;
+    // Inside a run of blanks the word has not ended.
+    const bool is_run = found >= kMetaspaceUtf8.size() &&
+                        piece.substr(found - kMetaspaceUtf8.size(), kMetaspaceUtf8.size()) == kMetaspaceUtf8;
+    if (!is_run && found > begin) {
+      encode_word(piece.substr(begin, found - begin), scratch, out);
+      begin = found;
+    }
+    at = found + kMetaspaceUtf8.size();
+  }
+  if (begin < piece.size()) encode_word(piece.substr(begin), scratch, out);
+}
+
+void Bpe::encode_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const {
+  if (word.size() > WordCache::kWordBytesMax) return merge_word(word, scratch, out);
+  const std::uint64_t hash = hash_bytes(word);
+  if (const WordCache::Entry* entry = scratch.words.find(word, hash)) {
+    out.insert(out.end(), entry->tokens.begin(), entry->tokens.begin() + entry->n_tokens);
+    return;
+  }
+  const std::size_t first = out.size();
+  merge_word(word, scratch, out);
+  scratch.words.store(word, hash, out.data() + first, out.size() - first);
+}
+
+void Bpe::merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const {
+  if (options_.ignore_merges) {
+    const TokenId id = (options_.reads_bytes ? bytes_ : names_).find_or(word, -1);
+    if (id >= 0) {
+      out.push_back({id, static_cast<std::uint32_t>(word.size())});
+      return;
+    }
+  }
+  scratch.symbols.clear();
+  if (options_.reads_bytes) {
+    make_byte_symbols(word, scratch);
+  } else {
+    make_character_symbols(word, scratch);
+  }
+  if (scratch.symbols.size() <= kScanSymbolsMax) {
+    merge_few(scratch);
+  } else {
+    merge_many(scratch);
+  }
+  for (const ModelScratch::Symbol& symbol : scratch.symbols) {
+    if (symbol.n_bytes > 0) out.push_back({symbol.id, symbol.n_bytes});
+  }
+}
+
+void Bpe::make_byte_symbols(std::string_view word, ModelScratch& scratch) const {
+  PendingUnknown unknown(scratch.symbols, options_);
+  for (const char byte : word) {
+    const TokenId id = byte_ids_[static_cast<unsigned char>(byte)];
+    if (id < 0) {
+      unknown.add(1);
+      continue;
+    }
+    unknown.flush();
+    scratch.symbols.push_back({id, 1, -1, -1});
+  }
+  unknown.flush();
+}
+
+void Bpe::make_character_symbols(std::string_view word, ModelScratch& scratch) const {
+  PendingUnknown unknown(scratch.symbols, options_);
+  const bool is_plain = options_.continuing_prefix.empty() && options_.word_suffix.empty();
+  for (std::size_t at = 0; at < word.size();) {
+    const std::uint32_t length = code_point_at(word, at).n_bytes;
+    std::string_view character = word.substr(at, length);
+    if (!is_plain) {
+      scratch.text.clear();
+      if (at > 0) scratch.text += options_.continuing_prefix;
+      scratch.text += character;
+      if (at + length == word.size()) scratch.text += options_.word_suffix;
+      character = scratch.text;
+    }
+    at += length;
+    const TokenId id = names_.find_or(character, -1);
+    if (id >= 0) {
+      unknown.flush();
+      scratch.symbols.push_back({id, length, -1, -1});
+      continue;
+    }
+    const auto has_token = [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)] >= 0; };
+    if (options_.byte_fallback && std::all_of(character.begin(), character.end(), has_token)) {
+      // An unknown part that waits stays waiting, as in the reference.
+      for (const char byte : character) scratch.symbols.push_back({byte_ids_[static_cast<unsigned char>(byte)], 1, -1, -1});
+      continue;
+    }
+    unknown.add(length);
+  }
+  unknown.flush();
+}
+
+void Bpe::merge_few(ModelScratch& scratch) const {
+  auto& symbols = scratch.symbols;
+  auto& ranks = scratch.ranks;    // [i]: of symbols i and i + 1
+  auto& merged = scratch.merged;  // [i]: what they become
+  std::size_t n = symbols.size();
+  ranks.assign(n, kNoRank);
+  merged.assign(n, 0);
+  const auto look_up = [&](std::size_t i) {
+    const MergeTable::Entry* entry = merges_.find(symbols[i].id, symbols[i + 1].id);
+    ranks[i] = entry == nullptr ? kNoRank : entry->rank;
+    merged[i] = entry == nullptr ? 0 : entry->id;
+  };
+  for (std::size_t i = 0; i + 1 < n; ++i) look_up(i);
+  while (n > 1) {
+    const auto best = std::min_element(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(n - 1));
+    if (*best == kNoRank) break;
+    const auto i = static_cast<std::size_t>(best - ranks.begin());
+    const auto after = static_cast<std::ptrdiff_t>(i + 1);
+    symbols[i].id = merged[i];
+    symbols[i].n_bytes += symbols[i + 1].n_bytes;
+    symbols.erase(symbols.begin() + after);
+    ranks.erase(ranks.begin() + after);
+    merged.erase(merged.begin() + after);
+    --n;
+    ranks[i] = kNoRank;
+    if (i + 1 < n) look_up(i);
+    if (i > 0) look_up(i - 1);
+  }
+}
+
+void Bpe::push_merge(ModelScratch& scratch, std::int32_t left) const {
+  if (left < 0) return;
+  const ModelScratch::Symbol& symbol = scratch.symbols[static_cast<std::size_t>(left)];
+  if (symbol.next < 0) return;
+  const TokenId right = scratch.symbols[static_cast<std::size_t>(symbol.next)].id;
+  const MergeTable::Entry* entry = merges_.find(symbol.id, right);
+  if (entry == nullptr) return;
+  scratch.merges.push_back({entry->rank, static_cast<std::uint32_t>(left), entry->id});
+  std::push_heap(scratch.merges.begin(), scratch.merges.end(), comes_later);
+}
+
+void Bpe::merge_many(ModelScratch& scratch) const {
+  auto& symbols = scratch.symbols;
+  scratch.merges.clear();
+  const auto n = static_cast<std::int32_t>(symbols.size());
+  for (std::int32_t i = 0; i < n; ++i) {
+    symbols[static_cast<std::size_t>(i)].previous = i - 1;
+    symbols[static_cast<std::size_t>(i)].next = i + 1 < n ? i + 1 : -1;
+  }
+  for (std::int32_t i = 0; i < n; ++i) push_merge(scratch, i);
+  while (!scratch.merges.empty()) {
+    std::pop_heap(scratch.merges.begin(), scratch.merges.end(), comes_later);
+    const ModelScratch::Merge top = scratch.merges.back();
+    scratch.merges.pop_back();
+    ModelScratch::Symbol& left = symbols[top.position];
+    if (left.n_bytes == 0 || left.next < 0) continue;
+    ModelScratch::Symbol& right = symbols[static_cast<std::size_t>(left.next)];
+    const MergeTable::Entry* entry = merges_.find(left.id, right.id);
+    if (entry == nullptr || entry->id != top.id) continue;  // the pair has changed since
+    left.id = top.id;
+    left.n_bytes += right.n_bytes;
+    right.n_bytes = 0;
+    left.next = right.next;
+    if (left.next >= 0) symbols[static_cast<std::size_t>(left.next)].previous = static_cast<std::int32_t>(top.position);
+    push_merge(scratch, left.previous);
+    push_merge(scratch, static_cast<std::int32_t>(top.position));
+  }
+}
+
+}  // namespace coxswain::tokenizer

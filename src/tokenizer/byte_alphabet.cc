@@ -1,0 +1,61 @@
+#include "tokenizer/byte_alphabet.h"
+
+#include <array>
+
+#include "tokenizer/unicode.h"
+
+namespace coxswain::tokenizer {
+namespace {
+
+constexpr bool is_printable(unsigned byte) {
+  return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
+
+constexpr std::array<std::uint16_t, 256> make_characters() {
+  std::array<std::uint16_t, 256> out{};
+  std::uint16_t next = 256;
+  for (unsigned byte = 0; byte < 256; ++byte)
+    out[byte] = is_printable(byte) ? static_cast<std::uint16_t>(byte) : next++;
+  return out;
+}
+
+constexpr std::array<std::uint16_t, 256> kCharacters = make_characters();
+constexpr std::size_t kCharactersEnd = 256 + 68;  // 68 bytes are not printable
+
+constexpr std::array<std::int16_t, kCharactersEnd> make_bytes() {
+  std::array<std::int16_t, kCharactersEnd> out{};
+  for (auto& byte : out) byte = -1;
+  for (unsigned byte = 0; byte < 256; ++byte) out[kCharacters[byte]] = static_cast<std::int16_t>(byte);
+  return out;
+}
+
+constexpr std::array<std::int16_t, kCharactersEnd> kBytes = make_bytes();
+
+}  // namespace
+
+char32_t byte_to_character(unsigned char byte) { return kCharacters[byte]; }
+
+std::optional<unsigned char> character_to_byte(char32_t c) {
+  if (c >= kCharactersEnd || kBytes[c] < 0) return std::nullopt;
+  return static_cast<unsigned char>(kBytes[c]);
+}
+
+void append_byte_characters(std::string& out, std::string_view bytes) {
+  for (const char byte : bytes) append_utf8(out, byte_to_character(static_cast<unsigned char>(byte)));
+}
+
+bool append_bytes_of_characters(std::string& out, std::string_view token) {
+  const std::size_t old_size = out.size();
+  for (std::size_t at = 0; at < token.size();) {
+    const CodePoint c = code_point_at(token, at);
+    if (c.value >= kCharactersEnd || kBytes[c.value] < 0) {
+      out.resize(old_size);
+      return false;
+    }
+    out.push_back(static_cast<char>(kBytes[c.value]));
+    at += c.n_bytes;
+  }
+  return true;
+}
+
+}  // namespace coxswain::tokenizer

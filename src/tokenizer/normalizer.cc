@@ -1,0 +1,303 @@
+#include "tokenizer/normalizer.h"
+
+#include <utf8proc.h>
+
+#include <array>
+#include <functional>
+#include <utility>
+
+#include "json/json.h"
+#include "tokenizer/json_fields.h"
+#include "tokenizer/precompiled_charsmap.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/unicode.h"
+
+namespace coxswain::tokenizer {
+namespace {
+
+char32_t lower(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
+class SequenceNormalizer final : public Normalizer {
+ public:
+  explicit SequenceNormalizer(std::vector<std::unique_ptr<Normalizer>> parts)
+      : parts_(std::move(parts)) {}
+  Status apply(AlignedText& text) const override {
+    for (const auto& part : parts_) COXSWAIN_RETURN_IF_ERROR(part->apply(text));
+    return {};
+  }
+
+ private:
+  std::vector<std::unique_ptr<Normalizer>> parts_;
+};
+
+class PrependNormalizer final : public Normalizer {
+ public:
+  explicit PrependNormalizer(std::string prefix) : prefix_(std::move(prefix)) {}
+  Status apply(AlignedText& text) const override {
+    if (text.empty() || prefix_.empty()) return {};
+    AlignedBuilder out(text);
+    out.put(prefix_, 0, 0);
+    out.keep(0, text.size());
+    text = AlignedText(std::move(out).finish());
+    return {};
+  }
+
+ private:
+  std::string prefix_;
+};
+
+// Replaces the given parts of `text`, which are in order and do not overlap.
+void replace_parts(AlignedText& text, const std::vector<TextSpan>& parts, std::string_view content) {
+  AlignedBuilder out(text);
+  std::size_t at = 0;
+  for (const TextSpan& part : parts) {
+    out.keep(at, part.begin);
+    out.put(content, part.begin, part.end);
+    at = part.end;
+  }
+  out.keep(at, text.size());
+  text = AlignedText(std::move(out).finish());
+}
+
+class ReplaceNormalizer final : public Normalizer {
+ public:
+  ReplaceNormalizer(std::string from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
+  Status apply(AlignedText& text) const override {
+    const std::string_view source = text.text();
+    std::size_t found = source.find(from_);
+    if (from_.empty() || found == std::string_view::npos) return {};
+    AlignedBuilder out(text);
+    std::size_t at = 0;
+    for (; found != std::string_view::npos; found = source.find(from_, at)) {
+      out.keep(at, found);
+      out.put(to_, found, found + from_.size());
+      at = found + from_.size();
+    }
+    out.keep(at, source.size());
+    text = AlignedText(std::move(out).finish());
+    return {};
+  }
+
+ private:
+  std::string from_;
+  std::string to_;
+};
+
+class RegexReplaceNormalizer final : public Normalizer {
+ public:
+  RegexReplaceNormalizer(Regex regex, std::string to) : regex_(std::move(regex)), to_(std::move(to)) {}
+  Status apply(AlignedText& text) const override {
+    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found, regex_.find_all(text.text()));
+    if (!found.empty()) replace_parts(text, found, to_);
+    return {};
+  }
+
+ private:
+  Regex regex_;
+  std::string to_;
+};
+
+class StripNormalizer final : public Normalizer {
+ public:
+  StripNormalizer(bool left, bool right) : left_(left), right_(right) {}
+  Status apply(AlignedText& text) const override {
+    const std::string_view source = text.text();
+    std::size_t begin = 0;
+    std::size_t end = source.size();
+    while (left_ && begin < end && is_space(code_point_at(source, begin).value))
+      begin += code_point_at(source, begin).n_bytes;
+    while (right_ && end > begin && is_space(code_point_before(source, end).value))
+      end -= code_point_before(source, end).n_bytes;
+    if (begin != 0 || end != source.size()) text = text.slice(begin, end);
+    return {};
+  }
+
+ private:
+  bool left_;
+  bool right_;
+};
+
+// Maps every character on its own. `map` appends what becomes of it and returns false where that is
+// the character itself (nothing was appended then).
+class CharacterNormalizer final : public Normalizer {
+ public:
+  using Map = bool (*)(std::string& out, char32_t c);
+  explicit CharacterNormalizer(Map map) : map_(map) {}
+
+  Status apply(AlignedText& text) const override {
+    const std::string_view source = text.text();
+    std::string mapped;
+    std::size_t at = 0;
+    while (at < source.size()) {
+      const CodePoint c = code_point_at(source, at);
+      mapped.clear();
+      if (map_(mapped, c.value)) break;
+      at += c.n_bytes;
+    }
+    if (at == source.size()) return {};
+    AlignedBuilder out(text);
+    std::size_t kept_to = 0;
+    while (at < source.size()) {
+      const CodePoint c = code_point_at(source, at);
+      mapped.clear();
+      if (map_(mapped, c.value)) {
+        out.keep(kept_to, at);
+        out.put(mapped, at, at + c.n_bytes);
+        kept_to = at + c.n_bytes;
+      }
+      at += c.n_bytes;
+    }
+    out.keep(kept_to, source.size());
+    text = AlignedText(std::move(out).finish());
+    return {};
+  }
+
+ private:
+  Map map_;
+};
+
+// The full mapping of SpecialCasing that does not depend on context or language is one character:
+// capital I with a dot above.
+bool map_lowercase(std::string& out, char32_t c) {
+  if (c == 0x130) {
+    out.append("i\xCC\x87");
+    return true;
+  }
+  const char32_t to = lower(c);
+  if (to == c) return false;
+  append_utf8(out, to);
+  return true;
+}
+
+bool map_strip_marks(std::string&, char32_t c) {
+  return c >= 0x300 && utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN;
+}
+bool map_strip_combining(std::string&, char32_t c) { return (char_class(c) & kClassMark) != 0; }
+
+bool map_bert_clean(std::string& out, char32_t c) {
+  if (c == '\t' || c == '\n' || c == '\r') {
+    out.push_back(' ');
+    return true;
+  }
+  if (c == 0 || c == kReplacementCharacter || (char_class(c) & kClassControl) != 0) return true;
+  if (c != ' ' && is_space(c)) {
+    out.push_back(' ');
+    return true;
+  }
+  return false;
+}
+
+bool map_bert_cjk(std::string& out, char32_t c) {
+  if (!is_cjk_ideograph(c)) return false;
+  out.push_back(' ');
+  append_utf8(out, c);
+  out.push_back(' ');
+  return true;
+}
+
+// SentencePiece's "nmt" rules without normalization.
+bool map_nmt(std::string& out, char32_t c) {
+  const bool is_dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+  if (is_dropped) return true;
+  const bool is_blank = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+                        (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+  if (!is_blank) return false;
+  out.push_back(' ');
+  return true;
+}
+
+bool map_byte_level(std::string& out, char32_t c) {
+  std::string bytes;
+  append_utf8(bytes, c);
+  append_byte_characters(out, bytes);
+  return out != bytes;
+}
+
+std::unique_ptr<Normalizer> per_character(CharacterNormalizer::Map map) {
+  return std::make_unique<CharacterNormalizer>(map);
+}
+
+Result<std::unique_ptr<Normalizer>> parse_bert(const json::Value& section, const std::string& where) {
+  COXSWAIN_ASSIGN_OR_RETURN(const bool clean, bool_field(section, "clean_text", true, where));
+  COXSWAIN_ASSIGN_OR_RETURN(const bool cjk, bool_field(section, "handle_chinese_chars", true, where));
+  COXSWAIN_ASSIGN_OR_RETURN(const bool lowercase, bool_field(section, "lowercase", true, where));
+  COXSWAIN_ASSIGN_OR_RETURN(const bool strip, bool_field(section, "strip_accents", lowercase, where));
+  std::vector<std::unique_ptr<Normalizer>> parts;
+  if (clean) parts.push_back(per_character(map_bert_clean));
+  if (cjk) parts.push_back(per_character(map_bert_cjk));
+  if (strip) {
+    parts.push_back(make_unicode_normalizer(UnicodeForm::kNfd));
+    parts.push_back(per_character(map_strip_marks));
+  }
+  if (lowercase) parts.push_back(per_character(map_lowercase));
+  return make_sequence_normalizer(std::move(parts));
+}
+
+Result<std::unique_ptr<Normalizer>> parse_sequence(const json::Value& section, const std::string& where) {
+  const json::Value* list = section.find("normalizers");
+  if (list == nullptr || !list->is_array()) return field_error(where, "normalizers", "an array");
+  std::vector<std::unique_ptr<Normalizer>> parts;
+  for (std::size_t i = 0; i < list->as_array().size(); ++i) {
+    COXSWAIN_ASSIGN_OR_RETURN(
+        auto part, parse_normalizer(list->as_array()[i], where + ".normalizers[" + std::to_string(i) + "]"));
+    if (part) parts.push_back(std::move(part));
+  }
+  return make_sequence_normalizer(std::move(parts));
+}
+
+Result<std::unique_ptr<Normalizer>> parse_replace(const json::Value& section, const std::string& where) {
+  COXSWAIN_ASSIGN_OR_RETURN(const Pattern pattern, pattern_field(section, where));
+  COXSWAIN_ASSIGN_OR_RETURN(std::string content, string_field(section, "content", where));
+  if (!pattern.is_regex) return make_replace_normalizer(pattern.text, std::move(content));
+  COXSWAIN_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern.text));
+  return std::unique_ptr<Normalizer>(std::make_unique<RegexReplaceNormalizer>(std::move(regex), std::move(content)));
+}
+
+}  // namespace
+
+std::unique_ptr<Normalizer> make_prepend_normalizer(std::string text) {
+  return std::make_unique<PrependNormalizer>(std::move(text));
+}
+
+std::unique_ptr<Normalizer> make_replace_normalizer(std::string from, std::string to) {
+  return std::make_unique<ReplaceNormalizer>(std::move(from), std::move(to));
+}
+
+std::unique_ptr<Normalizer> make_sequence_normalizer(std::vector<std::unique_ptr<Normalizer>> parts) {
+  return std::make_unique<SequenceNormalizer>(std::move(parts));
+}
+
+Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::Value& section, const std::string& where) {
+  if (section.is_null()) return std::unique_ptr<Normalizer>();
+  COXSWAIN_ASSIGN_OR_RETURN(const std::string type, string_field(section, "type", where));
+  if (type == "NFC") return make_unicode_normalizer(UnicodeForm::kNfc);
+  if (type == "NFD") return make_unicode_normalizer(UnicodeForm::kNfd);
+  if (type == "NFKC") return make_unicode_normalizer(UnicodeForm::kNfkc);
+  if (type == "NFKD") return make_unicode_normalizer(UnicodeForm::kNfkd);
+  if (type == "Lowercase") return per_character(map_lowercase);
+  if (type == "StripAccents") return per_character(map_strip_combining);
+  if (type == "Nmt") return per_character(map_nmt);
+  if (type == "ByteLevel") return per_character(map_byte_level);
+  if (type == "BertNormalizer") return parse_bert(section, where);
+  if (type == "Sequence") return parse_sequence(section, where);
+  if (type == "Replace") return parse_replace(section, where);
+  if (type == "Prepend") {
+    COXSWAIN_ASSIGN_OR_RETURN(std::string prefix, string_field(section, "prepend", where));
+    return make_prepend_normalizer(std::move(prefix));
+  }
+  if (type == "Strip") {
+    COXSWAIN_ASSIGN_OR_RETURN(const bool left, bool_field(section, "strip_left", true, where));
+    COXSWAIN_ASSIGN_OR_RETURN(const bool right, bool_field(section, "strip_right", true, where));
+    return std::unique_ptr<Normalizer>(std::make_unique<StripNormalizer>(left, right));
+  }
+  if (type == "Precompiled") {
+    COXSWAIN_ASSIGN_OR_RETURN(const std::string encoded, string_field(section, "precompiled_charsmap", where));
+    return make_precompiled_normalizer(encoded, where);
+  }
+  return invalid_argument(where + ": unknown normalizer \"" + type + "\"");
+}
+
+}  // namespace coxswain::tokenizer

@@ -1,0 +1,92 @@
+#pragma once
+// PipelineTokenizer: the parts of a tokenizer put together. Every file format ends here.
+//
+// encode: added tokens -> normalizer -> pre-tokenizer -> model -> post-processor.
+// decode: tokens -> decoder chain. Thread rule: as Tokenizer; calls borrow their buffers from a pool.
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/decoder.h"
+#include "tokenizer/model.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/post_processor.h"
+#include "tokenizer/pretokenizer.h"
+#include "tokenizer/token_table.h"
+#include "tokenizer/tokenizer.h"
+
+namespace coxswain::tokenizer {
+
+// How a token's text is found for token_bytes().
+enum class TokenSpelling {
+  kPlain,       // as the vocabulary writes it
+  kByteLevel,   // in the byte alphabet
+  kMetaspace,   // U+2581 is a blank, <0x..> is a byte
+  kWordPiece,   // a blank goes before tokens without the prefix ##
+};
+
+struct TokenizerParts {
+  std::unique_ptr<TokenTable> names = std::make_unique<TokenTable>();  // the model's vocabulary
+  AddedTokens added;
+  std::unique_ptr<Normalizer> normalizer;  // nullptr: none
+  PreTokenizerPlan pre_tokenizer;
+  std::unique_ptr<Model> model;
+  bool model_reads_bytes = false;  // its pieces are bytes, its vocabulary is in the byte alphabet
+  PostProcessor post_processor;
+  DecoderPlan decoder;
+  TokenSpelling spelling = TokenSpelling::kPlain;
+  std::optional<TokenId> bos;
+  std::optional<TokenId> eos;
+};
+
+class PipelineTokenizer final : public Tokenizer {
+ public:
+  // REQUIRES: parts.model; added tokens are prepared.
+  explicit PipelineTokenizer(TokenizerParts parts);
+  ~PipelineTokenizer() override;
+
+  Result<Encoding> encode(std::string_view text, const EncodeOptions& options) const override;
+  std::size_t count(std::string_view text, bool add_special_tokens, std::size_t limit) const override;
+  std::string decode(std::span<const TokenId> ids, bool skip_special) const override;
+  std::size_t vocab_size() const override { return vocab_size_; }
+  std::optional<TokenId> token_to_id(std::string_view token) const override;
+  std::string token(TokenId id) const override { return std::string(name(id)); }
+  std::string token_bytes(TokenId id) const override;
+  bool is_special(TokenId id) const override;
+  std::optional<TokenId> bos_id() const override { return parts_.bos; }
+  std::optional<TokenId> eos_id() const override { return parts_.eos; }
+  std::string bos_token() const override { return parts_.bos ? token(*parts_.bos) : std::string(); }
+  std::string eos_token() const override { return parts_.eos ? token(*parts_.eos) : std::string(); }
+  std::unique_ptr<Incremental> incremental(std::span<const TokenId> context, bool skip_special) const override;
+
+  // Appends the token to the chain unless it is to be skipped or does not exist.
+  void push_token(DecoderChain& chain, TokenId id, bool skip_special) const;
+  const DecoderPlan& decoder() const { return parts_.decoder; }
+
+ private:
+  struct Scratch;
+  class ScratchLease;
+
+  std::string_view name(TokenId id) const;
+  Status encode_text(AlignedText text, std::size_t n_max, Scratch& scratch, Encoding& out) const;
+  void append_piece(const AlignedText& text, PieceRange piece, Scratch& scratch, Encoding& out) const;
+  void trim_offsets(Encoding& encoding) const;
+  std::string decode_bytes(std::span<const TokenId> ids, bool skip_special) const;
+
+  TokenizerParts parts_;
+  std::size_t vocab_size_ = 0;
+  bool is_only_byte_level_ = false;  // the decoder is ByteLevel alone
+  std::vector<bool> is_special_;     // [id]
+  // The bytes of each token where is_only_byte_level_: token id is at [bytes_begin_[id], bytes_begin_[id + 1]).
+  std::string bytes_;
+  std::vector<std::uint32_t> bytes_begin_;
+
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // GUARDED_BY(mutex_); at most kScratchesMax
+};
+
+}  // namespace coxswain::tokenizer

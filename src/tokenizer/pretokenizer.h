@@ -1,0 +1,57 @@
+#pragma once
+// Pre-tokenizers: cut a text into pieces that the model encodes one by one.
+//
+// Thread rule: immutable.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+
+#include "tokenizer/aligned_text.h"
+#include "tokenizer/split_scanner.h"
+
+namespace coxswain::json {
+class Value;
+}
+
+namespace coxswain::tokenizer {
+
+// A text and the pieces that it is cut into: in order, not empty, without overlap. What lies between
+// two pieces has been removed.
+struct PreText {
+  AlignedText text;
+  std::vector<PieceRange> pieces;
+};
+
+class PreTokenizer {
+ public:
+  virtual ~PreTokenizer() = default;
+  // Errors: kResourceExhausted if a regular expression runs into its limits.
+  virtual Status apply(PreText& pre) const = 0;
+};
+
+enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+
+// When a blank goes before the text: always, only at the start of the input, never.
+enum class PrependScheme { kAlways, kFirst, kNever };
+
+std::unique_ptr<PreTokenizer> make_scanner_split(SplitScanner scanner);
+// Cuts before every `replacement`, which stands for a blank.
+std::unique_ptr<PreTokenizer> make_metaspace(std::string replacement, PrependScheme scheme, bool split);
+std::unique_ptr<PreTokenizer> make_pre_sequence(std::vector<std::unique_ptr<PreTokenizer>> parts);
+
+// The "pre_tokenizer" section of a tokenizer.json.
+struct PreTokenizerPlan {
+  std::unique_ptr<PreTokenizer> steps;  // nullptr: the text is one piece
+  // A ByteLevel step is part of the plan. It is left out of `steps` where it comes last: the model
+  // then reads the bytes of the text itself. Otherwise the pieces are written in the byte alphabet.
+  bool is_byte_level = false;
+  bool writes_byte_alphabet = false;
+  std::string unknown_pattern;  // a pattern without a scanner, empty if there is none
+};
+// Errors: kInvalidArgument naming the member at fault below `where`.
+Result<PreTokenizerPlan> parse_pre_tokenizer(const json::Value& section, const std::string& where);
+
+}  // namespace coxswain::tokenizer

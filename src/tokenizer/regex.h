@@ -1,0 +1,35 @@
+#pragma once
+// Regex: a regular expression of a stranger's file, run on PCRE2 with limits of steps, depth and heap.
+//
+// Syntax is that of PCRE2 in UTF mode with Unicode classes, which agrees with Oniguruma (the
+// reference's engine) on what tokenizer files use. Thread rule: immutable; match data belongs to the
+// caller's thread.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+namespace coxswain::tokenizer {
+
+class Regex {
+ public:
+  // Errors: kInvalidArgument with PCRE2's message and the place in the pattern.
+  static Result<Regex> compile(std::string_view pattern);
+
+  // All matches from left to right, without overlap; empty matches are left out.
+  // REQUIRES: valid UTF-8. Errors: kResourceExhausted if a limit was hit.
+  Result<std::vector<TextSpan>> find_all(std::string_view text) const;
+
+ private:
+  struct Code;
+  explicit Regex(std::shared_ptr<const Code> code) : code_(std::move(code)) {}
+  std::shared_ptr<const Code> code_;
+};
+
+}  // namespace coxswain::tokenizer

@@ -1,0 +1,44 @@
+#include "tokenizer/token_table.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace coxswain::tokenizer {
+
+void TokenTable::reserve(std::size_t n_tokens, std::size_t n_bytes) {
+  bytes_.reserve(n_bytes);
+  places_.reserve(n_tokens);
+  grow(std::bit_ceil(std::max<std::size_t>(n_tokens * 2, 16)));
+}
+
+bool TokenTable::add(std::string_view token, TokenId id) {
+  if (id < 0 || has(id) || find(token)) return false;
+  const auto index = static_cast<std::size_t>(id);
+  if (index >= places_.size()) places_.resize(index + 1);
+  places_[index].begin = static_cast<std::uint32_t>(bytes_.size());
+  places_[index].length = static_cast<std::uint32_t>(token.size()) & 0x7FFFFFFFU;
+  places_[index].is_set = 1;
+  bytes_.append(token);
+  ++n_tokens_;
+  if (n_tokens_ * 2 > slots_.size()) grow(std::max<std::size_t>(slots_.size() * 2, 16));
+  insert(hash_bytes(token), id);
+  return true;
+}
+
+void TokenTable::grow(std::size_t n_slots) {
+  if (n_slots <= slots_.size()) return;
+  const std::vector<Slot> old = std::move(slots_);
+  slots_.assign(n_slots, Slot());
+  for (const Slot& slot : old) {
+    if (slot.id >= 0) insert(hash_bytes(string(slot.id)), slot.id);
+  }
+}
+
+void TokenTable::insert(std::uint64_t hash, TokenId id) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = hash & mask;
+  while (slots_[at].id >= 0) at = (at + 1) & mask;
+  slots_[at] = {id, static_cast<std::uint32_t>(hash >> 32)};
+}
+
+}  // namespace coxswain::tokenizer

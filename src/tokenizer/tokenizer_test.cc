@@ -1,0 +1,158 @@
+#include "tokenizer/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace coxswain::tokenizer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Writes a tokenizer.json into a folder of its own and loads it.
+class TokenizerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(::testing::TempDir()) / (std::string("tokenizer_") + info->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name, std::ios::binary) << text; }
+  Result<std::shared_ptr<const Tokenizer>> load() { return Tokenizer::load(folder_); }
+  std::shared_ptr<const Tokenizer> load_json(const std::string& text) {
+    write("tokenizer.json", text);
+    auto loaded = load();
+    EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+    return loaded.ok() ? *loaded : nullptr;
+  }
+
+  std::filesystem::path folder_;
+};
+
+std::vector<TokenId> ids(const Tokenizer& tokenizer, std::string_view text, std::vector<TextSpan> untrusted = {}) {
+  EncodeOptions options;
+  options.untrusted = untrusted;
+  const auto encoding = tokenizer.encode(text, options);
+  EXPECT_TRUE(encoding.ok()) << encoding.status().message();
+  return encoding.ok() ? encoding->ids : std::vector<TokenId>();
+}
+
+// "ab", "abc" and a blank with "a"; <s> goes first, <|end|> is special, <tool> is not.
+constexpr std::string_view kByteLevel = R"({
+  "added_tokens": [
+    {"id": 10, "content": "<s>", "special": true, "normalized": false},
+    {"id": 11, "content": "<|end|>", "special": true, "normalized": false},
+    {"id": 12, "content": "<tool>", "special": false, "normalized": false}],
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+  "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [10], "tokens": ["<s>"]}}},
+  "decoder": {"type": "ByteLevel"},
+  "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "Ġ": 3, "ab": 4, "abc": 5, "Ġa": 6, "Ã": 7, "©": 8, "<": 9, "|": 13, "e": 14, "n": 15, "d": 16, ">": 17},
+            "merges": ["a b", "ab c", "Ġ a"]}})";
+
+TEST_F(TokenizerTest, ByteLevelEncodesAndDecodes) {
+  const auto tokenizer = load_json(std::string(kByteLevel));
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_THAT(ids(*tokenizer, "abc a"), ElementsAre(10, 5, 6));
+  EXPECT_THAT(ids(*tokenizer, "\xC3\xA9"), ElementsAre(10, 7, 8));
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{10, 5, 6, 7, 8}, false), "<s>abc a\xC3\xA9");
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{10, 5, 6, 7, 8}, true), "abc a\xC3\xA9");
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{7, -1, 999}, true), "\xEF\xBF\xBD");
+  EXPECT_EQ(tokenizer->token_bytes(6), " a");
+  EXPECT_EQ(tokenizer->token_bytes(11), "");
+  EXPECT_EQ(tokenizer->vocab_size(), 18U);
+}
+
+TEST_F(TokenizerTest, OffsetsCoverWholeCharacters) {
+  const auto tokenizer = load_json(std::string(kByteLevel));
+  ASSERT_NE(tokenizer, nullptr);
+  const auto encoding = tokenizer->encode("ab\xC3\xA9<s>", {});
+  ASSERT_TRUE(encoding.ok());
+  EXPECT_THAT(encoding->ids, ElementsAre(10, 4, 7, 8, 10));
+  EXPECT_THAT(encoding->offsets, ElementsAre(TextSpan{0, 0}, TextSpan{0, 2}, TextSpan{2, 4}, TextSpan{2, 4}, TextSpan{4, 7}));
+}
+
+TEST_F(TokenizerTest, UntrustedTextMakesNoSpecialToken) {
+  const auto tokenizer = load_json(std::string(kByteLevel));
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_THAT(ids(*tokenizer, "<|end|>"), ElementsAre(10, 11));
+  EXPECT_THAT(ids(*tokenizer, "<|end|>", {{0, 7}}), ElementsAre(10, 9, 13, 14, 15, 16, 13, 17));
+  // One byte is enough, a neighbour is not.
+  EXPECT_THAT(ids(*tokenizer, "<|end|>", {{6, 7}}), ElementsAre(10, 9, 13, 14, 15, 16, 13, 17));
+  EXPECT_THAT(ids(*tokenizer, "a<|end|>a", {{0, 1}, {8, 9}}), ElementsAre(10, 0, 11, 0));
+  EXPECT_THAT(ids(*tokenizer, "<tool>", {{0, 6}}), ElementsAre(10, 12));
+}
+
+TEST_F(TokenizerTest, CountStopsEarly) {
+  const auto tokenizer = load_json(std::string(kByteLevel));
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->count("a a a a", true, 100), 5U);
+  EXPECT_EQ(tokenizer->count("a a a a", false, 4), 4U);
+  EXPECT_EQ(tokenizer->count("a a a a", false, 3), 4U);
+  EXPECT_EQ(tokenizer->count("a a a a", true, 0), 1U);
+  EncodeOptions options;
+  options.tokens_max = 2;
+  const auto encoding = tokenizer->encode("a a a a a a", options);
+  ASSERT_TRUE(encoding.ok());
+  EXPECT_TRUE(encoding->truncated);
+  EXPECT_LE(encoding->ids.size(), 4U);
+}
+
+TEST_F(TokenizerTest, StreamHoldsBackHalfCharacters) {
+  const auto tokenizer = load_json(std::string(kByteLevel));
+  ASSERT_NE(tokenizer, nullptr);
+  const auto stream = tokenizer->incremental({}, true);
+  EXPECT_EQ(stream->push(0), "a");
+  EXPECT_EQ(stream->push(7), "");
+  EXPECT_EQ(stream->push(10), "");
+  EXPECT_EQ(stream->push(8), "\xC3\xA9");
+  EXPECT_EQ(stream->push(7), "");
+  EXPECT_EQ(stream->push(1), "\xEF\xBF\xBD" "b");
+  EXPECT_EQ(stream->push(7), "");
+  EXPECT_EQ(stream->finish(), "\xEF\xBF\xBD");
+}
+
+TEST_F(TokenizerTest, BrokenUtf8IsReplaced) {
+  const auto tokenizer = load_json(std::string(kByteLevel));
+  ASSERT_NE(tokenizer, nullptr);
+  const auto encoding = tokenizer->encode("a\xC3", {});
+  ASSERT_TRUE(encoding.ok());
+  EXPECT_THAT(encoding->ids, ElementsAre(10, 0));  // U+FFFD has no token in this vocabulary
+}
+
+TEST_F(TokenizerTest, ErrorsNameFileAndEntry) {
+  const std::string text(kByteLevel);
+  const auto error_of = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    write("tokenizer.json", changed);
+    const auto loaded = load();
+    EXPECT_FALSE(loaded.ok()) << to;
+    EXPECT_THAT(loaded.status().message(), HasSubstr("tokenizer.json"));
+    return loaded.status().message();
+  };
+  EXPECT_THAT(error_of("\"ab c\"", "\"ab x\""), HasSubstr("merges[1]"));
+  EXPECT_THAT(error_of("\"ab c\"", "\"ab\""), HasSubstr("merges[1]"));
+  EXPECT_THAT(error_of("\"b\": 1", "\"b\": 0"), HasSubstr("id 0"));
+  EXPECT_THAT(error_of("\"b\": 1", "\"b\": -1"), HasSubstr("vocab[\"b\"]"));
+  EXPECT_THAT(error_of("\"b\": 1", "\"b\": 99999999999"), HasSubstr("vocab[\"b\"]"));
+  EXPECT_THAT(error_of("\"id\": 11", "\"id\": 2"), HasSubstr("added_tokens[1]"));
+  EXPECT_THAT(error_of("\"type\": \"BPE\"", "\"type\": \"Magic\""), HasSubstr("Magic"));
+}
+
+TEST_F(TokenizerTest, MissingFolderIsNotFound) {
+  const auto loaded = Tokenizer::load(folder_ / "nothing");
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.status().code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace coxswain::tokenizer

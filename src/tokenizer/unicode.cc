@@ -1,0 +1,192 @@
+#include "tokenizer/unicode.h"
+
+#include <utf8proc.h>
+
+namespace coxswain::tokenizer {
+namespace {
+
+std::uint16_t class_of_category(utf8proc_category_t category) {
+  switch (category) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LT:
+      return kClassLetter | kClassUpper;
+    case UTF8PROC_CATEGORY_LL:
+      return kClassLetter | kClassLower;
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return kClassLetter | kClassOtherLetter;
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+      return kClassMark;
+    case UTF8PROC_CATEGORY_ND:
+      return kClassNumber | kClassDecimal;
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+      return kClassNumber;
+    case UTF8PROC_CATEGORY_PC:
+      return kClassPunctuation | kClassConnector;
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+      return kClassPunctuation;
+    case UTF8PROC_CATEGORY_SM:
+    case UTF8PROC_CATEGORY_SC:
+    case UTF8PROC_CATEGORY_SK:
+    case UTF8PROC_CATEGORY_SO:
+      return kClassSymbol;
+    case UTF8PROC_CATEGORY_ZS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return kClassSeparator;
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+      return kClassControl;
+  }
+  return kClassControl;
+}
+
+bool has_white_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+// Letters by Other_Alphabetic alone: circled and squared Latin letters.
+bool is_alphabetic_symbol(char32_t c) {
+  return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+         (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+}
+
+std::uint16_t classify(char32_t c) {
+  const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
+  const std::uint16_t by_category =
+      class_of_category(static_cast<utf8proc_category_t>(property->category));
+  return static_cast<std::uint16_t>(by_category | (has_white_space(c) ? kClassSpace : 0));
+}
+
+// Number of bytes of a well-formed character that `bytes` starts with; 0 if there is none.
+std::size_t well_formed_length(std::string_view bytes) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const unsigned char first = at(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  if (length == 0 || bytes.size() < length) return 0;
+  const BrokenUtf8 broken = broken_utf8_at(bytes.substr(0, length));
+  return broken.n_bytes == length && !broken.is_incomplete ? length : 0;
+}
+
+}  // namespace
+
+std::uint16_t char_class_slow(char32_t c) { return classify(c); }
+
+const std::array<std::uint16_t, 128>& ascii_classes() {
+  static const std::array<std::uint16_t, 128> table = [] {
+    std::array<std::uint16_t, 128> out{};
+    for (char32_t c = 0; c < 128; ++c) out[c] = classify(c);
+    return out;
+  }();
+  return table;
+}
+
+bool is_word_character(char32_t c) {
+  constexpr std::uint16_t kWord = kClassLetter | kClassMark | kClassDecimal | kClassConnector;
+  if ((char_class(c) & kWord) != 0 || c == 0x200C || c == 0x200D || is_alphabetic_symbol(c)) return true;
+  return c >= 0x80 &&
+         utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_NL;
+}
+
+bool is_cjk_ideograph(char32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+         (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
+         (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B820 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+CodePoint code_point_before(std::string_view text, std::size_t end) {
+  std::size_t at = end - 1;
+  while (at > 0 && is_continuation(text[at])) --at;
+  return code_point_at(text, at);
+}
+
+void append_utf8(std::string& out, char32_t c) {
+  const auto put = [&](char32_t byte) { out.push_back(static_cast<char>(byte)); };
+  if (c < 0x80) {
+    put(c);
+  } else if (c < 0x800) {
+    put(0xC0 | c >> 6);
+    put(0x80 | (c & 0x3F));
+  } else if (c < 0x10000) {
+    put(0xE0 | c >> 12);
+    put(0x80 | (c >> 6 & 0x3F));
+    put(0x80 | (c & 0x3F));
+  } else {
+    put(0xF0 | c >> 18);
+    put(0x80 | (c >> 12 & 0x3F));
+    put(0x80 | (c >> 6 & 0x3F));
+    put(0x80 | (c & 0x3F));
+  }
+}
+
+std::size_t valid_utf8_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const std::size_t length = well_formed_length(text.substr(at));
+    if (length == 0) return at;
+    at += length;
+  }
+  return at;
+}
+
+BrokenUtf8 broken_utf8_at(std::string_view bytes) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const unsigned char first = at(0);
+  unsigned char low = 0x80;
+  unsigned char high = 0xBF;
+  std::size_t length = 0;
+  if (first >= 0xC2 && first <= 0xDF) {
+    length = 2;
+  } else if (first >= 0xE0 && first <= 0xEF) {
+    length = 3;
+    if (first == 0xE0) low = 0xA0;
+    if (first == 0xED) high = 0x9F;
+  } else if (first >= 0xF0 && first <= 0xF4) {
+    length = 4;
+    if (first == 0xF0) low = 0x90;
+    if (first == 0xF4) high = 0x8F;
+  } else {
+    return {1, false};
+  }
+  std::size_t n = 1;
+  while (n < length) {
+    if (n == bytes.size()) return {n, true};
+    if (at(n) < low || at(n) > high) return {n, false};
+    low = 0x80;
+    high = 0xBF;
+    ++n;
+  }
+  return {n, false};
+}
+
+void append_lossy(std::string& out, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::size_t valid = valid_utf8_prefix(bytes);
+    out.append(bytes.substr(0, valid));
+    bytes.remove_prefix(valid);
+    if (bytes.empty()) return;
+    out.append(kReplacementUtf8);
+    bytes.remove_prefix(broken_utf8_at(bytes).n_bytes);
+  }
+}
+
+}  // namespace coxswain::tokenizer

@@ -1,0 +1,152 @@
+// NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15) on libutf8proc, piece by piece: the text is cut
+// where a normalization cannot reach across, and a piece that is one stable character is left alone.
+
+#include <cstdlib>
+
+#include <utf8proc.h>
+
+#include "tokenizer/normalizer.h"
+#include "tokenizer/unicode.h"
+
+namespace coxswain::tokenizer {
+namespace {
+
+constexpr char32_t kFirstCombining = 0x300;  // all characters below are starters that join nothing
+
+bool is_hangul_part(char32_t c) {
+  return (c >= 0x1161 && c <= 0x1175) || (c >= 0x11A8 && c <= 0x11C2);
+}
+bool is_hangul_syllable(char32_t c) { return c >= 0xAC00 && c <= 0xD7A3; }
+
+bool is_plain_starter(char32_t c) {
+  // The upper bit of comb_index says that the character can be the second of a composed pair.
+  const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
+  const bool joins_backwards = property->comb_index != 0xFFFF && (property->comb_index & 0x8000) != 0;
+  return property->combining_class == 0 && !joins_backwards && !is_hangul_part(c);
+}
+
+bool decomposes(char32_t c) {
+  return is_hangul_syllable(c) ||
+         utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->decomp_seqindex != 0xFFFF;
+}
+
+// Whether no normalization form joins or reorders `c` with what stands before it.
+bool starts_piece(char32_t c) {
+  if (c < kFirstCombining) return true;
+  if (!is_plain_starter(c)) return false;
+  if (!decomposes(c) || is_hangul_syllable(c)) return true;
+  utf8proc_int32_t parts[32];
+  int last_class = 0;
+  const auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, 32, UTF8PROC_COMPAT, &last_class);
+  return n <= 0 || is_plain_starter(static_cast<char32_t>(parts[0]));
+}
+
+bool is_stable_alone(char32_t c, UnicodeForm form) {
+  if (c < 0x80) return true;
+  if (form == UnicodeForm::kNfc && (c < kFirstCombining || is_hangul_syllable(c))) return true;
+  return !decomposes(c);
+}
+
+// Whether a piece that starts with `c` and is `is_single` character long stays as it is.
+bool is_unchanged(char32_t c, bool is_single, UnicodeForm form) {
+  return is_single && is_stable_alone(c, form);
+}
+
+// End of the piece that starts at `at`.
+std::size_t piece_end(std::string_view text, std::size_t at) {
+  std::size_t end = at + code_point_at(text, at).n_bytes;
+  while (end < text.size()) {
+    const CodePoint next = code_point_at(text, end);
+    if (starts_piece(next.value)) break;
+    end += next.n_bytes;
+  }
+  return end;
+}
+
+utf8proc_option_t options_of(UnicodeForm form) {
+  switch (form) {
+    case UnicodeForm::kNfc:
+      return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    case UnicodeForm::kNfd:
+      return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
+    case UnicodeForm::kNfkc:
+      return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
+    case UnicodeForm::kNfkd:
+      return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+  }
+  return UTF8PROC_STABLE;
+}
+
+void append_piece(std::string& out, std::string_view piece, UnicodeForm form) {
+  utf8proc_uint8_t* mapped = nullptr;
+  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(piece.data()),
+                                   static_cast<utf8proc_ssize_t>(piece.size()),
+                                   &mapped,
+                                   options_of(form));
+  if (length < 0) {
+    out.append(piece);
+  } else {
+    out.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length));
+  }
+  std::free(mapped);  // NOLINT(cppcoreguidelines-no-malloc): allocated by libutf8proc
+}
+
+class UnicodeNormalizer final : public Normalizer {
+ public:
+  explicit UnicodeNormalizer(UnicodeForm form) : form_(form) {}
+
+  Status apply(AlignedText& text) const override {
+    const std::size_t first = first_change(text.text());
+    if (first == text.size()) return {};
+    const std::string_view source = text.text();
+    AlignedBuilder out(text);
+    out.keep(0, first);
+    std::size_t kept_to = first;
+    std::string piece;
+    for (std::size_t at = first; at < source.size();) {
+      const std::size_t end = piece_end(source, at);
+      const CodePoint c = code_point_at(source, at);
+      if (!is_unchanged(c.value, at + c.n_bytes == end, form_)) {
+        out.keep(kept_to, at);
+        piece.clear();
+        append_piece(piece, source.substr(at, end - at), form_);
+        out.put(piece, at, end);
+        kept_to = end;
+      }
+      at = end;
+    }
+    out.keep(kept_to, source.size());
+    AlignedText changed = std::move(out).finish();
+    text = std::move(changed);
+    return {};
+  }
+
+ private:
+  std::size_t first_change(std::string_view text) const {
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = piece_end(text, at);
+      const CodePoint c = code_point_at(text, at);
+      if (!is_unchanged(c.value, at + c.n_bytes == end, form_)) return at;
+      at = end;
+    }
+    return text.size();
+  }
+
+  UnicodeForm form_;
+};
+
+}  // namespace
+
+void append_normalized(std::string& out, std::string_view text, UnicodeForm form) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = piece_end(text, at);
+    append_piece(out, text.substr(at, end - at), form);
+    at = end;
+  }
+}
+
+std::unique_ptr<Normalizer> make_unicode_normalizer(UnicodeForm form) {
+  return std::make_unique<UnicodeNormalizer>(form);
+}
+
+}  // namespace coxswain::tokenizer
