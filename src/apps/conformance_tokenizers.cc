@@ -26,7 +26,8 @@ constexpr std::size_t kFileBytesMax = std::size_t{256} << 20;
 Ids ids_of(const json::Value* list) {
   Ids out;
   if (list == nullptr || !list->is_array()) return out;
-  for (const json::Value& id : list->as_array()) out.push_back(static_cast<TokenId>(id.to_int64().value_or(-1)));
+  for (const json::Value& id : list->as_array())
+    out.push_back(static_cast<TokenId>(id.to_int64().value_or(-1)));
   return out;
 }
 
@@ -41,8 +42,12 @@ class Comparison {
   void ids(std::string_view what, const Ids& got, const Ids& wanted) {
     if (got == wanted) return;
     const auto [left, right] = std::mismatch(got.begin(), got.end(), wanted.begin(), wanted.end());
-    const auto text = [](auto at, auto end) { return at == end ? std::string("the end") : std::to_string(*at); };
-    differ(what, "token " + std::to_string(left - got.begin()) + " is " + text(left, got.end()) + ", not " + text(right, wanted.end()));
+    const auto text = [](auto at, auto end) {
+      return at == end ? std::string("the end") : std::to_string(*at);
+    };
+    differ(what,
+           "token " + std::to_string(left - got.begin()) + " is " + text(left, got.end()) +
+               ", not " + text(right, wanted.end()));
   }
   void text(std::string_view what, std::string_view got, std::string_view wanted) {
     if (got == wanted) return;
@@ -51,7 +56,8 @@ class Comparison {
   }
   void differ(std::string_view what, const std::string& how) {
     is_different_ = true;
-    if (first_.empty()) first_ = "text " + std::to_string(index_) + " " + std::string(what) + ": " + how;
+    if (first_.empty())
+      first_ = "text " + std::to_string(index_) + " " + std::string(what) + ": " + how;
   }
   void next(std::size_t index) {
     close();
@@ -63,7 +69,9 @@ class Comparison {
     if (n_different_ == 0) {
       report.pass(name, std::to_string(n_texts_) + " texts");
     } else {
-      report.fail(name, std::to_string(n_different_) + " of " + std::to_string(n_texts_) + " texts differ; " + first_);
+      report.fail(name,
+                  std::to_string(n_different_) + " of " + std::to_string(n_texts_) +
+                      " texts differ; " + first_);
     }
   }
 
@@ -79,7 +87,10 @@ class Comparison {
   std::string first_;
 };
 
-Ids encoded(const Tokenizer& tokenizer, std::string_view text, bool add_special, Comparison& comparison) {
+Ids encoded(const Tokenizer& tokenizer,
+            std::string_view text,
+            bool add_special,
+            Comparison& comparison) {
   EncodeOptions options;
   options.add_special_tokens = add_special;
   const auto encoding = tokenizer.encode(text, options);
@@ -95,7 +106,10 @@ std::string streamed(const Tokenizer& tokenizer, const Ids& ids, bool skip_speci
   return out + stream->finish();
 }
 
-void compare_expected(const Tokenizer& tokenizer, const json::Value& document, const json::Array& texts, Comparison& comparison) {
+void compare_expected(const Tokenizer& tokenizer,
+                      const json::Value& document,
+                      const json::Array& texts,
+                      Comparison& comparison) {
   const Ids prefix = ids_of(document.find("special_prefix"));
   const Ids suffix = ids_of(document.find("special_suffix"));
   const bool has_special = document.find("special_prefix") != nullptr;
@@ -115,7 +129,9 @@ void compare_expected(const Tokenizer& tokenizer, const json::Value& document, c
       comparison.ids("ids_with_special", encoded(tokenizer, text, true, comparison), wanted);
     }
     const std::string decoded = item.find("decoded") != nullptr ? string_of(item, "decoded") : text;
-    const std::string without = item.find("decoded_skip_special") != nullptr ? string_of(item, "decoded_skip_special") : decoded;
+    const std::string without = item.find("decoded_skip_special") != nullptr
+                                    ? string_of(item, "decoded_skip_special")
+                                    : decoded;
     comparison.text("decoded", tokenizer.decode(ids, false), decoded);
     comparison.text("decoded_skip_special", tokenizer.decode(ids, true), without);
     comparison.text("streamed", streamed(tokenizer, ids, false), decoded);
@@ -124,10 +140,12 @@ void compare_expected(const Tokenizer& tokenizer, const json::Value& document, c
 
 LoadOptions load_options(const json::Value& document) {
   LoadOptions options;
+  options.decodes_normalized_names = true;
   const json::Value* pattern = document.find("pattern");
   if (pattern != nullptr && pattern->is_string()) options.split_patterns = {pattern->as_string()};
   if (pattern != nullptr && pattern->is_array()) {
-    for (const json::Value& part : pattern->as_array()) options.split_patterns.push_back(part.as_string());
+    for (const json::Value& part : pattern->as_array())
+      options.split_patterns.push_back(part.as_string());
   }
   return options;
 }
@@ -138,9 +156,11 @@ void run_expected(const fs::path& folder, const std::string& file, ConformanceRe
   const auto document = json::parse_file((folder / "expected" / file).string(), kFileBytesMax);
   if (!document.ok()) return report.fail(name, document.status().message());
   if (document->find("cases") == nullptr) return;  // a file of inputs
-  const auto texts = json::parse_file((folder / "expected" / string_of(*document, "texts")).string(), kFileBytesMax);
+  const auto texts = json::parse_file(
+      (folder / "expected" / string_of(*document, "texts")).string(), kFileBytesMax);
   if (!texts.ok()) return report.fail(name, texts.status().message());
-  const auto loaded = Tokenizer::load(folder / string_of(*document, "path"), load_options(*document));
+  const auto loaded =
+      Tokenizer::load(folder / string_of(*document, "path"), load_options(*document));
   if (!loaded.ok()) return report.fail(name, loaded.status().message());
   Comparison comparison;
   compare_expected(**loaded, *document, texts->as_array(), comparison);

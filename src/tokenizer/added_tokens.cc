@@ -9,7 +9,10 @@ namespace coxswain::tokenizer {
 namespace {
 
 bool touches(TextSpan span, std::span<const TextSpan> untrusted) {
-  const auto after = std::partition_point(untrusted.begin(), untrusted.end(), [&](const TextSpan& other) { return other.end <= span.begin; });
+  const auto after =
+      std::partition_point(untrusted.begin(), untrusted.end(), [&](const TextSpan& other) {
+        return other.end <= span.begin;
+      });
   return after != untrusted.end() && after->begin < span.end;
 }
 
@@ -53,9 +56,9 @@ void AddedTokens::add(AddedToken token) {
 
 Status AddedTokens::prepare(const Normalizer* normalizer) {
   std::vector<std::pair<std::string_view, std::int32_t>> raw;
-  std::vector<std::pair<std::string, std::int32_t>> changed;
+  std::vector<std::pair<std::string_view, std::int32_t>> changed;
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    const std::string& content = tokens_[i].content;
+    const std::string_view content = tokens_[i].content;
     const auto index = static_cast<std::int32_t>(i);
     if (content.empty()) continue;
     if (!tokens_[i].normalized) {
@@ -64,14 +67,16 @@ Status AddedTokens::prepare(const Normalizer* normalizer) {
     }
     AlignedText text(content, 0);
     if (normalizer != nullptr) COXSWAIN_RETURN_IF_ERROR(normalizer->apply(text));
-    if (!text.empty()) changed.emplace_back(std::string(text.text()), index);
+    tokens_[i].normal_form = text.text();
+    if (!text.empty()) changed.emplace_back(tokens_[i].normal_form, index);
   }
   raw_ = ByteTrie(std::move(raw));
-  normalized_ = ByteTrie({changed.begin(), changed.end()});
+  normalized_ = ByteTrie(std::move(changed));
   return {};
 }
 
-Result<std::vector<TextSection>> AddedTokens::split(AlignedText input, const Normalizer* normalizer,
+Result<std::vector<TextSection>> AddedTokens::split(AlignedText input,
+                                                    const Normalizer* normalizer,
                                                     std::span<const TextSpan> untrusted) const {
   std::vector<TextSection> raw;
   cut(raw_, input, untrusted, raw);
@@ -88,23 +93,32 @@ Result<std::vector<TextSection>> AddedTokens::split(AlignedText input, const Nor
   return out;
 }
 
-std::optional<std::pair<std::size_t, std::size_t>> AddedTokens::longest_at(const ByteTrie& trie, const AlignedText& text,
-                                                                          std::size_t at, std::span<const TextSpan> untrusted) const {
+std::optional<std::pair<std::size_t, std::size_t>> AddedTokens::longest_at(
+    const ByteTrie& trie,
+    const AlignedText& text,
+    std::size_t at,
+    std::span<const TextSpan> untrusted) const {
   std::optional<std::pair<std::size_t, std::size_t>> best;  // length, index
   trie.visit_prefixes(text.text().substr(at), [&](std::size_t n_bytes, std::int32_t index) {
     const auto token = static_cast<std::size_t>(index);
-    if (tokens_[token].special && !untrusted.empty() && touches(text.origin(at, at + n_bytes), untrusted)) return;
+    if (tokens_[token].special && !untrusted.empty() &&
+        touches(text.origin(at, at + n_bytes), untrusted))
+      return;
     best = {n_bytes, token};
   });
   return best;
 }
 
-void AddedTokens::cut(const ByteTrie& trie, const AlignedText& text, std::span<const TextSpan> untrusted,
+void AddedTokens::cut(const ByteTrie& trie,
+                      const AlignedText& text,
+                      std::span<const TextSpan> untrusted,
                       std::vector<TextSection>& out) const {
   const std::string_view source = text.text();
   std::size_t done = 0;  // what lies before is in `out`
   const auto add_text = [&](std::size_t end) {
-    if (done < end) out.push_back({std::nullopt, {}, done == 0 && end == source.size() ? text : text.slice(done, end)});
+    if (done < end)
+      out.push_back(
+          {std::nullopt, {}, done == 0 && end == source.size() ? text : text.slice(done, end)});
   };
   for (std::size_t at = 0; !trie.empty() && at < source.size();) {
     if (!trie.may_start(source[at])) {

@@ -30,6 +30,8 @@ struct AddedToken {
   bool rstrip = false;       // takes the white space after it
   bool normalized = false;
   bool special = false;
+  std::string
+      normal_form;  // what the normalizer makes of a normalized token's content; set by prepare()
 };
 
 // A part of the text: an added token, or what the model has to encode.
@@ -48,7 +50,8 @@ class AddedTokens {
 
   // Cuts `input` and normalizes what is left. A special token that touches one of the `untrusted`
   // spans (sorted, disjoint, bytes of the input) is not seen.
-  Result<std::vector<TextSection>> split(AlignedText input, const Normalizer* normalizer,
+  Result<std::vector<TextSection>> split(AlignedText input,
+                                         const Normalizer* normalizer,
                                          std::span<const TextSpan> untrusted) const;
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
@@ -56,10 +59,15 @@ class AddedTokens {
   const AddedToken* find(std::string_view content) const;
 
  private:
-  void cut(const ByteTrie& trie, const AlignedText& text, std::span<const TextSpan> untrusted,
+  void cut(const ByteTrie& trie,
+           const AlignedText& text,
+           std::span<const TextSpan> untrusted,
            std::vector<TextSection>& out) const;
-  std::optional<std::pair<std::size_t, std::size_t>> longest_at(const ByteTrie& trie, const AlignedText& text,
-                                                               std::size_t at, std::span<const TextSpan> untrusted) const;
+  std::optional<std::pair<std::size_t, std::size_t>> longest_at(
+      const ByteTrie& trie,
+      const AlignedText& text,
+      std::size_t at,
+      std::span<const TextSpan> untrusted) const;
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<TokenId, std::size_t> by_id_;

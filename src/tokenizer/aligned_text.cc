@@ -30,9 +30,7 @@ Origin AlignedText::origin_of_byte(std::size_t at) const {
 
 AlignedText AlignedText::slice(std::size_t begin, std::size_t end) const {
   if (is_view_) return {view_.substr(begin, end - begin), base_ + begin};
-  const auto at = [&](std::size_t i) {
-    return origins_.begin() + static_cast<std::ptrdiff_t>(i);
-  };
+  const auto at = [&](std::size_t i) { return origins_.begin() + static_cast<std::ptrdiff_t>(i); };
   return {owned_.substr(begin, end - begin), std::vector<Origin>(at(begin), at(end))};
 }
 
@@ -87,7 +85,9 @@ AlignedText sanitized(std::string_view input) {
     const std::size_t broken = broken_utf8_at(input.substr(at)).n_bytes;
     const auto begin = static_cast<std::uint32_t>(at);
     text.append(kReplacementUtf8);
-    origins.insert(origins.end(), kReplacementUtf8.size(), Origin{begin, begin + static_cast<std::uint32_t>(broken)});
+    origins.insert(origins.end(),
+                   kReplacementUtf8.size(),
+                   Origin{begin, begin + static_cast<std::uint32_t>(broken)});
     at += broken;
     valid = valid_utf8_prefix(input.substr(at));
   }

@@ -59,8 +59,8 @@ class AlignedBuilder {
 
   // Copies bytes [begin, end) of the source. REQUIRES: both on character boundaries.
   void keep(std::size_t begin, std::size_t end);
-  // Adds `bytes` that stand for source bytes [begin, end); with begin == end, for the character there
-  // (or the last one, at the end of the source).
+  // Adds `bytes` that stand for source bytes [begin, end); with begin == end, for the character
+  // there (or the last one, at the end of the source).
   void put(std::string_view bytes, std::size_t begin, std::size_t end);
 
   std::size_t size() const { return text_.size(); }

@@ -6,12 +6,14 @@
 namespace coxswain::tokenizer {
 namespace {
 
-constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 constexpr std::array<std::int8_t, 256> make_values() {
   std::array<std::int8_t, 256> out{};
   for (auto& value : out) value = -1;
-  for (std::size_t i = 0; i < kAlphabet.size(); ++i) out[static_cast<unsigned char>(kAlphabet[i])] = static_cast<std::int8_t>(i);
+  for (std::size_t i = 0; i < kAlphabet.size(); ++i)
+    out[static_cast<unsigned char>(kAlphabet[i])] = static_cast<std::int8_t>(i);
   return out;
 }
 
@@ -20,7 +22,8 @@ constexpr std::array<std::int8_t, 256> kValues = make_values();
 }  // namespace
 
 std::optional<std::string> decode_base64(std::string_view text) {
-  for (int padding = 0; padding < 2 && !text.empty() && text.back() == '='; ++padding) text.remove_suffix(1);
+  for (int padding = 0; padding < 2 && !text.empty() && text.back() == '='; ++padding)
+    text.remove_suffix(1);
   if (text.size() % 4 == 1) return std::nullopt;
   std::string out;
   out.reserve(text.size() / 4 * 3 + 2);

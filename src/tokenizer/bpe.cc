@@ -68,7 +68,10 @@ void MergeTable::reserve(std::size_t n_merges) {
   n_merges_ = 0;
   for (const Entry& entry : old) {
     if (entry.key != kEmpty)
-      set(static_cast<TokenId>(entry.key >> 32), static_cast<TokenId>(entry.key), entry.rank, entry.id);
+      set(static_cast<TokenId>(entry.key >> 32),
+          static_cast<TokenId>(entry.key),
+          entry.rank,
+          entry.id);
   }
 }
 
@@ -90,7 +93,8 @@ Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
     std::string bytes;
     for (TokenId id = 0; static_cast<std::size_t>(id) < names.id_end(); ++id) {
       bytes.clear();
-      if (append_bytes_of_characters(bytes, names.string(id)) && !bytes.empty()) bytes_.add(bytes, id);
+      if (append_bytes_of_characters(bytes, names.string(id)) && !bytes.empty())
+        bytes_.add(bytes, id);
     }
     for (unsigned byte = 0; byte < 256; ++byte) {
       const char c = static_cast<char>(byte);
@@ -99,13 +103,16 @@ Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
     return;
   }
   if (options_.byte_fallback) {
-    for (unsigned byte = 0; byte < 256; ++byte) byte_ids_[byte] = names.find_or(byte_token_name(byte), -1);
+    for (unsigned byte = 0; byte < 256; ++byte)
+      byte_ids_[byte] = names.find_or(byte_token_name(byte), -1);
   }
   cuts_words_ = finds_word_ends();
 }
 
 bool Bpe::finds_word_ends() const {
-  if (options_.ignore_merges || !options_.continuing_prefix.empty() || !options_.word_suffix.empty()) return false;
+  if (options_.ignore_merges || !options_.continuing_prefix.empty() ||
+      !options_.word_suffix.empty())
+    return false;
   if (!names_.find(kMetaspaceUtf8)) return false;
   for (TokenId id = 0; static_cast<std::size_t>(id) < names_.id_end(); ++id) {
     if (crosses_words(names_.string(id))) return false;
@@ -113,7 +120,9 @@ bool Bpe::finds_word_ends() const {
   return true;
 }
 
-void Bpe::encode(std::string_view piece, ModelScratch& scratch, std::vector<PieceToken>& out) const {
+void Bpe::encode(std::string_view piece,
+                 ModelScratch& scratch,
+                 std::vector<PieceToken>& out) const {
   if (!cuts_words_) return encode_word(piece, scratch, out);
   std::size_t begin = 0;
   std::size_t at = piece.starts_with(kMetaspaceUtf8) ? kMetaspaceUtf8.size() : 0;
@@ -121,8 +130,9 @@ void Bpe::encode(std::string_view piece, ModelScratch& scratch, std::vector<Piec
     const std::size_t found = piece.find(kMetaspaceUtf8, at);
     if (found == std::string_view::npos) break;
     // Inside a run of blanks the word has not ended.
-    const bool is_run = found >= kMetaspaceUtf8.size() &&
-                        piece.substr(found - kMetaspaceUtf8.size(), kMetaspaceUtf8.size()) == kMetaspaceUtf8;
+    const bool is_run =
+        found >= kMetaspaceUtf8.size() &&
+        piece.substr(found - kMetaspaceUtf8.size(), kMetaspaceUtf8.size()) == kMetaspaceUtf8;
     if (!is_run && found > begin) {
       encode_word(piece.substr(begin, found - begin), scratch, out);
       begin = found;
@@ -132,7 +142,9 @@ void Bpe::encode(std::string_view piece, ModelScratch& scratch, std::vector<Piec
   if (begin < piece.size()) encode_word(piece.substr(begin), scratch, out);
 }
 
-void Bpe::encode_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const {
+void Bpe::encode_word(std::string_view word,
+                      ModelScratch& scratch,
+                      std::vector<PieceToken>& out) const {
   if (word.size() > WordCache::kWordBytesMax) return merge_word(word, scratch, out);
   const std::uint64_t hash = hash_bytes(word);
   if (const WordCache::Entry* entry = scratch.words.find(word, hash)) {
@@ -144,7 +156,9 @@ void Bpe::encode_word(std::string_view word, ModelScratch& scratch, std::vector<
   scratch.words.store(word, hash, out.data() + first, out.size() - first);
 }
 
-void Bpe::merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const {
+void Bpe::merge_word(std::string_view word,
+                     ModelScratch& scratch,
+                     std::vector<PieceToken>& out) const {
   if (options_.ignore_merges) {
     const TokenId id = (options_.reads_bytes ? bytes_ : names_).find_or(word, -1);
     if (id >= 0) {
@@ -202,10 +216,13 @@ void Bpe::make_character_symbols(std::string_view word, ModelScratch& scratch) c
       scratch.symbols.push_back({id, length, -1, -1});
       continue;
     }
-    const auto has_token = [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)] >= 0; };
+    const auto has_token = [&](char byte) {
+      return byte_ids_[static_cast<unsigned char>(byte)] >= 0;
+    };
     if (options_.byte_fallback && std::all_of(character.begin(), character.end(), has_token)) {
       // An unknown part that waits stays waiting, as in the reference.
-      for (const char byte : character) scratch.symbols.push_back({byte_ids_[static_cast<unsigned char>(byte)], 1, -1, -1});
+      for (const char byte : character)
+        scratch.symbols.push_back({byte_ids_[static_cast<unsigned char>(byte)], 1, -1, -1});
       continue;
     }
     unknown.add(length);
@@ -227,7 +244,8 @@ void Bpe::merge_few(ModelScratch& scratch) const {
   };
   for (std::size_t i = 0; i + 1 < n; ++i) look_up(i);
   while (n > 1) {
-    const auto best = std::min_element(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(n - 1));
+    const auto best =
+        std::min_element(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(n - 1));
     if (*best == kNoRank) break;
     const auto i = static_cast<std::size_t>(best - ranks.begin());
     const auto after = static_cast<std::ptrdiff_t>(i + 1);
@@ -276,7 +294,9 @@ void Bpe::merge_many(ModelScratch& scratch) const {
     left.n_bytes += right.n_bytes;
     right.n_bytes = 0;
     left.next = right.next;
-    if (left.next >= 0) symbols[static_cast<std::size_t>(left.next)].previous = static_cast<std::int32_t>(top.position);
+    if (left.next >= 0)
+      symbols[static_cast<std::size_t>(left.next)].previous =
+          static_cast<std::int32_t>(top.position);
     push_merge(scratch, left.previous);
     push_merge(scratch, static_cast<std::int32_t>(top.position));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Byte-pair encoding (Sennrich et al. 2016): merge the adjacent pair of lowest rank, leftmost first,
-// until no pair has a merge.
+// Byte-pair encoding (Sennrich et al. 2016): merge the adjacent pair of lowest rank, leftmost
+// first, until no pair has a merge.
 //
 // A word of up to 32 symbols is merged by scanning; a longer one by a heap, O(n log n). Words are
 // remembered in the scratch's cache. Where no token has a blank (U+2581) after another character,
@@ -47,7 +47,8 @@ class MergeTable {
  private:
   static constexpr std::uint64_t kEmpty = 0xFFFFFFFFFFFFFFFFULL;
   static std::uint64_t key_of(TokenId left, TokenId right) {
-    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
+           static_cast<std::uint32_t>(right);
   }
   static std::size_t place(std::uint64_t key) {
     const std::uint64_t product = key * 0x9E3779B97F4A7C15ULL;
@@ -59,24 +60,29 @@ class MergeTable {
 };
 
 struct BpeOptions {
-  bool reads_bytes = false;     // pieces are raw bytes; the vocabulary is written in the byte alphabet
-  bool byte_fallback = false;   // an unknown character becomes the tokens <0x..> of its bytes
-  bool ignore_merges = false;   // a piece that is a token is that token
-  bool fuse_unk = false;        // neighbouring unknown characters are one unknown token
-  std::optional<TokenId> unk;   // none: unknown characters vanish
+  bool reads_bytes = false;  // pieces are raw bytes; the vocabulary is written in the byte alphabet
+  bool byte_fallback = false;     // an unknown character becomes the tokens <0x..> of its bytes
+  bool ignore_merges = false;     // a piece that is a token is that token
+  bool fuse_unk = false;          // neighbouring unknown characters are one unknown token
+  std::optional<TokenId> unk;     // none: unknown characters vanish
   std::string continuing_prefix;  // before every character of a word but the first
   std::string word_suffix;        // after the last character of a word
 };
 
 class Bpe final : public Model {
  public:
-  // `names` must outlive this object. With reads_bytes, tokens outside the byte alphabet cannot match.
+  // `names` must outlive this object. With reads_bytes, tokens outside the byte alphabet cannot
+  // match.
   Bpe(const TokenTable& names, MergeTable merges, BpeOptions options);
 
-  void encode(std::string_view piece, ModelScratch& scratch, std::vector<PieceToken>& out) const override;
+  void encode(std::string_view piece,
+              ModelScratch& scratch,
+              std::vector<PieceToken>& out) const override;
 
  private:
-  void encode_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
+  void encode_word(std::string_view word,
+                   ModelScratch& scratch,
+                   std::vector<PieceToken>& out) const;
   void merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
   void make_byte_symbols(std::string_view word, ModelScratch& scratch) const;
   void make_character_symbols(std::string_view word, ModelScratch& scratch) const;
@@ -89,7 +95,8 @@ class Bpe final : public Model {
   TokenTable bytes_;  // with reads_bytes: the vocabulary as bytes
   MergeTable merges_;
   BpeOptions options_;
-  std::array<TokenId, 256> byte_ids_{};  // reads_bytes: a byte's token; otherwise its <0x..>; -1 = none
+  std::array<TokenId, 256>
+      byte_ids_{};  // reads_bytes: a byte's token; otherwise its <0x..>; -1 = none
   bool cuts_words_ = false;
 };
 

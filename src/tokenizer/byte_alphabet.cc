@@ -25,7 +25,8 @@ constexpr std::size_t kCharactersEnd = 256 + 68;  // 68 bytes are not printable
 constexpr std::array<std::int16_t, kCharactersEnd> make_bytes() {
   std::array<std::int16_t, kCharactersEnd> out{};
   for (auto& byte : out) byte = -1;
-  for (unsigned byte = 0; byte < 256; ++byte) out[kCharacters[byte]] = static_cast<std::int16_t>(byte);
+  for (unsigned byte = 0; byte < 256; ++byte)
+    out[kCharacters[byte]] = static_cast<std::int16_t>(byte);
   return out;
 }
 
@@ -33,7 +34,9 @@ constexpr std::array<std::int16_t, kCharactersEnd> kBytes = make_bytes();
 
 }  // namespace
 
-char32_t byte_to_character(unsigned char byte) { return kCharacters[byte]; }
+char32_t byte_to_character(unsigned char byte) {
+  return kCharacters[byte];
+}
 
 std::optional<unsigned char> character_to_byte(char32_t c) {
   if (c >= kCharactersEnd || kBytes[c] < 0) return std::nullopt;
@@ -41,7 +44,8 @@ std::optional<unsigned char> character_to_byte(char32_t c) {
 }
 
 void append_byte_characters(std::string& out, std::string_view bytes) {
-  for (const char byte : bytes) append_utf8(out, byte_to_character(static_cast<unsigned char>(byte)));
+  for (const char byte : bytes)
+    append_utf8(out, byte_to_character(static_cast<unsigned char>(byte)));
 }
 
 bool append_bytes_of_characters(std::string& out, std::string_view token) {

@@ -6,9 +6,11 @@
 namespace coxswain::tokenizer {
 
 ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, std::int32_t>> entries) {
-  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  // A node of depth d stands for the keys [begin, end), which agree in d bytes. Breadth first, so that
-  // the children of a node are neighbours.
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return a.first < b.first;
+  });
+  // A node of depth d stands for the keys [begin, end), which agree in d bytes. Breadth first, so
+  // that the children of a node are neighbours.
   struct Range {
     std::size_t begin;
     std::size_t end;
@@ -20,9 +22,11 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, std::int32_t>> entrie
     while (range.begin < range.end) {
       const auto label = static_cast<unsigned char>(entries[range.begin].first[depth]);
       std::size_t end = range.begin + 1;
-      while (end < range.end && static_cast<unsigned char>(entries[end].first[depth]) == label) ++end;
+      while (end < range.end && static_cast<unsigned char>(entries[end].first[depth]) == label)
+        ++end;
       Node node;
-      for (std::size_t i = range.begin; i < end && entries[i].first.size() == depth + 1; ++i) node.value = entries[i].second;
+      for (std::size_t i = range.begin; i < end && entries[i].first.size() == depth + 1; ++i)
+        node.value = entries[i].second;
       nodes_.push_back(node);
       labels_.push_back(label);
       ranges.push_back({range.begin, end});

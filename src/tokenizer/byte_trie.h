@@ -1,8 +1,8 @@
 #pragma once
 // ByteTrie: which keys does a text start with?
 //
-// Built once from sorted keys, children of a node side by side. The walk costs one step for each byte
-// of the longest match. Thread rule: immutable after build.
+// Built once from sorted keys, children of a node side by side. The walk costs one step for each
+// byte of the longest match. Thread rule: immutable after build.
 
 #include <array>
 #include <cstdint>

@@ -17,7 +17,8 @@ namespace {
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   std::size_t at = 0;
-  for (std::size_t found = text.find(from); !from.empty() && found != std::string_view::npos; found = text.find(from, at)) {
+  for (std::size_t found = text.find(from); !from.empty() && found != std::string_view::npos;
+       found = text.find(from, at)) {
     out.append(text.substr(at, found - at)).append(to);
     at = found + from.size();
   }
@@ -26,9 +27,18 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 
 // What WordPiece and CTC call cleaning up: English punctuation without the blank before it.
 std::string clean_up(std::string_view text) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules{{
-      {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
-      {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}}};
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules{
+      {{" .", "."},
+       {" ?", "?"},
+       {" !", "!"},
+       {" ,", ","},
+       {" ' ", "'"},
+       {" n't", "n't"},
+       {" 'm", "'m"},
+       {" do not", " don't"},
+       {" 's", "'s"},
+       {" 've", "'ve"},
+       {" 're", "'re"}}};
   std::string out(text);
   for (const auto& [from, to] : kRules) {
     if (out.find(from) != std::string::npos) out = replace_all(out, from, to);
@@ -159,7 +169,8 @@ struct WordPieceOptions {
 
 class WordPieceStage final : public DecoderStage {
  public:
-  WordPieceStage(DecoderStage* next, const WordPieceOptions& options, bool) : DecoderStage(next), options_(options) {}
+  WordPieceStage(DecoderStage* next, const WordPieceOptions& options, bool)
+      : DecoderStage(next), options_(options) {}
   void push(std::string_view token) override {
     std::string text;
     if (!is_first_ && token.starts_with(options_.prefix)) {
@@ -184,7 +195,8 @@ struct MetaspaceOptions {
 
 class MetaspaceStage final : public DecoderStage {
  public:
-  MetaspaceStage(DecoderStage* next, const MetaspaceOptions& options, bool) : DecoderStage(next), options_(options) {}
+  MetaspaceStage(DecoderStage* next, const MetaspaceOptions& options, bool)
+      : DecoderStage(next), options_(options) {}
   void push(std::string_view token) override {
     const bool drops = is_first_ && options_.drops_first;
     is_first_ = false;
@@ -199,7 +211,8 @@ class MetaspaceStage final : public DecoderStage {
 // "</w>" ends a word; the last token's one stands for nothing, so one token is held back.
 class SuffixStage final : public DecoderStage {
  public:
-  SuffixStage(DecoderStage* next, const std::string& suffix, bool) : DecoderStage(next), suffix_(suffix) {}
+  SuffixStage(DecoderStage* next, const std::string& suffix, bool)
+      : DecoderStage(next), suffix_(suffix) {}
   void push(std::string_view token) override {
     if (held_) next().push(replace_all(*held_, suffix_, " "));
     held_ = std::string(token);
@@ -223,7 +236,8 @@ struct CtcOptions {
 
 class CtcStage final : public DecoderStage {
  public:
-  CtcStage(DecoderStage* next, const CtcOptions& options, bool) : DecoderStage(next), options_(options) {}
+  CtcStage(DecoderStage* next, const CtcOptions& options, bool)
+      : DecoderStage(next), options_(options) {}
   void push(std::string_view token) override {
     if (last_ && *last_ == token) return;
     last_ = std::string(token);
@@ -259,7 +273,8 @@ class StripStage final : public DecoderStage {
       --left_;
     }
     if (is_fused_) return push_fused(token);
-    for (std::size_t n = 0; n < options_.stop && token.ends_with(options_.content); ++n) token.remove_suffix(options_.content.size());
+    for (std::size_t n = 0; n < options_.stop && token.ends_with(options_.content); ++n)
+      token.remove_suffix(options_.content.size());
     next().push(token);
   }
 
@@ -309,10 +324,12 @@ class ReplaceStage final : public DecoderStage {
   void push(std::string_view token) override {
     if (!is_fused_) return next().push(replaced(token));
     held_.append(token);
-    if (options_.regex || options_.from.empty()) return;  // a match may still grow: wait for the end
+    if (options_.regex || options_.from.empty())
+      return;  // a match may still grow: wait for the end
     const std::size_t settled = settled_bytes();
     if (settled == 0) return;
-    next().push(replace_all(std::string_view(held_).substr(0, settled), options_.from, options_.to));
+    next().push(
+        replace_all(std::string_view(held_).substr(0, settled), options_.from, options_.to));
     held_.erase(0, settled);
   }
   void finish() override {
@@ -326,9 +343,13 @@ class ReplaceStage final : public DecoderStage {
   std::size_t settled_bytes() const {
     const std::string_view text = held_;
     std::size_t at = 0;
-    for (std::size_t found = text.find(options_.from); found != std::string_view::npos; found = text.find(options_.from, at))
+    for (std::size_t found = text.find(options_.from); found != std::string_view::npos;
+         found = text.find(options_.from, at))
       at = found + options_.from.size();
-    for (std::size_t begin = std::max(at, text.size() - std::min(text.size(), options_.from.size() - 1)); begin < text.size(); ++begin) {
+    for (std::size_t begin =
+             std::max(at, text.size() - std::min(text.size(), options_.from.size() - 1));
+         begin < text.size();
+         ++begin) {
       if (options_.from.starts_with(text.substr(begin))) return begin;
     }
     return text.size();
@@ -353,20 +374,27 @@ class ReplaceStage final : public DecoderStage {
 };
 
 template <typename Stage, typename Options = NoOptions>
-std::unique_ptr<DecoderStep> step(Options options = {}, bool fuses = false, bool is_byte_level = false) {
+std::unique_ptr<DecoderStep> step(Options options = {},
+                                  bool fuses = false,
+                                  bool is_byte_level = false) {
   return std::make_unique<Step<Stage, Options>>(std::move(options), fuses, is_byte_level);
 }
 
-Result<std::unique_ptr<DecoderStep>> parse_metaspace(const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<DecoderStep>> parse_metaspace(const json::Value& section,
+                                                     const std::string& where) {
   MetaspaceOptions options;
   COXSWAIN_ASSIGN_OR_RETURN(options.replacement, string_field(section, "replacement", where));
-  COXSWAIN_ASSIGN_OR_RETURN(const bool prefix, bool_field(section, "add_prefix_space", true, where));
-  COXSWAIN_ASSIGN_OR_RETURN(const std::string scheme, string_field_or(section, "prepend_scheme", prefix ? "always" : "never", where));
+  COXSWAIN_ASSIGN_OR_RETURN(const bool prefix,
+                            bool_field(section, "add_prefix_space", true, where));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      const std::string scheme,
+      string_field_or(section, "prepend_scheme", prefix ? "always" : "never", where));
   options.drops_first = scheme != "never";
   return step<MetaspaceStage>(std::move(options));
 }
 
-Result<std::unique_ptr<DecoderStep>> parse_strip(const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<DecoderStep>> parse_strip(const json::Value& section,
+                                                 const std::string& where) {
   StripOptions options;
   COXSWAIN_ASSIGN_OR_RETURN(options.content, string_field(section, "content", where));
   COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t start, integer_field(section, "start", 0, where));
@@ -378,7 +406,8 @@ Result<std::unique_ptr<DecoderStep>> parse_strip(const json::Value& section, con
   return step<StripStage>(std::move(options));
 }
 
-Result<std::unique_ptr<DecoderStep>> parse_replace(const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<DecoderStep>> parse_replace(const json::Value& section,
+                                                   const std::string& where) {
   ReplaceOptions options;
   COXSWAIN_ASSIGN_OR_RETURN(Pattern pattern, pattern_field(section, where));
   COXSWAIN_ASSIGN_OR_RETURN(options.to, string_field(section, "content", where));
@@ -391,15 +420,19 @@ Result<std::unique_ptr<DecoderStep>> parse_replace(const json::Value& section, c
   return step<ReplaceStage>(std::move(options));
 }
 
-Result<std::unique_ptr<DecoderStep>> parse_ctc(const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<DecoderStep>> parse_ctc(const json::Value& section,
+                                               const std::string& where) {
   CtcOptions options;
   COXSWAIN_ASSIGN_OR_RETURN(options.pad, string_field_or(section, "pad_token", "<pad>", where));
-  COXSWAIN_ASSIGN_OR_RETURN(options.word_delimiter, string_field_or(section, "word_delimiter_token", "|", where));
+  COXSWAIN_ASSIGN_OR_RETURN(options.word_delimiter,
+                            string_field_or(section, "word_delimiter_token", "|", where));
   COXSWAIN_ASSIGN_OR_RETURN(options.cleanup, bool_field(section, "cleanup", true, where));
   return step<CtcStage>(std::move(options));
 }
 
-Result<std::unique_ptr<DecoderStep>> parse_step(const std::string& type, const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<DecoderStep>> parse_step(const std::string& type,
+                                                const json::Value& section,
+                                                const std::string& where) {
   if (type == "ByteLevel") return step<ByteLevelStage>(NoOptions(), true, true);
   if (type == "ByteFallback") return step<ByteFallbackStage>();
   if (type == "Fuse") return step<FuseStage>(NoOptions(), true);
@@ -414,7 +447,8 @@ Result<std::unique_ptr<DecoderStep>> parse_step(const std::string& type, const j
     return step<WordPieceStage>(std::move(options));
   }
   if (type == "BPEDecoder") {
-    COXSWAIN_ASSIGN_OR_RETURN(std::string suffix, string_field_or(section, "suffix", "</w>", where));
+    COXSWAIN_ASSIGN_OR_RETURN(std::string suffix,
+                              string_field_or(section, "suffix", "</w>", where));
     return step<SuffixStage>(std::move(suffix));
   }
   return invalid_argument(where + ": unknown decoder \"" + type + "\"");
@@ -430,7 +464,8 @@ Status read_steps(const json::Value& section, const std::string& where, DecoderP
   const json::Value* list = section.find("decoders");
   if (list == nullptr || !list->is_array()) return field_error(where, "decoders", "an array");
   for (std::size_t i = 0; i < list->as_array().size(); ++i)
-    COXSWAIN_RETURN_IF_ERROR(read_steps(list->as_array()[i], where + ".decoders[" + std::to_string(i) + "]", out));
+    COXSWAIN_RETURN_IF_ERROR(
+        read_steps(list->as_array()[i], where + ".decoders[" + std::to_string(i) + "]", out));
   return {};
 }
 
@@ -439,8 +474,10 @@ Status read_steps(const json::Value& section, const std::string& where, DecoderP
 DecoderChain::DecoderChain(const DecoderPlan& plan) {
   stages_.push_back(std::make_unique<TextEnd>(text_));
   std::vector<bool> is_fused(plan.size(), false);
-  for (std::size_t i = 1; i < plan.size(); ++i) is_fused[i] = is_fused[i - 1] || plan[i - 1]->fuses();
-  for (std::size_t i = plan.size(); i-- > 0;) stages_.push_back(plan[i]->make_stage(stages_.back().get(), is_fused[i]));
+  for (std::size_t i = 1; i < plan.size(); ++i)
+    is_fused[i] = is_fused[i - 1] || plan[i - 1]->fuses();
+  for (std::size_t i = plan.size(); i-- > 0;)
+    stages_.push_back(plan[i]->make_stage(stages_.back().get(), is_fused[i]));
   first_ = stages_.back().get();
 }
 

@@ -3,35 +3,51 @@
 namespace coxswain::tokenizer {
 
 Status field_error(const std::string& where, std::string_view name, std::string_view must_be) {
-  return invalid_argument(where + ": member \"" + std::string(name) + "\" must be " + std::string(must_be));
+  return invalid_argument(where + ": member \"" + std::string(name) + "\" must be " +
+                          std::string(must_be));
 }
 
-Result<std::optional<std::string>> optional_string_field(const json::Value& object, std::string_view name, const std::string& where) {
+Result<std::optional<std::string>> optional_string_field(const json::Value& object,
+                                                         std::string_view name,
+                                                         const std::string& where) {
   const json::Value* value = object.find(name);
   if (value == nullptr || value->is_null()) return std::optional<std::string>();
   if (!value->is_string()) return field_error(where, name, "a string or null");
   return std::optional<std::string>(value->as_string());
 }
 
-Result<std::string> string_field(const json::Value& object, std::string_view name, const std::string& where) {
-  COXSWAIN_ASSIGN_OR_RETURN(std::optional<std::string> value, optional_string_field(object, name, where));
+Result<std::string> string_field(const json::Value& object,
+                                 std::string_view name,
+                                 const std::string& where) {
+  COXSWAIN_ASSIGN_OR_RETURN(std::optional<std::string> value,
+                            optional_string_field(object, name, where));
   if (!value) return field_error(where, name, "a string");
   return std::move(*value);
 }
 
-Result<std::string> string_field_or(const json::Value& object, std::string_view name, std::string fallback, const std::string& where) {
-  COXSWAIN_ASSIGN_OR_RETURN(std::optional<std::string> value, optional_string_field(object, name, where));
+Result<std::string> string_field_or(const json::Value& object,
+                                    std::string_view name,
+                                    std::string fallback,
+                                    const std::string& where) {
+  COXSWAIN_ASSIGN_OR_RETURN(std::optional<std::string> value,
+                            optional_string_field(object, name, where));
   return value ? std::move(*value) : std::move(fallback);
 }
 
-Result<bool> bool_field(const json::Value& object, std::string_view name, bool fallback, const std::string& where) {
+Result<bool> bool_field(const json::Value& object,
+                        std::string_view name,
+                        bool fallback,
+                        const std::string& where) {
   const json::Value* value = object.find(name);
   if (value == nullptr || value->is_null()) return fallback;
   if (!value->is_bool()) return field_error(where, name, "true, false or null");
   return value->as_bool();
 }
 
-Result<std::int64_t> integer_field(const json::Value& object, std::string_view name, std::int64_t fallback, const std::string& where) {
+Result<std::int64_t> integer_field(const json::Value& object,
+                                   std::string_view name,
+                                   std::int64_t fallback,
+                                   const std::string& where) {
   const json::Value* value = object.find(name);
   if (value == nullptr || value->is_null()) return fallback;
   const std::optional<std::int64_t> number = value->to_int64();

@@ -17,11 +17,15 @@ namespace fs = std::filesystem;
 Result<std::string> read_file(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
-  if (error) return Status(Code::kNotFound, ErrorKind::kNotFound, path.string() + ": cannot be opened");
-  if (size > kFileBytesMax) return invalid_argument(path.string() + ": larger than " + std::to_string(kFileBytesMax) + " bytes");
+  if (error)
+    return Status(Code::kNotFound, ErrorKind::kNotFound, path.string() + ": cannot be opened");
+  if (size > kFileBytesMax)
+    return invalid_argument(path.string() + ": larger than " + std::to_string(kFileBytesMax) +
+                            " bytes");
   std::string text(size, '\0');
   std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(size))) return Status(Code::kDataLoss, path.string() + ": cannot be read");
+  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
+    return Status(Code::kDataLoss, path.string() + ": cannot be read");
   return text;
 }
 
@@ -29,7 +33,9 @@ Result<fs::path> choose_file(const fs::path& folder) {
   for (const std::string_view name : {"tokenizer.json"}) {
     if (fs::is_regular_file(folder / name)) return folder / name;
   }
-  return Status(Code::kNotFound, ErrorKind::kNotFound, folder.string() + ": no tokenizer file (tokenizer.json)");
+  return Status(Code::kNotFound,
+                ErrorKind::kNotFound,
+                folder.string() + ": no tokenizer file (tokenizer.json)");
 }
 
 Result<TokenizerParts> read_parts(const fs::path& path) {
@@ -49,7 +55,8 @@ Status apply_config_file(const fs::path& path, TokenizerParts& parts) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const fs::path& path, const LoadOptions& options) {
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const fs::path& path,
+                                                         const LoadOptions& options) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   fs::path file = path;
@@ -58,11 +65,15 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const fs::path& path, c
   }
   COXSWAIN_ASSIGN_OR_RETURN(TokenizerParts parts, read_parts(file));
   if (is_folder) {
-    if (fs::is_regular_file(path / "special_tokens_map.json")) COXSWAIN_RETURN_IF_ERROR(apply_config_file(path / "special_tokens_map.json", parts));
-    if (options.tokenizer_config_path.empty() && fs::is_regular_file(path / "tokenizer_config.json"))
+    if (fs::is_regular_file(path / "special_tokens_map.json"))
+      COXSWAIN_RETURN_IF_ERROR(apply_config_file(path / "special_tokens_map.json", parts));
+    if (options.tokenizer_config_path.empty() &&
+        fs::is_regular_file(path / "tokenizer_config.json"))
       COXSWAIN_RETURN_IF_ERROR(apply_config_file(path / "tokenizer_config.json", parts));
   }
-  if (!options.tokenizer_config_path.empty()) COXSWAIN_RETURN_IF_ERROR(apply_config_file(options.tokenizer_config_path, parts));
+  if (!options.tokenizer_config_path.empty())
+    COXSWAIN_RETURN_IF_ERROR(apply_config_file(options.tokenizer_config_path, parts));
+  parts.decodes_normalized_names = options.decodes_normalized_names;
   const Status prepared = parts.added.prepare(parts.normalizer.get());
   if (!prepared.ok()) return prepared.with_context(file.string());
   return std::shared_ptr<const Tokenizer>(std::make_shared<PipelineTokenizer>(std::move(parts)));

@@ -39,9 +39,15 @@ class WordCache {
   const Entry* find(std::string_view word, std::uint64_t hash) const {
     if (entries_.empty()) return nullptr;
     const Entry& entry = entries_[hash & (kEntries - 1)];
-    return entry.n_bytes == word.size() && std::memcmp(entry.word.data(), word.data(), word.size()) == 0 ? &entry : nullptr;
+    return entry.n_bytes == word.size() &&
+                   std::memcmp(entry.word.data(), word.data(), word.size()) == 0
+               ? &entry
+               : nullptr;
   }
-  void store(std::string_view word, std::uint64_t hash, const PieceToken* tokens, std::size_t n_tokens);
+  void store(std::string_view word,
+             std::uint64_t hash,
+             const PieceToken* tokens,
+             std::size_t n_tokens);
 
  private:
   static constexpr std::size_t kEntries = 1 << 14;
@@ -78,8 +84,11 @@ struct ModelScratch {
 class Model {
  public:
   virtual ~Model() = default;
-  // Appends the tokens of `piece`, which is not empty. REQUIRES: valid UTF-8, unless the model reads bytes.
-  virtual void encode(std::string_view piece, ModelScratch& scratch, std::vector<PieceToken>& out) const = 0;
+  // Appends the tokens of `piece`, which is not empty. REQUIRES: valid UTF-8, unless the model
+  // reads bytes.
+  virtual void encode(std::string_view piece,
+                      ModelScratch& scratch,
+                      std::vector<PieceToken>& out) const = 0;
 };
 
 }  // namespace coxswain::tokenizer

@@ -1,16 +1,15 @@
 #include "tokenizer/normalizer.h"
 
-#include <utf8proc.h>
-
 #include <array>
 #include <functional>
+#include <utf8proc.h>
 #include <utility>
 
 #include "json/json.h"
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/precompiled_charsmap.h"
 #include "tokenizer/regex.h"
-#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/unicode.h"
 
 namespace coxswain::tokenizer {
@@ -50,7 +49,9 @@ class PrependNormalizer final : public Normalizer {
 };
 
 // Replaces the given parts of `text`, which are in order and do not overlap.
-void replace_parts(AlignedText& text, const std::vector<TextSpan>& parts, std::string_view content) {
+void replace_parts(AlignedText& text,
+                   const std::vector<TextSpan>& parts,
+                   std::string_view content) {
   AlignedBuilder out(text);
   std::size_t at = 0;
   for (const TextSpan& part : parts) {
@@ -64,7 +65,8 @@ void replace_parts(AlignedText& text, const std::vector<TextSpan>& parts, std::s
 
 class ReplaceNormalizer final : public Normalizer {
  public:
-  ReplaceNormalizer(std::string from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
+  ReplaceNormalizer(std::string from, std::string to)
+      : from_(std::move(from)), to_(std::move(to)) {}
   Status apply(AlignedText& text) const override {
     const std::string_view source = text.text();
     std::size_t found = source.find(from_);
@@ -88,7 +90,8 @@ class ReplaceNormalizer final : public Normalizer {
 
 class RegexReplaceNormalizer final : public Normalizer {
  public:
-  RegexReplaceNormalizer(Regex regex, std::string to) : regex_(std::move(regex)), to_(std::move(to)) {}
+  RegexReplaceNormalizer(Regex regex, std::string to)
+      : regex_(std::move(regex)), to_(std::move(to)) {}
   Status apply(AlignedText& text) const override {
     COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found, regex_.find_all(text.text()));
     if (!found.empty()) replace_parts(text, found, to_);
@@ -175,7 +178,9 @@ bool map_lowercase(std::string& out, char32_t c) {
 bool map_strip_marks(std::string&, char32_t c) {
   return c >= 0x300 && utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN;
 }
-bool map_strip_combining(std::string&, char32_t c) { return (char_class(c) & kClassMark) != 0; }
+bool map_strip_combining(std::string&, char32_t c) {
+  return (char_class(c) & kClassMark) != 0;
+}
 
 bool map_bert_clean(std::string& out, char32_t c) {
   if (c == '\t' || c == '\n' || c == '\r') {
@@ -200,10 +205,12 @@ bool map_bert_cjk(std::string& out, char32_t c) {
 
 // SentencePiece's "nmt" rules without normalization.
 bool map_nmt(std::string& out, char32_t c) {
-  const bool is_dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+  const bool is_dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) ||
+                          c == 0x7F || c == 0x8F || c == 0x9F;
   if (is_dropped) return true;
   const bool is_blank = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
-                        (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+                        (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                        c == 0xFEFF || c == 0xFFFD;
   if (!is_blank) return false;
   out.push_back(' ');
   return true;
@@ -220,11 +227,14 @@ std::unique_ptr<Normalizer> per_character(CharacterNormalizer::Map map) {
   return std::make_unique<CharacterNormalizer>(map);
 }
 
-Result<std::unique_ptr<Normalizer>> parse_bert(const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<Normalizer>> parse_bert(const json::Value& section,
+                                               const std::string& where) {
   COXSWAIN_ASSIGN_OR_RETURN(const bool clean, bool_field(section, "clean_text", true, where));
-  COXSWAIN_ASSIGN_OR_RETURN(const bool cjk, bool_field(section, "handle_chinese_chars", true, where));
+  COXSWAIN_ASSIGN_OR_RETURN(const bool cjk,
+                            bool_field(section, "handle_chinese_chars", true, where));
   COXSWAIN_ASSIGN_OR_RETURN(const bool lowercase, bool_field(section, "lowercase", true, where));
-  COXSWAIN_ASSIGN_OR_RETURN(const bool strip, bool_field(section, "strip_accents", lowercase, where));
+  COXSWAIN_ASSIGN_OR_RETURN(const bool strip,
+                            bool_field(section, "strip_accents", lowercase, where));
   std::vector<std::unique_ptr<Normalizer>> parts;
   if (clean) parts.push_back(per_character(map_bert_clean));
   if (cjk) parts.push_back(per_character(map_bert_cjk));
@@ -236,24 +246,28 @@ Result<std::unique_ptr<Normalizer>> parse_bert(const json::Value& section, const
   return make_sequence_normalizer(std::move(parts));
 }
 
-Result<std::unique_ptr<Normalizer>> parse_sequence(const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<Normalizer>> parse_sequence(const json::Value& section,
+                                                   const std::string& where) {
   const json::Value* list = section.find("normalizers");
   if (list == nullptr || !list->is_array()) return field_error(where, "normalizers", "an array");
   std::vector<std::unique_ptr<Normalizer>> parts;
   for (std::size_t i = 0; i < list->as_array().size(); ++i) {
     COXSWAIN_ASSIGN_OR_RETURN(
-        auto part, parse_normalizer(list->as_array()[i], where + ".normalizers[" + std::to_string(i) + "]"));
+        auto part,
+        parse_normalizer(list->as_array()[i], where + ".normalizers[" + std::to_string(i) + "]"));
     if (part) parts.push_back(std::move(part));
   }
   return make_sequence_normalizer(std::move(parts));
 }
 
-Result<std::unique_ptr<Normalizer>> parse_replace(const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<Normalizer>> parse_replace(const json::Value& section,
+                                                  const std::string& where) {
   COXSWAIN_ASSIGN_OR_RETURN(const Pattern pattern, pattern_field(section, where));
   COXSWAIN_ASSIGN_OR_RETURN(std::string content, string_field(section, "content", where));
   if (!pattern.is_regex) return make_replace_normalizer(pattern.text, std::move(content));
   COXSWAIN_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern.text));
-  return std::unique_ptr<Normalizer>(std::make_unique<RegexReplaceNormalizer>(std::move(regex), std::move(content)));
+  return std::unique_ptr<Normalizer>(
+      std::make_unique<RegexReplaceNormalizer>(std::move(regex), std::move(content)));
 }
 
 }  // namespace
@@ -266,11 +280,13 @@ std::unique_ptr<Normalizer> make_replace_normalizer(std::string from, std::strin
   return std::make_unique<ReplaceNormalizer>(std::move(from), std::move(to));
 }
 
-std::unique_ptr<Normalizer> make_sequence_normalizer(std::vector<std::unique_ptr<Normalizer>> parts) {
+std::unique_ptr<Normalizer> make_sequence_normalizer(
+    std::vector<std::unique_ptr<Normalizer>> parts) {
   return std::make_unique<SequenceNormalizer>(std::move(parts));
 }
 
-Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::Value& section, const std::string& where) {
+Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::Value& section,
+                                                     const std::string& where) {
   if (section.is_null()) return std::unique_ptr<Normalizer>();
   COXSWAIN_ASSIGN_OR_RETURN(const std::string type, string_field(section, "type", where));
   if (type == "NFC") return make_unicode_normalizer(UnicodeForm::kNfc);
@@ -294,7 +310,8 @@ Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::Value& section,
     return std::unique_ptr<Normalizer>(std::make_unique<StripNormalizer>(left, right));
   }
   if (type == "Precompiled") {
-    COXSWAIN_ASSIGN_OR_RETURN(const std::string encoded, string_field(section, "precompiled_charsmap", where));
+    COXSWAIN_ASSIGN_OR_RETURN(const std::string encoded,
+                              string_field(section, "precompiled_charsmap", where));
     return make_precompiled_normalizer(encoded, where);
   }
   return invalid_argument(where + ": unknown normalizer \"" + type + "\"");

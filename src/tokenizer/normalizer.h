@@ -34,10 +34,12 @@ void append_normalized(std::string& out, std::string_view text, UnicodeForm form
 std::unique_ptr<Normalizer> make_unicode_normalizer(UnicodeForm form);
 std::unique_ptr<Normalizer> make_prepend_normalizer(std::string text);
 std::unique_ptr<Normalizer> make_replace_normalizer(std::string from, std::string to);
-std::unique_ptr<Normalizer> make_sequence_normalizer(std::vector<std::unique_ptr<Normalizer>> parts);
+std::unique_ptr<Normalizer> make_sequence_normalizer(
+    std::vector<std::unique_ptr<Normalizer>> parts);
 
 // The "normalizer" section of a tokenizer.json; nullptr for null.
 // Errors: kInvalidArgument naming the member at fault below `where`.
-Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::Value& section, const std::string& where);
+Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::Value& section,
+                                                     const std::string& where);
 
 }  // namespace coxswain::tokenizer

@@ -15,7 +15,9 @@ constexpr std::size_t kTextBytesMax = std::numeric_limits<std::uint32_t>::max() 
 
 class PipelineIncremental final : public Tokenizer::Incremental {
  public:
-  PipelineIncremental(const PipelineTokenizer& tokenizer, std::span<const TokenId> context, bool skip_special)
+  PipelineIncremental(const PipelineTokenizer& tokenizer,
+                      std::span<const TokenId> context,
+                      bool skip_special)
       : tokenizer_(tokenizer), chain_(tokenizer.decoder()), skip_special_(skip_special) {
     for (const TokenId id : context) {
       tokenizer_.push_token(chain_, id, skip_special_);
@@ -58,7 +60,8 @@ class PipelineTokenizer::ScratchLease {
   }
   ~ScratchLease() {
     constexpr std::size_t kSymbolsKept = 1 << 16;  // buffers of a very long text are given back
-    if (scratch_->model.symbols.capacity() > kSymbolsKept || scratch_->model.lattice.capacity() > kSymbolsKept) {
+    if (scratch_->model.symbols.capacity() > kSymbolsKept ||
+        scratch_->model.lattice.capacity() > kSymbolsKept) {
       WordCache words = std::move(scratch_->model.words);
       scratch_ = std::make_unique<Scratch>();
       scratch_->model.words = std::move(words);
@@ -80,14 +83,19 @@ PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : parts_(std::move(pa
   for (const AddedToken& token : parts_.added.tokens())
     vocab_size_ = std::max(vocab_size_, static_cast<std::size_t>(token.id) + 1);
   is_special_.resize(vocab_size_);
-  for (const AddedToken& token : parts_.added.tokens()) is_special_[static_cast<std::size_t>(token.id)] = token.special;
+  is_skipped_.resize(vocab_size_);
+  for (const AddedToken& token : parts_.added.tokens()) {
+    const auto id = static_cast<std::size_t>(token.id);
+    is_special_[id] = token.special;
+    is_skipped_[id] = token.special && decoded_name(token.id) == token.content;
+  }
   is_only_byte_level_ = parts_.decoder.size() == 1 && parts_.decoder[0]->is_byte_level();
   if (!is_only_byte_level_) return;
   bytes_.reserve(vocab_size_ * 8);
   bytes_begin_.reserve(vocab_size_ + 1);
   for (std::size_t id = 0; id < vocab_size_; ++id) {
     bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
-    const std::string_view token = name(static_cast<TokenId>(id));
+    const std::string_view token = decoded_name(static_cast<TokenId>(id));
     if (!append_bytes_of_characters(bytes_, token)) bytes_.append(token);
   }
   bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
@@ -100,15 +108,26 @@ std::string_view PipelineTokenizer::name(TokenId id) const {
   return added != nullptr ? std::string_view(added->content) : parts_.names->string(id);
 }
 
-Result<Encoding> PipelineTokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+std::string_view PipelineTokenizer::decoded_name(TokenId id) const {
+  const AddedToken* added = parts_.decodes_normalized_names ? parts_.added.find(id) : nullptr;
+  return added != nullptr && added->normalized ? std::string_view(added->normal_form) : name(id);
+}
+
+Result<Encoding> PipelineTokenizer::encode(std::string_view text,
+                                           const EncodeOptions& options) const {
   if (text.size() > kTextBytesMax)
-    return Status(Code::kInvalidArgument, ErrorKind::kPayloadTooLarge, "a text of " + std::to_string(text.size()) + " bytes is too long to encode");
-  const std::size_t n_special = options.add_special_tokens ? parts_.post_processor.prefix.size() + parts_.post_processor.suffix.size() : 0;
+    return Status(Code::kInvalidArgument,
+                  ErrorKind::kPayloadTooLarge,
+                  "a text of " + std::to_string(text.size()) + " bytes is too long to encode");
+  const std::size_t n_special = options.add_special_tokens ? parts_.post_processor.prefix.size() +
+                                                                 parts_.post_processor.suffix.size()
+                                                           : 0;
   const std::size_t n_max = options.tokens_max > n_special ? options.tokens_max - n_special : 0;
   Encoding out;
   ScratchLease scratch(*this);
-  COXSWAIN_ASSIGN_OR_RETURN(std::vector<TextSection> sections,
-                            parts_.added.split(sanitized(text), parts_.normalizer.get(), options.untrusted));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      std::vector<TextSection> sections,
+      parts_.added.split(sanitized(text), parts_.normalizer.get(), options.untrusted));
   if (options.add_special_tokens) {
     out.ids = parts_.post_processor.prefix;
     out.offsets.resize(out.ids.size());
@@ -120,7 +139,11 @@ Result<Encoding> PipelineTokenizer::encode(std::string_view text, const EncodeOp
       out.ids.push_back(*section.token);
       out.offsets.push_back(section.origin);
     } else {
-      COXSWAIN_RETURN_IF_ERROR(encode_text(std::move(section.text), n_max == static_cast<std::size_t>(-1) ? n_max : n_max + n_prefix, *scratch, out));
+      COXSWAIN_RETURN_IF_ERROR(
+          encode_text(std::move(section.text),
+                      n_max == static_cast<std::size_t>(-1) ? n_max : n_max + n_prefix,
+                      *scratch,
+                      out));
     }
   }
   if (parts_.post_processor.trims_offsets) trim_offsets(out);
@@ -133,7 +156,10 @@ Result<Encoding> PipelineTokenizer::encode(std::string_view text, const EncodeOp
   return out;
 }
 
-Status PipelineTokenizer::encode_text(AlignedText text, std::size_t n_max, Scratch& scratch, Encoding& out) const {
+Status PipelineTokenizer::encode_text(AlignedText text,
+                                      std::size_t n_max,
+                                      Scratch& scratch,
+                                      Encoding& out) const {
   if (text.empty()) return {};
   PreText pre;
   pre.pieces.push_back({0, static_cast<std::uint32_t>(text.size())});
@@ -151,7 +177,10 @@ Status PipelineTokenizer::encode_text(AlignedText text, std::size_t n_max, Scrat
   return {};
 }
 
-void PipelineTokenizer::append_piece(const AlignedText& text, PieceRange piece, Scratch& scratch, Encoding& out) const {
+void PipelineTokenizer::append_piece(const AlignedText& text,
+                                     PieceRange piece,
+                                     Scratch& scratch,
+                                     Encoding& out) const {
   std::string_view source = text.text().substr(piece.begin, piece.end - piece.begin);
   scratch.tokens.clear();
   if (!parts_.pre_tokenizer.writes_byte_alphabet || !parts_.model_reads_bytes) {
@@ -171,7 +200,8 @@ void PipelineTokenizer::append_piece(const AlignedText& text, PieceRange piece, 
   std::size_t at = piece.begin;
   for (const PieceToken& token : scratch.tokens) {
     std::size_t end = at;
-    for (std::uint32_t n = 0; n < token.n_bytes && end < piece.end; ++n) end += code_point_at(text.text(), end).n_bytes;
+    for (std::uint32_t n = 0; n < token.n_bytes && end < piece.end; ++n)
+      end += code_point_at(text.text(), end).n_bytes;
     out.ids.push_back(token.id);
     out.offsets.push_back(text.origin(at, end));
     at = end;
@@ -200,11 +230,14 @@ void PipelineTokenizer::trim_offsets(Encoding& encoding) const {
       if (is_first && parts_.post_processor.adds_prefix_space) --n_leading;
       span.begin = std::min(span.begin + n_leading, span.end);
     }
-    if (n_trailing > 0 && span.end >= n_trailing) span.end = std::max(span.end - n_trailing, span.begin);
+    if (n_trailing > 0 && span.end >= n_trailing)
+      span.end = std::max(span.end - n_trailing, span.begin);
   }
 }
 
-std::size_t PipelineTokenizer::count(std::string_view text, bool add_special_tokens, std::size_t limit) const {
+std::size_t PipelineTokenizer::count(std::string_view text,
+                                     bool add_special_tokens,
+                                     std::size_t limit) const {
   EncodeOptions options;
   options.add_special_tokens = add_special_tokens;
   options.tokens_max = limit;
@@ -215,9 +248,9 @@ std::size_t PipelineTokenizer::count(std::string_view text, bool add_special_tok
 
 void PipelineTokenizer::push_token(DecoderChain& chain, TokenId id, bool skip_special) const {
   if (id < 0 || static_cast<std::size_t>(id) >= vocab_size_) return;
-  if (skip_special && is_special_[static_cast<std::size_t>(id)]) return;
+  if (skip_special && is_skipped_[static_cast<std::size_t>(id)]) return;
   if (!parts_.names->has(id) && parts_.added.find(id) == nullptr) return;
-  chain.push(name(id));
+  chain.push(decoded_name(id));
 }
 
 std::string PipelineTokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
@@ -233,7 +266,7 @@ std::string PipelineTokenizer::decode_bytes(std::span<const TokenId> ids, bool s
   bytes.reserve(ids.size() * 5);
   for (const TokenId id : ids) {
     const auto index = static_cast<std::size_t>(id);
-    if (id < 0 || index >= vocab_size_ || (skip_special && is_special_[index])) continue;
+    if (id < 0 || index >= vocab_size_ || (skip_special && is_skipped_[index])) continue;
     bytes.append(bytes_, bytes_begin_[index], bytes_begin_[index + 1] - bytes_begin_[index]);
   }
   if (valid_utf8_prefix(bytes) == bytes.size()) return bytes;
@@ -260,8 +293,10 @@ std::string PipelineTokenizer::token_bytes(TokenId id) const {
     case TokenSpelling::kMetaspace: {
       std::size_t at = 0;
       if (token.size() == 6 && token.starts_with("<0x") && token[5] == '>')
-        return std::string(1, static_cast<char>(std::stoi(std::string(token.substr(3, 2)), nullptr, 16)));
-      for (std::size_t found = token.find(kMetaspaceUtf8); found != std::string_view::npos; found = token.find(kMetaspaceUtf8, at)) {
+        return std::string(
+            1, static_cast<char>(std::stoi(std::string(token.substr(3, 2)), nullptr, 16)));
+      for (std::size_t found = token.find(kMetaspaceUtf8); found != std::string_view::npos;
+           found = token.find(kMetaspaceUtf8, at)) {
         out.append(token.substr(at, found - at)).push_back(' ');
         at = found + kMetaspaceUtf8.size();
       }
@@ -275,10 +310,12 @@ std::string PipelineTokenizer::token_bytes(TokenId id) const {
 }
 
 bool PipelineTokenizer::is_special(TokenId id) const {
-  return id >= 0 && static_cast<std::size_t>(id) < vocab_size_ && is_special_[static_cast<std::size_t>(id)];
+  return id >= 0 && static_cast<std::size_t>(id) < vocab_size_ &&
+         is_special_[static_cast<std::size_t>(id)];
 }
 
-std::unique_ptr<Tokenizer::Incremental> PipelineTokenizer::incremental(std::span<const TokenId> context, bool skip_special) const {
+std::unique_ptr<Tokenizer::Incremental> PipelineTokenizer::incremental(
+    std::span<const TokenId> context, bool skip_special) const {
   return std::make_unique<PipelineIncremental>(*this, context, skip_special);
 }
 

@@ -2,7 +2,8 @@
 // PipelineTokenizer: the parts of a tokenizer put together. Every file format ends here.
 //
 // encode: added tokens -> normalizer -> pre-tokenizer -> model -> post-processor.
-// decode: tokens -> decoder chain. Thread rule: as Tokenizer; calls borrow their buffers from a pool.
+// decode: tokens -> decoder chain. Thread rule: as Tokenizer; calls borrow their buffers from a
+// pool.
 
 #include <memory>
 #include <mutex>
@@ -23,10 +24,10 @@ namespace coxswain::tokenizer {
 
 // How a token's text is found for token_bytes().
 enum class TokenSpelling {
-  kPlain,       // as the vocabulary writes it
-  kByteLevel,   // in the byte alphabet
-  kMetaspace,   // U+2581 is a blank, <0x..> is a byte
-  kWordPiece,   // a blank goes before tokens without the prefix ##
+  kPlain,      // as the vocabulary writes it
+  kByteLevel,  // in the byte alphabet
+  kMetaspace,  // U+2581 is a blank, <0x..> is a byte
+  kWordPiece,  // a blank goes before tokens without the prefix ##
 };
 
 struct TokenizerParts {
@@ -41,6 +42,7 @@ struct TokenizerParts {
   TokenSpelling spelling = TokenSpelling::kPlain;
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
+  bool decodes_normalized_names = false;  // see LoadOptions
 };
 
 class PipelineTokenizer final : public Tokenizer {
@@ -50,7 +52,9 @@ class PipelineTokenizer final : public Tokenizer {
   ~PipelineTokenizer() override;
 
   Result<Encoding> encode(std::string_view text, const EncodeOptions& options) const override;
-  std::size_t count(std::string_view text, bool add_special_tokens, std::size_t limit) const override;
+  std::size_t count(std::string_view text,
+                    bool add_special_tokens,
+                    std::size_t limit) const override;
   std::string decode(std::span<const TokenId> ids, bool skip_special) const override;
   std::size_t vocab_size() const override { return vocab_size_; }
   std::optional<TokenId> token_to_id(std::string_view token) const override;
@@ -61,7 +65,8 @@ class PipelineTokenizer final : public Tokenizer {
   std::optional<TokenId> eos_id() const override { return parts_.eos; }
   std::string bos_token() const override { return parts_.bos ? token(*parts_.bos) : std::string(); }
   std::string eos_token() const override { return parts_.eos ? token(*parts_.eos) : std::string(); }
-  std::unique_ptr<Incremental> incremental(std::span<const TokenId> context, bool skip_special) const override;
+  std::unique_ptr<Incremental> incremental(std::span<const TokenId> context,
+                                           bool skip_special) const override;
 
   // Appends the token to the chain unless it is to be skipped or does not exist.
   void push_token(DecoderChain& chain, TokenId id, bool skip_special) const;
@@ -72,8 +77,12 @@ class PipelineTokenizer final : public Tokenizer {
   class ScratchLease;
 
   std::string_view name(TokenId id) const;
+  std::string_view decoded_name(TokenId id) const;
   Status encode_text(AlignedText text, std::size_t n_max, Scratch& scratch, Encoding& out) const;
-  void append_piece(const AlignedText& text, PieceRange piece, Scratch& scratch, Encoding& out) const;
+  void append_piece(const AlignedText& text,
+                    PieceRange piece,
+                    Scratch& scratch,
+                    Encoding& out) const;
   void trim_offsets(Encoding& encoding) const;
   std::string decode_bytes(std::span<const TokenId> ids, bool skip_special) const;
 
@@ -81,12 +90,15 @@ class PipelineTokenizer final : public Tokenizer {
   std::size_t vocab_size_ = 0;
   bool is_only_byte_level_ = false;  // the decoder is ByteLevel alone
   std::vector<bool> is_special_;     // [id]
-  // The bytes of each token where is_only_byte_level_: token id is at [bytes_begin_[id], bytes_begin_[id + 1]).
+  std::vector<bool> is_skipped_;     // [id]: left out when special tokens are skipped
+  // The bytes of each token where is_only_byte_level_: token id is at [bytes_begin_[id],
+  // bytes_begin_[id + 1]).
   std::string bytes_;
   std::vector<std::uint32_t> bytes_begin_;
 
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // GUARDED_BY(mutex_); at most kScratchesMax
+  mutable std::vector<std::unique_ptr<Scratch>>
+      scratches_;  // GUARDED_BY(mutex_); at most kScratchesMax
 };
 
 }  // namespace coxswain::tokenizer

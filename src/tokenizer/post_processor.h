@@ -1,5 +1,6 @@
 #pragma once
-// Post-processing: the special tokens around a text, and offsets without the blanks of byte-level tokens.
+// Post-processing: the special tokens around a text, and offsets without the blanks of byte-level
+// tokens.
 //
 // Thread rule: values.
 
@@ -19,8 +20,8 @@ namespace coxswain::tokenizer {
 struct PostProcessor {
   std::vector<TokenId> prefix;
   std::vector<TokenId> suffix;
-  bool trims_offsets = false;       // offsets leave out the blanks at both ends of a token
-  bool adds_prefix_space = true;    // the first token's first blank was not in the input
+  bool trims_offsets = false;     // offsets leave out the blanks at both ends of a token
+  bool adds_prefix_space = true;  // the first token's first blank was not in the input
 };
 
 // The "post_processor" section of a tokenizer.json.

@@ -1,8 +1,7 @@
 #include "tokenizer/precompiled_charsmap.h"
 
-#include <utf8proc.h>
-
 #include <cstring>
+#include <utf8proc.h>
 #include <utility>
 
 #include "tokenizer/base64.h"
@@ -13,14 +12,22 @@ namespace coxswain::tokenizer {
 namespace {
 
 constexpr std::size_t kMapBytesMax = std::size_t{64} << 20;
-constexpr std::size_t kKeyBytesMax = 4096;  // the walk ends here, whatever the trie says
+constexpr std::size_t kKeyBytesMax = 4096;    // the walk ends here, whatever the trie says
 constexpr std::size_t kGraphemeBytesMax = 6;  // longer clusters are mapped character by character
 
 // The unit of a Darts double-array.
-bool has_leaf(std::uint32_t unit) { return (unit >> 8 & 1) == 1; }
-std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
-std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FF; }
-std::uint32_t offset_of(std::uint32_t unit) { return unit >> 10 << ((unit & 0x200) >> 6); }
+bool has_leaf(std::uint32_t unit) {
+  return (unit >> 8 & 1) == 1;
+}
+std::uint32_t value_of(std::uint32_t unit) {
+  return unit & 0x7FFFFFFF;
+}
+std::uint32_t label_of(std::uint32_t unit) {
+  return unit & 0x800000FF;
+}
+std::uint32_t offset_of(std::uint32_t unit) {
+  return unit >> 10 << ((unit & 0x200) >> 6);
+}
 
 class PrecompiledNormalizer final : public Normalizer {
  public:
@@ -65,7 +72,10 @@ class PrecompiledNormalizer final : public Normalizer {
     at += c.n_bytes;
     while (at < text.size()) {
       const CodePoint next = code_point_at(text, at);
-      if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(c.value), static_cast<utf8proc_int32_t>(next.value), &state)) break;
+      if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(c.value),
+                                           static_cast<utf8proc_int32_t>(next.value),
+                                           &state))
+        break;
       at += next.n_bytes;
       c = next;
     }
@@ -81,10 +91,12 @@ Result<PrecompiledCharsmap> PrecompiledCharsmap::from_bytes(std::string_view byt
   PrecompiledCharsmap out;
   if (bytes.empty()) return out;
   std::uint32_t trie_bytes = 0;
-  if (bytes.size() > kMapBytesMax) return invalid_argument("the character map is larger than 64 MiB");
+  if (bytes.size() > kMapBytesMax)
+    return invalid_argument("the character map is larger than 64 MiB");
   if (bytes.size() < sizeof(trie_bytes)) return invalid_argument("the character map is cut short");
   std::memcpy(&trie_bytes, bytes.data(), sizeof(trie_bytes));
-  if (trie_bytes % 4 != 0 || trie_bytes > bytes.size() - 4) return invalid_argument("the character map's trie does not fit into it");
+  if (trie_bytes % 4 != 0 || trie_bytes > bytes.size() - 4)
+    return invalid_argument("the character map's trie does not fit into it");
   out.units_.resize(trie_bytes / 4);
   std::memcpy(out.units_.data(), bytes.data() + 4, trie_bytes);
   out.strings_ = bytes.substr(4 + trie_bytes);
@@ -113,7 +125,8 @@ std::string_view PrecompiledCharsmap::replacement(std::uint32_t value) const {
   return rest.substr(0, rest.find('\0'));
 }
 
-std::optional<PrecompiledCharsmap::Match> PrecompiledCharsmap::longest_match(std::string_view text) const {
+std::optional<PrecompiledCharsmap::Match> PrecompiledCharsmap::longest_match(
+    std::string_view text) const {
   std::optional<Match> out;
   visit_prefixes(text, [&](std::size_t n_bytes, std::uint32_t value) {
     out = Match{n_bytes, replacement(value)};
@@ -122,7 +135,8 @@ std::optional<PrecompiledCharsmap::Match> PrecompiledCharsmap::longest_match(std
   return out;
 }
 
-std::optional<PrecompiledCharsmap::Match> PrecompiledCharsmap::shortest_match(std::string_view text) const {
+std::optional<PrecompiledCharsmap::Match> PrecompiledCharsmap::shortest_match(
+    std::string_view text) const {
   std::optional<Match> out;
   visit_prefixes(text, [&](std::size_t n_bytes, std::uint32_t value) {
     out = Match{n_bytes, replacement(value)};
@@ -131,12 +145,14 @@ std::optional<PrecompiledCharsmap::Match> PrecompiledCharsmap::shortest_match(st
   return out;
 }
 
-Result<std::unique_ptr<Normalizer>> make_precompiled_normalizer(std::string_view base64, const std::string& where) {
+Result<std::unique_ptr<Normalizer>> make_precompiled_normalizer(std::string_view base64,
+                                                                const std::string& where) {
   const std::optional<std::string> bytes = decode_base64(base64);
   if (!bytes) return invalid_argument(where + ": precompiled_charsmap is no base64 text");
   auto map = PrecompiledCharsmap::from_bytes(*bytes);
   if (!map.ok()) return map.status().with_context(where);
-  return std::unique_ptr<Normalizer>(std::make_unique<PrecompiledNormalizer>(std::move(map).value()));
+  return std::unique_ptr<Normalizer>(
+      std::make_unique<PrecompiledNormalizer>(std::move(map).value()));
 }
 
 }  // namespace coxswain::tokenizer

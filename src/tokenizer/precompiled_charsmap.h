@@ -46,6 +46,7 @@ class PrecompiledCharsmap {
 
 // The normalizer "Precompiled" of a tokenizer.json; `base64` is the member's text.
 // Errors: kInvalidArgument naming `where`.
-Result<std::unique_ptr<Normalizer>> make_precompiled_normalizer(std::string_view base64, const std::string& where);
+Result<std::unique_ptr<Normalizer>> make_precompiled_normalizer(std::string_view base64,
+                                                                const std::string& where);
 
 }  // namespace coxswain::tokenizer

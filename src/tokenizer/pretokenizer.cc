@@ -24,7 +24,10 @@ struct Part {
 };
 
 // Turns the matches in `piece` into parts that cover it.
-void append_parts(std::vector<Part>& parts, PieceRange piece, const std::vector<PieceRange>& matches, bool invert) {
+void append_parts(std::vector<Part>& parts,
+                  PieceRange piece,
+                  const std::vector<PieceRange>& matches,
+                  bool invert) {
   std::uint32_t at = piece.begin;
   for (const PieceRange& match : matches) {
     if (at < match.begin) parts.push_back({{at, match.begin}, invert});
@@ -62,7 +65,9 @@ void merge_with_next(const std::vector<Part>& parts, std::vector<PieceRange>& ou
   std::reverse(out.begin() + static_cast<std::ptrdiff_t>(first), out.end());
 }
 
-void append_split(const std::vector<Part>& parts, SplitBehavior behavior, std::vector<PieceRange>& out) {
+void append_split(const std::vector<Part>& parts,
+                  SplitBehavior behavior,
+                  std::vector<PieceRange>& out) {
   switch (behavior) {
     case SplitBehavior::kRemoved:
       for (const Part& part : parts) {
@@ -93,13 +98,17 @@ class Matcher {
  public:
   virtual ~Matcher() = default;
   // Appends the matches in `text`, shifted by `base`.
-  virtual Status find(std::string_view text, std::uint32_t base, std::vector<PieceRange>& out) const = 0;
+  virtual Status find(std::string_view text,
+                      std::uint32_t base,
+                      std::vector<PieceRange>& out) const = 0;
 };
 
 class ScannerMatcher final : public Matcher {
  public:
   explicit ScannerMatcher(SplitScanner scanner) : scanner_(scanner) {}
-  Status find(std::string_view text, std::uint32_t base, std::vector<PieceRange>& out) const override {
+  Status find(std::string_view text,
+              std::uint32_t base,
+              std::vector<PieceRange>& out) const override {
     scan(scanner_, text, base, out);
     return {};
   }
@@ -111,10 +120,13 @@ class ScannerMatcher final : public Matcher {
 class RegexMatcher final : public Matcher {
  public:
   explicit RegexMatcher(Regex regex) : regex_(std::move(regex)) {}
-  Status find(std::string_view text, std::uint32_t base, std::vector<PieceRange>& out) const override {
+  Status find(std::string_view text,
+              std::uint32_t base,
+              std::vector<PieceRange>& out) const override {
     COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found, regex_.find_all(text));
     for (const TextSpan& span : found)
-      out.push_back({base + static_cast<std::uint32_t>(span.begin), base + static_cast<std::uint32_t>(span.end)});
+      out.push_back({base + static_cast<std::uint32_t>(span.begin),
+                     base + static_cast<std::uint32_t>(span.end)});
     return {};
   }
 
@@ -125,9 +137,12 @@ class RegexMatcher final : public Matcher {
 class LiteralMatcher final : public Matcher {
  public:
   explicit LiteralMatcher(std::string literal) : literal_(std::move(literal)) {}
-  Status find(std::string_view text, std::uint32_t base, std::vector<PieceRange>& out) const override {
+  Status find(std::string_view text,
+              std::uint32_t base,
+              std::vector<PieceRange>& out) const override {
     if (literal_.empty()) return {};
-    for (std::size_t at = text.find(literal_); at != std::string_view::npos; at = text.find(literal_, at + literal_.size())) {
+    for (std::size_t at = text.find(literal_); at != std::string_view::npos;
+         at = text.find(literal_, at + literal_.size())) {
       const auto begin = base + static_cast<std::uint32_t>(at);
       out.push_back({begin, begin + static_cast<std::uint32_t>(literal_.size())});
     }
@@ -143,7 +158,9 @@ class CharacterMatcher final : public Matcher {
  public:
   using Test = bool (*)(char32_t c);
   explicit CharacterMatcher(Test test) : test_(test) {}
-  Status find(std::string_view text, std::uint32_t base, std::vector<PieceRange>& out) const override {
+  Status find(std::string_view text,
+              std::uint32_t base,
+              std::vector<PieceRange>& out) const override {
     for (std::size_t at = 0; at < text.size();) {
       const CodePoint c = code_point_at(text, at);
       const auto begin = base + static_cast<std::uint32_t>(at);
@@ -160,7 +177,9 @@ class CharacterMatcher final : public Matcher {
 // Runs of word characters, and runs of what is neither a word character nor white space.
 class WordMatcher final : public Matcher {
  public:
-  Status find(std::string_view text, std::uint32_t base, std::vector<PieceRange>& out) const override {
+  Status find(std::string_view text,
+              std::uint32_t base,
+              std::vector<PieceRange>& out) const override {
     const auto kind_at = [&](std::size_t at) {
       const char32_t c = code_point_at(text, at).value;
       return is_word_character(c) ? 1 : is_space(c) ? 0 : 2;
@@ -169,14 +188,18 @@ class WordMatcher final : public Matcher {
       const int kind = kind_at(at);
       std::size_t end = at;
       while (end < text.size() && kind_at(end) == kind) end += code_point_at(text, end).n_bytes;
-      if (kind != 0) out.push_back({base + static_cast<std::uint32_t>(at), base + static_cast<std::uint32_t>(end)});
+      if (kind != 0)
+        out.push_back(
+            {base + static_cast<std::uint32_t>(at), base + static_cast<std::uint32_t>(end)});
       at = end;
     }
     return {};
   }
 };
 
-bool is_number(char32_t c) { return (char_class(c) & kClassNumber) != 0; }
+bool is_number(char32_t c) {
+  return (char_class(c) & kClassNumber) != 0;
+}
 bool is_punctuation(char32_t c) {
   constexpr std::uint16_t kAsciiSign = kClassPunctuation | kClassSymbol;
   constexpr std::uint16_t kSign = kClassPunctuation;
@@ -238,7 +261,8 @@ class ScannerStep final : public PreTokenizer {
     }
     if (at < piece.end) ++n_gaps;
     if (n_gaps == 0) return;
-    const std::vector<PieceRange> found(matches.begin() + static_cast<std::ptrdiff_t>(first), matches.end());
+    const std::vector<PieceRange> found(matches.begin() + static_cast<std::ptrdiff_t>(first),
+                                        matches.end());
     matches.resize(first);
     at = piece.begin;
     for (const PieceRange& match : found) {
@@ -301,7 +325,8 @@ class MetaspaceStep final : public PreTokenizer {
   MetaspaceStep(std::string replacement, PrependScheme scheme, bool split)
       : replacement_(std::move(replacement)), scheme_(scheme) {
     if (split)
-      split_ = std::make_unique<SplitStep>(std::make_unique<LiteralMatcher>(replacement_), SplitBehavior::kMergedWithNext, false);
+      split_ = std::make_unique<SplitStep>(
+          std::make_unique<LiteralMatcher>(replacement_), SplitBehavior::kMergedWithNext, false);
   }
 
   Status apply(PreText& pre) const override {
@@ -309,8 +334,9 @@ class MetaspaceStep final : public PreTokenizer {
     rewrite_pieces(pre, [&](AlignedBuilder& out, PieceRange piece) {
       const std::string_view source = text.substr(piece.begin, piece.end - piece.begin);
       const bool has_prefix = source.starts_with(' ') || source.starts_with(replacement_);
-      const bool wants = scheme_ == PrependScheme::kAlways ||
-                         (scheme_ == PrependScheme::kFirst && pre.text.origin_of_byte(piece.begin).begin == 0);
+      const bool wants =
+          scheme_ == PrependScheme::kAlways ||
+          (scheme_ == PrependScheme::kFirst && pre.text.origin_of_byte(piece.begin).begin == 0);
       if (wants && !has_prefix) out.put(replacement_, piece.begin, piece.begin);
       std::size_t kept_to = piece.begin;
       for (std::size_t at = piece.begin; at < piece.end; ++at) {
@@ -356,7 +382,8 @@ class FixedLengthStep final : public PreTokenizer {
 
 class SequenceStep final : public PreTokenizer {
  public:
-  explicit SequenceStep(std::vector<std::unique_ptr<PreTokenizer>> parts) : parts_(std::move(parts)) {}
+  explicit SequenceStep(std::vector<std::unique_ptr<PreTokenizer>> parts)
+      : parts_(std::move(parts)) {}
   Status apply(PreText& pre) const override {
     for (const auto& part : parts_) COXSWAIN_RETURN_IF_ERROR(part->apply(pre));
     return {};
@@ -366,11 +393,14 @@ class SequenceStep final : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> parts_;
 };
 
-std::unique_ptr<PreTokenizer> split_characters(CharacterMatcher::Test test, SplitBehavior behavior) {
+std::unique_ptr<PreTokenizer> split_characters(CharacterMatcher::Test test,
+                                               SplitBehavior behavior) {
   return std::make_unique<SplitStep>(std::make_unique<CharacterMatcher>(test), behavior, false);
 }
 
-Result<SplitBehavior> behavior_field(const json::Value& section, SplitBehavior fallback, const std::string& where) {
+Result<SplitBehavior> behavior_field(const json::Value& section,
+                                     SplitBehavior fallback,
+                                     const std::string& where) {
   COXSWAIN_ASSIGN_OR_RETURN(const auto name, optional_string_field(section, "behavior", where));
   if (!name) return fallback;
   if (*name == "Removed") return SplitBehavior::kRemoved;
@@ -403,7 +433,8 @@ class PlanReader {
     } else {
       plan.writes_byte_alphabet = is_byte_level_;
     }
-    if (!steps_.empty()) plan.steps = steps_.size() == 1 ? std::move(steps_[0]) : make_pre_sequence(std::move(steps_));
+    if (!steps_.empty())
+      plan.steps = steps_.size() == 1 ? std::move(steps_[0]) : make_pre_sequence(std::move(steps_));
     return plan;
   }
 
@@ -415,14 +446,17 @@ class PlanReader {
 
   Status read_sequence(const json::Value& section, const std::string& where) {
     const json::Value* list = section.find("pretokenizers");
-    if (list == nullptr || !list->is_array()) return field_error(where, "pretokenizers", "an array");
+    if (list == nullptr || !list->is_array())
+      return field_error(where, "pretokenizers", "an array");
     for (std::size_t i = 0; i < list->as_array().size(); ++i)
-      COXSWAIN_RETURN_IF_ERROR(read(list->as_array()[i], where + ".pretokenizers[" + std::to_string(i) + "]"));
+      COXSWAIN_RETURN_IF_ERROR(
+          read(list->as_array()[i], where + ".pretokenizers[" + std::to_string(i) + "]"));
     return {};
   }
 
   Status read_byte_level(const json::Value& section, const std::string& where) {
-    COXSWAIN_ASSIGN_OR_RETURN(const bool prefix, bool_field(section, "add_prefix_space", true, where));
+    COXSWAIN_ASSIGN_OR_RETURN(const bool prefix,
+                              bool_field(section, "add_prefix_space", true, where));
     COXSWAIN_ASSIGN_OR_RETURN(const bool use_regex, bool_field(section, "use_regex", true, where));
     if (prefix) add(std::make_unique<PrefixSpaceStep>());
     if (use_regex) add(std::make_unique<ScannerStep>(SplitScanner::kGpt2));
@@ -434,7 +468,8 @@ class PlanReader {
 
   Status read_split(const json::Value& section, const std::string& where) {
     COXSWAIN_ASSIGN_OR_RETURN(const Pattern pattern, pattern_field(section, where));
-    COXSWAIN_ASSIGN_OR_RETURN(const SplitBehavior behavior, behavior_field(section, SplitBehavior::kIsolated, where));
+    COXSWAIN_ASSIGN_OR_RETURN(const SplitBehavior behavior,
+                              behavior_field(section, SplitBehavior::kIsolated, where));
     COXSWAIN_ASSIGN_OR_RETURN(const bool invert, bool_field(section, "invert", false, where));
     std::unique_ptr<Matcher> matcher;
     if (!pattern.is_regex) {
@@ -457,35 +492,49 @@ class PlanReader {
 
   Status read_metaspace(const json::Value& section, const std::string& where) {
     COXSWAIN_ASSIGN_OR_RETURN(std::string replacement, string_field(section, "replacement", where));
-    COXSWAIN_ASSIGN_OR_RETURN(const bool prefix, bool_field(section, "add_prefix_space", true, where));
-    COXSWAIN_ASSIGN_OR_RETURN(const std::string scheme, string_field_or(section, "prepend_scheme", prefix ? "always" : "never", where));
+    COXSWAIN_ASSIGN_OR_RETURN(const bool prefix,
+                              bool_field(section, "add_prefix_space", true, where));
+    COXSWAIN_ASSIGN_OR_RETURN(
+        const std::string scheme,
+        string_field_or(section, "prepend_scheme", prefix ? "always" : "never", where));
     COXSWAIN_ASSIGN_OR_RETURN(const bool split, bool_field(section, "split", true, where));
-    if (scheme != "always" && scheme != "first" && scheme != "never") return field_error(where, "prepend_scheme", "always, first or never");
+    if (scheme != "always" && scheme != "first" && scheme != "never")
+      return field_error(where, "prepend_scheme", "always, first or never");
     if (replacement.empty()) return field_error(where, "replacement", "one character");
-    const PrependScheme parsed = scheme == "always" ? PrependScheme::kAlways : scheme == "first" ? PrependScheme::kFirst : PrependScheme::kNever;
+    const PrependScheme parsed = scheme == "always"  ? PrependScheme::kAlways
+                                 : scheme == "first" ? PrependScheme::kFirst
+                                                     : PrependScheme::kNever;
     add(make_metaspace(std::move(replacement), parsed, split));
     return {};
   }
 
-  Status read_simple(const std::string& type, const json::Value& section, const std::string& where) {
+  Status read_simple(const std::string& type,
+                     const json::Value& section,
+                     const std::string& where) {
     if (type == "BertPreTokenizer") {
       add(split_characters(is_space, SplitBehavior::kRemoved));
       add(split_characters(is_punctuation, SplitBehavior::kIsolated));
     } else if (type == "WhitespaceSplit") {
       add(split_characters(is_space, SplitBehavior::kRemoved));
     } else if (type == "Whitespace") {
-      add(std::make_unique<SplitStep>(std::make_unique<WordMatcher>(), SplitBehavior::kRemoved, true));
+      add(std::make_unique<SplitStep>(
+          std::make_unique<WordMatcher>(), SplitBehavior::kRemoved, true));
     } else if (type == "Punctuation") {
-      COXSWAIN_ASSIGN_OR_RETURN(const SplitBehavior behavior, behavior_field(section, SplitBehavior::kIsolated, where));
+      COXSWAIN_ASSIGN_OR_RETURN(const SplitBehavior behavior,
+                                behavior_field(section, SplitBehavior::kIsolated, where));
       add(split_characters(is_punctuation, behavior));
     } else if (type == "Digits") {
-      COXSWAIN_ASSIGN_OR_RETURN(const bool each, bool_field(section, "individual_digits", false, where));
-      add(split_characters(is_number, each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
+      COXSWAIN_ASSIGN_OR_RETURN(const bool each,
+                                bool_field(section, "individual_digits", false, where));
+      add(split_characters(is_number,
+                           each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
     } else if (type == "CharDelimiterSplit") {
       COXSWAIN_ASSIGN_OR_RETURN(std::string delimiter, string_field(section, "delimiter", where));
-      add(std::make_unique<SplitStep>(std::make_unique<LiteralMatcher>(std::move(delimiter)), SplitBehavior::kRemoved, false));
+      add(std::make_unique<SplitStep>(
+          std::make_unique<LiteralMatcher>(std::move(delimiter)), SplitBehavior::kRemoved, false));
     } else if (type == "FixedLength") {
-      COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t length, integer_field(section, "length", 5, where));
+      COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t length,
+                                integer_field(section, "length", 5, where));
       if (length < 1) return field_error(where, "length", "at least 1");
       add(std::make_unique<FixedLengthStep>(static_cast<std::size_t>(length)));
     } else {
@@ -506,7 +555,9 @@ std::unique_ptr<PreTokenizer> make_scanner_split(SplitScanner scanner) {
   return std::make_unique<ScannerStep>(scanner);
 }
 
-std::unique_ptr<PreTokenizer> make_metaspace(std::string replacement, PrependScheme scheme, bool split) {
+std::unique_ptr<PreTokenizer> make_metaspace(std::string replacement,
+                                             PrependScheme scheme,
+                                             bool split) {
   return std::make_unique<MetaspaceStep>(std::move(replacement), scheme, split);
 }
 

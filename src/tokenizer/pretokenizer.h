@@ -18,8 +18,8 @@ class Value;
 
 namespace coxswain::tokenizer {
 
-// A text and the pieces that it is cut into: in order, not empty, without overlap. What lies between
-// two pieces has been removed.
+// A text and the pieces that it is cut into: in order, not empty, without overlap. What lies
+// between two pieces has been removed.
 struct PreText {
   AlignedText text;
   std::vector<PieceRange> pieces;
@@ -39,7 +39,9 @@ enum class PrependScheme { kAlways, kFirst, kNever };
 
 std::unique_ptr<PreTokenizer> make_scanner_split(SplitScanner scanner);
 // Cuts before every `replacement`, which stands for a blank.
-std::unique_ptr<PreTokenizer> make_metaspace(std::string replacement, PrependScheme scheme, bool split);
+std::unique_ptr<PreTokenizer> make_metaspace(std::string replacement,
+                                             PrependScheme scheme,
+                                             bool split);
 std::unique_ptr<PreTokenizer> make_pre_sequence(std::vector<std::unique_ptr<PreTokenizer>> parts);
 
 // The "pre_tokenizer" section of a tokenizer.json.

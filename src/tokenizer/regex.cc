@@ -24,7 +24,8 @@ struct FreeMatch {
 
 std::string error_text(int code) {
   std::string text(256, '\0');
-  const int n = pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(text.data()), text.size());
+  const int n =
+      pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(text.data()), text.size());
   text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
   return text;
 }
@@ -48,10 +49,12 @@ Result<Regex> Regex::compile(std::string_view pattern) {
                                  &at,
                                  nullptr));
   if (!code->code)
-    return invalid_argument("bad regular expression at offset " + std::to_string(at) + ": " + error_text(error));
+    return invalid_argument("bad regular expression at offset " + std::to_string(at) + ": " +
+                            error_text(error));
   pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE);  // without it the interpreter runs
   code->context.reset(pcre2_match_context_create(nullptr));
-  if (!code->context) return Status(coxswain::Code::kResourceExhausted, "no memory for a regular expression");
+  if (!code->context)
+    return Status(coxswain::Code::kResourceExhausted, "no memory for a regular expression");
   pcre2_set_match_limit(code->context.get(), kMatchStepsMax);
   pcre2_set_depth_limit(code->context.get(), kDepthMax);
   pcre2_set_heap_limit(code->context.get(), kHeapKibibytesMax);
@@ -59,19 +62,24 @@ Result<Regex> Regex::compile(std::string_view pattern) {
 }
 
 Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {
-  std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create_from_pattern(code_->code.get(), nullptr));
+  std::unique_ptr<pcre2_match_data, FreeMatch> match(
+      pcre2_match_data_create_from_pattern(code_->code.get(), nullptr));
   std::vector<TextSpan> out;
-  if (!match) return Status(coxswain::Code::kResourceExhausted, "no memory for a regular expression");
+  if (!match)
+    return Status(coxswain::Code::kResourceExhausted, "no memory for a regular expression");
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   for (std::size_t at = 0; at < text.size();) {
     const auto run = [&](std::uint32_t options) {
-      return pcre2_match(code_->code.get(), subject, text.size(), at, options, match.get(), code_->context.get());
+      return pcre2_match(
+          code_->code.get(), subject, text.size(), at, options, match.get(), code_->context.get());
     };
     int n = run(PCRE2_NO_UTF_CHECK);
     if (n == PCRE2_ERROR_JIT_STACKLIMIT) n = run(PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT);
     if (n == PCRE2_ERROR_NOMATCH) break;
     if (n < 0)
-      return Status(coxswain::Code::kResourceExhausted, ErrorKind::kValidation, "a regular expression of the tokenizer gave up: " + error_text(n));
+      return Status(coxswain::Code::kResourceExhausted,
+                    ErrorKind::kValidation,
+                    "a regular expression of the tokenizer gave up: " + error_text(n));
     const PCRE2_SIZE* found = pcre2_get_ovector_pointer(match.get());
     if (found[1] > found[0]) {
       out.push_back({found[0], found[1]});

@@ -1,9 +1,10 @@
 #pragma once
-// Regex: a regular expression of a stranger's file, run on PCRE2 with limits of steps, depth and heap.
+// Regex: a regular expression of a stranger's file, run on PCRE2 with limits of steps, depth and
+// heap.
 //
 // Syntax is that of PCRE2 in UTF mode with Unicode classes, which agrees with Oniguruma (the
-// reference's engine) on what tokenizer files use. Thread rule: immutable; match data belongs to the
-// caller's thread.
+// reference's engine) on what tokenizer files use. Thread rule: immutable; match data belongs to
+// the caller's thread.
 
 #include <cstddef>
 #include <memory>

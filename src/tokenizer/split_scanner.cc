@@ -15,13 +15,26 @@ struct KnownPattern {
 
 // The first spelling of each scanner is the one that tests use.
 constexpr std::array kKnownPatterns{
-    KnownPattern{R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", SplitScanner::kGpt2},
-    KnownPattern{R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", SplitScanner::kGpt2},
-    KnownPattern{R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)", SplitScanner::kCl100k},
-    KnownPattern{R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)", SplitScanner::kCl100kOneDigit},
-    KnownPattern{R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)", SplitScanner::kO200k},
-    KnownPattern{R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)", SplitScanner::kTekken},
-    KnownPattern{"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+", SplitScanner::kDeepseekWords},
+    KnownPattern{R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+                 SplitScanner::kGpt2},
+    KnownPattern{R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+                 SplitScanner::kGpt2},
+    KnownPattern{
+        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+        SplitScanner::kCl100k},
+    KnownPattern{
+        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+        SplitScanner::kCl100kOneDigit},
+    KnownPattern{
+        R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+        SplitScanner::kO200k},
+    KnownPattern{
+        R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+        SplitScanner::kTekken},
+    KnownPattern{"[!\"#$%&'()*+,\\-./"
+                 ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+                 "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+                 SplitScanner::kDeepseekWords},
     KnownPattern{R"(\p{N}{1,3})", SplitScanner::kThreeNumbers},
     KnownPattern{"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", SplitScanner::kCjkRuns},
     KnownPattern{"[0-9][0-9][0-9]", SplitScanner::kThreeAsciiDigits},
@@ -107,7 +120,9 @@ class Cursor {
     const char second = letter(at + 2);
     if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;
     if (any_case && text_.substr(at + 1).starts_with("\xC5\xBF")) return at + 3;
-    if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l')) return at + 3;
+    if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
+        (first == 'l' && second == 'l'))
+      return at + 3;
     return at;
   }
 
@@ -115,8 +130,8 @@ class Cursor {
   // `breaks_lines` the first alternative does not exist.
   std::size_t blanks(std::size_t at, bool breaks_lines) const {
     std::size_t end = at;
-    std::size_t last = at;               // where the last character of the run begins
-    std::size_t after_break = at;        // end of the last line break
+    std::size_t last = at;         // where the last character of the run begins
+    std::size_t after_break = at;  // end of the last line break
     while (end < text_.size()) {
       const Seen c = see(end);
       if ((c.classes & kClassSpace) == 0) break;
@@ -162,7 +177,8 @@ std::size_t match_cl100k(const Cursor& cursor, std::size_t at, int digits_max) {
   }
   if ((c.classes & kClassNumber) != 0) return cursor.numbers(at, digits_max);
   const Seen next = cursor.see(c.next);
-  if (c.value != '\r' && c.value != '\n' && (next.classes & kClassLetter) != 0) return cursor.run(next.next, kClassLetter);
+  if (c.value != '\r' && c.value != '\n' && (next.classes & kClassLetter) != 0)
+    return cursor.run(next.next, kClassLetter);
   const Seen word = c.value == ' ' ? next : c;
   if (word.classes != 0 && (word.classes & kWordLike) == 0)
     return cursor.run_of(cursor.run_without(word.next, kWordLike), "\r\n");
@@ -213,7 +229,9 @@ std::size_t match_o200k(const Cursor& cursor, std::size_t at, int digits_max, bo
   return cursor.blanks(at, true);
 }
 
-bool is_ascii_letter(char32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_ascii_letter(char32_t c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 std::size_t match_deepseek_words(const Cursor& cursor, std::size_t at) {
   constexpr std::uint16_t kWord = kClassLetter | kClassMark;
@@ -224,20 +242,24 @@ std::size_t match_deepseek_words(const Cursor& cursor, std::size_t at) {
   if ((c.classes & kSign) != 0) {
     if (c.value < 0x80 && is_ascii_letter(next.value)) {
       std::size_t end = next.next;
-      while (end < cursor.size() && is_ascii_letter(static_cast<unsigned char>(cursor.text()[end]))) ++end;
+      while (end < cursor.size() && is_ascii_letter(static_cast<unsigned char>(cursor.text()[end])))
+        ++end;
       return end;
     }
     return cursor.run_of(cursor.run(c.next, kSign), "\r\n");
   }
-  if (c.value != '\r' && c.value != '\n' && (next.classes & kWord) != 0) return cursor.run(next.next, kWord);
-  if (c.value == ' ' && (next.classes & kSign) != 0) return cursor.run_of(cursor.run(next.next, kSign), "\r\n");
+  if (c.value != '\r' && c.value != '\n' && (next.classes & kWord) != 0)
+    return cursor.run(next.next, kWord);
+  if (c.value == ' ' && (next.classes & kSign) != 0)
+    return cursor.run_of(cursor.run(next.next, kSign), "\r\n");
   return (c.classes & kClassSpace) != 0 ? cursor.blanks(at, true) : at;
 }
 
 std::size_t match_cjk_run(const Cursor& cursor, std::size_t at) {
   while (at < cursor.size()) {
     const Seen c = cursor.see(at);
-    if (!((c.value >= 0x4E00 && c.value <= 0x9FA5) || (c.value >= 0x3040 && c.value <= 0x30FF))) break;
+    if (!((c.value >= 0x4E00 && c.value <= 0x9FA5) || (c.value >= 0x3040 && c.value <= 0x30FF)))
+      break;
     at = c.next;
   }
   return at;
@@ -252,7 +274,10 @@ std::size_t match_three_digits(const Cursor& cursor, std::size_t at) {
 }
 
 template <typename Match>
-void scan_with(Match match, std::string_view text, std::uint32_t base, std::vector<PieceRange>& out) {
+void scan_with(Match match,
+               std::string_view text,
+               std::uint32_t base,
+               std::vector<PieceRange>& out) {
   const Cursor cursor(text);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = match(cursor, at);
@@ -281,22 +306,34 @@ std::string_view scanner_pattern(SplitScanner scanner) {
   return {};
 }
 
-void scan(SplitScanner scanner, std::string_view text, std::uint32_t base, std::vector<PieceRange>& out) {
+void scan(SplitScanner scanner,
+          std::string_view text,
+          std::uint32_t base,
+          std::vector<PieceRange>& out) {
   switch (scanner) {
     case SplitScanner::kGpt2:
       return scan_with(match_gpt2, text, base, out);
     case SplitScanner::kCl100k:
-      return scan_with([](const Cursor& c, std::size_t at) { return match_cl100k(c, at, 3); }, text, base, out);
+      return scan_with(
+          [](const Cursor& c, std::size_t at) { return match_cl100k(c, at, 3); }, text, base, out);
     case SplitScanner::kCl100kOneDigit:
-      return scan_with([](const Cursor& c, std::size_t at) { return match_cl100k(c, at, 1); }, text, base, out);
+      return scan_with(
+          [](const Cursor& c, std::size_t at) { return match_cl100k(c, at, 1); }, text, base, out);
     case SplitScanner::kO200k:
-      return scan_with([](const Cursor& c, std::size_t at) { return match_o200k(c, at, 3, true); }, text, base, out);
+      return scan_with([](const Cursor& c, std::size_t at) { return match_o200k(c, at, 3, true); },
+                       text,
+                       base,
+                       out);
     case SplitScanner::kTekken:
-      return scan_with([](const Cursor& c, std::size_t at) { return match_o200k(c, at, 1, false); }, text, base, out);
+      return scan_with([](const Cursor& c, std::size_t at) { return match_o200k(c, at, 1, false); },
+                       text,
+                       base,
+                       out);
     case SplitScanner::kDeepseekWords:
       return scan_with(match_deepseek_words, text, base, out);
     case SplitScanner::kThreeNumbers:
-      return scan_with([](const Cursor& c, std::size_t at) { return c.numbers(at, 3); }, text, base, out);
+      return scan_with(
+          [](const Cursor& c, std::size_t at) { return c.numbers(at, 3); }, text, base, out);
     case SplitScanner::kCjkRuns:
       return scan_with(match_cjk_run, text, base, out);
     case SplitScanner::kThreeAsciiDigits:

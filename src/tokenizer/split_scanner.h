@@ -1,8 +1,8 @@
 #pragma once
 // Hand-written scanners for the split patterns that model files share. One pass, constant stack.
 //
-// A scanner finds what the pattern's alternatives match from left to right, as a backtracking engine
-// would; characters that no alternative matches are left out. Thread rule: pure functions.
+// A scanner finds what the pattern's alternatives match from left to right, as a backtracking
+// engine would; characters that no alternative matches are left out. Thread rule: pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -19,15 +19,15 @@ struct PieceRange {
 };
 
 enum class SplitScanner : std::uint8_t {
-  kGpt2,             // 's|'t|... | ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-  kCl100k,           // (?i:'s|...)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|...
-  kCl100kOneDigit,   // the same with \p{N}
-  kO200k,            // words by case, a contraction at their end, \p{N}{1,3}
-  kTekken,           // words by case, \p{N}
-  kDeepseekWords,    // the third pattern of DeepSeek-V3
-  kThreeNumbers,     // \p{N}{1,3}
-  kCjkRuns,          // [一-龥぀-ゟ゠-ヿ]+
-  kThreeAsciiDigits, // [0-9][0-9][0-9]
+  kGpt2,            // 's|'t|... | ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+  kCl100k,          // (?i:'s|...)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|...
+  kCl100kOneDigit,  // the same with \p{N}
+  kO200k,           // words by case, a contraction at their end, \p{N}{1,3}
+  kTekken,          // words by case, \p{N}
+  kDeepseekWords,   // the third pattern of DeepSeek-V3
+  kThreeNumbers,    // \p{N}{1,3}
+  kCjkRuns,         // [一-龥぀-ゟ゠-ヿ]+
+  kThreeAsciiDigits,  // [0-9][0-9][0-9]
 };
 
 // Empty if the pattern is not one of those above, letter by letter.
@@ -36,6 +36,9 @@ std::optional<SplitScanner> known_scanner(std::string_view pattern);
 std::string_view scanner_pattern(SplitScanner scanner);
 
 // Appends the matches in text, shifted by `base`. REQUIRES: valid UTF-8.
-void scan(SplitScanner scanner, std::string_view text, std::uint32_t base, std::vector<PieceRange>& out);
+void scan(SplitScanner scanner,
+          std::string_view text,
+          std::uint32_t base,
+          std::vector<PieceRange>& out);
 
 }  // namespace coxswain::tokenizer

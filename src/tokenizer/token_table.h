@@ -33,7 +33,9 @@ inline std::uint64_t hash_bytes(std::string_view bytes) {
   if (left >= 4) {
     hash = mix(hash, load(at, 4) | load(at + left - 4, 4) << 32);
   } else if (left > 0) {
-    const auto byte = [&](std::size_t i) { return static_cast<std::uint64_t>(static_cast<unsigned char>(at[i])); };
+    const auto byte = [&](std::size_t i) {
+      return static_cast<std::uint64_t>(static_cast<unsigned char>(at[i]));
+    };
     hash = mix(hash, byte(0) | byte(left / 2) << 8 | byte(left - 1) << 16);
   }
   return mix(hash, hash >> 32);
@@ -59,7 +61,8 @@ class TokenTable {
     for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
       const Slot& slot = slots_[at];
       if (slot.id < 0) return fallback;
-      if (slot.tag == static_cast<std::uint32_t>(hash >> 32) && string(slot.id) == token) return slot.id;
+      if (slot.tag == static_cast<std::uint32_t>(hash >> 32) && string(slot.id) == token)
+        return slot.id;
     }
   }
 
@@ -70,7 +73,8 @@ class TokenTable {
     return std::string_view(bytes_).substr(place.begin, place.length);
   }
   bool has(TokenId id) const {
-    return id >= 0 && static_cast<std::size_t>(id) < places_.size() && places_[static_cast<std::size_t>(id)].is_set;
+    return id >= 0 && static_cast<std::size_t>(id) < places_.size() &&
+           places_[static_cast<std::size_t>(id)].is_set;
   }
 
   std::size_t id_end() const { return places_.size(); }  // highest id + 1

@@ -11,9 +11,14 @@
 namespace coxswain::tokenizer {
 namespace {
 
-// Classes of the reference that replace the file's post-processor by add_bos_token and add_eos_token.
-constexpr std::array<std::string_view, 6> kClassesWithTemplate{
-    "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizerFast", "GemmaTokenizerFast"};
+// Classes of the reference that replace the file's post-processor by add_bos_token and
+// add_eos_token.
+constexpr std::array<std::string_view, 6> kClassesWithTemplate{"LlamaTokenizer",
+                                                               "CodeLlamaTokenizer",
+                                                               "GemmaTokenizer",
+                                                               "LlamaTokenizerFast",
+                                                               "CodeLlamaTokenizerFast",
+                                                               "GemmaTokenizerFast"};
 
 // A special token stands as its text or as an object with "content".
 std::optional<std::string> special_token(const json::Value& config, std::string_view name) {
@@ -28,7 +33,10 @@ std::optional<TokenId> id_of(const TokenizerParts& parts, std::string_view token
   return parts.names->find(token);
 }
 
-void set_special(const json::Value& config, std::string_view name, const TokenizerParts& parts, std::optional<TokenId>& out) {
+void set_special(const json::Value& config,
+                 std::string_view name,
+                 const TokenizerParts& parts,
+                 std::optional<TokenId>& out) {
   const auto token = special_token(config, name);
   if (token) out = id_of(parts, *token);
 }
@@ -46,12 +54,15 @@ Status add_configured_tokens(const json::Value& config, TokenizerParts& parts) {
     if (!id || *id < 0 || *id > kTokenIdMax) return invalid_argument(where + ": not a token id");
     token.id = static_cast<TokenId>(*id);
     if (const auto known = parts.names->find(token.content)) token.id = *known;
-    if (parts.added.find(token.id) != nullptr || (parts.names->has(token.id) && parts.names->string(token.id) != token.content)) continue;
+    if (parts.added.find(token.id) != nullptr ||
+        (parts.names->has(token.id) && parts.names->string(token.id) != token.content))
+      continue;
     COXSWAIN_ASSIGN_OR_RETURN(token.special, bool_field(item, "special", false, where));
     COXSWAIN_ASSIGN_OR_RETURN(token.single_word, bool_field(item, "single_word", false, where));
     COXSWAIN_ASSIGN_OR_RETURN(token.lstrip, bool_field(item, "lstrip", false, where));
     COXSWAIN_ASSIGN_OR_RETURN(token.rstrip, bool_field(item, "rstrip", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.normalized, bool_field(item, "normalized", !token.special, where));
+    COXSWAIN_ASSIGN_OR_RETURN(token.normalized,
+                              bool_field(item, "normalized", !token.special, where));
     parts.added.add(std::move(token));
   }
   return {};
@@ -64,10 +75,15 @@ Status apply_tokenizer_config(const json::Value& config, TokenizerParts& parts) 
   COXSWAIN_RETURN_IF_ERROR(add_configured_tokens(config, parts));
   set_special(config, "bos_token", parts, parts.bos);
   set_special(config, "eos_token", parts, parts.eos);
-  COXSWAIN_ASSIGN_OR_RETURN(const std::string name, string_field_or(config, "tokenizer_class", "", "tokenizer_config"));
-  if (std::find(kClassesWithTemplate.begin(), kClassesWithTemplate.end(), name) == kClassesWithTemplate.end()) return {};
-  COXSWAIN_ASSIGN_OR_RETURN(const bool add_bos, bool_field(config, "add_bos_token", true, "tokenizer_config"));
-  COXSWAIN_ASSIGN_OR_RETURN(const bool add_eos, bool_field(config, "add_eos_token", false, "tokenizer_config"));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::string name,
+                            string_field_or(config, "tokenizer_class", "", "tokenizer_config"));
+  if (std::find(kClassesWithTemplate.begin(), kClassesWithTemplate.end(), name) ==
+      kClassesWithTemplate.end())
+    return {};
+  COXSWAIN_ASSIGN_OR_RETURN(const bool add_bos,
+                            bool_field(config, "add_bos_token", true, "tokenizer_config"));
+  COXSWAIN_ASSIGN_OR_RETURN(const bool add_eos,
+                            bool_field(config, "add_eos_token", false, "tokenizer_config"));
   parts.post_processor.prefix.clear();
   parts.post_processor.suffix.clear();
   if (add_bos && parts.bos) parts.post_processor.prefix.push_back(*parts.bos);

@@ -1,6 +1,8 @@
 // Reads tokenizer.json.
 
+#include <algorithm>
 #include <limits>
+#include <unordered_set>
 #include <utility>
 
 #include "json/json.h"
@@ -14,14 +16,18 @@ namespace {
 
 Result<TokenId> checked_id(const json::Value& value, const std::string& where) {
   const auto id = value.to_int64();
-  if (!id || *id < 0 || *id > kTokenIdMax) return invalid_argument(where + ": id is not an integer from 0 to " + std::to_string(kTokenIdMax));
+  if (!id || *id < 0 || *id > kTokenIdMax)
+    return invalid_argument(where + ": id is not an integer from 0 to " +
+                            std::to_string(kTokenIdMax));
   return static_cast<TokenId>(*id);
 }
 
 Status add_name(TokenTable& names, std::string_view token, TokenId id, const std::string& where) {
   if (names.add(token, id)) return {};
   if (names.has(id))
-    return invalid_argument(where + ": id " + std::to_string(id) + " belongs to both \"" + std::string(names.string(id)) + "\" and \"" + std::string(token) + "\"");
+    return invalid_argument(where + ": id " + std::to_string(id) + " belongs to both \"" +
+                            std::string(names.string(id)) + "\" and \"" + std::string(token) +
+                            "\"");
   return invalid_argument(where + ": the token \"" + std::string(token) + "\" is there twice");
 }
 
@@ -30,26 +36,32 @@ Status read_vocab_object(const json::Value& model, TokenTable& names) {
   if (vocab == nullptr || !vocab->is_object()) return field_error("model", "vocab", "an object");
   names.reserve(vocab->as_object().size(), vocab->as_object().size() * 8);
   for (const auto& [token, value] : vocab->as_object()) {
-    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id, checked_id(value, "model.vocab[\"" + token + "\"]"));
+    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id,
+                              checked_id(value, "model.vocab[\"" + token + "\"]"));
     COXSWAIN_RETURN_IF_ERROR(add_name(names, token, id, "model.vocab"));
   }
   return {};
 }
 
 // One merge: "a b", or ["a", "b"].
-Result<std::pair<std::string_view, std::string_view>> merge_pair(const json::Value& merge, const std::string& where) {
+Result<std::pair<std::string_view, std::string_view>> merge_pair(const json::Value& merge,
+                                                                 const std::string& where) {
   if (merge.is_string()) {
     const std::string_view text = merge.as_string();
     const std::size_t blank = text.find(' ');
     if (blank != std::string_view::npos && text.find(' ', blank + 1) == std::string_view::npos)
       return std::pair(text.substr(0, blank), text.substr(blank + 1));
-  } else if (merge.is_array() && merge.as_array().size() == 2 && merge.as_array()[0].is_string() && merge.as_array()[1].is_string()) {
-    return std::pair(std::string_view(merge.as_array()[0].as_string()), std::string_view(merge.as_array()[1].as_string()));
+  } else if (merge.is_array() && merge.as_array().size() == 2 && merge.as_array()[0].is_string() &&
+             merge.as_array()[1].is_string()) {
+    return std::pair(std::string_view(merge.as_array()[0].as_string()),
+                     std::string_view(merge.as_array()[1].as_string()));
   }
   return invalid_argument(where + ": not a pair of tokens");
 }
 
-Result<MergeTable> read_merges(const json::Value& model, const TokenTable& names, std::string_view prefix) {
+Result<MergeTable> read_merges(const json::Value& model,
+                               const TokenTable& names,
+                               std::string_view prefix) {
   const json::Value* list = model.find("merges");
   if (list == nullptr || !list->is_array()) return field_error("model", "merges", "an array");
   MergeTable out;
@@ -66,8 +78,11 @@ Result<MergeTable> read_merges(const json::Value& model, const TokenTable& names
     const TokenId right_id = names.find_or(right, -1);
     const TokenId id = names.find_or(merged, -1);
     if (left_id < 0 || right_id < 0 || id < 0) {
-      const std::string_view missing = left_id < 0 ? left : right_id < 0 ? right : std::string_view(merged);
-      return invalid_argument(where() + ": the token \"" + std::string(missing) + "\" is not in the vocabulary");
+      const std::string_view missing = left_id < 0    ? left
+                                       : right_id < 0 ? right
+                                                      : std::string_view(merged);
+      return invalid_argument(where() + ": the token \"" + std::string(missing) +
+                              "\" is not in the vocabulary");
     }
     out.set(left_id, right_id, rank++, id);
   }
@@ -77,20 +92,28 @@ Result<MergeTable> read_merges(const json::Value& model, const TokenTable& names
 Status read_bpe(const json::Value& model, TokenizerParts& parts) {
   BpeOptions options;
   COXSWAIN_ASSIGN_OR_RETURN(const auto unk, optional_string_field(model, "unk_token", "model"));
-  COXSWAIN_ASSIGN_OR_RETURN(options.continuing_prefix, string_field_or(model, "continuing_subword_prefix", "", "model"));
-  COXSWAIN_ASSIGN_OR_RETURN(options.word_suffix, string_field_or(model, "end_of_word_suffix", "", "model"));
+  COXSWAIN_ASSIGN_OR_RETURN(options.continuing_prefix,
+                            string_field_or(model, "continuing_subword_prefix", "", "model"));
+  COXSWAIN_ASSIGN_OR_RETURN(options.word_suffix,
+                            string_field_or(model, "end_of_word_suffix", "", "model"));
   COXSWAIN_ASSIGN_OR_RETURN(options.fuse_unk, bool_field(model, "fuse_unk", false, "model"));
-  COXSWAIN_ASSIGN_OR_RETURN(options.byte_fallback, bool_field(model, "byte_fallback", false, "model"));
-  COXSWAIN_ASSIGN_OR_RETURN(options.ignore_merges, bool_field(model, "ignore_merges", false, "model"));
-  if (const json::Value* dropout = model.find("dropout"); dropout != nullptr && !dropout->is_null() && dropout->to_double() != 0.0)
+  COXSWAIN_ASSIGN_OR_RETURN(options.byte_fallback,
+                            bool_field(model, "byte_fallback", false, "model"));
+  COXSWAIN_ASSIGN_OR_RETURN(options.ignore_merges,
+                            bool_field(model, "ignore_merges", false, "model"));
+  if (const json::Value* dropout = model.find("dropout");
+      dropout != nullptr && !dropout->is_null() && dropout->to_double() != 0.0)
     return field_error("model", "dropout", "null or 0: encoding is the same every time");
   COXSWAIN_RETURN_IF_ERROR(read_vocab_object(model, *parts.names));
-  COXSWAIN_ASSIGN_OR_RETURN(MergeTable merges, read_merges(model, *parts.names, options.continuing_prefix));
+  COXSWAIN_ASSIGN_OR_RETURN(MergeTable merges,
+                            read_merges(model, *parts.names, options.continuing_prefix));
   if (unk) {
     options.unk = parts.names->find(*unk);
-    if (!options.unk) return invalid_argument("model.unk_token: \"" + *unk + "\" is not in the vocabulary");
+    if (!options.unk)
+      return invalid_argument("model.unk_token: \"" + *unk + "\" is not in the vocabulary");
   }
-  options.reads_bytes = parts.pre_tokenizer.is_byte_level && options.continuing_prefix.empty() && options.word_suffix.empty();
+  options.reads_bytes = parts.pre_tokenizer.is_byte_level && options.continuing_prefix.empty() &&
+                        options.word_suffix.empty();
   parts.model_reads_bytes = options.reads_bytes;
   parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges), std::move(options));
   return {};
@@ -100,6 +123,9 @@ Status read_added_tokens(const json::Value& document, TokenizerParts& parts) {
   const json::Value* list = document.find("added_tokens");
   if (list == nullptr || list->is_null()) return {};
   if (!list->is_array()) return field_error("tokenizer", "added_tokens", "an array");
+  std::unordered_set<TokenId> stated_ids;
+  const bool is_dense = parts.names->size() == parts.names->id_end();
+  TokenId next_id = static_cast<TokenId>(parts.names->size());
   for (std::size_t i = 0; i < list->as_array().size(); ++i) {
     const json::Value& item = list->as_array()[i];
     const std::string where = "added_tokens[" + std::to_string(i) + "]";
@@ -112,13 +138,23 @@ Status read_added_tokens(const json::Value& document, TokenizerParts& parts) {
     COXSWAIN_ASSIGN_OR_RETURN(token.single_word, bool_field(item, "single_word", false, where));
     COXSWAIN_ASSIGN_OR_RETURN(token.lstrip, bool_field(item, "lstrip", false, where));
     COXSWAIN_ASSIGN_OR_RETURN(token.rstrip, bool_field(item, "rstrip", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.normalized, bool_field(item, "normalized", !token.special, where));
-    if (token.content.empty()) continue;
-    // The vocabulary's own id counts where the two differ, as in the reference.
-    if (const auto known = parts.names->find(token.content)) token.id = *known;
-    const AddedToken* other = parts.added.find(token.id);
-    if ((other != nullptr && other->content != token.content) || (parts.names->has(token.id) && parts.names->string(token.id) != token.content))
-      return invalid_argument(where + ": id " + std::to_string(token.id) + " belongs to another token already");
+    COXSWAIN_ASSIGN_OR_RETURN(token.normalized,
+                              bool_field(item, "normalized", !token.special, where));
+    if (token.content.empty() || parts.added.find(token.content) != nullptr) continue;
+    const bool is_other =
+        parts.names->has(token.id) && parts.names->string(token.id) != token.content;
+    if (is_other || !stated_ids.insert(token.id).second)
+      return invalid_argument(where + ": id " + std::to_string(token.id) +
+                              " belongs to another token already");
+    // As in the reference, the id in the file does not count: a token of the vocabulary has its id
+    // there, others are numbered behind the vocabulary in the order of the list. (In a vocabulary
+    // with holes the reference would give out ids that are taken; there the file's id counts.)
+    if (const auto known = parts.names->find(token.content)) {
+      token.id = *known;
+    } else if (is_dense) {
+      token.id = next_id;
+    }
+    next_id = std::max(next_id, token.id + 1);
     parts.added.add(std::move(token));
   }
   return {};
@@ -126,7 +162,8 @@ Status read_added_tokens(const json::Value& document, TokenizerParts& parts) {
 
 Status read_model(const json::Value& document, TokenizerParts& parts) {
   const json::Value* model = document.find("model");
-  if (model == nullptr || !model->is_object()) return field_error("tokenizer", "model", "an object");
+  if (model == nullptr || !model->is_object())
+    return field_error("tokenizer", "model", "an object");
   COXSWAIN_ASSIGN_OR_RETURN(std::string type, string_field_or(*model, "type", "", "model"));
   if (type.empty()) type = model->find("merges") != nullptr ? "BPE" : "";
   if (type == "BPE") return read_bpe(*model, parts);
@@ -153,7 +190,9 @@ TokenSpelling spelling_of(const json::Value& document) {
   const json::Value* decoder = document.find("decoder");
   if (mentions(decoder, "ByteLevel")) return TokenSpelling::kByteLevel;
   if (mentions(decoder, "WordPiece")) return TokenSpelling::kWordPiece;
-  if (mentions(decoder, "Metaspace") || mentions(decoder, "ByteFallback") || mentions(decoder, "Replace")) return TokenSpelling::kMetaspace;
+  if (mentions(decoder, "Metaspace") || mentions(decoder, "ByteFallback") ||
+      mentions(decoder, "Replace"))
+    return TokenSpelling::kMetaspace;
   return TokenSpelling::kPlain;
 }
 
@@ -168,9 +207,12 @@ Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
     return value == nullptr ? kNull : *value;
   };
   TokenizerParts parts;
-  COXSWAIN_ASSIGN_OR_RETURN(parts.normalizer, parse_normalizer(section("normalizer"), "normalizer"));
-  COXSWAIN_ASSIGN_OR_RETURN(parts.pre_tokenizer, parse_pre_tokenizer(section("pre_tokenizer"), "pre_tokenizer"));
-  COXSWAIN_ASSIGN_OR_RETURN(parts.post_processor, parse_post_processor(section("post_processor"), "post_processor"));
+  COXSWAIN_ASSIGN_OR_RETURN(parts.normalizer,
+                            parse_normalizer(section("normalizer"), "normalizer"));
+  COXSWAIN_ASSIGN_OR_RETURN(parts.pre_tokenizer,
+                            parse_pre_tokenizer(section("pre_tokenizer"), "pre_tokenizer"));
+  COXSWAIN_ASSIGN_OR_RETURN(parts.post_processor,
+                            parse_post_processor(section("post_processor"), "post_processor"));
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder, parse_decoder(section("decoder"), "decoder"));
   COXSWAIN_RETURN_IF_ERROR(read_model(document, parts));
   COXSWAIN_RETURN_IF_ERROR(read_added_tokens(document, parts));

@@ -1,12 +1,12 @@
 #include "tokenizer/tokenizer.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace coxswain::tokenizer {
 namespace {
@@ -19,13 +19,16 @@ class TokenizerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(::testing::TempDir()) / (std::string("tokenizer_") + info->name());
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) / (std::string("tokenizer_") + info->name());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  void write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name, std::ios::binary) << text; }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
   Result<std::shared_ptr<const Tokenizer>> load() { return Tokenizer::load(folder_); }
   std::shared_ptr<const Tokenizer> load_json(const std::string& text) {
     write("tokenizer.json", text);
@@ -37,7 +40,9 @@ class TokenizerTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-std::vector<TokenId> ids(const Tokenizer& tokenizer, std::string_view text, std::vector<TextSpan> untrusted = {}) {
+std::vector<TokenId> ids(const Tokenizer& tokenizer,
+                         std::string_view text,
+                         std::vector<TextSpan> untrusted = {}) {
   EncodeOptions options;
   options.untrusted = untrusted;
   const auto encoding = tokenizer.encode(text, options);
@@ -77,7 +82,9 @@ TEST_F(TokenizerTest, OffsetsCoverWholeCharacters) {
   const auto encoding = tokenizer->encode("ab\xC3\xA9<s>", {});
   ASSERT_TRUE(encoding.ok());
   EXPECT_THAT(encoding->ids, ElementsAre(10, 4, 7, 8, 10));
-  EXPECT_THAT(encoding->offsets, ElementsAre(TextSpan{0, 0}, TextSpan{0, 2}, TextSpan{2, 4}, TextSpan{2, 4}, TextSpan{4, 7}));
+  EXPECT_THAT(
+      encoding->offsets,
+      ElementsAre(TextSpan{0, 0}, TextSpan{0, 2}, TextSpan{2, 4}, TextSpan{2, 4}, TextSpan{4, 7}));
 }
 
 TEST_F(TokenizerTest, UntrustedTextMakesNoSpecialToken) {
@@ -115,7 +122,9 @@ TEST_F(TokenizerTest, StreamHoldsBackHalfCharacters) {
   EXPECT_EQ(stream->push(10), "");
   EXPECT_EQ(stream->push(8), "\xC3\xA9");
   EXPECT_EQ(stream->push(7), "");
-  EXPECT_EQ(stream->push(1), "\xEF\xBF\xBD" "b");
+  EXPECT_EQ(stream->push(1),
+            "\xEF\xBF\xBD"
+            "b");
   EXPECT_EQ(stream->push(7), "");
   EXPECT_EQ(stream->finish(), "\xEF\xBF\xBD");
 }

@@ -76,7 +76,11 @@ std::size_t well_formed_length(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned char first = at(0);
   if (first < 0x80) return 1;
-  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  const std::size_t length = first < 0xC2   ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
   if (length == 0 || bytes.size() < length) return 0;
   const BrokenUtf8 broken = broken_utf8_at(bytes.substr(0, length));
   return broken.n_bytes == length && !broken.is_incomplete ? length : 0;
@@ -84,7 +88,9 @@ std::size_t well_formed_length(std::string_view bytes) {
 
 }  // namespace
 
-std::uint16_t char_class_slow(char32_t c) { return classify(c); }
+std::uint16_t char_class_slow(char32_t c) {
+  return classify(c);
+}
 
 const std::array<std::uint16_t, 128>& ascii_classes() {
   static const std::array<std::uint16_t, 128> table = [] {
@@ -97,9 +103,9 @@ const std::array<std::uint16_t, 128>& ascii_classes() {
 
 bool is_word_character(char32_t c) {
   constexpr std::uint16_t kWord = kClassLetter | kClassMark | kClassDecimal | kClassConnector;
-  if ((char_class(c) & kWord) != 0 || c == 0x200C || c == 0x200D || is_alphabetic_symbol(c)) return true;
-  return c >= 0x80 &&
-         utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_NL;
+  if ((char_class(c) & kWord) != 0 || c == 0x200C || c == 0x200D || is_alphabetic_symbol(c))
+    return true;
+  return c >= 0x80 && utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_NL;
 }
 
 bool is_cjk_ideograph(char32_t c) {

@@ -2,7 +2,8 @@
 // UTF-8 and the character classes that tokenizers ask for.
 //
 // Categories are those of the Unicode version of libutf8proc. Functions that take a position of a
-// text REQUIRE valid UTF-8; sanitize_utf8() makes any bytes valid first. Thread rule: pure functions.
+// text REQUIRE valid UTF-8; sanitize_utf8() makes any bytes valid first. Thread rule: pure
+// functions.
 
 #include <array>
 #include <cstddef>
@@ -17,7 +18,8 @@ namespace coxswain::tokenizer {
 
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 inline constexpr std::string_view kReplacementUtf8 = "\xEF\xBF\xBD";
-inline constexpr std::string_view kMetaspaceUtf8 = "\xE2\x96\x81";  // U+2581, a blank in vocabularies
+inline constexpr std::string_view kMetaspaceUtf8 =
+    "\xE2\x96\x81";  // U+2581, a blank in vocabularies
 
 // Bits of char_class().
 enum CharClass : std::uint16_t {
@@ -44,9 +46,12 @@ inline std::uint16_t char_class(char32_t c) {
   return c < 128 ? ascii[c] : char_class_slow(c);
 }
 
-inline bool is_space(char32_t c) { return (char_class(c) & kClassSpace) != 0; }
-bool is_word_character(char32_t c);  // \w of UTS 18: alphabetic, marks, decimal numbers, connectors, joiners
-bool is_cjk_ideograph(char32_t c);   // the blocks that BERT separates
+inline bool is_space(char32_t c) {
+  return (char_class(c) & kClassSpace) != 0;
+}
+bool is_word_character(
+    char32_t c);  // \w of UTS 18: alphabetic, marks, decimal numbers, connectors, joiners
+bool is_cjk_ideograph(char32_t c);  // the blocks that BERT separates
 
 struct CodePoint {
   char32_t value = 0;
@@ -62,13 +67,16 @@ inline CodePoint code_point_at(std::string_view text, std::size_t at) {
   if (first < 0x80) return {first, 1};
   if (first < 0xE0) return {(first & 0x1F) << 6 | (byte(1) & 0x3F), 2};
   if (first < 0xF0) return {(first & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F), 3};
-  return {(first & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F), 4};
+  return {(first & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F),
+          4};
 }
 
 // The character that ends before `end`. REQUIRES: 0 < end <= text.size(), on a boundary.
 CodePoint code_point_before(std::string_view text, std::size_t end);
 
-inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+inline bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
 
 void append_utf8(std::string& out, char32_t c);
 

@@ -1,8 +1,8 @@
-// NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15) on libutf8proc, piece by piece: the text is cut
-// where a normalization cannot reach across, and a piece that is one stable character is left alone.
+// NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15) on libutf8proc, piece by piece: the text is
+// cut where a normalization cannot reach across, and a piece that is one stable character is left
+// alone.
 
 #include <cstdlib>
-
 #include <utf8proc.h>
 
 #include "tokenizer/normalizer.h"
@@ -16,12 +16,15 @@ constexpr char32_t kFirstCombining = 0x300;  // all characters below are starter
 bool is_hangul_part(char32_t c) {
   return (c >= 0x1161 && c <= 0x1175) || (c >= 0x11A8 && c <= 0x11C2);
 }
-bool is_hangul_syllable(char32_t c) { return c >= 0xAC00 && c <= 0xD7A3; }
+bool is_hangul_syllable(char32_t c) {
+  return c >= 0xAC00 && c <= 0xD7A3;
+}
 
 bool is_plain_starter(char32_t c) {
   // The upper bit of comb_index says that the character can be the second of a composed pair.
   const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
-  const bool joins_backwards = property->comb_index != 0xFFFF && (property->comb_index & 0x8000) != 0;
+  const bool joins_backwards =
+      property->comb_index != 0xFFFF && (property->comb_index & 0x8000) != 0;
   return property->combining_class == 0 && !joins_backwards && !is_hangul_part(c);
 }
 
@@ -37,7 +40,8 @@ bool starts_piece(char32_t c) {
   if (!decomposes(c) || is_hangul_syllable(c)) return true;
   utf8proc_int32_t parts[32];
   int last_class = 0;
-  const auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, 32, UTF8PROC_COMPAT, &last_class);
+  const auto n = utf8proc_decompose_char(
+      static_cast<utf8proc_int32_t>(c), parts, 32, UTF8PROC_COMPAT, &last_class);
   return n <= 0 || is_plain_starter(static_cast<char32_t>(parts[0]));
 }
 

@@ -4,7 +4,10 @@
 
 namespace coxswain::tokenizer {
 
-void WordCache::store(std::string_view word, std::uint64_t hash, const PieceToken* tokens, std::size_t n_tokens) {
+void WordCache::store(std::string_view word,
+                      std::uint64_t hash,
+                      const PieceToken* tokens,
+                      std::size_t n_tokens) {
   if (word.empty() || word.size() > kWordBytesMax || n_tokens > kTokensMax) return;
   if (entries_.empty()) entries_.resize(kEntries);
   Entry& entry = entries_[hash & (kEntries - 1)];
