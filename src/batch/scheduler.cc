@@ -44,7 +44,6 @@ Decision Scheduler::plan(const SchedulerInput& in) {
   reset(in);
   if (in_.capabilities.selects_rows) {
     plan_running();
-    n_running_rows_ = out_.rows.size();
     count_outstanding();
     if (!short_of_blocks_) admit_waiting();
     if (!in_.capabilities.plans_chunks && !enough_to_interrupt()) drop_admissions();
@@ -69,7 +68,6 @@ void Scheduler::reset(const SchedulerInput& in) {
   computing_.clear();
   n_prefills_ = 0;
   n_running_ = static_cast<std::uint32_t>(in_.running.size());
-  n_running_rows_ = 0;
   short_of_blocks_ = false;
   std::uint32_t n_decodes = 0;
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
@@ -152,10 +150,13 @@ bool Scheduler::make_room(std::size_t index, std::uint32_t n_new) {
     bool comes_back = true;
     for (std::size_t g = 0; g < available_.size(); ++g)
       comes_back &= n_new <= available_[g] + incoming_[g];
-    if (comes_back || pick_victim(index) == nullptr) {
+    if (comes_back || reserves_everything()) {
       short_of_blocks_ = true;
       return false;  // no row in this step; it keeps what it has
     }
+    if (pick_victim(index) != nullptr) continue;
+    pause(index);  // the last of all waits itself
+    return false;
   }
   return true;
 }
@@ -163,7 +164,6 @@ bool Scheduler::make_room(std::size_t index, std::uint32_t n_new) {
 // Pauses the sequence that can best wait: one whose client does not read, else the last behind
 // `index`.
 Sequence* Scheduler::pick_victim(std::size_t index) {
-  if (reserves_everything()) return nullptr;
   for (const bool stalled : {true, false}) {
     for (std::size_t j = in_.running.size(); j-- > (stalled ? 0 : index + 1);) {
       Sequence& s = *in_.running[j];

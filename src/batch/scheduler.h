@@ -100,7 +100,6 @@ class Scheduler {
   std::uint32_t prefill_budget_ = 0;
   std::uint32_t n_prefills_ = 0;
   std::uint32_t n_running_ = 0;
-  std::size_t n_running_rows_ = 0;
   bool short_of_blocks_ = false;
 };
 

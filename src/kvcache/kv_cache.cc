@@ -55,9 +55,9 @@ PrefixProbe KvCache::probe(std::string_view identity, std::span<const TokenId> t
   PrefixProbe out;
   if (!prefix_caching_ || tokens.empty()) return out;
   PrefixIndex::Node node = index_.find_root(identity);
-  if (!node) return out;
   const auto n_max = static_cast<std::uint32_t>((tokens.size() - 1) / block_tokens_);
-  while (out.n_blocks < n_max) {
+  if (!node && n_max > 0) out.next_key = index_.first_key(identity, block_of(tokens, 0));
+  while (node && out.n_blocks < n_max) {
     const auto block = block_of(tokens, out.n_blocks);
     const PrefixIndex::Node child = index_.find_child(node, block);
     if (!child) {
@@ -96,10 +96,11 @@ KvLease KvCache::open(std::string_view identity, std::span<const TokenId> tokens
 
 std::uint64_t KvCache::next_key(const KvLease& lease, std::span<const TokenId> tokens) const {
   if (!prefix_caching_) return 0;
-  const PrefixIndex::Node parent =
-      lease.n_published_ == 0 ? index_.find_root(lease.identity_) : lease.cursor_;
-  if (!index_.alive(parent)) return 0;
-  return index_.child_key(parent, block_of(tokens, lease.n_published_));
+  const auto block = block_of(tokens, lease.n_published_);
+  const bool at_root = lease.n_published_ == 0;
+  const PrefixIndex::Node parent = at_root ? index_.find_root(lease.identity_) : lease.cursor_;
+  if (index_.alive(parent)) return index_.child_key(parent, block);
+  return at_root ? index_.first_key(lease.identity_, block) : 0;
 }
 
 bool KvCache::evict_one() {

@@ -24,6 +24,12 @@ std::uint64_t PrefixIndex::child_key(Node parent, std::span<const TokenId> token
   return keyed_hash(key, std::as_bytes(tokens));
 }
 
+std::uint64_t PrefixIndex::first_key(std::string_view identity,
+                                     std::span<const TokenId> tokens) const {
+  const HashKey key{key_[0] ^ keyed_hash(key_, std::as_bytes(std::span(identity))), key_[1]};
+  return keyed_hash(key, std::as_bytes(tokens));
+}
+
 PrefixIndex::Node PrefixIndex::find_child(Node parent, std::span<const TokenId> tokens) const {
   const auto [first, last] = children_.equal_range(child_key(parent, tokens));
   for (auto it = first; it != last; ++it) {

@@ -43,6 +43,8 @@ class PrefixIndex {
   Node find_child(Node parent, std::span<const TokenId> tokens) const;
   // What find_child looks up. Equal for equal children of one parent.
   std::uint64_t child_key(Node parent, std::span<const TokenId> tokens) const;
+  // The same below a root that is not there yet.
+  std::uint64_t first_key(std::string_view identity, std::span<const TokenId> tokens) const;
 
   Node root(std::string_view identity);  // creates it; a root without children must get one at once
   // A new busy node. REQUIRES: no such child; blocks.size() == n_groups, all leased.

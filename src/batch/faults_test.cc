@@ -1,0 +1,300 @@
+// Laws 2 and 3 under random submits, cancels, deadlines, slow clients and failures of the runner:
+// every request gets one final event, its tokens are the beginning of what it would produce alone,
+// and blocks and requests are conserved after each step.
+
+#include <gtest/gtest.h>
+
+#include "batch/testing/core_driver.h"
+
+namespace coxswain::batch {
+namespace {
+
+using testing::CoreDriver;
+using testing::expected_output;
+using testing::FakeRunner;
+using testing::FakeRunnerOptions;
+using testing::Recorder;
+using testing::RequestMaker;
+using namespace std::chrono_literals;
+
+struct Tracked {
+  GenerationRequest request;
+  std::shared_ptr<Recorder> sink;
+};
+
+class FaultRun {
+ public:
+  FaultRun(std::uint64_t seed, const FakeRunnerOptions& fake, const EngineOptions& options)
+      : make_(seed), fake_(fake), driver_(fake, options) {
+    install_failures();
+  }
+
+  void run(int n_actions) {
+    for (int i = 0; i < n_actions; ++i) {
+      act();
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    for (auto& t : all_) t.sink->set_stalled(false);
+    if (!driver_.core->runner_up()) replace();
+    failures_ = false;
+    ASSERT_TRUE(driver_.run());
+    driver_.expect_idle();
+    EXPECT_EQ(driver_.runner->n_sequences(), 0U);
+    for (const auto& t : all_) check_answer(t);
+  }
+
+  EngineStats stats() const { return driver_.core->stats(); }
+  int n_replaced() const { return n_replaced_; }
+  std::map<ErrorKind, int> kinds;
+
+ private:
+  void install_failures() {
+    driver_.runner->step_failure = [this](std::uint64_t) -> Status {
+      if (!failures_) return {};
+      switch (make_.pick(150)) {
+        case 0:
+          return {Code::kUnavailable, "the runner died"};
+        case 1:
+          return internal_error("the plan broke a rule");
+        default:
+          return {};
+      }
+    };
+    driver_.runner->row_failure = [this](std::uint64_t, const SequenceSpec&) -> Status {
+      if (!failures_ || make_.pick(200) != 0) return {};
+      return {Code::kInternal, "logits are not finite"};
+    };
+  }
+
+  // As the launcher does: a new runner with a new epoch.
+  void replace() {
+    for (const std::string& what : driver_.runner->violations()) ADD_FAILURE() << what;
+    ++fake_.epoch;
+    ++n_replaced_;
+    driver_.runner = std::make_shared<FakeRunner>(fake_);
+    install_failures();
+    driver_.core->replace_runner(driver_.runner);
+    driver_.check();
+  }
+
+  void act() {
+    switch (make_.pick(12)) {
+      case 0:
+      case 1:
+      case 2: {
+        GenerationRequest r = make_.make(24, 20);
+        if (make_.pick(4) == 0)
+          r.queue_deadline = driver_.now + std::chrono::milliseconds(make_.pick(20));
+        if (make_.pick(4) == 0)
+          r.deadline = driver_.now + std::chrono::milliseconds(make_.pick(40));
+        auto sink = driver_.add(r);
+        ASSERT_NE(sink, nullptr);
+        all_.push_back({std::move(r), std::move(sink)});
+        break;
+      }
+      case 3:
+        if (!all_.empty()) driver_.core->cancel(all_[make_.pick(all_.size())].request.id);
+        break;
+      case 4:
+        if (!all_.empty()) all_[make_.pick(all_.size())].sink->set_stalled(make_.pick(2) == 0);
+        break;
+      case 5:
+        driver_.now += std::chrono::milliseconds(make_.pick(10));
+        break;
+      case 6:
+        if (!driver_.core->runner_up() || make_.pick(60) == 0) replace();
+        break;
+      default:
+        driver_.turn();
+    }
+    driver_.check();
+  }
+
+  void check_answer(const Tracked& t) {
+    ASSERT_TRUE(t.sink->done());
+    const auto expected = expected_output(fake_, t.request);
+    const Status status = t.sink->final_event().status;
+    ++kinds[status.kind()];
+    if (status.ok()) {
+      t.sink->expect_complete(expected, t.request.prompt_logprobs);
+      return;
+    }
+    t.sink->expect_beginning(expected);
+    EXPECT_FALSE(status.message().empty());
+  }
+
+  RequestMaker make_;
+  FakeRunnerOptions fake_;
+  CoreDriver driver_;
+  std::vector<Tracked> all_;
+  bool failures_ = true;
+  int n_replaced_ = 0;
+};
+
+void run_all(const FakeRunnerOptions& fake, const EngineOptions& options, bool expect_pauses) {
+  std::map<ErrorKind, int> kinds;
+  std::uint64_t pauses = 0;
+  int n_replaced = 0;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    FaultRun run(seed, fake, options);
+    run.run(800);
+    if (::testing::Test::HasFailure()) return;
+    for (const auto& [kind, n] : run.kinds) kinds[kind] += n;
+    pauses += run.stats().pauses;
+    n_replaced += run.n_replaced();
+  }
+  // Every way to end was taken, or the test tests nothing.
+  EXPECT_GT(kinds[ErrorKind::kNone], 500);
+  EXPECT_GT(kinds[ErrorKind::kGeneration], 50);
+  EXPECT_GT(kinds[ErrorKind::kQueueTimeout], 20);
+  EXPECT_GT(kinds[ErrorKind::kDeadline], 50);
+  EXPECT_GT(n_replaced, 20);
+  EXPECT_EQ(pauses > 100U, expect_pauses);
+}
+
+FakeRunnerOptions fake(std::uint32_t n_blocks) {
+  FakeRunnerOptions o;
+  o.n_blocks = {n_blocks + 1};
+  o.eos_every = 15;
+  return o;
+}
+
+EngineOptions engine_options() {
+  EngineOptions o;
+  o.prefill_tokens_max = 12;
+  o.stall_timeout = 60ms;
+  return o;
+}
+
+TEST(Faults, MaxUtilizationTinyCache) {
+  run_all(fake(13), engine_options(), true);
+}
+
+TEST(Faults, LockStepOfTwo) {
+  auto f = fake(13);
+  f.capabilities.look_ahead = false;
+  run_all(f, engine_options(), true);
+}
+
+TEST(Faults, GuaranteedNoEvict) {
+  auto o = engine_options();
+  o.policy = CapacityPolicy::kGuaranteedNoEvict;
+  run_all(fake(20), o, false);
+}
+
+TEST(Faults, WindowGroups) {
+  auto f = fake(13);
+  f.n_blocks = {14, 12};
+  f.windows = {0, 7};
+  run_all(f, engine_options(), true);
+}
+
+TEST(Faults, StockRunner) {
+  auto f = fake(24);
+  f.capabilities = {};
+  run_all(f, engine_options(), false);
+}
+
+// A cancel is in no plan that is submitted after it, and the answer waits for the last step that
+// names the request.
+TEST(Faults, CancelIsOutOfTheNextPlanAndBlocksReturnFirst) {
+  CoreDriver d(fake(20), engine_options());
+  d.runner->keep_plans();
+  GenerationRequest r;
+  r.id = RequestId{1};
+  r.prompt = {1, 2, 3};
+  r.stopping.max_new_tokens = 30;
+  r.stopping.ignore_eos = true;
+  auto sink = d.add(r);
+  for (int i = 0; i < 5; ++i) d.turn();
+  ASSERT_EQ(d.core->n_in_flight(), 1U);  // a step that names it runs ahead
+  const std::size_t n_plans = d.runner->plans().size();
+  d.core->cancel(r.id);
+  EXPECT_FALSE(sink->done());
+  EXPECT_EQ(d.core->stats().blocks_leased, 0U);
+  EXPECT_GT(d.core->stats().blocks_retiring, 0U);
+  d.turn();
+  ASSERT_TRUE(sink->done());
+  EXPECT_EQ(sink->final_event().status.code(), Code::kCancelled);
+  EXPECT_EQ(d.core->stats().blocks_retiring, 0U);
+  d.turn();
+  for (std::size_t i = n_plans; i < d.runner->plans().size(); ++i)
+    EXPECT_TRUE(d.runner->plans()[i].rows.empty());
+  EXPECT_EQ(d.runner->n_sequences(), 0U);
+}
+
+TEST(Faults, AStalledClientIsSkippedAndThenCancelled) {
+  CoreDriver d(fake(20), engine_options());
+  GenerationRequest r;
+  r.id = RequestId{1};
+  r.prompt = {1, 2, 3};
+  r.stopping = {.max_new_tokens = 30, .stop_sequences = {}, .ignore_eos = true};
+  auto slow = d.add(r);
+  r.id = RequestId{2};
+  auto quick = d.add(r);
+  for (int i = 0; i < 4; ++i) d.turn();
+  slow->set_stalled(true);
+  d.turn();  // reads what was in flight
+  d.turn();
+  const std::size_t n = slow->tokens().size();
+  for (int i = 0; i < 10; ++i) d.turn();
+  EXPECT_EQ(slow->tokens().size(), n);
+  EXPECT_GT(quick->tokens().size(), n);
+  for (int i = 0; i < 100; ++i) d.turn();
+  ASSERT_TRUE(slow->done());
+  EXPECT_EQ(slow->final_event().status.code(), Code::kCancelled);
+  quick->expect_complete(expected_output(fake(20), r), false);
+}
+
+TEST(Faults, WhatWaitsOutlivesTheRunner) {
+  auto options = engine_options();
+  options.batch_size_max = 1;
+  CoreDriver d(fake(20), options);
+  GenerationRequest r;
+  r.prompt = {1, 2, 3};
+  r.stopping.max_new_tokens = 10;
+  r.id = RequestId{1};
+  auto running = d.add(r);
+  r.id = RequestId{2};
+  auto waiting = d.add(r);
+  d.turn();
+  d.runner->step_failure = [](std::uint64_t) { return Status(Code::kUnavailable, "killed"); };
+  d.turn();
+  ASSERT_TRUE(running->done());
+  EXPECT_EQ(running->final_event().status.kind(), ErrorKind::kGeneration);
+  EXPECT_EQ(running->final_event().status.message(), "Request failed during generation: killed");
+  EXPECT_FALSE(waiting->done());
+  EXPECT_FALSE(d.turn());
+  auto options_of_new = fake(20);
+  options_of_new.epoch = 2;
+  d.runner = std::make_shared<FakeRunner>(options_of_new);
+  d.core->replace_runner(d.runner);
+  ASSERT_TRUE(d.run());
+  waiting->expect_complete(expected_output(fake(20), r), false);
+}
+
+TEST(Faults, RequestsThatCanNeverFitAreRefused) {
+  CoreDriver d(fake(10), engine_options());  // 40 positions
+  GenerationRequest r;
+  r.id = RequestId{1};
+  r.prompt.assign(21, 5);
+  r.stopping.max_new_tokens = 20;  // 21 + 20 - 1
+  auto sink = d.add(r);
+  ASSERT_NE(sink, nullptr);
+  ASSERT_TRUE(d.run());
+  EXPECT_TRUE(sink->final_event().status.ok());
+  r.id = RequestId{2};
+  r.stopping.max_new_tokens = 21;
+  EXPECT_EQ(d.add(r), nullptr);
+  EXPECT_EQ(d.status.kind(), ErrorKind::kValidation);
+  EXPECT_EQ(d.status.field(), "max_new_tokens");
+  r.stopping.max_new_tokens = 0xFFFFFFFFU;
+  EXPECT_EQ(d.add(r), nullptr);
+  r.prompt.clear();
+  r.stopping.max_new_tokens = 1;
+  EXPECT_EQ(d.add(r), nullptr);
+}
+
+}  // namespace
+}  // namespace coxswain::batch

@@ -1,0 +1,189 @@
+// Scenarios with a known number of iterations: who runs when, who is paused and who comes back.
+
+#include <gtest/gtest.h>
+
+#include "batch/testing/core_driver.h"
+
+namespace coxswain::batch {
+namespace {
+
+using testing::CoreDriver;
+using testing::expected_output;
+using testing::FakeRunnerOptions;
+using testing::Recorder;
+
+constexpr std::uint32_t kBlock =
+    10;  // not a power of two: the accounting does not mind, and iterations are easy to count
+
+// A cache of n_blocks blocks under a runner that takes one plan at a time.
+FakeRunnerOptions cache_of(std::uint32_t n_blocks) {
+  FakeRunnerOptions o;
+  o.block_tokens = kBlock;
+  o.n_blocks = {n_blocks + 1};
+  o.capabilities.look_ahead = false;
+  return o;
+}
+
+EngineOptions policy(CapacityPolicy p) {
+  EngineOptions o;
+  o.policy = p;
+  o.prefix_caching = false;
+  o.overtakes_max = 1;
+  return o;
+}
+
+// Prompt of one block, nine blocks in all by the end: 10 + 80 - 1 positions.
+GenerationRequest one_block_prompt(std::uint64_t id, std::int32_t priority = 0) {
+  GenerationRequest r;
+  r.id = RequestId{id};
+  for (std::uint32_t i = 0; i < kBlock; ++i) r.prompt.push_back(static_cast<TokenId>(id + i));
+  r.stopping.max_new_tokens = 80;
+  r.priority = priority;
+  return r;
+}
+
+int steps_until_done(CoreDriver& d, const Recorder& sink) {
+  while (!sink.done()) d.turn();
+  return d.n_steps;
+}
+
+TEST(Golden, BothRunTogetherWhereBothFit) {
+  for (const auto p : {CapacityPolicy::kMaxUtilization, CapacityPolicy::kGuaranteedNoEvict}) {
+    CoreDriver d(cache_of(20), policy(p));
+    auto a = d.add(one_block_prompt(0));
+    auto b = d.add(one_block_prompt(1));
+    EXPECT_EQ(steps_until_done(d, *a), 80);
+    EXPECT_TRUE(b->done());
+    EXPECT_EQ(d.core->stats().pauses, 0U);
+  }
+}
+
+// With ten blocks both hold five when they have 50 positions, that is 41 tokens each. The next
+// position needs a sixth.
+TEST(Golden, MaxUtilizationPausesTheNewestAndResumesItAfterTheOther) {
+  CoreDriver d(cache_of(10), policy(CapacityPolicy::kMaxUtilization));
+  const auto request = one_block_prompt(1);
+  auto a = d.add(one_block_prompt(0));
+  auto b = d.add(request);
+  while (d.core->stats().pauses == 0) d.turn();
+  EXPECT_EQ(d.n_steps, 42);  // in iteration 41, counted from 0
+  EXPECT_EQ(b->tokens().size(), 41U);
+  EXPECT_EQ(steps_until_done(d, *a), 80);
+  EXPECT_EQ(b->tokens().size(), 41U);
+  EXPECT_EQ(steps_until_done(d, *b), 119);
+  EXPECT_EQ(d.core->stats().pauses, 1U);
+  b->expect_complete(expected_output(cache_of(10), request), false);
+}
+
+TEST(Golden, GuaranteedNoEvictRunsOneAfterTheOther) {
+  CoreDriver d(cache_of(10), policy(CapacityPolicy::kGuaranteedNoEvict));
+  auto a = d.add(one_block_prompt(0));
+  auto b = d.add(one_block_prompt(1));
+  EXPECT_EQ(steps_until_done(d, *a), 80);
+  EXPECT_EQ(b->tokens().size(), 0U);
+  EXPECT_EQ(steps_until_done(d, *b), 160);
+  EXPECT_EQ(d.core->stats().pauses, 0U);
+}
+
+// Two of low priority start; two of higher priority arrive at iteration 10. Prompts of one block of
+// ten, 80 new tokens, ten blocks: four sequences have room for two blocks each, two for five, one
+// for all it needs.
+TEST(Golden, PrioritiesDecideWhoIsPausedAndWhoComesBack) {
+  CoreDriver d(cache_of(10), policy(CapacityPolicy::kMaxUtilization));
+  auto r0 = d.add(one_block_prompt(0, 5));
+  auto r1 = d.add(one_block_prompt(1, 5));
+  std::shared_ptr<Recorder> r2;
+  std::shared_ptr<Recorder> r3;
+  std::vector<int> paused_at;
+  std::vector<std::pair<int, int>> done_at;
+  std::vector<bool> seen(4);
+  while (d.n_steps < 10 || d.core->n_sequences() > 0) {
+    if (d.n_steps == 10 && !r2) {
+      r2 = d.add(one_block_prompt(2, 6));
+      r3 = d.add(one_block_prompt(3, 7));
+    }
+    const auto pauses = d.core->stats().pauses;
+    d.turn();
+    if (d.core->stats().pauses > pauses) paused_at.push_back(d.n_steps - 1);
+    const std::shared_ptr<Recorder> all[] = {r0, r1, r2, r3};
+    for (int i = 0; i < 4; ++i) {
+      if (all[i] && all[i]->done() && !seen[static_cast<std::size_t>(i)]) {
+        seen[static_cast<std::size_t>(i)] = true;
+        done_at.emplace_back(i, d.n_steps);
+      }
+    }
+  }
+  EXPECT_EQ(paused_at, (std::vector<int>{21, 31, 51, 139}));
+  EXPECT_EQ(done_at, (std::vector<std::pair<int, int>>{{3, 90}, {2, 129}, {0, 178}, {1, 227}}));
+}
+
+// The first computes the prompt; the others wait one step and take its two whole blocks from the
+// cache.
+TEST(Golden, EqualPromptsAreComputedOnce) {
+  EngineOptions o = policy(CapacityPolicy::kMaxUtilization);
+  o.prefix_caching = true;
+  CoreDriver d(cache_of(20), o);
+  std::vector<std::shared_ptr<Recorder>> sinks;
+  for (std::uint64_t id = 0; id < 3; ++id) {
+    auto r = one_block_prompt(7);
+    r.id = RequestId{id};
+    r.prompt.resize(2 * kBlock + 1, 3);
+    r.stopping.max_new_tokens = 2;
+    sinks.push_back(d.add(r));
+  }
+  d.turn();
+  EXPECT_EQ(sinks[0]->tokens().size(), 1U);
+  EXPECT_EQ(sinks[1]->tokens().size(), 0U);
+  d.turn();
+  d.turn();
+  for (const auto& sink : sinks) EXPECT_TRUE(sink->done());
+  EXPECT_EQ(d.n_steps, 3);
+  EXPECT_EQ(d.core->stats().cached_prompt_tokens, 4U * kBlock);
+}
+
+// Seven tokens a step, prompts of twelve: chunks are whole blocks, the rest of the step goes to the
+// next prompt.
+TEST(Golden, ChunksAreWholeBlocksAndDecodesComeFirst) {
+  FakeRunnerOptions o = cache_of(20);
+  o.block_tokens = 4;
+  EngineOptions options = policy(CapacityPolicy::kMaxUtilization);
+  options.prefill_tokens_max = 8;
+  CoreDriver d(o, options);
+  d.runner->keep_plans();
+  for (std::uint64_t id = 0; id < 2; ++id) {
+    GenerationRequest r = one_block_prompt(id);
+    r.prompt.resize(12, 1);
+    r.stopping.max_new_tokens = 3;
+    d.add(r);
+  }
+  ASSERT_TRUE(d.run());
+  std::vector<std::vector<std::uint32_t>> rows;
+  for (const StepPlan& plan : d.runner->plans()) {
+    rows.emplace_back();
+    for (const Row& row : plan.rows) rows.back().push_back(row.n_tokens);
+  }
+  const std::vector<std::vector<std::uint32_t>> expected{{8}, {4, 4}, {1, 4}, {1, 4}, {1}, {1}, {}};
+  EXPECT_EQ(rows, expected);
+}
+
+TEST(Golden, ARequestIsOvertakenOnlySoOften) {
+  EngineOptions o = policy(CapacityPolicy::kGuaranteedNoEvict);
+  o.overtakes_max = 2;
+  CoreDriver d(cache_of(10), o);
+  const auto small = [](std::uint64_t id) {
+    auto r = one_block_prompt(id);
+    r.stopping.max_new_tokens = 9;  // two blocks
+    return r;
+  };
+  auto first = d.add(small(0));
+  auto large = d.add(one_block_prompt(1));  // nine blocks of ten: only when nothing else runs
+  std::vector<std::shared_ptr<Recorder>> behind;
+  for (std::uint64_t id = 2; id < 6; ++id) behind.push_back(d.add(small(id)));
+  while (!large->done()) d.turn();
+  EXPECT_TRUE(first->done() && behind[0]->done() && behind[1]->done());
+  EXPECT_FALSE(behind[2]->done() || behind[3]->done());
+  ASSERT_TRUE(d.run());
+}
+
+}  // namespace
+}  // namespace coxswain::batch

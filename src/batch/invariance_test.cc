@@ -1,0 +1,183 @@
+// Law 1: the tokens of a request depend on the request alone. Every run is compared with what the
+// request produces by itself.
+
+#include <gtest/gtest.h>
+
+#include "batch/testing/core_driver.h"
+
+namespace coxswain::batch {
+namespace {
+
+using testing::CoreDriver;
+using testing::expected_output;
+using testing::FakeRunnerOptions;
+using testing::Recorder;
+using testing::RequestMaker;
+
+struct Case {
+  const char* name;
+  FakeRunnerOptions runner;
+  EngineOptions engine;
+};
+
+struct Totals {
+  std::uint64_t pauses = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t finished = 0;
+};
+
+// Random requests arrive at random turns, some are cancelled; all others must come out as if alone.
+void run_batch(const Case& c, std::uint64_t seed, Totals& totals) {
+  RequestMaker make(seed);
+  CoreDriver d(c.runner, c.engine);
+  std::vector<std::pair<GenerationRequest, std::shared_ptr<Recorder>>> all;
+  std::vector<bool> cancelled;
+  for (int i = 0; i < 60; ++i) {
+    const auto request = make.make(24, 20);
+    auto sink = d.add(request);
+    ASSERT_NE(sink, nullptr) << d.status.message();
+    all.emplace_back(request, sink);
+    cancelled.push_back(false);
+    for (std::uint64_t n = make.pick(4); n > 0; --n) d.turn();
+    if (make.pick(6) == 0) {
+      const std::size_t victim = make.pick(all.size());
+      cancelled[victim] = true;
+      d.core->cancel(all[victim].first.id);
+    }
+  }
+  ASSERT_TRUE(d.run());
+  d.expect_idle();
+  EXPECT_EQ(d.runner->n_sequences(), 0U) << "the runner was not told what to forget";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE("request " + std::to_string(i));
+    const auto& [request, sink] = all[i];
+    const auto expected = expected_output(c.runner, request);
+    ASSERT_TRUE(sink->done());
+    if (cancelled[i] && sink->final_event().status.code() == Code::kCancelled) {
+      sink->expect_beginning(expected);
+    } else {
+      sink->expect_complete(expected, request.prompt_logprobs);
+    }
+  }
+  const EngineStats s = d.core->stats();
+  totals.pauses += s.pauses;
+  totals.cached_tokens += s.cached_prompt_tokens;
+  totals.finished += s.finished;
+}
+
+Totals run_seeds(const Case& c, int n_seeds = 25) {
+  Totals totals;
+  for (int seed = 1; seed <= n_seeds; ++seed) {
+    SCOPED_TRACE(std::string(c.name) + ", seed " + std::to_string(seed));
+    run_batch(c, static_cast<std::uint64_t>(seed), totals);
+    if (::testing::Test::HasFailure()) break;
+  }
+  return totals;
+}
+
+FakeRunnerOptions fake(std::uint32_t n_blocks) {
+  FakeRunnerOptions o;
+  o.n_blocks = {n_blocks + 1};
+  o.eos_every = 12;
+  return o;
+}
+
+TEST(Invariance, AloneIsTheReference) {
+  RequestMaker make(5);
+  for (int i = 0; i < 50; ++i) {
+    const auto request = make.make(40, 30);
+    CoreDriver d(fake(64));
+    auto sink = d.add(request);
+    ASSERT_TRUE(d.run());
+    sink->expect_complete(expected_output(fake(64), request), request.prompt_logprobs);
+  }
+}
+
+TEST(Invariance, ChunkedAtEveryBudget) {
+  for (const std::uint32_t budget : {1U, 4U, 8U, 12U, 20U, 24U, 4096U}) {
+    Case c{.name = "chunks", .runner = fake(100), .engine = {}};
+    c.engine.prefill_tokens_max = budget;
+    EXPECT_GT(run_seeds(c, 8).finished, 200U);
+  }
+}
+
+TEST(Invariance, AfterPrefixHits) {
+  Case c{.name = "prefix", .runner = fake(60), .engine = {}};
+  c.engine.prefill_tokens_max = 16;
+  EXPECT_GT(run_seeds(c).cached_tokens, 1000U);
+  c.engine.prefix_caching = false;
+  EXPECT_EQ(run_seeds(c).cached_tokens, 0U);
+}
+
+TEST(Invariance, PausedAndResumedInATinyCache) {
+  for (const bool look_ahead : {true, false}) {
+    for (const bool prefix : {true, false}) {
+      Case c{.name = "tiny", .runner = fake(12), .engine = {}};
+      c.runner.capabilities.look_ahead = look_ahead;
+      c.engine.prefill_tokens_max = 8;
+      c.engine.prefix_caching = prefix;
+      EXPECT_GT(run_seeds(c).pauses, 100U);
+    }
+  }
+}
+
+TEST(Invariance, GuaranteedNoEvictNeverPauses) {
+  Case c{.name = "no evict", .runner = fake(14), .engine = {}};
+  c.engine.policy = CapacityPolicy::kGuaranteedNoEvict;
+  c.engine.prefill_tokens_max = 12;
+  EXPECT_EQ(run_seeds(c).pauses, 0U);
+}
+
+TEST(Invariance, SeveralGroupsAndWindows) {
+  Case full{.name = "two groups", .runner = fake(13), .engine = {}};
+  full.runner.n_blocks = {14, 20};
+  full.runner.windows = {0, 0};
+  const Totals two = run_seeds(full);
+  EXPECT_GT(two.pauses, 20U);
+  EXPECT_GT(two.cached_tokens, 100U);
+  Case window{.name = "window", .runner = fake(13), .engine = {}};
+  window.runner.n_blocks = {12, 12};
+  window.runner.windows = {0, 6};
+  window.engine.prefill_tokens_max = 8;
+  EXPECT_GT(run_seeds(window).pauses, 20U);
+  window.engine.policy = CapacityPolicy::kGuaranteedNoEvict;
+  EXPECT_EQ(run_seeds(window).pauses, 0U);
+}
+
+TEST(Invariance, RopeVariantsDoNotShareBlocks) {
+  for (const bool exact : {false, true}) {
+    Case c{.name = "rope", .runner = fake(40), .engine = {}};
+    c.runner.rope_switch_length = 24;
+    c.runner.rope_length_is_exact = exact;
+    EXPECT_GT(run_seeds(c).cached_tokens, 100U);
+  }
+}
+
+TEST(Invariance, RunnersThatCanDoLess) {
+  const Capabilities none{};
+  Case stock{.name = "stock", .runner = fake(30), .engine = {}};
+  stock.runner.capabilities = none;
+  EXPECT_EQ(run_seeds(stock).pauses, 0U);
+  stock.engine.prefill_tokens_max = 8;  // shorter than most prompts: each goes alone
+  run_seeds(stock);
+
+  Case whole{.name = "whole prompts", .runner = fake(14), .engine = {}};
+  whole.runner.capabilities.plans_chunks = false;
+  EXPECT_GT(run_seeds(whole).pauses, 20U);
+
+  Case fixed{.name = "fixed tables", .runner = fake(30), .engine = {}};
+  fixed.runner.capabilities.grows_blocks = false;
+  EXPECT_EQ(run_seeds(fixed).pauses, 0U);
+}
+
+TEST(Invariance, BatchSizeOneAndQueueOrderChangeNothing) {
+  Case c{.name = "one slot", .runner = fake(20), .engine = {}};
+  c.engine.batch_size_max = 1;
+  run_seeds(c, 8);
+  c.engine.batch_size_max = 3;
+  c.engine.overtakes_max = 0;
+  run_seeds(c, 8);
+}
+
+}  // namespace
+}  // namespace coxswain::batch
