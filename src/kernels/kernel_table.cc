@@ -16,7 +16,7 @@ namespace {
 
 static_assert(kWeightTypeCount == kWeightForms);
 
-constexpr std::array kIsas{Isa::kScalar, Isa::kAvx512};
+constexpr std::array kIsas{Isa::kScalar, Isa::kAvx2, Isa::kAvx512};
 
 bool can_run(Isa isa) {
   const CpuFeatures& cpu = cpu_features();
@@ -41,6 +41,8 @@ void fill(Isa isa, SetOps& ops) {
       fill_scalar_vector(&ops);
       break;
     case Isa::kAvx2:
+      fill_avx2_linear(&ops);
+      fill_avx2_vector(&ops);
       break;
     case Isa::kAvx512:
       fill_avx512_linear_f32(&ops);

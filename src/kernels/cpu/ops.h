@@ -164,6 +164,8 @@ struct SetOps {
 
 void fill_scalar_linear(SetOps* ops);
 void fill_scalar_vector(SetOps* ops);
+void fill_avx2_linear(SetOps* ops);
+void fill_avx2_vector(SetOps* ops);
 void fill_avx512_linear_f32(SetOps* ops);
 void fill_avx512_linear_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_avx512_linear_int8(SetOps* ops);

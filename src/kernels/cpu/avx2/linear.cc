@@ -1,0 +1,217 @@
+// Linear kernels with AVX2, FMA and F16C: 6 rows x 16 outputs in registers (12 accumulators, 2 of
+// weights, 1 of activations). f32, f16 and bf16 weights are widened and multiplied in float32, one
+// fused multiply-add per product. int8 weights and activations are widened to 16 bits and
+// multiplied in pairs (vpmaddwd), which is exact; vpmaddubsw would saturate.
+
+#include <immintrin.h>
+
+#include "kernels/cpu/ops.h"
+
+namespace coxswain::kernels {
+namespace {
+
+constexpr int kPanel = 16;
+constexpr int kVectors = 2;
+constexpr int kRowTile = 6;
+constexpr size_t kStreamAhead = 2048;  // bytes ahead of a stream of weights that are asked for
+
+// What a tile multiplies: weights as loaded from a step of the panel, activations of one step of a
+// row.
+struct FloatMath {
+  using Reg = __m256;
+  static constexpr size_t kActivationBytes = 4;
+  static constexpr size_t kStepValues = 1;
+  static Reg zero() { return _mm256_setzero_ps(); }
+  static Reg load_acc(const char* p) { return _mm256_load_ps(reinterpret_cast<const float*>(p)); }
+  static void store_acc(char* p, Reg a) { _mm256_store_ps(reinterpret_cast<float*>(p), a); }
+  static Reg activation(const char* p) {
+    return _mm256_broadcast_ss(reinterpret_cast<const float*>(p));
+  }
+  static Reg multiply_add(Reg x, Reg weights, Reg sum) { return _mm256_fmadd_ps(x, weights, sum); }
+};
+
+struct F32 : FloatMath {
+  static constexpr size_t kBytes = 4;
+  static Reg weights(const char* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
+};
+
+struct Bf16 : FloatMath {
+  static constexpr size_t kBytes = 2;
+  static Reg weights(const char* p) {
+    const __m256i wide =
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+  }
+};
+
+struct F16 : FloatMath {
+  static constexpr size_t kBytes = 2;
+  static Reg weights(const char* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+};
+
+struct Int8 {
+  using Reg = __m256i;
+  static constexpr size_t kBytes = 1;
+  static constexpr size_t kActivationBytes = 4;  // two of 16 bits
+  static constexpr size_t kStepValues = 2;
+  static Reg zero() { return _mm256_setzero_si256(); }
+  static Reg load_acc(const char* p) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static void store_acc(char* p, Reg a) { _mm256_store_si256(reinterpret_cast<__m256i*>(p), a); }
+  static Reg activation(const char* p) {
+    return _mm256_set1_epi32(*reinterpret_cast<const int*>(p));
+  }
+  static Reg weights(const char* p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Reg multiply_add(Reg x, Reg weights, Reg sum) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, weights));
+  }
+};
+
+template <typename Math, int kRows>
+inline void multiply(const TileArgs* t) {
+  using Reg = typename Math::Reg;
+  constexpr size_t kVectorBytes = 8 * Math::kBytes * Math::kStepValues;
+  Reg sum[kRows][kVectors];
+  char* acc = static_cast<char*>(t->acc);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = t->first ? Math::zero() : Math::load_acc(acc + (r * kVectors + v) * 32);
+  }
+  const char* w = static_cast<const char*>(t->w);
+  const char* a = static_cast<const char*>(t->a);
+  const bool stream = t->prefetch == nullptr;
+  const char* next = stream ? w + kStreamAhead : t->prefetch;
+  const size_t next_step = stream ? kVectors * kVectorBytes : t->prefetch_step;
+  for (size_t k = 0; k < t->k; k += Math::kStepValues) {
+    _mm_prefetch(next, _MM_HINT_T0);
+    next += next_step;
+    Reg weights[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      weights[v] = Math::weights(w + static_cast<size_t>(v) * kVectorBytes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const Reg x = Math::activation(a + static_cast<size_t>(r) * t->a_stride_bytes);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Math::multiply_add(x, weights[v], sum[r][v]);
+    }
+    w += kVectors * kVectorBytes;
+    a += Math::kActivationBytes;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) Math::store_acc(acc + (r * kVectors + v) * 32, sum[r][v]);
+  }
+}
+
+template <typename Math, int kRows = kRowTile>
+inline void tile(const TileArgs* t) {
+  if (t->rows == kRows) return multiply<Math, kRows>(t);
+  if constexpr (kRows > 1) tile<Math, kRows - 1>(t);
+}
+
+inline __m256i lanes_of(size_t n, size_t first) {
+  const int count = n > first + 8 ? 8 : n > first ? static_cast<int>(n - first) : 0;
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+// y = value (+ bias) (+ y), in that order.
+inline void put(const FinishArgs* f, size_t row, size_t column, __m256i lanes, __m256 value) {
+  float* y = f->y + row * f->y_stride + column;
+  if (f->bias != nullptr) value = _mm256_add_ps(value, _mm256_maskload_ps(f->bias + column, lanes));
+  if (f->accumulate) value = _mm256_add_ps(_mm256_maskload_ps(y, lanes), value);
+  _mm256_maskstore_ps(y, lanes, value);
+}
+
+void finish_f32(const FinishArgs* f) {
+  for (size_t j = 0; j < f->n; j += 8) {
+    const __m256i lanes = lanes_of(f->n, j);
+    for (size_t r = 0; r < f->rows; ++r) {
+      put(f, r, j, lanes, _mm256_load_ps(static_cast<const float*>(f->acc) + r * kPanel + j));
+    }
+  }
+}
+
+void finish_int8(const FinishArgs* f) {
+  for (size_t j = 0; j < f->n; j += 8) {
+    const __m256i lanes = lanes_of(f->n, j);
+    const __m256 scales = _mm256_maskload_ps(f->scales + j, lanes);
+    for (size_t r = 0; r < f->rows; ++r) {
+      const int32_t* acc = static_cast<const int32_t*>(f->acc) + r * kPanel + j;
+      const __m256 exact =
+          _mm256_cvtepi32_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(acc)));
+      put(f,
+          r,
+          j,
+          lanes,
+          _mm256_mul_ps(_mm256_mul_ps(exact, scales), _mm256_set1_ps(f->row_scales[r])));
+    }
+  }
+}
+
+inline __m256 load_n(const float* x, size_t k, size_t i) {
+  return _mm256_maskload_ps(x + i, lanes_of(k, i));
+}
+
+// Quantises a row to 16 bits. The highest magnitude is compared as bits, so that a NaN is above
+// everything and makes the row NaN.
+void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* scale) {
+  int16_t* out = static_cast<int16_t*>(dst);
+  __m256i highest = _mm256_setzero_si256();
+  for (size_t i = 0; i < k; i += 8) {
+    const __m256i bits = _mm256_castps_si256(load_n(x, k, i));
+    highest = _mm256_max_epi32(highest, _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF)));
+  }
+  __m128i top =
+      _mm_max_epi32(_mm256_castsi256_si128(highest), _mm256_extracti128_si256(highest, 1));
+  top = _mm_max_epi32(top, _mm_shuffle_epi32(top, 0x4E));
+  top = _mm_max_epi32(top, _mm_shuffle_epi32(top, 0xB1));
+  const float absmax = _mm_cvtss_f32(_mm_castsi128_ps(top));
+  *scale = absmax / 127.0F;
+  const __m256 inverse = _mm256_set1_ps(absmax > 0.0F ? 127.0F / absmax : 0.0F);
+  for (size_t i = 0; i < k_padded; i += 8) {
+    const __m256i value = _mm256_cvtps_epi32(_mm256_mul_ps(load_n(x, k, i), inverse));
+    const __m128i packed =
+        _mm_packs_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256(value, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), packed);
+  }
+}
+
+template <typename Math>
+LinearKernel kernel_of(uint32_t layout_id) {
+  LinearKernel kernel{};
+  kernel.layout_id = layout_id;
+  kernel.panel = kPanel;
+  kernel.k_group = Math::kStepValues;
+  kernel.k_multiple = Math::kStepValues;
+  kernel.weight_bytes = Math::kBytes;
+  kernel.row_tile = kRowTile;
+  kernel.k_block = 65536 / (kPanel * Math::kBytes);
+  kernel.form = kActivationF32;
+  kernel.tile = tile<Math>;
+  kernel.finish = finish_f32;
+  return kernel;
+}
+
+}  // namespace
+
+void fill_avx2_linear(SetOps* ops) {
+  ops->linear[0] = kernel_of<F32>(0x201);
+  ops->linear[1] = kernel_of<Bf16>(0x202);
+  ops->linear[2] = kernel_of<F16>(0x203);
+  ops->linear[3] = kernel_of<Int8>(0x204);
+  ops->linear[3].k_multiple = 8;
+  ops->linear[3].form = kActivationS16;
+  ops->linear[3].convert_row = convert_row;
+  ops->linear[3].finish = finish_int8;
+}
+
+}  // namespace coxswain::kernels
