@@ -237,7 +237,7 @@ std::string error_event(ApiStyle style, const Status& status) {
   body += R"(,"http_status_code":)";
   json::append_integer(body, row.status);
   body += "}}";
-  return sse_event(body) + std::string(kSseDone);
+  return sse_event(body);
 }
 
 std::string_view cut_utf8(std::string_view text, std::size_t bytes_max) {

@@ -42,7 +42,7 @@ telemetry::FailureLabel failure_label(const Status& status);
 std::string error_body(ApiStyle style, const Status& status);
 // With Retry-After where waiting can help, and WWW-Authenticate for a missing key.
 http::Response error_response(ApiStyle style, const Status& status);
-// The event of an error inside a stream, framing included; on /v1 the closing [DONE] follows it.
+// The event of an error inside a stream, framing included. Streams below /v1 still end with [DONE].
 std::string error_event(ApiStyle style, const Status& status);
 
 // At most kEchoBytesMax bytes of `text`, cut between characters.

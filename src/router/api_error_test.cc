@@ -96,9 +96,8 @@ TEST(ApiError, StreamEvents) {
   EXPECT_EQ(error_event(ApiStyle::kNative, status),
             "data: {\"error\":\"too slow\",\"error_type\":\"deadline\"}\n\n");
   EXPECT_EQ(error_event(ApiStyle::kOpenAi, status),
-            "data: {\"error\":{\"message\":\"too "
-            "slow\",\"type\":\"deadline\",\"http_status_code\":504}}\n\n"
-            "data: [DONE]\n\n");
+            "data: {\"error\":{\"message\":\"too slow\",\"type\":\"deadline\","
+            "\"http_status_code\":504}}\n\n");
 }
 
 TEST(ApiError, EchoCutsBetweenCharacters) {

@@ -1,0 +1,274 @@
+#include "router/api.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "router/api_ticket.h"
+
+namespace coxswain::router {
+namespace {
+
+constexpr std::size_t kMembersMax = 10'000;  // per object of a request document
+constexpr std::size_t kIgnoredHeaderBytesMax = 512;
+
+bool equal_without_case(std::string_view a, std::string_view lower) {
+  return a.size() == lower.size() &&
+         std::equal(a.begin(), a.end(), lower.begin(), [](char x, char y) {
+           return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y;
+         });
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+// Takes the part before the next `mark` off `rest`.
+std::string_view take_part(std::string_view& rest, char mark) {
+  const std::size_t end = std::min(rest.find(mark), rest.size());
+  const std::string_view part = trimmed(rest.substr(0, end));
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return part;
+}
+
+Status check_headers(const http::Request& request) {
+  if (!is_json_content_type(request.header("content-type"))) {
+    return {Code::kInvalidArgument,
+            ErrorKind::kUnsupportedMediaType,
+            "Expected request with `Content-Type: application/json`"};
+  }
+  const std::string_view encoding = trimmed(request.header("content-encoding"));
+  if (!encoding.empty() && !equal_without_case(encoding, "identity")) {
+    return {Code::kInvalidArgument,
+            ErrorKind::kUnsupportedMediaType,
+            "`Content-Encoding` must be identity"};
+  }
+  return {};
+}
+
+Status overloaded() {
+  return {Code::kResourceExhausted, ErrorKind::kOverloaded, "Model is overloaded"};
+}
+
+}  // namespace
+
+bool is_json_content_type(std::string_view content_type) {
+  std::string_view rest = content_type;
+  const std::string_view type = take_part(rest, ';');
+  const std::size_t slash = type.find('/');
+  if (slash == std::string_view::npos) return false;
+  const std::string_view subtype = type.substr(slash + 1);
+  const bool is_json =
+      equal_without_case(subtype, "json") ||
+      (subtype.size() > 5 && equal_without_case(subtype.substr(subtype.size() - 5), "+json"));
+  if (!equal_without_case(type.substr(0, slash), "application") || !is_json) return false;
+  while (!rest.empty()) {
+    std::string_view parameter = take_part(rest, ';');
+    const std::string_view name = take_part(parameter, '=');
+    if (!equal_without_case(name, "charset")) continue;
+    std::string_view value = trimmed(parameter);
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
+      value = value.substr(1, value.size() - 2);
+    }
+    if (!equal_without_case(value, "utf-8") && !equal_without_case(value, "utf8")) return false;
+  }
+  return true;
+}
+
+std::string ignored_fields_header(const IgnoredFields& names) {
+  std::string out;
+  for (const std::string& name : names) {
+    std::string part = out.empty() ? "" : ",";
+    for (char c : name.substr(0, kEchoBytesMax)) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+      part += plain ? c : '_';
+    }
+    if (out.size() + part.size() > kIgnoredHeaderBytesMax) break;
+    out += part;
+  }
+  return out;
+}
+
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
+// Jobs of generations are bounded by their permits, those of the tokenise routes by theirs, so the
+// queue never refuses.
+Api::Api(ApiOptions options, ApiParts parts)
+    : options_(std::move(options)),
+      engine_(parts.engine),
+      tokenizer_(std::move(parts.tokenizer)),
+      render_chat_(std::move(parts.render_chat)),
+      metrics_(parts.metrics),
+      log_(parts.log),
+      validator_(options_.limits, tokenizer_, options_.random),
+      generation_permits_(options_.concurrent_requests_max),
+      tokenize_permits_(options_.tokenize_jobs_max),
+      delivery_(options_.keep_alive_interval),
+      workers_(options_.validation_workers,
+               options_.concurrent_requests_max + options_.tokenize_jobs_max) {}
+
+Api::~Api() {
+  stop();
+}
+
+void Api::stop() {
+  workers_.stop();
+  delivery_.stop();
+}
+
+void Api::set_health(Status status) {
+  std::lock_guard lock(health_mu_);
+  health_ = std::move(status);
+}
+
+void Api::add_generation_route(http::Server& server, const char* path, Work work) {
+  server.add_route("POST", path, [this, work](auto request, auto responder) {
+    accept(request, responder, generation_permits_, true, work);
+  });
+}
+
+void Api::add_tokenize_route(http::Server& server, const char* path, Work work) {
+  server.add_route("POST", path, [this, work](auto request, auto responder) {
+    accept(request, responder, tokenize_permits_, false, work);
+  });
+}
+
+void Api::add_routes(http::Server& server) {
+  if (auto gate = make_gate(options_.auth)) server.set_gate(std::move(gate));
+  add_generation_route(server, "/", &Api::generate_compat);
+  add_generation_route(server, "/generate", &Api::generate);
+  add_generation_route(server, "/generate_stream", &Api::generate_stream);
+  add_generation_route(server, "/v1/chat/completions", &Api::chat);
+  add_generation_route(server, "/v1/completions", &Api::complete);
+  add_tokenize_route(server, "/tokenize", &Api::tokenize);
+  add_tokenize_route(server, "/chat_tokenize", &Api::chat_tokenize);
+  for (const char* path : {"/", "/health", "/ping"}) {
+    server.add_route("GET", path, [this](auto, auto responder) { responder->send(health()); });
+  }
+  server.add_route("GET", "/info", [this](auto, auto responder) { responder->send(info()); });
+  server.add_route(
+      "GET", "/v1/models", [this](auto, auto responder) { responder->send(models()); });
+  server.add_route("GET", "/metrics", [this](auto, auto responder) {
+    http::Response response;
+    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    if (metrics_ != nullptr) response.body = metrics_->render();
+    responder->send(std::move(response));
+  });
+}
+
+void Api::accept(const std::shared_ptr<const http::Request>& request,
+                 const std::shared_ptr<http::Responder>& responder,
+                 PermitPool& pool,
+                 bool counted,
+                 Work work) {
+  auto ticket = std::make_shared<Ticket>();
+  ticket->request = request;
+  ticket->responder = responder;
+  ticket->style = style_of(request->path);
+  if (counted) ticket->tally.emplace(metrics_);
+  Status refusal = check_headers(*request);
+  if (refusal.ok() && draining_.load()) {
+    refusal = {Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"};
+  }
+  if (refusal.ok()) {
+    if (auto permits = pool.try_acquire(1)) {
+      ticket->permits = std::move(*permits);
+    } else {
+      refusal = overloaded();
+    }
+  }
+  if (refusal.ok() && !workers_.post([this, ticket, work] { run(ticket, work); })) {
+    refusal = overloaded();
+  }
+  if (refusal.ok()) return;
+  ticket->permits = Permits();
+  if (ticket->tally) ticket->tally->fail(failure_label(refusal));
+  responder->send(error_response(ticket->style, refusal));
+}
+
+void Api::run(const TicketPtr& ticket, Work work) {
+  Status status(Code::kCancelled, "the client is gone");
+  if (!ticket->responder->closed()) {
+    try {
+      status = (this->*work)(*ticket);
+    } catch (const std::bad_alloc&) {
+      status = overloaded();
+    } catch (const std::exception& e) {
+      log_.error("a request failed",
+                 {{"request_id", ticket->request->request_id}, {"error", e.what()}});
+      status = internal_error("exception");
+    }
+  }
+  if (status.ok()) return;
+  ticket->permits = Permits();
+  if (ticket->tally) ticket->tally->fail(failure_label(status));
+  ticket->responder->send(error_response(ticket->style, status));
+}
+
+Result<json::Value> Api::read_body(const Ticket& ticket) const {
+  json::ParseLimits limits;
+  limits.depth_max = options_.json_depth_max;
+  limits.members_max = kMembersMax;
+  return json::parse(ticket.request->body, limits);
+}
+
+Status Api::check_model(const std::optional<std::string>& model) const {
+  if (!options_.strict_model || !model || *model == options_.model_id || *model == "tgi") {
+    return {};
+  }
+  return {Code::kNotFound, ErrorKind::kNotFound, "no model `" + echo(*model) + "`", "model"};
+}
+
+std::vector<http::Header> Api::common_headers(std::size_t n_characters,
+                                              const IgnoredFields& ignored) const {
+  std::vector<http::Header> out;
+  out.emplace_back("x-compute-type", options_.compute_type);
+  out.emplace_back("x-compute-characters", std::to_string(n_characters));
+  if (!ignored.empty()) out.emplace_back("x-ignored-fields", ignored_fields_header(ignored));
+  return out;
+}
+
+void Api::add_sequences(CallSetup& setup, const ValidRequest& valid, const Ticket& ticket) {
+  const TimePoint received = ticket.request->received;
+  for (std::size_t i = 0; i < valid.n_sequences(); ++i) {
+    auto request = valid.engine_request(RequestId{next_id_.fetch_add(1)}, i);
+    if (options_.queue_timeout.count() > 0) {
+      request.queue_deadline = received + options_.queue_timeout;
+    }
+    if (options_.request_timeout.count() > 0)
+      request.deadline = received + options_.request_timeout;
+    SequenceAnswer answer;
+    answer.n_prompt = valid.input_length();
+    if (valid.sampling().do_sample) answer.seed = valid.seed(i);
+    answer.stops = valid.stopping().stop_sequences;
+    setup.requests.push_back(std::move(request));
+    setup.sequences.push_back(std::move(answer));
+    if (metrics_ != nullptr) {
+      metrics_->request_input_length().observe(static_cast<double>(valid.input_length()));
+      metrics_->request_max_new_tokens().observe(
+          static_cast<double>(valid.stopping().max_new_tokens));
+    }
+  }
+}
+
+Status Api::start_call(CallSetup setup, Ticket& ticket) {
+  const std::size_t n = setup.requests.size();
+  if (n > 1 && !ticket.permits.grow(n - 1)) return overloaded();
+  setup.responder = ticket.responder;
+  setup.style = ticket.style;
+  setup.received = ticket.request->received;
+  setup.unsent_bytes_max = options_.unsent_bytes_max;
+  setup.permits = std::move(ticket.permits);
+  std::make_shared<Call>(std::move(setup), std::move(*ticket.tally), engine_, delivery_, metrics_)
+      ->start();
+  return {};
+}
+
+}  // namespace coxswain::router

@@ -1,0 +1,168 @@
+#pragma once
+// Api: the routes of the router and what stands behind them.
+//
+// A handler runs on an I/O thread: it looks at headers, takes a permit and hands the rest to the
+// worker pool. A worker reads the document, renders the template, validates and starts a Call; the
+// delivery thread answers. Refusals along the way have their real status, on streaming routes too,
+// because a stream starts with its first token.
+//
+// Routes, documents, headers and errors: docs/api.md.
+//
+// Thread rule: create, add_routes() and stop() on one thread; begin_draining(), fail_open_calls()
+// and set_health() on any. Order at the end: Server::stop(), stop(), then the engine, then the Api
+// may go.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "batch/engine.h"
+#include "chat/chat_template.h"
+#include "http/server.h"
+#include "router/auth.h"
+#include "router/call.h"
+#include "router/delivery.h"
+#include "router/documents.h"
+#include "router/permits.h"
+#include "router/validate.h"
+#include "router/worker_pool.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+#include "tokenizer/tokenizer.h"
+
+namespace coxswain::router {
+
+struct ApiOptions {
+  std::string model_id;
+  std::string version;
+  std::string compute_type =
+      "gpu+optimized";  // header x-compute-type, as clients of the native routes know it
+  std::size_t concurrent_requests_max = 128;
+  std::size_t validation_workers = 2;
+  std::size_t tokenize_jobs_max = 66;  // of /tokenize and /chat_tokenize, running and waiting
+  std::size_t json_depth_max = 128;
+  std::size_t unsent_bytes_max = 256 << 10;      // a stream above it is not planned further
+  std::chrono::milliseconds queue_timeout{0};    // 0 = off
+  std::chrono::milliseconds request_timeout{0};  // 0 = off
+  std::chrono::milliseconds keep_alive_interval{15'000};
+  bool strict_model = false;
+  bool parse_special_in_content = false;  // text of users may turn into special tokens
+  bool return_full_text = true;           // default of POST /
+  AuthOptions auth;
+  ValidationLimits limits;
+  DocumentLimits documents;
+  // Where wall time, ids and seeds come from.
+  std::function<std::int64_t()> unix_time;
+  std::function<std::uint64_t()> random;
+};
+
+// Renders a conversation; empty if the model has no template.
+using ChatRenderer = std::function<Result<chat::Rendered>(const chat::RenderInput&)>;
+
+struct ApiParts {
+  batch::Engine& engine;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
+  ChatRenderer render_chat;
+  telemetry::Metrics* metrics = nullptr;
+  telemetry::Logger& log;
+};
+
+class Api {
+ public:
+  Api(ApiOptions options, ApiParts parts);
+  ~Api();
+
+  // Routes and gate.
+  void add_routes(http::Server& server);
+
+  // New generations get 503 and /health says so.
+  void begin_draining() { draining_.store(true); }
+  // Ends every running request with `status`.
+  void fail_open_calls(Status status) { delivery_.fail_all(std::move(status)); }
+  // What /health answers while the router is not draining.
+  void set_health(Status status);
+
+  // Ends the workers and the delivery once everything queued is done.
+  void stop();
+
+ private:
+  // One request on its way from the I/O thread through the worker.
+  struct Ticket;
+  using TicketPtr = std::shared_ptr<Ticket>;
+  using Work = Status (Api::*)(Ticket&);
+  struct ChatPrompt {
+    std::string text;
+    std::vector<TextSpan> untrusted;
+  };
+
+  void add_generation_route(http::Server& server, const char* path, Work work);
+  void add_tokenize_route(http::Server& server, const char* path, Work work);
+  void accept(const std::shared_ptr<const http::Request>& request,
+              const std::shared_ptr<http::Responder>& responder,
+              PermitPool& pool,
+              bool counted,
+              Work work);
+  void run(const TicketPtr& ticket, Work work);
+
+  // Each either starts a call, answers at once, or returns why not.
+  Status generate(Ticket& ticket);         // POST /generate
+  Status generate_stream(Ticket& ticket);  // POST /generate_stream
+  Status generate_compat(Ticket& ticket);  // POST /
+  Status chat(Ticket& ticket);
+  Status complete(Ticket& ticket);
+  Status tokenize(Ticket& ticket);
+  Status chat_tokenize(Ticket& ticket);
+
+  Result<json::Value> read_body(const Ticket& ticket) const;
+  Status start_native(Ticket& ticket, const GenerateRequest& request, bool stream, bool as_array);
+  Result<ChatPrompt> render(const ChatRequest& request) const;
+  Status check_model(const std::optional<std::string>& model) const;
+  void add_sequences(CallSetup& setup, const ValidRequest& valid, const Ticket& ticket);
+  Status start_call(CallSetup setup, Ticket& ticket);
+  std::vector<http::Header> common_headers(std::size_t n_characters,
+                                           const IgnoredFields& ignored) const;
+  OpenAiAnswerOptions openai_answer(std::string_view prefix,
+                                    const std::optional<std::string>& model) const;
+
+  http::Response health() const;
+  http::Response info() const;
+  http::Response models() const;
+
+  const ApiOptions options_;
+  batch::Engine& engine_;
+  const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  const ChatRenderer render_chat_;
+  telemetry::Metrics* const metrics_;
+  telemetry::Logger& log_;
+  const Validator validator_;
+  PermitPool generation_permits_;
+  PermitPool tokenize_permits_;
+  std::atomic<bool> draining_{false};
+  std::atomic<std::uint64_t> next_id_{1};
+  mutable std::mutex health_mu_;
+  Status health_;  // guarded by health_mu_
+  Delivery delivery_;
+  WorkerPool workers_;
+};
+
+// Value of the header x-ignored-fields: names separated by commas, anything but [A-Za-z0-9._-] as
+// '_', at most 512 bytes.
+std::string ignored_fields_header(const IgnoredFields& names);
+// Number of Unicode characters in UTF-8 text.
+std::size_t count_characters(std::string_view text);
+// Whether bodies of this type are read: application/json and application/*+json, charset utf-8
+// only.
+bool is_json_content_type(std::string_view content_type);
+
+}  // namespace coxswain::router

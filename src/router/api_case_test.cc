@@ -1,0 +1,235 @@
+// Runs every file of tests/api: a request, what the engine does, and the exact answer. The format:
+// tests/api/README.md.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "json/json.h"
+#include "router/test_api.h"
+
+namespace coxswain::router {
+namespace {
+
+namespace fs = std::filesystem;
+
+const json::Value& member(const json::Value& object, std::string_view name) {
+  static const json::Value none;
+  const json::Value* found = object.find(name);
+  return found == nullptr ? none : *found;
+}
+
+std::string text_or(const json::Value& object, std::string_view name, std::string fallback) {
+  const json::Value& value = member(object, name);
+  return value.is_string() ? value.as_string() : fallback;
+}
+
+bool flag(const json::Value& object, std::string_view name) {
+  const json::Value& value = member(object, name);
+  return value.is_bool() && value.as_bool();
+}
+
+std::size_t number_or(const json::Value& object, std::string_view name, std::size_t fallback) {
+  const auto value = member(object, name).to_uint64();
+  return value ? *value : fallback;
+}
+
+float real(const json::Value& object, std::string_view name) {
+  return static_cast<float>(member(object, name).to_double().value_or(0));
+}
+
+ErrorKind kind_of(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(ErrorKind::kInternal); ++i) {
+    if (kind_name(static_cast<ErrorKind>(i)) == name) return static_cast<ErrorKind>(i);
+  }
+  return ErrorKind::kNone;
+}
+
+Status status_of(const json::Value& value) {
+  if (!value.is_object()) return {};
+  return {Code::kUnavailable, kind_of(text_or(value, "kind", "")), text_or(value, "message", "")};
+}
+
+OutputToken token_of(const json::Value& value) {
+  OutputToken out;
+  out.id = static_cast<TokenId>(number_or(value, "id", 0));
+  out.text = text_or(value, "text", "");
+  out.logprob = real(value, "logprob");
+  out.special = flag(value, "special");
+  if (member(value, "top").is_array()) {
+    for (const json::Value& top : member(value, "top").as_array()) {
+      out.alternatives.push_back({static_cast<TokenId>(number_or(top, "id", 0)),
+                                  real(top, "logprob"),
+                                  flag(top, "special"),
+                                  text_or(top, "text", "")});
+    }
+  }
+  return out;
+}
+
+ScriptedSequence sequence_of(const json::Value& value) {
+  ScriptedSequence out;
+  if (member(value, "tokens").is_array()) {
+    for (const json::Value& token : member(value, "tokens").as_array()) {
+      out.tokens.push_back(token_of(token));
+    }
+  }
+  if (member(value, "prompt").is_array()) {
+    for (const json::Value& token : member(value, "prompt").as_array()) {
+      const bool first = out.prompt.empty();
+      out.prompt.push_back(
+          {static_cast<TokenId>(number_or(token, "id", 0)),
+           first ? std::numeric_limits<float>::quiet_NaN() : real(token, "logprob"),
+           text_or(token, "text", "")});
+    }
+  }
+  const std::string finish = text_or(value, "finish", "length");
+  if (finish == "eos_token") out.finish = FinishReason::kEosToken;
+  if (finish == "stop_sequence") out.finish = FinishReason::kStopSequence;
+  out.stop_text_begin = number_or(value, "stop_text_begin", 0);
+  out.refusal = status_of(member(value, "refusal"));
+  out.error = status_of(member(value, "error"));
+  return out;
+}
+
+ApiOptions options_of(const json::Value& value) {
+  ApiOptions out = TestApi::default_options();
+  out.auth.api_key = text_or(value, "api_key", "");
+  out.auth.protect_all = flag(value, "protect_all");
+  out.strict_model = flag(value, "strict_model");
+  out.documents.strict_fields = flag(value, "strict_fields");
+  out.parse_special_in_content = flag(value, "parse_special_in_content");
+  out.concurrent_requests_max = number_or(value, "concurrent_requests_max", 128);
+  return out;
+}
+
+http::Request request_of(const json::Value& value) {
+  http::Request out;
+  out.method = text_or(value, "method", "POST");
+  out.path = text_or(value, "path", "/");
+  const json::Value& headers = member(value, "headers");
+  if (headers.is_object()) {
+    for (const auto& [name, text] : headers.as_object()) {
+      out.headers.emplace_back(name, text.as_string());
+    }
+  } else {
+    out.headers.emplace_back("content-type", "application/json");
+  }
+  const json::Value* body = value.find("body");
+  out.body = body != nullptr ? json::write(*body) : text_or(value, "text", "");
+  return out;
+}
+
+// The exact bytes of one expected chunk.
+std::string chunk_of(const json::Value& value) {
+  if (value.is_string()) return value.as_string();
+  return "data: " + json::write(value) + "\n\n";
+}
+
+void check_submissions(const json::Value& expected, const ScriptedEngine& engine) {
+  const auto submitted = engine.submitted();
+  ASSERT_EQ(submitted.size(), expected.as_array().size());
+  for (std::size_t i = 0; i < submitted.size(); ++i) {
+    const json::Value& want = expected.as_array()[i];
+    const batch::GenerationRequest& got = submitted[i];
+    for (const auto& [name, value] : want.as_object()) {
+      if (name == "prompt") {
+        EXPECT_EQ(ByteTokenizer().decode(got.prompt, false), value.as_string());
+      } else if (name == "n_prompt") {
+        EXPECT_EQ(got.prompt.size(), value.to_uint64());
+      } else if (name == "max_new_tokens") {
+        EXPECT_EQ(got.stopping.max_new_tokens, value.to_uint64());
+      } else if (name == "do_sample") {
+        EXPECT_EQ(got.sampling.do_sample, value.as_bool());
+      } else if (name == "seed") {
+        EXPECT_EQ(got.sampling.seed, value.to_uint64());
+      } else if (name == "ignore_eos") {
+        EXPECT_EQ(got.stopping.ignore_eos, value.as_bool());
+      } else if (name == "frequency_penalty") {
+        EXPECT_EQ(static_cast<double>(got.sampling.frequency_penalty), value.to_double());
+      } else if (name == "relative_frequency_penalty") {
+        EXPECT_EQ(static_cast<double>(got.sampling.relative_frequency_penalty), value.to_double());
+      } else {
+        ADD_FAILURE() << "the case expects an unknown member " << name;
+      }
+    }
+  }
+}
+
+void check_headers(const json::Value& expected, const FakeResponder& responder) {
+  if (!expected.is_object()) return;
+  for (const auto& [name, value] : expected.as_object()) {
+    const std::string got =
+        name == "content-type" ? responder.response().content_type : responder.header(name);
+    if (value.is_null()) {
+      EXPECT_EQ(got, "") << name;
+    } else if (value.is_bool()) {
+      EXPECT_NE(got, "") << name;  // present, value not known beforehand
+    } else {
+      EXPECT_EQ(got, value.as_string()) << name;
+    }
+  }
+}
+
+void run_case(const json::Value& file) {
+  const json::Value& options = member(file, "options");
+  TestApi test(options_of(options), !flag(options, "no_template"));
+  if (member(file, "engine").is_array()) {
+    for (const json::Value& sequence : member(file, "engine").as_array()) {
+      test.engine.script.push_back(sequence_of(sequence));
+    }
+  }
+  const auto responder = test.server.call(request_of(member(file, "request")));
+  ASSERT_NE(responder, nullptr) << "no such route";
+  responder->wait_for_end();
+  const json::Value& expected = member(file, "response");
+  EXPECT_EQ(static_cast<std::uint64_t>(responder->response().status),
+            member(expected, "status").to_uint64());
+  check_headers(member(expected, "headers"), *responder);
+  if (const json::Value* body = expected.find("body")) {
+    EXPECT_EQ(responder->response().body, json::write(*body));
+    EXPECT_FALSE(responder->streaming());
+  }
+  if (const json::Value* text = expected.find("text")) {
+    EXPECT_EQ(responder->response().body, text->as_string());
+  }
+  if (const json::Value* chunks = expected.find("chunks")) {
+    std::vector<std::string> want;
+    for (const json::Value& chunk : chunks->as_array()) want.push_back(chunk_of(chunk));
+    EXPECT_EQ(responder->chunks(), want);
+    EXPECT_TRUE(responder->streaming());
+  }
+  if (const json::Value* submissions = file.find("submissions")) {
+    check_submissions(*submissions, test.engine);
+  }
+  test.api->stop();
+  EXPECT_EQ(test.ended(), test.metrics.request_count().value());
+}
+
+std::vector<fs::path> case_files() {
+  const char* source_dir = std::getenv("COXSWAIN_SOURCE_DIR");  // NOLINT(concurrency-mt-unsafe)
+  std::vector<fs::path> out;
+  if (source_dir == nullptr) return out;
+  for (const auto& entry : fs::directory_iterator(fs::path(source_dir) / "tests" / "api")) {
+    if (entry.path().extension() == ".json") out.push_back(entry.path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+TEST(ApiCases, EveryFileAnswersExactlyAsItSays) {
+  const auto files = case_files();
+  if (files.empty()) GTEST_SKIP() << "COXSWAIN_SOURCE_DIR is not set";
+  EXPECT_GE(files.size(), 30u);
+  for (const fs::path& path : files) {
+    SCOPED_TRACE(path.filename().string());
+    const auto file = json::parse_file(path.string(), std::size_t{1} << 20);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    run_case(file.value());
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::router

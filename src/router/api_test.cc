@@ -1,0 +1,251 @@
+// What case files cannot say: order in time, lost clients, limits and shutdown.
+
+#include "router/api.h"
+
+#include <gtest/gtest.h>
+
+#include "router/test_api.h"
+
+namespace coxswain::router {
+namespace {
+
+using telemetry::FailureLabel;
+
+OutputToken token(std::string text) {
+  OutputToken out;
+  out.id = 1;
+  out.text = std::move(text);
+  return out;
+}
+
+ScriptedSequence held() {
+  ScriptedSequence out;
+  out.hold = true;
+  return out;
+}
+
+ScriptedSequence finished() {
+  ScriptedSequence out;
+  out.tokens = {token("x")};
+  return out;
+}
+
+ScriptedSequence one_more_token() {
+  ScriptedSequence out = finished();
+  out.hold = true;
+  return out;
+}
+
+const char* kBody = R"({"inputs":"I","parameters":{}})";
+
+TEST(Api, PermitsAreRefusedWhenAllAreTakenAndComeBack) {
+  ApiOptions options = TestApi::default_options();
+  options.concurrent_requests_max = 1;
+  TestApi test(std::move(options));
+  test.engine.script = {held()};
+  const auto first = test.server.post("/generate", kBody);
+  test.engine.wait_for_submissions(1);
+  const auto second = test.server.post("/generate", kBody);
+  second->wait_for_end();
+  EXPECT_EQ(second->response().status, 429);
+  EXPECT_EQ(second->response().body,
+            R"({"error":"Model is overloaded","error_type":"overloaded"})");
+  EXPECT_EQ(second->header("retry-after"), "1");
+  test.engine.play_held(finished());
+  first->wait_for_end();
+  EXPECT_EQ(first->response().body, R"({"generated_text":"x"})");
+  const auto third = test.server.post("/generate", kBody);
+  test.engine.wait_for_submissions(2);
+  test.engine.play_held(finished());
+  third->wait_for_end();
+  EXPECT_EQ(third->response().status, 200);
+  EXPECT_EQ(test.metrics.request_failure(FailureLabel::kOverloaded).value(), 1u);
+  EXPECT_EQ(test.metrics.request_success().value(), 2u);
+}
+
+TEST(Api, AClientThatGoesAwayCancelsEverySequence) {
+  TestApi test;
+  test.engine.script = {held()};
+  const auto responder = test.server.post("/v1/chat/completions",
+                                          R"({"messages":[{"role":"u","content":"x"}],"n":3})");
+  test.engine.wait_for_submissions(3);
+  responder->close();
+  test.engine.wait_for_cancels(3);
+  test.api->stop();
+  EXPECT_EQ(test.metrics.request_failure(FailureLabel::kDropped).value(), 1u);
+  EXPECT_EQ(test.ended(), test.metrics.request_count().value());
+}
+
+TEST(Api, AFailedSequenceCancelsItsSiblings) {
+  TestApi test;
+  ScriptedSequence failing;
+  failing.error = Status(Code::kUnavailable, ErrorKind::kGeneration, "shard lost");
+  test.engine.script = {held(), failing};
+  const auto responder = test.server.post("/v1/completions", R"({"prompt":["a","b"]})");
+  responder->wait_for_end();
+  EXPECT_EQ(responder->response().status, 424);
+  test.engine.wait_for_cancels(2);
+}
+
+TEST(Api, StreamsStartWithTheirFirstToken) {
+  TestApi test;
+  test.engine.script = {held()};
+  const auto responder = test.server.post("/generate_stream", kBody);
+  test.engine.wait_for_submissions(1);
+  EXPECT_FALSE(responder->streaming());
+  test.engine.play_held(one_more_token());
+  responder->wait_for_chunks(1);
+  EXPECT_TRUE(responder->streaming());
+  test.engine.play_held(finished());
+  responder->wait_for_end();
+  EXPECT_EQ(responder->chunks().size(), 2u);
+}
+
+TEST(Api, SilentStreamsGetComments) {
+  ApiOptions options = TestApi::default_options();
+  options.keep_alive_interval = std::chrono::milliseconds(1);
+  TestApi test(std::move(options));
+  test.engine.script = {held()};
+  const auto responder = test.server.post("/generate_stream", kBody);
+  responder->wait_for_chunks(2);
+  EXPECT_EQ(responder->chunks()[0], ":\n\n");
+  EXPECT_EQ(responder->chunks()[1], ":\n\n");
+  test.engine.play_held(finished());
+  responder->wait_for_end();
+  EXPECT_TRUE(responder->chunks().back().starts_with("data: {\"index\":1,"));
+}
+
+TEST(Api, AnErrorAfterAKeepAliveIsAnEvent) {
+  ApiOptions options = TestApi::default_options();
+  options.keep_alive_interval = std::chrono::milliseconds(1);
+  TestApi test(std::move(options));
+  test.engine.script = {held()};
+  const auto responder = test.server.post("/v1/completions", R"({"prompt":"a","stream":true})");
+  responder->wait_for_chunks(1);
+  ScriptedSequence failing;
+  failing.error = Status(Code::kUnavailable, ErrorKind::kGeneration, "shard lost");
+  test.engine.play_held(failing);
+  responder->wait_for_end();
+  const auto chunks = responder->chunks();
+  ASSERT_GE(chunks.size(), 3u);
+  EXPECT_EQ(chunks[chunks.size() - 2],
+            "data: {\"error\":{\"message\":\"Request failed during generation: shard "
+            "lost\",\"type\":\"generation\","
+            "\"http_status_code\":424}}\n\n");
+  EXPECT_EQ(chunks.back(), "data: [DONE]\n\n");
+}
+
+TEST(Api, SlowReadersStallTheirOwnStreamOnly) {
+  TestApi test;
+  test.engine.script = {held()};
+  const auto stream = test.server.post("/generate_stream", kBody);
+  test.engine.wait_for_submissions(1);
+  const auto sink = test.engine.held_sink();
+  EXPECT_FALSE(sink->stalled());
+  stream->set_unsent((std::size_t{256} << 10) + 1);
+  EXPECT_TRUE(sink->stalled());
+  stream->set_unsent(0);
+  EXPECT_FALSE(sink->stalled());
+  test.engine.play_held(finished());
+  stream->wait_for_end();
+
+  const auto whole = test.server.post("/generate", kBody);
+  test.engine.wait_for_submissions(2);
+  whole->set_unsent(std::size_t{1} << 30);
+  EXPECT_FALSE(test.engine.held_sink()->stalled());
+  test.engine.play_held(finished());
+  whole->wait_for_end();
+}
+
+TEST(Api, DrainingRefusesNewWorkAndFinishesTheOld) {
+  TestApi test;
+  test.engine.script = {held()};
+  const auto running = test.server.post("/generate", kBody);
+  test.engine.wait_for_submissions(1);
+  test.api->begin_draining();
+  const auto refused = test.server.post("/v1/completions", R"({"prompt":"a"})");
+  refused->wait_for_end();
+  EXPECT_EQ(refused->response().status, 503);
+  EXPECT_EQ(refused->header("retry-after"), "1");
+  EXPECT_EQ(
+      refused->response().body,
+      R"({"error":{"message":"the server is shutting down","type":"unavailable","param":null,"code":"unavailable"},"error_type":"unavailable"})");
+  EXPECT_EQ(test.server.get("/health")->response().status, 503);
+  test.engine.play_held(finished());
+  running->wait_for_end();
+  EXPECT_EQ(running->response().status, 200);
+}
+
+TEST(Api, WhatIsLeftAtTheEndOfTheGraceGetsOneClearError) {
+  TestApi test;
+  test.engine.script = {held()};
+  const auto running = test.server.post("/generate", kBody);
+  test.engine.wait_for_submissions(1);
+  test.api->fail_open_calls(
+      Status(Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"));
+  running->wait_for_end();
+  EXPECT_EQ(running->response().status, 503);
+  test.engine.wait_for_cancels(1);
+}
+
+TEST(Api, HealthTellsTheStateOfTheReplica) {
+  TestApi test;
+  EXPECT_EQ(test.server.get("/health")->response().status, 200);
+  test.api->set_health(Status(Code::kUnavailable, "the shard is lost"));
+  const auto down = test.server.get("/health");
+  EXPECT_EQ(down->response().status, 503);
+  EXPECT_EQ(down->response().body, R"({"error":"unhealthy","error_type":"healthcheck"})");
+  test.api->set_health(Status());
+  EXPECT_EQ(test.server.get("/ping")->response().status, 200);
+}
+
+TEST(Api, ASequenceThatEndsWithoutATokenIsAnError) {
+  TestApi test;
+  test.engine.script = {held()};
+  const auto responder = test.server.post("/generate", kBody);
+  test.engine.wait_for_submissions(1);
+  batch::TokenEvent event;
+  event.final = true;
+  test.engine.held_sink()->on_event(std::move(event));
+  responder->wait_for_end();
+  EXPECT_EQ(responder->response().status, 500);
+  EXPECT_EQ(responder->response().body,
+            R"({"error":"Incomplete generation","error_type":"incomplete_generation"})");
+}
+
+TEST(Api, MetricsPage) {
+  TestApi test;
+  const auto responder = test.server.get("/metrics");
+  EXPECT_TRUE(responder->response().content_type.starts_with("text/plain"));
+  EXPECT_NE(responder->response().body.find("tgi_request_count"), std::string::npos);
+}
+
+TEST(Api, ContentTypes) {
+  for (const char* good : {"application/json",
+                           "Application/JSON",
+                           "application/json; charset=utf-8",
+                           "application/json;charset=\"UTF-8\"",
+                           "application/problem+json",
+                           "application/json; v=1"}) {
+    EXPECT_TRUE(is_json_content_type(good)) << good;
+  }
+  for (const char* bad : {"",
+                          "text/json",
+                          "application/jsonx",
+                          "application/+json",
+                          "application",
+                          "json",
+                          "application/json; charset=latin1",
+                          "application/x-www-form-urlencoded"}) {
+    EXPECT_FALSE(is_json_content_type(bad)) << bad;
+  }
+}
+
+TEST(Api, IgnoredFieldsHeaderIsSafe) {
+  EXPECT_EQ(ignored_fields_header({"a", "b\r\nx: y", "\xC3\xA9"}), "a,b__x__y,__");
+  const IgnoredFields many(1000, "name");
+  EXPECT_LE(ignored_fields_header(many).size(), 512u);
+}
+
+}  // namespace
+}  // namespace coxswain::router

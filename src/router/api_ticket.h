@@ -1,0 +1,22 @@
+#pragma once
+// Ticket: one request between its I/O thread and its Call. Internal to the Api.
+
+#include <memory>
+#include <optional>
+
+#include "http/server.h"
+#include "router/api.h"
+#include "router/permits.h"
+#include "router/tally.h"
+
+namespace coxswain::router {
+
+struct Api::Ticket {
+  std::shared_ptr<const http::Request> request;
+  std::shared_ptr<http::Responder> responder;
+  ApiStyle style = ApiStyle::kNative;
+  Permits permits;
+  std::optional<RequestTally> tally;  // generation routes only
+};
+
+}  // namespace coxswain::router

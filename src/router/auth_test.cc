@@ -1,0 +1,40 @@
+#include "router/auth.h"
+
+#include <gtest/gtest.h>
+
+namespace coxswain::router {
+namespace {
+
+TEST(Auth, SchemeWithoutCaseAndKeyExactly) {
+  EXPECT_TRUE(is_authorized("Bearer Secret", "Secret"));
+  EXPECT_TRUE(is_authorized("bEARER Secret", "Secret"));
+  for (const char* bad : {"",
+                          "Bearer",
+                          "Bearer ",
+                          "Bearer secret",
+                          "Bearer Secre",
+                          "Bearer Secrets",
+                          "Basic Secret",
+                          "Bearer  Secret",
+                          "Secret",
+                          "Bearer SecretSecret"}) {
+    EXPECT_FALSE(is_authorized(bad, "Secret")) << bad;
+  }
+}
+
+TEST(Auth, OpenRoutes) {
+  for (const char* path : {"/", "/health", "/ping", "/info", "/metrics", "/v1/models"}) {
+    EXPECT_TRUE(is_open_route("GET", path, false)) << path;
+    EXPECT_EQ(is_open_route("GET", path, true),
+              std::string_view(path) == "/health" || std::string_view(path) == "/ping")
+        << path;
+    EXPECT_FALSE(is_open_route("POST", path, false)) << path;
+  }
+  for (const char* path :
+       {"/generate", "/tokenize", "/chat_tokenize", "/v1/chat/completions", "/health/"}) {
+    EXPECT_FALSE(is_open_route("GET", path, false)) << path;
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::router

@@ -1,0 +1,261 @@
+#include "router/call.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "json/json.h"
+#include "router/delivery.h"
+#include "router/sse.h"
+
+namespace coxswain::router {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Events that wait for the delivery thread before the engine stops planning for the sequence.
+constexpr std::uint32_t kPendingEventsMax = 64;
+
+Clock::duration between(TimePoint begin, TimePoint end) {
+  return std::max(end - begin, Clock::duration::zero());
+}
+
+double seconds(Clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+std::string in_milliseconds(Clock::duration d) {
+  return std::to_string(duration_cast<milliseconds>(d).count());
+}
+
+std::string in_seconds(Clock::duration d) {
+  const double value = static_cast<double>(duration_cast<microseconds>(d).count()) / 1e6;
+  char text[32];
+  const auto written = std::to_chars(text, text + sizeof text, value);
+  return std::string(text, written.ptr);
+}
+
+// The figures of one or several sequences that the headers give.
+struct Timings {
+  Clock::duration total{};
+  Clock::duration validation{};
+  Clock::duration queue{};
+  Clock::duration inference{};
+  Clock::duration per_token{};
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t generated_tokens = 0;
+
+  void add(const SequenceAnswer& sequence, TimePoint received) {
+    const Clock::duration inferring = between(sequence.scheduled_at, sequence.finished_at);
+    total += between(received, sequence.finished_at);
+    validation += between(received, sequence.queued_at);
+    queue += between(sequence.queued_at, sequence.scheduled_at);
+    inference += inferring;
+    per_token += inferring / std::max(sequence.n_generated, 1U);
+    prompt_tokens += sequence.n_prompt;
+    generated_tokens += sequence.n_generated;
+  }
+};
+
+Status client_status(const Status& status) {
+  if (status.code() != Code::kCancelled) return status;
+  return {Code::kUnavailable, ErrorKind::kUnavailable, "the request was cancelled"};
+}
+
+}  // namespace
+
+// What the engine sees of one sequence.
+class Call::Sink final : public batch::TokenSink {
+ public:
+  Sink(std::shared_ptr<Call> call, std::size_t sequence)
+      : call_(std::move(call)), sequence_(sequence) {}
+
+  void on_event(batch::TokenEvent event) override {
+    n_pending_->fetch_add(1, std::memory_order_relaxed);
+    call_->delivery_.push({call_, sequence_, std::move(event), n_pending_});
+  }
+  bool stalled() const override {
+    return call_->stalled(n_pending_->load(std::memory_order_relaxed));
+  }
+
+ private:
+  std::shared_ptr<Call> call_;
+  std::size_t sequence_;
+  std::shared_ptr<std::atomic<std::uint32_t>> n_pending_ =
+      std::make_shared<std::atomic<std::uint32_t>>(0);
+};
+
+Call::Call(CallSetup setup,
+           RequestTally tally,
+           batch::Engine& engine,
+           Delivery& delivery,
+           telemetry::Metrics* metrics)
+    : setup_(std::move(setup)),
+      tally_(std::move(tally)),
+      engine_(engine),
+      delivery_(delivery),
+      metrics_(metrics),
+      written_at_(Clock::now()) {
+  for (const auto& request : setup_.requests) ids_.push_back(request.id);
+}
+
+void Call::start() {
+  const auto self = shared_from_this();
+  delivery_.open(self);
+  std::vector<batch::GenerationRequest> requests = std::move(setup_.requests);
+  setup_.responder->on_close([weak = weak_from_this()] {
+    if (const auto call = weak.lock()) call->abandon();
+  });
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Status status(Code::kCancelled, "the client is gone");
+    if (!abandoned_.load()) {
+      status = engine_.submit(std::move(requests[i]), std::make_shared<Sink>(self, i));
+    }
+    if (!status.ok()) {
+      batch::TokenEvent event;
+      event.final = true;
+      event.status = std::move(status);
+      delivery_.push({self, i, std::move(event), nullptr});
+    } else if (abandoned_.load()) {
+      engine_.cancel(ids_[i]);  // the notice came between the check and the submission
+    }
+  }
+}
+
+void Call::abandon() {
+  abandoned_.store(true);
+  for (RequestId id : ids_) engine_.cancel(id);
+}
+
+bool Call::stalled(std::uint32_t n_pending) const {
+  if (!streams()) return false;
+  return n_pending > kPendingEventsMax ||
+         setup_.responder->unsent_bytes() > setup_.unsent_bytes_max;
+}
+
+void Call::absorb(SequenceAnswer& sequence, batch::TokenEvent& event) const {
+  sequence.n_generated += static_cast<std::uint32_t>(event.tokens.size());
+  for (const OutputToken& token : event.tokens) {
+    sequence.logprob_sum += static_cast<double>(token.logprob);
+    if (setup_.format->keeps_tokens()) sequence.tokens.push_back(token);
+  }
+  if (setup_.format->keeps_tokens() && !event.prompt.empty()) {
+    sequence.prompt.insert(sequence.prompt.end(), event.prompt.begin(), event.prompt.end());
+  }
+  if (!event.final) return;
+  if (event.finish) sequence.finish = std::move(*event.finish);
+  sequence.queued_at = event.queued_at;
+  sequence.scheduled_at = event.scheduled_at;
+  sequence.first_token_at = event.first_token_at;
+  sequence.finished_at = Clock::now();
+}
+
+void Call::deliver(std::size_t index, batch::TokenEvent event) {
+  if (ended_) return;
+  if (event.final && !event.status.ok()) return fail(event.status);
+  const bool whole = !event.final || (event.finish && !event.tokens.empty());
+  if (!whole) {
+    return fail(Status(Code::kInternal,
+                       ErrorKind::kIncompleteGeneration,
+                       "a sequence ended without its last token"));
+  }
+  SequenceAnswer& sequence = setup_.sequences[index];
+  absorb(sequence, event);
+  if (streams()) write_events(setup_.format->events(sequence, index, event));
+  if (!event.final) return;
+  observe(sequence);
+  if (++n_finished_ == setup_.sequences.size()) complete();
+}
+
+void Call::begin_stream() {
+  if (begun_) return;
+  begun_ = true;
+  http::Response head;
+  head.headers = setup_.headers;
+  head.headers.emplace_back("cache-control", "no-cache");
+  head.headers.emplace_back("x-accel-buffering", "no");
+  head.content_type = std::string(kSseContentType);
+  setup_.responder->begin_stream(std::move(head));
+}
+
+void Call::write_events(const std::vector<std::string>& events) {
+  if (events.empty()) return;
+  begin_stream();
+  for (const std::string& event : events) setup_.responder->write(event);
+  written_at_ = Clock::now();
+}
+
+void Call::complete() {
+  ended_ = true;
+  setup_.permits = Permits();  // before the client can know that its request has ended
+  if (streams()) {
+    write_events(setup_.format->closing(setup_.sequences));
+    setup_.responder->end();
+  } else {
+    http::Response response;
+    response.headers = setup_.headers;
+    const auto timing = timing_headers();
+    response.headers.insert(response.headers.end(), timing.begin(), timing.end());
+    response.body = setup_.format->body(setup_.sequences);
+    setup_.responder->send(std::move(response));
+  }
+  tally_.succeed();
+}
+
+void Call::fail(const Status& status) {
+  if (ended_) return;
+  ended_ = true;
+  abandon();
+  setup_.permits = Permits();
+  const Status told = client_status(status);
+  if (begun_) {
+    setup_.responder->write(error_event(setup_.style, told));
+    if (setup_.style == ApiStyle::kOpenAi) setup_.responder->write(kSseDone);
+    setup_.responder->end();
+  } else {
+    setup_.responder->send(error_response(setup_.style, told));
+  }
+  tally_.fail(failure_label(setup_.responder->closed() ? status : told));
+}
+
+TimePoint Call::keep_alive(TimePoint now, std::chrono::milliseconds interval) {
+  if (now - written_at_ >= interval) write_events({std::string(kSseKeepAlive)});
+  return written_at_ + interval;
+}
+
+void Call::observe(const SequenceAnswer& sequence) const {
+  if (metrics_ == nullptr) return;
+  Timings timings;
+  timings.add(sequence, setup_.received);
+  metrics_->request_duration().observe(seconds(timings.total));
+  metrics_->request_validation_duration().observe(seconds(timings.validation));
+  metrics_->request_queue_duration().observe(seconds(timings.queue));
+  metrics_->request_inference_duration().observe(seconds(timings.inference));
+  metrics_->request_mean_time_per_token_duration().observe(seconds(timings.per_token));
+  metrics_->request_generated_tokens().observe(static_cast<double>(sequence.n_generated));
+  metrics_->time_to_first_token_duration().observe(
+      seconds(between(setup_.received, sequence.first_token_at)));
+}
+
+std::vector<http::Header> Call::timing_headers() const {
+  Timings timings;
+  std::vector<http::Header> out;
+  if (setup_.timing == TimingHeaders::kBestSequence) {
+    timings.add(setup_.sequences[best_sequence(setup_.sequences)], setup_.received);
+    out.emplace_back("x-compute-time", in_seconds(timings.total));
+  } else {
+    for (const SequenceAnswer& sequence : setup_.sequences) timings.add(sequence, setup_.received);
+  }
+  out.emplace_back("x-total-time", in_milliseconds(timings.total));
+  out.emplace_back("x-validation-time", in_milliseconds(timings.validation));
+  out.emplace_back("x-queue-time", in_milliseconds(timings.queue));
+  out.emplace_back("x-inference-time", in_milliseconds(timings.inference));
+  out.emplace_back("x-time-per-token", in_milliseconds(timings.per_token));
+  out.emplace_back("x-prompt-tokens", std::to_string(timings.prompt_tokens));
+  out.emplace_back("x-generated-tokens", std::to_string(timings.generated_tokens));
+  return out;
+}
+
+}  // namespace coxswain::router

@@ -1,0 +1,107 @@
+#pragma once
+// Call: one client request between validation and the last byte of its answer.
+//
+// A call owns one sequence for each of best_of, n and the prompts of a batch. Its sequences are
+// submitted to the engine together; what they produce reaches deliver() in order on the delivery
+// thread, which writes the answer. A failed sequence fails the call and cancels the others; a
+// client that goes away cancels all of them at once.
+//
+// Thread rule: start() on any thread, once. deliver(), keep_alive() and fail() on the delivery
+// thread only. The engine asks for stalled() on its own thread; abandon() may be called from any
+// thread.
+//
+// Life: held by the sinks that the engine owns and by queued events; the engine and the delivery
+// must outlive the server's connections.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "batch/engine.h"
+#include "http/server.h"
+#include "router/answer.h"
+#include "router/api_error.h"
+#include "router/permits.h"
+#include "router/tally.h"
+#include "telemetry/metrics.h"
+
+namespace coxswain::router {
+
+class Delivery;
+
+// Which figures the headers of a whole answer give.
+enum class TimingHeaders : std::uint8_t {
+  kBestSequence,    // of the sequence that was chosen, with x-compute-time
+  kSumOfSequences,  // added up, without x-compute-time
+};
+
+struct CallSetup {
+  std::shared_ptr<http::Responder> responder;
+  ApiStyle style = ApiStyle::kNative;
+  std::unique_ptr<AnswerFormat> format;
+  std::vector<SequenceAnswer> sequences;           // as far as known before the first token
+  std::vector<batch::GenerationRequest> requests;  // [n_sequences]
+  std::vector<http::Header> headers;               // of the answer
+  TimingHeaders timing = TimingHeaders::kBestSequence;
+  TimePoint received{};
+  std::size_t unsent_bytes_max = 256 << 10;
+  Permits permits;
+};
+
+class Call : public std::enable_shared_from_this<Call> {
+ public:
+  Call(CallSetup setup,
+       RequestTally tally,
+       batch::Engine& engine,
+       Delivery& delivery,
+       telemetry::Metrics* metrics);
+
+  // Submits every sequence. Failures arrive through deliver() like any other event.
+  void start();
+
+  void deliver(std::size_t sequence, batch::TokenEvent event);
+  // Writes a comment if nothing was written for `interval`; returns when to ask again. The first
+  // comment starts the stream.
+  TimePoint keep_alive(TimePoint now, std::chrono::milliseconds interval);
+  // Ends the call with an error now, if it has not ended.
+  void fail(const Status& status);
+
+  bool ended() const { return ended_; }
+  bool streams() const { return setup_.format->streams(); }
+
+  // The client is gone: cancels all sequences.
+  void abandon();
+
+ private:
+  class Sink;
+
+  bool stalled(std::uint32_t n_pending) const;
+  void absorb(SequenceAnswer& sequence, batch::TokenEvent& event) const;
+  void write_events(const std::vector<std::string>& events);
+  void begin_stream();
+  void complete();
+  void observe(const SequenceAnswer& sequence) const;
+  std::vector<http::Header> timing_headers() const;
+
+  CallSetup setup_;
+  RequestTally tally_;
+  batch::Engine& engine_;
+  Delivery& delivery_;
+  telemetry::Metrics* metrics_;
+  std::vector<RequestId> ids_;
+  std::atomic<bool> abandoned_{false};  // no sequence is to run any more
+
+  // Of the delivery thread.
+  bool begun_ = false;
+  bool ended_ = false;
+  std::size_t n_finished_ = 0;  // sequences
+  TimePoint written_at_{};
+};
+
+}  // namespace coxswain::router

@@ -1,0 +1,101 @@
+#include "router/delivery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "router/call.h"
+
+namespace coxswain::router {
+
+Delivery::Delivery(std::chrono::milliseconds keep_alive_interval)
+    : keep_alive_interval_(keep_alive_interval), thread_([this] { loop(); }) {}
+
+Delivery::~Delivery() {
+  stop();
+}
+
+void Delivery::push(Item item) {
+  {
+    std::lock_guard lock(mu_);
+    items_.push_back(std::move(item));
+    if (items_.size() > 1) return;  // the thread is awake or about to be
+  }
+  ready_.notify_one();
+}
+
+void Delivery::open(std::weak_ptr<Call> call) {
+  {
+    std::lock_guard lock(mu_);
+    new_calls_.push_back(std::move(call));
+  }
+  ready_.notify_one();
+}
+
+void Delivery::fail_all(Status status) {
+  {
+    std::lock_guard lock(mu_);
+    fail_all_ = std::move(status);
+  }
+  ready_.notify_one();
+}
+
+void Delivery::stop() {
+  {
+    std::lock_guard lock(mu_);
+    stop_ = true;
+  }
+  ready_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Delivery::loop() {
+  std::optional<TimePoint> next_keep_alive;
+  while (true) {
+    std::optional<Status> failure;
+    std::vector<Item> items;
+    {
+      std::unique_lock lock(mu_);
+      const auto awake = [&] {
+        return stop_ || fail_all_ || !items_.empty() || !new_calls_.empty();
+      };
+      if (next_keep_alive) {
+        ready_.wait_until(lock, *next_keep_alive, awake);
+      } else {
+        ready_.wait(lock, awake);
+      }
+      items.swap(items_);
+      failure = std::exchange(fail_all_, std::nullopt);
+      std::move(new_calls_.begin(), new_calls_.end(), std::back_inserter(calls_));
+      new_calls_.clear();
+      if (stop_ && items.empty() && !failure) return;
+    }
+    for (Item& item : items) {
+      item.call->deliver(item.sequence, std::move(item.event));
+      if (item.n_pending) item.n_pending->fetch_sub(1, std::memory_order_relaxed);
+    }
+    items.clear();
+    if (failure) {
+      for (const auto& weak : calls_) {
+        if (const auto call = weak.lock()) call->fail(*failure);
+      }
+    }
+    next_keep_alive = keep_alive();
+  }
+}
+
+// Drops calls that have ended and returns when the first open stream needs a comment.
+std::optional<TimePoint> Delivery::keep_alive() {
+  std::optional<TimePoint> next;
+  const TimePoint now = Clock::now();
+  std::erase_if(calls_, [&](const std::weak_ptr<Call>& weak) {
+    const auto call = weak.lock();
+    if (!call || call->ended()) return true;
+    if (!call->streams()) return false;
+    const TimePoint due = call->keep_alive(now, keep_alive_interval_);
+    next = next ? std::min(*next, due) : due;
+    return false;
+  });
+  return next;
+}
+
+}  // namespace coxswain::router

@@ -1,0 +1,68 @@
+#pragma once
+// Delivery: the one thread that turns token events into answers, so that the engine thread only
+// hands values over.
+//
+// It also writes keep-alive comments into streams that are silent. Its queue is bounded by the
+// calls that are open: each sequence stalls its engine plan once 64 of its events wait.
+//
+// Thread rule: push(), open() and fail_all() from any thread. stop() delivers what is queued and
+// joins.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "batch/engine.h"
+
+namespace coxswain::router {
+
+class Call;
+
+class Delivery {
+ public:
+  struct Item {
+    std::shared_ptr<Call> call;
+    std::size_t sequence = 0;
+    batch::TokenEvent event;
+    std::shared_ptr<std::atomic<std::uint32_t>>
+        n_pending;  // counted down once delivered; may be null
+  };
+
+  explicit Delivery(std::chrono::milliseconds keep_alive_interval);
+  ~Delivery();
+  Delivery(const Delivery&) = delete;
+  Delivery& operator=(const Delivery&) = delete;
+
+  void push(Item item);
+  // From now on the call gets keep-alive comments and fail_all().
+  void open(std::weak_ptr<Call> call);
+  // Ends every open call with `status`.
+  void fail_all(Status status);
+  void stop();
+
+ private:
+  void loop();
+  std::optional<TimePoint> keep_alive();
+
+  const std::chrono::milliseconds keep_alive_interval_;
+  std::mutex mu_;
+  std::condition_variable ready_;
+  std::vector<Item> items_;                     // guarded by mu_
+  std::vector<std::weak_ptr<Call>> new_calls_;  // guarded by mu_
+  std::optional<Status> fail_all_;              // guarded by mu_
+  bool stop_ = false;                           // guarded by mu_
+  std::vector<std::weak_ptr<Call>> calls_;      // of the thread
+  std::thread thread_;
+};
+
+}  // namespace coxswain::router

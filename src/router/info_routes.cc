@@ -1,0 +1,57 @@
+// GET /health, /info and /v1/models.
+
+#include "json/json.h"
+#include "router/api.h"
+
+namespace coxswain::router {
+
+http::Response Api::health() const {
+  Status status;
+  if (draining_.load()) {
+    status = Status(Code::kUnavailable, "draining");
+  } else {
+    std::lock_guard lock(health_mu_);
+    status = health_;
+  }
+  if (!status.ok()) {
+    return error_response(ApiStyle::kNative,
+                          Status(Code::kUnavailable, ErrorKind::kHealthcheck, status.message()));
+  }
+  http::Response response;
+  response.content_type.clear();
+  return response;
+}
+
+http::Response Api::info() const {
+  const auto count = [](std::size_t n) { return json::Value::unsigned_integer(n); };
+  json::Object out;
+  out.append_new("model_id", options_.model_id);
+  out.append_new("model_sha", nullptr);
+  out.append_new("model_pipeline_tag", nullptr);
+  out.append_new("max_concurrent_requests", count(options_.concurrent_requests_max));
+  out.append_new("max_best_of", count(options_.limits.best_of_max));
+  out.append_new("max_stop_sequences", count(options_.limits.stop_sequences_max));
+  out.append_new("max_input_tokens", count(options_.limits.input_tokens_max));
+  out.append_new("max_total_tokens", count(options_.limits.total_tokens_max));
+  out.append_new("validation_workers", count(options_.validation_workers));
+  out.append_new("max_client_batch_size", count(options_.documents.client_batch_max));
+  out.append_new("router", "text-generation-router");
+  out.append_new("version", options_.version);
+  out.append_new("sha", nullptr);
+  out.append_new("docker_label", nullptr);
+  http::Response response;
+  response.body = json::write(json::Value(std::move(out)));
+  return response;
+}
+
+http::Response Api::models() const {
+  http::Response response;
+  response.body = R"({"object":"list","data":[{"id":)";
+  json::append_quoted(response.body, options_.model_id);
+  response.body += R"(,"object":"model","created":0,"owned_by":)";
+  json::append_quoted(response.body, options_.model_id);
+  response.body += "}]}";
+  return response;
+}
+
+}  // namespace coxswain::router

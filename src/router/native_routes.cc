@@ -1,0 +1,116 @@
+// POST /, /generate, /generate_stream and /tokenize.
+
+#include "json/json.h"
+#include "router/answer.h"
+#include "router/api.h"
+#include "router/api_ticket.h"
+
+namespace coxswain::router {
+namespace {
+
+void append_tokens(std::string& out, std::string_view text, const tokenizer::Encoding& encoding) {
+  out += '[';
+  for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
+    TextSpan span = encoding.offsets[i];
+    if (span.begin >= span.end || span.end > text.size()) span = {};
+    if (i > 0) out += ',';
+    out += R"({"id":)";
+    json::append_integer(out, encoding.ids[i]);
+    out += R"(,"text":)";
+    json::append_quoted(out, text.substr(span.begin, span.end - span.begin));
+    out += R"(,"start":)";
+    json::append_unsigned(out, span.begin);
+    out += R"(,"stop":)";
+    json::append_unsigned(out, span.end);
+    out += '}';
+  }
+  out += ']';
+}
+
+}  // namespace
+
+Status Api::generate(Ticket& ticket) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  COXSWAIN_ASSIGN_OR_RETURN(const GenerateRequest request,
+                            read_generate_request(body, options_.documents));
+  return start_native(ticket, request, false, false);
+}
+
+Status Api::generate_stream(Ticket& ticket) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  COXSWAIN_ASSIGN_OR_RETURN(const GenerateRequest request,
+                            read_generate_request(body, options_.documents));
+  return start_native(ticket, request, true, false);
+}
+
+Status Api::generate_compat(Ticket& ticket) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  COXSWAIN_ASSIGN_OR_RETURN(GenerateRequest request,
+                            read_generate_request(body, options_.documents));
+  if (!request.parameters.return_full_text) {
+    request.parameters.return_full_text = options_.return_full_text;
+  }
+  return start_native(ticket, request, request.stream, !request.stream);
+}
+
+Status Api::start_native(Ticket& ticket,
+                         const GenerateRequest& request,
+                         bool stream,
+                         bool as_array) {
+  ValidationInput input;
+  input.style = ApiStyle::kNative;
+  input.stream = stream;
+  input.parameters = &request.parameters;
+  input.text.text = request.inputs;
+  COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
+
+  NativeAnswerOptions answer;
+  answer.details = request.parameters.details || request.parameters.decoder_input_details;
+  answer.top_tokens = valid.sampling().n_top_tokens > 0;
+  answer.return_full_text = request.parameters.return_full_text.value_or(false);
+  answer.as_array = as_array;
+  CallSetup setup;
+  setup.format = stream ? make_native_stream(answer) : make_native_answer(answer);
+  setup.headers = common_headers(count_characters(request.inputs), request.ignored);
+  add_sequences(setup, valid, ticket);
+  if (answer.return_full_text) {
+    for (SequenceAnswer& sequence : setup.sequences) sequence.prompt_text = request.inputs;
+  }
+  return start_call(std::move(setup), ticket);
+}
+
+Status Api::tokenize(Ticket& ticket) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  COXSWAIN_ASSIGN_OR_RETURN(const GenerateRequest request,
+                            read_generate_request(body, options_.documents));
+  if (request.inputs.empty()) return invalid_argument("`inputs` cannot be empty", "inputs");
+  COXSWAIN_ASSIGN_OR_RETURN(const tokenizer::Encoding encoding,
+                            tokenizer_->encode(request.inputs, {}));
+  http::Response response;
+  append_tokens(response.body, request.inputs, encoding);
+  ticket.permits = Permits();
+  ticket.responder->send(std::move(response));
+  return {};
+}
+
+Status Api::chat_tokenize(Ticket& ticket) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  COXSWAIN_ASSIGN_OR_RETURN(const ChatRequest request, read_chat_request(body, options_.documents));
+  COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
+  tokenizer::EncodeOptions options;
+  options.add_special_tokens = false;
+  options.untrusted = prompt.untrusted;
+  COXSWAIN_ASSIGN_OR_RETURN(const tokenizer::Encoding encoding,
+                            tokenizer_->encode(prompt.text, options));
+  http::Response response;
+  response.body = R"({"tokenize_response":)";
+  append_tokens(response.body, prompt.text, encoding);
+  response.body += R"(,"templated_text":)";
+  json::append_quoted(response.body, prompt.text);
+  response.body += '}';
+  ticket.permits = Permits();
+  ticket.responder->send(std::move(response));
+  return {};
+}
+
+}  // namespace coxswain::router

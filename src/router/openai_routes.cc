@@ -1,0 +1,124 @@
+// POST /v1/chat/completions and /v1/completions.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "router/answer.h"
+#include "router/api.h"
+#include "router/api_ticket.h"
+
+namespace coxswain::router {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 16> digits{};
+  const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  const auto n = static_cast<std::size_t>(written.ptr - digits.data());
+  return std::string(digits.size() - n, '0') + std::string(digits.data(), n);
+}
+
+bool ends_with_assistant(const json::Value& messages) {
+  const json::Value* role = messages.as_array().back().find("role");
+  return role != nullptr && role->is_string() && role->as_string() == "assistant";
+}
+
+}  // namespace
+
+OpenAiAnswerOptions Api::openai_answer(std::string_view prefix,
+                                       const std::optional<std::string>& model) const {
+  OpenAiAnswerOptions out;
+  out.id = prefix;
+  out.id += hex(options_.random());
+  out.id += hex(options_.random());
+  out.created = options_.unix_time();
+  out.model = model && !model->empty() && *model != "tgi" ? *model : options_.model_id;
+  out.system_fingerprint = options_.version + "-native";
+  return out;
+}
+
+Result<Api::ChatPrompt> Api::render(const ChatRequest& request) const {
+  if (!render_chat_) {
+    return Status(Code::kInvalidArgument, ErrorKind::kTemplateError, "template not found");
+  }
+  const bool final_message = request.continue_final_message.value_or(
+      ends_with_assistant(request.messages) && !request.add_generation_prompt.value_or(false));
+  if (final_message && request.add_generation_prompt.value_or(false)) {
+    return invalid_argument(
+        "`continue_final_message` and `add_generation_prompt` must not both be true",
+        "continue_final_message");
+  }
+  chat::RenderInput input;
+  input.messages = request.messages;
+  input.documents = request.documents;
+  input.bos_token = tokenizer_->bos_token();
+  input.eos_token = tokenizer_->eos_token();
+  input.add_generation_prompt = request.add_generation_prompt.value_or(!final_message);
+  input.continue_final_message = final_message;
+  input.extra = request.template_arguments;
+  input.now = std::chrono::system_clock::time_point(std::chrono::seconds(options_.unix_time()));
+  COXSWAIN_ASSIGN_OR_RETURN(chat::Rendered rendered, render_chat_(input));
+  ChatPrompt out;
+  out.text = std::move(rendered.text);
+  if (!options_.parse_special_in_content) out.untrusted = std::move(rendered.untrusted);
+  return out;
+}
+
+Status Api::chat(Ticket& ticket) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  COXSWAIN_ASSIGN_OR_RETURN(const ChatRequest request, read_chat_request(body, options_.documents));
+  COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
+  COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
+  ValidationInput input;
+  input.style = ApiStyle::kOpenAi;
+  input.stream = request.stream;
+  input.parameters = &request.parameters;
+  input.text = {prompt.text, false, prompt.untrusted};
+  input.prompt_field = "messages";
+  COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
+
+  OpenAiAnswerOptions answer = openai_answer("chatcmpl-", request.model);
+  answer.logprobs = request.logprobs;
+  answer.include_usage = request.include_usage;
+  CallSetup setup;
+  setup.format =
+      request.stream ? make_chat_stream(std::move(answer)) : make_chat_answer(std::move(answer));
+  setup.headers = common_headers(count_characters(prompt.text), request.ignored);
+  add_sequences(setup, valid, ticket);
+  return start_call(std::move(setup), ticket);
+}
+
+Status Api::complete(Ticket& ticket) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  COXSWAIN_ASSIGN_OR_RETURN(const CompletionRequest request,
+                            read_completion_request(body, options_.documents));
+  COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
+  CallSetup setup;
+  setup.timing = TimingHeaders::kSumOfSequences;
+  std::size_t n_characters = 0;
+  std::size_t per_prompt = 1;
+  for (const Prompt& prompt : request.prompts) {
+    ValidationInput input;
+    input.style = ApiStyle::kOpenAi;
+    input.stream = request.stream;
+    input.parameters = &request.parameters;
+    input.prompt_field = "prompt";
+    if (const auto* text = std::get_if<std::string>(&prompt)) {
+      input.text.text = *text;
+      n_characters += count_characters(*text);
+    } else {
+      input.ids = &std::get<std::vector<TokenId>>(prompt);
+    }
+    COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
+    per_prompt = valid.n_sequences();
+    add_sequences(setup, valid, ticket);
+  }
+  OpenAiAnswerOptions answer = openai_answer("cmpl-", request.model);
+  answer.include_usage = request.include_usage;
+  setup.format = request.stream ? make_completion_stream(std::move(answer), per_prompt)
+                                : make_completion_answer(std::move(answer), per_prompt);
+  setup.headers = common_headers(n_characters, request.ignored);
+  return start_call(std::move(setup), ticket);
+}
+
+}  // namespace coxswain::router

@@ -1,0 +1,67 @@
+#pragma once
+// ReplicaSupervisor watches the engine's runner: it keeps a cached state for /health and, when the
+// runner is lost, connects to its successor with growing pauses and hands it to the engine.
+//
+// Thread rule: one thread of its own; status() from any thread. The engine must outlive it.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+
+#include "batch/engine.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace coxswain::router {
+
+class ReplicaSupervisor {
+ public:
+  // Connects to the shard that is there now. Errors: why it could not.
+  using Connector = std::function<Result<std::shared_ptr<StepRunner>>()>;
+
+  struct Options {
+    std::chrono::milliseconds poll_interval{250};
+    std::chrono::milliseconds backoff_first{100};
+    std::chrono::milliseconds backoff_max{5'000};
+  };
+  struct Parts {
+    batch::Engine& engine;
+    Connector connect;
+    // Told every state, also an unchanged one.
+    std::function<void(const Status&)> on_state;
+    telemetry::Metrics* metrics = nullptr;
+    telemetry::Logger& log;
+  };
+
+  // `expected`: what the first runner said about itself; a successor must serve the same model.
+  ReplicaSupervisor(Parts parts, RunnerInfo expected, Options options);
+  ~ReplicaSupervisor() { stop(); }
+  ReplicaSupervisor(const ReplicaSupervisor&) = delete;
+  ReplicaSupervisor& operator=(const ReplicaSupervisor&) = delete;
+
+  void stop();
+
+ private:
+  void loop();
+  // Looks once; returns how long to wait before the next look.
+  std::chrono::milliseconds look();
+  Status reconnect();
+
+  Parts parts_;
+  const RunnerInfo expected_;
+  const Options options_;
+  std::chrono::milliseconds backoff_;
+  bool was_up_ = true;
+  std::mutex mu_;
+  std::condition_variable wake_;
+  bool stop_ = false;  // guarded by mu_
+  std::thread thread_;
+};
+
+}  // namespace coxswain::router

@@ -1,0 +1,168 @@
+#pragma once
+// An HTTP server for tests: keeps the routes and calls their handlers directly.
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "http/server.h"
+
+namespace coxswain::router {
+
+class FakeResponder final : public http::Responder {
+ public:
+  void send(http::Response response) override {
+    std::lock_guard lock(mu_);
+    if (answered_) return;
+    answered_ = ended_ = true;
+    response_ = std::move(response);
+    changed_.notify_all();
+  }
+  void begin_stream(http::Response head) override {
+    std::lock_guard lock(mu_);
+    if (answered_) return;
+    answered_ = streaming_ = true;
+    response_ = std::move(head);
+    changed_.notify_all();
+  }
+  void write(std::string_view bytes) override {
+    std::lock_guard lock(mu_);
+    if (ended_) return;
+    chunks_.emplace_back(bytes);
+    changed_.notify_all();
+  }
+  void end() override {
+    std::lock_guard lock(mu_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  std::size_t unsent_bytes() const override {
+    std::lock_guard lock(mu_);
+    return unsent_;
+  }
+  bool closed() const override {
+    std::lock_guard lock(mu_);
+    return closed_;
+  }
+  void on_close(std::function<void()> callback) override {
+    {
+      std::lock_guard lock(mu_);
+      if (!closed_) {
+        callback_ = std::move(callback);
+        return;
+      }
+    }
+    callback();
+  }
+
+  // The client goes away.
+  void close() {
+    std::function<void()> callback;
+    {
+      std::lock_guard lock(mu_);
+      closed_ = true;
+      callback = std::move(callback_);
+    }
+    if (callback) callback();
+  }
+  void set_unsent(std::size_t bytes) {
+    std::lock_guard lock(mu_);
+    unsent_ = bytes;
+  }
+  void wait_for_end() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return ended_; });
+  }
+  void wait_for_chunks(std::size_t n) {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return chunks_.size() >= n; });
+  }
+  bool streaming() const {
+    std::lock_guard lock(mu_);
+    return streaming_;
+  }
+  http::Response response() const {
+    std::lock_guard lock(mu_);
+    return response_;
+  }
+  std::vector<std::string> chunks() const {
+    std::lock_guard lock(mu_);
+    return chunks_;
+  }
+  std::string header(std::string_view name) const {
+    std::lock_guard lock(mu_);
+    for (const auto& [key, value] : response_.headers) {
+      if (key == name) return value;
+    }
+    return {};
+  }
+
+ private:
+  mutable std::mutex mu_;
+  std::condition_variable changed_;
+  bool answered_ = false;
+  bool streaming_ = false;
+  bool ended_ = false;
+  bool closed_ = false;
+  std::size_t unsent_ = 0;
+  http::Response response_;
+  std::vector<std::string> chunks_;
+  std::function<void()> callback_;
+};
+
+class FakeServer final : public http::Server {
+ public:
+  void add_route(std::string method, std::string path, http::Handler handler) override {
+    routes_[{std::move(method), std::move(path)}] = std::move(handler);
+  }
+  void set_gate(
+      std::function<std::unique_ptr<http::Response>(const http::Request&)> gate) override {
+    gate_ = std::move(gate);
+  }
+  Status start() override { return {}; }
+  std::uint16_t port() const override { return 0; }
+  void stop_accepting() override {}
+  std::size_t open_requests() const override { return 0; }
+  void stop() override {}
+
+  // Hands the request to its handler, past the gate. Null if there is no such route.
+  std::shared_ptr<FakeResponder> call(http::Request request) {
+    auto responder = std::make_shared<FakeResponder>();
+    const auto route = routes_.find({request.method, request.path});
+    if (route == routes_.end()) return nullptr;
+    request.received = std::chrono::steady_clock::now();
+    if (gate_) {
+      if (auto refusal = gate_(request)) {
+        responder->send(std::move(*refusal));
+        return responder;
+      }
+    }
+    route->second(std::make_shared<const http::Request>(std::move(request)), responder);
+    return responder;
+  }
+  std::shared_ptr<FakeResponder> post(std::string path, std::string body) {
+    http::Request request;
+    request.method = "POST";
+    request.path = std::move(path);
+    request.headers = {{"content-type", "application/json"}};
+    request.body = std::move(body);
+    return call(std::move(request));
+  }
+  std::shared_ptr<FakeResponder> get(std::string path) {
+    http::Request request;
+    request.method = "GET";
+    request.path = std::move(path);
+    return call(std::move(request));
+  }
+
+ private:
+  std::map<std::pair<std::string, std::string>, http::Handler> routes_;
+  std::function<std::unique_ptr<http::Response>(const http::Request&)> gate_;
+};
+
+}  // namespace coxswain::router
