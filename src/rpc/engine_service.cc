@@ -196,21 +196,20 @@ class EngineService final : public pb::Engine::Service {
       // If the peer is gone, the read below must end too.
       if (!state.stopped.exchange(true)) context->TryCancel();
     });
-    grpc::Status status = grpc::Status::OK;
     pb::StepsRequest message;
     while (stream->Read(&message)) {
-      if (++state.n_unanswered > kUnansweredMax) {
-        status = {grpc::StatusCode::FAILED_PRECONDITION, "more than two plans are unanswered"};
+      Incoming plan = read_plan(message, info);
+      if (++state.n_unanswered > kUnansweredMax || !state.plans.try_push(plan)) {
+        log_.warn("an engine stream is cut: more than two plans were unanswered");
+        context->TryCancel();
         break;
       }
-      Incoming plan = read_plan(message, info);
-      if (!state.plans.try_push(plan)) break;
     }
     state.stopped = true;
     state.plans.close();
     executor.join();
     log_.info("an engine stream has ended");
-    return status;
+    return grpc::Status::OK;
   }
 
  private:

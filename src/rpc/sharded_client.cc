@@ -19,18 +19,24 @@ bool same_model(const RunnerInfo& a, const RunnerInfo& b) {
          a.block_tokens == b.block_tokens;
 }
 
-// What the message says, checked against the step it must answer.
-Result<StepResult> outcome_of(const pb::StepsResponse& response, std::uint64_t step) {
+// What the message says. Empty if it is not an answer to `step`: such a peer cannot be followed any
+// further.
+std::optional<Result<StepResult>> outcome_of(const pb::StepsResponse& response,
+                                             std::uint64_t step) {
   if (response.has_failure()) {
-    if (response.failure().step() != step) return internal_error("the shard answered another step");
-    Status status = from_proto(response.failure().status());
-    if (status.ok()) return internal_error("the shard failed a step without saying why");
+    const Status status = from_proto(response.failure().status());
+    if (response.failure().step() != step || status.ok()) return std::nullopt;
     return status;
   }
-  if (!response.has_result()) return internal_error("the shard sent an empty answer");
-  COXSWAIN_ASSIGN_OR_RETURN(StepResult result, from_proto(response.result()));
-  if (result.step != step) return internal_error("the shard answered another step");
+  if (!response.has_result() || response.result().step() != step) return std::nullopt;
+  auto result = from_proto(response.result());
+  if (!result.ok()) return std::nullopt;
   return result;
+}
+
+Status broken() {
+  return {
+      Code::kUnavailable, ErrorKind::kUnavailable, "a shard sent an answer that no plan asked for"};
 }
 
 }  // namespace
@@ -66,6 +72,7 @@ Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string&
 }
 
 Result<StepTicket> ShardedClient::submit(StepPlan plan) {
+  if (is_broken_) return broken();
   const std::size_t limit = info_.capabilities.look_ahead ? 2 : 1;
   if (in_flight_.size() >= limit) return internal_error("too many plans in flight");
   pb::StepsRequest message;
@@ -90,10 +97,14 @@ Result<StepResult> ShardedClient::collect(std::uint64_t step) {
     pb::StepsResponse response;
     COXSWAIN_RETURN_IF_ERROR(link->receive(response));
     auto outcome = outcome_of(response, step);
-    if (!outcome.ok()) {
-      if (failure.ok()) failure = outcome.status();
+    if (!outcome) {
+      is_broken_ = true;
+      return broken();
+    }
+    if (!outcome->ok()) {
+      if (failure.ok()) failure = outcome->status();
     } else if (!first) {
-      first = std::move(outcome).value();
+      first = std::move(*outcome).value();
     }
   }
   if (!failure.ok()) return failure;
@@ -101,6 +112,7 @@ Result<StepResult> ShardedClient::collect(std::uint64_t step) {
 }
 
 Status ShardedClient::healthy() {
+  if (is_broken_) return broken();
   for (const auto& link : links_) COXSWAIN_RETURN_IF_ERROR(link->healthy());
   return {};
 }

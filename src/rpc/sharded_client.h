@@ -7,6 +7,7 @@
 //
 // Thread rule: as StepRunner.
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -44,6 +45,7 @@ class ShardedClient : public StepRunner {
   std::vector<std::unique_ptr<ShardLink>> links_;  // by rank
   RunnerInfo info_;                                // of rank 0
   std::deque<std::uint64_t> in_flight_;            // steps, at most two
+  std::atomic<bool> is_broken_{false};             // a shard broke the protocol
 };
 
 }  // namespace coxswain::rpc

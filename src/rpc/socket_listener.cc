@@ -200,6 +200,15 @@ Result<std::unique_ptr<SocketListener>> SocketListener::start(Options options,
   return std::unique_ptr<SocketListener>(new SocketListener(std::move(impl)));
 }
 
+Status SocketListener::check_free(const std::string& path) {
+  COXSWAIN_RETURN_IF_ERROR(check_socket_path(path));
+  COXSWAIN_RETURN_IF_ERROR(make_folder_of(path));
+  const std::string lock_path = path + ".lock";
+  COXSWAIN_ASSIGN_OR_RETURN(const Descriptor lock, take_lock(lock_path));
+  ::unlink(lock_path.c_str());  // while it is still ours
+  return {};
+}
+
 const std::string& SocketListener::path() const {
   return impl_->options.path;
 }

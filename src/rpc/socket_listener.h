@@ -31,6 +31,9 @@ class SocketListener {
     std::chrono::milliseconds check_interval{1000};  // how often the path is looked at
   };
 
+  // Whether start() could have the path, without taking it. Errors: as start().
+  static Status check_free(const std::string& path);
+
   // Errors: kFailedPrecondition if another server holds the path or the file system refuses;
   // kInvalidArgument for an impossible path.
   static Result<std::unique_ptr<SocketListener>> start(Options options,

@@ -78,6 +78,17 @@ TEST_F(Listener, ReplacesTheSocketOfADeadServerButNoOtherFile) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+TEST_F(Listener, TellsWhetherAPathIsFree) {
+  const std::string path = folder_.file("s");
+  EXPECT_TRUE(SocketListener::check_free(path).ok());
+  EXPECT_FALSE(std::filesystem::exists(path + ".lock"));
+  auto listener = start(path);
+  ASSERT_TRUE(listener.ok());
+  EXPECT_EQ(SocketListener::check_free(path).code(), Code::kFailedPrecondition);
+  listener.value().reset();
+  EXPECT_TRUE(SocketListener::check_free(path).ok());
+}
+
 TEST_F(Listener, RefusesPathsThatCannotBeBound) {
   EXPECT_EQ(start(folder_.file(std::string(200, 'a'))).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(start("").status().code(), Code::kInvalidArgument);

@@ -135,18 +135,24 @@ Status check_blocks(const v3::Request& request, const RunnerInfo& info, std::uin
   return {};
 }
 
+// Tokens of one sequence, prompt and output.
+std::uint32_t total_tokens_max(const RunnerInfo& info) {
+  std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
+  if (info.max_position_embeddings != 0) limit = std::min(limit, info.max_position_embeddings);
+  if (info.max_total_tokens != 0) limit = std::min(limit, info.max_total_tokens);
+  return limit;
+}
+
 Status read_place(const v3::Request& request, const RunnerInfo& info, StockRequest& out) {
   const auto n_prompt = static_cast<std::uint32_t>(out.spec.prompt.size());
-  const std::uint64_t n_positions = std::uint64_t{n_prompt} + out.spec.stopping.max_new_tokens - 1;
-  if (info.max_position_embeddings != 0 && n_positions > info.max_position_embeddings) {
+  const std::uint64_t n_tokens = std::uint64_t{n_prompt} + out.spec.stopping.max_new_tokens;
+  if (n_tokens > total_tokens_max(info)) {
     return wrong("max_new_tokens",
                  "such that prompt and output have at most " +
-                     std::to_string(info.max_position_embeddings) + " tokens",
-                 std::to_string(n_positions + 1));
+                     std::to_string(total_tokens_max(info)) + " tokens",
+                 std::to_string(n_tokens));
   }
-  if (n_positions >= std::numeric_limits<std::uint32_t>::max()) {
-    return wrong("max_new_tokens", "below 2^32", std::to_string(n_positions));
-  }
+  const std::uint64_t n_positions = n_tokens - 1;  // the last token is not fed back
   out.n_positions = static_cast<std::uint32_t>(n_positions);
   if (request.blocks_size() == 0) {
     if (request.slots_size() != 0)
@@ -179,8 +185,8 @@ Status read_place(const v3::Request& request, const RunnerInfo& info, StockReque
 // One step over the prompt is all that a warm-up does.
 void shape_for_warmup(const RunnerInfo& info, StockRequest& out) {
   std::vector<TokenId>& prompt = out.spec.prompt;
-  const std::size_t limit = info.max_position_embeddings;
-  if (limit != 0 && prompt.size() > limit) prompt.resize(limit);
+  const std::size_t limit = std::max<std::uint32_t>(total_tokens_max(info), 2) - 1;
+  if (prompt.size() > limit) prompt.resize(limit);
   out.spec.stopping.max_new_tokens = 1;
   out.n_positions = static_cast<std::uint32_t>(prompt.size());
   out.first_chunk = out.n_positions;

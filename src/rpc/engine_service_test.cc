@@ -1,0 +1,222 @@
+// Peers that break the rules of the Engine stream, on both sides of it.
+
+#include "rpc/engine_service.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <proto/engine_v1.grpc.pb.h>
+#include <proto/generate_v3.grpc.pb.h>
+
+#include "rpc/convert.h"
+#include "rpc/shard_service.h"
+#include "rpc/sharded_client.h"
+#include "rpc/testing/fake_runner.h"
+#include "rpc/testing/temp_folder.h"
+
+namespace coxswain::rpc {
+namespace {
+
+namespace v3 = ::generate::v3;
+using testing::FakeCodec;
+using testing::FakeRunner;
+
+pb::StepsRequest request_of(std::uint64_t step) {
+  pb::StepsRequest request;
+  request.mutable_plan()->set_step(step);
+  request.mutable_plan()->set_epoch(77);
+  return request;
+}
+
+class RawClient : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ShardServiceOptions options;
+    options.socket_path = folder_.file("s");
+    auto service = ShardService::start(runner_, codec_, options, log_);
+    ASSERT_TRUE(service.ok()) << service.status().message();
+    service_ = std::move(service).value();
+    stub_ = pb::Engine::NewStub(
+        grpc::CreateChannel("unix:" + folder_.file("s"), grpc::InsecureChannelCredentials()));
+    stream_ = stub_->Steps(&context_);
+  }
+
+  testing::TempFolder folder_;
+  telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "rpc_test"}};
+  FakeRunner runner_{FakeRunner::default_info()};
+  FakeCodec codec_;
+  std::unique_ptr<ShardService> service_;
+  std::unique_ptr<pb::Engine::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<pb::StepsRequest, pb::StepsResponse>> stream_;
+};
+
+TEST_F(RawClient, AThirdUnansweredPlanCutsTheStream) {
+  runner_.hold();
+  for (std::uint64_t step = 1; step <= 3; ++step) ASSERT_TRUE(stream_->Write(request_of(step)));
+  pb::StepsResponse response;
+  EXPECT_FALSE(stream_->Read(&response));  // cut while the first plan still runs
+  runner_.release();
+  EXPECT_EQ(stream_->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(RawClient, AMessageThatCannotBeReadFailsItsStepOnly) {
+  pb::StepsRequest bad = request_of(1);
+  bad.mutable_plan()->add_rows()->set_emit(static_cast<pb::Emit>(77));
+  ASSERT_TRUE(stream_->Write(bad));
+  pb::StepsResponse response;
+  ASSERT_TRUE(stream_->Read(&response));
+  EXPECT_EQ(response.failure().step(), 1U);
+  EXPECT_EQ(response.failure().status().code(), pb::CODE_INVALID_ARGUMENT);
+  EXPECT_EQ(response.failure().status().field(), "rows.emit");
+  ASSERT_TRUE(stream_->Write(request_of(2)));
+  ASSERT_TRUE(stream_->Read(&response));
+  EXPECT_EQ(response.result().step(), 2U);
+}
+
+TEST_F(RawClient, AnEmptyMessageIsAPlanOfNoEpoch) {
+  ASSERT_TRUE(stream_->Write(pb::StepsRequest()));
+  pb::StepsResponse response;
+  ASSERT_TRUE(stream_->Read(&response));
+  EXPECT_EQ(response.failure().status().code(), pb::CODE_UNAVAILABLE);
+  EXPECT_EQ(runner_.n_submitted(), 0U);
+}
+
+TEST_F(RawClient, HalfClosingEndsTheStreamAndDropsItsSequences) {
+  pb::StepsRequest request = request_of(1);
+  pb::SequenceSpec& spec = *request.mutable_plan()->add_new_sequences();
+  spec.set_id(9);
+  spec.add_prompt(20);
+  ASSERT_TRUE(stream_->Write(request));
+  pb::StepsResponse response;
+  ASSERT_TRUE(stream_->Read(&response));
+  EXPECT_EQ(runner_.live().size(), 1U);
+  ASSERT_TRUE(stream_->WritesDone());
+  EXPECT_FALSE(stream_->Read(&response));
+  EXPECT_TRUE(stream_->Finish().ok());
+  EXPECT_TRUE(runner_.live().empty());
+}
+
+// A shard whose answers the test chooses.
+class StrangeShard : public ::testing::Test {
+ protected:
+  class StrangeEngine final : public pb::Engine::Service {
+   public:
+    grpc::Status Info(grpc::ServerContext*,
+                      const pb::InfoRequest*,
+                      pb::InfoResponse* response) override {
+      to_proto(FakeRunner::default_info(), *response);
+      if (spoil_info) spoil_info(*response);
+      return grpc::Status::OK;
+    }
+    grpc::Status Steps(
+        grpc::ServerContext*,
+        grpc::ServerReaderWriter<pb::StepsResponse, pb::StepsRequest>* stream) override {
+      pb::StepsRequest request;
+      while (stream->Read(&request)) stream->Write(answer(request));
+      return grpc::Status::OK;
+    }
+    std::function<void(pb::InfoResponse&)> spoil_info;
+    std::function<pb::StepsResponse(const pb::StepsRequest&)> answer;
+  };
+
+  class StockInfo final : public v3::TextGenerationService::Service {
+   public:
+    grpc::Status ServiceDiscovery(grpc::ServerContext*,
+                                  const v3::ServiceDiscoveryRequest*,
+                                  v3::ServiceDiscoveryResponse* response) override {
+      response->add_urls(url);
+      return grpc::Status::OK;
+    }
+    grpc::Status Info(grpc::ServerContext*,
+                      const v3::InfoRequest*,
+                      v3::InfoResponse* response) override {
+      response->set_engine_version(version);
+      return grpc::Status::OK;
+    }
+    grpc::Status Health(grpc::ServerContext*,
+                        const v3::HealthRequest*,
+                        v3::HealthResponse*) override {
+      return grpc::Status::OK;
+    }
+    std::string url;
+    std::string version = "fake-1";
+  };
+
+  void SetUp() override {
+    stock_.url = "unix://" + folder_.file("s");
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + folder_.file("s"), grpc::InsecureServerCredentials());
+    builder.RegisterService(&engine_);
+    builder.RegisterService(&stock_);
+    server_ = builder.BuildAndStart();
+    ASSERT_TRUE(server_);
+  }
+  void TearDown() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  testing::TempFolder folder_;
+  StrangeEngine engine_;
+  StockInfo stock_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(StrangeShard, AnswersThatNobodyAskedForMakeTheClientUnavailable) {
+  const auto answers = {
+      std::function<pb::StepsResponse(const pb::StepsRequest&)>(
+          [](const auto&) { return pb::StepsResponse(); }),
+      std::function<pb::StepsResponse(const pb::StepsRequest&)>([](const auto& request) {
+        pb::StepsResponse response;
+        response.mutable_result()->set_step(request.plan().step() + 1);
+        return response;
+      }),
+      std::function<pb::StepsResponse(const pb::StepsRequest&)>([](const auto& request) {
+        pb::StepsResponse response;
+        response.mutable_failure()->set_step(request.plan().step());  // a failure that is none
+        return response;
+      }),
+      std::function<pb::StepsResponse(const pb::StepsRequest&)>([](const auto& request) {
+        pb::StepsResponse response;
+        response.mutable_result()->set_step(request.plan().step());
+        response.mutable_result()->add_sequences()->add_tokens()->set_id(0xFFFFFFFFu);
+        return response;
+      })};
+  for (const auto& answer : answers) {
+    engine_.answer = answer;
+    auto client = ShardedClient::connect(folder_.file("s"), {});
+    ASSERT_TRUE(client.ok()) << client.status().message();
+    EXPECT_TRUE(client.value()->healthy().ok());
+    StepPlan plan;
+    plan.step = 4;
+    EXPECT_EQ(client.value()->run(plan).status().code(), Code::kUnavailable);
+    EXPECT_EQ(client.value()->run(plan).status().code(), Code::kUnavailable);
+    EXPECT_EQ(client.value()->healthy().code(), Code::kUnavailable);
+  }
+}
+
+TEST_F(StrangeShard, InfoThatCannotBeReadIsRefused) {
+  engine_.spoil_info = [](pb::InfoResponse& info) {
+    info.mutable_kv_groups(0)->set_kind(static_cast<pb::KvGroupKind>(44));
+  };
+  EXPECT_EQ(ShardedClient::connect(folder_.file("s"), {}).status().field(), "kv_groups.kind");
+}
+
+TEST_F(StrangeShard, AStockShardIsRefusedWithAReason) {
+  stock_.version = "";
+  const Status status = ShardedClient::connect(folder_.file("s"), {}).status();
+  EXPECT_EQ(status.code(), Code::kUnimplemented);
+  EXPECT_EQ(
+      status.message(),
+      folder_.file("s") + " is served by another implementation; its shards are not supported yet");
+}
+
+TEST_F(StrangeShard, ASocketThatIsNotThereIsUnavailable) {
+  stock_.url = "unix://" + folder_.file("other");
+  EXPECT_EQ(ShardedClient::connect(folder_.file("s"), {}).status().code(), Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace coxswain::rpc
