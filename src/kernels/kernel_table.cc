@@ -16,7 +16,7 @@ namespace {
 
 static_assert(kWeightTypeCount == kWeightForms);
 
-constexpr std::array kIsas{Isa::kScalar, Isa::kAvx2, Isa::kAvx512};
+constexpr std::array kIsas{Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
 
 bool can_run(Isa isa) {
   const CpuFeatures& cpu = cpu_features();
@@ -51,6 +51,7 @@ void fill(Isa isa, SetOps& ops) {
       if (cpu_features().avx512_bf16) fill_avx512_linear_bf16(&ops);
       break;
     case Isa::kAmx:
+      fill_amx_linear(&ops);
       break;
   }
 }

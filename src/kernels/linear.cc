@@ -83,24 +83,25 @@ class LinearCall {
       : args_(args),
         kernel_(kernel),
         rows_(rows),
+        few_(kernel.few_rows != 0 && args.m <= kernel.few_rows),
         k_padded_(round_up(args.w->k, kernel.k_multiple)),
         panel_bytes_(k_padded_ * kernel.panel * kernel.weight_bytes) {}
 
   // Rows [row, row + n_rows) of panels [begin, end).
   void compute(std::size_t begin, std::size_t end, std::size_t row, std::size_t n_rows) const {
-    if (kernel_.begin != nullptr) kernel_.begin();
     alignas(64) std::byte acc[kRowChunk * kPanelMax * 4];
     for (std::size_t panel = begin; panel < end; ++panel) {
       multiply(panel, row, n_rows, acc);
       finish(panel, row, n_rows, acc);
     }
-    if (kernel_.end != nullptr) kernel_.end();
   }
 
  private:
   void multiply(std::size_t panel, std::size_t row, std::size_t n_rows, std::byte* acc) const {
     const std::byte* w = args_.w->data.data() + panel * panel_bytes_;
-    const std::size_t n_tiles = ceil_div(n_rows, kernel_.row_tile);
+    const std::size_t n_tiles = ceil_div(n_rows, few_ ? kernel_.few_rows : kernel_.row_tile);
+    const std::size_t unit = few_ || kernel_.row_unit == 0 ? 1 : kernel_.row_unit;
+    const auto run_tile = few_ ? kernel_.tile_few : kernel_.tile;
     const std::size_t k_block = n_tiles == 1 ? k_padded_ : kernel_.k_block;
     const std::size_t value = value_bytes(kernel_.form);
     const std::size_t step_bytes = kernel_.panel * kernel_.weight_bytes;  // per value of k
@@ -115,12 +116,12 @@ class LinearCall {
           n_tiles == 1 ? nullptr : static_cast<const char*>(tile.w) + tile.k * step_bytes;
       tile.prefetch_step = n_tiles == 1 ? 0 : step_bytes * kernel_.k_group / n_tiles;
       for (std::size_t t = 0; t < n_tiles; ++t) {
-        const std::size_t first = n_rows * t / n_tiles;
-        tile.rows = n_rows * (t + 1) / n_tiles - first;
+        const std::size_t first = round_up(n_rows * t / n_tiles, unit);
+        tile.rows = std::min(n_rows, round_up(n_rows * (t + 1) / n_tiles, unit)) - first;
         tile.a = rows_.data + (row + first) * rows_.stride_bytes + k * value;
         tile.acc = acc + first * kernel_.panel * 4;
         tile.prefetch = next;
-        kernel_.tile(&tile);
+        run_tile(&tile);
         if (next != nullptr) next += tile.k / kernel_.k_group * tile.prefetch_step;
       }
     }
@@ -150,6 +151,7 @@ class LinearCall {
   const LinearArgs& args_;
   const LinearKernel& kernel_;
   const Rows rows_;
+  const bool few_;
   const std::size_t k_padded_;
   const std::size_t panel_bytes_;
 };

@@ -67,9 +67,12 @@ struct LinearKernel {
   void (*convert_row)(void* dst, const float* x, size_t k, size_t k_padded, float* scale);
   void (*tile)(const TileArgs*);
   void (*finish)(const FinishArgs*);
-  // Called by a thread before and after its tiles; null if the set needs nothing.
-  void (*begin)();
-  void (*end)();
+  // Tiles begin at multiples of this row; 0 counts as 1.
+  uint32_t row_unit;
+  // For calls of at most few_rows rows, if not 0: another way to the same bits, with few_rows as
+  // its row_tile.
+  uint32_t few_rows;
+  void (*tile_few)(const TileArgs*);
 };
 
 inline constexpr size_t kPanelMax = 64;
@@ -170,6 +173,7 @@ void fill_avx512_linear_f32(SetOps* ops);
 void fill_avx512_linear_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_avx512_linear_int8(SetOps* ops);
 void fill_avx512_vector(SetOps* ops);
+void fill_amx_linear(SetOps* ops);
 
 }  // namespace coxswain::kernels
 

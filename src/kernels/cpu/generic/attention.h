@@ -129,7 +129,8 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
   for (size_t d = 0; d < w.dk; ++d, keys += kPositionsMax) {
     Vec::Reg key[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) key[v] = Vec::load(keys + static_cast<size_t>(v) * Vec::kLanes);
+    for (int v = 0; v < kVectors; ++v)
+      key[v] = Vec::load(keys + static_cast<size_t>(v) * Vec::kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const Vec::Reg x = Vec::set1(q[static_cast<size_t>(r) * w.dk + d]);
@@ -141,7 +142,8 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
-      Vec::store(w.s.scores + static_cast<size_t>(r) * kPositionsMax + j + static_cast<size_t>(v) * Vec::kLanes,
+      Vec::store(w.s.scores + static_cast<size_t>(r) * kPositionsMax + j +
+                     static_cast<size_t>(v) * Vec::kLanes,
                  sum[r][v]);
   }
 }
@@ -171,7 +173,8 @@ inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begi
   for (size_t j = begin; j < end; ++j, values += w.dv_padded) {
     Vec::Reg value[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) value[v] = Vec::load(values + static_cast<size_t>(v) * Vec::kLanes);
+    for (int v = 0; v < kVectors; ++v)
+      value[v] = Vec::load(values + static_cast<size_t>(v) * Vec::kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const Vec::Reg x = Vec::set1(p[static_cast<size_t>(r) * kPositionsMax + j]);
