@@ -74,7 +74,6 @@ struct AttentionSpec {
   float clip_qkv = 0.0F;  // 0 = off
   QkNorm qk_norm = QkNorm::kNone;
   NormSpec qk_norm_spec;
-  bool sinks = false;
   std::vector<float> alibi_slopes;  // [n_heads] or empty
 
   std::uint32_t q_width() const { return n_heads * head_dim; }

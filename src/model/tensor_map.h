@@ -16,14 +16,14 @@ namespace coxswain::model {
 
 // Rows (outputs) of one stored tensor that go, in order, into the next rows of a weight.
 struct Rows {
-  std::string tensor;                // [.., n, k], or [.., k, n] if transposed
+  std::string tensor;                // one or several [n, k], or [k, n] if transposed
   std::string otherwise;             // another name under which it may lie; empty = none
   std::vector<std::uint64_t> shape;  // of the whole tensor, checked
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   std::uint64_t step = 1;  // every step-th row from `first`
   bool transposed = false;
-  std::uint64_t index = 0;  // which [n, k] of a tensor with three dimensions
+  std::uint64_t index = 0;  // which of several matrices in the tensor
   std::string bias;         // vector with the same choice of rows; empty = none
 };
 

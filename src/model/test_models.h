@@ -73,6 +73,27 @@ inline const std::vector<SmallModel>& small_models() {
       {"granite",
        R"({"model_type":"granite","embedding_multiplier":3,"attention_multiplier":0.2,"residual_multiplier":0.6,"logits_scaling":2})"},
       {"cohere", R"({"model_type":"cohere","use_qk_norm":true,"logit_scale":0.5})"},
+      {"bloom", R"({"model_type":"bloom","n_embed":48,"n_layer":3})"},
+      {"bloom_postln", R"({"model_type":"bloom","n_embed":48,"n_layer":3,"apply_residual_connection_post_layernorm":true})"},
+      {"codegen", R"({"model_type":"codegen","n_embd":48,"n_layer":3,"n_head":4,"n_positions":128,"rotary_dim":8})"},
+      {"dbrx",
+       R"({"model_type":"dbrx","d_model":48,"n_heads":4,"n_layers":3,"attn_config":{"kv_n_heads":2,"clip_qkv":2},)"
+       R"("ffn_config":{"ffn_hidden_size":24,"moe_num_experts":5,"moe_top_k":2}})"},
+      {"falcon_7b", R"({"model_type":"falcon","multi_query":true})"},
+      {"falcon_40b", R"({"model_type":"falcon","new_decoder_architecture":true,"num_kv_heads":2})"},
+      {"falcon_rw", R"({"model_type":"falcon","alibi":true,"multi_query":false,"parallel_attn":false,"bias":true})"},
+      {"gpt_bigcode", R"({"model_type":"gpt_bigcode","n_embd":48,"n_layer":3,"n_head":4,"n_positions":128})"},
+      {"gpt_neo",
+       R"({"model_type":"gpt_neo","num_layers":3,"num_heads":4,"window_size":9,"attention_layers":["global","local","global"]})"},
+      {"gpt_oss",
+       R"({"model_type":"gpt_oss","sliding_window":9,"head_dim":16,"num_local_experts":5,"num_experts_per_tok":2})"},
+      {"gptj", R"({"model_type":"gptj","n_embd":48,"n_layer":3,"n_head":4,"n_positions":128,"rotary_dim":8})"},
+      {"mpt", R"({"model_type":"mpt","d_model":48,"n_heads":6,"n_layers":3,"attn_config":{"alibi":true,"clip_qkv":2}})"},
+      {"opt", R"({"model_type":"opt","ffn_dim":56})"},
+      {"opt_350m", R"({"model_type":"opt","ffn_dim":56,"do_layer_norm_before":false,"word_embed_proj_dim":20})"},
+      {"phi", R"({"model_type":"phi","qk_layernorm":true})"},
+      {"stablelm", R"({"model_type":"stablelm","partial_rotary_factor":0.5,"use_qkv_bias":true})"},
+      {"stablelm_12b", R"({"model_type":"stablelm","partial_rotary_factor":0.5,"qk_layernorm":true,"use_parallel_residual":true})"},
   };
   return models;
 }

@@ -58,6 +58,11 @@ std::uint64_t n_elements(const std::vector<std::uint64_t>& shape) {
   return n;
 }
 
+// n of one [n, k] or, transposed, [k, n] matrix of the tensor.
+std::uint64_t matrix_rows(const Rows& rows) {
+  return rows.transposed ? rows.shape.back() : rows.shape[rows.shape.size() - 2];
+}
+
 // A packed matrix without its data, ready for the table's pack function.
 Result<PackedMatrix> empty_matrix(const kernels::KernelTable& table,
                                   WeightType type,
@@ -121,10 +126,12 @@ Result<WeightLoader::Source> WeightLoader::source(const Rows& rows, std::uint64_
                         "has type " + std::string(weights::name_of(out.at.tensor->type)) +
                             ", not F32, BF16 or F16");
   out.type = *type;
-  const std::size_t rank = rows.shape.size();
-  out.n = rows.transposed ? rows.shape[rank - 1] : rows.shape[rank - 2];
-  const std::uint64_t stored_k = rows.transposed ? rows.shape[rank - 2] : rows.shape[rank - 1];
-  if (stored_k != k || rows.count == 0 || rows.first + (rows.count - 1) * rows.step >= out.n) {
+  // Several [n, k] matrices may lie one after the other in a tensor.
+  const std::uint64_t n_all = n_elements(rows.shape);
+  out.n = matrix_rows(rows);
+  const bool fits = (rows.transposed || rows.shape.back() == k) && out.n > 0 &&
+                    (rows.index + 1) * out.n * k <= n_all;
+  if (!fits || rows.count == 0 || rows.first + (rows.count - 1) * rows.step >= out.n) {
     return internal_error("tensor map of \"" + rows.tensor + "\" does not fit its shape");
   }
   return out;
@@ -229,7 +236,7 @@ Result<std::vector<float>> WeightLoader::bias(const MatrixMap& map) {
   std::vector<float> out;
   for (const Rows& rows : map.rows) {
     if (rows.bias.empty()) continue;
-    const std::uint64_t n = rows.transposed ? rows.shape.back() : rows.shape[rows.shape.size() - 2];
+    const std::uint64_t n = matrix_rows(rows);
     COXSWAIN_ASSIGN_OR_RETURN(const std::vector<float> all,
                               floats(rows.bias, n_elements(rows.shape) / map.k));
     for (std::uint64_t i = 0; i < rows.count; ++i)

@@ -82,6 +82,18 @@ Activation read_activation(ConfigReader& config,
   return Activation::kSilu;
 }
 
+std::vector<float> alibi_slopes(std::uint32_t n_heads, float scale) {
+  std::uint32_t narrow = 1;
+  while (narrow * 2 <= n_heads) narrow *= 2;
+  std::vector<float> out;
+  for (std::uint32_t i = 1; i <= narrow; ++i)
+    out.push_back(scale * static_cast<float>(std::exp2(-8.0 * i / narrow)));
+  for (std::uint32_t i = 1; out.size() < n_heads; i += 2) {
+    out.push_back(scale * static_cast<float>(std::exp2(-4.0 * i / narrow)));
+  }
+  return out;
+}
+
 void add_rope(ArchSpec& arch, const RopeSpec& rope) {
   arch.ropes.push_back(rope);
   for (LayerSpec& layer : arch.layers)

@@ -41,6 +41,10 @@ kernels::Activation read_activation(ConfigReader& config,
                                     std::string_view field,
                                     std::string_view otherwise);
 
+// Slopes of Press et al. 2021 (arXiv:2108.12409) as the BLOOM code has them for head counts that
+// are no power of two, times `scale`.
+std::vector<float> alibi_slopes(std::uint32_t n_heads, float scale);
+
 // One rope for all layers.
 void add_rope(ArchSpec& arch, const RopeSpec& rope);
 // The layers of layer_types that are "sliding_attention" get the window. Returns false if the field

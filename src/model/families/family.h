@@ -37,23 +37,35 @@ std::span<const Family> families();
 Result<Architecture> read_architecture(const json::Value& config);
 
 // ---- one reader for each family ----
+Architecture read_bloom(ConfigReader& config);
+Architecture read_codegen(ConfigReader& config);
 Architecture read_cohere(ConfigReader& config);
+Architecture read_dbrx(ConfigReader& config);
+Architecture read_falcon(ConfigReader& config);
 Architecture read_gemma(ConfigReader& config);
 Architecture read_gemma2(ConfigReader& config);
 Architecture read_gemma3_text(ConfigReader& config);
 Architecture read_gpt2(ConfigReader& config);
+Architecture read_gpt_bigcode(ConfigReader& config);
+Architecture read_gpt_neo(ConfigReader& config);
 Architecture read_gpt_neox(ConfigReader& config);
+Architecture read_gpt_oss(ConfigReader& config);
+Architecture read_gptj(ConfigReader& config);
 Architecture read_granite(ConfigReader& config);
 Architecture read_llama(ConfigReader& config);
 Architecture read_mistral(ConfigReader& config);
 Architecture read_mixtral(ConfigReader& config);
+Architecture read_mpt(ConfigReader& config);
 Architecture read_olmo2(ConfigReader& config);
+Architecture read_opt(ConfigReader& config);
+Architecture read_phi(ConfigReader& config);
 Architecture read_phi3(ConfigReader& config);
 Architecture read_qwen2(ConfigReader& config);
 Architecture read_qwen2_moe(ConfigReader& config);
 Architecture read_qwen3(ConfigReader& config);
 Architecture read_qwen3_moe(ConfigReader& config);
 Architecture read_smollm3(ConfigReader& config);
+Architecture read_stablelm(ConfigReader& config);
 Architecture read_starcoder2(ConfigReader& config);
 
 }  // namespace coxswain::model

@@ -1,0 +1,55 @@
+// bloom: ALiBi, a norm behind the embedding, q, k, v interleaved by head.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+
+Architecture read_bloom(ConfigReader& config) {
+  Architecture out;
+  Shape shape;
+  shape.vocab = config.count("vocab_size", 1, kVocabMax);
+  shape.hidden = config.count_of({"n_embed", "hidden_size"}, 1, kHiddenMax);
+  shape.n_layers = config.count_of({"n_layer", "num_hidden_layers"}, 1, kLayersMax);
+  shape.n_heads = config.count_of({"num_attention_heads", "n_head"}, 1, kHeadsMax);
+  shape.n_kv_heads = shape.n_heads;
+  shape.head_dim = divided(config, shape.hidden, shape.n_heads, "num_attention_heads");
+  shape.intermediate = 4 * shape.hidden;
+  shape.max_positions = config.count_or("seq_length", 1, kPositionsMax, 2048);
+  out.arch = make_arch(shape);
+  ArchSpec& arch = out.arch;
+  arch.norm = {NormKind::kLayer,
+               static_cast<float>(config.number_or("layer_norm_epsilon", 0.0, 1.0, 1e-5)),
+               0.0F};
+  arch.embedding_norm = arch.norm;
+  arch.mlp = {GateKind::kNone, kernels::Activation::kGeluTanh, 0.0F, 0.0F};
+  arch.tied = config.flag_or("tie_word_embeddings", true);
+  arch.residual_from_norm = config.flag_or("apply_residual_connection_post_layernorm", false);
+  arch.attention.alibi_slopes = alibi_slopes(shape.n_heads, 1.0F);
+
+  const std::uint64_t hidden = shape.hidden;
+  TensorMap& map = out.tensors;
+  map.prefixes = {"transformer.", ""};
+  map.embedding = matrix(hidden, {whole("word_embeddings", shape.vocab, hidden)});
+  map.embedding_norm = norm("word_embeddings_layernorm", hidden, Bias::kYes);
+  map.final_norm = norm("ln_f", hidden, Bias::kYes);
+  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    const std::string prefix = layer_prefix("h.", i);
+    LayerMap layer;
+    layer.attention_norm = norm(prefix + "input_layernorm", hidden, Bias::kYes);
+    layer.mlp_norm = norm(prefix + "post_attention_layernorm", hidden, Bias::kYes);
+    layer.qkv =
+        interleaved_qkv(arch, prefix + "self_attention.query_key_value", shape.n_heads, Bias::kYes);
+    layer.out =
+        matrix(hidden, {whole(prefix + "self_attention.dense", hidden, hidden, Bias::kYes)});
+    layer.mlp = plain_mlp(arch,
+                          prefix + "mlp.dense_h_to_4h",
+                          prefix + "mlp.dense_4h_to_h",
+                          shape.intermediate,
+                          Bias::kYes);
+    map.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,104 @@
+// dbrx: layer norms without bias, q, k and v clipped, a mixture of experts stored as three tall
+// tensors.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+namespace {
+
+// Weights are divided by their p-norm; null means not at all, absent means p = 1.
+void read_normalisation(ConfigReader& config, ConfigReader& ffn, MoeSpec& moe) {
+  const json::Value* raw = config.get("ffn_config")->find("moe_normalize_expert_weights");
+  moe.normalise = raw == nullptr || !raw->is_null();
+  if (moe.normalise && ffn.number_or("moe_normalize_expert_weights", 0.0, 1e6, 1.0) != 1.0) {
+    ffn.fail("moe_normalize_expert_weights", "other than 1 or null is not supported");
+  }
+}
+
+Rows expert_rows(const std::string& tensor, const ArchSpec& arch, std::uint32_t expert) {
+  const std::uint64_t inner = arch.moe.intermediate;
+  Rows out;
+  out.tensor = tensor;
+  out.shape = {arch.moe.n_experts * inner, arch.hidden_size};
+  out.first = expert * inner;
+  out.count = inner;
+  return out;
+}
+
+// Stored as [inputs, outputs] for each expert.
+Rows turned_expert(const std::string& tensor, const ArchSpec& arch, std::uint32_t expert) {
+  Rows out = expert_rows(tensor, arch, expert);
+  out.first = 0;
+  out.count = arch.hidden_size;
+  out.transposed = true;
+  out.index = expert;
+  return out;
+}
+
+}  // namespace
+
+Architecture read_dbrx(ConfigReader& config) {
+  Architecture out;
+  ConfigReader attention = config.object("attn_config");
+  ConfigReader ffn = config.object("ffn_config");
+  if (!config.status().ok()) return out;
+  Shape shape;
+  shape.vocab = config.count("vocab_size", 1, kVocabMax);
+  shape.hidden = config.count("d_model", 1, kHiddenMax);
+  shape.n_layers = config.count("n_layers", 1, kLayersMax);
+  shape.n_heads = config.count("n_heads", 1, kHeadsMax);
+  shape.n_kv_heads = attention.count_or("kv_n_heads", 1, shape.n_heads, 1);
+  shape.head_dim = divided(config, shape.hidden, shape.n_heads, "n_heads");
+  shape.intermediate = ffn.count_or("ffn_hidden_size", 1, kIntermediateMax, 3584);
+  shape.max_positions = config.count_or("max_seq_len", 1, kPositionsMax, 2048);
+  if (shape.n_heads % shape.n_kv_heads != 0)
+    attention.fail("kv_n_heads", "does not divide n_heads");
+  out.arch = make_arch(shape);
+  ArchSpec& arch = out.arch;
+  arch.norm = {NormKind::kLayer, 1e-5F, 0.0F};
+  arch.tied = config.flag_or("tie_word_embeddings", false);
+  arch.attention.clip_qkv = static_cast<float>(attention.number_or("clip_qkv", 0.0, 1e6, 0.0));
+  RopeDefaults rope;
+  rope.theta = attention.number_or("rope_theta", 1.0, 1e12, 10000.0);
+  add_rope(arch, read_rope(config, arch, rope));
+  if (ffn.has("ffn_act_fn")) {
+    ConfigReader activation = ffn.object("ffn_act_fn");
+    arch.mlp.activation = read_activation(activation, "name", "silu");
+    ffn.join(activation);
+  }
+  arch.moe.n_experts = ffn.count_or("moe_num_experts", 1, kExpertsMax, 4);
+  arch.moe.n_used = ffn.count_or("moe_top_k", 1, arch.moe.n_experts, 1);
+  arch.moe.intermediate = shape.intermediate;
+  read_normalisation(config, ffn, arch.moe);
+  config.join(attention);
+  config.join(ffn);
+
+  const std::uint64_t hidden = shape.hidden;
+  TensorMap& map = out.tensors;
+  map.prefixes = {"transformer.", ""};
+  map.embedding = matrix(hidden, {whole("wte", shape.vocab, hidden)});
+  map.final_norm = norm("norm_f", hidden);
+  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    arch.layers[i].moe = true;
+    const std::string prefix = layer_prefix("blocks.", i);
+    LayerMap layer;
+    layer.attention_norm = norm(prefix + "norm_attn_norm.norm_1", hidden);
+    layer.mlp_norm = norm(prefix + "norm_attn_norm.norm_2", hidden);
+    layer.qkv = matrix(
+        hidden, {whole(prefix + "norm_attn_norm.attn.Wqkv", arch.attention.qkv_width(), hidden)});
+    layer.out = matrix(hidden, {whole(prefix + "norm_attn_norm.attn.out_proj", hidden, hidden)});
+    layer.router = matrix(hidden, {whole(prefix + "ffn.router.layer", arch.moe.n_experts, hidden)});
+    for (std::uint32_t e = 0; e < arch.moe.n_experts; ++e) {
+      const std::string experts = prefix + "ffn.experts.mlp.";
+      layer.experts.push_back(
+          {matrix(hidden,
+                  {expert_rows(experts + "w1", arch, e), expert_rows(experts + "v1", arch, e)}),
+           matrix(arch.moe.intermediate, {turned_expert(experts + "w2", arch, e)})});
+    }
+    map.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+}  // namespace coxswain::model

@@ -1,0 +1,92 @@
+// gptj and codegen: parallel residual behind one norm, interleaved rotary pairs on the first
+// rotary_dim values, a head with bias.
+
+#include "model/families/common.h"
+
+namespace coxswain::model {
+namespace {
+
+// The fused tensor of codegen was cut for this many cores, whatever the model's size.
+constexpr std::uint32_t kCodegenGroups = 4;
+
+Architecture read_shared(ConfigReader& config) {
+  Architecture out;
+  Shape shape;
+  shape.vocab = config.count("vocab_size", 1, kVocabMax);
+  shape.hidden = config.count_of({"n_embd", "hidden_size"}, 1, kHiddenMax);
+  shape.n_layers = config.count_of({"n_layer", "num_hidden_layers"}, 1, kLayersMax);
+  shape.n_heads = config.count_of({"n_head", "num_attention_heads"}, 1, kHeadsMax);
+  shape.n_kv_heads = shape.n_heads;
+  shape.head_dim = divided(config, shape.hidden, shape.n_heads, "n_head");
+  shape.intermediate = config.count_or("n_inner", 1, kIntermediateMax, 4 * shape.hidden);
+  shape.max_positions =
+      config.count_of({"n_positions", "max_position_embeddings"}, 1, kPositionsMax);
+  out.arch = make_arch(shape);
+  ArchSpec& arch = out.arch;
+  arch.norm = {NormKind::kLayer,
+               static_cast<float>(config.number_or("layer_norm_epsilon", 0.0, 1.0, 1e-5)),
+               0.0F};
+  arch.mlp = {
+      GateKind::kNone, read_activation(config, "activation_function", "gelu_new"), 0.0F, 0.0F};
+  arch.tied = config.flag_or("tie_word_embeddings", false);
+  arch.parallel = true;
+  RopeSpec rope;
+  rope.style = kernels::RopeStyle::kInterleaved;
+  rope.rotary_dim = config.count_or("rotary_dim", 2, shape.head_dim, 64);
+  if (rope.rotary_dim % 2 != 0) config.fail("rotary_dim", "must be even");
+  add_rope(arch, rope);
+
+  const std::uint64_t hidden = shape.hidden;
+  TensorMap& map = out.tensors;
+  map.prefixes = {"transformer.", ""};
+  map.embedding = matrix(hidden, {whole("wte", shape.vocab, hidden)});
+  map.final_norm = norm("ln_f", hidden, Bias::kYes);
+  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden, Bias::kYes)});
+  for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    const std::string prefix = layer_prefix("h.", i);
+    LayerMap layer;
+    layer.attention_norm = norm(prefix + "ln_1", hidden, Bias::kYes);
+    layer.out = matrix(hidden, {whole(prefix + "attn.out_proj", hidden, hidden)});
+    layer.mlp = plain_mlp(
+        arch, prefix + "mlp.fc_in", prefix + "mlp.fc_out", shape.intermediate, Bias::kYes);
+    map.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+}  // namespace
+
+Architecture read_gptj(ConfigReader& config) {
+  Architecture out = read_shared(config);
+  const std::uint64_t hidden = out.arch.hidden_size;
+  for (std::uint32_t i = 0; i < out.arch.n_layers(); ++i) {
+    const std::string prefix = layer_prefix("h.", i) + "attn.";
+    out.tensors.layers[i].qkv = matrix(hidden,
+                                       {whole(prefix + "q_proj", hidden, hidden),
+                                        whole(prefix + "k_proj", hidden, hidden),
+                                        whole(prefix + "v_proj", hidden, hidden)});
+  }
+  return out;
+}
+
+// Within a group the rows are those of q, v, k.
+Architecture read_codegen(ConfigReader& config) {
+  Architecture out = read_shared(config);
+  const std::uint64_t hidden = out.arch.hidden_size;
+  if (out.arch.attention.n_heads % kCodegenGroups != 0)
+    config.fail("n_head", "must be a multiple of 4");
+  const std::uint64_t third = hidden / kCodegenGroups;
+  for (std::uint32_t i = 0; i < out.arch.n_layers(); ++i) {
+    const std::string name = layer_prefix("h.", i) + "attn.qkv_proj";
+    MatrixMap& qkv = out.tensors.layers[i].qkv;
+    qkv.k = hidden;
+    for (const std::uint64_t place : {0, 2, 1}) {
+      for (std::uint64_t g = 0; g < kCodegenGroups; ++g) {
+        qkv.rows.push_back(part(name, 3 * hidden, hidden, (3 * g + place) * third, third));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace coxswain::model
