@@ -42,6 +42,11 @@ class FakeModel final : public model::Model {
                  kvstore::KvStore& kv,
                  base::ThreadPool&) override {
     for (const model::SequenceRows& rows : batch.sequences) {
+      if (static_cast<std::size_t>(rows.first_position) + rows.n_rows > options_.n_positions) {
+        return invalid_argument("a position beyond the table");
+      }
+    }
+    for (const model::SequenceRows& rows : batch.sequences) {
       for (std::size_t r = 0; r < rows.n_rows; ++r) {
         const auto position = static_cast<std::size_t>(rows.first_position) + r;
         for (std::uint32_t g = 0; g < options_.n_groups; ++g)

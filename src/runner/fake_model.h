@@ -16,6 +16,7 @@ struct FakeModelOptions {
   std::uint32_t vocab_size = 64;
   std::uint32_t n_groups = 2;
   std::optional<TokenId> nan_after = {};  // logits after this token are NaN
+  std::uint32_t n_positions = 512;        // batches with a position beyond are refused
   std::optional<TokenId> favourite = {};  // this id always has the largest logit
 };
 

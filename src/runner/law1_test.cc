@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -304,6 +306,31 @@ TEST(Law1Types, EveryWeightTypeAndKernelSet) {
         folder.path(),
         {.dtype = std::nullopt, .quantize_int8 = true, .isa = std::string(kernels::name_of(isa))});
   }
+}
+
+// The reference models of COXSWAIN_DATA: every published variant that can be loaded.
+TEST(Law1Data, EveryReferenceModel) {
+  const char* data = std::getenv("COXSWAIN_DATA");
+  const std::string models = data == nullptr ? "" : std::string(data) + "/goldens/models";
+  if (data == nullptr || !std::filesystem::exists(models))
+    GTEST_SKIP() << "COXSWAIN_DATA has no goldens/models";
+  std::size_t n_models = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(models)) {
+    const std::string dir = entry.path().string();
+    SCOPED_TRACE(dir);
+    RunnerOptions options;
+    options.model_dir = dir;
+    options.without_text = true;
+    options.kv_blocks = 8;
+    options.max_batch_prefill_tokens = 32;
+    options.max_batch_size = 1;
+    const auto runner = LocalRunner::create(options);
+    if (runner.status().code() == Code::kUnimplemented) continue;
+    ASSERT_TRUE(runner.ok()) << runner.status().message();
+    ++n_models;
+    expect_invariance(dir, {.dtype = std::nullopt});
+  }
+  EXPECT_GT(n_models, 0u);
 }
 
 }  // namespace

@@ -151,6 +151,24 @@ TEST(LocalRunner, NanFailsOneRequestOnly) {
   EXPECT_EQ(out[1].tokens.size(), 1u);
 }
 
+TEST(LocalRunner, ABatchThatTheModelRefusesFailsOnlyTheSequenceAtFault) {
+  FakeModelOptions model;
+  auto whole = make_runner(small_options(), model);
+  model.n_positions = 20;
+  auto limited = make_runner(small_options(), model);
+  const SequenceSpec good{.id = SequenceId{1},
+                          .prompt = {5, 6, 7},
+                          .stopping = {.max_new_tokens = 9, .ignore_eos = true}};
+  const SequenceSpec bad{.id = SequenceId{2},
+                         .prompt = std::vector<TokenId>(18, 9),
+                         .stopping = {.max_new_tokens = 9, .ignore_eos = true}};
+  const auto expected = drive(*whole, {good}, {});
+  const auto seen = drive(*limited, {bad, good}, {});
+  EXPECT_EQ(seen[0].status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(seen[0].tokens.size(), 3u);
+  EXPECT_TRUE(same_outcome(expected[0], seen[1]));
+}
+
 TEST(LocalRunner, AtMostTwoPlansAreInFlight) {
   auto runner = make_runner(small_options());
   const std::uint64_t epoch = runner->info().epoch;

@@ -334,22 +334,33 @@ void StepExecutor::add_to_slice(ReadyRow& ready, std::size_t first_row, std::siz
   ready.n_done += n_rows;
 }
 
+Status StepExecutor::forward(std::size_t first_row,
+                             std::size_t n_rows,
+                             std::span<const model::SequenceRows> sequences) {
+  const model::ModelInfo& info = parts_.model->info();
+  return parts_.model->forward(
+      {.tokens = {tokens_.data() + first_row, n_rows}, .sequences = sequences},
+      {.begin = 0, .end = info.n_layers},
+      {hidden_.data() + first_row * info.hidden_size, n_rows * info.hidden_size},
+      *parts_.kv,
+      *parts_.pool);
+}
+
 void StepExecutor::run_slice(std::size_t n_rows) {
   if (n_rows == 0) return;
   const auto begin = Clock::now();
-  const std::size_t hidden_size = parts_.model->info().hidden_size;
-  const model::Batch batch{.tokens = {tokens_.data(), n_rows},
-                           .sequences = {batch_rows_.data(), n_batch_rows_}};
-  const Status status = parts_.model->forward(batch,
-                                              {.begin = 0, .end = parts_.model->info().n_layers},
-                                              {hidden_.data(), n_rows * hidden_size},
-                                              *parts_.kv,
-                                              *parts_.pool);
-  timings_.forward += std::chrono::duration_cast<Nanoseconds>(Clock::now() - begin);
-  if (!status.ok()) {
-    for (ReadyRow* owner : batch_owner_) fail(*owner, status.with_context("forward pass"));
-    return;
+  const std::span<model::SequenceRows> sequences(batch_rows_.data(), n_batch_rows_);
+  if (!forward(0, n_rows, sequences).ok()) {
+    // The model refused the batch, a position beyond its table for one. Alone, only the sequence at
+    // fault is refused; keys and values that are written again are the same.
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      model::SequenceRows alone = sequences[i];
+      alone.first_row = 0;
+      const Status status = forward(sequences[i].first_row, alone.n_rows, {&alone, 1});
+      if (!status.ok()) fail(*batch_owner_[i], status.with_context("forward pass"));
+    }
   }
+  timings_.forward += std::chrono::duration_cast<Nanoseconds>(Clock::now() - begin);
   const std::span<LogitRow> wanted = logit_rows_;
   for (std::size_t at = 0; at < wanted.size(); at += limits_.logit_rows_max) {
     run_logits(wanted.subspan(at, std::min(limits_.logit_rows_max, wanted.size() - at)));

@@ -92,6 +92,9 @@ class StepExecutor {
   // Fills tokens_ and batch_rows_ from rows_[next...]; returns the number of rows of the slice.
   std::size_t fill_slice(std::size_t& next);
   void add_to_slice(ReadyRow& ready, std::size_t first_row, std::size_t n_rows);
+  Status forward(std::size_t first_row,
+                 std::size_t n_rows,
+                 std::span<const model::SequenceRows> sequences);
   void run_slice(std::size_t n_rows);
   void run_logits(std::span<LogitRow> wanted);
   void choose(LogitRow& wanted, std::span<const float> logits, std::size_t worker);
