@@ -14,6 +14,9 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
+// An idle connection does not hold on to the memory of a large answer.
+constexpr std::size_t kKeptBytesMax = 16 << 10;
+
 constexpr auto kNever = std::chrono::steady_clock::time_point::max();
 
 }  // namespace
@@ -332,6 +335,7 @@ void Connection::write_more() {
   if (writing_ || processing_ || phase_ != Phase::kServing) return;
   if (sent_ == sending_.size()) {
     sending_.clear();
+    if (sending_.capacity() > kKeptBytesMax) sending_ = std::string();
     sent_ = 0;
     std::swap(sending_, queued_);
     last_progress_ = Clock::now();

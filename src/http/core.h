@@ -36,7 +36,6 @@ struct Loop {
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work{
       io.get_executor()};
   std::thread thread;
-  std::thread::id id;  // set by the thread itself before anything else runs on it
 
   // Of the loop's thread only:
   std::unordered_set<std::shared_ptr<Connection>> connections;
@@ -44,7 +43,7 @@ struct Loop {
   std::int64_t date_second = -1;
   std::string date;
 
-  bool in_loop() const { return std::this_thread::get_id() == id; }
+  bool in_loop() { return io.get_executor().running_in_this_thread(); }
   const std::string& date_text() {
     const std::int64_t now = std::time(nullptr);
     if (now != date_second) {

@@ -52,7 +52,6 @@ std::string address_text(const boost::asio::ip::address& address) {
 }
 
 void run_loop(Loop& loop) {
-  loop.id = std::this_thread::get_id();
   for (;;) {
     try {
       loop.io.run();

@@ -117,7 +117,7 @@ class Server {
   // Stops accepting; open requests go on, idle connections close.
   virtual void stop_accepting() = 0;
   virtual std::size_t open_requests() const = 0;
-  // Closes everything and joins the threads.
+  // Closes everything and joins the threads. Not from a handler.
   virtual void stop() = 0;
 };
 

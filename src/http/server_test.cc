@@ -2,12 +2,14 @@
 
 #include <condition_variable>
 #include <deque>
+#include <fcntl.h>
 #include <future>
 #include <mutex>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "http/test_client.h"
 
@@ -648,6 +650,26 @@ TEST_F(ServerTest, ConnectionsOfOneAddressAreLimited) {
   EXPECT_EQ(ask("").status, 503);
   TestClient elsewhere(server_->port(), "127.0.0.1");
   EXPECT_EQ(elsewhere.receive().status, 503);
+}
+
+TEST_F(ServerTest, RunningOutOfDescriptorsOnlyDelaysAccepting) {
+  start();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit small{.rlim_cur = 128, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
+  std::vector<int> fillers;
+  for (int fd = 0; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) {
+    fillers.push_back(fd);
+  }
+  ASSERT_FALSE(fillers.empty());
+  close(fillers.back());  // one place, which the client takes
+  fillers.pop_back();
+  TestClient one = client();
+  EXPECT_TRUE(one.send(get("/hello")));
+  for (const int fd : fillers) close(fd);
+  EXPECT_EQ(one.receive().body, "hello");
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_F(ServerTest, SpeaksIpv6) {

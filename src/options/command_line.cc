@@ -55,6 +55,16 @@ Result<CommandLine> collect(const CLI::App& app, const std::deque<Declared>& dec
   return out;
 }
 
+// CLI11 says "--port: 1 required TEXT missing" and "json-output was given a disallowed flag
+// override".
+std::string reworded(const std::string& message) {
+  const std::size_t colon = message.find(": 1 required");
+  if (colon != std::string::npos) return "`" + message.substr(0, colon) + "` needs a value";
+  const std::size_t given = message.find(" was given a disallowed flag override");
+  if (given != std::string::npos) return "`--" + message.substr(0, given) + "` takes no value";
+  return message;
+}
+
 }  // namespace
 
 Result<CommandLine> split_command_line(Binary binary, int argc, const char* const* argv) {
@@ -75,7 +85,7 @@ Result<CommandLine> split_command_line(Binary binary, int argc, const char* cons
     }
     return collect(app, declared);
   } catch (const CLI::Error& error) {  // a missing value, a flag with a value
-    return invalid_argument(error.what());
+    return invalid_argument(reworded(error.what()));
   } catch (const std::exception& error) {
     return invalid_argument(std::string("the command line cannot be read: ") + error.what());
   }

@@ -211,10 +211,11 @@ TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
               HasSubstr("unknown option `--no-such-thing`"));
   EXPECT_THAT(refused(Binary::kRouter, {"-x"}), HasSubstr("unknown option `-x`"));
   EXPECT_THAT(refused(Binary::kRouter, {"print-schema"}), HasSubstr("`print-schema`"));
-  EXPECT_THAT(refused(Binary::kRouter, {"--port"}), HasSubstr("port"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--port"}), HasSubstr("`--port` needs a value"));
   EXPECT_THAT(refused(Binary::kRouter, {"--port="}), HasSubstr("port"));
   EXPECT_THAT(refused(Binary::kRouter, {"--port=1", "--port=1"}), HasSubstr("2 times"));
-  EXPECT_THAT(refused(Binary::kRouter, {"--json-output=maybe"}), HasSubstr("json-output"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--json-output=maybe"}),
+              HasSubstr("`--json-output` takes no value"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--sharded"}), HasSubstr("sharded"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--sharded", "yes"}), HasSubstr("`true` or `false`"));
   EXPECT_THAT(refused(Binary::kRouter, {"--api-key", ""}), HasSubstr("must not be empty"));
