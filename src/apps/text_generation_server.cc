@@ -1,0 +1,141 @@
+// text-generation-server: one shard. `serve MODEL_ID` loads a model and serves it on a Unix socket
+// until it is told to stop.
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <unistd.h>
+#include <utility>
+
+#include "apps/parent_watch.h"
+#include "apps/status_file.h"
+#include "apps/stop_signals.h"
+#include "json/json.h"
+#include "options/options.h"
+#include "rpc/shard_service.h"
+#include "rpc/socket_listener.h"
+#include "runner/local_runner.h"
+#include "telemetry/log.h"
+#include "tensor/dtype.h"
+
+namespace coxswain::apps {
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitModel = 3;
+constexpr std::chrono::milliseconds kStopGrace{400};
+
+std::optional<tensor::DType> dtype_of(const std::string& name) {
+  if (name == "float32") return tensor::DType::kF32;
+  if (name == "bfloat16") return tensor::DType::kBf16;
+  if (name == "float16") return tensor::DType::kF16;
+  return std::nullopt;  // "auto" and not given
+}
+
+runner::RunnerOptions runner_options(const options::OptionValues& values) {
+  runner::RunnerOptions out;
+  out.model_dir = values.get_string("model-id");
+  out.model_id = out.model_dir;
+  out.dtype = dtype_of(values.find_string("dtype").value_or(""));
+  out.quantize_int8 = values.find_string("quantize") == "int8";
+  out.kv_dtype = dtype_of(values.get_string("kv-cache-dtype"));
+  out.block_tokens = values.get_u32("block-tokens");
+  out.n_threads = values.get_size("threads");
+  if (const std::string isa = values.get_string("isa"); isa != "auto") out.isa = isa;
+  out.kv_bytes = values.get_u64("kv-cache-bytes-max");
+  out.memory_budget_bytes = values.get_u64("memory-bytes-max");
+  return out;
+}
+
+// One line of cause, as the launcher expects it, and the exit code.
+int fail(telemetry::Logger& log, const char* variant, const Status& status, int code) {
+  log.error("the shard cannot start", {{"error", status.message()}});
+  std::fprintf(stderr, "Error: %s(\"%s\")\n", variant, status.message().c_str());
+  return code;
+}
+
+int exit_code_of(const Status& status) {
+  switch (status.code()) {
+    case Code::kNotFound:
+    case Code::kInvalidArgument:
+    case Code::kDataLoss:
+    case Code::kUnimplemented:
+      return kExitModel;
+    case Code::kOk:
+    case Code::kCancelled:
+    case Code::kFailedPrecondition:
+    case Code::kResourceExhausted:
+    case Code::kDeadlineExceeded:
+    case Code::kUnavailable:
+    case Code::kInternal:
+      return EXIT_FAILURE;
+  }
+  return EXIT_FAILURE;
+}
+
+json::Object facts_of(const runner::LocalRunner& runner) {
+  const RunnerInfo info = runner.info();
+  const runner::MemoryPlan& plan = runner.memory_plan();
+  json::Object facts;
+  facts.set("model_type", json::Value(info.model_type));
+  facts.set("dtype", json::Value(info.dtype));
+  facts.set("kernel_set", json::Value(info.kernel_set_id));
+  facts.set("threads",
+            json::Value::unsigned_integer(static_cast<std::uint64_t>(runner.n_threads())));
+  facts.set("weight_bytes", json::Value::unsigned_integer(plan.weight_bytes));
+  facts.set("kv_bytes", json::Value::unsigned_integer(plan.kv_bytes));
+  facts.set("kv_tokens", json::Value::unsigned_integer(plan.kv_tokens()));
+  facts.set("workspace_bytes", json::Value::unsigned_integer(plan.workspace_bytes));
+  facts.set("reserve_bytes", json::Value::unsigned_integer(plan.reserve_bytes));
+  return facts;
+}
+
+int serve(const options::OptionValues& values, telemetry::Logger& log) {
+  StopSignals signals(kStopGrace, log);
+  const ParentWatch parent([&] { signals.stop("the launcher is gone"); });
+  // Before the weights are read: a second server would find out too late.
+  const std::string path = values.get_string("uds-path") + "-0";
+  if (Status free = rpc::SocketListener::check_free(path); !free.ok()) {
+    return fail(log, "ShardCannotStart", free, EXIT_FAILURE);
+  }
+  auto runner = runner::LocalRunner::create(runner_options(values));
+  if (!runner.ok())
+    return fail(log, "ShardCannotStart", runner.status(), exit_code_of(runner.status()));
+  for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);
+
+  signals.serve();
+  const std::shared_ptr<const TextCodec> codec = runner.value()->codec();
+  rpc::ShardServiceOptions service_options;
+  service_options.socket_path = path;
+  auto service = rpc::ShardService::start(*runner.value(), *codec, service_options, log);
+  if (!service.ok()) return fail(log, "ShardCannotStart", service.status(), EXIT_FAILURE);
+  log.info("Server started at unix://" + path);
+  if (Status status = write_status_file(facts_of(*runner.value())); !status.ok()) {
+    return fail(log, "ShardCannotStart", status, EXIT_FAILURE);
+  }
+  signals.wait();
+  service.value()->stop();
+  return EXIT_SUCCESS;
+}
+
+int run(int argc, const char* const* argv) {
+  const options::ParseResult parsed =
+      options::parse(options::Binary::kServer, argc, argv, options::environment_of(environ));
+  if (parsed.exit_code) {
+    std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
+    return *parsed.exit_code;
+  }
+  telemetry::Logger log({.level = telemetry::parse_level(parsed.values.get_string("logger-level")),
+                         .json = parsed.values.get_bool("json-output"),
+                         .target = "text_generation_server"});
+  for (const std::string& warning : parsed.warnings) log.warn(warning);
+  return serve(parsed.values, log);
+}
+
+}  // namespace
+}  // namespace coxswain::apps
+
+int main(int argc, char** argv) {
+  return coxswain::apps::run(argc, argv);
+}
