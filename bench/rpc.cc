@@ -1,0 +1,159 @@
+// What it costs to hand a step to another process: one plan there and its result back, over the
+// Engine stream, beside the same number of bytes sent there and back over a bare Unix socket.
+// Lockstep: with look-ahead this time lies behind the step before.
+
+#include <array>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/text_codec.h>
+#include <sys/socket.h>
+
+#include "rpc/shard_service.h"
+#include "rpc/sharded_client.h"
+#include "telemetry/log.h"
+
+namespace coxswain {
+namespace {
+
+constexpr std::uint32_t kBlocks = 4096;
+
+// Answers every row with one token at once.
+class InstantRunner final : public StepRunner {
+ public:
+  RunnerInfo info() const override {
+    RunnerInfo info;
+    info.engine_version = "bench";
+    info.epoch = 1;
+    info.vocab_size = 32'000;
+    info.n_layers = 1;
+    info.kv_groups = {{.layers = {0},
+                       .kind = KvGroup::Kind::kFull,
+                       .window = 0,
+                       .bytes_per_block = 1,
+                       .n_blocks = kBlocks}};
+    info.capabilities = {.plans_chunks = true,
+                         .selects_rows = true,
+                         .grows_blocks = true,
+                         .takes_ids = true,
+                         .look_ahead = true};
+    return info;
+  }
+  Result<StepTicket> submit(StepPlan plan) override {
+    const StepTicket ticket{plan.step};
+    plans_.push_back(std::move(plan));
+    return ticket;
+  }
+  Result<StepResult> wait(StepTicket) override {
+    StepResult result;
+    result.step = plans_.front().step;
+    result.epoch = 1;
+    for (const Row& row : plans_.front().rows) {
+      SequenceResult& sequence = result.sequences.emplace_back();
+      sequence.sequence = row.sequence;
+      sequence.tokens.push_back(
+          {.id = 17, .logprob = -1.0F, .special = false, .text = " token", .alternatives = {}});
+    }
+    plans_.pop_front();
+    return result;
+  }
+  Status healthy() override { return {}; }
+
+ private:
+  std::deque<StepPlan> plans_;
+};
+
+class NoText final : public TextCodec {
+ public:
+  Result<std::vector<TokenId>> encode(std::string_view, bool) const override {
+    return std::vector<TokenId>{};
+  }
+  std::string decode(std::span<const TokenId>, bool) const override { return {}; }
+  std::unique_ptr<Stream> stream(std::span<const TokenId>, bool) const override { return nullptr; }
+  std::string token_text(TokenId) const override { return {}; }
+  bool is_special(TokenId) const override { return false; }
+};
+
+void engine_stream(benchmark::State& state) {
+  telemetry::Logger log({.level = telemetry::Level::kError, .target = "bench"});
+  InstantRunner runner;
+  const NoText codec;
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("coxswain-bench-" + std::to_string(::getpid())))
+          .string();
+  rpc::ShardServiceOptions options;
+  options.socket_path = path;
+  auto service = rpc::ShardService::start(runner, codec, options, log);
+  auto client = rpc::ShardedClient::connect(path, {});
+  if (!service.ok() || !client.ok()) {
+    state.SkipWithError("cannot connect");
+    return;
+  }
+  StepPlan plan;
+  plan.epoch = 1;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    Row& row = plan.rows.emplace_back();
+    row.sequence = SequenceId{static_cast<std::uint64_t>(i + 1)};
+    row.first_position = 1000;
+    row.n_tokens = 1;
+    row.from_previous_step = true;
+    row.emit = Emit::kSample;
+  }
+  for (auto _ : state) {
+    ++plan.step;
+    auto result = client.value()->run(plan);
+    if (!result.ok()) {
+      state.SkipWithError(result.status().message().c_str());
+      return;
+    }
+    benchmark::DoNotOptimize(result);
+  }
+  state.SetLabel("rows per step: " + std::to_string(state.range(0)));
+}
+BENCHMARK(engine_stream)
+    ->Arg(0)
+    ->Arg(1)
+    ->Arg(16)
+    ->Arg(256)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+
+// The limit: two threads that wake each other through a socket.
+void bare_socket(benchmark::State& state) {
+  std::array<int, 2> pair{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()) != 0) {
+    state.SkipWithError("no socket pair");
+    return;
+  }
+  std::thread echo([fd = pair[1]] {
+    std::array<char, 64> buffer{};
+    for (;;) {
+      const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+      if (n <= 0 || ::write(fd, buffer.data(), static_cast<std::size_t>(n)) != n) return;
+    }
+  });
+  std::array<char, 64> buffer{};
+  for (auto _ : state) {
+    if (::write(pair[0], buffer.data(), buffer.size()) < 0 ||
+        ::read(pair[0], buffer.data(), buffer.size()) <= 0) {
+      state.SkipWithError("the socket failed");
+      break;
+    }
+  }
+  ::close(pair[0]);
+  echo.join();
+  ::close(pair[1]);
+}
+BENCHMARK(bare_socket)->Unit(benchmark::kMicrosecond)->UseRealTime();
+
+}  // namespace
+}  // namespace coxswain
+
+BENCHMARK_MAIN();
