@@ -1,8 +1,6 @@
 #include "batch/engine.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <random>
@@ -11,60 +9,19 @@
 
 #include "batch/engine_core.h"
 #include "batch/inbox.h"
+#include "batch/watchdog.h"
 
 namespace coxswain::batch {
 namespace {
 
-using std::chrono::nanoseconds;
-
 // How often a stalled client is looked at while nothing else is to be done.
 constexpr std::chrono::milliseconds kStallPoll{10};
-constexpr std::chrono::seconds kStepTimeMin{5};
-constexpr int kStepTimeFactor = 20;
 
 kvcache::HashKey draw_key() {
   std::random_device device;
   const auto word = [&] { return (std::uint64_t{device()} << 32U) | device(); };
   return {word(), word()};
 }
-
-// Whether steps still come. The engine thread writes, anybody reads.
-class Watchdog {
- public:
-  void step_finished(TimePoint now, nanoseconds duration) {
-    durations_[n_++ % durations_.size()] = duration;
-    std::array<nanoseconds, kHistory> sorted = durations_;
-    const auto n = static_cast<std::ptrdiff_t>(std::min(n_, sorted.size()));
-    std::nth_element(sorted.begin(), sorted.begin() + n / 2, sorted.begin() + n);
-    median_.store(sorted[static_cast<std::size_t>(n / 2)].count(), std::memory_order_relaxed);
-    progress(now);
-  }
-  // Work begins, or has just moved on.
-  void progress(TimePoint now) {
-    since_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
-  }
-  void idle() { since_.store(0, std::memory_order_relaxed); }
-
-  Status check(TimePoint now) const {
-    const auto since = since_.load(std::memory_order_relaxed);
-    if (since == 0) return {};
-    const nanoseconds waited = now.time_since_epoch() - TimePoint::duration(since);
-    const nanoseconds limit = std::max<nanoseconds>(
-        kStepTimeMin, nanoseconds(median_.load(std::memory_order_relaxed)) * kStepTimeFactor);
-    if (waited <= limit) return {};
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
-    return {Code::kUnavailable,
-            ErrorKind::kHealthcheck,
-            "no step has finished for " + std::to_string(ms) + " ms"};
-  }
-
- private:
-  static constexpr std::size_t kHistory = 64;
-  std::array<nanoseconds, kHistory> durations_{};
-  std::size_t n_ = 0;
-  std::atomic<std::int64_t> median_{0};
-  std::atomic<TimePoint::rep> since_{0};  // 0 = nothing to do
-};
 
 class ThreadedEngine final : public Engine {
  public:
@@ -143,10 +100,11 @@ class ThreadedEngine final : public Engine {
     if (core_.n_in_flight() == 0) {
       watchdog_.idle();
     } else if (!busy && submitted) {
-      watchdog_.progress(Clock::now());
+      watchdog_.work(Clock::now());
     }
     check();
     if (core_.n_in_flight() > 0) {
+      publish();  // a step may take long
       const TimePoint begin = Clock::now();
       Result<StepResult> result = core_.wait_oldest();
       const TimePoint end = Clock::now();

@@ -1,14 +1,17 @@
 #pragma once
-// Engine: the batch manager's loop. One thread owns all sequences of one replica and turns requests into step plans.
+// Engine: the batch manager's loop. One thread owns all sequences of one replica and turns requests
+// into step plans.
 //
-// One pass: take new requests and cancels -> schedule (a transaction over scratch counters) -> submit -> apply the result of the
-// step before -> publish events -> statistics. With look-ahead the host prepares step k+1 while k runs.
+// One pass: take new requests and cancels -> schedule (a transaction over scratch counters) ->
+// submit -> apply the result of the step before -> publish events -> statistics. With look-ahead
+// the host prepares step k+1 while k runs.
 //
-// Guarantees: every accepted request gets events in order, exactly one of them final, and nothing after it; its blocks are free
-// before the final event; a cancelled request is in no plan submitted after the notice was read (law 3). Idle waits on a
-// condition variable.
+// Guarantees: every accepted request gets events in order, exactly one of them final, and nothing
+// after it; its blocks are free before the final event; a cancelled request is in no plan submitted
+// after the notice was read (law 3). Idle waits on a condition variable.
 //
-// Thread rule: submit(), cancel() and stats() from any thread; sinks are called by the engine thread and must not block.
+// Thread rule: submit(), cancel() and stats() from any thread; sinks are called by the engine
+// thread and must not block.
 
 #include <chrono>
 #include <cstdint>
@@ -34,16 +37,19 @@ enum class CapacityPolicy : std::uint8_t {
 
 struct EngineOptions {
   CapacityPolicy policy = CapacityPolicy::kMaxUtilization;
-  std::uint32_t batch_size_max = 256;           // sequences in one step (--max-batch-size)
-  std::uint32_t prefill_tokens_max = 4096;      // prompt tokens in one step (--max-batch-prefill-tokens)
-  std::uint32_t batch_total_tokens_max = 0;     // upper bound on tokens held, 0 = the KV cache (--max-batch-total-tokens)
-  float waiting_served_ratio = 0.3F;            // used only where the runner cannot plan chunks
-  std::uint32_t waiting_tokens_max = 20;        // likewise
+  std::uint32_t batch_size_max = 256;  // sequences in one step (--max-batch-size)
+  std::uint32_t prefill_tokens_max =
+      4096;  // prompt tokens in one step (--max-batch-prefill-tokens)
+  std::uint32_t batch_total_tokens_max =
+      0;  // upper bound on tokens held, 0 = the KV cache (--max-batch-total-tokens)
+  float waiting_served_ratio = 0.3F;      // used only where the runner cannot plan chunks
+  std::uint32_t waiting_tokens_max = 20;  // likewise
   std::uint32_t queue_requests_max = 1024;
-  std::uint32_t overtakes_max = 32;             // how often a waiting request may be overtaken
+  std::uint32_t overtakes_max = 32;  // how often a waiting request may be overtaken
   bool prefix_caching = true;
-  std::chrono::milliseconds stall_timeout{30'000};  // a sink that stays stalled so long is cancelled
-  bool check_invariants = false;                // after every step; tests and debug builds
+  std::chrono::milliseconds stall_timeout{
+      30'000};                    // a sink that stays stalled so long is cancelled
+  bool check_invariants = false;  // after every step; tests and debug builds
 };
 
 // Tokens of a request as they appear. Plain values, moved to the sink.
@@ -66,7 +72,8 @@ class TokenSink {
  public:
   virtual ~TokenSink() = default;
   virtual void on_event(TokenEvent event) = 0;
-  // True while the client reads too slowly: the engine plans no further rows for the request until it is false again.
+  // True while the client reads too slowly: the engine plans no further rows for the request until
+  // it is false again.
   virtual bool stalled() const { return false; }
 };
 
@@ -79,7 +86,7 @@ struct GenerationRequest {
   bool prompt_logprobs = false;  // skips the prefix look-up, publishes its own blocks
   std::string adapter;
   std::string cache_salt;
-  std::int32_t priority = 0;  // higher first; then arrival
+  std::int32_t priority = 0;                // higher first; then arrival
   std::optional<TimePoint> queue_deadline;  // fails with kQueueTimeout if not scheduled by then
   std::optional<TimePoint> deadline;        // fails with kDeadline
 };
@@ -107,14 +114,18 @@ struct EngineStats {
 
 class Engine {
  public:
-  // `runner` is shared with nobody while the engine lives. `metrics` may be null. Starts the engine thread.
-  static std::unique_ptr<Engine> create(std::shared_ptr<StepRunner> runner, EngineOptions options, telemetry::Logger& log,
+  // `runner` is shared with nobody while the engine lives. `metrics` may be null. Starts the engine
+  // thread.
+  static std::unique_ptr<Engine> create(std::shared_ptr<StepRunner> runner,
+                                        EngineOptions options,
+                                        telemetry::Logger& log,
                                         telemetry::Metrics* metrics);
   // Cancels what is left (each gets its final event) and joins the thread.
   virtual ~Engine() = default;
 
-  // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full; kInvalidArgument/kValidation if the request can
-  // never fit; kUnavailable while draining or without a runner.
+  // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full;
+  // kInvalidArgument/kValidation if the request can never fit; kUnavailable while draining or
+  // without a runner.
   virtual Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) = 0;
   // Idempotent; unknown ids are ignored. The final event has code kCancelled.
   virtual void cancel(RequestId id) = 0;
@@ -126,7 +137,8 @@ class Engine {
   // Refuses new requests; returns once all are answered or `grace` has passed.
   virtual bool drain(std::chrono::milliseconds grace) = 0;
 
-  // A new runner after the old one was lost (new epoch): the prefix index is dropped, waiting requests are served by it.
+  // A new runner after the old one was lost (new epoch): the prefix index is dropped, waiting
+  // requests are served by it.
   virtual void replace_runner(std::shared_ptr<StepRunner> runner) = 0;
 };
 

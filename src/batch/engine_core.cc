@@ -245,7 +245,6 @@ void EngineCore::pause(Sequence& s) {
   s.lease.reset();
   s.state = SequenceState::kPaused;
   s.planned = s.computed = 0;
-  ++s.life;
   s.table_sent.assign(cache_->n_groups(), 0);
   waiting_.push_back(&s);
   waiting_dirty_ = true;

@@ -80,7 +80,6 @@ class EngineCore {
  private:
   struct StepRow {
     Sequence* sequence = nullptr;
-    std::uint32_t life = 0;
     std::uint32_t first_position = 0;
     std::uint32_t n_tokens = 0;
     bool sample = false;

@@ -1,7 +1,9 @@
 #include "batch/engine.h"
 
-#include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <random>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -34,25 +36,68 @@ EngineOptions test_options() {
   return o;
 }
 
-// An engine over a FakeRunner that nobody logs about.
+// Lets the runner compute only as many steps as a test has asked for.
+class Gate {
+ public:
+  void hold() {
+    std::lock_guard lock(mu_);
+    open_ = false;
+  }
+  void release() {
+    {
+      std::lock_guard lock(mu_);
+      open_ = true;
+    }
+    changed_.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mu_);
+    ++n_waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+    --n_waiting_;
+  }
+  void wait_until_somebody_waits() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return n_waiting_ > 0; });
+  }
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool open_ = true;
+  int n_waiting_ = 0;
+};
+
+// An engine over a FakeRunner.
 struct Fixture {
-  explicit Fixture(const FakeRunnerOptions& fake = {}, EngineOptions options = test_options())
-      : runner_options(fake),
-        runner(std::make_shared<FakeRunner>(fake)),
-        log(quiet()),
-        engine(Engine::create(runner, options, log, nullptr)) {}
+  explicit Fixture(const FakeRunnerOptions& fake = {},
+                   EngineOptions options = test_options(),
+                   telemetry::Metrics* metrics = nullptr)
+      : runner_options(fake), runner(std::make_shared<FakeRunner>(fake)), log(only_fatal()) {
+    runner->on_step = [this](std::uint64_t) { gate.pass(); };
+    engine = Engine::create(runner, options, log, metrics);
+  }
   ~Fixture() {
+    gate.release();
     engine.reset();
     EXPECT_TRUE(runner->violations().empty()) << runner->violations().front();
   }
-  static telemetry::LogOptions quiet() {
+  static telemetry::LogOptions only_fatal() {
     telemetry::LogOptions o;
     o.level = telemetry::Level::kError;
     o.file_descriptor = 2;
     return o;
   }
+  std::shared_ptr<Recorder> submit(const GenerationRequest& request) {
+    auto sink = std::make_shared<Recorder>();
+    const Status status = engine->submit(request, sink);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return sink;
+  }
 
   FakeRunnerOptions runner_options;
+  Gate gate;
   std::shared_ptr<FakeRunner> runner;
   telemetry::Logger log;
   std::unique_ptr<Engine> engine;
@@ -116,6 +161,160 @@ TEST(Engine, ManyThreadsManyRequestsInATinyCache) {
   EXPECT_EQ(stats.accepted, stats.finished + stats.failed + stats.cancelled);
   EXPECT_EQ(stats.failed, 0U);
   EXPECT_EQ(stats.blocks_leased + stats.blocks_retiring, 0U);
+}
+
+TEST(Engine, RefusesWhatDoesNotFitTheQueueAndSaysSo) {
+  EngineOptions o = test_options();
+  o.batch_size_max = 1;
+  o.queue_requests_max = 2;
+  Fixture f({}, o);
+  f.gate.hold();
+  auto running = f.submit(make_request(1, 5, 5));
+  f.gate.wait_until_somebody_waits();
+  auto first = f.submit(make_request(2, 5, 5));
+  auto second = f.submit(make_request(3, 5, 5));
+  const Status full = f.engine->submit(make_request(4, 5, 5), std::make_shared<Recorder>());
+  EXPECT_EQ(full.code(), Code::kResourceExhausted);
+  EXPECT_EQ(full.kind(), ErrorKind::kOverloaded);
+  EXPECT_EQ(f.engine->stats().accepted, 3U);
+  f.gate.release();
+  for (const auto& sink : {running, first, second}) sink->wait_final();
+  f.submit(make_request(4, 5, 5))->wait_final();
+}
+
+TEST(Engine, AnIdIsFreeAgainInItsFinalEvent) {
+  Fixture f;
+  f.gate.hold();
+  const auto request = make_request(1, 5, 3);
+  auto sink = std::make_shared<Recorder>();
+  auto again = std::make_shared<Recorder>();
+  Status resubmitted = internal_error("not called");
+  sink->on_each = [&] {
+    if (sink->done()) resubmitted = f.engine->submit(request, again);
+  };
+  ASSERT_TRUE(f.engine->submit(request, sink).ok());
+  EXPECT_EQ(f.engine->submit(request, again).code(), Code::kFailedPrecondition);
+  f.gate.release();
+  again->wait_final();
+  EXPECT_TRUE(resubmitted.ok()) << resubmitted.message();
+  again->expect_complete(expected_output(f.runner_options, request), false);
+}
+
+TEST(Engine, CancelsInEveryState) {
+  EngineOptions o = test_options();
+  o.batch_size_max = 1;
+  Fixture f({}, o);
+  f.gate.hold();
+  auto running = f.submit(make_request(1, 5, 20));
+  f.gate.wait_until_somebody_waits();
+  auto waiting = f.submit(make_request(2, 5, 20));
+  f.engine->cancel(RequestId{2});
+  f.engine->cancel(RequestId{1});
+  f.engine->cancel(RequestId{1});   // idempotent
+  f.engine->cancel(RequestId{99});  // unknown
+  f.gate.release();
+  for (const auto& sink : {running, waiting}) {
+    sink->wait_final();
+    EXPECT_EQ(sink->final_event().status.code(), Code::kCancelled);
+  }
+  EXPECT_TRUE(waiting->tokens().empty());
+  EXPECT_TRUE(f.engine->drain(10s));
+  EXPECT_EQ(f.engine->stats().cancelled, 2U);
+}
+
+TEST(Engine, DrainRefusesNewRequestsAndWaitsForTheOthers) {
+  Fixture f;
+  f.gate.hold();
+  auto sink = f.submit(make_request(1, 5, 5));
+  EXPECT_FALSE(f.engine->drain(0ms));
+  const Status refused = f.engine->submit(make_request(2, 5, 5), std::make_shared<Recorder>());
+  EXPECT_EQ(refused.kind(), ErrorKind::kUnavailable);
+  f.gate.release();
+  EXPECT_TRUE(f.engine->drain(10s));
+  EXPECT_TRUE(sink->done() && sink->final_event().status.ok());
+}
+
+TEST(Engine, DestructionAnswersEveryRequest) {
+  std::vector<std::shared_ptr<Recorder>> sinks;
+  {
+    EngineOptions o = test_options();
+    o.batch_size_max = 2;
+    Fixture f({}, o);
+    f.gate.hold();
+    for (std::uint64_t id = 0; id < 6; ++id) sinks.push_back(f.submit(make_request(id, 5, 50)));
+  }
+  for (const auto& sink : sinks) ASSERT_TRUE(sink->done());
+  EXPECT_EQ(sinks.back()->final_event().status.code(), Code::kCancelled);
+}
+
+TEST(Engine, ALostRunnerFailsWhatRunsAndANewOneServesTheRest) {
+  EngineOptions o = test_options();
+  o.batch_size_max = 1;
+  Fixture f({}, o);
+  f.runner->step_failure = [](std::uint64_t) { return Status(Code::kUnavailable, "killed"); };
+  f.gate.hold();
+  auto running = f.submit(make_request(1, 5, 20));
+  const auto request = make_request(2, 5, 20);
+  auto waiting = f.submit(request);
+  auto impatient_request = make_request(3, 5, 20);
+  impatient_request.queue_deadline = Clock::now() + 20ms;
+  auto impatient = f.submit(impatient_request);
+  EXPECT_TRUE(f.engine->healthy().ok());
+  f.gate.release();
+  running->wait_final();
+  EXPECT_EQ(running->final_event().status.kind(), ErrorKind::kGeneration);
+  impatient->wait_final();
+  EXPECT_EQ(impatient->final_event().status.kind(), ErrorKind::kQueueTimeout);
+  EXPECT_EQ(f.engine->healthy().kind(), ErrorKind::kHealthcheck);
+  EXPECT_EQ(f.engine->submit(make_request(4, 5, 5), std::make_shared<Recorder>()).kind(),
+            ErrorKind::kUnavailable);
+
+  FakeRunnerOptions fresh = f.runner_options;
+  fresh.epoch = 77;
+  auto second = std::make_shared<FakeRunner>(fresh);
+  f.engine->replace_runner(second);
+  EXPECT_TRUE(f.engine->healthy().ok());
+  f.submit(make_request(4, 5, 5))->wait_final();
+  waiting->wait_final();
+  waiting->expect_complete(expected_output(fresh, request), false);
+  f.engine.reset();
+  EXPECT_TRUE(second->violations().empty());
+}
+
+TEST(Engine, ARequestEndsAtItsDeadline) {
+  Fixture f;
+  auto request = make_request(1, 5, 200);
+  request.deadline = Clock::now() + 15ms;
+  auto sink = std::make_shared<Recorder>();
+  sink->set_stalled(true);  // so that it cannot finish before
+  ASSERT_TRUE(f.engine->submit(request, sink).ok());
+  sink->wait_final();
+  EXPECT_EQ(sink->final_event().status.kind(), ErrorKind::kDeadline);
+  EXPECT_GE(Clock::now(), *request.deadline);
+}
+
+TEST(Engine, GaugesAgreeWithTheStatistics) {
+  telemetry::Metrics metrics({});
+  Fixture f({}, test_options(), &metrics);
+  const auto request = make_request(1, 17, 6);
+  f.submit(request)->wait_final();
+  auto same = request;
+  same.id = RequestId{2};
+  f.submit(same)->wait_final();
+  EXPECT_TRUE(f.engine->drain(10s));
+  const EngineStats s = f.engine->stats();
+  f.engine.reset();
+  EXPECT_EQ(metrics.prompt_tokens().value(), 34U);
+  EXPECT_EQ(metrics.prefix_cache_hit_tokens().value(), 16U);
+  EXPECT_EQ(s.cached_prompt_tokens, 16U);
+  EXPECT_EQ(metrics.queue_size().value(), 0);
+  EXPECT_EQ(metrics.batch_current_size().value(), 0);
+  EXPECT_EQ(metrics.kv_blocks_total().value(), s.blocks_total);
+  EXPECT_EQ(metrics.kv_blocks_free().value() + metrics.kv_blocks_cached().value(), s.blocks_total);
+  EXPECT_EQ(metrics.kv_blocks_leased().value() + metrics.kv_blocks_retiring().value(), 0);
+  const auto steps = metrics.batch_inference_count(telemetry::BatchMethod::kPrefill).value() +
+                     metrics.batch_inference_count(telemetry::BatchMethod::kDecode).value();
+  EXPECT_GE(steps, 12U);
 }
 
 }  // namespace

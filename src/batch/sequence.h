@@ -2,17 +2,20 @@
 // Sequence: one request on its way through the engine. Owned by the engine thread, touched by
 // nobody else.
 //
-//            admit              pause
-//   kWaiting -----> kRunning <---------> kPaused          (resume = admit again, from position 0 or
-//   a prefix)
-//       \              |                   /
-//        '-------------+------------------'
-//                      v end(): finished, failed or cancelled; in no further plan
-//                   kEnding -- last submitted step that names it has retired --> final event, gone
+//            admit             pause
+//   kWaiting ----> kRunning <---------> kPaused
+//       |             |       resume       |
+//       '-------------+--------------------'
+//                     |  end(): finished, failed or cancelled; in no further plan
+//                     v
+//                  kEnding ----> final event, gone
 //
-// kWaiting: never in a plan; owns nothing. kRunning: holds a lease. kPaused: no lease; a row of an
-// earlier life may still be in flight, its token counts. kEnding: no lease; results of rows in
-// flight are dropped.
+// kWaiting: never in a plan; owns nothing.
+// kRunning: holds a lease.
+// kPaused: holds none. A row submitted before may still be in flight: its token counts, and the
+//   sequence is resumed only when it is there, from position 0 or the end of a cached prefix.
+// kEnding: holds none; results of rows in flight are dropped. The final event follows when the last
+//   submitted step that names the sequence has retired.
 //
 // Positions: tokens holds the prompt and everything produced. Rows for [0, planned) are submitted,
 // those for [0, computed) have retired. A sampling row in flight counts in n_pending: its token is
@@ -53,7 +56,6 @@ struct Sequence {
   std::uint32_t computed = 0;
   std::uint32_t n_in_flight = 0;  // submitted steps that name it and have not retired: 0..2
   std::uint32_t n_pending = 0;    // of these, sampling rows: 0..2
-  std::uint32_t life = 0;         // counts pauses; rows of an earlier life do not move `computed`
   std::uint32_t overtaken = 0;
   bool known_to_runner = false;
   bool stalled = false;

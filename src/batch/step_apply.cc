@@ -80,7 +80,7 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
   }
   if (s.request.prompt_logprobs) collect_prompt(s, row, result.prompt);
   if (row.sample) s.tokens.push_back(result.tokens[0].id);
-  if (row.life == s.life) {
+  if (s.state == SequenceState::kRunning) {  // else it was paused meanwhile: only the token counts
     s.computed = row.first_position + row.n_tokens;
     cache_->publish(s.lease, std::span(s.tokens).first(s.computed));
   }

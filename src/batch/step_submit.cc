@@ -148,7 +148,6 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
   }
   plan.rows.push_back(std::move(row));
   step.rows.push_back({.sequence = &s,
-                       .life = s.life,
                        .first_position = s.planned,
                        .n_tokens = planned.n_tokens,
                        .sample = planned.sample,
