@@ -60,7 +60,7 @@ Status AddedTokens::prepare(const Normalizer* normalizer) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const std::string_view content = tokens_[i].content;
     const auto index = static_cast<std::int32_t>(i);
-    if (content.empty()) continue;
+    if (content.empty() || !tokens_[i].is_matched) continue;
     if (!tokens_[i].normalized) {
       raw.emplace_back(content, index);
       continue;

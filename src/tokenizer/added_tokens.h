@@ -30,6 +30,7 @@ struct AddedToken {
   bool rstrip = false;       // takes the white space after it
   bool normalized = false;
   bool special = false;
+  bool is_matched = true;  // false: known by id only, never found in a text
   std::string
       normal_form;  // what the normalizer makes of a normalized token's content; set by prepare()
 };

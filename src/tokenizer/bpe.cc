@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/unicode.h"
+#include "tokenizer/word_ends.h"
 
 namespace coxswain::tokenizer {
 namespace {
@@ -15,21 +15,6 @@ constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
 
 bool comes_later(const ModelScratch::Merge& a, const ModelScratch::Merge& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
-}
-
-std::string byte_token_name(unsigned byte) {
-  std::array<char, 8> name{};
-  const int n = std::snprintf(name.data(), name.size(), "<0x%02X>", byte);
-  return {name.data(), static_cast<std::size_t>(n)};
-}
-
-// Whether a blank stands after another character somewhere in the token.
-bool crosses_words(std::string_view token) {
-  for (std::size_t at = token.find(kMetaspaceUtf8); at != std::string_view::npos;
-       at = token.find(kMetaspaceUtf8, at + 1)) {
-    if (at > 0 && !token.substr(0, at).ends_with(kMetaspaceUtf8)) return true;
-  }
-  return false;
 }
 
 // Adds a symbol for an unknown part, joining it with a pending one if that is asked for.
@@ -104,7 +89,7 @@ Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
   }
   if (options_.byte_fallback) {
     for (unsigned byte = 0; byte < 256; ++byte)
-      byte_ids_[byte] = names.find_or(byte_token_name(byte), -1);
+      byte_ids_[byte] = names.find_or(byte_token_name(static_cast<unsigned char>(byte)), -1);
   }
   cuts_words_ = finds_word_ends();
 }
@@ -124,22 +109,7 @@ void Bpe::encode(std::string_view piece,
                  ModelScratch& scratch,
                  std::vector<PieceToken>& out) const {
   if (!cuts_words_) return encode_word(piece, scratch, out);
-  std::size_t begin = 0;
-  std::size_t at = piece.starts_with(kMetaspaceUtf8) ? kMetaspaceUtf8.size() : 0;
-  while (at < piece.size()) {
-    const std::size_t found = piece.find(kMetaspaceUtf8, at);
-    if (found == std::string_view::npos) break;
-    // Inside a run of blanks the word has not ended.
-    const bool is_run =
-        found >= kMetaspaceUtf8.size() &&
-        piece.substr(found - kMetaspaceUtf8.size(), kMetaspaceUtf8.size()) == kMetaspaceUtf8;
-    if (!is_run && found > begin) {
-      encode_word(piece.substr(begin, found - begin), scratch, out);
-      begin = found;
-    }
-    at = found + kMetaspaceUtf8.size();
-  }
-  if (begin < piece.size()) encode_word(piece.substr(begin), scratch, out);
+  for_each_word(piece, [&](std::string_view word) { encode_word(word, scratch, out); });
 }
 
 void Bpe::encode_word(std::string_view word,

@@ -43,6 +43,11 @@ std::optional<unsigned char> character_to_byte(char32_t c) {
   return static_cast<unsigned char>(kBytes[c]);
 }
 
+std::string byte_token_name(unsigned char byte) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
+}
+
 void append_byte_characters(std::string& out, std::string_view bytes) {
   for (const char byte : bytes)
     append_utf8(out, byte_to_character(static_cast<unsigned char>(byte)));

@@ -4,16 +4,15 @@
 // Errors of all: kInvalidArgument or kDataLoss naming the entry at fault; the caller adds the
 // file's name.
 
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <coxswain/status.h>
 
+#include "json/json.h"
 #include "tokenizer/pipeline.h"
-
-namespace coxswain::json {
-class Value;
-}
 
 namespace coxswain::tokenizer {
 
@@ -24,7 +23,31 @@ inline constexpr std::int64_t kTokenIdMax =
 // The tokenizer.json of the Hugging Face library `tokenizers`.
 Result<TokenizerParts> read_tokenizer_json(std::string_view text);
 
+// A SentencePiece .model file. The library never finds control pieces in a text; a model folder's
+// tokenizer does.
+Result<TokenizerParts> read_sentencepiece(std::string_view bytes, bool matches_control_pieces);
+
+// tiktoken's rank file. No patterns: chosen by the number of ranks.
+Result<TokenizerParts> read_tiktoken(std::string_view text,
+                                     const std::vector<std::string>& split_patterns);
+
+// vocab.json + merges.txt (byte-level BPE), vocab.txt (WordPiece). `config` is
+// tokenizer_config.json or null.
+Result<TokenizerParts> read_vocab_and_merges(std::string_view vocab_text,
+                                             std::string_view merges_text,
+                                             const json::Value& config);
+Result<TokenizerParts> read_vocab_txt(std::string_view text, const json::Value& config);
+
+// The vocabulary in the header of a GGUF file; tensors are not read.
+Result<TokenizerParts> read_gguf_vocabulary(const std::filesystem::path& path);
+
 // What tokenizer_config.json and special_tokens_map.json say about a tokenizer that was read.
 Status apply_tokenizer_config(const json::Value& config, TokenizerParts& parts);
+
+// Shared by readers: a section written as JSON; splits one after another, then bytes; {"token":
+// id}.
+json::Value section(std::string_view text);
+Result<PreTokenizerPlan> split_and_byte_level(const std::vector<std::string>& patterns);
+Status add_vocabulary(const json::Value& object, const std::string& where, TokenTable& names);
 
 }  // namespace coxswain::tokenizer

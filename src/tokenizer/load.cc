@@ -1,5 +1,6 @@
 // Tokenizer::load: which file of a model folder is read, and by which reader.
 
+#include <algorithm>
 #include <fstream>
 #include <system_error>
 #include <utility>
@@ -18,38 +19,75 @@ Result<std::string> read_file(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
   if (error)
-    return Status(Code::kNotFound, ErrorKind::kNotFound, path.string() + ": cannot be opened");
+    return Status(
+        Code::kNotFound, ErrorKind::kNotFound, path.filename().string() + " cannot be opened");
   if (size > kFileBytesMax)
-    return invalid_argument(path.string() + ": larger than " + std::to_string(kFileBytesMax) +
-                            " bytes");
+    return invalid_argument("larger than " + std::to_string(kFileBytesMax) + " bytes");
   std::string text(size, '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    return Status(Code::kDataLoss, path.string() + ": cannot be read");
+    return Status(Code::kDataLoss, "cannot be read");
   return text;
 }
 
+// What can be read in a folder, in the order of the reference.
 Result<fs::path> choose_file(const fs::path& folder) {
-  for (const std::string_view name : {"tokenizer.json"}) {
+  for (const std::string_view name :
+       {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt"}) {
     if (fs::is_regular_file(folder / name)) return folder / name;
   }
+  std::error_code error;
+  std::vector<fs::path> others;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const fs::path extension = entry.path().extension();
+    if (extension == ".tiktoken" || extension == ".gguf") others.push_back(entry.path());
+  }
+  if (!others.empty()) return *std::min_element(others.begin(), others.end());
   return Status(Code::kNotFound,
                 ErrorKind::kNotFound,
-                folder.string() + ": no tokenizer file (tokenizer.json)");
+                folder.string() +
+                    ": no tokenizer (tokenizer.json, tokenizer.model, vocab.json with merges.txt, "
+                    "vocab.txt, *.tiktoken, *.gguf)");
 }
 
-Result<TokenizerParts> read_parts(const fs::path& path) {
+// Lines of a rank file are printable ASCII; a SentencePiece model starts with the tag of a message.
+bool looks_like_ranks(std::string_view bytes) {
+  const std::string_view line = bytes.substr(0, std::min<std::size_t>(bytes.find('\n'), 4096));
+  return line.find(' ') != std::string_view::npos &&
+         std::all_of(
+             line.begin(), line.end(), [](char c) { return (c >= 0x20 && c < 0x7F) || c == '\r'; });
+}
+
+struct Source {
+  fs::path file;
+  bool is_folder = false;
+  json::Value config;  // tokenizer_config.json; null if there is none
+};
+
+Result<TokenizerParts> read_parts(const Source& source, const LoadOptions& options) {
+  const fs::path& path = source.file;
+  if (path.extension() == ".gguf") return read_gguf_vocabulary(path);
   COXSWAIN_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  auto parts = read_tokenizer_json(text);
-  if (!parts.ok()) return parts.status().with_context(path.string());
-  return parts;
+  if (text.starts_with("GGUF")) return read_gguf_vocabulary(path);
+  if (path.filename() == "vocab.json") {
+    COXSWAIN_ASSIGN_OR_RETURN(const std::string merges,
+                              read_file(path.parent_path() / "merges.txt"));
+    return read_vocab_and_merges(text, merges, source.config);
+  }
+  if (path.extension() == ".json") return read_tokenizer_json(text);
+  if (path.extension() == ".txt") return read_vocab_txt(text, source.config);
+  if (path.extension() == ".tiktoken" || looks_like_ranks(text))
+    return read_tiktoken(text, options.split_patterns);
+  return read_sentencepiece(text, source.is_folder);
 }
 
-Status apply_config_file(const fs::path& path, TokenizerParts& parts) {
+Result<json::Value> read_config(const fs::path& path) {
   constexpr std::size_t kConfigBytesMax = std::size_t{64} << 20;
-  auto config = json::parse_file(path.string(), kConfigBytesMax);
-  if (!config.ok()) return config.status();
-  const Status applied = apply_tokenizer_config(*config, parts);
+  return json::parse_file(path.string(), kConfigBytesMax);
+}
+
+Status apply_config(const fs::path& path, const json::Value& config, TokenizerParts& parts) {
+  const Status applied = apply_tokenizer_config(config, parts);
   return applied.ok() ? applied : applied.with_context(path.string());
 }
 
@@ -58,24 +96,31 @@ Status apply_config_file(const fs::path& path, TokenizerParts& parts) {
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const fs::path& path,
                                                          const LoadOptions& options) {
   std::error_code error;
-  const bool is_folder = fs::is_directory(path, error);
-  fs::path file = path;
-  if (is_folder) {
-    COXSWAIN_ASSIGN_OR_RETURN(file, choose_file(path));
+  Source source;
+  source.is_folder = fs::is_directory(path, error);
+  source.file = path;
+  fs::path config_path = options.tokenizer_config_path;
+  if (source.is_folder) {
+    COXSWAIN_ASSIGN_OR_RETURN(source.file, choose_file(path));
+    if (config_path.empty() && fs::is_regular_file(path / "tokenizer_config.json"))
+      config_path = path / "tokenizer_config.json";
   }
-  COXSWAIN_ASSIGN_OR_RETURN(TokenizerParts parts, read_parts(file));
-  if (is_folder) {
-    if (fs::is_regular_file(path / "special_tokens_map.json"))
-      COXSWAIN_RETURN_IF_ERROR(apply_config_file(path / "special_tokens_map.json", parts));
-    if (options.tokenizer_config_path.empty() &&
-        fs::is_regular_file(path / "tokenizer_config.json"))
-      COXSWAIN_RETURN_IF_ERROR(apply_config_file(path / "tokenizer_config.json", parts));
+  if (!config_path.empty()) {
+    COXSWAIN_ASSIGN_OR_RETURN(source.config, read_config(config_path));
   }
-  if (!options.tokenizer_config_path.empty())
-    COXSWAIN_RETURN_IF_ERROR(apply_config_file(options.tokenizer_config_path, parts));
+  auto read = read_parts(source, options);
+  if (!read.ok()) return read.status().with_context(source.file.string());
+  TokenizerParts parts = std::move(read).value();
+  const fs::path map_path = path / "special_tokens_map.json";
+  if (source.is_folder && fs::is_regular_file(map_path)) {
+    COXSWAIN_ASSIGN_OR_RETURN(const json::Value map, read_config(map_path));
+    COXSWAIN_RETURN_IF_ERROR(apply_config(map_path, map, parts));
+  }
+  if (!config_path.empty())
+    COXSWAIN_RETURN_IF_ERROR(apply_config(config_path, source.config, parts));
   parts.decodes_normalized_names = options.decodes_normalized_names;
   const Status prepared = parts.added.prepare(parts.normalizer.get());
-  if (!prepared.ok()) return prepared.with_context(file.string());
+  if (!prepared.ok()) return prepared.with_context(source.file.string());
   return std::shared_ptr<const Tokenizer>(std::make_shared<PipelineTokenizer>(std::move(parts)));
 }
 

@@ -32,6 +32,7 @@ enum class TokenSpelling {
 
 struct TokenizerParts {
   std::unique_ptr<TokenTable> names = std::make_unique<TokenTable>();  // the model's vocabulary
+  std::unique_ptr<TokenTable> strings;  // what tokens stand for, where the model needs that too
   AddedTokens added;
   std::unique_ptr<Normalizer> normalizer;  // nullptr: none
   PreTokenizerPlan pre_tokenizer;

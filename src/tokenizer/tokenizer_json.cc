@@ -9,7 +9,8 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/json_fields.h"
-#include "tokenizer/unicode.h"
+#include "tokenizer/unigram.h"
+#include "tokenizer/wordpiece.h"
 
 namespace coxswain::tokenizer {
 namespace {
@@ -29,18 +30,6 @@ Status add_name(TokenTable& names, std::string_view token, TokenId id, const std
                             std::string(names.string(id)) + "\" and \"" + std::string(token) +
                             "\"");
   return invalid_argument(where + ": the token \"" + std::string(token) + "\" is there twice");
-}
-
-Status read_vocab_object(const json::Value& model, TokenTable& names) {
-  const json::Value* vocab = model.find("vocab");
-  if (vocab == nullptr || !vocab->is_object()) return field_error("model", "vocab", "an object");
-  names.reserve(vocab->as_object().size(), vocab->as_object().size() * 8);
-  for (const auto& [token, value] : vocab->as_object()) {
-    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id,
-                              checked_id(value, "model.vocab[\"" + token + "\"]"));
-    COXSWAIN_RETURN_IF_ERROR(add_name(names, token, id, "model.vocab"));
-  }
-  return {};
 }
 
 // One merge: "a b", or ["a", "b"].
@@ -89,6 +78,12 @@ Result<MergeTable> read_merges(const json::Value& model,
   return out;
 }
 
+Status read_vocab_object(const json::Value& model, TokenizerParts& parts) {
+  const json::Value* vocab = model.find("vocab");
+  if (vocab == nullptr || !vocab->is_object()) return field_error("model", "vocab", "an object");
+  return add_vocabulary(*vocab, "model.vocab", *parts.names);
+}
+
 Status read_bpe(const json::Value& model, TokenizerParts& parts) {
   BpeOptions options;
   COXSWAIN_ASSIGN_OR_RETURN(const auto unk, optional_string_field(model, "unk_token", "model"));
@@ -104,7 +99,7 @@ Status read_bpe(const json::Value& model, TokenizerParts& parts) {
   if (const json::Value* dropout = model.find("dropout");
       dropout != nullptr && !dropout->is_null() && dropout->to_double() != 0.0)
     return field_error("model", "dropout", "null or 0: encoding is the same every time");
-  COXSWAIN_RETURN_IF_ERROR(read_vocab_object(model, *parts.names));
+  COXSWAIN_RETURN_IF_ERROR(read_vocab_object(model, parts));
   COXSWAIN_ASSIGN_OR_RETURN(MergeTable merges,
                             read_merges(model, *parts.names, options.continuing_prefix));
   if (unk) {
@@ -117,6 +112,77 @@ Status read_bpe(const json::Value& model, TokenizerParts& parts) {
   parts.model_reads_bytes = options.reads_bytes;
   parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges), std::move(options));
   return {};
+}
+
+// [["token", score], ...]; the position is the id.
+Status read_scored_vocab(const json::Value& model, TokenizerParts& parts, UnigramOptions& options) {
+  const json::Value* vocab = model.find("vocab");
+  if (vocab == nullptr || !vocab->is_array())
+    return field_error("model", "vocab", "an array of [token, score]");
+  const json::Array& list = vocab->as_array();
+  if (list.size() > static_cast<std::size_t>(kTokenIdMax))
+    return field_error("model", "vocab", "shorter");
+  parts.names->reserve(list.size(), list.size() * 8);
+  options.min_score = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string where = "model.vocab[" + std::to_string(i) + "]";
+    if (!list[i].is_array() || list[i].as_array().size() != 2 || !list[i].as_array()[0].is_string())
+      return invalid_argument(where + ": not [token, score]");
+    const auto score = list[i].as_array()[1].to_double();
+    if (!score) return invalid_argument(where + ": the score is no number");
+    COXSWAIN_RETURN_IF_ERROR(
+        add_name(*parts.names, list[i].as_array()[0].as_string(), static_cast<TokenId>(i), where));
+    options.scores.push_back(*score);
+    options.min_score = std::min(options.min_score, *score);
+  }
+  return {};
+}
+
+Status read_unigram(const json::Value& model, TokenizerParts& parts) {
+  UnigramOptions options;
+  COXSWAIN_RETURN_IF_ERROR(read_scored_vocab(model, parts, options));
+  COXSWAIN_ASSIGN_OR_RETURN(options.byte_fallback,
+                            bool_field(model, "byte_fallback", false, "model"));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t unk, integer_field(model, "unk_id", -1, "model"));
+  if (unk >= static_cast<std::int64_t>(options.scores.size()))
+    return field_error("model", "unk_id", "an id of the vocabulary");
+  if (unk >= 0) options.unk = static_cast<TokenId>(unk);
+  parts.model = std::make_unique<Unigram>(*parts.names, std::move(options));
+  return {};
+}
+
+Status read_wordpiece(const json::Value& model, TokenizerParts& parts) {
+  WordPieceOptions options;
+  COXSWAIN_RETURN_IF_ERROR(read_vocab_object(model, parts));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::string unk,
+                            string_field_or(model, "unk_token", "[UNK]", "model"));
+  COXSWAIN_ASSIGN_OR_RETURN(options.continuing_prefix,
+                            string_field_or(model, "continuing_subword_prefix", "##", "model"));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t characters,
+                            integer_field(model, "max_input_chars_per_word", 100, "model"));
+  if (characters < 1) return field_error("model", "max_input_chars_per_word", "at least 1");
+  options.characters_max = static_cast<std::size_t>(characters);
+  const auto unk_id = parts.names->find(unk);
+  if (!unk_id) return invalid_argument("model.unk_token: \"" + unk + "\" is not in the vocabulary");
+  options.unk = *unk_id;
+  parts.model = std::make_unique<WordPiece>(*parts.names, std::move(options));
+  return {};
+}
+
+Status read_wordlevel(const json::Value& model, TokenizerParts& parts) {
+  COXSWAIN_RETURN_IF_ERROR(read_vocab_object(model, parts));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::string unk,
+                            string_field_or(model, "unk_token", "<unk>", "model"));
+  parts.model = std::make_unique<WordLevel>(*parts.names, parts.names->find(unk));
+  return {};
+}
+
+// Files from before the member "type" existed are told apart by what they contain.
+std::string guessed_type(const json::Value& model) {
+  if (model.find("merges") != nullptr) return "BPE";
+  const json::Value* vocab = model.find("vocab");
+  if (vocab != nullptr && vocab->is_array()) return "Unigram";
+  return model.find("continuing_subword_prefix") != nullptr ? "WordPiece" : "WordLevel";
 }
 
 Status read_added_tokens(const json::Value& document, TokenizerParts& parts) {
@@ -165,8 +231,11 @@ Status read_model(const json::Value& document, TokenizerParts& parts) {
   if (model == nullptr || !model->is_object())
     return field_error("tokenizer", "model", "an object");
   COXSWAIN_ASSIGN_OR_RETURN(std::string type, string_field_or(*model, "type", "", "model"));
-  if (type.empty()) type = model->find("merges") != nullptr ? "BPE" : "";
+  if (type.empty()) type = guessed_type(*model);
   if (type == "BPE") return read_bpe(*model, parts);
+  if (type == "Unigram") return read_unigram(*model, parts);
+  if (type == "WordPiece") return read_wordpiece(*model, parts);
+  if (type == "WordLevel") return read_wordlevel(*model, parts);
   return invalid_argument("model: unknown type \"" + type + "\"");
 }
 
@@ -197,6 +266,15 @@ TokenSpelling spelling_of(const json::Value& document) {
 }
 
 }  // namespace
+
+Status add_vocabulary(const json::Value& object, const std::string& where, TokenTable& names) {
+  names.reserve(object.as_object().size(), object.as_object().size() * 8);
+  for (const auto& [token, value] : object.as_object()) {
+    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id, checked_id(value, where + "[\"" + token + "\"]"));
+    COXSWAIN_RETURN_IF_ERROR(add_name(names, token, id, where));
+  }
+  return {};
+}
 
 Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value document, json::parse(text));

@@ -1,0 +1,61 @@
+#pragma once
+// Byte-pair encoding without a list of merges: two neighbours may merge if what they are together
+// is a token, and the token of lowest rank merges first, leftmost first among equals.
+//
+// tiktoken's rank files work so on bytes (the rank is the id), SentencePiece's BPE models on
+// characters (the rank is the order of scores). Thread rule: immutable.
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "tokenizer/byte_trie.h"
+#include "tokenizer/model.h"
+#include "tokenizer/token_table.h"
+
+namespace coxswain::tokenizer {
+
+struct RankBpeOptions {
+  bool reads_bytes = false;          // symbols are bytes, not characters
+  std::vector<std::uint32_t> ranks;  // [id]; kNoRank = never made by a merge
+  std::vector<bool> is_unused;  // [id], may be empty: merged through, but split again at the end
+  std::vector<bool> is_user_defined;  // [id], may be empty: one symbol from the start, never merged
+  std::optional<TokenId> unk;
+  bool byte_fallback = false;  // unknown characters become the tokens <0x..> of their bytes
+  bool whole_first = false;    // a piece that is a token is that token
+};
+
+class RankBpe final : public Model {
+ public:
+  static constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
+
+  // `strings`: what each token stands for in the pieces; must outlive this object.
+  RankBpe(const TokenTable& strings, RankBpeOptions options);
+
+  void encode(std::string_view piece,
+              ModelScratch& scratch,
+              std::vector<PieceToken>& out) const override;
+
+ private:
+  void encode_word(std::string_view word,
+                   ModelScratch& scratch,
+                   std::vector<PieceToken>& out) const;
+  void merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
+  void make_symbols(std::string_view word, ModelScratch& scratch) const;
+  void merge(std::string_view word, ModelScratch& scratch) const;
+  void append(std::string_view symbol, TokenId id, std::vector<PieceToken>& out) const;
+  void append_unused(std::string_view symbol,
+                     TokenId id,
+                     std::size_t depth,
+                     std::vector<PieceToken>& out) const;
+  TokenId mergeable(std::string_view text) const;
+  bool finds_word_ends() const;
+
+  const TokenTable& strings_;
+  RankBpeOptions options_;
+  ByteTrie user_defined_;
+  std::array<TokenId, 256> byte_ids_{};  // of <0x..>; -1 = none
+  bool cuts_words_ = false;
+};
+
+}  // namespace coxswain::tokenizer

@@ -1,0 +1,157 @@
+// The older forms: vocab.json + merges.txt (byte-level BPE), vocab.txt (WordPiece), and the
+// sections that several readers put together.
+
+#include <utility>
+
+#include "json/json.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/formats.h"
+#include "tokenizer/json_fields.h"
+#include "tokenizer/wordpiece.h"
+
+namespace coxswain::tokenizer {
+namespace {
+
+template <typename Visit>
+Status for_each_line(std::string_view text, Visit visit) {
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    COXSWAIN_RETURN_IF_ERROR(visit(line, number));
+  }
+  return {};
+}
+
+bool flag(const json::Value& config, std::string_view name, bool fallback) {
+  const json::Value* value = config.find(name);
+  return value != nullptr && value->is_bool() ? value->as_bool() : fallback;
+}
+
+bool is_class(const json::Value& config, std::string_view name) {
+  const json::Value* value = config.find("tokenizer_class");
+  return value != nullptr && value->is_string() && value->as_string().starts_with(name);
+}
+
+}  // namespace
+
+json::Value section(std::string_view text) {
+  auto parsed = json::parse(text);
+  return parsed.ok() ? std::move(parsed).value() : json::Value();
+}
+
+Result<PreTokenizerPlan> split_and_byte_level(const std::vector<std::string>& patterns) {
+  json::Array steps;
+  for (const std::string& pattern : patterns) {
+    json::Object regex;
+    regex.set("Regex", json::Value(pattern));
+    json::Object step;
+    step.set("type", json::Value("Split"));
+    step.set("pattern", json::Value(std::move(regex)));
+    step.set("behavior", json::Value("Isolated"));
+    steps.push_back(json::Value(std::move(step)));
+  }
+  steps.push_back(
+      section(R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})"));
+  json::Object sequence;
+  sequence.set("type", json::Value("Sequence"));
+  sequence.set("pretokenizers", json::Value(std::move(steps)));
+  return parse_pre_tokenizer(json::Value(std::move(sequence)), "split_patterns");
+}
+
+Result<MergeTable> read_merge_lines(std::string_view text, const TokenTable& names) {
+  MergeTable out;
+  std::string merged;
+  std::uint32_t rank = 0;
+  COXSWAIN_RETURN_IF_ERROR(for_each_line(text, [&](std::string_view line, std::size_t number) {
+    if (line.empty() || (number == 1 && line.starts_with("#version"))) return Status();
+    const auto bad = [&](const std::string& what) {
+      return invalid_argument("merges.txt line " + std::to_string(number) + ": " + what);
+    };
+    const std::size_t blank = line.find(' ');
+    if (blank == std::string_view::npos || line.find(' ', blank + 1) != std::string_view::npos)
+      return bad("not two tokens");
+    merged.assign(line.substr(0, blank)).append(line.substr(blank + 1));
+    const TokenId left = names.find_or(line.substr(0, blank), -1);
+    const TokenId right = names.find_or(line.substr(blank + 1), -1);
+    const TokenId id = names.find_or(merged, -1);
+    if (left < 0 || right < 0 || id < 0) return bad("a token that is not in the vocabulary");
+    out.set(left, right, rank++, id);
+    return Status();
+  }));
+  return out;
+}
+
+Result<TokenizerParts> read_vocab_and_merges(std::string_view vocab_text,
+                                             std::string_view merges_text,
+                                             const json::Value& config) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value vocab, json::parse(vocab_text));
+  if (!vocab.is_object()) return invalid_argument("vocab.json: not an object");
+  TokenizerParts parts;
+  COXSWAIN_RETURN_IF_ERROR(add_vocabulary(vocab, "vocab.json", *parts.names));
+  COXSWAIN_ASSIGN_OR_RETURN(MergeTable merges, read_merge_lines(merges_text, *parts.names));
+  const bool is_qwen = is_class(config, "Qwen2");
+  if (is_qwen) {
+    parts.normalizer = make_unicode_normalizer(UnicodeForm::kNfc);
+    COXSWAIN_ASSIGN_OR_RETURN(
+        parts.pre_tokenizer,
+        split_and_byte_level({std::string(scanner_pattern(SplitScanner::kCl100kOneDigit))}));
+  } else {
+    const bool prefix = flag(config, "add_prefix_space", false);
+    COXSWAIN_ASSIGN_OR_RETURN(
+        parts.pre_tokenizer,
+        parse_pre_tokenizer(section(prefix ? R"({"type": "ByteLevel", "add_prefix_space": true})"
+                                           : R"({"type": "ByteLevel", "add_prefix_space": false})"),
+                            "pre_tokenizer"));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(parts.decoder,
+                            parse_decoder(section(R"({"type": "ByteLevel"})"), "decoder"));
+  BpeOptions options;
+  options.reads_bytes = true;
+  parts.model_reads_bytes = true;
+  parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges), std::move(options));
+  parts.spelling = TokenSpelling::kByteLevel;
+  return parts;
+}
+
+Result<TokenizerParts> read_vocab_txt(std::string_view text, const json::Value& config) {
+  TokenizerParts parts;
+  TokenId next = 0;
+  COXSWAIN_RETURN_IF_ERROR(for_each_line(text, [&](std::string_view line, std::size_t number) {
+    if (parts.names->add(line, next++)) return Status();
+    return invalid_argument("vocab.txt line " + std::to_string(number) + ": the token \"" +
+                            std::string(line) + "\" is there twice");
+  }));
+  const bool lowercase = flag(config, "do_lower_case", true);
+  COXSWAIN_ASSIGN_OR_RETURN(
+      parts.normalizer,
+      parse_normalizer(section(lowercase ? R"({"type": "BertNormalizer", "lowercase": true})"
+                                         : R"({"type": "BertNormalizer", "lowercase": false})"),
+                       "normalizer"));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      parts.pre_tokenizer,
+      parse_pre_tokenizer(section(R"({"type": "BertPreTokenizer"})"), "pre_tokenizer"));
+  COXSWAIN_ASSIGN_OR_RETURN(parts.decoder,
+                            parse_decoder(section(R"({"type": "WordPiece"})"), "decoder"));
+  const auto unk = parts.names->find("[UNK]");
+  if (!unk) return invalid_argument("vocab.txt: no token [UNK]");
+  for (const std::string_view name : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
+    const auto id = parts.names->find(name);
+    if (!id) continue;
+    AddedToken token;
+    token.content = name;
+    token.id = *id;
+    token.special = true;
+    parts.added.add(std::move(token));
+    if (name == "[CLS]") parts.post_processor.prefix = {*id};
+    if (name == "[SEP]") parts.post_processor.suffix = {*id};
+  }
+  WordPieceOptions options;
+  options.unk = *unk;
+  parts.model = std::make_unique<WordPiece>(*parts.names, std::move(options));
+  parts.spelling = TokenSpelling::kWordPiece;
+  return parts;
+}
+
+}  // namespace coxswain::tokenizer
