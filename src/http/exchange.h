@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -80,7 +81,13 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 class ExchangeResponder final : public Responder {
  public:
   explicit ExchangeResponder(std::shared_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
-  ~ExchangeResponder() override { exchange_->abandon(); }
+  ~ExchangeResponder() override {
+    try {
+      exchange_->abandon();
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+      // Out of memory: the connection stays until its client leaves.
+    }
+  }
   ExchangeResponder(const ExchangeResponder&) = delete;
   ExchangeResponder& operator=(const ExchangeResponder&) = delete;
 

@@ -23,7 +23,9 @@ struct Outcome {
 std::string describe(const RequestParser& parser) {
   const ParsedHead& head = parser.head();
   std::string out = head.method + " " + head.path + "?" + head.query;
-  for (const auto& [name, value] : head.headers) out += "|" + name + "=" + value;
+  for (const auto& [name, value] : head.headers) {
+    out.append("|").append(name).append("=").append(value);
+  }
   return out + (head.keep_alive ? "|keep" : "|close");
 }
 
@@ -75,8 +77,7 @@ const std::vector<std::string>& sound_requests() {
       "OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n",
       "GET http://example/x?y HTTP/1.1\r\nHost: a\r\nX:   two  words \t\r\n\r\n",
       "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
-      "POST /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: CHUNKED\r\n\r\n"
-      "5\r\nhello\r\n1;x=\"y\"\r\n!\r\n0\r\nTrailer: z\r\n\r\n",
+      "POST /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: CHUNKED\r\n\r\n5\r\nhello\r\n1;x=\"y\"\r\n!\r\n0\r\nTrailer: z\r\n\r\n",
       "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: foo, Close\r\n\r\n",
   };
   return kRequests;
@@ -204,8 +205,7 @@ TEST(RequestParser, RefusesDoubtfulFraming) {
                              "Transfer-Encoding: identity\r\n",
                              "Transfer-Encoding: x-chunked\r\n",
                              "Transfer-Encoding:\r\n",
-                             "Transfer-Encoding: \x0b"
-                             "chunked\r\n"}) {
+                             "Transfer-Encoding: \013chunked\r\n"}) {
     EXPECT_EQ(status_with(header, "0\r\n\r\n"), 400) << header;
   }
   EXPECT_EQ(status_of("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400);

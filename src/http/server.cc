@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <exception>
 #include <future>
 
@@ -71,7 +72,13 @@ class AsioServer final : public Server {
       loops_.push_back(std::make_shared<Loop>());
     }
   }
-  ~AsioServer() override { stop(); }
+  ~AsioServer() override {
+    try {
+      AsioServer::stop();
+    } catch (const std::exception&) {
+      std::abort();  // the threads cannot be told to end, and must not outlive what they use
+    }
+  }
   AsioServer(const AsioServer&) = delete;
   AsioServer& operator=(const AsioServer&) = delete;
 

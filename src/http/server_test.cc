@@ -749,24 +749,29 @@ TEST_F(ServerTest, StopTellsOpenRequestsAndOutlivingResponders) {
   EXPECT_TRUE(responder->closed());
 }
 
+// Ten rounds over 25 connections; the number of right answers.
+int right_echoes(std::uint16_t port, int seed) {
+  std::deque<TestClient> clients;
+  for (int i = 0; i < 25; ++i) clients.emplace_back(port);
+  int right = 0;
+  for (int round = 0; round < 10; ++round) {
+    const std::string body = std::to_string(seed * 100 + round);
+    for (TestClient& one : clients) one.send(post("/echo", body));
+    for (TestClient& one : clients) right += one.receive().body == body ? 1 : 0;
+  }
+  return right;
+}
+
 TEST_F(ServerTest, ManyConnectionsAndThreads) {
   start({.threads = 2});
+  std::atomic<int> right = 0;
   std::vector<std::thread> threads;
-  std::atomic<int> good = 0;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      std::deque<TestClient> clients;
-      for (int i = 0; i < 25; ++i) clients.emplace_back(server_->port());
-      for (int round = 0; round < 10; ++round) {
-        for (TestClient& one : clients) one.send(post("/echo", std::to_string(t * 100 + round)));
-        for (TestClient& one : clients) {
-          if (one.receive().body == std::to_string(t * 100 + round)) ++good;
-        }
-      }
-    });
+    threads.emplace_back([&, t] { right += right_echoes(server_->port(), t); });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(good, 1000);
+  EXPECT_EQ(right, 1000);
   EXPECT_EQ(server_->open_requests(), 0U);
 }
 

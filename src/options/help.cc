@@ -23,7 +23,7 @@ std::string value_word(const OptionSpec& spec) {
     case OptionType::kList:
       return "TEXT";
     case OptionType::kU64:
-      return spec.unit.empty() ? "N" : "N";
+      return "N";
     case OptionType::kF64:
       return "X";
   }

@@ -146,7 +146,9 @@ std::vector<std::string> forwarded_arguments(const OptionValues& parent, Binary 
     if (spec.type == OptionType::kFlag) {
       if (parent.get_bool(spec.name)) out.push_back(flag);
     } else if (spec.type == OptionType::kList) {
-      for (const std::string& text : parent.get_list(spec.name)) out.push_back(flag + "=" + text);
+      for (const std::string& text : parent.get_list(spec.name)) {
+        out.push_back(std::string(flag).append("=").append(text));
+      }
     } else if (parent.is_set(spec.name) || other->default_value != spec.default_value) {
       out.push_back(flag + "=" + parent.text(spec.name));
     }

@@ -130,6 +130,7 @@ TEST_F(LogTest, AClosedOutputDropsLines) {
 TEST_F(LogTest, ThreadsDoNotMixLines) {
   Logger log(options(false));
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&log] {
       for (int i = 0; i < 50; ++i) log.info("0123456789");

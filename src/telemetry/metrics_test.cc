@@ -107,6 +107,7 @@ TEST(Metrics, EachAccessorHasItsOwnSeries) {
 TEST(Metrics, CountsFromManyThreads) {
   Metrics metrics({});
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&metrics] {
       for (int i = 0; i < 1000; ++i) {
