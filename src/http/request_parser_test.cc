@@ -77,7 +77,8 @@ const std::vector<std::string>& sound_requests() {
       "OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n",
       "GET http://example/x?y HTTP/1.1\r\nHost: a\r\nX:   two  words \t\r\n\r\n",
       "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
-      "POST /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: CHUNKED\r\n\r\n5\r\nhello\r\n1;x=\"y\"\r\n!\r\n0\r\nTrailer: z\r\n\r\n",
+      "POST /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: "
+      "CHUNKED\r\n\r\n5\r\nhello\r\n1;x=\"y\"\r\n!\r\n0\r\nTrailer: z\r\n\r\n",
       "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: foo, Close\r\n\r\n",
   };
   return kRequests;
