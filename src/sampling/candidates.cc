@@ -33,16 +33,27 @@ bool CandidateSet::assign(std::span<const float> row) {
   assert(!row.empty() && row.size() <= scores_.size());
   size_ = row.size();
   dense_ = true;
-  if (!copy_clamped(row, scores())) {
+  const CopyFindings found = copy_clamped(row, scores());
+  if (found.has_nan) {
     size_ = 0;
     return false;
   }
   constexpr float kForbidden = -std::numeric_limits<float>::infinity();
-  const auto n_forbidden = std::count(row.begin(), row.end(), kForbidden);
-  if (n_forbidden > 0 && static_cast<std::size_t>(n_forbidden) < row.size()) {
-    keep_if([&](std::size_t i) { return row[i] != kForbidden; });
+  const auto is_allowed = [&](float value) { return value != kForbidden; };
+  if (found.has_negative_infinity && std::any_of(row.begin(), row.end(), is_allowed)) {
+    keep_if([&](std::size_t i) { return is_allowed(row[i]); });
   }
   return true;
+}
+
+void CandidateSet::keep(std::span<const std::uint32_t> indices) {
+  for (std::size_t kept = 0; kept < indices.size(); ++kept) {
+    const std::size_t i = indices[kept];
+    ids_[kept] = id(i);
+    scores_[kept] = scores_[i];
+  }
+  dense_ = dense_ && indices.size() == size_;
+  size_ = indices.size();
 }
 
 std::optional<std::size_t> CandidateSet::index_of(TokenId id) const {
@@ -58,7 +69,9 @@ std::optional<std::size_t> CandidateSet::index_of(TokenId id) const {
 
 CandidateSet::Weights CandidateSet::weights() {
   Weights out;
-  out.max_score = max_of(scores());
+  const RowSummary best = summarise(scores());
+  out.max_score = scores()[best.argmax];
+  out.max_index = best.argmax;
   out.values = {weights_.data(), size_};
   const std::span<double> sums(block_sums_.data(), block_count(size_));
   out.sum = exp_weights(scores(), out.max_score, out.values, sums);

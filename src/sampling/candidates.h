@@ -49,10 +49,15 @@ class CandidateSet {
     size_ = kept;
   }
 
+  // Keeps the candidates at these indices. REQUIRES: ascending, not empty; may lie in the set's own
+  // index scratch.
+  void keep(std::span<const std::uint32_t> indices);
+
   // exp(score - largest score) of every candidate, their sum, and the sum of each block of
   // kSumBlock. Valid until the next call or the next change of the set.
   struct Weights {
     float max_score = 0.0F;
+    std::size_t max_index = 0;  // the lowest that has it
     double sum = 0.0;
     std::span<float> values;
     std::span<const double> block_sums;

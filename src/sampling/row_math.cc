@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cstdint>
+#include <limits>
 
 namespace coxswain::sampling {
 namespace {
@@ -41,7 +42,40 @@ inline float exp_nonpositive(float x) {
   return x > kLowest ? value : 0.0F;
 }
 
-double sum_lanes(const float (&lanes)[kLanes]) {
+// Floats as integers of the same order (IEEE 754): integer minima and maxima become vector code,
+// float ones do not because of NaN. Positive NaN lie above the key of infinity, negative ones below
+// that of -infinity.
+inline std::int32_t key_of(float value) {
+  const auto bits = std::bit_cast<std::int32_t>(value);
+  return bits ^ ((bits >> 31) & 0x7FFFFFFF);
+}
+inline float value_of(std::int32_t key) {
+  return std::bit_cast<float>(key ^ ((key >> 31) & 0x7FFFFFFF));
+}
+
+struct KeyRange {
+  std::int32_t min = std::numeric_limits<std::int32_t>::max();
+  std::int32_t max = std::numeric_limits<std::int32_t>::min();
+};
+
+inline KeyRange key_range(std::span<const float> row) {
+  KeyRange out;
+  for (const float value : row) {
+    const std::int32_t key = key_of(value);
+    out.min = key < out.min ? key : out.min;
+    out.max = key > out.max ? key : out.max;
+  }
+  return out;
+}
+
+// Lane l sums the elements l, l + kLanes, ...; then the lanes in order.
+double sum_block(const float* values, std::size_t n) {
+  float lanes[kLanes] = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += values[i + l];
+  }
+  for (std::size_t l = 0; i < n; ++i, ++l) lanes[l] += values[i];
   double sum = 0.0;
   for (const float lane : lanes) sum += static_cast<double>(lane);
   return sum;
@@ -51,84 +85,61 @@ double sum_lanes(const float (&lanes)[kLanes]) {
 
 RowSummary summarise(std::span<const float> row) {
   assert(!row.empty());
-  const float* x = row.data();
-  const std::size_t n = row.size();
-  float best[kLanes];
-  std::uint32_t nan[kLanes] = {};
-  std::fill(std::begin(best), std::end(best), -kScoreMax);
-  std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (std::size_t l = 0; l < kLanes; ++l) {
-      const float v = x[i + l];
-      nan[l] |= v == v ? 0u : 1u;
-      best[l] = v > best[l] ? v : best[l];
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  RowSummary out;
+  std::size_t best_begin = 0;
+  for (std::size_t begin = 0; begin < row.size(); begin += kSumBlock) {
+    const auto block = row.subspan(begin, std::min(kSumBlock, row.size() - begin));
+    const KeyRange keys = key_range(block);
+    out.has_nan |= keys.max > key_of(kInfinity) || keys.min < key_of(-kInfinity);
+    const float max = clamp_score(value_of(keys.max));
+    if (begin == 0 || max > out.max) {
+      out.max = max;
+      best_begin = begin;
     }
   }
-  RowSummary out;
-  for (std::size_t l = 0; l < kLanes; ++l) {
-    out.has_nan |= nan[l] != 0;
-    out.max = std::max(out.max, best[l]);
-  }
-  for (; i < n; ++i) {
-    out.has_nan |= x[i] != x[i];
-    if (x[i] > out.max) out.max = x[i];
-  }
-  out.max = std::min(out.max, kScoreMax);
   if (out.has_nan) return out;
   // Every value of at least the clamped maximum ties with it.
-  out.argmax = static_cast<std::size_t>(
-      std::find_if(row.begin(), row.end(), [&](float v) { return clamp_score(v) >= out.max; }) -
-      row.begin());
+  const auto best = row.subspan(best_begin);
+  const auto at =
+      std::find_if(best.begin(), best.end(), [&](float v) { return clamp_score(v) >= out.max; });
+  out.argmax = best_begin + static_cast<std::size_t>(at - best.begin());
   return out;
 }
 
 float max_of(std::span<const float> row) {
   assert(!row.empty());
-  float best[kLanes];
-  std::fill(std::begin(best), std::end(best), row[0]);
-  std::size_t i = 0;
-  for (; i + kLanes <= row.size(); i += kLanes) {
-    for (std::size_t l = 0; l < kLanes; ++l) {
-      const float v = row[i + l];
-      best[l] = v > best[l] ? v : best[l];
-    }
-  }
-  float max = *std::max_element(std::begin(best), std::end(best));
-  for (; i < row.size(); ++i) max = std::max(max, row[i]);
-  return max;
+  return value_of(key_range(row).max);
 }
 
-bool copy_clamped(std::span<const float> from, std::span<float> to) {
+CopyFindings copy_clamped(std::span<const float> from, std::span<float> to) {
   assert(from.size() == to.size());
+  constexpr float kForbidden = -std::numeric_limits<float>::infinity();
   const float* x = from.data();
   float* y = to.data();
   std::uint32_t nan = 0;
+  std::uint32_t forbidden = 0;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const float v = x[i];
     nan |= v == v ? 0u : 1u;
+    forbidden |= v == kForbidden ? 1u : 0u;
     y[i] = clamp_score(v);
   }
-  return nan == 0;
+  return {.has_nan = nan != 0, .has_negative_infinity = forbidden != 0};
 }
 
 void divide(std::span<float> values, float divisor) {
-  for (float& v : values) v /= divisor;
+  for (float& v : values) v = clamp_score(v / divisor);
 }
 
 double sum_exp(std::span<const float> row, float max) {
-  const float* x = row.data();
-  const std::size_t n = row.size();
+  float weights[kSumBlock];
   double sum = 0.0;
-  for (std::size_t begin = 0; begin < n; begin += kSumBlock) {
-    const std::size_t end = std::min(n, begin + kSumBlock);
-    float lanes[kLanes] = {};
-    std::size_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (std::size_t l = 0; l < kLanes; ++l)
-        lanes[l] += exp_nonpositive(clamp_score(x[i + l]) - max);
-    }
-    for (std::size_t l = 0; i < end; ++i, ++l) lanes[l] += exp_nonpositive(clamp_score(x[i]) - max);
-    sum += sum_lanes(lanes);
+  for (std::size_t begin = 0; begin < row.size(); begin += kSumBlock) {
+    const std::size_t n = std::min(kSumBlock, row.size() - begin);
+    const float* x = row.data() + begin;
+    for (std::size_t i = 0; i < n; ++i) weights[i] = exp_nonpositive(clamp_score(x[i]) - max);
+    sum += sum_block(weights, n);
   }
   return sum;
 }
@@ -139,26 +150,13 @@ double exp_weights(std::span<const float> row,
                    std::span<double> block_sums) {
   assert(weights.size() == row.size());
   assert(block_sums.size() >= (row.size() + kSumBlock - 1) / kSumBlock);
-  const float* x = row.data();
-  float* w = weights.data();
-  const std::size_t n = row.size();
   double sum = 0.0;
-  std::size_t block = 0;
-  for (std::size_t begin = 0; begin < n; begin += kSumBlock, ++block) {
-    const std::size_t end = std::min(n, begin + kSumBlock);
-    float lanes[kLanes] = {};
-    std::size_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (std::size_t l = 0; l < kLanes; ++l) {
-        w[i + l] = exp_nonpositive(x[i + l] - max);
-        lanes[l] += w[i + l];
-      }
-    }
-    for (std::size_t l = 0; i < end; ++i, ++l) {
-      w[i] = exp_nonpositive(x[i] - max);
-      lanes[l] += w[i];
-    }
-    block_sums[block] = sum_lanes(lanes);
+  for (std::size_t begin = 0, block = 0; begin < row.size(); begin += kSumBlock, ++block) {
+    const std::size_t n = std::min(kSumBlock, row.size() - begin);
+    const float* x = row.data() + begin;
+    float* w = weights.data() + begin;
+    for (std::size_t i = 0; i < n; ++i) w[i] = exp_nonpositive(x[i] - max);
+    block_sums[block] = sum_block(w, n);
     sum += block_sums[block];
   }
   return sum;
@@ -168,6 +166,23 @@ void block_maxima(std::span<const float> row, std::size_t block, std::span<float
   for (std::size_t begin = 0, b = 0; begin < row.size(); begin += block, ++b) {
     block_max[b] = max_of(row.subspan(begin, std::min(block, row.size() - begin)));
   }
+}
+
+std::size_t indices_at_least(std::span<const float> row,
+                             float threshold,
+                             std::span<std::uint32_t> out) {
+  assert(out.size() >= row.size());
+  constexpr std::size_t kSkip = 64;  // values that are looked at together
+  std::size_t n = 0;
+  for (std::size_t begin = 0; begin < row.size(); begin += kSkip) {
+    const std::size_t end = std::min(row.size(), begin + kSkip);
+    if (max_of(row.subspan(begin, end - begin)) < threshold) continue;
+    for (std::size_t i = begin; i < end; ++i) {
+      out[n] = static_cast<std::uint32_t>(i);
+      n += row[i] >= threshold ? 1 : 0;
+    }
+  }
+  return n;
 }
 
 }  // namespace coxswain::sampling

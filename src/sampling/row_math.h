@@ -6,6 +6,7 @@
 // otherwise.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace coxswain::sampling {
@@ -29,10 +30,15 @@ RowSummary summarise(std::span<const float> row);
 // Largest value. REQUIRES: not empty, no NaN.
 float max_of(std::span<const float> row);
 
-// Copies with every value brought into +-kScoreMax. Returns false if a value is NaN.
-bool copy_clamped(std::span<const float> from, std::span<float> to);
+struct CopyFindings {
+  bool has_nan = false;
+  bool has_negative_infinity = false;
+};
 
-// values[i] /= divisor
+// Copies with every value brought into +-kScoreMax.
+CopyFindings copy_clamped(std::span<const float> from, std::span<float> to);
+
+// values[i] / divisor, brought into +-kScoreMax. REQUIRES: divisor > 0.
 void divide(std::span<float> values, float divisor);
 
 // Sum of exp(row[i] - max) with row[i] brought into +-kScoreMax first. REQUIRES: max >= every
@@ -49,5 +55,11 @@ double exp_weights(std::span<const float> row,
 // block_max[b] = largest of row[b * block, (b + 1) * block). The last block may be short. REQUIRES:
 // no NaN.
 void block_maxima(std::span<const float> row, std::size_t block, std::span<float> block_max);
+
+// Writes the indices of all values >= threshold, ascending, and returns how many; fast where they
+// are few. REQUIRES: out.size() >= row.size(), no NaN.
+std::size_t indices_at_least(std::span<const float> row,
+                             float threshold,
+                             std::span<std::uint32_t> out);
 
 }  // namespace coxswain::sampling

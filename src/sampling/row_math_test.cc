@@ -46,7 +46,7 @@ TEST(RowMath, SummaryClampsInfinitiesAndSeesNan) {
     row[at] = kNan;
     EXPECT_TRUE(summarise(row).has_nan);
     std::vector<float> copy(40);
-    EXPECT_FALSE(copy_clamped(row, copy));
+    EXPECT_TRUE(copy_clamped(row, copy).has_nan);
   }
 }
 
@@ -80,6 +80,30 @@ TEST(RowMath, SumsAgreeWithDoubleArithmeticAndWithEachOther) {
     EXPECT_NEAR(sum / expected, 1.0, 1e-6);
     EXPECT_EQ(sum, sum_exp(row, max));
   }
+}
+
+TEST(RowMath, IndicesAtLeastFindsEveryOne) {
+  for (const std::size_t n : {1u, 63u, 64u, 65u, 1000u}) {
+    const std::vector<float> row = normal_row(n, 1.0F, 7);
+    for (const float threshold : {-10.0F, 0.0F, 2.0F, row[n / 2], 10.0F}) {
+      std::vector<std::uint32_t> seen(n);
+      seen.resize(indices_at_least(row, threshold, seen));
+      std::vector<std::uint32_t> expected;
+      for (std::size_t i = 0; i < n; ++i) {
+        if (row[i] >= threshold) expected.push_back(static_cast<std::uint32_t>(i));
+      }
+      EXPECT_EQ(seen, expected);
+    }
+  }
+}
+
+TEST(RowMath, NegativeNanAndZeroesOfEitherSign) {
+  std::vector<float> row(2000, -1.0F);
+  row[1500] = 0.0F;
+  row[3] = -0.0F;
+  EXPECT_EQ(summarise(row).argmax, 3u);
+  row[700] = -kNan;
+  EXPECT_TRUE(summarise(row).has_nan);
 }
 
 TEST(RowMath, BlockMaximaCoverShortLastBlocks) {

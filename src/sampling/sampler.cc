@@ -96,11 +96,7 @@ void Sampler::process(const SampleInput& input) {
 }
 
 std::size_t Sampler::pick(const SampleInput& input, const CandidateSet::Weights& weights) const {
-  if (is_greedy(*input.params)) {
-    const std::span<const float> scores = set_.scores();
-    return static_cast<std::size_t>(std::find(scores.begin(), scores.end(), weights.max_score) -
-                                    scores.begin());
-  }
+  if (is_greedy(*input.params)) return weights.max_index;
   const double uniform = uniform_draw(input.params->seed, input.position, DrawPurpose::kToken);
   return inverse_cdf(weights, uniform * weights.sum);
 }

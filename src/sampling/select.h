@@ -10,8 +10,8 @@
 
 namespace coxswain::sampling {
 
-// REQUIRES: 1 <= k <= values.size(), no NaN, scratch.size() >= values.size(), not overlapping.
-float kth_largest(std::span<const float> values, std::size_t k, std::span<float> scratch);
+// The k-th largest score. Uses the set's float and index scratch. REQUIRES: 1 <= k <= set.size().
+float kth_largest(CandidateSet& set, std::size_t k);
 
 // Indices of every candidate whose score is at least the n-th largest, best first, ties by lowest
 // id; at most `limit` of them (the ties with the highest ids are left out). The result lies in the

@@ -16,11 +16,13 @@ namespace {
 struct MassCut {
   float key = std::numeric_limits<float>::infinity();  // of the last member
   std::size_t n_ties = 0;                              // members with that key
+  float last_weight = 0.0F;                            // of the last member
 };
 
 // Below this size all candidates are sorted; above it a histogram finds the part worth sorting.
 constexpr std::size_t kSortAllMax = 2048;
 constexpr float kBucketsPerUnit = 64.0F;
+constexpr float kSlightlyLess = 0.999F;
 
 std::size_t bucket_of(float key) {
   constexpr auto kLast = static_cast<float>(CandidateSet::kBuckets - 1);
@@ -40,36 +42,35 @@ MassCut walk(std::span<std::uint32_t> order,
   for (const std::uint32_t i : order) {
     cut.n_ties = keys[i] == cut.key ? cut.n_ties + 1 : 1;
     cut.key = keys[i];
+    cut.last_weight = weights[i];
     mass += static_cast<double>(weights[i]);
     if (mass >= target) break;
   }
   return cut;
 }
 
-// `keys` are not negative. `set` lends its scratch; keys may lie in its float scratch.
+// `keys` are not negative. Only the candidates `members` (ascending indices, overwritten) come into
+// question; their weights reach the target together.
 MassCut find_mass_cut(CandidateSet& set,
+                      std::span<std::uint32_t> members,
                       std::span<const float> keys,
                       const CandidateSet::Weights& weights,
                       double target) {
-  const std::span<std::uint32_t> order = set.index_scratch();
-  if (set.size() <= kSortAllMax) {
-    std::iota(order.begin(), order.end(), 0u);
-    return walk(order, keys, weights.values, 0.0, target);
-  }
+  if (members.size() <= kSortAllMax) return walk(members, keys, weights.values, 0.0, target);
   const std::span<double> buckets = set.bucket_scratch();
   std::fill(buckets.begin(), buckets.end(), 0.0);
-  for (std::size_t i = 0; i < keys.size(); ++i)
+  for (const std::uint32_t i : members)
     buckets[bucket_of(keys[i])] += static_cast<double>(weights.values[i]);
 
   std::size_t bucket = 0;
   double mass = 0.0;
   while (bucket + 1 < buckets.size() && mass + buckets[bucket] < target) mass += buckets[bucket++];
   std::size_t n = 0;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (bucket_of(keys[i]) == bucket) order[n++] = static_cast<std::uint32_t>(i);
+  for (const std::uint32_t i : members) {
+    if (bucket_of(keys[i]) == bucket) members[n++] = i;
   }
   if (n == 0) return {};  // rounding: the target lies beyond the last candidate
-  return walk(order.first(n), keys, weights.values, mass, target);
+  return walk(members.first(n), keys, weights.values, mass, target);
 }
 
 // -sum p log p, with log p = score - max - log(sum).
@@ -98,21 +99,37 @@ void keep_probability(CandidateSet& set, double lowest) {
 
 void keep_top_k(CandidateSet& set, std::size_t k) {
   if (k == 0 || k >= set.size()) return;
-  const float threshold = kth_largest(set.scores(), k, set.float_scratch());
-  set.keep_if([&](std::size_t i) { return set.scores()[i] >= threshold; });
+  const float threshold = kth_largest(set, k);
+  const std::span<std::uint32_t> indices = set.index_scratch();
+  set.keep(indices.first(indices_at_least(set.scores(), threshold, indices)));
 }
 
 void keep_top_p(CandidateSet& set, float p) {
   if (p >= 1.0F || set.size() == 1) return;
   const CandidateSet::Weights weights = set.weights();
-  const std::span<float> keys = set.float_scratch();
   const std::span<const float> scores = set.scores();
-  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = weights.max_score - scores[i];
-  const MassCut cut = find_mass_cut(set, keys, weights, static_cast<double>(p) * weights.sum);
+  const std::span<float> keys = set.float_scratch();
+  const std::span<std::uint32_t> indices = set.index_scratch();
+  // All candidates below this weight together weigh less than half of what may be left out, so none
+  // of them is needed.
+  const double left_out = (1.0 - static_cast<double>(p)) * weights.sum;
+  const auto lowest = static_cast<float>(left_out / (2.0 * static_cast<double>(set.size())));
+  const auto members = indices.first(indices_at_least(weights.values, lowest, indices));
+  for (const std::uint32_t i : members) keys[i] = weights.max_score - scores[i];
+  const MassCut cut =
+      find_mass_cut(set, members, keys, weights, static_cast<double>(p) * weights.sum);
+  if (cut.n_ties == 0) return;
+
+  // Weights follow scores up to rounding: a little below the last member's are all that may stay.
+  const std::size_t n_near =
+      indices_at_least(weights.values, cut.last_weight * kSlightlyLess, indices);
   std::size_t n_ties = 0;
-  set.keep_if([&](std::size_t i) {
-    return keys[i] < cut.key || (keys[i] == cut.key && n_ties++ < cut.n_ties);
-  });
+  std::size_t n_kept = 0;
+  for (const std::uint32_t i : indices.first(n_near)) {
+    const float key = weights.max_score - scores[i];
+    if (key < cut.key || (key == cut.key && n_ties++ < cut.n_ties)) indices[n_kept++] = i;
+  }
+  set.keep(indices.first(n_kept));
 }
 
 void keep_typical(CandidateSet& set, float mass) {
@@ -125,15 +142,18 @@ void keep_typical(CandidateSet& set, float mass) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     keys[i] = std::fabs(log_sum - (scores[i] - weights.max_score) - entropy);
   }
-  const MassCut cut = find_mass_cut(set, keys, weights, static_cast<double>(mass) * weights.sum);
+  const std::span<std::uint32_t> all = set.index_scratch();
+  std::iota(all.begin(), all.end(), 0u);
+  const MassCut cut =
+      find_mass_cut(set, all, keys, weights, static_cast<double>(mass) * weights.sum);
   set.keep_if([&](std::size_t i) { return keys[i] <= cut.key; });
 }
 
 void keep_min_p(CandidateSet& set, float ratio) {
   if (ratio <= 0.0F || set.size() == 1) return;
   const CandidateSet::Weights weights = set.weights();  // the largest weight is 1
-  const float lowest = std::min(ratio, 1.0F);
-  set.keep_if([&](std::size_t i) { return weights.values[i] >= lowest; });
+  const std::span<std::uint32_t> indices = set.index_scratch();
+  set.keep(indices.first(indices_at_least(weights.values, std::min(ratio, 1.0F), indices)));
 }
 
 void keep_epsilon(CandidateSet& set, float epsilon) {
