@@ -13,6 +13,7 @@
 
 #include "apps/conformance_models.h"
 #include "apps/conformance_sampling.h"
+#include "apps/conformance_templates.h"
 #include "apps/conformance_tokenizers.h"
 
 namespace coxswain::apps {
@@ -30,6 +31,7 @@ std::span<const ConformanceKind> conformance_kinds() {
   static constexpr std::array kKinds{
       ConformanceKind{"models", run_models_conformance},
       ConformanceKind{"sampling", run_sampling_conformance},
+      ConformanceKind{"templates", run_templates_conformance},
       ConformanceKind{"tokenizers", run_tokenizers_conformance},
   };
   return kKinds;

@@ -1,0 +1,18 @@
+#pragma once
+// The kind "templates" of coxswain-conformance:
+//
+//   DIR/chat-templates/expected/*.json: every template with every conversation. What the template
+//   raised must be raised
+//     with the same message, other errors must be errors, and what is a property of the Python
+//     sandbox must not crash.
+//   DIR/chat-templates/from-repos/*.json: small programs and conversations of other projects, with
+//   Python's output. DIR/chat-templates/end_to_end_ids.json: renderings encoded with the tokenizer
+//   of their model.
+
+#include "apps/conformance.h"
+
+namespace coxswain::apps {
+
+ConformanceCounts run_templates_conformance(const ConformanceOptions& options);
+
+}  // namespace coxswain::apps

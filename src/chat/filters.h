@@ -1,0 +1,37 @@
+#pragma once
+// The built-in filters of Jinja 3.1 that need no I/O, in two families; filters.cc joins their
+// tables.
+
+#include <span>
+#include <string_view>
+
+#include "chat/interpreter.h"
+
+namespace coxswain::chat {
+
+struct FilterCall {
+  Interpreter& interpreter;
+  const Value& input;
+  const Arguments& arguments;
+
+  // Argument `index` (after the input) or named `name`.
+  const Value* argument(std::size_t index, std::string_view name) const {
+    return arguments.get(index, name);
+  }
+  std::int64_t integer(std::size_t index, std::string_view name, std::int64_t otherwise) const;
+  bool flag(std::size_t index, std::string_view name, bool otherwise) const;
+  Text text(std::size_t index, std::string_view name, std::string_view otherwise) const;
+};
+
+struct FilterEntry {
+  std::string_view name;
+  Value (*apply)(const FilterCall& call);
+};
+
+std::span<const FilterEntry> text_filters();
+std::span<const FilterEntry> sequence_filters();
+
+// `a.b.0` or an integer, applied to one value (map, groupby, sort, ...).
+Value look_up_path(Interpreter& interpreter, const Value& object, const Value& path);
+
+}  // namespace coxswain::chat

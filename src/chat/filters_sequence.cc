@@ -1,0 +1,336 @@
+// Filters over lists and mappings.
+
+#include <algorithm>
+
+#include "chat/filters.h"
+#include "chat/operators.h"
+#include "chat/python_format.h"
+
+namespace coxswain::chat {
+namespace {
+
+std::vector<Value> items_of(const FilterCall& call) {
+  std::vector<Value> items = iterate(call.input);
+  call.interpreter.charge(items.size());
+  return items;
+}
+
+// Strings compare without case unless asked to.
+Value fold_case(const Value& value, bool case_sensitive) {
+  return value.is_string() && !case_sensitive ? Value::string(to_lower(value.as_text())) : value;
+}
+
+Value filter_list(const FilterCall& call) {
+  return Value::list(items_of(call));
+}
+
+Value filter_join(const FilterCall& call) {
+  const Text separator = call.text(0, "d", "");
+  const Value* path = call.argument(1, "attribute");
+  Text out;
+  bool first = true;
+  for (const Value& item : items_of(call)) {
+    if (!first) out.append(separator);
+    first = false;
+    out.append(to_text(
+        path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path)));
+    call.interpreter.reserve_output(out.bytes.size(), 1);
+  }
+  return Value::string(std::move(out));
+}
+
+Value filter_first(const FilterCall& call) {
+  const auto items = items_of(call);
+  return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
+}
+
+Value filter_last(const FilterCall& call) {
+  const auto items = items_of(call);
+  return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
+}
+
+Value filter_reverse(const FilterCall& call) {
+  std::vector<Value> items = items_of(call);
+  std::ranges::reverse(items);
+  if (!call.input.is_string()) return Value::generator(std::move(items));
+  Text out;
+  for (const Value& item : items) out.append(item.as_text());
+  return Value::string(std::move(out));
+}
+
+// Keys of a sort: one value per attribute path ("a,b" names two).
+std::vector<Value> sort_keys(const FilterCall& call,
+                             const Value& item,
+                             const Value* attribute,
+                             bool case_sensitive) {
+  if (attribute == nullptr || attribute->is_none()) return {fold_case(item, case_sensitive)};
+  std::vector<Value> out;
+  const std::string comma = ",";
+  if (!attribute->is_string())
+    return {fold_case(look_up_path(call.interpreter, item, *attribute), case_sensitive)};
+  for (const Text& path : split(attribute->as_text(), &comma, static_cast<std::size_t>(-1))) {
+    out.push_back(
+        fold_case(look_up_path(call.interpreter, item, Value::string(path)), case_sensitive));
+  }
+  return out;
+}
+
+std::vector<Value> sorted(const FilterCall& call,
+                          std::vector<Value> items,
+                          const Value* attribute,
+                          bool reverse,
+                          bool case_sensitive) {
+  std::vector<std::pair<Value, Value>> keyed;
+  for (Value& item : items) {
+    Value key = Value::list(sort_keys(call, item, attribute, case_sensitive));
+    keyed.emplace_back(std::move(key), std::move(item));
+  }
+  call.interpreter.charge_product(keyed.size(), 16);
+  std::ranges::stable_sort(keyed, [&](const auto& a, const auto& b) {
+    return reverse ? order(b.first, a.first, "<") < 0 : order(a.first, b.first, "<") < 0;
+  });
+  std::vector<Value> out;
+  for (auto& [key, item] : keyed) out.push_back(std::move(item));
+  return out;
+}
+
+Value filter_sort(const FilterCall& call) {
+  return Value::list(sorted(call,
+                            items_of(call),
+                            call.argument(2, "attribute"),
+                            call.flag(0, "reverse", false),
+                            call.flag(1, "case_sensitive", false)));
+}
+
+Value filter_dictsort(const FilterCall& call) {
+  if (!call.input.is_dict())
+    fail("'" + type_name(call.input) + "' object has no attribute 'items'");
+  const bool by_value = call.text(1, "by", "key").bytes == "value";
+  std::vector<Value> pairs;
+  for (const auto& [key, value] : call.input.as_dict().items())
+    pairs.push_back(Value::tuple({key, value}));
+  call.interpreter.charge(pairs.size());
+  const Value index = Value::integer(by_value ? 1 : 0);
+  return Value::list(sorted(call,
+                            std::move(pairs),
+                            &index,
+                            call.flag(2, "reverse", false),
+                            call.flag(0, "case_sensitive", false)));
+}
+
+Value filter_items(const FilterCall& call) {
+  if (call.input.is_undefined()) return Value::generator({});
+  if (!call.input.is_dict()) fail("Can only get item pairs from a mapping.");
+  std::vector<Value> pairs;
+  for (const auto& [key, value] : call.input.as_dict().items())
+    pairs.push_back(Value::tuple({key, value}));
+  call.interpreter.charge(pairs.size());
+  return Value::generator(std::move(pairs));
+}
+
+Value filter_map(const FilterCall& call) {
+  std::vector<Value> out;
+  const Value* path = call.arguments.find_named("attribute");
+  if (path == nullptr &&
+      (call.arguments.positional.empty() || !call.arguments.positional[0].is_string())) {
+    fail("map requires a filter argument");
+  }
+  const Value* otherwise = call.arguments.find_named("default");
+  Arguments rest;
+  if (path == nullptr) {
+    rest.positional.assign(call.arguments.positional.begin() + 1, call.arguments.positional.end());
+    rest.named = call.arguments.named;
+  }
+  if (!call.input.truthy()) return Value::generator({});  // none included
+  for (const Value& item : items_of(call)) {
+    if (path != nullptr) {
+      Value value = look_up_path(call.interpreter, item, *path);
+      out.push_back(value.is_undefined() && otherwise != nullptr ? *otherwise : std::move(value));
+    } else {
+      out.push_back(
+          apply_filter(call.interpreter, call.arguments.positional[0].as_bytes(), item, rest));
+    }
+  }
+  return Value::generator(std::move(out));
+}
+
+// select, reject, selectattr, rejectattr: a test on the item or on one of its attributes.
+Value select(const FilterCall& call, bool by_attribute, bool keep) {
+  const auto& positional = call.arguments.positional;
+  if (by_attribute && positional.empty()) fail("Missing parameter for attribute name");
+  const std::size_t test_at = by_attribute ? 1 : 0;
+  Arguments rest;
+  if (positional.size() > test_at)
+    rest.positional.assign(positional.begin() + static_cast<std::ptrdiff_t>(test_at) + 1,
+                           positional.end());
+  rest.named = call.arguments.named;
+  std::vector<Value> out;
+  if (!call.input.truthy()) return Value::generator({});  // none included
+  for (const Value& item : items_of(call)) {
+    const Value subject = by_attribute ? look_up_path(call.interpreter, item, positional[0]) : item;
+    const bool holds =
+        positional.size() > test_at
+            ? apply_test(call.interpreter, to_text(positional[test_at]).bytes, subject, rest)
+            : subject.truthy();
+    if (holds == keep) out.push_back(item);
+  }
+  return Value::generator(std::move(out));
+}
+
+Value filter_select(const FilterCall& call) {
+  return select(call, false, true);
+}
+Value filter_reject(const FilterCall& call) {
+  return select(call, false, false);
+}
+Value filter_selectattr(const FilterCall& call) {
+  return select(call, true, true);
+}
+Value filter_rejectattr(const FilterCall& call) {
+  return select(call, true, false);
+}
+
+Value filter_unique(const FilterCall& call) {
+  const bool case_sensitive = call.flag(0, "case_sensitive", false);
+  const Value* path = call.argument(1, "attribute");
+  std::vector<Value> seen;
+  std::vector<Value> out;
+  for (const Value& item : items_of(call)) {
+    Value key = fold_case(
+        path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path),
+        case_sensitive);
+    call.interpreter.charge(seen.size() / 8);
+    if (std::ranges::find(seen, key) != seen.end()) continue;
+    seen.push_back(std::move(key));
+    out.push_back(item);
+  }
+  return Value::generator(std::move(out));
+}
+
+Value extreme(const FilterCall& call, bool maximum) {
+  const bool case_sensitive = call.flag(0, "case_sensitive", false);
+  const Value* path = call.argument(1, "attribute");
+  std::optional<std::pair<Value, Value>> best;
+  for (const Value& item : items_of(call)) {
+    Value key = fold_case(
+        path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path),
+        case_sensitive);
+    if (!best || (maximum ? order(key, best->first, ">") > 0 : order(key, best->first, "<") < 0))
+      best.emplace(std::move(key), item);
+  }
+  return best ? best->second : Value::undefined("No aggregated item, sequence was empty.");
+}
+
+Value filter_min(const FilterCall& call) {
+  return extreme(call, false);
+}
+Value filter_max(const FilterCall& call) {
+  return extreme(call, true);
+}
+
+Value filter_sum(const FilterCall& call) {
+  const Value* path = call.argument(0, "attribute");
+  Value out = call.arguments.get_or(1, "start", Value::integer(0));
+  for (const Value& item : items_of(call)) {
+    out = apply_binary(
+        call.interpreter,
+        Operator::kAdd,
+        out,
+        path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path));
+  }
+  return out;
+}
+
+Value filter_batch(const FilterCall& call) {
+  const std::int64_t size = call.integer(0, "linecount", 0);
+  if (size <= 0) fail("batch takes a positive number");
+  const Value* fill = call.argument(1, "fill_with");
+  std::vector<Value> out;
+  std::vector<Value> row;
+  for (Value& item : items_of(call)) {
+    if (row.size() == static_cast<std::size_t>(size))
+      out.push_back(Value::list(std::exchange(row, {})));
+    row.push_back(std::move(item));
+  }
+  if (!row.empty()) {
+    if (fill != nullptr && !fill->is_none()) {
+      call.interpreter.charge(static_cast<std::size_t>(size));
+      row.resize(static_cast<std::size_t>(size), *fill);
+    }
+    out.push_back(Value::list(std::move(row)));
+  }
+  return Value::generator(std::move(out));
+}
+
+Value filter_slice(const FilterCall& call) {
+  const std::int64_t given = call.integer(0, "slices", 0);
+  if (given <= 0) fail("slice takes a positive number");
+  const auto slices = static_cast<std::size_t>(given);
+  call.interpreter.charge(slices);
+  const Value* fill = call.argument(1, "fill_with");
+  const auto items = items_of(call);
+  const std::size_t each = items.size() / slices;
+  const std::size_t longer = items.size() % slices;
+  std::vector<Value> out;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < slices; ++i) {
+    const std::size_t n = each + (i < longer ? 1 : 0);
+    std::vector<Value> part(items.begin() + static_cast<std::ptrdiff_t>(at),
+                            items.begin() + static_cast<std::ptrdiff_t>(at + n));
+    if (fill != nullptr && !fill->is_none() && i >= longer && longer != 0) part.push_back(*fill);
+    out.push_back(Value::list(std::move(part)));
+    at += n;
+  }
+  return Value::generator(std::move(out));
+}
+
+Value filter_groupby(const FilterCall& call) {
+  const Value* path = call.argument(0, "attribute");
+  if (path == nullptr) fail("groupby requires an attribute");
+  const bool case_sensitive = call.flag(2, "case_sensitive", false);
+  const Value* otherwise = call.argument(1, "default");
+  std::vector<Value> groups;
+  std::vector<std::pair<Value, std::vector<Value>>> open;
+  for (const Value& item : sorted(call, items_of(call), path, false, case_sensitive)) {
+    Value key = look_up_path(call.interpreter, item, *path);
+    if (key.is_undefined() && otherwise != nullptr) key = *otherwise;
+    if (open.empty() ||
+        !(fold_case(open.back().first, case_sensitive) == fold_case(key, case_sensitive)))
+      open.emplace_back(key, std::vector<Value>{});
+    open.back().second.push_back(item);
+  }
+  for (auto& [key, items] : open)
+    groups.push_back(Value::tuple({key, Value::list(std::move(items))}));
+  return Value::list(std::move(groups));
+}
+
+constexpr FilterEntry kFilters[] = {
+    {"list", filter_list},
+    {"join", filter_join},
+    {"first", filter_first},
+    {"last", filter_last},
+    {"reverse", filter_reverse},
+    {"sort", filter_sort},
+    {"dictsort", filter_dictsort},
+    {"items", filter_items},
+    {"map", filter_map},
+    {"select", filter_select},
+    {"reject", filter_reject},
+    {"selectattr", filter_selectattr},
+    {"rejectattr", filter_rejectattr},
+    {"unique", filter_unique},
+    {"min", filter_min},
+    {"max", filter_max},
+    {"sum", filter_sum},
+    {"batch", filter_batch},
+    {"slice", filter_slice},
+    {"groupby", filter_groupby},
+};
+
+}  // namespace
+
+std::span<const FilterEntry> sequence_filters() {
+  return kFilters;
+}
+
+}  // namespace coxswain::chat

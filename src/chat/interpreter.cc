@@ -1,0 +1,685 @@
+#include "chat/interpreter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "chat/operators.h"
+#include "chat/python_format.h"
+
+namespace coxswain::chat {
+namespace {
+
+class MacroCallable : public Callable {
+ public:
+  MacroCallable(std::shared_ptr<const MacroDefinition> macro, Scope* scope)
+      : macro_(std::move(macro)), scope_(scope) {}
+  Value call(Interpreter& interpreter, const Arguments& arguments) const override {
+    return interpreter.call_macro(*macro_, scope_, arguments);
+  }
+  Value attribute(Interpreter&, std::string_view name) const override {
+    return name == "name" ? Value::string(macro_->text) : Value();
+  }
+  bool is_macro() const override { return true; }
+
+ private:
+  std::shared_ptr<const MacroDefinition> macro_;
+  Scope* scope_;
+};
+
+// The variable `loop`. Its position moves while the loop runs.
+class LoopObject : public Callable {
+ public:
+  LoopObject(const Stmt& stmt, Scope* scope, std::vector<Value> items, std::size_t depth)
+      : stmt_(stmt), scope_(scope), items_(std::move(items)), depth_(depth) {}
+
+  const std::vector<Value>& items() const { return items_; }
+  void set_index(std::size_t index) { index_ = index; }
+
+  Value call(Interpreter& interpreter, const Arguments& arguments) const override {
+    if (!stmt_.recursive) fail("the loop is not recursive");
+    if (arguments.positional.size() != 1) fail("loop() takes one argument");
+    return interpreter.run_recursive_loop(stmt_, scope_, arguments.positional[0], depth_ + 1);
+  }
+
+  Value attribute(Interpreter&, std::string_view name) const override {
+    const auto number = [](std::size_t n) { return Value::integer(static_cast<std::int64_t>(n)); };
+    const std::size_t n = items_.size();
+    if (name == "index") return number(index_ + 1);
+    if (name == "index0") return number(index_);
+    if (name == "revindex") return number(n - index_);
+    if (name == "revindex0") return number(n - index_ - 1);
+    if (name == "first") return Value::boolean(index_ == 0);
+    if (name == "last") return Value::boolean(index_ + 1 == n);
+    if (name == "length") return number(n);
+    if (name == "depth") return number(depth_ + 1);
+    if (name == "depth0") return number(depth_);
+    if (name == "previtem")
+      return index_ == 0 ? Value::undefined("there is no previous item") : items_[index_ - 1];
+    if (name == "nextitem")
+      return index_ + 1 == n ? Value::undefined("there is no next item") : items_[index_ + 1];
+    if (name == "cycle") return cycle();
+    if (name == "changed") return changed();
+    return Value();
+  }
+
+ private:
+  Value cycle() const {
+    return make_callable([index = index_](Interpreter&, const Arguments& arguments) {
+      if (arguments.positional.empty()) fail("no items for cycling given");
+      return arguments.positional[index % arguments.positional.size()];
+    });
+  }
+  Value changed() const {
+    return make_callable([last = last_](Interpreter&, const Arguments& arguments) {
+      const bool differs = !last->has_value() || !(**last == arguments.positional);
+      *last = arguments.positional;
+      return Value::boolean(differs);
+    });
+  }
+
+  const Stmt& stmt_;
+  Scope* scope_;
+  std::vector<Value> items_;
+  std::size_t depth_;
+  std::size_t index_ = 0;
+  std::shared_ptr<std::optional<std::vector<Value>>> last_ =
+      std::make_shared<std::optional<std::vector<Value>>>();
+};
+
+std::string object_name(const Value& object) {
+  return object.is_none() ? "None" : type_name(object) + " object";
+}
+
+}  // namespace
+
+const Value* Arguments::find_named(std::string_view name) const {
+  const auto it = std::ranges::find_if(named, [&](const auto& pair) { return pair.first == name; });
+  return it == named.end() ? nullptr : &it->second;
+}
+
+const Value* Arguments::get(std::size_t index, std::string_view name) const {
+  return index < positional.size() ? &positional[index] : find_named(name);
+}
+
+Value Arguments::get_or(std::size_t index, std::string_view name, Value otherwise) const {
+  const Value* value = get(index, name);
+  return value == nullptr ? std::move(otherwise) : *value;
+}
+
+// Enters a new scope below `parent`, and leaves it on every path.
+class Interpreter::ScopeGuard {
+ public:
+  ScopeGuard(Interpreter& interpreter, Scope* parent)
+      : interpreter_(interpreter),
+        outer_(interpreter.scope_),
+        scope_(interpreter.new_scope(parent)) {
+    interpreter_.scope_ = scope_;
+  }
+  ~ScopeGuard() {
+    interpreter_.scope_ = outer_;
+    interpreter_.release_scope(scope_);
+  }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ private:
+  Interpreter& interpreter_;
+  Scope* outer_;
+  Scope* scope_;
+};
+
+class Interpreter::RecursionGuard {
+ public:
+  explicit RecursionGuard(Interpreter& interpreter) : interpreter_(interpreter) {
+    if (++interpreter_.recursion_ > interpreter_.limits_.recursion_max) {
+      fail("the template recurses deeper than " +
+           std::to_string(interpreter_.limits_.recursion_max));
+    }
+  }
+  ~RecursionGuard() { --interpreter_.recursion_; }
+  RecursionGuard(const RecursionGuard&) = delete;
+  RecursionGuard& operator=(const RecursionGuard&) = delete;
+
+ private:
+  Interpreter& interpreter_;
+};
+
+Interpreter::Interpreter(const Program& program,
+                         const RenderLimits& limits,
+                         std::chrono::system_clock::time_point now)
+    : program_(program), limits_(limits), now_(now) {
+  scope_ = new_scope(nullptr);
+  scope_->captured = true;
+}
+
+void Interpreter::set_global(std::string_view name, Value value) {
+  const auto it = std::ranges::find(program_.names, name);
+  if (it != program_.names.end())
+    assign_name(static_cast<NameId>(it - program_.names.begin()), std::move(value));
+}
+
+Text Interpreter::run() {
+  Text out;
+  output_ = &out;
+  // Variables of the template live below those given to it, so that a render never changes its
+  // input.
+  const ScopeGuard guard(*this, scope_);
+  scope_->captured = true;
+  execute(program_.body);
+  return out;
+}
+
+void Interpreter::charge(std::size_t steps) {
+  if (steps > limits_.steps_max - steps_)
+    fail("the template takes more than " + std::to_string(limits_.steps_max) + " steps");
+  steps_ += steps;
+}
+
+void Interpreter::charge_product(std::size_t n, std::size_t m) {
+  std::size_t product = 0;
+  charge(__builtin_mul_overflow(n, m, &product) ? limits_.steps_max + 1 : product);
+}
+
+void Interpreter::reserve_output(std::size_t n, std::size_t m) {
+  std::size_t product = 0;
+  if (__builtin_mul_overflow(n, m, &product) || product > limits_.output_bytes_max) {
+    fail("the template makes a text of more than " + std::to_string(limits_.output_bytes_max) +
+         " bytes");
+  }
+  charge(product / 64);
+}
+
+void Interpreter::emit(const Text& text) {
+  if (output_->bytes.size() + text.bytes.size() > limits_.output_bytes_max) {
+    fail("the template writes more than " + std::to_string(limits_.output_bytes_max) + " bytes");
+  }
+  output_->append(text);
+}
+
+Scope* Interpreter::new_scope(Scope* parent) {
+  if (free_scopes_.empty()) {
+    scopes_.push_back(std::make_unique<Scope>());
+    free_scopes_.push_back(scopes_.back().get());
+  }
+  Scope* scope = free_scopes_.back();
+  free_scopes_.pop_back();
+  scope->parent = parent;
+  return scope;
+}
+
+void Interpreter::release_scope(Scope* scope) {
+  if (scope->captured) return;
+  scope->variables.clear();
+  free_scopes_.push_back(scope);
+}
+
+Value Interpreter::look_up(NameId name) {
+  for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
+    for (const auto& [id, value] : scope->variables) {
+      if (id == name) return value;
+    }
+  }
+  Value function = global_function(program_.names[name]);
+  if (!function.is_undefined()) return function;
+  return Value::undefined("'" + program_.names[name] + "' is undefined");
+}
+
+void Interpreter::assign_name(NameId name, Value value) {
+  for (auto& [id, existing] : scope_->variables) {
+    if (id == name) {
+      existing = std::move(value);
+      return;
+    }
+  }
+  scope_->variables.emplace_back(name, std::move(value));
+}
+
+void Interpreter::assign(const Target& target, const Value& value) {
+  switch (target.kind) {
+    case Target::Kind::kName:
+      assign_name(target.name, value);
+      return;
+    case Target::Kind::kAttribute: {
+      const Value object = look_up(target.name);
+      if (object.kind() != Value::Kind::kNamespace)
+        fail("cannot assign attribute on non-namespace object");
+      // A namespace that reaches itself would never be freed.
+      if (value.extent().holds_namespace) fail("a namespace cannot hold a namespace or function");
+      object.as_namespace().attributes.set(Value::string(target.attribute), value);
+      return;
+    }
+    case Target::Kind::kTuple:
+      break;
+  }
+  require_defined(value);
+  const std::vector<Value> items = iterate(value);
+  if (items.size() != target.items.size()) {
+    fail(items.size() > target.items.size()
+             ? "too many values to unpack (expected " + std::to_string(target.items.size()) + ")"
+             : "not enough values to unpack (expected " + std::to_string(target.items.size()) +
+                   ", got " + std::to_string(items.size()) + ")");
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) assign(target.items[i], items[i]);
+}
+
+// ---- statements
+
+Interpreter::Flow Interpreter::execute(const Body& body) {
+  for (const auto& stmt : body) {
+    if (const Flow flow = execute(*stmt); flow != Flow::kNext) return flow;
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
+  charge(1);
+  switch (stmt.kind) {
+    case StmtKind::kText:
+      emit(stmt.text);
+      break;
+    case StmtKind::kPrint: {
+      const Value value = evaluate(*stmt.expr);
+      emit(value.is_string() ? value.as_text() : to_text(value));
+      break;
+    }
+    case StmtKind::kIf:
+      return execute_if(stmt);
+    case StmtKind::kFor:
+      execute_for(stmt);
+      break;
+    case StmtKind::kSet:
+      assign(stmt.target, evaluate(*stmt.expr));
+      break;
+    case StmtKind::kSetBlock: {
+      Value value = Value::string(capture(stmt.body));
+      assign(stmt.target, stmt.filter ? apply_filters(*stmt.filter, value) : value);
+      break;
+    }
+    case StmtKind::kMacro:
+      scope_->captured = true;
+      assign_name(stmt.macro->name,
+                  Value::callable(std::make_shared<MacroCallable>(stmt.macro, scope_)));
+      break;
+    case StmtKind::kCallBlock:
+      execute_call_block(stmt);
+      break;
+    case StmtKind::kFilterBlock:
+      emit(to_text(apply_filters(*stmt.filter, Value::string(capture(stmt.body)))));
+      break;
+    case StmtKind::kWith:
+      execute_with(stmt);
+      break;
+    case StmtKind::kBreak:
+      return Flow::kBreak;
+    case StmtKind::kContinue:
+      return Flow::kContinue;
+    case StmtKind::kScope: {
+      const ScopeGuard guard(*this, scope_);
+      return execute(stmt.body);
+    }
+  }
+  return Flow::kNext;
+}
+
+Interpreter::Flow Interpreter::execute_if(const Stmt& stmt) {
+  for (const auto& [condition, body] : stmt.branches) {
+    if (!condition || evaluate(*condition).truthy()) return execute(body);
+  }
+  return Flow::kNext;
+}
+
+std::vector<Value> Interpreter::loop_items(const Stmt& stmt, const Value& iterable) {
+  std::vector<Value> items = iterate(iterable);
+  charge(items.size());
+  if (!stmt.filter) return items;
+  std::vector<Value> kept;
+  for (Value& value : items) {
+    const ScopeGuard guard(*this, scope_);
+    assign(stmt.target, value);
+    if (evaluate(*stmt.filter).truthy()) kept.push_back(std::move(value));
+  }
+  return kept;
+}
+
+void Interpreter::execute_for(const Stmt& stmt) {
+  run_loop(stmt, loop_items(stmt, evaluate(*stmt.expr)), 0);
+}
+
+void Interpreter::run_loop(const Stmt& stmt, std::vector<Value> items, std::size_t depth) {
+  static const std::string kLoop = "loop";
+  const auto name = std::ranges::find(program_.names, kLoop);
+  const bool uses_loop = name != program_.names.end();
+  if (items.empty()) {
+    execute(stmt.otherwise);
+    return;
+  }
+  Scope* outer = scope_;
+  if (stmt.recursive) outer->captured = true;
+  const auto loop = std::make_shared<LoopObject>(stmt, outer, std::move(items), depth);
+  for (std::size_t i = 0; i < loop->items().size(); ++i) {
+    const ScopeGuard guard(*this, outer);
+    loop->set_index(i);
+    if (uses_loop)
+      assign_name(static_cast<NameId>(name - program_.names.begin()), Value::callable(loop));
+    assign(stmt.target, loop->items()[i]);
+    if (execute(stmt.body) == Flow::kBreak) break;
+  }
+}
+
+Value Interpreter::run_recursive_loop(const Stmt& loop,
+                                      Scope* scope,
+                                      const Value& items,
+                                      std::size_t depth) {
+  const RecursionGuard recursion(*this);
+  Text out;
+  Text* outer_output = std::exchange(output_, &out);
+  Scope* outer_scope = std::exchange(scope_, scope);
+  run_loop(loop, loop_items(loop, items), depth);
+  scope_ = outer_scope;
+  output_ = outer_output;
+  return Value::string(std::move(out));
+}
+
+void Interpreter::execute_with(const Stmt& stmt) {
+  std::vector<Value> values;
+  for (const auto& [target, expr] : stmt.bindings) values.push_back(evaluate(*expr));
+  const ScopeGuard guard(*this, scope_);
+  for (std::size_t i = 0; i < values.size(); ++i) assign(stmt.bindings[i].first, values[i]);
+  execute(stmt.body);
+}
+
+void Interpreter::execute_call_block(const Stmt& stmt) {
+  scope_->captured = true;
+  const Value callee = evaluate(*stmt.expr->children[0]);
+  Arguments arguments = evaluate_arguments(stmt.expr->arguments);
+  arguments.named.emplace_back(
+      "caller", Value::callable(std::make_shared<MacroCallable>(stmt.macro, scope_)));
+  emit(to_text(call(callee, arguments)));
+}
+
+Text Interpreter::capture(const Body& body) {
+  Text out;
+  Text* outer = std::exchange(output_, &out);
+  const ScopeGuard guard(*this, scope_);
+  execute(body);
+  output_ = outer;
+  return out;
+}
+
+Value Interpreter::call_macro(const MacroDefinition& macro,
+                              Scope* scope,
+                              const Arguments& arguments) {
+  const RecursionGuard recursion(*this);
+  const std::size_t n = macro.parameters.size();
+  if (arguments.positional.size() > n && !macro.uses_varargs) {
+    fail("macro '" + macro.text + "' takes not more than " + std::to_string(n) + " argument(s)");
+  }
+  Text out;
+  Text* outer_output = std::exchange(output_, &out);
+  const ScopeGuard guard(*this, scope);
+  Dict rest;
+  for (const auto& [name, value] : arguments.named) {
+    const bool is_parameter =
+        std::ranges::find(macro.parameter_texts, name) != macro.parameter_texts.end();
+    if (is_parameter) continue;
+    if (name == "caller" && macro.uses_caller) {
+      set_global("caller", value);
+    } else if (macro.uses_kwargs) {
+      rest.set(Value::string(name), value);
+    } else {
+      fail("macro '" + macro.text + "' takes no keyword argument '" + name.substr(0, 64) + "'");
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    if (const Value* given = arguments.get(i, macro.parameter_texts[i])) {
+      assign_name(macro.parameters[i], *given);
+    } else if (const std::size_t first_default = n - macro.defaults.size(); i >= first_default) {
+      assign_name(macro.parameters[i], evaluate(*macro.defaults[i - first_default]));
+    } else {
+      assign_name(
+          macro.parameters[i],
+          Value::undefined("parameter '" + macro.parameter_texts[i] + "' was not provided"));
+    }
+  }
+  if (macro.uses_varargs) {
+    const auto begin = arguments.positional.begin() +
+                       static_cast<std::ptrdiff_t>(std::min(n, arguments.positional.size()));
+    set_global("varargs", Value::tuple({begin, arguments.positional.end()}));
+  }
+  if (macro.uses_kwargs) set_global("kwargs", Value::dict(std::move(rest)));
+  execute(macro.body);
+  output_ = outer_output;
+  return Value::string(std::move(out));
+}
+
+// ---- expressions
+
+Value Interpreter::evaluate(const Expr& expr) {
+  charge(1);
+  switch (expr.kind) {
+    case ExprKind::kConstant:
+      return expr.constant;
+    case ExprKind::kName:
+      return look_up(expr.name);
+    case ExprKind::kList:
+      return Value::list(evaluate_all(expr.children));
+    case ExprKind::kTuple:
+      return Value::tuple(evaluate_all(expr.children));
+    case ExprKind::kDict:
+      return evaluate_dict(expr);
+    case ExprKind::kAttribute:
+      return attribute(evaluate(*expr.children[0]), expr.text);
+    case ExprKind::kItem:
+      if (expr.children[1]->kind == ExprKind::kSlice) return evaluate_slice(expr);
+      {
+        const Value object = evaluate(*expr.children[0]);
+        return item(object, evaluate(*expr.children[1]));
+      }
+    case ExprKind::kSlice:
+      fail("a slice stands outside of an index");
+    case ExprKind::kCall:
+      return evaluate_call(expr);
+    case ExprKind::kFilter: {
+      const Value input = evaluate(*expr.children[0]);
+      return apply_filter(*this, expr.text, input, evaluate_arguments(expr.arguments));
+    }
+    case ExprKind::kTest: {
+      const Value input = evaluate(*expr.children[0]);
+      return Value::boolean(
+          apply_test(*this, expr.text, input, evaluate_arguments(expr.arguments)));
+    }
+    case ExprKind::kNot:
+      return Value::boolean(!evaluate(*expr.children[0]).truthy());
+    case ExprKind::kNegative:
+      return negate(evaluate(*expr.children[0]));
+    case ExprKind::kPositive: {
+      const Value value = evaluate(*expr.children[0]);
+      if (!value.is_number()) fail("bad operand type for unary +: '" + type_name(value) + "'");
+      return value.is_bool() ? Value::integer(value.as_int()) : value;
+    }
+    case ExprKind::kBinary: {
+      const Value left = evaluate(*expr.children[0]);
+      return apply_binary(*this, expr.op, left, evaluate(*expr.children[1]));
+    }
+    case ExprKind::kConcat: {
+      Text out;
+      for (const ExprPtr& child : expr.children) {
+        out.append(to_text(evaluate(*child)));
+        reserve_output(out.bytes.size(), 1);
+      }
+      return Value::string(std::move(out));
+    }
+    case ExprKind::kCompare:
+      return evaluate_compare(expr);
+    case ExprKind::kAnd: {
+      Value left = evaluate(*expr.children[0]);
+      return left.truthy() ? evaluate(*expr.children[1]) : left;
+    }
+    case ExprKind::kOr: {
+      Value left = evaluate(*expr.children[0]);
+      return left.truthy() ? left : evaluate(*expr.children[1]);
+    }
+    case ExprKind::kConditional:
+      if (evaluate(*expr.children[1]).truthy()) return evaluate(*expr.children[0]);
+      return expr.children[2] ? evaluate(*expr.children[2])
+                              : Value::undefined(
+                                    "the inline if-expression evaluated to false and no else "
+                                    "section was defined");
+  }
+  return Value();
+}
+
+std::vector<Value> Interpreter::evaluate_all(const std::vector<ExprPtr>& exprs) {
+  std::vector<Value> out;
+  out.reserve(exprs.size());
+  for (const ExprPtr& expr : exprs) out.push_back(evaluate(*expr));
+  return out;
+}
+
+Value Interpreter::evaluate_dict(const Expr& expr) {
+  Dict out;
+  for (std::size_t i = 0; i < expr.children.size(); i += 2) {
+    Value key = evaluate(*expr.children[i]);
+    if (key.is_dict() || (key.is_list() && key.as_list().kind == ListKind::kList))
+      fail("unhashable type: '" + type_name(key) + "'");
+    out.set(std::move(key), evaluate(*expr.children[i + 1]));
+  }
+  return Value::dict(std::move(out));
+}
+
+Value Interpreter::evaluate_compare(const Expr& expr) {
+  Value left = evaluate(*expr.children[0]);
+  for (std::size_t i = 0; i < expr.ops.size(); ++i) {
+    Value right = evaluate(*expr.children[i + 1]);
+    if (!apply_comparison(expr.ops[i], left, right)) return Value::boolean(false);
+    left = std::move(right);
+  }
+  return Value::boolean(true);
+}
+
+Arguments Interpreter::evaluate_arguments(const CallArguments& arguments) {
+  Arguments out;
+  out.positional = evaluate_all(arguments.positional);
+  for (const auto& [name, expr] : arguments.named) out.named.emplace_back(name, evaluate(*expr));
+  if (arguments.star) {
+    for (Value& value : iterate(evaluate(*arguments.star)))
+      out.positional.push_back(std::move(value));
+  }
+  if (arguments.double_star) {
+    const Value mapping = evaluate(*arguments.double_star);
+    if (!mapping.is_dict()) fail("argument after ** must be a mapping, not " + type_name(mapping));
+    for (const auto& [key, value] : mapping.as_dict().items()) {
+      if (!key.is_string()) fail("keywords must be strings");
+      out.named.emplace_back(key.as_bytes(), value);
+    }
+  }
+  return out;
+}
+
+Value Interpreter::evaluate_call(const Expr& expr) {
+  const Value callee = evaluate(*expr.children[0]);
+  return call(callee, evaluate_arguments(expr.arguments));
+}
+
+Value Interpreter::call(const Value& callee, const Arguments& arguments) {
+  require_defined(callee);
+  if (!callee.is_callable()) fail("'" + type_name(callee) + "' object is not callable");
+  return callee.as_callable().call(*this, arguments);
+}
+
+Value Interpreter::apply_filters(const Expr& filter, const Value& input) {
+  if (filter.kind != ExprKind::kFilter) return input;
+  const Value inner = apply_filters(*filter.children[0], input);
+  return apply_filter(*this, filter.text, inner, evaluate_arguments(filter.arguments));
+}
+
+Value Interpreter::attribute(const Value& object, std::string_view name) {
+  require_defined(object);
+  if (object.is_callable()) return object.as_callable().attribute(*this, name);
+  const Value* member = nullptr;
+  if (object.kind() == Value::Kind::kNamespace)
+    member = object.as_namespace().attributes.find(name);
+  if (member != nullptr) return *member;
+  if (!name.starts_with('_')) {
+    Value method = find_method(object, name);
+    if (!method.is_undefined()) return method;
+    if (is_mutating_method(object, name)) {
+      return Value::undefined("access to attribute '" + std::string(name) + "' of '" +
+                              type_name(object) + "' object is unsafe.");
+    }
+  }
+  if (object.is_dict()) member = object.as_dict().find(name);
+  if (member != nullptr) return *member;
+  return Value::undefined("'" + object_name(object) + "' has no attribute '" +
+                          std::string(name.substr(0, 64)) + "'");
+}
+
+Value Interpreter::item(const Value& object, const Value& key) {
+  require_defined(object);
+  if (object.is_dict()) {
+    if (const Value* member = object.as_dict().find(key)) return *member;
+  } else if (key.is_integral() && (object.is_list() || object.is_string())) {
+    const std::vector<Value> items = object.is_list() ? std::vector<Value>{} : iterate(object);
+    const std::vector<Value>& sequence = object.is_list() ? object.as_list().items : items;
+    const auto n = static_cast<std::int64_t>(sequence.size());
+    const std::int64_t index = key.as_int() < 0 ? key.as_int() + n : key.as_int();
+    if (index >= 0 && index < n) return sequence[static_cast<std::size_t>(index)];
+    return Value::undefined(object_name(object) + " has no element " +
+                            std::to_string(key.as_int()));
+  }
+  if (key.is_string()) return attribute(object, key.as_bytes());
+  return Value::undefined(object_name(object) + " has no element " +
+                          to_text(key).bytes.substr(0, 64));
+}
+
+Value Interpreter::evaluate_slice(const Expr& expr) {
+  const Value object = evaluate(*expr.children[0]);
+  require_defined(object);
+  if (!object.is_list() && !object.is_string())
+    fail("'" + type_name(object) + "' object is not subscriptable");
+  const Expr& slice = *expr.children[1];
+  const auto part = [&](std::size_t i) -> std::optional<std::int64_t> {
+    if (!slice.children[i]) return std::nullopt;
+    const Value value = evaluate(*slice.children[i]);
+    if (value.is_none()) return std::nullopt;
+    if (!value.is_integral())
+      fail("slice indices must be integers or None or have an __index__ method");
+    return value.as_int();
+  };
+  const std::optional<std::int64_t> begin_given = part(0);
+  const std::optional<std::int64_t> end_given = part(1);
+  const std::int64_t step = part(2).value_or(1);
+  if (step == 0) fail("slice step cannot be zero");
+  const auto offsets =
+      object.is_string() ? code_point_offsets(object.as_bytes()) : std::vector<std::size_t>{};
+  const auto n = static_cast<std::int64_t>(object.is_string() ? offsets.size() - 1
+                                                              : object.as_list().items.size());
+  const auto clamp = [&](std::optional<std::int64_t> given, std::int64_t otherwise) {
+    if (!given) return otherwise;
+    const std::int64_t index = *given < 0 ? *given + n : *given;
+    return std::clamp<std::int64_t>(index, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
+  };
+  const std::int64_t begin = clamp(begin_given, step > 0 ? 0 : n - 1);
+  const std::int64_t end = clamp(end_given, step > 0 ? n : -1);
+  if (object.is_string() && step == 1) {
+    const auto from = static_cast<std::size_t>(begin);
+    return Value::string(object.as_text().slice(
+        offsets[from], offsets[static_cast<std::size_t>(std::max(begin, end))]));
+  }
+  Text text;
+  std::vector<Value> items;
+  for (std::int64_t i = begin; step > 0 ? i < end : i > end; i += step) {
+    charge(1);
+    const auto at = static_cast<std::size_t>(i);
+    if (object.is_string())
+      text.append(object.as_text().slice(offsets[at], offsets[at + 1]));
+    else
+      items.push_back(object.as_list().items[at]);
+    // The next index could overflow only when the end is already passed.
+    if (step > 0 ? step > end - i : step < end - i) break;
+  }
+  return object.is_string() ? Value::string(std::move(text))
+                            : Value::list(std::move(items), object.as_list().kind);
+}
+
+}  // namespace coxswain::chat

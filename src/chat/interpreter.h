@@ -1,0 +1,111 @@
+#pragma once
+// Interpreter: runs one program once, within its budgets.
+//
+// Every evaluated node and every element a filter touches is a step; every byte of text that is
+// made counts as output. Scopes follow Jinja: loops, macros, with and call blocks have their own,
+// `if` has none; a loop starts each turn with a fresh one.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/ast.h"
+#include "chat/callable.h"
+#include "chat/chat_template.h"
+
+namespace coxswain::chat {
+
+struct Scope {
+  std::vector<std::pair<NameId, Value>> variables;
+  Scope* parent = nullptr;
+  bool captured = false;  // a macro refers to it: it lives until the end of the render
+};
+
+class Interpreter {
+ public:
+  Interpreter(const Program& program,
+              const RenderLimits& limits,
+              std::chrono::system_clock::time_point now);
+
+  // Names the program does not mention are not stored.
+  void set_global(std::string_view name, Value value);
+  Text run();
+
+  Value evaluate(const Expr& expr);
+  void charge(std::size_t steps);
+  // Steps for n * m elements. Throws before anything is allocated.
+  void charge_product(std::size_t n, std::size_t m);
+  // Checks that n * m bytes of text stay within the output budget, and counts them as steps too (a
+  // step per 64 bytes).
+  void reserve_output(std::size_t n, std::size_t m);
+
+  Value call(const Value& callee, const Arguments& arguments);
+  Value call_macro(const MacroDefinition& macro, Scope* scope, const Arguments& arguments);
+  // A nested run of a recursive loop; returns its text.
+  Value run_recursive_loop(const Stmt& loop, Scope* scope, const Value& items, std::size_t depth);
+
+  Value attribute(const Value& object, std::string_view name);
+  Value item(const Value& object, const Value& key);
+  std::chrono::system_clock::time_point now() const { return now_; }
+  std::size_t recursion_max() const { return limits_.recursion_max; }
+
+ private:
+  enum class Flow : std::uint8_t { kNext, kBreak, kContinue };
+  class ScopeGuard;
+  class RecursionGuard;
+
+  Flow execute(const Body& body);
+  Flow execute(const Stmt& stmt);
+  Flow execute_if(const Stmt& stmt);
+  void execute_for(const Stmt& stmt);
+  void execute_with(const Stmt& stmt);
+  void execute_call_block(const Stmt& stmt);
+  void run_loop(const Stmt& stmt, std::vector<Value> items, std::size_t depth);
+  std::vector<Value> loop_items(const Stmt& stmt, const Value& iterable);
+  Text capture(const Body& body);
+
+  Value evaluate_compare(const Expr& expr);
+  Value evaluate_call(const Expr& expr);
+  Value evaluate_slice(const Expr& expr);
+  Value evaluate_dict(const Expr& expr);
+  Value apply_filters(const Expr& filter,
+                      const Value& input);  // the chain whose innermost input is `input`
+  std::vector<Value> evaluate_all(const std::vector<ExprPtr>& exprs);
+  Arguments evaluate_arguments(const CallArguments& arguments);
+  Value look_up(NameId name);
+  void assign(const Target& target, const Value& value);
+  void assign_name(NameId name, Value value);
+  void emit(const Text& text);
+  Scope* new_scope(Scope* parent);
+  void release_scope(Scope* scope);
+
+  const Program& program_;
+  RenderLimits limits_;
+  std::chrono::system_clock::time_point now_;
+  std::vector<std::unique_ptr<Scope>> scopes_;
+  std::vector<Scope*> free_scopes_;
+  Scope* scope_ = nullptr;
+  Text* output_ = nullptr;
+  std::size_t steps_ = 0;
+  std::size_t recursion_ = 0;
+};
+
+// Filters (filters*.cc), tests (tests.cc), global functions (functions.cc) and methods of values
+// (methods.cc).
+Value apply_filter(Interpreter& interpreter,
+                   std::string_view name,
+                   const Value& input,
+                   const Arguments& arguments);
+bool apply_test(Interpreter& interpreter,
+                std::string_view name,
+                const Value& input,
+                const Arguments& arguments);
+Value global_function(std::string_view name);  // undefined if there is none
+// The method `name` bound to `object`; undefined if there is none.
+Value find_method(const Value& object, std::string_view name);
+// True for methods that would change a list or mapping; the sandbox hides them.
+bool is_mutating_method(const Value& object, std::string_view name);
+
+}  // namespace coxswain::chat

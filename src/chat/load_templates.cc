@@ -1,0 +1,120 @@
+// Where a model keeps its templates.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "chat/chat_template.h"
+
+namespace coxswain::chat {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kTemplateBytesMax = std::size_t{4} << 20;
+constexpr std::size_t kConfigBytesMax = std::size_t{64} << 20;
+
+Result<std::string> read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return Status(Code::kNotFound, "cannot open " + path.string());
+  const auto size = static_cast<std::streamoff>(file.tellg());
+  if (size < 0 || static_cast<std::uint64_t>(size) > kTemplateBytesMax) {
+    return invalid_argument(path.string() + " has " + std::to_string(size) + " bytes, more than " +
+                            std::to_string(kTemplateBytesMax));
+  }
+  std::string text(static_cast<std::size_t>(size), '\0');
+  file.seekg(0);
+  if (!file.read(text.data(), size))
+    return Status(Code::kDataLoss, "cannot read all of " + path.string());
+  return text;
+}
+
+// The value of "chat_template": one string, or a list of {name, template}.
+Status add_templates(const json::Value& value,
+                     const std::string& path,
+                     std::vector<NamedTemplate>& out) {
+  if (value.is_null()) return {};
+  if (value.is_string()) {
+    out.push_back({"default", value.as_string()});
+    return {};
+  }
+  if (!value.is_array())
+    return invalid_argument(path + ": chat_template must be a string or a list");
+  for (const json::Value& entry : value.as_array()) {
+    const json::Value* name = entry.find("name");
+    const json::Value* source = entry.find("template");
+    if (name == nullptr || !name->is_string() || source == nullptr || !source->is_string()) {
+      return invalid_argument(path +
+                              ": an entry of chat_template needs the strings name and template");
+    }
+    out.push_back({name->as_string(), source->as_string()});
+  }
+  return {};
+}
+
+Status add_from_json(const fs::path& path, std::vector<NamedTemplate>& out) {
+  auto document = json::parse_file(path.string(), kConfigBytesMax);
+  if (!document.ok()) return document.status();
+  const json::Value* value = document->find("chat_template");
+  return value == nullptr ? Status() : add_templates(*value, path.string(), out);
+}
+
+Status add_additional(const fs::path& folder, std::vector<NamedTemplate>& out) {
+  std::error_code error;
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".jinja") paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  for (const fs::path& path : paths) {
+    COXSWAIN_ASSIGN_OR_RETURN(std::string source, read_text(path));
+    out.push_back({path.stem().string(), std::move(source)});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<NamedTemplate>> load_templates(const std::string& model_dir,
+                                                  const std::string& override_path) {
+  std::vector<NamedTemplate> out;
+  if (!override_path.empty()) {
+    const fs::path path(override_path);
+    if (path.extension() == ".json") {
+      COXSWAIN_RETURN_IF_ERROR(add_from_json(path, out));
+    } else {
+      COXSWAIN_ASSIGN_OR_RETURN(std::string source, read_text(path));
+      out.push_back({"default", std::move(source)});
+    }
+    return out;
+  }
+  const fs::path folder(model_dir);
+  std::error_code error;
+  if (fs::exists(folder / "chat_template.jinja", error)) {
+    COXSWAIN_ASSIGN_OR_RETURN(std::string source, read_text(folder / "chat_template.jinja"));
+    out.push_back({"default", std::move(source)});
+    COXSWAIN_RETURN_IF_ERROR(add_additional(folder / "additional_chat_templates", out));
+    return out;
+  }
+  for (const char* name :
+       {"chat_template.json", "tokenizer_config.json", "processor_config.json"}) {
+    if (!fs::exists(folder / name, error)) continue;
+    COXSWAIN_RETURN_IF_ERROR(add_from_json(folder / name, out));
+    if (!out.empty()) break;
+  }
+  return out;
+}
+
+const NamedTemplate* select_template(const std::vector<NamedTemplate>& templates, bool has_tools) {
+  const auto find = [&](std::string_view name) -> const NamedTemplate* {
+    const auto it = std::ranges::find(templates, name, &NamedTemplate::name);
+    return it == templates.end() ? nullptr : &*it;
+  };
+  if (has_tools) {
+    if (const NamedTemplate* tool_use = find("tool_use")) return tool_use;
+  }
+  return find("default");
+}
+
+}  // namespace coxswain::chat

@@ -1,0 +1,82 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "chat/chat_template.h"
+
+namespace coxswain::chat {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LoadTemplates : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "templates-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  void write(const std::string& name, const std::string& text) {
+    fs::create_directories((fs::path(folder_) / name).parent_path());
+    std::ofstream(fs::path(folder_) / name) << text;
+  }
+  std::string names(const std::string& override_path = "") {
+    auto loaded = load_templates(folder_, override_path);
+    if (!loaded.ok()) return "!" + loaded.status().message();
+    std::string out;
+    for (const NamedTemplate& t : *loaded) out += t.name + "=" + t.source + ";";
+    return out;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(LoadTemplates, NoneIsAnEmptyList) {
+  EXPECT_EQ(names(), "");
+}
+
+TEST_F(LoadTemplates, LaterFormsWinOverOlderOnes) {
+  write("tokenizer_config.json", R"({"chat_template":"config"})");
+  EXPECT_EQ(names(), "default=config;");
+  write("chat_template.json", R"({"chat_template":"json"})");
+  EXPECT_EQ(names(), "default=json;");
+  write("chat_template.jinja", "jinja");
+  EXPECT_EQ(names(), "default=jinja;");
+  write("additional_chat_templates/tool_use.jinja", "tools");
+  EXPECT_EQ(names(), "default=jinja;tool_use=tools;");
+}
+
+TEST_F(LoadTemplates, ListsOfNamedTemplates) {
+  write(
+      "tokenizer_config.json",
+      R"({"chat_template":[{"name":"default","template":"a"},{"name":"tool_use","template":"b"}]})");
+  const auto loaded = load_templates(folder_, "");
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(select_template(*loaded, false)->source, "a");
+  EXPECT_EQ(select_template(*loaded, true)->source, "b");
+  EXPECT_EQ(select_template({}, true), nullptr);
+}
+
+TEST_F(LoadTemplates, AnOwnFileReplacesAll) {
+  write("tokenizer_config.json", R"({"chat_template":"config"})");
+  write("own.jinja", "own");
+  write("own.json", R"({"chat_template":"from json"})");
+  EXPECT_EQ(names(folder_ + "/own.jinja"), "default=own;");
+  EXPECT_EQ(names(folder_ + "/own.json"), "default=from json;");
+  EXPECT_TRUE(names(folder_ + "/missing.jinja").starts_with("!cannot open"));
+}
+
+TEST_F(LoadTemplates, BrokenFilesAreNamed) {
+  write("tokenizer_config.json", R"({"chat_template":[{"name":"default"}]})");
+  EXPECT_NE(names().find("tokenizer_config.json"), std::string::npos);
+  write("tokenizer_config.json", R"({"chat_template":7})");
+  EXPECT_TRUE(names().starts_with("!"));
+  write("tokenizer_config.json", "{");
+  EXPECT_TRUE(names().starts_with("!"));
+}
+
+}  // namespace
+}  // namespace coxswain::chat

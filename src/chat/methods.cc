@@ -1,0 +1,360 @@
+// Methods of strings, lists and mappings. What would change a list or mapping is refused, as the
+// reference's sandbox does.
+
+#include <algorithm>
+#include <limits>
+
+#include "chat/interpreter.h"
+#include "chat/operators.h"
+#include "chat/python_format.h"
+
+namespace coxswain::chat {
+namespace {
+
+using Args = Arguments;
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
+Value strings(std::vector<Text> parts) {
+  std::vector<Value> out;
+  for (Text& part : parts) out.push_back(Value::string(std::move(part)));
+  return Value::list(std::move(out));
+}
+
+// A string argument; null if it was left out or None.
+const std::string* text_argument(const Args& args, std::size_t index, std::string_view name) {
+  const Value* value = args.get(index, name);
+  if (value == nullptr || value->is_none()) return nullptr;
+  require_defined(*value);
+  if (!value->is_string()) fail("must be str, not " + type_name(*value));
+  return &value->as_bytes();
+}
+
+const std::string& required_text(const Args& args, std::size_t index, std::string_view name) {
+  const std::string* text = text_argument(args, index, name);
+  if (text == nullptr) fail("the method takes a string");
+  return *text;
+}
+
+std::int64_t integer_argument(const Args& args,
+                              std::size_t index,
+                              std::string_view name,
+                              std::int64_t otherwise) {
+  const Value* value = args.get(index, name);
+  if (value == nullptr || value->is_none()) return otherwise;
+  if (!value->is_integral())
+    fail("'" + type_name(*value) + "' object cannot be interpreted as an integer");
+  return value->as_int();
+}
+
+std::size_t limit_argument(const Args& args, std::size_t index, std::string_view name) {
+  const std::int64_t n = integer_argument(args, index, name, -1);
+  return n < 0 ? kNoLimit : static_cast<std::size_t>(n);
+}
+
+const std::string* separator_argument(const Args& args) {
+  const std::string* separator = text_argument(args, 0, "sep");
+  if (separator != nullptr && separator->empty()) fail("empty separator");
+  return separator;
+}
+
+template <Side side>
+Value do_strip(Interpreter&, const Text& text, const Args& args) {
+  return Value::string(strip(text, text_argument(args, 0, "chars"), side));
+}
+
+Value do_split(Interpreter& interpreter, const Text& text, const Args& args) {
+  interpreter.charge(text.bytes.size() / 16);
+  return strings(split(text, separator_argument(args), limit_argument(args, 1, "maxsplit")));
+}
+
+Value do_rsplit(Interpreter& interpreter, const Text& text, const Args& args) {
+  interpreter.charge(text.bytes.size() / 16);
+  return strings(split_right(text, separator_argument(args), limit_argument(args, 1, "maxsplit")));
+}
+
+// startswith and endswith take one string or a tuple of them.
+template <bool at_end>
+Value do_affix(Interpreter&, const Text& text, const Args& args) {
+  const Value* affix = args.get(0, "prefix");
+  if (affix == nullptr) fail("the method takes a string or a tuple of strings");
+  const auto matches = [&](const Value& value) {
+    require_defined(value);
+    if (!value.is_string())
+      fail("first arg must be str or a tuple of str, not " + type_name(value));
+    return at_end ? text.bytes.ends_with(value.as_bytes())
+                  : text.bytes.starts_with(value.as_bytes());
+  };
+  if (!affix->is_list()) return Value::boolean(matches(*affix));
+  return Value::boolean(std::ranges::any_of(affix->as_list().items, matches));
+}
+
+Value do_replace(Interpreter& interpreter, const Text& text, const Args& args) {
+  const Value* to = args.get(1, "new");
+  const std::string& from = required_text(args, 0, "old");
+  required_text(args, 1, "new");
+  interpreter.reserve_output(to->as_bytes().size() + 1, text.bytes.size() + 1);
+  return Value::string(replace_all(text, from, to->as_text(), limit_argument(args, 2, "count")));
+}
+
+Value do_join(Interpreter& interpreter, const Text& text, const Args& args) {
+  if (args.positional.size() != 1) fail("join() takes exactly one argument");
+  Text out;
+  bool first = true;
+  for (const Value& item : iterate(args.positional[0])) {
+    interpreter.charge(1);
+    if (!item.is_string())
+      fail("sequence item: expected str instance, " + type_name(item) + " found");
+    if (!first) out.append(text);
+    first = false;
+    out.append(item.as_text());
+    interpreter.reserve_output(out.bytes.size(), 1);
+  }
+  return Value::string(std::move(out));
+}
+
+// Index in code points, -1 if absent.
+template <bool from_right>
+Value do_find(Interpreter&, const Text& text, const Args& args) {
+  const std::string& needle = required_text(args, 0, "sub");
+  const std::size_t at = from_right ? text.bytes.rfind(needle) : text.bytes.find(needle);
+  if (at == std::string::npos) return Value::integer(-1);
+  return Value::integer(
+      static_cast<std::int64_t>(count_code_points(std::string_view(text.bytes).substr(0, at))));
+}
+
+Value do_index(Interpreter& interpreter, const Text& text, const Args& args) {
+  Value at = do_find<false>(interpreter, text, args);
+  if (at.as_int() < 0) fail("substring not found");
+  return at;
+}
+
+Value do_count(Interpreter&, const Text& text, const Args& args) {
+  const std::string& needle = required_text(args, 0, "sub");
+  if (needle.empty())
+    return Value::integer(static_cast<std::int64_t>(count_code_points(text.bytes)) + 1);
+  std::int64_t n = 0;
+  for (std::size_t at = text.bytes.find(needle); at != std::string::npos;
+       at = text.bytes.find(needle, at + needle.size()))
+    ++n;
+  return Value::integer(n);
+}
+
+template <bool from_right>
+Value do_partition(Interpreter&, const Text& text, const Args& args) {
+  const std::string& separator = required_text(args, 0, "sep");
+  if (separator.empty()) fail("empty separator");
+  const std::size_t at = from_right ? text.bytes.rfind(separator) : text.bytes.find(separator);
+  if (at == std::string::npos) {
+    Value empty = Value::string("");
+    return from_right ? Value::tuple({empty, empty, Value::string(text)})
+                      : Value::tuple({Value::string(text), empty, empty});
+  }
+  return Value::tuple({Value::string(text.slice(0, at)),
+                       Value::string(text.slice(at, at + separator.size())),
+                       Value::string(text.slice(at + separator.size(), text.bytes.size()))});
+}
+
+template <bool suffix>
+Value do_remove_affix(Interpreter&, const Text& text, const Args& args) {
+  const std::string& affix = required_text(args, 0, "prefix");
+  if (suffix && text.bytes.ends_with(affix))
+    return Value::string(text.slice(0, text.bytes.size() - affix.size()));
+  if (!suffix && text.bytes.starts_with(affix))
+    return Value::string(text.slice(affix.size(), text.bytes.size()));
+  return Value::string(text);
+}
+
+// ljust, rjust, center
+template <int where>
+Value do_justify(Interpreter& interpreter, const Text& text, const Args& args) {
+  const auto width =
+      static_cast<std::size_t>(std::max<std::int64_t>(0, integer_argument(args, 0, "width", 0)));
+  const std::string* given = text_argument(args, 1, "fillchar");
+  const std::string fill = given == nullptr ? " " : *given;
+  if (count_code_points(fill) != 1) fail("The fill character must be exactly one character long");
+  const std::size_t length = count_code_points(text.bytes);
+  if (width <= length) return Value::string(text);
+  interpreter.reserve_output(width, fill.size());
+  const std::size_t room = width - length;
+  const std::size_t left = where < 0 ? 0 : where > 0 ? room : room / 2 + (room & width & 1);
+  Text out;
+  for (std::size_t i = 0; i < left; ++i) out.append(fill);
+  out.append(text);
+  for (std::size_t i = left; i < room; ++i) out.append(fill);
+  return Value::string(std::move(out));
+}
+
+Value do_zfill(Interpreter& interpreter, const Text& text, const Args& args) {
+  const auto width =
+      static_cast<std::size_t>(std::max<std::int64_t>(0, integer_argument(args, 0, "width", 0)));
+  const std::size_t length = count_code_points(text.bytes);
+  if (width <= length) return Value::string(text);
+  interpreter.reserve_output(width, 1);
+  const std::size_t sign = !text.empty() && (text.bytes[0] == '-' || text.bytes[0] == '+') ? 1 : 0;
+  Text out = text.slice(0, sign);
+  out.append(std::string(width - length, '0'));
+  out.append(text.slice(sign, text.bytes.size()));
+  return Value::string(std::move(out));
+}
+
+// True if the text is not empty and `accepts` holds for every code point.
+template <bool (*accepts)(char32_t)>
+Value do_all(Interpreter&, const Text& text, const Args&) {
+  for (std::size_t at = 0; at < text.bytes.size();) {
+    std::size_t length = 0;
+    if (!accepts(code_point_at(text.bytes, at, &length))) return Value::boolean(false);
+    at += length;
+  }
+  return Value::boolean(!text.empty());
+}
+
+bool is_ascii_digit(char32_t c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char32_t c) {
+  if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  std::string text;
+  append_code_point(text, c);
+  return is_upper_text(text) || is_lower_text(text) || c >= 0x3000;
+}
+bool is_letter_or_digit(char32_t c) {
+  return is_letter(c) || is_ascii_digit(c);
+}
+
+struct TextMethod {
+  std::string_view name;
+  Value (*apply)(Interpreter&, const Text&, const Args&);
+};
+
+constexpr TextMethod kTextMethods[] = {
+    {"strip", do_strip<Side::kBoth>},
+    {"lstrip", do_strip<Side::kLeft>},
+    {"rstrip", do_strip<Side::kRight>},
+    {"split", do_split},
+    {"rsplit", do_rsplit},
+    {"splitlines",
+     [](Interpreter&, const Text& t, const Args& a) {
+       return strings(split_lines(t, a.get_or(0, "keepends", Value::boolean(false)).truthy()));
+     }},
+    {"startswith", do_affix<false>},
+    {"endswith", do_affix<true>},
+    {"replace", do_replace},
+    {"join", do_join},
+    {"find", do_find<false>},
+    {"rfind", do_find<true>},
+    {"index", do_index},
+    {"count", do_count},
+    {"partition", do_partition<false>},
+    {"rpartition", do_partition<true>},
+    {"removeprefix", do_remove_affix<false>},
+    {"removesuffix", do_remove_affix<true>},
+    {"upper", [](Interpreter&, const Text& t, const Args&) { return Value::string(to_upper(t)); }},
+    {"lower", [](Interpreter&, const Text& t, const Args&) { return Value::string(to_lower(t)); }},
+    {"casefold",
+     [](Interpreter&, const Text& t, const Args&) { return Value::string(to_lower(t)); }},
+    {"title", [](Interpreter&, const Text& t, const Args&) { return Value::string(to_title(t)); }},
+    {"capitalize",
+     [](Interpreter&, const Text& t, const Args&) { return Value::string(to_capitalized(t)); }},
+    {"isupper",
+     [](Interpreter&, const Text& t, const Args&) {
+       return Value::boolean(is_upper_text(t.bytes));
+     }},
+    {"islower",
+     [](Interpreter&, const Text& t, const Args&) {
+       return Value::boolean(is_lower_text(t.bytes));
+     }},
+    {"isdigit", do_all<is_ascii_digit>},
+    {"isnumeric", do_all<is_ascii_digit>},
+    {"isdecimal", do_all<is_ascii_digit>},
+    {"isspace", do_all<is_space>},
+    {"isalpha", do_all<is_letter>},
+    {"isalnum", do_all<is_letter_or_digit>},
+    {"ljust", do_justify<-1>},
+    {"rjust", do_justify<1>},
+    {"center", do_justify<0>},
+    {"zfill", do_zfill},
+    {"format",
+     [](Interpreter&, const Text& t, const Args& a) { return Value::string(brace_format(t, a)); }},
+};
+
+bool takes_keywords(std::string_view name) {
+  return name == "split" || name == "rsplit" || name == "splitlines" || name == "format";
+}
+
+Value list_method(const Value& list, std::string_view name) {
+  if (name == "index") {
+    return make_callable([list](Interpreter&, const Args& args) {
+      const auto& items = list.as_list().items;
+      const auto it =
+          args.positional.empty() ? items.end() : std::ranges::find(items, args.positional[0]);
+      if (it == items.end()) fail("the value is not in the list");
+      return Value::integer(it - items.begin());
+    });
+  }
+  if (name == "count") {
+    return make_callable([list](Interpreter&, const Args& args) {
+      if (args.positional.size() != 1) fail("count() takes exactly one argument");
+      return Value::integer(std::ranges::count(list.as_list().items, args.positional[0]));
+    });
+  }
+  if (name == "copy") return make_callable([list](Interpreter&, const Args&) { return list; });
+  return Value();
+}
+
+Value dict_view(const Value& dict, std::string_view name) {
+  std::vector<Value> items;
+  for (const auto& [key, value] : dict.as_dict().items()) {
+    items.push_back(name == "keys" ? key : name == "values" ? value : Value::tuple({key, value}));
+  }
+  return Value::list(std::move(items),
+                     ListKind::kDictView,
+                     name == "keys"     ? "dict_keys"
+                     : name == "values" ? "dict_values"
+                                        : "dict_items");
+}
+
+Value dict_method(const Value& dict, std::string_view name) {
+  if (name == "get") {
+    return make_callable([dict](Interpreter&, const Args& args) {
+      if (args.positional.empty()) fail("get expected at least 1 argument, got 0");
+      const Value* value = dict.as_dict().find(args.positional[0]);
+      return value != nullptr ? *value : args.get_or(1, "default", Value::none());
+    });
+  }
+  if (name == "items" || name == "keys" || name == "values") {
+    return make_callable([dict, kind = std::string(name)](Interpreter& interpreter, const Args&) {
+      interpreter.charge(dict.as_dict().size());
+      return dict_view(dict, kind);
+    });
+  }
+  if (name == "copy") return make_callable([dict](Interpreter&, const Args&) { return dict; });
+  return Value();
+}
+
+constexpr std::string_view kListMutators[] = {
+    "append", "extend", "insert", "remove", "reverse", "sort", "pop", "clear"};
+constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
+
+}  // namespace
+
+Value find_method(const Value& object, std::string_view name) {
+  if (object.is_string()) {
+    const auto* method = std::ranges::find(kTextMethods, name, &TextMethod::name);
+    if (method == std::end(kTextMethods)) return Value();
+    return make_callable([text = object, method](Interpreter& interpreter, const Args& args) {
+      if (!args.named.empty() && !takes_keywords(method->name)) {
+        fail("str." + std::string(method->name) + "() takes no keyword arguments");
+      }
+      return method->apply(interpreter, text.as_text(), args);
+    });
+  }
+  if (object.is_list()) return list_method(object, name);
+  return object.is_dict() ? dict_method(object, name) : Value();
+}
+
+bool is_mutating_method(const Value& object, std::string_view name) {
+  if (object.is_list()) return std::ranges::find(kListMutators, name) != std::end(kListMutators);
+  return object.is_dict() && std::ranges::find(kDictMutators, name) != std::end(kDictMutators);
+}
+
+}  // namespace coxswain::chat

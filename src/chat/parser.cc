@@ -1,0 +1,322 @@
+#include "chat/parser.h"
+
+#include <algorithm>
+
+namespace coxswain::chat {
+
+NameId Program::intern(const std::string& name) {
+  const auto it = std::ranges::find(names, name);
+  if (it != names.end()) return static_cast<NameId>(it - names.begin());
+  names.push_back(name);
+  return static_cast<NameId>(names.size() - 1);
+}
+
+Program parse_template(std::string_view source, std::size_t depth_max) {
+  return Parser(tokenize(source), depth_max).run();
+}
+
+Program Parser::run() {
+  program_.body = parse_until({});
+  return std::move(program_);
+}
+
+void Parser::error(const std::string& message) const {
+  fail("line " + std::to_string(peek().line) + ": " + message);
+}
+
+bool Parser::take_operator(std::string_view text) {
+  if (!at_operator(text)) return false;
+  ++at_;
+  return true;
+}
+
+bool Parser::take_name(std::string_view text) {
+  if (!at_name(text)) return false;
+  ++at_;
+  return true;
+}
+
+void Parser::expect_operator(std::string_view text) {
+  if (!take_operator(text)) error("expected '" + std::string(text) + "'");
+}
+
+std::string Parser::expect_name() {
+  if (peek().kind != TokenKind::kName) error("expected a name");
+  return next().text;
+}
+
+void Parser::expect_block_end() {
+  if (peek().kind != TokenKind::kBlockEnd) error("expected the end of the tag");
+  ++at_;
+}
+
+ExprPtr Parser::make(ExprKind kind) const {
+  auto out = std::make_unique<Expr>();
+  out->kind = kind;
+  out->line = peek().line;
+  return out;
+}
+
+ExprPtr Parser::make_binary(Operator op, ExprPtr left, ExprPtr right) const {
+  auto out = make(ExprKind::kBinary);
+  out->op = op;
+  out->children.push_back(std::move(left));
+  out->children.push_back(std::move(right));
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::make_stmt(StmtKind kind) const {
+  auto out = std::make_unique<Stmt>();
+  out->kind = kind;
+  out->line = peek().line;
+  return out;
+}
+
+// Statements up to a tag whose name is among `ends`; the tag's name is left to be read, "{%" is
+// consumed.
+Body Parser::parse_until(std::initializer_list<std::string_view> ends) {
+  const Nesting nesting(*this);
+  Body body;
+  for (;;) {
+    switch (peek().kind) {
+      case TokenKind::kData: {
+        auto text = make_stmt(StmtKind::kText);
+        text->text = Text(next().text);
+        body.push_back(std::move(text));
+        break;
+      }
+      case TokenKind::kVariableBegin: {
+        auto print = make_stmt(StmtKind::kPrint);
+        ++at_;
+        print->expr = parse_tuple(true, false);
+        if (peek().kind != TokenKind::kVariableEnd)
+          error("expected the end of the print statement");
+        ++at_;
+        body.push_back(std::move(print));
+        break;
+      }
+      case TokenKind::kBlockBegin: {
+        ++at_;
+        const bool ends_here = peek().kind == TokenKind::kName &&
+                               std::ranges::find(ends, std::string_view(peek().text)) != ends.end();
+        if (ends_here) return body;
+        if (auto statement = parse_statement()) body.push_back(std::move(statement));
+        break;
+      }
+      default:
+        if (ends.size() != 0)
+          error("unexpected end of the template, missing '" + std::string(*(ends.end() - 1)) + "'");
+        return body;
+    }
+  }
+}
+
+std::unique_ptr<Stmt> Parser::parse_statement() {
+  const std::string tag = expect_name();
+  if (tag == "if") return parse_if();
+  if (tag == "for") return parse_for();
+  if (tag == "set") return parse_set();
+  if (tag == "macro") return parse_macro();
+  if (tag == "call") return parse_call_block();
+  if (tag == "filter") return parse_filter_block();
+  if (tag == "with") return parse_with();
+  if (tag == "generation") return parse_plain_block("endgeneration", false);
+  if (tag == "block") return parse_plain_block("endblock", true);
+  if (tag == "break") return parse_jump(StmtKind::kBreak);
+  if (tag == "continue") return parse_jump(StmtKind::kContinue);
+  if (tag == "print") {
+    auto print = make_stmt(StmtKind::kPrint);
+    print->expr = parse_tuple(true, false);
+    expect_block_end();
+    return print;
+  }
+  if (tag == "include" || tag == "import" || tag == "from" || tag == "extends") {
+    error("'" + tag + "' reads other templates, which is not allowed");
+  }
+  error("unknown tag '" + tag + "'");
+}
+
+std::unique_ptr<Stmt> Parser::parse_if() {
+  auto out = make_stmt(StmtKind::kIf);
+  for (;;) {
+    auto condition = parse_tuple(false, false);
+    expect_block_end();
+    out->branches.emplace_back(std::move(condition), parse_until({"elif", "else", "endif"}));
+    const std::string tag = expect_name();
+    if (tag == "elif") continue;
+    if (tag == "else") {
+      expect_block_end();
+      out->branches.emplace_back(nullptr, parse_until({"endif"}));
+      ++at_;
+    }
+    expect_block_end();
+    return out;
+  }
+}
+
+std::unique_ptr<Stmt> Parser::parse_for() {
+  auto out = make_stmt(StmtKind::kFor);
+  out->target = parse_target(true, false);
+  if (!take_name("in")) error("expected 'in'");
+  out->expr = parse_tuple(false, false, "recursive");
+  if (take_name("if")) out->filter = parse_expression();
+  out->recursive = take_name("recursive");
+  expect_block_end();
+  ++loops_;
+  out->body = parse_until({"endfor", "else"});
+  --loops_;
+  if (take_name("else")) {
+    expect_block_end();
+    out->otherwise = parse_until({"endfor"});
+  }
+  ++at_;
+  expect_block_end();
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::parse_set() {
+  auto out = make_stmt(StmtKind::kSet);
+  out->target = parse_target(true, true);
+  if (take_operator("=")) {
+    out->expr = parse_tuple(true, false);
+    expect_block_end();
+    return out;
+  }
+  out->kind = StmtKind::kSetBlock;
+  if (at_operator("|")) out->filter = parse_filters(make(ExprKind::kConstant), false);
+  expect_block_end();
+  out->body = parse_until({"endset"});
+  ++at_;
+  expect_block_end();
+  return out;
+}
+
+void Parser::parse_signature(MacroDefinition& macro) {
+  expect_operator("(");
+  while (!at_operator(")")) {
+    if (!macro.parameters.empty()) expect_operator(",");
+    if (at_operator(")")) break;
+    macro.parameter_texts.push_back(expect_name());
+    macro.parameters.push_back(program_.intern(macro.parameter_texts.back()));
+    if (take_operator("=")) {
+      macro.defaults.push_back(parse_expression());
+    } else if (!macro.defaults.empty()) {
+      error("a parameter without default follows one with default");
+    }
+  }
+  ++at_;
+}
+
+std::unique_ptr<Stmt> Parser::parse_macro() {
+  auto out = make_stmt(StmtKind::kMacro);
+  out->macro = std::make_shared<MacroDefinition>();
+  out->macro->text = expect_name();
+  out->macro->name = program_.intern(out->macro->text);
+  parse_signature(*out->macro);
+  expect_block_end();
+  macros_.push_back(out->macro.get());
+  const std::size_t loops = std::exchange(loops_, 0);
+  out->macro->body = parse_until({"endmacro"});
+  loops_ = loops;
+  macros_.pop_back();
+  ++at_;
+  expect_block_end();
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::parse_call_block() {
+  auto out = make_stmt(StmtKind::kCallBlock);
+  out->macro = std::make_shared<MacroDefinition>();
+  out->macro->text = "caller";
+  out->macro->name = program_.intern("caller");
+  if (at_operator("(")) parse_signature(*out->macro);
+  out->expr = parse_expression();
+  if (out->expr->kind != ExprKind::kCall) error("expected a call");
+  expect_block_end();
+  macros_.push_back(out->macro.get());
+  const std::size_t loops = std::exchange(loops_, 0);
+  out->macro->body = parse_until({"endcall"});
+  loops_ = loops;
+  macros_.pop_back();
+  ++at_;
+  expect_block_end();
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::parse_filter_block() {
+  auto out = make_stmt(StmtKind::kFilterBlock);
+  out->filter = parse_filters(make(ExprKind::kConstant), true);
+  expect_block_end();
+  out->body = parse_until({"endfilter"});
+  ++at_;
+  expect_block_end();
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::parse_with() {
+  auto out = make_stmt(StmtKind::kWith);
+  while (peek().kind != TokenKind::kBlockEnd) {
+    if (!out->bindings.empty()) expect_operator(",");
+    Target target = parse_target(true, false);
+    expect_operator("=");
+    out->bindings.emplace_back(std::move(target), parse_expression());
+  }
+  expect_block_end();
+  out->body = parse_until({"endwith"});
+  ++at_;
+  expect_block_end();
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::parse_plain_block(std::string_view end, bool named) {
+  auto out = make_stmt(StmtKind::kScope);
+  if (named) expect_name();
+  expect_block_end();
+  out->body = parse_until({end});
+  ++at_;
+  if (named && peek().kind == TokenKind::kName) ++at_;
+  expect_block_end();
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::parse_jump(StmtKind kind) {
+  if (loops_ == 0) error("'break' or 'continue' outside of a loop");
+  auto out = make_stmt(kind);
+  expect_block_end();
+  return out;
+}
+
+Target Parser::parse_single_target(bool with_attribute) {
+  Target out;
+  if (take_operator("(")) {
+    out = parse_target(true, with_attribute);
+    expect_operator(")");
+    return out;
+  }
+  const std::string name = expect_name();
+  for (const std::string_view reserved : {"true", "false", "none", "True", "False", "None"}) {
+    if (name == reserved) error("cannot assign to '" + name + "'");
+  }
+  out.name = program_.intern(name);
+  if (with_attribute && take_operator(".")) {
+    out.kind = Target::Kind::kAttribute;
+    out.attribute = expect_name();
+  }
+  return out;
+}
+
+Target Parser::parse_target(bool with_tuple, bool with_attribute) {
+  const Nesting nesting(*this);
+  Target first = parse_single_target(with_attribute);
+  if (!with_tuple || !at_operator(",")) return first;
+  Target out;
+  out.kind = Target::Kind::kTuple;
+  out.items.push_back(std::move(first));
+  while (take_operator(",")) {
+    if (at_name("in") || at_operator("=") || at_operator(")")) break;
+    out.items.push_back(parse_single_target(with_attribute));
+  }
+  return out;
+}
+
+}  // namespace coxswain::chat

@@ -1,0 +1,411 @@
+// Expressions, from the loosest to the tightest binding: conditional, or, and, not, comparison, +
+// and -, ~, * / // %, **, unary, then attributes, calls, filters and tests.
+
+#include <algorithm>
+#include <charconv>
+
+#include "chat/parser.h"
+
+namespace coxswain::chat {
+
+ExprPtr Parser::parse_expression(bool with_conditional) {
+  const Nesting nesting(*this);
+  return with_conditional ? parse_conditional() : parse_or();
+}
+
+// One expression, or a tuple of them if a comma follows.
+ExprPtr Parser::parse_tuple(bool with_conditional,
+                            bool explicit_parentheses,
+                            std::string_view extra_end) {
+  auto tuple = make(ExprKind::kTuple);
+  bool is_tuple = false;
+  for (;;) {
+    if (!tuple->children.empty()) {
+      if (!take_operator(",")) break;
+      is_tuple = true;
+    }
+    const TokenKind kind = peek().kind;
+    const bool ends = kind == TokenKind::kVariableEnd || kind == TokenKind::kBlockEnd ||
+                      at_operator(")") || (!extra_end.empty() && at_name(extra_end));
+    if (ends) break;
+    tuple->children.push_back(parse_expression(with_conditional));
+  }
+  if (!is_tuple) {
+    if (!tuple->children.empty()) return std::move(tuple->children.front());
+    if (!explicit_parentheses) error("expected an expression");
+  }
+  return tuple;
+}
+
+ExprPtr Parser::parse_conditional() {
+  ExprPtr node = parse_or();
+  while (take_name("if")) {
+    auto out = make(ExprKind::kConditional);
+    out->children.push_back(std::move(node));
+    out->children.push_back(parse_or());
+    out->children.push_back(take_name("else") ? parse_expression() : nullptr);
+    node = std::move(out);
+  }
+  return node;
+}
+
+ExprPtr Parser::parse_or() {
+  ExprPtr node = parse_and();
+  while (take_name("or")) {
+    auto out = make(ExprKind::kOr);
+    out->children.push_back(std::move(node));
+    out->children.push_back(parse_and());
+    node = std::move(out);
+  }
+  return node;
+}
+
+ExprPtr Parser::parse_and() {
+  ExprPtr node = parse_not();
+  while (take_name("and")) {
+    auto out = make(ExprKind::kAnd);
+    out->children.push_back(std::move(node));
+    out->children.push_back(parse_not());
+    node = std::move(out);
+  }
+  return node;
+}
+
+ExprPtr Parser::parse_not() {
+  if (!at_name("not")) return parse_compare();
+  const Nesting nesting(*this);
+  ++at_;
+  auto out = make(ExprKind::kNot);
+  out->children.push_back(parse_not());
+  return out;
+}
+
+ExprPtr Parser::parse_compare() {
+  ExprPtr first = parse_sum();
+  ExprPtr out;
+  const auto add = [&](Operator op, std::size_t n_tokens) {
+    at_ += n_tokens;
+    if (!out) {
+      out = make(ExprKind::kCompare);
+      out->children.push_back(std::move(first));
+    }
+    out->ops.push_back(op);
+    out->children.push_back(parse_sum());
+  };
+  for (;;) {
+    if (at_operator("=="))
+      add(Operator::kEqual, 1);
+    else if (at_operator("!="))
+      add(Operator::kNotEqual, 1);
+    else if (at_operator("<="))
+      add(Operator::kLessEqual, 1);
+    else if (at_operator(">="))
+      add(Operator::kGreaterEqual, 1);
+    else if (at_operator("<"))
+      add(Operator::kLess, 1);
+    else if (at_operator(">"))
+      add(Operator::kGreater, 1);
+    else if (at_name("in"))
+      add(Operator::kIn, 1);
+    else if (at_name("not") && peek(1).kind == TokenKind::kName && peek(1).text == "in")
+      add(Operator::kNotIn, 2);
+    else
+      break;
+  }
+  return out ? std::move(out) : std::move(first);
+}
+
+ExprPtr Parser::parse_sum() {
+  ExprPtr node = parse_concat();
+  for (;;) {
+    if (take_operator("+"))
+      node = make_binary(Operator::kAdd, std::move(node), parse_concat());
+    else if (take_operator("-"))
+      node = make_binary(Operator::kSubtract, std::move(node), parse_concat());
+    else
+      return node;
+  }
+}
+
+ExprPtr Parser::parse_concat() {
+  ExprPtr node = parse_product();
+  if (!at_operator("~")) return node;
+  auto out = make(ExprKind::kConcat);
+  out->children.push_back(std::move(node));
+  while (take_operator("~")) out->children.push_back(parse_product());
+  return out;
+}
+
+ExprPtr Parser::parse_product() {
+  ExprPtr node = parse_power();
+  for (;;) {
+    if (take_operator("*"))
+      node = make_binary(Operator::kMultiply, std::move(node), parse_power());
+    else if (take_operator("/"))
+      node = make_binary(Operator::kDivide, std::move(node), parse_power());
+    else if (take_operator("//"))
+      node = make_binary(Operator::kFloorDivide, std::move(node), parse_power());
+    else if (take_operator("%"))
+      node = make_binary(Operator::kModulo, std::move(node), parse_power());
+    else
+      return node;
+  }
+}
+
+ExprPtr Parser::parse_power() {
+  ExprPtr node = parse_unary(true);
+  while (take_operator("**"))
+    node = make_binary(Operator::kPower, std::move(node), parse_unary(true));
+  return node;
+}
+
+ExprPtr Parser::parse_unary(bool with_filter) {
+  const Nesting nesting(*this);
+  ExprPtr node;
+  if (at_operator("-") || at_operator("+")) {
+    node = make(at_operator("-") ? ExprKind::kNegative : ExprKind::kPositive);
+    ++at_;
+    node->children.push_back(parse_unary(false));
+  } else {
+    node = parse_primary();
+  }
+  node = parse_postfix(std::move(node));
+  return with_filter ? parse_filter_expression(std::move(node)) : std::move(node);
+}
+
+ExprPtr Parser::parse_primary() {
+  switch (peek().kind) {
+    case TokenKind::kName:
+      return parse_name_or_keyword();
+    case TokenKind::kString: {
+      auto out = make(ExprKind::kConstant);
+      std::string text;
+      while (peek().kind == TokenKind::kString) text += next().text;
+      out->constant = Value::string(std::move(text));
+      return out;
+    }
+    case TokenKind::kInteger:
+    case TokenKind::kFloat:
+      return parse_number();
+    default:
+      break;
+  }
+  if (take_operator("(")) {
+    ExprPtr out = parse_tuple(true, true);
+    expect_operator(")");
+    return out;
+  }
+  if (at_operator("[")) return parse_list();
+  if (at_operator("{")) return parse_dict();
+  error("unexpected '" + peek().text + "'");
+}
+
+ExprPtr Parser::parse_name_or_keyword() {
+  auto out = make(ExprKind::kConstant);
+  const std::string name = next().text;
+  if (name == "true" || name == "True") {
+    out->constant = Value::boolean(true);
+  } else if (name == "false" || name == "False") {
+    out->constant = Value::boolean(false);
+  } else if (name == "none" || name == "None") {
+    out->constant = Value::none();
+  } else {
+    out->kind = ExprKind::kName;
+    out->name = program_.intern(name);
+    for (MacroDefinition* macro : macros_) {
+      if (name == "caller") macro->uses_caller = true;
+      if (name == "varargs") macro->uses_varargs = true;
+      if (name == "kwargs") macro->uses_kwargs = true;
+    }
+  }
+  return out;
+}
+
+ExprPtr Parser::parse_number() {
+  auto out = make(ExprKind::kConstant);
+  const Token token = next();
+  std::string digits;
+  std::ranges::copy_if(token.text, std::back_inserter(digits), [](char c) { return c != '_'; });
+  if (token.kind == TokenKind::kFloat) {
+    double value = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    out->constant = Value::real(value);
+    return out;
+  }
+  int base = 10;
+  const char* begin = digits.data();
+  if (digits.size() > 1 && digits[0] == '0' && !(digits[1] >= '0' && digits[1] <= '9')) {
+    base = digits[1] == 'x' || digits[1] == 'X' ? 16 : digits[1] == 'o' || digits[1] == 'O' ? 8 : 2;
+    begin += 2;
+  }
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(begin, digits.data() + digits.size(), value, base);
+  if (failure != std::errc() || end != digits.data() + digits.size())
+    error("number '" + token.text.substr(0, 32) + "' is out of range");
+  out->constant = Value::integer(value);
+  return out;
+}
+
+ExprPtr Parser::parse_list() {
+  auto out = make(ExprKind::kList);
+  expect_operator("[");
+  while (!at_operator("]")) {
+    if (!out->children.empty()) expect_operator(",");
+    if (at_operator("]")) break;
+    out->children.push_back(parse_expression());
+  }
+  ++at_;
+  return out;
+}
+
+ExprPtr Parser::parse_dict() {
+  auto out = make(ExprKind::kDict);
+  expect_operator("{");
+  while (!at_operator("}")) {
+    if (!out->children.empty()) expect_operator(",");
+    if (at_operator("}")) break;
+    out->children.push_back(parse_expression());
+    expect_operator(":");
+    out->children.push_back(parse_expression());
+  }
+  ++at_;
+  return out;
+}
+
+ExprPtr Parser::parse_postfix(ExprPtr node) {
+  for (;;) {
+    if (at_operator(".") || at_operator("[")) {
+      node = parse_subscript(std::move(node));
+    } else if (at_operator("(")) {
+      auto call = make(ExprKind::kCall);
+      call->children.push_back(std::move(node));
+      call->arguments = parse_arguments();
+      node = std::move(call);
+    } else {
+      return node;
+    }
+  }
+}
+
+ExprPtr Parser::parse_subscript(ExprPtr node) {
+  auto out = make(ExprKind::kItem);
+  out->children.push_back(std::move(node));
+  if (take_operator(".")) {
+    if (peek().kind == TokenKind::kName) {
+      out->kind = ExprKind::kAttribute;
+      out->text = next().text;
+    } else if (peek().kind == TokenKind::kInteger) {
+      out->children.push_back(parse_number());
+    } else {
+      error("expected a name or number");
+    }
+    return out;
+  }
+  expect_operator("[");
+  out->children.push_back(parse_index());
+  if (at_operator(",")) error("an index takes one value");
+  expect_operator("]");
+  return out;
+}
+
+ExprPtr Parser::parse_index() {
+  const auto part = [&]() -> ExprPtr {
+    return at_operator(":") || at_operator("]") || at_operator(",") ? nullptr : parse_expression();
+  };
+  ExprPtr begin = part();
+  if (!at_operator(":")) {
+    if (!begin) error("expected an index");
+    return begin;
+  }
+  auto out = make(ExprKind::kSlice);
+  out->children.push_back(std::move(begin));
+  ++at_;
+  out->children.push_back(part());
+  out->children.push_back(take_operator(":") ? part() : nullptr);
+  return out;
+}
+
+CallArguments Parser::parse_arguments() {
+  const Nesting nesting(*this);
+  CallArguments out;
+  expect_operator("(");
+  bool first = true;
+  while (!at_operator(")")) {
+    if (!first) expect_operator(",");
+    first = false;
+    if (at_operator(")")) break;
+    if (take_operator("*")) {
+      out.star = parse_expression();
+    } else if (take_operator("**")) {
+      out.double_star = parse_expression();
+    } else if (peek().kind == TokenKind::kName && peek(1).kind == TokenKind::kOperator &&
+               peek(1).text == "=") {
+      std::string name = next().text;
+      ++at_;
+      out.named.emplace_back(std::move(name), parse_expression());
+    } else {
+      if (!out.named.empty() || out.double_star) error("a positional argument follows a named one");
+      out.positional.push_back(parse_expression());
+    }
+  }
+  ++at_;
+  return out;
+}
+
+ExprPtr Parser::parse_filter_expression(ExprPtr node) {
+  for (;;) {
+    if (at_operator("|")) {
+      node = parse_filters(std::move(node), false);
+    } else if (at_name("is")) {
+      node = parse_test(std::move(node));
+    } else if (at_operator("(")) {
+      auto call = make(ExprKind::kCall);
+      call->children.push_back(std::move(node));
+      call->arguments = parse_arguments();
+      node = std::move(call);
+    } else {
+      return node;
+    }
+  }
+}
+
+ExprPtr Parser::parse_filters(ExprPtr node, bool start_inline) {
+  while (at_operator("|") || start_inline) {
+    if (!start_inline) ++at_;
+    start_inline = false;
+    auto out = make(ExprKind::kFilter);
+    out->text = expect_name();
+    while (take_operator(".")) out->text += "." + expect_name();
+    if (!filter_exists(out->text)) error("no filter named '" + out->text + "'");
+    out->children.push_back(std::move(node));
+    if (at_operator("(")) out->arguments = parse_arguments();
+    node = std::move(out);
+  }
+  return node;
+}
+
+ExprPtr Parser::parse_test(ExprPtr node) {
+  ++at_;
+  const bool negated = take_name("not");
+  auto out = make(ExprKind::kTest);
+  out->text = expect_name();
+  while (take_operator(".")) out->text += "." + expect_name();
+  if (!test_exists(out->text)) error("no test named '" + out->text + "'");
+  out->children.push_back(std::move(node));
+  const TokenKind kind = peek().kind;
+  const bool takes_word =
+      kind == TokenKind::kName && !at_name("else") && !at_name("or") && !at_name("and");
+  if (at_operator("(")) {
+    out->arguments = parse_arguments();
+  } else if (takes_word || kind == TokenKind::kString || kind == TokenKind::kInteger ||
+             kind == TokenKind::kFloat || at_operator("[") || at_operator("{")) {
+    if (at_name("is")) error("tests cannot be chained with 'is'");
+    out->arguments.positional.push_back(parse_postfix(parse_primary()));
+  }
+  if (!negated) return out;
+  auto inverse = make(ExprKind::kNot);
+  inverse->children.push_back(std::move(out));
+  return inverse;
+}
+
+}  // namespace coxswain::chat

@@ -1,0 +1,111 @@
+// The built-in tests ("x is defined").
+
+#include <algorithm>
+
+#include "chat/interpreter.h"
+#include "chat/operators.h"
+#include "chat/parser.h"
+#include "chat/python_format.h"
+
+namespace coxswain::chat {
+namespace {
+
+struct TestCall {
+  const Value& input;
+  const Arguments& arguments;
+  const Value& argument() const {
+    if (arguments.positional.empty()) fail("the test takes an argument");
+    return arguments.positional[0];
+  }
+};
+
+bool is_sequence(const Value& v) {
+  return v.is_undefined() || v.is_string() || v.is_dict() ||
+         (v.is_list() && v.as_list().kind != ListKind::kGenerator);
+}
+
+std::int64_t integer_of(const Value& v) {
+  if (!v.is_integral()) fail("the test takes an integer, not " + type_name(v));
+  return v.as_int();
+}
+
+bool divisible(const TestCall& c) {
+  const std::int64_t divisor = integer_of(c.argument());
+  if (divisor == 0) fail("integer modulo by zero");
+  return divisor == -1 || integer_of(c.input) % divisor == 0;
+}
+
+bool compare(const TestCall& c, Operator op) {
+  return apply_comparison(op, c.input, c.argument());
+}
+
+struct TestEntry {
+  std::string_view name;
+  bool (*holds)(const TestCall& call);
+};
+
+constexpr TestEntry kTests[] = {
+    {"defined", [](const TestCall& c) { return !c.input.is_undefined(); }},
+    {"undefined", [](const TestCall& c) { return c.input.is_undefined(); }},
+    {"none", [](const TestCall& c) { return c.input.is_none(); }},
+    {"boolean", [](const TestCall& c) { return c.input.is_bool(); }},
+    {"true", [](const TestCall& c) { return c.input.is_bool() && c.input.truthy(); }},
+    {"false", [](const TestCall& c) { return c.input.is_bool() && !c.input.truthy(); }},
+    {"integer", [](const TestCall& c) { return c.input.is_int(); }},
+    {"float", [](const TestCall& c) { return c.input.is_float(); }},
+    {"number", [](const TestCall& c) { return c.input.is_number(); }},
+    {"string", [](const TestCall& c) { return c.input.is_string(); }},
+    {"mapping", [](const TestCall& c) { return c.input.is_dict(); }},
+    {"sequence", [](const TestCall& c) { return is_sequence(c.input); }},
+    {"iterable", [](const TestCall& c) { return is_sequence(c.input) || c.input.is_list(); }},
+    {"callable", [](const TestCall& c) { return c.input.is_callable(); }},
+    {"sameas", [](const TestCall& c) { return c.input.same_object(c.argument()); }},
+    {"escaped", [](const TestCall& c) { return c.input.is_string() && c.input.as_text().safe; }},
+    {"odd", [](const TestCall& c) { return integer_of(c.input) % 2 != 0; }},
+    {"even", [](const TestCall& c) { return integer_of(c.input) % 2 == 0; }},
+    {"divisibleby", divisible},
+    {"lower", [](const TestCall& c) { return is_lower_text(to_text(c.input).bytes); }},
+    {"upper", [](const TestCall& c) { return is_upper_text(to_text(c.input).bytes); }},
+    {"in", [](const TestCall& c) { return contains(c.argument(), c.input); }},
+    {"filter",
+     [](const TestCall& c) { return c.input.is_string() && filter_exists(c.input.as_bytes()); }},
+    {"test",
+     [](const TestCall& c) { return c.input.is_string() && test_exists(c.input.as_bytes()); }},
+    {"eq", [](const TestCall& c) { return compare(c, Operator::kEqual); }},
+    {"equalto", [](const TestCall& c) { return compare(c, Operator::kEqual); }},
+    {"==", [](const TestCall& c) { return compare(c, Operator::kEqual); }},
+    {"ne", [](const TestCall& c) { return compare(c, Operator::kNotEqual); }},
+    {"!=", [](const TestCall& c) { return compare(c, Operator::kNotEqual); }},
+    {"lt", [](const TestCall& c) { return compare(c, Operator::kLess); }},
+    {"lessthan", [](const TestCall& c) { return compare(c, Operator::kLess); }},
+    {"<", [](const TestCall& c) { return compare(c, Operator::kLess); }},
+    {"le", [](const TestCall& c) { return compare(c, Operator::kLessEqual); }},
+    {"<=", [](const TestCall& c) { return compare(c, Operator::kLessEqual); }},
+    {"gt", [](const TestCall& c) { return compare(c, Operator::kGreater); }},
+    {"greaterthan", [](const TestCall& c) { return compare(c, Operator::kGreater); }},
+    {">", [](const TestCall& c) { return compare(c, Operator::kGreater); }},
+    {"ge", [](const TestCall& c) { return compare(c, Operator::kGreaterEqual); }},
+    {">=", [](const TestCall& c) { return compare(c, Operator::kGreaterEqual); }},
+};
+
+const TestEntry* find_test(std::string_view name) {
+  const auto* it = std::ranges::find(kTests, name, &TestEntry::name);
+  return it == std::end(kTests) ? nullptr : it;
+}
+
+}  // namespace
+
+bool test_exists(std::string_view name) {
+  return find_test(name) != nullptr;
+}
+
+bool apply_test(Interpreter&,
+                std::string_view name,
+                const Value& input,
+                const Arguments& arguments) {
+  const TestEntry* test = find_test(name);
+  if (test == nullptr) fail("no test named '" + std::string(name.substr(0, 64)) + "'");
+  return test->holds({input, arguments});
+}
+
+}  // namespace coxswain::chat

@@ -1,0 +1,75 @@
+#pragma once
+// Text: a UTF-8 string that remembers which of its bytes came from users.
+//
+// Marks are sorted, disjoint, non-empty byte spans. Every operation that makes a text from others
+// carries them along. Indices that a template sees count code points, as Python's do; helpers here
+// convert.
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/types.h>
+
+namespace coxswain::chat {
+
+struct Text {
+  std::string bytes;
+  std::vector<TextSpan> marks;
+  // Went through `safe` or `escape`: adding a text that did not escapes that text first, as the
+  // reference's Markup does.
+  bool safe = false;
+
+  Text() = default;
+  explicit Text(std::string text) : bytes(std::move(text)) {}
+  static Text untrusted(std::string text);
+
+  bool empty() const { return bytes.empty(); }
+  bool is_marked() const { return !marks.empty(); }
+  bool marked_at(std::size_t byte) const;
+  void append(const Text& other);
+  void append(std::string_view trusted) { bytes.append(trusted); }
+  Text slice(std::size_t begin, std::size_t end) const;  // bytes [begin, end)
+  // `bytes` with the marks of the whole: any mark at all marks everything. For results that mix
+  // characters beyond tracking.
+  static Text like(const Text& source, std::string bytes);
+};
+
+// Code points of UTF-8. Input is valid or was made valid when it entered.
+std::size_t count_code_points(std::string_view text);
+// Byte offsets of every code point and the end: size = count + 1.
+std::vector<std::size_t> code_point_offsets(std::string_view text);
+char32_t code_point_at(std::string_view text, std::size_t byte, std::size_t* length);
+void append_code_point(std::string& out, char32_t c);
+bool is_space(char32_t c);  // what Python's str.isspace() and str.strip() take as white space
+
+// Each code point replaced by what `map` appends; marks follow their characters.
+Text map_code_points(
+    const Text& text,
+    const std::function<void(char32_t c, std::size_t index, std::string& out)>& map);
+
+// & < > " ' as HTML entities; the result is safe.
+Text escape_html(const Text& text);
+
+Text to_upper(const Text& text);
+Text to_lower(const Text& text);
+Text to_title(const Text& text);        // str.title
+Text to_capitalized(const Text& text);  // str.capitalize
+bool is_upper_text(std::string_view text);
+bool is_lower_text(std::string_view text);
+
+enum class Side : std::uint8_t { kLeft, kRight, kBoth };
+// Removes code points of `set` (white space if null) from the ends.
+Text strip(const Text& text, const std::string* set, Side side);
+
+Text replace_all(const Text& text, std::string_view from, const Text& to, std::size_t count_max);
+// At most `splits_max` cuts; an empty separator pointer splits at runs of white space.
+std::vector<Text> split(const Text& text, const std::string* separator, std::size_t splits_max);
+std::vector<Text> split_right(const Text& text,
+                              const std::string* separator,
+                              std::size_t splits_max);
+std::vector<Text> split_lines(const Text& text, bool keep_ends);
+
+}  // namespace coxswain::chat

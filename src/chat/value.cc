@@ -1,0 +1,255 @@
+#include "chat/value.h"
+
+#include <algorithm>
+
+#include "chat/callable.h"
+
+namespace coxswain::chat {
+
+void fail(std::string message) {
+  throw RenderError{std::move(message)};
+}
+
+void require_defined(const Value& value) {
+  if (value.is_undefined()) fail(value.undefined_message());
+}
+
+namespace {
+
+constexpr std::size_t kNodesMax = std::size_t{4} << 20;
+constexpr std::size_t kDepthMax = 256;
+
+}  // namespace
+
+void Extent::add(const Extent& part) {
+  nodes += part.nodes;
+  depth = std::max(depth, part.depth + 1);
+  holds_namespace = holds_namespace || part.holds_namespace;
+  if (nodes > kNodesMax)
+    fail("the template makes a value of more than " + std::to_string(kNodesMax) + " parts");
+  if (depth > kDepthMax)
+    fail("the template makes a value nested deeper than " + std::to_string(kDepthMax));
+}
+
+Extent Value::extent() const {
+  switch (kind()) {
+    case Kind::kString:
+      return {1 + as_bytes().size() / 16, 1, false};
+    case Kind::kList:
+      return as_list().extent;
+    case Kind::kDict:
+      return as_dict().extent();
+    case Kind::kNamespace:
+      return {1, 1, true};
+    // A function may hold any value it was made from; only macros are known to hold none.
+    case Kind::kCallable:
+      return {1, 1, !as_callable().is_macro()};
+    default:
+      return {1, 1, false};
+  }
+}
+
+const Value* Dict::find(std::string_view key) const {
+  const auto it = index_.find(std::string(key));
+  return it == index_.end() ? nullptr : &items_[it->second].second;
+}
+
+const Value* Dict::find(const Value& key) const {
+  if (key.is_string()) return find(key.as_bytes());
+  for (const auto& [other, value] : items_) {
+    if (!other.is_string() && other == key) return &value;
+  }
+  return nullptr;
+}
+
+void Dict::set(Value key, Value value) {
+  extent_.add(key.extent());
+  extent_.add(value.extent());
+  if (const Value* existing = find(key)) {
+    const_cast<Value&>(*existing) = std::move(value);
+    return;
+  }
+  if (key.is_string()) index_.emplace(key.as_bytes(), items_.size());
+  items_.emplace_back(std::move(key), std::move(value));
+}
+
+Value Value::list(std::vector<Value> items, ListKind kind, std::string_view view_name) {
+  auto list = std::make_shared<List>();
+  for (const Value& item : items) list->extent.add(item.extent());
+  list->items = std::move(items);
+  list->kind = kind;
+  list->view_name = view_name;
+  return Value(std::shared_ptr<const List>(std::move(list)));
+}
+
+Value Value::name_space(Dict v) {
+  return Value(std::make_shared<Namespace>(Namespace{std::move(v)}));
+}
+
+Value Value::from_json(const json::Value& value, bool untrusted) {
+  switch (value.type()) {
+    case json::Value::Type::kNull:
+      return none();
+    case json::Value::Type::kBool:
+      return boolean(value.as_bool());
+    case json::Value::Type::kNumber:
+      if (const auto number = value.to_int64()) return integer(*number);
+      return real(value.to_double().value_or(0));
+    case json::Value::Type::kString:
+      return string(untrusted ? Text::untrusted(value.as_string()) : Text(value.as_string()));
+    case json::Value::Type::kArray: {
+      std::vector<Value> items;
+      items.reserve(value.as_array().size());
+      for (const json::Value& item : value.as_array()) items.push_back(from_json(item, untrusted));
+      return list(std::move(items));
+    }
+    case json::Value::Type::kObject: {
+      Dict out;
+      for (const auto& [key, member] : value.as_object()) {
+        out.set(string(untrusted ? Text::untrusted(key) : Text(key)), from_json(member, untrusted));
+      }
+      return dict(std::move(out));
+    }
+  }
+  return none();
+}
+
+std::string Value::undefined_message() const {
+  const auto& hint = std::get<Undefined>(data_).hint;
+  return hint ? *hint : "a value is undefined";
+}
+
+bool Value::truthy() const {
+  switch (kind()) {
+    case Kind::kUndefined:
+    case Kind::kNone:
+      return false;
+    case Kind::kBool:
+      return std::get<bool>(data_);
+    case Kind::kInt:
+      return std::get<std::int64_t>(data_) != 0;
+    case Kind::kFloat:
+      return std::get<double>(data_) != 0;
+    case Kind::kString:
+      return !as_text().empty();
+    case Kind::kList:
+      return as_list().kind == ListKind::kGenerator || !as_list().items.empty();
+    case Kind::kDict:
+      return as_dict().size() != 0;
+    case Kind::kNamespace:
+    case Kind::kCallable:
+      return true;
+  }
+  return false;
+}
+
+bool Value::same_object(const Value& other) const {
+  if (kind() != other.kind()) return false;
+  switch (kind()) {
+    case Kind::kUndefined:
+    case Kind::kNone:
+      return true;
+    case Kind::kList:
+      return &as_list() == &other.as_list();
+    case Kind::kDict:
+      return &as_dict() == &other.as_dict();
+    case Kind::kNamespace:
+      return &as_namespace() == &other.as_namespace();
+    case Kind::kCallable:
+      return &as_callable() == &other.as_callable();
+    default:
+      return *this == other;
+  }
+}
+
+bool operator==(const Value& a, const Value& b) {
+  using Kind = Value::Kind;
+  if (a.is_number() && b.is_number()) {
+    if (a.is_integral() && b.is_integral()) return a.as_int() == b.as_int();
+    return a.as_double() == b.as_double();
+  }
+  if (a.kind() != b.kind()) return false;
+  switch (a.kind()) {
+    case Kind::kUndefined:
+    case Kind::kNone:
+      return true;
+    case Kind::kString:
+      return a.as_bytes() == b.as_bytes();
+    case Kind::kList: {
+      const bool same_kind =
+          (a.as_list().kind == ListKind::kTuple) == (b.as_list().kind == ListKind::kTuple);
+      return same_kind && a.as_list().items == b.as_list().items;
+    }
+    case Kind::kDict: {
+      if (a.as_dict().size() != b.as_dict().size()) return false;
+      return std::ranges::all_of(a.as_dict().items(), [&](const auto& item) {
+        const Value* other = b.as_dict().find(item.first);
+        return other != nullptr && *other == item.second;
+      });
+    }
+    default:
+      return a.same_object(b);
+  }
+}
+
+std::string type_name(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kUndefined:
+      return "Undefined";
+    case Value::Kind::kNone:
+      return "NoneType";
+    case Value::Kind::kBool:
+      return "bool";
+    case Value::Kind::kInt:
+      return "int";
+    case Value::Kind::kFloat:
+      return "float";
+    case Value::Kind::kString:
+      return "str";
+    case Value::Kind::kList:
+      switch (value.as_list().kind) {
+        case ListKind::kList:
+          return "list";
+        case ListKind::kTuple:
+          return "tuple";
+        case ListKind::kGenerator:
+          return "generator";
+        case ListKind::kDictView:
+          return std::string(value.as_list().view_name);
+      }
+      return "list";
+    case Value::Kind::kDict:
+      return "dict";
+    case Value::Kind::kNamespace:
+      return "Namespace";
+    case Value::Kind::kCallable:
+      return "function";
+  }
+  return "object";
+}
+
+std::vector<Value> iterate(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kUndefined:
+      return {};
+    case Value::Kind::kList:
+      return value.as_list().items;
+    case Value::Kind::kDict: {
+      std::vector<Value> keys;
+      for (const auto& [key, member] : value.as_dict().items()) keys.push_back(key);
+      return keys;
+    }
+    case Value::Kind::kString: {
+      std::vector<Value> characters;
+      const auto offsets = code_point_offsets(value.as_bytes());
+      for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+        characters.push_back(Value::string(value.as_text().slice(offsets[i], offsets[i + 1])));
+      }
+      return characters;
+    }
+    default:
+      fail("'" + type_name(value) + "' object is not iterable");
+  }
+}
+
+}  // namespace coxswain::chat
