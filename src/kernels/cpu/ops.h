@@ -77,6 +77,8 @@ struct LinearKernel {
 
 inline constexpr size_t kPanelMax = 64;
 inline constexpr size_t kPositionsMax = 256;
+// Floats between rows of widened keys: rows a power of two apart would meet in a few sets of the first-level cache.
+inline constexpr size_t kKeyStride = kPositionsMax + 16;
 
 enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16 };
 
@@ -115,8 +117,8 @@ inline constexpr size_t kAttentionTaskRows = 96;
 
 // Floats of scratch that a task needs, for head sizes rounded up to 16.
 inline constexpr size_t attention_task_floats(size_t dk, size_t dv) {
-  return kPositionsMax * (dk + dv) + kAttentionTaskRows * (dk + dv + 2 * 16) +
-         6 * (kPositionsMax + dv);
+  return kKeyStride * dk + kPositionsMax * dv + kAttentionTaskRows * (dk + dv + 2 * 16) +
+         6 * (kKeyStride + dv);
 }
 
 struct NormRow {

@@ -103,24 +103,51 @@ struct Vec {
     }
   }
 
-  static void transpose_16(
-      float* dst, size_t ld, const void* src, CacheType type, size_t dim, size_t n) {
+  template <CacheType kType>
+  static void transpose_one_by_one(float* dst, size_t ld, const void* src, size_t dim, size_t n) {
     for (size_t d = 0; d < dim; d += 16) {
       const size_t width = dim - d < 16 ? dim - d : 16;
       Reg rows[16];
 #pragma GCC unroll 16
       for (size_t j = 0; j < 16; ++j)
-        rows[j] = j < n ? load_cache_n(src, type, j * dim + d, width) : zero();
+        rows[j] = j < n ? load_cache_n(src, kType, j * dim + d, width) : zero();
       transpose(rows);
-      if (width == 16 && n == 16) {
 #pragma GCC unroll 16
-        for (size_t i = 0; i < 16; ++i) store(dst + (d + i) * ld, rows[i]);
-      } else {
-#pragma GCC unroll 16
-        for (size_t i = 0; i < 16; ++i) {
-          if (i < width) store_n(dst + (d + i) * ld, rows[i], n);
-        }
+      for (size_t i = 0; i < 16; ++i) {
+        if (i < width) store_n(dst + (d + i) * ld, rows[i], n);
       }
+    }
+  }
+
+  // Sixteen vectors of bf16, dim a multiple of 32: pairs of values travel together and part at the
+  // end.
+  static void transpose_bf16_pairs(float* dst, size_t ld, const uint16_t* src, size_t dim) {
+    const __m512i high = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
+    for (size_t d = 0; d < dim; d += 32) {
+      Reg rows[16];
+#pragma GCC unroll 16
+      for (size_t j = 0; j < 16; ++j) rows[j] = _mm512_loadu_ps(src + j * dim + d);
+      transpose(rows);
+      float* out = dst + d * ld;
+#pragma GCC unroll 16
+      for (size_t i = 0; i < 16; ++i) {
+        const __m512i pair = _mm512_castps_si512(rows[i]);
+        store(out + 2 * i * ld, _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16)));
+        store(out + (2 * i + 1) * ld, _mm512_castsi512_ps(_mm512_and_si512(pair, high)));
+      }
+    }
+  }
+
+  static void transpose_16(
+      float* dst, size_t ld, const void* src, CacheType type, size_t dim, size_t n) {
+    if (type == kCacheF32) {
+      transpose_one_by_one<kCacheF32>(dst, ld, src, dim, n);
+    } else if (type == kCacheF16) {
+      transpose_one_by_one<kCacheF16>(dst, ld, src, dim, n);
+    } else if (n == 16 && dim % 32 == 0) {
+      transpose_bf16_pairs(dst, ld, static_cast<const uint16_t*>(src), dim);
+    } else {
+      transpose_one_by_one<kCacheBf16>(dst, ld, src, dim, n);
     }
   }
 };

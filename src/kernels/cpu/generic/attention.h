@@ -26,13 +26,13 @@ inline size_t greater(size_t a, size_t b) {
 
 // Query rows in a task are (row, head) pairs, head fastest.
 struct AttentionScratch {
-  float* keys;     // [dk][kPositionsMax]
+  float* keys;     // [dk][kKeyStride]
   float* values;   // [kPositionsMax][dv_padded]
   float* q;        // [query rows][dk]
   float* out;      // [query rows][dv_padded], not yet divided by `total`
   float* highest;  // [query rows]
   float* total;    // [query rows]
-  float* scores;   // [kTileRows][kPositionsMax]
+  float* scores;   // [kTileRows][kKeyStride]
   float* part;     // [kTileRows][dv_padded]
 };
 
@@ -81,6 +81,35 @@ inline void widen_row(float* dst, const char* src, CacheType type, size_t n) {
   }
 }
 
+// How far ahead of their use keys and values are asked for: a head's share of a block is too short
+// a stretch for hardware to follow.
+constexpr size_t kPositionsAhead = 32;
+
+inline void prefetch_bytes(const char* p, size_t n) {
+  // g++ 12 takes a function that only prefetches with its builtin for one without effect, and drops
+  // the calls.
+  for (size_t i = 0; i < n; i += 64) asm volatile("prefetcht0 %0" : : "m"(p[i]));
+}
+
+// Asks for `count` positions of one block from `position` on.
+inline void prefetch_positions(const AttentionWork& w,
+                               size_t position,
+                               size_t count,
+                               size_t value_bytes) {
+  const AttentionShape& shape = *w.shape;
+  if (position >= static_cast<size_t>(w.task->position) + w.task->n_rows) return;
+  const uint32_t block = w.task->blocks[position / shape.block_tokens];
+  const size_t slot = position % shape.block_tokens;
+  const size_t rows = lesser(count, shape.block_tokens - slot);
+  const size_t index = w.task->kv_head * shape.block_tokens + slot;
+  const size_t k_bytes = w.dk * value_bytes;
+  const size_t v_bytes = shape.v_head_dim * value_bytes;
+  prefetch_bytes(cache_row(shape.k, shape.k_block_stride_bytes, block, index, k_bytes),
+                 rows * k_bytes);
+  prefetch_bytes(cache_row(shape.v, shape.v_block_stride_bytes, block, index, v_bytes),
+                 rows * v_bytes);
+}
+
 // Widens positions [begin, end) of the partition. Lanes of keys beside them, up to the next
 // multiple of 16, become zero.
 inline void load_partition(const AttentionWork& w,
@@ -91,8 +120,8 @@ inline void load_partition(const AttentionWork& w,
   const size_t value_bytes = shape.type == kCacheF32 ? 4 : 2;
   const size_t tokens = shape.block_tokens;
   const size_t lanes_end = round_up_16(end);
-  for (size_t d = 0; d < w.dk; ++d) {
-    float* lane = w.s.keys + d * kPositionsMax;
+  for (size_t d = 0; d < w.dk && (begin % 16 != 0 || end % 16 != 0); ++d) {
+    float* lane = w.s.keys + d * kKeyStride;
     for (size_t j = begin / 16 * 16; j < begin; ++j) lane[j] = 0.0F;
     for (size_t j = end; j < lanes_end; ++j) lane[j] = 0.0F;
   }
@@ -101,10 +130,11 @@ inline void load_partition(const AttentionWork& w,
     const uint32_t block = w.task->blocks[position / tokens];
     const size_t slot = position % tokens;
     const size_t count = lesser(lesser(tokens - slot, end - j), 16 - j % 16);
+    prefetch_positions(w, position + kPositionsAhead, count, value_bytes);
     const size_t index = w.task->kv_head * tokens + slot;
     const char* k =
         cache_row(shape.k, shape.k_block_stride_bytes, block, index, w.dk * value_bytes);
-    Vec::transpose_16(w.s.keys + j, kPositionsMax, k, shape.type, w.dk, count);
+    Vec::transpose_16(w.s.keys + j, kKeyStride, k, shape.type, w.dk, count);
     const size_t dv_bytes = shape.v_head_dim * value_bytes;
     const char* v = cache_row(shape.v, shape.v_block_stride_bytes, block, index, dv_bytes);
     for (size_t i = 0; i < count; ++i) {
@@ -126,7 +156,7 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
     for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::zero();
   }
   const float* keys = w.s.keys + j;
-  for (size_t d = 0; d < w.dk; ++d, keys += kPositionsMax) {
+  for (size_t d = 0; d < w.dk; ++d, keys += kKeyStride) {
     Vec::Reg key[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
@@ -142,7 +172,7 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
-      Vec::store(w.s.scores + static_cast<size_t>(r) * kPositionsMax + j +
+      Vec::store(w.s.scores + static_cast<size_t>(r) * kKeyStride + j +
                      static_cast<size_t>(v) * Vec::kLanes,
                  sum[r][v]);
   }
@@ -161,7 +191,7 @@ template <int kRows, int kVectors>
 inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begin, size_t end) {
   Vec::Reg sum[kRows][kVectors];
   float* part = w.s.part + row * w.dv_padded + d;
-  const float* p = w.s.scores + row * kPositionsMax;
+  const float* p = w.s.scores + row * kKeyStride;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
@@ -177,7 +207,7 @@ inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begi
       value[v] = Vec::load(values + static_cast<size_t>(v) * Vec::kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const Vec::Reg x = Vec::set1(p[static_cast<size_t>(r) * kPositionsMax + j]);
+      const Vec::Reg x = Vec::set1(p[static_cast<size_t>(r) * kKeyStride + j]);
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::fmadd(x, value[v], sum[r][v]);
     }
@@ -287,7 +317,7 @@ inline void attend_tile(const AttentionWork& w, size_t q, size_t partition_begin
     const size_t row = static_cast<size_t>(r);
     if (visible[r].begin == visible[r].end) continue;
     softmax[r] =
-        softmax_row(w, q + row, w.s.scores + row * kPositionsMax, visible[r], partition_begin);
+        softmax_row(w, q + row, w.s.scores + row * kKeyStride, visible[r], partition_begin);
     for (size_t d = 0; d < w.dv_padded; ++d) w.s.part[row * w.dv_padded + d] = 0.0F;
     value_rows<1>(w, row, visible[r].begin, lesser(common_begin, visible[r].end));
   }
@@ -356,9 +386,9 @@ inline void attention(const AttentionShape* shape, const AttentionTask* task, fl
   w.n_q = task->n_rows * task->n_heads;
   // Every piece starts at a multiple of 16 floats.
   w.s.keys = scratch;
-  w.s.values = w.s.keys + w.dk * kPositionsMax;
+  w.s.values = w.s.keys + w.dk * kKeyStride;
   w.s.scores = w.s.values + kPositionsMax * w.dv_padded;
-  w.s.part = w.s.scores + static_cast<size_t>(Vec::kTileRows) * kPositionsMax;
+  w.s.part = w.s.scores + static_cast<size_t>(Vec::kTileRows) * kKeyStride;
   w.s.out = w.s.part + static_cast<size_t>(Vec::kTileRows) * w.dv_padded;
   w.s.highest = w.s.out + kAttentionTaskRows * w.dv_padded;
   w.s.total = w.s.highest + kAttentionTaskRows;
