@@ -22,15 +22,21 @@ kvcache::KvCacheOptions cache_options(const RunnerInfo& info,
                                       const kvcache::HashKey& key) {
   kvcache::KvCacheOptions out{
       .block_tokens = info.block_tokens, .prefix_caching = options.prefix_caching, .hash_key = key};
+  // A recurrent state is one value that moves on; there is nothing to find at an earlier position.
   for (const KvGroup& group : info.kv_groups) {
-    // A window that no sequence can outgrow is no window.
-    const bool bounded = group.kind == KvGroup::Kind::kWindow &&
+    if (group.kind == KvGroup::Kind::kState) out.prefix_caching = false;
+  }
+  // A prefix needs the blocks of every group, so with prefix caching window groups keep theirs,
+  // unless their pool is too small for that. A window that no sequence can outgrow is no window.
+  const bool keep_all =
+      out.prefix_caching && std::ranges::all_of(info.kv_groups, [&](const KvGroup& group) {
+        return group.n_blocks >= info.kv_groups[0].n_blocks;
+      });
+  for (const KvGroup& group : info.kv_groups) {
+    const bool bounded = group.kind == KvGroup::Kind::kWindow && !keep_all &&
                          (info.max_total_tokens == 0 || group.window < info.max_total_tokens);
     out.groups.push_back({.n_blocks = usable_blocks(group, info.block_tokens, options),
                           .window_tokens = bounded ? group.window : 0});
-    // A recurrent state is one value that moves on; there is nothing to find at an earlier
-    // position.
-    if (group.kind == KvGroup::Kind::kState) out.prefix_caching = false;
   }
   return out;
 }
@@ -158,6 +164,7 @@ void EngineCore::cancel(RequestId id) {
 
 void EngineCore::cancel_all(const Status& why) {
   std::vector<Sequence*> all;
+  all.reserve(sequences_.size());
   for (const auto& [id, s] : sequences_) all.push_back(s.get());
   std::ranges::sort(all, {}, &Sequence::arrival);
   for (Sequence* s : all) {

@@ -135,11 +135,17 @@ TEST(Invariance, SeveralGroupsAndWindows) {
   const Totals two = run_seeds(full);
   EXPECT_GT(two.pauses, 20U);
   EXPECT_GT(two.cached_tokens, 100U);
+  // Equal pools: the window group keeps what a prefix needs.
   Case window{.name = "window", .runner = fake(13), .engine = {}};
-  window.runner.n_blocks = {12, 12};
+  window.runner.n_blocks = {14, 14};
   window.runner.windows = {0, 6};
   window.engine.prefill_tokens_max = 8;
-  EXPECT_GT(run_seeds(window).pauses, 20U);
+  EXPECT_GT(run_seeds(window).cached_tokens, 100U);
+  // A smaller one: blocks behind the window are given back.
+  window.runner.n_blocks = {14, 12};
+  const Totals small = run_seeds(window);
+  EXPECT_GT(small.pauses, 20U);
+  EXPECT_EQ(small.cached_tokens, 0U);
   window.engine.policy = CapacityPolicy::kGuaranteedNoEvict;
   EXPECT_EQ(run_seeds(window).pauses, 0U);
 }

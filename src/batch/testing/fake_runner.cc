@@ -216,20 +216,22 @@ void FakeRunner::check_row(const Row& row, const State& state, const StepPlan& p
   check_writes(row, state);
 }
 
-// A block that this row writes may stand in no table of another sequence in this step or in one in
-// flight.
+// A block that this row writes may stand in no table of another sequence in a step in flight.
 void FakeRunner::check_writes(const Row& row, const State& state) {
+  const auto named_by_another = [&](std::size_t g, BlockId block) {
+    for (const Job& job : jobs_) {
+      for (std::size_t r = 0; r < job.tables.size(); ++r) {
+        if (job.plan.rows[r].sequence == row.sequence || job.tables[r].empty()) continue;
+        if (std::ranges::count(job.tables[r][g], block) > 0) return true;
+      }
+    }
+    return false;
+  };
+  const std::uint32_t last = block_of(row.first_position + row.n_tokens - 1);
   for (std::size_t g = 0; g < state.tables.size(); ++g) {
-    for (std::uint32_t b = block_of(row.first_position);
-         b <= block_of(row.first_position + row.n_tokens - 1);
-         ++b) {
-      for (const Job& job : jobs_) {
-        for (std::size_t r = 0; r < job.tables.size(); ++r) {
-          if (job.plan.rows[r].sequence == row.sequence || job.tables[r].empty()) continue;
-          if (std::ranges::count(job.tables[r][g], state.tables[g][b]) > 0) {
-            violate("a block is written that a step in flight names for another sequence");
-          }
-        }
+    for (std::uint32_t b = block_of(row.first_position); b <= last; ++b) {
+      if (named_by_another(g, state.tables[g][b])) {
+        violate("a block is written that a step in flight names for another sequence");
       }
     }
   }
