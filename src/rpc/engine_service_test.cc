@@ -2,9 +2,11 @@
 
 #include "rpc/engine_service.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <grpcpp/grpcpp.h>
@@ -138,11 +140,16 @@ class StrangeShard : public ::testing::Test {
       response->set_engine_version(version);
       return grpc::Status::OK;
     }
-    grpc::Status Health(grpc::ServerContext*,
+    grpc::Status Health(grpc::ServerContext* context,
                         const v3::HealthRequest*,
                         v3::HealthResponse*) override {
+      ++n_health_calls;
+      n_health_calls.notify_all();
+      while (frozen && !context->IsCancelled()) std::this_thread::yield();
       return grpc::Status::OK;
     }
+    std::atomic<int> n_health_calls{0};
+    std::atomic<bool> frozen{false};  // answers no Health call
     std::string url;
     std::string version = "fake-1";
   };
@@ -159,6 +166,8 @@ class StrangeShard : public ::testing::Test {
   void TearDown() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
   testing::TempFolder folder_;
+  std::atomic<bool> released_{
+      false};  // lets a step go on; read by the server's threads until the end
   StrangeEngine engine_;
   StockInfo stock_;
   std::unique_ptr<grpc::Server> server_;
@@ -195,6 +204,48 @@ TEST_F(StrangeShard, AnswersThatNobodyAskedForMakeTheClientUnavailable) {
     EXPECT_EQ(client.value()->run(plan).status().code(), Code::kUnavailable);
     EXPECT_EQ(client.value()->healthy().code(), Code::kUnavailable);
   }
+}
+
+// The options of a client that looks after a silent shard often.
+ClientOptions impatient() {
+  ClientOptions options;
+  options.heartbeat_limit = std::chrono::milliseconds(5);
+  return options;
+}
+
+TEST_F(StrangeShard, ASlowStepIsWaitedForWhileTheShardLives) {
+  engine_.answer = [&](const auto& request) {
+    for (int seen = stock_.n_health_calls; seen < 3; seen = stock_.n_health_calls)
+      stock_.n_health_calls.wait(seen);
+    pb::StepsResponse response;
+    response.mutable_result()->set_step(request.plan().step());
+    return response;
+  };
+  auto client = ShardedClient::connect(folder_.file("s"), impatient());
+  ASSERT_TRUE(client.ok()) << client.status().message();
+  StepPlan plan;
+  plan.step = 1;
+  EXPECT_TRUE(client.value()->run(plan).ok());
+}
+
+TEST_F(StrangeShard, AFrozenShardIsGivenUp) {
+  engine_.answer = [this](const auto&) {
+    released_.wait(false);
+    return pb::StepsResponse();
+  };
+  ClientOptions options = impatient();
+  options.call_timeout = std::chrono::milliseconds(200);
+  auto client = ShardedClient::connect(folder_.file("s"), options);
+  ASSERT_TRUE(client.ok()) << client.status().message();
+  stock_.frozen = true;
+  StepPlan plan;
+  plan.step = 1;
+  const Status status = client.value()->run(plan).status();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_TRUE(status.message().starts_with("no answer from the shard: ")) << status.message();
+  EXPECT_EQ(client.value()->run(plan).status(), status);
+  released_ = true;
+  released_.notify_all();
 }
 
 TEST_F(StrangeShard, InfoThatCannotBeReadIsRefused) {
