@@ -4,6 +4,7 @@
 //
 //   coxswain-bench-http [connections] [seconds]
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -220,13 +221,17 @@ int main(int argc, char** argv) {
   });
   if (!server->start().ok()) return 1;
 
+  // Taken in turns, the best of each: what else the machine does hurts both alike.
   constexpr std::size_t kAnswerBytes = 160;
+  constexpr int kRounds = 5;
   double bare = 0;
-  {
+  double requests = 0;
+  for (int round = 0; round < kRounds; ++round) {
     const BareServer limit(kAnswerBytes);
-    bare = requests_per_second(limit.port(), n_connections, seconds);
+    bare = std::max(bare, requests_per_second(limit.port(), n_connections, seconds / kRounds));
+    requests =
+        std::max(requests, requests_per_second(server->port(), n_connections, seconds / kRounds));
   }
-  const double requests = requests_per_second(server->port(), n_connections, seconds);
   std::printf(
       "GET, %d keep-alive connections: %.0f requests/s; bare socket server: %.0f/s; ratio %.2f\n",
       n_connections,
