@@ -82,6 +82,9 @@ struct LinearEntries {
   static void pack(PackedMatrix& matrix, std::size_t row, const PackSource& source) {
     pack_rows(matrix, row, source, kernel());
   }
+  static void unpack(const PackedMatrix& matrix, std::size_t row, float* out) {
+    unpack_row(matrix, row, out, kernel());
+  }
 };
 
 template <Isa kIsa, std::size_t kType>
@@ -90,6 +93,7 @@ void add_linear(KernelTable& table) {
   table.linear[kType] = Entries::linear;
   table.packed_bytes[kType] = Entries::bytes;
   table.pack[kType] = Entries::pack;
+  table.unpack_row[kType] = Entries::unpack;
   table.layout_id[kType] = Entries::kernel().layout_id;
 }
 

@@ -202,6 +202,8 @@ struct KernelTable {
   std::size_t (*packed_bytes[kWeightTypeCount])(std::size_t n, std::size_t k) = {};
   // Fills data (allocated by pack_matrix), scales and column_sums for rows [row_begin, row_begin + source.n_rows).
   void (*pack[kWeightTypeCount])(PackedMatrix&, std::size_t row_begin, const PackSource&) = {};
+  // Reads row `row` of a packed matrix back, widened (int8: scale times integer): a tied embedding needs no copy of its own.
+  void (*unpack_row[kWeightTypeCount])(const PackedMatrix&, std::size_t row, float* out) = {};
   std::uint32_t layout_id[kWeightTypeCount] = {};
 
   void (*kv_write)(ThreadPool&, const KvWriteArgs&) = nullptr;

@@ -240,6 +240,28 @@ TEST(Linear, PiecesOfAnyTypeStackAlongTheOutputs) {
   }
 }
 
+TEST(Linear, RowsReadBackAsTheyAreMultiplied) {
+  const Problem p({1, 71, 45});
+  for (const KernelTable* table : runnable_tables()) {
+    for (const WeightType type : kTypes) {
+      const PackedMatrix w = p.pack(*table, type);
+      for (std::size_t n = 0; n < p.s.n; ++n) {
+        std::vector<float> row(p.s.k);
+        table->unpack_row[static_cast<std::size_t>(type)](w, n, row.data());
+        for (std::size_t k = 0; k < p.s.k; ++k) {
+          const float x = p.w[n * p.s.k + k];
+          float expected = x;
+          if (type == WeightType::kBf16) expected = tensor::bf16_to_float(tensor::float_to_bf16(x));
+          if (type == WeightType::kF16) expected = tensor::f16_to_float(tensor::float_to_f16(x));
+          const float allowed = type == WeightType::kInt8 ? 0.51F * w.scales[n] : 0.0F;
+          ASSERT_NEAR(row[k], expected, allowed)
+              << table->id << " " << name_of(type) << " " << n << "," << k;
+        }
+      }
+    }
+  }
+}
+
 TEST(Linear, ABadRowStaysABadRow) {
   for (const KernelTable* table : runnable_tables()) {
     Problem p({3, 20, 70});

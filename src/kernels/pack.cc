@@ -1,9 +1,11 @@
 #include "kernels/pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 namespace coxswain::kernels {
 namespace {
@@ -20,34 +22,35 @@ std::uint16_t load16(const std::byte* source, std::size_t i) {
   return bits;
 }
 
-float load_float(const std::byte* source, DType type, std::size_t i) {
-  float value = 0.0F;
+void widen(const std::byte* source, DType type, std::size_t n, float* out) {
   switch (type) {
     case DType::kF32:
-      std::memcpy(&value, source + i * 4, 4);
+      std::memcpy(out, source, n * sizeof(float));
       break;
     case DType::kBf16:
-      value = tensor::bf16_to_float(load16(source, i));
+      for (std::size_t i = 0; i < n; ++i) out[i] = tensor::bf16_to_float(load16(source, i));
       break;
     case DType::kF16:
-      value = tensor::f16_to_float(load16(source, i));
+      for (std::size_t i = 0; i < n; ++i) out[i] = tensor::f16_to_float(load16(source, i));
       break;
     case DType::kI8:
       assert(false && "int8 is no source type");
       break;
   }
-  return value;
 }
 
-// Writes one output's k values, each made by `convert(i)`, into its column of the panel.
-template <typename T, typename Convert>
-void scatter(T* column, std::size_t k, const LinearKernel& kernel, Convert convert) {
-  const std::size_t group = kernel.k_group;
-  const std::size_t step = std::size_t{kernel.panel} * group;
-  for (std::size_t i = 0; i < k; i += group, column += step) {
-    const std::size_t count = std::min(group, k - i);
-    for (std::size_t j = 0; j < count; ++j) column[j] = convert(i + j);
+DType stored_type(WeightType type) {
+  switch (type) {
+    case WeightType::kF32:
+      return DType::kF32;
+    case WeightType::kBf16:
+      return DType::kBf16;
+    case WeightType::kF16:
+      return DType::kF16;
+    case WeightType::kInt8:
+      return DType::kI8;
   }
+  return DType::kF32;
 }
 
 struct Quantised {
@@ -55,24 +58,115 @@ struct Quantised {
   std::int32_t sum = 0;
 };
 
-Quantised scatter_int8(std::int8_t* column,
-                       const std::byte* row,
-                       DType type,
-                       std::size_t k,
-                       const LinearKernel& kernel) {
-  float absmax = 0.0F;
+// Largest magnitude; NaN if there is one. As integers, so that the loop has no order to keep.
+float largest_magnitude(const float* x, std::size_t k) {
+  std::uint32_t largest = 0;
   for (std::size_t i = 0; i < k; ++i)
-    absmax = std::max(absmax, std::fabs(load_float(row, type, i)));
-  const float inverse = absmax > 0.0F ? 127.0F / absmax : 0.0F;
-  Quantised out{absmax / 127.0F, 0};
-  scatter(column, k, kernel, [&](std::size_t i) {
-    const float scaled = std::clamp(load_float(row, type, i) * inverse, -127.0F, 127.0F);
-    const auto value = static_cast<std::int8_t>(std::lrintf(scaled));
-    out.sum += value;
-    return value;
-  });
-  return out;
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFu);
+  return std::bit_cast<float>(largest);
 }
+
+Quantised quantise(const float* x, std::size_t k, std::byte* out) {
+  // Adding and subtracting this rounds to a whole number, ties to even.
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23
+  const float absmax = largest_magnitude(x, k);
+  Quantised result{absmax / 127.0F, 0};
+  if (!std::isfinite(absmax) || absmax == 0.0F) {
+    std::memset(out, 0, k);  // a scale that is not finite makes every output of a broken row NaN
+    return result;
+  }
+  const float inverse = 127.0F / absmax;
+  for (std::size_t i = 0; i < k; ++i) {
+    const float scaled = std::clamp(x[i] * inverse, -127.0F, 127.0F);
+    const auto value =
+        static_cast<std::int8_t>(static_cast<std::int32_t>((scaled + kRound) - kRound));
+    result.sum += value;
+    out[i] = static_cast<std::byte>(value);
+  }
+  return result;
+}
+
+// Copies `n_rows` rows of `n_units` units each into neighbouring places of a panel, unit by unit,
+// so that stores are in order.
+template <std::size_t kUnitBytes>
+void interleave(std::byte* panel,
+                std::size_t panel_rows,
+                const std::vector<const std::byte*>& rows,
+                std::size_t n_units) {
+  for (std::size_t i = 0; i < n_units; ++i) {
+    std::byte* out = panel + i * panel_rows * kUnitBytes;
+    for (const std::byte* row : rows) {
+      std::memcpy(out, row + i * kUnitBytes, kUnitBytes);
+      out += kUnitBytes;
+    }
+  }
+}
+
+// The values of one panel's rows in their final type, row after row, ready to be interleaved.
+class PanelRows {
+ public:
+  PanelRows(PackedMatrix& matrix, const PackSource& source, const LinearKernel& kernel)
+      : matrix_(matrix),
+        source_(source),
+        padded_bytes_(round_up(matrix.k, kernel.k_group) * kernel.weight_bytes),
+        wide_(matrix.k),
+        converted_(kernel.panel * padded_bytes_) {}
+
+  // Rows [first, first + count) of the source, which are row `n` on of the matrix.
+  const std::vector<const std::byte*>& get(std::size_t first, std::size_t count, std::size_t n) {
+    rows_.clear();
+    for (std::size_t i = 0; i < count; ++i)
+      rows_.push_back(row(first + i, n + i, converted_.data() + i * padded_bytes_));
+    return rows_;
+  }
+
+ private:
+  const std::byte* row(std::size_t from, std::size_t n, std::byte* to) {
+    const std::size_t k = matrix_.k;
+    const std::byte* const source = source_.data + from * k * tensor::size_of(source_.type);
+    const DType type = stored_type(matrix_.type);
+    const std::size_t bytes = k * tensor::size_of(type);
+    if (source_.type == type) {
+      if (bytes == padded_bytes_) return source;
+      std::memcpy(to, source, bytes);
+    } else {
+      widen(source, source_.type, k, wide_.data());
+      convert(n, to);
+    }
+    std::memset(to + bytes, 0, padded_bytes_ - bytes);
+    return to;
+  }
+
+  void convert(std::size_t n, std::byte* to) {
+    switch (matrix_.type) {
+      case WeightType::kF32:
+        std::memcpy(to, wide_.data(), wide_.size() * sizeof(float));
+        break;
+      case WeightType::kBf16:
+      case WeightType::kF16:
+        for (std::size_t j = 0; j < wide_.size(); ++j) {
+          const std::uint16_t bits = matrix_.type == WeightType::kBf16
+                                         ? tensor::float_to_bf16(wide_[j])
+                                         : tensor::float_to_f16(wide_[j]);
+          std::memcpy(to + j * 2, &bits, 2);
+        }
+        break;
+      case WeightType::kInt8: {
+        const Quantised q = quantise(wide_.data(), wide_.size(), to);
+        matrix_.scales[n] = q.scale;
+        matrix_.column_sums[n] = q.sum;
+        break;
+      }
+    }
+  }
+
+  PackedMatrix& matrix_;
+  const PackSource& source_;
+  std::size_t padded_bytes_;
+  std::vector<float> wide_;
+  std::vector<std::byte> converted_;
+  std::vector<const std::byte*> rows_;
+};
 
 }  // namespace
 
@@ -84,47 +178,54 @@ void pack_rows(PackedMatrix& matrix,
                std::size_t row_begin,
                const PackSource& source,
                const LinearKernel& kernel) {
-  const std::size_t k = matrix.k;
-  const std::size_t panel_values = round_up(k, kernel.k_multiple) * kernel.panel;
-  for (std::size_t i = 0; i < source.n_rows; ++i) {
+  const std::size_t unit_bytes = std::size_t{kernel.k_group} * kernel.weight_bytes;
+  const std::size_t panel_bytes =
+      round_up(matrix.k, kernel.k_multiple) * kernel.panel * kernel.weight_bytes;
+  const std::size_t n_units = round_up(matrix.k, kernel.k_group) / kernel.k_group;
+  PanelRows values(matrix, source, kernel);
+  for (std::size_t i = 0; i < source.n_rows;) {
     const std::size_t n = row_begin + i;
-    const std::byte* row = source.data + i * k * tensor::size_of(source.type);
-    const std::size_t at = n / kernel.panel * panel_values + n % kernel.panel * kernel.k_group;
-    std::byte* column = matrix.data.data() + at * kernel.weight_bytes;
-    const auto value = [&](std::size_t j) { return load_float(row, source.type, j); };
-    switch (matrix.type) {
-      case WeightType::kF32:
-        scatter(reinterpret_cast<float*>(column), k, kernel, value);
+    const std::size_t in_panel = n % kernel.panel;
+    const std::size_t count = std::min(kernel.panel - in_panel, source.n_rows - i);
+    std::byte* const panel =
+        matrix.data.data() + n / kernel.panel * panel_bytes + in_panel * unit_bytes;
+    const auto& rows = values.get(i, count, n);
+    switch (unit_bytes) {
+      case 2:
+        interleave<2>(panel, kernel.panel, rows, n_units);
         break;
-      case WeightType::kBf16:
-        if (source.type == DType::kBf16) {
-          scatter(reinterpret_cast<std::uint16_t*>(column), k, kernel, [&](std::size_t j) {
-            return load16(row, j);
-          });
-        } else {
-          scatter(reinterpret_cast<std::uint16_t*>(column), k, kernel, [&](std::size_t j) {
-            return tensor::float_to_bf16(value(j));
-          });
+      case 4:
+        interleave<4>(panel, kernel.panel, rows, n_units);
+        break;
+      default:
+        // Units of other sizes, byte by byte.
+        for (std::size_t u = 0; u < n_units; ++u) {
+          for (std::size_t r = 0; r < count; ++r) {
+            std::memcpy(
+                panel + (u * kernel.panel + r) * unit_bytes, rows[r] + u * unit_bytes, unit_bytes);
+          }
         }
-        break;
-      case WeightType::kF16:
-        if (source.type == DType::kF16) {
-          scatter(reinterpret_cast<std::uint16_t*>(column), k, kernel, [&](std::size_t j) {
-            return load16(row, j);
-          });
-        } else {
-          scatter(reinterpret_cast<std::uint16_t*>(column), k, kernel, [&](std::size_t j) {
-            return tensor::float_to_f16(value(j));
-          });
-        }
-        break;
-      case WeightType::kInt8: {
-        const Quantised q =
-            scatter_int8(reinterpret_cast<std::int8_t*>(column), row, source.type, k, kernel);
-        matrix.scales[n] = q.scale;
-        matrix.column_sums[n] = q.sum;
-        break;
+    }
+    i += count;
+  }
+}
+
+void unpack_row(const PackedMatrix& matrix,
+                std::size_t row,
+                float* out,
+                const LinearKernel& kernel) {
+  const std::size_t panel_values = round_up(matrix.k, kernel.k_multiple) * kernel.panel;
+  const std::size_t first = row / kernel.panel * panel_values + row % kernel.panel * kernel.k_group;
+  const std::byte* column = matrix.data.data() + first * kernel.weight_bytes;
+  const std::size_t step_bytes = std::size_t{kernel.panel} * kernel.k_group * kernel.weight_bytes;
+  for (std::size_t i = 0; i < matrix.k; i += kernel.k_group, column += step_bytes) {
+    const std::size_t count = std::min<std::size_t>(kernel.k_group, matrix.k - i);
+    if (matrix.type == WeightType::kInt8) {
+      for (std::size_t j = 0; j < count; ++j) {
+        out[i + j] = matrix.scales[row] * static_cast<float>(static_cast<std::int8_t>(column[j]));
       }
+    } else {
+      widen(column, stored_type(matrix.type), count, out + i);
     }
   }
 }

@@ -19,4 +19,11 @@ void pack_rows(PackedMatrix& matrix,
                const PackSource& source,
                const LinearKernel& kernel);
 
+// Row `row` as it is multiplied: exact, or scale times integer for int8. `out` holds matrix.k
+// values.
+void unpack_row(const PackedMatrix& matrix,
+                std::size_t row,
+                float* out,
+                const LinearKernel& kernel);
+
 }  // namespace coxswain::kernels

@@ -147,7 +147,13 @@ void Decoder::embed(const StepContext& step, const Batch& batch, float* hidden) 
   float* const to = arch_.embedding_size == 0 ? hidden : work_.embedded.data();
   step.pool.run(step.n_rows, [&](std::size_t row, std::size_t) {
     float* const out = to + row * width;
-    weights_.embedding.read(static_cast<std::size_t>(batch.tokens[row]), out);
+    const auto token = static_cast<std::size_t>(batch.tokens[row]);
+    if (weights_.embedding.n_rows > 0) {
+      weights_.embedding.read(token, out);
+    } else {
+      const kernels::PackedMatrix& head = weights_.head.matrix;
+      kernels_.unpack_row[static_cast<std::size_t>(head.type)](head, token, out);
+    }
     if (arch_.embedding_scale != 1.0F) {
       for (std::size_t i = 0; i < width; ++i) out[i] *= arch_.embedding_scale;
     }

@@ -131,7 +131,11 @@ Result<DecoderWeights> load_weights(WeightLoader& loader,
   COXSWAIN_ASSIGN_OR_RETURN(const DType stored, loader.stored_type(map.embedding));
   // Widening rows that are only looked up would cost memory and change nothing.
   const DType row_type = tensor::size_of(dtype) < tensor::size_of(stored) ? dtype : stored;
-  COXSWAIN_ASSIGN_OR_RETURN(out.embedding, loader.rows(map.embedding, row_type));
+  // A tied head holds the rows too; only int8 has lost bits that an embedding should keep.
+  const bool shared = map.head.empty() && type != WeightType::kInt8;
+  if (!shared) {
+    COXSWAIN_ASSIGN_OR_RETURN(out.embedding, loader.rows(map.embedding, row_type));
+  }
   COXSWAIN_ASSIGN_OR_RETURN(out.positions, loader.rows(map.positions, row_type));
   COXSWAIN_ASSIGN_OR_RETURN(out.embedding_norm, loader.norm(map.embedding_norm));
   COXSWAIN_ASSIGN_OR_RETURN(out.project_in, loader.linear(map.project_in, type));
