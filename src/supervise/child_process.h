@@ -1,0 +1,62 @@
+#pragma once
+// ChildProcess: one started program whose output we read and whose end we hear of.
+//
+// A child dies with us: it gets SIGKILL when the thread that spawned it ends (PR_SET_PDEATHSIG),
+// and the environment variable COXSWAIN_PARENT_PIPE names a descriptor that reads end-of-file when
+// our process is gone. It runs in its own process group, with standard input from /dev/null and
+// every other descriptor closed.
+//
+// Thread rule: spawn from a thread that lives as long as the process; one thread uses an object.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <sys/types.h>
+
+namespace coxswain::supervise {
+
+struct ChildSpec {
+  std::string name;               // "shard-0", "router": for logs
+  std::vector<std::string> argv;  // argv[0] is the path of the program
+  std::vector<std::pair<std::string, std::string>>
+      environment;  // added to ours, replacing equal names
+  std::vector<std::string> environment_removed;
+};
+
+// How a process ended.
+struct Exit {
+  int code = 0;    // exit status, if signal == 0
+  int signal = 0;  // the signal that killed it
+  bool ok() const { return signal == 0 && code == 0; }
+  std::string describe() const;  // "exit status 3", "signal 9 (Killed)"
+};
+
+class ChildProcess {
+ public:
+  // Errors: kNotFound if the program does not exist, kUnavailable for anything else, naming it.
+  static Result<ChildProcess> spawn(const ChildSpec& spec);
+
+  ~ChildProcess();  // kills and reaps a child that still runs
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&&) = delete;
+
+  pid_t pid() const { return pid_; }
+  int stdout_fd() const { return stdout_fd_; }  // non-blocking
+  int stderr_fd() const { return stderr_fd_; }
+  void send_signal(int signal) const;  // to its whole group; no effect once reaped
+  // Reaps the child if it has ended.
+  std::optional<Exit> poll_exit();
+
+ private:
+  ChildProcess() = default;
+
+  pid_t pid_ = -1;
+  int stdout_fd_ = -1;
+  int stderr_fd_ = -1;
+  int life_fd_ = -1;  // our end of the pipe whose closing tells the child that we are gone
+};
+
+}  // namespace coxswain::supervise

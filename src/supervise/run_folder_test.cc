@@ -1,0 +1,65 @@
+#include "supervise/run_folder.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+namespace coxswain::supervise {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "run-folder-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    parent_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(parent_); }
+
+  std::string parent_;
+};
+
+TEST_F(RunFolderTest, IsPrivateAndRemovedWithItsOwner) {
+  std::string path;
+  {
+    auto folder = RunFolder::create(parent_);
+    ASSERT_TRUE(folder.ok()) << folder.status().message();
+    path = folder->path();
+    struct stat info {};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777U, 0700U);
+    std::ofstream(path + "/shard-0") << "x";
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(RunFolderTest, RemovesStaleFoldersAndLeavesLiveOnes) {
+  fs::create_directory(parent_ + "/coxswain-stale1");
+  std::ofstream(parent_ + "/coxswain-stale1/launcher.lock") << "";
+  fs::create_directory(parent_ + "/coxswain-unlocked");  // no lock file: not known to be ours
+  fs::create_directory(parent_ + "/other");
+  auto first = RunFolder::create(parent_);
+  ASSERT_TRUE(first.ok());
+  auto second = RunFolder::create(parent_);
+  ASSERT_TRUE(second.ok());
+  EXPECT_FALSE(fs::exists(parent_ + "/coxswain-stale1"));
+  EXPECT_TRUE(fs::exists(parent_ + "/coxswain-unlocked"));
+  EXPECT_TRUE(fs::exists(parent_ + "/other"));
+  EXPECT_TRUE(fs::exists(first->path()));
+  EXPECT_NE(first->path(), second->path());
+}
+
+TEST_F(RunFolderTest, SaysWhichFolderCannotBeMade) {
+  const auto folder = RunFolder::create(parent_ + "/missing");
+  ASSERT_FALSE(folder.ok());
+  EXPECT_NE(folder.status().message().find(parent_ + "/missing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace coxswain::supervise

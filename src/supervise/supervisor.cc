@@ -1,0 +1,345 @@
+#include "supervise/supervisor.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <sys/signalfd.h>
+
+#include "base/fatal.h"
+#include "supervise/line_buffer.h"
+
+namespace coxswain::supervise {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kLineBytesMax = 64 << 10;
+constexpr milliseconds kReadyPoll{20};
+constexpr milliseconds kIdlePoll{1000};
+
+enum class State : std::uint8_t { kWaiting, kStarting, kReady, kBackingOff, kStopping, kStopped };
+
+struct Transition {
+  State from;
+  State to;
+};
+
+// The whole relation; anything else is our bug.
+constexpr std::array kTransitions{
+    Transition{State::kWaiting, State::kStarting},
+    Transition{State::kWaiting, State::kStopped},
+    Transition{State::kStarting, State::kReady},
+    Transition{State::kStarting, State::kStopping},
+    Transition{State::kStarting, State::kStopped},
+    Transition{State::kStarting, State::kBackingOff},
+    Transition{State::kReady, State::kBackingOff},
+    Transition{State::kReady, State::kStopping},
+    Transition{State::kReady, State::kStopped},
+    Transition{State::kBackingOff, State::kStarting},
+    Transition{State::kBackingOff, State::kStopped},
+    Transition{State::kStopping, State::kStopped},
+};
+
+sigset_t handled_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  return set;
+}
+
+struct Service {
+  ServiceSpec spec;
+  int group = 0;
+  State state = State::kWaiting;
+  bool was_ready = false;
+  std::optional<ChildProcess> process;
+  RestartPolicy policy;
+  TimePoint next_start{};
+  LineBuffer out{kLineBytesMax};
+  LineBuffer err{kLineBytesMax};
+
+  void enter(State next) {
+    const bool listed = std::ranges::any_of(
+        kTransitions, [&](const Transition& t) { return t.from == state && t.to == next; });
+    if (!listed) base::fatal("supervisor: a service took a transition that does not exist");
+    state = next;
+  }
+};
+
+}  // namespace
+
+struct Supervisor::Impl {
+  SupervisorOptions options;
+  SupervisorEvents events;
+  std::vector<std::unique_ptr<Service>> services;
+  int signal_fd = -1;
+  bool stopping = false;
+  std::optional<RunResult> failure;
+  TimePoint stop_deadline{};
+  int stopping_group = 0;
+  TimePoint group_deadline{};
+
+  int highest_group() const {
+    int highest = 0;
+    for (const auto& service : services) highest = std::max(highest, service->group);
+    return highest;
+  }
+  bool all_ready_below(int group) const {
+    return std::ranges::all_of(services,
+                               [&](const auto& s) { return s->group >= group || s->was_ready; });
+  }
+  bool all_stopped(int from_group) const {
+    return std::ranges::all_of(services, [&](const auto& s) {
+      return s->group < from_group || s->state == State::kStopped;
+    });
+  }
+
+  void start(Service& service);
+  void start_due(TimePoint now);
+  void poll_ready();
+  void read_output(Service& service, Stream stream);
+  void reap(TimePoint now);
+  void on_exit(Service& service, const Exit& exit, TimePoint now);
+  void fail(RunResult result, TimePoint now);
+  void begin_stop(std::string_view reason, TimePoint now);
+  void tell_group(TimePoint now);
+  void advance_stop(TimePoint now);
+  void read_signals(TimePoint now);
+  milliseconds next_timeout(TimePoint now) const;
+  void wait(TimePoint now);
+};
+
+void Supervisor::Impl::start(Service& service) {
+  service.spec.before_start();
+  auto process = ChildProcess::spawn(service.spec.child);
+  service.enter(State::kStarting);
+  if (!process.ok()) {
+    events.on_start_error(service.spec.child.name, process.status());
+    service.enter(State::kStopped);
+    fail({.outcome = Outcome::kStartFailed,
+          .service = service.spec.child.name,
+          .exit = {},
+          .status = process.status()},
+         Clock::now());
+    return;
+  }
+  service.process.emplace(std::move(process).value());
+}
+
+void Supervisor::Impl::start_due(TimePoint now) {
+  for (const auto& service : services) {
+    if (stopping) return;
+    const bool first = service->state == State::kWaiting && all_ready_below(service->group);
+    const bool again = service->state == State::kBackingOff && now >= service->next_start;
+    if (first || again) start(*service);
+  }
+}
+
+void Supervisor::Impl::poll_ready() {
+  for (const auto& service : services) {
+    if (service->state != State::kStarting || !service->process || !service->spec.ready()) continue;
+    service->enter(State::kReady);
+    service->was_ready = true;
+    events.on_ready(service->spec.child.name);
+  }
+}
+
+void Supervisor::Impl::read_output(Service& service, Stream stream) {
+  if (!service.process) return;
+  const int fd =
+      stream == Stream::kStdout ? service.process->stdout_fd() : service.process->stderr_fd();
+  LineBuffer& buffer = stream == Stream::kStdout ? service.out : service.err;
+  std::array<char, 16384> bytes;
+  for (int reads = 0; reads < 64; ++reads) {
+    const ssize_t n = read(fd, bytes.data(), bytes.size());
+    if (n <= 0) return;
+    for (const std::string& line : buffer.push({bytes.data(), static_cast<std::size_t>(n)})) {
+      events.on_line(service.spec.child.name, stream, line);
+    }
+  }
+}
+
+void Supervisor::Impl::reap(TimePoint now) {
+  for (const auto& service : services) {
+    if (!service->process) continue;
+    const auto exit = service->process->poll_exit();
+    if (!exit) continue;
+    for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
+      read_output(*service, stream);
+      LineBuffer& buffer = stream == Stream::kStdout ? service->out : service->err;
+      if (const std::string rest = buffer.take_rest(); !rest.empty())
+        events.on_line(service->spec.child.name, stream, rest);
+    }
+    service->process.reset();
+    on_exit(*service, *exit, now);
+  }
+}
+
+void Supervisor::Impl::on_exit(Service& service, const Exit& exit, TimePoint now) {
+  if (stopping) {
+    service.enter(State::kStopped);
+    return;
+  }
+  if (!service.was_ready) {
+    events.on_exit(service.spec.child.name, exit, std::nullopt);
+    service.enter(State::kStopped);
+    fail({.outcome = Outcome::kStartFailed,
+          .service = service.spec.child.name,
+          .exit = exit,
+          .status = {}},
+         now);
+    return;
+  }
+  const auto next = service.policy.on_death(now);
+  if (!next) {
+    events.on_exit(service.spec.child.name, exit, std::nullopt);
+    service.enter(State::kStopped);
+    fail({.outcome = Outcome::kGaveUp,
+          .service = service.spec.child.name,
+          .exit = exit,
+          .status = {}},
+         now);
+    return;
+  }
+  events.on_exit(
+      service.spec.child.name, exit, std::chrono::duration_cast<milliseconds>(*next - now));
+  service.enter(State::kBackingOff);
+  service.next_start = *next;
+}
+
+void Supervisor::Impl::fail(RunResult result, TimePoint now) {
+  if (!failure) failure = std::move(result);
+  begin_stop("", now);
+}
+
+void Supervisor::Impl::begin_stop(std::string_view reason, TimePoint now) {
+  if (stopping) {
+    if (reason.empty()) return;
+    // A second signal: half of what is left.
+    stop_deadline = now + (stop_deadline - now) / 2;
+    group_deadline = now + (group_deadline - now) / 2;
+    return;
+  }
+  stopping = true;
+  if (!reason.empty()) events.on_stop(reason);
+  stop_deadline = now + options.grace;
+  stopping_group = highest_group();
+  tell_group(now);
+}
+
+void Supervisor::Impl::tell_group(TimePoint now) {
+  group_deadline =
+      stopping_group > 0 ? std::max(now, stop_deadline - options.reserve) : stop_deadline;
+  for (const auto& service : services) {
+    if (service->group != stopping_group || service->state == State::kStopped) continue;
+    if (!service->process) {
+      service->enter(State::kStopped);
+      continue;
+    }
+    service->process->send_signal(SIGTERM);
+    service->enter(State::kStopping);
+  }
+}
+
+void Supervisor::Impl::advance_stop(TimePoint now) {
+  if (!stopping) return;
+  while (stopping_group > 0 && all_stopped(stopping_group)) {
+    --stopping_group;
+    tell_group(now);
+  }
+  if (now < group_deadline) return;
+  for (const auto& service : services) {
+    if (service->group == stopping_group && service->process)
+      service->process->send_signal(SIGKILL);
+  }
+}
+
+void Supervisor::Impl::read_signals(TimePoint now) {
+  signalfd_siginfo info{};
+  while (read(signal_fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    if (info.ssi_signo == SIGTERM) begin_stop("SIGTERM", now);
+    if (info.ssi_signo == SIGINT) begin_stop("SIGINT", now);
+  }
+}
+
+milliseconds Supervisor::Impl::next_timeout(TimePoint now) const {
+  milliseconds timeout = kIdlePoll;
+  const auto until = [&](TimePoint time) {
+    const auto left = std::chrono::ceil<milliseconds>(time - now);
+    timeout = std::clamp(left, milliseconds{0}, timeout);
+  };
+  for (const auto& service : services) {
+    if (service->state == State::kStarting) timeout = std::min(timeout, kReadyPoll);
+    if (service->state == State::kBackingOff) until(service->next_start);
+  }
+  if (stopping) until(std::max(group_deadline, now + kReadyPoll));
+  return timeout;
+}
+
+void Supervisor::Impl::wait(TimePoint now) {
+  std::vector<pollfd> fds{{signal_fd, POLLIN, 0}};
+  std::vector<std::pair<Service*, Stream>> owners{{nullptr, Stream::kStdout}};
+  for (const auto& service : services) {
+    if (!service->process) continue;
+    fds.push_back({service->process->stdout_fd(), POLLIN, 0});
+    owners.emplace_back(service.get(), Stream::kStdout);
+    fds.push_back({service->process->stderr_fd(), POLLIN, 0});
+    owners.emplace_back(service.get(), Stream::kStderr);
+  }
+  poll(fds.data(), fds.size(), static_cast<int>(next_timeout(now).count()));
+  for (std::size_t i = 1; i < fds.size(); ++i) {
+    if ((fds[i].revents & POLLIN) != 0) read_output(*owners[i].first, owners[i].second);
+  }
+  read_signals(Clock::now());
+}
+
+void Supervisor::block_signals() {
+  const sigset_t set = handled_signals();
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+Supervisor::Supervisor(SupervisorOptions options, SupervisorEvents events)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->options = options;
+  impl_->events = std::move(events);
+  const sigset_t set = handled_signals();
+  impl_->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (impl_->signal_fd < 0) base::fatal("supervisor: signalfd failed");
+}
+
+Supervisor::~Supervisor() {
+  close(impl_->signal_fd);
+}
+
+void Supervisor::add(ServiceSpec spec, int group) {
+  auto service = std::make_unique<Service>();
+  service->spec = std::move(spec);
+  service->group = group;
+  service->policy = RestartPolicy(impl_->options.restarts);
+  impl_->services.push_back(std::move(service));
+}
+
+void Supervisor::request_stop() {
+  impl_->begin_stop("", Clock::now());
+}
+
+RunResult Supervisor::run() {
+  Impl& self = *impl_;
+  while (!(self.stopping && self.all_stopped(0))) {
+    const TimePoint now = Clock::now();
+    self.poll_ready();
+    self.start_due(now);
+    self.advance_stop(now);
+    if (self.stopping && self.all_stopped(0)) break;
+    self.wait(now);
+    self.reap(Clock::now());
+  }
+  return self.failure.value_or(RunResult{});
+}
+
+}  // namespace coxswain::supervise

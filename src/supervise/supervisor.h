@@ -1,0 +1,104 @@
+#pragma once
+// Supervisor: starts services in order, waits until each is ready, restarts what dies, and stops
+// all of them in reverse order.
+//
+// States of a service (kTransitions in supervisor.cc is the whole relation):
+//
+//   waiting -> starting -> ready -> backing_off -> starting ...     -> stopping -> stopped
+//
+//   waiting      the services it comes after are not ready yet; no process
+//   starting     a process runs, ready() has not been true yet
+//   ready        a process runs and serves
+//   backing_off  its process died while serving; the next start has a time
+//   stopping     told to end (SIGTERM), SIGKILL follows at its deadline
+//   stopped      no process, none will be started
+//
+// A process that ends before it was ever ready ends the whole run with kStartFailed; one that dies
+// too often, with kGaveUp. Shutdown (SIGTERM, SIGINT or request_stop()): the highest group is told
+// first; the next one when that is gone or its share of the grace is used. A second signal halves
+// what is left of the grace. Everything is over by the end of the grace.
+//
+// Thread rule: one thread; it must be the one that called block_signals(), and live as long as the
+// process.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "supervise/child_process.h"
+#include "supervise/restart_policy.h"
+
+namespace coxswain::supervise {
+
+enum class Stream : std::uint8_t { kStdout, kStderr };
+
+struct ServiceSpec {
+  ChildSpec child;
+  // Polled while starting. Called with the process running.
+  std::function<bool()> ready;
+  // Run before every start (removing a stale socket).
+  std::function<void()> before_start = [] {};
+};
+
+struct SupervisorEvents {
+  std::function<void(const std::string& service, Stream stream, std::string_view line)> on_line;
+  std::function<void(const std::string& service)> on_ready;
+  // `next_start` is empty if the service is not started again.
+  std::function<void(const std::string& service,
+                     const Exit& exit,
+                     std::optional<std::chrono::milliseconds> next_start)>
+      on_exit;
+  std::function<void(const std::string& service, const Status& status)> on_start_error;
+  std::function<void(std::string_view signal_name)> on_stop;
+};
+
+enum class Outcome : std::uint8_t {
+  kStopped,      // asked to, everything ended
+  kStartFailed,  // a service ended before it was ready; see RunResult::exit
+  kGaveUp,       // a service died too often
+};
+
+struct RunResult {
+  Outcome outcome = Outcome::kStopped;
+  std::string service;  // the one at fault
+  Exit exit;            // how it ended
+  Status status;        // why it could not be started, if it could not
+};
+
+struct SupervisorOptions {
+  std::chrono::milliseconds grace{90'000};
+  // Of the grace, what is kept back for the services that stop last.
+  std::chrono::milliseconds reserve{5'000};
+  RestartLimits restarts;
+};
+
+class Supervisor {
+ public:
+  // Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD in this thread, so that run() receives them. Call
+  // before any thread is started.
+  static void block_signals();
+
+  Supervisor(SupervisorOptions options, SupervisorEvents events);
+  ~Supervisor();
+
+  // Services of group g start together, once all of the lower groups are ready; they stop together,
+  // before the lower groups.
+  void add(ServiceSpec spec, int group);
+
+  // Returns when everything has ended.
+  RunResult run();
+  // Ends run() as SIGTERM would. From a callback only.
+  void request_stop();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coxswain::supervise

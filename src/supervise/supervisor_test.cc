@@ -1,0 +1,147 @@
+#include "supervise/supervisor.h"
+
+#include <algorithm>
+#include <map>
+#include <signal.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+namespace coxswain::supervise {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Services are shell scripts; a service is ready when it has printed "ready".
+class SupervisorTest : public testing::Test {
+ protected:
+  SupervisorTest() { Supervisor::block_signals(); }
+
+  ServiceSpec service(const std::string& name, const std::string& script) {
+    ServiceSpec spec;
+    spec.child = {.name = name,
+                  .argv = {"/bin/sh", "-c", script},
+                  .environment = {},
+                  .environment_removed = {}};
+    spec.ready = [this, name] { return ready_lines_[name] > starts_[name] - 1; };
+    spec.before_start = [this, name] { ++starts_[name]; };
+    return spec;
+  }
+
+  SupervisorEvents events() {
+    SupervisorEvents events;
+    events.on_line = [this](const std::string& name, Stream stream, std::string_view line) {
+      log_.push_back(name + (stream == Stream::kStdout ? ": " : "! ") + std::string(line));
+      if (line == "ready") ++ready_lines_[name];
+    };
+    events.on_ready = [this](const std::string& name) {
+      log_.push_back(name + " is ready");
+      if (on_ready_) on_ready_(name);
+    };
+    events.on_exit =
+        [this](const std::string& name, const Exit& exit, std::optional<milliseconds> next) {
+          log_.push_back(name + " ended: " + exit.describe() + (next ? ", again" : ""));
+        };
+    events.on_start_error = [this](const std::string& name, const Status& status) {
+      log_.push_back(name + " error " + status.message());
+    };
+    events.on_stop = [this](std::string_view signal) {
+      log_.push_back("stop " + std::string(signal));
+    };
+    return events;
+  }
+
+  std::size_t position(const std::string& line) const {
+    return static_cast<std::size_t>(std::ranges::find(log_, line) - log_.begin());
+  }
+
+  std::map<std::string, int> ready_lines_;
+  std::map<std::string, int> starts_;
+  std::vector<std::string> log_;
+  std::function<void(const std::string&)> on_ready_;
+};
+
+constexpr char kServe[] = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done";
+
+TEST_F(SupervisorTest, StartsInOrderAndStopsInReverse) {
+  Supervisor supervisor(
+      {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, events());
+  supervisor.add(service("shard", kServe), 0);
+  supervisor.add(service("router", kServe), 1);
+  on_ready_ = [&](const std::string& name) {
+    if (name == "router") kill(getpid(), SIGTERM);
+  };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("shard is ready"), position("router: ready"));
+  EXPECT_LT(position("stop SIGTERM"), position("router: bye"));
+  EXPECT_LT(position("router: bye"), position("shard: bye"));
+  EXPECT_LT(position("shard: bye"), log_.size());
+}
+
+TEST_F(SupervisorTest, ARestartedServiceServesAgain) {
+  Supervisor supervisor(
+      {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, events());
+  supervisor.add(service("shard", "echo $$; echo ready; exec sleep 1000"), 0);
+  int times_ready = 0;
+  on_ready_ = [&](const std::string&) {
+    if (++times_ready == 1) {
+      const pid_t shard_pid = std::stoi(log_.at(0).substr(log_.at(0).find(' ') + 1));
+      ASSERT_EQ(kill(shard_pid, SIGKILL), 0);
+    } else {
+      supervisor.request_stop();
+    }
+  };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_EQ(times_ready, 2);
+  EXPECT_LT(position("shard ended: signal 9 (Killed), again"), log_.size());
+}
+
+TEST_F(SupervisorTest, AServiceThatNeverGetsReadyFailsTheStart) {
+  Supervisor supervisor(
+      {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, events());
+  supervisor.add(service("shard", "echo cause >&2; exit 3"), 0);
+  supervisor.add(service("router", kServe), 1);
+  const RunResult result = supervisor.run();
+  EXPECT_EQ(result.outcome, Outcome::kStartFailed);
+  EXPECT_EQ(result.service, "shard");
+  EXPECT_EQ(result.exit.code, 3);
+  EXPECT_EQ(starts_["router"], 0);
+  EXPECT_LT(position("shard! cause"), log_.size());
+}
+
+TEST_F(SupervisorTest, GivesUpOnAServiceThatDiesTooOften) {
+  ServiceSpec spec = service("late", "echo ready; sleep 0.1; exit 9");
+  Supervisor supervisor({.grace = milliseconds(20000),
+                         .reserve = milliseconds(5000),
+                         .restarts = {.deaths_max = 2,
+                                      .window = std::chrono::seconds(60),
+                                      .delay_max = std::chrono::seconds(1)}},
+                        events());
+  supervisor.add(std::move(spec), 0);
+  const RunResult result = supervisor.run();
+  EXPECT_EQ(result.outcome, Outcome::kGaveUp);
+  EXPECT_EQ(result.exit.code, 9);
+  EXPECT_EQ(starts_["late"], 2);
+}
+
+TEST_F(SupervisorTest, AServiceThatIgnoresTheSignalIsKilledWithinTheGrace) {
+  Supervisor supervisor({.grace = milliseconds(300), .reserve = milliseconds(100), .restarts = {}},
+                        events());
+  supervisor.add(service("shard", "trap '' TERM; echo ready; while :; do sleep 0.01; done"), 0);
+  on_ready_ = [&](const std::string&) { kill(getpid(), SIGINT); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("stop SIGINT"), log_.size());
+}
+
+TEST_F(SupervisorTest, AMissingProgramFailsTheStart) {
+  Supervisor supervisor({}, events());
+  ServiceSpec spec = service("shard", "");
+  spec.child.argv = {"/nonexistent/server"};
+  supervisor.add(std::move(spec), 0);
+  const RunResult result = supervisor.run();
+  EXPECT_EQ(result.outcome, Outcome::kStartFailed);
+  EXPECT_EQ(result.status.code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace coxswain::supervise
