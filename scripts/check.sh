@@ -72,7 +72,7 @@ headers() {
     echo "$(sources | grep -c '\.h$') headers"
 }
 
-build() { cmake --preset "$1" -Wno-dev >/dev/null && cmake --build --preset "$1" -- -j "$jobs" && echo "built"; }
+build() { cmake --preset "$1" -DCOXSWAIN_BUILD_TESTS=ON -Wno-dev >/dev/null && cmake --build --preset "$1" -- -j "$jobs" && echo "built"; }
 build_release() { build release; }
 unit_tests() { ctest --preset release -j "$jobs" | tail -n 40; return "${PIPESTATUS[0]}"; }
 

@@ -75,7 +75,7 @@ struct SupervisorOptions {
   std::chrono::milliseconds grace{90'000};
   // Of the grace, what is kept back for the services that stop last.
   std::chrono::milliseconds reserve{5'000};
-  RestartLimits restarts;
+  RestartLimits restarts{};
 };
 
 class Supervisor {

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# From a clone to an answering server: installs missing packages, builds, starts text-generation-launcher.
+#
+#   scripts/serve.sh [options of text-generation-launcher]
+#
+# Without --model-id (or MODEL_ID) it serves the small model of this repository and needs no network once the packages are there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+source scripts/packages.sh
+
+install_packages "${BUILD_PACKAGES[@]}"
+export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}
+programs=(text-generation-launcher text-generation-router text-generation-server)
+
+[ -f build/release/build.ninja ] || cmake --preset release -DCOXSWAIN_BUILD_TESTS=OFF -DCOXSWAIN_BUILD_BENCH=OFF -Wno-dev >/dev/null
+if ! ninja -C build/release -n "${programs[@]}" | grep -q 'no work to do'; then
+  echo "Building (the first time takes some minutes) ..."
+  # Ninja's own progress line: [done/all] and the time left.
+  NINJA_STATUS='[%f/%t, %o/s] ' cmake --build --preset release --target "${programs[@]}"
+fi
+
+has_model=${MODEL_ID:+yes}
+for argument in "$@"; do
+  case $argument in --model-id | --model-id=* | -h | --help | -V | --version) has_model=yes ;; esac
+done
+[ -n "$has_model" ] || set -- --model-id "$root/models/story" "$@"
+exec build/release/bin/text-generation-launcher "$@"

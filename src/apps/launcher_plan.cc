@@ -1,0 +1,165 @@
+#include "apps/launcher_plan.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace coxswain::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_weights(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".safetensors") return true;
+  }
+  return false;
+}
+
+// A program beside the launcher, else the name alone, to be found in PATH.
+std::string find_program(const std::string& program_folder, const std::string& name) {
+  const fs::path beside = fs::path(program_folder) / name;
+  if (access(beside.c_str(), X_OK) == 0) return beside.string();
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    const fs::path candidate = fs::path(folder) / name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate.string();
+  }
+  return beside.string();
+}
+
+void add_environment(supervise::ChildSpec& child,
+                     const options::OptionValues& values,
+                     options::Binary binary) {
+  for (const std::string& entry : options::forwarded_environment(values, binary)) {
+    const std::size_t equals = entry.find('=');
+    child.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+}
+
+}  // namespace
+
+Status validate_launcher_options(const options::OptionValues& values) {
+  const auto input = values.find_u64("max-input-tokens");
+  const auto input_length = values.find_u64("max-input-length");
+  const auto total = values.find_u64("max-total-tokens");
+  const auto batch_total = values.find_u64("max-batch-total-tokens");
+  if (values.find_u64("num-shard") == 0U) return invalid_argument("`num_shard` cannot be < 1");
+  if (input && input_length) {
+    return invalid_argument(
+        "Both `max_input_tokens` (" + std::to_string(*input) + ") and `max_input_length` (" +
+        std::to_string(*input_length) +
+        ") are set. Please define only `max_input_tokens` as `max_input_length is deprecated for "
+        "naming consistency.");
+  }
+  const auto effective_input = input ? input : input_length;
+  if (effective_input && total && *effective_input >= *total) {
+    return invalid_argument("`max_input_tokens`(" + std::to_string(*effective_input) +
+                            ") must be < `max_total_tokens`(" + std::to_string(*total) + ")");
+  }
+  if (values.get_u64("validation-workers") == 0)
+    return invalid_argument("`validation_workers` must be > 0");
+  if (total && batch_total && *total > *batch_total) {
+    return invalid_argument("`max_total_tokens` must be <= `max_batch_total_tokens`. Given: " +
+                            std::to_string(*total) + " and " + std::to_string(*batch_total));
+  }
+  return {};
+}
+
+Status check_model_folder(const std::string& model_id, std::string& cure) {
+  std::error_code error;
+  if (!fs::is_directory(model_id, error)) {
+    cure =
+        "Give the folder that holds config.json, tokenizer.json and *.safetensors; downloads are "
+        "not supported yet.";
+    return {Code::kNotFound, "no folder named " + model_id};
+  }
+  if (!fs::exists(fs::path(model_id) / "config.json", error)) {
+    cure = "Point --model-id at the folder of one model, as it was downloaded.";
+    return {Code::kNotFound, model_id + " has no config.json"};
+  }
+  if (!has_weights(model_id)) {
+    cure = "Convert the weights to safetensors, or finish the download.";
+    return {Code::kNotFound, model_id + " has no *.safetensors file"};
+  }
+  return {};
+}
+
+Status check_port_free(const std::string& hostname, std::uint16_t port) {
+  if (port == 0) return {};
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  if (inet_pton(AF_INET, hostname.c_str(), &address.sin_addr) != 1)
+    return {};  // the router resolves all else
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return {};
+  const int one = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const int reason = errno;
+  close(fd);
+  if (bound) return {};
+  return {
+      Code::kUnavailable,
+      "Failed to bind to " + hostname + ":" + std::to_string(port) + ": " + std::strerror(reason)};
+}
+
+LauncherPlan make_launcher_plan(const options::OptionValues& values,
+                                const std::string& run_folder,
+                                const std::string& program_folder) {
+  LauncherPlan plan;
+  plan.model_id = values.get_string("model-id");
+  // Without an explicit path the sockets lie in the private folder; with one, TGI's scheme (prefix
+  // and rank) holds.
+  const std::string prefix =
+      values.is_set("shard-uds-path") ? values.get_string("shard-uds-path") : run_folder + "/shard";
+  plan.socket = prefix + "-0";
+  plan.shard_status_file = run_folder + "/shard-0.json";
+  plan.router_status_file = run_folder + "/router.json";
+  plan.grace = values.get_ms("graceful-termination-timeout");
+
+  plan.shard.name = "shard-0";
+  plan.shard.argv = {find_program(program_folder, "text-generation-server"),
+                     "serve",
+                     plan.model_id,
+                     "--uds-path=" + prefix};
+  for (std::string& argument : options::forwarded_arguments(values, options::Binary::kServer)) {
+    if (!argument.starts_with("--uds-path") && argument != "--json-output")
+      plan.shard.argv.push_back(std::move(argument));
+  }
+  if (!values.is_set("max-input-tokens") && values.is_set("max-input-length")) {
+    plan.shard.argv.push_back("--max-input-tokens=" + values.text("max-input-length"));
+  }
+  plan.shard.argv.push_back("--json-output");
+  plan.shard.environment = {
+      {"COXSWAIN_STATUS_FILE", plan.shard_status_file}, {"RANK", "0"}, {"WORLD_SIZE", "1"}};
+  plan.shard.environment_removed = {"LOG_LEVEL", "API_KEY"};
+  add_environment(plan.shard, values, options::Binary::kServer);
+
+  plan.router.name = "router";
+  plan.router.argv = {find_program(program_folder, "text-generation-router"),
+                      "--tokenizer-name=" + plan.model_id,
+                      "--master-shard-uds-path=" + plan.socket};
+  for (std::string& argument : options::forwarded_arguments(values, options::Binary::kRouter)) {
+    plan.router.argv.push_back(std::move(argument));
+  }
+  if (!values.is_set("max-input-tokens") && values.is_set("max-input-length")) {
+    plan.router.argv.push_back("--max-input-tokens=" + values.text("max-input-length"));
+  }
+  plan.router.environment = {{"COXSWAIN_STATUS_FILE", plan.router_status_file}};
+  add_environment(plan.router, values, options::Binary::kRouter);
+  return plan;
+}
+
+}  // namespace coxswain::apps

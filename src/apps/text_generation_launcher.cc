@@ -1,0 +1,172 @@
+// text-generation-launcher: checks the options, starts one shard and the router, shows what they
+// say, restarts what dies and stops all.
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <unistd.h>
+
+#include "apps/launcher_plan.h"
+#include "apps/launcher_report.h"
+#include "options/options.h"
+#include "supervise/run_folder.h"
+#include "supervise/supervisor.h"
+#include "telemetry/log.h"
+
+namespace coxswain::apps {
+namespace {
+
+constexpr std::size_t kStatusBytesMax = 64 << 10;
+
+// TGI's error line, then cause and cure for a person.
+int report(const LauncherFault& fault) {
+  std::string quoted;
+  json::append_quoted(quoted, fault.cause);
+  std::fprintf(stderr, "Error: %s(%s)\n", fault.variant.c_str(), quoted.c_str());
+  if (!fault.cure.empty()) std::fprintf(stderr, "%s\n", fault.cure.c_str());
+  return fault.exit_code;
+}
+
+LauncherFault fault_of(const supervise::RunResult& result, const std::string& last_error) {
+  const bool shard = result.service != "router";
+  LauncherFault fault;
+  fault.cause = !last_error.empty()  ? last_error
+                : result.status.ok() ? result.service + " ended with " + result.exit.describe()
+                                     : result.status.message();
+  if (result.outcome == supervise::Outcome::kGaveUp) {
+    fault.variant = shard ? "ShardFailed" : "WebserverFailed";
+    fault.cure = result.service + " died five times within a minute; its log lines above say why.";
+    fault.exit_code = kExitGaveUp;
+    return fault;
+  }
+  fault.variant = shard                ? "ShardCannotStart"
+                  : result.status.ok() ? "WebserverFailed"
+                                       : "WebserverCannotStart";
+  if (!result.status.ok()) fault.cure = "Install all binaries into one folder.";
+  if (result.exit.code == kExitModel || result.exit.code == kExitUsage)
+    fault.exit_code = result.exit.code;
+  return fault;
+}
+
+std::string program_folder() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "." : path.parent_path().string();
+}
+
+supervise::ServiceSpec service_of(const supervise::ChildSpec& child,
+                                  const std::string& status_file) {
+  supervise::ServiceSpec spec;
+  spec.child = child;
+  spec.ready = [status_file] { return access(status_file.c_str(), F_OK) == 0; };
+  spec.before_start = [status_file] { unlink(status_file.c_str()); };
+  return spec;
+}
+
+void show_startup(const LauncherPlan& plan, bool json, telemetry::Logger& log) {
+  const auto shard = json::parse_file(plan.shard_status_file, kStatusBytesMax);
+  const auto router = json::parse_file(plan.router_status_file, kStatusBytesMax);
+  if (!shard.ok() || !router.ok()) return;
+  if (json) {
+    log.info("ready", {{"shard", json::write(*shard)}, {"router", json::write(*router)}});
+    return;
+  }
+  std::fputs(startup_block(plan.model_id, *shard, *router).c_str(), stdout);
+  std::fflush(stdout);
+}
+
+supervise::SupervisorEvents events_for(const LauncherPlan& plan,
+                                       bool json,
+                                       LogForwarder& forwarder,
+                                       telemetry::Logger& log) {
+  supervise::SupervisorEvents events;
+  events.on_line = [&](const std::string& service,
+                       supervise::Stream stream,
+                       std::string_view line) { forwarder.on_line(service, stream, line); };
+  events.on_ready = [&plan, &log, json, shown = false](const std::string& service) mutable {
+    if (service != "router") {
+      log.info("Shard ready", {{"service", std::string_view(service)}});
+    } else if (!shown) {
+      shown = true;
+      show_startup(plan, json, log);
+    }
+  };
+  events.on_exit = [&](const std::string& service, const supervise::Exit& exit, auto next_start) {
+    const std::string how = exit.describe();
+    if (next_start) {
+      log.error("process ended, it is started again",
+                {{"service", std::string_view(service)},
+                 {"how", std::string_view(how)},
+                 {"in_ms", std::int64_t{next_start->count()}}});
+    } else {
+      log.error("process ended",
+                {{"service", std::string_view(service)}, {"how", std::string_view(how)}});
+    }
+  };
+  events.on_start_error = [&](const std::string& service, const Status& status) {
+    log.error(status.message(), {{"service", std::string_view(service)}});
+  };
+  events.on_stop = [&](std::string_view signal) { log.info("stopping", {{"signal", signal}}); };
+  return events;
+}
+
+int launch(const options::OptionValues& values, telemetry::Logger& log) {
+  if (const Status status = validate_launcher_options(values); !status.ok()) {
+    return report({"ArgumentValidation", status.message(), "", kExitUsage});
+  }
+  if (!values.has_value("model-id")) {
+    return report(
+        {"ArgumentValidation", "`model_id` must be set", "Add --model-id FOLDER.", kExitUsage});
+  }
+  std::string cure;
+  if (const Status status = check_model_folder(values.get_string("model-id"), cure); !status.ok()) {
+    return report({"DownloadError", status.message(), cure, kExitModel});
+  }
+  const auto port = static_cast<std::uint16_t>(values.get_u64("port"));
+  if (const Status status = check_port_free(values.get_string("hostname"), port); !status.ok()) {
+    return report({"WebserverCannotStart",
+                   status.message(),
+                   "Stop what listens there, or choose another --port.",
+                   1});
+  }
+  const char* temporary = std::getenv("TMPDIR");
+  auto folder =
+      supervise::RunFolder::create(temporary == nullptr || *temporary == '\0' ? "/tmp" : temporary);
+  if (!folder.ok())
+    return report({"ShardCannotStart",
+                   folder.status().message(),
+                   "Set TMPDIR to a folder you may write to.",
+                   1});
+
+  const LauncherPlan plan = make_launcher_plan(values, folder->path(), program_folder());
+  const bool json = values.get_bool("json-output");
+  LogForwarder forwarder(log);
+  supervise::Supervisor supervisor({.grace = plan.grace}, events_for(plan, json, forwarder, log));
+  supervisor.add(service_of(plan.shard, plan.shard_status_file), 0);
+  supervisor.add(service_of(plan.router, plan.router_status_file), 1);
+  const supervise::RunResult result = supervisor.run();
+  if (result.outcome == supervise::Outcome::kStopped) return 0;
+  return report(fault_of(result, forwarder.last_error()));
+}
+
+}  // namespace
+}  // namespace coxswain::apps
+
+int main(int argc, char** argv) {
+  using namespace coxswain;
+  const auto parsed =
+      options::parse(options::Binary::kLauncher, argc, argv, options::environment_of(environ));
+  if (parsed.exit_code) {
+    std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
+    return *parsed.exit_code;
+  }
+  supervise::Supervisor::block_signals();
+  const char* level = std::getenv("LOG_LEVEL");
+  telemetry::Logger log({.level = telemetry::parse_level(level == nullptr ? "" : level),
+                         .json = parsed.values.get_bool("json-output"),
+                         .colour = false,
+                         .target = "text_generation_launcher",
+                         .file_descriptor = 1});
+  for (const std::string& warning : parsed.warnings) log.warn(warning);
+  return apps::launch(parsed.values, log);
+}
