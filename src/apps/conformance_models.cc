@@ -1,7 +1,6 @@
 #include "apps/conformance_models.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -10,11 +9,13 @@
 #include <span>
 #include <utility>
 
+#include "apps/golden_values.h"
 #include "base/thread_pool.h"
 #include "json/json.h"
 #include "kernels/kernel_table.h"
 #include "model/model.h"
 #include "model/single_sequence.h"
+#include "tokenizer/tokenizer.h"
 
 namespace coxswain::apps {
 namespace {
@@ -37,6 +38,8 @@ struct Verdict {
   std::size_t n_ids = 0;             // greedy ids compared
   std::size_t n_not_applicable = 0;  // prompts whose greedy ids cannot be compared
 
+  std::optional<double> story_nll;
+
   std::string text() const {
     char line[160];
     std::snprintf(line,
@@ -50,60 +53,13 @@ struct Verdict {
     if (n_not_applicable > 0)
       out += ", " + std::to_string(n_not_applicable) +
              " prompts not applicable (rope depends on history)";
+    if (story_nll) out += ", story NLL " + std::to_string(*story_nll);
     return out;
   }
 };
 
 Status mismatch(const std::string& what) {
   return {Code::kDataLoss, what};
-}
-
-// ---- reading answers ----
-
-// Standard base64 (RFC 4648) of little-endian floats. Empty if it is not that.
-std::vector<float> decode_floats(const std::string& text) {
-  std::vector<std::uint8_t> bytes;
-  std::uint32_t bits = 0;
-  int n_bits = 0;
-  for (const char c : text) {
-    int value = -1;
-    if (c >= 'A' && c <= 'Z') value = c - 'A';
-    if (c >= 'a' && c <= 'z') value = c - 'a' + 26;
-    if (c >= '0' && c <= '9') value = c - '0' + 52;
-    if (c == '+') value = 62;
-    if (c == '/') value = 63;
-    if (value < 0) break;
-    bits = bits << 6 | static_cast<std::uint32_t>(value);
-    n_bits += 6;
-    if (n_bits >= 8) {
-      n_bits -= 8;
-      bytes.push_back(static_cast<std::uint8_t>(bits >> n_bits & 0xFF));
-    }
-  }
-  std::vector<float> out(bytes.size() / 4);
-  static_assert(std::endian::native == std::endian::little);
-  std::memcpy(out.data(), bytes.data(), out.size() * 4);
-  return out;
-}
-
-std::vector<float> floats_of(const json::Value& object, std::string_view field) {
-  const json::Value* found = object.find(field);
-  return found != nullptr && found->is_string() ? decode_floats(found->as_string())
-                                                : std::vector<float>();
-}
-
-std::vector<double> doubles_of(const json::Value& object, std::string_view field) {
-  std::vector<double> out;
-  const json::Value* found = object.find(field);
-  if (found == nullptr || !found->is_array()) return out;
-  for (const json::Value& entry : found->as_array()) out.push_back(entry.to_double().value_or(NAN));
-  return out;
-}
-
-std::vector<TokenId> ids_of(const json::Value& object, std::string_view field) {
-  std::vector<TokenId> out;
-  for (const double value : doubles_of(object, field)) out.push_back(static_cast<TokenId>(value));
-  return out;
 }
 
 bool flag_of(const json::Value& object, std::string_view field) {
@@ -185,8 +141,8 @@ Status check_positions(std::span<const float> logits,
   for (std::size_t p = 0; p < positions.size(); ++p) {
     const std::string what = "position " + std::to_string(p);
     const auto row = logits.subspan(p * vocab, vocab);
-    const auto ids = ids_of(positions[p], "top_ids");
-    const auto values = doubles_of(positions[p], "top_values");
+    const auto ids = golden_ids(positions[p], "top_ids");
+    const auto values = golden_doubles(positions[p], "top_values");
     if (ids.empty() || ids.size() != values.size()) return mismatch(what + ": no top_ids");
     for (std::size_t i = 0; i < ids.size(); ++i) {
       COXSWAIN_RETURN_IF_ERROR(check_close(
@@ -208,7 +164,7 @@ Status check_layers(Loaded& loaded,
   SingleSequence& sequence = *loaded.sequence;
   const std::uint32_t n_layers = loaded.model->info().n_layers;
   const auto done = static_cast<std::uint32_t>(prompt.find("layers_done")->to_uint64().value_or(0));
-  const auto expected_hidden = floats_of(prompt, "hidden_f32le_b64");
+  const auto expected_hidden = golden_floats(prompt, "hidden_f32le_b64");
   const auto rope_length = static_cast<std::uint32_t>(ids.size());
   for (std::uint32_t split = 1; split < n_layers; ++split) {
     sequence.restart(rope_length);
@@ -236,7 +192,7 @@ Status check_layers(Loaded& loaded,
   COXSWAIN_RETURN_IF_ERROR(sequence.feed_layers(ids, {done, n_layers}));
   COXSWAIN_ASSIGN_OR_RETURN(const auto logits, sequence.logits(1));
   return compare(logits,
-                 floats_of(prompt, "last_logits_f32le_b64"),
+                 golden_floats(prompt, "last_logits_f32le_b64"),
                  kTolerance,
                  verdict.worst_logit,
                  "logits from given hidden states");
@@ -248,9 +204,9 @@ Status check_greedy(Loaded& loaded,
                     std::span<const TokenId> prompt,
                     Verdict& verdict) {
   SingleSequence& sequence = *loaded.sequence;
-  const auto ids = ids_of(greedy, "ids");
-  const auto gaps = doubles_of(greedy, "gap");
-  const auto logprobs = doubles_of(greedy, "logprob");
+  const auto ids = golden_ids(greedy, "ids");
+  const auto gaps = golden_doubles(greedy, "gap");
+  const auto logprobs = golden_doubles(greedy, "logprob");
   if (ids.empty() || gaps.size() != ids.size()) return mismatch("no greedy ids");
   sequence.restart(static_cast<std::uint32_t>(prompt.size() + ids.size()));
   COXSWAIN_RETURN_IF_ERROR(sequence.feed(prompt));
@@ -278,7 +234,7 @@ Status check_prompt(Loaded& loaded,
                     const json::Value& prompt,
                     Verdict& verdict) {
   SingleSequence& sequence = *loaded.sequence;
-  const auto ids = ids_of(prompt, "ids");
+  const auto ids = golden_ids(prompt, "ids");
   const std::string what = "prompt of " + std::to_string(ids.size());
   if (ids.empty() || ids.size() + kGreedySteps > kTokensMax)
     return mismatch(what + ": length out of range");
@@ -290,7 +246,7 @@ Status check_prompt(Loaded& loaded,
   const std::size_t vocab = loaded.model->info().vocab_size;
   const auto last = std::span(logits).last(vocab);
   COXSWAIN_RETURN_IF_ERROR(compare(
-      last, floats_of(prompt, "last_logits_f32le_b64"), kTolerance, verdict.worst_logit, what));
+      last, golden_floats(prompt, "last_logits_f32le_b64"), kTolerance, verdict.worst_logit, what));
   if (all_rows)
     COXSWAIN_RETURN_IF_ERROR(check_positions(logits, vocab, positions->as_array(), verdict));
   if (prompt.find("layers_done") != nullptr)
@@ -321,7 +277,7 @@ Result<Verdict> check_golden(const ConformanceOptions& options, const std::strin
     for (const json::Value& text : texts->as_array()) {
       const json::Value* greedy = text.find("greedy");
       if (greedy != nullptr)
-        COXSWAIN_RETURN_IF_ERROR(check_greedy(loaded, *greedy, ids_of(text, "ids"), verdict));
+        COXSWAIN_RETURN_IF_ERROR(check_greedy(loaded, *greedy, golden_ids(text, "ids"), verdict));
     }
   }
   return verdict;
@@ -331,11 +287,11 @@ Result<Verdict> check_golden(const ConformanceOptions& options, const std::strin
 
 Status check_trained_prompt(Loaded& loaded, const json::Value& prompt, Verdict& verdict) {
   SingleSequence& sequence = *loaded.sequence;
-  const auto ids = ids_of(prompt, "prompt_ids");
-  const auto expected = doubles_of(prompt, "prompt_logprobs");
-  const auto greedy = ids_of(prompt, "greedy_ids");
-  const auto logprobs = doubles_of(prompt, "greedy_logprobs");
-  const auto gaps = doubles_of(prompt, "gap_to_second");
+  const auto ids = golden_ids(prompt, "prompt_ids");
+  const auto expected = golden_doubles(prompt, "prompt_logprobs");
+  const auto greedy = golden_ids(prompt, "greedy_ids");
+  const auto logprobs = golden_doubles(prompt, "greedy_logprobs");
+  const auto gaps = golden_doubles(prompt, "gap_to_second");
   if (ids.empty() || expected.size() != ids.size() || greedy.size() != logprobs.size() ||
       gaps.size() != greedy.size() || ids.size() + greedy.size() > kTokensMax) {
     return mismatch("golden.json: a prompt is not as its format says");
@@ -369,6 +325,54 @@ Status check_trained_prompt(Loaded& loaded, const json::Value& prompt, Verdict& 
   return {};
 }
 
+// Negative log-likelihood of the stories, as golden.json says: id 1, then the ids of the text, cut
+// to 500 in all; every id but the first counts.
+Status check_stories(Loaded& loaded,
+                     const std::string& dir,
+                     const json::Value& golden,
+                     Verdict& verdict) {
+  const json::Value* expected = golden.find("story_nll");
+  if (expected == nullptr) return {};
+  constexpr std::size_t kStoryTokensMax = 500;
+  const std::string stories_path =
+      std::filesystem::path(dir).parent_path() / golden_string(*expected, "text");
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value stories,
+                            json::parse_file(stories_path, kGoldenBytesMax));
+  COXSWAIN_ASSIGN_OR_RETURN(const auto tokenizer,
+                            tokenizer::Tokenizer::load(dir + "/tokenizer.json"));
+  if (!stories.is_array()) return mismatch(stories_path + ": not a list");
+  const std::size_t vocab = loaded.model->info().vocab_size;
+  double sum = 0.0;
+  std::size_t n_tokens = 0;
+  for (const json::Value& story : stories.as_array()) {
+    if (!story.is_string()) return mismatch(stories_path + ": holds something that is no text");
+    tokenizer::EncodeOptions options;
+    options.add_special_tokens = false;
+    COXSWAIN_ASSIGN_OR_RETURN(const auto encoding, tokenizer->encode(story.as_string(), options));
+    std::vector<TokenId> ids{1};
+    ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
+    ids.resize(std::min(ids.size(), kStoryTokensMax));
+    loaded.sequence->restart(static_cast<std::uint32_t>(ids.size()));
+    COXSWAIN_RETURN_IF_ERROR(loaded.sequence->feed(ids));
+    COXSWAIN_ASSIGN_OR_RETURN(const auto logits, loaded.sequence->logits(ids.size()));
+    for (std::size_t i = 1; i < ids.size(); ++i) {
+      const auto row = std::span(logits).subspan((i - 1) * vocab, vocab);
+      sum -= row[static_cast<std::size_t>(ids[i])] - log_sum_exp(row);
+      ++n_tokens;
+    }
+  }
+  if (static_cast<double>(n_tokens) != golden_number(*expected, "tokens", -1.0)) {
+    return mismatch("stories: " + std::to_string(n_tokens) + " tokens, expected another number");
+  }
+  verdict.story_nll = sum / static_cast<double>(n_tokens);
+  double worst = 0.0;
+  return check_close(*verdict.story_nll,
+                     golden_number(*expected, "mean_nll", NAN),
+                     kTrainedTolerance,
+                     worst,
+                     "mean NLL of the stories");
+}
+
 Result<Verdict> check_trained(const ConformanceOptions& options, const std::string& dir) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value golden,
                             json::parse_file(dir + "/golden.json", kGoldenBytesMax));
@@ -380,6 +384,7 @@ Result<Verdict> check_trained(const ConformanceOptions& options, const std::stri
   for (const json::Value& prompt : prompts->as_array()) {
     COXSWAIN_RETURN_IF_ERROR(check_trained_prompt(loaded, prompt, verdict));
   }
+  COXSWAIN_RETURN_IF_ERROR(check_stories(loaded, dir, golden, verdict));
   return verdict;
 }
 

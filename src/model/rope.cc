@@ -148,7 +148,9 @@ RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefault
   if (!config.has(field)) {
     const json::Value nothing{json::Object{}};
     ConfigReader empty(nothing, "config.json: ");
-    return read_rope_parameters(empty, arch, top);
+    const RopeSpec rope = read_rope_parameters(empty, arch, top);
+    config.join(empty);
+    return rope;
   }
   ConfigReader parameters = config.object(field);
   // Some families keep the trained length beside the scaling.

@@ -81,6 +81,7 @@ void read_two_ropes(ConfigReader& config, ArchSpec& arch) {
     const json::Value nothing{json::Object{}};
     ConfigReader plain(nothing, "config.json: ");
     arch.ropes = {read_rope(config, arch, global), read_rope_parameters(plain, arch, local)};
+    config.join(plain);
   }
   for (LayerSpec& layer : arch.layers) layer.rope = layer.window == 0 ? 0 : 1;
 }

@@ -1,0 +1,267 @@
+// Loading: what is read, what is refused and how; and the limits of a forward pass.
+
+#include "model/model.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/single_sequence.h"
+#include "model/test_models.h"
+
+namespace coxswain::model {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+LoadOptions scalar() {
+  LoadOptions options;
+  options.kernels = *kernels::kernel_table(kernels::Isa::kScalar);
+  return options;
+}
+
+std::vector<float> logits_of(Model& model, std::span<const TokenId> ids) {
+  base::ThreadPool pool(1);
+  auto sequence = SingleSequence::create(model, pool, {});
+  EXPECT_TRUE(sequence.ok()) << sequence.status().message();
+  sequence->restart(static_cast<std::uint32_t>(ids.size()));
+  EXPECT_TRUE(sequence->feed(ids).ok());
+  return sequence->logits(1).value();
+}
+
+Status load_status(const std::string& dir) {
+  LoadOptions options = scalar();
+  options.model_dir = dir;
+  return Model::load(options).status();
+}
+
+TEST(Model, DescribesItself) {
+  const weights::TemporaryFolder folder;
+  const auto config = small_config(
+      R"({"model_type":"gemma2","head_dim":16,"sliding_window":9,"query_pre_attn_scalar":16,"torch_dtype":"float32","eos_token_id":[3,4]})");
+  const auto model = load_small(folder, config, scalar());
+  ASSERT_NE(model, nullptr);
+  const ModelInfo& info = model->info();
+  EXPECT_EQ(info.model_type, "gemma2");
+  EXPECT_EQ(info.dtype, "bfloat16") << "the tensors decide, not torch_dtype";
+  EXPECT_EQ(info.vocab_size, 61U);
+  EXPECT_EQ(info.n_layers, 3U);
+  EXPECT_THAT(info.eos_token_ids, ElementsAre(3, 4));
+  ASSERT_EQ(info.kv_groups.size(), 2U);
+  EXPECT_EQ(info.kv_groups[0].kind, KvGroup::Kind::kFull);
+  EXPECT_THAT(info.kv_groups[0].layers, ElementsAre(1));
+  EXPECT_EQ(info.kv_groups[1].window, 9U);
+  EXPECT_THAT(info.kv_groups[1].layers, ElementsAre(0, 2));
+  ASSERT_EQ(info.kv_layers.size(), 3U);
+  EXPECT_EQ(info.kv_layers[1].group, 0U);
+  EXPECT_EQ(info.kv_layers[2].group, 1U);
+}
+
+TEST(Model, GenerationConfigDecidesWhereTextEnds) {
+  const weights::TemporaryFolder folder;
+  folder.write("generation_config.json", R"({"eos_token_id":[7,8]})");
+  const auto model = load_small(folder, small_config(R"({"model_type":"llama"})"), scalar());
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(model->info().eos_token_ids, ElementsAre(7, 8));
+  folder.write("generation_config.json", R"({"eos_token_id":61})");
+  EXPECT_THAT(load_status(folder.path()).message(),
+              HasSubstr("eos_token_id must hold ids below vocab_size 61"));
+}
+
+TEST(Model, OtherTypesStayNearTheStoredOne) {
+  const auto config = small_config(R"({"model_type":"llama","tie_word_embeddings":true})");
+  const std::vector<TokenId> ids{5, 9, 33, 2, 60, 17};
+  const auto run =
+      [&](std::optional<tensor::DType> dtype, bool int8, std::string& name, std::uint64_t& bytes) {
+        const weights::TemporaryFolder folder;
+        LoadOptions options = scalar();
+        options.dtype = dtype;
+        options.quantize_int8 = int8;
+        const auto model = load_small(folder, config, options);
+        name = model->info().dtype;
+        bytes = model->info().weight_bytes;
+        return logits_of(*model, ids);
+      };
+  std::string name;
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t bytes = 0;
+  const auto reference = run(tensor::DType::kF32, false, name, bytes);
+  EXPECT_EQ(name, "float32");
+  const auto spread = [&](const std::vector<float>& other) {
+    double error = 0.0;
+    double size = 0.0;
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      error += std::pow(other[i] - reference[i], 2);
+      size += std::pow(reference[i], 2);
+    }
+    return std::sqrt(error / size);
+  };
+  EXPECT_LT(spread(run(std::nullopt, false, name, stored_bytes)), 0.02);
+  EXPECT_EQ(name, "bfloat16");
+  EXPECT_LT(stored_bytes, bytes);
+  EXPECT_LT(spread(run(tensor::DType::kF16, false, name, bytes)), 0.02);
+  EXPECT_EQ(name, "float16");
+  const double int8_error = spread(run(std::nullopt, true, name, bytes));
+  EXPECT_EQ(name, "int8");
+  EXPECT_LT(int8_error, 0.1);
+  EXPECT_GT(int8_error, 0.0);
+}
+
+TEST(Model, FingerprintFollowsEveryWeight) {
+  const auto config = small_config(R"({"model_type":"llama"})");
+  const weights::TemporaryFolder folder;
+  const auto first = load_small(folder, config, scalar());
+  const auto again = load_small(folder, config, scalar());
+  ASSERT_TRUE(first != nullptr && again != nullptr);
+  EXPECT_EQ(first->info().fingerprint, again->info().fingerprint);
+  const std::string path = folder.path() + "/model.safetensors";
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const char last = static_cast<char>(file.get() ^ 1);
+  file.seekp(-1, std::ios::end);
+  file.put(last);
+  file.close();
+  LoadOptions options = scalar();
+  options.model_dir = folder.path();
+  EXPECT_NE((*Model::load(options))->info().fingerprint, first->info().fingerprint);
+}
+
+TEST(Model, ConfigFaultsNameTheField) {
+  struct Case {
+    std::string fields;
+    std::string message;
+  };
+  const std::vector<Case> cases{
+      {R"({"model_type":"nothing"})", "model_type \"nothing\" is not supported"},
+      {R"({"model_type":7})", "model_type must be a string"},
+      {R"({"model_type":"llama","quantization_config":{"bits":4}})", "quantization_config"},
+      {R"({"model_type":"llama","hidden_size":null})", "hidden_size is missing"},
+      {R"({"model_type":"llama","hidden_size":65537})",
+       "hidden_size must be a whole number from 1 to 65536"},
+      {R"({"model_type":"llama","hidden_size":-48})", "hidden_size must be a whole number"},
+      {R"({"model_type":"llama","hidden_size":48.5})", "hidden_size must be a whole number"},
+      {R"({"model_type":"llama","num_hidden_layers":1001})",
+       "num_hidden_layers must be a whole number from 1 to 1000"},
+      {R"({"model_type":"llama","vocab_size":2000001})",
+       "vocab_size must be a whole number from 1 to 2000000"},
+      {R"({"model_type":"llama","max_position_embeddings":16777217})", "max_position_embeddings"},
+      {R"({"model_type":"llama","num_attention_heads":5})",
+       "num_attention_heads is 5 and does not divide"},
+      {R"({"model_type":"llama","num_attention_heads":0})",
+       "num_attention_heads must be a whole number"},
+      {R"({"model_type":"llama","num_key_value_heads":3})",
+       "num_key_value_heads is 3 and does not divide"},
+      {R"({"model_type":"llama","rms_norm_eps":"small"})", "rms_norm_eps must be a number"},
+      {R"({"model_type":"llama","hidden_act":"tanh"})", "hidden_act \"tanh\" is not supported"},
+      {R"({"model_type":"llama","attention_bias":1})", "attention_bias must be true or false"},
+      {R"({"model_type":"mixtral","num_local_experts":4,"num_experts_per_tok":5})",
+       "num_experts_per_tok must be a whole number from 1 to 4"},
+      {R"({"model_type":"qwen2","layer_types":["full_attention"]})",
+       "layer_types has 1 entries for 3 layers"},
+      {R"({"model_type":"qwen2","layer_types":["a","b","c"]})", "layer_types holds \"a\""},
+      {R"({"model_type":"smollm3","no_rope_layers":[1,2,1]})",
+       "no_rope_layers must hold whole numbers from 0 to 1"},
+      {R"({"model_type":"dbrx"})", "attn_config is missing"},
+      {R"({"model_type":"mpt","d_model":48,"n_heads":4,"n_layers":3,"attn_config":{"alibi":false}})",
+       "attn_config.alibi"},
+  };
+  for (const Case& c : cases) {
+    const weights::TemporaryFolder folder;
+    folder.write("config.json", json::write(small_config(c.fields)));
+    const Status status = load_status(folder.path());
+    ASSERT_FALSE(status.ok()) << c.fields;
+    EXPECT_THAT(status.message(), HasSubstr(c.message));
+    EXPECT_THAT(status.message(), HasSubstr("config.json: "));
+  }
+}
+
+TEST(Model, WeightFaultsNameFileTensorAndRule) {
+  const weights::TemporaryFolder folder;
+  ASSERT_NE(load_small(folder, small_config(R"({"model_type":"llama"})"), scalar()), nullptr);
+  const auto with = [&](std::string_view fields) {
+    folder.write("config.json", json::write(small_config(fields)));
+    return load_status(folder.path()).message();
+  };
+  EXPECT_THAT(
+      with(R"({"model_type":"llama","num_hidden_layers":4})"),
+      HasSubstr("model.safetensors: tensor \"layers.3.input_layernorm.weight\" is missing"));
+  EXPECT_THAT(with(R"({"model_type":"llama","intermediate_size":57})"),
+              HasSubstr("tensor \"model.layers.0.mlp.gate_proj.weight\" has shape [56, 48], the "
+                        "config asks for [57, 48]"));
+  EXPECT_THAT(with(R"({"model_type":"qwen2"})"), HasSubstr("q_proj.bias\" is missing"));
+
+  folder.write("config.json", json::write(small_config(R"({"model_type":"llama"})")));
+  const auto size = std::filesystem::file_size(folder.path() + "/model.safetensors");
+  std::filesystem::resize_file(folder.path() + "/model.safetensors", size - 1);
+  EXPECT_EQ(load_status(folder.path()).code(), Code::kDataLoss);
+  std::filesystem::remove(folder.path() + "/model.safetensors");
+  EXPECT_EQ(load_status(folder.path()).code(), Code::kNotFound);
+  EXPECT_EQ(load_status(folder.path() + "/none").code(), Code::kNotFound);
+  folder.write("config.json", "{");
+  EXPECT_THAT(load_status(folder.path()).message(), HasSubstr("config.json"));
+}
+
+class ForwardLimits : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = load_small(
+        folder_,
+        small_config(
+            R"({"model_type":"gpt2","n_embd":48,"n_layer":2,"n_head":4,"n_positions":20})"),
+        scalar());
+    ASSERT_NE(model_, nullptr);
+    kvstore::KvStoreOptions options;
+    options.type = tensor::DType::kF32;
+    options.n_blocks = {2};
+    options.layers = model_->info().kv_layers;
+    auto store = kvstore::KvStore::create(options);
+    ASSERT_TRUE(store.ok());
+    store_ = std::make_unique<kvstore::KvStore>(std::move(store).value());
+    ASSERT_TRUE(model_->reserve(8, 2, pool_).ok());
+  }
+
+  Status run(std::vector<TokenId> tokens,
+             std::int32_t first_position,
+             std::vector<BlockId> blocks) {
+    SequenceRows rows;
+    rows.n_rows = tokens.size();
+    rows.first_position = first_position;
+    rows.block_tables.assign(1, blocks);
+    std::vector<float> hidden(tokens.size() * model_->info().hidden_size);
+    return model_->forward({tokens, {&rows, 1}}, {}, hidden, *store_, pool_);
+  }
+
+  weights::TemporaryFolder folder_;
+  base::ThreadPool pool_{1};
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<kvstore::KvStore> store_;
+};
+
+TEST_F(ForwardLimits, RefuseWhatWouldLeaveTheModelOrTheCache) {
+  EXPECT_TRUE(run({1, 2, 3}, 0, {1}).ok());
+  EXPECT_THAT(run({1, 61, 3}, 0, {1}).message(),
+              HasSubstr("token id 61 is outside the vocabulary"));
+  EXPECT_THAT(run({1, -1, 3}, 0, {1}).message(), HasSubstr("token id -1"));
+  EXPECT_THAT(run({1, 2}, 19, {1, 0}).message(), HasSubstr("position 20 is beyond"));
+  EXPECT_THAT(run({1}, -1, {1}).message(), HasSubstr("rows of the sequences"));
+  EXPECT_THAT(run({1}, 16, {1}).message(), HasSubstr("block table of 1 blocks for 17 positions"));
+  EXPECT_THAT(run({1}, 0, {2}).message(), HasSubstr("block id 2 is out of range"));
+  EXPECT_THAT(run({1}, 17, {kReleasedBlock, 0}).message(), HasSubstr("out of range"));
+  EXPECT_THAT(run(std::vector<TokenId>(9, 1), 0, {1}).message(), HasSubstr("larger than reserved"));
+  std::vector<float> hidden(48);
+  std::vector<float> out(3 * 61);
+  const std::vector<std::uint32_t> three{0, 0, 0};
+  EXPECT_THAT(model_->logits(hidden, three, out, pool_).message(), HasSubstr("more than reserved"));
+  const std::vector<std::uint32_t> outside{1};
+  EXPECT_THAT(model_->logits(hidden, outside, std::span(out).first(61), pool_).message(),
+              HasSubstr("outside the hidden states"));
+}
+
+}  // namespace
+}  // namespace coxswain::model
