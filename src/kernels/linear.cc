@@ -7,8 +7,8 @@
 namespace coxswain::kernels {
 namespace {
 
-// Rows that share one visit of a panel: accumulators of 48 KiB. A multiple of every row_tile.
-constexpr std::size_t kRowChunk = 192;
+// Rows that share one visit of a panel: accumulators of 24 KiB. A multiple of every row_tile.
+constexpr std::size_t kRowChunk = 96;
 // Tasks per thread and call for few rows: enough to even out a disturbed core, few enough to read
 // long stretches.
 constexpr std::size_t kTasksPerThread = 8;
@@ -171,8 +171,8 @@ void run_linear(ThreadPool& pool, const LinearArgs& args, const LinearKernel& ke
   const std::size_t n_chunks = ceil_div(args.m, kRowChunk);
   if (n_chunks > 1) {
     pool.run(n_panels * n_chunks, [&](std::size_t i, std::size_t) {
-      const std::size_t panel = i / n_chunks;
-      const std::size_t row = i % n_chunks * kRowChunk;
+      const std::size_t panel = i % n_panels;  // the rows of a chunk stay near while panels pass by
+      const std::size_t row = i / n_panels * kRowChunk;
       call.compute(panel, panel + 1, row, std::min(kRowChunk, args.m - row));
     });
     return;
