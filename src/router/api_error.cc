@@ -82,6 +82,14 @@ std::string validation_text(const std::string& message) {
   return "Input validation error: " + message;
 }
 
+std::string generation_text(const Status& status) {
+  constexpr std::string_view kPrefix = "Request failed during generation: ";
+  // Which socket or process was lost is nothing for clients.
+  if (status.code() == Code::kUnavailable) return std::string(kPrefix) + "the shard was lost";
+  if (status.message().starts_with(kPrefix)) return status.message();
+  return std::string(kPrefix) + status.message();
+}
+
 // {"error":{"message":...,"type":...,"param":...,"code":...},"error_type":...}
 std::string openai_body(std::string_view text, const Status& status, std::string_view kind) {
   std::string out = R"({"error":{"message":)";
@@ -142,7 +150,7 @@ std::string client_text(const Status& status) {
     case ErrorKind::kOverloaded:
       return "Model is overloaded";
     case ErrorKind::kGeneration:
-      return "Request failed during generation: " + status.message();
+      return generation_text(status);
     case ErrorKind::kIncompleteGeneration:
       return "Incomplete generation";
     case ErrorKind::kHealthcheck:

@@ -58,8 +58,10 @@ TEST(ApiError, TextsThatHideWhatTheClientNeedNotKnow) {
   EXPECT_EQ(client_text(Status(Code::kResourceExhausted, "queue of 4 is full")),
             "Model is overloaded");
   EXPECT_EQ(client_text(internal_error("slot 7 is null")), "Internal error");
-  EXPECT_EQ(client_text(Status(Code::kUnavailable, ErrorKind::kGeneration, "shard lost")),
-            "Request failed during generation: shard lost");
+  EXPECT_EQ(client_text(Status(Code::kUnavailable, ErrorKind::kGeneration, "no /run/x")),
+            "Request failed during generation: the shard was lost");
+  EXPECT_EQ(client_text(Status(Code::kInternal, ErrorKind::kGeneration, "logits are NaN")),
+            "Request failed during generation: logits are NaN");
   EXPECT_EQ(client_text(invalid_argument("Suffix is not supported and more.")),
             "Suffix is not supported and more.");
 }

@@ -129,9 +129,9 @@ TEST(Api, AnErrorAfterAKeepAliveIsAnEvent) {
   const auto chunks = responder->chunks();
   ASSERT_GE(chunks.size(), 3u);
   EXPECT_EQ(chunks[chunks.size() - 2],
-            "data: {\"error\":{\"message\":\"Request failed during generation: shard "
-            "lost\",\"type\":\"generation\","
-            "\"http_status_code\":424}}\n\n");
+            R"(data: {"error":{"message":"Request failed during generation: the shard was lost",)"
+            R"("type":"generation","http_status_code":424}})"
+            "\n\n");
   EXPECT_EQ(chunks.back(), "data: [DONE]\n\n");
 }
 

@@ -26,7 +26,7 @@ inline Result<chat::Rendered> render_plainly(const chat::RenderInput& input) {
     const bool last = &message == &input.messages.as_array().back();
     if (!(last && input.continue_final_message)) out.text += "</s>";
   }
-  if (input.add_generation_prompt) out.text += "<assistant>";
+  if (input.add_generation_prompt.value_or(false)) out.text += "<assistant>";
   return out;
 }
 

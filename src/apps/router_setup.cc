@@ -1,0 +1,194 @@
+#include "apps/router_setup.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include "router/api_error.h"
+
+namespace coxswain::apps {
+namespace {
+
+constexpr std::uint32_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kSequencesPerPromptMax = 4;  // `n`, unless --max-best-of is higher
+
+std::uint32_t clamp_u32(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMaxU32));
+}
+
+bool is_address(const std::string& text) {
+  in6_addr buffer{};
+  return inet_pton(AF_INET, text.c_str(), &buffer) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &buffer) == 1;
+}
+
+// The given limit, or the lowest of what bounds it.
+std::uint64_t default_total(const RunnerInfo& info, std::uint64_t capacity) {
+  std::uint64_t total = capacity;
+  if (info.max_position_embeddings > 0) {
+    total = std::min<std::uint64_t>(total, info.max_position_embeddings);
+  }
+  if (info.max_total_tokens > 0) total = std::min<std::uint64_t>(total, info.max_total_tokens);
+  return total;
+}
+
+Status check_order(const TokenLimits& limits, const RunnerInfo& info) {
+  const auto given = [](std::uint32_t a, std::uint32_t b) {
+    return " Given: " + std::to_string(a) + " and " + std::to_string(b);
+  };
+  if (limits.input_tokens_max >= limits.total_tokens_max) {
+    return invalid_argument("`max_input_tokens` must be < `max_total_tokens`");
+  }
+  if (!info.capabilities.plans_chunks &&
+      limits.input_tokens_max > limits.batch_prefill_tokens_max) {
+    return invalid_argument("`max_batch_prefill_tokens` must be >= `max_input_tokens`." +
+                            given(limits.batch_prefill_tokens_max, limits.input_tokens_max));
+  }
+  if (limits.batch_prefill_tokens_max > limits.batch_total_tokens_max) {
+    return invalid_argument("`max_batch_prefill_tokens` must be <= `max_batch_total_tokens`." +
+                            given(limits.batch_prefill_tokens_max, limits.batch_total_tokens_max));
+  }
+  if (limits.total_tokens_max > limits.batch_total_tokens_max) {
+    return invalid_argument("`max_total_tokens` must be <= `max_batch_total_tokens`." +
+                            given(limits.total_tokens_max, limits.batch_total_tokens_max));
+  }
+  if (info.max_position_embeddings > 0 && limits.total_tokens_max > info.max_position_embeddings) {
+    return invalid_argument(
+        "`max_total_tokens` must be <= " + std::to_string(info.max_position_embeddings) +
+        ", the positions of the model. Given: " + std::to_string(limits.total_tokens_max));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t kv_capacity_tokens(const RunnerInfo& info) {
+  std::uint64_t capacity = kMaxU32;
+  for (const KvGroup& group : info.kv_groups) {
+    if (group.kind != KvGroup::Kind::kFull && group.kind != KvGroup::Kind::kLatent) continue;
+    const std::uint64_t usable =
+        group.n_blocks > 0 ? group.n_blocks - 1 : 0;  // block 0 is no one's
+    capacity = std::min<std::uint64_t>(capacity, usable * info.block_tokens);
+  }
+  return capacity;
+}
+
+Result<TokenLimits> resolve_limits(const options::OptionValues& values, const RunnerInfo& info) {
+  TokenLimits out;
+  const std::uint64_t capacity = kv_capacity_tokens(info);
+  out.batch_total_tokens_max =
+      clamp_u32(std::min(capacity, values.find_u64("max-batch-total-tokens").value_or(capacity)));
+  const auto total = values.find_u64("max-total-tokens");
+  const auto input = values.find_u64("max-input-tokens");
+  out.total_defaulted = !total;
+  out.input_defaulted = !input;
+  out.total_tokens_max = clamp_u32(total.value_or(default_total(info, out.batch_total_tokens_max)));
+  std::uint64_t default_input = out.total_tokens_max > 0 ? out.total_tokens_max - 1 : 0;
+  if (info.max_input_tokens > 0) {
+    default_input = std::min<std::uint64_t>(default_input, info.max_input_tokens);
+  }
+  out.input_tokens_max = clamp_u32(input.value_or(default_input));
+  out.batch_prefill_tokens_max = values.get_u32("max-batch-prefill-tokens");
+  if (!values.is_set("max-batch-prefill-tokens")) {
+    out.batch_prefill_tokens_max =
+        std::min(out.batch_prefill_tokens_max, out.batch_total_tokens_max);
+  }
+  COXSWAIN_RETURN_IF_ERROR(check_order(out, info));
+  return out;
+}
+
+batch::EngineOptions engine_options(const options::OptionValues& values,
+                                    const TokenLimits& limits) {
+  batch::EngineOptions out;
+  if (values.get_string("capacity-policy") == "guaranteed-no-evict") {
+    out.policy = batch::CapacityPolicy::kGuaranteedNoEvict;
+  }
+  if (const auto size = values.find_u64("max-batch-size"); size && *size > 0) {
+    out.batch_size_max = clamp_u32(*size);
+  }
+  out.prefill_tokens_max = limits.batch_prefill_tokens_max;
+  out.batch_total_tokens_max = limits.batch_total_tokens_max;
+  out.waiting_served_ratio = static_cast<float>(values.get_f64("waiting-served-ratio"));
+  out.waiting_tokens_max = values.get_u32("max-waiting-tokens");
+  out.queue_requests_max = values.get_u32("queue-requests-max");
+  const std::string& prefix_caching = values.get_string("PREFIX_CACHING");
+  out.prefix_caching = prefix_caching == "true" || prefix_caching == "1";
+  out.stall_timeout = values.get_ms("stall-timeout-ms");
+  return out;
+}
+
+http::ServerOptions server_options(const options::OptionValues& values,
+                                   std::vector<std::string>& warnings) {
+  http::ServerOptions out;
+  out.address = values.get_string("hostname");
+  if (out.address == "localhost") {
+    out.address = "127.0.0.1";
+  } else if (!is_address(out.address)) {
+    warnings.emplace_back("Invalid hostname, defaulting to 0.0.0.0");
+    out.address = "0.0.0.0";
+  }
+  out.port = static_cast<std::uint16_t>(values.get_u32("port"));
+  out.threads = values.get_size("http-threads");
+  out.request_line_bytes_max = values.get_size("request-line-bytes-max");
+  out.header_line_bytes_max = values.get_size("header-line-bytes-max");
+  out.header_count_max = values.get_size("header-count-max");
+  out.headers_bytes_max = values.get_size("headers-bytes-max");
+  out.body_bytes_max = values.get_size("payload-limit");
+  out.connections_max = values.get_size("connections-max");
+  out.connections_per_address_max = values.get_size("connections-per-address-max");
+  out.requests_per_connection_max = values.get_size("requests-per-connection-max");
+  out.unsent_bytes_max = values.get_size("unsent-bytes-max");
+  out.header_timeout = values.get_ms("header-timeout-ms");
+  out.body_gap_timeout = values.get_ms("body-gap-timeout-ms");
+  out.body_timeout = values.get_ms("body-timeout-ms");
+  out.idle_timeout = values.get_ms("idle-timeout-ms");
+  out.stall_timeout = values.get_ms("stall-timeout-ms");
+  out.cors_allow_origins = values.get_list("cors-allow-origin");
+  if (out.cors_allow_origins.empty()) out.cors_allow_origins = {"*"};
+  out.error_body = [](std::string_view path, int, const Status& status) {
+    return router::error_body(router::style_of(path), status);
+  };
+  return out;
+}
+
+router::ApiOptions api_options(const options::OptionValues& values,
+                               const TokenLimits& limits,
+                               const RunnerInfo& info) {
+  router::ApiOptions out;
+  out.model_id = values.find_string("tokenizer-name").value_or(info.model_id);
+  out.concurrent_requests_max = values.get_size("max-concurrent-requests");
+  out.validation_workers = values.get_size("validation-workers");
+  out.tokenize_jobs_max = out.validation_workers + values.get_size("tokenize-queue-max");
+  out.json_depth_max = values.get_size("json-depth-max");
+  out.unsent_bytes_max = values.get_size("unsent-bytes-max");
+  out.queue_timeout = values.get_ms("queue-timeout-ms");
+  out.request_timeout = values.get_ms("request-timeout-ms");
+  out.strict_model = values.get_bool("strict-model");
+  out.parse_special_in_content = values.get_bool("parse-special-in-content");
+  out.auth.api_key = values.find_string("api-key").value_or(std::string());
+  out.auth.protect_all = values.get_bool("protect-all");
+  out.limits.input_tokens_max = limits.input_tokens_max;
+  out.limits.total_tokens_max = limits.total_tokens_max;
+  out.limits.best_of_max = values.get_u32("max-best-of");
+  out.limits.n_max = std::max(kSequencesPerPromptMax, out.limits.best_of_max);
+  out.limits.stop_sequences_max = values.get_u32("max-stop-sequences");
+  out.limits.top_n_tokens_max = values.get_u32("max-top-n-tokens");
+  out.limits.vocab_size = info.vocab_size;
+  out.documents.client_batch_max = values.get_size("max-client-batch-size");
+  out.documents.strict_fields = values.get_bool("strict-fields");
+  return out;
+}
+
+telemetry::LogOptions log_options(const options::OptionValues& values) {
+  telemetry::LogOptions out;
+  out.level = telemetry::parse_level(values.get_string("LOG_LEVEL"));
+  out.json = values.get_bool("json-output");
+  out.colour = values.get_string("LOG_COLORIZE") == "1";
+  out.target = "text_generation_router";
+  return out;
+}
+
+}  // namespace coxswain::apps

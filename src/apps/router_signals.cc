@@ -1,0 +1,73 @@
+#include "apps/router_signals.h"
+
+#include <cstdlib>
+#include <pthread.h>
+#include <utility>
+
+namespace coxswain::apps {
+
+RouterSignals::RouterSignals(std::function<void()> on_dump) : on_dump_(std::move(on_dump)) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+  sigemptyset(&signals_);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals_, signal);
+  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  thread_ = std::thread([this] { loop(); });
+}
+
+RouterSignals::~RouterSignals() {
+  {
+    std::lock_guard lock(mu_);
+    ending_ = true;
+  }
+  pthread_kill(thread_.native_handle(), SIGUSR1);
+  thread_.join();
+}
+
+void RouterSignals::loop() {
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&signals_, &signal) != 0) continue;
+    bool running = false;
+    {
+      std::lock_guard lock(mu_);
+      if (ending_) return;
+      running = serving_ && n_requests_ == 0;
+    }
+    if (signal != SIGUSR1) {
+      on_request();
+    } else if (running) {
+      on_dump_();
+    }
+  }
+}
+
+void RouterSignals::on_request() {
+  {
+    std::lock_guard lock(mu_);
+    if (!serving_) std::_Exit(0);
+    ++n_requests_;
+  }
+  asked_.notify_all();
+}
+
+void RouterSignals::serve() {
+  std::lock_guard lock(mu_);
+  serving_ = true;
+}
+
+void RouterSignals::request_stop() {
+  on_request();
+}
+
+void RouterSignals::wait() {
+  std::unique_lock lock(mu_);
+  asked_.wait(lock, [&] { return n_requests_ > 0; });
+}
+
+int RouterSignals::n_requests() const {
+  std::lock_guard lock(mu_);
+  return n_requests_;
+}
+
+}  // namespace coxswain::apps

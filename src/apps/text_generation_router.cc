@@ -1,0 +1,385 @@
+// text-generation-router: HTTP in front, one engine loop over one replica behind.
+//
+// Order of the start: options, tokenizer and templates, the shard, limits, engine, HTTP. The port
+// opens last, so that whoever can connect can also be served. Order of the end: no new connections,
+// running requests finish within the grace, what is left gets one clear error, then threads are
+// joined from the outside in.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <sys/random.h>
+
+#include "apps/parent_watch.h"
+#include "apps/router_setup.h"
+#include "apps/router_signals.h"
+#include "apps/status_file.h"
+#include "batch/engine.h"
+#include "chat/chat_template.h"
+#include "http/server.h"
+#include "json/json.h"
+#include "options/options.h"
+#include "router/api.h"
+#include "router/replica_supervisor.h"
+#include "rpc/sharded_client.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+#include "tokenizer/tokenizer.h"
+
+extern char** environ;
+
+namespace coxswain::apps {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kExitModelFiles = 3;
+constexpr milliseconds kConnectPatience{30'000};
+constexpr milliseconds kConnectPause{200};
+constexpr milliseconds kOrphanGrace{1'000};  // the launcher is gone: everything ends within 2 s
+constexpr milliseconds kOrphanExit{1'800};
+constexpr milliseconds kLastAnswersPatience{500};  // after the drain, for bytes on their way
+constexpr milliseconds kSendingPause{5};
+constexpr milliseconds kLauncherReserve{
+    6'000};  // of the launcher's grace, for the shards and for our own end
+
+// What a start can fail with: one line on standard error and an exit code.
+struct StartFailure {
+  std::string variant;  // "ArgumentValidation", ...
+  std::string message;
+  int exit_code = 1;
+};
+
+int report(telemetry::Logger& log, const StartFailure& failure) {
+  log.error(failure.message);
+  std::string text;
+  json::append_quoted(text, failure.message);
+  std::fprintf(stderr, "Error: %s(%s)\n", failure.variant.c_str(), text.c_str());
+  return failure.exit_code;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t value = 0;
+  while (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {
+  }
+  return value;
+}
+
+std::int64_t unix_time() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// The template that answers chats: "default", or the only one.
+Result<router::ChatRenderer> load_renderer(const std::string& model, const std::string& config) {
+  COXSWAIN_ASSIGN_OR_RETURN(const auto templates, chat::load_templates(model, config));
+  if (templates.empty()) return router::ChatRenderer();
+  auto chosen = std::find_if(templates.begin(), templates.end(), [](const auto& entry) {
+    return entry.name == "default";
+  });
+  if (chosen == templates.end()) chosen = templates.begin();
+  auto compiled = chat::ChatTemplate::compile(chosen->source);
+  if (!compiled.ok()) {
+    return compiled.status().with_context("chat template `" + chosen->name + "`");
+  }
+  auto shared = std::make_shared<const chat::ChatTemplate>(std::move(compiled).value());
+  return router::ChatRenderer([shared](const chat::RenderInput& in) { return shared->render(in); });
+}
+
+class Router {
+ public:
+  Router(const options::OptionValues& values, const options::Environment& environment)
+      : values_(values),
+        environment_(environment),
+        log_(log_options(values)),
+        stop_([this] { dump_state(); }),
+        parent_([this] { on_parent_gone(); }) {}
+
+  int run(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) log_.warn(warning);
+    const auto failure = start();
+    if (!failure) {
+      stop_.wait();
+      log_.info("signal received, starting graceful shutdown");
+    }
+    end();
+    {
+      std::lock_guard lock(ended_mu_);
+      ended_ = true;
+    }
+    ended_changed_.notify_all();
+    return failure ? report(log_, *failure) : 0;
+  }
+
+ private:
+  std::optional<StartFailure> start() {
+    if (values_.get_u64("validation-workers") == 0) {
+      return StartFailure{"ArgumentValidation", "`validation_workers` must be > 0"};
+    }
+    if (values_.find_u64("max-batch-size") == 0) {
+      return StartFailure{"ArgumentValidation", "`max_batch_size` must be > 0"};
+    }
+    if (auto failure = load_files()) return failure;
+    if (auto failure = connect()) return failure;
+    if (auto failure = start_engine()) return failure;
+    return start_http();
+  }
+
+  std::optional<StartFailure> load_files() {
+    const auto model = values_.find_string("tokenizer-name");
+    if (!model) {
+      return StartFailure{"ArgumentValidation",
+                          "`tokenizer_name` must be set to the model's folder"};
+    }
+    const std::string config = values_.find_string("tokenizer-config-path").value_or("");
+    auto tokenizer = tokenizer::Tokenizer::load(*model, {.tokenizer_config_path = config});
+    if (!tokenizer.ok()) {
+      return StartFailure{"Tokenizer", tokenizer.status().message(), kExitModelFiles};
+    }
+    tokenizer_ = std::move(tokenizer).value();
+    auto renderer = load_renderer(*model, config);
+    if (!renderer.ok()) {
+      return StartFailure{"Tokenizer", renderer.status().message(), kExitModelFiles};
+    }
+    renderer_ = std::move(renderer).value();
+    if (!renderer_) log_.warn("the model has no chat template: chat routes answer 422");
+    return std::nullopt;
+  }
+
+  Result<std::shared_ptr<StepRunner>> connect_once() const {
+    COXSWAIN_ASSIGN_OR_RETURN(
+        auto client, rpc::ShardedClient::connect(values_.get_string("master-shard-uds-path"), {}));
+    return std::shared_ptr<StepRunner>(std::move(client));
+  }
+
+  // The shard may be about to come back from a restart, so a first failure is not the end.
+  std::optional<StartFailure> connect() {
+    const TimePoint deadline = Clock::now() + kConnectPatience;
+    for (;;) {
+      auto runner = connect_once();
+      if (runner.ok()) {
+        runner_ = std::move(runner).value();
+        info_ = runner_->info();
+        return std::nullopt;
+      }
+      if (runner.status().code() != Code::kUnavailable || Clock::now() >= deadline) {
+        return StartFailure{
+            "Backend",
+            "Backend failed: Unable to connect to the model shards: " + runner.status().message()};
+      }
+      log_.warn_limited("connect",
+                        milliseconds(5'000),
+                        "waiting for the shard",
+                        {{"reason", runner.status().message()}});
+      std::this_thread::sleep_for(kConnectPause);
+    }
+  }
+
+  std::optional<StartFailure> start_engine() {
+    auto limits = resolve_limits(values_, info_);
+    if (!limits.ok()) return StartFailure{"ArgumentValidation", limits.status().message()};
+    limits_ = limits.value();
+    if (tokenizer_->vocab_size() > info_.vocab_size) {
+      log_.warn("the tokenizer knows more ids than the model; such ids are refused",
+                {{"tokenizer", std::uint64_t{tokenizer_->vocab_size()}},
+                 {"model", std::uint64_t{info_.vocab_size}}});
+    }
+    log_.info("Setting max batch total tokens to " +
+              std::to_string(limits_.batch_total_tokens_max));
+    if (limits_.input_defaulted) {
+      log_.info("Maximum input tokens defaulted to " + std::to_string(limits_.input_tokens_max));
+    }
+    if (limits_.total_defaulted) {
+      log_.info("Maximum total tokens defaulted to " + std::to_string(limits_.total_tokens_max));
+    }
+    metrics_.emplace(telemetry::MetricsOptions{.input_tokens_max = limits_.input_tokens_max,
+                                               .total_tokens_max = limits_.total_tokens_max});
+    metrics_->batch_max_total_tokens().set(static_cast<double>(limits_.batch_total_tokens_max));
+    engine_ = batch::Engine::create(
+        std::move(runner_), engine_options(values_, limits_), log_, &*metrics_);
+    return std::nullopt;
+  }
+
+  std::optional<StartFailure> start_http() {
+    router::ApiOptions options = api_options(values_, limits_, info_);
+    options.version = COXSWAIN_VERSION;
+    if (const auto type = environment_.find("COMPUTE_TYPE");
+        type != environment_.end() && !type->second.empty()) {
+      options.compute_type = type->second;
+    }
+    options.unix_time = unix_time;
+    options.random = random_number;
+    const bool has_key = !options.auth.api_key.empty();
+    api_ = std::make_unique<router::Api>(
+        std::move(options), router::ApiParts{*engine_, tokenizer_, renderer_, &*metrics_, log_});
+    supervisor_ = std::make_unique<router::ReplicaSupervisor>(
+        router::ReplicaSupervisor::Parts{*engine_,
+                                         [this] { return connect_once(); },
+                                         [this](const Status& s) { api_->set_health(s); },
+                                         &*metrics_,
+                                         log_},
+        info_,
+        router::ReplicaSupervisor::Options{});
+    std::vector<std::string> warnings;
+    const http::ServerOptions http_options = server_options(values_, warnings);
+    for (const std::string& warning : warnings) log_.warn(warning);
+    auto server = http::Server::create(http_options);
+    if (!server.ok()) return StartFailure{"Axum", server.status().message()};
+    server_ = std::move(server).value();
+    api_->add_routes(*server_);
+    if (const Status status = server_->start(); !status.ok()) {
+      return bind_failure(http_options, status);
+    }
+    if (!has_key) log_.warn("no API key: whoever reaches this port can use it");
+    return announce(http_options, has_key);
+  }
+
+  std::optional<StartFailure> bind_failure(const http::ServerOptions& options,
+                                           const Status& status) {
+    const std::string& message = status.message();
+    const std::size_t reason = message.rfind(": ");
+    const std::string address = options.address + ":" + std::to_string(options.port);
+    return StartFailure{"Axum",
+                        "Failed to bind to " + address + ": " +
+                            (reason == std::string::npos ? message : message.substr(reason + 2))};
+  }
+
+  // The last step of the start: from here on requests are served.
+  std::optional<StartFailure> announce(const http::ServerOptions& options, bool has_key) {
+    const bool any = options.address == "0.0.0.0" || options.address == "::";
+    const bool v6 = options.address.find(':') != std::string::npos;
+    const std::string host =
+        any ? "127.0.0.1" : (v6 ? "[" + options.address + "]" : options.address);
+    const std::string url = "http://" + host + ":" + std::to_string(server_->port());
+    stop_.serve();
+    log_.info("Connected", {{"url", std::string_view(url)}});
+    json::Object facts;
+    facts.append_new("url", url);
+    facts.append_new("port", json::Value::unsigned_integer(server_->port()));
+    facts.append_new("max_input_tokens", json::Value::unsigned_integer(limits_.input_tokens_max));
+    facts.append_new("max_total_tokens", json::Value::unsigned_integer(limits_.total_tokens_max));
+    facts.append_new("max_concurrent_requests",
+                     json::Value::unsigned_integer(values_.get_u64("max-concurrent-requests")));
+    facts.append_new("api_key", has_key);
+    facts.append_new("chat", static_cast<bool>(renderer_));
+    if (const Status status = write_status_file(facts); !status.ok()) {
+      return StartFailure{"Status", status.message()};
+    }
+    return std::nullopt;
+  }
+
+  milliseconds grace() const {
+    if (orphaned_.load()) return kOrphanGrace;
+    const milliseconds all = values_.get_ms("graceful-termination-timeout");
+    return std::max(all - kLauncherReserve, all / 2);
+  }
+
+  void end() {
+    if (api_) api_->begin_draining();
+    if (server_) server_->stop_accepting();
+    drain();
+    if (supervisor_) supervisor_->stop();
+    if (server_) server_->stop();
+    if (api_) api_->stop();
+    engine_.reset();
+  }
+
+  // Until all is answered or the grace is over; each further signal halves what is left of it.
+  void drain() {
+    if (!engine_ || !server_) return;
+    TimePoint deadline = Clock::now() + grace();
+    int n_seen = stop_.n_requests();
+    while (Clock::now() < deadline) {
+      const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+      if (engine_->drain(std::min(left, milliseconds(100)))) {
+        if (server_->open_requests() == 0) return;
+        std::this_thread::sleep_for(kSendingPause);  // answers on their way to the operating system
+      }
+      for (; n_seen < stop_.n_requests(); ++n_seen) {
+        deadline = std::min(deadline, Clock::now() + (deadline - Clock::now()) / 2);
+      }
+      if (orphaned_.load()) deadline = std::min(deadline, Clock::now() + kOrphanGrace / 2);
+    }
+    api_->fail_open_calls(
+        Status(Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"));
+    const TimePoint last = Clock::now() + kLastAnswersPatience;
+    while (server_->open_requests() > 0 && Clock::now() < last) {
+      std::this_thread::sleep_for(kSendingPause);
+    }
+  }
+
+  // The launcher ended without telling us. Nothing may outlive it for long.
+  void on_parent_gone() {
+    orphaned_.store(true);
+    stop_.request_stop();
+    std::unique_lock lock(ended_mu_);
+    if (!ended_changed_.wait_for(lock, kOrphanExit, [&] { return ended_; })) std::_Exit(1);
+  }
+
+  void dump_state() {
+    if (!engine_) return;
+    const batch::EngineStats stats = engine_->stats();
+    log_.info("state",
+              {{"queued", std::uint64_t{stats.queued}},
+               {"running", std::uint64_t{stats.running}},
+               {"accepted", stats.accepted},
+               {"finished", stats.finished},
+               {"failed", stats.failed},
+               {"cancelled", stats.cancelled},
+               {"blocks_free", std::uint64_t{stats.blocks_free}},
+               {"blocks_cached", std::uint64_t{stats.blocks_cached}},
+               {"blocks_leased", std::uint64_t{stats.blocks_leased}}});
+  }
+
+  const options::OptionValues& values_;
+  const options::Environment& environment_;
+  telemetry::Logger log_;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  router::ChatRenderer renderer_;
+  std::shared_ptr<StepRunner> runner_;  // until the engine has it
+  RunnerInfo info_;
+  TokenLimits limits_;
+  std::optional<telemetry::Metrics> metrics_;
+  std::unique_ptr<batch::Engine> engine_;
+  std::unique_ptr<router::Api> api_;
+  std::unique_ptr<router::ReplicaSupervisor> supervisor_;
+  std::unique_ptr<http::Server> server_;
+  std::atomic<bool> orphaned_{false};
+  std::mutex ended_mu_;
+  std::condition_variable ended_changed_;
+  bool ended_ = false;  // guarded by ended_mu_
+  RouterSignals stop_;
+  ParentWatch parent_;
+};
+
+int run(int argc, char** argv) {
+  const options::Environment environment = options::environment_of(environ);
+  const options::ParseResult parsed =
+      options::parse(options::Binary::kRouter, argc, argv, environment);
+  if (parsed.exit_code) {
+    std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
+    return *parsed.exit_code;
+  }
+  Router router(parsed.values, environment);
+  return router.run(parsed.warnings);
+}
+
+}  // namespace
+}  // namespace coxswain::apps
+
+int main(int argc, char** argv) {
+  return coxswain::apps::run(argc, argv);
+}
