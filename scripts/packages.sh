@@ -5,8 +5,8 @@
 BUILD_PACKAGES=(
   cmake ninja-build g++ ccache pkg-config
   libboost1.81-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libcli11-dev libspdlog-dev libfmt-dev prometheus-cpp-dev libssl-dev
-  libpcre2-dev libutf8proc-dev libxxhash-dev
+  libcli11-dev
+  libpcre2-dev libutf8proc-dev
 )
 CHECK_PACKAGES=(
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
