@@ -76,11 +76,33 @@ void for_each_group(const fs::path& mount, fs::path group, Visit visit) {
   visit(mount);
 }
 
-std::uint64_t left_in_group(const fs::path& folder, const char* limit_file, const char* used_file) {
-  const auto limit = number_in(folder / limit_file);
+// The value of `key` in a file of "key value" lines.
+std::uint64_t value_in(const fs::path& path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ') {
+      return leading_number(std::string_view(line).substr(key.size())).value_or(0);
+    }
+  }
+  return 0;
+}
+
+// Names of the files of one version of control groups.
+struct GroupFiles {
+  const char* limit;
+  const char* used;
+  const char* cache_key;  // in memory.stat: pages of files that are given back under pressure
+};
+constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kVersion1{
+    "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+
+std::uint64_t left_in_group(const fs::path& folder, const GroupFiles& files) {
+  const auto limit = number_in(folder / files.limit);
   if (!limit) return kNoLimit;
-  const std::uint64_t used = number_in(folder / used_file).value_or(0);
-  return *limit > used ? *limit - used : 0;
+  const std::uint64_t used = number_in(folder / files.used).value_or(0);
+  const std::uint64_t cache = std::min(used, value_in(folder / "memory.stat", files.cache_key));
+  return *limit > used - cache ? *limit - (used - cache) : 0;
 }
 
 double cpus_of_quota(double quota, double period) {
@@ -118,13 +140,12 @@ Result<std::uint64_t> available_memory_bytes(const fs::path& root) {
   std::uint64_t left = *machine;
   if (const auto group = group_of(root, "")) {
     for_each_group(root / "sys/fs/cgroup", *group, [&](const fs::path& folder) {
-      left = std::min(left, left_in_group(folder, "memory.max", "memory.current"));
+      left = std::min(left, left_in_group(folder, kVersion2));
     });
   }
   if (const auto group = group_of(root, "memory")) {
     for_each_group(root / "sys/fs/cgroup/memory", *group, [&](const fs::path& folder) {
-      left =
-          std::min(left, left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes"));
+      left = std::min(left, left_in_group(folder, kVersion1));
     });
   }
   return left;

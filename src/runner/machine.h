@@ -5,6 +5,8 @@
 // memory.limit_in_bytes and memory.usage_in_bytes (v1), cpu.max and cpu.cfs_quota_us, each from the
 // process's own group up to the root, and the CPU mask.
 //
+// Pages of files that the kernel gives back under pressure count as available (memory.stat).
+//
 // Thread rule: pure functions of the file system.
 
 #include <cstddef>

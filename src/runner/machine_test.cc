@@ -36,6 +36,8 @@ TEST_F(MachineTest, TheTightestGroupOnTheWayToTheRootDecides) {
   put("sys/fs/cgroup/pod/memory.max", "500000\n");
   put("sys/fs/cgroup/pod/memory.current", "200000\n");
   EXPECT_EQ(available_memory_bytes(root_).value(), 300'000u);
+  put("sys/fs/cgroup/pod/memory.stat", "anon 1\ninactive_file_other 7\ninactive_file 50000\n");
+  EXPECT_EQ(available_memory_bytes(root_).value(), 350'000u);
   put("sys/fs/cgroup/pod/inner/memory.max", "100\n");
   put("sys/fs/cgroup/pod/inner/memory.current", "200\n");
   EXPECT_EQ(available_memory_bytes(root_).value(), 0u);
