@@ -1,5 +1,6 @@
 #include "rpc/shard_link.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <utility>
@@ -38,11 +39,8 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& path,
   return grpc::CreateCustomInsecureChannelFromFd("unix:" + path, fd.release(), arguments);
 }
 
-// The events of the stream, in the order of their tags.
-enum class Event : std::uintptr_t { kStarted = 1, kWritten, kRead, kFinished };
-void* tag_of(Event event) {
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(event));
-}
+// The events of the stream. gRPC hands the address of one back as its tag.
+enum class Event : std::uint8_t { kStarted, kWritten, kRead, kFinished };
 
 }  // namespace
 
@@ -78,7 +76,7 @@ struct ShardLink::Impl {
     bool ok = false;
     const auto deadline = std::chrono::system_clock::now() + limit;
     if (queue.AsyncNext(&tag, &ok, deadline) != grpc::CompletionQueue::GOT_EVENT) return false;
-    switch (static_cast<Event>(reinterpret_cast<std::uintptr_t>(tag))) {
+    switch (*static_cast<Event*>(tag)) {
       case Event::kStarted:
         started = true;
         break;
@@ -135,6 +133,8 @@ struct ShardLink::Impl {
     return status.ok() ? Status() : lost("health of " + path, status);
   }
 
+  void* tag_of(Event event) { return &tags[static_cast<std::size_t>(event)]; }
+
   void read_next() {
     incoming.Clear();
     reading = true;
@@ -148,6 +148,8 @@ struct ShardLink::Impl {
   std::unique_ptr<pb::Engine::Stub> engine;
   std::atomic<bool> is_lost{false};
   Status loss;
+
+  std::array<Event, 4> tags{Event::kStarted, Event::kWritten, Event::kRead, Event::kFinished};
 
   // The stream. Declared last: its members go before the connections.
   grpc::CompletionQueue queue;
@@ -214,7 +216,7 @@ Result<RunnerInfo> ShardLink::info() {
 
 Status ShardLink::open_stream() {
   impl_->stream =
-      impl_->engine->AsyncSteps(&impl_->context, &impl_->queue, tag_of(Event::kStarted));
+      impl_->engine->AsyncSteps(&impl_->context, &impl_->queue, impl_->tag_of(Event::kStarted));
   COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return impl_->started && !impl_->broken; }));
   impl_->read_next();
   return {};
@@ -230,7 +232,7 @@ Status ShardLink::send(const pb::StepsRequest& message) {
   }
   COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return !impl_->writing; }));
   impl_->writing = true;
-  impl_->stream->Write(message, tag_of(Event::kWritten));
+  impl_->stream->Write(message, impl_->tag_of(Event::kWritten));
   return {};
 }
 
