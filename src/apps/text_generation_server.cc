@@ -22,7 +22,6 @@
 namespace coxswain::apps {
 namespace {
 
-constexpr int kExitUsage = 2;
 constexpr int kExitModel = 3;
 constexpr std::chrono::milliseconds kStopGrace{400};
 
@@ -42,7 +41,7 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.kv_dtype = dtype_of(values.get_string("kv-cache-dtype"));
   out.block_tokens = values.get_u32("block-tokens");
   out.n_threads = values.get_size("threads");
-  if (const std::string isa = values.get_string("isa"); isa != "auto") out.isa = isa;
+  if (const std::string& isa = values.get_string("isa"); isa != "auto") out.isa = isa;
   out.kv_bytes = values.get_u64("kv-cache-bytes-max");
   out.memory_budget_bytes = values.get_u64("memory-bytes-max");
   return out;

@@ -77,7 +77,7 @@ ShardService::~ShardService() {
 
 Result<std::unique_ptr<ShardService>> ShardService::start(StepRunner& runner,
                                                           const TextCodec& codec,
-                                                          ShardServiceOptions options,
+                                                          const ShardServiceOptions& options,
                                                           telemetry::Logger& log) {
   auto impl = std::make_unique<Impl>(runner, codec, options, log);
   COXSWAIN_RETURN_IF_ERROR(impl->open(log));

@@ -38,7 +38,7 @@ class ShardService {
   // kInvalidArgument for an impossible path.
   static Result<std::unique_ptr<ShardService>> start(StepRunner& runner,
                                                      const TextCodec& codec,
-                                                     ShardServiceOptions options,
+                                                     const ShardServiceOptions& options,
                                                      telemetry::Logger& log);
   // Stops.
   ~ShardService();

@@ -230,7 +230,7 @@ class V2Service final : public v2::TextGenerationService::Service {
     V3Request v3_request;
     if (!reread(request, v3_request)) return unreadable();
     V3Response v3_response;
-    const grpc::Status status = shard_->with_batches(
+    grpc::Status status = shard_->with_batches(
         name, [&](StockBatches& batches) { return call(batches, v3_request, v3_response); });
     if (!status.ok()) return status;
     return reread(v3_response, response) ? grpc::Status::OK : unreadable();
