@@ -13,10 +13,6 @@ namespace {
 constexpr std::size_t kScanSymbolsMax = 32;  // up to here scanning beats the heap
 constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
 
-bool comes_later(const ModelScratch::Merge& a, const ModelScratch::Merge& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
-}
-
 // Adds a symbol for an unknown part, joining it with a pending one if that is asked for.
 class PendingUnknown {
  public:
@@ -231,30 +227,26 @@ void Bpe::merge_few(ModelScratch& scratch) const {
   }
 }
 
-void Bpe::push_merge(ModelScratch& scratch, std::int32_t left) const {
+void Bpe::offer(const ModelScratch& scratch, MergeQueue& queue, std::int32_t left) const {
   if (left < 0) return;
   const ModelScratch::Symbol& symbol = scratch.symbols[static_cast<std::size_t>(left)];
   if (symbol.next < 0) return;
   const TokenId right = scratch.symbols[static_cast<std::size_t>(symbol.next)].id;
   const MergeTable::Entry* entry = merges_.find(symbol.id, right);
-  if (entry == nullptr) return;
-  scratch.merges.push_back({entry->rank, static_cast<std::uint32_t>(left), entry->id});
-  std::push_heap(scratch.merges.begin(), scratch.merges.end(), comes_later);
+  if (entry != nullptr) queue.push({entry->rank, static_cast<std::uint32_t>(left), entry->id});
 }
 
 void Bpe::merge_many(ModelScratch& scratch) const {
   auto& symbols = scratch.symbols;
-  scratch.merges.clear();
+  MergeQueue queue;
   const auto n = static_cast<std::int32_t>(symbols.size());
   for (std::int32_t i = 0; i < n; ++i) {
     symbols[static_cast<std::size_t>(i)].previous = i - 1;
     symbols[static_cast<std::size_t>(i)].next = i + 1 < n ? i + 1 : -1;
   }
-  for (std::int32_t i = 0; i < n; ++i) push_merge(scratch, i);
-  while (!scratch.merges.empty()) {
-    std::pop_heap(scratch.merges.begin(), scratch.merges.end(), comes_later);
-    const ModelScratch::Merge top = scratch.merges.back();
-    scratch.merges.pop_back();
+  for (std::int32_t i = 0; i < n; ++i) offer(scratch, queue, i);
+  while (!queue.empty()) {
+    const MergeQueue::Merge top = queue.pop();
     ModelScratch::Symbol& left = symbols[top.position];
     if (left.n_bytes == 0 || left.next < 0) continue;
     ModelScratch::Symbol& right = symbols[static_cast<std::size_t>(left.next)];
@@ -267,8 +259,8 @@ void Bpe::merge_many(ModelScratch& scratch) const {
     if (left.next >= 0)
       symbols[static_cast<std::size_t>(left.next)].previous =
           static_cast<std::int32_t>(top.position);
-    push_merge(scratch, left.previous);
-    push_merge(scratch, static_cast<std::int32_t>(top.position));
+    offer(scratch, queue, left.previous);
+    offer(scratch, queue, static_cast<std::int32_t>(top.position));
   }
 }
 

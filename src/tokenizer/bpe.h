@@ -16,6 +16,7 @@
 
 #include <coxswain/status.h>
 
+#include "tokenizer/merge_queue.h"
 #include "tokenizer/model.h"
 #include "tokenizer/token_table.h"
 
@@ -88,7 +89,7 @@ class Bpe final : public Model {
   void make_character_symbols(std::string_view word, ModelScratch& scratch) const;
   void merge_few(ModelScratch& scratch) const;
   void merge_many(ModelScratch& scratch) const;
-  void push_merge(ModelScratch& scratch, std::int32_t left) const;
+  void offer(const ModelScratch& scratch, MergeQueue& queue, std::int32_t left) const;
   bool finds_word_ends() const;
 
   const TokenTable& names_;

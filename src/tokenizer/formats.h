@@ -48,6 +48,6 @@ Status apply_tokenizer_config(const json::Value& config, TokenizerParts& parts);
 // id}.
 json::Value section(std::string_view text);
 Result<PreTokenizerPlan> split_and_byte_level(const std::vector<std::string>& patterns);
-Status add_vocabulary(const json::Value& object, const std::string& where, TokenTable& names);
+Status add_vocabulary(std::string_view object, const std::string& where, TokenTable& names);
 
 }  // namespace coxswain::tokenizer

@@ -62,14 +62,8 @@ struct ModelScratch {
     std::int32_t previous = -1;
     std::int32_t next = -1;
   };
-  struct Merge {
-    std::uint32_t rank = 0;
-    std::uint32_t position = 0;  // index of the left symbol
-    TokenId id = 0;              // of the merged token
-  };
   WordCache words;
   std::vector<Symbol> symbols;
-  std::vector<Merge> merges;  // a heap
   std::vector<std::uint32_t> ranks;
   std::vector<TokenId> merged;
   std::string text;

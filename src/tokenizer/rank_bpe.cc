@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tokenizer/byte_alphabet.h"
+#include "tokenizer/merge_queue.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/word_ends.h"
 
@@ -11,10 +12,6 @@ namespace coxswain::tokenizer {
 namespace {
 
 constexpr std::size_t kUnusedDepthMax = 64;
-
-bool comes_later(const ModelScratch::Merge& a, const ModelScratch::Merge& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
-}
 
 bool is_set(const std::vector<bool>& flags, TokenId id) {
   return id >= 0 && static_cast<std::size_t>(id) < flags.size() &&
@@ -106,7 +103,7 @@ void RankBpe::merge(std::string_view word, ModelScratch& scratch) const {
     begins[i] = at;
     at += symbols[i].n_bytes;
   }
-  scratch.merges.clear();
+  MergeQueue queue;
   const auto is_frozen = [&](const ModelScratch::Symbol& symbol) {
     return is_set(options_.is_user_defined, symbol.id);
   };
@@ -119,15 +116,12 @@ void RankBpe::merge(std::string_view word, ModelScratch& scratch) const {
     if (is_frozen(symbol) || is_frozen(right)) return;
     const TokenId id = mergeable(word.substr(begins[index], symbol.n_bytes + right.n_bytes));
     if (id < 0) return;
-    scratch.merges.push_back(
+    queue.push(
         {options_.ranks[static_cast<std::size_t>(id)], static_cast<std::uint32_t>(left), id});
-    std::push_heap(scratch.merges.begin(), scratch.merges.end(), comes_later);
   };
   for (std::size_t i = 0; i < symbols.size(); ++i) offer(static_cast<std::int32_t>(i));
-  while (!scratch.merges.empty()) {
-    std::pop_heap(scratch.merges.begin(), scratch.merges.end(), comes_later);
-    const ModelScratch::Merge top = scratch.merges.back();
-    scratch.merges.pop_back();
+  while (!queue.empty()) {
+    const MergeQueue::Merge top = queue.pop();
     ModelScratch::Symbol& left = symbols[top.position];
     if (left.n_bytes == 0 || left.next < 0) continue;
     ModelScratch::Symbol& right = symbols[static_cast<std::size_t>(left.next)];

@@ -12,7 +12,15 @@ void TokenTable::reserve(std::size_t n_tokens, std::size_t n_bytes) {
 }
 
 bool TokenTable::add(std::string_view token, TokenId id) {
-  if (id < 0 || has(id) || find(token)) return false;
+  if (id < 0 || has(id)) return false;
+  if ((n_tokens_ + 1) * 2 > slots_.size()) grow(std::max<std::size_t>(slots_.size() * 2, 16));
+  const std::uint64_t hash = hash_bytes(token);
+  const auto tag = static_cast<std::uint32_t>(hash >> 32);
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = hash & mask;
+  for (; slots_[at].id >= 0; at = (at + 1) & mask) {
+    if (slots_[at].tag == tag && string(slots_[at].id) == token) return false;
+  }
   const auto index = static_cast<std::size_t>(id);
   if (index >= places_.size()) places_.resize(index + 1);
   places_[index].begin = static_cast<std::uint32_t>(bytes_.size());
@@ -20,8 +28,7 @@ bool TokenTable::add(std::string_view token, TokenId id) {
   places_[index].is_set = 1;
   bytes_.append(token);
   ++n_tokens_;
-  if (n_tokens_ * 2 > slots_.size()) grow(std::max<std::size_t>(slots_.size() * 2, 16));
-  insert(hash_bytes(token), id);
+  slots_[at] = {id, tag};
   return true;
 }
 

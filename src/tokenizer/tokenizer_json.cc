@@ -7,6 +7,7 @@
 
 #include "json/json.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/bulk_json.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/unigram.h"
@@ -32,59 +33,48 @@ Status add_name(TokenTable& names, std::string_view token, TokenId id, const std
   return invalid_argument(where + ": the token \"" + std::string(token) + "\" is there twice");
 }
 
-// One merge: "a b", or ["a", "b"].
-Result<std::pair<std::string_view, std::string_view>> merge_pair(const json::Value& merge,
-                                                                 const std::string& where) {
-  if (merge.is_string()) {
-    const std::string_view text = merge.as_string();
-    const std::size_t blank = text.find(' ');
-    if (blank != std::string_view::npos && text.find(' ', blank + 1) == std::string_view::npos)
-      return std::pair(text.substr(0, blank), text.substr(blank + 1));
-  } else if (merge.is_array() && merge.as_array().size() == 2 && merge.as_array()[0].is_string() &&
-             merge.as_array()[1].is_string()) {
-    return std::pair(std::string_view(merge.as_array()[0].as_string()),
-                     std::string_view(merge.as_array()[1].as_string()));
-  }
-  return invalid_argument(where + ": not a pair of tokens");
-}
+// The model section and the text of its two large members.
+struct ModelSource {
+  const json::Value& fields;
+  std::string_view vocab;
+  std::string_view merges;
+};
 
-Result<MergeTable> read_merges(const json::Value& model,
+Result<MergeTable> read_merges(const ModelSource& model,
                                const TokenTable& names,
                                std::string_view prefix) {
-  const json::Value* list = model.find("merges");
-  if (list == nullptr || !list->is_array()) return field_error("model", "merges", "an array");
+  if (model.merges.empty()) return field_error("model", "merges", "an array");
   MergeTable out;
-  out.reserve(list->as_array().size());
+  out.reserve(names.size() * 2);
   std::string merged;
   std::uint32_t rank = 0;
-  for (const json::Value& merge : list->as_array()) {
-    const auto where = [&] { return "model.merges[" + std::to_string(rank) + "]"; };
-    auto pair = merge_pair(merge, merge.is_null() ? where() : std::string());
-    if (!pair.ok()) return invalid_argument(where() + ": not a pair of tokens");
-    const auto [left, right] = *pair;
-    merged.assign(left).append(right.starts_with(prefix) ? right.substr(prefix.size()) : right);
-    const TokenId left_id = names.find_or(left, -1);
-    const TokenId right_id = names.find_or(right, -1);
-    const TokenId id = names.find_or(merged, -1);
-    if (left_id < 0 || right_id < 0 || id < 0) {
-      const std::string_view missing = left_id < 0    ? left
-                                       : right_id < 0 ? right
-                                                      : std::string_view(merged);
-      return invalid_argument(where() + ": the token \"" + std::string(missing) +
-                              "\" is not in the vocabulary");
-    }
-    out.set(left_id, right_id, rank++, id);
-  }
+  const Status read =
+      read_merge_array(model.merges, [&](std::string_view left, std::string_view right) {
+        merged.assign(left).append(right.starts_with(prefix) ? right.substr(prefix.size()) : right);
+        const TokenId left_id = names.find_or(left, -1);
+        const TokenId right_id = names.find_or(right, -1);
+        const TokenId id = names.find_or(merged, -1);
+        if (left_id >= 0 && right_id >= 0 && id >= 0) {
+          out.set(left_id, right_id, rank++, id);
+          return Status();
+        }
+        const std::string_view missing = left_id < 0    ? left
+                                         : right_id < 0 ? right
+                                                        : std::string_view(merged);
+        return invalid_argument("[" + std::to_string(rank) + "]: the token \"" +
+                                std::string(missing) + "\" is not in the vocabulary");
+      });
+  if (!read.ok()) return invalid_argument("model.merges" + read.message());
   return out;
 }
 
-Status read_vocab_object(const json::Value& model, TokenizerParts& parts) {
-  const json::Value* vocab = model.find("vocab");
-  if (vocab == nullptr || !vocab->is_object()) return field_error("model", "vocab", "an object");
-  return add_vocabulary(*vocab, "model.vocab", *parts.names);
+Status read_vocab(const ModelSource& model, TokenizerParts& parts) {
+  if (!model.vocab.starts_with('{')) return field_error("model", "vocab", "an object");
+  return add_vocabulary(model.vocab, "model.vocab", *parts.names);
 }
 
-Status read_bpe(const json::Value& model, TokenizerParts& parts) {
+Status read_bpe(const ModelSource& source, TokenizerParts& parts) {
+  const json::Value& model = source.fields;
   BpeOptions options;
   COXSWAIN_ASSIGN_OR_RETURN(const auto unk, optional_string_field(model, "unk_token", "model"));
   COXSWAIN_ASSIGN_OR_RETURN(options.continuing_prefix,
@@ -99,9 +89,9 @@ Status read_bpe(const json::Value& model, TokenizerParts& parts) {
   if (const json::Value* dropout = model.find("dropout");
       dropout != nullptr && !dropout->is_null() && dropout->to_double() != 0.0)
     return field_error("model", "dropout", "null or 0: encoding is the same every time");
-  COXSWAIN_RETURN_IF_ERROR(read_vocab_object(model, parts));
+  COXSWAIN_RETURN_IF_ERROR(read_vocab(source, parts));
   COXSWAIN_ASSIGN_OR_RETURN(MergeTable merges,
-                            read_merges(model, *parts.names, options.continuing_prefix));
+                            read_merges(source, *parts.names, options.continuing_prefix));
   if (unk) {
     options.unk = parts.names->find(*unk);
     if (!options.unk)
@@ -115,32 +105,27 @@ Status read_bpe(const json::Value& model, TokenizerParts& parts) {
 }
 
 // [["token", score], ...]; the position is the id.
-Status read_scored_vocab(const json::Value& model, TokenizerParts& parts, UnigramOptions& options) {
-  const json::Value* vocab = model.find("vocab");
-  if (vocab == nullptr || !vocab->is_array())
+Status read_scored_vocab(const ModelSource& model, TokenizerParts& parts, UnigramOptions& options) {
+  if (!model.vocab.starts_with('['))
     return field_error("model", "vocab", "an array of [token, score]");
-  const json::Array& list = vocab->as_array();
-  if (list.size() > static_cast<std::size_t>(kTokenIdMax))
-    return field_error("model", "vocab", "shorter");
-  parts.names->reserve(list.size(), list.size() * 8);
   options.min_score = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string where = "model.vocab[" + std::to_string(i) + "]";
-    if (!list[i].is_array() || list[i].as_array().size() != 2 || !list[i].as_array()[0].is_string())
-      return invalid_argument(where + ": not [token, score]");
-    const auto score = list[i].as_array()[1].to_double();
-    if (!score) return invalid_argument(where + ": the score is no number");
+  const Status read = read_vocab_array(model.vocab, [&](std::string_view token, double score) {
+    const std::string where = "model.vocab";
+    if (options.scores.size() > static_cast<std::size_t>(kTokenIdMax))
+      return field_error("model", "vocab", "shorter");
     COXSWAIN_RETURN_IF_ERROR(
-        add_name(*parts.names, list[i].as_array()[0].as_string(), static_cast<TokenId>(i), where));
-    options.scores.push_back(*score);
-    options.min_score = std::min(options.min_score, *score);
-  }
-  return {};
+        add_name(*parts.names, token, static_cast<TokenId>(options.scores.size()), where));
+    options.scores.push_back(score);
+    options.min_score = std::min(options.min_score, score);
+    return Status();
+  });
+  return read.ok() ? read : read.with_context("model.vocab");
 }
 
-Status read_unigram(const json::Value& model, TokenizerParts& parts) {
+Status read_unigram(const ModelSource& source, TokenizerParts& parts) {
+  const json::Value& model = source.fields;
   UnigramOptions options;
-  COXSWAIN_RETURN_IF_ERROR(read_scored_vocab(model, parts, options));
+  COXSWAIN_RETURN_IF_ERROR(read_scored_vocab(source, parts, options));
   COXSWAIN_ASSIGN_OR_RETURN(options.byte_fallback,
                             bool_field(model, "byte_fallback", false, "model"));
   COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t unk, integer_field(model, "unk_id", -1, "model"));
@@ -151,9 +136,10 @@ Status read_unigram(const json::Value& model, TokenizerParts& parts) {
   return {};
 }
 
-Status read_wordpiece(const json::Value& model, TokenizerParts& parts) {
+Status read_wordpiece(const ModelSource& source, TokenizerParts& parts) {
+  const json::Value& model = source.fields;
   WordPieceOptions options;
-  COXSWAIN_RETURN_IF_ERROR(read_vocab_object(model, parts));
+  COXSWAIN_RETURN_IF_ERROR(read_vocab(source, parts));
   COXSWAIN_ASSIGN_OR_RETURN(const std::string unk,
                             string_field_or(model, "unk_token", "[UNK]", "model"));
   COXSWAIN_ASSIGN_OR_RETURN(options.continuing_prefix,
@@ -169,8 +155,9 @@ Status read_wordpiece(const json::Value& model, TokenizerParts& parts) {
   return {};
 }
 
-Status read_wordlevel(const json::Value& model, TokenizerParts& parts) {
-  COXSWAIN_RETURN_IF_ERROR(read_vocab_object(model, parts));
+Status read_wordlevel(const ModelSource& source, TokenizerParts& parts) {
+  const json::Value& model = source.fields;
+  COXSWAIN_RETURN_IF_ERROR(read_vocab(source, parts));
   COXSWAIN_ASSIGN_OR_RETURN(const std::string unk,
                             string_field_or(model, "unk_token", "<unk>", "model"));
   parts.model = std::make_unique<WordLevel>(*parts.names, parts.names->find(unk));
@@ -178,11 +165,10 @@ Status read_wordlevel(const json::Value& model, TokenizerParts& parts) {
 }
 
 // Files from before the member "type" existed are told apart by what they contain.
-std::string guessed_type(const json::Value& model) {
-  if (model.find("merges") != nullptr) return "BPE";
-  const json::Value* vocab = model.find("vocab");
-  if (vocab != nullptr && vocab->is_array()) return "Unigram";
-  return model.find("continuing_subword_prefix") != nullptr ? "WordPiece" : "WordLevel";
+std::string guessed_type(const ModelSource& model) {
+  if (!model.merges.empty()) return "BPE";
+  if (model.vocab.starts_with('[')) return "Unigram";
+  return model.fields.find("continuing_subword_prefix") != nullptr ? "WordPiece" : "WordLevel";
 }
 
 Status read_added_tokens(const json::Value& document, TokenizerParts& parts) {
@@ -226,16 +212,17 @@ Status read_added_tokens(const json::Value& document, TokenizerParts& parts) {
   return {};
 }
 
-Status read_model(const json::Value& document, TokenizerParts& parts) {
+Status read_model(const json::Value& document, const BulkSections& bulk, TokenizerParts& parts) {
   const json::Value* model = document.find("model");
   if (model == nullptr || !model->is_object())
     return field_error("tokenizer", "model", "an object");
+  const ModelSource source{*model, bulk.vocab, bulk.merges};
   COXSWAIN_ASSIGN_OR_RETURN(std::string type, string_field_or(*model, "type", "", "model"));
-  if (type.empty()) type = guessed_type(*model);
-  if (type == "BPE") return read_bpe(*model, parts);
-  if (type == "Unigram") return read_unigram(*model, parts);
-  if (type == "WordPiece") return read_wordpiece(*model, parts);
-  if (type == "WordLevel") return read_wordlevel(*model, parts);
+  if (type.empty()) type = guessed_type(source);
+  if (type == "BPE") return read_bpe(source, parts);
+  if (type == "Unigram") return read_unigram(source, parts);
+  if (type == "WordPiece") return read_wordpiece(source, parts);
+  if (type == "WordLevel") return read_wordlevel(source, parts);
   return invalid_argument("model: unknown type \"" + type + "\"");
 }
 
@@ -267,17 +254,22 @@ TokenSpelling spelling_of(const json::Value& document) {
 
 }  // namespace
 
-Status add_vocabulary(const json::Value& object, const std::string& where, TokenTable& names) {
-  names.reserve(object.as_object().size(), object.as_object().size() * 8);
-  for (const auto& [token, value] : object.as_object()) {
-    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id, checked_id(value, where + "[\"" + token + "\"]"));
-    COXSWAIN_RETURN_IF_ERROR(add_name(names, token, id, where));
-  }
-  return {};
+Status add_vocabulary(std::string_view object, const std::string& where, TokenTable& names) {
+  names.reserve(object.size() / 20, object.size() / 2);
+  const Status read = read_vocab_object(object, [&](std::string_view token, std::int64_t id) {
+    if (id < 0 || id > kTokenIdMax)
+      return invalid_argument("[\"" + std::string(token) + "\"]: id is not an integer from 0 to " +
+                              std::to_string(kTokenIdMax));
+    return names.add(token, static_cast<TokenId>(id))
+               ? Status()
+               : add_name(names, token, static_cast<TokenId>(id), "");
+  });
+  return read.ok() ? read : invalid_argument(where + read.message());
 }
 
 Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
-  COXSWAIN_ASSIGN_OR_RETURN(const json::Value document, json::parse(text));
+  const BulkSections bulk = cut_bulk_sections(text);
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value document, json::parse(bulk.rest));
   if (!document.is_object()) return invalid_argument("a tokenizer file is a JSON object");
   static const json::Value kNull;
   const auto section = [&](std::string_view name) -> const json::Value& {
@@ -292,7 +284,7 @@ Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
   COXSWAIN_ASSIGN_OR_RETURN(parts.post_processor,
                             parse_post_processor(section("post_processor"), "post_processor"));
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder, parse_decoder(section("decoder"), "decoder"));
-  COXSWAIN_RETURN_IF_ERROR(read_model(document, parts));
+  COXSWAIN_RETURN_IF_ERROR(read_model(document, bulk, parts));
   COXSWAIN_RETURN_IF_ERROR(read_added_tokens(document, parts));
   parts.spelling = spelling_of(document);
   return parts;

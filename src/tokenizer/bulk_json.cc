@@ -1,0 +1,269 @@
+#include "tokenizer/bulk_json.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "tokenizer/unicode.h"
+
+namespace coxswain::tokenizer {
+namespace {
+
+// Position after the string that starts at `at` (a quote); the end of the text if it does not end.
+std::size_t skip_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size(); ++at) {
+    if (text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      return at + 1;
+    }
+  }
+  return text.size();
+}
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+std::size_t skip_blanks(std::string_view text, std::size_t at) {
+  while (at < text.size() && is_blank(text[at])) ++at;
+  return at;
+}
+
+// Position after the object or array that starts at `at`.
+std::size_t skip_container(std::string_view text, std::size_t at) {
+  std::size_t depth = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = skip_string(text, at);
+      continue;
+    }
+    if (c == '{' || c == '[') ++depth;
+    if ((c == '}' || c == ']') && --depth == 0) return at + 1;
+    ++at;
+  }
+  return text.size();
+}
+
+// Reads a section from left to right.
+class SectionReader {
+ public:
+  explicit SectionReader(std::string_view text) : text_(text) {}
+
+  // Whether `c` comes next; takes it if so.
+  bool take(char c) {
+    at_ = skip_blanks(text_, at_);
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  bool at_end() { return (at_ = skip_blanks(text_, at_)) == text_.size(); }
+  Status error(std::string_view what) const {
+    return invalid_argument(std::string(what) + " at byte " + std::to_string(at_) +
+                            " of the section");
+  }
+
+  // A string; escapes are resolved into `buffer`. Empty optional if it is no valid JSON string.
+  std::optional<std::string_view> string(std::string& buffer) {
+    if (!take('"')) return std::nullopt;
+    const std::size_t begin = at_;
+    bool is_plain = true;  // printable ASCII without escapes
+    for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
+      const auto c = static_cast<unsigned char>(text_[at_]);
+      if (c < 0x20) return std::nullopt;
+      if (c == '\\') return escaped_string(begin, buffer);
+      is_plain = is_plain && c < 0x80;
+    }
+    if (at_ == text_.size()) return std::nullopt;
+    const std::string_view out = text_.substr(begin, at_++ - begin);
+    if (!is_plain && valid_utf8_prefix(out) != out.size()) return std::nullopt;
+    return out;
+  }
+
+  std::string_view number() {
+    at_ = skip_blanks(text_, at_);
+    const std::size_t begin = at_;
+    while (at_ < text_.size() &&
+           std::string_view("+-.0123456789eE").find(text_[at_]) != std::string_view::npos)
+      ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+
+ private:
+  std::optional<std::string_view> escaped_string(std::size_t begin, std::string& buffer) {
+    buffer.assign(text_.substr(begin, at_ - begin));
+    while (at_ < text_.size() && text_[at_] != '"') {
+      const auto c = static_cast<unsigned char>(text_[at_]);
+      if (c < 0x20) return std::nullopt;
+      if (c != '\\') {
+        buffer.push_back(text_[at_++]);
+        continue;
+      }
+      ++at_;
+      if (!escape(buffer)) return std::nullopt;
+    }
+    if (at_ == text_.size()) return std::nullopt;
+    ++at_;
+    if (valid_utf8_prefix(buffer) != buffer.size()) return std::nullopt;
+    return buffer;
+  }
+
+  bool escape(std::string& out) {
+    constexpr std::string_view kNames = "\"\\/bfnrt";
+    constexpr std::string_view kCharacters = "\"\\/\b\f\n\r\t";
+    if (at_ == text_.size()) return false;
+    const char name = text_[at_++];
+    if (const std::size_t found = kNames.find(name); found != std::string_view::npos) {
+      out.push_back(kCharacters[found]);
+      return true;
+    }
+    auto c = name == 'u' ? hex4() : std::nullopt;
+    if (!c || (*c >= 0xDC00 && *c <= 0xDFFF)) return false;
+    if (*c >= 0xD800 && *c <= 0xDBFF) {
+      if (!text_.substr(at_).starts_with("\\u")) return false;
+      at_ += 2;
+      const auto low = hex4();
+      if (!low || *low < 0xDC00 || *low > 0xDFFF) return false;
+      c = 0x10000 + ((*c - 0xD800) << 10) + (*low - 0xDC00);
+    }
+    append_utf8(out, *c);
+    return true;
+  }
+
+  std::optional<char32_t> hex4() {
+    if (text_.size() - at_ < 4) return std::nullopt;
+    unsigned value = 0;
+    const auto read = std::from_chars(text_.data() + at_, text_.data() + at_ + 4, value, 16);
+    if (read.ptr != text_.data() + at_ + 4) return std::nullopt;
+    at_ += 4;
+    return value;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+// Calls item() for each element between `open` and `close`.
+template <typename Item>
+Status read_list(SectionReader& reader, char open, char close, Item item) {
+  if (!reader.take(open)) return reader.error("a list is missing");
+  if (!reader.take(close)) {
+    do {
+      COXSWAIN_RETURN_IF_ERROR(item());
+    } while (reader.take(','));
+    if (!reader.take(close)) return reader.error("the list does not end");
+  }
+  return reader.at_end() ? Status() : reader.error("something follows the list");
+}
+
+bool is_json_number(std::string_view text) {
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  return !digits.empty() && digits[0] >= '0' && digits[0] <= '9' &&
+         (digits.size() == 1 || digits[0] != '0' || digits[1] < '0' || digits[1] > '9');
+}
+
+}  // namespace
+
+BulkSections cut_bulk_sections(std::string_view text) {
+  BulkSections out;
+  std::size_t copied = 0;
+  std::size_t depth = 0;
+  std::size_t model_depth = 0;  // depth inside the member "model"; 0 = not there
+  std::string_view key;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"') {
+      const std::size_t end = skip_string(text, at);
+      const std::size_t next = skip_blanks(text, end);
+      key = next < text.size() && text[next] == ':' ? text.substr(at + 1, end - at - 2)
+                                                    : std::string_view();
+      at = key.empty() ? end : next + 1;
+      continue;
+    }
+    if (c == '{' || c == '[') {
+      const bool is_vocab = key == "vocab" && out.vocab.empty();
+      const bool is_merges = key == "merges" && c == '[' && out.merges.empty();
+      if (model_depth != 0 && depth == model_depth && (is_vocab || is_merges)) {
+        const std::size_t end = skip_container(text, at);
+        (is_vocab ? out.vocab : out.merges) = text.substr(at, end - at);
+        out.rest.append(text.substr(copied, at - copied)).append(c == '{' ? "{}" : "[]");
+        copied = at = end;
+        key = {};
+        continue;
+      }
+      ++depth;
+      if (depth == 2 && c == '{' && key == "model") model_depth = depth;
+      key = {};
+    } else if (c == '}' || c == ']') {
+      if (depth == model_depth) model_depth = 0;
+      if (depth > 0) --depth;
+    }
+    ++at;
+  }
+  out.rest.append(text.substr(copied));
+  return out;
+}
+
+Status read_vocab_object(std::string_view section,
+                         base::FunctionRef<Status(std::string_view, std::int64_t)> visit) {
+  SectionReader reader(section);
+  std::string buffer;
+  return read_list(reader, '{', '}', [&]() -> Status {
+    const auto token = reader.string(buffer);
+    if (!token || !reader.take(':')) return reader.error("not \"token\": id");
+    const std::string_view number = reader.number();
+    std::int64_t id = 0;
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), id);
+    if (read.ec != std::errc() || read.ptr != number.data() + number.size() ||
+        !is_json_number(number))
+      return invalid_argument("[\"" + std::string(*token) + "\"]: id is no integer that fits");
+    return visit(*token, id);
+  });
+}
+
+Status read_vocab_array(std::string_view section,
+                        base::FunctionRef<Status(std::string_view, double)> visit) {
+  SectionReader reader(section);
+  std::string buffer;
+  return read_list(reader, '[', ']', [&]() -> Status {
+    const auto token = reader.take('[') ? reader.string(buffer) : std::nullopt;
+    if (!token || !reader.take(',')) return reader.error("not [token, score]");
+    const std::string_view number = reader.number();
+    double score = 0;
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), score);
+    if (read.ec != std::errc() || read.ptr != number.data() + number.size() ||
+        !is_json_number(number) || !std::isfinite(score) || !reader.take(']'))
+      return reader.error("the score is no number");
+    return visit(*token, score);
+  });
+}
+
+Status read_merge_array(std::string_view section,
+                        base::FunctionRef<Status(std::string_view, std::string_view)> visit) {
+  SectionReader reader(section);
+  std::string buffer;
+  std::string second;
+  std::size_t index = 0;
+  return read_list(reader, '[', ']', [&]() -> Status {
+    const auto bad = [&] {
+      return invalid_argument("[" + std::to_string(index) + "]: not a pair of tokens");
+    };
+    if (reader.take('[')) {
+      const auto left = reader.string(buffer);
+      if (!left || !reader.take(',')) return bad();
+      const auto right = reader.string(second);
+      if (!right || !reader.take(']')) return bad();
+      ++index;
+      return visit(*left, *right);
+    }
+    const auto pair = reader.string(buffer);
+    const std::size_t blank = pair ? pair->find(' ') : std::string_view::npos;
+    if (blank == std::string_view::npos || pair->find(' ', blank + 1) != std::string_view::npos)
+      return bad();
+    ++index;
+    return visit(pair->substr(0, blank), pair->substr(blank + 1));
+  });
+}
+
+}  // namespace coxswain::tokenizer
