@@ -28,7 +28,7 @@ bool TokenTable::add(std::string_view token, TokenId id) {
   places_[index].is_set = 1;
   bytes_.append(token);
   ++n_tokens_;
-  slots_[at] = {id, tag};
+  slots_[at] = {id, tag, places_[index].begin, places_[index].length};
   return true;
 }
 
@@ -36,16 +36,13 @@ void TokenTable::grow(std::size_t n_slots) {
   if (n_slots <= slots_.size()) return;
   const std::vector<Slot> old = std::move(slots_);
   slots_.assign(n_slots, Slot());
-  for (const Slot& slot : old) {
-    if (slot.id >= 0) insert(hash_bytes(string(slot.id)), slot.id);
-  }
-}
-
-void TokenTable::insert(std::uint64_t hash, TokenId id) {
   const std::size_t mask = slots_.size() - 1;
-  std::size_t at = hash & mask;
-  while (slots_[at].id >= 0) at = (at + 1) & mask;
-  slots_[at] = {id, static_cast<std::uint32_t>(hash >> 32)};
+  for (const Slot& slot : old) {
+    if (slot.id < 0) continue;
+    std::size_t at = hash_bytes(string(slot.id)) & mask;
+    while (slots_[at].id >= 0) at = (at + 1) & mask;
+    slots_[at] = slot;
+  }
 }
 
 }  // namespace coxswain::tokenizer

@@ -47,13 +47,17 @@ Result<MergeTable> read_merges(const ModelSource& model,
   MergeTable out;
   out.reserve(names.size() * 2);
   std::string merged;
+  std::string last;  // lists often give all pairs of one token in a row
+  TokenId last_id = -1;
   std::uint32_t rank = 0;
   const Status read =
       read_merge_array(model.merges, [&](std::string_view left, std::string_view right) {
         merged.assign(left).append(right.starts_with(prefix) ? right.substr(prefix.size()) : right);
         const TokenId left_id = names.find_or(left, -1);
         const TokenId right_id = names.find_or(right, -1);
-        const TokenId id = names.find_or(merged, -1);
+        const TokenId id = last_id >= 0 && merged == last ? last_id : names.find_or(merged, -1);
+        if (id != last_id) last = merged;
+        last_id = id;
         if (left_id >= 0 && right_id >= 0 && id >= 0) {
           out.set(left_id, right_id, rank++, id);
           return Status();
