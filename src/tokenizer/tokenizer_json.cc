@@ -16,6 +16,10 @@
 namespace coxswain::tokenizer {
 namespace {
 
+// Of added_tokens and of every other list but the vocabulary and the merges; known files have some
+// thousand added tokens.
+constexpr std::size_t kListEntriesMax = std::size_t{1} << 17;
+
 Result<TokenId> checked_id(const json::Value& value, const std::string& where) {
   const auto id = value.to_int64();
   if (!id || *id < 0 || *id > kTokenIdMax)
@@ -273,7 +277,9 @@ Status add_vocabulary(std::string_view object, const std::string& where, TokenTa
 
 Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
   const BulkSections bulk = cut_bulk_sections(text);
-  COXSWAIN_ASSIGN_OR_RETURN(const json::Value document, json::parse(bulk.rest));
+  json::ParseLimits limits;
+  limits.elements_max = kListEntriesMax;
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value document, json::parse(bulk.rest, limits));
   if (!document.is_object()) return invalid_argument("a tokenizer file is a JSON object");
   static const json::Value kNull;
   const auto section = [&](std::string_view name) -> const json::Value& {
