@@ -10,11 +10,11 @@
 namespace coxswain::model {
 
 void StepContext::linear(
-    const Linear& w, const float* x, float* y, std::size_t m, bool accumulate) const {
+    const Linear& w, ConstRows x, float* y, std::size_t m, bool accumulate) const {
   kernels::LinearArgs args;
   args.w = &w.matrix;
-  args.x = x;
-  args.x_stride = w.matrix.k;
+  args.x = x.data;
+  args.x_stride = x.stride == 0 ? w.matrix.k : x.stride;
   args.y = y;
   args.y_stride = w.matrix.n;
   args.m = m;
@@ -179,29 +179,26 @@ void Decoder::embed(const StepContext& step, const Batch& batch, float* hidden) 
               arch_.hidden_size);
 }
 
-// Angles in float32, position times frequency, as the reference implementation has them.
-void Decoder::fill_angles(const StepContext& step, const Batch& batch) const {
-  const std::size_t table = step.work.sizes.n_rows * angle_width(arch_);
-  for (std::size_t r = 0; r < arch_.ropes.size(); ++r) {
-    const RopeSpec& rope = arch_.ropes[r];
-    const std::size_t half = rope.rotary_dim / 2;
-    const auto factor = static_cast<float>(rope.attention_factor);
-    for (const SequenceRows& rows : batch.sequences) {
-      const std::span<float> frequencies = step.work.frequencies.first(half);
-      rope_frequencies(rope, rows.rope_length, frequencies);
-      step.pool.run(rows.n_rows, [&](std::size_t i, std::size_t) {
-        const auto position =
-            static_cast<float>(rows.first_position + static_cast<std::int32_t>(i));
-        float* const cos = step.work.cos.data() + r * table + (rows.first_row + i) * half;
-        float* const sin = step.work.sin.data() + r * table + (rows.first_row + i) * half;
-        for (std::size_t j = 0; j < half; ++j) {
-          const float angle = position * frequencies[j];
-          cos[j] = std::cos(angle) * factor;
-          sin[j] = std::sin(angle) * factor;
-        }
-      });
+// Angles of one sequence's rows in float32, position times frequency, as the reference
+// implementation has them.
+void Decoder::fill_angles(const StepContext& step,
+                          const SequenceRows& rows,
+                          std::size_t rope_index) const {
+  const RopeSpec& rope = arch_.ropes[rope_index];
+  const std::size_t half = rope.rotary_dim / 2;
+  const std::size_t table = rope_index * step.work.sizes.n_rows * angle_width(arch_);
+  const auto factor = static_cast<float>(rope.attention_factor);
+  const std::span<float> frequencies = step.work.frequencies.first(half);
+  rope_frequencies(rope, rows.rope_length, frequencies);
+  step.pool.run(rows.n_rows, [&](std::size_t i, std::size_t) {
+    const auto position = static_cast<float>(rows.first_position + static_cast<std::int32_t>(i));
+    const std::size_t at = table + (rows.first_row + i) * half;
+    for (std::size_t j = 0; j < half; ++j) {
+      const float angle = position * frequencies[j];
+      step.work.cos[at + j] = std::cos(angle) * factor;
+      step.work.sin[at + j] = std::sin(angle) * factor;
     }
-  }
+  });
 }
 
 Status Decoder::forward(const Batch& batch,
@@ -214,7 +211,9 @@ Status Decoder::forward(const Batch& batch,
   if (batch.tokens.empty()) return {};
   const StepContext step{arch_, kernels_, pool, work_, batch.tokens.size()};
   if (layers.begin == 0) embed(step, batch, hidden.data());
-  fill_angles(step, batch);
+  for (std::size_t r = 0; r < arch_.ropes.size(); ++r) {
+    for (const SequenceRows& rows : batch.sequences) fill_angles(step, rows, r);
+  }
   std::size_t filled =
       kv.options().n_blocks.size();  // the group whose tables are in work_.sequences
   for (std::uint32_t i = layers.begin; i < layers.end; ++i) {

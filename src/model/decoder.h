@@ -21,6 +21,14 @@
 
 namespace coxswain::model {
 
+// Rows of activations. A stride of 0 is the width that the reader expects.
+struct ConstRows {
+  ConstRows(const float* rows, std::size_t row_stride = 0)
+      : data(rows), stride(row_stride) {}  // NOLINT(google-explicit-constructor)
+  const float* data;
+  std::size_t stride;
+};
+
 // What the blocks of one forward pass share.
 struct StepContext {
   const ArchSpec& arch;
@@ -29,9 +37,8 @@ struct StepContext {
   Workspace& work;
   std::size_t n_rows = 0;
 
-  // y[m, n] = w x (+ bias) (+ y). Strides are the widths of the matrices unless given.
-  void linear(
-      const Linear& w, const float* x, float* y, std::size_t m, bool accumulate = false) const;
+  // y[m, n] = w x (+ bias) (+ y).
+  void linear(const Linear& w, ConstRows x, float* y, std::size_t m, bool accumulate = false) const;
   void norm(const NormSpec& spec,
             const NormWeights& w,
             const float* x,
@@ -97,7 +104,7 @@ class Decoder final : public Model {
                      const base::ThreadPool& pool) const;
   Status check_blocks(const SequenceRows& rows, const kvstore::KvStore& kv) const;
   void embed(const StepContext& step, const Batch& batch, float* hidden) const;
-  void fill_angles(const StepContext& step, const Batch& batch) const;
+  void fill_angles(const StepContext& step, const SequenceRows& rows, std::size_t rope_index) const;
   void run_layer(const StepContext& step,
                  std::uint32_t index,
                  float* hidden,

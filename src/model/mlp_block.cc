@@ -9,26 +9,6 @@
 namespace coxswain::model {
 namespace {
 
-void linear_strided(const StepContext& step,
-                    const Linear& w,
-                    const float* x,
-                    std::size_t x_stride,
-                    float* y,
-                    std::size_t m,
-                    bool accumulate) {
-  kernels::LinearArgs args;
-  args.w = &w.matrix;
-  args.x = x;
-  args.x_stride = x_stride;
-  args.y = y;
-  args.y_stride = w.matrix.n;
-  args.m = m;
-  args.bias = w.bias.empty() ? nullptr : w.bias.data();
-  args.accumulate = accumulate;
-  args.scratch = step.work.linear_scratch;
-  step.kernels.linear[static_cast<std::size_t>(w.matrix.type)](step.pool, args);
-}
-
 // Scores of one row become weights, and the n_used best experts go to `ids`, ascending. Ties go to
 // the lower id.
 void choose_experts(const MoeSpec& moe,
@@ -140,7 +120,7 @@ void run_mlp(const StepContext& step,
   float* const inner = step.work.inner.data();
   step.linear(w.up, x, inner, step.n_rows);
   run_activation(step, inner, step.n_rows, intermediate);
-  linear_strided(step, w.down, inner, w.up.matrix.n, y, step.n_rows, accumulate);
+  step.linear(w.down, {inner, w.up.matrix.n}, y, step.n_rows, accumulate);
 }
 
 void run_moe(
@@ -177,13 +157,10 @@ void run_moe(
     const std::size_t begin = work.expert_begin[e];
     const std::size_t count = work.expert_begin[e + 1] - begin;
     if (count == 0) continue;
-    linear_strided(step,
-                   w.experts[e].down,
-                   work.expert_inner.data() + begin * inner_width,
-                   inner_width,
-                   work.expert_rows.data() + begin * hidden,
-                   count,
-                   false);
+    step.linear(w.experts[e].down,
+                {work.expert_inner.data() + begin * inner_width, inner_width},
+                work.expert_rows.data() + begin * hidden,
+                count);
   }
   step.pool.run(step.n_rows, [&](std::size_t row, std::size_t) {
     float* const to = y + row * hidden;
