@@ -25,83 +25,20 @@ bool is_address(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), &buffer) == 1;
 }
 
-// The given limit, or the lowest of what bounds it.
-std::uint64_t default_total(const RunnerInfo& info, std::uint64_t capacity) {
-  std::uint64_t total = capacity;
-  if (info.max_position_embeddings > 0) {
-    total = std::min<std::uint64_t>(total, info.max_position_embeddings);
-  }
-  if (info.max_total_tokens > 0) total = std::min<std::uint64_t>(total, info.max_total_tokens);
-  return total;
-}
-
-Status check_order(const TokenLimits& limits, const RunnerInfo& info) {
-  const auto given = [](std::uint32_t a, std::uint32_t b) {
-    return " Given: " + std::to_string(a) + " and " + std::to_string(b);
-  };
-  if (limits.input_tokens_max >= limits.total_tokens_max) {
-    return invalid_argument("`max_input_tokens` must be < `max_total_tokens`");
-  }
-  if (!info.capabilities.plans_chunks &&
-      limits.input_tokens_max > limits.batch_prefill_tokens_max) {
-    return invalid_argument("`max_batch_prefill_tokens` must be >= `max_input_tokens`." +
-                            given(limits.batch_prefill_tokens_max, limits.input_tokens_max));
-  }
-  if (limits.batch_prefill_tokens_max > limits.batch_total_tokens_max) {
-    return invalid_argument("`max_batch_prefill_tokens` must be <= `max_batch_total_tokens`." +
-                            given(limits.batch_prefill_tokens_max, limits.batch_total_tokens_max));
-  }
-  if (limits.total_tokens_max > limits.batch_total_tokens_max) {
-    return invalid_argument("`max_total_tokens` must be <= `max_batch_total_tokens`." +
-                            given(limits.total_tokens_max, limits.batch_total_tokens_max));
-  }
-  if (info.max_position_embeddings > 0 && limits.total_tokens_max > info.max_position_embeddings) {
-    return invalid_argument(
-        "`max_total_tokens` must be <= " + std::to_string(info.max_position_embeddings) +
-        ", the positions of the model. Given: " + std::to_string(limits.total_tokens_max));
-  }
-  return {};
-}
-
 }  // namespace
 
-std::uint64_t kv_capacity_tokens(const RunnerInfo& info) {
-  std::uint64_t capacity = kMaxU32;
-  for (const KvGroup& group : info.kv_groups) {
-    if (group.kind != KvGroup::Kind::kFull && group.kind != KvGroup::Kind::kLatent) continue;
-    const std::uint64_t usable =
-        group.n_blocks > 0 ? group.n_blocks - 1 : 0;  // block 0 is no one's
-    capacity = std::min<std::uint64_t>(capacity, usable * info.block_tokens);
-  }
-  return capacity;
-}
-
-Result<TokenLimits> resolve_limits(const options::OptionValues& values, const RunnerInfo& info) {
-  TokenLimits out;
-  const std::uint64_t capacity = kv_capacity_tokens(info);
-  out.batch_total_tokens_max =
-      clamp_u32(std::min(capacity, values.find_u64("max-batch-total-tokens").value_or(capacity)));
-  const auto total = values.find_u64("max-total-tokens");
-  const auto input = values.find_u64("max-input-tokens");
-  out.total_defaulted = !total;
-  out.input_defaulted = !input;
-  out.total_tokens_max = clamp_u32(total.value_or(default_total(info, out.batch_total_tokens_max)));
-  std::uint64_t default_input = out.total_tokens_max > 0 ? out.total_tokens_max - 1 : 0;
-  if (info.max_input_tokens > 0) {
-    default_input = std::min<std::uint64_t>(default_input, info.max_input_tokens);
-  }
-  out.input_tokens_max = clamp_u32(input.value_or(default_input));
+router::TokenLimitOptions token_limit_options(const options::OptionValues& values) {
+  router::TokenLimitOptions out;
+  out.input_tokens_max = values.find_u64("max-input-tokens");
+  out.total_tokens_max = values.find_u64("max-total-tokens");
+  out.batch_total_tokens_max = values.find_u64("max-batch-total-tokens");
   out.batch_prefill_tokens_max = values.get_u32("max-batch-prefill-tokens");
-  if (!values.is_set("max-batch-prefill-tokens")) {
-    out.batch_prefill_tokens_max =
-        std::min(out.batch_prefill_tokens_max, out.batch_total_tokens_max);
-  }
-  COXSWAIN_RETURN_IF_ERROR(check_order(out, info));
+  out.batch_prefill_given = values.is_set("max-batch-prefill-tokens");
   return out;
 }
 
 batch::EngineOptions engine_options(const options::OptionValues& values,
-                                    const TokenLimits& limits) {
+                                    const router::TokenLimits& limits) {
   batch::EngineOptions out;
   if (values.get_string("capacity-policy") == "guaranteed-no-evict") {
     out.policy = batch::CapacityPolicy::kGuaranteedNoEvict;
@@ -155,7 +92,7 @@ http::ServerOptions server_options(const options::OptionValues& values,
 }
 
 router::ApiOptions api_options(const options::OptionValues& values,
-                               const TokenLimits& limits,
+                               const router::TokenLimits& limits,
                                const RunnerInfo& info) {
   router::ApiOptions out;
   out.model_id = values.find_string("tokenizer-name").value_or(info.model_id);

@@ -13,31 +13,19 @@
 #include "http/server.h"
 #include "options/options.h"
 #include "router/api.h"
+#include "router/token_limits.h"
 #include "telemetry/log.h"
 
 namespace coxswain::apps {
 
-struct TokenLimits {
-  std::uint32_t input_tokens_max = 0;
-  std::uint32_t total_tokens_max = 0;
-  std::uint32_t batch_prefill_tokens_max = 0;
-  std::uint32_t batch_total_tokens_max =
-      0;  // what the KV cache holds, or the option if that is less
-  bool input_defaulted = false;
-  bool total_defaulted = false;
-};
+router::TokenLimitOptions token_limit_options(const options::OptionValues& values);
 
-// Tokens that the KV cache of a runner can hold at once.
-std::uint64_t kv_capacity_tokens(const RunnerInfo& info);
-
-// Errors: kInvalidArgument with the text that users know.
-Result<TokenLimits> resolve_limits(const options::OptionValues& values, const RunnerInfo& info);
-
-batch::EngineOptions engine_options(const options::OptionValues& values, const TokenLimits& limits);
+batch::EngineOptions engine_options(const options::OptionValues& values,
+                                    const router::TokenLimits& limits);
 http::ServerOptions server_options(const options::OptionValues& values,
                                    std::vector<std::string>& warnings);
 router::ApiOptions api_options(const options::OptionValues& values,
-                               const TokenLimits& limits,
+                               const router::TokenLimits& limits,
                                const RunnerInfo& info);
 telemetry::LogOptions log_options(const options::OptionValues& values);
 

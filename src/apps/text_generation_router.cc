@@ -189,7 +189,8 @@ class Router {
   }
 
   std::optional<StartFailure> start_engine() {
-    auto limits = resolve_limits(values_, info_);
+    const router::TokenLimitOptions asked = token_limit_options(values_);
+    auto limits = router::resolve_limits(asked, info_);
     if (!limits.ok()) return StartFailure{"ArgumentValidation", limits.status().message()};
     limits_ = limits.value();
     if (tokenizer_->vocab_size() > info_.vocab_size) {
@@ -199,10 +200,10 @@ class Router {
     }
     log_.info("Setting max batch total tokens to " +
               std::to_string(limits_.batch_total_tokens_max));
-    if (limits_.input_defaulted) {
+    if (!asked.input_tokens_max) {
       log_.info("Maximum input tokens defaulted to " + std::to_string(limits_.input_tokens_max));
     }
-    if (limits_.total_defaulted) {
+    if (!asked.total_tokens_max) {
       log_.info("Maximum total tokens defaulted to " + std::to_string(limits_.total_tokens_max));
     }
     metrics_.emplace(telemetry::MetricsOptions{.input_tokens_max = limits_.input_tokens_max,
@@ -351,7 +352,7 @@ class Router {
   router::ChatRenderer renderer_;
   std::shared_ptr<StepRunner> runner_;  // until the engine has it
   RunnerInfo info_;
-  TokenLimits limits_;
+  router::TokenLimits limits_;
   std::optional<telemetry::Metrics> metrics_;
   std::unique_ptr<batch::Engine> engine_;
   std::unique_ptr<router::Api> api_;

@@ -189,7 +189,9 @@ void Call::write_events(const std::vector<std::string>& events) {
 
 void Call::complete() {
   ended_ = true;
-  setup_.permits = Permits();  // before the client can know that its request has ended
+  // Both before the client can know that its request has ended.
+  setup_.permits = Permits();
+  tally_.succeed();
   if (streams()) {
     write_events(setup_.format->closing(setup_.sequences));
     setup_.responder->end();
@@ -201,7 +203,6 @@ void Call::complete() {
     response.body = setup_.format->body(setup_.sequences);
     setup_.responder->send(std::move(response));
   }
-  tally_.succeed();
 }
 
 void Call::fail(const Status& status) {
@@ -210,6 +211,7 @@ void Call::fail(const Status& status) {
   abandon();
   setup_.permits = Permits();
   const Status told = client_status(status);
+  tally_.fail(failure_label(setup_.responder->closed() ? status : told));
   if (begun_) {
     setup_.responder->write(error_event(setup_.style, told));
     if (setup_.style == ApiStyle::kOpenAi) setup_.responder->write(kSseDone);
@@ -217,7 +219,6 @@ void Call::fail(const Status& status) {
   } else {
     setup_.responder->send(error_response(setup_.style, told));
   }
-  tally_.fail(failure_label(setup_.responder->closed() ? status : told));
 }
 
 TimePoint Call::keep_alive(TimePoint now, std::chrono::milliseconds interval) {
