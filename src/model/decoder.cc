@@ -56,6 +56,23 @@ void StepContext::add(const float* a, float* y, float alpha) const {
   kernels.add(pool, args);
 }
 
+Decoder::Decoder(ArchSpec arch,
+                 DecoderWeights weights,
+                 ModelInfo info,
+                 const kernels::KernelTable& table)
+    : arch_(std::move(arch)),
+      weights_(std::move(weights)),
+      info_(std::move(info)),
+      kernels_(table) {
+  for (const RopeSpec& rope : arch_.ropes) {
+    Frequencies& both = frequencies_.emplace_back();
+    both.within.resize(rope.rotary_dim / 2);
+    both.beyond.resize(rope.rotary_dim / 2);
+    rope_frequencies(rope, 0, both.within);
+    rope_frequencies(rope, kPositionsMax, both.beyond);
+  }
+}
+
 Status Decoder::reserve(std::size_t n_rows, std::size_t n_logit_rows, base::ThreadPool& pool) {
   COXSWAIN_ASSIGN_OR_RETURN(work_,
                             Workspace::create(arch_, {n_rows, n_logit_rows, pool.n_threads()}));
@@ -160,14 +177,14 @@ void Decoder::embed(const StepContext& step, const Batch& batch, float* hidden) 
   });
   if (!weights_.project_in.empty()) step.linear(weights_.project_in, to, hidden, step.n_rows);
   if (arch_.n_positions != 0) {
-    for (const SequenceRows& rows : batch.sequences) {
-      step.pool.run(rows.n_rows, [&](std::size_t i, std::size_t) {
-        const std::size_t row = rows.first_row + i;
-        float* const learned = step.work.block.data() + row * arch_.hidden_size;
+    step.pool.run(batch.sequences.size(), [&](std::size_t s, std::size_t) {
+      const SequenceRows& rows = batch.sequences[s];
+      for (std::size_t i = 0; i < rows.n_rows; ++i) {
+        float* const learned = step.work.block.data() + (rows.first_row + i) * arch_.hidden_size;
         weights_.positions.read(
             static_cast<std::size_t>(rows.first_position) + i + arch_.position_offset, learned);
-      });
-    }
+      }
+    });
     step.add(step.work.block.data(), hidden, 1.0F);
   }
   if (arch_.embedding_norm)
@@ -179,24 +196,35 @@ void Decoder::embed(const StepContext& step, const Batch& batch, float* hidden) 
               arch_.hidden_size);
 }
 
-// Angles of one sequence's rows in float32, position times frequency, as the reference
-// implementation has them.
+// Angles in float32, position times frequency, as the reference implementation has them.
 void Decoder::fill_angles(const StepContext& step,
-                          const SequenceRows& rows,
+                          const Batch& batch,
                           std::size_t rope_index) const {
   const RopeSpec& rope = arch_.ropes[rope_index];
+  const RopeSwitch changes = rope_switch(rope);
   const std::size_t half = rope.rotary_dim / 2;
   const std::size_t table = rope_index * step.work.sizes.n_rows * angle_width(arch_);
   const auto factor = static_cast<float>(rope.attention_factor);
-  const std::span<float> frequencies = step.work.frequencies.first(half);
-  rope_frequencies(rope, rows.rope_length, frequencies);
-  step.pool.run(rows.n_rows, [&](std::size_t i, std::size_t) {
-    const auto position = static_cast<float>(rows.first_position + static_cast<std::int32_t>(i));
-    const std::size_t at = table + (rows.first_row + i) * half;
-    for (std::size_t j = 0; j < half; ++j) {
-      const float angle = position * frequencies[j];
-      step.work.cos[at + j] = std::cos(angle) * factor;
-      step.work.sin[at + j] = std::sin(angle) * factor;
+  step.pool.run(batch.sequences.size(), [&](std::size_t s, std::size_t worker) {
+    const SequenceRows& rows = batch.sequences[s];
+    std::span<const float> frequencies = frequencies_[rope_index].within;
+    if (changes.length != 0 && rows.rope_length > changes.length) {
+      frequencies = frequencies_[rope_index].beyond;
+      if (changes.exact) {
+        const std::span<float> own =
+            step.work.frequencies.subspan(worker * angle_width(arch_), half);
+        rope_frequencies(rope, rows.rope_length, own);
+        frequencies = own;
+      }
+    }
+    for (std::size_t i = 0; i < rows.n_rows; ++i) {
+      const auto position = static_cast<float>(rows.first_position + static_cast<std::int32_t>(i));
+      const std::size_t at = table + (rows.first_row + i) * half;
+      for (std::size_t j = 0; j < half; ++j) {
+        const float angle = position * frequencies[j];
+        step.work.cos[at + j] = std::cos(angle) * factor;
+        step.work.sin[at + j] = std::sin(angle) * factor;
+      }
     }
   });
 }
@@ -211,9 +239,7 @@ Status Decoder::forward(const Batch& batch,
   if (batch.tokens.empty()) return {};
   const StepContext step{arch_, kernels_, pool, work_, batch.tokens.size()};
   if (layers.begin == 0) embed(step, batch, hidden.data());
-  for (std::size_t r = 0; r < arch_.ropes.size(); ++r) {
-    for (const SequenceRows& rows : batch.sequences) fill_angles(step, rows, r);
-  }
+  for (std::size_t r = 0; r < arch_.ropes.size(); ++r) fill_angles(step, batch, r);
   std::size_t filled =
       kv.options().n_blocks.size();  // the group whose tables are in work_.sequences
   for (std::uint32_t i = layers.begin; i < layers.end; ++i) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <coxswain/status.h>
 
@@ -75,11 +76,7 @@ void run_activation(const StepContext& step, float* inner, std::size_t m, std::s
 
 class Decoder final : public Model {
  public:
-  Decoder(ArchSpec arch, DecoderWeights weights, ModelInfo info, const kernels::KernelTable& table)
-      : arch_(std::move(arch)),
-        weights_(std::move(weights)),
-        info_(std::move(info)),
-        kernels_(table) {}
+  Decoder(ArchSpec arch, DecoderWeights weights, ModelInfo info, const kernels::KernelTable& table);
 
   const ModelInfo& info() const override { return info_; }
   Status reserve(std::size_t n_rows, std::size_t n_logit_rows, base::ThreadPool& pool) override;
@@ -97,6 +94,12 @@ class Decoder final : public Model {
                 base::ThreadPool& pool) override;
 
  private:
+  // Of a rope, for sequences up to the length at which it changes, and above (only where the longer
+  // lengths share one).
+  struct Frequencies {
+    std::vector<float> within;
+    std::vector<float> beyond;
+  };
   Status check_batch(const Batch& batch,
                      LayerRange layers,
                      std::span<const float> hidden,
@@ -104,7 +107,7 @@ class Decoder final : public Model {
                      const base::ThreadPool& pool) const;
   Status check_blocks(const SequenceRows& rows, const kvstore::KvStore& kv) const;
   void embed(const StepContext& step, const Batch& batch, float* hidden) const;
-  void fill_angles(const StepContext& step, const SequenceRows& rows, std::size_t rope_index) const;
+  void fill_angles(const StepContext& step, const Batch& batch, std::size_t rope_index) const;
   void run_layer(const StepContext& step,
                  std::uint32_t index,
                  float* hidden,
@@ -115,6 +118,7 @@ class Decoder final : public Model {
   DecoderWeights weights_;
   ModelInfo info_;
   const kernels::KernelTable& kernels_;
+  std::vector<Frequencies> frequencies_;  // per rope
   Workspace work_;
 };
 

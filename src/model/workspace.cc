@@ -55,7 +55,7 @@ std::uint64_t Workspace::place(const ArchSpec& arch, std::byte* base) {
   carver.take(embedded, projected ? rows * arch.embedding_width() : 0);
   carver.take(cos, arch.ropes.size() * rows * angles);
   carver.take(sin, arch.ropes.size() * rows * angles);
-  carver.take(frequencies, angles);
+  carver.take(frequencies, sizes.n_threads * angles);
 
   const MoeSpec& moe = arch.moe;
   const std::size_t chosen = rows * moe.n_used;

@@ -41,7 +41,7 @@ struct Workspace {
   std::span<float> embedded;   // [n_rows, embedding width], where it is projected
   std::span<float> cos;        // [ropes, n_rows, rotary_dim / 2]
   std::span<float> sin;
-  std::span<float> frequencies;           // [rotary_dim / 2]
+  std::span<float> frequencies;           // [n_threads, rotary_dim / 2]
   std::span<float> router;                // [n_rows, n_experts]
   std::span<float> expert_rows;           // [n_rows * n_used, hidden]: inputs, then outputs
   std::span<float> expert_inner;          // [n_rows * n_used, 2 * intermediate]
