@@ -1,0 +1,100 @@
+"""Uses the package openai; prints {case: result} as JSON."""
+
+import json
+import sys
+
+import openai
+
+PROMPT = "Once upon a time"
+MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+
+client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="-", timeout=60, max_retries=0)
+
+
+def models_list():
+    return [[m.id, m.object] for m in client.models.list()]
+
+
+def completion():
+    answer = client.completions.create(model="tgi", prompt=PROMPT, max_tokens=12, temperature=0)
+    return {"text": answer.choices[0].text, "finish_reason": answer.choices[0].finish_reason, "usage": answer.usage.to_dict()}
+
+
+def completion_list():
+    answer = client.completions.create(model="tgi", prompt=[PROMPT, "The dog"], max_tokens=6, temperature=0)
+    return {"texts": [c.text for c in answer.choices], "indexes": [c.index for c in answer.choices], "usage": answer.usage.to_dict()}
+
+
+def completion_stream():
+    chunks = list(client.completions.create(
+        model="tgi", prompt=PROMPT, max_tokens=12, temperature=0, stream=True, stream_options={"include_usage": True}))
+    parts = [c for c in chunks if c.choices]
+    return {"text": "".join(c.choices[0].text for c in parts), "finish_reason": parts[-1].choices[0].finish_reason,
+            "usage": chunks[-1].usage.to_dict(), "choices_of_last": len(chunks[-1].choices)}
+
+
+def chat():
+    answer = client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=20, temperature=0)
+    choice = answer.choices[0]
+    return {"content": choice.message.content, "role": choice.message.role, "finish_reason": choice.finish_reason,
+            "id": answer.id, "object": answer.object, "model": answer.model, "usage": answer.usage.to_dict()}
+
+
+def chat_stream():
+    chunks = list(client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=20, temperature=0, stream=True))
+    return {"content": "".join(c.choices[0].delta.content or "" for c in chunks), "finish_reason": chunks[-1].choices[0].finish_reason,
+            "usages": [c.usage for c in chunks], "ids": sorted({c.id for c in chunks})}
+
+
+def chat_stream_usage():
+    chunks = list(client.chat.completions.create(
+        model="tgi", messages=MESSAGES, max_tokens=20, temperature=0, stream=True, stream_options={"include_usage": True}))
+    return {"usage": chunks[-1].usage.to_dict(), "choices_of_last": len(chunks[-1].choices),
+            "usages_before": [c.usage for c in chunks[:-1]]}
+
+
+def chat_logprobs():
+    answer = client.chat.completions.create(
+        model="tgi", messages=MESSAGES, max_tokens=3, temperature=0, logprobs=True, top_logprobs=2)
+    return [[t.token, t.logprob, [a.logprob for a in t.top_logprobs]] for t in answer.choices[0].logprobs.content]
+
+
+def chat_several():
+    answer = client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=8, n=2, seed=3)
+    return [c.index for c in answer.choices]
+
+
+def chat_stop():
+    answer = client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=60, temperature=0, stop=".")
+    return {"content": answer.choices[0].message.content, "finish_reason": answer.choices[0].finish_reason}
+
+
+def error_of(call):
+    try:
+        call()
+    except openai.APIStatusError as e:
+        return {"class": type(e).__name__, "status": e.status_code, "type": e.body.get("type"), "param": e.param, "code": e.code,
+                "message": e.body.get("message")}
+    return None
+
+
+def error_unprocessable():
+    return error_of(lambda: client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=0))
+
+
+def error_of_stream():
+    return error_of(lambda: list(client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=0, stream=True)))
+
+
+def error_unsupported_field():
+    return error_of(lambda: client.chat.completions.create(
+        model="tgi", messages=MESSAGES, tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]))
+
+
+def error_not_found():
+    return error_of(lambda: client.embeddings.create(model="tgi", input="x"))
+
+
+CASES = [models_list, completion, completion_list, completion_stream, chat, chat_stream, chat_stream_usage, chat_logprobs, chat_several,
+         chat_stop, error_unprocessable, error_of_stream, error_unsupported_field, error_not_found]
+print(json.dumps({case.__name__: case() for case in CASES}))

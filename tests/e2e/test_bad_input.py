@@ -1,0 +1,280 @@
+"""Bad input, each with its exact answer, and the server as healthy afterwards as before."""
+
+import json
+import socket
+import urllib.parse
+
+import pytest
+import requests
+
+PROMPT = "Once upon a time"
+MESSAGES = [{"role": "user", "content": "Hi"}]
+INVALID = "Input validation error: "
+NOT_JSON = "Failed to parse the request body as JSON: "
+
+# The context of models/story.
+TOTAL = 1024
+INPUT = 1023
+
+
+def native(text, kind="validation"):
+    return {"error": text, "error_type": kind}
+
+
+def openai(text, param, kind="validation"):
+    return {"error": {"message": text, "type": kind, "param": param, "code": kind}, "error_type": kind}
+
+
+@pytest.fixture(autouse=True)
+def still_serves(server):
+    """Whatever a test sent: one process each as before, healthy, and nothing held."""
+    before = (server.shard_pid(), server.router_pid())
+    yield
+    assert server.is_healthy()
+    assert (server.shard_pid(), server.router_pid()) == before
+
+
+def send(server, path, text, headers=None):
+    headers = {"Content-Type": "application/json", **(headers or {})}
+    return requests.post(server.url + path, data=text, headers=headers, timeout=60)
+
+
+PARAMETERS = [
+    # best_of
+    ({"best_of": 0, "do_sample": True}, "`best_of` must be > 0 and <= 2. Given: 0"),
+    ({"best_of": 3, "do_sample": True}, "`best_of` must be > 0 and <= 2. Given: 3"),
+    ({"best_of": 2}, "you must use sampling when `best_of` is > 1"),
+    ({"best_of": 2, "do_sample": True, "seed": 1}, "`seed` must not be set when `best_of` > 1"),
+    ({"best_of": -1}, "`best_of` must be an integer from 0 to 18446744073709551615. Given: -1"),
+    # zeros
+    ({"temperature": 0}, "`temperature` must be strictly positive"),
+    ({"temperature": -1.5}, "`temperature` must be strictly positive"),
+    ({"repetition_penalty": 0}, "`repetition_penalty` must be strictly positive"),
+    ({"top_k": 0}, "`top_k` must be strictly positive"),
+    ({"top_p": 0}, "`top_p` must be > 0.0 and < 1.0"),
+    ({"top_p": 1.0}, "`top_p` must be > 0.0 and < 1.0"),
+    ({"typical_p": 0.0}, "`typical_p` must be > 0.0 and < 1.0"),
+    ({"typical_p": 1}, "`typical_p` must be > 0.0 and < 1.0"),
+    ({"max_new_tokens": 0}, "`max_new_tokens` must be strictly positive"),
+    ({"truncate": 0}, f"`truncate` must be strictly positive and less than {INPUT}. Given: 0"),
+    # too much
+    ({"frequency_penalty": 2.5}, "`frequency_penalty` must be >= -2.0 and <= 2.0"),
+    ({"top_n_tokens": 6}, "`top_n_tokens` must be >= 0 and <= 5. Given: 6"),
+    ({"truncate": 1024}, f"`truncate` must be strictly positive and less than {INPUT}. Given: 1024"),
+    ({"truncate": 2**64 - 1}, f"`truncate` must be strictly positive and less than {INPUT}. Given: 18446744073709551615"),
+    ({"stop": ["a", "b", "c", "d", "e"]}, "`stop` supports up to 4 stop sequences. Given: 5"),
+    ({"stop": [""]}, "`stop` cannot have empty strings"),
+    ({"stop": ["x" * 1025]}, "`stop` strings must have at most 1024 bytes. Given: 1025"),
+    ({"max_new_tokens": 2**32 - 1},
+     "`inputs` tokens + `max_new_tokens` must be <= 1024. Given: {n} `inputs` tokens and 4294967295 `max_new_tokens`"),
+    ({"max_new_tokens": 2**32}, "`max_new_tokens` must be an integer from 0 to 4294967295. Given: 4294967296"),
+    ({"seed": 2**64}, "`seed` must be an integer from 0 to 18446744073709551615. Given: 18446744073709551616"),
+    ({"top_k": 2**31}, "`top_k` must be an integer of 32 bits. Given: 2147483648"),
+    ({"temperature": 1e39}, "`temperature` must be a finite number. Given: 1e+39"),
+    # wrong types
+    ({"temperature": "hot"}, "`temperature` must be a finite number. Given: a string"),
+    ({"temperature": True}, "`temperature` must be a finite number. Given: a boolean"),
+    ({"max_new_tokens": 1.5}, "`max_new_tokens` must be an integer from 0 to 4294967295. Given: 1.5"),
+    ({"max_new_tokens": "8"}, "`max_new_tokens` must be an integer from 0 to 4294967295. Given: a string"),
+    ({"max_new_tokens": -1}, "`max_new_tokens` must be an integer from 0 to 4294967295. Given: -1"),
+    ({"do_sample": 1}, "`do_sample` must be a boolean. Given: 1"),
+    ({"details": "yes"}, "`details` must be a boolean. Given: a string"),
+    ({"stop": "."}, "`stop` must be an array of strings. Given: a string"),
+    ({"stop": [1]}, "`stop` must be an array of strings. Given: an array with an integer"),
+    ({"seed": -3}, "`seed` must be an integer from 0 to 18446744073709551615. Given: -3"),
+    # not supported, so refused by name
+    ({"watermark": True}, "`watermark` is not supported yet"),
+    ({"adapter_id": "a"}, "`adapter_id` is not supported yet"),
+    ({"grammar": {"type": "regex", "value": "a"}}, "grammar is not supported"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "text"), PARAMETERS, ids=[json.dumps(p)[:60] for p, _ in PARAMETERS])
+def test_parameters(server, parameters, text):
+    n_prompt = len(server.post("/tokenize", {"inputs": PROMPT}).json())
+    for path in ("/generate", "/generate_stream", "/"):
+        if path == "/generate_stream" and "best_of" in parameters and parameters["best_of"] >= 0:
+            continue  # refused for another reason there
+        response = server.post(path, {"inputs": PROMPT, "parameters": parameters})
+        assert (response.status_code, response.json()) == (422, native(INVALID + text.replace("{n}", str(n_prompt)))), path
+        assert response.headers["content-type"] == "application/json"
+
+
+DOCUMENTS = [
+    ("{", 400, native(NOT_JSON + "incomplete JSON at line 1 column 2", "invalid_json")),
+    ("", 400, native(NOT_JSON + "incomplete JSON at line 1 column 1", "invalid_json")),
+    ('{"inputs": "a",}', 400, None),
+    ("{'inputs': 'a'}", 400, None),
+    ('{"inputs": "a"} x', 400, None),
+    ('{"inputs": "a", "parameters": {"temperature": NaN}}', 400, None),
+    ('{"inputs": "a", "parameters": {"temperature": 1e400}}', 400, None),
+    ('{"inputs": "a", "parameters": {"temperature": 01}}', 400, None),
+    ('{"inputs": "\\ud800"}', 400, None),
+    (b'{"inputs": "\xff"}', 400, None),
+    (b'\xef\xbb\xbf{"inputs": "a"}', 400, None),
+    ('{"inputs": ' + "[" * 200_000, 400, None),
+    ("[]", 422, native(INVALID + "the body must be an object. Given: an array")),
+    ('"inputs"', 422, native(INVALID + "the body must be an object. Given: a string")),
+    ("{}", 422, native(INVALID + "`inputs` is missing")),
+    ('{"inputs": null}', 422, native(INVALID + "`inputs` is missing")),
+    ('{"inputs": 5}', 422, native(INVALID + "`inputs` must be a string. Given: 5")),
+    ('{"inputs": ["a"]}', 422, native(INVALID + "`inputs` must be a string. Given: an array")),
+    ('{"inputs": ""}', 422, native(INVALID + "`inputs` cannot be empty")),
+    ('{"inputs": "a", "parameters": []}', 422, native(INVALID + "`parameters` must be an object. Given: an array")),
+    ('{"inputs": "a", "inputs": "b"}', 422, None),
+    ('{"inputs": "a", "stream": 1}', 422, native(INVALID + "`stream` must be a boolean. Given: 1")),
+]
+
+
+@pytest.mark.parametrize(("text", "status", "answer"), DOCUMENTS, ids=[repr(t)[:50] for t, _, _ in DOCUMENTS])
+def test_documents(server, text, status, answer):
+    for path in ("/generate", "/generate_stream", "/"):
+        response = send(server, path, text)
+        body = response.json()
+        assert response.status_code == status, path
+        if answer is not None:
+            assert body == answer, path
+        elif status == 400:
+            assert body["error_type"] == "invalid_json" and body["error"].startswith(NOT_JSON), path
+        else:
+            assert body["error_type"] == "validation" and "repeated key" in body["error"], path
+
+
+def test_broken_json_on_openai_routes(server):
+    for path in ("/v1/chat/completions", "/v1/completions"):
+        response = send(server, path, "{")
+        assert response.status_code == 400
+        assert response.json() == openai(NOT_JSON + "incomplete JSON at line 1 column 2", None, "invalid_json")
+
+
+CHATS = [
+    ({}, "`messages` is missing", "messages"),
+    ({"messages": []}, "`messages` cannot be empty", "messages"),
+    ({"messages": "Hi"}, "`messages` must be an array. Given: a string", "messages"),
+    ({"messages": ["Hi"]}, "`messages` must be an array of objects. Given: a string", "messages"),
+    ({"messages": [{"content": "Hi"}]}, "messages[0]: `role` is missing", "messages[0].role"),
+    ({"messages": [{"role": "user"}]}, "`messages[0].content` is missing", "messages[0].content"),
+    ({"messages": [{"role": "user", "content": 5}]},
+     "`messages[0].content` must be a string or an array of parts. Given: an integer", "messages[0].content"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+     "image_url modality is not supported", "messages[0].content"),
+    ({"max_tokens": 0}, "`max_new_tokens` must be strictly positive", "max_tokens"),
+    ({"max_tokens": 5, "max_completion_tokens": 5}, "`max_tokens` and `max_completion_tokens` must not both be set", "max_completion_tokens"),
+    ({"temperature": -1}, "`temperature` must be strictly positive", "temperature"),
+    ({"top_p": 1.1}, "`top_p` must be > 0.0 and < 1.0", "top_p"),
+    ({"presence_penalty": 3}, "`presence_penalty` must be >= -2.0 and <= 2.0", "presence_penalty"),
+    ({"n": 0}, "`n` must be > 0 and <= 4. Given: 0", "n"),
+    ({"n": 5}, "`n` must be > 0 and <= 4. Given: 5", "n"),
+    ({"top_logprobs": 6}, "`top_n_tokens` must be >= 0 and <= 5. Given: 6", "top_logprobs"),
+    ({"logit_bias": {"99999": 1}}, "`logit_bias` token ids must be < 1024. Given: 99999", "logit_bias"),
+    ({"tools": [{}]}, "`tools` is not supported yet", "tools"),
+    ({"response_format": {"type": "json_object"}}, "`response_format` is not supported yet", "response_format"),
+    ({"reasoning_effort": "high"}, "`reasoning_effort` is not supported yet", "reasoning_effort"),
+    ({"model": "m" * 257}, "`model` must have at most 256 bytes. Given: 257", "model"),
+]
+
+
+@pytest.mark.parametrize(("change", "text", "param"), CHATS, ids=[json.dumps(c)[:60] for c, _, _ in CHATS])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_chats(server, change, text, param, stream):
+    body = {"messages": MESSAGES, "stream": stream, **change}
+    if not change:
+        del body["messages"]
+    response = server.post("/v1/chat/completions", body)
+    assert (response.status_code, response.json()) == (422, openai(INVALID + text, param))
+
+
+COMPLETIONS = [
+    ({"prompt": None}, INVALID + "`prompt` is missing", "prompt"),
+    ({"prompt": ""}, INVALID + "`inputs` cannot be empty", "prompt"),
+    ({"prompt": []}, INVALID + "Empty array detected. Do not use an empty array for the prompt.", "prompt"),
+    ({"prompt": [[]]}, INVALID + "Empty array detected. Do not use an empty array for the prompt.", "prompt"),
+    ({"prompt": [1.5]}, INVALID + "`prompt` must have token ids that are integers from 0 on", "prompt"),
+    ({"prompt": [-1]}, INVALID + "`prompt` must have token ids that are integers from 0 on", "prompt"),
+    ({"prompt": [1024]}, INVALID + "token ids must be < 1024. Given: 1024", "prompt"),
+    ({"prompt": ["a"] * 5}, "Number of prompts exceeds the maximum allowed batch size of 4", "prompt"),
+    ({"suffix": "b"}, "Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix"),
+    ({"echo": True}, INVALID + "`echo` is not supported yet", "echo"),
+    ({"logprobs": 1}, INVALID + "`logprobs` is not supported yet", "logprobs"),
+]
+
+
+@pytest.mark.parametrize(("change", "text", "param"), COMPLETIONS, ids=[json.dumps(c)[:60] for c, _, _ in COMPLETIONS])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_completions(server, change, text, param, stream):
+    response = server.post("/v1/completions", {"prompt": "a", "stream": stream, **change})
+    assert (response.status_code, response.json()) == (422, openai(text, param))
+
+
+class TestPromptLength:
+    def ids(self, n):
+        return [10] * n
+
+    @pytest.mark.parametrize("n", [1022, 1023])
+    def test_fits(self, server, n):
+        response = server.post("/v1/completions", {"prompt": self.ids(n), "max_tokens": TOTAL - n})
+        assert response.status_code == 200 and response.json()["usage"]["prompt_tokens"] == n
+
+    def test_one_token_too_many_in_all(self, server):
+        response = server.post("/v1/completions", {"prompt": self.ids(1000), "max_tokens": 25})
+        text = "`inputs` tokens + `max_new_tokens` must be <= 1024. Given: 1000 `inputs` tokens and 25 `max_new_tokens`"
+        assert (response.status_code, response.json()) == (422, openai(INVALID + text, "prompt"))
+
+    def test_one_prompt_token_too_many(self, server):
+        response = server.post("/v1/completions", {"prompt": self.ids(1024)})
+        text = "`inputs` must have less than 1023 tokens. Given: 1024"
+        assert (response.status_code, response.json()) == (422, openai(INVALID + text, "prompt"))
+
+    def test_far_too_long_text(self, server):
+        response = server.post("/generate", {"inputs": "fox " * 100_000, "parameters": {"max_new_tokens": 1}})
+        assert response.status_code == 422
+        text = response.json()["error"]
+        assert text.startswith(INVALID + "`inputs` tokens + `max_new_tokens` must be <= 1024. Given: ")
+        assert text.endswith(" `inputs` tokens and 1 `max_new_tokens`")
+
+    def test_truncate_lets_it_in(self, server):
+        response = server.post("/generate", {"inputs": "fox " * 5_000, "parameters": {"max_new_tokens": 1, "truncate": 1000}})
+        assert response.status_code == 200 and response.headers["x-prompt-tokens"] == "1000"
+
+
+class TestHttp:
+    def test_content_type(self, server):
+        for content_type in ("text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1"):
+            response = send(server, "/generate", '{"inputs": "a"}', {"Content-Type": content_type})
+            assert response.status_code == 415, content_type
+            assert response.json() == native("Expected request with `Content-Type: application/json`", "unsupported_media_type")
+
+    def test_content_encoding(self, server):
+        response = send(server, "/generate", '{"inputs": "a"}', {"Content-Encoding": "gzip"})
+        assert response.status_code == 415 and response.json()["error_type"] == "unsupported_media_type"
+
+    def test_body_too_large(self, server):
+        response = send(server, "/generate", json.dumps({"inputs": "a" * 2_000_000}))
+        assert response.status_code == 413 and response.json()["error_type"] == "payload_too_large"
+
+    def raw(self, server, data):
+        address = urllib.parse.urlsplit(server.url)
+        with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+            connection.sendall(data)
+            answer = b""
+            while (part := connection.recv(65536)):
+                answer += part
+        return answer
+
+    @pytest.mark.parametrize("head", [
+        b"POST /generate HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /generate HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n",
+        b"POST /generate HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"POST /generate HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 2\r\n\r\n{}",
+        b"GET /health HTTP/1.1\r\nHost : a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    ], ids=["length and chunked", "two lengths", "negative length", "two hosts", "blank before colon", "TLS hello"])
+    def test_framing_in_doubt_closes(self, server, head):
+        answer = self.raw(server, head)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 400 "), answer
+
+    def test_long_header(self, server):
+        assert self.raw(server, b"GET /health HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 9000 + b"\r\n\r\n").startswith(b"HTTP/1.1 431 ")
+
+    def test_long_path(self, server):
+        assert self.raw(server, b"GET /" + b"y" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n").startswith(b"HTTP/1.1 414 ")

@@ -1,0 +1,183 @@
+"""The official Python clients, unchanged, each in its own environment, against the real launcher.
+
+Each clients/*_client.py makes its calls once and prints what it got; the tests compare that with plain HTTP.
+"""
+
+import pytest
+
+PROMPT = "Once upon a time"
+MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+
+
+@pytest.fixture(scope="module")
+def plain(server):
+    """What /generate says to the prompt of the client scripts."""
+    body = server.post("/generate", {"inputs": PROMPT, "parameters": {"max_new_tokens": 12, "details": True}}).json()
+    return {"text": body["generated_text"], "tokens": body["details"]["tokens"]}
+
+
+@pytest.fixture(scope="module")
+def plain_chat(server):
+    return server.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 20, "temperature": 0}).json()
+
+
+@pytest.fixture(scope="module")
+def chat_content(plain_chat):
+    return plain_chat["choices"][0]["message"]["content"]
+
+
+@pytest.fixture(scope="module", name="from_text_generation")
+def run_text_generation(run_client):
+    return run_client("text-generation")
+
+
+class TestTextGeneration:
+    def test_generate(self, from_text_generation, plain):
+        assert from_text_generation["generate"] == {
+            "text": plain["text"], "finish_reason": "length", "n": 12, "seed": None, "tokens": plain["tokens"]}
+
+    def test_details(self, from_text_generation, plain):
+        prefill = from_text_generation["generate_with_details"]["prefill"]
+        assert "".join(text for _, text, _ in prefill) == PROMPT
+        assert prefill[0][2] is None and all(p[2] < 0 for p in prefill[1:])
+        steps = from_text_generation["generate_with_details"]["top_tokens"]
+        assert [len(step) for step in steps] == [3] * 4
+        assert [step[0] for step in steps] == plain["tokens"][:4]  # greedy takes the most likely
+
+    def test_sampling_repeats_with_a_seed(self, from_text_generation):
+        sampled = from_text_generation["generate_sampled"]
+        assert sampled["first"] == sampled["again"] and sampled["seed"] == 7
+
+    def test_best_of(self, from_text_generation):
+        assert from_text_generation["generate_best_of"] == {"n_others": 1}
+
+    def test_stop_text_stays_on_native_routes(self, from_text_generation):
+        stopped = from_text_generation["generate_stop"]
+        assert stopped["finish_reason"] == "stop_sequence" and stopped["text"].endswith(".") and stopped["text"].count(".") == 1
+
+    def test_generate_stream(self, from_text_generation, plain):
+        assert from_text_generation["generate_stream"] == {
+            "tokens": plain["tokens"], "text": plain["text"], "finish_reason": "length", "n": 12,
+            "texts_before_the_end": [None] * 11}
+
+    def test_chat(self, from_text_generation, plain_chat, chat_content):
+        answer = from_text_generation["chat"]
+        assert answer.pop("id")
+        assert answer == {"object": "chat.completion", "content": chat_content, "role": "assistant",
+                          "finish_reason": plain_chat["choices"][0]["finish_reason"], "usage": plain_chat["usage"]["total_tokens"]}
+
+    def test_chat_stream(self, from_text_generation, plain_chat, chat_content):
+        assert from_text_generation["chat_stream"] == {"content": chat_content, "finish_reason": plain_chat["choices"][0]["finish_reason"]}
+
+    def test_errors_are_exceptions(self, from_text_generation, server):
+        n_prompt = len(server.post("/tokenize", {"inputs": PROMPT}).json())
+        text = ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1024. "
+                f"Given: {n_prompt} `inputs` tokens and 5000 `max_new_tokens`")
+        assert from_text_generation["validation_error"] == text and from_text_generation["validation_error_of_stream"] == text
+
+
+@pytest.fixture(scope="module", name="from_hub")
+def run_hub(run_client):
+    return run_client("huggingface-hub")
+
+
+class TestHuggingfaceHub:
+    def test_text_generation(self, from_hub, plain):
+        assert from_hub["text_generation"] == PROMPT + plain["text"]  # POST / gives the whole text, as TGI does
+        assert from_hub["text_generation_alone"] == plain["text"]
+
+    def test_details(self, from_hub, plain):
+        answer = from_hub["text_generation_details"]
+        prefill = answer.pop("prefill")
+        assert answer == {"text": plain["text"], "finish_reason": "length", "n": 12, "tokens": plain["tokens"]}
+        assert "".join(text for _, text, _ in prefill) == PROMPT
+
+    def test_stream(self, from_hub, plain):
+        assert from_hub["text_generation_stream"] == [t["text"] for t in plain["tokens"]]
+
+    def test_stream_details(self, from_hub, plain, server):
+        n_prompt = len(server.post("/tokenize", {"inputs": PROMPT}).json())
+        assert from_hub["text_generation_stream_details"] == {
+            "tokens": plain["tokens"], "text": plain["text"], "finish_reason": "length", "input_length": n_prompt}
+
+    def test_chat(self, from_hub, plain_chat, chat_content):
+        answer = from_hub["chat_completion"]
+        assert answer.pop("id")
+        assert answer == {"content": chat_content, "role": "assistant", "finish_reason": plain_chat["choices"][0]["finish_reason"],
+                          "total_tokens": plain_chat["usage"]["total_tokens"]}
+
+    def test_chat_logprobs(self, from_hub):
+        tokens = from_hub["chat_completion_logprobs"]
+        assert len(tokens) == 3 and all(logprob <= 0 and n_top == 2 for _, logprob, n_top in tokens)
+
+    def test_chat_stream(self, from_hub, plain_chat, chat_content):
+        assert from_hub["chat_completion_stream"] == {
+            "content": chat_content, "finish_reason": plain_chat["choices"][0]["finish_reason"], "roles": ["assistant"]}
+
+    def test_chat_by_openai_names(self, from_hub, chat_content):
+        assert from_hub["chat_by_openai_names"] == chat_content
+
+    def test_errors_are_exceptions(self, from_hub):
+        assert from_hub["validation_error"] == "Input validation error: `max_new_tokens` must be strictly positive"
+        assert from_hub["chat_error"] == 422
+
+
+@pytest.fixture(scope="module", name="from_openai")
+def run_openai(run_client):
+    return run_client("openai")
+
+
+class TestOpenAI:
+    def test_models(self, from_openai, server):
+        assert from_openai["models_list"] == [[server.get("/info").json()["model_id"], "model"]]
+
+    def test_completion(self, from_openai, plain, server):
+        n_prompt = len(server.post("/tokenize", {"inputs": PROMPT}).json())
+        assert from_openai["completion"] == {
+            "text": plain["text"], "finish_reason": "length",
+            "usage": {"prompt_tokens": n_prompt, "completion_tokens": 12, "total_tokens": n_prompt + 12}}
+
+    def test_completion_of_a_list(self, from_openai, server):
+        plain = server.post("/v1/completions", {"prompt": [PROMPT, "The dog"], "max_tokens": 6, "temperature": 0}).json()
+        assert from_openai["completion_list"] == {
+            "texts": [c["text"] for c in plain["choices"]], "indexes": [0, 1], "usage": plain["usage"]}
+
+    def test_completion_stream(self, from_openai):
+        assert from_openai["completion_stream"] == {**from_openai["completion"], "choices_of_last": 0}
+
+    def test_chat(self, from_openai, plain_chat, chat_content):
+        answer = from_openai["chat"]
+        assert answer.pop("id")
+        assert answer == {"content": chat_content, "role": "assistant", "object": "chat.completion", "model": plain_chat["model"],
+                          "finish_reason": plain_chat["choices"][0]["finish_reason"], "usage": plain_chat["usage"]}
+
+    def test_chat_stream(self, from_openai, plain_chat, chat_content):
+        answer = from_openai["chat_stream"]
+        assert answer["content"] == chat_content
+        assert answer["finish_reason"] == plain_chat["choices"][0]["finish_reason"]
+        assert set(answer["usages"]) == {None} and len(answer["ids"]) == 1
+
+    def test_chat_stream_with_usage(self, from_openai, plain_chat):
+        answer = from_openai["chat_stream_usage"]
+        assert answer["usage"] == plain_chat["usage"] and answer["choices_of_last"] == 0
+        assert set(answer["usages_before"]) == {None}
+
+    def test_chat_logprobs(self, from_openai):
+        assert len(from_openai["chat_logprobs"]) == 3
+        for _, logprob, top in from_openai["chat_logprobs"]:
+            assert len(top) == 2 and top[0] == logprob >= top[1]
+
+    def test_several_choices(self, from_openai):
+        assert from_openai["chat_several"] == [0, 1]
+
+    def test_stop_text_is_cut(self, from_openai):
+        assert from_openai["chat_stop"]["finish_reason"] == "stop" and "." not in from_openai["chat_stop"]["content"]
+
+    def test_errors_are_exceptions_of_their_class(self, from_openai):
+        refused = {"class": "UnprocessableEntityError", "status": 422, "type": "validation", "code": "validation"}
+        zero = {**refused, "param": "max_tokens", "message": "Input validation error: `max_new_tokens` must be strictly positive"}
+        assert from_openai["error_unprocessable"] == zero
+        assert from_openai["error_of_stream"] == zero
+        assert from_openai["error_unsupported_field"] == {
+            **refused, "param": "tools", "message": "Input validation error: `tools` is not supported yet"}
+        assert from_openai["error_not_found"]["class"] == "NotFoundError" and from_openai["error_not_found"]["type"] == "not_found"

@@ -1,0 +1,104 @@
+"""The answer of a request depends on that request alone, bit for bit, seen over HTTP."""
+
+import concurrent.futures
+import json
+import random
+
+import pytest
+
+from sse import Stream
+
+PROMPTS = ["Once upon a time", "The fox had a boat.", "A", "In the forest there lived an old owl who",
+           "One day a cat went to the river and found", "It was raining."]
+
+
+def ask(server, body):
+    response = server.post("/generate", body)
+    assert response.status_code == 200, response.text
+    # Numbers as text, so that equal means equal bits as printed.
+    return json.loads(response.text, parse_float=str)
+
+
+def together(server, bodies):
+    with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+        return list(pool.map(lambda body: ask(server, body), bodies))
+
+
+def bodies_of(seed, sampled):
+    """16 requests of different lengths and wishes."""
+    rng = random.Random(seed)
+    out = []
+    for i in range(16):
+        parameters = {"max_new_tokens": rng.randint(5, 60), "details": True, "decoder_input_details": i % 4 == 0, "top_n_tokens": i % 3}
+        if sampled:
+            parameters |= {"do_sample": True, "temperature": rng.choice([0.7, 1.0, 1.3]), "seed": rng.randrange(2**64)}
+            parameters |= rng.choice([{}, {"top_k": 20}, {"top_p": 0.9}, {"typical_p": 0.8}])
+        else:
+            parameters |= rng.choice([{}, {"repetition_penalty": 1.2}, {"frequency_penalty": 0.5}])
+        out.append({"inputs": rng.choice(PROMPTS) * rng.randint(1, 8), "parameters": parameters})
+    return out
+
+
+@pytest.mark.parametrize("sampled", [False, True], ids=["greedy", "sampled"])
+def test_alone_and_among_others(server, sampled):
+    bodies = bodies_of(11, sampled)
+    alone = [ask(server, body) for body in bodies]
+    assert len({a["generated_text"] for a in alone}) > 4
+    for _ in range(2):
+        assert together(server, bodies) == alone
+        random.Random(5).shuffle(bodies)
+        alone = [ask(server, body) for body in bodies]
+
+
+def test_among_others_of_every_kind(server):
+    """The one request that is looked at runs beside 15 that start and stop around it."""
+    body = {"inputs": "The fox had a boat.", "parameters": {"max_new_tokens": 150, "details": True}}
+    alone = ask(server, body)
+    answers = together(server, [body] + bodies_of(3, True)[:15])
+    assert answers[0] == alone
+
+
+def test_cached_prefix(server):
+    """The second time the prompt comes from the cache; with prompt details it is computed again."""
+    body = {"inputs": "A long walk. " * 40, "parameters": {"max_new_tokens": 20, "details": True}}
+    before = server.metrics()["tgi_prefix_cache_hit_tokens_total"]
+    first = ask(server, body)
+    assert ask(server, body) == first
+    assert server.metrics()["tgi_prefix_cache_hit_tokens_total"] > before
+    details = ask(server, {**body, "parameters": {**body["parameters"], "decoder_input_details": True}})
+    assert details["details"]["tokens"] == first["details"]["tokens"]
+    assert len(details["details"]["prefill"]) > 40
+
+
+def test_streams_among_others(server):
+    body = {"inputs": "Once upon a time", "parameters": {"max_new_tokens": 40, "details": True, "do_sample": True, "seed": 5}}
+    alone = ask(server, body)
+
+    def stream(_):
+        with Stream(server.url, "/generate_stream", body) as s:
+            return [json.loads(json.dumps(e["token"]), parse_float=str) for e in s.events()]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for tokens in pool.map(stream, range(8)):
+            assert tokens == alone["details"]["tokens"]
+
+
+def test_seeds(server):
+    def text(**parameters):
+        body = {"inputs": "Once upon a time", "parameters": {"do_sample": True, "max_new_tokens": 30, "details": True, **parameters}}
+        answer = ask(server, body)
+        return answer["generated_text"], answer["details"]["seed"]
+
+    assert len({text(seed=s)[0] for s in range(8)}) > 1
+    assert text(seed=2**64 - 1) == text(seed=2**64 - 1)
+    drawn, seed = text()
+    assert text(seed=seed) == (drawn, seed)
+    assert len({text()[1] for _ in range(8)}) == 8
+
+
+def test_the_same_on_every_start_and_number_of_threads(server, launch):
+    body = {"inputs": "The fox had a boat.", "parameters": {"max_new_tokens": 100, "details": True}}
+    expected = ask(server, body)
+    other = launch("--threads", "1", "--max-batch-prefill-tokens", "32").wait_ready()
+    assert ask(other, body) == expected
+    assert other.stop() == 0
