@@ -1,7 +1,7 @@
 #include "tokenizer/pretokenizer.h"
 
 #include <algorithm>
-#include <functional>
+#include <optional>
 #include <utility>
 
 #include "json/json.h"
@@ -9,6 +9,7 @@
 #include "tokenizer/json_fields.h"
 #include "tokenizer/regex.h"
 #include "tokenizer/unicode.h"
+#include "tokenizer/unicode_scripts.h"
 
 namespace coxswain::tokenizer {
 namespace {
@@ -380,6 +381,38 @@ class FixedLengthStep final : public PreTokenizer {
   std::size_t n_characters_;
 };
 
+// Cuts where the script changes. A blank belongs to any script; blanks before the first other
+// character are lost, as in the reference.
+class ScriptStep final : public PreTokenizer {
+ public:
+  explicit ScriptStep(UnicodeScripts scripts) : scripts_(std::move(scripts)) {}
+  Status apply(PreText& pre) const override {
+    std::vector<PieceRange> out;
+    for (const PieceRange& piece : pre.pieces) {
+      std::optional<std::size_t> script;
+      std::uint32_t begin = piece.end;
+      for (std::uint32_t at = piece.begin; at < piece.end;) {
+        const CodePoint c = code_point_at(pre.text.text(), at);
+        if (c.value != ' ') {
+          const std::size_t own = scripts_.script_of(c.value);
+          if (script != own) {
+            if (begin < at) out.push_back({begin, at});
+            begin = at;
+          }
+          script = own;
+        }
+        at += c.n_bytes;
+      }
+      if (begin < piece.end) out.push_back({begin, piece.end});
+    }
+    pre.pieces = std::move(out);
+    return {};
+  }
+
+ private:
+  UnicodeScripts scripts_;
+};
+
 class SequenceStep final : public PreTokenizer {
  public:
   explicit SequenceStep(std::vector<std::unique_ptr<PreTokenizer>> parts)
@@ -532,6 +565,9 @@ class PlanReader {
       COXSWAIN_ASSIGN_OR_RETURN(std::string delimiter, string_field(section, "delimiter", where));
       add(std::make_unique<SplitStep>(
           std::make_unique<LiteralMatcher>(std::move(delimiter)), SplitBehavior::kRemoved, false));
+    } else if (type == "UnicodeScripts") {
+      COXSWAIN_ASSIGN_OR_RETURN(UnicodeScripts scripts, UnicodeScripts::create());
+      add(std::make_unique<ScriptStep>(std::move(scripts)));
     } else if (type == "FixedLength") {
       COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t length,
                                 integer_field(section, "length", 5, where));

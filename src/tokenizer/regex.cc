@@ -1,5 +1,7 @@
 #include "tokenizer/regex.h"
 
+#include "tokenizer/regex_syntax.h"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -39,12 +41,13 @@ struct Regex::Code {
 
 Result<Regex> Regex::compile(std::string_view pattern) {
   if (pattern.size() > kPatternBytesMax) return invalid_argument("a pattern is longer than 64 KiB");
+  const std::string translated = to_pcre2(pattern);
   int error = 0;
   PCRE2_SIZE at = 0;
   auto code = std::make_shared<Code>();
-  code->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
-                                 pattern.size(),
-                                 PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+  code->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()),
+                                 translated.size(),
+                                 PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                                  &error,
                                  &at,
                                  nullptr));
@@ -59,6 +62,20 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   pcre2_set_depth_limit(code->context.get(), kDepthMax);
   pcre2_set_heap_limit(code->context.get(), kHeapKibibytesMax);
   return Regex(std::move(code));
+}
+
+std::size_t Regex::matching_group(std::string_view text) const {
+  std::unique_ptr<pcre2_match_data, FreeMatch> match(
+      pcre2_match_data_create_from_pattern(code_->code.get(), nullptr));
+  if (!match) return 0;
+  const int n = pcre2_match(code_->code.get(),
+                            reinterpret_cast<PCRE2_SPTR>(text.data()),
+                            text.size(),
+                            0,
+                            PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK,
+                            match.get(),
+                            code_->context.get());
+  return n > 1 ? static_cast<std::size_t>(n - 1) : 0;
 }
 
 Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {

@@ -2,9 +2,8 @@
 // Regex: a regular expression of a stranger's file, run on PCRE2 with limits of steps, depth and
 // heap.
 //
-// Syntax is that of PCRE2 in UTF mode with Unicode classes, which agrees with Oniguruma (the
-// reference's engine) on what tokenizer files use. Thread rule: immutable; match data belongs to
-// the caller's thread.
+// Syntax is Oniguruma's (the reference's engine) as far as tokenizer files use it: regex_syntax.h.
+// Thread rule: immutable; match data belongs to the caller's thread.
 
 #include <cstddef>
 #include <memory>
@@ -26,6 +25,10 @@ class Regex {
   // All matches from left to right, without overlap; empty matches are left out.
   // REQUIRES: valid UTF-8. Errors: kResourceExhausted if a limit was hit.
   Result<std::vector<TextSpan>> find_all(std::string_view text) const;
+
+  // Number of the last group that takes part in a match at the start of `text`; 0 = no match or no
+  // group.
+  std::size_t matching_group(std::string_view text) const;
 
  private:
   struct Code;

@@ -94,6 +94,29 @@ TEST(SplitScannerTest, AllSpellingsOfGpt2AreKnown) {
   EXPECT_EQ(known_scanner("a+"), std::nullopt);
 }
 
+std::string matches(const std::string& pattern, const std::string& text) {
+  const auto regex = Regex::compile(pattern);
+  EXPECT_TRUE(regex.ok()) << regex.status().message();
+  std::string out;
+  if (!regex.ok()) return out;
+  const auto found = regex->find_all(text);
+  if (!found.ok()) return found.status().message();
+  for (const TextSpan& span : *found)
+    out += "[" + text.substr(span.begin, span.end - span.begin) + "]";
+  return out;
+}
+
+TEST(RegexTest, NestedClassesAndIntersectionsAreOnigurumas) {
+  EXPECT_EQ(matches(" ?[^(\\s|[.,!?])]+", "ab cd.e(f) |g"), "[ab][ cd][e][f][g]");
+  EXPECT_EQ(matches("[\\p{L}&&[^\\p{Lu}]]+", "abCDe"), "[ab][e]");
+  EXPECT_EQ(matches("[a-c[x-z]]+", "abxq1z"), "[abx][z]");
+  EXPECT_EQ(matches("[^a[^b]]", "ab"), "[b]");
+  EXPECT_EQ(matches("[[:digit:]x]+", "1x:2"), "[1x][2]");
+  EXPECT_EQ(matches("[\\[\\]]+", "a[]b"), "[[]]");
+  EXPECT_EQ(matches("\\w+", "a_1 b\xCC\x81-c"), "[a_1][b\xCC\x81][c]");
+  EXPECT_EQ(matches("b$", "ab\nb"), "[b][b]");
+}
+
 TEST(RegexTest, LimitsEndAHopelessSearch) {
   const auto regex = Regex::compile("(a+)+$");
   ASSERT_TRUE(regex.ok());

@@ -157,6 +157,75 @@ TEST_F(TokenizerTest, ErrorsNameFileAndEntry) {
   EXPECT_THAT(error_of("\"type\": \"BPE\"", "\"type\": \"Magic\""), HasSubstr("Magic"));
 }
 
+// A word-level tokenizer that shows how text is cut: every piece is unknown, its offsets tell where
+// it was.
+std::string pieces_of(const Tokenizer& tokenizer, std::string_view text) {
+  const auto encoding = tokenizer.encode(text, {});
+  EXPECT_TRUE(encoding.ok()) << encoding.status().message();
+  std::string out;
+  if (!encoding.ok()) return out;
+  for (const TextSpan& span : encoding->offsets)
+    out += "[" + std::string(text.substr(span.begin, span.end - span.begin)) + "]";
+  return out;
+}
+
+TEST_F(TokenizerTest, PreTokenizersCutAsDocumented) {
+  const auto cut = [&](const std::string& pre_tokenizer, std::string_view text) {
+    const auto tokenizer =
+        load_json(R"({"pre_tokenizer": )" + pre_tokenizer +
+                  R"(, "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"}})");
+    return tokenizer == nullptr ? std::string() : pieces_of(*tokenizer, text);
+  };
+  const auto split = [&](const std::string& behavior) {
+    return cut(R"({"type": "Split", "pattern": {"String": "-"}, "invert": false, "behavior": ")" +
+                   behavior + "\"}",
+               "the-final--countdown");
+  };
+  EXPECT_EQ(split("Removed"), "[the][final][countdown]");
+  EXPECT_EQ(split("Isolated"), "[the][-][final][-][-][countdown]");
+  EXPECT_EQ(split("MergedWithPrevious"), "[the-][final-][-][countdown]");
+  EXPECT_EQ(split("MergedWithNext"), "[the][-final][-][-countdown]");
+  EXPECT_EQ(split("Contiguous"), "[the][-][final][--][countdown]");
+  EXPECT_EQ(cut(R"({"type": "Whitespace"})", "Hey, you! a_1"), "[Hey][,][you][!][a_1]");
+  EXPECT_EQ(cut(R"({"type": "WhitespaceSplit"})", "Hey, you!"), "[Hey,][you!]");
+  EXPECT_EQ(cut(R"({"type": "BertPreTokenizer"})", "Hey, you!"), "[Hey][,][you][!]");
+  EXPECT_EQ(cut(R"({"type": "Digits", "individual_digits": true})", "a12"), "[a][1][2]");
+  EXPECT_EQ(cut(R"({"type": "Digits", "individual_digits": false})", "a12"), "[a][12]");
+  EXPECT_EQ(cut(R"({"type": "CharDelimiterSplit", "delimiter": "/"})", "a//b"), "[a][b]");
+  EXPECT_EQ(cut(R"({"type": "FixedLength", "length": 2})", "abcde"), "[ab][cd][e]");
+  EXPECT_EQ(cut(R"({"type": "Metaspace", "replacement": "\u2581"})", "a b"), "[a][ b]");
+  EXPECT_EQ(cut(R"({"type": "UnicodeScripts"})", "\u3069\u3053\u30FC\u6F22 abc"),
+            "[\u3069\u3053\u30FC\u6F22 ][abc]");
+}
+
+TEST_F(TokenizerTest, NormalizersChangeTextAndKeepPlaces) {
+  const auto normalized = [&](const std::string& normalizer, std::string_view text) {
+    const auto tokenizer = load_json(
+        R"({"normalizer": )" + normalizer +
+        R"(, "decoder": {"type": "Fuse"}, "model": {"type": "BPE", "byte_fallback": false, "merges": [], "vocab":
+        {"a": 0, "b": 1, "\u00e9": 2, "e": 3, "\u0301": 4, " ": 5, "i": 6, "\u0307": 7, "f": 8, "\u2581": 9, "\u4f60": 10, "x": 11}}})");
+    return tokenizer == nullptr ? std::string()
+                                : tokenizer->decode(tokenizer->encode(text, {})->ids, false);
+  };
+  EXPECT_EQ(normalized(R"({"type": "NFC"})", "ae\u0301b"), "a\u00e9b");
+  EXPECT_EQ(normalized(R"({"type": "NFD"})", "a\u00e9b"), "ae\u0301b");
+  EXPECT_EQ(normalized(R"({"type": "NFKC"})", "\uFB01\uFF41"), "fia");
+  EXPECT_EQ(normalized(R"({"type": "NFKD"})", "\u00e9\uFF41"), "e\u0301a");
+  EXPECT_EQ(normalized(R"({"type": "Lowercase"})", "AB\u0130"), "abi\u0307");
+  EXPECT_EQ(normalized(R"({"type": "Strip", "strip_left": true, "strip_right": false})", "  a "),
+            "a ");
+  EXPECT_EQ(
+      normalized(
+          R"({"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}]})",
+          "\u00e9"),
+      "e");
+  EXPECT_EQ(normalized(R"({"type": "BertNormalizer"})", "\u00C9\t\u4f60"), "e  \u4f60 ");
+  EXPECT_EQ(
+      normalized(R"({"type": "Replace", "pattern": {"Regex": "a+"}, "content": "b"})", "aaxa"),
+      "bxb");
+  EXPECT_EQ(normalized(R"({"type": "Nmt"})", "a\u200bb\u0001"), "a b");
+}
+
 TEST_F(TokenizerTest, MissingFolderIsNotFound) {
   const auto loaded = Tokenizer::load(folder_ / "nothing");
   ASSERT_FALSE(loaded.ok());
