@@ -1,3 +1,5 @@
+#include "kernels/linear.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -5,7 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu_features.h"
 #include "kernels/kernel_table.h"
+#include "kernels/pack.h"
 #include "kernels/test_util.h"
 
 namespace coxswain::kernels {
@@ -277,6 +282,37 @@ TEST(Linear, ABadRowStaysABadRow) {
         EXPECT_EQ(y[40 + j], clean[40 + j]);
       }
     }
+  }
+}
+
+// bf16 weights on a CPU with AVX-512 but without vdpbf16ps: widened, activations stay float32.
+TEST(Linear, Bf16IsWidenedWhereTheCpuHasNoDotProduct) {
+  if (!cpu_features().avx512) GTEST_SKIP() << "this CPU cannot run AVX-512";
+  SetOps ops{};
+  fill_avx512_linear_f32(&ops);
+  const LinearKernel& kernel = ops.linear[static_cast<std::size_t>(WeightType::kBf16)];
+  const Problem p({13, 130, 257});
+  PackedMatrix w;
+  w.type = WeightType::kBf16;
+  w.layout_id = kernel.layout_id;
+  w.n = p.s.n;
+  w.k = p.s.k;
+  w.data = testing::scratch_of(packed_size_bytes(kernel, w.n, w.k));
+  pack_rows(w, 0, {reinterpret_cast<const std::byte*>(p.w.data()), DType::kF32, w.n}, kernel);
+  base::ThreadPool pool(2);
+  std::vector<float> y(p.s.m * p.s.n);
+  LinearArgs args;
+  args.w = &w;
+  args.x = p.x.data();
+  args.x_stride = p.s.k;
+  args.y = y.data();
+  args.y_stride = p.s.n;
+  args.m = p.s.m;
+  run_linear(pool, args, kernel);
+  // Activations are not rounded: the tolerance is that of float32 weights that happen to be bf16.
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const Expected want = expected_of(p, WeightType::kBf16, i / p.s.n, i % p.s.n);
+    ASSERT_NEAR(y[i], want.value, want.tolerance / 100) << "at " << i;
   }
 }
 

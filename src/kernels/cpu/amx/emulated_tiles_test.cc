@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu_features.h"
 #include "kernels/kernel_table.h"
 #include "kernels/linear.h"
 #include "kernels/pack.h"
@@ -112,27 +113,37 @@ constexpr Shape kShapes[] = {{1, 1, 1},
                              {3, 10, 9000},
                              {50, 10, 4300}};
 
+std::vector<float> scalar_int8(const Problem& p) {
+  SetOps ops{};
+  fill_scalar_linear(&ops);
+  const LinearKernel& kernel = ops.linear[static_cast<std::size_t>(WeightType::kInt8)];
+  return run_rows(p, p.pack(WeightType::kInt8, kernel), kernel, 0, p.m);
+}
+
 TEST(AmxLinear, Int8GivesTheBitsOfTheScalarSet) {
-  const KernelTable& scalar = testing::scalar_table();
   const LinearKernel kernel = emulated(WeightType::kInt8);
   for (const Shape& shape : kShapes) {
     const Problem p(shape.m, shape.n, shape.k);
-    const std::vector<float> got = run_rows(p, p.pack(WeightType::kInt8, kernel), kernel, 0, p.m);
-    const PackSource piece{reinterpret_cast<const std::byte*>(p.w.data()), DType::kF32, p.n};
-    const PackedMatrix w = pack_matrix(scalar, WeightType::kInt8, p.k, {&piece, 1}).value();
-    base::ThreadPool pool(1);
-    std::vector<float> want(p.m * p.n);
-    auto scratch = testing::scratch_of(linear_scratch_bytes(p.m, p.k));
-    LinearArgs args;
-    args.w = &w;
-    args.x = p.x.data();
-    args.x_stride = p.k;
-    args.y = want.data();
-    args.y_stride = p.n;
-    args.m = p.m;
-    args.scratch = scratch.bytes();
-    scalar.linear[static_cast<std::size_t>(WeightType::kInt8)](pool, args);
-    EXPECT_EQ(got, want) << "m " << p.m << " n " << p.n << " k " << p.k;
+    EXPECT_EQ(run_rows(p, p.pack(WeightType::kInt8, kernel), kernel, 0, p.m), scalar_int8(p))
+        << "m " << p.m << " n " << p.n << " k " << p.k;
+  }
+}
+
+// The set as it is put together on a CPU with tiles: conversion and few rows from AVX-512.
+TEST(AmxLinear, Int8LeavesFewRowsToVnniWithTheSameBits) {
+  if (!cpu_features().avx512) GTEST_SKIP() << "this CPU cannot run AVX-512";
+  SetOps ops{};
+  fill_avx512_linear_int8(&ops);
+  LinearKernel kernel = ops.linear[static_cast<std::size_t>(WeightType::kInt8)];
+  kernel.few_rows = kernel.row_tile;
+  kernel.tile_few = kernel.tile;
+  use_tiles<EmulatedTiles, Int8>(&kernel);
+  const Problem p(20, 70, 4500);
+  const PackedMatrix w = p.pack(WeightType::kInt8, kernel);
+  const std::vector<float> want = scalar_int8(p);
+  for (std::size_t m = 1; m <= p.m; ++m) {
+    const std::vector<float> got = run_rows(p, w, kernel, 0, m);
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), want.begin())) << "m " << m;
   }
 }
 
