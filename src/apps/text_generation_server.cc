@@ -44,6 +44,12 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   if (const std::string& isa = values.get_string("isa"); isa != "auto") out.isa = isa;
   out.kv_bytes = values.get_u64("kv-cache-bytes-max");
   out.memory_budget_bytes = values.get_u64("memory-bytes-max");
+  out.max_batch_prefill_tokens = values.get_u32("max-batch-prefill-tokens");
+  out.max_total_tokens =
+      static_cast<std::uint32_t>(values.find_u64("max-total-tokens").value_or(0));
+  // 0 is refused by the router.
+  if (const auto size = values.find_u64("max-batch-size"); size && *size > 0)
+    out.max_batch_size = static_cast<std::uint32_t>(*size);
   return out;
 }
 

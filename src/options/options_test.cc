@@ -146,7 +146,7 @@ TEST(Parse, DefaultsAreThoseOfTgi) {
   EXPECT_EQ(launcher.get_f64("waiting-served-ratio"), 0.3);
   EXPECT_EQ(launcher.get_u64("max-concurrent-requests"), 128U);
   EXPECT_EQ(launcher.get_ms("graceful-termination-timeout"), std::chrono::seconds(90));
-  EXPECT_EQ(launcher.find_u64("max-batch-prefill-tokens"), std::nullopt);
+  EXPECT_EQ(launcher.get_u64("max-batch-prefill-tokens"), 256U);  // ours: TGI derives it for GPUs
   EXPECT_EQ(launcher.find_u64("max-input-tokens"), std::nullopt);
   EXPECT_FALSE(launcher.get_bool("json-output"));
   EXPECT_THAT(launcher.get_list("cors-allow-origin"), IsEmpty());
@@ -317,10 +317,14 @@ TEST(Forward, GivesTheChildWhatTheParentWasGiven) {
                                    "--json-output",
                                    "--cors-allow-origin=http://a",
                                    "--max-input-tokens=7",
+                                   "--max-batch-prefill-tokens=256",
                                    "--waiting-served-ratio=0.3"));
   EXPECT_THAT(forwarded_environment(launcher, Binary::kRouter), ElementsAre("API_KEY=secret"));
   EXPECT_THAT(forwarded_arguments(launcher, Binary::kServer),
-              UnorderedElementsAre("--json-output", "--threads=2", "--max-input-tokens=7"));
+              UnorderedElementsAre("--json-output",
+                                   "--threads=2",
+                                   "--max-input-tokens=7",
+                                   "--max-batch-prefill-tokens=256"));
   EXPECT_THAT(forwarded_environment(launcher, Binary::kServer), IsEmpty());
 }
 
