@@ -393,7 +393,7 @@ void run_folder(const ConformanceOptions& options,
                 Result<Verdict> (*check)(const ConformanceOptions&, const std::string&),
                 ConformanceReport& report) {
   for (const std::string& name : conformance_cases(options, sub)) {
-    const std::string dir = options.data_dir + "/" + sub + "/" + name;
+    const std::string dir = (std::filesystem::path(options.data_dir) / sub / name).string();
     if (!report.wants(name) || !std::filesystem::exists(dir + "/golden.json")) continue;
     const Result<Verdict> verdict = check(options, dir);
     if (verdict.ok()) {

@@ -148,7 +148,7 @@ RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefault
   if (!config.has(field)) {
     const json::Value nothing{json::Object{}};
     ConfigReader empty(nothing, "config.json: ");
-    const RopeSpec rope = read_rope_parameters(empty, arch, top);
+    RopeSpec rope = read_rope_parameters(empty, arch, top);
     config.join(empty);
     return rope;
   }
@@ -156,7 +156,7 @@ RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefault
   // Some families keep the trained length beside the scaling.
   top.original_max_positions =
       config.number_or("original_max_position_embeddings", 0.0, kPositionsMax, 0.0);
-  const RopeSpec rope = read_rope_parameters(parameters, arch, top);
+  RopeSpec rope = read_rope_parameters(parameters, arch, top);
   config.join(parameters);
   return rope;
 }
