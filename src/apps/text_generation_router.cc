@@ -38,8 +38,6 @@
 #include "telemetry/metrics.h"
 #include "tokenizer/tokenizer.h"
 
-extern char** environ;
-
 namespace coxswain::apps {
 namespace {
 

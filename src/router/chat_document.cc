@@ -96,9 +96,7 @@ Result<json::Value> read_message(const json::Value& value,
   json::Object out;
   for (const auto& [name, member] : value.as_object()) {
     if (member.is_null() || name == "tool_calls") continue;
-    if (name != "content") {
-      out.append_new(name, member);
-    } else if (member.is_string()) {
+    if (name != "content" || member.is_string()) {
       out.append_new(name, member);
     } else if (member.is_array()) {
       COXSWAIN_ASSIGN_OR_RETURN(std::string text, flatten_parts(member.as_array(), index, limits));
