@@ -114,7 +114,8 @@ class LinearCall {
       // While these rows are worked on, the next block comes nearer: each tile asks for its share.
       const char* next =
           n_tiles == 1 ? nullptr : static_cast<const char*>(tile.w) + tile.k * step_bytes;
-      tile.prefetch_step = n_tiles == 1 ? 0 : step_bytes * kernel_.k_group / n_tiles;
+      tile.prefetch_step =
+          n_tiles == 1 ? kernel_.stream_ahead : step_bytes * kernel_.k_group / n_tiles;
       for (std::size_t t = 0; t < n_tiles; ++t) {
         const std::size_t first = round_up(n_rows * t / n_tiles, unit);
         tile.rows = std::min(n_rows, round_up(n_rows * (t + 1) / n_tiles, unit)) - first;

@@ -32,7 +32,7 @@ struct TileArgs {
   void* acc;
   bool first;            // start from zero instead of from acc
   const char* prefetch;  // bytes wanted soon, or null
-  size_t prefetch_step;  // bytes per k_group of the range
+  size_t prefetch_step;  // bytes per k_group of the range; without prefetch: stream_ahead
 };
 
 // Accumulators of one panel to y.
@@ -69,6 +69,9 @@ struct LinearKernel {
   void (*finish)(const FinishArgs*);
   // Tiles begin at multiples of this row; 0 counts as 1.
   uint32_t row_unit;
+  // How many bytes ahead a panel that is read once is asked for, by sets that leave it open; 0:
+  // hardware follows the stream best.
+  uint32_t stream_ahead;
   // For calls of at most few_rows rows, if not 0: another way to the same bits, with few_rows as
   // its row_tile.
   uint32_t few_rows;
@@ -77,7 +80,8 @@ struct LinearKernel {
 
 inline constexpr size_t kPanelMax = 64;
 inline constexpr size_t kPositionsMax = 256;
-// Floats between rows of widened keys: rows a power of two apart would meet in a few sets of the first-level cache.
+// Floats between rows of widened keys: rows a power of two apart would meet in a few sets of the
+// first-level cache.
 inline constexpr size_t kKeyStride = kPositionsMax + 16;
 
 enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16 };

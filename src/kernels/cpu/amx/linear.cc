@@ -61,6 +61,7 @@ void fill_amx_linear(SetOps* ops) {
   int8->layout_id = 0x404;
   int8->tile_few = int8->tile;
   int8->few_rows = int8->row_tile;
+  int8->stream_ahead = 4096;  // gains on the CPUs that have tiles; without them it costs some 7 %
   use_tiles<Tiles, Int8>(int8);
 }
 

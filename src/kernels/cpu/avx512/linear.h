@@ -8,10 +8,6 @@ constexpr int kPanel = 64;
 constexpr int kVectors = 4;
 constexpr int kRowTile = 6;
 
-// Bytes ahead of a stream of weights that are asked for. Hardware follows one stream as well;
-// machines differ in how far.
-constexpr size_t kStreamAhead = 4096;
-
 // The next block's bytes, at most 128 for each step; or those of this stream, when a panel is read
 // once.
 inline void prefetch_share(const char* p, size_t bytes) {
@@ -19,8 +15,9 @@ inline void prefetch_share(const char* p, size_t bytes) {
   _mm_prefetch(p + bytes / 2, _MM_HINT_T1);
 }
 
-inline void prefetch_stream(const char* w, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(w + kStreamAhead + i, _MM_HINT_T0);
+inline void prefetch_stream(const char* w, size_t bytes, size_t ahead) {
+  if (ahead == 0) return;
+  for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(w + ahead + i, _MM_HINT_T0);
 }
 
 // Runs `Tile<rows>::run`.

@@ -32,7 +32,7 @@ inline void multiply(const TileArgs* t) {
   const char* next = t->prefetch;
   for (size_t k = 0; k < t->k; k += 2, w += kStepBytes, a += 4) {
     if (kStream) {
-      prefetch_stream(w, kStepBytes);
+      prefetch_stream(w, kStepBytes, t->prefetch_step);
     } else {
       prefetch_share(next, t->prefetch_step);
       next += t->prefetch_step;

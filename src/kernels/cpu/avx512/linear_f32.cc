@@ -47,7 +47,7 @@ inline void multiply(const TileArgs* t) {
   const char* next = t->prefetch;
   for (size_t k = 0; k < t->k; ++k, w += kStepBytes, a += sizeof(float)) {
     if (kStream) {
-      prefetch_stream(w, kStepBytes);
+      prefetch_stream(w, kStepBytes, t->prefetch_step);
     } else {
       prefetch_share(next, t->prefetch_step);
       next += t->prefetch_step;
