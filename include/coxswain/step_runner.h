@@ -50,7 +50,8 @@ struct RunnerInfo {
   std::uint64_t epoch = 0;  // drawn at random at each start; a new one means all KV is gone
   std::string model_id = {};
   std::string model_type = {};
-  std::string dtype = {};  // of the weights as computed with: "float32", "bfloat16", "float16", "int8"
+  std::string dtype =
+      {};  // of the weights as computed with: "float32", "bfloat16", "float16", "int8"
   std::string device_type = "cpu";
   std::string kernel_set_id = {};
   std::uint64_t model_fingerprint = 0;
@@ -59,8 +60,8 @@ struct RunnerInfo {
   std::uint32_t max_position_embeddings = 0;
   std::uint32_t max_input_tokens = 0;  // 0 = decided by the caller
   std::uint32_t max_total_tokens = 0;
-  std::uint32_t block_tokens = 16;  // positions per block, a power of two
-  std::vector<KvGroup> kv_groups = {};   // group 0 is the one a stock router manages
+  std::uint32_t block_tokens = 16;      // positions per block, a power of two
+  std::vector<KvGroup> kv_groups = {};  // group 0 is the one a stock router manages
   std::vector<TokenId> eos_token_ids = {};
   // Rope whose angles depend on the length of the sequence: the limit at which the variant changes,
   // 0 = none.
@@ -74,14 +75,14 @@ struct RunnerInfo {
 struct SequenceSpec {
   SequenceId id{};
   std::vector<TokenId> prompt = {};  // [n_prompt], n_prompt >= 1
-  std::vector<TokenId>
-      produced = {};  // output ids of an earlier life (re-sent after a lost runner); usually empty
+  std::vector<TokenId> produced =
+      {};  // output ids of an earlier life (re-sent after a lost runner); usually empty
   SamplingParams sampling = {};
   StoppingParams stopping = {};
   bool prompt_logprobs = false;
   std::uint32_t rope_length = 0;  // prompt + resolved max_new_tokens, decided once
-  std::string adapter = {};            // empty = base weights
-  std::string cache_salt = {};         // part of the cache identity
+  std::string adapter = {};       // empty = base weights
+  std::string cache_salt = {};    // part of the cache identity
 
   friend bool operator==(const SequenceSpec&, const SequenceSpec&) = default;
 };
@@ -113,8 +114,8 @@ struct Row {
   SequenceId sequence{};
   std::uint32_t first_position = 0;
   std::uint32_t n_tokens = 0;
-  std::vector<TokenId> tokens = {};      // [n_tokens], empty if from_previous_step
-  bool from_previous_step = false;  // n_tokens == 1: input is the token sampled in the plan before
+  std::vector<TokenId> tokens = {};  // [n_tokens], empty if from_previous_step
+  bool from_previous_step = false;   // n_tokens == 1: input is the token sampled in the plan before
   std::vector<BlockTableChange> table_changes = {};
   Emit emit = Emit::kNone;
   // Log-probabilities of the prompt tokens among these positions are wanted (each given its
@@ -181,7 +182,8 @@ struct SequenceFinish {
 
 struct SequenceResult {
   SequenceId sequence{};
-  Status status = {};  // not ok: this sequence failed and is dropped by the runner; others are untouched
+  Status status =
+      {};  // not ok: this sequence failed and is dropped by the runner; others are untouched
   std::vector<OutputToken> tokens = {};  // [0] for kNone, [1] for kSample
   std::vector<PromptToken> prompt = {};  // for the positions of this step, if asked for
   std::optional<SequenceFinish> finish = {};

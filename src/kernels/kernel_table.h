@@ -1,17 +1,20 @@
 #pragma once
 // KernelTable: every computing function of one instruction set, chosen once at start.
 //
-// Law 1, as kernels see it: the order in which an output element is summed depends on K (or head_dim, or the absolute
-// positions of keys) alone; never on the number of rows, on how rows are blocked, on chunking or on threads. Splitting work over
-// threads splits outputs, never a sum. Every entry is therefore a pure function of one row's inputs.
+// Law 1, as kernels see it: the order in which an output element is summed depends on K (or
+// head_dim, or the absolute positions of keys) alone; never on the number of rows, on how rows are
+// blocked, on chunking or on threads. Splitting work over threads splits outputs, never a sum.
+// Every entry is therefore a pure function of one row's inputs.
 //
-// A set's table starts as a copy of the next lower one and overrides entries, so no entry is null. Weights are packed
-// once at load into the layout of the set; layout_id names it (part of cache keys on disk).
+// A set's table starts as a copy of the next lower one and overrides entries, so no entry is null.
+// Weights are packed once at load into the layout of the set; layout_id names it (part of cache
+// keys on disk).
 //
-// Shapes are row-major, outermost first; strides are in elements unless the name says bytes. Rows are the ragged rows of all sequences
-// of a step together. Activations are float32 between kernels.
+// Shapes are row-major, outermost first; strides are in elements unless the name says bytes. Rows
+// are the ragged rows of all sequences of a step together. Activations are float32 between kernels.
 //
-// Thread rule: one step at a time (the ThreadPool belongs to one runner); packed weights are immutable.
+// Thread rule: one step at a time (the ThreadPool belongs to one runner); packed weights are
+// immutable.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,9 +40,9 @@ std::string_view name_of(Isa isa);  // "scalar", "avx2", "avx512", "amx"
 
 // How a weight matrix is held and multiplied.
 //   kF32:  float32 weights, float32 multiply-add.
-//   kBf16: bfloat16 weights; activations rounded to bfloat16 where the set has a bf16 dot product, float32 otherwise.
-//   kF16:  float16 weights widened to float32.
-//   kInt8: int8 weights with one float32 scale per output; activations quantised per row (symmetric, absmax / 127).
+//   kBf16: bfloat16 weights; activations rounded to bfloat16 where the set has a bf16 dot product,
+//   float32 otherwise. kF16:  float16 weights widened to float32. kInt8: int8 weights with one
+//   float32 scale per output; activations quantised per row (symmetric, absmax / 127).
 enum class WeightType : std::uint8_t { kF32, kBf16, kF16, kInt8 };
 inline constexpr std::size_t kWeightTypeCount = 4;
 std::string_view name_of(WeightType type);
@@ -51,12 +54,13 @@ struct PackedMatrix {
   std::size_t n = 0;
   std::size_t k = 0;
   tensor::AlignedBuffer data;
-  std::vector<float> scales;             // [n], kInt8 only
-  std::vector<std::int32_t> column_sums; // [n], kInt8 only: sum over k of the int8 weights
+  std::vector<float> scales;              // [n], kInt8 only
+  std::vector<std::int32_t> column_sums;  // [n], kInt8 only: sum over k of the int8 weights
 };
 
-// Source of a pack: rows [row_begin, row_begin + n_rows) of the packed matrix come from `data` [n_rows, k] of `type`
-// (kF32, kBf16 or kF16), contiguous. Several pieces stack along n (fused q, k, v; gate and up).
+// Source of a pack: rows [row_begin, row_begin + n_rows) of the packed matrix come from `data`
+// [n_rows, k] of `type` (kF32, kBf16 or kF16), contiguous. Several pieces stack along n (fused q,
+// k, v; gate and up).
 struct PackSource {
   const std::byte* data = nullptr;
   DType type = DType::kF32;
@@ -76,7 +80,8 @@ struct LinearArgs {
   std::span<std::byte> scratch;  // at least linear_scratch_bytes(m, k), 64-byte aligned
 };
 
-// Scratch for the converted activations of a linear call with m rows of k inputs, any weight type and set.
+// Scratch for the converted activations of a linear call with m rows of k inputs, any weight type
+// and set.
 std::size_t linear_scratch_bytes(std::size_t m, std::size_t k);
 
 // Rows of one sequence in an attention call: consecutive positions starting at first_position.
@@ -84,14 +89,16 @@ struct AttentionSequence {
   std::size_t first_row = 0;
   std::size_t n_rows = 0;
   std::int32_t first_position = 0;
-  std::span<const BlockId> blocks;  // covers positions [0, first_position + n_rows); kReleasedBlock where no window reaches
+  std::span<const BlockId> blocks;  // covers positions [0, first_position + n_rows); kReleasedBlock
+                                    // where no window reaches
 };
 
-// Positions are partitioned at multiples of this constant, a multiple of every allowed block size; partitions are merged in order.
+// Positions are partitioned at multiples of this constant, a multiple of every allowed block size;
+// partitions are merged in order.
 inline constexpr std::int32_t kAttentionPartition = 256;
 
-// The cache of one layer: block b starts at base + b * block_stride_bytes and holds keys [n_kv_heads, block_tokens, head_dim],
-// values likewise in their own region.
+// The cache of one layer: block b starts at base + b * block_stride_bytes and holds keys
+// [n_kv_heads, block_tokens, head_dim], values likewise in their own region.
 struct KvLayerView {
   std::byte* k = nullptr;
   std::byte* v = nullptr;
@@ -114,8 +121,9 @@ struct KvWriteArgs {
   std::span<const AttentionSequence> sequences;
 };
 
-// out[row, h] = sum_p softmax_p(score(q[row, h], k[p])) v[p], p over the visible positions of the row's sequence.
-// score = scale * q.k (then soft_cap * tanh(score / soft_cap)) (+ alibi_slopes[h] * p).
+// out[row, h] = sum_p softmax_p(score(q[row, h], k[p])) v[p], p over the visible positions of the
+// row's sequence. score = scale * q.k (then soft_cap * tanh(score / soft_cap)) (+ alibi_slopes[h] *
+// p).
 struct AttentionArgs {
   KvLayerView cache;
   const float* q = nullptr;  // [rows, n_heads, k_head_dim]
@@ -124,15 +132,17 @@ struct AttentionArgs {
   std::size_t out_stride = 0;
   std::size_t n_heads = 0;
   float scale = 1.0F;
-  float soft_cap = 0.0F;           // 0 = off
-  std::int32_t window = 0;         // 0 = all; w: positions (p_row - w, p_row] are visible
-  const float* sinks = nullptr;    // [n_heads] extra logit in the denominator, or null
+  float soft_cap = 0.0F;                // 0 = off
+  std::int32_t window = 0;              // 0 = all; w: positions (p_row - w, p_row] are visible
+  const float* sinks = nullptr;         // [n_heads] extra logit in the denominator, or null
   const float* alibi_slopes = nullptr;  // [n_heads] or null
   std::span<const AttentionSequence> sequences;
-  std::span<std::byte> scratch;    // at least attention_scratch_bytes(...), 64-byte aligned
+  std::span<std::byte> scratch;  // at least attention_scratch_bytes(...), 64-byte aligned
 };
 
-std::size_t attention_scratch_bytes(std::size_t n_threads, std::size_t n_heads, std::size_t head_dim_max);
+std::size_t attention_scratch_bytes(std::size_t n_threads,
+                                    std::size_t n_heads,
+                                    std::size_t head_dim_max);
 
 struct NormArgs {
   const float* x = nullptr;  // [m, n]
@@ -145,14 +155,19 @@ struct NormArgs {
   const float* bias = nullptr;    // [n] or null
   float epsilon = 1e-5F;
   float weight_offset = 0.0F;  // 1 for families that store weight - 1
-  // Rows hold `groups` vectors of n side by side (per-head norms); weight is shared by the groups unless weight_per_group.
+  // Rows hold `groups` vectors of n side by side (per-head norms); weight is shared by the groups
+  // unless weight_per_group.
   std::size_t groups = 1;
   bool weight_per_group = false;
 };
 
-enum class RopeStyle : std::uint8_t { kHalves, kInterleaved };  // pairs (i, i + d/2), or (2i, 2i + 1)
+enum class RopeStyle : std::uint8_t {
+  kHalves,
+  kInterleaved
+};  // pairs (i, i + d/2), or (2i, 2i + 1)
 
-// Turns the first rotary_dim values of every head. Tables hold the angles of the positions of each row (attention factor included).
+// Turns the first rotary_dim values of every head. Tables hold the angles of the positions of each
+// row (attention factor included).
 struct RopeArgs {
   float* x = nullptr;  // [m, n_heads, head_dim], in place
   std::size_t x_stride = 0;
@@ -165,7 +180,14 @@ struct RopeArgs {
   RopeStyle style = RopeStyle::kHalves;
 };
 
-enum class Activation : std::uint8_t { kSilu, kGeluErf, kGeluTanh, kRelu, kReluSquared, kGeluQuick };
+enum class Activation : std::uint8_t {
+  kSilu,
+  kGeluErf,
+  kGeluTanh,
+  kRelu,
+  kReluSquared,
+  kGeluQuick
+};
 
 // y = act(gate) * up, or y = act(gate) when up is null.
 struct ActivationArgs {
@@ -193,16 +215,19 @@ struct AddArgs {
 };
 
 struct KernelTable {
-  std::string_view id;  // the set and its revision, e.g. "avx512-vnni-bf16-1"; part of kernel_set_id
+  std::string_view
+      id;  // the set and its revision, e.g. "avx512-vnni-bf16-1"; part of kernel_set_id
   Isa isa = Isa::kScalar;
 
   // By weight type.
   void (*linear[kWeightTypeCount])(ThreadPool&, const LinearArgs&) = {};
   // Bytes of PackedMatrix::data for [n, k].
   std::size_t (*packed_bytes[kWeightTypeCount])(std::size_t n, std::size_t k) = {};
-  // Fills data (allocated by pack_matrix), scales and column_sums for rows [row_begin, row_begin + source.n_rows).
+  // Fills data (allocated by pack_matrix), scales and column_sums for rows [row_begin, row_begin +
+  // source.n_rows).
   void (*pack[kWeightTypeCount])(PackedMatrix&, std::size_t row_begin, const PackSource&) = {};
-  // Reads row `row` of a packed matrix back, widened (int8: scale times integer): a tied embedding needs no copy of its own.
+  // Reads row `row` of a packed matrix back, widened (int8: scale times integer): a tied embedding
+  // needs no copy of its own.
   void (*unpack_row[kWeightTypeCount])(const PackedMatrix&, std::size_t row, float* out) = {};
   std::uint32_t layout_id[kWeightTypeCount] = {};
 
@@ -225,6 +250,9 @@ Result<const KernelTable*> kernel_table(Isa isa);
 Result<const KernelTable*> select_kernels(std::string_view forced);
 
 // Packs stacked pieces into one matrix. Errors: kResourceExhausted.
-Result<PackedMatrix> pack_matrix(const KernelTable& table, WeightType type, std::size_t k, std::span<const PackSource> pieces);
+Result<PackedMatrix> pack_matrix(const KernelTable& table,
+                                 WeightType type,
+                                 std::size_t k,
+                                 std::span<const PackSource> pieces);
 
 }  // namespace coxswain::kernels

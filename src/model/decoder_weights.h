@@ -63,7 +63,8 @@ struct RowTable {
 };
 
 struct DecoderWeights {
-  RowTable embedding;  // no rows where they are read back from the head, which holds the same weights
+  RowTable
+      embedding;  // no rows where they are read back from the head, which holds the same weights
   RowTable positions;
   NormWeights embedding_norm;
   Linear project_in;

@@ -1,11 +1,12 @@
 #pragma once
 // Model: weights of any supported family and its forward pass over a ragged batch.
 //
-// Architecture is data: one decoder core, described by ArchSpec (arch_spec.h), filled from config.json by one small file per
-// family. forward() runs any contiguous layer range on given hidden states, so that layers [0, k) then [k, n) equal the whole pass
-// bit for bit (law 7).
+// Architecture is data: one decoder core, described by ArchSpec (arch_spec.h), filled from
+// config.json by one small file per family. forward() runs any contiguous layer range on given
+// hidden states, so that layers [0, k) then [k, n) equal the whole pass bit for bit (law 7).
 //
-// Thread rule: immutable after load; forward() and logits() belong to the runner's thread (they share one workspace).
+// Thread rule: immutable after load; forward() and logits() belong to the runner's thread (they
+// share one workspace).
 
 #include <cstdint>
 #include <functional>
@@ -29,8 +30,8 @@ namespace coxswain::model {
 struct LoadOptions {
   std::string model_dir;
   // Empty = the stored type (of the tensors, not of config.json).
-  std::optional<tensor::DType> dtype;   // kF32, kBf16 or kF16
-  bool quantize_int8 = false;           // linear layers only
+  std::optional<tensor::DType> dtype;  // kF32, kBf16 or kF16
+  bool quantize_int8 = false;          // linear layers only
   const kernels::KernelTable* kernels = nullptr;
   // Called with bytes done and bytes in all; from the loading thread.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
@@ -48,8 +49,8 @@ struct ModelInfo {
   std::vector<TokenId> eos_token_ids;  // generation_config.json, then config.json
   std::uint32_t rope_switch_length = 0;
   bool rope_length_is_exact = false;
-  std::uint64_t fingerprint = 0;  // of config and weights
-  std::uint64_t weight_bytes = 0; // as held in memory
+  std::uint64_t fingerprint = 0;   // of config and weights
+  std::uint64_t weight_bytes = 0;  // as held in memory
 };
 
 // The rows of one sequence inside a batch.
@@ -57,7 +58,7 @@ struct SequenceRows {
   std::size_t first_row = 0;
   std::size_t n_rows = 0;
   std::int32_t first_position = 0;
-  std::uint32_t rope_length = 0;  // SequenceSpec::rope_length
+  std::uint32_t rope_length = 0;                       // SequenceSpec::rope_length
   std::vector<std::span<const BlockId>> block_tables;  // per KV group
 };
 
@@ -68,24 +69,34 @@ struct Batch {
 
 class Model {
  public:
-  // Errors name file, tensor or key, and rule: kNotFound, kInvalidArgument, kDataLoss, kUnimplemented (unknown family or feature),
-  // kResourceExhausted.
+  // Errors name file, tensor or key, and rule: kNotFound, kInvalidArgument, kDataLoss,
+  // kUnimplemented (unknown family or feature), kResourceExhausted.
   static Result<std::unique_ptr<Model>> load(const LoadOptions& options);
   virtual ~Model() = default;
 
   virtual const ModelInfo& info() const = 0;
 
-  // Workspace for batches of up to n_rows rows and n_logit_rows sampled rows; called once before the first forward().
+  // Workspace for batches of up to n_rows rows and n_logit_rows sampled rows; called once before
+  // the first forward().
   virtual Status reserve(std::size_t n_rows, std::size_t n_logit_rows, base::ThreadPool& pool) = 0;
-  virtual std::uint64_t workspace_bytes(std::size_t n_rows, std::size_t n_logit_rows, std::size_t n_threads) const = 0;
+  virtual std::uint64_t workspace_bytes(std::size_t n_rows,
+                                        std::size_t n_logit_rows,
+                                        std::size_t n_threads) const = 0;
 
-  // Runs layers [begin, end). `hidden` [n_rows, hidden_size]: input if begin > 0 (otherwise the embedding fills it), always output:
-  // the residual stream after layer end - 1, before the final norm.
-  virtual Status forward(const Batch& batch, LayerRange layers, std::span<float> hidden, kvstore::KvStore& kv,
+  // Runs layers [begin, end). `hidden` [n_rows, hidden_size]: input if begin > 0 (otherwise the
+  // embedding fills it), always output: the residual stream after layer end - 1, before the final
+  // norm.
+  virtual Status forward(const Batch& batch,
+                         LayerRange layers,
+                         std::span<float> hidden,
+                         kvstore::KvStore& kv,
                          base::ThreadPool& pool) = 0;
 
-  // Final norm, head, soft cap and scale for the given rows of `hidden`: out [rows.size(), vocab_size].
-  virtual Status logits(std::span<const float> hidden, std::span<const std::uint32_t> rows, std::span<float> out,
+  // Final norm, head, soft cap and scale for the given rows of `hidden`: out [rows.size(),
+  // vocab_size].
+  virtual Status logits(std::span<const float> hidden,
+                        std::span<const std::uint32_t> rows,
+                        std::span<float> out,
                         base::ThreadPool& pool) = 0;
 };
 

@@ -57,7 +57,8 @@ Architecture read_mpt(ConfigReader& config) {
   shape.n_heads = config.count("n_heads", 1, kHeadsMax);
   shape.n_kv_heads = shape.n_heads;
   shape.head_dim = divided(config, shape.hidden, shape.n_heads, "n_heads");
-  shape.intermediate = 4 * shape.hidden;  // expansion_ratio is written in configs, but the reference implementation ignores it
+  shape.intermediate = 4 * shape.hidden;  // expansion_ratio is written in configs, but the
+                                          // reference implementation ignores it
   shape.max_positions = config.count_or("max_seq_len", 1, kPositionsMax, 2048);
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
