@@ -62,6 +62,9 @@ class PipelineTokenizer final : public Tokenizer {
   std::string token(TokenId id) const override { return std::string(name(id)); }
   std::string token_bytes(TokenId id) const override;
   bool is_special(TokenId id) const override;
+  std::string unknown_split_pattern() const override {
+    return parts_.pre_tokenizer.unknown_pattern;
+  }
   std::optional<TokenId> bos_id() const override { return parts_.bos; }
   std::optional<TokenId> eos_id() const override { return parts_.eos; }
   std::string bos_token() const override { return parts_.bos ? token(*parts_.bos) : std::string(); }

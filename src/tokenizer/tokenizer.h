@@ -84,6 +84,10 @@ class Tokenizer {
   virtual std::string bos_token() const = 0;
   virtual std::string eos_token() const = 0;
 
+  // A split pattern of the file that has no scanner of its own and runs on PCRE2, slower and with
+  // limits; empty if there is none. Start-up warns of it.
+  virtual std::string unknown_split_pattern() const { return {}; }
+
   // Per-stream state of the decoder. push() returns what the token adds to the text; never half a
   // character; the concatenation of all pieces and finish() equals decode() of all ids at once.
   class Incremental {

@@ -74,6 +74,7 @@ TEST_F(TokenizerTest, ByteLevelEncodesAndDecodes) {
   EXPECT_EQ(tokenizer->token_bytes(6), " a");
   EXPECT_EQ(tokenizer->token_bytes(11), "");
   EXPECT_EQ(tokenizer->vocab_size(), 18U);
+  EXPECT_EQ(tokenizer->unknown_split_pattern(), "");
 }
 
 TEST_F(TokenizerTest, OffsetsCoverWholeCharacters) {
