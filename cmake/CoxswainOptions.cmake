@@ -32,6 +32,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 at -O3 warns falsely on string concatenation.
   target_compile_options(coxswain_warnings INTERFACE -Wno-restrict)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Part of -Wconversion in clang, not in g++.
+  target_compile_options(coxswain_warnings INTERFACE -Wno-sign-conversion -Wno-implicit-int-float-conversion)
+endif()
 if(COXSWAIN_WERROR)
   target_compile_options(coxswain_warnings INTERFACE -Werror)
 endif()
@@ -46,4 +50,9 @@ if(COXSWAIN_SANITIZE)
     # g++ 12 refuses the fences of Asio under the thread sanitizer.
     add_compile_definitions(BOOST_ASIO_DISABLE_FENCED_BLOCK)
   endif()
+endif()
+
+if(COXSWAIN_FUZZ)
+  # Coverage of our own code; the targets themselves bring the engine (tests/fuzz).
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

@@ -112,7 +112,7 @@ tidy() {
 }
 
 fuzz() {
-  cmake --preset fuzz -Wno-dev >/dev/null && cmake --build --preset fuzz -- -j "$jobs" || return 1
+  cmake --preset fuzz -Wno-dev >/dev/null && cmake --build --preset fuzz --target fuzz_targets -- -j "$jobs" || return 1
   local seconds=10 target corpus
   [ $full -eq 1 ] && seconds=30
   for target in build/fuzz/bin/fuzz_*; do

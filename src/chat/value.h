@@ -55,7 +55,7 @@ class Dict {
   const Value* find(std::string_view key) const;
   void set(Value key, Value value);
   const std::vector<std::pair<Value, Value>>& items() const { return items_; }
-  std::size_t size() const { return items_.size(); }
+  std::size_t size() const;
   const Extent& extent() const { return extent_; }
 
  private:
@@ -159,6 +159,10 @@ class Value {
                std::shared_ptr<const Callable>>
       data_;
 };
+
+inline std::size_t Dict::size() const {
+  return items_.size();
+}
 
 // "str", "int", "dict", ... as Python's error messages name a type.
 std::string type_name(const Value& value);

@@ -121,11 +121,13 @@ bool RequestParser::take_line(std::string_view& bytes) {
             {limits_.request_line_bytes_max, limits_.header_line_bytes_max, kChunkLineBytesMax}) +
         1;
     const std::string_view part = bytes.substr(0, std::min(stop, room));
-    line_ += part;
-    if (line_too_long()) return false;
-    if (state_ == State::kRequestLine && !is_request_line_text(part)) {
+    // The fault that stands first in the line counts, wherever the bytes were cut.
+    if (state_ == State::kRequestLine &&
+        !is_request_line_text(part.substr(0, limits_.request_line_bytes_max - line_.size()))) {
       return refuse(400, ErrorKind::kBadRequest, "this is not an HTTP/1.1 request");
     }
+    line_ += part;
+    if (line_too_long()) return false;
     bytes.remove_prefix(part.size());
     if (part.size() < stop || bytes.empty()) continue;
     if (bytes.front() == '\n') return refuse(400, ErrorKind::kBadRequest, "LF without CR");

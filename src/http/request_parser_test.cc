@@ -163,6 +163,19 @@ TEST(RequestParser, RefusesNoiseAtOnce) {
   EXPECT_EQ(status_of("\n"), 400);
 }
 
+TEST(RequestParser, CutsDoNotChooseAmongTwoFaults) {
+  ParserLimits limits;
+  limits.request_line_bytes_max = 20;
+  for (const std::size_t n_sound : {0U, 1U, 19U, 20U, 21U}) {
+    const std::string line = std::string(n_sound, 'A') + "\xCE" + std::string(30, 'A') + "\r\n";
+    const int expected = n_sound < limits.request_line_bytes_max ? 400 : 414;
+    EXPECT_EQ(status_of(line, limits), expected) << n_sound;
+    Feeder feeder(limits);
+    for (const char c : line) feeder.feed(std::string_view(&c, 1));
+    EXPECT_EQ(feeder.outcome().status, expected) << n_sound;
+  }
+}
+
 TEST(RequestParser, RefusesMalformedHeaders) {
   for (const char* header : {"X : y\r\n",
                              "X\r\n",

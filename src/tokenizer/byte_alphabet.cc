@@ -48,6 +48,19 @@ std::string byte_token_name(unsigned char byte) {
   return {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
 }
 
+std::optional<char> byte_of_token_name(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  const int high = digit(token[3]);
+  const int low = digit(token[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<char>(high * 16 + low);
+}
+
 void append_byte_characters(std::string& out, std::string_view bytes) {
   for (const char byte : bytes)
     append_utf8(out, byte_to_character(static_cast<unsigned char>(byte)));

@@ -14,6 +14,8 @@ std::optional<unsigned char> character_to_byte(char32_t c);
 
 // "<0x0A>": how vocabularies with byte fallback write a byte.
 std::string byte_token_name(unsigned char byte);
+// The byte of such a name, its digits in either case; empty for any other token.
+std::optional<char> byte_of_token_name(std::string_view token);
 
 // Appends the characters that stand for `bytes`.
 void append_byte_characters(std::string& out, std::string_view bytes);

@@ -127,7 +127,7 @@ class ByteFallbackStage final : public DecoderStage {
   ByteFallbackStage(DecoderStage* next, NoOptions, bool)
       : DecoderStage(next), assembler_(Utf8Assembler::Broken::kPerByte) {}
   void push(std::string_view token) override {
-    const std::optional<char> byte = byte_of(token);
+    const std::optional<char> byte = byte_of_token_name(token);
     text_.clear();
     if (byte) {
       assembler_.push(std::string_view(&*byte, 1), text_);
@@ -145,19 +145,6 @@ class ByteFallbackStage final : public DecoderStage {
   }
 
  private:
-  static std::optional<char> byte_of(std::string_view token) {
-    if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
-    const auto digit = [](char c) {
-      if (c >= '0' && c <= '9') return c - '0';
-      if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-      return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    };
-    const int high = digit(token[3]);
-    const int low = digit(token[4]);
-    if (high < 0 || low < 0) return std::nullopt;
-    return static_cast<char>(high * 16 + low);
-  }
-
   Utf8Assembler assembler_;
   std::string text_;
 };

@@ -292,9 +292,7 @@ std::string PipelineTokenizer::token_bytes(TokenId id) const {
       break;
     case TokenSpelling::kMetaspace: {
       std::size_t at = 0;
-      if (token.size() == 6 && token.starts_with("<0x") && token[5] == '>')
-        return std::string(
-            1, static_cast<char>(std::stoi(std::string(token.substr(3, 2)), nullptr, 16)));
+      if (const auto byte = byte_of_token_name(token)) return std::string(1, *byte);
       for (std::size_t found = token.find(kMetaspaceUtf8); found != std::string_view::npos;
            found = token.find(kMetaspaceUtf8, at)) {
         out.append(token.substr(at, found - at)).push_back(' ');

@@ -5,12 +5,17 @@
 #include <optional>
 
 #include "tokenizer/sentencepiece.h"
+#include "tokenizer/unicode.h"
 
 namespace coxswain::tokenizer {
 namespace {
 
 Status damaged(const std::string& what) {
   return {Code::kDataLoss, "SentencePiece model: " + what};
+}
+
+bool is_utf8(std::string_view text) {
+  return valid_utf8_prefix(text) == text.size();
 }
 
 struct Field {
@@ -108,6 +113,7 @@ Status read_piece(std::string_view bytes, SentencePieceModel& model) {
     }
     return Status();
   }));
+  if (!is_utf8(piece.text)) return damaged(name + " is no UTF-8 text");
   if (piece.score != piece.score) return damaged(name + " has no number as its score");
   model.pieces.push_back(std::move(piece));
   return {};
@@ -149,6 +155,8 @@ Result<SentencePieceModel> parse_sentencepiece_model(std::string_view bytes) {
     return Status();
   }));
   if (model.pieces.empty()) return damaged("no pieces");
+  if (!is_utf8(model.unk_surface) || !is_utf8(model.bos_piece) || !is_utf8(model.eos_piece))
+    return damaged("trainer_spec has a text that is no UTF-8");
   return model;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/unicode.h"
 
@@ -114,9 +115,8 @@ class SentencePieceStage final : public DecoderStage {
 
   void push(std::string_view token) override {
     text_.clear();
-    if (token.size() == 6 && token.starts_with("<0x") && token[5] == '>') {
-      const char byte = static_cast<char>(digit(token[3]) * 16 + digit(token[4]));
-      assembler_.push(std::string_view(&byte, 1), text_);
+    if (const auto byte = byte_of_token_name(token)) {
+      assembler_.push(std::string_view(&*byte, 1), text_);
     } else {
       assembler_.finish(text_);
       has_text_ = has_text_ || !text_.empty();
@@ -132,8 +132,6 @@ class SentencePieceStage final : public DecoderStage {
   }
 
  private:
-  static int digit(char c) { return c >= 'A' ? (c | 0x20) - 'a' + 10 : c - '0'; }
-
   // The first token that has text loses its blanks; the rule follows the library step by step.
   void append_piece(std::string_view token) {
     if (took_first_blank_ || has_text_) is_start_ = false;

@@ -227,6 +227,30 @@ TEST_F(TokenizerTest, NormalizersChangeTextAndKeepPlaces) {
   EXPECT_EQ(normalized(R"({"type": "Nmt"})", "a\u200bb\u0001"), "a b");
 }
 
+TEST_F(TokenizerTest, OnlyHexadecimalDigitsNameAByte) {
+  const auto tokenizer = load_json(R"({
+    "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
+    "model": {"type": "BPE", "byte_fallback": true, "merges": [], "vocab": {"<0x41>": 0, "<0xzz>": 1, "<0x4>>": 2}}})");
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->token_bytes(0), "A");
+  EXPECT_EQ(tokenizer->token_bytes(1), "<0xzz>");
+  EXPECT_EQ(tokenizer->token_bytes(2), "<0x4>>");
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{0, 1, 2}, false), "A<0xzz><0x4>>");
+}
+
+TEST_F(TokenizerTest, PiecesThatAreNoUtf8AreRefused) {
+  const auto model = [](std::string_view text) {
+    const std::string unknown("\x0A\x09\x0A\x05<unk>\x18\x02", 11);
+    return unknown + "\x0A\x04\x0A\x02" + std::string(text);
+  };
+  write("tokenizer.model", model("ab"));
+  EXPECT_TRUE(load().ok());
+  write("tokenizer.model", model("a\xC3"));
+  const auto loaded = load();
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_THAT(loaded.status().message(), HasSubstr("piece 1 is no UTF-8 text"));
+}
+
 TEST_F(TokenizerTest, MissingFolderIsNotFound) {
   const auto loaded = Tokenizer::load(folder_ / "nothing");
   ASSERT_FALSE(loaded.ok());

@@ -1,20 +1,27 @@
-// A SentencePiece model of a stranger: loading it, then encoding and decoding its own bytes as
-// text.
+// A SentencePiece model. First byte: bit 0 = control pieces are found in the text, the other bits
+// = 4 bytes of text each at the end of the input.
 
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-#include <utility>
+#include <string>
 
+#include "fuzz/tokenizer_checks.h"
 #include "tokenizer/formats.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  namespace ct = coxswain::tokenizer;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  auto parts = ct::read_sentencepiece(input, true);
-  if (!parts.ok() || !parts->added.prepare(parts->normalizer.get()).ok()) return 0;
-  const ct::PipelineTokenizer tokenizer(std::move(parts).value());
-  const auto encoding = tokenizer.encode(input.substr(0, 256), {});
-  if (encoding.ok()) tokenizer.decode(encoding->ids, true);
+  namespace fuzz = coxswain::fuzz;
+  fuzz::Input input(data, size);
+  const std::uint8_t flags = input.byte();
+  const std::size_t n_text = std::min<std::size_t>(flags / 2 * 4, input.rest().size());
+  const std::string_view file = input.rest().substr(0, input.rest().size() - n_text);
+  const std::string_view text = input.rest().substr(file.size());
+  auto parts = coxswain::tokenizer::read_sentencepiece(file, (flags & 1) != 0);
+  if (!parts.ok()) {
+    fuzz::require(!parts.status().message().empty(), "an error says why");
+    return 0;
+  }
+  const auto tokenizer = fuzz::assemble(std::move(parts).value());
+  if (tokenizer == nullptr) return 0;
+  fuzz::check_names(*tokenizer);
+  fuzz::check_text(*tokenizer, fuzz::kSampleText);
+  fuzz::check_text(*tokenizer, text);
   return 0;
 }

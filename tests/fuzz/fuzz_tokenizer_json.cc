@@ -1,27 +1,24 @@
-// A tokenizer.json of a stranger: loading it, then encoding and decoding text that follows a NUL
-// byte.
+// A tokenizer.json, up to the first NUL, and the text behind it to encode and decode.
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <string_view>
-#include <utility>
+#include <string>
 
+#include "fuzz/tokenizer_checks.h"
 #include "tokenizer/formats.h"
-#include "tokenizer/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  namespace ct = coxswain::tokenizer;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const std::size_t cut = input.find('\0');
-  auto parts = ct::read_tokenizer_json(input.substr(0, cut));
-  if (!parts.ok() || !parts->added.prepare(parts->normalizer.get()).ok()) return 0;
-  const ct::PipelineTokenizer tokenizer(std::move(parts).value());
-  const std::string_view text =
-      cut == std::string_view::npos ? input.substr(0, 256) : input.substr(cut + 1);
-  const auto encoding = tokenizer.encode(text, {});
-  if (!encoding.ok()) return 0;
-  const std::string decoded = tokenizer.decode(encoding->ids, false);
-  if (ct::valid_utf8_prefix(decoded) != decoded.size()) std::abort();
+  namespace fuzz = coxswain::fuzz;
+  fuzz::Input input(data, size);
+  const std::string_view file = input.until_nul();
+  if (fuzz::has_long_number(file)) return 0;
+  auto parts = coxswain::tokenizer::read_tokenizer_json(file);
+  if (!parts.ok()) {
+    fuzz::require(!parts.status().message().empty(), "an error says why");
+    return 0;
+  }
+  const auto tokenizer = fuzz::assemble(std::move(parts).value());
+  if (tokenizer == nullptr) return 0;
+  fuzz::check_names(*tokenizer);
+  fuzz::check_text(*tokenizer, fuzz::kSampleText);
+  fuzz::check_text(*tokenizer, input.rest());
   return 0;
 }

@@ -1,0 +1,173 @@
+// Bodies of requests, from JSON to what the engine is given.
+//
+// First byte: bits 0-1 = route, bit 2 = the route's style of errors, bit 3 = streaming. Every body
+// is read leniently and strictly, with wide and with narrow limits.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "fuzz/fuzz_input.h"
+#include "json/json.h"
+#include "router/api_error.h"
+#include "router/documents.h"
+#include "router/test_tokenizer.h"
+#include "router/validate.h"
+
+namespace {
+
+using coxswain::Status;
+using coxswain::fuzz::require;
+namespace json = coxswain::json;
+namespace router = coxswain::router;
+
+constexpr std::uint32_t kVocabSize = 258;
+
+const router::Validator& validator() {
+  static const router::Validator made = [] {
+    router::ValidationLimits limits;
+    limits.input_tokens_max = 40;
+    limits.total_tokens_max = 60;
+    limits.vocab_size = kVocabSize;
+    limits.exact_count_bytes_max = 20;
+    return router::Validator(
+        limits, std::make_shared<router::ByteTokenizer>(), [] { return std::uint64_t{7}; });
+  }();
+  return made;
+}
+
+void check_error(router::ApiStyle style, const Status& status) {
+  require(!status.message().empty(), "an error says why");
+  const int http = router::http_status(router::client_kind(status));
+  require(http >= 400 && http < 500, "a client's mistake is the client's");
+  const std::string body = router::error_body(style, status);
+  require(body.size() <= router::kErrorBodyBytesMax, "an error body is short");
+  require(json::parse(body).ok(), "an error body is JSON");
+}
+
+void check_valid(const router::ValidRequest& request) {
+  const router::ValidationLimits& limits = validator().limits();
+  require(request.input_length() > 0 && request.input_length() <= limits.input_tokens_max,
+          "the prompt is within limits");
+  for (const coxswain::TokenId id : request.prompt())
+    require(id >= 0 && static_cast<std::uint32_t>(id) < kVocabSize, "ids are of the vocabulary");
+  const std::uint32_t max_new = request.stopping().max_new_tokens;
+  require(request.input_length() + max_new <= limits.total_tokens_max,
+          "prompt and answer are within limits");
+  require(request.n_sequences() >= 1 &&
+              request.n_sequences() <= std::max(limits.best_of_max, limits.n_max),
+          "the number of sequences is within limits");
+  const coxswain::SamplingParams& sampling = request.sampling();
+  require(!sampling.do_sample || sampling.temperature > 0, "a temperature divides");
+  require(sampling.top_p > 0 && sampling.top_p <= 1, "top_p is a probability");
+  require(sampling.typical_p > 0 && sampling.typical_p <= 1, "typical_p is a probability");
+  require(sampling.min_p >= 0 && sampling.min_p <= 1, "min_p is a probability");
+  require(sampling.top_k >= 0, "top_k counts");
+  require(sampling.repetition_penalty > 0, "a repetition penalty divides");
+  for (const auto& [id, bias] : sampling.logit_bias)
+    require(id >= 0 && static_cast<std::uint32_t>(id) < kVocabSize && bias >= -100 && bias <= 100,
+            "a bias is of the vocabulary and small");
+  const auto engine = request.engine_request(coxswain::RequestId{1}, request.n_sequences() - 1);
+  require(engine.prompt == request.prompt(), "the engine is given the prompt");
+}
+
+struct Call {
+  router::ApiStyle style = router::ApiStyle::kNative;
+  bool stream = false;
+};
+
+void validate(const Call& call,
+              const router::Parameters& parameters,
+              const router::Prompt& prompt) {
+  router::ValidationInput input;
+  input.style = call.style;
+  input.stream = call.stream;
+  input.parameters = &parameters;
+  if (const auto* ids = std::get_if<std::vector<coxswain::TokenId>>(&prompt)) {
+    input.ids = ids;
+  } else {
+    input.text.text = std::get<std::string>(prompt);
+  }
+  const auto valid = validator().validate(input);
+  if (valid.ok()) {
+    check_valid(*valid);
+  } else {
+    check_error(call.style, valid.status());
+  }
+}
+
+void validate_all(const Call& call, const router::GenerateRequest& request) {
+  validate(call, request.parameters, request.inputs);
+}
+void validate_all(const Call& call, const router::ChatRequest& request) {
+  require(request.messages.is_array() && !request.messages.as_array().empty(),
+          "there are messages");
+  for (const json::Value& message : request.messages.as_array()) {
+    const json::Value* role = message.find("role");
+    require(role != nullptr && role->is_string(), "a message has a role");
+    const json::Value* content = message.find("content");
+    require(content == nullptr || content->is_string(), "its content is text");
+  }
+  validate(call, request.parameters, json::write(request.messages));
+}
+void validate_all(const Call& call, const router::CompletionRequest& request) {
+  require(!request.prompts.empty(), "there is a prompt");
+  for (const router::Prompt& prompt : request.prompts) validate(call, request.parameters, prompt);
+}
+
+template <typename Read>
+void check_document(const Call& call, const json::Value& body, Read read) {
+  const auto lenient = read(body, router::DocumentLimits{});
+  router::DocumentLimits strict_limits;
+  strict_limits.strict_fields = true;
+  const auto strict = read(body, strict_limits);
+  if (!lenient.ok()) {
+    require(!strict.ok(), "strictness accepts no more");
+    check_error(call.style, lenient.status());
+    return;
+  }
+  if (strict.ok()) {
+    validate_all(call, *strict);
+  } else {
+    require(!lenient->ignored.empty(), "strictness refuses only what is ignored otherwise");
+    check_error(call.style, strict.status());
+  }
+  validate_all(call, *lenient);
+
+  router::DocumentLimits narrow;
+  narrow.messages_max = 1;
+  narrow.parts_per_message_max = 1;
+  narrow.role_bytes_max = 4;
+  narrow.model_bytes_max = 4;
+  narrow.logit_bias_entries_max = 1;
+  narrow.client_batch_max = 1;
+  if (const auto limited = read(body, narrow); !limited.ok())
+    check_error(call.style, limited.status());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  coxswain::fuzz::Input input(data, size);
+  const std::uint8_t flags = input.byte();
+  const Call call{(flags & 4) != 0 ? router::ApiStyle::kOpenAi : router::ApiStyle::kNative,
+                  (flags & 8) != 0};
+  const auto body = json::parse(input.rest());
+  if (!body.ok()) {
+    check_error(call.style, body.status());
+    return 0;
+  }
+  switch (flags & 3) {
+    case 0:
+      check_document(call, *body, router::read_generate_request);
+      break;
+    case 1:
+      check_document(call, *body, router::read_chat_request);
+      break;
+    default:
+      check_document(call, *body, router::read_completion_request);
+      break;
+  }
+  return 0;
+}
