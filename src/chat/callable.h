@@ -21,7 +21,7 @@ struct Arguments {
   // The argument at `index`, or named `name`; nullptr if it was not given.
   const Value* get(std::size_t index, std::string_view name) const;
   // The same with a default.
-  Value get_or(std::size_t index, std::string_view name, Value otherwise) const;
+  Value get_or(std::size_t index, std::string_view name, const Value& otherwise) const;
 };
 
 class Callable {

@@ -66,6 +66,7 @@ class Interpreter {
   std::vector<Value> loop_items(const Stmt& stmt, const Value& iterable);
   Text capture(const Body& body);
 
+  Value evaluate_operator(const Expr& expr);
   Value evaluate_compare(const Expr& expr);
   Value evaluate_call(const Expr& expr);
   Value evaluate_slice(const Expr& expr);

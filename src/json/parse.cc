@@ -31,10 +31,13 @@ struct Frame {
 
 class Handler {
  public:
+  // Names that basic_parser asks for.
+  // NOLINTBEGIN(readability-identifier-naming)
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_key_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
+  // NOLINTEND(readability-identifier-naming)
 
   using Error = boost::json::error_code;
   using View = boost::json::string_view;
