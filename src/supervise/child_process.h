@@ -1,10 +1,10 @@
 #pragma once
 // ChildProcess: one started program whose output we read and whose end we hear of.
 //
-// A child dies with us: it gets SIGKILL when the thread that spawned it ends (PR_SET_PDEATHSIG),
-// and the environment variable COXSWAIN_PARENT_PIPE names a descriptor that reads end-of-file when
-// our process is gone. It runs in its own process group, with standard input from /dev/null and
-// every other descriptor closed.
+// A child dies with us (what it starts itself is its own affair): it gets SIGKILL when the thread
+// that spawned it ends (PR_SET_PDEATHSIG), and the environment variable COXSWAIN_PARENT_PIPE names
+// a descriptor that reads end-of-file when our process is gone. It runs in its own process group,
+// with standard input from /dev/null and every other descriptor closed.
 //
 // Thread rule: spawn from a thread that lives as long as the process; one thread uses an object.
 

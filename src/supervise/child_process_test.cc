@@ -80,7 +80,7 @@ TEST(ChildProcess, ChildrenDieWithTheirParent) {
     // The grandchild keeps the write end of its standard output, which is ours, open as long as it
     // lives.
     close(fds[0]);
-    auto child = ChildProcess::spawn(shell("sleep 1000"));
+    auto child = ChildProcess::spawn(shell("exec sleep 1000"));
     char done = child.ok() ? 'y' : 'n';
     [[maybe_unused]] auto n = write(fds[1], &done, 1);
     dprintf(fds[1], "%d", child.ok() ? child->pid() : -1);
