@@ -79,7 +79,7 @@ unit_tests() { ctest --preset release -j "$jobs" | tail -n 40; return "${PIPESTA
 
 conformance() {
   [ -n "${COXSWAIN_DATA:-}" ] || { echo "skipped: no reference data"; return 0; }
-  build/release/bin/coxswain-conformance all --data "$COXSWAIN_DATA"
+  build/release/bin/coxswain-conformance --data "$COXSWAIN_DATA"
 }
 
 build_asan() { build asan; }
