@@ -232,8 +232,9 @@ void Supervisor::Impl::begin_stop(std::string_view reason, TimePoint now) {
 }
 
 void Supervisor::Impl::tell_group(TimePoint now) {
-  group_deadline =
-      stopping_group > 0 ? std::max(now, stop_deadline - options.reserve) : stop_deadline;
+  // A short grace is shared: the services that stop last never take more than a quarter of it.
+  const auto reserve = std::min<Clock::duration>(options.reserve, (stop_deadline - now) / 4);
+  group_deadline = stopping_group > 0 ? stop_deadline - reserve : stop_deadline;
   for (const auto& service : services) {
     if (service->group != stopping_group || service->state == State::kStopped) continue;
     if (!service->process) {

@@ -133,6 +133,23 @@ TEST_F(SupervisorTest, AServiceThatIgnoresTheSignalIsKilledWithinTheGrace) {
   EXPECT_LT(position("stop SIGINT"), log_.size());
 }
 
+TEST_F(SupervisorTest, AShortGraceIsShared) {
+  // The reserve of those that stop last is longer than all of the grace; the first still get most
+  // of it.
+  Supervisor supervisor(
+      {.grace = milliseconds(20000), .reserve = milliseconds(25000), .restarts = {}}, events());
+  supervisor.add(service("shard", kServe), 0);
+  supervisor.add(service("router",
+                         "trap 'sleep 0.2; echo drained; exit 0' TERM; echo ready; while :; do "
+                         "sleep 0.01; done"),
+                 1);
+  on_ready_ = [&](const std::string& name) {
+    if (name == "router") kill(getpid(), SIGTERM);
+  };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("router: drained"), log_.size());
+}
+
 TEST_F(SupervisorTest, AMissingProgramFailsTheStart) {
   Supervisor supervisor({}, events());
   ServiceSpec spec = service("shard", "");
