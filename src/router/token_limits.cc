@@ -77,7 +77,7 @@ Result<TokenLimits> resolve_limits(const TokenLimitOptions& options, const Runne
   }
   out.input_tokens_max = clamp_u32(options.input_tokens_max.value_or(default_input));
   out.batch_prefill_tokens_max = options.batch_prefill_tokens_max;
-  if (!options.batch_prefill_given) {
+  if (info.capabilities.plans_chunks || !options.batch_prefill_given) {
     out.batch_prefill_tokens_max =
         std::min(out.batch_prefill_tokens_max, out.batch_total_tokens_max);
   }

@@ -18,7 +18,8 @@ struct TokenLimitOptions {
   std::optional<std::uint64_t> total_tokens_max;
   std::optional<std::uint64_t> batch_total_tokens_max;
   std::uint32_t batch_prefill_tokens_max = 4096;
-  bool batch_prefill_given = false;  // otherwise it is lowered to what the cache holds
+  // Lowered to what the cache holds, unless it was given and the shard takes prompts whole only.
+  bool batch_prefill_given = false;
 };
 
 struct TokenLimits {

@@ -37,6 +37,17 @@ TEST(TokenLimits, ASmallCacheBoundsTheTotal) {
   EXPECT_EQ(out->batch_prefill_tokens_max, 128u);
 }
 
+TEST(TokenLimits, ABudgetForPromptsIsLoweredIfTheyAreTakenInChunks) {
+  RunnerInfo info = runner();
+  info.kv_groups[0].n_blocks = 9;
+  TokenLimitOptions options;
+  options.batch_prefill_tokens_max = 256;
+  options.batch_prefill_given = true;
+  const auto out = resolve_limits(options, info);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(out->batch_prefill_tokens_max, 128u);
+}
+
 TEST(TokenLimits, WhatTheShardSaysBoundsTheDefaults) {
   RunnerInfo info = runner();
   info.max_total_tokens = 200;
@@ -72,7 +83,7 @@ TEST(TokenLimits, ContradictionsAreRefused) {
             "`max_batch_prefill_tokens` must be >= `max_input_tokens`. Given: 200 and 300");
   EXPECT_EQ(message(options, runner()), "");
   options.batch_prefill_tokens_max = 2000;
-  EXPECT_EQ(message(options, runner()),
+  EXPECT_EQ(message(options, whole_prompts),
             "`max_batch_prefill_tokens` must be <= `max_batch_total_tokens`. Given: 2000 and 1024");
   options.batch_prefill_given = false;
   options.batch_total_tokens_max = 350;
