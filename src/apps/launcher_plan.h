@@ -23,18 +23,6 @@ struct LauncherPlan {
   std::chrono::milliseconds grace{};
 };
 
-// Exit codes of the launcher.
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitModel = 3;
-inline constexpr int kExitGaveUp = 4;
-
-struct LauncherFault {
-  std::string variant;  // TGI's name of the error: "ArgumentValidation", ...
-  std::string cause;    // one line
-  std::string cure;     // one line
-  int exit_code = 1;
-};
-
 // The rules that concern several options at once, in TGI's order and words.
 // Errors: kInvalidArgument with the text.
 Status validate_launcher_options(const options::OptionValues& values);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <utility>
 
 namespace coxswain::apps {
 namespace {
@@ -76,10 +77,13 @@ void LogForwarder::on_line(const std::string& service,
                            supervise::Stream stream,
                            std::string_view line) {
   if (line.empty()) return;
-  constexpr std::string_view kError = "Error: ";
   if (stream == supervise::Stream::kStderr) {
-    if (line.starts_with(kError)) {
-      last_error_ = line.substr(kError.size());
+    if (auto failure = read_failure_line(line)) {
+      last_failure_ = std::move(failure);
+      awaits_cure_from_ = service;
+    } else if (service == awaits_cure_from_) {
+      last_failure_->cure = line;
+      awaits_cure_from_.clear();
     } else {
       log_.warn(line, {{"from", std::string_view(service)}});
     }

@@ -2,10 +2,11 @@
 // What the launcher shows: the children's log lines in its own log, the start-up block, and the two
 // lines of a failed start.
 
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "apps/launcher_plan.h"
+#include "apps/start_failure.h"
 #include "json/json.h"
 #include "supervise/supervisor.h"
 #include "telemetry/log.h"
@@ -13,19 +14,20 @@
 namespace coxswain::apps {
 
 // Shard lines are JSON records and come out under their own level; lines that are no record are
-// kept as they are, at info level. Router lines were formatted by the router and are copied. A line
-// of standard error that starts with "Error: " is remembered.
+// kept as they are, at info level. Router lines were formatted by the router and are copied. The
+// two lines of a failed start are remembered.
 class LogForwarder {
  public:
   explicit LogForwarder(telemetry::Logger& log) : log_(log) {}
 
   void on_line(const std::string& service, supervise::Stream stream, std::string_view line);
-  // The text of the last "Error: ..." line that a child printed; empty if none did.
-  const std::string& last_error() const { return last_error_; }
+  // What the last child that could not start said about it.
+  const std::optional<StartFailure>& last_failure() const { return last_failure_; }
 
  private:
   telemetry::Logger& log_;
-  std::string last_error_;
+  std::optional<StartFailure> last_failure_;
+  std::string awaits_cure_from_;  // service whose next line belongs to last_failure_
 };
 
 // The block shown once everything serves: model, type, instruction set, memory plan, limits, URL

@@ -3,11 +3,13 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <unistd.h>
 
 #include "apps/launcher_plan.h"
 #include "apps/launcher_report.h"
+#include "apps/start_failure.h"
 #include "options/options.h"
 #include "supervise/run_folder.h"
 #include "supervise/supervisor.h"
@@ -18,34 +20,37 @@ namespace {
 
 constexpr std::size_t kStatusBytesMax = 64 << 10;
 
-// TGI's error line, then cause and cure for a person.
-int report(const LauncherFault& fault) {
-  std::string quoted;
-  json::append_quoted(quoted, fault.cause);
-  std::fprintf(stderr, "Error: %s(%s)\n", fault.variant.c_str(), quoted.c_str());
-  if (!fault.cure.empty()) std::fprintf(stderr, "%s\n", fault.cure.c_str());
-  return fault.exit_code;
+int report(const StartFailure& failure) {
+  std::fputs(to_lines(failure).c_str(), stderr);
+  return failure.exit_code;
 }
 
-LauncherFault fault_of(const supervise::RunResult& result, const std::string& last_error) {
+StartFailure failure_of(const supervise::RunResult& result,
+                        const std::optional<StartFailure>& said) {
   const bool shard = result.service != "router";
-  LauncherFault fault;
-  fault.cause = !last_error.empty()  ? last_error
-                : result.status.ok() ? result.service + " ended with " + result.exit.describe()
+  StartFailure failure;
+  failure.cause = result.status.ok() ? result.service + " ended with " + result.exit.describe()
                                      : result.status.message();
   if (result.outcome == supervise::Outcome::kGaveUp) {
-    fault.variant = shard ? "ShardFailed" : "WebserverFailed";
-    fault.cure = result.service + " died five times within a minute; its log lines above say why.";
-    fault.exit_code = kExitGaveUp;
-    return fault;
+    failure.variant = shard ? "ShardFailed" : "WebserverFailed";
+    failure.cure =
+        result.service + " died five times within a minute; its log lines above say why.";
+    failure.exit_code = kExitGaveUp;
+    return failure;
   }
-  fault.variant = shard                ? "ShardCannotStart"
-                  : result.status.ok() ? "WebserverFailed"
-                                       : "WebserverCannotStart";
-  if (!result.status.ok()) fault.cure = "Install all binaries into one folder.";
+  failure.variant = shard                ? "ShardCannotStart"
+                    : result.status.ok() ? "WebserverFailed"
+                                         : "WebserverCannotStart";
+  failure.cure =
+      result.status.ok() ? "Look at the log lines above." : "Install all binaries into one folder.";
+  if (said) {
+    failure.cause = said->cause;
+    if (!said->cure.empty()) failure.cure = said->cure;
+    if (said->variant == "ArgumentValidation") failure.variant = said->variant;
+  }
   if (result.exit.code == kExitModel || result.exit.code == kExitUsage)
-    fault.exit_code = result.exit.code;
-  return fault;
+    failure.exit_code = result.exit.code;
+  return failure;
 }
 
 std::string program_folder() {
@@ -112,7 +117,7 @@ supervise::SupervisorEvents events_for(const LauncherPlan& plan,
 
 int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (const Status status = validate_launcher_options(values); !status.ok()) {
-    return report({"ArgumentValidation", status.message(), "", kExitUsage});
+    return report({"ArgumentValidation", status.message(), kOptionCure, kExitUsage});
   }
   if (!values.has_value("model-id")) {
     return report(
@@ -146,7 +151,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   supervisor.add(service_of(plan.router, plan.router_status_file), 1);
   const supervise::RunResult result = supervisor.run();
   if (result.outcome == supervise::Outcome::kStopped) return 0;
-  return report(fault_of(result, forwarder.last_error()));
+  return report(failure_of(result, forwarder.last_failure()));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "apps/parent_watch.h"
 #include "apps/router_setup.h"
 #include "apps/router_signals.h"
+#include "apps/start_failure.h"
 #include "apps/status_file.h"
 #include "batch/engine.h"
 #include "chat/chat_template.h"
@@ -43,7 +44,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kExitModelFiles = 3;
 constexpr milliseconds kConnectPatience{30'000};
 constexpr milliseconds kConnectPause{200};
 constexpr milliseconds kOrphanGrace{1'000};  // the launcher is gone: everything ends within 2 s
@@ -53,19 +53,22 @@ constexpr milliseconds kSendingPause{5};
 constexpr milliseconds kLauncherReserve{
     6'000};  // of the launcher's grace, for the shards and for our own end
 
-// What a start can fail with: one line on standard error and an exit code.
-struct StartFailure {
-  std::string variant;  // "ArgumentValidation", ...
-  std::string message;
-  int exit_code = 1;
-};
-
 int report(telemetry::Logger& log, const StartFailure& failure) {
-  log.error(failure.message);
-  std::string text;
-  json::append_quoted(text, failure.message);
-  std::fprintf(stderr, "Error: %s(%s)\n", failure.variant.c_str(), text.c_str());
+  log.error(failure.cause);
+  std::fputs(to_lines(failure).c_str(), stderr);
   return failure.exit_code;
+}
+
+StartFailure bad_option(std::string cause) {
+  return {"ArgumentValidation", std::move(cause), kOptionCure, kExitUsage};
+}
+
+StartFailure bad_text_files(const Status& status) {
+  return make_start_failure(
+      "Tokenizer",
+      status,
+      "Check tokenizer.json and tokenizer_config.json in the folder of the model.",
+      kExitModel);
 }
 
 std::uint64_t random_number() {
@@ -125,10 +128,10 @@ class Router {
  private:
   std::optional<StartFailure> start() {
     if (values_.get_u64("validation-workers") == 0) {
-      return StartFailure{"ArgumentValidation", "`validation_workers` must be > 0"};
+      return bad_option("`validation_workers` must be > 0");
     }
     if (values_.find_u64("max-batch-size") == 0) {
-      return StartFailure{"ArgumentValidation", "`max_batch_size` must be > 0"};
+      return bad_option("`max_batch_size` must be > 0");
     }
     if (auto failure = load_files()) return failure;
     if (auto failure = connect()) return failure;
@@ -139,18 +142,17 @@ class Router {
   std::optional<StartFailure> load_files() {
     const auto model = values_.find_string("tokenizer-name");
     if (!model) {
-      return StartFailure{"ArgumentValidation",
-                          "`tokenizer_name` must be set to the model's folder"};
+      return bad_option("`tokenizer_name` must be set to the model's folder");
     }
     const std::string config = values_.find_string("tokenizer-config-path").value_or("");
     auto tokenizer = tokenizer::Tokenizer::load(*model, {.tokenizer_config_path = config});
     if (!tokenizer.ok()) {
-      return StartFailure{"Tokenizer", tokenizer.status().message(), kExitModelFiles};
+      return bad_text_files(tokenizer.status());
     }
     tokenizer_ = std::move(tokenizer).value();
     auto renderer = load_renderer(*model, config);
     if (!renderer.ok()) {
-      return StartFailure{"Tokenizer", renderer.status().message(), kExitModelFiles};
+      return bad_text_files(renderer.status());
     }
     renderer_ = std::move(renderer).value();
     if (!renderer_) log_.warn("the model has no chat template: chat routes answer 422");
@@ -176,7 +178,8 @@ class Router {
       if (runner.status().code() != Code::kUnavailable || Clock::now() >= deadline) {
         return StartFailure{
             "Backend",
-            "Backend failed: Unable to connect to the model shards: " + runner.status().message()};
+            "Backend failed: Unable to connect to the model shards: " + runner.status().message(),
+            "Start text-generation-server, or name its socket with --master-shard-uds-path."};
       }
       log_.warn_limited("connect",
                         milliseconds(5'000),
@@ -189,7 +192,7 @@ class Router {
   std::optional<StartFailure> start_engine() {
     const router::TokenLimitOptions asked = token_limit_options(values_);
     auto limits = router::resolve_limits(asked, info_);
-    if (!limits.ok()) return StartFailure{"ArgumentValidation", limits.status().message()};
+    if (!limits.ok()) return bad_option(limits.status().message());
     limits_ = limits.value();
     if (tokenizer_->vocab_size() > info_.vocab_size) {
       log_.warn("the tokenizer knows more ids than the model; such ids are refused",
@@ -236,7 +239,7 @@ class Router {
     const http::ServerOptions http_options = server_options(values_, warnings);
     for (const std::string& warning : warnings) log_.warn(warning);
     auto server = http::Server::create(http_options);
-    if (!server.ok()) return StartFailure{"Axum", server.status().message()};
+    if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
     server_ = std::move(server).value();
     api_->add_routes(*server_);
     if (const Status status = server_->start(); !status.ok()) {
@@ -253,7 +256,8 @@ class Router {
     const std::string address = options.address + ":" + std::to_string(options.port);
     return StartFailure{"Axum",
                         "Failed to bind to " + address + ": " +
-                            (reason == std::string::npos ? message : message.substr(reason + 2))};
+                            (reason == std::string::npos ? message : message.substr(reason + 2)),
+                        "Stop what listens there, or choose another --port."};
   }
 
   // The last step of the start: from here on requests are served.
@@ -275,7 +279,7 @@ class Router {
     facts.append_new("api_key", has_key);
     facts.append_new("chat", static_cast<bool>(renderer_));
     if (const Status status = write_status_file(facts); !status.ok()) {
-      return StartFailure{"Status", status.message()};
+      return StartFailure{"Status", status.message(), "Set TMPDIR to a folder you may write to."};
     }
     return std::nullopt;
   }

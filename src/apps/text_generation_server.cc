@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "apps/parent_watch.h"
+#include "apps/start_failure.h"
 #include "apps/status_file.h"
 #include "apps/stop_signals.h"
 #include "json/json.h"
@@ -22,8 +23,9 @@
 namespace coxswain::apps {
 namespace {
 
-constexpr int kExitModel = 3;
 constexpr std::chrono::milliseconds kStopGrace{400};
+constexpr const char* kSocketCure =
+    "Choose a folder for sockets and status files that you may write to.";
 
 std::optional<tensor::DType> dtype_of(const std::string& name) {
   if (name == "float32") return tensor::DType::kF32;
@@ -53,10 +55,9 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   return out;
 }
 
-// One line of cause, as the launcher expects it, and the exit code.
-int fail(telemetry::Logger& log, const char* variant, const Status& status, int code) {
+int fail(telemetry::Logger& log, const Status& status, const char* cure, int code) {
   log.error("the shard cannot start", {{"error", status.message()}});
-  std::fprintf(stderr, "Error: %s(\"%s\")\n", variant, status.message().c_str());
+  std::fputs(to_lines(make_start_failure("ShardCannotStart", status, cure, code)).c_str(), stderr);
   return code;
 }
 
@@ -102,11 +103,19 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   // Before the weights are read: a second server would find out too late.
   const std::string path = values.get_string("uds-path") + "-0";
   if (Status free = rpc::SocketListener::check_free(path); !free.ok()) {
-    return fail(log, "ShardCannotStart", free, EXIT_FAILURE);
+    return fail(log,
+                free,
+                "Stop that server, or choose another path with --shard-uds-path (of this program: "
+                "--uds-path).",
+                EXIT_FAILURE);
   }
   auto runner = runner::LocalRunner::create(runner_options(values));
   if (!runner.ok())
-    return fail(log, "ShardCannotStart", runner.status(), exit_code_of(runner.status()));
+    return fail(log,
+                runner.status(),
+                "Check the folder of the model: it must be complete, and of a family that is "
+                "served.",
+                exit_code_of(runner.status()));
   for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);
 
   signals.serve();
@@ -114,10 +123,10 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   rpc::ShardServiceOptions service_options;
   service_options.socket_path = path;
   auto service = rpc::ShardService::start(*runner.value(), *codec, service_options, log);
-  if (!service.ok()) return fail(log, "ShardCannotStart", service.status(), EXIT_FAILURE);
+  if (!service.ok()) return fail(log, service.status(), kSocketCure, EXIT_FAILURE);
   log.info("Server started at unix://" + path);
   if (Status status = write_status_file(facts_of(*runner.value())); !status.ok()) {
-    return fail(log, "ShardCannotStart", status, EXIT_FAILURE);
+    return fail(log, status, kSocketCure, EXIT_FAILURE);
   }
   signals.wait();
   service.value()->stop();

@@ -77,20 +77,22 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
     return too_little(
         "a KV cache of " + format_bytes(request.kv_bytes) + " was asked for, but after weights (" +
         format_bytes(plan.weight_bytes) + "), workspace (" + format_bytes(plan.workspace_bytes) +
-        ") and reserve only " + format_bytes(left) + " are left; lower the size of the KV cache");
+        ") and reserve only " + format_bytes(left) + " are left; lower --kv-cache-bytes-max");
   }
   // Ids at and above this mark released entries of block tables.
   n_blocks = std::min<std::uint64_t>(n_blocks, std::numeric_limits<std::uint32_t>::max() - 1);
   const std::uint64_t needed =
       1 + (request.total_tokens_max != 0 ? blocks_for(wanted, request.block_tokens) : 1);
   if (n_blocks < needed) {
+    const std::uint64_t wanted_min =
+        request.total_tokens_max != 0 ? request.total_tokens_max : request.block_tokens;
     return too_little(
         "the KV cache holds " +
         std::to_string(n_blocks == 0 ? 0 : (n_blocks - 1) * request.block_tokens) +
-        " tokens, one request may need " + std::to_string(request.total_tokens_max) + "; " +
+        " tokens, one request may need " + std::to_string(wanted_min) + " (" +
         format_bytes(request.available_bytes) + " available, weights " +
         format_bytes(plan.weight_bytes) + ", workspace " + format_bytes(plan.workspace_bytes) +
-        ", reserve " + format_bytes(plan.reserve_bytes) +
+        ", reserve " + format_bytes(plan.reserve_bytes) + ")" +
         "; lower --max-total-tokens or --max-batch-prefill-tokens, or use --quantize int8");
   }
   plan.n_blocks = static_cast<std::uint32_t>(n_blocks);
