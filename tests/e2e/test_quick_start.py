@@ -1,0 +1,48 @@
+"""The quick start of README.md, as pasted; only the port is another one, because somebody may use the usual one."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from launcher import BIN, ROOT, Launcher
+
+COMMANDS = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def commands():
+    """The fenced blocks behind the mark: the first starts the server, the second asks it."""
+    readme = ROOT / "README.md"
+    if not readme.is_file() or "<!-- quickstart -->" not in readme.read_text():
+        pytest.skip("README.md has no quick start yet")
+    return COMMANDS.findall(readme.read_text().split("<!-- quickstart -->", 1)[1])[:2]
+
+
+def test_commands(commands):
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    if BIN.resolve() != ROOT / "build/release/bin":
+        pytest.skip(f"scripts/serve.sh would start other programs than {BIN}")
+    start, ask = commands
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = Launcher(environment={"PORT": str(port), "HOME": str(ROOT / "build")})
+    server.command = ["bash", "-c", f"cd {ROOT} && {start}"]
+    try:
+        server.start()
+        server.wait_ready()
+        assert ":3000/" in ask
+        done = subprocess.run(["bash", "-c", ask.replace(":3000/", f":{port}/")], capture_output=True, text=True, timeout=60)
+        answer = json.loads(done.stdout)
+        assert answer["choices"][0]["message"]["content"], answer
+        assert answer["choices"][0]["finish_reason"] == "stop", answer
+        server.terminate()
+        assert server.wait_exit() == 0
+        server.check_nothing_left()
+    finally:
+        server.dispose()

@@ -1,0 +1,291 @@
+"""Starts that succeed and starts that fail: what is printed, which exit code, and that nothing stays behind."""
+
+import json
+import pathlib
+import re
+import shutil
+import socket
+import struct
+import subprocess
+
+import pytest
+
+import launcher as launcher_module
+from launcher import STORY_MODEL, Launcher
+from process_tree import wait_until
+
+# A failing start says what is wrong in one line and what to do in the next.
+CAUSE = re.compile(r'Error: (\w+)\("(.*)"\)')
+
+
+def failed_start(launcher):
+    """(exit code, variant, cause, cure) of a launcher that is expected to give up by itself."""
+    code = launcher.wait_exit()
+    launcher.check_nothing_left()
+    lines = launcher.err().splitlines()
+    assert len(lines) == 2, launcher.log()
+    match = CAUSE.fullmatch(lines[0])
+    assert match, launcher.log()
+    assert lines[1].strip() and not lines[1].startswith("Error"), launcher.log()
+    return code, match[1], json.loads(f'"{match[2]}"'), lines[1]
+
+
+@pytest.fixture
+def model_copy(tmp_path):
+    """A copy of the story model that a test may damage."""
+    folder = tmp_path / "model"
+    shutil.copytree(STORY_MODEL, folder)
+    return folder
+
+
+def edit_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+class TestSuccess:
+    def test_block(self, server):
+        out = server.out()
+        rows = dict(re.findall(r"^  (model|compute|memory|limits|url|try) +(.*)$", out, re.MULTILINE))
+        assert rows["model"] == f"{STORY_MODEL} (llama)"
+        assert re.fullmatch(r"bfloat16 on [\w.-]+, \d+ threads", rows["compute"]), rows["compute"]
+        assert re.fullmatch(r".* weights \+ .* KV cache \([\d,]+ tokens\) \+ .* buffers, .* kept free", rows["memory"])
+        assert rows["limits"] == "1,023 prompt tokens, 1,024 tokens in all, 128 requests at a time"
+        assert rows["url"] == f"{server.url} (no API key: whoever reaches this port can use it)"
+        assert rows["try"].startswith(f"curl {server.url}/v1/chat/completions ")
+        assert server.err() == ""
+
+    def test_the_curl_can_be_pasted(self, server):
+        if shutil.which("curl") is None:
+            pytest.skip("curl is not installed")
+        command = re.search(r"^  try +(curl (?:.*\\\n)*.*)", server.out(), re.MULTILINE)[1]
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+        answer = json.loads(done.stdout)
+        assert answer["choices"][0]["message"]["content"], done.stderr
+
+    def test_json_log(self, launch):
+        launcher = launch("--json-output")
+
+        def ready():
+            assert launcher.process.poll() is None, launcher.log()
+            return '"ready"' in launcher.out()
+
+        wait_until(ready, 60, launcher.log)
+        assert launcher.stop() == 0
+        for line in launcher.out().splitlines():
+            record = json.loads(line)
+            assert {"timestamp", "level", "message"} <= record.keys(), line
+
+    def test_environment(self, launch):
+        """TGI's variables; the command line wins."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        launcher = launch("--max-best-of", "3", model=None, port=None, environment={
+            "MODEL_ID": str(STORY_MODEL), "PORT": str(port), "HOSTNAME": "127.0.0.1", "MAX_CONCURRENT_REQUESTS": "7", "MAX_BEST_OF": "5",
+            "MAX_INPUT_TOKENS": "100", "MAX_TOTAL_TOKENS": "200", "MAX_STOP_SEQUENCES": ""}).wait_ready()
+        assert launcher.url == f"http://127.0.0.1:{port}"
+        info = launcher.get("/info").json()
+        assert (info["max_concurrent_requests"], info["max_best_of"]) == (7, 3)
+        assert (info["max_input_tokens"], info["max_total_tokens"], info["max_stop_sequences"]) == (100, 200, 4)
+        assert launcher.stop() == 0
+
+    def test_help_and_version(self, launch):
+        for flag, text in (("--help", "--model-id"), ("--version", "text-generation-launcher")):
+            launcher = launch(flag, model=None, port=None)
+            assert launcher.wait_exit() == 0
+            assert text in launcher.out() and launcher.err() == ""
+
+    def test_run_folder_is_private(self, server):
+        folders = list(server.temporary.iterdir())
+        assert len(folders) == 1 and folders[0].stat().st_mode & 0o777 == 0o700
+
+
+class TestUsage:
+    @pytest.mark.parametrize(("arguments", "environment", "text"), [
+        (["--nonsense"], {}, "unknown option `--nonsense`"),
+        (["--payload-limit", "-5"], {}, "`--payload-limit` must be a whole number"),
+        (["--max-concurrent-requests", "many"], {}, "`--max-concurrent-requests` must be a whole number"),
+        (["--dtype", "int3"], {}, "`--dtype`"),
+        (["--num-shard", "2"], {}, "`--num-shard` is not supported yet"),
+        (["--speculate", "2"], {}, "`--speculate` is not supported yet"),
+        ([], {"MAX_BATCH_SIZE": "x"}, "MAX_BATCH_SIZE"),
+        ([], {"JSON_OUTPUT": "1"}, "JSON_OUTPUT"),
+    ], ids=["unknown", "range", "type", "choice", "shards", "speculate", "variable", "flag variable"])
+    def test_parser(self, launch, arguments, environment, text):
+        launcher = launch(*arguments, environment=environment)
+        assert launcher.wait_exit() == 2
+        assert text in launcher.err() and len(launcher.err().splitlines()) == 1, launcher.log()
+        launcher.check_nothing_left()
+
+    @pytest.mark.parametrize(("arguments", "text"), [
+        (["--max-input-tokens", "20", "--max-total-tokens", "20"], "`max_input_tokens`(20) must be < `max_total_tokens`(20)"),
+        (["--validation-workers", "0"], "`validation_workers` must be > 0"),
+        (["--max-total-tokens", "200", "--max-batch-total-tokens", "100"],
+         "`max_total_tokens` must be <= `max_batch_total_tokens`. Given: 200 and 100"),
+    ], ids=["input", "workers", "total"])
+    def test_rules(self, launch, arguments, text):
+        launcher = launch(*arguments)
+        assert launcher.wait_exit() == 2
+        assert launcher.err().splitlines()[0] == f"Error: ArgumentValidation({json.dumps(text)})", launcher.log()
+        launcher.check_nothing_left()
+
+    def test_no_model(self, launch):
+        code, variant, cause, cure = failed_start(launch(model=None))
+        assert (code, variant, cause) == (2, "ArgumentValidation", "`model_id` must be set") and "--model-id" in cure
+
+    def test_more_tokens_than_the_model_has_positions(self, launch):
+        code, variant, cause, _ = failed_start(launch("--max-total-tokens", "4096"))
+        assert (code, variant) == (2, "ArgumentValidation")
+        assert cause == "`max_total_tokens` must be <= 1024, the positions of the model. Given: 4096"
+
+
+class TestModelFiles:
+    def fails(self, launch, folder):
+        code, variant, cause, cure = failed_start(launch(model=folder))
+        assert code == 3, cause
+        return variant, cause, cure
+
+    def test_unknown_path(self, launch, tmp_path):
+        variant, cause, _ = self.fails(launch, tmp_path / "nothing")
+        assert (variant, cause) == ("DownloadError", f"no folder named {tmp_path}/nothing")
+
+    def test_no_config(self, launch, model_copy):
+        (model_copy / "config.json").unlink()
+        assert self.fails(launch, model_copy)[:2] == ("DownloadError", f"{model_copy} has no config.json")
+
+    def test_no_weights(self, launch, model_copy):
+        (model_copy / "model.safetensors").unlink()
+        assert self.fails(launch, model_copy)[:2] == ("DownloadError", f"{model_copy} has no *.safetensors file")
+
+    def test_no_tokenizer(self, launch, model_copy):
+        (model_copy / "tokenizer.json").unlink()
+        assert "tokenizer" in self.fails(launch, model_copy)[1]
+
+    def test_truncated_weights(self, launch, model_copy):
+        path = model_copy / "model.safetensors"
+        data = path.read_bytes()
+        path.write_bytes(data[:-1000])
+        variant, cause, _ = self.fails(launch, model_copy)
+        assert variant == "ShardCannotStart" and "model.safetensors" in cause and "data_offsets" in cause
+
+    def test_header_longer_than_the_file(self, launch, model_copy):
+        path = model_copy / "model.safetensors"
+        path.write_bytes(struct.pack("<Q", 2**40) + path.read_bytes()[8:])
+        assert "model.safetensors" in self.fails(launch, model_copy)[1]
+
+    def test_empty_weights(self, launch, model_copy):
+        (model_copy / "model.safetensors").write_bytes(b"")
+        assert "model.safetensors" in self.fails(launch, model_copy)[1]
+
+    def test_broken_config(self, launch, model_copy):
+        (model_copy / "config.json").write_text("{")
+        assert "config.json" in self.fails(launch, model_copy)[1]
+
+    @pytest.mark.parametrize(("changes", "words"), [
+        ({"hidden_size": 160}, ["shape", "160"]),
+        ({"num_hidden_layers": 5}, ["layers.4.", "missing"]),
+        ({"vocab_size": 2048}, ["shape", "2048"]),
+        ({"num_key_value_heads": 4}, ["num_key_value_heads"]),
+        ({"num_hidden_layers": 0}, ["num_hidden_layers"]),
+        ({"hidden_size": -192}, ["hidden_size"]),
+        ({"hidden_size": 1e30}, ["hidden_size"]),
+        ({"num_hidden_layers": "four"}, ["num_hidden_layers"]),
+        ({"rms_norm_eps": None}, []),
+        ({"model_type": "unheard-of"}, ["unheard-of"]),
+    ], ids=lambda value: json.dumps(value) if isinstance(value, dict) else "")
+    def test_config_that_does_not_fit(self, launch, model_copy, changes, words):
+        edit_config(model_copy, **changes)
+        if not words:  # null is absence, which has a default
+            launcher = launch(model=model_copy).wait_ready()
+            assert launcher.stop() == 0
+            return
+        cause = self.fails(launch, model_copy)[1]
+        assert all(word in cause for word in words), cause
+
+    def test_broken_tokenizer(self, launch, model_copy):
+        (model_copy / "tokenizer.json").write_text('{"model": {"type": "BPE"')
+        assert "tokenizer.json" in self.fails(launch, model_copy)[1]
+
+    def test_broken_template(self, launch, model_copy):
+        path = model_copy / "tokenizer_config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template": "{% for x in %}"}))
+        assert "template" in self.fails(launch, model_copy)[1]
+
+    def test_no_template(self, launch, model_copy):
+        path = model_copy / "tokenizer_config.json"
+        config = json.loads(path.read_text())
+        del config["chat_template"]
+        path.write_text(json.dumps(config))
+        launcher = launch(model=model_copy).wait_ready()
+        response = launcher.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]})
+        assert response.status_code == 422 and response.json()["error_type"] == "template_error"
+        assert re.search(r"^  try +curl \S+/generate ", launcher.out(), re.MULTILINE)
+        assert launcher.stop() == 0
+
+
+class TestResources:
+    def test_port_in_use(self, launch):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            code, variant, cause, cure = failed_start(launch(port=port))
+        assert (code, variant) == (1, "WebserverCannotStart")
+        assert cause == f"Failed to bind to 127.0.0.1:{port}: Address already in use" and "--port" in cure
+
+    def test_too_little_memory_for_the_weights(self, launch):
+        code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "1000000"))
+        assert (code, variant) == (1, "ShardCannotStart")
+        assert "the weights need at least" in cause and "--quantize int8" in cure
+
+    def test_too_little_memory_for_the_cache(self, launch):
+        code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "290000000", "--max-batch-prefill-tokens", "4096"))
+        assert (code, variant) == (1, "ShardCannotStart")
+        assert "KV cache" in cause and "--max-batch-prefill-tokens" in cure, cause
+
+    def test_too_large_a_cache(self, launch):
+        code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "1000000000", "--kv-cache-bytes-max", "2000000000"))
+        assert (code, variant) == (1, "ShardCannotStart")
+        assert "KV cache" in cause and "--kv-cache-bytes-max" in cure, cause
+
+    def test_a_small_cache_is_a_smaller_limit(self, launch):
+        """Less memory than the context needs: the limits follow, and say so."""
+        launcher = launch("--kv-cache-bytes-max", "200000").wait_ready()
+        total = launcher.get("/info").json()["max_total_tokens"]
+        assert 16 <= total < 1024
+        response = launcher.post("/v1/completions", {"prompt": "Once", "max_tokens": total, "temperature": 0})
+        assert response.status_code == 422
+        response = launcher.post("/v1/completions", {"prompt": "Once", "temperature": 0, "ignore_eos": True})
+        assert response.status_code == 200 and response.json()["usage"]["total_tokens"] == total
+        assert launcher.stop() == 0
+
+    def test_two_launchers_on_one_socket(self, launch, tmp_path):
+        prefix = f"/tmp/cx-e2e-{tmp_path.name}-{id(launch)}"
+        first = launch("--shard-uds-path", prefix).wait_ready()
+        code, variant, cause, cure = failed_start(launch("--shard-uds-path", prefix))
+        assert (code, variant) == (1, "ShardCannotStart")
+        assert f"{prefix}-0" in cause and "another server is running" in cause and str(first.shard_pid()) in cause
+        assert "--shard-uds-path" in cure
+        response = first.post("/generate", {"inputs": "Once", "parameters": {"max_new_tokens": 2}})
+        assert response.status_code == 200
+        assert first.stop() == 0
+        assert not [p for p in pathlib.Path("/tmp").glob(pathlib.Path(prefix).name + "*") if p.suffix != ".lock"]
+
+    def test_two_launchers_side_by_side(self, server):
+        """Without an explicit socket any number of them runs."""
+        other = Launcher().start()
+        try:
+            other.wait_ready()
+            assert other.url != server.url
+            assert other.stop() == 0
+        finally:
+            other.dispose()
+
+    def test_missing_programs(self, launch, tmp_path, monkeypatch):
+        alone = tmp_path / "bin"
+        alone.mkdir()
+        shutil.copy2(launcher_module.BIN / "text-generation-launcher", alone)
+        monkeypatch.setattr(launcher_module, "BIN", alone)
+        code, variant, cause, _ = failed_start(launch())
+        assert code == 1 and "text-generation-server" in cause, cause
