@@ -82,6 +82,11 @@ PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : parts_(std::move(pa
   vocab_size_ = parts_.names->id_end();
   for (const AddedToken& token : parts_.added.tokens())
     vocab_size_ = std::max(vocab_size_, static_cast<std::size_t>(token.id) + 1);
+  // What the post-processor adds need not have a name.
+  for (const auto& ids : {parts_.post_processor.prefix, parts_.post_processor.suffix}) {
+    for (const TokenId id : ids)
+      vocab_size_ = std::max(vocab_size_, static_cast<std::size_t>(id) + 1);
+  }
   is_special_.resize(vocab_size_);
   is_skipped_.resize(vocab_size_);
   for (const AddedToken& token : parts_.added.tokens()) {
@@ -170,10 +175,14 @@ Status PipelineTokenizer::encode_text(AlignedText text,
     out.ids.reserve(expected + expected / 4);
     out.offsets.reserve(expected + expected / 4);
   }
+  const auto first = static_cast<std::ptrdiff_t>(out.ids.size());
   for (const PieceRange& piece : pre.pieces) {
-    if (out.ids.size() > n_max) return {};
+    if (out.ids.size() > n_max) break;
     append_piece(pre.text, piece, scratch, out);
   }
+  // A Unigram model without an unknown token has no answer; the reference fails here too.
+  if (std::any_of(out.ids.begin() + first, out.ids.end(), [](TokenId id) { return id < 0; }))
+    return invalid_argument("the text has a character that is not in the tokenizer's vocabulary");
   return {};
 }
 

@@ -1,8 +1,7 @@
 #include "tokenizer/post_processor.h"
 
-#include <limits>
-
 #include "json/json.h"
+#include "tokenizer/formats.h"
 #include "tokenizer/json_fields.h"
 
 namespace coxswain::tokenizer {
@@ -10,8 +9,7 @@ namespace {
 
 Result<TokenId> token_id_of(const json::Value& value, const std::string& where) {
   const auto id = value.to_int64();
-  if (!id || *id < 0 || *id > std::numeric_limits<TokenId>::max())
-    return invalid_argument(where + ": not a token id");
+  if (!id || *id < 0 || *id > kTokenIdMax) return invalid_argument(where + ": not a token id");
   return static_cast<TokenId>(*id);
 }
 

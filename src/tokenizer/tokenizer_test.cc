@@ -238,6 +238,29 @@ TEST_F(TokenizerTest, OnlyHexadecimalDigitsNameAByte) {
   EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{0, 1, 2}, false), "A<0xzz><0x4>>");
 }
 
+TEST_F(TokenizerTest, UnknownCharacterWithoutUnknownTokenIsAnError) {
+  const auto tokenizer =
+      load_json(R"({"model": {"type": "Unigram", "vocab": [["a", -1.0], ["b", -2.0]]}})");
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_THAT(ids(*tokenizer, "ab"), ElementsAre(0, 1));
+  EXPECT_FALSE(tokenizer->encode("axb", {}).ok());
+  EXPECT_EQ(tokenizer->count("axb", false, 10), 11U);
+}
+
+TEST_F(TokenizerTest, VocabularyReachesToWhatThePostProcessorAdds) {
+  const auto tokenizer = load_json(R"({
+    "post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 7], "sep": ["[SEP]", 9]},
+    "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})");
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_THAT(ids(*tokenizer, "a"), ElementsAre(7, 0, 9));
+  EXPECT_EQ(tokenizer->vocab_size(), 10U);
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{7, 9}, false), "");
+  write("tokenizer.json", R"({
+    "post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 2000000000], "sep": ["[SEP]", 9]},
+    "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})");
+  EXPECT_THAT(load().status().message(), HasSubstr("not a token id"));
+}
+
 TEST_F(TokenizerTest, PiecesThatAreNoUtf8AreRefused) {
   const auto model = [](std::string_view text) {
     const std::string unknown("\x0A\x09\x0A\x05<unk>\x18\x02", 11);
