@@ -15,11 +15,11 @@ COMMANDS = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @pytest.fixture(scope="module")
 def commands():
-    """The fenced blocks behind the mark: the first starts the server, the second asks it."""
+    """The fenced blocks behind the mark: the first starts the server, the second asks it, the third is the answer's text."""
     readme = ROOT / "README.md"
     if not readme.is_file() or "<!-- quickstart -->" not in readme.read_text():
         pytest.skip("README.md has no quick start yet")
-    return COMMANDS.findall(readme.read_text().split("<!-- quickstart -->", 1)[1])[:2]
+    return COMMANDS.findall(readme.read_text().split("<!-- quickstart -->", 1)[1])[:3]
 
 
 def test_commands(commands):
@@ -27,7 +27,7 @@ def test_commands(commands):
         pytest.skip("curl is not installed")
     if BIN.resolve() != ROOT / "build/release/bin":
         pytest.skip(f"scripts/serve.sh would start other programs than {BIN}")
-    start, ask = commands
+    start, ask, shown = commands
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -39,8 +39,8 @@ def test_commands(commands):
         assert ":3000/" in ask
         done = subprocess.run(["bash", "-c", ask.replace(":3000/", f":{port}/")], capture_output=True, text=True, timeout=60)
         answer = json.loads(done.stdout)
-        assert answer["choices"][0]["message"]["content"], answer
-        assert answer["choices"][0]["finish_reason"] == "stop", answer
+        assert answer["choices"][0]["message"]["content"].strip() == shown.strip()
+        assert answer["choices"][0]["finish_reason"] == "stop"
         server.terminate()
         assert server.wait_exit() == 0
         server.check_nothing_left()
