@@ -78,5 +78,7 @@ inline constexpr std::uint32_t kPositionsMax = 1U << 24;
 inline constexpr std::uint32_t kHeadsMax = 4096;
 inline constexpr std::uint32_t kHeadDimMax = 4096;
 inline constexpr std::uint32_t kExpertsMax = 4096;
+// Of all layers together: each has a map of its tensors before any tensor is looked for.
+inline constexpr std::uint32_t kExpertsOfModelMax = 1U << 16;
 
 }  // namespace coxswain::model

@@ -162,6 +162,8 @@ TEST(Model, ConfigFaultsNameTheField) {
       {R"({"model_type":"llama","attention_bias":1})", "attention_bias must be true or false"},
       {R"({"model_type":"mixtral","num_local_experts":4,"num_experts_per_tok":5})",
        "num_experts_per_tok must be a whole number from 1 to 4"},
+      {R"({"model_type":"mixtral","num_hidden_layers":1000,"num_local_experts":66,"num_experts_per_tok":2})",
+       "num_local_experts must be a whole number from 1 to 65"},
       {R"({"model_type":"qwen2","layer_types":["full_attention"]})",
        "layer_types has 1 entries for 3 layers"},
       {R"({"model_type":"qwen2","layer_types":["a","b","c"]})", "layer_types holds \"a\""},

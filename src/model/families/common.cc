@@ -94,6 +94,10 @@ std::vector<float> alibi_slopes(std::uint32_t n_heads, float scale) {
   return out;
 }
 
+std::uint32_t experts_max(const ArchSpec& arch) {
+  return std::min(kExpertsMax, kExpertsOfModelMax / std::max(arch.n_layers(), 1U));
+}
+
 void add_rope(ArchSpec& arch, const RopeSpec& rope) {
   arch.ropes.push_back(rope);
   for (LayerSpec& layer : arch.layers)

@@ -45,6 +45,9 @@ kernels::Activation read_activation(ConfigReader& config,
 // are no power of two, times `scale`.
 std::vector<float> alibi_slopes(std::uint32_t n_heads, float scale);
 
+// How many experts a layer may have. REQUIRES: the layers are there.
+std::uint32_t experts_max(const ArchSpec& arch);
+
 // One rope for all layers.
 void add_rope(ArchSpec& arch, const RopeSpec& rope);
 // The layers of layer_types that are "sliding_attention" get the window. Returns false if the field

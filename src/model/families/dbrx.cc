@@ -66,7 +66,7 @@ Architecture read_dbrx(ConfigReader& config) {
     arch.mlp.activation = read_activation(activation, "name", "silu");
     ffn.join(activation);
   }
-  arch.moe.n_experts = ffn.count_or("moe_num_experts", 1, kExpertsMax, 4);
+  arch.moe.n_experts = ffn.count_or("moe_num_experts", 1, experts_max(arch), 4);
   arch.moe.n_used = ffn.count_or("moe_top_k", 1, arch.moe.n_experts, 1);
   arch.moe.intermediate = shape.intermediate;
   read_normalisation(config, ffn, arch.moe);

@@ -53,7 +53,7 @@ Architecture read_gpt_oss(ConfigReader& config) {
   if (!read_layer_types(config, arch, window)) {
     for (std::uint32_t i = 0; i < arch.n_layers(); i += 2) arch.layers[i].window = window;
   }
-  arch.moe.n_experts = config.count_of({"num_local_experts", "num_experts"}, 1, kExpertsMax);
+  arch.moe.n_experts = config.count_of({"num_local_experts", "num_experts"}, 1, experts_max(arch));
   arch.moe.n_used =
       config.count_of({"num_experts_per_tok", "experts_per_token"}, 1, arch.moe.n_experts);
   arch.moe.intermediate = arch.layers.front().intermediate;

@@ -33,7 +33,7 @@ void add_qk_norm(ArchSpec& arch) {
 }
 
 void read_experts(ConfigReader& config, ArchSpec& arch) {
-  arch.moe.n_experts = config.count_of({"num_experts", "num_local_experts"}, 1, kExpertsMax);
+  arch.moe.n_experts = config.count_of({"num_experts", "num_local_experts"}, 1, experts_max(arch));
   arch.moe.n_used = config.count("num_experts_per_tok", 1, arch.moe.n_experts);
   arch.moe.intermediate = config.count("moe_intermediate_size", 1, kIntermediateMax);
   arch.moe.normalise = config.flag_or("norm_topk_prob", false);
