@@ -17,8 +17,9 @@ class FunctionRef<R(Args...)> {
   template <typename F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
              std::is_invocable_r_v<R, F&, Args...>)
-  FunctionRef(
-      F&& callable)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  // The constraint above keeps copies away from this constructor.
+  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
+  FunctionRef(F&& callable)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);

@@ -343,7 +343,7 @@ void Interpreter::execute_for(const Stmt& stmt) {
 }
 
 void Interpreter::run_loop(const Stmt& stmt, std::vector<Value> items, std::size_t depth) {
-  static const std::string kLoop = "loop";
+  static constexpr std::string_view kLoop = "loop";
   const auto name = std::ranges::find(program_.names, kLoop);
   const bool uses_loop = name != program_.names.end();
   if (items.empty()) {

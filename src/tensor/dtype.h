@@ -16,7 +16,6 @@ constexpr std::size_t size_of(DType type) {
     case DType::kF32:
       return 4;
     case DType::kBf16:
-      return 2;
     case DType::kF16:
       return 2;
     case DType::kI8:
