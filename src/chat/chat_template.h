@@ -73,9 +73,10 @@ class ChatTemplate {
   std::unique_ptr<const Program> program_;
 };
 
-// The templates that a model folder brings: default, tool_use, rag, ... Sources in the order of the
+// The templates that a model brings: default, tool_use, rag, ... Sources in the order of the
 // reference: chat_template.jinja, chat_template.json, tokenizer_config.json (string or list of
-// {name, template}). `override_path`: own file (.jinja, or a tokenizer_config.json), empty = none.
+// {name, template}), processor_config.json, the metadata of a GGUF file. `model_dir`: a folder or
+// one GGUF file. `override_path`: own file (.jinja, or a tokenizer_config.json), empty = none.
 // An empty list means that the model has no template.
 struct NamedTemplate {
   std::string name;
@@ -87,5 +88,18 @@ Result<std::vector<NamedTemplate>> load_templates(const std::string& model_dir,
 // The template for one request, as the reference chooses it: "tool_use" if there are tools and it
 // exists, otherwise "default"; null if neither is there.
 const NamedTemplate* select_template(const std::vector<NamedTemplate>& templates, bool has_tools);
+
+// What a request says about its template.
+struct TemplateChoice {
+  bool has_tools = false;
+  bool has_documents = false;
+  std::string_view name = {};  // asked for by name; empty = none
+};
+
+// The template for one request: the one asked for by name; else "tool_use" for tools; else "rag"
+// for documents that "default" does not read (the reference would leave them out silently); else
+// "default". Errors: kInvalidArgument, kind kTemplateError, listing the names that there are.
+Result<const NamedTemplate*> select_template(const std::vector<NamedTemplate>& templates,
+                                             const TemplateChoice& choice);
 
 }  // namespace coxswain::chat

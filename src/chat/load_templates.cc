@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "chat/chat_template.h"
+#include "chat/gguf_templates.h"
 
 namespace coxswain::chat {
 namespace {
@@ -60,61 +61,99 @@ Status add_from_json(const fs::path& path, std::vector<NamedTemplate>& out) {
   return value == nullptr ? Status() : add_templates(*value, path.string(), out);
 }
 
-Status add_additional(const fs::path& folder, std::vector<NamedTemplate>& out) {
+// The paths in `folder` with that extension, by name; none if there is no such folder.
+std::vector<fs::path> paths_in(const fs::path& folder, std::string_view extension) {
   std::error_code error;
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".jinja") paths.push_back(entry.path());
+    if (entry.path().extension() == extension) paths.push_back(entry.path());
   }
   std::ranges::sort(paths);
-  for (const fs::path& path : paths) {
+  return paths;
+}
+
+// chat_template.jinja, and one file for each further template.
+Status add_from_jinja_files(const fs::path& folder, std::vector<NamedTemplate>& out) {
+  std::error_code error;
+  if (fs::exists(folder / "chat_template.jinja", error)) {
+    COXSWAIN_ASSIGN_OR_RETURN(std::string source, read_text(folder / "chat_template.jinja"));
+    out.push_back({"default", std::move(source)});
+  }
+  for (const fs::path& path : paths_in(folder / "additional_chat_templates", ".jinja")) {
     COXSWAIN_ASSIGN_OR_RETURN(std::string source, read_text(path));
     out.push_back({path.stem().string(), std::move(source)});
   }
   return {};
 }
 
+Result<std::vector<NamedTemplate>> load_own(const fs::path& path) {
+  std::vector<NamedTemplate> out;
+  if (path.extension() == ".json") {
+    COXSWAIN_RETURN_IF_ERROR(add_from_json(path, out));
+    return out;
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(std::string source, read_text(path));
+  out.push_back({"default", std::move(source)});
+  return out;
+}
+
+const NamedTemplate* find_template(const std::vector<NamedTemplate>& templates,
+                                   std::string_view name) {
+  const auto it = std::ranges::find(templates, name, &NamedTemplate::name);
+  return it == templates.end() ? nullptr : &*it;
+}
+
 }  // namespace
 
 Result<std::vector<NamedTemplate>> load_templates(const std::string& model_dir,
                                                   const std::string& override_path) {
-  std::vector<NamedTemplate> out;
-  if (!override_path.empty()) {
-    const fs::path path(override_path);
-    if (path.extension() == ".json") {
-      COXSWAIN_RETURN_IF_ERROR(add_from_json(path, out));
-    } else {
-      COXSWAIN_ASSIGN_OR_RETURN(std::string source, read_text(path));
-      out.push_back({"default", std::move(source)});
-    }
-    return out;
-  }
+  if (!override_path.empty()) return load_own(override_path);
   const fs::path folder(model_dir);
   std::error_code error;
-  if (fs::exists(folder / "chat_template.jinja", error)) {
-    COXSWAIN_ASSIGN_OR_RETURN(std::string source, read_text(folder / "chat_template.jinja"));
-    out.push_back({"default", std::move(source)});
-    COXSWAIN_RETURN_IF_ERROR(add_additional(folder / "additional_chat_templates", out));
-    return out;
+  if (fs::is_regular_file(folder, error)) {
+    if (folder.extension() == ".gguf") return read_gguf_templates(folder);
+    return std::vector<NamedTemplate>();
   }
+  std::vector<NamedTemplate> out;
+  COXSWAIN_RETURN_IF_ERROR(add_from_jinja_files(folder, out));
   for (const char* name :
        {"chat_template.json", "tokenizer_config.json", "processor_config.json"}) {
-    if (!fs::exists(folder / name, error)) continue;
-    COXSWAIN_RETURN_IF_ERROR(add_from_json(folder / name, out));
-    if (!out.empty()) break;
+    if (out.empty() && fs::exists(folder / name, error))
+      COXSWAIN_RETURN_IF_ERROR(add_from_json(folder / name, out));
+  }
+  if (out.empty()) {
+    const std::vector<fs::path> models = paths_in(folder, ".gguf");
+    if (!models.empty()) return read_gguf_templates(models.front());
   }
   return out;
 }
 
 const NamedTemplate* select_template(const std::vector<NamedTemplate>& templates, bool has_tools) {
-  const auto find = [&](std::string_view name) -> const NamedTemplate* {
-    const auto it = std::ranges::find(templates, name, &NamedTemplate::name);
-    return it == templates.end() ? nullptr : &*it;
-  };
   if (has_tools) {
-    if (const NamedTemplate* tool_use = find("tool_use")) return tool_use;
+    if (const NamedTemplate* tool_use = find_template(templates, "tool_use")) return tool_use;
   }
-  return find("default");
+  return find_template(templates, "default");
+}
+
+Result<const NamedTemplate*> select_template(const std::vector<NamedTemplate>& templates,
+                                             const TemplateChoice& choice) {
+  const NamedTemplate* chosen = choice.name.empty() ? select_template(templates, choice.has_tools)
+                                                    : find_template(templates, choice.name);
+  if (choice.name.empty() && choice.has_documents &&
+      (chosen == nullptr || chosen->name == "default")) {
+    const bool is_read = chosen != nullptr && chosen->source.find("documents") != std::string::npos;
+    const NamedTemplate* rag = find_template(templates, "rag");
+    if (!is_read && rag != nullptr) chosen = rag;
+  }
+  if (chosen != nullptr) return chosen;
+  std::string names;
+  for (const NamedTemplate& entry : templates) names += (names.empty() ? "" : ", ") + entry.name;
+  const std::string wanted =
+      choice.name.empty() ? "default" : std::string(choice.name.substr(0, 64));
+  return Status(Code::kInvalidArgument,
+                ErrorKind::kTemplateError,
+                "the model has no chat template named \"" + wanted +
+                    "\"; there are: " + (names.empty() ? "none" : names));
 }
 
 }  // namespace coxswain::chat

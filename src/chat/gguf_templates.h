@@ -1,0 +1,19 @@
+#pragma once
+// Reads the chat templates in the metadata of a GGUF file (ggml's docs/gguf.md): the key
+// tokenizer.chat_template, and tokenizer.chat_template.NAME for further ones.
+//
+// Only the keys are walked; values that are no template are skipped in the file, tensors are never
+// touched.
+
+#include <filesystem>
+#include <vector>
+
+#include "chat/chat_template.h"
+
+namespace coxswain::chat {
+
+// Errors: kNotFound, kDataLoss naming the key at fault, kInvalidArgument for a template that is too
+// long or no UTF-8 text.
+Result<std::vector<NamedTemplate>> read_gguf_templates(const std::filesystem::path& path);
+
+}  // namespace coxswain::chat
