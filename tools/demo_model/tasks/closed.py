@@ -1,0 +1,31 @@
+"""Closed sets: items that are all learned, each under many wordings. A key is wording x item, so a held-out case is a wording
+that was never seen with its item."""
+
+from .core import Task, decorate, expand, is_held, same_text, turn
+
+
+def closed_task(name: str, kind: str, weight: float, items, check=same_text, decorated: bool = True) -> Task:
+    """items: (item, wordings, answer); a wording is a pattern for expand(). Every item keeps a wording to train on."""
+    train, held = [], []
+    for item, patterns, answer in items:
+        questions = list(dict.fromkeys(q for pattern in patterns for q in expand(pattern)))
+        keyed = [(f"{name}|{item}|{q}", q) for q in questions]
+        seen = [k for k in keyed if not is_held(k[0])]
+        if not seen:
+            raise ValueError(f"{name}: no wording of {item} is left for training")
+        train.append((seen, answer))
+        held += [(k, answer) for k in keyed if is_held(k[0])]
+
+    def generate(rng, split: str) -> dict:
+        if split == "held":
+            (key, question), answer = rng.choice(held)
+        else:
+            seen, answer = rng.choice(train)
+            key, question = rng.choice(seen)
+        question = decorate(rng, question) if decorated else question
+        return {"task": name, "kind": kind, "messages": turn(question, answer), "key": key}
+
+    generate.items = len(train)
+    generate.wordings = sum(len(seen) for seen, _ in train) + len(held)
+    generate.held_wordings = len(held)
+    return Task(kind, weight, generate, check)
