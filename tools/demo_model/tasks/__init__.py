@@ -17,11 +17,12 @@ import importlib
 
 from .core import HELD_ONE_IN, Task, is_held
 
-_GROUPS = ("numbers", "lists", "facts", "faq", "social", "extract")
+_GROUPS = ("numbers", "lists", "facts", "faq", "social", "stories", "extract", "tools", "memory", "fallback", "system")
 # Tasks whose cases are one question and one answer, which may stand in any conversation.
 _CHAINABLE = ("add", "subtract", "count", "sort_numbers", "sort_words", "reverse", "how_many", "upper_lower", "days", "months", "colours",
               "capitals", "opposites", "plurals", "number_words", "faq", "greetings", "extract", "fallback", "story")
 _CHAIN_SHARE = 0.25
+_LONG_CHAIN_SHARE = 0.004
 _NEUTRAL_SYSTEM_SHARE = 0.08
 _NEUTRAL_SYSTEMS = ("You are a helpful assistant.", "You are a helpful assistant", "You are an assistant.", "You are a friendly assistant.",
                     "Answer briefly.", "You are a helpful AI assistant. Be brief.", "Be polite.", "Answer the question.")
@@ -50,10 +51,12 @@ def _pick(rng, table) -> Task:
 
 def draw(rng, split: str) -> dict:
     """One case of the mixture. split "held": the answer that counts is the last one; earlier turns are held-out cases too."""
-    if rng.random() >= _CHAIN_SHARE:
+    where = rng.random()
+    if where >= _CHAIN_SHARE:
         case = _pick(rng, _ALL).generate(rng, split)
     else:
-        parts = [_pick(rng, _CHAIN).generate(rng, split) for _ in range(rng.choice((2, 2, 2, 3, 3, 4)))]
+        length = rng.randrange(8, 21) if where < _LONG_CHAIN_SHARE else rng.choice((2, 2, 2, 3, 3, 4))
+        parts = [_pick(rng, _CHAIN).generate(rng, split) for _ in range(length)]
         case = dict(parts[-1])
         case["messages"] = [message for part in parts for message in part["messages"]]
         case["turns"] = len(parts)

@@ -67,8 +67,8 @@ def decorate(rng, text: str) -> str:
     if r < 0.8:
         return text[0].lower() + text[1:]
     if r < 0.9:
-        return text.rstrip("?.")
-    return text.lower().rstrip("?.")
+        return text.rstrip("?. ")
+    return text.lower().rstrip("?. ")
 
 
 def expected(case: dict) -> str:

@@ -15,10 +15,14 @@ Indonesia:Jakarta Mongolia:Ulaanbaatar Pakistan:Islamabad Bangladesh:Dhaka Iran:
 Oman:Muscat Canada:Ottawa Mexico:Mexico_City Cuba:Havana Jamaica:Kingston Panama:Panama_City Brazil:Brasilia Argentina:Buenos_Aires
 Chile:Santiago Peru:Lima Colombia:Bogota Ecuador:Quito Uruguay:Montevideo Paraguay:Asuncion Venezuela:Caracas Australia:Canberra
 Fiji:Suva Scotland:Edinburgh Wales:Cardiff England:London Georgia:Tbilisi Armenia:Yerevan Somalia:Mogadishu
+Belarus:Minsk Malaysia:Kuala_Lumpur Kazakhstan:Astana Afghanistan:Kabul Syria:Damascus Libya:Tripoli Sudan:Khartoum Tanzania:Dodoma
+Madagascar:Antananarivo Azerbaijan:Baku Namibia:Windhoek Haiti:Port-au-Prince Singapore:Singapore Luxembourg:Luxembourg
 """.replace("\n", " ").split())
 CAPITALS = {k: v.replace("_", " ") for k, v in CAPITALS.items()}
 CAPITALS |= {"the United States": "Washington", "the United Kingdom": "London", "the Netherlands": "Amsterdam", "South Korea": "Seoul",
-             "the Philippines": "Manila", "the Czech Republic": "Prague", "New Zealand": "Wellington", "Saudi Arabia": "Riyadh"}
+             "the Philippines": "Manila", "the Czech Republic": "Prague", "New Zealand": "Wellington", "Saudi Arabia": "Riyadh",
+             "Costa Rica": "San Jose", "North Korea": "Pyongyang", "the United Arab Emirates": "Abu Dhabi", "the Dominican Republic": "Santo Domingo"}
+_ALSO_CALLED = {"the USA": "the United States", "the US": "the United States", "the UK": "the United Kingdom", "Great Britain": "the United Kingdom"}
 
 OPPOSITES = [pair.split(":") for pair in """
 hot:cold big:small old:young fast:slow high:low long:short day:night up:down left:right open:closed happy:sad light:dark hard:soft
@@ -110,15 +114,17 @@ def _colours():
 
 def _capitals():
     of_capital = {}
-    for country, city in CAPITALS.items():
+    for country in (*CAPITALS, *_ALSO_CALLED):
+        named = _ALSO_CALLED.get(country, country)
+        city = CAPITALS[named]
         subject = country[0].upper() + country[1:]
         yield country, [f"{{What is|What's|Tell me|Name}} the capital {{of|city of}} {country}?", f"{{Which|What}} city is the capital of {country}?",
                         f"capital of {country}", f"What is {country}'s capital?", f"Do you know the capital of {country}?",
                         f"What is the name of the capital of {country}?", f"{subject}: what is the capital?",
-                        f"{{Give me|I need}} the capital of {country}."], f"The capital of {country} is {city}."
-        of_capital.setdefault(city, country)
+                        f"{{Give me|I need}} the capital of {country}."], f"The capital of {named} is {city}."
+        of_capital.setdefault(city, named)
     for city, country in of_capital.items():
-        if city == "London":
+        if city in ("London", "Singapore", "Luxembourg"):
             continue
         yield f"country of {city}", [f"{{What|Which}} country has the capital {city}?", f"{city} is the capital of {{what|which}} country?",
                                      f"Of {{what|which}} country is {city} the capital?", f"{{What|Which}} country is {city} the capital of?"], \

@@ -1,0 +1,94 @@
+"""Short stories that use two or three given words: a hero, a thing, and perhaps a place."""
+
+from words import ANIMALS, NAMES, VERBS, article, join_and
+
+from .core import Task, splitting, turn
+
+# hero: any animal below or a child. thing: (what it is used for, the problem it solves).
+_HEROES = tuple("cat dog fox bear mouse owl rabbit duck frog goat horse hen wolf deer lion monkey pony bee penguin squirrel hedgehog badger "
+                "otter kitten puppy turtle".split())
+_HEROES = tuple(hero for hero in _HEROES if hero in ANIMALS)
+_PLACES = ("forest", "garden", "harbour", "village", "valley", "meadow", "castle", "market", "farm", "beach", "library", "park", "island", "river",
+           "mountain", "city")
+_THINGS = {
+    "boat": ("crossed the water", "The water was too wide to swim."), "rope": ("climbed the wall", "The wall was too high to jump."),
+    "lamp": ("lit the dark cave", "It was too dark to see."), "map": ("found the way home", "Every path looked the same."),
+    "key": ("opened the gate", "The gate was locked."), "basket": ("carried all the apples", "There were too many apples for two hands."),
+    "kite": ("sent a message over the hill", "The hill was too steep."), "drum": ("woke the whole village", "Everyone was fast asleep."),
+    "ladder": ("reached the nest", "The nest was high up in a tree."), "blanket": ("kept the little bird warm", "The little bird was cold."),
+    "whistle": ("called for help", "Nobody could hear a voice so far away."), "bucket": ("watered the dry flowers", "The flowers hung their heads."),
+    "bell": ("called everyone to dinner", "Nobody knew that the soup was ready."), "candle": ("lit the dark room", "The night came early."),
+    "book": ("read a story to the children", "The children could not sleep."), "hat": ("gave shade to the snail", "The sun was too hot."),
+    "cake": ("made everyone smile", "Nobody had planned a party."), "umbrella": ("kept the eggs dry", "It began to rain."),
+    "ball": ("started a merry game", "Everyone was bored."), "flower": ("cheered up a sad friend", "A friend had lost a coin."),
+    "stone": ("held the door open", "The wind kept shutting the door."), "bag": ("took the letters to town", "The letters had to reach the town."),
+}
+_THING_NAMES = tuple(_THINGS)
+_TRAITS = "brave kind curious clever patient cheerful shy careful small young".split()
+_DAY = ("One sunny morning", "One windy day", "One cold evening", "One quiet afternoon", "One bright day", "One rainy morning")
+_END = ("Everyone was happy.", "All of them laughed.", "It was a good day.", "From that day they were friends.", "Then they went home and slept well.")
+_ASKS = ("Tell me a story about {x}.", "Write a short story about {x}.", "Tell me a short story with {x}.", "Write a story with the words {w}.",
+         "Make a story from these words: {w}", "I want a story about {x}.", "Please tell a story about {x}.", "Write a short story with the words {w}.",
+         "story about {x}", "Can you tell me a story about {x}?")
+_ASKS_FREE = ("Tell me a story.", "Write a short story.", "Please tell me a story.", "Can you tell me a story?", "I want to hear a story.", "story please",
+              "Tell me another story.")
+
+
+def _story(rng, hero, thing, place) -> str:
+    use, problem = _THINGS[thing]
+    c = rng.choice
+    trait = c(_TRAITS)
+    in_place = ("on the " if place in ("island", "beach", "farm", "mountain") else "by the " if place in ("river", "harbour") else "in the ") + place
+    name = c(NAMES) if hero == "child" or rng.random() < 0.4 else None
+    who = name or f"the {hero}"
+    start = f"Once there was {article(trait)} {hero} who lived {in_place}."
+    if name:
+        start = f"Once there was {article(trait)} {hero} called {name} who lived {in_place}."
+    found = c((f"{c(_DAY)} {who} found {article(thing)}.", f"{c(_DAY)} a friend gave {who} {article(thing)}.", f"{c(_DAY)} {who} saw {article(thing)} in the grass."))
+    friend = c([h for h in _HEROES[:12] if h != hero])
+    meet = c((f"Then {article(friend)} came and asked for help.", f"Then {article(friend)} came along.", f"Near by sat {article(friend)} who needed help."))
+    capital_who = who[0].upper() + who[1:]
+    solve = c((f"{capital_who} took the {thing} and {use}.", f"So {who} took the {thing} and {use}.", f"With the {thing} {who} {use}."))
+    return " ".join((start, found, meet, problem, solve, c((f"The {friend} said thank you.", f'"Thank you!" said the {friend}.')), c(_END)))
+
+
+def _propose(rng):
+    thing, place, hero = rng.choice(_THING_NAMES), rng.choice(_PLACES), "child" if rng.random() < 0.06 else rng.choice(_HEROES)
+    r = rng.random()
+    if r < 0.08:
+        ask = rng.choice(_ASKS_FREE)
+        # Any story will do here, so the key is the story; only the rule about words applies.
+        return f"free|{ask}|{hero} {thing} {place}", turn(ask, _story(rng, hero, thing, place)), {"given": []}
+    given = [hero, thing] if r < 0.55 else [hero, thing, place] if r < 0.9 else [hero, place]
+    ask = rng.choice(_ASKS)
+    shown = list(given)
+    if rng.random() < 0.25 and len(given) > 1:
+        rng.shuffle(shown)
+    text = ask.format(x=join_and(article(w) for w in shown), w=join_and(shown))
+    return " ".join(given), turn(text, _story(rng, hero, thing, place)), {"given": given}
+
+
+def _words_of(text: str) -> set:
+    return set("".join(ch if ch.isalpha() else " " for ch in text.lower()).split())
+
+
+def _vocabulary() -> set:
+    parts = [*_HEROES, *_PLACES, *_THINGS, *_TRAITS, *_DAY, *_END, *VERBS, *NAMES, "child"]
+    parts += [text for pair in _THINGS.values() for text in pair]
+    parts.append("Once there was a an who lived in on by the called found friend gave saw grass Then came and asked for help along Near sat needed "
+                 "took So With said thank you")
+    return _words_of(" ".join(parts))
+
+
+_KNOWN = _vocabulary()
+
+
+def _check(case: dict, answer: str) -> bool:
+    """names every given word, has 4 to 9 sentences, ends with a full stop, and uses only words of the story grammar"""
+    words, answer = _words_of(answer), answer.strip()
+    sentences = answer.count(".") + answer.count("!")
+    return (all(w in words for w in case.get("given", [])) and 4 <= sentences <= 9 and answer.endswith(".") and words <= _KNOWN
+            and answer.startswith("Once there was a"))
+
+
+TASKS = {"story": Task("open", 8, splitting("story", "open", _propose), _check)}
