@@ -95,7 +95,7 @@ def _gibberish(rng):
         if rng.random() < 0.4:
             text += " " + "".join(rng.choices(string.ascii_lowercase, k=rng.randrange(3, 9)))
     elif r < 0.6:
-        text = rng.choice("asdfhjkqwxz?!.#*-+/$%&") * rng.randrange(3, 20)
+        text = rng.choice("asdfhjkqwxz?!#*+/$%&") * rng.randrange(3, 20)
     elif r < 0.8:
         text = "".join(rng.choices(_EMOJI, k=rng.randrange(1, 6)))
     else:

@@ -1,15 +1,15 @@
 """Short stories that use two or three given words: a hero, a thing, and perhaps a place."""
 
-from words import ANIMALS, NAMES, VERBS, article, join_and
+from words import ANIMALS, FOODS, NAMES, THINGS, any_name, article, join_and
 
 from .core import Task, splitting, turn
 
-# hero: any animal below or a child. thing: (what it is used for, the problem it solves).
-_HEROES = tuple("cat dog fox bear mouse owl rabbit duck frog goat horse hen wolf deer lion monkey pony bee penguin squirrel hedgehog badger "
-                "otter kitten puppy turtle".split())
-_HEROES = tuple(hero for hero in _HEROES if hero in ANIMALS)
+_PEOPLE = ("king", "queen", "princess", "robot", "dragon", "girl", "boy", "child", "giant", "pirate", "wizard")
+_HEROES = (*ANIMALS, *_PEOPLE)
+_FRIENDS = ("cat", "dog", "fox", "bear", "mouse", "owl", "rabbit", "duck", "frog", "goat", "horse", "hen")
 _PLACES = ("forest", "garden", "harbour", "village", "valley", "meadow", "castle", "market", "farm", "beach", "library", "park", "island", "river",
            "mountain", "city")
+# thing: (what is done with it, the problem that this solves)
 _THINGS = {
     "boat": ("crossed the water", "The water was too wide to swim."), "rope": ("climbed the wall", "The wall was too high to jump."),
     "lamp": ("lit the dark cave", "It was too dark to see."), "map": ("found the way home", "Every path looked the same."),
@@ -23,6 +23,11 @@ _THINGS = {
     "ball": ("started a merry game", "Everyone was bored."), "flower": ("cheered up a sad friend", "A friend had lost a coin."),
     "stone": ("held the door open", "The wind kept shutting the door."), "bag": ("took the letters to town", "The letters had to reach the town."),
 }
+# Other things have no use of their own: any of these will do.
+_ANY_USE = (("made a sad friend laugh", "A friend was very sad."), ("won the game", "The game was hard to win."),
+            ("showed it to everyone", "Nobody had ever seen such a thing."), ("gave it to an old friend", "It was the birthday of an old friend."))
+_NO_STORY = set("country city baby child man woman foot tooth wife hand river island garden story house yard leaf cloud star engine shelf".split())
+_OTHER_THINGS = tuple(word for word in (*THINGS, *FOODS) if word not in _THINGS and word not in _NO_STORY)
 _THING_NAMES = tuple(_THINGS)
 _TRAITS = "brave kind curious clever patient cheerful shy careful small young".split()
 _DAY = ("One sunny morning", "One windy day", "One cold evening", "One quiet afternoon", "One bright day", "One rainy morning")
@@ -35,36 +40,44 @@ _ASKS_FREE = ("Tell me a story.", "Write a short story.", "Please tell me a stor
 
 
 def _story(rng, hero, thing, place) -> str:
-    use, problem = _THINGS[thing]
+    """The hero is a kind of animal or person, or a name."""
     c = rng.choice
-    trait = c(_TRAITS)
-    in_place = ("on the " if place in ("island", "beach", "farm", "mountain") else "by the " if place in ("river", "harbour") else "in the ") + place
-    name = c(NAMES) if hero == "child" or rng.random() < 0.4 else None
+    use, problem = _THINGS[thing] if thing in _THINGS else c(_ANY_USE)
+    where = ("on the " if place in ("island", "beach", "farm", "mountain") else "by the " if place in ("river", "harbour") else "in the ") + place
+    name = hero if hero[0].isupper() else c(NAMES) if rng.random() < 0.4 else None
+    kind = c(("child", "girl", "boy")) if hero[0].isupper() else hero
     who = name or f"the {hero}"
-    start = f"Once there was {article(trait)} {hero} who lived {in_place}."
-    if name:
-        start = f"Once there was {article(trait)} {hero} called {name} who lived {in_place}."
-    found = c((f"{c(_DAY)} {who} found {article(thing)}.", f"{c(_DAY)} a friend gave {who} {article(thing)}.", f"{c(_DAY)} {who} saw {article(thing)} in the grass."))
-    friend = c([h for h in _HEROES[:12] if h != hero])
+    start = f"Once there was {article(c(_TRAITS))} {kind} " + (f"called {name} " if name else "") + f"who lived {where}."
+    found = c((f"{c(_DAY)} {who} found {article(thing)}.", f"{c(_DAY)} a friend gave {who} {article(thing)}.",
+               f"{c(_DAY)} {who} saw {article(thing)} in the grass."))
+    friend = c([f for f in _FRIENDS if f != hero])
     meet = c((f"Then {article(friend)} came and asked for help.", f"Then {article(friend)} came along.", f"Near by sat {article(friend)} who needed help."))
-    capital_who = who[0].upper() + who[1:]
-    solve = c((f"{capital_who} took the {thing} and {use}.", f"So {who} took the {thing} and {use}.", f"With the {thing} {who} {use}."))
-    return " ".join((start, found, meet, problem, solve, c((f"The {friend} said thank you.", f'"Thank you!" said the {friend}.')), c(_END)))
+    solve = c((f"{who[0].upper() + who[1:]} took the {thing} and {use}.", f"So {who} took the {thing} and {use}.", f"With the {thing} {who} {use}."))
+    thanks = c((f"The {friend} said thank you.", f'"Thank you!" said the {friend}.'))
+    return " ".join((start, found, meet, problem, solve, thanks, c(_END)))
+
+
+def _with_article(word: str) -> str:
+    return word if word[0].isupper() else article(word)
 
 
 def _propose(rng):
-    thing, place, hero = rng.choice(_THING_NAMES), rng.choice(_PLACES), "child" if rng.random() < 0.06 else rng.choice(_HEROES)
+    hero = any_name(rng) if rng.random() < 0.12 else rng.choice(_HEROES)
+    thing = rng.choice(_THING_NAMES) if rng.random() < 0.6 else rng.choice(_OTHER_THINGS)
+    place = rng.choice(_PLACES)
     r = rng.random()
-    if r < 0.08:
+    if r < 0.06:
         ask = rng.choice(_ASKS_FREE)
         # Any story will do here, so the key is the story; only the rule about words applies.
         return f"free|{ask}|{hero} {thing} {place}", turn(ask, _story(rng, hero, thing, place)), {"given": []}
-    given = [hero, thing] if r < 0.55 else [hero, thing, place] if r < 0.9 else [hero, place]
+    if r < 0.14:
+        given = [rng.choice((hero, hero, thing))]
+        ask = rng.choice([a for a in _ASKS if "{x}" in a])
+        return f"{given[0]}|{ask}", turn(ask.format(x=_with_article(given[0])), _story(rng, hero, thing, place)), {"given": given}
+    given = [hero, thing] if r < 0.58 else [hero, thing, place] if r < 0.9 else [hero, place]
+    shown = rng.sample(given, len(given)) if rng.random() < 0.3 else given
     ask = rng.choice(_ASKS)
-    shown = list(given)
-    if rng.random() < 0.25 and len(given) > 1:
-        rng.shuffle(shown)
-    text = ask.format(x=join_and(article(w) for w in shown), w=join_and(shown))
+    text = ask.format(x=join_and(map(_with_article, shown)), w=join_and(shown))
     return " ".join(given), turn(text, _story(rng, hero, thing, place)), {"given": given}
 
 
@@ -73,8 +86,8 @@ def _words_of(text: str) -> set:
 
 
 def _vocabulary() -> set:
-    parts = [*_HEROES, *_PLACES, *_THINGS, *_TRAITS, *_DAY, *_END, *VERBS, *NAMES, "child"]
-    parts += [text for pair in _THINGS.values() for text in pair]
+    parts = [*_HEROES, *_PLACES, *_THINGS, *_OTHER_THINGS, *_TRAITS, *_DAY, *_END, *NAMES]
+    parts += [text for pair in (*_THINGS.values(), *_ANY_USE) for text in pair]
     parts.append("Once there was a an who lived in on by the called found friend gave saw grass Then came and asked for help along Near sat needed "
                  "took So With said thank you")
     return _words_of(" ".join(parts))
@@ -86,8 +99,9 @@ _KNOWN = _vocabulary()
 def _check(case: dict, answer: str) -> bool:
     """names every given word, has 4 to 9 sentences, ends with a full stop, and uses only words of the story grammar"""
     words, answer = _words_of(answer), answer.strip()
+    given = _words_of(" ".join(case["given"]))
     sentences = answer.count(".") + answer.count("!")
-    return (all(w in words for w in case.get("given", [])) and 4 <= sentences <= 9 and answer.endswith(".") and words <= _KNOWN
+    return (given <= words and 4 <= sentences <= 9 and answer.endswith(".") and words <= _KNOWN | given
             and answer.startswith("Once there was a"))
 
 
