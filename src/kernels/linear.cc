@@ -9,8 +9,8 @@ namespace {
 
 // Rows that share one visit of a panel: accumulators of 24 KiB. A multiple of every row_tile.
 constexpr std::size_t kRowChunk = 96;
-// Tasks per thread and call for few rows: enough to even out a disturbed core, few enough to read
-// long stretches.
+// Tasks per thread and row chunk: enough to even out a disturbed core, few enough to read long
+// stretches.
 constexpr std::size_t kTasksPerThread = 8;
 // Values below which converting activations is not worth waking a thread.
 constexpr std::size_t kParallelValues = std::size_t{1} << 16;
@@ -169,24 +169,26 @@ void run_linear(ThreadPool& pool, const LinearArgs& args, const LinearKernel& ke
   assert(w.layout_id == kernel.layout_id);
   const LinearCall call(args, kernel, convert(pool, args, kernel));
   const std::size_t n_panels = ceil_div(w.n, kernel.panel);
-  const std::size_t n_chunks = ceil_div(args.m, kRowChunk);
-  if (n_chunks > 1) {
-    pool.run(n_panels * n_chunks, [&](std::size_t i, std::size_t) {
-      const std::size_t panel = i % n_panels;  // the rows of a chunk stay near while panels pass by
-      const std::size_t row = i / n_panels * kRowChunk;
-      call.compute(panel, panel + 1, row, std::min(kRowChunk, args.m - row));
-    });
-    return;
-  }
-  // Few rows are bound by memory: each thread reads its own long stretch of panels, cut into pieces
-  // that another may take over.
+  // Chunks of about the same size, of whole tiles.
+  const std::size_t chunk_rows =
+      round_up(ceil_div(args.m, ceil_div(args.m, kRowChunk)), kernel.row_tile);
+  const std::size_t n_chunks = ceil_div(args.m, chunk_rows);
   const std::size_t n_threads = pool.n_threads();
+  // Within a chunk each thread walks its own long stretch of panels, as memory and the prefetches
+  // of the next panel want it, cut into pieces that another thread may take over.
   const std::size_t pieces = std::clamp<std::size_t>(n_panels / n_threads, 1, kTasksPerThread);
-  const std::size_t n_tasks = std::min(n_panels, n_threads * pieces);
-  pool.run(n_tasks, [&](std::size_t i, std::size_t) {
-    const std::size_t slot =
-        n_tasks == n_threads * pieces ? i % n_threads * pieces + i / n_threads : i;
-    call.compute(n_panels * slot / n_tasks, n_panels * (slot + 1) / n_tasks, 0, args.m);
+  const std::size_t n_slots = std::min(n_panels, n_threads * pieces);
+  pool.run(n_slots * n_chunks, [&](std::size_t i, std::size_t) {
+    const std::size_t chunk = i / n_slots;  // its rows stay near while panels pass by
+    const std::size_t in_chunk = i % n_slots;
+    const std::size_t slot = n_slots == n_threads * pieces
+                                 ? in_chunk % n_threads * pieces + in_chunk / n_threads
+                                 : in_chunk;
+    const std::size_t row = chunk * chunk_rows;
+    call.compute(n_panels * slot / n_slots,
+                 n_panels * (slot + 1) / n_slots,
+                 row,
+                 std::min(chunk_rows, args.m - row));
   });
 }
 
