@@ -131,7 +131,6 @@ class Bench {
   bool wanted(const std::string& name) const {
     return name.find(options_.only) != std::string::npos;
   }
-  double peak(WeightType type) const;
   // Seconds of one call for m rows, a median.
   double time_of(std::size_t m, const std::vector<const PackedMatrix*>& matrices);
   double layer_seconds(const Weights& weights, std::size_t m);
@@ -157,18 +156,6 @@ void Bench::limits() {
       peaks_.int8 / 1e12,
       peaks_.amx_bf16 / 1e12,
       peaks_.amx_int8 / 1e12);
-}
-
-double Bench::peak(WeightType type) const {
-  const bool amx = table_.isa == kernels::Isa::kAmx;
-  if (type == WeightType::kInt8)
-    return amx                                   ? peaks_.amx_int8
-           : table_.isa == kernels::Isa::kAvx512 ? peaks_.int8
-                                                 : peaks_.f32 * 2;
-  if (type == WeightType::kBf16 && amx) return peaks_.amx_bf16;
-  if (type == WeightType::kBf16 && table_.isa == kernels::Isa::kAvx512 && peaks_.bf16 > 0)
-    return peaks_.bf16;
-  return peaks_.f32;
 }
 
 double Bench::time_of(std::size_t m, const std::vector<const PackedMatrix*>& matrices) {
@@ -251,7 +238,7 @@ void Bench::print_rows(const Weights& weights, WeightType type, std::size_t m) {
       std::string(kernels::name_of(type)).c_str(),
       m,
       operations / layer / 1e12,
-      100 * operations / layer / peak(type),
+      100 * operations / layer / peak_for(peaks_, table_.isa, type),
       static_cast<double>(m) / (layer * kLayers));
 }
 
@@ -400,10 +387,12 @@ int main(int argc, char** argv) {
   using namespace coxswain::bench;
   const Options options = parse(argc, argv);
   Bench bench(options, *require(coxswain::kernels::select_kernels(options.isa)));
+  const OthersLoad others;
   bench.limits();
   for (const auto type : {WeightType::kBf16, WeightType::kInt8, WeightType::kF32, WeightType::kF16})
     bench.linears(type);
   bench.attention();
   bench.elementwise();
+  std::printf("other programs took %.1f %% of all CPU time\n", 100 * others.share());
   return 0;
 }

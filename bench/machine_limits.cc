@@ -6,8 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <numeric>
+#include <fstream>
+#include <string>
+#include <unistd.h>
 #include <utility>
+
+#include <sys/resource.h>
 
 #include "kernels/cpu_features.h"
 #include "machine_limits_simd.h"
@@ -61,6 +65,42 @@ ComputePeaks measure_peaks(base::ThreadPool& pool, Timer timer) {
   if (cpu.amx) peaks.amx_int8 = peak_of(pool, timer, spin_int8_amx);
   if (cpu.amx) peaks.amx_bf16 = peak_of(pool, timer, spin_bf16_amx);
   return peaks;
+}
+
+double peak_for(const ComputePeaks& peaks, kernels::Isa isa, kernels::WeightType type) {
+  const bool amx = isa == kernels::Isa::kAmx;
+  const bool avx512 = isa == kernels::Isa::kAvx512;
+  if (type == kernels::WeightType::kInt8)
+    return amx ? peaks.amx_int8 : avx512 ? peaks.int8 : peaks.f32 * 2;
+  if (type == kernels::WeightType::kBf16 && amx) return peaks.amx_bf16;
+  if (type == kernels::WeightType::kBf16 && avx512 && peaks.bf16 > 0) return peaks.bf16;
+  return peaks.f32;
+}
+
+OthersLoad::OthersLoad() : begin_(read()) {}
+
+// The first line of /proc/stat: user nice system idle iowait irq softirq steal, in clock ticks.
+OthersLoad::Times OthersLoad::read() {
+  Times times;
+  std::ifstream stat("/proc/stat");
+  std::string cpu;
+  stat >> cpu;
+  const double tick_s = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  double ticks = 0.0;
+  for (int i = 0; i < 8 && stat >> ticks; ++i)
+    (i == 3 || i == 4 ? times.idle_s : times.busy_s) += ticks * tick_s;
+  rusage own{};
+  ::getrusage(RUSAGE_SELF, &own);
+  for (const timeval& part : {own.ru_utime, own.ru_stime})
+    times.own_s += static_cast<double>(part.tv_sec) + static_cast<double>(part.tv_usec) * 1e-6;
+  return times;
+}
+
+double OthersLoad::share() const {
+  const Times end = read();
+  const double busy = end.busy_s - begin_.busy_s;
+  const double all = busy + end.idle_s - begin_.idle_s;
+  return all > 0.0 ? std::max(0.0, busy - (end.own_s - begin_.own_s)) / all : 0.0;
 }
 
 ReadBandwidth::ReadBandwidth(std::size_t bytes) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "base/thread_pool.h"
+#include "kernels/kernel_table.h"
 #include "tensor/aligned_buffer.h"
 
 namespace coxswain::bench {
@@ -27,6 +28,25 @@ struct ComputePeaks {
 };
 
 ComputePeaks measure_peaks(base::ThreadPool& pool, Timer timer);
+
+// The peak of the instruction that a set multiplies weights of that type with.
+double peak_for(const ComputePeaks& peaks, kernels::Isa isa, kernels::WeightType type);
+
+// What other programs and guests take of all CPUs, from construction on.
+class OthersLoad {
+ public:
+  OthersLoad();
+  double share() const;  // 0 .. 1
+
+ private:
+  struct Times {
+    double busy_s = 0.0;  // of all CPUs
+    double idle_s = 0.0;
+    double own_s = 0.0;
+  };
+  static Times read();
+  Times begin_;
+};
 
 // Reads a buffer that no cache holds; bytes per second, best of a few passes.
 class ReadBandwidth {

@@ -1,146 +1,383 @@
-// coxswain-bench-runner MODEL_DIR [BATCH] [STEPS] [THREADS]: decode steps through the whole
-// LocalRunner.
+// coxswain-bench-runner: a whole model through LocalRunner beside the limits of this machine,
+// measured in the same run.
 //
-// Prints where the time of a step goes. "rest" is what the runner itself costs: checking the plan,
-// building the batch, waking threads and handing the result over; it does not grow with the model.
+//   coxswain-bench-runner MODEL_DIR [--quantize int8] [--threads N] [--isa NAME] [--batch N]
+//                         [--rounds N] [--only decode|prefill|engine]
+//
+// For dense models of llama's shape, such as coxswain-make-model writes.
+//   decode   tokens of one stream, and of `batch` streams, as shares of the read bandwidth: bytes
+//            of the matrices a step reads, over its time, over the bandwidth before and after it
+//   prefill  prompts of 512 and 2048 tokens, as shares of the arithmetic peak: operations of the
+//            matrices, over the whole time, attention and everything else included
+//   engine   the same decode steps behind the engine and a socket (engine_share.h)
+// Rounds alternate, because the bandwidth of some machines changes within a minute. The last line
+// says what other programs took: above a few percent the figures are not the machine's.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
+#include "engine_share.h"
+#include "json/json.h"
+#include "machine_limits.h"
 #include "runner/local_runner.h"
 
-namespace coxswain {
+namespace coxswain::bench {
 namespace {
 
 using BenchClock = std::chrono::steady_clock;
 
-constexpr std::uint32_t kPromptTokens = 32;
+constexpr std::uint32_t kPromptTokens = 32;  // before a decode
 constexpr std::uint32_t kBlockTokens = 16;
+constexpr std::uint32_t kBurst = 8;  // decode steps of a round
+constexpr std::uint32_t kPrefillMax = 2048;
 
-struct Arguments {
+struct Options {
   std::string model_dir;
-  std::uint32_t batch = 1;
-  std::uint32_t steps = 64;
-  std::size_t threads = 0;
+  bool int8 = false;
+  std::size_t n_threads = std::max(1U, std::thread::hardware_concurrency());
+  std::string isa;
+  std::uint32_t batch = 16;
+  std::uint32_t rounds = 6;
+  std::string only;
+
+  std::uint32_t blocks_each() const { return (kPromptTokens + rounds * kBurst) / kBlockTokens + 1; }
+  bool wants(std::string_view part) const { return only.empty() || only == part; }
 };
 
-BlockTableChange block_of(std::uint32_t sequence,
-                          std::uint32_t index,
-                          std::uint32_t blocks_each,
-                          std::uint32_t group) {
-  return {.kv_group = group, .first_index = index, .blocks = {1 + sequence * blocks_each + index}};
-}
-
-StepPlan first_plan(const RunnerInfo& info, const Arguments& args, std::uint32_t blocks_each) {
-  StepPlan plan{.step = 0, .epoch = info.epoch};
-  for (std::uint32_t s = 0; s < args.batch; ++s) {
-    SequenceSpec spec{.id = SequenceId{s + 1},
-                      .prompt = std::vector<TokenId>(kPromptTokens, static_cast<TokenId>(5 + s))};
-    spec.stopping = {.max_new_tokens = args.steps + 1, .ignore_eos = true};
-    Row row{.sequence = spec.id,
-            .n_tokens = kPromptTokens,
-            .tokens = spec.prompt,
-            .emit = Emit::kSample};
-    for (std::uint32_t g = 0; g < info.kv_groups.size(); ++g) {
-      for (std::uint32_t b = 0; b < blocks_each; ++b)
-        row.table_changes.push_back(block_of(s, b, blocks_each, g));
+std::optional<Options> parse(int argc, char** argv) {
+  if (argc < 2 || argc % 2 != 0) return std::nullopt;
+  Options options;
+  options.model_dir = argv[1];
+  for (int i = 2; i + 1 < argc; i += 2) {
+    const std::string_view name = argv[i];
+    const std::string value = argv[i + 1];
+    const auto number = static_cast<std::uint32_t>(std::max(1, std::atoi(value.c_str())));
+    if (name == "--quantize" && value == "int8") {
+      options.int8 = true;
+    } else if (name == "--threads") {
+      options.n_threads = number;
+    } else if (name == "--isa") {
+      options.isa = value;
+    } else if (name == "--batch") {
+      options.batch = number;
+    } else if (name == "--rounds") {
+      options.rounds = number;
+    } else if (name == "--only") {
+      options.only = value;
+    } else {
+      return std::nullopt;
     }
-    plan.new_sequences.push_back(std::move(spec));
-    plan.rows.push_back(std::move(row));
   }
-  return plan;
+  return options;
 }
 
-StepPlan decode_plan(const RunnerInfo& info, const Arguments& args, std::uint32_t step) {
-  StepPlan plan{.step = step, .epoch = info.epoch};
-  for (std::uint32_t s = 0; s < args.batch; ++s) {
-    plan.rows.push_back({.sequence = SequenceId{s + 1},
-                         .first_position = kPromptTokens + step - 1,
-                         .n_tokens = 1,
-                         .from_previous_step = true,
-                         .emit = Emit::kSample});
-  }
-  return plan;
+[[noreturn]] void die(const Status& status) {
+  std::fprintf(stderr, "%s\n", status.message().c_str());
+  std::exit(1);
 }
 
-double us(std::chrono::nanoseconds time, std::uint32_t steps) {
-  return static_cast<double>(time.count()) / 1e3 / steps;
+template <typename T>
+T require(Result<T> result) {
+  if (!result.ok()) die(result.status());
+  return std::move(result).value();
 }
 
-int run(const Arguments& args) {
-  const std::uint32_t blocks_each = (kPromptTokens + args.steps) / kBlockTokens + 1;
-  runner::RunnerOptions options;
-  options.model_dir = args.model_dir;
-  options.without_text = true;
-  options.n_threads = args.threads;
-  options.block_tokens = kBlockTokens;
-  options.kv_blocks = 1 + args.batch * blocks_each;
-  options.max_total_tokens = kPromptTokens + args.steps + 1;
-  options.max_batch_size = args.batch;
-  auto runner = runner::LocalRunner::create(options);
-  if (!runner.ok()) {
-    std::fprintf(stderr, "%s\n", runner.status().message().c_str());
-    return 1;
-  }
-  const RunnerInfo info = (*runner)->info();
-  if (!(*runner)->run(first_plan(info, args, blocks_each)).ok()) return 1;
+// Parameters in the matrices of a model.
+struct Parameters {
+  double layers = 0;
+  double head = 0;
+};
 
-  StepTimings sum;
-  std::vector<double> rests;  // us of each step
-  const auto begin = BenchClock::now();
-  auto last = begin;
-  auto ticket = (*runner)->submit(decode_plan(info, args, 1));
-  for (std::uint32_t step = 1; step <= args.steps; ++step) {
-    const auto current = ticket;
-    if (step < args.steps) ticket = (*runner)->submit(decode_plan(info, args, step + 1));
-    if (!current.ok()) return 1;
-    const auto result = (*runner)->wait(*current);
-    if (!result.ok()) return 1;
-    for (const SequenceResult& sequence : result->sequences) {
-      if (!sequence.status.ok()) return 1;
+Parameters parameters_of(const std::string& model_dir) {
+  const json::Value config =
+      require(json::parse_file(model_dir + "/config.json", std::size_t{1} << 20));
+  const auto number = [&](const char* key, double otherwise) {
+    const json::Value* value = config.find(key);
+    return value != nullptr ? value->to_double().value_or(otherwise) : otherwise;
+  };
+  const double hidden = number("hidden_size", 0);
+  const double heads = number("num_attention_heads", 1);
+  const double kv_heads = number("num_key_value_heads", heads);
+  const double dim = number("head_dim", hidden / heads);
+  const double layer =
+      hidden * dim * (2 * heads + 2 * kv_heads) + 3 * hidden * number("intermediate_size", 0);
+  return {layer * number("num_hidden_layers", 0), hidden * number("vocab_size", 0)};
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// Sequences that decode together, driven with plain plans; each has its own blocks.
+class Streams {
+ public:
+  Streams(runner::LocalRunner& runner,
+          std::uint64_t first_id,
+          std::uint32_t n,
+          std::uint32_t first_block,
+          std::uint32_t blocks_each)
+      : runner_(runner),
+        info_(runner.info()),
+        first_id_(first_id),
+        n_(n),
+        first_block_(first_block),
+        blocks_each_(blocks_each) {}
+
+  // The prompts, and one token of each. Returns the seconds that took.
+  double start(std::uint32_t n_prompt) {
+    length_ = n_prompt;
+    StepPlan plan{.step = 1, .epoch = info_.epoch};
+    for (std::uint32_t s = 0; s < n_; ++s) {
+      SequenceSpec spec{.id = SequenceId{first_id_ + s}};
+      for (std::uint32_t i = 0; i < n_prompt; ++i)
+        spec.prompt.push_back(static_cast<TokenId>((i * 7919 + s * 104729 + 5) % info_.vocab_size));
+      spec.stopping = {.max_new_tokens = blocks_each_ * kBlockTokens - n_prompt,
+                       .ignore_eos = true};
+      Row row{
+          .sequence = spec.id, .n_tokens = n_prompt, .tokens = spec.prompt, .emit = Emit::kSample};
+      for (std::uint32_t g = 0; g < info_.kv_groups.size(); ++g) {
+        BlockTableChange table{.kv_group = g};
+        for (std::uint32_t b = 0; b < blocks_each_; ++b)
+          table.blocks.push_back(first_block_ + s * blocks_each_ + b);
+        row.table_changes.push_back(std::move(table));
+      }
+      plan.new_sequences.push_back(std::move(spec));
+      plan.rows.push_back(std::move(row));
     }
-    sum.forward += result->timings.forward;
-    sum.sample += result->timings.sample;
-    const auto now = BenchClock::now();
-    rests.push_back(us(now - last - result->timings.forward - result->timings.sample, 1));
-    last = now;
+    const auto begin = BenchClock::now();
+    check(runner_.run(std::move(plan)));
+    return seconds(BenchClock::now() - begin);
   }
-  const auto wall = std::chrono::duration_cast<std::chrono::nanoseconds>(BenchClock::now() - begin);
-  std::sort(rests.begin(), rests.end());
+
+  struct Burst {
+    double step_s = 0;
+    double sample_s = 0;
+    double rest_s = 0;  // checking the plan, building the batch, handing the result over
+  };
+  // Per step, the next plan always submitted before the result is there.
+  Burst decode(std::uint32_t n_steps) {
+    Burst sum;
+    const auto begin = BenchClock::now();
+    auto ticket = runner_.submit(decode_plan());
+    for (std::uint32_t i = 0; i < n_steps; ++i) {
+      const StepTicket current = require(std::move(ticket));
+      if (i + 1 < n_steps) ticket = runner_.submit(decode_plan());
+      const StepTimings timings = check(runner_.wait(current));
+      sum.sample_s += seconds(timings.sample);
+      sum.rest_s -= seconds(timings.forward + timings.sample);
+    }
+    sum.step_s = seconds(BenchClock::now() - begin);
+    sum.rest_s += sum.step_s;
+    return {sum.step_s / n_steps, sum.sample_s / n_steps, sum.rest_s / n_steps};
+  }
+
+  void drop() {
+    StepPlan plan{.step = 1, .epoch = info_.epoch};
+    for (std::uint32_t s = 0; s < n_; ++s) plan.dropped.push_back(SequenceId{first_id_ + s});
+    check(runner_.run(std::move(plan)));
+  }
+
+ private:
+  StepPlan decode_plan() {
+    StepPlan plan{.step = 1, .epoch = info_.epoch};
+    for (std::uint32_t s = 0; s < n_; ++s) {
+      plan.rows.push_back({.sequence = SequenceId{first_id_ + s},
+                           .first_position = length_,
+                           .n_tokens = 1,
+                           .from_previous_step = true,
+                           .emit = Emit::kSample});
+    }
+    ++length_;
+    return plan;
+  }
+
+  static StepTimings check(Result<StepResult> result) {
+    const StepResult step = require(std::move(result));
+    for (const SequenceResult& sequence : step.sequences) {
+      if (!sequence.status.ok()) die(sequence.status);
+    }
+    return step.timings;
+  }
+
+  runner::LocalRunner& runner_;
+  const RunnerInfo info_;
+  const std::uint64_t first_id_;
+  const std::uint32_t n_;
+  const std::uint32_t first_block_;
+  const std::uint32_t blocks_each_;
+  std::uint32_t length_ = 0;
+};
+
+std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
+  runner::RunnerOptions runner;
+  runner.model_dir = options.model_dir;
+  runner.without_text = true;
+  runner.quantize_int8 = options.int8;
+  runner.n_threads = options.n_threads;
+  runner.isa = options.isa;
+  runner.block_tokens = kBlockTokens;
+  runner.kv_blocks =
+      std::max((1 + options.batch) * options.blocks_each(), kPrefillMax / kBlockTokens + 1) + 1;
+  runner.max_total_tokens = kPrefillMax + kBlockTokens;
+  runner.max_batch_size = options.batch;
+  return require(runner::LocalRunner::create(runner));
+}
+
+class RunnerBench {
+ public:
+  explicit RunnerBench(const Options& options)
+      : options_(options),
+        parameters_(parameters_of(options.model_dir)),
+        runner_(make_runner(options)),
+        pool_(options.n_threads, base::ThreadPool::Pinning::kPin),
+        reader_(std::size_t{512} << 20),
+        type_(runner_->info().dtype == "int8"       ? kernels::WeightType::kInt8
+              : runner_->info().dtype == "bfloat16" ? kernels::WeightType::kBf16
+              : runner_->info().dtype == "float16"  ? kernels::WeightType::kF16
+                                                    : kernels::WeightType::kF32),
+        isa_(require(kernels::select_kernels(options.isa))->isa) {
+    std::printf("%s, %s, %zu threads\n",
+                runner_->info().kernel_set_id.c_str(),
+                runner_->info().dtype.c_str(),
+                runner_->n_threads());
+  }
+
+  void decode();
+  void prefill(std::uint32_t n_tokens);
+  void engine() {
+    for (const std::uint32_t n : {1U, options_.batch})
+      print_engine_share(*runner_, n, kPromptTokens, options_.rounds * kBurst);
+  }
+
+ private:
+  double read() { return reader_.measure(pool_, Timer::kWall); }
+
+  const Options& options_;
+  const Parameters parameters_;
+  const std::unique_ptr<runner::LocalRunner> runner_;
+  base::ThreadPool pool_;
+  ReadBandwidth reader_;
+  const kernels::WeightType type_;
+  const kernels::Isa isa_;
+};
+
+void RunnerBench::decode() {
+  const std::uint32_t each = options_.blocks_each();
+  Streams one(*runner_, 1, 1, 1, each);
+  Streams many(*runner_, 2, options_.batch, 1 + each, each);
+  one.start(kPromptTokens);
+  many.start(kPromptTokens);
+  const double value_bytes = type_ == kernels::WeightType::kInt8  ? 1
+                             : type_ == kernels::WeightType::kF32 ? 4
+                                                                  : 2;
+  const double bytes = (parameters_.layers + parameters_.head) * value_bytes;
+  std::vector<double> reads;
+  std::vector<double> shares;
+  std::vector<double> steps;
+  std::vector<double> many_steps;
+  std::vector<double> gains;
+  std::vector<double> rests;
+  for (std::uint32_t round = 0; round < options_.rounds; ++round) {
+    const double before = read();
+    const Streams::Burst burst = one.decode(kBurst);
+    const double after = read();
+    const Streams::Burst batch = many.decode(kBurst);
+    reads.push_back((before + after) / 2);
+    steps.push_back(burst.step_s);
+    shares.push_back(bytes / burst.step_s / reads.back());
+    many_steps.push_back(batch.step_s);
+    gains.push_back(options_.batch * burst.step_s / batch.step_s);
+    rests.push_back(burst.rest_s);
+    std::printf(
+        "  round: read %.1f, %.1f GB/s; 1 stream %.2f ms a step (sampling %.2f, rest %.3f), %.1f "
+        "GB/s; %u streams %.2f ms a step (sampling %.2f)\n",
+        before / 1e9,
+        after / 1e9,
+        burst.step_s * 1e3,
+        burst.sample_s * 1e3,
+        burst.rest_s * 1e3,
+        bytes / burst.step_s / 1e9,
+        options_.batch,
+        batch.step_s * 1e3,
+        batch.sample_s * 1e3);
+  }
+  one.drop();
+  many.drop();
   std::printf(
-      "%s, %s, %zu threads, batch %u: step %.0f us, forward %.0f, sample %.0f; rest %.1f us "
-      "(median)\n",
-      info.kernel_set_id.c_str(),
-      info.dtype.c_str(),
-      (*runner)->n_threads(),
-      args.batch,
-      us(wall, args.steps),
-      us(sum.forward, args.steps),
-      us(sum.sample, args.steps),
-      rests[rests.size() / 2]);
+      "decode 1: %.1f tok/s, %.1f GB/s of weights, %.0f %% of the read bandwidth %.1f GB/s\n",
+      1 / median(steps),
+      bytes / median(steps) / 1e9,
+      100 * median(shares),
+      median(reads) / 1e9);
+  std::printf("decode %u: %.1f tok/s, %.2f x one stream\n",
+              options_.batch,
+              options_.batch / median(many_steps),
+              median(gains));
+}
+
+void RunnerBench::prefill(std::uint32_t n_tokens) {
+  std::vector<double> shares;
+  std::vector<double> times;
+  double peak = 0;
+  const double operations = 2 * (parameters_.layers * n_tokens + parameters_.head);
+  const int n_repeats = n_tokens < kPrefillMax ? 3 : 1;
+  for (int repeat = 0; repeat < n_repeats; ++repeat) {
+    const double before = peak_for(measure_peaks(pool_, Timer::kWall), isa_, type_);
+    Streams prompt(*runner_, 1, 1, 1, n_tokens / kBlockTokens + 1);
+    times.push_back(prompt.start(n_tokens));
+    prompt.drop();
+    const double after = peak_for(measure_peaks(pool_, Timer::kWall), isa_, type_);
+    peak = std::max({peak, before, after});
+    shares.push_back(operations / times.back() / std::max(before, after));
+  }
+  std::printf("prefill %u: %.0f tok/s, %.3f T operations/s, %.0f %% of the peak %.3f T\n",
+              n_tokens,
+              n_tokens / median(times),
+              operations / median(times) / 1e12,
+              100 * median(shares),
+              peak / 1e12);
+}
+
+int run(const Options& options) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  RunnerBench bench(options);
+  const OthersLoad others;
+  if (options.wants("prefill")) {
+    bench.prefill(512);
+    bench.prefill(kPrefillMax);
+  }
+  if (options.wants("decode")) bench.decode();
+  if (options.wants("engine")) bench.engine();
+  std::printf("other programs took %.1f %% of all CPU time\n", 100 * others.share());
   return 0;
 }
 
 }  // namespace
-}  // namespace coxswain
+}  // namespace coxswain::bench
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fputs("usage: coxswain-bench-runner MODEL_DIR [BATCH] [STEPS] [THREADS]\n", stderr);
+  const auto options = coxswain::bench::parse(argc, argv);
+  if (!options) {
+    std::fputs(
+        "usage: coxswain-bench-runner MODEL_DIR [--quantize int8] [--threads N] [--isa NAME] "
+        "[--batch N] [--rounds N] [--only decode|prefill|engine]\n",
+        stderr);
     return 2;
   }
-  const auto number = [&](int index, unsigned long otherwise) {
-    return argc > index ? std::max(1UL, std::strtoul(argv[index], nullptr, 10)) : otherwise;
-  };
-  coxswain::Arguments args;
-  args.model_dir = argv[1];
-  args.batch = static_cast<std::uint32_t>(number(2, 1));
-  args.steps = static_cast<std::uint32_t>(number(3, 64));
-  args.threads = argc > 4 ? number(4, 1) : 0;
-  return coxswain::run(args);
+  return coxswain::bench::run(*options);
 }

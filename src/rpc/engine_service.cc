@@ -115,7 +115,8 @@ class StepLoop {
     const std::uint64_t step = in_flight_.front().step;
     auto result = take_oldest();
     in_flight_.pop_front();
-    // The next plan starts before this answer is written.
+    // The next plan, which has come meanwhile, starts before this answer is written.
+    for (Incoming& next : state.plans.drain()) pending_.push_back(std::move(next));
     if (!pending_.empty()) {
       start(std::move(pending_.front()));
       pending_.pop_front();
