@@ -5,27 +5,30 @@ from .core import Task, decorate, expand, is_held, same_text, turn
 
 
 def closed_task(name: str, kind: str, weight: float, items, check=same_text, decorated: bool = True) -> Task:
-    """items: (item, wordings, answer); a wording is a pattern for expand(). Every item keeps a wording to train on."""
+    """items: (item, wordings, answer) or (item, wordings, answer, more wordings); a wording is a pattern for expand(). The second
+    group of wordings gets a third of the training cases, however many they are. Every item keeps a wording to train on."""
     train, held = [], []
-    for item, patterns, answer in items:
-        questions = list(dict.fromkeys(q for pattern in patterns for q in expand(pattern)))
-        keyed = [(f"{name}|{item}|{q}", q) for q in questions]
-        seen = [k for k in keyed if not is_held(k[0])]
-        if not seen:
+    for item, patterns, answer, *more in items:
+        groups = []
+        for group in (patterns, *more):
+            questions = list(dict.fromkeys(q for pattern in group for q in expand(pattern)))
+            keyed = [(f"{name}|{item}|{q}", q) for q in questions]
+            groups.append([k for k in keyed if not is_held(k[0])])
+            held += [(k, answer) for k in keyed if is_held(k[0])]
+        if not all(groups):
             raise ValueError(f"{name}: no wording of {item} is left for training")
-        train.append((seen, answer))
-        held += [(k, answer) for k in keyed if is_held(k[0])]
+        train.append(([groups[0], *groups] if more else groups, answer))
 
     def generate(rng, split: str) -> dict:
         if split == "held":
             (key, question), answer = rng.choice(held)
         else:
-            seen, answer = rng.choice(train)
-            key, question = rng.choice(seen)
+            groups, answer = rng.choice(train)
+            key, question = rng.choice(rng.choice(groups))
         question = decorate(rng, question) if decorated else question
         return {"task": name, "kind": kind, "messages": turn(question, answer), "key": key}
 
     generate.items = len(train)
-    generate.wordings = sum(len(seen) for seen, _ in train) + len(held)
+    generate.wordings = sum(len({key for group in groups for key in group}) for groups, _ in train) + len(held)
     generate.held_wordings = len(held)
     return Task(kind, weight, generate, check)

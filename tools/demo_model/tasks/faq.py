@@ -193,4 +193,34 @@ FAQ = {
              ["What does {the name Coxswain|Coxswain|the word Coxswain} mean?", "Why {is it called|the name} Coxswain?"]),
 }
 
-TASKS = {"faq": closed_task("faq", "open", 15, [(item, patterns, answer) for item, (answer, patterns) in FAQ.items()])}
+# Short names of an item, for questions that only name a topic.
+_TOPICS = {
+    "start": "starting the server|the start", "own model": "my own model|--model-id", "model files": "the model files|the model folder", "port": "the port|--port",
+    "hostname": "the hostname|--hostname|the address", "curl": "curl|the curl command", "chat route": "the chat route|/v1/chat/completions",
+    "routes": "the routes|the endpoints", "stream": "streaming|streams", "stream end": "the end of a stream", "usage": "stream_options|usage on streams",
+    "licence": "the licence|the license", "gpu": "GPUs|the GPU", "container": "Docker|containers", "replace tgi": "replacing TGI",
+    "openai": "the OpenAI API|OpenAI clients", "quantize": "int8|--quantize|quantization", "dtype": "--dtype|data types", "kv dtype": "--kv-cache-dtype",
+    "metrics": "the metrics|Prometheus|/metrics", "queue metric": "tgi_queue_size", "health": "the health check|/health", "info": "/info", "models route": "/v1/models",
+    "tokenize": "/tokenize|the tokens of a text", "tools": "tool calls|tool support|function calling", "unsupported": "unsupported fields",
+    "unknown fields": "unknown fields|--strict-fields|x-ignored-fields", "options": "the options", "env": "environment variables|the environment",
+    "docs": "the documentation|the docs|the manual", "key": "the API key|--api-key|API_KEY", "max tokens": "max_tokens|the length of answers",
+    "temperature": "the temperature|greedy answers", "seed": "the seed|seeds", "stop": "stop words|stop sequences", "logprobs": "logprobs|log probabilities",
+    "n": "several answers", "concurrent": "--max-concurrent-requests|the limit of requests", "429": "status 429|error 429", "422": "status 422|error 422",
+    "401": "status 401|error 401", "503": "status 503|error 503", "models": "supported models|the model families", "download": "downloads|the hub",
+    "threads": "threads|--threads", "memory": "memory|the memory plan|--memory-bytes-max", "context": "the context length|the longest prompt|--max-input-tokens",
+    "batching": "batching|continuous batching", "prefix": "prefix caching|PREFIX_CACHING", "deterministic": "determinism", "stop server": "stopping the server",
+    "log": "the log|LOG_LEVEL|--json-output", "grpc": "gRPC", "processes": "the programs|the processes", "cors": "CORS|--cors-allow-origin",
+    "timeout": "timeouts|--request-timeout-ms", "body size": "the body size|--payload-limit", "build": "building|the build|the tests", "adapters": "LoRA|adapters",
+    "fleet": "monitoring", "demo": "the demo model",
+}
+_FRAMES = ("Tell me {about|something about|more about} {T}.", "{What about|How about} {T}?", "I have a question about {T}.", "{Explain|Describe} {T}.",
+           "{I need help with|Help me with|Help with} {T}.", "I want to {know|learn} about {T}.", "Information about {T}, please.", "{T}?")
+
+
+def _items():
+    for item, (answer, patterns) in FAQ.items():
+        topics = "{" + _TOPICS[item] + "}" if item in _TOPICS else None
+        yield (item, patterns, answer, [frame.replace("{T}", topics) for frame in _FRAMES]) if topics else (item, patterns, answer)
+
+
+TASKS = {"faq": closed_task("faq", "open", 15, _items())}
