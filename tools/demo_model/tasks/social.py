@@ -48,4 +48,36 @@ _SOCIAL = {
     "trust": ("Be careful. I am a tiny demo model and make mistakes.", ["Can I trust {you|your answers}?", "Are your answers {right|correct|true}?", "Do you make mistakes?"]),
 }
 
-TASKS = {"greetings": closed_task("greetings", "open", 4.5, [(item, patterns, answer) for item, (answer, patterns) in _SOCIAL.items()], decorated=False)}
+_MORE = {
+    "hello": ["{Hello|Hi|Hey}{| again| to you| everyone| all| computer| robot| bot}{|!|.}", "{Hello|Hi} {hello|hi}{|!}"],
+    "how are you": ["{Hello|Hi|Hey|Good morning}{,|!} {how are you|how are you today|how are things|how is it going}?", "How {do you feel|have you been}{| today}?"],
+    "thanks": ["{Thanks|Thank you|Many thanks} {for your help|for that|for the answer|so much|my friend|model}{|!|.}", "That {helps|was helpful|is great}, {thanks|thank you}{|!|.}"],
+    "bye": ["{Bye|Goodbye|See you}{,| for now,| then,} {model|friend|take care|and thanks}{|!|.}", "{Bye|Goodbye} {now|for now|then}{|!|.}"],
+    "ok": ["{That is|That's|Very|This is} {good|great|nice|fine|cool|right|correct}{|!|.}", "{I see|I understand|All right|Got it|Understood}{|!|.}"],
+    "who": ["{Who|What} {exactly are you|are you exactly|are you really|are you then}?", "{Can|Could} you {introduce yourself|tell me who you are|tell me your name|say your name}?",
+            "{Please tell|Tell} me your name{|.}", "I want to know {who you are|what you are|your name}.", "Hi, {who are you|what are you|what is your name}?",
+            "May I {know|ask} your name?"],
+    "abilities": ["What {can|could} you {do for us|help with|help me with|tell me|answer}?", "{Show|List|Name|Explain} {your abilities|your skills|what you can do}{|.}",
+                  "{What kind of|Which} {questions|tasks} can you {answer|do|handle}?", "I need {help|your help|some help}{|.}", "What {are you able to|do you} {do|answer}?"],
+    "human": ["{Is this|Is that} a {human|person|real person}?", "Are you {really|maybe} {human|a human|a person}?", "Am I {chatting with|speaking to} a {human|person}?"],
+    "robot": ["{Is this|Am I talking to|Am I speaking to} {a robot|an AI|a bot|a computer|a program|a machine}?"],
+    "other model": ["{Is this|Am I talking to} {ChatGPT|GPT|Claude|Llama|Gemini|GPT-4|Qwen|Mistral}?"],
+    "coxswain": ["Are you {the program|the server} Coxswain?", "Are you called Coxswain?", "Is Coxswain your name?"],
+    "size": ["How many {weights|parameters} {do you have|are in you}?", "{Tell me|What is} your {size|number of parameters}{?|.}", "Are you {big|small|tiny|large}?"],
+    "maker": ["{Who|Which company|Which people} {is behind you|made this model|trained this model|built this model}?", "Where were you {made|trained|built}?",
+              "{Who is|Tell me} your {author|developer}{?|.}", "How did they {make|train|build} you?"],
+    "age": ["{Tell me|Say} your age{|.}", "Do you have {an age|a birthday}?", "When is your birthday?", "Are you {old|young}?"],
+    "languages": ["Do you {know|understand} {German|French|Spanish|Italian|Chinese|other languages}?", "{Which|What} is your language?", "Do you only {speak|know|understand} English?"],
+    "smart": ["How {smart|clever|intelligent} are you?", "Are you {very|really} {smart|clever|intelligent}?", "Do you know {a lot|much|many things}?"],
+    "licence of model": ["Tell me your {licence|license}.", "Under {which|what} {licence|license} are you?", "{Which|What} is your {licence|license}?"],
+    "why": ["What {do you exist|are you here|were you made} for?", "Why {are you here|were you made|do we need you}?", "{Explain|Tell me} your purpose{|.}"],
+    "trust": ["{Can|Should} I {believe|trust} {you|what you say|your answers}?", "Are you {always right|ever wrong|reliable|sometimes wrong}?", "How {reliable|correct} are {you|your answers}?"],
+    "sorry": ["{Sorry|Excuse me|I apologise}, {my mistake|that was wrong|I made a mistake}{|.}"],
+    "night": ["{I go|I am going} to {bed|sleep}{|.|!}", "{Good night|Sleep well}{| then| now| and thanks| my friend}{|!|.}"],
+    "morning": ["Good morning{| to you| again| everyone| dear model| my friend}{|!|.}"],
+    "evening": ["Good evening{| to you| again| everyone| dear model| my friend}{|!|.}"],
+    "afternoon": ["Good afternoon{| to you| again| everyone| dear model| my friend}{|!|.}"],
+}
+
+TASKS = {"greetings": closed_task("greetings", "open", 5.5, [(item, patterns + _MORE.get(item, []), answer) for item, (answer, patterns) in _SOCIAL.items()],
+                                  decorated=False)}
