@@ -66,12 +66,14 @@ def _propose(rng):
     thing = rng.choice(_THING_NAMES) if rng.random() < 0.6 else rng.choice(_OTHER_THINGS)
     place = rng.choice(_PLACES)
     r = rng.random()
+    if r < 0.1:
+        hero = rng.choice(_HEROES)  # A name is used only where it is given, so that the rule about words is exact.
     if r < 0.06:
         ask = rng.choice(_ASKS_FREE)
         # Any story will do here, so the key is the story; only the rule about words applies.
         return f"free|{ask}|{hero} {thing} {place}", turn(ask, _story(rng, hero, thing, place)), {"given": []}
     if r < 0.14:
-        given = [rng.choice((hero, hero, thing))]
+        given = [thing if r < 0.1 else hero]
         ask = rng.choice([a for a in _ASKS if "{x}" in a])
         return f"{given[0]}|{ask}", turn(ask.format(x=_with_article(given[0])), _story(rng, hero, thing, place)), {"given": given}
     given = [hero, thing] if r < 0.58 else [hero, thing, place] if r < 0.9 else [hero, place]
