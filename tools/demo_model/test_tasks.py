@@ -131,7 +131,6 @@ def test_conversations_are_well_formed():
 
 
 def test_same_seed_same_cases():
-    assert [draw(random.Random(6), "train") for _ in range(1)] == [draw(random.Random(6), "train")]
     first, second = random.Random(7), random.Random(7)
     assert [draw(first, "train") for _ in range(500)] == [draw(second, "train") for _ in range(500)]
 

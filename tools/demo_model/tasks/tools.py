@@ -26,34 +26,51 @@ def _offers(rng, concept: str, count: int):
     return tools, right["function"]["name"], names
 
 
-def _case(rng):
-    concept = rng.choice(_CONCEPTS)
+def _ask(rng, concept: str, name: str, names: list):
+    """A question for the tool and the call that answers it: the key, the values, and the two turns."""
     tool = TOOLBOX[concept]
     values = tool.values(rng)
     wording = rng.randrange(len(tool.asks))
-    tools, name, names = _offers(rng, concept, rng.choice((1, 2, 2, 3)))
     question = ask_text(wording, tool, values)
     if not any(isinstance(value, str) and value != value.lower() for value in values):
         question = decorate(rng, question)
-    call = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": name, "arguments": dict(zip(names, values))}}]}
-    return f"{concept}|{wording}|{values}", tool, values, tools, [{"role": "user", "content": question}, call]
+    function = {"name": name, "arguments": dict(zip(names, values))}
+    call = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": function}]}
+    return f"{concept}|{wording}|{values}", values, [{"role": "user", "content": question}, call]
+
+
+def _exchange(rng, concept: str, name: str, names: list):
+    """A whole exchange: question, call, result, answer. Its call is learned from as well, so it is never a held-out one."""
+    while True:
+        key, values, messages = _ask(rng, concept, name, names)
+        if not is_held("tool_call|" + key):
+            break
+    tool = TOOLBOX[concept]
+    result = tool.result(rng, values)
+    messages.append({"role": "tool", "name": name, "content": json.dumps(result)})
+    messages.append({"role": "assistant", "content": tool.answer(values, result)})
+    return f"{key}|{result}", messages
 
 
 def _call(rng):
-    key, _, _, tools, messages = _case(rng)
-    if rng.random() < 0.15:
+    concept = rng.choice(_CONCEPTS)
+    tools, name, names = _offers(rng, concept, rng.choice((1, 2, 2, 3)))
+    key, _, messages = _ask(rng, concept, name, names)
+    r = rng.random()
+    if r < 0.12:
         messages = social.TASKS["greetings"].generate(rng, "train")["messages"] + messages
+    elif r < 0.24:
+        before, exchanged = _exchange(rng, concept, name, names)
+        if not is_held("tool_result|" + before):
+            messages = exchanged + messages
     return key, messages, {"tools": tools}
 
 
 def _result(rng):
-    key, tool, values, tools, messages = _case(rng)
-    while is_held("tool_call|" + key):  # The call in this conversation is learned from as well.
-        key, tool, values, tools, messages = _case(rng)
-    result = tool.result(rng, values)
-    name = messages[1]["tool_calls"][0]["function"]["name"]
-    messages += [{"role": "tool", "name": name, "content": json.dumps(result)}, {"role": "assistant", "content": tool.answer(values, result)}]
-    return f"{key}|{result}", messages, {"tools": tools}
+    concept = rng.choice(_CONCEPTS)
+    tools, name, names = _offers(rng, concept, rng.choice((1, 2, 2, 3)))
+    key, messages = _exchange(rng, concept, name, names)
+    return key, messages, {"tools": tools}
 
 
 _PLAIN = (("greetings", social), ("capitals", facts), ("opposites", facts), ("days", facts), ("plurals", facts), ("add", numbers), ("count", numbers))
