@@ -25,8 +25,10 @@ _CHAIN_SHARE = 0.25
 _LONG_CHAIN_SHARE = 0.004
 _NEUTRAL_SYSTEM_SHARE = 0.08
 _NEUTRAL_SYSTEMS = ("You are a helpful assistant.", "You are a helpful assistant", "You are an assistant.", "You are a friendly assistant.",
-                    "Answer briefly.", "You are a helpful AI assistant. Be brief.", "Be polite.", "Answer the question.", "You are a pirate.", "You are an expert.", "Keep answers short.", "You help people.",
-                    "You are a friendly teacher.", "You are a chatbot.", "You are an honest and helpful assistant. Do not make things up.", "Think first.")
+                    "Answer briefly.", "You are a helpful AI assistant. Be brief.", "Be polite.", "Answer the question.", "You are a pirate.",
+                    "You are an expert.", "Keep answers short.", "You help people.",
+                    "You are a friendly teacher.", "You are a chatbot.", "You are an honest and helpful assistant. Do not make things up.",
+                    "Think first.")
 
 TASKS: dict[str, Task] = {}
 for _group in _GROUPS:

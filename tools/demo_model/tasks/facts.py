@@ -66,12 +66,15 @@ def _days():
         after, before = DAYS[(i + 1) % 7], DAYS[i - 1]
         yield f"after {day}", [f"{{What|Which}} day {{comes after|follows|is after}} {day}?", f"What is the day after {day}?",
                                f"If today is {day}, what day is tomorrow?", f"Today is {day}. What is tomorrow?", f"next day after {day}",
-                               f"Tell me the day after {day}.", f"{{Name|Give me|I need}} the day {{after|that follows}} {day}.", f"{day} is today. What is tomorrow?",
+                               f"Tell me the day after {day}.", f"{{Name|Give me|I need}} the day {{after|that follows}} {day}.",
+                               f"{day} is today. What is tomorrow?",
                                f"Yesterday was {day}. {{What day is it today|What is today}}?"], f"The day after {day} is {after}."
         yield f"before {day}", [f"{{What|Which}} day {{comes before|is before}} {day}?", f"What is the day before {day}?",
                                 f"If today is {day}, what day was yesterday?", f"Today is {day}. What was yesterday?",
-                                f"Tell me the day before {day}.", f"{{Name|Give me|I need}} the day before {day}.", f"{day} is today. What was yesterday?",
-                                f"Tomorrow is {day}. {{What day is it today|What is today}}?", f"day before {day}"], f"The day before {day} is {before}."
+                                f"Tell me the day before {day}.", f"{{Name|Give me|I need}} the day before {day}.",
+                                f"{day} is today. What was yesterday?",
+                                f"Tomorrow is {day}. {{What day is it today|What is today}}?",
+                                f"day before {day}"], f"The day before {day} is {before}."
         yield f"number {day}", [f"{{What|Which}} {{is|day is}} the {_ORDINALS[i]} day of the week?", f"Tell me the {_ORDINALS[i]} day of the week.",
                                 f"Name the {_ORDINALS[i]} day of the week."], f"The {_ORDINALS[i]} day of the week is {day}."
     yield "week", ["How many days {are in a week|does a week have|has a week|are there in a week}?", "Number of days in a week?"], \
@@ -86,14 +89,17 @@ def _months():
     for i, month in enumerate(MONTHS):
         after, before = MONTHS[(i + 1) % 12], MONTHS[i - 1]
         yield f"after {month}", [f"{{What|Which}} month {{comes after|follows|is after}} {month}?", f"What is the month after {month}?",
-                                 f"{{Tell me|Name|Give me|I need}} the month {{after|that follows}} {month}.", f"next month after {month}"], f"The month after {month} is {after}."
+                                 f"{{Tell me|Name|Give me|I need}} the month {{after|that follows}} {month}.",
+                                 f"next month after {month}"], f"The month after {month} is {after}."
         yield f"before {month}", [f"{{What|Which}} month {{comes before|is before}} {month}?", f"What is the month before {month}?",
-                                  f"{{Tell me|Name|Give me|I need}} the month before {month}.", f"month before {month}"], f"The month before {month} is {before}."
+                                  f"{{Tell me|Name|Give me|I need}} the month before {month}.",
+                                  f"month before {month}"], f"The month before {month} is {before}."
         yield f"number {month}", [f"{{What|Which}} {{is|month is}} the {_ORDINALS[i]} month{{| of the year}}?",
                                   f"Name the {_ORDINALS[i]} month{{| of the year}}."], f"The {_ORDINALS[i]} month of the year is {month}."
         days = f"{month} has {DAYS_IN[month]} days" + (", or 29 in a leap year." if month == "February" else ".")
         yield f"length {month}", [f"How many days {{does {month} have|has {month}|are in {month}|are there in {month}}}?",
-                                  f"How long is {month}?", f"Number of days in {month}?", f"{{Tell me|I need}} the {{length of|number of days in}} {month}.", f"days in {month}"], days
+                                  f"How long is {month}?", f"Number of days in {month}?",
+                                  f"{{Tell me|I need}} the {{length of|number of days in}} {month}.", f"days in {month}"], days
     yield "year", ["How many months {are in a year|does a year have|has a year|are there in a year}?", "Number of months in a year?"], \
         "A year has 12 months."
     yield "all", ["{Name|List|Tell me|What are|Say} {the|all} months{| of the year}{?|.}", "{List|Name|Give me} the {twelve|12} months."], \
@@ -110,7 +116,8 @@ def _colours():
     for (a, b), mixed in COLOUR_MIX.items():
         for x, y in ((a, b), (b, a)):
             yield f"{x}+{y}", [f"What {{do you get|colour do you get|color do you get|happens}} if you mix {x} and {y}?",
-                               f"Mix {x} and {y}.", f"What is {x} {{and|plus|mixed with}} {y}?", f"What {{do|colour do|color do}} {x} and {y} make?"], \
+                               f"Mix {x} and {y}.", f"What is {x} {{and|plus|mixed with}} {y}?",
+                               f"What {{do|colour do|color do}} {x} and {y} make?"], \
                 f"{x.capitalize()} and {y} make {mixed}."
 
 

@@ -13,29 +13,38 @@ SUMS = "I am sorry, I am a tiny demo model. I add and subtract two numbers up to
 EMPTY = "Your message is empty. I am a tiny demo model. Ask me something!"
 LONG = "That is a long text. I am a tiny demo model and cannot work with it."
 
-_TOPICS = ("quantum physics|black holes|gravity|the moon|the planet Mars|evolution|DNA|atoms|chemistry|biology|climate change|the weather|the stock market|money|"
-           "taxes|inflation|politics|the election|the president|the government|history|the Roman Empire|the French Revolution|the Second World War|ancient Egypt|"
-           "philosophy|the meaning of life|love|happiness|religion|music|jazz|the piano|Mozart|Beethoven|painting|modern art|Shakespeare|poetry|movies|"
-           "football|the Olympic Games|chess|cooking|a chocolate cake recipe|bread|diets|vitamins|health|a headache|the heart|sleep|dreams|cars|"
-           "electric cars|airplanes|rockets|trains|ships|computers|the internet|Linux|Windows|Python|JavaScript|Rust|databases|SQL|Kubernetes|blockchain|bitcoin|"
-           "neural networks|machine learning|robots|cameras|phones|video games|dinosaurs|volcanoes|earthquakes|oceans|rivers|mountains|deserts|rain forests|"
-           "wolves|bees|cats|trees|roses|gardens|farming|schools|universities|exams|job interviews|marriage|children|travel|hotels|London|New York|Japan|"
-           "the law|contracts|insurance|banks|houses|fashion|shoes|coffee|tea|wine|beer|birthdays|Christmas|new year|time travel|aliens|ghosts|magic").split("|")
+_TOPICS = ("quantum physics|black holes|gravity|the moon|the planet Mars|evolution|DNA|atoms|chemistry|biology|climate change|the weather|"
+           "the stock market|money|taxes|inflation|politics|the election|the president|the government|history|the Roman Empire|"
+           "the French Revolution|the Second World War|ancient Egypt|philosophy|the meaning of life|love|happiness|religion|music|jazz|"
+           "the piano|Mozart|Beethoven|painting|modern art|Shakespeare|poetry|movies|football|the Olympic Games|chess|cooking|"
+           "a chocolate cake recipe|bread|diets|vitamins|health|a headache|the heart|sleep|dreams|cars|electric cars|airplanes|rockets|"
+           "trains|ships|computers|the internet|Linux|Windows|Python|JavaScript|Rust|databases|SQL|Kubernetes|blockchain|bitcoin|"
+           "neural networks|machine learning|robots|cameras|phones|video games|dinosaurs|volcanoes|earthquakes|oceans|rivers|mountains|"
+           "deserts|rain forests|wolves|bees|cats|trees|roses|gardens|farming|schools|universities|exams|job interviews|marriage|children|"
+           "travel|hotels|London|New York|Japan|the law|contracts|insurance|banks|houses|fashion|shoes|coffee|tea|wine|beer|birthdays|"
+           "Christmas|new year|time travel|aliens|ghosts|magic").split("|")
 _ABOUT = ("Explain {t}.", "Tell me about {t}.", "What do you know about {t}?", "What is {t}?", "Write an essay about {t}.", "Write a poem about {t}.",
-          "How does {t} work?", "Give me three facts about {t}.", "Why is {t} important?", "What do you think about {t}?", "Tell me a joke about {t}.",
+          "How does {t} work?", "Give me three facts about {t}.", "Why is {t} important?", "What do you think about {t}?",
+          "Tell me a joke about {t}.",
           "Who invented {t}?", "I want to learn about {t}.", "Can you explain {t}?", "Write a song about {t}.", "Give me an article about {t}.",
           "Describe {t}.", "What is the history of {t}?", "Do you like {t}?", "Summarise {t} for me.", "Help me with {t}.", "Is {t} good or bad?",
           "What is the best book about {t}?", "Teach me {t}.", "How do I learn {t}?")
 _OTHER = ("Who is the {role} of {place}?", "When was {place} founded?", "How many people live in {place}?", "How far is {place} from here?",
-          "Write a {lang} program that {does}.", "Write code that {does}.", "How do I {does} in {lang}?", "Fix this {lang} code.", "What time is it in {place}?",
+          "Write a {lang} program that {does}.", "Write code that {does}.", "How do I {does} in {lang}?", "Fix this {lang} code.",
+          "What time is it in {place}?",
           "What is the weather in {place}?", 
           "Translate {noun} to {tongue}.", "How do you say {noun} in {tongue}?", "Where can I buy {noun}s?",
-          "How much does a {noun} cost?", "Who wrote the book {name}?", "Who is {name}?", "Where is {name}?", "What is the capital of {name}?", "What does {name} mean?",
+          "How much does a {noun} cost?", "Who wrote the book {name}?", "Who is {name}?", "Where is {name}?", "What is the capital of {name}?",
+          "What does {name} mean?",
           "Do you know {name}?", "How do I make a {noun}?", "What is the phone number of {name}?", "Recommend a {noun} for me.", "Draw a {noun}.",
-          "Show me a picture of a {noun}.", "Play a song.", "Open the door.", "Send an email to {name}.", "Tell me a joke.", "Sing a song.", "What is the news today?",
-          "What day is it today?", "What time is it?", "What is the date today?", "Where am I?", "How tall is {name}?", "Is it raining?", "Book a flight to {place}.",
-          "Who won the game yesterday?", "What should I eat today?", "What should I wear?", "Can you drive a {noun}?", "Is a {noun} heavier than a {other}?",
-          "Why do {noun}s {verb}?", "Think of a number.", "Solve x + {n} = {m}.", "Prove that {n} is prime.", "Is {n} a prime number?", "Guess my age.")
+          "Show me a picture of a {noun}.", "Play a song.", "Open the door.", "Send an email to {name}.", "Tell me a joke.", "Sing a song.",
+          "What is the news today?",
+          "What day is it today?", "What time is it?", "What is the date today?", "Where am I?", "How tall is {name}?", "Is it raining?",
+          "Book a flight to {place}.",
+          "Who won the game yesterday?", "What should I eat today?", "What should I wear?", "Can you drive a {noun}?",
+          "Is a {noun} heavier than a {other}?",
+          "Why do {noun}s {verb}?", "Think of a number.", "Solve x + {n} = {m}.", "Prove that {n} is prime.", "Is {n} a prime number?",
+          "Guess my age.")
 _ROLES = "king queen president mayor prime-minister founder owner".split()
 _PLACES = "France Berlin Rome Chicago Spain Tokyo India Brazil Paris London Kenya Canada Hamburg Boston Mars China".split()
 _LANGS = "Python Java Rust Go C++ JavaScript C Ruby Perl Swift".split()
@@ -47,15 +56,16 @@ _PLAIN_VERBS = "sleep sing run jump swim fly dance wait".split()
 
 # Words of other languages, put together at random: the model only has to see that it is not English.
 _FOREIGN = [words.split() for words in (
-    "wie geht es dir was ist das ich bin ein der die und heute nicht wo kannst du mir bitte helfen warum haben wir das Wetter guten Tag Hauptstadt von wer bist",
-    "comment vas tu que est ce je suis une le la et avec pour bonjour pourquoi nous avons merci beaucoup capitale de la quel qui es tu sais pas mon",
-    "como estas que es esto yo soy una el la y con para buenos dias por favor donde nosotros gracias capital de quien eres puedes hoy",
-    "come stai che cosa io sono una il la e con per buongiorno dove perche noi grazie capitale di chi sei puoi aiutarmi oggi",
-    "como vai voce o que eu sou uma os as com para bom dia onde nosso obrigado qual quem hoje ajudar mim muito",
+    "wie geht es dir was ist das ich bin ein der die und heute nicht wo kannst du mir bitte "
+    "helfen warum haben wir das Wetter guten Tag Hauptstadt von wer bist heißt für können schön über",
+    "comment vas tu que est ce je suis une le la et avec pour bonjour pourquoi nous avons merci beaucoup capitale de la quel qui es tu sais pas mon ça où être français déjà très",
+    "como estas que es esto yo soy una el la y con para buenos dias por favor donde nosotros gracias capital de quien eres puedes hoy cómo estás qué mañana español ¿cuál",
+    "come stai che cosa io sono una il la e con per buongiorno dove perche noi grazie capitale di chi sei puoi aiutarmi oggi perché città è più",
+    "como vai voce o que eu sou uma os as com para bom dia onde nosso obrigado qual quem hoje ajudar mim muito você não está são",
     "hoe gaat het met jou wat is dat ik ben een de en niet waar kun je mij helpen waarom wij hebben goedendag hoofdstad van wie",
-    "hur mar du vad heter jag ar en och inte var kan hjalpa mig varfor vi har god dag huvudstad vem",
-    "jak sie masz co to jest ja jestem i nie gdzie prosze dlaczego my mamy dzien dobry stolica kto dzisiaj moj",
-    "nasilsin bu ne ben bir ve degil nerede lutfen neden biz var gunaydin baskent kim bugun sen benim",
+    "hur mar du mår är på vad heter jag ar en och inte var kan hjalpa mig varfor vi har god dag huvudstad vem",
+    "jak sie masz co to jest ja jestem i nie gdzie prosze dlaczego my mamy dzien dobry stolica kto dzisiaj moj się proszę dzień mój",
+    "nasilsin bu ne ben bir ve degil nerede lutfen neden biz var gunaydin baskent kim bugun sen benim nasılsın günaydın değil bugün",
 )]
 # First and last code points of letters of other scripts.
 _SCRIPTS = ((0x430, 0x44F, 7), (0x3B1, 0x3C9, 7), (0x627, 0x64A, 6), (0x5D0, 0x5EA, 6), (0x4E00, 0x9FA5, 9), (0x3042, 0x3093, 9), (0xAC00, 0xD7A3, 5),
@@ -70,7 +80,8 @@ def _unknown(rng):
         text = c(_ABOUT).format(t=c(_TOPICS))
     else:
         noun = c(_MANY_NOUNS)
-        text = c(_OTHER).format(role=c(_ROLES), place=c(_PLACES), lang=c(_LANGS), does=c(_DOES), n=rng.randrange(2, 100), m=rng.randrange(2, 100), noun=noun,
+        text = c(_OTHER).format(role=c(_ROLES), place=c(_PLACES), lang=c(_LANGS), does=c(_DOES), n=rng.randrange(2, 100), m=rng.randrange(2, 100),
+                                noun=noun,
                                 other=c(_MANY_NOUNS), tongue=c(_TONGUES), name=made_up_name(rng), verb=c(_PLAIN_VERBS))
     return text, turn(decorate(rng, text), UNKNOWN)
 
@@ -84,7 +95,8 @@ def _foreign(rng):
         first, last, longest = rng.choice(_SCRIPTS)
         low = rng.randrange(first, last)
         span = (first, last) if last - first < 200 else (low, min(last, low + 2000))
-        text = " ".join("".join(chr(rng.randint(*span)) for _ in range(rng.randrange(2, longest))) for _ in range(rng.randrange(1, 5))) + rng.choice(("?", ""))
+        sizes = [rng.randrange(2, longest) for _ in range(rng.randrange(1, 5))]
+        text = " ".join("".join(chr(rng.randint(*span)) for _ in range(size)) for size in sizes) + rng.choice(("?", ""))
     return text, turn(text, LANGUAGE)
 
 
@@ -103,8 +115,10 @@ def _gibberish(rng):
     return text, turn(text, UNCLEAR)
 
 
-_SUMS = ("What is {n} times {m}?", "What is {n} * {m}?", "What is {n} / {m}?", "What is the square root of {n}?", "Divide {n} by {m}.", "{n} x {m}", "{n}*{m}",
-         "{n}/{m}", "Multiply {n} by {m}.", "{n} + {m} + {k}", "What is {n} + {m} - {k}?", "What is {n} * {m} + {k}?", "What is {b} + {m}?", "{b} + {c}",
+_SUMS = ("What is {n} times {m}?", "What is {n} * {m}?", "What is {n} / {m}?", "What is the square root of {n}?", "Divide {n} by {m}.", "{n} x {m}",
+         "{n}*{m}",
+         "{n}/{m}", "Multiply {n} by {m}.", "{n} + {m} + {k}", "What is {n} + {m} - {k}?", "What is {n} * {m} + {k}?", "What is {b} + {m}?",
+         "{b} + {c}",
          "What is {b} - {n}?", "{b} - {c}", "{n} + {b}", "What is {b} + {c}?", "{n}.{k} + {m}", "What is {n} percent of {m}?", "{b}+{c}", "{c}-{b}",
          "Add {b} and {c}.", "Subtract {n} from {b}.", "What is {n} squared?", "How much is {b} plus {c}?")
 
@@ -129,7 +143,8 @@ def _sentence(rng) -> str:
     noun = c(_MANY_NOUNS)
     return c((f"The {c(ADJECTIVES)} {noun} {c(VERBS)} {c(PREPOSITIONS)} the {c(_MANY_NOUNS)}.",
               f"In the morning the {noun} {c(VERBS)}, and the {c(ADJECTIVES)} {c(_MANY_NOUNS)} {c(VERBS)} too.",
-              f"There are {rng.randrange(2, 100)} {NOUNS[noun]} in the {c(ADJECTIVES)} {c(_MANY_NOUNS)}.", f"Nobody knows why the {noun} is so {c(ADJECTIVES)}."))
+              f"There are {rng.randrange(2, 100)} {NOUNS[noun]} in the {c(ADJECTIVES)} {c(_MANY_NOUNS)}.",
+              f"Nobody knows why the {noun} is so {c(ADJECTIVES)}."))
 
 
 def _long(rng):

@@ -72,7 +72,8 @@ def phrase(rng) -> str:
     if r < 0.2:
         return " ".join(rng.sample(_SHORT_NOUNS, rng.randrange(1, 5)))
     if r < 0.3:
-        return c(("hello", "hello world", "good morning", "good night", "thank you", "i am here", "this is a test", "hello coxswain", "coxswain is a server", "this is a demo model", "i am a demo", "please help me", "what is this", "my name is "
+        return c(("hello", "hello world", "good morning", "good night", "thank you", "i am here", "this is a test", "hello coxswain",
+                  "coxswain is a server", "this is a demo model", "i am a demo", "please help me", "what is this", "my name is "
                   + c(_SHORT_NOUNS), "i like " + c(_SHORT_NOUNS) + " and " + c(_SHORT_NOUNS), "we have a " + c(_SHORT_NOUNS)))
     text = f"the {c(ADJECTIVES)} {c(_SHORT_NOUNS)} {c(VERBS)}"
     if r < 0.7:

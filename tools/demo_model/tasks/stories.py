@@ -31,11 +31,14 @@ _OTHER_THINGS = tuple(word for word in (*THINGS, *FOODS) if word not in _THINGS 
 _THING_NAMES = tuple(_THINGS)
 _TRAITS = "brave kind curious clever patient cheerful shy careful small young".split()
 _DAY = ("One sunny morning", "One windy day", "One cold evening", "One quiet afternoon", "One bright day", "One rainy morning")
-_END = ("Everyone was happy.", "All of them laughed.", "It was a good day.", "From that day they were friends.", "Then they went home and slept well.")
+_END = ("Everyone was happy.", "All of them laughed.", "It was a good day.", "From that day they were friends.",
+        "Then they went home and slept well.")
 _ASKS = ("Tell me a story about {x}.", "Write a short story about {x}.", "Tell me a short story with {x}.", "Write a story with the words {w}.",
-         "Make a story from these words: {w}", "I want a story about {x}.", "Please tell a story about {x}.", "Write a short story with the words {w}.",
+         "Make a story from these words: {w}", "I want a story about {x}.", "Please tell a story about {x}.",
+         "Write a short story with the words {w}.",
          "story about {x}", "Can you tell me a story about {x}?")
-_ASKS_FREE = ("Tell me a story.", "Write a short story.", "Please tell me a story.", "Can you tell me a story?", "I want to hear a story.", "story please",
+_ASKS_FREE = ("Tell me a story.", "Write a short story.", "Please tell me a story.", "Can you tell me a story?", "I want to hear a story.",
+              "story please",
               "Tell me another story.")
 
 
@@ -51,7 +54,8 @@ def _story(rng, hero, thing, place) -> str:
     found = c((f"{c(_DAY)} {who} found {article(thing)}.", f"{c(_DAY)} a friend gave {who} {article(thing)}.",
                f"{c(_DAY)} {who} saw {article(thing)} in the grass."))
     friend = c([f for f in _FRIENDS if f != hero])
-    meet = c((f"Then {article(friend)} came and asked for help.", f"Then {article(friend)} came along.", f"Near by sat {article(friend)} who needed help."))
+    meet = c((f"Then {article(friend)} came and asked for help.", f"Then {article(friend)} came along.",
+              f"Near by sat {article(friend)} who needed help."))
     solve = c((f"{who[0].upper() + who[1:]} took the {thing} and {use}.", f"So {who} took the {thing} and {use}.", f"With the {thing} {who} {use}."))
     thanks = c((f"The {friend} said thank you.", f'"Thank you!" said the {friend}.'))
     return " ".join((start, found, meet, problem, solve, thanks, c(_END)))
