@@ -3,7 +3,7 @@
 #
 #   scripts/serve.sh [options of text-generation-launcher]
 #
-# Without --model-id (or MODEL_ID) it serves the small model of this repository and needs no network once the packages are there.
+# Without --model-id (or MODEL_ID) it serves the bundled model and needs no network once the packages are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -24,5 +24,7 @@ has_model=${MODEL_ID:+yes}
 for argument in "$@"; do
   case $argument in --model-id | --model-id=* | -h | --help | -V | --version) has_model=yes ;; esac
 done
-[ -n "$has_model" ] || set -- --model-id "$root/models/story" "$@"
+model=story
+[ -d models/demo ] && model=demo
+[ -n "$has_model" ] || set -- --model-id "$root/models/$model" "$@"
 exec build/release/bin/text-generation-launcher "$@"

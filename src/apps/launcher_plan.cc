@@ -1,14 +1,11 @@
 #include "apps/launcher_plan.h"
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <unistd.h>
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 namespace coxswain::apps {
 namespace {
@@ -76,63 +73,48 @@ Status validate_launcher_options(const options::OptionValues& values) {
   return {};
 }
 
-Status check_model_folder(const std::string& model_id, std::string& cure) {
+Status check_model_folder(const ModelSource& model,
+                          const std::vector<std::string>& bundled,
+                          std::string& cure) {
   std::error_code error;
-  if (!fs::is_directory(model_id, error)) {
+  const std::string& folder = model.folder;
+  if (!fs::is_directory(folder, error)) {
     cure =
         "Give the folder that holds config.json, tokenizer.json and *.safetensors; downloads are "
         "not supported yet.";
-    return {Code::kNotFound, "no folder named " + model_id};
+    for (const std::string& name : bundled) {
+      cure += name == bundled.front() ? " Models that come along: " : ", ";
+      cure += name;
+    }
+    return {Code::kNotFound, "no folder named " + folder};
   }
-  if (!fs::exists(fs::path(model_id) / "config.json", error)) {
+  if (!fs::exists(fs::path(folder) / "config.json", error)) {
     cure = "Point --model-id at the folder of one model, as it was downloaded.";
-    return {Code::kNotFound, model_id + " has no config.json"};
+    return {Code::kNotFound, folder + " has no config.json"};
   }
-  if (!has_weights(model_id)) {
+  if (!has_weights(folder)) {
     cure = "Convert the weights to safetensors, or finish the download.";
-    return {Code::kNotFound, model_id + " has no *.safetensors file"};
+    return {Code::kNotFound, folder + " has no *.safetensors file"};
   }
   return {};
 }
 
-Status check_port_free(const std::string& hostname, std::uint16_t port) {
-  if (port == 0) return {};
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  if (inet_pton(AF_INET, hostname.c_str(), &address.sin_addr) != 1)
-    return {};  // the router resolves all else
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return {};
-  const int one = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  const int reason = errno;
-  close(fd);
-  if (bound) return {};
-  return {
-      Code::kUnavailable,
-      "Failed to bind to " + hostname + ":" + std::to_string(port) + ": " + std::strerror(reason)};
-}
-
-LauncherPlan make_launcher_plan(const options::OptionValues& values,
-                                const std::string& run_folder,
-                                const std::string& program_folder) {
+LauncherPlan make_launcher_plan(const options::OptionValues& values, const LauncherSite& site) {
   LauncherPlan plan;
-  plan.model_id = values.get_string("model-id");
+  plan.model_id = site.model.name;
   // Without an explicit path the sockets lie in the private folder; with one, TGI's scheme (prefix
   // and rank) holds.
-  const std::string prefix =
-      values.is_set("shard-uds-path") ? values.get_string("shard-uds-path") : run_folder + "/shard";
+  const std::string prefix = values.is_set("shard-uds-path") ? values.get_string("shard-uds-path")
+                                                             : site.run_folder + "/shard";
   plan.socket = prefix + "-0";
-  plan.shard_status_file = run_folder + "/shard-0.json";
-  plan.router_status_file = run_folder + "/router.json";
+  plan.shard_status_file = site.run_folder + "/shard-0.json";
+  plan.router_status_file = site.run_folder + "/router.json";
   plan.grace = values.get_ms("graceful-termination-timeout");
 
   plan.shard.name = "shard-0";
-  plan.shard.argv = {find_program(program_folder, "text-generation-server"),
+  plan.shard.argv = {find_program(site.program_folder, "text-generation-server"),
                      "serve",
-                     plan.model_id,
+                     site.model.folder,
                      "--uds-path=" + prefix};
   for (std::string& argument : options::forwarded_arguments(values, options::Binary::kServer)) {
     if (!argument.starts_with("--uds-path") && argument != "--json-output")
@@ -148,11 +130,15 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values,
   add_environment(plan.shard, values, options::Binary::kServer);
 
   plan.router.name = "router";
-  plan.router.argv = {find_program(program_folder, "text-generation-router"),
-                      "--tokenizer-name=" + plan.model_id,
+  plan.router.argv = {find_program(site.program_folder, "text-generation-router"),
+                      "--tokenizer-name=" + site.model.folder,
+                      "--port=" + std::to_string(site.port),
                       "--master-shard-uds-path=" + plan.socket};
   for (std::string& argument : options::forwarded_arguments(values, options::Binary::kRouter)) {
-    plan.router.argv.push_back(std::move(argument));
+    if (!argument.starts_with("--port=")) plan.router.argv.push_back(std::move(argument));
+  }
+  if (site.model.folder != site.model.name && !values.is_set("served-model-name")) {
+    plan.router.argv.push_back("--served-model-name=" + site.model.name);
   }
   if (!values.is_set("max-input-tokens") && values.is_set("max-input-length")) {
     plan.router.argv.push_back("--max-input-tokens=" + values.text("max-input-length"));

@@ -8,14 +8,23 @@
 
 #include <coxswain/status.h>
 
+#include "apps/model_source.h"
 #include "options/options.h"
 #include "supervise/child_process.h"
 
 namespace coxswain::apps {
 
+// What the launcher found out about its surroundings.
+struct LauncherSite {
+  ModelSource model;
+  std::uint16_t port = 0;      // of the router, already chosen
+  std::string run_folder;      // private, for sockets and status files
+  std::string program_folder;  // holds the other binaries
+};
+
 struct LauncherPlan {
-  std::string model_id;
-  std::string socket;  // of shard 0
+  std::string model_id;  // as given
+  std::string socket;    // of shard 0
   std::string shard_status_file;
   std::string router_status_file;
   supervise::ChildSpec shard;
@@ -27,17 +36,13 @@ struct LauncherPlan {
 // Errors: kInvalidArgument with the text.
 Status validate_launcher_options(const options::OptionValues& values);
 
-// What keeps the model folder from being served, seen without reading weights. Ok, or a cause;
-// `cure` is filled then.
-Status check_model_folder(const std::string& model_id, std::string& cure);
+// What keeps the model from being served, seen without reading weights. Ok, or a cause; `cure` is
+// filled then. `bundled`: names of models that could have been meant.
+Status check_model_folder(const ModelSource& model,
+                          const std::vector<std::string>& bundled,
+                          std::string& cure);
 
-// True if an address and port can be bound right now; the message says why not.
-Status check_port_free(const std::string& hostname, std::uint16_t port);
-
-// REQUIRES: validated options. `run_folder` is the private folder for sockets, `program_folder`
-// holds the other binaries.
-LauncherPlan make_launcher_plan(const options::OptionValues& values,
-                                const std::string& run_folder,
-                                const std::string& program_folder);
+// REQUIRES: validated options.
+LauncherPlan make_launcher_plan(const options::OptionValues& values, const LauncherSite& site);
 
 }  // namespace coxswain::apps

@@ -4,9 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
+#include "apps/port_lease.h"
 #include "router/api_error.h"
 
 namespace coxswain::apps {
@@ -17,12 +15,6 @@ constexpr std::uint32_t kSequencesPerPromptMax = 4;  // `n`, unless --max-best-o
 
 std::uint32_t clamp_u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMaxU32));
-}
-
-bool is_address(const std::string& text) {
-  in6_addr buffer{};
-  return inet_pton(AF_INET, text.c_str(), &buffer) == 1 ||
-         inet_pton(AF_INET6, text.c_str(), &buffer) == 1;
 }
 
 }  // namespace
@@ -60,13 +52,9 @@ batch::EngineOptions engine_options(const options::OptionValues& values,
 http::ServerOptions server_options(const options::OptionValues& values,
                                    std::vector<std::string>& warnings) {
   http::ServerOptions out;
-  out.address = values.get_string("hostname");
-  if (out.address == "localhost") {
-    out.address = "127.0.0.1";
-  } else if (!is_address(out.address)) {
-    warnings.emplace_back("Invalid hostname, defaulting to 0.0.0.0");
-    out.address = "0.0.0.0";
-  }
+  ListenAddress address = listen_address(values.get_string("hostname"));
+  if (address.is_fallback) warnings.emplace_back("Invalid hostname, defaulting to 0.0.0.0");
+  out.address = std::move(address.text);
   out.port = static_cast<std::uint16_t>(values.get_u32("port"));
   out.threads = values.get_size("http-threads");
   out.request_line_bytes_max = values.get_size("request-line-bytes-max");
@@ -95,7 +83,8 @@ router::ApiOptions api_options(const options::OptionValues& values,
                                const router::TokenLimits& limits,
                                const RunnerInfo& info) {
   router::ApiOptions out;
-  out.model_id = values.find_string("tokenizer-name").value_or(info.model_id);
+  out.model_id = values.find_string("served-model-name")
+                     .value_or(values.find_string("tokenizer-name").value_or(info.model_id));
   out.concurrent_requests_max = values.get_size("max-concurrent-requests");
   out.validation_workers = values.get_size("validation-workers");
   out.tokenize_jobs_max = out.validation_workers + values.get_size("tokenize-queue-max");

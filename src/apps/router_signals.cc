@@ -7,8 +7,6 @@
 namespace coxswain::apps {
 
 RouterSignals::RouterSignals(std::function<void()> on_dump) : on_dump_(std::move(on_dump)) {
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);
   sigemptyset(&signals_);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals_, signal);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);

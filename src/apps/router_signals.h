@@ -3,10 +3,10 @@
 //
 // Until serve() a signal ends the process at once with code 0, for there is nothing to finish.
 // After it the first signal, or request_stop(), asks for an orderly end and each further signal for
-// a faster one. SIGHUP and SIGPIPE are ignored; SIGUSR1 calls `on_dump` while the process serves.
+// a faster one. SIGUSR1 calls `on_dump` while the process serves.
 //
-// Thread rule: construct in main() before any other thread exists, one object in a process; methods
-// from any thread.
+// Thread rule: construct in main() after hold_signals() and before any other thread exists, one
+// object in a process; methods from any thread.
 
 #include <condition_variable>
 #include <csignal>

@@ -20,6 +20,7 @@ sigset_t watched_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGUSR1);
   sigaddset(&set, kWakeUp);
   return set;
 }
@@ -35,6 +36,10 @@ struct StopSignals::Impl {
     for (;;) {
       int signal = 0;
       if (sigwait(&set, &signal) != 0) continue;
+      if (signal == SIGUSR1) {
+        dump_state();
+        continue;
+      }
       if (signal != kWakeUp) request("Signal " + std::to_string(signal));
       std::unique_lock lock(mu);
       // A long step may keep main() from ending; sockets and locks are gone by then.
@@ -42,6 +47,11 @@ struct StopSignals::Impl {
         std::_Exit(EXIT_SUCCESS);
       if (ended) return;
     }
+  }
+
+  void dump_state() {
+    std::lock_guard lock(mu);
+    if (dump && !stopping) dump();
   }
 
   void request(std::string_view reason) {
@@ -55,6 +65,7 @@ struct StopSignals::Impl {
   const std::chrono::milliseconds grace;
   telemetry::Logger& log;
   std::mutex mu;
+  std::function<void()> dump;
   std::condition_variable changed;
   bool serving = false;
   bool stopping = false;
@@ -66,8 +77,6 @@ StopSignals::StopSignals(std::chrono::milliseconds grace, telemetry::Logger& log
     : impl_(std::make_unique<Impl>(grace, log)) {
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);
   impl_->thread = std::thread([impl = impl_.get()] { impl->watch(); });
 }
 
@@ -84,6 +93,11 @@ StopSignals::~StopSignals() {
 void StopSignals::serve() {
   std::lock_guard lock(impl_->mu);
   impl_->serving = true;
+}
+
+void StopSignals::set_dump(std::function<void()> dump) {
+  std::lock_guard lock(impl_->mu);
+  impl_->dump = std::move(dump);
 }
 
 void StopSignals::wait() {

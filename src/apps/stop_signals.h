@@ -1,14 +1,14 @@
 #pragma once
 // StopSignals: SIGTERM, SIGINT and the end of the launcher, as one event that main() waits for.
 //
-// SIGHUP is ignored, SIGPIPE too. A thread of its own takes the signals, so nothing runs in a
-// signal handler. Before serve() there is nothing to clean up and the process ends at once; after
-// it main() has `grace` to end by itself.
+// A thread of its own takes the signals, so nothing runs in a signal handler. Before serve() there
+// is nothing to clean up and the process ends at once; after it main() has `grace` to end by
+// itself. SIGUSR1 asks for a dump of the state to the log.
 //
-// Thread rule: made first thing in main(), before any other thread, for threads inherit which
-// signals are blocked.
+// Thread rule: made after hold_signals() and before any other thread.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -25,6 +25,8 @@ class StopSignals {
 
   // From now on main() stops things itself.
   void serve();
+  // What SIGUSR1 calls from now on, until the process is to stop.
+  void set_dump(std::function<void()> dump);
   // Returns once the process is to stop.
   void wait();
   // The same as SIGTERM, from any thread.

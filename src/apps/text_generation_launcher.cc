@@ -9,6 +9,8 @@
 
 #include "apps/launcher_plan.h"
 #include "apps/launcher_report.h"
+#include "apps/model_source.h"
+#include "apps/port_lease.h"
 #include "apps/start_failure.h"
 #include "options/options.h"
 #include "supervise/run_folder.h"
@@ -111,6 +113,10 @@ supervise::SupervisorEvents events_for(const LauncherPlan& plan,
   events.on_start_error = [&](const std::string& service, const Status& status) {
     log.error(status.message(), {{"service", std::string_view(service)}});
   };
+  events.on_state = [&](const std::string& service, std::string_view state, pid_t pid) {
+    log.info("state",
+             {{"service", std::string_view(service)}, {"is", state}, {"pid", std::int64_t{pid}}});
+  };
   events.on_stop = [&](std::string_view signal) { log.info("stopping", {{"signal", signal}}); };
   return events;
 }
@@ -123,17 +129,24 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
     return report(
         {"ArgumentValidation", "`model_id` must be set", "Add --model-id FOLDER.", kExitUsage});
   }
+  LauncherSite site;
+  site.program_folder = program_folder();
+  site.model = find_model(values.get_string("model-id"), site.program_folder);
   std::string cure;
-  if (const Status status = check_model_folder(values.get_string("model-id"), cure); !status.ok()) {
+  if (const Status status =
+          check_model_folder(site.model, bundled_models(site.program_folder), cure);
+      !status.ok()) {
     return report({"DownloadError", status.message(), cure, kExitModel});
   }
-  const auto port = static_cast<std::uint16_t>(values.get_u64("port"));
-  if (const Status status = check_port_free(values.get_string("hostname"), port); !status.ok()) {
+  const auto port = PortLease::take(listen_address(values.get_string("hostname")),
+                                    static_cast<std::uint16_t>(values.get_u64("port")));
+  if (!port.ok()) {
     return report({"WebserverCannotStart",
-                   status.message(),
+                   port.status().message(),
                    "Stop what listens there, or choose another --port.",
                    1});
   }
+  site.port = port->port();
   const char* temporary = std::getenv("TMPDIR");
   auto folder =
       supervise::RunFolder::create(temporary == nullptr || *temporary == '\0' ? "/tmp" : temporary);
@@ -143,7 +156,8 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
                    "Set TMPDIR to a folder you may write to.",
                    1});
 
-  const LauncherPlan plan = make_launcher_plan(values, folder->path(), program_folder());
+  site.run_folder = folder->path();
+  const LauncherPlan plan = make_launcher_plan(values, site);
   const bool json = values.get_bool("json-output");
   LogForwarder forwarder(log);
   supervise::Supervisor supervisor({.grace = plan.grace}, events_for(plan, json, forwarder, log));
@@ -159,13 +173,13 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
 
 int main(int argc, char** argv) {
   using namespace coxswain;
+  supervise::Supervisor::block_signals();
   const auto parsed =
       options::parse(options::Binary::kLauncher, argc, argv, options::environment_of(environ));
   if (parsed.exit_code) {
     std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
     return *parsed.exit_code;
   }
-  supervise::Supervisor::block_signals();
   const char* level = std::getenv("LOG_LEVEL");
   telemetry::Logger log({.level = telemetry::parse_level(level == nullptr ? "" : level),
                          .json = parsed.values.get_bool("json-output"),

@@ -22,13 +22,15 @@
 
 #include <sys/random.h>
 
+#include "apps/chat_renderer.h"
+#include "apps/early_signals.h"
 #include "apps/parent_watch.h"
 #include "apps/router_setup.h"
 #include "apps/router_signals.h"
 #include "apps/start_failure.h"
 #include "apps/status_file.h"
+#include "apps/text_files.h"
 #include "batch/engine.h"
-#include "chat/chat_template.h"
 #include "http/server.h"
 #include "json/json.h"
 #include "options/options.h"
@@ -84,22 +86,6 @@ std::int64_t unix_time() {
       .count();
 }
 
-// The template that answers chats: "default", or the only one.
-Result<router::ChatRenderer> load_renderer(const std::string& model, const std::string& config) {
-  COXSWAIN_ASSIGN_OR_RETURN(const auto templates, chat::load_templates(model, config));
-  if (templates.empty()) return router::ChatRenderer();
-  auto chosen = std::find_if(templates.begin(), templates.end(), [](const auto& entry) {
-    return entry.name == "default";
-  });
-  if (chosen == templates.end()) chosen = templates.begin();
-  auto compiled = chat::ChatTemplate::compile(chosen->source);
-  if (!compiled.ok()) {
-    return compiled.status().with_context("chat template `" + chosen->name + "`");
-  }
-  auto shared = std::make_shared<const chat::ChatTemplate>(std::move(compiled).value());
-  return router::ChatRenderer([shared](const chat::RenderInput& in) { return shared->render(in); });
-}
-
 class Router {
  public:
   Router(const options::OptionValues& values, const options::Environment& environment)
@@ -145,12 +131,18 @@ class Router {
       return bad_option("`tokenizer_name` must be set to the model's folder");
     }
     const std::string config = values_.find_string("tokenizer-config-path").value_or("");
-    auto tokenizer = tokenizer::Tokenizer::load(*model, {.tokenizer_config_path = config});
+    auto tokenizer = tokenizer::Tokenizer::load(
+        *model, {.tokenizer_config_path = tokenizer_config_path(values_)});
     if (!tokenizer.ok()) {
       return bad_text_files(tokenizer.status());
     }
     tokenizer_ = std::move(tokenizer).value();
-    auto renderer = load_renderer(*model, config);
+    if (const std::string pattern = tokenizer_->unknown_split_pattern(); !pattern.empty()) {
+      log_.warn(
+          "the tokenizer's split pattern has no scanner of its own and runs slower, with limits",
+          {{"pattern", std::string_view(pattern)}});
+    }
+    auto renderer = load_chat_renderer(*model, config);
     if (!renderer.ok()) {
       return bad_text_files(renderer.status());
     }
@@ -384,5 +376,6 @@ int run(int argc, char** argv) {
 }  // namespace coxswain::apps
 
 int main(int argc, char** argv) {
+  coxswain::apps::hold_signals();
   return coxswain::apps::run(argc, argv);
 }

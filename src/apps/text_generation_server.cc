@@ -8,10 +8,12 @@
 #include <unistd.h>
 #include <utility>
 
+#include "apps/early_signals.h"
 #include "apps/parent_watch.h"
 #include "apps/start_failure.h"
 #include "apps/status_file.h"
 #include "apps/stop_signals.h"
+#include "apps/text_files.h"
 #include "json/json.h"
 #include "options/options.h"
 #include "rpc/shard_service.h"
@@ -38,6 +40,7 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   runner::RunnerOptions out;
   out.model_dir = values.get_string("model-id");
   out.model_id = out.model_dir;
+  out.tokenizer_config_path = tokenizer_config_path(values);
   out.dtype = dtype_of(values.find_string("dtype").value_or(""));
   out.quantize_int8 = values.find_string("quantize") == "int8";
   out.kv_dtype = dtype_of(values.get_string("kv-cache-dtype"));
@@ -97,6 +100,15 @@ json::Object facts_of(const runner::LocalRunner& runner) {
   return facts;
 }
 
+void dump_state(const runner::LocalRunner& runner, telemetry::Logger& log) {
+  const runner::RunnerState state = runner.state();
+  log.info("state",
+           {{"steps", state.steps},
+            {"sequences", std::uint64_t{state.sequences}},
+            {"plans_in_flight", std::uint64_t{state.plans_in_flight}},
+            {"kv_tokens", runner.memory_plan().kv_tokens()}});
+}
+
 int serve(const options::OptionValues& values, telemetry::Logger& log) {
   StopSignals signals(kStopGrace, log);
   const ParentWatch parent([&] { signals.stop("the launcher is gone"); });
@@ -128,6 +140,7 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   if (Status status = write_status_file(facts_of(*runner.value())); !status.ok()) {
     return fail(log, status, kSocketCure, EXIT_FAILURE);
   }
+  signals.set_dump([&] { dump_state(*runner.value(), log); });
   signals.wait();
   service.value()->stop();
   return EXIT_SUCCESS;
@@ -151,5 +164,6 @@ int run(int argc, const char* const* argv) {
 }  // namespace coxswain::apps
 
 int main(int argc, char** argv) {
+  coxswain::apps::hold_signals();
   return coxswain::apps::run(argc, argv);
 }

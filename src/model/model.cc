@@ -162,6 +162,11 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   auto read = read_architecture(config);
   if (!read.ok()) return read.status().with_context(options.model_dir);
   Architecture architecture = std::move(read).value();
+  if (options.n_token_ids > architecture.arch.vocab_size) {
+    return invalid_argument(
+        config_path + ": vocab_size is " + std::to_string(architecture.arch.vocab_size) +
+        ", but the tokenizer has ids up to " + std::to_string(options.n_token_ids - 1));
+  }
   COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint,
                             weights::Checkpoint::open(options.model_dir));
 

@@ -33,6 +33,8 @@ struct LoadOptions {
   std::optional<tensor::DType> dtype;  // kF32, kBf16 or kF16
   bool quantize_int8 = false;          // linear layers only
   const kernels::KernelTable* kernels = nullptr;
+  // Ids that the tokenizer knows: the vocabulary must have a row for each. 0 = not known.
+  std::size_t n_token_ids = 0;
   // Called with bytes done and bytes in all; from the loading thread.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };

@@ -258,7 +258,16 @@ void Api::add_sequences(CallSetup& setup, const ValidRequest& valid, const Ticke
   }
 }
 
+// An engine without work learns that its runner is gone from the next request; the supervisor knows
+// earlier.
+Status Api::check_served() const {
+  std::lock_guard lock(health_mu_);
+  if (health_.code() != Code::kUnavailable) return {};
+  return {Code::kUnavailable, ErrorKind::kUnavailable, "no shard serves right now"};
+}
+
 Status Api::start_call(CallSetup setup, Ticket& ticket) {
+  COXSWAIN_RETURN_IF_ERROR(check_served());
   const std::size_t n = setup.requests.size();
   if (n > 1 && !ticket.permits.grow(n - 1)) return overloaded();
   setup.responder = ticket.responder;

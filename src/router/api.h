@@ -129,6 +129,7 @@ class Api {
   Result<ChatPrompt> render(const ChatRequest& request) const;
   Status check_model(const std::optional<std::string>& model) const;
   void add_sequences(CallSetup& setup, const ValidRequest& valid, const Ticket& ticket);
+  Status check_served() const;
   Status start_call(CallSetup setup, Ticket& ticket);
   std::vector<http::Header> common_headers(std::size_t n_characters,
                                            const IgnoredFields& ignored) const;

@@ -195,6 +195,11 @@ TEST(Api, HealthTellsTheStateOfTheReplica) {
   const auto down = test.server.get("/health");
   EXPECT_EQ(down->response().status, 503);
   EXPECT_EQ(down->response().body, R"({"error":"unhealthy","error_type":"healthcheck"})");
+  const auto refused = test.server.post("/generate", kBody);
+  refused->wait_for_end();
+  EXPECT_EQ(refused->response().status, 503);
+  EXPECT_EQ(refused->response().body,
+            R"({"error":"no shard serves right now","error_type":"unavailable"})");
   test.api->set_health(Status());
   EXPECT_EQ(test.server.get("/ping")->response().status, 200);
 }

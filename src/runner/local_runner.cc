@@ -64,15 +64,16 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   RunnerOptions resolved = options;
   resolved.memory_budget_bytes = budget;  // as it was before the weights were taken
 
+  model::LoadOptions load;
   std::shared_ptr<const TextCodec> codec;
   if (!options.without_text) {
     COXSWAIN_ASSIGN_OR_RETURN(
         auto tokenizer,
         tokenizer::Tokenizer::load(options.model_dir,
                                    {.tokenizer_config_path = options.tokenizer_config_path}));
+    load.n_token_ids = tokenizer->vocab_size();
     codec = std::make_shared<TokenizerCodec>(std::move(tokenizer));
   }
-  model::LoadOptions load;
   load.model_dir = options.model_dir;
   load.dtype = options.dtype;
   load.quantize_int8 = options.quantize_int8;
@@ -256,6 +257,13 @@ Status LocalRunner::healthy() {
                    : Status();
 }
 
+RunnerState LocalRunner::state() const {
+  std::lock_guard lock(mu_);
+  RunnerState out = state_;
+  out.plans_in_flight = plans_.size() + (running_ ? 1 : 0) + results_.size();
+  return out;
+}
+
 void LocalRunner::compute_loop() {
   while (true) {
     StepPlan plan;
@@ -271,6 +279,8 @@ void LocalRunner::compute_loop() {
     {
       std::lock_guard lock(mu_);
       running_ = false;
+      ++state_.steps;
+      state_.sequences = executor_->n_sequences();
       results_.push_back(std::move(result));
     }
     changed_.notify_all();

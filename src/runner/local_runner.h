@@ -57,6 +57,13 @@ struct RunnerOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 
+// A look at a running runner, for logs.
+struct RunnerState {
+  std::uint64_t steps = 0;          // executed, the warm-up's included
+  std::size_t sequences = 0;        // remembered after the last step
+  std::size_t plans_in_flight = 0;  // submitted and not waited for
+};
+
 class LocalRunner final : public StepRunner {
  public:
   // Errors: those of model and tokenizer files (kNotFound, kInvalidArgument, kDataLoss,
@@ -74,6 +81,7 @@ class LocalRunner final : public StepRunner {
   Result<StepResult> wait(StepTicket ticket) override;
   Status healthy() override;
 
+  RunnerState state() const;  // from any thread
   const MemoryPlan& memory_plan() const { return plan_; }
   std::size_t n_threads() const { return pool_->n_threads(); }
   std::shared_ptr<const TextCodec> codec() const { return codec_; }  // null without text
@@ -93,12 +101,13 @@ class LocalRunner final : public StepRunner {
   RunnerInfo info_;
   MemoryPlan plan_;
 
-  std::mutex mu_;
+  mutable std::mutex mu_;
   std::condition_variable changed_;
   std::deque<StepPlan> plans_;  // at most 2 in plans_, running_ and results_ together
   bool running_ = false;        // a plan is with the executor
   std::deque<Result<StepResult>> results_;
   bool stopping_ = false;
+  RunnerState state_;  // without plans_in_flight
   std::thread compute_;
 };
 

@@ -23,6 +23,24 @@ constexpr milliseconds kIdlePoll{1000};
 
 enum class State : std::uint8_t { kWaiting, kStarting, kReady, kBackingOff, kStopping, kStopped };
 
+std::string_view name_of(State state) {
+  switch (state) {
+    case State::kWaiting:
+      return "waiting";
+    case State::kStarting:
+      return "starting";
+    case State::kReady:
+      return "ready";
+    case State::kBackingOff:
+      return "backing off";
+    case State::kStopping:
+      return "stopping";
+    case State::kStopped:
+      return "stopped";
+  }
+  return "unknown";
+}
+
 struct Transition {
   State from;
   State to;
@@ -47,7 +65,7 @@ constexpr std::array kTransitions{
 sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&set, signal);
   return set;
 }
 
@@ -109,6 +127,7 @@ struct Supervisor::Impl {
   void tell_group(TimePoint now);
   void advance_stop(TimePoint now);
   void read_signals(TimePoint now);
+  void report_state();
   milliseconds next_timeout(TimePoint now) const;
   void wait(TimePoint now);
 };
@@ -264,6 +283,16 @@ void Supervisor::Impl::read_signals(TimePoint now) {
   while (read(signal_fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGTERM) begin_stop("SIGTERM", now);
     if (info.ssi_signo == SIGINT) begin_stop("SIGINT", now);
+    if (info.ssi_signo == SIGUSR1) report_state();
+  }
+}
+
+void Supervisor::Impl::report_state() {
+  for (const auto& service : services) {
+    const pid_t pid = service->process ? service->process->pid() : 0;
+    if (events.on_state) events.on_state(service->spec.child.name, name_of(service->state), pid);
+    // Others may not have a handler yet, and would die of it.
+    if (service->state == State::kReady) service->process->send_signal(SIGUSR1);
   }
 }
 

@@ -16,7 +16,8 @@
 // A process that ends before it was ever ready ends the whole run with kStartFailed; one that dies
 // too often, with kGaveUp. Shutdown (SIGTERM, SIGINT or request_stop()): the highest group is told
 // first; the next one when that is gone or its share of the grace is used. A second signal halves
-// what is left of the grace. Everything is over by the end of the grace.
+// what is left of the grace. Everything is over by the end of the grace. SIGUSR1 reports every
+// service to on_state and is passed on to those that are ready.
 //
 // Thread rule: one thread; it must be the one that called block_signals(), and live as long as the
 // process.
@@ -56,6 +57,8 @@ struct SupervisorEvents {
       on_exit;
   std::function<void(const std::string& service, const Status& status)> on_start_error;
   std::function<void(std::string_view signal_name)> on_stop;
+  // Once for each service when the state was asked for (SIGUSR1); `pid` is 0 without a process.
+  std::function<void(const std::string& service, std::string_view state, pid_t pid)> on_state;
 };
 
 enum class Outcome : std::uint8_t {
@@ -80,8 +83,8 @@ struct SupervisorOptions {
 
 class Supervisor {
  public:
-  // Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD in this thread, so that run() receives them. Call
-  // before any thread is started.
+  // Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD in this thread, so that run() receives
+  // them. Call before any thread is started.
   static void block_signals();
 
   Supervisor(SupervisorOptions options, SupervisorEvents events);

@@ -4,6 +4,8 @@ import concurrent.futures
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import socket
 import threading
@@ -12,6 +14,7 @@ import time
 import pytest
 import requests
 
+from launcher import STORY_MODEL
 from process_tree import wait_until
 from sse import Stream
 
@@ -214,6 +217,23 @@ class TestKilledShard:
         assert failures["generation"] == len(lost) and n == len(bodies)
         self.comes_back(own, before)
 
+    def test_a_waiting_request_is_served_by_the_next_shard(self, launch):
+        own = launch("--max-batch-size", "1").wait_ready()
+        waiting = {"inputs": PROMPT, "parameters": {"max_new_tokens": 30}}
+        expected = own.post("/generate", waiting).json()
+        before = own.shard_pid()
+        stream, events = freeze_within_stream(own)
+        with stream, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(own.post, "/generate", waiting)
+            wait_until(lambda: own.metrics()["tgi_queue_size"] == 1, 10, "the second request waits")
+            os.kill(before, signal.SIGKILL)
+            assert list(events)[-1]["error"]["type"] == "generation"  # this one had started
+            answer = answer.result()
+        assert (answer.status_code, answer.json()) == (200, expected)
+        n, _, failures = wait_conserved(own)
+        assert sum(failures.values()) == failures["generation"] and n > failures["generation"]
+        self.comes_back(own, before)
+
     def comes_back(self, launcher, before):
         wait_until(lambda: launcher.shard_pid() not in (None, before), 20, launcher.log)
         wait_until(launcher.is_healthy, 20, launcher.log)
@@ -256,6 +276,22 @@ class TestKilledShard:
         wait_until(lambda: generates(own), 20, own.log)
         assert own.stop() == 0
 
+    def test_new_requests_while_it_is_away(self, launch, tmp_path):
+        model = tmp_path / "model"
+        shutil.copytree(STORY_MODEL, model)
+        own = launch(model=model).wait_ready()
+        before = own.shard_pid()
+        weights = model / "model.safetensors"
+        weights.rename(model / "aside")  # the next shard cannot start without them
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: own.metrics()["tgi_replica_up"] == 0, 10, own.log)
+        for path, body in (("/generate", {"inputs": PROMPT}), ("/v1/completions", LONG)):
+            response = own.post(path, body)
+            assert (response.status_code, response.json()["error_type"]) == (503, "unavailable")
+            assert response.headers["retry-after"] == "1"
+        (model / "aside").rename(weights)
+        self.comes_back(own, before)
+
     def test_the_same_answer_afterwards(self, own):
         body = {"inputs": PROMPT, "parameters": {"max_new_tokens": 60, "details": True}}
         expected = own.post("/generate", body).json()
@@ -282,11 +318,17 @@ class TestKilledShard:
         own.check_nothing_left()
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class TestKilledRouter:
-    def test_comes_back_on_its_port(self, launch):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+    @pytest.mark.parametrize("chosen_by", ["user", "system"])
+    def test_comes_back_on_its_port(self, launch, chosen_by):
+        """Also if the port was left to the system: clients know only the first one."""
+        port = free_port() if chosen_by == "user" else 0
         own = launch(port=port).wait_ready()
         before, shard = own.router_pid(), own.shard_pid()
         stream, events = freeze_within_stream(own)
@@ -300,6 +342,19 @@ class TestKilledRouter:
         assert own.shard_pid() == shard
         assert generates(own)
         wait_idle(own)
+        assert own.stop() == 0, own.log()
+
+
+class TestStateDump:
+    def test_every_process_says_how_it_is(self, own):
+        assert generates(own)
+        own.process.send_signal(signal.SIGUSR1)
+        patterns = [r"text_generation_launcher: state service=shard-0 is=ready pid=\d+",
+                    r"text_generation_launcher: state service=router is=ready pid=\d+",
+                    r"text_generation_router: state queued=0 running=0 accepted=1 finished=1 .*blocks_free=\d+",
+                    r"text_generation_launcher: state steps=\d+ sequences=\d+ plans_in_flight=0 .*from=shard-0"]
+        wait_until(lambda: all(re.search(p, own.out()) for p in patterns), 20, own.log)
+        assert generates(own)
         assert own.stop() == 0, own.log()
 
 

@@ -101,6 +101,44 @@ class TestSuccess:
         assert len(folders) == 1 and folders[0].stat().st_mode & 0o777 == 0o700
 
 
+class TestBundledModels:
+    """A name in place of a folder."""
+
+    def test_source_tree(self, launch):
+        launcher = launch(model="story").wait_ready()
+        assert launcher.get("/info").json()["model_id"] == "story"
+        assert launcher.get("/v1/models").json()["data"][0]["id"] == "story"
+        assert re.search(r"^  model +story \(llama\)$", launcher.out(), re.MULTILINE)
+        assert launcher.stop() == 0
+
+    def test_installed_tree(self, launch, tmp_path, monkeypatch):
+        if shutil.which("cmake") is None:
+            pytest.skip("cmake is not installed")
+        prefix = tmp_path / "prefix"
+        subprocess.run(["cmake", "--install", launcher_module.BIN.parent, "--prefix", prefix], check=True, capture_output=True)
+        assert sorted(p.name for p in (prefix / "bin").iterdir()) == [
+            "text-generation-launcher", "text-generation-router", "text-generation-server"]
+        monkeypatch.setattr(launcher_module, "BIN", prefix / "bin")
+        launcher = launch("--served-model-name", "stories", model="story").wait_ready()
+        arguments = pathlib.Path(f"/proc/{launcher.shard_pid()}/cmdline").read_bytes().split(b"\0")
+        assert str(prefix / "share/coxswain/models/story").encode() in arguments
+        assert launcher.get("/info").json()["model_id"] == "stories"
+        assert launcher.stop() == 0
+
+    def test_an_existing_folder_wins(self, launch):
+        launcher = Launcher(model="story")
+        try:
+            (launcher.folder / "story").mkdir()
+            assert failed_start(launcher.start())[2] == "story has no config.json"
+        finally:
+            launcher.dispose()
+
+    def test_unknown_name(self, launch):
+        code, variant, cause, cure = failed_start(launch(model="storry"))
+        assert (code, variant, cause) == (3, "DownloadError", "no folder named storry")
+        assert re.search(r"Models that come along: .*\bstory\b", cure), cure
+
+
 class TestUsage:
     @pytest.mark.parametrize(("arguments", "environment", "text"), [
         (["--nonsense"], {}, "unknown option `--nonsense`"),
@@ -211,6 +249,46 @@ class TestModelFiles:
         path = model_copy / "tokenizer_config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template": "{% for x in %}"}))
         assert "template" in self.fails(launch, model_copy)[1]
+
+    def test_more_token_ids_than_rows(self, launch, model_copy):
+        path = model_copy / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        for token in range(len(tokenizer["model"]["vocab"]), 1025):
+            tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": token, "content": f"<extra {token}>"})
+        path.write_text(json.dumps(tokenizer))
+        variant, cause, _ = self.fails(launch, model_copy)
+        assert variant == "ShardCannotStart"
+        assert cause == f"{model_copy}/config.json: vocab_size is 1024, but the tokenizer has ids up to 1024"
+
+    def test_named_templates(self, launch, model_copy):
+        path = model_copy / "tokenizer_config.json"
+        config = json.loads(path.read_text())
+        config["chat_template"] = [{"name": "tool_use", "template": "tools {{ messages[0].content }}"},
+                                   {"name": "default", "template": "plain {{ messages[0].content }}"}]
+        path.write_text(json.dumps(config))
+        launcher = launch(model=model_copy).wait_ready()
+        chat = {"messages": [{"role": "user", "content": "Hi"}]}
+        assert launcher.post("/chat_tokenize", chat).json()["templated_text"] == "plain Hi"
+        assert launcher.stop() == 0
+
+        config["chat_template"] = config["chat_template"][:1]
+        path.write_text(json.dumps(config))
+        launcher = launch(model=model_copy).wait_ready()
+        response = launcher.post("/v1/chat/completions", chat)
+        assert response.status_code == 422 and response.json()["error_type"] == "template_error"
+        assert "none of them is the default" in response.json()["error"]["message"]
+        assert launcher.stop() == 0
+
+    @pytest.mark.parametrize("suffix", ["json", "jinja"])
+    def test_tokenizer_config_path(self, launch, model_copy, tmp_path, suffix):
+        """A file of its own with the template; as JSON it replaces all of tokenizer_config.json."""
+        template = "[{{ messages[0].content }}]{{ eos_token }}"
+        path = tmp_path / f"own.{suffix}"
+        path.write_text(template if suffix == "jinja" else json.dumps({"chat_template": template, "eos_token": "<|pad|>"}))
+        launcher = launch("--tokenizer-config-path", path).wait_ready()
+        text = launcher.post("/chat_tokenize", {"messages": [{"role": "user", "content": "Hi"}]}).json()["templated_text"]
+        assert text == ("[Hi]<|pad|>" if suffix == "json" else "[Hi]<|end|>")
+        assert launcher.stop() == 0
 
     def test_no_template(self, launch, model_copy):
         path = model_copy / "tokenizer_config.json"

@@ -1,0 +1,18 @@
+#pragma once
+// The chat templates of a model, compiled, behind the one function that the router calls.
+
+#include <string>
+
+#include <coxswain/status.h>
+
+#include "router/api.h"
+
+namespace coxswain::apps {
+
+// Empty if the model has no template. `config`: --tokenizer-config-path, or empty. Only the
+// templates that a request can select are compiled, all of them before the first request.
+// Errors: those of the files, and of the template with its name, line and reason.
+Result<router::ChatRenderer> load_chat_renderer(const std::string& model_dir,
+                                                const std::string& config);
+
+}  // namespace coxswain::apps
