@@ -145,6 +145,34 @@ def test_closed_sets():
         assert len(answer) < 200, item
 
 
+def test_facts_about_the_server():
+    """What the answers name is in the documentation."""
+    docs = pathlib.Path(__file__).resolve().parents[2] / "docs"
+    options, api, metrics = ((docs / f"{page}.md").read_text() for page in ("options", "api", "metrics"))
+    defaults = {"port": "`3000`", "concurrent": "`128`", "body size": "`2000000`", "hostname": "`0.0.0.0`", "stop server": "`90`"}
+    named = {"port": "`--port`", "concurrent": "`--max-concurrent-requests`", "body size": "`--payload-limit`", "hostname": "`--hostname`",
+             "stop server": "`--graceful-termination-timeout`"}
+    for item, default in defaults.items():
+        assert default.strip("`") in FAQ[item][0]
+        assert re.search(rf"\| {named[item]}.*\| {re.escape(default)} \|", options), item
+    for item, (answer, patterns) in FAQ.items():
+        for text in (answer, *(q for pattern in patterns for q in expand(pattern))):
+            for option in re.findall(r"--[a-z0-9-]+[a-z0-9]", text):
+                assert f"`{option}`" in options, (item, option)
+            for variable in re.findall(r"\b[A-Z]+_[A-Z_]+\b", text):
+                assert f"`{variable}`" in options, (item, variable)
+            for status in re.findall(r"[sS]tatus (\d+)", text):
+                assert re.search(rf"\| [0-9, ]*{status}", api), (item, status)
+            for metric in re.findall(r"tgi_\w+", text):
+                assert f"`{metric}`" in metrics, (item, metric)
+        for route in re.findall(r"(?<![\w./-])/(?:v1/)?[a-z_]+(?:/[a-z]+)?", answer):
+            assert route in api or route.startswith(("/models/",)), (item, route)
+        for field in re.findall(r"Set (?!the )([a-z_]+) ", answer):
+            assert f"`{field}`" in api or f"`{field}." in api or f"`{field}`" in options, (item, field)
+    for page in re.findall(r"(?:docs|scripts)/\w+\.(?:md|sh)|README\.md", " ".join(answer for answer, _ in FAQ.values())):
+        assert (docs.parent / page).exists(), page
+
+
 def test_a_question_has_one_answer():
     """A first question without tools or a system prompt means the same wherever it comes from (case and end marks aside)."""
     rng, answers = random.Random(8), {}
