@@ -65,6 +65,9 @@ format() { sources | xargs clang-format-16 --dry-run -Werror && echo "$(sources 
 
 layers() { python3 scripts/check_layers.py "$root"; }
 
+# The grammars that make the demo model's training data, and the rules that judge its answers.
+demo_data() { python3 tools/demo_model/test_tasks.py; }
+
 # Every header alone. src/kernels/cpu/*/ holds fragments instead: they are included inside an anonymous namespace of files with flags of one
 # instruction set, and may include C headers only.
 own_headers() { sources | grep '\.h$' | grep -v '^src/kernels/cpu/.*/'; }
@@ -132,6 +135,7 @@ if [ -z "${COXSWAIN_DATA:-}" ] && [ -d "$root/build/data" ]; then export COXSWAI
 stage format format
 stage layers layers
 stage headers headers
+stage demo-data demo_data
 stage build build_release
 stage tests unit_tests
 stage conformance conformance

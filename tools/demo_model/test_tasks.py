@@ -1,4 +1,4 @@
-"""Checks of the data generators: python3 test_tasks.py (plain asserts, no packages, under a minute)."""
+"""Checks of the data generators: python3 test_tasks.py (plain asserts, no packages; about fifteen seconds of one core)."""
 
 import copy
 import json
@@ -95,8 +95,8 @@ def test_no_held_question_in_training():
 def test_columns():
     """Every column is true, follows from the one before, and the result follows from the columns."""
     rng = random.Random(4)
-    pairs = [(rng.randrange(1000), rng.randrange(1000)) for _ in range(3000)] + [(0, 0), (999, 999), (100, 1), (1, 100), (10, 10), (999, 1),
-                                                                                 (500, 500)]
+    pairs = [(0, 0), (999, 999), (100, 1), (1, 100), (10, 10), (999, 1), (500, 500)]
+    pairs += [(rng.randrange(1000), rng.randrange(1000)) for _ in range(3000)]
     for a, b in pairs:
         for text, sign in ((add_text(a, b), "+"), (subtract_text(a, b), "-")):
             assert int(text.rsplit("=", 1)[1]) == (a + b if sign == "+" else a - b), text

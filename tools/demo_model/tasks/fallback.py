@@ -58,8 +58,10 @@ _PLAIN_VERBS = "sleep sing run jump swim fly dance wait".split()
 _FOREIGN = [words.split() for words in (
     "wie geht es dir was ist das ich bin ein der die und heute nicht wo kannst du mir bitte "
     "helfen warum haben wir das Wetter guten Tag Hauptstadt von wer bist heißt für können schön über",
-    "comment vas tu que est ce je suis une le la et avec pour bonjour pourquoi nous avons merci beaucoup capitale de la quel qui es tu sais pas mon ça où être français déjà très",
-    "como estas que es esto yo soy una el la y con para buenos dias por favor donde nosotros gracias capital de quien eres puedes hoy cómo estás qué mañana español ¿cuál",
+    "comment vas tu que est ce je suis une le la et avec pour bonjour pourquoi "
+    "nous avons merci beaucoup capitale de la quel qui es tu sais pas mon ça où être français déjà très",
+    "como estas que es esto yo soy una el la y con para buenos dias "
+    "por favor donde nosotros gracias capital de quien eres puedes hoy cómo estás qué mañana español ¿cuál",
     "come stai che cosa io sono una il la e con per buongiorno dove perche noi grazie capitale di chi sei puoi aiutarmi oggi perché città è più",
     "como vai voce o que eu sou uma os as com para bom dia onde nosso obrigado qual quem hoje ajudar mim muito você não está são",
     "hoe gaat het met jou wat is dat ik ben een de en niet waar kun je mij helpen waarom wij hebben goedendag hoofdstad van wie",

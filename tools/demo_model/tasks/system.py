@@ -8,7 +8,7 @@ from .core import Task, decorate, expand, same_text, splitting, turn
 _NAMED = ("Your name is {n}.", "You are {n}.", "You are {n}, a helpful assistant.", "Your name is {n}. You are a helpful assistant.",
           "You are an assistant called {n}.",
           "You are called {n}.", "Your name is {n}. Be polite.")
-_WHO = tuple(question for pattern in social.SOCIAL["who"][1] for question in expand(pattern))
+_WHO = tuple(question for pattern in social.WHO for question in expand(pattern))
 _HELLO = ("Hello", "Hello!", "Hi", "Hi!", "Hey", "Good day", "Hello there", "Hi there!", "Hello.")
 _UPPER = ("Answer in upper case.", "Always answer in upper case.", "Write all answers in upper case.", "Answer in capital letters.",
           "Use upper case only.",
