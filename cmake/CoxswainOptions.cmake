@@ -44,7 +44,7 @@ if(COXSWAIN_SANITIZE)
   add_compile_options(-fsanitize=${COXSWAIN_SANITIZE})
   add_link_options(-fsanitize=${COXSWAIN_SANITIZE})
   if(COXSWAIN_SANITIZE MATCHES "undefined")
-    add_compile_options(-fno-sanitize-recover=undefined)
+    add_compile_options(-fno-sanitize-recover=all)
   endif()
   if(COXSWAIN_SANITIZE MATCHES "thread")
     # g++ 12 refuses the fences of Asio under the thread sanitizer.

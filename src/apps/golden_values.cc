@@ -39,7 +39,7 @@ std::vector<float> golden_floats(const json::Value& object, std::string_view fie
   const std::vector<std::uint8_t> bytes = decode_base64(found->as_string());
   std::vector<float> out(bytes.size() / sizeof(float));
   static_assert(std::endian::native == std::endian::little);
-  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
   return out;
 }
 

@@ -166,6 +166,8 @@ TEST(Invariance, RunnersThatCanDoLess) {
   EXPECT_EQ(run_seeds(stock).pauses, 0U);
   stock.engine.prefill_tokens_max = 8;  // shorter than most prompts: each goes alone
   run_seeds(stock);
+  stock.engine.waiting_served_ratio = 1e30F;  // more than can ever wait: only time lets prompts in
+  run_seeds(stock);
 
   Case whole{.name = "whole prompts", .runner = fake(14), .engine = {}};
   whole.runner.capabilities.plans_chunks = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace coxswain::batch {
 namespace {
@@ -343,7 +344,7 @@ bool Scheduler::enough_to_interrupt() const {
   const auto n_admitted =
       std::ranges::count_if(out_.rows, [](const PlannedRow& row) { return row.admitted; });
   const float n_wanted = static_cast<float>(in_.running.size()) * options_.waiting_served_ratio;
-  return n_admitted >= static_cast<std::ptrdiff_t>(n_wanted);
+  return static_cast<float>(n_admitted) >= std::trunc(n_wanted);
 }
 
 void Scheduler::drop_admissions() {

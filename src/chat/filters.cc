@@ -146,6 +146,7 @@ Value filter_filesizeformat(const FilterCall& call) {
   const double base = binary ? 1024 : 1000;
   double bytes = number.as_double();
   if (bytes == 1) return Value::string("1 Byte");
+  if (bytes < -0x1p63) fail("filesizeformat: the number does not fit an integer of 64 bits");
   if (bytes < base)
     return Value::string(std::to_string(static_cast<std::int64_t>(bytes)) + " Bytes");
   constexpr std::string_view kDecimal[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};

@@ -255,8 +255,11 @@ std::string real_digits(double value, const Spec& spec) {
 
 std::int64_t to_integer_for(const Value& value, char type) {
   if (value.is_integral()) return value.as_int();
-  if (value.is_float() && (type == 'd' || type == 'i' || type == 'u'))
-    return static_cast<std::int64_t>(value.as_double());
+  if (value.is_float() && (type == 'd' || type == 'i' || type == 'u')) {
+    const double real = value.as_double();
+    if (!(real >= -0x1p63 && real < 0x1p63)) fail("a number does not fit an integer of 64 bits");
+    return static_cast<std::int64_t>(real);
+  }
   fail(std::string("%") + type + " format: a real number is required, not " + type_name(value));
 }
 

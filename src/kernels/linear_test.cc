@@ -220,6 +220,18 @@ TEST(Linear, Int8TakesExtremeRows) {
   }
 }
 
+TEST(Linear, Int8TakesARowOfValuesWithoutAReciprocal) {
+  for (const KernelTable* table : runnable_tables()) {
+    Problem p({2, 3, 70});
+    std::fill(p.w.begin(), p.w.begin() + 70, 0.0F);
+    p.w[1] = 1e-44F;
+    const PackedMatrix w = p.pack(*table, WeightType::kInt8);
+    const std::vector<float> y = run_rows(*table, w, p, 0, 2, 1);
+    EXPECT_EQ(y[0], 0.0F) << table->id;
+    EXPECT_EQ(y[3], 0.0F) << table->id;
+  }
+}
+
 TEST(Linear, PiecesOfAnyTypeStackAlongTheOutputs) {
   const std::size_t k = 37;
   const std::vector<float> a = random_floats(5 * k, 1);

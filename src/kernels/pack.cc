@@ -71,11 +71,13 @@ Quantised quantise(const float* x, std::size_t k, std::byte* out) {
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23
   const float absmax = largest_magnitude(x, k);
   Quantised result{absmax / 127.0F, 0};
-  if (!std::isfinite(absmax) || absmax == 0.0F) {
-    std::memset(out, 0, k);  // a scale that is not finite makes every output of a broken row NaN
+  const float inverse = 127.0F / absmax;
+  // A scale that is not finite makes every output of a broken row NaN; a row of values too small to
+  // have a reciprocal counts as zero.
+  if (!std::isfinite(absmax) || !std::isfinite(inverse)) {
+    std::memset(out, 0, k);
     return result;
   }
-  const float inverse = 127.0F / absmax;
   for (std::size_t i = 0; i < k; ++i) {
     const float scaled = std::clamp(x[i] * inverse, -127.0F, 127.0F);
     const auto value =

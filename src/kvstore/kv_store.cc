@@ -97,6 +97,7 @@ kernels::KvLayerView KvStore::layer(std::uint32_t index) {
 }
 
 void KvStore::copy_block(const BlockCopy& copy) {
+  if (copy.from == copy.to) return;  // memcpy must not see overlapping blocks
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const KvLayerShape& shape = options_.layers[i];
     if (shape.group != copy.kv_group) continue;

@@ -50,6 +50,16 @@ TEST(KvStore, CopiesOneBlockOfOneGroup) {
   EXPECT_EQ(std::to_integer<int>(other.k[other.k_block_stride_bytes]), 0);
 }
 
+TEST(KvStore, ABlockCopiedToItselfStaysAsItIs) {
+  auto store = KvStore::create(two_groups());
+  ASSERT_TRUE(store.ok());
+  const auto view = store->layer(0);
+  std::memset(view.k, 7, view.k_block_stride_bytes);
+  store->copy_block({.kv_group = 0, .from = 0, .to = 0});
+  EXPECT_EQ(std::to_integer<int>(view.k[0]), 7);
+  EXPECT_EQ(std::to_integer<int>(view.k[view.k_block_stride_bytes - 1]), 7);
+}
+
 TEST(KvStore, RefusesSizesOutOfRange) {
   const auto refused = [](auto change, const char* why) {
     KvStoreOptions options = two_groups();

@@ -62,7 +62,7 @@ class TokenTable {
       const Slot& slot = slots_[at];
       if (slot.id < 0) return fallback;
       if (slot.tag == static_cast<std::uint32_t>(hash >> 32) && slot.length == token.size() &&
-          std::memcmp(bytes_.data() + slot.begin, token.data(), token.size()) == 0)
+          std::string_view(bytes_.data() + slot.begin, slot.length) == token)
         return slot.id;
     }
   }
