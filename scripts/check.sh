@@ -2,11 +2,14 @@
 # Everything that a change must pass, cheap things first. Installs what is missing; needs no other preparation.
 #
 #   scripts/check.sh            what CI runs
-#   scripts/check.sh --full     clang-tidy over all files, 30 s per fuzz target
+#   scripts/check.sh --full     clang-tidy over all files, 30 s per fuzz target from a new random seed
 #   scripts/check.sh --only STAGE[,STAGE...]   for example: --only format,layers
 #
+# What is costly to make is kept outside the clone and known by its content, so that a fresh clone in which nothing changed is checked
+# in minutes: objects and syntax checks in the compiler cache, files without clang-tidy findings and Python environments beside it.
+#
 # Environment: COXSWAIN_DATA  unpacked reference data (otherwise prepared from ../shared/data, if that is there)
-#              CCACHE_DIR     compiler cache, kept outside the clone
+#              CCACHE_DIR     compiler cache and what is kept beside it
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -68,15 +71,17 @@ layers() { python3 scripts/check_layers.py "$root"; }
 # The grammars that make the demo model's training data, and the rules that judge its answers.
 demo_data() { python3 tools/demo_model/test_tasks.py; }
 
-# Every header alone. src/kernels/cpu/*/ holds fragments instead: they are included inside an anonymous namespace of files with flags of one
-# instruction set, and may include C headers only.
-own_headers() { sources | grep '\.h$' | grep -v '^src/kernels/cpu/.*/'; }
-headers() {
-  own_headers | xargs -P "$jobs" -I{} sh -c 'g++ -std=c++20 -Iinclude -Isrc -Itests -fsyntax-only -Wall -Wextra -x c++ -include {} /dev/null || { echo "does not compile alone: {}"; exit 255; }' &&
-    echo "$(own_headers | wc -l) headers"
+# configure PRESET: with the tests, also where serve.sh has left them out; the fuzz preset has none.
+configure() {
+  local tests=ON
+  [ "$1" = fuzz ] && tests=OFF
+  cmake --preset "$1" -DCOXSWAIN_BUILD_TESTS=$tests -Wno-dev >/dev/null
 }
 
-build() { cmake --preset "$1" -DCOXSWAIN_BUILD_TESTS=ON -Wno-dev >/dev/null && cmake --build --preset "$1" -- -j "$jobs" && echo "built"; }
+# Every header alone (cmake/CoxswainHeaders.cmake): nothing but the check of its syntax comes of it.
+headers() { configure release && cmake --build --preset release --target headers -- -j "$jobs" && echo "each compiles alone"; }
+
+build() { configure "$1" && cmake --build --preset "$1" -- -j "$jobs" && echo "built"; }
 build_release() { build release; }
 unit_tests() { ctest --preset release -j "$jobs" | tail -n 40; return "${PIPESTATUS[0]}"; }
 
@@ -90,7 +95,7 @@ test_asan() { ctest --preset asan -j "$jobs" | tail -n 40; return "${PIPESTATUS[
 
 tsan_modules="base telemetry batch http supervise rpc"
 thread_sanitizer() {
-  cmake --preset tsan -Wno-dev >/dev/null || return 1
+  configure tsan || return 1
   local targets=() names="" module
   for module in $tsan_modules; do targets+=("coxswain_${module}_test"); names+="${names:+|}$module"; done
   cmake --build --preset tsan --target "${targets[@]}" -- -j "$jobs" && ctest --preset tsan -R "^($names)\$" -j "$jobs"
@@ -107,24 +112,32 @@ tidy() {
   fi
   files=$(echo "$files" | grep -v -e '^tests/fuzz/' -e '^$' | sort -u)
   [ -z "$files" ] && { echo "no changed files"; return 0; }
-  # Flags that only g++ knows are dropped for clang.
-  mkdir -p build/tidy && sed -e 's/ -fno-tree-[a-z-]*//g; s/-Wno-maybe-uninitialized//g; s/-Wno-restrict//g' \
-    build/release/compile_commands.json >build/tidy/compile_commands.json
-  echo "$files" | xargs -P "$jobs" -n 1 clang-tidy-16 -p build/tidy --quiet --extra-arg=-Wno-unknown-warning-option &&
-    echo "$(echo "$files" | wc -l) files"
+  # shellcheck disable=SC2086  # names without blanks
+  python3 scripts/tidy.py -j "$jobs" $files
 }
 
+# fuzz_target TARGET SECONDS SEED: 0 is a random seed.
+fuzz_target() {
+  local name=${1##*/} found=build/fuzz/corpus/${1##*/}
+  [ "$3" -eq 0 ] || { found=build/fuzz/fixed/$name && rm -rf "$found"; }
+  mkdir -p "$found" "tests/fuzz/corpus/$name"
+  "$1" -max_total_time="$2" -seed="$3" -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=25 -print_final_stats=0 -verbosity=0 \
+    -artifact_prefix="build/fuzz/$name-" "$found" "tests/fuzz/corpus/$name" >"$log_dir/$name.log" 2>&1 &&
+    { echo "$name: no finding in $2 s"; return 0; }
+  tail -n 40 "$log_dir/$name.log"
+  echo "$name: FINDING; repeat it with the file build/fuzz/$name-..., whose bytes stand above as Base64"
+  return 255
+}
+export -f fuzz_target
+export log_dir
+
+# Without --full the seed is fixed and only the committed corpus is read: the same code meets nearly the same inputs everywhere, so that
+# a change answers for what it broke. Looking further is for --full and longer runs (docs/fuzzing.md).
 fuzz() {
-  cmake --preset fuzz -Wno-dev >/dev/null && cmake --build --preset fuzz --target fuzz_targets -- -j "$jobs" || return 1
-  local seconds=10 target corpus
-  [ $full -eq 1 ] && seconds=30
-  for target in build/fuzz/bin/fuzz_*; do
-    corpus=tests/fuzz/corpus/$(basename "$target")
-    mkdir -p "build/fuzz/corpus/$(basename "$target")" "$corpus"
-    "$target" -max_total_time=$seconds -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=10 -print_final_stats=0 -verbosity=0 \
-      -artifact_prefix=build/fuzz/ "build/fuzz/corpus/$(basename "$target")" "$corpus" || return 1
-    echo "$(basename "$target"): no finding in $seconds s"
-  done
+  local seconds=10 seed=1
+  [ $full -eq 1 ] && seconds=30 seed=0
+  configure fuzz && cmake --build --preset fuzz --target fuzz_targets -- -j "$jobs" || return 1
+  printf '%s\n' build/fuzz/bin/fuzz_* | xargs -P "$jobs" -I{} bash -c 'fuzz_target "$@"' - {} "$seconds" "$seed"
 }
 
 processes() { bash tests/e2e/run.sh; }
