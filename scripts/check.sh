@@ -11,7 +11,7 @@
 # Environment: COXSWAIN_DATA  unpacked reference data (otherwise prepared from ../shared/data, if that is there)
 #              CCACHE_DIR     compiler cache and what is kept beside it
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 root=$PWD
 source scripts/packages.sh
 
