@@ -2,11 +2,12 @@
 #define COXSWAIN_KERNELS_CPU_AVX512_LINEAR_H_
 // What the linear kernels of AVX-512 share: 6 rows x 64 outputs in registers (24 accumulators, 4 of
 // weights, 1 of activations). Included inside an anonymous namespace of coxswain::kernels, after
-// <immintrin.h>.
+// <immintrin.h> and "kernels/cpu/ops.h".
 
 constexpr int kPanel = 64;
 constexpr int kVectors = 4;
 constexpr int kRowTile = 6;
+constexpr int kBlockBytes = 131072;  // of a panel, kept in the second-level cache
 
 // The next block's bytes, at most 128 for each step; or those of this stream, when a panel is read
 // once.
@@ -20,18 +21,78 @@ inline void prefetch_stream(const char* w, size_t bytes, size_t ahead) {
   for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(w + ahead + i, _MM_HINT_T0);
 }
 
-// Runs `Tile<rows>::run`.
-template <template <int> class Tile, int kRows>
-inline void dispatch_rows(const TileArgs* t) {
-  if constexpr (kRows > 0) {
-    if (t->rows == kRows) return Tile<kRows>::run(t);
-    dispatch_rows<Tile, kRows - 1>(t);
+// Up to kRowTile rows times one panel. A `Math` says what a step of k is:
+//   kStepValues, kValueBytes, kWeightBytes  values of k; bytes of an activation and of a weight
+//   Sum, Weights, Activation                registers of 16 outputs, of their weights, of one row
+//   zero, load, store, weights, broadcast   how they are filled
+//   dot(sum, weights, activation)           the one instruction
+// Each output is one chain of dot() over ascending k.
+template <typename Math, int kRows, bool kStream>
+inline void multiply(const TileArgs* t) {
+  constexpr size_t kVectorBytes = size_t{16} * Math::kStepValues * Math::kWeightBytes;
+  constexpr size_t kStepBytes = kVectors * kVectorBytes;
+  typename Math::Sum sum[kRows][kVectors];
+  char* acc = static_cast<char*>(t->acc);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = t->first ? Math::zero() : Math::load(acc + (r * kVectors + v) * 64);
+  }
+  const char* w = static_cast<const char*>(t->w);
+  const char* a = static_cast<const char*>(t->a);
+  const char* next = t->prefetch;
+  for (size_t k = 0; k < t->k; k += Math::kStepValues) {
+    if (kStream) {
+      prefetch_stream(w, kStepBytes, t->prefetch_step);
+    } else {
+      prefetch_share(next, t->prefetch_step);
+      next += t->prefetch_step;
+    }
+    typename Math::Weights weights[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) weights[v] = Math::weights(w + v * kVectorBytes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const auto x = Math::broadcast(a + static_cast<size_t>(r) * t->a_stride_bytes);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) Math::dot(sum[r][v], weights[v], x);
+    }
+    w += kStepBytes;
+    a += Math::kStepValues * Math::kValueBytes;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) Math::store(acc + (r * kVectors + v) * 64, sum[r][v]);
   }
 }
 
-template <template <int> class Tile>
+template <typename Math, int kRows>
+inline void run_rows(const TileArgs* t) {
+  if constexpr (kRows > 0) {
+    if (t->rows != kRows) return run_rows<Math, kRows - 1>(t);
+    t->prefetch != nullptr ? multiply<Math, kRows, false>(t) : multiply<Math, kRows, true>(t);
+  }
+}
+
+template <typename Math>
 inline void run_tile(const TileArgs* t) {
-  dispatch_rows<Tile, kRowTile>(t);
+  run_rows<Math, kRowTile>(t);
+}
+
+// Without what is the type's own: form, convert_row and finish.
+template <typename Math>
+inline LinearKernel kernel_of(uint32_t layout_id) {
+  LinearKernel kernel{};
+  kernel.layout_id = layout_id;
+  kernel.panel = kPanel;
+  kernel.k_group = Math::kStepValues;
+  kernel.weight_bytes = Math::kWeightBytes;
+  kernel.row_tile = kRowTile;
+  kernel.k_block = kBlockBytes / (kPanel * Math::kWeightBytes);
+  kernel.tile = run_tile<Math>;
+  return kernel;
 }
 
 inline __mmask16 lanes_of(size_t n, size_t first) {

@@ -10,6 +10,7 @@ namespace {
 
 #include "kernels/cpu/avx512/linear.h"
 
+// Weights of kBytes each, widened by load().
 struct F32 {
   static constexpr int kBytes = 4;
   static __m512 load(const char* p) { return _mm512_loadu_ps(p); }
@@ -31,67 +32,28 @@ struct Bf16 {
   }
 };
 
-template <typename Weight, int kRows, bool kStream>
-inline void multiply(const TileArgs* t) {
-  constexpr size_t kStepBytes = size_t{kPanel} * Weight::kBytes;
-  __m512 sum[kRows][kVectors];
-  float* acc = static_cast<float*>(t->acc);
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      sum[r][v] = t->first ? _mm512_setzero_ps() : _mm512_load_ps(acc + r * kPanel + v * 16);
-  }
-  const char* w = static_cast<const char*>(t->w);
-  const char* a = static_cast<const char*>(t->a);
-  const char* next = t->prefetch;
-  for (size_t k = 0; k < t->k; ++k, w += kStepBytes, a += sizeof(float)) {
-    if (kStream) {
-      prefetch_stream(w, kStepBytes, t->prefetch_step);
-    } else {
-      prefetch_share(next, t->prefetch_step);
-      next += t->prefetch_step;
-    }
-    __m512 weights[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) weights[v] = Weight::load(w + v * 16 * Weight::kBytes);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const __m512 x = _mm512_set1_ps(
-          *reinterpret_cast<const float*>(a + static_cast<size_t>(r) * t->a_stride_bytes));
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_fmadd_ps(x, weights[v], sum[r][v]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) _mm512_store_ps(acc + r * kPanel + v * 16, sum[r][v]);
-  }
-}
-
 template <typename Weight>
-struct For {
-  template <int kRows>
-  struct Tile {
-    static void run(const TileArgs* t) {
-      t->prefetch != nullptr ? multiply<Weight, kRows, false>(t) : multiply<Weight, kRows, true>(t);
-    }
-  };
+struct MultiplyAdd {
+  static constexpr int kStepValues = 1;
+  static constexpr int kValueBytes = 4;
+  static constexpr int kWeightBytes = Weight::kBytes;
+  using Sum = __m512;
+  using Weights = __m512;
+  static Sum zero() { return _mm512_setzero_ps(); }
+  static Sum load(const char* p) { return _mm512_load_ps(p); }
+  static void store(char* p, Sum sum) { _mm512_store_ps(p, sum); }
+  static Weights weights(const char* p) { return Weight::load(p); }
+  static __m512 broadcast(const char* p) {
+    return _mm512_set1_ps(*reinterpret_cast<const float*>(p));
+  }
+  static void dot(Sum& sum, Weights weights, __m512 x) { sum = _mm512_fmadd_ps(x, weights, sum); }
 };
 
 template <typename Weight>
-LinearKernel kernel_of(uint32_t layout_id) {
-  LinearKernel kernel{};
-  kernel.layout_id = layout_id;
-  kernel.panel = kPanel;
-  kernel.k_group = 1;
+LinearKernel widened(uint32_t layout_id) {
+  LinearKernel kernel = kernel_of<MultiplyAdd<Weight>>(layout_id);
   kernel.k_multiple = 1;
-  kernel.weight_bytes = Weight::kBytes;
-  kernel.row_tile = kRowTile;
-  kernel.k_block = 131072 / (kPanel * Weight::kBytes);
   kernel.form = kActivationF32;
-  kernel.tile = run_tile<For<Weight>::template Tile>;
   kernel.finish = finish_f32;
   return kernel;
 }
@@ -99,9 +61,9 @@ LinearKernel kernel_of(uint32_t layout_id) {
 }  // namespace
 
 void fill_avx512_linear_f32(SetOps* ops) {
-  ops->linear[0] = kernel_of<F32>(0x301);
-  ops->linear[1] = kernel_of<Bf16>(0x302);
-  ops->linear[2] = kernel_of<F16>(0x303);
+  ops->linear[0] = widened<F32>(0x301);
+  ops->linear[1] = widened<Bf16>(0x302);
+  ops->linear[2] = widened<F16>(0x303);
 }
 
 }  // namespace coxswain::kernels

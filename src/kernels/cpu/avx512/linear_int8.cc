@@ -11,55 +11,22 @@ namespace {
 
 #include "kernels/cpu/avx512/linear.h"
 
-// See dot() in linear_bf16.cc.
-inline void dot(__m512i& sum, __m512i weights, __m512i x) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weights));
-}
-
-template <int kRows, bool kStream>
-inline void multiply(const TileArgs* t) {
-  constexpr size_t kStepBytes = size_t{kPanel} * 4;
-  __m512i sum[kRows][kVectors];
-  char* acc = static_cast<char*>(t->acc);
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      sum[r][v] =
-          t->first ? _mm512_setzero_si512() : _mm512_load_si512(acc + (r * kVectors + v) * 64);
+struct Int8 {
+  static constexpr int kStepValues = 4;
+  static constexpr int kValueBytes = 1;
+  static constexpr int kWeightBytes = 1;
+  using Sum = __m512i;
+  using Weights = __m512i;
+  static Sum zero() { return _mm512_setzero_si512(); }
+  static Sum load(const char* p) { return _mm512_load_si512(p); }
+  static void store(char* p, Sum sum) { _mm512_store_si512(p, sum); }
+  static Weights weights(const char* p) { return _mm512_loadu_si512(p); }
+  static __m512i broadcast(const char* p) {
+    return _mm512_set1_epi32(*reinterpret_cast<const int*>(p));
   }
-  const char* w = static_cast<const char*>(t->w);
-  const char* a = static_cast<const char*>(t->a);
-  const char* next = t->prefetch;
-  for (size_t k = 0; k < t->k; k += 4, w += kStepBytes, a += 4) {
-    if (kStream) {
-      prefetch_stream(w, kStepBytes, t->prefetch_step);
-    } else {
-      prefetch_share(next, t->prefetch_step);
-      next += t->prefetch_step;
-    }
-    __m512i weights[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) weights[v] = _mm512_loadu_si512(w + v * 64);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const __m512i x = _mm512_set1_epi32(
-          *reinterpret_cast<const int*>(a + static_cast<size_t>(r) * t->a_stride_bytes));
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) dot(sum[r][v], weights[v], x);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) _mm512_store_si512(acc + (r * kVectors + v) * 64, sum[r][v]);
-  }
-}
-
-template <int kRows>
-struct Tile {
-  static void run(const TileArgs* t) {
-    t->prefetch != nullptr ? multiply<kRows, false>(t) : multiply<kRows, true>(t);
+  // Assembly for the reason that linear_bf16.cc has.
+  static void dot(Sum& sum, Weights weights, __m512i x) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(weights));
   }
 };
 
@@ -106,17 +73,10 @@ void finish_int8(const FinishArgs* f) {
 }  // namespace
 
 void fill_avx512_linear_int8(SetOps* ops) {
-  LinearKernel kernel{};
-  kernel.layout_id = 0x304;
-  kernel.panel = kPanel;
-  kernel.k_group = 4;
+  LinearKernel kernel = kernel_of<Int8>(0x304);
   kernel.k_multiple = 64;
-  kernel.weight_bytes = 1;
-  kernel.row_tile = kRowTile;
-  kernel.k_block = 2048;
   kernel.form = kActivationU8;
   kernel.convert_row = convert_row;
-  kernel.tile = run_tile<Tile>;
   kernel.finish = finish_int8;
   ops->linear[3] = kernel;
 }
