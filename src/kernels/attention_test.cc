@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu_features.h"
 #include "kernels/kernel_table.h"
 #include "kernels/test_util.h"
 
@@ -40,6 +41,15 @@ const Case kCases[] = {
      .length = 70,
      .block_tokens = 1},
     {.name = "window", .type = DType::kBf16, .length = 600, .window = 100},
+    {.name = "odd sizes and window, blocks of 2, bf16 cache",
+     .type = DType::kBf16,
+     .n_heads = 5,
+     .n_kv_heads = 5,
+     .dk = 37,
+     .dv = 19,
+     .length = 290,
+     .block_tokens = 2,
+     .window = 33},
     {.name = "window of 1", .length = 40, .window = 1},
     {.name = "wide window, blocks of 256", .length = 700, .block_tokens = 256, .window = 300},
     {.name = "soft cap and sinks", .length = 290, .soft_cap = 5.0F, .sinks = true},
@@ -184,7 +194,13 @@ float stored(float value, DType type) {
   return value;
 }
 
-std::vector<double> definition(const Case& c, const Inputs& in, std::size_t row, std::size_t head) {
+// Whether the set multiplies with vdpbf16ps: queries and weights are then rounded to bf16.
+bool rounds_to_bf16(const KernelTable& table, const Case& c) {
+  return c.type == DType::kBf16 && table.isa == Isa::kAvx512 && cpu_features().avx512_bf16;
+}
+
+std::vector<double> definition(
+    const Case& c, const Inputs& in, std::size_t row, std::size_t head, DType q_type) {
   const std::size_t kv = head / (c.n_heads / c.n_kv_heads);
   const std::size_t window = static_cast<std::size_t>(c.window);
   const std::size_t first = window != 0 && row + 1 > window ? row + 1 - window : 0;
@@ -192,7 +208,7 @@ std::vector<double> definition(const Case& c, const Inputs& in, std::size_t row,
   for (std::size_t p = first; p <= row; ++p) {
     double score = 0.0;
     for (std::size_t d = 0; d < c.dk; ++d) {
-      score += static_cast<double>(in.q[(row * c.n_heads + head) * c.dk + d]) *
+      score += static_cast<double>(stored(in.q[(row * c.n_heads + head) * c.dk + d], q_type)) *
                static_cast<double>(stored(in.k[(p * c.n_kv_heads + kv) * c.dk + d], c.type));
     }
     score /= std::sqrt(static_cast<double>(c.dk));
@@ -223,14 +239,17 @@ TEST(Attention, AgreesWithTheDefinition) {
       const std::vector<float> out = runner.step(0, c.length);
       for (std::size_t row = 0; row < c.length; row += row < 5 || row + 5 > c.length ? 1 : 13) {
         for (std::size_t head = 0; head < c.n_heads; ++head) {
-          const std::vector<double> want = definition(c, in, row, head);
+          const bool rounds = rounds_to_bf16(*table, c);
+          const std::vector<double> want =
+              definition(c, in, row, head, rounds ? DType::kBf16 : DType::kF32);
           // A score is a sum of dk products of at most 4, scaled; its error moves a weight by as
           // much, relatively. |v| <= 1.
           const double score_error = static_cast<double>(c.dk) * 4.0 *
                                          static_cast<double>(runner.scale()) *
                                          static_cast<double>(c.dk) * 0x1p-24 +
                                      20.0 * 0x1p-24;
-          const double tolerance = 2.0 * score_error + 64.0 * 0x1p-22;
+          const double tolerance =
+              2.0 * score_error + 64.0 * 0x1p-22 + (rounds ? 0x1p-9 : 0.0);  // rounded weights
           for (std::size_t d = 0; d < c.dv; ++d) {
             ASSERT_NEAR(out[(row * c.n_heads + head) * c.dv + d], want[d], tolerance)
                 << table->id << " " << c.name << " row " << row << " head " << head << " d " << d;
@@ -254,6 +273,29 @@ TEST(Attention, ChunksAndThreadsDoNotChangeARow) {
           if (n_threads != 1 && chunk < 100) continue;
           ASSERT_EQ(Runner(*table, c, in, n_threads).chunked(chunk), whole)
               << table->id << " " << c.name << " chunk " << chunk << " threads " << n_threads;
+        }
+      }
+    }
+  }
+}
+
+// What a row cannot see takes no part, not even as a product with zero.
+TEST(Attention, ValuesThatARowCannotSeeMayBeNan) {
+  const Case c{.name = "NaN", .type = DType::kBf16, .n_heads = 4, .length = 64, .window = 21};
+  for (const KernelTable* table : runnable_tables()) {
+    for (const std::size_t bad : {std::size_t{30}, std::size_t{31}}) {
+      Inputs in(c);
+      const std::vector<float> clean = Runner(*table, c, in, 1).step(0, c.length);
+      const std::size_t width = c.n_kv_heads * c.dv;
+      for (std::size_t i = 0; i < width; ++i) in.v[bad * width + i] = NAN;
+      const std::vector<float> out = Runner(*table, c, in, 1).step(0, c.length);
+      for (std::size_t row = 0; row < c.length; ++row) {
+        const bool sees = row >= bad && row < bad + 21;
+        for (std::size_t i = row * c.n_heads * c.dv; i < (row + 1) * c.n_heads * c.dv; ++i) {
+          ASSERT_EQ(std::isnan(out[i]), sees) << table->id << " row " << row;
+          if (!sees) {
+            ASSERT_EQ(out[i], clean[i]) << table->id << " row " << row;
+          }
         }
       }
     }

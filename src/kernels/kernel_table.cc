@@ -48,10 +48,14 @@ void fill(Isa isa, SetOps& ops) {
       fill_avx512_linear_f32(&ops);
       fill_avx512_linear_int8(&ops);
       fill_avx512_vector(&ops);
-      if (cpu_features().avx512_bf16) fill_avx512_linear_bf16(&ops);
+      if (cpu_features().avx512_bf16) {
+        fill_avx512_linear_bf16(&ops);
+        fill_avx512_attention_bf16(&ops);
+      }
       break;
     case Isa::kAmx:
       fill_amx_linear(&ops);
+      fill_avx512_vector(&ops);  // the CPUs that have tiles do vdpbf16ps at half the float32 rate
       break;
   }
 }
@@ -134,7 +138,7 @@ const KernelTable& table_of(Isa isa) {
   static const std::array<KernelTable, kIsaCount> tables{
       make_table<Isa::kScalar>("scalar-1"),
       make_table<Isa::kAvx2>("avx2-1"),
-      make_table<Isa::kAvx512>(cpu_features().avx512_bf16 ? "avx512-vnni-bf16-1" : "avx512-vnni-1"),
+      make_table<Isa::kAvx512>(cpu_features().avx512_bf16 ? "avx512-vnni-bf16-2" : "avx512-vnni-1"),
       make_table<Isa::kAmx>("amx-1"),
   };
   return tables[static_cast<std::size_t>(isa)];

@@ -216,7 +216,7 @@ struct AddArgs {
 
 struct KernelTable {
   std::string_view
-      id;  // the set and its revision, e.g. "avx512-vnni-bf16-1"; part of kernel_set_id
+      id;  // the set and its revision, e.g. "avx512-vnni-bf16-2"; part of kernel_set_id
   Isa isa = Isa::kScalar;
 
   // By weight type.

@@ -179,6 +179,7 @@ void fill_avx512_linear_f32(SetOps* ops);
 void fill_avx512_linear_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_avx512_linear_int8(SetOps* ops);
 void fill_avx512_vector(SetOps* ops);
+void fill_avx512_attention_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_amx_linear(SetOps* ops);
 
 }  // namespace coxswain::kernels

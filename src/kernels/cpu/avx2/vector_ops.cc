@@ -15,6 +15,7 @@ namespace {
 #include "kernels/cpu/generic/math.h"
 #include "kernels/cpu/generic/elementwise.h"
 #include "kernels/cpu/generic/attention.h"
+#include "kernels/cpu/generic/attention_widened.h"
 // clang-format on
 
 }  // namespace

@@ -11,8 +11,16 @@
 // 2018). None of this depends on the other rows of the task, so a prompt row gives the bits of a
 // decode row. Tiles of rows only share loads.
 //
-// Keys and values of a partition are first widened into scratch: keys as [d][position], values as
-// [position][d]. Included inside an anonymous namespace of coxswain::kernels, after generic/math.h.
+// Keys and values of a partition are first laid out in scratch. How, and with which instruction
+// they are multiplied, is a `Cache`:
+//   kStep              values of a head, or positions, that one instruction takes: 1 or 2
+//   put_query          a query row in scratch: a float's room for each step
+//   put_stretch        some positions in scratch: keys as [step of d][position], values as
+//                      [step of positions][d], a float's room for each
+//   put_weights        e^(score - highest) of a row, in place: a float's room for each step
+//   dot                the instruction
+//   only               a step of values with the other position's taken out (kStep 2)
+// Included inside an anonymous namespace of coxswain::kernels, after generic/math.h.
 
 inline size_t round_up_16(size_t n) {
   return (n + 15) / 16 * 16;
@@ -26,9 +34,9 @@ inline size_t greater(size_t a, size_t b) {
 
 // Query rows in a task are (row, head) pairs, head fastest.
 struct AttentionScratch {
-  float* keys;     // [dk][kKeyStride]
-  float* values;   // [kPositionsMax][dv_padded]
-  float* q;        // [query rows][dk]
+  float* keys;     // at most [dk][kKeyStride]
+  float* values;   // at most [kPositionsMax][dv_padded]
+  float* q;        // [query rows][q_stride]
   float* out;      // [query rows][dv_padded], not yet divided by `total`
   float* highest;  // [query rows]
   float* total;    // [query rows]
@@ -43,6 +51,7 @@ struct AttentionWork {
   size_t dk;
   size_t dv_padded;
   size_t n_q;
+  size_t q_stride;  // steps of a head
 };
 
 // The visible positions of a query row within a partition, relative to its begin.
@@ -66,21 +75,6 @@ inline const char* cache_row(
   return static_cast<const char*>(base) + block * block_stride + index * row_bytes;
 }
 
-inline void widen_row(float* dst, const char* src, CacheType type, size_t n) {
-  if (type == kCacheF32) {
-    const float* p = reinterpret_cast<const float*>(src);
-    for_vectors(n, [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_n(p + i, c), c); });
-  } else if (type == kCacheBf16) {
-    const uint16_t* p = reinterpret_cast<const uint16_t*>(src);
-    for_vectors(n,
-                [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_bf16_n(p + i, c), c); });
-  } else {
-    const uint16_t* p = reinterpret_cast<const uint16_t*>(src);
-    for_vectors(n,
-                [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_f16_n(p + i, c), c); });
-  }
-}
-
 // How far ahead of their use keys and values are asked for: a head's share of a block is too short
 // a stretch for hardware to follow.
 constexpr size_t kPositionsAhead = 32;
@@ -88,7 +82,7 @@ constexpr size_t kPositionsAhead = 32;
 inline void prefetch_bytes(const char* p, size_t n) {
   // g++ 12 takes a function that only prefetches with its builtin for one without effect, and drops
   // the calls.
-  for (size_t i = 0; i < n; i += 64) asm volatile("prefetcht0 %0" : : "m"(p[i]));
+  for (size_t i = 0; i < n; i += 64) asm volatile("prefetcht2 %0" : : "m"(p[i]));
 }
 
 // Asks for `count` positions of one block from `position` on.
@@ -110,17 +104,28 @@ inline void prefetch_positions(const AttentionWork& w,
                  rows * v_bytes);
 }
 
-// Widens positions [begin, end) of the partition. Lanes of keys beside them, up to the next
+// Positions that lie side by side in a block, and in one group of 16 of the partition.
+struct Stretch {
+  size_t begin;  // of the partition
+  size_t count;
+  const char* k;
+  const char* v;
+};
+
+// Lays positions [begin, end) of the partition out. Lanes of keys beside them, up to the next
 // multiple of 16, become zero.
+template <typename Cache>
 inline void load_partition(const AttentionWork& w,
                            size_t partition_begin,
                            size_t begin,
                            size_t end) {
   const AttentionShape& shape = *w.shape;
   const size_t value_bytes = shape.type == kCacheF32 ? 4 : 2;
+  const size_t k_bytes = w.dk * value_bytes;
+  const size_t v_bytes = shape.v_head_dim * value_bytes;
   const size_t tokens = shape.block_tokens;
   const size_t lanes_end = round_up_16(end);
-  for (size_t d = 0; d < w.dk && (begin % 16 != 0 || end % 16 != 0); ++d) {
+  for (size_t d = 0; d < w.q_stride && (begin % 16 != 0 || end % 16 != 0); ++d) {
     float* lane = w.s.keys + d * kKeyStride;
     for (size_t j = begin / 16 * 16; j < begin; ++j) lane[j] = 0.0F;
     for (size_t j = end; j < lanes_end; ++j) lane[j] = 0.0F;
@@ -132,22 +137,17 @@ inline void load_partition(const AttentionWork& w,
     const size_t count = lesser(lesser(tokens - slot, end - j), 16 - j % 16);
     prefetch_positions(w, position + kPositionsAhead, count, value_bytes);
     const size_t index = w.task->kv_head * tokens + slot;
-    const char* k =
-        cache_row(shape.k, shape.k_block_stride_bytes, block, index, w.dk * value_bytes);
-    Vec::transpose_16(w.s.keys + j, kKeyStride, k, shape.type, w.dk, count);
-    const size_t dv_bytes = shape.v_head_dim * value_bytes;
-    const char* v = cache_row(shape.v, shape.v_block_stride_bytes, block, index, dv_bytes);
-    for (size_t i = 0; i < count; ++i) {
-      float* row = w.s.values + (j + i) * w.dv_padded;
-      widen_row(row, v + i * dv_bytes, shape.type, shape.v_head_dim);
-      for (size_t d = shape.v_head_dim; d < w.dv_padded; ++d) row[d] = 0.0F;
-    }
+    Cache::put_stretch(w,
+                       {j,
+                        count,
+                        cache_row(shape.k, shape.k_block_stride_bytes, block, index, k_bytes),
+                        cache_row(shape.v, shape.v_block_stride_bytes, block, index, v_bytes)});
     j += count;
   }
 }
 
 // scores[r][j .. j + kVectors lanes) = q[r] . keys[.][j ..]
-template <int kRows, int kVectors>
+template <typename Cache, int kRows, int kVectors>
 inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
   Vec::Reg sum[kRows][kVectors];
 #pragma GCC unroll 8
@@ -156,16 +156,16 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
     for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::zero();
   }
   const float* keys = w.s.keys + j;
-  for (size_t d = 0; d < w.dk; ++d, keys += kKeyStride) {
+  for (size_t d = 0; d < w.q_stride; ++d, keys += kKeyStride) {
     Vec::Reg key[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
       key[v] = Vec::load(keys + static_cast<size_t>(v) * Vec::kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const Vec::Reg x = Vec::set1(q[static_cast<size_t>(r) * w.dk + d]);
+      const Vec::Reg x = Vec::set1(q[static_cast<size_t>(r) * w.q_stride + d]);
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::fmadd(x, key[v], sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) Cache::dot(sum[r][v], x, key[v]);
     }
   }
 #pragma GCC unroll 8
@@ -178,20 +178,23 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
   }
 }
 
-template <int kRows>
+// Scores of positions [begin, end), and of their neighbours within a vector.
+template <typename Cache, int kRows>
 inline void score_rows(const AttentionWork& w, const float* q, size_t begin, size_t end) {
   constexpr size_t kWide = size_t{Vec::kScoreVectors} * Vec::kLanes;
   size_t j = begin / Vec::kLanes * Vec::kLanes;
-  for (; j + kWide <= round_up_16(end); j += kWide) score_tile<kRows, Vec::kScoreVectors>(w, q, j);
-  for (; j < end; j += Vec::kLanes) score_tile<kRows, 1>(w, q, j);
+  for (; j + kWide <= round_up_16(end); j += kWide)
+    score_tile<Cache, kRows, Vec::kScoreVectors>(w, q, j);
+  for (; j < end; j += Vec::kLanes) score_tile<Cache, kRows, 1>(w, q, j);
 }
 
-// part[r][d] += scores[r][j] * values[j][d] for j in [begin, end), ascending.
-template <int kRows, int kVectors>
+// part[r][d] += weight[r][j] * values[j][d] for j in [begin, end), ascending. Only the first and
+// the last step may hold a position outside.
+template <typename Cache, int kRows, int kVectors>
 inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begin, size_t end) {
   Vec::Reg sum[kRows][kVectors];
   float* part = w.s.part + row * w.dv_padded + d;
-  const float* p = w.s.scores + row * kKeyStride;
+  const float* weights = w.s.scores + row * kKeyStride;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
@@ -199,19 +202,27 @@ inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begi
       sum[r][v] = Vec::load(part + static_cast<size_t>(r) * w.dv_padded +
                             static_cast<size_t>(v) * Vec::kLanes);
   }
-  const float* values = w.s.values + begin * w.dv_padded + d;
-  for (size_t j = begin; j < end; ++j, values += w.dv_padded) {
+  const auto step = [&](size_t j, auto form) __attribute__((always_inline)) {
+    const float* values = w.s.values + j * w.dv_padded + d;
     Vec::Reg value[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
-      value[v] = Vec::load(values + static_cast<size_t>(v) * Vec::kLanes);
+      value[v] = form(Vec::load(values + static_cast<size_t>(v) * Vec::kLanes));
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const Vec::Reg x = Vec::set1(p[static_cast<size_t>(r) * kKeyStride + j]);
+      const Vec::Reg x = Vec::set1(weights[static_cast<size_t>(r) * kKeyStride + j]);
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::fmadd(x, value[v], sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) Cache::dot(sum[r][v], x, value[v]);
     }
+  };
+  if (begin % Cache::kStep != 0) {
+    step(begin / Cache::kStep, [](Vec::Reg value) { return Cache::only(value, 1); });
+    ++begin;
   }
+  for (size_t j = begin / Cache::kStep; j < end / Cache::kStep; ++j)
+    step(j, [](Vec::Reg value) { return value; });
+  if (begin < end && end % Cache::kStep != 0)
+    step(end / Cache::kStep, [](Vec::Reg value) { return Cache::only(value, 0); });
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
@@ -221,14 +232,15 @@ inline void value_tile(const AttentionWork& w, size_t row, size_t d, size_t begi
   }
 }
 
-template <int kRows>
+// Adds the values of positions [begin, end) to the rows' parts.
+template <typename Cache, int kRows>
 inline void value_rows(const AttentionWork& w, size_t row, size_t begin, size_t end) {
   if (begin >= end) return;
   constexpr size_t kWide = size_t{Vec::kScoreVectors} * Vec::kLanes;
   size_t d = 0;
   for (; d + kWide <= w.dv_padded; d += kWide)
-    value_tile<kRows, Vec::kScoreVectors>(w, row, d, begin, end);
-  for (; d < w.dv_padded; d += Vec::kLanes) value_tile<kRows, 1>(w, row, d, begin, end);
+    value_tile<Cache, kRows, Vec::kScoreVectors>(w, row, d, begin, end);
+  for (; d < w.dv_padded; d += Vec::kLanes) value_tile<Cache, kRows, 1>(w, row, d, begin, end);
 }
 
 // The scores of one row, as far as visible, to e^(score - highest); zero beside them within their
@@ -255,8 +267,10 @@ inline Softmax softmax_row(
           Vec::add(Vec::iota(), Vec::set1(static_cast<float>(partition_begin + j)));
       x = Vec::fmadd(slope, position, x);
     }
-    const size_t lane = visible.begin > j ? visible.begin - j : 0;
-    x = Vec::select(x, lowest, lane, lesser(visible.end - j, Vec::kLanes));
+    if (visible.begin > j || visible.end - j < Vec::kLanes) {
+      const size_t lane = visible.begin > j ? visible.begin - j : 0;
+      x = Vec::select(x, lowest, lane, lesser(visible.end - j, Vec::kLanes));
+    }
     Vec::store(scores + j, x);
     highest = Vec::max(highest, x);
   }
@@ -293,7 +307,7 @@ inline void merge_row(const AttentionWork& w, size_t q, const float* part, Softm
 }
 
 // kRows query rows from q on, against one partition.
-template <int kRows>
+template <typename Cache, int kRows>
 inline void attend_tile(const AttentionWork& w, size_t q, size_t partition_begin) {
   Visible visible[kRows];
   size_t lowest = kPositionsMax;
@@ -310,52 +324,58 @@ inline void attend_tile(const AttentionWork& w, size_t q, size_t partition_begin
     highest = greater(highest, v.end);
   }
   if (highest == 0) return;
+  common_begin = (common_begin + Cache::kStep - 1) / Cache::kStep * Cache::kStep;
+  common_end = common_end / Cache::kStep * Cache::kStep;
   if (common_end < common_begin) common_end = common_begin;  // nothing in common
-  score_rows<kRows>(w, w.s.q + q * w.dk, lowest, highest);
+  score_rows<Cache, kRows>(w, w.s.q + q * w.q_stride, lowest, highest);
   Softmax softmax[kRows];
   for (int r = 0; r < kRows; ++r) {
     const size_t row = static_cast<size_t>(r);
     if (visible[r].begin == visible[r].end) continue;
     softmax[r] =
         softmax_row(w, q + row, w.s.scores + row * kKeyStride, visible[r], partition_begin);
+    Cache::put_weights(w.s.scores + row * kKeyStride, visible[r]);
     for (size_t d = 0; d < w.dv_padded; ++d) w.s.part[row * w.dv_padded + d] = 0.0F;
-    value_rows<1>(w, row, visible[r].begin, lesser(common_begin, visible[r].end));
+    value_rows<Cache, 1>(w, row, visible[r].begin, lesser(common_begin, visible[r].end));
   }
-  value_rows<kRows>(w, 0, common_begin, common_end);
+  value_rows<Cache, kRows>(w, 0, common_begin, common_end);
   for (int r = 0; r < kRows; ++r) {
     const size_t row = static_cast<size_t>(r);
     if (visible[r].begin == visible[r].end) continue;
-    value_rows<1>(w, row, greater(common_end, visible[r].begin), visible[r].end);
+    value_rows<Cache, 1>(w, row, greater(common_end, visible[r].begin), visible[r].end);
     merge_row(w, q + row, w.s.part + row * w.dv_padded, softmax[r]);
   }
 }
 
-template <int kRows>
+template <typename Cache, int kRows>
 inline void attend_remainder(const AttentionWork& w, size_t q, size_t n, size_t partition_begin) {
   if constexpr (kRows > 0) {
-    if (n == kRows) return attend_tile<kRows>(w, q, partition_begin);
-    attend_remainder<kRows - 1>(w, q, n, partition_begin);
+    if (n == kRows) return attend_tile<Cache, kRows>(w, q, partition_begin);
+    attend_remainder<Cache, kRows - 1>(w, q, n, partition_begin);
   }
 }
 
+template <typename Cache>
 inline void attend_partition(const AttentionWork& w,
                              size_t partition_begin,
                              size_t first,
                              size_t last) {
   const size_t begin = greater(first, partition_begin) - partition_begin;
   const size_t end = lesser(last, partition_begin + kPositionsMax) - partition_begin;
-  load_partition(w, partition_begin, begin, end);
+  load_partition<Cache>(w, partition_begin, begin, end);
   for (size_t q = 0; q < w.n_q; q += Vec::kTileRows) {
-    attend_remainder<Vec::kTileRows>(w, q, lesser(w.n_q - q, Vec::kTileRows), partition_begin);
+    attend_remainder<Cache, Vec::kTileRows>(
+        w, q, lesser(w.n_q - q, Vec::kTileRows), partition_begin);
   }
 }
 
+template <typename Cache>
 inline void start_rows(const AttentionWork& w) {
   const AttentionTask& task = *w.task;
   for (size_t q = 0; q < w.n_q; ++q) {
     const size_t head = task.head + q % task.n_heads;
     const float* x = w.shape->q + (task.row + q / task.n_heads) * w.shape->q_stride + head * w.dk;
-    memcpy(w.s.q + q * w.dk, x, w.dk * sizeof(float));
+    Cache::put_query(w.s.q + q * w.q_stride, x, w.dk);
     memset(w.s.out + q * w.dv_padded, 0, w.dv_padded * sizeof(float));
     // A sink is a position that was there first and has no value.
     w.s.highest[q] = w.shape->sinks != nullptr ? w.shape->sinks[head] : -INFINITY;
@@ -377,13 +397,15 @@ inline void finish_rows(const AttentionWork& w) {
   }
 }
 
-inline void attention(const AttentionShape* shape, const AttentionTask* task, float* scratch) {
+template <typename Cache>
+inline void attention_over(const AttentionShape* shape, const AttentionTask* task, float* scratch) {
   AttentionWork w{};
   w.shape = shape;
   w.task = task;
   w.dk = shape->k_head_dim;
   w.dv_padded = round_up_16(shape->v_head_dim);
   w.n_q = task->n_rows * task->n_heads;
+  w.q_stride = (w.dk + Cache::kStep - 1) / Cache::kStep;
   // Every piece starts at a multiple of 16 floats.
   w.s.keys = scratch;
   w.s.values = w.s.keys + w.dk * kKeyStride;
@@ -393,13 +415,13 @@ inline void attention(const AttentionShape* shape, const AttentionTask* task, fl
   w.s.highest = w.s.out + kAttentionTaskRows * w.dv_padded;
   w.s.total = w.s.highest + kAttentionTaskRows;
   w.s.q = w.s.total + kAttentionTaskRows;
-  start_rows(w);
+  start_rows<Cache>(w);
   const size_t position = static_cast<size_t>(task->position);
   const size_t window = static_cast<size_t>(shape->window);
   const size_t first = window != 0 && position + 1 > window ? position + 1 - window : 0;
   const size_t last = position + task->n_rows;
   for (size_t p = first / kPositionsMax * kPositionsMax; p < last; p += kPositionsMax)
-    attend_partition(w, p, first, last);
+    attend_partition<Cache>(w, p, first, last);
   finish_rows(w);
 }
 

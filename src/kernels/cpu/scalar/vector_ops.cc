@@ -14,6 +14,7 @@ namespace {
 #include "kernels/cpu/generic/math.h"
 #include "kernels/cpu/generic/elementwise.h"
 #include "kernels/cpu/generic/attention.h"
+#include "kernels/cpu/generic/attention_widened.h"
 // clang-format on
 
 }  // namespace
