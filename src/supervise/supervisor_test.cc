@@ -51,6 +51,17 @@ class SupervisorTest : public testing::Test {
     return events;
   }
 
+  // events() that also hand every line to `on_line`.
+  SupervisorEvents events_with(const std::function<void(std::string_view)>& on_line) {
+    SupervisorEvents out = events();
+    out.on_line = [noted = std::move(out.on_line), on_line](
+                      const std::string& name, Stream stream, std::string_view line) {
+      noted(name, stream, line);
+      on_line(line);
+    };
+    return out;
+  }
+
   std::size_t position(const std::string& line) const {
     return static_cast<std::size_t>(std::ranges::find(log_, line) - log_.begin());
   }
@@ -148,6 +159,41 @@ TEST_F(SupervisorTest, AShortGraceIsShared) {
   };
   EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
   EXPECT_LT(position("router: drained"), log_.size());
+}
+
+TEST_F(SupervisorTest, EachFurtherSignalHalvesTheGrace) {
+  Supervisor supervisor(
+      {.grace = std::chrono::hours(1), .reserve = milliseconds(5000), .restarts = {}},
+      events_with([](std::string_view line) {
+        if (line == "tick") kill(getpid(), SIGINT);
+      }));
+  supervisor.add(service("shard",
+                         "trap '' TERM; echo ready; for i in $(seq 1000); do echo tick; sleep "
+                         "0.01; done; echo was never killed"),
+                 0);
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("stop SIGINT"), log_.size());
+  EXPECT_EQ(position("shard: was never killed"), log_.size());
+}
+
+TEST_F(SupervisorTest, AHangUpIsIgnored) {
+  Supervisor* running = nullptr;
+  SupervisorEvents noting = events();
+  noting.on_state = [&](const std::string& name, std::string_view, pid_t) {
+    log_.push_back("state of " + name);
+    running->request_stop();
+  };
+  Supervisor supervisor(
+      {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, noting);
+  running = &supervisor;
+  supervisor.add(service("shard", std::string("trap '' USR1; ") + kServe), 0);
+  on_ready_ = [](const std::string&) {
+    kill(getpid(), SIGHUP);
+    kill(getpid(), SIGUSR1);
+  };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("state of shard"), position("shard: bye"));
+  EXPECT_EQ(position("stop SIGHUP"), log_.size());
 }
 
 TEST_F(SupervisorTest, AMissingProgramFailsTheStart) {
