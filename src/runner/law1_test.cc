@@ -80,22 +80,6 @@ std::vector<SequenceSpec> requests() {
   return specs;
 }
 
-std::vector<DriveOutcome> each_alone(StepRunner& runner, const std::vector<SequenceSpec>& specs) {
-  std::vector<DriveOutcome> out;
-  for (const SequenceSpec& spec : specs)
-    out.push_back(std::move(drive(runner, {spec}, {}).front()));
-  return out;
-}
-
-void expect_same(const std::vector<DriveOutcome>& expected,
-                 const std::vector<DriveOutcome>& seen,
-                 const std::string& what) {
-  ASSERT_EQ(expected.size(), seen.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_TRUE(same_outcome(expected[i], seen[i])) << what << ": request " << i;
-  }
-}
-
 struct Way {
   std::string name;
   RunnerSetup setup;
@@ -139,7 +123,7 @@ void expect_invariance(const std::string& model_dir, const RunnerSetup& setup) {
   const std::vector<SequenceSpec> specs = requests();
   auto reference = start(model_dir, setup);
   ASSERT_NE(reference, nullptr);
-  const auto expected = each_alone(*reference, specs);
+  const auto expected = drive_each_alone(*reference, specs);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     ASSERT_TRUE(expected[i].status.ok()) << expected[i].status.message();
     ASSERT_EQ(expected[i].tokens.size(), specs[i].stopping.max_new_tokens);
@@ -154,7 +138,7 @@ void expect_invariance(const std::string& model_dir, const RunnerSetup& setup) {
     auto runner = start(model_dir, way.setup);
     ASSERT_NE(runner, nullptr);
     const auto seen = drive(*runner, specs, way.drive);
-    expect_same(expected, seen, way.name);
+    expect_same_outcomes(expected, seen, way.name);
     for (const DriveOutcome& outcome : seen) {
       n_shared += outcome.n_shared_tokens;
       n_pauses += outcome.n_pauses;
@@ -229,7 +213,7 @@ void expect_same_through_engine(const std::string& model_dir,
       seen.push_back(sink->wait());
       n_cached += seen.back().n_shared_tokens;
     }
-    expect_same(expected, seen, "engine, round " + std::to_string(round));
+    expect_same_outcomes(expected, seen, "engine, round " + std::to_string(round));
   }
   // Blocks that leave a window and ropes that depend on the length limit what can be shared; a
   // tight cache keeps nothing.
@@ -270,7 +254,7 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
   std::vector<SequenceSpec> specs = requests();
   for (SequenceSpec& spec : specs)
     spec.rope_length = 0;  // as the engine decides it: prompt and new tokens
-  const auto expected = each_alone(*reference, specs);
+  const auto expected = drive_each_alone(*reference, specs);
   using batch::CapacityPolicy;
   expect_same_through_engine(folder_.path(),
                              {.block_tokens = 4, .n_threads = 2},

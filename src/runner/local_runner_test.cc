@@ -59,21 +59,6 @@ std::vector<SequenceSpec> mixed_requests() {
   return specs;
 }
 
-std::vector<DriveOutcome> each_alone(StepRunner& runner, const std::vector<SequenceSpec>& specs) {
-  std::vector<DriveOutcome> out;
-  for (const SequenceSpec& spec : specs)
-    out.push_back(std::move(drive(runner, {spec}, {}).front()));
-  return out;
-}
-
-void expect_same(const std::vector<DriveOutcome>& expected,
-                 const std::vector<DriveOutcome>& seen,
-                 const std::string& what) {
-  ASSERT_EQ(expected.size(), seen.size());
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_TRUE(same_outcome(expected[i], seen[i])) << what << ", request " << i;
-}
-
 TEST(LocalRunner, InfoSaysWhatWasPlanned) {
   auto runner = make_runner(small_options());
   const RunnerInfo info = runner->info();
@@ -95,7 +80,7 @@ TEST(LocalRunner, InfoSaysWhatWasPlanned) {
 
 TEST(LocalRunner, OutcomesDependOnTheRequestAlone) {
   const auto specs = mixed_requests();
-  const auto expected = each_alone(*make_runner(small_options()), specs);
+  const auto expected = drive_each_alone(*make_runner(small_options()), specs);
   EXPECT_FALSE(expected[0].tokens.empty());
   std::uint32_t n_shared = 0;
   std::uint32_t n_pauses = 0;
@@ -115,7 +100,7 @@ TEST(LocalRunner, OutcomesDependOnTheRequestAlone) {
                              .pause_share = seed % 2 == 0 ? 0.05 : 0.0,
                              .share_prefixes = seed % 3 != 0,
                              .look_ahead = seed % 2 == 1});
-    expect_same(expected, seen, "seed " + std::to_string(seed));
+    expect_same_outcomes(expected, seen, "seed " + std::to_string(seed));
     for (const DriveOutcome& outcome : seen) {
       n_shared += outcome.n_shared_tokens;
       n_pauses += outcome.n_pauses;

@@ -269,6 +269,14 @@ std::vector<DriveOutcome> drive(StepRunner& runner,
   return Driver(runner, specs, options).run();
 }
 
+std::vector<DriveOutcome> drive_each_alone(StepRunner& runner,
+                                           const std::vector<SequenceSpec>& specs) {
+  std::vector<DriveOutcome> out;
+  for (const SequenceSpec& spec : specs)
+    out.push_back(std::move(drive(runner, {spec}, {}).front()));
+  return out;
+}
+
 bool same_outcome(const DriveOutcome& a, const DriveOutcome& b) {
   const auto same_token = [](const OutputToken& x, const OutputToken& y) {
     return x == y && bits_of(x.logprob) == bits_of(y.logprob);
@@ -281,6 +289,14 @@ bool same_outcome(const DriveOutcome& a, const DriveOutcome& b) {
              a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end(), same_token) &&
          std::equal(
              a.prompt.begin(), a.prompt.end(), b.prompt.begin(), b.prompt.end(), same_prompt);
+}
+
+void expect_same_outcomes(const std::vector<DriveOutcome>& expected,
+                          const std::vector<DriveOutcome>& seen,
+                          const std::string& what) {
+  ASSERT_EQ(expected.size(), seen.size()) << what;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(same_outcome(expected[i], seen[i])) << what << ": request " << i;
 }
 
 }  // namespace coxswain::runner

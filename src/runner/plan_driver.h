@@ -6,6 +6,7 @@
 // By law 1 the outcomes must not depend on any of it.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <coxswain/step_runner.h>
@@ -39,7 +40,15 @@ std::vector<DriveOutcome> drive(StepRunner& runner,
                                 const std::vector<SequenceSpec>& specs,
                                 const DriveOptions& options);
 
+// Each request driven with no other beside it.
+std::vector<DriveOutcome> drive_each_alone(StepRunner& runner,
+                                           const std::vector<SequenceSpec>& specs);
+
 // Bit equality of everything a request sees; n_* are not part of it.
 bool same_outcome(const DriveOutcome& a, const DriveOutcome& b);
+// same_outcome() of each pair as expectations; `what` names the run in messages.
+void expect_same_outcomes(const std::vector<DriveOutcome>& expected,
+                          const std::vector<DriveOutcome>& seen,
+                          const std::string& what);
 
 }  // namespace coxswain::runner
