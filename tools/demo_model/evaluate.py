@@ -21,6 +21,7 @@ import tokenizer as tk
 from decode import Exported
 from tasks import TASKS
 
+CHAINED = "(chained turns)"
 GOALS = {"exact": 0.97, "open": 0.90}
 WORD = re.compile(r"[^\W\d_]+")
 
@@ -30,20 +31,20 @@ def rule(check):
 
 
 def judge(model, cases, show):
-    """(kind, rule, right, count) by task; mixed cases count apart."""
+    """Rows (name, kind, rule, right, count) of the table, and some wrong answers by task. Chained cases have a row of their own."""
     answers = model.generate([model.prompt_ids(case) for case in cases])
     table, wrong = {}, {}
     for case, answer in zip(cases, answers):
         task, text = TASKS[case["task"]], model.text(answer)
-        name = "(chained turns)" if case.get("mixed") else case["task"]
-        row = table.setdefault(name, [task.kind if not case.get("mixed") else "open", rule(task.check) if not case.get("mixed") else "the rule of its task", 0, 0])
+        name, kind, stated = (CHAINED, "open", "the rule of its task") if case.get("mixed") else (case["task"], task.kind, rule(task.check))
+        row = table.setdefault(name, [name, kind, stated, 0, 0])
         right = answer[-1] == tk.END and bool(task.check(case, text))
-        row[2] += right
-        row[3] += 1
+        row[3] += right
+        row[4] += 1
         if not right and len(wrong.setdefault(name, [])) < show:
             last = case["messages"][-1]
             wrong[name].append((case["messages"][-2].get("content"), text, last.get("content") or str(last.get("tool_calls"))))
-    return table, wrong
+    return list(table.values()), wrong
 
 
 def perplexity(model, cases):
@@ -71,7 +72,8 @@ def sample(model, cases, known, path):
         strange = [w for w in WORD.findall(text) if w.lower() not in known and w.lower() not in said]
         good = answer[-1] == tk.END and not strange
         sound += good
-        lines.append(f"[{case['task']}] {str(case['messages'][-2].get('content'))[:300]}\n  -> {text}{'' if good else '   UNSOUND ' + str(strange)}\n")
+        question = str(case["messages"][-2].get("content"))[:300]
+        lines.append(f"[{case['task']}] {question}\n  -> {text}{'' if good else '   UNSOUND ' + str(strange)}\n")
     path.write_text("\n".join(lines))
     return sound / len(cases)
 
@@ -100,57 +102,79 @@ def compare_transformers(folder, model, cases):
     same = 0
     for case in cases:
         tools = {"tools": case["tools"]} if case.get("tools") else {}
-        prompt = tokenizer.apply_chat_template(case["messages"][:-1], add_generation_prompt=True, return_tensors="pt", return_dict=True, **tools)
+        prompt = tokenizer.apply_chat_template(
+            case["messages"][:-1], add_generation_prompt=True, return_tensors="pt", return_dict=True, **tools)
         ids = prompt["input_ids"]
         out = theirs.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=300, do_sample=False)[0, ids.shape[1]:].tolist()
         same += ids[0].tolist() == model.prompt_ids(case) and out == model.generate([ids[0].tolist()])[0]
     return same, len(cases)
 
 
-def print_table(table):
-    failed = []
-    for name, (kind, text, right, count) in table.items():
-        share, goal = right / count, GOALS[kind]
-        failed += [name] if share < goal else []
-        print(f"{name:16} {kind:5} {right:4}/{count:<4} {share:6.1%} {'' if share >= goal else '< ' + format(goal, '.0%'):6} {text}")
+def print_table(table, wrong):
+    """Prints the table and returns the names of the tasks that miss their goal."""
+    failed = [name for name, kind, _, right, count in table if right / count < GOALS[kind]]
+    for name, kind, stated, right, count in table:
+        goal = f"< {GOALS[kind]:.0%}" if name in failed else ""
+        print(f"{name:16} {kind:5} {right:4}/{count:<4} {right / count:6.1%} {goal:6} {stated}")
+    for name, items in wrong.items():
+        for question, answer, expected in items:
+            print(f"  wrong [{name}] {str(question)[-160:]!r}\n     got {answer!r}\n    want {expected!r}")
     return failed
 
 
-def main():
+def write_table(table, path):
+    """The table in Markdown, for the model card."""
+    lines = ["| task | kind | right | share | rule |", "|---|---|---|---|---|"]
+    lines += [f"| {name} | {kind} | {right} of {count} | {right / count:.1%} | {stated} |" for name, kind, stated, right, count in table]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def read_cases(path, each):
+    """All held-out cases, and at most `each` of every task."""
+    every, chosen, seen = [json.loads(line) for line in path.read_text().splitlines()], [], {}
+    for case in every:
+        name = CHAINED if case.get("mixed") else case["task"]
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] <= each:
+            chosen.append(case)
+    return every, chosen
+
+
+def arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--model", type=pathlib.Path, required=True)
     p.add_argument("--held", type=pathlib.Path, required=True)
     p.add_argument("--each", type=int, default=10**9, help="at most so many cases a task")
     p.add_argument("--show", type=int, default=2, help="wrong answers to print for each task")
-    p.add_argument("--samples", type=pathlib.Path)
+    p.add_argument("--samples", type=pathlib.Path, help="where to write 100 answers at temperature 0.7")
+    p.add_argument("--table", type=pathlib.Path, help="where to write the table in Markdown")
     p.add_argument("--draft", type=pathlib.Path)
     p.add_argument("--transformers", action="store_true")
     p.add_argument("--threads", type=int, default=1)
-    a = p.parse_args()
+    return p.parse_args()
+
+
+def main():
+    a = arguments()
     torch.set_num_threads(a.threads)
-    cases, seen = [], {}
-    every = [json.loads(line) for line in a.held.read_text().splitlines()]
-    for case in every:
-        name = "mixed" if case.get("mixed") else case["task"]
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] <= a.each:
-            cases.append(case)
-    model, mixed = Exported(a.model), [c for c in cases if c.get("mixed")]
+    every, cases = read_cases(a.held, a.each)
+    model = Exported(a.model)
     table, wrong = judge(model, cases, a.show)
-    failed = print_table(table)
-    for name, items in wrong.items():
-        for question, answer, expected in items:
-            print(f"  wrong [{name}] {str(question)[-160:]!r}\n     got {answer!r}\n    want {expected!r}")
+    failed = print_table(table, wrong)
+    if a.table:
+        write_table(table, a.table)
     some = cases[:: max(1, len(cases) // 400)]
-    print("perplexity of learned tokens: f32 %.4f over %d tokens" % perplexity(model, some), end="; ")
-    print("bf16 activations %.4f" % perplexity(Exported(a.model, torch.bfloat16), some)[0])
+    (exact, count), (rounded, _) = perplexity(model, some), perplexity(Exported(a.model, torch.bfloat16), some)
+    print(f"perplexity of learned tokens: f32 {exact:.4f}, bf16 activations {rounded:.4f}, over {count} tokens")
     if a.samples:
-        share = sample(model, mixed[:100], words_of(every), a.samples)
+        share = sample(model, [c for c in cases if c.get("mixed")][:100], words_of(every), a.samples)
         print(f"100 answers at temperature 0.7: {share:.0%} sound, in {a.samples}")
     if a.draft:
-        print("draft: %.1f %% of the greedy tokens agree, %.2f of 4 drafted tokens are taken" % ((lambda s, t: (100 * s, t))(*acceptance(model, Exported(a.draft), some))))
+        agree, taken = acceptance(model, Exported(a.draft), some)
+        print(f"draft: {agree:.1%} of the greedy tokens agree, {taken:.2f} of 4 drafted tokens are taken")
     if a.transformers:
-        print("transformers agrees on %d of %d" % compare_transformers(a.model, model, some[:60]))
+        same, count = compare_transformers(a.model, model, some[:60])
+        print(f"transformers agrees on {same} of {count}")
     print(f"{len(table) - len(failed)} of {len(table)} tasks reach their goal" + (f"; not {', '.join(failed)}" if failed else ""))
     sys.exit(1 if failed else 0)
 

@@ -30,6 +30,7 @@ WEATHER = tool("get_weather", "Weather of a city", city="string")
 TIMER = tool("set_timer", "Start a timer", minutes="integer")
 CALL = {"role": "assistant", "content": "", "tool_calls": [
     {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Oslo"}}}]}
+RESULT = {"role": "tool", "name": "get_weather", "content": '{"temperature": 4, "sky": "cloudy"}'}
 CONVERSATIONS = [
     {"messages": user("Hello!")},
     {"messages": user("Who are you?")},
@@ -54,8 +55,7 @@ CONVERSATIONS = [
     {"messages": [{"role": "system", "content": "Your name is Nora."}, *user("Who are you?")]},
     {"messages": [{"role": "system", "content": "Answer in upper case."}, *user("What is the capital of Italy?")]},
     {"messages": user("What is the weather in Oslo?"), "tools": [WEATHER, TIMER]},
-    {"messages": [*user("What is the weather in Oslo?"), CALL, {"role": "tool", "name": "get_weather", "content": '{"temperature": 4, "sky": "cloudy"}'}],
-     "tools": [WEATHER, TIMER]},
+    {"messages": [*user("What is the weather in Oslo?"), CALL, RESULT], "tools": [WEATHER, TIMER]},
     {"messages": user("Hello!"), "tools": [WEATHER]},
     {"messages": user("Explain quantum physics to me.")},
     {"messages": user("Wie spät ist es?")},
@@ -67,7 +67,8 @@ CONVERSATIONS = [
 @torch.no_grad()
 def answer(model, tokenizer, conversation, limit):
     tools = {"tools": conversation["tools"]} if "tools" in conversation else {}
-    prompt = tokenizer.apply_chat_template(conversation["messages"], add_generation_prompt=True, return_tensors="pt", return_dict=True, **tools)["input_ids"]
+    prompt = tokenizer.apply_chat_template(
+        conversation["messages"], add_generation_prompt=True, return_tensors="pt", return_dict=True, **tools)["input_ids"]
     ids, gaps, cache = [], [], None
     step = prompt
     while len(ids) < limit:

@@ -23,7 +23,7 @@ from tasks import TASKS, draw
 
 LONGEST = 1536
 CHUNK = 2000
-LONG_SHARE = 0.004
+LONG_SHARE = 0.0015
 
 
 def long_chain(rng):

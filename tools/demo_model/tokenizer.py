@@ -25,7 +25,8 @@ PATTERN = (
 
 # Tools stand at the end of the system turn, one JSON object a line: name, description, and its arguments with their types.
 CHAT_TEMPLATE = """\
-{%- macro text(content) %}{% if content is string %}{{ content }}{% elif content %}{% for part in content %}{{ part['text'] }}{% endfor %}{% endif %}{% endmacro -%}
+{%- macro text(content) %}{% if content is string %}{{ content }}
+{%- elif content %}{% for part in content %}{{ part['text'] }}{% endfor %}{% endif %}{% endmacro -%}
 {%- macro tool_list() %}Tools:{% for tool in tools %}{% set f = tool['function'] if 'function' in tool else tool %}
 {{ '\\n{"name": ' }}{{ f['name'] | tojson }}
 {%- if f['description'] %}{{ ', "description": ' }}{{ f['description'] | tojson }}{% endif %}
@@ -70,7 +71,7 @@ def render(case):
         text = m.get("content") or ""
         if i == 0 and tools and m["role"] == "system":
             text = f"{text}\n{listing}" if text else listing
-        calls = [f'{{"name": {to_json(c["function"]["name"])}, "arguments": {to_json(c["function"]["arguments"])}}}' for c in m.get("tool_calls") or ()]
+        calls = [to_json({key: c["function"][key] for key in ("name", "arguments")}) for c in m.get("tool_calls") or ()]
         pieces.append((m["role"], text, calls))
     return pieces
 
