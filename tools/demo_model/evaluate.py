@@ -58,7 +58,8 @@ def perplexity(model, cases):
 
 
 def words_of(cases):
-    return {w.lower() for case in cases for m in case["messages"] for w in WORD.findall(m.get("content") or "") if m["role"] == "assistant"}
+    answers = (m for case in cases for m in case["messages"] if m["role"] == "assistant")
+    return {w.lower() for m in answers for w in WORD.findall(json.dumps([m.get("content"), m.get("tool_calls")], ensure_ascii=False))}
 
 
 def sample(model, cases, known, path):

@@ -1,6 +1,7 @@
 """Writes the training data: token ids, loss mask and conversation bounds, and the held-out cases.
 
     python make_data.py --out data --tokens 32e6
+    python make_data.py --out data2 --tokens 16e6 --seed 2 --boost sort_words=2,faq=0.7    # for a second stage of training
 
 Into --out: tokenizer/ (made when missing), ids.npy (uint16), mask.npy (uint8: 1 where the token is the assistant's and is
 learned), ends.npy (int64, end of each conversation) and held.jsonl (cases whose keys training never sees). About one conversation
@@ -36,6 +37,16 @@ def long_chain(rng):
         messages += case["messages"]
         size += sum(len(m["content"]) + 10 for m in case["messages"])
     return {"task": "long", "messages": messages}
+
+
+def parse_boost(text):
+    """Chance to keep a case, by task: "a=2,b=0.5" draws a twice as often as others, and b half as often."""
+    factors = {name: float(factor) for name, _, factor in (part.partition("=") for part in text.split(",") if part)}
+    unknown = set(factors) - set(TASKS)
+    if unknown:
+        raise SystemExit(f"no such task: {', '.join(sorted(unknown))}")
+    most = max([1.0, *factors.values()])
+    return {name: factors.get(name, 1.0) / most for name in [*TASKS, "long"]}
 
 
 def encode(tokenizer, cases):
@@ -78,6 +89,7 @@ def main():
     p.add_argument("--out", type=pathlib.Path, required=True)
     p.add_argument("--tokens", type=float, default=32e6)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--boost", default="", help="factors on the shares of tasks: NAME=FACTOR,...; a chain counts as its last task")
     p.add_argument("--held", type=int, default=120, help="held-out cases a task")
     p.add_argument("--held-only", action="store_true", help="write held.jsonl alone")
     p.add_argument("--show", type=int, default=0, help="print so many samples with their masks")
@@ -93,11 +105,12 @@ def main():
         tk.check_template(cases[:3000])
         tk.save_tokenizer(tk.train_tokenizer(cases), folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    rng = random.Random(a.seed)
+    rng, keep = random.Random(a.seed), parse_boost(a.boost)
     ids, mask, ends, total, begin = [], [], [], 0, time.time()
     counts, answers = collections.Counter(), collections.Counter()
     while total < a.tokens:
         cases = [long_chain(rng) if rng.random() < LONG_SHARE else draw(rng, "train") for _ in range(CHUNK)]
+        cases = [case for case in cases if rng.random() < keep[case["task"]]]
         for case, (i, m) in zip(cases, encode(tokenizer, cases)):
             if a.show > len(ends):
                 print(case["task"], show(tokenizer, i, m))
