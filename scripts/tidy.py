@@ -86,7 +86,8 @@ def main():
             counts[what] += 1
             if what == "finding":
                 print(f"{file}:\n{text}", flush=True)
-    print(f"{len(files)} files: {counts['clean']} clean, {counts['known']} known to be clean, {counts['finding']} with findings")
+    print(f"{len(files)} files: {counts['clean']} clean, {counts['known']} known to be clean, {counts['finding']} with findings"
+          + (f"; {len(args.files) - len(files)} are no part of the release build" if len(args.files) > len(files) else ""))
     return 1 if counts["finding"] else 0
 
 

@@ -53,13 +53,13 @@ std::uint64_t Checkpoint::n_bytes() const {
 
 Status Checkpoint::add_file(const std::string& path) {
   COXSWAIN_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
+  const auto is_also_in = [&](const std::string& name, const std::string& other) -> Status {
+    return {Code::kDataLoss, path + ": tensor \"" + name + "\" is also in " + other};
+  };
   for (std::size_t i = 0; i < file.tensors().size(); ++i) {
     const std::string& name = file.tensors()[i].name;
     const auto [entry, is_new] = index_.emplace(name, std::pair(files_.size(), i));
-    if (!is_new) {
-      return {Code::kDataLoss,
-              path + ": tensor \"" + name + "\" is also in " + files_[entry->second.first].path()};
-    }
+    if (!is_new) return is_also_in(name, files_[entry->second.first].path());
   }
   files_.push_back(std::move(file));
   return {};
