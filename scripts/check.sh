@@ -79,7 +79,7 @@ configure() {
 }
 
 # Every header alone (cmake/CoxswainHeaders.cmake): nothing but the check of its syntax comes of it.
-headers() { configure release && cmake --build --preset release --target headers -- -j "$jobs" && echo "each compiles alone"; }
+headers() { configure release && cmake --build --preset release --target headers -- -j "$jobs" -k 0 && echo "each compiles alone"; }
 
 build() { configure "$1" && cmake --build --preset "$1" -- -j "$jobs" && echo "built"; }
 build_release() { build release; }

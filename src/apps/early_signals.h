@@ -2,6 +2,7 @@
 // What a process does about signals before it can act on them.
 
 #include <csignal>
+#include <initializer_list>
 #include <pthread.h>
 
 namespace coxswain::apps {
