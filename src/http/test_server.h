@@ -1,0 +1,92 @@
+#pragma once
+// A server with small routes for tests, and the requests that /later keeps for the test to answer.
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "http/server.h"
+#include "http/test_client.h"
+
+namespace coxswain::http {
+
+inline std::string post(const std::string& path,
+                        const std::string& body,
+                        const std::string& headers = "") {
+  return "POST " + path + " HTTP/1.1\r\nHost: a\r\n" + headers +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+inline std::string get(const std::string& path, const std::string& headers = "") {
+  return "GET " + path + " HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n";
+}
+
+class ServerTest : public ::testing::Test {
+ protected:
+  using Kept = std::pair<std::shared_ptr<const Request>, std::shared_ptr<Responder>>;
+
+  void start(ServerOptions options = {}) {
+    options.address = options.address == "0.0.0.0" ? "127.0.0.1" : options.address;
+    options.port = 0;
+    auto made = Server::create(std::move(options));
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    server_ = std::move(made).value();
+    server_->add_route("GET", "/hello", [](const auto&, const auto& responder) {
+      responder->send({.headers = {{"x-a", "b"}}, .content_type = "text/plain", .body = "hello"});
+    });
+    server_->add_route("POST", "/echo", [](const auto& request, const auto& responder) {
+      responder->send({.headers = {}, .content_type = "text/plain", .body = request->body});
+    });
+    server_->add_route("GET", "/show", [](const auto& request, const auto& responder) {
+      responder->send({.headers = {},
+                       .content_type = "text/plain",
+                       .body = request->method + " " + request->path + " " + request->query + " " +
+                               request->remote_address + " " + request->request_id + " " +
+                               std::string(request->header("X-TEST"))});
+    });
+    server_->add_route("GET", "/large", [](const auto&, const auto& responder) {
+      responder->send({.headers = {}, .body = std::string(1 << 20, 'L')});
+    });
+    server_->add_route("GET", "/drop", [](const auto&, const auto&) {});
+    server_->add_route(
+        "GET", "/throw", [](const auto&, const auto&) { throw std::runtime_error("no"); });
+    for (const char* method : {"GET", "POST"}) {
+      server_->add_route(method, "/later", [this](const auto& request, const auto& responder) {
+        const std::lock_guard lock(mutex_);
+        kept_.emplace_back(request, responder);
+        changed_.notify_all();
+      });
+    }
+    const Status status = server_->start();
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+
+  Kept wait_for_request() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !kept_.empty(); });
+    Kept first = std::move(kept_.front());
+    kept_.pop_front();
+    return first;
+  }
+
+  TestClient client() { return TestClient(server_->port()); }
+  Answer ask(const std::string& bytes) {
+    TestClient one(server_->port());
+    EXPECT_TRUE(one.connected());
+    one.send(bytes);
+    return one.receive();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Kept> kept_;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace coxswain::http
