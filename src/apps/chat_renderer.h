@@ -9,9 +9,9 @@
 
 namespace coxswain::apps {
 
-// Empty if the model has no template. `config`: --tokenizer-config-path, or empty. Only the
-// templates that a request can select are compiled, all of them before the first request.
-// Errors: those of the files, and of the template with its name, line and reason.
+// Empty if the model has no template. `config`: --tokenizer-config-path, or empty. All templates
+// are compiled before the first request. Errors: those of the files, and of the template with its
+// name, line and reason.
 Result<router::ChatRenderer> load_chat_renderer(const std::string& model_dir,
                                                 const std::string& config);
 

@@ -30,7 +30,8 @@ router::TokenLimitOptions token_limit_options(const options::OptionValues& value
 }
 
 batch::EngineOptions engine_options(const options::OptionValues& values,
-                                    const router::TokenLimits& limits) {
+                                    const router::TokenLimits& limits,
+                                    const RunnerInfo& info) {
   batch::EngineOptions out;
   if (values.get_string("capacity-policy") == "guaranteed-no-evict") {
     out.policy = batch::CapacityPolicy::kGuaranteedNoEvict;
@@ -44,8 +45,21 @@ batch::EngineOptions engine_options(const options::OptionValues& values,
   out.waiting_tokens_max = values.get_u32("max-waiting-tokens");
   out.queue_requests_max = values.get_u32("queue-requests-max");
   const std::string& prefix_caching = values.get_string("PREFIX_CACHING");
-  out.prefix_caching = prefix_caching == "true" || prefix_caching == "1";
+  // A stock shard promises no prefix cache of the kind that we keep.
+  out.prefix_caching =
+      info.capabilities.takes_ids && (prefix_caching == "true" || prefix_caching == "1");
   out.stall_timeout = values.get_ms("stall-timeout-ms");
+  return out;
+}
+
+rpc::StockClientOptions stock_client_options(const options::OptionValues& values,
+                                             std::size_t vocab_size) {
+  rpc::StockClientOptions out;
+  out.vocab_size = clamp_u32(vocab_size);
+  out.limits.prefill_tokens_max = values.get_u32("max-batch-prefill-tokens");
+  out.limits.batch_size_max = clamp_u32(values.find_u64("max-batch-size").value_or(0));
+  out.limits.input_tokens_max = clamp_u32(values.find_u64("max-input-tokens").value_or(0));
+  out.limits.total_tokens_max = clamp_u32(values.find_u64("max-total-tokens").value_or(0));
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include "options/options.h"
 #include "router/api.h"
 #include "router/token_limits.h"
+#include "rpc/stock_shard_client.h"
 #include "telemetry/log.h"
 
 namespace coxswain::apps {
@@ -21,7 +22,10 @@ namespace coxswain::apps {
 router::TokenLimitOptions token_limit_options(const options::OptionValues& values);
 
 batch::EngineOptions engine_options(const options::OptionValues& values,
-                                    const router::TokenLimits& limits);
+                                    const router::TokenLimits& limits,
+                                    const RunnerInfo& info);
+rpc::StockClientOptions stock_client_options(const options::OptionValues& values,
+                                             std::size_t vocab_size);
 http::ServerOptions server_options(const options::OptionValues& values,
                                    std::vector<std::string>& warnings);
 router::ApiOptions api_options(const options::OptionValues& values,

@@ -37,6 +37,8 @@
 #include "router/api.h"
 #include "router/replica_supervisor.h"
 #include "rpc/sharded_client.h"
+#include "rpc/stock_shard_client.h"
+#include "runner/tokenizer_codec.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 #include "tokenizer/tokenizer.h"
@@ -152,8 +154,19 @@ class Router {
   }
 
   Result<std::shared_ptr<StepRunner>> connect_once() const {
+    const std::string& path = values_.get_string("master-shard-uds-path");
+    const std::string& protocol = values_.get_string("shard-protocol");
+    if (protocol != "generate.v3") {
+      auto client = rpc::ShardedClient::connect(path, {});
+      if (client.ok()) return std::shared_ptr<StepRunner>(std::move(client).value());
+      const bool is_stock = client.status().code() == Code::kUnimplemented;
+      if (!is_stock || protocol == "engine") return client.status();
+    }
     COXSWAIN_ASSIGN_OR_RETURN(
-        auto client, rpc::ShardedClient::connect(values_.get_string("master-shard-uds-path"), {}));
+        auto client,
+        rpc::StockShardClient::connect(path,
+                                       stock_client_options(values_, tokenizer_->vocab_size()),
+                                       std::make_shared<const runner::TokenizerCodec>(tokenizer_)));
     return std::shared_ptr<StepRunner>(std::move(client));
   }
 
@@ -165,6 +178,11 @@ class Router {
       if (runner.ok()) {
         runner_ = std::move(runner).value();
         info_ = runner_->info();
+        if (!info_.capabilities.takes_ids) {
+          log_.warn(
+              "the shard is driven by generate.v3: no prefix cache, and answers may depend on what "
+              "else runs");
+        }
         return std::nullopt;
       }
       if (runner.status().code() != Code::kUnavailable || Clock::now() >= deadline) {
@@ -203,7 +221,7 @@ class Router {
                                                .total_tokens_max = limits_.total_tokens_max});
     metrics_->batch_max_total_tokens().set(static_cast<double>(limits_.batch_total_tokens_max));
     engine_ = batch::Engine::create(
-        std::move(runner_), engine_options(values_, limits_), log_, &*metrics_);
+        std::move(runner_), engine_options(values_, limits_, info_), log_, &*metrics_);
     return std::nullopt;
   }
 

@@ -1,6 +1,7 @@
 #include "chat/chat_template.h"
 
 #include <algorithm>
+#include <array>
 #include <new>
 
 #include "chat/interpreter.h"
@@ -11,6 +12,38 @@ namespace {
 
 Status template_error(std::string message) {
   return {Code::kInvalidArgument, ErrorKind::kTemplateError, std::move(message)};
+}
+
+// Who speaks in a conversation. Templates build special tokens of it ("<|" + role + "|>"), so these
+// count as the template's own words; any other role is a client's text like the rest.
+constexpr std::array<std::string_view, 9> kRoles{"system",
+                                                 "developer",
+                                                 "user",
+                                                 "assistant",
+                                                 "tool",
+                                                 "function",
+                                                 "ipython",
+                                                 "observation",
+                                                 "model"};
+
+Value messages_value(const json::Value& messages) {
+  if (!messages.is_array()) return Value::from_json(messages, true);
+  std::vector<Value> out;
+  out.reserve(messages.as_array().size());
+  for (const json::Value& message : messages.as_array()) {
+    if (!message.is_object()) {
+      out.push_back(Value::from_json(message, true));
+      continue;
+    }
+    Dict fields;
+    for (const auto& [key, member] : message.as_object()) {
+      const bool known_role = key == "role" && member.is_string() &&
+                              std::ranges::find(kRoles, member.as_string()) != kRoles.end();
+      fields.set(Value::string(Text::untrusted(key)), Value::from_json(member, !known_role));
+    }
+    out.push_back(Value::dict(std::move(fields)));
+  }
+  return Value::list(std::move(out));
 }
 
 // What the reference calls the final message: its text, or the text of its last text part.
@@ -77,7 +110,7 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const Render
 Result<Rendered> ChatTemplate::render(const RenderInput& input) const {
   try {
     Interpreter interpreter(program_->program, program_->limits, input.now);
-    interpreter.set_global("messages", Value::from_json(input.messages, true));
+    interpreter.set_global("messages", messages_value(input.messages));
     interpreter.set_global("tools", Value::from_json(input.tools, true));
     interpreter.set_global("documents", Value::from_json(input.documents, true));
     if (!input.bos_token.empty())
@@ -89,7 +122,7 @@ Result<Rendered> ChatTemplate::render(const RenderInput& input) const {
     }
     if (input.extra.is_object()) {
       for (const auto& [name, value] : input.extra.as_object())
-        interpreter.set_global(name, Value::from_json(value, false));
+        interpreter.set_global(name, Value::from_json(value, true));
     }
     Text text = interpreter.run();
     if (input.continue_final_message)

@@ -33,7 +33,8 @@ struct RenderLimits {
   std::size_t recursion_max = 100;  // macros and recursive loops
 };
 
-// What the template sees. Messages, tools and documents are untrusted; the rest is ours.
+// What the template sees. Messages (but for the role, if it is a usual one), tools, documents and
+// `extra` are untrusted; the rest is ours.
 struct RenderInput {
   json::Value messages;   // array of objects, every key of the request kept
   json::Value tools;      // array or null

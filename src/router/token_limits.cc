@@ -75,6 +75,10 @@ Result<TokenLimits> resolve_limits(const TokenLimitOptions& options, const Runne
   if (info.max_input_tokens > 0) {
     default_input = std::min<std::uint64_t>(default_input, info.max_input_tokens);
   }
+  if (!info.capabilities.plans_chunks && !options.batch_prefill_given) {
+    // A prompt that is computed whole must fit into one step.
+    default_input = std::min<std::uint64_t>(default_input, options.batch_prefill_tokens_max);
+  }
   out.input_tokens_max = clamp_u32(options.input_tokens_max.value_or(default_input));
   out.batch_prefill_tokens_max = options.batch_prefill_tokens_max;
   if (info.capabilities.plans_chunks || !options.batch_prefill_given) {

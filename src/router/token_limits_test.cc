@@ -95,5 +95,16 @@ TEST(TokenLimits, ContradictionsAreRefused) {
             "`max_total_tokens` must be <= 512, the positions of the model. Given: 600");
 }
 
+TEST(TokenLimits, WherePromptsAreComputedWholeTheyFitIntoOneStep) {
+  RunnerInfo info = runner();
+  info.capabilities.plans_chunks = false;
+  TokenLimitOptions options;
+  options.batch_prefill_tokens_max = 200;
+  EXPECT_EQ(resolve_limits(options, info)->input_tokens_max, 200U);
+  options.batch_prefill_tokens_max = 4096;
+  EXPECT_EQ(resolve_limits(options, info)->input_tokens_max,
+            resolve_limits(options, info)->total_tokens_max - 1);
+}
+
 }  // namespace
 }  // namespace coxswain::router

@@ -227,6 +227,8 @@ class TestChat:
         templated = server.post("/chat_tokenize", {"messages": MESSAGES}).json()
         assert templated["templated_text"] == f"<|user|>\n{MESSAGES[0]['content']}<|end|>\n<|assistant|>\n"
         ids = [t["id"] for t in templated["tokenize_response"]]
+        plain = [t["id"] for t in server.post("/tokenize", {"inputs": templated["templated_text"]}).json()]
+        assert ids == plain  # "<|" + role + "|>" is one token, though the role came with the request
         chat = server.post("/v1/chat/completions", {**self.BODY, "max_tokens": 400}).json()
         completion = server.post("/v1/completions", {"prompt": ids, "max_tokens": 400, "temperature": 0}).json()
         assert chat["choices"][0]["message"]["content"] == completion["choices"][0]["text"]
