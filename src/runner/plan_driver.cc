@@ -58,9 +58,11 @@ class Driver {
     }
     EXPECT_LT(idle, kIdlePlansMax);
     StepPlan last{.step = step_++, .epoch = info_.epoch};
+    last.dropped.reserve(requests_.size());
     for (const Request& request : requests_) last.dropped.push_back(request.spec->id);
     EXPECT_TRUE(runner_.run(std::move(last)).ok());
     std::vector<DriveOutcome> out;
+    out.reserve(requests_.size());
     for (Request& request : requests_) out.push_back(std::move(request.outcome));
     return out;
   }
@@ -94,6 +96,7 @@ class Driver {
   StepPlan next_plan() {
     StepPlan plan{.step = step_, .epoch = info_.epoch};
     std::vector<Request*> order;
+    order.reserve(requests_.size());
     for (Request& request : requests_) order.push_back(&request);
     std::shuffle(order.begin(), order.end(), random_);
     for (Request* request : order) {
@@ -272,6 +275,7 @@ std::vector<DriveOutcome> drive(StepRunner& runner,
 std::vector<DriveOutcome> drive_each_alone(StepRunner& runner,
                                            const std::vector<SequenceSpec>& specs) {
   std::vector<DriveOutcome> out;
+  out.reserve(specs.size());
   for (const SequenceSpec& spec : specs)
     out.push_back(std::move(drive(runner, {spec}, {}).front()));
   return out;

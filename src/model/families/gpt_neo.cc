@@ -1,9 +1,25 @@
 // gpt_neo: learned positions, q.k without scaling, a window on the layers called local.
 
+#include <algorithm>
+
 #include "model/families/common.h"
 
 namespace coxswain::model {
 namespace {
+
+// Appends the kinds of one entry [[kinds...], repetitions]; false if it is no such entry or more
+// than the model's layers.
+bool append_kinds(const json::Value& entry, std::size_t n_layers, std::vector<std::string>& kinds) {
+  if (!entry.is_array() || entry.as_array().size() != 2 || !entry.as_array()[0].is_array())
+    return false;
+  const json::Array& names = entry.as_array()[0].as_array();
+  const auto times = entry.as_array()[1].to_uint64();
+  if (!times || *times > n_layers || names.size() * *times > n_layers - kinds.size()) return false;
+  if (!std::ranges::all_of(names, &json::Value::is_string)) return false;
+  for (std::uint64_t n = names.size() * *times, i = 0; i < n; ++i)
+    kinds.push_back(names[i % names.size()].as_string());
+  return true;
+}
 
 // attention_layers, or attention_types = [[[kinds...], repetitions], ...].
 std::vector<std::string> read_kinds(ConfigReader& config, std::size_t n_layers) {
@@ -11,15 +27,9 @@ std::vector<std::string> read_kinds(ConfigReader& config, std::size_t n_layers) 
   const json::Value* types = kinds.empty() ? config.get("attention_types") : nullptr;
   if (types != nullptr && types->is_array()) {
     for (const json::Value& entry : types->as_array()) {
-      const bool is_pair =
-          entry.is_array() && entry.as_array().size() == 2 && entry.as_array()[0].is_array();
-      const auto times = is_pair ? entry.as_array()[1].to_uint64() : std::nullopt;
-      if (!times || *times > n_layers) break;
-      for (std::uint64_t t = 0; t < *times; ++t) {
-        for (const json::Value& kind : entry.as_array()[0].as_array()) {
-          if (kind.is_string() && kinds.size() <= n_layers) kinds.push_back(kind.as_string());
-        }
-      }
+      if (append_kinds(entry, n_layers, kinds)) continue;
+      kinds.clear();
+      break;
     }
   }
   if (kinds.size() != n_layers)
