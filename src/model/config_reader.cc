@@ -19,9 +19,27 @@ std::string number_text(double value) {
 
 }  // namespace
 
+ConfigReader ConfigReader::empty() {
+  return {empty_object(), "config.json: "};
+}
+
 const json::Value* ConfigReader::get(std::string_view field) const {
   const json::Value* found = value_.find(field);
   return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+bool ConfigReader::says_null(std::string_view field) const {
+  const json::Value* found = value_.find(field);
+  return found != nullptr && found->is_null();
+}
+
+void ConfigReader::unsupported(std::string_view field, const std::string& what) {
+  if (status_.ok()) {
+    status_ = Status(Code::kUnimplemented,
+                     ErrorKind::kValidation,
+                     where_ + std::string(field) + " " + what,
+                     std::string(field));
+  }
 }
 
 void ConfigReader::fail(std::string_view field, const std::string& what) {

@@ -3,7 +3,8 @@
 // names its field; later reads then return their defaults, so that a family file reads straight
 // through and asks once.
 //
-// null counts as absent everywhere, as in published configs.
+// null counts as absent, as in published configs; where a family tells the two apart, says_null()
+// does.
 //
 // Thread rule: one thread; the value must outlive the reader.
 
@@ -26,9 +27,14 @@ class ConfigReader {
   ConfigReader(const json::Value& value, std::string where)
       : value_(value), where_(std::move(where)) {}
 
+  // Of a config without fields.
+  static ConfigReader empty();
+
   const Status& status() const { return status_; }
   bool has(std::string_view field) const { return get(field) != nullptr; }
   const json::Value* get(std::string_view field) const;  // null if absent or null
+  // The field is there and null: "off" in families whose default is on.
+  bool says_null(std::string_view field) const;
 
   // Required whole number in [low, high].
   std::uint32_t count(std::string_view field, std::uint32_t low, std::uint32_t high);
@@ -62,6 +68,8 @@ class ConfigReader {
     if (status_.ok()) status_ = inner.status_;
   }
   void fail(std::string_view field, const std::string& what);
+  // For a legal value that is not supported: kUnimplemented instead of kInvalidArgument.
+  void unsupported(std::string_view field, const std::string& what);
 
  private:
   const json::Value& value_;

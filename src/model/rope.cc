@@ -41,20 +41,18 @@ void read_scaling(ConfigReader& scaling,
                   const ArchSpec& arch,
                   RopeSpec& rope) {
   const auto factor = [&] { return scaling.number("factor", 1.0, kFactorMax); };
-  const double trained = scaling.number_or(
-      "original_max_position_embeddings", 2.0, kPositionsMax, rope.original_max_positions);
+  const double trained = rope.original_max_positions;
   if (type == "linear") {
     rope.scaling = RopeScaling::kLinear;
     rope.factor = factor();
   } else if (type == "dynamic") {
     rope.scaling = RopeScaling::kDynamic;
     rope.factor = factor();
-    rope.original_max_positions = trained;
+    rope.original_max_positions = arch.max_positions;
     if (rope.rotary_dim <= 2)
       scaling.fail("rope_type", "dynamic needs more than two rotary dimensions");
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
-    rope.original_max_positions = trained;
     rope.factor =
         scaling.number_or("factor", 1.0, kFactorMax, std::max(1.0, arch.max_positions / trained));
     rope.beta_fast = scaling.number_or("beta_fast", 1e-3, 1e6, 32.0);
@@ -64,20 +62,18 @@ void read_scaling(ConfigReader& scaling,
   } else if (type == "llama3") {
     rope.scaling = RopeScaling::kLlama3;
     rope.factor = factor();
-    rope.original_max_positions = trained;
     rope.low_freq_factor = scaling.number("low_freq_factor", 1e-3, 1e6);
     rope.high_freq_factor = scaling.number("high_freq_factor", 1e-3, 1e6);
     if (rope.high_freq_factor <= rope.low_freq_factor)
       scaling.fail("high_freq_factor", "must be above low_freq_factor");
   } else if (type == "longrope" || type == "su") {
     rope.scaling = RopeScaling::kLongRope;
-    rope.original_max_positions = trained;
-    rope.factor = arch.max_positions / trained;
+    rope.factor = scaling.number_or("factor", 1e-3, kFactorMax, arch.max_positions / trained);
     rope.short_factor = scaling.numbers("short_factor", rope.rotary_dim / 2, 1e-3, kFactorMax);
     rope.long_factor = scaling.numbers("long_factor", rope.rotary_dim / 2, 1e-3, kFactorMax);
     rope.attention_factor = longrope_attention_factor(scaling, rope);
   } else if (type != "default") {
-    scaling.fail(
+    scaling.unsupported(
         "rope_type",
         "\"" + type + "\" is not supported (default, linear, dynamic, yarn, llama3, longrope)");
   }
@@ -125,9 +121,14 @@ RopeSpec read_rope_parameters(ConfigReader& parameters,
   RopeSpec rope;
   rope.style = defaults.style;
   rope.original_max_positions =
-      defaults.original_max_positions > 0.0 ? defaults.original_max_positions : arch.max_positions;
+      defaults.original_max_positions > 0.0
+          ? defaults.original_max_positions
+          : parameters.number_or(
+                "original_max_position_embeddings", 2.0, kPositionsMax, arch.max_positions);
   rope.theta = parameters.number_or("rope_theta", 1.0, kThetaMax, defaults.theta);
   const double partial = parameters.number_or("partial_rotary_factor", 0.0, 1.0, defaults.partial);
+  if (partial != 1.0 && !defaults.takes_partial)
+    parameters.unsupported("partial_rotary_factor", "other than 1 is not supported in this family");
   rope.rotary_dim = static_cast<std::uint32_t>(arch.attention.head_dim * partial);
   if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0) {
     parameters.fail(
@@ -136,26 +137,33 @@ RopeSpec read_rope_parameters(ConfigReader& parameters,
     return rope;
   }
   const std::string old_style = parameters.text_or("type", "default");
-  read_scaling(parameters, parameters.text_or("rope_type", old_style), arch, rope);
+  std::string type = parameters.text_or("rope_type", old_style);
+  if (defaults.yarn_is_longrope && type == "yarn") type = "longrope";
+  read_scaling(parameters, type, arch, rope);
   return rope;
 }
 
 RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefaults& defaults) {
   RopeDefaults top = defaults;
-  top.theta = config.number_or("rope_theta", 1.0, kThetaMax, defaults.theta);
-  top.partial = config.number_or("partial_rotary_factor", 0.0, 1.0, defaults.partial);
-  const std::string_view field = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!defaults.has_own_names) {
+    top.theta = config.number_or("rope_theta", 1.0, kThetaMax, defaults.theta);
+    top.partial = config.number_or("partial_rotary_factor", 0.0, 1.0, defaults.partial);
+  }
+  const json::Value* scaling = config.get("rope_scaling");
+  const bool empty_scaling =
+      scaling != nullptr && scaling->is_object() && scaling->as_object().size() == 0;
+  const bool old_style = scaling != nullptr && !(empty_scaling && config.has("rope_parameters"));
+  const std::string_view field = old_style ? "rope_scaling" : "rope_parameters";
   if (!config.has(field)) {
-    const json::Value nothing{json::Object{}};
-    ConfigReader empty(nothing, "config.json: ");
+    ConfigReader empty = ConfigReader::empty();
     RopeSpec rope = read_rope_parameters(empty, arch, top);
     config.join(empty);
     return rope;
   }
   ConfigReader parameters = config.object(field);
   // Some families keep the trained length beside the scaling.
-  top.original_max_positions =
-      config.number_or("original_max_position_embeddings", 0.0, kPositionsMax, 0.0);
+  top.original_max_positions = config.number_or(
+      "original_max_position_embeddings", 2.0, kPositionsMax, defaults.original_max_positions);
   RopeSpec rope = read_rope_parameters(parameters, arch, top);
   config.join(parameters);
   return rope;

@@ -16,13 +16,18 @@ namespace coxswain::model {
 
 struct RopeDefaults {
   double theta = 10000.0;
-  double partial = 1.0;                 // share of head_dim that turns
-  double original_max_positions = 0.0;  // trained length; 0 = that of the config
+  double partial = 1.0;        // share of head_dim that turns
+  bool takes_partial = false;  // the family knows partial_rotary_factor
+  bool has_own_names = false;  // theta and partial stand under names of the family's own
+  // Trained length that stands beside the scaling and wins over the one inside it; 0 = none.
+  double original_max_positions = 0.0;
+  bool yarn_is_longrope = false;  // as the first configs of phi3 called it
   kernels::RopeStyle style = kernels::RopeStyle::kHalves;
 };
 
 // Reads rope_theta, partial_rotary_factor and rope_scaling (published configs) or rope_parameters
-// (newer ones). REQUIRES: arch.attention.head_dim and arch.max_positions are set.
+// (newer ones). Where both are there, rope_scaling wins unless it is empty. REQUIRES:
+// arch.attention.head_dim and arch.max_positions are set.
 RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefaults& defaults);
 
 // The same from one object of rope_parameters (families with a set of parameters for each kind of

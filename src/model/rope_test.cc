@@ -29,7 +29,9 @@ Read read(const std::string& config,
           std::uint32_t max_positions = 128) {
   const json::Value value = json::parse(config).value();
   ConfigReader reader(value, "config.json: ");
-  const RopeSpec rope = read_rope(reader, arch_with(head_dim, max_positions), {});
+  RopeDefaults defaults;
+  defaults.takes_partial = true;
+  const RopeSpec rope = read_rope(reader, arch_with(head_dim, max_positions), defaults);
   return {rope, reader.status()};
 }
 
@@ -70,6 +72,46 @@ TEST(Rope, DynamicStretchesTheBaseBeyondTheTrainedLength) {
   for (std::size_t i = 0; i < plain.size(); ++i) {
     EXPECT_FLOAT_EQ(stretched[i], static_cast<float>(std::pow(theta, -static_cast<double>(i) / 4)));
   }
+}
+
+TEST(Rope, DynamicStartsAtTheLengthOfTheConfig) {
+  const RopeSpec rope =
+      read(
+          R"({"rope_scaling":{"type":"dynamic","factor":2,"original_max_position_embeddings":16}})",
+          8,
+          48)
+          .rope;
+  EXPECT_EQ(rope_switch(rope).length, 48U);
+}
+
+TEST(Rope, TheTrainedLengthBesideTheScalingWins) {
+  const std::string scaling =
+      R"("rope_scaling":{"type":"yarn","factor":4,"original_max_position_embeddings":16}})";
+  EXPECT_EQ(read("{" + scaling).rope.original_max_positions, 16.0);
+  EXPECT_EQ(
+      read(R"({"original_max_position_embeddings":64,)" + scaling).rope.original_max_positions,
+      64.0);
+}
+
+TEST(Rope, RopeScalingWinsOverRopeParametersUnlessEmpty) {
+  const std::string newer = R"("rope_parameters":{"rope_type":"linear","factor":4}})";
+  const auto scaling = [&](const std::string& older) { return read(older + newer).rope.scaling; };
+  EXPECT_EQ(scaling(R"({"rope_scaling":{"type":"default"},)"), RopeScaling::kNone);
+  EXPECT_EQ(scaling(R"({"rope_scaling":{},)"), RopeScaling::kLinear);
+  EXPECT_EQ(scaling(R"({"rope_scaling":null,)"), RopeScaling::kLinear);
+  EXPECT_EQ(read(R"({"rope_scaling":{},"rope_theta":7})").rope.theta, 7.0);
+}
+
+TEST(Rope, LongRopeTakesTheFactorOfTheConfigForItsAttentionFactor) {
+  const std::string factors =
+      R"("original_max_position_embeddings":64,"short_factor":[1,1,1,2],"long_factor":[1,2,3,4]}})";
+  const auto attention = [&](const std::string& factor) {
+    return read(R"({"rope_scaling":{"type":"longrope",)" + factor + factors, 8, 256)
+        .rope.attention_factor;
+  };
+  EXPECT_DOUBLE_EQ(attention(""), std::sqrt(1.0 + std::log(4.0) / std::log(64.0)));
+  EXPECT_DOUBLE_EQ(attention(R"("factor":9,)"), std::sqrt(1.0 + std::log(9.0) / std::log(64.0)));
+  EXPECT_EQ(attention(R"("factor":1,)"), 1.0);
 }
 
 TEST(Rope, LongRopeHasTwoSetsOfFactors) {

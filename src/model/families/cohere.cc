@@ -21,6 +21,7 @@ Architecture read_cohere(ConfigReader& config) {
     arch.attention.qk_norm_spec = arch.norm;
   }
   RopeDefaults rope;
+  rope.theta = 5e5;
   rope.style = kernels::RopeStyle::kInterleaved;
   add_rope(arch, read_rope(config, arch, rope));
   LlamaNames names;

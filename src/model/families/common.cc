@@ -37,16 +37,22 @@ ArchSpec make_arch(const Shape& shape) {
   return arch;
 }
 
-ArchSpec read_standard_shape(ConfigReader& config) {
+ArchSpec read_standard_shape(ConfigReader& config, const ShapeDefaults& defaults) {
   Shape shape;
   shape.vocab = config.count("vocab_size", 1, kVocabMax);
   shape.hidden = config.count("hidden_size", 1, kHiddenMax);
   shape.n_layers = config.count("num_hidden_layers", 1, kLayersMax);
   shape.n_heads = config.count("num_attention_heads", 1, kHeadsMax);
-  shape.n_kv_heads = config.count_or("num_key_value_heads", 1, kHeadsMax, shape.n_heads);
-  shape.head_dim = config.has("head_dim")
-                       ? config.count("head_dim", 1, kHeadDimMax)
-                       : divided(config, shape.hidden, shape.n_heads, "num_attention_heads");
+  const bool own_kv_heads = defaults.n_kv_heads != 0 && !config.says_null("num_key_value_heads");
+  shape.n_kv_heads = config.count_or(
+      "num_key_value_heads", 1, kHeadsMax, own_kv_heads ? defaults.n_kv_heads : shape.n_heads);
+  if (config.has("head_dim")) {
+    shape.head_dim = config.count("head_dim", 1, kHeadDimMax);
+  } else if (defaults.head_dim != 0 && !config.says_null("head_dim")) {
+    shape.head_dim = defaults.head_dim;
+  } else {
+    shape.head_dim = divided(config, shape.hidden, shape.n_heads, "num_attention_heads");
+  }
   shape.intermediate = config.count("intermediate_size", 1, kIntermediateMax);
   shape.max_positions = config.count("max_position_embeddings", 1, kPositionsMax);
   if (shape.n_heads % shape.n_kv_heads != 0) {
@@ -60,7 +66,7 @@ ArchSpec read_standard_shape(ConfigReader& config) {
 Activation read_activation(ConfigReader& config,
                            std::string_view field,
                            std::string_view otherwise) {
-  constexpr std::array<std::pair<std::string_view, Activation>, 12> kNames{{
+  constexpr std::array<std::pair<std::string_view, Activation>, 13> kNames{{
       {"silu", Activation::kSilu},
       {"swish", Activation::kSilu},
       {"gelu", Activation::kGeluErf},
@@ -68,6 +74,7 @@ Activation read_activation(ConfigReader& config,
       {"gelu_new", Activation::kGeluTanh},
       {"gelu_fast", Activation::kGeluTanh},
       {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"gelu_python_tanh", Activation::kGeluTanh},
       {"gelu_accurate", Activation::kGeluTanh},
       {"quick_gelu", Activation::kGeluQuick},
       {"relu", Activation::kRelu},
@@ -78,7 +85,7 @@ Activation read_activation(ConfigReader& config,
   for (const auto& [known, activation] : kNames) {
     if (name == known) return activation;
   }
-  config.fail(field, "\"" + name + "\" is not supported");
+  config.unsupported(field, "\"" + name + "\" is not supported");
   return Activation::kSilu;
 }
 
@@ -108,6 +115,11 @@ void set_window(ArchSpec& arch, std::uint32_t window) {
   for (LayerSpec& layer : arch.layers) layer.window = window;
 }
 
+std::uint32_t read_window(ConfigReader& config, std::uint32_t otherwise) {
+  return config.count_or(
+      "sliding_window", 1, kPositionsMax, config.says_null("sliding_window") ? 0 : otherwise);
+}
+
 bool read_layer_types(ConfigReader& config, ArchSpec& arch, std::uint32_t window) {
   if (!config.has("layer_types")) return false;
   const auto types = config.texts_or_empty("layer_types", kLayersMax);
@@ -124,7 +136,7 @@ bool read_layer_types(ConfigReader& config, ArchSpec& arch, std::uint32_t window
     } else if (types[i] == "full_attention") {
       arch.layers[i].window = 0;
     } else {
-      config.fail("layer_types", "holds \"" + types[i] + "\", which is not supported");
+      config.unsupported("layer_types", "holds \"" + types[i] + "\", which is not supported");
     }
   }
   return true;
@@ -176,8 +188,6 @@ TensorMap llama_outer(const ArchSpec& arch, const LlamaNames& names) {
   out.embedding =
       matrix(arch.hidden_size, {whole("embed_tokens", arch.vocab_size, arch.hidden_size)});
   out.final_norm = norm(names.final_norm, arch.hidden_size, names.norm_bias);
-  // Of a tied pair some files keep only the head.
-  if (arch.tied) out.embedding.rows.front().otherwise = "lm_head.weight";
   if (!arch.tied)
     out.head = matrix(arch.hidden_size, {whole("lm_head", arch.vocab_size, arch.hidden_size)});
   return out;

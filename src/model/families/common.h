@@ -16,7 +16,12 @@ namespace coxswain::model {
 // hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim,
 // intermediate_size, vocab_size, max_position_embeddings. Layers are made with the intermediate
 // size and the scale 1 / sqrt(head_dim).
-ArchSpec read_standard_shape(ConfigReader& config);
+struct ShapeDefaults {
+  std::uint32_t n_kv_heads =
+      0;  // where the field is absent; 0 = as many as heads, as where it is null
+  std::uint32_t head_dim = 0;  // 0 = hidden_size / num_attention_heads
+};
+ArchSpec read_standard_shape(ConfigReader& config, const ShapeDefaults& defaults = {});
 
 // For configs with other names: fills vocab, sizes and layers from numbers already read.
 struct Shape {
@@ -54,6 +59,8 @@ void add_rope(ArchSpec& arch, const RopeSpec& rope);
 // is absent.
 bool read_layer_types(ConfigReader& config, ArchSpec& arch, std::uint32_t window);
 void set_window(ArchSpec& arch, std::uint32_t window);
+// sliding_window: `otherwise` where it is absent, 0 (none) where it is null.
+std::uint32_t read_window(ConfigReader& config, std::uint32_t otherwise);
 
 // ---- tensor maps ----
 enum class Bias : bool { kNo, kYes };

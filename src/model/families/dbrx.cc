@@ -11,7 +11,7 @@ void read_normalisation(ConfigReader& config, ConfigReader& ffn, MoeSpec& moe) {
   const json::Value* raw = config.get("ffn_config")->find("moe_normalize_expert_weights");
   moe.normalise = raw == nullptr || !raw->is_null();
   if (moe.normalise && ffn.number_or("moe_normalize_expert_weights", 0.0, 1e6, 1.0) != 1.0) {
-    ffn.fail("moe_normalize_expert_weights", "other than 1 or null is not supported");
+    ffn.unsupported("moe_normalize_expert_weights", "other than 1 or null is not supported");
   }
 }
 

@@ -61,6 +61,9 @@ Result<Architecture> read_architecture(const json::Value& config) {
     Architecture out = family.read(reader);
     COXSWAIN_RETURN_IF_ERROR(reader.status());
     out.arch.model_type = model_type;
+    // Of a tied pair some files keep only the head.
+    if (Rows& rows = out.tensors.embedding.rows.front(); out.arch.tied && rows.otherwise.empty())
+      rows.otherwise = "lm_head.weight";
     return out;
   }
   return Status(Code::kUnimplemented,

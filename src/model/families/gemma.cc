@@ -9,24 +9,26 @@
 namespace coxswain::model {
 namespace {
 
-ArchSpec read_shared(ConfigReader& config) {
-  ArchSpec arch = read_standard_shape(config);
+ArchSpec read_shared(ConfigReader& config, std::uint32_t n_kv_heads) {
+  ArchSpec arch = read_standard_shape(config, {.n_kv_heads = n_kv_heads, .head_dim = 256});
   arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-6));
   arch.norm.weight_offset = 1.0F;
-  // The first configs say "gelu" in hidden_act and mean the tanh form; hidden_activation is what
-  // counts.
-  arch.mlp.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
+  if (config.flag_or("use_bidirectional_attention", false))
+    config.unsupported("use_bidirectional_attention", "true is not supported");
   arch.tied = config.flag_or("tie_word_embeddings", true);
   arch.embedding_scale = std::sqrt(static_cast<float>(arch.hidden_size));
   return arch;
 }
 
-void read_caps_and_scale(ConfigReader& config, ArchSpec& arch) {
+float read_soft_cap(ConfigReader& config, std::string_view field, double otherwise) {
+  return static_cast<float>(
+      config.number_or(field, 0.0, 1e6, config.says_null(field) ? 0.0 : otherwise));
+}
+
+// What gemma2 and gemma3 share beyond the first.
+void read_later_fields(ConfigReader& config, ArchSpec& arch) {
+  arch.mlp.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
   arch.norm_after = true;
-  arch.attention.soft_cap =
-      static_cast<float>(config.number_or("attn_logit_softcapping", 0.0, 1e6, 0.0));
-  arch.logit_soft_cap =
-      static_cast<float>(config.number_or("final_logit_softcapping", 0.0, 1e6, 0.0));
   const double scalar = config.number_or("query_pre_attn_scalar", 1e-3, 1e6, 256.0);
   for (LayerSpec& layer : arch.layers)
     layer.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
@@ -62,27 +64,25 @@ void read_windows(ConfigReader& config, ArchSpec& arch, std::uint32_t pattern) {
     arch.layers[i].window = (i + 1) % pattern == 0 ? 0 : window;
 }
 
+// Parameters of the layers that see everything, which old configs call rope_scaling, and of those
+// with a window.
 void read_two_ropes(ConfigReader& config, ArchSpec& arch) {
   RopeDefaults global;
-  global.theta = 1e6;
+  global.theta = config.number_or("rope_theta", 1.0, 1e12, 1e6);
   RopeDefaults local;
   local.theta = config.number_or("rope_local_base_freq", 1.0, 1e12, 1e4);
-  const json::Value* parameters = config.get("rope_parameters");
-  if (parameters != nullptr && parameters->find("full_attention") != nullptr) {
-    ConfigReader both = config.object("rope_parameters");
-    ConfigReader full = both.object("full_attention");
-    ConfigReader sliding = both.object("sliding_attention");
-    arch.ropes = {read_rope_parameters(full, arch, global),
-                  read_rope_parameters(sliding, arch, local)};
-    config.join(both);
-    config.join(full);
-    config.join(sliding);
-  } else {
-    const json::Value nothing{json::Object{}};
-    ConfigReader plain(nothing, "config.json: ");
-    arch.ropes = {read_rope(config, arch, global), read_rope_parameters(plain, arch, local)};
-    config.join(plain);
-  }
+  ConfigReader both =
+      config.has("rope_parameters") ? config.object("rope_parameters") : ConfigReader::empty();
+  const auto read_one = [&](ConfigReader& from, std::string_view field, const RopeDefaults& d) {
+    ConfigReader parameters = from.has(field) ? from.object(field) : ConfigReader::empty();
+    const RopeSpec rope = read_rope_parameters(parameters, arch, d);
+    from.join(parameters);
+    return rope;
+  };
+  arch.ropes = {config.has("rope_scaling") ? read_one(config, "rope_scaling", global)
+                                           : read_one(both, "full_attention", global),
+                read_one(both, "sliding_attention", local)};
+  config.join(both);
   for (LayerSpec& layer : arch.layers) layer.rope = layer.window == 0 ? 0 : 1;
 }
 
@@ -90,7 +90,11 @@ void read_two_ropes(ConfigReader& config, ArchSpec& arch) {
 
 Architecture read_gemma(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
+  out.arch = read_shared(config, 16);
+  // The published configs say "gelu" and mean the tanh form.
+  out.arch.mlp.activation = read_activation(config, "hidden_act", "gelu_pytorch_tanh");
+  if (config.text_or("hidden_act", "") == "gelu")
+    out.arch.mlp.activation = kernels::Activation::kGeluTanh;
   add_rope(out.arch, read_rope(config, out.arch, {}));
   out.tensors = llama_tensors(out.arch, names_for(config));
   return out;
@@ -98,8 +102,10 @@ Architecture read_gemma(ConfigReader& config) {
 
 Architecture read_gemma2(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
-  read_caps_and_scale(config, out.arch);
+  out.arch = read_shared(config, 4);
+  read_later_fields(config, out.arch);
+  out.arch.attention.soft_cap = read_soft_cap(config, "attn_logit_softcapping", 50.0);
+  out.arch.logit_soft_cap = read_soft_cap(config, "final_logit_softcapping", 30.0);
   read_windows(config, out.arch, 2);
   add_rope(out.arch, read_rope(config, out.arch, {}));
   out.tensors = tensors_with_norms_after(out.arch, names_for(config));
@@ -108,8 +114,10 @@ Architecture read_gemma2(ConfigReader& config) {
 
 Architecture read_gemma3_text(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
-  read_caps_and_scale(config, out.arch);
+  out.arch = read_shared(config, 4);
+  read_later_fields(config, out.arch);
+  // attn_logit_softcapping stands in the configs, but the reference implementation ignores it.
+  out.arch.logit_soft_cap = read_soft_cap(config, "final_logit_softcapping", 0.0);
   read_windows(config, out.arch, 6);
   read_two_ropes(config, out.arch);
   out.arch.attention.qk_norm = QkNorm::kPerHead;

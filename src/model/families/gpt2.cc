@@ -27,6 +27,8 @@ Architecture read_gpt2(ConfigReader& config) {
       GateKind::kNone, read_activation(config, "activation_function", "gelu_new"), 0.0F, 0.0F};
   arch.tied = config.flag_or("tie_word_embeddings", true);
   arch.n_positions = shape.max_positions;
+  if (config.flag_or("add_cross_attention", false))
+    config.unsupported("add_cross_attention", "true is not supported");
   const bool scaled = config.flag_or("scale_attn_weights", true);
   const bool by_layer = config.flag_or("scale_attn_by_inverse_layer_idx", false);
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {

@@ -19,6 +19,8 @@ Architecture read_gpt_neox(ConfigReader& config) {
   RopeDefaults rope;
   rope.theta = config.number_or("rotary_emb_base", 1.0, 1e12, 10000.0);
   rope.partial = config.number_or("rotary_pct", 0.0, 1.0, 0.25);
+  rope.takes_partial = true;
+  rope.has_own_names = true;
   add_rope(arch, read_rope(config, arch, rope));
   const Bias bias = bias_if(config.flag_or("attention_bias", true));
 
@@ -26,6 +28,7 @@ Architecture read_gpt_neox(ConfigReader& config) {
   TensorMap& map = out.tensors;
   map.prefixes = {"gpt_neox.", ""};
   map.embedding = matrix(hidden, {whole("embed_in", arch.vocab_size, hidden)});
+  map.embedding.rows.front().otherwise = arch.tied ? "embed_out.weight" : "";
   map.final_norm = norm("final_layer_norm", hidden, Bias::kYes);
   if (!arch.tied) map.head = matrix(hidden, {whole("embed_out", arch.vocab_size, hidden)});
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {

@@ -1,6 +1,8 @@
 // gpt_oss: attention sinks, a window on every second layer, a mixture of experts with biases and a
 // clamped SwiGLU.
 
+#include <cmath>
+
 #include "model/families/common.h"
 
 namespace coxswain::model {
@@ -35,21 +37,33 @@ MlpMap expert_mlp(const ArchSpec& arch, const std::string& prefix, std::uint32_t
           matrix(inner, {expert_rows(prefix + "down_proj", arch, hidden, inner, expert)})};
 }
 
+// A config without any rope settings means the published stretch.
+RopeSpec read_stretched_rope(ConfigReader& config, const ArchSpec& arch) {
+  RopeDefaults defaults;
+  defaults.theta = 150000.0;
+  RopeSpec rope = read_rope(config, arch, defaults);
+  if (config.has("rope_scaling") || config.has("rope_parameters")) return rope;
+  rope.scaling = RopeScaling::kYarn;
+  rope.original_max_positions = 4096;
+  rope.factor = 32.0;
+  rope.truncate = false;
+  rope.attention_factor = 0.1 * std::log(rope.factor) + 1.0;
+  return rope;
+}
+
 }  // namespace
 
 Architecture read_gpt_oss(ConfigReader& config) {
   Architecture out;
-  out.arch = read_standard_shape(config);
+  out.arch = read_standard_shape(config, {.n_kv_heads = 8, .head_dim = 64});
   ArchSpec& arch = out.arch;
   arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
   arch.tied = config.flag_or("tie_word_embeddings", false);
   arch.mlp.gate = GateKind::kClampedSwiglu;
   arch.mlp.swiglu_limit = static_cast<float>(config.number_or("swiglu_limit", 1e-3, 1e6, 7.0));
   arch.mlp.swiglu_alpha = static_cast<float>(config.number_or("swiglu_alpha", 1e-3, 1e3, 1.702));
-  RopeDefaults rope;
-  rope.theta = 150000.0;
-  add_rope(arch, read_rope(config, arch, rope));
-  const std::uint32_t window = config.count_or("sliding_window", 1, kPositionsMax, 128);
+  add_rope(arch, read_stretched_rope(config, arch));
+  const std::uint32_t window = read_window(config, 128);
   if (!read_layer_types(config, arch, window)) {
     for (std::uint32_t i = 0; i < arch.n_layers(); i += 2) arch.layers[i].window = window;
   }

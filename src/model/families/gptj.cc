@@ -41,7 +41,9 @@ Architecture read_shared(ConfigReader& config) {
   map.prefixes = {"transformer.", ""};
   map.embedding = matrix(hidden, {whole("wte", shape.vocab, hidden)});
   map.final_norm = norm("ln_f", hidden, Bias::kYes);
-  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden, Bias::kYes)});
+  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
+  // A tied head has the bias too; look-ups of the embedding do not read it.
+  (arch.tied ? map.embedding : map.head).rows.front().bias = "lm_head.bias";
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);
     LayerMap layer;

@@ -6,13 +6,23 @@
 namespace coxswain::model {
 namespace {
 
-ArchSpec read_shared(ConfigReader& config) {
-  ArchSpec arch = read_standard_shape(config);
-  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
+// What a config means that leaves a field out.
+struct Defaults {
+  double epsilon = 0.0;
+  double rope_theta = 0.0;
+  std::uint32_t window = 0;
+};
+
+ArchSpec read_shared(ConfigReader& config, const Defaults& defaults) {
+  ArchSpec arch = read_standard_shape(config, {.n_kv_heads = 8});
+  arch.norm.epsilon =
+      static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, defaults.epsilon));
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", false);
-  add_rope(arch, read_rope(config, arch, {}));
-  set_window(arch, config.count_or("sliding_window", 1, kPositionsMax, 0));
+  RopeDefaults rope;
+  rope.theta = defaults.rope_theta;
+  add_rope(arch, read_rope(config, arch, rope));
+  set_window(arch, read_window(config, defaults.window));
   return arch;
 }
 
@@ -20,8 +30,8 @@ ArchSpec read_shared(ConfigReader& config) {
 
 Architecture read_mistral(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
-  read_layer_types(config, out.arch, config.count_or("sliding_window", 1, kPositionsMax, 0));
+  out.arch = read_shared(config, {.epsilon = 1e-6, .rope_theta = 1e4, .window = 4096});
+  read_layer_types(config, out.arch, out.arch.layers.front().window);
   out.tensors = llama_tensors(out.arch, {});
   return out;
 }
@@ -29,7 +39,7 @@ Architecture read_mistral(ConfigReader& config) {
 // Jiang et al. 2024, arXiv:2401.04088: softmax over the experts chosen for a token.
 Architecture read_mixtral(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
+  out.arch = read_shared(config, {.epsilon = 1e-5, .rope_theta = 1e6});
   ArchSpec& arch = out.arch;
   arch.moe.n_experts = config.count("num_local_experts", 1, experts_max(arch));
   arch.moe.n_used = config.count("num_experts_per_tok", 1, arch.moe.n_experts);

@@ -33,9 +33,9 @@ void read_attention(ConfigReader& config, ArchSpec& arch) {
   }
   ConfigReader attention = config.object("attn_config");
   if (!attention.flag_or("alibi", false))
-    attention.fail("alibi", "false (learned positions) is not supported");
-  if (attention.flag_or("qk_ln", false)) attention.fail("qk_ln", "is not supported");
-  if (attention.flag_or("prefix_lm", false)) attention.fail("prefix_lm", "is not supported");
+    attention.unsupported("alibi", "false (learned positions) is not supported");
+  if (attention.flag_or("qk_ln", false)) attention.unsupported("qk_ln", "is not supported");
+  if (attention.flag_or("prefix_lm", false)) attention.unsupported("prefix_lm", "is not supported");
   arch.attention.alibi_slopes =
       mpt_slopes(arch.attention.n_heads, attention.number_or("alibi_bias_max", 1e-3, 1e3, 8.0));
   arch.attention.clip_qkv = static_cast<float>(attention.number_or("clip_qkv", 0.0, 1e6, 0.0));
@@ -67,7 +67,7 @@ Architecture read_mpt(ConfigReader& config) {
                0.0F};
   arch.mlp = {GateKind::kNone, kernels::Activation::kGeluErf, 0.0F, 0.0F};
   arch.tied = config.flag_or("tie_word_embeddings", true);
-  if (!config.flag_or("no_bias", true)) config.fail("no_bias", "false is not supported");
+  if (!config.flag_or("no_bias", true)) config.unsupported("no_bias", "false is not supported");
   if (config.has("logit_scale")) {
     const json::Value* scale = config.get("logit_scale");
     arch.logit_scale = scale->is_string() && scale->as_string() == "inv_sqrt_d_model"

@@ -15,9 +15,7 @@ Architecture read_olmo2(ConfigReader& config) {
   arch.tied = config.flag_or("tie_word_embeddings", false);
   arch.attention.qk_norm = QkNorm::kWhole;
   arch.attention.qk_norm_spec = arch.norm;
-  RopeDefaults rope;
-  rope.theta = 5e5;
-  add_rope(arch, read_rope(config, arch, rope));
+  add_rope(arch, read_rope(config, arch, {}));
   LlamaNames names;
   names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
   names.out_bias = names.qkv_bias;

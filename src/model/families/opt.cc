@@ -34,7 +34,7 @@ Architecture read_opt(ConfigReader& config) {
   const std::uint32_t narrow = config.count_or("word_embed_proj_dim", 1, kHiddenMax, shape.hidden);
   if (narrow != shape.hidden) arch.embedding_size = narrow;
   if (!config.flag_or("layer_norm_elementwise_affine", true))
-    config.fail("layer_norm_elementwise_affine", "false is not supported");
+    config.unsupported("layer_norm_elementwise_affine", "false is not supported");
 
   const Bias bias = bias_if(config.flag_or("enable_bias", true));
   const std::uint64_t hidden = shape.hidden;

@@ -17,6 +17,7 @@ Architecture read_phi(ConfigReader& config) {
   arch.parallel = true;
   RopeDefaults rope;
   rope.partial = 0.5;
+  rope.takes_partial = true;
   add_rope(arch, read_rope(config, arch, rope));
   const bool qk_norm = config.flag_or("qk_layernorm", false);
   LlamaNames names;
@@ -26,7 +27,8 @@ Architecture read_phi(ConfigReader& config) {
   names.out = "self_attn.dense";
   names.final_norm = "final_layernorm";
   out.tensors = llama_outer(arch, names);
-  if (!arch.tied) out.tensors.head.rows.front().bias = "lm_head.bias";
+  // A tied head has the bias too; look-ups of the embedding do not read it.
+  (arch.tied ? out.tensors.embedding : out.tensors.head).rows.front().bias = "lm_head.bias";
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("layers.", i);
     LayerMap layer = llama_attention(arch, prefix, names);

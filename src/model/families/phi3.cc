@@ -11,8 +11,12 @@ Architecture read_phi3(ConfigReader& config) {
   arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", false);
-  add_rope(arch, read_rope(config, arch, {}));
-  const std::uint32_t window = config.count_or("sliding_window", 1, kPositionsMax, 0);
+  RopeDefaults rope;
+  rope.original_max_positions = 4096;
+  rope.yarn_is_longrope = true;
+  rope.takes_partial = true;
+  add_rope(arch, read_rope(config, arch, rope));
+  const std::uint32_t window = read_window(config, 0);
   set_window(arch, window);
   read_layer_types(config, arch, window);
   const LlamaNames names;

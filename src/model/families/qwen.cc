@@ -7,23 +7,36 @@
 namespace coxswain::model {
 namespace {
 
-// A window on the layers from max_window_layers on, if use_sliding_window; layer_types wins where
-// it is given.
-void read_windows(ConfigReader& config, ArchSpec& arch) {
-  const bool used = config.flag_or("use_sliding_window", false);
-  const std::uint32_t window = used ? config.count_or("sliding_window", 1, kPositionsMax, 0) : 0;
-  if (read_layer_types(config, arch, window)) return;
-  const std::uint32_t first = config.count_or("max_window_layers", 0, kLayersMax, 28);
-  for (std::uint32_t i = first; i < arch.n_layers(); ++i) arch.layers[i].window = window;
+std::uint32_t read_used_window(ConfigReader& config) {
+  return config.flag_or("use_sliding_window", false) ? read_window(config, 4096) : 0;
 }
 
-ArchSpec read_shared(ConfigReader& config) {
-  ArchSpec arch = read_standard_shape(config);
+std::uint32_t read_window_layers(ConfigReader& config) {
+  return config.count_or("max_window_layers", 0, kLayersMax, 28);
+}
+
+// A window on the layers from max_window_layers on; layer_types wins where it is given.
+void read_windows(ConfigReader& config, ArchSpec& arch) {
+  const std::uint32_t window = read_used_window(config);
+  if (read_layer_types(config, arch, window)) return;
+  for (std::uint32_t i = read_window_layers(config); i < arch.n_layers(); ++i)
+    arch.layers[i].window = window;
+}
+
+// qwen2_moe: on every second layer of those before max_window_layers.
+void read_alternating_windows(ConfigReader& config, ArchSpec& arch) {
+  const std::uint32_t window = read_used_window(config);
+  if (read_layer_types(config, arch, window)) return;
+  const std::uint32_t end = std::min(read_window_layers(config), arch.n_layers());
+  for (std::uint32_t i = 0; i < end; i += 2) arch.layers[i].window = window;
+}
+
+ArchSpec read_shared(ConfigReader& config, const ShapeDefaults& defaults) {
+  ArchSpec arch = read_standard_shape(config, defaults);
   arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-6));
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", false);
   add_rope(arch, read_rope(config, arch, {}));
-  read_windows(config, arch);
   return arch;
 }
 
@@ -74,7 +87,8 @@ TensorMap moe_tensors(const ArchSpec& arch, const LlamaNames& names) {
 
 Architecture read_qwen2(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
+  out.arch = read_shared(config, {.n_kv_heads = 32});
+  read_windows(config, out.arch);
   LlamaNames names;
   names.qkv_bias = Bias::kYes;
   out.tensors = llama_tensors(out.arch, names);
@@ -83,7 +97,8 @@ Architecture read_qwen2(ConfigReader& config) {
 
 Architecture read_qwen2_moe(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
+  out.arch = read_shared(config, {.n_kv_heads = 16});
+  read_alternating_windows(config, out.arch);
   read_experts(config, out.arch);
   out.arch.moe.shared_intermediate =
       config.count("shared_expert_intermediate_size", 1, kIntermediateMax);
@@ -96,7 +111,8 @@ Architecture read_qwen2_moe(ConfigReader& config) {
 
 Architecture read_qwen3(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
+  out.arch = read_shared(config, {.n_kv_heads = 32, .head_dim = 128});
+  read_windows(config, out.arch);
   add_qk_norm(out.arch);
   LlamaNames names;
   names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
@@ -107,7 +123,8 @@ Architecture read_qwen3(ConfigReader& config) {
 
 Architecture read_qwen3_moe(ConfigReader& config) {
   Architecture out;
-  out.arch = read_shared(config);
+  out.arch = read_shared(config, {.n_kv_heads = 4});
+  set_window(out.arch, read_used_window(config));
   add_qk_norm(out.arch);
   read_experts(config, out.arch);
   LlamaNames names;

@@ -6,7 +6,7 @@ namespace coxswain::model {
 
 Architecture read_smollm3(ConfigReader& config) {
   Architecture out;
-  out.arch = read_standard_shape(config);
+  out.arch = read_standard_shape(config, {.n_kv_heads = 4});
   ArchSpec& arch = out.arch;
   arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-6));
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
@@ -32,8 +32,10 @@ Architecture read_smollm3(ConfigReader& config) {
     if (turns[i] == 0) arch.layers[i].rope = -1;
   }
   const bool windows = config.flag_or("use_sliding_window", false);
-  const std::uint32_t window = windows ? config.count_or("sliding_window", 1, kPositionsMax, 0) : 0;
-  read_layer_types(config, arch, window);
+  const std::uint32_t window = windows ? read_window(config, 0) : 0;
+  if (!read_layer_types(config, arch, window)) {
+    for (LayerSpec& layer : arch.layers) layer.window = layer.rope < 0 ? window : 0;
+  }
   LlamaNames names;
   names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
   names.out_bias = names.qkv_bias;

@@ -18,7 +18,7 @@ NormMap norms_by_head(const std::string& name, std::uint32_t n_heads, std::uint3
 
 Architecture read_stablelm(ConfigReader& config) {
   Architecture out;
-  out.arch = read_standard_shape(config);
+  out.arch = read_standard_shape(config, {.n_kv_heads = 32});
   ArchSpec& arch = out.arch;
   arch.norm = {NormKind::kLayer,
                static_cast<float>(config.number_or("layer_norm_eps", 0.0, 1.0, 1e-5)),
@@ -28,6 +28,7 @@ Architecture read_stablelm(ConfigReader& config) {
   arch.parallel = config.flag_or("use_parallel_residual", false);
   RopeDefaults rope;
   rope.partial = 0.25;
+  rope.takes_partial = true;
   add_rope(arch, read_rope(config, arch, rope));
   LlamaNames names;
   names.qkv_bias = bias_if(config.flag_or("use_qkv_bias", false));
