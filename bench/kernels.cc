@@ -126,6 +126,9 @@ class Bench {
   void linears(WeightType type);
   void attention();
   void elementwise();
+  void others() const {
+    std::printf("other programs took %.1f %% of all CPU time\n", 100 * others_.share());
+  }
 
  private:
   bool wanted(const std::string& name) const {
@@ -142,6 +145,7 @@ class Bench {
   base::ThreadPool pool_;
   ReadBandwidth reader_;
   ComputePeaks peaks_;
+  OthersLoad others_;  // while something is measured
 };
 
 void Bench::limits() {
@@ -183,12 +187,14 @@ double Bench::time_of(std::size_t m, const std::vector<const PackedMatrix*>& mat
   };
   pass();
   std::vector<double> times;
+  others_.begin();
   const double begin = now(options_.timer);
   while (times.size() < 3 || (now(options_.timer) - begin < 1.0 && times.size() < 50)) {
     const double start = now(options_.timer);
     pass();
     times.push_back(now(options_.timer) - start);
   }
+  others_.end();
   std::nth_element(
       times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   return times[times.size() / 2];
@@ -293,6 +299,7 @@ void Bench::attention() {
       sequence.n_rows = rows;
       sequence.first_position = static_cast<std::int32_t>(length - rows);
       std::vector<double> times;
+      others_.begin();
       for (std::size_t repeat = 0; repeat < 4 * kLayers; ++repeat) {
         kernels::AttentionArgs args;
         args.cache = layer_view(repeat % kLayers);
@@ -307,6 +314,7 @@ void Bench::attention() {
         table_.attention(pool_, args);
         times.push_back(now(options_.timer) - start);
       }
+      others_.end();
       std::sort(times.begin(), times.end());
       const double seconds = times[times.size() / 2];
       const double keys = rows == 1
@@ -387,12 +395,11 @@ int main(int argc, char** argv) {
   using namespace coxswain::bench;
   const Options options = parse(argc, argv);
   Bench bench(options, *require(coxswain::kernels::select_kernels(options.isa)));
-  const OthersLoad others;
   bench.limits();
   for (const auto type : {WeightType::kBf16, WeightType::kInt8, WeightType::kF32, WeightType::kF16})
     bench.linears(type);
   bench.attention();
   bench.elementwise();
-  std::printf("other programs took %.1f %% of all CPU time\n", 100 * others.share());
+  bench.others();
   return 0;
 }

@@ -77,8 +77,6 @@ double peak_for(const ComputePeaks& peaks, kernels::Isa isa, kernels::WeightType
   return peaks.f32;
 }
 
-OthersLoad::OthersLoad() : begin_(read()) {}
-
 // The first line of /proc/stat: user nice system idle iowait irq softirq steal, in clock ticks.
 OthersLoad::Times OthersLoad::read() {
   Times times;
@@ -96,11 +94,20 @@ OthersLoad::Times OthersLoad::read() {
   return times;
 }
 
+void OthersLoad::begin() {
+  begin_ = read();
+}
+
+void OthersLoad::end() {
+  const Times now = read();
+  sum_.busy_s += now.busy_s - begin_.busy_s;
+  sum_.idle_s += now.idle_s - begin_.idle_s;
+  sum_.own_s += now.own_s - begin_.own_s;
+}
+
 double OthersLoad::share() const {
-  const Times end = read();
-  const double busy = end.busy_s - begin_.busy_s;
-  const double all = busy + end.idle_s - begin_.idle_s;
-  return all > 0.0 ? std::max(0.0, busy - (end.own_s - begin_.own_s)) / all : 0.0;
+  const double all = sum_.busy_s + sum_.idle_s;
+  return all > 0.0 ? std::max(0.0, sum_.busy_s - sum_.own_s) / all : 0.0;
 }
 
 ReadBandwidth::ReadBandwidth(std::size_t bytes) {

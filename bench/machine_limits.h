@@ -32,10 +32,11 @@ ComputePeaks measure_peaks(base::ThreadPool& pool, Timer timer);
 // The peak of the instruction that a set multiplies weights of that type with.
 double peak_for(const ComputePeaks& peaks, kernels::Isa isa, kernels::WeightType type);
 
-// What other programs and guests take of all CPUs, from construction on.
+// What other programs and guests take of all CPUs between begin() and end(), which may be repeated.
 class OthersLoad {
  public:
-  OthersLoad();
+  void begin();
+  void end();
   double share() const;  // 0 .. 1
 
  private:
@@ -46,6 +47,7 @@ class OthersLoad {
   };
   static Times read();
   Times begin_;
+  Times sum_;
 };
 
 // Reads a buffer that no cache holds; bytes per second, best of a few passes.

@@ -356,13 +356,15 @@ void RunnerBench::prefill(std::uint32_t n_tokens) {
 int run(const Options& options) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   RunnerBench bench(options);
-  const OthersLoad others;
+  OthersLoad others;
+  others.begin();
   if (options.wants("prefill")) {
     bench.prefill(512);
     bench.prefill(kPrefillMax);
   }
   if (options.wants("decode")) bench.decode();
   if (options.wants("engine")) bench.engine();
+  others.end();
   std::printf("other programs took %.1f %% of all CPU time\n", 100 * others.share());
   return 0;
 }
