@@ -139,6 +139,7 @@ class Bench {
   double layer_seconds(const Weights& weights, std::size_t m);
   void print_decode(const Weights& weights, WeightType type);
   void print_rows(const Weights& weights, WeightType type, std::size_t m);
+  void attention_rows(std::size_t n_rows, std::size_t length);
 
   const Options& options_;
   const KernelTable& table_;
@@ -202,6 +203,7 @@ double Bench::time_of(std::size_t m, const std::vector<const PackedMatrix*>& mat
 
 double Bench::layer_seconds(const Weights& weights, std::size_t m) {
   std::vector<const PackedMatrix*> all;
+  all.reserve(weights.layers.size());
   for (const PackedMatrix& matrix : weights.layers) all.push_back(&matrix);
   return time_of(m, all) / kColdLayers;
 }
@@ -252,86 +254,106 @@ void Bench::linears(WeightType type) {
   if (!wanted(std::string(kernels::name_of(type)))) return;
   const Weights weights = make_weights(table_, type);
   print_decode(weights, type);
-  for (const std::size_t m : {2, 4, 8, 16, 32, 64, 128, 512}) print_rows(weights, type, m);
+  for (const std::size_t m : {2U, 4U, 8U, 16U, 32U, 64U, 128U, 512U}) print_rows(weights, type, m);
 }
+
+// The cache of a model's layers for one sequence: as many as make a decode read from memory.
+class LayersCache {
+ public:
+  static constexpr std::size_t kHeads = 32;
+  static constexpr std::size_t kKvHeads = 8;
+  static constexpr std::size_t kDim = 64;
+  static constexpr std::size_t kTokens = 16;
+
+  explicit LayersCache(std::size_t length)
+      : blocks_(length / kTokens),
+        region_bytes_(blocks_.size() * kBlockBytes),
+        bytes_(require(tensor::AlignedBuffer::allocate(2 * region_bytes_ * kLayers))) {
+    for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = static_cast<BlockId>(i);
+  }
+
+  kernels::KvLayerView layer(std::size_t index) {
+    kernels::KvLayerView view;
+    view.k = bytes_.data() + 2 * index * region_bytes_;
+    view.v = view.k + region_bytes_;
+    view.k_block_stride_bytes = view.v_block_stride_bytes = kBlockBytes;
+    view.type = tensor::DType::kBf16;
+    view.n_kv_heads = kKvHeads;
+    view.block_tokens = kTokens;
+    view.k_head_dim = view.v_head_dim = kDim;
+    return view;
+  }
+  std::size_t layer_bytes() const { return 2 * region_bytes_; }
+  // The last n_rows positions.
+  kernels::AttentionSequence rows(std::size_t n_rows) const {
+    kernels::AttentionSequence sequence;
+    sequence.n_rows = n_rows;
+    sequence.first_position = static_cast<std::int32_t>(blocks_.size() * kTokens - n_rows);
+    sequence.blocks = blocks_;
+    return sequence;
+  }
+
+ private:
+  static constexpr std::size_t kBlockBytes = kKvHeads * kTokens * kDim * 2;
+
+  std::vector<BlockId> blocks_;
+  std::size_t region_bytes_;
+  tensor::AlignedBuffer bytes_;
+};
 
 void Bench::attention() {
   if (!wanted("attention")) return;
-  constexpr std::size_t kHeads = 32;
-  constexpr std::size_t kKvHeads = 8;
-  constexpr std::size_t kDim = 64;
-  constexpr std::size_t kTokens = 16;
-  for (const std::size_t length : {512, 2048}) {
-    for (const std::size_t rows : {std::size_t{1}, length}) {
-      // As many layers of cache as make a decode read from memory.
-      const std::size_t n_blocks = length / kTokens;
-      const std::size_t block_bytes = kKvHeads * kTokens * kDim * 2;
-      auto cache = require(tensor::AlignedBuffer::allocate(2 * n_blocks * block_bytes * kLayers));
-      std::vector<BlockId> blocks(n_blocks);
-      for (std::size_t i = 0; i < n_blocks; ++i) blocks[i] = static_cast<BlockId>(i);
-      const std::vector<float> x = random_values(length * kHeads * kDim);
-      std::vector<float> out(rows * kHeads * kDim);
-      auto scratch = require(tensor::AlignedBuffer::allocate(
-          kernels::attention_scratch_bytes(pool_.n_threads(), kHeads, kDim)));
-      kernels::AttentionSequence sequence;
-      sequence.n_rows = length;
-      sequence.blocks = blocks;
-      const auto layer_view = [&](std::size_t layer) {
-        kernels::KvLayerView view;
-        view.k = cache.data() + 2 * layer * n_blocks * block_bytes;
-        view.v = view.k + n_blocks * block_bytes;
-        view.k_block_stride_bytes = view.v_block_stride_bytes = block_bytes;
-        view.type = tensor::DType::kBf16;
-        view.n_kv_heads = kKvHeads;
-        view.block_tokens = kTokens;
-        view.k_head_dim = view.v_head_dim = kDim;
-        return view;
-      };
-      for (std::size_t layer = 0; layer < kLayers; ++layer) {
-        table_.kv_write(pool_,
-                        {layer_view(layer),
-                         x.data(),
-                         kKvHeads * kDim,
-                         x.data(),
-                         kKvHeads * kDim,
-                         {&sequence, 1}});
-      }
-      sequence.n_rows = rows;
-      sequence.first_position = static_cast<std::int32_t>(length - rows);
-      std::vector<double> times;
-      others_.begin();
-      for (std::size_t repeat = 0; repeat < 4 * kLayers; ++repeat) {
-        kernels::AttentionArgs args;
-        args.cache = layer_view(repeat % kLayers);
-        args.q = x.data();
-        args.q_stride = args.out_stride = kHeads * kDim;
-        args.out = out.data();
-        args.n_heads = kHeads;
-        args.scale = 0.125F;
-        args.sequences = {&sequence, 1};
-        args.scratch = scratch.bytes();
-        const double start = now(options_.timer);
-        table_.attention(pool_, args);
-        times.push_back(now(options_.timer) - start);
-      }
-      others_.end();
-      std::sort(times.begin(), times.end());
-      const double seconds = times[times.size() / 2];
-      const double keys = rows == 1
-                              ? static_cast<double>(length)
-                              : static_cast<double>(length) * static_cast<double>(length + 1) / 2;
-      const double operations = keys * kHeads * kDim * 4;
-      std::printf(
-          "attention %4zu rows, %4zu positions, bf16 cache: %8.1f us a layer, %.3f T/s (%3.0f %% "
-          "of f32 peak), %.1f GB/s of cache\n",
-          rows,
-          length,
-          seconds * 1e6,
-          operations / seconds / 1e12,
-          100 * operations / seconds / peaks_.f32,
-          static_cast<double>(2 * n_blocks * block_bytes) / seconds / 1e9);
-    }
+  for (const std::size_t length : {std::size_t{512}, std::size_t{2048}}) {
+    attention_rows(1, length);
+    attention_rows(length, length);
   }
+}
+
+void Bench::attention_rows(std::size_t n_rows, std::size_t length) {
+  constexpr std::size_t kWidth = LayersCache::kHeads * LayersCache::kDim;
+  constexpr std::size_t kKvWidth = LayersCache::kKvHeads * LayersCache::kDim;
+  LayersCache cache(length);
+  const std::vector<float> x = random_values(length * kWidth);
+  std::vector<float> out(n_rows * kWidth);
+  auto scratch = require(tensor::AlignedBuffer::allocate(
+      kernels::attention_scratch_bytes(pool_.n_threads(), LayersCache::kHeads, LayersCache::kDim)));
+  const kernels::AttentionSequence everything = cache.rows(length);
+  for (std::size_t layer = 0; layer < kLayers; ++layer) {
+    table_.kv_write(pool_,
+                    {cache.layer(layer), x.data(), kKvWidth, x.data(), kKvWidth, {&everything, 1}});
+  }
+  const kernels::AttentionSequence sequence = cache.rows(n_rows);
+  std::vector<double> times;
+  others_.begin();
+  for (std::size_t repeat = 0; repeat < 4 * kLayers; ++repeat) {
+    kernels::AttentionArgs args;
+    args.cache = cache.layer(repeat % kLayers);
+    args.q = x.data();
+    args.q_stride = args.out_stride = kWidth;
+    args.out = out.data();
+    args.n_heads = LayersCache::kHeads;
+    args.scale = 0.125F;
+    args.sequences = {&sequence, 1};
+    args.scratch = scratch.bytes();
+    const double start = now(options_.timer);
+    table_.attention(pool_, args);
+    times.push_back(now(options_.timer) - start);
+  }
+  others_.end();
+  std::sort(times.begin(), times.end());
+  const double seconds = times[times.size() / 2];
+  const double rows = static_cast<double>(n_rows);
+  const double keys = rows * (static_cast<double>(length) - (rows - 1) / 2);
+  const double operations = keys * kWidth * 4;
+  std::printf(
+      "attention %4zu rows, %4zu positions, bf16 cache: %8.1f us a layer, %.3f T/s (%3.0f %% of "
+      "f32 peak), %.1f GB/s of cache\n",
+      n_rows,
+      length,
+      seconds * 1e6,
+      operations / seconds / 1e12,
+      100 * operations / seconds / peaks_.f32,
+      static_cast<double>(cache.layer_bytes()) / seconds / 1e9);
 }
 
 void Bench::elementwise() {

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "engine_share.h"
-#include "json/json.h"
 #include "machine_limits.h"
+#include "model_size.h"
 #include "runner/local_runner.h"
 
 namespace coxswain::bench {
@@ -91,28 +91,6 @@ T require(Result<T> result) {
   return std::move(result).value();
 }
 
-// Parameters in the matrices of a model.
-struct Parameters {
-  double layers = 0;
-  double head = 0;
-};
-
-Parameters parameters_of(const std::string& model_dir) {
-  const json::Value config =
-      require(json::parse_file(model_dir + "/config.json", std::size_t{1} << 20));
-  const auto number = [&](const char* key, double otherwise) {
-    const json::Value* value = config.find(key);
-    return value != nullptr ? value->to_double().value_or(otherwise) : otherwise;
-  };
-  const double hidden = number("hidden_size", 0);
-  const double heads = number("num_attention_heads", 1);
-  const double kv_heads = number("num_key_value_heads", heads);
-  const double dim = number("head_dim", hidden / heads);
-  const double layer =
-      hidden * dim * (2 * heads + 2 * kv_heads) + 3 * hidden * number("intermediate_size", 0);
-  return {layer * number("num_hidden_layers", 0), hidden * number("vocab_size", 0)};
-}
-
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -173,10 +151,10 @@ class Streams {
   Burst decode(std::uint32_t n_steps) {
     Burst sum;
     const auto begin = BenchClock::now();
-    auto ticket = runner_.submit(decode_plan());
+    StepTicket next = require(runner_.submit(decode_plan()));
     for (std::uint32_t i = 0; i < n_steps; ++i) {
-      const StepTicket current = require(std::move(ticket));
-      if (i + 1 < n_steps) ticket = runner_.submit(decode_plan());
+      const StepTicket current = next;
+      if (i + 1 < n_steps) next = require(runner_.submit(decode_plan()));
       const StepTimings timings = check(runner_.wait(current));
       sum.sample_s += seconds(timings.sample);
       sum.rest_s -= seconds(timings.forward + timings.sample);
@@ -242,7 +220,7 @@ class RunnerBench {
  public:
   explicit RunnerBench(const Options& options)
       : options_(options),
-        parameters_(parameters_of(options.model_dir)),
+        parameters_(require(parameters_of(options.model_dir))),
         runner_(make_runner(options)),
         pool_(options.n_threads, base::ThreadPool::Pinning::kPin),
         reader_(std::size_t{512} << 20),
@@ -372,6 +350,7 @@ int run(const Options& options) {
 }  // namespace
 }  // namespace coxswain::bench
 
+// NOLINTNEXTLINE(bugprone-exception-escape): a library's exception may as well end a benchmark
 int main(int argc, char** argv) {
   const auto options = coxswain::bench::parse(argc, argv);
   if (!options) {

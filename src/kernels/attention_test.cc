@@ -231,31 +231,48 @@ std::vector<double> definition(
   return out;
 }
 
+void expect_definition(const KernelTable& table,
+                       const Case& c,
+                       const Inputs& in,
+                       std::span<const float> out,
+                       std::size_t row) {
+  const bool rounds = rounds_to_bf16(table, c);
+  const double dk = static_cast<double>(c.dk);
+  // A score is a sum of dk products of at most 4, scaled; its error moves a weight by as much,
+  // relatively. |v| <= 1.
+  const double score_error = dk * 4.0 / std::sqrt(dk) * dk * 0x1p-24 + 20.0 * 0x1p-24;
+  const double weight_error = rounds ? 0x1p-9 : 0.0;
+  const double tolerance = 2.0 * score_error + 64.0 * 0x1p-22 + weight_error;
+  for (std::size_t head = 0; head < c.n_heads; ++head) {
+    const std::vector<double> want =
+        definition(c, in, row, head, rounds ? DType::kBf16 : DType::kF32);
+    for (std::size_t d = 0; d < c.dv; ++d) {
+      ASSERT_NEAR(out[(row * c.n_heads + head) * c.dv + d], want[d], tolerance)
+          << table.id << " " << c.name << " row " << row << " head " << head << " d " << d;
+    }
+  }
+}
+
 TEST(Attention, AgreesWithTheDefinition) {
   for (const KernelTable* table : runnable_tables()) {
     for (const Case& c : kCases) {
       const Inputs in(c);
-      Runner runner(*table, c, in, 2);
-      const std::vector<float> out = runner.step(0, c.length);
-      for (std::size_t row = 0; row < c.length; row += row < 5 || row + 5 > c.length ? 1 : 13) {
-        for (std::size_t head = 0; head < c.n_heads; ++head) {
-          const bool rounds = rounds_to_bf16(*table, c);
-          const std::vector<double> want =
-              definition(c, in, row, head, rounds ? DType::kBf16 : DType::kF32);
-          // A score is a sum of dk products of at most 4, scaled; its error moves a weight by as
-          // much, relatively. |v| <= 1.
-          const double score_error = static_cast<double>(c.dk) * 4.0 *
-                                         static_cast<double>(runner.scale()) *
-                                         static_cast<double>(c.dk) * 0x1p-24 +
-                                     20.0 * 0x1p-24;
-          const double tolerance =
-              2.0 * score_error + 64.0 * 0x1p-22 + (rounds ? 0x1p-9 : 0.0);  // rounded weights
-          for (std::size_t d = 0; d < c.dv; ++d) {
-            ASSERT_NEAR(out[(row * c.n_heads + head) * c.dv + d], want[d], tolerance)
-                << table->id << " " << c.name << " row " << row << " head " << head << " d " << d;
-          }
-        }
-      }
+      const std::vector<float> out = Runner(*table, c, in, 2).step(0, c.length);
+      for (std::size_t row = 0; row < c.length; row += row < 5 || row + 5 > c.length ? 1 : 13)
+        expect_definition(*table, c, in, out, row);
+    }
+  }
+}
+
+void expect_chunks_are_the_whole(const KernelTable& table, const Case& c) {
+  const Inputs in(c);
+  const std::vector<float> whole = Runner(table, c, in, 2).step(0, c.length);
+  for (const std::size_t chunk :
+       {std::size_t{1}, std::size_t{16}, std::size_t{100}, std::size_t{256}, c.length}) {
+    for (const std::size_t n_threads : {1U, 2U, 3U}) {
+      if (n_threads != 1 && chunk < 100) continue;
+      ASSERT_EQ(Runner(table, c, in, n_threads).chunked(chunk), whole)
+          << table.id << " " << c.name << " chunk " << chunk << " threads " << n_threads;
     }
   }
 }
@@ -264,41 +281,31 @@ TEST(Attention, AgreesWithTheDefinition) {
 // left the window are released on the way.
 TEST(Attention, ChunksAndThreadsDoNotChangeARow) {
   for (const KernelTable* table : runnable_tables()) {
-    for (const Case& c : kCases) {
-      const Inputs in(c);
-      const std::vector<float> whole = Runner(*table, c, in, 2).step(0, c.length);
-      for (const std::size_t chunk :
-           {std::size_t{1}, std::size_t{16}, std::size_t{100}, std::size_t{256}, c.length}) {
-        for (const std::size_t n_threads : {1U, 2U, 3U}) {
-          if (n_threads != 1 && chunk < 100) continue;
-          ASSERT_EQ(Runner(*table, c, in, n_threads).chunked(chunk), whole)
-              << table->id << " " << c.name << " chunk " << chunk << " threads " << n_threads;
-        }
-      }
-    }
+    for (const Case& c : kCases) expect_chunks_are_the_whole(*table, c);
   }
 }
 
-// What a row cannot see takes no part, not even as a product with zero.
+// What a row cannot see takes no part, not even as a product with zero: the value of position `bad`
+// is NaN.
+void expect_nan_stays_where_seen(const KernelTable& table, const Case& c, std::size_t bad) {
+  Inputs in(c);
+  const std::vector<float> clean = Runner(table, c, in, 1).step(0, c.length);
+  const std::size_t width = c.n_kv_heads * c.dv;
+  for (std::size_t i = 0; i < width; ++i) in.v[bad * width + i] = NAN;
+  const std::vector<float> out = Runner(table, c, in, 1).step(0, c.length);
+  const std::size_t row_values = c.n_heads * c.dv;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t row = i / row_values;
+    const bool sees = row >= bad && row < bad + static_cast<std::size_t>(c.window);
+    ASSERT_EQ(std::isnan(out[i]), sees) << table.id << " row " << row;
+    ASSERT_TRUE(sees || out[i] == clean[i]) << table.id << " row " << row;
+  }
+}
+
 TEST(Attention, ValuesThatARowCannotSeeMayBeNan) {
   const Case c{.name = "NaN", .type = DType::kBf16, .n_heads = 4, .length = 64, .window = 21};
   for (const KernelTable* table : runnable_tables()) {
-    for (const std::size_t bad : {std::size_t{30}, std::size_t{31}}) {
-      Inputs in(c);
-      const std::vector<float> clean = Runner(*table, c, in, 1).step(0, c.length);
-      const std::size_t width = c.n_kv_heads * c.dv;
-      for (std::size_t i = 0; i < width; ++i) in.v[bad * width + i] = NAN;
-      const std::vector<float> out = Runner(*table, c, in, 1).step(0, c.length);
-      for (std::size_t row = 0; row < c.length; ++row) {
-        const bool sees = row >= bad && row < bad + 21;
-        for (std::size_t i = row * c.n_heads * c.dv; i < (row + 1) * c.n_heads * c.dv; ++i) {
-          ASSERT_EQ(std::isnan(out[i]), sees) << table->id << " row " << row;
-          if (!sees) {
-            ASSERT_EQ(out[i], clean[i]) << table->id << " row " << row;
-          }
-        }
-      }
-    }
+    for (const std::size_t bad : {30U, 31U}) expect_nan_stays_where_seen(*table, c, bad);
   }
 }
 

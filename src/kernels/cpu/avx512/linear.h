@@ -29,8 +29,8 @@ inline void prefetch_stream(const char* w, size_t bytes, size_t ahead) {
 // Each output is one chain of dot() over ascending k.
 template <typename Math, int kRows, bool kStream>
 inline void multiply(const TileArgs* t) {
-  constexpr size_t kVectorBytes = size_t{16} * Math::kStepValues * Math::kWeightBytes;
-  constexpr size_t kStepBytes = kVectors * kVectorBytes;
+  constexpr int kVectorBytes = 16 * Math::kStepValues * Math::kWeightBytes;
+  constexpr size_t kStepBytes = size_t{kVectors} * kVectorBytes;
   typename Math::Sum sum[kRows][kVectors];
   char* acc = static_cast<char*>(t->acc);
 #pragma GCC unroll 8
