@@ -11,12 +11,30 @@
 #include "tokenizer/precompiled_charsmap.h"
 #include "tokenizer/regex.h"
 #include "tokenizer/unicode.h"
+#include "tokenizer/unicode_reference.h"
 
 namespace coxswain::tokenizer {
 namespace {
 
 char32_t lower(char32_t c) {
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  // Upper-case letters of Unicode 15 and 16, and their lower-case forms.
+  struct Pairs {
+    char32_t first;
+    char32_t last;
+    char32_t lower;
+  };
+  static constexpr std::array<Pairs, 6> kNewer{{{0x1C89, 0x1C89, 0x1C8A},
+                                                {0xA7CB, 0xA7CB, 0x264},
+                                                {0xA7CC, 0xA7CC, 0xA7CD},
+                                                {0xA7DA, 0xA7DA, 0xA7DB},
+                                                {0xA7DC, 0xA7DC, 0x19B},
+                                                {0x10D50, 0x10D65, 0x10D70}}};
+  const auto to = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  if (to != c || c < kNewer[0].first) return to;
+  for (const Pairs& pairs : kNewer) {
+    if (c >= pairs.first && c <= pairs.last) return pairs.lower + (c - pairs.first);
+  }
+  return c;
 }
 
 class SequenceNormalizer final : public Normalizer {
@@ -176,10 +194,12 @@ bool map_lowercase(std::string& out, char32_t c) {
 }
 
 bool map_strip_marks(std::string&, char32_t c) {
-  return c >= 0x300 && utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN;
+  return c >= 0x300 &&
+         utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN &&
+         !bert_keeps_mark(c);
 }
 bool map_strip_combining(std::string&, char32_t c) {
-  return (char_class(c) & kClassMark) != 0;
+  return (char_class(c) & kClassMark) != 0 && newer_category(c).empty() && !strip_accents_keeps(c);
 }
 
 bool map_bert_clean(std::string& out, char32_t c) {
@@ -187,7 +207,9 @@ bool map_bert_clean(std::string& out, char32_t c) {
     out.push_back(' ');
     return true;
   }
-  if (c == 0 || c == kReplacementCharacter || (char_class(c) & kClassControl) != 0) return true;
+  constexpr std::uint16_t kKinds = kClassControl | kClassUnassigned;
+  if (c == 0 || c == kReplacementCharacter) return true;
+  if ((char_class(c) & kKinds) == kClassControl && !bert_keeps_format(c)) return true;
   if (c != ' ' && is_space(c)) {
     out.push_back(' ');
     return true;
@@ -264,7 +286,8 @@ Result<std::unique_ptr<Normalizer>> parse_replace(const json::Value& section,
                                                   const std::string& where) {
   COXSWAIN_ASSIGN_OR_RETURN(const Pattern pattern, pattern_field(section, where));
   COXSWAIN_ASSIGN_OR_RETURN(std::string content, string_field(section, "content", where));
-  if (!pattern.is_regex) return make_replace_normalizer(pattern.text, std::move(content));
+  if (!pattern.is_regex && !pattern.text.empty())
+    return make_replace_normalizer(pattern.text, std::move(content));
   COXSWAIN_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern.text));
   return std::unique_ptr<Normalizer>(
       std::make_unique<RegexReplaceNormalizer>(std::move(regex), std::move(content)));

@@ -54,6 +54,11 @@ struct PreTokenizerPlan {
   std::string unknown_pattern;  // a pattern without a scanner, empty if there is none
 };
 // Errors: kInvalidArgument naming the member at fault below `where`.
+
+// The plan for a model that reads characters of the byte alphabet: with that step, if it was left
+// out.
+void write_byte_alphabet(PreTokenizerPlan& plan);
+
 Result<PreTokenizerPlan> parse_pre_tokenizer(const json::Value& section, const std::string& where);
 
 }  // namespace coxswain::tokenizer

@@ -85,7 +85,9 @@ Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {
   if (!match)
     return Status(coxswain::Code::kResourceExhausted, "no memory for a regular expression");
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  for (std::size_t at = 0; at < text.size();) {
+  if (text.empty()) return out;
+  std::size_t last_end = text.size() + 1;  // of the match before
+  for (std::size_t at = 0; at <= text.size();) {
     const auto run = [&](std::uint32_t options) {
       return pcre2_match(
           code_->code.get(), subject, text.size(), at, options, match.get(), code_->context.get());
@@ -98,12 +100,12 @@ Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {
                     ErrorKind::kValidation,
                     "a regular expression of the tokenizer gave up: " + error_text(n));
     const PCRE2_SIZE* found = pcre2_get_ovector_pointer(match.get());
-    if (found[1] > found[0]) {
+    if (found[1] > found[0] || found[1] != last_end) {
       out.push_back({found[0], found[1]});
-      at = found[1];
+      at = last_end = found[1];
       continue;
     }
-    at = found[1] + 1;
+    ++at;  // an empty match right behind another one does not count
     while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
   }
   return out;

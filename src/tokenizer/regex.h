@@ -22,7 +22,8 @@ class Regex {
   // Errors: kInvalidArgument with PCRE2's message and the place in the pattern.
   static Result<Regex> compile(std::string_view pattern);
 
-  // All matches from left to right, without overlap; empty matches are left out.
+  // All matches from left to right, without overlap. An empty match counts unless it lies right
+  // behind another match, as in the reference; an empty text has none.
   // REQUIRES: valid UTF-8. Errors: kResourceExhausted if a limit was hit.
   Result<std::vector<TextSpan>> find_all(std::string_view text) const;
 

@@ -1,8 +1,20 @@
 #pragma once
-// Tokenizer files are written for Oniguruma in Ruby syntax; PCRE2 differs where it matters in three
-// places, which to_pcre2() rewrites: \w and \s have Unicode's meaning, a [ inside a class opens a
-// nested class, and
-// && is the intersection of classes. Thread rule: pure function.
+// Tokenizer files are written for Oniguruma in Ruby syntax; PCRE2 differs where it matters, and
+// to_pcre2() rewrites that:
+//
+//   \w \s \d \b, POSIX brackets   Unicode's meaning as Oniguruma has it (\b goes by that \w)
+//   \h                            a hexadecimal digit
+//   \v                            the vertical tab alone
+//   \uHHHH                        a code point
+//   \p{Han}                       the script, not PCRE2's script extensions; names as Oniguruma
+//                                 spells them (\p{Alpha}, \p{letter}, \p{^L})
+//   (?m)                          the dot matches line breaks
+//   {,n}                          at most n
+//   [ inside a class              a nested class; && is the intersection
+//
+// Characters that are newer than PCRE2's tables are added to the classes they belong to.
+// Not rewritten: a character that folds to two without regard to case (ss for a sharp s).
+// Thread rule: pure function. Doc: github.com/kkos/oniguruma, doc/RE.
 
 #include <string>
 #include <string_view>

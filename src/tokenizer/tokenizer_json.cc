@@ -295,6 +295,7 @@ Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
                             parse_post_processor(section("post_processor"), "post_processor"));
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder, parse_decoder(section("decoder"), "decoder"));
   COXSWAIN_RETURN_IF_ERROR(read_model(document, bulk, parts));
+  if (!parts.model_reads_bytes) write_byte_alphabet(parts.pre_tokenizer);
   COXSWAIN_RETURN_IF_ERROR(read_added_tokens(document, parts));
   parts.spelling = spelling_of(document);
   return parts;

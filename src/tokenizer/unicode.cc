@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include "tokenizer/unicode_reference.h"
+
 namespace coxswain::tokenizer {
 namespace {
 
@@ -52,6 +54,26 @@ std::uint16_t class_of_category(utf8proc_category_t category) {
   return kClassControl;
 }
 
+std::uint16_t class_of_newer(std::string_view category) {
+  switch (category[0]) {
+    case 'L':
+      return static_cast<std::uint16_t>(kClassLetter |
+                                        (category[1] == 'u' || category[1] == 't' ? kClassUpper
+                                         : category[1] == 'l'                     ? kClassLower
+                                                              : kClassOtherLetter));
+    case 'M':
+      return kClassMark;
+    case 'N':
+      return static_cast<std::uint16_t>(kClassNumber | (category[1] == 'd' ? kClassDecimal : 0));
+    case 'P':
+      return kClassPunctuation;
+    case 'S':
+      return kClassSymbol;
+    default:
+      return kClassControl;
+  }
+}
+
 bool has_white_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
@@ -66,6 +88,11 @@ bool is_alphabetic_symbol(char32_t c) {
 
 std::uint16_t classify(char32_t c) {
   const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
+  if (property->category == UTF8PROC_CATEGORY_CN) {
+    const std::string_view newer = newer_category(c);
+    return newer.empty() ? static_cast<std::uint16_t>(kClassControl | kClassUnassigned)
+                         : class_of_newer(newer);
+  }
   const std::uint16_t by_category =
       class_of_category(static_cast<utf8proc_category_t>(property->category));
   return static_cast<std::uint16_t>(by_category | (has_white_space(c) ? kClassSpace : 0));
@@ -111,7 +138,7 @@ bool is_word_character(char32_t c) {
 bool is_cjk_ideograph(char32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
          (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
-         (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B820 && c <= 0x2CEAF) ||
+         (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 

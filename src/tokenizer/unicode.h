@@ -1,7 +1,8 @@
 #pragma once
 // UTF-8 and the character classes that tokenizers ask for.
 //
-// Categories are those of the Unicode version of libutf8proc. Functions that take a position of a
+// Categories are those of the Unicode version of libutf8proc, and of Unicode 16 for characters that
+// it does not know. Functions that take a position of a
 // text REQUIRE valid UTF-8; sanitize_utf8() makes any bytes valid first. Thread rule: pure
 // functions.
 
@@ -36,6 +37,7 @@ enum CharClass : std::uint16_t {
   kClassControl = 1024,     // C: Cc, Cf, Cs, Co, Cn
   kClassConnector = 2048,   // Pc
   kClassSeparator = 4096,   // Z
+  kClassUnassigned = 8192,  // Cn
 };
 
 std::uint16_t char_class_slow(char32_t c);
@@ -51,7 +53,8 @@ inline bool is_space(char32_t c) {
 }
 bool is_word_character(
     char32_t c);  // \w of UTS 18: alphabetic, marks, decimal numbers, connectors, joiners
-bool is_cjk_ideograph(char32_t c);  // the blocks that BERT separates
+// The blocks that BERT separates; as in the reference, without U+2B820 to U+2B91F.
+bool is_cjk_ideograph(char32_t c);
 
 struct CodePoint {
   char32_t value = 0;

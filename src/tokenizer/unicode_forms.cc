@@ -7,6 +7,7 @@
 
 #include "tokenizer/normalizer.h"
 #include "tokenizer/unicode.h"
+#include "tokenizer/unicode_reference.h"
 
 namespace coxswain::tokenizer {
 namespace {
@@ -29,7 +30,8 @@ bool is_plain_starter(char32_t c) {
 }
 
 bool decomposes(char32_t c) {
-  return is_hangul_syllable(c) ||
+  if (is_hangul_syllable(c)) return true;
+  return reference_decomposes(c) &&
          utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->decomp_seqindex != 0xFFFF;
 }
 
@@ -41,7 +43,11 @@ bool starts_piece(char32_t c) {
   utf8proc_int32_t parts[32];
   int last_class = 0;
   const auto n = utf8proc_decompose_char(
-      static_cast<utf8proc_int32_t>(c), parts, 32, UTF8PROC_COMPAT, &last_class);
+      static_cast<utf8proc_int32_t>(c),
+      parts,
+      32,
+      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT),
+      &last_class);
   return n <= 0 || is_plain_starter(static_cast<char32_t>(parts[0]));
 }
 
@@ -58,7 +64,9 @@ bool is_unchanged(char32_t c, bool is_single, UnicodeForm form) {
 
 // End of the piece that starts at `at`.
 std::size_t piece_end(std::string_view text, std::size_t at) {
-  std::size_t end = at + code_point_at(text, at).n_bytes;
+  const CodePoint first = code_point_at(text, at);
+  std::size_t end = at + first.n_bytes;
+  if (!reference_decomposes(first.value)) return end;
   while (end < text.size()) {
     const CodePoint next = code_point_at(text, end);
     if (starts_piece(next.value)) break;
@@ -111,11 +119,13 @@ class UnicodeNormalizer final : public Normalizer {
       const std::size_t end = piece_end(source, at);
       const CodePoint c = code_point_at(source, at);
       if (!is_unchanged(c.value, at + c.n_bytes == end, form_)) {
-        out.keep(kept_to, at);
         piece.clear();
         append_piece(piece, source.substr(at, end - at), form_);
-        out.put(piece, at, end);
-        kept_to = end;
+        if (piece != source.substr(at, end - at)) {
+          out.keep(kept_to, at);
+          out.put(piece, at, end);
+          kept_to = end;
+        }
       }
       at = end;
     }

@@ -1,0 +1,191 @@
+#include "tokenizer/pretokenizer_steps.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/split_step.h"
+#include "tokenizer/unicode.h"
+#include "tokenizer/unicode_scripts.h"
+
+namespace coxswain::tokenizer {
+namespace {
+
+// Writes each piece anew: change(builder, piece) adds what becomes of it.
+template <typename Change>
+void rewrite_pieces(PreText& pre, Change change) {
+  AlignedBuilder out(pre.text);
+  std::vector<PieceRange> pieces;
+  pieces.reserve(pre.pieces.size());
+  for (const PieceRange& piece : pre.pieces) {
+    const auto begin = static_cast<std::uint32_t>(out.size());
+    change(out, piece);
+    if (out.size() > begin) pieces.push_back({begin, static_cast<std::uint32_t>(out.size())});
+  }
+  pre.text = AlignedText(std::move(out).finish());
+  pre.pieces = std::move(pieces);
+}
+
+class PrefixSpaceStep final : public PreTokenizer {
+ public:
+  Status apply(PreText& pre) const override {
+    const auto lacks = [&](PieceRange piece) { return pre.text.text()[piece.begin] != ' '; };
+    if (std::none_of(pre.pieces.begin(), pre.pieces.end(), lacks)) return {};
+    rewrite_pieces(pre, [&](AlignedBuilder& out, PieceRange piece) {
+      if (lacks(piece)) out.put(" ", piece.begin, piece.begin);
+      out.keep(piece.begin, piece.end);
+    });
+    return {};
+  }
+};
+
+// Writes every byte as a character of the byte alphabet.
+class ByteAlphabetStep final : public PreTokenizer {
+ public:
+  Status apply(PreText& pre) const override {
+    rewrite_pieces(pre, [&](AlignedBuilder& out, PieceRange piece) {
+      std::string characters;
+      for (std::uint32_t at = piece.begin; at < piece.end; ++at) {
+        characters.clear();
+        append_byte_characters(characters, pre.text.text().substr(at, 1));
+        out.put(characters, at, at + 1);
+      }
+    });
+    return {};
+  }
+};
+
+class MetaspaceStep final : public PreTokenizer {
+ public:
+  MetaspaceStep(std::string replacement, PrependScheme scheme, bool split)
+      : replacement_(std::move(replacement)), scheme_(scheme) {
+    if (split) split_ = make_literal_split(replacement_, {SplitBehavior::kMergedWithNext, false});
+  }
+
+  Status apply(PreText& pre) const override {
+    const std::string_view text = pre.text.text();
+    rewrite_pieces(pre, [&](AlignedBuilder& out, PieceRange piece) {
+      const std::string_view source = text.substr(piece.begin, piece.end - piece.begin);
+      const bool has_prefix = source.starts_with(' ') || source.starts_with(replacement_);
+      const bool wants =
+          scheme_ == PrependScheme::kAlways ||
+          (scheme_ == PrependScheme::kFirst && pre.text.origin_of_byte(piece.begin).begin == 0);
+      if (wants && !has_prefix) out.put(replacement_, piece.begin, piece.begin);
+      std::size_t kept_to = piece.begin;
+      for (std::size_t at = piece.begin; at < piece.end; ++at) {
+        if (text[at] != ' ') continue;
+        out.keep(kept_to, at);
+        out.put(replacement_, at, at + 1);
+        kept_to = at + 1;
+      }
+      out.keep(kept_to, piece.end);
+    });
+    return split_ ? split_->apply(pre) : Status();
+  }
+
+ private:
+  std::string replacement_;
+  PrependScheme scheme_;
+  std::unique_ptr<PreTokenizer> split_;
+};
+
+class FixedLengthStep final : public PreTokenizer {
+ public:
+  explicit FixedLengthStep(std::size_t n_characters) : n_characters_(n_characters) {}
+  Status apply(PreText& pre) const override {
+    std::vector<PieceRange> out;
+    for (const PieceRange& piece : pre.pieces) {
+      std::uint32_t begin = piece.begin;
+      std::size_t n = 0;
+      for (std::uint32_t at = piece.begin; at < piece.end;) {
+        at += code_point_at(pre.text.text(), at).n_bytes;
+        if (++n < n_characters_ && at < piece.end) continue;
+        out.push_back({begin, at});
+        begin = at;
+        n = 0;
+      }
+    }
+    pre.pieces = std::move(out);
+    return {};
+  }
+
+ private:
+  std::size_t n_characters_;
+};
+
+// Cuts where the script changes. A blank and a character without a script belong to any; those
+// before the first other character are lost, as in the reference.
+class ScriptStep final : public PreTokenizer {
+ public:
+  explicit ScriptStep(UnicodeScripts scripts) : scripts_(std::move(scripts)) {}
+  Status apply(PreText& pre) const override {
+    std::vector<PieceRange> out;
+    for (const PieceRange& piece : pre.pieces) {
+      std::optional<std::size_t> script;
+      std::uint32_t begin = piece.end;
+      for (std::uint32_t at = piece.begin; at < piece.end;) {
+        const CodePoint c = code_point_at(pre.text.text(), at);
+        const std::size_t own = c.value == ' ' ? 0 : scripts_.script_of(c.value);
+        if (own != 0) {
+          if (script != own) {
+            if (begin < at) out.push_back({begin, at});
+            begin = at;
+          }
+          script = own;
+        }
+        at += c.n_bytes;
+      }
+      if (begin < piece.end) out.push_back({begin, piece.end});
+    }
+    pre.pieces = std::move(out);
+    return {};
+  }
+
+ private:
+  UnicodeScripts scripts_;
+};
+
+class SequenceStep final : public PreTokenizer {
+ public:
+  explicit SequenceStep(std::vector<std::unique_ptr<PreTokenizer>> parts)
+      : parts_(std::move(parts)) {}
+  Status apply(PreText& pre) const override {
+    for (const auto& part : parts_) COXSWAIN_RETURN_IF_ERROR(part->apply(pre));
+    return {};
+  }
+
+ private:
+  std::vector<std::unique_ptr<PreTokenizer>> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<PreTokenizer> make_prefix_space() {
+  return std::make_unique<PrefixSpaceStep>();
+}
+
+std::unique_ptr<PreTokenizer> make_byte_alphabet() {
+  return std::make_unique<ByteAlphabetStep>();
+}
+
+std::unique_ptr<PreTokenizer> make_fixed_length(std::size_t n_characters) {
+  return std::make_unique<FixedLengthStep>(n_characters);
+}
+
+Result<std::unique_ptr<PreTokenizer>> make_script_split() {
+  COXSWAIN_ASSIGN_OR_RETURN(UnicodeScripts scripts, UnicodeScripts::create());
+  return std::unique_ptr<PreTokenizer>(std::make_unique<ScriptStep>(std::move(scripts)));
+}
+
+std::unique_ptr<PreTokenizer> make_metaspace(std::string replacement,
+                                             PrependScheme scheme,
+                                             bool split) {
+  return std::make_unique<MetaspaceStep>(std::move(replacement), scheme, split);
+}
+
+std::unique_ptr<PreTokenizer> make_pre_sequence(std::vector<std::unique_ptr<PreTokenizer>> parts) {
+  return std::make_unique<SequenceStep>(std::move(parts));
+}
+
+}  // namespace coxswain::tokenizer

@@ -1,0 +1,156 @@
+// Normalizers and pre-tokenizers on texts where implementations usually differ. What is expected
+// was made with the reference library.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "json/json.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/pretokenizer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace coxswain::tokenizer {
+namespace {
+
+std::string normalized(std::string_view section, std::string_view text) {
+  const auto document = json::parse(section);
+  EXPECT_TRUE(document.ok());
+  const auto normalizer = parse_normalizer(*document, "normalizer");
+  if (!normalizer.ok()) return "!" + normalizer.status().message();
+  AlignedText aligned(text, 0);
+  const Status applied = (*normalizer)->apply(aligned);
+  return applied.ok() ? std::string(aligned.text()) : "!" + applied.message();
+}
+
+// The pieces, each before a bar.
+std::string pieces(std::string_view section, std::string_view text) {
+  const auto document = json::parse(section);
+  EXPECT_TRUE(document.ok());
+  auto plan = parse_pre_tokenizer(*document, "pre_tokenizer");
+  if (!plan.ok()) return "!" + plan.status().message();
+  PreText pre;
+  pre.text = AlignedText(text, 0);
+  pre.pieces.push_back({0, static_cast<std::uint32_t>(text.size())});
+  if (plan->steps) {
+    EXPECT_TRUE(plan->steps->apply(pre).ok());
+  }
+  std::string out;
+  for (const PieceRange& piece : pre.pieces)
+    out.append(pre.text.text().substr(piece.begin, piece.end - piece.begin)).append("|");
+  return out;
+}
+
+std::string split(std::string_view pattern, std::string_view behavior, std::string_view text) {
+  return pieces(R"({"type":"Split","pattern":{"Regex":")" + std::string(pattern) +
+                    R"("},"behavior":")" + std::string(behavior) + R"(","invert":false})",
+                text);
+}
+
+TEST(ReferenceNormalizers, MarksThatComeFromDecompositionAreOrdered) {
+  // A half-width sound mark becomes a combining one that goes before the breve.
+  EXPECT_EQ(normalized(R"({"type":"NFKD"})", "\u0439\uFF9F"), "\u0438\u309A\u0306");
+  EXPECT_EQ(normalized(R"({"type":"NFKC"})", "\u0439\uFF9F"), "\u0439\u309A");
+}
+
+TEST(ReferenceNormalizers, OldTablesOfTheReference) {
+  EXPECT_EQ(normalized(R"({"type":"NFKC"})", "\u32FF\u337E"), "\u32FF\u660E\u6CBB");
+  EXPECT_EQ(normalized(R"({"type":"StripAccents"})", "a\u0301\u07FD"), "a\u07FD");
+  EXPECT_EQ(normalized(R"({"type":"Lowercase"})", "\u1C89\u0130"), "\u1C8Ai\u0307");
+  const std::string bert =
+      R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,)"
+      R"("strip_accents":false,"lowercase":false})";
+  EXPECT_EQ(normalized(bert, "a\u0378b\uE000c\u200B"), "a\u0378bc") << "unassigned characters stay";
+  EXPECT_EQ(normalized(bert, "\U0002B820\U0002B920"), "\U0002B820 \U0002B920 ");
+}
+
+TEST(ReferenceNormalizers, ReplaceActsOnEmptyMatches) {
+  const auto replace = [](std::string_view pattern, std::string_view text) {
+    return normalized(
+        R"({"type":"Replace","pattern":)" + std::string(pattern) + R"(,"content":"x"})", text);
+  };
+  EXPECT_EQ(replace(R"({"Regex":"^"})", "ab"), "xab");
+  EXPECT_EQ(replace(R"({"Regex":"$"})", "ab"), "abx");
+  EXPECT_EQ(replace(R"({"String":""})", "ab"), "xaxbx");
+  EXPECT_EQ(replace(R"__({"Regex":"(?=B)"})__", "aBB"), "axBxB");
+}
+
+TEST(ReferencePreTokenizers, EmptyMatchesCut) {
+  EXPECT_EQ(split("\\\\b", "Isolated", "ab +c"), "ab| +|c|");
+  EXPECT_EQ(split("(?=\\\\p{Lu})", "Removed", "aBcD"), "a|Bc|D|");
+  EXPECT_EQ(split("(?=B)", "MergedWithPrevious", "aBB"), "a|B|B|");
+}
+
+TEST(ReferencePreTokenizers, Scripts) {
+  const std::string scripts = R"({"type":"UnicodeScripts"})";
+  EXPECT_EQ(pieces(scripts, "abжe 中カ"), "ab|ж|e |中カ|");
+  EXPECT_EQ(pieces(scripts, "\uE000a\u0378b"), "a\u0378b|") << "no script is any script";
+}
+
+TEST(ReferencePreTokenizers, PunctuationOfAnOlderUnicode) {
+  EXPECT_EQ(pieces(R"({"type":"Punctuation","behavior":"Isolated"})", "a\u0C77b!c\u2E44d"),
+            "a\u0C77b|!|c\u2E44d|");
+}
+
+TEST(ReferencePreTokenizers, AMarkAloneDoesNotMoveOrigins) {
+  // The text begins once only, though NFD looks at the quote and the vowel sign together.
+  const auto document = json::parse(R"({"type":"NFD"})");
+  const auto normalizer = parse_normalizer(*document, "normalizer");
+  ASSERT_TRUE(normalizer.ok());
+  AlignedText text("\"\u1161\u00E9", 0);
+  ASSERT_TRUE((*normalizer)->apply(text).ok());
+  EXPECT_EQ(text.origin_of_byte(1).begin, 1U);
+}
+
+class ReferenceModels : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(testing::TempDir()) / (std::string("cases_") + info->name());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // The tokens of the text between blanks.
+  std::string tokens(const std::string& document, std::string_view text) {
+    std::ofstream(folder_ / "tokenizer.json") << document;
+    const auto loaded = Tokenizer::load(folder_);
+    if (!loaded.ok()) return "!" + loaded.status().message();
+    const auto encoding = (*loaded)->encode(text, {});
+    if (!encoding.ok()) return "!" + encoding.status().message();
+    std::string out;
+    for (const TokenId id : encoding->ids) out += (*loaded)->token(id) + " ";
+    return out;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ReferenceModels, ByteLevelInFrontOfWholeWords) {
+  EXPECT_EQ(
+      tokens(R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},
+                       "model":{"type":"WordLevel","unk_token":"?","vocab":{"?":0,"Ã©t":1,"Ġa":2}}})",
+             "\u00E9t a b"),
+      "Ã©t Ġa ? ");
+}
+
+TEST_F(ReferenceModels, ByteLevelWithAnEndOfWord) {
+  // As CLIP's tokenizer: the byte alphabet and a suffix at the end of each word.
+  EXPECT_EQ(
+      tokens(R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},
+                       "model":{"type":"BPE","end_of_word_suffix":"</w>","merges":["Ã ©</w>","a b</w>"],
+                         "vocab":{"Ã":0,"©</w>":1,"Ã©</w>":2,"a":3,"b</w>":4,"ab</w>":5,"b":6}}})",
+             "ab\u00E9"),
+      "a b Ã©</w> ");
+  EXPECT_EQ(
+      tokens(R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},
+                       "model":{"type":"BPE","end_of_word_suffix":"</w>","merges":["a b</w>"],
+                         "vocab":{"a":3,"b</w>":4,"ab</w>":5,"b":6}}})",
+             "ab"),
+      "ab</w> ");
+}
+
+}  // namespace
+}  // namespace coxswain::tokenizer
