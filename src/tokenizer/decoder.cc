@@ -57,12 +57,21 @@ class TextEnd final : public DecoderStage {
   std::string& out_;
 };
 
-// Makes stages of one type from an options value.
+// Makes stages of one type from an options value. A Stage may have kTakesPieces and later_token().
 template <typename Stage, typename Options>
 class Step final : public DecoderStep {
  public:
   Step(Options options, bool fuses, bool is_byte_level = false)
       : options_(std::move(options)), fuses_(fuses), is_byte_level_(is_byte_level) {}
+  bool takes_pieces() const override {
+    if constexpr (requires { Stage::kTakesPieces; }) return Stage::kTakesPieces;
+    return false;
+  }
+  std::optional<std::string> later_token(std::string_view token) const override {
+    if constexpr (requires { Stage::later_token(token, options_); })
+      return Stage::later_token(token, options_);
+    return std::nullopt;
+  }
   std::unique_ptr<DecoderStage> make_stage(DecoderStage* next, bool is_fused) const override {
     return std::make_unique<Stage>(next, options_, is_fused);
   }
@@ -91,8 +100,27 @@ class JoinStage final : public DecoderStage {
   bool is_first_ = true;
 };
 
+// Collects the pieces of a fused string for a stage that wants it whole.
+class WholeStage final : public DecoderStage {
+ public:
+  explicit WholeStage(DecoderStage* next) : DecoderStage(next) {}
+  void push(std::string_view token) override {
+    has_token_ = true;
+    held_.append(token);
+  }
+  void finish() override {
+    if (has_token_) next().push(held_);
+    next().finish();
+  }
+
+ private:
+  std::string held_;
+  bool has_token_ = false;
+};
+
 class FuseStage final : public DecoderStage {
  public:
+  static constexpr bool kTakesPieces = true;
   FuseStage(DecoderStage* next, NoOptions, bool) : DecoderStage(next) {}
   void push(std::string_view token) override { next().push(token); }
 };
@@ -159,15 +187,18 @@ class WordPieceStage final : public DecoderStage {
   WordPieceStage(DecoderStage* next, const WordPieceOptions& options, bool)
       : DecoderStage(next), options_(options) {}
   void push(std::string_view token) override {
-    std::string text;
-    if (!is_first_ && token.starts_with(options_.prefix)) {
-      text = token.substr(options_.prefix.size());
-    } else {
-      if (!is_first_) text = " ";
-      text += token;
-    }
+    if (!is_first_) return next().push(later_token(token, options_));
     is_first_ = false;
-    next().push(options_.cleanup ? clean_up(text) : text);
+    next().push(options_.cleanup ? clean_up(token) : std::string(token));
+  }
+  static std::string later_token(std::string_view token, const WordPieceOptions& options) {
+    std::string text;
+    if (token.starts_with(options.prefix)) {
+      text = token.substr(options.prefix.size());
+    } else {
+      text.append(" ").append(token);
+    }
+    return options.cleanup ? clean_up(text) : text;
   }
 
  private:
@@ -187,7 +218,11 @@ class MetaspaceStage final : public DecoderStage {
   void push(std::string_view token) override {
     const bool drops = is_first_ && options_.drops_first;
     is_first_ = false;
-    next().push(replace_all(token, options_.replacement, drops ? "" : " "));
+    next().push(drops ? replace_all(token, options_.replacement, "")
+                      : later_token(token, options_));
+  }
+  static std::string later_token(std::string_view token, const MetaspaceOptions& options) {
+    return replace_all(token, options.replacement, " ");
   }
 
  private:
@@ -246,6 +281,7 @@ struct StripOptions {
 
 class StripStage final : public DecoderStage {
  public:
+  static constexpr bool kTakesPieces = true;
   StripStage(DecoderStage* next, const StripOptions& options, bool is_fused)
       : DecoderStage(next), options_(options), is_fused_(is_fused), left_(options.start) {}
 
@@ -305,14 +341,14 @@ struct ReplaceOptions {
 
 class ReplaceStage final : public DecoderStage {
  public:
+  static constexpr bool kTakesPieces = true;
   ReplaceStage(DecoderStage* next, const ReplaceOptions& options, bool is_fused)
       : DecoderStage(next), options_(options), is_fused_(is_fused) {}
 
   void push(std::string_view token) override {
     if (!is_fused_) return next().push(replaced(token));
     held_.append(token);
-    if (options_.regex || options_.from.empty())
-      return;  // a match may still grow: wait for the end
+    if (options_.regex) return;  // a match may still grow: wait for the end
     const std::size_t settled = settled_bytes();
     if (settled == 0) return;
     next().push(
@@ -399,7 +435,7 @@ Result<std::unique_ptr<DecoderStep>> parse_replace(const json::Value& section,
   COXSWAIN_ASSIGN_OR_RETURN(Pattern pattern, pattern_field(section, where));
   COXSWAIN_ASSIGN_OR_RETURN(options.to, string_field(section, "content", where));
   options.from = std::move(pattern.text);
-  if (pattern.is_regex) {
+  if (pattern.is_regex || options.from.empty()) {
     auto regex = Regex::compile(options.from);
     if (!regex.ok()) return regex.status().with_context(where);
     options.regex = std::move(regex).value();
@@ -463,8 +499,11 @@ DecoderChain::DecoderChain(const DecoderPlan& plan) {
   std::vector<bool> is_fused(plan.size(), false);
   for (std::size_t i = 1; i < plan.size(); ++i)
     is_fused[i] = is_fused[i - 1] || plan[i - 1]->fuses();
-  for (std::size_t i = plan.size(); i-- > 0;)
+  for (std::size_t i = plan.size(); i-- > 0;) {
     stages_.push_back(plan[i]->make_stage(stages_.back().get(), is_fused[i]));
+    if (is_fused[i] && !plan[i]->takes_pieces())
+      stages_.push_back(std::make_unique<WholeStage>(stages_.back().get()));
+  }
   first_ = stages_.back().get();
 }
 

@@ -7,6 +7,7 @@
 // thread.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,10 @@ class DecoderStep {
   // Behind this step there are no tokens any more, but one string in pieces.
   virtual bool fuses() const { return false; }
   virtual bool is_byte_level() const { return false; }
+  // Behind a step that fuses: takes the string in pieces. Others get it as one token at the end.
+  virtual bool takes_pieces() const { return false; }
+  // What every token but the first becomes, where that depends on the token alone.
+  virtual std::optional<std::string> later_token(std::string_view) const { return std::nullopt; }
 };
 
 using DecoderPlan = std::vector<std::unique_ptr<DecoderStep>>;

@@ -94,16 +94,31 @@ PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : parts_(std::move(pa
     is_special_[id] = token.special;
     is_skipped_[id] = token.special && decoded_name(token.id) == token.content;
   }
-  is_only_byte_level_ = parts_.decoder.size() == 1 && parts_.decoder[0]->is_byte_level();
-  if (!is_only_byte_level_) return;
+  fill_decoded();
+}
+
+void PipelineTokenizer::fill_decoded() {
+  if (parts_.decoder.size() != 1) return;
+  const DecoderStep& step = *parts_.decoder[0];
+  is_only_byte_level_ = step.is_byte_level();
+  has_later_tokens_ = !is_only_byte_level_ && step.later_token("").has_value();
+  if (!is_only_byte_level_ && !has_later_tokens_) return;
   bytes_.reserve(vocab_size_ * 8);
   bytes_begin_.reserve(vocab_size_ + 1);
   for (std::size_t id = 0; id < vocab_size_; ++id) {
     bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
     const std::string_view token = decoded_name(static_cast<TokenId>(id));
-    if (!append_bytes_of_characters(bytes_, token)) bytes_.append(token);
+    if (has_later_tokens_) {
+      if (exists(static_cast<TokenId>(id))) bytes_ += step.later_token(token).value_or("");
+    } else if (!append_bytes_of_characters(bytes_, token)) {
+      bytes_.append(token);
+    }
   }
   bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+}
+
+bool PipelineTokenizer::exists(TokenId id) const {
+  return parts_.names->has(id) || parts_.added.find(id) != nullptr;
 }
 
 PipelineTokenizer::~PipelineTokenizer() = default;
@@ -218,22 +233,19 @@ void PipelineTokenizer::append_piece(const AlignedText& text,
 }
 
 void PipelineTokenizer::trim_offsets(Encoding& encoding) const {
-  static constexpr std::string_view kBlank = "\xC4\xA0";  // a blank in the byte alphabet
-  const auto leading = [](std::string_view token) {
-    std::size_t n = 0;
-    for (; token.starts_with(kBlank); token.remove_prefix(kBlank.size())) ++n;
-    return n;
-  };
-  const auto trailing = [](std::string_view token) {
-    std::size_t n = 0;
-    for (; token.ends_with(kBlank); token.remove_suffix(kBlank.size())) ++n;
-    return n;
-  };
+  constexpr char32_t kBlank = 0x120;  // in the byte alphabet
+  const auto is_blank = [](char32_t c) { return c == kBlank || is_space(c); };
   for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
     const std::string_view token = name(encoding.ids[i]);
     TextSpan& span = encoding.offsets[i];
-    std::size_t n_leading = leading(token);
-    const std::size_t n_trailing = trailing(token);
+    std::size_t n_leading = 0;
+    for (std::size_t at = 0; at < token.size() && is_blank(code_point_at(token, at).value);
+         at += code_point_at(token, at).n_bytes)
+      ++n_leading;
+    std::size_t n_trailing = 0;
+    for (std::size_t end = token.size(); end > 0 && is_blank(code_point_before(token, end).value);
+         end -= code_point_before(token, end).n_bytes)
+      ++n_trailing;
     if (n_leading > 0) {
       const bool is_first = i == 0 || span.begin == 0;
       if (is_first && parts_.post_processor.adds_prefix_space) --n_leading;
@@ -258,12 +270,13 @@ std::size_t PipelineTokenizer::count(std::string_view text,
 void PipelineTokenizer::push_token(DecoderChain& chain, TokenId id, bool skip_special) const {
   if (id < 0 || static_cast<std::size_t>(id) >= vocab_size_) return;
   if (skip_special && is_skipped_[static_cast<std::size_t>(id)]) return;
-  if (!parts_.names->has(id) && parts_.added.find(id) == nullptr) return;
+  if (!exists(id)) return;
   chain.push(decoded_name(id));
 }
 
 std::string PipelineTokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
   if (is_only_byte_level_) return decode_bytes(ids, skip_special);
+  if (has_later_tokens_) return decode_tokens(ids, skip_special);
   DecoderChain chain(parts_.decoder);
   for (const TokenId id : ids) push_token(chain, id, skip_special);
   chain.finish();
@@ -281,6 +294,27 @@ std::string PipelineTokenizer::decode_bytes(std::span<const TokenId> ids, bool s
   if (valid_utf8_prefix(bytes) == bytes.size()) return bytes;
   std::string out;
   append_lossy(out, bytes);
+  return out;
+}
+
+std::string PipelineTokenizer::decode_tokens(std::span<const TokenId> ids,
+                                             bool skip_special) const {
+  const auto counts = [&](TokenId id) {
+    return id >= 0 && static_cast<std::size_t>(id) < vocab_size_ &&
+           !(skip_special && is_skipped_[static_cast<std::size_t>(id)]) && exists(id);
+  };
+  const auto first = std::find_if(ids.begin(), ids.end(), counts);
+  if (first == ids.end()) return {};
+  DecoderChain chain(parts_.decoder);
+  push_token(chain, *first, skip_special);
+  chain.finish();
+  std::string out = chain.take();
+  out.reserve(out.size() + ids.size() * 5);
+  for (const TokenId id : ids.subspan(static_cast<std::size_t>(first - ids.begin()) + 1)) {
+    const auto index = static_cast<std::size_t>(id);
+    if (id < 0 || index >= vocab_size_ || (skip_special && is_skipped_[index])) continue;
+    out.append(bytes_, bytes_begin_[index], bytes_begin_[index + 1] - bytes_begin_[index]);
+  }
   return out;
 }
 

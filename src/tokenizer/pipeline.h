@@ -89,13 +89,17 @@ class PipelineTokenizer final : public Tokenizer {
                     Encoding& out) const;
   void trim_offsets(Encoding& encoding) const;
   std::string decode_bytes(std::span<const TokenId> ids, bool skip_special) const;
+  std::string decode_tokens(std::span<const TokenId> ids, bool skip_special) const;
+  bool exists(TokenId id) const;
+  void fill_decoded();
 
   TokenizerParts parts_;
   std::size_t vocab_size_ = 0;
   bool is_only_byte_level_ = false;  // the decoder is ByteLevel alone
+  bool has_later_tokens_ = false;    // all tokens but the first decode on their own
   std::vector<bool> is_special_;     // [id]
   std::vector<bool> is_skipped_;     // [id]: left out when special tokens are skipped
-  // The bytes of each token where is_only_byte_level_: token id is at [bytes_begin_[id],
+  // The bytes of each token where one of both: token id is at [bytes_begin_[id],
   // bytes_begin_[id + 1]).
   std::string bytes_;
   std::vector<std::uint32_t> bytes_begin_;

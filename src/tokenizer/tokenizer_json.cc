@@ -106,7 +106,7 @@ Status read_bpe(const ModelSource& source, TokenizerParts& parts) {
       return invalid_argument("model.unk_token: \"" + *unk + "\" is not in the vocabulary");
   }
   options.reads_bytes = parts.pre_tokenizer.is_byte_level && options.continuing_prefix.empty() &&
-                        options.word_suffix.empty();
+                        options.word_suffix.empty() && !options.byte_fallback;
   parts.model_reads_bytes = options.reads_bytes;
   parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges), std::move(options));
   return {};
