@@ -17,6 +17,7 @@ KEPT_DAYS = 30
 TOOL = "clang-tidy-16"
 # Flags that only g++ knows.
 GCC_ONLY = re.compile(r" (-fno-tree-[a-z-]*|-Wno-maybe-uninitialized|-Wno-restrict)\b")
+OUTPUT = re.compile(r" -o (\S+)")
 
 
 @functools.lru_cache(maxsize=None)
@@ -40,7 +41,7 @@ def recorded_includes():
 def key_of(entry, includes, version):
     """None if something about the file is not known."""
     try:
-        contents = sorted(digest(path) + path.replace(str(ROOT), "") for path in includes[entry["output"]])
+        contents = sorted(digest(path) + path.replace(str(ROOT), "") for path in includes[OUTPUT.search(entry["command"])[1]])
     except (KeyError, OSError):
         return None
     text = [version, digest(ROOT / ".clang-tidy"), entry["command"].replace(str(ROOT), ""), *contents]
