@@ -25,6 +25,6 @@ for argument in "$@"; do
   case $argument in --model-id | --model-id=* | -h | --help | -V | --version) has_model=yes ;; esac
 done
 model=story
-[ -d models/demo ] && model=demo
+[ -f models/demo/config.json ] && model=demo
 [ -n "$has_model" ] || set -- --model-id "$root/models/$model" "$@"
 exec build/release/bin/text-generation-launcher "$@"

@@ -54,6 +54,7 @@ constexpr milliseconds kOrphanGrace{1'000};  // the launcher is gone: everything
 constexpr milliseconds kOrphanExit{1'800};
 constexpr milliseconds kLastAnswersPatience{500};  // after the drain, for bytes on their way
 constexpr milliseconds kSendingPause{5};
+constexpr milliseconds kHealthAsked{2'000};  // so long after a /health an idle shard is probed
 constexpr milliseconds kLauncherReserve{
     6'000};  // of the launcher's grace, for the shards and for our own end
 
@@ -242,7 +243,8 @@ class Router {
                                          [this] { return connect_once(); },
                                          [this](const Status& s) { api_->set_health(s); },
                                          &*metrics_,
-                                         log_},
+                                         log_,
+                                         [this] { return api_->health_asked(kHealthAsked); }},
         info_,
         router::ReplicaSupervisor::Options{});
     std::vector<std::string> warnings;

@@ -123,6 +123,11 @@ void Api::stop() {
   delivery_.stop();
 }
 
+bool Api::health_asked(std::chrono::milliseconds window) const {
+  const Clock::rep asked = health_asked_at_.load();
+  return asked != 0 && Clock::now() - TimePoint(Clock::duration(asked)) <= window;
+}
+
 void Api::set_health(Status status) {
   std::lock_guard lock(health_mu_);
   health_ = std::move(status);

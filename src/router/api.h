@@ -92,6 +92,8 @@ class Api {
   void fail_open_calls(Status status) { delivery_.fail_all(std::move(status)); }
   // What /health answers while the router is not draining.
   void set_health(Status status);
+  // Whether /health was asked for within `window`.
+  bool health_asked(std::chrono::milliseconds window) const;
 
   // Ends the workers and the delivery once everything queued is done.
   void stop();
@@ -153,6 +155,7 @@ class Api {
   std::atomic<std::uint64_t> next_id_{1};
   mutable std::mutex health_mu_;
   Status health_;  // guarded by health_mu_
+  mutable std::atomic<Clock::rep> health_asked_at_{0};
   Delivery delivery_;
   WorkerPool workers_;
 };

@@ -6,6 +6,7 @@
 namespace coxswain::router {
 
 http::Response Api::health() const {
+  health_asked_at_.store(Clock::now().time_since_epoch().count());
   Status status;
   if (draining_.load()) {
     status = Status(Code::kUnavailable, "draining");

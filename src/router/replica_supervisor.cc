@@ -10,6 +10,7 @@ ReplicaSupervisor::ReplicaSupervisor(Parts parts, RunnerInfo expected, Options o
       expected_(std::move(expected)),
       options_(options),
       backoff_(options.backoff_first),
+      probe_(parts_.engine, options.probe_interval),
       thread_([this] { loop(); }) {}
 
 void ReplicaSupervisor::stop() {
@@ -45,6 +46,7 @@ std::chrono::milliseconds ReplicaSupervisor::look() {
       parts_.log.info("connected to the shard again");
       backoff_ = options_.backoff_first;
       was_up_ = true;
+      probe_.forget();
       if (parts_.metrics != nullptr) parts_.metrics->replica_restarts().add();
     } else {
       parts_.log.debug("no shard yet", {{"reason", state.message()}});
@@ -52,9 +54,22 @@ std::chrono::milliseconds ReplicaSupervisor::look() {
       backoff_ = std::min(backoff_ * 2, options_.backoff_max);
     }
   }
+  note_probe(state);
   if (parts_.metrics != nullptr) parts_.metrics->replica_up().set(state.ok() ? 1 : 0);
   parts_.on_state(state);
   return pause;
+}
+
+// A stock shard may know no prompt of one token.
+void ReplicaSupervisor::note_probe(Status& state) {
+  if (!parts_.health_asked || !expected_.capabilities.takes_ids) return;
+  const Status probed = probe_.look(Clock::now(), state.ok() && parts_.health_asked());
+  if (probed.ok() != probe_was_ok_) {
+    probe_was_ok_ = probed.ok();
+    if (probed.ok()) parts_.log.info("a probe went well again");
+    if (!probed.ok()) parts_.log.error("the health probe failed", {{"reason", probed.message()}});
+  }
+  if (state.ok()) state = probed;
 }
 
 Status ReplicaSupervisor::reconnect() {

@@ -1,6 +1,7 @@
 #pragma once
-// ReplicaSupervisor watches the engine's runner: it keeps a cached state for /health and, when the
-// runner is lost, connects to its successor with growing pauses and hands it to the engine.
+// ReplicaSupervisor watches the engine's runner: it keeps a cached state for /health, probes a
+// runner that is idle, and, when the runner is lost, connects to its successor with growing pauses
+// and hands it to the engine.
 //
 // Thread rule: one thread of its own; status() from any thread. The engine must outlive it.
 
@@ -15,6 +16,7 @@
 #include <coxswain/step_runner.h>
 
 #include "batch/engine.h"
+#include "router/health_probe.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -29,6 +31,7 @@ class ReplicaSupervisor {
     std::chrono::milliseconds poll_interval{250};
     std::chrono::milliseconds backoff_first{100};
     std::chrono::milliseconds backoff_max{5'000};
+    std::chrono::milliseconds probe_interval{1'000};
   };
   struct Parts {
     batch::Engine& engine;
@@ -37,6 +40,8 @@ class ReplicaSupervisor {
     std::function<void(const Status&)> on_state;
     telemetry::Metrics* metrics = nullptr;
     telemetry::Logger& log;
+    // True if somebody asked for the health lately. Set: an idle runner is probed then.
+    std::function<bool()> health_asked = {};
   };
 
   // `expected`: what the first runner said about itself; a successor must serve the same model.
@@ -52,12 +57,15 @@ class ReplicaSupervisor {
   // Looks once; returns how long to wait before the next look.
   std::chrono::milliseconds look();
   Status reconnect();
+  void note_probe(Status& state);
 
   Parts parts_;
   const RunnerInfo expected_;
   const Options options_;
   std::chrono::milliseconds backoff_;
   bool was_up_ = true;
+  HealthProbe probe_;
+  bool probe_was_ok_ = true;
   std::mutex mu_;
   std::condition_variable wake_;
   bool stop_ = false;  // guarded by mu_

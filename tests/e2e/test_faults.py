@@ -72,10 +72,9 @@ def wait_idle(launcher):
     """All blocks returned, nothing running."""
     def idle():
         m = launcher.metrics()
-        return m["tgi_kv_blocks_leased"] == 0 and m["tgi_kv_blocks_retiring"] == 0 and m["tgi_batch_current_size"] == 0
+        return m["tgi_kv_blocks_leased"] == 0 and m["tgi_kv_blocks_retiring"] == 0 and m["tgi_batch_current_size"] == 0 and m
 
-    wait_until(idle, 20, lambda: f"idle: {launcher.metrics()}")
-    m = launcher.metrics()
+    m = wait_until(idle, 20, lambda: f"idle: {launcher.metrics()}")
     assert m["tgi_kv_blocks_free"] + m["tgi_kv_blocks_cached"] == m["tgi_kv_blocks_total"]
     return m
 
@@ -345,13 +344,25 @@ class TestKilledRouter:
         assert own.stop() == 0, own.log()
 
 
+class TestHealth:
+    def test_an_idle_server_is_probed_while_somebody_asks(self, own):
+        def n_steps():
+            assert own.is_healthy()
+            return own.metrics().get('tgi_batch_inference_success{method="prefill"}', 0)
+
+        before = n_steps()
+        wait_until(lambda: n_steps() >= before + 2, 20, own.log)
+        assert own.metrics()["tgi_request_count"] == 0  # nobody's request
+        assert own.stop() == 0
+
+
 class TestStateDump:
     def test_every_process_says_how_it_is(self, own):
         assert generates(own)
         own.process.send_signal(signal.SIGUSR1)
         patterns = [r"text_generation_launcher: state service=shard-0 is=ready pid=\d+",
                     r"text_generation_launcher: state service=router is=ready pid=\d+",
-                    r"text_generation_router: state queued=0 running=0 accepted=1 finished=1 .*blocks_free=\d+",
+                    r"text_generation_router: state queued=0 running=0 accepted=[1-9]\d* finished=[1-9]\d* .*blocks_free=\d+",
                     r"text_generation_launcher: state steps=\d+ sequences=\d+ plans_in_flight=0 .*from=shard-0"]
         wait_until(lambda: all(re.search(p, own.out()) for p in patterns), 20, own.log)
         assert generates(own)
