@@ -56,7 +56,7 @@ def check(file, key):
     run = subprocess.run([TOOL, "-p", "build/tidy", "--quiet", "--extra-arg=-Wno-unknown-warning-option", file],
                          cwd=ROOT, capture_output=True, text=True)
     if run.returncode != 0:
-        return "finding", run.stdout + run.stderr
+        return "finding", run.stdout or run.stderr  # stderr only counts warnings of system headers
     if mark:
         mark.touch()
     return "clean", ""

@@ -72,7 +72,7 @@ std::optional<double> parse_real(std::string_view text) {
 }
 
 Value filter_int(const FilterCall& call) {
-  const Value otherwise = call.arguments.get_or(0, "default", Value::integer(0));
+  Value otherwise = call.arguments.get_or(0, "default", Value::integer(0));
   const Value& v = call.input;
   if (v.is_integral()) return Value::integer(v.as_int());
   std::optional<double> real;

@@ -204,7 +204,7 @@ Text pad(const Text& text, const Spec& spec, char default_align) {
   return out;
 }
 
-std::string with_sign(std::string digits, bool negative, char sign) {
+std::string with_sign(const std::string& digits, bool negative, char sign) {
   if (negative) return "-" + digits;
   return sign == '+' ? "+" + digits : sign == ' ' ? " " + digits : digits;
 }

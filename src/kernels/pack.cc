@@ -104,6 +104,21 @@ void interleave(std::byte* panel,
   }
 }
 
+// The same for units of any size; the usual ones have a loop of their own.
+void interleave_units(std::byte* panel,
+                      std::size_t panel_rows,
+                      const std::vector<const std::byte*>& rows,
+                      std::size_t n_units,
+                      std::size_t unit_bytes) {
+  if (unit_bytes == 2) return interleave<2>(panel, panel_rows, rows, n_units);
+  if (unit_bytes == 4) return interleave<4>(panel, panel_rows, rows, n_units);
+  for (std::size_t u = 0; u < n_units; ++u) {
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      std::memcpy(panel + (u * panel_rows + r) * unit_bytes, rows[r] + u * unit_bytes, unit_bytes);
+    }
+  }
+}
+
 // The values of one panel's rows in their final type, row after row, ready to be interleaved.
 class PanelRows {
  public:
@@ -192,22 +207,7 @@ void pack_rows(PackedMatrix& matrix,
     std::byte* const panel =
         matrix.data.data() + n / kernel.panel * panel_bytes + in_panel * unit_bytes;
     const auto& rows = values.get(i, count, n);
-    switch (unit_bytes) {
-      case 2:
-        interleave<2>(panel, kernel.panel, rows, n_units);
-        break;
-      case 4:
-        interleave<4>(panel, kernel.panel, rows, n_units);
-        break;
-      default:
-        // Units of other sizes, byte by byte.
-        for (std::size_t u = 0; u < n_units; ++u) {
-          for (std::size_t r = 0; r < count; ++r) {
-            std::memcpy(
-                panel + (u * kernel.panel + r) * unit_bytes, rows[r] + u * unit_bytes, unit_bytes);
-          }
-        }
-    }
+    interleave_units(panel, kernel.panel, rows, n_units, unit_bytes);
     i += count;
   }
 }
