@@ -42,12 +42,12 @@ bool starts_piece(char32_t c) {
   if (!decomposes(c) || is_hangul_syllable(c)) return true;
   utf8proc_int32_t parts[32];
   int last_class = 0;
-  const auto n = utf8proc_decompose_char(
-      static_cast<utf8proc_int32_t>(c),
-      parts,
-      32,
-      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT),
-      &last_class);
+  const auto n =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c),
+                              parts,
+                              32,
+                              static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT),
+                              &last_class);
   return n <= 0 || is_plain_starter(static_cast<char32_t>(parts[0]));
 }
 
