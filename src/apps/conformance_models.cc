@@ -28,7 +28,8 @@ constexpr double kTolerance = 1e-3;         // of logits and hidden states (gold
 constexpr double kTrainedTolerance = 1e-4;  // of log-probabilities of the trained models
 constexpr double kGapMin = 1e-3;  // greedy ids may part where best and second are nearer than this
 constexpr std::uint32_t kGreedySteps = 24;
-constexpr std::uint32_t kTokensMax = 512;
+constexpr std::uint32_t kTokensMin = 512;  // room of a sequence, more where a prompt needs it
+constexpr std::uint32_t kTokensMax = 16384;
 
 // What a case has shown so far.
 struct Verdict {
@@ -112,9 +113,24 @@ struct Loaded {
   std::unique_ptr<Model> model;
   std::unique_ptr<base::ThreadPool> pool;
   std::optional<SingleSequence> sequence;
+  std::size_t tokens_max = 0;
 };
 
-Result<Loaded> load(const ConformanceOptions& options, const std::string& dir) {
+// Positions that the longest prompt with its answer needs.
+std::uint32_t tokens_needed(const json::Value& golden, std::string_view ids_field) {
+  std::size_t longest = 0;
+  const json::Value* prompts = golden.find("prompts");
+  if (prompts != nullptr && prompts->is_array()) {
+    for (const json::Value& prompt : prompts->as_array())
+      longest = std::max(longest, golden_ids(prompt, ids_field).size());
+  }
+  return static_cast<std::uint32_t>(
+      std::clamp<std::size_t>(longest + kTokensMin / 2, kTokensMin, kTokensMax));
+}
+
+Result<Loaded> load(const ConformanceOptions& options,
+                    const std::string& dir,
+                    std::uint32_t tokens_max) {
   COXSWAIN_ASSIGN_OR_RETURN(const kernels::KernelTable* table,
                             kernels::select_kernels(options.isa));
   model::LoadOptions load_options;
@@ -125,7 +141,10 @@ Result<Loaded> load(const ConformanceOptions& options, const std::string& dir) {
   COXSWAIN_ASSIGN_OR_RETURN(out.model, Model::load(load_options));
   out.pool = std::make_unique<base::ThreadPool>(options.n_threads);
   model::SingleSequenceOptions sequence;
-  sequence.tokens_max = kTokensMax;
+  sequence.tokens_max = tokens_max;
+  sequence.chunk_tokens_max = tokens_max;
+  sequence.logit_rows_max = tokens_max;
+  out.tokens_max = tokens_max;
   COXSWAIN_ASSIGN_OR_RETURN(SingleSequence made,
                             SingleSequence::create(*out.model, *out.pool, sequence));
   out.sequence.emplace(std::move(made));
@@ -145,10 +164,12 @@ Status check_positions(std::span<const float> logits,
     const auto values = golden_doubles(positions[p], "top_values");
     if (ids.empty() || ids.size() != values.size()) return mismatch(what + ": no top_ids");
     for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < 0 || static_cast<std::size_t>(ids[i]) >= vocab)
+        return mismatch(what + ": an id is outside the vocabulary");
       COXSWAIN_RETURN_IF_ERROR(check_close(
           row[static_cast<std::size_t>(ids[i])], values[i], kTolerance, verdict.worst_logit, what));
     }
-    const double expected = positions[p].find("logsumexp")->to_double().value_or(NAN);
+    const double expected = golden_number(positions[p], "logsumexp", NAN);
     COXSWAIN_RETURN_IF_ERROR(check_close(
         log_sum_exp(row), expected, kTolerance, verdict.worst_logprob, what + " logsumexp"));
   }
@@ -163,7 +184,7 @@ Status check_layers(Loaded& loaded,
                     Verdict& verdict) {
   SingleSequence& sequence = *loaded.sequence;
   const std::uint32_t n_layers = loaded.model->info().n_layers;
-  const auto done = static_cast<std::uint32_t>(prompt.find("layers_done")->to_uint64().value_or(0));
+  const auto done = static_cast<std::uint32_t>(golden_number(prompt, "layers_done", 0));
   const auto expected_hidden = golden_floats(prompt, "hidden_f32le_b64");
   const auto rope_length = static_cast<std::uint32_t>(ids.size());
   for (std::uint32_t split = 1; split < n_layers; ++split) {
@@ -237,7 +258,7 @@ Status check_prompt(Loaded& loaded,
   SingleSequence& sequence = *loaded.sequence;
   const auto ids = golden_ids(prompt, "ids");
   const std::string what = "prompt of " + std::to_string(ids.size());
-  if (ids.empty() || ids.size() + kGreedySteps > kTokensMax)
+  if (ids.empty() || ids.size() + kGreedySteps > loaded.tokens_max)
     return mismatch(what + ": length out of range");
   sequence.restart(static_cast<std::uint32_t>(ids.size()));
   COXSWAIN_RETURN_IF_ERROR(sequence.feed(ids));
@@ -265,7 +286,7 @@ Status check_prompt(Loaded& loaded,
 Result<Verdict> check_golden(const ConformanceOptions& options, const std::string& dir) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value golden,
                             json::parse_file(dir + "/golden.json", kGoldenBytesMax));
-  COXSWAIN_ASSIGN_OR_RETURN(Loaded loaded, load(options, dir));
+  COXSWAIN_ASSIGN_OR_RETURN(Loaded loaded, load(options, dir, tokens_needed(golden, "ids")));
   const json::Value* prompts = golden.find("prompts");
   if (prompts == nullptr || !prompts->is_array() || prompts->as_array().empty())
     return mismatch("golden.json: no prompts");
@@ -294,7 +315,7 @@ Status check_trained_prompt(Loaded& loaded, const json::Value& prompt, Verdict& 
   const auto logprobs = golden_doubles(prompt, "greedy_logprobs");
   const auto gaps = golden_doubles(prompt, "gap_to_second");
   if (ids.empty() || expected.size() != ids.size() || greedy.size() != logprobs.size() ||
-      gaps.size() != greedy.size() || ids.size() + greedy.size() > kTokensMax) {
+      gaps.size() != greedy.size() || ids.size() + greedy.size() > loaded.tokens_max) {
     return mismatch("golden.json: a prompt is not as its format says");
   }
   const std::size_t vocab = loaded.model->info().vocab_size;
@@ -377,7 +398,7 @@ Status check_stories(Loaded& loaded,
 Result<Verdict> check_trained(const ConformanceOptions& options, const std::string& dir) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value golden,
                             json::parse_file(dir + "/golden.json", kGoldenBytesMax));
-  COXSWAIN_ASSIGN_OR_RETURN(Loaded loaded, load(options, dir));
+  COXSWAIN_ASSIGN_OR_RETURN(Loaded loaded, load(options, dir, tokens_needed(golden, "prompt_ids")));
   const json::Value* prompts = golden.find("prompts");
   if (prompts == nullptr || !prompts->is_array() || prompts->as_array().empty())
     return mismatch("golden.json: no prompts");

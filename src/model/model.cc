@@ -123,6 +123,19 @@ Result<LayerWeights> load_layer(WeightLoader& loader, const LayerMap& map, Weigh
   return out;
 }
 
+// A file that holds a head of its own beside the embedding wins over a config that ties the two, as
+// in the reference implementation: models trained further often keep the field of their parent.
+Status split_untied_head(const WeightLoader& loader, TensorMap& map) {
+  if (!map.head.empty()) return {};
+  COXSWAIN_ASSIGN_OR_RETURN(const bool differs,
+                            loader.other_name_differs(map.embedding.rows.front()));
+  if (!differs) return {};
+  map.head = map.embedding;
+  map.head.rows.front().tensor = map.embedding.rows.front().otherwise;
+  map.embedding.rows.front().bias.clear();
+  return {};
+}
+
 Result<DecoderWeights> load_weights(WeightLoader& loader,
                                     const TensorMap& map,
                                     DType dtype,
@@ -170,14 +183,13 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint,
                             weights::Checkpoint::open(options.model_dir));
 
-  WeightLoader loader(
-      checkpoint, architecture.tensors.prefixes, *options.kernels, options.progress);
-  COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
-                            loader.stored_type(architecture.tensors.layers.front().out));
+  TensorMap& tensors = architecture.tensors;
+  WeightLoader loader(checkpoint, tensors.prefixes, *options.kernels, options.progress);
+  COXSWAIN_RETURN_IF_ERROR(split_untied_head(loader, tensors));
+  COXSWAIN_ASSIGN_OR_RETURN(const DType stored, loader.stored_type(tensors.layers.front().out));
   const DType dtype = options.dtype.value_or(stored);
   const WeightType type = options.quantize_int8 ? WeightType::kInt8 : weight_type(dtype);
-  COXSWAIN_ASSIGN_OR_RETURN(DecoderWeights weights,
-                            load_weights(loader, architecture.tensors, dtype, type));
+  COXSWAIN_ASSIGN_OR_RETURN(DecoderWeights weights, load_weights(loader, tensors, dtype, type));
 
   ModelInfo info = describe(architecture.arch);
   const std::string generation_path = options.model_dir + "/generation_config.json";

@@ -113,6 +113,25 @@ TEST(Model, OtherTypesStayNearTheStoredOne) {
   EXPECT_GT(int8_error, 0.0);
 }
 
+TEST(Model, AHeadThatDiffersFromTheEmbeddingWinsOverTying) {
+  const auto config = [](bool tied) {
+    return small_config(tied ? R"({"model_type":"llama","tie_word_embeddings":true})"
+                             : R"({"model_type":"llama"})");
+  };
+  const std::vector<TokenId> ids{5, 9, 33, 2, 60, 17};
+  const weights::TemporaryFolder folder;  // holds an embedding and a head of its own
+  const auto untied = load_small(folder, config(false), scalar());
+  ASSERT_NE(untied, nullptr);
+  const auto expected = logits_of(*untied, ids);
+  folder.write("config.json", json::write(config(true)));
+  LoadOptions options = scalar();
+  options.model_dir = folder.path();
+  const auto model = Model::load(options);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(logits_of(**model, ids), expected);
+  EXPECT_EQ((*model)->info().weight_bytes, untied->info().weight_bytes);
+}
+
 TEST(Model, FingerprintFollowsEveryWeight) {
   const auto config = small_config(R"({"model_type":"llama"})");
   const weights::TemporaryFolder folder;

@@ -142,6 +142,25 @@ Result<DType> WeightLoader::stored_type(const MatrixMap& map) const {
   return first.type;
 }
 
+Result<bool> WeightLoader::other_name_differs(const Rows& rows) const {
+  if (rows.otherwise.empty()) return false;
+  const auto first = find(rows.tensor);
+  const auto other = find(rows.otherwise);
+  if (!first || !other) return false;
+  const std::uint64_t n_bytes = first.tensor->n_bytes();
+  if (first.tensor->type != other.tensor->type || n_bytes != other.tensor->n_bytes()) return true;
+  std::vector<std::byte> mine;
+  std::vector<std::byte> its;
+  for (std::uint64_t at = 0; at < n_bytes; at += kSliceBytes) {
+    mine.resize(std::min(kSliceBytes, n_bytes - at));
+    its.resize(mine.size());
+    COXSWAIN_RETURN_IF_ERROR(first.read(at, mine));
+    COXSWAIN_RETURN_IF_ERROR(other.read(at, its));
+    if (mine != its) return true;
+  }
+  return false;
+}
+
 Status WeightLoader::read(const weights::Checkpoint::Located& at,
                           std::uint64_t offset,
                           std::span<std::byte> out) {

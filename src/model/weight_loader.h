@@ -32,6 +32,10 @@ class WeightLoader {
   // The type of the first tensor of `map`.
   Result<tensor::DType> stored_type(const MatrixMap& map) const;
 
+  // Whether the other name of `rows` holds other values than the first. False unless both are
+  // there.
+  Result<bool> other_name_differs(const Rows& rows) const;
+
   // An empty map gives an empty weight.
   Result<Linear> linear(const MatrixMap& map, kernels::WeightType type);
   Result<RowTable> rows(const MatrixMap& map, tensor::DType type);

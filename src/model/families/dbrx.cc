@@ -44,9 +44,9 @@ Architecture read_dbrx(ConfigReader& config) {
   if (!config.status().ok()) return out;
   Shape shape;
   shape.vocab = config.count("vocab_size", 1, kVocabMax);
-  shape.hidden = config.count("d_model", 1, kHiddenMax);
-  shape.n_layers = config.count("n_layers", 1, kLayersMax);
-  shape.n_heads = config.count("n_heads", 1, kHeadsMax);
+  shape.hidden = config.count_of({"d_model", "hidden_size"}, 1, kHiddenMax);
+  shape.n_layers = config.count_of({"n_layers", "num_hidden_layers"}, 1, kLayersMax);
+  shape.n_heads = config.count_of({"n_heads", "num_attention_heads"}, 1, kHeadsMax);
   shape.n_kv_heads = attention.count_or("kv_n_heads", 1, shape.n_heads, 1);
   shape.head_dim = divided(config, shape.hidden, shape.n_heads, "n_heads");
   shape.intermediate = ffn.count_or("ffn_hidden_size", 1, kIntermediateMax, 3584);

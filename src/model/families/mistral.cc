@@ -41,7 +41,7 @@ Architecture read_mixtral(ConfigReader& config) {
   Architecture out;
   out.arch = read_shared(config, {.epsilon = 1e-5, .rope_theta = 1e6});
   ArchSpec& arch = out.arch;
-  arch.moe.n_experts = config.count("num_local_experts", 1, experts_max(arch));
+  arch.moe.n_experts = config.count_of({"num_local_experts", "num_experts"}, 1, experts_max(arch));
   arch.moe.n_used = config.count("num_experts_per_tok", 1, arch.moe.n_experts);
   arch.moe.intermediate = arch.layers.front().intermediate;
   arch.moe.routing = Routing::kTopThenSoftmax;

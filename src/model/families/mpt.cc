@@ -52,9 +52,9 @@ Architecture read_mpt(ConfigReader& config) {
   Architecture out;
   Shape shape;
   shape.vocab = config.count("vocab_size", 1, kVocabMax);
-  shape.hidden = config.count("d_model", 1, kHiddenMax);
-  shape.n_layers = config.count("n_layers", 1, kLayersMax);
-  shape.n_heads = config.count("n_heads", 1, kHeadsMax);
+  shape.hidden = config.count_of({"d_model", "hidden_size"}, 1, kHiddenMax);
+  shape.n_layers = config.count_of({"n_layers", "num_hidden_layers"}, 1, kLayersMax);
+  shape.n_heads = config.count_of({"n_heads", "num_attention_heads"}, 1, kHeadsMax);
   shape.n_kv_heads = shape.n_heads;
   shape.head_dim = divided(config, shape.hidden, shape.n_heads, "n_heads");
   shape.intermediate = 4 * shape.hidden;  // expansion_ratio is written in configs, but the
