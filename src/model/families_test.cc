@@ -147,6 +147,17 @@ TEST(Families, OfATiedPairTheHeadMayStandAlone) {
             "embed_out.weight");
 }
 
+TEST(Families, OptMayHaveNormsWithoutWeights) {
+  const auto norms = [](const std::string& more) {
+    const TensorMap map = read(R"({"model_type":"opt","ffn_dim":56)" + more + "}").tensors;
+    return std::vector<bool>{map.final_norm.empty(),
+                             map.layers.front().attention_norm.empty(),
+                             map.layers.front().mlp_norm.empty()};
+  };
+  EXPECT_THAT(norms(""), ElementsAre(false, false, false));
+  EXPECT_THAT(norms(R"(,"layer_norm_elementwise_affine":false)"), ElementsAre(true, true, true));
+}
+
 TEST(Families, GptOssIsStretchedUnlessItsConfigSaysOtherwise) {
   const std::string experts =
       R"({"model_type":"gpt_oss","num_local_experts":4,"num_experts_per_tok":2)";

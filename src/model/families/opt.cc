@@ -33,8 +33,7 @@ Architecture read_opt(ConfigReader& config) {
   arch.final_norm = norm_first && !config.flag_or("_remove_final_layer_norm", false);
   const std::uint32_t narrow = config.count_or("word_embed_proj_dim", 1, kHiddenMax, shape.hidden);
   if (narrow != shape.hidden) arch.embedding_size = narrow;
-  if (!config.flag_or("layer_norm_elementwise_affine", true))
-    config.unsupported("layer_norm_elementwise_affine", "false is not supported");
+  const bool scaled_norms = config.flag_or("layer_norm_elementwise_affine", true);
 
   const Bias bias = bias_if(config.flag_or("enable_bias", true));
   const std::uint64_t hidden = shape.hidden;
@@ -46,13 +45,16 @@ Architecture read_opt(ConfigReader& config) {
     map.project_in = matrix(narrow, {whole("project_in", hidden, narrow)});
     map.project_out = matrix(hidden, {whole("project_out", narrow, hidden)});
   }
-  if (arch.final_norm) map.final_norm = norm("final_layer_norm", hidden, Bias::kYes);
+  const auto norm_named = [&](const std::string& name) {
+    return scaled_norms ? norm(name, hidden, Bias::kYes) : NormMap{};
+  };
+  if (arch.final_norm) map.final_norm = norm_named("final_layer_norm");
   if (!arch.tied) map.head = matrix(narrow, {whole("lm_head", shape.vocab, narrow)});
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("layers.", i);
     LayerMap layer;
-    layer.attention_norm = norm(prefix + "self_attn_layer_norm", hidden, Bias::kYes);
-    layer.mlp_norm = norm(prefix + "final_layer_norm", hidden, Bias::kYes);
+    layer.attention_norm = norm_named(prefix + "self_attn_layer_norm");
+    layer.mlp_norm = norm_named(prefix + "final_layer_norm");
     layer.qkv = matrix(hidden,
                        {whole(prefix + "self_attn.q_proj", hidden, hidden, bias),
                         whole(prefix + "self_attn.k_proj", hidden, hidden, bias),
