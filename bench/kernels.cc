@@ -119,7 +119,7 @@ class Bench {
   Bench(const Options& options, const KernelTable& table)
       : options_(options),
         table_(table),
-        pool_(options.n_threads, base::ThreadPool::Pinning::kPin),
+        pool_(options.n_threads),
         reader_(std::size_t{512} << 20) {}
 
   void limits();

@@ -222,7 +222,7 @@ class RunnerBench {
       : options_(options),
         parameters_(require(parameters_of(options.model_dir))),
         runner_(make_runner(options)),
-        pool_(options.n_threads, base::ThreadPool::Pinning::kPin),
+        pool_(options.n_threads),
         reader_(std::size_t{512} << 20),
         type_(runner_->info().dtype == "int8"       ? kernels::WeightType::kInt8
               : runner_->info().dtype == "bfloat16" ? kernels::WeightType::kBf16
