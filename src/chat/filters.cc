@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "chat/operators.h"
 #include "chat/parser.h"
 #include "chat/python_format.h"
+#include "chat/text_predicates.h"
 #include "chat/to_json.h"
 
 namespace coxswain::chat {
@@ -67,12 +69,48 @@ std::optional<double> parse_real(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double out = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error == std::errc::result_out_of_range && end == text.data() + text.size()) {
+    // Too large is infinite, too small is zero, as strtod has it.
+    return std::strtod(std::string(text).c_str(), nullptr);
+  }
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return out;
 }
 
+// The digits that Python's int() would see: decimal digits of any script, underscores between
+// digits and the prefix of the base left out.
+std::string plain_digits(std::string_view text, int base) {
+  std::string out;
+  if (text.starts_with('-')) {
+    out = "-";
+    text.remove_prefix(1);
+  }
+  const std::string_view prefixes = base == 16 ? "xX" : base == 8 ? "oO" : base == 2 ? "bB" : "";
+  if (text.size() > 2 && text[0] == '0' && prefixes.find(text[1]) != std::string_view::npos)
+    text.remove_prefix(2);
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t length = 0;
+    const char32_t c = code_point_at(text, at, &length);
+    const bool is_separator = c == '_' && at > 0 && at + 1 < text.size() && text[at - 1] != '_';
+    if (c >= 0x80 && is_decimal(c)) {
+      char32_t zero = c;  // the ten digits of a script stand in a row
+      while (zero > c - 9 && is_decimal(zero - 1)) --zero;
+      out += static_cast<char>('0' + (c - zero) % 10);
+    } else if (!is_separator) {
+      out.append(text.substr(at, length));
+    }
+    at += length;
+  }
+  return out;
+}
+
 Value filter_int(const FilterCall& call) {
+<<<<<<< HEAD
   Value otherwise = call.arguments.get_or(0, "default", Value::integer(0));
+=======
+  require_defined(call.input);
+  const Value otherwise = call.arguments.get_or(0, "default", Value::integer(0));
+>>>>>>> 99da96d (chat: Python's generators, ranges, groups and string methods; loops left early; one table of infix operators)
   const Value& v = call.input;
   if (v.is_integral()) return Value::integer(v.as_int());
   std::optional<double> real;
@@ -83,8 +121,8 @@ Value filter_int(const FilterCall& call) {
     if (digits.starts_with('+')) digits.remove_prefix(1);
     std::int64_t out = 0;
     const int base = static_cast<int>(std::clamp<std::int64_t>(call.integer(1, "base", 10), 2, 36));
-    if (base == 16 && (digits.starts_with("0x") || digits.starts_with("0X")))
-      digits.remove_prefix(2);
+    const std::string plain = plain_digits(digits, base);
+    digits = plain;
     const auto [end, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), out, base);
     if (error == std::errc() && end == digits.data() + digits.size()) return Value::integer(out);
@@ -95,6 +133,7 @@ Value filter_int(const FilterCall& call) {
 }
 
 Value filter_float(const FilterCall& call) {
+  require_defined(call.input);
   if (call.input.is_number()) return Value::real(call.input.as_double());
   if (call.input.is_string()) {
     if (const auto value = parse_real(call.input.as_bytes())) return Value::real(*value);
@@ -141,6 +180,8 @@ Value filter_attr(const FilterCall& call) {
 }
 
 Value filter_filesizeformat(const FilterCall& call) {
+  if (call.input.is_string() && !parse_real(call.input.as_bytes()))
+    fail("could not convert string to float: '" + call.input.as_bytes().substr(0, 64) + "'");
   const auto number = filter_float(call);
   const bool binary = call.flag(0, "binary", false);
   const double base = binary ? 1024 : 1000;

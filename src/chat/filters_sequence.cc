@@ -40,11 +40,16 @@ Value filter_join(const FilterCall& call) {
 }
 
 Value filter_first(const FilterCall& call) {
+  if (is_generator(call.input)) {
+    const Value* next = take_next(call.input);
+    return next != nullptr ? *next : Value::undefined("No first item, sequence was empty.");
+  }
   const auto items = items_of(call);
   return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
 }
 
 Value filter_last(const FilterCall& call) {
+  if (is_generator(call.input)) fail("'generator' object is not reversible");
   const auto items = items_of(call);
   return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
 }
@@ -52,6 +57,7 @@ Value filter_last(const FilterCall& call) {
 Value filter_reverse(const FilterCall& call) {
   std::vector<Value> items = items_of(call);
   std::ranges::reverse(items);
+  if (is_generator(call.input)) return Value::list(std::move(items));
   if (!call.input.is_string()) return Value::generator(std::move(items));
   Text out;
   for (const Value& item : items) out.append(item.as_text());
@@ -105,7 +111,9 @@ Value filter_sort(const FilterCall& call) {
 Value filter_dictsort(const FilterCall& call) {
   if (!call.input.is_dict())
     fail("'" + type_name(call.input) + "' object has no attribute 'items'");
-  const bool by_value = call.text(1, "by", "key").bytes == "value";
+  const std::string by = call.text(1, "by", "key").bytes;
+  if (by != "key" && by != "value") fail("You can only sort by either \"key\" or \"value\"");
+  const bool by_value = by == "value";
   std::vector<Value> pairs;
   for (const auto& [key, value] : call.input.as_dict().items())
     pairs.push_back(Value::tuple({key, value}));
@@ -294,13 +302,14 @@ Value filter_groupby(const FilterCall& call) {
   for (const Value& item : sorted(call, items_of(call), path, false, case_sensitive)) {
     Value key = look_up_path(call.interpreter, item, *path);
     if (key.is_undefined() && otherwise != nullptr) key = *otherwise;
+    if (!open.empty()) require_defined(key);  // it was compared
     if (open.empty() ||
         !(fold_case(open.back().first, case_sensitive) == fold_case(key, case_sensitive)))
       open.emplace_back(key, std::vector<Value>{});
     open.back().second.push_back(item);
   }
   for (auto& [key, items] : open)
-    groups.push_back(Value::tuple({key, Value::list(std::move(items))}));
+    groups.push_back(Value::list({key, Value::list(std::move(items))}, ListKind::kGroup));
   return Value::list(std::move(groups));
 }
 

@@ -5,6 +5,7 @@
 
 #include "chat/filters.h"
 #include "chat/python_format.h"
+#include "chat/text_predicates.h"
 
 namespace coxswain::chat {
 namespace {
@@ -76,7 +77,13 @@ Value filter_escape(const FilterCall& call) {
                                                              : filter_force_escape(call);
 }
 
+void require_text(const Value& value) {
+  require_defined(value);
+  if (!value.is_string()) fail("'" + type_name(value) + "' object has no attribute 'splitlines'");
+}
+
 Value filter_indent(const FilterCall& call) {
+  require_text(call.input);
   const Value* width = call.argument(0, "width");
   std::string indent(4, ' ');
   if (width != nullptr && width->is_string())
@@ -125,6 +132,13 @@ Value filter_center(const FilterCall& call) {
 }
 
 Value filter_truncate(const FilterCall& call) {
+  if (call.input.is_list() || call.input.is_dict()) {
+    // Only the length of a short one is looked at.
+    const auto n = static_cast<std::int64_t>(iterate(call.input).size());
+    if (n <= call.integer(0, "length", 255) + call.integer(3, "leeway", 5)) return call.input;
+  }
+  if (!call.input.is_string() && !call.input.is_undefined())
+    fail("'" + type_name(call.input) + "' object cannot be truncated");
   const Text text = to_text(call.input);
   const auto length =
       static_cast<std::size_t>(std::max<std::int64_t>(0, call.integer(0, "length", 255)));
@@ -152,9 +166,7 @@ Value filter_wordcount(const FilterCall& call) {
   for (std::size_t at = 0; at < text.bytes.size();) {
     std::size_t length = 0;
     const char32_t c = code_point_at(text.bytes, at, &length);
-    const bool part = c >= 0x80 ? !is_space(c)
-                                : (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                                      (c >= 'A' && c <= 'Z') || c == '_';
+    const bool part = is_word_character(c);
     if (part && !inside) ++words;
     inside = part;
     at += length;
@@ -187,6 +199,7 @@ void wrap_line(const Text& line, std::size_t width, bool break_long, const Text&
 }
 
 Value filter_wordwrap(const FilterCall& call) {
+  require_text(call.input);
   const auto width =
       static_cast<std::size_t>(std::clamp<std::int64_t>(call.integer(0, "width", 79), 1, 1 << 20));
   const bool break_long = call.flag(1, "break_long_words", true);
@@ -225,14 +238,17 @@ Value filter_striptags(const FilterCall& call) {
   return Value::string(std::move(joined));
 }
 
-std::string url_quote(std::string_view text, bool keep_slash) {
+// `is_query`: as part of a query, where a blank is a plus and a slash is written by its number.
+std::string url_quote(std::string_view text, bool is_query) {
   constexpr char kHex[] = "0123456789ABCDEF";
   std::string out;
   for (const char c : text) {
     const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       c == '_' || c == '.' || c == '-' || c == '~' || (keep_slash && c == '/');
+                       c == '_' || c == '.' || c == '-' || c == '~' || (!is_query && c == '/');
     if (plain) {
       out += c;
+    } else if (is_query && c == ' ') {
+      out += '+';
     } else {
       out += '%';
       out += kHex[(static_cast<unsigned char>(c) >> 4) & 15];
@@ -245,14 +261,14 @@ std::string url_quote(std::string_view text, bool keep_slash) {
 Value filter_urlencode(const FilterCall& call) {
   if (!call.input.is_dict() && !call.input.is_list()) {
     const Text text = to_text(call.input);
-    return Value::string(Text::like(text, url_quote(text.bytes, true)));
+    return Value::string(Text::like(text, url_quote(text.bytes, false)));
   }
   Text out;
   const auto add = [&](const Value& key, const Value& value) {
     if (!out.empty()) out.append("&");
-    out.append(Text::like(to_text(key), url_quote(to_text(key).bytes, false)));
+    out.append(Text::like(to_text(key), url_quote(to_text(key).bytes, true)));
     out.append("=");
-    out.append(Text::like(to_text(value), url_quote(to_text(value).bytes, false)));
+    out.append(Text::like(to_text(value), url_quote(to_text(value).bytes, true)));
   };
   if (call.input.is_dict()) {
     for (const auto& [key, value] : call.input.as_dict().items()) add(key, value);

@@ -35,7 +35,9 @@ Value call_range(Interpreter& interpreter, const Arguments& arguments) {
   std::vector<Value> items;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i)
     items.push_back(Value::integer(begin + i * step));
-  return Value::list(std::move(items));
+  std::string shown = "range(" + std::to_string(begin) + ", " + std::to_string(end);
+  shown += (step == 1 ? "" : ", " + std::to_string(step)) + ")";
+  return Value::list(std::move(items), ListKind::kRange, std::move(shown));
 }
 
 Dict dict_of(const Arguments& arguments) {

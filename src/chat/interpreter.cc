@@ -18,7 +18,15 @@ class MacroCallable : public Callable {
     return interpreter.call_macro(*macro_, scope_, arguments);
   }
   Value attribute(Interpreter&, std::string_view name) const override {
-    return name == "name" ? Value::string(macro_->text) : Value();
+    if (name == "name") return Value::string(macro_->text);
+    if (name == "catch_kwargs") return Value::boolean(macro_->uses_kwargs);
+    if (name == "catch_varargs") return Value::boolean(macro_->uses_varargs);
+    if (name == "caller") return Value::boolean(macro_->uses_caller);
+    if (name != "arguments") return Value();
+    std::vector<Value> parameters;
+    for (const std::string& text : macro_->parameter_texts)
+      parameters.push_back(Value::string(text));
+    return Value::tuple(std::move(parameters));
   }
   bool is_macro() const override { return true; }
 
@@ -300,9 +308,12 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
     case StmtKind::kCallBlock:
       execute_call_block(stmt);
       break;
-    case StmtKind::kFilterBlock:
-      emit(to_text(apply_filters(*stmt.filter, Value::string(capture(stmt.body)))));
+    case StmtKind::kFilterBlock: {
+      const Value value = apply_filters(*stmt.filter, Value::string(capture(stmt.body)));
+      if (!value.is_string()) fail("a filter block gives a text, not " + type_name(value));
+      emit(value.as_text());
       break;
+    }
     case StmtKind::kWith:
       execute_with(stmt);
       break;
@@ -346,12 +357,9 @@ void Interpreter::run_loop(const Stmt& stmt, std::vector<Value> items, std::size
   static constexpr std::string_view kLoop = "loop";
   const auto name = std::ranges::find(program_.names, kLoop);
   const bool uses_loop = name != program_.names.end();
-  if (items.empty()) {
-    execute(stmt.otherwise);
-    return;
-  }
   Scope* outer = scope_;
   if (stmt.recursive) outer->captured = true;
+  bool has_run = false;  // to its end, once: a turn left by break or continue does not count
   const auto loop = std::make_shared<LoopObject>(stmt, outer, std::move(items), depth);
   for (std::size_t i = 0; i < loop->items().size(); ++i) {
     const ScopeGuard guard(*this, outer);
@@ -359,8 +367,11 @@ void Interpreter::run_loop(const Stmt& stmt, std::vector<Value> items, std::size
     if (uses_loop)
       assign_name(static_cast<NameId>(name - program_.names.begin()), Value::callable(loop));
     assign(stmt.target, loop->items()[i]);
-    if (execute(stmt.body) == Flow::kBreak) break;
+    const Flow flow = execute(stmt.body);
+    has_run = has_run || flow == Flow::kNext;
+    if (flow == Flow::kBreak) break;
   }
+  if (!has_run) execute(stmt.otherwise);
 }
 
 Value Interpreter::run_recursive_loop(const Stmt& loop,
@@ -418,6 +429,11 @@ Value Interpreter::call_macro(const MacroDefinition& macro,
   for (const auto& [name, value] : arguments.named) {
     const bool is_parameter =
         std::ranges::find(macro.parameter_texts, name) != macro.parameter_texts.end();
+    const auto n_given = static_cast<std::ptrdiff_t>(std::min(n, arguments.positional.size()));
+    if (is_parameter &&
+        std::find(macro.parameter_texts.begin(), macro.parameter_texts.begin() + n_given, name) !=
+            macro.parameter_texts.begin() + n_given)
+      fail("macro '" + macro.text + "' takes no keyword argument '" + name + "'");
     if (is_parameter) continue;
     if (name == "caller" && macro.uses_caller) {
       set_global("caller", value);

@@ -164,9 +164,25 @@ Value Interpreter::apply_filters(const Expr& filter, const Value& input) {
   return apply_filter(*this, filter.text, inner, evaluate_arguments(filter.arguments));
 }
 
+namespace {
+
+// A list that takes numbers as keys: no generator and no view of a mapping.
+bool is_indexable(const Value& value) {
+  return value.is_list() && !is_generator(value) && value.as_list().kind != ListKind::kDictView;
+}
+
+}  // namespace
+
 Value Interpreter::attribute(const Value& object, std::string_view name) {
   require_defined(object);
   if (object.is_callable()) return object.as_callable().attribute(*this, name);
+  if (object.is_list() && object.as_list().kind == ListKind::kGroup) {
+    if (name == "grouper") return object.as_list().items[0];
+    if (name == "list") return object.as_list().items[1];
+  }
+  if (object.is_number() && (name == "real" || name == "numerator") &&
+      (name == "real" || object.is_integral()))
+    return object.is_bool() ? Value::integer(object.as_int()) : object;
   const Value* member = nullptr;
   if (object.kind() == Value::Kind::kNamespace)
     member = object.as_namespace().attributes.find(name);
@@ -189,7 +205,7 @@ Value Interpreter::item(const Value& object, const Value& key) {
   require_defined(object);
   if (object.is_dict()) {
     if (const Value* member = object.as_dict().find(key)) return *member;
-  } else if (key.is_integral() && (object.is_list() || object.is_string())) {
+  } else if (key.is_integral() && (is_indexable(object) || object.is_string())) {
     const std::vector<Value> items = object.is_list() ? std::vector<Value>{} : iterate(object);
     const std::vector<Value>& sequence = object.is_list() ? object.as_list().items : items;
     const auto n = static_cast<std::int64_t>(sequence.size());
@@ -206,7 +222,7 @@ Value Interpreter::item(const Value& object, const Value& key) {
 Value Interpreter::evaluate_slice(const Expr& expr) {
   const Value object = evaluate(*expr.children[0]);
   require_defined(object);
-  if (!object.is_list() && !object.is_string())
+  if (!is_indexable(object) && !object.is_string())
     fail("'" + type_name(object) + "' object is not subscriptable");
   const Expr& slice = *expr.children[1];
   const auto part = [&](std::size_t i) -> std::optional<std::int64_t> {
@@ -249,8 +265,9 @@ Value Interpreter::evaluate_slice(const Expr& expr) {
     // The next index could overflow only when the end is already passed.
     if (step > 0 ? step > end - i : step < end - i) break;
   }
-  return object.is_string() ? Value::string(std::move(text))
-                            : Value::list(std::move(items), object.as_list().kind);
+  return object.is_string()
+             ? Value::string(std::move(text))
+             : Value::list(std::move(items), is_tuple(object) ? ListKind::kTuple : ListKind::kList);
 }
 
 }  // namespace coxswain::chat

@@ -29,6 +29,17 @@ constexpr std::array<std::string_view, 27> kOperators{
     "**", "//", "==", "!=", ">=", "<=", "+", "-", "*", "/", "%", "~", ">", "<",
     "=",  ".",  ":",  "|",  ",",  ";",  "(", ")", "[", "]", "{", "}", "!"};
 
+// Number of bytes of the white space that `text` starts with.
+std::size_t blanks_at(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t length = 0;
+    if (!is_space(code_point_at(text, at, &length))) break;
+    at += length;
+  }
+  return at;
+}
+
 std::string normalize_newlines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -72,8 +83,7 @@ class Lexer {
   }
 
   void skip_blanks() {
-    std::size_t n = 0;
-    while (at_ + n < source_.size() && is_blank(source_[at_ + n])) ++n;
+    const std::size_t n = blanks_at(rest());
     if (n > 0) advance(n);
   }
 
@@ -113,14 +123,13 @@ class Lexer {
     std::string text = source_.substr(at_, end - at_);
     if (end > at_) advance(end - at_);
     if (strip) {
-      while (!text.empty() && is_blank(text.back())) text.pop_back();
+      text = chat::strip(Text(std::move(text)), nullptr, Side::kRight).bytes;
     } else if (lstrip) {
       const std::size_t line_begin =
           text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
       const bool at_line_start = line_begin > 0 || was_line_starting;
       if (at_line_start &&
-          std::all_of(
-              text.begin() + static_cast<std::ptrdiff_t>(line_begin), text.end(), is_blank)) {
+          blanks_at(std::string_view(text).substr(line_begin)) == text.size() - line_begin) {
         text.resize(line_begin);
       }
     }
@@ -137,6 +146,7 @@ class Lexer {
   }
 
   void lex_comment() {
+    if (at_ == source_.size()) return;  // as in the reference
     const std::size_t end = source_.find("#}", at_);
     if (end == std::string::npos) error("missing end of comment tag");
     const char sign = end > at_ ? source_[end - 1] : '\0';
@@ -154,10 +164,10 @@ class Lexer {
     p += 3;
     while (p < source_.size() && is_blank(source_[p])) ++p;
     const char open_sign = p < source_.size() ? source_[p] : '\0';
-    if (open_sign == '-' || open_sign == '+') ++p;
+    if (open_sign == '-') ++p;
     if (source_.compare(p, 2, "%}") != 0) return false;
     advance(p + 2 - at_);
-    after_tag(open_sign, true);
+    after_tag(open_sign, false);  // the line break behind the opening tag stays
     const auto end = find_endraw();
     if (!end) error("missing end of raw directive");
     emit_data(end->begin, end->open_sign == '-', end->open_sign == '\0');
@@ -304,6 +314,7 @@ class Lexer {
       return p + 1;
     }
     if (c == '\n') return p + 1;
+    if (c == 'N') error("characters cannot be given by name");
     if (c == 'x' || c == 'u' || c == 'U')
       return append_hex(p, c == 'x' ? 2 : c == 'u' ? 4 : 8, out);
     if (c >= '0' && c <= '7') {

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "chat/interpreter.h"
 #include "chat/operators.h"
 #include "chat/python_format.h"
+#include "chat/text_predicates.h"
 
 namespace coxswain::chat {
 namespace {
@@ -72,19 +74,41 @@ Value do_rsplit(Interpreter& interpreter, const Text& text, const Args& args) {
   return strings(split_right(text, separator_argument(args), limit_argument(args, 1, "maxsplit")));
 }
 
+// The bytes between two positions, given as Python's slices give them: arguments `first` and the
+// one behind it. Empty if the positions are the wrong way round.
+std::optional<TextSpan> bounds(const Text& text, const Args& args, std::size_t first) {
+  if (args.positional.size() <= first) return TextSpan{0, text.bytes.size()};
+  const auto offsets = code_point_offsets(text.bytes);
+  const auto n = static_cast<std::int64_t>(offsets.size() - 1);
+  const auto position = [&](std::size_t index, std::int64_t otherwise) {
+    const std::int64_t given = integer_argument(args, index, "", otherwise);
+    return std::max<std::int64_t>(0, given < 0 ? given + n : given);
+  };
+  const std::int64_t begin = position(first, 0);
+  const std::int64_t end = std::min(position(first + 1, n), n);
+  if (begin > end) return std::nullopt;
+  return TextSpan{offsets[static_cast<std::size_t>(begin)], offsets[static_cast<std::size_t>(end)]};
+}
+
+std::string_view part_of(const Text& text, const TextSpan& span) {
+  return std::string_view(text.bytes).substr(span.begin, span.end - span.begin);
+}
+
 // startswith and endswith take one string or a tuple of them.
 template <bool at_end>
 Value do_affix(Interpreter&, const Text& text, const Args& args) {
   const Value* affix = args.get(0, "prefix");
   if (affix == nullptr) fail("the method takes a string or a tuple of strings");
+  const auto span = bounds(text, args, 1);
   const auto matches = [&](const Value& value) {
     require_defined(value);
     if (!value.is_string())
       fail("first arg must be str or a tuple of str, not " + type_name(value));
-    return at_end ? text.bytes.ends_with(value.as_bytes())
-                  : text.bytes.starts_with(value.as_bytes());
+    if (!span) return false;
+    return at_end ? part_of(text, *span).ends_with(value.as_bytes())
+                  : part_of(text, *span).starts_with(value.as_bytes());
   };
-  if (!affix->is_list()) return Value::boolean(matches(*affix));
+  if (!is_tuple(*affix)) return Value::boolean(matches(*affix));
   return Value::boolean(std::ranges::any_of(affix->as_list().items, matches));
 }
 
@@ -116,25 +140,31 @@ Value do_join(Interpreter& interpreter, const Text& text, const Args& args) {
 template <bool from_right>
 Value do_find(Interpreter&, const Text& text, const Args& args) {
   const std::string& needle = required_text(args, 0, "sub");
-  const std::size_t at = from_right ? text.bytes.rfind(needle) : text.bytes.find(needle);
-  if (at == std::string::npos) return Value::integer(-1);
-  return Value::integer(
-      static_cast<std::int64_t>(count_code_points(std::string_view(text.bytes).substr(0, at))));
+  const auto span = bounds(text, args, 1);
+  if (!span) return Value::integer(-1);
+  const std::string_view part = part_of(text, *span);
+  const std::size_t at = from_right ? part.rfind(needle) : part.find(needle);
+  if (at == std::string_view::npos) return Value::integer(-1);
+  return Value::integer(static_cast<std::int64_t>(
+      count_code_points(std::string_view(text.bytes).substr(0, span->begin + at))));
 }
 
+template <bool from_right>
 Value do_index(Interpreter& interpreter, const Text& text, const Args& args) {
-  Value at = do_find<false>(interpreter, text, args);
+  Value at = do_find<from_right>(interpreter, text, args);
   if (at.as_int() < 0) fail("substring not found");
   return at;
 }
 
 Value do_count(Interpreter&, const Text& text, const Args& args) {
   const std::string& needle = required_text(args, 0, "sub");
-  if (needle.empty())
-    return Value::integer(static_cast<std::int64_t>(count_code_points(text.bytes)) + 1);
+  const auto span = bounds(text, args, 1);
+  if (!span) return Value::integer(0);
+  const std::string_view part = part_of(text, *span);
+  if (needle.empty()) return Value::integer(static_cast<std::int64_t>(count_code_points(part)) + 1);
   std::int64_t n = 0;
-  for (std::size_t at = text.bytes.find(needle); at != std::string::npos;
-       at = text.bytes.find(needle, at + needle.size()))
+  for (std::size_t at = part.find(needle); at != std::string_view::npos;
+       at = part.find(needle, at + needle.size()))
     ++n;
   return Value::integer(n);
 }
@@ -208,17 +238,31 @@ Value do_all(Interpreter&, const Text& text, const Args&) {
   return Value::boolean(!text.empty());
 }
 
-bool is_ascii_digit(char32_t c) {
-  return c >= '0' && c <= '9';
+bool is_ascii(char32_t c) {
+  return c < 0x80;
 }
-bool is_letter(char32_t c) {
-  if (c < 0x80) return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  std::string text;
-  append_code_point(text, c);
-  return is_upper_text(text) || is_lower_text(text) || c >= 0x3000;
+
+// True for the empty text too.
+template <bool (*accepts)(char32_t)>
+Value do_all_or_empty(Interpreter& interpreter, const Text& text, const Args& args) {
+  return text.empty() ? Value::boolean(true) : do_all<accepts>(interpreter, text, args);
 }
-bool is_letter_or_digit(char32_t c) {
-  return is_letter(c) || is_ascii_digit(c);
+
+Value do_expand_tabs(Interpreter& interpreter, const Text& text, const Args& args) {
+  const auto size = static_cast<std::size_t>(
+      std::clamp<std::int64_t>(integer_argument(args, 0, "tabsize", 8), 0, 1024));
+  interpreter.reserve_output(size + 1, text.bytes.size());
+  return Value::string(expand_tabs(text, size));
+}
+
+Value do_format_map(Interpreter&, const Text& text, const Args& args) {
+  if (args.positional.size() != 1 || !args.positional[0].is_dict())
+    fail("format_map() takes one mapping");
+  Args named;
+  for (const auto& [key, value] : args.positional[0].as_dict().items()) {
+    if (key.is_string()) named.named.emplace_back(key.as_bytes(), value);
+  }
+  return Value::string(brace_format(text, named));
 }
 
 struct TextMethod {
@@ -242,7 +286,8 @@ constexpr TextMethod kTextMethods[] = {
     {"join", do_join},
     {"find", do_find<false>},
     {"rfind", do_find<true>},
-    {"index", do_index},
+    {"index", do_index<false>},
+    {"rindex", do_index<true>},
     {"count", do_count},
     {"partition", do_partition<false>},
     {"rpartition", do_partition<true>},
@@ -251,7 +296,9 @@ constexpr TextMethod kTextMethods[] = {
     {"upper", [](Interpreter&, const Text& t, const Args&) { return Value::string(to_upper(t)); }},
     {"lower", [](Interpreter&, const Text& t, const Args&) { return Value::string(to_lower(t)); }},
     {"casefold",
-     [](Interpreter&, const Text& t, const Args&) { return Value::string(to_lower(t)); }},
+     [](Interpreter&, const Text& t, const Args&) { return Value::string(fold_case(t)); }},
+    {"swapcase",
+     [](Interpreter&, const Text& t, const Args&) { return Value::string(swap_case(t)); }},
     {"title", [](Interpreter&, const Text& t, const Args&) { return Value::string(to_title(t)); }},
     {"capitalize",
      [](Interpreter&, const Text& t, const Args&) { return Value::string(to_capitalized(t)); }},
@@ -263,12 +310,24 @@ constexpr TextMethod kTextMethods[] = {
      [](Interpreter&, const Text& t, const Args&) {
        return Value::boolean(is_lower_text(t.bytes));
      }},
-    {"isdigit", do_all<is_ascii_digit>},
-    {"isnumeric", do_all<is_ascii_digit>},
-    {"isdecimal", do_all<is_ascii_digit>},
+    {"isdigit", do_all<is_digit>},
+    {"isnumeric", do_all<is_numeric>},
+    {"isdecimal", do_all<is_decimal>},
     {"isspace", do_all<is_space>},
     {"isalpha", do_all<is_letter>},
-    {"isalnum", do_all<is_letter_or_digit>},
+    {"isalnum", do_all<is_letter_or_number>},
+    {"isascii", do_all_or_empty<is_ascii>},
+    {"isprintable", do_all_or_empty<is_printable_character>},
+    {"istitle",
+     [](Interpreter&, const Text& t, const Args&) {
+       return Value::boolean(is_title_text(t.bytes));
+     }},
+    {"isidentifier",
+     [](Interpreter&, const Text& t, const Args&) {
+       return Value::boolean(is_identifier_text(t.bytes));
+     }},
+    {"expandtabs", do_expand_tabs},
+    {"format_map", do_format_map},
     {"ljust", do_justify<-1>},
     {"rjust", do_justify<1>},
     {"center", do_justify<0>},
@@ -278,7 +337,43 @@ constexpr TextMethod kTextMethods[] = {
 };
 
 bool takes_keywords(std::string_view name) {
-  return name == "split" || name == "rsplit" || name == "splitlines" || name == "format";
+  return name == "split" || name == "rsplit" || name == "splitlines" || name == "format" ||
+         name == "expandtabs";
+}
+
+Value as_safe(const Value& value) {
+  if (value.is_string()) {
+    Text text = value.as_text();
+    text.safe = true;
+    return Value::string(std::move(text));
+  }
+  if (!value.is_list()) return value;
+  std::vector<Value> items;
+  for (const Value& item : value.as_list().items) items.push_back(as_safe(item));
+  return Value::list(std::move(items), value.as_list().kind);
+}
+
+Value escaped(const Value& value) {
+  return value.is_string() && value.as_text().safe ? value
+                                                   : Value::string(escape_html(to_text(value)));
+}
+
+// A method of a safe text: what is put into it is escaped, and the result is safe, as with Markup.
+Value apply_to_safe(const TextMethod& method,
+                    Interpreter& interpreter,
+                    const Text& text,
+                    Args args) {
+  if (method.name == "join" && args.positional.size() == 1) {
+    std::vector<Value> items = iterate(args.positional[0]);
+    for (Value& item : items) item = escaped(item);
+    args.positional[0] = Value::list(std::move(items));
+  } else if (method.name == "replace" && args.positional.size() >= 2) {
+    args.positional[1] = escaped(args.positional[1]);
+  } else if (method.name == "format") {
+    for (Value& value : args.positional) value = value.is_string() ? escaped(value) : value;
+    for (auto& [name, value] : args.named) value = value.is_string() ? escaped(value) : value;
+  }
+  return as_safe(method.apply(interpreter, text, args));
 }
 
 Value list_method(const Value& list, std::string_view name) {
@@ -316,6 +411,7 @@ Value dict_view(const Value& dict, std::string_view name) {
 Value dict_method(const Value& dict, std::string_view name) {
   if (name == "get") {
     return make_callable([dict](Interpreter&, const Args& args) {
+      if (!args.named.empty()) fail("dict.get() takes no keyword arguments");
       if (args.positional.empty()) fail("get expected at least 1 argument, got 0");
       const Value* value = dict.as_dict().find(args.positional[0]);
       return value != nullptr ? *value : args.get_or(1, "default", Value::none());
@@ -345,7 +441,8 @@ Value find_method(const Value& object, std::string_view name) {
       if (!args.named.empty() && !takes_keywords(method->name)) {
         fail("str." + std::string(method->name) + "() takes no keyword arguments");
       }
-      return method->apply(interpreter, text.as_text(), args);
+      return text.as_text().safe ? apply_to_safe(*method, interpreter, text.as_text(), args)
+                                 : method->apply(interpreter, text.as_text(), args);
     });
   }
   if (object.is_list()) return list_method(object, name);

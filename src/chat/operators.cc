@@ -168,6 +168,30 @@ Value concatenate(Interpreter& interpreter, const Value& left, const Value& righ
   return Value::list(std::move(items), left.as_list().kind);
 }
 
+Value escaped_for_format(const Value& value) {
+  if (value.is_string() && !value.as_text().safe)
+    return Value::string(escape_html(value.as_text()));
+  return value;
+}
+
+// A safe text stays safe: strings that are put into it are escaped first.
+Value format_safe(const Text& format, const Value& arguments) {
+  Value values = escaped_for_format(arguments);
+  if (is_tuple(arguments)) {
+    std::vector<Value> items;
+    for (const Value& item : arguments.as_list().items) items.push_back(escaped_for_format(item));
+    values = Value::tuple(std::move(items));
+  } else if (arguments.is_dict()) {
+    Dict named;
+    for (const auto& [key, value] : arguments.as_dict().items())
+      named.set(key, escaped_for_format(value));
+    values = Value::dict(std::move(named));
+  }
+  Text out = percent_format(format, values);
+  out.safe = true;
+  return Value::string(std::move(out));
+}
+
 }  // namespace
 
 Value apply_binary(Interpreter& interpreter, Operator op, const Value& left, const Value& right) {
@@ -179,7 +203,8 @@ Value apply_binary(Interpreter& interpreter, Operator op, const Value& left, con
     return real_arithmetic(op, left.as_double(), right.as_double());
   }
   if (op == Operator::kModulo && left.is_string())
-    return Value::string(percent_format(left.as_text(), right));
+    return left.as_text().safe ? format_safe(left.as_text(), right)
+                               : Value::string(percent_format(left.as_text(), right));
   if (op == Operator::kMultiply && is_sequence(left) && right.is_integral())
     return repeat(interpreter, left, right.as_int());
   if (op == Operator::kMultiply && is_sequence(right) && left.is_integral())
@@ -221,8 +246,16 @@ bool contains(const Value& container, const Value& item) {
     case Value::Kind::kUndefined:
       return false;  // it is an empty sequence
     case Value::Kind::kDict:
+      if (item.is_dict() || (item.is_list() && item.as_list().kind == ListKind::kList))
+        fail("unhashable type: '" + type_name(item) + "'");
       return container.as_dict().find(item) != nullptr;
     case Value::Kind::kList:
+      if (is_generator(container)) {  // looks no further than it must
+        while (const Value* next = take_next(container)) {
+          if (*next == item) return true;
+        }
+        return false;
+      }
       return std::ranges::find(container.as_list().items, item) != container.as_list().items.end();
     default:
       fail("argument of type '" + type_name(container) + "' is not iterable");

@@ -57,14 +57,6 @@ ExprPtr Parser::make(ExprKind kind) const {
   return out;
 }
 
-ExprPtr Parser::make_binary(Operator op, ExprPtr left, ExprPtr right) const {
-  auto out = make(ExprKind::kBinary);
-  out->op = op;
-  out->children.push_back(std::move(left));
-  out->children.push_back(std::move(right));
-  return out;
-}
-
 std::unique_ptr<Stmt> Parser::make_stmt(StmtKind kind) const {
   auto out = std::make_unique<Stmt>();
   out->kind = kind;

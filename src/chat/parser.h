@@ -56,6 +56,9 @@ class Parser {
   ExprPtr parse_concat();
   ExprPtr parse_product();
   ExprPtr parse_power();
+  ExprPtr parse_operand();
+  struct Level;
+  ExprPtr parse_infix(const Level& level);
   ExprPtr parse_unary(bool with_filter);
   ExprPtr parse_primary();
   ExprPtr parse_name_or_keyword();
@@ -87,7 +90,6 @@ class Parser {
   void expect_block_end();
   [[noreturn]] void error(const std::string& message) const;
   ExprPtr make(ExprKind kind) const;
-  ExprPtr make_binary(Operator op, ExprPtr left, ExprPtr right) const;
   std::unique_ptr<Stmt> make_stmt(StmtKind kind) const;
 
   // Counts one level of nesting for as long as it lives.

@@ -2,7 +2,9 @@
 // and -, ~, * / // %, **, unary, then attributes, calls, filters and tests.
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdlib>
 
 #include "chat/parser.h"
 
@@ -49,26 +51,47 @@ ExprPtr Parser::parse_conditional() {
   return node;
 }
 
-ExprPtr Parser::parse_or() {
-  ExprPtr node = parse_and();
-  while (take_name("or")) {
-    auto out = make(ExprKind::kOr);
+namespace {
+
+struct Infix {
+  std::string_view text;
+  ExprKind kind;
+  Operator op;  // of kBinary
+};
+
+}  // namespace
+
+// What associates to the left, from the loosest level to the tightest; not, comparison and ~ stand
+// between them.
+struct Parser::Level {
+  std::array<Infix, 4> operators;
+  ExprPtr (Parser::*operand)();
+};
+
+ExprPtr Parser::parse_infix(const Level& level) {
+  ExprPtr node = (this->*level.operand)();
+  for (;;) {
+    const auto found = std::ranges::find_if(level.operators, [&](const Infix& infix) {
+      return !infix.text.empty() &&
+             (infix.kind == ExprKind::kBinary ? take_operator(infix.text) : take_name(infix.text));
+    });
+    if (found == level.operators.end()) return node;
+    auto out = make(found->kind);
+    out->op = found->op;
     out->children.push_back(std::move(node));
-    out->children.push_back(parse_and());
+    out->children.push_back((this->*level.operand)());
     node = std::move(out);
   }
-  return node;
+}
+
+ExprPtr Parser::parse_or() {
+  static constexpr Level kLevel{{{{"or", ExprKind::kOr, {}}}}, &Parser::parse_and};
+  return parse_infix(kLevel);
 }
 
 ExprPtr Parser::parse_and() {
-  ExprPtr node = parse_not();
-  while (take_name("and")) {
-    auto out = make(ExprKind::kAnd);
-    out->children.push_back(std::move(node));
-    out->children.push_back(parse_not());
-    node = std::move(out);
-  }
-  return node;
+  static constexpr Level kLevel{{{{"and", ExprKind::kAnd, {}}}}, &Parser::parse_not};
+  return parse_infix(kLevel);
 }
 
 ExprPtr Parser::parse_not() {
@@ -116,15 +139,10 @@ ExprPtr Parser::parse_compare() {
 }
 
 ExprPtr Parser::parse_sum() {
-  ExprPtr node = parse_concat();
-  for (;;) {
-    if (take_operator("+"))
-      node = make_binary(Operator::kAdd, std::move(node), parse_concat());
-    else if (take_operator("-"))
-      node = make_binary(Operator::kSubtract, std::move(node), parse_concat());
-    else
-      return node;
-  }
+  static constexpr Level kLevel{
+      {{{"+", ExprKind::kBinary, Operator::kAdd}, {"-", ExprKind::kBinary, Operator::kSubtract}}},
+      &Parser::parse_concat};
+  return parse_infix(kLevel);
 }
 
 ExprPtr Parser::parse_concat() {
@@ -137,26 +155,22 @@ ExprPtr Parser::parse_concat() {
 }
 
 ExprPtr Parser::parse_product() {
-  ExprPtr node = parse_power();
-  for (;;) {
-    if (take_operator("*"))
-      node = make_binary(Operator::kMultiply, std::move(node), parse_power());
-    else if (take_operator("/"))
-      node = make_binary(Operator::kDivide, std::move(node), parse_power());
-    else if (take_operator("//"))
-      node = make_binary(Operator::kFloorDivide, std::move(node), parse_power());
-    else if (take_operator("%"))
-      node = make_binary(Operator::kModulo, std::move(node), parse_power());
-    else
-      return node;
-  }
+  static constexpr Level kLevel{{{{"*", ExprKind::kBinary, Operator::kMultiply},
+                                  {"/", ExprKind::kBinary, Operator::kDivide},
+                                  {"//", ExprKind::kBinary, Operator::kFloorDivide},
+                                  {"%", ExprKind::kBinary, Operator::kModulo}}},
+                                &Parser::parse_power};
+  return parse_infix(kLevel);
 }
 
 ExprPtr Parser::parse_power() {
-  ExprPtr node = parse_unary(true);
-  while (take_operator("**"))
-    node = make_binary(Operator::kPower, std::move(node), parse_unary(true));
-  return node;
+  static constexpr Level kLevel{{{{"**", ExprKind::kBinary, Operator::kPower}}},
+                                &Parser::parse_operand};
+  return parse_infix(kLevel);
+}
+
+ExprPtr Parser::parse_operand() {
+  return parse_unary(true);
 }
 
 ExprPtr Parser::parse_unary(bool with_filter) {
@@ -228,7 +242,8 @@ ExprPtr Parser::parse_number() {
   std::ranges::copy_if(token.text, std::back_inserter(digits), [](char c) { return c != '_'; });
   if (token.kind == TokenKind::kFloat) {
     double value = 0;
-    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
+      value = std::strtod(digits.c_str(), nullptr);  // infinite or zero
     out->constant = Value::real(value);
     return out;
   }

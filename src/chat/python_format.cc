@@ -63,7 +63,8 @@ std::string string_repr(std::string_view text) {
 }
 
 Text list_repr(const List& list) {
-  const bool tuple = list.kind == ListKind::kTuple;
+  if (list.kind == ListKind::kRange) return Text(list.view_name);
+  const bool tuple = list.kind == ListKind::kTuple || list.kind == ListKind::kGroup;
   Text out(tuple ? "(" : "[");
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     if (i > 0) out.append(", ");
@@ -71,7 +72,7 @@ Text list_repr(const List& list) {
   }
   out.append(tuple ? (list.items.size() == 1 ? ",)" : ")") : "]");
   if (list.kind != ListKind::kDictView) return out;
-  Text view(std::string(list.view_name) + "(");
+  Text view(list.view_name + "(");
   view.append(out);
   view.append(")");
   return view;
@@ -142,8 +143,11 @@ Text repr(const Value& value) {
       return Text(std::to_string(value.as_int()));
     case Value::Kind::kFloat:
       return Text(float_repr(value.as_double()));
-    case Value::Kind::kString:
-      return Text::like(value.as_text(), string_repr(value.as_bytes()));
+    case Value::Kind::kString: {
+      std::string text = string_repr(value.as_bytes());
+      if (value.as_text().safe) text = "Markup(" + text + ")";
+      return Text::like(value.as_text(), std::move(text));
+    }
     case Value::Kind::kList:
       if (value.as_list().kind == ListKind::kGenerator) return Text("<generator object>");
       return list_repr(value.as_list());
@@ -162,6 +166,25 @@ Text repr(const Value& value) {
 }
 
 namespace {
+
+// Characters beyond ASCII as escapes, as Python's ascii() has them.
+std::string ascii_only(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t length = 0;
+    const char32_t c = code_point_at(text, at, &length);
+    std::array<char, 16> buffer;
+    const char* format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
+    if (c < 0x80) {
+      out += static_cast<char>(c);
+    } else {
+      std::snprintf(buffer.data(), buffer.size(), format, static_cast<unsigned>(c));
+      out += buffer.data();
+    }
+    at += length;
+  }
+  return out;
+}
 
 // One conversion of either formatting language.
 struct Spec {
@@ -292,7 +315,9 @@ Text convert(const Value& value, const Spec& spec) {
     default:
       break;
   }
-  Text text = spec.type == 'r' || spec.type == 'a' ? repr(value) : to_text(value);
+  Text text = spec.type == 'r'   ? repr(value)
+              : spec.type == 'a' ? Text::like(repr(value), ascii_only(repr(value).bytes))
+                                 : to_text(value);
   if (spec.precision >= 0) {
     const auto offsets = code_point_offsets(text.bytes);
     text = text.slice(
@@ -415,8 +440,8 @@ Text percent_format(const Text& format, const Value& arguments) {
       out.append(convert(next(), spec));
     }
   }
-  const bool all_used =
-      is_tuple ? used == arguments.as_list().items.size() : used == 1 || arguments.is_dict();
+  const bool all_used = is_tuple ? used == arguments.as_list().items.size()
+                                 : used == 1 || arguments.is_dict() || arguments.is_list();
   if (!all_used) fail("not all arguments converted during string formatting");
   return out;
 }

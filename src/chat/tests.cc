@@ -1,6 +1,7 @@
 // The built-in tests ("x is defined").
 
 #include <algorithm>
+#include <cmath>
 
 #include "chat/interpreter.h"
 #include "chat/operators.h"
@@ -29,9 +30,20 @@ std::int64_t integer_of(const Value& v) {
   return v.as_int();
 }
 
+// Python's % by a positive number.
+double remainder_of(const Value& v, std::int64_t divisor) {
+  if (v.is_float()) {
+    const double rest = std::fmod(v.as_double(), static_cast<double>(divisor));
+    return rest < 0 ? rest + static_cast<double>(divisor) : rest;
+  }
+  const std::int64_t rest = integer_of(v) % divisor;
+  return static_cast<double>(rest < 0 ? rest + divisor : rest);
+}
+
 bool divisible(const TestCall& c) {
   const std::int64_t divisor = integer_of(c.argument());
   if (divisor == 0) fail("integer modulo by zero");
+  if (c.input.is_float()) return std::fmod(c.input.as_double(), static_cast<double>(divisor)) == 0;
   return divisor == -1 || integer_of(c.input) % divisor == 0;
 }
 
@@ -58,11 +70,11 @@ constexpr TestEntry kTests[] = {
     {"mapping", [](const TestCall& c) { return c.input.is_dict(); }},
     {"sequence", [](const TestCall& c) { return is_sequence(c.input); }},
     {"iterable", [](const TestCall& c) { return is_sequence(c.input) || c.input.is_list(); }},
-    {"callable", [](const TestCall& c) { return c.input.is_callable(); }},
+    {"callable", [](const TestCall& c) { return c.input.is_undefined() || c.input.is_callable(); }},
     {"sameas", [](const TestCall& c) { return c.input.same_object(c.argument()); }},
     {"escaped", [](const TestCall& c) { return c.input.is_string() && c.input.as_text().safe; }},
-    {"odd", [](const TestCall& c) { return integer_of(c.input) % 2 != 0; }},
-    {"even", [](const TestCall& c) { return integer_of(c.input) % 2 == 0; }},
+    {"odd", [](const TestCall& c) { return remainder_of(c.input, 2) == 1; }},
+    {"even", [](const TestCall& c) { return remainder_of(c.input, 2) == 0; }},
     {"divisibleby", divisible},
     {"lower", [](const TestCall& c) { return is_lower_text(to_text(c.input).bytes); }},
     {"upper", [](const TestCall& c) { return is_upper_text(to_text(c.input).bytes); }},

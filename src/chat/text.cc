@@ -135,6 +135,35 @@ bool is_cased(char32_t c) {
          utf8proc_category(code) == UTF8PROC_CATEGORY_LL;
 }
 
+constexpr char32_t kCapitalSigma = 0x3A3;
+
+bool is_case_ignorable(char32_t c) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      return c == '\'' || c == '.' || c == ':' || c == 0xB7 || c == 0x2019 || c == 0x2018;
+  }
+}
+
+// Final_Sigma of the Unicode Standard, section 3.13: a letter stands before, none behind.
+bool ends_word(std::string_view text, const std::vector<std::size_t>& offsets, std::size_t index) {
+  const auto at = [&](std::size_t i) {
+    std::size_t length = 0;
+    return code_point_at(text, offsets[i], &length);
+  };
+  std::size_t before = index;
+  while (before > 0 && is_case_ignorable(at(before - 1))) --before;
+  if (before == 0 || !is_cased(at(before - 1))) return false;
+  std::size_t behind = index + 1;
+  while (behind + 1 < offsets.size() && is_case_ignorable(at(behind))) ++behind;
+  return behind + 1 >= offsets.size() || !is_cased(at(behind));
+}
+
 bool has_only_case(std::string_view text, utf8proc_category_t wrong) {
   bool cased = false;
   for (std::size_t at = 0; at < text.size();) {
@@ -182,8 +211,16 @@ Text to_upper(const Text& text) {
 }
 
 Text to_lower(const Text& text) {
-  return map_code_points(text,
-                         [](char32_t c, std::size_t, std::string& out) { append_lower(c, out); });
+  const auto offsets = text.bytes.find("\xCE\xA3") == std::string::npos
+                           ? std::vector<std::size_t>{}
+                           : code_point_offsets(text.bytes);
+  return map_code_points(text, [&](char32_t c, std::size_t index, std::string& out) {
+    if (c == kCapitalSigma && ends_word(text.bytes, offsets, index)) {
+      out += "\xCF\x82";
+    } else {
+      append_lower(c, out);
+    }
+  });
 }
 
 Text to_title(const Text& text) {

@@ -73,12 +73,12 @@ void Dict::set(Value key, Value value) {
   items_.emplace_back(std::move(key), std::move(value));
 }
 
-Value Value::list(std::vector<Value> items, ListKind kind, std::string_view view_name) {
+Value Value::list(std::vector<Value> items, ListKind kind, std::string view_name) {
   auto list = std::make_shared<List>();
   for (const Value& item : items) list->extent.add(item.extent());
   list->items = std::move(items);
   list->kind = kind;
-  list->view_name = view_name;
+  list->view_name = std::move(view_name);
   return Value(std::shared_ptr<const List>(std::move(list)));
 }
 
@@ -176,8 +176,10 @@ bool operator==(const Value& a, const Value& b) {
     case Kind::kString:
       return a.as_bytes() == b.as_bytes();
     case Kind::kList: {
+      if (is_generator(a) || is_generator(b)) return a.same_object(b);
       const bool same_kind =
-          (a.as_list().kind == ListKind::kTuple) == (b.as_list().kind == ListKind::kTuple);
+          is_tuple(a) == is_tuple(b) &&
+          (a.as_list().kind == ListKind::kRange) == (b.as_list().kind == ListKind::kRange);
       return same_kind && a.as_list().items == b.as_list().items;
     }
     case Kind::kDict: {
@@ -215,7 +217,11 @@ std::string type_name(const Value& value) {
         case ListKind::kGenerator:
           return "generator";
         case ListKind::kDictView:
-          return std::string(value.as_list().view_name);
+          return value.as_list().view_name;
+        case ListKind::kRange:
+          return "range";
+        case ListKind::kGroup:
+          return "_GroupTuple";
       }
       return "list";
     case Value::Kind::kDict:
@@ -228,12 +234,22 @@ std::string type_name(const Value& value) {
   return "object";
 }
 
+const Value* take_next(const Value& generator) {
+  const List& list = generator.as_list();
+  return list.n_taken < list.items.size() ? &list.items[list.n_taken++] : nullptr;
+}
+
 std::vector<Value> iterate(const Value& value) {
   switch (value.kind()) {
     case Value::Kind::kUndefined:
       return {};
-    case Value::Kind::kList:
-      return value.as_list().items;
+    case Value::Kind::kList: {
+      const List& list = value.as_list();
+      if (list.kind != ListKind::kGenerator) return list.items;
+      const auto begin = list.items.begin() + static_cast<std::ptrdiff_t>(list.n_taken);
+      list.n_taken = list.items.size();
+      return {begin, list.items.end()};
+    }
     case Value::Kind::kDict: {
       std::vector<Value> keys;
       for (const auto& [key, member] : value.as_dict().items()) keys.push_back(key);
@@ -243,7 +259,9 @@ std::vector<Value> iterate(const Value& value) {
       std::vector<Value> characters;
       const auto offsets = code_point_offsets(value.as_bytes());
       for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-        characters.push_back(Value::string(value.as_text().slice(offsets[i], offsets[i + 1])));
+        Text character = value.as_text().slice(offsets[i], offsets[i + 1]);
+        character.safe = false;  // iterating gives plain strings
+        characters.push_back(Value::string(std::move(character)));
       }
       return characters;
     }

@@ -29,7 +29,9 @@ struct RenderError {
   bool raised = false;  // by raise_exception()
 };
 
-enum class ListKind : std::uint8_t { kList, kTuple, kGenerator, kDictView };
+// kRange: the numbers of range(), printed as such. kGroup: a tuple of groupby with the attributes
+// grouper and list. kGenerator: can be iterated once.
+enum class ListKind : std::uint8_t { kList, kTuple, kGenerator, kDictView, kRange, kGroup };
 
 // How large and deep a value is, counted where it is made: what is too large to print or compare
 // within reason is never built, also when its parts are shared ([x, x] of [x, x] of ...).
@@ -45,7 +47,8 @@ struct List {
   Extent extent{};
   std::vector<Value> items;
   ListKind kind = ListKind::kList;
-  std::string_view view_name{};  // "dict_items", "dict_keys", "dict_values"
+  mutable std::size_t n_taken = 0;  // of a generator: what it gave out is gone
+  std::string view_name{};          // "dict_items", "dict_keys", "dict_values"; "range(0, 3)"
 };
 
 // Insertion order, Python's equality of keys (1 == 1.0 == True).
@@ -99,7 +102,7 @@ class Value {
   static Value string(std::string v) { return string(Text(std::move(v))); }
   static Value list(std::vector<Value> items,
                     ListKind kind = ListKind::kList,
-                    std::string_view view_name = {});
+                    std::string view_name = {});
   static Value tuple(std::vector<Value> items) { return list(std::move(items), ListKind::kTuple); }
   static Value generator(std::vector<Value> items) {
     return list(std::move(items), ListKind::kGenerator);
@@ -172,7 +175,20 @@ std::string type_name(const Value& value);
 // Throws if `value` is undefined, with the message the reference gives.
 void require_defined(const Value& value);
 
-// Items that a for loop would see. Throws for what cannot be iterated.
+// Items that a for loop would see; takes all that is left of a generator. Throws for what cannot be
+// iterated.
 std::vector<Value> iterate(const Value& value);
+
+// The next item of a generator; empty at its end. REQUIRES: a generator.
+const Value* take_next(const Value& generator);
+
+inline bool is_generator(const Value& value) {
+  return value.is_list() && value.as_list().kind == ListKind::kGenerator;
+}
+// A tuple, also one of groupby.
+inline bool is_tuple(const Value& value) {
+  return value.is_list() &&
+         (value.as_list().kind == ListKind::kTuple || value.as_list().kind == ListKind::kGroup);
+}
 
 }  // namespace coxswain::chat

@@ -14,6 +14,9 @@
 namespace coxswain::tokenizer {
 namespace {
 
+// Decoding has no way to fail, so a file whose decoders could blow a token up is refused.
+constexpr std::size_t kGrowthMax = 4096;
+
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   std::size_t at = 0;
@@ -66,6 +69,10 @@ class Step final : public DecoderStep {
   bool takes_pieces() const override {
     if constexpr (requires { Stage::kTakesPieces; }) return Stage::kTakesPieces;
     return false;
+  }
+  std::size_t growth() const override {
+    if constexpr (requires { Stage::growth(options_); }) return Stage::growth(options_);
+    return 1;
   }
   std::optional<std::string> later_token(std::string_view token) const override {
     if constexpr (requires { Stage::later_token(token, options_); })
@@ -342,6 +349,11 @@ struct ReplaceOptions {
 class ReplaceStage final : public DecoderStage {
  public:
   static constexpr bool kTakesPieces = true;
+  // A match of an expression may be empty: before every byte then stands the new text.
+  static std::size_t growth(const ReplaceOptions& options) {
+    return options.regex ? options.to.size() + 1
+                         : std::max<std::size_t>(1, options.to.size() / options.from.size());
+  }
   ReplaceStage(DecoderStage* next, const ReplaceOptions& options, bool is_fused)
       : DecoderStage(next), options_(options), is_fused_(is_fused) {}
 
@@ -547,6 +559,13 @@ Result<DecoderPlan> parse_decoder(const json::Value& section, const std::string&
     return out;
   }
   COXSWAIN_RETURN_IF_ERROR(read_steps(section, where, out));
+  std::size_t growth = 1;
+  for (const auto& decoder_step : out) {
+    growth *= std::min(decoder_step->growth(), kGrowthMax + 1);
+    if (growth > kGrowthMax)
+      return invalid_argument(where + ": its Replace steps can make a token more than " +
+                              std::to_string(kGrowthMax) + " times as long");
+  }
   return out;
 }
 

@@ -47,6 +47,8 @@ class DecoderStep {
   virtual bool is_byte_level() const { return false; }
   // Behind a step that fuses: takes the string in pieces. Others get it as one token at the end.
   virtual bool takes_pieces() const { return false; }
+  // How many times longer than its token a text can become.
+  virtual std::size_t growth() const { return 1; }
   // What every token but the first becomes, where that depends on the token alone.
   virtual std::optional<std::string> later_token(std::string_view) const { return std::nullopt; }
 };

@@ -37,12 +37,29 @@ char32_t lower(char32_t c) {
   return c;
 }
 
+// A file can ask for replacements of replacements; what they may make of a text is bounded. The
+// largest growth that Unicode itself asks for is 18 times (NFKC of U+FDFA).
+constexpr std::size_t kGrowthMax = 32;
+constexpr std::size_t kGrowthBytes = std::size_t{64} << 10;
+
+Status check_growth(std::size_t n_source, std::size_t n_made) {
+  if (n_made <= n_source * kGrowthMax + kGrowthBytes) return {};
+  return {Code::kResourceExhausted,
+          ErrorKind::kValidation,
+          "the tokenizer's normalizer makes a text more than " + std::to_string(kGrowthMax) +
+              " times as long"};
+}
+
 class SequenceNormalizer final : public Normalizer {
  public:
   explicit SequenceNormalizer(std::vector<std::unique_ptr<Normalizer>> parts)
       : parts_(std::move(parts)) {}
   Status apply(AlignedText& text) const override {
-    for (const auto& part : parts_) COXSWAIN_RETURN_IF_ERROR(part->apply(text));
+    const std::size_t n_source = text.size();
+    for (const auto& part : parts_) {
+      COXSWAIN_RETURN_IF_ERROR(part->apply(text));
+      COXSWAIN_RETURN_IF_ERROR(check_growth(n_source, text.size()));
+    }
     return {};
   }
 
@@ -67,9 +84,10 @@ class PrependNormalizer final : public Normalizer {
 };
 
 // Replaces the given parts of `text`, which are in order and do not overlap.
-void replace_parts(AlignedText& text,
-                   const std::vector<TextSpan>& parts,
-                   std::string_view content) {
+Status replace_parts(AlignedText& text,
+                     const std::vector<TextSpan>& parts,
+                     std::string_view content) {
+  COXSWAIN_RETURN_IF_ERROR(check_growth(text.size(), parts.size() * content.size()));
   AlignedBuilder out(text);
   std::size_t at = 0;
   for (const TextSpan& part : parts) {
@@ -79,6 +97,7 @@ void replace_parts(AlignedText& text,
   }
   out.keep(at, text.size());
   text = AlignedText(std::move(out).finish());
+  return {};
 }
 
 class ReplaceNormalizer final : public Normalizer {
@@ -94,6 +113,7 @@ class ReplaceNormalizer final : public Normalizer {
     for (; found != std::string_view::npos; found = source.find(from_, at)) {
       out.keep(at, found);
       out.put(to_, found, found + from_.size());
+      COXSWAIN_RETURN_IF_ERROR(check_growth(source.size(), out.size()));
       at = found + from_.size();
     }
     out.keep(at, source.size());
@@ -112,8 +132,7 @@ class RegexReplaceNormalizer final : public Normalizer {
       : regex_(std::move(regex)), to_(std::move(to)) {}
   Status apply(AlignedText& text) const override {
     COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found, regex_.find_all(text.text()));
-    if (!found.empty()) replace_parts(text, found, to_);
-    return {};
+    return found.empty() ? Status() : replace_parts(text, found, to_);
   }
 
  private:
@@ -268,17 +287,30 @@ Result<std::unique_ptr<Normalizer>> parse_bert(const json::Value& section,
   return make_sequence_normalizer(std::move(parts));
 }
 
-Result<std::unique_ptr<Normalizer>> parse_sequence(const json::Value& section,
-                                                   const std::string& where) {
+// A sequence in a sequence becomes part of it: growth is counted from the start of the outermost.
+Status append_sequence(const json::Value& section,
+                       const std::string& where,
+                       std::vector<std::unique_ptr<Normalizer>>& parts) {
   const json::Value* list = section.find("normalizers");
   if (list == nullptr || !list->is_array()) return field_error(where, "normalizers", "an array");
-  std::vector<std::unique_ptr<Normalizer>> parts;
   for (std::size_t i = 0; i < list->as_array().size(); ++i) {
-    COXSWAIN_ASSIGN_OR_RETURN(
-        auto part,
-        parse_normalizer(list->as_array()[i], where + ".normalizers[" + std::to_string(i) + "]"));
+    const json::Value& item = list->as_array()[i];
+    const std::string item_where = where + ".normalizers[" + std::to_string(i) + "]";
+    const json::Value* type = item.find("type");
+    if (type != nullptr && type->is_string() && type->as_string() == "Sequence") {
+      COXSWAIN_RETURN_IF_ERROR(append_sequence(item, item_where, parts));
+      continue;
+    }
+    COXSWAIN_ASSIGN_OR_RETURN(auto part, parse_normalizer(item, item_where));
     if (part) parts.push_back(std::move(part));
   }
+  return {};
+}
+
+Result<std::unique_ptr<Normalizer>> parse_sequence(const json::Value& section,
+                                                   const std::string& where) {
+  std::vector<std::unique_ptr<Normalizer>> parts;
+  COXSWAIN_RETURN_IF_ERROR(append_sequence(section, where, parts));
   return make_sequence_normalizer(std::move(parts));
 }
 

@@ -152,5 +152,55 @@ TEST_F(ReferenceModels, ByteLevelWithAnEndOfWord) {
       "ab</w> ");
 }
 
+TEST(ReferenceNormalizers, ReplacementsOfReplacementsAreBounded) {
+  const std::string grow = R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"})";
+  std::string nested = R"({"type":"Sequence","normalizers":[)" + grow + "," + grow + "]}";
+  for (int depth = 0; depth < 10; ++depth) {
+    std::string outer = R"({"type":"Sequence","normalizers":[)";
+    outer.append(nested).append(",").append(grow).append("]}");
+    nested = std::move(outer);
+  }
+  EXPECT_EQ(normalized(nested, "a"),
+            "!the tokenizer's normalizer makes a text more than 32 times as long");
+  const std::string long_text(100'000, 'b');
+  EXPECT_EQ(normalized(R"({"type":"Replace","pattern":{"String":"b"},"content":")" +
+                           std::string(1000, 'x') + "\"}",
+                       long_text)
+                .substr(0, 1),
+            "!");
+  EXPECT_EQ(normalized(R"({"type":"Replace","pattern":{"Regex":""},"content":")" +
+                           std::string(1000, 'x') + "\"}",
+                       long_text)
+                .substr(0, 1),
+            "!");
+  EXPECT_EQ(normalized(R"({"type":"NFKC"})", "\uFDFA").size(), 33U) << "what Unicode asks for";
+}
+
+TEST_F(ReferenceModels, DecodersThatBlowTokensUpAreRefused) {
+  const std::string grow = R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"})";
+  const auto with = [&](int n) {
+    std::string list = grow;
+    for (int i = 1; i < n; ++i) list.append(",").append(grow);
+    return R"({"decoder":{"type":"Sequence","decoders":[)" + list +
+           R"(]},"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0}}})";
+  };
+  EXPECT_EQ(tokens(with(3), "a"), "a ");
+  EXPECT_NE(tokens(with(4), "a").find("more than 4096 times as long"), std::string::npos);
+}
+
+TEST_F(ReferenceModels, DecodersBehindAFusedString) {
+  std::ofstream(folder_ / "tokenizer.json")
+      << R"({"decoder":{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"WordPiece","prefix":"##","cleanup":true}]},
+             "model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0,"##b":1," .":2}}})";
+  const auto loaded = Tokenizer::load(folder_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const std::vector<TokenId> ids{0, 1, 2};
+  EXPECT_EQ((*loaded)->decode(ids, false), "a##b.") << "one string is one token";
+  const auto stream = (*loaded)->incremental({}, false);
+  std::string text;
+  for (const TokenId id : ids) text += stream->push(id);
+  EXPECT_EQ(text + stream->finish(), "a##b.");
+}
+
 }  // namespace
 }  // namespace coxswain::tokenizer

@@ -7,6 +7,7 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/json_fields.h"
+#include "tokenizer/unicode.h"
 #include "tokenizer/wordpiece.h"
 
 namespace coxswain::tokenizer {
@@ -117,16 +118,21 @@ Result<TokenizerParts> read_vocab_txt(std::string_view text, const json::Value& 
   TokenizerParts parts;
   TokenId next = 0;
   COXSWAIN_RETURN_IF_ERROR(for_each_line(text, [&](std::string_view line, std::size_t number) {
+    const std::string where = "vocab.txt line " + std::to_string(number);
+    if (valid_utf8_prefix(line) != line.size())
+      return invalid_argument(where + ": the token is no UTF-8 text");
+    if (next > kTokenIdMax) return invalid_argument(where + ": too many tokens");
     if (parts.names->add(line, next++)) return Status();
-    return invalid_argument("vocab.txt line " + std::to_string(number) + ": the token \"" +
-                            std::string(line) + "\" is there twice");
+    return invalid_argument(where + ": the token \"" + std::string(line) + "\" is there twice");
   }));
-  const bool lowercase = flag(config, "do_lower_case", true);
-  COXSWAIN_ASSIGN_OR_RETURN(
-      parts.normalizer,
-      parse_normalizer(section(lowercase ? R"({"type": "BertNormalizer", "lowercase": true})"
-                                         : R"({"type": "BertNormalizer", "lowercase": false})"),
-                       "normalizer"));
+  json::Object bert;
+  bert.set("type", json::Value("BertNormalizer"));
+  bert.set("lowercase", json::Value(flag(config, "do_lower_case", true)));
+  bert.set("handle_chinese_chars", json::Value(flag(config, "tokenize_chinese_chars", true)));
+  if (const json::Value* strip = config.find("strip_accents"); strip != nullptr && strip->is_bool())
+    bert.set("strip_accents", *strip);
+  COXSWAIN_ASSIGN_OR_RETURN(parts.normalizer,
+                            parse_normalizer(json::Value(std::move(bert)), "normalizer"));
   COXSWAIN_ASSIGN_OR_RETURN(
       parts.pre_tokenizer,
       parse_pre_tokenizer(section(R"({"type": "BertPreTokenizer"})"), "pre_tokenizer"));
