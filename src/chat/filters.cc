@@ -105,12 +105,8 @@ std::string plain_digits(std::string_view text, int base) {
 }
 
 Value filter_int(const FilterCall& call) {
-<<<<<<< HEAD
-  Value otherwise = call.arguments.get_or(0, "default", Value::integer(0));
-=======
   require_defined(call.input);
-  const Value otherwise = call.arguments.get_or(0, "default", Value::integer(0));
->>>>>>> 99da96d (chat: Python's generators, ranges, groups and string methods; loops left early; one table of infix operators)
+  Value otherwise = call.arguments.get_or(0, "default", Value::integer(0));
   const Value& v = call.input;
   if (v.is_integral()) return Value::integer(v.as_int());
   std::optional<double> real;
