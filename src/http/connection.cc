@@ -268,6 +268,15 @@ void Connection::answer(Response response) {
   finish_exchange();
 }
 
+// What the request said about where it comes from, as far as it has been read.
+std::string_view Connection::origin() const {
+  const auto& headers = request_ != nullptr ? request_->headers : parser_.head().headers;
+  const auto found = std::find_if(headers.begin(), headers.end(), [](const Header& header) {
+    return equal_ignoring_case(header.first, "origin");
+  });
+  return found == headers.end() ? std::string_view() : found->second;
+}
+
 void Connection::queue_head(Response& head, bool whole, const Exchange::Form& form) {
   const bool old_client = parser_.head().minor_version == 0;
   if (old_client && !whole) close_after_answer_ = true;
@@ -278,10 +287,9 @@ void Connection::queue_head(Response& head, bool whole, const Exchange::Form& fo
                   .keep_alive_to_old = old_client};
   if (whole) framing.content_length = head.body.size();
   std::vector<Header> extra;
-  if (request_ != nullptr) {
-    extra.emplace_back("x-request-id", request_->request_id);
-    core_->cors.append_headers(request_->header("origin"), extra);
-  }
+  extra.emplace_back("x-request-id",
+                     request_ != nullptr ? request_->request_id : core_->next_request_id());
+  core_->cors.append_headers(origin(), extra);
   append_head(queued_, head, framing, loop_->date_text(), extra);
   if (form.head_only || is_bodiless(head.status)) return;
   if (framing.chunked) {

@@ -75,6 +75,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void answer(Response response);
   void take_output();
   void after_output();
+  std::string_view origin() const;
   void queue_head(Response& head, bool whole, const Exchange::Form& form);
   void finish_exchange();
   void write_more();

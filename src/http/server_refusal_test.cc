@@ -124,6 +124,20 @@ TEST_F(ServerTest, CorsForAnyOrigin) {
   EXPECT_EQ(one.receive().header("access-control-allow-origin"), "*") << "errors can be read too";
 }
 
+// Also those of requests that were never understood.
+TEST_F(ServerTest, RefusalsCarryAnIdAndCanBeReadByPages) {
+  start({.body_bytes_max = 1000, .cors_allow_origins = {"http://x"}});
+  const Answer large =
+      ask("POST /echo HTTP/1.1\r\nHost: a\r\nOrigin: http://x\r\nContent-Length: 60000\r\n\r\n");
+  EXPECT_EQ(large.status, 413);
+  EXPECT_EQ(large.header("access-control-allow-origin"), "http://x");
+  EXPECT_NE(large.header("x-request-id"), "");
+  const Answer noise = ask("noise\r\n\r\n");
+  EXPECT_EQ(noise.status, 400);
+  EXPECT_EQ(noise.header("access-control-allow-origin"), "");
+  EXPECT_NE(noise.header("x-request-id"), large.header("x-request-id"));
+}
+
 TEST_F(ServerTest, CorsForListedOrigins) {
   start({.cors_allow_origins = {"http://good", "http://other"}});
   TestClient one = client();
