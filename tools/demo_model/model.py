@@ -11,8 +11,10 @@ import math
 import torch
 import torch.nn.functional as F
 
-DEMO = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 512}
-DRAFT = {"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 32, "intermediate_size": 256}
+DEMO = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 32,
+        "intermediate_size": 512}
+DRAFT = {"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 32,
+         "intermediate_size": 256}
 SHARED = {
     "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "max_position_embeddings": 2048, "rms_norm_eps": 1e-6,
     "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": True, "attention_bias": False, "attention_dropout": 0.0,

@@ -90,7 +90,8 @@ class Training(unittest.TestCase):
             self.assertLess(values.max().item(), 1.4)
 
     def run_with(self, folder, *more):
-        sys.argv = ["train.py", "--data", str(self.folder), "--checkpoint", str(folder), "--draft", "--dtype", "f32", "--batch", "512", *more]
+        sys.argv = ["train.py", "--data", str(self.folder), "--checkpoint", str(folder), "--draft", "--dtype", "f32", "--batch", "512"]
+        sys.argv += more
         train.main()
         return torch.load(folder / "checkpoint.pt")
 
