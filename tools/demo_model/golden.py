@@ -2,7 +2,7 @@
 
     python golden.py --model ../../models/demo --out ../../models/demo/golden.json
 
-Each entry has the messages (and tools), the prompt's ids by the chat template, the answer's ids with the end token, its text, and
+Each entry has the messages (and tools), the prompt by the chat template as text and as ids, the answer's ids with the end token, its text, and
 for every answer token the gap between the two best logits: where the gap is below the rounding of a server's arithmetic, another
 token may be right too.
 """
@@ -81,7 +81,8 @@ def answer(model, tokenizer, conversation, limit):
             break
         step = best.indices[None, :1]
     text = tokenizer.decode(ids, skip_special_tokens=True)
-    return {**conversation, "prompt_ids": prompt[0].tolist(), "ids": ids, "text": text, "gaps": gaps, "smallest_gap": min(gaps)}
+    rendered = tokenizer.decode(prompt[0], skip_special_tokens=False)
+    return {**conversation, "prompt": rendered, "prompt_ids": prompt[0].tolist(), "ids": ids, "text": text, "gaps": gaps, "smallest_gap": min(gaps)}
 
 
 def main():

@@ -23,6 +23,7 @@ PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
+# Markers are literals: a server may treat what comes from a message, its role too, as text that holds no special token.
 # Tools stand at the end of the system turn, one JSON object a line: name, description, and its arguments with their types.
 CHAT_TEMPLATE = """\
 {%- macro text(content) %}{% if content is string %}{{ content }}
@@ -37,10 +38,14 @@ CHAT_TEMPLATE = """\
 {{- '}}' }}{% endfor %}{% endmacro -%}
 {%- if tools and (not messages or messages[0]['role'] not in ['system', 'developer']) %}<|system|>{{ tool_list() }}<|end|>{% endif -%}
 {%- for message in messages %}
-{%- set role = 'system' if message['role'] == 'developer' else message['role'] %}
-{%- if role not in ['system', 'user', 'assistant', 'tool'] %}{{ raise_exception('unknown role: ' + role) }}{% endif %}
-{{- '<|' + role + '|>' }}{{ text(message['content']) }}
-{%- if role == 'system' and loop.first and tools %}{{ '\\n' if message['content'] else '' }}{{ tool_list() }}{% endif %}
+{%- set role = message['role'] %}
+{%- if role == 'user' %}<|user|>
+{%- elif role == 'assistant' %}<|assistant|>
+{%- elif role == 'tool' %}<|tool|>
+{%- elif role == 'system' or role == 'developer' %}<|system|>
+{%- else %}{{ raise_exception('unknown role: ' + role) }}{% endif -%}
+{{ text(message['content']) }}
+{%- if (role == 'system' or role == 'developer') and loop.first and tools %}{{ '\\n' if message['content'] else '' }}{{ tool_list() }}{% endif %}
 {%- if message['tool_calls'] %}{% for call in message['tool_calls'] %}{% set f = call['function'] if 'function' in call else call -%}
 <|tool_call|>{{ '{"name": ' }}{{ f['name'] | tojson }}{{ ', "arguments": ' }}
 {{- f['arguments'] if f['arguments'] is string else f['arguments'] | tojson }}{{ '}' }}
