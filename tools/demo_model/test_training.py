@@ -97,9 +97,12 @@ class Training(unittest.TestCase):
 
     def test_a_resumed_run_goes_on_and_an_extended_one_starts_a_new_schedule(self):
         folder = self.folder / "run"
+        half = self.run_with(folder, "--tokens", "2000", "--until", "0.4")
+        self.assertLess(half["place"]["tokens"], 2000)
         first = self.run_with(folder, "--tokens", "2000")
         second = self.run_with(folder, "--tokens", "4000")
         third = self.run_with(folder, "--tokens", "2000", "--extend")
+        self.assertGreater(first["place"]["step"], half["place"]["step"])
         self.assertGreater(second["place"]["step"], first["place"]["step"])
         self.assertGreater(third["place"]["total_tokens"], second["place"]["total_tokens"])
         self.assertLess(third["place"]["tokens"], second["place"]["tokens"])

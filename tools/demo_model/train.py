@@ -146,6 +146,8 @@ class Run:
         self.muon.state = saved["muon"]
         self.adam.load_state_dict(saved["adam"])
         self.place = saved["place"]
+        if saved["arguments"]["data"] != str(self.a.data):
+            self.place.update(epoch=0, batch=0)
         return True
 
     def next_batch(self):
@@ -186,6 +188,7 @@ def arguments():
     p.add_argument("--checkpoint", type=pathlib.Path, required=True, help="folder of the checkpoint")
     p.add_argument("--tokens", type=float, default=0, help="budget of the schedule in tokens")
     p.add_argument("--minutes", type=float, default=0, help="budget of the schedule in minutes, in place of tokens")
+    p.add_argument("--until", type=float, default=1.0, help="stop at this share of the schedule; a later call goes on, with other data if given")
     p.add_argument("--extend", action="store_true", help="start a new schedule from the checkpoint of a finished one")
     p.add_argument("--draft", action="store_true", help="train the draft model")
     p.add_argument("--threads", type=int, default=1)
@@ -216,7 +219,7 @@ def main():
     (a.checkpoint / "config.json").write_text(json.dumps(run.config, indent=2) + "\n")
     shown = saved = last = time.time()
     losses, tokens = [], 0
-    while run.progress() < 1:
+    while run.progress() < a.until:
         loss, count = run.learn()
         now = time.time()
         place["step"] += 1
@@ -225,7 +228,7 @@ def main():
         last = now
         losses.append(loss)
         tokens += count
-        if now - shown > 20 or run.progress() >= 1:
+        if now - shown > 20 or run.progress() >= a.until:
             speed, share = tokens / (now - shown), run.progress()
             left = place["seconds"] / max(share, 1e-6) * (1 - share)
             print(f"{time.strftime('%H:%M:%S')} step {place['step']} {share:6.1%} {place['tokens'] / 1e6:.2f} M tokens  "
