@@ -26,6 +26,7 @@ def main():
     tensors = {f"model.{name}": value.to(kind).contiguous() for name, value in sorted(saved["model"].items())}
     a.out.mkdir(parents=True, exist_ok=True)
     save_file(tensors, str(a.out / "model.safetensors"), {"format": "pt"})
+    (a.out / "model.safetensors").chmod(0o644)
     write = lambda name, value: (a.out / name).write_text(json.dumps(value, indent=2) + "\n")
     write("config.json", {**saved["config"], "torch_dtype": "bfloat16" if a.dtype == "bf16" else "float32"})
     write("generation_config.json", {"eos_token_id": [tk.END], "pad_token_id": tk.PAD, "do_sample": False})
