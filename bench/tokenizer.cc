@@ -2,20 +2,48 @@
 //
 //   coxswain-bench-tokenizer TOKENIZER TEXT...
 //
-// Prints one JSON object a line. bench/tokenizer.py runs it beside the reference library on the
-// same texts and prints the ratios. One thread; the best of several rounds, the first of which
-// warms the caches.
+// For the inputs made to be slow it also prints the most heap that an encode call held at once,
+// without and with offsets, the result included. Prints one JSON object a line. bench/tokenizer.py
+// runs it beside the reference library on the same texts and prints the ratios. One thread; the
+// best of several rounds, the first of which warms the caches.
 
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <malloc.h>
+#include <new>
 #include <span>
 #include <string>
 #include <time.h>
+
+namespace {
+
+// What this thread's allocations hold now, and the most they held.
+thread_local std::size_t heap_bytes = 0;
+thread_local std::size_t heap_peak = 0;
+
+}  // namespace
+
+void* operator new(std::size_t n_bytes) {
+  void* const out = std::malloc(n_bytes);
+  if (out == nullptr) std::abort();
+  heap_bytes += malloc_usable_size(out);
+  heap_peak = std::max(heap_peak, heap_bytes);
+  return out;
+}
+void operator delete(void* pointer) noexcept {
+  heap_bytes -= malloc_usable_size(pointer);
+  std::free(pointer);
+}
+void operator delete(void* pointer, std::size_t) noexcept {
+  operator delete(pointer);
+}
 
 namespace coxswain::bench {
 namespace {
@@ -51,6 +79,7 @@ std::string read_file(const std::string& path) {
 EncodeOptions plain() {
   EncodeOptions options;
   options.add_special_tokens = false;
+  options.wants_offsets = false;
   return options;
 }
 
@@ -81,6 +110,16 @@ std::string repeated(std::string_view unit) {
   return out;
 }
 
+// Most bytes that one call held beyond what was held before it.
+std::size_t peak_bytes(const Tokenizer& tokenizer, const std::string& text, bool wants_offsets) {
+  EncodeOptions options = plain();
+  options.wants_offsets = wants_offsets;
+  const std::size_t before = heap_bytes;
+  heap_peak = heap_bytes;
+  const auto encoding = tokenizer.encode(text, options);
+  return encoding.ok() ? heap_peak - before : 0;
+}
+
 void measure_worst(const Tokenizer& tokenizer) {
   struct Case {
     const char* name;
@@ -100,11 +139,15 @@ void measure_worst(const Tokenizer& tokenizer) {
       const auto encoding = tokenizer.encode(text, plain());
       n_tokens = encoding.ok() ? encoding->ids.size() : 0;
     });
-    std::printf("{\"worst\": \"%s\", \"bytes\": %zu, \"tokens\": %zu, \"encode_s\": %.6f}\n",
-                hard.name,
-                text.size(),
-                n_tokens,
-                seconds);
+    std::printf(
+        "{\"worst\": \"%s\", \"bytes\": %zu, \"tokens\": %zu, \"encode_s\": %.6f, "
+        "\"peak_bytes\": %zu, \"peak_bytes_with_offsets\": %zu}\n",
+        hard.name,
+        text.size(),
+        n_tokens,
+        seconds,
+        peak_bytes(tokenizer, text, false),
+        peak_bytes(tokenizer, text, true));
   }
 }
 

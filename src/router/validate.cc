@@ -233,6 +233,7 @@ Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) c
     tokenizer::EncodeOptions options;
     options.add_special_tokens = input.text.add_special_tokens;
     options.untrusted = input.text.untrusted;
+    options.wants_offsets = false;
     if (!p.truncate && input.text.text.size() > limits_.exact_count_bytes_max) {
       options.tokens_max = limits_.total_tokens_max;
     }

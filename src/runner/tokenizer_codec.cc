@@ -28,7 +28,8 @@ TokenizerCodec::TokenizerCodec(std::shared_ptr<const tokenizer::Tokenizer> token
 
 Result<std::vector<TokenId>> TokenizerCodec::encode(std::string_view text,
                                                     bool add_special_tokens) const {
-  auto encoding = tokenizer_->encode(text, {.add_special_tokens = add_special_tokens});
+  auto encoding =
+      tokenizer_->encode(text, {.add_special_tokens = add_special_tokens, .wants_offsets = false});
   if (!encoding.ok()) return encoding.status();
   return std::move(encoding).value().ids;
 }

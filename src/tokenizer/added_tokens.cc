@@ -70,6 +70,9 @@ Status AddedTokens::prepare(const Normalizer* normalizer) {
     tokens_[i].normal_form = text.text();
     if (!text.empty()) changed.emplace_back(tokens_[i].normal_form, index);
   }
+  has_special_normal_forms_ = std::any_of(changed.begin(), changed.end(), [&](const auto& entry) {
+    return tokens_[static_cast<std::size_t>(entry.second)].special;
+  });
   raw_ = ByteTrie(std::move(raw));
   normalized_ = ByteTrie(std::move(changed));
   return {};
@@ -79,7 +82,7 @@ Result<std::vector<TextSection>> AddedTokens::split(AlignedText input,
                                                     const Normalizer* normalizer,
                                                     std::span<const TextSpan> untrusted) const {
   std::vector<TextSection> raw;
-  cut(raw_, input, untrusted, raw);
+  cut(raw_, std::move(input), untrusted, raw);
   if (normalizer == nullptr && normalized_.empty()) return raw;
   std::vector<TextSection> out;
   for (TextSection& section : raw) {
@@ -88,7 +91,7 @@ Result<std::vector<TextSection>> AddedTokens::split(AlignedText input,
       continue;
     }
     if (normalizer != nullptr) COXSWAIN_RETURN_IF_ERROR(normalizer->apply(section.text));
-    cut(normalized_, section.text, untrusted, out);
+    cut(normalized_, std::move(section.text), untrusted, out);
   }
   return out;
 }
@@ -110,17 +113,23 @@ std::optional<std::pair<std::size_t, std::size_t>> AddedTokens::longest_at(
 }
 
 void AddedTokens::cut(const ByteTrie& trie,
-                      const AlignedText& text,
+                      AlignedText text,
                       std::span<const TextSpan> untrusted,
                       std::vector<TextSection>& out) const {
+  if (trie.empty()) {
+    if (!text.empty()) out.push_back({std::nullopt, {}, std::move(text)});
+    return;
+  }
   const std::string_view source = text.text();
   std::size_t done = 0;  // what lies before is in `out`
   const auto add_text = [&](std::size_t end) {
-    if (done < end)
-      out.push_back(
-          {std::nullopt, {}, done == 0 && end == source.size() ? text : text.slice(done, end)});
+    if (done == 0 && end == source.size() && end > 0) {
+      out.push_back({std::nullopt, {}, std::move(text)});
+    } else if (done < end) {
+      out.push_back({std::nullopt, {}, text.slice(done, end)});
+    }
   };
-  for (std::size_t at = 0; !trie.empty() && at < source.size();) {
+  for (std::size_t at = 0; at < source.size();) {
     if (!trie.may_start(source[at])) {
       ++at;
       continue;

@@ -55,13 +55,16 @@ class AddedTokens {
                                          const Normalizer* normalizer,
                                          std::span<const TextSpan> untrusted) const;
 
+  // Whether split() asks where normalized text came from to keep special tokens out of `untrusted`.
+  bool needs_origins() const { return has_special_normal_forms_; }
+
   const std::vector<AddedToken>& tokens() const { return tokens_; }
   const AddedToken* find(TokenId id) const;
   const AddedToken* find(std::string_view content) const;
 
  private:
   void cut(const ByteTrie& trie,
-           const AlignedText& text,
+           AlignedText text,
            std::span<const TextSpan> untrusted,
            std::vector<TextSection>& out) const;
   std::optional<std::pair<std::size_t, std::size_t>> longest_at(
@@ -75,6 +78,7 @@ class AddedTokens {
   std::unordered_map<std::string, std::size_t> by_content_;
   ByteTrie raw_;
   ByteTrie normalized_;
+  bool has_special_normal_forms_ = false;
 };
 
 }  // namespace coxswain::tokenizer

@@ -8,6 +8,7 @@
 namespace coxswain::tokenizer {
 
 TextSpan AlignedText::origin(std::size_t begin, std::size_t end) const {
+  if (!has_origins()) return {};
   if (begin >= end) {
     const std::size_t at = begin < size() ? origin_of_byte(begin).begin
                            : empty()      ? base_
@@ -23,24 +24,51 @@ TextSpan AlignedText::origin(std::size_t begin, std::size_t end) const {
 }
 
 Origin AlignedText::origin_of_byte(std::size_t at) const {
+  if (!has_origins()) return {};
   if (!is_view_) return origins_[at];
   const TextSpan span = origin(at, at + 1);
   return {static_cast<std::uint32_t>(span.begin), static_cast<std::uint32_t>(span.end)};
 }
 
 AlignedText AlignedText::slice(std::size_t begin, std::size_t end) const {
-  if (is_view_) return {view_.substr(begin, end - begin), base_ + begin};
+  if (is_view_) return {view_.substr(begin, end - begin), base_ + begin, keeps_origins_};
+  if (!keeps_origins_) {
+    const std::size_t n_first = std::clamp(n_first_bytes_, begin, end) - begin;
+    return without_origins(owned_.substr(begin, end - begin), n_first);
+  }
   const auto at = [&](std::size_t i) { return origins_.begin() + static_cast<std::ptrdiff_t>(i); };
   return {owned_.substr(begin, end - begin), std::vector<Origin>(at(begin), at(end))};
 }
 
 AlignedBuilder::AlignedBuilder(const AlignedText& source) : source_(source) {
-  text_.reserve(source.size() + source.size() / 4 + 16);
-  origins_.reserve(text_.capacity());
+  text_.reserve(source.size() + source.size() / 16 + 64);
+  if (source.keeps_origins()) origins_.reserve(text_.capacity());
+}
+
+// Room for n_more bytes, when those before byte `done` of the source have been written: what is
+// left is taken to grow as what has been.
+void AlignedBuilder::grow(std::size_t n_more, std::size_t done) {
+  const std::size_t needed = text_.size() + n_more;
+  if (needed <= text_.capacity()) return;
+  const double growth =
+      static_cast<double>(needed) / static_cast<double>(std::max<std::size_t>(done, 1));
+  const double left = static_cast<double>(source_.size() - std::min(done, source_.size()));
+  const double expected = static_cast<double>(needed) + left * std::min(growth, 8.0) * 1.02 + 64.0;
+  text_.reserve(std::max(needed + needed / 4, static_cast<std::size_t>(expected)));
+  if (source_.keeps_origins()) origins_.reserve(text_.capacity());
 }
 
 void AlignedBuilder::keep(std::size_t begin, std::size_t end) {
   const std::string_view text = source_.text();
+  grow(end - begin, end);
+  if (!source_.keeps_origins()) {
+    for (std::size_t i = begin;
+         i < end && n_first_bytes_ == text_.size() + (i - begin) && source_.begins_input(i);
+         ++i)
+      ++n_first_bytes_;
+    text_.append(text.substr(begin, end - begin));
+    return;
+  }
   text_.append(text.substr(begin, end - begin));
   if (!source_.is_view()) {
     for (std::size_t i = begin; i < end; ++i) origins_.push_back(source_.origin_of_byte(i));
@@ -56,6 +84,14 @@ void AlignedBuilder::keep(std::size_t begin, std::size_t end) {
 }
 
 void AlignedBuilder::put(std::string_view bytes, std::size_t begin, std::size_t end) {
+  grow(bytes.size(), end);
+  if (!source_.keeps_origins()) {
+    const std::size_t at = begin < end ? begin : std::min(begin, source_.size() - 1);
+    if (n_first_bytes_ == text_.size() && (source_.empty() || source_.begins_input(at)))
+      n_first_bytes_ += bytes.size();
+    text_.append(bytes);
+    return;
+  }
   Origin origin;
   if (begin < end) {
     const TextSpan span = source_.origin(begin, end);
@@ -67,9 +103,9 @@ void AlignedBuilder::put(std::string_view bytes, std::size_t begin, std::size_t 
   origins_.insert(origins_.end(), bytes.size(), origin);
 }
 
-AlignedText sanitized(std::string_view input) {
+AlignedText sanitized(std::string_view input, bool keeps_origins) {
   std::size_t valid = valid_utf8_prefix(input);
-  if (valid == input.size()) return {input, 0};
+  if (valid == input.size()) return {input, 0, keeps_origins};
   std::string text;
   std::vector<Origin> origins;
   std::size_t at = 0;

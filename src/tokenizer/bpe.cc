@@ -10,8 +10,14 @@
 namespace coxswain::tokenizer {
 namespace {
 
-constexpr std::size_t kScanSymbolsMax = 32;  // up to here scanning beats the heap
+constexpr std::size_t kScanSymbolsMax = 32;   // up to here scanning beats the heap
+constexpr std::size_t kLongWordBytes = 4096;  // room for its symbols is made at once
 constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
+
+std::size_t n_characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return !is_continuation(byte); }));
+}
 
 // Adds a symbol for an unknown part, joining it with a pending one if that is asked for.
 class PendingUnknown {
@@ -105,7 +111,10 @@ void Bpe::encode(std::string_view piece,
                  ModelScratch& scratch,
                  std::vector<PieceToken>& out) const {
   if (!cuts_words_) return encode_word(piece, scratch, out);
-  for_each_word(piece, [&](std::string_view word) { encode_word(word, scratch, out); });
+  for_each_word(piece, [&](std::string_view word) {
+    encode_word(word, scratch, out);
+    scratch.drain(out);
+  });
 }
 
 void Bpe::encode_word(std::string_view word,
@@ -144,12 +153,15 @@ void Bpe::merge_word(std::string_view word,
     merge_many(scratch);
   }
   for (const ModelScratch::Symbol& symbol : scratch.symbols) {
-    if (symbol.n_bytes > 0) out.push_back({symbol.id, symbol.n_bytes});
+    if (symbol.n_bytes == 0) continue;
+    out.push_back({symbol.id, symbol.n_bytes});
+    scratch.drain(out);
   }
 }
 
 void Bpe::make_byte_symbols(std::string_view word, ModelScratch& scratch) const {
   PendingUnknown unknown(scratch.symbols, options_);
+  scratch.symbols.reserve(word.size());
   for (const char byte : word) {
     const TokenId id = byte_ids_[static_cast<unsigned char>(byte)];
     if (id < 0) {
@@ -164,6 +176,7 @@ void Bpe::make_byte_symbols(std::string_view word, ModelScratch& scratch) const 
 
 void Bpe::make_character_symbols(std::string_view word, ModelScratch& scratch) const {
   PendingUnknown unknown(scratch.symbols, options_);
+  if (word.size() > kLongWordBytes) scratch.symbols.reserve(n_characters(word));
   const bool is_plain = options_.continuing_prefix.empty() && options_.word_suffix.empty();
   for (std::size_t at = 0; at < word.size();) {
     const std::uint32_t length = code_point_at(word, at).n_bytes;

@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <coxswain/types.h>
 
+#include "base/function_ref.h"
 #include "tokenizer/token_table.h"
 
 namespace coxswain::tokenizer {
@@ -54,6 +56,24 @@ class WordCache {
   std::vector<Entry> entries_;  // made at the first store
 };
 
+// Takes tokens of a long piece while the rest of it is still being encoded.
+class TokenSpill {
+ public:
+  using Take = base::FunctionRef<void(std::span<const PieceToken>)>;
+  explicit TokenSpill(Take take) : take_(take) {}
+
+  // Hands on all but the last of many tokens, which may still grow.
+  void drain(std::vector<PieceToken>& tokens) const {
+    constexpr std::size_t kTokens = 2048;
+    if (tokens.size() < kTokens) return;
+    take_(std::span(tokens).first(tokens.size() - 1));
+    tokens.erase(tokens.begin(), tokens.end() - 1);
+  }
+
+ private:
+  Take take_;
+};
+
 // Buffers that calls reuse.
 struct ModelScratch {
   struct Symbol {
@@ -67,19 +87,20 @@ struct ModelScratch {
   std::vector<std::uint32_t> ranks;
   std::vector<TokenId> merged;
   std::string text;
-  struct LatticeNode {
-    double score = 0;
-    std::uint32_t begin = 0;
-    TokenId id = -1;
-  };
-  std::vector<LatticeNode> lattice;
+  std::vector<double> scores;         // of a lattice's nodes near the current one
+  std::vector<char> lattice;          // how long the last token of the best way to each node is
+  const TokenSpill* spill = nullptr;  // of this call, may be nullptr
+
+  void drain(std::vector<PieceToken>& tokens) const {
+    if (spill != nullptr) spill->drain(tokens);
+  }
 };
 
 class Model {
  public:
   virtual ~Model() = default;
-  // Appends the tokens of `piece`, which is not empty. REQUIRES: valid UTF-8, unless the model
-  // reads bytes.
+  // Appends the tokens of `piece`, which is not empty; those of a long one may have gone to
+  // scratch.spill before. REQUIRES: `out` is empty; valid UTF-8, unless the model reads bytes.
   virtual void encode(std::string_view piece,
                       ModelScratch& scratch,
                       std::vector<PieceToken>& out) const = 0;

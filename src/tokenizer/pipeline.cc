@@ -47,6 +47,29 @@ struct PipelineTokenizer::Scratch {
   std::string bytes;
 };
 
+// What one call has found so far.
+struct PipelineTokenizer::Output {
+  Encoding& encoding;
+  bool wants_offsets = true;
+  std::size_t ids_max = 0;        // no more are looked for once there are more than this
+  std::size_t text_done = 0;      // bytes of the text at hand that the ids stand for
+  std::size_t first_of_text = 0;  // index of its first id
+
+  // Makes room for n more ids. What is left of the text is taken to give as many as what is done.
+  void grow(std::size_t n, std::size_t text_size) const {
+    const std::size_t needed = encoding.ids.size() + n;
+    if (needed <= encoding.ids.capacity()) return;
+    const double per_byte = static_cast<double>(needed - first_of_text) /
+                            static_cast<double>(std::max<std::size_t>(text_done, 1));
+    const double left = static_cast<double>(text_size - std::min(text_done, text_size));
+    const double expected = static_cast<double>(needed) + left * std::min(per_byte, 1.0) * 1.02;
+    const std::size_t wanted =
+        std::max(needed + needed / 4, static_cast<std::size_t>(expected) + 64);
+    encoding.ids.reserve(wanted);
+    if (wants_offsets) encoding.offsets.reserve(wanted);
+  }
+};
+
 // Borrows a set of buffers for one call.
 class PipelineTokenizer::ScratchLease {
  public:
@@ -61,7 +84,9 @@ class PipelineTokenizer::ScratchLease {
   ~ScratchLease() {
     constexpr std::size_t kSymbolsKept = 1 << 16;  // buffers of a very long text are given back
     if (scratch_->model.symbols.capacity() > kSymbolsKept ||
-        scratch_->model.lattice.capacity() > kSymbolsKept) {
+        scratch_->tokens.capacity() > kSymbolsKept ||
+        scratch_->model.lattice.capacity() > kSymbolsKept ||
+        scratch_->bytes.capacity() > kSymbolsKept) {
       WordCache words = std::move(scratch_->model.words);
       scratch_ = std::make_unique<Scratch>();
       scratch_->model.words = std::move(words);
@@ -145,91 +170,116 @@ Result<Encoding> PipelineTokenizer::encode(std::string_view text,
   const std::size_t n_max = options.tokens_max > n_special ? options.tokens_max - n_special : 0;
   Encoding out;
   ScratchLease scratch(*this);
+  const bool has_untrusted = !options.untrusted.empty();
+  const bool keeps_origins =
+      options.wants_offsets || (has_untrusted && parts_.added.needs_origins());
+  AlignedText input = sanitized(text, keeps_origins);
   COXSWAIN_ASSIGN_OR_RETURN(
       std::vector<TextSection> sections,
-      parts_.added.split(sanitized(text), parts_.normalizer.get(), options.untrusted));
-  if (options.add_special_tokens) {
-    out.ids = parts_.post_processor.prefix;
-    out.offsets.resize(out.ids.size());
-  }
+      parts_.added.split(std::move(input), parts_.normalizer.get(), options.untrusted));
+  if (options.add_special_tokens) out.ids = parts_.post_processor.prefix;
+  if (options.wants_offsets) out.offsets.resize(out.ids.size());
   const std::size_t n_prefix = out.ids.size();
+  Output found{out, options.wants_offsets};
+  found.ids_max = n_max == static_cast<std::size_t>(-1) ? n_max : n_max + n_prefix;
   for (TextSection& section : sections) {
-    if (out.ids.size() - n_prefix > n_max) break;
+    if (out.ids.size() > found.ids_max) break;
     if (section.token) {
       out.ids.push_back(*section.token);
-      out.offsets.push_back(section.origin);
+      if (options.wants_offsets) out.offsets.push_back(section.origin);
     } else {
-      COXSWAIN_RETURN_IF_ERROR(
-          encode_text(std::move(section.text),
-                      n_max == static_cast<std::size_t>(-1) ? n_max : n_max + n_prefix,
-                      *scratch,
-                      out));
+      COXSWAIN_RETURN_IF_ERROR(encode_text(std::move(section.text), *scratch, found));
     }
   }
-  if (parts_.post_processor.trims_offsets) trim_offsets(out);
+  if (options.wants_offsets && parts_.post_processor.trims_offsets) trim_offsets(out);
   if (options.add_special_tokens) {
     const auto& suffix = parts_.post_processor.suffix;
     out.ids.insert(out.ids.end(), suffix.begin(), suffix.end());
-    out.offsets.resize(out.ids.size(), TextSpan{text.size(), text.size()});
+    if (options.wants_offsets)
+      out.offsets.resize(out.ids.size(), TextSpan{text.size(), text.size()});
   }
   out.truncated = out.ids.size() > options.tokens_max;
   return out;
 }
 
-Status PipelineTokenizer::encode_text(AlignedText text,
-                                      std::size_t n_max,
-                                      Scratch& scratch,
-                                      Encoding& out) const {
+Status PipelineTokenizer::encode_text(AlignedText text, Scratch& scratch, Output& out) const {
   if (text.empty()) return {};
   PreText pre;
   pre.pieces.push_back({0, static_cast<std::uint32_t>(text.size())});
   pre.text = std::move(text);
-  if (parts_.pre_tokenizer.steps) COXSWAIN_RETURN_IF_ERROR(parts_.pre_tokenizer.steps->apply(pre));
-  const std::size_t expected = out.ids.size() + std::max(pre.pieces.size(), pre.text.size() / 4);
-  if (expected > out.ids.capacity()) {
-    out.ids.reserve(expected + expected / 4);
-    out.offsets.reserve(expected + expected / 4);
+  std::vector<TokenId>& ids = out.encoding.ids;
+  const std::size_t first = ids.size();
+  out.first_of_text = first;
+  out.text_done = 0;
+  const std::size_t expected = first + pre.text.size() / 4;
+  if (expected > ids.capacity()) {
+    ids.reserve(expected + expected / 8);
+    if (out.wants_offsets) out.encoding.offsets.reserve(ids.capacity());
   }
-  const auto first = static_cast<std::ptrdiff_t>(out.ids.size());
-  for (const PieceRange& piece : pre.pieces) {
-    if (out.ids.size() > n_max) break;
-    append_piece(pre.text, piece, scratch, out);
+  const auto encode = [&](std::span<const PieceRange> pieces) {
+    encode_pieces(pre.text, pieces, scratch, out);
+    return ids.size() <= out.ids_max;
+  };
+  if (parts_.pre_tokenizer.steps) {
+    COXSWAIN_RETURN_IF_ERROR(parts_.pre_tokenizer.steps->run(pre, encode));
+  } else {
+    encode(pre.pieces);
   }
   // A Unigram model without an unknown token has no answer; the reference fails here too.
-  if (std::any_of(out.ids.begin() + first, out.ids.end(), [](TokenId id) { return id < 0; }))
+  const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(first);
+  if (std::any_of(begin, ids.end(), [](TokenId id) { return id < 0; }))
     return invalid_argument("the text has a character that is not in the tokenizer's vocabulary");
   return {};
 }
 
-void PipelineTokenizer::append_piece(const AlignedText& text,
-                                     PieceRange piece,
-                                     Scratch& scratch,
-                                     Encoding& out) const {
-  std::string_view source = text.text().substr(piece.begin, piece.end - piece.begin);
-  scratch.tokens.clear();
-  if (!parts_.pre_tokenizer.writes_byte_alphabet || !parts_.model_reads_bytes) {
-    parts_.model->encode(source, scratch.model, scratch.tokens);
-    std::size_t at = piece.begin;
-    for (const PieceToken& token : scratch.tokens) {
-      out.ids.push_back(token.id);
-      out.offsets.push_back(text.origin(at, at + token.n_bytes));
-      at += token.n_bytes;
+void PipelineTokenizer::encode_pieces(const AlignedText& text,
+                                      std::span<const PieceRange> pieces,
+                                      Scratch& scratch,
+                                      Output& out) const {
+  const bool is_alphabet = parts_.pre_tokenizer.writes_byte_alphabet && parts_.model_reads_bytes;
+  for (const PieceRange& piece : pieces) {
+    if (out.encoding.ids.size() > out.ids_max) return;
+    std::string_view source = text.text().substr(piece.begin, piece.end - piece.begin);
+    if (is_alphabet) {
+      scratch.bytes.clear();
+      append_bytes_of_characters(scratch.bytes, source);
+      source = scratch.bytes;
     }
-    return;
+    std::size_t at = piece.begin;
+    const auto take = [&](std::span<const PieceToken> tokens) {
+      take_tokens(text, tokens, at, out);
+    };
+    TokenSpill spill(take);
+    scratch.tokens.clear();
+    scratch.model.spill = &spill;
+    parts_.model->encode(source, scratch.model, scratch.tokens);
+    scratch.model.spill = nullptr;
+    take(scratch.tokens);
   }
-  // The piece is written in the byte alphabet, the model reads bytes: a byte is a character here.
-  scratch.bytes.clear();
-  append_bytes_of_characters(scratch.bytes, source);
-  parts_.model->encode(scratch.bytes, scratch.model, scratch.tokens);
-  std::size_t at = piece.begin;
-  for (const PieceToken& token : scratch.tokens) {
-    std::size_t end = at;
-    for (std::uint32_t n = 0; n < token.n_bytes && end < piece.end; ++n)
-      end += code_point_at(text.text(), end).n_bytes;
-    out.ids.push_back(token.id);
-    out.offsets.push_back(text.origin(at, end));
+}
+
+// Adds tokens that stand for the text from byte `at` on, and moves `at` behind them.
+void PipelineTokenizer::take_tokens(const AlignedText& text,
+                                    std::span<const PieceToken> tokens,
+                                    std::size_t& at,
+                                    Output& out) const {
+  const bool is_alphabet = parts_.pre_tokenizer.writes_byte_alphabet && parts_.model_reads_bytes;
+  out.text_done = at;
+  for (const PieceToken& token : tokens) out.text_done += token.n_bytes;
+  out.grow(tokens.size(), text.size());
+  for (const PieceToken& token : tokens) {
+    out.encoding.ids.push_back(token.id);
+    if (!out.wants_offsets) continue;
+    std::size_t end = at + token.n_bytes;
+    if (is_alphabet) {  // a byte of the model is a character of the text
+      end = at;
+      for (std::uint32_t n = 0; n < token.n_bytes && end < text.size(); ++n)
+        end += code_point_at(text.text(), end).n_bytes;
+    }
+    out.encoding.offsets.push_back(text.origin(at, end));
     at = end;
   }
+  if (!out.wants_offsets) at = out.text_done;
 }
 
 void PipelineTokenizer::trim_offsets(Encoding& encoding) const {
@@ -262,6 +312,7 @@ std::size_t PipelineTokenizer::count(std::string_view text,
   EncodeOptions options;
   options.add_special_tokens = add_special_tokens;
   options.tokens_max = limit;
+  options.wants_offsets = false;
   const auto encoding = encode(text, options);
   if (!encoding.ok() || encoding->truncated) return std::max(limit, limit + 1);
   return encoding->ids.size();

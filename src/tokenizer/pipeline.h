@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -78,15 +79,20 @@ class PipelineTokenizer final : public Tokenizer {
 
  private:
   struct Scratch;
+  struct Output;
   class ScratchLease;
 
   std::string_view name(TokenId id) const;
   std::string_view decoded_name(TokenId id) const;
-  Status encode_text(AlignedText text, std::size_t n_max, Scratch& scratch, Encoding& out) const;
-  void append_piece(const AlignedText& text,
-                    PieceRange piece,
-                    Scratch& scratch,
-                    Encoding& out) const;
+  Status encode_text(AlignedText text, Scratch& scratch, Output& out) const;
+  void encode_pieces(const AlignedText& text,
+                     std::span<const PieceRange> pieces,
+                     Scratch& scratch,
+                     Output& out) const;
+  void take_tokens(const AlignedText& text,
+                   std::span<const PieceToken> tokens,
+                   std::size_t& at,
+                   Output& out) const;
   void trim_offsets(Encoding& encoding) const;
   std::string decode_bytes(std::span<const TokenId> ids, bool skip_special) const;
   std::string decode_tokens(std::span<const TokenId> ids, bool skip_special) const;

@@ -2,6 +2,7 @@
 
 #include "tokenizer/pretokenizer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -174,6 +175,24 @@ class PlanReader {
 };
 
 }  // namespace
+
+Status PreTokenizer::run(PreText& pre, PieceVisitor visit) const {
+  COXSWAIN_RETURN_IF_ERROR(apply(pre));
+  visit(pre.pieces);
+  return {};
+}
+
+Status CutStep::apply(PreText& pre) const {
+  std::vector<PieceRange> out;
+  out.reserve(std::max(pre.pieces.size(), pre.text.size() / 4));
+  const auto append = [&](std::span<const PieceRange> pieces) {
+    out.insert(out.end(), pieces.begin(), pieces.end());
+    return true;
+  };
+  COXSWAIN_RETURN_IF_ERROR(cut(pre.text.text(), pre.pieces, append));
+  pre.pieces = std::move(out);
+  return {};
+}
 
 void write_byte_alphabet(PreTokenizerPlan& plan) {
   if (!plan.is_byte_level || plan.writes_byte_alphabet) return;

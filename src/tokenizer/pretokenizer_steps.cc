@@ -64,13 +64,24 @@ class MetaspaceStep final : public PreTokenizer {
   }
 
   Status apply(PreText& pre) const override {
+    write(pre);
+    return split_ ? split_->apply(pre) : Status();
+  }
+  Status run(PreText& pre, PieceVisitor visit) const override {
+    write(pre);
+    if (split_) return split_->run(pre, visit);
+    visit(pre.pieces);
+    return {};
+  }
+
+ private:
+  void write(PreText& pre) const {
     const std::string_view text = pre.text.text();
     rewrite_pieces(pre, [&](AlignedBuilder& out, PieceRange piece) {
       const std::string_view source = text.substr(piece.begin, piece.end - piece.begin);
       const bool has_prefix = source.starts_with(' ') || source.starts_with(replacement_);
-      const bool wants =
-          scheme_ == PrependScheme::kAlways ||
-          (scheme_ == PrependScheme::kFirst && pre.text.origin_of_byte(piece.begin).begin == 0);
+      const bool wants = scheme_ == PrependScheme::kAlways ||
+                         (scheme_ == PrependScheme::kFirst && pre.text.begins_input(piece.begin));
       if (wants && !has_prefix) out.put(replacement_, piece.begin, piece.begin);
       std::size_t kept_to = piece.begin;
       for (std::size_t at = piece.begin; at < piece.end; ++at) {
@@ -81,32 +92,32 @@ class MetaspaceStep final : public PreTokenizer {
       }
       out.keep(kept_to, piece.end);
     });
-    return split_ ? split_->apply(pre) : Status();
   }
 
- private:
   std::string replacement_;
   PrependScheme scheme_;
   std::unique_ptr<PreTokenizer> split_;
 };
 
-class FixedLengthStep final : public PreTokenizer {
+class FixedLengthStep final : public CutStep {
  public:
   explicit FixedLengthStep(std::size_t n_characters) : n_characters_(n_characters) {}
-  Status apply(PreText& pre) const override {
-    std::vector<PieceRange> out;
-    for (const PieceRange& piece : pre.pieces) {
+  Status cut(std::string_view text,
+             std::span<const PieceRange> pieces,
+             PieceVisitor visit) const override {
+    PieceBatch out(visit);
+    for (const PieceRange& piece : pieces) {
       std::uint32_t begin = piece.begin;
       std::size_t n = 0;
-      for (std::uint32_t at = piece.begin; at < piece.end;) {
-        at += code_point_at(pre.text.text(), at).n_bytes;
+      for (std::uint32_t at = piece.begin; at < piece.end && out.is_wanted();) {
+        at += code_point_at(text, at).n_bytes;
         if (++n < n_characters_ && at < piece.end) continue;
-        out.push_back({begin, at});
+        out.add({begin, at});
         begin = at;
         n = 0;
       }
     }
-    pre.pieces = std::move(out);
+    out.flush();
     return {};
   }
 
@@ -116,29 +127,31 @@ class FixedLengthStep final : public PreTokenizer {
 
 // Cuts where the script changes. A blank and a character without a script belong to any; those
 // before the first other character are lost, as in the reference.
-class ScriptStep final : public PreTokenizer {
+class ScriptStep final : public CutStep {
  public:
   explicit ScriptStep(UnicodeScripts scripts) : scripts_(std::move(scripts)) {}
-  Status apply(PreText& pre) const override {
-    std::vector<PieceRange> out;
-    for (const PieceRange& piece : pre.pieces) {
+  Status cut(std::string_view text,
+             std::span<const PieceRange> pieces,
+             PieceVisitor visit) const override {
+    PieceBatch out(visit);
+    for (const PieceRange& piece : pieces) {
       std::optional<std::size_t> script;
       std::uint32_t begin = piece.end;
-      for (std::uint32_t at = piece.begin; at < piece.end;) {
-        const CodePoint c = code_point_at(pre.text.text(), at);
+      for (std::uint32_t at = piece.begin; at < piece.end && out.is_wanted();) {
+        const CodePoint c = code_point_at(text, at);
         const std::size_t own = c.value == ' ' ? 0 : scripts_.script_of(c.value);
         if (own != 0) {
           if (script != own) {
-            if (begin < at) out.push_back({begin, at});
+            if (begin < at) out.add({begin, at});
             begin = at;
           }
           script = own;
         }
         at += c.n_bytes;
       }
-      if (begin < piece.end) out.push_back({begin, piece.end});
+      out.add({begin, piece.end});
     }
-    pre.pieces = std::move(out);
+    out.flush();
     return {};
   }
 
@@ -154,8 +167,35 @@ class SequenceStep final : public PreTokenizer {
     for (const auto& part : parts_) COXSWAIN_RETURN_IF_ERROR(part->apply(pre));
     return {};
   }
+  // The cutting steps at the end work on each other's batches.
+  Status run(PreText& pre, PieceVisitor visit) const override {
+    std::size_t n_whole = parts_.size();
+    while (n_whole > 0 && parts_[n_whole - 1]->as_cut() != nullptr) --n_whole;
+    for (std::size_t i = 0; i < n_whole; ++i) {
+      if (i + 1 == parts_.size()) return parts_[i]->run(pre, visit);
+      COXSWAIN_RETURN_IF_ERROR(parts_[i]->apply(pre));
+    }
+    return cut_from(n_whole, pre.text.text(), pre.pieces, visit);
+  }
 
  private:
+  Status cut_from(std::size_t first,
+                  std::string_view text,
+                  std::span<const PieceRange> pieces,
+                  PieceVisitor visit) const {
+    const CutStep& step = *parts_[first]->as_cut();
+    if (first + 1 == parts_.size()) return step.cut(text, pieces, visit);
+    Status inner;
+    bool is_wanted = true;
+    const Status own = step.cut(text, pieces, [&](std::span<const PieceRange> cut) {
+      inner = cut_from(first + 1, text, cut, [&](std::span<const PieceRange> last) {
+        return is_wanted = visit(last);
+      });
+      return is_wanted && inner.ok();
+    });
+    return inner.ok() ? own : inner;
+  }
+
   std::vector<std::unique_ptr<PreTokenizer>> parts_;
 };
 

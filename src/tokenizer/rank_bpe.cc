@@ -47,7 +47,10 @@ void RankBpe::encode(std::string_view piece,
                      ModelScratch& scratch,
                      std::vector<PieceToken>& out) const {
   if (!cuts_words_) return encode_word(piece, scratch, out);
-  for_each_word(piece, [&](std::string_view word) { encode_word(word, scratch, out); });
+  for_each_word(piece, [&](std::string_view word) {
+    encode_word(word, scratch, out);
+    scratch.drain(out);
+  });
 }
 
 void RankBpe::encode_word(std::string_view word,
@@ -156,6 +159,7 @@ void RankBpe::merge_word(std::string_view word,
     if (symbol.n_bytes == 0) continue;
     append_unused(word.substr(at, symbol.n_bytes), symbol.id, 0, out);
     at += symbol.n_bytes;
+    scratch.drain(out);
   }
 }
 

@@ -273,21 +273,32 @@ std::size_t match_three_digits(const Cursor& cursor, std::size_t at) {
   return at + 3;
 }
 
+// Where a scan goes on, and how many matches it may add.
+struct ScanPart {
+  std::uint32_t base = 0;
+  std::size_t at = 0;
+  std::size_t n_max = 0;
+};
+
 template <typename Match>
-void scan_with(Match match,
-               std::string_view text,
-               std::uint32_t base,
-               std::vector<PieceRange>& out) {
+std::size_t scan_with(Match match,
+                      std::string_view text,
+                      const ScanPart& part,
+                      std::vector<PieceRange>& out) {
   const Cursor cursor(text);
-  for (std::size_t at = 0; at < text.size();) {
+  const std::size_t size_max = out.size() + part.n_max;
+  std::size_t at = part.at;
+  while (at < text.size() && out.size() < size_max) {
     const std::size_t end = match(cursor, at);
     if (end == at) {
       at = cursor.see(at).next;
       continue;
     }
-    out.push_back({base + static_cast<std::uint32_t>(at), base + static_cast<std::uint32_t>(end)});
+    out.push_back(
+        {part.base + static_cast<std::uint32_t>(at), part.base + static_cast<std::uint32_t>(end)});
     at = end;
   }
+  return at;
 }
 
 }  // namespace
@@ -310,35 +321,46 @@ void scan(SplitScanner scanner,
           std::string_view text,
           std::uint32_t base,
           std::vector<PieceRange>& out) {
+  scan_some(scanner, text, base, 0, text.size(), out);
+}
+
+std::size_t scan_some(SplitScanner scanner,
+                      std::string_view text,
+                      std::uint32_t base,
+                      std::size_t at,
+                      std::size_t n_max,
+                      std::vector<PieceRange>& out) {
+  const ScanPart part{base, at, n_max};
   switch (scanner) {
     case SplitScanner::kGpt2:
-      return scan_with(match_gpt2, text, base, out);
+      return scan_with(match_gpt2, text, part, out);
     case SplitScanner::kCl100k:
       return scan_with(
-          [](const Cursor& c, std::size_t at) { return match_cl100k(c, at, 3); }, text, base, out);
+          [](const Cursor& c, std::size_t i) { return match_cl100k(c, i, 3); }, text, part, out);
     case SplitScanner::kCl100kOneDigit:
       return scan_with(
-          [](const Cursor& c, std::size_t at) { return match_cl100k(c, at, 1); }, text, base, out);
+          [](const Cursor& c, std::size_t i) { return match_cl100k(c, i, 1); }, text, part, out);
     case SplitScanner::kO200k:
-      return scan_with([](const Cursor& c, std::size_t at) { return match_o200k(c, at, 3, true); },
+      return scan_with([](const Cursor& c, std::size_t i) { return match_o200k(c, i, 3, true); },
                        text,
-                       base,
+                       part,
                        out);
     case SplitScanner::kTekken:
-      return scan_with([](const Cursor& c, std::size_t at) { return match_o200k(c, at, 1, false); },
+      return scan_with([](const Cursor& c, std::size_t i) { return match_o200k(c, i, 1, false); },
                        text,
-                       base,
+                       part,
                        out);
     case SplitScanner::kDeepseekWords:
-      return scan_with(match_deepseek_words, text, base, out);
+      return scan_with(match_deepseek_words, text, part, out);
     case SplitScanner::kThreeNumbers:
       return scan_with(
-          [](const Cursor& c, std::size_t at) { return c.numbers(at, 3); }, text, base, out);
+          [](const Cursor& c, std::size_t i) { return c.numbers(i, 3); }, text, part, out);
     case SplitScanner::kCjkRuns:
-      return scan_with(match_cjk_run, text, base, out);
+      return scan_with(match_cjk_run, text, part, out);
     case SplitScanner::kThreeAsciiDigits:
-      return scan_with(match_three_digits, text, base, out);
+      return scan_with(match_three_digits, text, part, out);
   }
+  return text.size();
 }
 
 }  // namespace coxswain::tokenizer

@@ -40,5 +40,13 @@ void scan(SplitScanner scanner,
           std::string_view text,
           std::uint32_t base,
           std::vector<PieceRange>& out);
+// The same from byte `at` of the text on, which is where a match ended, until there are `n_max`
+// more in `out`. Returns where the next call has to start; the text's size at its end.
+std::size_t scan_some(SplitScanner scanner,
+                      std::string_view text,
+                      std::uint32_t base,
+                      std::size_t at,
+                      std::size_t n_max,
+                      std::vector<PieceRange>& out);
 
 }  // namespace coxswain::tokenizer

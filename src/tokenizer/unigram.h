@@ -45,11 +45,18 @@ class Unigram final : public Model {
   void encode_word(std::string_view piece,
                    ModelScratch& scratch,
                    std::vector<PieceToken>& out) const;
-  void fill_lattice(std::string_view piece, ModelScratch& scratch) const;
+  template <typename Length>
+  void encode_with(std::string_view piece,
+                   ModelScratch& scratch,
+                   std::vector<PieceToken>& out) const;
+  template <typename Length>
+  void fill_lattice(std::string_view piece, ModelScratch& scratch, Length* lengths) const;
+  TokenId token_of(std::string_view text) const;
   void append_unknown(std::string_view text, std::vector<PieceToken>& out) const;
 
   UnigramOptions options_;
   ByteTrie trie_;
+  std::size_t n_longest_ = 4;            // bytes of the longest token, or of a character
   std::array<TokenId, 256> byte_ids_{};  // of <0x..>; -1 = none
 };
 
