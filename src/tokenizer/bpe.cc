@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/unicode.h"
@@ -70,6 +71,9 @@ void MergeTable::set(TokenId left, TokenId right, std::uint32_t rank, TokenId id
   while (slots_[at].key != kEmpty && slots_[at].key != key) at = (at + 1) & mask;
   if (slots_[at].key == kEmpty) ++n_merges_;
   slots_[at] = {key, rank, id};
+  const auto highest = static_cast<std::size_t>(std::max(left, right));
+  if (highest >= is_taken_.size()) is_taken_.resize(highest + 1 + highest / 2);
+  is_taken_[static_cast<std::size_t>(left)] = is_taken_[static_cast<std::size_t>(right)] = true;
 }
 
 Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
@@ -87,6 +91,7 @@ Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
       const char c = static_cast<char>(byte);
       byte_ids_[byte] = bytes_.find_or(std::string_view(&c, 1), -1);
     }
+    makes_symbols_in_parts_ = makes_symbols_in_parts();
     return;
   }
   if (options_.byte_fallback) {
@@ -94,6 +99,15 @@ Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
       byte_ids_[byte] = names.find_or(byte_token_name(static_cast<unsigned char>(byte)), -1);
   }
   cuts_words_ = finds_word_ends();
+  makes_symbols_in_parts_ = makes_symbols_in_parts();
+}
+
+// Not where unknown parts join, or wait for what comes behind them.
+bool Bpe::makes_symbols_in_parts() const {
+  if (!options_.continuing_prefix.empty() || !options_.word_suffix.empty()) return false;
+  const bool has_all =
+      std::all_of(byte_ids_.begin(), byte_ids_.end(), [](TokenId id) { return id >= 0; });
+  return has_all || !options_.unk || (!options_.byte_fallback && !options_.fuse_unk);
 }
 
 bool Bpe::finds_word_ends() const {
@@ -141,6 +155,8 @@ void Bpe::merge_word(std::string_view word,
       return;
     }
   }
+  if (word.size() > kLongWordBytes && makes_symbols_in_parts_)
+    return merge_long(word, scratch, out);
   scratch.symbols.clear();
   if (options_.reads_bytes) {
     make_byte_symbols(word, scratch);
@@ -157,6 +173,76 @@ void Bpe::merge_word(std::string_view word,
     out.push_back({symbol.id, symbol.n_bytes});
     scratch.drain(out);
   }
+}
+
+void Bpe::merge_long(std::string_view word,
+                     ModelScratch& scratch,
+                     std::vector<PieceToken>& out) const {
+  LongWord long_word;
+  for (std::size_t at = 0; at < word.size();) {
+    std::size_t end = std::min(at + kLongWordBytes, word.size());
+    while (!options_.reads_bytes && end < word.size() && is_continuation(word[end])) --end;
+    const std::string_view part = word.substr(at, end - at);
+    at = end;
+    scratch.symbols.clear();
+    if (options_.reads_bytes) {
+      make_byte_symbols(part, scratch);
+    } else {
+      make_character_symbols(part, scratch);
+    }
+    for (const ModelScratch::Symbol& symbol : scratch.symbols) {
+      if (merges_.takes(symbol.id)) {
+        if (long_word.size() == kLongWordBytes)
+          long_word.reserve(options_.reads_bytes ? word.size() : n_characters(word));
+        long_word.push(symbol.id, symbol.n_bytes);
+        continue;
+      }
+      // Nothing merges across a symbol that takes part in no merge.
+      finish_long(long_word, scratch, out);
+      out.push_back({symbol.id, symbol.n_bytes});
+      scratch.drain(out);
+    }
+  }
+  finish_long(long_word, scratch, out);
+}
+
+// Merges what is there, appends its tokens and clears it.
+void Bpe::finish_long(LongWord& long_word,
+                      ModelScratch& scratch,
+                      std::vector<PieceToken>& out) const {
+  const std::size_t n = long_word.size();
+  const auto merge_at = [&](std::size_t left) -> const MergeTable::Entry* {
+    const std::size_t right = long_word.next(left);
+    return right < n ? merges_.find(long_word.id(left), long_word.id(right)) : nullptr;
+  };
+  RankQueue queue(n);
+  const auto offer = [&](std::size_t left) {
+    const MergeTable::Entry* entry = merge_at(left);
+    if (entry != nullptr) queue.push(entry->rank, static_cast<std::uint32_t>(left));
+  };
+  const auto find = [&](std::uint32_t rank, std::size_t from) {
+    while (from < n && !long_word.is_start(from)) ++from;
+    for (; from < n; from = long_word.next(from)) {
+      const MergeTable::Entry* entry = merge_at(from);
+      if (entry != nullptr && entry->rank == rank) return static_cast<std::uint32_t>(from);
+    }
+    return RankQueue::kNone;
+  };
+  for (std::size_t i = 0; i < n; ++i) offer(i);
+  for (auto [rank, at] = queue.pop(find); at != RankQueue::kNone;
+       std::tie(rank, at) = queue.pop(find)) {
+    if (!long_word.is_start(at)) continue;
+    const MergeTable::Entry* entry = merge_at(at);
+    if (entry == nullptr || entry->rank != rank) continue;
+    long_word.join(at, long_word.next(at), entry->id);
+    if (at > 0) offer(long_word.previous(at));
+    offer(at);
+  }
+  for (std::size_t i = 0; i < n; i = long_word.next(i)) {
+    out.push_back({long_word.id(i), long_word.n_bytes(i)});
+    scratch.drain(out);
+  }
+  long_word.clear();
 }
 
 void Bpe::make_byte_symbols(std::string_view word, ModelScratch& scratch) const {

@@ -16,6 +16,7 @@
 
 #include <coxswain/status.h>
 
+#include "tokenizer/long_word.h"
 #include "tokenizer/merge_queue.h"
 #include "tokenizer/model.h"
 #include "tokenizer/token_table.h"
@@ -44,6 +45,11 @@ class MergeTable {
     }
   }
   std::size_t size() const { return n_merges_; }
+  // Whether a token is part of any merge.
+  bool takes(TokenId id) const {
+    return static_cast<std::size_t>(id) < is_taken_.size() &&
+           is_taken_[static_cast<std::size_t>(id)];
+  }
 
  private:
   static constexpr std::uint64_t kEmpty = 0xFFFFFFFFFFFFFFFFULL;
@@ -58,6 +64,7 @@ class MergeTable {
 
   std::vector<Entry> slots_;
   std::size_t n_merges_ = 0;
+  std::vector<bool> is_taken_;  // [id]
 };
 
 struct BpeOptions {
@@ -87,6 +94,9 @@ class Bpe final : public Model {
   void merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
   void make_byte_symbols(std::string_view word, ModelScratch& scratch) const;
   void make_character_symbols(std::string_view word, ModelScratch& scratch) const;
+  void merge_long(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
+  void finish_long(LongWord& long_word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
+  bool makes_symbols_in_parts() const;
   void merge_few(ModelScratch& scratch) const;
   void merge_many(ModelScratch& scratch) const;
   void offer(const ModelScratch& scratch, MergeQueue& queue, std::int32_t left) const;
@@ -99,6 +109,7 @@ class Bpe final : public Model {
   std::array<TokenId, 256>
       byte_ids_{};  // reads_bytes: a byte's token; otherwise its <0x..>; -1 = none
   bool cuts_words_ = false;
+  bool makes_symbols_in_parts_ = false;  // the parts of a word have the word's symbols
 };
 
 }  // namespace coxswain::tokenizer

@@ -5,11 +5,14 @@
 #include <cstdlib>
 #include <malloc.h>
 #include <new>
+#include <numeric>
+#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "json/json.h"
+#include "tokenizer/bpe.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/pipeline.h"
 
@@ -82,8 +85,69 @@ TEST(TokenizerMemory, ALongRunTakesLessThanTenTimesItsBytes) {
   for (const char* unit : {"a", "7", " ", "'"}) {
     EXPECT_LT(peak_of(*unigram, repeated(unit)), 10 * kTextBytes) << "Unigram: " << unit;
   }
-  for (const char* unit : {"7", "'"}) {
+  for (const char* unit : {"7", "'", "a"}) {
     EXPECT_LT(peak_of(*pieces, repeated(unit)), 10 * kTextBytes) << "pieces: " << unit;
+  }
+}
+
+// The definition of the algorithm: join the leftmost pair of lowest rank until there is none.
+std::vector<TokenId> merged_one_by_one(std::vector<TokenId> ids, const MergeTable& merges) {
+  for (;;) {
+    const MergeTable::Entry* best = nullptr;
+    std::size_t place = 0;
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
+      const MergeTable::Entry* entry = merges.find(ids[i], ids[i + 1]);
+      if (entry == nullptr || (best != nullptr && entry->rank >= best->rank)) continue;
+      best = entry;
+      place = i;
+    }
+    if (best == nullptr) return ids;
+    ids[place] = best->id;
+    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+  }
+}
+
+TEST(LongWords, MergesComeInTheOrderOfTheDefinition) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 6; ++round) {
+    // Letters a, b, c; tokens made of two earlier ones, with ranks in any order.
+    TokenTable names;
+    std::vector<std::string> tokens{"a", "b", "c"};
+    for (std::size_t i = 0; i < 3; ++i) names.add(tokens[i], static_cast<TokenId>(i));
+    std::vector<std::uint32_t> ranks(24);
+    std::iota(ranks.begin(), ranks.end(), 0U);
+    if (round % 2 == 1) std::shuffle(ranks.begin(), ranks.end(), random);
+    MergeTable merges;
+    for (const std::uint32_t rank : ranks) {
+      const std::size_t left = random() % tokens.size();
+      const std::size_t right = random() % tokens.size();
+      const std::string joined = tokens[left] + tokens[right];
+      const auto id = static_cast<TokenId>(tokens.size());
+      if (joined.size() > 12 || !names.add(joined, id)) continue;
+      tokens.push_back(joined);
+      merges.set(static_cast<TokenId>(left), static_cast<TokenId>(right), rank, id);
+    }
+    std::string word;
+    std::vector<TokenId> symbols;
+    const std::size_t others = round < 2 ? 1000 : 3;  // mostly one letter, or all of them
+    while (word.size() < 6000) {
+      const std::size_t drawn = random() % others;
+      symbols.push_back(static_cast<TokenId>(drawn < 3 ? drawn : 0));
+      word += tokens[static_cast<std::size_t>(symbols.back())];
+    }
+    const std::vector<TokenId> expected = merged_one_by_one(symbols, merges);
+    const Bpe model(names, std::move(merges), {});
+    ModelScratch scratch;
+    std::vector<PieceToken> got;
+    model.encode(word, scratch, got);
+    std::vector<TokenId> ids;
+    std::size_t n_bytes = 0;
+    for (const PieceToken& token : got) {
+      ids.push_back(token.id);
+      n_bytes += token.n_bytes;
+    }
+    EXPECT_EQ(ids, expected) << "round " << round;
+    EXPECT_EQ(n_bytes, word.size());
   }
 }
 

@@ -211,7 +211,8 @@ Status PipelineTokenizer::encode_text(AlignedText text, Scratch& scratch, Output
   const std::size_t first = ids.size();
   out.first_of_text = first;
   out.text_done = 0;
-  const std::size_t expected = first + pre.text.size() / 4;
+  constexpr std::size_t kExpectedMax = 1 << 14;  // from there on by what the text has given
+  const std::size_t expected = first + std::min(pre.text.size() / 4, kExpectedMax);
   if (expected > ids.capacity()) {
     ids.reserve(expected + expected / 8);
     if (out.wants_offsets) out.encoding.offsets.reserve(ids.capacity());
