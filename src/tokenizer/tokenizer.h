@@ -39,7 +39,7 @@ struct Encoding {
   std::vector<TokenId> ids;
   std::vector<TextSpan> offsets;  // [ids], bytes of the input text; empty span for tokens that were
                                   // added; none at all unless they are wanted
-  bool truncated = false;  // stopped early: more than tokens_max tokens
+  bool truncated = false;         // stopped early: more than tokens_max tokens
 };
 
 struct LoadOptions {
