@@ -5,30 +5,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <utf8proc.h>
+
+#include "chat/text_predicates.h"
 
 namespace coxswain::chat {
 namespace {
 
 // Widths and precisions beyond this are refused: they are output size in disguise.
 constexpr int kWidthMax = 4096;
-
-bool is_printable(char32_t c) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-      return false;
-    case UTF8PROC_CATEGORY_ZS:
-      return c == ' ';
-    default:
-      return true;
-  }
-}
 
 void append_escaped(std::string& out, char32_t c, char quote) {
   std::array<char, 16> buffer;
@@ -41,7 +25,7 @@ void append_escaped(std::string& out, char32_t c, char quote) {
     out += "\\r";
   } else if (c == '\t') {
     out += "\\t";
-  } else if (is_printable(c)) {
+  } else if (is_printable_character(c)) {
     append_code_point(out, c);
   } else {
     const char* format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
