@@ -6,7 +6,6 @@
 # Without --model-id (or MODEL_ID) it serves the bundled model and needs no network once the packages are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$PWD
 source scripts/packages.sh
 
 install_packages "${BUILD_PACKAGES[@]}"
@@ -24,7 +23,5 @@ has_model=${MODEL_ID:+yes}
 for argument in "$@"; do
   case $argument in --model-id | --model-id=* | -h | --help | -V | --version) has_model=yes ;; esac
 done
-model=story
-[ -f models/demo/config.json ] && model=demo
-[ -n "$has_model" ] || set -- --model-id "$root/models/$model" "$@"
+[ -n "$has_model" ] || set -- --model-id demo "$@"
 exec build/release/bin/text-generation-launcher "$@"
