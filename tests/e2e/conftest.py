@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from launcher import STORY_MODEL, Launcher
+from demo import MESSAGES, PROMPT
+from launcher import Launcher
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -27,18 +28,13 @@ def launch():
 
 @pytest.fixture(scope="session")
 def server():
-    """A launcher with the story model for all tests that only send requests."""
+    """A launcher with the demo model for all tests that only send requests."""
     launcher = Launcher().start()
     try:
         yield launcher.wait_ready()
         assert launcher.stop() == 0, launcher.log()
     finally:
         launcher.dispose()
-
-
-@pytest.fixture(scope="session")
-def model_config():
-    return json.loads((STORY_MODEL / "config.json").read_text())
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +58,7 @@ def run_client(server):
         if name not in results:
             python = pathlib.Path(os.environ["COXSWAIN_E2E_VENVS"]) / f"venv-{name}/bin/python"
             script = HERE / "clients" / (name.replace("-", "_") + "_client.py")
-            done = subprocess.run([python, "-B", script, server.url], capture_output=True, text=True, timeout=120)
+            done = subprocess.run([python, "-B", script, server.url, PROMPT, json.dumps(MESSAGES)], capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stdout + done.stderr
             results[name] = json.loads(done.stdout)
         return results[name]

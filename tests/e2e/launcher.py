@@ -11,11 +11,10 @@ import uuid
 
 import requests
 
+from demo import MODEL, ROOT
 from process_tree import TAG_VARIABLE, processes_with_tag, wait_until
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("COXSWAIN_BIN_DIR", ROOT / "build/release/bin"))
-STORY_MODEL = ROOT / "models/story"
 
 # Generous, because machines that run tests are often busy; nothing waits as long as this unless it fails.
 START_SECONDS = 60
@@ -27,7 +26,7 @@ URL_ROW = re.compile(r"^  url +(http://\S+)", re.MULTILINE)
 class Launcher:
     """One run of the launcher in an environment of its own, with its own TMPDIR, so that what it leaves behind is seen."""
 
-    def __init__(self, arguments=(), environment=None, model=STORY_MODEL, port=0):
+    def __init__(self, arguments=(), environment=None, model=MODEL, port=0):
         self.tag = uuid.uuid4().hex
         # Directly below /tmp: paths of Unix sockets must be short.
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cx-e2e-", dir="/tmp"))

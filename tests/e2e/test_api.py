@@ -6,11 +6,9 @@ import re
 import pytest
 import requests
 
+from demo import CONFIG, CONTEXT, MESSAGES, PROMPT
 from launcher import Launcher
 from sse import Stream
-
-PROMPT = "Once upon a time"
-MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
 
 
 def ordered(text):
@@ -84,11 +82,11 @@ class TestGenerate:
         assert body["details"]["finish_reason"] == "stop_sequence"
         assert body["generated_text"].endswith(".") and body["generated_text"].count(".") == 1
 
-    def test_end_of_text(self, server, model_config):
+    def test_end_of_text(self, server):
         details = generate(server, {"details": True, "max_new_tokens": 1000})["details"]
         assert details["finish_reason"] == "eos_token"
         last = details["tokens"][-1]
-        assert last["id"] == model_config["eos_token_id"] and last["special"] is True
+        assert last["id"] == CONFIG["eos_token_id"] and last["special"] is True
         assert not any(t["special"] for t in details["tokens"][:-1])
 
     def test_return_full_text(self, server):
@@ -225,7 +223,7 @@ class TestChat:
     def test_same_prompt_as_its_token_ids(self, server):
         """The template, its special tokens and the end of text: chat = completion of the ids of /chat_tokenize."""
         templated = server.post("/chat_tokenize", {"messages": MESSAGES}).json()
-        assert templated["templated_text"] == f"<|user|>\n{MESSAGES[0]['content']}<|end|>\n<|assistant|>\n"
+        assert templated["templated_text"] == f"<|user|>{MESSAGES[0]['content']}<|end|><|assistant|>"
         ids = [t["id"] for t in templated["tokenize_response"]]
         plain = [t["id"] for t in server.post("/tokenize", {"inputs": templated["templated_text"]}).json()]
         assert ids == plain  # "<|" + role + "|>" is one token, though the role came with the request
@@ -330,17 +328,16 @@ class TestOtherRoutes:
         assert ordered(response.text) == [
             ("object", "list"), ("data", [[("id", model), ("object", "model"), ("created", 0), ("owned_by", model)]])]
 
-    def test_info(self, server, model_config):
+    def test_info(self, server):
         response = server.get("/info")
         assert response.headers["content-type"] == "application/json"
         body = response.json()
         version = body.pop("version")
         assert re.fullmatch(r"\d+\.\d+.*", version)
-        context = model_config["max_position_embeddings"]
         assert list(body.items()) == list({
             "model_id": server.command[server.command.index("--model-id") + 1], "model_sha": None, "model_pipeline_tag": None,
-            "max_concurrent_requests": 128, "max_best_of": 2, "max_stop_sequences": 4, "max_input_tokens": context - 1,
-            "max_total_tokens": context, "validation_workers": 2, "max_client_batch_size": 4, "router": "text-generation-router",
+            "max_concurrent_requests": 128, "max_best_of": 2, "max_stop_sequences": 4, "max_input_tokens": CONTEXT - 1,
+            "max_total_tokens": CONTEXT, "validation_workers": 2, "max_client_batch_size": 4, "router": "text-generation-router",
             "sha": None, "docker_label": None}.items())
 
     @pytest.mark.parametrize("path", ["/health", "/ping", "/"])

@@ -7,14 +7,11 @@ import urllib.parse
 import pytest
 import requests
 
-PROMPT = "Once upon a time"
-MESSAGES = [{"role": "user", "content": "Hi"}]
+from demo import CONTEXT, MESSAGES, PROMPT, VOCABULARY
+
 INVALID = "Input validation error: "
 NOT_JSON = "Failed to parse the request body as JSON: "
-
-# The context of models/story.
-TOTAL = 1024
-INPUT = 1023
+INPUT = CONTEXT - 1
 
 
 def native(text, kind="validation"):
@@ -60,13 +57,13 @@ PARAMETERS = [
     # too much
     ({"frequency_penalty": 2.5}, "`frequency_penalty` must be >= -2.0 and <= 2.0"),
     ({"top_n_tokens": 6}, "`top_n_tokens` must be >= 0 and <= 5. Given: 6"),
-    ({"truncate": 1024}, f"`truncate` must be strictly positive and less than {INPUT}. Given: 1024"),
+    ({"truncate": CONTEXT}, f"`truncate` must be strictly positive and less than {INPUT}. Given: {CONTEXT}"),
     ({"truncate": 2**64 - 1}, f"`truncate` must be strictly positive and less than {INPUT}. Given: 18446744073709551615"),
     ({"stop": ["a", "b", "c", "d", "e"]}, "`stop` supports up to 4 stop sequences. Given: 5"),
     ({"stop": [""]}, "`stop` cannot have empty strings"),
     ({"stop": ["x" * 1025]}, "`stop` strings must have at most 1024 bytes. Given: 1025"),
     ({"max_new_tokens": 2**32 - 1},
-     "`inputs` tokens + `max_new_tokens` must be <= 1024. Given: {n} `inputs` tokens and 4294967295 `max_new_tokens`"),
+     f"`inputs` tokens + `max_new_tokens` must be <= {CONTEXT}. Given: {{n}} `inputs` tokens and 4294967295 `max_new_tokens`"),
     ({"max_new_tokens": 2**32}, "`max_new_tokens` must be an integer from 0 to 4294967295. Given: 4294967296"),
     ({"seed": 2**64}, "`seed` must be an integer from 0 to 18446744073709551615. Given: 18446744073709551616"),
     ({"top_k": 2**31}, "`top_k` must be an integer of 32 bits. Given: 2147483648"),
@@ -163,7 +160,7 @@ CHATS = [
     ({"n": 0}, "`n` must be > 0 and <= 4. Given: 0", "n"),
     ({"n": 5}, "`n` must be > 0 and <= 4. Given: 5", "n"),
     ({"top_logprobs": 6}, "`top_n_tokens` must be >= 0 and <= 5. Given: 6", "top_logprobs"),
-    ({"logit_bias": {"99999": 1}}, "`logit_bias` token ids must be < 1024. Given: 99999", "logit_bias"),
+    ({"logit_bias": {"99999": 1}}, f"`logit_bias` token ids must be < {VOCABULARY}. Given: 99999", "logit_bias"),
     ({"tools": [{}]}, "`tools` is not supported yet", "tools"),
     ({"response_format": {"type": "json_object"}}, "`response_format` is not supported yet", "response_format"),
     ({"reasoning_effort": "high"}, "`reasoning_effort` is not supported yet", "reasoning_effort"),
@@ -188,7 +185,7 @@ COMPLETIONS = [
     ({"prompt": [[]]}, INVALID + "Empty array detected. Do not use an empty array for the prompt.", "prompt"),
     ({"prompt": [1.5]}, INVALID + "`prompt` must have token ids that are integers from 0 on", "prompt"),
     ({"prompt": [-1]}, INVALID + "`prompt` must have token ids that are integers from 0 on", "prompt"),
-    ({"prompt": [1024]}, INVALID + "token ids must be < 1024. Given: 1024", "prompt"),
+    ({"prompt": [VOCABULARY]}, INVALID + f"token ids must be < {VOCABULARY}. Given: {VOCABULARY}", "prompt"),
     ({"prompt": ["a"] * 5}, "Number of prompts exceeds the maximum allowed batch size of 4", "prompt"),
     ({"suffix": "b"}, "Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix"),
     ({"echo": True}, INVALID + "`echo` is not supported yet", "echo"),
@@ -207,24 +204,24 @@ class TestPromptLength:
     def ids(self, n):
         return [10] * n
 
-    @pytest.mark.parametrize("n", [1022, 1023])
+    @pytest.mark.parametrize("n", [CONTEXT - 2, CONTEXT - 1])
     def test_fits(self, server, n):
-        response = server.post("/v1/completions", {"prompt": self.ids(n), "max_tokens": TOTAL - n})
+        response = server.post("/v1/completions", {"prompt": self.ids(n), "max_tokens": CONTEXT - n})
         assert response.status_code == 200 and response.json()["usage"]["prompt_tokens"] == n
 
     def test_one_token_too_many_in_all(self, server):
-        response = server.post("/v1/completions", {"prompt": self.ids(1000), "max_tokens": 25})
-        text = "`inputs` tokens + `max_new_tokens` must be <= 1024. Given: 1000 `inputs` tokens and 25 `max_new_tokens`"
+        response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT - 24), "max_tokens": 25})
+        text = f"`inputs` tokens + `max_new_tokens` must be <= {CONTEXT}. Given: {CONTEXT - 24} `inputs` tokens and 25 `max_new_tokens`"
         assert (response.status_code, response.json()) == (422, openai(INVALID + text, "prompt"))
 
     def test_one_prompt_token_too_many(self, server):
-        response = server.post("/v1/completions", {"prompt": self.ids(1024)})
-        text = "`inputs` must have less than 1023 tokens. Given: 1024"
+        response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT)})
+        text = f"`inputs` must have less than {INPUT} tokens. Given: {CONTEXT}"
         assert (response.status_code, response.json()) == (422, openai(INVALID + text, "prompt"))
 
     def test_far_too_long_text(self, server):
         response = server.post("/generate", {"inputs": "fox " * 100_000, "parameters": {"max_new_tokens": 1}})
-        text = "`inputs` tokens + `max_new_tokens` must be <= 1024. Given: at least 1025 `inputs` tokens and 1 `max_new_tokens`"
+        text = f"`inputs` tokens + `max_new_tokens` must be <= {CONTEXT}. Given: at least {CONTEXT + 1} `inputs` tokens and 1 `max_new_tokens`"
         assert (response.status_code, response.json()) == (422, native(INVALID + text))
 
     def test_truncate_lets_it_in(self, server):

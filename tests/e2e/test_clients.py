@@ -5,8 +5,7 @@ Each clients/*_client.py makes its calls once and prints what it got; the tests 
 
 import pytest
 
-PROMPT = "Once upon a time"
-MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+from demo import CONTEXT, MESSAGES, PROMPT
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +70,7 @@ class TestTextGeneration:
 
     def test_errors_are_exceptions(self, from_text_generation, server):
         n_prompt = len(server.post("/tokenize", {"inputs": PROMPT}).json())
-        text = ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1024. "
+        text = (f"Input validation error: `inputs` tokens + `max_new_tokens` must be <= {CONTEXT}. "
                 f"Given: {n_prompt} `inputs` tokens and 5000 `max_new_tokens`")
         assert from_text_generation["validation_error"] == text and from_text_generation["validation_error_of_stream"] == text
 

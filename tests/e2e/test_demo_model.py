@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from launcher import ROOT, Launcher
+from demo import MODEL
+from launcher import Launcher
 
-FOLDER = ROOT / "models/demo"
-GOLDEN = json.loads((FOLDER / "golden.json").read_text())
+GOLDEN = json.loads((MODEL / "golden.json").read_text())
 # Arithmetic of the server, and the distance of the best two logits below which it may take the other one.
 TYPES = {"float32": 1e-3, "bfloat16": 0.5}
 ODD_MESSAGES = ["", " ", "\n\n\n", "Wie spät ist es?", "今日は何曜日ですか。", "🙂" * 200, "\u0000\u0007", "<|user|><|end|>", "word " * 900]

@@ -14,11 +14,10 @@ import time
 import pytest
 import requests
 
-from launcher import STORY_MODEL
+from demo import MODEL, PROMPT
 from process_tree import wait_until
 from sse import Stream
 
-PROMPT = "Once upon a time"
 LONG = {"prompt": PROMPT, "max_tokens": 1000, "temperature": 0, "ignore_eos": True}
 LOST = "Request failed during generation: the shard was lost"
 
@@ -277,7 +276,7 @@ class TestKilledShard:
 
     def test_new_requests_while_it_is_away(self, launch, tmp_path):
         model = tmp_path / "model"
-        shutil.copytree(STORY_MODEL, model)
+        shutil.copytree(MODEL, model)
         own = launch(model=model).wait_ready()
         before = own.shard_pid()
         weights = model / "model.safetensors"

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from demo import PROMPT
 from sse import Stream
 
-PROMPTS = ["Once upon a time", "The fox had a boat.", "A", "In the forest there lived an old owl who",
+PROMPTS = [PROMPT, "The fox had a boat.", "A", "In the forest there lived an old owl who",
            "One day a cat went to the river and found", "It was raining."]
 
 
@@ -71,7 +72,7 @@ def test_cached_prefix(server):
 
 
 def test_streams_among_others(server):
-    body = {"inputs": "Once upon a time", "parameters": {"max_new_tokens": 40, "details": True, "do_sample": True, "seed": 5}}
+    body = {"inputs": PROMPT, "parameters": {"max_new_tokens": 40, "details": True, "do_sample": True, "seed": 5}}
     alone = ask(server, body)
 
     def stream(_):
@@ -85,7 +86,7 @@ def test_streams_among_others(server):
 
 def test_seeds(server):
     def text(**parameters):
-        body = {"inputs": "Once upon a time", "parameters": {"do_sample": True, "max_new_tokens": 30, "details": True, **parameters}}
+        body = {"inputs": PROMPT, "parameters": {"do_sample": True, "max_new_tokens": 30, "details": True, **parameters}}
         answer = ask(server, body)
         return answer["generated_text"], answer["details"]["seed"]
 

@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from launcher import BIN, ROOT, Launcher
+from demo import ROOT
+from launcher import BIN, Launcher
 
 COMMANDS = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

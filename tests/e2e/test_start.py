@@ -11,7 +11,8 @@ import subprocess
 import pytest
 
 import launcher as launcher_module
-from launcher import STORY_MODEL, Launcher
+from demo import CONTEXT, MODEL, VOCABULARY
+from launcher import Launcher
 from process_tree import wait_until
 
 # A failing start says what is wrong in one line and what to do in the next.
@@ -32,9 +33,9 @@ def failed_start(launcher):
 
 @pytest.fixture
 def model_copy(tmp_path):
-    """A copy of the story model that a test may damage."""
+    """A copy of the demo model that a test may damage."""
     folder = tmp_path / "model"
-    shutil.copytree(STORY_MODEL, folder)
+    shutil.copytree(MODEL, folder)
     return folder
 
 
@@ -47,10 +48,10 @@ class TestSuccess:
     def test_block(self, server):
         out = server.out()
         rows = dict(re.findall(r"^  (model|compute|memory|limits|url|try) +(.*)$", out, re.MULTILINE))
-        assert rows["model"] == f"{STORY_MODEL} (llama)"
+        assert rows["model"] == f"{MODEL} (qwen3)"
         assert re.fullmatch(r"bfloat16 on [\w.-]+, \d+ threads", rows["compute"]), rows["compute"]
         assert re.fullmatch(r".* weights \+ .* KV cache \([\d,]+ tokens\) \+ .* buffers, .* kept free", rows["memory"])
-        assert rows["limits"] == "1,023 prompt tokens, 1,024 tokens in all, 128 requests at a time"
+        assert rows["limits"] == f"{CONTEXT - 1:,} prompt tokens, {CONTEXT:,} tokens in all, 128 requests at a time"
         assert rows["url"] == f"{server.url} (no API key: whoever reaches this port can use it)"
         assert rows["try"].startswith(f"curl {server.url}/v1/chat/completions ")
         assert server.err() == ""
@@ -82,7 +83,7 @@ class TestSuccess:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         launcher = launch("--max-best-of", "3", model=None, port=None, environment={
-            "MODEL_ID": str(STORY_MODEL), "PORT": str(port), "HOSTNAME": "127.0.0.1", "MAX_CONCURRENT_REQUESTS": "7", "MAX_BEST_OF": "5",
+            "MODEL_ID": str(MODEL), "PORT": str(port), "HOSTNAME": "127.0.0.1", "MAX_CONCURRENT_REQUESTS": "7", "MAX_BEST_OF": "5",
             "MAX_INPUT_TOKENS": "100", "MAX_TOTAL_TOKENS": "200", "MAX_STOP_SEQUENCES": ""}).wait_ready()
         assert launcher.url == f"http://127.0.0.1:{port}"
         info = launcher.get("/info").json()
@@ -105,10 +106,10 @@ class TestBundledModels:
     """A name in place of a folder."""
 
     def test_source_tree(self, launch):
-        launcher = launch(model="story").wait_ready()
-        assert launcher.get("/info").json()["model_id"] == "story"
-        assert launcher.get("/v1/models").json()["data"][0]["id"] == "story"
-        assert re.search(r"^  model +story \(llama\)$", launcher.out(), re.MULTILINE)
+        launcher = launch(model="demo").wait_ready()
+        assert launcher.get("/info").json()["model_id"] == "demo"
+        assert launcher.get("/v1/models").json()["data"][0]["id"] == "demo"
+        assert re.search(r"^  model +demo \(qwen3\)$", launcher.out(), re.MULTILINE)
         assert launcher.stop() == 0
 
     def test_installed_tree(self, launch, tmp_path, monkeypatch):
@@ -119,24 +120,24 @@ class TestBundledModels:
         assert sorted(p.name for p in (prefix / "bin").iterdir()) == [
             "text-generation-launcher", "text-generation-router", "text-generation-server"]
         monkeypatch.setattr(launcher_module, "BIN", prefix / "bin")
-        launcher = launch("--served-model-name", "stories", model="story").wait_ready()
+        launcher = launch("--served-model-name", "fox", model="demo").wait_ready()
         arguments = pathlib.Path(f"/proc/{launcher.shard_pid()}/cmdline").read_bytes().split(b"\0")
-        assert str(prefix / "share/coxswain/models/story").encode() in arguments
-        assert launcher.get("/info").json()["model_id"] == "stories"
+        assert str(prefix / "share/coxswain/models/demo").encode() in arguments
+        assert launcher.get("/info").json()["model_id"] == "fox"
         assert launcher.stop() == 0
 
     def test_an_existing_folder_wins(self, launch):
-        launcher = Launcher(model="story")
+        launcher = Launcher(model="demo")
         try:
-            (launcher.folder / "story").mkdir()
-            assert failed_start(launcher.start())[2] == "story has no config.json"
+            (launcher.folder / "demo").mkdir()
+            assert failed_start(launcher.start())[2] == "demo has no config.json"
         finally:
             launcher.dispose()
 
     def test_unknown_name(self, launch):
-        code, variant, cause, cure = failed_start(launch(model="storry"))
-        assert (code, variant, cause) == (3, "DownloadError", "no folder named storry")
-        assert re.search(r"Models that come along: .*\bstory\b", cure), cure
+        code, variant, cause, cure = failed_start(launch(model="demmo"))
+        assert (code, variant, cause) == (3, "DownloadError", "no folder named demmo")
+        assert re.search(r"Models that come along: .*\bdemo\b", cure), cure
 
 
 class TestUsage:
@@ -173,9 +174,9 @@ class TestUsage:
         assert (code, variant, cause) == (2, "ArgumentValidation", "`model_id` must be set") and "--model-id" in cure
 
     def test_more_tokens_than_the_model_has_positions(self, launch):
-        code, variant, cause, _ = failed_start(launch("--max-total-tokens", "4096"))
+        code, variant, cause, _ = failed_start(launch("--max-total-tokens", CONTEXT + 1))
         assert (code, variant) == (2, "ArgumentValidation")
-        assert cause == "`max_total_tokens` must be <= 1024, the positions of the model. Given: 4096"
+        assert cause == f"`max_total_tokens` must be <= {CONTEXT}, the positions of the model. Given: {CONTEXT + 1}"
 
 
 class TestModelFiles:
@@ -209,9 +210,12 @@ class TestModelFiles:
     def test_truncated_weights(self, launch, model_copy):
         path = model_copy / "model.safetensors"
         data = path.read_bytes()
-        path.write_bytes(data[:-1000])
-        self.fails_with(launch, model_copy, '{model}/model.safetensors: tensor "model.layers.3.self_attn.v_proj.weight": '
-                        "data_offsets end at 3542016, the file has 3541400 bytes of data")
+        path.write_bytes(data[:-100])  # less than the last tensor
+        n_header = struct.unpack("<Q", data[:8])[0]
+        n_data = len(data) - 8 - n_header
+        last = next(name for name, entry in json.loads(data[8:8 + n_header]).items() if entry.get("data_offsets", [])[1:] == [n_data])
+        self.fails_with(launch, model_copy, f'{{model}}/model.safetensors: tensor "{last}": '
+                        f"data_offsets end at {n_data}, the file has {n_data - 100} bytes of data")
 
     def test_header_longer_than_the_file(self, launch, model_copy):
         path = model_copy / "model.safetensors"
@@ -229,9 +233,9 @@ class TestModelFiles:
     @pytest.mark.parametrize(("changes", "cause"), [
         ({"hidden_size": 160},
          '/model.safetensors: tensor "model.layers.0.self_attn.o_proj.weight" has shape [192, 192], the config asks for [160, 192]'),
-        ({"vocab_size": 2048},
-         '/model.safetensors: tensor "model.embed_tokens.weight" has shape [1024, 192], the config asks for [2048, 192]'),
-        ({"num_hidden_layers": 5}, '/model.safetensors: tensor "layers.4.input_layernorm.weight" is missing'),
+        ({"vocab_size": 4096},
+         '/model.safetensors: tensor "model.embed_tokens.weight" has shape [3072, 192], the config asks for [4096, 192]'),
+        ({"num_hidden_layers": 7}, '/model.safetensors: tensor "layers.6.input_layernorm.weight" is missing'),
         ({"num_key_value_heads": 4}, ": config.json: num_key_value_heads is 4 and does not divide num_attention_heads 6"),
         ({"num_hidden_layers": 0}, ": config.json: num_hidden_layers must be a whole number from 1 to 1000"),
         ({"num_hidden_layers": "four"}, ": config.json: num_hidden_layers must be a whole number from 1 to 1000"),
@@ -260,10 +264,10 @@ class TestModelFiles:
     def test_more_token_ids_than_rows(self, launch, model_copy):
         path = model_copy / "tokenizer.json"
         tokenizer = json.loads(path.read_text())
-        for token in range(len(tokenizer["model"]["vocab"]), 1025):
+        for token in range(len(tokenizer["model"]["vocab"]), VOCABULARY + 1):
             tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": token, "content": f"<extra {token}>"})
         path.write_text(json.dumps(tokenizer))
-        self.fails_with(launch, model_copy, "{model}/config.json: vocab_size is 1024, but the tokenizer has ids up to 1024")
+        self.fails_with(launch, model_copy, f"{{model}}/config.json: vocab_size is {VOCABULARY}, but the tokenizer has ids up to {VOCABULARY}")
 
     def test_named_templates(self, launch, model_copy):
         path = model_copy / "tokenizer_config.json"
@@ -320,13 +324,13 @@ class TestResources:
     def test_too_little_memory_for_the_weights(self, launch):
         code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "1000000"))
         assert (code, variant) == (1, "ShardCannotStart")
-        assert cause == ("the weights need at least 3.38 MiB and 256.0 MiB stay in reserve, but only 976.6 KiB of memory are available")
+        assert cause == ("the weights need at least 5.64 MiB and 256.0 MiB stay in reserve, but only 976.6 KiB of memory are available")
         assert cure == "Use a smaller model or --quantize int8."
 
     def test_too_little_memory_for_the_cache(self, launch):
         code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "290000000", "--max-batch-prefill-tokens", "4096"))
         assert (code, variant) == (1, "ShardCannotStart")
-        assert re.fullmatch(r"the KV cache holds 0 tokens, one request may need 16 \(276\.6 MiB available, weights 3\.38 MiB, "
+        assert re.fullmatch(r"the KV cache holds 0 tokens, one request may need 16 \(276\.6 MiB available, weights 5\.64 MiB, "
                             r"workspace [\d.]+ MiB, reserve 256\.0 MiB\)", cause), cause
         assert cure == "Lower --max-total-tokens or --max-batch-prefill-tokens, or use --quantize int8."
 
@@ -334,7 +338,7 @@ class TestResources:
         code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "1000000000", "--kv-cache-bytes-max", "2000000000"))
         assert (code, variant) == (1, "ShardCannotStart")
         # The workspace depends on the number of processors.
-        assert re.fullmatch(r"a KV cache of 1\.86 GiB was asked for, but after weights \(3\.38 MiB\), workspace \([\d.]+ MiB\) and reserve "
+        assert re.fullmatch(r"a KV cache of 1\.86 GiB was asked for, but after weights \(5\.64 MiB\), workspace \([\d.]+ MiB\) and reserve "
                             r"only [\d.]+ MiB are left", cause), cause
         assert cure == "Lower --kv-cache-bytes-max."
 
@@ -342,7 +346,7 @@ class TestResources:
         """Less memory than the context needs: the limits follow, and say so."""
         launcher = launch("--kv-cache-bytes-max", "200000").wait_ready()
         total = launcher.get("/info").json()["max_total_tokens"]
-        assert 16 <= total < 1024
+        assert 16 <= total < CONTEXT
         response = launcher.post("/v1/completions", {"prompt": "Once", "max_tokens": total, "temperature": 0})
         assert response.status_code == 422
         response = launcher.post("/v1/completions", {"prompt": "Once", "temperature": 0, "ignore_eos": True})

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from launcher import BIN, ROOT
+from demo import PROMPT, ROOT
+from launcher import BIN
 from process_tree import wait_until
 from sse import Stream
 from test_faults import generates, wait_conserved, wait_idle
@@ -72,7 +73,7 @@ class TestRouterOverStockShards:
         assert over_stock.stop() == 0
 
     def test_clients_that_leave(self, over_stock):
-        body = {"prompt": "Once upon a time", "max_tokens": 1000, "temperature": 0, "ignore_eos": True, "stream": True}
+        body = {"prompt": PROMPT, "max_tokens": 1000, "temperature": 0, "ignore_eos": True, "stream": True}
         streams = [Stream(over_stock.url, "/v1/completions", body) for _ in range(4)]
         events = [stream.events() for stream in streams]
         for e in events:

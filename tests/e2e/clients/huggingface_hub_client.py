@@ -6,8 +6,8 @@ import sys
 from huggingface_hub import InferenceClient
 from huggingface_hub.errors import HfHubHTTPError, ValidationError
 
-PROMPT = "Once upon a time"
-MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+PROMPT = sys.argv[2]
+MESSAGES = json.loads(sys.argv[3])
 
 client = InferenceClient(base_url=sys.argv[1], timeout=60)
 

@@ -5,8 +5,8 @@ import sys
 
 import openai
 
-PROMPT = "Once upon a time"
-MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+PROMPT = sys.argv[2]
+MESSAGES = json.loads(sys.argv[3])
 
 client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="-", timeout=60, max_retries=0)
 

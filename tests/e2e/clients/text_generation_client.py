@@ -6,8 +6,8 @@ import sys
 from text_generation import Client
 from text_generation.errors import ValidationError
 
-PROMPT = "Once upon a time"
-MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+PROMPT = sys.argv[2]
+MESSAGES = json.loads(sys.argv[3])
 
 client = Client(sys.argv[1], timeout=60)
 

@@ -1,0 +1,14 @@
+"""The model that the tests serve unless they say otherwise, and what they ask it. Expected answers are in its golden.json alone."""
+
+import json
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "models/demo"
+CONFIG = json.loads((MODEL / "config.json").read_text())
+CONTEXT = CONFIG["max_position_embeddings"]
+VOCABULARY = CONFIG["vocab_size"]
+
+# Both are continued by a story of several sentences, so there are tokens enough to look at, a full stop and an end.
+PROMPT = "Once there was a fox"
+MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
