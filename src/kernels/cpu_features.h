@@ -10,7 +10,10 @@ struct CpuFeatures {
   bool amx = false;          // AMX tile, int8 and bf16, and the kernel lets this process use tiles
 };
 
-// Asks the kernel for the right to use tiles, once per process, where the CPU has them.
+// Asks the CPU, and where it has tiles the kernel for the right to use them.
+CpuFeatures detect_cpu_features();
+
+// The same, asked once per process.
 const CpuFeatures& cpu_features();
 
 }  // namespace coxswain::kernels
