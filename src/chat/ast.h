@@ -56,6 +56,10 @@ enum class Operator : std::uint8_t {
   kNotIn,
 };
 
+// Whether output is escaped where an expression or statement stands: in no autoescape block or one
+// of a constant false, in one of a constant true, or in one whose condition has to be evaluated.
+enum class Escaping : std::uint8_t { kOff, kOn, kRuntime };
+
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
@@ -73,6 +77,7 @@ struct Expr {
   NameId name = 0;
   std::string text;  // attribute, filter or test
   Operator op = Operator::kAdd;
+  Escaping escaping = Escaping::kOff;
   std::vector<Operator> ops;
   std::vector<ExprPtr> children;
   CallArguments arguments;
@@ -91,7 +96,10 @@ enum class StmtKind : std::uint8_t {
   kWith,
   kBreak,
   kContinue,
-  kScope,  // generation and block: the body in a scope of its own
+  kScope,       // generation: the body in a scope of its own
+  kBlock,       // block: the body in a scope that sees what is set outside of all others
+  kAutoescape,  // expr: whether the body is escaped
+  kRefused,     // what reads other templates; text says why
 };
 
 struct Stmt;
@@ -119,6 +127,7 @@ struct MacroDefinition {
 
 struct Stmt {
   StmtKind kind = StmtKind::kText;
+  Escaping escaping = Escaping::kOff;
   std::size_t line = 0;
   Text text;
   ExprPtr expr;    // print, iterable of for, value of set, call of a call block

@@ -109,7 +109,7 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const Render
 
 Result<Rendered> ChatTemplate::render(const RenderInput& input) const {
   try {
-    Interpreter interpreter(program_->program, program_->limits, input.now);
+    Interpreter interpreter(program_->program, program_->limits, input);
     interpreter.set_global("messages", messages_value(input.messages));
     interpreter.set_global("tools", Value::from_json(input.tools, true));
     interpreter.set_global("documents", Value::from_json(input.documents, true));

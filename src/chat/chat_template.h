@@ -45,6 +45,7 @@ struct RenderInput {
   bool continue_final_message = false;               // cut right after the last message's content
   json::Value extra;  // object: chat_template_kwargs and further special tokens, or null
   std::chrono::system_clock::time_point now{};  // for strftime_now; UTC
+  std::uint64_t random_seed = 0;                // for `random` and `lipsum`
 };
 
 struct Rendered {

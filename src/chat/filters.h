@@ -1,6 +1,5 @@
 #pragma once
-// The built-in filters of Jinja 3.1 that need no I/O, in two families; filters.cc joins their
-// tables.
+// The built-in filters of Jinja 3.1, by what they work on; filters.cc joins their tables.
 
 #include <span>
 #include <string_view>
@@ -29,6 +28,8 @@ struct FilterEntry {
 };
 
 std::span<const FilterEntry> text_filters();
+std::span<const FilterEntry> markup_filters();
+std::span<const FilterEntry> number_filters();
 std::span<const FilterEntry> sequence_filters();
 
 // `a.b.0` or an integer, applied to one value (map, groupby, sort, ...).

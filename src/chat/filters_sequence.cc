@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "chat/filters.h"
+#include "chat/html.h"
 #include "chat/operators.h"
 #include "chat/python_format.h"
 
@@ -15,6 +16,25 @@ std::vector<Value> items_of(const FilterCall& call) {
   return items;
 }
 
+Value filter_random(const FilterCall& call) {
+  const Value& v = call.input;
+  if (v.is_undefined()) return Value::undefined("No random item, sequence was empty.");
+  if (is_generator(v) || !(v.is_list() || v.is_string() || v.is_dict()))
+    fail("object of type '" + type_name(v) + "' has no len()");
+  const auto items = items_of(call);
+  if (items.empty()) return Value::undefined("No random item, sequence was empty.");
+  const std::size_t index = call.interpreter.random_below(items.size());
+  if (v.is_list() && v.as_list().kind != ListKind::kDictView) return items[index];
+  // A mapping is asked for the key of that number, as in the reference.
+  const Value* member =
+      v.is_dict() ? v.as_dict().find(Value::integer(static_cast<std::int64_t>(index))) : nullptr;
+  if (v.is_string())
+    return call.interpreter.item(v, Value::integer(static_cast<std::int64_t>(index)));
+  if (member == nullptr)
+    fail("'" + type_name(v) + "' object has no element " + std::to_string(index));
+  return *member;
+}
+
 // Strings compare without case unless asked to.
 Value fold_case(const Value& value, bool case_sensitive) {
   return value.is_string() && !case_sensitive ? Value::string(to_lower(value.as_text())) : value;
@@ -25,17 +45,24 @@ Value filter_list(const FilterCall& call) {
 }
 
 Value filter_join(const FilterCall& call) {
-  const Text separator = call.text(0, "d", "");
+  Text separator = call.text(0, "d", "");
   const Value* path = call.argument(1, "attribute");
-  Text out;
-  bool first = true;
+  std::vector<Text> parts;
   for (const Value& item : items_of(call)) {
-    if (!first) out.append(separator);
-    first = false;
-    out.append(to_text(
+    parts.push_back(to_text(
         path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path)));
+  }
+  // Inside an autoescape block one safe part makes the whole safe, and escapes the others.
+  const bool safe =
+      call.interpreter.autoescapes() && (separator.safe || std::ranges::any_of(parts, &Text::safe));
+  if (safe && !separator.safe) separator = escape_html(separator);
+  Text out;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) out.append(separator);
+    out.append(safe && !parts[i].safe ? escape_html(parts[i]) : parts[i]);
     call.interpreter.reserve_output(out.bytes.size(), 1);
   }
+  out.safe = safe;
   return Value::string(std::move(out));
 }
 
@@ -60,6 +87,7 @@ Value filter_reverse(const FilterCall& call) {
   if (is_generator(call.input)) return Value::list(std::move(items));
   if (!call.input.is_string()) return Value::generator(std::move(items));
   Text out;
+  out.safe = call.input.as_text().safe;
   for (const Value& item : items) out.append(item.as_text());
   return Value::string(std::move(out));
 }
@@ -319,6 +347,7 @@ constexpr FilterEntry kFilters[] = {
     {"first", filter_first},
     {"last", filter_last},
     {"reverse", filter_reverse},
+    {"random", filter_random},
     {"sort", filter_sort},
     {"dictsort", filter_dictsort},
     {"items", filter_items},

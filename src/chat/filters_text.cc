@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "chat/filters.h"
+#include "chat/html.h"
 #include "chat/python_format.h"
 #include "chat/text_predicates.h"
+#include "chat/text_wrap.h"
 
 namespace coxswain::chat {
 namespace {
@@ -48,33 +50,25 @@ Value filter_trim(const FilterCall& call) {
 Value filter_string(const FilterCall& call) {
   return Value::string(to_text(call.input));
 }
-Value filter_safe(const FilterCall& call) {
-  Text text = to_text(call.input);
-  text.safe = true;
-  return Value::string(std::move(text));
-}
-
 Value filter_replace(const FilterCall& call) {
-  const Text text = to_text(call.input);
-  const Value* from = call.argument(0, "old");
-  const Value* to = call.argument(1, "new");
-  if (from == nullptr || to == nullptr) fail("replace takes two strings");
+  const Value* old_text = call.argument(0, "old");
+  const Value* new_text = call.argument(1, "new");
+  if (old_text == nullptr || new_text == nullptr) fail("replace takes two strings");
   const std::int64_t count = call.integer(2, "count", -1);
-  const Text replacement = to_text(*to);
-  call.interpreter.reserve_output(replacement.bytes.size() + 1, text.bytes.size() + 1);
-  return Value::string(replace_all(text,
-                                   to_text(*from).bytes,
-                                   replacement,
-                                   count < 0 ? kNoLimit : static_cast<std::size_t>(count)));
-}
-
-Value filter_force_escape(const FilterCall& call) {
-  return Value::string(escape_html(to_text(call.input)));
-}
-
-Value filter_escape(const FilterCall& call) {
-  return call.input.is_string() && call.input.as_text().safe ? call.input
-                                                             : filter_force_escape(call);
+  Text text = to_text(call.input);
+  const Text from = to_text(*old_text);
+  Text to = to_text(*new_text);
+  call.interpreter.reserve_output(to.bytes.size() + 1, text.bytes.size() + 1);
+  bool safe = false;
+  if (call.interpreter.autoescapes()) {
+    if (from.safe || (to.safe && !text.safe)) text = text.safe ? text : escape_html(text);
+    safe = text.safe;
+    if (safe && !to.safe) to = escape_html(to);
+  }
+  Text out =
+      replace_all(text, from.bytes, to, count < 0 ? kNoLimit : static_cast<std::size_t>(count));
+  out.safe = safe;
+  return Value::string(std::move(out));
 }
 
 void require_text(const Value& value) {
@@ -108,13 +102,14 @@ Value filter_indent(const FilterCall& call) {
 }
 
 Value filter_format(const FilterCall& call) {
-  if (!call.arguments.named.empty()) {
-    Dict named;
-    for (const auto& [name, value] : call.arguments.named) named.set(Value::string(name), value);
-    return Value::string(percent_format(to_text(call.input), Value::dict(std::move(named))));
-  }
-  return Value::string(
-      percent_format(to_text(call.input), Value::tuple(call.arguments.positional)));
+  const Arguments& given = call.arguments;
+  if (given.named.empty())
+    return Value::string(percent_format(to_text(call.input), Value::tuple(given.positional)));
+  if (!given.positional.empty())
+    fail("can't handle positional and keyword arguments at the same time");
+  Dict named;
+  for (const auto& [name, value] : given.named) named.set(Value::string(name), value);
+  return Value::string(percent_format(to_text(call.input), Value::dict(std::move(named))));
 }
 
 Value filter_center(const FilterCall& call) {
@@ -126,6 +121,7 @@ Value filter_center(const FilterCall& call) {
   const std::size_t room = width - length;
   const std::size_t left = room / 2 + (room & width & 1);
   Text out(std::string(left, ' '));
+  out.safe = text.safe;
   out.append(text);
   out.append(std::string(room - left, ' '));
   return Value::string(std::move(out));
@@ -174,133 +170,40 @@ Value filter_wordcount(const FilterCall& call) {
   return Value::integer(words);
 }
 
-// Greedy lines of at most `width` characters, broken at blanks; longer words are cut.
-void wrap_line(const Text& line, std::size_t width, bool break_long, const Text& wrap, Text& out) {
-  std::size_t used = 0;
-  for (Text word : split(line, nullptr, kNoLimit)) {
-    std::size_t length = count_code_points(word.bytes);
-    if (used > 0 && used + 1 + length <= width) {
-      out.append(" ");
-      ++used;
-    } else if (used > 0) {
-      out.append(wrap);
-      used = 0;
-    }
-    while (break_long && length > width) {
-      const auto offsets = code_point_offsets(word.bytes);
-      out.append(word.slice(0, offsets[width]));
-      out.append(wrap);
-      word = word.slice(offsets[width], word.bytes.size());
-      length -= width;
-    }
-    out.append(word);
-    used += length;
-  }
-}
-
 Value filter_wordwrap(const FilterCall& call) {
   require_text(call.input);
-  const auto width =
-      static_cast<std::size_t>(std::clamp<std::int64_t>(call.integer(0, "width", 79), 1, 1 << 20));
-  const bool break_long = call.flag(1, "break_long_words", true);
+  const std::int64_t width = call.integer(0, "width", 79);
+  const WrapOptions options{
+      .width = static_cast<std::size_t>(std::clamp<std::int64_t>(width, 1, 1 << 20)),
+      .break_long_words = call.flag(1, "break_long_words", true),
+      .break_on_hyphens = call.flag(3, "break_on_hyphens", true)};
   const Text wrap = call.text(2, "wrapstring", "\n");
   const Text text = to_text(call.input);
   call.interpreter.reserve_output(wrap.bytes.size() + 1, text.bytes.size() + 1);
   Text out;
   bool first = true;
-  for (const Text& line : split_lines(text, false)) {
+  for (const Text& paragraph : split_lines(text, false)) {
     if (!first) out.append(wrap);
     first = false;
-    wrap_line(line, width, break_long, wrap, out);
-  }
-  return Value::string(std::move(out));
-}
-
-Value filter_striptags(const FilterCall& call) {
-  const Text text = to_text(call.input);
-  Text out;
-  std::size_t at = 0;
-  while (at < text.bytes.size()) {
-    const std::size_t open = std::min(text.bytes.find('<', at), text.bytes.size());
-    out.append(text.slice(at, open));
-    const std::size_t close = text.bytes.find('>', open);
-    if (close == std::string::npos) {
-      out.append(text.slice(open, text.bytes.size()));
-      break;
-    }
-    at = close + 1;
-  }
-  Text joined;
-  for (const Text& word : split(out, nullptr, kNoLimit)) {
-    if (!joined.empty()) joined.append(" ");
-    joined.append(word);
-  }
-  return Value::string(std::move(joined));
-}
-
-// `is_query`: as part of a query, where a blank is a plus and a slash is written by its number.
-std::string url_quote(std::string_view text, bool is_query) {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       c == '_' || c == '.' || c == '-' || c == '~' || (!is_query && c == '/');
-    if (plain) {
-      out += c;
-    } else if (is_query && c == ' ') {
-      out += '+';
-    } else {
-      out += '%';
-      out += kHex[(static_cast<unsigned char>(c) >> 4) & 15];
-      out += kHex[static_cast<unsigned char>(c) & 15];
+    bool first_line = true;
+    const std::vector<Text> lines = wrap_text(paragraph, options);
+    if (width <= 0 && !paragraph.empty())
+      fail("invalid width " + std::to_string(width) + " (must be > 0)");
+    for (const Text& line : lines) {
+      if (!first_line) out.append(wrap);
+      first_line = false;
+      out.append(line);
     }
   }
-  return out;
-}
-
-Value filter_urlencode(const FilterCall& call) {
-  if (!call.input.is_dict() && !call.input.is_list()) {
-    const Text text = to_text(call.input);
-    return Value::string(Text::like(text, url_quote(text.bytes, false)));
-  }
-  Text out;
-  const auto add = [&](const Value& key, const Value& value) {
-    if (!out.empty()) out.append("&");
-    out.append(Text::like(to_text(key), url_quote(to_text(key).bytes, true)));
-    out.append("=");
-    out.append(Text::like(to_text(value), url_quote(to_text(value).bytes, true)));
-  };
-  if (call.input.is_dict()) {
-    for (const auto& [key, value] : call.input.as_dict().items()) add(key, value);
-  } else {
-    for (const Value& pair : call.input.as_list().items) {
-      const auto parts = iterate(pair);
-      if (parts.size() != 2) fail("urlencode takes pairs");
-      add(parts[0], parts[1]);
-    }
-  }
-  return Value::string(std::move(out));
-}
-
-Value filter_xmlattr(const FilterCall& call) {
-  if (!call.input.is_dict()) fail("xmlattr takes a mapping");
-  Text out;
-  for (const auto& [key, value] : call.input.as_dict().items()) {
-    if (value.is_none() || value.is_undefined()) continue;
-    const Text name = to_text(key);
-    const Text content = to_text(value);
-    out.append(" ");
-    out.append(escape_html(name));
-    out.append("=\"");
-    out.append(escape_html(content));
-    out.append("\"");
-  }
-  if (!call.flag(0, "autospace", true) && !out.empty()) out = out.slice(1, out.bytes.size());
   return Value::string(std::move(out));
 }
 
 Value filter_pprint(const FilterCall& call) {
-  return Value::string(repr(call.input));
+  const Extent extent = call.input.extent();
+  call.interpreter.charge_product(extent.nodes, extent.depth);
+  Text out = pretty_print(call.input);
+  call.interpreter.reserve_output(out.bytes.size(), 1);
+  return Value::string(std::move(out));
 }
 
 constexpr FilterEntry kFilters[] = {
@@ -310,20 +213,13 @@ constexpr FilterEntry kFilters[] = {
     {"title", filter_title},
     {"trim", filter_trim},
     {"string", filter_string},
-    {"safe", filter_safe},
     {"replace", filter_replace},
-    {"escape", filter_escape},
-    {"e", filter_escape},
-    {"forceescape", filter_force_escape},
     {"indent", filter_indent},
     {"format", filter_format},
     {"center", filter_center},
     {"truncate", filter_truncate},
     {"wordcount", filter_wordcount},
     {"wordwrap", filter_wordwrap},
-    {"striptags", filter_striptags},
-    {"urlencode", filter_urlencode},
-    {"xmlattr", filter_xmlattr},
     {"pprint", filter_pprint},
 };
 

@@ -1,4 +1,7 @@
-// The global functions: range, namespace, dict, cycler, joiner, raise_exception, strftime_now.
+// The global functions: range, namespace, dict, cycler, joiner, lipsum, raise_exception,
+// strftime_now.
+
+#include "chat/functions.h"
 
 #include <array>
 #include <ctime>
@@ -154,6 +157,7 @@ Value global_function(std::string_view name) {
   if (name == "dict")
     return make_callable(
         [](Interpreter&, const Arguments& arguments) { return Value::dict(dict_of(arguments)); });
+  if (name == "lipsum") return make_callable(call_lipsum);
   if (name == "namespace") return make_callable(call_namespace);
   return Value();
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "chat/html.h"
 #include "chat/python_format.h"
 
 namespace coxswain::chat {
@@ -151,8 +152,8 @@ class Interpreter::RecursionGuard {
 
 Interpreter::Interpreter(const Program& program,
                          const RenderLimits& limits,
-                         std::chrono::system_clock::time_point now)
-    : program_(program), limits_(limits), now_(now) {
+                         const RenderInput& input)
+    : program_(program), limits_(limits), now_(input.now), random_state_(input.random_seed) {
   scope_ = new_scope(nullptr);
   scope_->captured = true;
 }
@@ -170,6 +171,7 @@ Text Interpreter::run() {
   // input.
   const ScopeGuard guard(*this, scope_);
   scope_->captured = true;
+  top_scope_ = scope_;
   execute(program_.body);
   return out;
 }
@@ -199,6 +201,15 @@ void Interpreter::emit(const Text& text) {
     fail("the template writes more than " + std::to_string(limits_.output_bytes_max) + " bytes");
   }
   output_->append(text);
+}
+
+// SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators".
+std::size_t Interpreter::random_below(std::size_t n) {
+  random_state_ += 0x9E3779B97F4A7C15ULL;
+  std::uint64_t x = random_state_;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return static_cast<std::size_t>((x ^ (x >> 31)) % n);
 }
 
 Scope* Interpreter::new_scope(Scope* parent) {
@@ -282,11 +293,9 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
     case StmtKind::kText:
       emit(stmt.text);
       break;
-    case StmtKind::kPrint: {
-      const Value value = evaluate(*stmt.expr);
-      emit(value.is_string() ? value.as_text() : to_text(value));
+    case StmtKind::kPrint:
+      print(stmt);
       break;
-    }
     case StmtKind::kIf:
       return execute_if(stmt);
     case StmtKind::kFor:
@@ -295,11 +304,8 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
     case StmtKind::kSet:
       assign(stmt.target, evaluate(*stmt.expr));
       break;
-    case StmtKind::kSetBlock: {
-      Value value = Value::string(capture(stmt.body));
-      assign(stmt.target, stmt.filter ? apply_filters(*stmt.filter, value) : value);
-      break;
-    }
+    case StmtKind::kSetBlock:
+      return execute_set_block(stmt);
     case StmtKind::kMacro:
       scope_->captured = true;
       assign_name(stmt.macro->name,
@@ -308,12 +314,9 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
     case StmtKind::kCallBlock:
       execute_call_block(stmt);
       break;
-    case StmtKind::kFilterBlock: {
-      const Value value = apply_filters(*stmt.filter, Value::string(capture(stmt.body)));
-      if (!value.is_string()) fail("a filter block gives a text, not " + type_name(value));
-      emit(value.as_text());
+    case StmtKind::kFilterBlock:
+      execute_filter_block(stmt);
       break;
-    }
     case StmtKind::kWith:
       execute_with(stmt);
       break;
@@ -321,12 +324,63 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
       return Flow::kBreak;
     case StmtKind::kContinue:
       return Flow::kContinue;
-    case StmtKind::kScope: {
-      const ScopeGuard guard(*this, scope_);
-      return execute(stmt.body);
-    }
+    case StmtKind::kScope:
+      return execute_scope(stmt.body, scope_);
+    case StmtKind::kBlock:
+      return execute_scope(stmt.body, top_scope_);
+    case StmtKind::kAutoescape:
+      return execute_autoescape(stmt);
+    case StmtKind::kRefused:
+      fail(stmt.text.bytes);
   }
   return Flow::kNext;
+}
+
+void Interpreter::print(const Stmt& stmt) {
+  const Value value = evaluate(*stmt.expr);
+  if (!escapes(stmt.escaping)) {
+    emit(value.is_string() ? value.as_text() : to_text(value));
+    return;
+  }
+  const Text text = to_text(value);
+  emit(text.safe ? text : escape_html(text));
+}
+
+Interpreter::Flow Interpreter::execute_set_block(const Stmt& stmt) {
+  Text text = capture(stmt.body);
+  text.safe = stmt.filter ? escapes(stmt.escaping) : autoescapes_;
+  Value value = Value::string(std::move(text));
+  if (stmt.filter) {
+    value = apply_filters(*stmt.filter, value);
+    if (autoescapes_) {
+      Text filtered = to_text(value);
+      filtered.safe = true;
+      value = Value::string(std::move(filtered));
+    }
+  }
+  assign(stmt.target, value);
+  return Flow::kNext;
+}
+
+void Interpreter::execute_filter_block(const Stmt& stmt) {
+  Text text = capture(stmt.body);
+  text.safe = escapes(stmt.escaping);
+  const Value value = apply_filters(*stmt.filter, Value::string(std::move(text)));
+  if (!value.is_string()) fail("a filter block gives a text, not " + type_name(value));
+  emit(value.as_text());
+}
+
+Interpreter::Flow Interpreter::execute_scope(const Body& body, Scope* parent) {
+  const ScopeGuard guard(*this, parent);
+  return execute(body);
+}
+
+Interpreter::Flow Interpreter::execute_autoescape(const Stmt& stmt) {
+  const ScopeGuard guard(*this, scope_);
+  const bool outer = std::exchange(autoescapes_, evaluate(*stmt.expr).truthy());
+  const Flow flow = execute(stmt.body);
+  autoescapes_ = outer;
+  return flow;
 }
 
 Interpreter::Flow Interpreter::execute_if(const Stmt& stmt) {
@@ -385,6 +439,7 @@ Value Interpreter::run_recursive_loop(const Stmt& loop,
   run_loop(loop, loop_items(loop, items), depth);
   scope_ = outer_scope;
   output_ = outer_output;
+  out.safe = escapes(loop.escaping);
   return Value::string(std::move(out));
 }
 
@@ -402,7 +457,9 @@ void Interpreter::execute_call_block(const Stmt& stmt) {
   Arguments arguments = evaluate_arguments(stmt.expr->arguments);
   arguments.named.emplace_back(
       "caller", Value::callable(std::make_shared<MacroCallable>(stmt.macro, scope_)));
-  emit(to_text(call(callee, arguments)));
+  const Value value = call(callee, arguments);
+  if (!value.is_string()) fail("a call block gives a text, not " + type_name(value));
+  emit(value.as_text());
 }
 
 Text Interpreter::capture(const Body& body) {
@@ -462,6 +519,7 @@ Value Interpreter::call_macro(const MacroDefinition& macro,
   if (macro.uses_kwargs) set_global("kwargs", Value::dict(std::move(rest)));
   execute(macro.body);
   output_ = outer_output;
+  out.safe = autoescapes_;
   return Value::string(std::move(out));
 }
 

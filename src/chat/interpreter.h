@@ -25,9 +25,7 @@ struct Scope {
 
 class Interpreter {
  public:
-  Interpreter(const Program& program,
-              const RenderLimits& limits,
-              std::chrono::system_clock::time_point now);
+  Interpreter(const Program& program, const RenderLimits& limits, const RenderInput& input);
 
   // Names the program does not mention are not stored.
   void set_global(std::string_view name, Value value);
@@ -49,6 +47,10 @@ class Interpreter {
   Value attribute(const Value& object, std::string_view name);
   Value item(const Value& object, const Value& key);
   std::chrono::system_clock::time_point now() const { return now_; }
+  // True inside an autoescape block that is on.
+  bool autoescapes() const { return autoescapes_; }
+  // A number of the generator of this render; always the same ones for the same seed.
+  std::size_t random_below(std::size_t n);
   std::size_t recursion_max() const { return limits_.recursion_max; }
 
  private:
@@ -62,11 +64,20 @@ class Interpreter {
   void execute_for(const Stmt& stmt);
   void execute_with(const Stmt& stmt);
   void execute_call_block(const Stmt& stmt);
+  void execute_filter_block(const Stmt& stmt);
+  Flow execute_set_block(const Stmt& stmt);
+  Flow execute_scope(const Body& body, Scope* parent);
+  Flow execute_autoescape(const Stmt& stmt);
+  void print(const Stmt& stmt);
   void run_loop(const Stmt& stmt, std::vector<Value> items, std::size_t depth);
   std::vector<Value> loop_items(const Stmt& stmt, const Value& iterable);
   Text capture(const Body& body);
+  bool escapes(Escaping escaping) const {
+    return escaping == Escaping::kOn || (escaping == Escaping::kRuntime && autoescapes_);
+  }
 
   Value evaluate_operator(const Expr& expr);
+  Value evaluate_concat(const Expr& expr);
   Value evaluate_compare(const Expr& expr);
   Value evaluate_call(const Expr& expr);
   Value evaluate_slice(const Expr& expr);
@@ -85,9 +96,12 @@ class Interpreter {
   const Program& program_;
   RenderLimits limits_;
   std::chrono::system_clock::time_point now_;
+  std::uint64_t random_state_;
   std::vector<std::unique_ptr<Scope>> scopes_;
   std::vector<Scope*> free_scopes_;
   Scope* scope_ = nullptr;
+  Scope* top_scope_ = nullptr;  // of the template itself
+  bool autoescapes_ = false;
   Text* output_ = nullptr;
   std::size_t steps_ = 0;
   std::size_t recursion_ = 0;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "chat/arithmetic.h"
+#include "chat/html.h"
 #include "chat/interpreter.h"
 #include "chat/operators.h"
 #include "chat/python_format.h"
@@ -71,14 +73,8 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
       const Value left = evaluate(*expr.children[0]);
       return apply_binary(*this, expr.op, left, evaluate(*expr.children[1]));
     }
-    case ExprKind::kConcat: {
-      Text out;
-      for (const ExprPtr& child : expr.children) {
-        out.append(to_text(evaluate(*child)));
-        reserve_output(out.bytes.size(), 1);
-      }
-      return Value::string(std::move(out));
-    }
+    case ExprKind::kConcat:
+      return evaluate_concat(expr);
     case ExprKind::kCompare:
       return evaluate_compare(expr);
     case ExprKind::kAnd: {
@@ -98,6 +94,20 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     default:
       return Value();
   }
+}
+
+Value Interpreter::evaluate_concat(const Expr& expr) {
+  std::vector<Text> parts;
+  std::size_t n_bytes = 0;
+  for (const ExprPtr& child : expr.children) {
+    parts.push_back(to_text(evaluate(*child)));
+    n_bytes += parts.back().bytes.size();
+    reserve_output(n_bytes, 1);
+  }
+  Text out;
+  out.safe = expr.escaping == Escaping::kOn && std::ranges::any_of(parts, &Text::safe);
+  for (const Text& part : parts) out.append(out.safe && !part.safe ? escape_html(part) : part);
+  return Value::string(std::move(out));
 }
 
 std::vector<Value> Interpreter::evaluate_all(const std::vector<ExprPtr>& exprs) {
@@ -181,7 +191,7 @@ Value Interpreter::attribute(const Value& object, std::string_view name) {
     if (name == "list") return object.as_list().items[1];
   }
   if (object.is_number() && (name == "real" || name == "numerator") &&
-      (name == "real" || object.is_integral()))
+      (name == "real" || object.is_whole()))
     return object.is_bool() ? Value::integer(object.as_int()) : object;
   const Value* member = nullptr;
   if (object.kind() == Value::Kind::kNamespace)
@@ -210,7 +220,13 @@ Value Interpreter::item(const Value& object, const Value& key) {
     const std::vector<Value>& sequence = object.is_list() ? object.as_list().items : items;
     const auto n = static_cast<std::int64_t>(sequence.size());
     const std::int64_t index = key.as_int() < 0 ? key.as_int() + n : key.as_int();
-    if (index >= 0 && index < n) return sequence[static_cast<std::size_t>(index)];
+    if (index >= 0 && index < n) {
+      const Value& found = sequence[static_cast<std::size_t>(index)];
+      if (!object.is_string() || !object.as_text().safe) return found;
+      Text character = found.as_text();
+      character.safe = true;
+      return Value::string(std::move(character));
+    }
     return Value::undefined(object_name(object) + " has no element " +
                             std::to_string(key.as_int()));
   }
@@ -254,6 +270,7 @@ Value Interpreter::evaluate_slice(const Expr& expr) {
         offsets[from], offsets[static_cast<std::size_t>(std::max(begin, end))]));
   }
   Text text;
+  text.safe = object.is_string() && object.as_text().safe;
   std::vector<Value> items;
   for (std::int64_t i = begin; step > 0 ? i < end : i > end; i += step) {
     charge(1);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "chat/html.h"
 #include "chat/interpreter.h"
 #include "chat/operators.h"
 #include "chat/python_format.h"
@@ -255,14 +256,14 @@ Value do_expand_tabs(Interpreter& interpreter, const Text& text, const Args& arg
   return Value::string(expand_tabs(text, size));
 }
 
-Value do_format_map(Interpreter&, const Text& text, const Args& args) {
+Value do_format_map(Interpreter& interpreter, const Text& text, const Args& args) {
   if (args.positional.size() != 1 || !args.positional[0].is_dict())
     fail("format_map() takes one mapping");
   Args named;
   for (const auto& [key, value] : args.positional[0].as_dict().items()) {
     if (key.is_string()) named.named.emplace_back(key.as_bytes(), value);
   }
-  return Value::string(brace_format(text, named));
+  return Value::string(brace_format(interpreter, text, named));
 }
 
 struct TextMethod {
@@ -333,7 +334,9 @@ constexpr TextMethod kTextMethods[] = {
     {"center", do_justify<0>},
     {"zfill", do_zfill},
     {"format",
-     [](Interpreter&, const Text& t, const Args& a) { return Value::string(brace_format(t, a)); }},
+     [](Interpreter& interpreter, const Text& t, const Args& a) {
+       return Value::string(brace_format(interpreter, t, a));
+     }},
 };
 
 bool takes_keywords(std::string_view name) {
@@ -358,6 +361,10 @@ Value escaped(const Value& value) {
                                                    : Value::string(escape_html(to_text(value)));
 }
 
+bool is_justification(std::string_view name) {
+  return name == "ljust" || name == "rjust" || name == "center";
+}
+
 // A method of a safe text: what is put into it is escaped, and the result is safe, as with Markup.
 Value apply_to_safe(const TextMethod& method,
                     Interpreter& interpreter,
@@ -369,11 +376,29 @@ Value apply_to_safe(const TextMethod& method,
     args.positional[0] = Value::list(std::move(items));
   } else if (method.name == "replace" && args.positional.size() >= 2) {
     args.positional[1] = escaped(args.positional[1]);
-  } else if (method.name == "format") {
-    for (Value& value : args.positional) value = value.is_string() ? escaped(value) : value;
-    for (auto& [name, value] : args.named) value = value.is_string() ? escaped(value) : value;
+  } else if (is_justification(method.name) && args.positional.size() >= 2) {
+    args.positional[1] = escaped(args.positional[1]);
   }
   return as_safe(method.apply(interpreter, text, args));
+}
+
+// What Markup has beyond the methods of str.
+constexpr TextMethod kMarkupMethods[] = {
+    {"striptags",
+     [](Interpreter&, const Text& t, const Args&) { return Value::string(strip_tags(t)); }},
+    {"unescape",
+     [](Interpreter&, const Text& t, const Args&) { return Value::string(unescape_html(t)); }},
+    {"escape",
+     [](Interpreter&, const Text&, const Args& args) {
+       if (args.positional.size() != 1) fail("escape() takes exactly one argument");
+       return escaped(args.positional[0]);
+     }},
+};
+
+Value bind(const Value& text, const TextMethod& method) {
+  return make_callable([text, &method](Interpreter& interpreter, const Args& args) {
+    return method.apply(interpreter, text.as_text(), args);
+  });
 }
 
 Value list_method(const Value& list, std::string_view name) {
@@ -436,7 +461,11 @@ constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdef
 Value find_method(const Value& object, std::string_view name) {
   if (object.is_string()) {
     const auto* method = std::ranges::find(kTextMethods, name, &TextMethod::name);
-    if (method == std::end(kTextMethods)) return Value();
+    if (method == std::end(kTextMethods)) {
+      const auto* markup = std::ranges::find(kMarkupMethods, name, &TextMethod::name);
+      return object.as_text().safe && markup != std::end(kMarkupMethods) ? bind(object, *markup)
+                                                                         : Value();
+    }
     return make_callable([text = object, method](Interpreter& interpreter, const Args& args) {
       if (!args.named.empty() && !takes_keywords(method->name)) {
         fail("str." + std::string(method->name) + "() takes no keyword arguments");

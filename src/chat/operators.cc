@@ -1,8 +1,9 @@
 #include "chat/operators.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "chat/arithmetic.h"
+#include "chat/html.h"
 #include "chat/interpreter.h"
 #include "chat/python_format.h"
 
@@ -56,87 +57,13 @@ const char* symbol_of(Operator op) {
        "' and '" + type_name(right) + "'");
 }
 
-[[noreturn]] void overflow() {
-  fail("integer result does not fit 64 bits");
-}
-
-std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
-  if (b == -1 && a == std::numeric_limits<std::int64_t>::min()) overflow();
-  const std::int64_t quotient = a / b;
-  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
-std::int64_t floor_modulo(std::int64_t a, std::int64_t b) {
-  if (b == -1) return 0;
-  const std::int64_t rest = a % b;
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-Value power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) {
-    if (base == 0) fail("0.0 cannot be raised to a negative power");
-    return Value::real(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
-  }
-  std::int64_t out = 1;
-  for (std::int64_t factor = base;; exponent >>= 1) {
-    if ((exponent & 1) != 0 && __builtin_mul_overflow(out, factor, &out)) overflow();
-    if (exponent <= 1) return Value::integer(out);
-    if (__builtin_mul_overflow(factor, factor, &factor)) overflow();
-  }
-}
-
-Value integer_arithmetic(Operator op, std::int64_t a, std::int64_t b) {
-  std::int64_t out = 0;
-  switch (op) {
-    case Operator::kAdd:
-      if (__builtin_add_overflow(a, b, &out)) overflow();
-      return Value::integer(out);
-    case Operator::kSubtract:
-      if (__builtin_sub_overflow(a, b, &out)) overflow();
-      return Value::integer(out);
-    case Operator::kMultiply:
-      if (__builtin_mul_overflow(a, b, &out)) overflow();
-      return Value::integer(out);
-    case Operator::kDivide:
-      if (b == 0) fail("division by zero");
-      return Value::real(static_cast<double>(a) / static_cast<double>(b));
-    case Operator::kFloorDivide:
-      if (b == 0) fail("integer division or modulo by zero");
-      return Value::integer(floor_divide(a, b));
-    case Operator::kModulo:
-      if (b == 0) fail("integer modulo by zero");
-      return Value::integer(floor_modulo(a, b));
-    default:
-      return power(a, b);
-  }
-}
-
-Value real_arithmetic(Operator op, double a, double b) {
-  switch (op) {
-    case Operator::kAdd:
-      return Value::real(a + b);
-    case Operator::kSubtract:
-      return Value::real(a - b);
-    case Operator::kMultiply:
-      return Value::real(a * b);
-    case Operator::kPower:
-      return Value::real(std::pow(a, b));
-    default:
-      break;
-  }
-  if (b == 0) fail("float division by zero");
-  if (op == Operator::kDivide) return Value::real(a / b);
-  if (op == Operator::kFloorDivide) return Value::real(std::floor(a / b));
-  const double rest = std::fmod(a, b);
-  return Value::real(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
-}
-
 Value repeat(Interpreter& interpreter, const Value& sequence, std::int64_t times) {
   const auto n = static_cast<std::size_t>(std::max<std::int64_t>(0, times));
   if (sequence.is_string()) {
     const Text& text = sequence.as_text();
     interpreter.reserve_output(text.bytes.size(), n);
     Text out;
+    out.safe = text.safe;
     for (std::size_t i = 0; i < n && !text.empty(); ++i) out.append(text);
     return Value::string(std::move(out));
   }
@@ -168,43 +95,15 @@ Value concatenate(Interpreter& interpreter, const Value& left, const Value& righ
   return Value::list(std::move(items), left.as_list().kind);
 }
 
-Value escaped_for_format(const Value& value) {
-  if (value.is_string() && !value.as_text().safe)
-    return Value::string(escape_html(value.as_text()));
-  return value;
-}
-
-// A safe text stays safe: strings that are put into it are escaped first.
-Value format_safe(const Text& format, const Value& arguments) {
-  Value values = escaped_for_format(arguments);
-  if (is_tuple(arguments)) {
-    std::vector<Value> items;
-    for (const Value& item : arguments.as_list().items) items.push_back(escaped_for_format(item));
-    values = Value::tuple(std::move(items));
-  } else if (arguments.is_dict()) {
-    Dict named;
-    for (const auto& [key, value] : arguments.as_dict().items())
-      named.set(key, escaped_for_format(value));
-    values = Value::dict(std::move(named));
-  }
-  Text out = percent_format(format, values);
-  out.safe = true;
-  return Value::string(std::move(out));
-}
-
 }  // namespace
 
 Value apply_binary(Interpreter& interpreter, Operator op, const Value& left, const Value& right) {
   require_defined(left);
-  require_defined(right);
-  if (left.is_number() && right.is_number()) {
-    if (left.is_integral() && right.is_integral())
-      return integer_arithmetic(op, left.as_int(), right.as_int());
-    return real_arithmetic(op, left.as_double(), right.as_double());
-  }
+  // What a text formats may be undefined.
   if (op == Operator::kModulo && left.is_string())
-    return left.as_text().safe ? format_safe(left.as_text(), right)
-                               : Value::string(percent_format(left.as_text(), right));
+    return Value::string(percent_format(left.as_text(), right));
+  require_defined(right);
+  if (left.is_number() && right.is_number()) return apply_arithmetic(interpreter, op, left, right);
   if (op == Operator::kMultiply && is_sequence(left) && right.is_integral())
     return repeat(interpreter, left, right.as_int());
   if (op == Operator::kMultiply && is_sequence(right) && left.is_integral())
@@ -216,22 +115,18 @@ Value apply_binary(Interpreter& interpreter, Operator op, const Value& left, con
   unsupported(op, left, right);
 }
 
-int order(const Value& left, const Value& right, const char* symbol) {
+std::partial_ordering order(const Value& left, const Value& right, const char* symbol) {
   require_defined(left);
   require_defined(right);
-  if (left.is_number() && right.is_number()) {
-    if (left.is_integral() && right.is_integral())
-      return left.as_int() < right.as_int() ? -1 : left.as_int() > right.as_int();
-    return left.as_double() < right.as_double() ? -1 : left.as_double() > right.as_double();
-  }
-  if (left.is_string() && right.is_string()) return left.as_bytes().compare(right.as_bytes());
+  if (left.is_number() && right.is_number()) return compare_numbers(left, right);
+  if (left.is_string() && right.is_string()) return left.as_bytes() <=> right.as_bytes();
   if (is_sequence(left) && is_sequence(right) && type_name(left) == type_name(right)) {
     const auto& a = left.as_list().items;
     const auto& b = right.as_list().items;
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
       if (!(a[i] == b[i])) return order(a[i], b[i], symbol);
     }
-    return a.size() < b.size() ? -1 : a.size() > b.size();
+    return a.size() <=> b.size();
   }
   fail(std::string("'") + symbol + "' not supported between instances of '" + type_name(left) +
        "' and '" + type_name(right) + "'");
@@ -281,14 +176,6 @@ bool apply_comparison(Operator op, const Value& left, const Value& right) {
     default:
       return !contains(right, left);
   }
-}
-
-Value negate(const Value& value) {
-  require_defined(value);
-  if (value.is_float()) return Value::real(-value.as_double());
-  if (!value.is_integral()) fail("bad operand type for unary -: '" + type_name(value) + "'");
-  if (value.as_int() == std::numeric_limits<std::int64_t>::min()) overflow();
-  return Value::integer(-value.as_int());
 }
 
 }  // namespace coxswain::chat

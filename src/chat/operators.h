@@ -1,6 +1,7 @@
 #pragma once
-// Arithmetic, comparison and membership with Python's rules. Integers are 64 bits; beyond that is
-// an error.
+// The binary operators, comparison and membership with Python's rules. Numbers: arithmetic.h.
+
+#include <compare>
 
 #include "chat/ast.h"
 #include "chat/value.h"
@@ -11,9 +12,8 @@ class Interpreter;
 
 Value apply_binary(Interpreter& interpreter, Operator op, const Value& left, const Value& right);
 bool apply_comparison(Operator op, const Value& left, const Value& right);
-// Python's ordering: negative, zero, positive. Throws for types without an order.
-int order(const Value& left, const Value& right, const char* symbol);
+// Python's ordering. Throws for types without an order.
+std::partial_ordering order(const Value& left, const Value& right, const char* symbol);
 bool contains(const Value& container, const Value& item);
-Value negate(const Value& value);
 
 }  // namespace coxswain::chat

@@ -54,6 +54,7 @@ ExprPtr Parser::make(ExprKind kind) const {
   auto out = std::make_unique<Expr>();
   out->kind = kind;
   out->line = peek().line;
+  out->escaping = escaping_;
   return out;
 }
 
@@ -61,6 +62,7 @@ std::unique_ptr<Stmt> Parser::make_stmt(StmtKind kind) const {
   auto out = std::make_unique<Stmt>();
   out->kind = kind;
   out->line = peek().line;
+  out->escaping = escaping_;
   return out;
 }
 
@@ -112,8 +114,9 @@ std::unique_ptr<Stmt> Parser::parse_statement() {
   if (tag == "call") return parse_call_block();
   if (tag == "filter") return parse_filter_block();
   if (tag == "with") return parse_with();
-  if (tag == "generation") return parse_plain_block("endgeneration", false);
-  if (tag == "block") return parse_plain_block("endblock", true);
+  if (tag == "generation") return parse_generation();
+  if (tag == "block") return parse_block();
+  if (tag == "autoescape") return parse_autoescape();
   if (tag == "break") return parse_jump(StmtKind::kBreak);
   if (tag == "continue") return parse_jump(StmtKind::kContinue);
   if (tag == "print") {
@@ -123,7 +126,7 @@ std::unique_ptr<Stmt> Parser::parse_statement() {
     return print;
   }
   if (tag == "include" || tag == "import" || tag == "from" || tag == "extends") {
-    error("'" + tag + "' reads other templates, which is not allowed");
+    return parse_refused(tag);
   }
   error("unknown tag '" + tag + "'");
 }
@@ -260,13 +263,60 @@ std::unique_ptr<Stmt> Parser::parse_with() {
   return out;
 }
 
-std::unique_ptr<Stmt> Parser::parse_plain_block(std::string_view end, bool named) {
+std::unique_ptr<Stmt> Parser::parse_generation() {
   auto out = make_stmt(StmtKind::kScope);
-  if (named) expect_name();
   expect_block_end();
-  out->body = parse_until({end});
+  out->body = parse_until({"endgeneration"});
   ++at_;
-  if (named && peek().kind == TokenKind::kName) ++at_;
+  expect_block_end();
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::parse_block() {
+  auto out = make_stmt(StmtKind::kBlock);
+  const std::string name = expect_name();
+  if (std::ranges::find(blocks_, name) != blocks_.end())
+    error("block '" + name + "' is defined twice");
+  blocks_.push_back(name);
+  if (take_name("scoped")) out->kind = StmtKind::kScope;
+  if (at_name("required")) error("a required block needs a template that extends this one");
+  expect_block_end();
+  const std::size_t loops = std::exchange(loops_, 0);
+  out->body = parse_until({"endblock"});
+  loops_ = loops;
+  ++at_;
+  take_name(name);
+  expect_block_end();
+  return out;
+}
+
+std::unique_ptr<Stmt> Parser::parse_autoescape() {
+  auto out = make_stmt(StmtKind::kAutoescape);
+  out->expr = parse_expression();
+  expect_block_end();
+  const bool constant = out->expr->kind == ExprKind::kConstant;
+  const Escaping inner = !constant                      ? Escaping::kRuntime
+                         : out->expr->constant.truthy() ? Escaping::kOn
+                                                        : Escaping::kOff;
+  // Inside of a condition, nothing is constant any more.
+  const Escaping outer =
+      std::exchange(escaping_, escaping_ == Escaping::kRuntime ? escaping_ : inner);
+  out->body = parse_until({"endautoescape"});
+  escaping_ = outer;
+  ++at_;
+  expect_block_end();
+  return out;
+}
+
+// Fails only where it is reached, as the reference without a loader does.
+std::unique_ptr<Stmt> Parser::parse_refused(const std::string& tag) {
+  auto out = make_stmt(StmtKind::kRefused);
+  out->text = Text("line " + std::to_string(peek().line) + ": '" + tag +
+                   "' reads other templates, which is not allowed");
+  while (peek().kind != TokenKind::kBlockEnd) {
+    if (peek().kind == TokenKind::kEnd) error("expected the end of the tag");
+    ++at_;
+  }
   expect_block_end();
   return out;
 }

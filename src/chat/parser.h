@@ -36,7 +36,10 @@ class Parser {
   std::unique_ptr<Stmt> parse_call_block();
   std::unique_ptr<Stmt> parse_filter_block();
   std::unique_ptr<Stmt> parse_with();
-  std::unique_ptr<Stmt> parse_plain_block(std::string_view end, bool named);
+  std::unique_ptr<Stmt> parse_generation();
+  std::unique_ptr<Stmt> parse_block();
+  std::unique_ptr<Stmt> parse_autoescape();
+  std::unique_ptr<Stmt> parse_refused(const std::string& tag);
   std::unique_ptr<Stmt> parse_jump(StmtKind kind);
   void parse_signature(MacroDefinition& macro);
   Target parse_target(bool with_tuple, bool with_attribute);
@@ -111,8 +114,10 @@ class Parser {
   std::size_t depth_max_;
   std::size_t at_ = 0;
   std::size_t depth_ = 0;
+  Escaping escaping_ = Escaping::kOff;
   std::size_t loops_ = 0;  // loops around the current place, within the innermost macro
   std::vector<MacroDefinition*> macros_;
+  std::vector<std::string> blocks_;
   Program program_;
 };
 

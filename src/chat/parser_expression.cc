@@ -253,11 +253,9 @@ ExprPtr Parser::parse_number() {
     base = digits[1] == 'x' || digits[1] == 'X' ? 16 : digits[1] == 'o' || digits[1] == 'O' ? 8 : 2;
     begin += 2;
   }
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(begin, digits.data() + digits.size(), value, base);
-  if (failure != std::errc() || end != digits.data() + digits.size())
-    error("number '" + token.text.substr(0, 32) + "' is out of range");
-  out->constant = Value::integer(value);
+  auto value = BigInt::parse(std::string_view(begin, digits.data() + digits.size()), base);
+  if (!value) error("number '" + token.text.substr(0, 32) + "' is out of range");
+  out->constant = Value::integer(*std::move(value));
   return out;
 }
 
@@ -317,9 +315,14 @@ ExprPtr Parser::parse_subscript(ExprPtr node) {
     return out;
   }
   expect_operator("[");
-  out->children.push_back(parse_index());
-  if (at_operator(",")) error("an index takes one value");
-  expect_operator("]");
+  auto indices = make(ExprKind::kTuple);
+  while (!at_operator("]")) {
+    if (!indices->children.empty()) expect_operator(",");
+    indices->children.push_back(parse_index());
+  }
+  ++at_;
+  const bool single = indices->children.size() == 1;
+  out->children.push_back(single ? std::move(indices->children[0]) : std::move(indices));
   return out;
 }
 

@@ -11,13 +11,14 @@ namespace coxswain::chat {
 
 Text to_text(const Value& value);  // str(); undefined gives nothing
 Text repr(const Value& value);
-std::string float_repr(
-    double value);  // repr(float): shortest digits, exponent below 1e-4 and from 1e16 on
+// repr(float): shortest digits, exponent below 1e-4 and from 1e16 on.
+std::string float_repr(double value);
+// pprint.pformat(): repr() over several lines where 80 columns do not hold it.
+Text pretty_print(const Value& value);
 
-// `format` % arguments. Conversions: d i u f F e E g G x X o s r a c %, flags, width and precision.
+// `format` % arguments. What is put into a safe format is escaped first, here and below.
 Text percent_format(const Text& format, const Value& arguments);
-// str.format() with automatic, numbered and named fields, ! conversions, attribute and item look-up
-// left out, and format specs.
-Text brace_format(const Text& format, const Arguments& arguments);
+// str.format()
+Text brace_format(Interpreter& interpreter, const Text& format, const Arguments& arguments);
 
 }  // namespace coxswain::chat

@@ -1,7 +1,6 @@
 // The built-in tests ("x is defined").
 
 #include <algorithm>
-#include <cmath>
 
 #include "chat/interpreter.h"
 #include "chat/operators.h"
@@ -12,6 +11,7 @@ namespace coxswain::chat {
 namespace {
 
 struct TestCall {
+  Interpreter& interpreter;
   const Value& input;
   const Arguments& arguments;
   const Value& argument() const {
@@ -25,26 +25,17 @@ bool is_sequence(const Value& v) {
          (v.is_list() && v.as_list().kind != ListKind::kGenerator);
 }
 
-std::int64_t integer_of(const Value& v) {
-  if (!v.is_integral()) fail("the test takes an integer, not " + type_name(v));
-  return v.as_int();
+// The rest of a division as Python's % has it.
+Value remainder_of(const TestCall& c, const Value& divisor) {
+  return apply_binary(c.interpreter, Operator::kModulo, c.input, divisor);
 }
 
-// Python's % by a positive number.
-double remainder_of(const Value& v, std::int64_t divisor) {
-  if (v.is_float()) {
-    const double rest = std::fmod(v.as_double(), static_cast<double>(divisor));
-    return rest < 0 ? rest + static_cast<double>(divisor) : rest;
-  }
-  const std::int64_t rest = integer_of(v) % divisor;
-  return static_cast<double>(rest < 0 ? rest + divisor : rest);
+bool has_remainder_of_two(const TestCall& c, std::int64_t rest) {
+  return remainder_of(c, Value::integer(std::int64_t{2})) == Value::integer(rest);
 }
 
 bool divisible(const TestCall& c) {
-  const std::int64_t divisor = integer_of(c.argument());
-  if (divisor == 0) fail("integer modulo by zero");
-  if (c.input.is_float()) return std::fmod(c.input.as_double(), static_cast<double>(divisor)) == 0;
-  return divisor == -1 || integer_of(c.input) % divisor == 0;
+  return remainder_of(c, c.argument()) == Value::integer(std::int64_t{0});
 }
 
 bool compare(const TestCall& c, Operator op) {
@@ -63,7 +54,7 @@ constexpr TestEntry kTests[] = {
     {"boolean", [](const TestCall& c) { return c.input.is_bool(); }},
     {"true", [](const TestCall& c) { return c.input.is_bool() && c.input.truthy(); }},
     {"false", [](const TestCall& c) { return c.input.is_bool() && !c.input.truthy(); }},
-    {"integer", [](const TestCall& c) { return c.input.is_int(); }},
+    {"integer", [](const TestCall& c) { return c.input.is_int() || c.input.is_big_int(); }},
     {"float", [](const TestCall& c) { return c.input.is_float(); }},
     {"number", [](const TestCall& c) { return c.input.is_number(); }},
     {"string", [](const TestCall& c) { return c.input.is_string(); }},
@@ -73,8 +64,8 @@ constexpr TestEntry kTests[] = {
     {"callable", [](const TestCall& c) { return c.input.is_undefined() || c.input.is_callable(); }},
     {"sameas", [](const TestCall& c) { return c.input.same_object(c.argument()); }},
     {"escaped", [](const TestCall& c) { return c.input.is_string() && c.input.as_text().safe; }},
-    {"odd", [](const TestCall& c) { return remainder_of(c.input, 2) == 1; }},
-    {"even", [](const TestCall& c) { return remainder_of(c.input, 2) == 0; }},
+    {"odd", [](const TestCall& c) { return has_remainder_of_two(c, 1); }},
+    {"even", [](const TestCall& c) { return has_remainder_of_two(c, 0); }},
     {"divisibleby", divisible},
     {"lower", [](const TestCall& c) { return is_lower_text(to_text(c.input).bytes); }},
     {"upper", [](const TestCall& c) { return is_upper_text(to_text(c.input).bytes); }},
@@ -111,13 +102,13 @@ bool test_exists(std::string_view name) {
   return find_test(name) != nullptr;
 }
 
-bool apply_test(Interpreter&,
+bool apply_test(Interpreter& interpreter,
                 std::string_view name,
                 const Value& input,
                 const Arguments& arguments) {
   const TestEntry* test = find_test(name);
   if (test == nullptr) fail("no test named '" + std::string(name.substr(0, 64)) + "'");
-  return test->holds({input, arguments});
+  return test->holds({interpreter, input, arguments});
 }
 
 }  // namespace coxswain::chat

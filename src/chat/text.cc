@@ -179,32 +179,6 @@ bool has_only_case(std::string_view text, utf8proc_category_t wrong) {
 
 }  // namespace
 
-Text escape_html(const Text& text) {
-  Text out = map_code_points(text, [](char32_t c, std::size_t, std::string& escaped) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&#34;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        append_code_point(escaped, c);
-    }
-  });
-  out.safe = true;
-  return out;
-}
-
 Text to_upper(const Text& text) {
   return map_code_points(text,
                          [](char32_t c, std::size_t, std::string& out) { append_upper(c, out); });

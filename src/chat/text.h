@@ -50,9 +50,6 @@ Text map_code_points(
     const Text& text,
     const std::function<void(char32_t c, std::size_t index, std::string& out)>& map);
 
-// & < > " ' as HTML entities; the result is safe.
-Text escape_html(const Text& text);
-
 Text to_upper(const Text& text);
 Text to_lower(const Text& text);
 Text to_title(const Text& text);        // str.title

@@ -30,6 +30,9 @@ class Writer {
       case Value::Kind::kInt:
         out_ += std::to_string(value.as_int());
         return;
+      case Value::Kind::kBigInt:
+        out_ += value.as_big_int().to_string();
+        return;
       case Value::Kind::kFloat:
         write_real(value.as_double());
         return;
@@ -123,6 +126,9 @@ class Writer {
         return;
       case Value::Kind::kInt:
         write_string(std::to_string(key.as_int()));
+        return;
+      case Value::Kind::kBigInt:
+        write_string(key.as_big_int().to_string());
         return;
       case Value::Kind::kFloat:
         write_string(float_repr(key.as_double()));

@@ -1,6 +1,7 @@
 #include "chat/value.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "chat/callable.h"
 
@@ -35,6 +36,8 @@ Extent Value::extent() const {
   switch (kind()) {
     case Kind::kString:
       return {1 + as_bytes().size() / 16, 1, false};
+    case Kind::kBigInt:  // as long as it takes to print
+      return {1 + as_big_int().n_limbs() * as_big_int().n_limbs() / 64, 1, false};
     case Kind::kList:
       return as_list().extent;
     case Kind::kDict:
@@ -82,6 +85,33 @@ Value Value::list(std::vector<Value> items, ListKind kind, std::string view_name
   return Value(std::shared_ptr<const List>(std::move(list)));
 }
 
+Value Value::integer(BigInt v) {
+  if (const auto small = v.to_int64()) return integer(*small);
+  return Value(std::make_shared<const BigInt>(std::move(v)));
+}
+
+double Value::as_double() const {
+  if (is_float()) return std::get<double>(data_);
+  if (!is_big_int()) return static_cast<double>(as_int());
+  const double out = as_big_int().to_double();
+  if (std::isinf(out)) fail("int too large to convert to float");
+  return out;
+}
+
+std::partial_ordering compare_numbers(const Value& a, const Value& b) {
+  if (a.is_integral() && b.is_integral()) return a.as_int() <=> b.as_int();
+  if (a.is_whole() && b.is_whole()) return a.to_big_int() <=> b.to_big_int();
+  if (a.is_float() && b.is_float()) return a.as_double() <=> b.as_double();
+  if (b.is_whole()) return 0 <=> compare_numbers(b, a);
+  const double real = b.as_double();
+  constexpr double kExact = 0x1p53;  // integers up to here are doubles
+  if (!std::isfinite(real)) return 0.0 <=> real;
+  if (a.is_integral() && std::fabs(real) < kExact && std::fabs(a.as_double()) < kExact)
+    return a.as_double() <=> real;
+  const auto order = a.to_big_int() <=> BigInt::from_double(real);
+  return order != 0 ? std::partial_ordering(order) : 0.0 <=> real - std::trunc(real);
+}
+
 Value Value::name_space(Dict v) {
   return Value(std::make_shared<Namespace>(Namespace{std::move(v)}));
 }
@@ -94,6 +124,10 @@ Value Value::from_json(const json::Value& value, bool untrusted) {
       return boolean(value.as_bool());
     case json::Value::Type::kNumber:
       if (const auto number = value.to_int64()) return integer(*number);
+      if (value.is_integer_text()) {
+        if (auto number = BigInt::parse(value.number_text(), 10))
+          return integer(*std::move(number));
+      }
       return real(value.to_double().value_or(0));
     case json::Value::Type::kString:
       return string(untrusted ? Text::untrusted(value.as_string()) : Text(value.as_string()));
@@ -128,6 +162,8 @@ bool Value::truthy() const {
       return std::get<bool>(data_);
     case Kind::kInt:
       return std::get<std::int64_t>(data_) != 0;
+    case Kind::kBigInt:
+      return true;
     case Kind::kFloat:
       return std::get<double>(data_) != 0;
     case Kind::kString:
@@ -164,10 +200,7 @@ bool Value::same_object(const Value& other) const {
 
 bool operator==(const Value& a, const Value& b) {
   using Kind = Value::Kind;
-  if (a.is_number() && b.is_number()) {
-    if (a.is_integral() && b.is_integral()) return a.as_int() == b.as_int();
-    return a.as_double() == b.as_double();
-  }
+  if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kUndefined:
@@ -203,6 +236,7 @@ std::string type_name(const Value& value) {
     case Value::Kind::kBool:
       return "bool";
     case Value::Kind::kInt:
+    case Value::Kind::kBigInt:
       return "int";
     case Value::Kind::kFloat:
       return "float";

@@ -5,6 +5,7 @@
 // Lists and dicts are shared and never changed after they were made (the reference runs templates
 // in an immutable sandbox); only a namespace() can be written to.
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "chat/big_int.h"
 #include "chat/text.h"
 #include "json/json.h"
 
@@ -82,6 +84,7 @@ class Value {
     kNone,
     kBool,
     kInt,
+    kBigInt,  // what does not fit 64 bits
     kFloat,
     kString,
     kList,
@@ -97,6 +100,7 @@ class Value {
   static Value none() { return Value(None{}); }
   static Value boolean(bool v) { return Value(v); }
   static Value integer(std::int64_t v) { return Value(v); }
+  static Value integer(BigInt v);  // kInt if it fits
   static Value real(double v) { return Value(v); }
   static Value string(Text v) { return Value(std::make_shared<const Text>(std::move(v))); }
   static Value string(std::string v) { return string(Text(std::move(v))); }
@@ -118,9 +122,11 @@ class Value {
   bool is_none() const { return kind() == Kind::kNone; }
   bool is_bool() const { return kind() == Kind::kBool; }
   bool is_int() const { return kind() == Kind::kInt; }
+  bool is_big_int() const { return kind() == Kind::kBigInt; }
   bool is_float() const { return kind() == Kind::kFloat; }
-  bool is_number() const { return is_bool() || is_int() || is_float(); }
-  bool is_integral() const { return is_bool() || is_int(); }
+  bool is_number() const { return is_whole() || is_float(); }
+  bool is_integral() const { return is_bool() || is_int(); }       // as_int() holds it
+  bool is_whole() const { return is_integral() || is_big_int(); }  // to_big_int() holds it
   bool is_string() const { return kind() == Kind::kString; }
   bool is_list() const { return kind() == Kind::kList; }
   bool is_dict() const { return kind() == Kind::kDict; }
@@ -130,9 +136,9 @@ class Value {
   std::int64_t as_int() const {
     return is_bool() ? (std::get<bool>(data_) ? 1 : 0) : std::get<std::int64_t>(data_);
   }
-  double as_double() const {
-    return is_float() ? std::get<double>(data_) : static_cast<double>(as_int());
-  }
+  const BigInt& as_big_int() const { return *std::get<std::shared_ptr<const BigInt>>(data_); }
+  BigInt to_big_int() const { return is_big_int() ? as_big_int() : BigInt(as_int()); }
+  double as_double() const;  // throws RenderError for an integer beyond the doubles
   const Text& as_text() const { return *std::get<std::shared_ptr<const Text>>(data_); }
   const std::string& as_bytes() const { return as_text().bytes; }
   const List& as_list() const { return *std::get<std::shared_ptr<const List>>(data_); }
@@ -154,6 +160,7 @@ class Value {
                None,
                bool,
                std::int64_t,
+               std::shared_ptr<const BigInt>,
                double,
                std::shared_ptr<const Text>,
                std::shared_ptr<const List>,
@@ -169,6 +176,10 @@ inline std::size_t Dict::size() const {
 
 // "str", "int", "dict", ... as Python's error messages name a type.
 std::string type_name(const Value& value);
+
+// Python's order of numbers, exact between integers and floats; unordered for nan.
+// REQUIRES: numbers.
+std::partial_ordering compare_numbers(const Value& a, const Value& b);
 
 // Throws RenderError with `message`.
 [[noreturn]] void fail(std::string message);
