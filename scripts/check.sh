@@ -51,7 +51,11 @@ stage() {
 
 sources() { git ls-files --cached --others --exclude-standard '*.cc' '*.h' | grep -v '^third_party/'; }
 
-packages() { install_packages "${BUILD_PACKAGES[@]}" "${CHECK_PACKAGES[@]}" && echo "all there"; }
+packages() {
+  local names=("${BUILD_PACKAGES[@]}" "${CHECK_PACKAGES[@]}")
+  [ $full -eq 1 ] && names+=("${FULL_CHECK_PACKAGES[@]}")
+  install_packages "${names[@]}" && echo "all there"
+}
 
 prepare_data() {
   if [ -n "${COXSWAIN_DATA:-}" ]; then echo "COXSWAIN_DATA=$COXSWAIN_DATA"; return 0; fi
@@ -110,7 +114,7 @@ tidy() {
     [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD)" ] || base=$(git rev-parse HEAD~1 2>/dev/null || git rev-parse HEAD)
     files=$(git diff --name-only --diff-filter=d "$base" -- '*.cc'; git ls-files --others --exclude-standard '*.cc')
   fi
-  files=$(echo "$files" | grep -v -e '^tests/fuzz/' -e '^$' | sort -u)
+  files=$(echo "$files" | grep -v -e '^tests/fuzz/' -e '^scripts/' -e '^$' | sort -u)
   [ -z "$files" ] && { echo "no changed files"; return 0; }
   # shellcheck disable=SC2086  # names without blanks
   python3 scripts/tidy.py -j "$jobs" $files
