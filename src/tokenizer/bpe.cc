@@ -20,8 +20,17 @@ std::size_t n_characters(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char byte) { return !is_continuation(byte); }));
 }
 
+}  // namespace
+
+// A part of a word, the whole of it if it is not long.
+struct Bpe::Part {
+  std::string_view text;
+  bool is_first = true;
+  bool is_last = true;
+};
+
 // Adds a symbol for an unknown part, joining it with a pending one if that is asked for.
-class PendingUnknown {
+class Bpe::PendingUnknown {
  public:
   PendingUnknown(std::vector<ModelScratch::Symbol>& symbols, const BpeOptions& options)
       : symbols_(symbols), options_(options) {}
@@ -45,8 +54,6 @@ class PendingUnknown {
   const BpeOptions& options_;
   std::uint32_t n_bytes_ = 0;
 };
-
-}  // namespace
 
 void MergeTable::reserve(std::size_t n_merges) {
   const std::size_t n_slots = std::bit_ceil(std::max<std::size_t>(n_merges * 2, 16));
@@ -79,6 +86,7 @@ void MergeTable::set(TokenId left, TokenId right, std::uint32_t rank, TokenId id
 Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
     : names_(names), merges_(std::move(merges)), options_(std::move(options)) {
   byte_ids_.fill(-1);
+  merges_unknown_ = options_.fuse_unk && options_.unk && merges_.takes(*options_.unk);
   if (options_.reads_bytes) {
     bytes_.reserve(names.size(), names.size() * 8);
     std::string bytes;
@@ -91,7 +99,6 @@ Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
       const char c = static_cast<char>(byte);
       byte_ids_[byte] = bytes_.find_or(std::string_view(&c, 1), -1);
     }
-    makes_symbols_in_parts_ = makes_symbols_in_parts();
     return;
   }
   if (options_.byte_fallback) {
@@ -99,15 +106,6 @@ Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
       byte_ids_[byte] = names.find_or(byte_token_name(static_cast<unsigned char>(byte)), -1);
   }
   cuts_words_ = finds_word_ends();
-  makes_symbols_in_parts_ = makes_symbols_in_parts();
-}
-
-// Not where unknown parts join, or wait for what comes behind them.
-bool Bpe::makes_symbols_in_parts() const {
-  if (!options_.continuing_prefix.empty() || !options_.word_suffix.empty()) return false;
-  const bool has_all =
-      std::all_of(byte_ids_.begin(), byte_ids_.end(), [](TokenId id) { return id >= 0; });
-  return has_all || !options_.unk || (!options_.byte_fallback && !options_.fuse_unk);
 }
 
 bool Bpe::finds_word_ends() const {
@@ -155,14 +153,10 @@ void Bpe::merge_word(std::string_view word,
       return;
     }
   }
-  if (word.size() > kLongWordBytes && makes_symbols_in_parts_)
-    return merge_long(word, scratch, out);
+  if (word.size() > kLongWordBytes && !merges_unknown_) return merge_long(word, scratch, out);
   scratch.symbols.clear();
-  if (options_.reads_bytes) {
-    make_byte_symbols(word, scratch);
-  } else {
-    make_character_symbols(word, scratch);
-  }
+  PendingUnknown unknown(scratch.symbols, options_);
+  make_symbols({word}, unknown, scratch);
   if (scratch.symbols.size() <= kScanSymbolsMax) {
     merge_few(scratch);
   } else {
@@ -179,17 +173,13 @@ void Bpe::merge_long(std::string_view word,
                      ModelScratch& scratch,
                      std::vector<PieceToken>& out) const {
   LongWord long_word;
+  PendingUnknown unknown(scratch.symbols, options_);
   for (std::size_t at = 0; at < word.size();) {
     std::size_t end = std::min(at + kLongWordBytes, word.size());
     while (!options_.reads_bytes && end < word.size() && is_continuation(word[end])) --end;
-    const std::string_view part = word.substr(at, end - at);
-    at = end;
     scratch.symbols.clear();
-    if (options_.reads_bytes) {
-      make_byte_symbols(part, scratch);
-    } else {
-      make_character_symbols(part, scratch);
-    }
+    make_symbols({word.substr(at, end - at), at == 0, end == word.size()}, unknown, scratch);
+    at = end;
     for (const ModelScratch::Symbol& symbol : scratch.symbols) {
       if (merges_.takes(symbol.id)) {
         if (long_word.size() == kLongWordBytes)
@@ -245,10 +235,20 @@ void Bpe::finish_long(LongWord& long_word,
   long_word.clear();
 }
 
-void Bpe::make_byte_symbols(std::string_view word, ModelScratch& scratch) const {
-  PendingUnknown unknown(scratch.symbols, options_);
-  scratch.symbols.reserve(word.size());
-  for (const char byte : word) {
+void Bpe::make_symbols(const Part& part, PendingUnknown& unknown, ModelScratch& scratch) const {
+  if (options_.reads_bytes) {
+    make_byte_symbols(part, unknown, scratch);
+  } else {
+    make_character_symbols(part, unknown, scratch);
+  }
+  if (part.is_last) unknown.flush();
+}
+
+void Bpe::make_byte_symbols(const Part& part,
+                            PendingUnknown& unknown,
+                            ModelScratch& scratch) const {
+  scratch.symbols.reserve(part.text.size());
+  for (const char byte : part.text) {
     const TokenId id = byte_ids_[static_cast<unsigned char>(byte)];
     if (id < 0) {
       unknown.add(1);
@@ -257,21 +257,21 @@ void Bpe::make_byte_symbols(std::string_view word, ModelScratch& scratch) const 
     unknown.flush();
     scratch.symbols.push_back({id, 1, -1, -1});
   }
-  unknown.flush();
 }
 
-void Bpe::make_character_symbols(std::string_view word, ModelScratch& scratch) const {
-  PendingUnknown unknown(scratch.symbols, options_);
-  if (word.size() > kLongWordBytes) scratch.symbols.reserve(n_characters(word));
+void Bpe::make_character_symbols(const Part& part,
+                                 PendingUnknown& unknown,
+                                 ModelScratch& scratch) const {
+  const std::string_view text = part.text;
   const bool is_plain = options_.continuing_prefix.empty() && options_.word_suffix.empty();
-  for (std::size_t at = 0; at < word.size();) {
-    const std::uint32_t length = code_point_at(word, at).n_bytes;
-    std::string_view character = word.substr(at, length);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::uint32_t length = code_point_at(text, at).n_bytes;
+    std::string_view character = text.substr(at, length);
     if (!is_plain) {
       scratch.text.clear();
-      if (at > 0) scratch.text += options_.continuing_prefix;
+      if (at > 0 || !part.is_first) scratch.text += options_.continuing_prefix;
       scratch.text += character;
-      if (at + length == word.size()) scratch.text += options_.word_suffix;
+      if (at + length == text.size() && part.is_last) scratch.text += options_.word_suffix;
       character = scratch.text;
     }
     at += length;
@@ -292,7 +292,6 @@ void Bpe::make_character_symbols(std::string_view word, ModelScratch& scratch) c
     }
     unknown.add(length);
   }
-  unknown.flush();
 }
 
 void Bpe::merge_few(ModelScratch& scratch) const {

@@ -92,11 +92,15 @@ class Bpe final : public Model {
                    ModelScratch& scratch,
                    std::vector<PieceToken>& out) const;
   void merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
-  void make_byte_symbols(std::string_view word, ModelScratch& scratch) const;
-  void make_character_symbols(std::string_view word, ModelScratch& scratch) const;
+  class PendingUnknown;
+  struct Part;
+  void make_symbols(const Part& part, PendingUnknown& unknown, ModelScratch& scratch) const;
+  void make_byte_symbols(const Part& part, PendingUnknown& unknown, ModelScratch& scratch) const;
+  void make_character_symbols(const Part& part,
+                              PendingUnknown& unknown,
+                              ModelScratch& scratch) const;
   void merge_long(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
   void finish_long(LongWord& long_word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
-  bool makes_symbols_in_parts() const;
   void merge_few(ModelScratch& scratch) const;
   void merge_many(ModelScratch& scratch) const;
   void offer(const ModelScratch& scratch, MergeQueue& queue, std::int32_t left) const;
@@ -109,7 +113,7 @@ class Bpe final : public Model {
   std::array<TokenId, 256>
       byte_ids_{};  // reads_bytes: a byte's token; otherwise its <0x..>; -1 = none
   bool cuts_words_ = false;
-  bool makes_symbols_in_parts_ = false;  // the parts of a word have the word's symbols
+  bool merges_unknown_ = false;  // joined unknown characters take part in a merge
 };
 
 }  // namespace coxswain::tokenizer

@@ -1,7 +1,10 @@
 #include "tokenizer/bulk_json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "tokenizer/unicode.h"
@@ -163,6 +166,60 @@ bool is_json_number(std::string_view text) {
          (digits.size() == 1 || digits[0] != '0' || digits[1] < '0' || digits[1] > '9');
 }
 
+// REQUIRES: 0 <= n <= 308.
+double power_of_ten(std::int64_t n) {
+  double out = 1;
+  constexpr std::int64_t kExactMax = 22;  // up to here every product is exact
+  if (n <= kExactMax) {
+    for (; n > 0; --n) out *= 10;
+    return out;
+  }
+  const std::string text = "1e" + std::to_string(n);
+  std::from_chars(text.data(), text.data() + text.size(), out);
+  return out;
+}
+
+// The value of a JSON number as the reference's reader (serde_json) finds it: as many digits as fit
+// into 64 bits, times or divided by one power of ten. The last bit may differ from that of the
+// nearest double, and where sums of scores are equal that decides. Infinite if it is too large.
+double reference_double(std::string_view number) {
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+  constexpr int kPowerMax = 308;
+  const bool is_negative = number.starts_with('-');
+  std::uint64_t digits = 0;
+  std::int64_t exponent = 0;
+  bool is_full = false;  // further digits are dropped
+  bool is_fraction = false;
+  std::size_t at = is_negative ? 1 : 0;
+  for (; at < number.size() && number[at] != 'e' && number[at] != 'E'; ++at) {
+    if (number[at] == '.') {
+      is_fraction = true;
+      is_full = false;
+      continue;
+    }
+    const auto digit = static_cast<std::uint64_t>(number[at] - '0');
+    is_full = is_full || digits > kMax / 10 || (digits == kMax / 10 && digit > kMax % 10);
+    if (!is_full) digits = digits * 10 + digit;
+    if (is_full && !is_fraction) ++exponent;
+    if (!is_full && is_fraction) --exponent;
+  }
+  if (at < number.size()) {
+    std::string_view power = number.substr(at + 1);
+    if (power.starts_with('+')) power.remove_prefix(1);
+    std::int64_t value = 0;
+    const auto read = std::from_chars(power.data(), power.data() + power.size(), value);
+    constexpr std::int64_t kFar = std::int64_t{1} << 40;
+    const std::int64_t limit = power.starts_with('-') ? -kFar : kFar;
+    exponent += read.ec == std::errc() ? std::clamp(value, -kFar, kFar) : limit;
+  }
+  auto out = static_cast<double>(digits);
+  for (; exponent < -kPowerMax && out != 0; exponent += kPowerMax) out /= 1e308;
+  if (exponent > kPowerMax && out != 0) return std::numeric_limits<double>::infinity();
+  if (out != 0 && exponent > 0) out *= power_of_ten(exponent);
+  if (out != 0 && exponent < 0) out /= power_of_ten(-exponent);
+  return is_negative ? -out : out;
+}
+
 }  // namespace
 
 BulkSections cut_bulk_sections(std::string_view text) {
@@ -230,10 +287,12 @@ Status read_vocab_array(std::string_view section,
     const auto token = reader.take('[') ? reader.string(buffer) : std::nullopt;
     if (!token || !reader.take(',')) return reader.error("not [token, score]");
     const std::string_view number = reader.number();
-    double score = 0;
-    const auto read = std::from_chars(number.data(), number.data() + number.size(), score);
-    if (read.ec != std::errc() || read.ptr != number.data() + number.size() ||
-        !is_json_number(number) || !std::isfinite(score) || !reader.take(']'))
+    double nearest = 0;
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), nearest);
+    const bool is_number = read.ec != std::errc::invalid_argument &&
+                           read.ptr == number.data() + number.size() && is_json_number(number);
+    const double score = is_number ? reference_double(number) : nearest;
+    if (!is_number || !std::isfinite(score) || !reader.take(']'))
       return reader.error("the score is no number");
     return visit(*token, score);
   });

@@ -3,11 +3,13 @@
 //
 // LongWord keeps tokens in the cells of their first symbols. A token of several symbols has its id
 // in its first cell and its number of symbols in its second and in its last one (for two symbols
-// that is one cell), so both neighbours of a token are found without links. RankQueue hands out
-// waiting merges, lowest rank first, leftmost first among equals. Where many places wait with one
-// rank it forgets them and looks for them again from left to right; a rank that is looked for so
-// costs one pass over the word and stands for at least kSharesMax-th of its pairs, so passes are
-// few. Thread rule: one thread.
+// that is one cell), so both neighbours of a token are found without links. Symbols have no number
+// of bytes where their ids tell it.
+//
+// RankQueue hands out waiting merges, lowest rank first, leftmost first among equals. Where many
+// places wait with one rank it forgets them and looks for them again from left to right; a rank
+// that is looked for so costs one pass over the word and stands for at least kSharesMax-th of its
+// pairs, so passes are few. Thread rule: one thread.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,6 +31,10 @@ class LongWord {
     n_bytes_.reserve(n);
     is_joined_.reserve(n);
   }
+  void reserve_ids(std::size_t n) {
+    cells_.reserve(n);
+    is_joined_.reserve(n);
+  }
   void clear() {
     cells_.clear();
     n_bytes_.clear();
@@ -38,6 +44,11 @@ class LongWord {
   void push(TokenId id, std::uint32_t n_bytes) {
     cells_.push_back(id);
     n_bytes_.push_back(static_cast<std::uint8_t>(n_bytes));
+    is_joined_.push_back(false);
+  }
+  // Without a number of bytes: n_bytes() is not known.
+  void push(TokenId id) {
+    cells_.push_back(id);
     is_joined_.push_back(false);
   }
 

@@ -14,7 +14,11 @@
 #include "json/json.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/formats.h"
+#include "tokenizer/piece_models.h"
 #include "tokenizer/pipeline.h"
+#include "tokenizer/rank_bpe.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/sentencepiece.h"
 
 namespace {
 
@@ -57,6 +61,20 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::string& document) {
   return std::make_unique<PipelineTokenizer>(std::move(parts).value());
 }
 
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t word = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      word = word << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+    for (std::size_t i = 0; i < 4; ++i)
+      out.push_back(at + i <= bytes.size() ? kDigits[word >> (18 - 6 * i) & 63] : '=');
+  }
+  return out;
+}
+
 std::string repeated(std::string_view unit) {
   std::string out;
   while (out.size() < kTextBytes) out += unit;
@@ -85,15 +103,60 @@ constexpr const char* kPieces =
     R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]},)"
     R"("model":{"type":"BPE","merges":["a a"],"vocab":{"a":0,"aa":1,"7":2,"'":3,"Ġ":4}}})";
 
-TEST(TokenizerMemory, ALongRunTakesLessThanTenTimesItsBytes) {
-  const auto unigram = tokenizer_of(kUnigram);
-  const auto pieces = tokenizer_of(kPieces);
-  ASSERT_TRUE(unigram && pieces);
-  for (const char* unit : {"a", "7", " ", "'"}) {
-    EXPECT_LT(peak_of(*unigram, repeated(unit)), 10 * kTextBytes) << "Unigram: " << unit;
+// Pieces by a pattern that has no scanner, joined with what follows.
+constexpr const char* kPattern =
+    R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
+    R"({"type":"Split","pattern":{"Regex":"[\\p{N}']"},"behavior":"MergedWithNext","invert":false},)"
+    R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]},)"
+    R"("model":{"type":"BPE","merges":["a a"],"vocab":{"a":0,"aa":1,"7":2,"'":3,"Ġ":4}}})";
+// Neighbouring unknown characters are one unknown token.
+constexpr const char* kJoined =
+    R"({"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"merges":["a a"],)"
+    R"("vocab":{"<unk>":0,"a":1,"aa":2,"'":3}}})";
+
+// Ranks of the bytes and of "aa", "aaaa", "a'".
+std::unique_ptr<Tokenizer> rank_tokenizer() {
+  std::string file;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const std::string text(1, static_cast<char>(byte));
+    file += base64(text) + " " + std::to_string(byte) + "\n";
   }
-  for (const char* unit : {"7", "'", "a"}) {
-    EXPECT_LT(peak_of(*pieces, repeated(unit)), 10 * kTextBytes) << "pieces: " << unit;
+  file += base64("aa") + " 256\n" + base64("aaaa") + " 257\n" + base64("a'") + " 258\n";
+  auto parts = read_tiktoken(file, {});
+  EXPECT_TRUE(parts.ok());
+  return parts.ok() ? std::make_unique<PipelineTokenizer>(std::move(parts).value()) : nullptr;
+}
+
+// A SentencePiece BPE model of a few pieces.
+std::unique_ptr<Tokenizer> piece_tokenizer() {
+  SentencePieceModel model;
+  model.type = SentencePieceModel::Type::kBpe;
+  model.remove_extra_blanks = false;
+  model.pieces = {{"<unk>", 0, PieceKind::kUnknown},
+                  {"a", -1},
+                  {"aa", -2},
+                  {"\xE2\x96\x81", -3},
+                  {"\xE2\x96\x81\xE2\x96\x81", -4},
+                  {"7", -5},
+                  {"'", -6}};
+  auto parts = parts_from_pieces(model, ControlPieces::kIgnored);
+  EXPECT_TRUE(parts.ok() && parts->added.prepare(parts->normalizer.get()).ok());
+  return parts.ok() ? std::make_unique<PipelineTokenizer>(std::move(parts).value()) : nullptr;
+}
+
+TEST(TokenizerMemory, ALongRunTakesLessThanTenTimesItsBytes) {
+  const std::pair<const char*, std::unique_ptr<Tokenizer>> tokenizers[] = {
+      {"Unigram", tokenizer_of(kUnigram)},
+      {"pieces", tokenizer_of(kPieces)},
+      {"a pattern without a scanner", tokenizer_of(kPattern)},
+      {"joined unknown characters", tokenizer_of(kJoined)},
+      {"ranks", rank_tokenizer()},
+      {"SentencePiece BPE", piece_tokenizer()}};
+  for (const auto& [name, tokenizer] : tokenizers) {
+    ASSERT_TRUE(tokenizer) << name;
+    for (const char* unit : {"a", "7", " ", "'", "\xF0\x9F\x98\x80", "\xE4\xBD\xA0"}) {
+      EXPECT_LT(peak_of(*tokenizer, repeated(unit)), 10 * kTextBytes) << name << ": " << unit;
+    }
   }
 }
 
@@ -155,6 +218,105 @@ TEST(LongWords, MergesComeInTheOrderOfTheDefinition) {
     }
     EXPECT_EQ(ids, expected) << "round " << round;
     EXPECT_EQ(n_bytes, word.size());
+  }
+}
+
+// The definition for tokens with ranks: join the leftmost two that make the token of lowest rank.
+std::vector<TokenId> joined_one_by_one(std::vector<std::string> parts,
+                                       const TokenTable& names,
+                                       const std::vector<std::uint32_t>& ranks) {
+  for (;;) {
+    std::uint32_t best = RankBpe::kNoRank;
+    std::size_t place = 0;
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      const auto id = names.find(parts[i] + parts[i + 1]);
+      if (!id || ranks[static_cast<std::size_t>(*id)] >= best) continue;
+      best = ranks[static_cast<std::size_t>(*id)];
+      place = i;
+    }
+    if (best == RankBpe::kNoRank) break;
+    parts[place] += parts[place + 1];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+  }
+  std::vector<TokenId> ids;
+  for (const std::string& part : parts) ids.push_back(names.find_or(part, 0));
+  return ids;
+}
+
+TEST(LongWords, RanksAreTakenInTheOrderOfTheDefinition) {
+  std::mt19937 random(11);
+  const std::vector<std::string> letters{"a", "\u00E9", "\u4F60"};  // the last is no token
+  for (int round = 0; round < 6; ++round) {
+    TokenTable names;
+    names.add("<unk>", 0);
+    std::vector<std::string> tokens = letters;
+    for (TokenId id = 1; id < 3; ++id) names.add(letters[static_cast<std::size_t>(id - 1)], id);
+    std::vector<std::uint32_t> ranks{RankBpe::kNoRank, 0, 0};
+    while (ranks.size() < 24) {
+      const std::string joined =
+          tokens[random() % tokens.size()] + tokens[random() % tokens.size()];
+      if (joined.size() > 24 || !names.add(joined, static_cast<TokenId>(ranks.size()))) continue;
+      tokens.push_back(joined);
+      ranks.push_back(static_cast<std::uint32_t>(round % 2 == 0 ? ranks.size() : random() % 8));
+    }
+    std::string word;
+    std::vector<std::string> parts;
+    const std::size_t others = round < 2 ? 1000 : 3;  // mostly one letter, or all of them
+    while (word.size() < 6000) {
+      const std::size_t drawn = random() % others;
+      parts.push_back(letters[drawn < 3 ? drawn : 0]);
+      word += parts.back();
+    }
+    const std::vector<TokenId> expected = joined_one_by_one(parts, names, ranks);
+    RankBpeOptions options;
+    options.ranks = ranks;
+    options.unk = 0;
+    const RankBpe model(names, options);
+    ModelScratch scratch;
+    std::vector<PieceToken> got;
+    model.encode(word, scratch, got);
+    std::vector<TokenId> ids;
+    for (const PieceToken& token : got) {
+      std::uint32_t n_characters = 0;  // unknown characters that stand together are one token
+      for (std::uint32_t n = 0; token.id == 0 && n < token.n_bytes; n += 3) ++n_characters;
+      ids.insert(ids.end(), std::max(n_characters, 1U), token.id);
+    }
+    EXPECT_EQ(ids, expected) << "round " << round;
+  }
+}
+
+TEST(LongWords, UnknownCharactersJoinAcrossParts) {
+  const auto tokenizer = tokenizer_of(kJoined);
+  ASSERT_TRUE(tokenizer);
+  std::string text = "a";
+  for (int i = 0; i < 5000; ++i) text += "\u4F60";
+  text += "aaa";
+  const auto encoding = tokenizer->encode(text, {});
+  ASSERT_TRUE(encoding.ok());
+  EXPECT_EQ(encoding->ids, (std::vector<TokenId>{1, 0, 2, 1}));
+  EXPECT_EQ(encoding->offsets[1].end, text.size() - 3);
+}
+
+TEST(Regexes, MatchesComeTheSameInParts) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += i % 7 == 0 ? " \u4F60" : i % 3 == 0 ? "ab " : "x";
+  for (const char* pattern : {"x*", "a|x+|", " ?x", "(?<=b) |\\b", "$|^", "z"}) {
+    const auto regex = Regex::compile(pattern);
+    ASSERT_TRUE(regex.ok()) << pattern;
+    const auto whole = regex->find_all(text);
+    ASSERT_TRUE(whole.ok());
+    std::vector<TextSpan> parts;
+    std::size_t at = 0;
+    do {
+      const auto some = regex->find_some(text, 3, at);
+      ASSERT_TRUE(some.ok());
+      parts.insert(parts.end(), some->begin(), some->end());
+    } while (at < text.size());
+    ASSERT_EQ(parts.size(), whole->size()) << pattern;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      EXPECT_EQ(parts[i].begin, (*whole)[i].begin) << pattern;
+      EXPECT_EQ(parts[i].end, (*whole)[i].end) << pattern;
+    }
   }
 }
 

@@ -17,18 +17,22 @@ namespace coxswain::tokenizer {
 namespace {
 
 char32_t lower(char32_t c) {
-  // Upper-case letters of Unicode 15 and 16, and their lower-case forms.
+  // Upper-case letters of Unicode 15 to 17, and their lower-case forms.
   struct Pairs {
     char32_t first;
     char32_t last;
     char32_t lower;
   };
-  static constexpr std::array<Pairs, 6> kNewer{{{0x1C89, 0x1C89, 0x1C8A},
-                                                {0xA7CB, 0xA7CB, 0x264},
-                                                {0xA7CC, 0xA7CC, 0xA7CD},
-                                                {0xA7DA, 0xA7DA, 0xA7DB},
-                                                {0xA7DC, 0xA7DC, 0x19B},
-                                                {0x10D50, 0x10D65, 0x10D70}}};
+  static constexpr std::array<Pairs, 10> kNewer{{{0x1C89, 0x1C89, 0x1C8A},
+                                                 {0xA7CB, 0xA7CB, 0x264},
+                                                 {0xA7CC, 0xA7CC, 0xA7CD},
+                                                 {0xA7CE, 0xA7CE, 0xA7CF},
+                                                 {0xA7D2, 0xA7D2, 0xA7D3},
+                                                 {0xA7D4, 0xA7D4, 0xA7D5},
+                                                 {0xA7DA, 0xA7DA, 0xA7DB},
+                                                 {0xA7DC, 0xA7DC, 0x19B},
+                                                 {0x10D50, 0x10D65, 0x10D70},
+                                                 {0x16EA0, 0x16EB8, 0x16EBB}}};
   const auto to = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
   if (to != c || c < kNewer[0].first) return to;
   for (const Pairs& pairs : kNewer) {
@@ -83,23 +87,6 @@ class PrependNormalizer final : public Normalizer {
   std::string prefix_;
 };
 
-// Replaces the given parts of `text`, which are in order and do not overlap.
-Status replace_parts(AlignedText& text,
-                     const std::vector<TextSpan>& parts,
-                     std::string_view content) {
-  COXSWAIN_RETURN_IF_ERROR(check_growth(text.size(), parts.size() * content.size()));
-  AlignedBuilder out(text);
-  std::size_t at = 0;
-  for (const TextSpan& part : parts) {
-    out.keep(at, part.begin);
-    out.put(content, part.begin, part.end);
-    at = part.end;
-  }
-  out.keep(at, text.size());
-  text = AlignedText(std::move(out).finish());
-  return {};
-}
-
 class ReplaceNormalizer final : public Normalizer {
  public:
   ReplaceNormalizer(std::string from, std::string to)
@@ -131,8 +118,26 @@ class RegexReplaceNormalizer final : public Normalizer {
   RegexReplaceNormalizer(Regex regex, std::string to)
       : regex_(std::move(regex)), to_(std::move(to)) {}
   Status apply(AlignedText& text) const override {
-    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found, regex_.find_all(text.text()));
-    return found.empty() ? Status() : replace_parts(text, found, to_);
+    constexpr std::size_t kMatches = 512;  // looked for at a time
+    const std::string_view source = text.text();
+    std::size_t at = 0;
+    COXSWAIN_ASSIGN_OR_RETURN(std::vector<TextSpan> found, regex_.find_some(source, kMatches, at));
+    if (found.empty()) return {};
+    AlignedBuilder out(text);
+    std::size_t kept_to = 0;
+    for (;;) {
+      for (const TextSpan& part : found) {
+        out.keep(kept_to, part.begin);
+        out.put(to_, part.begin, part.end);
+        kept_to = part.end;
+      }
+      COXSWAIN_RETURN_IF_ERROR(check_growth(source.size(), out.size()));
+      if (at == source.size()) break;
+      COXSWAIN_ASSIGN_OR_RETURN(found, regex_.find_some(source, kMatches, at));
+    }
+    out.keep(kept_to, source.size());
+    text = AlignedText(std::move(out).finish());
+    return {};
   }
 
  private:
@@ -213,11 +218,13 @@ bool map_lowercase(std::string& out, char32_t c) {
 }
 
 bool map_strip_marks(std::string&, char32_t c) {
+  if (c == 0x1734) return true;  // a nonspacing mark up to Unicode 13
   return c >= 0x300 &&
          utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_MN &&
          !bert_keeps_mark(c);
 }
 bool map_strip_combining(std::string&, char32_t c) {
+  if (c == 0x1CF2 || c == 0x1CF3) return true;  // marks up to Unicode 11, letters since
   return (char_class(c) & kClassMark) != 0 && newer_category(c).empty() && !strip_accents_keeps(c);
 }
 

@@ -1,6 +1,7 @@
 #include "tokenizer/rank_bpe.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "tokenizer/byte_alphabet.h"
@@ -12,6 +13,7 @@ namespace coxswain::tokenizer {
 namespace {
 
 constexpr std::size_t kUnusedDepthMax = 64;
+constexpr std::size_t kLongWordBytes = 4096;
 
 bool is_set(const std::vector<bool>& flags, TokenId id) {
   return id >= 0 && static_cast<std::size_t>(id) < flags.size() &&
@@ -33,6 +35,14 @@ RankBpe::RankBpe(const TokenTable& strings, RankBpeOptions options)
                           ? strings.find_or(byte_token_name(static_cast<unsigned char>(byte)), -1)
                           : -1;
   cuts_words_ = !options_.reads_bytes && finds_word_ends();
+  id_of_rank_.reserve(options_.ranks.size());
+  for (std::size_t id = 0; id < options_.ranks.size(); ++id) {
+    const std::size_t rank = options_.ranks[id];
+    if (rank >= options_.ranks.size()) continue;  // no rank; the others are dense
+    constexpr TokenId kNobody = -2;
+    if (rank >= id_of_rank_.size()) id_of_rank_.resize(rank + 1, kNobody);
+    id_of_rank_[rank] = id_of_rank_[rank] == kNobody ? static_cast<TokenId>(id) : -1;
+  }
 }
 
 bool RankBpe::finds_word_ends() const {
@@ -72,23 +82,33 @@ TokenId RankBpe::mergeable(std::string_view text) const {
   return id >= 0 && options_.ranks[static_cast<std::size_t>(id)] != kNoRank ? id : -1;
 }
 
+// The symbol that a text starts with.
+struct RankBpe::First {
+  TokenId id = -1;
+  std::uint32_t n_bytes = 0;
+  bool is_user_defined = false;
+};
+
+RankBpe::First RankBpe::first_symbol(std::string_view text) const {
+  First out;
+  if (!user_defined_.empty()) {
+    user_defined_.visit_prefixes(text, [&](std::size_t n_bytes, std::int32_t found) {
+      out = {found, static_cast<std::uint32_t>(n_bytes), true};
+    });
+    if (out.is_user_defined) return out;
+  }
+  out.n_bytes = options_.reads_bytes ? 1 : code_point_at(text, 0).n_bytes;
+  out.id = strings_.find_or(text.substr(0, out.n_bytes), -1);
+  return out;
+}
+
 void RankBpe::make_symbols(std::string_view word, ModelScratch& scratch) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
   for (std::size_t at = 0; at < word.size();) {
-    std::size_t length = options_.reads_bytes ? 1 : code_point_at(word, at).n_bytes;
-    TokenId id = -1;
-    std::size_t frozen = 0;
-    if (!user_defined_.empty()) {
-      user_defined_.visit_prefixes(word.substr(at), [&](std::size_t n_bytes, std::int32_t found) {
-        frozen = n_bytes;
-        id = found;
-      });
-    }
-    if (frozen > 0) length = frozen;
-    if (frozen == 0) id = strings_.find_or(word.substr(at, length), -1);
-    symbols.push_back({id, static_cast<std::uint32_t>(length), -1, -1});
-    at += length;
+    const First first = first_symbol(word.substr(at));
+    symbols.push_back({first.id, first.n_bytes, -1, -1});
+    at += first.n_bytes;
   }
   const auto n = static_cast<std::int32_t>(symbols.size());
   for (std::int32_t i = 0; i < n; ++i) {
@@ -152,6 +172,7 @@ void RankBpe::merge_word(std::string_view word,
       return;
     }
   }
+  if (word.size() > kLongWordBytes) return merge_long(word, scratch, out);
   make_symbols(word, scratch);
   merge(word, scratch);
   std::size_t at = 0;
@@ -161,6 +182,109 @@ void RankBpe::merge_word(std::string_view word,
     at += symbol.n_bytes;
     scratch.drain(out);
   }
+}
+
+// A symbol in a LongWord is its id, or what it is itself if it is no token.
+std::string_view RankBpe::text_of(TokenId cell, std::string& buffer) const {
+  if (cell >= 0) return strings_.string(cell);
+  buffer.clear();
+  const auto character = static_cast<char32_t>(-(cell + 1));
+  if (options_.reads_bytes) {
+    buffer.push_back(static_cast<char>(character));
+  } else {
+    append_utf8(buffer, character);
+  }
+  return buffer;
+}
+
+void RankBpe::merge_long(std::string_view word,
+                         ModelScratch& scratch,
+                         std::vector<PieceToken>& out) const {
+  LongWord long_word;
+  std::size_t n_symbols = word.size();
+  if (!options_.reads_bytes)
+    n_symbols -= static_cast<std::size_t>(std::ranges::count_if(word, is_continuation));
+  for (std::size_t at = 0; at < word.size();) {
+    const std::string_view rest = word.substr(at);
+    const First first = first_symbol(rest);
+    at += first.n_bytes;
+    if (first.is_user_defined) {  // nothing merges with it
+      finish_long(long_word, scratch, out);
+      out.push_back({first.id, first.n_bytes});
+      scratch.drain(out);
+      continue;
+    }
+    if (long_word.size() == kLongWordBytes) long_word.reserve_ids(n_symbols);
+    const char32_t character =
+        options_.reads_bytes ? static_cast<unsigned char>(rest[0]) : code_point_at(rest, 0).value;
+    long_word.push(first.id >= 0 ? first.id : -static_cast<TokenId>(character) - 1);
+  }
+  finish_long(long_word, scratch, out);
+}
+
+// Merges what is there, appends its tokens and clears it.
+void RankBpe::finish_long(LongWord& long_word,
+                          ModelScratch& scratch,
+                          std::vector<PieceToken>& out) const {
+  const std::size_t n = long_word.size();
+  std::string left_buffer;
+  std::string right_buffer;
+  const auto parts_at = [&](std::size_t left, std::size_t right) {
+    return std::pair(text_of(long_word.id(left), left_buffer),
+                     text_of(long_word.id(right), right_buffer));
+  };
+  const auto is_frozen = [&](std::size_t at) {
+    return is_set(options_.is_user_defined, long_word.id(at));
+  };
+  const auto merge_at = [&](std::size_t at) -> TokenId {
+    const std::size_t next = long_word.next(at);
+    if (next >= n || is_frozen(at) || is_frozen(next)) return -1;
+    const auto [left, right] = parts_at(at, next);
+    scratch.text.assign(left).append(right);
+    return mergeable(scratch.text);
+  };
+  const auto rank_of = [&](TokenId id) { return options_.ranks[static_cast<std::size_t>(id)]; };
+  RankQueue queue(n);
+  const auto offer = [&](std::size_t at) {
+    const TokenId id = merge_at(at);
+    if (id >= 0) queue.push(rank_of(id), static_cast<std::uint32_t>(at));
+  };
+  const auto find = [&](std::uint32_t rank, std::size_t from) {
+    const TokenId wanted = id_of_rank_[rank];
+    const std::string_view text = wanted >= 0 ? strings_.string(wanted) : std::string_view();
+    const auto has_merge = [&](std::size_t at) {
+      if (wanted < 0) {
+        const TokenId id = merge_at(at);
+        return id >= 0 && rank_of(id) == rank;
+      }
+      const std::size_t next = long_word.next(at);
+      if (next >= n || is_frozen(at) || is_frozen(next)) return false;
+      const auto [left, right] = parts_at(at, next);
+      return left.size() + right.size() == text.size() && text.starts_with(left) &&
+             text.ends_with(right);
+    };
+    while (from < n && !long_word.is_start(from)) ++from;
+    for (; from < n; from = long_word.next(from)) {
+      if (has_merge(from)) return static_cast<std::uint32_t>(from);
+    }
+    return RankQueue::kNone;
+  };
+  for (std::size_t at = 0; at < n; ++at) offer(at);
+  for (auto [rank, at] = queue.pop(find); at != RankQueue::kNone;
+       std::tie(rank, at) = queue.pop(find)) {
+    if (!long_word.is_start(at)) continue;
+    const TokenId id = merge_at(at);
+    if (id < 0 || rank_of(id) != rank) continue;  // one of the two has grown since
+    long_word.join(at, long_word.next(at), id);
+    if (at > 0) offer(long_word.previous(at));
+    offer(at);
+  }
+  for (std::size_t at = 0; at < n; at = long_word.next(at)) {
+    const TokenId cell = long_word.id(at);
+    append_unused(text_of(cell, left_buffer), std::max(cell, -1), 0, out);
+    scratch.drain(out);
+  }
+  long_word.clear();
 }
 
 void RankBpe::append_unused(std::string_view symbol,

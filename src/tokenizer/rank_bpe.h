@@ -3,13 +3,15 @@
 // is a token, and the token of lowest rank merges first, leftmost first among equals.
 //
 // tiktoken's rank files work so on bytes (the rank is the id), SentencePiece's BPE models on
-// characters (the rank is the order of scores). Thread rule: immutable.
+// characters (the rank is the order of scores). A long word is merged in about four bytes a
+// symbol (long_word.h). Thread rule: immutable.
 
 #include <array>
 #include <optional>
 #include <vector>
 
 #include "tokenizer/byte_trie.h"
+#include "tokenizer/long_word.h"
 #include "tokenizer/model.h"
 #include "tokenizer/token_table.h"
 
@@ -41,6 +43,11 @@ class RankBpe final : public Model {
                    ModelScratch& scratch,
                    std::vector<PieceToken>& out) const;
   void merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
+  void merge_long(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
+  void finish_long(LongWord& long_word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
+  std::string_view text_of(TokenId cell, std::string& buffer) const;
+  struct First;
+  First first_symbol(std::string_view text) const;
   void make_symbols(std::string_view word, ModelScratch& scratch) const;
   void merge(std::string_view word, ModelScratch& scratch) const;
   void append(std::string_view symbol, TokenId id, std::vector<PieceToken>& out) const;
@@ -53,6 +60,7 @@ class RankBpe final : public Model {
 
   const TokenTable& strings_;
   RankBpeOptions options_;
+  std::vector<TokenId> id_of_rank_;  // [rank]; -1 where several tokens have it
   ByteTrie user_defined_;
   std::array<TokenId, 256> byte_ids_{};  // of <0x..>; -1 = none
   bool cuts_words_ = false;

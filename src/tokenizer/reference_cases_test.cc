@@ -56,6 +56,13 @@ TEST(ReferenceNormalizers, MarksThatComeFromDecompositionAreOrdered) {
 }
 
 TEST(ReferenceNormalizers, OldTablesOfTheReference) {
+  EXPECT_EQ(normalized(R"({"type":"NFD"})", "\u1939\u0D3B\u0316\u0300"), "\u1939\u0D3B\u0316\u0300")
+      << "a mark of Unicode 10 is not moved";
+  EXPECT_EQ(normalized(R"({"type":"NFD"})", "a\u0300\u0316"), "a\u0316\u0300");
+  EXPECT_EQ(normalized(R"({"type":"Lowercase"})", "\uA7D2"), "\uA7D3");
+  EXPECT_EQ(normalized(R"({"type":"StripAccents"})", "a\u1CF2"), "a");
+  EXPECT_EQ(pieces(R"({"type":"UnicodeScripts"})", "\U0001F999.cpp"), ".|cpp|")
+      << "an emoji of Unicode 11 belongs to no script";
   EXPECT_EQ(normalized(R"({"type":"NFKC"})", "\u32FF\u337E"), "\u32FF\u660E\u6CBB");
   EXPECT_EQ(normalized(R"({"type":"StripAccents"})", "a\u0301\u07FD"), "a\u07FD");
   EXPECT_EQ(normalized(R"({"type":"Lowercase"})", "\u1C89\u0130"), "\u1C8Ai\u0307");
@@ -200,6 +207,15 @@ TEST_F(ReferenceModels, DecodersBehindAFusedString) {
   std::string text;
   for (const TokenId id : ids) text += stream->push(id);
   EXPECT_EQ(text + stream->finish(), "a##b.");
+}
+
+// The reference reads a number's digits as an integer and divides: that rounds twice.
+TEST_F(ReferenceModels, ScoresHaveTheBitsThatTheReferenceReads) {
+  const std::string model =
+      R"({"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["a",-4.615986664980845],)"
+      R"(["aaaaaaaaaaaaaa",-9.654527465521243],["b",-1e-400],["c",-12345678901234567890123e-22]]}})";
+  EXPECT_EQ(tokens(model, std::string(15, 'a')), "a aaaaaaaaaaaaaa ");
+  EXPECT_EQ(tokens(model, "bcb"), "b c b ");
 }
 
 }  // namespace

@@ -79,6 +79,13 @@ std::size_t Regex::matching_group(std::string_view text) const {
 }
 
 Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {
+  std::size_t at = 0;
+  return find_some(text, text.size() + 1, at);
+}
+
+Result<std::vector<TextSpan>> Regex::find_some(std::string_view text,
+                                               std::size_t n_max,
+                                               std::size_t& at) const {
   std::unique_ptr<pcre2_match_data, FreeMatch> match(
       pcre2_match_data_create_from_pattern(code_->code.get(), nullptr));
   std::vector<TextSpan> out;
@@ -86,8 +93,9 @@ Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {
     return Status(coxswain::Code::kResourceExhausted, "no memory for a regular expression");
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   if (text.empty()) return out;
-  std::size_t last_end = text.size() + 1;  // of the match before
-  for (std::size_t at = 0; at <= text.size();) {
+  std::size_t last_end = at > 0 ? at : text.size() + 1;  // of the match before
+  while (at <= text.size()) {
+    if (out.size() >= n_max && out.back().end > out.back().begin) return out;
     const auto run = [&](std::uint32_t options) {
       return pcre2_match(
           code_->code.get(), subject, text.size(), at, options, match.get(), code_->context.get());
@@ -108,6 +116,7 @@ Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {
     ++at;  // an empty match right behind another one does not count
     while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
   }
+  at = text.size();
   return out;
 }
 

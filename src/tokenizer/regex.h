@@ -26,6 +26,11 @@ class Regex {
   // behind another match, as in the reference; an empty text has none.
   // REQUIRES: valid UTF-8. Errors: kResourceExhausted if a limit was hit.
   Result<std::vector<TextSpan>> find_all(std::string_view text) const;
+  // The next n_max of them (one more where that one is empty) from byte `at` on, which is 0 or
+  // where the last call left it: at the end of its last match, or of the text.
+  Result<std::vector<TextSpan>> find_some(std::string_view text,
+                                          std::size_t n_max,
+                                          std::size_t& at) const;
 
   // Number of the last group that takes part in a match at the start of `text`; 0 = no match or no
   // group.

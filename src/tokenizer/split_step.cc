@@ -18,75 +18,48 @@ struct Part {
   bool is_match = false;
 };
 
-// Turns the matches in `piece` into parts that cover it.
-void append_parts(std::vector<Part>& parts,
-                  PieceRange piece,
-                  const std::vector<PieceRange>& matches,
-                  bool invert) {
-  std::uint32_t at = piece.begin;
-  for (const PieceRange& match : matches) {
-    if (at < match.begin) parts.push_back({{at, match.begin}, invert});
-    parts.push_back({match, !invert});
-    at = match.end;
-  }
-  if (at < piece.end) parts.push_back({{at, piece.end}, invert});
-}
+// Joins the parts of a piece, which come from left to right and cover it, as a behaviour asks for.
+class PartJoiner {
+ public:
+  PartJoiner(SplitBehavior behavior, PieceBatch& out) : behavior_(behavior), out_(out) {}
 
-// A delimiter joins the part before it, unless that one is a delimiter too.
-void merge_with_previous(const std::vector<Part>& parts, std::vector<PieceRange>& out) {
-  const std::size_t first = out.size();
-  bool previous_match = false;
-  for (const Part& part : parts) {
-    if (part.is_match && !previous_match && out.size() > first) {
-      out.back().end = part.range.end;
+  void add(const Part& part) {
+    if (has_open_ && joins(part)) {
+      open_.end = part.range.end;
     } else {
-      out.push_back(part.range);
+      finish();
+      open_ = part.range;
+      has_open_ = true;
     }
-    previous_match = part.is_match;
+    last_is_match_ = part.is_match;
   }
-}
+  void finish() {
+    if (has_open_) out_.add(open_);
+    has_open_ = false;
+  }
 
-void merge_with_next(const std::vector<Part>& parts, std::vector<PieceRange>& out) {
-  const std::size_t first = out.size();
-  bool previous_match = false;
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    if (part->is_match && !previous_match && out.size() > first) {
-      out.back().begin = part->range.begin;
-    } else {
-      out.push_back(part->range);
+ private:
+  bool joins(const Part& part) const {
+    switch (behavior_) {
+      case SplitBehavior::kContiguous:
+        return part.is_match == last_is_match_;
+      case SplitBehavior::kMergedWithPrevious:  // not a delimiter behind a delimiter
+        return part.is_match && !last_is_match_;
+      case SplitBehavior::kMergedWithNext:
+        return !part.is_match && last_is_match_;
+      case SplitBehavior::kRemoved:
+      case SplitBehavior::kIsolated:
+        break;
     }
-    previous_match = part->is_match;
+    return false;
   }
-  std::reverse(out.begin() + static_cast<std::ptrdiff_t>(first), out.end());
-}
 
-void append_split(const std::vector<Part>& parts,
-                  SplitBehavior behavior,
-                  std::vector<PieceRange>& out) {
-  switch (behavior) {
-    case SplitBehavior::kRemoved:
-      for (const Part& part : parts) {
-        if (!part.is_match) out.push_back(part.range);
-      }
-      return;
-    case SplitBehavior::kIsolated:
-      for (const Part& part : parts) out.push_back(part.range);
-      return;
-    case SplitBehavior::kContiguous:
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (i > 0 && parts[i].is_match == parts[i - 1].is_match) {
-          out.back().end = parts[i].range.end;
-        } else {
-          out.push_back(parts[i].range);
-        }
-      }
-      return;
-    case SplitBehavior::kMergedWithPrevious:
-      return merge_with_previous(parts, out);
-    case SplitBehavior::kMergedWithNext:
-      return merge_with_next(parts, out);
-  }
-}
+  SplitBehavior behavior_;
+  PieceBatch& out_;
+  PieceRange open_;
+  bool has_open_ = false;
+  bool last_is_match_ = false;
+};
 
 // What a Split step looks for.
 class Matcher {
@@ -120,17 +93,15 @@ class ScannerMatcher final : public Matcher {
 class RegexMatcher final : public Matcher {
  public:
   explicit RegexMatcher(Regex regex) : regex_(std::move(regex)) {}
-  // What lies behind a place can count for a match there: all at once.
   Status find(std::string_view text,
               std::uint32_t base,
-              std::size_t,
+              std::size_t n_max,
               std::size_t& at,
               std::vector<PieceRange>& out) const override {
-    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found, regex_.find_all(text));
+    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found, regex_.find_some(text, n_max, at));
     for (const TextSpan& span : found)
       out.push_back({base + static_cast<std::uint32_t>(span.begin),
                      base + static_cast<std::uint32_t>(span.end)});
-    at = text.size();
     return {};
   }
 
@@ -258,18 +229,17 @@ class SplitStep final : public CutStep {
              PieceVisitor visit) const override {
     const bool is_local =
         rule_.behavior == SplitBehavior::kIsolated || rule_.behavior == SplitBehavior::kRemoved;
-    return is_local ? cut_in_parts(text, pieces, visit) : cut_whole(text, pieces, visit);
+    return is_local ? cut_in_parts(text, pieces, visit) : cut_and_join(text, pieces, visit);
   }
 
  private:
-  // What becomes of a part does not depend on its neighbours: a few matches at a time.
-  Status cut_in_parts(std::string_view text,
-                      std::span<const PieceRange> pieces,
-                      PieceVisitor visit) const {
-    const bool keeps_all = rule_.behavior == SplitBehavior::kIsolated;
-    const bool keeps_matches = keeps_all || rule_.invert;
-    const bool keeps_gaps = keeps_all || !rule_.invert;
-    PieceBatch out(visit);
+  // For each piece visit(gap, match) for its matches and what lies before them, then end(gap).
+  template <typename Visit, typename End>
+  Status for_each_match(std::string_view text,
+                        std::span<const PieceRange> pieces,
+                        const PieceBatch& out,
+                        Visit visit,
+                        End end) const {
     std::vector<PieceRange> matches;
     matches.reserve(std::min<std::size_t>(PieceBatch::kPieces, text.size() / 4 + 8));
     for (const PieceRange& piece : pieces) {
@@ -280,36 +250,59 @@ class SplitStep final : public CutStep {
         COXSWAIN_RETURN_IF_ERROR(
             matcher_->find(source, piece.begin, PieceBatch::kPieces, at, matches));
         for (const PieceRange& match : matches) {
-          if (keeps_gaps) out.add({done, match.begin});
-          if (keeps_matches) out.add(match);
+          visit(PieceRange{done, match.begin}, match);
           done = match.end;
         }
       }
-      if (keeps_gaps) out.add({done, piece.end});
+      end(PieceRange{done, piece.end});
     }
+    return {};
+  }
+
+  // What becomes of a part does not depend on its neighbours.
+  Status cut_in_parts(std::string_view text,
+                      std::span<const PieceRange> pieces,
+                      PieceVisitor visit) const {
+    const bool keeps_all = rule_.behavior == SplitBehavior::kIsolated;
+    const bool keeps_matches = keeps_all || rule_.invert;
+    const bool keeps_gaps = keeps_all || !rule_.invert;
+    PieceBatch out(visit);
+    COXSWAIN_RETURN_IF_ERROR(for_each_match(
+        text,
+        pieces,
+        out,
+        [&](PieceRange gap, PieceRange match) {
+          if (keeps_gaps) out.add(gap);
+          if (keeps_matches) out.add(match);
+        },
+        [&](PieceRange gap) {
+          if (keeps_gaps) out.add(gap);
+        }));
     out.flush();
     return {};
   }
 
-  Status cut_whole(std::string_view text,
-                   std::span<const PieceRange> pieces,
-                   PieceVisitor visit) const {
-    PieceBatch batch(visit);
-    std::vector<PieceRange> out;
-    std::vector<PieceRange> matches;
-    std::vector<Part> parts;
-    for (const PieceRange& piece : pieces) {
-      const std::string_view source = piece_text(text, piece);
-      matches.clear();
-      std::size_t at = 0;
-      COXSWAIN_RETURN_IF_ERROR(matcher_->find(source, piece.begin, source.size(), at, matches));
-      parts.clear();
-      append_parts(parts, piece, matches, rule_.invert);
-      out.clear();
-      append_split(parts, rule_.behavior, out);
-      for (const PieceRange& part : out) batch.add(part);
-    }
-    batch.flush();
+  Status cut_and_join(std::string_view text,
+                      std::span<const PieceRange> pieces,
+                      PieceVisitor visit) const {
+    PieceBatch out(visit);
+    PartJoiner joiner(rule_.behavior, out);
+    const auto add_gap = [&](PieceRange gap) {
+      if (gap.begin < gap.end) joiner.add({gap, rule_.invert});
+    };
+    COXSWAIN_RETURN_IF_ERROR(for_each_match(
+        text,
+        pieces,
+        out,
+        [&](PieceRange gap, PieceRange match) {
+          add_gap(gap);
+          joiner.add({match, !rule_.invert});
+        },
+        [&](PieceRange gap) {
+          add_gap(gap);
+          joiner.finish();
+        }));
+    out.flush();
     return {};
   }
 

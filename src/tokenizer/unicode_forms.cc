@@ -22,6 +22,7 @@ bool is_hangul_syllable(char32_t c) {
 }
 
 bool is_plain_starter(char32_t c) {
+  if (!reference_moves(c)) return true;
   // The upper bit of comb_index says that the character can be the second of a composed pair.
   const auto* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(c));
   const bool joins_backwards =
@@ -66,7 +67,7 @@ bool is_unchanged(char32_t c, bool is_single, UnicodeForm form) {
 std::size_t piece_end(std::string_view text, std::size_t at) {
   const CodePoint first = code_point_at(text, at);
   std::size_t end = at + first.n_bytes;
-  if (!reference_decomposes(first.value)) return end;
+  if (!reference_decomposes(first.value) || !reference_moves(first.value)) return end;
   while (end < text.size()) {
     const CodePoint next = code_point_at(text, end);
     if (starts_piece(next.value)) break;

@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "tokenizer/unicode.h"
+#include "tokenizer/unicode_reference.h"
 
 namespace coxswain::tokenizer {
 namespace {
 
 // In the order in which they are tried: frequent ones first.
-constexpr std::array<std::string_view, 109> kScripts{
+constexpr std::array<std::string_view, 138> kScripts{
     "Common",
     "Latin",
     "Han",
@@ -121,6 +122,35 @@ constexpr std::array<std::string_view, 109> kScripts{
     "Bhaiksuki",
     "Newa",
     "Marchen",
+    "Old_Permic",
+    "Elbasan",
+    "Caucasian_Albanian",
+    "Linear_A",
+    "Palmyrene",
+    "Nabataean",
+    "Hatran",
+    "Old_North_Arabian",
+    "Manichaean",
+    "Psalter_Pahlavi",
+    "Old_Hungarian",
+    "Mahajani",
+    "Khojki",
+    "Multani",
+    "Khudawadi",
+    "Grantha",
+    "Tirhuta",
+    "Siddham",
+    "Modi",
+    "Ahom",
+    "Warang_Citi",
+    "Pau_Cin_Hau",
+    "Anatolian_Hieroglyphs",
+    "Mro",
+    "Bassa_Vah",
+    "Pahawh_Hmong",
+    "Duployan",
+    "SignWriting",
+    "Mende_Kikakui",
 };
 
 constexpr std::size_t kHan = 3;
@@ -142,6 +172,7 @@ Result<UnicodeScripts> UnicodeScripts::create() {
 std::size_t UnicodeScripts::script_of(char32_t c) const {
   constexpr char32_t kLongVowelMark = 0x30FC;
   if (c == kLongVowelMark) return kHan;
+  if (!reference_knows_script(c)) return 0;
   std::string text;
   append_utf8(text, c);
   const std::size_t script = regex_.matching_group(text);
