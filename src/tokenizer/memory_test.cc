@@ -239,6 +239,7 @@ std::vector<TokenId> joined_one_by_one(std::vector<std::string> parts,
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
   }
   std::vector<TokenId> ids;
+  ids.reserve(parts.size());
   for (const std::string& part : parts) ids.push_back(names.find_or(part, 0));
   return ids;
 }
