@@ -1,6 +1,7 @@
 #include "apps/launcher_plan.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -142,6 +143,9 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
   }
   if (!values.is_set("max-input-tokens") && values.is_set("max-input-length")) {
     plan.router.argv.push_back("--max-input-tokens=" + values.text("max-input-length"));
+  }
+  for (supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
+    child->signals_held = {SIGTERM, SIGINT, SIGUSR1};  // as hold_signals() does in both programs
   }
   plan.router.environment = {{"COXSWAIN_STATUS_FILE", plan.router_status_file}};
   add_environment(plan.router, values, options::Binary::kRouter);

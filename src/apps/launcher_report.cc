@@ -90,8 +90,7 @@ void LogForwarder::on_line(const std::string& service,
     return;
   }
   if (service == "router") {
-    std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
-    std::fflush(stdout);
+    log_.copy_line(line);
     return;
   }
   const auto record = json::parse(line);

@@ -128,6 +128,7 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
                 "Check the folder of the model: it must be complete, and of a family that is "
                 "served.",
                 exit_code_of(runner.status()));
+  for (const std::string& warning : runner.value()->warnings()) log.warn(warning);
   for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);
 
   signals.serve();

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -119,10 +120,12 @@ struct ParseLimits {
   std::size_t number_chars_max = 64;
   std::size_t members_max = std::size_t{1} << 24;   // per object
   std::size_t elements_max = std::size_t{1} << 24;  // per array
+  // Members of the root object whose arrays, and arrays directly in those, have a limit elsewhere.
+  std::span<const std::string_view> arrays_without_limit = {};
 };
 
-// Errors: kInvalidArgument with kind kInvalidJson (kValidation for a repeated key), message with
-// line and column.
+// Errors: kInvalidArgument with kind kInvalidJson (kValidation for a repeated key and for too many
+// members or elements), message with line and column.
 Result<Value> parse(std::string_view text, const ParseLimits& limits = {});
 
 // Reads and parses a whole file. Errors name the path; kNotFound if it cannot be opened or is

@@ -1,5 +1,6 @@
 #include "json/json.h"
 
+#include <array>
 #include <random>
 #include <string>
 
@@ -90,8 +91,26 @@ TEST(JsonParse, HoldsEveryLimit) {
   EXPECT_TRUE(parse("[1,2,3]", limits).ok());
   EXPECT_EQ(error_of("[1,2,3,4]", limits).kind(), ErrorKind::kValidation);
   EXPECT_EQ(error_of(R"({"a":1,"b":2,"c":3})", limits).kind(), ErrorKind::kValidation);
+  EXPECT_EQ(error_of(R"({"a":{"stop":[[1],[1,2,3,4]]}})", limits).message().substr(0, 45),
+            "`stop` must have at most 3 elements. Given: m");
+  EXPECT_EQ(error_of(R"({"stop":[1,2,3,4]})", limits).field(), "stop");
   EXPECT_TRUE(parse("[" + std::string(64, '1') + "]").ok());
   EXPECT_EQ(error_of("[" + std::string(65, '1') + "]").kind(), ErrorKind::kInvalidJson);
+}
+
+TEST(JsonParse, ArraysWithALimitElsewhereAreExemptOneLevelDeep) {
+  constexpr std::array<std::string_view, 1> kNames{"prompt"};
+  ParseLimits limits;
+  limits.elements_max = 2;
+  limits.arrays_without_limit = kNames;
+  EXPECT_TRUE(parse(R"({"prompt":[1,2,3]})", limits).ok());
+  EXPECT_TRUE(parse(R"({"prompt":[[1,2,3],4,5]})", limits).ok());
+  EXPECT_FALSE(parse(R"({"prompt":[[[1,2,3]]]})", limits).ok());
+  EXPECT_FALSE(parse(R"({"prompt":{"a":[1,2,3]}})", limits).ok());
+  EXPECT_FALSE(parse(R"({"prompt":[{"a":[1,2,3]}]})", limits).ok());
+  EXPECT_FALSE(parse(R"({"a":{"prompt":[1,2,3]}})", limits).ok());
+  EXPECT_FALSE(parse(R"({"prompts":[1,2,3]})", limits).ok());
+  EXPECT_FALSE(parse(R"([1,2,3])", limits).ok());
 }
 
 TEST(JsonParse, SaysWhere) {

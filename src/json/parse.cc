@@ -2,6 +2,7 @@
 // handler builds our own values, keeps the text of numbers, refuses repeated keys and counts
 // members and elements before it stores them.
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <unordered_set>
@@ -14,9 +15,12 @@
 namespace coxswain::json {
 namespace {
 
+constexpr std::size_t kNameBytesMax = 64;  // of a key in a message
+
 struct Refusal {
   ErrorKind kind = ErrorKind::kInvalidJson;
   std::string message;
+  std::string field = {};
 };
 
 // One open array or object. Above kSetAbove members a set of keys keeps the search for repeats
@@ -74,7 +78,8 @@ class Handler {
     text_.append(part.data(), part.size());
     Frame& frame = frames_.back();
     if (is_repeated(frame)) {
-      return refuse(ErrorKind::kValidation, "repeated key \"" + text_.substr(0, 64) + "\"", error);
+      return refuse(
+          ErrorKind::kValidation, "repeated key \"" + text_.substr(0, kNameBytesMax) + "\"", error);
     }
     frame.key = std::move(text_);
     text_.clear();
@@ -113,8 +118,8 @@ class Handler {
  private:
   static constexpr std::size_t kSetAbove = 16;
 
-  bool refuse(ErrorKind kind, std::string message, Error& error) {
-    refusal_ = {kind, std::move(message)};
+  bool refuse(ErrorKind kind, std::string message, Error& error, std::string field = {}) {
+    refusal_ = {kind, std::move(message), std::move(field)};
     error = boost::json::make_error_code(boost::json::error::exception);
     return false;
   }
@@ -143,6 +148,29 @@ class Handler {
     return add(Value(Number{std::move(text)}), error);
   }
 
+  // Refuses what is in frame `depth`, under the key that it or an array around it stands for.
+  bool too_many(std::size_t depth, std::size_t max, const char* what, Error& error) {
+    const bool is_object = frames_[depth].is_object;
+    std::string name;
+    for (std::size_t i = depth; i > 0 && name.empty(); --i) {
+      if (frames_[i - 1].is_object) name = frames_[i - 1].key.substr(0, kNameBytesMax);
+    }
+    const std::string subject =
+        name.empty() ? std::string(is_object ? "an object" : "an array") : "`" + name + "`";
+    return refuse(
+        ErrorKind::kValidation,
+        subject + " must have at most " + std::to_string(max) + " " + what + ". Given: more",
+        error,
+        std::move(name));
+  }
+
+  bool is_without_limit() const {
+    if (frames_.size() < 2 || frames_.size() > 3 || !frames_.front().is_object) return false;
+    if (frames_[1].is_object) return false;
+    const auto& names = limits_.arrays_without_limit;
+    return std::find(names.begin(), names.end(), frames_.front().key) != names.end();
+  }
+
   bool add(Value value, Error& error) {
     if (frames_.empty()) {
       root_ = std::move(value);
@@ -151,18 +179,14 @@ class Handler {
     Frame& frame = frames_.back();
     if (frame.is_object) {
       if (frame.object.size() >= limits_.members_max) {
-        return refuse(ErrorKind::kValidation,
-                      "an object has more than " + std::to_string(limits_.members_max) + " members",
-                      error);
+        return too_many(frames_.size() - 1, limits_.members_max, "members", error);
       }
       frame.object.append_new(std::move(frame.key), std::move(value));
       frame.key.clear();
       return true;
     }
-    if (frame.array.size() >= limits_.elements_max) {
-      return refuse(ErrorKind::kValidation,
-                    "an array has more than " + std::to_string(limits_.elements_max) + " elements",
-                    error);
+    if (frame.array.size() >= limits_.elements_max && !is_without_limit()) {
+      return too_many(frames_.size() - 1, limits_.elements_max, "elements", error);
     }
     frame.array.push_back(std::move(value));
     return true;
@@ -212,7 +236,8 @@ Result<Value> parse(std::string_view text, const ParseLimits& limits) {
     const bool ours = !refusal.message.empty();
     return Status(Code::kInvalidArgument,
                   ours ? refusal.kind : ErrorKind::kInvalidJson,
-                  (ours ? refusal.message : error.message()) + " at " + position_of(text, read));
+                  (ours ? refusal.message : error.message()) + " at " + position_of(text, read),
+                  refusal.field);
   }
   return parser.handler().take();
 }

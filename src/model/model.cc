@@ -35,22 +35,24 @@ WeightType weight_type(DType type) {
   return WeightType::kF32;
 }
 
-// eos_token_id is a number or a list.
-Status read_eos(const json::Value& config,
-                const std::string& file,
-                std::uint32_t vocab_size,
-                std::vector<TokenId>& out) {
+// eos_token_id is a number or a list. An id outside the vocabulary, as some published models have,
+// can never be sampled: it is left out with a warning.
+Status read_eos(const json::Value& config, const std::string& file, ModelInfo& info) {
   const json::Value* eos = config.find("eos_token_id");
-  if (eos == nullptr || eos->is_null() || !out.empty()) return {};
+  if (eos == nullptr || eos->is_null() || !info.eos_token_ids.empty()) return {};
   const json::Array list = eos->is_array() ? eos->as_array() : json::Array{*eos};
   for (const json::Value& entry : list) {
-    const auto id = entry.to_uint64();
-    if (!id || *id >= vocab_size) {
-      return invalid_argument(
-          file + ": eos_token_id must hold ids below vocab_size " + std::to_string(vocab_size),
-          "eos_token_id");
+    if (!entry.is_number() || !entry.is_integer_text()) {
+      return invalid_argument(file + ": eos_token_id must be a token id or a list of token ids",
+                              "eos_token_id");
     }
-    out.push_back(static_cast<TokenId>(*id));
+    const auto id = entry.to_uint64();
+    if (id && *id < info.vocab_size) {
+      info.eos_token_ids.push_back(static_cast<TokenId>(*id));
+    } else {
+      info.warnings.push_back(file + ": eos_token_id " + entry.number_text().substr(0, 20) +
+                              " is left out, for vocab_size is " + std::to_string(info.vocab_size));
+    }
   }
   return {};
 }
@@ -196,10 +198,13 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   if (std::error_code error; std::filesystem::exists(generation_path, error)) {
     COXSWAIN_ASSIGN_OR_RETURN(const json::Value generation,
                               json::parse_file(generation_path, kConfigBytesMax));
-    COXSWAIN_RETURN_IF_ERROR(
-        read_eos(generation, generation_path, info.vocab_size, info.eos_token_ids));
+    COXSWAIN_RETURN_IF_ERROR(read_eos(generation, generation_path, info));
   }
-  COXSWAIN_RETURN_IF_ERROR(read_eos(config, config_path, info.vocab_size, info.eos_token_ids));
+  COXSWAIN_RETURN_IF_ERROR(read_eos(config, config_path, info));
+  if (info.eos_token_ids.empty() && !info.warnings.empty()) {
+    info.warnings.emplace_back(
+        "no eos_token_id is left: only a limit or a stop string ends a text");
+  }
   info.dtype = options.quantize_int8 ? "int8" : std::string(tensor::name_of(dtype));
   info.weight_bytes = loader.bytes();
   const std::string identity = json::write(config) + info.dtype;

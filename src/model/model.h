@@ -51,8 +51,9 @@ struct ModelInfo {
   std::vector<TokenId> eos_token_ids;  // generation_config.json, then config.json
   std::uint32_t rope_switch_length = 0;
   bool rope_length_is_exact = false;
-  std::uint64_t fingerprint = 0;   // of config and weights
-  std::uint64_t weight_bytes = 0;  // as held in memory
+  std::uint64_t fingerprint = 0;      // of config and weights
+  std::uint64_t weight_bytes = 0;     // as held in memory
+  std::vector<std::string> warnings;  // about the files: a line each
 };
 
 // The rows of one sequence inside a batch.

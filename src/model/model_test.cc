@@ -69,9 +69,26 @@ TEST(Model, GenerationConfigDecidesWhereTextEnds) {
   const auto model = load_small(folder, small_config(R"({"model_type":"llama"})"), scalar());
   ASSERT_NE(model, nullptr);
   EXPECT_THAT(model->info().eos_token_ids, ElementsAre(7, 8));
-  folder.write("generation_config.json", R"({"eos_token_id":61})");
+  folder.write("generation_config.json", R"({"eos_token_id":"</s>"})");
   EXPECT_THAT(load_status(folder.path()).message(),
-              HasSubstr("eos_token_id must hold ids below vocab_size 61"));
+              HasSubstr("eos_token_id must be a token id or a list of token ids"));
+}
+
+// Published models have such entries: an added token without a row, or -1 for none.
+TEST(Model, EosIdsOutsideTheVocabularyAreLeftOutWithAWarning) {
+  const weights::TemporaryFolder folder;
+  folder.write("generation_config.json", R"({"eos_token_id":[61,7,-1]})");
+  const auto config = small_config(R"({"model_type":"llama","eos_token_id":5})");
+  const auto some = load_small(folder, config, scalar());
+  ASSERT_NE(some, nullptr);
+  EXPECT_THAT(some->info().eos_token_ids, ElementsAre(7));
+  EXPECT_THAT(some->info().warnings,
+              ElementsAre(HasSubstr("eos_token_id 61 is left out, for vocab_size is 61"),
+                          HasSubstr("eos_token_id -1 is left out")));
+  folder.write("generation_config.json", R"({"eos_token_id":61})");
+  const auto other = load_small(folder, config, scalar());
+  ASSERT_NE(other, nullptr);
+  EXPECT_THAT(other->info().eos_token_ids, ElementsAre(5)) << "then config.json is asked";
 }
 
 TEST(Model, OtherTypesStayNearTheStoredOne) {

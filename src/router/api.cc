@@ -1,6 +1,7 @@
 #include "router/api.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <utility>
 
@@ -9,7 +10,9 @@
 namespace coxswain::router {
 namespace {
 
-constexpr std::size_t kMembersMax = 10'000;  // per object of a request document
+constexpr std::size_t kMembersMax = 10'000;   // per object of a request document
+constexpr std::size_t kElementsMax = 10'000;  // per array, but for those with a limit of their own
+constexpr std::array<std::string_view, 3> kArraysWithOwnLimit{"messages", "tools", "prompt"};
 constexpr std::size_t kIgnoredHeaderBytesMax = 512;
 
 bool equal_without_case(std::string_view a, std::string_view lower) {
@@ -192,10 +195,15 @@ void Api::accept(const std::shared_ptr<const http::Request>& request,
   if (refusal.ok() && !workers_.post([this, ticket, work] { run(ticket, work); })) {
     refusal = overloaded();
   }
-  if (refusal.ok()) return;
-  ticket->permits = Permits();
-  if (ticket->tally) ticket->tally->fail(failure_label(refusal));
-  responder->send(error_response(ticket->style, refusal));
+  if (!refusal.ok()) refuse(*ticket, refusal);
+}
+
+void Api::refuse(Ticket& ticket, const Status& status) {
+  ticket.permits = Permits();
+  if (ticket.tally) ticket.tally->fail(failure_label(status));
+  const http::Request& request = *ticket.request;
+  log_refusal(log_, {request.request_id, request.path, 0, 0, std::nullopt}, status);
+  ticket.responder->send(error_response(ticket.style, status));
 }
 
 void Api::run(const TicketPtr& ticket, Work work) {
@@ -211,16 +219,15 @@ void Api::run(const TicketPtr& ticket, Work work) {
       status = internal_error("exception");
     }
   }
-  if (status.ok()) return;
-  ticket->permits = Permits();
-  if (ticket->tally) ticket->tally->fail(failure_label(status));
-  ticket->responder->send(error_response(ticket->style, status));
+  if (!status.ok()) refuse(*ticket, status);
 }
 
 Result<json::Value> Api::read_body(const Ticket& ticket) const {
   json::ParseLimits limits;
   limits.depth_max = options_.json_depth_max;
   limits.members_max = kMembersMax;
+  limits.elements_max = kElementsMax;
+  limits.arrays_without_limit = kArraysWithOwnLimit;
   return json::parse(ticket.request->body, limits);
 }
 
@@ -280,7 +287,10 @@ Status Api::start_call(CallSetup setup, Ticket& ticket) {
   setup.received = ticket.request->received;
   setup.unsent_bytes_max = options_.unsent_bytes_max;
   setup.permits = std::move(ticket.permits);
-  std::make_shared<Call>(std::move(setup), std::move(*ticket.tally), engine_, delivery_, metrics_)
+  setup.request_id = ticket.request->request_id;
+  setup.path = ticket.request->path;
+  std::make_shared<Call>(
+      std::move(setup), std::move(*ticket.tally), engine_, delivery_, metrics_, log_)
       ->start();
   return {};
 }

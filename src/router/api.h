@@ -116,6 +116,7 @@ class Api {
               bool counted,
               Work work);
   void run(const TicketPtr& ticket, Work work);
+  void refuse(Ticket& ticket, const Status& status);
 
   // Each either starts a call, answers at once, or returns why not.
   Status generate(Ticket& ticket);         // POST /generate

@@ -37,34 +37,28 @@ std::string in_seconds(Clock::duration d) {
   return std::string(text, written.ptr);
 }
 
-// The figures of one or several sequences that the headers give.
-struct Timings {
-  Clock::duration total{};
-  Clock::duration validation{};
-  Clock::duration queue{};
-  Clock::duration inference{};
-  Clock::duration per_token{};
-  std::uint64_t prompt_tokens = 0;
-  std::uint64_t generated_tokens = 0;
-
-  void add(const SequenceAnswer& sequence, TimePoint received) {
-    const Clock::duration inferring = between(sequence.scheduled_at, sequence.finished_at);
-    total += between(received, sequence.finished_at);
-    validation += between(received, sequence.queued_at);
-    queue += between(sequence.queued_at, sequence.scheduled_at);
-    inference += inferring;
-    per_token += inferring / std::max(sequence.n_generated, 1U);
-    prompt_tokens += sequence.n_prompt;
-    generated_tokens += sequence.n_generated;
-  }
-};
-
 Status client_status(const Status& status) {
   if (status.code() != Code::kCancelled) return status;
   return {Code::kUnavailable, ErrorKind::kUnavailable, "the request was cancelled"};
 }
 
 }  // namespace
+
+// Times of one or several sequences, with the tokens of the whole answer.
+struct Call::Figures {
+  RequestTimes times;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t generated_tokens = 0;
+
+  void add_times(const SequenceAnswer& sequence, TimePoint received) {
+    const Clock::duration inferring = between(sequence.scheduled_at, sequence.finished_at);
+    times.total += between(received, sequence.finished_at);
+    times.validation += between(received, sequence.queued_at);
+    times.queue += between(sequence.queued_at, sequence.scheduled_at);
+    times.inference += inferring;
+    times.per_token += inferring / std::max(sequence.n_generated, 1U);
+  }
+};
 
 // What the engine sees of one sequence.
 class Call::Sink final : public batch::TokenSink {
@@ -91,12 +85,14 @@ Call::Call(CallSetup setup,
            RequestTally tally,
            batch::Engine& engine,
            Delivery& delivery,
-           telemetry::Metrics* metrics)
+           telemetry::Metrics* metrics,
+           telemetry::Logger& log)
     : setup_(std::move(setup)),
       tally_(std::move(tally)),
       engine_(engine),
       delivery_(delivery),
       metrics_(metrics),
+      log_(log),
       written_at_(Clock::now()) {
   for (const auto& request : setup_.requests) ids_.push_back(request.id);
 }
@@ -192,13 +188,15 @@ void Call::complete() {
   // Both before the client can know that its request has ended.
   setup_.permits = Permits();
   tally_.succeed();
+  const Figures all = figures();
+  log_success(log_, record(all), all.times);
   if (streams()) {
     write_events(setup_.format->closing(setup_.sequences));
     setup_.responder->end();
   } else {
     http::Response response;
     response.headers = setup_.headers;
-    const auto timing = timing_headers();
+    const auto timing = timing_headers(all);
     response.headers.insert(response.headers.end(), timing.begin(), timing.end());
     response.body = setup_.format->body(setup_.sequences);
     setup_.responder->send(std::move(response));
@@ -211,7 +209,9 @@ void Call::fail(const Status& status) {
   abandon();
   setup_.permits = Permits();
   const Status told = client_status(status);
+  const bool gone = setup_.responder->closed() && status.code() == Code::kCancelled;
   tally_.fail(failure_label(setup_.responder->closed() ? status : told));
+  log_failure(log_, {setup_.request_id, setup_.path, 0, 0, std::nullopt}, gone ? status : told);
   if (begun_) {
     setup_.responder->write(error_event(setup_.style, told));
     if (setup_.style == ApiStyle::kOpenAi) setup_.responder->write(kSseDone);
@@ -228,34 +228,55 @@ TimePoint Call::keep_alive(TimePoint now, std::chrono::milliseconds interval) {
 
 void Call::observe(const SequenceAnswer& sequence) const {
   if (metrics_ == nullptr) return;
-  Timings timings;
-  timings.add(sequence, setup_.received);
-  metrics_->request_duration().observe(seconds(timings.total));
-  metrics_->request_validation_duration().observe(seconds(timings.validation));
-  metrics_->request_queue_duration().observe(seconds(timings.queue));
-  metrics_->request_inference_duration().observe(seconds(timings.inference));
-  metrics_->request_mean_time_per_token_duration().observe(seconds(timings.per_token));
+  Figures own;
+  own.add_times(sequence, setup_.received);
+  metrics_->request_duration().observe(seconds(own.times.total));
+  metrics_->request_validation_duration().observe(seconds(own.times.validation));
+  metrics_->request_queue_duration().observe(seconds(own.times.queue));
+  metrics_->request_inference_duration().observe(seconds(own.times.inference));
+  metrics_->request_mean_time_per_token_duration().observe(seconds(own.times.per_token));
   metrics_->request_generated_tokens().observe(static_cast<double>(sequence.n_generated));
   metrics_->time_to_first_token_duration().observe(
       seconds(between(setup_.received, sequence.first_token_at)));
 }
 
-std::vector<http::Header> Call::timing_headers() const {
-  Timings timings;
-  std::vector<http::Header> out;
-  if (setup_.timing == TimingHeaders::kBestSequence) {
-    timings.add(setup_.sequences[best_sequence(setup_.sequences)], setup_.received);
-    out.emplace_back("x-compute-time", in_seconds(timings.total));
-  } else {
-    for (const SequenceAnswer& sequence : setup_.sequences) timings.add(sequence, setup_.received);
+Call::Figures Call::figures() const {
+  Figures out;
+  const bool chosen = setup_.timing == TimingHeaders::kBestSequence;
+  const std::size_t best = best_sequence(setup_.sequences);
+  for (std::size_t i = 0; i < setup_.sequences.size(); ++i) {
+    const SequenceAnswer& sequence = setup_.sequences[i];
+    if (setup_.timing == TimingHeaders::kSumOfSequences || i == best) {
+      out.add_times(sequence, setup_.received);
+    }
+    if (chosen ? i == best : i % setup_.per_prompt == 0) out.prompt_tokens += sequence.n_prompt;
+    if (!chosen || i == best) out.generated_tokens += sequence.n_generated;
   }
-  out.emplace_back("x-total-time", in_milliseconds(timings.total));
-  out.emplace_back("x-validation-time", in_milliseconds(timings.validation));
-  out.emplace_back("x-queue-time", in_milliseconds(timings.queue));
-  out.emplace_back("x-inference-time", in_milliseconds(timings.inference));
-  out.emplace_back("x-time-per-token", in_milliseconds(timings.per_token));
-  out.emplace_back("x-prompt-tokens", std::to_string(timings.prompt_tokens));
-  out.emplace_back("x-generated-tokens", std::to_string(timings.generated_tokens));
+  return out;
+}
+
+RequestRecord Call::record(const Figures& figures) const {
+  const std::size_t best =
+      setup_.timing == TimingHeaders::kBestSequence ? best_sequence(setup_.sequences) : 0;
+  return {setup_.request_id,
+          setup_.path,
+          figures.prompt_tokens,
+          figures.generated_tokens,
+          setup_.sequences[best].seed};
+}
+
+std::vector<http::Header> Call::timing_headers(const Figures& figures) const {
+  std::vector<http::Header> out;
+  if (setup_.timing != TimingHeaders::kSumOfSequences) {
+    out.emplace_back("x-compute-time", in_seconds(figures.times.total));
+  }
+  out.emplace_back("x-total-time", in_milliseconds(figures.times.total));
+  out.emplace_back("x-validation-time", in_milliseconds(figures.times.validation));
+  out.emplace_back("x-queue-time", in_milliseconds(figures.times.queue));
+  out.emplace_back("x-inference-time", in_milliseconds(figures.times.inference));
+  out.emplace_back("x-time-per-token", in_milliseconds(figures.times.per_token));
+  out.emplace_back("x-prompt-tokens", std::to_string(figures.prompt_tokens));
+  out.emplace_back("x-generated-tokens", std::to_string(figures.generated_tokens));
   return out;
 }
 

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <coxswain/status.h>
@@ -28,16 +29,19 @@
 #include "router/answer.h"
 #include "router/api_error.h"
 #include "router/permits.h"
+#include "router/request_log.h"
 #include "router/tally.h"
+#include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 namespace coxswain::router {
 
 class Delivery;
 
-// Which figures the headers of a whole answer give.
+// Which figures the headers of a whole answer, and its line in the log, give.
 enum class TimingHeaders : std::uint8_t {
   kBestSequence,    // of the sequence that was chosen, with x-compute-time
+  kChoices,         // times of the best one, tokens of all
   kSumOfSequences,  // added up, without x-compute-time
 };
 
@@ -49,6 +53,9 @@ struct CallSetup {
   std::vector<batch::GenerationRequest> requests;  // [n_sequences]
   std::vector<http::Header> headers;               // of the answer
   TimingHeaders timing = TimingHeaders::kBestSequence;
+  std::size_t per_prompt = 1;  // neighbouring sequences that share one prompt
+  std::string request_id;      // for the log
+  std::string path;
   TimePoint received{};
   std::size_t unsent_bytes_max = 256 << 10;
   Permits permits;
@@ -60,7 +67,8 @@ class Call : public std::enable_shared_from_this<Call> {
        RequestTally tally,
        batch::Engine& engine,
        Delivery& delivery,
-       telemetry::Metrics* metrics);
+       telemetry::Metrics* metrics,
+       telemetry::Logger& log);
 
   // Submits every sequence. Failures arrive through deliver() like any other event.
   void start();
@@ -87,13 +95,17 @@ class Call : public std::enable_shared_from_this<Call> {
   void begin_stream();
   void complete();
   void observe(const SequenceAnswer& sequence) const;
-  std::vector<http::Header> timing_headers() const;
+  struct Figures;
+  Figures figures() const;
+  std::vector<http::Header> timing_headers(const Figures& figures) const;
+  RequestRecord record(const Figures& figures) const;
 
   CallSetup setup_;
   RequestTally tally_;
   batch::Engine& engine_;
   Delivery& delivery_;
   telemetry::Metrics* metrics_;
+  telemetry::Logger& log_;
   std::vector<RequestId> ids_;
   std::atomic<bool> abandoned_{false};  // no sequence is to run any more
 

@@ -59,14 +59,20 @@ Result<std::string> flatten_parts(const json::Array& parts,
     if (type == nullptr || !type->is_string()) {
       return bad_part(
           message,
-          "`" + at(message, "content") + "` must be a string or an array of objects with a `type`");
+          "`" + at(message, "content") +
+              "` must be a string or an array of objects with a `type`. Given: an array with " +
+              std::string(part.is_object() ? "an object without it" : type_name(part)));
     }
     if (type->as_string() != "text") {
-      return bad_part(message, echo(type->as_string()) + " modality is not supported");
+      return bad_part(message,
+                      "`" + at(message, "content") + "` must have parts of type `text`: `" +
+                          echo(type->as_string()) + "` modality is not supported");
     }
     const json::Value* text = part.find("text");
     if (text == nullptr || !text->is_string()) {
-      return bad_part(message, "a text part of `" + at(message, "content") + "` needs a `text`");
+      return bad_part(message,
+                      "a text part of `" + at(message, "content") + "` needs a `text`. Given: " +
+                          std::string(text == nullptr ? "none" : type_name(*text)));
     }
     out += text->as_string();
   }
@@ -160,7 +166,10 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
     fields.fail("`max_tokens` and `max_completion_tokens` must not both be set",
                 "max_completion_tokens");
   }
-  if (completion_tokens) out.parameters.max_new_tokens = completion_tokens;
+  if (completion_tokens) {
+    out.parameters.max_new_tokens = completion_tokens;
+    out.parameters.new_tokens_field = "max_completion_tokens";
+  }
   out.parameters.top_n_tokens = fields.read_u32("top_logprobs");
   out.logprobs = fields.read_bool("logprobs").value_or(false);
   out.stream = fields.read_bool("stream").value_or(false);

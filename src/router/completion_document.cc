@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 
+#include "router/api_error.h"
 #include "router/document_parts.h"
 #include "router/documents.h"
 #include "router/fields.h"
@@ -16,12 +17,15 @@ constexpr std::array kUnsupported{
     UnsupportedField{"add_special_tokens", "true"},
 };
 
-constexpr std::string_view kPromptForms =
-    "`prompt` must be a string, an array of strings, an array of token ids or an array of such "
-    "arrays";
-
 Status bad_prompt(std::string message) {
   return invalid_argument(std::move(message), "prompt");
+}
+
+Status bad_form(std::string given) {
+  return bad_prompt(
+      "`prompt` must be a string, an array of strings, an array of token ids or an array of such "
+      "arrays. Given: " +
+      std::move(given));
 }
 
 Status empty_array() {
@@ -35,7 +39,9 @@ Result<std::vector<TokenId>> read_ids(const json::Array& array) {
   for (const json::Value& entry : array) {
     const auto id = entry.to_int64();
     if (!id || *id < 0 || *id > std::numeric_limits<TokenId>::max()) {
-      return bad_prompt("`prompt` must have token ids that are integers from 0 on");
+      return bad_prompt("`prompt` must have token ids that are integers from 0 to " +
+                        std::to_string(std::numeric_limits<TokenId>::max()) +
+                        ". Given: " + given_text(entry));
     }
     out.push_back(static_cast<TokenId>(*id));
   }
@@ -50,7 +56,10 @@ Result<std::vector<Prompt>> read_list(const json::Array& array, const DocumentLi
   std::vector<Prompt> out;
   out.reserve(array.size());
   for (const json::Value& entry : array) {
-    if (entry.type() != array.front().type()) return bad_prompt(std::string(kPromptForms));
+    if (entry.type() != array.front().type()) {
+      return bad_form("an array with " + std::string(type_name(array.front())) + " and " +
+                      std::string(type_name(entry)));
+    }
     if (entry.is_string()) {
       out.emplace_back(entry.as_string());
     } else {
@@ -64,7 +73,7 @@ Result<std::vector<Prompt>> read_list(const json::Array& array, const DocumentLi
 Result<std::vector<Prompt>> read_prompts(const json::Value* value, const DocumentLimits& limits) {
   if (value == nullptr) return bad_prompt("`prompt` is missing");
   if (value->is_string()) return std::vector<Prompt>{value->as_string()};
-  if (!value->is_array()) return bad_prompt(std::string(kPromptForms));
+  if (!value->is_array()) return bad_form(std::string(type_name(*value)));
   const json::Array& array = value->as_array();
   if (array.empty()) return empty_array();
   switch (array.front().type()) {
@@ -80,7 +89,7 @@ Result<std::vector<Prompt>> read_prompts(const json::Value* value, const Documen
     case json::Value::Type::kObject:
       break;
   }
-  return bad_prompt(std::string(kPromptForms));
+  return bad_form("an array with " + std::string(type_name(array.front())));
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ constexpr std::array kUnsupportedShared{
 // They only label a request.
 constexpr std::array<std::string_view, 4> kWithoutEffect{
     "user", "metadata", "safety_identifier", "prompt_cache_key"};
+constexpr std::array<std::string_view, 3> kLabels{"user", "safety_identifier", "prompt_cache_key"};
 
 constexpr float kLogitBiasMax = 100.0F;
 
@@ -70,7 +71,9 @@ void read_logit_bias(FieldReader& fields, const DocumentLimits& limits, Paramete
     const std::optional<double> number = bias.to_double();
     if (!number || *number < -static_cast<double>(kLogitBiasMax) ||
         *number > static_cast<double>(kLogitBiasMax)) {
-      fields.fail("`logit_bias` must have numbers from -100 to 100 as values", "logit_bias");
+      fields.fail("`logit_bias` must have numbers from -100 to 100 as values. Given: " +
+                      given_text(bias) + " for " + key,
+                  "logit_bias");
       return;
     }
     out.logit_bias.emplace_back(id, static_cast<float>(*number));
@@ -102,6 +105,7 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   out.do_sample = true;
   read_logit_bias(fields, limits, out);
   fields.refuse_unsupported(kUnsupportedShared);
+  for (std::string_view label : kLabels) fields.read_string(label, limits.user_bytes_max);
   fields.note_without_effect(kWithoutEffect);
   return out;
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -30,6 +31,7 @@ struct DocumentLimits {
   std::size_t parts_per_message_max = 64;
   std::size_t role_bytes_max = 64;
   std::size_t model_bytes_max = 256;
+  std::size_t user_bytes_max = 256;
   std::size_t logit_bias_entries_max = 1024;
   std::size_t client_batch_max = 4;  // prompts in one completion request (--max-client-batch-size)
   bool strict_fields = false;        // refuse unknown fields
@@ -49,6 +51,7 @@ struct Parameters {
   std::optional<float> min_p;
   bool do_sample = false;
   std::optional<std::uint32_t> max_new_tokens;
+  std::string_view new_tokens_field;  // what the client called it, unless the route's usual name
   std::optional<bool> return_full_text;
   std::vector<std::string> stop;
   std::optional<std::uint64_t> truncate;

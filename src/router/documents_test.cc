@@ -127,10 +127,10 @@ TEST(GenerateDocument, WrongTypesAreRefusedByName) {
        "`stop` must be an array of strings. Given: an array with an integer",
        "stop"},
       {R"({"inputs":"x","parameters":{"watermark":true}})",
-       "`watermark` is not supported yet",
+       "`watermark` is not supported yet, except as false. Given: true",
        "watermark"},
       {R"({"inputs":"x","parameters":{"adapter_id":"a"}})",
-       "`adapter_id` is not supported yet",
+       "`adapter_id` is not supported yet. Given: \"a\"",
        "adapter_id"},
       {R"({"inputs":"x","parameters":{"grammar":{"type":"regex","value":"a"}}})",
        "grammar is not supported",
@@ -186,31 +186,32 @@ TEST(ChatDocument, WrongDocumentsAreRefusedByName) {
        "`messages[0].content` must be a string or an array of parts. Given: an integer",
        "messages[0].content"},
       {R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})",
-       "image_url modality is not supported",
+       "`messages[0].content` must have parts of type `text`: `image_url` modality is not "
+       "supported",
        "messages[0].content"},
       {R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
-       "a text part of `messages[0].content` needs a `text`",
+       "a text part of `messages[0].content` needs a `text`. Given: none",
        "messages[0].content"},
       {R"({"messages":[{"role":"assistant","content":"x","tool_calls":[{}]}]})",
-       "messages[0]: `tool_calls` is not supported yet",
+       "messages[0]: `tool_calls` is not supported yet, except as []. Given: an array",
        "messages[0].tool_calls"},
       {R"({"messages":[{"role":"u","content":"x"}],"max_tokens":1,"max_completion_tokens":1})",
        "`max_tokens` and `max_completion_tokens` must not both be set",
        "max_completion_tokens"},
       {R"({"messages":[{"role":"u","content":"x"}],"tools":[{"type":"function"}]})",
-       "`tools` is not supported yet",
+       "`tools` is not supported yet, except as []. Given: an array",
        "tools"},
       {R"({"messages":[{"role":"u","content":"x"}],"tool_choice":"required"})",
-       "`tool_choice` is not supported yet",
+       "`tool_choice` is not supported yet, except as \"none\" or \"auto\". Given: \"required\"",
        "tool_choice"},
       {R"({"messages":[{"role":"u","content":"x"}],"response_format":{"type":"json_object"}})",
-       "`response_format` is not supported yet",
+       "`response_format` is not supported yet, except as {\"type\":\"text\"}. Given: an object",
        "response_format"},
       {R"({"messages":[{"role":"u","content":"x"}],"logit_bias":{"a":1}})",
        "`logit_bias` must have token ids as keys. Given: a",
        "logit_bias"},
       {R"({"messages":[{"role":"u","content":"x"}],"logit_bias":{"1":101}})",
-       "`logit_bias` must have numbers from -100 to 100 as values",
+       "`logit_bias` must have numbers from -100 to 100 as values. Given: 101 for 1",
        "logit_bias"},
       {R"({"messages":[{"role":"u","content":"x"}],"logit_bias":[1.0]})",
        "`logit_bias` must be an object of token ids and numbers. Given: an array",
@@ -233,6 +234,7 @@ TEST(ChatDocument, SizesAreLimited) {
   limits.parts_per_message_max = 1;
   limits.model_bytes_max = 2;
   limits.role_bytes_max = 2;
+  limits.user_bytes_max = 2;
   auto message = [&](std::string_view text) {
     return read_chat_request(parse(text), limits).status().message();
   };
@@ -242,6 +244,8 @@ TEST(ChatDocument, SizesAreLimited) {
             "messages[0]: `role` must have at most 2 bytes. Given: 3");
   EXPECT_EQ(message(R"({"model":"abc","messages":[]})"),
             "`model` must have at most 2 bytes. Given: 3");
+  EXPECT_EQ(message(R"({"user":"abc","messages":[{"role":"u","content":"x"}]})"),
+            "`user` must have at most 2 bytes. Given: 3");
   EXPECT_EQ(
       message(
           R"({"messages":[{"role":"u","content":[{"type":"text","text":""},{"type":"text","text":""}]}]})"),
@@ -265,12 +269,15 @@ TEST(CompletionDocument, AllFormsOfAPrompt) {
 TEST(CompletionDocument, WrongDocumentsAreRefusedByName) {
   const std::string forms =
       "`prompt` must be a string, an array of strings, an array of token ids or an array of such "
-      "arrays";
+      "arrays. Given: ";
+  const std::string object = forms + "an object";
+  const std::string null_in_array = forms + "an array with null";
+  const std::string mixed = forms + "an array with a string and an integer";
   const BadDocument rows[] = {
       {R"({})", "`prompt` is missing", "prompt"},
-      {R"({"prompt":{}})", forms.c_str(), "prompt"},
-      {R"({"prompt":[null]})", forms.c_str(), "prompt"},
-      {R"({"prompt":["a",1]})", forms.c_str(), "prompt"},
+      {R"({"prompt":{}})", object.c_str(), "prompt"},
+      {R"({"prompt":[null]})", null_in_array.c_str(), "prompt"},
+      {R"({"prompt":["a",1]})", mixed.c_str(), "prompt"},
       {R"({"prompt":[]})",
        "Empty array detected. Do not use an empty array for the prompt.",
        "prompt"},
@@ -278,10 +285,10 @@ TEST(CompletionDocument, WrongDocumentsAreRefusedByName) {
        "Empty array detected. Do not use an empty array for the prompt.",
        "prompt"},
       {R"({"prompt":[1,-2]})",
-       "`prompt` must have token ids that are integers from 0 on",
+       "`prompt` must have token ids that are integers from 0 to 2147483647. Given: -2",
        "prompt"},
       {R"({"prompt":[1,2.5]})",
-       "`prompt` must have token ids that are integers from 0 on",
+       "`prompt` must have token ids that are integers from 0 to 2147483647. Given: 2.5",
        "prompt"},
       {R"({"prompt":["a","b","c","d","e"]})",
        "Number of prompts exceeds the maximum allowed batch size of 4",
@@ -289,9 +296,14 @@ TEST(CompletionDocument, WrongDocumentsAreRefusedByName) {
       {R"({"prompt":"a","suffix":""})",
        "Suffix is not supported and can be achieved by preprocessing the prompt.",
        "suffix"},
-      {R"({"prompt":"a","echo":true})", "`echo` is not supported yet", "echo"},
-      {R"({"prompt":"a","best_of":2})", "`best_of` is not supported yet", "best_of"},
-      {R"({"prompt":"a","logprobs":1})", "`logprobs` is not supported yet", "logprobs"},
+      {R"({"prompt":"a","user":1})", "`user` must be a string. Given: 1", "user"},
+      {R"({"prompt":"a","echo":true})",
+       "`echo` is not supported yet, except as false. Given: true",
+       "echo"},
+      {R"({"prompt":"a","best_of":2})",
+       "`best_of` is not supported yet, except as 1. Given: 2",
+       "best_of"},
+      {R"({"prompt":"a","logprobs":1})", "`logprobs` is not supported yet. Given: 1", "logprobs"},
   };
   for (const BadDocument& row : rows) {
     const auto out = read_completion_request(parse(row.text), kLimits);

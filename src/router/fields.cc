@@ -26,6 +26,18 @@ std::string quoted(std::string_view name) {
   return out;
 }
 
+// "a or b" from words with blanks between.
+std::string or_list(std::string_view words) {
+  std::string out;
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    if (!out.empty()) out += " or ";
+    out += words.substr(0, end);
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string_view type_name(const json::Value& value) {
@@ -59,9 +71,11 @@ void FieldReader::fail(std::string message, std::string_view field) {
 void FieldReader::fail_type(std::string_view name,
                             std::string_view expected,
                             const json::Value& value) {
-  std::string given(type_name(value));
-  if (value.is_number()) given = echo(value.number_text());
-  fail(quoted(name) + " must be " + std::string(expected) + ". Given: " + given, name);
+  fail(quoted(name) + " must be " + std::string(expected) + ". Given: " + given_text(value), name);
+}
+
+std::string given_text(const json::Value& value) {
+  return value.is_number() ? echo(value.number_text()) : std::string(type_name(value));
 }
 
 std::optional<bool> FieldReader::read_bool(std::string_view name) {
@@ -161,7 +175,11 @@ void FieldReader::refuse_unsupported(std::span<const UnsupportedField> fields) {
   for (const UnsupportedField& field : fields) {
     const json::Value* value = find(field.name);
     if (value == nullptr || is_word_of(json::write(*value), field.neutral)) continue;
-    fail(quoted(field.name) + " is not supported yet", field.name);
+    fail(quoted(field.name) + " is not supported yet" +
+             (field.neutral.empty() ? "" : ", except as " + or_list(field.neutral)) + ". Given: " +
+             (value->is_array() || value->is_object() ? std::string(type_name(*value))
+                                                      : echo(json::write(*value))),
+         field.name);
   }
 }
 

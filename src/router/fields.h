@@ -75,5 +75,8 @@ class FieldReader {
 
 // "a string", "an array", ...
 std::string_view type_name(const json::Value& value);
+// What a refusal says was given: a number as it stood in the document (at most 64 bytes), the type
+// of anything else.
+std::string given_text(const json::Value& value);
 
 }  // namespace coxswain::router

@@ -81,6 +81,8 @@ Status Api::chat(Ticket& ticket) {
   answer.logprobs = request.logprobs;
   answer.include_usage = request.include_usage;
   CallSetup setup;
+  setup.timing = TimingHeaders::kChoices;
+  setup.per_prompt = valid.n_sequences();
   setup.format =
       request.stream ? make_chat_stream(std::move(answer)) : make_chat_answer(std::move(answer));
   setup.headers = common_headers(count_characters(prompt.text), request.ignored);
@@ -96,7 +98,6 @@ Status Api::complete(Ticket& ticket) {
   CallSetup setup;
   setup.timing = TimingHeaders::kSumOfSequences;
   std::size_t n_characters = 0;
-  std::size_t per_prompt = 1;
   for (const Prompt& prompt : request.prompts) {
     ValidationInput input;
     input.style = ApiStyle::kOpenAi;
@@ -110,13 +111,13 @@ Status Api::complete(Ticket& ticket) {
       input.ids = &std::get<std::vector<TokenId>>(prompt);
     }
     COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
-    per_prompt = valid.n_sequences();
+    setup.per_prompt = valid.n_sequences();
     add_sequences(setup, valid, ticket);
   }
   OpenAiAnswerOptions answer = openai_answer("cmpl-", request.model);
   answer.include_usage = request.include_usage;
-  setup.format = request.stream ? make_completion_stream(std::move(answer), per_prompt)
-                                : make_completion_answer(std::move(answer), per_prompt);
+  setup.format = request.stream ? make_completion_stream(std::move(answer), setup.per_prompt)
+                                : make_completion_answer(std::move(answer), setup.per_prompt);
   setup.headers = common_headers(n_characters, request.ignored);
   return start_call(std::move(setup), ticket);
 }

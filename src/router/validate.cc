@@ -1,19 +1,14 @@
 #include "router/validate.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
+
+#include "router/wording.h"
 
 namespace coxswain::router {
 namespace {
 
 constexpr float kGreedyTemperature = 1e-6F;  // below it the distribution is a maximum
-
-// Fields that routes below /v1 know under another name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOpenAiNames{{
-    {"max_new_tokens", "max_tokens"},
-    {"top_n_tokens", "top_logprobs"},
-}};
 
 bool asks_for_sampling(const Parameters& p) {
   return p.do_sample || p.temperature || p.top_k || p.top_p || p.typical_p;
@@ -54,16 +49,24 @@ bool within(float value, float low, float high) {
   return value >= low && value <= high;
 }
 
-Status outside_two(std::string_view name) {
-  return invalid_argument("`" + std::string(name) + "` must be >= -2.0 and <= 2.0",
-                          std::string(name));
+Status check_penalty(const Wording& wording, std::string_view name, std::optional<float> value) {
+  if (within(value.value_or(0.0F), -2.0F, 2.0F)) return {};
+  const std::string native = "`" + std::string(name) + "` must be >= -2.0 and <= 2.0";
+  return wording.refuse(name, native, ">= -2.0 and <= 2.0", number_text(*value));
 }
 
-Status check_probability(std::string_view name, std::optional<float> value, ApiStyle style) {
+Status check_probability(const Wording& wording,
+                         std::string_view name,
+                         std::optional<float> value) {
   if (!value) return {};
   if (*value > 0.0F && *value < 1.0F) return {};
-  if (style == ApiStyle::kOpenAi && *value == 1.0F) return {};
-  return invalid_argument("`" + std::string(name) + "` must be > 0.0 and < 1.0", std::string(name));
+  if (!wording.native() && *value == 1.0F) return {};
+  const std::string native = "`" + std::string(name) + "` must be > 0.0 and < 1.0";
+  return wording.refuse(name, native, "> 0.0 and <= 1.0", number_text(*value));
+}
+
+Wording wording_of(const ValidationInput& input) {
+  return {input.style, input.prompt_field, input.parameters->new_tokens_field};
 }
 
 std::size_t max_new_or_zero(const Parameters& p, std::size_t total_max, std::size_t n_tokens) {
@@ -124,70 +127,77 @@ Status Validator::check_sequences(const ValidationInput& input) const {
 
 Status Validator::check_sampling(const ValidationInput& input) const {
   const Parameters& p = *input.parameters;
+  const Wording wording = wording_of(input);
   const float temperature = p.temperature.value_or(1.0F);
-  const bool zero_is_greedy = input.style == ApiStyle::kOpenAi;
-  if (!(temperature > 0.0F) && !(zero_is_greedy && temperature == 0.0F)) {
-    return invalid_argument("`temperature` must be strictly positive", "temperature");
+  if (!(temperature > 0.0F) && !(!wording.native() && temperature == 0.0F)) {
+    return wording.refuse("temperature",
+                          "`temperature` must be strictly positive",
+                          ">= 0.0",
+                          number_text(temperature));
   }
-  if (!(p.repetition_penalty.value_or(1.0F) > 0.0F)) {
-    return invalid_argument("`repetition_penalty` must be strictly positive", "repetition_penalty");
+  if (const float penalty = p.repetition_penalty.value_or(1.0F); !(penalty > 0.0F)) {
+    return wording.refuse("repetition_penalty",
+                          "`repetition_penalty` must be strictly positive",
+                          "> 0.0",
+                          number_text(penalty));
   }
-  if (!within(p.frequency_penalty.value_or(0.0F), -2.0F, 2.0F)) {
-    return outside_two("frequency_penalty");
-  }
-  if (!within(p.presence_penalty.value_or(0.0F), -2.0F, 2.0F)) {
-    return outside_two("presence_penalty");
-  }
-  COXSWAIN_RETURN_IF_ERROR(check_probability("top_p", p.top_p, input.style));
-  COXSWAIN_RETURN_IF_ERROR(check_probability("typical_p", p.typical_p, input.style));
+  COXSWAIN_RETURN_IF_ERROR(check_penalty(wording, "frequency_penalty", p.frequency_penalty));
+  COXSWAIN_RETURN_IF_ERROR(check_penalty(wording, "presence_penalty", p.presence_penalty));
+  COXSWAIN_RETURN_IF_ERROR(check_probability(wording, "top_p", p.top_p));
+  COXSWAIN_RETURN_IF_ERROR(check_probability(wording, "typical_p", p.typical_p));
   if (p.top_k && *p.top_k <= 0) {
-    return invalid_argument("`top_k` must be strictly positive", "top_k");
+    return wording.refuse(
+        "top_k", "`top_k` must be strictly positive", ">= 1", std::to_string(*p.top_k));
   }
   const float min_p = p.min_p.value_or(0.0F);
   if (!(min_p >= 0.0F && min_p < 1.0F)) {
-    return invalid_argument("`min_p` must be >= 0.0 and < 1.0", "min_p");
+    return wording.refuse(
+        "min_p", "`min_p` must be >= 0.0 and < 1.0", ">= 0.0 and < 1.0", number_text(min_p));
   }
   return {};
 }
 
-Status Validator::check_stopping(const Parameters& p) const {
+Status Validator::check_stopping(const ValidationInput& input) const {
+  const Parameters& p = *input.parameters;
+  const Wording wording = wording_of(input);
   if (p.max_new_tokens && *p.max_new_tokens == 0) {
-    return invalid_argument("`max_new_tokens` must be strictly positive", "max_new_tokens");
+    return wording.refuse(
+        "max_new_tokens", "`max_new_tokens` must be strictly positive", ">= 1", "0");
   }
   if (p.stop.size() > limits_.stop_sequences_max) {
-    return invalid_argument("`stop` supports up to " + std::to_string(limits_.stop_sequences_max) +
-                                " stop sequences. Given: " + std::to_string(p.stop.size()),
-                            "stop");
+    return wording.refuse("stop",
+                          "`stop` supports up to " + std::to_string(limits_.stop_sequences_max) +
+                              " stop sequences. Given: " + std::to_string(p.stop.size()));
   }
   for (const std::string& text : p.stop) {
-    if (text.empty()) return invalid_argument("`stop` cannot have empty strings", "stop");
+    if (text.empty()) return wording.refuse("stop", "`stop` cannot have empty strings");
     if (text.size() > limits_.stop_bytes_max) {
-      return invalid_argument("`stop` strings must have at most " +
-                                  std::to_string(limits_.stop_bytes_max) +
-                                  " bytes. Given: " + std::to_string(text.size()),
-                              "stop");
+      return wording.refuse("stop",
+                            "`stop` strings must have at most " +
+                                std::to_string(limits_.stop_bytes_max) +
+                                " bytes. Given: " + std::to_string(text.size()));
     }
   }
   return {};
 }
 
-Status Validator::check_ranges_after_sampling(const Parameters& p) const {
+Status Validator::check_ranges_after_sampling(const ValidationInput& input) const {
+  const Parameters& p = *input.parameters;
+  const Wording wording = wording_of(input);
   if (p.seed && p.best_of.value_or(1) > 1) {
-    return invalid_argument("`seed` must not be set when `best_of` > 1", "seed");
+    return wording.refuse("seed", "`seed` must not be set when `best_of` > 1");
   }
   if (p.top_n_tokens.value_or(0) > limits_.top_n_tokens_max) {
-    return invalid_argument(
-        "`top_n_tokens` must be >= 0 and <= " + std::to_string(limits_.top_n_tokens_max) +
-            ". Given: " + std::to_string(*p.top_n_tokens),
-        "top_n_tokens");
+    const std::string limit = ">= 0 and <= " + std::to_string(limits_.top_n_tokens_max);
+    const std::string given = std::to_string(*p.top_n_tokens);
+    return wording.refuse(
+        "top_n_tokens", "`top_n_tokens` must be " + limit + ". Given: " + given, limit, given);
   }
   for (const auto& [id, bias] : p.logit_bias) {
-    if (std::cmp_greater_equal(id, limits_.vocab_size)) {
-      return invalid_argument("`logit_bias` token ids must be < " +
-                                  std::to_string(limits_.vocab_size) +
-                                  ". Given: " + std::to_string(id),
-                              "logit_bias");
-    }
+    if (std::cmp_less(id, limits_.vocab_size)) continue;
+    return wording.refuse("logit_bias",
+                          "`logit_bias` token ids must be < " + std::to_string(limits_.vocab_size) +
+                              ". Given: " + std::to_string(id));
   }
   return {};
 }
@@ -195,21 +205,26 @@ Status Validator::check_ranges_after_sampling(const Parameters& p) const {
 Status Validator::check_length(const ValidationInput& input,
                                std::size_t n_tokens,
                                bool exact) const {
-  const std::size_t max_new =
-      max_new_or_zero(*input.parameters, limits_.total_tokens_max, n_tokens);
+  const Parameters& p = *input.parameters;
+  const Wording wording = wording_of(input);
+  const std::size_t max_new = max_new_or_zero(p, limits_.total_tokens_max, n_tokens);
   const std::string count = (exact ? "" : "at least ") + std::to_string(n_tokens);
-  if (n_tokens + max_new > limits_.total_tokens_max) {
-    return invalid_argument("`inputs` tokens + `max_new_tokens` must be <= " +
-                                std::to_string(limits_.total_tokens_max) + ". Given: " + count +
-                                " `inputs` tokens and " + std::to_string(max_new) +
-                                " `max_new_tokens`",
-                            "inputs");
+  // Below /v1 a limit that the client did not give is not spoken of.
+  const bool of_both = wording.native() || p.max_new_tokens;
+  if (of_both && n_tokens + max_new > limits_.total_tokens_max) {
+    const std::string prompt = "`" + std::string(wording.name("inputs")) + "` tokens";
+    const std::string new_tokens = "`" + std::string(wording.name("max_new_tokens")) + "`";
+    return wording.refuse("inputs",
+                          prompt + " + " + new_tokens + " must be <= " +
+                              std::to_string(limits_.total_tokens_max) + ". Given: " + count + " " +
+                              prompt + " and " + std::to_string(max_new) + " " + new_tokens);
   }
   if (n_tokens > limits_.input_tokens_max) {
-    return invalid_argument("`inputs` must have less than " +
-                                std::to_string(limits_.input_tokens_max) +
-                                " tokens. Given: " + count,
-                            "inputs");
+    const std::string limit = std::to_string(limits_.input_tokens_max);
+    return wording.refuse("inputs",
+                          "`inputs` must have less than " + limit + " tokens. Given: " + count,
+                          "at most " + limit + " tokens",
+                          count);
   }
   return {};
 }
@@ -217,8 +232,11 @@ Status Validator::check_length(const ValidationInput& input,
 // Steps 12 to 16 of the table: the prompt as ids, cut to `truncate`, inside the limits.
 Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) const {
   const Parameters& p = *input.parameters;
+  const Wording wording = wording_of(input);
+  const std::string cannot_be_empty =
+      "`" + std::string(wording.name("inputs")) + "` cannot be empty";
   const bool empty = input.ids != nullptr ? input.ids->empty() : input.text.text.empty();
-  if (empty) return invalid_argument("`inputs` cannot be empty", "inputs");
+  if (empty) return wording.refuse("inputs", cannot_be_empty);
   if (p.truncate && (*p.truncate == 0 || *p.truncate > limits_.input_tokens_max)) {
     return invalid_argument("`truncate` must be strictly positive and less than " +
                                 std::to_string(limits_.input_tokens_max) +
@@ -239,7 +257,7 @@ Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) c
     }
     auto encoding = tokenizer_->encode(input.text.text, options);
     if (!encoding.ok()) {
-      return invalid_argument("tokenizer error " + encoding.status().message(), "inputs");
+      return wording.refuse("inputs", "tokenizer error " + encoding.status().message());
     }
     ids = std::move(encoding.value().ids);
     exact = !encoding.value().truncated;
@@ -250,12 +268,13 @@ Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) c
   if (p.truncate && ids.size() > *p.truncate) {
     ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(*p.truncate));
   }
-  if (ids.empty()) return invalid_argument("`inputs` cannot be empty", "inputs");
+  if (ids.empty()) return wording.refuse("inputs", cannot_be_empty);
   for (TokenId id : ids) {
     if (id >= 0 && std::cmp_less(id, limits_.vocab_size)) continue;
-    return invalid_argument("token ids must be < " + std::to_string(limits_.vocab_size) +
-                                ". Given: " + std::to_string(id),
-                            "inputs");
+    return wording.refuse("inputs",
+                          "`" + std::string(wording.name("inputs")) + "` token ids must be < " +
+                              std::to_string(limits_.vocab_size) +
+                              ". Given: " + std::to_string(id));
   }
   COXSWAIN_RETURN_IF_ERROR(check_length(input, ids.size(), exact));
   return ids;
@@ -263,24 +282,14 @@ Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) c
 
 Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
   const Parameters& p = *input.parameters;
-  auto as_called = [&](const Status& status) {
-    if (input.style == ApiStyle::kNative) return status;
-    for (const auto& [native, openai] : kOpenAiNames) {
-      if (status.field() == native)
-        return Status(status.code(), status.kind(), status.message(), std::string(openai));
-    }
-    if (status.field() != "inputs") return status;
-    return Status(status.code(), status.kind(), status.message(), std::string(input.prompt_field));
-  };
-  if (Status s = check_sequences(input); !s.ok()) return as_called(s);
-  if (Status s = check_sampling(input); !s.ok()) return as_called(s);
-  if (Status s = check_stopping(p); !s.ok()) return as_called(s);
-  if (Status s = check_ranges_after_sampling(p); !s.ok()) return as_called(s);
-  auto ids = tokenize(input);
-  if (!ids.ok()) return as_called(ids.status());
+  COXSWAIN_RETURN_IF_ERROR(check_sequences(input));
+  COXSWAIN_RETURN_IF_ERROR(check_sampling(input));
+  COXSWAIN_RETURN_IF_ERROR(check_stopping(input));
+  COXSWAIN_RETURN_IF_ERROR(check_ranges_after_sampling(input));
+  COXSWAIN_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenize(input));
 
   ValidRequest out;
-  out.prompt_ = std::move(ids).value();
+  out.prompt_ = std::move(ids);
   out.sampling_ = make_sampling(input.style, p);
   out.stopping_.max_new_tokens =
       static_cast<std::uint32_t>(max_new_or_zero(p, limits_.total_tokens_max, out.prompt_.size()));

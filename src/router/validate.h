@@ -3,8 +3,8 @@
 //
 // A ValidRequest has token ids inside the vocabulary, lengths inside the limits, legal sampling
 // parameters and a seed for each sequence. The same checks in the same order serve every route
-// (docs/api.md, "Checks"); routes below /v1 differ in three points only: temperature 0 is greedy,
-// top_p and typical_p may be 1, penalties are OpenAI's.
+// (docs/api.md, "Checks"); routes below /v1 differ in these points only: temperature 0 is greedy,
+// top_p and typical_p may be 1, penalties are OpenAI's, and refusals are worded as wording.h says.
 //
 // Thread rule: a Validator is immutable; validate() may be called from any thread and may take as
 // long as tokenising the text.
@@ -100,8 +100,8 @@ class Validator {
  private:
   Status check_sequences(const ValidationInput& input) const;
   Status check_sampling(const ValidationInput& input) const;
-  Status check_stopping(const Parameters& parameters) const;
-  Status check_ranges_after_sampling(const Parameters& parameters) const;
+  Status check_stopping(const ValidationInput& input) const;
+  Status check_ranges_after_sampling(const ValidationInput& input) const;
   Result<std::vector<TokenId>> tokenize(const ValidationInput& input) const;
   Status check_length(const ValidationInput& input, std::size_t n_tokens, bool exact) const;
 

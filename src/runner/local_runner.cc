@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <pthread.h>
 #include <random>
+#include <sched.h>
 #include <utility>
 
 #include "kernels/kernel_table.h"
@@ -54,6 +56,21 @@ std::uint64_t random_epoch() {
   return epoch;
 }
 
+// The compute thread is worker 0 of the pool, which binds worker i to the i-th CPU of the mask.
+void pin_to_first_cpu(std::thread& thread) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
+    return;
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& options) {
@@ -93,6 +110,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
   runner->codec_ = std::move(codec);
   COXSWAIN_RETURN_IF_ERROR(runner->set_up(options, std::move(kernel_set_id)));
   runner->compute_ = std::thread([self = runner.get()] { self->compute_loop(); });
+  if (options.pin_threads) pin_to_first_cpu(runner->compute_);
   COXSWAIN_RETURN_IF_ERROR(runner->warm_up());
   return runner;
 }

@@ -40,8 +40,8 @@ struct RunnerOptions {
       kv_dtype;  // empty = kF32 for float32 weights, kF16 for float16, else kBf16
   std::uint32_t block_tokens = 16;
   std::size_t n_threads = 0;  // 0 = all that this process may use
-  bool pin_threads = false;   // bind workers to CPUs; only where this is the one busy process
-  std::string isa;            // forces a kernel set; empty = the best one
+  bool pin_threads = false;  // bind all threads that compute to CPUs; only for the one busy process
+  std::string isa;           // forces a kernel set; empty = the best one
   // The size of the KV cache: `kv_blocks` (block 0 included), or `kv_bytes`, or, if both are 0,
   // what the memory budget leaves.
   std::uint32_t kv_blocks = 0;
@@ -84,6 +84,8 @@ class LocalRunner final : public StepRunner {
   RunnerState state() const;  // from any thread
   const MemoryPlan& memory_plan() const { return plan_; }
   std::size_t n_threads() const { return pool_->n_threads(); }
+  // What is odd about the model's files but does not keep it from being served.
+  const std::vector<std::string>& warnings() const { return model_->info().warnings; }
   std::shared_ptr<const TextCodec> codec() const { return codec_; }  // null without text
 
  private:

@@ -1,6 +1,9 @@
 #include "runner/local_runner.h"
 
 #include <cmath>
+#include <filesystem>
+#include <sched.h>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -28,6 +31,35 @@ std::unique_ptr<LocalRunner> make_runner(const RunnerOptions& options,
       LocalRunner::create_with(options, make_fake_model(model), make_fake_codec(), "fake-1");
   EXPECT_TRUE(runner.ok()) << runner.status().message();
   return std::move(runner).value();
+}
+
+// Threads of this process that may run on one CPU only.
+std::size_t n_bound_threads() {
+  std::size_t n = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    const int id = std::stoi(task.path().filename());
+    if (sched_getaffinity(id, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1) ++n;
+  }
+  return n;
+}
+
+TEST(LocalRunner, PinningBindsEveryThreadThatComputes) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  if (CPU_COUNT(&set) < 2) GTEST_SKIP() << "needs two CPUs";
+  RunnerOptions options = small_options();
+  options.n_threads = 2;
+  const std::size_t n_before = n_bound_threads();
+  {
+    const auto free = make_runner(options);
+    EXPECT_EQ(n_bound_threads(), n_before);
+  }
+  options.pin_threads = true;
+  const auto bound = make_runner(options);
+  EXPECT_EQ(n_bound_threads(), n_before + 2);
 }
 
 // Requests that share beginnings, with every kind of sampling.

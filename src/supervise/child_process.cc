@@ -67,6 +67,7 @@ struct ExecPlan {
   int life_fd;
   int error_fd;
   pid_t parent;
+  sigset_t held;
 };
 
 [[noreturn]] void run_child(const ExecPlan& plan) {
@@ -75,9 +76,7 @@ struct ExecPlan {
     [[maybe_unused]] const auto n = write(plan.error_fd, &error, sizeof error);
     _exit(127);
   };
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigprocmask(SIG_SETMASK, &plan.held, nullptr);
   signal(SIGPIPE, SIG_DFL);
   if (setpgid(0, 0) != 0) fail();
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail();
@@ -112,13 +111,17 @@ Result<ChildProcess> ChildProcess::spawn(const ChildSpec& spec) {
   std::vector<std::string> environment = make_environment(spec, life.read);
   const std::vector<char*> argv_pointers = pointers(argv);
   const std::vector<char*> environment_pointers = pointers(environment);
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : spec.signals_held) sigaddset(&held, signal);
   const ExecPlan plan{argv_pointers.data(),
                       environment_pointers.data(),
                       out.write,
                       err.write,
                       life.read,
                       failure.write,
-                      getpid()};
+                      getpid(),
+                      held};
 
   const pid_t pid = fork();
   if (pid < 0)

@@ -24,6 +24,9 @@ struct ChildSpec {
   std::vector<std::pair<std::string, std::string>>
       environment;  // added to ours, replacing equal names
   std::vector<std::string> environment_removed;
+  // Blocked from the first instruction on, for a program that takes them itself once it runs: a
+  // signal that comes while it is still being loaded waits and does not kill it.
+  std::vector<int> signals_held = {};
 };
 
 // How a process ended.

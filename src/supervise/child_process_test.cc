@@ -51,6 +51,15 @@ TEST(ChildProcess, OutputEnvironmentAndExitStatus) {
   EXPECT_EQ(exit.describe(), "exit status 7");
 }
 
+TEST(ChildProcess, HeldSignalsWaitWhileTheProgramIsLoaded) {
+  ChildSpec spec = shell("kill -TERM $$; echo alive");
+  spec.signals_held = {SIGTERM};
+  auto child = ChildProcess::spawn(spec);
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(read_all(child->stdout_fd()), "alive\n");
+  EXPECT_TRUE(wait_exit(*child).ok());
+}
+
 TEST(ChildProcess, MissingProgramIsAnErrorOfSpawn) {
   const auto child = ChildProcess::spawn({.name = "x",
                                           .argv = {"/nonexistent/program"},

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cmath>
 #include <ctime>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <poll.h>
 #include <unistd.h>
 #include <utility>
 
@@ -21,6 +23,7 @@ namespace {
 constexpr std::size_t kMessageBytesMax = 4096;
 constexpr std::size_t kFieldBytesMax = 256;
 constexpr std::size_t kLimitedKeysMax = 1024;
+constexpr int kReaderPatienceMs = 100;
 
 constexpr std::array<std::string_view, 5> kLevelNames{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"};
 constexpr std::array<std::string_view, 5> kLevelColours{"35", "34", "32", "33", "31"};
@@ -121,13 +124,29 @@ struct Logger::Impl {
     return kLevelColours[static_cast<std::size_t>(level)];
   }
 
-  // A line that cannot be written (disk full, closed pipe) is dropped: serving goes on.
+  // Whether a write will not block. A reader that stood still once is not waited for again until it
+  // moves.
+  bool has_room() {
+    pollfd output{options.file_descriptor, POLLOUT, 0};
+    const int n = poll(&output, 1, stands_still ? 0 : kReaderPatienceMs);
+    stands_still = n == 0;
+    return !stands_still;
+  }
+
+  // A line that cannot be written (disk full, closed pipe, a terminal that is held) is dropped:
+  // serving goes on. A pipe that has room takes a piece of PIPE_BUF at once.
   void write_line(std::string_view line) {
     const std::lock_guard lock(write_mutex);
+    const std::string completed = std::exchange(is_cut, false) ? "\n" + std::string(line) : "";
+    if (!completed.empty()) line = completed;
+    const std::size_t whole = line.size();
     while (!line.empty()) {
-      const ssize_t n = ::write(options.file_descriptor, line.data(), line.size());
+      const bool room = has_room();
+      const std::size_t piece = std::min(line.size(), std::size_t{PIPE_BUF});
+      const ssize_t n = room ? ::write(options.file_descriptor, line.data(), piece) : 0;
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) {
+        is_cut = line.size() < whole || !completed.empty();
         dropped.fetch_add(1, std::memory_order_relaxed);
         return;
       }
@@ -169,6 +188,8 @@ struct Logger::Impl {
   const LogOptions options;
   std::atomic<std::uint64_t> dropped{0};
   std::mutex write_mutex;
+  bool stands_still = false;  // the reader; guarded by write_mutex
+  bool is_cut = false;        // the last line lacks its end; guarded by write_mutex
   std::mutex limited_mutex;
   std::map<std::string, Limited, std::less<>> limited;  // guarded by limited_mutex
 };
@@ -192,6 +213,10 @@ void Logger::warn_limited(std::string_view key,
   if (const auto left_out = impl_->admit(key, interval)) {
     impl_->log(Level::kWarn, message, fields, *left_out);
   }
+}
+
+void Logger::copy_line(std::string_view line) {
+  impl_->write_line(std::string(line) + '\n');
 }
 
 std::uint64_t Logger::dropped_lines() const {

@@ -59,8 +59,10 @@ class Logger {
                     std::chrono::milliseconds interval,
                     std::string_view message,
                     std::initializer_list<Field> fields = {});
-  // Lines that could not be written (disk full, pipe closed). Writing one never fails or ends the
-  // program.
+  // Writes a line that another process has formatted, as it is.
+  void copy_line(std::string_view line);
+  // Lines that could not be written (disk full, pipe closed, a reader that stands still). Writing
+  // one never fails or ends the program, and it waits for a reader 100 ms at most, once.
   std::uint64_t dropped_lines() const;
 
  private:

@@ -1,5 +1,6 @@
 #include "telemetry/log.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <limits>
 #include <thread>
@@ -118,6 +119,28 @@ TEST_F(LogTest, KeysOfLimitedWarningsAreBounded) {
   EXPECT_EQ(written(), "");
   log.warn_limited("key 0", hours(1), "forgotten, so written again");
   EXPECT_NE(written(), "");
+}
+
+// A terminal that is held, or a program that does not read on, must not hold up whoever logs.
+TEST_F(LogTest, AReaderThatStandsStillLosesLinesAndHoldsUpNobody) {
+  fcntl(ends_[1], F_SETFL, 0);  // a write to a full pipe would block for ever
+  Logger log(options(false));
+  const std::string text(1000, 'x');
+  while (log.dropped_lines() < 100) log.info(text);
+  std::size_t n_lines = 0;
+  for (std::string part = written(); !part.empty(); part = written()) {
+    n_lines += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
+  }
+  EXPECT_GT(n_lines, 10U);
+  log.info("it reads again");
+  EXPECT_THAT(written(), EndsWith("it reads again\n"));
+  EXPECT_EQ(log.dropped_lines(), 100U);
+}
+
+TEST_F(LogTest, ALongLineIsWhole) {
+  Logger log(options(false));
+  log.copy_line(std::string(20'000, 'y'));
+  EXPECT_EQ(written(), std::string(20'000, 'y') + "\n");
 }
 
 TEST_F(LogTest, AClosedOutputDropsLines) {

@@ -1,0 +1,110 @@
+#include "router/request_log.h"
+
+#include <array>
+#include <utility>
+
+#include "router/api_error.h"
+
+namespace coxswain::router {
+namespace {
+
+constexpr std::chrono::milliseconds kRefusalInterval{1'000};
+
+bool is_our_fault(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kGeneration:
+    case ErrorKind::kIncompleteGeneration:
+    case ErrorKind::kInternal:
+    case ErrorKind::kNone:
+      return true;
+    case ErrorKind::kInvalidJson:
+    case ErrorKind::kValidation:
+    case ErrorKind::kTemplateError:
+    case ErrorKind::kToolError:
+    case ErrorKind::kUnsupportedMediaType:
+    case ErrorKind::kPayloadTooLarge:
+    case ErrorKind::kHeadersTooLarge:
+    case ErrorKind::kUriTooLong:
+    case ErrorKind::kBadRequest:
+    case ErrorKind::kTimeout:
+    case ErrorKind::kNotFound:
+    case ErrorKind::kMethodNotAllowed:
+    case ErrorKind::kUnauthorized:
+    case ErrorKind::kOverloaded:
+    case ErrorKind::kUnavailable:
+    case ErrorKind::kQueueTimeout:
+    case ErrorKind::kDeadline:
+    case ErrorKind::kHealthcheck:
+      return false;
+  }
+  return true;
+}
+
+struct Failure {
+  std::string text;
+  std::string_view kind;
+  bool ours = false;
+};
+
+Failure failure_of(const Status& status) {
+  if (status.code() == Code::kCancelled) return {"the client is gone", "cancelled", false};
+  const ErrorKind kind = client_kind(status);
+  return {client_text(status), kind_name(kind), is_our_fault(kind)};
+}
+
+}  // namespace
+
+std::string duration_text(std::chrono::nanoseconds duration) {
+  constexpr std::array<std::pair<std::int64_t, std::string_view>, 3> kUnits{
+      {{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "\u00b5s"}}};
+  const std::int64_t n = duration.count();
+  for (const auto& [size, name] : kUnits) {
+    if (n < size) continue;
+    std::string out = std::to_string(n / size);
+    std::string decimals = std::to_string(n % size * 1000 / size);
+    decimals.insert(0, 3 - decimals.size(), '0');
+    decimals.erase(decimals.find_last_not_of('0') + 1);
+    if (!decimals.empty()) out += "." + decimals;
+    return out.append(name);
+  }
+  return std::to_string(n) + "ns";
+}
+
+void log_success(telemetry::Logger& log, const RequestRecord& record, const RequestTimes& times) {
+  if (!log.enabled(telemetry::Level::kInfo)) return;
+  const std::string total = duration_text(times.total);
+  const std::string validation = duration_text(times.validation);
+  const std::string queue = duration_text(times.queue);
+  const std::string inference = duration_text(times.inference);
+  const std::string per_token = duration_text(times.per_token);
+  const std::string seed = record.seed ? std::to_string(*record.seed) : "None";
+  log.info("Success",
+           {{"request_id", record.request_id},
+            {"path", record.path},
+            {"total_time", std::string_view(total)},
+            {"validation_time", std::string_view(validation)},
+            {"queue_time", std::string_view(queue)},
+            {"inference_time", std::string_view(inference)},
+            {"time_per_token", std::string_view(per_token)},
+            {"seed", std::string_view(seed)},
+            {"prompt_tokens", record.prompt_tokens},
+            {"generated_tokens", record.generated_tokens}});
+}
+
+void log_failure(telemetry::Logger& log, const RequestRecord& record, const Status& status) {
+  const Failure failure = failure_of(status);
+  log.log(failure.ours ? telemetry::Level::kError : telemetry::Level::kInfo,
+          failure.text,
+          {{"request_id", record.request_id}, {"path", record.path}, {"error_type", failure.kind}});
+}
+
+void log_refusal(telemetry::Logger& log, const RequestRecord& record, const Status& status) {
+  const Failure failure = failure_of(status);
+  log.warn_limited(
+      "refused: " + std::string(failure.kind),
+      kRefusalInterval,
+      failure.text,
+      {{"request_id", record.request_id}, {"path", record.path}, {"error_type", failure.kind}});
+}
+
+}  // namespace coxswain::router

@@ -1,0 +1,48 @@
+#pragma once
+// Wording: how a check of validate() words its refusal for the route that asked.
+//
+// Clients of native routes match on TGI's texts, so those stand as they are. Below /v1 a text
+// always names the field as the route calls it, the limit and the value that was given.
+//
+// Thread rule: values; pure.
+
+#include <string>
+#include <string_view>
+
+#include <coxswain/status.h>
+
+#include "router/api_error.h"
+
+namespace coxswain::router {
+
+class Wording {
+ public:
+  // `prompt_field`: what the route calls inputs. `new_tokens_field`: what the client calls
+  // max_new_tokens; empty for the usual name.
+  Wording(ApiStyle style, std::string_view prompt_field, std::string_view new_tokens_field)
+      : style_(style), prompt_field_(prompt_field), new_tokens_field_(new_tokens_field) {}
+
+  // What the route calls a field of the native document.
+  std::string_view name(std::string_view field) const;
+
+  // A refusal of `field`, a native name. Native routes: `native` alone. Below /v1:
+  // "`name` must be {limit}. Given: {given}".
+  Status refuse(std::string_view field,
+                std::string_view native,
+                std::string_view limit,
+                std::string_view given) const;
+  // A refusal with the same words on every route.
+  Status refuse(std::string_view field, std::string text) const;
+
+  bool native() const { return style_ == ApiStyle::kNative; }
+
+ private:
+  ApiStyle style_;
+  std::string_view prompt_field_;
+  std::string_view new_tokens_field_;
+};
+
+// The shortest text that reads back as the same float.
+std::string number_text(float value);
+
+}  // namespace coxswain::router
