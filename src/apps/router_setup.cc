@@ -126,7 +126,8 @@ telemetry::LogOptions log_options(const options::OptionValues& values) {
   telemetry::LogOptions out;
   out.level = telemetry::parse_level(values.get_string("LOG_LEVEL"));
   out.json = values.get_bool("json-output");
-  out.colour = values.get_string("LOG_COLORIZE") == "1";
+  const std::string& colour = values.get_string("LOG_COLORIZE");
+  out.colour = colour == "1" || colour == "true";
   out.target = "text_generation_router";
   return out;
 }

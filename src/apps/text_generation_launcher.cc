@@ -11,6 +11,7 @@
 #include "apps/launcher_report.h"
 #include "apps/model_source.h"
 #include "apps/port_lease.h"
+#include "apps/runtime_environment.h"
 #include "apps/start_failure.h"
 #include "options/options.h"
 #include "supervise/run_folder.h"
@@ -181,11 +182,17 @@ int main(int argc, char** argv) {
     return *parsed.exit_code;
   }
   const char* level = std::getenv("LOG_LEVEL");
+  const std::string& colour = parsed.values.get_string("LOG_COLORIZE");
   telemetry::Logger log({.level = telemetry::parse_level(level == nullptr ? "" : level),
                          .json = parsed.values.get_bool("json-output"),
-                         .colour = false,
+                         .colour = colour == "1" || colour == "true",
                          .target = "text_generation_launcher",
                          .file_descriptor = 1});
   for (const std::string& warning : parsed.warnings) log.warn(warning);
+  if (parsed.values.get_bool("env")) {
+    for (const auto& [name, value] : apps::runtime_environment()) {
+      log.info("Runtime environment: " + name + ": " + value);
+    }
+  }
   return apps::launch(parsed.values, log);
 }

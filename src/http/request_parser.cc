@@ -222,14 +222,19 @@ bool RequestParser::on_header_line(std::vector<Header>* headers) {
 bool RequestParser::on_head_end() {
   if (!check_framing() || !check_connection()) return false;
   if (head_.content_length > limits_.body_bytes_max) {
-    return refuse(413,
-                  ErrorKind::kPayloadTooLarge,
-                  "the body is larger than " + std::to_string(limits_.body_bytes_max) + " bytes");
+    return refuse_body(std::to_string(head_.content_length));
   }
   remaining_ = head_.content_length;
   header_bytes_ = 0;  // from here on: trailers
   state_ = head_.chunked ? State::kChunkSize : head_.has_body() ? State::kBody : State::kComplete;
   return true;
+}
+
+bool RequestParser::refuse_body(const std::string& given) {
+  return refuse(413,
+                ErrorKind::kPayloadTooLarge,
+                "the body must have at most " + std::to_string(limits_.body_bytes_max) +
+                    " bytes. Given: " + given);
 }
 
 bool RequestParser::check_framing() {
@@ -306,9 +311,7 @@ bool RequestParser::on_chunk_size() {
     return refuse(400, ErrorKind::kBadRequest, "chunk extensions are malformed or too long");
   }
   if (size > limits_.body_bytes_max - body_bytes_) {
-    return refuse(413,
-                  ErrorKind::kPayloadTooLarge,
-                  "the body is larger than " + std::to_string(limits_.body_bytes_max) + " bytes");
+    return refuse_body("at least " + std::to_string(body_bytes_ + size));
   }
   remaining_ = size;
   state_ = size > 0 ? State::kChunkData : State::kTrailers;

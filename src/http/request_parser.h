@@ -98,6 +98,7 @@ class RequestParser {
   // Takes one line into line_ (without CRLF). False if it is not complete yet or was refused.
   bool take_line(std::string_view& bytes);
   bool refuse(int status, ErrorKind kind, std::string message);
+  bool refuse_body(const std::string& given);
   bool line_too_long();
 
   bool on_line();

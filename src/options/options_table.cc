@@ -123,8 +123,11 @@ constexpr OptionSpec kModelRows[] = {
      .env = "SHARDED",
      .type = OptionType::kBool,
      .binaries = kInLauncher,
+     .status = OptionStatus::kRefused,
+     .neutral = "false",
      .group = Group::kModel,
-     .help = "Whether the model is split over several shards"},
+     .help = "Whether the model is split over several shards",
+     .reason = "one shard holds the whole model"},
     {.name = "sharded",
      .type = OptionType::kFlag,
      .binaries = kInServer,
@@ -937,7 +940,7 @@ constexpr OptionSpec kLogRows[] = {
      .type = OptionType::kFlag,
      .binaries = kInLauncher,
      .group = Group::kLogs,
-     .help = "Log what the program runs on, and go on"},
+     .help = "Log the version and what it runs on, and go on"},
 };
 
 constexpr OptionSpec kProcessRows[] = {

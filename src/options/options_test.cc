@@ -218,6 +218,9 @@ TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
               HasSubstr("`--json-output` takes no value"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--sharded"}), HasSubstr("sharded"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--sharded", "yes"}), HasSubstr("`true` or `false`"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--sharded", "true"}),
+              HasSubstr("one shard holds the whole model"));
+  EXPECT_THAT(good(Binary::kLauncher, {"--sharded", "false"}).text("sharded"), "false");
   EXPECT_THAT(refused(Binary::kRouter, {"--api-key", ""}), HasSubstr("must not be empty"));
 }
 

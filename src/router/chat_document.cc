@@ -29,6 +29,12 @@ constexpr std::array kUnsupported{
     UnsupportedField{"add_special_tokens", "false"},
 };
 
+// Of completions.
+constexpr std::array kElsewhere{
+    UnsupportedField{"prompt", ""},
+    UnsupportedField{"suffix", ""},
+};
+
 constexpr std::array kUnsupportedInMessage{
     UnsupportedField{"tool_calls", "[]"},
     UnsupportedField{"function_call", ""},
@@ -180,6 +186,12 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
   out.add_generation_prompt = fields.read_bool("add_generation_prompt");
   out.continue_final_message = fields.read_bool("continue_final_message");
   fields.refuse_unsupported(kUnsupported);
+  fields.refuse_elsewhere(kElsewhere);
+  if (!out.logprobs && out.parameters.top_n_tokens.value_or(0) > 0) {
+    fields.fail("`top_logprobs` needs `logprobs` to be true. Given: " +
+                    std::to_string(*out.parameters.top_n_tokens),
+                "top_logprobs");
+  }
   out.ignored = finish_fields(fields, limits);
   COXSWAIN_RETURN_IF_ERROR(fields.status());
   COXSWAIN_ASSIGN_OR_RETURN(out.messages, read_messages(messages, limits));

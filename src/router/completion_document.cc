@@ -17,6 +17,15 @@ constexpr std::array kUnsupported{
     UnsupportedField{"add_special_tokens", "true"},
 };
 
+// Of chats.
+constexpr std::array kElsewhere{
+    UnsupportedField{"messages", "[]"},
+    UnsupportedField{"max_completion_tokens", ""},
+    UnsupportedField{"top_logprobs", "0"},
+    UnsupportedField{"tools", "[]"},
+    UnsupportedField{"tool_choice", R"("none" "auto")"},
+};
+
 Status bad_prompt(std::string message) {
   return invalid_argument(std::move(message), "prompt");
 }
@@ -109,6 +118,7 @@ Result<CompletionRequest> read_completion_request(const json::Value& body,
   out.stream = fields.read_bool("stream").value_or(false);
   out.include_usage = read_include_usage(fields);
   fields.refuse_unsupported(kUnsupported);
+  fields.refuse_elsewhere(kElsewhere);
   out.ignored = finish_fields(fields, limits);
   COXSWAIN_RETURN_IF_ERROR(fields.status());
   COXSWAIN_ASSIGN_OR_RETURN(out.prompts, read_prompts(prompt, limits));

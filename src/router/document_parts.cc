@@ -37,6 +37,20 @@ constexpr std::array kUnsupportedShared{
     UnsupportedField{"echo", "false"},
 };
 
+// Of the native document.
+constexpr std::array kNativeFields{
+    UnsupportedField{"inputs", ""},
+    UnsupportedField{"parameters", "{}"},
+    UnsupportedField{"max_new_tokens", ""},
+    UnsupportedField{"top_n_tokens", "0"},
+    UnsupportedField{"do_sample", "true"},
+    UnsupportedField{"details", "false"},
+    UnsupportedField{"decoder_input_details", "false"},
+    UnsupportedField{"return_full_text", "false"},
+    UnsupportedField{"truncate", ""},
+    UnsupportedField{"watermark", "false"},
+};
+
 // They only label a request.
 constexpr std::array<std::string_view, 4> kWithoutEffect{
     "user", "metadata", "safety_identifier", "prompt_cache_key"};
@@ -105,6 +119,7 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   out.do_sample = true;
   read_logit_bias(fields, limits, out);
   fields.refuse_unsupported(kUnsupportedShared);
+  fields.refuse_elsewhere(kNativeFields);
   for (std::string_view label : kLabels) fields.read_string(label, limits.user_bytes_max);
   fields.note_without_effect(kWithoutEffect);
   return out;

@@ -171,16 +171,33 @@ std::vector<std::string> FieldReader::read_strings(std::string_view name, BareSt
   return out;
 }
 
+void FieldReader::refuse_unless_neutral(const UnsupportedField& field, std::string_view why) {
+  const json::Value* value = find(field.name);
+  if (value == nullptr || is_word_of(json::write(*value), field.neutral)) return;
+  std::string text = quoted(field.name);
+  text += why;
+  if (!field.neutral.empty()) text += ", except as " + or_list(field.neutral);
+  const bool is_scalar = !value->is_array() && !value->is_object();
+  text += ". Given: " + (is_scalar ? echo(json::write(*value)) : std::string(type_name(*value)));
+  fail(std::move(text), field.name);
+}
+
 void FieldReader::refuse_unsupported(std::span<const UnsupportedField> fields) {
   for (const UnsupportedField& field : fields) {
-    const json::Value* value = find(field.name);
-    if (value == nullptr || is_word_of(json::write(*value), field.neutral)) continue;
-    fail(quoted(field.name) + " is not supported yet" +
-             (field.neutral.empty() ? "" : ", except as " + or_list(field.neutral)) + ". Given: " +
-             (value->is_array() || value->is_object() ? std::string(type_name(*value))
-                                                      : echo(json::write(*value))),
-         field.name);
+    refuse_unless_neutral(field, " is not supported yet");
   }
+}
+
+void FieldReader::refuse_elsewhere(std::span<const UnsupportedField> fields) {
+  for (const UnsupportedField& field : fields) {
+    refuse_unless_neutral(field, " is a field of another route, not of this one");
+  }
+}
+
+void FieldReader::refuse_outside(std::string_view inside,
+                                 std::span<const UnsupportedField> fields) {
+  const std::string why = " must stand in " + quoted(inside);
+  for (const UnsupportedField& field : fields) refuse_unless_neutral(field, why);
 }
 
 void FieldReader::note_without_effect(std::span<const std::string_view> names) {

@@ -53,6 +53,10 @@ class FieldReader {
   std::vector<std::string> read_strings(std::string_view name, BareString bare);
 
   void refuse_unsupported(std::span<const UnsupportedField> fields);
+  // Fields that another route documents and this one does not have.
+  void refuse_elsewhere(std::span<const UnsupportedField> fields);
+  // Fields that must stand in the member `inside`.
+  void refuse_outside(std::string_view inside, std::span<const UnsupportedField> fields);
   // Known names without any effect; they are listed for the client like unknown ones.
   void note_without_effect(std::span<const std::string_view> names);
 
@@ -65,6 +69,7 @@ class FieldReader {
   const std::vector<std::string>& without_effect() const { return without_effect_; }
 
  private:
+  void refuse_unless_neutral(const UnsupportedField& field, std::string_view why);
   void fail_type(std::string_view name, std::string_view expected, const json::Value& value);
 
   const json::Object& object_;

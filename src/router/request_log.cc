@@ -56,7 +56,7 @@ Failure failure_of(const Status& status) {
 
 std::string duration_text(std::chrono::nanoseconds duration) {
   constexpr std::array<std::pair<std::int64_t, std::string_view>, 3> kUnits{
-      {{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "\u00b5s"}}};
+      {{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "us"}}};
   const std::int64_t n = duration.count();
   for (const auto& [size, name] : kUnits) {
     if (n < size) continue;

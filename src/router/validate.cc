@@ -222,9 +222,10 @@ Status Validator::check_length(const ValidationInput& input,
   if (n_tokens > limits_.input_tokens_max) {
     const std::string limit = std::to_string(limits_.input_tokens_max);
     return wording.refuse("inputs",
-                          "`inputs` must have less than " + limit + " tokens. Given: " + count,
-                          "at most " + limit + " tokens",
-                          count);
+                          wording.native()
+                              ? "`inputs` must have less than " + limit + " tokens. Given: " + count
+                              : "`" + std::string(wording.name("inputs")) + "` must have at most " +
+                                    limit + " tokens. Given: " + count);
   }
   return {};
 }

@@ -243,7 +243,7 @@ TEST_F(ValidateTest, APromptThatIsTooLongIsNamedAsItsRouteDoes) {
   const std::string text(16, 'x');
   input.text.text = text;
   EXPECT_EQ(validator_.validate(input).status().message(),
-            "`messages` must be at most 10 tokens. Given: 17");
+            "`messages` must have at most 10 tokens. Given: 17");
   p.max_new_tokens = 2;
   const Status both = validator_.validate(input).status();
   EXPECT_EQ(both.message(),

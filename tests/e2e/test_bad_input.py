@@ -80,8 +80,10 @@ PARAMETERS = [
     ({"stop": [1]}, "`stop` must be an array of strings. Given: an array with an integer"),
     ({"seed": -3}, "`seed` must be an integer from 0 to 18446744073709551615. Given: -3"),
     # not supported, so refused by name
-    ({"watermark": True}, "`watermark` is not supported yet"),
-    ({"adapter_id": "a"}, "`adapter_id` is not supported yet"),
+    ({"watermark": True}, "`watermark` is not supported yet, except as false. Given: true"),
+    ({"adapter_id": "a"}, '`adapter_id` is not supported yet. Given: "a"'),
+    # of other routes
+    ({"max_tokens": 5}, "`max_tokens` is a field of another route, not of this one. Given: 5"),
     ({"grammar": {"type": "regex", "value": "a"}}, "grammar is not supported"),
 ]
 
@@ -151,19 +153,21 @@ CHATS = [
     ({"messages": [{"role": "user", "content": 5}]},
      "`messages[0].content` must be a string or an array of parts. Given: an integer", "messages[0].content"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
-     "image_url modality is not supported", "messages[0].content"),
-    ({"max_tokens": 0}, "`max_new_tokens` must be strictly positive", "max_tokens"),
+     "`messages[0].content` must have parts of type `text`: `image_url` modality is not supported", "messages[0].content"),
+    ({"max_tokens": 0}, "`max_tokens` must be >= 1. Given: 0", "max_tokens"),
+    ({"max_completion_tokens": 0}, "`max_completion_tokens` must be >= 1. Given: 0", "max_completion_tokens"),
     ({"max_tokens": 5, "max_completion_tokens": 5}, "`max_tokens` and `max_completion_tokens` must not both be set", "max_completion_tokens"),
-    ({"temperature": -1}, "`temperature` must be strictly positive", "temperature"),
-    ({"top_p": 1.1}, "`top_p` must be > 0.0 and < 1.0", "top_p"),
-    ({"presence_penalty": 3}, "`presence_penalty` must be >= -2.0 and <= 2.0", "presence_penalty"),
+    ({"temperature": -1}, "`temperature` must be >= 0.0. Given: -1", "temperature"),
+    ({"top_p": 1.1}, "`top_p` must be > 0.0 and <= 1.0. Given: 1.1", "top_p"),
+    ({"presence_penalty": 3}, "`presence_penalty` must be >= -2.0 and <= 2.0. Given: 3", "presence_penalty"),
     ({"n": 0}, "`n` must be > 0 and <= 4. Given: 0", "n"),
     ({"n": 5}, "`n` must be > 0 and <= 4. Given: 5", "n"),
-    ({"top_logprobs": 6}, "`top_n_tokens` must be >= 0 and <= 5. Given: 6", "top_logprobs"),
+    ({"logprobs": True, "top_logprobs": 6}, "`top_logprobs` must be >= 0 and <= 5. Given: 6", "top_logprobs"),
+    ({"top_logprobs": 1}, "`top_logprobs` needs `logprobs` to be true. Given: 1", "top_logprobs"),
     ({"logit_bias": {"99999": 1}}, f"`logit_bias` token ids must be < {VOCABULARY}. Given: 99999", "logit_bias"),
-    ({"tools": [{}]}, "`tools` is not supported yet", "tools"),
-    ({"response_format": {"type": "json_object"}}, "`response_format` is not supported yet", "response_format"),
-    ({"reasoning_effort": "high"}, "`reasoning_effort` is not supported yet", "reasoning_effort"),
+    ({"tools": [{}]}, "`tools` is not supported yet, except as []. Given: an array", "tools"),
+    ({"response_format": {"type": "json_object"}}, '`response_format` is not supported yet, except as {"type":"text"}. Given: an object', "response_format"),
+    ({"reasoning_effort": "high"}, '`reasoning_effort` is not supported yet. Given: "high"', "reasoning_effort"),
     ({"model": "m" * 257}, "`model` must have at most 256 bytes. Given: 257", "model"),
 ]
 
@@ -180,16 +184,16 @@ def test_chats(server, change, text, param, stream):
 
 COMPLETIONS = [
     ({"prompt": None}, INVALID + "`prompt` is missing", "prompt"),
-    ({"prompt": ""}, INVALID + "`inputs` cannot be empty", "prompt"),
+    ({"prompt": ""}, INVALID + "`prompt` cannot be empty", "prompt"),
     ({"prompt": []}, INVALID + "Empty array detected. Do not use an empty array for the prompt.", "prompt"),
     ({"prompt": [[]]}, INVALID + "Empty array detected. Do not use an empty array for the prompt.", "prompt"),
-    ({"prompt": [1.5]}, INVALID + "`prompt` must have token ids that are integers from 0 on", "prompt"),
-    ({"prompt": [-1]}, INVALID + "`prompt` must have token ids that are integers from 0 on", "prompt"),
-    ({"prompt": [VOCABULARY]}, INVALID + f"token ids must be < {VOCABULARY}. Given: {VOCABULARY}", "prompt"),
+    ({"prompt": [1.5]}, INVALID + "`prompt` must have token ids that are integers from 0 to 2147483647. Given: 1.5", "prompt"),
+    ({"prompt": [-1]}, INVALID + "`prompt` must have token ids that are integers from 0 to 2147483647. Given: -1", "prompt"),
+    ({"prompt": [VOCABULARY]}, INVALID + f"`prompt` token ids must be < {VOCABULARY}. Given: {VOCABULARY}", "prompt"),
     ({"prompt": ["a"] * 5}, "Number of prompts exceeds the maximum allowed batch size of 4", "prompt"),
     ({"suffix": "b"}, "Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix"),
-    ({"echo": True}, INVALID + "`echo` is not supported yet", "echo"),
-    ({"logprobs": 1}, INVALID + "`logprobs` is not supported yet", "logprobs"),
+    ({"echo": True}, INVALID + "`echo` is not supported yet, except as false. Given: true", "echo"),
+    ({"logprobs": 1}, INVALID + "`logprobs` is not supported yet. Given: 1", "logprobs"),
 ]
 
 
@@ -211,12 +215,12 @@ class TestPromptLength:
 
     def test_one_token_too_many_in_all(self, server):
         response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT - 24), "max_tokens": 25})
-        text = f"`inputs` tokens + `max_new_tokens` must be <= {CONTEXT}. Given: {CONTEXT - 24} `inputs` tokens and 25 `max_new_tokens`"
+        text = f"`prompt` tokens + `max_tokens` must be <= {CONTEXT}. Given: {CONTEXT - 24} `prompt` tokens and 25 `max_tokens`"
         assert (response.status_code, response.json()) == (422, openai(INVALID + text, "prompt"))
 
     def test_one_prompt_token_too_many(self, server):
         response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT)})
-        text = f"`inputs` must have less than {INPUT} tokens. Given: {CONTEXT}"
+        text = f"`prompt` must have at most {INPUT} tokens. Given: {CONTEXT}"
         assert (response.status_code, response.json()) == (422, openai(INVALID + text, "prompt"))
 
     def test_far_too_long_text(self, server):
@@ -243,7 +247,8 @@ class TestHttp:
 
     def test_body_too_large(self, server):
         response = send(server, "/generate", json.dumps({"inputs": "a" * 2_000_000}))
-        assert (response.status_code, response.json()) == (413, native("the body is larger than 2000000 bytes", "payload_too_large"))
+        assert (response.status_code, response.json()) == (413, native(
+            "the body must have at most 2000000 bytes. Given: 2000014", "payload_too_large"))
 
     def raw(self, server, data):
         address = urllib.parse.urlsplit(server.url)

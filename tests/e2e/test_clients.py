@@ -166,6 +166,9 @@ class TestOpenAI:
         for _, logprob, top in from_openai["chat_logprobs"]:
             assert len(top) == 2 and top[0] == logprob >= top[1]
 
+    def test_every_answer_fits_the_types_of_the_client(self, from_openai):
+        assert from_openai["misfits"] == []
+
     def test_several_choices(self, from_openai):
         assert from_openai["chat_several"] == [0, 1]
 
@@ -174,9 +177,9 @@ class TestOpenAI:
 
     def test_errors_are_exceptions_of_their_class(self, from_openai):
         refused = {"class": "UnprocessableEntityError", "status": 422, "type": "validation", "code": "validation"}
-        zero = {**refused, "param": "max_tokens", "message": "Input validation error: `max_new_tokens` must be strictly positive"}
+        zero = {**refused, "param": "max_tokens", "message": "Input validation error: `max_tokens` must be >= 1. Given: 0"}
         assert from_openai["error_unprocessable"] == zero
         assert from_openai["error_of_stream"] == zero
         assert from_openai["error_unsupported_field"] == {
-            **refused, "param": "tools", "message": "Input validation error: `tools` is not supported yet"}
+            **refused, "param": "tools", "message": "Input validation error: `tools` is not supported yet, except as []. Given: an array"}
         assert from_openai["error_not_found"]["class"] == "NotFoundError" and from_openai["error_not_found"]["type"] == "not_found"

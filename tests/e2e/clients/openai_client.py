@@ -2,8 +2,12 @@
 
 import json
 import sys
+import urllib.request
 
 import openai
+import pydantic
+from openai.types import Completion, Model
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 PROMPT = sys.argv[2]
 MESSAGES = json.loads(sys.argv[3])
@@ -95,6 +99,44 @@ def error_not_found():
     return error_of(lambda: client.embeddings.create(model="tgi", input="x"))
 
 
-CASES = [models_list, completion, completion_list, completion_stream, chat, chat_stream, chat_stream_usage, chat_logprobs, chat_several,
+def raw(path, body):
+    request = urllib.request.Request(sys.argv[1] + "/v1" + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        text = response.read().decode()
+    if not body.get("stream"):
+        return [json.loads(text)]
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ") and line != "data: [DONE]"]
+
+
+def misfits():
+    """What does not fit the client's own types; the client itself does not check them."""
+    chats = [{}, {"n": 2, "seed": 1}, {"logprobs": True, "top_logprobs": 2}, {"max_completion_tokens": 2}, {"stop": ["."]}, {"temperature": 0}]
+    out = []
+
+    def check(kind, documents, what):
+        for document in documents:
+            try:
+                pydantic.TypeAdapter(kind).validate_python(document)
+            except pydantic.ValidationError as e:
+                out.append([what, str(e)])
+
+    for more in chats:
+        body = {"messages": MESSAGES, **({} if "max_completion_tokens" in more else {"max_tokens": 4}), **more}
+        check(ChatCompletion, raw("/chat/completions", body), str(more))
+        stream = {"stream": True, "stream_options": {"include_usage": True}}
+        check(ChatCompletionChunk, raw("/chat/completions", {**body, **stream}), f"stream {more}")
+    for more in [{}, {"n": 2}, {"prompt": ["a", "b"]}, {"prompt": [5, 6]}, {"stop": "."}]:
+        body = {"prompt": PROMPT, "max_tokens": 4, **more}
+        check(Completion, raw("/completions", body), str(more))
+        chunks = raw("/completions", {**body, "stream": True})
+        for chunk in chunks:  # before the end it is the empty string, as text-generation-inference has it
+            for choice in chunk["choices"]:
+                choice["finish_reason"] = choice["finish_reason"] or "length"
+        check(Completion, chunks, f"stream {more}")
+    check(Model, [m.to_dict() for m in client.models.list()], "models")
+    return out
+
+
+CASES = [misfits, models_list, completion, completion_list, completion_stream, chat, chat_stream, chat_stream_usage, chat_logprobs, chat_several,
          chat_stop, error_unprocessable, error_of_stream, error_unsupported_field, error_not_found]
 print(json.dumps({case.__name__: case() for case in CASES}))

@@ -1,0 +1,91 @@
+"""What a demanding user notices: figures that add up, lines in the log, limits that are named."""
+
+import json
+import re
+
+import pytest
+
+from process_tree import wait_until
+
+MESSAGES = [{"role": "user", "content": "Who are you?"}]
+LONG = {"inputs": "Once upon a time", "parameters": {"max_new_tokens": 8}}
+
+
+class TestTokenHeaders:
+    """x-prompt-tokens counts a prompt once, whatever n is."""
+
+    @pytest.mark.parametrize(("path", "body"), [
+        ("/v1/completions", {"prompt": "Once", "n": 2}),
+        ("/v1/completions", {"prompt": ["Once", "The dog"], "n": 2}),
+        ("/v1/chat/completions", {"messages": MESSAGES, "n": 3}),
+    ], ids=["one prompt", "two prompts", "chat"])
+    def test_they_equal_usage(self, server, path, body):
+        response = server.post(path, {**body, "max_tokens": 5, "ignore_eos": True})
+        usage = response.json()["usage"]
+        assert response.headers["x-prompt-tokens"] == str(usage["prompt_tokens"])
+        assert response.headers["x-generated-tokens"] == str(usage["completion_tokens"])
+
+    def test_best_of_gives_those_of_the_chosen_one(self, server):
+        response = server.post("/generate", {"inputs": "Once", "parameters": {"best_of": 2, "do_sample": True, "max_new_tokens": 5, "details": True}})
+        assert response.headers["x-generated-tokens"] == str(response.json()["details"]["generated_tokens"])
+
+
+class TestArrays:
+    """No array of a request is without a limit."""
+
+    @pytest.mark.parametrize(("path", "name"), [
+        ("/generate", "stop"), ("/v1/chat/completions", "stop"), ("/v1/completions", "unknown"), ("/v1/chat/completions", "documents")])
+    def test_too_many_elements(self, server, path, name):
+        body = {name: [1] * 10_001}
+        if path == "/generate":
+            body = {"inputs": "x", "parameters": body}
+        response = server.post(path, body)
+        assert response.status_code == 422
+        error = response.json()["error"]
+        text = error if path == "/generate" else error["message"]
+        assert text.startswith(f"Input validation error: `{name}` must have at most 10000 elements. Given: more at line 1 column ")
+        assert path == "/generate" or error["param"] == name
+
+    def test_a_prompt_may_be_longer(self, server):
+        message = server.post("/v1/completions", {"prompt": [5] * 10_001}).json()["error"]["message"]
+        assert message.endswith("Given: 10001")
+
+    def test_messages_have_their_own(self, server):
+        response = server.post("/v1/chat/completions", {"messages": MESSAGES * 10_001})
+        assert response.json()["error"]["message"] == "Input validation error: `messages` must have at most 1024 entries. Given: 10001"
+
+
+FIELDS = r"total_time=\S+s validation_time=\S+s queue_time=\S+s inference_time=\S+s time_per_token=\S+s"
+
+
+class TestLog:
+    def line(self, server, request_id):
+        pattern = re.compile(rf"^.*{request_id}.*$", re.MULTILINE)
+        return wait_until(lambda: pattern.search(server.out()), 10, "a line of the request").group(0)
+
+    def test_a_line_for_each_request(self, server):
+        server.post("/generate", LONG, headers={"x-request-id": "log-1"})
+        assert re.search(rf" INFO text_generation_router: Success request_id=log-1 path=/generate {FIELDS} seed=None "
+                         r"prompt_tokens=\d+ generated_tokens=8$", self.line(server, "log-1"))
+
+    def test_of_streams_too(self, server):
+        body = {"messages": MESSAGES, "max_tokens": 3, "stream": True, "seed": 42}
+        server.post("/v1/chat/completions", body, headers={"x-request-id": "log-2"})
+        assert re.search(rf"Success request_id=log-2 path=/v1/chat/completions {FIELDS} seed=42 prompt_tokens=\d+ generated_tokens=3$",
+                         self.line(server, "log-2"))
+
+    def test_a_refusal_says_what_the_client_got(self, launch):
+        launcher = launch().wait_ready()
+        launcher.post("/generate", {"inputs": ""}, headers={"x-request-id": "log-3"})
+        assert self.line(launcher, "log-3").endswith(
+            " WARN text_generation_router: Input validation error: `inputs` cannot be empty "
+            "request_id=log-3 path=/generate error_type=validation")
+
+    def test_as_json(self, launch):
+        launcher = launch("--json-output")
+        connected = re.compile(r'"message":"Connected","url":"([^"]+)"')
+        launcher.url = wait_until(lambda: connected.search(launcher.out()), 60, launcher.log)[1]
+        launcher.post("/generate", LONG, headers={"x-request-id": "log-4"})
+        record = json.loads(self.line(launcher, "log-4"))
+        assert record["message"] == "Success" and record["level"] == "INFO" and record["generated_tokens"] == 8
+        assert {"total_time", "validation_time", "queue_time", "inference_time", "time_per_token", "seed"} < set(record)
