@@ -191,7 +191,8 @@ int main(int argc, char** argv) {
   for (const std::string& warning : parsed.warnings) log.warn(warning);
   if (parsed.values.get_bool("env")) {
     for (const auto& [name, value] : apps::runtime_environment()) {
-      log.info("Runtime environment: " + name + ": " + value);
+      log.info("Runtime environment",
+               {{"fact", std::string_view(name)}, {"is", std::string_view(value)}});
     }
   }
   return apps::launch(parsed.values, log);

@@ -89,3 +89,17 @@ class TestLog:
         record = json.loads(self.line(launcher, "log-4"))
         assert record["message"] == "Success" and record["level"] == "INFO" and record["generated_tokens"] == 8
         assert {"total_time", "validation_time", "queue_time", "inference_time", "time_per_token", "seed"} < set(record)
+
+
+def test_env_logs_what_it_runs_on(launch):
+    launcher = launch("--env", model="/nonexistent")
+    assert launcher.wait_exit() == 3
+    facts = dict(re.findall(r'Runtime environment fact="?([^"=]+?)"? is="?([^"\n]+)', launcher.out()))
+    assert {"Version", "Compiler", "Kernel", "CPUs", "Memory"} <= facts.keys(), launcher.log()
+
+
+@pytest.mark.parametrize("value", ["1", "true"])
+def test_colour_is_for_every_line(launch, value):
+    launcher = launch("--env", model="/nonexistent", environment={"LOG_COLORIZE": value})
+    launcher.wait_exit()
+    assert all("\x1b[32mINFO\x1b[0m" in line for line in launcher.out().splitlines()) and launcher.out()
