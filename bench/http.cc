@@ -53,6 +53,7 @@ int connect_to(std::uint16_t port) {
 // same length.
 double requests_per_second(std::uint16_t port, int n_connections, double seconds) {
   std::vector<int> sockets;
+  sockets.reserve(static_cast<std::size_t>(n_connections));
   for (int i = 0; i < n_connections; ++i) sockets.push_back(connect_to(port));
   std::array<char, 4096> buffer{};
   std::size_t answer_bytes = 0;
@@ -144,6 +145,25 @@ class BareServer {
   std::thread thread_;
 };
 
+// Reads until every socket has seen the last chunk of its answer.
+void read_streams(const std::vector<int>& sockets) {
+  std::vector<pollfd> polls;
+  polls.reserve(sockets.size());
+  for (const int fd : sockets) polls.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  std::array<char, 65536> buffer{};
+  for (std::size_t open = sockets.size(); open > 0;) {
+    poll(polls.data(), polls.size(), -1);
+    for (pollfd& one : polls) {
+      if (one.revents == 0) continue;
+      const ssize_t n = recv(one.fd, buffer.data(), buffer.size(), 0);
+      const std::string_view got(buffer.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+      if (!got.empty() && !got.ends_with("0\r\n\r\n")) continue;
+      one.fd = -1;
+      --open;
+    }
+  }
+}
+
 // Events written to `n_streams` streams by one other thread, each its own chunk, until all have
 // been read.
 double events_per_second(coxswain::http::Server& server,
@@ -153,6 +173,7 @@ double events_per_second(coxswain::http::Server& server,
                          std::mutex& mutex,
                          std::condition_variable& changed) {
   std::vector<int> sockets;
+  sockets.reserve(static_cast<std::size_t>(n_streams));
   constexpr std::string_view kStream = "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n";
   for (int i = 0; i < n_streams; ++i) {
     sockets.push_back(connect_to(server.port()));
@@ -162,23 +183,7 @@ double events_per_second(coxswain::http::Server& server,
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return responders.size() == static_cast<std::size_t>(n_streams); });
   }
-  std::thread reader([&] {
-    std::vector<pollfd> polls;
-    for (const int fd : sockets) polls.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    std::array<char, 65536> buffer{};
-    for (int open = n_streams; open > 0;) {
-      poll(polls.data(), polls.size(), -1);
-      for (pollfd& one : polls) {
-        if (one.revents == 0) continue;
-        const ssize_t n = recv(one.fd, buffer.data(), buffer.size(), 0);
-        const std::string_view got(buffer.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
-        if (got.empty() || got.ends_with("0\r\n\r\n")) {
-          one.fd = -1;
-          --open;
-        }
-      }
-    }
-  });
+  std::thread reader([&] { read_streams(sockets); });
   const std::string event =
       "data: {\"index\":1,\"token\":{\"id\":1234,\"text\":\" word\",\"logprob\":-0.5,"
       "\"special\":false},\"generated_text\":null,\"details\":null}\n\n";

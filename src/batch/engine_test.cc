@@ -120,6 +120,16 @@ TEST(Engine, AnswersOneRequest) {
   EXPECT_EQ(stats.blocks_leased + stats.blocks_retiring, 0U);
 }
 
+// All of the request's output, or its beginning if it was cancelled.
+void expect_end(Recorder& sink, const Fixture& f, const GenerationRequest& request) {
+  const auto expected = expected_output(f.runner_options, request);
+  if (sink.final_event().status.code() == Code::kCancelled) {
+    sink.expect_beginning(expected);
+  } else {
+    sink.expect_complete(expected, request.prompt_logprobs);
+  }
+}
+
 TEST(Engine, ManyThreadsManyRequestsInATinyCache) {
   FakeRunnerOptions o;
   o.n_blocks = {14};
@@ -140,17 +150,11 @@ TEST(Engine, ManyThreadsManyRequestsInATinyCache) {
         auto sink = std::make_shared<Recorder>();
         ASSERT_TRUE(f.engine->submit(request, sink).ok());
         if (i % 2 == 0) sink->wait_final();
-        if (i % 7 == 3) {
-          sink->wait_tokens(1);
-          f.engine->cancel(request.id);
-        }
+        const bool cancels = i % 7 == 3;
+        if (cancels) sink->wait_tokens(1);
+        if (cancels) f.engine->cancel(request.id);
         sink->wait_final();
-        const auto expected = expected_output(f.runner_options, request);
-        if (sink->final_event().status.code() == Code::kCancelled) {
-          sink->expect_beginning(expected);
-        } else {
-          sink->expect_complete(expected, request.prompt_logprobs);
-        }
+        expect_end(*sink, f, request);
       }
     });
   }

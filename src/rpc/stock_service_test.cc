@@ -132,7 +132,7 @@ class StockRouter : public ::testing::Test {
   // The error of a prefill with this one request.
   std::string refusal(const v3::Request& request) {
     v3::PrefillResponse response;
-    const std::string text = prefill(900, {request}, response);
+    std::string text = prefill(900, {request}, response);
     EXPECT_EQ(clear(900), "");
     return text;
   }

@@ -43,7 +43,7 @@ class StepExecutorTest : public testing::Test {
     row.table_changes.push_back({.blocks = std::move(blocks)});
     return row;
   }
-  StepResult execute(StepPlan plan) {
+  StepResult execute(const StepPlan& plan) {
     auto result = executor_->execute(plan);
     EXPECT_TRUE(result.ok()) << result.status().message();
     return std::move(result).value();

@@ -70,20 +70,29 @@ std::vector<TokenId> shortest_prefix(const std::vector<double>& p,
 
 const std::vector<std::size_t> kSizes = {1, 2, 50, 2048, 2049, 40'000};
 
+// The tokens whose logits are no less than the k-th largest.
+std::vector<TokenId> largest_with_ties(const std::vector<float>& row, std::size_t k) {
+  std::vector<float> sorted = row;
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  const float threshold = sorted[std::min(k, row.size()) - 1];
+  std::vector<TokenId> out;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (row[i] >= threshold) out.push_back(static_cast<TokenId>(i));
+  }
+  return out;
+}
+
+std::vector<TokenId> kept_top_k(const std::vector<float>& row, std::size_t k) {
+  return warped(row, [k](CandidateSet& set) { keep_top_k(set, k); });
+}
+
 TEST(Warpers, TopKKeepsTies) {
   for (const std::size_t n : kSizes) {
     for (const std::size_t k : {1u, 2u, 7u, 100u, 39'999u}) {
       for (const float grid : {0.0F, 0.25F}) {
         const auto row = random_row(n, 2.0F, static_cast<unsigned>(n + k), grid);
-        std::vector<float> sorted = row;
-        std::sort(sorted.begin(), sorted.end(), std::greater<>());
-        const float threshold = sorted[std::min<std::size_t>(k, n) - 1];
-        std::vector<TokenId> expected;
-        for (std::size_t i = 0; i < n; ++i) {
-          if (row[i] >= threshold) expected.push_back(static_cast<TokenId>(i));
-        }
-        EXPECT_EQ(warped(row, [&](CandidateSet& set) { keep_top_k(set, k); }), expected)
-            << n << " " << k;
+        const std::vector<TokenId> expected = largest_with_ties(row, k);
+        EXPECT_EQ(kept_top_k(row, k), expected) << n << " " << k;
       }
     }
   }
