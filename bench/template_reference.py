@@ -2,9 +2,11 @@
 """Render times of Jinja2 for the same templates and conversations as coxswain-bench-template.
 
     python3 -m venv venv && venv/bin/pip install jinja2==3.1.6
-    venv/bin/python bench/template_reference.py DIR
+    venv/bin/python bench/template_reference.py DIR [build/release/bin/coxswain-bench-template]
+
+With the program given, runs it first and prints how many times its render time Jinja2 takes.
 """
-import datetime, json, pathlib, statistics, sys, time
+import datetime, json, pathlib, statistics, subprocess, sys, time
 
 import jinja2
 from jinja2.ext import loopcontrols
@@ -15,7 +17,13 @@ def raise_exception(message):
     raise jinja2.TemplateError(message)
 
 
+def our_times(program, folder):
+    lines = subprocess.run([program, folder], check=True, capture_output=True, text=True).stdout.splitlines()[1:]
+    return {fields[0]: float(fields[2]) for fields in map(str.split, lines)}
+
+
 def main():
+    ours = our_times(sys.argv[2], sys.argv[1]) if len(sys.argv) > 2 else {}
     folder = pathlib.Path(sys.argv[1]) / "chat-templates"
     env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     env.filters["tojson"] = lambda v, indent=None, **_: json.dumps(v, ensure_ascii=False, indent=indent)
@@ -44,8 +52,13 @@ def main():
                 template.render(**best[1])
                 times.append((time.perf_counter() - begin) * 1e6)
             rows.append((statistics.median(times), path.stem, best[0]))
+    ratios = []
     for t, name, n in sorted(rows, reverse=True):
-        print(f"{name:52} {t:12.1f} us {n:8}")
+        ratio = t / ours[name] if ours.get(name) else None
+        ratios += [ratio] if ratio else []
+        print(f"{name:52} {t:12.1f} us {n:8}" + (f" {ratio:8.1f} times ours" if ratio else ""))
+    if ratios:
+        print(f"Jinja2 / ours: median {statistics.median(ratios):.1f}, least {min(ratios):.1f}, most {max(ratios):.1f}")
 
 
 if __name__ == "__main__":

@@ -308,7 +308,7 @@ BigInt BigInt::power(std::uint64_t exponent) const {
 }
 
 double BigInt::true_quotient(const BigInt& a, const BigInt& b) {
-  if (a.is_zero()) return 0;
+  if (a.is_zero()) return b.negative_ ? -0.0 : 0.0;
   const double magnitude = nearest_quotient(a.limbs_, b.limbs_);
   return a.negative_ != b.negative_ ? -magnitude : magnitude;
 }

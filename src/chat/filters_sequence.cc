@@ -235,6 +235,7 @@ Value filter_unique(const FilterCall& call) {
     Value key = fold_case(
         path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path),
         case_sensitive);
+    if (!is_hashable(key)) fail("unhashable type: '" + type_name(key) + "'");
     call.interpreter.charge(seen.size() / 8);
     if (std::ranges::find(seen, key) != seen.end()) continue;
     seen.push_back(std::move(key));
@@ -313,7 +314,7 @@ Value filter_slice(const FilterCall& call) {
     const std::size_t n = each + (i < longer ? 1 : 0);
     std::vector<Value> part(items.begin() + static_cast<std::ptrdiff_t>(at),
                             items.begin() + static_cast<std::ptrdiff_t>(at + n));
-    if (fill != nullptr && !fill->is_none() && i >= longer && longer != 0) part.push_back(*fill);
+    if (fill != nullptr && !fill->is_none() && i >= longer) part.push_back(*fill);
     out.push_back(Value::list(std::move(part)));
     at += n;
   }

@@ -95,7 +95,7 @@ Value filter_indent(const FilterCall& call) {
   Text out;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) out.append("\n");
-    if ((i > 0 || first) && (blank || !lines[i].empty())) out.append(indent);
+    if (i > 0 ? blank || !lines[i].empty() : first) out.append(indent);
     out.append(lines[i]);
   }
   return Value::string(std::move(out));
@@ -129,6 +129,7 @@ Value filter_center(const FilterCall& call) {
 
 Value filter_truncate(const FilterCall& call) {
   if (call.input.is_list() || call.input.is_dict()) {
+    if (is_generator(call.input)) fail("object of type 'generator' has no len()");
     // Only the length of a short one is looked at.
     const auto n = static_cast<std::int64_t>(iterate(call.input).size());
     if (n <= call.integer(0, "length", 255) + call.integer(3, "leeway", 5)) return call.input;

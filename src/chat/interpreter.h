@@ -63,6 +63,9 @@ class Interpreter {
   Flow execute_if(const Stmt& stmt);
   void execute_for(const Stmt& stmt);
   void execute_with(const Stmt& stmt);
+  Value make_macro(const std::shared_ptr<MacroDefinition>& definition);
+  Dict extra_arguments(const MacroDefinition& macro, const Arguments& arguments);
+  void bind_parameters(const MacroDefinition& macro, const Arguments& arguments);
   void execute_call_block(const Stmt& stmt);
   void execute_filter_block(const Stmt& stmt);
   Flow execute_set_block(const Stmt& stmt);

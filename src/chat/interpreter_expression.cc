@@ -121,8 +121,7 @@ Value Interpreter::evaluate_dict(const Expr& expr) {
   Dict out;
   for (std::size_t i = 0; i < expr.children.size(); i += 2) {
     Value key = evaluate(*expr.children[i]);
-    if (key.is_dict() || (key.is_list() && key.as_list().kind == ListKind::kList))
-      fail("unhashable type: '" + type_name(key) + "'");
+    if (!is_hashable(key)) fail("unhashable type: '" + type_name(key) + "'");
     out.set(std::move(key), evaluate(*expr.children[i + 1]));
   }
   return Value::dict(std::move(out));

@@ -141,10 +141,11 @@ bool contains(const Value& container, const Value& item) {
     case Value::Kind::kUndefined:
       return false;  // it is an empty sequence
     case Value::Kind::kDict:
-      if (item.is_dict() || (item.is_list() && item.as_list().kind == ListKind::kList))
-        fail("unhashable type: '" + type_name(item) + "'");
+      if (!is_hashable(item)) fail("unhashable type: '" + type_name(item) + "'");
       return container.as_dict().find(item) != nullptr;
     case Value::Kind::kList:
+      if (container.as_list().view_name == "dict_keys" && !is_hashable(item))
+        fail("unhashable type: '" + type_name(item) + "'");
       if (is_generator(container)) {  // looks no further than it must
         while (const Value* next = take_next(container)) {
           if (*next == item) return true;

@@ -47,7 +47,8 @@ class PercentFormatter {
         arguments_(arguments),
         is_tuple_(is_tuple(arguments)),
         is_mapping_(!is_tuple_ && (arguments.is_dict() || arguments.is_undefined() ||
-                                   (arguments.is_list() && !is_generator(arguments)))) {}
+                                   (arguments.is_list() && !is_generator(arguments) &&
+                                    arguments.as_list().kind != ListKind::kDictView))) {}
 
   Text run() {
     const std::string& text = format_.bytes;

@@ -76,6 +76,9 @@ TEST(PythonSemantics, QuestionsAboutCharacters) {
                    "{{ '{a}'.format_map({'a': 1}) }}"),
             "AbSSäössa   b1");
   EXPECT_EQ(render("{{ 'ΑΣ ΑΣΑ Σ'|lower }}"), "ας ασα σ");
+  EXPECT_EQ(render("{{ 'ßa ǆx ﬁn ᾳ'.title() }} {{ 'ﬃx'|capitalize }} {{ 'ᾳև'.upper() }} "
+                   "{{ 'ǅß'.swapcase() }}"),
+            "Ssa ǅx Fin ᾼ Ffix ΑΙԵՒ ǅSS");
 }
 
 TEST(PythonSemantics, Numbers) {
@@ -133,6 +136,12 @@ TEST(PythonSemantics, WrongKinds) {
   EXPECT_TRUE(fails("{{ [1] in {'a': 1} }}"));
   EXPECT_TRUE(fails("{% filter length %}abc{% endfilter %}"));
   EXPECT_TRUE(fails("{{ 'ab'|groupby('g')|list }}"));
+  EXPECT_TRUE(fails("{{ {'a': 1}.get([1]) }}"));
+  EXPECT_TRUE(fails("{{ [[1]]|unique|list }}"));
+  EXPECT_TRUE(fails("{{ (1, 2).copy() }}"));
+  EXPECT_EQ(
+      render("{{ {}.items() is sequence }}{{ ''|indent(2, true) }}{{ []|slice(2, 'f')|list }}"),
+      "False  [['f'], ['f']]");
   EXPECT_EQ(render("{{ 'a' % [1] }}{{ ('<'|safe)|list }}"), "a['<']");
 }
 

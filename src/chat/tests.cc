@@ -22,7 +22,8 @@ struct TestCall {
 
 bool is_sequence(const Value& v) {
   return v.is_undefined() || v.is_string() || v.is_dict() ||
-         (v.is_list() && v.as_list().kind != ListKind::kGenerator);
+         (v.is_list() && v.as_list().kind != ListKind::kGenerator &&
+          v.as_list().kind != ListKind::kDictView);
 }
 
 // The rest of a division as Python's % has it.
@@ -40,6 +41,11 @@ bool divisible(const TestCall& c) {
 
 bool compare(const TestCall& c, Operator op) {
   return apply_comparison(op, c.input, c.argument());
+}
+
+bool names_one(const TestCall& c, bool (*exists)(std::string_view)) {
+  if (!is_hashable(c.input)) fail("unhashable type: '" + type_name(c.input) + "'");
+  return c.input.is_string() && exists(c.input.as_bytes());
 }
 
 struct TestEntry {
@@ -70,10 +76,8 @@ constexpr TestEntry kTests[] = {
     {"lower", [](const TestCall& c) { return is_lower_text(to_text(c.input).bytes); }},
     {"upper", [](const TestCall& c) { return is_upper_text(to_text(c.input).bytes); }},
     {"in", [](const TestCall& c) { return contains(c.argument(), c.input); }},
-    {"filter",
-     [](const TestCall& c) { return c.input.is_string() && filter_exists(c.input.as_bytes()); }},
-    {"test",
-     [](const TestCall& c) { return c.input.is_string() && test_exists(c.input.as_bytes()); }},
+    {"filter", [](const TestCall& c) { return names_one(c, filter_exists); }},
+    {"test", [](const TestCall& c) { return names_one(c, test_exists); }},
     {"eq", [](const TestCall& c) { return compare(c, Operator::kEqual); }},
     {"equalto", [](const TestCall& c) { return compare(c, Operator::kEqual); }},
     {"==", [](const TestCall& c) { return compare(c, Operator::kEqual); }},

@@ -143,7 +143,10 @@ Text swap_case(const Text& text) {
     std::size_t length = 0;
     const char32_t c = code_point_at(text.bytes, at, &length);
     const Text character = text.slice(at, at + length);
-    out.append(category_of(c) == UTF8PROC_CATEGORY_LU ? to_lower(character) : to_upper(character));
+    const auto category = category_of(c);
+    out.append(category == UTF8PROC_CATEGORY_LU   ? to_lower(character)
+               : category == UTF8PROC_CATEGORY_LT ? character
+                                                  : to_upper(character));
     at += length;
   }
   return out;

@@ -227,6 +227,14 @@ bool operator==(const Value& a, const Value& b) {
   }
 }
 
+bool is_hashable(const Value& value) {
+  if (is_tuple(value)) return std::ranges::all_of(value.as_list().items, is_hashable);
+  if (!value.is_list()) return !value.is_dict();
+  const List& list = value.as_list();
+  return list.kind == ListKind::kDictView ? list.view_name == "dict_values"
+                                          : list.kind != ListKind::kList;
+}
+
 std::string type_name(const Value& value) {
   switch (value.kind()) {
     case Value::Kind::kUndefined:

@@ -196,6 +196,8 @@ const Value* take_next(const Value& generator);
 inline bool is_generator(const Value& value) {
   return value.is_list() && value.as_list().kind == ListKind::kGenerator;
 }
+// What may be a key of a mapping.
+bool is_hashable(const Value& value);
 // A tuple, also one of groupby.
 inline bool is_tuple(const Value& value) {
   return value.is_list() &&
