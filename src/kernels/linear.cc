@@ -7,8 +7,10 @@
 namespace coxswain::kernels {
 namespace {
 
-// Rows that share one visit of a panel: accumulators of 24 KiB. A multiple of every row_tile.
+// Rows that share one visit of a panel: accumulators of 24 to 64 KiB. Multiples of every row_tile,
+// the larger one of those with chunk_bytes.
 constexpr std::size_t kRowChunk = 96;
+constexpr std::size_t kRowChunkMax = 256;
 // Tasks per thread and row chunk: enough to even out a disturbed core, few enough to read long
 // stretches.
 constexpr std::size_t kTasksPerThread = 8;
@@ -89,7 +91,7 @@ class LinearCall {
 
   // Rows [row, row + n_rows) of panels [begin, end).
   void compute(std::size_t begin, std::size_t end, std::size_t row, std::size_t n_rows) const {
-    alignas(64) std::byte acc[kRowChunk * kPanelMax * 4];
+    alignas(64) std::byte acc[kRowChunkMax * kPanelMax * 4];
     for (std::size_t panel = begin; panel < end; ++panel) {
       multiply(panel, row, n_rows, acc);
       finish(panel, row, n_rows, acc);
@@ -157,6 +159,15 @@ class LinearCall {
   const std::size_t panel_bytes_;
 };
 
+// Chunks of about the same size, of whole tiles.
+std::size_t rows_of_chunk(std::size_t m, std::size_t stride_bytes, const LinearKernel& kernel) {
+  const std::size_t most =
+      kernel.chunk_bytes == 0
+          ? kRowChunk
+          : std::clamp(kernel.chunk_bytes / stride_bytes, kRowChunk, kRowChunkMax);
+  return round_up(ceil_div(m, ceil_div(m, most)), kernel.row_tile);
+}
+
 }  // namespace
 
 std::size_t linear_scratch_bytes(std::size_t m, std::size_t k) {
@@ -167,11 +178,10 @@ void run_linear(ThreadPool& pool, const LinearArgs& args, const LinearKernel& ke
   const PackedMatrix& w = *args.w;
   if (args.m == 0 || w.n == 0) return;
   assert(w.layout_id == kernel.layout_id);
-  const LinearCall call(args, kernel, convert(pool, args, kernel));
+  const Rows rows = convert(pool, args, kernel);
+  const LinearCall call(args, kernel, rows);
   const std::size_t n_panels = ceil_div(w.n, kernel.panel);
-  // Chunks of about the same size, of whole tiles.
-  const std::size_t chunk_rows =
-      round_up(ceil_div(args.m, ceil_div(args.m, kRowChunk)), kernel.row_tile);
+  const std::size_t chunk_rows = rows_of_chunk(args.m, rows.stride_bytes, kernel);
   const std::size_t n_chunks = ceil_div(args.m, chunk_rows);
   const std::size_t n_threads = pool.n_threads();
   // Within a chunk each thread walks its own long stretch of panels, as memory and the prefetches

@@ -76,6 +76,9 @@ struct LinearKernel {
   // its row_tile.
   uint32_t few_rows;
   void (*tile_few)(const TileArgs*);
+  // Bytes of activations that pass together over a panel, from 96 to 256 rows; 0: 96 rows. More
+  // rows read the weights less often, but have to stay in a near cache.
+  uint32_t chunk_bytes;
 };
 
 inline constexpr size_t kPanelMax = 64;

@@ -18,6 +18,8 @@ constexpr size_t kTileBytes = 64;                   // of a tile's row
 constexpr size_t kPanelRowBytes = 256;              // one step of k_group values of 64 outputs
 constexpr size_t kStepBytes = 16 * kPanelRowBytes;  // of a panel, for 64 bytes of k
 constexpr size_t kAccStride = 256;                  // bytes between rows of accumulators
+constexpr uint32_t kChunkBytes =
+    1U << 20;  // of the 2 MiB of second-level cache; a block of weights is 256 KiB
 constexpr size_t kStreamAhead = 8192;  // bytes ahead of a stream of weights that are asked for
 
 // Intel SDM volume 1, chapter 18: palette 1.
@@ -79,16 +81,23 @@ class Tiles {
   }
 };
 
-// Asks for this step's share of the next block, or for the bytes that follow in the stream.
+// Asks for this step's share of the next block, which the second-level cache keeps until then; or
+// for the bytes that follow in the stream.
 struct Ahead {
   const char* next;
   size_t bytes;  // per step
+  bool stream;
 
   explicit Ahead(const TileArgs* t)
       : next(t->prefetch != nullptr ? t->prefetch : static_cast<const char*>(t->w) + kStreamAhead),
-        bytes(t->prefetch != nullptr ? 16 * t->prefetch_step : kStepBytes) {}
+        bytes(t->prefetch != nullptr ? 16 * t->prefetch_step : kStepBytes),
+        stream(t->prefetch == nullptr) {}
   void step() {
-    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(next + i, _MM_HINT_T0);
+    if (stream) {
+      for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(next + i, _MM_HINT_T0);
+    } else {
+      for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(next + i, _MM_HINT_T1);
+    }
     next += bytes;
   }
 };
@@ -210,6 +219,7 @@ inline void use_tiles(LinearKernel* kernel) {
   kernel->row_tile = 32;
   kernel->row_unit = 16;
   kernel->k_block = static_cast<uint32_t>(Math::kStepValues * 64);
+  kernel->chunk_bytes = kChunkBytes;
   kernel->tile = tile<Math>;
 }
 
