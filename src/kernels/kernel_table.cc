@@ -137,7 +137,7 @@ KernelTable make_table(std::string_view id) {
 const KernelTable& table_of(Isa isa) {
   static const std::array<KernelTable, kIsaCount> tables{
       make_table<Isa::kScalar>("scalar-1"),
-      make_table<Isa::kAvx2>("avx2-1"),
+      make_table<Isa::kAvx2>("avx2-2"),
       make_table<Isa::kAvx512>(cpu_features().avx512_bf16 ? "avx512-vnni-bf16-2" : "avx512-vnni-1"),
       make_table<Isa::kAmx>("amx-1"),
   };

@@ -1,7 +1,9 @@
 // Linear kernels with AVX2, FMA and F16C: 6 rows x 16 outputs in registers (12 accumulators, 2 of
-// weights, 1 of activations). f32, f16 and bf16 weights are widened and multiplied in float32, one
-// fused multiply-add per product. int8 weights and activations are widened to 16 bits and
-// multiplied in pairs (vpmaddwd), which is exact; vpmaddubsw would saturate.
+// weights, 1 of activations), and for the few rows of a decode step 32 outputs, because a chain of
+// multiply-adds waits four cycles for each step: fewer chains could not keep up with memory. f32,
+// f16 and bf16 weights are widened and multiplied in float32, one fused multiply-add per product.
+// int8 weights and activations are widened to 16 bits and multiplied in pairs (vpmaddwd), which is
+// exact; vpmaddubsw would saturate.
 
 #include <immintrin.h>
 
@@ -10,10 +12,15 @@
 namespace coxswain::kernels {
 namespace {
 
-constexpr int kPanel = 16;
-constexpr int kVectors = 2;
+constexpr int kPanel = 32;
+constexpr int kPanelVectors = 4;
 constexpr int kRowTile = 6;
-constexpr size_t kStreamAhead = 2048;  // bytes ahead of a stream of weights that are asked for
+constexpr int kWideRows = 2;  // that take all vectors of a panel at once
+// Steps of k after which the other half of the panel has its turn: few enough that the second half
+// finds a stream in the first-level cache, or more for many rows, whose block lies in the second.
+constexpr size_t kStreamPieceSteps = 128;
+constexpr size_t kBlockPieceSteps = 512;
+constexpr size_t kStreamAhead = 8192;  // bytes ahead of a stream of weights that are asked for
 
 // What a tile multiplies: weights as loaded from a step of the panel, activations of one step of a
 // row.
@@ -72,49 +79,97 @@ struct Int8 {
   }
 };
 
-template <typename Math, int kRows>
-inline void multiply(const TileArgs* t) {
+// A range of steps of k within a tile, and the vectors of the panel that are worked on.
+struct Piece {
+  size_t begin;  // of k
+  size_t end;
+  int vector;  // the first
+};
+
+// The bytes that are asked for meanwhile: of the next block, or of what follows in the stream. Each
+// half of a panel asks for half of them, so that memory is never idle.
+struct Share {
+  const char* next;
+  size_t per_step;
+};
+
+template <typename Math, int kVectors>
+inline Share share_of(const TileArgs* t, const Piece& piece) {
+  constexpr size_t kStepBytes = size_t{kPanelVectors} * 8 * Math::kBytes * Math::kStepValues;
+  constexpr size_t kParts = kPanelVectors / kVectors;
+  const bool stream = t->prefetch == nullptr;
+  const size_t whole = stream ? kStepBytes : t->prefetch_step;
+  const char* from = stream ? static_cast<const char*>(t->w) + kStreamAhead : t->prefetch;
+  const size_t begin = piece.begin / Math::kStepValues * whole;
+  const size_t bytes = (piece.end - piece.begin) / Math::kStepValues * whole;
+  const size_t part = static_cast<size_t>(piece.vector / kVectors);
+  return {from + begin + bytes / kParts * part, whole / kParts};
+}
+
+// Rows times kVectors vectors of the panel.
+template <typename Math, int kRows, int kVectors>
+inline void multiply(const TileArgs* t, const Piece& piece) {
   using Reg = typename Math::Reg;
   constexpr size_t kVectorBytes = 8 * Math::kBytes * Math::kStepValues;
+  constexpr size_t kStepBytes = kPanelVectors * kVectorBytes;
+  const bool first = t->first && piece.begin == 0;
+  const size_t step = piece.begin / Math::kStepValues;
   Reg sum[kRows][kVectors];
-  char* acc = static_cast<char*>(t->acc);
+  char* acc = static_cast<char*>(t->acc) + piece.vector * 32;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
-      sum[r][v] = t->first ? Math::zero() : Math::load_acc(acc + (r * kVectors + v) * 32);
+      sum[r][v] = first ? Math::zero() : Math::load_acc(acc + (r * kPanelVectors + v) * 32);
   }
-  const char* w = static_cast<const char*>(t->w);
-  const char* a = static_cast<const char*>(t->a);
-  const bool stream = t->prefetch == nullptr;
-  const char* next = stream ? w + kStreamAhead : t->prefetch;
-  const size_t next_step = stream ? kVectors * kVectorBytes : t->prefetch_step;
-  for (size_t k = 0; k < t->k; k += Math::kStepValues) {
+  const char* w = static_cast<const char*>(t->w) + step * kStepBytes +
+                  static_cast<size_t>(piece.vector) * kVectorBytes;
+  const char* a = static_cast<const char*>(t->a) + step * Math::kActivationBytes;
+  const Share share = share_of<Math, kVectors>(t, piece);
+  const char* next = share.next;
+  for (size_t k = piece.begin; k < piece.end; k += Math::kStepValues) {
     _mm_prefetch(next, _MM_HINT_T0);
-    next += next_step;
+    if (kVectors * kVectorBytes > 64) _mm_prefetch(next + 64, _MM_HINT_T0);
+    next += share.per_step;
     Reg weights[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
       weights[v] = Math::weights(w + static_cast<size_t>(v) * kVectorBytes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const Reg x = Math::activation(a + static_cast<size_t>(r) * t->a_stride_bytes);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) sum[r][v] = Math::multiply_add(x, weights[v], sum[r][v]);
     }
-    w += kVectors * kVectorBytes;
+    w += kStepBytes;
     a += Math::kActivationBytes;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) Math::store_acc(acc + (r * kVectors + v) * 32, sum[r][v]);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      Math::store_acc(acc + (r * kPanelVectors + v) * 32, sum[r][v]);
+  }
+}
+
+template <typename Math, int kRows>
+inline void run_rows(const TileArgs* t) {
+  if constexpr (kRows <= kWideRows) {
+    multiply<Math, kRows, kPanelVectors>(t, {0, t->k, 0});
+  } else {
+    const size_t piece_values =
+        (t->prefetch == nullptr ? kStreamPieceSteps : kBlockPieceSteps) * Math::kStepValues;
+    for (size_t k = 0; k < t->k; k += piece_values) {
+      const size_t end = k + piece_values < t->k ? k + piece_values : t->k;
+      multiply<Math, kRows, kPanelVectors / 2>(t, {k, end, 0});
+      multiply<Math, kRows, kPanelVectors / 2>(t, {k, end, kPanelVectors / 2});
+    }
   }
 }
 
 template <typename Math, int kRows = kRowTile>
 inline void tile(const TileArgs* t) {
-  if (t->rows == kRows) return multiply<Math, kRows>(t);
+  if (t->rows == kRows) return run_rows<Math, kRows>(t);
   if constexpr (kRows > 1) tile<Math, kRows - 1>(t);
 }
 
@@ -204,10 +259,10 @@ LinearKernel kernel_of(uint32_t layout_id) {
 }  // namespace
 
 void fill_avx2_linear(SetOps* ops) {
-  ops->linear[0] = kernel_of<F32>(0x201);
-  ops->linear[1] = kernel_of<Bf16>(0x202);
-  ops->linear[2] = kernel_of<F16>(0x203);
-  ops->linear[3] = kernel_of<Int8>(0x204);
+  ops->linear[0] = kernel_of<F32>(0x211);
+  ops->linear[1] = kernel_of<Bf16>(0x212);
+  ops->linear[2] = kernel_of<F16>(0x213);
+  ops->linear[3] = kernel_of<Int8>(0x214);
   ops->linear[3].k_multiple = 8;
   ops->linear[3].form = kActivationS16;
   ops->linear[3].convert_row = convert_row;
