@@ -17,22 +17,17 @@ Architecture read_bloom(ConfigReader& config) {
   shape.max_positions = config.count_or("seq_length", 1, kPositionsMax, 2048);
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_epsilon", 0.0, 1.0, 1e-5)),
-               0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_epsilon");
   arch.embedding_norm = arch.norm;
-  arch.mlp = {GateKind::kNone, kernels::Activation::kGeluTanh, 0.0F, 0.0F};
+  arch.mlp = {.gate = GateKind::kNone, .activation = kernels::Activation::kGeluTanh};
   arch.tied = config.flag_or("tie_word_embeddings", true);
   arch.residual_from_norm = config.flag_or("apply_residual_connection_post_layernorm", false);
   arch.attention.alibi_slopes = alibi_slopes(shape.n_heads, 1.0F);
 
   const std::uint64_t hidden = shape.hidden;
+  out.tensors = transformer_outer(arch, "word_embeddings", norm("ln_f", hidden, Bias::kYes));
   TensorMap& map = out.tensors;
-  map.prefixes = {"transformer.", ""};
-  map.embedding = matrix(hidden, {whole("word_embeddings", shape.vocab, hidden)});
   map.embedding_norm = norm("word_embeddings_layernorm", hidden, Bias::kYes);
-  map.final_norm = norm("ln_f", hidden, Bias::kYes);
-  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);
     LayerMap layer;

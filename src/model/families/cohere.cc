@@ -9,9 +9,7 @@ Architecture read_cohere(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config);
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_eps", 0.0, 1.0, 1e-5)),
-               0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_eps");
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", true);
   arch.parallel = true;
@@ -24,10 +22,7 @@ Architecture read_cohere(ConfigReader& config) {
   rope.theta = 5e5;
   rope.style = kernels::RopeStyle::kInterleaved;
   add_rope(arch, read_rope(config, arch, rope));
-  LlamaNames names;
-  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
-  names.out_bias = names.qkv_bias;
-  out.tensors = llama_tensors(arch, names);
+  out.tensors = llama_tensors(arch, read_llama_names(config, false));
   return out;
 }
 

@@ -63,6 +63,30 @@ ArchSpec read_standard_shape(ConfigReader& config, const ShapeDefaults& defaults
   return make_arch(shape);
 }
 
+Shape read_gpt2_shape(ConfigReader& config) {
+  Shape shape;
+  shape.vocab = config.count("vocab_size", 1, kVocabMax);
+  shape.hidden = config.count_of({"n_embd", "hidden_size"}, 1, kHiddenMax);
+  shape.n_layers = config.count_of({"n_layer", "num_hidden_layers"}, 1, kLayersMax);
+  shape.n_heads = config.count_of({"n_head", "num_attention_heads"}, 1, kHeadsMax);
+  shape.n_kv_heads = shape.n_heads;
+  shape.head_dim = divided(config, shape.hidden, shape.n_heads, "n_head");
+  shape.intermediate = config.count_or("n_inner", 1, kIntermediateMax, 4 * shape.hidden);
+  shape.max_positions =
+      config.count_of({"n_positions", "max_position_embeddings"}, 1, kPositionsMax);
+  return shape;
+}
+
+NormSpec read_rms_norm(ConfigReader& config, double otherwise) {
+  return {.kind = NormKind::kRms,
+          .epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, otherwise))};
+}
+
+NormSpec read_layer_norm(ConfigReader& config, std::string_view field) {
+  return {.kind = NormKind::kLayer,
+          .epsilon = static_cast<float>(config.number_or(field, 0.0, 1.0, 1e-5))};
+}
+
 Activation read_activation(ConfigReader& config,
                            std::string_view field,
                            std::string_view otherwise) {
@@ -182,6 +206,13 @@ NormMap norm(const std::string& name, std::uint64_t size, Bias bias) {
   return out;
 }
 
+LlamaNames read_llama_names(ConfigReader& config, bool otherwise) {
+  LlamaNames out;
+  out.qkv_bias = bias_if(config.flag_or("attention_bias", otherwise));
+  out.out_bias = out.qkv_bias;
+  return out;
+}
+
 TensorMap llama_outer(const ArchSpec& arch, const LlamaNames& names) {
   TensorMap out;
   out.prefixes = {"model.", ""};
@@ -191,6 +222,23 @@ TensorMap llama_outer(const ArchSpec& arch, const LlamaNames& names) {
   if (!arch.tied)
     out.head = matrix(arch.hidden_size, {whole("lm_head", arch.vocab_size, arch.hidden_size)});
   return out;
+}
+
+TensorMap transformer_outer(const ArchSpec& arch,
+                            const std::string& embedding,
+                            NormMap final_norm) {
+  TensorMap out;
+  out.prefixes = {"transformer.", ""};
+  out.embedding = matrix(arch.hidden_size, {whole(embedding, arch.vocab_size, arch.hidden_size)});
+  out.final_norm = std::move(final_norm);
+  if (!arch.tied)
+    out.head = matrix(arch.hidden_size, {whole("lm_head", arch.vocab_size, arch.hidden_size)});
+  return out;
+}
+
+void add_head_bias(const ArchSpec& arch, TensorMap& map) {
+  // A tied head has the bias too; look-ups of the embedding do not read it.
+  (arch.tied ? map.embedding : map.head).rows.front().bias = "lm_head.bias";
 }
 
 LayerMap llama_attention(const ArchSpec& arch, const std::string& prefix, const LlamaNames& names) {

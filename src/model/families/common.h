@@ -35,11 +35,18 @@ struct Shape {
   std::uint32_t max_positions = 0;
 };
 ArchSpec make_arch(const Shape& shape);
+// The names that gpt2 has: n_embd, n_layer, n_head, n_inner, n_positions.
+Shape read_gpt2_shape(ConfigReader& config);
 // hidden / heads, which must divide. `field` names the heads in a message.
 std::uint32_t divided(ConfigReader& config,
                       std::uint32_t hidden,
                       std::uint32_t n_heads,
                       std::string_view field);
+
+// An RMS norm; rms_norm_eps is `otherwise` where it is absent.
+NormSpec read_rms_norm(ConfigReader& config, double otherwise);
+// A layer norm whose epsilon stands in `field`; 1e-5 where it is absent.
+NormSpec read_layer_norm(ConfigReader& config, std::string_view field);
 
 // "silu", "gelu_new", ... Faults name the field.
 kernels::Activation read_activation(ConfigReader& config,
@@ -93,8 +100,14 @@ struct LlamaNames {
   std::string mlp_norm = "post_attention_layernorm";
   std::string final_norm = "norm";
 };
+// attention_bias, `otherwise` where it is absent, is about q, k, v and the output projection.
+LlamaNames read_llama_names(ConfigReader& config, bool otherwise);
 // Embedding, final norm and head.
 TensorMap llama_outer(const ArchSpec& arch, const LlamaNames& names);
+// The same for checkpoints whose tensors lie below "transformer.", as gpt2's do.
+TensorMap transformer_outer(const ArchSpec& arch, const std::string& embedding, NormMap final_norm);
+// Gives the head lm_head.bias. REQUIRES: embedding and head are there.
+void add_head_bias(const ArchSpec& arch, TensorMap& map);
 // Norms, q, k, v and the output projection of one layer; no MLP. PREFIX is "layers.3.".
 LayerMap llama_attention(const ArchSpec& arch, const std::string& prefix, const LlamaNames& names);
 // gate_proj, up_proj and down_proj below PREFIX ("layers.3.mlp.").

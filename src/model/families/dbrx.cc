@@ -74,11 +74,8 @@ Architecture read_dbrx(ConfigReader& config) {
   config.join(ffn);
 
   const std::uint64_t hidden = shape.hidden;
+  out.tensors = transformer_outer(arch, "wte", norm("norm_f", hidden));
   TensorMap& map = out.tensors;
-  map.prefixes = {"transformer.", ""};
-  map.embedding = matrix(hidden, {whole("wte", shape.vocab, hidden)});
-  map.final_norm = norm("norm_f", hidden);
-  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     arch.layers[i].moe = true;
     const std::string prefix = layer_prefix("blocks.", i);

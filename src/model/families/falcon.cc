@@ -25,10 +25,8 @@ Architecture read_falcon(ConfigReader& config) {
     config.fail("num_kv_heads", "does not divide num_attention_heads");
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_epsilon", 0.0, 1.0, 1e-5)),
-               0.0F};
-  arch.mlp = {GateKind::kNone, read_activation(config, "activation", "gelu"), 0.0F, 0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_epsilon");
+  arch.mlp = {.gate = GateKind::kNone, .activation = read_activation(config, "activation", "gelu")};
   arch.tied = config.flag_or("tie_word_embeddings", true);
   arch.parallel = grouped || config.flag_or("parallel_attn", true);
   const bool two_norms = grouped && config.count_or("num_ln_in_parallel_attn", 1, 2, 2) == 2;
@@ -42,11 +40,8 @@ Architecture read_falcon(ConfigReader& config) {
 
   const Bias bias = bias_if(config.flag_or("bias", false));
   const std::uint64_t hidden = shape.hidden;
+  out.tensors = transformer_outer(arch, "word_embeddings", norm("ln_f", hidden, Bias::kYes));
   TensorMap& map = out.tensors;
-  map.prefixes = {"transformer.", ""};
-  map.embedding = matrix(hidden, {whole("word_embeddings", shape.vocab, hidden)});
-  map.final_norm = norm("ln_f", hidden, Bias::kYes);
-  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
   const std::uint32_t n_groups = grouped || one_kv_head ? shape.n_kv_heads : shape.n_heads;
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);

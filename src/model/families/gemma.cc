@@ -11,7 +11,7 @@ namespace {
 
 ArchSpec read_shared(ConfigReader& config, std::uint32_t n_kv_heads) {
   ArchSpec arch = read_standard_shape(config, {.n_kv_heads = n_kv_heads, .head_dim = 256});
-  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-6));
+  arch.norm = read_rms_norm(config, 1e-6);
   arch.norm.weight_offset = 1.0F;
   if (config.flag_or("use_bidirectional_attention", false))
     config.unsupported("use_bidirectional_attention", "true is not supported");
@@ -32,13 +32,6 @@ void read_later_fields(ConfigReader& config, ArchSpec& arch) {
   const double scalar = config.number_or("query_pre_attn_scalar", 1e-3, 1e6, 256.0);
   for (LayerSpec& layer : arch.layers)
     layer.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
-}
-
-LlamaNames names_for(ConfigReader& config) {
-  LlamaNames names;
-  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
-  names.out_bias = names.qkv_bias;
-  return names;
 }
 
 // Four norms a layer.
@@ -96,7 +89,7 @@ Architecture read_gemma(ConfigReader& config) {
   if (config.text_or("hidden_act", "") == "gelu")
     out.arch.mlp.activation = kernels::Activation::kGeluTanh;
   add_rope(out.arch, read_rope(config, out.arch, {}));
-  out.tensors = llama_tensors(out.arch, names_for(config));
+  out.tensors = llama_tensors(out.arch, read_llama_names(config, false));
   return out;
 }
 
@@ -108,7 +101,7 @@ Architecture read_gemma2(ConfigReader& config) {
   out.arch.logit_soft_cap = read_soft_cap(config, "final_logit_softcapping", 30.0);
   read_windows(config, out.arch, 2);
   add_rope(out.arch, read_rope(config, out.arch, {}));
-  out.tensors = tensors_with_norms_after(out.arch, names_for(config));
+  out.tensors = tensors_with_norms_after(out.arch, read_llama_names(config, false));
   return out;
 }
 
@@ -122,7 +115,7 @@ Architecture read_gemma3_text(ConfigReader& config) {
   read_two_ropes(config, out.arch);
   out.arch.attention.qk_norm = QkNorm::kPerHead;
   out.arch.attention.qk_norm_spec = out.arch.norm;
-  out.tensors = tensors_with_norms_after(out.arch, names_for(config));
+  out.tensors = tensors_with_norms_after(out.arch, read_llama_names(config, false));
   return out;
 }
 

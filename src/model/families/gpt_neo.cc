@@ -53,11 +53,9 @@ Architecture read_gpt_neo(ConfigReader& config) {
   shape.max_positions = config.count("max_position_embeddings", 1, kPositionsMax);
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_epsilon", 0.0, 1.0, 1e-5)),
-               0.0F};
-  arch.mlp = {
-      GateKind::kNone, read_activation(config, "activation_function", "gelu_new"), 0.0F, 0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_epsilon");
+  arch.mlp = {.gate = GateKind::kNone,
+              .activation = read_activation(config, "activation_function", "gelu_new")};
   arch.tied = config.flag_or("tie_word_embeddings", true);
   arch.n_positions = shape.max_positions;
   const std::uint32_t window = config.count_or("window_size", 1, kPositionsMax, 256);
@@ -68,12 +66,9 @@ Architecture read_gpt_neo(ConfigReader& config) {
   }
 
   const std::uint64_t hidden = shape.hidden;
+  out.tensors = transformer_outer(arch, "wte", norm("ln_f", hidden, Bias::kYes));
   TensorMap& map = out.tensors;
-  map.prefixes = {"transformer.", ""};
-  map.embedding = matrix(hidden, {whole("wte", shape.vocab, hidden)});
   map.positions = matrix(hidden, {whole("wpe", shape.max_positions, hidden)});
-  map.final_norm = norm("ln_f", hidden, Bias::kYes);
-  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);
     const std::string attention = prefix + "attn.attention.";

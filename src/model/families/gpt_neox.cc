@@ -9,10 +9,8 @@ Architecture read_gpt_neox(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config);
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_eps", 0.0, 1.0, 1e-5)),
-               0.0F};
-  arch.mlp = {GateKind::kNone, read_activation(config, "hidden_act", "gelu"), 0.0F, 0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_eps");
+  arch.mlp = {.gate = GateKind::kNone, .activation = read_activation(config, "hidden_act", "gelu")};
   arch.tied = config.flag_or("tie_word_embeddings", false);
   arch.parallel = config.flag_or("use_parallel_residual", true);
   arch.parallel_mlp_norm = arch.parallel;

@@ -57,7 +57,7 @@ Architecture read_gpt_oss(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config, {.n_kv_heads = 8, .head_dim = 64});
   ArchSpec& arch = out.arch;
-  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
+  arch.norm = read_rms_norm(config, 1e-5);
   arch.tied = config.flag_or("tie_word_embeddings", false);
   arch.mlp.gate = GateKind::kClampedSwiglu;
   arch.mlp.swiglu_limit = static_cast<float>(config.number_or("swiglu_limit", 1e-3, 1e6, 7.0));
@@ -72,9 +72,7 @@ Architecture read_gpt_oss(ConfigReader& config) {
       config.count_of({"num_experts_per_tok", "experts_per_token"}, 1, arch.moe.n_experts);
   arch.moe.intermediate = arch.layers.front().intermediate;
   arch.moe.routing = Routing::kTopThenSoftmax;
-  LlamaNames names;
-  names.qkv_bias = bias_if(config.flag_or("attention_bias", true));
-  names.out_bias = names.qkv_bias;
+  const LlamaNames names = read_llama_names(config, true);
   out.tensors = llama_outer(arch, names);
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     arch.layers[i].moe = true;

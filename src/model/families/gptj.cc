@@ -11,23 +11,12 @@ constexpr std::uint32_t kCodegenGroups = 4;
 
 Architecture read_shared(ConfigReader& config) {
   Architecture out;
-  Shape shape;
-  shape.vocab = config.count("vocab_size", 1, kVocabMax);
-  shape.hidden = config.count_of({"n_embd", "hidden_size"}, 1, kHiddenMax);
-  shape.n_layers = config.count_of({"n_layer", "num_hidden_layers"}, 1, kLayersMax);
-  shape.n_heads = config.count_of({"n_head", "num_attention_heads"}, 1, kHeadsMax);
-  shape.n_kv_heads = shape.n_heads;
-  shape.head_dim = divided(config, shape.hidden, shape.n_heads, "n_head");
-  shape.intermediate = config.count_or("n_inner", 1, kIntermediateMax, 4 * shape.hidden);
-  shape.max_positions =
-      config.count_of({"n_positions", "max_position_embeddings"}, 1, kPositionsMax);
+  const Shape shape = read_gpt2_shape(config);
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_epsilon", 0.0, 1.0, 1e-5)),
-               0.0F};
-  arch.mlp = {
-      GateKind::kNone, read_activation(config, "activation_function", "gelu_new"), 0.0F, 0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_epsilon");
+  arch.mlp = {.gate = GateKind::kNone,
+              .activation = read_activation(config, "activation_function", "gelu_new")};
   arch.tied = config.flag_or("tie_word_embeddings", false);
   arch.parallel = true;
   RopeSpec rope;
@@ -37,13 +26,9 @@ Architecture read_shared(ConfigReader& config) {
   add_rope(arch, rope);
 
   const std::uint64_t hidden = shape.hidden;
+  out.tensors = transformer_outer(arch, "wte", norm("ln_f", hidden, Bias::kYes));
   TensorMap& map = out.tensors;
-  map.prefixes = {"transformer.", ""};
-  map.embedding = matrix(hidden, {whole("wte", shape.vocab, hidden)});
-  map.final_norm = norm("ln_f", hidden, Bias::kYes);
-  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
-  // A tied head has the bias too; look-ups of the embedding do not read it.
-  (arch.tied ? map.embedding : map.head).rows.front().bias = "lm_head.bias";
+  add_head_bias(arch, map);
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);
     LayerMap layer;

@@ -8,7 +8,7 @@ Architecture read_granite(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config);
   ArchSpec& arch = out.arch;
-  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-6));
+  arch.norm = read_rms_norm(config, 1e-6);
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", false);
   arch.embedding_scale =
@@ -19,9 +19,7 @@ Architecture read_granite(ConfigReader& config) {
   const auto scale = static_cast<float>(config.number_or("attention_multiplier", 1e-6, 1e6, 1.0));
   for (LayerSpec& layer : arch.layers) layer.attention_scale = scale;
   add_rope(arch, read_rope(config, arch, {}));
-  LlamaNames names;
-  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
-  names.out_bias = names.qkv_bias;
+  LlamaNames names = read_llama_names(config, false);
   names.mlp_bias = bias_if(config.flag_or("mlp_bias", false));
   out.tensors = llama_tensors(arch, names);
   return out;

@@ -15,8 +15,7 @@ struct Defaults {
 
 ArchSpec read_shared(ConfigReader& config, const Defaults& defaults) {
   ArchSpec arch = read_standard_shape(config, {.n_kv_heads = 8});
-  arch.norm.epsilon =
-      static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, defaults.epsilon));
+  arch.norm = read_rms_norm(config, defaults.epsilon);
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", false);
   RopeDefaults rope;

@@ -62,10 +62,8 @@ Architecture read_mpt(ConfigReader& config) {
   shape.max_positions = config.count_or("max_seq_len", 1, kPositionsMax, 2048);
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_epsilon", 0.0, 1.0, 1e-5)),
-               0.0F};
-  arch.mlp = {GateKind::kNone, kernels::Activation::kGeluErf, 0.0F, 0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_epsilon");
+  arch.mlp = {.gate = GateKind::kNone, .activation = kernels::Activation::kGeluErf};
   arch.tied = config.flag_or("tie_word_embeddings", true);
   if (!config.flag_or("no_bias", true)) config.unsupported("no_bias", "false is not supported");
   if (config.has("logit_scale")) {
@@ -77,11 +75,8 @@ Architecture read_mpt(ConfigReader& config) {
   read_attention(config, arch);
 
   const std::uint64_t hidden = shape.hidden;
+  out.tensors = transformer_outer(arch, "wte", norm("norm_f", hidden));
   TensorMap& map = out.tensors;
-  map.prefixes = {"transformer.", ""};
-  map.embedding = matrix(hidden, {whole("wte", shape.vocab, hidden)});
-  map.final_norm = norm("norm_f", hidden);
-  if (!arch.tied) map.head = matrix(hidden, {whole("lm_head", shape.vocab, hidden)});
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("blocks.", i);
     LayerMap layer;

@@ -8,7 +8,7 @@ Architecture read_olmo2(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config);
   ArchSpec& arch = out.arch;
-  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
+  arch.norm = read_rms_norm(config, 1e-5);
   arch.norm_before = false;
   arch.norm_after = true;
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
@@ -16,10 +16,7 @@ Architecture read_olmo2(ConfigReader& config) {
   arch.attention.qk_norm = QkNorm::kWhole;
   arch.attention.qk_norm_spec = arch.norm;
   add_rope(arch, read_rope(config, arch, {}));
-  LlamaNames names;
-  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
-  names.out_bias = names.qkv_bias;
-  out.tensors = llama_tensors(arch, names);
+  out.tensors = llama_tensors(arch, read_llama_names(config, false));
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("layers.", i);
     out.tensors.layers[i].attention_norm_after =

@@ -24,7 +24,8 @@ Architecture read_opt(ConfigReader& config) {
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
   arch.norm = {NormKind::kLayer, 1e-5F, 0.0F};
-  arch.mlp = {GateKind::kNone, read_activation(config, "activation_function", "relu"), 0.0F, 0.0F};
+  arch.mlp = {.gate = GateKind::kNone,
+              .activation = read_activation(config, "activation_function", "relu")};
   arch.tied = config.flag_or("tie_word_embeddings", true);
   arch.n_positions = shape.max_positions + kPositionOffset;
   arch.position_offset = kPositionOffset;

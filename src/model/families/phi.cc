@@ -9,10 +9,9 @@ Architecture read_phi(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config);
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_eps", 0.0, 1.0, 1e-5)),
-               0.0F};
-  arch.mlp = {GateKind::kNone, read_activation(config, "hidden_act", "gelu_new"), 0.0F, 0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_eps");
+  arch.mlp = {.gate = GateKind::kNone,
+              .activation = read_activation(config, "hidden_act", "gelu_new")};
   arch.tied = config.flag_or("tie_word_embeddings", false);
   arch.parallel = true;
   RopeDefaults rope;
@@ -27,8 +26,7 @@ Architecture read_phi(ConfigReader& config) {
   names.out = "self_attn.dense";
   names.final_norm = "final_layernorm";
   out.tensors = llama_outer(arch, names);
-  // A tied head has the bias too; look-ups of the embedding do not read it.
-  (arch.tied ? out.tensors.embedding : out.tensors.head).rows.front().bias = "lm_head.bias";
+  add_head_bias(arch, out.tensors);
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("layers.", i);
     LayerMap layer = llama_attention(arch, prefix, names);

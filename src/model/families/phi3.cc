@@ -8,7 +8,7 @@ Architecture read_phi3(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config);
   ArchSpec& arch = out.arch;
-  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-5));
+  arch.norm = read_rms_norm(config, 1e-5);
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", false);
   RopeDefaults rope;

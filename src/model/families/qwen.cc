@@ -33,7 +33,7 @@ void read_alternating_windows(ConfigReader& config, ArchSpec& arch) {
 
 ArchSpec read_shared(ConfigReader& config, const ShapeDefaults& defaults) {
   ArchSpec arch = read_standard_shape(config, defaults);
-  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-6));
+  arch.norm = read_rms_norm(config, 1e-6);
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", false);
   add_rope(arch, read_rope(config, arch, {}));
@@ -114,10 +114,7 @@ Architecture read_qwen3(ConfigReader& config) {
   out.arch = read_shared(config, {.n_kv_heads = 32, .head_dim = 128});
   read_windows(config, out.arch);
   add_qk_norm(out.arch);
-  LlamaNames names;
-  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
-  names.out_bias = names.qkv_bias;
-  out.tensors = llama_tensors(out.arch, names);
+  out.tensors = llama_tensors(out.arch, read_llama_names(config, false));
   return out;
 }
 
@@ -127,10 +124,7 @@ Architecture read_qwen3_moe(ConfigReader& config) {
   set_window(out.arch, read_used_window(config));
   add_qk_norm(out.arch);
   read_experts(config, out.arch);
-  LlamaNames names;
-  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
-  names.out_bias = names.qkv_bias;
-  out.tensors = moe_tensors(out.arch, names);
+  out.tensors = moe_tensors(out.arch, read_llama_names(config, false));
   return out;
 }
 

@@ -8,7 +8,7 @@ Architecture read_smollm3(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config, {.n_kv_heads = 4});
   ArchSpec& arch = out.arch;
-  arch.norm.epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, 1e-6));
+  arch.norm = read_rms_norm(config, 1e-6);
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", true);
   RopeDefaults rope;
@@ -36,9 +36,7 @@ Architecture read_smollm3(ConfigReader& config) {
   if (!read_layer_types(config, arch, window)) {
     for (LayerSpec& layer : arch.layers) layer.window = layer.rope < 0 ? window : 0;
   }
-  LlamaNames names;
-  names.qkv_bias = bias_if(config.flag_or("attention_bias", false));
-  names.out_bias = names.qkv_bias;
+  LlamaNames names = read_llama_names(config, false);
   names.mlp_bias = bias_if(config.flag_or("mlp_bias", false));
   out.tensors = llama_tensors(arch, names);
   return out;

@@ -20,9 +20,7 @@ Architecture read_stablelm(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config, {.n_kv_heads = 32});
   ArchSpec& arch = out.arch;
-  arch.norm = {NormKind::kLayer,
-               static_cast<float>(config.number_or("layer_norm_eps", 0.0, 1.0, 1e-5)),
-               0.0F};
+  arch.norm = read_layer_norm(config, "layer_norm_eps");
   arch.mlp.activation = read_activation(config, "hidden_act", "silu");
   arch.tied = config.flag_or("tie_word_embeddings", false);
   arch.parallel = config.flag_or("use_parallel_residual", false);

@@ -8,10 +8,9 @@ Architecture read_starcoder2(ConfigReader& config) {
   Architecture out;
   out.arch = read_standard_shape(config, {.n_kv_heads = 2});
   ArchSpec& arch = out.arch;
-  arch.norm = {
-      NormKind::kLayer, static_cast<float>(config.number_or("norm_epsilon", 0.0, 1.0, 1e-5)), 0.0F};
-  arch.mlp = {
-      GateKind::kNone, read_activation(config, "hidden_act", "gelu_pytorch_tanh"), 0.0F, 0.0F};
+  arch.norm = read_layer_norm(config, "norm_epsilon");
+  arch.mlp = {.gate = GateKind::kNone,
+              .activation = read_activation(config, "hidden_act", "gelu_pytorch_tanh")};
   arch.tied = config.flag_or("tie_word_embeddings", true);
   add_rope(arch, read_rope(config, arch, {}));
   const std::uint32_t window = read_window(config, 0);
