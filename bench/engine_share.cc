@@ -4,35 +4,21 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <unistd.h>
 #include <utility>
 #include <vector>
-
-#include <coxswain/text_codec.h>
 
 #include "batch/engine_core.h"
 #include "rpc/shard_service.h"
 #include "rpc/sharded_client.h"
+#include "shard_socket.h"
 #include "telemetry/log.h"
 
 namespace coxswain::bench {
 namespace {
 
 using std::chrono::duration;
-
-class NoText final : public TextCodec {
- public:
-  Result<std::vector<TokenId>> encode(std::string_view, bool) const override {
-    return std::vector<TokenId>{};
-  }
-  std::string decode(std::span<const TokenId>, bool) const override { return {}; }
-  std::unique_ptr<Stream> stream(std::span<const TokenId>, bool) const override { return nullptr; }
-  std::string token_text(TokenId) const override { return {}; }
-  bool is_special(TokenId) const override { return false; }
-};
 
 class NullSink final : public batch::TokenSink {
  public:
@@ -76,9 +62,7 @@ void print_engine_share(StepRunner& runner,
   telemetry::Logger log({.level = telemetry::Level::kError, .target = "bench"});
   const NoText codec;
   rpc::ShardServiceOptions options;
-  options.socket_path =
-      (std::filesystem::temp_directory_path() / ("coxswain-bench-" + std::to_string(::getpid())))
-          .string();
+  options.socket_path = socket_path();
   const auto service = require(rpc::ShardService::start(runner, codec, options, log));
   std::shared_ptr<StepRunner> client =
       require(rpc::ShardedClient::connect(options.socket_path, {}));

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,11 +12,11 @@
 
 #include <benchmark/benchmark.h>
 #include <coxswain/step_runner.h>
-#include <coxswain/text_codec.h>
 #include <sys/socket.h>
 
 #include "rpc/shard_service.h"
 #include "rpc/sharded_client.h"
+#include "shard_socket.h"
 #include "telemetry/log.h"
 
 namespace coxswain {
@@ -70,24 +69,11 @@ class InstantRunner final : public StepRunner {
   std::deque<StepPlan> plans_;
 };
 
-class NoText final : public TextCodec {
- public:
-  Result<std::vector<TokenId>> encode(std::string_view, bool) const override {
-    return std::vector<TokenId>{};
-  }
-  std::string decode(std::span<const TokenId>, bool) const override { return {}; }
-  std::unique_ptr<Stream> stream(std::span<const TokenId>, bool) const override { return nullptr; }
-  std::string token_text(TokenId) const override { return {}; }
-  bool is_special(TokenId) const override { return false; }
-};
-
 void engine_stream(benchmark::State& state) {
   telemetry::Logger log({.level = telemetry::Level::kError, .target = "bench"});
   InstantRunner runner;
-  const NoText codec;
-  const std::string path =
-      (std::filesystem::temp_directory_path() / ("coxswain-bench-" + std::to_string(::getpid())))
-          .string();
+  const bench::NoText codec;
+  const std::string path = bench::socket_path();
   rpc::ShardServiceOptions options;
   options.socket_path = path;
   auto service = rpc::ShardService::start(runner, codec, options, log);

@@ -1,28 +1,16 @@
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
+#include "base/testing/temp_folder.h"
 #include "chat/chat_template.h"
 
 namespace coxswain::chat {
 namespace {
 
-namespace fs = std::filesystem;
-
 class LoadTemplates : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "templates-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  void write(const std::string& name, const std::string& text) {
-    fs::create_directories((fs::path(folder_) / name).parent_path());
-    std::ofstream(fs::path(folder_) / name) << text;
-  }
+  void write(const std::string& name, const std::string& text) { temp_.write(name, text); }
   std::string names(const std::string& override_path = "") {
     auto loaded = load_templates(folder_, override_path);
     if (!loaded.ok()) return "!" + loaded.status().message();
@@ -31,7 +19,8 @@ class LoadTemplates : public testing::Test {
     return out;
   }
 
-  std::string folder_;
+  const base::TempFolder temp_;
+  const std::string& folder_ = temp_.path();
 };
 
 TEST_F(LoadTemplates, NoneIsAnEmptyList) {

@@ -3,16 +3,14 @@
 #include "chat/template_set.h"
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
+#include "base/testing/temp_folder.h"
+
 namespace coxswain::chat {
 namespace {
-
-namespace fs = std::filesystem;
 
 TemplateSet set_of(std::vector<NamedTemplate> templates) {
   auto set = TemplateSet::compile(std::move(templates));
@@ -92,13 +90,6 @@ TEST(TemplateSet, ABrokenTemplateIsNamed) {
 
 class GgufTemplates : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "gguf-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   template <typename T>
   static std::string bytes_of(T value) {
     return {reinterpret_cast<const char*>(&value), sizeof(T)};
@@ -122,9 +113,7 @@ class GgufTemplates : public testing::Test {
     return "GGUF" + bytes_of<std::uint32_t>(3) + bytes_of<std::uint64_t>(0) +
            bytes_of<std::uint64_t>(n_keys + 3) + number + strings + numbers + keys;
   }
-  void write(const std::string& name, const std::string& bytes) {
-    std::ofstream(fs::path(folder_) / name, std::ios::binary) << bytes;
-  }
+  void write(const std::string& name, const std::string& bytes) { temp_.write(name, bytes); }
   std::string names(const std::string& path) {
     const auto loaded = load_templates(path, "");
     if (!loaded.ok()) return "!" + loaded.status().message();
@@ -133,7 +122,8 @@ class GgufTemplates : public testing::Test {
     return out;
   }
 
-  std::string folder_;
+  const base::TempFolder temp_;
+  const std::string& folder_ = temp_.path();
 };
 
 TEST_F(GgufTemplates, DefaultAndNamedOnes) {

@@ -36,7 +36,7 @@ namespace {
 class NoAllocation : public ::testing::TestWithParam<SmallModel> {};
 
 TEST_P(NoAllocation, InAStepAfterReserve) {
-  const weights::TemporaryFolder folder;
+  const base::TempFolder folder;
   LoadOptions how;
   how.kernels = *kernels::select_kernels("");
   const auto model = load_small(folder, small_config(GetParam().fields), how);

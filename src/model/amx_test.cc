@@ -35,7 +35,7 @@ std::vector<Case> cases() {
 
 // Logits of every row of one prompt.
 std::vector<float> logits_on(kernels::Isa isa, const Case& c, std::size_t n_threads) {
-  weights::TemporaryFolder folder;
+  base::TempFolder folder;
   LoadOptions how;
   how.kernels = *kernels::kernel_table(isa);
   how.quantize_int8 = c.int8;

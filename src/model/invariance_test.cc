@@ -139,7 +139,7 @@ class Invariance : public ::testing::TestWithParam<Case> {
               *std::max_element(alone_.begin(), alone_.end()));
   }
 
-  weights::TemporaryFolder folder_;
+  base::TempFolder folder_;
   base::ThreadPool one_{1};
   base::ThreadPool two_{2};
   std::unique_ptr<Model> model_;

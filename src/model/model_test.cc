@@ -42,7 +42,7 @@ Status load_status(const std::string& dir) {
 }
 
 TEST(Model, DescribesItself) {
-  const weights::TemporaryFolder folder;
+  const base::TempFolder folder;
   const auto config = small_config(
       R"({"model_type":"gemma2","head_dim":16,"sliding_window":9,"query_pre_attn_scalar":16,"torch_dtype":"float32","eos_token_id":[3,4]})");
   const auto model = load_small(folder, config, scalar());
@@ -64,7 +64,7 @@ TEST(Model, DescribesItself) {
 }
 
 TEST(Model, GenerationConfigDecidesWhereTextEnds) {
-  const weights::TemporaryFolder folder;
+  const base::TempFolder folder;
   folder.write("generation_config.json", R"({"eos_token_id":[7,8]})");
   const auto model = load_small(folder, small_config(R"({"model_type":"llama"})"), scalar());
   ASSERT_NE(model, nullptr);
@@ -76,7 +76,7 @@ TEST(Model, GenerationConfigDecidesWhereTextEnds) {
 
 // Published models have such entries: an added token without a row, or -1 for none.
 TEST(Model, EosIdsOutsideTheVocabularyAreLeftOutWithAWarning) {
-  const weights::TemporaryFolder folder;
+  const base::TempFolder folder;
   folder.write("generation_config.json", R"({"eos_token_id":[61,7,-1]})");
   const auto config = small_config(R"({"model_type":"llama","eos_token_id":5})");
   const auto some = load_small(folder, config, scalar());
@@ -96,7 +96,7 @@ TEST(Model, OtherTypesStayNearTheStoredOne) {
   const std::vector<TokenId> ids{5, 9, 33, 2, 60, 17};
   const auto run =
       [&](std::optional<tensor::DType> dtype, bool int8, std::string& name, std::uint64_t& bytes) {
-        const weights::TemporaryFolder folder;
+        const base::TempFolder folder;
         LoadOptions options = scalar();
         options.dtype = dtype;
         options.quantize_int8 = int8;
@@ -136,7 +136,7 @@ TEST(Model, AHeadThatDiffersFromTheEmbeddingWinsOverTying) {
                              : R"({"model_type":"llama"})");
   };
   const std::vector<TokenId> ids{5, 9, 33, 2, 60, 17};
-  const weights::TemporaryFolder folder;  // holds an embedding and a head of its own
+  const base::TempFolder folder;  // holds an embedding and a head of its own
   const auto untied = load_small(folder, config(false), scalar());
   ASSERT_NE(untied, nullptr);
   const auto expected = logits_of(*untied, ids);
@@ -151,7 +151,7 @@ TEST(Model, AHeadThatDiffersFromTheEmbeddingWinsOverTying) {
 
 TEST(Model, FingerprintFollowsEveryWeight) {
   const auto config = small_config(R"({"model_type":"llama"})");
-  const weights::TemporaryFolder folder;
+  const base::TempFolder folder;
   const auto first = load_small(folder, config, scalar());
   const auto again = load_small(folder, config, scalar());
   ASSERT_TRUE(first != nullptr && again != nullptr);
@@ -214,7 +214,7 @@ TEST(Model, ConfigFaultsNameTheField) {
        "attn_config.alibi"},
   };
   for (const Case& c : cases) {
-    const weights::TemporaryFolder folder;
+    const base::TempFolder folder;
     folder.write("config.json", json::write(small_config(c.fields)));
     const Status status = load_status(folder.path());
     ASSERT_FALSE(status.ok()) << c.fields;
@@ -224,7 +224,7 @@ TEST(Model, ConfigFaultsNameTheField) {
 }
 
 TEST(Model, WeightFaultsNameFileTensorAndRule) {
-  const weights::TemporaryFolder folder;
+  const base::TempFolder folder;
   ASSERT_NE(load_small(folder, small_config(R"({"model_type":"llama"})"), scalar()), nullptr);
   const auto with = [&](std::string_view fields) {
     folder.write("config.json", json::write(small_config(fields)));
@@ -279,7 +279,7 @@ class ForwardLimits : public ::testing::Test {
     return model_->forward({tokens, {&rows, 1}}, {}, hidden, *store_, pool_);
   }
 
-  weights::TemporaryFolder folder_;
+  base::TempFolder folder_;
   base::ThreadPool pool_{1};
   std::unique_ptr<Model> model_;
   std::unique_ptr<kvstore::KvStore> store_;

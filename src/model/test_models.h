@@ -108,7 +108,7 @@ inline const std::vector<SmallModel>& small_models() {
 }
 
 // Writes a checkpoint of the config into `folder` and loads it.
-inline std::unique_ptr<Model> load_small(const weights::TemporaryFolder& folder,
+inline std::unique_ptr<Model> load_small(const base::TempFolder& folder,
                                          const json::Value& config,
                                          const LoadOptions& how) {
   RandomCheckpointOptions options;

@@ -33,37 +33,28 @@ void append_seed(std::string& out, const std::optional<std::uint64_t>& seed) {
   }
 }
 
-void append_token(std::string& out, const TokenAlternative& token) {
+// "id", "text" and "logprob", with the brace that opens the object. Every kind of token has them.
+template <typename Token>
+void begin_token(std::string& out, const Token& token) {
   out += R"({"id":)";
   json::append_integer(out, token.id);
   out += R"(,"text":)";
   json::append_quoted(out, token.text);
   out += R"(,"logprob":)";
   json::append_real32(out, token.logprob);
-  out += R"(,"special":)";
-  append_bool(out, token.special);
-  out += '}';
 }
 
-void append_token(std::string& out, const OutputToken& token) {
-  out += R"({"id":)";
-  json::append_integer(out, token.id);
-  out += R"(,"text":)";
-  json::append_quoted(out, token.text);
-  out += R"(,"logprob":)";
-  json::append_real32(out, token.logprob);
+// OutputToken or TokenAlternative.
+template <typename Token>
+void append_token(std::string& out, const Token& token) {
+  begin_token(out, token);
   out += R"(,"special":)";
   append_bool(out, token.special);
   out += '}';
 }
 
 void append_token(std::string& out, const PromptToken& token) {
-  out += R"({"id":)";
-  json::append_integer(out, token.id);
-  out += R"(,"text":)";
-  json::append_quoted(out, token.text);
-  out += R"(,"logprob":)";
-  json::append_real32(out, token.logprob);
+  begin_token(out, token);
   out += '}';
 }
 
@@ -87,14 +78,19 @@ void append_top_tokens(std::string& out, const std::vector<OutputToken>& tokens)
   out += ']';
 }
 
-// "finish_reason" to "tokens", without braces.
-void append_details(std::string& out, const SequenceAnswer& sequence) {
+// "finish_reason" to "seed", without braces.
+void append_finish(std::string& out, const SequenceAnswer& sequence) {
   out += R"("finish_reason":)";
   json::append_quoted(out, finish_name(sequence.finish.reason));
   out += R"(,"generated_tokens":)";
   json::append_unsigned(out, sequence.n_generated);
   out += R"(,"seed":)";
   append_seed(out, sequence.seed);
+}
+
+// "finish_reason" to "tokens", without braces.
+void append_details(std::string& out, const SequenceAnswer& sequence) {
+  append_finish(out, sequence);
   out += R"(,"prefill":)";
   append_tokens(out, sequence.prompt);
   out += R"(,"tokens":)";
@@ -211,12 +207,8 @@ class NativeStream final : public AnswerFormat {
   }
 
   static void append_stream_details(std::string& out, const SequenceAnswer& sequence) {
-    out += R"({"finish_reason":)";
-    json::append_quoted(out, finish_name(sequence.finish.reason));
-    out += R"(,"generated_tokens":)";
-    json::append_unsigned(out, sequence.n_generated);
-    out += R"(,"seed":)";
-    append_seed(out, sequence.seed);
+    out += '{';
+    append_finish(out, sequence);
     out += R"(,"input_length":)";
     json::append_unsigned(out, sequence.n_prompt);
     out += '}';

@@ -14,11 +14,11 @@
 #include <proto/engine_v1.grpc.pb.h>
 #include <proto/generate_v3.grpc.pb.h>
 
+#include "base/testing/temp_folder.h"
 #include "rpc/convert.h"
 #include "rpc/shard_service.h"
 #include "rpc/sharded_client.h"
 #include "rpc/testing/fake_runner.h"
-#include "rpc/testing/temp_folder.h"
 
 namespace coxswain::rpc {
 namespace {
@@ -47,7 +47,7 @@ class RawClient : public ::testing::Test {
     stream_ = stub_->Steps(&context_);
   }
 
-  testing::TempFolder folder_;
+  base::TempFolder folder_;
   telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "rpc_test"}};
   FakeRunner runner_{FakeRunner::default_info()};
   FakeCodec codec_;
@@ -165,7 +165,7 @@ class StrangeShard : public ::testing::Test {
   }
   void TearDown() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
-  testing::TempFolder folder_;
+  base::TempFolder folder_;
   std::atomic<bool> released_{
       false};  // lets a step go on; read by the server's threads until the end
   StrangeEngine engine_;

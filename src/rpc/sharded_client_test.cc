@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "base/testing/temp_folder.h"
 #include "rpc/shard_service.h"
 #include "rpc/testing/fake_runner.h"
-#include "rpc/testing/temp_folder.h"
 
 namespace coxswain::rpc {
 namespace {
@@ -84,7 +84,7 @@ class EngineStream : public ::testing::Test {
     return client.ok() ? std::move(client).value() : nullptr;
   }
 
-  testing::TempFolder folder_;
+  base::TempFolder folder_;
   telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "rpc_test"}};
   std::size_t message_bytes_max_ = std::size_t{64} << 20;
   FakeRunner runner_{FakeRunner::default_info()};

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/bounded_queue.h"
-#include "rpc/testing/temp_folder.h"
+#include "base/testing/temp_folder.h"
 
 namespace coxswain::rpc {
 namespace {
@@ -27,7 +27,7 @@ class Listener : public ::testing::Test {
         log_);
   }
 
-  testing::TempFolder folder_;
+  base::TempFolder folder_;
   telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "rpc_test"}};
   base::BoundedQueue<Descriptor> accepted_{16};
 };

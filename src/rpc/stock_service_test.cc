@@ -14,10 +14,10 @@
 #include <proto/generate_v2.grpc.pb.h>
 #include <proto/generate_v3.grpc.pb.h>
 
+#include "base/testing/temp_folder.h"
 #include "rpc/shard_service.h"
 #include "rpc/sharded_client.h"
 #include "rpc/testing/fake_runner.h"
-#include "rpc/testing/temp_folder.h"
 
 namespace coxswain::rpc {
 namespace {
@@ -25,6 +25,7 @@ namespace {
 namespace v2 = ::generate::v2;
 namespace v3 = ::generate::v3;
 using testing::expected_token;
+using testing::expected_tokens;
 using testing::FakeCodec;
 using testing::FakeRunner;
 
@@ -60,10 +61,7 @@ v3::Request request_of(std::uint64_t id,
 
 // What the fake says to `text`, `n` tokens long.
 std::string expected_text(const std::string& text, std::size_t n) {
-  std::vector<TokenId> history = *FakeCodec().encode(text, false);
-  const std::size_t n_prompt = history.size();
-  for (std::size_t i = 0; i < n; ++i) history.push_back(expected_token(history));
-  return FakeCodec().decode(std::span(history).subspan(n_prompt), true);
+  return FakeCodec().decode(expected_tokens(*FakeCodec().encode(text, false), n), true);
 }
 
 class StockRouter : public ::testing::Test {
@@ -137,7 +135,7 @@ class StockRouter : public ::testing::Test {
     return text;
   }
 
-  testing::TempFolder folder_;
+  base::TempFolder folder_;
   telemetry::Logger log_{
       {.level = telemetry::Level::kError, .target = "rpc_test", .file_descriptor = -1}};
   FakeCodec codec_;

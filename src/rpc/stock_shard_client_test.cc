@@ -3,11 +3,7 @@
 
 #include "rpc/stock_shard_client.h"
 
-#include <condition_variable>
-#include <future>
 #include <memory>
-#include <mutex>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,102 +11,32 @@
 #include <gtest/gtest.h>
 #include <proto/generate_v3.pb.h>
 
-#include "batch/engine.h"
-#include "rpc/shard_service.h"
 #include "rpc/stock_request.h"
-#include "rpc/testing/fake_runner.h"
-#include "rpc/testing/temp_folder.h"
+#include "rpc/testing/engine_over_shard.h"
 
 namespace coxswain::rpc {
 namespace {
 
 namespace v3 = ::generate::v3;
 using testing::expected_logprob;
-using testing::expected_token;
 using testing::FakeCodec;
 using testing::FakeRunner;
 using testing::kBeginToken;
-
-class Recorder final : public batch::TokenSink {
- public:
-  void on_event(batch::TokenEvent event) override {
-    std::lock_guard lock(mu_);
-    for (const OutputToken& token : event.tokens) tokens_.push_back(token);
-    prompt_.insert(prompt_.end(), event.prompt.begin(), event.prompt.end());
-    if (event.finish) finish_ = event.finish;
-    if (event.final) {
-      ++n_final_;
-      status_ = event.status;
-    }
-    changed_.notify_all();
-  }
-  Status wait() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return n_final_ > 0; });
-    return status_;
-  }
-  void wait_for_token() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return !tokens_.empty(); });
-  }
-  // After wait():
-  std::vector<TokenId> ids() const {
-    std::vector<TokenId> out;
-    for (const OutputToken& token : tokens_) out.push_back(token.id);
-    return out;
-  }
-  const std::vector<OutputToken>& tokens() const { return tokens_; }
-  const std::vector<PromptToken>& prompt() const { return prompt_; }
-  const std::optional<SequenceFinish>& finish() const { return finish_; }
-  int n_final() const { return n_final_; }
-
- private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::vector<OutputToken> tokens_;
-  std::vector<PromptToken> prompt_;
-  std::optional<SequenceFinish> finish_;
-  int n_final_ = 0;
-  Status status_;
-};
-
-std::vector<TokenId> alone(std::vector<TokenId> history, std::uint32_t n) {
-  const std::size_t n_prompt = history.size();
-  for (std::uint32_t i = 0; i < n; ++i) history.push_back(expected_token(history));
-  return {history.begin() + static_cast<std::ptrdiff_t>(n_prompt), history.end()};
-}
+using testing::Recorder;
 
 std::vector<TokenId> ids_of(const std::string& text) {
   return *FakeCodec().encode(text, false);
 }
 
-class StockClient : public ::testing::Test {
+class StockClient : public testing::EngineOverShard {
  protected:
-  void SetUp() override {
-    start_shard();
-    batch::EngineOptions options;
-    options.batch_size_max = 12;
-    options.prefill_tokens_max = 64;
-    options.prefix_caching = false;
-    options.check_invariants = true;
-    engine_ = batch::Engine::create(connect(), options, log_, nullptr);
-  }
+  void SetUp() override { start({.prefill_tokens_max = 64, .prefix_caching = false}); }
 
-  void start_shard() {
-    ShardServiceOptions options;
-    options.socket_path = folder_.file("s");
-    auto service = ShardService::start(runner_, *codec_, options, log_);
-    ASSERT_TRUE(service.ok()) << service.status().message();
-    service_ = std::move(service).value();
-  }
-
-  std::shared_ptr<StepRunner> connect() {
+  std::shared_ptr<StepRunner> connect() override {
     StockClientOptions options;
     options.limits.prefill_tokens_max = 64;
     options.vocab_size = testing::kFakeVocabulary;
-    auto client = StockShardClient::connect(folder_.file("s"), options, codec_);
-    EXPECT_TRUE(client.ok()) << client.status().message();
-    return client.ok() ? std::shared_ptr<StepRunner>(std::move(client).value()) : nullptr;
+    return require(StockShardClient::connect(socket(), options, codec_));
   }
 
   batch::GenerationRequest request_of(const std::string& text, std::uint32_t max_new) {
@@ -121,32 +47,11 @@ class StockClient : public ::testing::Test {
     return request;
   }
 
-  batch::GenerationRequest any_request() {
+  batch::GenerationRequest any_request() override {
     std::string text;
     for (std::uint32_t i = pick(1, 40); i > 0; --i) text += static_cast<char>(pick('a', 'z'));
     return request_of(text, pick(1, 60));
   }
-
-  std::shared_ptr<Recorder> submit(const batch::GenerationRequest& request) {
-    auto sink = std::make_shared<Recorder>();
-    const Status status = engine_->submit(request, sink);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return sink;
-  }
-
-  std::uint32_t pick(std::uint32_t low, std::uint32_t high) {
-    return std::uniform_int_distribution<std::uint32_t>(low, high)(random_);
-  }
-
-  testing::TempFolder folder_;
-  telemetry::Logger log_{
-      {.level = telemetry::Level::kError, .target = "rpc_test", .file_descriptor = -1}};
-  std::mt19937 random_{7};
-  std::uint64_t n_requests_ = 0;
-  FakeRunner runner_{FakeRunner::default_info()};
-  std::shared_ptr<const FakeCodec> codec_ = std::make_shared<FakeCodec>();
-  std::unique_ptr<ShardService> service_;
-  std::unique_ptr<batch::Engine> engine_;
 };
 
 TEST_F(StockClient, TellsWhatTheWarmUpFound) {
@@ -162,15 +67,10 @@ TEST_F(StockClient, TellsWhatTheWarmUpFound) {
 }
 
 TEST_F(StockClient, EveryRequestGetsWhatItGetsAlone) {
-  std::vector<std::pair<batch::GenerationRequest, std::shared_ptr<Recorder>>> all;
-  for (int i = 0; i < 120; ++i) {
-    const batch::GenerationRequest request = any_request();
-    all.emplace_back(request, submit(request));
-  }
-  for (auto& [request, sink] : all) {
+  for (const auto& [request, sink] : submit_any(120)) {
     const Status status = sink->wait();
     EXPECT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(sink->ids(), alone(request.prompt, request.stopping.max_new_tokens));
+    EXPECT_EQ(sink->ids(), expected_output(request));
     ASSERT_TRUE(sink->finish());
     EXPECT_EQ(sink->finish()->reason, FinishReason::kLength);
     EXPECT_EQ(sink->finish()->generated_text, codec_->decode(sink->ids(), true));
@@ -205,7 +105,7 @@ TEST_F(StockClient, WhoLeavesIsFilteredOutAndTheOthersGoOn) {
   engine_->cancel(leaves.id);
   EXPECT_TRUE(leaves_sink->wait().code() == Code::kCancelled || leaves_sink->wait().ok());
   EXPECT_TRUE(stays_sink->wait().ok());
-  EXPECT_EQ(stays_sink->ids(), alone(stays.prompt, 60));
+  EXPECT_EQ(stays_sink->ids(), expected_output(stays));
   runner_.wait_for_live(0);
 }
 
@@ -225,7 +125,7 @@ TEST_F(StockClient, WhatTheProtocolCannotCarryFailsAloneAndByName) {
       << first->wait().message();
   EXPECT_NE(second->wait().message().find("no text stands for the tokens"), std::string::npos);
   EXPECT_TRUE(third->wait().ok());
-  EXPECT_EQ(third->ids(), alone(plain.prompt, 5));
+  EXPECT_EQ(third->ids(), expected_output(plain));
 }
 
 TEST_F(StockClient, AFailedStepFailsItsRequestsAndNoOthers) {
@@ -235,21 +135,15 @@ TEST_F(StockClient, AFailedStepFailsItsRequestsAndNoOthers) {
   const batch::GenerationRequest good = request_of("good", 5);
   const auto sink = submit(good);
   EXPECT_TRUE(sink->wait().ok());
-  EXPECT_EQ(sink->ids(), alone(good.prompt, 5));
+  EXPECT_EQ(sink->ids(), expected_output(good));
 }
 
 TEST_F(StockClient, ADeadShardEndsEveryRequestOnceAndANewOneServes) {
-  std::vector<std::shared_ptr<Recorder>> all;
   runner_.hold();
-  for (int i = 0; i < 30; ++i) all.push_back(submit(any_request()));
-  auto stopped = std::async(std::launch::async, [&] { service_.reset(); });
-  while (engine_->stats().runner_up) std::this_thread::yield();
-  runner_.release();
-  stopped.get();
-  start_shard();
-  engine_->replace_runner(connect());
+  const std::vector<Submitted> all = submit_any(30);
+  replace_shard();
   std::size_t n_failed = 0;
-  for (const auto& sink : all) {
+  for (const auto& [request, sink] : all) {
     n_failed += sink->wait().ok() ? 0 : 1;
     EXPECT_EQ(sink->n_final(), 1);
   }
@@ -257,7 +151,7 @@ TEST_F(StockClient, ADeadShardEndsEveryRequestOnceAndANewOneServes) {
   const batch::GenerationRequest after = any_request();
   const auto sink = submit(after);
   EXPECT_TRUE(sink->wait().ok());
-  EXPECT_EQ(sink->ids(), alone(after.prompt, after.stopping.max_new_tokens));
+  EXPECT_EQ(sink->ids(), expected_output(after));
 }
 
 TEST(StockMessages, AShardReadsWhatWasMeant) {

@@ -241,7 +241,7 @@ class Law1 : public testing::TestWithParam<model::SmallModel> {
     const Status written = write_random_checkpoint(model::small_config(GetParam().fields), options);
     ASSERT_TRUE(written.ok()) << written.message();
   }
-  weights::TemporaryFolder folder_;
+  base::TempFolder folder_;
 };
 
 TEST_P(Law1, InEveryWayTheSameBits) {
@@ -273,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(Families,
 
 // Every weight type on every kernel set that this machine can run, for one family.
 TEST(Law1Types, EveryWeightTypeAndKernelSet) {
-  weights::TemporaryFolder folder;
+  base::TempFolder folder;
   model::RandomCheckpointOptions options;
   options.dir = folder.path();
   options.type = tensor::DType::kBf16;

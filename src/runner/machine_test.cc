@@ -1,28 +1,22 @@
 #include "runner/machine.h"
 
 #include <filesystem>
-#include <fstream>
-#include <unistd.h>
+#include <string>
 
 #include <gtest/gtest.h>
+
+#include "base/testing/temp_folder.h"
 
 namespace coxswain::runner {
 namespace {
 
-namespace fs = std::filesystem;
-
 class MachineTest : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::temp_directory_path() / ("coxswain_machine_" + std::to_string(getpid()));
-    put("proc/meminfo", "MemTotal: 4000 kB\nMemAvailable:    1000 kB\n");
-  }
-  void TearDown() override { fs::remove_all(root_); }
-  void put(const std::string& path, const std::string& text) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  fs::path root_;
+  void SetUp() override { put("proc/meminfo", "MemTotal: 4000 kB\nMemAvailable:    1000 kB\n"); }
+  void put(const std::string& path, const std::string& text) { folder_.write(path, text); }
+
+  const base::TempFolder folder_;
+  const std::string& root_ = folder_.path();
 };
 
 TEST_F(MachineTest, WithoutGroupsTheMachineDecides) {
@@ -65,7 +59,7 @@ TEST_F(MachineTest, QuotasRoundUpToWholeProcessors) {
 }
 
 TEST_F(MachineTest, WithoutMeminfoThereIsAnError) {
-  fs::remove(root_ / "proc/meminfo");
+  std::filesystem::remove(folder_.file("proc/meminfo"));
   EXPECT_EQ(available_memory_bytes(root_).status().code(), Code::kUnavailable);
 }
 

@@ -1,12 +1,13 @@
 #include "supervise/run_folder.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+
+#include "base/testing/temp_folder.h"
 
 namespace coxswain::supervise {
 namespace {
@@ -15,14 +16,8 @@ namespace fs = std::filesystem;
 
 class RunFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "run-folder-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    parent_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(parent_); }
-
-  std::string parent_;
+  const base::TempFolder temp_;
+  const std::string& parent_ = temp_.path();
 };
 
 TEST_F(RunFolderTest, IsPrivateAndRemovedWithItsOwner) {

@@ -1,8 +1,6 @@
 // Normalizers and pre-tokenizers on texts where implementations usually differ. What is expected
 // was made with the reference library.
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -10,6 +8,7 @@
 #include "json/json.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pretokenizer.h"
+#include "tokenizer/testing/model_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace coxswain::tokenizer {
@@ -111,28 +110,12 @@ TEST(ReferencePreTokenizers, AMarkAloneDoesNotMoveOrigins) {
   EXPECT_EQ(text.origin_of_byte(1).begin, 1U);
 }
 
-class ReferenceModels : public testing::Test {
+class ReferenceModels : public ModelFolder {
  protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) / (std::string("cases_") + info->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  // The tokens of the text between blanks.
   std::string tokens(const std::string& document, std::string_view text) {
-    std::ofstream(folder_ / "tokenizer.json") << document;
-    const auto loaded = Tokenizer::load(folder_);
-    if (!loaded.ok()) return "!" + loaded.status().message();
-    const auto encoding = (*loaded)->encode(text, {});
-    if (!encoding.ok()) return "!" + encoding.status().message();
-    std::string out;
-    for (const TokenId id : encoding->ids) out += (*loaded)->token(id) + " ";
-    return out;
+    write("tokenizer.json", document);
+    return ModelFolder::tokens(text);
   }
-
-  std::filesystem::path folder_;
 };
 
 TEST_F(ReferenceModels, ByteLevelInFrontOfWholeWords) {
@@ -196,10 +179,11 @@ TEST_F(ReferenceModels, DecodersThatBlowTokensUpAreRefused) {
 }
 
 TEST_F(ReferenceModels, DecodersBehindAFusedString) {
-  std::ofstream(folder_ / "tokenizer.json")
-      << R"({"decoder":{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"WordPiece","prefix":"##","cleanup":true}]},
-             "model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0,"##b":1," .":2}}})";
-  const auto loaded = Tokenizer::load(folder_);
+  write(
+      "tokenizer.json",
+      R"({"decoder":{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"WordPiece","prefix":"##","cleanup":true}]},
+             "model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0,"##b":1," .":2}}})");
+  const auto loaded = load();
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   const std::vector<TokenId> ids{0, 1, 2};
   EXPECT_EQ((*loaded)->decode(ids, false), "a##b.") << "one string is one token";

@@ -1,12 +1,12 @@
 #include "tokenizer/tokenizer.h"
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tokenizer/testing/model_folder.h"
 
 namespace coxswain::tokenizer {
 namespace {
@@ -15,29 +15,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Writes a tokenizer.json into a folder of its own and loads it.
-class TokenizerTest : public ::testing::Test {
+class TokenizerTest : public ModelFolder {
  protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ =
-        std::filesystem::path(::testing::TempDir()) / (std::string("tokenizer_") + info->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  void write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-  }
-  Result<std::shared_ptr<const Tokenizer>> load() { return Tokenizer::load(folder_); }
   std::shared_ptr<const Tokenizer> load_json(const std::string& text) {
     write("tokenizer.json", text);
     auto loaded = load();
     EXPECT_TRUE(loaded.ok()) << loaded.status().message();
     return loaded.ok() ? *loaded : nullptr;
   }
-
-  std::filesystem::path folder_;
 };
 
 std::vector<TokenId> ids(const Tokenizer& tokenizer,
@@ -275,7 +260,7 @@ TEST_F(TokenizerTest, PiecesThatAreNoUtf8AreRefused) {
 }
 
 TEST_F(TokenizerTest, MissingFolderIsNotFound) {
-  const auto loaded = Tokenizer::load(folder_ / "nothing");
+  const auto loaded = Tokenizer::load(folder_.file("nothing"));
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.status().code(), Code::kNotFound);
 }

@@ -1,13 +1,12 @@
 // vocab.json with merges.txt, vocab.txt, and which file of a folder counts.
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tokenizer/formats.h"
+#include "tokenizer/testing/model_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace coxswain::tokenizer {
@@ -20,37 +19,13 @@ constexpr std::string_view kVocab =
 constexpr std::string_view kMerges = "#version: 0.2\na b\n\u0120 a\n1 2\n";
 constexpr std::string_view kWords = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nab\n##c\ne\n\u4E2D\n";
 
-class VocabFiles : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) / (std::string("vocab_") + info->name());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  void write(const std::string& name, std::string_view text) {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-  }
-  // Tokens between blanks, or "!" and the error.
-  std::string tokens(std::string_view text) {
-    const auto loaded = Tokenizer::load(folder_);
-    if (!loaded.ok()) return "!" + loaded.status().message();
-    const auto encoding = (*loaded)->encode(text, {});
-    if (!encoding.ok()) return "!" + encoding.status().message();
-    std::string out;
-    for (const TokenId id : encoding->ids) out += (*loaded)->token(id) + " ";
-    return out;
-  }
-
-  std::filesystem::path folder_;
-};
+using VocabFiles = ModelFolder;
 
 TEST_F(VocabFiles, VocabularyAndMerges) {
   write("vocab.json", kVocab);
   write("merges.txt", kMerges);
   EXPECT_EQ(tokens("ab a12"), "ab \u0120a 12 ");
-  const auto loaded = Tokenizer::load(folder_);
+  const auto loaded = load();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ((*loaded)->decode(std::vector<TokenId>{2, 4, 7}, false), "ab a12");
   EXPECT_EQ((*loaded)->vocab_size(), 11U);

@@ -21,7 +21,7 @@ std::string one_tensor(const std::string& name, const std::string& data) {
 }
 
 TEST(Checkpoint, OpensOneFile) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   folder.write("model.safetensors", one_tensor("a", "xyz"));
   const auto checkpoint = Checkpoint::open(folder.path());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
@@ -31,7 +31,7 @@ TEST(Checkpoint, OpensOneFile) {
 }
 
 TEST(Checkpoint, OpensShardsByTheirIndex) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   folder.write("model-1.safetensors", one_tensor("a", "xyz"));
   folder.write("model-2.safetensors", one_tensor("b", "uvwx"));
   folder.write(
@@ -64,7 +64,7 @@ TEST(Checkpoint, RefusesAnIndexThatDoesNotMatchTheFiles) {
            "tensor \"a\" is also in"},
       Case{R"({"weight_map":)", "model.safetensors.index.json"},
   };
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   folder.write("1.safetensors", one_tensor("a", "xyz"));
   folder.write("2.safetensors", one_tensor("b", "xyz"));
   folder.write("3.safetensors", one_tensor("a", "xyz"));
@@ -77,7 +77,7 @@ TEST(Checkpoint, RefusesAnIndexThatDoesNotMatchTheFiles) {
 }
 
 TEST(Checkpoint, SaysWhichFilesItLooksFor) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   const auto status = Checkpoint::open(folder.path()).status();
   EXPECT_EQ(status.code(), Code::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr("model.safetensors"));

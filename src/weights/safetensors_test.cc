@@ -25,7 +25,7 @@ std::string small_file() {
 }
 
 TEST(Safetensors, ReadsTensorsByNameAndOffset) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   auto file = SafetensorsFile::open(folder.write("x.safetensors", small_file()));
   ASSERT_TRUE(file.ok()) << file.status().message();
   ASSERT_EQ(file->tensors().size(), 3U);
@@ -100,7 +100,7 @@ TEST(Safetensors, RefusesEveryBrokenRuleByName) {
           "more than 16 dimensions"},
       Case{R"({"a")", "", "header"},
   };
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   for (const Case& c : cases) {
     const std::string path = folder.write("x.safetensors", safetensors_bytes(c.header, c.data));
     const auto file = SafetensorsFile::open(path);
@@ -112,7 +112,7 @@ TEST(Safetensors, RefusesEveryBrokenRuleByName) {
 }
 
 TEST(Safetensors, RefusesHeaderLengthsOutsideTheFileAndTheLimit) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   std::string bytes = small_file();
   bytes[7] = '\x7f';
   auto file = SafetensorsFile::open(folder.write("x.safetensors", bytes));
@@ -130,7 +130,7 @@ TEST(Safetensors, RefusesHeaderLengthsOutsideTheFileAndTheLimit) {
 }
 
 TEST(Safetensors, RefusesTheFileCutAtEveryByte) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   const std::string whole = small_file();
   for (std::size_t n = 0; n < whole.size(); ++n) {
     const auto file = SafetensorsFile::open(folder.write("x.safetensors", whole.substr(0, n)));
@@ -140,7 +140,7 @@ TEST(Safetensors, RefusesTheFileCutAtEveryByte) {
 
 // Whatever one byte of the header becomes: refused, or a table that still tiles the data exactly.
 TEST(Safetensors, SurvivesEveryChangeOfAHeaderByte) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   const std::string whole = small_file();
   std::size_t n_refused = 0;
   for (std::size_t at = 0; at < 8 + kHeader.size(); ++at) {
@@ -165,7 +165,7 @@ TEST(Safetensors, SurvivesEveryChangeOfAHeaderByte) {
 }
 
 TEST(Safetensors, ReportsAFileThatShrinksAfterOpening) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   const std::string path = folder.write("x.safetensors", small_file());
   const auto file = SafetensorsFile::open(path);
   ASSERT_TRUE(file.ok());
@@ -177,7 +177,7 @@ TEST(Safetensors, ReportsAFileThatShrinksAfterOpening) {
 }
 
 TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   const std::string path = folder.path() + "/w.safetensors";
   const std::array tensors{TensorDeclaration{"x", StoredType::kI8, {2, 3}},
                            TensorDeclaration{"y \"é\"", StoredType::kF32, {1}}};
@@ -197,7 +197,7 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
 }
 
 TEST(SafetensorsWriter, LeavesNothingWhenUnfinished) {
-  const TemporaryFolder folder;
+  const base::TempFolder folder;
   const std::array tensors{TensorDeclaration{"x", StoredType::kI8, {4}}};
   {
     auto writer = SafetensorsWriter::create(folder.path() + "/w.safetensors", tensors);

@@ -1,45 +1,14 @@
 #pragma once
-// For tests: a folder that is removed at the end, and files made of bytes.
+// For tests: files made of bytes. A folder for them comes along.
+//
+// Thread rule: pure function.
 
-#include <cstddef>
-#include <filesystem>
-#include <fstream>
-#include <span>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 
-#include <gtest/gtest.h>
+#include "base/testing/temp_folder.h"
 
 namespace coxswain::weights {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "coxswain-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder";
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
-  // Writes a file and returns its path.
-  std::string write(std::string_view name, std::string_view bytes) const {
-    std::string path = path_ + "/" + std::string(name);
-    std::ofstream(path, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return path;
-  }
-
- private:
-  std::string path_;
-};
 
 // A safetensors file with this header and this data.
 inline std::string safetensors_bytes(std::string_view header, std::string_view data) {

@@ -6,24 +6,20 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fcntl.h>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
-#include <sys/mman.h>
-
+#include "base/testing/temp_folder.h"
 #include "fuzz/fuzz_input.h"
+#include "fuzz/memory_file.h"
 #include "weights/checkpoint.h"
 #include "weights/safetensors.h"
 
 namespace {
 
+using coxswain::fuzz::MemoryFile;
 using coxswain::fuzz::require;
-namespace fs = std::filesystem;
 namespace weights = coxswain::weights;
 
 constexpr std::string_view kShardHeader =
@@ -37,27 +33,6 @@ std::string framed(std::string_view header, std::size_t n_data) {
   out.append(n_data, 'd');
   return out;
 }
-
-// A file that lives in memory only.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
-    require(descriptor_ >= 0, "a memory file can be made");
-    require(write(descriptor_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
-            "a memory file can be written");
-  }
-  ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
-  void cut(std::size_t n_bytes) const {
-    require(ftruncate(descriptor_, static_cast<off_t>(n_bytes)) == 0, "a memory file can be cut");
-  }
-
- private:
-  int descriptor_;
-};
 
 void check_tensors(const weights::SafetensorsFile& file, std::string_view bytes) {
   std::uint64_t covered = 0;
@@ -95,31 +70,10 @@ void check_file(std::string_view bytes, bool cuts) {
   }
 }
 
-// A model folder with one shard in it, for the time of the process.
-class ModelFolder {
- public:
-  ModelFolder() {
-    std::string pattern = (fs::temp_directory_path() / "fuzz_safetensors_XXXXXX").string();
-    require(mkdtemp(pattern.data()) != nullptr, "a folder can be made");
-    path_ = pattern;
-    write_file("a.safetensors", framed(kShardHeader, 8));
-  }
-  ~ModelFolder() { fs::remove_all(path_); }
-  ModelFolder(const ModelFolder&) = delete;
-  ModelFolder& operator=(const ModelFolder&) = delete;
-
-  void write_file(const std::string& name, std::string_view bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-  }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
 void check_index(std::string_view text) {
-  static const ModelFolder folder;
-  folder.write_file("model.safetensors.index.json", text);
+  static const coxswain::base::TempFolder folder;
+  static const std::string shard = folder.write("a.safetensors", framed(kShardHeader, 8));
+  folder.write("model.safetensors.index.json", text);
   const auto checkpoint = weights::Checkpoint::open(folder.path());
   if (!checkpoint.ok()) {
     require(!checkpoint.status().message().empty(), "an error says why");

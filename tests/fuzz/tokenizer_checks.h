@@ -4,7 +4,6 @@
 // Thread rule: one thread.
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -109,10 +108,15 @@ inline void check_text(const tokenizer::Tokenizer& tokenizer, std::string_view w
   }
 }
 
-// Puts the parts together as loading a file does; nullptr if they do not fit.
-inline std::unique_ptr<const tokenizer::Tokenizer> assemble(tokenizer::TokenizerParts parts) {
-  if (!parts.added.prepare(parts.normalizer.get()).ok()) return nullptr;
-  return std::make_unique<tokenizer::PipelineTokenizer>(std::move(parts));
+// What was read from a file, put together as loading does, with a sample and with `text`. Parts
+// that do not fit together are no finding.
+inline void check_parts(Result<tokenizer::TokenizerParts> parts, std::string_view text) {
+  if (!parts.ok()) return require(!parts.status().message().empty(), "an error says why");
+  if (!parts->added.prepare(parts->normalizer.get()).ok()) return;
+  const tokenizer::PipelineTokenizer tokenizer(std::move(parts).value());
+  check_names(tokenizer);
+  check_text(tokenizer, kSampleText);
+  check_text(tokenizer, text);
 }
 
 }  // namespace coxswain::fuzz

@@ -11,6 +11,12 @@ TokenId expected_token(std::span<const TokenId> history) {
   return static_cast<TokenId>(10 + 'a' + (hash >> 32) % 26);
 }
 
+std::vector<TokenId> expected_tokens(std::span<const TokenId> prompt, std::size_t n) {
+  std::vector<TokenId> history(prompt.begin(), prompt.end());
+  for (std::size_t i = 0; i < n; ++i) history.push_back(expected_token(history));
+  return {history.begin() + static_cast<std::ptrdiff_t>(prompt.size()), history.end()};
+}
+
 float expected_logprob(TokenId token, std::size_t position) {
   return -static_cast<float>(token) / 100.0F - static_cast<float>(position);
 }

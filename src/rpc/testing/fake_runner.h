@@ -32,6 +32,8 @@ inline constexpr std::uint32_t kFakeVocabulary = 300;  // id 10 + b is the byte 
 
 // The token that follows `history`; never special.
 TokenId expected_token(std::span<const TokenId> history);
+// The first `n` tokens that follow the prompt.
+std::vector<TokenId> expected_tokens(std::span<const TokenId> prompt, std::size_t n);
 
 // Log-probability that the fake reports for `token` at `position`.
 float expected_logprob(TokenId token, std::size_t position);
