@@ -12,7 +12,7 @@ import sys
 RANK = {
     "base": 1, "telemetry": 2, "json": 2, "options": 2, "tensor": 2, "kvcache": 2,
     "http": 3, "supervise": 3, "tokenizer": 3, "chat": 3, "kernels": 3, "batch": 3,
-    "grammar": 4, "weights": 4, "kvstore": 4, "rpc": 4, "model": 5, "sampling": 5, "fleet": 5, "runner": 6, "router": 7, "apps": 8,
+    "weights": 4, "kvstore": 4, "rpc": 4, "model": 5, "sampling": 5, "runner": 6, "router": 7, "apps": 8,
 }
 KEYWORDS = {"SOURCES", "PUBLIC", "PRIVATE", "LIBS", "PUBLIC_LIBS", "TESTS", "TEST_MODULES", "TEST_LIBS"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)

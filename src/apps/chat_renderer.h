@@ -1,5 +1,7 @@
 #pragma once
 // The chat templates of a model, compiled, behind the one function that the router calls.
+//
+// Thread rule: loading, one thread; the renderer may be called from any thread.
 
 #include <string>
 

@@ -3,8 +3,8 @@
 // line for each case.
 //
 // A kind is one function: it walks over everything of its kind that it finds below data_dir, tells
-// the report about each case, and returns the report's counts. Adding a kind is one file, one
-// declaration here and one row in conformance.cc.
+// the report about each case, and returns the report's counts. Adding a kind is one file with its
+// header and one row in conformance.cc.
 //
 // Thread rule: one thread.
 

@@ -2,11 +2,15 @@
 // The kind "models" of coxswain-conformance: every model with reference answers below the data
 // folder.
 //
-//   DIR/goldens/models/*: tiny random models of every family; logits, positions, hidden states and
-//   greedy ids. DIR/models/*:         small trained models; prompt log-probabilities and greedy
-//   ids.
+//   DIR/goldens/models/*
+//     Tiny random models of every family: logits, positions, hidden states and greedy ids.
+//
+//   DIR/models/*
+//     Small trained models: prompt log-probabilities and greedy ids.
 //
 // Computed in float32 with a float32 cache. Formats: the README files beside the data.
+//
+// Thread rule: one thread; the kernels' pool is inside.
 
 #include "apps/conformance.h"
 

@@ -1,13 +1,18 @@
 #pragma once
 // The kind "templates" of coxswain-conformance:
 //
-//   DIR/chat-templates/expected/*.json: every template with every conversation. What the template
-//   raised must be raised
-//     with the same message, other errors must be errors, and what is a property of the Python
-//     sandbox must not crash.
-//   DIR/chat-templates/from-repos/*.json: small programs and conversations of other projects, with
-//   Python's output. DIR/chat-templates/end_to_end_ids.json: renderings encoded with the tokenizer
-//   of their model.
+//   DIR/chat-templates/expected/*.json
+//     Every template with every conversation. What the template raised must be raised with the same
+//     message, other errors must be errors, and what is a property of the Python sandbox must not
+//     crash.
+//
+//   DIR/chat-templates/from-repos/*.json
+//     Small programs and conversations of other projects, with Python's output.
+//
+//   DIR/chat-templates/end_to_end_ids.json
+//     Renderings encoded with the tokenizer of their model.
+//
+// Thread rule: one thread.
 
 #include "apps/conformance.h"
 

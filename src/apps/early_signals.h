@@ -1,5 +1,7 @@
 #pragma once
 // What a process does about signals before it can act on them.
+//
+// Thread rule: before any other thread starts.
 
 #include <csignal>
 #include <initializer_list>

@@ -1,5 +1,7 @@
 #pragma once
 // LauncherPlan: what text-generation-launcher will start, decided and checked before anything runs.
+//
+// Thread rule: pure functions of their arguments and the file system.
 
 #include <chrono>
 #include <cstdint>

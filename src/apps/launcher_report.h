@@ -1,6 +1,8 @@
 #pragma once
 // What the launcher shows: the children's log lines in its own log, the start-up block, and the two
 // lines of a failed start.
+//
+// Thread rule: one thread.
 
 #include <optional>
 #include <string>

@@ -4,6 +4,8 @@
 // An existing folder wins. Else a plain name may be a model that comes with the programs: it is
 // looked up in the folder of the installed tree (<prefix>/share/coxswain/models) or of the source
 // tree (<source>/models), found from where the programs themselves lie.
+//
+// Thread rule: pure functions of their arguments and the file system.
 
 #include <string>
 #include <vector>

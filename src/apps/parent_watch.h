@@ -3,6 +3,8 @@
 //
 // The launcher leaves a descriptor in COXSWAIN_PARENT_PIPE whose other end it alone holds; it reads
 // end-of-file when the launcher ends, however it ends. Without the variable nothing is watched.
+//
+// Thread rule: made and destroyed by one thread; it watches on a thread of its own.
 
 #include <functional>
 #include <thread>

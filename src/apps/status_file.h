@@ -5,6 +5,8 @@
 // The launcher names a path in the environment variable COXSWAIN_STATUS_FILE. The child writes one
 // JSON object there, to a temporary name first, as the last thing before it serves; its appearance
 // is the sign of readiness. Without the variable nothing happens.
+//
+// Thread rule: one thread.
 
 #include <string>
 

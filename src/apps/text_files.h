@@ -1,5 +1,7 @@
 #pragma once
 // Which of the files named by --tokenizer-config-path the tokenizer reads.
+//
+// Thread rule: pure function.
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
 // fatal(): ends the process when one of our own invariants is broken and going on would corrupt
-// data. Never for outside input.
+// data. Never for outside input. Thread rule: any thread.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #pragma once
 // FunctionRef<R(Args...)>: a borrowed callable, two words, no allocation. For parameters only: it
-// must not outlive the callable it was made from.
+// must not outlive the callable it was made from. Thread rule: that of the callable.
 
 #include <memory>
 #include <type_traits>

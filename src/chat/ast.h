@@ -2,6 +2,8 @@
 // The syntax tree of a template. Nodes are plain data; the interpreter switches over their kinds.
 //
 // Names are interned: a NameId is an index into Program::names.
+//
+// Thread rule: a parsed Program does not change; any number of threads may read it.
 
 #include <cstdint>
 #include <memory>

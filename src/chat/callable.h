@@ -1,6 +1,8 @@
 #pragma once
 // Callable: functions, methods and macros. Arguments arrive as positional values and named ones, as
 // in Python.
+//
+// Thread rule: that of the interpreter that calls it.
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,7 @@
 #pragma once
 // The built-in filters of Jinja 3.1, by what they work on; filters.cc joins their tables.
+//
+// Thread rule: the tables are constant; a call belongs to its interpreter's thread.
 
 #include <span>
 #include <string_view>

@@ -4,6 +4,8 @@
 //
 // Only the keys are walked; values that are no template are skipped in the file, tensors are never
 // touched.
+//
+// Thread rule: pure function of the file.
 
 #include <filesystem>
 #include <vector>

@@ -4,6 +4,8 @@
 // Every evaluated node and every element a filter touches is a step; every byte of text that is
 // made counts as output. Scopes follow Jinja: loops, macros, with and call blocks have their own,
 // `if` has none; a loop starts each turn with a fresh one.
+//
+// Thread rule: one thread for each run; programs may be shared.
 
 #include <cstddef>
 #include <memory>

@@ -2,6 +2,8 @@
 // Lexer: template source to tokens, with Jinja's rules for white space (trim_blocks and
 // lstrip_blocks on, '-' and '+' marks, one final line feed dropped). Source: Jinja 3.1
 // documentation, "Template Designer Documentation", section Whitespace Control.
+//
+// Thread rule: pure function.
 
 #include <cstddef>
 #include <cstdint>

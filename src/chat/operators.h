@@ -1,5 +1,7 @@
 #pragma once
 // The binary operators, comparison and membership with Python's rules. Numbers: arithmetic.h.
+//
+// Thread rule: pure functions but for the interpreter's budgets.
 
 #include <compare>
 

@@ -2,6 +2,8 @@
 // Parser: tokens to a Program. Recursive descent over Jinja's grammar (the precedence of ~,
 // filters, tests and conditionals is the reference's); every recursion counts against a depth
 // limit.
+//
+// Thread rule: pure function.
 
 #include <cstddef>
 #include <string_view>

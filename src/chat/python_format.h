@@ -1,5 +1,7 @@
 #pragma once
 // How Python prints values: str(), repr(), the % operator and str.format().
+//
+// Thread rule: pure functions.
 
 #include <string>
 #include <string_view>

@@ -4,6 +4,8 @@
 // Marks are sorted, disjoint, non-empty byte spans. Every operation that makes a text from others
 // carries them along. Indices that a template sees count code points, as Python's do; helpers here
 // convert.
+//
+// Thread rule: plain values.
 
 #include <cstddef>
 #include <functional>

@@ -1,6 +1,8 @@
 #pragma once
 // tojson: what Python's json.dumps prints, as the Hugging Face libraries call it (ensure_ascii off
 // unless asked for).
+//
+// Thread rule: pure function.
 
 #include <optional>
 #include <string>

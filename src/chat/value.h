@@ -4,6 +4,8 @@
 //
 // Lists and dicts are shared and never changed after they were made (the reference runs templates
 // in an immutable sandbox); only a namespace() can be written to.
+//
+// Thread rule: values of one run belong to its thread.
 
 #include <compare>
 #include <cstdint>

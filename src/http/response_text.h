@@ -1,5 +1,7 @@
 #pragma once
 // The bytes of an answer: status line, headers, chunks, and the default body of a refusal.
+//
+// Thread rule: pure functions.
 
 #include <cstddef>
 #include <optional>

@@ -1,5 +1,7 @@
 #pragma once
 // Routes by exact path and method, and what CORS adds to an answer.
+//
+// Thread rule: filled before the server starts, read by its I/O threads from then on.
 
 #include <map>
 #include <optional>

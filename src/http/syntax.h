@@ -1,5 +1,5 @@
 #pragma once
-// Small pieces of HTTP's grammar (RFC 9110, RFC 9112).
+// Small pieces of HTTP's grammar (RFC 9110, RFC 9112). Thread rule: pure functions.
 
 #include <optional>
 #include <string>

@@ -85,7 +85,6 @@ class TestClient {
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
     close();
   }
-  void half_close() const { shutdown(fd_, SHUT_WR); }
 
   // False if the server has closed.
   bool send(std::string_view bytes) const {

@@ -1,5 +1,7 @@
 #pragma once
 // Splits element-wise kernels over rows, where the work is worth waking a thread.
+//
+// Thread rule: one caller at a time for each pool; tasks run on the pool's threads.
 
 #include "kernels/cpu/ops.h"
 #include "kernels/kernel_table.h"

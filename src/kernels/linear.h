@@ -4,6 +4,8 @@
 //
 // Law 1: a task owns whole outputs; within a task each output is added up in ascending k. Blocks of
 // k only park the accumulators in memory.
+//
+// Thread rule: one caller at a time for each pool; tasks run on the pool's threads.
 
 #include <cstddef>
 

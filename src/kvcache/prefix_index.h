@@ -52,7 +52,6 @@ class PrefixIndex {
 
   bool alive(Node node) const;
   bool pinned(Node node) const { return entry(node).busy > 0 || entry(node).pinned_children > 0; }
-  bool is_root(Node node) const { return entry(node).parent == kNoSlot; }
   std::span<const BlockId> blocks(Node node) const { return entry(node).blocks; }
 
   // One of the node's blocks is held or named by a step now, or is no longer.

@@ -1,5 +1,7 @@
 #pragma once
 // Lists of words separated by '|', as the option table writes them.
+//
+// Thread rule: pure functions.
 
 #include <algorithm>
 #include <string_view>

@@ -1,5 +1,7 @@
 #pragma once
 // Ticket: one request between its I/O thread and its Call. Internal to the Api.
+//
+// Thread rule: owned by one thread at a time, which hands it on whole.
 
 #include <memory>
 #include <optional>

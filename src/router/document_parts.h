@@ -1,5 +1,7 @@
 #pragma once
 // Parts that the documents below /v1 have in common. Internal to the documents.
+//
+// Thread rule: pure functions.
 
 #include <coxswain/status.h>
 

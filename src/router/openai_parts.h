@@ -1,5 +1,7 @@
 #pragma once
 // Pieces of JSON that chat and completion answers share. Internal to the answers.
+//
+// Thread rule: pure functions.
 
 #include <span>
 #include <string>

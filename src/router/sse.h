@@ -1,6 +1,8 @@
 #pragma once
 // Framing of server-sent events: one event is `data: ` + compact JSON + two line feeds, and goes
 // out as one HTTP chunk.
+//
+// Thread rule: pure function.
 
 #include <string>
 #include <string_view>

@@ -64,10 +64,4 @@ void BlockBook::release(const Claim& claim) {
   }
 }
 
-std::size_t BlockBook::n_used() const {
-  std::size_t n = 0;
-  for (BlockId id = 0; id < written_.size(); ++id) n += is_free(id) ? 0 : 1;
-  return n;
-}
-
 }  // namespace coxswain::rpc

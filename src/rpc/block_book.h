@@ -33,8 +33,6 @@ class BlockBook {
   Result<Claim> allocate(std::size_t n);
   void release(const Claim& claim);
 
-  std::size_t n_used() const;
-
  private:
   bool is_free(BlockId id) const { return !written_[id] && readers_[id] == 0; }
   void take(const Claim& claim);

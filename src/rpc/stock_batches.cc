@@ -142,10 +142,6 @@ void StockBatches::drop_all() {
   flush_drops();
 }
 
-std::size_t StockBatches::n_blocks_used() const {
-  return books_.empty() ? 0 : books_[0].n_used();
-}
-
 Row StockBatches::next_row(const Sequence& sequence) const {
   Row row;
   row.sequence = sequence.spec.id;

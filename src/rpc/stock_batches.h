@@ -65,8 +65,6 @@ class StockBatches {
   // Forgets every batch, and the runner every sequence of them.
   void drop_all();
 
-  std::size_t n_blocks_used() const;  // of KV group 0
-
  private:
   struct Sequence {
     std::uint64_t request_id = 0;

@@ -1,6 +1,8 @@
 #pragma once
 // Test help: a model without weights whose logits depend on every token of the prefix, read back
 // through block tables from the KV store. A wrong table, position, copy or row changes the answer.
+//
+// Thread rule: as Model.
 
 #include <cstdint>
 #include <memory>

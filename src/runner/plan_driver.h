@@ -4,6 +4,8 @@
 // plans ahead.
 //
 // By law 1 the outcomes must not depend on any of it.
+//
+// Thread rule: one thread.
 
 #include <cstdint>
 #include <string>

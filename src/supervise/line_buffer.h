@@ -1,6 +1,8 @@
 #pragma once
 // LineBuffer: cuts a byte stream into lines, however the reads fall. A line longer than the limit
 // is cut there and the rest of it dropped, so a child that prints without end costs bounded memory.
+//
+// Thread rule: one thread.
 
 #include <cstddef>
 #include <string>

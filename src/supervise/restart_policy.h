@@ -3,6 +3,8 @@
 //
 // Waits 0, 1, 2, 4 ... 30 s; five deaths within 60 s mean that starting again does not help. A
 // child that lived for the whole window begins with no wait again.
+//
+// Thread rule: one thread.
 
 #include <chrono>
 #include <cstddef>

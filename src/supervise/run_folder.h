@@ -3,6 +3,8 @@
 //
 // The owner holds a lock on a file inside, so that a later launcher can tell a live folder from one
 // whose owner was killed, and removes the latter.
+//
+// Thread rule: one thread.
 
 #include <string>
 

@@ -1,5 +1,7 @@
 #pragma once
 // Text of outside origin made safe for one log line: valid UTF-8, no control characters, bounded.
+//
+// Thread rule: pure functions.
 
 #include <cstddef>
 #include <cstdint>

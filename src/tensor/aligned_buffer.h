@@ -2,6 +2,8 @@
 // AlignedBuffer: owned bytes for weights, caches and scratch, 2 MiB-aligned (transparent huge pages
 // asked for) when large, 64-byte-aligned otherwise. Move-only. A mapped file has 4 KiB pages; huge
 // pages read 13-43 % faster on the machines measured.
+//
+// Thread rule: none of its own; whoever shares it orders writes and reads.
 
 #include <cstddef>
 #include <span>

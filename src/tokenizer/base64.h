@@ -1,5 +1,5 @@
 #pragma once
-// Base64 as RFC 4648 section 4 writes it, padding optional at the end.
+// Base64 as RFC 4648 section 4 writes it, padding optional at the end. Thread rule: pure function.
 
 #include <optional>
 #include <string>

@@ -3,6 +3,8 @@
 //
 // Errors of all: kInvalidArgument or kDataLoss naming the entry at fault; the caller adds the
 // file's name.
+//
+// Thread rule: pure functions.
 
 #include <filesystem>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Reading members of a tokenizer file with errors that name them.
+// Reading members of a tokenizer file with errors that name them. Thread rule: pure functions.
 
 #include <optional>
 #include <string>

@@ -82,7 +82,6 @@ class FakeRunner final : public StepRunner {
     std::uint64_t identity = 0;
     std::vector<std::vector<BlockId>> tables;  // per group, as of the last submitted plan
     TokenId last_sampled = -1;
-    std::uint64_t sampled_in_step = 0;
     std::uint64_t submitted_sample_in_step = 0;
     std::uint32_t n_output = 0;
     bool finished = false;
