@@ -153,7 +153,7 @@ std::span<const json::Value> array_of(const json::Value& object, std::string_vie
 // The first step of a case that is not offered; empty if all are.
 std::string unknown_step(const json::Value& test) {
   for (const json::Value& step : array_of(test, "steps")) {
-    const std::string op = golden_string(step, "op");
+    std::string op = golden_string(step, "op");
     if (step_functions().find(op) == step_functions().end()) return op;
   }
   return {};

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -14,53 +16,69 @@ using testing::runnable_tables;
 
 constexpr std::size_t kSizes[] = {1, 7, 16, 17, 64, 100, 2048};
 
-TEST(Norm, RmsAndLayerAgreeWithTheDefinition) {
+enum class NormKind { kRms, kLayer };
+
+// One row of x, `weight.size()` values, as the definition normalises it.
+void expect_normalised(std::span<const float> y,
+                       std::span<const float> x,
+                       std::span<const float> weight,
+                       std::span<const float> bias,
+                       NormKind kind) {
+  const double n = static_cast<double>(x.size());
+  double mean = 0.0;
+  if (kind == NormKind::kLayer) {
+    for (const float v : x) mean += static_cast<double>(v) / n;
+  }
+  double square = 0.0;
+  for (const float v : x) square += (v - mean) * (v - mean) / n;
+  const double inverse = 1.0 / std::sqrt(square + 1e-5);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double want = (x[i] - mean) * inverse * (1.0 + static_cast<double>(weight[i])) +
+                        static_cast<double>(bias[i]);
+    // Rounding of the mean is magnified where the row hardly varies (n = 1: by 1 / sqrt(epsilon)).
+    const double tolerance = 1e-5 * (1.0 + std::fabs(want)) + 1e-6 * inverse;
+    ASSERT_NEAR(y[i], want, tolerance) << "n " << x.size() << " at " << i;
+  }
+}
+
+void expect_norm_of(const KernelTable& table, std::size_t n, NormKind kind, bool per_group) {
+  constexpr std::size_t kRows = 3;
+  constexpr std::size_t kGroups = 2;
   base::ThreadPool pool(2);
+  const auto x = random_floats(kRows * n * kGroups, 1, 3.0F);
+  const auto weight = random_floats(n * kGroups, 2);
+  const auto bias = random_floats(n * kGroups, 3);
+  std::vector<float> y(x.size());
+  NormArgs args{x.data(),
+                n * kGroups,
+                y.data(),
+                n * kGroups,
+                kRows,
+                n,
+                weight.data(),
+                bias.data(),
+                1e-5F,
+                1.0F,
+                kGroups,
+                per_group};
+  (kind == NormKind::kLayer ? table.layer_norm : table.rms_norm)(pool, args);
+  for (std::size_t v = 0; v < kRows * kGroups; ++v) {
+    const std::size_t shift = per_group ? v % kGroups * n : 0;
+    expect_normalised(std::span(y).subspan(v * n, n),
+                      std::span(x).subspan(v * n, n),
+                      std::span(weight).subspan(shift, n),
+                      std::span(bias).subspan(shift, n),
+                      kind);
+  }
+}
+
+TEST(Norm, RmsAndLayerAgreeWithTheDefinition) {
   for (const KernelTable* table : runnable_tables()) {
+    SCOPED_TRACE(table->id);
     for (const std::size_t n : kSizes) {
-      const std::size_t m = 3;
-      const std::size_t groups = 2;
-      const auto x = random_floats(m * n * groups, 1, 3.0F);
-      const auto weight = random_floats(n * groups, 2);
-      const auto bias = random_floats(n * groups, 3);
-      std::vector<float> y(x.size());
-      for (const bool layer : {false, true}) {
-        for (const bool per_group : {false, true}) {
-          NormArgs args{x.data(),
-                        n * groups,
-                        y.data(),
-                        n * groups,
-                        m,
-                        n,
-                        weight.data(),
-                        bias.data(),
-                        1e-5F,
-                        1.0F,
-                        groups,
-                        per_group};
-          (layer ? table->layer_norm : table->rms_norm)(pool, args);
-          for (std::size_t v = 0; v < m * groups; ++v) {
-            const float* row = x.data() + v * n;
-            const std::size_t shift = per_group ? v % groups * n : 0;
-            double mean = 0.0;
-            double square = 0.0;
-            for (std::size_t i = 0; i < n; ++i)
-              mean += static_cast<double>(row[i]) / static_cast<double>(n);
-            if (!layer) mean = 0.0;
-            for (std::size_t i = 0; i < n; ++i)
-              square += (row[i] - mean) * (row[i] - mean) / static_cast<double>(n);
-            const double inverse = 1.0 / std::sqrt(square + 1e-5);
-            for (std::size_t i = 0; i < n; ++i) {
-              const double want =
-                  (row[i] - mean) * inverse * (1.0 + static_cast<double>(weight[shift + i])) +
-                  static_cast<double>(bias[shift + i]);
-              // Rounding of the mean is magnified where the row hardly varies (n = 1: by 1 /
-              // sqrt(epsilon)).
-              const double tolerance = 1e-5 * (1.0 + std::fabs(want)) + 1e-6 * inverse;
-              ASSERT_NEAR(y[v * n + i], want, tolerance) << table->id << " n " << n;
-            }
-          }
-        }
+      for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+        expect_norm_of(*table, n, kind, false);
+        expect_norm_of(*table, n, kind, true);
       }
     }
   }
@@ -83,38 +101,39 @@ TEST(Norm, WithoutWeightInPlace) {
   }
 }
 
-TEST(Rope, TurnsPairsAndLeavesTheRest) {
+void expect_turned(const KernelTable& table, RopeStyle style, std::size_t rotary) {
+  constexpr std::size_t kRows = 3;
+  constexpr std::size_t kHeads = 2;
+  constexpr std::size_t kDim = 128;
   base::ThreadPool pool(2);
+  const auto x = random_floats(kRows * kHeads * kDim, 5);
+  const auto cosine = random_floats(kRows * rotary / 2, 6);
+  const auto sine = random_floats(kRows * rotary / 2, 7);
+  std::vector<float> y = x;
+  table.rope(
+      pool,
+      {y.data(), kHeads * kDim, kRows, kHeads, kDim, rotary, cosine.data(), sine.data(), style});
+  for (std::size_t vector = 0; vector < kRows * kHeads; ++vector) {
+    const std::size_t at = vector * kDim;
+    const std::size_t angles = vector / kHeads * rotary / 2;
+    for (std::size_t i = 0; i < rotary / 2; ++i) {
+      const std::size_t first = at + (style == RopeStyle::kHalves ? i : 2 * i);
+      const std::size_t second = style == RopeStyle::kHalves ? first + rotary / 2 : first + 1;
+      const double c = cosine[angles + i];
+      const double s = sine[angles + i];
+      ASSERT_NEAR(y[first], x[first] * c - x[second] * s, 1e-6) << "rotary " << rotary;
+      ASSERT_NEAR(y[second], x[second] * c + x[first] * s, 1e-6) << "rotary " << rotary;
+    }
+    for (std::size_t i = rotary; i < kDim; ++i) ASSERT_EQ(y[at + i], x[at + i]);
+  }
+}
+
+TEST(Rope, TurnsPairsAndLeavesTheRest) {
   for (const KernelTable* table : runnable_tables()) {
+    SCOPED_TRACE(table->id);
     for (const RopeStyle style : {RopeStyle::kHalves, RopeStyle::kInterleaved}) {
       for (const std::size_t rotary : {2U, 6U, 34U, 64U, 128U}) {
-        const std::size_t m = 3;
-        const std::size_t heads = 2;
-        const std::size_t dim = 128;
-        const auto x = random_floats(m * heads * dim, 5);
-        const auto cosine = random_floats(m * rotary / 2, 6);
-        const auto sine = random_floats(m * rotary / 2, 7);
-        std::vector<float> y = x;
-        table->rope(
-            pool,
-            {y.data(), heads * dim, m, heads, dim, rotary, cosine.data(), sine.data(), style});
-        for (std::size_t row = 0; row < m; ++row) {
-          for (std::size_t h = 0; h < heads; ++h) {
-            const std::size_t at = (row * heads + h) * dim;
-            for (std::size_t i = 0; i < rotary / 2; ++i) {
-              const std::size_t first = at + (style == RopeStyle::kHalves ? i : 2 * i);
-              const std::size_t second =
-                  style == RopeStyle::kHalves ? first + rotary / 2 : first + 1;
-              const double c = cosine[row * rotary / 2 + i];
-              const double s = sine[row * rotary / 2 + i];
-              ASSERT_NEAR(y[first], x[first] * c - x[second] * s, 1e-6)
-                  << table->id << " rotary " << rotary;
-              ASSERT_NEAR(y[second], x[second] * c + x[first] * s, 1e-6)
-                  << table->id << " rotary " << rotary;
-            }
-            for (std::size_t i = rotary; i < dim; ++i) ASSERT_EQ(y[at + i], x[at + i]);
-          }
-        }
+        expect_turned(*table, style, rotary);
       }
     }
   }
@@ -145,25 +164,28 @@ constexpr Activation kActivations[] = {Activation::kSilu,
                                        Activation::kReluSquared,
                                        Activation::kGeluQuick};
 
-TEST(Activation, AgreesWithTheDefinition) {
+void expect_activated(const KernelTable& table, Activation kind, bool gated) {
   base::ThreadPool pool(2);
   const std::size_t n = 4003;
   std::vector<float> x(n);
   for (std::size_t i = 0; i < n; ++i) x[i] = (static_cast<float>(i) - 2001.0F) / 100.0F;
   const auto up = random_floats(n, 1);
+  std::vector<float> y = x;  // in place
+  table.activation(pool, {y.data(), n, gated ? up.data() : nullptr, n, y.data(), n, 1, n, kind});
+  for (std::size_t i = 0; i < n; ++i) {
+    const double factor = gated ? static_cast<double>(up[i]) : 1.0;
+    const double want = activation_value(kind, x[i]) * factor;
+    ASSERT_NEAR(y[i], want, 1e-6 * (std::fabs(x[i]) + std::fabs(want)) + 1e-12)
+        << "kind " << static_cast<int>(kind) << " x " << x[i];
+  }
+}
+
+TEST(Activation, AgreesWithTheDefinition) {
   for (const KernelTable* table : runnable_tables()) {
+    SCOPED_TRACE(table->id);
     for (const Activation kind : kActivations) {
-      for (const bool gated : {false, true}) {
-        std::vector<float> y = x;  // in place
-        table->activation(pool,
-                          {y.data(), n, gated ? up.data() : nullptr, n, y.data(), n, 1, n, kind});
-        for (std::size_t i = 0; i < n; ++i) {
-          const double factor = gated ? static_cast<double>(up[i]) : 1.0;
-          const double want = activation_value(kind, x[i]) * factor;
-          ASSERT_NEAR(y[i], want, 1e-6 * (std::fabs(x[i]) + std::fabs(want)) + 1e-12)
-              << table->id << " kind " << static_cast<int>(kind) << " x " << x[i];
-        }
-      }
+      expect_activated(*table, kind, false);
+      expect_activated(*table, kind, true);
     }
   }
 }

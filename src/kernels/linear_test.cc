@@ -54,24 +54,28 @@ struct Problem {
 
 enum class Epilogue { kPlain, kBias, kAccumulate };
 
+struct Rows {
+  std::size_t first;
+  std::size_t n;
+};
+
 std::vector<float> run_rows(const KernelTable& table,
                             const PackedMatrix& w,
                             const Problem& p,
-                            std::size_t row,
-                            std::size_t m,
+                            Rows rows,
                             std::size_t n_threads,
                             Epilogue epilogue = Epilogue::kPlain) {
   base::ThreadPool pool(n_threads);
-  std::vector<float> y(p.y0.begin() + static_cast<std::ptrdiff_t>(row * p.s.n),
-                       p.y0.begin() + static_cast<std::ptrdiff_t>((row + m) * p.s.n));
-  auto scratch = testing::scratch_of(linear_scratch_bytes(m, p.s.k));
+  std::vector<float> y(p.y0.begin() + static_cast<std::ptrdiff_t>(rows.first * p.s.n),
+                       p.y0.begin() + static_cast<std::ptrdiff_t>((rows.first + rows.n) * p.s.n));
+  auto scratch = testing::scratch_of(linear_scratch_bytes(rows.n, p.s.k));
   LinearArgs args;
   args.w = &w;
-  args.x = p.x.data() + row * p.s.k;
+  args.x = p.x.data() + rows.first * p.s.k;
   args.x_stride = p.s.k;
   args.y = y.data();
   args.y_stride = p.s.n;
-  args.m = m;
+  args.m = rows.n;
   args.bias = epilogue == Epilogue::kPlain ? nullptr : p.bias.data();
   args.accumulate = epilogue == Epilogue::kAccumulate;
   args.scratch = scratch.bytes();
@@ -121,69 +125,61 @@ Expected expected_of(const Problem& p, WeightType type, std::size_t row, std::si
   return out;
 }
 
-TEST(Linear, EverySetAgreesWithTheDefinition) {
+// What runs for every kernel set, shape and type; a failure names them.
+template <typename Check>
+void for_each_case(std::span<const Shape> shapes, Check check) {
   for (const KernelTable* table : runnable_tables()) {
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape : shapes) {
       const Problem p(shape);
       for (const WeightType type : kTypes) {
-        const PackedMatrix w = p.pack(*table, type);
-        const std::vector<float> y = run_rows(*table, w, p, 0, shape.m, 2);
-        for (std::size_t i = 0; i < y.size(); ++i) {
-          const Expected want = expected_of(p, type, i / shape.n, i % shape.n);
-          ASSERT_NEAR(y[i], want.value, want.tolerance)
-              << table->id << " " << name_of(type) << " m " << shape.m << " n " << shape.n << " k "
-              << shape.k << " at " << i;
-        }
+        SCOPED_TRACE(::testing::Message() << table->id << " " << name_of(type) << " m " << shape.m
+                                          << " n " << shape.n << " k " << shape.k);
+        check(*table, p, p.pack(*table, type));
       }
     }
   }
 }
 
-TEST(Linear, BiasAndAccumulateAddInThatOrder) {
-  for (const KernelTable* table : runnable_tables()) {
-    for (const Shape& shape : kShapes) {
-      const Problem p(shape);
-      for (const WeightType type : kTypes) {
-        const PackedMatrix w = p.pack(*table, type);
-        const std::vector<float> plain = run_rows(*table, w, p, 0, shape.m, 1);
-        const std::vector<float> bias = run_rows(*table, w, p, 0, shape.m, 1, Epilogue::kBias);
-        const std::vector<float> sum = run_rows(*table, w, p, 0, shape.m, 1, Epilogue::kAccumulate);
-        for (std::size_t i = 0; i < plain.size(); ++i) {
-          ASSERT_EQ(bias[i], plain[i] + p.bias[i % shape.n]) << table->id << " " << name_of(type);
-          ASSERT_EQ(sum[i], p.y0[i] + bias[i]) << table->id << " " << name_of(type);
-        }
-      }
+TEST(Linear, EverySetAgreesWithTheDefinition) {
+  for_each_case(kShapes, [](const KernelTable& table, const Problem& p, const PackedMatrix& w) {
+    const std::vector<float> y = run_rows(table, w, p, {0, p.s.m}, 2);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const Expected want = expected_of(p, w.type, i / p.s.n, i % p.s.n);
+      ASSERT_NEAR(y[i], want.value, want.tolerance) << "at " << i;
     }
-  }
+  });
+}
+
+TEST(Linear, BiasAndAccumulateAddInThatOrder) {
+  for_each_case(kShapes, [](const KernelTable& table, const Problem& p, const PackedMatrix& w) {
+    const std::vector<float> plain = run_rows(table, w, p, {0, p.s.m}, 1);
+    const std::vector<float> bias = run_rows(table, w, p, {0, p.s.m}, 1, Epilogue::kBias);
+    const std::vector<float> sum = run_rows(table, w, p, {0, p.s.m}, 1, Epilogue::kAccumulate);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      ASSERT_EQ(bias[i], plain[i] + p.bias[i % p.s.n]);
+      ASSERT_EQ(sum[i], p.y0[i] + bias[i]);
+    }
+  });
 }
 
 // Law 1: a row alone, in any group of rows, and on any number of threads.
 TEST(Linear, ARowDoesNotDependOnTheRowsBesideItOrOnThreads) {
-  for (const KernelTable* table : runnable_tables()) {
-    for (const Shape shape : {Shape{40, 131, 300}, Shape{5, 64, 9001}, Shape{450, 67, 65}}) {
-      const Problem p(shape);
-      for (const WeightType type : kTypes) {
-        const PackedMatrix w = p.pack(*table, type);
-        const std::vector<float> all = run_rows(*table, w, p, 0, shape.m, 2);
-        for (const std::size_t n_threads : {1U, 3U})
-          EXPECT_EQ(run_rows(*table, w, p, 0, shape.m, n_threads), all)
-              << table->id << " " << name_of(type);
-        for (std::size_t m = 1; m <= shape.m; m = m < 20 ? m + 1 : m + 37) {
-          const std::size_t row = shape.m - m;
-          const std::vector<float> some = run_rows(*table, w, p, row, m, 2);
-          ASSERT_TRUE(std::equal(
-              some.begin(), some.end(), all.begin() + static_cast<std::ptrdiff_t>(row * shape.n)))
-              << table->id << " " << name_of(type) << " m " << m;
-        }
-        for (std::size_t row = 0; row < std::min<std::size_t>(shape.m, 30); ++row) {
-          const std::vector<float> one = run_rows(*table, w, p, row, 1, 2);
-          ASSERT_TRUE(std::equal(
-              one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(row * shape.n)))
-              << table->id << " " << name_of(type) << " row " << row;
-        }
-      }
+  constexpr Shape kSome[] = {{40, 131, 300}, {5, 64, 9001}, {450, 67, 65}};
+  for_each_case(kSome, [](const KernelTable& table, const Problem& p, const PackedMatrix& w) {
+    const std::vector<float> all = run_rows(table, w, p, {0, p.s.m}, 2);
+    const auto are_the_same = [&](const std::vector<float>& some, std::size_t row) {
+      return std::equal(
+          some.begin(), some.end(), all.begin() + static_cast<std::ptrdiff_t>(row * p.s.n));
+    };
+    for (const std::size_t n_threads : {1U, 3U})
+      EXPECT_EQ(run_rows(table, w, p, {0, p.s.m}, n_threads), all);
+    for (std::size_t m = 1; m <= p.s.m; m = m < 20 ? m + 1 : m + 37) {
+      const std::size_t row = p.s.m - m;
+      ASSERT_TRUE(are_the_same(run_rows(table, w, p, {row, m}, 2), row)) << "m " << m;
     }
-  }
+    for (std::size_t row = 0; row < std::min<std::size_t>(p.s.m, 30); ++row)
+      ASSERT_TRUE(are_the_same(run_rows(table, w, p, {row, 1}, 2), row)) << "row " << row;
+  });
 }
 
 // Integers are exact and every set rounds the same way at both ends.
@@ -193,13 +189,12 @@ TEST(Linear, Int8GivesTheSameBitsOnEverySet) {
     const std::vector<float> want = run_rows(scalar_table(),
                                              p.pack(scalar_table(), WeightType::kInt8),
                                              p,
-                                             0,
-                                             shape.m,
+                                             {0, shape.m},
                                              1,
                                              Epilogue::kAccumulate);
     for (const KernelTable* table : runnable_tables()) {
       const PackedMatrix w = p.pack(*table, WeightType::kInt8);
-      EXPECT_EQ(run_rows(*table, w, p, 0, shape.m, 2, Epilogue::kAccumulate), want)
+      EXPECT_EQ(run_rows(*table, w, p, {0, shape.m}, 2, Epilogue::kAccumulate), want)
           << table->id << " k " << shape.k;
     }
   }
@@ -213,7 +208,7 @@ TEST(Linear, Int8TakesExtremeRows) {
     std::fill(p.w.begin(), p.w.begin() + 4099, -2.0F);
     std::fill(p.w.begin() + 4099, p.w.begin() + 2 * 4099, 0.0F);
     const PackedMatrix w = p.pack(*table, WeightType::kInt8);
-    const std::vector<float> y = run_rows(*table, w, p, 0, 3, 2);
+    const std::vector<float> y = run_rows(*table, w, p, {0, 3}, 2);
     for (std::size_t j = 0; j < 17; ++j) EXPECT_EQ(y[j], 0.0F) << table->id;
     EXPECT_NEAR(y[17], -6.0 * 4099, 6.0 * 4099 * 1e-6) << table->id;
     EXPECT_EQ(y[18], 0.0F) << table->id;
@@ -226,7 +221,7 @@ TEST(Linear, Int8TakesARowOfValuesWithoutAReciprocal) {
     std::fill(p.w.begin(), p.w.begin() + 70, 0.0F);
     p.w[1] = 1e-44F;
     const PackedMatrix w = p.pack(*table, WeightType::kInt8);
-    const std::vector<float> y = run_rows(*table, w, p, 0, 2, 1);
+    const std::vector<float> y = run_rows(*table, w, p, {0, 2}, 1);
     EXPECT_EQ(y[0], 0.0F) << table->id;
     EXPECT_EQ(y[3], 0.0F) << table->id;
   }
@@ -251,32 +246,23 @@ TEST(Linear, PiecesOfAnyTypeStackAlongTheOutputs) {
     for (const WeightType type : kTypes) {
       const PackedMatrix stacked = pack_matrix(*table, type, k, pieces).value();
       const PackedMatrix whole = p.pack(*table, type);
-      EXPECT_EQ(run_rows(*table, stacked, p, 0, 4, 1), run_rows(*table, whole, p, 0, 4, 1))
+      EXPECT_EQ(run_rows(*table, stacked, p, {0, 4}, 1), run_rows(*table, whole, p, {0, 4}, 1))
           << table->id << " " << name_of(type);
     }
   }
 }
 
 TEST(Linear, RowsReadBackAsTheyAreMultiplied) {
-  const Problem p({1, 71, 45});
-  for (const KernelTable* table : runnable_tables()) {
-    for (const WeightType type : kTypes) {
-      const PackedMatrix w = p.pack(*table, type);
-      for (std::size_t n = 0; n < p.s.n; ++n) {
-        std::vector<float> row(p.s.k);
-        table->unpack_row[static_cast<std::size_t>(type)](w, n, row.data());
-        for (std::size_t k = 0; k < p.s.k; ++k) {
-          const float x = p.w[n * p.s.k + k];
-          float expected = x;
-          if (type == WeightType::kBf16) expected = tensor::bf16_to_float(tensor::float_to_bf16(x));
-          if (type == WeightType::kF16) expected = tensor::f16_to_float(tensor::float_to_f16(x));
-          const float allowed = type == WeightType::kInt8 ? 0.51F * w.scales[n] : 0.0F;
-          ASSERT_NEAR(row[k], expected, allowed)
-              << table->id << " " << name_of(type) << " " << n << "," << k;
-        }
-      }
+  constexpr Shape kOne[] = {{1, 71, 45}};
+  for_each_case(kOne, [](const KernelTable& table, const Problem& p, const PackedMatrix& w) {
+    for (std::size_t n = 0; n < p.s.n; ++n) {
+      std::vector<float> row(p.s.k);
+      table.unpack_row[static_cast<std::size_t>(w.type)](w, n, row.data());
+      const float allowed = w.type == WeightType::kInt8 ? 0.51F * w.scales[n] : 0.0F;
+      for (std::size_t k = 0; k < p.s.k; ++k)
+        ASSERT_NEAR(row[k], rounded(p.w[n * p.s.k + k], w.type), allowed) << n << "," << k;
     }
-  }
+  });
 }
 
 TEST(Linear, ABadRowStaysABadRow) {
@@ -284,10 +270,10 @@ TEST(Linear, ABadRowStaysABadRow) {
     Problem p({3, 20, 70});
     for (const WeightType type : kTypes) {
       const PackedMatrix w = p.pack(*table, type);
-      const std::vector<float> clean = run_rows(*table, w, p, 0, 3, 1);
+      const std::vector<float> clean = run_rows(*table, w, p, {0, 3}, 1);
       Problem bad = p;
       bad.x[70 + 3] = NAN;
-      const std::vector<float> y = run_rows(*table, w, bad, 0, 3, 1);
+      const std::vector<float> y = run_rows(*table, w, bad, {0, 3}, 1);
       for (std::size_t j = 0; j < 20; ++j) {
         EXPECT_EQ(y[j], clean[j]);
         EXPECT_TRUE(std::isnan(y[20 + j])) << table->id << " " << name_of(type);

@@ -11,9 +11,9 @@
 
 namespace {
 
-std::atomic<std::size_t> n_allocations{
-    0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables):
-         // operator new has no other place
+// operator new has no other place for it.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<std::size_t> n_allocations{0};
 
 }  // namespace
 

@@ -68,7 +68,7 @@ void read_two_ropes(ConfigReader& config, ArchSpec& arch) {
       config.has("rope_parameters") ? config.object("rope_parameters") : ConfigReader::empty();
   const auto read_one = [&](ConfigReader& from, std::string_view field, const RopeDefaults& d) {
     ConfigReader parameters = from.has(field) ? from.object(field) : ConfigReader::empty();
-    const RopeSpec rope = read_rope_parameters(parameters, arch, d);
+    RopeSpec rope = read_rope_parameters(parameters, arch, d);
     from.join(parameters);
     return rope;
   };
