@@ -178,16 +178,17 @@ TEST(LogText, CutsBetweenCharacters) {
 
 TEST(LogText, ReplacesWhatIsNoUtf8) {
   const std::string r = "\xEF\xBF\xBD";
-  for (const auto& [in, expected] : std::vector<std::pair<std::string, std::string>>{
-           {"\xC3\xA9", "\xC3\xA9"},
-           {"\xE2\x82\xAC", "\xE2\x82\xAC"},
-           {"\xC0\x80", r + r},                  // overlong
-           {"\xED\xA0\x80", r + r + r},          // surrogate
-           {"\xF4\x90\x80\x80", r + r + r + r},  // above U+10FFFF
-           {"\xE2\x82", r + r},                  // cut
-           {"a\xFF"
-            "b",
-            "a" + r + "b"}}) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"\xC3\xA9", "\xC3\xA9"},
+      {"\xE2\x82\xAC", "\xE2\x82\xAC"},
+      {"\xC0\x80", r + r},                  // overlong
+      {"\xED\xA0\x80", r + r + r},          // surrogate
+      {"\xF4\x90\x80\x80", r + r + r + r},  // above U+10FFFF
+      {"\xE2\x82", r + r},                  // cut
+      {"a\xFF"
+       "b",
+       "a" + r + "b"}};
+  for (const auto& [in, expected] : cases) {
     std::string out;
     append_escaped(out, in, Escapes::kString);
     EXPECT_EQ(out, expected);

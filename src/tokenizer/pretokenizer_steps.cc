@@ -140,11 +140,9 @@ class ScriptStep final : public CutStep {
       for (std::uint32_t at = piece.begin; at < piece.end && out.is_wanted();) {
         const CodePoint c = code_point_at(text, at);
         const std::size_t own = c.value == ' ' ? 0 : scripts_.script_of(c.value);
-        if (own != 0) {
-          if (script != own) {
-            if (begin < at) out.add({begin, at});
-            begin = at;
-          }
+        if (own != 0 && script != own) {
+          if (begin < at) out.add({begin, at});
+          begin = at;
           script = own;
         }
         at += c.n_bytes;
