@@ -120,6 +120,30 @@ TEST(ChatTemplate, ContinuesTheFinalMessage) {
   EXPECT_EQ(compiled->render(input).status().kind(), ErrorKind::kTemplateError);
 }
 
+// The text may occur again behind it, be trimmed, empty, or one of several parts.
+TEST(ChatTemplate, TheCutIsWhereTheFinalMessageEnds) {
+  const auto render = [](std::string_view source, std::string_view content) {
+    RenderInput input;
+    input.messages =
+        *json::parse(R"([{"role":"assistant","content":)" + std::string(content) + "}]");
+    input.continue_final_message = true;
+    const auto out = ChatTemplate::compile(source)->render(input);
+    return out.ok() ? out->text : "!" + out.status().message();
+  };
+  const std::string plain = "<|a|>{{ messages[0].content }}<|end|>";
+  EXPECT_EQ(render(plain, R"("end")"), "<|a|>end");
+  EXPECT_EQ(render(plain, R"("two \n ")"), "<|a|>two \n ");
+  EXPECT_EQ(render(plain, R"("")"), "<|a|>");
+  EXPECT_EQ(render("<|a|>{{ messages[0].content|trim }} <|end|>", R"(" a  ")"), "<|a|>a  ");
+  EXPECT_EQ(render("<|a|>{{ messages[0].content|trim }}<|end|>", R"(" a  ")"), "<|a|>a");
+  EXPECT_EQ(render("{% for p in messages[0].content %}{{ p.text }}{{ p.x }};{% endfor %}",
+                   R"([{"text":"a"},{"text":"b"},{"x":"c"}])"),
+            "a;b");
+  for (const char* content : {"null", "5", R"([{"x":1}])"})
+    EXPECT_TRUE(render(plain, content).starts_with("!")) << content;
+  EXPECT_TRUE(render("{{ messages|length }}", R"("a")").starts_with("!"));
+}
+
 TEST(ChatTemplate, RaisedMessagesReachTheClient) {
   const Status status = render_status("{{ raise_exception('Roles must alternate') }}");
   EXPECT_EQ(status.kind(), ErrorKind::kTemplateError);

@@ -61,20 +61,16 @@ std::optional<char32_t> named_entity(std::string_view name, bool has_semicolon) 
   return other->character;
 }
 
+// The character that `number` names; none for controls and what is no character.
 void append_numbered(std::string& out, std::uint64_t number) {
   const auto c = static_cast<char32_t>(std::min<std::uint64_t>(number, 0x110000));
-  if (c == 0 || c >= 0x110000 || (c >= 0xD800 && c <= 0xDFFF)) {
-    append_code_point(out, 0xFFFD);
-  } else if (c >= 0x80 && c < 0xA0 && kWindows1252[c - 0x80] != 0) {
-    append_code_point(out, kWindows1252[c - 0x80]);
-  } else if (c == 0x0D || (c >= 0x80 && c < 0xA0)) {
-    append_code_point(out, c);
-  } else if ((c < 0x20 && c != '\t' && c != '\n' && c != '\f') || c == 0x7F ||
-             (c >= 0xFDD0 && c <= 0xFDEF) || (c & 0xFFFE) == 0xFFFE) {
-    return;  // no character
-  } else {
-    append_code_point(out, c);
-  }
+  const bool is_surrogate = c >= 0xD800 && c <= 0xDFFF;
+  if (c == 0 || c >= 0x110000 || is_surrogate) return append_code_point(out, 0xFFFD);
+  const bool is_control = (c < 0x20 && (c < '\t' || c > '\r' || c == '\v')) || c == 0x7F;
+  const bool is_noncharacter = (c >= 0xFDD0 && c <= 0xFDEF) || (c & 0xFFFE) == 0xFFFE;
+  if (is_control || is_noncharacter) return;
+  const char32_t windows = c >= 0x80 && c < 0xA0 ? kWindows1252[c - 0x80] : 0;
+  append_code_point(out, windows != 0 ? windows : c);
 }
 
 struct Reference {

@@ -252,6 +252,7 @@ Interpreter::Flow Interpreter::execute_if(const Stmt& stmt) {
 
 void Interpreter::execute_with(const Stmt& stmt) {
   std::vector<Value> values;
+  values.reserve(stmt.bindings.size());
   for (const auto& [target, expr] : stmt.bindings) values.push_back(evaluate(*expr));
   const ScopeGuard guard(*this, scope_);
   for (std::size_t i = 0; i < values.size(); ++i) assign(stmt.bindings[i].first, values[i]);

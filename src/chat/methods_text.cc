@@ -19,6 +19,7 @@ constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 Value strings(std::vector<Text> parts) {
   std::vector<Value> out;
+  out.reserve(parts.size());
   for (Text& part : parts) out.push_back(Value::string(std::move(part)));
   return Value::list(std::move(out));
 }
@@ -361,8 +362,9 @@ Value escaped(const Value& value) {
                                                    : Value::string(escape_html(to_text(value)));
 }
 
-bool is_justification(std::string_view name) {
-  return name == "ljust" || name == "rjust" || name == "center";
+// True for the methods that put their second argument into the text.
+bool puts_in_its_second(std::string_view name) {
+  return name == "replace" || name == "ljust" || name == "rjust" || name == "center";
 }
 
 // A method of a safe text: what is put into it is escaped, and the result is safe, as with Markup.
@@ -374,9 +376,7 @@ Value apply_to_safe(const TextMethod& method,
     std::vector<Value> items = iterate(args.positional[0]);
     for (Value& item : items) item = escaped(item);
     args.positional[0] = Value::list(std::move(items));
-  } else if (method.name == "replace" && args.positional.size() >= 2) {
-    args.positional[1] = escaped(args.positional[1]);
-  } else if (is_justification(method.name) && args.positional.size() >= 2) {
+  } else if (puts_in_its_second(method.name) && args.positional.size() >= 2) {
     args.positional[1] = escaped(args.positional[1]);
   }
   return as_safe(method.apply(interpreter, text, args));
