@@ -13,7 +13,10 @@ export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}
 programs=(text-generation-launcher text-generation-router text-generation-server)
 
 [ -f build/release/build.ninja ] || cmake --preset release -DCOXSWAIN_BUILD_TESTS=OFF -DCOXSWAIN_BUILD_BENCH=OFF -Wno-dev >/dev/null
-if ! ninja -C build/release -n "${programs[@]}" | grep -q 'no work to do'; then
+# Configures again if a CMake file has changed.
+said=$(ninja -C build/release --quiet build.ninja 2>&1) || { echo "$said" >&2; exit 1; }
+# A dry run stops at the build file itself where CMake looks for new files, as it does with tests; a copy is not looked after.
+if ! ninja -C build/release -n -f <(cat build/release/build.ninja) "${programs[@]}" | grep -q 'no work to do'; then
   echo "Building (the first time takes some minutes) ..."
   # Ninja's own progress line: [done/all] and the time left.
   NINJA_STATUS='[%f/%t, %o/s] ' cmake --build --preset release --target "${programs[@]}"

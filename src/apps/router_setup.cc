@@ -40,7 +40,10 @@ batch::EngineOptions engine_options(const options::OptionValues& values,
     out.batch_size_max = clamp_u32(*size);
   }
   out.prefill_tokens_max = limits.batch_prefill_tokens_max;
-  out.batch_total_tokens_max = limits.batch_total_tokens_max;
+  // The engine counts whole blocks: the last one may be used in part only.
+  const std::uint64_t block = std::max(info.block_tokens, 1U);
+  out.batch_total_tokens_max =
+      clamp_u32((limits.batch_total_tokens_max + block - 1) / block * block);
   out.waiting_served_ratio = static_cast<float>(values.get_f64("waiting-served-ratio"));
   out.waiting_tokens_max = values.get_u32("max-waiting-tokens");
   out.queue_requests_max = values.get_u32("queue-requests-max");

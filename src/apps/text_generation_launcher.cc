@@ -9,6 +9,7 @@
 
 #include "apps/launcher_plan.h"
 #include "apps/launcher_report.h"
+#include "apps/log_level.h"
 #include "apps/model_source.h"
 #include "apps/port_lease.h"
 #include "apps/runtime_environment.h"
@@ -189,6 +190,10 @@ int main(int argc, char** argv) {
                          .target = "text_generation_launcher",
                          .file_descriptor = 1});
   for (const std::string& warning : parsed.warnings) log.warn(warning);
+  if (const std::string warning = apps::log_level_warning(level == nullptr ? "" : level);
+      !warning.empty()) {
+    log.warn(warning);
+  }
   if (parsed.values.get_bool("env")) {
     for (const auto& [name, value] : apps::runtime_environment()) {
       log.info("Runtime environment",

@@ -27,6 +27,7 @@
 #include "apps/parent_watch.h"
 #include "apps/router_setup.h"
 #include "apps/router_signals.h"
+#include "apps/sibling.h"
 #include "apps/start_failure.h"
 #include "apps/status_file.h"
 #include "apps/text_files.h"
@@ -154,7 +155,22 @@ class Router {
     return std::nullopt;
   }
 
-  Result<std::shared_ptr<StepRunner>> connect_once() const {
+  Result<std::shared_ptr<StepRunner>> connect_once() {
+    auto runner = connect_shard();
+    // Below a launcher a shard that stands still can be ended, for another one follows.
+    if (runner.ok() && environment_.contains("COXSWAIN_PARENT_PIPE")) {
+      shard_process_ = find_sibling(values_.get_string("master-shard-uds-path"));
+    }
+    return runner;
+  }
+
+  void end_stuck_shard() {
+    if (!shard_process_ || !kill_sibling(*shard_process_)) return;
+    log_.error("the shard stands still and is ended", {{"pid", std::int64_t{shard_process_->pid}}});
+    shard_process_.reset();
+  }
+
+  Result<std::shared_ptr<StepRunner>> connect_shard() const {
     const std::string& path = values_.get_string("master-shard-uds-path");
     const std::string& protocol = values_.get_string("shard-protocol");
     if (protocol != "generate.v3") {
@@ -244,7 +260,8 @@ class Router {
                                          [this](const Status& s) { api_->set_health(s); },
                                          &*metrics_,
                                          log_,
-                                         [this] { return api_->health_asked(kHealthAsked); }},
+                                         [this] { return api_->health_asked(kHealthAsked); },
+                                         [this] { end_stuck_shard(); }},
         info_,
         router::ReplicaSupervisor::Options{});
     std::vector<std::string> warnings;
@@ -366,6 +383,7 @@ class Router {
   router::ChatRenderer renderer_;
   std::shared_ptr<StepRunner> runner_;  // until the engine has it
   RunnerInfo info_;
+  std::optional<Sibling> shard_process_;  // of the supervisor's thread once it runs
   router::TokenLimits limits_;
   std::optional<telemetry::Metrics> metrics_;
   std::unique_ptr<batch::Engine> engine_;

@@ -38,7 +38,10 @@ std::chrono::milliseconds ReplicaSupervisor::look() {
   auto pause = options_.poll_interval;
   if (lost) {
     if (state.ok()) state = Status(Code::kUnavailable, "the shard is lost");
-    if (was_up_) parts_.log.error("the shard is lost", {{"reason", state.message()}});
+    if (was_up_) {
+      parts_.log.error("the shard is lost", {{"reason", state.message()}});
+      lost_at_ = Clock::now();
+    }
     was_up_ = false;
     parts_.on_state(state);
     state = reconnect();
@@ -50,6 +53,7 @@ std::chrono::milliseconds ReplicaSupervisor::look() {
       if (parts_.metrics != nullptr) parts_.metrics->replica_restarts().add();
     } else {
       parts_.log.debug("no shard yet", {{"reason", state.message()}});
+      note_stuck();
       pause = backoff_;
       backoff_ = std::min(backoff_ * 2, options_.backoff_max);
     }
@@ -58,6 +62,13 @@ std::chrono::milliseconds ReplicaSupervisor::look() {
   if (parts_.metrics != nullptr) parts_.metrics->replica_up().set(state.ok() ? 1 : 0);
   parts_.on_state(state);
   return pause;
+}
+
+void ReplicaSupervisor::note_stuck() {
+  const TimePoint now = Clock::now();
+  if (!parts_.on_stuck || now - lost_at_ < options_.stuck_patience) return;
+  lost_at_ = now;
+  parts_.on_stuck();
 }
 
 // A stock shard may know no prompt of one token.

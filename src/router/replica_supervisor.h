@@ -14,6 +14,7 @@
 
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
+#include <coxswain/types.h>
 
 #include "batch/engine.h"
 #include "router/health_probe.h"
@@ -32,6 +33,7 @@ class ReplicaSupervisor {
     std::chrono::milliseconds backoff_first{100};
     std::chrono::milliseconds backoff_max{5'000};
     std::chrono::milliseconds probe_interval{1'000};
+    std::chrono::milliseconds stuck_patience{10'000};
   };
   struct Parts {
     batch::Engine& engine;
@@ -42,6 +44,9 @@ class ReplicaSupervisor {
     telemetry::Logger& log;
     // True if somebody asked for the health lately. Set: an idle runner is probed then.
     std::function<bool()> health_asked = {};
+    // Called when nothing could be connected to for stuck_patience after a loss, and again after as
+    // long: a process that stands still does not end by itself.
+    std::function<void()> on_stuck = {};
   };
 
   // `expected`: what the first runner said about itself; a successor must serve the same model.
@@ -57,6 +62,7 @@ class ReplicaSupervisor {
   // Looks once; returns how long to wait before the next look.
   std::chrono::milliseconds look();
   Status reconnect();
+  void note_stuck();
   void note_probe(Status& state);
 
   Parts parts_;
@@ -64,6 +70,7 @@ class ReplicaSupervisor {
   const Options options_;
   std::chrono::milliseconds backoff_;
   bool was_up_ = true;
+  TimePoint lost_at_{};  // or when on_stuck was called last
   HealthProbe probe_;
   bool probe_was_ok_ = true;
   std::mutex mu_;

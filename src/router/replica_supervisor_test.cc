@@ -82,6 +82,35 @@ TEST(ReplicaSupervisor, ReconnectsAfterALossAndTellsTheState) {
   EXPECT_EQ(metrics.replica_up().value(), 1.0);
 }
 
+TEST(ReplicaSupervisor, AShardThatDoesNotComeBackIsReported) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  ScriptedEngine engine;
+  States states;
+  std::atomic<int> n_stuck{0};
+  ReplicaSupervisor::Options options = fast();
+  options.stuck_patience = std::chrono::milliseconds(5);
+  ReplicaSupervisor supervisor(
+      {engine,
+       [&]() -> Result<std::shared_ptr<StepRunner>> {
+         if (n_stuck < 2) return Status(Code::kUnavailable, "no answer");
+         return std::shared_ptr<StepRunner>(std::make_shared<FakeRunner>(8));
+       },
+       [&](const Status& status) { states.tell(status); },
+       nullptr,
+       log,
+       {},
+       [&] { ++n_stuck; }},
+      expected_info(),
+      options);
+  states.wait_for([](const Status& s) { return s.ok(); });
+  EXPECT_EQ(n_stuck.load(), 0) << "nothing is lost yet";
+  engine.set_state(Status(), false);
+  engine.wait_for_runners(1);
+  supervisor.stop();
+  EXPECT_EQ(n_stuck.load(), 2);
+}
+
 TEST(ReplicaSupervisor, AShardWithAnotherModelIsNotTaken) {
   telemetry::Logger log(
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});

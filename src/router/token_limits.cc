@@ -27,8 +27,14 @@ Status check_order(const TokenLimits& limits, const RunnerInfo& info) {
   const auto given = [](std::uint32_t a, std::uint32_t b) {
     return " Given: " + std::to_string(a) + " and " + std::to_string(b);
   };
+  if (limits.total_tokens_max < 2) {
+    return invalid_argument(
+        "`max_total_tokens` must be >= 2, a token of a prompt and one of its answer. Given: " +
+        std::to_string(limits.total_tokens_max));
+  }
   if (limits.input_tokens_max >= limits.total_tokens_max) {
-    return invalid_argument("`max_input_tokens` must be < `max_total_tokens`");
+    return invalid_argument("`max_input_tokens` must be < `max_total_tokens`." +
+                            given(limits.input_tokens_max, limits.total_tokens_max));
   }
   if (!info.capabilities.plans_chunks &&
       limits.input_tokens_max > limits.batch_prefill_tokens_max) {

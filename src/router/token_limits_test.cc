@@ -72,7 +72,12 @@ TEST(TokenLimits, ContradictionsAreRefused) {
   TokenLimitOptions options;
   options.input_tokens_max = 100;
   options.total_tokens_max = 100;
-  EXPECT_EQ(message(options, runner()), "`max_input_tokens` must be < `max_total_tokens`");
+  EXPECT_EQ(message(options, runner()),
+            "`max_input_tokens` must be < `max_total_tokens`. Given: 100 and 100");
+  options = {};
+  options.total_tokens_max = 1;
+  EXPECT_EQ(message(options, runner()),
+            "`max_total_tokens` must be >= 2, a token of a prompt and one of its answer. Given: 1");
   options.input_tokens_max = 300;
   options.total_tokens_max = 400;
   options.batch_prefill_tokens_max = 200;

@@ -92,8 +92,10 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
         " tokens, one request may need " + std::to_string(wanted_min) + " (" +
         format_bytes(request.available_bytes) + " available, weights " +
         format_bytes(plan.weight_bytes) + ", workspace " + format_bytes(plan.workspace_bytes) +
-        ", reserve " + format_bytes(plan.reserve_bytes) + ")" +
-        "; lower --max-total-tokens or --max-batch-prefill-tokens, or use --quantize int8");
+        ", reserve " + format_bytes(plan.reserve_bytes) + "); " +
+        (request.kv_bytes != 0
+             ? "raise --kv-cache-bytes-max"
+             : "lower --max-total-tokens or --max-batch-prefill-tokens, or use --quantize int8"));
   }
   plan.n_blocks = static_cast<std::uint32_t>(n_blocks);
   plan.kv_bytes = n_blocks * request.block_bytes;

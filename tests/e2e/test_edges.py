@@ -1,7 +1,9 @@
 """What a demanding user notices: figures that add up, lines in the log, limits that are named."""
 
 import json
+import os
 import re
+import signal
 
 import pytest
 
@@ -103,3 +105,48 @@ def test_colour_is_for_every_line(launch, value):
     launcher = launch("--env", model="/nonexistent", environment={"LOG_COLORIZE": value})
     launcher.wait_exit()
     assert all("\x1b[32mINFO\x1b[0m" in line for line in launcher.out().splitlines()) and launcher.out()
+
+
+def test_a_shard_that_stands_still_is_replaced(launch):
+    launcher = launch().wait_ready()
+    before = launcher.shard_pid()
+    os.kill(before, signal.SIGSTOP)
+    response = launcher.post("/generate", LONG)
+    assert response.status_code == 424, response.text
+
+    def another():
+        now = launcher.shard_pid()
+        return now is not None and now != before and launcher.is_healthy()
+
+    wait_until(another, 60, launcher.log)
+    assert launcher.post("/generate", LONG).status_code == 200
+    assert launcher.stop() == 0
+
+
+class TestOptionsThatLeaveLittle:
+    def test_a_cache_smaller_than_a_block_serves_what_it_promises(self, launch):
+        launcher = launch("--max-batch-total-tokens", "10").wait_ready()
+        assert launcher.get("/info").json()["max_total_tokens"] == 10
+        response = launcher.post("/generate", {"inputs": "Once", "parameters": {"max_new_tokens": 9, "details": True}})
+        assert response.status_code == 200, response.text
+
+    def test_one_token_in_all_is_refused(self, launch):
+        launcher = launch("--max-total-tokens", "1")
+        assert launcher.wait_exit() == 2
+        assert "`max_total_tokens` must be >= 2" in launcher.err()
+
+    def test_the_cure_names_the_option_that_was_given(self, launch):
+        launcher = launch("--kv-cache-bytes-max", "1")
+        assert launcher.wait_exit() == 1
+        assert launcher.err().endswith("\nRaise --kv-cache-bytes-max.\n"), launcher.err()
+
+    def test_sharded(self, launch):
+        launcher = launch("--sharded", "true")
+        assert launcher.wait_exit() == 2
+        assert launcher.err().startswith("error: ") and "not supported yet: one shard holds the whole model" in launcher.err()
+
+
+def test_a_log_level_that_is_none(launch):
+    launcher = launch(model="/nonexistent", environment={"LOG_LEVEL": "Loud"})
+    launcher.wait_exit()
+    assert "`LOG_LEVEL` must be trace, debug, info, warn or error, not `loud`; info is used" in launcher.out()

@@ -48,3 +48,10 @@ def test_commands(commands):
         server.check_nothing_left()
     finally:
         server.dispose()
+
+
+def test_a_start_with_nothing_to_build_says_nothing_about_it():
+    if BIN.resolve() != ROOT / "build/release/bin":
+        pytest.skip(f"scripts/serve.sh would start other programs than {BIN}")
+    outs = [subprocess.run(["bash", ROOT / "scripts/serve.sh", "--version"], capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert outs[1].startswith("text-generation-launcher ") and len(outs[1].splitlines()) == 1, outs
