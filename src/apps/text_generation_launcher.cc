@@ -13,6 +13,7 @@
 #include "apps/model_source.h"
 #include "apps/port_lease.h"
 #include "apps/runtime_environment.h"
+#include "apps/standard_streams.h"
 #include "apps/start_failure.h"
 #include "options/options.h"
 #include "supervise/run_folder.h"
@@ -175,6 +176,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
 
 int main(int argc, char** argv) {
   using namespace coxswain;
+  apps::hold_standard_streams();
   supervise::Supervisor::block_signals();
   const auto parsed =
       options::parse(options::Binary::kLauncher, argc, argv, options::environment_of(environ));

@@ -28,6 +28,7 @@
 #include "apps/router_setup.h"
 #include "apps/router_signals.h"
 #include "apps/sibling.h"
+#include "apps/standard_streams.h"
 #include "apps/start_failure.h"
 #include "apps/status_file.h"
 #include "apps/text_files.h"
@@ -414,6 +415,7 @@ int run(int argc, char** argv) {
 }  // namespace coxswain::apps
 
 int main(int argc, char** argv) {
+  coxswain::apps::hold_standard_streams();
   coxswain::apps::hold_signals();
   return coxswain::apps::run(argc, argv);
 }

@@ -10,6 +10,7 @@
 
 #include "apps/early_signals.h"
 #include "apps/parent_watch.h"
+#include "apps/standard_streams.h"
 #include "apps/start_failure.h"
 #include "apps/status_file.h"
 #include "apps/stop_signals.h"
@@ -165,6 +166,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace coxswain::apps
 
 int main(int argc, char** argv) {
+  coxswain::apps::hold_standard_streams();
   coxswain::apps::hold_signals();
   return coxswain::apps::run(argc, argv);
 }

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from launcher import Launcher
 from process_tree import wait_until
 
 MESSAGES = [{"role": "user", "content": "Who are you?"}]
@@ -150,3 +151,17 @@ def test_a_log_level_that_is_none(launch):
     launcher = launch(model="/nonexistent", environment={"LOG_LEVEL": "Loud"})
     launcher.wait_exit()
     assert "`LOG_LEVEL` must be trace, debug, info, warn or error, not `loud`; info is used" in launcher.out()
+
+
+def test_closed_standard_streams():
+    """No socket or file gets their numbers, so no log line ends in one."""
+    launcher = Launcher()
+    launcher.command = ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *launcher.command]
+    try:
+        launcher.start()
+        wait_until(lambda: launcher.router_pid() and launcher.shard_pid(), 60, "both children")
+        for fd in (0, 1, 2):
+            assert os.readlink(f"/proc/{launcher.process.pid}/fd/{fd}") == "/dev/null"
+        assert launcher.stop() == 0
+    finally:
+        launcher.dispose()
