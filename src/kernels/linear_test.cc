@@ -227,6 +227,22 @@ TEST(Linear, Int8TakesARowOfValuesWithoutAReciprocal) {
   }
 }
 
+// The same for activations, which every set has to treat alike.
+TEST(Linear, Int8CountsActivationsWithoutAReciprocalAsZero) {
+  Problem p({3, 17, 1100});
+  for (std::size_t i = 0; i < p.s.k; ++i) {
+    p.x[i] *= 1e-37F;
+    p.x[p.s.k + i] = i % 3 == 0 ? 1e-44F : 0.0F;
+  }
+  const std::vector<float> want =
+      run_rows(scalar_table(), p.pack(scalar_table(), WeightType::kInt8), p, {0, p.s.m}, 1);
+  for (std::size_t i = 0; i < 2 * p.s.n; ++i) EXPECT_EQ(want[i], 0.0F);
+  for (const KernelTable* table : runnable_tables()) {
+    EXPECT_EQ(run_rows(*table, p.pack(*table, WeightType::kInt8), p, {0, p.s.m}, 1), want)
+        << table->id;
+  }
+}
+
 TEST(Linear, PiecesOfAnyTypeStackAlongTheOutputs) {
   const std::size_t k = 37;
   const std::vector<float> a = random_floats(5 * k, 1);

@@ -81,6 +81,9 @@ struct LinearKernel {
   uint32_t chunk_bytes;
 };
 
+// Rows of activations below this have no finite 127 / absmax and count as zero.
+inline constexpr float kAbsmaxLeast = 0x1p-120F;
+
 inline constexpr size_t kPanelMax = 64;
 inline constexpr size_t kPositionsMax = 256;
 // Floats between rows of widened keys: rows a power of two apart would meet in a few sets of the

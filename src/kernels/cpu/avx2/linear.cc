@@ -231,7 +231,7 @@ void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* sc
   top = _mm_max_epi32(top, _mm_shuffle_epi32(top, 0xB1));
   const float absmax = _mm_cvtss_f32(_mm_castsi128_ps(top));
   *scale = absmax / 127.0F;
-  const __m256 inverse = _mm256_set1_ps(absmax > 0.0F ? 127.0F / absmax : 0.0F);
+  const __m256 inverse = _mm256_set1_ps(absmax >= kAbsmaxLeast ? 127.0F / absmax : 0.0F);
   for (size_t i = 0; i < k_padded; i += 8) {
     const __m256i value = _mm256_cvtps_epi32(_mm256_mul_ps(load_n(x, k, i), inverse));
     const __m128i packed =

@@ -45,7 +45,7 @@ void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* sc
   uint8_t* out = static_cast<uint8_t*>(dst);
   const float absmax = absmax_of(x, k);
   *scale = absmax / 127.0F;
-  const __m512 inverse = _mm512_set1_ps(absmax > 0.0F ? 127.0F / absmax : 0.0F);
+  const __m512 inverse = _mm512_set1_ps(absmax >= kAbsmaxLeast ? 127.0F / absmax : 0.0F);
   const __m512i offset = _mm512_set1_epi32(128);
   for (size_t i = 0; i < k_padded; i += 16) {
     const __m512 value = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes_of(k, i), x + i), inverse);

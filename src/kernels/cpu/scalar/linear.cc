@@ -119,7 +119,7 @@ void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* sc
   float absmax = 0.0F;
   memcpy(&absmax, &highest, 4);
   *scale = absmax / 127.0F;
-  const float inverse = absmax > 0.0F ? 127.0F / absmax : 0.0F;
+  const float inverse = absmax >= kAbsmaxLeast ? 127.0F / absmax : 0.0F;
   for (size_t i = 0; i < k; ++i) out[i] = static_cast<int16_t>(lrintf(x[i] * inverse));
   for (size_t i = k; i < k_padded; ++i) out[i] = 0;
 }
