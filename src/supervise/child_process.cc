@@ -10,8 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-extern char** environ;
-
 namespace coxswain::supervise {
 namespace {
 
@@ -46,13 +44,15 @@ std::vector<std::string> make_environment(const ChildSpec& spec, int life_fd) {
     const std::string_view text = *entry;
     if (!replaced(text.substr(0, text.find('=')))) out.emplace_back(text);
   }
-  for (const auto& [name, value] : spec.environment) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : spec.environment)
+    out.emplace_back(name).append("=").append(value);
   out.push_back("COXSWAIN_PARENT_PIPE=" + std::to_string(life_fd));
   return out;
 }
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
+  out.reserve(strings.size() + 1);
   for (std::string& text : strings) out.push_back(text.data());
   out.push_back(nullptr);
   return out;
