@@ -78,22 +78,17 @@ Status AddedTokens::prepare(const Normalizer* normalizer) {
   return {};
 }
 
-Result<std::vector<TextSection>> AddedTokens::split(AlignedText input,
-                                                    const Normalizer* normalizer,
-                                                    std::span<const TextSpan> untrusted) const {
-  std::vector<TextSection> raw;
-  cut(raw_, std::move(input), untrusted, raw);
-  if (normalizer == nullptr && normalized_.empty()) return raw;
-  std::vector<TextSection> out;
-  for (TextSection& section : raw) {
-    if (section.token) {
-      out.push_back(std::move(section));
-      continue;
-    }
+Status AddedTokens::split(AlignedText input,
+                          const Normalizer* normalizer,
+                          std::span<const TextSpan> untrusted,
+                          Visit visit) const {
+  if (normalizer == nullptr && normalized_.empty())
+    return cut(raw_, std::move(input), untrusted, visit);
+  return cut(raw_, std::move(input), untrusted, [&](TextSection section) -> Status {
+    if (section.token) return visit(std::move(section));
     if (normalizer != nullptr) COXSWAIN_RETURN_IF_ERROR(normalizer->apply(section.text));
-    cut(normalized_, std::move(section.text), untrusted, out);
-  }
-  return out;
+    return cut(normalized_, std::move(section.text), untrusted, visit);
+  });
 }
 
 std::optional<std::pair<std::size_t, std::size_t>> AddedTokens::longest_at(
@@ -112,22 +107,17 @@ std::optional<std::pair<std::size_t, std::size_t>> AddedTokens::longest_at(
   return best;
 }
 
-void AddedTokens::cut(const ByteTrie& trie,
-                      AlignedText text,
-                      std::span<const TextSpan> untrusted,
-                      std::vector<TextSection>& out) const {
-  if (trie.empty()) {
-    if (!text.empty()) out.push_back({std::nullopt, {}, std::move(text)});
-    return;
-  }
+Status AddedTokens::cut(const ByteTrie& trie,
+                        AlignedText text,
+                        std::span<const TextSpan> untrusted,
+                        Visit visit) const {
+  if (trie.empty()) return text.empty() ? Status() : visit({std::nullopt, {}, std::move(text)});
   const std::string_view source = text.text();
-  std::size_t done = 0;  // what lies before is in `out`
-  const auto add_text = [&](std::size_t end) {
-    if (done == 0 && end == source.size() && end > 0) {
-      out.push_back({std::nullopt, {}, std::move(text)});
-    } else if (done < end) {
-      out.push_back({std::nullopt, {}, text.slice(done, end)});
-    }
+  std::size_t done = 0;  // what lies before has been visited
+  const auto add_text = [&](std::size_t end) -> Status {
+    if (done >= end) return {};
+    if (done == 0 && end == source.size()) return visit({std::nullopt, {}, std::move(text)});
+    return visit({std::nullopt, {}, text.slice(done, end)});
   };
   for (std::size_t at = 0; at < source.size();) {
     if (!trie.may_start(source[at])) {
@@ -146,11 +136,12 @@ void AddedTokens::cut(const ByteTrie& trie,
     if (token.single_word && is_inside_word(source, begin, end)) continue;
     if (token.lstrip) begin = std::max(blanks_before(source, begin), done);
     if (token.rstrip) end = blanks_after(source, end);
-    if (begin > done) add_text(begin);
-    out.push_back({token.id, text.origin(begin, std::max(begin, end)), {}});
+    COXSWAIN_RETURN_IF_ERROR(add_text(begin));
+    COXSWAIN_RETURN_IF_ERROR(
+        visit({token.id, text.origin(begin, std::max(begin, end)), AlignedText()}));
     done = end;
   }
-  add_text(source.size());
+  return add_text(source.size());
 }
 
 const AddedToken* AddedTokens::find(TokenId id) const {

@@ -16,6 +16,7 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "base/function_ref.h"
 #include "tokenizer/aligned_text.h"
 #include "tokenizer/byte_trie.h"
 #include "tokenizer/normalizer.h"
@@ -49,11 +50,15 @@ class AddedTokens {
   // Builds what split() needs. REQUIRES: called once, after the last add().
   Status prepare(const Normalizer* normalizer);
 
-  // Cuts `input` and normalizes what is left. A special token that touches one of the `untrusted`
-  // spans (sorted, disjoint, bytes of the input) is not seen.
-  Result<std::vector<TextSection>> split(AlignedText input,
-                                         const Normalizer* normalizer,
-                                         std::span<const TextSpan> untrusted) const;
+  using Visit = base::FunctionRef<Status(TextSection section)>;
+
+  // Cuts `input` and normalizes what is left; `visit` gets the sections from left to right. A
+  // special token that touches one of the `untrusted` spans (sorted, disjoint, bytes of the input)
+  // is not seen. Errors: those of `visit`, which end it, and of the normalizer.
+  Status split(AlignedText input,
+               const Normalizer* normalizer,
+               std::span<const TextSpan> untrusted,
+               Visit visit) const;
 
   // Whether split() asks where normalized text came from to keep special tokens out of `untrusted`.
   bool needs_origins() const { return has_special_normal_forms_; }
@@ -63,10 +68,10 @@ class AddedTokens {
   const AddedToken* find(std::string_view content) const;
 
  private:
-  void cut(const ByteTrie& trie,
-           AlignedText text,
-           std::span<const TextSpan> untrusted,
-           std::vector<TextSection>& out) const;
+  Status cut(const ByteTrie& trie,
+             AlignedText text,
+             std::span<const TextSpan> untrusted,
+             Visit visit) const;
   std::optional<std::pair<std::size_t, std::size_t>> longest_at(
       const ByteTrie& trie,
       const AlignedText& text,

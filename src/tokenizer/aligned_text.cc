@@ -20,14 +20,23 @@ TextSpan AlignedText::origin(std::size_t begin, std::size_t end) const {
     while (end < view_.size() && is_continuation(view_[end])) ++end;
     return {base_ + begin, base_ + end};
   }
-  return {origins_[begin].begin, std::max(origins_[end - 1].end, origins_[begin].begin)};
+  const std::size_t first = origin_of_byte(begin).begin;
+  return {first, std::max<std::size_t>(origin_of_byte(end - 1).end, first)};
 }
 
 Origin AlignedText::origin_of_byte(std::size_t at) const {
   if (!has_origins()) return {};
-  if (!is_view_) return origins_[at];
+  if (!is_view_) return origins_.at(owned_, at);
   const TextSpan span = origin(at, at + 1);
   return {static_cast<std::uint32_t>(span.begin), static_cast<std::uint32_t>(span.end)};
+}
+
+void AlignedText::add_origins_to(OriginRuns& out, std::size_t begin, std::size_t end) const {
+  if (is_view_) {
+    out.add_same(end - begin, base_ + begin);
+  } else {
+    out.add_part(origins_, begin, end);
+  }
 }
 
 AlignedText AlignedText::slice(std::size_t begin, std::size_t end) const {
@@ -36,13 +45,13 @@ AlignedText AlignedText::slice(std::size_t begin, std::size_t end) const {
     const std::size_t n_first = std::clamp(n_first_bytes_, begin, end) - begin;
     return without_origins(owned_.substr(begin, end - begin), n_first);
   }
-  const auto at = [&](std::size_t i) { return origins_.begin() + static_cast<std::ptrdiff_t>(i); };
-  return {owned_.substr(begin, end - begin), std::vector<Origin>(at(begin), at(end))};
+  OriginRuns origins;
+  origins.add_part(origins_, begin, end);
+  return {owned_.substr(begin, end - begin), std::move(origins)};
 }
 
 AlignedBuilder::AlignedBuilder(const AlignedText& source) : source_(source) {
   text_.reserve(source.size() + source.size() / 16 + 64);
-  if (source.keeps_origins()) origins_.reserve(text_.capacity());
 }
 
 // Room for n_more bytes, when those before byte `done` of the source have been written: what is
@@ -55,7 +64,6 @@ void AlignedBuilder::grow(std::size_t n_more, std::size_t done) {
   const double left = static_cast<double>(source_.size() - std::min(done, source_.size()));
   const double expected = static_cast<double>(needed) + left * std::min(growth, 8.0) * 1.02 + 64.0;
   text_.reserve(std::max(needed + needed / 4, static_cast<std::size_t>(expected)));
-  if (source_.keeps_origins()) origins_.reserve(text_.capacity());
 }
 
 void AlignedBuilder::keep(std::size_t begin, std::size_t end) {
@@ -70,17 +78,7 @@ void AlignedBuilder::keep(std::size_t begin, std::size_t end) {
     return;
   }
   text_.append(text.substr(begin, end - begin));
-  if (!source_.is_view()) {
-    for (std::size_t i = begin; i < end; ++i) origins_.push_back(source_.origin_of_byte(i));
-    return;
-  }
-  const std::uint32_t base = static_cast<std::uint32_t>(source_.origin(0, 0).begin);
-  for (std::size_t i = begin; i < end;) {
-    const std::uint32_t length = code_point_at(text, i).n_bytes;
-    const std::uint32_t at = base + static_cast<std::uint32_t>(i);
-    for (std::uint32_t k = 0; k < length; ++k) origins_.push_back({at, at + length});
-    i += length;
-  }
+  source_.add_origins_to(origins_, begin, end);
 }
 
 void AlignedBuilder::put(std::string_view bytes, std::size_t begin, std::size_t end) {
@@ -100,30 +98,25 @@ void AlignedBuilder::put(std::string_view bytes, std::size_t begin, std::size_t 
     origin = source_.origin_of_byte(std::min(begin, source_.size() - 1));
   }
   text_.append(bytes);
-  origins_.insert(origins_.end(), bytes.size(), origin);
+  origins_.add_unit(bytes.size(), origin);
 }
 
 AlignedText sanitized(std::string_view input, bool keeps_origins) {
   std::size_t valid = valid_utf8_prefix(input);
   if (valid == input.size()) return {input, 0, keeps_origins};
   std::string text;
-  std::vector<Origin> origins;
+  text.reserve(input.size() + 64);
+  OriginRuns origins;
   std::size_t at = 0;
   while (at < input.size()) {
-    for (const std::size_t end = at + valid; at < end;) {
-      const std::uint32_t length = code_point_at(input, at).n_bytes;
-      const auto begin = static_cast<std::uint32_t>(at);
-      text.append(input.substr(at, length));
-      origins.insert(origins.end(), length, Origin{begin, begin + length});
-      at += length;
-    }
+    text.append(input.substr(at, valid));
+    origins.add_same(valid, at);
+    at += valid;
     if (at == input.size()) break;
     const std::size_t broken = broken_utf8_at(input.substr(at)).n_bytes;
     const auto begin = static_cast<std::uint32_t>(at);
     text.append(kReplacementUtf8);
-    origins.insert(origins.end(),
-                   kReplacementUtf8.size(),
-                   Origin{begin, begin + static_cast<std::uint32_t>(broken)});
+    origins.add_unit(kReplacementUtf8.size(), {begin, begin + static_cast<std::uint32_t>(broken)});
     at += broken;
     valid = valid_utf8_prefix(input.substr(at));
   }

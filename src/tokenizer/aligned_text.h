@@ -3,26 +3,22 @@
 // input that it came from.
 //
 // A text that no normalizer has changed is a view of the input without any table; the first change
-// makes a copy with one Origin of 32-bit numbers for each byte, unless places are not asked for:
-// such a text only knows how many of its bytes come from the first character of the input. Every
-// byte of a character has the span of the whole character, so any range of bytes maps to whole
-// characters of the input. Thread rule: one thread.
+// makes a copy with OriginRuns, unless places are not asked for: such a text only knows how many of
+// its bytes come from the first character of the input. Every byte of a character has the span of
+// the whole character, so any range of bytes maps to whole characters of the input.
+// Thread rule: one thread, const methods too.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include <coxswain/types.h>
 
-namespace coxswain::tokenizer {
+#include "tokenizer/origin_runs.h"
 
-// [begin, end) in bytes of the input; 32 bits, because there is one for each byte.
-struct Origin {
-  std::uint32_t begin = 0;
-  std::uint32_t end = 0;
-};
+namespace coxswain::tokenizer {
 
 class AlignedText {
  public:
@@ -31,11 +27,12 @@ class AlignedText {
   // Changed copies have no places unless `keeps_origins`.
   AlignedText(std::string_view input, std::size_t base, bool keeps_origins = true)
       : view_(input), base_(static_cast<std::uint32_t>(base)), keeps_origins_(keeps_origins) {}
-  AlignedText(std::string text, std::vector<Origin> origins)
+  // REQUIRES: origins.size() == text.size().
+  AlignedText(std::string text, OriginRuns origins)
       : owned_(std::move(text)), origins_(std::move(origins)), is_view_(false) {}
   // A text without places, whose first `n_first_bytes` bytes come from byte 0 of the input.
   static AlignedText without_origins(std::string text, std::size_t n_first_bytes) {
-    AlignedText out(std::move(text), std::vector<Origin>());
+    AlignedText out(std::move(text), OriginRuns());
     out.n_first_bytes_ = n_first_bytes;
     out.keeps_origins_ = false;
     return out;
@@ -58,6 +55,8 @@ class AlignedText {
   // Always empty and 0 where the places are not known.
   TextSpan origin(std::size_t begin, std::size_t end) const;
   Origin origin_of_byte(std::size_t at) const;
+  // The places of bytes [begin, end), for the text that has them next. REQUIRES: has_origins().
+  void add_origins_to(OriginRuns& out, std::size_t begin, std::size_t end) const;
 
   // Bytes [begin, end) as a text of their own; a view stays a view.
   AlignedText slice(std::size_t begin, std::size_t end) const;
@@ -65,7 +64,7 @@ class AlignedText {
  private:
   std::string_view view_;
   std::string owned_;
-  std::vector<Origin> origins_;
+  OriginRuns origins_;
   std::size_t n_first_bytes_ = 0;  // without origins
   std::uint32_t base_ = 0;
   bool is_view_ = true;
@@ -95,7 +94,7 @@ class AlignedBuilder {
 
   const AlignedText& source_;
   std::string text_;
-  std::vector<Origin> origins_;
+  OriginRuns origins_;
   std::size_t n_first_bytes_ = 0;
 };
 

@@ -56,7 +56,7 @@ class Bpe::PendingUnknown {
 };
 
 void MergeTable::reserve(std::size_t n_merges) {
-  const std::size_t n_slots = std::bit_ceil(std::max<std::size_t>(n_merges * 2, 16));
+  const std::size_t n_slots = std::bit_ceil(std::max<std::size_t>(n_merges + n_merges / 2, 16));
   if (n_slots <= slots_.size()) return;
   const std::vector<Entry> old = std::move(slots_);
   slots_.assign(n_slots, Entry());
@@ -71,7 +71,7 @@ void MergeTable::reserve(std::size_t n_merges) {
 }
 
 void MergeTable::set(TokenId left, TokenId right, std::uint32_t rank, TokenId id) {
-  if ((n_merges_ + 1) * 2 > slots_.size()) reserve(std::max<std::size_t>(n_merges_ * 2, 16));
+  if ((n_merges_ + 1) * 3 > slots_.size() * 2) reserve(std::max<std::size_t>(n_merges_ * 2, 16));
   const std::uint64_t key = key_of(left, right);
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = place(key) & mask;
@@ -90,11 +90,14 @@ Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
   if (options_.reads_bytes) {
     bytes_.reserve(names.size(), names.size() * 8);
     std::string bytes;
+    const auto ignore = [](std::string_view, TokenId) { return Status(); };
+    TokenQueue queue(bytes_, ignore);
     for (TokenId id = 0; static_cast<std::size_t>(id) < names.id_end(); ++id) {
       bytes.clear();
       if (append_bytes_of_characters(bytes, names.string(id)) && !bytes.empty())
-        bytes_.add(bytes, id);
+        static_cast<void>(queue.add(bytes, id).ok());
     }
+    static_cast<void>(queue.flush().ok());
     for (unsigned byte = 0; byte < 256; ++byte) {
       const char c = static_cast<char>(byte);
       byte_ids_[byte] = bytes_.find_or(std::string_view(&c, 1), -1);

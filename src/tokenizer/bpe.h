@@ -33,6 +33,11 @@ class MergeTable {
   };
 
   void reserve(std::size_t n_merges);
+  // Starts to load what set() or find() will read.
+  void prefetch(TokenId left, TokenId right) const {
+    if (!slots_.empty())
+      __builtin_prefetch(&slots_[place(key_of(left, right)) & (slots_.size() - 1)]);
+  }
   // A pair that is there already gets the new rank.
   void set(TokenId left, TokenId right, std::uint32_t rank, TokenId id);
   const Entry* find(TokenId left, TokenId right) const {

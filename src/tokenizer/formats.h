@@ -26,8 +26,11 @@ inline constexpr std::int64_t kTokenIdMax =
 Result<TokenizerParts> read_tokenizer_json(std::string_view text);
 
 // A SentencePiece .model file. The library never finds control pieces in a text; a model folder's
-// tokenizer does.
-Result<TokenizerParts> read_sentencepiece(std::string_view bytes, bool matches_control_pieces);
+// tokenizer does. `config` is tokenizer_config.json or null: `legacy` and `add_prefix_space` say
+// where a blank goes before the text.
+Result<TokenizerParts> read_sentencepiece(std::string_view bytes,
+                                          bool matches_control_pieces,
+                                          const json::Value& config = {});
 
 // tiktoken's rank file. No patterns: chosen by the number of ranks.
 Result<TokenizerParts> read_tiktoken(std::string_view text,

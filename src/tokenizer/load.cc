@@ -78,7 +78,8 @@ Result<TokenizerParts> read_parts(const Source& source, const LoadOptions& optio
   if (path.extension() == ".txt") return read_vocab_txt(text, source.config);
   if (path.extension() == ".tiktoken" || looks_like_ranks(text))
     return read_tiktoken(text, options.split_patterns);
-  return read_sentencepiece(text, source.is_folder);
+  return read_sentencepiece(
+      text, source.is_folder, source.is_folder ? source.config : json::Value());
 }
 
 Result<json::Value> read_config(const fs::path& path) {

@@ -1,5 +1,5 @@
 #pragma once
-// LongWord and RankQueue: merging a word of very many symbols in about five bytes a symbol.
+// LongWord and RankQueue: merging a word of very many symbols in less than five bytes a symbol.
 //
 // LongWord keeps tokens in the cells of their first symbols. A token of several symbols has its id
 // in its first cell and its number of symbols in its second and in its last one (for two symbols
@@ -28,7 +28,7 @@ class LongWord {
   bool empty() const { return cells_.empty(); }
   void reserve(std::size_t n) {
     cells_.reserve(n);
-    n_bytes_.reserve(n);
+    n_bytes_.reserve(n / kPacked + 1);
     is_joined_.reserve(n);
   }
   void reserve_ids(std::size_t n) {
@@ -40,11 +40,12 @@ class LongWord {
     n_bytes_.clear();
     is_joined_.clear();
   }
-  // REQUIRES: n_bytes < 256.
+  // REQUIRES: n_bytes is 1 to 4.
   void push(TokenId id, std::uint32_t n_bytes) {
-    cells_.push_back(id);
-    n_bytes_.push_back(static_cast<std::uint8_t>(n_bytes));
-    is_joined_.push_back(false);
+    const std::size_t at = cells_.size();
+    push(id);
+    if (at % kPacked == 0) n_bytes_.push_back(0);
+    n_bytes_.back() |= static_cast<std::uint8_t>((n_bytes - 1) << 2 * (at % kPacked));
   }
   // Without a number of bytes: n_bytes() is not known.
   void push(TokenId id) {
@@ -64,7 +65,9 @@ class LongWord {
   }
   std::uint32_t n_bytes(std::size_t at) const {
     std::uint32_t sum = 0;
-    for (std::size_t i = at; i < next(at); ++i) sum += n_bytes_[i];
+    const std::size_t end = next(at);
+    for (std::size_t i = at; i < end; ++i)
+      sum += 1 + (n_bytes_[i / kPacked] >> 2 * (i % kPacked) & 3U);
     return sum;
   }
   // Joins the tokens at `left` and `right`, its neighbour.
@@ -77,8 +80,10 @@ class LongWord {
   }
 
  private:
+  static constexpr std::size_t kPacked = 4;  // numbers in a byte
+
   std::vector<TokenId> cells_;
-  std::vector<std::uint8_t> n_bytes_;  // [symbol]
+  std::vector<std::uint8_t> n_bytes_;  // [symbol / kPacked]: of each symbol, less one, in two bits
   std::vector<bool> is_joined_;        // [symbol]: to the one before
 };
 

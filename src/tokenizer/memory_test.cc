@@ -81,15 +81,17 @@ std::string repeated(std::string_view unit) {
   return out;
 }
 
-std::size_t peak_of(const Tokenizer& tokenizer, const std::string& text) {
+// The most bytes that a call held; with offsets without those of the ids and offsets it returned.
+std::size_t peak_of(const Tokenizer& tokenizer, const std::string& text, bool wants_offsets) {
   EncodeOptions options;
-  options.wants_offsets = false;
+  options.wants_offsets = wants_offsets;
   EXPECT_TRUE(tokenizer.encode("a7", options).ok());  // makes the cache of words, of fixed size
   const std::size_t before = heap_bytes;
   heap_peak = heap_bytes;
   const auto encoding = tokenizer.encode(text, options);
   EXPECT_TRUE(encoding.ok());
-  return heap_peak - before;
+  const std::size_t n_result = encoding->ids.size() * (sizeof(TokenId) + sizeof(TextSpan));
+  return heap_peak - before - (wants_offsets ? n_result : 0);
 }
 
 // Unigram over words of which none is removed, one token for each blank.
@@ -113,6 +115,12 @@ constexpr const char* kPattern =
 constexpr const char* kJoined =
     R"({"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"merges":["a a"],)"
     R"("vocab":{"<unk>":0,"a":1,"aa":2,"'":3}}})";
+
+// The text is written anew before it is cut.
+constexpr const char* kMarked =
+    R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},)"
+    R"({"type":"Replace","pattern":{"String":" "},"content":"▁"}]},)"
+    R"("model":{"type":"BPE","merges":["a a","▁ ▁"],"vocab":{"a":0,"aa":1,"▁":2,"▁▁":3,"7":4}}})";
 
 // Ranks of the bytes and of "aa", "aaaa", "a'".
 std::unique_ptr<Tokenizer> rank_tokenizer() {
@@ -150,12 +158,15 @@ TEST(TokenizerMemory, ALongRunTakesLessThanTenTimesItsBytes) {
       {"pieces", tokenizer_of(kPieces)},
       {"a pattern without a scanner", tokenizer_of(kPattern)},
       {"joined unknown characters", tokenizer_of(kJoined)},
+      {"blanks written as a character", tokenizer_of(kMarked)},
       {"ranks", rank_tokenizer()},
       {"SentencePiece BPE", piece_tokenizer()}};
   for (const auto& [name, tokenizer] : tokenizers) {
     ASSERT_TRUE(tokenizer) << name;
     for (const char* unit : {"a", "7", " ", "'", "\xF0\x9F\x98\x80", "\xE4\xBD\xA0"}) {
-      EXPECT_LT(peak_of(*tokenizer, repeated(unit)), 10 * kTextBytes) << name << ": " << unit;
+      const std::string text = repeated(unit);
+      EXPECT_LT(peak_of(*tokenizer, text, false), 10 * kTextBytes) << name << ": " << unit;
+      EXPECT_LT(peak_of(*tokenizer, text, true), 10 * kTextBytes) << name << ", offsets: " << unit;
     }
   }
 }

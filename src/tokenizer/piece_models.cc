@@ -5,7 +5,9 @@
 #include <numeric>
 #include <utility>
 
+#include "json/json.h"
 #include "tokenizer/formats.h"
+#include "tokenizer/json_fields.h"
 #include "tokenizer/rank_bpe.h"
 #include "tokenizer/unigram.h"
 
@@ -90,6 +92,7 @@ std::unique_ptr<Normalizer> make_normalizer(const SentencePieceModel& model,
   options.user_defined = ByteTrie(std::move(user_defined));
   options.charsmap = std::move(charsmap);
   options.add_dummy_prefix = model.add_dummy_prefix;
+  options.prefixes_start_only = model.prefixes_start_only;
   options.remove_extra_blanks = model.remove_extra_blanks;
   options.escape_blanks = model.escape_blanks;
   options.blank_is_suffix = model.blank_is_suffix;
@@ -149,8 +152,18 @@ Result<TokenizerParts> parts_from_pieces(const SentencePieceModel& model, Contro
   return parts;
 }
 
-Result<TokenizerParts> read_sentencepiece(std::string_view bytes, bool matches_control_pieces) {
-  COXSWAIN_ASSIGN_OR_RETURN(const SentencePieceModel model, parse_sentencepiece_model(bytes));
+Result<TokenizerParts> read_sentencepiece(std::string_view bytes,
+                                          bool matches_control_pieces,
+                                          const json::Value& config) {
+  COXSWAIN_ASSIGN_OR_RETURN(SentencePieceModel model, parse_sentencepiece_model(bytes));
+  if (config.is_object()) {
+    const std::string where = "tokenizer_config";
+    COXSWAIN_ASSIGN_OR_RETURN(const bool is_legacy, bool_field(config, "legacy", true, where));
+    COXSWAIN_ASSIGN_OR_RETURN(const bool has_prefix,
+                              bool_field(config, "add_prefix_space", true, where));
+    model.prefixes_start_only = !is_legacy;
+    model.add_dummy_prefix = model.add_dummy_prefix && has_prefix;
+  }
   return parts_from_pieces(
       model, matches_control_pieces ? ControlPieces::kMatched : ControlPieces::kIgnored);
 }

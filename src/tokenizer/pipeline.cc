@@ -174,23 +174,20 @@ Result<Encoding> PipelineTokenizer::encode(std::string_view text,
   const bool keeps_origins =
       options.wants_offsets || (has_untrusted && parts_.added.needs_origins());
   AlignedText input = sanitized(text, keeps_origins);
-  COXSWAIN_ASSIGN_OR_RETURN(
-      std::vector<TextSection> sections,
-      parts_.added.split(std::move(input), parts_.normalizer.get(), options.untrusted));
   if (options.add_special_tokens) out.ids = parts_.post_processor.prefix;
   if (options.wants_offsets) out.offsets.resize(out.ids.size());
   const std::size_t n_prefix = out.ids.size();
   Output found{out, options.wants_offsets};
   found.ids_max = n_max == static_cast<std::size_t>(-1) ? n_max : n_max + n_prefix;
-  for (TextSection& section : sections) {
-    if (out.ids.size() > found.ids_max) break;
-    if (section.token) {
-      out.ids.push_back(*section.token);
-      if (options.wants_offsets) out.offsets.push_back(section.origin);
-    } else {
-      COXSWAIN_RETURN_IF_ERROR(encode_text(std::move(section.text), *scratch, found));
-    }
-  }
+  const auto encode_section = [&](TextSection section) -> Status {
+    if (out.ids.size() > found.ids_max) return {};
+    if (!section.token) return encode_text(std::move(section.text), *scratch, found);
+    out.ids.push_back(*section.token);
+    if (options.wants_offsets) out.offsets.push_back(section.origin);
+    return {};
+  };
+  COXSWAIN_RETURN_IF_ERROR(parts_.added.split(
+      std::move(input), parts_.normalizer.get(), options.untrusted, encode_section));
   if (options.wants_offsets && parts_.post_processor.trims_offsets) trim_offsets(out);
   if (options.add_special_tokens) {
     const auto& suffix = parts_.post_processor.suffix;
@@ -243,6 +240,8 @@ void PipelineTokenizer::encode_pieces(const AlignedText& text,
     std::string_view source = text.text().substr(piece.begin, piece.end - piece.begin);
     if (is_alphabet) {
       scratch.bytes.clear();
+      scratch.bytes.reserve(static_cast<std::size_t>(
+          std::ranges::count_if(source, [](char byte) { return !is_continuation(byte); })));
       append_bytes_of_characters(scratch.bytes, source);
       source = scratch.bytes;
     }

@@ -40,11 +40,20 @@ class PrecompiledNormalizer final : public Normalizer {
     AlignedBuilder out(text);
     std::size_t kept_to = 0;
     bool is_changed = false;
+    // What comes first takes the place of all that was removed before it, as in the reference.
+    const auto keep = [&](std::size_t begin, std::size_t end) {
+      if (begin < end && begin > 0 && out.size() == 0) {
+        const std::size_t first_end = begin + code_point_at(source, begin).n_bytes;
+        out.put(source.substr(begin, first_end - begin), 0, first_end);
+        begin = first_end;
+      }
+      out.keep(begin, end);
+    };
     const auto replace = [&](std::size_t begin, std::size_t end) {
       const auto match = map_.shortest_match(source.substr(begin, end - begin));
       if (!match) return false;
-      out.keep(kept_to, begin);
-      out.put(match->replacement, begin, end);
+      keep(kept_to, begin);
+      out.put(match->replacement, out.size() == 0 ? 0 : begin, end);
       kept_to = end;
       return is_changed = true;
     };
@@ -60,7 +69,7 @@ class PrecompiledNormalizer final : public Normalizer {
       at = end;
     }
     if (!is_changed) return {};
-    out.keep(kept_to, source.size());
+    keep(kept_to, source.size());
     text = AlignedText(std::move(out).finish());
     return {};
   }

@@ -184,7 +184,8 @@ Status PreTokenizer::run(PreText& pre, PieceVisitor visit) const {
 
 Status CutStep::apply(PreText& pre) const {
   std::vector<PieceRange> out;
-  out.reserve(std::max(pre.pieces.size(), pre.text.size() / 4));
+  constexpr std::size_t kExpectedMax = 1 << 14;
+  out.reserve(std::max(pre.pieces.size(), std::min(pre.text.size() / 4, kExpectedMax)));
   const auto append = [&](std::span<const PieceRange> pieces) {
     out.insert(out.end(), pieces.begin(), pieces.end());
     return true;

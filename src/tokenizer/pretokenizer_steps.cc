@@ -46,10 +46,12 @@ class ByteAlphabetStep final : public PreTokenizer {
   Status apply(PreText& pre) const override {
     rewrite_pieces(pre, [&](AlignedBuilder& out, PieceRange piece) {
       std::string characters;
-      for (std::uint32_t at = piece.begin; at < piece.end; ++at) {
+      for (std::size_t at = piece.begin; at < piece.end;) {
+        const std::size_t end = at + code_point_at(pre.text.text(), at).n_bytes;
         characters.clear();
-        append_byte_characters(characters, pre.text.text().substr(at, 1));
-        out.put(characters, at, at + 1);
+        append_byte_characters(characters, pre.text.text().substr(at, end - at));
+        out.put(characters, at, end);
+        at = end;
       }
     });
     return {};

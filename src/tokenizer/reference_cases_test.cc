@@ -193,6 +193,22 @@ TEST_F(ReferenceModels, DecodersBehindAFusedString) {
   EXPECT_EQ(text + stream->finish(), "a##b.");
 }
 
+TEST_F(ReferenceModels, ABlankGoesBeforeTheStartOfTheInputOnly) {
+  const auto model = [](std::string_view normalizer, std::string_view before) {
+    return R"({"added_tokens":[{"id":9,"content":"<s>","special":true,"normalized":false}],)"
+           R"("normalizer":)" +
+           std::string(normalizer) + R"(,"pre_tokenizer":{"type":"Sequence","pretokenizers":[)" +
+           std::string(before) +
+           R"({"type":"Metaspace","replacement":"\u2581","prepend_scheme":"first","split":false}]},)"
+           R"("model":{"type":"BPE","merges":["\u2581 a"],"vocab":{"a":0,"\u2581":1,"\u2581a":2}}})";
+  };
+  const std::string strip = R"({"type":"Strip","strip_left":true,"strip_right":false})";
+  EXPECT_EQ(tokens(model("null", ""), "a a<s>a"), "\u2581a \u2581a <s> a ");
+  EXPECT_EQ(tokens(model(strip, ""), "  a"), "a ") << "it began later";
+  EXPECT_EQ(tokens(model(strip, ""), "a a"), "\u2581a \u2581a ");
+  EXPECT_EQ(tokens(model(strip, R"({"type":"WhitespaceSplit"},)"), "a a"), "\u2581a a ");
+}
+
 // The reference reads a number's digits as an integer and divides: that rounds twice.
 TEST_F(ReferenceModels, ScoresHaveTheBitsThatTheReferenceReads) {
   const std::string model =

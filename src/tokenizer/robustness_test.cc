@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "json/json.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/unicode.h"
@@ -156,6 +157,34 @@ TEST(RobustnessTest, SentencePieceFileReadsAndSurvivesDamage) {
     auto changed = read_sentencepiece(bytes, true);
     if (changed.ok()) exercise(std::move(changed).value(), random);
   }
+}
+
+// The reference answers of LlamaTokenizer (transformers 5) for the same settings.
+TEST(SentencePieceFiles, WhereABlankGoesBeforeTheText) {
+  const auto ids = [](std::string_view config, std::string_view text) {
+    const auto settings = json::parse(config);
+    auto parts = read_sentencepiece(sentencepiece_file(), true, *settings);
+    EXPECT_TRUE(parts.ok() && parts->added.prepare(parts->normalizer.get()).ok());
+    const PipelineTokenizer tokenizer(std::move(parts).value());
+    EncodeOptions plain;
+    plain.wants_offsets = false;
+    const auto encoding = tokenizer.encode(text, {});
+    EXPECT_EQ(encoding->ids, tokenizer.encode(text, plain)->ids);
+    return encoding->ids;
+  };
+  using Ids = std::vector<TokenId>;
+  for (const char* config : {"{}", R"({"legacy":true})", R"({"legacy":null})"}) {
+    EXPECT_EQ(ids(config, "a</s>a"), (Ids{6, 2, 6})) << config;
+    EXPECT_EQ(ids(config, " a"), (Ids{3, 6})) << config;
+  }
+  const char* start_only = R"({"legacy":false})";
+  EXPECT_EQ(ids(start_only, "a</s>a"), (Ids{6, 2, 4}));
+  EXPECT_EQ(ids(start_only, "</s>a"), (Ids{2, 4}));
+  EXPECT_EQ(ids(start_only, "</s> a"), (Ids{2, 6}));
+  EXPECT_EQ(ids(start_only, " a"), (Ids{6})) << "a blank is there already";
+  EXPECT_EQ(ids(R"({"add_prefix_space":false})", "a</s> a"), (Ids{4, 2, 6}));
+  EXPECT_FALSE(
+      read_sentencepiece(sentencepiece_file(), true, *json::parse(R"({"legacy":1})")).ok());
 }
 
 TEST(RobustnessTest, RankFileErrorsNameTheLine) {

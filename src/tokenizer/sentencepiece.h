@@ -44,6 +44,7 @@ struct SentencePieceModel {
   std::string unk_surface = " \xE2\x81\x87 ";  // what an unknown token decodes to
   std::string charsmap;
   bool add_dummy_prefix = true;
+  bool prefixes_start_only = false;  // not in the file: see SentencePieceNormalizerOptions
   bool remove_extra_blanks = true;
   bool escape_blanks = true;
 };
@@ -55,6 +56,8 @@ struct SentencePieceNormalizerOptions {
   PrecompiledCharsmap charsmap;
   ByteTrie user_defined;  // taken as they are
   bool add_dummy_prefix = true;
+  bool prefixes_start_only =
+      false;  // the blank is added at the start of the input, before no blank
   bool remove_extra_blanks = true;
   bool escape_blanks = true;
   bool blank_is_suffix = false;

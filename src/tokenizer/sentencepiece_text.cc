@@ -18,11 +18,11 @@ class SentencePieceNormalizer final : public Normalizer {
     const std::string_view source = text.text();
     std::size_t at = options_.remove_extra_blanks ? leading_blanks(source) : 0;
     if (at == source.size()) {
-      if (!source.empty()) text = AlignedText(std::string(), std::vector<Origin>());
+      if (!source.empty()) text = text.slice(source.size(), source.size());
       return {};
     }
     AlignedBuilder out(text);
-    if (!options_.blank_is_suffix && options_.add_dummy_prefix) put_blank(out, at, at);
+    if (!options_.blank_is_suffix && wants_blank(text, source.substr(at))) put_blank(out, at, at);
     bool after_blank = options_.remove_extra_blanks;
     std::size_t content_end = out.size();  // without blanks at the end
     while (at < source.size()) {
@@ -53,6 +53,12 @@ class SentencePieceNormalizer final : public Normalizer {
     std::size_t n_bytes = 0;
   };
 
+  // Whether a blank goes before `rest`, what is left of a text without its blanks at the start.
+  bool wants_blank(const AlignedText& text, std::string_view rest) const {
+    if (!options_.prefixes_start_only) return options_.add_dummy_prefix;
+    return options_.add_dummy_prefix && text.begins_input(0) && !rest.starts_with(' ') &&
+           !rest.starts_with(kMetaspaceUtf8);
+  }
   std::string_view blank() const {
     return options_.escape_blanks ? kMetaspaceUtf8 : std::string_view(" ");
   }

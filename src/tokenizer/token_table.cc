@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace coxswain::tokenizer {
 
@@ -11,10 +12,9 @@ void TokenTable::reserve(std::size_t n_tokens, std::size_t n_bytes) {
   grow(std::bit_ceil(std::max<std::size_t>(n_tokens * 2, 16)));
 }
 
-bool TokenTable::add(std::string_view token, TokenId id) {
+bool TokenTable::add(std::string_view token, TokenId id, std::uint64_t hash) {
   if (id < 0 || has(id)) return false;
   if ((n_tokens_ + 1) * 2 > slots_.size()) grow(std::max<std::size_t>(slots_.size() * 2, 16));
-  const std::uint64_t hash = hash_bytes(token);
   const auto tag = static_cast<std::uint32_t>(hash >> 32);
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = hash & mask;
@@ -30,6 +30,28 @@ bool TokenTable::add(std::string_view token, TokenId id) {
   ++n_tokens_;
   slots_[at] = {id, tag, places_[index].begin, places_[index].length};
   return true;
+}
+
+Status TokenQueue::add(std::string_view token, TokenId id) {
+  text_.append(token);
+  const std::uint64_t hash = hash_bytes(token);
+  table_.prefetch(hash);
+  entries_[n_++] = {hash, id, static_cast<std::uint32_t>(text_.size())};
+  return n_ == kTokens ? flush() : Status();
+}
+
+Status TokenQueue::flush() {
+  std::size_t begin = 0;
+  const std::size_t n = std::exchange(n_, 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    const Entry& entry = entries_[i];
+    const std::string_view token = std::string_view(text_).substr(begin, entry.end - begin);
+    begin = entry.end;
+    if (!table_.add(token, entry.id, entry.hash))
+      COXSWAIN_RETURN_IF_ERROR(refused_(token, entry.id));
+  }
+  text_.clear();
+  return {};
 }
 
 void TokenTable::grow(std::size_t n_slots) {

@@ -3,6 +3,7 @@
 //
 // Thread rule: immutable once filled.
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -10,7 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include <coxswain/status.h>
 #include <coxswain/types.h>
+
+#include "base/function_ref.h"
 
 namespace coxswain::tokenizer {
 
@@ -48,16 +52,20 @@ class TokenTable {
   void reserve(std::size_t n_tokens, std::size_t n_bytes);
 
   // Gives `token` the id. False if the id has a token or the token an id.
-  bool add(std::string_view token, TokenId id);
+  bool add(std::string_view token, TokenId id) { return add(token, id, hash_bytes(token)); }
+  // The same with the token's hash_bytes().
+  bool add(std::string_view token, TokenId id, std::uint64_t hash);
 
   std::optional<TokenId> find(std::string_view token) const {
     const std::int32_t id = find_or(token, -1);
     return id < 0 ? std::nullopt : std::optional<TokenId>(id);
   }
   TokenId find_or(std::string_view token, TokenId fallback) const {
+    return find_or(token, hash_bytes(token), fallback);
+  }
+  TokenId find_or(std::string_view token, std::uint64_t hash, TokenId fallback) const {
     if (slots_.empty()) return fallback;
     const std::size_t mask = slots_.size() - 1;
-    const std::uint64_t hash = hash_bytes(token);
     for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
       const Slot& slot = slots_[at];
       if (slot.id < 0) return fallback;
@@ -65,6 +73,11 @@ class TokenTable {
           std::string_view(bytes_.data() + slot.begin, slot.length) == token)
         return slot.id;
     }
+  }
+
+  // Starts to load what add() or find_or() with this hash will read.
+  void prefetch(std::uint64_t hash) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
   }
 
   // Empty for an id without a token.
@@ -100,6 +113,33 @@ class TokenTable {
   std::vector<Place> places_;  // [id]
   std::vector<Slot> slots_;    // power of two, at most half full
   std::size_t n_tokens_ = 0;
+};
+
+// Adds tokens in batches, so that the table's memory is on its way before it is needed: a large
+// vocabulary is read in half the time.
+class TokenQueue {
+ public:
+  // Gets a token that the table refused, in the order of add(); what it returns ends everything.
+  using Refused = base::FunctionRef<Status(std::string_view token, TokenId id)>;
+  // REQUIRES: both outlive this object.
+  TokenQueue(TokenTable& table, Refused refused) : table_(table), refused_(refused) {}
+
+  Status add(std::string_view token, TokenId id);
+  // Adds what still waits. REQUIRES: called at the end.
+  Status flush();
+
+ private:
+  static constexpr std::size_t kTokens = 32;
+  struct Entry {
+    std::uint64_t hash = 0;
+    TokenId id = 0;
+    std::uint32_t end = 0;  // in text_
+  };
+  TokenTable& table_;
+  Refused refused_;
+  std::array<Entry, kTokens> entries_;
+  std::string text_;
+  std::size_t n_ = 0;
 };
 
 }  // namespace coxswain::tokenizer

@@ -1,7 +1,9 @@
 // Reads tokenizer.json.
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
@@ -44,36 +46,103 @@ struct ModelSource {
   std::string_view merges;
 };
 
+// Reads merges in batches, so that the memory of each table is on its way before it is needed.
+class MergeReader {
+ public:
+  MergeReader(const TokenTable& names, std::string_view prefix) : names_(names), prefix_(prefix) {}
+
+  void reserve(std::size_t n_merges) { merges_.reserve(n_merges); }
+  Status add(std::string_view left, std::string_view right) {
+    Entry& entry = entries_[n_++];
+    entry.left = put(left);
+    entry.right = put(right);
+    // What both make lies side by side already, unless a prefix goes.
+    entry.merged = {entry.left.begin, entry.right.end, 0, -1};
+    if (!prefix_.empty() && right.starts_with(prefix_)) {
+      text_.append(left);
+      entry.merged = put(right.substr(prefix_.size()));
+      entry.merged.begin -= static_cast<std::uint32_t>(left.size());
+    }
+    entry.merged.hash = hash_bytes(text_of(entry.merged));
+    for (Part* part : {&entry.left, &entry.right, &entry.merged}) names_.prefetch(part->hash);
+    return n_ == entries_.size() ? flush() : Status();
+  }
+  // Adds what still waits.
+  Status flush() {
+    const std::span<Entry> waiting = std::span(entries_).first(std::exchange(n_, 0));
+    for (Entry& entry : waiting) {
+      for (Part* part : {&entry.left, &entry.right, &entry.merged})
+        part->id = names_.find_or(text_of(*part), part->hash, -1);
+      merges_.prefetch(entry.left.id, entry.right.id);
+    }
+    for (const Entry& entry : waiting) {
+      for (const Part* part : {&entry.left, &entry.right, &entry.merged}) {
+        if (part->id < 0)
+          return invalid_argument("[" + std::to_string(rank_) + "]: the token \"" +
+                                  std::string(text_of(*part)) + "\" is not in the vocabulary");
+      }
+      merges_.set(entry.left.id, entry.right.id, rank_++, entry.merged.id);
+    }
+    text_.clear();
+    return {};
+  }
+  MergeTable take() && { return std::move(merges_); }
+
+ private:
+  static constexpr std::size_t kMerges = 32;
+  struct Part {
+    std::uint32_t begin = 0;  // in text_
+    std::uint32_t end = 0;
+    std::uint64_t hash = 0;
+    TokenId id = -1;
+  };
+  struct Entry {
+    Part left;
+    Part right;
+    Part merged;
+  };
+  Part put(std::string_view token) {
+    const auto begin = static_cast<std::uint32_t>(text_.size());
+    text_.append(token);
+    return {begin, static_cast<std::uint32_t>(text_.size()), hash_bytes(token), -1};
+  }
+  std::string_view text_of(const Part& part) const {
+    return std::string_view(text_).substr(part.begin, part.end - part.begin);
+  }
+
+  const TokenTable& names_;
+  std::string_view prefix_;
+  MergeTable merges_;
+  std::array<Entry, kMerges> entries_;
+  std::size_t n_ = 0;
+  std::string text_;  // of the entries
+  std::uint32_t rank_ = 0;
+};
+
+// About how many merges a list has: its start is taken to be like the rest.
+std::size_t expected_merges(std::string_view list) {
+  constexpr std::size_t kSampleBytes = 1 << 16;
+  const std::string_view sample = list.substr(0, kSampleBytes);
+  const bool has_pairs = sample.find('[', 1) < sample.find('"');
+  const auto n_quotes = static_cast<std::size_t>(std::ranges::count(sample, '"'));
+  const std::size_t n_sampled = n_quotes / (has_pairs ? 4 : 2) + 1;
+  return n_sampled * (list.size() / std::max<std::size_t>(sample.size(), 1) + 1);
+}
+
 Result<MergeTable> read_merges(const ModelSource& model,
                                const TokenTable& names,
                                std::string_view prefix) {
   if (model.merges.empty()) return field_error("model", "merges", "an array");
-  MergeTable out;
-  out.reserve(names.size() * 2);
-  std::string merged;
-  std::string last;  // lists often give all pairs of one token in a row
-  TokenId last_id = -1;
-  std::uint32_t rank = 0;
-  const Status read =
-      read_merge_array(model.merges, [&](std::string_view left, std::string_view right) {
-        merged.assign(left).append(right.starts_with(prefix) ? right.substr(prefix.size()) : right);
-        const TokenId left_id = names.find_or(left, -1);
-        const TokenId right_id = names.find_or(right, -1);
-        const TokenId id = last_id >= 0 && merged == last ? last_id : names.find_or(merged, -1);
-        if (id != last_id) last = merged;
-        last_id = id;
-        if (left_id >= 0 && right_id >= 0 && id >= 0) {
-          out.set(left_id, right_id, rank++, id);
-          return Status();
-        }
-        const std::string_view missing = left_id < 0    ? left
-                                         : right_id < 0 ? right
-                                                        : std::string_view(merged);
-        return invalid_argument("[" + std::to_string(rank) + "]: the token \"" +
-                                std::string(missing) + "\" is not in the vocabulary");
-      });
+  MergeReader reader(names, prefix);
+  // A vocabulary of n tokens has seldom more than three ways to make one.
+  reader.reserve(std::min(expected_merges(model.merges), names.size() * 3));
+  const Status read = read_merge_array(
+      model.merges,
+      [&](std::string_view left, std::string_view right) { return reader.add(left, right); });
+  const Status added = reader.flush();  // its errors come first in the list
+  if (!added.ok()) return invalid_argument("model.merges" + added.message());
   if (!read.ok()) return invalid_argument("model.merges" + read.message());
-  return out;
+  return std::move(reader).take();
 }
 
 Status read_vocab(const ModelSource& model, TokenizerParts& parts) {
@@ -264,14 +333,18 @@ TokenSpelling spelling_of(const json::Value& document) {
 
 Status add_vocabulary(std::string_view object, const std::string& where, TokenTable& names) {
   names.reserve(object.size() / 20, object.size() / 2);
+  const auto refused = [&](std::string_view token, TokenId id) {
+    return add_name(names, token, id, "");
+  };
+  TokenQueue queue(names, refused);
   const Status read = read_vocab_object(object, [&](std::string_view token, std::int64_t id) {
     if (id < 0 || id > kTokenIdMax)
       return invalid_argument("[\"" + std::string(token) + "\"]: id is not an integer from 0 to " +
                               std::to_string(kTokenIdMax));
-    return names.add(token, static_cast<TokenId>(id))
-               ? Status()
-               : add_name(names, token, static_cast<TokenId>(id), "");
+    return queue.add(token, static_cast<TokenId>(id));
   });
+  const Status added = queue.flush();
+  if (!added.ok()) return invalid_argument(where + added.message());
   return read.ok() ? read : invalid_argument(where + read.message());
 }
 
