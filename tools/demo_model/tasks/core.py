@@ -29,13 +29,18 @@ def is_held(key: str) -> bool:
     return stable_hash(key) % HELD_ONE_IN == 0
 
 
-def splitting(task: str, kind: str, propose: Callable) -> Callable:
-    """generate(rng, split) from propose(rng) -> (key, messages) or (key, messages, extras)."""
+HARD_SHARE = 0.3
+
+
+def splitting(task: str, kind: str, propose: Callable, hard: Callable = None) -> Callable:
+    """generate(rng, split) from propose(rng) -> (key, messages) or (key, messages, extras). Of the cases to train on, HARD_SHARE comes
+    from `hard`, which proposes what is rare and difficult; the held-out cases are as `propose` draws them."""
 
     def generate(rng, split: str) -> dict:
         held = split == "held"
+        source = hard if hard and not held and rng.random() < HARD_SHARE else propose
         while True:
-            key, messages, *extras = propose(rng)
+            key, messages, *extras = source(rng)
             key = task + "|" + key
             if is_held(key) == held:
                 return {"task": task, "kind": kind, "messages": messages, "key": key, **(extras[0] if extras else {})}

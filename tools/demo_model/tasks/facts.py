@@ -151,7 +151,8 @@ def _plurals():
     for noun, plural in NOUNS.items():
         yield noun, [f"What is the plural of {noun}?", f"{{plural|Plural}} of {noun}", f"{{Give|Tell}} me the plural of {noun}.",
                      f'What is the plural of "{noun}"?', f"What's the plural of {noun}?", f"How do you write more than one {noun}?",
-                     f"One {noun}, two ...?", f"Make {noun} plural."], f"The plural of {noun} is {plural}."
+                     f"One {noun}, two ...?", f"Make {noun} plural.", f'{{Plural|Give me the plural}} of "{noun}".',
+                     f'Make "{noun}" plural.'], f"The plural of {noun} is {plural}."
 
 
 def _numbers_as_words():

@@ -26,8 +26,16 @@ def _numbers(rng, count):
     return rng.sample(range(top), count)
 
 
-def _sort_numbers(rng):
-    numbers = _numbers(rng, rng.randrange(3, 7))
+def _mixed_numbers(rng, count):
+    """Of one to three digits in one list."""
+    numbers = set()
+    while len(numbers) < count:
+        numbers.add(rng.randrange(rng.choice((10, 100, 1000, 1000))))
+    return rng.sample(sorted(numbers), count)
+
+
+def _sort_numbers(rng, draw=_numbers):
+    numbers = draw(rng, rng.randrange(3, 7))
     down = rng.random() < 0.3
     text = ", ".join(map(str, numbers))
     answer = ", ".join(map(str, sorted(numbers, reverse=down)))
@@ -92,7 +100,7 @@ def _case(rng):
 
 
 TASKS = {
-    "sort_numbers": Task("exact", 4, splitting("sort_numbers", "exact", _sort_numbers), same_text),
+    "sort_numbers": Task("exact", 4, splitting("sort_numbers", "exact", _sort_numbers, lambda rng: _sort_numbers(rng, _mixed_numbers)), same_text),
     "sort_words": Task("exact", 4, splitting("sort_words", "exact", _sort_words), same_text),
     "reverse": Task("exact", 3, splitting("reverse", "exact", _reverse), same_text),
     "how_many": Task("exact", 2, splitting("how_many", "exact", _how_many), same_text),

@@ -48,9 +48,19 @@ def _operand(rng) -> int:
     return rng.randrange(10) if r < 0.12 else rng.randrange(10, 100) if r < 0.4 else rng.randrange(100, 1000)
 
 
-def _propose(patterns, sign, text):
+def _pair(rng):
+    return (rng.randrange(10), rng.randrange(10)) if rng.random() < 0.08 else (_operand(rng), _operand(rng))
+
+
+def _near_pair(rng):
+    """Two numbers of which it is not plain which one is less."""
+    a = _operand(rng)
+    return a, min(999, max(0, a + rng.randrange(-30, 31)))
+
+
+def _propose(patterns, sign, text, pair=_pair):
     def propose(rng):
-        a, b = (rng.randrange(10), rng.randrange(10)) if rng.random() < 0.08 else (_operand(rng), _operand(rng))
+        a, b = pair(rng)
         if sign == "-" and a < b and rng.random() < 0.7:
             a, b = b, a
         pattern = rng.randrange(len(patterns))
@@ -93,6 +103,6 @@ def _count(rng):
 
 TASKS = {
     "add": Task("exact", 12, splitting("add", "exact", _propose(_ADD, "+", add_text)), same_number),
-    "subtract": Task("exact", 10, splitting("subtract", "exact", _propose(_SUBTRACT, "-", subtract_text)), same_number),
+    "subtract": Task("exact", 10, splitting("subtract", "exact", _propose(_SUBTRACT, "-", subtract_text), _propose(_SUBTRACT, "-", subtract_text, _near_pair)), same_number),
     "count": Task("exact", 3, splitting("count", "exact", _count), same_text),
 }

@@ -56,7 +56,10 @@ def _story(rng, hero, thing, place) -> str:
     friend = c([f for f in _FRIENDS if f != hero])
     meet = c((f"Then {article(friend)} came and asked for help.", f"Then {article(friend)} came along.",
               f"Near by sat {article(friend)} who needed help."))
-    solve = c((f"{who[0].upper() + who[1:]} took the {thing} and {use}.", f"So {who} took the {thing} and {use}.", f"With the {thing} {who} {use}."))
+    solves = [f"{who[0].upper() + who[1:]} took the {thing} and {use}.", f"So {who} took the {thing} and {use}."]
+    if " it " not in use:  # "With the kite Tom gave it away" would name the thing twice.
+        solves.append(f"With the {thing} {who} {use}.")
+    solve = c(solves)
     thanks = c((f"The {friend} said thank you.", f'"Thank you!" said the {friend}.'))
     return " ".join((start, found, meet, problem, solve, thanks, c(_END)))
 
