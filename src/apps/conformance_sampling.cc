@@ -64,7 +64,8 @@ struct FileVerdict {
       out.fail(name, std::to_string(n_failed) + " of " + line + failures);
     }
     for (const auto& [op, count] : not_offered) {
-      out.skip(name + "-" + op, std::to_string(count) + " cases of a step that is not offered");
+      out.skip(std::string(name).append("-").append(op),
+               std::to_string(count) + " cases of a step that is not offered");
     }
   }
 };
@@ -104,7 +105,7 @@ std::size_t prompt_length_of(const json::Value& step) {
 const std::map<std::string, StepFunction>& step_functions() {
   using V = const json::Value&;
   using S = CandidateSet&;
-  static const std::map<std::string, StepFunction> kFunctions = {
+  static const std::map<std::string, StepFunction> functions = {
       {"temperature", [](S set, Context, V step) { apply_temperature(set, value_of(step)); }},
       {"top_k",
        [](S set, Context, V step) { keep_top_k(set, static_cast<std::size_t>(value_of(step))); }},
@@ -141,7 +142,7 @@ const std::map<std::string, StepFunction>& step_functions() {
       {"logit_bias", [](S set, Context, V step) { apply_logit_bias(set, biases_of(step)); }},
       {"allowed_ids", [](S set, Context, V step) { keep_allowed(set, golden_ids(step, "ids")); }},
   };
-  return kFunctions;
+  return functions;
 }
 
 std::span<const json::Value> array_of(const json::Value& object, std::string_view field) {

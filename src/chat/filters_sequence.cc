@@ -124,6 +124,7 @@ std::vector<Value> sorted(const FilterCall& call,
     return reverse ? order(b.first, a.first, "<") < 0 : order(a.first, b.first, "<") < 0;
   });
   std::vector<Value> out;
+  out.reserve(keyed.size());
   for (auto& [key, item] : keyed) out.push_back(std::move(item));
   return out;
 }
@@ -181,7 +182,8 @@ Value filter_map(const FilterCall& call) {
   for (const Value& item : items_of(call)) {
     if (path != nullptr) {
       Value value = look_up_path(call.interpreter, item, *path);
-      out.push_back(value.is_undefined() && otherwise != nullptr ? *otherwise : std::move(value));
+      if (value.is_undefined() && otherwise != nullptr) value = *otherwise;
+      out.push_back(std::move(value));
     } else {
       out.push_back(
           apply_filter(call.interpreter, call.arguments.positional[0].as_bytes(), item, rest));
@@ -337,6 +339,7 @@ Value filter_groupby(const FilterCall& call) {
       open.emplace_back(key, std::vector<Value>{});
     open.back().second.push_back(item);
   }
+  groups.reserve(open.size());
   for (auto& [key, items] : open)
     groups.push_back(Value::list({key, Value::list(std::move(items))}, ListKind::kGroup));
   return Value::list(std::move(groups));
