@@ -111,8 +111,8 @@ void check_template(const fs::path& folder,
         compiled.ok()
             ? compiled->render(input_of(conversation->second, member(*document, "special_tokens")))
             : Result<chat::Rendered>(compiled.status());
-    if (const std::string difference = compare(expected, got); !difference.empty())
-      return report.fail(name, id + ": " + difference);
+    if (std::string difference = compare(expected, got); !difference.empty())
+      return report.fail(name, difference.insert(0, id + ": "));
     ++n;
   }
   report.pass(name, std::to_string(n) + " conversations");

@@ -11,10 +11,10 @@ namespace coxswain::base {
 namespace {
 
 TEST(ThreadPool, EveryTaskRunsOnce) {
-  for (const std::size_t n_threads : {1, 2, 3, 5}) {
+  for (const std::size_t n_threads : {1U, 2U, 3U, 5U}) {
     ThreadPool pool(n_threads);
     ASSERT_EQ(pool.n_threads(), n_threads);
-    for (const std::size_t n_tasks : {0, 1, 2, 7, 1000}) {
+    for (const std::size_t n_tasks : {0U, 1U, 2U, 7U, 1000U}) {
       std::vector<int> hits(n_tasks, 0);
       pool.run(n_tasks, [&](std::size_t i, std::size_t worker) {
         ASSERT_LT(worker, n_threads);

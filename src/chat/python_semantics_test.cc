@@ -147,13 +147,14 @@ TEST(PythonSemantics, WrongKinds) {
 
 // What the reference's sandbox refuses, and recursion without end: an error of the request.
 TEST(PythonSemantics, TheSandboxAndRecursion) {
+  const char* const mutual =
+      "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}";
   for (const char* source : {"{{ ''.__class__.__mro__ }}",
                              "{{ l.append(1) }}",
                              "{% set x = {'a': 1}.update({}) %}",
                              "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
                              "{% for x in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}",
-                             "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}"
-                             "{% endmacro %}{{ a() }}"}) {
+                             mutual}) {
     const auto compiled = ChatTemplate::compile(source);
     ASSERT_TRUE(compiled.ok()) << source;
     RenderInput input;

@@ -71,14 +71,14 @@ int status_with(const std::string& headers, const std::string& body = "") {
 }
 
 const std::vector<std::string>& sound_requests() {
+  static const std::string chunked = "5\r\nhello\r\n1;x=\"y\"\r\n!\r\n0\r\nTrailer: z\r\n\r\n";
   static const std::vector<std::string> requests{
       "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
       "GET /a%20b?c=%20d HTTP/1.0\r\n\r\n",
       "OPTIONS * HTTP/1.1\r\nHost:\r\n\r\n",
       "GET http://example/x?y HTTP/1.1\r\nHost: a\r\nX:   two  words \t\r\n\r\n",
       "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
-      "POST /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: "
-      "CHUNKED\r\n\r\n5\r\nhello\r\n1;x=\"y\"\r\n!\r\n0\r\nTrailer: z\r\n\r\n",
+      "POST /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: CHUNKED\r\n\r\n" + chunked,
       "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: foo, Close\r\n\r\n",
   };
   return requests;

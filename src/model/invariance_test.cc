@@ -78,7 +78,9 @@ std::vector<std::vector<float>> run_together(Model& model,
   for (std::uint32_t step = 0;
        std::any_of(all.begin(),
                    all.end(),
-                   [&](const auto& ids) { return done[&ids - all.data()] < ids.size(); });
+                   [&](const auto& ids) {
+                     return done[static_cast<std::size_t>(&ids - all.data())] < ids.size();
+                   });
        ++step) {
     std::vector<TokenId> tokens;
     std::vector<SequenceRows> sequences;
@@ -148,7 +150,7 @@ class Invariance : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(Invariance, ChunksAndBlockSizesKeepTheBits) {
-  for (const std::size_t chunk : {1, 7, 16, 32}) {
+  for (const std::size_t chunk : {1U, 7U, 16U, 32U}) {
     EXPECT_TRUE(same_bits(run_alone(*model_, one_, ids_, chunk), alone_)) << "chunks of " << chunk;
   }
   for (const std::uint32_t block_tokens : {1U, 4U, 64U}) {
@@ -166,7 +168,7 @@ TEST_P(Invariance, CompanyKeepsTheBits) {
   const std::uint32_t vocab = model_->info().vocab_size;
   const std::vector<std::vector<TokenId>> all{
       some_ids(13, vocab, 2), ids_, some_ids(1, vocab, 3), some_ids(30, vocab, 4)};
-  for (const std::size_t chunk : {1, 5, 24}) {
+  for (const std::size_t chunk : {1U, 5U, 24U}) {
     const auto together = run_together(*model_, two_, all, chunk);
     EXPECT_TRUE(same_bits(together[1], alone_)) << "chunks of " << chunk;
     EXPECT_TRUE(same_bits(together[3], run_alone(*model_, one_, all[3], all[3].size())))

@@ -21,7 +21,7 @@ const json::Value& member(const json::Value& object, std::string_view name) {
   return found == nullptr ? none : *found;
 }
 
-std::string text_or(const json::Value& object, std::string_view name, std::string fallback) {
+std::string text_or(const json::Value& object, std::string_view name, const std::string& fallback) {
   const json::Value& value = member(object, name);
   return value.is_string() ? value.as_string() : fallback;
 }

@@ -36,7 +36,7 @@ ScriptedSequence one_more_token() {
   return out;
 }
 
-const char* kBody = R"({"inputs":"I","parameters":{}})";
+constexpr const char* kBody = R"({"inputs":"I","parameters":{}})";
 
 TEST(Api, PermitsAreRefusedWhenAllAreTakenAndComeBack) {
   ApiOptions options = TestApi::default_options();

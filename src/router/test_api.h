@@ -43,7 +43,7 @@ struct TestApi {
 
   explicit TestApi(ApiOptions options = default_options(), bool with_template = true) {
     options.unix_time = [] { return std::int64_t{1'700'000'000}; };
-    options.random = [this] { return next_random_.fetch_add(1); };
+    options.random = [this] { return next_random.fetch_add(1); };
     api = std::make_unique<Api>(
         std::move(options),
         ApiParts{engine,
@@ -71,7 +71,7 @@ struct TestApi {
     return n;
   }
 
-  std::atomic<std::uint64_t> next_random_{1};
+  std::atomic<std::uint64_t> next_random{1};
   telemetry::Logger log{{.level = telemetry::Level::kError, .target = "test"}};
   telemetry::Metrics metrics{telemetry::MetricsOptions{}};
   ScriptedEngine engine;

@@ -253,7 +253,7 @@ TEST_F(ValidateTest, APromptThatIsTooLongIsNamedAsItsRouteDoes) {
 }
 
 TEST_F(ValidateTest, BestOf) {
-  auto message = [&](Parameters p, bool stream = false) {
+  auto message = [&](const Parameters& p, bool stream = false) {
     return check(ApiStyle::kNative, p, "hello", stream).status().message();
   };
   Parameters p;

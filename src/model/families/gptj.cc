@@ -67,7 +67,7 @@ Architecture read_codegen(ConfigReader& config) {
     const std::string name = layer_prefix("h.", i) + "attn.qkv_proj";
     MatrixMap& qkv = out.tensors.layers[i].qkv;
     qkv.k = hidden;
-    for (const std::uint64_t place : {0, 2, 1}) {
+    for (const std::uint64_t place : {0U, 2U, 1U}) {
       for (std::uint64_t g = 0; g < kCodegenGroups; ++g) {
         qkv.rows.push_back(part(name, 3 * hidden, hidden, (3 * g + place) * third, third));
       }
