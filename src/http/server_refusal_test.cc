@@ -155,7 +155,8 @@ TEST_F(ServerTest, ErrorBodiesHaveTheShapeAskedFor) {
          return std::string(path) + "|" + std::to_string(status) + "|" + why.message();
        }});
   EXPECT_EQ(ask(get("/v1/x")).body, "/v1/x|404|there is no such path");
-  EXPECT_EQ(ask(post("/echo", "12345")).body, "/echo|413|the body must have at most 4 bytes. Given: 5");
+  EXPECT_EQ(ask(post("/echo", "12345")).body,
+            "/echo|413|the body must have at most 4 bytes. Given: 5");
 }
 
 TEST_F(ServerTest, RequestIdsOfClientsAreChecked) {
