@@ -173,7 +173,7 @@ class Rewriter {
     if (is_plain) return (is_negated ? "[^" : "[") + operands[0].items + "]";
     std::string out = operands.back().text();
     for (std::size_t i = operands.size() - 1; i-- > 0;)
-      out = "(?:(?=" + operands[i].text() + ")" + out + ")";
+      out.insert(0, "(?:(?=" + operands[i].text() + ")").append(")");
     return is_negated ? "(?:(?!" + out + ")(?s:.))" : out;
   }
 

@@ -354,10 +354,10 @@ Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
   limits.elements_max = kListEntriesMax;
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value document, json::parse(bulk.rest, limits));
   if (!document.is_object()) return invalid_argument("a tokenizer file is a JSON object");
-  static const json::Value kNull;
+  static const json::Value absent;
   const auto section = [&](std::string_view name) -> const json::Value& {
     const json::Value* value = document.find(name);
-    return value == nullptr ? kNull : *value;
+    return value == nullptr ? absent : *value;
   };
   TokenizerParts parts;
   COXSWAIN_ASSIGN_OR_RETURN(parts.normalizer,
