@@ -1,10 +1,6 @@
 """Writes a checkpoint as the folder that servers and `transformers` load.
 
     python export.py --data data --checkpoint checkpoint --out ../../models/demo
-    python export.py --data data --checkpoint third last --out ../../models/demo    # the mean of their weights
-
-The ends of successive short schedules differ by what each of them saw most; the mean of their weights keeps what both know
-(weight averaging: Wortsman et al. 2022, "Model soups").
 """
 
 import argparse
@@ -21,17 +17,13 @@ import tokenizer as tk
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--data", type=pathlib.Path, required=True)
-    p.add_argument("--checkpoint", type=pathlib.Path, nargs="+", required=True, help="of several, trained longest last, the mean")
+    p.add_argument("--checkpoint", type=pathlib.Path, required=True)
     p.add_argument("--out", type=pathlib.Path, required=True)
     p.add_argument("--dtype", choices=("bf16", "f32"), default="bf16", help="f32 is for comparison alone")
     a = p.parse_args()
-    runs = [torch.load(folder / "checkpoint.pt") for folder in a.checkpoint]
-    saved = runs[-1]
-    if any(run["config"] != saved["config"] for run in runs):
-        raise SystemExit("the checkpoints have different shapes")
+    saved = torch.load(a.checkpoint / "checkpoint.pt")
     kind = torch.bfloat16 if a.dtype == "bf16" else torch.float32
-    mean = {name: torch.stack([run["model"][name].float() for run in runs]).mean(0) for name in sorted(saved["model"])}
-    tensors = {f"model.{name}": value.to(kind).contiguous() for name, value in mean.items()}
+    tensors = {f"model.{name}": value.to(kind).contiguous() for name, value in sorted(saved["model"].items())}
     a.out.mkdir(parents=True, exist_ok=True)
     save_file(tensors, str(a.out / "model.safetensors"), {"format": "pt"})
     (a.out / "model.safetensors").chmod(0o644)
