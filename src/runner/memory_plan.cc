@@ -94,7 +94,7 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
         format_bytes(plan.weight_bytes) + ", workspace " + format_bytes(plan.workspace_bytes) +
         ", reserve " + format_bytes(plan.reserve_bytes) + "); " +
         (request.kv_bytes != 0
-             ? "raise --kv-cache-bytes-max"
+             ? "raise --kv-cache-bytes-max or lower --max-total-tokens"
              : "lower --max-total-tokens or --max-batch-prefill-tokens, or use --quantize int8"));
   }
   plan.n_blocks = static_cast<std::uint32_t>(n_blocks);

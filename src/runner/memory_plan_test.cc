@@ -56,7 +56,9 @@ TEST(MemoryPlan, ErrorsNameWhatToLower) {
             std::string::npos);
   request.kv_bytes = 3 << 20;
   request.total_tokens_max = 64;
-  EXPECT_NE(plan_memory(request).status().message().find("--max-total-tokens"), std::string::npos);
+  EXPECT_NE(plan_memory(request).status().message().find(
+                "raise --kv-cache-bytes-max or lower --max-total-tokens"),
+            std::string::npos);
   EXPECT_TRUE(check_weights_fit(3 * kGiB, 2 * kGiB).ok());
   EXPECT_EQ(check_weights_fit(2 * kGiB, 2 * kGiB).code(), Code::kResourceExhausted);
 }
