@@ -139,7 +139,7 @@ class TestOptionsThatLeaveLittle:
     def test_the_cure_names_the_option_that_was_given(self, launch):
         launcher = launch("--kv-cache-bytes-max", "1")
         assert launcher.wait_exit() == 1
-        assert launcher.err().endswith("\nRaise --kv-cache-bytes-max.\n"), launcher.err()
+        assert launcher.err().endswith("\nRaise --kv-cache-bytes-max or lower --max-total-tokens.\n"), launcher.err()
 
     def test_sharded(self, launch):
         launcher = launch("--sharded", "true")
