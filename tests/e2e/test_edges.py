@@ -7,11 +7,11 @@ import signal
 
 import pytest
 
+from demo import MESSAGES, PROMPT
 from launcher import Launcher
 from process_tree import wait_until
 
-MESSAGES = [{"role": "user", "content": "Who are you?"}]
-LONG = {"inputs": "Once upon a time", "parameters": {"max_new_tokens": 8}}
+LONG = {"inputs": PROMPT, "parameters": {"max_new_tokens": 8}}
 
 
 class TestTokenHeaders:
