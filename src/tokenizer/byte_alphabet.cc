@@ -38,11 +38,6 @@ char32_t byte_to_character(unsigned char byte) {
   return kCharacters[byte];
 }
 
-std::optional<unsigned char> character_to_byte(char32_t c) {
-  if (c >= kCharactersEnd || kBytes[c] < 0) return std::nullopt;
-  return static_cast<unsigned char>(kBytes[c]);
-}
-
 std::string byte_token_name(unsigned char byte) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   return {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};

@@ -10,7 +10,6 @@
 namespace coxswain::tokenizer {
 
 char32_t byte_to_character(unsigned char byte);
-std::optional<unsigned char> character_to_byte(char32_t c);
 
 // "<0x0A>": how vocabularies with byte fallback write a byte.
 std::string byte_token_name(unsigned char byte);

@@ -28,9 +28,6 @@ class Normalizer {
 
 enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 
-// Appends the Unicode normalization form of `text`, valid UTF-8.
-void append_normalized(std::string& out, std::string_view text, UnicodeForm form);
-
 std::unique_ptr<Normalizer> make_unicode_normalizer(UnicodeForm form);
 std::unique_ptr<Normalizer> make_prepend_normalizer(std::string text);
 std::unique_ptr<Normalizer> make_replace_normalizer(std::string from, std::string to);

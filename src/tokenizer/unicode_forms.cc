@@ -152,14 +152,6 @@ class UnicodeNormalizer final : public Normalizer {
 
 }  // namespace
 
-void append_normalized(std::string& out, std::string_view text, UnicodeForm form) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = piece_end(text, at);
-    append_piece(out, text.substr(at, end - at), form);
-    at = end;
-  }
-}
-
 std::unique_ptr<Normalizer> make_unicode_normalizer(UnicodeForm form) {
   return std::make_unique<UnicodeNormalizer>(form);
 }
