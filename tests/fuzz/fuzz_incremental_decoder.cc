@@ -5,6 +5,7 @@
 // token.
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,9 @@ const std::vector<Subject>& subjects() {
       require(parts.ok(), "every decoder is read");
       auto plan = tokenizer::parse_decoder(*json::parse(decoder), "decoder");
       require(plan.ok(), "every decoder alone is read");
-      out.push_back({coxswain::fuzz::assemble(std::move(parts).value()), std::move(plan).value()});
+      require(parts->added.prepare(parts->normalizer.get()).ok(), "its parts fit together");
+      out.push_back({std::make_unique<tokenizer::PipelineTokenizer>(std::move(parts).value()),
+                     std::move(plan).value()});
     }
     return out;
   }();
