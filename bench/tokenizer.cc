@@ -24,8 +24,9 @@
 
 namespace {
 
-// What this thread's allocations hold now, and the most they held: operator new can reach no other
-// state. NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
+// What this thread's allocations hold now, and the most they held. Globals, as operator new can
+// reach nothing else.
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
 thread_local std::size_t heap_bytes = 0;
 thread_local std::size_t heap_peak = 0;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "chat/chat_template.h"
+#include "chat/testing/render_text.h"
 
 namespace coxswain::chat {
 namespace {
@@ -14,15 +15,8 @@ constexpr std::string_view kVariables = R"({
   "html": "<a>T & 'q'</a>", "on": true, "off": false, "id": 12345678901234567890,
   "nest": [[1, "<"], "&"]})";
 
-// The text, or "!" and the error.
 std::string render(std::string_view source) {
-  auto compiled = ChatTemplate::compile(source);
-  if (!compiled.ok()) return "!" + compiled.status().message();
-  RenderInput input;
-  input.messages = json::Array{};
-  input.extra = *json::parse(kVariables);
-  auto out = compiled->render(input);
-  return out.ok() ? out->text : "!" + out.status().message();
+  return render_text(source, kVariables);
 }
 
 bool fails(std::string_view source) {

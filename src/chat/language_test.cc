@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "chat/chat_template.h"
+#include "chat/testing/render_text.h"
 
 namespace coxswain::chat {
 namespace {
@@ -16,15 +17,7 @@ struct Case {
 };
 
 std::string render(const Case& c) {
-  auto compiled = ChatTemplate::compile(c.source);
-  if (!compiled.ok()) return "!" + compiled.status().message();
-  RenderInput input;
-  input.messages = json::Array{};
-  input.extra = *json::parse(c.variables);
-  // 2024-07-26 12:34:56 UTC
-  input.now = std::chrono::system_clock::time_point(std::chrono::seconds(1721997296));
-  auto out = compiled->render(input);
-  return out.ok() ? out->text : "!" + out.status().message();
+  return render_text(c.source, c.variables);
 }
 
 void expect(const Case& c) {

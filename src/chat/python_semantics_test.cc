@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "chat/chat_template.h"
+#include "chat/testing/render_text.h"
 
 namespace coxswain::chat {
 namespace {
@@ -13,15 +14,8 @@ constexpr std::string_view kVariables = R"({
   "s": "Hello World", "l": [3, 1, 2], "html": "<a>",
   "ld": [{"name": "x", "g": "a"}, {"name": "y", "g": "B"}, {"name": "z", "g": "b"}]})";
 
-// The text, or "!" and the error.
 std::string render(std::string_view source) {
-  auto compiled = ChatTemplate::compile(source);
-  if (!compiled.ok()) return "!" + compiled.status().message();
-  RenderInput input;
-  input.messages = json::Array{};
-  input.extra = *json::parse(kVariables);
-  auto out = compiled->render(input);
-  return out.ok() ? out->text : "!" + out.status().message();
+  return render_text(source, kVariables);
 }
 
 bool fails(std::string_view source) {

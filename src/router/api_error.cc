@@ -1,5 +1,6 @@
 #include "router/api_error.h"
 
+#include <algorithm>
 #include <array>
 
 #include "json/json.h"
@@ -8,38 +9,46 @@
 namespace coxswain::router {
 namespace {
 
+using telemetry::FailureLabel;
+
 struct KindRow {
   ErrorKind kind;
   int status;
   std::string_view name;
-  bool retry_after;
+  FailureLabel label;
+  bool retry_after = false;
 };
 
 // The whole relation, in the order of the enumeration.
 constexpr std::array kKinds{
-    KindRow{ErrorKind::kNone, 500, "internal", false},
-    KindRow{ErrorKind::kInvalidJson, 400, "invalid_json", false},
-    KindRow{ErrorKind::kValidation, 422, "validation", false},
-    KindRow{ErrorKind::kTemplateError, 422, "template_error", false},
-    KindRow{ErrorKind::kToolError, 422, "tool_error", false},
-    KindRow{ErrorKind::kUnsupportedMediaType, 415, "unsupported_media_type", false},
-    KindRow{ErrorKind::kPayloadTooLarge, 413, "payload_too_large", false},
-    KindRow{ErrorKind::kHeadersTooLarge, 431, "headers_too_large", false},
-    KindRow{ErrorKind::kUriTooLong, 414, "uri_too_long", false},
-    KindRow{ErrorKind::kBadRequest, 400, "bad_request", false},
-    KindRow{ErrorKind::kTimeout, 408, "timeout", false},
-    KindRow{ErrorKind::kNotFound, 404, "not_found", false},
-    KindRow{ErrorKind::kMethodNotAllowed, 405, "method_not_allowed", false},
-    KindRow{ErrorKind::kUnauthorized, 401, "unauthorized", false},
-    KindRow{ErrorKind::kOverloaded, 429, "overloaded", true},
-    KindRow{ErrorKind::kUnavailable, 503, "unavailable", true},
-    KindRow{ErrorKind::kQueueTimeout, 503, "queue_timeout", true},
-    KindRow{ErrorKind::kGeneration, 424, "generation", false},
-    KindRow{ErrorKind::kIncompleteGeneration, 500, "incomplete_generation", false},
-    KindRow{ErrorKind::kDeadline, 504, "deadline", false},
-    KindRow{ErrorKind::kHealthcheck, 503, "healthcheck", false},
-    KindRow{ErrorKind::kInternal, 500, "internal", false},
+    KindRow{ErrorKind::kNone, 500, "internal", FailureLabel::kGeneration},
+    KindRow{ErrorKind::kInvalidJson, 400, "invalid_json", FailureLabel::kValidation},
+    KindRow{ErrorKind::kValidation, 422, "validation", FailureLabel::kValidation},
+    KindRow{ErrorKind::kTemplateError, 422, "template_error", FailureLabel::kTemplate},
+    KindRow{ErrorKind::kToolError, 422, "tool_error", FailureLabel::kValidation},
+    KindRow{
+        ErrorKind::kUnsupportedMediaType, 415, "unsupported_media_type", FailureLabel::kValidation},
+    KindRow{ErrorKind::kPayloadTooLarge, 413, "payload_too_large", FailureLabel::kValidation},
+    KindRow{ErrorKind::kHeadersTooLarge, 431, "headers_too_large", FailureLabel::kValidation},
+    KindRow{ErrorKind::kUriTooLong, 414, "uri_too_long", FailureLabel::kValidation},
+    KindRow{ErrorKind::kBadRequest, 400, "bad_request", FailureLabel::kValidation},
+    KindRow{ErrorKind::kTimeout, 408, "timeout", FailureLabel::kValidation},
+    KindRow{ErrorKind::kNotFound, 404, "not_found", FailureLabel::kValidation},
+    KindRow{ErrorKind::kMethodNotAllowed, 405, "method_not_allowed", FailureLabel::kValidation},
+    KindRow{ErrorKind::kUnauthorized, 401, "unauthorized", FailureLabel::kValidation},
+    KindRow{ErrorKind::kOverloaded, 429, "overloaded", FailureLabel::kOverloaded, true},
+    KindRow{ErrorKind::kUnavailable, 503, "unavailable", FailureLabel::kUnavailable, true},
+    KindRow{ErrorKind::kQueueTimeout, 503, "queue_timeout", FailureLabel::kDeadline, true},
+    KindRow{ErrorKind::kGeneration, 424, "generation", FailureLabel::kGeneration},
+    KindRow{
+        ErrorKind::kIncompleteGeneration, 500, "incomplete_generation", FailureLabel::kIncomplete},
+    KindRow{ErrorKind::kDeadline, 504, "deadline", FailureLabel::kDeadline},
+    KindRow{ErrorKind::kHealthcheck, 503, "healthcheck", FailureLabel::kUnavailable},
+    KindRow{ErrorKind::kInternal, 500, "internal", FailureLabel::kGeneration},
 };
+
+static_assert(std::ranges::is_sorted(kKinds, {}, &KindRow::kind) &&
+              kKinds.size() == static_cast<std::size_t>(ErrorKind::kInternal) + 1);
 
 const KindRow& row_of(ErrorKind kind) {
   const auto index = static_cast<std::size_t>(kind);
@@ -175,41 +184,9 @@ std::string client_text(const Status& status) {
   return status.message();
 }
 
-telemetry::FailureLabel failure_label(const Status& status) {
-  using telemetry::FailureLabel;
+FailureLabel failure_label(const Status& status) {
   if (status.code() == Code::kCancelled) return FailureLabel::kDropped;
-  switch (client_kind(status)) {
-    case ErrorKind::kInvalidJson:
-    case ErrorKind::kValidation:
-    case ErrorKind::kToolError:
-    case ErrorKind::kUnsupportedMediaType:
-    case ErrorKind::kPayloadTooLarge:
-    case ErrorKind::kHeadersTooLarge:
-    case ErrorKind::kUriTooLong:
-    case ErrorKind::kBadRequest:
-    case ErrorKind::kTimeout:
-    case ErrorKind::kNotFound:
-    case ErrorKind::kMethodNotAllowed:
-    case ErrorKind::kUnauthorized:
-      return FailureLabel::kValidation;
-    case ErrorKind::kTemplateError:
-      return FailureLabel::kTemplate;
-    case ErrorKind::kOverloaded:
-      return FailureLabel::kOverloaded;
-    case ErrorKind::kUnavailable:
-    case ErrorKind::kHealthcheck:
-      return FailureLabel::kUnavailable;
-    case ErrorKind::kQueueTimeout:
-    case ErrorKind::kDeadline:
-      return FailureLabel::kDeadline;
-    case ErrorKind::kIncompleteGeneration:
-      return FailureLabel::kIncomplete;
-    case ErrorKind::kNone:
-    case ErrorKind::kGeneration:
-    case ErrorKind::kInternal:
-      return FailureLabel::kGeneration;
-  }
-  return FailureLabel::kGeneration;
+  return row_of(client_kind(status)).label;
 }
 
 std::string error_body(ApiStyle style, const Status& status) {

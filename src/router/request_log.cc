@@ -10,36 +10,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kRefusalInterval{1'000};
 
-bool is_our_fault(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kGeneration:
-    case ErrorKind::kIncompleteGeneration:
-    case ErrorKind::kInternal:
-    case ErrorKind::kNone:
-      return true;
-    case ErrorKind::kInvalidJson:
-    case ErrorKind::kValidation:
-    case ErrorKind::kTemplateError:
-    case ErrorKind::kToolError:
-    case ErrorKind::kUnsupportedMediaType:
-    case ErrorKind::kPayloadTooLarge:
-    case ErrorKind::kHeadersTooLarge:
-    case ErrorKind::kUriTooLong:
-    case ErrorKind::kBadRequest:
-    case ErrorKind::kTimeout:
-    case ErrorKind::kNotFound:
-    case ErrorKind::kMethodNotAllowed:
-    case ErrorKind::kUnauthorized:
-    case ErrorKind::kOverloaded:
-    case ErrorKind::kUnavailable:
-    case ErrorKind::kQueueTimeout:
-    case ErrorKind::kDeadline:
-    case ErrorKind::kHealthcheck:
-      return false;
-  }
-  return true;
-}
-
 struct Failure {
   std::string text;
   std::string_view kind;
@@ -47,9 +17,12 @@ struct Failure {
 };
 
 Failure failure_of(const Status& status) {
-  if (status.code() == Code::kCancelled) return {"the client is gone", "cancelled", false};
-  const ErrorKind kind = client_kind(status);
-  return {client_text(status), kind_name(kind), is_our_fault(kind)};
+  using telemetry::FailureLabel;
+  const FailureLabel label = failure_label(status);
+  if (label == FailureLabel::kDropped) return {"the client is gone", "cancelled", false};
+  return {client_text(status),
+          kind_name(client_kind(status)),
+          label == FailureLabel::kGeneration || label == FailureLabel::kIncomplete};
 }
 
 }  // namespace
