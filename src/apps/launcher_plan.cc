@@ -45,6 +45,17 @@ void add_environment(supervise::ChildSpec& child,
   }
 }
 
+// Variables without effect. The launcher has said so where one is set; its children need not again.
+std::vector<std::string> reported_variables() {
+  std::vector<std::string> out;
+  for (const options::OptionSpec& spec : options::option_table()) {
+    const bool ours = (spec.binaries & options::kInLauncher) != 0;
+    if (ours && spec.status == options::OptionStatus::kNoop && !spec.env.empty())
+      out.emplace_back(spec.env);
+  }
+  return out;
+}
+
 }  // namespace
 
 Status validate_launcher_options(const options::OptionValues& values) {
@@ -70,6 +81,14 @@ Status validate_launcher_options(const options::OptionValues& values) {
   if (total && batch_total && *total > *batch_total) {
     return invalid_argument("`max_total_tokens` must be <= `max_batch_total_tokens`. Given: " +
                             std::to_string(*total) + " and " + std::to_string(*batch_total));
+  }
+  // The router's rules, looked at before a model is loaded for it.
+  if (values.find_u64("max-batch-size") == 0U)
+    return invalid_argument("`max_batch_size` must be > 0");
+  if (const auto metrics = values.find_u64("prometheus-port");
+      metrics && *metrics != 0 && *metrics == values.get_u64("port")) {
+    return invalid_argument("`prometheus_port` must not be `port`. Given: " +
+                            std::to_string(*metrics));
   }
   return {};
 }
@@ -118,16 +137,18 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
                      site.model.folder,
                      "--uds-path=" + prefix};
   for (std::string& argument : options::forwarded_arguments(values, options::Binary::kServer)) {
-    if (!argument.starts_with("--uds-path") && argument != "--json-output")
-      plan.shard.argv.push_back(std::move(argument));
+    if (argument != "--json-output") plan.shard.argv.push_back(std::move(argument));
   }
   if (!values.is_set("max-input-tokens") && values.is_set("max-input-length")) {
     plan.shard.argv.push_back("--max-input-tokens=" + values.text("max-input-length"));
   }
   plan.shard.argv.push_back("--json-output");
+  plan.shard.argv.push_back("--logger-level=" + values.get_string("LOG_LEVEL"));
   plan.shard.environment = {
       {"COXSWAIN_STATUS_FILE", plan.shard_status_file}, {"RANK", "0"}, {"WORLD_SIZE", "1"}};
-  plan.shard.environment_removed = {"LOG_LEVEL", "API_KEY"};
+  plan.shard.environment_removed = reported_variables();
+  plan.shard.environment_removed.insert(plan.shard.environment_removed.end(),
+                                        {"LOG_LEVEL", "API_KEY"});
   add_environment(plan.shard, values, options::Binary::kServer);
 
   plan.router.name = "router";
@@ -148,6 +169,7 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
     child->signals_held = {SIGTERM, SIGINT, SIGUSR1};  // as hold_signals() does in both programs
   }
   plan.router.environment = {{"COXSWAIN_STATUS_FILE", plan.router_status_file}};
+  plan.router.environment_removed = reported_variables();
   add_environment(plan.router, values, options::Binary::kRouter);
   return plan;
 }

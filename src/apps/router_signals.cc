@@ -26,17 +26,13 @@ void RouterSignals::loop() {
   for (;;) {
     int signal = 0;
     if (sigwait(&signals_, &signal) != 0) continue;
-    bool running = false;
     {
       std::lock_guard lock(mu_);
       if (ending_) return;
-      running = serving_ && n_requests_ == 0;
+      // Under the lock: main() takes nothing down meanwhile.
+      if (signal == SIGUSR1 && serving_ && n_requests_ == 0) on_dump_();
     }
-    if (signal != SIGUSR1) {
-      on_request();
-    } else if (running) {
-      on_dump_();
-    }
+    if (signal != SIGUSR1) on_request();
   }
 }
 

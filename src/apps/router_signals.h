@@ -3,7 +3,8 @@
 //
 // Until serve() a signal ends the process at once with code 0, for there is nothing to finish.
 // After it the first signal, or request_stop(), asks for an orderly end and each further signal for
-// a faster one. SIGUSR1 calls `on_dump` while the process serves.
+// a faster one. SIGUSR1 calls `on_dump` while the process serves; it must not call this
+// object.
 //
 // Thread rule: construct in main() after hold_signals() and before any other thread exists, one
 // object in a process; methods from any thread.

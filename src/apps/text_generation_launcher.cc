@@ -7,6 +7,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "apps/crash_report.h"
 #include "apps/launcher_plan.h"
 #include "apps/launcher_report.h"
 #include "apps/log_level.h"
@@ -116,12 +117,27 @@ supervise::SupervisorEvents events_for(const LauncherPlan& plan,
   events.on_start_error = [&](const std::string& service, const Status& status) {
     log.error(status.message(), {{"service", std::string_view(service)}});
   };
+  events.on_held = [&](const std::string& service, pid_t pid) {
+    log.error("process stands still and is ended",
+              {{"service", std::string_view(service)}, {"pid", std::int64_t{pid}}});
+  };
   events.on_state = [&](const std::string& service, std::string_view state, pid_t pid) {
     log.info("state",
              {{"service", std::string_view(service)}, {"is", state}, {"pid", std::int64_t{pid}}});
   };
   events.on_stop = [&](std::string_view signal) { log.info("stopping", {{"signal", signal}}); };
   return events;
+}
+
+Result<PortLease> take_port(const options::OptionValues& values, std::uint64_t port) {
+  return PortLease::take(listen_address(values.get_string("hostname")),
+                         static_cast<std::uint16_t>(port));
+}
+
+StartFailure bind_failure(const Status& status, const std::string& option) {
+  return {"WebserverCannotStart",
+          status.message(),
+          "Stop what listens there, or choose another " + option + "."};
 }
 
 int launch(const options::OptionValues& values, telemetry::Logger& log) {
@@ -141,14 +157,15 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
       !status.ok()) {
     return report({"DownloadError", status.message(), cure, kExitModel});
   }
-  const auto port = PortLease::take(listen_address(values.get_string("hostname")),
-                                    static_cast<std::uint16_t>(values.get_u64("port")));
-  if (!port.ok()) {
-    return report({"WebserverCannotStart",
-                   port.status().message(),
-                   "Stop what listens there, or choose another --port.",
-                   1});
+  // Before the other port, which the system may choose: it then chooses another.
+  std::optional<PortLease> metrics_port;
+  if (const auto wanted = values.find_u64("prometheus-port").value_or(0); wanted != 0) {
+    auto lease = take_port(values, wanted);
+    if (!lease.ok()) return report(bind_failure(lease.status(), "--prometheus-port"));
+    metrics_port.emplace(std::move(lease).value());
   }
+  const auto port = take_port(values, values.get_u64("port"));
+  if (!port.ok()) return report(bind_failure(port.status(), "--port"));
   site.port = port->port();
   const char* temporary = std::getenv("TMPDIR");
   auto folder =
@@ -177,6 +194,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
 int main(int argc, char** argv) {
   using namespace coxswain;
   apps::hold_standard_streams();
+  apps::report_crashes();
   supervise::Supervisor::block_signals();
   const auto parsed =
       options::parse(options::Binary::kLauncher, argc, argv, options::environment_of(environ));
@@ -184,18 +202,16 @@ int main(int argc, char** argv) {
     std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
     return *parsed.exit_code;
   }
-  const char* level = std::getenv("LOG_LEVEL");
+  const std::string& level = parsed.values.get_string("LOG_LEVEL");
   const std::string& colour = parsed.values.get_string("LOG_COLORIZE");
-  telemetry::Logger log({.level = telemetry::parse_level(level == nullptr ? "" : level),
+  telemetry::Logger log({.level = telemetry::parse_level(level),
                          .json = parsed.values.get_bool("json-output"),
                          .colour = colour == "1" || colour == "true",
                          .target = "text_generation_launcher",
                          .file_descriptor = 1});
   for (const std::string& warning : parsed.warnings) log.warn(warning);
-  if (const std::string warning = apps::log_level_warning(level == nullptr ? "" : level);
-      !warning.empty()) {
+  if (const std::string warning = apps::log_level_warning(level); !warning.empty())
     log.warn(warning);
-  }
   if (parsed.values.get_bool("env")) {
     for (const auto& [name, value] : apps::runtime_environment()) {
       log.info("Runtime environment",

@@ -23,6 +23,7 @@
 #include <sys/random.h>
 
 #include "apps/chat_renderer.h"
+#include "apps/crash_report.h"
 #include "apps/early_signals.h"
 #include "apps/parent_watch.h"
 #include "apps/router_setup.h"
@@ -158,11 +159,16 @@ class Router {
 
   Result<std::shared_ptr<StepRunner>> connect_once() {
     auto runner = connect_shard();
-    // Below a launcher a shard that stands still can be ended, for another one follows.
-    if (runner.ok() && environment_.contains("COXSWAIN_PARENT_PIPE")) {
-      shard_process_ = find_sibling(values_.get_string("master-shard-uds-path"));
-    }
+    if (runner.ok()) note_shard_process();
     return runner;
+  }
+
+  bool is_below_launcher() const { return environment_.contains("COXSWAIN_PARENT_PIPE"); }
+
+  // Below a launcher a shard that stands still can be ended, for another one follows.
+  void note_shard_process() {
+    if (is_below_launcher())
+      shard_process_ = find_sibling(values_.get_string("master-shard-uds-path"));
   }
 
   void end_stuck_shard() {
@@ -188,9 +194,10 @@ class Router {
     return std::shared_ptr<StepRunner>(std::move(client));
   }
 
-  // The shard may be about to come back from a restart, so a first failure is not the end.
+  // The shard may be about to come back from a restart, so a first failure is not the end; below a
+  // launcher, which ends everything if no shard comes back, no failure is.
   std::optional<StartFailure> connect() {
-    const TimePoint deadline = Clock::now() + kConnectPatience;
+    TimePoint deadline = Clock::now() + kConnectPatience;
     for (;;) {
       auto runner = connect_once();
       if (runner.ok()) {
@@ -203,11 +210,18 @@ class Router {
         }
         return std::nullopt;
       }
-      if (runner.status().code() != Code::kUnavailable || Clock::now() >= deadline) {
+      const bool late = Clock::now() >= deadline;
+      if (runner.status().code() != Code::kUnavailable || (late && !is_below_launcher())) {
         return StartFailure{
             "Backend",
             "Backend failed: Unable to connect to the model shards: " + runner.status().message(),
             "Start text-generation-server, or name its socket with --master-shard-uds-path."};
+      }
+      if (late) {
+        // One that is being loaded does not listen yet, so it is not found.
+        note_shard_process();
+        end_stuck_shard();
+        deadline = Clock::now() + kConnectPatience;
       }
       log_.warn_limited("connect",
                         milliseconds(5'000),
@@ -268,26 +282,44 @@ class Router {
     std::vector<std::string> warnings;
     const http::ServerOptions http_options = server_options(values_, warnings);
     for (const std::string& warning : warnings) log_.warn(warning);
+    if (auto failure = start_metrics(http_options)) return failure;
     auto server = http::Server::create(http_options);
     if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
     server_ = std::move(server).value();
     api_->add_routes(*server_);
     if (const Status status = server_->start(); !status.ok()) {
-      return bind_failure(http_options, status);
+      return bind_failure(http_options, status, "--port");
     }
     if (!has_key) log_.warn("no API key: whoever reaches this port can use it");
     return announce(http_options, has_key);
   }
 
-  std::optional<StartFailure> bind_failure(const http::ServerOptions& options,
-                                           const Status& status) {
+  // The second port, for whoever collects metrics.
+  std::optional<StartFailure> start_metrics(http::ServerOptions options) {
+    const auto port = values_.find_u64("prometheus-port").value_or(0);
+    if (port == 0) return std::nullopt;
+    options.port = static_cast<std::uint16_t>(port);
+    options.threads = 1;
+    auto server = http::Server::create(options);
+    if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
+    metrics_server_ = std::move(server).value();
+    api_->add_metrics_route(*metrics_server_);
+    if (const Status status = metrics_server_->start(); !status.ok()) {
+      return bind_failure(options, status, "--prometheus-port");
+    }
+    return std::nullopt;
+  }
+
+  static StartFailure bind_failure(const http::ServerOptions& options,
+                                   const Status& status,
+                                   const std::string& option) {
     const std::string& message = status.message();
     const std::size_t reason = message.rfind(": ");
     const std::string address = options.address + ":" + std::to_string(options.port);
     return StartFailure{"Axum",
                         "Failed to bind to " + address + ": " +
                             (reason == std::string::npos ? message : message.substr(reason + 2)),
-                        "Stop what listens there, or choose another --port."};
+                        "Stop what listens there, or choose another " + option + "."};
   }
 
   // The last step of the start: from here on requests are served.
@@ -326,6 +358,7 @@ class Router {
     drain();
     if (supervisor_) supervisor_->stop();
     if (server_) server_->stop();
+    if (metrics_server_) metrics_server_->stop();
     if (api_) api_->stop();
     engine_.reset();
   }
@@ -391,6 +424,7 @@ class Router {
   std::unique_ptr<router::Api> api_;
   std::unique_ptr<router::ReplicaSupervisor> supervisor_;
   std::unique_ptr<http::Server> server_;
+  std::unique_ptr<http::Server> metrics_server_;  // of --prometheus-port
   std::atomic<bool> orphaned_{false};
   std::mutex ended_mu_;
   std::condition_variable ended_changed_;
@@ -416,6 +450,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   coxswain::apps::hold_standard_streams();
+  coxswain::apps::report_crashes();
   coxswain::apps::hold_signals();
   return coxswain::apps::run(argc, argv);
 }

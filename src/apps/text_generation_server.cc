@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "apps/crash_report.h"
 #include "apps/early_signals.h"
 #include "apps/parent_watch.h"
 #include "apps/standard_streams.h"
@@ -29,6 +30,10 @@ namespace {
 constexpr std::chrono::milliseconds kStopGrace{400};
 constexpr const char* kSocketCure =
     "Choose a folder for sockets and status files that you may write to.";
+constexpr const char* kPathTakenCure =
+    "Stop that server, or choose another path with --shard-uds-path (of this program: --uds-path).";
+constexpr const char* kPathTooLongCure =
+    "Choose a shorter TMPDIR or --shard-uds-path (of this program: --uds-path).";
 
 std::optional<tensor::DType> dtype_of(const std::string& name) {
   if (name == "float32") return tensor::DType::kF32;
@@ -116,11 +121,8 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   // Before the weights are read: a second server would find out too late.
   const std::string path = values.get_string("uds-path") + "-0";
   if (Status free = rpc::SocketListener::check_free(path); !free.ok()) {
-    return fail(log,
-                free,
-                "Stop that server, or choose another path with --shard-uds-path (of this program: "
-                "--uds-path).",
-                EXIT_FAILURE);
+    const bool impossible = free.code() == Code::kInvalidArgument;
+    return fail(log, free, impossible ? kPathTooLongCure : kPathTakenCure, EXIT_FAILURE);
   }
   auto runner = runner::LocalRunner::create(runner_options(values));
   if (!runner.ok())
@@ -136,6 +138,7 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   const std::shared_ptr<const TextCodec> codec = runner.value()->codec();
   rpc::ShardServiceOptions service_options;
   service_options.socket_path = path;
+  service_options.step_time_max = values.get_ms("step-timeout-ms");
   auto service = rpc::ShardService::start(*runner.value(), *codec, service_options, log);
   if (!service.ok()) return fail(log, service.status(), kSocketCure, EXIT_FAILURE);
   log.info("Server started at unix://" + path);
@@ -167,6 +170,7 @@ int run(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   coxswain::apps::hold_standard_streams();
+  coxswain::apps::report_crashes();
   coxswain::apps::hold_signals();
   return coxswain::apps::run(argc, argv);
 }

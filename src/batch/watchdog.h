@@ -31,7 +31,8 @@ class Watchdog {
     work(now);
   }
 
-  // Errors: kUnavailable/kHealthcheck, with the time since the last step.
+  // Errors: kDeadlineExceeded/kHealthcheck, with the time since the last step. Not kUnavailable:
+  // the runner is late, not lost, and a long prompt on a slow machine is legitimate.
   Status check(TimePoint now) const {
     const TimePoint::rep since = since_.load(std::memory_order_relaxed);
     if (since == kIdle) return {};
@@ -40,7 +41,7 @@ class Watchdog {
     if (waited <= std::max<std::chrono::nanoseconds>(kStepTimeMin, usual * kStepTimeFactor))
       return {};
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
-    return {Code::kUnavailable,
+    return {Code::kDeadlineExceeded,
             ErrorKind::kHealthcheck,
             "no step has finished for " + std::to_string(ms) + " ms"};
   }

@@ -22,6 +22,7 @@ TEST(Watchdog, BarksFiveSecondsAfterTheLastStep) {
   w.work(t0);
   EXPECT_TRUE(w.check(t0 + 5s).ok());
   EXPECT_EQ(w.check(t0 + 5001ms).kind(), ErrorKind::kHealthcheck);
+  EXPECT_EQ(w.check(t0 + 5001ms).code(), Code::kDeadlineExceeded);  // late is not lost
   w.step_finished(t0 + 4s, 10ms);
   EXPECT_TRUE(w.check(t0 + 9s).ok());
   EXPECT_FALSE(w.check(t0 + 9001ms).ok());

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "options/words.h"
+
 namespace coxswain::options {
 namespace {
 
@@ -48,7 +50,7 @@ Result<CommandLine> collect(const CLI::App& app, const std::deque<Declared>& dec
   }
   for (const std::string& word : app.remaining()) {
     if (word.size() > 1 && word.front() == '-') {
-      return invalid_argument("unknown option `" + word.substr(0, word.find('=')) + "`");
+      return invalid_argument("unknown option `" + shown(word.substr(0, word.find('='))) + "`");
     }
     out.words.push_back(word);
   }

@@ -229,6 +229,9 @@ TEST(Parse, LongAndBinaryValuesStayOneShortLine) {
   const std::string line = refused(Binary::kRouter, {"--port", bad.c_str()});
   EXPECT_LT(line.size(), 250U);
   EXPECT_EQ(refused(Binary::kRouter, {"--port", "\x1b[31m"}).find('\x1b'), std::string::npos);
+  const std::string unknown = refused(Binary::kRouter, {("--" + bad).c_str()});
+  EXPECT_LT(unknown.size(), 250U);
+  EXPECT_EQ(refused(Binary::kRouter, {"--\x1b[31m=3"}).find('\x1b'), std::string::npos);
 }
 
 TEST(Parse, HostnameThatIsNoAddress) {
@@ -252,8 +255,9 @@ TEST(Parse, RefusesWhatWouldChangeSomething) {
               HasSubstr("`gptq` for `--quantize` is not supported yet; supported: `int8`"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--kv-cache-dtype", "fp8_e5m2"}), HasSubstr("fp8_e5m2"));
   EXPECT_THAT(refused(Binary::kServer, {"serve", "m", "--sharded"}), HasSubstr("--sharded"));
-  EXPECT_THAT(refused(Binary::kServer, {"serve", "m"}, {{"WORLD_SIZE", "2"}}),
-              HasSubstr("WORLD_SIZE"));
+  for (const char* name : {"WORLD_SIZE", "ROPE_FACTOR", "LORA_ADAPTERS"}) {
+    EXPECT_THAT(refused(Binary::kServer, {"serve", "m"}, {{name, "2"}}), HasSubstr(name));
+  }
   good(Binary::kLauncher,
        {"--num-shard=1",
         "--speculate=0",
@@ -273,6 +277,16 @@ TEST(Parse, OptionsWithoutEffectSaySo) {
   EXPECT_EQ(result.exit_code, std::nullopt);
   EXPECT_THAT(result.warnings,
               ElementsAre("`--cuda-memory-fraction` has no effect: it tunes CUDA devices only"));
+  // What is off anyway needs no word.
+  EXPECT_THAT(run(Binary::kLauncher,
+                  {"--disable-grammar-support"},
+                  {{"TRUST_REMOTE_CODE", "false"}, {"DISABLE_CUSTOM_KERNELS", "false"}})
+                  .warnings,
+              IsEmpty());
+  EXPECT_THAT(run(Binary::kLauncher, {}, {{"ENABLE_PREFILL_LOGPROBS", "false"}}).warnings,
+              ElementsAre("`ENABLE_PREFILL_LOGPROBS` has no effect: they are always allowed"));
+  EXPECT_THAT(run(Binary::kServer, {"serve", "m"}, {{"RANK", "2"}}).warnings,
+              ElementsAre(HasSubstr("its socket ends in -0")));
 }
 
 TEST(Parse, ServerTakesItsModelAsAWord) {
@@ -282,7 +296,6 @@ TEST(Parse, ServerTakesItsModelAsAWord) {
   EXPECT_EQ(values.get_string("uds-path"), "/run/x");
   EXPECT_EQ(values.get_string("dtype"), "float32");
   EXPECT_EQ(good(Binary::kServer, {"--threads=2", "serve", "a"}).get_u32("threads"), 2U);
-  EXPECT_EQ(good(Binary::kServer, {"serve", "a"}, {{"RANK", "0"}}).get_u32("RANK"), 0U);
   EXPECT_THAT(refused(Binary::kServer, {}), HasSubstr("serve MODEL_ID"));
   EXPECT_THAT(refused(Binary::kServer, {"serve"}), HasSubstr("needs the folder of a model"));
   EXPECT_THAT(refused(Binary::kServer, {"serve", "a", "b"}), HasSubstr("unexpected argument `b`"));

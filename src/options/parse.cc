@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -16,18 +15,7 @@
 namespace coxswain::options {
 namespace {
 
-constexpr std::size_t kShownCharacters = 64;
 constexpr std::string_view kAnyAddress = "0.0.0.0";
-
-// Outside text in an error line: printable and short.
-std::string shown(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, kShownCharacters)) {
-    out += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : '?';
-  }
-  if (text.size() > kShownCharacters) out += "...";
-  return out;
-}
 
 template <typename T>
 std::optional<T> number(std::string_view text) {
@@ -66,8 +54,7 @@ std::string joined(std::string_view list) {
 
 bool is_neutral(const OptionSpec& spec, const std::string& text) {
   if (text == spec.default_value) return true;
-  if (spec.type == OptionType::kFlag && spec.status == OptionStatus::kRefused)
-    return text == "false";
+  if (spec.type == OptionType::kFlag && spec.neutral.empty()) return text == "false";
   for (const std::string_view word : split_words(spec.neutral)) {
     if (word == text) return true;
     const auto a = number<double>(word);

@@ -149,7 +149,7 @@ void Api::add_tokenize_route(http::Server& server, const char* path, Work work) 
 }
 
 void Api::add_routes(http::Server& server) {
-  if (auto gate = make_gate(options_.auth)) server.set_gate(std::move(gate));
+  add_metrics_route(server);
   add_generation_route(server, "/", &Api::generate_compat);
   add_generation_route(server, "/generate", &Api::generate);
   add_generation_route(server, "/generate_stream", &Api::generate_stream);
@@ -163,6 +163,10 @@ void Api::add_routes(http::Server& server) {
   server.add_route("GET", "/info", [this](auto, auto responder) { responder->send(info()); });
   server.add_route(
       "GET", "/v1/models", [this](auto, auto responder) { responder->send(models()); });
+}
+
+void Api::add_metrics_route(http::Server& server) {
+  if (auto gate = make_gate(options_.auth)) server.set_gate(std::move(gate));
   server.add_route("GET", "/metrics", [this](auto, auto responder) {
     http::Response response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -85,6 +85,8 @@ class Api {
 
   // Routes and gate.
   void add_routes(http::Server& server);
+  // The gate and GET /metrics alone, for a server on a port of its own.
+  void add_metrics_route(http::Server& server);
 
   // New generations get 503 and /health says so.
   void begin_draining() { draining_.store(true); }

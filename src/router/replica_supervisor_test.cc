@@ -111,6 +111,34 @@ TEST(ReplicaSupervisor, AShardThatDoesNotComeBackIsReported) {
   EXPECT_EQ(n_stuck.load(), 2);
 }
 
+// A long prompt on a slow machine: another connection would take the shard away from that step.
+TEST(ReplicaSupervisor, ALateStepIsNoLoss) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  ScriptedEngine engine;
+  engine.set_state(Status(Code::kDeadlineExceeded, "no step has finished for 5001 ms"), true);
+  States states;
+  std::atomic<int> n_tries{0};
+  ReplicaSupervisor supervisor(
+      {engine,
+       [&]() -> Result<std::shared_ptr<StepRunner>> {
+         ++n_tries;
+         return std::shared_ptr<StepRunner>(std::make_shared<FakeRunner>(8));
+       },
+       [&](const Status& status) { states.tell(status); },
+       nullptr,
+       log},
+      expected_info(),
+      fast());
+  for (int look = 0; look < 3; ++look) {
+    states.wait_for([](const Status& s) { return s.code() == Code::kDeadlineExceeded; });
+  }
+  engine.set_state(Status(), true);
+  states.wait_for([](const Status& s) { return s.ok(); });
+  supervisor.stop();
+  EXPECT_EQ(n_tries.load(), 0);
+}
+
 TEST(ReplicaSupervisor, AShardWithAnotherModelIsNotTaken) {
   telemetry::Logger log(
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});

@@ -16,15 +16,14 @@
 
 #include "base/testing/temp_folder.h"
 #include "rpc/convert.h"
-#include "rpc/shard_service.h"
 #include "rpc/sharded_client.h"
 #include "rpc/testing/fake_runner.h"
+#include "rpc/testing/served_shard.h"
 
 namespace coxswain::rpc {
 namespace {
 
 namespace v3 = ::generate::v3;
-using testing::FakeCodec;
 using testing::FakeRunner;
 
 pb::StepsRequest request_of(std::uint64_t step) {
@@ -34,24 +33,15 @@ pb::StepsRequest request_of(std::uint64_t step) {
   return request;
 }
 
-class RawClient : public ::testing::Test {
+class RawClient : public testing::ServedShard {
  protected:
   void SetUp() override {
-    ShardServiceOptions options;
-    options.socket_path = folder_.file("s");
-    auto service = ShardService::start(runner_, codec_, options, log_);
-    ASSERT_TRUE(service.ok()) << service.status().message();
-    service_ = std::move(service).value();
+    serve(runner_);
     stub_ = pb::Engine::NewStub(
-        grpc::CreateChannel("unix:" + folder_.file("s"), grpc::InsecureChannelCredentials()));
+        grpc::CreateChannel("unix:" + socket(), grpc::InsecureChannelCredentials()));
     stream_ = stub_->Steps(&context_);
   }
 
-  base::TempFolder folder_;
-  telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "rpc_test"}};
-  FakeRunner runner_{FakeRunner::default_info()};
-  FakeCodec codec_;
-  std::unique_ptr<ShardService> service_;
   std::unique_ptr<pb::Engine::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<pb::StepsRequest, pb::StepsResponse>> stream_;

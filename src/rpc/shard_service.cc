@@ -10,6 +10,7 @@
 #include "rpc/runner_gate.h"
 #include "rpc/socket_listener.h"
 #include "rpc/stock_service.h"
+#include "rpc/watched_runner.h"
 
 namespace coxswain::rpc {
 
@@ -19,10 +20,11 @@ struct ShardService::Impl {
        const ShardServiceOptions& options_in,
        telemetry::Logger& log)
       : options(options_in),
-        engine(make_engine_service(runner, gate, options.message_bytes_max, log)) {
+        watched(runner, options.step_time_max),
+        engine(make_engine_service(watched, gate, options.message_bytes_max, log)) {
     std::vector<std::string> peers = options.peer_paths;
     if (peers.empty()) peers.push_back(options.socket_path);
-    stock = make_stock_services({.runner = runner,
+    stock = make_stock_services({.runner = watched,
                                  .codec = codec,
                                  .gate = gate,
                                  .peer_paths = std::move(peers),
@@ -63,6 +65,7 @@ struct ShardService::Impl {
   }
 
   const ShardServiceOptions options;
+  WatchedRunner watched;
   RunnerGate gate;
   std::shared_ptr<grpc::Service> engine;
   std::vector<std::shared_ptr<grpc::Service>> stock;

@@ -20,15 +20,16 @@
 namespace coxswain::rpc {
 
 struct ShardServiceOptions {
-  std::string socket_path;
-  std::vector<std::string>
-      peer_paths;          // sockets of all ranks, in their order; empty: this one alone
+  std::string socket_path = {};
+  std::vector<std::string> peer_paths =
+      {};                  // sockets of all ranks, in their order; empty: this one alone
   std::uint32_t rank = 0;  // of this shard among them
   std::size_t message_bytes_max = std::size_t{64} << 20;
   std::size_t threads_max = 32;  // of the server; more calls at once are refused
   std::chrono::milliseconds path_check_interval{
-      1000};                                  // how often a removed socket file is noticed
-  std::chrono::milliseconds stop_grace{200};  // how long stop() lets calls end by themselves
+      1000};                                         // how often a removed socket file is noticed
+  std::chrono::milliseconds step_time_max{600'000};  // beyond it Health says no; 0 = no limit
+  std::chrono::milliseconds stop_grace{200};         // how long stop() lets calls end by themselves
 };
 
 class ShardService {

@@ -60,6 +60,8 @@ Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string&
       links.push_back(std::move(link));
     }
     COXSWAIN_ASSIGN_OR_RETURN(RunnerInfo found, links.back()->info());
+    // A shard whose step hangs answers all calls, and never gives its runner to a new stream.
+    COXSWAIN_RETURN_IF_ERROR(links.back()->healthy());
     if (info && !same_model(*info, found)) {
       return Status(Code::kFailedPrecondition,
                     ErrorKind::kUnavailable,

@@ -24,9 +24,9 @@ namespace coxswain::rpc {
 class ShardedClient : public StepRunner {
  public:
   // Connects to the shard at `path` and to those that it names. `path` may begin with "unix://".
-  // Errors: kUnavailable if a shard does not answer (trying later can help); kUnimplemented if it
-  // is a stock shard; kFailedPrecondition if the socket belongs to another user or the shards do
-  // not serve one model.
+  // Errors: kUnavailable if a shard does not answer or is ill (trying later can help);
+  // kUnimplemented if it is a stock shard; kFailedPrecondition if the socket belongs to another
+  // user or the shards do not serve one model.
   static Result<std::unique_ptr<ShardedClient>> connect(const std::string& path,
                                                         const ClientOptions& options);
   ~ShardedClient() override;

@@ -10,15 +10,14 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "base/testing/temp_folder.h"
 #include "rpc/shard_service.h"
 #include "rpc/testing/fake_runner.h"
+#include "rpc/testing/served_shard.h"
 
 namespace coxswain::rpc {
 namespace {
 
 using testing::expected_token;
-using testing::FakeCodec;
 using testing::FakeRunner;
 
 SequenceSpec spec_of(std::uint64_t id,
@@ -63,33 +62,15 @@ StepPlan plan_of(std::uint64_t step, std::vector<SequenceSpec> specs, std::vecto
   return plan;
 }
 
-class EngineStream : public ::testing::Test {
+class EngineStream : public testing::ServedShard {
  protected:
-  void SetUp() override { start_server(); }
+  void SetUp() override { serve(runner_); }
 
-  void start_server() {
-    ShardServiceOptions options;
-    options.socket_path = folder_.file("shard-0");
-    options.message_bytes_max = message_bytes_max_;
-    auto service = ShardService::start(runner_, codec_, options, log_);
-    ASSERT_TRUE(service.ok()) << service.status().message();
-    service_ = std::move(service).value();
-  }
-
-  std::unique_ptr<ShardedClient> connect() {
-    ClientOptions options;
-    options.message_bytes_max = message_bytes_max_;
-    auto client = ShardedClient::connect(folder_.file("shard-0"), options);
+  std::unique_ptr<ShardedClient> connect(const ClientOptions& options = {}) {
+    auto client = ShardedClient::connect(socket(), options);
     EXPECT_TRUE(client.ok()) << client.status().message();
     return client.ok() ? std::move(client).value() : nullptr;
   }
-
-  base::TempFolder folder_;
-  telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "rpc_test"}};
-  std::size_t message_bytes_max_ = std::size_t{64} << 20;
-  FakeRunner runner_{FakeRunner::default_info()};
-  FakeCodec codec_;
-  std::unique_ptr<ShardService> service_;
 };
 
 TEST_F(EngineStream, InfoArrivesWhole) {
@@ -235,10 +216,8 @@ TEST_F(EngineStream, PlansOutsideTheModelNeverReachTheRunner) {
 }
 
 TEST_F(EngineStream, AnOverlargePlanIsRefusedWithoutLosingTheStream) {
-  message_bytes_max_ = 4096;
-  service_.reset();
-  start_server();
-  auto client = connect();
+  serve(runner_, {.message_bytes_max = 4096});
+  auto client = connect({.message_bytes_max = 4096});
   ASSERT_TRUE(client);
   const SequenceSpec big = spec_of(1, std::vector<TokenId>(5000, 20));
   EXPECT_EQ(client->submit(plan_of(1, {big}, {})).status().code(), Code::kResourceExhausted);
@@ -246,10 +225,8 @@ TEST_F(EngineStream, AnOverlargePlanIsRefusedWithoutLosingTheStream) {
 }
 
 TEST_F(EngineStream, AnOverlargeResultFailsItsStepOnly) {
-  message_bytes_max_ = 4096;
-  service_.reset();
-  start_server();
-  auto client = connect();
+  serve(runner_, {.message_bytes_max = 4096});
+  auto client = connect({.message_bytes_max = 4096});
   ASSERT_TRUE(client);
   SequenceSpec spec = spec_of(1, {20});
   spec.sampling.n_top_tokens = 1000;
@@ -276,8 +253,7 @@ TEST_F(EngineStream, AStoppedServerIsUnavailable) {
   EXPECT_EQ(client->run(plan_of(2, {}, {})).status().code(), Code::kUnavailable);
   EXPECT_EQ(client->run(plan_of(3, {}, {})).status().code(), Code::kUnavailable);
   EXPECT_EQ(client->healthy().code(), Code::kUnavailable);
-  EXPECT_EQ(ShardedClient::connect(folder_.file("shard-0"), {}).status().code(),
-            Code::kUnavailable);
+  EXPECT_EQ(ShardedClient::connect(socket(), {}).status().code(), Code::kUnavailable);
 }
 
 TEST_F(EngineStream, AServerThatStopsDuringAStepIsUnavailable) {
@@ -300,6 +276,22 @@ TEST_F(EngineStream, AnIllRunnerIsNotHealthy) {
   const Status status = client->healthy();
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_NE(status.message().find("a thread died"), std::string::npos);
+}
+
+// The calls are answered, the thread that computes hangs.
+TEST_F(EngineStream, AStepBeyondTheLimitMakesTheShardUnavailableUntilItEnds) {
+  serve(runner_, {.step_time_max = std::chrono::milliseconds(1)});
+  auto client = connect({.heartbeat_limit = std::chrono::milliseconds(5)});
+  ASSERT_TRUE(client);
+  runner_.hold();
+  const Status status = client->run(plan_of(1, {}, {})).status();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_NE(status.message().find("a step has run for "), std::string::npos) << status.message();
+  EXPECT_EQ(ShardedClient::connect(socket(), {}).status().code(), Code::kUnavailable);
+  runner_.release();
+  auto next = ShardedClient::connect(socket(), {});
+  while (!next.ok()) next = ShardedClient::connect(socket(), {});
+  EXPECT_TRUE(next.value()->run(plan_of(2, {}, {})).ok());
 }
 
 TEST_F(EngineStream, ADisconnectDropsItsSequences) {
@@ -334,17 +326,17 @@ TEST_F(EngineStream, ANewerStreamDisplacesTheOlder) {
 
 TEST_F(EngineStream, TheSocketIsPrivateAndASecondServerIsRefused) {
   struct stat found {};
-  ASSERT_EQ(::stat(folder_.file("shard-0").c_str(), &found), 0);
+  ASSERT_EQ(::stat(socket().c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777U, 0600U);
   FakeRunner runner(FakeRunner::default_info());
   ShardServiceOptions options;
-  options.socket_path = folder_.file("shard-0");
-  auto second = ShardService::start(runner, codec_, options, log_);
+  options.socket_path = socket();
+  auto second = ShardService::start(runner, *codec_, options, log_);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), Code::kFailedPrecondition);
   EXPECT_EQ(second.status().message(),
-            "another server is running here: it holds " + folder_.file("shard-0") +
-                ".lock (process " + std::to_string(::getpid()) + ")");
+            "another server is running here: it holds " + socket() + ".lock (process " +
+                std::to_string(::getpid()) + ")");
   EXPECT_TRUE(connect());  // the first one still serves
 }
 
@@ -354,9 +346,9 @@ TEST_F(EngineStream, SeveralShardsGetTheSamePlans) {
   ShardServiceOptions options;
   options.peer_paths = {folder_.file("shard-0"), folder_.file("shard-1")};
   options.socket_path = options.peer_paths[0];
-  auto rank0 = ShardService::start(runner_, codec_, options, log_);
+  auto rank0 = ShardService::start(runner_, *codec_, options, log_);
   options.socket_path = options.peer_paths[1];
-  auto rank1 = ShardService::start(other, codec_, options, log_);
+  auto rank1 = ShardService::start(other, *codec_, options, log_);
   ASSERT_TRUE(rank0.ok() && rank1.ok());
   auto client = connect();
   ASSERT_TRUE(client);

@@ -59,6 +59,7 @@ Result<Descriptor> take_lock(const std::string& path) {
         ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
     if (!fd.valid()) return refused("cannot open " + path + ": " + error_text());
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return refused("cannot lock " + path + ": " + error_text());
       std::array<char, 32> holder{};
       const ssize_t n = ::pread(fd.get(), holder.data(), holder.size(), 0);
       return refused(

@@ -6,18 +6,19 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <proto/generate_v2.grpc.pb.h>
 #include <proto/generate_v3.grpc.pb.h>
 
-#include "base/testing/temp_folder.h"
-#include "rpc/shard_service.h"
 #include "rpc/sharded_client.h"
 #include "rpc/testing/fake_runner.h"
+#include "rpc/testing/served_shard.h"
 
 namespace coxswain::rpc {
 namespace {
@@ -64,20 +65,13 @@ std::string expected_text(const std::string& text, std::size_t n) {
   return FakeCodec().decode(expected_tokens(*FakeCodec().encode(text, false), n), true);
 }
 
-class StockRouter : public ::testing::Test {
+class StockRouter : public testing::ServedShard {
  protected:
-  void SetUp() override { start(FakeRunner::default_info()); }
+  void SetUp() override { start(runner_); }
 
-  void start(RunnerInfo info) {
-    service_.reset();
-    runner_ = std::make_unique<FakeRunner>(std::move(info));
-    ShardServiceOptions options;
-    options.socket_path = folder_.file("shard-0");
-    auto service = ShardService::start(*runner_, codec_, options, log_);
-    ASSERT_TRUE(service.ok()) << service.status().message();
-    service_ = std::move(service).value();
-    auto channel =
-        grpc::CreateChannel("unix:" + folder_.file("shard-0"), grpc::InsecureChannelCredentials());
+  void start(StepRunner& runner) {
+    serve(runner);
+    auto channel = grpc::CreateChannel("unix:" + socket(), grpc::InsecureChannelCredentials());
     stub_ = v3::TextGenerationService::NewStub(channel);
     stub2_ = v2::TextGenerationService::NewStub(channel);
   }
@@ -135,12 +129,7 @@ class StockRouter : public ::testing::Test {
     return text;
   }
 
-  base::TempFolder folder_;
-  telemetry::Logger log_{
-      {.level = telemetry::Level::kError, .target = "rpc_test", .file_descriptor = -1}};
-  FakeCodec codec_;
-  std::unique_ptr<FakeRunner> runner_;
-  std::unique_ptr<ShardService> service_;
+  std::optional<FakeRunner> other_;  // a runner of another shape, for start()
   std::unique_ptr<v3::TextGenerationService::Stub> stub_;
   std::unique_ptr<v2::TextGenerationService::Stub> stub2_;
 };
@@ -151,7 +140,7 @@ TEST_F(StockRouter, StartSequence) {
     v3::ServiceDiscoveryResponse response;
     ASSERT_TRUE(stub_->ServiceDiscovery(&context, {}, &response).ok());
     ASSERT_EQ(response.urls_size(), 1);
-    EXPECT_EQ(response.urls(0), "unix://" + folder_.file("shard-0"));
+    EXPECT_EQ(response.urls(0), "unix://" + socket());
   }
   EXPECT_EQ(clear(std::nullopt), "");
   {
@@ -209,8 +198,8 @@ TEST_F(StockRouter, WarmupReportsThePool) {
   EXPECT_EQ(response.max_supported_total_tokens(), 64 * kBlock);
   EXPECT_EQ(response.max_total_tokens(), 200U);  // the positions of the model
   EXPECT_EQ(response.max_input_tokens(), 199U);
-  EXPECT_TRUE(runner_->live().empty());
-  EXPECT_GE(runner_->n_steps(), 1U);
+  EXPECT_TRUE(runner_.live().empty());
+  EXPECT_GE(runner_.n_steps(), 1U);
 
   v3::WarmupRequest limits = warmup_of(1, 20);
   limits.set_max_input_tokens(30);
@@ -227,7 +216,7 @@ TEST_F(StockRouter, WarmupBeyondThePoolSaysWhatToLower) {
   EXPECT_EQ(text_of(stub_->Warmup(&context, warmup_of(6, 50), &response)),
             "Not enough memory to handle 300 prefill tokens. You need to decrease "
             "`--max-batch-prefill-tokens`");
-  EXPECT_TRUE(runner_->live().empty());
+  EXPECT_TRUE(runner_.live().empty());
 }
 
 TEST_F(StockRouter, PrefillAndDecodeToTheEnd) {
@@ -273,7 +262,7 @@ TEST_F(StockRouter, PrefillAndDecodeToTheEnd) {
   EXPECT_EQ(response.generations(0).generated_text().text(), expected_text("you", 5));
   EXPECT_FALSE(response.has_batch());
   EXPECT_EQ(decode({7}, response), "Batch ID 7 not found in cache.");
-  EXPECT_TRUE(runner_->live().empty());
+  EXPECT_TRUE(runner_.live().empty());
 }
 
 TEST_F(StockRouter, BatchesAreJoinedAndTheFirstIdStays) {
@@ -291,7 +280,7 @@ TEST_F(StockRouter, BatchesAreJoinedAndTheFirstIdStays) {
   EXPECT_EQ(decode({2, 5}, response), "Batch ID 5 not found in cache.");
   EXPECT_EQ(decode({2}, response),
             "Batch ID 2 not found in cache.");  // taken out before the failure
-  EXPECT_TRUE(runner_->live().empty());
+  EXPECT_TRUE(runner_.live().empty());
   EXPECT_EQ(decode({}, response), "Must provide at least one batch");
 }
 
@@ -399,7 +388,7 @@ TEST_F(StockRouter, TheHealthGenerationUsesBlockZero) {
 TEST_F(StockRouter, BadCallersAreRefusedAndHurtNobody) {
   v3::PrefillResponse response;
   ASSERT_EQ(prefill(1, {request_of(1, "hello", 20, 1)}, response), "");
-  const std::size_t live = runner_->live().size();
+  const std::size_t live = runner_.live().size();
 
   EXPECT_EQ(refusal(request_of(2, "abc", 2, 64)), "`blocks`: 64 is not below 64");
   EXPECT_EQ(refusal(request_of(2, "abc", 2, 3)), "`blocks`: 3 is in use by another sequence");
@@ -436,7 +425,7 @@ TEST_F(StockRouter, BadCallersAreRefusedAndHurtNobody) {
   v3::DecodeResponse decoded;
   EXPECT_EQ(decode({1}, decoded), "");
   EXPECT_EQ(decoded.generations(0).tokens().texts(0), expected_text("hello", 2).substr(1));
-  EXPECT_EQ(runner_->live().size(), live);
+  EXPECT_EQ(runner_.live().size(), live);
 }
 
 TEST_F(StockRouter, BadParametersAreRefusedByName) {
@@ -474,7 +463,7 @@ TEST_F(StockRouter, BadParametersAreRefusedByName) {
   EXPECT_EQ(prefill(1, {}, response), "Batch must have at least one request");
   EXPECT_EQ(prefill(1, {request_of(5, "a", 1, 1), request_of(5, "b", 1, 2)}, response),
             "request id 5 is twice in the batch");
-  EXPECT_EQ(runner_->n_submitted(), 0U);
+  EXPECT_EQ(runner_.n_submitted(), 0U);
 }
 
 TEST_F(StockRouter, FilterAndClear) {
@@ -488,35 +477,35 @@ TEST_F(StockRouter, FilterAndClear) {
   v3::FilterBatchResponse filtered;
   ASSERT_EQ(filter(1, {3, 1}, filtered), "");
   EXPECT_EQ(filtered.batch().request_ids(0), 3U);
-  EXPECT_EQ(runner_->live().size(), 2U);
+  EXPECT_EQ(runner_.live().size(), 2U);
   // The blocks of the one that left are free again.
   ASSERT_EQ(prefill(2, {request_of(4, "xyz", 9, 10)}, response), "");
   EXPECT_EQ(filter(5, {1}, filtered), "Batch ID 5 not found in cache.");
   EXPECT_EQ(filter(1, {}, filtered), "Batch must have at least one request");
-  EXPECT_EQ(runner_->live().size(), 1U);
+  EXPECT_EQ(runner_.live().size(), 1U);
   EXPECT_EQ(filter(2, {9}, filtered), "Request ID 9 not found in batch 2.");
-  EXPECT_TRUE(runner_->live().empty());
+  EXPECT_TRUE(runner_.live().empty());
   ASSERT_EQ(prefill(3, {request_of(1, "abc", 9, 1)}, response), "");
   ASSERT_EQ(prefill(4, {request_of(2, "abc", 9, 10)}, response), "");
   EXPECT_EQ(clear(3), "");
   EXPECT_EQ(clear(3), "");
-  EXPECT_EQ(runner_->live().size(), 1U);
+  EXPECT_EQ(runner_.live().size(), 1U);
   EXPECT_EQ(clear(std::nullopt), "");
-  EXPECT_TRUE(runner_->live().empty());
+  EXPECT_TRUE(runner_.live().empty());
 }
 
 TEST_F(StockRouter, AFailedStepForgetsItsBatch) {
   v3::PrefillResponse response;
   ASSERT_EQ(prefill(1, {request_of(1, "abc", 9, 1)}, response), "");
-  runner_->fail_next(internal_error("out of something"));
+  runner_.fail_next(internal_error("out of something"));
   v3::DecodeResponse decoded;
   EXPECT_EQ(decode({1}, decoded), "out of something");
   EXPECT_EQ(decode({1}, decoded), "Batch ID 1 not found in cache.");
-  EXPECT_TRUE(runner_->live().empty());
-  runner_->fail_sequences_starting_with(10 + 'z');
+  EXPECT_TRUE(runner_.live().empty());
+  runner_.fail_sequences_starting_with(10 + 'z');
   EXPECT_EQ(prefill(2, {request_of(1, "abc", 9, 1), request_of(2, "zzz", 9, 10)}, response),
             "told to fail");
-  EXPECT_TRUE(runner_->live().empty());
+  EXPECT_TRUE(runner_.live().empty());
   EXPECT_EQ(prefill(2, {request_of(1, "abc", 9, 1)}, response), "");
 }
 
@@ -527,7 +516,8 @@ TEST_F(StockRouter, SecondKvGroupGetsItsOwnBlocks) {
                             .window = 8,
                             .bytes_per_block = 8,
                             .n_blocks = 4});
-  start(info);
+  other_.emplace(std::move(info));
+  start(*other_);
   v3::PrefillResponse response;
   ASSERT_EQ(prefill(1, {request_of(1, "abcd", 9, 20)}, response), "");  // 3 of 4 blocks
   EXPECT_EQ(prefill(2, {request_of(2, "abcd", 9, 30)}, response),
@@ -539,13 +529,13 @@ TEST_F(StockRouter, SecondKvGroupGetsItsOwnBlocks) {
 TEST_F(StockRouter, AnEngineStreamKeepsStockCallsOut) {
   v3::PrefillResponse response;
   ASSERT_EQ(prefill(1, {request_of(1, "abc", 9, 1)}, response), "");
-  auto client = ShardedClient::connect(folder_.file("shard-0"), {});
+  auto client = ShardedClient::connect(socket(), {});
   ASSERT_TRUE(client.ok()) << client.status().message();
   StepPlan plan;
   plan.step = 1;
   plan.epoch = 77;
   ASSERT_TRUE(client.value()->run(plan).ok());
-  EXPECT_TRUE(runner_->live().empty());  // the stock batch is gone
+  EXPECT_TRUE(runner_.live().empty());  // the stock batch is gone
   v3::DecodeResponse decoded;
   EXPECT_EQ(decode({1}, decoded), "an Engine stream drives this shard");
   EXPECT_TRUE(client.value()->healthy().ok());
@@ -569,7 +559,7 @@ TEST_F(StockRouter, VersionTwoNamesNoBlocks) {
   grpc::ClientContext context;
   ASSERT_EQ(text_of(stub2_->Prefill(&context, request, &response)), "");
   ASSERT_EQ(response.generations_size(), 2);
-  std::vector<TokenId> history = *codec_.encode("abc", true);
+  std::vector<TokenId> history = *codec_->encode("abc", true);
   EXPECT_EQ(response.generations(0).tokens().ids(0),
             static_cast<std::uint32_t>(expected_token(history)));
   EXPECT_EQ(response.generations(1).tokens().ids(0),

@@ -151,6 +151,7 @@ Result<ChildProcess> ChildProcess::spawn(const ChildSpec& spec) {
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
+      held_(other.held_),
       stdout_fd_(std::exchange(other.stdout_fd_, -1)),
       stderr_fd_(std::exchange(other.stderr_fd_, -1)),
       life_fd_(std::exchange(other.life_fd_, -1)) {}
@@ -174,7 +175,10 @@ void ChildProcess::send_signal(int signal) const {
 std::optional<Exit> ChildProcess::poll_exit() {
   if (pid_ <= 0) return std::nullopt;
   int status = 0;
-  if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  do {
+    if (waitpid(pid_, &status, WNOHANG | WUNTRACED | WCONTINUED) != pid_) return std::nullopt;
+    held_ = WIFSTOPPED(status);
+  } while (held_ || WIFCONTINUED(status));
   pid_ = -1;
   if (WIFSIGNALED(status)) return Exit{.code = 0, .signal = WTERMSIG(status)};
   return Exit{.code = WEXITSTATUS(status), .signal = 0};

@@ -52,11 +52,14 @@ class ChildProcess {
   void send_signal(int signal) const;  // to its whole group; no effect once reaped
   // Reaps the child if it has ended.
   std::optional<Exit> poll_exit();
+  // Whether a signal (SIGSTOP) held it when poll_exit() was called last.
+  bool is_held() const { return held_; }
 
  private:
   ChildProcess() = default;
 
   pid_t pid_ = -1;
+  bool held_ = false;
   int stdout_fd_ = -1;
   int stderr_fd_ = -1;
   int life_fd_ = -1;  // our end of the pipe whose closing tells the child that we are gone

@@ -22,7 +22,7 @@ bool is_ours(const std::filesystem::path& path) {
   return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
-// A folder whose lock can be taken has no living owner.
+// A folder whose lock can be taken has no living owner, or one that is about to take it (create()).
 void remove_if_stale(const std::filesystem::path& folder) {
   const int fd = open((folder / kLockName).c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
@@ -45,19 +45,25 @@ void remove_stale_folders(const std::string& parent) {
 
 Result<RunFolder> RunFolder::create(const std::string& parent) {
   remove_stale_folders(parent);
-  std::string path = parent + "/" + kPrefix + "XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) {
-    return Status(Code::kUnavailable,
-                  "cannot make a folder in " + parent + ": " + std::strerror(errno));
+  for (;;) {
+    std::string path = parent + "/" + kPrefix + "XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) {
+      return Status(Code::kUnavailable,
+                    "cannot make a folder in " + parent + ": " + std::strerror(errno));
+    }
+    const std::string lock = path + "/" + kLockName;
+    const int fd = open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
+      const Status status(Code::kUnavailable, "cannot lock " + lock + ": " + std::strerror(errno));
+      if (fd >= 0) close(fd);
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+      return status;
+    }
+    RunFolder made(std::move(path), fd);
+    // Before we had the lock another launcher may have taken the folder for a stale one.
+    if (access(lock.c_str(), F_OK) == 0) return made;
   }
-  const std::string lock = path + "/" + kLockName;
-  const int fd = open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const Status status(Code::kUnavailable, "cannot lock " + lock + ": " + std::strerror(errno));
-    if (fd >= 0) close(fd);
-    return status;
-  }
-  return RunFolder(std::move(path), fd);
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -48,6 +50,22 @@ TEST_F(RunFolderTest, RemovesStaleFoldersAndLeavesLiveOnes) {
   EXPECT_TRUE(fs::exists(parent_ + "/other"));
   EXPECT_TRUE(fs::exists(first->path()));
   EXPECT_NE(first->path(), second->path());
+}
+
+// Each looks for stale folders while the others are between making a folder and locking it.
+TEST_F(RunFolderTest, LaunchersThatStartTogetherKeepTheirFolders) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this] {
+      for (int i = 0; i < 200; ++i) {
+        const auto folder = RunFolder::create(parent_);
+        ASSERT_TRUE(folder.ok()) << folder.status().message();
+        ASSERT_TRUE(fs::exists(folder->path()));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(fs::is_empty(parent_));
 }
 
 TEST_F(RunFolderTest, SaysWhichFolderCannotBeMade) {

@@ -69,6 +69,12 @@ sigset_t handled_signals() {
   return set;
 }
 
+constexpr std::array kStreams{Stream::kStdout, Stream::kStderr};
+
+constexpr std::size_t index_of(Stream stream) {
+  return static_cast<std::size_t>(stream);
+}
+
 struct Service {
   ServiceSpec spec;
   int group = 0;
@@ -77,8 +83,10 @@ struct Service {
   std::optional<ChildProcess> process;
   RestartPolicy policy;
   TimePoint next_start{};
-  LineBuffer out{kLineBytesMax};
-  LineBuffer err{kLineBytesMax};
+  std::optional<TimePoint> held_since;
+  // By Stream.
+  std::array<LineBuffer, 2> lines{LineBuffer{kLineBytesMax}, LineBuffer{kLineBytesMax}};
+  std::array<bool, 2> ended{};  // the process has closed it
 
   void enter(State next) {
     const bool listed = std::ranges::any_of(
@@ -121,7 +129,8 @@ struct Supervisor::Impl {
   void poll_ready();
   void read_output(Service& service, Stream stream);
   void reap(TimePoint now);
-  void on_exit(Service& service, const Exit& exit, TimePoint now);
+  void watch_held(Service& service, TimePoint now);
+  void on_end(Service& service, const Exit& exit, const Status& start_error, TimePoint now);
   void fail(RunResult result, TimePoint now);
   void begin_stop(std::string_view reason, TimePoint now);
   void tell_group(TimePoint now);
@@ -134,19 +143,15 @@ struct Supervisor::Impl {
 
 void Supervisor::Impl::start(Service& service) {
   service.spec.before_start();
+  service.ended = {};
+  service.held_since.reset();
   auto process = ChildProcess::spawn(service.spec.child);
   service.enter(State::kStarting);
-  if (!process.ok()) {
-    events.on_start_error(service.spec.child.name, process.status());
-    service.enter(State::kStopped);
-    fail({.outcome = Outcome::kStartFailed,
-          .service = service.spec.child.name,
-          .exit = {},
-          .status = process.status()},
-         Clock::now());
-    return;
+  if (process.ok()) {
+    service.process.emplace(std::move(process).value());
+  } else {
+    on_end(service, {}, process.status(), Clock::now());
   }
-  service.process.emplace(std::move(process).value());
 }
 
 void Supervisor::Impl::start_due(TimePoint now) {
@@ -171,10 +176,11 @@ void Supervisor::Impl::read_output(Service& service, Stream stream) {
   if (!service.process) return;
   const int fd =
       stream == Stream::kStdout ? service.process->stdout_fd() : service.process->stderr_fd();
-  LineBuffer& buffer = stream == Stream::kStdout ? service.out : service.err;
+  LineBuffer& buffer = service.lines[index_of(stream)];
   std::array<char, 16384> bytes;
   for (int reads = 0; reads < 64; ++reads) {
     const ssize_t n = read(fd, bytes.data(), bytes.size());
+    if (n == 0) service.ended[index_of(stream)] = true;
     if (n <= 0) return;
     for (const std::string& line : buffer.push({bytes.data(), static_cast<std::size_t>(n)})) {
       events.on_line(service.spec.child.name, stream, line);
@@ -186,48 +192,62 @@ void Supervisor::Impl::reap(TimePoint now) {
   for (const auto& service : services) {
     if (!service->process) continue;
     const auto exit = service->process->poll_exit();
-    if (!exit) continue;
-    for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
+    if (!exit) {
+      watch_held(*service, now);
+      continue;
+    }
+    for (const Stream stream : kStreams) {
       read_output(*service, stream);
-      LineBuffer& buffer = stream == Stream::kStdout ? service->out : service->err;
-      if (const std::string rest = buffer.take_rest(); !rest.empty())
+      if (const std::string rest = service->lines[index_of(stream)].take_rest(); !rest.empty())
         events.on_line(service->spec.child.name, stream, rest);
     }
     service->process.reset();
-    on_exit(*service, *exit, now);
+    on_end(*service, *exit, {}, now);
   }
 }
 
-void Supervisor::Impl::on_exit(Service& service, const Exit& exit, TimePoint now) {
+// A process that a signal holds answers nobody, and does not hear that it should end.
+void Supervisor::Impl::watch_held(Service& service, TimePoint now) {
+  if (!service.process->is_held()) {
+    service.held_since.reset();
+    return;
+  }
+  if (!service.held_since) service.held_since = now;
+  if (service.state != State::kReady || now - *service.held_since < options.held_max) return;
+  if (events.on_held) events.on_held(service.spec.child.name, service.process->pid());
+  service.process->send_signal(SIGKILL);
+  service.held_since = now;
+}
+
+// A process has ended, or could not be started (`start_error`): again later, or the end of the run.
+void Supervisor::Impl::on_end(Service& service,
+                              const Exit& exit,
+                              const Status& start_error,
+                              TimePoint now) {
   if (stopping) {
     service.enter(State::kStopped);
     return;
   }
-  if (!service.was_ready) {
-    events.on_exit(service.spec.child.name, exit, std::nullopt);
-    service.enter(State::kStopped);
-    fail({.outcome = Outcome::kStartFailed,
-          .service = service.spec.child.name,
-          .exit = exit,
-          .status = {}},
-         now);
+  const std::string& name = service.spec.child.name;
+  const auto next = service.was_ready ? service.policy.on_death(now) : std::nullopt;
+  std::optional<milliseconds> delay;
+  if (next) delay = std::chrono::duration_cast<milliseconds>(*next - now);
+  if (start_error.ok()) {
+    events.on_exit(name, exit, delay);
+  } else {
+    events.on_start_error(name, start_error);
+  }
+  if (next) {
+    service.enter(State::kBackingOff);
+    service.next_start = *next;
     return;
   }
-  const auto next = service.policy.on_death(now);
-  if (!next) {
-    events.on_exit(service.spec.child.name, exit, std::nullopt);
-    service.enter(State::kStopped);
-    fail({.outcome = Outcome::kGaveUp,
-          .service = service.spec.child.name,
-          .exit = exit,
-          .status = {}},
-         now);
-    return;
-  }
-  events.on_exit(
-      service.spec.child.name, exit, std::chrono::duration_cast<milliseconds>(*next - now));
-  service.enter(State::kBackingOff);
-  service.next_start = *next;
+  service.enter(State::kStopped);
+  fail({.outcome = service.was_ready ? Outcome::kGaveUp : Outcome::kStartFailed,
+        .service = name,
+        .exit = exit,
+        .status = start_error},
+       now);
 }
 
 void Supervisor::Impl::fail(RunResult result, TimePoint now) {
@@ -261,6 +281,7 @@ void Supervisor::Impl::tell_group(TimePoint now) {
       continue;
     }
     service->process->send_signal(SIGTERM);
+    service->process->send_signal(SIGCONT);  // one that is held would not hear it
     service->enter(State::kStopping);
   }
 }
@@ -305,6 +326,8 @@ milliseconds Supervisor::Impl::next_timeout(TimePoint now) const {
   for (const auto& service : services) {
     if (service->state == State::kStarting) timeout = std::min(timeout, kReadyPoll);
     if (service->state == State::kBackingOff) until(service->next_start);
+    if (service->state == State::kReady && service->held_since)
+      until(*service->held_since + options.held_max);
   }
   if (stopping) until(std::max(group_deadline, now + kReadyPoll));
   return timeout;
@@ -315,14 +338,18 @@ void Supervisor::Impl::wait(TimePoint now) {
   std::vector<std::pair<Service*, Stream>> owners{{nullptr, Stream::kStdout}};
   for (const auto& service : services) {
     if (!service->process) continue;
-    fds.push_back({service->process->stdout_fd(), POLLIN, 0});
-    owners.emplace_back(service.get(), Stream::kStdout);
-    fds.push_back({service->process->stderr_fd(), POLLIN, 0});
-    owners.emplace_back(service.get(), Stream::kStderr);
+    for (const Stream stream : kStreams) {
+      // poll() would return at once for a closed one, again and again.
+      if (service->ended[index_of(stream)]) continue;
+      const ChildProcess& process = *service->process;
+      const int fd = stream == Stream::kStdout ? process.stdout_fd() : process.stderr_fd();
+      fds.push_back({fd, POLLIN, 0});
+      owners.emplace_back(service.get(), stream);
+    }
   }
   poll(fds.data(), fds.size(), static_cast<int>(next_timeout(now).count()));
   for (std::size_t i = 1; i < fds.size(); ++i) {
-    if ((fds[i].revents & POLLIN) != 0) read_output(*owners[i].first, owners[i].second);
+    if ((fds[i].revents & (POLLIN | POLLHUP)) != 0) read_output(*owners[i].first, owners[i].second);
   }
   read_signals(Clock::now());
 }
@@ -331,6 +358,8 @@ void Supervisor::block_signals() {
   const sigset_t set = handled_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  // Whoever started us may have left it ignored, and then the system reaps children unseen.
+  signal(SIGCHLD, SIG_DFL);
 }
 
 Supervisor::Supervisor(SupervisorOptions options, SupervisorEvents events)

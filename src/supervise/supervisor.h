@@ -8,8 +8,9 @@
 //
 //   waiting      the services it comes after are not ready yet; no process
 //   starting     a process runs, ready() has not been true yet
-//   ready        a process runs and serves
-//   backing_off  its process died while serving; the next start has a time
+//   ready        a process runs and serves; one that a signal holds for too long is killed
+//   backing_off  its process died after it had served, or did not start again; the next start has a
+//                time
 //   stopping     told to end (SIGTERM), SIGKILL follows at its deadline
 //   stopped      no process, none will be started
 //
@@ -56,6 +57,8 @@ struct SupervisorEvents {
                      std::optional<std::chrono::milliseconds> next_start)>
       on_exit;
   std::function<void(const std::string& service, const Status& status)> on_start_error;
+  // A service that stood still is killed.
+  std::function<void(const std::string& service, pid_t pid)> on_held;
   std::function<void(std::string_view signal_name)> on_stop;
   // Once for each service when the state was asked for (SIGUSR1); `pid` is 0 without a process.
   std::function<void(const std::string& service, std::string_view state, pid_t pid)> on_state;
@@ -78,13 +81,15 @@ struct SupervisorOptions {
   std::chrono::milliseconds grace{90'000};
   // Of the grace, what is kept back for the services that stop last.
   std::chrono::milliseconds reserve{5'000};
+  // How long a signal (SIGSTOP) may hold a service.
+  std::chrono::milliseconds held_max{10'000};
   RestartLimits restarts{};
 };
 
 class Supervisor {
  public:
   // Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD in this thread, so that run() receives
-  // them. Call before any thread is started.
+  // them, and ignores SIGPIPE. Call before any thread is started.
   static void block_signals();
 
   Supervisor(SupervisorOptions options, SupervisorEvents events);

@@ -1,11 +1,15 @@
 #include "supervise/supervisor.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <signal.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "base/testing/temp_folder.h"
 
 namespace coxswain::supervise {
 namespace {
@@ -66,6 +70,17 @@ class SupervisorTest : public testing::Test {
     return static_cast<std::size_t>(std::ranges::find(log_, line) - log_.begin());
   }
 
+  // Of a shard that prints it first.
+  pid_t shard_pid() const { return std::stoi(log_.at(0).substr(log_.at(0).find(' ') + 1)); }
+
+  // As `ps` shows it: T is held by a signal.
+  static char state_of(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    return text.at(text.rfind(')') + 2);
+  }
+
   std::map<std::string, int> ready_lines_;
   std::map<std::string, int> starts_;
   std::vector<std::string> log_;
@@ -96,8 +111,7 @@ TEST_F(SupervisorTest, ARestartedServiceServesAgain) {
   int times_ready = 0;
   on_ready_ = [&](const std::string&) {
     if (++times_ready == 1) {
-      const pid_t shard_pid = std::stoi(log_.at(0).substr(log_.at(0).find(' ') + 1));
-      ASSERT_EQ(kill(shard_pid, SIGKILL), 0);
+      ASSERT_EQ(kill(shard_pid(), SIGKILL), 0);
     } else {
       supervisor.request_stop();
     }
@@ -194,6 +208,84 @@ TEST_F(SupervisorTest, AHangUpIsIgnored) {
   EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
   EXPECT_LT(position("state of shard"), position("shard: bye"));
   EXPECT_EQ(position("stop SIGHUP"), log_.size());
+}
+
+TEST_F(SupervisorTest, EndsAreSeenAlsoWhereTheSignalWasIgnored) {
+  signal(SIGCHLD, SIG_IGN);  // as some programs leave it to those that they start
+  Supervisor::block_signals();
+  Supervisor supervisor({}, events());
+  supervisor.add(service("shard", "exit 3"), 0);
+  EXPECT_EQ(supervisor.run().exit.code, 3);
+}
+
+// Its output stays closed while it runs; waiting for it must still be waiting.
+TEST_F(SupervisorTest, AServiceThatClosesItsOutputIsWaitedFor) {
+  const base::TempFolder folder;
+  Supervisor supervisor({}, events());
+  ServiceSpec spec = service(
+      "shard", "exec >/dev/null 2>&1; sleep 0.2; : > " + folder.file("ready") + "; sleep 1000");
+  std::uint64_t n_looks = 0;
+  spec.ready = [&] {
+    ++n_looks;
+    return access(folder.file("ready").c_str(), F_OK) == 0;
+  };
+  supervisor.add(std::move(spec), 0);
+  on_ready_ = [&](const std::string&) { supervisor.request_stop(); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(n_looks, 2000U);  // 50 in a second
+}
+
+TEST_F(SupervisorTest, AProgramThatIsMissingForAMomentIsTriedAgain) {
+  const base::TempFolder folder;
+  const std::string path = folder.file("program");
+  const auto install = [&] {
+    std::ofstream(path) << "#!/bin/sh\nrm -f \"$0\"\necho $$\necho ready\nexec sleep 1000\n";
+    ASSERT_EQ(chmod(path.c_str(), S_IRWXU), 0);
+  };
+  install();
+  SupervisorEvents noting = events();
+  noting.on_start_error = [&](const std::string& name, const Status& status) {
+    log_.push_back(name + " missing");
+    EXPECT_EQ(status.code(), Code::kNotFound);
+    --starts_[name];  // it will not print that it is ready
+    install();
+  };
+  Supervisor supervisor({}, noting);
+  ServiceSpec spec = service("shard", "");
+  spec.child.argv = {path};  // it removes itself, so that the next start finds nothing
+  supervisor.add(std::move(spec), 0);
+  on_ready_ = [&](const std::string&) {
+    if (ready_lines_["shard"] == 2) return supervisor.request_stop();
+    ASSERT_EQ(kill(shard_pid(), SIGKILL), 0);
+  };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("shard missing"), log_.size());
+}
+
+TEST_F(SupervisorTest, AServiceThatStandsStillIsReplaced) {
+  SupervisorEvents noting = events();
+  noting.on_held = [this](const std::string& name, pid_t) { log_.push_back(name + " held"); };
+  Supervisor supervisor({.held_max = milliseconds(10)}, noting);
+  supervisor.add(service("shard", "echo ready; kill -STOP $$; sleep 1000"), 0);
+  int times_ready = 0;
+  on_ready_ = [&](const std::string&) {
+    if (++times_ready == 2) supervisor.request_stop();
+  };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("shard held"), position("shard ended: signal 9 (Killed), again"));
+  EXPECT_LT(position("shard ended: signal 9 (Killed), again"), log_.size());
+}
+
+TEST_F(SupervisorTest, AServiceThatIsHeldStillHearsTheEnd) {
+  Supervisor supervisor({.grace = std::chrono::hours(1)}, events());
+  ServiceSpec spec = service("shard",
+                             "trap 'echo bye; exit 0' TERM; echo $$; kill -STOP $$; while :; do "
+                             "sleep 0.01; done");
+  spec.ready = [this] { return !log_.empty() && state_of(shard_pid()) == 'T'; };
+  supervisor.add(std::move(spec), 0);
+  on_ready_ = [&](const std::string&) { supervisor.request_stop(); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("shard: bye"), log_.size());
 }
 
 TEST_F(SupervisorTest, AMissingProgramFailsTheStart) {

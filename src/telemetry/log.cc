@@ -128,7 +128,10 @@ struct Logger::Impl {
   // moves.
   bool has_room() {
     pollfd output{options.file_descriptor, POLLOUT, 0};
-    const int n = poll(&output, 1, stands_still ? 0 : kReaderPatienceMs);
+    int n = 0;
+    do {
+      n = poll(&output, 1, stands_still ? 0 : kReaderPatienceMs);
+    } while (n < 0 && errno == EINTR);
     stands_still = n == 0;
     return !stands_still;
   }

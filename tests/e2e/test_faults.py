@@ -300,6 +300,16 @@ class TestKilledShard:
         assert own.post("/generate", body).json() == expected
         assert own.stop() == 0
 
+    def test_a_crash_says_where(self, own):
+        before = own.shard_pid()
+        os.kill(before, signal.SIGSEGV)
+        wait_until(lambda: own.shard_pid() not in (None, before), 20, own.log)
+        assert re.search(r'fatal: SIGSEGV, called from.* from=shard-0', own.out()), own.log()
+        assert re.search(r"text-generation-server.*\[0x[0-9a-f]+\].* from=shard-0", own.out()), own.log()
+        assert 'how="signal 11 (Segmentation fault)"' in own.out()
+        wait_until(lambda: generates(own), 20, own.log)
+        assert own.stop() == 0
+
     def test_gives_up_after_five_deaths(self, own):
         """A shard that keeps dying ends the launcher with exit code 4 and a reason."""
         killed = set()

@@ -9,6 +9,7 @@ import struct
 import subprocess
 
 import pytest
+import requests
 
 import launcher as launcher_module
 from demo import CONTEXT, MODEL, VOCABULARY
@@ -160,11 +161,13 @@ class TestUsage:
     @pytest.mark.parametrize(("arguments", "text"), [
         (["--max-input-tokens", "20", "--max-total-tokens", "20"], "`max_input_tokens`(20) must be < `max_total_tokens`(20)"),
         (["--validation-workers", "0"], "`validation_workers` must be > 0"),
+        (["--max-batch-size", "0"], "`max_batch_size` must be > 0"),
+        (["--port", "4000", "--prometheus-port", "4000"], "`prometheus_port` must not be `port`. Given: 4000"),
         (["--max-total-tokens", "200", "--max-batch-total-tokens", "100"],
          "`max_total_tokens` must be <= `max_batch_total_tokens`. Given: 200 and 100"),
-    ], ids=["input", "workers", "total"])
+    ], ids=["input", "workers", "batch", "ports", "total"])
     def test_rules(self, launch, arguments, text):
-        launcher = launch(*arguments)
+        launcher = launch(*arguments, **({"port": None} if "--port" in arguments else {}))
         assert launcher.wait_exit() == 2
         assert launcher.err().splitlines()[0] == f"Error: ArgumentValidation({json.dumps(text)})", launcher.log()
         launcher.check_nothing_left()
@@ -320,6 +323,34 @@ class TestResources:
             code, variant, cause, cure = failed_start(launch(port=port))
         assert (code, variant) == (1, "WebserverCannotStart")
         assert cause == f"Failed to bind to 127.0.0.1:{port}: Address already in use" and "--port" in cure
+
+    def test_metrics_port(self, launch):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        launcher = launch("--prometheus-port", port, "--protect-all", environment={"API_KEY": "secret"}).wait_ready()
+        url = f"http://127.0.0.1:{port}"
+        key = {"Authorization": "Bearer secret"}
+        assert requests.get(f"{url}/metrics", timeout=60).status_code == 401
+        assert "\ntgi_queue_size 0\n" in requests.get(f"{url}/metrics", headers=key, timeout=60).text
+        assert requests.get(f"{url}/info", headers=key, timeout=60).status_code == 404
+        assert launcher.stop() == 0
+
+    def test_metrics_port_in_use(self, launch):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            code, variant, cause, cure = failed_start(launch("--prometheus-port", port))
+        assert (code, variant) == (1, "WebserverCannotStart")
+        assert cause == f"Failed to bind to 127.0.0.1:{port}: Address already in use" and "--prometheus-port" in cure
+
+    def test_a_temporary_folder_with_too_long_a_name(self, launch, tmp_path):
+        folder = tmp_path / ("x" * 100)
+        folder.mkdir()
+        code, variant, cause, cure = failed_start(launch(environment={"TMPDIR": str(folder)}))
+        assert (code, variant) == (1, "ShardCannotStart")
+        assert cause.startswith("the socket path must have 1 to 107 bytes. Given: ") and "TMPDIR" in cure
 
     def test_too_little_memory_for_the_weights(self, launch):
         code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "1000000"))

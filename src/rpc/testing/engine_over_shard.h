@@ -1,6 +1,6 @@
 #pragma once
-// EngineOverShard: a test fixture with a batch engine that drives a ShardService over a FakeRunner,
-// all in this process but for the socket. What kind of client is between them is the test's choice.
+// EngineOverShard: a test fixture with a batch engine that drives a ServedShard, all in this
+// process but for the socket. What kind of client is between them is the test's choice.
 //
 // Thread rule: the fixture belongs to the test's thread; a Recorder gets its events from the
 // engine's thread.
@@ -18,11 +18,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/testing/temp_folder.h"
 #include "batch/engine.h"
-#include "rpc/shard_service.h"
 #include "rpc/testing/fake_runner.h"
-#include "telemetry/log.h"
+#include "rpc/testing/served_shard.h"
 
 namespace coxswain::rpc::testing {
 
@@ -78,7 +76,7 @@ class Recorder final : public batch::TokenSink {
   Status status_;
 };
 
-class EngineOverShard : public ::testing::Test {
+class EngineOverShard : public ServedShard {
  protected:
   using Submitted = std::pair<batch::GenerationRequest, std::shared_ptr<Recorder>>;
 
@@ -86,22 +84,17 @@ class EngineOverShard : public ::testing::Test {
   virtual std::shared_ptr<StepRunner> connect() = 0;
   virtual batch::GenerationRequest any_request() = 0;
 
+  void TearDown() override {
+    engine_.reset();
+    ServedShard::TearDown();
+  }
+
   void start(batch::EngineOptions options) {
-    start_shard();
+    serve(runner_);
     options.batch_size_max = 12;
     options.check_invariants = true;
     engine_ = batch::Engine::create(connect(), options, log_, nullptr);
   }
-
-  void start_shard() {
-    ShardServiceOptions options;
-    options.socket_path = socket();
-    auto service = ShardService::start(runner_, *codec_, options, log_);
-    ASSERT_TRUE(service.ok()) << service.status().message();
-    service_ = std::move(service).value();
-  }
-
-  std::string socket() const { return folder_.file("s"); }
 
   template <typename Client>
   static std::shared_ptr<StepRunner> require(Result<std::unique_ptr<Client>> client) {
@@ -132,7 +125,7 @@ class EngineOverShard : public ::testing::Test {
     while (engine_->stats().runner_up) std::this_thread::yield();
     runner_.release();
     stopped.get();
-    start_shard();
+    serve(runner_);
     engine_->replace_runner(connect());
   }
 
@@ -144,14 +137,8 @@ class EngineOverShard : public ::testing::Test {
     return std::uniform_int_distribution<std::uint32_t>(low, high)(random_);
   }
 
-  base::TempFolder folder_;
-  telemetry::Logger log_{
-      {.level = telemetry::Level::kError, .target = "rpc_test", .file_descriptor = -1}};
   std::mt19937 random_{7};
   std::uint64_t n_requests_ = 0;
-  FakeRunner runner_{FakeRunner::default_info()};
-  std::shared_ptr<const FakeCodec> codec_ = std::make_shared<FakeCodec>();
-  std::unique_ptr<ShardService> service_;
   std::unique_ptr<batch::Engine> engine_;
 };
 

@@ -1,0 +1,42 @@
+#pragma once
+// ServedShard: a test fixture with a FakeRunner behind a ShardService on a socket of its own.
+//
+// Thread rule: the fixture belongs to the test's thread.
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "base/testing/temp_folder.h"
+#include "rpc/shard_service.h"
+#include "rpc/testing/fake_runner.h"
+#include "telemetry/log.h"
+
+namespace coxswain::rpc::testing {
+
+class ServedShard : public ::testing::Test {
+ protected:
+  void TearDown() override { service_.reset(); }
+
+  // Serves `runner` in place of whatever was served before.
+  void serve(StepRunner& runner, ShardServiceOptions options = {}) {
+    service_.reset();
+    options.socket_path = socket();
+    auto service = ShardService::start(runner, *codec_, options, log_);
+    ASSERT_TRUE(service.ok()) << service.status().message();
+    service_ = std::move(service).value();
+  }
+
+  std::string socket() const { return folder_.file("shard-0"); }
+
+  base::TempFolder folder_;
+  telemetry::Logger log_{
+      {.level = telemetry::Level::kError, .target = "rpc_test", .file_descriptor = -1}};
+  FakeRunner runner_{FakeRunner::default_info()};
+  std::shared_ptr<const FakeCodec> codec_ = std::make_shared<FakeCodec>();
+  std::unique_ptr<ShardService> service_;
+};
+
+}  // namespace coxswain::rpc::testing

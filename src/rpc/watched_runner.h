@@ -1,0 +1,45 @@
+#pragma once
+// WatchedRunner: a StepRunner that is ill while one step takes longer than a limit.
+//
+// A thread that computes may hang (a deadlock, a loop without end) in a process that still answers
+// every other call. healthy() says so, and whoever asks ends the process: a step cannot be taken
+// back. It is well again if the step ends after all.
+//
+// Thread rule: as StepRunner.
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/types.h>
+
+namespace coxswain::rpc {
+
+class WatchedRunner final : public StepRunner {
+ public:
+  using Now = std::function<TimePoint()>;
+
+  // `inner` must outlive this object. `step_time_max`: 0 is no limit.
+  WatchedRunner(StepRunner& inner, std::chrono::milliseconds step_time_max, Now now = Clock::now)
+      : inner_(inner), step_time_max_(step_time_max), now_(std::move(now)) {}
+
+  RunnerInfo info() const override { return inner_.info(); }
+  Result<StepTicket> submit(StepPlan plan) override { return inner_.submit(std::move(plan)); }
+  Result<StepResult> wait(StepTicket ticket) override;
+  // Errors: those of the inner runner; kUnavailable with the time and the limit of a late step.
+  Status healthy() override;
+
+ private:
+  static constexpr TimePoint::rep kNobodyWaits = std::numeric_limits<TimePoint::rep>::min();
+
+  StepRunner& inner_;
+  const std::chrono::milliseconds step_time_max_;
+  const Now now_;
+  std::atomic<TimePoint::rep> waiting_since_{kNobodyWaits};
+};
+
+}  // namespace coxswain::rpc
