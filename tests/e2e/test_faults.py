@@ -202,6 +202,7 @@ class TestKilledShard:
         with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
             answers = [pool.submit(own.post, path, body) for path, body in bodies]
             wait_until(lambda: own.metrics()["tgi_request_count"] == len(bodies), 10, "all requests have arrived")
+            wait_until(lambda: own.metrics()["tgi_batch_current_size"] > 0, 10, "the shard has been given one")
             os.kill(before, signal.SIGKILL)
             answers = [a.result() for a in answers]
         # What the shard had is lost; what still waited in the router may be answered by the next shard.
