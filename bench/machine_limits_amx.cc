@@ -1,31 +1,22 @@
 #include <immintrin.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "machine_limits_simd.h"
 
 namespace coxswain::bench {
 namespace {
 
-// Intel SDM volume 1, chapter 18: palette 1, eight tiles of 16 rows of 64 bytes.
-struct alignas(64) TileConfig {
-  uint8_t palette;
-  uint8_t start_row;
-  uint8_t reserved[14];
-  uint16_t row_bytes[16];
-  uint8_t rows[16];
-};
+#include "kernels/cpu/amx/tile_config.h"
 
+// All tiles as large as they can be, and zero.
 void configure() {
   TileConfig config;
-  memset(&config, 0, sizeof config);
-  config.palette = 1;
-  for (int i = 0; i < 8; ++i) {
-    config.row_bytes[i] = 64;
-    config.rows[i] = 16;
+  for (size_t i = 0; i < kTiles; ++i) {
+    config.row_bytes[i] = kTileBytes;
+    config.rows[i] = kTileRows;
   }
-  asm volatile("" ::: "memory");  // g++ 12 thinks the next instruction reads 8 bytes
-  _tile_loadconfig(&config);
+  load_tile_config(config);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);

@@ -18,21 +18,15 @@
 namespace coxswain::kernels {
 namespace {
 
-struct alignas(64) Config {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
+#include "kernels/cpu/amx/tile_config.h"
 
 struct Shape {
   std::uint8_t rows, groups, outputs;  // C [rows, outputs], A [rows, groups], B [groups, outputs]
 };
 
 // Tile 0 is C, 1 is A, 2 is B.
-Config config_of(const Shape& shape) {
-  Config config;
+TileConfig config_of(const Shape& shape) {
+  TileConfig config;
   config.rows[0] = config.rows[1] = shape.rows;
   config.rows[2] = shape.groups;
   config.row_bytes[0] = config.row_bytes[2] = static_cast<std::uint16_t>(4 * shape.outputs);
@@ -40,9 +34,6 @@ Config config_of(const Shape& shape) {
   return config;
 }
 
-void configure(const Config& config) {
-  asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
-}
 void release() {
   asm volatile("tilerelease" : : : "memory");
 }
@@ -66,7 +57,7 @@ enum class Product { kBf16, kS8S8, kS8U8, kU8S8, kU8U8 };
 Tile multiply(Product product, const Shape& shape, const Tile& c, const Tile& a, const Tile& b) {
   Tile out = c;
   const std::size_t stride = 64;
-  configure(config_of(shape));
+  load_tile_config(config_of(shape));
   asm volatile(
       "tileloadd (%0,%3,1), %%tmm0\n tileloadd (%1,%3,1), %%tmm1\n tileloaddt1 (%2,%3,1), %%tmm2"
       :
@@ -222,7 +213,7 @@ TEST_F(Tiles, LoadsAndStoresTakeEveryFormOfAddress) {
   std::vector<std::uint8_t> from(64 * 40);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i * 7 + i / 64);
   std::vector<std::uint8_t> to(64 * 40);
-  configure(config_of({3, 16, 16}));
+  load_tile_config(config_of({3, 16, 16}));
   const auto expect_rows = [&](std::size_t from_at, std::size_t to_at, std::size_t stride) {
     for (std::size_t row = 0; row < 3; ++row) {
       EXPECT_EQ(std::memcmp(&to[to_at + row * stride], &from[from_at + row * stride], 64), 0)
@@ -266,11 +257,11 @@ TEST_F(Tiles, LoadsAndStoresTakeEveryFormOfAddress) {
 }
 
 TEST_F(Tiles, ConfigurationReadsBackAndIsZeroAfterRelease) {
-  Config config = config_of({5, 7, 9});
+  TileConfig config = config_of({5, 7, 9});
   config.rows[7] = 16;
   config.row_bytes[7] = 64;
-  Config back;
-  configure(config);
+  TileConfig back;
+  load_tile_config(config);
   asm volatile("sttilecfg %0" : "=m"(back) : : "memory");
   EXPECT_EQ(std::memcmp(&config, &back, sizeof config), 0);
   release();
@@ -283,7 +274,7 @@ TEST_F(Tiles, ZeroClearsAndConfiguringDoes) {
   Tile out = random_tile(1);
   const Tile ones = random_tile(2);
   const std::size_t stride = 64;
-  configure(config_of({4, 16, 16}));
+  load_tile_config(config_of({4, 16, 16}));
   asm volatile("tileloadd (%0,%1,1), %%tmm0\n tilezero %%tmm0"
                :
                : "r"(&ones), "r"(stride)
@@ -306,27 +297,27 @@ class RefusedTiles : public Tiles {
 };
 
 void product_of_one_tile_twice() {
-  configure(config_of({16, 16, 16}));
+  load_tile_config(config_of({16, 16, 16}));
   // tdpbf16ps of tiles 0, 1 and 1, which the assembler does not write.
   asm volatile("tilezero %tmm0\n tilezero %tmm1\n .byte 0xC4, 0xE2, 0x72, 0x5C, 0xC1");
 }
-void product_of(const Config& config) {
-  configure(config);
+void product_of(const TileConfig& config) {
+  load_tile_config(config);
   asm volatile("tilezero %tmm0\n tilezero %tmm1\n tilezero %tmm2\n tdpbusd %tmm2, %tmm1, %tmm0");
 }
 
 TEST_F(RefusedTiles, Products) {
   EXPECT_DEATH(product_of_one_tile_twice(), "one tile in two places");
-  Config rows = config_of({16, 16, 16});
+  TileConfig rows = config_of({16, 16, 16});
   rows.rows[0] = 15;
   EXPECT_DEATH(product_of(rows), "differ in rows");
-  Config columns = config_of({16, 16, 16});
+  TileConfig columns = config_of({16, 16, 16});
   columns.row_bytes[0] = 60;
   EXPECT_DEATH(product_of(columns), "differ in columns");
-  Config inner = config_of({16, 16, 16});
+  TileConfig inner = config_of({16, 16, 16});
   inner.rows[2] = 15;
   EXPECT_DEATH(product_of(inner), "differ in k");
-  Config bytes = config_of({16, 16, 16});
+  TileConfig bytes = config_of({16, 16, 16});
   bytes.row_bytes[1] = 62;
   EXPECT_DEATH(product_of(bytes), "32-bit groups");
 }
@@ -335,37 +326,37 @@ TEST_F(RefusedTiles, TilesThatAreNotReady) {
   EXPECT_DEATH(asm volatile("tilezero %tmm0"), "before ldtilecfg");
   EXPECT_DEATH(
       {
-        configure(config_of({16, 16, 16}));
+        load_tile_config(config_of({16, 16, 16}));
         asm volatile("tilezero %tmm3");
       },
       "leaves out");
   EXPECT_DEATH(
       {
-        configure(config_of({16, 16, 16}));
+        load_tile_config(config_of({16, 16, 16}));
         asm volatile("tilezero %tmm0\n tilezero %tmm1\n tdpbf16ps %tmm2, %tmm1, %tmm0");
       },
       "nothing was written");
 }
 
 TEST_F(RefusedTiles, Configurations) {
-  Config config;
+  TileConfig config;
   config.palette = 2;
-  EXPECT_DEATH(configure(config), "palette");
+  EXPECT_DEATH(load_tile_config(config), "palette");
   config = {};
   config.reserved[3] = 1;
-  EXPECT_DEATH(configure(config), "reserved");
+  EXPECT_DEATH(load_tile_config(config), "reserved");
   config = {};
   config.rows[8] = 1;
-  EXPECT_DEATH(configure(config), "eight tiles");
+  EXPECT_DEATH(load_tile_config(config), "eight tiles");
   config = {};
   config.rows[1] = 17;
   config.row_bytes[1] = 64;
-  EXPECT_DEATH(configure(config), "16 rows");
+  EXPECT_DEATH(load_tile_config(config), "16 rows");
   config.rows[1] = 16;
   config.row_bytes[1] = 65;
-  EXPECT_DEATH(configure(config), "64 bytes");
+  EXPECT_DEATH(load_tile_config(config), "64 bytes");
   config.row_bytes[1] = 0;
-  EXPECT_DEATH(configure(config), "rows without bytes");
+  EXPECT_DEATH(load_tile_config(config), "rows without bytes");
 }
 
 TEST_F(RefusedTiles, OtherIllegalInstructions) {

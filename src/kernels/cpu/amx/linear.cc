@@ -6,15 +6,14 @@
 // one chain of tile products, ascending in k; its row's place in a tile changes nothing.
 
 #include <immintrin.h>
-#include <string.h>
 
 #include "kernels/cpu/ops.h"
 
 namespace coxswain::kernels {
 namespace {
 
-constexpr size_t kTileRows = 16;
-constexpr size_t kTileBytes = 64;                   // of a tile's row
+#include "kernels/cpu/amx/tile_config.h"
+
 constexpr size_t kPanelRowBytes = 256;              // one step of k_group values of 64 outputs
 constexpr size_t kStepBytes = 16 * kPanelRowBytes;  // of a panel, for 64 bytes of k
 constexpr size_t kAccStride = 256;                  // bytes between rows of accumulators
@@ -22,21 +21,10 @@ constexpr uint32_t kChunkBytes =
     1U << 20;  // of the 2 MiB of second-level cache; a block of weights is 256 KiB
 constexpr size_t kStreamAhead = 8192;  // bytes ahead of a stream of weights that are asked for
 
-// Intel SDM volume 1, chapter 18: palette 1.
-struct alignas(64) TileConfig {
-  uint8_t palette;
-  uint8_t start_row;
-  uint8_t reserved[14];
-  uint16_t row_bytes[16];
-  uint8_t rows[16];
-};
-
 // rows[i] rows for tile i.
-inline TileConfig config_of(const size_t (&rows)[8]) {
+inline TileConfig config_of(const size_t (&rows)[kTiles]) {
   TileConfig config;
-  memset(&config, 0, sizeof config);
-  config.palette = 1;
-  for (int i = 0; i < 8; ++i) {
+  for (size_t i = 0; i < kTiles; ++i) {
     config.row_bytes[i] = rows[i] != 0 ? kTileBytes : 0;
     config.rows[i] = static_cast<uint8_t>(rows[i]);
   }
@@ -47,11 +35,7 @@ inline TileConfig config_of(const size_t (&rows)[8]) {
 // everything here is volatile.
 class Tiles {
  public:
-  explicit Tiles(const TileConfig& config) {
-    // g++ 12's own intrinsic says that it reads 8 bytes of the configuration, and stores to the
-    // rest may be dropped.
-    asm volatile("ldtilecfg %0" : : "m"(config) : "memory");
-  }
+  explicit Tiles(const TileConfig& config) { load_tile_config(config); }
   ~Tiles() { asm volatile("tilerelease" : : : "memory"); }
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
@@ -114,7 +98,8 @@ inline void start_sum(Tiles& tiles, const TileArgs* t, const char* acc) {
 // Up to 16 rows by the whole panel: sums in tiles 0 to 3, activations in 4, weights in 5 and 6.
 template <typename Math>
 inline void multiply_16(const TileArgs* t) {
-  const size_t rows[8] = {t->rows, t->rows, t->rows, t->rows, t->rows, kTileRows, kTileRows, 0};
+  const size_t rows[kTiles] = {
+      t->rows, t->rows, t->rows, t->rows, t->rows, kTileRows, kTileRows, 0};
   const TileConfig config = config_of(rows);
   Tiles tiles(config);
   char* acc = static_cast<char*>(t->acc);
@@ -176,7 +161,8 @@ inline void multiply_half(Tiles& tiles, const TileArgs* t, size_t half, Ahead* a
 template <typename Math>
 inline void multiply_32(const TileArgs* t) {
   const size_t low = t->rows - kTileRows;
-  const size_t rows[8] = {kTileRows, kTileRows, low, low, kTileRows, low, kTileRows, kTileRows};
+  const size_t rows[kTiles] = {
+      kTileRows, kTileRows, low, low, kTileRows, low, kTileRows, kTileRows};
   const TileConfig config = config_of(rows);
   Tiles tiles(config);
   Ahead ahead(t);
