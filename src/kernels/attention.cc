@@ -1,6 +1,7 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 namespace coxswain::kernels {
@@ -68,6 +69,50 @@ std::size_t tasks_of(const AttentionSequence& sequence, const AttentionArgs& arg
   return ceil_div(sequence.n_rows, cut.rows) * args.cache.n_kv_heads * cut.head_pieces;
 }
 
+// Finds the sequence of a task. Tasks of all sequences are numbered through; marks at some
+// sequences keep the look-up short where there are many, without memory that grows with them.
+class TaskIndex {
+ public:
+  TaskIndex(const AttentionArgs& args, const Cut& cut)
+      : args_(args), cut_(cut), stride_(ceil_div(args.sequences.size(), kMarks)) {
+    for (std::size_t i = 0; i < args.sequences.size(); ++i) {
+      if (i % stride_ == 0) marks_[n_marks_++] = n_tasks_;
+      n_tasks_ += tasks_of(args.sequences[i], args, cut);
+    }
+  }
+
+  std::size_t n_tasks() const { return n_tasks_; }
+
+  struct Place {
+    const AttentionSequence* sequence;
+    std::size_t index;  // of the sequence's tasks
+  };
+  // REQUIRES: task < n_tasks().
+  Place find(std::size_t task) const {
+    const auto* const end = marks_.data() + n_marks_;
+    const auto mark =
+        static_cast<std::size_t>(std::upper_bound(marks_.data(), end, task) - marks_.data()) - 1;
+    const AttentionSequence* sequence = args_.sequences.data() + mark * stride_;
+    std::size_t index = task - marks_[mark];
+    for (std::size_t n = tasks_of(*sequence, args_, cut_); index >= n;
+         n = tasks_of(*sequence, args_, cut_)) {
+      index -= n;
+      ++sequence;
+    }
+    return {sequence, index};
+  }
+
+ private:
+  static constexpr std::size_t kMarks = 64;
+
+  const AttentionArgs& args_;
+  const Cut& cut_;
+  const std::size_t stride_;                    // sequences from mark to mark
+  std::array<std::size_t, kMarks> marks_ = {};  // tasks before each
+  std::size_t n_marks_ = 0;
+  std::size_t n_tasks_ = 0;
+};
+
 // Task `index` of a sequence; the last rows, which see the most keys, come first.
 AttentionTask task_of(const AttentionSequence& sequence,
                       const AttentionArgs& args,
@@ -109,16 +154,10 @@ void run_attention(ThreadPool& pool, const AttentionArgs& args, const VectorOps&
   assert(args.n_heads % args.cache.n_kv_heads == 0);
   assert(args.scratch.size() >= pool.n_threads() * floats * sizeof(float));
   auto* scratch = reinterpret_cast<float*>(args.scratch.data());
-  std::size_t n_tasks = 0;
-  for (const AttentionSequence& sequence : args.sequences) n_tasks += tasks_of(sequence, args, cut);
-  pool.run(n_tasks, [&](std::size_t i, std::size_t worker) {
-    const AttentionSequence* sequence = args.sequences.data();
-    for (std::size_t n = tasks_of(*sequence, args, cut); i >= n;
-         n = tasks_of(*sequence, args, cut)) {
-      i -= n;
-      ++sequence;
-    }
-    const AttentionTask task = task_of(*sequence, args, cut, i);
+  const TaskIndex tasks(args, cut);
+  pool.run(tasks.n_tasks(), [&](std::size_t i, std::size_t worker) {
+    const TaskIndex::Place place = tasks.find(i);
+    const AttentionTask task = task_of(*place.sequence, args, cut, place.index);
     ops.attention(&shape, &task, scratch + worker * floats);
   });
 }

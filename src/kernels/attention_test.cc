@@ -327,9 +327,11 @@ TEST(Attention, SequencesOfAStepDoNotTouchEachOther) {
     const AttentionSequence everything = cache.rows(0, 0, c.length);
     table->kv_write(pool,
                     {cache.view(), in.k.data(), kv_row, in.v.data(), kv_row, {&everything, 1}});
-    // Three views of the same cache as three sequences: a decode row, a chunk and another row.
-    const AttentionSequence sequences[] = {
-        cache.rows(0, 399, 1), cache.rows(1, 200, 50), cache.rows(51, 5, 1)};
+    // Views of the same cache as sequences: a decode row, a chunk, and so many more rows and pairs
+    // of rows that tasks are found by marks.
+    std::vector<AttentionSequence> sequences{cache.rows(0, 399, 1), cache.rows(1, 200, 50)};
+    for (std::size_t i = 0, row = 51; i < 150; row += 1 + i % 2, ++i)
+      sequences.push_back(cache.rows(row, 5 + 2 * i, 1 + i % 2));
     const std::size_t width = c.n_heads * c.dk;
     std::vector<float> q;
     for (const AttentionSequence& s : sequences) {
