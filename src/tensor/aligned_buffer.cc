@@ -13,7 +13,11 @@ namespace coxswain::tensor {
 namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kCacheLineBytes = 64;
+// Padding up to a whole huge page may take this share of a buffer. The matrices of an expert may be
+// a page and a half each, and there are thousands of them.
+constexpr std::size_t kPaddingShare = 32;
 
 Status out_of_memory(std::size_t bytes) {
   return {Code::kResourceExhausted,
@@ -25,7 +29,13 @@ std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Maps `bytes` (a multiple of a huge page) at a huge-page boundary; null if the address space or
+// Whole huge pages where that adds little; otherwise the end lies on small ones.
+std::size_t bytes_to_map(std::size_t bytes) {
+  const std::size_t whole = round_up(bytes, kHugePageBytes);
+  return whole - bytes <= bytes / kPaddingShare ? whole : round_up(bytes, kPageBytes);
+}
+
+// Maps `bytes` (a multiple of a page) at a huge-page boundary; null if the address space or
 // memory cannot be had.
 std::byte* map_huge(std::size_t bytes) {
   const std::size_t room = bytes + kHugePageBytes;
@@ -50,7 +60,7 @@ Result<AlignedBuffer> AlignedBuffer::allocate(std::size_t bytes) {
   if (bytes == 0) return buffer;
   if (bytes > std::numeric_limits<std::size_t>::max() / 2) return out_of_memory(bytes);
   if (bytes >= kHugePageBytes) {
-    const std::size_t mapped = round_up(bytes, kHugePageBytes);
+    const std::size_t mapped = bytes_to_map(bytes);
     buffer.data_ = map_huge(mapped);
     buffer.mapped_ = mapped;
   } else {
@@ -64,6 +74,10 @@ Result<AlignedBuffer> AlignedBuffer::allocate(std::size_t bytes) {
   }
   buffer.size_ = bytes;
   return buffer;
+}
+
+std::size_t AlignedBuffer::taken() const {
+  return mapped_ != 0 ? mapped_ : round_up(size_, kCacheLineBytes);
 }
 
 AlignedBuffer::~AlignedBuffer() {

@@ -27,6 +27,8 @@ class AlignedBuffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  // Of memory, padding up to whole pages included: at most a 32nd or a small page more.
+  std::size_t taken() const;
   std::span<std::byte> bytes() { return {data_, size_}; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 

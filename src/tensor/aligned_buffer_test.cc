@@ -23,6 +23,20 @@ TEST(AlignedBuffer, SmallAndLargeAreAlignedAndZero) {
   }
 }
 
+TEST(AlignedBuffer, TakesLittleMoreThanAskedFor) {
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  for (const std::size_t bytes :
+       {std::size_t{100}, 2 * kMiB, 2 * kMiB + 1, 3 * kMiB, 5 * kMiB - 7, 31 * kMiB, 127 * kMiB}) {
+    const auto buffer = AlignedBuffer::allocate(bytes);
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_GE(buffer->taken(), bytes);
+    EXPECT_LE(buffer->taken() - bytes, std::max<std::size_t>(bytes / 32, 4096)) << bytes;
+  }
+  EXPECT_EQ(AlignedBuffer::allocate(3 * kMiB)->taken(), 3 * kMiB);
+  EXPECT_EQ(AlignedBuffer::allocate(127 * kMiB)->taken(), 128 * kMiB);
+  EXPECT_EQ(AlignedBuffer().taken(), 0U);
+}
+
 TEST(AlignedBuffer, EmptyHoldsNothing) {
   auto buffer = AlignedBuffer::allocate(0);
   ASSERT_TRUE(buffer.ok());
