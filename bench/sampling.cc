@@ -69,12 +69,18 @@ std::vector<std::pair<std::string, SamplingParams>> cases() {
   add("temperature 0.7, top-k 50, top-p 0.9", p);
   p.top_k = 0;
   add("temperature 0.7, top-p 0.9", p);
+  p.temperature = 1e4F;  // nearly all of the vocabulary alike
+  add("temperature 10000, top-p 0.9", p);
+  p.temperature = 0.7F;
   p.top_p = 1.0F;
   p.min_p = 0.05F;
   add("temperature 0.7, min-p 0.05", p);
   p.min_p = 0.0F;
   p.typical_p = 0.9F;
   add("temperature 0.7, typical-p 0.9", p);
+  p.temperature = 1e4F;
+  add("temperature 10000, typical-p 0.9", p);
+  p.temperature = 0.7F;
   p.typical_p = 1.0F;
   p.repetition_penalty = 1.1F;
   add("temperature 0.7, repetition 1.1, 4096 ids", p);

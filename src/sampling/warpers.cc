@@ -21,12 +21,21 @@ struct MassCut {
 
 // Below this size all candidates are sorted; above it a histogram finds the part worth sorting.
 constexpr std::size_t kSortAllMax = 2048;
-constexpr float kBucketsPerUnit = 64.0F;
+constexpr float kBucketsPerUnitMin = 64.0F;
 constexpr float kSlightlyLess = 0.999F;
 
-std::size_t bucket_of(float key) {
-  constexpr auto kLast = static_cast<float>(CandidateSet::kBuckets - 1);
-  return static_cast<std::size_t>(std::min(key * kBucketsPerUnit, kLast));
+constexpr auto kLastBucket = static_cast<float>(CandidateSet::kBuckets - 1);
+
+// Buckets as fine as the keys need, or a high temperature would put a whole vocabulary into one.
+float buckets_per_unit(std::span<const std::uint32_t> members, std::span<const float> keys) {
+  float largest = 0.0F;
+  for (const std::uint32_t i : members) largest = std::max(largest, keys[i]);
+  return largest > 0.0F ? std::clamp(kLastBucket / largest, kBucketsPerUnitMin, kScoreMax)
+                        : kBucketsPerUnitMin;
+}
+
+std::size_t bucket_of(float key, float per_unit) {
+  return static_cast<std::size_t>(std::min(key * per_unit, kLastBucket));
 }
 
 // Walks `order` by (key, index), adding weights to `mass` until it reaches `target`.
@@ -35,9 +44,12 @@ MassCut walk(std::span<std::uint32_t> order,
              std::span<const float> weights,
              double mass,
              double target) {
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+  const auto before = [&](std::uint32_t a, std::uint32_t b) {
     return keys[a] != keys[b] ? keys[a] < keys[b] : a < b;
-  });
+  };
+  // Equal keys are in order from the start.
+  if (!std::is_sorted(order.begin(), order.end(), before))
+    std::sort(order.begin(), order.end(), before);
   MassCut cut;
   for (const std::uint32_t i : order) {
     cut.n_ties = keys[i] == cut.key ? cut.n_ties + 1 : 1;
@@ -57,17 +69,18 @@ MassCut find_mass_cut(CandidateSet& set,
                       const CandidateSet::Weights& weights,
                       double target) {
   if (members.size() <= kSortAllMax) return walk(members, keys, weights.values, 0.0, target);
+  const float per_unit = buckets_per_unit(members, keys);
   const std::span<double> buckets = set.bucket_scratch();
   std::fill(buckets.begin(), buckets.end(), 0.0);
   for (const std::uint32_t i : members)
-    buckets[bucket_of(keys[i])] += static_cast<double>(weights.values[i]);
+    buckets[bucket_of(keys[i], per_unit)] += static_cast<double>(weights.values[i]);
 
   std::size_t bucket = 0;
   double mass = 0.0;
   while (bucket + 1 < buckets.size() && mass + buckets[bucket] < target) mass += buckets[bucket++];
   std::size_t n = 0;
   for (const std::uint32_t i : members) {
-    if (bucket_of(keys[i]) == bucket) members[n++] = i;
+    if (bucket_of(keys[i], per_unit) == bucket) members[n++] = i;
   }
   if (n == 0) return {};  // rounding: the target lies beyond the last candidate
   return walk(members.first(n), keys, weights.values, mass, target);

@@ -143,6 +143,24 @@ TEST(Warpers, TypicalIsTheShortestPrefixByDistanceFromTheEntropy) {
   }
 }
 
+// As a very high temperature leaves them: keys much closer together than the buckets of usual ones.
+TEST(Warpers, NearlyEqualCandidatesAreCutWhereTheMassIs) {
+  constexpr std::size_t kSize = 40'000;
+  for (const float spread : {1e-2F, 1e-4F, 1e-9F}) {
+    const auto row = random_row(kSize, spread, 17);
+    const auto best = warped(row, [](CandidateSet& set) { keep_top_p(set, 0.25F); });
+    EXPECT_NEAR(static_cast<double>(best.size()), 0.25 * kSize, 0.01 * kSize) << spread;
+    float lowest_kept = row[static_cast<std::size_t>(best.front())];
+    for (const TokenId id : best)
+      lowest_kept = std::min(lowest_kept, row[static_cast<std::size_t>(id)]);
+    std::size_t n_above = 0;
+    for (const float score : row) n_above += score > lowest_kept ? 1 : 0;
+    EXPECT_LT(n_above, best.size()) << spread;
+    const auto typical = warped(row, [](CandidateSet& set) { keep_typical(set, 0.25F); });
+    EXPECT_GE(typical.size(), kSize / 4 - kSize / 100) << spread;
+  }
+}
+
 TEST(Warpers, MinPEpsilonAndEtaCutByProbability) {
   const auto row = random_row(500, 2.0F, 9);
   const auto p = softmax(row);
