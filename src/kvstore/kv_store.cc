@@ -29,19 +29,27 @@ Status check(const KvStoreOptions& options) {
     return bad("block_tokens is " + std::to_string(tokens) + ", must be a power of two up to " +
                std::to_string(kernels::kAttentionPartition));
   }
-  if (options.layers.empty() || options.layers.size() > kLayersMax)
-    return bad("number of layers out of range");
+  if (options.layers.empty() || options.layers.size() > kLayersMax) {
+    return bad("the number of layers is " + std::to_string(options.layers.size()) +
+               ", must be 1 to " + std::to_string(kLayersMax));
+  }
   for (const KvLayerShape& layer : options.layers) {
     if (layer.group >= options.n_blocks.size())
       return bad("a layer names group " + std::to_string(layer.group) + " of " +
                  std::to_string(options.n_blocks.size()));
     if (layer.n_kv_heads == 0 || layer.n_kv_heads > kHeadsMax || layer.k_head_dim == 0 ||
         layer.k_head_dim > kHeadDimMax || layer.v_head_dim == 0 || layer.v_head_dim > kHeadDimMax) {
-      return bad("heads or head size of a layer out of range");
+      return bad("a layer has " + std::to_string(layer.n_kv_heads) + " heads of " +
+                 std::to_string(layer.k_head_dim) + " and " + std::to_string(layer.v_head_dim) +
+                 " values, must be 1 to " + std::to_string(kHeadsMax) + " heads of 1 to " +
+                 std::to_string(kHeadDimMax));
     }
   }
   for (const std::uint32_t n : options.n_blocks) {
-    if (n == 0 || n == kReleasedBlock) return bad("number of blocks out of range");
+    if (n == 0 || n == kReleasedBlock) {
+      return bad("the number of blocks of a group is " + std::to_string(n) + ", must be 1 to " +
+                 std::to_string(kReleasedBlock - 1));
+    }
   }
   return {};
 }

@@ -73,9 +73,10 @@ TEST(KvStore, RefusesSizesOutOfRange) {
   refused([](KvStoreOptions& o) { o.block_tokens = 0; }, "power of two");
   refused([](KvStoreOptions& o) { o.type = tensor::DType::kI8; }, "int8");
   refused([](KvStoreOptions& o) { o.layers[1].group = 2; }, "group 2 of 2");
-  refused([](KvStoreOptions& o) { o.layers[1].n_kv_heads = 0; }, "out of range");
-  refused([](KvStoreOptions& o) { o.n_blocks[0] = 0; }, "number of blocks");
-  refused([](KvStoreOptions& o) { o.layers.clear(); }, "number of layers");
+  refused([](KvStoreOptions& o) { o.layers[1].n_kv_heads = 0; }, "0 heads of 8 and 8 values");
+  refused([](KvStoreOptions& o) { o.n_blocks[0] = 0; }, "number of blocks of a group is 0");
+  refused([](KvStoreOptions& o) { o.n_blocks[0] = kReleasedBlock; }, "must be 1 to 4294967294");
+  refused([](KvStoreOptions& o) { o.layers.clear(); }, "number of layers is 0, must be 1 to 1000");
 }
 
 TEST(KvStore, SaysHowManyBytesItCouldNotHave) {

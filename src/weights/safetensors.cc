@@ -163,7 +163,8 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path,
                                               const SafetensorsLimits& limits) {
   SafetensorsFile file;
   file.path_ = path;
-  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: opening a pipe that nobody writes would wait for ever; files do not know it.
+  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.descriptor_ < 0)
     return Status(Code::kNotFound, path + ": cannot be opened: " + std::strerror(errno));
   COXSWAIN_RETURN_IF_ERROR(file.read_header(limits));

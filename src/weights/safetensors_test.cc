@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "weights/safetensors_writer.h"
 #include "weights/test_files.h"
@@ -126,7 +127,17 @@ TEST(Safetensors, RefusesHeaderLengthsOutsideTheFileAndTheLimit) {
   EXPECT_THAT(file.status().message(), HasSubstr("above the limit"));
 
   EXPECT_EQ(SafetensorsFile::open(folder.path() + "/none").status().code(), Code::kNotFound);
-  EXPECT_FALSE(SafetensorsFile::open(folder.path()).ok());
+}
+
+TEST(Safetensors, RefusesWhatIsNoFileAtOnce) {
+  const base::TempFolder folder;
+  const std::string pipe = folder.path() + "/x.safetensors";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, folder.path()}) {
+    const Status status = SafetensorsFile::open(path).status();
+    EXPECT_EQ(status.code(), Code::kDataLoss);
+    EXPECT_THAT(status.message(), HasSubstr(path + ": not a regular file"));
+  }
 }
 
 TEST(Safetensors, RefusesTheFileCutAtEveryByte) {
