@@ -47,6 +47,10 @@ enum class WeightType : std::uint8_t { kF32, kBf16, kF16, kInt8 };
 inline constexpr std::size_t kWeightTypeCount = 4;
 std::string_view name_of(WeightType type);
 
+// Inputs of an int8 output: above this its sum of products, each at most 127 * 127, could leave 32
+// bits.
+inline constexpr std::size_t kInt8InputsMax = 0x7FFFFFFF / (127 * 127);
+
 // A weight matrix [n, k] (n outputs, k inputs) in the layout of one kernel set.
 struct PackedMatrix {
   WeightType type = WeightType::kF32;

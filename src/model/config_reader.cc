@@ -11,6 +11,23 @@ const json::Value& empty_object() {
   return value;
 }
 
+constexpr std::size_t kShownBytesMax = 40;
+
+// The end of a message about a value that is wrong.
+std::string but_is(const json::Value& value) {
+  std::string text = json::write(value);
+  if (text.size() > kShownBytesMax) {
+    const auto is_inside = [&](std::size_t at) {  // of a UTF-8 character
+      return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
+    };
+    std::size_t end = kShownBytesMax;
+    while (end > 0 && is_inside(end)) --end;
+    text.resize(end);
+    text += "...";
+  }
+  return ", not " + text;
+}
+
 // Shortest plain form of a bound for a message.
 std::string number_text(double value) {
   const auto whole = static_cast<std::int64_t>(value);
@@ -65,7 +82,8 @@ std::uint32_t ConfigReader::count_or(std::string_view field,
   const auto n = found->to_uint64();
   if (!n || *n < low || *n > high) {
     fail(field,
-         "must be a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+         "must be a whole number from " + std::to_string(low) + " to " + std::to_string(high) +
+             but_is(*found));
     return low;
   }
   return static_cast<std::uint32_t>(*n);
@@ -103,7 +121,8 @@ double ConfigReader::number_or(std::string_view field, double low, double high, 
   if (found == nullptr) return otherwise;
   const auto n = found->to_double();
   if (!n || !(*n >= low) || !(*n <= high)) {
-    fail(field, "must be a number from " + number_text(low) + " to " + number_text(high));
+    fail(field,
+         "must be a number from " + number_text(low) + " to " + number_text(high) + but_is(*found));
     return low;
   }
   return *n;
@@ -113,7 +132,7 @@ bool ConfigReader::flag_or(std::string_view field, bool otherwise) {
   const json::Value* found = get(field);
   if (found == nullptr) return otherwise;
   if (!found->is_bool()) {
-    fail(field, "must be true or false");
+    fail(field, "must be true or false" + but_is(*found));
     return otherwise;
   }
   return found->as_bool();
@@ -123,7 +142,7 @@ std::string ConfigReader::text_or(std::string_view field, std::string_view other
   const json::Value* found = get(field);
   if (found == nullptr) return std::string(otherwise);
   if (!found->is_string()) {
-    fail(field, "must be a string");
+    fail(field, "must be a string" + but_is(*found));
     return std::string(otherwise);
   }
   return found->as_string();
@@ -142,7 +161,9 @@ std::vector<double> ConfigReader::numbers(std::string_view field,
   for (std::size_t i = 0; i < size; ++i) {
     const auto n = found->as_array()[i].to_double();
     if (!n || !(*n >= low) || !(*n <= high)) {
-      fail(field, "must hold numbers from " + number_text(low) + " to " + number_text(high));
+      fail(field,
+           "must hold numbers from " + number_text(low) + " to " + number_text(high) +
+               but_is(found->as_array()[i]));
       return out;
     }
     out[i] = *n;
@@ -161,7 +182,7 @@ std::vector<std::string> ConfigReader::texts_or_empty(std::string_view field,
   }
   for (const json::Value& entry : found->as_array()) {
     if (!entry.is_string()) {
-      fail(field, "must hold strings");
+      fail(field, "must hold strings" + but_is(entry));
       return {};
     }
     out.push_back(entry.as_string());
@@ -182,7 +203,7 @@ std::vector<std::uint32_t> ConfigReader::counts_or_empty(std::string_view field,
   for (const json::Value& entry : found->as_array()) {
     const auto n = entry.to_uint64();
     if (!n || *n > high) {
-      fail(field, "must hold whole numbers from 0 to " + std::to_string(high));
+      fail(field, "must hold whole numbers from 0 to " + std::to_string(high) + but_is(entry));
       return {};
     }
     out.push_back(static_cast<std::uint32_t>(*n));

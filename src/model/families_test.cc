@@ -120,6 +120,21 @@ TEST(Families, Gemma3FillsInTheRopeThatAConfigLeavesOut) {
   EXPECT_EQ(ropes[1].theta, 500.0);
 }
 
+TEST(Families, Gemma3HasOneLengthAtWhichItsAnglesChange) {
+  const auto code = [](const std::string& full, const std::string& sliding) {
+    return refusal(
+               R"({"model_type":"gemma3_text","head_dim":8,"rope_parameters":{"full_attention":)" +
+               full + R"(,"sliding_attention":)" + sliding + "}}")
+        .code();
+  };
+  const std::string dynamic = R"({"rope_type":"dynamic","factor":2})";
+  const std::string longrope = R"({"rope_type":"longrope","original_max_position_embeddings":32,)"
+                               R"("short_factor":[1,1,1,1],"long_factor":[2,2,2,2]})";
+  EXPECT_EQ(code(dynamic, dynamic), Code::kOk);
+  EXPECT_EQ(code(dynamic, R"({"rope_type":"default"})"), Code::kOk);
+  EXPECT_EQ(code(dynamic, longrope), Code::kUnimplemented);
+}
+
 TEST(Families, OnlySomeTurnAPartOfEachHead) {
   const RopeSpec own =
       read(R"({"model_type":"gpt_neox","rotary_pct":0.5,"partial_rotary_factor":1,"rope_theta":7})")

@@ -57,6 +57,31 @@ Status read_eos(const json::Value& config, const std::string& file, ModelInfo& i
   return {};
 }
 
+// Published models keep their end tokens in three places. A list in generation_config.json is all
+// of them; elsewhere the tokenizer may name one that was added when the model was trained further.
+Status read_end_tokens(const LoadOptions& options, const json::Value& config, ModelInfo& info) {
+  const std::string generation_path = options.model_dir + "/generation_config.json";
+  bool listed = false;
+  if (std::error_code error; std::filesystem::exists(generation_path, error)) {
+    COXSWAIN_ASSIGN_OR_RETURN(const json::Value generation,
+                              json::parse_file(generation_path, kConfigBytesMax));
+    COXSWAIN_RETURN_IF_ERROR(read_eos(generation, generation_path, info));
+    const json::Value* eos = generation.find("eos_token_id");
+    listed = eos != nullptr && eos->is_array() && !info.eos_token_ids.empty();
+  }
+  COXSWAIN_RETURN_IF_ERROR(read_eos(config, options.model_dir + "/config.json", info));
+  std::vector<TokenId>& ids = info.eos_token_ids;
+  if (const auto own = options.tokenizer_eos; own && !listed && *own >= 0) {
+    const bool has_row = static_cast<std::uint32_t>(*own) < info.vocab_size;
+    if (has_row && std::find(ids.begin(), ids.end(), *own) == ids.end()) ids.push_back(*own);
+  }
+  if (ids.empty()) {
+    info.warnings.push_back(options.model_dir +
+                            ": no end token is known: only a limit or a stop string ends a text");
+  }
+  return {};
+}
+
 // One KV group for each window, the one without a window first.
 void fill_kv_groups(const ArchSpec& arch, ModelInfo& info) {
   std::vector<std::uint32_t> windows;
@@ -127,7 +152,7 @@ Result<LayerWeights> load_layer(WeightLoader& loader, const LayerMap& map, Weigh
 
 // A file that holds a head of its own beside the embedding wins over a config that ties the two, as
 // in the reference implementation: models trained further often keep the field of their parent.
-Status split_untied_head(const WeightLoader& loader, TensorMap& map) {
+Status split_untied_head(WeightLoader& loader, TensorMap& map) {
   if (!map.head.empty()) return {};
   COXSWAIN_ASSIGN_OR_RETURN(const bool differs,
                             loader.other_name_differs(map.embedding.rows.front()));
@@ -165,7 +190,26 @@ Result<DecoderWeights> load_weights(WeightLoader& loader,
   return out;
 }
 
+// A tensor that nothing reads may mean that config.json leaves a field out.
+void warn_of_unread(const WeightLoader& loader, const std::string& model_dir, ModelInfo& info) {
+  constexpr std::size_t kNamed = 3;
+  const std::vector<std::string> names = loader.unread();
+  if (names.empty()) return;
+  std::string text = model_dir + ": " + std::to_string(names.size()) +
+                     (names.size() == 1 ? " tensor is" : " tensors are") +
+                     " not used by this architecture: ";
+  for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i)
+    text += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
+  info.warnings.push_back(text + (names.size() > kNamed ? ", ..." : ""));
+}
+
 }  // namespace
+
+Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir) {
+  COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint,
+                            weights::Checkpoint::open(model_dir));
+  return checkpoint.n_bytes();
+}
 
 Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   if (options.kernels == nullptr) return internal_error("Model::load needs a kernel table");
@@ -194,17 +238,8 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(DecoderWeights weights, load_weights(loader, tensors, dtype, type));
 
   ModelInfo info = describe(architecture.arch);
-  const std::string generation_path = options.model_dir + "/generation_config.json";
-  if (std::error_code error; std::filesystem::exists(generation_path, error)) {
-    COXSWAIN_ASSIGN_OR_RETURN(const json::Value generation,
-                              json::parse_file(generation_path, kConfigBytesMax));
-    COXSWAIN_RETURN_IF_ERROR(read_eos(generation, generation_path, info));
-  }
-  COXSWAIN_RETURN_IF_ERROR(read_eos(config, config_path, info));
-  if (info.eos_token_ids.empty() && !info.warnings.empty()) {
-    info.warnings.emplace_back(
-        "no eos_token_id is left: only a limit or a stop string ends a text");
-  }
+  COXSWAIN_RETURN_IF_ERROR(read_end_tokens(options, config, info));
+  warn_of_unread(loader, options.model_dir, info);
   info.dtype = options.quantize_int8 ? "int8" : std::string(tensor::name_of(dtype));
   info.weight_bytes = loader.bytes();
   const std::string identity = json::write(config) + info.dtype;

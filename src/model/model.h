@@ -35,6 +35,7 @@ struct LoadOptions {
   const kernels::KernelTable* kernels = nullptr;
   // Ids that the tokenizer knows: the vocabulary must have a row for each. 0 = not known.
   std::size_t n_token_ids = 0;
+  std::optional<TokenId> tokenizer_eos;  // the end token that the tokenizer names
   // Called with bytes done and bytes in all; from the loading thread.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
@@ -48,13 +49,18 @@ struct ModelInfo {
   std::uint32_t max_position_embeddings = 0;
   std::vector<KvGroup> kv_groups;  // layers, kind and window filled; sizes by the store
   std::vector<kvstore::KvLayerShape> kv_layers;
-  std::vector<TokenId> eos_token_ids;  // generation_config.json, then config.json
+  // A list in generation_config.json; otherwise its id, or config.json's, and the tokenizer's.
+  std::vector<TokenId> eos_token_ids;
   std::uint32_t rope_switch_length = 0;
   bool rope_length_is_exact = false;
   std::uint64_t fingerprint = 0;      // of config and weights
   std::uint64_t weight_bytes = 0;     // as held in memory
   std::vector<std::string> warnings;  // about the files: a line each
 };
+
+// Bytes of all tensors of the folder's checkpoint, as stored; other files beside it do not count.
+// Errors: those of weights::Checkpoint::open.
+Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir);
 
 // The rows of one sequence inside a batch.
 struct SequenceRows {

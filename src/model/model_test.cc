@@ -13,6 +13,7 @@
 
 #include "model/single_sequence.h"
 #include "model/test_models.h"
+#include "weights/checkpoint.h"
 
 namespace coxswain::model {
 namespace {
@@ -91,6 +92,93 @@ TEST(Model, EosIdsOutsideTheVocabularyAreLeftOutWithAWarning) {
   EXPECT_THAT(other->info().eos_token_ids, ElementsAre(5)) << "then config.json is asked";
 }
 
+// As text-generation-inference, whose users rely on it for models that were trained further.
+TEST(Model, TheTokenizersEndTokenCountsUnlessAListIsGiven) {
+  const base::TempFolder folder;
+  LoadOptions options = scalar();
+  options.tokenizer_eos = 9;
+  const auto ends = [&](std::string_view config, const std::string& generation) {
+    folder.write("generation_config.json", generation);
+    const auto model = load_small(folder, small_config(config), options);
+    return model == nullptr ? std::vector<TokenId>{} : model->info().eos_token_ids;
+  };
+  const std::string_view llama = R"({"model_type":"llama"})";  // with eos_token_id 2
+  EXPECT_THAT(ends(llama, "{}"), ElementsAre(2, 9));
+  EXPECT_THAT(ends(llama, R"({"eos_token_id":7})"), ElementsAre(7, 9));
+  EXPECT_THAT(ends(llama, R"({"eos_token_id":[7]})"), ElementsAre(7));
+  EXPECT_THAT(ends(R"({"model_type":"llama","eos_token_id":9})", "{}"), ElementsAre(9));
+  EXPECT_THAT(ends(R"({"model_type":"llama","eos_token_id":null})", "{}"), ElementsAre(9));
+  options.tokenizer_eos = 61;  // a token without a row
+  EXPECT_THAT(ends(llama, "{}"), ElementsAre(2));
+}
+
+TEST(Model, SaysWhenNothingButALimitEndsAText) {
+  const base::TempFolder folder;
+  const auto model =
+      load_small(folder, small_config(R"({"model_type":"llama","eos_token_id":null})"), scalar());
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(model->info().warnings, ElementsAre(HasSubstr("no end token is known")));
+}
+
+// A config that leaves attention_bias out beside weights that have biases computes something else.
+TEST(Model, WarnsOfTensorsThatNothingReads) {
+  const base::TempFolder folder;
+  const auto whole =
+      load_small(folder, small_config(R"({"model_type":"llama","attention_bias":true})"), scalar());
+  ASSERT_NE(whole, nullptr);
+  EXPECT_TRUE(whole->info().warnings.empty());
+  folder.write("config.json", json::write(small_config(R"({"model_type":"llama"})")));
+  LoadOptions options = scalar();
+  options.model_dir = folder.path();
+  const auto without = Model::load(options);
+  ASSERT_TRUE(without.ok()) << without.status().message();
+  EXPECT_THAT((*without)->info().warnings,
+              ElementsAre(HasSubstr("12 tensors are not used by this architecture: "
+                                    "\"model.layers.0.self_attn.q_proj.bias\"")));
+}
+
+TEST(Model, MasksTablesAndACopyOfATiedHeadAreNoUnreadTensors) {
+  const base::TempFolder folder;
+  const auto config = small_config(R"({"model_type":"llama","tie_word_embeddings":true})");
+  ASSERT_NE(load_small(folder, config, scalar()), nullptr);
+  std::string head(std::size_t{61} * 48 * 2, '\0');
+  const auto checkpoint = weights::Checkpoint::open(folder.path());
+  ASSERT_TRUE(checkpoint.ok());
+  ASSERT_TRUE(checkpoint->find("model.embed_tokens.weight")
+                  .read(0, std::as_writable_bytes(std::span(head)))
+                  .ok());
+  const std::string one = R"("dtype":"F32","shape":[1],"data_offsets":)";
+  const std::string header =
+      R"({"layers.0.attn.bias":{)" + one + R"([0,4]},"model.rotary_emb.inv_freq":{)" + one +
+      R"([4,8]},"steps":{"dtype":"I64","shape":[1],"data_offsets":[8,16]},)"
+      R"("lm_head.weight":{"dtype":"BF16","shape":[61,48],"data_offsets":[16,5872]}})";
+  folder.write("carried.safetensors",
+               weights::safetensors_bytes(header, std::string(16, '\0') + head));
+  std::filesystem::rename(folder.path() + "/model.safetensors",
+                          folder.path() + "/weights.safetensors");
+  folder.write("model.safetensors.index.json",
+               R"({"weight_map":{"steps":"carried.safetensors",)"
+               R"("model.norm.weight":"weights.safetensors"}})");
+  LoadOptions options = scalar();
+  options.model_dir = folder.path();
+  const auto model = Model::load(options);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_TRUE((*model)->info().warnings.empty());
+}
+
+// Some repositories hold the same weights once more, in another program's layout.
+TEST(Model, OnlyTheCheckpointCountsAsWeights) {
+  const base::TempFolder folder;
+  ASSERT_NE(load_small(folder, small_config(R"({"model_type":"llama"})"), scalar()), nullptr);
+  const auto before = stored_weight_bytes(folder.path());
+  ASSERT_TRUE(before.ok());
+  EXPECT_GT(*before, 0U);
+  std::filesystem::copy_file(folder.path() + "/model.safetensors",
+                             folder.path() + "/consolidated.safetensors");
+  EXPECT_EQ(stored_weight_bytes(folder.path()).value(), *before);
+  EXPECT_EQ(stored_weight_bytes(folder.path() + "/none").status().code(), Code::kNotFound);
+}
+
 TEST(Model, OtherTypesStayNearTheStoredOne) {
   const auto config = small_config(R"({"model_type":"llama","tie_word_embeddings":true})");
   const std::vector<TokenId> ids{5, 9, 33, 2, 60, 17};
@@ -128,6 +216,22 @@ TEST(Model, OtherTypesStayNearTheStoredOne) {
   EXPECT_EQ(name, "int8");
   EXPECT_LT(int8_error, 0.1);
   EXPECT_GT(int8_error, 0.0);
+}
+
+TEST(Model, Int8RefusesRowsWhoseSumsCouldOverflow) {
+  const base::TempFolder folder;
+  const auto config = small_config(
+      R"({"model_type":"llama","hidden_size":8,"num_hidden_layers":1,"intermediate_size":133145})");
+  LoadOptions options = scalar();
+  ASSERT_NE(load_small(folder, config, options), nullptr);
+  options.model_dir = folder.path();
+  options.quantize_int8 = true;
+  const Status status = Model::load(options).status();
+  EXPECT_EQ(status.code(), Code::kUnimplemented);
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr("model.safetensors: tensor \"model.layers.0.mlp.down_proj.weight\" has 133145 "
+                "inputs, int8 takes at most 133144"));
 }
 
 TEST(Model, AHeadThatDiffersFromTheEmbeddingWinsOverTying) {
@@ -179,7 +283,37 @@ TEST(Model, ConfigFaultsNameTheField) {
       {R"({"model_type":"llama","quantization_config":{"bits":4}})", "quantization_config"},
       {R"({"model_type":"llama","hidden_size":null})", "hidden_size is missing"},
       {R"({"model_type":"llama","hidden_size":65537})",
-       "hidden_size must be a whole number from 1 to 65536"},
+       "hidden_size must be a whole number from 1 to 65536, not 65537"},
+      {R"({"model_type":"llama","hidden_size":1e2})", "hidden_size must be a whole number"},
+      {R"({"model_type":"llama","hidden_size":18446744073709551617})",
+       "hidden_size must be a whole number"},
+      {R"({"model_type":"llama","intermediate_size":1048577})",
+       "intermediate_size must be a whole number from 1 to 1048576"},
+      {R"({"model_type":"llama","head_dim":0})",
+       "head_dim must be a whole number from 1 to 4096, not 0"},
+      {R"({"model_type":"llama","head_dim":4097})", "head_dim must be a whole number"},
+      {R"({"model_type":"llama","head_dim":7})", "gives 7 rotary dimensions, not an even number"},
+      {R"({"model_type":"llama","num_attention_heads":4097})",
+       "num_attention_heads must be a whole number from 1 to 4096"},
+      {R"({"model_type":"llama","rms_norm_eps":-1e-6})",
+       "rms_norm_eps must be a number from 0 to 1, not -1e-6"},
+      {R"({"model_type":"llama","rms_norm_eps":2})", "rms_norm_eps must be a number"},
+      {R"({"model_type":"mistral","sliding_window":0})",
+       "sliding_window must be a whole number from 1 to 16777216, not 0"},
+      {R"({"model_type":"mistral","sliding_window":-1})", "sliding_window must be a whole number"},
+      {R"({"model_type":"gemma2","sliding_window":null})",
+       "sliding_window is null, but this family has layers with a window"},
+      {R"({"model_type":"gemma2","query_pre_attn_scalar":0})",
+       "query_pre_attn_scalar must be a number from"},
+      {R"({"model_type":"gemma2","final_logit_softcapping":-30})",
+       "final_logit_softcapping must be a number from 0"},
+      {R"({"model_type":"granite","logits_scaling":0})", "logits_scaling must be a number from"},
+      {R"({"model_type":"cohere","logit_scale":1e7})",
+       "logit_scale must be a number from 0.000001 to 1000000, not 1e7"},
+      {R"({"model_type":"gpt_neox","rotary_pct":1.5})", "rotary_pct must be a number from 0 to 1"},
+      {R"({"model_type":"qwen2","use_sliding_window":true,"sliding_window":null,)"
+       R"("layer_types":["full_attention","full_attention","sliding_attention"]})",
+       "sliding_window is missing, but layer_types asks for it"},
       {R"({"model_type":"llama","hidden_size":-48})", "hidden_size must be a whole number"},
       {R"({"model_type":"llama","hidden_size":48.5})", "hidden_size must be a whole number"},
       {R"({"model_type":"llama","num_hidden_layers":1001})",
@@ -195,7 +329,11 @@ TEST(Model, ConfigFaultsNameTheField) {
        "num_key_value_heads is 3 and does not divide"},
       {R"({"model_type":"llama","rms_norm_eps":"small"})", "rms_norm_eps must be a number"},
       {R"({"model_type":"llama","hidden_act":"tanh"})", "hidden_act \"tanh\" is not supported"},
-      {R"({"model_type":"llama","attention_bias":1})", "attention_bias must be true or false"},
+      {R"({"model_type":"llama","attention_bias":1})",
+       "attention_bias must be true or false, not 1"},
+      // What is too long for a message is cut between characters.
+      {R"({"model_type":[")" + std::string(37, 'x') + R"(ä and more"]})",
+       R"(model_type must be a string, not [")" + std::string(37, 'x') + "..."},
       {R"({"model_type":"gpt_neo","num_heads":4,"attention_types":[[["global"],4000000000]]})",
        "attention_layers must name the kind of every layer"},
       {R"({"model_type":"gpt_neo","num_heads":4,"attention_types":[[["global",1],1]]})",
@@ -221,6 +359,17 @@ TEST(Model, ConfigFaultsNameTheField) {
     EXPECT_THAT(status.message(), HasSubstr(c.message));
     EXPECT_THAT(status.message(), HasSubstr("config.json: "));
   }
+}
+
+TEST(Model, EveryIdOfTheTokenizerNeedsARow) {
+  const base::TempFolder folder;
+  LoadOptions options = scalar();
+  options.n_token_ids = 61;
+  ASSERT_NE(load_small(folder, small_config(R"({"model_type":"llama"})"), options), nullptr);
+  options.model_dir = folder.path();
+  options.n_token_ids = 62;
+  EXPECT_THAT(Model::load(options).status().message(),
+              HasSubstr("vocab_size is 61, but the tokenizer has ids up to 61"));
 }
 
 TEST(Model, WeightFaultsNameFileTensorAndRule) {

@@ -53,6 +53,7 @@ void read_scaling(ConfigReader& scaling,
       scaling.fail("rope_type", "dynamic needs more than two rotary dimensions");
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
+    if (rope.theta <= 1.0) scaling.fail("rope_theta", "must be above 1 for yarn");
     rope.factor =
         scaling.number_or("factor", 1.0, kFactorMax, std::max(1.0, arch.max_positions / trained));
     rope.beta_fast = scaling.number_or("beta_fast", 1e-3, 1e6, 32.0);
@@ -68,6 +69,8 @@ void read_scaling(ConfigReader& scaling,
       scaling.fail("high_freq_factor", "must be above low_freq_factor");
   } else if (type == "longrope" || type == "su") {
     rope.scaling = RopeScaling::kLongRope;
+    if (trained < 2.0)
+      scaling.fail("original_max_position_embeddings", "must be above 1 for longrope");
     rope.factor = scaling.number_or("factor", 1e-3, kFactorMax, arch.max_positions / trained);
     rope.short_factor = scaling.numbers("short_factor", rope.rotary_dim / 2, 1e-3, kFactorMax);
     rope.long_factor = scaling.numbers("long_factor", rope.rotary_dim / 2, 1e-3, kFactorMax);
@@ -161,6 +164,12 @@ RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefault
     return rope;
   }
   ConfigReader parameters = config.object(field);
+  // Such members would be left unread here.
+  for (const std::string_view kind : {"full_attention", "sliding_attention", "chunked_attention"}) {
+    if (parameters.has(kind))
+      parameters.unsupported(kind,
+                             "(a rope for one kind of layer) is not supported in this family");
+  }
   // Some families keep the trained length beside the scaling.
   top.original_max_positions = config.number_or(
       "original_max_position_embeddings", 2.0, kPositionsMax, defaults.original_max_positions);

@@ -174,7 +174,37 @@ TEST(Rope, FaultsNameTheField) {
   const auto message = [](const std::string& config) { return read(config).status.message(); };
   EXPECT_THAT(message(R"({"rope_theta":0})"),
               HasSubstr("config.json: rope_theta must be a number from 1"));
+  EXPECT_THAT(message(R"({"rope_theta":1e13})"), HasSubstr("not 1e13"));
   EXPECT_THAT(message(R"({"rope_scaling":5})"), HasSubstr("rope_scaling must be an object"));
+  EXPECT_THAT(message(R"({"rope_scaling":{"type":"linear","factor":0.5}})"),
+              HasSubstr("rope_scaling.factor must be a number from 1 to 1000000, not 0.5"));
+  EXPECT_THAT(message(R"({"rope_scaling":{"type":"dynamic","factor":-2}})"),
+              HasSubstr("rope_scaling.factor must be a number"));
+  EXPECT_THAT(
+      message(
+          R"({"rope_scaling":{"type":"yarn","factor":4,"original_max_position_embeddings":0}})"),
+      HasSubstr("rope_scaling.original_max_position_embeddings must be a number from 2"));
+  EXPECT_THAT(message(R"({"rope_scaling":{"type":"yarn","factor":4,"attention_factor":0}})"),
+              HasSubstr("rope_scaling.attention_factor must be a number"));
+  EXPECT_THAT(message(R"({"rope_theta":1,"rope_scaling":{"type":"yarn","factor":4}})"),
+              HasSubstr("rope_theta must be above 1 for yarn"));
+  EXPECT_THAT(message(R"({"rope_scaling":{"type":"llama3","factor":8,"low_freq_factor":1}})"),
+              HasSubstr("rope_scaling.high_freq_factor is missing"));
+  EXPECT_THAT(
+      message(
+          R"({"rope_scaling":{"type":"longrope","short_factor":[1,1,0,1],"long_factor":[1,1,1,1]}})"),
+      HasSubstr("short_factor must hold numbers from 0.001000 to 1000000, not 0"));
+  EXPECT_THAT(
+      read(
+          R"({"rope_scaling":{"type":"longrope","factor":4,"short_factor":[1,1,1,1],"long_factor":[1,1,1,1]}})",
+          8,
+          1)
+          .status.message(),
+      HasSubstr("original_max_position_embeddings must be above 1 for longrope"));
+  EXPECT_THAT(read(R"({"rope_scaling":{"type":"dynamic","factor":2}})", 2).status.message(),
+              HasSubstr("dynamic needs more than two rotary dimensions"));
+  EXPECT_THAT(message(R"({"rope_parameters":{"full_attention":{"rope_theta":1e6}}})"),
+              HasSubstr("rope_parameters.full_attention"));
   EXPECT_THAT(message(R"({"rope_scaling":{"type":"linear"}})"),
               HasSubstr("rope_scaling.factor is missing"));
   EXPECT_THAT(message(R"({"rope_scaling":{"type":"mrope"}})"),

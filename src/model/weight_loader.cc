@@ -1,7 +1,9 @@
 #include "model/weight_loader.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <string_view>
 #include <utility>
 #include <xxhash.h>
 
@@ -47,8 +49,12 @@ void narrow(DType type, const float* from, std::size_t n, std::byte* out) {
   }
 }
 
+std::string tensor_text(const weights::Checkpoint::Located& at) {
+  return at.file->path() + ": tensor \"" + at.tensor->name + "\"";
+}
+
 Status tensor_error(const weights::Checkpoint::Located& at, const std::string& what) {
-  return {Code::kInvalidArgument, at.file->path() + ": tensor \"" + at.tensor->name + "\" " + what};
+  return {Code::kInvalidArgument, tensor_text(at) + " " + what};
 }
 
 std::uint64_t n_elements(const std::vector<std::uint64_t>& shape) {
@@ -61,6 +67,20 @@ std::uint64_t n_elements(const std::vector<std::uint64_t>& shape) {
 // n of one [n, k] or, transposed, [k, n] matrix of the tensor.
 std::uint64_t matrix_rows(const Rows& rows) {
   return rows.transposed ? rows.shape.back() : rows.shape[rows.shape.size() - 2];
+}
+
+// Masks and tables that older programs stored beside the weights.
+bool is_carried_along(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kEndings{".attn.bias",
+                                                     ".attn.masked_bias",
+                                                     ".attention.bias",
+                                                     ".attention.masked_bias",
+                                                     ".causal_mask",
+                                                     ".embed_positions",
+                                                     ".inv_freq"};
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
+    return name.ends_with(ending);
+  });
 }
 
 // A packed matrix without its data, ready for the table's pack function.
@@ -142,7 +162,7 @@ Result<DType> WeightLoader::stored_type(const MatrixMap& map) const {
   return first.type;
 }
 
-Result<bool> WeightLoader::other_name_differs(const Rows& rows) const {
+Result<bool> WeightLoader::other_name_differs(const Rows& rows) {
   if (rows.otherwise.empty()) return false;
   const auto first = find(rows.tensor);
   const auto other = find(rows.otherwise);
@@ -158,13 +178,26 @@ Result<bool> WeightLoader::other_name_differs(const Rows& rows) const {
     COXSWAIN_RETURN_IF_ERROR(other.read(at, its));
     if (mine != its) return true;
   }
+  known_.insert(other.tensor);
   return false;
+}
+
+std::vector<std::string> WeightLoader::unread() const {
+  std::vector<std::string> out;
+  for (const weights::SafetensorsFile& file : checkpoint_.files()) {
+    for (const weights::TensorInfo& tensor : file.tensors()) {
+      const bool is_weight = weights::float_type(tensor.type) && !is_carried_along(tensor.name);
+      if (is_weight && !known_.contains(&tensor)) out.push_back(tensor.name);
+    }
+  }
+  return out;
 }
 
 Status WeightLoader::read(const weights::Checkpoint::Located& at,
                           std::uint64_t offset,
                           std::span<std::byte> out) {
   COXSWAIN_RETURN_IF_ERROR(at.read(offset, out));
+  known_.insert(at.tensor);
   const std::string& name = at.tensor->name;
   // A sum, so that it does not depend on the order in which tensors are read.
   fingerprint_ +=
@@ -269,6 +302,12 @@ Result<std::vector<float>> WeightLoader::bias(const MatrixMap& map) {
 Result<Linear> WeightLoader::linear(const MatrixMap& map, WeightType type) {
   Linear out;
   if (map.empty()) return out;
+  if (type == WeightType::kInt8 && map.k > kernels::kInt8InputsMax) {
+    COXSWAIN_ASSIGN_OR_RETURN(const Source first, source(map.rows.front(), map.k));
+    return Status(Code::kUnimplemented,
+                  tensor_text(first.at) + " has " + std::to_string(map.k) +
+                      " inputs, int8 takes at most " + std::to_string(kernels::kInt8InputsMax));
+  }
   COXSWAIN_ASSIGN_OR_RETURN(out.matrix, empty_matrix(table_, type, map.n(), map.k));
   const auto pack = table_.pack[static_cast<std::size_t>(type)];
   COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const PackSource& rows) {
@@ -276,7 +315,7 @@ Result<Linear> WeightLoader::linear(const MatrixMap& map, WeightType type) {
   }));
   COXSWAIN_ASSIGN_OR_RETURN(out.bias, bias(map));
   bytes_ +=
-      out.matrix.data.size() +
+      out.matrix.data.taken() +
       (out.matrix.scales.size() + out.matrix.column_sums.size() + out.bias.size()) * sizeof(float);
   return out;
 }
@@ -301,7 +340,7 @@ Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
       narrow(type, wide.data(), map.k, to + i * row_bytes);
     }
   }));
-  bytes_ += out.data.size();
+  bytes_ += out.data.taken();
   return out;
 }
 

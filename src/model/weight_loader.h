@@ -1,13 +1,14 @@
 #pragma once
 // WeightLoader: fills weights from a checkpoint through a TensorMap, a slice of rows at a time, so
-// that the peak of memory is the packed size plus a few MiB. Names, shapes and types are checked
-// here; errors name file, tensor and rule.
+// that the peak of memory is the packed size plus a few MiB (a whole matrix where a file stores it
+// transposed). Names, shapes and types are checked here; errors name file, tensor and rule.
 //
 // Thread rule: one thread.
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include <coxswain/status.h>
@@ -34,13 +35,17 @@ class WeightLoader {
 
   // Whether the other name of `rows` holds other values than the first. False unless both are
   // there.
-  Result<bool> other_name_differs(const Rows& rows) const;
+  Result<bool> other_name_differs(const Rows& rows);
 
   // An empty map gives an empty weight.
   Result<Linear> linear(const MatrixMap& map, kernels::WeightType type);
   Result<RowTable> rows(const MatrixMap& map, tensor::DType type);
   Result<NormWeights> norm(const NormMap& map);
   Result<std::vector<float>> vector(const VectorMap& map);
+
+  // Names of tensors that nothing asked for: neither masks and tables that files carry along for
+  // other programs, nor types that no weight has.
+  std::vector<std::string> unread() const;
 
   std::uint64_t bytes() const { return bytes_; }  // held by everything made so far
   std::uint64_t fingerprint() const {
@@ -79,6 +84,7 @@ class WeightLoader {
   const std::vector<std::string>& prefixes_;
   const kernels::KernelTable& table_;
   Progress progress_;
+  std::unordered_set<const weights::TensorInfo*> known_;  // read, or equal to one that is
   std::vector<std::byte> buffer_;
   std::vector<std::byte> gathered_;
   std::uint64_t bytes_ = 0;

@@ -1,7 +1,6 @@
 #include "runner/local_runner.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <pthread.h>
 #include <random>
 #include <sched.h>
@@ -14,8 +13,6 @@
 
 namespace coxswain::runner {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t kPlansInFlightMax = 2;
 // Rows of logits held at once: enough for the head to read its weights once per step, small beside
@@ -30,15 +27,11 @@ tensor::DType kv_type_of(const RunnerOptions& options, const model::ModelInfo& i
   return tensor::DType::kBf16;
 }
 
-// A lower bound, before anything is read: int8 halves 16-bit weights.
+// A lower bound, before any tensor is read: int8 takes a quarter of float32 weights. 0 for a
+// checkpoint that cannot be opened: loading it says why.
 std::uint64_t weight_bytes_min(const RunnerOptions& options) {
-  std::uint64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(options.model_dir, error)) {
-    std::error_code ignored;
-    const std::uint64_t size = entry.is_regular_file(ignored) ? entry.file_size(ignored) : 0;
-    if (entry.path().extension() == ".safetensors" && !ignored) bytes += size;
-  }
+  const auto stored = model::stored_weight_bytes(options.model_dir);
+  const std::uint64_t bytes = stored.ok() ? stored.value() : 0;
   const bool may_shrink = options.quantize_int8 || options.dtype == tensor::DType::kBf16 ||
                           options.dtype == tensor::DType::kF16;
   return may_shrink ? bytes / 4 : bytes;
@@ -89,6 +82,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
         tokenizer::Tokenizer::load(options.model_dir,
                                    {.tokenizer_config_path = options.tokenizer_config_path}));
     load.n_token_ids = tokenizer->vocab_size();
+    load.tokenizer_eos = tokenizer->eos_id();
     codec = std::make_shared<TokenizerCodec>(std::move(tokenizer));
   }
   load.model_dir = options.model_dir;
@@ -293,7 +287,7 @@ void LocalRunner::compute_loop() {
       plans_.pop_front();
       running_ = true;
     }
-    Result<StepResult> result = executor_->execute(plan);
+    Result<StepResult> result = executor_->execute(std::move(plan));
     {
       std::lock_guard lock(mu_);
       running_ = false;

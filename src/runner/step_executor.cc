@@ -82,7 +82,7 @@ std::uint64_t StepExecutor::workspace_bytes(const model::ModelInfo& model,
          n_threads * sampling::Sampler::bytes(model.vocab_size);
 }
 
-Result<StepResult> StepExecutor::execute(const StepPlan& plan) {
+Result<StepResult> StepExecutor::execute(StepPlan plan) {
   const auto begin = Clock::now();
   const std::uint32_t n_layers = parts_.model->info().n_layers;
   const bool all_layers = plan.layers == LayerRange{} || plan.layers == LayerRange{0, n_layers};
@@ -92,9 +92,10 @@ Result<StepResult> StepExecutor::execute(const StepPlan& plan) {
   timings_ = {};
   for (const SequenceId id : plan.dropped) sequences_.erase(id);
   std::vector<std::pair<SequenceId, Status>> rejected;
-  for (const SequenceSpec& spec : plan.new_sequences) {
-    if (Status status = add_sequence(spec); !status.ok())
-      rejected.emplace_back(spec.id, std::move(status));
+  for (SequenceSpec& spec : plan.new_sequences) {
+    const SequenceId id = spec.id;
+    if (Status status = add_sequence(std::move(spec)); !status.ok())
+      rejected.emplace_back(id, std::move(status));
   }
   for (const BlockCopy& copy : plan.copies) parts_.kv->copy_block(copy);
 
@@ -136,7 +137,7 @@ Result<StepResult> StepExecutor::execute(const StepPlan& plan) {
   return out;
 }
 
-Status StepExecutor::add_sequence(const SequenceSpec& spec) {
+Status StepExecutor::add_sequence(SequenceSpec spec) {
   if (sequences_.erase(spec.id) != 0) return broken_plan("a sequence was introduced twice");
   if (sequences_.size() >= limits_.sequences_max) {
     return {Code::kResourceExhausted,
@@ -144,9 +145,10 @@ Status StepExecutor::add_sequence(const SequenceSpec& spec) {
             "too many sequences: at most " + std::to_string(limits_.sequences_max)};
   }
   COXSWAIN_RETURN_IF_ERROR(check_spec(spec));
+  const SequenceId id = spec.id;
   sequences_.emplace(std::piecewise_construct,
-                     std::forward_as_tuple(spec.id),
-                     std::forward_as_tuple(spec,
+                     std::forward_as_tuple(id),
+                     std::forward_as_tuple(std::move(spec),
                                            parts_.codec,
                                            parts_.model->info().eos_token_ids,
                                            parts_.kv->options().n_blocks.size()));

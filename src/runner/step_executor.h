@@ -51,9 +51,10 @@ class StepExecutor {
  public:
   StepExecutor(const ExecutorParts& parts, const ExecutorLimits& limits);
 
+  // Takes the plan, so that prompts of any length change owner instead of being copied.
   // Errors (nothing is then applied): kUnimplemented for a range of layers, kInternal for copies
   // outside the cache. Everything else fails single sequences.
-  Result<StepResult> execute(const StepPlan& plan);
+  Result<StepResult> execute(StepPlan plan);
 
   std::size_t n_sequences() const { return sequences_.size(); }
   static std::uint64_t workspace_bytes(const model::ModelInfo& model,
@@ -80,7 +81,7 @@ class StepExecutor {
     float prompt_value = 0.0F;
   };
 
-  Status add_sequence(const SequenceSpec& spec);
+  Status add_sequence(SequenceSpec spec);
   Status check_spec(const SequenceSpec& spec) const;
   Status check_copies(std::span<const BlockCopy> copies) const;
   Status prepare(const Row& row, SequenceState& state);

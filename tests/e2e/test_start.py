@@ -240,10 +240,10 @@ class TestModelFiles:
          '/model.safetensors: tensor "model.embed_tokens.weight" has shape [3072, 192], the config asks for [4096, 192]'),
         ({"num_hidden_layers": 7}, '/model.safetensors: tensor "layers.6.input_layernorm.weight" is missing'),
         ({"num_key_value_heads": 4}, ": config.json: num_key_value_heads is 4 and does not divide num_attention_heads 6"),
-        ({"num_hidden_layers": 0}, ": config.json: num_hidden_layers must be a whole number from 1 to 1000"),
-        ({"num_hidden_layers": "four"}, ": config.json: num_hidden_layers must be a whole number from 1 to 1000"),
-        ({"hidden_size": -192}, ": config.json: hidden_size must be a whole number from 1 to 65536"),
-        ({"hidden_size": 1e30}, ": config.json: hidden_size must be a whole number from 1 to 65536"),
+        ({"num_hidden_layers": 0}, ": config.json: num_hidden_layers must be a whole number from 1 to 1000, not 0"),
+        ({"num_hidden_layers": "four"}, ': config.json: num_hidden_layers must be a whole number from 1 to 1000, not "four"'),
+        ({"hidden_size": -192}, ": config.json: hidden_size must be a whole number from 1 to 65536, not -192"),
+        ({"hidden_size": 1e30}, ": config.json: hidden_size must be a whole number from 1 to 65536, not 1e+30"),
         ({"model_type": "unheard-of"}, ': config.json: model_type "unheard-of" is not supported'),
     ], ids=lambda value: json.dumps(value) if isinstance(value, dict) else "")
     def test_config_that_does_not_fit(self, launch, model_copy, changes, cause):
@@ -355,7 +355,7 @@ class TestResources:
     def test_too_little_memory_for_the_weights(self, launch):
         code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "1000000"))
         assert (code, variant) == (1, "ShardCannotStart")
-        assert cause == ("the weights need at least 5.64 MiB and 256.0 MiB stay in reserve, but only 976.6 KiB of memory are available")
+        assert cause == ("the weights need at least 5.63 MiB and 256.0 MiB stay in reserve, but only 976.6 KiB of memory are available")
         assert cure == "Use a smaller model or --quantize int8."
 
     def test_too_little_memory_for_the_cache(self, launch):

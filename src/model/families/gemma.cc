@@ -49,10 +49,12 @@ TensorMap tensors_with_norms_after(const ArchSpec& arch, LlamaNames names) {
 
 // Old configs count the layers between two that see everything; `pattern` is their default.
 void read_windows(ConfigReader& config, ArchSpec& arch, std::uint32_t pattern) {
-  const std::uint32_t window = config.count_or("sliding_window", 1, kPositionsMax, 4096);
+  const std::uint32_t window = read_window(config, 4096);
   if (read_layer_types(config, arch, window)) return;
   pattern = config.count_of_or(
       {"sliding_window_pattern", "_sliding_window_pattern"}, 1, kLayersMax, pattern);
+  if (window == 0 && pattern > 1)
+    config.fail("sliding_window", "is null, but this family has layers with a window");
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i)
     arch.layers[i].window = (i + 1) % pattern == 0 ? 0 : window;
 }
@@ -76,6 +78,14 @@ void read_two_ropes(ConfigReader& config, ArchSpec& arch) {
                                            : read_one(both, "full_attention", global),
                 read_one(both, "sliding_attention", local)};
   config.join(both);
+  // A sequence has one length at which its angles change (ModelInfo::rope_switch_length).
+  const RopeSwitch full = rope_switch(arch.ropes[0]);
+  const RopeSwitch sliding = rope_switch(arch.ropes[1]);
+  if (full.length != 0 && sliding.length != 0 &&
+      (full.length != sliding.length || full.exact != sliding.exact)) {
+    config.unsupported("rope_parameters",
+                       "with two scalings that change at different lengths is not supported");
+  }
   for (LayerSpec& layer : arch.layers) layer.rope = layer.window == 0 ? 0 : 1;
 }
 
