@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "batch/engine_core.h"
-#include "rpc/shard_service.h"
-#include "rpc/sharded_client.h"
-#include "shard_socket.h"
-#include "telemetry/log.h"
+#include "require.h"
+#include "served_runner.h"
 
 namespace coxswain::bench {
 namespace {
@@ -23,18 +19,9 @@ using std::chrono::duration;
 class NullSink final : public batch::TokenSink {
  public:
   void on_event(batch::TokenEvent event) override {
-    if (event.status.ok()) return;
-    std::fprintf(stderr, "%s\n", event.status.message().c_str());
-    std::exit(1);
+    if (!event.status.ok()) die(event.status);
   }
 };
-
-template <typename T>
-T require(Result<T> result) {
-  if (result.ok()) return std::move(result).value();
-  std::fprintf(stderr, "%s\n", result.status().message().c_str());
-  std::exit(1);
-}
 
 struct Turn {
   double wall_us = 0;
@@ -59,15 +46,9 @@ void print_engine_share(StepRunner& runner,
                         std::uint32_t n_streams,
                         std::uint32_t n_prompt,
                         std::uint32_t n_steps) {
-  telemetry::Logger log({.level = telemetry::Level::kError, .target = "bench"});
-  const NoText codec;
-  rpc::ShardServiceOptions options;
-  options.socket_path = socket_path();
-  const auto service = require(rpc::ShardService::start(runner, codec, options, log));
-  std::shared_ptr<StepRunner> client =
-      require(rpc::ShardedClient::connect(options.socket_path, {}));
-  const std::uint32_t vocab_size = client->info().vocab_size;
-  batch::EngineCore core(std::move(client), {}, {1, 2}, {});
+  const ServedRunner served(runner);
+  const std::uint32_t vocab_size = served.client()->info().vocab_size;
+  batch::EngineCore core(served.client(), {}, {1, 2}, {});
   const auto sink = std::make_shared<NullSink>();
   constexpr std::uint32_t kWarmSteps = 4;
   for (std::uint32_t s = 0; s < n_streams; ++s) {

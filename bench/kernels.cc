@@ -21,6 +21,7 @@
 
 #include "kernels/kernel_table.h"
 #include "machine_limits.h"
+#include "require.h"
 
 namespace coxswain::bench {
 namespace {
@@ -28,15 +29,6 @@ namespace {
 using kernels::KernelTable;
 using kernels::PackedMatrix;
 using kernels::WeightType;
-
-template <typename T>
-T require(Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s\n", result.status().message().c_str());
-    std::exit(1);
-  }
-  return std::move(result).value();
-}
 
 struct Options {
   std::size_t n_threads = std::max(1U, std::thread::hardware_concurrency());

@@ -2,19 +2,17 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <string>
 #include <unistd.h>
-#include <utility>
 
 #include <sys/resource.h>
 
 #include "kernels/cpu_features.h"
 #include "machine_limits_simd.h"
+#include "require.h"
 
 namespace coxswain::bench {
 namespace {
@@ -110,13 +108,8 @@ double OthersLoad::share() const {
   return all > 0.0 ? std::max(0.0, sum_.busy_s - sum_.own_s) / all : 0.0;
 }
 
-ReadBandwidth::ReadBandwidth(std::size_t bytes) {
-  auto buffer = tensor::AlignedBuffer::allocate(bytes / 256 * 256);
-  if (!buffer.ok()) {
-    std::fprintf(stderr, "%s\n", buffer.status().message().c_str());
-    std::exit(1);
-  }
-  buffer_ = std::move(buffer).value();
+ReadBandwidth::ReadBandwidth(std::size_t bytes)
+    : buffer_(require(tensor::AlignedBuffer::allocate(bytes / 256 * 256))) {
   std::memset(buffer_.data(), 1, buffer_.size());  // or every page is the one zero page
 }
 

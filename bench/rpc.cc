@@ -4,7 +4,6 @@
 
 #include <array>
 #include <deque>
-#include <memory>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -14,10 +13,7 @@
 #include <coxswain/step_runner.h>
 #include <sys/socket.h>
 
-#include "rpc/shard_service.h"
-#include "rpc/sharded_client.h"
-#include "shard_socket.h"
-#include "telemetry/log.h"
+#include "served_runner.h"
 
 namespace coxswain {
 namespace {
@@ -70,18 +66,8 @@ class InstantRunner final : public StepRunner {
 };
 
 void engine_stream(benchmark::State& state) {
-  telemetry::Logger log({.level = telemetry::Level::kError, .target = "bench"});
   InstantRunner runner;
-  const bench::NoText codec;
-  const std::string path = bench::socket_path();
-  rpc::ShardServiceOptions options;
-  options.socket_path = path;
-  auto service = rpc::ShardService::start(runner, codec, options, log);
-  auto client = rpc::ShardedClient::connect(path, {});
-  if (!service.ok() || !client.ok()) {
-    state.SkipWithError("cannot connect");
-    return;
-  }
+  const bench::ServedRunner served(runner);
   StepPlan plan;
   plan.epoch = 1;
   for (std::int64_t i = 0; i < state.range(0); ++i) {
@@ -94,7 +80,7 @@ void engine_stream(benchmark::State& state) {
   }
   for (auto _ : state) {
     ++plan.step;
-    auto result = client.value()->run(plan);
+    auto result = served.client()->run(plan);
     if (!result.ok()) {
       state.SkipWithError(result.status().message().c_str());
       return;

@@ -28,6 +28,7 @@
 #include "engine_share.h"
 #include "machine_limits.h"
 #include "model_size.h"
+#include "require.h"
 #include "runner/local_runner.h"
 
 namespace coxswain::bench {
@@ -78,17 +79,6 @@ std::optional<Options> parse(int argc, char** argv) {
     }
   }
   return options;
-}
-
-[[noreturn]] void die(const Status& status) {
-  std::fprintf(stderr, "%s\n", status.message().c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T require(Result<T> result) {
-  if (!result.ok()) die(result.status());
-  return std::move(result).value();
 }
 
 double median(std::vector<double> values) {

@@ -1,8 +1,8 @@
 #pragma once
-// What the measurements that cross a shard's socket share: a codec without text and a place for the
-// socket.
+// ServedRunner: a runner behind a shard's socket and the client that drives it, for the
+// measurements that cross it. Tokens have no text.
 //
-// Thread rule: as TextCodec; pure function.
+// Thread rule: one thread.
 
 #include <filesystem>
 #include <memory>
@@ -12,7 +12,13 @@
 #include <unistd.h>
 #include <vector>
 
+#include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
+
+#include "require.h"
+#include "rpc/shard_service.h"
+#include "rpc/sharded_client.h"
+#include "telemetry/log.h"
 
 namespace coxswain::bench {
 
@@ -27,10 +33,28 @@ class NoText final : public TextCodec {
   bool is_special(TokenId) const override { return false; }
 };
 
-// A path for a Unix socket that only this process uses.
-inline std::string socket_path() {
-  const std::string name = "coxswain-bench-" + std::to_string(::getpid());
-  return (std::filesystem::temp_directory_path() / name).string();
-}
+class ServedRunner {
+ public:
+  // Dies with a message if the socket cannot be had. `runner` outlives it.
+  explicit ServedRunner(StepRunner& runner)
+      : service_(require(rpc::ShardService::start(runner, codec_, options(), log_))),
+        client_(require(rpc::ShardedClient::connect(service_->socket_path(), {}))) {}
+
+  const std::shared_ptr<StepRunner>& client() const { return client_; }
+
+ private:
+  // On a path that only this process uses.
+  static rpc::ShardServiceOptions options() {
+    const std::string name = "coxswain-bench-" + std::to_string(::getpid());
+    rpc::ShardServiceOptions out;
+    out.socket_path = (std::filesystem::temp_directory_path() / name).string();
+    return out;
+  }
+
+  NoText codec_;
+  telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "bench"}};
+  std::unique_ptr<rpc::ShardService> service_;
+  std::shared_ptr<StepRunner> client_;
+};
 
 }  // namespace coxswain::bench
