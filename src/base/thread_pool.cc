@@ -3,10 +3,13 @@
 #include <chrono>
 #include <pthread.h>
 #include <sched.h>
+#include <system_error>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "base/fatal.h"
 
 namespace coxswain::base {
 namespace {
@@ -44,7 +47,11 @@ void pin(std::thread& thread, int cpu) {
 ThreadPool::ThreadPool(std::size_t n_threads, Pinning pinning) {
   const std::vector<int> cpus = pinning == Pinning::kPin ? allowed_cpus() : std::vector<int>{};
   for (std::size_t worker = 1; worker < n_threads; ++worker) {
-    workers_.emplace_back([this, worker] { worker_loop(worker); });
+    try {
+      workers_.emplace_back([this, worker] { worker_loop(worker); });
+    } catch (const std::system_error&) {
+      fatal("the system gives no further thread to the thread pool; use fewer threads");
+    }
     if (worker < cpus.size()) pin(workers_.back(), cpus[worker]);
   }
 }

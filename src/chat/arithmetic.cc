@@ -86,7 +86,7 @@ Value big_arithmetic(Interpreter& interpreter, Operator op, const Value& left, c
   if (op == Operator::kPower) return integer_power(interpreter, left, right);
   const BigInt a = left.to_big_int();
   const BigInt b = right.to_big_int();
-  interpreter.charge_product(1 + a.n_limbs() / 8, 1 + b.n_limbs() / 8);
+  interpreter.charge_product(1 + a.bit_length() / 256, 1 + b.bit_length() / 256);
   switch (op) {
     case Operator::kAdd:
       return Value::integer(a + b);

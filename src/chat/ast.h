@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -15,7 +17,11 @@
 
 namespace coxswain::chat {
 
+struct FilterEntry;
+struct TestEntry;
+
 using NameId = std::uint32_t;
+inline constexpr NameId kNoName = static_cast<NameId>(-1);
 
 enum class ExprKind : std::uint8_t {
   kConstant,
@@ -32,11 +38,12 @@ enum class ExprKind : std::uint8_t {
   kNot,
   kNegative,
   kPositive,
-  kBinary,   // op: "+", "-", "*", "/", "//", "%", "**"
-  kConcat,   // children joined by ~
-  kCompare,  // children[0] ops[0] children[1] ops[1] ...
-  kAnd,
-  kOr,
+  kSum,          // children added from the left
+  kBinary,       // op: "-", "*", "/", "//", "%", "**"
+  kConcat,       // children joined by ~
+  kCompare,      // children[0] ops[0] children[1] ops[1] ...
+  kAnd,          // of all children
+  kOr,           // of all children
   kConditional,  // then, condition, else (may be null)
 };
 
@@ -74,12 +81,17 @@ struct CallArguments {
 
 struct Expr {
   ExprKind kind = ExprKind::kConstant;
-  std::size_t line = 0;
+  Operator op = Operator::kAdd;
+  Escaping escaping = Escaping::kOff;
+  // A constant, a name, or a member of a place by a constant key: looking it up changes nothing.
+  bool is_place = false;
+  bool hides_member = false;  // kAttribute: the name of a method of mappings
+  std::size_t height = 1;     // nodes on the longest way down, this one included
   Value constant;
   NameId name = 0;
   std::string text;  // attribute, filter or test
-  Operator op = Operator::kAdd;
-  Escaping escaping = Escaping::kOff;
+  const FilterEntry* filter = nullptr;
+  const TestEntry* test = nullptr;
   std::vector<Operator> ops;
   std::vector<ExprPtr> children;
   CallArguments arguments;
@@ -130,7 +142,6 @@ struct MacroDefinition {
 struct Stmt {
   StmtKind kind = StmtKind::kText;
   Escaping escaping = Escaping::kOff;
-  std::size_t line = 0;
   Text text;
   ExprPtr expr;    // print, iterable of for, value of set, call of a call block
   ExprPtr filter;  // condition of for; filters of set and filter blocks around a null constant
@@ -143,11 +154,28 @@ struct Stmt {
   std::shared_ptr<MacroDefinition> macro;
 };
 
+// The names that the interpreter itself gives values to; kNoName for those not in the template.
+struct KnownNames {
+  NameId messages = kNoName;
+  NameId tools = kNoName;
+  NameId documents = kNoName;
+  NameId bos_token = kNoName;
+  NameId eos_token = kNoName;
+  NameId add_generation_prompt = kNoName;
+  NameId loop = kNoName;
+  NameId caller = kNoName;
+  NameId varargs = kNoName;
+  NameId kwargs = kNoName;
+};
+
 struct Program {
   std::vector<std::string> names;
+  std::unordered_map<std::string, NameId> ids;  // of names
+  KnownNames known;
   Body body;
 
   NameId intern(const std::string& name);
+  NameId find(std::string_view name) const;  // kNoName if the template does not mention it
 };
 
 }  // namespace coxswain::chat

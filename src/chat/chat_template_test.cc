@@ -75,6 +75,9 @@ TEST(ChatTemplate, MarksSurviveFiltersMethodsAndSlices) {
       {"{% set x %}<{{ messages[0].content }}>{% endset %}{{ x | trim('<') }}", "[aXbXc]"},
       {"{% macro m(t) %}({{ t }}){% endmacro %}{{ m(messages[0].role) }}", "[r]"},
       {"{{ messages }}", "['role']['r']['content']['aXbXc']"},
+      {"{{ messages[0].content.translate({97: 98, 88: none, 99: 'z'}) }}", "[bb]"},
+      {"{{ messages[0].content[-2] }}{{ messages[0].content|last }}", "[Xc]"},
+      {"{{ 'x' + messages[0].content + 'y' + messages[0].role }}", "[aXbXc][r]"},
   };
   for (const auto& [source, expected] : cases) {
     auto compiled = ChatTemplate::compile(source);
@@ -144,6 +147,25 @@ TEST(ChatTemplate, TheCutIsWhereTheFinalMessageEnds) {
   EXPECT_TRUE(render("{{ messages|length }}", R"("a")").starts_with("!"));
 }
 
+// Both the message and what is searched may be long and alike.
+TEST(ChatTemplate, TheFinalMessageIsFoundInLinearTime) {
+  auto compiled = ChatTemplate::compile(kChatMl);
+  ASSERT_TRUE(compiled.ok());
+  json::Object first;
+  first.set("role", "user");
+  first.set("content", std::string(1'200'000, 'a'));
+  json::Object last;
+  last.set("role", "assistant");
+  last.set("content", std::string(400'000, 'a') + "b");
+  RenderInput input;
+  input.messages = json::Array{std::move(first), std::move(last)};
+  input.add_generation_prompt = false;
+  input.continue_final_message = true;
+  const auto out = compiled->render(input);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_TRUE(out->text.ends_with("ab"));
+}
+
 TEST(ChatTemplate, RaisedMessagesReachTheClient) {
   const Status status = render_status("{{ raise_exception('Roles must alternate') }}");
   EXPECT_EQ(status.kind(), ErrorKind::kTemplateError);
@@ -177,7 +199,19 @@ TEST(ChatTemplate, EveryBudgetEndsTheRender) {
            "{% set ns = namespace() %}{% set ns.a = cycler(ns) %}",
            "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
            "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+           "{% set s = 'a' * 90000 %}{% for i in range(900) %}{{ 'b' in s }}{% endfor %}",
+           "{% set s = 'a' * 90000 %}{% for i in range(900) %}{{ s[5] }}{% endfor %}",
+           "{% set s = 'a' * 90000 %}{% for i in range(900) %}{% set t = s|upper %}{% endfor %}",
+           "{% set s = 'a' * 90000 %}{% for i in range(900) %}{% set t = s.find('b') %}{% endfor "
+           "%}",
+           "{% set s = 'a' * 90000 %}{% for i in range(900) %}{% set t = '%s' % s %}{% endfor %}",
+           "{% set x = [1] * 9000 %}{% for i in range(900) %}{% set t = x == x + [] %}{% endfor %}",
+           "{% set x = [1] * 9000 %}{% for i in range(900) %}{% set t = x|string %}{% endfor %}",
            "{{ '%999999999d' % 1 }}",
+           "{{ '%(a)4000d' * 100 % {'a': 1} }}",
+           "{{ ('{0:4000}' * 100).format(1) }}",
+           "{{ [[[[1, 2, 3]]]]|tojson(indent='x' * 50000) }}",
+           "{{ {'k' * 50000: ['a', 'b', 'c']}|pprint }}",
            "{{ 'a'.ljust(999999999999) }}",
            "{{ 'a'.zfill(999999999999) }}",
            "{{ [1]|batch(99999999, 0)|list }}",
@@ -202,6 +236,59 @@ TEST(ChatTemplate, DeepNestingIsRefusedNotCrashed) {
     std::string source = std::string(unit).starts_with("{%") ? "" : "{{ ";
     for (int i = 0; i < 100'000; ++i) source += unit;
     EXPECT_FALSE(ChatTemplate::compile(source).ok()) << unit;
+  }
+}
+
+// What has no brackets nests too: each link stands on the one before.
+TEST(ChatTemplate, LongChainsAreRefusedNotCrashed) {
+  for (const char* link :
+       {" - 1", " * 1", " ** 1", ".a", "[0]", "()", "|upper", " if x", "[0:1]"}) {
+    std::string source = "{{ x";
+    for (int i = 0; i < 100'000; ++i) source += link;
+    const auto compiled = ChatTemplate::compile(source + " }}");
+    ASSERT_FALSE(compiled.ok()) << link;
+    EXPECT_NE(compiled.status().message().find("deeper than 200"), std::string::npos) << link;
+  }
+  for (const char* link : {" + 1", " or 1", " and 1", " ~ 1", " == 1"}) {
+    std::string source = "{{ 1";
+    for (int i = 0; i < 1'000; ++i) source += link;
+    EXPECT_TRUE(render_status(source + " }}").ok()) << link;
+  }
+}
+
+TEST(ChatTemplate, DeepExpressionsInDeepRecursionAreRefusedNotCrashed) {
+  const std::string open(80, '[');
+  const std::string close(80, ']');
+  const Status status =
+      render_status("{% macro m() %}{{ " + open + "m()" + close + " }}{% endmacro %}{{ m() }}");
+  EXPECT_EQ(status.kind(), ErrorKind::kTemplateError);
+  EXPECT_NE(status.message().find("nested deeper"), std::string::npos) << status.message();
+}
+
+// Budgets count what a template does, not how it does it.
+TEST(ChatTemplate, LongConversationsFitTheBudgets) {
+  json::Array messages;
+  for (int i = 0; i < 3000; ++i) {
+    json::Object message;
+    message.set("role", "user");
+    message.set("content", std::string(400, 'a') + "\n");
+    messages.push_back(std::move(message));
+  }
+  RenderInput input;
+  input.messages = std::move(messages);
+  for (const char* source :
+       {"{{ messages|map(attribute='content')|join('\n') }}",
+        "{{ '-'.join(messages|map(attribute='content')) }}",
+        "{% set all = messages|map(attribute='content')|join %}{{ all|replace('\n', '\n            "
+        "') }}",
+        "{{ (messages|map(attribute='content')|join)|indent(8) }}",
+        "{% set all = messages|map(attribute='content')|join %}{% set ns = namespace(last='') %}"
+        "{% for m in messages %}{% set ns.last = all %}{% endfor %}{{ ns.last|length }}",
+        "{% for m in messages %}{{ (m.content|first) + (m.content|last) }}{% endfor %}"}) {
+    const auto compiled = ChatTemplate::compile(source);
+    ASSERT_TRUE(compiled.ok()) << source;
+    const auto out = compiled->render(input);
+    EXPECT_TRUE(out.ok()) << source << " " << out.status().message();
   }
 }
 

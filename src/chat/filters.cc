@@ -30,6 +30,7 @@ Value filter_length(const FilterCall& call) {
 
 Value filter_tojson(const FilterCall& call) {
   ToJsonOptions options;
+  options.bytes_max = call.interpreter.output_bytes_max();
   options.ensure_ascii = call.flag(0, "ensure_ascii", false);
   if (const Value* indent = call.argument(1, "indent"); indent != nullptr && !indent->is_none()) {
     if (indent->is_string())
@@ -74,6 +75,8 @@ constexpr FilterEntry kValueFilters[] = {
     {"attr", filter_attr},
 };
 
+}  // namespace
+
 const FilterEntry* find_filter(std::string_view name) {
   for (const std::span<const FilterEntry> table : {std::span<const FilterEntry>(kValueFilters),
                                                    text_filters(),
@@ -85,8 +88,6 @@ const FilterEntry* find_filter(std::string_view name) {
   }
   return nullptr;
 }
-
-}  // namespace
 
 std::int64_t FilterCall::integer(std::size_t index,
                                  std::string_view name,
@@ -108,17 +109,17 @@ Text FilterCall::text(std::size_t index, std::string_view name, std::string_view
   return value == nullptr || value->is_none() ? Text(std::string(otherwise)) : to_text(*value);
 }
 
-bool filter_exists(std::string_view name) {
-  return find_filter(name) != nullptr;
+Text FilterCall::input_text() const {
+  if (!input.is_string()) interpreter.charge(input.extent().nodes / 4);
+  return to_text(input);
 }
 
 Value apply_filter(Interpreter& interpreter,
-                   std::string_view name,
+                   const FilterEntry& filter,
                    const Value& input,
                    const Arguments& arguments) {
-  const FilterEntry* filter = find_filter(name);
-  if (filter == nullptr) fail("no filter named '" + std::string(name.substr(0, 64)) + "'");
-  return filter->apply({interpreter, input, arguments});
+  if (input.is_string()) interpreter.charge(input.as_bytes().size() / 64);
+  return filter.apply({interpreter, input, arguments});
 }
 
 Value look_up_path(Interpreter& interpreter, const Value& object, const Value& path) {

@@ -22,6 +22,8 @@ struct FilterCall {
   std::int64_t integer(std::size_t index, std::string_view name, std::int64_t otherwise) const;
   bool flag(std::size_t index, std::string_view name, bool otherwise) const;
   Text text(std::size_t index, std::string_view name, std::string_view otherwise) const;
+  // str() of the input, with its steps.
+  Text input_text() const;
 };
 
 struct FilterEntry {

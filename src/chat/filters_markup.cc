@@ -12,13 +12,13 @@ namespace coxswain::chat {
 namespace {
 
 Value filter_safe(const FilterCall& call) {
-  Text text = to_text(call.input);
+  Text text = call.input_text();
   text.safe = true;
   return Value::string(std::move(text));
 }
 
 Value filter_force_escape(const FilterCall& call) {
-  return Value::string(escape_html(to_text(call.input)));
+  return Value::string(escape_html(call.input_text()));
 }
 
 Value filter_escape(const FilterCall& call) {
@@ -27,7 +27,7 @@ Value filter_escape(const FilterCall& call) {
 }
 
 Value filter_striptags(const FilterCall& call) {
-  return Value::string(strip_tags(to_text(call.input)));
+  return Value::string(strip_tags(call.input_text()));
 }
 
 // As the reference has it: safe inside an autoescape block, plain outside of one.
@@ -92,12 +92,13 @@ Value filter_xmlattr(const FilterCall& call) {
     if (name.bytes.find_first_of(" \t\n\v\f\r/>=") != std::string::npos)
       fail("Invalid character in attribute name: " + repr(key).bytes.substr(0, 64));
     const Text content = to_text(value);
+    const std::size_t before = out.bytes.size();
     if (!out.empty() || call.flag(0, "autospace", true)) out.append(" ");
     out.append(name.safe ? name : escape_html(name));
     out.append("=\"");
     out.append(content.safe ? content : escape_html(content));
     out.append("\"");
-    call.interpreter.reserve_output(out.bytes.size(), 1);
+    call.interpreter.grow_output(before, out.bytes.size());
   }
   return as_markup(call, std::move(out));
 }
@@ -124,7 +125,7 @@ Text url_quote(const Text& text, bool is_query) {
 
 Value filter_urlencode(const FilterCall& call) {
   const bool iterable = call.input.is_dict() || call.input.is_list() || call.input.is_undefined();
-  if (!iterable) return Value::string(url_quote(to_text(call.input), false));
+  if (!iterable) return Value::string(url_quote(call.input_text(), false));
   Text out;
   const auto add = [&](const Value& key, const Value& value) {
     if (!out.empty()) out.append("&");
@@ -135,8 +136,8 @@ Value filter_urlencode(const FilterCall& call) {
   if (call.input.is_dict()) {
     for (const auto& [key, value] : call.input.as_dict().items()) add(key, value);
   } else {
-    for (const Value& pair : iterate(call.input)) {
-      const auto parts = iterate(pair);
+    for (const Value& pair : call.interpreter.items(call.input)) {
+      const auto parts = call.interpreter.items(pair);
       if (parts.size() != 2) fail("urlencode takes pairs");
       add(parts[0], parts[1]);
     }

@@ -5,15 +5,14 @@
 #include "chat/filters.h"
 #include "chat/html.h"
 #include "chat/operators.h"
+#include "chat/parser.h"
 #include "chat/python_format.h"
 
 namespace coxswain::chat {
 namespace {
 
 std::vector<Value> items_of(const FilterCall& call) {
-  std::vector<Value> items = iterate(call.input);
-  call.interpreter.charge(items.size());
-  return items;
+  return call.interpreter.items(call.input);
 }
 
 Value filter_random(const FilterCall& call) {
@@ -24,7 +23,7 @@ Value filter_random(const FilterCall& call) {
   const auto items = items_of(call);
   if (items.empty()) return Value::undefined("No random item, sequence was empty.");
   const std::size_t index = call.interpreter.random_below(items.size());
-  if (v.is_list() && v.as_list().kind != ListKind::kDictView) return items[index];
+  if (is_indexable(v)) return items[index];
   // A mapping is asked for the key of that number, as in the reference.
   const Value* member =
       v.is_dict() ? v.as_dict().find(Value::integer(static_cast<std::int64_t>(index))) : nullptr;
@@ -58,33 +57,61 @@ Value filter_join(const FilterCall& call) {
   if (safe && !separator.safe) separator = escape_html(separator);
   Text out;
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t before = out.bytes.size();
     if (i > 0) out.append(separator);
     out.append(safe && !parts[i].safe ? escape_html(parts[i]) : parts[i]);
-    call.interpreter.reserve_output(out.bytes.size(), 1);
+    call.interpreter.grow_output(before, out.bytes.size());
   }
   out.safe = safe;
   return Value::string(std::move(out));
 }
 
+// The first character, or the last; undefined if there is none.
+Value end_character(const Value& text, bool last) {
+  const TextSpan span = code_point_span(text.as_bytes(), last ? -1 : 0);
+  if (span.end == 0) return Value();
+  Text out = text.as_text().slice(span.begin, span.end);
+  out.safe = false;  // iterating gives plain strings
+  return Value::string(std::move(out));
+}
+
 Value filter_first(const FilterCall& call) {
-  if (is_generator(call.input)) {
-    const Value* next = take_next(call.input);
-    return next != nullptr ? *next : Value::undefined("No first item, sequence was empty.");
+  Value out;
+  if (call.input.is_string()) {
+    out = end_character(call.input, false);
+  } else if (is_generator(call.input)) {
+    if (const Value* next = take_next(call.input)) out = *next;
+  } else if (call.input.is_list()) {
+    const auto& items = call.input.as_list().items;
+    if (!items.empty()) out = items.front();
+  } else if (const auto items = items_of(call); !items.empty()) {
+    out = items.front();
   }
-  const auto items = items_of(call);
-  return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
+  return out.is_undefined() ? Value::undefined("No first item, sequence was empty.") : out;
+}
+
+bool is_reversible(const Value& value) {
+  return !is_generator(value) && !(value.is_list() && value.as_list().kind == ListKind::kSet);
 }
 
 Value filter_last(const FilterCall& call) {
-  if (is_generator(call.input)) fail("'generator' object is not reversible");
-  const auto items = items_of(call);
-  return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
+  if (!is_reversible(call.input)) fail("'" + type_name(call.input) + "' object is not reversible");
+  Value out;
+  if (call.input.is_string()) {
+    out = end_character(call.input, true);
+  } else if (call.input.is_list()) {
+    const auto& items = call.input.as_list().items;
+    if (!items.empty()) out = items.back();
+  } else if (const auto items = items_of(call); !items.empty()) {
+    out = items.back();
+  }
+  return out.is_undefined() ? Value::undefined("No last item, sequence was empty.") : out;
 }
 
 Value filter_reverse(const FilterCall& call) {
   std::vector<Value> items = items_of(call);
   std::ranges::reverse(items);
-  if (is_generator(call.input)) return Value::list(std::move(items));
+  if (!is_reversible(call.input)) return Value::list(std::move(items));
   if (!call.input.is_string()) return Value::generator(std::move(items));
   Text out;
   out.safe = call.input.as_text().safe;
@@ -179,14 +206,19 @@ Value filter_map(const FilterCall& call) {
     rest.named = call.arguments.named;
   }
   if (!call.input.truthy()) return Value::generator({});  // none included
+  const FilterEntry* filter = nullptr;
+  if (path == nullptr) {
+    const std::string& name = call.arguments.positional[0].as_bytes();
+    filter = find_filter(name);
+    if (filter == nullptr) fail("no filter named '" + name.substr(0, 64) + "'");
+  }
   for (const Value& item : items_of(call)) {
     if (path != nullptr) {
       Value value = look_up_path(call.interpreter, item, *path);
       if (value.is_undefined() && otherwise != nullptr) value = *otherwise;
       out.push_back(std::move(value));
     } else {
-      out.push_back(
-          apply_filter(call.interpreter, call.arguments.positional[0].as_bytes(), item, rest));
+      out.push_back(apply_filter(call.interpreter, *filter, item, rest));
     }
   }
   return Value::generator(std::move(out));
@@ -204,12 +236,16 @@ Value select(const FilterCall& call, bool by_attribute, bool keep) {
   rest.named = call.arguments.named;
   std::vector<Value> out;
   if (!call.input.truthy()) return Value::generator({});  // none included
+  const TestEntry* test = nullptr;
+  if (positional.size() > test_at) {
+    const std::string name = to_text(positional[test_at]).bytes;
+    test = find_test(name);
+    if (test == nullptr) fail("no test named '" + name.substr(0, 64) + "'");
+  }
   for (const Value& item : items_of(call)) {
     const Value subject = by_attribute ? look_up_path(call.interpreter, item, positional[0]) : item;
     const bool holds =
-        positional.size() > test_at
-            ? apply_test(call.interpreter, to_text(positional[test_at]).bytes, subject, rest)
-            : subject.truthy();
+        test != nullptr ? apply_test(call.interpreter, *test, subject, rest) : subject.truthy();
     if (holds == keep) out.push_back(item);
   }
   return Value::generator(std::move(out));
@@ -231,16 +267,15 @@ Value filter_rejectattr(const FilterCall& call) {
 Value filter_unique(const FilterCall& call) {
   const bool case_sensitive = call.flag(0, "case_sensitive", false);
   const Value* path = call.argument(1, "attribute");
-  std::vector<Value> seen;
+  Dict seen;
   std::vector<Value> out;
   for (const Value& item : items_of(call)) {
     Value key = fold_case(
         path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path),
         case_sensitive);
     if (!is_hashable(key)) fail("unhashable type: '" + type_name(key) + "'");
-    call.interpreter.charge(seen.size() / 8);
-    if (std::ranges::find(seen, key) != seen.end()) continue;
-    seen.push_back(std::move(key));
+    if (seen.find(key) != nullptr) continue;
+    seen.append_new(std::move(key), Value::none());
     out.push_back(item);
   }
   return Value::generator(std::move(out));

@@ -15,19 +15,19 @@ namespace {
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 Value filter_upper(const FilterCall& call) {
-  return Value::string(to_upper(to_text(call.input)));
+  return Value::string(to_upper(call.input_text()));
 }
 Value filter_lower(const FilterCall& call) {
-  return Value::string(to_lower(to_text(call.input)));
+  return Value::string(to_lower(call.input_text()));
 }
 Value filter_capitalize(const FilterCall& call) {
-  return Value::string(to_capitalized(to_text(call.input)));
+  return Value::string(to_capitalized(call.input_text()));
 }
 
 // Words begin after white space, '-', '(', '{', '[' or '<'; each gets an upper-case start and a
 // lower-case rest.
 Value filter_title(const FilterCall& call) {
-  const Text text = to_text(call.input);
+  const Text text = call.input_text();
   Text out;
   bool at_start = true;
   for (std::size_t at = 0; at < text.bytes.size();) {
@@ -44,29 +44,29 @@ Value filter_title(const FilterCall& call) {
 Value filter_trim(const FilterCall& call) {
   const Value* set = call.argument(0, "chars");
   const std::string* characters = set != nullptr && set->is_string() ? &set->as_bytes() : nullptr;
-  return Value::string(strip(to_text(call.input), characters, Side::kBoth));
+  return Value::string(strip(call.input_text(), characters, Side::kBoth));
 }
 
 Value filter_string(const FilterCall& call) {
-  return Value::string(to_text(call.input));
+  return Value::string(call.input_text());
 }
 Value filter_replace(const FilterCall& call) {
   const Value* old_text = call.argument(0, "old");
   const Value* new_text = call.argument(1, "new");
   if (old_text == nullptr || new_text == nullptr) fail("replace takes two strings");
-  const std::int64_t count = call.integer(2, "count", -1);
-  Text text = to_text(call.input);
+  const std::int64_t given = call.integer(2, "count", -1);
+  const std::size_t count_max = given < 0 ? kNoLimit : static_cast<std::size_t>(given);
+  Text text = call.input_text();
   const Text from = to_text(*old_text);
   Text to = to_text(*new_text);
-  call.interpreter.reserve_output(to.bytes.size() + 1, text.bytes.size() + 1);
   bool safe = false;
   if (call.interpreter.autoescapes()) {
     if (from.safe || (to.safe && !text.safe)) text = text.safe ? text : escape_html(text);
     safe = text.safe;
     if (safe && !to.safe) to = escape_html(to);
   }
-  Text out =
-      replace_all(text, from.bytes, to, count < 0 ? kNoLimit : static_cast<std::size_t>(count));
+  reserve_replaced(call.interpreter, text, from.bytes, to, count_max);
+  Text out = replace_all(text, from.bytes, to, count_max);
   out.safe = safe;
   return Value::string(std::move(out));
 }
@@ -88,9 +88,10 @@ Value filter_indent(const FilterCall& call) {
         ' ');
   const bool first = call.flag(1, "first", false);
   const bool blank = call.flag(2, "blank", false);
-  const Text text = to_text(call.input);
-  call.interpreter.reserve_output(indent.size() + 1, text.bytes.size() + 1);
+  const Text text = call.input_text();
   std::vector<Text> lines = split_lines(text, false);
+  call.interpreter.reserve_output(text.bytes.size(), 1);
+  call.interpreter.reserve_output(lines.size() + 1, indent.size());
   if (text.bytes.ends_with('\n') || text.empty()) lines.emplace_back();
   Text out;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -104,16 +105,18 @@ Value filter_indent(const FilterCall& call) {
 Value filter_format(const FilterCall& call) {
   const Arguments& given = call.arguments;
   if (given.named.empty())
-    return Value::string(percent_format(to_text(call.input), Value::tuple(given.positional)));
+    return Value::string(
+        percent_format(call.interpreter, call.input_text(), Value::tuple(given.positional)));
   if (!given.positional.empty())
     fail("can't handle positional and keyword arguments at the same time");
   Dict named;
   for (const auto& [name, value] : given.named) named.set(Value::string(name), value);
-  return Value::string(percent_format(to_text(call.input), Value::dict(std::move(named))));
+  return Value::string(
+      percent_format(call.interpreter, call.input_text(), Value::dict(std::move(named))));
 }
 
 Value filter_center(const FilterCall& call) {
-  const Text text = to_text(call.input);
+  const Text text = call.input_text();
   const auto width =
       static_cast<std::size_t>(std::clamp<std::int64_t>(call.integer(0, "width", 80), 0, 1 << 20));
   const std::size_t length = count_code_points(text.bytes);
@@ -136,7 +139,7 @@ Value filter_truncate(const FilterCall& call) {
   }
   if (!call.input.is_string() && !call.input.is_undefined())
     fail("'" + type_name(call.input) + "' object cannot be truncated");
-  const Text text = to_text(call.input);
+  const Text text = call.input_text();
   const auto length =
       static_cast<std::size_t>(std::max<std::int64_t>(0, call.integer(0, "length", 255)));
   const bool kill_words = call.flag(1, "killwords", false);
@@ -157,7 +160,7 @@ Value filter_truncate(const FilterCall& call) {
 }
 
 Value filter_wordcount(const FilterCall& call) {
-  const Text text = to_text(call.input);
+  const Text text = call.input_text();
   std::int64_t words = 0;
   bool inside = false;
   for (std::size_t at = 0; at < text.bytes.size();) {
@@ -179,7 +182,7 @@ Value filter_wordwrap(const FilterCall& call) {
       .break_long_words = call.flag(1, "break_long_words", true),
       .break_on_hyphens = call.flag(3, "break_on_hyphens", true)};
   const Text wrap = call.text(2, "wrapstring", "\n");
-  const Text text = to_text(call.input);
+  const Text text = call.input_text();
   call.interpreter.reserve_output(wrap.bytes.size() + 1, text.bytes.size() + 1);
   Text out;
   bool first = true;
@@ -202,7 +205,7 @@ Value filter_wordwrap(const FilterCall& call) {
 Value filter_pprint(const FilterCall& call) {
   const Extent extent = call.input.extent();
   call.interpreter.charge_product(extent.nodes, extent.depth);
-  Text out = pretty_print(call.input);
+  Text out = pretty_print(call.input, call.interpreter.output_bytes_max());
   call.interpreter.reserve_output(out.bytes.size(), 1);
   return Value::string(std::move(out));
 }

@@ -108,11 +108,7 @@ Text format_whole(const Value& value, const FormatSpec& spec) {
     return lay_out_number(integer_parts(value, spec.type, spec.alternate), spec);
   if (spec.sign != '-' || spec.alternate || spec.grouping != '\0')
     fail("only a width is allowed with integer format specifier 'c'");
-  if (!value.is_integral() || value.as_int() < 0 || value.as_int() > 0x10FFFF)
-    fail("%c arg not in range(0x110000)");
-  std::string c;
-  append_code_point(c, static_cast<char32_t>(value.as_int()));
-  return pad(Text(std::move(c)), spec, '>');
+  return pad(Text(character_of(value)), spec, '>');
 }
 
 // Whether `spec` may be used with a value; `types` lists the letters that its kind knows.
@@ -196,6 +192,16 @@ Text pad(const Text& text, const FormatSpec& spec, char default_align) {
   for (std::size_t i = 0; i < left; ++i) out.append(spec.fill);
   out.append(text);
   for (std::size_t i = left; i < room; ++i) out.append(spec.fill);
+  return out;
+}
+
+std::string character_of(const Value& code) {
+  if (!code.is_integral() || code.as_int() < 0 || code.as_int() > 0x10FFFF)
+    fail("a character's number is not in range(0x110000)");
+  if (code.as_int() >= 0xD800 && code.as_int() <= 0xDFFF)
+    fail("a surrogate is no character: " + std::to_string(code.as_int()));
+  std::string out;
+  append_code_point(out, static_cast<char32_t>(code.as_int()));
   return out;
 }
 

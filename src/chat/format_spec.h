@@ -42,6 +42,8 @@ struct NumberParts {
   std::string rest{};    // the point, what follows, an exponent, a percent sign
 };
 NumberParts integer_parts(const Value& whole, char type, bool alternate);
+// What the number `code` names, for %c, {:c} and translate(). Throws for what is no character.
+std::string character_of(const Value& code);
 // Types: e E f F g G % and none, which is repr() as far as there is no precision.
 NumberParts real_parts(double value, const FormatSpec& spec);
 Text lay_out_number(const NumberParts& parts, const FormatSpec& spec);

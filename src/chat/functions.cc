@@ -36,22 +36,22 @@ Value call_range(Interpreter& interpreter, const Arguments& arguments) {
     fail("Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
   interpreter.charge(static_cast<std::size_t>(count));
   std::vector<Value> items;
+  items.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i)
     items.push_back(Value::integer(begin + i * step));
-  std::string shown = "range(" + std::to_string(begin) + ", " + std::to_string(end);
-  shown += (step == 1 ? "" : ", " + std::to_string(step)) + ")";
-  return Value::list(std::move(items), ListKind::kRange, std::move(shown));
+  return Value::range(std::move(items), {begin, end, step});
 }
 
-Dict dict_of(const Arguments& arguments) {
+Dict dict_of(Interpreter& interpreter, const Arguments& arguments) {
   Dict out;
   for (const Value& value : arguments.positional) {
     if (value.is_dict()) {
+      interpreter.charge(value.as_dict().size());
       for (const auto& [key, member] : value.as_dict().items()) out.set(key, member);
       continue;
     }
-    for (const Value& pair : iterate(value)) {
-      const auto parts = iterate(pair);
+    for (const Value& pair : interpreter.items(value)) {
+      const auto parts = interpreter.items(pair);
       if (parts.size() != 2) fail("dict() takes pairs");
       out.set(parts[0], parts[1]);
     }
@@ -60,8 +60,12 @@ Dict dict_of(const Arguments& arguments) {
   return out;
 }
 
-Value call_namespace(Interpreter&, const Arguments& arguments) {
-  return Value::name_space(dict_of(arguments));
+Value call_namespace(Interpreter& interpreter, const Arguments& arguments) {
+  return Value::name_space(dict_of(interpreter, arguments));
+}
+
+Value call_dict(Interpreter& interpreter, const Arguments& arguments) {
+  return Value::dict(dict_of(interpreter, arguments));
 }
 
 Value call_raise(Interpreter&, const Arguments& arguments) {
@@ -154,9 +158,7 @@ Value global_function(std::string_view name) {
   if (name == "strftime_now") return make_callable(call_strftime_now);
   if (name == "cycler") return make_callable(call_cycler);
   if (name == "joiner") return make_callable(call_joiner);
-  if (name == "dict")
-    return make_callable(
-        [](Interpreter&, const Arguments& arguments) { return Value::dict(dict_of(arguments)); });
+  if (name == "dict") return make_callable(call_dict);
   if (name == "lipsum") return make_callable(call_lipsum);
   if (name == "namespace") return make_callable(call_namespace);
   return Value();

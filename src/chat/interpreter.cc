@@ -11,6 +11,12 @@
 #include "chat/python_format.h"
 
 namespace coxswain::chat {
+namespace {
+
+constexpr std::size_t kPromptBytesReserved = 1024;
+constexpr std::size_t kVariablesReserved = 8;
+
+}  // namespace
 
 Interpreter::Interpreter(const Program& program,
                          const RenderLimits& limits,
@@ -20,14 +26,13 @@ Interpreter::Interpreter(const Program& program,
   scope_->captured = true;
 }
 
-void Interpreter::set_global(std::string_view name, Value value) {
-  const auto it = std::ranges::find(program_.names, name);
-  if (it != program_.names.end())
-    assign_name(static_cast<NameId>(it - program_.names.begin()), std::move(value));
+void Interpreter::set_variable(NameId name, Value value) {
+  if (name != kNoName) assign_name(name, std::move(value));
 }
 
 Text Interpreter::run() {
   Text out;
+  out.bytes.reserve(kPromptBytesReserved);
   output_ = &out;
   // Variables of the template live below those given to it, so that a render never changes its
   // input.
@@ -38,10 +43,8 @@ Text Interpreter::run() {
   return out;
 }
 
-void Interpreter::charge(std::size_t steps) {
-  if (steps > limits_.steps_max - steps_)
-    fail("the template takes more than " + std::to_string(limits_.steps_max) + " steps");
-  steps_ += steps;
+void Interpreter::fail_steps() const {
+  fail("the template takes more than " + std::to_string(limits_.steps_max) + " steps");
 }
 
 void Interpreter::charge_product(std::size_t n, std::size_t m) {
@@ -49,13 +52,23 @@ void Interpreter::charge_product(std::size_t n, std::size_t m) {
   charge(__builtin_mul_overflow(n, m, &product) ? limits_.steps_max + 1 : product);
 }
 
+std::vector<Value> Interpreter::items(const Value& value) {
+  if (value.is_string()) charge(count_code_points(value.as_bytes()));
+  if (value.is_dict()) charge(value.as_dict().size());
+  if (value.is_list()) charge(value.as_list().items.size() - value.as_list().n_taken);
+  return iterate(value);
+}
+
 void Interpreter::reserve_output(std::size_t n, std::size_t m) {
   std::size_t product = 0;
-  if (__builtin_mul_overflow(n, m, &product) || product > limits_.output_bytes_max) {
-    fail("the template makes a text of more than " + std::to_string(limits_.output_bytes_max) +
-         " bytes");
-  }
+  const bool overflows = __builtin_mul_overflow(n, m, &product);
+  require_output(overflows ? static_cast<std::size_t>(-1) : product, limits_.output_bytes_max);
   charge(product / 64);
+}
+
+void Interpreter::grow_output(std::size_t before, std::size_t now) {
+  require_output(now, limits_.output_bytes_max);
+  charge((now - before) / 64);
 }
 
 void Interpreter::emit(const Text& text) {
@@ -77,6 +90,7 @@ std::size_t Interpreter::random_below(std::size_t n) {
 Scope* Interpreter::new_scope(Scope* parent) {
   if (free_scopes_.empty()) {
     scopes_.push_back(std::make_unique<Scope>());
+    scopes_.back()->variables.reserve(kVariablesReserved);
     free_scopes_.push_back(scopes_.back().get());
   }
   Scope* scope = free_scopes_.back();
@@ -91,18 +105,25 @@ void Interpreter::release_scope(Scope* scope) {
   free_scopes_.push_back(scope);
 }
 
-Value Interpreter::look_up(NameId name) {
+const Value* Interpreter::find_variable(NameId name) {
   for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
+    charge(scope->variables.size() / 64);
     for (const auto& [id, value] : scope->variables) {
-      if (id == name) return value;
+      if (id == name) return &value;
     }
   }
+  return nullptr;
+}
+
+Value Interpreter::look_up(NameId name) {
+  if (const Value* value = find_variable(name)) return *value;
   Value function = global_function(program_.names[name]);
   if (!function.is_undefined()) return function;
   return Value::undefined("'" + program_.names[name] + "' is undefined");
 }
 
 void Interpreter::assign_name(NameId name, Value value) {
+  charge(scope_->variables.size() / 64);
   for (auto& [id, existing] : scope_->variables) {
     if (id == name) {
       existing = std::move(value);
@@ -130,14 +151,13 @@ void Interpreter::assign(const Target& target, const Value& value) {
       break;
   }
   require_defined(value);
-  const std::vector<Value> items = iterate(value);
-  if (items.size() != target.items.size()) {
-    fail(items.size() > target.items.size()
-             ? "too many values to unpack (expected " + std::to_string(target.items.size()) + ")"
-             : "not enough values to unpack (expected " + std::to_string(target.items.size()) +
-                   ", got " + std::to_string(items.size()) + ")");
-  }
-  for (std::size_t i = 0; i < items.size(); ++i) assign(target.items[i], items[i]);
+  const std::vector<Value> parts = items(value);
+  const std::size_t n = target.items.size();
+  if (parts.size() > n) fail("too many values to unpack (expected " + std::to_string(n) + ")");
+  if (parts.size() < n)
+    fail("not enough values to unpack (expected " + std::to_string(n) + ", got " +
+         std::to_string(parts.size()) + ")");
+  for (std::size_t i = 0; i < n; ++i) assign(target.items[i], parts[i]);
 }
 
 // ---- statements
@@ -150,6 +170,7 @@ Interpreter::Flow Interpreter::execute(const Body& body) {
 }
 
 Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
+  const DepthGuard depth(*this);
   charge(1);
   switch (stmt.kind) {
     case StmtKind::kText:
@@ -197,13 +218,34 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
 }
 
 void Interpreter::print(const Stmt& stmt) {
-  const Value value = evaluate(*stmt.expr);
-  if (!escapes(stmt.escaping)) {
-    emit(value.is_string() ? value.as_text() : to_text(value));
+  const bool escapes_text = escapes(stmt.escaping);
+  if (stmt.expr->kind == ExprKind::kSum && !escapes_text) {
+    print_sum(*stmt.expr);
     return;
   }
-  const Text text = to_text(value);
-  emit(text.safe ? text : escape_html(text));
+  Value scratch;
+  const Value& value = resolve(*stmt.expr, scratch);
+  if (escapes_text) {
+    const Text text = to_text(value);
+    emit(text.safe ? text : escape_html(text));
+  } else if (value.is_string()) {
+    emit(value.as_text());
+  } else {
+    emit(to_text(value));
+  }
+}
+
+void Interpreter::print_sum(const Expr& sum) {
+  Text text = std::exchange(spare_text_, {});
+  if (const auto value = evaluate_sum(sum, text)) {
+    emit(to_text(*value));
+    return;
+  }
+  emit(text);
+  text.bytes.clear();
+  text.marks.clear();
+  text.safe = false;
+  spare_text_ = std::move(text);
 }
 
 Interpreter::Flow Interpreter::execute_set_block(const Stmt& stmt) {
@@ -245,7 +287,7 @@ Interpreter::Flow Interpreter::execute_autoescape(const Stmt& stmt) {
 
 Interpreter::Flow Interpreter::execute_if(const Stmt& stmt) {
   for (const auto& [condition, body] : stmt.branches) {
-    if (!condition || evaluate(*condition).truthy()) return execute(body);
+    if (!condition || is_true(*condition)) return execute(body);
   }
   return Flow::kNext;
 }

@@ -1,14 +1,16 @@
 #pragma once
 // Interpreter: runs one program once, within its budgets.
 //
-// Every evaluated node and every element a filter touches is a step; every byte of text that is
-// made counts as output. Scopes follow Jinja: loops, macros, with and call blocks have their own,
-// `if` has none; a loop starts each turn with a fresh one.
+// Every evaluated node and every element a filter touches is a step, as are 64 bytes of a text that
+// is read or made; every byte of text that is made counts as output. Scopes follow Jinja: loops,
+// macros, with and call blocks have their own, `if` has none; a loop starts each turn with a fresh
+// one.
 //
 // Thread rule: one thread for each run; programs may be shared.
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,17 +31,24 @@ class Interpreter {
  public:
   Interpreter(const Program& program, const RenderLimits& limits, const RenderInput& input);
 
-  // Names the program does not mention are not stored.
-  void set_global(std::string_view name, Value value);
+  // In the current scope. kNoName, which the program does not mention, is not stored.
+  void set_variable(NameId name, Value value);
   Text run();
 
   Value evaluate(const Expr& expr);
-  void charge(std::size_t steps);
+  void charge(std::size_t steps) {
+    if (steps > limits_.steps_max - steps_) fail_steps();
+    steps_ += steps;
+  }
   // Steps for n * m elements. Throws before anything is allocated.
   void charge_product(std::size_t n, std::size_t m);
+  // iterate(), with a step for each item, counted before any is made.
+  std::vector<Value> items(const Value& value);
   // Checks that n * m bytes of text stay within the output budget, and counts them as steps too (a
   // step per 64 bytes).
   void reserve_output(std::size_t n, std::size_t m);
+  // The same for a text that has grown from `before` to `now` bytes: what was there is paid for.
+  void grow_output(std::size_t before, std::size_t now);
 
   Value call(const Value& callee, const Arguments& arguments);
   Value call_macro(const MacroDefinition& macro, Scope* scope, const Arguments& arguments);
@@ -54,11 +63,13 @@ class Interpreter {
   // A number of the generator of this render; always the same ones for the same seed.
   std::size_t random_below(std::size_t n);
   std::size_t recursion_max() const { return limits_.recursion_max; }
+  std::size_t output_bytes_max() const { return limits_.output_bytes_max; }
 
  private:
   enum class Flow : std::uint8_t { kNext, kBreak, kContinue };
   class ScopeGuard;
   class RecursionGuard;
+  class DepthGuard;
 
   Flow execute(const Body& body);
   Flow execute(const Stmt& stmt);
@@ -74,14 +85,25 @@ class Interpreter {
   Flow execute_scope(const Body& body, Scope* parent);
   Flow execute_autoescape(const Stmt& stmt);
   void print(const Stmt& stmt);
-  void run_loop(const Stmt& stmt, std::vector<Value> items, std::size_t depth);
-  std::vector<Value> loop_items(const Stmt& stmt, const Value& iterable);
+  void print_sum(const Expr& sum);
+  void run_loop(const Stmt& stmt, const Value& items, std::size_t depth);
+  Value loop_items(const Stmt& stmt, Value iterable);
   Text capture(const Body& body);
   bool escapes(Escaping escaping) const {
     return escaping == Escaping::kOn || (escaping == Escaping::kRuntime && autoescapes_);
   }
 
+  // The value of `expr`, which stays where it is if it is a variable, a constant or a member of
+  // one; otherwise it is put into `scratch`. REQUIRES: used before anything else is evaluated but
+  // other places, whose look-up changes nothing.
+  const Value& resolve(const Expr& expr, Value& scratch);
+  const Value& resolve_member(const Expr& expr, Value& scratch);
+  bool is_true(const Expr& expr);
   Value evaluate_operator(const Expr& expr);
+  // Adds the children of `sum` up. Empty as long as all are texts: then `text` is the sum.
+  std::optional<Value> evaluate_sum(const Expr& sum, Text& text);
+  Value evaluate_test(const Expr& expr);
+  Value evaluate_filter(const Expr& expr);
   Value evaluate_concat(const Expr& expr);
   Value evaluate_compare(const Expr& expr);
   Value evaluate_call(const Expr& expr);
@@ -91,7 +113,11 @@ class Interpreter {
                       const Value& input);  // the chain whose innermost input is `input`
   std::vector<Value> evaluate_all(const std::vector<ExprPtr>& exprs);
   Arguments evaluate_arguments(const CallArguments& arguments);
+  // nullptr if it is not set.
+  const Value* find_variable(NameId name);
   Value look_up(NameId name);
+  void charge_comparison(Operator op, const Value& left, const Value& right);
+  [[noreturn]] void fail_steps() const;
   void assign(const Target& target, const Value& value);
   void assign_name(NameId name, Value value);
   void emit(const Text& text);
@@ -108,18 +134,27 @@ class Interpreter {
   Scope* top_scope_ = nullptr;  // of the template itself
   bool autoescapes_ = false;
   Text* output_ = nullptr;
+  Text spare_text_;  // empty; keeps the memory of the last sum that was printed
   std::size_t steps_ = 0;
   std::size_t recursion_ = 0;
+  std::size_t depth_ = 0;  // nodes and statements that are being evaluated
 };
+
+// Counts the output of replace_all().
+void reserve_replaced(Interpreter& interpreter,
+                      const Text& text,
+                      std::string_view from,
+                      const Text& to,
+                      std::size_t count_max);
 
 // Filters (filters*.cc), tests (tests.cc), global functions (functions.cc) and methods of values
 // (methods.cc).
 Value apply_filter(Interpreter& interpreter,
-                   std::string_view name,
+                   const FilterEntry& filter,
                    const Value& input,
                    const Arguments& arguments);
 bool apply_test(Interpreter& interpreter,
-                std::string_view name,
+                const TestEntry& test,
                 const Value& input,
                 const Arguments& arguments);
 Value global_function(std::string_view name);  // undefined if there is none

@@ -6,7 +6,8 @@
 
 #include "chat/arithmetic.h"
 #include "chat/html.h"
-#include "chat/interpreter.h"
+#include "chat/interpreter_guards.h"
+#include "chat/methods.h"
 #include "chat/operators.h"
 #include "chat/python_format.h"
 
@@ -17,15 +18,42 @@ std::string object_name(const Value& object) {
   return object.is_none() ? "None" : type_name(object) + " object";
 }
 
+bool is_empty(const CallArguments& arguments) {
+  return arguments.positional.empty() && arguments.named.empty() && !arguments.star &&
+         !arguments.double_star;
+}
+
+Value no_element(const Value& object, std::int64_t index) {
+  return Value::undefined(object_name(object) + " has no element " + std::to_string(index));
+}
+
+// The numbers that a slice of a range is made of, as Python counts them.
+Range slice_of(const Range& range, std::int64_t begin, std::int64_t end, std::int64_t step) {
+  const auto number = [&](std::int64_t index) {
+    std::int64_t out = 0;
+    if (__builtin_mul_overflow(index, range.step, &out) ||
+        __builtin_add_overflow(out, range.begin, &out))
+      fail("a slice of a range leaves 64 bits");
+    return out;
+  };
+  Range out{number(begin), number(end), 0};
+  if (__builtin_mul_overflow(range.step, step, &out.step))
+    fail("a slice of a range leaves 64 bits");
+  return out;
+}
+
 }  // namespace
 
 Value Interpreter::evaluate(const Expr& expr) {
+  if (expr.is_place) {
+    Value scratch;
+    const Value& found = resolve(expr, scratch);
+    if (&found != &scratch) return found;
+    return scratch;
+  }
+  const DepthGuard depth(*this);
   charge(1);
   switch (expr.kind) {
-    case ExprKind::kConstant:
-      return expr.constant;
-    case ExprKind::kName:
-      return look_up(expr.name);
     case ExprKind::kList:
       return Value::list(evaluate_all(expr.children));
     case ExprKind::kTuple:
@@ -44,30 +72,79 @@ Value Interpreter::evaluate(const Expr& expr) {
       fail("a slice stands outside of an index");
     case ExprKind::kCall:
       return evaluate_call(expr);
-    case ExprKind::kFilter: {
-      const Value input = evaluate(*expr.children[0]);
-      return apply_filter(*this, expr.text, input, evaluate_arguments(expr.arguments));
-    }
-    case ExprKind::kTest: {
-      const Value input = evaluate(*expr.children[0]);
-      return Value::boolean(
-          apply_test(*this, expr.text, input, evaluate_arguments(expr.arguments)));
-    }
+    case ExprKind::kFilter:
+      return evaluate_filter(expr);
+    case ExprKind::kTest:
+      return evaluate_test(expr);
     default:
       return evaluate_operator(expr);
   }
 }
 
+const Value& Interpreter::resolve(const Expr& expr, Value& scratch) {
+  if (!expr.is_place) return scratch = evaluate(expr);
+  charge(1);
+  if (expr.kind == ExprKind::kConstant) return expr.constant;
+  if (expr.kind != ExprKind::kName) return resolve_member(expr, scratch);
+  const Value* variable = find_variable(expr.name);
+  return variable != nullptr ? *variable : scratch = look_up(expr.name);
+}
+
+// REQUIRES: a place that is an attribute or an item.
+const Value& Interpreter::resolve_member(const Expr& expr, Value& scratch) {
+  const DepthGuard depth(*this);
+  Value object_scratch;
+  const Value& object = resolve(*expr.children[0], object_scratch);
+  // What a variable holds can stay where it is.
+  const bool stays = object.is_dict() && &object != &object_scratch;
+  if (expr.kind == ExprKind::kAttribute) {
+    const Value* member = stays && !expr.hides_member ? object.as_dict().find(expr.text) : nullptr;
+    return member != nullptr ? *member : scratch = attribute(object, expr.text);
+  }
+  charge(1);
+  const Value& key = expr.children[1]->constant;
+  const Value* member = stays ? object.as_dict().find(key) : nullptr;
+  return member != nullptr ? *member : scratch = item(object, key);
+}
+
+bool Interpreter::is_true(const Expr& expr) {
+  Value scratch;
+  return resolve(expr, scratch).truthy();
+}
+
+Value Interpreter::evaluate_filter(const Expr& expr) {
+  if (is_empty(expr.arguments)) {
+    Value scratch;
+    return apply_filter(*this, *expr.filter, resolve(*expr.children[0], scratch), {});
+  }
+  const Value input = evaluate(*expr.children[0]);
+  return apply_filter(*this, *expr.filter, input, evaluate_arguments(expr.arguments));
+}
+
+Value Interpreter::evaluate_test(const Expr& expr) {
+  if (is_empty(expr.arguments)) {
+    Value scratch;
+    return Value::boolean(apply_test(*this, *expr.test, resolve(*expr.children[0], scratch), {}));
+  }
+  const Value input = evaluate(*expr.children[0]);
+  return Value::boolean(apply_test(*this, *expr.test, input, evaluate_arguments(expr.arguments)));
+}
+
 Value Interpreter::evaluate_operator(const Expr& expr) {
   switch (expr.kind) {
     case ExprKind::kNot:
-      return Value::boolean(!evaluate(*expr.children[0]).truthy());
+      return Value::boolean(!is_true(*expr.children[0]));
     case ExprKind::kNegative:
       return negate(evaluate(*expr.children[0]));
     case ExprKind::kPositive: {
       const Value value = evaluate(*expr.children[0]);
       if (!value.is_number()) fail("bad operand type for unary +: '" + type_name(value) + "'");
       return value.is_bool() ? Value::integer(value.as_int()) : value;
+    }
+    case ExprKind::kSum: {
+      Text text;
+      if (auto value = evaluate_sum(expr, text)) return *std::move(value);
+      return Value::string(std::move(text));
     }
     case ExprKind::kBinary: {
       const Value left = evaluate(*expr.children[0]);
@@ -77,16 +154,18 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
       return evaluate_concat(expr);
     case ExprKind::kCompare:
       return evaluate_compare(expr);
-    case ExprKind::kAnd: {
-      Value left = evaluate(*expr.children[0]);
-      return left.truthy() ? evaluate(*expr.children[1]) : left;
-    }
+    case ExprKind::kAnd:
     case ExprKind::kOr: {
-      Value left = evaluate(*expr.children[0]);
-      return left.truthy() ? left : evaluate(*expr.children[1]);
+      const bool ends_at = expr.kind == ExprKind::kOr;
+      Value value;
+      for (const ExprPtr& child : expr.children) {
+        value = evaluate(*child);
+        if (value.truthy() == ends_at) break;
+      }
+      return value;
     }
     case ExprKind::kConditional:
-      if (evaluate(*expr.children[1]).truthy()) return evaluate(*expr.children[0]);
+      if (is_true(*expr.children[1])) return evaluate(*expr.children[0]);
       return expr.children[2] ? evaluate(*expr.children[2])
                               : Value::undefined(
                                     "the inline if-expression evaluated to false and no else "
@@ -96,13 +175,36 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
   }
 }
 
+std::optional<Value> Interpreter::evaluate_sum(const Expr& sum, Text& text) {
+  std::optional<Value> total;
+  for (std::size_t i = 0; i < sum.children.size(); ++i) {
+    Value scratch;
+    const Value& part = resolve(*sum.children[i], scratch);
+    // Texts of one kind of safety are strung together, anything else is added in the general way.
+    if (!total && part.is_string() && (i == 0 || part.as_text().safe == text.safe)) {
+      const std::size_t before = text.bytes.size();
+      text.append(part.as_text());
+      text.safe = part.as_text().safe;
+      grow_output(before, text.bytes.size());
+      continue;
+    }
+    if (i == 0) {
+      total = part;
+      continue;
+    }
+    if (!total) total = Value::string(std::move(text));
+    total = apply_binary(*this, Operator::kAdd, *total, part);
+  }
+  return total;
+}
+
 Value Interpreter::evaluate_concat(const Expr& expr) {
   std::vector<Text> parts;
   std::size_t n_bytes = 0;
   for (const ExprPtr& child : expr.children) {
     parts.push_back(to_text(evaluate(*child)));
+    grow_output(n_bytes, n_bytes + parts.back().bytes.size());
     n_bytes += parts.back().bytes.size();
-    reserve_output(n_bytes, 1);
   }
   Text out;
   out.safe = expr.escaping == Escaping::kOn && std::ranges::any_of(parts, &Text::safe);
@@ -127,12 +229,28 @@ Value Interpreter::evaluate_dict(const Expr& expr) {
   return Value::dict(std::move(out));
 }
 
+// The smaller one of two values, or all of what is searched.
+void Interpreter::charge_comparison(Operator op, const Value& left, const Value& right) {
+  const bool searches = op == Operator::kIn || op == Operator::kNotIn;
+  if (searches && right.is_dict()) return;
+  const Extent extent = right.extent();
+  const std::size_t nodes = searches ? extent.nodes : std::min(extent.nodes, left.extent().nodes);
+  const bool orders = op != Operator::kEqual && op != Operator::kNotEqual && !searches;
+  charge_product(nodes / 16, orders ? extent.depth : 1);
+}
+
 Value Interpreter::evaluate_compare(const Expr& expr) {
-  Value left = evaluate(*expr.children[0]);
+  Value left_scratch;
+  Value right_scratch;
+  const Value* left = &resolve(*expr.children[0], left_scratch);
   for (std::size_t i = 0; i < expr.ops.size(); ++i) {
-    Value right = evaluate(*expr.children[i + 1]);
-    if (!apply_comparison(expr.ops[i], left, right)) return Value::boolean(false);
-    left = std::move(right);
+    const Expr& next = *expr.children[i + 1];
+    // What is evaluated may move what `left` refers to.
+    if (!next.is_place && left != &left_scratch) left = &(left_scratch = *left);
+    const Value* right = &resolve(next, right_scratch);
+    charge_comparison(expr.ops[i], *left, *right);
+    if (!apply_comparison(expr.ops[i], *left, *right)) return Value::boolean(false);
+    left = right == &right_scratch ? &(left_scratch = std::move(right_scratch)) : right;
   }
   return Value::boolean(true);
 }
@@ -142,7 +260,7 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& arguments) {
   out.positional = evaluate_all(arguments.positional);
   for (const auto& [name, expr] : arguments.named) out.named.emplace_back(name, evaluate(*expr));
   if (arguments.star) {
-    for (Value& value : iterate(evaluate(*arguments.star)))
+    for (Value& value : items(evaluate(*arguments.star)))
       out.positional.push_back(std::move(value));
   }
   if (arguments.double_star) {
@@ -170,17 +288,8 @@ Value Interpreter::call(const Value& callee, const Arguments& arguments) {
 Value Interpreter::apply_filters(const Expr& filter, const Value& input) {
   if (filter.kind != ExprKind::kFilter) return input;
   const Value inner = apply_filters(*filter.children[0], input);
-  return apply_filter(*this, filter.text, inner, evaluate_arguments(filter.arguments));
+  return apply_filter(*this, *filter.filter, inner, evaluate_arguments(filter.arguments));
 }
-
-namespace {
-
-// A list that takes numbers as keys: no generator and no view of a mapping.
-bool is_indexable(const Value& value) {
-  return value.is_list() && !is_generator(value) && value.as_list().kind != ListKind::kDictView;
-}
-
-}  // namespace
 
 Value Interpreter::attribute(const Value& object, std::string_view name) {
   require_defined(object);
@@ -189,9 +298,15 @@ Value Interpreter::attribute(const Value& object, std::string_view name) {
     if (name == "grouper") return object.as_list().items[0];
     if (name == "list") return object.as_list().items[1];
   }
-  if (object.is_number() && (name == "real" || name == "numerator") &&
-      (name == "real" || object.is_whole()))
-    return object.is_bool() ? Value::integer(object.as_int()) : object;
+  if (object.is_number()) {
+    if (Value part = number_attribute(object, name); !part.is_undefined()) return part;
+  }
+  if (object.is_list() && object.as_list().kind == ListKind::kRange) {
+    const Range& range = object.as_list().range;
+    if (name == "start") return Value::integer(range.begin);
+    if (name == "stop") return Value::integer(range.end);
+    if (name == "step") return Value::integer(range.step);
+  }
   const Value* member = nullptr;
   if (object.kind() == Value::Kind::kNamespace)
     member = object.as_namespace().attributes.find(name);
@@ -214,20 +329,17 @@ Value Interpreter::item(const Value& object, const Value& key) {
   require_defined(object);
   if (object.is_dict()) {
     if (const Value* member = object.as_dict().find(key)) return *member;
-  } else if (key.is_integral() && (is_indexable(object) || object.is_string())) {
-    const std::vector<Value> items = object.is_list() ? std::vector<Value>{} : iterate(object);
-    const std::vector<Value>& sequence = object.is_list() ? object.as_list().items : items;
-    const auto n = static_cast<std::int64_t>(sequence.size());
+  } else if (key.is_integral() && is_indexable(object)) {
+    const std::vector<Value>& items = object.as_list().items;
+    const auto n = static_cast<std::int64_t>(items.size());
     const std::int64_t index = key.as_int() < 0 ? key.as_int() + n : key.as_int();
-    if (index >= 0 && index < n) {
-      const Value& found = sequence[static_cast<std::size_t>(index)];
-      if (!object.is_string() || !object.as_text().safe) return found;
-      Text character = found.as_text();
-      character.safe = true;
-      return Value::string(std::move(character));
-    }
-    return Value::undefined(object_name(object) + " has no element " +
-                            std::to_string(key.as_int()));
+    if (index >= 0 && index < n) return items[static_cast<std::size_t>(index)];
+    return no_element(object, key.as_int());
+  } else if (key.is_integral() && object.is_string()) {
+    charge(object.as_bytes().size() / 64);
+    const TextSpan span = code_point_span(object.as_bytes(), key.as_int());
+    if (span.end == 0) return no_element(object, key.as_int());
+    return Value::string(object.as_text().slice(span.begin, span.end));
   }
   if (key.is_string()) return attribute(object, key.as_bytes());
   return Value::undefined(object_name(object) + " has no element " +
@@ -252,6 +364,7 @@ Value Interpreter::evaluate_slice(const Expr& expr) {
   const std::optional<std::int64_t> end_given = part(1);
   const std::int64_t step = part(2).value_or(1);
   if (step == 0) fail("slice step cannot be zero");
+  if (object.is_string()) charge(object.as_bytes().size() / 64);
   const auto offsets =
       object.is_string() ? code_point_offsets(object.as_bytes()) : std::vector<std::size_t>{};
   const auto n = static_cast<std::int64_t>(object.is_string() ? offsets.size() - 1
@@ -281,9 +394,10 @@ Value Interpreter::evaluate_slice(const Expr& expr) {
     // The next index could overflow only when the end is already passed.
     if (step > 0 ? step > end - i : step < end - i) break;
   }
-  return object.is_string()
-             ? Value::string(std::move(text))
-             : Value::list(std::move(items), is_tuple(object) ? ListKind::kTuple : ListKind::kList);
+  if (object.is_string()) return Value::string(std::move(text));
+  if (object.as_list().kind == ListKind::kRange)
+    return Value::range(std::move(items), slice_of(object.as_list().range, begin, end, step));
+  return Value::list(std::move(items), is_tuple(object) ? ListKind::kTuple : ListKind::kList);
 }
 
 }  // namespace coxswain::chat

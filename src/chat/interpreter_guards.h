@@ -27,6 +27,24 @@ class Interpreter::ScopeGuard {
   Scope* scope_;
 };
 
+// Counts one node or statement as long as it is evaluated: however a program winds its macros,
+// loops and expressions into each other, the stack holds them.
+class Interpreter::DepthGuard {
+ public:
+  explicit DepthGuard(Interpreter& interpreter) : interpreter_(interpreter) {
+    if (++interpreter_.depth_ > kDepthMax)
+      fail("the template runs nested deeper than " + std::to_string(kDepthMax));
+  }
+  ~DepthGuard() { --interpreter_.depth_; }
+  DepthGuard(const DepthGuard&) = delete;
+  DepthGuard& operator=(const DepthGuard&) = delete;
+
+ private:
+  static constexpr std::size_t kDepthMax = 2000;
+
+  Interpreter& interpreter_;
+};
+
 class Interpreter::RecursionGuard {
  public:
   explicit RecursionGuard(Interpreter& interpreter) : interpreter_(interpreter) {

@@ -12,10 +12,10 @@ namespace {
 // The variable `loop`. Its position moves while the loop runs.
 class LoopObject : public Callable {
  public:
-  LoopObject(const Stmt& stmt, Scope* scope, std::vector<Value> items, std::size_t depth)
-      : stmt_(stmt), scope_(scope), items_(std::move(items)), depth_(depth) {}
+  // `items`: a list.
+  LoopObject(const Stmt& stmt, Scope* scope, Value items, std::size_t depth)
+      : stmt_(stmt), scope_(scope), list_(std::move(items)), depth_(depth) {}
 
-  const std::vector<Value>& items() const { return items_; }
   void set_index(std::size_t index) { index_ = index; }
 
   Value call(Interpreter& interpreter, const Arguments& arguments) const override {
@@ -26,7 +26,8 @@ class LoopObject : public Callable {
 
   Value attribute(Interpreter&, std::string_view name) const override {
     const auto number = [](std::size_t n) { return Value::integer(static_cast<std::int64_t>(n)); };
-    const std::size_t n = items_.size();
+    const std::vector<Value>& items = list_.as_list().items;
+    const std::size_t n = items.size();
     if (name == "index") return number(index_ + 1);
     if (name == "index0") return number(index_);
     if (name == "revindex") return number(n - index_);
@@ -37,9 +38,9 @@ class LoopObject : public Callable {
     if (name == "depth") return number(depth_ + 1);
     if (name == "depth0") return number(depth_);
     if (name == "previtem")
-      return index_ == 0 ? Value::undefined("there is no previous item") : items_[index_ - 1];
+      return index_ == 0 ? Value::undefined("there is no previous item") : items[index_ - 1];
     if (name == "nextitem")
-      return index_ + 1 == n ? Value::undefined("there is no next item") : items_[index_ + 1];
+      return index_ + 1 == n ? Value::undefined("there is no next item") : items[index_ + 1];
     if (name == "cycle") return cycle();
     if (name == "changed") return changed();
     return Value();
@@ -53,6 +54,7 @@ class LoopObject : public Callable {
     });
   }
   Value changed() const {
+    if (!last_) last_ = std::make_shared<std::optional<std::vector<Value>>>();
     return make_callable([last = last_](Interpreter&, const Arguments& arguments) {
       const bool differs = !last->has_value() || !(**last == arguments.positional);
       *last = arguments.positional;
@@ -62,46 +64,47 @@ class LoopObject : public Callable {
 
   const Stmt& stmt_;
   Scope* scope_;
-  std::vector<Value> items_;
+  Value list_;
   std::size_t depth_;
   std::size_t index_ = 0;
-  std::shared_ptr<std::optional<std::vector<Value>>> last_ =
-      std::make_shared<std::optional<std::vector<Value>>>();
+  mutable std::shared_ptr<std::optional<std::vector<Value>>> last_;  // what changed() saw
 };
 
 }  // namespace
 
-std::vector<Value> Interpreter::loop_items(const Stmt& stmt, const Value& iterable) {
-  std::vector<Value> items = iterate(iterable);
-  charge(items.size());
-  if (!stmt.filter) return items;
+// What the loop runs over, as a list.
+Value Interpreter::loop_items(const Stmt& stmt, Value iterable) {
+  const bool is_list = iterable.is_list() && !is_generator(iterable);
+  if (is_list) charge(iterable.as_list().items.size());
+  Value list = is_list ? std::move(iterable) : Value::list(items(iterable));
+  if (!stmt.filter) return list;
   std::vector<Value> kept;
-  for (Value& value : items) {
+  for (const Value& value : list.as_list().items) {
     const ScopeGuard guard(*this, scope_);
     assign(stmt.target, value);
-    if (evaluate(*stmt.filter).truthy()) kept.push_back(std::move(value));
+    if (is_true(*stmt.filter)) kept.push_back(value);
   }
-  return kept;
+  return Value::list(std::move(kept));
 }
 
 void Interpreter::execute_for(const Stmt& stmt) {
   run_loop(stmt, loop_items(stmt, evaluate(*stmt.expr)), 0);
 }
 
-void Interpreter::run_loop(const Stmt& stmt, std::vector<Value> items, std::size_t depth) {
-  static constexpr std::string_view kLoop = "loop";
-  const auto name = std::ranges::find(program_.names, kLoop);
-  const bool uses_loop = name != program_.names.end();
+void Interpreter::run_loop(const Stmt& stmt, const Value& items, std::size_t depth) {
   Scope* outer = scope_;
   if (stmt.recursive) outer->captured = true;
+  const bool uses_loop = program_.known.loop != kNoName;
+  const auto loop = uses_loop ? std::make_shared<LoopObject>(stmt, outer, items, depth) : nullptr;
   bool has_run = false;  // to its end, once: a turn left by break or continue does not count
-  const auto loop = std::make_shared<LoopObject>(stmt, outer, std::move(items), depth);
-  for (std::size_t i = 0; i < loop->items().size(); ++i) {
+  const std::vector<Value>& values = items.as_list().items;
+  for (std::size_t i = 0; i < values.size(); ++i) {
     const ScopeGuard guard(*this, outer);
-    loop->set_index(i);
-    if (uses_loop)
-      assign_name(static_cast<NameId>(name - program_.names.begin()), Value::callable(loop));
-    assign(stmt.target, loop->items()[i]);
+    if (uses_loop) {
+      loop->set_index(i);
+      assign_name(program_.known.loop, Value::callable(loop));
+    }
+    assign(stmt.target, values[i]);
     const Flow flow = execute(stmt.body);
     has_run = has_run || flow == Flow::kNext;
     if (flow == Flow::kBreak) break;

@@ -75,7 +75,7 @@ Dict Interpreter::extra_arguments(const MacroDefinition& macro, const Arguments&
       if (static_cast<std::size_t>(parameter - parameters.begin()) < n_given)
         fail("macro '" + macro.text + "' takes no keyword argument '" + name + "'");
     } else if (name == "caller" && macro.uses_caller) {
-      set_global("caller", value);
+      set_variable(program_.known.caller, value);
     } else if (macro.uses_kwargs) {
       extra.set(Value::string(name), value);
     } else {
@@ -104,6 +104,7 @@ Value Interpreter::call_macro(const MacroDefinition& macro,
                               const Arguments& arguments) {
   const RecursionGuard recursion(*this);
   const std::size_t n = macro.parameters.size();
+  charge_product(1 + n / 8, 1 + arguments.named.size() / 8);  // each name is looked for
   const std::size_t n_given = arguments.positional.size();
   if (n_given > n && !macro.uses_varargs)
     fail("macro '" + macro.text + "' takes not more than " + std::to_string(n) + " argument(s)");
@@ -115,9 +116,9 @@ Value Interpreter::call_macro(const MacroDefinition& macro,
   if (macro.uses_varargs) {
     const auto begin =
         arguments.positional.begin() + static_cast<std::ptrdiff_t>(std::min(n, n_given));
-    set_global("varargs", Value::tuple({begin, arguments.positional.end()}));
+    set_variable(program_.known.varargs, Value::tuple({begin, arguments.positional.end()}));
   }
-  if (macro.uses_kwargs) set_global("kwargs", Value::dict(std::move(extra)));
+  if (macro.uses_kwargs) set_variable(program_.known.kwargs, Value::dict(std::move(extra)));
   execute(macro.body);
   output_ = outer_output;
   out.safe = autoescapes_;

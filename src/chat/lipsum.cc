@@ -90,10 +90,11 @@ Value call_lipsum(Interpreter& interpreter, const Arguments& arguments) {
   Text out;
   out.safe = shape.html;
   for (std::int64_t i = 0; i < shape.paragraphs; ++i) {
+    const std::size_t before = out.bytes.size();
     if (i > 0) out.append(shape.html ? "\n" : "\n\n");
     const std::string text = paragraph(interpreter, shape);
     out.append(shape.html ? "<p>" + text + "</p>" : text);
-    interpreter.reserve_output(out.bytes.size(), 1);
+    interpreter.grow_output(before, out.bytes.size());
   }
   return Value::string(std::move(out));
 }

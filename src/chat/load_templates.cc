@@ -65,8 +65,10 @@ Status add_from_json(const fs::path& path, std::vector<NamedTemplate>& out) {
 std::vector<fs::path> paths_in(const fs::path& folder, std::string_view extension) {
   std::error_code error;
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == extension) paths.push_back(entry.path());
+  // Unlike that of a range-for, this step does not throw; an error ends it.
+  for (fs::directory_iterator entry(folder, error); entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->path().extension() == extension) paths.push_back(entry->path());
   }
   std::ranges::sort(paths);
   return paths;

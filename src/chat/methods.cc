@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "chat/interpreter.h"
+#include "chat/sets.h"
 
 namespace coxswain::chat {
 namespace {
@@ -14,6 +15,7 @@ using Args = Arguments;
 
 Value list_method(const Value& list, std::string_view name) {
   const ListKind kind = list.as_list().kind;
+  if (is_set_like(list)) return find_set_method(list, name);
   if (kind == ListKind::kGenerator || kind == ListKind::kDictView) return Value();
   if (name == "index") {
     return make_callable([list](Interpreter&, const Args& args) {
@@ -37,14 +39,14 @@ Value list_method(const Value& list, std::string_view name) {
 
 Value dict_view(const Value& dict, std::string_view name) {
   std::vector<Value> items;
+  items.reserve(dict.as_dict().size());
   for (const auto& [key, value] : dict.as_dict().items()) {
     items.push_back(name == "keys" ? key : name == "values" ? value : Value::tuple({key, value}));
   }
-  return Value::list(std::move(items),
-                     ListKind::kDictView,
-                     name == "keys"     ? "dict_keys"
-                     : name == "values" ? "dict_values"
-                                        : "dict_items");
+  return Value::dict_view(std::move(items),
+                          name == "keys"     ? "dict_keys"
+                          : name == "values" ? "dict_values"
+                                             : "dict_items");
 }
 
 Value dict_method(const Value& dict, std::string_view name) {
@@ -68,8 +70,17 @@ Value dict_method(const Value& dict, std::string_view name) {
   return Value();
 }
 
+constexpr std::string_view kDictReaders[] = {"get", "items", "keys", "values", "copy"};
 constexpr std::string_view kListMutators[] = {
     "append", "extend", "insert", "remove", "reverse", "sort", "pop", "clear"};
+constexpr std::string_view kSetMutators[] = {"add",
+                                             "clear",
+                                             "difference_update",
+                                             "discard",
+                                             "pop",
+                                             "remove",
+                                             "symmetric_difference_update",
+                                             "update"};
 constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
 
 }  // namespace
@@ -77,10 +88,18 @@ constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdef
 Value find_method(const Value& object, std::string_view name) {
   if (object.is_string()) return find_text_method(object, name);
   if (object.is_list()) return list_method(object, name);
+  if (object.is_number()) return find_number_method(object, name);
   return object.is_dict() ? dict_method(object, name) : Value();
 }
 
+bool is_dict_method(std::string_view name) {
+  return std::ranges::find(kDictReaders, name) != std::end(kDictReaders) ||
+         std::ranges::find(kDictMutators, name) != std::end(kDictMutators);
+}
+
 bool is_mutating_method(const Value& object, std::string_view name) {
+  if (object.is_list() && object.as_list().kind == ListKind::kSet)
+    return std::ranges::find(kSetMutators, name) != std::end(kSetMutators);
   if (object.is_list()) return std::ranges::find(kListMutators, name) != std::end(kListMutators);
   return object.is_dict() && std::ranges::find(kDictMutators, name) != std::end(kDictMutators);
 }

@@ -61,19 +61,44 @@ const std::string* separator_argument(const Args& args) {
   return separator;
 }
 
+// A search from the right looks at every place anew.
+void charge_backward(Interpreter& interpreter, const Text& text, const std::string& part) {
+  interpreter.charge_product(text.bytes.size() / 64, part.size() / 64);
+}
+
+// How often `needle` occurs, without overlaps; an empty one stands around every code point.
+std::size_t count_of(std::string_view text, std::string_view needle) {
+  if (needle.empty()) return count_code_points(text) + 1;
+  std::size_t n = 0;
+  for (std::size_t at = find_text(text, needle); at != std::string_view::npos;
+       at = find_text(text, needle, at + needle.size()))
+    ++n;
+  return n;
+}
+
+// A step for each piece that a split may give, before any is made.
+void charge_pieces(Interpreter& interpreter,
+                   const Text& text,
+                   const std::string* separator,
+                   std::size_t splits_max) {
+  const std::size_t n =
+      separator == nullptr ? text.bytes.size() / 8 : count_of(text.bytes, *separator);
+  interpreter.charge(std::min(n, splits_max));
+}
+
 template <Side side>
 Value do_strip(Interpreter&, const Text& text, const Args& args) {
   return Value::string(strip(text, text_argument(args, 0, "chars"), side));
 }
 
+template <bool from_right>
 Value do_split(Interpreter& interpreter, const Text& text, const Args& args) {
-  interpreter.charge(text.bytes.size() / 16);
-  return strings(split(text, separator_argument(args), limit_argument(args, 1, "maxsplit")));
-}
-
-Value do_rsplit(Interpreter& interpreter, const Text& text, const Args& args) {
-  interpreter.charge(text.bytes.size() / 16);
-  return strings(split_right(text, separator_argument(args), limit_argument(args, 1, "maxsplit")));
+  const std::string* separator = separator_argument(args);
+  const std::size_t splits_max = limit_argument(args, 1, "maxsplit");
+  charge_pieces(interpreter, text, separator, splits_max);
+  if (!from_right) return strings(split(text, separator, splits_max));
+  if (separator != nullptr) charge_backward(interpreter, text, *separator);
+  return strings(split_right(text, separator, splits_max));
 }
 
 // The bytes between two positions, given as Python's slices give them: arguments `first` and the
@@ -118,34 +143,36 @@ Value do_replace(Interpreter& interpreter, const Text& text, const Args& args) {
   const Value* to = args.get(1, "new");
   const std::string& from = required_text(args, 0, "old");
   required_text(args, 1, "new");
-  interpreter.reserve_output(to->as_bytes().size() + 1, text.bytes.size() + 1);
-  return Value::string(replace_all(text, from, to->as_text(), limit_argument(args, 2, "count")));
+  const std::size_t count_max = limit_argument(args, 2, "count");
+  reserve_replaced(interpreter, text, from, to->as_text(), count_max);
+  return Value::string(replace_all(text, from, to->as_text(), count_max));
 }
 
 Value do_join(Interpreter& interpreter, const Text& text, const Args& args) {
   if (args.positional.size() != 1) fail("join() takes exactly one argument");
   Text out;
   bool first = true;
-  for (const Value& item : iterate(args.positional[0])) {
-    interpreter.charge(1);
+  for (const Value& item : interpreter.items(args.positional[0])) {
     if (!item.is_string())
       fail("sequence item: expected str instance, " + type_name(item) + " found");
+    const std::size_t before = out.bytes.size();
     if (!first) out.append(text);
     first = false;
     out.append(item.as_text());
-    interpreter.reserve_output(out.bytes.size(), 1);
+    interpreter.grow_output(before, out.bytes.size());
   }
   return Value::string(std::move(out));
 }
 
 // Index in code points, -1 if absent.
 template <bool from_right>
-Value do_find(Interpreter&, const Text& text, const Args& args) {
+Value do_find(Interpreter& interpreter, const Text& text, const Args& args) {
   const std::string& needle = required_text(args, 0, "sub");
   const auto span = bounds(text, args, 1);
   if (!span) return Value::integer(-1);
   const std::string_view part = part_of(text, *span);
-  const std::size_t at = from_right ? part.rfind(needle) : part.find(needle);
+  if (from_right) charge_backward(interpreter, text, needle);
+  const std::size_t at = from_right ? part.rfind(needle) : find_text(part, needle);
   if (at == std::string_view::npos) return Value::integer(-1);
   return Value::integer(static_cast<std::int64_t>(
       count_code_points(std::string_view(text.bytes).substr(0, span->begin + at))));
@@ -162,20 +189,16 @@ Value do_count(Interpreter&, const Text& text, const Args& args) {
   const std::string& needle = required_text(args, 0, "sub");
   const auto span = bounds(text, args, 1);
   if (!span) return Value::integer(0);
-  const std::string_view part = part_of(text, *span);
-  if (needle.empty()) return Value::integer(static_cast<std::int64_t>(count_code_points(part)) + 1);
-  std::int64_t n = 0;
-  for (std::size_t at = part.find(needle); at != std::string_view::npos;
-       at = part.find(needle, at + needle.size()))
-    ++n;
-  return Value::integer(n);
+  return Value::integer(static_cast<std::int64_t>(count_of(part_of(text, *span), needle)));
 }
 
 template <bool from_right>
-Value do_partition(Interpreter&, const Text& text, const Args& args) {
+Value do_partition(Interpreter& interpreter, const Text& text, const Args& args) {
   const std::string& separator = required_text(args, 0, "sep");
   if (separator.empty()) fail("empty separator");
-  const std::size_t at = from_right ? text.bytes.rfind(separator) : text.bytes.find(separator);
+  if (from_right) charge_backward(interpreter, text, separator);
+  const std::size_t at =
+      from_right ? text.bytes.rfind(separator) : find_text(text.bytes, separator);
   if (at == std::string::npos) {
     Value empty = Value::string("");
     return from_right ? Value::tuple({empty, empty, Value::string(text)})
@@ -276,10 +299,11 @@ constexpr TextMethod kTextMethods[] = {
     {"strip", do_strip<Side::kBoth>},
     {"lstrip", do_strip<Side::kLeft>},
     {"rstrip", do_strip<Side::kRight>},
-    {"split", do_split},
-    {"rsplit", do_rsplit},
+    {"split", do_split<false>},
+    {"rsplit", do_split<true>},
     {"splitlines",
-     [](Interpreter&, const Text& t, const Args& a) {
+     [](Interpreter& interpreter, const Text& t, const Args& a) {
+       charge_pieces(interpreter, t, nullptr, kNoLimit);
        return strings(split_lines(t, a.get_or(0, "keepends", Value::boolean(false)).truthy()));
      }},
     {"startswith", do_affix<false>},
@@ -334,6 +358,12 @@ constexpr TextMethod kTextMethods[] = {
     {"rjust", do_justify<1>},
     {"center", do_justify<0>},
     {"zfill", do_zfill},
+    {"maketrans", make_translation},
+    {"translate", translate},
+    {"encode",
+     [](Interpreter&, const Text&, const Args&) -> Value {
+       fail("str.encode() gives bytes, which templates here do not have");
+     }},
     {"format",
      [](Interpreter& interpreter, const Text& t, const Args& a) {
        return Value::string(brace_format(interpreter, t, a));
@@ -342,7 +372,7 @@ constexpr TextMethod kTextMethods[] = {
 
 bool takes_keywords(std::string_view name) {
   return name == "split" || name == "rsplit" || name == "splitlines" || name == "format" ||
-         name == "expandtabs";
+         name == "expandtabs" || name == "encode";
 }
 
 Value as_safe(const Value& value) {
@@ -373,7 +403,7 @@ Value apply_to_safe(const TextMethod& method,
                     const Text& text,
                     Args args) {
   if (method.name == "join" && args.positional.size() == 1) {
-    std::vector<Value> items = iterate(args.positional[0]);
+    std::vector<Value> items = interpreter.items(args.positional[0]);
     for (Value& item : items) item = escaped(item);
     args.positional[0] = Value::list(std::move(items));
   } else if (puts_in_its_second(method.name) && args.positional.size() >= 2) {
@@ -403,6 +433,16 @@ Value bind(const Value& text, const TextMethod& method) {
 
 }  // namespace
 
+void reserve_replaced(Interpreter& interpreter,
+                      const Text& text,
+                      std::string_view from,
+                      const Text& to,
+                      std::size_t count_max) {
+  const std::size_t n = std::min(count_of(text.bytes, from), count_max);
+  interpreter.reserve_output(text.bytes.size(), 1);
+  interpreter.reserve_output(n, to.bytes.size());
+}
+
 Value find_text_method(const Value& object, std::string_view name) {
   const auto* method = std::ranges::find(kTextMethods, name, &TextMethod::name);
   if (method == std::end(kTextMethods)) {
@@ -411,6 +451,7 @@ Value find_text_method(const Value& object, std::string_view name) {
                                                                        : Value();
   }
   return make_callable([text = object, method](Interpreter& interpreter, const Args& args) {
+    interpreter.charge(text.as_bytes().size() / 64);
     if (!args.named.empty() && !takes_keywords(method->name)) {
       fail("str." + std::string(method->name) + "() takes no keyword arguments");
     }

@@ -6,6 +6,7 @@
 #include "chat/html.h"
 #include "chat/interpreter.h"
 #include "chat/python_format.h"
+#include "chat/sets.h"
 
 namespace coxswain::chat {
 namespace {
@@ -101,7 +102,7 @@ Value apply_binary(Interpreter& interpreter, Operator op, const Value& left, con
   require_defined(left);
   // What a text formats may be undefined.
   if (op == Operator::kModulo && left.is_string())
-    return Value::string(percent_format(left.as_text(), right));
+    return Value::string(percent_format(interpreter, left.as_text(), right));
   require_defined(right);
   if (left.is_number() && right.is_number()) return apply_arithmetic(interpreter, op, left, right);
   if (op == Operator::kMultiply && is_sequence(left) && right.is_integral())
@@ -111,6 +112,10 @@ Value apply_binary(Interpreter& interpreter, Operator op, const Value& left, con
   if (op == Operator::kAdd && is_sequence(left) && is_sequence(right) &&
       type_name(left) == type_name(right)) {
     return concatenate(interpreter, left, right);
+  }
+  if (op == Operator::kSubtract && (is_set_like(left) || is_set_like(right))) {
+    Value difference = subtract_sets(interpreter, left, right);
+    if (!difference.is_undefined()) return difference;
   }
   unsupported(op, left, right);
 }
@@ -128,6 +133,7 @@ std::partial_ordering order(const Value& left, const Value& right, const char* s
     }
     return a.size() <=> b.size();
   }
+  if (is_set_like(left) && is_set_like(right)) return compare_sets(left, right);
   fail(std::string("'") + symbol + "' not supported between instances of '" + type_name(left) +
        "' and '" + type_name(right) + "'");
 }
@@ -137,14 +143,16 @@ bool contains(const Value& container, const Value& item) {
     case Value::Kind::kString:
       if (!item.is_string())
         fail("'in <string>' requires string as left operand, not " + type_name(item));
-      return container.as_bytes().find(item.as_bytes()) != std::string::npos;
+      return find_text(container.as_bytes(), item.as_bytes()) != std::string::npos;
     case Value::Kind::kUndefined:
       return false;  // it is an empty sequence
     case Value::Kind::kDict:
       if (!is_hashable(item)) fail("unhashable type: '" + type_name(item) + "'");
       return container.as_dict().find(item) != nullptr;
     case Value::Kind::kList:
-      if (container.as_list().view_name == "dict_keys" && !is_hashable(item))
+      if ((container.as_list().view_name == "dict_keys" ||
+           container.as_list().kind == ListKind::kSet) &&
+          !is_hashable(item))
         fail("unhashable type: '" + type_name(item) + "'");
       if (is_generator(container)) {  // looks no further than it must
         while (const Value* next = take_next(container)) {

@@ -2,13 +2,19 @@
 
 #include <algorithm>
 
+#include "chat/methods.h"
+
 namespace coxswain::chat {
 
 NameId Program::intern(const std::string& name) {
-  const auto it = std::ranges::find(names, name);
-  if (it != names.end()) return static_cast<NameId>(it - names.begin());
-  names.push_back(name);
-  return static_cast<NameId>(names.size() - 1);
+  const auto [it, is_new] = ids.emplace(name, static_cast<NameId>(names.size()));
+  if (is_new) names.push_back(name);
+  return it->second;
+}
+
+NameId Program::find(std::string_view name) const {
+  const auto it = ids.find(std::string(name));
+  return it == ids.end() ? kNoName : it->second;
 }
 
 Program parse_template(std::string_view source, std::size_t depth_max) {
@@ -17,11 +23,25 @@ Program parse_template(std::string_view source, std::size_t depth_max) {
 
 Program Parser::run() {
   program_.body = parse_until({});
+  program_.known = {.messages = program_.find("messages"),
+                    .tools = program_.find("tools"),
+                    .documents = program_.find("documents"),
+                    .bos_token = program_.find("bos_token"),
+                    .eos_token = program_.find("eos_token"),
+                    .add_generation_prompt = program_.find("add_generation_prompt"),
+                    .loop = program_.find("loop"),
+                    .caller = program_.find("caller"),
+                    .varargs = program_.find("varargs"),
+                    .kwargs = program_.find("kwargs")};
   return std::move(program_);
 }
 
 void Parser::error(const std::string& message) const {
   fail("line " + std::to_string(peek().line) + ": " + message);
+}
+
+void Parser::too_deep() const {
+  error("the template nests deeper than " + std::to_string(depth_max_));
 }
 
 bool Parser::take_operator(std::string_view text) {
@@ -53,15 +73,42 @@ void Parser::expect_block_end() {
 ExprPtr Parser::make(ExprKind kind) const {
   auto out = std::make_unique<Expr>();
   out->kind = kind;
-  out->line = peek().line;
   out->escaping = escaping_;
+  out->is_place = kind == ExprKind::kConstant || kind == ExprKind::kName;
   return out;
+}
+
+ExprPtr Parser::finish(ExprPtr node) const {
+  const auto look_at = [&](const ExprPtr& child) {
+    if (child) node->height = std::max(node->height, child->height + 1);
+  };
+  for (const ExprPtr& child : node->children) look_at(child);
+  for (const ExprPtr& value : node->arguments.positional) look_at(value);
+  for (const auto& [name, value] : node->arguments.named) look_at(value);
+  look_at(node->arguments.star);
+  look_at(node->arguments.double_star);
+  check_height(*node);
+  const bool is_member =
+      node->kind == ExprKind::kAttribute ||
+      (node->kind == ExprKind::kItem && node->children[1]->kind == ExprKind::kConstant);
+  node->is_place = is_member && node->children[0]->is_place;
+  node->hides_member = node->kind == ExprKind::kAttribute && is_dict_method(node->text);
+  return node;
+}
+
+void Parser::grow(Expr& node, ExprPtr child) const {
+  node.height = std::max(node.height, child->height + 1);
+  node.children.push_back(std::move(child));
+  check_height(node);
+}
+
+void Parser::check_height(const Expr& node) const {
+  if (node.height > depth_max_) too_deep();
 }
 
 std::unique_ptr<Stmt> Parser::make_stmt(StmtKind kind) const {
   auto out = std::make_unique<Stmt>();
   out->kind = kind;
-  out->line = peek().line;
   out->escaping = escaping_;
   return out;
 }
@@ -275,9 +322,7 @@ std::unique_ptr<Stmt> Parser::parse_generation() {
 std::unique_ptr<Stmt> Parser::parse_block() {
   auto out = make_stmt(StmtKind::kBlock);
   const std::string name = expect_name();
-  if (std::ranges::find(blocks_, name) != blocks_.end())
-    error("block '" + name + "' is defined twice");
-  blocks_.push_back(name);
+  if (!blocks_.insert(name).second) error("block '" + name + "' is defined twice");
   if (take_name("scoped")) out->kind = StmtKind::kScope;
   if (at_name("required")) error("a required block needs a template that extends this one");
   expect_block_end();

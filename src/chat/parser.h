@@ -1,12 +1,13 @@
 #pragma once
 // Parser: tokens to a Program. Recursive descent over Jinja's grammar (the precedence of ~,
-// filters, tests and conditionals is the reference's); every recursion counts against a depth
-// limit.
+// filters, tests and conditionals is the reference's); every recursion and the height of every
+// expression count against a depth limit.
 //
 // Thread rule: pure function.
 
 #include <cstddef>
 #include <string_view>
+#include <unordered_set>
 
 #include "chat/ast.h"
 #include "chat/lexer.h"
@@ -16,10 +17,10 @@ namespace coxswain::chat {
 // Throws RenderError with line and reason.
 Program parse_template(std::string_view source, std::size_t depth_max);
 
-// True if a filter or test of that name exists; unknown names are refused when a template is
-// compiled.
-bool filter_exists(std::string_view name);
-bool test_exists(std::string_view name);
+// The filter or test of that name; nullptr if there is none. Unknown names are refused when a
+// template is compiled.
+const FilterEntry* find_filter(std::string_view name);
+const TestEntry* find_test(std::string_view name);
 
 class Parser {
  public:
@@ -94,15 +95,20 @@ class Parser {
   std::string expect_name();
   void expect_block_end();
   [[noreturn]] void error(const std::string& message) const;
+  [[noreturn]] void too_deep() const;
   ExprPtr make(ExprKind kind) const;
+  // What every node with children passes through once it has them: its height is checked.
+  ExprPtr finish(ExprPtr node) const;
+  // Adds a child to a finished node.
+  void grow(Expr& node, ExprPtr child) const;
+  void check_height(const Expr& node) const;
   std::unique_ptr<Stmt> make_stmt(StmtKind kind) const;
 
   // Counts one level of nesting for as long as it lives.
   class Nesting {
    public:
     explicit Nesting(Parser& parser) : parser_(parser) {
-      if (++parser_.depth_ > parser_.depth_max_)
-        parser_.error("the template nests deeper than " + std::to_string(parser_.depth_max_));
+      if (++parser_.depth_ > parser_.depth_max_) parser_.too_deep();
     }
     ~Nesting() { --parser_.depth_; }
     Nesting(const Nesting&) = delete;
@@ -119,7 +125,7 @@ class Parser {
   Escaping escaping_ = Escaping::kOff;
   std::size_t loops_ = 0;  // loops around the current place, within the innermost macro
   std::vector<MacroDefinition*> macros_;
-  std::vector<std::string> blocks_;
+  std::unordered_set<std::string> blocks_;
   Program program_;
 };
 

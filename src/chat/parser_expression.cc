@@ -36,7 +36,7 @@ ExprPtr Parser::parse_tuple(bool with_conditional,
     if (!tuple->children.empty()) return std::move(tuple->children.front());
     if (!explicit_parentheses) error("expected an expression");
   }
-  return tuple;
+  return finish(std::move(tuple));
 }
 
 ExprPtr Parser::parse_conditional() {
@@ -46,7 +46,7 @@ ExprPtr Parser::parse_conditional() {
     out->children.push_back(std::move(node));
     out->children.push_back(parse_or());
     out->children.push_back(take_name("else") ? parse_expression() : nullptr);
-    node = std::move(out);
+    node = finish(std::move(out));
   }
   return node;
 }
@@ -58,6 +58,15 @@ struct Infix {
   ExprKind kind;
   Operator op;  // of kBinary
 };
+
+bool is_word(ExprKind kind) {
+  return kind == ExprKind::kAnd || kind == ExprKind::kOr;
+}
+
+// a + b + c is one node with three children.
+bool takes_many(ExprKind kind) {
+  return is_word(kind) || kind == ExprKind::kSum;
+}
 
 }  // namespace
 
@@ -73,14 +82,19 @@ ExprPtr Parser::parse_infix(const Level& level) {
   for (;;) {
     const auto found = std::ranges::find_if(level.operators, [&](const Infix& infix) {
       return !infix.text.empty() &&
-             (infix.kind == ExprKind::kBinary ? take_operator(infix.text) : take_name(infix.text));
+             (is_word(infix.kind) ? take_name(infix.text) : take_operator(infix.text));
     });
     if (found == level.operators.end()) return node;
+    ExprPtr right = (this->*level.operand)();
+    if (takes_many(found->kind) && node->kind == found->kind) {
+      grow(*node, std::move(right));
+      continue;
+    }
     auto out = make(found->kind);
     out->op = found->op;
     out->children.push_back(std::move(node));
-    out->children.push_back((this->*level.operand)());
-    node = std::move(out);
+    out->children.push_back(std::move(right));
+    node = finish(std::move(out));
   }
 }
 
@@ -100,7 +114,7 @@ ExprPtr Parser::parse_not() {
   ++at_;
   auto out = make(ExprKind::kNot);
   out->children.push_back(parse_not());
-  return out;
+  return finish(std::move(out));
 }
 
 ExprPtr Parser::parse_compare() {
@@ -135,12 +149,12 @@ ExprPtr Parser::parse_compare() {
     else
       break;
   }
-  return out ? std::move(out) : std::move(first);
+  return out ? finish(std::move(out)) : std::move(first);
 }
 
 ExprPtr Parser::parse_sum() {
   static constexpr Level kLevel{
-      {{{"+", ExprKind::kBinary, Operator::kAdd}, {"-", ExprKind::kBinary, Operator::kSubtract}}},
+      {{{"+", ExprKind::kSum, Operator::kAdd}, {"-", ExprKind::kBinary, Operator::kSubtract}}},
       &Parser::parse_concat};
   return parse_infix(kLevel);
 }
@@ -151,7 +165,7 @@ ExprPtr Parser::parse_concat() {
   auto out = make(ExprKind::kConcat);
   out->children.push_back(std::move(node));
   while (take_operator("~")) out->children.push_back(parse_product());
-  return out;
+  return finish(std::move(out));
 }
 
 ExprPtr Parser::parse_product() {
@@ -180,6 +194,7 @@ ExprPtr Parser::parse_unary(bool with_filter) {
     node = make(at_operator("-") ? ExprKind::kNegative : ExprKind::kPositive);
     ++at_;
     node->children.push_back(parse_unary(false));
+    node = finish(std::move(node));
   } else {
     node = parse_primary();
   }
@@ -268,7 +283,7 @@ ExprPtr Parser::parse_list() {
     out->children.push_back(parse_expression());
   }
   ++at_;
-  return out;
+  return finish(std::move(out));
 }
 
 ExprPtr Parser::parse_dict() {
@@ -282,7 +297,7 @@ ExprPtr Parser::parse_dict() {
     out->children.push_back(parse_expression());
   }
   ++at_;
-  return out;
+  return finish(std::move(out));
 }
 
 ExprPtr Parser::parse_postfix(ExprPtr node) {
@@ -293,7 +308,7 @@ ExprPtr Parser::parse_postfix(ExprPtr node) {
       auto call = make(ExprKind::kCall);
       call->children.push_back(std::move(node));
       call->arguments = parse_arguments();
-      node = std::move(call);
+      node = finish(std::move(call));
     } else {
       return node;
     }
@@ -312,7 +327,7 @@ ExprPtr Parser::parse_subscript(ExprPtr node) {
     } else {
       error("expected a name or number");
     }
-    return out;
+    return finish(std::move(out));
   }
   expect_operator("[");
   auto indices = make(ExprKind::kTuple);
@@ -322,8 +337,8 @@ ExprPtr Parser::parse_subscript(ExprPtr node) {
   }
   ++at_;
   const bool single = indices->children.size() == 1;
-  out->children.push_back(single ? std::move(indices->children[0]) : std::move(indices));
-  return out;
+  out->children.push_back(single ? std::move(indices->children[0]) : finish(std::move(indices)));
+  return finish(std::move(out));
 }
 
 ExprPtr Parser::parse_index() {
@@ -340,7 +355,7 @@ ExprPtr Parser::parse_index() {
   ++at_;
   out->children.push_back(part());
   out->children.push_back(take_operator(":") ? part() : nullptr);
-  return out;
+  return finish(std::move(out));
 }
 
 CallArguments Parser::parse_arguments() {
@@ -380,7 +395,7 @@ ExprPtr Parser::parse_filter_expression(ExprPtr node) {
       auto call = make(ExprKind::kCall);
       call->children.push_back(std::move(node));
       call->arguments = parse_arguments();
-      node = std::move(call);
+      node = finish(std::move(call));
     } else {
       return node;
     }
@@ -394,10 +409,11 @@ ExprPtr Parser::parse_filters(ExprPtr node, bool start_inline) {
     auto out = make(ExprKind::kFilter);
     out->text = expect_name();
     while (take_operator(".")) out->text += "." + expect_name();
-    if (!filter_exists(out->text)) error("no filter named '" + out->text + "'");
+    out->filter = find_filter(out->text);
+    if (out->filter == nullptr) error("no filter named '" + out->text + "'");
     out->children.push_back(std::move(node));
     if (at_operator("(")) out->arguments = parse_arguments();
-    node = std::move(out);
+    node = finish(std::move(out));
   }
   return node;
 }
@@ -408,7 +424,8 @@ ExprPtr Parser::parse_test(ExprPtr node) {
   auto out = make(ExprKind::kTest);
   out->text = expect_name();
   while (take_operator(".")) out->text += "." + expect_name();
-  if (!test_exists(out->text)) error("no test named '" + out->text + "'");
+  out->test = find_test(out->text);
+  if (out->test == nullptr) error("no test named '" + out->text + "'");
   out->children.push_back(std::move(node));
   const TokenKind kind = peek().kind;
   const bool takes_word =
@@ -420,10 +437,11 @@ ExprPtr Parser::parse_test(ExprPtr node) {
     if (at_name("is")) error("tests cannot be chained with 'is'");
     out->arguments.positional.push_back(parse_postfix(parse_primary()));
   }
+  out = finish(std::move(out));
   if (!negated) return out;
   auto inverse = make(ExprKind::kNot);
   inverse->children.push_back(std::move(out));
-  return inverse;
+  return finish(std::move(inverse));
 }
 
 }  // namespace coxswain::chat

@@ -42,23 +42,25 @@ Text escaped(const Text& text) {
 // The % operator on one format.
 class PercentFormatter {
  public:
-  PercentFormatter(const Text& format, const Value& arguments)
-      : format_(format),
+  PercentFormatter(Interpreter& interpreter, const Text& format, const Value& arguments)
+      : interpreter_(interpreter),
+        format_(format),
         arguments_(arguments),
         is_tuple_(is_tuple(arguments)),
-        is_mapping_(!is_tuple_ && (arguments.is_dict() || arguments.is_undefined() ||
-                                   (arguments.is_list() && !is_generator(arguments) &&
-                                    arguments.as_list().kind != ListKind::kDictView))) {}
+        is_mapping_(!is_tuple_ &&
+                    (arguments.is_dict() || arguments.is_undefined() || is_indexable(arguments))) {}
 
   Text run() {
     const std::string& text = format_.bytes;
     Text out;
     while (at_ < text.size()) {
+      const std::size_t before = out.bytes.size();
       const std::size_t percent = std::min(text.find('%', at_), text.size());
       out.append(format_.slice(at_, percent));
-      if (percent == text.size()) break;
       at_ = percent + 1;
-      out.append(convert_next());
+      if (percent < text.size()) out.append(convert_next());
+      interpreter_.charge(1);
+      interpreter_.grow_output(before, out.bytes.size());
     }
     const bool all_used =
         is_tuple_ ? used_ == arguments_.as_list().items.size() || has_key_ : used_ > 0;
@@ -194,13 +196,10 @@ class PercentFormatter {
     if (value.is_string() && count_code_points(value.as_bytes()) == 1 && !format_.safe)
       return value.as_text();
     if (!value.is_whole() || format_.safe) fail("%c requires int or char");
-    if (!value.is_integral() || value.as_int() < 0 || value.as_int() > 0x10FFFF)
-      fail("%c arg not in range(0x110000)");
-    std::string c;
-    append_code_point(c, static_cast<char32_t>(value.as_int()));
-    return Text(std::move(c));
+    return Text(character_of(value));
   }
 
+  Interpreter& interpreter_;
   const Text& format_;
   const Value& arguments_;
   bool is_tuple_;
@@ -223,18 +222,17 @@ class BraceFormatter {
     const std::string& text = format.bytes;
     Text out;
     for (std::size_t at = 0; at < text.size();) {
+      const std::size_t before = out.bytes.size();
       const std::size_t brace = std::min(text.find_first_of("{}", at), text.size());
       out.append(format.slice(at, brace));
-      if (brace == text.size()) break;
-      const bool doubled = brace + 1 < text.size() && text[brace + 1] == text[brace];
-      if (doubled) {
-        out.append(format.slice(brace, brace + 1));
-        at = brace + 2;
-        continue;
-      }
-      if (text[brace] == '}') fail("Single '}' encountered in format string");
       at = brace + 1;
-      out.append(replace_field(format, at, nesting));
+      if (brace < text.size()) {
+        const bool doubled = at < text.size() && text[at] == text[brace];
+        if (!doubled && text[brace] == '}') fail("Single '}' encountered in format string");
+        out.append(doubled ? format.slice(brace, at++) : replace_field(format, at, nesting));
+      }
+      interpreter_.charge(1);
+      interpreter_.grow_output(before, out.bytes.size());
     }
     return out;
   }
@@ -307,6 +305,7 @@ class BraceFormatter {
   }
 
   const Value& first_value(std::string_view name) const {
+    interpreter_.charge(arguments_.named.size() / 64);
     const auto index = as_index(name);
     const Value* value = !index                                  ? arguments_.find_named(name)
                          : *index < arguments_.positional.size() ? &arguments_.positional[*index]
@@ -358,8 +357,8 @@ class BraceFormatter {
 
 }  // namespace
 
-Text percent_format(const Text& format, const Value& arguments) {
-  Text out = PercentFormatter(format, arguments).run();
+Text percent_format(Interpreter& interpreter, const Text& format, const Value& arguments) {
+  Text out = PercentFormatter(interpreter, format, arguments).run();
   out.safe = format.safe;
   return out;
 }

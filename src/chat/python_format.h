@@ -1,8 +1,9 @@
 #pragma once
 // How Python prints values: str(), repr(), the % operator and str.format().
 //
-// Thread rule: pure functions.
+// Thread rule: pure functions but for the interpreter's budgets.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -16,10 +17,13 @@ Text repr(const Value& value);
 // repr(float): shortest digits, exponent below 1e-4 and from 1e16 on.
 std::string float_repr(double value);
 // pprint.pformat(): repr() over several lines where 80 columns do not hold it.
-Text pretty_print(const Value& value);
+// Throws RenderError where it gets longer than bytes_max: indentation makes a long text of a small
+// value.
+Text pretty_print(const Value& value, std::size_t bytes_max);
 
 // `format` % arguments. What is put into a safe format is escaped first, here and below.
-Text percent_format(const Text& format, const Value& arguments);
+// Both count what they make against the interpreter's budgets.
+Text percent_format(Interpreter& interpreter, const Text& format, const Value& arguments);
 // str.format()
 Text brace_format(Interpreter& interpreter, const Text& format, const Arguments& arguments);
 

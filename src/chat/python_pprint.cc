@@ -82,6 +82,8 @@ std::vector<Text> words_with_blanks(const Text& line) {
 
 class Printer {
  public:
+  explicit Printer(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+
   // `indent`: columns in front of the value; `allowance`: columns that must be left behind it.
   void print(const Value& value,
              std::ptrdiff_t indent,
@@ -104,6 +106,7 @@ class Printer {
 
  private:
   void new_line(std::ptrdiff_t indent) {
+    require_output(out_.bytes.size() + static_cast<std::size_t>(indent), bytes_max_);
     out_.append("\n" + std::string(static_cast<std::size_t>(indent), ' '));
   }
 
@@ -195,13 +198,14 @@ class Printer {
     return chunks;
   }
 
+  std::size_t bytes_max_;
   Text out_;
 };
 
 }  // namespace
 
-Text pretty_print(const Value& value) {
-  Printer printer;
+Text pretty_print(const Value& value, std::size_t bytes_max) {
+  Printer printer(bytes_max);
   printer.print(value, 0, 0, 0);
   return printer.take();
 }

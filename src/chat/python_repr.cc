@@ -5,11 +5,14 @@
 #include <cmath>
 #include <cstdio>
 
+#include "chat/callable.h"
 #include "chat/python_format.h"
 #include "chat/text_predicates.h"
 
 namespace coxswain::chat {
 namespace {
+
+void append_repr(Text& out, const Value& value);
 
 void append_escaped(std::string& out, char32_t c, char quote) {
   std::array<char, 16> buffer;
@@ -31,46 +34,108 @@ void append_escaped(std::string& out, char32_t c, char quote) {
   }
 }
 
-std::string string_repr(std::string_view text) {
+void append_string_repr(std::string& out, std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const char quote = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
-  std::string out(1, quote);
+  out += quote;
+  const auto is_plain = [&](char c) { return c >= ' ' && c < 0x7F && c != quote && c != '\\'; };
   for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && is_plain(text[end])) ++end;
+    out.append(text.substr(at, end - at));
+    at = end;
+    if (at == text.size()) break;
     std::size_t length = 0;
     append_escaped(out, code_point_at(text, at, &length), quote);
     at += length;
   }
-  return out + quote;
+  out += quote;
 }
 
-Text list_repr(const List& list) {
-  if (list.kind == ListKind::kRange) return Text(list.view_name);
-  const bool tuple = list.kind == ListKind::kTuple || list.kind == ListKind::kGroup;
-  Text out(tuple ? "(" : "[");
+// Marked as a whole if any of it is.
+void append_text_repr(Text& out, const Text& text) {
+  const std::size_t begin = out.bytes.size();
+  if (text.safe) out.append("Markup(");
+  append_string_repr(out.bytes, text.bytes);
+  if (text.safe) out.append(")");
+  if (text.is_marked()) out.marks.add({begin, out.bytes.size()});
+}
+
+std::string range_repr(const Range& range) {
+  std::string out = "range(" + std::to_string(range.begin) + ", " + std::to_string(range.end);
+  if (range.step != 1) out += ", " + std::to_string(range.step);
+  return out + ")";
+}
+
+void append_items(Text& out, std::string_view open, const List& list, std::string_view close) {
+  out.append(open);
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     if (i > 0) out.append(", ");
-    out.append(repr(list.items[i]));
+    append_repr(out, list.items[i]);
   }
-  out.append(tuple ? (list.items.size() == 1 ? ",)" : ")") : "]");
-  if (list.kind != ListKind::kDictView) return out;
-  Text view(list.view_name + "(");
-  view.append(out);
-  view.append(")");
-  return view;
+  out.append(close);
 }
 
-Text dict_repr(const Dict& dict) {
-  Text out("{");
+void append_list_repr(Text& out, const List& list) {
+  switch (list.kind) {
+    case ListKind::kList:
+      return append_items(out, "[", list, "]");
+    case ListKind::kTuple:
+    case ListKind::kGroup:
+      return append_items(out, "(", list, list.items.size() == 1 ? ",)" : ")");
+    case ListKind::kGenerator:
+      return out.append("<generator object>");
+    case ListKind::kDictView:
+      out.append(list.view_name);
+      return append_items(out, "([", list, "])");
+    case ListKind::kRange:
+      return out.append(range_repr(list.range));
+    case ListKind::kSet:
+      if (list.items.empty()) return out.append("set()");
+      return append_items(out, "{", list, "}");
+  }
+}
+
+void append_dict_repr(Text& out, const Dict& dict) {
+  out.append("{");
   bool first = true;
   for (const auto& [key, value] : dict.items()) {
     if (!first) out.append(", ");
     first = false;
-    out.append(repr(key));
+    append_repr(out, key);
     out.append(": ");
-    out.append(repr(value));
+    append_repr(out, value);
   }
   out.append("}");
-  return out;
+}
+
+void append_repr(Text& out, const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kUndefined:
+      return out.append("Undefined");
+    case Value::Kind::kNone:
+      return out.append("None");
+    case Value::Kind::kBool:
+      return out.append(value.truthy() ? "True" : "False");
+    case Value::Kind::kInt:
+      return out.append(std::to_string(value.as_int()));
+    case Value::Kind::kBigInt:
+      return out.append(value.as_big_int().to_string());
+    case Value::Kind::kFloat:
+      return out.append(float_repr(value.as_double()));
+    case Value::Kind::kString:
+      return append_text_repr(out, value.as_text());
+    case Value::Kind::kList:
+      return append_list_repr(out, value.as_list());
+    case Value::Kind::kDict:
+      return append_dict_repr(out, value.as_dict());
+    case Value::Kind::kNamespace:
+      out.append("<Namespace ");
+      append_dict_repr(out, value.as_namespace().attributes);
+      return out.append(">");
+    case Value::Kind::kCallable:
+      return out.append(value.as_callable().is_macro() ? "<Macro>" : "<function>");
+  }
 }
 
 }  // namespace
@@ -113,39 +178,9 @@ Text to_text(const Value& value) {
 }
 
 Text repr(const Value& value) {
-  switch (value.kind()) {
-    case Value::Kind::kUndefined:
-      return Text("Undefined");
-    case Value::Kind::kNone:
-      return Text("None");
-    case Value::Kind::kBool:
-      return Text(value.truthy() ? "True" : "False");
-    case Value::Kind::kInt:
-      return Text(std::to_string(value.as_int()));
-    case Value::Kind::kBigInt:
-      return Text(value.as_big_int().to_string());
-    case Value::Kind::kFloat:
-      return Text(float_repr(value.as_double()));
-    case Value::Kind::kString: {
-      std::string text = string_repr(value.as_bytes());
-      if (value.as_text().safe) text = "Markup(" + text + ")";
-      return Text::like(value.as_text(), std::move(text));
-    }
-    case Value::Kind::kList:
-      if (value.as_list().kind == ListKind::kGenerator) return Text("<generator object>");
-      return list_repr(value.as_list());
-    case Value::Kind::kDict:
-      return dict_repr(value.as_dict());
-    case Value::Kind::kNamespace: {
-      Text out("<Namespace ");
-      out.append(dict_repr(value.as_namespace().attributes));
-      out.append(">");
-      return out;
-    }
-    case Value::Kind::kCallable:
-      return Text(value.as_callable().is_macro() ? "<Macro>" : "<function>");
-  }
-  return {};
+  Text out;
+  append_repr(out, value);
+  return out;
 }
 
 }  // namespace coxswain::chat

@@ -48,6 +48,103 @@ TEST(PythonSemantics, RangesAndGroups) {
             "axByz");
 }
 
+TEST(PythonSemantics, SlicesOfRanges) {
+  EXPECT_EQ(render("{{ range(10)[2:5] }} {{ range(10)[::-1] }} {{ range(0, 10, 3)[1:] }} "
+                   "{{ range(10)[7:2] }} {{ range(3)[-1:] }} {{ range(0)[:] }} "
+                   "{{ range(9, 0, -2)[1:9:2] }} {{ range(5)[1:4][::2]|list }}"),
+            "range(2, 5) range(9, -1, -1) range(3, 12, 3) range(7, 2) range(2, 3) range(0, 0) "
+            "range(7, -1, -4) [1, 3]");
+  EXPECT_EQ(render("{{ range(2, 9).start }}{{ range(2, 9).stop }}{{ range(2, 9)[::3].step }} "
+                   "{{ range(4)[1:3] == range(1, 3) }} {{ range(4)[1:3] == [1, 2] }}"),
+            "293 True False");
+}
+
+TEST(PythonSemantics, ViewsOfMappingsCompareAndSubtractAsSets) {
+  EXPECT_EQ(render("{% set d = {'a': 1, 'b': 2} %}{{ d.keys() - {'b': 0}.keys() }} "
+                   "{{ d.keys() - ['a', 'b'] }} {{ ['c', 'a', 'c'] - d.keys() }} "
+                   "{{ d.items() - {'a': 1}.items() }} {{ (d.keys() - 'b')|list }} "
+                   "{{ (d.keys() - []) - {'a': 0}.keys() }}"),
+            "{'a'} set() {'c'} {('b', 2)} ['a'] {'b'}");
+  EXPECT_EQ(render("{% set d = {'a': 1, 'b': [2]} %}{{ d.keys() == {'b': 0, 'a': 0}.keys() }} "
+                   "{{ d.keys() > {'a': 0}.keys() }} {{ d.keys() <= {'a': 0}.keys() }} "
+                   "{{ d.items() == {'b': [2], 'a': 1}.items() }} {{ d.values() == d.values() }} "
+                   "{{ ['a', 'b'] == d.keys() }} {{ d.keys() == d.keys() - [] }} "
+                   "{{ d.keys().isdisjoint(['c']) }}"),
+            "True True False True False False True True");
+  EXPECT_EQ(render("{% set s = {'a': 1, 'b': 2}.keys() - [] %}{{ s.union(['c'], 'd')|sort }} "
+                   "{{ s.intersection('b') }} {{ s.difference(['a']) }} "
+                   "{{ s.symmetric_difference('bc')|sort }} {{ s.issubset('abc') }} "
+                   "{{ s.issuperset('abc') }} {{ s.copy() == s }} {{ s|length }} {{ 'a' in s }} "
+                   "{{ s is sequence }} {{ s is iterable }} {{ s.add }}"),
+            "['a', 'b', 'c', 'd'] {'b'} {'b'} ['a', 'c'] True False True 2 True False True ");
+  for (const char* wrong : {"{{ {'a': 1}.values() - [] }}",
+                            "{{ [1] - [1] }}",
+                            "{{ {'a': [1]}.items() - [] }}",
+                            "{{ ({'a': 1}.keys() - []) - ['a'] }}",
+                            "{{ {'a': 1}.keys() - 5 }}",
+                            "{{ {'a': 1}.keys() < ['a'] }}",
+                            "{{ ({'a': 1}.keys() - [])|tojson }}",
+                            "{{ ({'a': 1}.keys() - [])|last }}",
+                            "{{ {({'a': 1}.keys() - []): 1} }}",
+                            "{{ ({'a': 1}.keys() - []).add('b') }}"})
+    EXPECT_TRUE(fails(wrong)) << wrong;
+}
+
+TEST(PythonSemantics, MethodsOfNumbers) {
+  EXPECT_EQ(render("{{ 255.bit_length() }} {{ (-8).bit_length() }} {{ true.bit_length() }} "
+                   "{{ (2 ** 70).bit_length() }} {{ 0.bit_length() }} {{ (-7).bit_count() }}"),
+            "8 4 1 71 0 3");
+  EXPECT_EQ(render("{{ 2.5.is_integer() }} {{ 2.0.is_integer() }} {{ (0.1).as_integer_ratio() }} "
+                   "{{ 8.0.as_integer_ratio() }} {{ 3.as_integer_ratio() }} "
+                   "{{ (-0.75).as_integer_ratio() }} {{ 0.0.as_integer_ratio() }}"),
+            "False True (3602879701896397, 36028797018963968) (8, 1) (3, 1) (-3, 4) (0, 1)");
+  EXPECT_EQ(render("{{ 1.5.hex() }} {{ (-0.0).hex() }} {{ 5e-324.hex() }} {{ 1e400.hex() }}"),
+            "0x1.8000000000000p+0 -0x0.0p+0 0x0.0000000000001p-1022 inf");
+  EXPECT_EQ(render("{{ 5.imag }} {{ 2.5.imag }} {{ true.real }} {{ 6.denominator }} "
+                   "{{ 7.numerator }} {{ 2.5.conjugate() }} [{{ 2.5.numerator }}]"),
+            "0 0.0 1 1 7 2.5 []");
+  EXPECT_TRUE(fails("{{ 1e400.as_integer_ratio() }}"));
+  EXPECT_TRUE(fails("{{ 5.bit_length(1) }}"));
+  EXPECT_TRUE(fails("{{ 2.5.bit_length() }}"));
+}
+
+TEST(PythonSemantics, TranslationOfCharacters) {
+  EXPECT_EQ(render("{{ 'hello'.translate({104: 'J', 108: none, 111: 48}) }} "
+                   "{{ 'abcä'.translate(''.maketrans('abä', 'xyß', 'c')) }} "
+                   "{{ 'ba'.translate(['q'] * 98) }} {{ ''.maketrans({'a': 'b', 99: none}) }} "
+                   "{{ ''.maketrans('ab', 'xy') }}"),
+            "Je0 xyß bq {97: 'b', 99: None} {97: 120, 98: 121}");
+  for (const char* wrong : {"{{ ''.maketrans('a', 'bc') }}",
+                            "{{ ''.maketrans('a') }}",
+                            "{{ ''.maketrans({'ab': 1}) }}",
+                            "{{ ''.maketrans({1.5: 1}) }}",
+                            "{{ 'a'.translate(5) }}",
+                            "{{ 'a'.translate({97: 1.5}) }}",
+                            "{{ 'a'.translate({97: 1114112}) }}"})
+    EXPECT_TRUE(fails(wrong)) << wrong;
+}
+
+// What would leave Unicode text is refused by name.
+TEST(PythonSemantics, BytesAndSurrogatesAreRefused) {
+  EXPECT_EQ(render("{{ s.encode('utf-8', errors='strict') }}"),
+            "!str.encode() gives bytes, which templates here do not have");
+  EXPECT_EQ(render("{{ 5.to_bytes(2, 'big') }}"),
+            "!int.to_bytes() gives bytes, which templates here do not have");
+  for (const char* wrong : {"{{ '%c' % 55296 }}",
+                            "{{ '{:c}'.format(57343) }}",
+                            "{{ 'a'.translate({97: 55296}) }}",
+                            "{{ '\\ud800' }}"})
+    EXPECT_TRUE(fails(wrong)) << wrong;
+}
+
+TEST(PythonSemantics, LargeMappingsFindEveryKey) {
+  EXPECT_EQ(render("{% set d = dict(range(40)|batch(2)) %}{{ d[38] }} {{ d[38.0] }} {{ d[39] }}|"
+                   "{{ d|length }} {{ 4 in d }} {{ true in d }} {{ dict(d, x=1).x }} "
+                   "{{ range(100)|map('int')|map('float')|unique|list|length }} "
+                   "{{ [1, 1.0, true, 'a', 'A', (1, 'a'), (1.0, 'a')]|unique|list }}"),
+            "39 39 |20 True False 1 100 [1, 'a', (1, 'a')]");
+}
+
 TEST(PythonSemantics, PositionsOfStringMethods) {
   EXPECT_EQ(render("{{ s.find('o', 5) }} {{ s.find('o', 5, 6) }} {{ s.rfind('o', 0, 5) }} "
                    "{{ s.rindex('o') }} {{ s.count('l', 4) }} {{ s.find('o', -4) }}"),

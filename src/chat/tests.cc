@@ -14,6 +14,7 @@ struct TestCall {
   Interpreter& interpreter;
   const Value& input;
   const Arguments& arguments;
+
   const Value& argument() const {
     if (arguments.positional.empty()) fail("the test takes an argument");
     return arguments.positional[0];
@@ -23,7 +24,7 @@ struct TestCall {
 bool is_sequence(const Value& v) {
   return v.is_undefined() || v.is_string() || v.is_dict() ||
          (v.is_list() && v.as_list().kind != ListKind::kGenerator &&
-          v.as_list().kind != ListKind::kDictView);
+          v.as_list().kind != ListKind::kDictView && v.as_list().kind != ListKind::kSet);
 }
 
 // The rest of a division as Python's % has it.
@@ -43,15 +44,20 @@ bool compare(const TestCall& c, Operator op) {
   return apply_comparison(op, c.input, c.argument());
 }
 
-bool names_one(const TestCall& c, bool (*exists)(std::string_view)) {
+// The name that is looked for among those of filters or tests; empty for what is no text.
+std::string_view name_in(const TestCall& c) {
   if (!is_hashable(c.input)) fail("unhashable type: '" + type_name(c.input) + "'");
-  return c.input.is_string() && exists(c.input.as_bytes());
+  return c.input.is_string() ? std::string_view(c.input.as_bytes()) : std::string_view();
 }
+
+}  // namespace
 
 struct TestEntry {
   std::string_view name;
   bool (*holds)(const TestCall& call);
 };
+
+namespace {
 
 constexpr TestEntry kTests[] = {
     {"defined", [](const TestCall& c) { return !c.input.is_undefined(); }},
@@ -76,8 +82,8 @@ constexpr TestEntry kTests[] = {
     {"lower", [](const TestCall& c) { return is_lower_text(to_text(c.input).bytes); }},
     {"upper", [](const TestCall& c) { return is_upper_text(to_text(c.input).bytes); }},
     {"in", [](const TestCall& c) { return contains(c.argument(), c.input); }},
-    {"filter", [](const TestCall& c) { return names_one(c, filter_exists); }},
-    {"test", [](const TestCall& c) { return names_one(c, test_exists); }},
+    {"filter", [](const TestCall& c) { return find_filter(name_in(c)) != nullptr; }},
+    {"test", [](const TestCall& c) { return find_test(name_in(c)) != nullptr; }},
     {"eq", [](const TestCall& c) { return compare(c, Operator::kEqual); }},
     {"equalto", [](const TestCall& c) { return compare(c, Operator::kEqual); }},
     {"==", [](const TestCall& c) { return compare(c, Operator::kEqual); }},
@@ -95,24 +101,19 @@ constexpr TestEntry kTests[] = {
     {">=", [](const TestCall& c) { return compare(c, Operator::kGreaterEqual); }},
 };
 
+}  // namespace
+
 const TestEntry* find_test(std::string_view name) {
   const auto* it = std::ranges::find(kTests, name, &TestEntry::name);
   return it == std::end(kTests) ? nullptr : it;
 }
 
-}  // namespace
-
-bool test_exists(std::string_view name) {
-  return find_test(name) != nullptr;
-}
-
 bool apply_test(Interpreter& interpreter,
-                std::string_view name,
+                const TestEntry& test,
                 const Value& input,
                 const Arguments& arguments) {
-  const TestEntry* test = find_test(name);
-  if (test == nullptr) fail("no test named '" + std::string(name.substr(0, 64)) + "'");
-  return test->holds({interpreter, input, arguments});
+  if (input.is_string()) interpreter.charge(input.as_bytes().size() / 64);
+  return test.holds({interpreter, input, arguments});
 }
 
 }  // namespace coxswain::chat

@@ -1,40 +1,31 @@
 #include "chat/text.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utf8proc.h>
 
 namespace coxswain::chat {
 
 Text Text::untrusted(std::string text) {
   Text out(std::move(text));
-  if (!out.bytes.empty()) out.marks.push_back({0, out.bytes.size()});
+  if (!out.bytes.empty()) out.marks.add({0, out.bytes.size()});
   return out;
-}
-
-bool Text::marked_at(std::size_t byte) const {
-  const auto after = std::ranges::upper_bound(marks, byte, {}, &TextSpan::begin);
-  return after != marks.begin() && byte < std::prev(after)->end;
 }
 
 void Text::append(const Text& other) {
   const std::size_t shift = bytes.size();
   bytes.append(other.bytes);
-  for (const TextSpan& mark : other.marks) {
-    if (!marks.empty() && marks.back().end == mark.begin + shift) {
-      marks.back().end = mark.end + shift;
-    } else {
-      marks.push_back({mark.begin + shift, mark.end + shift});
-    }
-  }
+  for (const TextSpan& mark : other.marks) marks.add({mark.begin + shift, mark.end + shift});
 }
 
 Text Text::slice(std::size_t begin, std::size_t end) const {
   Text out(bytes.substr(begin, end - begin));
   out.safe = safe;
-  for (const TextSpan& mark : marks) {
-    const std::size_t from = std::max(mark.begin, begin);
-    const std::size_t to = std::min(mark.end, end);
-    if (from < to) out.marks.push_back({from - begin, to - begin});
+  const TextSpan* mark = std::ranges::upper_bound(marks, begin, {}, &TextSpan::end);
+  for (; mark != marks.end() && mark->begin < end; ++mark) {
+    const std::size_t from = std::max(mark->begin, begin);
+    const std::size_t to = std::min(mark->end, end);
+    if (from < to) out.marks.add({from - begin, to - begin});
   }
   return out;
 }
@@ -43,19 +34,56 @@ Text Text::like(const Text& source, std::string bytes) {
   return source.is_marked() ? untrusted(std::move(bytes)) : Text(std::move(bytes));
 }
 
+namespace {
+
+bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+}
+
+std::size_t previous_code_point(std::string_view text, std::size_t at) {
+  for (--at; at > 0 && is_continuation(text[at]);) --at;
+  return at;
+}
+
+}  // namespace
+
+std::size_t next_code_point(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && is_continuation(text[at]);) ++at;
+  return at;
+}
+
 std::size_t count_code_points(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_continuation));
 }
 
 std::vector<std::size_t> code_point_offsets(std::string_view text) {
   std::vector<std::size_t> out;
   out.reserve(text.size() + 1);
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) out.push_back(i);
+    if (!is_continuation(text[i])) out.push_back(i);
   }
   out.push_back(text.size());
   return out;
+}
+
+TextSpan code_point_span(std::string_view text, std::int64_t index) {
+  std::size_t begin = 0;
+  if (index >= 0) {
+    for (; index > 0 && begin < text.size(); --index) begin = next_code_point(text, begin);
+  } else {
+    begin = text.size();
+    for (; index < 0 && begin > 0; ++index) begin = previous_code_point(text, begin);
+    if (index < 0) return {};
+  }
+  return begin < text.size() ? TextSpan{begin, next_code_point(text, begin)} : TextSpan{};
+}
+
+std::size_t find_text(std::string_view text, std::string_view part, std::size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (part.size() < 32) return text.find(part, from);  // quicker, and not much to repeat
+  const void* found = ::memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
 char32_t code_point_at(std::string_view text, std::size_t byte, std::size_t* length) {
@@ -89,37 +117,43 @@ Text map_code_points(const Text& text,
                      const std::function<void(char32_t, std::size_t, std::string&)>& map) {
   Text out;
   out.safe = text.safe;
+  out.bytes.reserve(text.bytes.size());
+  const TextSpan* mark = text.marks.begin();
   std::size_t index = 0;
   for (std::size_t at = 0; at < text.bytes.size(); ++index) {
     std::size_t length = 0;
     const char32_t c = code_point_at(text.bytes, at, &length);
-    Text piece;
-    map(c, index, piece.bytes);
-    if (!piece.bytes.empty() && text.marked_at(at)) piece.marks.push_back({0, piece.bytes.size()});
-    out.append(piece);
+    const std::size_t begin = out.bytes.size();
+    map(c, index, out.bytes);
+    while (mark != text.marks.end() && mark->end <= at) ++mark;
+    const bool marked = mark != text.marks.end() && mark->begin <= at;
+    if (marked && out.bytes.size() > begin) out.marks.add({begin, out.bytes.size()});
     at += length;
   }
   return out;
 }
 
 Text strip(const Text& text, const std::string* set, Side side) {
-  const auto offsets = code_point_offsets(text.bytes);
-  const auto strippable = [&](std::size_t index) {
-    const std::string_view c =
-        std::string_view(text.bytes).substr(offsets[index], offsets[index + 1] - offsets[index]);
+  const std::string_view bytes(text.bytes);
+  const auto strippable = [&](std::size_t begin, std::size_t end) {
+    const std::string_view c = bytes.substr(begin, end - begin);
     if (set != nullptr) return set->find(c) != std::string::npos;
     std::size_t length = 0;
     return is_space(code_point_at(c, 0, &length));
   };
   std::size_t begin = 0;
-  std::size_t end = offsets.size() - 1;
-  if (side != Side::kRight) {
-    while (begin < end && strippable(begin)) ++begin;
+  std::size_t end = bytes.size();
+  while (side != Side::kRight && begin < end) {
+    const std::size_t next = next_code_point(bytes, begin);
+    if (!strippable(begin, next)) break;
+    begin = next;
   }
-  if (side != Side::kLeft) {
-    while (end > begin && strippable(end - 1)) --end;
+  while (side != Side::kLeft && begin < end) {
+    const std::size_t last = previous_code_point(bytes, end);
+    if (!strippable(last, end)) break;
+    end = last;
   }
-  return text.slice(offsets[begin], offsets[end]);
+  return text.slice(begin, end);
 }
 
 Text replace_all(const Text& text, std::string_view from, const Text& to, std::size_t count_max) {
@@ -137,7 +171,7 @@ Text replace_all(const Text& text, std::string_view from, const Text& to, std::s
   }
   std::size_t at = 0;
   for (std::size_t done = 0; done < count_max; ++done) {
-    const std::size_t found = text.bytes.find(from, at);
+    const std::size_t found = find_text(text.bytes, from, at);
     if (found == std::string::npos) break;
     out.append(text.slice(at, found));
     out.append(to);
@@ -181,7 +215,7 @@ std::vector<Text> split(const Text& text, const std::string* separator, std::siz
   }
   std::size_t at = 0;
   while (out.size() < splits_max) {
-    const std::size_t found = text.bytes.find(*separator, at);
+    const std::size_t found = find_text(text.bytes, *separator, at);
     if (found == std::string::npos) break;
     out.push_back(text.slice(at, found));
     at = found + separator->size();

@@ -8,6 +8,7 @@
 // Thread rule: plain values.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -15,11 +16,13 @@
 
 #include <coxswain/types.h>
 
+#include "chat/span_list.h"
+
 namespace coxswain::chat {
 
 struct Text {
   std::string bytes;
-  std::vector<TextSpan> marks;
+  SpanList marks;
   // Went through `safe` or `escape`: adding a text that did not escapes that text first, as the
   // reference's Markup does.
   bool safe = false;
@@ -30,7 +33,6 @@ struct Text {
 
   bool empty() const { return bytes.empty(); }
   bool is_marked() const { return !marks.empty(); }
-  bool marked_at(std::size_t byte) const;
   void append(const Text& other);
   void append(std::string_view trusted) { bytes.append(trusted); }
   Text slice(std::size_t begin, std::size_t end) const;  // bytes [begin, end)
@@ -41,11 +43,19 @@ struct Text {
 
 // Code points of UTF-8. Input is valid or was made valid when it entered.
 std::size_t count_code_points(std::string_view text);
+// Where the one behind that at `at` begins. REQUIRES: at < text.size().
+std::size_t next_code_point(std::string_view text, std::size_t at);
 // Byte offsets of every code point and the end: size = count + 1.
 std::vector<std::size_t> code_point_offsets(std::string_view text);
+// The bytes of the code point at `index`, counted from the end if negative; empty if there is none.
+TextSpan code_point_span(std::string_view text, std::int64_t index);
 char32_t code_point_at(std::string_view text, std::size_t byte, std::size_t* length);
 void append_code_point(std::string& out, char32_t c);
 bool is_space(char32_t c);  // what Python's str.isspace() and str.strip() take as white space
+
+// Where `part` begins at or behind `from`, npos if nowhere. Unlike std::string::find() never slower
+// than both lengths together.
+std::size_t find_text(std::string_view text, std::string_view part, std::size_t from = 0);
 
 // Each code point replaced by what `map` appends; marks follow their characters.
 Text map_code_points(

@@ -85,52 +85,74 @@ class Cutter {
   std::vector<char32_t> characters_;
 };
 
-bool is_white(const Text& chunk) {
-  return strip(chunk, nullptr, Side::kBoth).empty();
+bool is_white(std::string_view chunk) {
+  for (std::size_t at = 0; at < chunk.size();) {
+    std::size_t length = 0;
+    if (!is_space(code_point_at(chunk, at, &length))) return false;
+    at += length;
+  }
+  return true;
 }
 
-// How many characters of a word that is too long go on this line: up to its last hyphen there.
-std::size_t cut_of_long_word(const Text& word, std::size_t room, const WrapOptions& options) {
-  if (!options.break_on_hyphens) return room;
-  const auto offsets = code_point_offsets(word.bytes);
-  if (offsets.size() - 1 <= room) return room;
-  const std::string_view head = std::string_view(word.bytes).substr(0, offsets[room]);
+// What is left of a chunk, so that a long word is not copied for each line it fills.
+struct Chunk {
+  Text text;
+  std::size_t begin = 0;   // bytes that went on earlier lines
+  std::size_t length = 0;  // characters from there on
+
+  std::string_view rest() const { return std::string_view(text.bytes).substr(begin); }
+  // The next `n` bytes.
+  Text take(std::size_t n) {
+    Text out = text.slice(begin, begin + n);
+    begin += n;
+    length -= count_code_points(out.bytes);
+    return out;
+  }
+};
+
+// How many bytes of a word that is too long go on this line: `room` characters, or up to its last
+// hyphen there.
+std::size_t cut_of_long_word(std::string_view word, std::size_t room, const WrapOptions& options) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < room; ++i) end = next_code_point(word, end);
+  if (!options.break_on_hyphens) return end;
+  const std::string_view head = word.substr(0, end);
   const std::size_t hyphen = head.rfind('-');
   if (hyphen == std::string_view::npos || hyphen == 0 ||
       head.substr(0, hyphen).find_first_not_of('-') == std::string_view::npos)
-    return room;
-  return count_code_points(head.substr(0, hyphen + 1));
+    return end;
+  return hyphen + 1;
 }
 
 }  // namespace
 
 std::vector<Text> wrap_text(const Text& paragraph, const WrapOptions& options) {
-  std::vector<Text> chunks = Cutter(paragraph, options.break_on_hyphens).run();
-  std::ranges::reverse(chunks);  // the next one is the last
+  std::vector<Chunk> chunks;  // the next one is the last
+  for (Text& text : Cutter(paragraph, options.break_on_hyphens).run()) {
+    const std::size_t length = count_code_points(text.bytes);
+    chunks.push_back({std::move(text), 0, length});
+  }
+  std::ranges::reverse(chunks);
   std::vector<Text> lines;
   while (!chunks.empty()) {
-    if (!lines.empty() && is_white(chunks.back())) chunks.pop_back();
+    if (!lines.empty() && is_white(chunks.back().rest())) chunks.pop_back();
     std::vector<Text> line;
     std::size_t used = 0;
-    while (!chunks.empty()) {
-      const std::size_t length = count_code_points(chunks.back().bytes);
-      if (used + length > options.width) break;
-      used += length;
-      line.push_back(std::move(chunks.back()));
+    while (!chunks.empty() && used + chunks.back().length <= options.width) {
+      used += chunks.back().length;
+      line.push_back(chunks.back().take(chunks.back().rest().size()));
       chunks.pop_back();
     }
-    if (!chunks.empty() && count_code_points(chunks.back().bytes) > options.width) {
+    if (!chunks.empty() && chunks.back().length > options.width) {
+      Chunk& word = chunks.back();
       if (options.break_long_words) {
-        const std::size_t n = cut_of_long_word(chunks.back(), options.width - used, options);
-        const std::size_t cut = code_point_offsets(chunks.back().bytes)[n];
-        line.push_back(chunks.back().slice(0, cut));
-        chunks.back() = chunks.back().slice(cut, chunks.back().bytes.size());
+        line.push_back(word.take(cut_of_long_word(word.rest(), options.width - used, options)));
       } else if (line.empty()) {
-        line.push_back(std::move(chunks.back()));
+        line.push_back(word.take(word.rest().size()));
         chunks.pop_back();
       }
     }
-    if (!line.empty() && is_white(line.back())) line.pop_back();
+    if (!line.empty() && is_white(line.back().bytes)) line.pop_back();
     if (line.empty()) continue;
     lines.emplace_back();
     for (const Text& chunk : line) lines.back().append(chunk);

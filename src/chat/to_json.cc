@@ -20,6 +20,7 @@ class Writer {
         key_separator_(options.separators ? options.separators->second : ": ") {}
 
   void write(const Value& value, std::size_t level) {
+    require_output(out_.size(), options_.bytes_max);
     switch (value.kind()) {
       case Value::Kind::kNone:
         out_ += "null";
@@ -75,8 +76,17 @@ class Writer {
   void write_string(std::string_view text) {
     constexpr std::string_view kFrom = "\"\\\n\r\t\f\b";
     constexpr std::string_view kTo = "\"\\nrtfb";
+    const auto is_plain = [&](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return byte >= 0x20 && c != '"' && c != '\\' && (byte < 0x80 || !options_.ensure_ascii);
+    };
     out_ += '"';
     for (std::size_t at = 0; at < text.size();) {
+      std::size_t end = at;
+      while (end < text.size() && is_plain(text[end])) ++end;
+      out_.append(text.substr(at, end - at));
+      at = end;
+      if (at == text.size()) break;
       std::size_t length = 0;
       const char32_t c = code_point_at(text, at, &length);
       if (const std::size_t found =
@@ -86,15 +96,11 @@ class Writer {
         out_ += kTo[found];
       } else if (c < 0x20) {
         write_escape(static_cast<unsigned>(c));
-      } else if (c >= 0x7F && options_.ensure_ascii && c != 0x7F) {
-        if (c >= 0x10000) {
-          write_escape(static_cast<unsigned>(0xD800 + ((c - 0x10000) >> 10)));
-          write_escape(static_cast<unsigned>(0xDC00 + ((c - 0x10000) & 0x3FF)));
-        } else {
-          write_escape(static_cast<unsigned>(c));
-        }
+      } else if (c >= 0x10000) {
+        write_escape(static_cast<unsigned>(0xD800 + ((c - 0x10000) >> 10)));
+        write_escape(static_cast<unsigned>(0xDC00 + ((c - 0x10000) & 0x3FF)));
       } else {
-        out_.append(text.substr(at, length));
+        write_escape(static_cast<unsigned>(c));
       }
       at += length;
     }

@@ -4,6 +4,7 @@
 //
 // Thread rule: pure function.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -16,9 +17,11 @@ struct ToJsonOptions {
   bool sort_keys = false;
   std::optional<std::string> indent;                              // one level; none = one line
   std::optional<std::pair<std::string, std::string>> separators;  // between items, after keys
+  std::size_t bytes_max = std::size_t{8} << 20;
 };
 
-// The whole result is marked if anything in it was.
+// The whole result is marked if anything in it was. Throws RenderError where it gets longer than
+// bytes_max: indentation makes a long text of a small value.
 Text to_json(const Value& value, const ToJsonOptions& options);
 
 }  // namespace coxswain::chat

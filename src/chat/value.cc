@@ -2,13 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "base/keyed_hash.h"
 #include "chat/callable.h"
+#include "chat/sets.h"
 
 namespace coxswain::chat {
 
 void fail(std::string message) {
   throw RenderError{std::move(message)};
+}
+
+void require_output(std::size_t n_bytes, std::size_t bytes_max) {
+  if (n_bytes > bytes_max)
+    fail("the template makes a text of more than " + std::to_string(bytes_max) + " bytes");
 }
 
 void require_defined(const Value& value) {
@@ -19,6 +27,35 @@ namespace {
 
 constexpr std::size_t kNodesMax = std::size_t{4} << 20;
 constexpr std::size_t kDepthMax = 256;
+constexpr std::size_t kIndexedAbove = 16;
+
+// Equal keys have equal hashes; 1, 1.0 and True are one key.
+std::size_t hash_of(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kString:
+      return base::keyed_hash(value.as_bytes());
+    case Value::Kind::kBool:
+    case Value::Kind::kInt:
+      return std::hash<std::int64_t>{}(value.as_int());
+    case Value::Kind::kBigInt:
+      return std::hash<double>{}(value.as_big_int().to_double());
+    case Value::Kind::kFloat: {
+      const double real = value.as_double();
+      const bool fits = real >= -0x1p63 && real < 0x1p63 && real == std::trunc(real);
+      return fits ? std::hash<std::int64_t>{}(static_cast<std::int64_t>(real))
+                  : std::hash<double>{}(real);
+    }
+    case Value::Kind::kList: {
+      if (!is_tuple(value)) return 0;
+      std::size_t out = value.as_list().items.size();
+      for (const Value& item : value.as_list().items)
+        out = (out ^ hash_of(item)) * 0x9E3779B97F4A7C15ULL;
+      return out;
+    }
+    default:
+      return 0;
+  }
+}
 
 }  // namespace
 
@@ -37,7 +74,7 @@ Extent Value::extent() const {
     case Kind::kString:
       return {1 + as_bytes().size() / 16, 1, false};
     case Kind::kBigInt:  // as long as it takes to print
-      return {1 + as_big_int().n_limbs() * as_big_int().n_limbs() / 64, 1, false};
+      return {1 + as_big_int().bit_length() * as_big_int().bit_length() / 65536, 1, false};
     case Kind::kList:
       return as_list().extent;
     case Kind::kDict:
@@ -53,35 +90,78 @@ Extent Value::extent() const {
 }
 
 const Value* Dict::find(std::string_view key) const {
-  const auto it = index_.find(std::string(key));
-  return it == index_.end() ? nullptr : &items_[it->second].second;
+  const auto is_it = [&](const Value& other) {
+    return other.is_string() && other.as_bytes() == key;
+  };
+  if (index_.empty()) {
+    const auto it = std::ranges::find_if(items_, is_it, &std::pair<Value, Value>::first);
+    return it == items_.end() ? nullptr : &it->second;
+  }
+  const auto [begin, end] = index_.equal_range(base::keyed_hash(key));
+  for (auto it = begin; it != end; ++it) {
+    if (is_it(items_[it->second].first)) return &items_[it->second].second;
+  }
+  return nullptr;
 }
 
 const Value* Dict::find(const Value& key) const {
   if (key.is_string()) return find(key.as_bytes());
-  for (const auto& [other, value] : items_) {
-    if (!other.is_string() && other == key) return &value;
+  if (index_.empty()) {
+    const auto it = std::ranges::find(items_, key, &std::pair<Value, Value>::first);
+    return it == items_.end() ? nullptr : &it->second;
+  }
+  const auto [begin, end] = index_.equal_range(hash_of(key));
+  for (auto it = begin; it != end; ++it) {
+    if (items_[it->second].first == key) return &items_[it->second].second;
   }
   return nullptr;
 }
 
 void Dict::set(Value key, Value value) {
-  extent_.add(key.extent());
-  extent_.add(value.extent());
-  if (const Value* existing = find(key)) {
-    const_cast<Value&>(*existing) = std::move(value);
+  const Value* existing = find(key);
+  if (existing == nullptr) {
+    append_new(std::move(key), std::move(value));
     return;
   }
-  if (key.is_string()) index_.emplace(key.as_bytes(), items_.size());
-  items_.emplace_back(std::move(key), std::move(value));
+  extent_.nodes -= existing->extent().nodes;
+  extent_.add(value.extent());
+  const_cast<Value&>(*existing) = std::move(value);
 }
 
-Value Value::list(std::vector<Value> items, ListKind kind, std::string view_name) {
+void Dict::append_new(Value key, Value value) {
+  extent_.add(key.extent());
+  extent_.add(value.extent());
+  items_.emplace_back(std::move(key), std::move(value));
+  if (items_.size() <= kIndexedAbove) return;
+  for (std::size_t i = index_.size(); i < items_.size(); ++i)
+    index_.emplace(hash_of(items_[i].first), i);
+}
+
+namespace {
+
+std::shared_ptr<List> make_list(std::vector<Value> items, ListKind kind) {
   auto list = std::make_shared<List>();
   for (const Value& item : items) list->extent.add(item.extent());
   list->items = std::move(items);
   list->kind = kind;
-  list->view_name = std::move(view_name);
+  return list;
+}
+
+}  // namespace
+
+Value Value::list(std::vector<Value> items, ListKind kind) {
+  return Value(std::shared_ptr<const List>(make_list(std::move(items), kind)));
+}
+
+Value Value::dict_view(std::vector<Value> items, std::string_view name) {
+  auto list = make_list(std::move(items), ListKind::kDictView);
+  list->view_name = name;
+  return Value(std::shared_ptr<const List>(std::move(list)));
+}
+
+Value Value::range(std::vector<Value> items, const Range& range) {
+  auto list = make_list(std::move(items), ListKind::kRange);
+  list->range = range;
   return Value(std::shared_ptr<const List>(std::move(list)));
 }
 
@@ -114,38 +194,6 @@ std::partial_ordering compare_numbers(const Value& a, const Value& b) {
 
 Value Value::name_space(Dict v) {
   return Value(std::make_shared<Namespace>(Namespace{std::move(v)}));
-}
-
-Value Value::from_json(const json::Value& value, bool untrusted) {
-  switch (value.type()) {
-    case json::Value::Type::kNull:
-      return none();
-    case json::Value::Type::kBool:
-      return boolean(value.as_bool());
-    case json::Value::Type::kNumber:
-      if (const auto number = value.to_int64()) return integer(*number);
-      if (value.is_integer_text()) {
-        if (auto number = BigInt::parse(value.number_text(), 10))
-          return integer(*std::move(number));
-      }
-      return real(value.to_double().value_or(0));
-    case json::Value::Type::kString:
-      return string(untrusted ? Text::untrusted(value.as_string()) : Text(value.as_string()));
-    case json::Value::Type::kArray: {
-      std::vector<Value> items;
-      items.reserve(value.as_array().size());
-      for (const json::Value& item : value.as_array()) items.push_back(from_json(item, untrusted));
-      return list(std::move(items));
-    }
-    case json::Value::Type::kObject: {
-      Dict out;
-      for (const auto& [key, member] : value.as_object()) {
-        out.set(string(untrusted ? Text::untrusted(key) : Text(key)), from_json(member, untrusted));
-      }
-      return dict(std::move(out));
-    }
-  }
-  return none();
 }
 
 std::string Value::undefined_message() const {
@@ -209,11 +257,14 @@ bool operator==(const Value& a, const Value& b) {
     case Kind::kString:
       return a.as_bytes() == b.as_bytes();
     case Kind::kList: {
-      if (is_generator(a) || is_generator(b)) return a.same_object(b);
-      const bool same_kind =
-          is_tuple(a) == is_tuple(b) &&
-          (a.as_list().kind == ListKind::kRange) == (b.as_list().kind == ListKind::kRange);
-      return same_kind && a.as_list().items == b.as_list().items;
+      if (is_set_like(a) && is_set_like(b)) return compare_sets(a, b) == 0;
+      const auto family = [](const Value& value) {
+        return is_tuple(value) ? ListKind::kTuple : value.as_list().kind;
+      };
+      if (family(a) != family(b)) return false;
+      const bool by_identity =
+          a.as_list().kind == ListKind::kGenerator || a.as_list().kind == ListKind::kDictView;
+      return by_identity ? a.same_object(b) : a.as_list().items == b.as_list().items;
     }
     case Kind::kDict: {
       if (a.as_dict().size() != b.as_dict().size()) return false;
@@ -227,12 +278,19 @@ bool operator==(const Value& a, const Value& b) {
   }
 }
 
+bool is_indexable(const Value& value) {
+  if (!value.is_list()) return false;
+  const ListKind kind = value.as_list().kind;
+  return kind != ListKind::kGenerator && kind != ListKind::kDictView && kind != ListKind::kSet;
+}
+
 bool is_hashable(const Value& value) {
   if (is_tuple(value)) return std::ranges::all_of(value.as_list().items, is_hashable);
   if (!value.is_list()) return !value.is_dict();
   const List& list = value.as_list();
-  return list.kind == ListKind::kDictView ? list.view_name == "dict_values"
-                                          : list.kind != ListKind::kList;
+  return list.kind == ListKind::kDictView
+             ? list.view_name == "dict_values"
+             : list.kind != ListKind::kList && list.kind != ListKind::kSet;
 }
 
 std::string type_name(const Value& value) {
@@ -259,11 +317,13 @@ std::string type_name(const Value& value) {
         case ListKind::kGenerator:
           return "generator";
         case ListKind::kDictView:
-          return value.as_list().view_name;
+          return std::string(value.as_list().view_name);
         case ListKind::kRange:
           return "range";
         case ListKind::kGroup:
           return "_GroupTuple";
+        case ListKind::kSet:
+          return "set";
       }
       return "list";
     case Value::Kind::kDict:

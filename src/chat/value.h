@@ -20,7 +20,6 @@
 
 #include "chat/big_int.h"
 #include "chat/text.h"
-#include "json/json.h"
 
 namespace coxswain::chat {
 
@@ -34,8 +33,9 @@ struct RenderError {
 };
 
 // kRange: the numbers of range(), printed as such. kGroup: a tuple of groupby with the attributes
-// grouper and list. kGenerator: can be iterated once.
-enum class ListKind : std::uint8_t { kList, kTuple, kGenerator, kDictView, kRange, kGroup };
+// grouper and list. kGenerator: can be iterated once. kSet: no two items are equal; in the order
+// they came in (Python's order is that of its hash table).
+enum class ListKind : std::uint8_t { kList, kTuple, kGenerator, kDictView, kRange, kGroup, kSet };
 
 // How large and deep a value is, counted where it is made: what is too large to print or compare
 // within reason is never built, also when its parts are shared ([x, x] of [x, x] of ...).
@@ -47,12 +47,19 @@ struct Extent {
   void add(const Extent& part);  // throws RenderError past the limits
 };
 
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t step = 1;
+};
+
 struct List {
   Extent extent{};
   std::vector<Value> items;
   ListKind kind = ListKind::kList;
   mutable std::size_t n_taken = 0;  // of a generator: what it gave out is gone
-  std::string view_name{};          // "dict_items", "dict_keys", "dict_values"; "range(0, 3)"
+  std::string_view view_name{};     // "dict_items", "dict_keys" or "dict_values"
+  Range range{};                    // what a range was made of
 };
 
 // Insertion order, Python's equality of keys (1 == 1.0 == True).
@@ -60,7 +67,11 @@ class Dict {
  public:
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
+  // Replaces the value of an equal key in place, otherwise appends.
   void set(Value key, Value value);
+  // Appends without looking for an equal key. REQUIRES: the key is new.
+  void append_new(Value key, Value value);
+  void reserve(std::size_t n) { items_.reserve(n); }
   const std::vector<std::pair<Value, Value>>& items() const { return items_; }
   std::size_t size() const;
   const Extent& extent() const { return extent_; }
@@ -68,7 +79,8 @@ class Dict {
  private:
   Extent extent_;
   std::vector<std::pair<Value, Value>> items_;
-  std::unordered_map<std::string, std::size_t> index_;  // of string keys
+  // Hash of a key to its place, once there are more than a few.
+  std::unordered_multimap<std::size_t, std::size_t> index_;
 };
 
 struct Undefined {
@@ -106,18 +118,20 @@ class Value {
   static Value real(double v) { return Value(v); }
   static Value string(Text v) { return Value(std::make_shared<const Text>(std::move(v))); }
   static Value string(std::string v) { return string(Text(std::move(v))); }
-  static Value list(std::vector<Value> items,
-                    ListKind kind = ListKind::kList,
-                    std::string view_name = {});
+  static Value list(std::vector<Value> items, ListKind kind = ListKind::kList);
   static Value tuple(std::vector<Value> items) { return list(std::move(items), ListKind::kTuple); }
   static Value generator(std::vector<Value> items) {
     return list(std::move(items), ListKind::kGenerator);
   }
+  // `name`: "dict_items", "dict_keys" or "dict_values".
+  static Value dict_view(std::vector<Value> items, std::string_view name);
+  // `items`: the numbers of `range`.
+  static Value range(std::vector<Value> items, const Range& range);
+  // REQUIRES: no two items are equal.
+  static Value set(std::vector<Value> items) { return list(std::move(items), ListKind::kSet); }
   static Value dict(Dict v) { return Value(std::make_shared<const Dict>(std::move(v))); }
   static Value name_space(Dict v);
   static Value callable(std::shared_ptr<const Callable> v) { return Value(std::move(v)); }
-  // Strings inside are marked as untrusted.
-  static Value from_json(const json::Value& value, bool untrusted);
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
   bool is_undefined() const { return kind() == Kind::kUndefined; }
@@ -185,6 +199,8 @@ std::partial_ordering compare_numbers(const Value& a, const Value& b);
 
 // Throws RenderError with `message`.
 [[noreturn]] void fail(std::string message);
+// Throws if a text of `n_bytes` is longer than a template may make.
+void require_output(std::size_t n_bytes, std::size_t bytes_max);
 // Throws if `value` is undefined, with the message the reference gives.
 void require_defined(const Value& value);
 
@@ -198,6 +214,8 @@ const Value* take_next(const Value& generator);
 inline bool is_generator(const Value& value) {
   return value.is_list() && value.as_list().kind == ListKind::kGenerator;
 }
+// A list that takes numbers as keys: no generator, set or view of a mapping.
+bool is_indexable(const Value& value);
 // What may be a key of a mapping.
 bool is_hashable(const Value& value);
 // A tuple, also one of groupby.

@@ -10,6 +10,7 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/src.hpp>
 
+#include "base/keyed_hash.h"
 #include "json/json.h"
 
 namespace coxswain::json {
@@ -30,7 +31,7 @@ struct Frame {
   Array array;
   Object object;
   std::string key;
-  std::unordered_set<std::string> keys;
+  std::unordered_set<std::string, base::KeyedHash> keys;
 };
 
 class Handler {

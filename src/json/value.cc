@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "json/json.h"
 
 namespace coxswain::json {
@@ -145,7 +145,7 @@ const Value* Object::find(std::string_view key) const {
     }
     return nullptr;
   }
-  const auto [begin, end] = index_->positions.equal_range(std::hash<std::string_view>{}(key));
+  const auto [begin, end] = index_->positions.equal_range(base::keyed_hash(key));
   for (auto it = begin; it != end; ++it) {
     if (members_[it->second].first == key) return &members_[it->second].second;
   }
@@ -178,8 +178,7 @@ void Object::append_new(std::string key, Value value) {
   members_.emplace_back(std::move(key), std::move(value));
   // An index shared with a copy of this object is left to the copy.
   if (index_ && index_.use_count() == 1) {
-    index_->positions.emplace(std::hash<std::string_view>{}(members_.back().first),
-                              members_.size() - 1);
+    index_->positions.emplace(base::keyed_hash(members_.back().first), members_.size() - 1);
     return;
   }
   rebuild_index_if_large();
@@ -191,7 +190,7 @@ void Object::rebuild_index_if_large() {
   auto index = std::make_shared<Index>();
   index->positions.reserve(2 * members_.size());
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    index->positions.emplace(std::hash<std::string_view>{}(members_[i].first), i);
+    index->positions.emplace(base::keyed_hash(members_[i].first), i);
   }
   index_ = std::move(index);
 }

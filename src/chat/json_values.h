@@ -1,0 +1,42 @@
+#pragma once
+// JsonValues: the JSON of a request as values of a template. All strings are marked as untrusted,
+// but for the usual roles of messages.
+//
+// The same few keys occur in every message; each is made once.
+//
+// Thread rule: one thread; the values made may outlive it.
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/value.h"
+#include "json/json.h"
+
+namespace coxswain::chat {
+
+class JsonValues {
+ public:
+  // The string `marked`, which may be null, gets `mark` at its end.
+  explicit JsonValues(const json::Value* marked = nullptr, std::string_view mark = {})
+      : marked_(marked), mark_(mark) {}
+
+  Value read(const json::Value& value);
+  // As read(), for the messages of a conversation.
+  Value read_messages(const json::Value& messages);
+
+ private:
+  static constexpr std::size_t kRoles = 9;
+
+  Value key(const std::string& name);
+  Value object(const json::Object& members, bool is_message);
+  const Value* role(const json::Value& value);
+
+  const json::Value* marked_;
+  std::string_view mark_;
+  std::vector<Value> keys_;
+  std::array<Value, kRoles> roles_;  // undefined until they occur
+};
+
+}  // namespace coxswain::chat

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Random expressions of chat templates, in Jinja2 and here.
+
+    python3 -m venv venv && venv/bin/pip install jinja2==3.1.6
+    venv/bin/python tests/conformance/template_differences.py build/release/bin/coxswain-conformance [SEED [COUNT]]
+
+Renders COUNT expressions with Jinja2 and has coxswain-conformance compare. Ends with its exit code.
+"""
+import json, pathlib, random, re, subprocess, sys, tempfile
+
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+VARIABLES = {"s": "Hello Wörld", "n": 7, "f": 2.5, "l": [3, 1, 2, 1], "d": {"b": 1, "a": 2}, "e": {"a": 2, "c": [1]},
+             "ld": [{"k": "x", "v": 1}, {"k": "Y", "v": 2}, {"k": "x", "v": 3}], "none_": None, "t": True}
+ATOMS = list(VARIABLES) + ["0", "-3", "255", "2**70", "1.5", "1e16", "-0.0", "''", "'abcabc'", "'a b\\tc\\n'", "'ß'", "[]", "{}", "()", "(1, 'x')",
+                           "range(6)", "range(9, 0, -2)", "d.keys()", "d.items()", "e.keys()", "d.values()", "missing", "true", "none",
+                           "[1, 1.0, true]", "'<b>'|safe", "{1: 'i', 2.5: 'f'}"]
+INFIX = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
+FILTERS = ["abs", "capitalize", "count", "default('z')", "dictsort", "e", "first", "float", "int", "items|list", "join(',')", "last", "length", "list",
+           "lower", "max", "min", "replace('a', 'bb')", "reverse|list", "round(1)", "sort", "string", "sum", "title", "tojson", "trim", "trim('aH')",
+           "truncate(4, true)", "unique|list", "upper", "wordcount", "indent(2)", "batch(2)|list", "slice(2)|list", "map('string')|list", "pprint",
+           "select|list", "select('odd')|list", "groupby('k')|list", "map(attribute='v')|list", "center(9)", "format(1)", "urlencode", "wordwrap(3)"]
+TESTS = ["defined", "none", "number", "string", "mapping", "sequence", "iterable", "odd", "lower", "callable", "integer", "float", "sameas none", "true"]
+METHODS = ["bit_length()", "bit_count()", "as_integer_ratio()", "is_integer()", "conjugate()", "hex()", "real", "imag", "numerator", "denominator",
+           "start", "stop", "step", "index(1)", "count(1)", "count('a')", "copy()", "keys()", "items()|list", "get('a')", "get('z', 5)", "isdisjoint([1, 'a'])",
+           "union([1])|list|length", "strip()", "strip('aH')", "rstrip('\\n')", "split()", "split('b')", "split('b', 1)", "rsplit('b', 1)", "rsplit()",
+           "splitlines()", "partition('b')", "rpartition('l')", "find('l')", "rfind('l')", "replace('l', '_', 1)", "startswith('a')", "endswith(('c', 'd'))",
+           "upper()", "lower()", "title()", "capitalize()", "swapcase()", "casefold()", "center(15, '*')", "ljust(14)", "rjust(14, '.')", "zfill(14)",
+           "expandtabs(4)", "removeprefix('a')", "removesuffix('c')", "isalpha()", "isdigit()", "isspace()", "istitle()", "isupper()", "join(['x', 'y'])",
+           "translate({97: 'A', 98: none, 108: 76})", "translate('zyxwvutsrqponm')", "maketrans('ab', 'cd', 'e')", "maketrans({'a': 1, 5: none})",
+           "format(1, a=2)", "append(1)", "pop()", "add(1)", "__class__"]
+
+
+def slice_of(pick):
+    part = lambda: pick(["", "0", "1", "-1", "2", "-2", "9"])
+    return "[" + pick([part() + ":" + part(), part() + ":" + part() + ":" + pick(["", "1", "2", "-1", "-2"])]) + "]"
+
+
+def expression(rng, depth):
+    pick = rng.choice
+    if depth == 0:
+        return pick(ATOMS)
+    inner = lambda: "(" + expression(rng, depth - 1) + ")"
+    return pick([
+        lambda: inner() + " " + pick(INFIX) + " " + inner(),
+        lambda: inner() + "." + pick(METHODS),
+        lambda: inner() + "." + pick(METHODS),
+        lambda: inner() + "|" + pick(FILTERS),
+        lambda: inner() + slice_of(pick),
+        lambda: inner() + "[" + pick(["0", "-1", "'a'", "1.0", "true", "'keys'"]) + "]",
+        lambda: inner() + " is " + pick(["", "not "]) + pick(TESTS),
+        lambda: pick(["not ", "-", "+"]) + inner(),
+        lambda: "[" + inner() + ", " + inner() + "]",
+        lambda: inner() + " if " + inner() + " else " + inner(),
+        lambda: inner() + " + " + inner() + " + " + inner(),
+    ])()
+
+
+def unprintable(text):
+    """Prints an address, or a set of several items, whose order is nobody's."""
+    return re.search(r" at 0x|<bound|<built-in|<method|<class|<function|<generator|\{[^:{}]*,[^:{}]*\}", text) is not None
+
+
+def units(seed, count):
+    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    env.filters["tojson"] = lambda v, indent=None, **_: json.dumps(v, ensure_ascii=False, indent=indent)
+    rng = random.Random(seed)
+    out = []
+    while len(out) < count:
+        source = "{{ " + expression(rng, rng.choice([1, 1, 2, 2, 3])) + " }}"
+        try:
+            text = env.from_string(source).render(**VARIABLES)
+            text.encode()
+        except Exception:
+            text = None
+        if text is None or not unprintable(text):
+            out.append({"name": source, "template": source, "context": VARIABLES, "python_hf": text})
+    return out
+
+
+def main():
+    seed, count = ([int(a) for a in sys.argv[2:]] + [1, 5000][len(sys.argv) - 2:])[:2]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "chat-templates" / "from-repos" / "huggingface_js_jinja_units.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(units(seed, count)))
+        return subprocess.run([sys.argv[1], "templates", "--data", folder]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
