@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "sampling/test_rows.h"
 
 namespace coxswain::sampling {
 namespace {
@@ -14,17 +15,9 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-std::vector<float> normal_row(std::size_t n, float spread, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal(0.0F, spread);
-  std::vector<float> row(n);
-  for (float& v : row) v = normal(engine);
-  return row;
-}
-
 TEST(RowMath, SummaryFindsTheLowestIdOfTheMaximumAtEverySize) {
   for (const std::size_t n : {1u, 2u, 15u, 16u, 17u, 31u, 33u, 1023u, 1024u, 1025u, 5000u}) {
-    std::vector<float> row = normal_row(n, 2.0F, static_cast<unsigned>(n));
+    std::vector<float> row = random_row(n, 2.0F, static_cast<unsigned>(n));
     const auto best = std::max_element(row.begin(), row.end());
     EXPECT_EQ(summarise(row).argmax, static_cast<std::size_t>(best - row.begin()));
     EXPECT_EQ(summarise(row).max, *best);
@@ -69,7 +62,7 @@ TEST(RowMath, ExponentialsAreWithinTwoUnitsInTheLastPlace) {
 
 TEST(RowMath, SumsAgreeWithDoubleArithmeticAndWithEachOther) {
   for (const std::size_t n : {1u, 17u, 1024u, 1500u, 128'256u}) {
-    const std::vector<float> row = normal_row(n, 3.0F, 5);
+    const std::vector<float> row = random_row(n, 3.0F, 5);
     const float max = max_of(row);
     double expected = 0.0;
     for (const float v : row)
@@ -84,7 +77,7 @@ TEST(RowMath, SumsAgreeWithDoubleArithmeticAndWithEachOther) {
 
 TEST(RowMath, IndicesAtLeastFindsEveryOne) {
   for (const std::size_t n : {1u, 63u, 64u, 65u, 1000u}) {
-    const std::vector<float> row = normal_row(n, 1.0F, 7);
+    const std::vector<float> row = random_row(n, 1.0F, 7);
     for (const float threshold : {-10.0F, 0.0F, 2.0F, row[n / 2], 10.0F}) {
       std::vector<std::uint32_t> seen(n);
       seen.resize(indices_at_least(row, threshold, seen));
@@ -107,7 +100,7 @@ TEST(RowMath, NegativeNanAndZeroesOfEitherSign) {
 }
 
 TEST(RowMath, BlockMaximaCoverShortLastBlocks) {
-  const std::vector<float> row = normal_row(130, 1.0F, 3);
+  const std::vector<float> row = random_row(130, 1.0F, 3);
   std::vector<float> maxima(3);
   block_maxima(row, 64, maxima);
   EXPECT_EQ(maxima[2], std::max(row[128], row[129]));

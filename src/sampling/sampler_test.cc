@@ -3,21 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "sampling/test_rows.h"
+
 namespace coxswain::sampling {
 namespace {
-
-std::vector<float> random_row(std::size_t n, float spread, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal(0.0F, spread);
-  std::vector<float> row(n);
-  for (float& v : row) v = normal(engine);
-  return row;
-}
 
 SampleOutput sampled(Sampler& sampler,
                      const std::vector<float>& row,

@@ -3,27 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <random>
 #include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "sampling/select.h"
+#include "sampling/test_rows.h"
 
 namespace coxswain::sampling {
 namespace {
-
-std::vector<float> random_row(std::size_t n, float spread, unsigned seed, float grid = 0.0F) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal(0.0F, spread);
-  std::vector<float> row(n);
-  for (float& v : row) {
-    v = normal(engine);
-    if (grid > 0.0F) v = std::round(v / grid) * grid;
-  }
-  return row;
-}
 
 std::vector<TokenId> ids_of(const CandidateSet& set) {
   std::vector<TokenId> out;
