@@ -46,8 +46,8 @@ def main():
     output = subprocess.run([binary, path, *texts], check=True, capture_output=True, text=True).stdout
     lines = [json.loads(line) for line in output.splitlines()]
     load_seconds, (encode, decode) = best(lambda: reference(path), 1)
-    print(f"{path}: vocabulary {lines[0]['vocab_size']}, load {lines[0]['load_s'] * 1000:.0f} ms "
-          f"(reference {load_seconds * 1000:.0f} ms)")
+    print(f"{path}: vocabulary {lines[0]['vocab_size']}, load {lines[0]['load_s'] * 1000:.0f} ms, worst of 30 "
+          f"{lines[0]['load_worst_s'] * 1000:.0f} ms (reference {load_seconds * 1000:.0f} ms)")
     for line in lines[1:]:
         if "worst" in line:
             result = 20 * line["tokens"]  # bytes of the ids and offsets that are returned

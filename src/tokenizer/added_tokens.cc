@@ -21,13 +21,14 @@ bool is_inside_word(std::string_view text, std::size_t begin, std::size_t end) {
   return end < text.size() && is_word_character(code_point_at(text, end).value);
 }
 
-std::size_t blanks_before(std::string_view text, std::size_t at) {
-  while (at > 0) {
+// Where the blanks before `at` begin, but not before `first`.
+std::size_t blanks_before(std::string_view text, std::size_t at, std::size_t first) {
+  while (at > first) {
     const CodePoint c = code_point_before(text, at);
     if (!is_space(c.value)) break;
     at -= c.n_bytes;
   }
-  return at;
+  return std::max(at, first);
 }
 
 std::size_t blanks_after(std::string_view text, std::size_t at) {
@@ -42,6 +43,8 @@ std::size_t blanks_after(std::string_view text, std::size_t at) {
 }  // namespace
 
 void AddedTokens::add(AddedToken token) {
+  id_min_ = std::min(id_min_, token.id);
+  id_max_ = std::max(id_max_, token.id);
   const auto known = by_content_.find(token.content);
   if (known != by_content_.end()) {
     by_id_.erase(tokens_[known->second].id);
@@ -113,7 +116,8 @@ Status AddedTokens::cut(const ByteTrie& trie,
                         Visit visit) const {
   if (trie.empty()) return text.empty() ? Status() : visit({std::nullopt, {}, std::move(text)});
   const std::string_view source = text.text();
-  std::size_t done = 0;  // what lies before has been visited
+  std::size_t done = 0;        // what lies before has been visited
+  std::size_t blanks_end = 0;  // of those that a token took; others can lie among them
   const auto add_text = [&](std::size_t end) -> Status {
     if (done >= end) return {};
     if (done == 0 && end == source.size()) return visit({std::nullopt, {}, std::move(text)});
@@ -134,17 +138,19 @@ Status AddedTokens::cut(const ByteTrie& trie,
     at = end;
     const AddedToken& token = tokens_[found->second];
     if (token.single_word && is_inside_word(source, begin, end)) continue;
-    if (token.lstrip) begin = std::max(blanks_before(source, begin), done);
-    if (token.rstrip) end = blanks_after(source, end);
+    if (token.lstrip) begin = blanks_before(source, begin, done);
+    if (token.rstrip && end >= blanks_end) blanks_end = blanks_after(source, end);
+    if (token.rstrip) end = blanks_end;
+    if (begin >= end) continue;  // another token took all of it
     COXSWAIN_RETURN_IF_ERROR(add_text(begin));
-    COXSWAIN_RETURN_IF_ERROR(
-        visit({token.id, text.origin(begin, std::max(begin, end)), AlignedText()}));
+    COXSWAIN_RETURN_IF_ERROR(visit({token.id, text.origin(begin, end), AlignedText()}));
     done = end;
   }
   return add_text(source.size());
 }
 
 const AddedToken* AddedTokens::find(TokenId id) const {
+  if (id < id_min_ || id > id_max_) return nullptr;
   const auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : &tokens_[found->second];
 }

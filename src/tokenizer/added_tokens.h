@@ -6,6 +6,7 @@
 // that start at one place the longest wins, the leftmost place first.
 // Thread rule: immutable once prepared.
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -80,6 +81,8 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<TokenId, std::size_t> by_id_;
+  TokenId id_min_ = std::numeric_limits<TokenId>::max();  // no id is below, none above id_max_:
+  TokenId id_max_ = -1;                                   // most ids need no look-up
   std::unordered_map<std::string, std::size_t> by_content_;
   ByteTrie raw_;
   ByteTrie normalized_;

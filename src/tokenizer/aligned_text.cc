@@ -98,7 +98,14 @@ void AlignedBuilder::put(std::string_view bytes, std::size_t begin, std::size_t 
     origin = source_.origin_of_byte(std::min(begin, source_.size() - 1));
   }
   text_.append(bytes);
-  origins_.add_unit(bytes.size(), origin);
+  // A character in place of one of its length costs no run of its own.
+  const bool is_same = !bytes.empty() && origin.end - origin.begin == bytes.size() &&
+                       code_point_at(bytes, 0).n_bytes == bytes.size();
+  if (is_same) {
+    origins_.add_same(bytes.size(), origin.begin);
+  } else {
+    origins_.add_unit(bytes.size(), origin);
+  }
 }
 
 AlignedText sanitized(std::string_view input, bool keeps_origins) {
@@ -119,6 +126,10 @@ AlignedText sanitized(std::string_view input, bool keeps_origins) {
     origins.add_unit(kReplacementUtf8.size(), {begin, begin + static_cast<std::uint32_t>(broken)});
     at += broken;
     valid = valid_utf8_prefix(input.substr(at));
+  }
+  if (!keeps_origins) {
+    const std::size_t n_first_bytes = code_point_at(text, 0).n_bytes;
+    return AlignedText::without_origins(std::move(text), n_first_bytes);
   }
   return {std::move(text), std::move(origins)};
 }

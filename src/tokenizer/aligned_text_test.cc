@@ -35,9 +35,9 @@ class Rewriting {
  public:
   explicit Rewriting(std::uint32_t seed) : random_(seed) {}
 
-  std::string text() {
+  std::string text(std::size_t n_max = 12) {
     std::string out;
-    const std::size_t n = 1 + random_() % 12;
+    const std::size_t n = 1 + random_() % n_max;
     while (out.size() < n)
       out += std::vector<std::string>{"a", "b", " ", "\u00E9", "\u4F60"}[random_() % 5];
     return out;
@@ -88,12 +88,17 @@ void expect_same(const AlignedText& text, const Naive& naive) {
   }
   for (std::size_t at = naive.text.size(); at-- > 0;)
     EXPECT_EQ(text.origin_of_byte(at).begin, naive.origins[at].begin);
+  constexpr std::size_t kStride = 7919;  // here and there
+  for (std::size_t i = 0; i < naive.text.size(); ++i) {
+    const std::size_t at = i * kStride % naive.text.size();
+    EXPECT_EQ(text.origin_of_byte(at).end, naive.origins[at].end);
+  }
 }
 
 TEST(AlignedTexts, PlacesAreThoseOfATableOfAllBytes) {
   for (std::uint32_t seed = 0; seed < 500; ++seed) {
     Rewriting rewriting(seed);
-    const std::string input = rewriting.text();
+    const std::string input = rewriting.text(seed % 10 == 0 ? 1000 : 12);
     AlignedText text(input, 0);
     Naive naive = naive_input(input);
     for (int round = 0; round < 3 && !text.empty(); ++round) {
@@ -105,6 +110,20 @@ TEST(AlignedTexts, PlacesAreThoseOfATableOfAllBytes) {
     const auto half = static_cast<std::ptrdiff_t>(middle);
     expect_same(text.slice(middle, naive.text.size()),
                 {naive.text.substr(middle), {naive.origins.begin() + half, naive.origins.end()}});
+  }
+}
+
+TEST(Utf8, ThePrefixEndsBeforeTheFirstBrokenByte) {
+  for (const std::string& good :
+       {std::string(), std::string("\u00E9"), std::string("\u4F60\U0001F600")}) {
+    for (std::size_t n = 0; n < 20; ++n) {
+      const std::string before = std::string(n, 'a') + good + std::string(n, 'b');
+      EXPECT_EQ(valid_utf8_prefix(before), before.size());
+      for (const char* broken :
+           {"\xC3", "\xC3(", "\xC1\x81", "\xDF\xC0", "\xE4\xBD", "\xED\xA0\x80", "\x80", "\xFF"})
+        EXPECT_EQ(valid_utf8_prefix(before + broken + (n % 2 == 0 ? "" : "ccccccccc")),
+                  before.size());
+    }
   }
 }
 

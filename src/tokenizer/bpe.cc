@@ -15,11 +15,6 @@ constexpr std::size_t kScanSymbolsMax = 32;   // up to here scanning beats the h
 constexpr std::size_t kLongWordBytes = 4096;  // room for its symbols is made at once
 constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
 
-std::size_t n_characters(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char byte) { return !is_continuation(byte); }));
-}
-
 }  // namespace
 
 // A part of a word, the whole of it if it is not long.
@@ -85,34 +80,26 @@ void MergeTable::set(TokenId left, TokenId right, std::uint32_t rank, TokenId id
 
 Bpe::Bpe(const TokenTable& names, MergeTable merges, BpeOptions options)
     : names_(names), merges_(std::move(merges)), options_(std::move(options)) {
-  byte_ids_.fill(-1);
-  merges_unknown_ = options_.fuse_unk && options_.unk && merges_.takes(*options_.unk);
-  if (options_.reads_bytes) {
-    bytes_.reserve(names.size(), names.size() * 8);
-    std::string bytes;
-    const auto ignore = [](std::string_view, TokenId) { return Status(); };
-    TokenQueue queue(bytes_, ignore);
-    for (TokenId id = 0; static_cast<std::size_t>(id) < names.id_end(); ++id) {
-      bytes.clear();
-      if (append_bytes_of_characters(bytes, names.string(id)) && !bytes.empty())
-        static_cast<void>(queue.add(bytes, id).ok());
-    }
-    static_cast<void>(queue.flush().ok());
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      const char c = static_cast<char>(byte);
-      byte_ids_[byte] = bytes_.find_or(std::string_view(&c, 1), -1);
-    }
-    return;
+  std::string name;
+  for (char32_t c = 0; c < kTableEnd; ++c) {
+    name.clear();
+    append_utf8(name, c);
+    character_ids_[c] = names.find_or(name, -1);
   }
-  if (options_.byte_fallback) {
-    for (unsigned byte = 0; byte < 256; ++byte)
-      byte_ids_[byte] = names.find_or(byte_token_name(static_cast<unsigned char>(byte)), -1);
+  byte_ids_.fill(-1);
+  for (unsigned value = 0; value < 256; ++value) {
+    const auto byte = static_cast<unsigned char>(value);
+    if (options_.reads_bytes) {
+      byte_ids_[value] = character_ids_[byte_to_character(byte)];
+    } else if (options_.byte_fallback) {
+      byte_ids_[value] = names.find_or(byte_token_name(byte), -1);
+    }
   }
   cuts_words_ = finds_word_ends();
 }
 
 bool Bpe::finds_word_ends() const {
-  if (options_.ignore_merges || !options_.continuing_prefix.empty() ||
+  if (options_.reads_bytes || options_.ignore_merges || !options_.continuing_prefix.empty() ||
       !options_.word_suffix.empty())
     return false;
   if (!names_.find(kMetaspaceUtf8)) return false;
@@ -125,38 +112,36 @@ bool Bpe::finds_word_ends() const {
 void Bpe::encode(std::string_view piece,
                  ModelScratch& scratch,
                  std::vector<PieceToken>& out) const {
-  if (!cuts_words_) return encode_word(piece, scratch, out);
+  const auto encode_word = [&](std::string_view word) {
+    scratch.words.append(word, out, [&] { merge_word(word, scratch, out); });
+  };
+  if (!cuts_words_) return encode_word(piece);
   for_each_word(piece, [&](std::string_view word) {
-    encode_word(word, scratch, out);
+    encode_word(word);
     scratch.drain(out);
   });
 }
 
-void Bpe::encode_word(std::string_view word,
-                      ModelScratch& scratch,
-                      std::vector<PieceToken>& out) const {
-  if (word.size() > WordCache::kWordBytesMax) return merge_word(word, scratch, out);
-  const std::uint64_t hash = hash_bytes(word);
-  if (const WordCache::Entry* entry = scratch.words.find(word, hash)) {
-    out.insert(out.end(), entry->tokens.begin(), entry->tokens.begin() + entry->n_tokens);
-    return;
-  }
-  const std::size_t first = out.size();
-  merge_word(word, scratch, out);
-  scratch.words.store(word, hash, out.data() + first, out.size() - first);
+// The token that a word is; -1 if it is none.
+TokenId Bpe::whole_token(std::string_view word, ModelScratch& scratch) const {
+  if (word.size() > names_.longest_bytes()) return -1;
+  if (!options_.reads_bytes) return names_.find_or(word, -1);
+  scratch.text.clear();
+  append_byte_characters(scratch.text, word);
+  return names_.find_or(scratch.text, -1);
 }
 
 void Bpe::merge_word(std::string_view word,
                      ModelScratch& scratch,
                      std::vector<PieceToken>& out) const {
   if (options_.ignore_merges) {
-    const TokenId id = (options_.reads_bytes ? bytes_ : names_).find_or(word, -1);
+    const TokenId id = whole_token(word, scratch);
     if (id >= 0) {
       out.push_back({id, static_cast<std::uint32_t>(word.size())});
       return;
     }
   }
-  if (word.size() > kLongWordBytes && !merges_unknown_) return merge_long(word, scratch, out);
+  if (word.size() > kLongWordBytes) return merge_long(word, scratch, out);
   scratch.symbols.clear();
   PendingUnknown unknown(scratch.symbols, options_);
   make_symbols({word}, unknown, scratch);
@@ -176,6 +161,7 @@ void Bpe::merge_long(std::string_view word,
                      ModelScratch& scratch,
                      std::vector<PieceToken>& out) const {
   LongWord long_word;
+  bool has_room = false;
   PendingUnknown unknown(scratch.symbols, options_);
   for (std::size_t at = 0; at < word.size();) {
     std::size_t end = std::min(at + kLongWordBytes, word.size());
@@ -185,9 +171,11 @@ void Bpe::merge_long(std::string_view word,
     at = end;
     for (const ModelScratch::Symbol& symbol : scratch.symbols) {
       if (merges_.takes(symbol.id)) {
-        if (long_word.size() == kLongWordBytes)
-          long_word.reserve(options_.reads_bytes ? word.size() : n_characters(word));
-        long_word.push(symbol.id, symbol.n_bytes);
+        if (!has_room && long_word.size() >= kLongWordBytes) {
+          long_word.reserve(options_.reads_bytes ? word.size() : count_characters(word));
+          has_room = true;
+        }
+        long_word.push_wide(symbol.id, symbol.n_bytes);
         continue;
       }
       // Nothing merges across a symbol that takes part in no merge.
@@ -221,7 +209,7 @@ void Bpe::finish_long(LongWord& long_word,
     }
     return RankQueue::kNone;
   };
-  for (std::size_t i = 0; i < n; ++i) offer(i);
+  for (std::size_t i = 0; i < n; i = long_word.next(i)) offer(i);
   for (auto [rank, at] = queue.pop(find); at != RankQueue::kNone;
        std::tie(rank, at) = queue.pop(find)) {
     if (!long_word.is_start(at)) continue;
@@ -268,7 +256,7 @@ void Bpe::make_character_symbols(const Part& part,
   const std::string_view text = part.text;
   const bool is_plain = options_.continuing_prefix.empty() && options_.word_suffix.empty();
   for (std::size_t at = 0; at < text.size();) {
-    const std::uint32_t length = code_point_at(text, at).n_bytes;
+    const auto [value, length] = code_point_at(text, at);
     std::string_view character = text.substr(at, length);
     if (!is_plain) {
       scratch.text.clear();
@@ -278,7 +266,8 @@ void Bpe::make_character_symbols(const Part& part,
       character = scratch.text;
     }
     at += length;
-    const TokenId id = names_.find_or(character, -1);
+    const TokenId id =
+        is_plain && value < kTableEnd ? character_ids_[value] : names_.find_or(character, -1);
     if (id >= 0) {
       unknown.flush();
       scratch.symbols.push_back({id, length, -1, -1});

@@ -84,8 +84,8 @@ struct BpeOptions {
 
 class Bpe final : public Model {
  public:
-  // `names` must outlive this object. With reads_bytes, tokens outside the byte alphabet cannot
-  // match.
+  // `names` must outlive this object. With reads_bytes, tokens with a character outside the byte
+  // alphabet cannot match.
   Bpe(const TokenTable& names, MergeTable merges, BpeOptions options);
 
   void encode(std::string_view piece,
@@ -93,9 +93,6 @@ class Bpe final : public Model {
               std::vector<PieceToken>& out) const override;
 
  private:
-  void encode_word(std::string_view word,
-                   ModelScratch& scratch,
-                   std::vector<PieceToken>& out) const;
   void merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
   class PendingUnknown;
   struct Part;
@@ -109,16 +106,17 @@ class Bpe final : public Model {
   void merge_few(ModelScratch& scratch) const;
   void merge_many(ModelScratch& scratch) const;
   void offer(const ModelScratch& scratch, MergeQueue& queue, std::int32_t left) const;
+  TokenId whole_token(std::string_view word, ModelScratch& scratch) const;
   bool finds_word_ends() const;
 
   const TokenTable& names_;
-  TokenTable bytes_;  // with reads_bytes: the vocabulary as bytes
   MergeTable merges_;
   BpeOptions options_;
+  static constexpr char32_t kTableEnd = 0x180;      // the byte alphabet lies below
+  std::array<TokenId, kTableEnd> character_ids_{};  // -1 = none
   std::array<TokenId, 256>
       byte_ids_{};  // reads_bytes: a byte's token; otherwise its <0x..>; -1 = none
   bool cuts_words_ = false;
-  bool merges_unknown_ = false;  // joined unknown characters take part in a merge
 };
 
 }  // namespace coxswain::tokenizer

@@ -1,12 +1,15 @@
 #include "tokenizer/bulk_json.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 
+#include "tokenizer/byte_mask.h"
 #include "tokenizer/unicode.h"
 
 namespace coxswain::tokenizer {
@@ -29,25 +32,89 @@ bool is_blank(char c) {
 }
 
 std::size_t skip_blanks(std::string_view text, std::size_t at) {
+  if (at < text.size() && !is_blank(text[at])) return at;
+  for (; at + Bytes16::kBytes <= text.size(); at += Bytes16::kBytes) {
+    const Bytes16 bytes(text.data() + at);
+    const std::uint32_t others = ~(bytes.equal_to(' ') | bytes.equal_to('\n') |
+                                   bytes.equal_to('\r') | bytes.equal_to('\t')) &
+                                 0xFFFFU;
+    if (others != 0) return at + static_cast<std::size_t>(std::countr_zero(others));
+  }
   while (at < text.size() && is_blank(text[at])) ++at;
   return at;
 }
 
-// Position after the object or array that starts at `at`.
-std::size_t skip_container(std::string_view text, std::size_t at) {
-  std::size_t depth = 0;
-  while (at < text.size()) {
-    const char c = text[at];
-    if (c == '"') {
-      at = skip_string(text, at);
-      continue;
-    }
-    if (c == '{' || c == '[') ++depth;
-    if ((c == '}' || c == ']') && --depth == 0) return at + 1;
-    ++at;
-  }
-  return text.size();
+std::size_t count_quotes(std::string_view text) {
+  std::size_t n = 0;
+  std::size_t at = 0;
+  for (; at + Bytes64::kBytes <= text.size(); at += Bytes64::kBytes)
+    n += static_cast<std::size_t>(std::popcount(Bytes64(text.data() + at).equal_to('"')));
+  return n + static_cast<std::size_t>(std::ranges::count(text.substr(at), '"'));
 }
+
+// Whether a list of merges has pairs of strings, not strings with a blank inside.
+bool has_pairs(std::string_view merges) {
+  const std::size_t first = skip_blanks(merges, 1);
+  return first < merges.size() && merges[first] == '[';
+}
+
+// Finds the end of an object or array, 64 bytes at a time: in most blocks no bracket outside of
+// strings can be the last one.
+class ContainerEnd {
+ public:
+  // Position after the object or array that starts at `at`; the end of the text if it does not end.
+  static std::size_t find(std::string_view text, std::size_t at) {
+    ContainerEnd state;
+    for (; at + Bytes64::kBytes <= text.size(); at += Bytes64::kBytes) {
+      const char* const block = text.data() + at;
+      if (state.skip_block(block)) continue;
+      for (std::size_t i = 0; i < Bytes64::kBytes; ++i) {
+        if (state.ends_with(block[i])) return at + i + 1;
+      }
+    }
+    for (; at < text.size(); ++at) {
+      if (state.ends_with(text[at])) return at + 1;
+    }
+    return text.size();
+  }
+
+ private:
+  // Takes a block without escapes in which the container cannot end. False: nothing was taken.
+  bool skip_block(const char* block) {
+    const Bytes64 bytes(block);
+    if (is_escaped_ || bytes.equal_to('\\') != 0) return false;
+    std::uint64_t in_string = bytes.equal_to('"');  // from an opening quote up to the closing one
+    for (int shift = 1; shift < 64; shift *= 2) in_string ^= in_string << shift;
+    if (is_string_) in_string = ~in_string;
+    const auto outside = [&](char curly, char square) {
+      const std::uint64_t brackets = bytes.equal_to(curly) | bytes.equal_to(square);
+      return static_cast<std::size_t>(std::popcount(brackets & ~in_string));
+    };
+    const std::size_t n_closed = outside('}', ']');
+    if (n_closed >= depth_) return false;
+    depth_ += outside('{', '[');
+    depth_ -= n_closed;
+    is_string_ = in_string >> 63 != 0;
+    return true;
+  }
+
+  bool ends_with(char c) {
+    if (is_string_) {
+      const bool was_escaped = std::exchange(is_escaped_, false);
+      if (was_escaped) return false;
+      is_escaped_ = c == '\\';
+      is_string_ = c != '"';
+      return false;
+    }
+    is_string_ = c == '"';
+    if (c == '{' || c == '[') ++depth_;
+    return (c == '}' || c == ']') && --depth_ == 0;
+  }
+
+  std::size_t depth_ = 0;
+  bool is_string_ = false;
+  bool is_escaped_ = false;  // the next character of the string
+};
 
 // Reads a section from left to right.
 class SectionReader {
@@ -71,7 +138,7 @@ class SectionReader {
   std::optional<std::string_view> string(std::string& buffer) {
     if (!take('"')) return std::nullopt;
     const std::size_t begin = at_;
-    bool is_plain = true;  // printable ASCII without escapes
+    bool is_plain = skip_ordinary();
     for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
       const auto c = static_cast<unsigned char>(text_[at_]);
       if (c < 0x20) return std::nullopt;
@@ -94,6 +161,22 @@ class SectionReader {
   }
 
  private:
+  // Skips characters of a string in large steps, up to its end or to one that needs care. False if
+  // one of them was beyond ASCII.
+  bool skip_ordinary() {
+    bool is_plain = true;
+    for (; at_ + Bytes16::kBytes <= text_.size(); at_ += Bytes16::kBytes) {
+      const Bytes16 bytes(text_.data() + at_);
+      const std::uint32_t stops = bytes.equal_to('"') | bytes.equal_to('\\') | bytes.controls();
+      const std::uint32_t skipped = stops == 0 ? 0xFFFFU : (stops & (~stops + 1)) - 1;
+      is_plain = is_plain && (bytes.beyond_ascii() & skipped) == 0;
+      if (stops == 0) continue;
+      at_ += static_cast<std::size_t>(std::countr_zero(stops));
+      break;
+    }
+    return is_plain;
+  }
+
   std::optional<std::string_view> escaped_string(std::size_t begin, std::string& buffer) {
     buffer.assign(text_.substr(begin, at_ - begin));
     while (at_ < text_.size() && text_[at_] != '"') {
@@ -147,15 +230,18 @@ class SectionReader {
   std::size_t at_ = 0;
 };
 
-// Calls item() for each element between `open` and `close`.
+// Calls item() for each element between the first character of `brackets` and the second.
 template <typename Item>
-Status read_list(SectionReader& reader, char open, char close, Item item) {
-  if (!reader.take(open)) return reader.error("a list is missing");
-  if (!reader.take(close)) {
+Status read_list(SectionReader& reader, std::string_view brackets, ListPart part, Item item) {
+  if (part != ListPart::kTail && !reader.take(brackets[0]))
+    return reader.error("a list is missing");
+  if (part != ListPart::kWhole || !reader.take(brackets[1])) {
     do {
+      if (part == ListPart::kHead && reader.at_end()) return {};
       COXSWAIN_RETURN_IF_ERROR(item());
     } while (reader.take(','));
-    if (!reader.take(close)) return reader.error("the list does not end");
+    if (part == ListPart::kHead || !reader.take(brackets[1]))
+      return reader.error("the list does not end");
   }
   return reader.at_end() ? Status() : reader.error("something follows the list");
 }
@@ -242,7 +328,7 @@ BulkSections cut_bulk_sections(std::string_view text) {
       const bool is_vocab = key == "vocab" && out.vocab.empty();
       const bool is_merges = key == "merges" && c == '[' && out.merges.empty();
       if (model_depth != 0 && depth == model_depth && (is_vocab || is_merges)) {
-        const std::size_t end = skip_container(text, at);
+        const std::size_t end = ContainerEnd::find(text, at);
         (is_vocab ? out.vocab : out.merges) = text.substr(at, end - at);
         out.rest.append(text.substr(copied, at - copied)).append(c == '{' ? "{}" : "[]");
         copied = at = end;
@@ -262,11 +348,37 @@ BulkSections cut_bulk_sections(std::string_view text) {
   return out;
 }
 
+std::optional<ListHalves> halve_merges(std::string_view list) {
+  constexpr std::size_t kSearchedBytes = 4096;
+  const bool of_pairs = has_pairs(list);
+  const char last = of_pairs ? ']' : '"';  // of an item
+  const char first = of_pairs ? '[' : '"';
+  const std::size_t middle = list.size() / 2;
+  const std::size_t end = std::min(middle + kSearchedBytes, list.size());
+  for (std::size_t comma = list.find(',', middle); comma < end; comma = list.find(',', comma + 1)) {
+    std::size_t before = comma;
+    while (before > 1 && is_blank(list[before - 1])) --before;
+    const std::size_t after = skip_blanks(list, comma + 1);
+    const bool is_between = before > 1 && list[before - 1] == last && list[before - 2] != '\\' &&
+                            after < list.size() && list[after] == first;
+    if (is_between) return ListHalves{list.substr(0, comma + 1), list.substr(comma + 1)};
+  }
+  return std::nullopt;
+}
+
+std::size_t n_tokens_max(std::string_view vocab_object) {
+  return count_quotes(vocab_object) / 2;
+}
+
+std::size_t n_merges_max(std::string_view list) {
+  return count_quotes(list) / (has_pairs(list) ? 4 : 2);
+}
+
 Status read_vocab_object(std::string_view section,
                          base::FunctionRef<Status(std::string_view, std::int64_t)> visit) {
   SectionReader reader(section);
   std::string buffer;
-  return read_list(reader, '{', '}', [&]() -> Status {
+  return read_list(reader, "{}", ListPart::kWhole, [&]() -> Status {
     const auto token = reader.string(buffer);
     if (!token || !reader.take(':')) return reader.error("not \"token\": id");
     const std::string_view number = reader.number();
@@ -283,7 +395,7 @@ Status read_vocab_array(std::string_view section,
                         base::FunctionRef<Status(std::string_view, double)> visit) {
   SectionReader reader(section);
   std::string buffer;
-  return read_list(reader, '[', ']', [&]() -> Status {
+  return read_list(reader, "[]", ListPart::kWhole, [&]() -> Status {
     const auto token = reader.take('[') ? reader.string(buffer) : std::nullopt;
     if (!token || !reader.take(',')) return reader.error("not [token, score]");
     const std::string_view number = reader.number();
@@ -299,12 +411,13 @@ Status read_vocab_array(std::string_view section,
 }
 
 Status read_merge_array(std::string_view section,
-                        base::FunctionRef<Status(std::string_view, std::string_view)> visit) {
+                        base::FunctionRef<Status(std::string_view, std::string_view)> visit,
+                        ListPart part) {
   SectionReader reader(section);
   std::string buffer;
   std::string second;
   std::size_t index = 0;
-  return read_list(reader, '[', ']', [&]() -> Status {
+  return read_list(reader, "[]", part, [&]() -> Status {
     const auto bad = [&] {
       return invalid_argument("[" + std::to_string(index) + "]: not a pair of tokens");
     };

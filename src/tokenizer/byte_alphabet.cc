@@ -1,5 +1,6 @@
 #include "tokenizer/byte_alphabet.h"
 
+#include <algorithm>
 #include <array>
 
 #include "tokenizer/unicode.h"
@@ -57,6 +58,11 @@ std::optional<char> byte_of_token_name(std::string_view token) {
 }
 
 void append_byte_characters(std::string& out, std::string_view bytes) {
+  const auto is_pair = [](char byte) {
+    return byte_to_character(static_cast<unsigned char>(byte)) >= 0x80;
+  };
+  out.reserve(out.size() + bytes.size() +
+              static_cast<std::size_t>(std::ranges::count_if(bytes, is_pair)));
   for (const char byte : bytes)
     append_utf8(out, byte_to_character(static_cast<unsigned char>(byte)));
 }

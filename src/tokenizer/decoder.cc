@@ -418,7 +418,7 @@ std::unique_ptr<DecoderStep> step(Options options = {},
 Result<std::unique_ptr<DecoderStep>> parse_metaspace(const json::Value& section,
                                                      const std::string& where) {
   MetaspaceOptions options;
-  COXSWAIN_ASSIGN_OR_RETURN(options.replacement, string_field(section, "replacement", where));
+  COXSWAIN_ASSIGN_OR_RETURN(options.replacement, character_field(section, "replacement", where));
   COXSWAIN_ASSIGN_OR_RETURN(const bool prefix,
                             bool_field(section, "add_prefix_space", true, where));
   COXSWAIN_ASSIGN_OR_RETURN(
@@ -431,10 +431,9 @@ Result<std::unique_ptr<DecoderStep>> parse_metaspace(const json::Value& section,
 Result<std::unique_ptr<DecoderStep>> parse_strip(const json::Value& section,
                                                  const std::string& where) {
   StripOptions options;
-  COXSWAIN_ASSIGN_OR_RETURN(options.content, string_field(section, "content", where));
+  COXSWAIN_ASSIGN_OR_RETURN(options.content, character_field(section, "content", where));
   COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t start, integer_field(section, "start", 0, where));
   COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t stop, integer_field(section, "stop", 0, where));
-  if (options.content.empty()) return field_error(where, "content", "one character");
   if (start < 0 || stop < 0) return field_error(where, "start", "not negative, nor \"stop\"");
   options.start = static_cast<std::size_t>(start);
   options.stop = static_cast<std::size_t>(stop);

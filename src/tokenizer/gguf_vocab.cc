@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytesStart = std::size_t{8} << 20;
 constexpr std::uint64_t kKeysMax = 1 << 16;
+constexpr std::uint64_t kEntriesMax = 1 << 24;  // of an array that is kept
 
 // Letters with case, as DeepSeek-LLM's files list them.
 constexpr std::string_view kCasedLetters =
@@ -223,13 +224,18 @@ class GgufHeader {
     std::uint32_t type = 0;
     std::uint64_t n = 0;
     if (!take(type) || !take(n)) return cut("key " + key);
+    const bool is_kept = key.starts_with("tokenizer.");
+    if (is_kept && n > kEntriesMax)
+      return damaged("key " + key + " has " + std::to_string(n) + " entries, more than " +
+                     std::to_string(kEntriesMax));
     if (type == kString) {
       // Every string takes eight bytes at least.
       if (n > rest_.size() / 8) return cut("key " + key);
-      out.texts.reserve(static_cast<std::size_t>(n));
+      if (is_kept) out.texts.reserve(static_cast<std::size_t>(n));
       for (std::uint64_t i = 0; i < n; ++i) {
-        if (!take_string(out.texts.emplace_back()))
-          return cut("key " + key + "[" + std::to_string(i) + "]");
+        std::string_view text;
+        if (!take_string(text)) return cut("key " + key + "[" + std::to_string(i) + "]");
+        if (is_kept) out.texts.push_back(text);
       }
       return {};
     }
@@ -240,7 +246,7 @@ class GgufHeader {
     const auto total = static_cast<std::size_t>(n) * n_bytes;
     if (n_bytes == 1) {
       out.bytes = rest_.substr(0, total);
-    } else if (key.starts_with("tokenizer.")) {
+    } else if (is_kept) {
       out.numbers.reserve(static_cast<std::size_t>(n));
       for (std::size_t at = 0; at < total; at += n_bytes)
         out.numbers.push_back(number_at(type, at));
@@ -398,8 +404,8 @@ void set_special_tokens(const GgufHeader& header, TokenizerParts& parts) {
   // Without the key, what the programs that write these files assume.
   const bool adds_bos = header.number("add_bos_token", model == "llama" || is_bert ? 1 : 0) != 0;
   const bool adds_eos = header.number("add_eos_token", model == "t5" || is_bert ? 1 : 0) != 0;
-  if (adds_bos && parts.bos) parts.post_processor.prefix = {*parts.bos};
-  if (adds_eos && parts.eos) parts.post_processor.suffix = {*parts.eos};
+  if (adds_bos && parts.bos) parts.post_processor.prefix() = {*parts.bos};
+  if (adds_eos && parts.eos) parts.post_processor.suffix() = {*parts.eos};
 }
 
 Result<TokenizerParts> read_header(const GgufHeader& header) {

@@ -1,5 +1,7 @@
 #include "tokenizer/json_fields.h"
 
+#include "tokenizer/unicode.h"
+
 namespace coxswain::tokenizer {
 
 Status field_error(const std::string& where, std::string_view name, std::string_view must_be) {
@@ -23,6 +25,14 @@ Result<std::string> string_field(const json::Value& object,
                             optional_string_field(object, name, where));
   if (!value) return field_error(where, name, "a string");
   return std::move(*value);
+}
+
+Result<std::string> character_field(const json::Value& object,
+                                    std::string_view name,
+                                    const std::string& where) {
+  COXSWAIN_ASSIGN_OR_RETURN(std::string value, string_field(object, name, where));
+  if (count_characters(value) != 1) return field_error(where, name, "one character");
+  return value;
 }
 
 Result<std::string> string_field_or(const json::Value& object,

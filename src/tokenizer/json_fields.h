@@ -18,6 +18,10 @@ Status field_error(const std::string& where, std::string_view name, std::string_
 Result<std::string> string_field(const json::Value& object,
                                  std::string_view name,
                                  const std::string& where);
+// One that must be a single character.
+Result<std::string> character_field(const json::Value& object,
+                                    std::string_view name,
+                                    const std::string& where);
 // Members that may be absent or null.
 Result<std::string> string_field_or(const json::Value& object,
                                     std::string_view name,

@@ -47,6 +47,16 @@ class LongWord {
     if (at % kPacked == 0) n_bytes_.push_back(0);
     n_bytes_.back() |= static_cast<std::uint8_t>((n_bytes - 1) << 2 * (at % kPacked));
   }
+  // A symbol of any number of bytes, kept like one that was joined of several.
+  void push_wide(TokenId id, std::uint32_t n_bytes) {
+    const std::size_t left = size();
+    constexpr std::uint32_t kBytesMax = 4;
+    for (std::uint32_t done = 0; done < n_bytes; done += kBytesMax) {
+      push(id, std::min(kBytesMax, n_bytes - done));
+      is_joined_.back() = done > 0;
+    }
+    if (size() > left + 1) cells_[left + 1] = cells_.back() = static_cast<TokenId>(size() - left);
+  }
   // Without a number of bytes: n_bytes() is not known.
   void push(TokenId id) {
     cells_.push_back(id);

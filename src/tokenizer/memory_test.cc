@@ -122,6 +122,26 @@ constexpr const char* kMarked =
     R"({"type":"Replace","pattern":{"String":" "},"content":"▁"}]},)"
     R"("model":{"type":"BPE","merges":["a a","▁ ▁"],"vocab":{"a":0,"aa":1,"▁":2,"▁▁":3,"7":4}}})";
 
+// The end of a word is marked, so the model reads characters of the byte alphabet.
+constexpr const char* kWordEnds =
+    R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
+    R"({"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":false}]},)"
+    R"("model":{"type":"BPE","end_of_word_suffix":"</w>","merges":["a a"],)"
+    R"("vocab":{"a":0,"aa":1,"7":2,"7</w>":3,"'":4,"Ġ":5,"ð":6,"Ł":7,"ĺ":8,"Ģ":9,"ä":10,"½":11,"ł":12}}})";
+// The text is written in the byte alphabet and cut again behind that.
+constexpr const char* kEarlyBytes =
+    R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
+    R"({"type":"ByteLevel","add_prefix_space":false},{"type":"Digits","individual_digits":true}]},)"
+    R"("model":{"type":"BPE","merges":["a a","ð Ł"],"vocab":{"a":0,"aa":1,"7":2,"'":3,"Ġ":4,"ð":5,"Ł":6,"ðŁ":7,"ĺ":8,"Ģ":9,"ä":10,"½":11,"ł":12}}})";
+// Joined unknown characters are part of a merge.
+constexpr const char* kJoinedMerge =
+    R"({"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"merges":["<unk> a","a a"],)"
+    R"("vocab":{"<unk>":0,"a":1,"aa":2,"'":3,"<unk>a":4}}})";
+// Every other character becomes another one, of the same length or not.
+constexpr const char* kLower =
+    R"({"normalizer":{"type":"Lowercase"},"added_tokens":[{"id":9,"content":"<s>","special":true}],)"
+    R"("model":{"type":"BPE","merges":["a a"],"unk_token":"?","vocab":{"?":0,"a":1,"aa":2}}})";
+
 // Ranks of the bytes and of "aa", "aaaa", "a'".
 std::unique_ptr<Tokenizer> rank_tokenizer() {
   std::string file;
@@ -159,6 +179,9 @@ TEST(TokenizerMemory, ALongRunTakesLessThanTenTimesItsBytes) {
       {"a pattern without a scanner", tokenizer_of(kPattern)},
       {"joined unknown characters", tokenizer_of(kJoined)},
       {"blanks written as a character", tokenizer_of(kMarked)},
+      {"ends of words", tokenizer_of(kWordEnds)},
+      {"bytes written early", tokenizer_of(kEarlyBytes)},
+      {"joined unknown characters that merge", tokenizer_of(kJoinedMerge)},
       {"ranks", rank_tokenizer()},
       {"SentencePiece BPE", piece_tokenizer()}};
   for (const auto& [name, tokenizer] : tokenizers) {
@@ -168,6 +191,25 @@ TEST(TokenizerMemory, ALongRunTakesLessThanTenTimesItsBytes) {
       EXPECT_LT(peak_of(*tokenizer, text, false), 10 * kTextBytes) << name << ": " << unit;
       EXPECT_LT(peak_of(*tokenizer, text, true), 10 * kTextBytes) << name << ", offsets: " << unit;
     }
+  }
+}
+
+TEST(TokenizerMemory, TextsThatChangeAllTheTimeTakeLessThanTenTimesTheirBytes) {
+  struct Case {
+    const char* document;
+    const char* unit;
+  };
+  for (const Case& hard : {Case{kLower, "a\u00C0"},  // as long in lower case
+                           Case{kLower, "a\u2C62"},  // shorter by a byte
+                           Case{kLower, "<s>"},
+                           Case{kLower, "a<s>"},
+                           Case{kMarked, "a "},
+                           Case{kUnigram, "a "}}) {
+    const auto tokenizer = tokenizer_of(hard.document);
+    ASSERT_TRUE(tokenizer);
+    const std::string text = repeated(hard.unit);
+    EXPECT_LT(peak_of(*tokenizer, text, false), 10 * kTextBytes) << hard.unit;
+    EXPECT_LT(peak_of(*tokenizer, text, true), 10 * kTextBytes) << "offsets: " << hard.unit;
   }
 }
 
@@ -307,6 +349,21 @@ TEST(LongWords, UnknownCharactersJoinAcrossParts) {
   ASSERT_TRUE(encoding.ok());
   EXPECT_EQ(encoding->ids, (std::vector<TokenId>{1, 0, 2, 1}));
   EXPECT_EQ(encoding->offsets[1].end, text.size() - 3);
+}
+
+TEST(LongWords, JoinedUnknownCharactersMerge) {
+  const auto tokenizer = tokenizer_of(kJoinedMerge);
+  ASSERT_TRUE(tokenizer);
+  for (const int n_unknown : {1, 3, 4, 5, 5000}) {
+    std::string unknown;
+    for (int i = 0; i < n_unknown; ++i) unknown += "\u4F60";
+    const std::string text = "a" + unknown + "aaa'" + unknown + "aa" + unknown;
+    const auto encoding = tokenizer->encode(text, {});
+    ASSERT_TRUE(encoding.ok());
+    EXPECT_EQ(encoding->ids, (std::vector<TokenId>{1, 4, 2, 3, 4, 1, 0})) << n_unknown;
+    EXPECT_EQ(encoding->offsets[1].end, 2 + unknown.size());
+    EXPECT_EQ(encoding->offsets.back().begin, text.size() - unknown.size());
+  }
 }
 
 TEST(Regexes, MatchesComeTheSameInParts) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +29,26 @@ struct PieceToken {
 class WordCache {
  public:
   static constexpr std::size_t kWordBytesMax = 32;
+
+  // Appends the tokens of `word`: those of the last time, or what encode() appends. REQUIRES: not
+  // empty; encode() appends the same whatever `out` has.
+  template <typename Encode>
+  void append(std::string_view word, std::vector<PieceToken>& out, Encode encode) {
+    if (word.size() > kWordBytesMax) return encode();
+    const std::uint64_t hash = hash_bytes(word);
+    if (const Entry* entry = find(word, hash)) {
+      out.insert(out.end(), entry->tokens.begin(), entry->tokens.begin() + entry->n_tokens);
+      return;
+    }
+    const std::size_t first = out.size();
+    encode();
+    // There are less if those of the words before were handed on meanwhile.
+    if (out.size() >= first) store(word, hash, std::span(out).subspan(first));
+  }
+
+ private:
   static constexpr std::size_t kTokensMax = 6;
+  static constexpr std::size_t kEntries = 1 << 14;
 
   struct Entry {
     std::array<char, kWordBytesMax> word{};
@@ -37,7 +57,6 @@ class WordCache {
     std::uint8_t n_tokens = 0;
   };
 
-  // nullptr if the word is not there. REQUIRES: 0 < word.size() <= kWordBytesMax.
   const Entry* find(std::string_view word, std::uint64_t hash) const {
     if (entries_.empty()) return nullptr;
     const Entry& entry = entries_[hash & (kEntries - 1)];
@@ -46,13 +65,8 @@ class WordCache {
                ? &entry
                : nullptr;
   }
-  void store(std::string_view word,
-             std::uint64_t hash,
-             const PieceToken* tokens,
-             std::size_t n_tokens);
+  void store(std::string_view word, std::uint64_t hash, std::span<const PieceToken> tokens);
 
- private:
-  static constexpr std::size_t kEntries = 1 << 14;
   std::vector<Entry> entries_;  // made at the first store
 };
 

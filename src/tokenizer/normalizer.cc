@@ -327,9 +327,10 @@ Result<std::unique_ptr<Normalizer>> parse_replace(const json::Value& section,
   COXSWAIN_ASSIGN_OR_RETURN(std::string content, string_field(section, "content", where));
   if (!pattern.is_regex && !pattern.text.empty())
     return make_replace_normalizer(pattern.text, std::move(content));
-  COXSWAIN_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern.text));
+  auto regex = Regex::compile(pattern.text);
+  if (!regex.ok()) return regex.status().with_context(where);
   return std::unique_ptr<Normalizer>(
-      std::make_unique<RegexReplaceNormalizer>(std::move(regex), std::move(content)));
+      std::make_unique<RegexReplaceNormalizer>(std::move(regex).value(), std::move(content)));
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #pragma once
 // OriginRuns: for each byte of a changed text the place in the input that it came from, as runs of
-// one kind: a long run costs as much as a short one.
+// one kind: a long run costs as much as a short one, two to four bytes.
 //
-// A run is either the input's own bytes, of which each belongs to the whole character there, or
-// units of one length that each stand for equally many bytes of the input, one after the other.
-// Thread rule: one thread, also for const methods (look-ups remember where they were).
+// A run is either bytes that stand for as many bytes of the input, of which each belongs to the
+// whole character there, or units of one length that each stand for equally many bytes of the
+// input, one after the other. Runs are kept as small numbers: their length, and how far behind the
+// run before their place begins if it does not begin right there. Marks at regular distances lead
+// to the run of any byte. Thread rule: one thread, also for const methods (look-ups remember where
+// they were).
 
 #include <cstddef>
 #include <cstdint>
@@ -21,9 +24,10 @@ struct Origin {
 
 class OriginRuns {
  public:
-  std::size_t size() const { return size_; }  // bytes of the text
+  std::size_t size() const { return last_.end; }  // bytes of the text
 
-  // Adds n_bytes of the input from `begin` on as they are. REQUIRES: whole characters.
+  // Adds n_bytes that stand for as many bytes of the input, from `begin` on. REQUIRES: whole
+  // characters, each as long as what it stands for.
   void add_same(std::size_t n_bytes, std::size_t begin);
   // Adds n_bytes that all stand for `origin`.
   void add_unit(std::size_t n_bytes, Origin origin);
@@ -35,20 +39,39 @@ class OriginRuns {
 
  private:
   struct Run {
-    std::uint32_t begin = 0;         // in the text
-    std::uint32_t unit_bytes = 0;    // 0: the input's own bytes
+    std::uint32_t begin = 0;  // in the text
+    std::uint32_t end = 0;
+    std::uint32_t unit_bytes = 0;    // 0: bytes that stand for bytes
     std::uint32_t origin_begin = 0;  // in the input
     std::uint32_t origin_bytes = 0;  // of a unit
+
+    bool has(std::size_t at) const { return begin <= at && at < end; }
+    // Where in the input a run begins that goes on right behind this one.
+    std::uint32_t origin_end() const;
   };
-  std::size_t end_of(std::size_t run) const {
-    return run + 1 < runs_.size() ? runs_[run + 1].begin : size_;
-  }
-  std::size_t find(std::size_t at) const;
+  // A run in encoded_, and what one must know to read on from there.
+  struct Cursor {
+    Run run;
+    std::size_t next = 0;  // where the next run begins in encoded_
+  };
+  struct Mark {
+    std::uint32_t encoded_at = 0;
+    std::uint32_t begin = 0;         // of its run in the text
+    std::uint32_t origin_begin = 0;  // where its run begins if it goes on
+  };
+
+  void start(const Run& run);
+  void close_last();
+  void step(Cursor& cursor) const;
+  const Run& find(std::size_t at) const;
   void add_run_part(const Run& run, std::size_t begin, std::size_t end);
 
-  std::vector<Run> runs_;
-  std::size_t size_ = 0;
-  mutable std::size_t last_ = 0;  // the run that was found last
+  std::vector<std::uint8_t> encoded_;  // all runs but the last
+  std::vector<Mark> marks_;            // of every kRunsPerMark-th run in encoded_
+  std::size_t n_encoded_ = 0;          // runs
+  std::uint32_t encoded_origin_end_ = 0;
+  Run last_;              // may still grow; empty if there is none
+  mutable Cursor found_;  // by the look-up before
 };
 
 }  // namespace coxswain::tokenizer

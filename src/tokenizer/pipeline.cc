@@ -44,30 +44,65 @@ class PipelineIncremental final : public Tokenizer::Incremental {
 struct PipelineTokenizer::Scratch {
   ModelScratch model;
   std::vector<PieceToken> tokens;
-  std::string bytes;
+  std::string spelled;  // a piece in the byte alphabet
 };
 
 // What one call has found so far.
 struct PipelineTokenizer::Output {
   Encoding& encoding;
   bool wants_offsets = true;
+  std::size_t input_bytes = 0;
   std::size_t ids_max = 0;        // no more are looked for once there are more than this
-  std::size_t text_done = 0;      // bytes of the text at hand that the ids stand for
-  std::size_t first_of_text = 0;  // index of its first id
+  std::size_t n_prefix = 0;       // ids that the post-processor put first
+  std::size_t first_of_text = 0;  // index of the first id of the text at hand
 
-  // Makes room for n more ids. What is left of the text is taken to give as many as what is done.
-  void grow(std::size_t n, std::size_t text_size) const {
+  bool has_room(std::size_t n) const { return encoding.ids.size() + n <= encoding.ids.capacity(); }
+  // Makes room for n more ids. With them, `done` of `total` bytes have given all ids from index
+  // `first` on; what is left is taken to give as many.
+  void grow(std::size_t n, std::size_t first, std::size_t done, std::size_t total) const {
     const std::size_t needed = encoding.ids.size() + n;
-    if (needed <= encoding.ids.capacity()) return;
-    const double per_byte = static_cast<double>(needed - first_of_text) /
-                            static_cast<double>(std::max<std::size_t>(text_done, 1));
-    const double left = static_cast<double>(text_size - std::min(text_done, text_size));
+    const double per_byte =
+        static_cast<double>(needed - first) / static_cast<double>(std::max<std::size_t>(done, 1));
+    const double left = static_cast<double>(total - std::min(done, total));
     const double expected = static_cast<double>(needed) + left * std::min(per_byte, 1.0) * 1.02;
     const std::size_t wanted =
         std::max(needed + needed / 4, static_cast<std::size_t>(expected) + 64);
     encoding.ids.reserve(wanted);
     if (wants_offsets) encoding.offsets.reserve(wanted);
   }
+  // Adds what lies at [first, last) once more.
+  void repeat(std::size_t first, std::size_t last) const {
+    const auto again = [&](auto& list) {
+      list.reserve(list.size() + (last - first));
+      for (std::size_t i = first; i < last; ++i) list.push_back(list[i]);
+    };
+    again(encoding.ids);
+    if (wants_offsets) again(encoding.offsets);
+  }
+};
+
+// Where the tokens of a piece go on in the text.
+class PipelineTokenizer::PieceCursor {
+ public:
+  // `spelled`: the piece in the byte alphabet if that is what the model reads.
+  PieceCursor(PieceRange piece, std::optional<std::string_view> spelled)
+      : at_(piece.begin), end_(piece.end), spelled_(spelled) {}
+
+  std::size_t at() const { return at_; }
+  // Where the next n_bytes of what the model reads end in the text.
+  std::size_t end_of(std::size_t n_bytes) const {
+    const std::size_t n = spelled_ ? count_characters(spelled_->substr(0, n_bytes)) : n_bytes;
+    return std::min(at_ + n, end_);
+  }
+  void skip(std::size_t n_bytes) {
+    at_ = end_of(n_bytes);
+    if (spelled_) spelled_->remove_prefix(std::min(n_bytes, spelled_->size()));
+  }
+
+ private:
+  std::size_t at_;
+  std::size_t end_;
+  std::optional<std::string_view> spelled_;
 };
 
 // Borrows a set of buffers for one call.
@@ -86,7 +121,7 @@ class PipelineTokenizer::ScratchLease {
     if (scratch_->model.symbols.capacity() > kSymbolsKept ||
         scratch_->tokens.capacity() > kSymbolsKept ||
         scratch_->model.lattice.capacity() > kSymbolsKept ||
-        scratch_->bytes.capacity() > kSymbolsKept) {
+        scratch_->spelled.capacity() > kSymbolsKept) {
       WordCache words = std::move(scratch_->model.words);
       scratch_ = std::make_unique<Scratch>();
       scratch_->model.words = std::move(words);
@@ -104,11 +139,12 @@ class PipelineTokenizer::ScratchLease {
 };
 
 PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
+  spells_pieces_ = parts_.pre_tokenizer.leaves_bytes && !parts_.model_reads_bytes;
   vocab_size_ = parts_.names->id_end();
   for (const AddedToken& token : parts_.added.tokens())
     vocab_size_ = std::max(vocab_size_, static_cast<std::size_t>(token.id) + 1);
   // What the post-processor adds need not have a name.
-  for (const auto& ids : {parts_.post_processor.prefix, parts_.post_processor.suffix}) {
+  for (const auto& ids : parts_.post_processor.special) {
     for (const TokenId id : ids)
       vocab_size_ = std::max(vocab_size_, static_cast<std::size_t>(id) + 1);
   }
@@ -164,39 +200,63 @@ Result<Encoding> PipelineTokenizer::encode(std::string_view text,
     return Status(Code::kInvalidArgument,
                   ErrorKind::kPayloadTooLarge,
                   "a text of " + std::to_string(text.size()) + " bytes is too long to encode");
-  const std::size_t n_special = options.add_special_tokens ? parts_.post_processor.prefix.size() +
-                                                                 parts_.post_processor.suffix.size()
-                                                           : 0;
-  const std::size_t n_max = options.tokens_max > n_special ? options.tokens_max - n_special : 0;
+  const PostProcessor& post = parts_.post_processor;
+  const std::size_t n_copies =
+      options.add_special_tokens ? post.special.size() - 1 : post.n_plain_copies;
   Encoding out;
-  ScratchLease scratch(*this);
-  const bool has_untrusted = !options.untrusted.empty();
-  const bool keeps_origins =
-      options.wants_offsets || (has_untrusted && parts_.added.needs_origins());
-  AlignedText input = sanitized(text, keeps_origins);
-  if (options.add_special_tokens) out.ids = parts_.post_processor.prefix;
+  Output found{out, options.wants_offsets, text.size()};
+  found.ids_max = ids_max_of_text(options, n_copies);
+  if (options.add_special_tokens) out.ids = post.special.front();
   if (options.wants_offsets) out.offsets.resize(out.ids.size());
-  const std::size_t n_prefix = out.ids.size();
-  Output found{out, options.wants_offsets};
-  found.ids_max = n_max == static_cast<std::size_t>(-1) ? n_max : n_max + n_prefix;
-  const auto encode_section = [&](TextSection section) -> Status {
-    if (out.ids.size() > found.ids_max) return {};
-    if (!section.token) return encode_text(std::move(section.text), *scratch, found);
-    out.ids.push_back(*section.token);
-    if (options.wants_offsets) out.offsets.push_back(section.origin);
-    return {};
-  };
-  COXSWAIN_RETURN_IF_ERROR(parts_.added.split(
-      std::move(input), parts_.normalizer.get(), options.untrusted, encode_section));
-  if (options.wants_offsets && parts_.post_processor.trims_offsets) trim_offsets(out);
-  if (options.add_special_tokens) {
-    const auto& suffix = parts_.post_processor.suffix;
-    out.ids.insert(out.ids.end(), suffix.begin(), suffix.end());
+  found.n_prefix = out.ids.size();
+  if (n_copies > 0) COXSWAIN_RETURN_IF_ERROR(encode_input(text, options.untrusted, found));
+  if (options.wants_offsets && post.trims_offsets) trim_offsets(out);
+  const std::size_t n_once = out.ids.size();
+  for (std::size_t copy = 0; copy < n_copies; ++copy) {
+    if (copy > 0) found.repeat(found.n_prefix, n_once);
+    if (!options.add_special_tokens) continue;
+    const std::vector<TokenId>& behind = post.special[copy + 1];
+    out.ids.insert(out.ids.end(), behind.begin(), behind.end());
     if (options.wants_offsets)
       out.offsets.resize(out.ids.size(), TextSpan{text.size(), text.size()});
   }
   out.truncated = out.ids.size() > options.tokens_max;
   return out;
+}
+
+// More ids than this, those before the text included, and there are too many in all.
+std::size_t PipelineTokenizer::ids_max_of_text(const EncodeOptions& options,
+                                               std::size_t n_copies) const {
+  constexpr auto kNoLimit = static_cast<std::size_t>(-1);
+  if (options.tokens_max == kNoLimit || n_copies == 0) return kNoLimit;
+  std::size_t n_special = 0;
+  std::size_t n_prefix = 0;
+  if (options.add_special_tokens) {
+    for (const auto& ids : parts_.post_processor.special) n_special += ids.size();
+    n_prefix = parts_.post_processor.special.front().size();
+  }
+  const std::size_t n_left = options.tokens_max - std::min(n_special, options.tokens_max);
+  return n_left / n_copies + n_prefix;
+}
+
+Status PipelineTokenizer::encode_input(std::string_view text,
+                                       std::span<const TextSpan> untrusted,
+                                       Output& out) const {
+  ScratchLease scratch(*this);
+  const bool keeps_origins =
+      out.wants_offsets || (!untrusted.empty() && parts_.added.needs_origins());
+  const auto encode_section = [&](TextSection section) -> Status {
+    std::vector<TokenId>& ids = out.encoding.ids;
+    if (ids.size() > out.ids_max) return {};
+    if (!section.token) return encode_text(std::move(section.text), *scratch, out);
+    if (out.wants_offsets && !out.has_room(1))
+      out.grow(1, out.n_prefix, section.origin.end, text.size());
+    ids.push_back(*section.token);
+    if (out.wants_offsets) out.encoding.offsets.push_back(section.origin);
+    return {};
+  };
+  return parts_.added.split(
+      sanitized(text, keeps_origins), parts_.normalizer.get(), untrusted, encode_section);
 }
 
 Status PipelineTokenizer::encode_text(AlignedText text, Scratch& scratch, Output& out) const {
@@ -207,11 +267,9 @@ Status PipelineTokenizer::encode_text(AlignedText text, Scratch& scratch, Output
   std::vector<TokenId>& ids = out.encoding.ids;
   const std::size_t first = ids.size();
   out.first_of_text = first;
-  out.text_done = 0;
-  constexpr std::size_t kExpectedMax = 1 << 14;  // from there on by what the text has given
-  const std::size_t expected = first + std::min(pre.text.size() / 4, kExpectedMax);
-  if (expected > ids.capacity()) {
-    ids.reserve(expected + expected / 8);
+  if (first == out.n_prefix) {
+    constexpr std::size_t kExpectedMax = 1 << 14;  // from there on by what the text has given
+    ids.reserve(first + std::min(pre.text.size() / 4, kExpectedMax) + 8);
     if (out.wants_offsets) out.encoding.offsets.reserve(ids.capacity());
   }
   const auto encode = [&](std::span<const PieceRange> pieces) {
@@ -234,20 +292,19 @@ void PipelineTokenizer::encode_pieces(const AlignedText& text,
                                       std::span<const PieceRange> pieces,
                                       Scratch& scratch,
                                       Output& out) const {
-  const bool is_alphabet = parts_.pre_tokenizer.writes_byte_alphabet && parts_.model_reads_bytes;
   for (const PieceRange& piece : pieces) {
     if (out.encoding.ids.size() > out.ids_max) return;
     std::string_view source = text.text().substr(piece.begin, piece.end - piece.begin);
-    if (is_alphabet) {
-      scratch.bytes.clear();
-      scratch.bytes.reserve(static_cast<std::size_t>(
-          std::ranges::count_if(source, [](char byte) { return !is_continuation(byte); })));
-      append_bytes_of_characters(scratch.bytes, source);
-      source = scratch.bytes;
+    std::optional<std::string_view> spelled;
+    if (spells_pieces_) {
+      scratch.spelled.clear();
+      append_byte_characters(scratch.spelled, source);
+      source = scratch.spelled;
+      spelled = source;
     }
-    std::size_t at = piece.begin;
+    PieceCursor cursor(piece, spelled);
     const auto take = [&](std::span<const PieceToken> tokens) {
-      take_tokens(text, tokens, at, out);
+      take_tokens(text, tokens, cursor, out);
     };
     TokenSpill spill(take);
     scratch.tokens.clear();
@@ -258,28 +315,30 @@ void PipelineTokenizer::encode_pieces(const AlignedText& text,
   }
 }
 
-// Adds tokens that stand for the text from byte `at` on, and moves `at` behind them.
+// Adds tokens that stand for the text from the cursor on, and moves it behind them.
 void PipelineTokenizer::take_tokens(const AlignedText& text,
                                     std::span<const PieceToken> tokens,
-                                    std::size_t& at,
-                                    Output& out) const {
-  const bool is_alphabet = parts_.pre_tokenizer.writes_byte_alphabet && parts_.model_reads_bytes;
-  out.text_done = at;
-  for (const PieceToken& token : tokens) out.text_done += token.n_bytes;
-  out.grow(tokens.size(), text.size());
+                                    PieceCursor& cursor,
+                                    Output& out) {
+  std::size_t n_bytes = 0;
+  for (const PieceToken& token : tokens) n_bytes += token.n_bytes;
+  if (!out.has_room(tokens.size())) {
+    const std::size_t done = cursor.end_of(n_bytes);
+    if (out.wants_offsets) {
+      const std::size_t done_of_input = text.origin(cursor.at(), done).end;
+      out.grow(tokens.size(), out.n_prefix, done_of_input, out.input_bytes);
+    } else {
+      out.grow(tokens.size(), out.first_of_text, done, text.size());
+    }
+  }
   for (const PieceToken& token : tokens) {
     out.encoding.ids.push_back(token.id);
     if (!out.wants_offsets) continue;
-    std::size_t end = at + token.n_bytes;
-    if (is_alphabet) {  // a byte of the model is a character of the text
-      end = at;
-      for (std::uint32_t n = 0; n < token.n_bytes && end < text.size(); ++n)
-        end += code_point_at(text.text(), end).n_bytes;
-    }
-    out.encoding.offsets.push_back(text.origin(at, end));
-    at = end;
+    const std::size_t begin = cursor.at();
+    cursor.skip(token.n_bytes);
+    out.encoding.offsets.push_back(text.origin(begin, cursor.at()));
   }
-  if (!out.wants_offsets) at = out.text_done;
+  if (!out.wants_offsets) cursor.skip(n_bytes);
 }
 
 void PipelineTokenizer::trim_offsets(Encoding& encoding) const {

@@ -66,7 +66,6 @@ class PipelineTokenizer final : public Tokenizer {
   std::string unknown_split_pattern() const override {
     return parts_.pre_tokenizer.unknown_pattern;
   }
-  std::optional<TokenId> bos_id() const override { return parts_.bos; }
   std::optional<TokenId> eos_id() const override { return parts_.eos; }
   std::string bos_token() const override { return parts_.bos ? token(*parts_.bos) : std::string(); }
   std::string eos_token() const override { return parts_.eos ? token(*parts_.eos) : std::string(); }
@@ -80,19 +79,24 @@ class PipelineTokenizer final : public Tokenizer {
  private:
   struct Scratch;
   struct Output;
+  class PieceCursor;
   class ScratchLease;
 
   std::string_view name(TokenId id) const;
   std::string_view decoded_name(TokenId id) const;
+  std::size_t ids_max_of_text(const EncodeOptions& options, std::size_t n_copies) const;
+  Status encode_input(std::string_view text,
+                      std::span<const TextSpan> untrusted,
+                      Output& out) const;
   Status encode_text(AlignedText text, Scratch& scratch, Output& out) const;
   void encode_pieces(const AlignedText& text,
                      std::span<const PieceRange> pieces,
                      Scratch& scratch,
                      Output& out) const;
-  void take_tokens(const AlignedText& text,
-                   std::span<const PieceToken> tokens,
-                   std::size_t& at,
-                   Output& out) const;
+  static void take_tokens(const AlignedText& text,
+                          std::span<const PieceToken> tokens,
+                          PieceCursor& cursor,
+                          Output& out);
   void trim_offsets(Encoding& encoding) const;
   std::string decode_bytes(std::span<const TokenId> ids, bool skip_special) const;
   std::string decode_tokens(std::span<const TokenId> ids, bool skip_special) const;
@@ -101,6 +105,7 @@ class PipelineTokenizer final : public Tokenizer {
 
   TokenizerParts parts_;
   std::size_t vocab_size_ = 0;
+  bool spells_pieces_ = false;       // pieces are written in the byte alphabet for the model
   bool is_only_byte_level_ = false;  // the decoder is ByteLevel alone
   bool has_later_tokens_ = false;    // all tokens but the first decode on their own
   std::vector<bool> is_special_;     // [id]

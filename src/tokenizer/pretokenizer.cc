@@ -53,14 +53,9 @@ class PlanReader {
 
   PreTokenizerPlan finish() && {
     PreTokenizerPlan plan;
-    plan.is_byte_level = is_byte_level_;
+    plan.leaves_bytes = last_is_alphabet_;
     plan.unknown_pattern = std::move(unknown_pattern_);
-    // As the last step the byte alphabet only renames bytes.
-    if (is_byte_level_ && !steps_.empty() && last_is_alphabet_) {
-      steps_.pop_back();
-    } else {
-      plan.writes_byte_alphabet = is_byte_level_;
-    }
+    if (last_is_alphabet_) steps_.pop_back();
     if (!steps_.empty())
       plan.steps = steps_.size() == 1 ? std::move(steps_[0]) : make_pre_sequence(std::move(steps_));
     return plan;
@@ -88,9 +83,8 @@ class PlanReader {
     COXSWAIN_ASSIGN_OR_RETURN(const bool use_regex, bool_field(section, "use_regex", true, where));
     if (prefix) add(make_prefix_space());
     if (use_regex) add(make_scanner_split(SplitScanner::kGpt2));
-    if (is_byte_level_) return invalid_argument(where + ": a second ByteLevel step");
-    steps_.push_back(make_byte_alphabet());
-    is_byte_level_ = last_is_alphabet_ = true;
+    add(make_byte_alphabet());
+    last_is_alphabet_ = true;
     return {};
   }
 
@@ -115,7 +109,8 @@ class PlanReader {
   }
 
   Status read_metaspace(const json::Value& section, const std::string& where) {
-    COXSWAIN_ASSIGN_OR_RETURN(std::string replacement, string_field(section, "replacement", where));
+    COXSWAIN_ASSIGN_OR_RETURN(std::string replacement,
+                              character_field(section, "replacement", where));
     COXSWAIN_ASSIGN_OR_RETURN(const bool prefix,
                               bool_field(section, "add_prefix_space", true, where));
     COXSWAIN_ASSIGN_OR_RETURN(
@@ -124,7 +119,6 @@ class PlanReader {
     COXSWAIN_ASSIGN_OR_RETURN(const bool split, bool_field(section, "split", true, where));
     if (scheme != "always" && scheme != "first" && scheme != "never")
       return field_error(where, "prepend_scheme", "always, first or never");
-    if (replacement.empty()) return field_error(where, "replacement", "one character");
     const PrependScheme parsed = scheme == "always"  ? PrependScheme::kAlways
                                  : scheme == "first" ? PrependScheme::kFirst
                                                      : PrependScheme::kNever;
@@ -152,7 +146,8 @@ class PlanReader {
       add(make_character_split(is_number,
                                each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
     } else if (type == "CharDelimiterSplit") {
-      COXSWAIN_ASSIGN_OR_RETURN(std::string delimiter, string_field(section, "delimiter", where));
+      COXSWAIN_ASSIGN_OR_RETURN(std::string delimiter,
+                                character_field(section, "delimiter", where));
       add(make_literal_split(std::move(delimiter), {SplitBehavior::kRemoved, false}));
     } else if (type == "UnicodeScripts") {
       COXSWAIN_ASSIGN_OR_RETURN(auto step, make_script_split());
@@ -170,8 +165,7 @@ class PlanReader {
 
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
   std::string unknown_pattern_;
-  bool is_byte_level_ = false;
-  bool last_is_alphabet_ = false;
+  bool last_is_alphabet_ = false;  // the last step writes the byte alphabet
 };
 
 }  // namespace
@@ -193,15 +187,6 @@ Status CutStep::apply(PreText& pre) const {
   COXSWAIN_RETURN_IF_ERROR(cut(pre.text.text(), pre.pieces, append));
   pre.pieces = std::move(out);
   return {};
-}
-
-void write_byte_alphabet(PreTokenizerPlan& plan) {
-  if (!plan.is_byte_level || plan.writes_byte_alphabet) return;
-  std::vector<std::unique_ptr<PreTokenizer>> steps;
-  if (plan.steps) steps.push_back(std::move(plan.steps));
-  steps.push_back(make_byte_alphabet());
-  plan.steps = make_pre_sequence(std::move(steps));
-  plan.writes_byte_alphabet = true;
 }
 
 Result<PreTokenizerPlan> parse_pre_tokenizer(const json::Value& section, const std::string& where) {

@@ -100,18 +100,13 @@ std::unique_ptr<PreTokenizer> make_pre_sequence(std::vector<std::unique_ptr<PreT
 // The "pre_tokenizer" section of a tokenizer.json.
 struct PreTokenizerPlan {
   std::unique_ptr<PreTokenizer> steps;  // nullptr: the text is one piece
-  // A ByteLevel step is part of the plan. It is left out of `steps` where it comes last: the model
-  // then reads the bytes of the text itself. Otherwise the pieces are written in the byte alphabet.
-  bool is_byte_level = false;
-  bool writes_byte_alphabet = false;
+  // A ByteLevel step comes last: what the model is trained on are the bytes of the pieces, written
+  // in the byte alphabet. Writing them so is left out of `steps`.
+  bool leaves_bytes = false;
   std::string unknown_pattern;  // a pattern without a scanner, empty if there is none
 };
+
 // Errors: kInvalidArgument naming the member at fault below `where`.
-
-// The plan for a model that reads characters of the byte alphabet: with that step, if it was left
-// out.
-void write_byte_alphabet(PreTokenizerPlan& plan);
-
 Result<PreTokenizerPlan> parse_pre_tokenizer(const json::Value& section, const std::string& where);
 
 }  // namespace coxswain::tokenizer

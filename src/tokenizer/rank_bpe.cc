@@ -46,7 +46,9 @@ RankBpe::RankBpe(const TokenTable& strings, RankBpeOptions options)
 }
 
 bool RankBpe::finds_word_ends() const {
-  if (!strings_.find(kMetaspaceUtf8) && !options_.byte_fallback) return false;
+  const TokenId blank = strings_.find_or(kMetaspaceUtf8, -1);
+  // A blank that ends as unknown joins the unknown characters of the word before.
+  if (!options_.byte_fallback && (blank < 0 || is_set(options_.is_unused, blank))) return false;
   for (TokenId id = 0; static_cast<std::size_t>(id) < strings_.id_end(); ++id) {
     if (crosses_words(strings_.string(id))) return false;
   }
@@ -56,25 +58,14 @@ bool RankBpe::finds_word_ends() const {
 void RankBpe::encode(std::string_view piece,
                      ModelScratch& scratch,
                      std::vector<PieceToken>& out) const {
-  if (!cuts_words_) return encode_word(piece, scratch, out);
+  const auto encode_word = [&](std::string_view word) {
+    scratch.words.append(word, out, [&] { merge_word(word, scratch, out); });
+  };
+  if (!cuts_words_) return encode_word(piece);
   for_each_word(piece, [&](std::string_view word) {
-    encode_word(word, scratch, out);
+    encode_word(word);
     scratch.drain(out);
   });
-}
-
-void RankBpe::encode_word(std::string_view word,
-                          ModelScratch& scratch,
-                          std::vector<PieceToken>& out) const {
-  if (word.size() > WordCache::kWordBytesMax) return merge_word(word, scratch, out);
-  const std::uint64_t hash = hash_bytes(word);
-  if (const WordCache::Entry* entry = scratch.words.find(word, hash)) {
-    out.insert(out.end(), entry->tokens.begin(), entry->tokens.begin() + entry->n_tokens);
-    return;
-  }
-  const std::size_t first = out.size();
-  merge_word(word, scratch, out);
-  scratch.words.store(word, hash, out.data() + first, out.size() - first);
 }
 
 TokenId RankBpe::mergeable(std::string_view text) const {
@@ -201,9 +192,7 @@ void RankBpe::merge_long(std::string_view word,
                          ModelScratch& scratch,
                          std::vector<PieceToken>& out) const {
   LongWord long_word;
-  std::size_t n_symbols = word.size();
-  if (!options_.reads_bytes)
-    n_symbols -= static_cast<std::size_t>(std::ranges::count_if(word, is_continuation));
+  const std::size_t n_symbols = options_.reads_bytes ? word.size() : count_characters(word);
   for (std::size_t at = 0; at < word.size();) {
     const std::string_view rest = word.substr(at);
     const First first = first_symbol(rest);

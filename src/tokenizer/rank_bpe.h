@@ -39,9 +39,6 @@ class RankBpe final : public Model {
               std::vector<PieceToken>& out) const override;
 
  private:
-  void encode_word(std::string_view word,
-                   ModelScratch& scratch,
-                   std::vector<PieceToken>& out) const;
   void merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
   void merge_long(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
   void finish_long(LongWord& long_word, ModelScratch& scratch, std::vector<PieceToken>& out) const;

@@ -1,6 +1,7 @@
 // Normalizers and pre-tokenizers on texts where implementations usually differ. What is expected
 // was made with the reference library.
 
+#include <initializer_list>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -140,6 +141,158 @@ TEST_F(ReferenceModels, ByteLevelWithAnEndOfWord) {
                          "vocab":{"a":3,"b</w>":4,"ab</w>":5,"b":6}}})",
              "ab"),
       "ab</w> ");
+}
+
+TEST_F(ReferenceModels, ByteLevelTwiceAndInFrontOfOtherSteps) {
+  const auto model = [](std::string_view steps) {
+    return R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[)" + std::string(steps) +
+           R"(]},"model":{"type":"BPE","merges":["a Ã"],"vocab":)"
+           R"({"Ã":0,"ĥ":1,"Â":2,"©":3,"a":4,"Ä":5,"ł":6,"b":7,"Ġ":8,"▁":9,"1":10,"aÃ":11}}})";
+  };
+  const std::string bytes = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
+  const std::string spaced = R"({"type":"ByteLevel","add_prefix_space":true,"use_regex":false})";
+  const std::string words = R"({"type":"ByteLevel","add_prefix_space":true,"use_regex":true})";
+  const std::string digits = R"({"type":"Digits","individual_digits":true})";
+  const std::string blanks = R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"always"})";
+  EXPECT_EQ(tokens(model(bytes + "," + bytes), "\u00E9"), "Ã ĥ Â © ");
+  EXPECT_EQ(tokens(model(bytes + "," + bytes), "a b"), "a Ä ł b ");
+  EXPECT_EQ(tokens(model(bytes + "," + spaced), "\u00E9"), "Ġ Ã ĥ Â © ");
+  EXPECT_EQ(tokens(model(spaced + "," + digits + "," + words), "1a"), "Ġ Ä ł Ġ 1 Ġ a ");
+  EXPECT_EQ(tokens(model(bytes + "," + digits), "a1\u00E9a\u00E9"), "a 1 Ã © aÃ © ");
+  EXPECT_EQ(tokens(model(bytes + "," + blanks), "a \u00E9b"), "▁ a Ġ Ã © b ");
+}
+
+class ReferencePostProcessors : public ReferenceModels {
+ protected:
+  // The ids of "a b" with special tokens, a bar, and without; "!" and the error.
+  std::string ids(std::string_view processor) {
+    write("tokenizer.json",
+          R"({"pre_tokenizer":{"type":"WhitespaceSplit"},"post_processor":)" +
+              std::string(processor) +
+              R"(,"model":{"type":"WordLevel","unk_token":"?","vocab":{"a":0,"b":1,"?":4}}})");
+    const auto loaded = load();
+    if (!loaded.ok()) return "!" + loaded.status().message();
+    std::string out;
+    for (const bool with_special : {true, false}) {
+      EncodeOptions options;
+      options.add_special_tokens = with_special;
+      const auto encoding = (*loaded)->encode("a b", options);
+      EXPECT_EQ(encoding->ids.size(), encoding->offsets.size());
+      for (const TokenId id : encoding->ids) out += std::to_string(id);
+      EXPECT_EQ((*loaded)->count("a b", with_special, 20), encoding->ids.size());
+      if (!encoding->ids.empty()) {
+        options.tokens_max = encoding->ids.size() - 1;
+        EXPECT_TRUE((*loaded)->encode("a b", options)->truncated);
+      }
+      if (with_special) out += "|";
+    }
+    return out;
+  }
+};
+
+constexpr std::string_view kA = R"({"Sequence":{"id":"A","type_id":0}})";
+constexpr std::string_view kB = R"({"Sequence":{"id":"B","type_id":1}})";
+constexpr std::string_view kStart = R"({"SpecialToken":{"id":"<s>","type_id":0}})";
+constexpr std::string_view kEnd = R"({"SpecialToken":{"id":"</s>","type_id":0}})";
+
+using Pieces = std::initializer_list<std::string_view>;
+
+std::string template_of(Pieces single, Pieces pair = {kA, kB}) {
+  const auto list = [](Pieces pieces) {
+    std::string out = "[";
+    for (const std::string_view piece : pieces) {
+      if (out.size() > 1) out += ",";
+      out += piece;
+    }
+    return out + "]";
+  };
+  return R"({"type":"TemplateProcessing","single":)" + list(single) + R"(,"pair":)" + list(pair) +
+         R"(,"special_tokens":{"<s>":{"id":"<s>","ids":[2],"tokens":["<s>"]},)"
+         R"("</s>":{"id":"</s>","ids":[3],"tokens":["</s>"]}}})";
+}
+
+std::string sequence_of(const std::string& first, const std::string& second) {
+  return R"({"type":"Sequence","processors":[)" + first + "," + second + "]}";
+}
+
+TEST_F(ReferencePostProcessors, TemplatesWriteTheTextAsOftenAsTheySay) {
+  EXPECT_EQ(ids(template_of({kStart, kA, kEnd})), "2013|01");
+  EXPECT_EQ(ids(template_of({kStart, kEnd})), "23|") << "the text is left out";
+  EXPECT_EQ(ids(template_of({})), "|");
+  EXPECT_EQ(ids(template_of({kStart, kA, kEnd, kA})), "201301|0101");
+  EXPECT_NE(ids(template_of({kStart, kB})).find("post_processor: member \"single\" must be"),
+            std::string::npos);
+  std::string often = std::string(kA);
+  for (int i = 0; i < 16; ++i) often.append(",").append(kA);
+  EXPECT_NE(ids(template_of({often})).find("writes the text 17 times"), std::string::npos);
+}
+
+TEST_F(ReferencePostProcessors, EveryPieceOfATemplateIsAPartForTheNext) {
+  const std::string start = template_of({kStart, kA});
+  const std::string bert = R"({"type":"BertProcessing","sep":["</s>",3],"cls":["<s>",2]})";
+  const std::string roberta =
+      R"({"type":"RobertaProcessing","sep":["</s>",3],"cls":["<s>",2],"trim_offsets":true})";
+  EXPECT_EQ(ids(sequence_of(start, template_of({kA, kEnd}, {kA, kB, kEnd}))), "2013|01");
+  EXPECT_EQ(ids(sequence_of(template_of({kA}), start)), "201|01");
+  EXPECT_EQ(ids(sequence_of(start, template_of({kA}, {kB, kA, kB}))), "01201|01");
+  EXPECT_EQ(ids(sequence_of(start, bert)), "223013|01");
+  EXPECT_EQ(ids(sequence_of(start, roberta)), "2233013|01");
+  EXPECT_EQ(ids(sequence_of(bert, template_of({kA, kEnd}))), "20133|01");
+  EXPECT_EQ(ids(sequence_of(roberta, bert)), "220133|01");
+  const std::string error = ids(sequence_of(template_of({kStart, kA, kEnd}), template_of({kA})));
+  EXPECT_NE(error.find("tokenizer.json: post_processor.processors[1]: the processors before it "
+                       "make 3 parts"),
+            std::string::npos)
+      << error;
+}
+
+TEST_F(ReferenceModels, OneCharacterMeansOne) {
+  const auto with = [&](std::string_view section) {
+    return tokens("{" + std::string(section) +
+                      R"(,"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0}}})",
+                  "a");
+  };
+  EXPECT_NE(with(R"("pre_tokenizer":{"type":"Metaspace","replacement":"__"})")
+                .find("pre_tokenizer: member \"replacement\" must be one character"),
+            std::string::npos);
+  EXPECT_NE(with(R"("pre_tokenizer":{"type":"CharDelimiterSplit","delimiter":""})")
+                .find("pre_tokenizer: member \"delimiter\""),
+            std::string::npos);
+  EXPECT_NE(with(R"("decoder":{"type":"Strip","content":"ab","start":1,"stop":0})")
+                .find("decoder: member \"content\""),
+            std::string::npos);
+}
+
+TEST_F(ReferenceModels, PatternsThatCannotBeRunNameTheirPlace) {
+  const std::string model = R"(,"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0}}})";
+  EXPECT_NE(
+      tokens(R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"Replace","pattern":)"
+             R"({"Regex":"a\\y"},"content":""}]})" +
+                 model,
+             "a")
+          .find("tokenizer.json: normalizer.normalizers[0]: bad regular expression at offset 1: "
+                "\\y is not supported"),
+      std::string::npos);
+  EXPECT_NE(tokens(R"__({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?~ab)"},)__"
+                   R"("behavior":"Isolated"})" +
+                       model,
+                   "a")
+                .find("pre_tokenizer: bad regular expression at offset 0: (?~ is not supported"),
+            std::string::npos);
+}
+
+TEST(ReferenceNormalizers, MarksWithoutEndAreOrderedInTime) {
+  constexpr std::size_t kMarks = 200'000;
+  std::string above;
+  std::string below;
+  for (std::size_t i = 0; i < kMarks; ++i) {
+    above += "\u0301";
+    below += "\u0316";
+  }
+  const std::string expected = "e" + below + above;
+  EXPECT_EQ(normalized(R"({"type":"NFD"})", "e" + above + below), expected);
+  EXPECT_EQ(normalized(R"({"type":"NFC"})", "e" + above + below),
+            "\u00E9" + below + above.substr(2));
 }
 
 TEST(ReferenceNormalizers, ReplacementsOfReplacementsAreBounded) {

@@ -40,8 +40,10 @@ struct Regex::Code {
 };
 
 Result<Regex> Regex::compile(std::string_view pattern) {
-  if (pattern.size() > kPatternBytesMax) return invalid_argument("a pattern is longer than 64 KiB");
-  const std::string translated = to_pcre2(pattern);
+  if (pattern.size() > kPatternBytesMax)
+    return invalid_argument("a pattern of " + std::to_string(pattern.size()) +
+                            " bytes is longer than " + std::to_string(kPatternBytesMax));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::string translated, to_pcre2(pattern));
   int error = 0;
   PCRE2_SIZE at = 0;
   auto code = std::make_shared<Code>();
@@ -64,10 +66,10 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   return Regex(std::move(code));
 }
 
-std::size_t Regex::matching_group(std::string_view text) const {
+Regex::GroupMatch Regex::match_group(std::string_view text) const {
   std::unique_ptr<pcre2_match_data, FreeMatch> match(
       pcre2_match_data_create_from_pattern(code_->code.get(), nullptr));
-  if (!match) return 0;
+  if (!match) return {};
   const int n = pcre2_match(code_->code.get(),
                             reinterpret_cast<PCRE2_SPTR>(text.data()),
                             text.size(),
@@ -75,7 +77,8 @@ std::size_t Regex::matching_group(std::string_view text) const {
                             PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK,
                             match.get(),
                             code_->context.get());
-  return n > 1 ? static_cast<std::size_t>(n - 1) : 0;
+  if (n <= 0) return {};
+  return {static_cast<std::size_t>(n - 1), pcre2_get_ovector_pointer(match.get())[1]};
 }
 
 Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {

@@ -32,9 +32,13 @@ class Regex {
                                           std::size_t n_max,
                                           std::size_t& at) const;
 
-  // Number of the last group that takes part in a match at the start of `text`; 0 = no match or no
-  // group.
-  std::size_t matching_group(std::string_view text) const;
+  // The match at the start of `text`, of no bytes if there is none, and the number of the last
+  // group that takes part in it; 0 = no group.
+  struct GroupMatch {
+    std::size_t group = 0;
+    std::size_t n_bytes = 0;
+  };
+  GroupMatch match_group(std::string_view text) const;
 
  private:
   struct Code;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "tokenizer/regex_blocks.h"
 #include "tokenizer/unicode_reference.h"
 
 namespace coxswain::tokenizer {
@@ -116,19 +117,22 @@ std::string folded(std::string_view name) {
   return out;
 }
 
+std::string range_item(char32_t first, char32_t last) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(),
+                text.size(),
+                "\\x{%X}-\\x{%X}",
+                static_cast<unsigned>(first),
+                static_cast<unsigned>(last));
+  return text.data();
+}
+
 // The newer characters whose category `accepts`.
 template <typename Accepts>
 std::string newer_items(Accepts accepts) {
   std::string out;
-  std::array<char, 40> range{};
   for (const NewerCharacters& row : newer_characters()) {
-    if (!accepts(row.category)) continue;
-    std::snprintf(range.data(),
-                  range.size(),
-                  "\\x{%X}-\\x{%X}",
-                  static_cast<unsigned>(row.first),
-                  static_cast<unsigned>(row.last));
-    out += range.data();
+    if (accepts(row.category)) out += range_item(row.first, row.last);
   }
   return out;
 }
@@ -194,6 +198,10 @@ std::string property_items(std::string_view name) {
   if (std::ranges::find(kBinary, key) != kBinary.end()) {
     if (key == "alphabetic") return letters_and("");
     return "\\p{" + key + "}";
+  }
+  if (key.starts_with("in")) {
+    if (const auto block = block_named(std::string_view(key).substr(2)))
+      return range_item(block->first, block->last);
   }
   std::string out = "\\p{sc:" + key + "}";
   if (key == "han" || key == "hani") out += "\\x{2B739}\\x{2EBF0}-\\x{2EE5D}\\x{31350}-\\x{323AF}";

@@ -8,8 +8,9 @@
 
 namespace coxswain::tokenizer {
 
-// What stands in a class for the property `name` ("L", "Lowercase_Letter", "alpha", "Han", ...);
-// case, blanks, '-' and '_' do not count. A name that is not known is passed on to PCRE2.
+// What stands in a class for the property `name` ("L", "Lowercase_Letter", "alpha", "Han",
+// "In_Cyrillic", ...); case, blanks, '-' and '_' do not count. A name that is not known is passed
+// on to PCRE2.
 std::string property_items(std::string_view name);
 
 // The same for the names of POSIX brackets; empty for an unknown name.

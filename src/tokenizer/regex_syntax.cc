@@ -24,10 +24,14 @@ class Rewriter {
  public:
   explicit Rewriter(std::string_view pattern) : pattern_(pattern) {}
 
-  std::string run() {
+  Result<std::string> run() {
     std::string out;
     while (at_ < pattern_.size()) {
       const std::string_view rest = pattern_.substr(at_);
+      if (rest.starts_with("\\y") || rest.starts_with("\\Y") || rest.starts_with("(?~"))
+        return invalid_argument("bad regular expression at offset " + std::to_string(at_) + ": " +
+                                std::string(rest.substr(0, rest[0] == '(' ? 3 : 2)) +
+                                " is not supported");
       if (rest[0] == '\\') {
         append_escape(out);
       } else if (rest[0] == '[') {
@@ -216,7 +220,7 @@ class Rewriter {
 
 }  // namespace
 
-std::string to_pcre2(std::string_view pattern) {
+Result<std::string> to_pcre2(std::string_view pattern) {
   return Rewriter(pattern).run();
 }
 

@@ -52,6 +52,22 @@ TEST(Regex, NamesOfProperties) {
   EXPECT_EQ(matched(R"([[:alpha:]]+)", "ad1Ⅷ"), "<ad>1<Ⅷ>");
 }
 
+TEST(Regex, NamesOfBlocks) {
+  EXPECT_EQ(matched(R"(\p{In_Cyrillic}+)", "aжжb"), "a<жж>b");
+  EXPECT_EQ(matched(R"(\p{InCyrillic})", "aж"), "a<ж>");
+  EXPECT_EQ(matched(R"(\p{^In_Basic_Latin})", "aé"), "a<é>");
+  EXPECT_EQ(matched(R"([\p{In Latin-1 Supplement}])", "aéж"), "a<é>ж");
+  EXPECT_EQ(matched(R"(\p{In_Garay})", "\U00010D40"), "<\U00010D40>");
+  EXPECT_EQ(matched(R"(\p{IsCyrillic})", "ж").substr(0, 1), "!");
+  EXPECT_EQ(matched(R"(\p{Inherited})", "a\u0301"), "a<\u0301>") << "a script";
+}
+
+TEST(Regex, WhatCannotBeRewrittenIsRefused) {
+  EXPECT_EQ(matched(R"(a\y)", "a"), "!bad regular expression at offset 1: \\y is not supported");
+  EXPECT_EQ(matched(R"(\\y)", "\\y"), "<\\y>") << "a backslash and a letter";
+  EXPECT_EQ(matched("(?~a)", "a"), "!bad regular expression at offset 0: (?~ is not supported");
+}
+
 TEST(Regex, EscapesOfRuby) {
   EXPECT_EQ(matched(R"(\h+)", "xAf9 \t"), "x<Af9> \t");
   EXPECT_EQ(matched(R"(\v)", "\n\v"), "\n<\v>");

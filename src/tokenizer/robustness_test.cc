@@ -187,6 +187,15 @@ TEST(SentencePieceFiles, WhereABlankGoesBeforeTheText) {
       read_sentencepiece(sentencepiece_file(), true, *json::parse(R"({"legacy":1})")).ok());
 }
 
+TEST(RobustnessTest, MorePiecesThanIdsAreRefusedBeforeTheyFillTheMemory) {
+  std::string bytes;
+  for (std::int64_t i = 0; i <= kTokenIdMax + 1; ++i) bytes += std::string_view("\x0A\x00", 2);
+  const auto parts = read_sentencepiece(bytes, false);
+  ASSERT_FALSE(parts.ok());
+  EXPECT_NE(parts.status().message().find("is one too many"), std::string::npos)
+      << parts.status().message();
+}
+
 TEST(RobustnessTest, RankFileErrorsNameTheLine) {
   EXPECT_NE(read_tiktoken("YQ== 0\nYg== x\n", {}).status().message().find("line 2"),
             std::string::npos);

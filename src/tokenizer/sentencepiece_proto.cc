@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "tokenizer/formats.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/unicode.h"
 
@@ -100,6 +101,8 @@ Status read_message(std::string_view bytes, const std::string& name, Visit visit
 
 Status read_piece(std::string_view bytes, SentencePieceModel& model) {
   const std::string name = "piece " + std::to_string(model.pieces.size());
+  if (model.pieces.size() > static_cast<std::size_t>(kTokenIdMax))
+    return damaged(name + " is one too many: ids end at " + std::to_string(kTokenIdMax));
   SentencePiece piece;
   COXSWAIN_RETURN_IF_ERROR(read_message(bytes, name, [&](const Field& field) {
     if (field.number == 1) piece.text = field.bytes;

@@ -34,6 +34,8 @@ Result<std::vector<RankedToken>> read_lines(std::string_view text) {
     const auto bad = [&](const std::string& what) {
       return invalid_argument("line " + std::to_string(line_number) + ": " + what);
     };
+    if (out.size() > static_cast<std::size_t>(kTokenIdMax))
+      return bad("one rank too many: ids end at " + std::to_string(kTokenIdMax));
     const std::size_t blank = line.find(' ');
     if (blank == std::string_view::npos) return bad("not a token and a rank");
     const auto token = decode_base64(line.substr(0, blank));

@@ -27,6 +27,7 @@ bool TokenTable::add(std::string_view token, TokenId id, std::uint64_t hash) {
   places_[index].length = static_cast<std::uint32_t>(token.size()) & 0x7FFFFFFFU;
   places_[index].is_set = 1;
   bytes_.append(token);
+  n_longest_ = std::max(n_longest_, token.size());
   ++n_tokens_;
   slots_[at] = {id, tag, places_[index].begin, places_[index].length};
   return true;

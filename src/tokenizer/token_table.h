@@ -80,6 +80,12 @@ class TokenTable {
     if (!slots_.empty()) __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
   }
 
+  // The same once that is there: starts to load the string that a token is compared with.
+  void prefetch_string(std::uint64_t hash) const {
+    if (!slots_.empty())
+      __builtin_prefetch(bytes_.data() + slots_[hash & (slots_.size() - 1)].begin);
+  }
+
   // Empty for an id without a token.
   std::string_view string(TokenId id) const {
     if (id < 0 || static_cast<std::size_t>(id) >= places_.size()) return {};
@@ -93,6 +99,7 @@ class TokenTable {
 
   std::size_t id_end() const { return places_.size(); }  // highest id + 1
   std::size_t size() const { return n_tokens_; }         // number of tokens
+  std::size_t longest_bytes() const { return n_longest_; }
 
  private:
   struct Place {
@@ -113,6 +120,7 @@ class TokenTable {
   std::vector<Place> places_;  // [id]
   std::vector<Slot> slots_;    // power of two, at most half full
   std::size_t n_tokens_ = 0;
+  std::size_t n_longest_ = 0;
 };
 
 // Adds tokens in batches, so that the table's memory is on its way before it is needed: a large

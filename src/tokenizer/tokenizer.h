@@ -80,7 +80,6 @@ class Tokenizer {
   virtual bool is_special(TokenId id) const = 0;
 
   // From tokenizer_config.json / special_tokens_map.json / the model file; empty if unknown.
-  virtual std::optional<TokenId> bos_id() const = 0;
   virtual std::optional<TokenId> eos_id() const = 0;
   virtual std::string bos_token() const = 0;
   virtual std::string eos_token() const = 0;
@@ -97,7 +96,8 @@ class Tokenizer {
     virtual std::string push(TokenId id) = 0;
     virtual std::string finish() = 0;
   };
-  // `context`: ids that precede the stream (its text is not emitted).
+  // `context`: ids that precede the stream (its text is not emitted). The tokenizer must outlive
+  // what is returned.
   virtual std::unique_ptr<Incremental> incremental(std::span<const TokenId> context,
                                                    bool skip_special) const = 0;
 };

@@ -84,10 +84,9 @@ Status apply_tokenizer_config(const json::Value& config, TokenizerParts& parts) 
                             bool_field(config, "add_bos_token", true, "tokenizer_config"));
   COXSWAIN_ASSIGN_OR_RETURN(const bool add_eos,
                             bool_field(config, "add_eos_token", false, "tokenizer_config"));
-  parts.post_processor.prefix.clear();
-  parts.post_processor.suffix.clear();
-  if (add_bos && parts.bos) parts.post_processor.prefix.push_back(*parts.bos);
-  if (add_eos && parts.eos) parts.post_processor.suffix.push_back(*parts.eos);
+  parts.post_processor = PostProcessor();
+  if (add_bos && parts.bos) parts.post_processor.prefix() = {*parts.bos};
+  if (add_eos && parts.eos) parts.post_processor.suffix() = {*parts.eos};
   return {};
 }
 

@@ -1,9 +1,7 @@
 // Reads tokenizer.json.
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <span>
 #include <unordered_set>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "tokenizer/bulk_json.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/json_fields.h"
+#include "tokenizer/merge_list.h"
 #include "tokenizer/unigram.h"
 #include "tokenizer/wordpiece.h"
 
@@ -46,105 +45,6 @@ struct ModelSource {
   std::string_view merges;
 };
 
-// Reads merges in batches, so that the memory of each table is on its way before it is needed.
-class MergeReader {
- public:
-  MergeReader(const TokenTable& names, std::string_view prefix) : names_(names), prefix_(prefix) {}
-
-  void reserve(std::size_t n_merges) { merges_.reserve(n_merges); }
-  Status add(std::string_view left, std::string_view right) {
-    Entry& entry = entries_[n_++];
-    entry.left = put(left);
-    entry.right = put(right);
-    // What both make lies side by side already, unless a prefix goes.
-    entry.merged = {entry.left.begin, entry.right.end, 0, -1};
-    if (!prefix_.empty() && right.starts_with(prefix_)) {
-      text_.append(left);
-      entry.merged = put(right.substr(prefix_.size()));
-      entry.merged.begin -= static_cast<std::uint32_t>(left.size());
-    }
-    entry.merged.hash = hash_bytes(text_of(entry.merged));
-    for (Part* part : {&entry.left, &entry.right, &entry.merged}) names_.prefetch(part->hash);
-    return n_ == entries_.size() ? flush() : Status();
-  }
-  // Adds what still waits.
-  Status flush() {
-    const std::span<Entry> waiting = std::span(entries_).first(std::exchange(n_, 0));
-    for (Entry& entry : waiting) {
-      for (Part* part : {&entry.left, &entry.right, &entry.merged})
-        part->id = names_.find_or(text_of(*part), part->hash, -1);
-      merges_.prefetch(entry.left.id, entry.right.id);
-    }
-    for (const Entry& entry : waiting) {
-      for (const Part* part : {&entry.left, &entry.right, &entry.merged}) {
-        if (part->id < 0)
-          return invalid_argument("[" + std::to_string(rank_) + "]: the token \"" +
-                                  std::string(text_of(*part)) + "\" is not in the vocabulary");
-      }
-      merges_.set(entry.left.id, entry.right.id, rank_++, entry.merged.id);
-    }
-    text_.clear();
-    return {};
-  }
-  MergeTable take() && { return std::move(merges_); }
-
- private:
-  static constexpr std::size_t kMerges = 32;
-  struct Part {
-    std::uint32_t begin = 0;  // in text_
-    std::uint32_t end = 0;
-    std::uint64_t hash = 0;
-    TokenId id = -1;
-  };
-  struct Entry {
-    Part left;
-    Part right;
-    Part merged;
-  };
-  Part put(std::string_view token) {
-    const auto begin = static_cast<std::uint32_t>(text_.size());
-    text_.append(token);
-    return {begin, static_cast<std::uint32_t>(text_.size()), hash_bytes(token), -1};
-  }
-  std::string_view text_of(const Part& part) const {
-    return std::string_view(text_).substr(part.begin, part.end - part.begin);
-  }
-
-  const TokenTable& names_;
-  std::string_view prefix_;
-  MergeTable merges_;
-  std::array<Entry, kMerges> entries_;
-  std::size_t n_ = 0;
-  std::string text_;  // of the entries
-  std::uint32_t rank_ = 0;
-};
-
-// About how many merges a list has: its start is taken to be like the rest.
-std::size_t expected_merges(std::string_view list) {
-  constexpr std::size_t kSampleBytes = 1 << 16;
-  const std::string_view sample = list.substr(0, kSampleBytes);
-  const bool has_pairs = sample.find('[', 1) < sample.find('"');
-  const auto n_quotes = static_cast<std::size_t>(std::ranges::count(sample, '"'));
-  const std::size_t n_sampled = n_quotes / (has_pairs ? 4 : 2) + 1;
-  return n_sampled * (list.size() / std::max<std::size_t>(sample.size(), 1) + 1);
-}
-
-Result<MergeTable> read_merges(const ModelSource& model,
-                               const TokenTable& names,
-                               std::string_view prefix) {
-  if (model.merges.empty()) return field_error("model", "merges", "an array");
-  MergeReader reader(names, prefix);
-  // A vocabulary of n tokens has seldom more than three ways to make one.
-  reader.reserve(std::min(expected_merges(model.merges), names.size() * 3));
-  const Status read = read_merge_array(
-      model.merges,
-      [&](std::string_view left, std::string_view right) { return reader.add(left, right); });
-  const Status added = reader.flush();  // its errors come first in the list
-  if (!added.ok()) return invalid_argument("model.merges" + added.message());
-  if (!read.ok()) return invalid_argument("model.merges" + read.message());
-  return std::move(reader).take();
-}
-
 Status read_vocab(const ModelSource& model, TokenizerParts& parts) {
   if (!model.vocab.starts_with('{')) return field_error("model", "vocab", "an object");
   return add_vocabulary(model.vocab, "model.vocab", *parts.names);
@@ -167,17 +67,18 @@ Status read_bpe(const ModelSource& source, TokenizerParts& parts) {
       dropout != nullptr && !dropout->is_null() && dropout->to_double() != 0.0)
     return field_error("model", "dropout", "null or 0: encoding is the same every time");
   COXSWAIN_RETURN_IF_ERROR(read_vocab(source, parts));
-  COXSWAIN_ASSIGN_OR_RETURN(MergeTable merges,
-                            read_merges(source, *parts.names, options.continuing_prefix));
+  if (source.merges.empty()) return field_error("model", "merges", "an array");
+  auto merges = read_merges(source.merges, *parts.names, options.continuing_prefix);
+  if (!merges.ok()) return invalid_argument("model.merges" + merges.status().message());
   if (unk) {
     options.unk = parts.names->find(*unk);
     if (!options.unk)
       return invalid_argument("model.unk_token: \"" + *unk + "\" is not in the vocabulary");
   }
-  options.reads_bytes = parts.pre_tokenizer.is_byte_level && options.continuing_prefix.empty() &&
+  options.reads_bytes = parts.pre_tokenizer.leaves_bytes && options.continuing_prefix.empty() &&
                         options.word_suffix.empty() && !options.byte_fallback;
   parts.model_reads_bytes = options.reads_bytes;
-  parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges), std::move(options));
+  parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges).value(), std::move(options));
   return {};
 }
 
@@ -332,7 +233,9 @@ TokenSpelling spelling_of(const json::Value& document) {
 }  // namespace
 
 Status add_vocabulary(std::string_view object, const std::string& where, TokenTable& names) {
-  names.reserve(object.size() / 20, object.size() / 2);
+  const std::size_t n_tokens =
+      std::min(n_tokens_max(object), static_cast<std::size_t>(kTokenIdMax) + 1);
+  names.reserve(n_tokens, object.size() / 2);
   const auto refused = [&](std::string_view token, TokenId id) {
     return add_name(names, token, id, "");
   };
@@ -368,7 +271,6 @@ Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
                             parse_post_processor(section("post_processor"), "post_processor"));
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder, parse_decoder(section("decoder"), "decoder"));
   COXSWAIN_RETURN_IF_ERROR(read_model(document, bulk, parts));
-  if (!parts.model_reads_bytes) write_byte_alphabet(parts.pre_tokenizer);
   COXSWAIN_RETURN_IF_ERROR(read_added_tokens(document, parts));
   parts.spelling = spelling_of(document);
   return parts;

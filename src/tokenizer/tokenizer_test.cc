@@ -84,6 +84,20 @@ TEST_F(TokenizerTest, UntrustedTextMakesNoSpecialToken) {
   EXPECT_THAT(ids(*tokenizer, "<tool>", {{0, 6}}), ElementsAre(10, 12));
 }
 
+TEST_F(TokenizerTest, TokensAmongBlanksThatAnotherTookAreGone) {
+  const auto tokenizer = load_json(R"({
+    "added_tokens": [{"id": 2, "content": "<t>", "rstrip": true, "lstrip": true, "normalized": false},
+                     {"id": 3, "content": " ", "rstrip": true, "lstrip": true, "normalized": false}],
+    "model": {"type": "WordLevel", "vocab": {"a": 0, "?": 1}, "unk_token": "?"}})");
+  ASSERT_NE(tokenizer, nullptr);
+  const auto encoding = tokenizer->encode("a <t>  a", {});
+  ASSERT_TRUE(encoding.ok());
+  EXPECT_THAT(encoding->ids, ElementsAre(0, 3, 2, 0));
+  EXPECT_THAT(encoding->offsets,
+              ElementsAre(TextSpan{0, 1}, TextSpan{1, 2}, TextSpan{2, 7}, TextSpan{7, 8}));
+  EXPECT_THAT(ids(*tokenizer, std::string(500'000, ' ')), ElementsAre(3));
+}
+
 TEST_F(TokenizerTest, CountStopsEarly) {
   const auto tokenizer = load_json(std::string(kByteLevel));
   ASSERT_NE(tokenizer, nullptr);

@@ -1,5 +1,6 @@
 #include "tokenizer/unicode.h"
 
+#include <cstring>
 #include <utf8proc.h>
 
 #include "tokenizer/unicode_reference.h"
@@ -168,10 +169,23 @@ void append_utf8(std::string& out, char32_t c) {
 }
 
 std::size_t valid_utf8_prefix(std::string_view text) {
+  constexpr std::uint64_t kBeyondAscii = 0x8080808080808080ULL;
   std::size_t at = 0;
   while (at < text.size()) {
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
+    std::uint64_t eight = kBeyondAscii;
+    if (at + sizeof(eight) <= text.size()) std::memcpy(&eight, text.data() + at, sizeof(eight));
+    if ((eight & kBeyondAscii) == 0) {
+      at += sizeof(eight);
+      continue;
+    }
+    const auto first = static_cast<unsigned char>(text[at]);
+    if (first < 0x80) {
       ++at;
+      continue;
+    }
+    const bool is_pair = first >= 0xC2 && first < 0xE0 && at + 1 < text.size();
+    if (is_pair && is_continuation(text[at + 1])) {
+      at += 2;
       continue;
     }
     const std::size_t length = well_formed_length(text.substr(at));

@@ -6,6 +6,7 @@
 // text REQUIRE valid UTF-8; sanitize_utf8() makes any bytes valid first. Thread rule: pure
 // functions.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -79,6 +80,12 @@ CodePoint code_point_before(std::string_view text, std::size_t end);
 
 inline bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+// Number of characters. REQUIRES: valid UTF-8.
+inline std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return !is_continuation(byte); }));
 }
 
 void append_utf8(std::string& out, char32_t c);

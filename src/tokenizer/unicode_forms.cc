@@ -2,8 +2,10 @@
 // cut where a normalization cannot reach across, and a piece that is one stable character is left
 // alone.
 
-#include <cstdlib>
+#include <algorithm>
+#include <array>
 #include <utf8proc.h>
+#include <vector>
 
 #include "tokenizer/normalizer.h"
 #include "tokenizer/unicode.h"
@@ -76,32 +78,62 @@ std::size_t piece_end(std::string_view text, std::size_t at) {
   return end;
 }
 
-utf8proc_option_t options_of(UnicodeForm form) {
-  switch (form) {
-    case UnicodeForm::kNfc:
-      return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    case UnicodeForm::kNfd:
-      return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
-    case UnicodeForm::kNfkc:
-      return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
-    case UnicodeForm::kNfkd:
-      return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
-  }
-  return UTF8PROC_STABLE;
+bool composes(UnicodeForm form) {
+  return form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc;
 }
 
-void append_piece(std::string& out, std::string_view piece, UnicodeForm form) {
-  utf8proc_uint8_t* mapped = nullptr;
-  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(piece.data()),
-                                   static_cast<utf8proc_ssize_t>(piece.size()),
-                                   &mapped,
-                                   options_of(form));
-  if (length < 0) {
-    out.append(piece);
-  } else {
-    out.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length));
+utf8proc_option_t options_of(UnicodeForm form) {
+  int options = UTF8PROC_STABLE;
+  options |= composes(form) ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd) options |= UTF8PROC_COMPAT;
+  return static_cast<utf8proc_option_t>(options);
+}
+
+int combining_class(utf8proc_int32_t c) {
+  return utf8proc_get_property(c)->combining_class;
+}
+
+// Marks between two starters by class, those of one class as they stand. The library's own ordering
+// takes the square of their number.
+void order_marks(std::vector<utf8proc_int32_t>& characters) {
+  const auto is_mark = [](utf8proc_int32_t c) { return combining_class(c) != 0; };
+  for (auto at = characters.begin(); at != characters.end();) {
+    const auto first = std::find_if(at, characters.end(), is_mark);
+    at = std::find_if_not(first, characters.end(), is_mark);
+    std::stable_sort(first, at, [](utf8proc_int32_t a, utf8proc_int32_t b) {
+      return combining_class(a) < combining_class(b);
+    });
   }
-  std::free(mapped);  // NOLINT(cppcoreguidelines-no-malloc): allocated by libutf8proc
+}
+
+// Appends the normal form of a piece; `characters` is room that is used again.
+void append_piece(std::string& out,
+                  std::string_view piece,
+                  UnicodeForm form,
+                  std::vector<utf8proc_int32_t>& characters) {
+  constexpr std::size_t kPartsMax = 32;  // Unicode's longest decomposition has 18
+  const utf8proc_option_t options = options_of(form);
+  characters.clear();
+  for (std::size_t at = 0; at < piece.size();) {
+    const CodePoint c = code_point_at(piece, at);
+    at += c.n_bytes;
+    std::array<utf8proc_int32_t, kPartsMax> parts{};
+    int last_class = 0;
+    const auto n = utf8proc_decompose_char(
+        static_cast<utf8proc_int32_t>(c.value), parts.data(), kPartsMax, options, &last_class);
+    if (n < 0 || n > static_cast<utf8proc_ssize_t>(kPartsMax)) {
+      characters.push_back(static_cast<utf8proc_int32_t>(c.value));
+    } else {
+      characters.insert(characters.end(), parts.begin(), parts.begin() + n);
+    }
+  }
+  order_marks(characters);
+  if (composes(form)) {
+    const auto n = utf8proc_normalize_utf32(
+        characters.data(), static_cast<utf8proc_ssize_t>(characters.size()), options);
+    if (n >= 0) characters.resize(static_cast<std::size_t>(n));
+  }
+  for (const utf8proc_int32_t c : characters) append_utf8(out, static_cast<char32_t>(c));
 }
 
 class UnicodeNormalizer final : public Normalizer {
@@ -116,12 +148,13 @@ class UnicodeNormalizer final : public Normalizer {
     out.keep(0, first);
     std::size_t kept_to = first;
     std::string piece;
+    std::vector<utf8proc_int32_t> characters;
     for (std::size_t at = first; at < source.size();) {
       const std::size_t end = piece_end(source, at);
       const CodePoint c = code_point_at(source, at);
       if (!is_unchanged(c.value, at + c.n_bytes == end, form_)) {
         piece.clear();
-        append_piece(piece, source.substr(at, end - at), form_);
+        append_piece(piece, source.substr(at, end - at), form_, characters);
         if (piece != source.substr(at, end - at)) {
           out.keep(kept_to, at);
           out.put(piece, at, end);

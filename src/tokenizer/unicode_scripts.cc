@@ -1,10 +1,12 @@
 #include "tokenizer/unicode_scripts.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "tokenizer/regex.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/unicode_reference.h"
 
@@ -153,6 +155,10 @@ constexpr std::array<std::string_view, 138> kScripts{
     "Mende_Kikakui",
 };
 
+// Where characters with a script lie.
+constexpr std::array<std::pair<char32_t, char32_t>, 3> kAssigned{
+    {{0, 0xD7FF}, {0xE000, 0x323AF}, {0xE0000, 0xE01EF}}};
+
 constexpr std::size_t kHan = 3;
 constexpr std::size_t kHiragana = 4;
 constexpr std::size_t kKatakana = 5;
@@ -163,20 +169,35 @@ Result<UnicodeScripts> UnicodeScripts::create() {
   std::string pattern;
   for (const std::string_view script : kScripts) {
     pattern += pattern.empty() ? "" : "|";
-    pattern += "(\\p{" + std::string(script) + "})";
+    pattern += "(\\p{" + std::string(script) + "}++)";
   }
-  COXSWAIN_ASSIGN_OR_RETURN(Regex regex, Regex::compile(pattern));
-  return UnicodeScripts(std::move(regex));
+  COXSWAIN_ASSIGN_OR_RETURN(const Regex regex, Regex::compile(pattern + "|\\p{Unknown}++"));
+  std::vector<Range> ranges;
+  std::string text;
+  for (const auto& [first, last] : kAssigned) {
+    text.clear();
+    for (char32_t c = first; c <= last; ++c) append_utf8(text, c);
+    char32_t c = first;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::string_view rest = std::string_view(text).substr(at);
+      Regex::GroupMatch run = regex.match_group(rest);
+      if (run.n_bytes == 0) run.n_bytes = code_point_at(rest, 0).n_bytes;
+      const auto n = static_cast<char32_t>(count_characters(rest.substr(0, run.n_bytes)));
+      const bool is_kana = run.group == kHiragana || run.group == kKatakana;
+      if (run.group != 0) ranges.push_back({c, c + n - 1, is_kana ? kHan : run.group});
+      c += n;
+      at += run.n_bytes;
+    }
+  }
+  return UnicodeScripts(std::move(ranges));
 }
 
 std::size_t UnicodeScripts::script_of(char32_t c) const {
   constexpr char32_t kLongVowelMark = 0x30FC;
   if (c == kLongVowelMark) return kHan;
   if (!reference_knows_script(c)) return 0;
-  std::string text;
-  append_utf8(text, c);
-  const std::size_t script = regex_.matching_group(text);
-  return script == kHiragana || script == kKatakana ? kHan : script;
+  const auto range = std::ranges::lower_bound(ranges_, c, {}, &Range::last);
+  return range != ranges_.end() && c >= range->first ? range->script : 0;
 }
 
 }  // namespace coxswain::tokenizer

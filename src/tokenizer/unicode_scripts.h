@@ -2,10 +2,10 @@
 // The script of a character, from PCRE2's tables. Thread rule: immutable.
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include <coxswain/status.h>
-
-#include "tokenizer/regex.h"
 
 namespace coxswain::tokenizer {
 
@@ -19,8 +19,14 @@ class UnicodeScripts {
   std::size_t script_of(char32_t c) const;
 
  private:
-  explicit UnicodeScripts(Regex regex) : regex_(std::move(regex)) {}
-  Regex regex_;
+  // Neighbouring characters of one script; what lies in none is unknown.
+  struct Range {
+    char32_t first = 0;
+    char32_t last = 0;
+    std::size_t script = 0;
+  };
+  explicit UnicodeScripts(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
+  std::vector<Range> ranges_;  // in order
 };
 
 }  // namespace coxswain::tokenizer

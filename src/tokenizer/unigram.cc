@@ -39,16 +39,8 @@ void Unigram::encode(std::string_view piece,
                      ModelScratch& scratch,
                      std::vector<PieceToken>& out) const {
   // Float arithmetic over a whole sentence depends on what stands before: no cache there.
-  if (piece.size() > WordCache::kWordBytesMax || options_.rounds_to_float)
-    return encode_word(piece, scratch, out);
-  const std::uint64_t hash = hash_bytes(piece);
-  if (const WordCache::Entry* entry = scratch.words.find(piece, hash)) {
-    out.insert(out.end(), entry->tokens.begin(), entry->tokens.begin() + entry->n_tokens);
-    return;
-  }
-  const std::size_t first = out.size();
-  encode_word(piece, scratch, out);
-  scratch.words.store(piece, hash, out.data() + first, out.size() - first);
+  if (options_.rounds_to_float) return encode_word(piece, scratch, out);
+  scratch.words.append(piece, out, [&] { encode_word(piece, scratch, out); });
 }
 
 // Of the best way to each node only the length of its last token is kept, and scores only as far

@@ -25,6 +25,29 @@ Status for_each_line(std::string_view text, Visit visit) {
   return {};
 }
 
+Result<MergeTable> read_merge_lines(std::string_view text, const TokenTable& names) {
+  MergeTable out;
+  std::string merged;
+  std::uint32_t rank = 0;
+  COXSWAIN_RETURN_IF_ERROR(for_each_line(text, [&](std::string_view line, std::size_t number) {
+    if (line.empty() || (number == 1 && line.starts_with("#version"))) return Status();
+    const auto bad = [&](const std::string& what) {
+      return invalid_argument("merges.txt line " + std::to_string(number) + ": " + what);
+    };
+    const std::size_t blank = line.find(' ');
+    if (blank == std::string_view::npos || line.find(' ', blank + 1) != std::string_view::npos)
+      return bad("not two tokens");
+    merged.assign(line.substr(0, blank)).append(line.substr(blank + 1));
+    const TokenId left = names.find_or(line.substr(0, blank), -1);
+    const TokenId right = names.find_or(line.substr(blank + 1), -1);
+    const TokenId id = names.find_or(merged, -1);
+    if (left < 0 || right < 0 || id < 0) return bad("a token that is not in the vocabulary");
+    out.set(left, right, rank++, id);
+    return Status();
+  }));
+  return out;
+}
+
 bool flag(const json::Value& config, std::string_view name, bool fallback) {
   const json::Value* value = config.find(name);
   return value != nullptr && value->is_bool() ? value->as_bool() : fallback;
@@ -59,29 +82,6 @@ Result<PreTokenizerPlan> split_and_byte_level(const std::vector<std::string>& pa
   sequence.set("type", json::Value("Sequence"));
   sequence.set("pretokenizers", json::Value(std::move(steps)));
   return parse_pre_tokenizer(json::Value(std::move(sequence)), "split_patterns");
-}
-
-Result<MergeTable> read_merge_lines(std::string_view text, const TokenTable& names) {
-  MergeTable out;
-  std::string merged;
-  std::uint32_t rank = 0;
-  COXSWAIN_RETURN_IF_ERROR(for_each_line(text, [&](std::string_view line, std::size_t number) {
-    if (line.empty() || (number == 1 && line.starts_with("#version"))) return Status();
-    const auto bad = [&](const std::string& what) {
-      return invalid_argument("merges.txt line " + std::to_string(number) + ": " + what);
-    };
-    const std::size_t blank = line.find(' ');
-    if (blank == std::string_view::npos || line.find(' ', blank + 1) != std::string_view::npos)
-      return bad("not two tokens");
-    merged.assign(line.substr(0, blank)).append(line.substr(blank + 1));
-    const TokenId left = names.find_or(line.substr(0, blank), -1);
-    const TokenId right = names.find_or(line.substr(blank + 1), -1);
-    const TokenId id = names.find_or(merged, -1);
-    if (left < 0 || right < 0 || id < 0) return bad("a token that is not in the vocabulary");
-    out.set(left, right, rank++, id);
-    return Status();
-  }));
-  return out;
 }
 
 Result<TokenizerParts> read_vocab_and_merges(std::string_view vocab_text,
@@ -148,8 +148,8 @@ Result<TokenizerParts> read_vocab_txt(std::string_view text, const json::Value& 
     token.id = *id;
     token.special = true;
     parts.added.add(std::move(token));
-    if (name == "[CLS]") parts.post_processor.prefix = {*id};
-    if (name == "[SEP]") parts.post_processor.suffix = {*id};
+    if (name == "[CLS]") parts.post_processor.prefix() = {*id};
+    if (name == "[SEP]") parts.post_processor.suffix() = {*id};
   }
   WordPieceOptions options;
   options.unk = *unk;

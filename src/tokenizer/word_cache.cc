@@ -6,15 +6,14 @@ namespace coxswain::tokenizer {
 
 void WordCache::store(std::string_view word,
                       std::uint64_t hash,
-                      const PieceToken* tokens,
-                      std::size_t n_tokens) {
-  if (word.empty() || word.size() > kWordBytesMax || n_tokens > kTokensMax) return;
+                      std::span<const PieceToken> tokens) {
+  if (tokens.size() > kTokensMax) return;
   if (entries_.empty()) entries_.resize(kEntries);
   Entry& entry = entries_[hash & (kEntries - 1)];
   std::copy(word.begin(), word.end(), entry.word.begin());
-  std::copy(tokens, tokens + n_tokens, entry.tokens.begin());
+  std::ranges::copy(tokens, entry.tokens.begin());
   entry.n_bytes = static_cast<std::uint8_t>(word.size());
-  entry.n_tokens = static_cast<std::uint8_t>(n_tokens);
+  entry.n_tokens = static_cast<std::uint8_t>(tokens.size());
 }
 
 }  // namespace coxswain::tokenizer

@@ -1,6 +1,5 @@
 #include "tokenizer/wordpiece.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "tokenizer/unicode.h"
@@ -29,9 +28,7 @@ void WordPiece::encode(std::string_view piece, ModelScratch&, std::vector<PieceT
     out.push_back({options_.unk, static_cast<std::uint32_t>(piece.size())});
   };
   const std::size_t first = out.size();
-  const auto n_characters =
-      std::count_if(piece.begin(), piece.end(), [](char byte) { return !is_continuation(byte); });
-  if (static_cast<std::size_t>(n_characters) > options_.characters_max) return unknown(first);
+  if (count_characters(piece) > options_.characters_max) return unknown(first);
   for (std::size_t at = 0; at < piece.size();) {
     PieceToken longest;
     const ByteTrie& trie = at == 0 ? first_ : inner_;
