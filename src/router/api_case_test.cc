@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "chat/template_set.h"
 #include "json/json.h"
 #include "router/test_api.h"
 
@@ -105,6 +106,16 @@ ApiOptions options_of(const json::Value& value) {
   return out;
 }
 
+ChatRenderer renderer_of(const json::Value& options) {
+  if (flag(options, "no_template")) return {};
+  if (!member(options, "template").is_string()) return render_plainly;
+  auto compiled =
+      chat::TemplateSet::compile({{"default", member(options, "template").as_string()}});
+  EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+  const auto set = std::make_shared<const chat::TemplateSet>(std::move(compiled).value());
+  return [set](const chat::RenderInput& input) { return set->render(input); };
+}
+
 http::Request request_of(const json::Value& value) {
   http::Request out;
   out.method = text_or(value, "method", "POST");
@@ -175,7 +186,7 @@ void check_headers(const json::Value& expected, const FakeResponder& responder) 
 
 void run_case(const json::Value& file) {
   const json::Value& options = member(file, "options");
-  TestApi test(options_of(options), !flag(options, "no_template"));
+  TestApi test(options_of(options), renderer_of(options));
   if (member(file, "engine").is_array()) {
     for (const json::Value& sequence : member(file, "engine").as_array()) {
       test.engine.script.push_back(sequence_of(sequence));

@@ -57,6 +57,21 @@ def test_chat_texts(demo):
         assert answer["usage"]["completion_tokens"] == len(entry["ids"])
 
 
+def test_an_answer_that_was_begun_is_continued(demo):
+    """What the client wrote of an answer is continued as the same prompt as plain text is."""
+    launcher, _ = demo
+    entry = next(entry for entry in GOLDEN["entries"] if "tools" not in entry and len(entry["text"].split()) > 8)
+    begun = " ".join(entry["text"].split()[:4])
+    messages = entry["messages"] + [{"role": "assistant", "content": begun}]
+    plain = launcher.post("/generate", {"inputs": entry["prompt"] + begun, "parameters": {"max_new_tokens": GOLDEN["limit"]}})
+    assert plain.status_code == 200, plain.text
+    for more in ({}, {"continue_final_message": True}, {"continue_final_message": True, "add_generation_prompt": False}):
+        response = chat(launcher, messages, **more)
+        assert response.status_code == 200, response.text
+        assert response.json()["choices"][0]["message"]["content"] == plain.json()["generated_text"], more
+    assert chat(launcher, messages, continue_final_message=True, add_generation_prompt=True).status_code == 422
+
+
 @pytest.mark.parametrize("text", ODD_MESSAGES)
 def test_odd_messages_end_in_an_answer(demo, text):
     launcher, _ = demo
