@@ -147,8 +147,7 @@ void EngineCore::add(GenerationRequest request,
   }
   ++stats_.accepted;
   ++n_never_scheduled_;
-  waiting_.push_back(s.get());
-  waiting_dirty_ = true;
+  insert_waiting(*s);
   by_request_[key_of(s->request.id)] = s.get();
   sequences_[key_of(s->id)] = std::move(s);
 }
@@ -222,16 +221,22 @@ void EngineCore::check_deadline(Sequence& s, TimePoint now) {
   }
 }
 
+std::tuple<bool, std::int64_t, std::uint64_t> EngineCore::waiting_rank(const Sequence* s) const {
+  const bool may_be_overtaken = s->overtaken < options_.overtakes_max;
+  return {may_be_overtaken, may_be_overtaken ? -std::int64_t{s->request.priority} : 0, s->arrival};
+}
+
 void EngineCore::sort_waiting() {
   if (!waiting_dirty_) return;
   waiting_dirty_ = false;
-  const auto rank = [&](const Sequence* s) {
-    return std::tuple(
-        s->overtaken < options_.overtakes_max,
-        s->overtaken < options_.overtakes_max ? -std::int64_t{s->request.priority} : 0,
-        s->arrival);
-  };
-  std::ranges::sort(waiting_, {}, rank);
+  std::ranges::sort(waiting_, {}, [this](const Sequence* s) { return waiting_rank(s); });
+}
+
+void EngineCore::insert_waiting(Sequence& s) {
+  const auto rank = [this](const Sequence* w) { return waiting_rank(w); };
+  const auto at = waiting_dirty_ ? waiting_.end()
+                                 : std::ranges::upper_bound(waiting_, waiting_rank(&s), {}, rank);
+  waiting_.insert(at, &s);
 }
 
 void EngineCore::insert_running(Sequence& s) {
@@ -253,8 +258,7 @@ void EngineCore::pause(Sequence& s) {
   s.state = SequenceState::kPaused;
   s.planned = s.computed = 0;
   s.table_sent.assign(cache_->n_groups(), 0);
-  waiting_.push_back(&s);
-  waiting_dirty_ = true;
+  insert_waiting(s);
   ++stats_.pauses;
   if (hooks_.metrics != nullptr) hooks_.metrics->preemptions().add();
 }
@@ -366,6 +370,9 @@ std::string EngineCore::check() const {
   if (s.blocks_free + s.blocks_cached + s.blocks_leased + s.blocks_retiring != s.blocks_total) {
     return "blocks are not conserved";
   }
+  const auto rank = [this](const Sequence* w) { return waiting_rank(w); };
+  if (!waiting_dirty_ && !std::ranges::is_sorted(waiting_, {}, rank))
+    return "waiting requests are out of order";
   if (running_.empty() && s.blocks_leased != 0) return "blocks are leased and nothing runs";
   if (steps_.empty() && s.blocks_retiring != 0)
     return "blocks are retiring and no step is in flight";

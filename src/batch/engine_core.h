@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -94,7 +95,10 @@ class EngineCore {
   };
   // engine_core.cc: the life of sequences
   void start_cache();
+  // Where a waiting sequence stands: overtaken too often, priority, arrival.
+  std::tuple<bool, std::int64_t, std::uint64_t> waiting_rank(const Sequence* s) const;
   void sort_waiting();
+  void insert_waiting(Sequence& s);
   void insert_running(Sequence& s);
   void leave_lists(Sequence& s);
   void pause(Sequence& s);
@@ -106,7 +110,9 @@ class EngineCore {
   void note_stall(Sequence& s, TimePoint now);
 
   // step_submit.cc: Decision -> StepPlan
+  enum class Filled : std::uint8_t { kDone, kPlanAgain };
   bool can_submit() const;
+  Filled fill(StepPlan& plan, Step& step, TimePoint now);
   Decision decide();
   void commit_pauses(const Decision& decision);
   void commit_admissions(const Decision& decision, TimePoint now);
@@ -134,7 +140,7 @@ class EngineCore {
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId
   std::unordered_map<std::uint64_t, Sequence*> by_request_;
   std::vector<Sequence*> running_;               // in order: priority, arrival
-  std::vector<Sequence*> waiting_;               // waiting and paused; sorted before planning
+  std::vector<Sequence*> waiting_;               // waiting and paused, by waiting_rank()
   std::vector<std::unique_ptr<Sequence>> gone_;  // answered in this call; freed at its end
   std::vector<SequenceId> dropped_;              // the runner shall forget
   std::deque<Step> steps_;                       // in flight, oldest first: at most two
@@ -144,7 +150,7 @@ class EngineCore {
   std::uint32_t steps_since_admission_ = 0;
   std::size_t n_never_scheduled_ = 0;
   bool any_stalled_ = false;
-  bool waiting_dirty_ = false;
+  bool waiting_dirty_ = false;  // a rank has changed: sort before planning
   TimePoint next_deadline_ = TimePoint::max();
   EngineStats stats_;
 };

@@ -166,6 +166,64 @@ TEST(Golden, ChunksAreWholeBlocksAndDecodesComeFirst) {
   EXPECT_EQ(rows, expected);
 }
 
+// B computes the prompt that A has published for itself (it wants log-probabilities) and publishes
+// what follows behind A's blocks. When B is short of a block, A, whose client does not read, is
+// paused; but its two blocks stay pinned by what B published, so B itself must give way and come
+// back, all in one pass: with no step in flight nothing would bring about another plan.
+TEST(Golden, BlocksThatAPauseDoesNotBringAreFoundOutAtOnce) {
+  FakeRunnerOptions cache;
+  cache.block_tokens = 4;
+  cache.n_blocks = {8};
+  cache.capabilities.look_ahead = false;
+  CoreDriver d(cache, {});
+  GenerationRequest a;
+  a.id = RequestId{1};
+  a.prompt = {1, 2, 3, 4, 5, 6, 7, 8};
+  a.stopping.max_new_tokens = 8;
+  GenerationRequest b = a;
+  b.id = RequestId{2};
+  b.prompt.insert(b.prompt.end(), {9, 10, 11, 12, 13});
+  b.stopping.max_new_tokens = 12;
+  b.prompt_logprobs = true;
+  auto first = d.add(a);
+  ASSERT_TRUE(d.turn());
+  first->set_stalled(true);
+  auto second = d.add(b);
+  while (!second->done()) ASSERT_TRUE(d.turn()) << "no step although one could be computed";
+  EXPECT_EQ(d.core->stats().pauses, 2U);
+  second->expect_complete(expected_output(cache, b), true);
+  first->set_stalled(false);
+  ASSERT_TRUE(d.run());
+  first->expect_complete(expected_output(cache, a), false);
+}
+
+// The only place in the batch goes to the higher priority, and back; but not for ever.
+TEST(Golden, ABatchSlotIsNoReasonToKeepAHigherPriorityWaiting) {
+  EngineOptions o = policy(CapacityPolicy::kMaxUtilization);
+  o.batch_size_max = 1;
+  o.overtakes_max = 2;
+  const FakeRunnerOptions cache = cache_of(40);
+  CoreDriver d(cache, o);
+  const auto request = one_block_prompt(0);
+  auto low = d.add(request);
+  for (int i = 0; i < 5; ++i) d.turn();
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    auto high = d.add(one_block_prompt(id, 1));
+    const int n_before = d.n_steps;
+    while (!high->done()) d.turn();
+    EXPECT_EQ(d.n_steps - n_before, 80);
+    EXPECT_EQ(d.core->stats().pauses, id);
+    EXPECT_EQ(low->tokens().size(), 4 + id);  // one between the two
+    d.turn();
+  }
+  auto third = d.add(one_block_prompt(3, 1));  // low has been overtaken twice
+  while (!low->done()) d.turn();
+  EXPECT_TRUE(third->tokens().empty());
+  EXPECT_EQ(d.core->stats().pauses, 2U);
+  low->expect_complete(expected_output(cache, request), false);
+  ASSERT_TRUE(d.run());
+}
+
 TEST(Golden, ARequestIsOvertakenOnlySoOften) {
   EngineOptions o = policy(CapacityPolicy::kGuaranteedNoEvict);
   o.overtakes_max = 2;

@@ -247,8 +247,8 @@ void Scheduler::admit_waiting() {
   std::uint32_t n_blocked = 0;
   std::vector<const Sequence*> blocked;
   for (Sequence* s : in_.waiting) {
-    if (n_running_ >= options_.batch_size_max || prefill_budget_ < in_.cache->block_tokens())
-      return;
+    if (prefill_budget_ < in_.cache->block_tokens()) return;
+    if (!has_slot() && !outranks_running(*s)) return;
     if (s->stalled || s->n_in_flight > 0) continue;
     if (std::ranges::any_of(blocked, [&](const Sequence* b) { return overtakes_left(*b) == 0; }))
       return;
@@ -278,7 +278,7 @@ bool Scheduler::admit(Sequence& s) {
     for (std::size_t g = 0; g < need.size(); ++g) {
       if (need[g] + outstanding_[g] > available_[g]) return false;
     }
-    return true;
+    return has_slot();
   };
   if (!fits() && !(preempt_for(s, need) && fits())) return false;
 
@@ -306,6 +306,23 @@ bool Scheduler::admit(Sequence& s) {
   return true;
 }
 
+// Whether running[index] may be paused in favour of `s`.
+bool Scheduler::gives_way(std::size_t index, const Sequence& s) const {
+  const Sequence& r = *in_.running[index];
+  return !is_paused(index) && r.wants_row() && r.request.priority < s.request.priority &&
+         r.overtaken < options_.overtakes_max;
+}
+
+bool Scheduler::outranks_running(const Sequence& s) const {
+  if (reserves_everything()) return false;
+  // In order of priority: the last ones are the first to give way.
+  for (std::size_t j = in_.running.size(); j-- > 0;) {
+    if (in_.running[j]->request.priority >= s.request.priority) return false;
+    if (gives_way(j, s)) return true;
+  }
+  return false;
+}
+
 // Pauses running sequences of lower priority if that makes room for `s`. True if any was paused.
 bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>& need) {
   if (reserves_everything()) return false;
@@ -315,12 +332,11 @@ bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>&
     for (std::size_t g = 0; g < need.size(); ++g) {
       if (need[g] + outstanding_[g] > room[g]) return false;
     }
-    return true;
+    return has_slot() || !victims.empty();
   };
   for (std::size_t j = in_.running.size(); j-- > 0 && !enough();) {
     const Sequence& r = *in_.running[j];
-    if (is_paused(j) || !r.wants_row() || r.request.priority >= s.request.priority) continue;
-    if (r.overtaken >= options_.overtakes_max) continue;
+    if (!gives_way(j, s)) continue;
     for (std::size_t g = 0; g < room.size(); ++g) {
       room[g] += in_.cache->reclaimable(r.lease, g) + blocks_after_[j] - r.lease.n_blocks();
     }

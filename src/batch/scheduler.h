@@ -62,8 +62,6 @@ class Scheduler {
                            std::uint32_t prefill_tokens_max);
 
  private:
-  enum class Fit : std::uint8_t { kYes, kLater, kNo };
-
   void reset(const SchedulerInput& in);
   bool reserves_everything() const;
   void plan_running();
@@ -75,6 +73,9 @@ class Scheduler {
   std::uint32_t prefill_chunk(std::uint32_t remaining, std::uint32_t n_planned_prefills) const;
   bool make_room(std::size_t index, std::uint32_t n_new);
   Sequence* pick_victim(std::size_t index);
+  bool has_slot() const { return n_running_ < options_.batch_size_max; }
+  bool gives_way(std::size_t index, const Sequence& s) const;
+  bool outranks_running(const Sequence& s) const;
   bool preempt_for(const Sequence& s, const std::vector<std::uint32_t>& need);
   void pause(std::size_t index);
   void unplan(Sequence& s);

@@ -24,35 +24,39 @@ Decision EngineCore::decide() {
 
 bool EngineCore::submit_next(TimePoint now) {
   if (!can_submit()) return false;
-  Decision decision = decide();
-  for (;; decision = decide()) {
-    commit_pauses(decision);
-    if (decision.impossible != nullptr) {
-      fail(*decision.impossible,
-           {Code::kResourceExhausted,
-            ErrorKind::kGeneration,
-            "the request does not fit into the KV cache although nothing else runs"});
-      gone_.clear();
-      continue;
-    }
-    // Blocks of a sequence that was in no step are there at once: plan again.
-    if (decision.rows.empty() && !decision.paused.empty() && steps_.empty()) continue;
-    break;
-  }
   StepPlan plan;
   plan.step = last_step_ + 1;
   plan.epoch = info_.epoch;
   Step step;
   step.submitted_at = now;
-  commit_admissions(decision, now);
-  plan.rows.reserve(decision.rows.size());
-  step.rows.reserve(decision.rows.size());
-  for (const PlannedRow& row : decision.rows) build_row(row, plan, step);
+  while (fill(plan, step, now) == Filled::kPlanAgain) {
+  }
   // With nothing else to do the runner is still told what it may forget.
   if (plan.rows.empty() && (dropped_.empty() || !steps_.empty())) return false;
   plan.dropped = std::exchange(dropped_, {});
   send(std::move(plan), std::move(step));
   return true;
+}
+
+EngineCore::Filled EngineCore::fill(StepPlan& plan, Step& step, TimePoint now) {
+  const Decision decision = decide();
+  commit_pauses(decision);
+  if (decision.impossible != nullptr) {
+    fail(*decision.impossible,
+         {Code::kResourceExhausted,
+          ErrorKind::kGeneration,
+          "the request does not fit into the KV cache although nothing else runs"});
+    gone_.clear();
+    return Filled::kPlanAgain;
+  }
+  commit_admissions(decision, now);
+  plan.rows.reserve(decision.rows.size());
+  step.rows.reserve(decision.rows.size());
+  for (const PlannedRow& row : decision.rows) build_row(row, plan, step);
+  // What a pause gives back counts fully once it has happened. Without a step in flight nothing
+  // else would bring a plan about.
+  const bool again = plan.rows.empty() && !decision.paused.empty() && steps_.empty();
+  return again ? Filled::kPlanAgain : Filled::kDone;
 }
 
 void EngineCore::commit_pauses(const Decision& decision) {
@@ -70,10 +74,7 @@ void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
     const bool first_time = s.state == SequenceState::kWaiting;
     leave_lists(s);
     for (Sequence* w : waiting_) {
-      if (w->arrival < s.arrival) {
-        ++w->overtaken;
-        waiting_dirty_ = true;
-      }
+      if (w->arrival < s.arrival && ++w->overtaken == options_.overtakes_max) waiting_dirty_ = true;
     }
     s.state = SequenceState::kRunning;
     const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
@@ -118,8 +119,8 @@ std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const Plann
 
 void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step) {
   Sequence& s = *planned.sequence;
-  // The counters are an upper bound where prefixes overlap: a row that finds no block waits for the
-  // next step.
+  // The counters are an upper bound where a paused sequence's blocks stay pinned by what another
+  // one has published behind them: a row that finds no block waits for the next plan.
   if (planned.first_position != s.planned || !cache_->grow(s.lease, planned.n_blocks).ok()) return;
   if (!s.known_to_runner) {
     s.known_to_runner = true;

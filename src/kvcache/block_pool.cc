@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace coxswain::kvcache {
 
@@ -31,8 +32,7 @@ bool BlockPool::add_ref(BlockId id) {
   if (b.references++ > 0) return false;
   ++counts_.leased;
   if (b.retiring) {
-    b.retiring = false;
-    std::erase(retiring_, id);
+    end_retiring(id);
     return false;
   }
   assert(b.indexed);
@@ -47,24 +47,43 @@ bool BlockPool::drop_ref(BlockId id, std::uint64_t last_step) {
   if (--b.references > 0) return false;
   --counts_.leased;
   if (b.busy_until > retired_step_) {
-    b.retiring = true;
-    retiring_.push_back(id);
+    begin_retiring(id);
     return false;
   }
   rest(id);
   return true;
 }
 
+void BlockPool::begin_retiring(BlockId id) {
+  block(id).retiring = true;
+  block(id).retiring_at = static_cast<std::uint32_t>(retiring_.size());
+  retiring_.push_back(id);
+}
+
+// The last one takes its place: a long prefix that is taken up again costs one move per block.
+void BlockPool::end_retiring(BlockId id) {
+  Block& b = block(id);
+  assert(b.retiring && retiring_[b.retiring_at] == id);
+  b.retiring = false;
+  const BlockId last = retiring_.back();
+  retiring_[b.retiring_at] = last;
+  block(last).retiring_at = b.retiring_at;
+  retiring_.pop_back();
+}
+
 std::vector<BlockId> BlockPool::retire(std::uint64_t step) {
   retired_step_ = std::max(retired_step_, step);
   std::vector<BlockId> rested;
-  std::erase_if(retiring_, [&](BlockId id) {
-    if (block(id).busy_until > retired_step_) return false;
+  const std::vector<BlockId> before = std::exchange(retiring_, {});
+  for (const BlockId id : before) {
+    if (block(id).busy_until > retired_step_) {
+      begin_retiring(id);
+      continue;
+    }
     block(id).retiring = false;
     rest(id);
     rested.push_back(id);
-    return true;
-  });
+  }
   return rested;
 }
 
@@ -111,6 +130,11 @@ std::string BlockPool::check() const {
     } else {
       ++seen.free;
     }
+  }
+  for (std::size_t i = 0; i < retiring_.size(); ++i) {
+    const Block& b = block(retiring_[i]);
+    if (!b.retiring || b.retiring_at != i)
+      return "block " + std::to_string(retiring_[i]) + " is not where it retires";
   }
   if (seen != counts()) return "counters differ from a recount";
   if (seen.free + seen.cached + seen.leased + seen.retiring != seen.total)

@@ -60,17 +60,20 @@ class BlockPool {
  private:
   struct Block {
     std::uint32_t references = 0;
+    std::uint32_t retiring_at = 0;  // its place in retiring_
     bool indexed = false;
     bool retiring = false;
     std::uint64_t busy_until = 0;  // last submitted step that names it through a dropped reference
   };
   Block& block(BlockId id) { return blocks_[id - 1]; }
   const Block& block(BlockId id) const { return blocks_[id - 1]; }
+  void begin_retiring(BlockId id);
+  void end_retiring(BlockId id);
   void rest(BlockId id);
 
   std::vector<Block> blocks_;      // [n_blocks], index = id - 1
   std::vector<BlockId> free_;      // a stack: the block freed last is the warmest
-  std::vector<BlockId> retiring_;  // short: what at most two steps name
+  std::vector<BlockId> retiring_;  // what sequences that ended held while steps still name it
   mutable BlockCounts counts_;
   std::uint64_t retired_step_ = 0;
 };
