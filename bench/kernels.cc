@@ -131,7 +131,8 @@ class Bench {
   double layer_seconds(const Weights& weights, std::size_t m);
   void print_decode(const Weights& weights, WeightType type);
   void print_rows(const Weights& weights, WeightType type, std::size_t m);
-  void attention_rows(std::size_t n_rows, std::size_t length);
+  // Of `n_streams` sequences, the last n_rows of `length` positions each. They share one cache.
+  void attention_rows(std::size_t n_streams, std::size_t n_rows, std::size_t length);
 
   const Options& options_;
   const KernelTable& table_;
@@ -296,17 +297,18 @@ class LayersCache {
 void Bench::attention() {
   if (!wanted("attention")) return;
   for (const std::size_t length : {std::size_t{512}, std::size_t{2048}}) {
-    attention_rows(1, length);
-    attention_rows(length, length);
+    attention_rows(1, 1, length);
+    attention_rows(1, length, length);
   }
+  attention_rows(256, 1, 64);
 }
 
-void Bench::attention_rows(std::size_t n_rows, std::size_t length) {
+void Bench::attention_rows(std::size_t n_streams, std::size_t n_rows, std::size_t length) {
   constexpr std::size_t kWidth = LayersCache::kHeads * LayersCache::kDim;
   constexpr std::size_t kKvWidth = LayersCache::kKvHeads * LayersCache::kDim;
   LayersCache cache(length);
-  const std::vector<float> x = random_values(length * kWidth);
-  std::vector<float> out(n_rows * kWidth);
+  const std::vector<float> x = random_values(std::max(length, n_streams) * kWidth);
+  std::vector<float> out(n_streams * n_rows * kWidth);
   auto scratch = require(tensor::AlignedBuffer::allocate(
       kernels::attention_scratch_bytes(pool_.n_threads(), LayersCache::kHeads, LayersCache::kDim)));
   const kernels::AttentionSequence everything = cache.rows(length);
@@ -314,7 +316,8 @@ void Bench::attention_rows(std::size_t n_rows, std::size_t length) {
     table_.kv_write(pool_,
                     {cache.layer(layer), x.data(), kKvWidth, x.data(), kKvWidth, {&everything, 1}});
   }
-  const kernels::AttentionSequence sequence = cache.rows(n_rows);
+  std::vector<kernels::AttentionSequence> sequences(n_streams, cache.rows(n_rows));
+  for (std::size_t i = 0; i < n_streams; ++i) sequences[i].first_row = i * n_rows;
   std::vector<double> times;
   others_.begin();
   for (std::size_t repeat = 0; repeat < 4 * kLayers; ++repeat) {
@@ -325,7 +328,7 @@ void Bench::attention_rows(std::size_t n_rows, std::size_t length) {
     args.out = out.data();
     args.n_heads = LayersCache::kHeads;
     args.scale = 0.125F;
-    args.sequences = {&sequence, 1};
+    args.sequences = sequences;
     args.scratch = scratch.bytes();
     const double start = now(options_.timer);
     table_.attention(pool_, args);
@@ -335,17 +338,19 @@ void Bench::attention_rows(std::size_t n_rows, std::size_t length) {
   std::sort(times.begin(), times.end());
   const double seconds = times[times.size() / 2];
   const double rows = static_cast<double>(n_rows);
-  const double keys = rows * (static_cast<double>(length) - (rows - 1) / 2);
+  const double keys =
+      static_cast<double>(n_streams) * rows * (static_cast<double>(length) - (rows - 1) / 2);
   const double operations = keys * kWidth * 4;
   std::printf(
-      "attention %4zu rows, %4zu positions, bf16 cache: %8.1f us a layer, %.3f T/s (%3.0f %% of "
-      "f32 peak), %.1f GB/s of cache\n",
+      "attention %3zu x %4zu rows, %4zu positions, bf16 cache: %8.1f us a layer, %.3f T/s (%3.0f "
+      "%% of f32 peak), %.1f GB/s of cache\n",
+      n_streams,
       n_rows,
       length,
       seconds * 1e6,
       operations / seconds / 1e12,
       100 * operations / seconds / peaks_.f32,
-      static_cast<double>(cache.layer_bytes()) / seconds / 1e9);
+      static_cast<double>(n_streams * cache.layer_bytes()) / seconds / 1e9);
 }
 
 void Bench::elementwise() {

@@ -21,22 +21,32 @@ struct MassCut {
 
 // Below this size all candidates are sorted; above it a histogram finds the part worth sorting.
 constexpr std::size_t kSortAllMax = 2048;
-constexpr float kBucketsPerUnitMin = 64.0F;
 constexpr float kSlightlyLess = 0.999F;
 
-constexpr auto kLastBucket = static_cast<float>(CandidateSet::kBuckets - 1);
+// Equal parts of the range that the keys of some candidates have.
+class Buckets {
+ public:
+  Buckets(std::span<const std::uint32_t> members, std::span<const float> keys) {
+    lowest_ = keys[members.front()];
+    float highest = lowest_;
+    for (const std::uint32_t i : members) {
+      lowest_ = std::min(lowest_, keys[i]);
+      highest = std::max(highest, keys[i]);
+    }
+    per_unit_ = highest > lowest_ ? std::min(kLast / (highest - lowest_), kScoreMax) : 0.0F;
+  }
 
-// Buckets as fine as the keys need, or a high temperature would put a whole vocabulary into one.
-float buckets_per_unit(std::span<const std::uint32_t> members, std::span<const float> keys) {
-  float largest = 0.0F;
-  for (const std::uint32_t i : members) largest = std::max(largest, keys[i]);
-  return largest > 0.0F ? std::clamp(kLastBucket / largest, kBucketsPerUnitMin, kScoreMax)
-                        : kBucketsPerUnitMin;
-}
+  // Never falls while keys rise.
+  std::size_t of(float key) const {
+    return static_cast<std::size_t>(std::min((key - lowest_) * per_unit_, kLast));
+  }
 
-std::size_t bucket_of(float key, float per_unit) {
-  return static_cast<std::size_t>(std::min(key * per_unit, kLastBucket));
-}
+ private:
+  static constexpr auto kLast = static_cast<float>(CandidateSet::kBuckets - 1);
+
+  float lowest_;
+  float per_unit_;
+};
 
 // Walks `order` by (key, index), adding weights to `mass` until it reaches `target`.
 MassCut walk(std::span<std::uint32_t> order,
@@ -63,27 +73,33 @@ MassCut walk(std::span<std::uint32_t> order,
 
 // `keys` are not negative. Only the candidates `members` (ascending indices, overwritten) come into
 // question; their weights reach the target together.
+//
+// Buckets are found within a bucket until few members are left: scores that a high temperature made
+// nearly equal would otherwise all be sorted, however far away single others are.
 MassCut find_mass_cut(CandidateSet& set,
                       std::span<std::uint32_t> members,
                       std::span<const float> keys,
                       const CandidateSet::Weights& weights,
                       double target) {
-  if (members.size() <= kSortAllMax) return walk(members, keys, weights.values, 0.0, target);
-  const float per_unit = buckets_per_unit(members, keys);
-  const std::span<double> buckets = set.bucket_scratch();
-  std::fill(buckets.begin(), buckets.end(), 0.0);
-  for (const std::uint32_t i : members)
-    buckets[bucket_of(keys[i], per_unit)] += static_cast<double>(weights.values[i]);
-
-  std::size_t bucket = 0;
+  const std::span<double> masses = set.bucket_scratch();
   double mass = 0.0;
-  while (bucket + 1 < buckets.size() && mass + buckets[bucket] < target) mass += buckets[bucket++];
-  std::size_t n = 0;
-  for (const std::uint32_t i : members) {
-    if (bucket_of(keys[i], per_unit) == bucket) members[n++] = i;
+  while (members.size() > kSortAllMax) {
+    const Buckets buckets(members, keys);
+    std::fill(masses.begin(), masses.end(), 0.0);
+    for (const std::uint32_t i : members)
+      masses[buckets.of(keys[i])] += static_cast<double>(weights.values[i]);
+    std::size_t bucket = 0;
+    while (bucket + 1 < masses.size() && mass + masses[bucket] < target) mass += masses[bucket++];
+    std::size_t n = 0;
+    for (const std::uint32_t i : members) {
+      if (buckets.of(keys[i]) == bucket) members[n++] = i;
+    }
+    if (n == 0) return {};  // rounding: the target lies beyond the last candidate
+    const bool equal = n == members.size();
+    members = members.first(n);
+    if (equal) break;
   }
-  if (n == 0) return {};  // rounding: the target lies beyond the last candidate
-  return walk(members.first(n), keys, weights.values, mass, target);
+  return walk(members, keys, weights.values, mass, target);
 }
 
 // -sum p log p, with log p = score - max - log(sum).

@@ -150,6 +150,23 @@ TEST(Warpers, NearlyEqualCandidatesAreCutWhereTheMassIs) {
   }
 }
 
+// Whatever lies far away from them.
+TEST(Warpers, NearlyEqualCandidatesMayHaveDistantOnes) {
+  constexpr std::size_t kSize = 40'000;
+  auto row = random_row(kSize, 1e-4F, 18);
+  row[7] = -1e30F;
+  row[11] = -3.0F;
+  const auto plain = warped(row, [](CandidateSet& set) { keep_top_p(set, 0.25F); });
+  EXPECT_NEAR(static_cast<double>(plain.size()), 0.25 * kSize, 0.01 * kSize);
+  EXPECT_GE(warped(row, [](CandidateSet& set) { keep_typical(set, 0.25F); }).size(), kSize / 5);
+  row[500] = 10.0F;  // e^10 beside 40000: a bit over a third of the mass
+  const auto with_best = warped(row, [](CandidateSet& set) { keep_top_p(set, 0.5F); });
+  const double share = std::exp(10.0) / (std::exp(10.0) + kSize);
+  EXPECT_NEAR(
+      static_cast<double>(with_best.size()), (0.5 - share) / (1.0 - share) * kSize, 0.01 * kSize);
+  EXPECT_TRUE(std::binary_search(with_best.begin(), with_best.end(), 500));
+}
+
 TEST(Warpers, MinPEpsilonAndEtaCutByProbability) {
   const auto row = random_row(500, 2.0F, 9);
   const auto p = softmax(row);
