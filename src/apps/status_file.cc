@@ -1,10 +1,20 @@
 #include "apps/status_file.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 namespace coxswain::apps {
+namespace {
+
+// `errno` says why.
+Status cannot_write(const std::string& path) {
+  return {Code::kUnavailable, "cannot write " + path + ": " + std::strerror(errno)};
+}
+
+}  // namespace
 
 Status write_status_file(const json::Object& facts) {
   const char* path = std::getenv(kStatusFileVariable);
@@ -13,11 +23,9 @@ Status write_status_file(const json::Object& facts) {
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
     file << json::write(json::Value(facts)) << '\n';
-    if (!file.flush()) return {Code::kUnavailable, "cannot write " + temporary};
+    if (!file.flush()) return cannot_write(temporary);
   }
-  if (std::rename(temporary.c_str(), path) != 0)
-    return {Code::kUnavailable, std::string("cannot write ") + path};
-  return {};
+  return std::rename(temporary.c_str(), path) == 0 ? Status() : cannot_write(path);
 }
 
 }  // namespace coxswain::apps

@@ -47,8 +47,10 @@ StartFailure failure_of(const supervise::RunResult& result,
   failure.variant = shard                ? "ShardCannotStart"
                     : result.status.ok() ? "WebserverFailed"
                                          : "WebserverCannotStart";
-  failure.cure =
-      result.status.ok() ? "Look at the log lines above." : "Install all binaries into one folder.";
+  failure.cure = result.status.ok() ? "Look at the log lines above."
+                 : result.status.code() == Code::kNotFound
+                     ? "Install all binaries into one folder."
+                     : "Raise the limits of this user (ulimit -a), or end other programs.";
   if (said) {
     failure.cause = said->cause;
     if (!said->cure.empty()) failure.cure = said->cure;

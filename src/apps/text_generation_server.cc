@@ -29,7 +29,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopGrace{400};
 constexpr const char* kSocketCure =
-    "Choose a folder for sockets and status files that you may write to.";
+    "Choose a folder with room that you may write to, with TMPDIR or --shard-uds-path (of this "
+    "program: --uds-path).";
+constexpr const char* kModelCure =
+    "Check the folder of the model: it must be complete, and of a family that is served.";
+constexpr const char* kMemoryCure =
+    "Free memory, or lower --memory-bytes-max, --kv-cache-bytes-max or --max-batch-prefill-tokens.";
 constexpr const char* kPathTakenCure =
     "Stop that server, or choose another path with --shard-uds-path (of this program: --uds-path).";
 constexpr const char* kPathTooLongCure =
@@ -89,6 +94,11 @@ int exit_code_of(const Status& status) {
   return EXIT_FAILURE;
 }
 
+const char* cure_of_path(const Status& status) {
+  if (status.code() == Code::kInvalidArgument) return kPathTooLongCure;
+  return status.code() == Code::kUnavailable ? kSocketCure : kPathTakenCure;
+}
+
 json::Object facts_of(const runner::LocalRunner& runner) {
   const RunnerInfo info = runner.info();
   const runner::MemoryPlan& plan = runner.memory_plan();
@@ -121,15 +131,13 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   // Before the weights are read: a second server would find out too late.
   const std::string path = values.get_string("uds-path") + "-0";
   if (Status free = rpc::SocketListener::check_free(path); !free.ok()) {
-    const bool impossible = free.code() == Code::kInvalidArgument;
-    return fail(log, free, impossible ? kPathTooLongCure : kPathTakenCure, EXIT_FAILURE);
+    return fail(log, free, cure_of_path(free), EXIT_FAILURE);
   }
   auto runner = runner::LocalRunner::create(runner_options(values));
   if (!runner.ok())
     return fail(log,
                 runner.status(),
-                "Check the folder of the model: it must be complete, and of a family that is "
-                "served.",
+                runner.status().code() == Code::kResourceExhausted ? kMemoryCure : kModelCure,
                 exit_code_of(runner.status()));
   for (const std::string& warning : runner.value()->warnings()) log.warn(warning);
   for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);

@@ -43,12 +43,17 @@ Status refused(std::string message) {
   return {Code::kFailedPrecondition, ErrorKind::kUnavailable, std::move(message)};
 }
 
+// The file system does not let us; `errno` says why.
+Status cannot(const std::string& what) {
+  return {Code::kUnavailable, ErrorKind::kUnavailable, "cannot " + what + ": " + error_text()};
+}
+
 Status make_folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos || slash == 0) return {};
   const std::string folder = path.substr(0, slash);
   if (::mkdir(folder.c_str(), S_IRWXU) == 0 || errno == EEXIST) return {};
-  return refused("cannot make the folder " + folder + ": " + error_text());
+  return cannot("make the folder " + folder);
 }
 
 // Takes the lock file. The file may be removed by the server that held it, between our open() and
@@ -57,9 +62,9 @@ Result<Descriptor> take_lock(const std::string& path) {
   for (;;) {
     Descriptor fd(
         ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-    if (!fd.valid()) return refused("cannot open " + path + ": " + error_text());
+    if (!fd.valid()) return cannot("open " + path);
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK) return refused("cannot lock " + path + ": " + error_text());
+      if (errno != EWOULDBLOCK) return cannot("lock " + path);
       std::array<char, 32> holder{};
       const ssize_t n = ::pread(fd.get(), holder.data(), holder.size(), 0);
       return refused(
@@ -69,13 +74,12 @@ Result<Descriptor> take_lock(const std::string& path) {
     }
     struct stat locked {};
     FileId named;
-    if (::fstat(fd.get(), &locked) != 0)
-      return refused("cannot look at " + path + ": " + error_text());
+    if (::fstat(fd.get(), &locked) != 0) return cannot("look at " + path);
     if (!file_at(path, named) || named != FileId{.device = locked.st_dev, .inode = locked.st_ino})
       continue;
     const std::string pid = std::to_string(::getpid());
     if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), pid.data(), pid.size(), 0) < 0) {
-      return refused("cannot write " + path + ": " + error_text());
+      return cannot("write " + path);
     }
     return fd;
   }
@@ -92,7 +96,7 @@ struct SocketListener::Impl {
     COXSWAIN_RETURN_IF_ERROR(make_folder_of(options.path));
     COXSWAIN_ASSIGN_OR_RETURN(lock, take_lock(lock_path()));
     stop_event.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!stop_event.valid()) return refused("cannot make an event descriptor: " + error_text());
+    if (!stop_event.valid()) return cannot("make an event descriptor");
     return listen();
   }
 

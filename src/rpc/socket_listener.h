@@ -34,8 +34,8 @@ class SocketListener {
   // Whether start() could have the path, without taking it. Errors: as start().
   static Status check_free(const std::string& path);
 
-  // Errors: kFailedPrecondition if another server holds the path or the file system refuses;
-  // kInvalidArgument for an impossible path.
+  // Errors: kFailedPrecondition if another server or another file holds the path; kUnavailable if
+  // the file system refuses; kInvalidArgument for an impossible path.
   static Result<std::unique_ptr<SocketListener>> start(Options options,
                                                        OnConnection on_connection,
                                                        telemetry::Logger& log);

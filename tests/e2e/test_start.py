@@ -352,6 +352,11 @@ class TestResources:
         assert (code, variant) == (1, "ShardCannotStart")
         assert cause.startswith("the socket path must have 1 to 107 bytes. Given: ") and "TMPDIR" in cure
 
+    def test_no_temporary_folder(self, launch, tmp_path):
+        code, variant, cause, cure = failed_start(launch(environment={"TMPDIR": str(tmp_path / "nothing")}))
+        assert (code, variant) == (1, "ShardCannotStart")
+        assert cause == f"cannot make a folder in {tmp_path}/nothing: No such file or directory" and "TMPDIR" in cure
+
     def test_too_little_memory_for_the_weights(self, launch):
         code, variant, cause, cure = failed_start(launch("--memory-bytes-max", "1000000"))
         assert (code, variant) == (1, "ShardCannotStart")
