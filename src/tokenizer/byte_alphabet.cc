@@ -33,6 +33,27 @@ constexpr std::array<std::int16_t, kCharactersEnd> make_bytes() {
 
 constexpr std::array<std::int16_t, kCharactersEnd> kBytes = make_bytes();
 
+// The character of a byte in UTF-8.
+struct Spelling {
+  std::array<char, 2> bytes{};
+  std::uint8_t n_bytes = 0;
+};
+
+constexpr std::array<Spelling, 256> make_spellings() {
+  std::array<Spelling, 256> out{};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const unsigned c = kCharacters[byte];
+    if (c < 0x80) {
+      out[byte] = {{static_cast<char>(c)}, 1};
+    } else {
+      out[byte] = {{static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 0x3F))}, 2};
+    }
+  }
+  return out;
+}
+
+constexpr std::array<Spelling, 256> kSpellings = make_spellings();
+
 }  // namespace
 
 char32_t byte_to_character(unsigned char byte) {
@@ -59,12 +80,21 @@ std::optional<char> byte_of_token_name(std::string_view token) {
 
 void append_byte_characters(std::string& out, std::string_view bytes) {
   const auto is_pair = [](char byte) {
-    return byte_to_character(static_cast<unsigned char>(byte)) >= 0x80;
+    const auto value = static_cast<unsigned char>(byte);
+    return value < 0x21 || value > 0x7E;
   };
-  out.reserve(out.size() + bytes.size() +
-              static_cast<std::size_t>(std::ranges::count_if(bytes, is_pair)));
-  for (const char byte : bytes)
-    append_utf8(out, byte_to_character(static_cast<unsigned char>(byte)));
+  const std::size_t begin = out.size();
+  const std::size_t n_made =
+      bytes.size() + static_cast<std::size_t>(std::ranges::count_if(bytes, is_pair));
+  out.resize(begin + n_made + 1);  // both bytes of a spelling are always written
+  char* to = out.data() + begin;
+  for (const char byte : bytes) {
+    const Spelling& spelling = kSpellings[static_cast<unsigned char>(byte)];
+    to[0] = spelling.bytes[0];
+    to[1] = spelling.bytes[1];
+    to += spelling.n_bytes;
+  }
+  out.resize(begin + n_made);
 }
 
 bool append_bytes_of_characters(std::string& out, std::string_view token) {
