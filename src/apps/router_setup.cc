@@ -79,6 +79,7 @@ http::ServerOptions server_options(const options::OptionValues& values,
   out.header_count_max = values.get_size("header-count-max");
   out.headers_bytes_max = values.get_size("headers-bytes-max");
   out.body_bytes_max = values.get_size("payload-limit");
+  out.bodies_bytes_max = values.get_size("bodies-bytes-max");
   out.connections_max = values.get_size("connections-max");
   out.connections_per_address_max = values.get_size("connections-per-address-max");
   out.requests_per_connection_max = values.get_size("requests-per-connection-max");

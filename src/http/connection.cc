@@ -35,6 +35,7 @@ Connection::Connection(std::shared_ptr<ServerCore> core,
       parser_(core_->parser_limits) {}
 
 Connection::~Connection() {
+  core_->bodies_bytes.fetch_sub(counted_body_bytes_, std::memory_order_relaxed);
   if (counted_) {
     core_->census.leave(address_);
   } else {
@@ -117,8 +118,11 @@ std::size_t Connection::process(std::string_view bytes) {
   while (may_parse()) {
     const RequestParser::Step step = parser_.parse(bytes.substr(used));
     used += step.consumed;
-    if (step.event == RequestParser::Event::kNeedMore) break;
-    if (step.event == RequestParser::Event::kHead) {
+    if (!count_body()) {
+      refuse(429, {Code::kResourceExhausted, ErrorKind::kOverloaded, "too many bodies at once"});
+    } else if (step.event == RequestParser::Event::kNeedMore) {
+      break;
+    } else if (step.event == RequestParser::Event::kHead) {
       on_head();
     } else if (step.event == RequestParser::Event::kComplete) {
       on_complete();
@@ -218,7 +222,7 @@ Response Connection::refusal_of(int status, const Status& why) const {
   response.status = status;
   const std::string& path = request_ != nullptr ? request_->path : parser_.head().path;
   response.body = core_->error_body(path, status, why);
-  if (status == 503) response.headers.emplace_back("retry-after", "1");
+  if (status == 503 || status == 429) response.headers.emplace_back("retry-after", "1");
   return response;
 }
 
@@ -230,7 +234,8 @@ void Connection::on_complete() {
     answer(std::move(*std::exchange(early_, nullptr)));
     return;
   }
-  request_->body = std::move(parser_.body());
+  request_->body = std::exchange(parser_.body(), {});
+  count_body();
   request_->received = Clock::now();
   run_handler(*core_->routes.find(request_->path, request_->method));
 }
@@ -249,6 +254,18 @@ void Connection::run_handler(const Handler& handler) {
     // The responder is gone with the call, which answers 500, unless the handler kept it and will
     // answer.
   }
+}
+
+// Brings the server's count of body bytes up to date. False if this body has grown although all of
+// them together are larger than they may be.
+bool Connection::count_body() {
+  const std::size_t held = parser_.body().size();
+  const std::size_t before = std::exchange(counted_body_bytes_, held);
+  if (held == before) return true;
+  // The difference may be negative: sums of unsigned numbers come out right all the same.
+  const std::size_t change = held - before;
+  const std::size_t all = core_->bodies_bytes.fetch_add(change, std::memory_order_relaxed) + change;
+  return held < before || all <= std::max(core_->options.bodies_bytes_max, held);
 }
 
 // An answer whose framing is in doubt, or a server that is full: nothing more is read.
@@ -336,6 +353,7 @@ void Connection::finish_exchange() {
   if (core_->draining.load(std::memory_order_relaxed)) close_after_answer_ = true;
   request_ = nullptr;
   parser_.reset();
+  count_body();
   phase_began_ = Clock::now();
 }
 

@@ -70,6 +70,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Response refusal_of(int status, const Status& why) const;
   void run_handler(const Handler& handler);
   void refuse(int status, const Status& why);
+  bool count_body();
 
   // Output.
   void answer(Response response);
@@ -106,6 +107,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool close_after_answer_ = false;  // no further request is read
   std::size_t n_requests_ = 0;
   std::size_t lingered_bytes_ = 0;
+  std::size_t counted_body_bytes_ = 0;  // in core_->bodies_bytes
 
   std::shared_ptr<Request> request_;    // from head to answer
   std::unique_ptr<Response> early_;     // decided before the body was read

@@ -111,7 +111,8 @@ struct ServerCore {
   std::string id_prefix;
   std::atomic<std::uint64_t> id_counter{1};
   std::atomic<std::size_t> open_requests{0};
-  std::atomic<std::size_t> refusing{0};  // connections above the limit that are being told so
+  std::atomic<std::size_t> bodies_bytes{0};  // received of requests that no handler has yet
+  std::atomic<std::size_t> refusing{0};      // connections above the limit that are being told so
   std::atomic<bool> draining{false};
 };
 

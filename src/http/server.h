@@ -82,6 +82,8 @@ struct ServerOptions {
   std::size_t header_count_max = 100;
   std::size_t headers_bytes_max = 64 << 10;
   std::size_t body_bytes_max = 2'000'000;
+  // Of bodies that are on their way, over all connections; at least one of any size finds room.
+  std::size_t bodies_bytes_max = std::size_t{256} << 20;
   std::size_t connections_max = 10'000;
   std::size_t connections_per_address_max = 1'000;
   std::size_t requests_per_connection_max = 1'000;

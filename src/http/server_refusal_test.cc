@@ -59,6 +59,28 @@ TEST_F(ServerTest, ARefusalCanBeReadWhileTheBodyIsStillSent) {
   EXPECT_EQ(one.receive().status, 413);
 }
 
+TEST_F(ServerTest, BodiesOfAllConnectionsTogetherHaveALimit) {
+  start({.body_bytes_max = 1000, .bodies_bytes_max = 1500});
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n";
+  TestClient first = client();
+  first.send(head + "Expect: 100-continue\r\n\r\n");
+  EXPECT_EQ(first.receive_head().status, 100);
+  first.send(std::string(800, 'x'));
+  EXPECT_EQ(ask(get("/hello")).body, "hello");  // sent later, so the 800 bytes have been read
+  TestClient second = client();
+  second.send(head + "\r\n" + std::string(800, 'y'));
+  const Answer refused = second.receive();
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_EQ(refused.header("connection"), "close");
+  EXPECT_THAT(refused.body, HasSubstr("\"error_type\":\"overloaded\""));
+  EXPECT_TRUE(second.at_end());
+  first.send(std::string(200, 'x'));
+  EXPECT_EQ(first.receive().body, std::string(1000, 'x'));
+  first.send(head + "\r\n" + std::string(1000, 'z'));  // what was held has been given back
+  EXPECT_EQ(first.receive().body, std::string(1000, 'z'));
+}
+
 TEST_F(ServerTest, ContinueIsSentOnlyForWhatWillBeRead) {
   start();
   TestClient one = client();
