@@ -167,6 +167,9 @@ struct PromptToken {
   TokenId id = 0;
   float logprob = 0.0F;  // NaN for position 0
   std::string text = {};
+  // What the model would rather have seen here: n_top_tokens of them, best first, none for position
+  // 0. A runner that cannot tell leaves the list empty.
+  std::vector<TokenAlternative> alternatives = {};
 
   friend bool operator==(const PromptToken&, const PromptToken&) = default;
 };

@@ -22,9 +22,11 @@ namespace coxswain::router {
 
 // What is known about one sequence of a request, growing with every event.
 struct SequenceAnswer {
-  std::uint32_t n_prompt = 0;         // tokens
-  std::optional<std::uint64_t> seed;  // empty: greedy
-  std::string prompt_text;            // only where the answer repeats it
+  std::uint32_t n_prompt = 0;              // tokens
+  std::optional<std::uint64_t> seed;       // empty: greedy
+  std::string prompt_text;                 // only where the answer repeats it
+  std::vector<std::string> prompt_pieces;  // what each token adds to it, if they are listed
+  bool prompt_only = false;  // the one token that was generated is no part of the answer
   std::vector<std::string> stops;
   std::vector<OutputToken> tokens;  // only if the format keeps them
   std::vector<PromptToken> prompt;
@@ -76,6 +78,9 @@ struct OpenAiAnswerOptions {
   std::string system_fingerprint;
   bool logprobs = false;
   bool include_usage = false;  // streams
+  // Completions:
+  std::uint32_t n_top_logprobs = 0;
+  bool echo = false;  // prompt_text in front
 };
 std::unique_ptr<AnswerFormat> make_chat_answer(OpenAiAnswerOptions options);
 std::unique_ptr<AnswerFormat> make_chat_stream(OpenAiAnswerOptions options);

@@ -36,19 +36,11 @@ std::string_view take_part(std::string_view& rest, char mark) {
   return part;
 }
 
-Status check_headers(const http::Request& request) {
-  if (!is_json_content_type(request.header("content-type"))) {
-    return {Code::kInvalidArgument,
-            ErrorKind::kUnsupportedMediaType,
-            "Expected request with `Content-Type: application/json`"};
-  }
-  const std::string_view encoding = trimmed(request.header("content-encoding"));
-  if (!encoding.empty() && !equal_without_case(encoding, "identity")) {
-    return {Code::kInvalidArgument,
-            ErrorKind::kUnsupportedMediaType,
-            "`Content-Encoding` must be identity"};
-  }
-  return {};
+Status check_content_type(const http::Request& request) {
+  if (is_json_content_type(request.header("content-type"))) return {};
+  return {Code::kInvalidArgument,
+          ErrorKind::kUnsupportedMediaType,
+          "Expected request with `Content-Type: application/json`"};
 }
 
 Status overloaded() {
@@ -93,12 +85,6 @@ std::string ignored_fields_header(const IgnoredFields& names) {
     out += part;
   }
   return out;
-}
-
-std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-  }));
 }
 
 // Jobs of generations are bounded by their permits, those of the tokenise routes by theirs, so the
@@ -185,7 +171,7 @@ void Api::accept(const std::shared_ptr<const http::Request>& request,
   ticket->responder = responder;
   ticket->style = style_of(request->path);
   if (counted) ticket->tally.emplace(metrics_);
-  Status refusal = check_headers(*request);
+  Status refusal = check_content_type(*request);
   if (refusal.ok() && draining_.load()) {
     refusal = {Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"};
   }

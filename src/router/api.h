@@ -166,8 +166,6 @@ class Api {
 // Value of the header x-ignored-fields: names separated by commas, anything but [A-Za-z0-9._-] as
 // '_', at most 512 bytes.
 std::string ignored_fields_header(const IgnoredFields& names);
-// Number of Unicode characters in UTF-8 text.
-std::size_t count_characters(std::string_view text);
 // Whether bodies of this type are read: application/json and application/*+json, charset utf-8
 // only.
 bool is_json_content_type(std::string_view content_type);

@@ -53,20 +53,25 @@ Status status_of(const json::Value& value) {
   return {Code::kUnavailable, kind_of(text_or(value, "kind", "")), text_or(value, "message", "")};
 }
 
+std::vector<TokenAlternative> alternatives_of(const json::Value& token) {
+  std::vector<TokenAlternative> out;
+  if (!member(token, "top").is_array()) return out;
+  for (const json::Value& top : member(token, "top").as_array()) {
+    out.push_back({static_cast<TokenId>(number_or(top, "id", 0)),
+                   real(top, "logprob"),
+                   flag(top, "special"),
+                   text_or(top, "text", "")});
+  }
+  return out;
+}
+
 OutputToken token_of(const json::Value& value) {
   OutputToken out;
   out.id = static_cast<TokenId>(number_or(value, "id", 0));
   out.text = text_or(value, "text", "");
   out.logprob = real(value, "logprob");
   out.special = flag(value, "special");
-  if (member(value, "top").is_array()) {
-    for (const json::Value& top : member(value, "top").as_array()) {
-      out.alternatives.push_back({static_cast<TokenId>(number_or(top, "id", 0)),
-                                  real(top, "logprob"),
-                                  flag(top, "special"),
-                                  text_or(top, "text", "")});
-    }
-  }
+  out.alternatives = alternatives_of(value);
   return out;
 }
 
@@ -83,7 +88,8 @@ ScriptedSequence sequence_of(const json::Value& value) {
       out.prompt.push_back(
           {static_cast<TokenId>(number_or(token, "id", 0)),
            first ? std::numeric_limits<float>::quiet_NaN() : real(token, "logprob"),
-           text_or(token, "text", "")});
+           text_or(token, "text", ""),
+           alternatives_of(token)});
     }
   }
   const std::string finish = text_or(value, "finish", "length");
@@ -156,6 +162,10 @@ void check_submissions(const json::Value& expected, const ScriptedEngine& engine
         EXPECT_EQ(got.sampling.do_sample, value.as_bool());
       } else if (name == "seed") {
         EXPECT_EQ(got.sampling.seed, value.to_uint64());
+      } else if (name == "prompt_logprobs") {
+        EXPECT_EQ(got.prompt_logprobs, value.as_bool());
+      } else if (name == "n_top_tokens") {
+        EXPECT_EQ(got.sampling.n_top_tokens, value.to_uint64());
       } else if (name == "ignore_eos") {
         EXPECT_EQ(got.stopping.ignore_eos, value.as_bool());
       } else if (name == "frequency_penalty") {

@@ -232,6 +232,12 @@ std::string_view cut_utf8(std::string_view text, std::size_t bytes_max) {
   return text.substr(0, end);
 }
 
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
 std::string echo(std::string_view text) {
   return std::string(cut_utf8(text, kEchoBytesMax));
 }

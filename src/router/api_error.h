@@ -49,5 +49,7 @@ std::string error_event(ApiStyle style, const Status& status);
 std::string echo(std::string_view text);
 // The first `bytes_max` bytes of `text` at most, cut between characters.
 std::string_view cut_utf8(std::string_view text, std::size_t bytes_max);
+// Number of Unicode characters in UTF-8 text.
+std::size_t count_characters(std::string_view text);
 
 }  // namespace coxswain::router

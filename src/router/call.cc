@@ -132,16 +132,18 @@ bool Call::stalled(std::uint32_t n_pending) const {
 }
 
 void Call::absorb(SequenceAnswer& sequence, batch::TokenEvent& event) const {
-  sequence.n_generated += static_cast<std::uint32_t>(event.tokens.size());
-  for (const OutputToken& token : event.tokens) {
-    sequence.logprob_sum += static_cast<double>(token.logprob);
-    if (setup_.format->keeps_tokens()) sequence.tokens.push_back(token);
+  if (!sequence.prompt_only) {
+    sequence.n_generated += static_cast<std::uint32_t>(event.tokens.size());
+    for (const OutputToken& token : event.tokens) {
+      sequence.logprob_sum += static_cast<double>(token.logprob);
+      if (setup_.format->keeps_tokens()) sequence.tokens.push_back(token);
+    }
   }
   if (setup_.format->keeps_tokens() && !event.prompt.empty()) {
     sequence.prompt.insert(sequence.prompt.end(), event.prompt.begin(), event.prompt.end());
   }
   if (!event.final) return;
-  if (event.finish) sequence.finish = std::move(*event.finish);
+  if (event.finish && !sequence.prompt_only) sequence.finish = std::move(*event.finish);
   sequence.queued_at = event.queued_at;
   sequence.scheduled_at = event.scheduled_at;
   sequence.first_token_at = event.first_token_at;

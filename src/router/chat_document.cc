@@ -27,6 +27,7 @@ constexpr std::array kUnsupported{
     UnsupportedField{"web_search_options", ""},
     UnsupportedField{"chat_template", ""},
     UnsupportedField{"add_special_tokens", "false"},
+    UnsupportedField{"echo", "false"},
 };
 
 // Of completions.

@@ -1,7 +1,10 @@
 // Answers of POST /v1/completions.
 
+#include <utility>
+
 #include "json/json.h"
 #include "router/answer.h"
+#include "router/completion_logprobs.h"
 #include "router/openai_parts.h"
 #include "router/sse.h"
 #include "router/stop_holdback.h"
@@ -9,17 +12,23 @@
 namespace coxswain::router {
 namespace {
 
-// ,"choices":[{"index":...,"text":...,"logprobs":null,"finish_reason":...}]
-void append_choice(std::string& out,
-                   std::size_t index,
-                   std::string_view text,
-                   std::string_view finish) {
+struct Choice {
+  std::size_t index = 0;
+  std::string text = {};
+  std::string logprobs = "null";  // JSON
+  std::string_view finish = {};
+};
+
+// {"index":...,"text":...,"logprobs":...,"finish_reason":...}
+void append_choice(std::string& out, const Choice& choice) {
   out += R"({"index":)";
-  json::append_unsigned(out, index);
+  json::append_unsigned(out, choice.index);
   out += R"(,"text":)";
-  json::append_quoted(out, text);
-  out += R"(,"logprobs":null,"finish_reason":)";
-  json::append_quoted(out, finish);
+  json::append_quoted(out, choice.text);
+  out += R"(,"logprobs":)";
+  out += choice.logprobs;
+  out += R"(,"finish_reason":)";
+  json::append_quoted(out, choice.finish);
   out += '}';
 }
 
@@ -29,7 +38,7 @@ class CompletionAnswer final : public AnswerFormat {
       : options_(std::move(options)), per_prompt_(per_prompt) {}
 
   bool streams() const override { return false; }
-  bool keeps_tokens() const override { return false; }
+  bool keeps_tokens() const override { return options_.logprobs; }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
     std::string out = R"({"object":"text_completion")";
@@ -38,8 +47,7 @@ class CompletionAnswer final : public AnswerFormat {
     out += R"(,"choices":[)";
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       if (i > 0) out += ',';
-      const SequenceFinish& finish = sequences[i].finish;
-      append_choice(out, i, text_before_stop(finish), openai_finish_name(finish.reason));
+      append_choice(out, choice(i, sequences[i]));
     }
     out += R"(],"usage":)";
     append_usage(out, usage_of(sequences, per_prompt_));
@@ -55,6 +63,19 @@ class CompletionAnswer final : public AnswerFormat {
   std::vector<std::string> closing(std::span<const SequenceAnswer>) override { return {}; }
 
  private:
+  Choice choice(std::size_t index, const SequenceAnswer& sequence) const {
+    Choice out{.index = index, .finish = openai_finish_name(sequence.finish.reason)};
+    CompletionLogprobs logprobs(options_.n_top_logprobs);
+    if (options_.echo) {
+      out.text = sequence.prompt_text;
+      logprobs.add_prompt(sequence.prompt, sequence.prompt_pieces);
+    }
+    out.text += text_before_stop(sequence.finish);
+    logprobs.add(sequence.tokens);
+    if (options_.logprobs) out.logprobs = logprobs.take();
+    return out;
+  }
+
   OpenAiAnswerOptions options_;
   std::size_t per_prompt_;
 };
@@ -71,18 +92,29 @@ class CompletionStream final : public AnswerFormat {
   std::vector<std::string> events(const SequenceAnswer& sequence,
                                   std::size_t index,
                                   const batch::TokenEvent& event) override {
-    while (holdbacks_.size() <= index) holdbacks_.emplace_back(sequence.stops);
-    StopHoldback& holdback = holdbacks_[index];
+    while (progress_.size() <= index) {
+      progress_.push_back(
+          {StopHoldback(sequence.stops), CompletionLogprobs(options_.n_top_logprobs)});
+    }
+    Progress& progress = progress_[index];
+    Choice choice{.index = index};
+    if (options_.echo && !std::exchange(progress.begun, true)) {
+      choice.text = sequence.prompt_text;
+      if (options_.logprobs) progress.logprobs.add_prompt(event.prompt, sequence.prompt_pieces);
+    }
     std::vector<std::string> out;
     for (std::size_t i = 0; i < event.tokens.size(); ++i) {
       const OutputToken& token = event.tokens[i];
-      const std::string_view piece = token.special ? std::string_view() : token.text;
-      if (event.final && i + 1 == event.tokens.size()) {
-        const std::string text = holdback.finish(piece, sequence.finish);
-        out.push_back(sse_event(last_chunk(sequence, index, text)));
-      } else {
-        out.push_back(sse_event(chunk(index, holdback.push(piece))));
+      const bool last = event.final && i + 1 == event.tokens.size();
+      if (!sequence.prompt_only) {
+        const std::string_view piece = token.special ? std::string_view() : token.text;
+        choice.text +=
+            last ? progress.holdback.finish(piece, sequence.finish) : progress.holdback.push(piece);
+        if (options_.logprobs) progress.logprobs.add({&token, 1});
       }
+      if (options_.logprobs) choice.logprobs = progress.logprobs.take();
+      out.push_back(sse_event(last ? last_chunk(sequence, choice) : chunk(choice)));
+      choice.text.clear();
     }
     return out;
   }
@@ -103,25 +135,31 @@ class CompletionStream final : public AnswerFormat {
   }
 
  private:
-  std::string chunk(std::size_t index, std::string_view text) const {
+  // One sequence of the answer.
+  struct Progress {
+    StopHoldback holdback;
+    CompletionLogprobs logprobs;
+    bool begun = false;
+  };
+
+  std::string chunk(const Choice& choice) const {
     std::string out = R"({"object":"text_completion")";
     append_identity(out, options_);
     out += R"(,"choices":[)";
-    append_choice(out, index, text, "");
+    append_choice(out, choice);
     out += ']';
     append_served_by(out, options_);
     out += '}';
     return out;
   }
 
-  std::string last_chunk(const SequenceAnswer& sequence,
-                         std::size_t index,
-                         std::string_view text) const {
+  std::string last_chunk(const SequenceAnswer& sequence, Choice choice) const {
+    choice.finish = openai_finish_name(sequence.finish.reason);
     std::string out = R"({"object":"text_completion")";
     append_identity(out, options_);
     append_served_by(out, options_);
     out += R"(,"choices":[)";
-    append_choice(out, index, text, openai_finish_name(sequence.finish.reason));
+    append_choice(out, choice);
     out += R"(],"usage":)";
     append_usage(out, Usage{sequence.n_prompt, sequence.n_generated});
     out += '}';
@@ -130,7 +168,7 @@ class CompletionStream final : public AnswerFormat {
 
   OpenAiAnswerOptions options_;
   std::size_t per_prompt_;
-  std::vector<StopHoldback> holdbacks_;  // [n_sequences]
+  std::vector<Progress> progress_;  // [n_sequences]
 };
 
 }  // namespace

@@ -12,7 +12,6 @@ namespace coxswain::router {
 namespace {
 
 constexpr std::array kUnsupported{
-    UnsupportedField{"logprobs", ""},
     UnsupportedField{"response_format", R"({"type":"text"})"},
     UnsupportedField{"add_special_tokens", "true"},
 };
@@ -115,6 +114,10 @@ Result<CompletionRequest> read_completion_request(const json::Value& body,
                 "suffix");
   }
   out.parameters = read_openai_parameters(fields, limits);
+  out.parameters.top_n_tokens = fields.read_u32("logprobs");
+  out.parameters.top_tokens_field = "logprobs";
+  out.logprobs = out.parameters.top_n_tokens.has_value();
+  out.echo = fields.read_bool("echo").value_or(false);
   out.stream = fields.read_bool("stream").value_or(false);
   out.include_usage = read_include_usage(fields);
   fields.refuse_unsupported(kUnsupported);

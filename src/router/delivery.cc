@@ -6,6 +6,11 @@
 #include "router/call.h"
 
 namespace coxswain::router {
+namespace {
+
+constexpr std::size_t kCallsMin = 64;  // that may be kept in mind, ended ones among them
+
+}  // namespace
 
 Delivery::Delivery(std::chrono::milliseconds keep_alive_interval)
     : keep_alive_interval_(keep_alive_interval), thread_([this] { loop(); }) {}
@@ -49,7 +54,8 @@ void Delivery::stop() {
 }
 
 void Delivery::loop() {
-  std::optional<TimePoint> next_keep_alive;
+  std::optional<TimePoint> next_look;
+  std::size_t n_calls_max = kCallsMin;
   while (true) {
     std::optional<Status> failure;
     std::vector<Item> items;
@@ -58,8 +64,8 @@ void Delivery::loop() {
       const auto awake = [&] {
         return stop_ || fail_all_ || !items_.empty() || !new_calls_.empty();
       };
-      if (next_keep_alive) {
-        ready_.wait_until(lock, *next_keep_alive, awake);
+      if (next_look) {
+        ready_.wait_until(lock, *next_look, awake);
       } else {
         ready_.wait(lock, awake);
       }
@@ -79,20 +85,24 @@ void Delivery::loop() {
         if (const auto call = weak.lock()) call->fail(*failure);
       }
     }
-    next_keep_alive = keep_alive();
+    // A look walks over all calls, so it is not worth taking for every event.
+    if (next_look && Clock::now() < *next_look && calls_.size() <= n_calls_max) continue;
+    next_look = look();
+    n_calls_max = std::max(kCallsMin, 2 * calls_.size());
   }
 }
 
-// Drops calls that have ended and returns when the first open stream needs a comment.
-std::optional<TimePoint> Delivery::keep_alive() {
-  std::optional<TimePoint> next;
+// Drops calls that have ended and writes the comments that are due. Returns when to look again:
+// not after the first open stream may need a comment; empty without calls.
+std::optional<TimePoint> Delivery::look() {
   const TimePoint now = Clock::now();
+  std::optional<TimePoint> next;
+  if (!calls_.empty()) next = now + keep_alive_interval_;
   std::erase_if(calls_, [&](const std::weak_ptr<Call>& weak) {
     const auto call = weak.lock();
     if (!call || call->ended()) return true;
     if (!call->streams()) return false;
-    const TimePoint due = call->keep_alive(now, keep_alive_interval_);
-    next = next ? std::min(*next, due) : due;
+    next = std::min(*next, call->keep_alive(now, keep_alive_interval_));
     return false;
   });
   return next;

@@ -52,7 +52,7 @@ class Delivery {
 
  private:
   void loop();
-  std::optional<TimePoint> keep_alive();
+  std::optional<TimePoint> look();
 
   const std::chrono::milliseconds keep_alive_interval_;
   std::mutex mu_;

@@ -34,7 +34,6 @@ constexpr std::array kUnsupportedShared{
     UnsupportedField{"adapter_id", ""},
     UnsupportedField{"priority", "0"},
     UnsupportedField{"best_of", "1"},
-    UnsupportedField{"echo", "false"},
 };
 
 // Of the native document.

@@ -51,7 +51,9 @@ struct Parameters {
   std::optional<float> min_p;
   bool do_sample = false;
   std::optional<std::uint32_t> max_new_tokens;
-  std::string_view new_tokens_field;  // what the client called it, unless the route's usual name
+  // What the client called these, unless the route's usual name.
+  std::string_view new_tokens_field;
+  std::string_view top_tokens_field;
   std::optional<bool> return_full_text;
   std::vector<std::string> stop;
   std::optional<std::uint64_t> truncate;
@@ -70,7 +72,7 @@ using IgnoredFields = std::vector<std::string>;
 struct GenerateRequest {
   std::string inputs;
   Parameters parameters;
-  bool stream = false;  // used by POST / only
+  std::optional<bool> stream;  // decides on POST / only
   IgnoredFields ignored;
 };
 
@@ -96,6 +98,8 @@ struct CompletionRequest {
   std::optional<std::string> model;
   std::vector<Prompt> prompts;  // at least one
   Parameters parameters;
+  bool echo = false;      // the prompt in front of the text
+  bool logprobs = false;  // of every token; how many alternatives: parameters.top_n_tokens
   bool stream = false;
   bool include_usage = false;
   IgnoredFields ignored;

@@ -28,7 +28,7 @@ TEST(GenerateDocument, EveryFieldArrives) {
       "stop":["x","y"],"truncate":3,"watermark":false,"details":true,"decoder_input_details":true,"seed":18446744073709551615,
       "top_n_tokens":4,"grammar":null,"adapter_id":null}})");
   EXPECT_EQ(r.inputs, std::string("a\0b", 3));
-  EXPECT_TRUE(r.stream);
+  EXPECT_EQ(r.stream, true);
   const Parameters& p = r.parameters;
   EXPECT_EQ(p.best_of, 2u);
   EXPECT_EQ(p.temperature, 0.5F);
@@ -321,13 +321,13 @@ TEST(CompletionDocument, WrongDocumentsAreRefusedByName) {
        "`max_completion_tokens` is a field of another route, not of this one. Given: 3",
        "max_completion_tokens"},
       {R"({"prompt":"a","user":1})", "`user` must be a string. Given: 1", "user"},
-      {R"({"prompt":"a","echo":true})",
-       "`echo` is not supported yet, except as false. Given: true",
-       "echo"},
+      {R"({"prompt":"a","echo":1})", "`echo` must be a boolean. Given: 1", "echo"},
       {R"({"prompt":"a","best_of":2})",
        "`best_of` is not supported yet, except as 1. Given: 2",
        "best_of"},
-      {R"({"prompt":"a","logprobs":1})", "`logprobs` is not supported yet. Given: 1", "logprobs"},
+      {R"({"prompt":"a","logprobs":true})",
+       "`logprobs` must be an integer from 0 to 4294967295. Given: a boolean",
+       "logprobs"},
   };
   for (const BadDocument& row : rows) {
     const auto out = read_completion_request(parse(row.text), kLimits);
@@ -346,6 +346,19 @@ TEST(CompletionDocument, NeutralValuesOfUnsupportedFieldsAreAccepted) {
   EXPECT_TRUE(out->parameters.ignore_eos);
   EXPECT_EQ(out->parameters.temperature, 0.0F);
   EXPECT_TRUE(out->ignored.empty());
+  EXPECT_FALSE(out->echo || out->logprobs);
+}
+
+TEST(CompletionDocument, LogprobsSayWhetherAndHowMany) {
+  const auto none = read_completion_request(parse(R"({"prompt":"a","logprobs":0})"), kLimits);
+  ASSERT_TRUE(none.ok()) << none.status().message();
+  EXPECT_TRUE(none->logprobs);
+  EXPECT_EQ(none->parameters.top_n_tokens, 0U);
+  const auto some =
+      read_completion_request(parse(R"({"prompt":"a","logprobs":3,"echo":true})"), kLimits);
+  ASSERT_TRUE(some.ok()) << some.status().message();
+  EXPECT_TRUE(some->logprobs && some->echo);
+  EXPECT_EQ(some->parameters.top_n_tokens, 3U);
 }
 
 }  // namespace

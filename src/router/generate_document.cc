@@ -87,7 +87,7 @@ Result<GenerateRequest> read_generate_request(const json::Value& body,
   auto inputs = fields.read_string("inputs", static_cast<std::size_t>(-1));
   if (fields.ok() && !inputs) fields.fail("`inputs` is missing", "inputs");
   out.inputs = std::move(inputs).value_or(std::string());
-  out.stream = fields.read_bool("stream").value_or(false);
+  out.stream = fields.read_bool("stream");
   const json::Value* parameters = fields.find("parameters");
   fields.refuse_outside("parameters", kOfParameters);
   fields.refuse_elsewhere(kElsewhere);

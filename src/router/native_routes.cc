@@ -27,19 +27,30 @@ void append_tokens(std::string& out, std::string_view text, const tokenizer::Enc
   out += ']';
 }
 
+// On a route that always streams, or never, a `stream` that says otherwise changes nothing.
+Status note_stream(GenerateRequest& request, bool streams, const DocumentLimits& limits) {
+  if (request.stream.value_or(streams) == streams) return {};
+  request.ignored.emplace_back("stream");
+  if (!limits.strict_fields) return {};
+  const std::string only = streams ? "true" : "false";
+  return invalid_argument("`stream` can only be " + only + " on this route", "stream");
+}
+
 }  // namespace
 
 Status Api::generate(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const GenerateRequest request,
+  COXSWAIN_ASSIGN_OR_RETURN(GenerateRequest request,
                             read_generate_request(body, options_.documents));
+  COXSWAIN_RETURN_IF_ERROR(note_stream(request, false, options_.documents));
   return start_native(ticket, request, false, false);
 }
 
 Status Api::generate_stream(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const GenerateRequest request,
+  COXSWAIN_ASSIGN_OR_RETURN(GenerateRequest request,
                             read_generate_request(body, options_.documents));
+  COXSWAIN_RETURN_IF_ERROR(note_stream(request, true, options_.documents));
   return start_native(ticket, request, true, false);
 }
 
@@ -50,7 +61,8 @@ Status Api::generate_compat(Ticket& ticket) {
   if (!request.parameters.return_full_text) {
     request.parameters.return_full_text = options_.return_full_text;
   }
-  return start_native(ticket, request, request.stream, !request.stream);
+  const bool stream = request.stream.value_or(false);
+  return start_native(ticket, request, stream, !stream);
 }
 
 Status Api::start_native(Ticket& ticket,

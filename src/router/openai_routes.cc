@@ -18,6 +18,31 @@ std::string hex(std::uint64_t value) {
   return std::string(digits.size() - n, '0') + std::string(digits.data(), n);
 }
 
+// Asks for log-probabilities of the prompt's tokens, too, if the answer is to list them.
+bool lists_prompt(const CompletionRequest& request) {
+  return request.echo && request.logprobs;
+}
+
+// What each token adds to the text. Special ones add nothing.
+std::vector<std::string> text_pieces(const tokenizer::Tokenizer& tokenizer,
+                                     const std::vector<TokenId>& ids) {
+  std::vector<std::string> out;
+  out.reserve(ids.size());
+  const auto decoder = tokenizer.incremental({}, true);
+  for (TokenId id : ids) out.push_back(decoder->push(id));
+  if (!out.empty()) out.back() += decoder->finish();
+  return out;
+}
+
+// Puts the prompt of `from` into every answer to it.
+void repeat_prompt(std::span<SequenceAnswer> answers, const SequenceAnswer& from) {
+  for (SequenceAnswer& answer : answers) {
+    answer.prompt_only = from.prompt_only;
+    answer.prompt_text = from.prompt_text;
+    answer.prompt_pieces = from.prompt_pieces;
+  }
+}
+
 bool ends_with_assistant(const json::Value& messages) {
   const json::Value* role = messages.as_array().back().find("role");
   return role != nullptr && role->is_string() && role->as_string() == "assistant";
@@ -92,9 +117,12 @@ Status Api::chat(Ticket& ticket) {
 
 Status Api::complete(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const CompletionRequest request,
+  COXSWAIN_ASSIGN_OR_RETURN(CompletionRequest request,
                             read_completion_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
+  // The engine always chooses a token; a client that asked for none does not get to see it.
+  const bool prompt_only = request.echo && request.parameters.max_new_tokens == 0U;
+  if (prompt_only) request.parameters.max_new_tokens = 1;
   CallSetup setup;
   setup.timing = TimingHeaders::kSumOfSequences;
   std::size_t n_characters = 0;
@@ -104,7 +132,9 @@ Status Api::complete(Ticket& ticket) {
     input.stream = request.stream;
     input.parameters = &request.parameters;
     input.prompt_field = "prompt";
-    if (const auto* text = std::get_if<std::string>(&prompt)) {
+    input.prompt_logprobs = lists_prompt(request);
+    const auto* text = std::get_if<std::string>(&prompt);
+    if (text != nullptr) {
       input.text.text = *text;
       n_characters += count_characters(*text);
     } else {
@@ -113,9 +143,18 @@ Status Api::complete(Ticket& ticket) {
     COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
     setup.per_prompt = valid.n_sequences();
     add_sequences(setup, valid, ticket);
+    if (!request.echo) continue;
+    SequenceAnswer repeated;
+    repeated.prompt_only = prompt_only;
+    repeated.prompt_text = text != nullptr ? *text : tokenizer_->decode(valid.prompt(), true);
+    if (lists_prompt(request)) repeated.prompt_pieces = text_pieces(*tokenizer_, valid.prompt());
+    repeat_prompt(std::span(setup.sequences).last(setup.per_prompt), repeated);
   }
   OpenAiAnswerOptions answer = openai_answer("cmpl-", request.model);
   answer.include_usage = request.include_usage;
+  answer.logprobs = request.logprobs;
+  answer.n_top_logprobs = request.parameters.top_n_tokens.value_or(0);
+  answer.echo = request.echo;
   setup.format = request.stream ? make_completion_stream(std::move(answer), setup.per_prompt)
                                 : make_completion_answer(std::move(answer), setup.per_prompt);
   setup.headers = common_headers(n_characters, request.ignored);

@@ -53,11 +53,16 @@ class ByteTokenizer final : public tokenizer::Tokenizer {
   std::optional<TokenId> eos_id() const override { return kEos; }
   std::string bos_token() const override { return "<s>"; }
   std::string eos_token() const override { return "</s>"; }
+  // Of ASCII only: every byte is a character.
   std::unique_ptr<Incremental> incremental(std::span<const TokenId>, bool) const override {
-    return nullptr;
+    return std::make_unique<ByteDecoder>();
   }
 
  private:
+  struct ByteDecoder final : Incremental {
+    std::string push(TokenId id) override { return ByteTokenizer().token_bytes(id); }
+    std::string finish() override { return {}; }
+  };
   static void add(tokenizer::Encoding& out, TokenId id, TextSpan span) {
     out.ids.push_back(id);
     out.offsets.push_back(span);

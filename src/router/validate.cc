@@ -66,7 +66,7 @@ Status check_probability(const Wording& wording,
 }
 
 Wording wording_of(const ValidationInput& input) {
-  return {input.style, input.prompt_field, input.parameters->new_tokens_field};
+  return {input.style, input.prompt_field, *input.parameters};
 }
 
 std::size_t max_new_or_zero(const Parameters& p, std::size_t total_max, std::size_t n_tokens) {
@@ -296,7 +296,7 @@ Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
       static_cast<std::uint32_t>(max_new_or_zero(p, limits_.total_tokens_max, out.prompt_.size()));
   out.stopping_.stop_sequences = p.stop;
   out.stopping_.ignore_eos = p.ignore_eos;
-  out.prompt_logprobs_ = p.decoder_input_details;
+  out.prompt_logprobs_ = p.decoder_input_details || input.prompt_logprobs;
   const std::uint64_t n = std::max<std::uint64_t>(p.best_of.value_or(1), p.n.value_or(1));
   for (std::uint64_t i = 0; i < n; ++i) {
     out.seeds_.push_back(p.seed ? *p.seed + i : draw_seed_());

@@ -56,6 +56,7 @@ struct ValidationInput {
   TextPrompt text;
   const std::vector<TokenId>* ids = nullptr;
   std::string_view prompt_field = "inputs";  // where this route has the prompt, for error bodies
+  bool prompt_logprobs = false;              // beside Parameters::decoder_input_details
 };
 
 class ValidRequest {

@@ -9,9 +9,11 @@ namespace coxswain::router {
 std::string_view Wording::name(std::string_view field) const {
   if (field == "inputs") return prompt_field_;
   if (native()) return field;
-  if (field == "max_new_tokens")
-    return new_tokens_field_.empty() ? "max_tokens" : new_tokens_field_;
-  if (field == "top_n_tokens") return "top_logprobs";
+  const auto called = [](std::string_view name, std::string_view usual) {
+    return name.empty() ? usual : name;
+  };
+  if (field == "max_new_tokens") return called(parameters_.new_tokens_field, "max_tokens");
+  if (field == "top_n_tokens") return called(parameters_.top_tokens_field, "top_logprobs");
   return field;
 }
 

@@ -12,15 +12,15 @@
 #include <coxswain/status.h>
 
 #include "router/api_error.h"
+#include "router/documents.h"
 
 namespace coxswain::router {
 
 class Wording {
  public:
-  // `prompt_field`: what the route calls inputs. `new_tokens_field`: what the client calls
-  // max_new_tokens; empty for the usual name.
-  Wording(ApiStyle style, std::string_view prompt_field, std::string_view new_tokens_field)
-      : style_(style), prompt_field_(prompt_field), new_tokens_field_(new_tokens_field) {}
+  // `prompt_field`: what the route calls inputs. Borrows `parameters`.
+  Wording(ApiStyle style, std::string_view prompt_field, const Parameters& parameters)
+      : style_(style), prompt_field_(prompt_field), parameters_(parameters) {}
 
   // What the route calls a field of the native document.
   std::string_view name(std::string_view field) const;
@@ -39,7 +39,7 @@ class Wording {
  private:
   ApiStyle style_;
   std::string_view prompt_field_;
-  std::string_view new_tokens_field_;
+  const Parameters& parameters_;
 };
 
 // The shortest text that reads back as the same float.

@@ -64,18 +64,37 @@ Result<Row> row_from_proto(const pb::Row& from, std::size_t& n_changes) {
   return to;
 }
 
-void output_to_proto(const OutputToken& from, pb::OutputToken& to) {
-  to.set_id(static_cast<std::uint32_t>(from.id));
-  to.set_logprob(from.logprob);
-  to.set_special(from.special);
-  to.set_text(from.text);
-  for (const TokenAlternative& alternative : from.alternatives) {
+// Message: OutputToken or PromptToken.
+template <typename Message>
+void alternatives_to_proto(const std::vector<TokenAlternative>& from, Message& to) {
+  for (const TokenAlternative& alternative : from) {
     pb::TokenAlternative& entry = *to.add_alternatives();
     entry.set_id(static_cast<std::uint32_t>(alternative.id));
     entry.set_logprob(alternative.logprob);
     entry.set_special(alternative.special);
     entry.set_text(alternative.text);
   }
+}
+
+template <typename Message>
+Result<std::vector<TokenAlternative>> alternatives_from_proto(const Message& from,
+                                                              std::string_view field) {
+  std::vector<TokenAlternative> to;
+  to.reserve(static_cast<std::size_t>(from.alternatives_size()));
+  for (const pb::TokenAlternative& entry : from.alternatives()) {
+    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id, token_from_wire(entry.id(), field));
+    to.push_back(
+        {.id = id, .logprob = entry.logprob(), .special = entry.special(), .text = entry.text()});
+  }
+  return to;
+}
+
+void output_to_proto(const OutputToken& from, pb::OutputToken& to) {
+  to.set_id(static_cast<std::uint32_t>(from.id));
+  to.set_logprob(from.logprob);
+  to.set_special(from.special);
+  to.set_text(from.text);
+  alternatives_to_proto(from.alternatives, to);
 }
 
 Result<OutputToken> output_from_proto(const pb::OutputToken& from, std::size_t& n_items) {
@@ -86,13 +105,20 @@ Result<OutputToken> output_from_proto(const pb::OutputToken& from, std::size_t& 
   to.logprob = from.logprob();
   to.special = from.special();
   to.text = from.text();
-  to.alternatives.reserve(n);
-  for (const pb::TokenAlternative& entry : from.alternatives()) {
-    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id,
-                              token_from_wire(entry.id(), "sequences.tokens.alternatives.id"));
-    to.alternatives.push_back(
-        {.id = id, .logprob = entry.logprob(), .special = entry.special(), .text = entry.text()});
-  }
+  COXSWAIN_ASSIGN_OR_RETURN(to.alternatives,
+                            alternatives_from_proto(from, "sequences.tokens.alternatives.id"));
+  return to;
+}
+
+Result<PromptToken> prompt_from_proto(const pb::PromptToken& from, std::size_t& n_items) {
+  const auto n = static_cast<std::size_t>(from.alternatives_size());
+  COXSWAIN_RETURN_IF_ERROR(count_up(n_items, n + 1, kResultItemsMax, "sequences.prompt"));
+  PromptToken to;
+  COXSWAIN_ASSIGN_OR_RETURN(to.id, token_from_wire(from.id(), "sequences.prompt.id"));
+  to.logprob = from.logprob();
+  to.text = from.text();
+  COXSWAIN_ASSIGN_OR_RETURN(to.alternatives,
+                            alternatives_from_proto(from, "sequences.prompt.alternatives.id"));
   return to;
 }
 
@@ -105,6 +131,7 @@ void sequence_to_proto(const SequenceResult& from, pb::SequenceResult& to) {
     entry.set_id(static_cast<std::uint32_t>(token.id));
     entry.set_logprob(token.logprob);
     entry.set_text(token.text);
+    alternatives_to_proto(token.alternatives, entry);
   }
   if (!from.finish) return;
   to.mutable_finish()->set_reason(static_cast<pb::FinishReason>(from.finish->reason));
@@ -133,12 +160,10 @@ Result<SequenceResult> sequence_from_proto(const pb::SequenceResult& from, std::
     COXSWAIN_ASSIGN_OR_RETURN(OutputToken output, output_from_proto(token, n_items));
     to.tokens.push_back(std::move(output));
   }
-  const auto n_prompt = static_cast<std::size_t>(from.prompt_size());
-  COXSWAIN_RETURN_IF_ERROR(count_up(n_items, n_prompt, kResultItemsMax, "sequences.prompt"));
-  to.prompt.reserve(n_prompt);
+  to.prompt.reserve(static_cast<std::size_t>(from.prompt_size()));
   for (const pb::PromptToken& token : from.prompt()) {
-    COXSWAIN_ASSIGN_OR_RETURN(const TokenId id, token_from_wire(token.id(), "sequences.prompt.id"));
-    to.prompt.push_back({.id = id, .logprob = token.logprob(), .text = token.text()});
+    COXSWAIN_ASSIGN_OR_RETURN(PromptToken prompt, prompt_from_proto(token, n_items));
+    to.prompt.push_back(std::move(prompt));
   }
   if (from.has_finish()) {
     COXSWAIN_ASSIGN_OR_RETURN(to.finish, finish_from_proto(from.finish()));

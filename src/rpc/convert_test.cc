@@ -107,6 +107,13 @@ StepPlan any_plan() {
   return plan;
 }
 
+std::vector<TokenAlternative> any_alternatives() {
+  return some(rc::gen::exec([] {
+    return TokenAlternative{
+        .id = any_token(), .logprob = any_float(), .special = any_bool(), .text = any_bytes()};
+  }));
+}
+
 SequenceResult any_sequence_result() {
   SequenceResult r;
   r.sequence = SequenceId{any_u64()};
@@ -122,14 +129,15 @@ SequenceResult any_sequence_result() {
                       .special = any_bool(),
                       .text = any_bytes(),
                       .alternatives = {}};
-    token.alternatives = some(rc::gen::exec([] {
-      return TokenAlternative{
-          .id = any_token(), .logprob = any_float(), .special = any_bool(), .text = any_bytes()};
-    }));
+    token.alternatives = any_alternatives();
     return token;
   }));
-  r.prompt = some(rc::gen::exec(
-      [] { return PromptToken{.id = any_token(), .logprob = any_float(), .text = any_bytes()}; }));
+  r.prompt = some(rc::gen::exec([] {
+    return PromptToken{.id = any_token(),
+                       .logprob = any_float(),
+                       .text = any_bytes(),
+                       .alternatives = any_alternatives()};
+  }));
   if (any_bool()) {
     SequenceFinish finish;
     finish.reason = static_cast<FinishReason>(*rc::gen::inRange(0, 3));

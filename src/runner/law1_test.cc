@@ -66,7 +66,7 @@ std::vector<SequenceSpec> requests() {
     spec.stopping = {.max_new_tokens = 6 + 3 * i, .ignore_eos = true};
     spec.rope_length =
         i < 4 ? 20 : 64;  // on both sides of the limits of the length-dependent ropes
-    spec.prompt_logprobs = i == 3;
+    spec.prompt_logprobs = i == 3 || i == 4;  // without and with alternatives
     spec.sampling.n_top_tokens = i % 3;
     if (i % 2 == 1) {
       spec.sampling.do_sample = true;

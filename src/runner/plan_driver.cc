@@ -286,7 +286,8 @@ bool same_outcome(const DriveOutcome& a, const DriveOutcome& b) {
     return x == y && bits_of(x.logprob) == bits_of(y.logprob);
   };
   const auto same_prompt = [](const PromptToken& x, const PromptToken& y) {  // NaN equals NaN here
-    return x.id == y.id && bits_of(x.logprob) == bits_of(y.logprob) && x.text == y.text;
+    return x.id == y.id && bits_of(x.logprob) == bits_of(y.logprob) && x.text == y.text &&
+           x.alternatives == y.alternatives;
   };
   return a.status == b.status && a.finish == b.finish &&
          std::equal(

@@ -91,6 +91,19 @@ std::size_t SequenceState::to_generated_offset(std::size_t raw_offset) const {
   return std::min(mark.generated + (raw_offset - mark.raw), generated_end);
 }
 
+std::vector<TokenAlternative> SequenceState::with_text(
+    std::span<const sampling::ScoredToken> tokens) const {
+  std::vector<TokenAlternative> out;
+  out.reserve(tokens.size());
+  for (const sampling::ScoredToken& token : tokens) {
+    out.push_back({.id = token.id,
+                   .logprob = token.logprob,
+                   .special = codec_ != nullptr && codec_->is_special(token.id),
+                   .text = codec_ != nullptr ? codec_->token_text(token.id) : std::string()});
+  }
+  return out;
+}
+
 SequenceState::Accepted SequenceState::accept(const Choice& choice) {
   assert(!finished_);
   Accepted out;
@@ -99,14 +112,7 @@ SequenceState::Accepted SequenceState::accept(const Choice& choice) {
   token.logprob = choice.token.logprob;
   token.text = append_text(token.id);
   token.special = codec_ != nullptr && codec_->is_special(token.id);
-  token.alternatives.reserve(choice.top.size());
-  for (const sampling::ScoredToken& other : choice.top) {
-    token.alternatives.push_back(
-        {.id = other.id,
-         .logprob = other.logprob,
-         .special = codec_ != nullptr && codec_->is_special(other.id),
-         .text = codec_ != nullptr ? codec_->token_text(other.id) : std::string()});
-  }
+  token.alternatives = with_text(choice.top);
   const std::optional<FinishReason> reason = reason_to_end(token.id, token.text);
   if (!reason) return out;
   finished_ = true;

@@ -49,6 +49,7 @@ class SequenceState {
   // Null if no parameter of the request needs it.
   const sampling::TokenCounts* counts() const { return has_counts_ ? &counts_ : nullptr; }
   std::uint32_t rope_length() const;
+  std::vector<TokenAlternative> with_text(std::span<const sampling::ScoredToken> tokens) const;
 
   // Takes the chosen token: text piece, special flag, and whether the sequence ends with it.
   // REQUIRES: !finished().
@@ -59,10 +60,11 @@ class SequenceState {
   Accepted accept(const Choice& choice);
 
   std::vector<std::vector<BlockId>> block_tables;  // per KV group
-  // Log-probability of the prompt token at `position`, computed with the chunk before it.
+  // What was computed about the prompt token at `position` with the chunk before it.
   struct PromptCarry {
     std::size_t position = std::numeric_limits<std::size_t>::max();
     float logprob = 0.0F;
+    std::vector<TokenAlternative> alternatives = {};
   };
   PromptCarry carry;
   std::uint64_t last_step_serial = 0;  // of the row that named it last (StepExecutor)

@@ -315,12 +315,12 @@ void StepExecutor::add_to_slice(ReadyRow& ready, std::size_t first_row, std::siz
     const bool is_prompt = row.prompt_logprobs && position < prompt_length;
     if (is_prompt) {
       const SequenceState::PromptCarry& carry = ready.state->carry;
-      const float logprob =
-          carry.position == position ? carry.logprob : std::numeric_limits<float>::quiet_NaN();
+      const bool carried = carry.position == position;
       ready.result->prompt.push_back(
           {.id = token,
-           .logprob = logprob,
-           .text = parts_.codec != nullptr ? parts_.codec->token_text(token) : std::string()});
+           .logprob = carried ? carry.logprob : std::numeric_limits<float>::quiet_NaN(),
+           .text = parts_.codec != nullptr ? parts_.codec->token_text(token) : std::string(),
+           .alternatives = carried ? carry.alternatives : std::vector<TokenAlternative>()});
     }
     const bool sample =
         row.emit == Emit::kSample && position + 1 == std::size_t{row.first_position} + row.n_tokens;
@@ -392,11 +392,7 @@ void StepExecutor::run_logits(std::span<LogitRow> wanted) {
 void StepExecutor::choose(LogitRow& wanted, std::span<const float> logits, std::size_t worker) {
   const SequenceState* state = wanted.ready->state;
   if (state == nullptr) return;
-  if (wanted.prompt_logprob) {
-    const auto value = sampling::logprob_of(logits, state->token_at(wanted.position + 1));
-    wanted.status = value.status();
-    if (value.ok()) wanted.prompt_value = value.value();
-  }
+  if (wanted.prompt_logprob) judge_prompt(wanted, logits, worker);
   if (!wanted.sample || !wanted.status.ok()) return;
   const auto out = samplers_[worker].sample({.logits = logits,
                                              .params = &state->spec().sampling,
@@ -408,15 +404,46 @@ void StepExecutor::choose(LogitRow& wanted, std::span<const float> logits, std::
   wanted.choice.top.assign(out->top.begin(), out->top.end());
 }
 
+// The log-probability of the prompt token that follows, and what the model would rather have seen:
+// both of the unprocessed logits.
+void StepExecutor::judge_prompt(LogitRow& wanted,
+                                std::span<const float> logits,
+                                std::size_t worker) {
+  const SequenceState& state = *wanted.ready->state;
+  const TokenId token = state.token_at(wanted.position + 1);
+  const auto value = sampling::logprob_of(logits, token);
+  wanted.status = value.status();
+  if (!value.ok()) return;
+  wanted.prompt_value = value.value();
+  SamplingParams plain;
+  plain.n_top_tokens = state.spec().sampling.n_top_tokens;
+  if (plain.n_top_tokens == 0) return;
+  const auto best = samplers_[worker].sample({.logits = logits, .params = &plain});
+  wanted.status = best.status();
+  if (!best.ok()) return;
+  const auto top = best->top.first(std::min<std::size_t>(best->top.size(), plain.n_top_tokens));
+  wanted.prompt_top.assign(top.begin(), top.end());
+  for (sampling::ScoredToken& other : wanted.prompt_top) {
+    if (other.id == token) other.logprob = wanted.prompt_value;  // the same to the last bit
+  }
+}
+
 void StepExecutor::deliver(LogitRow& wanted) {
   ReadyRow& ready = *wanted.ready;
   if (ready.state == nullptr) return;
   if (!wanted.status.ok()) return fail(ready, wanted.status);
   SequenceResult& result = *ready.result;
   if (wanted.prompt_logprob) {
-    ready.state->carry = {.position = wanted.position + 1, .logprob = wanted.prompt_value};
     const std::size_t index = wanted.position + 1 - ready.row->first_position;
-    if (index < result.prompt.size()) result.prompt[index].logprob = wanted.prompt_value;
+    auto alternatives = ready.state->with_text(wanted.prompt_top);
+    if (index < result.prompt.size()) {
+      result.prompt[index].logprob = wanted.prompt_value;
+      result.prompt[index].alternatives = std::move(alternatives);
+    } else {
+      ready.state->carry = {.position = wanted.position + 1,
+                            .logprob = wanted.prompt_value,
+                            .alternatives = std::move(alternatives)};
+    }
   }
   if (!wanted.sample) return;
   SequenceState::Accepted accepted = ready.state->accept(wanted.choice);

@@ -79,6 +79,7 @@ class StepExecutor {
     Status status = {};
     Choice choice = {};
     float prompt_value = 0.0F;
+    std::vector<sampling::ScoredToken> prompt_top = {};
   };
 
   Status add_sequence(SequenceSpec spec);
@@ -99,6 +100,7 @@ class StepExecutor {
   void run_slice(std::size_t n_rows);
   void run_logits(std::span<LogitRow> wanted);
   void choose(LogitRow& wanted, std::span<const float> logits, std::size_t worker);
+  void judge_prompt(LogitRow& wanted, std::span<const float> logits, std::size_t worker);
   void deliver(LogitRow& wanted);
 
   ExecutorParts parts_;

@@ -207,6 +207,56 @@ TEST_F(StepExecutorTest, CopiedBlocksHoldTheSameKeys) {
   EXPECT_EQ(execute(moved).sequences.front(), expected.sequences.front());
 }
 
+TEST_F(StepExecutorTest, PromptTokensComeWithWhatTheModelWouldRatherHaveSeen) {
+  SequenceSpec spec = spec_of(1);
+  spec.prompt_logprobs = true;
+  spec.sampling.n_top_tokens = 3;
+  StepPlan plan;
+  plan.new_sequences = {spec};
+  plan.rows = {prompt_row(spec, {1, 2})};
+  plan.rows[0].prompt_logprobs = true;
+  const StepResult result = execute(plan);
+  const std::vector<PromptToken>& whole = result.sequences.front().prompt;
+  ASSERT_EQ(whole.size(), spec.prompt.size());
+  EXPECT_TRUE(whole[0].alternatives.empty());
+  for (std::size_t i = 1; i < whole.size(); ++i) {
+    const auto& best = whole[i].alternatives;
+    ASSERT_EQ(best.size(), 3u);
+    EXPECT_GE(best[0].logprob, best[1].logprob);
+    EXPECT_GE(best[1].logprob, best[2].logprob);
+    EXPECT_GE(best[0].logprob, whole[i].logprob);
+    EXPECT_EQ(best[0].text, codec_->token_text(best[0].id));
+    for (const TokenAlternative& other : best) {
+      if (other.id == whole[i].id) {
+        EXPECT_EQ(other.logprob, whole[i].logprob);
+      }
+    }
+  }
+
+  StepPlan drop;
+  drop.dropped = {spec.id};
+  execute(drop);
+  for (std::uint32_t p = 0; p < spec.prompt.size(); ++p) {
+    StepPlan one;
+    Row row{.sequence = spec.id,
+            .first_position = p,
+            .n_tokens = 1,
+            .tokens = {spec.prompt[p]},
+            .emit = p + 1 == spec.prompt.size() ? Emit::kSample : Emit::kNone,
+            .prompt_logprobs = true};
+    if (p == 0) {
+      one.new_sequences = {spec};
+      row.table_changes.push_back({.blocks = {1, 2}});
+    }
+    one.rows = {row};
+    const StepResult part = execute(one);
+    ASSERT_EQ(part.sequences.front().prompt.size(), 1u);
+    if (p > 0) {
+      EXPECT_EQ(part.sequences.front().prompt.front(), whole[p]) << p;
+    }
+  }
+}
+
 TEST_F(StepExecutorTest, WhatCannotBeDoneAtAllFailsThePlan) {
   StepPlan layers;
   layers.layers = {.begin = 0, .end = 0};

@@ -302,6 +302,36 @@ class TestCompletions:
         assert [list(e) for e in events[:-1]] == [["object", "id", "created", "choices", "model", "system_fingerprint"]] * 7
         assert events[-1]["usage"] == whole["usage"]
 
+    def test_log_probabilities_of_a_given_text(self, server):
+        """What evaluation harnesses ask: how likely is this text, and was each token the best one?"""
+        native = generate(server, {"max_new_tokens": 8, "details": True, "decoder_input_details": True})
+        details = native["details"]
+        ids = [t["id"] for t in details["prefill"] + details["tokens"]]
+        body = {"prompt": [ids], "max_tokens": 1, "logprobs": 1, "echo": True, "seed": 1234}
+        whole = server.post("/v1/completions", body).json()["choices"][0]
+        listed = whole["logprobs"]
+        assert {len(values) for values in listed.values()} == {len(ids) + 1}
+        assert listed["token_logprobs"][0] is None and listed["top_logprobs"][0] is None
+        n = len(details["prefill"])
+        expected = [t["logprob"] for t in details["prefill"][1:] + details["tokens"]]
+        assert all(abs(a - b) < 1e-4 for a, b in zip(listed["token_logprobs"][1:-1], expected, strict=True))
+        # The second part was generated greedily: every token is the best one, with the very same number.
+        for value, top in zip(listed["token_logprobs"][n:-1], listed["top_logprobs"][n:-1], strict=True):
+            assert value == max(top.values()) and len(top) == 1
+        assert whole["text"].startswith(PROMPT + native["generated_text"])
+        for token, offset in list(zip(listed["tokens"], listed["text_offset"], strict=True))[1:-1]:
+            assert whole["text"][offset:].startswith(token)
+
+        alone = server.post("/v1/completions", {**body, "max_tokens": 0}).json()
+        assert alone["usage"]["completion_tokens"] == 0
+        assert alone["choices"][0]["text"] == PROMPT + native["generated_text"]
+        assert alone["choices"][0]["logprobs"] == {name: values[:-1] for name, values in listed.items()}
+
+        with Stream(server.url, "/v1/completions", {**body, "stream": True}) as stream:
+            events = list(stream.events())
+        parts = [e["choices"][0]["logprobs"] for e in events]
+        assert {name: sum((p[name] for p in parts), []) for name in listed} == listed
+
     def test_several_prompts_in_one_stream(self, server):
         body = {"prompt": [PROMPT, "The dog"], "max_tokens": 6, "temperature": 0}
         whole = server.post("/v1/completions", body).json()

@@ -192,8 +192,9 @@ COMPLETIONS = [
     ({"prompt": [VOCABULARY]}, INVALID + f"`prompt` token ids must be < {VOCABULARY}. Given: {VOCABULARY}", "prompt"),
     ({"prompt": ["a"] * 5}, "Number of prompts exceeds the maximum allowed batch size of 4", "prompt"),
     ({"suffix": "b"}, "Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix"),
-    ({"echo": True}, INVALID + "`echo` is not supported yet, except as false. Given: true", "echo"),
-    ({"logprobs": 1}, INVALID + "`logprobs` is not supported yet. Given: 1", "logprobs"),
+    ({"echo": 1}, INVALID + "`echo` must be a boolean. Given: 1", "echo"),
+    ({"logprobs": 6}, INVALID + "`logprobs` must be >= 0 and <= 5. Given: 6", "logprobs"),
+    ({"max_tokens": 0}, INVALID + "`max_tokens` must be >= 1. Given: 0", "max_tokens"),
 ]
 
 

@@ -144,6 +144,14 @@ class TestOpenAI:
     def test_completion_stream(self, from_openai):
         assert from_openai["completion_stream"] == {**from_openai["completion"], "choices_of_last": 0}
 
+    def test_completion_with_the_prompt_and_logprobs(self, from_openai, server):
+        answer = from_openai["completion_echo_logprobs"]
+        n_prompt = len(server.post("/tokenize", {"inputs": PROMPT}).json())
+        assert answer["text"].startswith(PROMPT)
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            assert len(answer[name]) == n_prompt + 1, name
+        assert answer["token_logprobs"][-1] == max(answer["top_logprobs"][-1].values())  # the greedy one
+
     def test_chat(self, from_openai, plain_chat, chat_content):
         answer = from_openai["chat"]
         assert answer.pop("id")

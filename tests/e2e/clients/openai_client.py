@@ -37,6 +37,12 @@ def completion_stream():
             "usage": chunks[-1].usage.to_dict(), "choices_of_last": len(chunks[-1].choices)}
 
 
+def completion_echo_logprobs():
+    answer = client.completions.create(model="tgi", prompt=PROMPT, max_tokens=1, temperature=0, logprobs=1, echo=True, seed=1)
+    choice = answer.choices[0]
+    return {"text": choice.text, **choice.logprobs.to_dict()}
+
+
 def chat():
     answer = client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=20, temperature=0)
     choice = answer.choices[0]
@@ -125,7 +131,7 @@ def misfits():
         check(ChatCompletion, raw("/chat/completions", body), str(more))
         stream = {"stream": True, "stream_options": {"include_usage": True}}
         check(ChatCompletionChunk, raw("/chat/completions", {**body, **stream}), f"stream {more}")
-    for more in [{}, {"n": 2}, {"prompt": ["a", "b"]}, {"prompt": [5, 6]}, {"stop": "."}]:
+    for more in [{}, {"n": 2}, {"prompt": ["a", "b"]}, {"prompt": [5, 6]}, {"stop": "."}, {"logprobs": 2}, {"echo": True}]:
         body = {"prompt": PROMPT, "max_tokens": 4, **more}
         check(Completion, raw("/completions", body), str(more))
         chunks = raw("/completions", {**body, "stream": True})
@@ -137,6 +143,6 @@ def misfits():
     return out
 
 
-CASES = [misfits, models_list, completion, completion_list, completion_stream, chat, chat_stream, chat_stream_usage, chat_logprobs, chat_several,
-         chat_stop, error_unprocessable, error_of_stream, error_unsupported_field, error_not_found]
+CASES = [misfits, models_list, completion, completion_list, completion_stream, completion_echo_logprobs, chat, chat_stream, chat_stream_usage,
+         chat_logprobs, chat_several, chat_stop, error_unprocessable, error_of_stream, error_unsupported_field, error_not_found]
 print(json.dumps({case.__name__: case() for case in CASES}))
