@@ -71,7 +71,7 @@ class Dict {
   void set(Value key, Value value);
   // Appends without looking for an equal key. REQUIRES: the key is new.
   void append_new(Value key, Value value);
-  void reserve(std::size_t n) { items_.reserve(n); }
+  void reserve(std::size_t n);
   const std::vector<std::pair<Value, Value>>& items() const { return items_; }
   std::size_t size() const;
   const Extent& extent() const { return extent_; }
@@ -188,6 +188,10 @@ class Value {
 
 inline std::size_t Dict::size() const {
   return items_.size();
+}
+
+inline void Dict::reserve(std::size_t n) {
+  items_.reserve(n);
 }
 
 // "str", "int", "dict", ... as Python's error messages name a type.
