@@ -12,19 +12,20 @@
 namespace coxswain::tokenizer {
 namespace {
 
-// Writes each piece anew: change(builder, piece) adds what becomes of it.
+// Writes each piece anew: change(builder, piece) adds what becomes of it. The list of pieces is
+// written over, as texts of short words have a long one.
 template <typename Change>
 void rewrite_pieces(PreText& pre, Change change) {
   AlignedBuilder out(pre.text);
-  std::vector<PieceRange> pieces;
-  pieces.reserve(pre.pieces.size());
-  for (const PieceRange& piece : pre.pieces) {
+  std::size_t n_pieces = 0;
+  for (const PieceRange piece : pre.pieces) {
     const auto begin = static_cast<std::uint32_t>(out.size());
     change(out, piece);
-    if (out.size() > begin) pieces.push_back({begin, static_cast<std::uint32_t>(out.size())});
+    if (out.size() > begin)
+      pre.pieces[n_pieces++] = {begin, static_cast<std::uint32_t>(out.size())};
   }
+  pre.pieces.resize(n_pieces);
   pre.text = AlignedText(std::move(out).finish());
-  pre.pieces = std::move(pieces);
 }
 
 class PrefixSpaceStep final : public PreTokenizer {
