@@ -137,7 +137,7 @@ Result<StepResult> StepExecutor::execute(StepPlan plan) {
   return out;
 }
 
-Status StepExecutor::add_sequence(SequenceSpec spec) {
+Status StepExecutor::add_sequence(SequenceSpec&& spec) {
   if (sequences_.erase(spec.id) != 0) return broken_plan("a sequence was introduced twice");
   if (sequences_.size() >= limits_.sequences_max) {
     return {Code::kResourceExhausted,

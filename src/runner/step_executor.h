@@ -82,7 +82,7 @@ class StepExecutor {
     std::vector<sampling::ScoredToken> prompt_top = {};
   };
 
-  Status add_sequence(SequenceSpec spec);
+  Status add_sequence(SequenceSpec&& spec);
   Status check_spec(const SequenceSpec& spec) const;
   Status check_copies(std::span<const BlockCopy> copies) const;
   Status prepare(const Row& row, SequenceState& state);
