@@ -1,34 +1,11 @@
 // A step allocates nothing once the workspace is reserved: the global operator new is counted here.
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/testing/allocation_watch.h"
 #include "model/test_models.h"
-
-namespace {
-
-// operator new has no other place for it.
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
-std::atomic<std::size_t> n_allocations{0};
-
-}  // namespace
-
-// Not inlined, or g++ takes malloc and free for a mismatched pair.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  n_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept {
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
 
 namespace coxswain::model {
 namespace {
@@ -64,12 +41,12 @@ TEST_P(NoAllocation, InAStepAfterReserve) {
   std::vector<float> out(2 * info.vocab_size);
   const std::vector<std::uint32_t> last{19, 39};
 
-  const std::size_t before = n_allocations.load();
+  const base::AllocationWatch watch;
   const bool ran = model->forward({tokens, rows}, {}, hidden, *store, pool).ok() &&
                    model->logits(hidden, last, out, pool).ok();
-  const std::size_t after = n_allocations.load();
+  const std::size_t n_allocations = watch.n();
   EXPECT_TRUE(ran);
-  EXPECT_EQ(after - before, 0U);
+  EXPECT_EQ(n_allocations, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families,

@@ -1,0 +1,61 @@
+#pragma once
+// AllocationWatch: what operator new handed out in the whole test program while one lived.
+//
+// Include it in one file of a program: it replaces the global operators.
+//
+// Thread rule: one watch at a time; allocations of any thread count.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace coxswain::base {
+
+class AllocationWatch {
+ public:
+  AllocationWatch() {
+    n_ = 0;
+    bytes_ = 0;
+    largest_ = 0;
+  }
+  AllocationWatch(const AllocationWatch&) = delete;
+  AllocationWatch& operator=(const AllocationWatch&) = delete;
+
+  std::size_t n() const { return n_; }
+  std::size_t bytes() const { return bytes_; }
+  std::size_t largest() const { return largest_; }
+
+  static void note(std::size_t size) {
+    n_.fetch_add(1, std::memory_order_relaxed);
+    bytes_.fetch_add(size, std::memory_order_relaxed);
+    std::size_t seen = largest_.load(std::memory_order_relaxed);
+    while (seen < size && !largest_.compare_exchange_weak(seen, size)) {
+    }
+  }
+
+ private:
+  // operator new has no other place for them.
+  // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
+  static inline std::atomic<std::size_t> n_{0};
+  static inline std::atomic<std::size_t> bytes_{0};
+  static inline std::atomic<std::size_t> largest_{0};
+  // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+};
+
+}  // namespace coxswain::base
+
+// NOLINTBEGIN(misc-definitions-in-headers): for one file of a program
+// Not inlined, or g++ takes malloc and free for a mismatched pair.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  coxswain::base::AllocationWatch::note(size);
+  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
+// NOLINTEND(misc-definitions-in-headers)
