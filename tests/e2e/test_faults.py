@@ -392,6 +392,18 @@ class TestFrozenShard:
         assert own.stop() == 0
 
 
+    def test_processes_that_stay_frozen_are_replaced(self, own):
+        before = own.shard_pid(), own.router_pid()
+        for pid in before:
+            stop_process(pid)
+        wait_until(lambda: own.shard_pid() not in (None, before[0]), 40, own.log)
+        wait_until(lambda: own.router_pid() not in (None, before[1]), 40, own.log)
+        wait_until(own.is_healthy, 20, own.log)
+        assert generates(own)
+        assert own.out().count("process stands still and is ended") == 2, own.log()
+        assert own.stop() == 0
+
+
 class TestDisconnect:
     @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
     def test_blocks_come_back(self, own, stream):
