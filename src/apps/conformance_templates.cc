@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 
+#include "apps/golden_values.h"
 #include "chat/chat_template.h"
 #include "json/json.h"
 #include "tokenizer/tokenizer.h"
@@ -31,11 +32,6 @@ const json::Value& member(const json::Value& object, std::string_view key) {
   static const json::Value null;
   const json::Value* value = object.find(key);
   return value == nullptr ? null : *value;
-}
-
-std::string text_of(const json::Value& object, std::string_view key) {
-  const json::Value& value = member(object, key);
-  return value.is_string() ? value.as_string() : std::string();
 }
 
 // A conversation of the reference as the input of a template. Special tokens and kwargs become
@@ -71,12 +67,12 @@ std::string compare(const json::Value& expected, const Result<chat::Rendered>& g
     return "differs at byte " + std::to_string(at) + ": got \"" + got->text.substr(at, 40) +
            "\", wanted \"" + output.as_string().substr(at, 40) + "\"";
   }
-  const std::string error = text_of(expected, "error");
+  const std::string error = golden_string(expected, "error");
   if (error == "SecurityError" || error == "RecursionError") return {};
   if (got.ok()) return "rendered, but the reference says " + error;
-  if (error == "raise_exception" && got.status().message() != text_of(expected, "message")) {
+  if (error == "raise_exception" && got.status().message() != golden_string(expected, "message")) {
     return "raised \"" + got.status().message() + "\" instead of \"" +
-           text_of(expected, "message") + "\"";
+           golden_string(expected, "message") + "\"";
   }
   return {};
 }
@@ -88,7 +84,7 @@ Conversations read_conversations(const fs::path& folder) {
   const auto document = json::parse_file((folder / "conversations.json").string(), kFileBytesMax);
   if (!document.ok() || !document->is_array()) return out;
   for (const json::Value& conversation : document->as_array())
-    out[text_of(conversation, "id")] = conversation;
+    out[golden_string(conversation, "id")] = conversation;
   return out;
 }
 
@@ -98,13 +94,13 @@ void check_template(const fs::path& folder,
                     ConformanceReport& report) {
   const auto document = json::parse_file((folder / "expected" / file).string(), kFileBytesMax);
   if (!document.ok()) return report.fail(file, document.status().message());
-  const std::string name = text_of(*document, "template");
+  const std::string name = golden_string(*document, "template");
   if (!report.wants(name)) return;
   const auto compiled =
       chat::ChatTemplate::compile(read_file(folder / "templates" / (name + ".jinja")));
   std::size_t n = 0;
   for (const json::Value& expected : member(*document, "results").as_array()) {
-    const std::string id = text_of(expected, "case");
+    const std::string id = golden_string(expected, "case");
     const auto conversation = conversations.find(id);
     if (conversation == conversations.end()) return report.fail(name, "no conversation " + id);
     const auto got =
@@ -122,7 +118,7 @@ void check_units(const fs::path& path, ConformanceReport& report) {
   const auto document = json::parse_file(path.string(), kFileBytesMax);
   if (!document.ok()) return;
   for (const json::Value& unit : document->as_array()) {
-    const std::string name = "unit-" + text_of(unit, "name");
+    const std::string name = "unit-" + golden_string(unit, "name");
     if (!report.wants(name)) continue;
     const json::Value& expected = member(unit, "python_hf");
     if (member(unit, "context_has_function").is_bool() &&
@@ -134,7 +130,7 @@ void check_units(const fs::path& path, ConformanceReport& report) {
     input.messages = json::Array{};
     input.add_generation_prompt = std::nullopt;
     input.extra = member(unit, "context");
-    const auto compiled = chat::ChatTemplate::compile(text_of(unit, "template"));
+    const auto compiled = chat::ChatTemplate::compile(golden_string(unit, "template"));
     const auto got =
         compiled.ok() ? compiled->render(input) : Result<chat::Rendered>(compiled.status());
     json::Object wanted;
@@ -151,7 +147,8 @@ void check_collected(const fs::path& path, ConformanceReport& report) {
   const auto document = json::parse_file(path.string(), kFileBytesMax);
   if (!document.ok()) return;
   for (const json::Value& unit : document->as_array()) {
-    const std::string name = "conversation-" + text_of(unit, "group") + "-" + text_of(unit, "name");
+    const std::string name =
+        "conversation-" + golden_string(unit, "group") + "-" + golden_string(unit, "name");
     if (!report.wants(name)) continue;
     if (const json::Value& agrees = member(unit, "python_jinja2_agrees");
         !agrees.is_bool() || !agrees.as_bool()) {
@@ -168,7 +165,7 @@ void check_collected(const fs::path& path, ConformanceReport& report) {
         extra.set(key, value);
     }
     input.extra = std::move(extra);
-    const auto compiled = chat::ChatTemplate::compile(text_of(unit, "chat_template"));
+    const auto compiled = chat::ChatTemplate::compile(golden_string(unit, "chat_template"));
     const auto got =
         compiled.ok() ? compiled->render(input) : Result<chat::Rendered>(compiled.status());
     json::Object wanted;
@@ -186,11 +183,12 @@ void check_ids(const ConformanceOptions& options,
   const auto document = json::parse_file((folder / "end_to_end_ids.json").string(), kFileBytesMax);
   if (!document.ok()) return;
   for (const json::Value& entry : document->as_array()) {
-    const std::string template_name = text_of(entry, "template");
+    const std::string template_name = golden_string(entry, "template");
     const std::string name = "ids-" + template_name;
     if (!report.wants(name)) continue;
-    const auto tokenizer = tokenizer::Tokenizer::load(
-        fs::path(options.data_dir) / "tokenizers" / text_of(entry, "tokenizer") / "tokenizer.json");
+    const auto tokenizer =
+        tokenizer::Tokenizer::load(fs::path(options.data_dir) / "tokenizers" /
+                                   golden_string(entry, "tokenizer") / "tokenizer.json");
     const auto compiled =
         chat::ChatTemplate::compile(read_file(folder / "templates" / (template_name + ".jinja")));
     const auto specials =
@@ -203,7 +201,7 @@ void check_ids(const ConformanceOptions& options,
     std::string difference;
     std::size_t n = 0;
     for (const json::Value& expected : member(entry, "cases").as_array()) {
-      const auto conversation = conversations.find(text_of(expected, "case"));
+      const auto conversation = conversations.find(golden_string(expected, "case"));
       if (conversation == conversations.end()) continue;
       const auto got =
           compiled->render(input_of(conversation->second, member(*specials, "special_tokens")));
@@ -212,10 +210,7 @@ void check_ids(const ConformanceOptions& options,
         break;
       }
       const auto encoded = (*tokenizer)->encode(got->text, {.add_special_tokens = false});
-      std::vector<TokenId> wanted;
-      for (const json::Value& id : member(expected, "ids").as_array())
-        wanted.push_back(static_cast<TokenId>(id.to_int64().value_or(-1)));
-      if (!encoded.ok() || encoded->ids != wanted) {
+      if (!encoded.ok() || encoded->ids != golden_ids(expected, "ids")) {
         difference = conversation->first + ": ids differ";
         break;
       }

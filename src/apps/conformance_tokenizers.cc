@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/golden_values.h"
 #include "json/json.h"
 #include "tokenizer/tokenizer.h"
 
@@ -26,19 +27,6 @@ using tokenizer::Tokenizer;
 using Ids = std::vector<TokenId>;
 
 constexpr std::size_t kFileBytesMax = std::size_t{256} << 20;
-
-Ids ids_of(const json::Value* list) {
-  Ids out;
-  if (list == nullptr || !list->is_array()) return out;
-  for (const json::Value& id : list->as_array())
-    out.push_back(static_cast<TokenId>(id.to_int64().value_or(-1)));
-  return out;
-}
-
-std::string string_of(const json::Value& object, std::string_view name) {
-  const json::Value* value = object.find(name);
-  return value != nullptr && value->is_string() ? value->as_string() : std::string();
-}
 
 // Counts what was compared in one file and keeps the first difference.
 class Comparison {
@@ -114,17 +102,17 @@ void compare_expected(const Tokenizer& tokenizer,
                       const json::Value& document,
                       const json::Array& texts,
                       Comparison& comparison) {
-  const Ids prefix = ids_of(document.find("special_prefix"));
-  const Ids suffix = ids_of(document.find("special_suffix"));
+  const Ids prefix = golden_ids(document, "special_prefix");
+  const Ids suffix = golden_ids(document, "special_suffix");
   const bool has_special = document.find("special_prefix") != nullptr;
   for (const json::Value& item : document.find("cases")->as_array()) {
     const auto index = static_cast<std::size_t>(item.find("i")->to_int64().value_or(0));
     comparison.next(index);
-    const std::string text = string_of(texts.at(index), "text");
-    const Ids ids = ids_of(item.find("ids"));
+    const std::string text = golden_string(texts.at(index), "text");
+    const Ids ids = golden_ids(item, "ids");
     comparison.ids("ids", encoded(tokenizer, text, false, comparison), ids);
     if (has_special || item.find("ids_with_special") != nullptr) {
-      Ids wanted = ids_of(item.find("ids_with_special"));
+      Ids wanted = golden_ids(item, "ids_with_special");
       if (item.find("ids_with_special") == nullptr) {
         wanted = prefix;
         wanted.insert(wanted.end(), ids.begin(), ids.end());
@@ -132,9 +120,10 @@ void compare_expected(const Tokenizer& tokenizer,
       }
       comparison.ids("ids_with_special", encoded(tokenizer, text, true, comparison), wanted);
     }
-    const std::string decoded = item.find("decoded") != nullptr ? string_of(item, "decoded") : text;
+    const std::string decoded =
+        item.find("decoded") != nullptr ? golden_string(item, "decoded") : text;
     const std::string without = item.find("decoded_skip_special") != nullptr
-                                    ? string_of(item, "decoded_skip_special")
+                                    ? golden_string(item, "decoded_skip_special")
                                     : decoded;
     comparison.text("decoded", tokenizer.decode(ids, false), decoded);
     comparison.text("decoded_skip_special", tokenizer.decode(ids, true), without);
@@ -161,10 +150,10 @@ void run_expected(const fs::path& folder, const std::string& file, ConformanceRe
   if (!document.ok()) return report.fail(name, document.status().message());
   if (document->find("cases") == nullptr) return;  // a file of inputs
   const auto texts = json::parse_file(
-      (folder / "expected" / string_of(*document, "texts")).string(), kFileBytesMax);
+      (folder / "expected" / golden_string(*document, "texts")).string(), kFileBytesMax);
   if (!texts.ok()) return report.fail(name, texts.status().message());
   const auto loaded =
-      Tokenizer::load(folder / string_of(*document, "path"), load_options(*document));
+      Tokenizer::load(folder / golden_string(*document, "path"), load_options(*document));
   if (!loaded.ok()) return report.fail(name, loaded.status().message());
   Comparison comparison;
   compare_expected(**loaded, *document, texts->as_array(), comparison);
@@ -233,11 +222,10 @@ void run_published(const fs::path& folder,
     if (is_pair) continue;
     comparison.next(i);
     const json::Value* inputs = cases[i].find("encoded");
-    const json::Value* wanted =
-        inputs != nullptr ? inputs->find("input_ids") : cases[i].find("ids");
     const std::string text =
-        inputs != nullptr ? string_of(cases[i], "input") : string_of(cases[i], "text");
-    const Ids ids = ids_of(wanted);
+        inputs != nullptr ? golden_string(cases[i], "input") : golden_string(cases[i], "text");
+    const Ids ids =
+        inputs != nullptr ? golden_ids(*inputs, "input_ids") : golden_ids(cases[i], "ids");
     comparison.ids("ids", encoded(*tokenizer, text, true, comparison), ids);
   }
   comparison.report(report, name);
@@ -250,7 +238,7 @@ void run_vector_file(const fs::path& folder, const std::string& file, Conformanc
   if (!document->is_object()) return;
   if (const json::Value* ids = document->find("token_ids")) {
     json::Object item;
-    item.set("text", json::Value(string_of(*document, "text")));
+    item.set("text", json::Value(golden_string(*document, "text")));
     item.set("ids", *ids);
     return run_published(folder, "swift", stem, json::Array{json::Value(std::move(item))}, report);
   }
@@ -373,7 +361,7 @@ void run_conversations(const fs::path& folder, ConformanceReport& report) {
       if (text.empty() || !tokens.ok()) continue;
       comparison.next(index++);
       comparison.ids(
-          "ids", encode_conversation(*tokenizer, text, comparison), ids_of(tokens->find("tokens")));
+          "ids", encode_conversation(*tokenizer, text, comparison), golden_ids(*tokens, "tokens"));
     }
     if (index > 0) comparison.report(report, name);
   }

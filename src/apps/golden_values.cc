@@ -53,8 +53,10 @@ std::vector<double> golden_doubles(const json::Value& object, std::string_view f
 
 std::vector<TokenId> golden_ids(const json::Value& object, std::string_view field) {
   std::vector<TokenId> out;
-  for (const double value : golden_doubles(object, field))
-    out.push_back(static_cast<TokenId>(value));
+  const json::Value* found = object.find(field);
+  if (found == nullptr || !found->is_array()) return out;
+  for (const json::Value& id : found->as_array())
+    out.push_back(static_cast<TokenId>(id.to_int64().value_or(-1)));
   return out;
 }
 

@@ -20,7 +20,7 @@ namespace coxswain::apps {
 std::vector<std::uint8_t> decode_base64(std::string_view text);
 
 // The member `field` of an object: base64 of little-endian float32, an array of numbers, an array
-// of ids.
+// of ids (-1 for what is none).
 std::vector<float> golden_floats(const json::Value& object, std::string_view field);
 std::vector<double> golden_doubles(const json::Value& object, std::string_view field);
 std::vector<TokenId> golden_ids(const json::Value& object, std::string_view field);
