@@ -170,6 +170,25 @@ TEST(CompletionStream, EmptyFinishReasonUntilTheLastChunk) {
   EXPECT_EQ(stream->closing(std::span(&sequence, 1)), std::vector<std::string>{"data: [DONE]\n\n"});
 }
 
+// A client asks whether a token was the best one by comparing it with its rivals: none are made up.
+TEST(CompletionAnswer, AlternativesThatAreNotKnownAreNull) {
+  std::vector<SequenceAnswer> one{finished()};
+  one[0].tokens.resize(1);
+  one[0].tokens[0].alternatives = {{5, -0.5F, false, "x"}, {6, -0.5F, false, "y"}};
+  one[0].prompt_text = "Ié";
+  one[0].prompt_pieces = {"", "I", "é"};
+  one[0].prompt = {{1, NAN, "<s>"}, {2, -0.25F, "I"}, {3, -0.5F, "é"}};
+  OpenAiAnswerOptions options = openai_options();
+  options.logprobs = options.echo = true;
+  options.n_top_logprobs = 1;
+  const std::string body = make_completion_answer(options, 1)->body(one);
+  EXPECT_NE(
+      body.find(
+          R"("text":"Ié am a","logprobs":{"tokens":["<s>","I","é"," am"],"token_logprobs":[null,-0.25,-0.5,-1.25],"top_logprobs":[null,null,null,{"x":-0.5," am":-1.25}],"text_offset":[0,0,1,2]})"),
+      std::string::npos)
+      << body;
+}
+
 TEST(CompletionAnswer, PromptsAreCountedOnceForSeveralSequences) {
   const std::vector<SequenceAnswer> four(4, finished());
   const std::string body = make_completion_answer(openai_options(), 2)->body(four);

@@ -41,7 +41,8 @@ void CompletionLogprobs::append_top(TokenId id,
                                     std::string_view text,
                                     float logprob,
                                     std::span<const TokenAlternative> alternatives) {
-  if (std::isnan(logprob)) {
+  const bool unknown = n_top_ > 0 && alternatives.empty();
+  if (unknown || std::isnan(logprob)) {
     top_ += "null";
     return;
   }

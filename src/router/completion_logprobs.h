@@ -4,8 +4,9 @@
 //
 // The token itself is always among its top log-probabilities, with the very same number, so that a
 // client may ask whether it was the best one. Texts in which two alternatives agree stand once,
-// with the higher number. The first token of a prompt has null for both. text_offset counts
-// characters of the choice's text; special tokens and those that only begin a character add none.
+// with the higher number. The first token of a prompt has null for both, and a token has null for
+// its alternatives if the runner does not tell them. text_offset counts characters of the choice's
+// text; special tokens and those that only begin a character add none.
 //
 // Thread rule: one thread. Memory: what was added since the last take().
 
