@@ -108,6 +108,7 @@ void AlignedBuilder::put(std::string_view bytes, std::size_t begin, std::size_t 
   }
 }
 
+// A text with broken bytes has its places in any case: added tokens look there for untrusted spans.
 AlignedText sanitized(std::string_view input, bool keeps_origins) {
   std::size_t valid = valid_utf8_prefix(input);
   if (valid == input.size()) return {input, 0, keeps_origins};
@@ -126,10 +127,6 @@ AlignedText sanitized(std::string_view input, bool keeps_origins) {
     origins.add_unit(kReplacementUtf8.size(), {begin, begin + static_cast<std::uint32_t>(broken)});
     at += broken;
     valid = valid_utf8_prefix(input.substr(at));
-  }
-  if (!keeps_origins) {
-    const std::size_t n_first_bytes = code_point_at(text, 0).n_bytes;
-    return AlignedText::without_origins(std::move(text), n_first_bytes);
   }
   return {std::move(text), std::move(origins)};
 }

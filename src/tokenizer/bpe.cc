@@ -170,18 +170,17 @@ void Bpe::merge_long(std::string_view word,
     make_symbols({word.substr(at, end - at), at == 0, end == word.size()}, unknown, scratch);
     at = end;
     for (const ModelScratch::Symbol& symbol : scratch.symbols) {
-      if (merges_.takes(symbol.id)) {
-        if (!has_room && long_word.size() >= kLongWordBytes) {
-          long_word.reserve(options_.reads_bytes ? word.size() : count_characters(word));
-          has_room = true;
-        }
-        long_word.push_wide(symbol.id, symbol.n_bytes);
+      if (!merges_.takes(symbol.id)) {  // nothing merges across it
+        finish_long(long_word, scratch, out);
+        out.push_back({symbol.id, symbol.n_bytes});
+        scratch.drain(out);
         continue;
       }
-      // Nothing merges across a symbol that takes part in no merge.
-      finish_long(long_word, scratch, out);
-      out.push_back({symbol.id, symbol.n_bytes});
-      scratch.drain(out);
+      if (!has_room && long_word.size() >= kLongWordBytes) {
+        long_word.reserve(options_.reads_bytes ? word.size() : count_characters(word));
+        has_room = true;
+      }
+      long_word.push_wide(symbol.id, symbol.n_bytes);
     }
   }
   finish_long(long_word, scratch, out);

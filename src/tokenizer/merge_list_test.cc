@@ -41,7 +41,8 @@ Vocabulary vocabulary() {
   for (const std::string& first : letters) {
     for (const std::string& second : letters) {
       for (const std::string& third : letters) {
-        add(first + second + third);
+        std::string word = first + second;
+        add(word += third);
         out.merges.emplace_back(first, second + third);
         out.merges.emplace_back(first + second, third);
       }
@@ -72,7 +73,8 @@ std::string list_of(const std::vector<Pair>& merges, bool as_pairs, Style style)
       out.append("[").append(gap).append(as_json(left)).append(",").append(gap);
       out.append(as_json(right)).append(gap).append("]");
     } else {
-      out += as_json(left + " " + right);
+      std::string merge = left + " ";
+      out += as_json(merge += right);
     }
   }
   return out + "]";
@@ -112,7 +114,7 @@ TEST(MergeLists, PrefixesInsideWordsGo) {
 
 TEST(MergeLists, ErrorsAreThoseOfTheFirstBadEntry) {
   const Vocabulary known = vocabulary();
-  const auto error_of = [&](std::vector<Pair> merges) {
+  const auto error_of = [&](const std::vector<Pair>& merges) {
     const auto table = read_merges(list_of(merges, false, Style::kIndented), known.names, "");
     return table.ok() ? std::string() : table.status().message();
   };
@@ -170,8 +172,8 @@ TEST(BulkSections, EndWhereTheirBracketsClose) {
     }
     vocab += "}";
     const std::string merges = R"([["a","]"],["{","\\"]])";
-    const std::string text = R"({"x":"{[\"","model":{"vocab":)" + vocab + R"(,"merges":)" + merges +
-                             R"(,"y":"}"},"z":[]})";
+    std::string text = R"({"x":"{[\"","model":{"vocab":)";
+    text.append(vocab).append(R"(,"merges":)").append(merges).append(R"(,"y":"}"},"z":[]})");
     const BulkSections found = cut_bulk_sections(text);
     EXPECT_EQ(found.vocab, vocab);
     EXPECT_EQ(found.merges, merges);

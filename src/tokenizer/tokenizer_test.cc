@@ -82,6 +82,15 @@ TEST_F(TokenizerTest, UntrustedTextMakesNoSpecialToken) {
   EXPECT_THAT(ids(*tokenizer, "<|end|>", {{6, 7}}), ElementsAre(10, 9, 13, 14, 15, 16, 13, 17));
   EXPECT_THAT(ids(*tokenizer, "a<|end|>a", {{0, 1}, {8, 9}}), ElementsAre(10, 0, 11, 0));
   EXPECT_THAT(ids(*tokenizer, "<tool>", {{0, 6}}), ElementsAre(10, 12));
+  // Broken bytes before it change nothing, whether offsets are wanted or not.
+  const std::vector<TextSpan> user{{1, 9}};
+  for (const bool wants_offsets : {true, false}) {
+    EncodeOptions options;
+    options.untrusted = user;
+    options.wants_offsets = wants_offsets;
+    EXPECT_THAT(tokenizer->encode("a\xFF<|end|>", options)->ids,
+                ElementsAre(10, 0, 9, 13, 14, 15, 16, 13, 17));
+  }
 }
 
 TEST_F(TokenizerTest, TokensAmongBlanksThatAnotherTookAreGone) {
