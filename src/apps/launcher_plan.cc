@@ -15,8 +15,10 @@ namespace fs = std::filesystem;
 
 bool has_weights(const fs::path& folder) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".safetensors") return true;
+  // Not by a range: its increment throws.
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".safetensors") return true;
   }
   return false;
 }

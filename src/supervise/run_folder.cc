@@ -35,9 +35,11 @@ void remove_if_stale(const std::filesystem::path& folder) {
 
 void remove_stale_folders(const std::string& parent) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(parent, error)) {
-    if (entry.path().filename().string().starts_with(kPrefix) && is_ours(entry.path()))
-      remove_if_stale(entry.path());
+  // Not by a range: its increment throws.
+  for (std::filesystem::directory_iterator entry(parent, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(kPrefix) && is_ours(entry->path()))
+      remove_if_stale(entry->path());
   }
 }
 

@@ -55,6 +55,7 @@ TEST_F(RunFolderTest, RemovesStaleFoldersAndLeavesLiveOnes) {
 // Each looks for stale folders while the others are between making a folder and locking it.
 TEST_F(RunFolderTest, LaunchersThatStartTogetherKeepTheirFolders) {
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([this] {
       for (int i = 0; i < 200; ++i) {
