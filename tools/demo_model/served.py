@@ -36,6 +36,13 @@ def log_probabilities(url, model, case):
     return [token["logprob"] for token, learned in zip(prefill, mine) if learned]
 
 
+def gap_where_they_part(model, prompt, ours, theirs):
+    """How far apart the two best logits of float32 are at the first token that differs."""
+    at = next((i for i, (one, other) in enumerate(zip(ours, theirs)) if one != other), min(len(ours), len(theirs)))
+    best = model.logits(prompt + ours[:at])[-1].topk(2).values
+    return float(best[0] - best[1])
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--url", required=True)
@@ -48,12 +55,14 @@ def main():
     values = [value for case in cases for value in log_probabilities(a.url, model, case)]
     print(f"perplexity {math.exp(-sum(values) / len(values)):.4f} over {len(values)} tokens")
     prompts = [model.prompt_ids(case) for case in cases]
-    same = 0
-    for case, ours in zip(cases, model.generate(prompts)):
+    gaps = []
+    for case, prompt, ours in zip(cases, prompts, model.generate(prompts)):
         text = tk.as_text(tk.render({**case, "messages": case["messages"][:-1]})) + "<|assistant|>"
         theirs = [token["id"] for token in generate(a.url, text, max_new_tokens=300)["details"]["tokens"]]
-        same += theirs == ours
-    print(f"{same} of {len(cases)} greedy answers are those of f32")
+        if theirs != ours:
+            gaps.append(gap_where_they_part(model, prompt, ours, theirs))
+    print(f"{len(cases) - len(gaps)} of {len(cases)} greedy answers are those of f32" +
+          (f"; the others part where the two best logits are {', '.join(f'{gap:.4f}' for gap in sorted(gaps))} apart" if gaps else ""))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import unittest
 import numpy as np
 import torch
 
+from average import average
 import model as net
 import tokenizer as tk
 import train
@@ -64,6 +65,12 @@ class Training(unittest.TestCase):
             self.assertTrue(bool((flat[places] == flat[places + 1]).all()))
             self.assertTrue(bool((ids.flatten()[places + 1] == targets).all()))
         self.assertEqual(learned, int(self.data.mask.sum()))
+
+    def test_average_weighs_each_tensor(self):
+        one, two = {"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([5.0, -2.0])}
+        self.assertTrue(torch.equal(average([one, two], [0.25, 0.75])["a"], torch.tensor([4.0, -1.0])))
+        with self.assertRaises(ValueError):
+            average([one, two], [1.0])
 
     def test_packed_conversations_do_not_see_each_other(self):
         model = net.Transformer(CONFIG).initialise(1)
