@@ -357,7 +357,8 @@ TEST(LongWords, JoinedUnknownCharactersMerge) {
   for (const int n_unknown : {1, 3, 4, 5, 5000}) {
     std::string unknown;
     for (int i = 0; i < n_unknown; ++i) unknown += "\u4F60";
-    const std::string text = "a" + unknown + "aaa'" + unknown + "aa" + unknown;
+    std::string text = "a";
+    text.append(unknown).append("aaa'").append(unknown).append("aa").append(unknown);
     const auto encoding = tokenizer->encode(text, {});
     ASSERT_TRUE(encoding.ok());
     EXPECT_EQ(encoding->ids, (std::vector<TokenId>{1, 4, 2, 3, 4, 1, 0})) << n_unknown;
