@@ -304,6 +304,7 @@ void Connection::queue_head(Response& head, bool whole, const Exchange::Form& fo
                   .keep_alive_to_old = old_client};
   if (whole) framing.content_length = head.body.size();
   std::vector<Header> extra;
+  if (head.held) held_.push_back(std::move(head.held));
   extra.emplace_back("x-request-id",
                      request_ != nullptr ? request_->request_id : core_->next_request_id());
   core_->cors.append_headers(origin(), extra);
@@ -367,6 +368,7 @@ void Connection::write_more() {
     last_progress_ = Clock::now();
   }
   if (sending_.empty()) {
+    held_.clear();
     linger_when_sent();
     return;
   }
@@ -418,6 +420,7 @@ void Connection::close() {
   error_code ignored;
   socket_.close(ignored);
   timer_.cancel();
+  held_.clear();
   loop_->connections.erase(self);
   if (const auto exchange = std::exchange(exchange_, nullptr)) {
     core_->open_requests.fetch_sub(1, std::memory_order_relaxed);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -119,6 +120,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string queued_;           // next
   std::size_t ahead_bytes_ = 0;  // of earlier answers, before those of exchange_
   bool writing_ = false;
+  std::vector<std::shared_ptr<const void>> held_;  // until all of the above is sent
 
   Clock::time_point phase_began_{};  // of idle, head, or lingering
   Clock::time_point body_began_{};

@@ -46,6 +46,9 @@ struct Response {
   std::vector<Header> headers{};
   std::string content_type = "application/json";
   std::string body{};
+  // Of send(): let go once the whole answer has been given to the operating system, or its client
+  // is gone. May be let go on any thread.
+  std::shared_ptr<const void> held{};
 };
 
 class Responder {

@@ -121,6 +121,26 @@ TEST_F(ServerTest, AStalledClientIsCutOff) {
   gone.get_future().wait();
 }
 
+TEST_F(ServerTest, WhatAnAnswerHoldsIsLetGoWhenItHasLeft) {
+  start();
+  for (const bool reads : {true, false}) {
+    TestClient one(server_->port(), "127.0.0.1", 4096);
+    one.send(get("/later"));
+    std::promise<void> let_go;
+    auto done = let_go.get_future();
+    Response response{.headers = {}, .body = std::string(std::size_t{32} << 20, 'a')};
+    response.held = std::shared_ptr<const void>(&let_go, [&](const void*) { let_go.set_value(); });
+    wait_for_request().second->send(std::move(response));
+    if (reads) {
+      EXPECT_EQ(one.receive().body.size(), std::size_t{32} << 20);
+    } else {
+      EXPECT_NE(done.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+      one.close();
+    }
+    done.wait();
+  }
+}
+
 TEST_F(ServerTest, SlowHeadsAndBodiesGet408) {
   start({.header_timeout = std::chrono::milliseconds(30),
          .body_gap_timeout = std::chrono::milliseconds(30)});

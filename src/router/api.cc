@@ -43,10 +43,6 @@ Status check_content_type(const http::Request& request) {
           "Expected request with `Content-Type: application/json`"};
 }
 
-Status overloaded() {
-  return {Code::kResourceExhausted, ErrorKind::kOverloaded, "Model is overloaded"};
-}
-
 }  // namespace
 
 bool is_json_content_type(std::string_view content_type) {
@@ -115,6 +111,10 @@ void Api::stop() {
 bool Api::health_asked(std::chrono::milliseconds window) const {
   const Clock::rep asked = health_asked_at_.load();
   return asked != 0 && Clock::now() - TimePoint(Clock::duration(asked)) <= window;
+}
+
+Status Api::overloaded() {
+  return {Code::kResourceExhausted, ErrorKind::kOverloaded, "Model is overloaded"};
 }
 
 void Api::set_health(Status status) {

@@ -130,6 +130,11 @@ class Api {
   Status chat_tokenize(Ticket& ticket);
 
   Result<json::Value> read_body(const Ticket& ticket) const;
+  static Status overloaded();
+  // Room for the JSON of so many tokens of `text`.
+  static Status reserve_tokens(Ticket& ticket, std::size_t n_tokens, std::string_view text);
+  // Sends an answer that keeps the ticket's permits until it has left.
+  static void send_tokens(Ticket& ticket, std::string body);
   Status start_native(Ticket& ticket, const GenerateRequest& request, bool stream, bool as_array);
   Result<ChatPrompt> render(const ChatRequest& request) const;
   Status check_model(const std::optional<std::string>& model) const;

@@ -2,6 +2,9 @@
 
 #include "router/api.h"
 
+#include <memory>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "router/test_api.h"
@@ -61,6 +64,31 @@ TEST(Api, PermitsAreRefusedWhenAllAreTakenAndComeBack) {
   EXPECT_EQ(third->response().status, 200);
   EXPECT_EQ(test.metrics.request_failure(FailureLabel::kOverloaded).value(), 1u);
   EXPECT_EQ(test.metrics.request_success().value(), 2u);
+}
+
+// Unread answers of /tokenize hold permits by their size, so they cannot fill the memory.
+TEST(Api, LargeTokenListsHoldPermitsUntilTheyHaveLeft) {
+  ApiOptions options = TestApi::default_options();
+  options.tokenize_jobs_max = 3;
+  TestApi test(std::move(options));
+  const std::string small = R"({"inputs":"abc"})";
+  const std::string large = R"({"inputs":")" + std::string(100'000, 'x') + R"("})";  // > 5 MB
+  auto unread = test.server.post("/tokenize", large);
+  unread->wait_for_end();
+  EXPECT_EQ(unread->response().status, 200);
+  EXPECT_GT(unread->response().body.size(), std::size_t{4} << 20);
+  const auto refused = test.server.post("/tokenize", small);
+  refused->wait_for_end();
+  EXPECT_EQ(refused->response().status, 429);
+  const std::weak_ptr<FakeResponder> leaving = unread;
+  unread.reset();  // the answer has left, once the worker has let go, too
+  while (!leaving.expired()) std::this_thread::yield();
+  const auto next = test.server.post("/tokenize", small);
+  next->wait_for_end();
+  EXPECT_EQ(next->response().status, 200);
+  const auto no_room = test.server.post("/tokenize", large);  // `next` holds one of the three
+  no_room->wait_for_end();
+  EXPECT_EQ(no_room->response().status, 429);
 }
 
 TEST(Api, AClientThatGoesAwayCancelsEverySequence) {

@@ -8,6 +8,11 @@
 namespace coxswain::router {
 namespace {
 
+// Answers of the tokenise routes are up to sixty times as large as what was sent, and a client may
+// be in no hurry to read them: a permit stands for so many bytes of them until they have left.
+constexpr std::size_t kAnswerBytesPerPermit = std::size_t{2} << 20;
+constexpr std::size_t kTokenBytes = 56;  // of JSON for one token, its text aside
+
 void append_tokens(std::string& out, std::string_view text, const tokenizer::Encoding& encoding) {
   out += '[';
   for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
@@ -91,6 +96,19 @@ Status Api::start_native(Ticket& ticket,
   return start_call(std::move(setup), ticket);
 }
 
+Status Api::reserve_tokens(Ticket& ticket, std::size_t n_tokens, std::string_view text) {
+  const std::size_t n_bytes = n_tokens * kTokenBytes + text.size();
+  if (ticket.permits.grow_to(1 + n_bytes / kAnswerBytesPerPermit)) return {};
+  return overloaded();
+}
+
+void Api::send_tokens(Ticket& ticket, std::string body) {
+  http::Response response;
+  response.body = std::move(body);
+  response.held = std::make_shared<const Permits>(std::move(ticket.permits));
+  ticket.responder->send(std::move(response));
+}
+
 Status Api::tokenize(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
   COXSWAIN_ASSIGN_OR_RETURN(const GenerateRequest request,
@@ -98,10 +116,10 @@ Status Api::tokenize(Ticket& ticket) {
   if (request.inputs.empty()) return invalid_argument("`inputs` cannot be empty", "inputs");
   COXSWAIN_ASSIGN_OR_RETURN(const tokenizer::Encoding encoding,
                             tokenizer_->encode(request.inputs, {}));
-  http::Response response;
-  append_tokens(response.body, request.inputs, encoding);
-  ticket.permits = Permits();
-  ticket.responder->send(std::move(response));
+  COXSWAIN_RETURN_IF_ERROR(reserve_tokens(ticket, encoding.ids.size(), request.inputs));
+  std::string out;
+  append_tokens(out, request.inputs, encoding);
+  send_tokens(ticket, std::move(out));
   return {};
 }
 
@@ -114,14 +132,13 @@ Status Api::chat_tokenize(Ticket& ticket) {
   options.untrusted = prompt.untrusted;
   COXSWAIN_ASSIGN_OR_RETURN(const tokenizer::Encoding encoding,
                             tokenizer_->encode(prompt.text, options));
-  http::Response response;
-  response.body = R"({"tokenize_response":)";
-  append_tokens(response.body, prompt.text, encoding);
-  response.body += R"(,"templated_text":)";
-  json::append_quoted(response.body, prompt.text);
-  response.body += '}';
-  ticket.permits = Permits();
-  ticket.responder->send(std::move(response));
+  COXSWAIN_RETURN_IF_ERROR(reserve_tokens(ticket, encoding.ids.size(), prompt.text));
+  std::string out = R"({"tokenize_response":)";
+  append_tokens(out, prompt.text, encoding);
+  out += R"(,"templated_text":)";
+  json::append_quoted(out, prompt.text);
+  out += '}';
+  send_tokens(ticket, std::move(out));
   return {};
 }
 

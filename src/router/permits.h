@@ -1,8 +1,9 @@
 #pragma once
-// PermitPool counts how many generations may be in the house at once. A permit is never waited for.
+// PermitPool counts how much work may be in the house at once. A permit is never waited for.
 //
 // Thread rule: any thread. The pool must outlive its permits.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <optional>
@@ -28,6 +29,8 @@ class Permits {
   std::size_t size() const { return n_; }
   // Takes `n` more. False if that many are not free; nothing is then taken.
   bool grow(std::size_t n);
+  // Takes more up to `n` in all, or all there are if `n` is above that.
+  bool grow_to(std::size_t n);
 
  private:
   friend class PermitPool;
@@ -39,7 +42,7 @@ class Permits {
 
 class PermitPool {
  public:
-  explicit PermitPool(std::size_t n_permits) : free_(n_permits) {}
+  explicit PermitPool(std::size_t n_permits) : n_permits_(n_permits), free_(n_permits) {}
 
   std::optional<Permits> try_acquire(std::size_t n) {
     if (!take(n)) return std::nullopt;
@@ -58,6 +61,7 @@ class PermitPool {
   }
   void give(std::size_t n) { free_.fetch_add(n, std::memory_order_release); }
 
+  const std::size_t n_permits_;
   std::atomic<std::size_t> free_;
 };
 
@@ -69,6 +73,12 @@ inline bool Permits::grow(std::size_t n) {
   if (pool_ == nullptr || !pool_->take(n)) return false;
   n_ += n;
   return true;
+}
+
+inline bool Permits::grow_to(std::size_t n) {
+  if (pool_ == nullptr) return false;
+  const std::size_t wanted = std::min(n, pool_->n_permits_);
+  return wanted <= n_ || grow(wanted - n_);
 }
 
 }  // namespace coxswain::router
