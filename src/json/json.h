@@ -49,8 +49,7 @@ class Value {
   Value(Object v);                                      // NOLINT(google-explicit-constructor)
   static Value integer(std::int64_t v);
   static Value unsigned_integer(std::uint64_t v);
-  static Value real(double v);   // REQUIRES: finite; shortest text that reads back the same
-  static Value real32(float v);  // the same for a float; NaN and infinities become null
+  static Value real(double v);  // REQUIRES: finite; shortest text that reads back the same
 
   Type type() const;
   bool is_null() const { return type() == Type::kNull; }
@@ -128,8 +127,8 @@ struct ParseLimits {
 // members or elements), message with line and column.
 Result<Value> parse(std::string_view text, const ParseLimits& limits = {});
 
-// Reads and parses a whole file. Errors name the path; kNotFound if it cannot be opened or is
-// larger than bytes_max.
+// Reads and parses a whole file. Errors name the path; kNotFound if it cannot be opened,
+// kInvalidArgument if it is larger than bytes_max.
 Result<Value> parse_file(const std::string& path,
                          std::size_t bytes_max,
                          const ParseLimits& limits = {});

@@ -147,8 +147,10 @@ TEST(JsonWrite, FloatsAreShortestAndFiniteOnly) {
   append_real32(out, 0.1F);
   out += ' ';
   append_real32(out, std::numeric_limits<float>::quiet_NaN());
-  EXPECT_EQ(out, "0.1 null");
-  EXPECT_EQ(write(Value::real32(-1.2F)), "-1.2");
+  out += ' ';
+  append_real32(out, -1.2F);
+  EXPECT_EQ(out, "0.1 null -1.2");
+  EXPECT_EQ(write(Value::real(-1.2)), "-1.2");
 }
 
 TEST(JsonValue, CopiesDoNotShareChanges) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -26,13 +27,6 @@ std::optional<Integer> parse_integer(std::string_view text) {
   return out;
 }
 
-template <typename Real>
-std::string shortest(Real value) {
-  char buffer[64];
-  const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return {buffer, result.ptr};
-}
-
 }  // namespace
 
 // Keys are looked up through their hash; equal hashes are told apart by the member itself, so the
@@ -52,12 +46,9 @@ Value Value::unsigned_integer(std::uint64_t v) {
 
 Value Value::real(double v) {
   if (!std::isfinite(v)) wrong_type("a finite number");
-  return Number{shortest(v)};
-}
-
-Value Value::real32(float v) {
-  if (!std::isfinite(v)) return nullptr;
-  return Number{shortest(v)};
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), v).ptr;
+  return Number{std::string(buffer.data(), end)};
 }
 
 Value::Type Value::type() const {
