@@ -192,7 +192,7 @@ std::optional<Value> Interpreter::evaluate_sum(const Expr& sum, Text& text) {
       total = part;
       continue;
     }
-    if (!total) total = Value::string(std::move(text));
+    if (!total) total = Value::string(std::exchange(text, {}));
     total = apply_binary(*this, Operator::kAdd, *total, part);
   }
   return total;

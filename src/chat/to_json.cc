@@ -94,8 +94,6 @@ class Writer {
           found != std::string_view::npos) {
         out_ += '\\';
         out_ += kTo[found];
-      } else if (c < 0x20) {
-        write_escape(static_cast<unsigned>(c));
       } else if (c >= 0x10000) {
         write_escape(static_cast<unsigned>(0xD800 + ((c - 0x10000) >> 10)));
         write_escape(static_cast<unsigned>(0xDC00 + ((c - 0x10000) & 0x3FF)));
