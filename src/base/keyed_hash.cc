@@ -36,40 +36,37 @@ struct State {
   }
 };
 
-std::array<std::uint64_t, 2> draw_key() {
+}  // namespace
+
+HashKey draw_hash_key() {
   std::random_device device;
   const auto word = [&] { return (std::uint64_t{device()} << 32) | device(); };
   return {word(), word()};
 }
 
-}  // namespace
-
-std::uint64_t sip_hash(std::string_view text,
-                       const std::array<std::uint64_t, 2>& key,
-                       int rounds_each,
-                       int rounds_last) {
+std::uint64_t sip_hash(std::span<const std::byte> bytes, const HashKey& key, SipRounds rounds) {
   State state{key[0] ^ 0x736F6D6570736575ULL,
               key[1] ^ 0x646F72616E646F6DULL,
               key[0] ^ 0x6C7967656E657261ULL,
               key[1] ^ 0x7465646279746573ULL};
-  std::uint64_t last = static_cast<std::uint64_t>(text.size()) << 56;
-  for (; text.size() >= sizeof last; text.remove_prefix(sizeof last)) {
+  std::uint64_t last = static_cast<std::uint64_t>(bytes.size()) << 56;
+  for (; bytes.size() >= sizeof last; bytes = bytes.subspan(sizeof last)) {
     std::uint64_t word = 0;
-    std::memcpy(&word, text.data(), sizeof word);
-    state.add(word, rounds_each);
+    std::memcpy(&word, bytes.data(), sizeof word);
+    state.add(word, rounds.each);
   }
   std::uint64_t rest = 0;
-  if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
+  if (!bytes.empty()) std::memcpy(&rest, bytes.data(), bytes.size());
   last |= rest;
-  state.add(last, rounds_each);
+  state.add(last, rounds.each);
   state.v2 ^= 0xFF;
-  state.round(rounds_last);
+  state.round(rounds.last);
   return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
 }
 
 std::size_t keyed_hash(std::string_view text) {
-  static const std::array<std::uint64_t, 2> key = draw_key();
-  return sip_hash(text, key, 1, 3);
+  static const HashKey key = draw_hash_key();
+  return sip_hash(std::as_bytes(std::span(text)), key, kSip13);
 }
 
 }  // namespace coxswain::base

@@ -1,24 +1,33 @@
 #pragma once
-// A hash of text that outsiders cannot aim at: names in a request cannot be chosen so that they all
-// fall into one place of a table.
+// Hashes that outsiders cannot aim at: neither the names in a request nor its prompt can be chosen
+// so that they all fall into one place of a table.
 //
-// SipHash: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; the variant 1-3 under a
-// key that each process draws once. Thread rule: any thread.
+// SipHash: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. Thread rule: any
+// thread.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace coxswain::base {
 
-// `rounds_each` for each 8 bytes, `rounds_last` at the end.
-std::uint64_t sip_hash(std::string_view text,
-                       const std::array<std::uint64_t, 2>& key,
-                       int rounds_each,
-                       int rounds_last);
+using HashKey = std::array<std::uint64_t, 2>;
 
-// Under the key of this process.
+HashKey draw_hash_key();
+
+// Rounds for each 8 bytes and at the end.
+struct SipRounds {
+  int each;
+  int last;
+};
+inline constexpr SipRounds kSip13{1, 3};
+inline constexpr SipRounds kSip24{2, 4};
+
+std::uint64_t sip_hash(std::span<const std::byte> bytes, const HashKey& key, SipRounds rounds);
+
+// SipHash-1-3 under a key that each process draws once.
 std::size_t keyed_hash(std::string_view text);
 
 // The same for tables of the standard library.

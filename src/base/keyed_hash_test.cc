@@ -2,19 +2,28 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 namespace coxswain::base {
 namespace {
 
-// The example in appendix A of the paper, and the first of its authors' vectors.
-TEST(KeyedHash, AgreesWithThePaper) {
-  const std::array<std::uint64_t, 2> key{0x0706050403020100ULL, 0x0F0E0D0C0B0A0908ULL};
-  std::string text;
-  EXPECT_EQ(sip_hash(text, key, 2, 4), 0x726FDB47DD0E0E31ULL);
-  for (char c = 0; c < 15; ++c) text += c;
-  EXPECT_EQ(sip_hash(text, key, 2, 4), 0xA129CA6149BE45E5ULL);
+// Vectors of the paper's appendix: key 00..0f, input 00, 01, .. of the given length.
+TEST(SipHash, MatchesThePublishedVectors) {
+  const HashKey key{0x0706050403020100U, 0x0F0E0D0C0B0A0908U};
+  std::vector<std::byte> input;
+  for (unsigned i = 0; i < 15; ++i) input.push_back(static_cast<std::byte>(i));
+  EXPECT_EQ(sip_hash(input, key, kSip24), 0xA129CA6149BE45E5U);
+  EXPECT_EQ(sip_hash(std::span(input).first(0), key, kSip24), 0x726FDB47DD0E0E31U);
+  EXPECT_EQ(sip_hash(std::span(input).first(1), key, kSip24), 0x74F839C593DC67FDU);
+  EXPECT_EQ(sip_hash(std::span(input).first(8), key, kSip24), 0x93F5F5799A932462U);
+}
+
+TEST(SipHash, DependsOnTheKeyAndOnTheRounds) {
+  const std::vector<std::byte> input(64);
+  EXPECT_NE(sip_hash(input, {1, 2}, kSip24), sip_hash(input, {1, 3}, kSip24));
+  EXPECT_NE(sip_hash(input, {1, 2}, kSip24), sip_hash(input, {1, 2}, kSip13));
 }
 
 TEST(KeyedHash, IsTheSameWithinAProcessAndTellsTextsApart) {

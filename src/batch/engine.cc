@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <random>
 #include <thread>
 #include <utility>
 
+#include "base/keyed_hash.h"
 #include "batch/engine_core.h"
 #include "batch/inbox.h"
 #include "batch/watchdog.h"
@@ -16,12 +16,6 @@ namespace {
 
 // How often a stalled client is looked at while nothing else is to be done.
 constexpr std::chrono::milliseconds kStallPoll{10};
-
-kvcache::HashKey draw_key() {
-  std::random_device device;
-  const auto word = [&] { return (std::uint64_t{device()} << 32U) | device(); };
-  return {word(), word()};
-}
 
 class ThreadedEngine final : public Engine {
  public:
@@ -33,7 +27,7 @@ class ThreadedEngine final : public Engine {
         log_(log),
         runner_(runner),
         inbox_(options, runner->info()),
-        core_(std::move(runner), options, draw_key(), hooks(metrics)) {
+        core_(std::move(runner), options, base::draw_hash_key(), hooks(metrics)) {
     inbox_.publish(core_.stats(), 0);
     core_.observe_state();
     thread_ = std::thread([this] { loop(); });

@@ -19,7 +19,7 @@ std::uint32_t usable_blocks(const KvGroup& group,
 
 kvcache::KvCacheOptions cache_options(const RunnerInfo& info,
                                       const EngineOptions& options,
-                                      const kvcache::HashKey& key) {
+                                      const base::HashKey& key) {
   kvcache::KvCacheOptions out{
       .block_tokens = info.block_tokens, .prefix_caching = options.prefix_caching, .hash_key = key};
   // A recurrent state is one value that moves on; there is nothing to find at an earlier position.
@@ -80,7 +80,7 @@ Status generation_error(const Status& cause) {
 
 EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
                        const EngineOptions& options,
-                       const kvcache::HashKey& key,
+                       const base::HashKey& key,
                        Hooks hooks)
     : runner_(std::move(runner)),
       options_(options),

@@ -20,6 +20,7 @@
 
 #include <coxswain/step_runner.h>
 
+#include "base/keyed_hash.h"
 #include "batch/engine.h"
 #include "batch/scheduler.h"
 #include "batch/sequence.h"
@@ -42,7 +43,7 @@ class EngineCore {
 
   EngineCore(std::shared_ptr<StepRunner> runner,
              const EngineOptions& options,
-             const kvcache::HashKey& key,
+             const base::HashKey& key,
              Hooks hooks);
   ~EngineCore();
   EngineCore(const EngineCore&) = delete;
@@ -131,7 +132,7 @@ class EngineCore {
 
   std::shared_ptr<StepRunner> runner_;
   const EngineOptions options_;
-  const kvcache::HashKey hash_key_;
+  const base::HashKey hash_key_;
   const Hooks hooks_;
   RunnerInfo info_;
   bool runner_up_ = true;

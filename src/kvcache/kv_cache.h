@@ -23,8 +23,8 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "base/keyed_hash.h"
 #include "kvcache/block_pool.h"
-#include "kvcache/keyed_hash.h"
 #include "kvcache/prefix_index.h"
 
 namespace coxswain::kvcache {
@@ -38,7 +38,7 @@ struct KvCacheOptions {
   std::uint32_t block_tokens = 16;  // a power of two
   std::vector<KvGroupOptions> groups = {};
   bool prefix_caching = true;
-  HashKey hash_key{};  // secret, drawn once per process
+  base::HashKey hash_key{};  // secret, drawn once per process
 };
 
 class KvCache;

@@ -20,14 +20,14 @@ PrefixIndex::Node PrefixIndex::root(std::string_view identity) {
 }
 
 std::uint64_t PrefixIndex::child_key(Node parent, std::span<const TokenId> tokens) const {
-  const HashKey key{key_[0] ^ parent.uid, key_[1]};
-  return keyed_hash(key, std::as_bytes(tokens));
+  return base::sip_hash(std::as_bytes(tokens), {key_[0] ^ parent.uid, key_[1]}, base::kSip24);
 }
 
 std::uint64_t PrefixIndex::first_key(std::string_view identity,
                                      std::span<const TokenId> tokens) const {
-  const HashKey key{key_[0] ^ keyed_hash(key_, std::as_bytes(std::span(identity))), key_[1]};
-  return keyed_hash(key, std::as_bytes(tokens));
+  const std::uint64_t above =
+      base::sip_hash(std::as_bytes(std::span(identity)), key_, base::kSip24);
+  return base::sip_hash(std::as_bytes(tokens), {key_[0] ^ above, key_[1]}, base::kSip24);
 }
 
 PrefixIndex::Node PrefixIndex::find_child(Node parent, std::span<const TokenId> tokens) const {

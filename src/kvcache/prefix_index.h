@@ -23,7 +23,7 @@
 
 #include <coxswain/types.h>
 
-#include "kvcache/keyed_hash.h"
+#include "base/keyed_hash.h"
 
 namespace coxswain::kvcache {
 
@@ -37,7 +37,7 @@ class PrefixIndex {
     friend bool operator==(const Node&, const Node&) = default;
   };
 
-  PrefixIndex(std::uint32_t n_groups, const HashKey& key) : n_groups_(n_groups), key_(key) {}
+  PrefixIndex(std::uint32_t n_groups, const base::HashKey& key) : n_groups_(n_groups), key_(key) {}
 
   Node find_root(std::string_view identity) const;
   Node find_child(Node parent, std::span<const TokenId> tokens) const;
@@ -91,7 +91,7 @@ class PrefixIndex {
   void remove(std::uint32_t slot);
 
   const std::uint32_t n_groups_;
-  const HashKey key_;
+  const base::HashKey key_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_slots_;
   std::unordered_map<std::string, std::uint32_t> roots_;

@@ -23,8 +23,7 @@ class CoreDriver {
       : fake_(fake),
         options_(engine_options),
         runner(std::make_shared<FakeRunner>(fake)),
-        core(std::make_unique<EngineCore>(
-            runner, engine_options, kvcache::HashKey{3, 4}, hooks())) {}
+        core(std::make_unique<EngineCore>(runner, engine_options, base::HashKey{3, 4}, hooks())) {}
   ~CoreDriver() {
     for (const std::string& what : runner->violations())
       ADD_FAILURE() << "the runner refuses: " << what;
