@@ -78,6 +78,8 @@ TEST(ChatTemplate, MarksSurviveFiltersMethodsAndSlices) {
       {"{{ messages[0].content.translate({97: 98, 88: none, 99: 'z'}) }}", "[bb]"},
       {"{{ messages[0].content[-2] }}{{ messages[0].content|last }}", "[Xc]"},
       {"{{ 'x' + messages[0].content + 'y' + messages[0].role }}", "[aXbXc][r]"},
+      {"{{ ('<' ~ messages[0].role ~ '>')|e }}{{ (messages[0].role ~ '&')|e }}", "[r][r]"},
+      {"{{ messages[0].content|replace('X', '<')|e }}", "[a][b][c]"},
   };
   for (const auto& [source, expected] : cases) {
     auto compiled = ChatTemplate::compile(source);

@@ -73,6 +73,24 @@ void append_numbered(std::string& out, std::uint64_t number) {
   append_code_point(out, windows != 0 ? windows : c);
 }
 
+// What escaping puts in the place of a character; empty for those that stay.
+std::string_view entity_of(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&#34;";
+    case '\'':
+      return "&#39;";
+    default:
+      return {};
+  }
+}
+
 struct Reference {
   std::size_t length = 0;  // bytes behind the '&'; 0 for none
   std::string characters{};
@@ -120,27 +138,16 @@ Reference read_reference(std::string_view text) {
 }  // namespace
 
 Text escape_html(const Text& text) {
-  Text out = map_code_points(text, [](char32_t c, std::size_t, std::string& escaped) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&#34;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        append_code_point(escaped, c);
-    }
-  });
+  Text out;
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.bytes.size(); ++at) {
+    const std::string_view entity = entity_of(text.bytes[at]);
+    if (entity.empty()) continue;
+    out.append(text.slice(done, at));
+    out.append(Text::like(text.slice(at, at + 1), std::string(entity)));
+    done = at + 1;
+  }
+  out.append(text.slice(done, text.bytes.size()));
   out.safe = true;
   return out;
 }
