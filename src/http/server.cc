@@ -168,8 +168,8 @@ void AsioServer::on_accept(const error_code& error,
                            const std::shared_ptr<Loop>& loop) {
   if (error == boost::asio::error::operation_aborted) return;
   if (!error) {
+    accept_next();  // first: what runs out of memory below costs this client alone
     admit(std::move(socket), loop);
-    accept_next();
   } else if (error == boost::asio::error::connection_aborted) {
     accept_next();
   } else {  // out of descriptors or memory: new clients wait in the backlog
