@@ -13,6 +13,11 @@ namespace {
 
 constexpr int kCallsMax = 64;
 constexpr std::size_t kStackBytes = std::size_t{64} << 10;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kHasOwnReport = true;
+#else
+constexpr bool kHasOwnReport = false;
+#endif
 
 void say(std::string_view text) {
   [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
@@ -32,8 +37,7 @@ void on_crash(int signal) {
 }  // namespace
 
 void report_crashes() {
-#if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // which have reports of their own
+  if (kHasOwnReport) return;
   // A stack that has overflowed cannot hold the handler.
   static std::array<std::byte, kStackBytes> spare_stack;
   stack_t stack{};
@@ -48,7 +52,6 @@ void report_crashes() {
   action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_ONSTACK;
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
     sigaction(signal, &action, nullptr);
-#endif
 }
 
 }  // namespace coxswain::apps
