@@ -1,7 +1,8 @@
 #pragma once
 // AllocationWatch: what operator new handed out in the whole test program while one lived.
 //
-// Include it in one file of a program: it replaces the global operators.
+// Include it in one file of a program: it replaces the global operators of single objects, those
+// that do not throw too, because sanitizers take a pair of ours and theirs for an error.
 //
 // Thread rule: one watch at a time; allocations of any thread count.
 
@@ -52,7 +53,14 @@ class AllocationWatch {
   if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
   throw std::bad_alloc();
 }
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  coxswain::base::AllocationWatch::note(size);
+  return std::malloc(size == 0 ? 1 : size);
+}
 [[gnu::noinline]] void operator delete(void* p) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p, const std::nothrow_t&) noexcept {
   std::free(p);
 }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
