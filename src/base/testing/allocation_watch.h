@@ -16,32 +16,37 @@ namespace coxswain::base {
 class AllocationWatch {
  public:
   AllocationWatch() {
-    n_ = 0;
-    bytes_ = 0;
-    largest_ = 0;
+    seen().n = 0;
+    seen().bytes = 0;
+    seen().largest = 0;
   }
   AllocationWatch(const AllocationWatch&) = delete;
   AllocationWatch& operator=(const AllocationWatch&) = delete;
 
-  std::size_t n() const { return n_; }
-  std::size_t bytes() const { return bytes_; }
-  std::size_t largest() const { return largest_; }
+  std::size_t n() const { return seen().n; }
+  std::size_t bytes() const { return seen().bytes; }
+  std::size_t largest() const { return seen().largest; }
 
   static void note(std::size_t size) {
-    n_.fetch_add(1, std::memory_order_relaxed);
-    bytes_.fetch_add(size, std::memory_order_relaxed);
-    std::size_t seen = largest_.load(std::memory_order_relaxed);
-    while (seen < size && !largest_.compare_exchange_weak(seen, size)) {
+    seen().n.fetch_add(1, std::memory_order_relaxed);
+    seen().bytes.fetch_add(size, std::memory_order_relaxed);
+    std::size_t largest = seen().largest.load(std::memory_order_relaxed);
+    while (largest < size && !seen().largest.compare_exchange_weak(largest, size)) {
     }
   }
 
  private:
-  // operator new has no other place for them.
-  // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
-  static inline std::atomic<std::size_t> n_{0};
-  static inline std::atomic<std::size_t> bytes_{0};
-  static inline std::atomic<std::size_t> largest_{0};
-  // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+  struct Seen {
+    std::atomic<std::size_t> n{0};
+    std::atomic<std::size_t> bytes{0};
+    std::atomic<std::size_t> largest{0};
+  };
+
+  // Of the program: operator new has no other place for it.
+  static Seen& seen() {
+    static constinit Seen all;
+    return all;
+  }
 };
 
 }  // namespace coxswain::base
