@@ -27,24 +27,30 @@
 
 namespace {
 
-// What all allocations hold now, and the most they held. Globals, as operator new can reach nothing
-// else; of all threads, as loading frees in one what it got in another.
-// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
-std::atomic<std::size_t> heap_bytes{0};
-std::atomic<std::size_t> heap_peak{0};
-// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+// What all allocations hold now, and the most they held; of all threads, as loading frees in one
+// what it got in another.
+struct Heap {
+  std::atomic<std::size_t> bytes{0};
+  std::atomic<std::size_t> peak{0};
+};
+
+// Of the program: operator new can reach nothing else.
+Heap& heap() {
+  static constinit Heap all;
+  return all;
+}
 
 }  // namespace
 
 void* operator new(std::size_t n_bytes) {
   void* const out = std::malloc(n_bytes);
   if (out == nullptr) std::abort();
-  const std::size_t now = heap_bytes += malloc_usable_size(out);
-  if (now > heap_peak) heap_peak = now;  // exact where one thread allocates, as in encode()
+  const std::size_t now = heap().bytes += malloc_usable_size(out);
+  if (now > heap().peak) heap().peak = now;  // exact where one thread allocates, as in encode()
   return out;
 }
 void operator delete(void* pointer) noexcept {
-  heap_bytes -= malloc_usable_size(pointer);
+  heap().bytes -= malloc_usable_size(pointer);
   std::free(pointer);
 }
 void operator delete(void* pointer, std::size_t) noexcept {
@@ -124,10 +130,10 @@ std::string repeated(std::string_view unit) {
 std::size_t peak_bytes(const Tokenizer& tokenizer, const std::string& text, bool wants_offsets) {
   EncodeOptions options = plain();
   options.wants_offsets = wants_offsets;
-  const std::size_t before = heap_bytes;
-  heap_peak = before;
+  const std::size_t before = heap().bytes;
+  heap().peak = before;
   const auto encoding = tokenizer.encode(text, options);
-  return encoding.ok() ? heap_peak - before : 0;
+  return encoding.ok() ? heap().peak - before : 0;
 }
 
 // The text of the first special token; empty if there is none.
