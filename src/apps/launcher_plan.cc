@@ -112,6 +112,8 @@ Status check_model_folder(const ModelSource& model,
   }
   if (!fs::exists(fs::path(folder) / "config.json", error)) {
     cure = "Point --model-id at the folder of one model, as it was downloaded.";
+    if (std::ranges::find(bundled, model.name) != bundled.end())
+      cure += " For the model " + model.name + " that comes along, start in another folder.";
     return {Code::kNotFound, folder + " has no config.json"};
   }
   if (!has_weights(folder)) {

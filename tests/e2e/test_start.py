@@ -131,7 +131,9 @@ class TestBundledModels:
         launcher = Launcher(model="demo")
         try:
             (launcher.folder / "demo").mkdir()
-            assert failed_start(launcher.start())[2] == "demo has no config.json"
+            _, _, cause, cure = failed_start(launcher.start())
+            assert cause == "demo has no config.json"
+            assert "For the model demo that comes along, start in another folder." in cure
         finally:
             launcher.dispose()
 
