@@ -1,17 +1,11 @@
-// HTTP server: keep-alive requests per second and streamed events per second on loopback, beside a
-// bare server that reads and writes the same bytes without looking at them (the machine's limit for
-// this client).
-//
-//   coxswain-bench-http [connections] [seconds]
+// coxswain-bench-http: what the HTTP server costs a request and an event of a stream; kHelp says more.
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <poll.h>
 #include <string>
 #include <string_view>
@@ -25,11 +19,26 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "arguments.h"
+#include "base/mutex.h"
 #include "http/server.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-http [CONNECTIONS] [SECONDS]
+
+The HTTP server on loopback: requests per second over keep-alive connections, beside a bare
+server that reads and writes the same bytes without looking at them (the limit of the machine
+for this client), and events per second of streams.
+
+  CONNECTIONS  connections, and streams, at a time (64)
+  SECONDS      of each of the two measurements (3)
+
+Prints one line for requests, the limit and their ratio, and one line for events.
+)";
 
 constexpr std::string_view kRequest =
     "GET /health HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n";
@@ -49,8 +58,7 @@ int connect_to(std::uint16_t port) {
   return fd;
 }
 
-// One request on each connection, then one answer from each, over and over. Answers all have the
-// same length.
+// One request on each connection, then one answer from each, over and over. Answers all have the same length.
 double requests_per_second(std::uint16_t port, int n_connections, double seconds) {
   std::vector<int> sockets;
   sockets.reserve(static_cast<std::size_t>(n_connections));
@@ -164,14 +172,13 @@ void read_streams(const std::vector<int>& sockets) {
   }
 }
 
-// Events written to `n_streams` streams by one other thread, each its own chunk, until all have
-// been read.
+// Events written to `n_streams` streams by one other thread, each its own chunk, until all have been read.
 double events_per_second(coxswain::http::Server& server,
                          int n_streams,
                          double seconds,
                          std::vector<std::shared_ptr<coxswain::http::Responder>>& responders,
-                         std::mutex& mutex,
-                         std::condition_variable& changed) {
+                         coxswain::base::Mutex& mutex,
+                         coxswain::base::CondVar& changed) {
   std::vector<int> sockets;
   sockets.reserve(static_cast<std::size_t>(n_streams));
   constexpr std::string_view kStream = "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -180,8 +187,10 @@ double events_per_second(coxswain::http::Server& server,
     if (send(sockets.back(), kStream.data(), kStream.size(), MSG_NOSIGNAL) < 0) std::exit(1);
   }
   {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return responders.size() == static_cast<std::size_t>(n_streams); });
+    coxswain::base::MutexLock lock(mutex);
+    changed.wait(lock, [&]() REQUIRES(mutex) {
+      return responders.size() == static_cast<std::size_t>(n_streams);
+    });
   }
   std::thread reader([&] { read_streams(sockets); });
   const std::string event =
@@ -208,19 +217,21 @@ double events_per_second(coxswain::http::Server& server,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int n_connections = argc > 1 ? std::atoi(argv[1]) : 64;
-  const double seconds = argc > 2 ? std::atof(argv[2]) : 3;
+  coxswain::bench::Arguments arguments(argc, argv, kHelp);
+  const auto n_connections = static_cast<int>(arguments.count_word("CONNECTIONS", 64));
+  const double seconds = arguments.count_word("SECONDS", 3);
+  arguments.finish();
   auto made = coxswain::http::Server::create(
       {.address = "127.0.0.1", .port = 0, .requests_per_connection_max = 1U << 30U});
   if (!made.ok()) return 1;
   const auto server = std::move(made).value();
-  std::mutex mutex;
-  std::condition_variable changed;
+  coxswain::base::Mutex mutex;
+  coxswain::base::CondVar changed;
   std::vector<std::shared_ptr<coxswain::http::Responder>> responders;
   server->add_route(
       "GET", "/health", [](const auto&, const auto& responder) { responder->send({}); });
   server->add_route("GET", "/stream", [&](const auto&, const auto& responder) {
-    const std::lock_guard lock(mutex);
+    const coxswain::base::MutexLock lock(mutex);
     responders.push_back(responder);
     changed.notify_all();
   });

@@ -1,14 +1,4 @@
-// coxswain-bench-kernels: the kernels in the shapes of Llama-3.2-1B beside the limits of this
-// machine, measured in the same run.
-//
-//   coxswain-bench-kernels [--threads N] [--isa NAME] [--only TEXT] [--clock wall|cpu]
-//
-// --clock cpu counts the time of this thread alone: for --threads 1 on a machine that others use as
-// well.
-//
-// Decode rows are shares of the read bandwidth read right before and after; prefill rows are shares
-// of the peak of the instruction that the set multiplies with. Weights are cold: several layers of
-// their own memory are used in turn.
+// coxswain-bench-kernels: the kernels in the shapes of Llama-3.2-1B beside the limits of this machine; kHelp says more.
 
 #include <algorithm>
 #include <cmath>
@@ -16,9 +6,11 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "arguments.h"
 #include "kernels/kernel_table.h"
 #include "machine_limits.h"
 #include "require.h"
@@ -27,8 +19,8 @@ namespace coxswain::bench {
 namespace {
 
 using kernels::KernelTable;
-using kernels::PackedMatrix;
-using kernels::WeightType;
+using kernels::MatrixImage;
+using kernels::WeightFormat;
 
 struct Options {
   std::size_t n_threads = std::max(1U, std::thread::hardware_concurrency());
@@ -37,21 +29,35 @@ struct Options {
   Timer timer = Timer::kWall;
 };
 
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-kernels [--threads N] [--isa NAME] [--only TEXT] [--clock wall|cpu]
+
+The kernels in the shapes of Llama-3.2-1B beside the limits of this machine, measured in the
+same run.
+
+  --threads N       threads of the pool (all CPUs)
+  --isa NAME        the instruction set, as --isa of the server (the best that this CPU has)
+  --only TEXT       only what has TEXT in its name, e.g. bf16, attention, elementwise
+  --clock wall|cpu  cpu counts the time of this thread alone: for --threads 1 on a machine that
+                    others use as well (wall)
+
+Decode rows are shares of the read bandwidth read right before and after; prefill rows are shares
+of the peak of the instruction that the set multiplies with. Weights are cold: several layers of
+their own memory are used in turn. The last line says what other programs took.
+)";
+
 Options parse(int argc, char** argv) {
+  Arguments arguments(argc, argv, kHelp);
   Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--threads")
-      options.n_threads = static_cast<std::size_t>(std::max(1, std::atoi(argv[i + 1])));
-    if (name == "--isa") options.isa = argv[i + 1];
-    if (name == "--only") options.only = argv[i + 1];
-    if (name == "--clock" && std::string(argv[i + 1]) == "cpu") options.timer = Timer::kThread;
-  }
+  options.n_threads = arguments.count("threads", static_cast<std::uint32_t>(options.n_threads));
+  options.isa = arguments.text("isa");
+  options.only = arguments.text("only");
+  if (arguments.one_of("clock", {"wall", "cpu"}, "wall") == "cpu") options.timer = Timer::kThread;
+  arguments.finish();
   return options;
 }
 
-// Outputs and inputs of a layer's matrices, fused as the model does: q, k and v; output; gate and
-// up; down.
+// Outputs and inputs of a layer's matrices, fused as the model does: q, k and v; output; gate and up; down.
 struct Shape {
   const char* name;
   std::size_t n, k;
@@ -71,38 +77,38 @@ std::vector<float> random_values(std::size_t n) {
 }
 
 struct Weights {
-  std::vector<PackedMatrix> layers;  // kColdLayers times kLayer
-  PackedMatrix head;
+  std::vector<MatrixImage> layers;  // kColdLayers times kLayer
+  MatrixImage head;
 
   std::size_t layer_bytes() const {
     std::size_t bytes = 0;
-    for (std::size_t i = 0; i < std::size(kLayer); ++i) bytes += layers[i].data.size();
+    for (std::size_t i = 0; i < std::size(kLayer); ++i) bytes += layers[i].bytes.size();
     return bytes;
   }
 };
 
-PackedMatrix pack(const KernelTable& table,
-                  WeightType type,
-                  const Shape& shape,
-                  const std::vector<float>& values) {
+MatrixImage pack(const KernelTable& table,
+                 const WeightFormat& format,
+                 const Shape& shape,
+                 const std::vector<float>& values) {
   // Blocks of rows repeat the same random values; bits of weights do not change the speed.
-  std::vector<kernels::PackSource> pieces;
+  std::vector<kernels::DenseRows> pieces;
   const std::size_t block = values.size() / shape.k;
   for (std::size_t row = 0; row < shape.n; row += block) {
     pieces.push_back({reinterpret_cast<const std::byte*>(values.data()),
                       tensor::DType::kF32,
                       std::min(block, shape.n - row)});
   }
-  return require(kernels::pack_matrix(table, type, shape.k, pieces));
+  return require(kernels::pack_matrix(table.ops(format), shape.k, pieces));
 }
 
-Weights make_weights(const KernelTable& table, WeightType type) {
+Weights make_weights(const KernelTable& table, const WeightFormat& format) {
   const std::vector<float> values = random_values(std::size_t{2048} * 2048);
   Weights weights;
   for (std::size_t layer = 0; layer < kColdLayers; ++layer) {
-    for (const Shape& shape : kLayer) weights.layers.push_back(pack(table, type, shape, values));
+    for (const Shape& shape : kLayer) weights.layers.push_back(pack(table, format, shape, values));
   }
-  weights.head = pack(table, type, kHead, values);
+  weights.head = pack(table, format, kHead, values);
   return weights;
 }
 
@@ -111,11 +117,11 @@ class Bench {
   Bench(const Options& options, const KernelTable& table)
       : options_(options),
         table_(table),
-        pool_(options.n_threads),
+        exec_(options.n_threads),
         reader_(std::size_t{512} << 20) {}
 
   void limits();
-  void linears(WeightType type);
+  void linears(const WeightFormat& format);
   void attention();
   void elementwise();
   void others() const {
@@ -127,28 +133,28 @@ class Bench {
     return name.find(options_.only) != std::string::npos;
   }
   // Seconds of one call for m rows, a median.
-  double time_of(std::size_t m, const std::vector<const PackedMatrix*>& matrices);
+  double time_of(std::size_t m, const std::vector<const MatrixImage*>& matrices);
   double layer_seconds(const Weights& weights, std::size_t m);
-  void print_decode(const Weights& weights, WeightType type);
-  void print_rows(const Weights& weights, WeightType type, std::size_t m);
+  void print_decode(const Weights& weights, const WeightFormat& format);
+  void print_rows(const Weights& weights, const WeightFormat& format, std::size_t m);
   // Of `n_streams` sequences, the last n_rows of `length` positions each. They share one cache.
   void attention_rows(std::size_t n_streams, std::size_t n_rows, std::size_t length);
 
   const Options& options_;
   const KernelTable& table_;
-  base::ThreadPool pool_;
+  kernels::ExecContext exec_;
   ReadBandwidth reader_;
   ComputePeaks peaks_;
   OthersLoad others_;  // while something is measured
 };
 
 void Bench::limits() {
-  peaks_ = measure_peaks(pool_, options_.timer);
-  std::printf("set %s, %zu threads\n", std::string(table_.id).c_str(), pool_.n_threads());
+  peaks_ = measure_peaks(exec_.pool(), options_.timer);
+  std::printf("set %s, %zu threads\n", std::string(table_.id).c_str(), exec_.n_threads());
   std::printf(
       "limits: read %.1f GB/s; f32 %.3f, bf16 %.3f, int8 %.3f, amx bf16 %.3f, amx int8 %.3f T "
       "operations/s\n",
-      reader_.measure(pool_, options_.timer) / 1e9,
+      reader_.measure(exec_.pool(), options_.timer) / 1e9,
       peaks_.f32 / 1e12,
       peaks_.bf16 / 1e12,
       peaks_.int8 / 1e12,
@@ -156,27 +162,24 @@ void Bench::limits() {
       peaks_.amx_int8 / 1e12);
 }
 
-double Bench::time_of(std::size_t m, const std::vector<const PackedMatrix*>& matrices) {
+double Bench::time_of(std::size_t m, const std::vector<const MatrixImage*>& matrices) {
   std::size_t n = 0;
   std::size_t k = 0;
-  for (const PackedMatrix* matrix : matrices) {
+  for (const MatrixImage* matrix : matrices) {
     n = std::max(n, matrix->n);
     k = std::max(k, matrix->k);
   }
   const std::vector<float> x = random_values(m * k);
   std::vector<float> y(m * n);
-  auto scratch = require(tensor::AlignedBuffer::allocate(kernels::linear_scratch_bytes(m, k)));
+  auto scratch =
+      require(tensor::AlignedBuffer::allocate(kernels::linear_scratch_bytes({.rows = m, .k = k})));
   const auto pass = [&] {
-    for (const PackedMatrix* matrix : matrices) {
-      kernels::LinearArgs args;
-      args.w = matrix;
-      args.x = x.data();
-      args.x_stride = matrix->k;
-      args.y = y.data();
-      args.y_stride = matrix->n;
-      args.m = m;
-      args.scratch = scratch.bytes();
-      table_.linear[static_cast<std::size_t>(matrix->type)](pool_, args);
+    for (const MatrixImage* matrix : matrices) {
+      const kernels::LinearInput input{x.data(), matrix->k, m, matrix->k};
+      const kernels::LinearPiece piece{matrix, y.data(), matrix->n};
+      const kernels::LinearProblem problem{.m = m, .pieces = {&piece, 1}};
+      table_.linear(exec_,
+                    {.inputs = {&input, 1}, .problems = {&problem, 1}, .scratch = scratch.bytes()});
     }
   };
   pass();
@@ -195,23 +198,23 @@ double Bench::time_of(std::size_t m, const std::vector<const PackedMatrix*>& mat
 }
 
 double Bench::layer_seconds(const Weights& weights, std::size_t m) {
-  std::vector<const PackedMatrix*> all;
+  std::vector<const MatrixImage*> all;
   all.reserve(weights.layers.size());
-  for (const PackedMatrix& matrix : weights.layers) all.push_back(&matrix);
+  for (const MatrixImage& matrix : weights.layers) all.push_back(&matrix);
   return time_of(m, all) / kColdLayers;
 }
 
-void Bench::print_decode(const Weights& weights, WeightType type) {
-  const std::string name = std::string(kernels::name_of(type));
-  const double before = reader_.measure(pool_, options_.timer);
+void Bench::print_decode(const Weights& weights, const WeightFormat& format) {
+  const std::string name = std::string(format.name);
+  const double before = reader_.measure(exec_.pool(), options_.timer);
   const double layer = layer_seconds(weights, 1);
-  const double between = reader_.measure(pool_, options_.timer);
+  const double between = reader_.measure(exec_.pool(), options_.timer);
   const double head = time_of(1, {&weights.head});
-  const double after = reader_.measure(pool_, options_.timer);
+  const double after = reader_.measure(exec_.pool(), options_.timer);
   const double layer_rate = static_cast<double>(weights.layer_bytes()) / layer;
-  const double head_rate = static_cast<double>(weights.head.data.size()) / head;
+  const double head_rate = static_cast<double>(weights.head.bytes.size()) / head;
   const double bytes = kLayers * static_cast<double>(weights.layer_bytes()) +
-                       static_cast<double>(weights.head.data.size());
+                       static_cast<double>(weights.head.bytes.size());
   const double model = kLayers * layer + head;
   const double limit = (before + between + after) / 3;
   std::printf(
@@ -230,24 +233,25 @@ void Bench::print_decode(const Weights& weights, WeightType type) {
       after / 1e9);
 }
 
-void Bench::print_rows(const Weights& weights, WeightType type, std::size_t m) {
+void Bench::print_rows(const Weights& weights, const WeightFormat& format, std::size_t m) {
   const double layer = layer_seconds(weights, m);
   double operations = 0;
   for (const Shape& shape : kLayer) operations += 2.0 * static_cast<double>(m * shape.n * shape.k);
   std::printf(
       "%-9s m %4zu: layers %.3f T/s, %3.0f %% of peak; %.0f tok/s without head and attention\n",
-      std::string(kernels::name_of(type)).c_str(),
+      std::string(format.name).c_str(),
       m,
       operations / layer / 1e12,
-      100 * operations / layer / peak_for(peaks_, table_.isa, type),
+      100 * operations / layer / peak_for(peaks_, table_.isa, table_.ops(format).arithmetic),
       static_cast<double>(m) / (layer * kLayers));
 }
 
-void Bench::linears(WeightType type) {
-  if (!wanted(std::string(kernels::name_of(type)))) return;
-  const Weights weights = make_weights(table_, type);
-  print_decode(weights, type);
-  for (const std::size_t m : {2U, 4U, 8U, 16U, 32U, 64U, 128U, 512U}) print_rows(weights, type, m);
+void Bench::linears(const WeightFormat& format) {
+  if (!wanted(std::string(format.name))) return;
+  const Weights weights = make_weights(table_, format);
+  print_decode(weights, format);
+  for (const std::size_t m : {2U, 4U, 8U, 16U, 32U, 64U, 128U, 512U})
+    print_rows(weights, format, m);
 }
 
 // The cache of a model's layers for one sequence: as many as make a decode read from memory.
@@ -310,10 +314,10 @@ void Bench::attention_rows(std::size_t n_streams, std::size_t n_rows, std::size_
   const std::vector<float> x = random_values(std::max(length, n_streams) * kWidth);
   std::vector<float> out(n_streams * n_rows * kWidth);
   auto scratch = require(tensor::AlignedBuffer::allocate(
-      kernels::attention_scratch_bytes(pool_.n_threads(), LayersCache::kHeads, LayersCache::kDim)));
+      kernels::attention_scratch_bytes(exec_.n_threads(), LayersCache::kHeads, LayersCache::kDim)));
   const kernels::AttentionSequence everything = cache.rows(length);
   for (std::size_t layer = 0; layer < kLayers; ++layer) {
-    table_.kv_write(pool_,
+    table_.kv_write(exec_,
                     {cache.layer(layer), x.data(), kKvWidth, x.data(), kKvWidth, {&everything, 1}});
   }
   std::vector<kernels::AttentionSequence> sequences(n_streams, cache.rows(n_rows));
@@ -331,7 +335,7 @@ void Bench::attention_rows(std::size_t n_streams, std::size_t n_rows, std::size_
     args.sequences = sequences;
     args.scratch = scratch.bytes();
     const double start = now(options_.timer);
-    table_.attention(pool_, args);
+    table_.attention(exec_, args);
     times.push_back(now(options_.timer) - start);
   }
   others_.end();
@@ -370,7 +374,7 @@ void Bench::elementwise() {
       std::printf("%-14s m %4zu: %7.1f us\n", name, m, times[15] * 1e6);
     };
     report("rms_norm 2048", [&] {
-      table_.rms_norm(pool_,
+      table_.rms_norm(exec_,
                       {.x = x.data(),
                        .x_stride = 2048,
                        .y = y.data(),
@@ -380,7 +384,7 @@ void Bench::elementwise() {
                        .weight = weight.data()});
     });
     report("silu*up 8192", [&] {
-      table_.activation(pool_,
+      table_.activation(exec_,
                         {x.data(),
                          16384,
                          x.data() + 8192,
@@ -391,9 +395,9 @@ void Bench::elementwise() {
                          8192,
                          kernels::Activation::kSilu});
     });
-    report("add 2048", [&] { table_.add(pool_, {x.data(), 2048, y.data(), 2048, m, 2048}); });
+    report("add 2048", [&] { table_.add(exec_, {x.data(), 2048, y.data(), 2048, m, 2048}); });
     report("rope 40 heads", [&] {
-      table_.rope(pool_,
+      table_.rope(exec_,
                   {x.data(),
                    3072,
                    m,
@@ -415,8 +419,7 @@ int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   Bench bench(options, *require(coxswain::kernels::select_kernels(options.isa)));
   bench.limits();
-  for (const auto type : {WeightType::kBf16, WeightType::kInt8, WeightType::kF32, WeightType::kF16})
-    bench.linears(type);
+  for (const auto* format : coxswain::kernels::weight_formats()) bench.linears(*format);
   bench.attention();
   bench.elementwise();
   bench.others();

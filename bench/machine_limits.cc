@@ -65,13 +65,16 @@ ComputePeaks measure_peaks(base::ThreadPool& pool, Timer timer) {
   return peaks;
 }
 
-double peak_for(const ComputePeaks& peaks, kernels::Isa isa, kernels::WeightType type) {
+double peak_for(const ComputePeaks& peaks, kernels::Isa isa, kernels::Arithmetic arithmetic) {
   const bool amx = isa == kernels::Isa::kAmx;
-  const bool avx512 = isa == kernels::Isa::kAvx512;
-  if (type == kernels::WeightType::kInt8)
-    return amx ? peaks.amx_int8 : avx512 ? peaks.int8 : peaks.f32 * 2;
-  if (type == kernels::WeightType::kBf16 && amx) return peaks.amx_bf16;
-  if (type == kernels::WeightType::kBf16 && avx512 && peaks.bf16 > 0) return peaks.bf16;
+  switch (arithmetic) {
+    case kernels::Arithmetic::kInteger:
+      return amx ? peaks.amx_int8 : isa == kernels::Isa::kAvx512 ? peaks.int8 : peaks.f32 * 2;
+    case kernels::Arithmetic::kBfloat16:
+      return amx ? peaks.amx_bf16 : peaks.bf16;
+    case kernels::Arithmetic::kFloat32:
+      break;
+  }
   return peaks.f32;
 }
 

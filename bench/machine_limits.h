@@ -1,6 +1,5 @@
 #pragma once
-// The limits of the machine that a benchmark runs on, measured in the same run: what a figure is a
-// share of.
+// The limits of the machine that a benchmark runs on, measured in the same run: what a figure is a share of.
 //
 // Peaks multiply in registers only. The read bandwidth is that of plain vector loads over 2 MiB
 // pages, one stream a thread. Both move with the clock and with what else runs; read the bandwidth
@@ -30,7 +29,7 @@ struct ComputePeaks {
 ComputePeaks measure_peaks(base::ThreadPool& pool, Timer timer);
 
 // The peak of the instruction that a set multiplies weights of that type with.
-double peak_for(const ComputePeaks& peaks, kernels::Isa isa, kernels::WeightType type);
+double peak_for(const ComputePeaks& peaks, kernels::Isa isa, kernels::Arithmetic arithmetic);
 
 // What other programs and guests take of all CPUs between begin() and end(), which may be repeated.
 class OthersLoad {

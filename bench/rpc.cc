@@ -1,10 +1,10 @@
-// What it costs to hand a step to another process: one plan there and its result back, over the
-// Engine stream, beside the same number of bytes sent there and back over a bare Unix socket.
-// Lockstep: with look-ahead this time lies behind the step before.
+// coxswain-bench-rpc: what it costs to hand a step to another process; kHelp says more.
 
 #include <array>
+#include <cstdio>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -19,6 +19,17 @@ namespace coxswain {
 namespace {
 
 constexpr std::uint32_t kBlocks = 4096;
+
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-rpc [options of the benchmark library, see below]
+
+What it costs to hand a step to another process: one plan there and its result back, over the
+Engine stream, with 0 to 256 rows, beside a few bytes sent there and back over a bare Unix socket.
+Lockstep: with look-ahead this time lies behind the step before.
+
+Prints the library's table: wall and CPU time of one step in microseconds.
+
+)";
 
 // Answers every row with one token at once.
 class InstantRunner final : public StepRunner {
@@ -46,7 +57,7 @@ class InstantRunner final : public StepRunner {
     plans_.push_back(std::move(plan));
     return ticket;
   }
-  Result<StepResult> wait(StepTicket) override {
+  Result<StepResult> wait(StepTicket, TimePoint) override {
     StepResult result;
     result.step = plans_.front().step;
     result.epoch = 1;
@@ -75,7 +86,7 @@ void engine_stream(benchmark::State& state) {
     row.sequence = SequenceId{static_cast<std::uint64_t>(i + 1)};
     row.first_position = 1000;
     row.n_tokens = 1;
-    row.from_previous_step = true;
+    row.continues = true;
     row.emit = Emit::kSample;
   }
   for (auto _ : state) {
@@ -128,4 +139,12 @@ BENCHMARK(bare_socket)->Unit(benchmark::kMicrosecond)->UseRealTime();
 }  // namespace
 }  // namespace coxswain
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv, [] {
+    std::fwrite(coxswain::kHelp.data(), 1, coxswain::kHelp.size(), stdout);
+    benchmark::PrintDefaultHelp();
+  });
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

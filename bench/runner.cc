@@ -1,17 +1,4 @@
-// coxswain-bench-runner: a whole model through LocalRunner beside the limits of this machine,
-// measured in the same run.
-//
-//   coxswain-bench-runner MODEL_DIR [--quantize int8] [--threads N] [--isa NAME] [--batch N]
-//                         [--rounds N] [--only decode|prefill|engine]
-//
-// For dense models of llama's shape, such as coxswain-make-model writes.
-//   decode   tokens of one stream, and of `batch` streams, as shares of the read bandwidth: bytes
-//            of the matrices a step reads, over its time, over the bandwidth before and after it
-//   prefill  prompts of 512 and 2048 tokens, as shares of the arithmetic peak: operations of the
-//            matrices, over the whole time, attention and everything else included
-//   engine   the same decode steps behind the engine and a socket (engine_share.h)
-// Rounds alternate, because the bandwidth of some machines changes within a minute. The last line
-// says what other programs took: above a few percent the figures are not the machine's.
+// coxswain-bench-runner: a whole model through LocalRunner beside the limits of this machine; kHelp says more.
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "arguments.h"
 #include "engine_share.h"
 #include "machine_limits.h"
 #include "model_size.h"
@@ -43,7 +31,7 @@ constexpr std::uint32_t kPrefillMax = 2048;
 
 struct Options {
   std::string model_dir;
-  bool int8 = false;
+  std::string quantize;
   std::size_t n_threads = std::max(1U, std::thread::hardware_concurrency());
   std::string isa;
   std::uint32_t batch = 16;
@@ -54,30 +42,41 @@ struct Options {
   bool wants(std::string_view part) const { return only.empty() || only == part; }
 };
 
-std::optional<Options> parse(int argc, char** argv) {
-  if (argc < 2 || argc % 2 != 0) return std::nullopt;
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
+                             [--batch N] [--rounds N] [--only decode|prefill|engine]
+
+A whole model beside the limits of this machine, measured in the same run. For dense models of
+llama's shape, such as coxswain-make-model writes.
+
+  --quantize NAME  int8, int4 or int4-g128: the format of the weights (as stored)
+  --threads N      threads of the pool (all CPUs)
+  --isa NAME       the instruction set, as --isa of the server (the best that this CPU has)
+  --batch N        streams that decode together (16)
+  --rounds N       rounds of decode steps (6)
+  --only PART      one of the parts below (all)
+
+  decode   tokens of one stream, and of a batch of streams, as shares of the read bandwidth: bytes
+           of the matrices a step reads, over its time, over the bandwidth before and after it
+  prefill  prompts of 512 and 2048 tokens, as shares of the arithmetic peak: operations of the
+           matrices, over the whole time, attention and everything else included
+  engine   the same decode steps behind the engine and a socket: what serving adds
+
+Rounds alternate, because the bandwidth of some machines changes within a minute. The last line
+says what other programs took: above a few percent the figures are not the machine's.
+)";
+
+Options parse(int argc, char** argv) {
+  Arguments arguments(argc, argv, kHelp);
   Options options;
-  options.model_dir = argv[1];
-  for (int i = 2; i + 1 < argc; i += 2) {
-    const std::string_view name = argv[i];
-    const std::string value = argv[i + 1];
-    const auto number = static_cast<std::uint32_t>(std::max(1, std::atoi(value.c_str())));
-    if (name == "--quantize" && value == "int8") {
-      options.int8 = true;
-    } else if (name == "--threads") {
-      options.n_threads = number;
-    } else if (name == "--isa") {
-      options.isa = value;
-    } else if (name == "--batch") {
-      options.batch = number;
-    } else if (name == "--rounds") {
-      options.rounds = number;
-    } else if (name == "--only") {
-      options.only = value;
-    } else {
-      return std::nullopt;
-    }
-  }
+  options.quantize = arguments.one_of("quantize", {"int8", "int4", "int4-g128"}, "");
+  options.n_threads = arguments.count("threads", static_cast<std::uint32_t>(options.n_threads));
+  options.isa = arguments.text("isa");
+  options.batch = arguments.count("batch", options.batch);
+  options.rounds = arguments.count("rounds", options.rounds);
+  options.only = arguments.one_of("only", {"decode", "prefill", "engine"}, "");
+  options.model_dir = arguments.required_word("MODEL_DIR");
+  arguments.finish();
   return options;
 }
 
@@ -167,7 +166,7 @@ class Streams {
       plan.rows.push_back({.sequence = SequenceId{first_id_ + s},
                            .first_position = length_,
                            .n_tokens = 1,
-                           .from_previous_step = true,
+                           .continues = true,
                            .emit = Emit::kSample});
     }
     ++length_;
@@ -195,7 +194,7 @@ std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
   runner::RunnerOptions runner;
   runner.model_dir = options.model_dir;
   runner.without_text = true;
-  runner.quantize_int8 = options.int8;
+  runner.quantize = options.quantize;
   runner.n_threads = options.n_threads;
   runner.isa = options.isa;
   runner.block_tokens = kBlockTokens;
@@ -212,13 +211,10 @@ class RunnerBench {
       : options_(options),
         parameters_(require(parameters_of(options.model_dir))),
         runner_(make_runner(options)),
-        pool_(options.n_threads),
+        exec_(options.n_threads),
         reader_(std::size_t{512} << 20),
-        type_(runner_->info().dtype == "int8"       ? kernels::WeightType::kInt8
-              : runner_->info().dtype == "bfloat16" ? kernels::WeightType::kBf16
-              : runner_->info().dtype == "float16"  ? kernels::WeightType::kF16
-                                                    : kernels::WeightType::kF32),
-        isa_(require(kernels::select_kernels(options.isa))->isa) {
+        table_(*require(kernels::select_kernels(options.isa))),
+        format_(*kernels::find_format(runner_->info().dtype)) {
     std::printf("%s, %s, %zu threads\n",
                 runner_->info().kernel_set_id.c_str(),
                 runner_->info().dtype.c_str(),
@@ -233,15 +229,15 @@ class RunnerBench {
   }
 
  private:
-  double read() { return reader_.measure(pool_, Timer::kWall); }
+  double read() { return reader_.measure(exec_.pool(), Timer::kWall); }
 
   const Options& options_;
   const Parameters parameters_;
   const std::unique_ptr<runner::LocalRunner> runner_;
-  base::ThreadPool pool_;
+  kernels::ExecContext exec_;
   ReadBandwidth reader_;
-  const kernels::WeightType type_;
-  const kernels::Isa isa_;
+  const kernels::KernelTable& table_;
+  const kernels::WeightFormat& format_;  // of the layers
 };
 
 void RunnerBench::decode() {
@@ -250,10 +246,15 @@ void RunnerBench::decode() {
   Streams many(*runner_, 2, options_.batch, 1 + each, each);
   one.start(kPromptTokens);
   many.start(kPromptTokens);
-  const double value_bytes = type_ == kernels::WeightType::kInt8  ? 1
-                             : type_ == kernels::WeightType::kF32 ? 4
-                                                                  : 2;
-  const double bytes = (parameters_.layers + parameters_.head) * value_bytes;
+  // A head has 8 bits at least.
+  const auto value_bytes = [](const kernels::WeightFormat& format) {
+    const double scale = format.scheme.group == 0
+                             ? 0.0
+                             : static_cast<double>(format.scale_bytes) / format.scheme.group;
+    return format.bits / 8.0 + scale;
+  };
+  const double bytes = parameters_.layers * value_bytes(format_) +
+                       parameters_.head * std::max(value_bytes(format_), 1.0);
   std::vector<double> reads;
   std::vector<double> shares;
   std::vector<double> steps;
@@ -305,11 +306,13 @@ void RunnerBench::prefill(std::uint32_t n_tokens) {
   const double operations = 2 * (parameters_.layers * n_tokens + parameters_.head);
   const int n_repeats = n_tokens < kPrefillMax ? 3 : 1;
   for (int repeat = 0; repeat < n_repeats; ++repeat) {
-    const double before = peak_for(measure_peaks(pool_, Timer::kWall), isa_, type_);
+    const double before = peak_for(
+        measure_peaks(exec_.pool(), Timer::kWall), table_.isa, table_.ops(format_).arithmetic);
     Streams prompt(*runner_, 1, 1, 1, n_tokens / kBlockTokens + 1);
     times.push_back(prompt.start(n_tokens));
     prompt.drop();
-    const double after = peak_for(measure_peaks(pool_, Timer::kWall), isa_, type_);
+    const double after = peak_for(
+        measure_peaks(exec_.pool(), Timer::kWall), table_.isa, table_.ops(format_).arithmetic);
     peak = std::max({peak, before, after});
     shares.push_back(operations / times.back() / std::max(before, after));
   }
@@ -342,13 +345,5 @@ int run(const Options& options) {
 
 // NOLINTNEXTLINE(bugprone-exception-escape): a library's exception may as well end a benchmark
 int main(int argc, char** argv) {
-  const auto options = coxswain::bench::parse(argc, argv);
-  if (!options) {
-    std::fputs(
-        "usage: coxswain-bench-runner MODEL_DIR [--quantize int8] [--threads N] [--isa NAME] "
-        "[--batch N] [--rounds N] [--only decode|prefill|engine]\n",
-        stderr);
-    return 2;
-  }
-  return coxswain::bench::run(*options);
+  return coxswain::bench::run(coxswain::bench::parse(argc, argv));
 }

@@ -1,9 +1,4 @@
-// coxswain-bench-sampling [VOCAB]: what one row of logits costs to turn into a token, for the usual
-// parameters.
-//
-// Beside each figure: how often that goes into reading the row once at the machine's read bandwidth
-// of one core, and its share of a decode step of a 1B model in bfloat16 on the same core (2.47 GB
-// of weights).
+// coxswain-bench-sampling: what one row of logits costs to turn into a token; kHelp says more.
 
 #include <algorithm>
 #include <chrono>
@@ -12,9 +7,11 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "arguments.h"
 #include "sampling/sampler.h"
 
 namespace coxswain {
@@ -23,6 +20,19 @@ namespace {
 using BenchClock = std::chrono::steady_clock;
 
 constexpr double kStepBytes = 2.47e9;
+
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-sampling [VOCAB]
+
+What one row of logits costs to turn into a token, for the usual parameters, on one core.
+
+  VOCAB  entries of the vocabulary (128256)
+
+Prints for each set of parameters the best time, how often the row could be read once in that
+time at the read bandwidth of the core, and the share of a decode step of a 1B model in bfloat16
+on the same core (2.47 GB of weights).
+)";
+
 constexpr int kRounds = 60;
 
 template <typename Work>
@@ -37,8 +47,8 @@ double best_seconds(Work work) {
 }
 
 double read_bandwidth() {
-  std::vector<std::uint64_t> data(std::size_t{64} << 17,
-                                  1);  // 64 MiB: larger than the caches of a core
+  // 64 MiB: larger than the caches of a core.
+  std::vector<std::uint64_t> data(std::size_t{64} << 17, 1);
   volatile std::uint64_t sink = 0;
   const double seconds = best_seconds([&] {
     std::uint64_t lanes[8] = {};
@@ -131,7 +141,8 @@ int run(std::size_t vocab) {
 }  // namespace coxswain
 
 int main(int argc, char** argv) {
-  const long vocab = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 128'256;
-  if (vocab < 1) return 2;
-  return coxswain::run(static_cast<std::size_t>(vocab));
+  coxswain::bench::Arguments arguments(argc, argv, coxswain::kHelp);
+  const std::uint32_t vocab = arguments.count_word("VOCAB", 128'256);
+  arguments.finish();
+  return coxswain::run(vocab);
 }

@@ -1,22 +1,31 @@
-// What the host pays for a step: planning, committing and applying it, at a given number of running
-// sequences, over a runner that computes nothing. The figure to compare with is the step of a
-// model: the goal is below 2 % of it.
-//
-//   build/release/bin/coxswain-bench-scheduler [sequences] [steps]
+// coxswain-bench-scheduler: what the host pays for a step; kHelp says more.
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <deque>
 #include <memory>
+#include <string_view>
 
+#include "arguments.h"
 #include "batch/engine_core.h"
 
 namespace {
 
 using namespace coxswain;  // NOLINT(google-build-using-namespace): a program, not a library
 using std::chrono::duration;
+
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-scheduler [SEQUENCES] [STEPS]
+
+What the host pays for a step: planning, committing and applying it, at 1, 16 and SEQUENCES
+running sequences with as many waiting behind them, over a runner that computes nothing; and the
+admission of a prompt that the prefix cache holds.
+
+  SEQUENCES  the largest number of running sequences (256)
+  STEPS      measured for each number (2000)
+
+The figure to compare with is the step of a model: the goal is below 2 % of it.
+)";
 
 // Answers every row at once with the same token.
 class NullRunner final : public StepRunner {
@@ -43,7 +52,7 @@ class NullRunner final : public StepRunner {
     results_.push_back(std::move(result));
     return ticket;
   }
-  Result<StepResult> wait(StepTicket) override {
+  Result<StepResult> wait(StepTicket, TimePoint) override {
     StepResult out = std::move(results_.front());
     results_.pop_front();
     return out;
@@ -127,17 +136,13 @@ void bench_prefix_hit(std::uint32_t n_requests) {
       us / 255);
 }
 
-std::uint32_t number(const char* text, std::uint32_t otherwise) {
-  std::uint32_t out = otherwise;
-  std::from_chars(text, text + std::strlen(text), out);
-  return out;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::uint32_t n = argc > 1 ? number(argv[1], 256) : 256;
-  const std::uint32_t n_steps = argc > 2 ? number(argv[2], 2000) : 2000;
+  bench::Arguments arguments(argc, argv, kHelp);
+  const std::uint32_t n = arguments.count_word("SEQUENCES", 256);
+  const std::uint32_t n_steps = arguments.count_word("STEPS", 2000);
+  arguments.finish();
   for (const std::uint32_t sequences : {1U, 16U, n}) bench_decode(sequences, n_steps);
   bench_prefix_hit(2000);
   std::printf("2 %% of a step of 20 ms: 400 us\n");

@@ -1,7 +1,4 @@
-// coxswain-bench-template DIR: compile and render times of every template below DIR/chat-templates
-// with the longest conversation it accepts.
-//
-// Prints the slowest first. bench/template_reference.py prints the same for Jinja2.
+// coxswain-bench-template: compile and render times of chat templates; kHelp says more.
 
 #include <algorithm>
 #include <chrono>
@@ -10,8 +7,10 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "arguments.h"
 #include "chat/chat_template.h"
 #include "json/json.h"
 
@@ -19,6 +18,15 @@ namespace {
 
 using namespace coxswain;
 namespace fs = std::filesystem;
+
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-template DIR
+
+Compile and render times of every template below DIR/chat-templates, each with the longest
+conversation that it accepts; the slowest to render first.
+
+bench/template_reference.py prints the same for Jinja2.
+)";
 
 struct Row {
   std::string name;
@@ -81,13 +89,13 @@ Row measure(const fs::path& path, const std::vector<chat::RenderInput>& inputs) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const fs::path folder = fs::path(argc > 1 ? argv[1] : ".") / "chat-templates";
+  bench::Arguments arguments(argc, argv, kHelp);
+  const fs::path folder = fs::path(arguments.required_word("DIR")) / "chat-templates";
+  arguments.finish();
   const auto conversations =
       json::parse_file((folder / "conversations.json").string(), std::size_t{64} << 20);
   if (!conversations.ok()) {
-    std::fprintf(stderr,
-                 "usage: coxswain-bench-template DIR\n%s\n",
-                 conversations.status().message().c_str());
+    std::fprintf(stderr, "%s\n", conversations.status().message().c_str());
     return 2;
   }
   std::vector<chat::RenderInput> inputs;

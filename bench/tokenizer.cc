@@ -1,12 +1,4 @@
-// Speed of one tokenizer over texts: load, encode, decode, and inputs made to be slow.
-//
-//   coxswain-bench-tokenizer TOKENIZER TEXT...
-//
-// For the inputs made to be slow it also prints the most heap that an encode call held at once,
-// without and with offsets, the result included. Prints one JSON object a line. bench/tokenizer.py
-// runs it beside the reference library on the same texts and prints the ratios. Encoding and
-// decoding: one thread, the best of several rounds, the first of which warms the caches. Loading,
-// which may use a second thread: the median and the worst of many, by the clock on the wall.
+// coxswain-bench-tokenizer: speed of one tokenizer over texts; kHelp says more.
 
 #include "tokenizer/tokenizer.h"
 
@@ -20,10 +12,13 @@
 #include <limits>
 #include <malloc.h>
 #include <new>
-#include <span>
 #include <string>
+#include <string_view>
 #include <time.h>
+#include <utility>
 #include <vector>
+
+#include "arguments.h"
 
 namespace {
 
@@ -64,6 +59,22 @@ using tokenizer::EncodeOptions;
 using tokenizer::Tokenizer;
 
 constexpr int kRounds = 5;
+
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-tokenizer TOKENIZER TEXT...
+
+Speed of one tokenizer: load, encode and decode of each text, and inputs made to be slow.
+
+  TOKENIZER  a tokenizer.json, a SentencePiece model or a model folder
+  TEXT       files to encode
+
+Prints one JSON object a line. Encoding and decoding: one thread, the best of several rounds, the
+first of which warms the caches. Loading, which may use a second thread: the median and the worst
+of many, by the clock on the wall. For the inputs made to be slow also the most heap that an
+encode call held at once, without and with offsets, the result included.
+
+bench/tokenizer.py runs it beside the reference library on the same texts and prints the ratios.
+)";
 
 double seconds_of(clockid_t clock) {
   timespec now{};
@@ -203,14 +214,15 @@ std::shared_ptr<const Tokenizer> measure_load(const std::string& path) {
   return tokenizer;
 }
 
-int run(std::span<char*> args) {
-  if (args.empty()) {
-    std::fputs("usage: coxswain-bench-tokenizer TOKENIZER TEXT...\n", stderr);
-    return 2;
-  }
-  const std::shared_ptr<const Tokenizer> tokenizer = measure_load(args[0]);
+int run(int argc, char** argv) {
+  Arguments arguments(argc, argv, kHelp);
+  const std::string path = arguments.required_word("TOKENIZER");
+  std::vector<std::string> texts;
+  while (auto text = arguments.word()) texts.push_back(*std::move(text));
+  arguments.finish();
+  const std::shared_ptr<const Tokenizer> tokenizer = measure_load(path);
   if (tokenizer == nullptr) return 1;
-  for (char* text : args.subspan(1)) measure_text(*tokenizer, text, read_file(text));
+  for (const std::string& text : texts) measure_text(*tokenizer, text, read_file(text));
   measure_worst(*tokenizer);
   return 0;
 }
@@ -219,5 +231,5 @@ int run(std::span<char*> args) {
 }  // namespace coxswain::bench
 
 int main(int argc, char** argv) {
-  return coxswain::bench::run(std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
+  return coxswain::bench::run(argc, argv);
 }

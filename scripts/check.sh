@@ -39,14 +39,14 @@ passed=0 failed=0 report=""
 stage() {
   local name=$1 run=$2 begin=$SECONDS log=$log_dir/$1.log
   if [ -n "$only" ] && [[ ",$only," != *",$name,"* ]]; then return; fi
-  printf '== %-12s ' "$name"
+  printf "== %-13s " "$name"
   if "$run" >"$log" 2>&1; then
     passed=$((passed + 1)); printf 'ok      %4d s   %s\n' $((SECONDS - begin)) "$(tail -n 1 "$log" | cut -c1-100)"
   else
     failed=$((failed + 1)); printf 'FAILED  %4d s   (log: %s)\n' $((SECONDS - begin)) "${log#"$root"/}"
     tail -n 60 "$log"
   fi
-  report+=$(printf '%-12s %5d s' "$name" $((SECONDS - begin)))$'\n'
+  report+=$(printf '%-13s %5d s' "$name" $((SECONDS - begin)))$'\n'
 }
 
 sources() { git ls-files --cached --others --exclude-standard '*.cc' '*.h' | grep -v '^third_party/'; }
@@ -69,6 +69,9 @@ prepare_data() {
 }
 
 format() { sources | xargs clang-format-16 --dry-run -Werror && echo "$(sources | wc -l) files"; }
+
+# Comments that a re-flow tore, long lines, files above 800 lines.
+form() { python3 scripts/check_form.py; }
 
 layers() { python3 scripts/check_layers.py "$root"; }
 
@@ -104,6 +107,9 @@ thread_sanitizer() {
   for module in $tsan_modules; do targets+=("coxswain_${module}_test"); names+="${names:+|}$module"; done
   cmake --build --preset tsan --target "${targets[@]}" -- -j "$jobs" && ctest --preset tsan -R "^($names)\$" -j "$jobs"
 }
+
+# Needs what the build has generated.
+thread_safety() { configure release && python3 scripts/thread_safety.py -j "$jobs"; }
 
 tidy() {
   local files base
@@ -150,10 +156,12 @@ stage packages packages
 stage data prepare_data
 if [ -z "${COXSWAIN_DATA:-}" ] && [ -d "$root/build/data" ]; then export COXSWAIN_DATA=$root/build/data; fi
 stage format format
+stage form form
 stage layers layers
 stage headers headers
 stage demo-data demo_data
 stage build build_release
+stage thread-safety thread_safety
 stage tests unit_tests
 stage conformance conformance
 stage processes processes

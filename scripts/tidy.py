@@ -14,7 +14,7 @@ import argparse, concurrent.futures, functools, hashlib, json, os, pathlib, re, 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
 XDG = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-CACHE = pathlib.Path(os.environ.get("CCACHE_DIR") or XDG / "ccache") / "tidy"
+CACHE = pathlib.Path(os.environ.get("CCACHE_DIR") or XDG / "ccache")
 KEPT_DAYS = 30
 TOOL = "clang-tidy-16"
 SCOPE = ROOT / "scripts/tidy_scope.cc"
@@ -56,7 +56,7 @@ def scope_arguments(version):
     """What loads the plugin; nothing where it cannot be built for want of headers."""
     if not (LLVM / "clang").exists() or not (LLVM / "llvm").exists():
         return []
-    plugin = CACHE / f"scope-{hashlib.sha256((version + digest(SCOPE)).encode()).hexdigest()}.so"
+    plugin = CACHE / "tidy" / f"scope-{hashlib.sha256((version + digest(SCOPE)).encode()).hexdigest()}.so"
     if not plugin.exists():
         part = plugin.with_suffix(f".{os.getpid()}")
         subprocess.run(["g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-fno-rtti", "-isystem", LLVM, "-o", part, SCOPE], check=True)
@@ -65,8 +65,18 @@ def scope_arguments(version):
     return [f"-load={plugin}"]
 
 
+def memory(name):
+    """The folder of that name beside the compiler cache; what was not asked for lately is gone."""
+    folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for mark in folder.iterdir():
+        if mark.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
+            mark.unlink(missing_ok=True)
+    return folder
+
+
 def check(file, key, scope):
-    mark = CACHE / key if key else None
+    mark = CACHE / "tidy" / key if key else None
     if mark and mark.exists():
         mark.touch()
         return "known", ""
@@ -89,10 +99,7 @@ def main():
         entry["command"] = GCC_ONLY.sub("", entry["command"])
     (ROOT / "build/tidy").mkdir(exist_ok=True)
     (ROOT / "build/tidy/compile_commands.json").write_text(json.dumps(commands))
-    CACHE.mkdir(parents=True, exist_ok=True)
-    for mark in CACHE.iterdir():
-        if mark.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
-            mark.unlink()
+    memory("tidy")
 
     ours = {os.path.relpath(entry["file"], ROOT): entry for entry in commands if "build" not in os.path.relpath(entry["file"], ROOT)}
     version = subprocess.run([TOOL, "--version"], capture_output=True, text=True).stdout

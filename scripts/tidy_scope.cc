@@ -1,11 +1,11 @@
 // A clang plugin for scripts/tidy.py: clang-tidy visits the declarations that are ours and none of
 // the system headers.
 //
-// clang-tidy 16 matches every check against all that a file includes and throws away what it found
-// in system headers. For our files that is most of its time: gtest, gRPC and the standard library
-// are a hundred times what the file itself declares. clangd narrows what is visited in the same
-// way. Findings in our files and headers are the same: a template's instantiations are visited with
-// the template.
+// clang-tidy 16 matches every check against all that a file includes and throws away what it
+// found in system headers. For our files that is most of its time: gtest, gRPC and the
+// standard library are a hundred times what the file itself declares. clangd narrows what is
+// visited in the same way. Findings in our files and headers are the same: a template's
+// instantiations are visited with the template.
 #include <memory>
 #include <string>
 #include <vector>

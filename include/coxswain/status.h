@@ -1,10 +1,9 @@
 #pragma once
 // Status and Result: how every failure travels, from the first outside byte to the last.
 //
-// A Status says three things: `code`, what our own code should do next; `kind`, what a client is
-// told (a closed list that becomes an HTTP status in one table of `router` and a gRPC status in one
-// of `rpc`); `message`, one sentence for a person that names the field, the limit and the value.
-// `field` is the request field at fault, empty if there is none.
+// A Status says three things: `code`, what our own code should do next; `kind`, what a client is told (a closed list
+// that becomes an HTTP status in one table of `api` and a gRPC status in one of `rpc`); `message`, one sentence for a
+// person that names the field, the limit and the value. `field` is the request field at fault, empty if there is none.
 //
 // Thread rule: values. Nothing here throws; reading value() of a failed Result aborts.
 
@@ -79,11 +78,20 @@ class [[nodiscard]] Status {
     return out;
   }
 
+  // The same failure, of which clients are told the message alone: no words of its kind are put in front of it.
+  Status as_whole_text() const {
+    Status out = *this;
+    out.is_whole_text_ = true;
+    return out;
+  }
+  bool is_whole_text() const { return is_whole_text_; }
+
   friend bool operator==(const Status&, const Status&) = default;
 
  private:
   Code code_ = Code::kOk;
   ErrorKind kind_ = ErrorKind::kNone;
+  bool is_whole_text_ = false;
   std::string message_;
   std::string field_;
 };

@@ -1,6 +1,6 @@
 #pragma once
 // TextCodec: text <-> token ids for code that may not include a tokenizer (the stop matcher's
-// owner, the wire service that must answer stock routers with text). Implemented in `runner`.
+// owner, the wire service that must answer stock routers with text). Implemented in `tokenizer`.
 //
 // Thread rule: const methods may be called from any thread; a stream decoder belongs to one thread.
 
@@ -29,8 +29,7 @@ class TextCodec {
   virtual Result<std::vector<TokenId>> encode(std::string_view text,
                                               bool add_special_tokens) const = 0;
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special) const = 0;
-  // `context`: ids before the stream, for decoders whose output depends on the token before
-  // (leading blanks).
+  // `context`: ids before the stream, for decoders whose output depends on the token before (leading blanks).
   virtual std::unique_ptr<Stream> stream(std::span<const TokenId> context,
                                          bool skip_special) const = 0;
   virtual std::string token_text(TokenId id) const = 0;

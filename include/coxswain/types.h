@@ -17,8 +17,8 @@ using BlockId = std::uint32_t;
 inline constexpr BlockId kReleasedBlock = 0xFFFFFFFFu;
 
 enum class RequestId : std::uint64_t {};  // one client request; unique in the life of a router
-enum class SequenceId : std::uint64_t {
-};  // one sequence of tokens; best_of and n give a request several
+// One sequence of tokens; best_of and n give a request several.
+enum class SequenceId : std::uint64_t {};
 
 // [begin, end) in bytes of a text.
 struct TextSpan {
@@ -32,13 +32,18 @@ using TimePoint = Clock::time_point;
 
 enum class FinishReason : std::uint8_t { kLength, kEosToken, kStopSequence };
 
+// A temperature below this one takes the most likely token, as do_sample = false does.
+inline constexpr float kGreedyTemperature = 1e-6F;
+inline constexpr std::size_t kTopTokensMax = 64;  // alternatives of a token that may be reported
+
 // How the next token is chosen. Defaults mean "off"; a default-constructed value is greedy.
-// Order of the steps and the formulas: docs/sampling.md.
+// Order of the steps and the formulas: docs/sampling.md. The ranges below are what request/sampling_rules.h enforces
+// for everybody; no value may be NaN, and only a bias may be infinite.
 struct SamplingParams {
-  bool do_sample =
-      false;  // draw from the distribution; false takes the maximum, ties to the lowest id
+  // Draw from the distribution; false takes the maximum, ties to the lowest id.
+  bool do_sample = false;
   float temperature = 1.0F;         // > 0
-  std::int32_t top_k = 0;           // 0 = off
+  std::int32_t top_k = 0;           // >= 0; 0 = off
   float top_p = 1.0F;               // (0, 1]
   float typical_p = 1.0F;           // (0, 1]
   float min_p = 0.0F;               // [0, 1)
@@ -46,9 +51,10 @@ struct SamplingParams {
   float relative_frequency_penalty = 0.0F;  // TGI's: value * count / context length
   float frequency_penalty = 0.0F;           // OpenAI's: value * count in the output
   float presence_penalty = 0.0F;            // OpenAI's: value once per id in the output
-  std::vector<std::pair<TokenId, float>> logit_bias = {};
-  std::uint64_t seed = 0;          // resolved before the engine sees it
-  std::uint32_t n_top_tokens = 0;  // how many alternatives to report per token
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // ids of the vocabulary
+  std::uint64_t seed = 0;                                  // resolved before the engine sees it
+  // How many alternatives to report per token: at most kTopTokensMax.
+  std::uint32_t n_top_tokens = 0;
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };

@@ -1,18 +1,17 @@
 #pragma once
-// BoundedQueue: hands values from any number of threads to one or more readers; never grows past
-// its capacity.
+// BoundedQueue: hands values from any number of threads to one or more readers; never grows past its capacity.
 //
 // Thread rule: all methods may be called from any thread. A closed queue refuses new values and
 // still hands out the old ones.
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace coxswain::base {
 
@@ -24,7 +23,7 @@ class BoundedQueue {
   // False if the queue is full or closed; `value` is then unchanged.
   bool try_push(T& value) {
     {
-      std::lock_guard lock(mu_);
+      base::MutexLock lock(mu_);
       if (closed_ || items_.size() >= capacity_) return false;
       items_.push_back(std::move(value));
     }
@@ -35,7 +34,7 @@ class BoundedQueue {
 
   // Everything that is there now, oldest first; does not wait.
   std::vector<T> drain() {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     std::vector<T> out(std::make_move_iterator(items_.begin()),
                        std::make_move_iterator(items_.end()));
     items_.clear();
@@ -44,8 +43,8 @@ class BoundedQueue {
 
   // Waits for a value. Empty after close() once all values are taken.
   std::optional<T> pop() {
-    std::unique_lock lock(mu_);
-    ready_.wait(lock, [&] { return closed_ || !items_.empty(); });
+    base::MutexLock lock(mu_);
+    ready_.wait(lock, [&]() REQUIRES(mu_) { return closed_ || !items_.empty(); });
     if (items_.empty()) return std::nullopt;
     std::optional<T> out(std::move(items_.front()));
     items_.pop_front();
@@ -54,7 +53,7 @@ class BoundedQueue {
 
   void close() {
     {
-      std::lock_guard lock(mu_);
+      base::MutexLock lock(mu_);
       closed_ = true;
     }
     ready_.notify_all();
@@ -62,10 +61,10 @@ class BoundedQueue {
 
  private:
   const std::size_t capacity_;
-  std::mutex mu_;
-  std::condition_variable ready_;
-  std::deque<T> items_;
-  bool closed_ = false;
+  base::Mutex mu_;
+  base::CondVar ready_;
+  std::deque<T> items_ GUARDED_BY(mu_);
+  bool closed_ GUARDED_BY(mu_) = false;
 };
 
 }  // namespace coxswain::base

@@ -2,7 +2,8 @@
 
 #include <bit>
 #include <cstring>
-#include <random>
+
+#include "base/random.h"
 
 namespace coxswain::base {
 namespace {
@@ -39,9 +40,7 @@ struct State {
 }  // namespace
 
 HashKey draw_hash_key() {
-  std::random_device device;
-  const auto word = [&] { return (std::uint64_t{device()} << 32) | device(); };
-  return {word(), word()};
+  return {random_u64(), random_u64()};
 }
 
 std::uint64_t sip_hash(std::span<const std::byte> bytes, const HashKey& key, SipRounds rounds) {

@@ -2,8 +2,7 @@
 // Hashes that outsiders cannot aim at: neither the names in a request nor its prompt can be chosen
 // so that they all fall into one place of a table.
 //
-// SipHash: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. Thread rule: any
-// thread.
+// SipHash: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. Thread rule: any thread.
 
 #include <array>
 #include <cstddef>

@@ -58,7 +58,7 @@ ThreadPool::ThreadPool(std::size_t n_threads, Pinning pinning) {
 
 ThreadPool::~ThreadPool() {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     stop_.store(true);
   }
   wake_.notify_all();
@@ -83,7 +83,7 @@ void ThreadPool::run(std::size_t n_tasks, Task task) {
   const std::uint64_t number = (region_.load() >> 32) + 1;
   region_.store((number << 32) | kOpen);
   if (parked_.load() != 0) {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     wake_.notify_all();
   }
   work(0);
@@ -114,7 +114,7 @@ void ThreadPool::worker_loop(std::size_t worker) {
   for (;;) {
     for (int i = 0; i < kSpinIterations && !called(); ++i) cpu_relax();
     if (!called()) {
-      std::unique_lock lock(mu_);
+      base::MutexLock lock(mu_);
       parked_.fetch_add(1);
       wake_.wait(lock, called);
       parked_.fetch_sub(1);

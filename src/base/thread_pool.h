@@ -10,14 +10,13 @@
 // Thread rule: run() is called by one thread at a time and not from inside a task.
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/mutex.h"
 
 namespace coxswain::base {
 
@@ -45,15 +44,15 @@ class ThreadPool {
   bool enter(std::uint32_t& seen);
 
   std::vector<std::thread> workers_;
-  std::mutex mu_;
-  std::condition_variable wake_;
+  // Guards no data: a thread that parks and one that wakes it do not miss each other.
+  Mutex mu_;
+  CondVar wake_;
   std::atomic<bool> stop_{false};
   std::atomic<std::size_t> parked_{0};
   std::size_t n_tasks_ = 0;
   const Task* task_ = nullptr;
 
-  // The number of the region (upper half), whether it takes workers (kOpen) and how many are inside
-  // (the rest).
+  // The number of the region (upper half), whether it takes workers (kOpen) and how many are inside (the rest).
   static constexpr std::uint64_t kOpen = std::uint64_t{1} << 31;
   static constexpr std::uint64_t kInside = kOpen - 1;
   alignas(64) std::atomic<std::uint64_t> region_{0};

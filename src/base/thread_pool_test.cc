@@ -37,8 +37,8 @@ TEST(ThreadPool, ManyRegionsInARowSeeEachOthersWrites) {
 TEST(ThreadPool, ParkedWorkersWakeUp) {
   ThreadPool pool(2);
   for (int round = 0; round < 5; ++round) {
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds(5));  // long enough to park; only the outcome is checked
+    // Long enough to park; only the outcome is checked.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::atomic<int> sum{0};
     pool.run(100, [&](std::size_t, std::size_t) { sum.fetch_add(1); });
     EXPECT_EQ(sum.load(), 100);

@@ -1,12 +1,11 @@
 #include "batch/engine.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/keyed_hash.h"
+#include "base/mutex.h"
 #include "batch/engine_core.h"
 #include "batch/inbox.h"
 #include "batch/watchdog.h"
@@ -21,13 +20,11 @@ class ThreadedEngine final : public Engine {
  public:
   ThreadedEngine(std::shared_ptr<StepRunner> runner,
                  const EngineOptions& options,
-                 telemetry::Logger& log,
-                 telemetry::Metrics* metrics)
+                 EngineObserver* observer)
       : options_(options),
-        log_(log),
         runner_(runner),
         inbox_(options, runner->info()),
-        core_(std::move(runner), options, base::draw_hash_key(), hooks(metrics)) {
+        core_(std::move(runner), options, base::draw_hash_key(), hooks(observer)) {
     inbox_.publish(core_.stats(), 0);
     core_.observe_state();
     thread_ = std::thread([this] { loop(); });
@@ -53,26 +50,21 @@ class ThreadedEngine final : public Engine {
 
   void replace_runner(std::shared_ptr<StepRunner> runner) override {
     {
-      std::lock_guard lock(runner_mu_);
+      base::MutexLock lock(runner_mu_);
       runner_ = runner;
     }
     inbox_.replace_runner(std::move(runner));
   }
 
  private:
-  EngineCore::Hooks hooks(telemetry::Metrics* metrics) {
+  EngineCore::Hooks hooks(EngineObserver* observer) {
     return {.before_final_event = [this](RequestId id) { inbox_.forget(id); },
-            .runner_lost =
-                [this](const Status& status) {
-                  inbox_.runner_lost();
-                  log_.error("the model runner is lost",
-                             {{"error", std::string_view(status.message())}});
-                },
-            .metrics = metrics};
+            .runner_lost = [this] { inbox_.runner_lost(); },
+            .observer = observer};
   }
 
   std::shared_ptr<StepRunner> current_runner() const {
-    std::lock_guard lock(runner_mu_);
+    base::MutexLock lock(runner_mu_);
     return runner_;
   }
 
@@ -113,10 +105,7 @@ class ThreadedEngine final : public Engine {
   }
 
   void take_commands(Inbox::Commands commands) {
-    if (commands.runner != nullptr) {
-      core_.replace_runner(std::move(commands.runner));
-      log_.info("the model runner is replaced", {{"waiting", std::uint64_t{core_.n_sequences()}}});
-    }
+    if (commands.runner != nullptr) core_.replace_runner(std::move(commands.runner));
     for (auto& s : commands.submissions)
       core_.add(std::move(s.request), std::move(s.sink), s.queued_at);
     for (const RequestId id : commands.cancels) core_.cancel(id);
@@ -130,18 +119,13 @@ class ThreadedEngine final : public Engine {
     core_.observe_state();
   }
 
-  void check() const {
-    if (!options_.check_invariants) return;
-    const std::string wrong = core_.check();
-    if (wrong.empty()) return;
-    log_.error("an invariant of the engine is broken", {{"what", std::string_view(wrong)}});
-    std::abort();
+  void check() {
+    if (options_.check_invariants) core_.require_invariants();
   }
 
   const EngineOptions options_;
-  telemetry::Logger& log_;
-  mutable std::mutex runner_mu_;
-  std::shared_ptr<StepRunner> runner_;  // for healthy() only
+  mutable base::Mutex runner_mu_;
+  std::shared_ptr<StepRunner> runner_ GUARDED_BY(runner_mu_);  // for healthy() only
   Inbox inbox_;
   Watchdog watchdog_;
   EngineCore core_;  // engine thread only
@@ -154,9 +138,8 @@ class ThreadedEngine final : public Engine {
 
 std::unique_ptr<Engine> Engine::create(std::shared_ptr<StepRunner> runner,
                                        EngineOptions options,
-                                       telemetry::Logger& log,
-                                       telemetry::Metrics* metrics) {
-  return std::make_unique<ThreadedEngine>(std::move(runner), options, log, metrics);
+                                       EngineObserver* observer) {
+  return std::make_unique<ThreadedEngine>(std::move(runner), options, observer);
 }
 
 }  // namespace coxswain::batch

@@ -1,17 +1,15 @@
 #pragma once
-// Engine: the batch manager's loop. One thread owns all sequences of one replica and turns requests
-// into step plans.
+// Engine: the batch manager's loop. One thread owns all sequences of one replica and turns requests into step plans.
 //
-// One pass: take new requests and cancels -> schedule (a transaction over scratch counters) ->
-// submit -> apply the result of the step before -> publish events -> statistics. With look-ahead
-// the host prepares step k+1 while k runs.
+// One pass: take new requests and cancels -> plan and submit -> apply the result of the oldest step -> events ->
+// state. With look-ahead the host prepares step k+1 while k runs. docs/engine.md is the contract: ids,
+// owners, order of calls, invariants.
 //
-// Guarantees: every accepted request gets events in order, exactly one of them final, and nothing
-// after it; its blocks are free before the final event; a cancelled request is in no plan submitted
-// after the notice was read (law 3). Idle waits on a condition variable.
+// Guarantees: every accepted request gets events in order, exactly one of them final, and nothing after it; no step in
+// flight names its blocks when the final event leaves; a cancelled request is in no plan that is submitted after the
+// notice was read (law 3). Idle waits on a condition variable.
 //
-// Thread rule: submit(), cancel() and stats() from any thread; sinks are called by the engine
-// thread and must not block.
+// Thread rule: all methods of Engine from any thread; sinks are called by the engine thread and must not block.
 
 #include <chrono>
 #include <cstdint>
@@ -19,14 +17,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
 
-#include "telemetry/log.h"
-#include "telemetry/metrics.h"
+#include "batch/engine_observer.h"
+#include "batch/engine_stats.h"
 
 namespace coxswain::batch {
 
@@ -38,17 +37,20 @@ enum class CapacityPolicy : std::uint8_t {
 struct EngineOptions {
   CapacityPolicy policy = CapacityPolicy::kMaxUtilization;
   std::uint32_t batch_size_max = 256;  // sequences in one step (--max-batch-size)
-  std::uint32_t prefill_tokens_max =
-      4096;  // prompt tokens in one step (--max-batch-prefill-tokens)
-  std::uint32_t batch_total_tokens_max =
-      0;  // upper bound on tokens held, 0 = the KV cache (--max-batch-total-tokens)
+  // Prompt tokens in one step (--max-batch-prefill-tokens).
+  std::uint32_t prefill_tokens_max = 4096;
+  // Upper bound on tokens held, 0 = the KV cache (--max-batch-total-tokens).
+  std::uint32_t batch_total_tokens_max = 0;
   float waiting_served_ratio = 0.3F;      // used only where the runner cannot plan chunks
   std::uint32_t waiting_tokens_max = 20;  // likewise
   std::uint32_t queue_requests_max = 1024;
+  // Tokens of the sequences that one plan introduces, 5 bytes each at most on the wire, so that no plan outgrows a
+  // message of 64 MiB; a longer sequence goes alone.
+  std::size_t plan_new_tokens_max = std::size_t{8} << 20;
   std::uint32_t overtakes_max = 32;  // how often a waiting request may be overtaken
   bool prefix_caching = true;
-  std::chrono::milliseconds stall_timeout{
-      30'000};                    // a sink that stays stalled so long is cancelled
+  // A sink that stays stalled so long is cancelled.
+  std::chrono::milliseconds stall_timeout{30'000};
   bool check_invariants = false;  // after every step; tests and debug builds
 };
 
@@ -77,6 +79,11 @@ class TokenSink {
   virtual bool stalled() const { return false; }
 };
 
+// Fields of a GenerationRequest as a Status names them in field(). Messages speak of the engine's own terms; whoever
+// has another name for the field, or another sentence, puts it in the message's place.
+inline constexpr std::string_view kPromptField = "prompt";
+inline constexpr std::string_view kMaxNewTokensField = "max_new_tokens";
+
 // What validate() has proven: ids in range, lengths within limits, parameters legal.
 struct GenerationRequest {
   RequestId id{};
@@ -91,41 +98,19 @@ struct GenerationRequest {
   std::optional<TimePoint> deadline;        // fails with kDeadline
 };
 
-struct EngineStats {
-  std::uint64_t accepted = 0;
-  std::uint64_t finished = 0;
-  std::uint64_t failed = 0;
-  std::uint64_t cancelled = 0;
-  std::uint32_t queued = 0;   // waiting and paused
-  std::uint32_t running = 0;  // in flight = queued + running
-  std::uint64_t steps = 0;
-  std::uint64_t pauses = 0;
-  std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_prompt_tokens = 0;
-  std::uint64_t generated_tokens = 0;
-  std::uint32_t blocks_total = 0;
-  std::uint32_t blocks_free = 0;
-  std::uint32_t blocks_cached = 0;
-  std::uint32_t blocks_leased = 0;
-  std::uint32_t blocks_retiring = 0;
-  bool runner_up = true;
-  TimePoint last_step_at{};
-};
-
 class Engine {
  public:
-  // `runner` is shared with nobody while the engine lives. `metrics` may be null. Starts the engine
-  // thread.
+  // Starts the engine thread. `runner` is shared with nobody while the engine lives. `observer` may be null; it is
+  // not owned and outlives the engine.
   static std::unique_ptr<Engine> create(std::shared_ptr<StepRunner> runner,
                                         EngineOptions options,
-                                        telemetry::Logger& log,
-                                        telemetry::Metrics* metrics);
+                                        EngineObserver* observer = nullptr);
   // Cancels what is left (each gets its final event) and joins the thread.
   virtual ~Engine() = default;
 
-  // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full;
-  // kInvalidArgument/kValidation if the request can never fit; kUnavailable while draining or
-  // without a runner.
+  // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full; kInvalidArgument/kValidation
+  // with kPromptField or kMaxNewTokensField if the request is empty or can never fit; kFailedPrecondition if the id is
+  // in use; kUnavailable while draining or without a runner.
   virtual Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) = 0;
   // Idempotent; unknown ids are ignored. The final event has code kCancelled.
   virtual void cancel(RequestId id) = 0;

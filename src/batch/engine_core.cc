@@ -4,11 +4,12 @@
 #include <cassert>
 #include <tuple>
 
+#include "base/fatal.h"
+
 namespace coxswain::batch {
 namespace {
 
-// Blocks of a group that may be leased: block 0 is not, and batch_total_tokens_max is an upper
-// bound.
+// Blocks of a group that may be leased: block 0 is not, and batch_total_tokens_max is an upper bound.
 std::uint32_t usable_blocks(const KvGroup& group,
                             std::uint32_t block_tokens,
                             const EngineOptions& options) {
@@ -47,8 +48,7 @@ void append(std::string& out, std::string_view part) {
   out.append(part);
 }
 
-// Everything besides the tokens that decides what a cached block holds. Each part carries its
-// length.
+// Everything besides the tokens that decides what a cached block holds. Each part carries its length.
 std::string cache_identity(const RunnerInfo& info,
                            const GenerationRequest& request,
                            std::uint32_t rope_length) {
@@ -74,8 +74,7 @@ std::uint64_t key_of(RequestId id) {
 }  // namespace
 
 Status generation_error(const Status& cause) {
-  return {
-      cause.code(), ErrorKind::kGeneration, "Request failed during generation: " + cause.message()};
+  return {cause.code(), ErrorKind::kGeneration, cause.message()};
 }
 
 EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
@@ -86,6 +85,7 @@ EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
       options_(options),
       hash_key_(key),
       hooks_(std::move(hooks)),
+      observer_(hooks_.observer != nullptr ? *hooks_.observer : silent_),
       scheduler_(options) {
   start_cache();
 }
@@ -98,19 +98,21 @@ EngineCore::~EngineCore() {
 void EngineCore::start_cache() {
   info_ = runner_->info();
   cache_ = std::make_unique<kvcache::KvCache>(cache_options(info_, options_, hash_key_));
-  if (hooks_.metrics != nullptr) hooks_.metrics->replica_up().set(1);
+  observer_.on_runner_up();
 }
 
 Status EngineCore::admissible(const RunnerInfo& info,
                               const EngineOptions& options,
                               const GenerationRequest& request) {
-  if (request.prompt.empty())
-    return invalid_argument("`inputs` must have at least one token", "inputs");
-  if (request.stopping.max_new_tokens == 0) {
-    return invalid_argument("`max_new_tokens` must be strictly positive", "max_new_tokens");
+  const std::size_t n_prompt = request.prompt.size();
+  const std::uint64_t n_new = request.stopping.max_new_tokens;
+  if (n_prompt == 0)
+    return invalid_argument("the prompt must have at least one token", std::string(kPromptField));
+  if (n_new == 0) {
+    return invalid_argument("the number of new tokens must be at least 1",
+                            std::string(kMaxNewTokensField));
   }
-  const std::uint64_t n_tokens =
-      request.prompt.size() + std::uint64_t{request.stopping.max_new_tokens} - 1;
+  const std::uint64_t n_tokens = n_prompt + n_new - 1;
   const kvcache::KvCacheOptions cache = cache_options(info, options, {});
   std::uint64_t n_held = UINT32_MAX / 2;
   for (const kvcache::KvGroupOptions& group : cache.groups) {
@@ -122,11 +124,10 @@ Status EngineCore::admissible(const RunnerInfo& info,
                         cache, static_cast<std::uint32_t>(n_tokens), options.prefill_tokens_max);
   if (fits) return {};
   return invalid_argument("the request needs room for " + std::to_string(n_tokens) + " tokens (" +
-                              std::to_string(request.prompt.size()) +
-                              " of the prompt and `max_new_tokens` " +
-                              std::to_string(request.stopping.max_new_tokens) +
-                              "), the KV cache holds " + std::to_string(n_held),
-                          "max_new_tokens");
+                              std::to_string(n_prompt) + " of the prompt and " +
+                              std::to_string(n_new) + " new ones, but for the last), " +
+                              "the KV cache holds " + std::to_string(n_held),
+                          std::string(kMaxNewTokensField));
 }
 
 void EngineCore::add(GenerationRequest request,
@@ -260,7 +261,7 @@ void EngineCore::pause(Sequence& s) {
   s.table_sent.assign(cache_->n_groups(), 0);
   insert_waiting(s);
   ++stats_.pauses;
-  if (hooks_.metrics != nullptr) hooks_.metrics->preemptions().add();
+  observer_.on_pause(s.request.id);
 }
 
 void EngineCore::fail(Sequence& s, Status status) {
@@ -314,7 +315,7 @@ void EngineCore::lose_runner(const Status& status) {
   runner_up_ = false;
   steps_.clear();
   cache_->retire(last_step_);
-  for (const auto& [id, s] : sequences_) s->n_in_flight = s->n_pending = 0;
+  for (const auto& [id, s] : sequences_) s->n_in_flight = s->n_pending = s->n_pending_extra = 0;
   while (!running_.empty()) fail(*running_.back(), generation_error(status));
   std::vector<Sequence*> ending;
   for (const auto& [id, s] : sequences_) {
@@ -323,8 +324,8 @@ void EngineCore::lose_runner(const Status& status) {
   }
   for (Sequence* s : ending) send_final(*s);
   dropped_.clear();
-  if (hooks_.metrics != nullptr) hooks_.metrics->replica_up().set(0);
-  hooks_.runner_lost(status);
+  hooks_.runner_lost();
+  observer_.on_runner_lost(status);
 }
 
 void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
@@ -332,23 +333,28 @@ void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
     lose_runner({Code::kUnavailable, ErrorKind::kUnavailable, "the runner was replaced"});
   runner_ = std::move(runner);
   start_cache();
+  // What the new runner does not take fails the requests that name it, when they do.
+  static_cast<void>(attachments_.resend(*runner_));
   runner_up_ = true;
   const std::vector<Sequence*> waiting = waiting_;
   for (Sequence* s : waiting) {
     s->identity =
         cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
     s->table_sent.assign(cache_->n_groups(), 0);
+    if (s->request.prompt.empty())
+      s->request.prompt.assign(s->tokens.begin(), s->tokens.begin() + s->n_prompt);
     if (Status status = admissible(info_, options_, s->request); !status.ok())
       fail(*s, std::move(status));
   }
   gone_.clear();
+  observer_.on_runner_replaced(n_sequences());
 }
 
 EngineStats EngineCore::stats() const {
   EngineStats out = stats_;
   out.queued = static_cast<std::uint32_t>(waiting_.size());
-  out.running = static_cast<std::uint32_t>(sequences_.size() -
-                                           waiting_.size());  // those about to be answered too
+  // Those about to be answered too.
+  out.running = static_cast<std::uint32_t>(sequences_.size() - waiting_.size());
   out.runner_up = runner_up_;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     const kvcache::BlockCounts& counts = cache_->counts(g);
@@ -388,6 +394,23 @@ std::string EngineCore::check() const {
     }
   }
   return {};
+}
+
+void EngineCore::require_invariants() {
+  const std::string wrong = check();
+  if (wrong.empty()) return;
+  observer_.on_broken_invariant(wrong);
+  base::fatal(("an invariant of the engine is broken: " + wrong).c_str());
+}
+
+void EngineCore::observe_state() {
+  if (hooks_.observer == nullptr) return;
+  EngineState state{.stats = stats()};
+  state.batch_sequences = static_cast<std::uint32_t>(running_.size());
+  for (const Sequence* s : running_) state.batch_tokens_max += s->tokens_max();
+  if (cache_->n_groups() > 0)
+    state.cache_tokens_total = std::uint64_t{cache_->counts(0).total} * cache_->block_tokens();
+  observer_.on_state(state);
 }
 
 }  // namespace coxswain::batch

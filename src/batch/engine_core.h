@@ -21,24 +21,26 @@
 #include <coxswain/step_runner.h>
 
 #include "base/keyed_hash.h"
+#include "batch/attachment_book.h"
 #include "batch/engine.h"
+#include "batch/engine_observer.h"
 #include "batch/scheduler.h"
 #include "batch/sequence.h"
 #include "kvcache/kv_cache.h"
-#include "telemetry/metrics.h"
 
 namespace coxswain::batch {
 
-// What a client is told when the runner failed its request.
+// How a request ends whose step or row the runner has failed: the cause, with kind kGeneration.
 Status generation_error(const Status& cause);
 
 class EngineCore {
  public:
   struct Hooks {
-    std::function<void(RequestId)> before_final_event = [](RequestId) {
-    };  // the id may be used again from here on
-    std::function<void(const Status&)> runner_lost = [](const Status&) {};
-    telemetry::Metrics* metrics = nullptr;
+    // The id may be used again from here on.
+    std::function<void(RequestId)> before_final_event = [](RequestId) {};
+    // New requests are refused from here on.
+    std::function<void()> runner_lost = [] {};
+    EngineObserver* observer = nullptr;  // not owned
   };
 
   EngineCore(std::shared_ptr<StepRunner> runner,
@@ -67,6 +69,9 @@ class EngineCore {
   Result<StepResult> wait_oldest();
   void apply_oldest(Result<StepResult> result, TimePoint now);
   void replace_runner(std::shared_ptr<StepRunner> runner);
+  // Bytes that plans will name (AttachmentBook): sent once, and again to the runner that replaces this one.
+  Status attach(const Attachment& attachment) { return attachments_.add(*runner_, attachment); }
+  void detach(std::uint64_t id) { attachments_.remove(*runner_, id); }
 
   std::size_t n_in_flight() const { return steps_.size(); }
   std::size_t n_sequences() const { return sequences_.size(); }  // not yet answered
@@ -75,15 +80,18 @@ class EngineCore {
   bool runner_up() const { return runner_up_; }
   TimePoint next_deadline() const { return next_deadline_; }  // TimePoint::max() if there is none
   EngineStats stats() const;
-  void observe_state() const;  // sets the gauges
+  void observe_state();  // tells the observer
   // Empty, or which invariant is broken.
   std::string check() const;
+  // Ends the process if one is broken, after it has told the observer.
+  void require_invariants();
 
  private:
   struct StepRow {
     Sequence* sequence = nullptr;
     std::uint32_t first_position = 0;
     std::uint32_t n_tokens = 0;
+    std::uint32_t n_draft_max = 0;
     bool sample = false;
     bool prefill = false;
   };
@@ -91,6 +99,7 @@ class EngineCore {
     StepTicket ticket;
     Status refused;  // why the runner did not take the plan
     std::vector<StepRow> rows;
+    std::size_t n_new_tokens = 0;  // of the sequences that the plan introduces
     TimePoint submitted_at{};
     bool prefill = false;
   };
@@ -118,24 +127,32 @@ class EngineCore {
   void commit_pauses(const Decision& decision);
   void commit_admissions(const Decision& decision, TimePoint now);
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
+  static SequenceSpec make_spec(Sequence& s);
   std::vector<BlockTableChange> table_changes(Sequence& s, const PlannedRow& planned);
   void send(StepPlan plan, Step step);
 
   // step_apply.cc: StepResult -> events
   Status result_matches(const Step& step, const StepResult& result) const;
+  static const char* wrong_with(const Sequence& s,
+                                const StepRow& row,
+                                const SequenceResult& result);
   void apply_row(const StepRow& row, SequenceResult& result, TimePoint now);
   void apply_failed_step(const Step& step, const Status& status);
   void collect_prompt(Sequence& s, const StepRow& row, std::vector<PromptToken>& prompt);
-  void emit_token(Sequence& s, SequenceResult& result, TimePoint now);
+  void emit_tokens(Sequence& s, SequenceResult& result, TimePoint now);
   void settle(const StepRow& row);
   void observe_step(const Step& step, const StepTimings& timings, TimePoint now);
+  static StepKind kind_of(const Step& step);
 
   std::shared_ptr<StepRunner> runner_;
   const EngineOptions options_;
   const base::HashKey hash_key_;
   const Hooks hooks_;
+  EngineObserver silent_;  // where there is no other
+  EngineObserver& observer_;
   RunnerInfo info_;
   bool runner_up_ = true;
+  AttachmentBook attachments_;
   Scheduler scheduler_;
   std::unique_ptr<kvcache::KvCache> cache_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId

@@ -1,15 +1,16 @@
 #include "batch/engine.h"
 
-#include <condition_variable>
-#include <mutex>
+#include <algorithm>
 #include <random>
 #include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "batch/testing/fake_runner.h"
 #include "batch/testing/recorder.h"
+#include "batch/testing/recording_observer.h"
 
 namespace coxswain::batch {
 namespace {
@@ -18,6 +19,7 @@ using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
 using testing::Recorder;
+using testing::RecordingObserver;
 using namespace std::chrono_literals;
 
 GenerationRequest make_request(std::uint64_t id, std::size_t n_prompt, std::uint32_t n_new) {
@@ -40,54 +42,48 @@ EngineOptions test_options() {
 class Gate {
  public:
   void hold() {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     open_ = false;
   }
   void release() {
     {
-      std::lock_guard lock(mu_);
+      base::MutexLock lock(mu_);
       open_ = true;
     }
     changed_.notify_all();
   }
   void pass() {
-    std::unique_lock lock(mu_);
+    base::MutexLock lock(mu_);
     ++n_waiting_;
     changed_.notify_all();
-    changed_.wait(lock, [&] { return open_; });
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return open_; });
     --n_waiting_;
   }
   void wait_until_somebody_waits() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return n_waiting_ > 0; });
+    base::MutexLock lock(mu_);
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return n_waiting_ > 0; });
   }
 
  private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool open_ = true;
-  int n_waiting_ = 0;
+  base::Mutex mu_;
+  base::CondVar changed_;
+  bool open_ GUARDED_BY(mu_) = true;
+  int n_waiting_ GUARDED_BY(mu_) = 0;
 };
 
 // An engine over a FakeRunner.
 struct Fixture {
   explicit Fixture(const FakeRunnerOptions& fake = {},
                    EngineOptions options = test_options(),
-                   telemetry::Metrics* metrics = nullptr)
-      : runner_options(fake), runner(std::make_shared<FakeRunner>(fake)), log(only_fatal()) {
+                   EngineObserver* observer = nullptr)
+      : runner_options(fake), runner(std::make_shared<FakeRunner>(fake)) {
     runner->on_step = [this](std::uint64_t) { gate.pass(); };
-    engine = Engine::create(runner, options, log, metrics);
+    engine = Engine::create(runner, options, observer);
   }
   ~Fixture() {
     gate.release();
     engine.reset();
     EXPECT_TRUE(runner->violations().empty()) << runner->violations().front();
-  }
-  static telemetry::LogOptions only_fatal() {
-    telemetry::LogOptions o;
-    o.level = telemetry::Level::kError;
-    o.file_descriptor = 2;
-    return o;
   }
   std::shared_ptr<Recorder> submit(const GenerationRequest& request) {
     auto sink = std::make_shared<Recorder>();
@@ -99,7 +95,6 @@ struct Fixture {
   FakeRunnerOptions runner_options;
   Gate gate;
   std::shared_ptr<FakeRunner> runner;
-  telemetry::Logger log;
   std::unique_ptr<Engine> engine;
 };
 
@@ -297,9 +292,9 @@ TEST(Engine, ARequestEndsAtItsDeadline) {
   EXPECT_GE(Clock::now(), *request.deadline);
 }
 
-TEST(Engine, GaugesAgreeWithTheStatistics) {
-  telemetry::Metrics metrics({});
-  Fixture f({}, test_options(), &metrics);
+TEST(Engine, TheObserverIsToldWhatTheStatisticsSay) {
+  RecordingObserver seen;
+  Fixture f({}, test_options(), &seen);
   const auto request = make_request(1, 17, 6);
   f.submit(request)->wait_final();
   auto same = request;
@@ -308,17 +303,34 @@ TEST(Engine, GaugesAgreeWithTheStatistics) {
   EXPECT_TRUE(f.engine->drain(10s));
   const EngineStats s = f.engine->stats();
   f.engine.reset();
-  EXPECT_EQ(metrics.prompt_tokens().value(), 34U);
-  EXPECT_EQ(metrics.prefix_cache_hit_tokens().value(), 16U);
   EXPECT_EQ(s.cached_prompt_tokens, 16U);
-  EXPECT_EQ(metrics.queue_size().value(), 0);
-  EXPECT_EQ(metrics.batch_current_size().value(), 0);
-  EXPECT_EQ(metrics.kv_blocks_total().value(), s.blocks_total);
-  EXPECT_EQ(metrics.kv_blocks_free().value() + metrics.kv_blocks_cached().value(), s.blocks_total);
-  EXPECT_EQ(metrics.kv_blocks_leased().value() + metrics.kv_blocks_retiring().value(), 0);
-  const auto steps = metrics.batch_inference_count(telemetry::BatchMethod::kPrefill).value() +
-                     metrics.batch_inference_count(telemetry::BatchMethod::kDecode).value();
-  EXPECT_GE(steps, 12U);
+  ASSERT_EQ(seen.admitted.size(), 2U);
+  EXPECT_EQ(seen.n_admissions, 2U);
+  EXPECT_EQ(seen.admitted[1].request, RequestId{2});
+  EXPECT_EQ(seen.admitted[0].n_prompt_tokens + seen.admitted[1].n_prompt_tokens, 34U);
+  EXPECT_EQ(seen.admitted[0].n_cached_tokens, 0U);
+  EXPECT_EQ(seen.admitted[1].n_cached_tokens, 16U);
+
+  ASSERT_FALSE(seen.states.empty());
+  const EngineState& last = seen.states.back();
+  EXPECT_EQ(last.batch_sequences + last.stats.queued + last.stats.running, 0U);
+  EXPECT_EQ(last.batch_tokens_max, 0U);
+  EXPECT_EQ(last.stats.blocks_total, s.blocks_total);
+  EXPECT_EQ(last.cache_tokens_total, std::uint64_t{s.blocks_total} * f.runner_options.block_tokens);
+  EXPECT_EQ(last.stats.blocks_free + last.stats.blocks_cached, s.blocks_total);
+  std::uint64_t tokens_max = 0;
+  for (const EngineState& state : seen.states)
+    tokens_max = std::max(tokens_max, state.batch_tokens_max);
+  EXPECT_EQ(tokens_max, 17U + 6U - 1U);
+
+  EXPECT_GE(seen.n_prefills + seen.n_decodes, 12U);
+  EXPECT_GE(seen.n_prefills, 2U);
+  EXPECT_GE(seen.finished.size(), 12U);
+  EXPECT_LE(seen.finished.size(), seen.n_prefills + seen.n_decodes);
+  EXPECT_EQ(seen.finished.front().kind, StepKind::kPrefill);
+  EXPECT_EQ(seen.finished.front().n_rows, 1U);
+  EXPECT_TRUE(seen.failed.empty());
+  EXPECT_EQ(seen.life, "up ");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class FaultRun {
     failures_ = false;
     ASSERT_TRUE(driver_.run());
     driver_.expect_idle();
-    EXPECT_EQ(driver_.runner->n_sequences(), 0U);
+    EXPECT_TRUE(driver_.runner->live().empty());
     for (const auto& t : all_) check_answer(t);
   }
 
@@ -221,7 +221,7 @@ TEST(Faults, CancelIsOutOfTheNextPlanAndBlocksReturnFirst) {
   d.turn();
   for (std::size_t i = n_plans; i < d.runner->plans().size(); ++i)
     EXPECT_TRUE(d.runner->plans()[i].rows.empty());
-  EXPECT_EQ(d.runner->n_sequences(), 0U);
+  EXPECT_TRUE(d.runner->live().empty());
 }
 
 TEST(Faults, AStalledClientIsSkippedAndThenCancelled) {
@@ -263,7 +263,7 @@ TEST(Faults, WhatWaitsOutlivesTheRunner) {
   d.turn();
   ASSERT_TRUE(running->done());
   EXPECT_EQ(running->final_event().status.kind(), ErrorKind::kGeneration);
-  EXPECT_EQ(running->final_event().status.message(), "Request failed during generation: killed");
+  EXPECT_EQ(running->final_event().status.message(), "killed");
   EXPECT_FALSE(waiting->done());
   EXPECT_FALSE(d.turn());
   auto options_of_new = fake(20);
@@ -288,12 +288,54 @@ TEST(Faults, RequestsThatCanNeverFitAreRefused) {
   r.stopping.max_new_tokens = 21;
   EXPECT_EQ(d.add(r), nullptr);
   EXPECT_EQ(d.status.kind(), ErrorKind::kValidation);
-  EXPECT_EQ(d.status.field(), "max_new_tokens");
+  EXPECT_EQ(d.status.field(), kMaxNewTokensField);
+  EXPECT_EQ(d.status.message(),
+            "the request needs room for 41 tokens (21 of the prompt and 21 new ones, but for the "
+            "last), the KV cache holds 40");
   r.stopping.max_new_tokens = 0xFFFFFFFFU;
   EXPECT_EQ(d.add(r), nullptr);
   r.prompt.clear();
   r.stopping.max_new_tokens = 1;
   EXPECT_EQ(d.add(r), nullptr);
+  EXPECT_EQ(d.status.field(), kPromptField);
+}
+
+TEST(Faults, TheObserverIsToldOfPausesFailuresAndRunners) {
+  auto options = fake(9);  // 32 positions: two such requests do not fit
+  CoreDriver d(options, {.prefill_tokens_max = 16});
+  GenerationRequest r;
+  r.prompt = {1, 2, 3, 4, 5, 6, 7, 8};
+  r.stopping.max_new_tokens = 20;
+  r.id = RequestId{1};
+  d.add(r);
+  r.id = RequestId{2};
+  d.add(r);
+  ASSERT_TRUE(d.run());
+  const std::uint64_t n_pauses = d.core->stats().pauses;
+  ASSERT_GE(n_pauses, 1U);
+  EXPECT_EQ(d.observer.paused.size(), n_pauses);
+  EXPECT_EQ(d.observer.paused.front(), RequestId{2});
+  EXPECT_EQ(d.observer.n_admissions, 2U + n_pauses);
+  EXPECT_EQ(d.observer.admitted.size(), 2U);
+  EXPECT_TRUE(d.observer.failed.empty());
+
+  d.runner->step_failure = [](std::uint64_t) { return internal_error("told to fail"); };
+  r.id = RequestId{3};
+  d.add(r);
+  ASSERT_TRUE(d.turn());
+  ASSERT_EQ(d.observer.failed.size(), 1U);
+  EXPECT_EQ(d.observer.failed.front().message(), "told to fail");
+  EXPECT_EQ(d.observer.life, "up ");
+
+  d.runner->step_failure = [](std::uint64_t) { return Status(Code::kUnavailable, "killed"); };
+  r.id = RequestId{4};
+  d.add(r);
+  while (d.core->runner_up()) d.turn();
+  r.id = RequestId{5};
+  d.add(r);
+  options.epoch = 2;
+  d.core->replace_runner(std::make_shared<FakeRunner>(options));
+  EXPECT_EQ(d.observer.life, "up lost: killed up replaced, 1 wait ");
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ using testing::expected_output;
 using testing::FakeRunnerOptions;
 using testing::Recorder;
 
-constexpr std::uint32_t kBlock =
-    10;  // not a power of two: the accounting does not mind, and iterations are easy to count
+// Not a power of two: the accounting does not mind, and iterations are easy to count.
+constexpr std::uint32_t kBlock = 10;
 
 // A cache of n_blocks blocks under a runner that takes one plan at a time.
 FakeRunnerOptions cache_of(std::uint32_t n_blocks) {
@@ -117,8 +117,7 @@ TEST(Golden, PrioritiesDecideWhoIsPausedAndWhoComesBack) {
   EXPECT_EQ(done_at, (std::vector<std::pair<int, int>>{{3, 90}, {2, 129}, {0, 178}, {1, 227}}));
 }
 
-// The first computes the prompt; the others wait one step and take its two whole blocks from the
-// cache.
+// The first computes the prompt; the others wait one step and take its two whole blocks from the cache.
 TEST(Golden, EqualPromptsAreComputedOnce) {
   EngineOptions o = policy(CapacityPolicy::kMaxUtilization);
   o.prefix_caching = true;
@@ -141,8 +140,7 @@ TEST(Golden, EqualPromptsAreComputedOnce) {
   EXPECT_EQ(d.core->stats().cached_prompt_tokens, 4U * kBlock);
 }
 
-// Seven tokens a step, prompts of twelve: chunks are whole blocks, the rest of the step goes to the
-// next prompt.
+// Seven tokens a step, prompts of twelve: chunks are whole blocks, the rest of the step goes to the next prompt.
 TEST(Golden, ChunksAreWholeBlocksAndDecodesComeFirst) {
   FakeRunnerOptions o = cache_of(20);
   o.block_tokens = 4;

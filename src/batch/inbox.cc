@@ -9,7 +9,7 @@ namespace coxswain::batch {
 Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) {
   const auto id = static_cast<std::uint64_t>(request.id);
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     if (draining_)
       return {Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"};
     if (!stats_.runner_up)
@@ -19,8 +19,7 @@ Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink)
     if (n_never_scheduled_ + commands_.submissions.size() >= options_.queue_requests_max) {
       return {Code::kResourceExhausted,
               ErrorKind::kOverloaded,
-              "Model is overloaded: " + std::to_string(options_.queue_requests_max) +
-                  " requests are waiting"};
+              std::to_string(options_.queue_requests_max) + " requests are waiting already"};
     }
     if (!active_.emplace(id, false).second) {
       return {Code::kFailedPrecondition,
@@ -35,7 +34,7 @@ Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink)
 
 void Inbox::cancel(RequestId id) {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     const auto it = active_.find(static_cast<std::uint64_t>(id));
     if (it == active_.end() || it->second) return;
     it->second = true;  // so that the list is no longer than the active requests
@@ -47,7 +46,7 @@ void Inbox::cancel(RequestId id) {
 void Inbox::replace_runner(std::shared_ptr<StepRunner> runner) {
   RunnerInfo info = runner->info();
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     info_ = std::move(info);
     commands_.runner = std::move(runner);
     stats_.runner_up = true;
@@ -57,7 +56,7 @@ void Inbox::replace_runner(std::shared_ptr<StepRunner> runner) {
 
 void Inbox::stop() {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     draining_ = true;
     commands_.stop = true;
   }
@@ -65,15 +64,15 @@ void Inbox::stop() {
 }
 
 bool Inbox::drain(std::chrono::milliseconds grace) {
-  std::unique_lock lock(mu_);
+  base::MutexLock lock(mu_);
   draining_ = true;
-  return answered_.wait_for(lock, grace, [&] {
+  return answered_.wait_for(lock, grace, [&]() REQUIRES(mu_) {
     return commands_.submissions.empty() && stats_.queued + stats_.running == 0;
   });
 }
 
 EngineStats Inbox::stats() const {
-  std::lock_guard lock(mu_);
+  base::MutexLock lock(mu_);
   EngineStats out = stats_;
   const std::size_t n = commands_.submissions.size();
   out.accepted += n;
@@ -82,8 +81,8 @@ EngineStats Inbox::stats() const {
 }
 
 Inbox::Commands Inbox::take(bool wait, TimePoint deadline) {
-  std::unique_lock lock(mu_);
-  const auto arrived = [&] { return !commands_.empty(); };
+  base::MutexLock lock(mu_);
+  const auto arrived = [&]() REQUIRES(mu_) { return !commands_.empty(); };
   if (wait && deadline == TimePoint::max()) {
     arrived_.wait(lock, arrived);
   } else if (wait) {
@@ -97,13 +96,13 @@ Inbox::Commands Inbox::take(bool wait, TimePoint deadline) {
 }
 
 void Inbox::forget(RequestId id) {
-  std::lock_guard lock(mu_);
+  base::MutexLock lock(mu_);
   active_.erase(static_cast<std::uint64_t>(id));
 }
 
 void Inbox::publish(const EngineStats& stats, std::size_t n_never_scheduled) {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     const bool runner_up = stats.runner_up || commands_.runner != nullptr;
     stats_ = stats;
     stats_.runner_up = runner_up;
@@ -113,7 +112,7 @@ void Inbox::publish(const EngineStats& stats, std::size_t n_never_scheduled) {
 }
 
 void Inbox::runner_lost() {
-  std::lock_guard lock(mu_);
+  base::MutexLock lock(mu_);
   stats_.runner_up = commands_.runner != nullptr;
 }
 

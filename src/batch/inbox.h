@@ -1,24 +1,22 @@
 #pragma once
 // Inbox: what other threads want from the engine thread, and what they may know about it.
 //
-// A request is refused here, before anybody owns it: the engine drains, has no runner, is full, or
-// the request can never fit. The limit counts requests that were never in a step, here or in the
-// engine.
+// A request is refused here, before anybody owns it: the engine drains, has no runner, is full, or the request can
+// never fit. The limit counts requests that were never in a step, here or in the engine.
 //
 // Thread rule: any thread; take() and publish() belong to the engine thread. One short lock, never
 // held while waiting.
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include <coxswain/step_runner.h>
 
+#include "base/mutex.h"
 #include "batch/engine.h"
 
 namespace coxswain::batch {
@@ -59,15 +57,16 @@ class Inbox {
 
  private:
   const EngineOptions options_;
-  mutable std::mutex mu_;
-  std::condition_variable arrived_;
-  std::condition_variable answered_;
-  RunnerInfo info_;
-  Commands commands_;
-  std::unordered_map<std::uint64_t, bool> active_;  // unanswered requests; true once cancelled
-  EngineStats stats_;                  // of the engine, with what it has taken from here
-  std::size_t n_never_scheduled_ = 0;  // in the engine
-  bool draining_ = false;
+  mutable base::Mutex mu_;
+  base::CondVar arrived_;
+  base::CondVar answered_;
+  RunnerInfo info_ GUARDED_BY(mu_);
+  Commands commands_ GUARDED_BY(mu_);
+  // Unanswered requests; true once cancelled.
+  std::unordered_map<std::uint64_t, bool> active_ GUARDED_BY(mu_);
+  EngineStats stats_ GUARDED_BY(mu_);  // of the engine, with what it has taken from here
+  std::size_t n_never_scheduled_ GUARDED_BY(mu_) = 0;  // in the engine
+  bool draining_ GUARDED_BY(mu_) = false;
 };
 
 }  // namespace coxswain::batch

@@ -24,6 +24,7 @@ struct Totals {
   std::uint64_t pauses = 0;
   std::uint64_t cached_tokens = 0;
   std::uint64_t finished = 0;
+  std::uint64_t steps = 0;
 };
 
 // Random requests arrive at random turns, some are cancelled; all others must come out as if alone.
@@ -47,7 +48,7 @@ void run_batch(const Case& c, std::uint64_t seed, Totals& totals) {
   }
   ASSERT_TRUE(d.run());
   d.expect_idle();
-  EXPECT_EQ(d.runner->n_sequences(), 0U) << "the runner was not told what to forget";
+  EXPECT_TRUE(d.runner->live().empty()) << "the runner was not told what to forget";
   for (std::size_t i = 0; i < all.size(); ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
     const auto& [request, sink] = all[i];
@@ -63,6 +64,7 @@ void run_batch(const Case& c, std::uint64_t seed, Totals& totals) {
   totals.pauses += s.pauses;
   totals.cached_tokens += s.cached_prompt_tokens;
   totals.finished += s.finished;
+  totals.steps += s.steps;
 }
 
 Totals run_seeds(const Case& c, int n_seeds = 25) {
@@ -119,6 +121,73 @@ TEST(Invariance, PausedAndResumedInATinyCache) {
       EXPECT_GT(run_seeds(c).pauses, 100U);
     }
   }
+}
+
+// A runner that drafts, or whose grammar forces tokens: the same tokens in fewer steps, whatever the cache.
+TEST(Invariance, SeveralTokensAResult) {
+  for (const bool forces : {false, true}) {
+    for (const std::uint32_t n_blocks : {100U, 14U}) {
+      for (const bool prefix : {true, false}) {
+        Case c{.name = "drafts", .runner = fake(n_blocks), .engine = {}};
+        c.runner.capabilities.draft_tokens_max = 3;
+        c.runner.forces_tokens = forces;
+        c.engine.prefill_tokens_max = 12;
+        c.engine.prefix_caching = prefix;
+        const Totals drafted = run_seeds(c);
+        EXPECT_EQ(drafted.pauses > 0, n_blocks == 14);
+        c.runner.capabilities.draft_tokens_max = 0;
+        EXPECT_LT(drafted.steps, run_seeds(c).steps);
+      }
+    }
+  }
+}
+
+TEST(Invariance, SeveralTokensAResultWithoutLookAhead) {
+  Case c{.name = "drafts", .runner = fake(14), .engine = {}};
+  c.runner.capabilities.draft_tokens_max = 5;
+  c.runner.capabilities.look_ahead = false;
+  c.runner.forces_tokens = true;
+  EXPECT_GT(run_seeds(c).pauses, 100U);
+  c.engine.policy = CapacityPolicy::kGuaranteedNoEvict;
+  EXPECT_EQ(run_seeds(c).pauses, 0U);
+}
+
+TEST(Invariance, SeveralTokensAResultInWindows) {
+  Case c{.name = "drafts", .runner = fake(40), .engine = {}};
+  c.runner.capabilities.draft_tokens_max = 4;
+  c.runner.forces_tokens = true;
+  c.runner.n_blocks = {40, 30};
+  c.runner.windows = {0, 6};
+  c.engine.prefill_tokens_max = 8;
+  EXPECT_GT(run_seeds(c).finished, 200U);
+}
+
+// The fake refuses rows that repeat a prompt.
+TEST(Invariance, APlanIntroducesABoundedNumberOfTokens) {
+  EngineOptions options;
+  options.plan_new_tokens_max = 30;
+  CoreDriver d(fake(200), options);
+  d.runner->keep_plans();
+  std::vector<std::pair<GenerationRequest, std::shared_ptr<Recorder>>> all;
+  for (std::uint64_t i = 1; i <= 9; ++i) {
+    GenerationRequest request;
+    request.id = RequestId{i};
+    for (std::uint64_t p = 0; p < (i == 5 ? 50U : 14U); ++p)
+      request.prompt.push_back(static_cast<TokenId>((p * i + i) % 50));
+    request.stopping.max_new_tokens = 5;
+    all.emplace_back(request, d.add(request));
+  }
+  ASSERT_TRUE(d.run());
+  for (const auto& [request, sink] : all)
+    sink->expect_complete(expected_output(fake(200), request), false);
+  std::size_t n_introduced = 0;
+  for (const StepPlan& plan : d.runner->plans()) {
+    std::size_t n_tokens = 0;
+    for (const SequenceSpec& spec : plan.new_sequences) n_tokens += spec.prompt.size();
+    EXPECT_TRUE(n_tokens <= 30 || plan.new_sequences.size() == 1) << n_tokens;
+    n_introduced += plan.new_sequences.size();
+  }
+  EXPECT_EQ(n_introduced, all.size());
 }
 
 TEST(Invariance, GuaranteedNoEvictNeverPauses) {

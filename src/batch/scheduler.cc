@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "base/numbers.h"
+
 namespace coxswain::batch {
 namespace {
 
@@ -11,9 +13,6 @@ namespace {
 // through the prefix index.
 constexpr std::uint32_t kBlockedMax = 8;
 
-std::uint32_t round_up(std::uint32_t n, std::uint32_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
 std::uint32_t minus(std::uint32_t a, std::uint32_t b) {
   return a > b ? a - b : 0;
 }
@@ -24,7 +23,9 @@ std::uint32_t Scheduler::peak_blocks(std::uint32_t block_tokens,
                                      std::uint32_t window_tokens,
                                      std::uint32_t n_tokens,
                                      std::uint32_t prefill_tokens_max) {
-  const auto blocks_for = [&](std::uint64_t n) { return (n + block_tokens - 1) / block_tokens; };
+  const auto blocks_for = [&](std::uint64_t n) {
+    return base::ceil_div<std::uint64_t>(n, block_tokens);
+  };
   const std::uint64_t all = blocks_for(n_tokens);
   if (window_tokens == 0) return static_cast<std::uint32_t>(all);
   // The window, the chunk being computed, and what the two steps in flight have yet to give back.
@@ -78,19 +79,19 @@ void Scheduler::reset(const SchedulerInput& in) {
   }
   const std::uint32_t block = in_.cache->block_tokens();
   // Decodes come out of the same budget, but a prompt always moves on by a block.
-  prefill_budget_ = std::max(block, minus(round_up(options_.prefill_tokens_max, block), n_decodes));
+  prefill_budget_ =
+      std::max(block, minus(base::round_up(options_.prefill_tokens_max, block), n_decodes));
   for (std::size_t g = 0; g < n_groups; ++g) {
     available_[g] = in_.cache->available(g);
     incoming_[g] = in_.cache->counts(g).retiring;
     for (const Sequence* s : in_.running) {
-      if (!s->wants_row())
-        incoming_[g] += in_.cache->reclaimable(s->lease, g);  // its last token is in flight
+      // Its last token is in flight.
+      if (!s->wants_row()) incoming_[g] += in_.cache->reclaimable(s->lease, g);
     }
   }
 }
 
-// Where blocks cannot be taken later, or sequences cannot leave a batch, everything is reserved at
-// admission.
+// Where blocks cannot be taken later, or sequences cannot leave a batch, everything is reserved at admission.
 bool Scheduler::reserves_everything() const {
   return options_.policy == CapacityPolicy::kGuaranteedNoEvict || !in_.capabilities.grows_blocks ||
          !in_.capabilities.selects_rows;
@@ -100,26 +101,38 @@ bool Scheduler::fits_now(std::uint32_t n_new) const {
   return std::ranges::all_of(available_, [&](std::uint32_t n) { return n_new <= n; });
 }
 
-void Scheduler::add_row(Sequence& s, std::uint32_t n_tokens, bool prefill) {
+// The most positions that are held once a row of n_tokens has run: what is in flight may yield more than one token
+// each, and so may the row itself.
+std::uint32_t Scheduler::end_max(const Sequence& s, std::uint32_t n_tokens) const {
   const std::uint32_t end = s.planned + n_tokens;
+  if (in_.capabilities.draft_tokens_max == 0) return end;
+  const std::uint32_t extra =
+      s.n_pending_extra + (s.decoding() ? s.draft_tokens(in_.capabilities.draft_tokens_max) : 0);
+  return extra == 0 ? end : std::max(end, std::min(end + extra, s.tokens_max()));
+}
+
+void Scheduler::add_row(Sequence& s, std::uint32_t n_tokens, bool prefill) {
+  const std::uint32_t end = end_max(s, n_tokens);
   out_.rows.push_back({.sequence = &s,
                        .first_position = s.planned,
                        .n_tokens = n_tokens,
                        .n_blocks = std::max(s.lease.n_blocks(), in_.cache->blocks_for(end)),
                        .prefill = prefill,
-                       .sample = n_tokens == s.remaining()});
+                       .sample = s.n_pending > 0 || n_tokens == s.remaining()});
   if (!prefill) return;
   prefill_budget_ = minus(prefill_budget_, n_tokens);
   ++n_prefills_;
 }
 
-// Tokens of a prompt that the budget allows: whole blocks unless it is the rest.
-std::uint32_t Scheduler::prefill_chunk(std::uint32_t remaining,
+// Tokens of a prompt that the budget allows from position `first` on: up to the end of a block, unless it is the rest.
+std::uint32_t Scheduler::prefill_chunk(std::uint32_t first,
+                                       std::uint32_t remaining,
                                        std::uint32_t n_planned_prefills) const {
   if (remaining <= prefill_budget_) return remaining;
-  if (!in_.capabilities.plans_chunks)
-    return n_planned_prefills == 0 ? remaining : 0;  // a long one goes alone
-  return prefill_budget_ / in_.cache->block_tokens() * in_.cache->block_tokens();
+  // A long one goes alone.
+  if (!in_.capabilities.plans_chunks) return n_planned_prefills == 0 ? remaining : 0;
+  const std::uint32_t block = in_.cache->block_tokens();
+  return minus((first + prefill_budget_) / block * block, first);
 }
 
 void Scheduler::plan_running() {
@@ -127,11 +140,11 @@ void Scheduler::plan_running() {
     Sequence& s = *in_.running[i];
     if (is_paused(i) || s.stalled || !s.wants_row()) continue;
     const bool prefill = !s.decoding();
-    std::uint32_t n_tokens = prefill ? prefill_chunk(s.remaining(), n_prefills_) : 1;
+    std::uint32_t n_tokens = prefill ? prefill_chunk(s.planned, s.remaining(), n_prefills_) : 1;
     if (n_tokens == 0) continue;
     const std::uint32_t held = s.lease.n_blocks();
     const auto new_blocks = [&](std::uint32_t n) {
-      return minus(in_.cache->blocks_for(s.planned + n), held);
+      return minus(in_.cache->blocks_for(end_max(s, n)), held);
     };
     if (!fits_now(new_blocks(n_tokens)) && prefill && in_.capabilities.plans_chunks) {
       const std::uint32_t room = std::ranges::min(available_) * in_.cache->block_tokens();
@@ -195,8 +208,7 @@ void Scheduler::unplan(Sequence& s) {
   out_.rows.erase(it);
 }
 
-// What `s` may still ask for: its whole future under a reserving policy, else the rest of its known
-// context.
+// What `s` may still ask for: its whole future under a reserving policy, else the rest of its known context.
 std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
                                          std::size_t group,
                                          std::uint32_t n_blocks) const {
@@ -219,8 +231,7 @@ void Scheduler::count_outstanding() {
   }
 }
 
-// A prompt that shares its next block with one being computed waits a step and takes it from the
-// cache.
+// A prompt that shares its next block with one being computed waits a step and takes it from the cache.
 void Scheduler::note_keys_being_computed() {
   const std::uint32_t block = in_.cache->block_tokens();
   const auto note = [&](const Sequence& s, std::uint32_t end) {
@@ -265,7 +276,7 @@ bool Scheduler::admit(Sequence& s) {
   const kvcache::PrefixProbe prefix =
       use_prefix ? in_.cache->probe(s.identity, s.tokens) : kvcache::PrefixProbe{};
   const std::uint32_t first = prefix.n_blocks * in_.cache->block_tokens();
-  const std::uint32_t n_tokens = prefill_chunk(s.context_end() - first, n_prefills_);
+  const std::uint32_t n_tokens = prefill_chunk(first, s.context_end() - first, n_prefills_);
   if (n_tokens == 0) return false;
   if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())
     return false;
@@ -367,8 +378,7 @@ void Scheduler::drop_admissions() {
   std::erase_if(out_.rows, [](const PlannedRow& row) { return row.admitted; });
 }
 
-// A runner that cannot choose rows: a step computes either new prompts alone or the next token of
-// every sequence.
+// A runner that cannot choose rows: a step computes either new prompts alone or the next token of every sequence.
 void Scheduler::plan_lockstep() {
   count_outstanding();
   admit_waiting();

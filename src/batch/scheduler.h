@@ -22,7 +22,8 @@ struct PlannedRow {
   Sequence* sequence = nullptr;
   std::uint32_t first_position = 0;
   std::uint32_t n_tokens = 0;
-  std::uint32_t n_blocks = 0;  // block-table entries wanted before the row runs
+  // Block-table entries wanted before the row runs, for the upper bound of its positions.
+  std::uint32_t n_blocks = 0;
   bool prefill = false;
   bool admitted = false;  // its first row in this life
   bool sample = false;    // reaches the end of the known context
@@ -38,8 +39,8 @@ struct SchedulerInput {
   const kvcache::KvCache* cache = nullptr;
   Capabilities capabilities;
   std::span<Sequence* const> running;  // in order: priority, then arrival
-  std::span<Sequence* const>
-      waiting;  // waiting and paused, in order: overtaken too often, priority, arrival
+  // Waiting and paused, in order: overtaken too often, priority, arrival.
+  std::span<Sequence* const> waiting;
   std::uint32_t steps_since_admission = 0;
   bool steps_in_flight = false;
 };
@@ -50,8 +51,7 @@ class Scheduler {
 
   Decision plan(const SchedulerInput& in);
 
-  // Blocks of a group that a sequence of n_tokens positions can hold at once; window groups give
-  // blocks back.
+  // Blocks of a group that a sequence of n_tokens positions can hold at once; window groups give blocks back.
   static std::uint32_t peak_blocks(std::uint32_t block_tokens,
                                    std::uint32_t window_tokens,
                                    std::uint32_t n_tokens,
@@ -70,7 +70,9 @@ class Scheduler {
   bool admit(Sequence& s);
   bool enough_to_interrupt() const;
   void drop_admissions();
-  std::uint32_t prefill_chunk(std::uint32_t remaining, std::uint32_t n_planned_prefills) const;
+  std::uint32_t prefill_chunk(std::uint32_t first,
+                              std::uint32_t remaining,
+                              std::uint32_t n_planned_prefills) const;
   bool make_room(std::size_t index, std::uint32_t n_new);
   Sequence* pick_victim(std::size_t index);
   bool has_slot() const { return n_running_ < options_.batch_size_max; }
@@ -80,6 +82,7 @@ class Scheduler {
   void pause(std::size_t index);
   void unplan(Sequence& s);
   bool fits_now(std::uint32_t n_new) const;
+  std::uint32_t end_max(const Sequence& s, std::uint32_t n_tokens) const;
   void add_row(Sequence& s, std::uint32_t n_tokens, bool prefill);
   std::uint32_t overtakes_left(const Sequence& s) const;
   std::uint32_t reserved_blocks(const Sequence& s, std::size_t group, std::uint32_t n_blocks) const;
@@ -96,8 +99,8 @@ class Scheduler {
   std::vector<std::uint32_t> outstanding_;   // promised to running sequences, not leased yet
   std::vector<std::uint8_t> paused_;         // per running sequence
   std::vector<std::uint32_t> blocks_after_;  // per running sequence: table entries after this plan
-  std::vector<std::uint64_t>
-      computing_;  // keys of blocks that rows of this or a submitted step will publish
+  // Keys of blocks that rows of this or a submitted step will publish; not per group.
+  std::vector<std::uint64_t> computing_;
   std::uint32_t prefill_budget_ = 0;
   std::uint32_t n_prefills_ = 0;
   std::uint32_t n_running_ = 0;

@@ -1,6 +1,5 @@
 #pragma once
-// Sequence: one request on its way through the engine. Owned by the engine thread, touched by
-// nobody else.
+// Sequence: one request on its way through the engine. Owned by the engine thread, touched by nobody else.
 //
 //            admit             pause
 //   kWaiting ----> kRunning <---------> kPaused
@@ -17,11 +16,13 @@
 // kEnding: holds none; results of rows in flight are dropped. The final event follows when the last
 //   submitted step that names the sequence has retired.
 //
-// Positions: tokens holds the prompt and everything produced. Rows for [0, planned) are submitted,
-// those for [0, computed) have retired. A sampling row in flight counts in n_pending: its token is
-// not known here, but the runner has it, so the next row may take it as "the token of the previous
-// step".
+// Positions: tokens holds the prompt and everything produced. Rows for [0, planned) are submitted, those
+// for [0, computed) have retired. A sampling row in flight counts in n_pending: its tokens are not known
+// here, but the runner has them, so the next row continues behind them. A pending row may yield and compute
+// up to n_pending_extra positions more than the one that is counted here: planned is then a lower bound,
+// and moves when the result is there.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -56,6 +57,7 @@ struct Sequence {
   std::uint32_t computed = 0;
   std::uint32_t n_in_flight = 0;  // submitted steps that name it and have not retired: 0..2
   std::uint32_t n_pending = 0;    // of these, sampling rows: 0..2
+  std::uint32_t n_pending_extra = 0;
   std::uint32_t overtaken = 0;
   bool known_to_runner = false;
   bool stalled = false;
@@ -78,7 +80,14 @@ struct Sequence {
   std::uint32_t tokens_max() const { return n_prompt + request.stopping.max_new_tokens - 1; }
   // False once the samples in flight reach max_new_tokens.
   bool wants_row() const { return n_produced() + n_pending < request.stopping.max_new_tokens; }
-  bool decoding() const { return planned > 0 && remaining() == 1; }
+  bool decoding() const { return planned > 0 && (n_pending > 0 || remaining() == 1); }
+  // How many tokens beyond one its next decode row may yield, of a runner that yields up to `n_max`: never more than
+  // max_new_tokens in all.
+  std::uint32_t draft_tokens(std::uint32_t n_max) const {
+    const std::uint32_t next = n_produced() + n_pending + 1;
+    const std::uint32_t limit = request.stopping.max_new_tokens;
+    return n_max == 0 || next >= limit ? 0 : std::min(n_max, limit - next);
+  }
   bool prompt_complete() const { return prompt_sent || prompt_tokens.size() >= n_prompt; }
 };
 

@@ -6,13 +6,6 @@
 #include "batch/engine_core.h"
 
 namespace coxswain::batch {
-namespace {
-
-double seconds(std::chrono::nanoseconds d) {
-  return std::chrono::duration<double>(d).count();
-}
-
-}  // namespace
 
 Result<StepResult> EngineCore::wait_oldest() {
   assert(!steps_.empty());
@@ -57,7 +50,32 @@ Status EngineCore::result_matches(const Step& step, const StepResult& result) co
 
 void EngineCore::settle(const StepRow& row) {
   --row.sequence->n_in_flight;
-  if (row.sample) --row.sequence->n_pending;
+  if (!row.sample) return;
+  --row.sequence->n_pending;
+  row.sequence->n_pending_extra -= row.n_draft_max;
+}
+
+// What is wrong with the tokens or the position of a result, or null. Rows of a running sequence apply in their
+// order, so the row began at s.computed; where one began that was paused meanwhile, nobody needs to know.
+const char* EngineCore::wrong_with(const Sequence& s,
+                                   const StepRow& row,
+                                   const SequenceResult& result) {
+  const std::size_t n = result.tokens.size();
+  const std::size_t n_known = s.tokens.size() + n;
+  const bool running = s.state == SequenceState::kRunning;
+  const std::uint32_t nearest = s.computed + row.n_tokens;
+  const std::uint32_t next = result.next_position != 0 ? result.next_position : nearest;
+  // A row may end before the end of what is known, and yields nothing then.
+  const bool may_yield_none = !row.sample || !running || next < n_known;
+  const std::size_t n_most = row.sample ? 1U + row.n_draft_max : 0U;
+  if (n > n_most || (n == 0 && !may_yield_none))
+    return "the runner sampled where it should not, or did not where it should";
+  if (s.n_produced() + n > s.request.stopping.max_new_tokens)
+    return "the runner went on after max_new_tokens";
+  if (!running || result.finish) return nullptr;
+  const bool in_bounds = next >= nearest && next <= nearest + row.n_draft_max &&
+                         (n > 0 ? next < n_known : next <= n_known);
+  return in_bounds ? nullptr : "the runner stands at a position that the row cannot reach";
 }
 
 void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint now) {
@@ -72,19 +90,21 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
     fail(s, generation_error(result.status));
     return;
   }
-  if (result.tokens.size() != (row.sample ? 1U : 0U)) {
-    fail(s,
-         generation_error(
-             internal_error("the runner sampled where it should not, or did not where it should")));
+  if (const char* wrong = wrong_with(s, row, result)) {
+    fail(s, generation_error(internal_error(wrong)));
     return;
   }
   if (s.request.prompt_logprobs) collect_prompt(s, row, result.prompt);
-  if (row.sample) s.tokens.push_back(result.tokens[0].id);
-  if (s.state == SequenceState::kRunning) {  // else it was paused meanwhile: only the token counts
-    s.computed = row.first_position + row.n_tokens;
+  for (const OutputToken& token : result.tokens) s.tokens.push_back(token.id);
+  if (s.state == SequenceState::kRunning) {  // else it was paused meanwhile: only the tokens count
+    const std::uint32_t nearest = s.computed + row.n_tokens;
+    const std::uint32_t next = result.next_position != 0 ? result.next_position : nearest;
+    s.computed = std::min(next, static_cast<std::uint32_t>(s.tokens.size()));
+    // Rows in flight stand so much further on.
+    s.planned += s.computed - std::min(s.computed, nearest);
     cache_->publish(s.lease, std::span(s.tokens).first(s.computed));
   }
-  if (row.sample) emit_token(s, result, now);
+  if (!result.tokens.empty()) emit_tokens(s, result, now);
 }
 
 // After a pause in the middle of a prompt positions come twice; the first answer stands.
@@ -97,11 +117,11 @@ void EngineCore::collect_prompt(Sequence& s, const StepRow& row, std::vector<Pro
   }
 }
 
-void EngineCore::emit_token(Sequence& s, SequenceResult& result, TimePoint now) {
-  ++stats_.generated_tokens;
+void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now) {
+  stats_.generated_tokens += result.tokens.size();
   TokenEvent event;
   event.tokens = std::move(result.tokens);
-  if (s.n_produced() == 1) s.first_token_at = now;
+  if (s.n_produced() == event.tokens.size()) s.first_token_at = now;
   if (s.request.prompt_logprobs && !s.prompt_sent) {
     if (!s.prompt_complete()) {
       fail(s, generation_error(internal_error("log-probabilities of the prompt are missing")));
@@ -130,41 +150,20 @@ void EngineCore::apply_failed_step(const Step& step, const Status& status) {
       send_final(s);
     }
   }
-  if (hooks_.metrics == nullptr) return;
-  hooks_.metrics
-      ->batch_inference_failure(step.prefill ? telemetry::BatchMethod::kPrefill
-                                             : telemetry::BatchMethod::kDecode)
-      .add();
+  observer_.on_step_failed(kind_of(step), status);
+}
+
+StepKind EngineCore::kind_of(const Step& step) {
+  return step.prefill ? StepKind::kPrefill : StepKind::kDecode;
 }
 
 void EngineCore::observe_step(const Step& step, const StepTimings& timings, TimePoint now) {
-  if (hooks_.metrics == nullptr || step.rows.empty()) return;
-  telemetry::Metrics& m = *hooks_.metrics;
-  const auto method =
-      step.prefill ? telemetry::BatchMethod::kPrefill : telemetry::BatchMethod::kDecode;
-  m.batch_inference_success(method).add();
-  m.batch_inference_duration(method).observe(seconds(now - step.submitted_at));
-  m.batch_forward_duration(method).observe(seconds(timings.forward));
-  m.batch_decode_duration(method).observe(seconds(timings.sample));
-}
-
-void EngineCore::observe_state() const {
-  if (hooks_.metrics == nullptr) return;
-  telemetry::Metrics& m = *hooks_.metrics;
-  const EngineStats s = stats();
-  std::uint64_t n_tokens = 0;
-  for (const Sequence* sequence : running_) n_tokens += sequence->tokens_max();
-  m.queue_size().set(s.queued);
-  m.batch_current_size().set(static_cast<double>(running_.size()));
-  m.batch_current_max_tokens().set(static_cast<double>(n_tokens));
-  m.batch_max_total_tokens().set(
-      static_cast<double>(cache_->n_groups() == 0 ? 0 : cache_->counts(0).total) *
-      cache_->block_tokens());
-  m.kv_blocks_total().set(s.blocks_total);
-  m.kv_blocks_free().set(s.blocks_free);
-  m.kv_blocks_cached().set(s.blocks_cached);
-  m.kv_blocks_leased().set(s.blocks_leased);
-  m.kv_blocks_retiring().set(s.blocks_retiring);
+  if (step.rows.empty()) return;
+  observer_.on_step_finished({.step = step.ticket.step,
+                              .kind = kind_of(step),
+                              .n_rows = static_cast<std::uint32_t>(step.rows.size()),
+                              .duration = now - step.submitted_at,
+                              .timings = timings});
 }
 
 }  // namespace coxswain::batch

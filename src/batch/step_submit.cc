@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "batch/engine_core.h"
 
 namespace coxswain::batch {
-
 bool EngineCore::can_submit() const {
-  const std::size_t depth = info_.capabilities.look_ahead ? 2 : 1;
+  // More than two gain nothing: the host prepares one step while another runs.
+  const std::size_t depth =
+      info_.capabilities.look_ahead ? std::min(2U, info_.capabilities.plans_in_flight_max) : 1;
   return runner_up_ && steps_.size() < depth;
 }
 
@@ -63,10 +65,9 @@ void EngineCore::commit_pauses(const Decision& decision) {
   for (Sequence* s : decision.paused) pause(*s);
 }
 
-// All prefixes are pinned before any block is taken, so that taking one cannot evict another's
-// prefix.
+// All prefixes are pinned before any block is taken, so that taking one cannot evict another's prefix.
 void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
-  std::size_t n_admitted = 0;
+  std::uint32_t n_admitted = 0;
   for (const PlannedRow& row : decision.rows) {
     if (!row.admitted) continue;
     Sequence& s = *row.sequence;
@@ -86,15 +87,12 @@ void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
     s.n_cached_prompt_tokens = std::min(s.planned, s.n_prompt);
     stats_.prompt_tokens += s.n_prompt;
     stats_.cached_prompt_tokens += s.n_cached_prompt_tokens;
-    if (hooks_.metrics != nullptr) {
-      hooks_.metrics->prompt_tokens().add(s.n_prompt);
-      hooks_.metrics->prefix_cache_hit_tokens().add(s.n_cached_prompt_tokens);
-    }
+    observer_.on_request_admitted({.request = s.request.id,
+                                   .n_prompt_tokens = s.n_prompt,
+                                   .n_cached_tokens = s.n_cached_prompt_tokens});
   }
   steps_since_admission_ = n_admitted > 0 ? 0 : steps_since_admission_ + 1;
-  if (n_admitted > 0 && hooks_.metrics != nullptr) {
-    hooks_.metrics->batch_next_size().observe(static_cast<double>(n_admitted));
-  }
+  if (n_admitted > 0) observer_.on_admissions(n_admitted);
 }
 
 std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const PlannedRow& planned) {
@@ -117,47 +115,64 @@ std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const Plann
   return out;
 }
 
+// The prompt leaves: from here on `tokens` alone holds it.
+SequenceSpec EngineCore::make_spec(Sequence& s) {
+  std::vector<TokenId> prompt = std::exchange(s.request.prompt, {});
+  if (prompt.empty()) prompt.assign(s.tokens.begin(), s.tokens.begin() + s.n_prompt);
+  return {.id = s.id,
+          .prompt = std::move(prompt),
+          .produced = {s.tokens.begin() + s.n_prompt, s.tokens.end()},
+          .sampling = s.request.sampling,
+          .stopping = s.request.stopping,
+          .prompt_logprobs = s.request.prompt_logprobs,
+          .rope_length = s.n_prompt + s.request.stopping.max_new_tokens,
+          .adapter = s.request.adapter,
+          .cache_salt = s.request.cache_salt};
+}
+
 void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step) {
   Sequence& s = *planned.sequence;
+  if (!s.known_to_runner && step.n_new_tokens > 0 &&
+      step.n_new_tokens + s.tokens.size() > options_.plan_new_tokens_max) {
+    return;  // its spec travels with the next plan
+  }
   // The counters are an upper bound where a paused sequence's blocks stay pinned by what another
   // one has published behind them: a row that finds no block waits for the next plan.
   if (planned.first_position != s.planned || !cache_->grow(s.lease, planned.n_blocks).ok()) return;
   if (!s.known_to_runner) {
     s.known_to_runner = true;
-    plan.new_sequences.push_back({.id = s.id,
-                                  .prompt = s.request.prompt,
-                                  .produced = {s.tokens.begin() + s.n_prompt, s.tokens.end()},
-                                  .sampling = s.request.sampling,
-                                  .stopping = s.request.stopping,
-                                  .prompt_logprobs = s.request.prompt_logprobs,
-                                  .rope_length = s.n_prompt + s.request.stopping.max_new_tokens,
-                                  .adapter = s.request.adapter,
-                                  .cache_salt = s.request.cache_salt});
+    step.n_new_tokens += s.tokens.size();
+    plan.new_sequences.push_back(make_spec(s));
   }
-  Row row;
+  Row& row = plan.rows.emplace_back();
   row.sequence = s.id;
   row.first_position = s.planned;
   row.n_tokens = planned.n_tokens;
   row.table_changes = table_changes(s, planned);
   row.emit = planned.sample ? Emit::kSample : Emit::kNone;
   row.prompt_logprobs = s.request.prompt_logprobs && !s.prompt_complete() && s.planned < s.n_prompt;
-  if (s.planned < s.tokens.size()) {
+  // The ids of a prompt are the runner's; those behind it are compared there.
+  if (s.n_pending > 0) {
+    row.continues = true;
+  } else if (s.planned >= s.n_prompt) {
     const auto first = s.tokens.begin() + s.planned;
     row.tokens.assign(first, first + planned.n_tokens);
-  } else {
-    row.from_previous_step = true;
   }
-  plan.rows.push_back(std::move(row));
+  if (planned.sample && !planned.prefill)
+    row.n_draft_max = s.draft_tokens(info_.capabilities.draft_tokens_max);
   step.rows.push_back({.sequence = &s,
                        .first_position = s.planned,
                        .n_tokens = planned.n_tokens,
+                       .n_draft_max = row.n_draft_max,
                        .sample = planned.sample,
                        .prefill = planned.prefill});
   step.prefill |= planned.prefill;
   s.planned += planned.n_tokens;
   s.lease.mark_used(plan.step);
   ++s.n_in_flight;
-  if (planned.sample) ++s.n_pending;
+  if (!planned.sample) return;
+  ++s.n_pending;
+  s.n_pending_extra += row.n_draft_max;
 }
 
 // A plan that the runner refuses still takes its place in the order, so that its blocks retire
@@ -165,12 +180,7 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
 void EngineCore::send(StepPlan plan, Step step) {
   last_step_ = plan.step;
   const std::vector<SequenceId> dropped = plan.dropped;
-  if (hooks_.metrics != nullptr) {
-    hooks_.metrics
-        ->batch_inference_count(step.prefill ? telemetry::BatchMethod::kPrefill
-                                             : telemetry::BatchMethod::kDecode)
-        .add();
-  }
+  observer_.on_step_submitted(kind_of(step));
   step.ticket = {plan.step};
   auto ticket = runner_->submit(std::move(plan));
   if (ticket.ok()) {

@@ -65,10 +65,6 @@ enum class Operator : std::uint8_t {
   kNotIn,
 };
 
-// Whether output is escaped where an expression or statement stands: in no autoescape block or one
-// of a constant false, in one of a constant true, or in one whose condition has to be evaluated.
-enum class Escaping : std::uint8_t { kOff, kOn, kRuntime };
-
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
@@ -82,7 +78,6 @@ struct CallArguments {
 struct Expr {
   ExprKind kind = ExprKind::kConstant;
   Operator op = Operator::kAdd;
-  Escaping escaping = Escaping::kOff;
   // A constant, a name, or a member of a place by a constant key: looking it up changes nothing.
   bool is_place = false;
   bool hides_member = false;  // kAttribute: the name of a method of mappings
@@ -110,10 +105,7 @@ enum class StmtKind : std::uint8_t {
   kWith,
   kBreak,
   kContinue,
-  kScope,       // generation: the body in a scope of its own
-  kBlock,       // block: the body in a scope that sees what is set outside of all others
-  kAutoescape,  // expr: whether the body is escaped
-  kRefused,     // what reads other templates; text says why
+  kScope,  // generation: the body in a scope of its own
 };
 
 struct Stmt;
@@ -135,13 +127,10 @@ struct MacroDefinition {
   std::vector<ExprPtr> defaults;  // of the last parameters
   Body body;
   bool uses_caller = false;
-  bool uses_varargs = false;
-  bool uses_kwargs = false;
 };
 
 struct Stmt {
   StmtKind kind = StmtKind::kText;
-  Escaping escaping = Escaping::kOff;
   Text text;
   ExprPtr expr;    // print, iterable of for, value of set, call of a call block
   ExprPtr filter;  // condition of for; filters of set and filter blocks around a null constant
@@ -149,7 +138,7 @@ struct Stmt {
   std::vector<std::pair<Target, ExprPtr>> bindings;  // with
   Target target;
   Body body;
-  Body otherwise;
+  Body else_body;
   bool recursive = false;
   std::shared_ptr<MacroDefinition> macro;
 };
@@ -164,8 +153,6 @@ struct KnownNames {
   NameId add_generation_prompt = kNoName;
   NameId loop = kNoName;
   NameId caller = kNoName;
-  NameId varargs = kNoName;
-  NameId kwargs = kNoName;
 };
 
 struct Program {

@@ -1,5 +1,5 @@
-// The built-in filters, functions and blocks that chat templates seldom use: template and the text
-// that Jinja2 gives.
+// What a template may use besides the core of the language, and how it is refused what there is not: by name and line,
+// when the template is compiled.
 
 #include <string>
 
@@ -13,129 +13,214 @@ namespace {
 
 constexpr std::string_view kVariables = R"({
   "html": "<a>T & 'q'</a>", "on": true, "off": false, "id": 12345678901234567890,
-  "nest": [[1, "<"], "&"]})";
+  "negative": -98765432109876543210, "l": [1, 2],
+  "call": {"arguments": "{\"city\": \"Paris\", \"n\": [1, 2.50, 12345678901234567890]}"}})";
 
 std::string render(std::string_view source) {
   return render_text(source, kVariables);
 }
 
-bool fails(std::string_view source) {
-  return render(source).starts_with('!');
+// The error of compiling `source`; empty if it compiles.
+std::string refusal(std::string_view source) {
+  const auto compiled = ChatTemplate::compile(source);
+  return compiled.ok() ? "" : compiled.status().message();
 }
 
-TEST(Builtins, IntegersBeyond64Bits) {
-  EXPECT_EQ(render("{{ id }} {{ id|tojson }} {{ {'a': id}|tojson }} {{ [id] }}"),
-            R"(12345678901234567890 12345678901234567890 {"a": 12345678901234567890} )"
-            "[12345678901234567890]");
+TEST(Builtins, IntegersBeyond64BitsKeepTheirDigits) {
+  EXPECT_EQ(render("{{ id }} {{ negative }} {{ id|tojson }} {{ {'a': id}|tojson }} {{ [id] }} {{ "
+                   "'%s %d' % (id, "
+                   "negative) }} {{ id|string|length }}"),
+            "12345678901234567890 -98765432109876543210 12345678901234567890 "
+            R"({"a": 12345678901234567890} [12345678901234567890] )"
+            "12345678901234567890 -98765432109876543210 20");
   EXPECT_EQ(
-      render("{{ 9223372036854775807 + 1 }} {{ -id // 7 }} {{ -id % 1000 }} {{ 2 ** 70 }} "
-             "{{ 9007199254740993 / 1 }} {{ id > 1e19 }} {{ 9007199254740993 == 2.0 ** 53 }}"),
-      "9223372036854775808 -1763668414462081128 110 1180591620717411303424 "
-      "9007199254740992.0 True False");
-  EXPECT_EQ(render("{{ '%d' % id }} {{ '{:,}'.format(id) }} {{ '%x' % id }} {{ id|float }} "
-                   "{{ id|round(-5) }} {{ id is even }} {{ '123456789012345678901'|int + 1 }}"),
-            "12345678901234567890 12,345,678,901,234,567,890 ab54a98ceb1f0ad2 "
-            "1.2345678901234567e+19 12345678901234600000 True 123456789012345678902");
-  EXPECT_EQ(render("{{ 10 ** 4300 }}"),
-            "!Exceeds the limit (4300 digits) for integer string conversion");
-  EXPECT_TRUE(fails("{{ 10 ** 100000 > 1 }}"));
-  EXPECT_TRUE(fails("{{ (10 ** 400) * 1.0 }}"));
+      render("{{ id == 12345678901234567890 }} {{ id == 1 }} {{ id == 1.5 }} {{ id is number }} "
+             "{{ id is integer }} {{ id|int }} {{ '00123456789012345678901'|int }} "
+             "{{ id|float }} {{ {id: 'x'}[id] }} {{ 'y' if id else 'n' }}"),
+      "True False False True True 12345678901234567890 123456789012345678901 "
+      "1.2345678901234567e+19 x y");
+  for (const char* source : {"{{ id + 1 }}",
+                             "{{ 1 - id }}",
+                             "{{ -id }}",
+                             "{{ id > 5 }}",
+                             "{{ id * 1.5 }}",
+                             "{{ 'a' * id }}",
+                             "{{ id|abs }}",
+                             "{{ id|round }}",
+                             "{{ id is even }}",
+                             "{{ '%x' % id }}",
+                             "{{ [id, 1]|sort }}"})
+    EXPECT_EQ(render(source),
+              "!the integer 12345678901234567890 does not fit 64 bits: it can only be printed")
+        << source;
+  EXPECT_EQ(render("{{ 9223372036854775807 + 1 }}"),
+            "!the result of 9223372036854775807 + 1 does not fit 64 bits");
+  EXPECT_EQ(render("{{ 2 ** 70 }}"), "!the result of 2 ** 70 does not fit 64 bits");
+  EXPECT_EQ(render("{{ 2 ** 62 }} {{ (-2) ** 63 }} {{ 0 ** 0 }} {{ -9223372036854775807 - 1 }}"),
+            "4611686018427387904 -9223372036854775808 1 -9223372036854775808");
+  EXPECT_EQ(render("{{ 1e300|int }}"), "!the integer of 1e+300 does not fit 64 bits");
+  EXPECT_EQ(refusal("a\n{{ 0xFFFFFFFFFFFFFFFFFF }}"),
+            "line 2: number '0xFFFFFFFFFFFFFFFFFF' is out of range");
 }
 
-TEST(Builtins, FormatSpecifications) {
-  EXPECT_EQ(render("{{ '{:>{w}}|{:08,d}|{:+.1e}|{:.3}|{:_x}|{!a:^7}|{0}'.replace('{0}', '')"
-                   ".format('a', 1234, 1500.0, 123456.0, 70000, 'é', w=3) }}"),
-            "  a|0,001,234|+1.5e+03|1.23e+05|1_1170|'\\xe9' |");
-  EXPECT_EQ(render("{{ '{a[x][1]}{0.real:03d}'.format(7, a={'x': [1, 2]}) }}"), "2007");
-  EXPECT_EQ(render("{{ '%+05d|%-5s|%5.1f|%#x|%(k)s' % {'k': 1} }}").substr(0, 1), "!");
-  EXPECT_EQ(render("{{ '%+05d|%-5s|%*d|%.3d|%F|%%' % (3, 'a', 4, 5, 6, 1e400) }}"),
-            "+0003|a    |   5|006|INF|%");
-  EXPECT_EQ(render("{{ '{:5}|{:<05}|{:%}|{:g}'.format('é', 'b', 0.5, 1e20) }}"),
-            "é    |b0000|50.000000%|1e+20");
-  for (const char* wrong : {"{{ '{'.format(1) }}",
-                            "{{ '{} {0}'.format(1) }}",
-                            "{{ '{:d}'.format('x') }}",
-                            "{{ '{:5}'.format(none) }}",
-                            "{{ '{:.2d}'.format(1) }}",
-                            "{{ '%c' % 'ab' }}",
-                            "{{ '%d' % 'x' }}"})
-    EXPECT_TRUE(fails(wrong)) << wrong;
-}
-
-TEST(Builtins, AutoescapeBlocks) {
-  EXPECT_EQ(render("{% autoescape true %}{{ html }}{{ html|safe }}{% endautoescape %}{{ html }}"),
-            "&lt;a&gt;T &amp; &#39;q&#39;&lt;/a&gt;<a>T & 'q'</a><a>T & 'q'</a>");
-  EXPECT_EQ(render("{% macro m(x) %}<{{ x }}>{% endmacro %}{% autoescape on %}{{ m('<') ~ '<' }}"
-                   "{% autoescape off %}{{ '<' }}{% endautoescape %}{% endautoescape %}"),
-            "&lt;&lt;&gt;&lt;<");
-  EXPECT_EQ(render("{% autoescape true %}{{ m }}{% set q %}<b>{{ '<' }}{% endset %}{{ q }}"
-                   "{{ ['<', '>'|safe]|join('&') }}{{ {'a': '<'}|xmlattr }}{% endautoescape %}"),
-            R"(<b>&lt;&lt;&amp;> a="&lt;")");
-  EXPECT_EQ(render("{% autoescape true %}{% for x in nest recursive %}[{{ loop(x) if x is not "
-                   "string and x is iterable else x }}]{% endfor %}{% endautoescape %}"),
-            "[[1][&lt;]][&amp;]");
-}
-
-TEST(Builtins, SafeTextsKeepToTheRules) {
-  EXPECT_EQ(render("{{ ('<'|safe * 2)|pprint }}{{ ('ab'|safe)[0]|pprint }}"
-                   "{{ ('&lt;&eacute;&#65;'|safe).unescape() }}{{ ('<{}>'|safe).format(['<']) }}"
-                   "{{ ('%r'|safe) % '<' }}"),
-            "Markup('<<')Markup('a')<éA<[&#39;&lt;&#39;]>&#39;&lt;&#39;");
-  EXPECT_EQ(render("{{ '<!-- a > b --><p>x  y</p>&hellip;&#128;'|striptags }}"), "x y…€");
-}
-
-TEST(Builtins, Urlize) {
-  EXPECT_EQ(render("{{ '(http://a.org/b(c)) www.x.de, me@b.co xy.info ftp://a.b http://[::1]'"
-                   "|urlize }}"),
-            R"html((<a href="http://a.org/b(c)" rel="noopener">http://a.org/b(c)</a>) )html"
-            R"html(<a href="https://www.x.de" rel="noopener">www.x.de</a>, )html"
-            R"html(<a href="mailto:me@b.co">me@b.co</a> )html"
-            R"html(<a href="https://xy.info" rel="noopener">xy.info</a> ftp://a.b )html"
-            R"html(<a href="http://[::1]" rel="noopener">http://[::1]</a>)html");
+TEST(Builtins, PercentFormats) {
   EXPECT_EQ(
-      render("{{ 'http://example.com tel:1'|urlize(8, true, '_x', extra_schemes=['tel:']) }}"),
-      R"html(<a href="http://example.com" rel="nofollow noopener" target="_x">http://e...</a> )html"
-      R"html(<a href="tel:1" rel="nofollow noopener" target="_x">tel:1</a>)html");
-  EXPECT_TRUE(fails("{{ 'a'|urlize(extra_schemes=['t:']) }}"));
+      render(
+          "{{ '%+05d|%-5s|%5.1f|%.3d|%x|%i|%r|%%|%s' % (3, 'a', 2.25, 6, 255, 7.9, 'q', none) }}"),
+      "+0003|a    |  2.2|006|ff|7|'q'|%|None");
+  EXPECT_EQ(
+      render("{{ '%s' % 'x' }}{{ '%.2s' % 'äöü' }}{{ '% d' % 5 }}{{ 'a' % [1] }}{{ '%5s' % 'é' }}"
+             "{{ '%f' % -0.5 }}{{ '%d' % true }}{{ '%d' % -0.5 }}{{ '%06.1f' % -2 }}{{ '%-4x' % "
+             "-255 }}"),
+      "xäö 5a    é-0.50000010-002.0-ff ");
+  for (const char* wrong : {"{{ '%d' % 'x' }}",
+                            "{{ '%s' % () }}",
+                            "{{ '%s' % (1, 2) }}",
+                            "{{ '%x' % 1.5 }}",
+                            "{{ '%99999d' % 1 }}",
+                            "{{ '%d' % missing }}",
+                            "{{ '%d' % 1e400 }}"})
+    EXPECT_TRUE(render(wrong).starts_with('!')) << wrong;
+  EXPECT_EQ(refusal("\n\n{{ '%s and %(k)s' % x }}"), "line 3: format '%(' is not supported");
+  EXPECT_EQ(refusal("{{ '%e' % x }}"), "line 1: format '%e' is not supported");
+  EXPECT_EQ(refusal("{{ 'ends in %' % x }}"), "line 1: incomplete format");
+  EXPECT_EQ(render("{% set f = '%e' %}{{ f % 1 }}"), "!format '%e' is not supported");
 }
 
-TEST(Builtins, Wordwrap) {
-  EXPECT_EQ(render("{{ 'the  quick-brown fox--jumped over well-known things'|wordwrap(9) }}"),
-            "the\nquick-\nbrown fox\n--jumped\nover\nwell-\nknown\nthings");
-  EXPECT_EQ(render("{{ 'abcdefgh-ijklmnop x'|wordwrap(6, true, '|') }}"), "abcdef|gh-ijk|lmnop|x");
-  EXPECT_EQ(render("{{ '  a-b-c-defgh'|wordwrap(5, false, '|', false) }}"), "a-b-c-defgh");
+TEST(Builtins, SafeTextsEscapeWhatIsAddedToThem) {
+  EXPECT_EQ(
+      render("{{ '<'|safe + html }}|{{ html + ('>'|safe) }}|{{ '<'|safe ~ '&' }}|{{ '&'|e + '<' }}|"
+             "{{ '\"'|escape }}|{{ html|safe|trim is escaped }}|{{ ['<'|safe] }}"),
+      "<&lt;a&gt;T &amp; &#39;q&#39;&lt;/a&gt;|&lt;a&gt;T &amp; "
+      "&#39;q&#39;&lt;/a&gt;>|<&|&amp;&lt;|&#34;|True|"
+      "[Markup('<')]");
 }
 
-TEST(Builtins, PprintBreaksWhatIsLong) {
-  EXPECT_EQ(render("{{ {'b': 'word ' * 20, 'a': ['x' * 60, 'y' * 20]}|pprint }}"),
-            "{'a': ['xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx',\n"
-            "       'yyyyyyyyyyyyyyyyyyyy'],\n"
-            " 'b': 'word word word word word word word word word word word word word word '\n"
-            "      'word word word word word word '}");
-  EXPECT_EQ(render("{{ {2: 1, 'b': 0, 1: 2}|pprint }}"), "{1: 2, 2: 1, 'b': 0}");
+TEST(Builtins, FromJson) {
+  EXPECT_EQ(
+      render("{% set a = call.arguments|from_json %}{{ a.city }} {{ a.n }} {{ a|tojson }} "
+             "{{ from_json('[1]')[0] }} {{ '\"x\"'|fromjson }} {{ 'null'|from_json }}"),
+      R"(Paris [1, 2.5, 12345678901234567890] {"city": "Paris", "n": [1, 2.5, 12345678901234567890]} )"
+      "1 x None");
+  EXPECT_EQ(render("{{ '{'|from_json }}").substr(0, 12), "!from_json: ");
+  EXPECT_EQ(render("{{ l|from_json }}"), "!from_json: the JSON must be a text, not list");
+  EXPECT_EQ(render("{{ from_json() }}"), "!from_json takes one text");
 }
 
-TEST(Builtins, WhatIsRandomIsTheSameEachTime) {
-  EXPECT_EQ(render("{{ ['only']|random }}{{ []|random }}"), "only");
-  const std::string source = "{{ range(1000)|random }} {{ lipsum(2, html=false, min=3, max=9) }}";
-  EXPECT_EQ(render(source), render(source));
-  EXPECT_EQ(render("{% for p in lipsum(3).split('\n') %}{{ p[:3] }}{{ p[-5:] }}{% endfor %}"),
-            "<p>.</p><p>.</p><p>.</p>");
-  EXPECT_TRUE(fails("{{ none|random }}"));
-  EXPECT_TRUE(fails("{{ lipsum(1, true, 5, 5) }}"));
+// What a client wrote stays marked on its way through JSON; what the template wrote is its own.
+TEST(Builtins, FromJsonKeepsTheMarks) {
+  const auto compiled = ChatTemplate::compile(
+      "{{ (messages[0].content|from_json).k }}{{ ('{\"k\": \"own\"}'|from_json).k }}");
+  ASSERT_TRUE(compiled.ok());
+  RenderInput input;
+  input.messages = *json::parse(R"([{"role":"user","content":"{\"k\": \"<s>\"}"}])");
+  const auto out = compiled->render(input);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(out->text, "<s>own");
+  EXPECT_EQ(out->untrusted, (std::vector<TextSpan>{{0, 3}}));
 }
 
-TEST(Builtins, OtherTemplatesAreRefusedWhereTheyAreRead) {
-  EXPECT_EQ(render("{% if off %}{% include 'x' %}{% endif %}a"), "a");
-  EXPECT_TRUE(fails("{% include 'x' %}"));
-  EXPECT_TRUE(fails("{% extends 'x' %}"));
+TEST(Builtins, IntegersBehindADot) {
+  EXPECT_EQ(render("{% set x = [[1, 2], {'a': [3, 4]}] %}{{ x.0.1 }} {{ x.1.a.1 }} {{ x.0.1 + 1.5 "
+                   "}} {{ x[1].a.0 }} "
+                   "{{ 'ab'.1 }} {{ x.0.1.real is defined }} {{ x .0 .0 }}"),
+            "2 4 3.5 3 b False 1");
+  EXPECT_TRUE(refusal("{{ x.1e5 }}").starts_with("line 1: "));
+  EXPECT_TRUE(refusal("{{ x. 0.1 }}").starts_with("line 1: "));
 }
 
-TEST(Builtins, BlocksSeeWhatIsSetOutside) {
-  EXPECT_EQ(render("{% set a = 1 %}{% for i in [2] %}{% block b %}{{ a }}{{ i }}{% endblock %}"
-                   "{% block c scoped %}{{ i }}{% endblock c %}{% endfor %}"),
-            "12");
-  EXPECT_TRUE(fails("{% block a %}{% endblock %}{% block a %}{% endblock %}"));
+TEST(Builtins, UnknownFiltersAndTestsAreRefusedAtLoad) {
+  for (const char* name : {"random",
+                           "urlize",
+                           "urlencode",
+                           "xmlattr",
+                           "striptags",
+                           "forceescape",
+                           "pprint",
+                           "wordwrap",
+                           "wordcount",
+                           "truncate",
+                           "center",
+                           "format",
+                           "filesizeformat",
+                           "nofilter"})
+    EXPECT_EQ(refusal("a\n{% if off %}\n{{ x|upper|" + std::string(name) + " }}{% endif %}"),
+              "line 3: filter '" + std::string(name) + "' is not supported");
+  EXPECT_EQ(refusal("{{ x is\n notest }}"), "line 2: test 'notest' is not supported");
+  EXPECT_EQ(refusal("{{ x|map('pprint') }}"), "line 1: filter 'pprint' is not supported");
+  EXPECT_EQ(refusal("{{ x|select('notest')|list }}"), "line 1: test 'notest' is not supported");
+  EXPECT_EQ(refusal("{{ x|rejectattr('a', 'notest')|list }}"),
+            "line 1: test 'notest' is not supported");
+  EXPECT_EQ(refusal("{% filter nofilter %}{% endfilter %}"),
+            "line 1: filter 'nofilter' is not supported");
+  EXPECT_EQ(render("{% set f = 'pprint' %}{{ l|map(f)|list }}"),
+            "!filter 'pprint' is not supported");
+  EXPECT_EQ(render("{% set t = 'notest' %}{{ l|select(t)|list }}"),
+            "!test 'notest' is not supported");
+}
+
+TEST(Builtins, UnknownTagsAreRefusedAtLoad) {
+  for (const char* tag : {"autoescape true",
+                          "block a",
+                          "print 1",
+                          "include 'x'",
+                          "import 'x' as y",
+                          "from 'x' import y",
+                          "extends 'x'",
+                          "do x",
+                          "trans"}) {
+    const std::string name(tag,
+                           std::string_view(tag).find_first_of(' ') == std::string_view::npos
+                               ? std::string_view(tag).size()
+                               : std::string_view(tag).find_first_of(' '));
+    EXPECT_EQ(refusal("\n{% if off %}{% " + std::string(tag) + " %}{% endif %}"),
+              "line 2: tag '" + name + "' is not supported");
+  }
+  EXPECT_EQ(refusal("{% macro m() %}\n{{ varargs }}{% endmacro %}"),
+            "line 2: variable 'varargs' is not supported");
+  EXPECT_EQ(refusal("{% macro m() %}\n{{ kwargs.a }}{% endmacro %}"),
+            "line 2: variable 'kwargs' is not supported");
+}
+
+TEST(Builtins, UnknownFunctionsAreRefusedAtLoad) {
+  for (const char* name : {"lipsum", "cycler", "joiner", "foo"})
+    EXPECT_EQ(refusal("{% if off %}\n{{ " + std::string(name) + "(1) }}{% endif %}"),
+              "line 2: function '" + std::string(name) + "' is not supported");
+  // What the template defines, wherever, or asks for, is left to the run.
+  EXPECT_EQ(render("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}b{% endmacro %}{{ a() }}"),
+            "b");
+  EXPECT_EQ(render("{% if now is defined %}{{ now() }}{% endif %}x"), "x");
+  EXPECT_EQ(render("{% set f = range %}{{ f(2)|list }}"), "[0, 1]");
+  EXPECT_EQ(render("{% for f in [range] %}{{ f(1)|list }}{% endfor %}"), "[0]");
+}
+
+TEST(Builtins, UnknownMethodsAreRefusedAtLoad) {
+  for (const char* name : {"format",
+                           "format_map",
+                           "translate",
+                           "maketrans",
+                           "encode",
+                           "center",
+                           "ljust",
+                           "zfill",
+                           "swapcase",
+                           "casefold",
+                           "expandtabs",
+                           "istitle",
+                           "isidentifier",
+                           "isdisjoint",
+                           "union",
+                           "bit_length",
+                           "to_bytes",
+                           "striptags",
+                           "foo"})
+    EXPECT_EQ(refusal("{% if off %}\n\n{{ x.y." + std::string(name) + "(1) }}{% endif %}"),
+              "line 3: method '" + std::string(name) + "' is not supported");
+  // A macro kept in a namespace, and what the template asks for.
+  EXPECT_EQ(
+      render("{% macro m() %}m{% endmacro %}{% set ns = namespace(f=m) %}{{ ns.f() }}"
+             "{% set ns.g = m %}{{ ns.g() }}{% if l.foo is defined %}{{ l.foo() }}{% endif %}"),
+      "mm");
 }
 
 }  // namespace

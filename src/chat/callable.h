@@ -1,6 +1,5 @@
 #pragma once
-// Callable: functions, methods and macros. Arguments arrive as positional values and named ones, as
-// in Python.
+// Callable: functions, methods and macros. Arguments arrive as positional values and named ones, as in Python.
 //
 // Thread rule: that of the interpreter that calls it.
 
@@ -23,14 +22,14 @@ struct Arguments {
   // The argument at `index`, or named `name`; nullptr if it was not given.
   const Value* get(std::size_t index, std::string_view name) const;
   // The same with a default.
-  Value get_or(std::size_t index, std::string_view name, const Value& otherwise) const;
+  Value get_or(std::size_t index, std::string_view name, const Value& default_value) const;
 };
 
 class Callable {
  public:
   virtual ~Callable() = default;
   virtual Value call(Interpreter& interpreter, const Arguments& arguments) const = 0;
-  // Attributes such as cycler.next; undefined for most.
+  // Attributes such as loop.index; undefined for most.
   virtual Value attribute(Interpreter&, std::string_view) const { return Value(); }
   virtual bool is_macro() const { return false; }
 };

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "base/utf8.h"
 #include "chat/interpreter.h"
 #include "chat/json_values.h"
 #include "chat/parser.h"
@@ -59,6 +60,8 @@ ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
 Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const RenderLimits& limits) {
+  if (const std::size_t valid = base::valid_utf8_prefix(source); valid < source.size())
+    return template_error("byte " + std::to_string(valid) + " of the template is not UTF-8");
   try {
     return ChatTemplate(std::make_unique<const Program>(
         Program{parse_template(source, limits.parse_depth_max), limits}));

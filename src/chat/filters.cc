@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "chat/operators.h"
-#include "chat/parser.h"
+#include "chat/methods.h"
 #include "chat/python_format.h"
 #include "chat/to_json.h"
 
@@ -21,7 +20,7 @@ Value filter_length(const FilterCall& call) {
   const Value& v = call.input;
   const auto number = [](std::size_t n) { return Value::integer(static_cast<std::int64_t>(n)); };
   if (v.is_undefined()) return number(0);
-  if (v.is_string()) return number(count_code_points(v.as_bytes()));
+  if (v.is_string()) return number(base::count_characters(v.as_bytes()));
   if (v.is_dict()) return number(v.as_dict().size());
   if (v.is_list() && v.as_list().kind != ListKind::kGenerator)
     return number(v.as_list().items.size());
@@ -78,11 +77,8 @@ constexpr FilterEntry kValueFilters[] = {
 }  // namespace
 
 const FilterEntry* find_filter(std::string_view name) {
-  for (const std::span<const FilterEntry> table : {std::span<const FilterEntry>(kValueFilters),
-                                                   text_filters(),
-                                                   markup_filters(),
-                                                   number_filters(),
-                                                   sequence_filters()}) {
+  for (const std::span<const FilterEntry> table :
+       {std::span<const FilterEntry>(kValueFilters), text_filters(), sequence_filters()}) {
     const auto it = std::ranges::find(table, name, &FilterEntry::name);
     if (it != table.end()) return &*it;
   }
@@ -91,22 +87,24 @@ const FilterEntry* find_filter(std::string_view name) {
 
 std::int64_t FilterCall::integer(std::size_t index,
                                  std::string_view name,
-                                 std::int64_t otherwise) const {
+                                 std::int64_t default_value) const {
   const Value* value = argument(index, name);
-  if (value == nullptr || value->is_none()) return otherwise;
+  if (value == nullptr || value->is_none()) return default_value;
   if (!value->is_integral())
     fail("argument '" + std::string(name) + "' must be an integer, not " + type_name(*value));
   return value->as_int();
 }
 
-bool FilterCall::flag(std::size_t index, std::string_view name, bool otherwise) const {
+bool FilterCall::flag(std::size_t index, std::string_view name, bool default_value) const {
   const Value* value = argument(index, name);
-  return value == nullptr ? otherwise : value->truthy();
+  return value == nullptr ? default_value : value->truthy();
 }
 
-Text FilterCall::text(std::size_t index, std::string_view name, std::string_view otherwise) const {
+Text FilterCall::text(std::size_t index,
+                      std::string_view name,
+                      std::string_view default_value) const {
   const Value* value = argument(index, name);
-  return value == nullptr || value->is_none() ? Text(std::string(otherwise)) : to_text(*value);
+  return value == nullptr || value->is_none() ? Text(std::string(default_value)) : to_text(*value);
 }
 
 Text FilterCall::input_text() const {

@@ -1,11 +1,12 @@
 #pragma once
-// The built-in filters of Jinja 3.1, by what they work on; filters.cc joins their tables.
+// The filters, by what they work on; filters.cc joins their tables. docs/chat-templates.md lists them.
 //
 // Thread rule: the tables are constant; a call belongs to its interpreter's thread.
 
 #include <span>
 #include <string_view>
 
+#include "chat/builtins.h"
 #include "chat/interpreter.h"
 
 namespace coxswain::chat {
@@ -19,9 +20,9 @@ struct FilterCall {
   const Value* argument(std::size_t index, std::string_view name) const {
     return arguments.get(index, name);
   }
-  std::int64_t integer(std::size_t index, std::string_view name, std::int64_t otherwise) const;
-  bool flag(std::size_t index, std::string_view name, bool otherwise) const;
-  Text text(std::size_t index, std::string_view name, std::string_view otherwise) const;
+  std::int64_t integer(std::size_t index, std::string_view name, std::int64_t default_value) const;
+  bool flag(std::size_t index, std::string_view name, bool default_value) const;
+  Text text(std::size_t index, std::string_view name, std::string_view default_value) const;
   // str() of the input, with its steps.
   Text input_text() const;
 };
@@ -32,8 +33,6 @@ struct FilterEntry {
 };
 
 std::span<const FilterEntry> text_filters();
-std::span<const FilterEntry> markup_filters();
-std::span<const FilterEntry> number_filters();
 std::span<const FilterEntry> sequence_filters();
 
 // `a.b.0` or an integer, applied to one value (map, groupby, sort, ...).

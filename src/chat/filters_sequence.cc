@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "chat/filters.h"
-#include "chat/html.h"
 #include "chat/operators.h"
-#include "chat/parser.h"
 #include "chat/python_format.h"
 
 namespace coxswain::chat {
@@ -15,28 +13,14 @@ std::vector<Value> items_of(const FilterCall& call) {
   return call.interpreter.items(call.input);
 }
 
-Value filter_random(const FilterCall& call) {
-  const Value& v = call.input;
-  if (v.is_undefined()) return Value::undefined("No random item, sequence was empty.");
-  if (is_generator(v) || !(v.is_list() || v.is_string() || v.is_dict()))
-    fail("object of type '" + type_name(v) + "' has no len()");
-  const auto items = items_of(call);
-  if (items.empty()) return Value::undefined("No random item, sequence was empty.");
-  const std::size_t index = call.interpreter.random_below(items.size());
-  if (is_indexable(v)) return items[index];
-  // A mapping is asked for the key of that number, as in the reference.
-  const Value* member =
-      v.is_dict() ? v.as_dict().find(Value::integer(static_cast<std::int64_t>(index))) : nullptr;
-  if (v.is_string())
-    return call.interpreter.item(v, Value::integer(static_cast<std::int64_t>(index)));
-  if (member == nullptr)
-    fail("'" + type_name(v) + "' object has no element " + std::to_string(index));
-  return *member;
-}
-
 // Strings compare without case unless asked to.
 Value fold_case(const Value& value, bool case_sensitive) {
   return value.is_string() && !case_sensitive ? Value::string(to_lower(value.as_text())) : value;
+}
+
+// What `path` leads to from `item`; the item itself without a path.
+Value attribute_or_item(const FilterCall& call, const Value& item, const Value* path) {
+  return path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path);
 }
 
 Value filter_list(const FilterCall& call) {
@@ -44,25 +28,17 @@ Value filter_list(const FilterCall& call) {
 }
 
 Value filter_join(const FilterCall& call) {
-  Text separator = call.text(0, "d", "");
+  const Text separator = call.text(0, "d", "");
   const Value* path = call.argument(1, "attribute");
-  std::vector<Text> parts;
-  for (const Value& item : items_of(call)) {
-    parts.push_back(to_text(
-        path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path)));
-  }
-  // Inside an autoescape block one safe part makes the whole safe, and escapes the others.
-  const bool safe =
-      call.interpreter.autoescapes() && (separator.safe || std::ranges::any_of(parts, &Text::safe));
-  if (safe && !separator.safe) separator = escape_html(separator);
   Text out;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  bool first = true;
+  for (const Value& item : items_of(call)) {
     const std::size_t before = out.bytes.size();
-    if (i > 0) out.append(separator);
-    out.append(safe && !parts[i].safe ? escape_html(parts[i]) : parts[i]);
+    if (!first) out.append(separator);
+    first = false;
+    out.append(to_text(attribute_or_item(call, item, path)));
     call.interpreter.grow_output(before, out.bytes.size());
   }
-  out.safe = safe;
   return Value::string(std::move(out));
 }
 
@@ -90,12 +66,8 @@ Value filter_first(const FilterCall& call) {
   return out.is_undefined() ? Value::undefined("No first item, sequence was empty.") : out;
 }
 
-bool is_reversible(const Value& value) {
-  return !is_generator(value) && !(value.is_list() && value.as_list().kind == ListKind::kSet);
-}
-
 Value filter_last(const FilterCall& call) {
-  if (!is_reversible(call.input)) fail("'" + type_name(call.input) + "' object is not reversible");
+  if (is_generator(call.input)) fail("'" + type_name(call.input) + "' object is not reversible");
   Value out;
   if (call.input.is_string()) {
     out = end_character(call.input, true);
@@ -111,7 +83,7 @@ Value filter_last(const FilterCall& call) {
 Value filter_reverse(const FilterCall& call) {
   std::vector<Value> items = items_of(call);
   std::ranges::reverse(items);
-  if (!is_reversible(call.input)) return Value::list(std::move(items));
+  if (is_generator(call.input)) return Value::list(std::move(items));
   if (!call.input.is_string()) return Value::generator(std::move(items));
   Text out;
   out.safe = call.input.as_text().safe;
@@ -199,7 +171,7 @@ Value filter_map(const FilterCall& call) {
       (call.arguments.positional.empty() || !call.arguments.positional[0].is_string())) {
     fail("map requires a filter argument");
   }
-  const Value* otherwise = call.arguments.find_named("default");
+  const Value* default_value = call.arguments.find_named("default");
   Arguments rest;
   if (path == nullptr) {
     rest.positional.assign(call.arguments.positional.begin() + 1, call.arguments.positional.end());
@@ -210,12 +182,12 @@ Value filter_map(const FilterCall& call) {
   if (path == nullptr) {
     const std::string& name = call.arguments.positional[0].as_bytes();
     filter = find_filter(name);
-    if (filter == nullptr) fail("no filter named '" + name.substr(0, 64) + "'");
+    if (filter == nullptr) fail("filter '" + name.substr(0, 64) + "' is not supported");
   }
   for (const Value& item : items_of(call)) {
     if (path != nullptr) {
       Value value = look_up_path(call.interpreter, item, *path);
-      if (value.is_undefined() && otherwise != nullptr) value = *otherwise;
+      if (value.is_undefined() && default_value != nullptr) value = *default_value;
       out.push_back(std::move(value));
     } else {
       out.push_back(apply_filter(call.interpreter, *filter, item, rest));
@@ -240,7 +212,7 @@ Value select(const FilterCall& call, bool by_attribute, bool keep) {
   if (positional.size() > test_at) {
     const std::string name = to_text(positional[test_at]).bytes;
     test = find_test(name);
-    if (test == nullptr) fail("no test named '" + name.substr(0, 64) + "'");
+    if (test == nullptr) fail("test '" + name.substr(0, 64) + "' is not supported");
   }
   for (const Value& item : items_of(call)) {
     const Value subject = by_attribute ? look_up_path(call.interpreter, item, positional[0]) : item;
@@ -270,9 +242,7 @@ Value filter_unique(const FilterCall& call) {
   Dict seen;
   std::vector<Value> out;
   for (const Value& item : items_of(call)) {
-    Value key = fold_case(
-        path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path),
-        case_sensitive);
+    Value key = fold_case(attribute_or_item(call, item, path), case_sensitive);
     if (!is_hashable(key)) fail("unhashable type: '" + type_name(key) + "'");
     if (seen.find(key) != nullptr) continue;
     seen.append_new(std::move(key), Value::none());
@@ -286,9 +256,7 @@ Value extreme(const FilterCall& call, bool maximum) {
   const Value* path = call.argument(1, "attribute");
   std::optional<std::pair<Value, Value>> best;
   for (const Value& item : items_of(call)) {
-    Value key = fold_case(
-        path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path),
-        case_sensitive);
+    Value key = fold_case(attribute_or_item(call, item, path), case_sensitive);
     if (!best || (maximum ? order(key, best->first, ">") > 0 : order(key, best->first, "<") < 0))
       best.emplace(std::move(key), item);
   }
@@ -306,11 +274,7 @@ Value filter_sum(const FilterCall& call) {
   const Value* path = call.argument(0, "attribute");
   Value out = call.arguments.get_or(1, "start", Value::integer(0));
   for (const Value& item : items_of(call)) {
-    out = apply_binary(
-        call.interpreter,
-        Operator::kAdd,
-        out,
-        path == nullptr || path->is_none() ? item : look_up_path(call.interpreter, item, *path));
+    out = apply_binary(call.interpreter, Operator::kAdd, out, attribute_or_item(call, item, path));
   }
   return out;
 }
@@ -362,12 +326,12 @@ Value filter_groupby(const FilterCall& call) {
   const Value* path = call.argument(0, "attribute");
   if (path == nullptr) fail("groupby requires an attribute");
   const bool case_sensitive = call.flag(2, "case_sensitive", false);
-  const Value* otherwise = call.argument(1, "default");
+  const Value* default_value = call.argument(1, "default");
   std::vector<Value> groups;
   std::vector<std::pair<Value, std::vector<Value>>> open;
   for (const Value& item : sorted(call, items_of(call), path, false, case_sensitive)) {
     Value key = look_up_path(call.interpreter, item, *path);
-    if (key.is_undefined() && otherwise != nullptr) key = *otherwise;
+    if (key.is_undefined() && default_value != nullptr) key = *default_value;
     if (!open.empty()) require_defined(key);  // it was compared
     if (open.empty() ||
         !(fold_case(open.back().first, case_sensitive) == fold_case(key, case_sensitive)))
@@ -386,7 +350,6 @@ constexpr FilterEntry kFilters[] = {
     {"first", filter_first},
     {"last", filter_last},
     {"reverse", filter_reverse},
-    {"random", filter_random},
     {"sort", filter_sort},
     {"dictsort", filter_dictsort},
     {"items", filter_items},

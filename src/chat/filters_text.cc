@@ -1,13 +1,17 @@
-// Filters over strings.
+// Filters over strings and numbers.
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "chat/filters.h"
-#include "chat/html.h"
+#include "chat/json_values.h"
+#include "chat/methods.h"
+#include "chat/operators.h"
 #include "chat/python_format.h"
-#include "chat/text_predicates.h"
-#include "chat/text_wrap.h"
 
 namespace coxswain::chat {
 namespace {
@@ -24,19 +28,17 @@ Value filter_capitalize(const FilterCall& call) {
   return Value::string(to_capitalized(call.input_text()));
 }
 
-// Words begin after white space, '-', '(', '{', '[' or '<'; each gets an upper-case start and a
-// lower-case rest.
+// Words begin after white space, '-', '(', '{', '[' or '<'; each gets an upper-case start and a lower-case rest.
 Value filter_title(const FilterCall& call) {
   const Text text = call.input_text();
   Text out;
   bool at_start = true;
   for (std::size_t at = 0; at < text.bytes.size();) {
-    std::size_t length = 0;
-    const char32_t c = code_point_at(text.bytes, at, &length);
-    const Text character = text.slice(at, at + length);
+    const auto [c, n_bytes] = base::code_point_at(text.bytes, at);
+    const Text character = text.slice(at, at + n_bytes);
     out.append(at_start ? to_upper(character) : to_lower(character));
     at_start = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
-    at += length;
+    at += n_bytes;
   }
   return Value::string(std::move(out));
 }
@@ -50,34 +52,40 @@ Value filter_trim(const FilterCall& call) {
 Value filter_string(const FilterCall& call) {
   return Value::string(call.input_text());
 }
+
+Value filter_safe(const FilterCall& call) {
+  Text text = call.input_text();
+  text.safe = true;
+  return Value::string(std::move(text));
+}
+
+Value filter_escape(const FilterCall& call) {
+  return call.input.is_string() && call.input.as_text().safe
+             ? call.input
+             : Value::string(escape_html(call.input_text()));
+}
+
+Value filter_from_json(const FilterCall& call) {
+  return from_json(call.interpreter, call.input);
+}
+
 Value filter_replace(const FilterCall& call) {
   const Value* old_text = call.argument(0, "old");
   const Value* new_text = call.argument(1, "new");
   if (old_text == nullptr || new_text == nullptr) fail("replace takes two strings");
   const std::int64_t given = call.integer(2, "count", -1);
   const std::size_t count_max = given < 0 ? kNoLimit : static_cast<std::size_t>(given);
-  Text text = call.input_text();
+  const Text text = call.input_text();
   const Text from = to_text(*old_text);
-  Text to = to_text(*new_text);
-  bool safe = false;
-  if (call.interpreter.autoescapes()) {
-    if (from.safe || (to.safe && !text.safe)) text = text.safe ? text : escape_html(text);
-    safe = text.safe;
-    if (safe && !to.safe) to = escape_html(to);
-  }
+  const Text to = to_text(*new_text);
   reserve_replaced(call.interpreter, text, from.bytes, to, count_max);
-  Text out = replace_all(text, from.bytes, to, count_max);
-  out.safe = safe;
-  return Value::string(std::move(out));
-}
-
-void require_text(const Value& value) {
-  require_defined(value);
-  if (!value.is_string()) fail("'" + type_name(value) + "' object has no attribute 'splitlines'");
+  return Value::string(replace_all(text, from.bytes, to, count_max));
 }
 
 Value filter_indent(const FilterCall& call) {
-  require_text(call.input);
+  require_defined(call.input);
+  if (!call.input.is_string())
+    fail("'" + type_name(call.input) + "' object has no attribute 'splitlines'");
   const Value* width = call.argument(0, "width");
   std::string indent(4, ' ');
   if (width != nullptr && width->is_string())
@@ -102,112 +110,131 @@ Value filter_indent(const FilterCall& call) {
   return Value::string(std::move(out));
 }
 
-Value filter_format(const FilterCall& call) {
-  const Arguments& given = call.arguments;
-  if (given.named.empty())
-    return Value::string(
-        percent_format(call.interpreter, call.input_text(), Value::tuple(given.positional)));
-  if (!given.positional.empty())
-    fail("can't handle positional and keyword arguments at the same time");
-  Dict named;
-  for (const auto& [name, value] : given.named) named.set(Value::string(name), value);
-  return Value::string(
-      percent_format(call.interpreter, call.input_text(), Value::dict(std::move(named))));
-}
-
-Value filter_center(const FilterCall& call) {
-  const Text text = call.input_text();
-  const auto width =
-      static_cast<std::size_t>(std::clamp<std::int64_t>(call.integer(0, "width", 80), 0, 1 << 20));
-  const std::size_t length = count_code_points(text.bytes);
-  if (length >= width) return Value::string(text);
-  const std::size_t room = width - length;
-  const std::size_t left = room / 2 + (room & width & 1);
-  Text out(std::string(left, ' '));
-  out.safe = text.safe;
-  out.append(text);
-  out.append(std::string(room - left, ' '));
-  return Value::string(std::move(out));
-}
-
-Value filter_truncate(const FilterCall& call) {
-  if (call.input.is_list() || call.input.is_dict()) {
-    if (is_generator(call.input)) fail("object of type 'generator' has no len()");
-    // Only the length of a short one is looked at.
-    const auto n = static_cast<std::int64_t>(iterate(call.input).size());
-    if (n <= call.integer(0, "length", 255) + call.integer(3, "leeway", 5)) return call.input;
-  }
-  if (!call.input.is_string() && !call.input.is_undefined())
-    fail("'" + type_name(call.input) + "' object cannot be truncated");
-  const Text text = call.input_text();
-  const auto length =
-      static_cast<std::size_t>(std::max<std::int64_t>(0, call.integer(0, "length", 255)));
-  const bool kill_words = call.flag(1, "killwords", false);
-  const Text end = call.text(2, "end", "...");
-  const auto leeway =
-      static_cast<std::size_t>(std::max<std::int64_t>(0, call.integer(3, "leeway", 5)));
-  const auto offsets = code_point_offsets(text.bytes);
-  const std::size_t end_length = count_code_points(end.bytes);
-  if (length < end_length) fail("truncate: length must be at least the length of the end");
-  if (offsets.size() - 1 <= length + leeway) return Value::string(text);
-  Text out = text.slice(0, offsets[length - end_length]);
-  if (!kill_words) {
-    const std::size_t blank = out.bytes.rfind(' ');
-    if (blank != std::string::npos) out = out.slice(0, blank);
-  }
-  out.append(end);
-  return Value::string(std::move(out));
-}
-
-Value filter_wordcount(const FilterCall& call) {
-  const Text text = call.input_text();
-  std::int64_t words = 0;
-  bool inside = false;
-  for (std::size_t at = 0; at < text.bytes.size();) {
-    std::size_t length = 0;
-    const char32_t c = code_point_at(text.bytes, at, &length);
-    const bool part = is_word_character(c);
-    if (part && !inside) ++words;
-    inside = part;
-    at += length;
-  }
-  return Value::integer(words);
-}
-
-Value filter_wordwrap(const FilterCall& call) {
-  require_text(call.input);
-  const std::int64_t width = call.integer(0, "width", 79);
-  const WrapOptions options{
-      .width = static_cast<std::size_t>(std::clamp<std::int64_t>(width, 1, 1 << 20)),
-      .break_long_words = call.flag(1, "break_long_words", true),
-      .break_on_hyphens = call.flag(3, "break_on_hyphens", true)};
-  const Text wrap = call.text(2, "wrapstring", "\n");
-  const Text text = call.input_text();
-  call.interpreter.reserve_output(wrap.bytes.size() + 1, text.bytes.size() + 1);
-  Text out;
-  bool first = true;
-  for (const Text& paragraph : split_lines(text, false)) {
-    if (!first) out.append(wrap);
-    first = false;
-    bool first_line = true;
-    const std::vector<Text> lines = wrap_text(paragraph, options);
-    if (width <= 0 && !paragraph.empty())
-      fail("invalid width " + std::to_string(width) + " (must be > 0)");
-    for (const Text& line : lines) {
-      if (!first_line) out.append(wrap);
-      first_line = false;
-      out.append(line);
+// A number's text without the white space around it and the underscores between digits, as Python's int() and
+// float() read it; empty if an underscore stands anywhere else.
+std::string plain_number(const Text& text, bool (*is_digit)(char)) {
+  const std::string stripped = strip(text, nullptr, Side::kBoth).bytes;
+  std::string out;
+  for (std::size_t i = 0; i < stripped.size(); ++i) {
+    if (stripped[i] != '_') {
+      out += stripped[i];
+    } else if (i == 0 || i + 1 == stripped.size() || !is_digit(stripped[i - 1]) ||
+               !is_digit(stripped[i + 1])) {
+      return {};
     }
   }
-  return Value::string(std::move(out));
+  return out;
 }
 
-Value filter_pprint(const FilterCall& call) {
-  const Extent extent = call.input.extent();
-  call.interpreter.charge_product(extent.nodes, extent.depth);
-  Text out = pretty_print(call.input, call.interpreter.output_bytes_max());
-  call.interpreter.reserve_output(out.bytes.size(), 1);
-  return Value::string(std::move(out));
+bool is_decimal(char c) {
+  return c >= '0' && c <= '9';
+}
+
+bool is_alphanumeric(char c) {
+  return is_decimal(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+std::optional<double> parse_real(const Text& text) {
+  const std::string digits = plain_number(text, is_decimal);
+  std::string_view rest = digits;
+  // A bracket would be the payload of a nan, which Python does not read.
+  if (rest.find('(') != std::string_view::npos || rest.starts_with("+-")) return std::nullopt;
+  if (rest.starts_with('+')) rest.remove_prefix(1);
+  double out = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), out);
+  if (end != rest.data() + rest.size()) return std::nullopt;
+  // Too large is infinite, too small is zero, as strtod has it.
+  if (error == std::errc::result_out_of_range) return std::strtod(digits.c_str(), nullptr);
+  return error == std::errc() ? std::optional(out) : std::nullopt;
+}
+
+// int(text, base). Beyond 64 bits a decimal number keeps its digits, any other is none.
+std::optional<Value> parse_integer(const Text& text, std::int64_t base) {
+  if (base < 2 || base > 36) return std::nullopt;
+  std::string digits = plain_number(text, is_alphanumeric);
+  if (digits.find('-', 1) != std::string::npos) return std::nullopt;
+  if (digits.starts_with('+')) digits.erase(0, 1);
+  const std::size_t sign = digits.starts_with('-') ? 1 : 0;
+  if (digits.size() > sign + 2 && digits[sign] == '0') {
+    const char letter = static_cast<char>(digits[sign + 1] | 0x20);
+    if ((letter == 'x' && base == 16) || (letter == 'o' && base == 8) ||
+        (letter == 'b' && base == 2))
+      digits.erase(sign, 2);
+  }
+  std::int64_t out = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto parsed = std::from_chars(digits.data(), end, out, static_cast<int>(base));
+  if (parsed.ptr != end || parsed.ec == std::errc::invalid_argument) return std::nullopt;
+  if (parsed.ec == std::errc()) return Value::integer(out);
+  return base == 10 ? std::optional(Value::integer(digits)) : std::nullopt;
+}
+
+Value filter_abs(const FilterCall& call) {
+  require_number(call.input, "abs()");
+  return call.input.as_double() < 0 ? negate(call.input)
+         : call.input.is_float()    ? Value::real(std::fabs(call.input.as_double()))
+                                    : truncate_number(call.input);
+}
+
+Value filter_int(const FilterCall& call) {
+  const Value& v = call.input;
+  require_defined(v);
+  if (v.is_large_int() || (v.is_number() && !v.is_float()))
+    return v.is_bool() ? truncate_number(v) : v;
+  std::optional<double> real;
+  if (v.is_float()) real = v.as_double();
+  if (v.is_string()) {
+    if (auto whole = parse_integer(v.as_text(), call.integer(1, "base", 10)))
+      return *std::move(whole);
+    real = parse_real(v.as_text());
+  }
+  const bool fails = !real || std::isnan(*real) || (std::isinf(*real) && v.is_string());
+  return fails ? call.arguments.get_or(0, "default", Value::integer(0))
+               : truncate_number(Value::real(*real));
+}
+
+Value filter_float(const FilterCall& call) {
+  const Value& v = call.input;
+  require_defined(v);
+  const auto real = v.is_number()      ? std::optional(v.as_double())
+                    : v.is_large_int() ? parse_real(Text(v.as_digits()))
+                    : v.is_string()    ? parse_real(v.as_text())
+                                       : std::nullopt;
+  return real ? Value::real(*real) : call.arguments.get_or(0, "default", Value::real(0));
+}
+
+// The nearest with `digits` behind the point, or with zeros in front of it if negative; ties to even.
+double round_real(double real, std::int64_t digits) {
+  if (!std::isfinite(real) || digits > 323) return real;  // it has no more digits
+  if (digits < 0) {
+    const double unit = std::pow(10.0, -static_cast<double>(digits));
+    return std::isinf(unit) ? 0 : std::nearbyint(real / unit) * unit;
+  }
+  // Decimal digits, correctly rounded from the exact binary value.
+  std::array<char, 700> buffer;
+  const auto end = std::to_chars(buffer.data(),
+                                 buffer.data() + buffer.size(),
+                                 real,
+                                 std::chars_format::fixed,
+                                 static_cast<int>(digits))
+                       .ptr;
+  double out = 0;
+  std::from_chars(buffer.data(), end, out);
+  return out;
+}
+
+Value filter_round(const FilterCall& call) {
+  const std::int64_t digits = call.integer(0, "precision", 0);
+  const std::string method = call.text(1, "method", "common").bytes;
+  require_number(call.input, "round()");
+  const double real = call.input.as_double();
+  if (method == "common") {
+    if (call.input.is_float()) return Value::real(round_real(real, digits));
+    return truncate_number(digits < 0 ? Value::real(round_real(real, digits)) : call.input);
+  }
+  if (method != "ceil" && method != "floor") fail("method must be common, ceil or floor");
+  const double unit = std::pow(10.0, static_cast<double>(digits));
+  return Value::real((method == "ceil" ? std::ceil(real * unit) : std::floor(real * unit)) / unit);
 }
 
 constexpr FilterEntry kFilters[] = {
@@ -217,14 +244,17 @@ constexpr FilterEntry kFilters[] = {
     {"title", filter_title},
     {"trim", filter_trim},
     {"string", filter_string},
+    {"safe", filter_safe},
+    {"escape", filter_escape},
+    {"e", filter_escape},
+    {"from_json", filter_from_json},
+    {"fromjson", filter_from_json},
     {"replace", filter_replace},
     {"indent", filter_indent},
-    {"format", filter_format},
-    {"center", filter_center},
-    {"truncate", filter_truncate},
-    {"wordcount", filter_wordcount},
-    {"wordwrap", filter_wordwrap},
-    {"pprint", filter_pprint},
+    {"abs", filter_abs},
+    {"int", filter_int},
+    {"float", filter_float},
+    {"round", filter_round},
 };
 
 }  // namespace

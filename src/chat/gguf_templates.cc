@@ -7,8 +7,9 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utf8proc.h>
 #include <utility>
+
+#include "base/utf8.h"
 
 namespace coxswain::chat {
 namespace {
@@ -19,19 +20,6 @@ constexpr std::uint64_t kTemplateBytesMax = std::uint64_t{4} << 20;
 constexpr std::uint32_t kString = 8;
 constexpr std::uint32_t kArray = 9;
 constexpr std::string_view kKey = "tokenizer.chat_template";
-
-bool is_utf8(std::string_view text) {
-  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  auto left = static_cast<utf8proc_ssize_t>(text.size());
-  while (left > 0) {
-    utf8proc_int32_t c = 0;
-    const utf8proc_ssize_t n = utf8proc_iterate(at, left, &c);
-    if (n <= 0) return false;
-    at += n;
-    left -= n;
-  }
-  return true;
-}
 
 // Walks the keys of one file front to back.
 class Reader {
@@ -61,7 +49,7 @@ class Reader {
       }
       std::optional<std::string> source = take_string(kTemplateBytesMax);
       if (!source) return damaged("key " + *key + " is cut off or too long");
-      if (!is_utf8(*source)) return damaged("key " + *key + " is no UTF-8 text");
+      if (!base::is_utf8(*source)) return damaged("key " + *key + " is no UTF-8 text");
       out.push_back({*name, std::move(*source)});
     }
     return out;

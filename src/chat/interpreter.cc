@@ -1,12 +1,11 @@
-// The interpreter's budgets, scopes and statements. Loops, macros and expressions have files of
-// their own.
+// The interpreter's budgets, scopes and statements. Loops and macros stand in interpreter_loop.cc.
 
 #include "chat/interpreter.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "chat/html.h"
+#include "chat/builtins.h"
 #include "chat/interpreter_guards.h"
 #include "chat/python_format.h"
 
@@ -18,10 +17,26 @@ constexpr std::size_t kVariablesReserved = 8;
 
 }  // namespace
 
+const Value* Arguments::find_named(std::string_view name) const {
+  const auto it = std::ranges::find_if(named, [&](const auto& pair) { return pair.first == name; });
+  return it == named.end() ? nullptr : &it->second;
+}
+
+const Value* Arguments::get(std::size_t index, std::string_view name) const {
+  return index < positional.size() ? &positional[index] : find_named(name);
+}
+
+Value Arguments::get_or(std::size_t index,
+                        std::string_view name,
+                        const Value& default_value) const {
+  const Value* value = get(index, name);
+  return value == nullptr ? default_value : *value;
+}
+
 Interpreter::Interpreter(const Program& program,
                          const RenderLimits& limits,
                          const RenderInput& input)
-    : program_(program), limits_(limits), now_(input.now), random_state_(input.random_seed) {
+    : program_(program), limits_(limits), now_(input.now) {
   scope_ = new_scope(nullptr);
   scope_->captured = true;
 }
@@ -34,11 +49,9 @@ Text Interpreter::run() {
   Text out;
   out.bytes.reserve(kPromptBytesReserved);
   output_ = &out;
-  // Variables of the template live below those given to it, so that a render never changes its
-  // input.
+  // Variables of the template live below those given to it, so that a render never changes its input.
   const ScopeGuard guard(*this, scope_);
   scope_->captured = true;
-  top_scope_ = scope_;
   execute(program_.body);
   return out;
 }
@@ -53,7 +66,7 @@ void Interpreter::charge_product(std::size_t n, std::size_t m) {
 }
 
 std::vector<Value> Interpreter::items(const Value& value) {
-  if (value.is_string()) charge(count_code_points(value.as_bytes()));
+  if (value.is_string()) charge(base::count_characters(value.as_bytes()));
   if (value.is_dict()) charge(value.as_dict().size());
   if (value.is_list()) charge(value.as_list().items.size() - value.as_list().n_taken);
   return iterate(value);
@@ -76,15 +89,6 @@ void Interpreter::emit(const Text& text) {
     fail("the template writes more than " + std::to_string(limits_.output_bytes_max) + " bytes");
   }
   output_->append(text);
-}
-
-// SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators".
-std::size_t Interpreter::random_below(std::size_t n) {
-  random_state_ += 0x9E3779B97F4A7C15ULL;
-  std::uint64_t x = random_state_;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return static_cast<std::size_t>((x ^ (x >> 31)) % n);
 }
 
 Scope* Interpreter::new_scope(Scope* parent) {
@@ -117,7 +121,7 @@ const Value* Interpreter::find_variable(NameId name) {
 
 Value Interpreter::look_up(NameId name) {
   if (const Value* value = find_variable(name)) return *value;
-  Value function = global_function(program_.names[name]);
+  Value function = find_function(program_.names[name]);
   if (!function.is_undefined()) return function;
   return Value::undefined("'" + program_.names[name] + "' is undefined");
 }
@@ -188,7 +192,8 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
       assign(stmt.target, evaluate(*stmt.expr));
       break;
     case StmtKind::kSetBlock:
-      return execute_set_block(stmt);
+      execute_set_block(stmt);
+      break;
     case StmtKind::kMacro:
       assign_name(stmt.macro->name, make_macro(stmt.macro));
       break;
@@ -205,34 +210,22 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
       return Flow::kBreak;
     case StmtKind::kContinue:
       return Flow::kContinue;
-    case StmtKind::kScope:
-      return execute_scope(stmt.body, scope_);
-    case StmtKind::kBlock:
-      return execute_scope(stmt.body, top_scope_);
-    case StmtKind::kAutoescape:
-      return execute_autoescape(stmt);
-    case StmtKind::kRefused:
-      fail(stmt.text.bytes);
+    case StmtKind::kScope: {
+      const ScopeGuard guard(*this, scope_);
+      return execute(stmt.body);
+    }
   }
   return Flow::kNext;
 }
 
 void Interpreter::print(const Stmt& stmt) {
-  const bool escapes_text = escapes(stmt.escaping);
-  if (stmt.expr->kind == ExprKind::kSum && !escapes_text) {
+  if (stmt.expr->kind == ExprKind::kSum) {
     print_sum(*stmt.expr);
     return;
   }
   Value scratch;
   const Value& value = resolve(*stmt.expr, scratch);
-  if (escapes_text) {
-    const Text text = to_text(value);
-    emit(text.safe ? text : escape_html(text));
-  } else if (value.is_string()) {
-    emit(value.as_text());
-  } else {
-    emit(to_text(value));
-  }
+  value.is_string() ? emit(value.as_text()) : emit(to_text(value));
 }
 
 void Interpreter::print_sum(const Expr& sum) {
@@ -248,41 +241,15 @@ void Interpreter::print_sum(const Expr& sum) {
   spare_text_ = std::move(text);
 }
 
-Interpreter::Flow Interpreter::execute_set_block(const Stmt& stmt) {
-  Text text = capture(stmt.body);
-  text.safe = stmt.filter ? escapes(stmt.escaping) : autoescapes_;
-  Value value = Value::string(std::move(text));
-  if (stmt.filter) {
-    value = apply_filters(*stmt.filter, value);
-    if (autoescapes_) {
-      Text filtered = to_text(value);
-      filtered.safe = true;
-      value = Value::string(std::move(filtered));
-    }
-  }
-  assign(stmt.target, value);
-  return Flow::kNext;
+void Interpreter::execute_set_block(const Stmt& stmt) {
+  const Value text = Value::string(capture(stmt.body));
+  assign(stmt.target, stmt.filter ? apply_filters(*stmt.filter, text) : text);
 }
 
 void Interpreter::execute_filter_block(const Stmt& stmt) {
-  Text text = capture(stmt.body);
-  text.safe = escapes(stmt.escaping);
-  const Value value = apply_filters(*stmt.filter, Value::string(std::move(text)));
+  const Value value = apply_filters(*stmt.filter, Value::string(capture(stmt.body)));
   if (!value.is_string()) fail("a filter block gives a text, not " + type_name(value));
   emit(value.as_text());
-}
-
-Interpreter::Flow Interpreter::execute_scope(const Body& body, Scope* parent) {
-  const ScopeGuard guard(*this, parent);
-  return execute(body);
-}
-
-Interpreter::Flow Interpreter::execute_autoescape(const Stmt& stmt) {
-  const ScopeGuard guard(*this, scope_);
-  const bool outer = std::exchange(autoescapes_, evaluate(*stmt.expr).truthy());
-  const Flow flow = execute(stmt.body);
-  autoescapes_ = outer;
-  return flow;
 }
 
 Interpreter::Flow Interpreter::execute_if(const Stmt& stmt) {

@@ -1,10 +1,9 @@
 #pragma once
 // Interpreter: runs one program once, within its budgets.
 //
-// Every evaluated node and every element a filter touches is a step, as are 64 bytes of a text that
-// is read or made; every byte of text that is made counts as output. Scopes follow Jinja: loops,
-// macros, with and call blocks have their own, `if` has none; a loop starts each turn with a fresh
-// one.
+// Every evaluated node and every element a filter touches is a step, as are 64 bytes of a text that is read or
+// made; every byte of text that is made counts as output. Scopes follow Jinja: loops, macros, with and call blocks
+// have their own, `if` has none; a loop starts each turn with a fresh one.
 //
 // Thread rule: one thread for each run; programs may be shared.
 
@@ -44,8 +43,7 @@ class Interpreter {
   void charge_product(std::size_t n, std::size_t m);
   // iterate(), with a step for each item, counted before any is made.
   std::vector<Value> items(const Value& value);
-  // Checks that n * m bytes of text stay within the output budget, and counts them as steps too (a
-  // step per 64 bytes).
+  // Checks that n * m bytes of text stay within the output budget, and counts them as steps too (a step per 64 bytes).
   void reserve_output(std::size_t n, std::size_t m);
   // The same for a text that has grown from `before` to `now` bytes: what was there is paid for.
   void grow_output(std::size_t before, std::size_t now);
@@ -58,10 +56,6 @@ class Interpreter {
   Value attribute(const Value& object, std::string_view name);
   Value item(const Value& object, const Value& key);
   std::chrono::system_clock::time_point now() const { return now_; }
-  // True inside an autoescape block that is on.
-  bool autoescapes() const { return autoescapes_; }
-  // A number of the generator of this render; always the same ones for the same seed.
-  std::size_t random_below(std::size_t n);
   std::size_t recursion_max() const { return limits_.recursion_max; }
   std::size_t output_bytes_max() const { return limits_.output_bytes_max; }
 
@@ -77,25 +71,20 @@ class Interpreter {
   void execute_for(const Stmt& stmt);
   void execute_with(const Stmt& stmt);
   Value make_macro(const std::shared_ptr<MacroDefinition>& definition);
-  Dict extra_arguments(const MacroDefinition& macro, const Arguments& arguments);
+  void check_named_arguments(const MacroDefinition& macro, const Arguments& arguments);
   void bind_parameters(const MacroDefinition& macro, const Arguments& arguments);
   void execute_call_block(const Stmt& stmt);
   void execute_filter_block(const Stmt& stmt);
-  Flow execute_set_block(const Stmt& stmt);
-  Flow execute_scope(const Body& body, Scope* parent);
-  Flow execute_autoescape(const Stmt& stmt);
+  void execute_set_block(const Stmt& stmt);
   void print(const Stmt& stmt);
   void print_sum(const Expr& sum);
   void run_loop(const Stmt& stmt, const Value& items, std::size_t depth);
   Value loop_items(const Stmt& stmt, Value iterable);
   Text capture(const Body& body);
-  bool escapes(Escaping escaping) const {
-    return escaping == Escaping::kOn || (escaping == Escaping::kRuntime && autoescapes_);
-  }
 
-  // The value of `expr`, which stays where it is if it is a variable, a constant or a member of
-  // one; otherwise it is put into `scratch`. REQUIRES: used before anything else is evaluated but
-  // other places, whose look-up changes nothing.
+  // The value of `expr`, which stays where it is if it is a variable, a constant or a member of one;
+  // otherwise it is put into `scratch`. REQUIRES: used before anything else is evaluated but other places,
+  // whose look-up changes nothing.
   const Value& resolve(const Expr& expr, Value& scratch);
   const Value& resolve_member(const Expr& expr, Value& scratch);
   bool is_true(const Expr& expr);
@@ -109,8 +98,8 @@ class Interpreter {
   Value evaluate_call(const Expr& expr);
   Value evaluate_slice(const Expr& expr);
   Value evaluate_dict(const Expr& expr);
-  Value apply_filters(const Expr& filter,
-                      const Value& input);  // the chain whose innermost input is `input`
+  // The chain of filters whose innermost input is `input`.
+  Value apply_filters(const Expr& filter, const Value& input);
   std::vector<Value> evaluate_all(const std::vector<ExprPtr>& exprs);
   Arguments evaluate_arguments(const CallArguments& arguments);
   // nullptr if it is not set.
@@ -127,40 +116,14 @@ class Interpreter {
   const Program& program_;
   RenderLimits limits_;
   std::chrono::system_clock::time_point now_;
-  std::uint64_t random_state_;
   std::vector<std::unique_ptr<Scope>> scopes_;
   std::vector<Scope*> free_scopes_;
   Scope* scope_ = nullptr;
-  Scope* top_scope_ = nullptr;  // of the template itself
-  bool autoescapes_ = false;
   Text* output_ = nullptr;
   Text spare_text_;  // empty; keeps the memory of the last sum that was printed
   std::size_t steps_ = 0;
   std::size_t recursion_ = 0;
   std::size_t depth_ = 0;  // nodes and statements that are being evaluated
 };
-
-// Counts the output of replace_all().
-void reserve_replaced(Interpreter& interpreter,
-                      const Text& text,
-                      std::string_view from,
-                      const Text& to,
-                      std::size_t count_max);
-
-// Filters (filters*.cc), tests (tests.cc), global functions (functions.cc) and methods of values
-// (methods.cc).
-Value apply_filter(Interpreter& interpreter,
-                   const FilterEntry& filter,
-                   const Value& input,
-                   const Arguments& arguments);
-bool apply_test(Interpreter& interpreter,
-                const TestEntry& test,
-                const Value& input,
-                const Arguments& arguments);
-Value global_function(std::string_view name);  // undefined if there is none
-// The method `name` bound to `object`; undefined if there is none.
-Value find_method(const Value& object, std::string_view name);
-// True for methods that would change a list or mapping; the sandbox hides them.
-bool is_mutating_method(const Value& object, std::string_view name);
 
 }  // namespace coxswain::chat

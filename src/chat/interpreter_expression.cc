@@ -4,8 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "chat/arithmetic.h"
-#include "chat/html.h"
+#include "chat/builtins.h"
 #include "chat/interpreter_guards.h"
 #include "chat/methods.h"
 #include "chat/operators.h"
@@ -25,21 +24,6 @@ bool is_empty(const CallArguments& arguments) {
 
 Value no_element(const Value& object, std::int64_t index) {
   return Value::undefined(object_name(object) + " has no element " + std::to_string(index));
-}
-
-// The numbers that a slice of a range is made of, as Python counts them.
-Range slice_of(const Range& range, std::int64_t begin, std::int64_t end, std::int64_t step) {
-  const auto number = [&](std::int64_t index) {
-    std::int64_t out = 0;
-    if (__builtin_mul_overflow(index, range.step, &out) ||
-        __builtin_add_overflow(out, range.begin, &out))
-      fail("a slice of a range leaves 64 bits");
-    return out;
-  };
-  Range out{number(begin), number(end), 0};
-  if (__builtin_mul_overflow(range.step, step, &out.step))
-    fail("a slice of a range leaves 64 bits");
-  return out;
 }
 
 }  // namespace
@@ -138,7 +122,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
       return negate(evaluate(*expr.children[0]));
     case ExprKind::kPositive: {
       const Value value = evaluate(*expr.children[0]);
-      if (!value.is_number()) fail("bad operand type for unary +: '" + type_name(value) + "'");
+      require_number(value, "unary +");
       return value.is_bool() ? Value::integer(value.as_int()) : value;
     }
     case ExprKind::kSum: {
@@ -199,16 +183,12 @@ std::optional<Value> Interpreter::evaluate_sum(const Expr& sum, Text& text) {
 }
 
 Value Interpreter::evaluate_concat(const Expr& expr) {
-  std::vector<Text> parts;
-  std::size_t n_bytes = 0;
-  for (const ExprPtr& child : expr.children) {
-    parts.push_back(to_text(evaluate(*child)));
-    grow_output(n_bytes, n_bytes + parts.back().bytes.size());
-    n_bytes += parts.back().bytes.size();
-  }
   Text out;
-  out.safe = expr.escaping == Escaping::kOn && std::ranges::any_of(parts, &Text::safe);
-  for (const Text& part : parts) out.append(out.safe && !part.safe ? escape_html(part) : part);
+  for (const ExprPtr& child : expr.children) {
+    const std::size_t before = out.bytes.size();
+    out.append(to_text(evaluate(*child)));
+    grow_output(before, out.bytes.size());
+  }
   return Value::string(std::move(out));
 }
 
@@ -298,15 +278,6 @@ Value Interpreter::attribute(const Value& object, std::string_view name) {
     if (name == "grouper") return object.as_list().items[0];
     if (name == "list") return object.as_list().items[1];
   }
-  if (object.is_number()) {
-    if (Value part = number_attribute(object, name); !part.is_undefined()) return part;
-  }
-  if (object.is_list() && object.as_list().kind == ListKind::kRange) {
-    const Range& range = object.as_list().range;
-    if (name == "start") return Value::integer(range.begin);
-    if (name == "stop") return Value::integer(range.end);
-    if (name == "step") return Value::integer(range.step);
-  }
   const Value* member = nullptr;
   if (object.kind() == Value::Kind::kNamespace)
     member = object.as_namespace().attributes.find(name);
@@ -369,8 +340,8 @@ Value Interpreter::evaluate_slice(const Expr& expr) {
       object.is_string() ? code_point_offsets(object.as_bytes()) : std::vector<std::size_t>{};
   const auto n = static_cast<std::int64_t>(object.is_string() ? offsets.size() - 1
                                                               : object.as_list().items.size());
-  const auto clamp = [&](std::optional<std::int64_t> given, std::int64_t otherwise) {
-    if (!given) return otherwise;
+  const auto clamp = [&](std::optional<std::int64_t> given, std::int64_t default_value) {
+    if (!given) return default_value;
     const std::int64_t index = *given < 0 ? *given + n : *given;
     return std::clamp<std::int64_t>(index, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
   };
@@ -395,8 +366,6 @@ Value Interpreter::evaluate_slice(const Expr& expr) {
     if (step > 0 ? step > end - i : step < end - i) break;
   }
   if (object.is_string()) return Value::string(std::move(text));
-  if (object.as_list().kind == ListKind::kRange)
-    return Value::range(std::move(items), slice_of(object.as_list().range, begin, end, step));
   return Value::list(std::move(items), is_tuple(object) ? ListKind::kTuple : ListKind::kList);
 }
 

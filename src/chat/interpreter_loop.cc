@@ -1,4 +1,4 @@
-// Loops and the variable `loop`.
+// Loops and the variable `loop`; macros, calls of them, and call blocks.
 
 #include <algorithm>
 #include <optional>
@@ -70,6 +70,20 @@ class LoopObject : public Callable {
   mutable std::shared_ptr<std::optional<std::vector<Value>>> last_;  // what changed() saw
 };
 
+class MacroCallable : public Callable {
+ public:
+  MacroCallable(std::shared_ptr<const MacroDefinition> macro, Scope* scope)
+      : macro_(std::move(macro)), scope_(scope) {}
+  Value call(Interpreter& interpreter, const Arguments& arguments) const override {
+    return interpreter.call_macro(*macro_, scope_, arguments);
+  }
+  bool is_macro() const override { return true; }
+
+ private:
+  std::shared_ptr<const MacroDefinition> macro_;
+  Scope* scope_;
+};
+
 }  // namespace
 
 // What the loop runs over, as a list.
@@ -109,7 +123,7 @@ void Interpreter::run_loop(const Stmt& stmt, const Value& items, std::size_t dep
     has_run = has_run || flow == Flow::kNext;
     if (flow == Flow::kBreak) break;
   }
-  if (!has_run) execute(stmt.otherwise);
+  if (!has_run) execute(stmt.else_body);
 }
 
 Value Interpreter::run_recursive_loop(const Stmt& loop,
@@ -123,7 +137,67 @@ Value Interpreter::run_recursive_loop(const Stmt& loop,
   run_loop(loop, loop_items(loop, items), depth);
   scope_ = outer_scope;
   output_ = outer_output;
-  out.safe = escapes(loop.escaping);
+  return Value::string(std::move(out));
+}
+
+Value Interpreter::make_macro(const std::shared_ptr<MacroDefinition>& definition) {
+  scope_->captured = true;
+  return Value::callable(std::make_shared<MacroCallable>(definition, scope_));
+}
+
+void Interpreter::execute_call_block(const Stmt& stmt) {
+  const Value callee = evaluate(*stmt.expr->children[0]);
+  Arguments arguments = evaluate_arguments(stmt.expr->arguments);
+  arguments.named.emplace_back("caller", make_macro(stmt.macro));
+  const Value value = call(callee, arguments);
+  if (!value.is_string()) fail("a call block gives a text, not " + type_name(value));
+  emit(value.as_text());
+}
+
+// Refuses those that are no parameters; the caller of a call block becomes a variable.
+void Interpreter::check_named_arguments(const MacroDefinition& macro, const Arguments& arguments) {
+  const std::vector<std::string>& parameters = macro.parameter_texts;
+  const std::size_t n_given = std::min(parameters.size(), arguments.positional.size());
+  for (const auto& [name, value] : arguments.named) {
+    const auto parameter = std::ranges::find(parameters, name);
+    if (parameter == parameters.end() && name == "caller" && macro.uses_caller) {
+      set_variable(program_.known.caller, value);
+    } else if (parameter == parameters.end() ||
+               static_cast<std::size_t>(parameter - parameters.begin()) < n_given) {
+      fail("macro '" + macro.text + "' takes no keyword argument '" + name.substr(0, 64) + "'");
+    }
+  }
+}
+
+void Interpreter::bind_parameters(const MacroDefinition& macro, const Arguments& arguments) {
+  const std::size_t n = macro.parameters.size();
+  const std::size_t first_default = n - macro.defaults.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::string& name = macro.parameter_texts[i];
+    const Value* given = arguments.get(i, name);
+    assign_name(macro.parameters[i],
+                given != nullptr ? *given
+                : i >= first_default
+                    ? evaluate(*macro.defaults[i - first_default])
+                    : Value::undefined("parameter '" + name + "' was not provided"));
+  }
+}
+
+Value Interpreter::call_macro(const MacroDefinition& macro,
+                              Scope* scope,
+                              const Arguments& arguments) {
+  const RecursionGuard recursion(*this);
+  const std::size_t n = macro.parameters.size();
+  charge_product(1 + n / 8, 1 + arguments.named.size() / 8);  // each name is looked for
+  if (arguments.positional.size() > n)
+    fail("macro '" + macro.text + "' takes not more than " + std::to_string(n) + " argument(s)");
+  Text out;
+  Text* outer_output = std::exchange(output_, &out);
+  const ScopeGuard guard(*this, scope);
+  check_named_arguments(macro, arguments);
+  bind_parameters(macro, arguments);
+  execute(macro.body);
+  output_ = outer_output;
   return Value::string(std::move(out));
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "chat/interpreter.h"
+
 namespace coxswain::chat {
 namespace {
 
-// Who speaks in a conversation. Templates build special tokens of it ("<|" + role + "|>"), so these
-// count as the template's own words; any other role is a client's text like the rest.
+// Who speaks in a conversation. Templates build special tokens of it ("<|" + role + "|>"), so these count as the
+// template's own words; any other role is a client's text like the rest.
 constexpr std::array<std::string_view, 9> kRoleNames{"system",
                                                      "developer",
                                                      "user",
@@ -21,10 +23,7 @@ constexpr std::size_t kKeysShared = 16;
 
 Value number(const json::Value& value) {
   if (const auto small = value.to_int64()) return Value::integer(*small);
-  if (value.is_integer_text()) {
-    if (auto whole = BigInt::parse(value.number_text(), 10))
-      return Value::integer(*std::move(whole));
-  }
+  if (value.is_integer_text()) return Value::integer(value.number_text());
   return Value::real(value.to_double().value_or(0));
 }
 
@@ -39,8 +38,7 @@ Value JsonValues::read(const json::Value& value) {
     case json::Value::Type::kNumber:
       return number(value);
     case json::Value::Type::kString:
-      return Value::string(Text::untrusted(
-          &value == marked_ ? value.as_string() + std::string(mark_) : value.as_string()));
+      return text(&value == marked_ ? value.as_string() + std::string(mark_) : value.as_string());
     case json::Value::Type::kArray: {
       std::vector<Value> items;
       items.reserve(value.as_array().size());
@@ -72,10 +70,14 @@ Value JsonValues::object(const json::Object& members, bool is_message) {
   return Value::dict(std::move(out));
 }
 
+Value JsonValues::text(std::string bytes) const {
+  return Value::string(is_untrusted_ ? Text::untrusted(std::move(bytes)) : Text(std::move(bytes)));
+}
+
 Value JsonValues::key(const std::string& name) {
   const auto seen = std::ranges::find(keys_, name, &Value::as_bytes);
   if (seen != keys_.end()) return *seen;
-  Value out = Value::string(Text::untrusted(name));
+  Value out = text(name);
   if (keys_.size() < kKeysShared) keys_.push_back(out);
   return out;
 }
@@ -88,6 +90,15 @@ const Value* JsonValues::role(const json::Value& value) {
   Value& out = roles_[static_cast<std::size_t>(found - kRoleNames.begin())];
   if (out.is_undefined()) out = Value::string(std::string(*found));
   return &out;
+}
+
+Value from_json(Interpreter& interpreter, const Value& text) {
+  require_defined(text);
+  if (!text.is_string()) fail("from_json: the JSON must be a text, not " + type_name(text));
+  interpreter.charge(text.as_bytes().size() / 8);
+  const auto document = json::parse(text.as_bytes());
+  if (!document.ok()) fail("from_json: " + document.status().message());
+  return JsonValues(text.as_text().is_marked()).read(*document);
 }
 
 }  // namespace coxswain::chat

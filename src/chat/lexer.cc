@@ -13,7 +13,7 @@ namespace {
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
 }
-bool is_digit(char c) {
+bool is_decimal(char c) {
   return c >= '0' && c <= '9';
 }
 bool is_name_start(char c) {
@@ -21,7 +21,7 @@ bool is_name_start(char c) {
          static_cast<unsigned char>(c) >= 0x80;
 }
 bool is_name_part(char c) {
-  return is_name_start(c) || is_digit(c);
+  return is_name_start(c) || is_decimal(c);
 }
 
 // Longest first.
@@ -33,9 +33,9 @@ constexpr std::array<std::string_view, 27> kOperators{
 std::size_t blanks_at(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
-    std::size_t length = 0;
-    if (!is_space(code_point_at(text, at, &length))) break;
-    at += length;
+    const auto [c, n_bytes] = base::code_point_at(text, at);
+    if (!is_space(c)) break;
+    at += n_bytes;
   }
   return at;
 }
@@ -237,7 +237,7 @@ class Lexer {
       std::size_t n = 1;
       while (at_ + n < source_.size() && is_name_part(source_[at_ + n])) ++n;
       push(TokenKind::kName, n);
-    } else if (is_digit(c)) {
+    } else if (is_decimal(c)) {
       lex_number();
     } else if (c == '\'' || c == '"') {
       lex_string(c);
@@ -262,26 +262,28 @@ class Lexer {
                                 second == 'o' || second == 'O')) {
       n = 2;
       digits(
-          [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
+          [](char c) { return is_decimal(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
       push(TokenKind::kInteger, n);
       return;
     }
-    digits(is_digit);
+    const bool is_member = at_ > 0 && source_[at_ - 1] == '.';  // "x.0.1" is (x[0])[1]
+    digits(is_decimal);
+    if (is_member) return push(TokenKind::kInteger, n);
     const auto peek = [&](std::size_t i) {
       return at_ + n + i < source_.size() ? source_[at_ + n + i] : '\0';
     };
     bool real = false;
-    if (peek(0) == '.' && is_digit(peek(1))) {
+    if (peek(0) == '.' && is_decimal(peek(1))) {
       real = true;
       ++n;
-      digits(is_digit);
+      digits(is_decimal);
     }
     const bool exponent = peek(0) == 'e' || peek(0) == 'E';
     if (exponent &&
-        (is_digit(peek(1)) || ((peek(1) == '+' || peek(1) == '-') && is_digit(peek(2))))) {
+        (is_decimal(peek(1)) || ((peek(1) == '+' || peek(1) == '-') && is_decimal(peek(2))))) {
       real = true;
       n += 2;
-      digits(is_digit);
+      digits(is_decimal);
     }
     push(real ? TokenKind::kFloat : TokenKind::kInteger, n);
   }
@@ -302,8 +304,7 @@ class Lexer {
     tokens_.push_back({TokenKind::kString, std::move(out), line});
   }
 
-  // The escape whose first character after the backslash is at `p`; returns the position behind it.
-  // Python's unicode-escape.
+  // Reads what stands behind a backslash at `p`, as Python's unicode-escape; returns the position behind it.
   std::size_t append_escape(std::size_t p, std::string& out) {
     if (p >= source_.size()) error("unexpected end of a string");
     const char c = source_[p];
@@ -324,7 +325,7 @@ class Lexer {
         value = value * 8 + static_cast<char32_t>(source_[p + n] - '0');
         ++n;
       }
-      append_code_point(out, value);
+      base::append_utf8(out, value);
       return p + n;
     }
     out += '\\';
@@ -336,7 +337,7 @@ class Lexer {
     char32_t value = 0;
     for (std::size_t i = 1; i <= n_digits; ++i) {
       const char c = p + i < source_.size() ? source_[p + i] : '\0';
-      const int digit = is_digit(c)            ? c - '0'
+      const int digit = is_decimal(c)          ? c - '0'
                         : c >= 'a' && c <= 'f' ? c - 'a' + 10
                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                : -1;
@@ -345,7 +346,7 @@ class Lexer {
     }
     if (value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
       error("escape names no character");
-    append_code_point(out, value);
+    base::append_utf8(out, value);
     return p + 1 + n_digits;
   }
 

@@ -1,28 +1,32 @@
 #pragma once
-// Methods of strings and numbers; methods.cc has those of lists and mappings, and the look-up of
-// all.
+// Methods of strings, lists and mappings: those of the reference that read. What would change a list or mapping is
+// hidden, as in the reference's immutable sandbox.
 //
 // Thread rule: pure functions; what they return belongs to the interpreter that calls it.
 
 #include <string_view>
 
-#include "chat/callable.h"
 #include "chat/value.h"
 
 namespace coxswain::chat {
 
-// The method `name` bound to a string; undefined if there is none.
-Value find_text_method(const Value& object, std::string_view name);
-// str.maketrans() and str.translate() (methods_translate.cc).
-Value make_translation(Interpreter& interpreter, const Text& text, const Arguments& arguments);
-Value translate(Interpreter& interpreter, const Text& text, const Arguments& arguments);
+class Interpreter;
 
-// The method `name` bound to a number; undefined if there is none.
-Value find_number_method(const Value& object, std::string_view name);
-// real, imag, numerator, denominator; undefined for any other name.
-Value number_attribute(const Value& number, std::string_view name);
-
+// The method `name` bound to `object`; undefined if there is none.
+Value find_method(const Value& object, std::string_view name);
+// True for methods that would change a list or mapping.
+bool is_mutating_method(const Value& object, std::string_view name);
 // True if mappings have a method `name`, which then hides a member of that name from `m.name`.
 bool is_dict_method(std::string_view name);
+// True if values of any type have a method `name`, hidden ones included. Others are refused when a
+// template is compiled.
+bool is_known_method(std::string_view name);
+
+// Counts the output of replace_all().
+void reserve_replaced(Interpreter& interpreter,
+                      const Text& text,
+                      std::string_view from,
+                      const Text& to,
+                      std::size_t count_max);
 
 }  // namespace coxswain::chat

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "chat/builtins.h"
 #include "chat/methods.h"
+#include "chat/python_format.h"
 
 namespace coxswain::chat {
 
@@ -23,6 +25,7 @@ Program parse_template(std::string_view source, std::size_t depth_max) {
 
 Program Parser::run() {
   program_.body = parse_until({});
+  check_calls();
   program_.known = {.messages = program_.find("messages"),
                     .tools = program_.find("tools"),
                     .documents = program_.find("documents"),
@@ -30,14 +33,16 @@ Program Parser::run() {
                     .eos_token = program_.find("eos_token"),
                     .add_generation_prompt = program_.find("add_generation_prompt"),
                     .loop = program_.find("loop"),
-                    .caller = program_.find("caller"),
-                    .varargs = program_.find("varargs"),
-                    .kwargs = program_.find("kwargs")};
+                    .caller = program_.find("caller")};
   return std::move(program_);
 }
 
 void Parser::error(const std::string& message) const {
   fail("line " + std::to_string(peek().line) + ": " + message);
+}
+
+void Parser::refuse(std::string_view what, const std::string& name) const {
+  error(std::string(what) + " '" + name.substr(0, 64) + "' is not supported");
 }
 
 void Parser::too_deep() const {
@@ -73,7 +78,6 @@ void Parser::expect_block_end() {
 ExprPtr Parser::make(ExprKind kind) const {
   auto out = std::make_unique<Expr>();
   out->kind = kind;
-  out->escaping = escaping_;
   out->is_place = kind == ExprKind::kConstant || kind == ExprKind::kName;
   return out;
 }
@@ -106,15 +110,67 @@ void Parser::check_height(const Expr& node) const {
   if (node.height > depth_max_) too_deep();
 }
 
+const FilterEntry* Parser::known_filter(const std::string& name) const {
+  const FilterEntry* filter = find_filter(name);
+  if (filter == nullptr) refuse("filter", name);
+  return filter;
+}
+
+const TestEntry* Parser::known_test(const std::string& name) const {
+  const TestEntry* test = find_test(name);
+  if (test == nullptr) refuse("test", name);
+  return test;
+}
+
+// The filter that map takes by name, or the test that select and its like take. One that is no constant is left
+// to the run.
+void Parser::check_named_argument(const Expr& filter) const {
+  const std::string& name = filter.text;
+  const bool by_attribute = name == "selectattr" || name == "rejectattr";
+  if (!by_attribute && name != "map" && name != "select" && name != "reject") return;
+  const std::vector<ExprPtr>& given = filter.arguments.positional;
+  const std::size_t at = by_attribute ? 1 : 0;
+  if (given.size() <= at || given[at]->kind != ExprKind::kConstant ||
+      !given[at]->constant.is_string())
+    return;
+  const std::string& wanted = given[at]->constant.as_bytes();
+  name == "map" ? static_cast<void>(known_filter(wanted)) : static_cast<void>(known_test(wanted));
+}
+
+void Parser::check_format(const std::string& format) const {
+  try {
+    check_percent_format(format);
+  } catch (const RenderError& unknown) {
+    error(unknown.message);
+  }
+}
+
+void Parser::note_call(const Expr& callee) {
+  if (callee.kind == ExprKind::kAttribute) calls_.push_back({callee.text, true, peek().line});
+  if (callee.kind == ExprKind::kName)
+    calls_.push_back({program_.names[callee.name], false, peek().line});
+}
+
+void Parser::check_calls() const {
+  for (const Call& call : calls_) {
+    const bool is_known = call.is_method
+                              ? is_known_method(call.name) || own_members_.contains(call.name)
+                              : call.name == "loop" || call.name == "caller" ||
+                                    own_names_.contains(call.name) ||
+                                    !find_function(call.name).is_undefined();
+    if (!is_known)
+      fail("line " + std::to_string(call.line) + ": " + (call.is_method ? "method" : "function") +
+           " '" + call.name.substr(0, 64) + "' is not supported");
+  }
+}
+
 std::unique_ptr<Stmt> Parser::make_stmt(StmtKind kind) const {
   auto out = std::make_unique<Stmt>();
   out->kind = kind;
-  out->escaping = escaping_;
   return out;
 }
 
-// Statements up to a tag whose name is among `ends`; the tag's name is left to be read, "{%" is
-// consumed.
+// Statements up to a tag whose name is among `ends`; the tag's name is left to be read, "{%" is consumed.
 Body Parser::parse_until(std::initializer_list<std::string_view> ends) {
   const Nesting nesting(*this);
   Body body;
@@ -162,20 +218,10 @@ std::unique_ptr<Stmt> Parser::parse_statement() {
   if (tag == "filter") return parse_filter_block();
   if (tag == "with") return parse_with();
   if (tag == "generation") return parse_generation();
-  if (tag == "block") return parse_block();
-  if (tag == "autoescape") return parse_autoescape();
   if (tag == "break") return parse_jump(StmtKind::kBreak);
   if (tag == "continue") return parse_jump(StmtKind::kContinue);
-  if (tag == "print") {
-    auto print = make_stmt(StmtKind::kPrint);
-    print->expr = parse_tuple(true, false);
-    expect_block_end();
-    return print;
-  }
-  if (tag == "include" || tag == "import" || tag == "from" || tag == "extends") {
-    return parse_refused(tag);
-  }
-  error("unknown tag '" + tag + "'");
+  if (tag.starts_with("end") || tag == "else" || tag == "elif") error("unexpected '" + tag + "'");
+  refuse("tag", tag);
 }
 
 std::unique_ptr<Stmt> Parser::parse_if() {
@@ -209,7 +255,7 @@ std::unique_ptr<Stmt> Parser::parse_for() {
   --loops_;
   if (take_name("else")) {
     expect_block_end();
-    out->otherwise = parse_until({"endfor"});
+    out->else_body = parse_until({"endfor"});
   }
   ++at_;
   expect_block_end();
@@ -239,6 +285,7 @@ void Parser::parse_signature(MacroDefinition& macro) {
     if (!macro.parameters.empty()) expect_operator(",");
     if (at_operator(")")) break;
     macro.parameter_texts.push_back(expect_name());
+    own_names_.insert(macro.parameter_texts.back());
     macro.parameters.push_back(program_.intern(macro.parameter_texts.back()));
     if (take_operator("=")) {
       macro.defaults.push_back(parse_expression());
@@ -253,6 +300,7 @@ std::unique_ptr<Stmt> Parser::parse_macro() {
   auto out = make_stmt(StmtKind::kMacro);
   out->macro = std::make_shared<MacroDefinition>();
   out->macro->text = expect_name();
+  own_names_.insert(out->macro->text);
   out->macro->name = program_.intern(out->macro->text);
   parse_signature(*out->macro);
   expect_block_end();
@@ -319,53 +367,6 @@ std::unique_ptr<Stmt> Parser::parse_generation() {
   return out;
 }
 
-std::unique_ptr<Stmt> Parser::parse_block() {
-  auto out = make_stmt(StmtKind::kBlock);
-  const std::string name = expect_name();
-  if (!blocks_.insert(name).second) error("block '" + name + "' is defined twice");
-  if (take_name("scoped")) out->kind = StmtKind::kScope;
-  if (at_name("required")) error("a required block needs a template that extends this one");
-  expect_block_end();
-  const std::size_t loops = std::exchange(loops_, 0);
-  out->body = parse_until({"endblock"});
-  loops_ = loops;
-  ++at_;
-  take_name(name);
-  expect_block_end();
-  return out;
-}
-
-std::unique_ptr<Stmt> Parser::parse_autoescape() {
-  auto out = make_stmt(StmtKind::kAutoescape);
-  out->expr = parse_expression();
-  expect_block_end();
-  const bool constant = out->expr->kind == ExprKind::kConstant;
-  const Escaping inner = !constant                      ? Escaping::kRuntime
-                         : out->expr->constant.truthy() ? Escaping::kOn
-                                                        : Escaping::kOff;
-  // Inside of a condition, nothing is constant any more.
-  const Escaping outer =
-      std::exchange(escaping_, escaping_ == Escaping::kRuntime ? escaping_ : inner);
-  out->body = parse_until({"endautoescape"});
-  escaping_ = outer;
-  ++at_;
-  expect_block_end();
-  return out;
-}
-
-// Fails only where it is reached, as the reference without a loader does.
-std::unique_ptr<Stmt> Parser::parse_refused(const std::string& tag) {
-  auto out = make_stmt(StmtKind::kRefused);
-  out->text = Text("line " + std::to_string(peek().line) + ": '" + tag +
-                   "' reads other templates, which is not allowed");
-  while (peek().kind != TokenKind::kBlockEnd) {
-    if (peek().kind == TokenKind::kEnd) error("expected the end of the tag");
-    ++at_;
-  }
-  expect_block_end();
-  return out;
-}
-
 std::unique_ptr<Stmt> Parser::parse_jump(StmtKind kind) {
   if (loops_ == 0) error("'break' or 'continue' outside of a loop");
   auto out = make_stmt(kind);
@@ -385,9 +386,11 @@ Target Parser::parse_single_target(bool with_attribute) {
     if (name == reserved) error("cannot assign to '" + name + "'");
   }
   out.name = program_.intern(name);
+  own_names_.insert(name);
   if (with_attribute && take_operator(".")) {
     out.kind = Target::Kind::kAttribute;
     out.attribute = expect_name();
+    own_members_.insert(out.attribute);
   }
   return out;
 }

@@ -1,7 +1,10 @@
 #pragma once
-// Parser: tokens to a Program. Recursive descent over Jinja's grammar (the precedence of ~,
-// filters, tests and conditionals is the reference's); every recursion and the height of every
-// expression count against a depth limit.
+// Parser: tokens to a Program. Recursive descent over Jinja's grammar (the precedence of ~, filters, tests and
+// conditionals is the reference's); every recursion and the height of every expression count against a depth limit.
+//
+// What this engine does not have is refused here, by name and line: tags, filters and tests (also those that map
+// and select take by name), functions, methods and conversions of `%`. A function or method that the template
+// defines itself, or asks for with `is defined`, is left to the run.
 //
 // Thread rule: pure function.
 
@@ -16,11 +19,6 @@ namespace coxswain::chat {
 
 // Throws RenderError with line and reason.
 Program parse_template(std::string_view source, std::size_t depth_max);
-
-// The filter or test of that name; nullptr if there is none. Unknown names are refused when a
-// template is compiled.
-const FilterEntry* find_filter(std::string_view name);
-const TestEntry* find_test(std::string_view name);
 
 class Parser {
  public:
@@ -40,9 +38,6 @@ class Parser {
   std::unique_ptr<Stmt> parse_filter_block();
   std::unique_ptr<Stmt> parse_with();
   std::unique_ptr<Stmt> parse_generation();
-  std::unique_ptr<Stmt> parse_block();
-  std::unique_ptr<Stmt> parse_autoescape();
-  std::unique_ptr<Stmt> parse_refused(const std::string& tag);
   std::unique_ptr<Stmt> parse_jump(StmtKind kind);
   void parse_signature(MacroDefinition& macro);
   Target parse_target(bool with_tuple, bool with_attribute);
@@ -95,7 +90,14 @@ class Parser {
   std::string expect_name();
   void expect_block_end();
   [[noreturn]] void error(const std::string& message) const;
+  [[noreturn]] void refuse(std::string_view what, const std::string& name) const;
   [[noreturn]] void too_deep() const;
+  const FilterEntry* known_filter(const std::string& name) const;
+  const TestEntry* known_test(const std::string& name) const;
+  void check_named_argument(const Expr& filter) const;
+  void check_format(const std::string& format) const;
+  void note_call(const Expr& callee);
+  void check_calls() const;
   ExprPtr make(ExprKind kind) const;
   // What every node with children passes through once it has them: its height is checked.
   ExprPtr finish(ExprPtr node) const;
@@ -122,10 +124,19 @@ class Parser {
   std::size_t depth_max_;
   std::size_t at_ = 0;
   std::size_t depth_ = 0;
-  Escaping escaping_ = Escaping::kOff;
   std::size_t loops_ = 0;  // loops around the current place, within the innermost macro
   std::vector<MacroDefinition*> macros_;
-  std::unordered_set<std::string> blocks_;
+  // What is called by its name: checked at the end, when it is known what the template itself defines.
+  struct Call {
+    std::string name;
+    bool is_method = false;
+    std::size_t line = 0;
+  };
+  std::vector<Call> calls_;
+  // Variables assigned to, macros, parameters, and what `is defined` asks for.
+  std::unordered_set<std::string> own_names_;
+  // Attributes assigned to, named arguments, and what `is defined` asks for.
+  std::unordered_set<std::string> own_members_;
   Program program_;
 };
 

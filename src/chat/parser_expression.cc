@@ -1,5 +1,5 @@
-// Expressions, from the loosest to the tightest binding: conditional, or, and, not, comparison, +
-// and -, ~, * / // %, **, unary, then attributes, calls, filters and tests.
+// Expressions, from the loosest to the tightest binding: conditional, or, and, not, comparison, + and -, ~, * / //
+// %, **, unary, then attributes, calls, filters and tests.
 
 #include <algorithm>
 #include <array>
@@ -70,8 +70,7 @@ bool takes_many(ExprKind kind) {
 
 }  // namespace
 
-// What associates to the left, from the loosest level to the tightest; not, comparison and ~ stand
-// between them.
+// What associates to the left, from the loosest level to the tightest; not, comparison and ~ stand between them.
 struct Parser::Level {
   std::array<Infix, 4> operators;
   ExprPtr (Parser::*operand)();
@@ -90,6 +89,9 @@ ExprPtr Parser::parse_infix(const Level& level) {
       grow(*node, std::move(right));
       continue;
     }
+    if (found->op == Operator::kModulo && node->kind == ExprKind::kConstant &&
+        node->constant.is_string())
+      check_format(node->constant.as_bytes());
     auto out = make(found->kind);
     out->op = found->op;
     out->children.push_back(std::move(node));
@@ -241,11 +243,9 @@ ExprPtr Parser::parse_name_or_keyword() {
   } else {
     out->kind = ExprKind::kName;
     out->name = program_.intern(name);
-    for (MacroDefinition* macro : macros_) {
-      if (name == "caller") macro->uses_caller = true;
-      if (name == "varargs") macro->uses_varargs = true;
-      if (name == "kwargs") macro->uses_kwargs = true;
-    }
+    if (!macros_.empty() && (name == "varargs" || name == "kwargs")) refuse("variable", name);
+    for (MacroDefinition* macro : macros_)
+      macro->uses_caller = macro->uses_caller || name == "caller";
   }
   return out;
 }
@@ -262,15 +262,24 @@ ExprPtr Parser::parse_number() {
     out->constant = Value::real(value);
     return out;
   }
-  int base = 10;
-  const char* begin = digits.data();
-  if (digits.size() > 1 && digits[0] == '0' && !(digits[1] >= '0' && digits[1] <= '9')) {
-    base = digits[1] == 'x' || digits[1] == 'X' ? 16 : digits[1] == 'o' || digits[1] == 'O' ? 8 : 2;
-    begin += 2;
+  const bool is_prefixed =
+      digits.size() > 1 && digits[0] == '0' && (digits[1] < '0' || digits[1] > '9');
+  if (!is_prefixed) {
+    out->constant = Value::integer(digits);
+    return out;
   }
-  auto value = BigInt::parse(std::string_view(begin, digits.data() + digits.size()), base);
-  if (!value) error("number '" + token.text.substr(0, 32) + "' is out of range");
-  out->constant = Value::integer(*std::move(value));
+  const char letter = static_cast<char>(digits[1] | 0x20);
+  const char* const end = digits.data() + digits.size();
+  std::int64_t value = 0;
+  const auto parsed = std::from_chars(digits.data() + 2,
+                                      end,
+                                      value,
+                                      letter == 'x'   ? 16
+                                      : letter == 'o' ? 8
+                                                      : 2);
+  if (parsed.ec != std::errc() || parsed.ptr != end)
+    error("number '" + token.text.substr(0, 32) + "' is out of range");
+  out->constant = Value::integer(value);
   return out;
 }
 
@@ -306,6 +315,7 @@ ExprPtr Parser::parse_postfix(ExprPtr node) {
       node = parse_subscript(std::move(node));
     } else if (at_operator("(")) {
       auto call = make(ExprKind::kCall);
+      note_call(*node);
       call->children.push_back(std::move(node));
       call->arguments = parse_arguments();
       node = finish(std::move(call));
@@ -375,6 +385,7 @@ CallArguments Parser::parse_arguments() {
                peek(1).text == "=") {
       std::string name = next().text;
       ++at_;
+      own_members_.insert(name);
       out.named.emplace_back(std::move(name), parse_expression());
     } else {
       if (!out.named.empty() || out.double_star) error("a positional argument follows a named one");
@@ -393,6 +404,7 @@ ExprPtr Parser::parse_filter_expression(ExprPtr node) {
       node = parse_test(std::move(node));
     } else if (at_operator("(")) {
       auto call = make(ExprKind::kCall);
+      note_call(*node);
       call->children.push_back(std::move(node));
       call->arguments = parse_arguments();
       node = finish(std::move(call));
@@ -409,10 +421,10 @@ ExprPtr Parser::parse_filters(ExprPtr node, bool start_inline) {
     auto out = make(ExprKind::kFilter);
     out->text = expect_name();
     while (take_operator(".")) out->text += "." + expect_name();
-    out->filter = find_filter(out->text);
-    if (out->filter == nullptr) error("no filter named '" + out->text + "'");
+    out->filter = known_filter(out->text);
     out->children.push_back(std::move(node));
     if (at_operator("(")) out->arguments = parse_arguments();
+    check_named_argument(*out);
     node = finish(std::move(out));
   }
   return node;
@@ -424,8 +436,11 @@ ExprPtr Parser::parse_test(ExprPtr node) {
   auto out = make(ExprKind::kTest);
   out->text = expect_name();
   while (take_operator(".")) out->text += "." + expect_name();
-  out->test = find_test(out->text);
-  if (out->test == nullptr) error("no test named '" + out->text + "'");
+  out->test = known_test(out->text);
+  if (out->text.ends_with("defined")) {
+    if (node->kind == ExprKind::kName) own_names_.insert(program_.names[node->name]);
+    if (node->kind == ExprKind::kAttribute) own_members_.insert(node->text);
+  }
   out->children.push_back(std::move(node));
   const TokenKind kind = peek().kind;
   const bool takes_word =

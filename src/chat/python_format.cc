@@ -1,371 +1,311 @@
-// The % operator and str.format(). How values print: python_repr.cc.
-
 #include "chat/python_format.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 
-#include "chat/arithmetic.h"
-#include "chat/format_spec.h"
-#include "chat/html.h"
 #include "chat/interpreter.h"
+#include "chat/operators.h"
 
 namespace coxswain::chat {
 namespace {
 
-// Characters beyond ASCII as escapes, as Python's ascii() has them.
-Text ascii_repr(const Value& value) {
-  const Text text = repr(value);
-  std::string out;
-  for (std::size_t at = 0; at < text.bytes.size();) {
-    std::size_t length = 0;
-    const char32_t c = code_point_at(text.bytes, at, &length);
-    std::array<char, 16> buffer;
+void append_repr(Text& out, const Value& value);
+
+void append_escaped(std::string& out, char32_t c, char quote) {
+  std::array<char, 16> buffer;
+  if (c == static_cast<char32_t>(quote) || c == '\\') {
+    out += '\\';
+    out += static_cast<char>(c);
+  } else if (c == '\n') {
+    out += "\\n";
+  } else if (c == '\r') {
+    out += "\\r";
+  } else if (c == '\t') {
+    out += "\\t";
+  } else if (is_printable(c)) {
+    base::append_utf8(out, c);
+  } else {
     const char* format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
-    if (c < 0x80) {
-      out += static_cast<char>(c);
-    } else {
-      std::snprintf(buffer.data(), buffer.size(), format, static_cast<unsigned>(c));
-      out += buffer.data();
-    }
-    at += length;
+    std::snprintf(buffer.data(), buffer.size(), format, static_cast<unsigned>(c));
+    out += buffer.data();
   }
-  return Text::like(text, std::move(out));
 }
 
-Text escaped(const Text& text) {
-  return text.safe ? text : escape_html(text);
+void append_string_repr(std::string& out, std::string_view text) {
+  const bool has_single = text.find('\'') != std::string_view::npos;
+  const char quote = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
+  out += quote;
+  const auto is_plain = [&](char c) { return c >= ' ' && c < 0x7F && c != quote && c != '\\'; };
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && is_plain(text[end])) ++end;
+    out.append(text.substr(at, end - at));
+    at = end;
+    if (at == text.size()) break;
+    const auto [c, n_bytes] = base::code_point_at(text, at);
+    append_escaped(out, c, quote);
+    at += n_bytes;
+  }
+  out += quote;
 }
 
-// The % operator on one format.
-class PercentFormatter {
- public:
-  PercentFormatter(Interpreter& interpreter, const Text& format, const Value& arguments)
-      : interpreter_(interpreter),
-        format_(format),
-        arguments_(arguments),
-        is_tuple_(is_tuple(arguments)),
-        is_mapping_(!is_tuple_ &&
-                    (arguments.is_dict() || arguments.is_undefined() || is_indexable(arguments))) {}
+// Marked as a whole if any of it is.
+void append_text_repr(Text& out, const Text& text) {
+  const std::size_t begin = out.bytes.size();
+  if (text.safe) out.append("Markup(");
+  append_string_repr(out.bytes, text.bytes);
+  if (text.safe) out.append(")");
+  if (text.is_marked()) out.marks.add({begin, out.bytes.size()});
+}
 
-  Text run() {
-    const std::string& text = format_.bytes;
-    Text out;
-    while (at_ < text.size()) {
-      const std::size_t before = out.bytes.size();
-      const std::size_t percent = std::min(text.find('%', at_), text.size());
-      out.append(format_.slice(at_, percent));
-      at_ = percent + 1;
-      if (percent < text.size()) out.append(convert_next());
-      interpreter_.charge(1);
-      interpreter_.grow_output(before, out.bytes.size());
-    }
-    const bool all_used =
-        is_tuple_ ? used_ == arguments_.as_list().items.size() || has_key_ : used_ > 0;
-    if (!all_used && !is_mapping_) fail("not all arguments converted during string formatting");
-    return out;
+void append_items(Text& out, std::string_view open, const List& list, std::string_view close) {
+  out.append(open);
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    if (i > 0) out.append(", ");
+    append_repr(out, list.items[i]);
   }
+  out.append(close);
+}
 
- private:
-  const Value& next() {
-    if (has_key_) {
-      has_key_ = false;
-      return *keyed_;
-    }
-    const std::size_t n = is_tuple_ ? arguments_.as_list().items.size() : 1;
-    if (used_ >= n) fail("not enough arguments for format string");
-    return is_tuple_ ? arguments_.as_list().items[used_++] : (++used_, arguments_);
+void append_list_repr(Text& out, const List& list) {
+  switch (list.kind) {
+    case ListKind::kList:
+      return append_items(out, "[", list, "]");
+    case ListKind::kTuple:
+    case ListKind::kGroup:
+      return append_items(out, "(", list, list.items.size() == 1 ? ",)" : ")");
+    case ListKind::kGenerator:
+      return out.append("<generator object>");
+    case ListKind::kDictView:
+      out.append(list.view_name);
+      return append_items(out, "([", list, "])");
   }
+}
 
-  char peek() const { return at_ < format_.bytes.size() ? format_.bytes[at_] : '\0'; }
-
-  void read_key() {
-    const std::string& text = format_.bytes;
-    if (!is_mapping_) fail("format requires a mapping");
-    const std::size_t begin = ++at_;
-    for (std::size_t depth = 1; depth > 0; ++at_) {
-      if (at_ == text.size()) fail("incomplete format key");
-      depth += text[at_] == '(' ? 1 : 0;
-      depth -= text[at_] == ')' ? 1 : 0;
-    }
-    keyed_ = arguments_.is_dict()
-                 ? arguments_.as_dict().find(std::string_view(text).substr(begin, at_ - 1 - begin))
-                 : nullptr;
-    if (keyed_ == nullptr) fail("format names a key that is not there");
-    has_key_ = true;
-    used_ = 1;
+void append_dict_repr(Text& out, const Dict& dict) {
+  out.append("{");
+  bool first = true;
+  for (const auto& [key, value] : dict.items()) {
+    if (!first) out.append(", ");
+    first = false;
+    append_repr(out, key);
+    out.append(": ");
+    append_repr(out, value);
   }
+  out.append("}");
+}
 
-  int read_size() {
-    if (peek() != '*') return read_format_number(format_.bytes, at_);
-    ++at_;
-    const Value& size = next();
-    if (!size.is_integral() || format_.safe) fail("* wants int");
-    if (size.as_int() > kFormatWidthMax || size.as_int() < -kFormatWidthMax)
-      fail("a format width is more than " + std::to_string(kFormatWidthMax));
-    return static_cast<int>(size.as_int());
+void append_repr(Text& out, const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kUndefined:
+      return out.append("Undefined");
+    case Value::Kind::kNone:
+      return out.append("None");
+    case Value::Kind::kBool:
+      return out.append(value.truthy() ? "True" : "False");
+    case Value::Kind::kInt:
+      return out.append(std::to_string(value.as_int()));
+    case Value::Kind::kLargeInt:
+      return out.append(value.as_digits());
+    case Value::Kind::kFloat:
+      return out.append(float_repr(value.as_double()));
+    case Value::Kind::kString:
+      return append_text_repr(out, value.as_text());
+    case Value::Kind::kList:
+      return append_list_repr(out, value.as_list());
+    case Value::Kind::kDict:
+      return append_dict_repr(out, value.as_dict());
+    case Value::Kind::kNamespace:
+      out.append("<Namespace ");
+      append_dict_repr(out, value.as_namespace().attributes);
+      return out.append(">");
+    case Value::Kind::kCallable:
+      return out.append(value.as_callable().is_macro() ? "<Macro>" : "<function>");
   }
-
-  Text convert_next() {
-    if (peek() == '%') {
-      ++at_;
-      return Text("%");
-    }
-    if (peek() == '(') read_key();
-    FormatSpec spec;
-    bool left = false;
-    bool zero = false;
-    for (; std::string_view("-+ #0").find(peek()) != std::string_view::npos && peek() != '\0';
-         ++at_) {
-      left = left || peek() == '-';
-      zero = zero || peek() == '0';
-      spec.alternate = spec.alternate || peek() == '#';
-      if (peek() == '+' || (peek() == ' ' && spec.sign != '+')) spec.sign = peek();
-    }
-    spec.width = read_size();
-    left = left || spec.width < 0;
-    spec.width = std::abs(spec.width);
-    if (peek() == '.') {
-      ++at_;
-      spec.precision = std::max(0, read_size());
-    }
-    if (peek() == 'h' || peek() == 'l' || peek() == 'L') ++at_;
-    if (at_ >= format_.bytes.size()) fail("incomplete format");
-    spec.type = format_.bytes[at_++];
-    const Value& value = next();
-    spec.align = left ? '<' : '>';
-    if (zero && !left && std::string_view("srac").find(spec.type) == std::string_view::npos) {
-      spec.fill = "0";
-      spec.align = '=';
-    }
-    return convert(value, spec);
-  }
-
-  Text convert(const Value& value, FormatSpec& spec) const {
-    switch (spec.type) {
-      case 'd':
-      case 'i':
-      case 'u':
-      case 'o':
-      case 'x':
-      case 'X':
-        return convert_whole(value, spec);
-      case 'e':
-      case 'E':
-      case 'f':
-      case 'F':
-      case 'g':
-      case 'G':
-        require_defined(value);
-        if (!value.is_number()) fail("must be real number, not " + type_name(value));
-        return lay_out_number(real_parts(value.as_double(), spec), spec);
-      case 'c':
-        return pad(character(value), spec, '>');
-      case 's':
-      case 'r':
-      case 'a': {
-        const Text text = spec.type == 's'   ? to_text(value)
-                          : spec.type == 'r' ? repr(value)
-                                             : ascii_repr(value);
-        return pad(cut_to_precision(format_.safe ? escaped(text) : text, spec), spec, '>');
-      }
-      default:
-        fail("unsupported format character '" + std::string(1, spec.type) + "'");
-    }
-  }
-
-  Text convert_whole(const Value& value, const FormatSpec& spec) const {
-    require_defined(value);
-    const bool decimal = spec.type == 'd' || spec.type == 'i' || spec.type == 'u';
-    // What a safe format is given has no digits of another base, as with Markup.
-    const bool fits = decimal ? value.is_number() : value.is_whole() && !format_.safe;
-    if (!fits) {
-      fail(std::string("%") + spec.type + " format: " + (decimal ? "a real number" : "an integer") +
-           " is required, not " + type_name(value));
-    }
-    NumberParts parts = integer_parts(truncate_number(value), spec.type, spec.alternate);
-    const auto n_digits = static_cast<std::size_t>(std::max(0, spec.precision));
-    if (parts.whole.size() < n_digits) parts.whole.insert(0, n_digits - parts.whole.size(), '0');
-    return lay_out_number(parts, spec);
-  }
-
-  Text character(const Value& value) const {
-    require_defined(value);
-    if (value.is_string() && count_code_points(value.as_bytes()) == 1 && !format_.safe)
-      return value.as_text();
-    if (!value.is_whole() || format_.safe) fail("%c requires int or char");
-    return Text(character_of(value));
-  }
-
-  Interpreter& interpreter_;
-  const Text& format_;
-  const Value& arguments_;
-  bool is_tuple_;
-  bool is_mapping_;
-  std::size_t at_ = 0;
-  std::size_t used_ = 0;
-  const Value* keyed_ = nullptr;  // what %(key) names, until it is used
-  bool has_key_ = false;
-};
-
-// str.format() on one format. Grammar: "Format String Syntax" of the Python library reference.
-class BraceFormatter {
- public:
-  BraceFormatter(Interpreter& interpreter, const Arguments& arguments, bool escapes)
-      : interpreter_(interpreter), arguments_(arguments), escapes_(escapes) {}
-
-  // `nesting`: how many levels of fields inside of specifications may follow.
-  Text run(const Text& format, int nesting) {
-    if (nesting < 0) fail("Max string recursion exceeded");
-    const std::string& text = format.bytes;
-    Text out;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t before = out.bytes.size();
-      const std::size_t brace = std::min(text.find_first_of("{}", at), text.size());
-      out.append(format.slice(at, brace));
-      at = brace + 1;
-      if (brace < text.size()) {
-        const bool doubled = at < text.size() && text[at] == text[brace];
-        if (!doubled && text[brace] == '}') fail("Single '}' encountered in format string");
-        out.append(doubled ? format.slice(brace, at++) : replace_field(format, at, nesting));
-      }
-      interpreter_.charge(1);
-      interpreter_.grow_output(before, out.bytes.size());
-    }
-    return out;
-  }
-
- private:
-  Text replace_field(const Text& format, std::size_t& at, int nesting) {
-    const std::string& text = format.bytes;
-    const std::size_t begin = at;
-    while (at < text.size() && std::string_view("{}:!").find(text[at]) == std::string_view::npos)
-      at = text[at] == '[' ? std::min(text.find(']', at), text.size() - 1) + 1 : at + 1;
-    if (at >= text.size()) fail("expected '}' before end of string");
-    if (text[at] == '{') fail("unexpected '{' in field name");
-    const std::string name = text.substr(begin, at - begin);
-    char conversion = '\0';
-    if (text[at] == '!') {
-      if (at + 2 >= text.size()) fail("end of string while looking for conversion specifier");
-      conversion = text[at + 1];
-      at += 2;
-      if (text[at] != '}' && text[at] != ':') fail("expected ':' after conversion specifier");
-    }
-    Text spec;
-    if (text[at] == ':') {
-      const std::size_t spec_begin = ++at;
-      for (std::size_t depth = 1; depth > 0; ++at) {
-        if (at >= text.size()) fail("unmatched '{' in format spec");
-        depth += text[at] == '{' ? 1 : 0;
-        depth -= text[at] == '}' ? 1 : 0;
-      }
-      spec = format.slice(spec_begin, at - 1);
-    } else {
-      ++at;
-    }
-    const Value value = converted(field_value(name), conversion);
-    return format_field(value, run(spec, nesting - 1).bytes);
-  }
-
-  Text format_field(const Value& value, const std::string& spec) const {
-    if (escapes_ && value.is_string() && value.as_text().safe) {
-      if (!spec.empty()) fail("Unsupported format specification for Markup.");
-      return value.as_text();
-    }
-    Text out = format_value(value, spec);
-    out.safe = false;
-    return escapes_ ? escape_html(out) : out;
-  }
-
-  static Value converted(Value value, char conversion) {
-    switch (conversion) {
-      case '\0':
-        return value;
-      case 's': {
-        Text text = to_text(value);
-        text.safe = false;
-        return Value::string(std::move(text));
-      }
-      case 'r':
-        return Value::string(repr(value));
-      case 'a':
-        return Value::string(ascii_repr(value));
-      default:
-        fail("Unknown conversion specifier '" + std::string(1, conversion) + "'");
-    }
-  }
-
-  static std::optional<std::size_t> as_index(std::string_view text) {
-    std::size_t out = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return out;
-  }
-
-  const Value& first_value(std::string_view name) const {
-    interpreter_.charge(arguments_.named.size() / 64);
-    const auto index = as_index(name);
-    const Value* value = !index                                  ? arguments_.find_named(name)
-                         : *index < arguments_.positional.size() ? &arguments_.positional[*index]
-                                                                 : nullptr;
-    if (value == nullptr)
-      fail("format field '" + std::string(name.substr(0, 32)) + "' has no argument");
-    return *value;
-  }
-
-  Value field_value(std::string name) {
-    if (name.empty()) {
-      if (numbering_ == Numbering::kManual)
-        fail("cannot switch from manual field specification to automatic field numbering");
-      numbering_ = Numbering::kAutomatic;
-      name = std::to_string(n_automatic_++);
-    } else if (as_index(name)) {
-      if (numbering_ == Numbering::kAutomatic)
-        fail("cannot switch from automatic field numbering to manual field specification");
-      numbering_ = Numbering::kManual;
-    }
-    const std::string_view path(name);
-    std::size_t at = std::min(path.find_first_of(".["), path.size());
-    Value value = first_value(path.substr(0, at));
-    while (at < path.size()) {
-      const bool is_item = path[at] == '[';
-      if (!is_item && path[at] != '.')
-        fail("Only '.' or '[' may follow ']' in format field specifier");
-      const std::size_t end = is_item ? path.find(']', at) : path.find_first_of(".[", at + 1);
-      if (is_item && end == std::string_view::npos) fail("Missing ']' in format string");
-      const std::string_view key = path.substr(at + 1, std::min(end, path.size()) - at - 1);
-      if (key.empty()) fail("Empty attribute in format string");
-      const auto index = as_index(key);
-      value = !is_item ? interpreter_.attribute(value, key)
-              : index  ? interpreter_.item(value, Value::integer(static_cast<std::int64_t>(*index)))
-                       : interpreter_.item(value, Value::string(std::string(key)));
-      at = is_item ? end + 1 : std::min(end, path.size());
-    }
-    return value;
-  }
-
-  enum class Numbering : std::uint8_t { kOpen, kAutomatic, kManual };
-
-  Interpreter& interpreter_;
-  const Arguments& arguments_;
-  bool escapes_;
-  Numbering numbering_ = Numbering::kOpen;
-  std::size_t n_automatic_ = 0;
-};
+}
 
 }  // namespace
 
-Text percent_format(Interpreter& interpreter, const Text& format, const Value& arguments) {
-  Text out = PercentFormatter(interpreter, format, arguments).run();
-  out.safe = format.safe;
+std::string float_repr(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  std::array<char, 64> buffer;
+  const auto end =
+      std::to_chars(
+          buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific)
+          .ptr;
+  const std::string_view text(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
+  const std::size_t e = text.find('e');
+  int exponent = 0;
+  std::from_chars(text.data() + e + (text[e + 1] == '+' ? 2 : 1), end, exponent);
+  if (exponent < -4 || exponent >= 16) {
+    std::string out(text.substr(0, e));
+    const int magnitude = std::abs(exponent);
+    return out + (exponent < 0 ? "e-" : "e+") + (magnitude < 10 ? "0" : "") +
+           std::to_string(magnitude);
+  }
+  const auto fixed_end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed)
+          .ptr;
+  std::string out(buffer.data(), fixed_end);
+  if (out.find('.') == std::string::npos) out += ".0";
   return out;
 }
 
-Text brace_format(Interpreter& interpreter, const Text& format, const Arguments& arguments) {
-  Text out = BraceFormatter(interpreter, arguments, format.safe).run(format, 2);
-  out.safe = format.safe;
+Text to_text(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kUndefined:
+      return {};
+    case Value::Kind::kString:
+      return value.as_text();
+    default:
+      return repr(value);
+  }
+}
+
+Text repr(const Value& value) {
+  Text out;
+  append_repr(out, value);
+  return out;
+}
+
+namespace {
+
+constexpr unsigned kFormatWidthMax = 4096;  // widths and precisions are output size in disguise
+
+// What stands behind a '%'.
+struct Conversion {
+  bool left = false;
+  bool zeros = false;
+  char sign = '\0';  // what stands in front of a number that is not negative: '+', ' ' or nothing
+  int width = 0;
+  std::optional<int> precision{};
+  char type = '\0';
+};
+
+// Reads the number at `at`, which moves behind it; 0 if there is none.
+int read_size(std::string_view format, std::size_t& at) {
+  unsigned out = 0;
+  const auto parsed = std::from_chars(format.data() + at, format.data() + format.size(), out);
+  at = static_cast<std::size_t>(parsed.ptr - format.data());
+  if (parsed.ec == std::errc::result_out_of_range || out > kFormatWidthMax)
+    fail("a format width is more than " + std::to_string(kFormatWidthMax));
+  return static_cast<int>(out);
+}
+
+// The conversion whose '%' stands in front of `at`, which moves behind it.
+Conversion read_conversion(std::string_view format, std::size_t& at) {
+  Conversion out;
+  const auto peek = [&] { return at < format.size() ? format[at] : '\0'; };
+  for (; peek() == '-' || peek() == '0' || peek() == '+' || peek() == ' '; ++at) {
+    out.left = out.left || peek() == '-';
+    out.zeros = out.zeros || peek() == '0';
+    if (peek() == '+' || (peek() == ' ' && out.sign == '\0')) out.sign = peek();
+  }
+  if (peek() >= '1' && peek() <= '9') out.width = read_size(format, at);
+  if (peek() == '.') out.precision = read_size(format, ++at);
+  out.type = peek();
+  constexpr std::string_view kTypes = "sdifrx%";
+  if (out.type == '\0') fail("incomplete format");
+  if (kTypes.find(out.type) == std::string_view::npos)
+    fail("format '%" + std::string(format.substr(at, 1)) + "' is not supported");
+  ++at;
+  return out;
+}
+
+// A number without padding, behind its sign.
+std::string number_text(const Value& value, const Conversion& conversion) {
+  const char type = conversion.type;
+  if (value.is_large_int() && (type == 'd' || type == 'i')) return value.as_digits();
+  require_defined(value);
+  if (!value.is_number() && !value.is_large_int())
+    fail(std::string("%") + type + " format: a real number is required, not " + type_name(value));
+  require_number(value, "%");
+  std::array<char, 512 + kFormatWidthMax> buffer;
+  char* const begin = buffer.data();
+  char* const end = begin + buffer.size();
+  if (type == 'f') {
+    const int precision = conversion.precision.value_or(6);
+    return {begin,
+            std::to_chars(begin, end, value.as_double(), std::chars_format::fixed, precision).ptr};
+  }
+  if (type == 'x' && !value.is_integral())
+    fail("%x format: an integer is required, not " + type_name(value));
+  const std::int64_t whole = truncate_number(value).as_int();
+  std::string out(begin, std::to_chars(begin, end, whole, type == 'x' ? 16 : 10).ptr);
+  const std::size_t n_sign = whole < 0 ? 1 : 0;
+  const std::size_t n_wanted = n_sign + static_cast<std::size_t>(conversion.precision.value_or(0));
+  if (out.size() < n_wanted) out.insert(n_sign, n_wanted - out.size(), '0');
+  return out;
+}
+
+Text convert(const Value& value, const Conversion& conversion) {
+  Text body;
+  const auto width = static_cast<std::size_t>(conversion.width);
+  if (conversion.type == 's' || conversion.type == 'r') {
+    body = conversion.type == 's' ? to_text(value) : repr(value);
+    if (conversion.precision) {
+      const std::vector<std::size_t> offsets = code_point_offsets(body.bytes);
+      const auto kept = static_cast<std::size_t>(*conversion.precision);
+      if (kept < offsets.size()) body = body.slice(0, offsets[kept]);
+    }
+  } else {
+    std::string number = number_text(value, conversion);
+    if (conversion.sign != '\0' && !number.starts_with('-')) number.insert(0, 1, conversion.sign);
+    const std::size_t n_sign = number.find_first_of("0123456789abcdefin");
+    if (conversion.zeros && !conversion.left && number.size() < width)
+      number.insert(n_sign, width - number.size(), '0');
+    body = Text(std::move(number));
+  }
+  const std::size_t length = base::count_characters(body.bytes);
+  const std::string room(width > length ? width - length : 0, ' ');
+  if (conversion.left) {
+    body.append(room);
+    return body;
+  }
+  Text out(room);
+  out.append(body);
+  return out;
+}
+
+}  // namespace
+
+void check_percent_format(std::string_view format) {
+  for (std::size_t at = format.find('%'); at != std::string_view::npos; at = format.find('%', at))
+    read_conversion(format, ++at);
+}
+
+Text percent_format(Interpreter& interpreter, const Text& format, const Value& arguments) {
+  const std::vector<Value> given =
+      is_tuple(arguments) ? arguments.as_list().items : std::vector<Value>{arguments};
+  std::size_t n_used = 0;
+  Text out;
+  for (std::size_t at = 0; at < format.bytes.size();) {
+    const std::size_t before = out.bytes.size();
+    const std::size_t percent = std::min(format.bytes.find('%', at), format.bytes.size());
+    out.append(format.slice(at, percent));
+    at = percent;
+    if (percent < format.bytes.size()) {
+      const Conversion conversion = read_conversion(format.bytes, ++at);
+      if (conversion.type == '%') {
+        out.append("%");
+      } else {
+        if (n_used == given.size()) fail("not enough arguments for format string");
+        out.append(convert(given[n_used++], conversion));
+      }
+    }
+    interpreter.charge(1);
+    interpreter.grow_output(before, out.bytes.size());
+  }
+  const bool takes_none =
+      arguments.is_dict() || arguments.is_undefined() || is_indexable(arguments);
+  if (n_used < given.size() && (is_tuple(arguments) || !takes_none))
+    fail("not all arguments converted during string formatting");
   return out;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// SpanList: sorted, disjoint, non-empty byte spans. Most texts have none or one; these need no
-// allocation.
+// SpanList: sorted, disjoint, non-empty byte spans. Most texts have none or one; these need no allocation.
 //
 // Thread rule: a value.
 

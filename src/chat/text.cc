@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utf8proc.h>
 
 namespace coxswain::chat {
 
@@ -30,37 +29,11 @@ Text Text::slice(std::size_t begin, std::size_t end) const {
   return out;
 }
 
-Text Text::like(const Text& source, std::string bytes) {
-  return source.is_marked() ? untrusted(std::move(bytes)) : Text(std::move(bytes));
-}
-
-namespace {
-
-bool is_continuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
-}
-
-std::size_t previous_code_point(std::string_view text, std::size_t at) {
-  for (--at; at > 0 && is_continuation(text[at]);) --at;
-  return at;
-}
-
-}  // namespace
-
-std::size_t next_code_point(std::string_view text, std::size_t at) {
-  for (++at; at < text.size() && is_continuation(text[at]);) ++at;
-  return at;
-}
-
-std::size_t count_code_points(std::string_view text) {
-  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_continuation));
-}
-
 std::vector<std::size_t> code_point_offsets(std::string_view text) {
   std::vector<std::size_t> out;
   out.reserve(text.size() + 1);
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!is_continuation(text[i])) out.push_back(i);
+    if (!base::is_continuation(text[i])) out.push_back(i);
   }
   out.push_back(text.size());
   return out;
@@ -69,13 +42,15 @@ std::vector<std::size_t> code_point_offsets(std::string_view text) {
 TextSpan code_point_span(std::string_view text, std::int64_t index) {
   std::size_t begin = 0;
   if (index >= 0) {
-    for (; index > 0 && begin < text.size(); --index) begin = next_code_point(text, begin);
+    for (; index > 0 && begin < text.size(); --index)
+      begin += base::code_point_at(text, begin).n_bytes;
   } else {
     begin = text.size();
-    for (; index < 0 && begin > 0; ++index) begin = previous_code_point(text, begin);
+    for (; index < 0 && begin > 0; ++index) begin -= base::code_point_before(text, begin).n_bytes;
     if (index < 0) return {};
   }
-  return begin < text.size() ? TextSpan{begin, next_code_point(text, begin)} : TextSpan{};
+  if (begin >= text.size()) return {};
+  return {begin, begin + base::code_point_at(text, begin).n_bytes};
 }
 
 std::size_t find_text(std::string_view text, std::string_view part, std::size_t from) {
@@ -86,33 +61,6 @@ std::size_t find_text(std::string_view text, std::string_view part, std::size_t 
   return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
-char32_t code_point_at(std::string_view text, std::size_t byte, std::size_t* length) {
-  utf8proc_int32_t c = 0;
-  const auto n = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + byte,
-                                  static_cast<utf8proc_ssize_t>(text.size() - byte),
-                                  &c);
-  if (n <= 0) {
-    *length = 1;
-    return 0xFFFD;
-  }
-  *length = static_cast<std::size_t>(n);
-  return static_cast<char32_t>(c);
-}
-
-void append_code_point(std::string& out, char32_t c) {
-  utf8proc_uint8_t buffer[4];
-  const auto n = utf8proc_encode_char(static_cast<utf8proc_int32_t>(c), buffer);
-  out.append(reinterpret_cast<const char*>(buffer), static_cast<std::size_t>(n));
-}
-
-bool is_space(char32_t c) {
-  if (c < 0x80) return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20);
-  if (c == 0x85) return true;
-  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
-         category == UTF8PROC_CATEGORY_ZP;
-}
-
 Text map_code_points(const Text& text,
                      const std::function<void(char32_t, std::size_t, std::string&)>& map) {
   Text out;
@@ -121,37 +69,34 @@ Text map_code_points(const Text& text,
   const TextSpan* mark = text.marks.begin();
   std::size_t index = 0;
   for (std::size_t at = 0; at < text.bytes.size(); ++index) {
-    std::size_t length = 0;
-    const char32_t c = code_point_at(text.bytes, at, &length);
+    const auto [c, n_bytes] = base::code_point_at(text.bytes, at);
     const std::size_t begin = out.bytes.size();
     map(c, index, out.bytes);
     while (mark != text.marks.end() && mark->end <= at) ++mark;
     const bool marked = mark != text.marks.end() && mark->begin <= at;
     if (marked && out.bytes.size() > begin) out.marks.add({begin, out.bytes.size()});
-    at += length;
+    at += n_bytes;
   }
   return out;
 }
 
 Text strip(const Text& text, const std::string* set, Side side) {
   const std::string_view bytes(text.bytes);
-  const auto strippable = [&](std::size_t begin, std::size_t end) {
-    const std::string_view c = bytes.substr(begin, end - begin);
-    if (set != nullptr) return set->find(c) != std::string::npos;
-    std::size_t length = 0;
-    return is_space(code_point_at(c, 0, &length));
+  const auto strippable = [&](std::size_t at, const base::CodePoint& c) {
+    return set != nullptr ? set->find(bytes.substr(at, c.n_bytes)) != std::string::npos
+                          : is_space(c.value);
   };
   std::size_t begin = 0;
   std::size_t end = bytes.size();
   while (side != Side::kRight && begin < end) {
-    const std::size_t next = next_code_point(bytes, begin);
-    if (!strippable(begin, next)) break;
-    begin = next;
+    const base::CodePoint first = base::code_point_at(bytes, begin);
+    if (!strippable(begin, first)) break;
+    begin += first.n_bytes;
   }
   while (side != Side::kLeft && begin < end) {
-    const std::size_t last = previous_code_point(bytes, end);
-    if (!strippable(last, end)) break;
-    end = last;
+    const base::CodePoint last = base::code_point_before(bytes, end);
+    if (!strippable(end - last.n_bytes, last)) break;
+    end -= last.n_bytes;
   }
   return text.slice(begin, end);
 }
@@ -188,12 +133,12 @@ std::vector<TextSpan> words_of(std::string_view text) {
   std::vector<TextSpan> out;
   bool inside = false;
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t length = 0;
-    const bool space = is_space(code_point_at(text, at, &length));
+    const auto [c, n_bytes] = base::code_point_at(text, at);
+    const bool space = is_space(c);
     if (!space && !inside) out.push_back({at, at});
-    if (!space) out.back().end = at + length;
+    at += n_bytes;
+    if (!space) out.back().end = at;
     inside = !space;
-    at += length;
   }
   return out;
 }
@@ -255,11 +200,10 @@ std::vector<Text> split_lines(const Text& text, bool keep_ends) {
   std::vector<Text> out;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.bytes.size();) {
-    std::size_t length = 0;
-    const char32_t c = code_point_at(text.bytes, at, &length);
+    const auto [c, n_bytes] = base::code_point_at(text.bytes, at);
     const bool ends =
         (c >= 10 && c <= 13) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
-    std::size_t next = at + length;
+    std::size_t next = at + n_bytes;
     if (ends) {
       if (c == '\r' && next < text.bytes.size() && text.bytes[next] == '\n') ++next;
       out.push_back(text.slice(begin, keep_ends ? next : at));
@@ -268,6 +212,18 @@ std::vector<Text> split_lines(const Text& text, bool keep_ends) {
     at = next;
   }
   if (begin < text.bytes.size()) out.push_back(text.slice(begin, text.bytes.size()));
+  return out;
+}
+
+Text escape_html(const Text& text) {
+  constexpr std::string_view kFrom = "&<>\"'";
+  constexpr std::string_view kTo[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+  Text out = map_code_points(text, [&](char32_t c, std::size_t, std::string& bytes) {
+    const std::size_t found = c < 0x80 ? kFrom.find(static_cast<char>(c)) : std::string_view::npos;
+    found == std::string_view::npos ? base::append_utf8(bytes, c)
+                                    : static_cast<void>(bytes += kTo[found]);
+  });
+  out.safe = true;
   return out;
 }
 

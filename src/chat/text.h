@@ -1,11 +1,11 @@
 #pragma once
 // Text: a UTF-8 string that remembers which of its bytes came from users.
 //
-// Marks are sorted, disjoint, non-empty byte spans. Every operation that makes a text from others
-// carries them along. Indices that a template sees count code points, as Python's do; helpers here
-// convert.
+// Marks are sorted, disjoint, non-empty byte spans. Every operation that makes a text from others carries them
+// along. Indices that a template sees count code points, as Python's do; helpers here convert. Reading and writing
+// UTF-8 itself: base/utf8.h.
 //
-// Thread rule: plain values.
+// Thread rule: plain values. Invariant: the bytes are valid UTF-8.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +16,7 @@
 
 #include <coxswain/types.h>
 
+#include "base/utf8.h"
 #include "chat/span_list.h"
 
 namespace coxswain::chat {
@@ -23,7 +24,7 @@ namespace coxswain::chat {
 struct Text {
   std::string bytes;
   SpanList marks;
-  // Went through `safe` or `escape`: adding a text that did not escapes that text first, as the
+  // Went through `safe` or `escape`: `+` with a text that did not escapes that text first, as the
   // reference's Markup does.
   bool safe = false;
 
@@ -36,38 +37,21 @@ struct Text {
   void append(const Text& other);
   void append(std::string_view trusted) { bytes.append(trusted); }
   Text slice(std::size_t begin, std::size_t end) const;  // bytes [begin, end)
-  // `bytes` with the marks of the whole: any mark at all marks everything. For results that mix
-  // characters beyond tracking.
-  static Text like(const Text& source, std::string bytes);
 };
 
-// Code points of UTF-8. Input is valid or was made valid when it entered.
-std::size_t count_code_points(std::string_view text);
-// Where the one behind that at `at` begins. REQUIRES: at < text.size().
-std::size_t next_code_point(std::string_view text, std::size_t at);
 // Byte offsets of every code point and the end: size = count + 1.
 std::vector<std::size_t> code_point_offsets(std::string_view text);
 // The bytes of the code point at `index`, counted from the end if negative; empty if there is none.
 TextSpan code_point_span(std::string_view text, std::int64_t index);
-char32_t code_point_at(std::string_view text, std::size_t byte, std::size_t* length);
-void append_code_point(std::string& out, char32_t c);
-bool is_space(char32_t c);  // what Python's str.isspace() and str.strip() take as white space
 
-// Where `part` begins at or behind `from`, npos if nowhere. Unlike std::string::find() never slower
-// than both lengths together.
+// Where `part` begins at or behind `from`, npos if nowhere. Unlike std::string::find() never slower than
+// both lengths together.
 std::size_t find_text(std::string_view text, std::string_view part, std::size_t from = 0);
 
 // Each code point replaced by what `map` appends; marks follow their characters.
 Text map_code_points(
     const Text& text,
     const std::function<void(char32_t c, std::size_t index, std::string& out)>& map);
-
-Text to_upper(const Text& text);
-Text to_lower(const Text& text);
-Text to_title(const Text& text);        // str.title
-Text to_capitalized(const Text& text);  // str.capitalize
-bool is_upper_text(std::string_view text);
-bool is_lower_text(std::string_view text);
 
 enum class Side : std::uint8_t { kLeft, kRight, kBoth };
 // Removes code points of `set` (white space if null) from the ends.
@@ -80,5 +64,21 @@ std::vector<Text> split_right(const Text& text,
                               const std::string* separator,
                               std::size_t splits_max);
 std::vector<Text> split_lines(const Text& text, bool keep_ends);
+// & < > " ' as HTML entities; the result is safe.
+Text escape_html(const Text& text);
+
+// What Python's str knows of characters (characters.cc), from Unicode's categories and simple case mappings.
+bool is_space(char32_t c);  // str.isspace(), and what str.strip() takes as white space
+bool is_letter(char32_t c);
+bool is_digit(char32_t c);
+bool is_number(char32_t c);  // digits, and numbers of any other kind
+bool is_printable(char32_t c);
+
+Text to_upper(const Text& text);
+Text to_lower(const Text& text);
+Text to_title(const Text& text);        // str.title
+Text to_capitalized(const Text& text);  // str.capitalize
+bool is_upper_text(std::string_view text);
+bool is_lower_text(std::string_view text);
 
 }  // namespace coxswain::chat

@@ -31,8 +31,8 @@ class Writer {
       case Value::Kind::kInt:
         out_ += std::to_string(value.as_int());
         return;
-      case Value::Kind::kBigInt:
-        out_ += value.as_big_int().to_string();
+      case Value::Kind::kLargeInt:
+        out_ += value.as_digits();
         return;
       case Value::Kind::kFloat:
         write_real(value.as_double());
@@ -87,8 +87,7 @@ class Writer {
       out_.append(text.substr(at, end - at));
       at = end;
       if (at == text.size()) break;
-      std::size_t length = 0;
-      const char32_t c = code_point_at(text, at, &length);
+      const auto [c, n_bytes] = base::code_point_at(text, at);
       if (const std::size_t found =
               c < 0x80 ? kFrom.find(static_cast<char>(c)) : std::string_view::npos;
           found != std::string_view::npos) {
@@ -100,7 +99,7 @@ class Writer {
       } else {
         write_escape(static_cast<unsigned>(c));
       }
-      at += length;
+      at += n_bytes;
     }
     out_ += '"';
   }
@@ -131,8 +130,8 @@ class Writer {
       case Value::Kind::kInt:
         write_string(std::to_string(key.as_int()));
         return;
-      case Value::Kind::kBigInt:
-        write_string(key.as_big_int().to_string());
+      case Value::Kind::kLargeInt:
+        write_string(key.as_digits());
         return;
       case Value::Kind::kFloat:
         write_string(float_repr(key.as_double()));

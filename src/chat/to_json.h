@@ -1,6 +1,5 @@
 #pragma once
-// tojson: what Python's json.dumps prints, as the Hugging Face libraries call it (ensure_ascii off
-// unless asked for).
+// tojson: what Python's json.dumps prints, as the Hugging Face libraries call it (ensure_ascii off unless asked for).
 //
 // Thread rule: pure function.
 
@@ -20,8 +19,8 @@ struct ToJsonOptions {
   std::size_t bytes_max = std::size_t{8} << 20;
 };
 
-// The whole result is marked if anything in it was. Throws RenderError where it gets longer than
-// bytes_max: indentation makes a long text of a small value.
+// The whole result is marked if anything in it was. Throws RenderError where it gets longer than bytes_max:
+// indentation makes a long text of a small value.
 Text to_json(const Value& value, const ToJsonOptions& options);
 
 }  // namespace coxswain::chat

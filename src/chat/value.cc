@@ -1,12 +1,13 @@
 #include "chat/value.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "base/keyed_hash.h"
 #include "chat/callable.h"
-#include "chat/sets.h"
 
 namespace coxswain::chat {
 
@@ -37,8 +38,8 @@ std::size_t hash_of(const Value& value) {
     case Value::Kind::kBool:
     case Value::Kind::kInt:
       return std::hash<std::int64_t>{}(value.as_int());
-    case Value::Kind::kBigInt:
-      return std::hash<double>{}(value.as_big_int().to_double());
+    case Value::Kind::kLargeInt:
+      return base::keyed_hash(value.as_digits());
     case Value::Kind::kFloat: {
       const double real = value.as_double();
       const bool fits = real >= -0x1p63 && real < 0x1p63 && real == std::trunc(real);
@@ -73,8 +74,8 @@ Extent Value::extent() const {
   switch (kind()) {
     case Kind::kString:
       return {1 + as_bytes().size() / 16, 1, false};
-    case Kind::kBigInt:  // as long as it takes to print
-      return {1 + as_big_int().bit_length() * as_big_int().bit_length() / 65536, 1, false};
+    case Kind::kLargeInt:
+      return {1 + as_digits().size() / 16, 1, false};
     case Kind::kList:
       return as_list().extent;
     case Kind::kDict:
@@ -159,37 +160,24 @@ Value Value::dict_view(std::vector<Value> items, std::string_view name) {
   return Value(std::shared_ptr<const List>(std::move(list)));
 }
 
-Value Value::range(std::vector<Value> items, const Range& range) {
-  auto list = make_list(std::move(items), ListKind::kRange);
-  list->range = range;
-  return Value(std::shared_ptr<const List>(std::move(list)));
-}
-
-Value Value::integer(BigInt v) {
-  if (const auto small = v.to_int64()) return integer(*small);
-  return Value(std::make_shared<const BigInt>(std::move(v)));
-}
-
-double Value::as_double() const {
-  if (is_float()) return std::get<double>(data_);
-  if (!is_big_int()) return static_cast<double>(as_int());
-  const double out = as_big_int().to_double();
-  if (std::isinf(out)) fail("int too large to convert to float");
-  return out;
+Value Value::integer(std::string_view digits) {
+  std::int64_t small = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), small);
+  if (parsed.ec == std::errc()) return integer(small);
+  const bool negative = digits.starts_with('-');
+  digits.remove_prefix(digits.find_first_not_of("-0"));
+  return Value(std::make_shared<const std::string>((negative ? "-" : "") + std::string(digits)));
 }
 
 std::partial_ordering compare_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) return a.as_int() <=> b.as_int();
-  if (a.is_whole() && b.is_whole()) return a.to_big_int() <=> b.to_big_int();
-  if (a.is_float() && b.is_float()) return a.as_double() <=> b.as_double();
-  if (b.is_whole()) return 0 <=> compare_numbers(b, a);
-  const double real = b.as_double();
-  constexpr double kExact = 0x1p53;  // integers up to here are doubles
-  if (!std::isfinite(real)) return 0.0 <=> real;
-  if (a.is_integral() && std::fabs(real) < kExact && std::fabs(a.as_double()) < kExact)
-    return a.as_double() <=> real;
-  const auto order = a.to_big_int() <=> BigInt::from_double(real);
-  return order != 0 ? std::partial_ordering(order) : 0.0 <=> real - std::trunc(real);
+  // Holds all integers of 64 bits and all doubles.
+  static_assert(std::numeric_limits<long double>::digits >= 64);
+  const auto exact = [](const Value& value) {
+    return value.is_float() ? static_cast<long double>(value.as_double())
+                            : static_cast<long double>(value.as_int());
+  };
+  return exact(a) <=> exact(b);
 }
 
 Value Value::name_space(Dict v) {
@@ -210,8 +198,6 @@ bool Value::truthy() const {
       return std::get<bool>(data_);
     case Kind::kInt:
       return std::get<std::int64_t>(data_) != 0;
-    case Kind::kBigInt:
-      return true;
     case Kind::kFloat:
       return std::get<double>(data_) != 0;
     case Kind::kString:
@@ -220,6 +206,7 @@ bool Value::truthy() const {
       return as_list().kind == ListKind::kGenerator || !as_list().items.empty();
     case Kind::kDict:
       return as_dict().size() != 0;
+    case Kind::kLargeInt:
     case Kind::kNamespace:
     case Kind::kCallable:
       return true;
@@ -256,15 +243,15 @@ bool operator==(const Value& a, const Value& b) {
       return true;
     case Kind::kString:
       return a.as_bytes() == b.as_bytes();
+    case Kind::kLargeInt:
+      return a.as_digits() == b.as_digits();
     case Kind::kList: {
-      if (is_set_like(a) && is_set_like(b)) return compare_sets(a, b) == 0;
       const auto family = [](const Value& value) {
         return is_tuple(value) ? ListKind::kTuple : value.as_list().kind;
       };
       if (family(a) != family(b)) return false;
-      const bool by_identity =
-          a.as_list().kind == ListKind::kGenerator || a.as_list().kind == ListKind::kDictView;
-      return by_identity ? a.same_object(b) : a.as_list().items == b.as_list().items;
+      return a.as_list().kind == ListKind::kGenerator ? a.same_object(b)
+                                                      : a.as_list().items == b.as_list().items;
     }
     case Kind::kDict: {
       if (a.as_dict().size() != b.as_dict().size()) return false;
@@ -281,16 +268,12 @@ bool operator==(const Value& a, const Value& b) {
 bool is_indexable(const Value& value) {
   if (!value.is_list()) return false;
   const ListKind kind = value.as_list().kind;
-  return kind != ListKind::kGenerator && kind != ListKind::kDictView && kind != ListKind::kSet;
+  return kind != ListKind::kGenerator && kind != ListKind::kDictView;
 }
 
 bool is_hashable(const Value& value) {
   if (is_tuple(value)) return std::ranges::all_of(value.as_list().items, is_hashable);
-  if (!value.is_list()) return !value.is_dict();
-  const List& list = value.as_list();
-  return list.kind == ListKind::kDictView
-             ? list.view_name == "dict_values"
-             : list.kind != ListKind::kList && list.kind != ListKind::kSet;
+  return !value.is_list() && !value.is_dict();
 }
 
 std::string type_name(const Value& value) {
@@ -302,7 +285,7 @@ std::string type_name(const Value& value) {
     case Value::Kind::kBool:
       return "bool";
     case Value::Kind::kInt:
-    case Value::Kind::kBigInt:
+    case Value::Kind::kLargeInt:
       return "int";
     case Value::Kind::kFloat:
       return "float";
@@ -318,12 +301,8 @@ std::string type_name(const Value& value) {
           return "generator";
         case ListKind::kDictView:
           return std::string(value.as_list().view_name);
-        case ListKind::kRange:
-          return "range";
         case ListKind::kGroup:
           return "_GroupTuple";
-        case ListKind::kSet:
-          return "set";
       }
       return "list";
     case Value::Kind::kDict:

@@ -1,16 +1,15 @@
 #pragma once
-// Value: what an expression of a template evaluates to, with the semantics of Python's objects
-// where they show.
+// Value: what an expression of a template evaluates to, with the semantics of Python's objects where they show.
 //
-// Lists and dicts are shared and never changed after they were made (the reference runs templates
-// in an immutable sandbox); only a namespace() can be written to.
+// Lists and dicts are shared and never changed after they were made (the reference runs templates in an immutable
+// sandbox); only a namespace() can be written to. Integers have 64 bits; a larger one that came with the request or
+// stands in the template keeps its digits, to be printed and compared for equality and nothing else.
 //
 // Thread rule: values of one run belong to its thread.
 
 #include <compare>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,7 +17,6 @@
 #include <variant>
 #include <vector>
 
-#include "chat/big_int.h"
 #include "chat/text.h"
 
 namespace coxswain::chat {
@@ -29,16 +27,13 @@ class Value;
 // How one template failed; thrown inside this module only and turned into a Status by ChatTemplate.
 struct RenderError {
   std::string message;
-  bool raised = false;  // by raise_exception()
 };
 
-// kRange: the numbers of range(), printed as such. kGroup: a tuple of groupby with the attributes
-// grouper and list. kGenerator: can be iterated once. kSet: no two items are equal; in the order
-// they came in (Python's order is that of its hash table).
-enum class ListKind : std::uint8_t { kList, kTuple, kGenerator, kDictView, kRange, kGroup, kSet };
+// kGroup: a tuple of groupby with the attributes grouper and list. kGenerator: can be iterated once.
+enum class ListKind : std::uint8_t { kList, kTuple, kGenerator, kDictView, kGroup };
 
-// How large and deep a value is, counted where it is made: what is too large to print or compare
-// within reason is never built, also when its parts are shared ([x, x] of [x, x] of ...).
+// How large and deep a value is, counted where it is made: what is too large to print or compare within reason is never
+// built, also when its parts are shared ([x, x] of [x, x] of ...).
 struct Extent {
   std::size_t nodes = 1;  // one per value and per 16 bytes of text, shared parts counted each time
   std::size_t depth = 1;
@@ -47,19 +42,12 @@ struct Extent {
   void add(const Extent& part);  // throws RenderError past the limits
 };
 
-struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::int64_t step = 1;
-};
-
 struct List {
   Extent extent{};
   std::vector<Value> items;
   ListKind kind = ListKind::kList;
   mutable std::size_t n_taken = 0;  // of a generator: what it gave out is gone
   std::string_view view_name{};     // "dict_items", "dict_keys" or "dict_values"
-  Range range{};                    // what a range was made of
 };
 
 // Insertion order, Python's equality of keys (1 == 1.0 == True).
@@ -98,7 +86,7 @@ class Value {
     kNone,
     kBool,
     kInt,
-    kBigInt,  // what does not fit 64 bits
+    kLargeInt,  // digits that do not fit 64 bits
     kFloat,
     kString,
     kList,
@@ -114,7 +102,8 @@ class Value {
   static Value none() { return Value(None{}); }
   static Value boolean(bool v) { return Value(v); }
   static Value integer(std::int64_t v) { return Value(v); }
-  static Value integer(BigInt v);  // kInt if it fits
+  // kInt if it fits. REQUIRES: decimal digits, perhaps behind a '-'.
+  static Value integer(std::string_view digits);
   static Value real(double v) { return Value(v); }
   static Value string(Text v) { return Value(std::make_shared<const Text>(std::move(v))); }
   static Value string(std::string v) { return string(Text(std::move(v))); }
@@ -125,10 +114,6 @@ class Value {
   }
   // `name`: "dict_items", "dict_keys" or "dict_values".
   static Value dict_view(std::vector<Value> items, std::string_view name);
-  // `items`: the numbers of `range`.
-  static Value range(std::vector<Value> items, const Range& range);
-  // REQUIRES: no two items are equal.
-  static Value set(std::vector<Value> items) { return list(std::move(items), ListKind::kSet); }
   static Value dict(Dict v) { return Value(std::make_shared<const Dict>(std::move(v))); }
   static Value name_space(Dict v);
   static Value callable(std::shared_ptr<const Callable> v) { return Value(std::move(v)); }
@@ -138,11 +123,10 @@ class Value {
   bool is_none() const { return kind() == Kind::kNone; }
   bool is_bool() const { return kind() == Kind::kBool; }
   bool is_int() const { return kind() == Kind::kInt; }
-  bool is_big_int() const { return kind() == Kind::kBigInt; }
+  bool is_large_int() const { return kind() == Kind::kLargeInt; }
   bool is_float() const { return kind() == Kind::kFloat; }
-  bool is_number() const { return is_whole() || is_float(); }
-  bool is_integral() const { return is_bool() || is_int(); }       // as_int() holds it
-  bool is_whole() const { return is_integral() || is_big_int(); }  // to_big_int() holds it
+  bool is_integral() const { return is_bool() || is_int(); }  // as_int() holds it
+  bool is_number() const { return is_integral() || is_float(); }
   bool is_string() const { return kind() == Kind::kString; }
   bool is_list() const { return kind() == Kind::kList; }
   bool is_dict() const { return kind() == Kind::kDict; }
@@ -152,9 +136,12 @@ class Value {
   std::int64_t as_int() const {
     return is_bool() ? (std::get<bool>(data_) ? 1 : 0) : std::get<std::int64_t>(data_);
   }
-  const BigInt& as_big_int() const { return *std::get<std::shared_ptr<const BigInt>>(data_); }
-  BigInt to_big_int() const { return is_big_int() ? as_big_int() : BigInt(as_int()); }
-  double as_double() const;  // throws RenderError for an integer beyond the doubles
+  double as_double() const {
+    return is_float() ? std::get<double>(data_) : static_cast<double>(as_int());
+  }
+  const std::string& as_digits() const {  // of a large integer
+    return *std::get<std::shared_ptr<const std::string>>(data_);
+  }
   const Text& as_text() const { return *std::get<std::shared_ptr<const Text>>(data_); }
   const std::string& as_bytes() const { return as_text().bytes; }
   const List& as_list() const { return *std::get<std::shared_ptr<const List>>(data_); }
@@ -176,7 +163,7 @@ class Value {
                None,
                bool,
                std::int64_t,
-               std::shared_ptr<const BigInt>,
+               std::shared_ptr<const std::string>,
                double,
                std::shared_ptr<const Text>,
                std::shared_ptr<const List>,
@@ -197,8 +184,7 @@ inline void Dict::reserve(std::size_t n) {
 // "str", "int", "dict", ... as Python's error messages name a type.
 std::string type_name(const Value& value);
 
-// Python's order of numbers, exact between integers and floats; unordered for nan.
-// REQUIRES: numbers.
+// Python's order of numbers, exact between integers and floats; unordered for nan. REQUIRES: numbers.
 std::partial_ordering compare_numbers(const Value& a, const Value& b);
 
 // Throws RenderError with `message`.
@@ -208,8 +194,7 @@ void require_output(std::size_t n_bytes, std::size_t bytes_max);
 // Throws if `value` is undefined, with the message the reference gives.
 void require_defined(const Value& value);
 
-// Items that a for loop would see; takes all that is left of a generator. Throws for what cannot be
-// iterated.
+// Items that a for loop would see; takes all that is left of a generator. Throws for what cannot be iterated.
 std::vector<Value> iterate(const Value& value);
 
 // The next item of a generator; empty at its end. REQUIRES: a generator.
@@ -218,7 +203,7 @@ const Value* take_next(const Value& generator);
 inline bool is_generator(const Value& value) {
   return value.is_list() && value.as_list().kind == ListKind::kGenerator;
 }
-// A list that takes numbers as keys: no generator, set or view of a mapping.
+// A list that takes numbers as keys: no generator or view of a mapping.
 bool is_indexable(const Value& value);
 // What may be a key of a mapping.
 bool is_hashable(const Value& value);

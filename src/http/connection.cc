@@ -169,8 +169,7 @@ void Connection::prepare_request() {
   request_->request_id = is_request_id(id) ? std::string(id) : core_->next_request_id();
 }
 
-// Whatever can be answered without the body. CORS preflights carry no key, so they come before the
-// gate.
+// Whatever can be answered without the body. CORS preflights carry no key, so they come before the gate.
 std::unique_ptr<Response> Connection::early_answer() {
   if (auto preflight = preflight_answer()) return preflight;
   try {
@@ -218,12 +217,8 @@ std::unique_ptr<Response> Connection::preflight_answer() const {
 }
 
 Response Connection::refusal_of(int status, const Status& why) const {
-  Response response;
-  response.status = status;
   const std::string& path = request_ != nullptr ? request_->path : parser_.head().path;
-  response.body = core_->error_body(path, status, why);
-  if (status == 503 || status == 429) response.headers.emplace_back("retry-after", "1");
-  return response;
+  return core_->refusal(path, status, why);
 }
 
 void Connection::on_complete() {
@@ -251,8 +246,7 @@ void Connection::run_handler(const Handler& handler) {
   try {
     handler(request_, std::make_shared<ExchangeResponder>(exchange_));
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
-    // The responder is gone with the call, which answers 500, unless the handler kept it and will
-    // answer.
+    // The responder is gone with the call, which answers 500, unless the handler kept it and will answer.
   }
 }
 
@@ -442,8 +436,7 @@ Connection::Clock::time_point Connection::next_deadline() const {
       {deadline, body_began_ + options.body_timeout, last_input_ + options.body_gap_timeout});
 }
 
-// The timer is moved only when the deadline comes closer; a later one is noticed when the timer
-// fires.
+// The timer is moved only when the deadline comes closer; a later one is noticed when the timer fires.
 void Connection::update_deadline() {
   if (phase_ != Phase::kClosed && next_deadline() < armed_until_) arm_timer();
 }

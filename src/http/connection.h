@@ -1,14 +1,18 @@
 #pragma once
-// Connection: one client's socket, from accept to close. Requests are served one after the other;
-// pipelined bytes wait.
+// Connection: one client's socket, from accept to close. Requests are served one after the other; pipelined bytes wait.
 //
-//   idle -> head -> body -> handling -> idle ...        (a request refused with its framing in
-//   doubt, a last request, a drain)
-//                                  \--> lingering -> closed
+//   idle -> head -> body -> handling -> idle ...
+//                               |
+//                               '--> lingering -> closed
 //
-// Reading goes on while a handler works, so a client that leaves is noticed at once; it stops while
-// kPipelinedBytesMax wait or the client does not take its answers. Thread rule: every member runs
-// on the loop's thread.
+// It lingers after the answer to a request that was refused with its framing in doubt, after the last request
+// that it may serve, and when the server drains: what the client still sends is read and dropped, so that it can
+// read the answer.
+//
+// Reading goes on while a handler works, so a client that leaves is noticed at once; it stops while kPipelinedBytesMax
+// wait or the client does not take its answers.
+//
+// Thread rule: every member runs on the loop's thread.
 
 #include <chrono>
 #include <memory>

@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -20,6 +19,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "base/mutex.h"
 #include "http/request_parser.h"
 #include "http/response_text.h"
 #include "http/routes.h"
@@ -61,7 +61,7 @@ class ConnectionCensus {
       : total_max_(total_max), per_address_max_(per_address_max) {}
 
   bool enter(const std::string& address) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (total_ >= total_max_) return false;
     std::size_t& count = by_address_[address];
     if (count >= per_address_max_) return false;
@@ -70,7 +70,7 @@ class ConnectionCensus {
     return true;
   }
   void leave(const std::string& address) {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto found = by_address_.find(address);
     if (--found->second == 0) by_address_.erase(found);
     --total_;
@@ -79,9 +79,9 @@ class ConnectionCensus {
  private:
   const std::size_t total_max_;
   const std::size_t per_address_max_;
-  std::mutex mutex_;
-  std::size_t total_ = 0;                          // guarded by mutex_
-  std::map<std::string, std::size_t> by_address_;  // guarded by mutex_
+  base::Mutex mutex_;
+  std::size_t total_ GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::size_t> by_address_ GUARDED_BY(mutex_);
 };
 
 struct ServerCore {
@@ -95,8 +95,10 @@ struct ServerCore {
                       options.headers_bytes_max,
                       options.body_bytes_max} {}
 
-  std::string error_body(std::string_view path, int status, const Status& why) const {
-    return options.error_body ? options.error_body(path, status, why) : default_error_body(why);
+  Response refusal(std::string_view path, int status, const Status& why) const {
+    Response out = options.refusal ? options.refusal(path, why) : plain_refusal(why);
+    out.status = status;
+    return out;
   }
   std::string next_request_id() {
     return id_prefix + std::to_string(id_counter.fetch_add(1, std::memory_order_relaxed));

@@ -8,8 +8,7 @@
 
 namespace coxswain::http {
 
-// Called with the lock held after something was added; releases it.
-void Exchange::wake(std::unique_lock<std::mutex>& lock) {
+void Exchange::wake(base::MutexLock& lock) {
   const bool post = !std::exchange(wake_posted_, true);
   lock.unlock();
   if (!post) return;
@@ -24,7 +23,7 @@ void Exchange::wake(std::unique_lock<std::mutex>& lock) {
 }
 
 void Exchange::send(Response response) {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (stage_ != Stage::kWaiting || closed()) return;
   stage_ = Stage::kEnded;
   output_.head = std::move(response);
@@ -35,7 +34,7 @@ void Exchange::send(Response response) {
 }
 
 void Exchange::begin_stream(Response head) {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (stage_ != Stage::kWaiting || closed()) return;
   stage_ = Stage::kStreaming;
   output_.head = std::move(head);
@@ -43,7 +42,7 @@ void Exchange::begin_stream(Response head) {
 }
 
 void Exchange::write(std::string_view bytes) {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (stage_ != Stage::kStreaming || closed() || bytes.empty() || form_.head_only) return;
   const std::size_t before = output_.bytes.size();
   if (form_.chunked) {
@@ -57,7 +56,7 @@ void Exchange::write(std::string_view bytes) {
 }
 
 void Exchange::end() {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (stage_ != Stage::kStreaming) return;
   stage_ = Stage::kEnded;
   if (closed()) return;
@@ -71,7 +70,7 @@ void Exchange::end() {
 }
 
 void Exchange::abandon() {
-  std::unique_lock lock(mutex_);
+  base::MutexLock lock(mutex_);
   if (stage_ == Stage::kWaiting) {
     stage_ = Stage::kEnded;
     if (closed()) return;
@@ -91,7 +90,7 @@ void Exchange::abandon() {
 
 void Exchange::on_close(std::function<void()> callback) {
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (stage_ == Stage::kEnded) return;
     if (!closed()) {
       on_close_ = std::move(callback);
@@ -102,7 +101,7 @@ void Exchange::on_close(std::function<void()> callback) {
 }
 
 Exchange::Output Exchange::take() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   wake_posted_ = false;
   return std::exchange(output_, Output());
 }
@@ -110,7 +109,7 @@ Exchange::Output Exchange::take() {
 void Exchange::client_gone() {
   std::function<void()> callback;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     gone_.store(true, std::memory_order_release);
     callback = std::exchange(on_close_, nullptr);
     output_ = Output();

@@ -10,11 +10,11 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/mutex.h"
 #include "http/core.h"
 #include "http/server.h"
 
@@ -62,7 +62,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
  private:
   enum class Stage : std::uint8_t { kWaiting, kStreaming, kEnded };
-  void wake(std::unique_lock<std::mutex>& lock);
+  // After something was added: lets `lock`, which holds mutex_, go and wakes the loop. The analysis does not know what
+  // a lock given by reference holds, so it looks at the callers only.
+  void wake(base::MutexLock& lock) RELEASE(mutex_) NO_THREAD_SAFETY_ANALYSIS;
 
   const std::shared_ptr<Loop> loop_;
   const std::weak_ptr<Connection> connection_;
@@ -70,11 +72,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::atomic<std::size_t> unsent_{0};
   std::atomic<bool> gone_{false};
 
-  std::mutex mutex_;  // guards all below
-  Stage stage_ = Stage::kWaiting;
-  Output output_;
-  bool wake_posted_ = false;
-  std::function<void()> on_close_;
+  base::Mutex mutex_;
+  Stage stage_ GUARDED_BY(mutex_) = Stage::kWaiting;
+  Output output_ GUARDED_BY(mutex_);
+  bool wake_posted_ GUARDED_BY(mutex_) = false;
+  std::function<void()> on_close_ GUARDED_BY(mutex_);
 };
 
 // What a handler holds. Dropping it unanswered is answered with 500.

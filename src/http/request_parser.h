@@ -3,11 +3,10 @@
 // (RFC 9112 with every "may repair" taken as "must refuse"). Bytes go in as they arrive; how they
 // are cut changes nothing.
 //
-// Refused with 400: line ends other than CRLF, bare CR, control bytes, folded lines, blanks around
-// header names, a missing or second Host, Content-Length together with Transfer-Encoding or with
-// different or malformed values, any transfer coding but one `chunked`, chunked from HTTP/1.0,
-// chunk sizes that are not 1 to 15 hexadecimal digits, a missing CRLF after a chunk. Limits: 414,
-// 431, 413.
+// Refused with 400: line ends other than CRLF, bare CR, control bytes, folded lines, blanks around header names, a
+// missing or second Host, Content-Length together with Transfer-Encoding or with different or malformed values, any
+// transfer coding but one `chunked`, chunked from HTTP/1.0, chunk sizes that are not 1 to 15 hexadecimal digits, a
+// missing CRLF after a chunk. Limits: 414, 431, 413.
 //
 // Thread rule: one owner. Memory: one line, the headers and the body, each up to its limit.
 
@@ -24,8 +23,7 @@
 
 namespace coxswain::http {
 
-// Why a request cannot be answered by a handler. After one the framing is in doubt: the connection
-// is closed.
+// Why a request cannot be answered by a handler. After one the framing is in doubt: the connection is closed.
 struct Refusal {
   int status = 400;
   Status why;

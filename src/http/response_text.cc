@@ -6,13 +6,9 @@
 #include <ctime>
 
 #include "http/syntax.h"
-#include "telemetry/log_text.h"
 
 namespace coxswain::http {
 namespace {
-
-constexpr std::size_t kErrorTextBytesMax =
-    512;  // escapes can double it: the body stays within 1 KiB
 
 void append_header(std::string& out, std::string_view name, std::string_view value) {
   out.append(name).append(": ").append(value).append("\r\n");
@@ -89,62 +85,8 @@ std::string_view reason_phrase(int status) {
   }
 }
 
-std::string_view kind_name(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kNone:
-      return "none";
-    case ErrorKind::kInvalidJson:
-      return "invalid_json";
-    case ErrorKind::kValidation:
-      return "validation";
-    case ErrorKind::kTemplateError:
-      return "template_error";
-    case ErrorKind::kToolError:
-      return "tool_error";
-    case ErrorKind::kUnsupportedMediaType:
-      return "unsupported_media_type";
-    case ErrorKind::kPayloadTooLarge:
-      return "payload_too_large";
-    case ErrorKind::kHeadersTooLarge:
-      return "headers_too_large";
-    case ErrorKind::kUriTooLong:
-      return "uri_too_long";
-    case ErrorKind::kBadRequest:
-      return "bad_request";
-    case ErrorKind::kTimeout:
-      return "timeout";
-    case ErrorKind::kNotFound:
-      return "not_found";
-    case ErrorKind::kMethodNotAllowed:
-      return "method_not_allowed";
-    case ErrorKind::kUnauthorized:
-      return "unauthorized";
-    case ErrorKind::kOverloaded:
-      return "overloaded";
-    case ErrorKind::kUnavailable:
-      return "unavailable";
-    case ErrorKind::kQueueTimeout:
-      return "queue_timeout";
-    case ErrorKind::kGeneration:
-      return "generation";
-    case ErrorKind::kIncompleteGeneration:
-      return "incomplete_generation";
-    case ErrorKind::kDeadline:
-      return "deadline";
-    case ErrorKind::kHealthcheck:
-      return "healthcheck";
-    case ErrorKind::kInternal:
-      return "internal";
-  }
-  return "internal";
-}
-
-std::string default_error_body(const Status& status) {
-  std::string out = "{\"error\":";
-  telemetry::append_quoted(
-      out, telemetry::cut_utf8(status.message(), kErrorTextBytesMax), telemetry::Quotes::kAlways);
-  out.append(",\"error_type\":\"").append(kind_name(status.kind())).append("\"}");
-  return out;
+Response plain_refusal(const Status& why) {
+  return {.content_type = "text/plain; charset=utf-8", .body = why.message()};
 }
 
 bool is_bodiless(int status) {

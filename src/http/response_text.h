@@ -1,5 +1,5 @@
 #pragma once
-// The bytes of an answer: status line, headers, chunks, and the default body of a refusal.
+// The bytes of an answer: status line, headers, chunks, and the plain form of a refusal.
 //
 // Thread rule: pure functions.
 
@@ -16,10 +16,8 @@
 namespace coxswain::http {
 
 std::string_view reason_phrase(int status);
-// "bad_request", ...: the closed list of error kinds.
-std::string_view kind_name(ErrorKind kind);
-// {"error": message, "error_type": kind}, at most 1 KiB.
-std::string default_error_body(const Status& status);
+// The message as plain text, without a status: what ServerOptions::refusal is if nobody sets it.
+Response plain_refusal(const Status& why);
 
 // Statuses that never have a body.
 bool is_bodiless(int status);
@@ -31,8 +29,8 @@ struct Framing {
   bool keep_alive_to_old = false;  // an HTTP/1.0 client asked for it
 };
 
-// Headers of `response` whose name or value could break the framing are left out, and so are those
-// that belong to the framing.
+// Headers of `response` whose name or value could break the framing are left out, and so are those that belong
+// to the framing.
 void append_head(std::string& out,
                  const Response& response,
                  const Framing& framing,

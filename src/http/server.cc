@@ -31,8 +31,7 @@ constexpr int kKernelUnsentBytes = 64 << 10;  // what the kernel may hold beyond
 
 std::string random_prefix() {
   std::array<unsigned char, 6> bytes{};
-  // Cannot fail for so few bytes once the system is up; were it to, ids would merely be alike after
-  // a restart.
+  // Cannot fail for so few bytes once the system is up; were it to, ids would merely be alike after a restart.
   [[maybe_unused]] const ssize_t n = getrandom(bytes.data(), bytes.size(), 0);
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;

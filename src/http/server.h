@@ -5,11 +5,10 @@
 // any thread, whole or as a stream. Handlers run on the I/O threads and must not block: hand work
 // to another thread and keep the Responder.
 //
-// Limits, refusals and their exact behaviour: docs/http-limits.md (every refusal below is answered
-// here, as JSON made by ServerOptions::error_body, and never reaches a handler).
+// Limits, refusals and their exact behaviour: docs/http-limits.md. Every refusal below is answered here, in the form
+// that ServerOptions::refusal gives it, and never reaches a handler.
 //
-// Thread rule: routes are added before start(). Responder methods may be called from any thread,
-// one at a time.
+// Thread rule: routes are added before start(). Responder methods may be called from any thread, one at a time.
 
 #include <chrono>
 #include <cstddef>
@@ -46,8 +45,8 @@ struct Response {
   std::vector<Header> headers{};
   std::string content_type = "application/json";
   std::string body{};
-  // Of send(): let go once the whole answer has been given to the operating system, or its client
-  // is gone. May be let go on any thread.
+  // Of send(): let go once the whole answer has been given to the operating system, or its client is gone. May be let
+  // go on any thread.
   std::shared_ptr<const void> held{};
 };
 
@@ -58,8 +57,8 @@ class Responder {
   // Sends a whole answer. Only the first of send() and begin_stream() has an effect.
   virtual void send(Response response) = 0;
 
-  // Starts a chunked answer (status and headers go out at once); body and content_type of `head`
-  // are used, body may be empty.
+  // Starts a chunked answer (status and headers go out at once); body and content_type of `head` are used, body
+  // may be empty.
   virtual void begin_stream(Response head) = 0;
   // Appends bytes, one chunk per call. No effect after end() or when the client is gone.
   virtual void write(std::string_view bytes) = 0;
@@ -69,8 +68,7 @@ class Responder {
   virtual std::size_t unsent_bytes() const = 0;
   // True once the client has closed or reset the connection.
   virtual bool closed() const = 0;
-  // Called once, from any thread, when the client goes away before the answer ended. Called at once
-  // if it already has.
+  // Called once, from any thread, when the client goes away before the answer ended. Called at once if it already has.
   virtual void on_close(std::function<void()> callback) = 0;
 };
 
@@ -97,12 +95,11 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout{75'000};
   // Unsent output without progress: the connection is closed.
   std::chrono::milliseconds stall_timeout{30'000};
-  // CORS: empty = off, "*" = any origin (never with credentials), otherwise the exact origins
-  // allowed.
+  // CORS: empty = off, "*" = any origin (never with credentials), otherwise the exact origins allowed.
   std::vector<std::string> cors_allow_origins{};
-  // Body of a refusal made here. Default: {"error": message, "error_type": name of kind}.
-  std::function<std::string(std::string_view path, int status, const Status& status_value)>
-      error_body{};
+  // Headers and body of a refusal that is made here, and any thread's to ask for; the HTTP status is set afterwards.
+  // Empty: the message as plain text.
+  std::function<Response(std::string_view path, const Status& why)> refusal{};
 };
 
 class Server {
@@ -112,8 +109,8 @@ class Server {
 
   // HEAD is served by the GET handler. Unknown path: 404; known path, other method: 405 with Allow.
   virtual void add_route(std::string method, std::string path, Handler handler) = 0;
-  // Called before routing for every request but CORS preflights, as soon as its head is there (the
-  // body is still empty); returning a Response refuses it (authentication).
+  // Called before routing for every request but CORS preflights, as soon as its head is there (the body is still
+  // empty); returning a Response refuses it (authentication).
   virtual void set_gate(std::function<std::unique_ptr<Response>(const Request&)> gate) = 0;
 
   // Binds and starts the I/O threads. Errors: kUnavailable naming address, port and reason.

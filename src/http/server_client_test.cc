@@ -152,7 +152,7 @@ TEST_F(ServerTest, SlowHeadsAndBodiesGet408) {
   body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
   const Answer answer = body.receive();
   EXPECT_EQ(answer.status, 408);
-  EXPECT_THAT(answer.body, HasSubstr("\"error_type\":\"timeout\""));
+  EXPECT_EQ(answer.body, refusal_of(ErrorKind::kTimeout, "the request came too slowly"));
   EXPECT_TRUE(body.at_end());
 }
 

@@ -28,7 +28,7 @@ TEST_F(ServerTest, TooManyConnectionsGet503) {
     }
     const Answer answer = ask("");
     EXPECT_EQ(answer.status, 503);
-    EXPECT_EQ(answer.header("retry-after"), "1");
+    EXPECT_EQ(answer.header("x-refused"), "1");
     EXPECT_EQ(answer.header("connection"), "close");
     open.back().send(get("/hello"));
     EXPECT_EQ(open.back().receive().status, 200);

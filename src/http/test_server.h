@@ -1,16 +1,15 @@
 #pragma once
 // A server with small routes for tests, and the requests that /later keeps for the test to answer.
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "http/server.h"
 #include "http/test_client.h"
 
@@ -21,6 +20,16 @@ inline std::string post(const std::string& path,
                         const std::string& headers = "") {
   return "POST " + path + " HTTP/1.1\r\nHost: a\r\n" + headers +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+// What the tests' server says where it refuses: the number of the kind, and the message.
+inline std::string refusal_of(ErrorKind kind, std::string_view message) {
+  return std::to_string(static_cast<int>(kind)) + ": " + std::string(message);
+}
+inline Response refusal_text(std::string_view, const Status& why) {
+  return {.headers = {{"x-refused", "1"}},
+          .content_type = "text/plain",
+          .body = refusal_of(why.kind(), why.message())};
 }
 
 inline std::string get(const std::string& path, const std::string& headers = "") {
@@ -34,6 +43,7 @@ class ServerTest : public ::testing::Test {
   void start(ServerOptions options = {}) {
     options.address = options.address == "0.0.0.0" ? "127.0.0.1" : options.address;
     options.port = 0;
+    if (!options.refusal) options.refusal = refusal_text;
     auto made = Server::create(std::move(options));
     ASSERT_TRUE(made.ok()) << made.status().message();
     server_ = std::move(made).value();
@@ -58,7 +68,7 @@ class ServerTest : public ::testing::Test {
         "GET", "/throw", [](const auto&, const auto&) { throw std::runtime_error("no"); });
     for (const char* method : {"GET", "POST"}) {
       server_->add_route(method, "/later", [this](const auto& request, const auto& responder) {
-        const std::lock_guard lock(mutex_);
+        const base::MutexLock lock(mutex_);
         kept_.emplace_back(request, responder);
         changed_.notify_all();
       });
@@ -68,8 +78,8 @@ class ServerTest : public ::testing::Test {
   }
 
   Kept wait_for_request() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !kept_.empty(); });
+    base::MutexLock lock(mutex_);
+    changed_.wait(lock, [this]() REQUIRES(mutex_) { return !kept_.empty(); });
     Kept first = std::move(kept_.front());
     kept_.pop_front();
     return first;
@@ -83,9 +93,9 @@ class ServerTest : public ::testing::Test {
     return one.receive();
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Kept> kept_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::deque<Kept> kept_ GUARDED_BY(mutex_);
   std::unique_ptr<Server> server_;
 };
 

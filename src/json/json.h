@@ -136,7 +136,7 @@ Result<Value> parse_file(const std::string& path,
 // Compact text: no blanks, members in order, non-ASCII characters as they are.
 std::string write(const Value& value);
 
-// Appends `text` quoted and escaped. Broken UTF-8 comes out as U+FFFD.
+// Appends `text` quoted and escaped. Each byte that is no UTF-8 comes out as U+FFFD.
 void append_quoted(std::string& out, std::string_view text);
 void append_real32(std::string& out, float value);  // "null" for NaN and infinities
 void append_integer(std::string& out, std::int64_t value);

@@ -24,8 +24,7 @@ struct Refusal {
   std::string field = {};
 };
 
-// One open array or object. Above kSetAbove members a set of keys keeps the search for repeats
-// linear.
+// One open array or object. Above kSetAbove members a set of keys keeps the search for repeats linear.
 struct Frame {
   bool is_object = false;
   Array array;

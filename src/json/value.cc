@@ -112,8 +112,7 @@ std::optional<double> Value::to_double() const {
   const std::string& text = number_text();
   double out = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  // A value too small for a double is reported as out of range as well; it is zero to the nearest
-  // double.
+  // A value too small for a double is reported as out of range as well; it is zero to the nearest double.
   if (error == std::errc::result_out_of_range) out = std::strtod(text.c_str(), nullptr);
   if (!std::isfinite(out)) return std::nullopt;
   return out;

@@ -2,37 +2,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/utf8.h"
 #include "json/json.h"
 
 namespace coxswain::json {
 namespace {
 
 constexpr char kHex[] = "0123456789abcdef";
-
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (Unicode 15,
-// table 3-7).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : static_cast<unsigned char>(0);
-  };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!continues(1) || !continues(2)) return 0;
-    if (first == 0xE0 && byte(1) < 0xA0) return 0;
-    if (first == 0xED && byte(1) > 0x9F) return 0;
-    return 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!continues(1) || !continues(2) || !continues(3)) return 0;
-    if (first == 0xF0 && byte(1) < 0x90) return 0;
-    if (first == 0xF4 && byte(1) > 0x8F) return 0;
-    return 4;
-  }
-  return 0;
-}
 
 void append_control(std::string& out, char c) {
   switch (c) {
@@ -140,7 +116,7 @@ void append_quoted(std::string& out, std::string_view text) {
       ++i;
       continue;
     }
-    const std::size_t length = byte < 0x80 ? 0 : utf8_length(text.substr(i));
+    const std::size_t length = byte < 0x80 ? 0 : base::well_formed_length(text.substr(i));
     if (length > 0) {
       i += length;
       continue;
@@ -149,7 +125,7 @@ void append_quoted(std::string& out, std::string_view text) {
     if (byte < 0x80) {
       append_control(out, c);
     } else {
-      out += "\xEF\xBF\xBD";
+      out += base::kReplacementUtf8;
     }
     plain = ++i;
   }

@@ -4,13 +4,12 @@
 #include <array>
 #include <cassert>
 
+#include "kernels/for_rows.h"
+
 namespace coxswain::kernels {
 namespace {
 
 static_assert(kAttentionPartition == kPositionsMax);
-
-// Cached values below which writing them is not worth waking a thread.
-constexpr std::size_t kParallelValues = std::size_t{1} << 16;
 
 constexpr std::size_t ceil_div(std::size_t a, std::size_t b) {
   return (a + b - 1) / b;
@@ -147,22 +146,22 @@ std::size_t attention_scratch_bytes(std::size_t n_threads,
   return n_threads * scratch_floats(head_dim_max, head_dim_max) * sizeof(float);
 }
 
-void run_attention(ThreadPool& pool, const AttentionArgs& args, const VectorOps& ops) {
+void run_attention(ExecContext& exec, const AttentionArgs& args, const VectorOps& ops) {
   const AttentionShape shape = shape_of(args);
-  const Cut cut = cut_of(args, pool.n_threads());
+  const Cut cut = cut_of(args, exec.n_threads());
   const std::size_t floats = scratch_floats(shape.k_head_dim, shape.v_head_dim);
   assert(args.n_heads % args.cache.n_kv_heads == 0);
-  assert(args.scratch.size() >= pool.n_threads() * floats * sizeof(float));
+  assert(args.scratch.size() >= exec.n_threads() * floats * sizeof(float));
   auto* scratch = reinterpret_cast<float*>(args.scratch.data());
   const TaskIndex tasks(args, cut);
-  pool.run(tasks.n_tasks(), [&](std::size_t i, std::size_t worker) {
+  exec.pool().run(tasks.n_tasks(), [&](std::size_t i, std::size_t worker) {
     const TaskIndex::Place place = tasks.find(i);
     const AttentionTask task = task_of(*place.sequence, args, cut, place.index);
     ops.attention(&shape, &task, scratch + worker * floats);
   });
 }
 
-void run_kv_write(ThreadPool& pool, const KvWriteArgs& args, const VectorOps& ops) {
+void run_kv_write(ExecContext& exec, const KvWriteArgs& args, const VectorOps& ops) {
   const KvLayerView& cache = args.cache;
   const CacheType type = cache_type(cache.type);
   const std::size_t value_bytes = tensor::size_of(cache.type);
@@ -185,8 +184,8 @@ void run_kv_write(ThreadPool& pool, const KvWriteArgs& args, const VectorOps& op
   std::size_t n_rows = 0;
   for (const AttentionSequence& sequence : args.sequences) n_rows += sequence.n_rows;
   const std::size_t values = n_rows * cache.n_kv_heads * (cache.k_head_dim + cache.v_head_dim);
-  const std::size_t n_tasks = values < kParallelValues ? 1 : std::min(n_rows, pool.n_threads() * 2);
-  pool.run(n_tasks, [&](std::size_t task, std::size_t) {
+  const std::size_t n_tasks = values < kParallelValues ? 1 : std::min(n_rows, exec.n_threads() * 2);
+  exec.pool().run(n_tasks, [&](std::size_t task, std::size_t) {
     std::size_t begin = n_rows * task / n_tasks;
     std::size_t left = n_rows * (task + 1) / n_tasks - begin;
     for (const AttentionSequence& sequence : args.sequences) {

@@ -132,7 +132,7 @@ class Runner {
       : table_(table),
         c_(c),
         in_(in),
-        pool_(n_threads),
+        exec_(n_threads),
         cache_(c),
         scratch_(testing::scratch_of(
             attention_scratch_bytes(n_threads, c.n_heads, std::max(c.dk, c.dv)))) {}
@@ -148,7 +148,7 @@ class Runner {
     write.v = in_.v.data() + position * c_.n_kv_heads * c_.dv;
     write.v_stride = c_.n_kv_heads * c_.dv;
     write.sequences = {&rows, 1};
-    table_.kv_write(pool_, write);
+    table_.kv_write(exec_, write);
     std::vector<float> out(n * c_.n_heads * c_.dv);
     AttentionArgs args;
     args.cache = cache_.view();
@@ -164,7 +164,7 @@ class Runner {
     args.alibi_slopes = c_.alibi ? in_.slopes.data() : nullptr;
     args.sequences = {&rows, 1};
     args.scratch = scratch_.bytes();
-    table_.attention(pool_, args);
+    table_.attention(exec_, args);
     return out;
   }
 
@@ -183,7 +183,7 @@ class Runner {
   const KernelTable& table_;
   const Case& c_;
   const Inputs& in_;
-  base::ThreadPool pool_;
+  ExecContext exec_;
   Cache cache_;
   tensor::AlignedBuffer scratch_;
 };
@@ -285,8 +285,7 @@ TEST(Attention, ChunksAndThreadsDoNotChangeARow) {
   }
 }
 
-// What a row cannot see takes no part, not even as a product with zero: the value of position `bad`
-// is NaN.
+// What a row cannot see takes no part, not even as a product with zero: the value of position `bad` is NaN.
 void expect_nan_stays_where_seen(const KernelTable& table, const Case& c, std::size_t bad) {
   Inputs in(c);
   const std::vector<float> clean = Runner(table, c, in, 1).step(0, c.length);
@@ -319,13 +318,13 @@ TEST(Attention, SequencesOfAStepDoNotTouchEachOther) {
          .dv = 64,
          .length = 400};
   const Inputs in(c);
-  base::ThreadPool pool(2);
+  ExecContext exec(2);
   for (const KernelTable* table : runnable_tables()) {
     const std::vector<float> whole = Runner(*table, c, in, 1).step(0, c.length);
     Cache cache(c);
     const std::size_t kv_row = c.n_kv_heads * c.dk;
     const AttentionSequence everything = cache.rows(0, 0, c.length);
-    table->kv_write(pool,
+    table->kv_write(exec,
                     {cache.view(), in.k.data(), kv_row, in.v.data(), kv_row, {&everything, 1}});
     // Views of the same cache as sequences: a decode row, a chunk, and so many more rows and pairs
     // of rows that tasks are found by marks.
@@ -351,7 +350,7 @@ TEST(Attention, SequencesOfAStepDoNotTouchEachOther) {
     args.scale = 0.125F;
     args.sequences = sequences;
     args.scratch = scratch.bytes();
-    table->attention(pool, args);
+    table->attention(exec, args);
     for (const AttentionSequence& s : sequences) {
       const auto got = out.begin() + static_cast<std::ptrdiff_t>(s.first_row * width);
       EXPECT_TRUE(std::equal(
@@ -381,10 +380,10 @@ TEST(KvWrite, EverySetStoresTheSameBits) {
     in.v[5] = 65519.0F;
     std::optional<std::vector<std::byte>> want;
     for (const KernelTable* table : runnable_tables()) {
-      base::ThreadPool pool(2);
+      ExecContext exec(2);
       Cache cache(c);
       const AttentionSequence rows = cache.rows(0, 0, c.length);
-      table->kv_write(pool,
+      table->kv_write(exec,
                       {cache.view(),
                        in.k.data(),
                        c.n_kv_heads * c.dk,

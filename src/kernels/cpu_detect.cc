@@ -9,8 +9,7 @@
 namespace coxswain::kernels {
 namespace {
 
-// Intel SDM volume 2, CPUID; volume 1, chapter 13 (XCR0); Linux Documentation/arch/x86/xstate.rst
-// (permission).
+// Intel SDM volume 2, CPUID; volume 1, chapter 13 (XCR0); Linux Documentation/arch/x86/xstate.rst (permission).
 constexpr std::uint64_t kYmmState = 0x06;
 constexpr std::uint64_t kZmmState = 0xE6;
 constexpr std::uint64_t kTileState = 0x60000;

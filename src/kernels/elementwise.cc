@@ -2,31 +2,21 @@
 
 #include <algorithm>
 
+#include "kernels/for_rows.h"
+
 namespace coxswain::kernels {
 namespace {
 
 static_assert(static_cast<int>(Activation::kGeluQuick) == kActGeluQuick);
 static_assert(static_cast<int>(Activation::kSilu) == kActSilu);
 
-// About 20 us of work for one thread: several times the cost of a parallel region.
-constexpr std::size_t kParallelValues = std::size_t{1} << 16;
+// An angle's cosine and sine cost about as much as this many additions of rows.
+constexpr std::size_t kAngleWeight = 16;
+// Values that one task of a call over long rows takes.
+constexpr std::size_t kPieceValues = 4096;
 
-// body(row) for every row.
-void for_rows(ThreadPool& pool,
-              std::size_t n_rows,
-              std::size_t values_per_row,
-              base::FunctionRef<void(std::size_t)> body) {
-  const std::size_t n_tasks = n_rows * values_per_row < kParallelValues
-                                  ? std::min<std::size_t>(n_rows, 1)
-                                  : std::min(n_rows, pool.n_threads() * 4);
-  pool.run(n_tasks, [&](std::size_t task, std::size_t) {
-    for (std::size_t row = n_rows * task / n_tasks; row < n_rows * (task + 1) / n_tasks; ++row)
-      body(row);
-  });
-}
-
-void run_norm(ThreadPool& pool, const NormArgs& args, void (*norm)(const NormRow*)) {
-  for_rows(pool, args.m, args.n * args.groups, [&](std::size_t row) {
+void run_norm(ExecContext& exec, const NormArgs& args, void (*norm)(const NormRow*)) {
+  for_rows(exec, args.m, args.n * args.groups, [&](std::size_t row) {
     for (std::size_t group = 0; group < args.groups; ++group) {
       const std::size_t shift = args.weight_per_group ? group * args.n : 0;
       NormRow one{};
@@ -42,17 +32,31 @@ void run_norm(ThreadPool& pool, const NormArgs& args, void (*norm)(const NormRow
   });
 }
 
+// body(row, first, n) for every row of n values, cut into pieces where rows are few and long.
+void for_pieces(ExecContext& exec,
+                std::size_t m,
+                std::size_t n,
+                base::FunctionRef<void(std::size_t, std::size_t, std::size_t)> body) {
+  const std::size_t pieces = m < exec.n_threads() ? (n + kPieceValues - 1) / kPieceValues : 1;
+  if (pieces == 0) return;
+  const std::size_t length = (n + pieces - 1) / pieces;
+  for_rows(exec, m * pieces, length, [&](std::size_t i) {
+    const std::size_t first = i % pieces * length;
+    if (first < n) body(i / pieces, first, std::min(length, n - first));
+  });
+}
+
 }  // namespace
 
-void run_rms_norm(ThreadPool& pool, const NormArgs& args, const VectorOps& ops) {
-  run_norm(pool, args, ops.rms_norm);
+void run_rms_norm(ExecContext& exec, const NormArgs& args, const VectorOps& ops) {
+  run_norm(exec, args, ops.rms_norm);
 }
-void run_layer_norm(ThreadPool& pool, const NormArgs& args, const VectorOps& ops) {
-  run_norm(pool, args, ops.layer_norm);
+void run_layer_norm(ExecContext& exec, const NormArgs& args, const VectorOps& ops) {
+  run_norm(exec, args, ops.layer_norm);
 }
 
-void run_rope(ThreadPool& pool, const RopeArgs& args, const VectorOps& ops) {
-  for_rows(pool, args.m, args.n_heads * args.rotary_dim, [&](std::size_t row) {
+void run_rope(ExecContext& exec, const RopeArgs& args, const VectorOps& ops) {
+  for_rows(exec, args.m, args.n_heads * args.rotary_dim, [&](std::size_t row) {
     RopeHead head{};
     head.rotary_dim = args.rotary_dim;
     head.cos = args.cos + row * (args.rotary_dim / 2);
@@ -65,19 +69,68 @@ void run_rope(ThreadPool& pool, const RopeArgs& args, const VectorOps& ops) {
   });
 }
 
-void run_activation(ThreadPool& pool, const ActivationArgs& args, const VectorOps& ops) {
+void run_activation(ExecContext& exec, const ActivationArgs& args, const VectorOps& ops) {
   const auto kind = static_cast<ActivationKind>(args.activation);
-  for_rows(pool, args.m, args.n, [&](std::size_t row) {
+  for_rows(exec, args.m, args.n, [&](std::size_t row) {
     const float* up = args.up != nullptr ? args.up + row * args.up_stride : nullptr;
     ops.activation(
         kind, args.gate + row * args.gate_stride, up, args.y + row * args.y_stride, args.n);
   });
 }
 
-void run_add(ThreadPool& pool, const AddArgs& args, const VectorOps& ops) {
-  for_rows(pool, args.m, args.n, [&](std::size_t row) {
+void run_add(ExecContext& exec, const AddArgs& args, const VectorOps& ops) {
+  for_rows(exec, args.m, args.n, [&](std::size_t row) {
     ops.add(
         args.a + row * args.a_stride, args.y + row * args.y_stride, args.n, args.alpha, args.beta);
+  });
+}
+
+void run_clamped_swiglu(ExecContext& exec, const ClampedSwigluArgs& args, const VectorOps& ops) {
+  for_rows(exec, args.m, args.n, [&](std::size_t row) {
+    SwigluRow one{};
+    one.gate = args.gate + row * args.gate_stride;
+    one.up = args.up + row * args.up_stride;
+    one.y = args.y + row * args.y_stride;
+    one.n = args.n;
+    one.limit = args.limit;
+    one.alpha = args.alpha;
+    ops.clamped_swiglu(&one);
+  });
+}
+
+void run_gated_add(ExecContext& exec, const GatedAddArgs& args, const VectorOps& ops) {
+  for_rows(exec, args.m, args.n, [&](std::size_t row) {
+    ops.add(args.a + row * args.a_stride,
+            args.y + row * args.y_stride,
+            args.n,
+            ops.sigmoid(args.gate[row]),
+            1.0F);
+  });
+}
+
+void run_clip(ExecContext& exec, const ClipArgs& args, const VectorOps& ops) {
+  for_rows(exec, args.m, args.n, [&](std::size_t row) {
+    ops.clip(args.x + row * args.x_stride, args.n, args.limit);
+  });
+}
+
+void run_soft_cap(ExecContext& exec, const SoftCapArgs& args, const VectorOps& ops) {
+  for_pieces(exec, args.m, args.n, [&](std::size_t row, std::size_t first, std::size_t n) {
+    ops.soft_cap(args.x + row * args.x_stride + first, n, args.scale, args.cap);
+  });
+}
+
+void run_rope_angles(ExecContext& exec, const RopeAnglesArgs& args, const VectorOps& ops) {
+  for_rows(exec, args.positions.size(), args.n * kAngleWeight, [&](std::size_t row) {
+    const std::size_t set = args.set_of_row != nullptr ? args.set_of_row[row] : 0;
+    AngleRow one{};
+    one.position = static_cast<float>(args.positions[row]);
+    one.frequencies = args.frequencies + set * args.n;
+    one.factor = args.factor;
+    one.cos = args.cos + row * args.n;
+    one.sin = args.sin + row * args.n;
+    one.n = args.n;
+    ops.angles(&one);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <string>
 
 #include "kernels/attention.h"
@@ -10,11 +11,10 @@
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/pack.h"
+#include "kernels/rows.h"
 
 namespace coxswain::kernels {
 namespace {
-
-static_assert(kWeightTypeCount == kWeightForms);
 
 constexpr std::array kIsas{Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
 
@@ -38,15 +38,18 @@ void fill(Isa isa, SetOps& ops) {
   switch (isa) {
     case Isa::kScalar:
       fill_scalar_linear(&ops);
+      fill_scalar_linear_groups(&ops);
       fill_scalar_vector(&ops);
       break;
     case Isa::kAvx2:
       fill_avx2_linear(&ops);
+      fill_avx2_linear_groups(&ops);
       fill_avx2_vector(&ops);
       break;
     case Isa::kAvx512:
       fill_avx512_linear_f32(&ops);
       fill_avx512_linear_int8(&ops);
+      fill_avx512_linear_groups(&ops);
       fill_avx512_vector(&ops);
       if (cpu_features().avx512_bf16) {
         fill_avx512_linear_bf16(&ops);
@@ -55,6 +58,7 @@ void fill(Isa isa, SetOps& ops) {
       break;
     case Isa::kAmx:
       fill_amx_linear(&ops);
+      fill_amx_linear_groups(&ops);
       fill_avx512_vector(&ops);  // the CPUs that have tiles do vdpbf16ps at half the float32 rate
       break;
   }
@@ -75,30 +79,47 @@ const SetOps& set_ops(Isa isa) {
   return all[static_cast<std::size_t>(isa)];
 }
 
-// The entries of a table are plain functions; which set they belong to is part of their type.
-template <Isa kIsa, std::size_t kType>
-struct LinearEntries {
-  static const LinearKernel& kernel() { return set_ops(kIsa).linear[kType]; }
-  static void linear(ThreadPool& pool, const LinearArgs& args) { run_linear(pool, args, kernel()); }
-  static std::size_t bytes(std::size_t n, std::size_t k) {
-    return packed_size_bytes(kernel(), n, k);
+Arithmetic arithmetic_of(const LinearKernel& kernel) {
+  switch (kernel.form) {
+    case kActivationF32:
+      return Arithmetic::kFloat32;
+    case kActivationBf16:
+      return Arithmetic::kBfloat16;
+    case kActivationU8:
+    case kActivationS8:
+    case kActivationS16:
+      return Arithmetic::kInteger;
   }
-  static void pack(PackedMatrix& matrix, std::size_t row, const PackSource& source) {
-    pack_rows(matrix, row, source, kernel());
-  }
-  static void unpack(const PackedMatrix& matrix, std::size_t row, float* out) {
-    unpack_row(matrix, row, out, kernel());
-  }
-};
+  return Arithmetic::kFloat32;
+}
 
-template <Isa kIsa, std::size_t kType>
-void add_linear(KernelTable& table) {
-  using Entries = LinearEntries<kIsa, kType>;
-  table.linear[kType] = Entries::linear;
-  table.packed_bytes[kType] = Entries::bytes;
-  table.pack[kType] = Entries::pack;
-  table.unpack_row[kType] = Entries::unpack;
-  table.layout_id[kType] = Entries::kernel().layout_id;
+// By format, as weight_formats() has them; images point at them.
+std::span<const LinearOps> linear_ops(Isa isa) {
+  using OfSet = std::array<LinearOps, kLinearForms>;
+  static const auto all = [] {
+    std::array<OfSet, kIsaCount> sets{};
+    for (const Isa each : kIsas) {
+      for (std::size_t form = 0; form < kLinearForms; ++form) {
+        LinearOps& ops = sets[static_cast<std::size_t>(each)][form];
+        ops.kernel = &set_ops(each).linear[form];
+        ops.format = weight_formats()[form];
+        ops.layout_id = ops.kernel->layout_id;
+        ops.arithmetic = arithmetic_of(*ops.kernel);
+        ops.layout = image_layout;
+        ops.pack = pack_rows;
+        ops.pack_codes = pack_code_rows;
+        ops.unpack_row = unpack_row;
+      }
+    }
+    return sets;
+  }();
+  return all[static_cast<std::size_t>(isa)];
+}
+
+// The entries of a table are plain functions; which set they belong to is part of their type.
+template <Isa kIsa, typename Args, void (*kRun)(ExecContext&, const Args&, const VectorOps&)>
+void vector_entry(ExecContext& exec, const Args& args) {
+  kRun(exec, args, set_ops(kIsa).vector);
 }
 
 template <Isa kIsa>
@@ -106,40 +127,36 @@ KernelTable make_table(std::string_view id) {
   KernelTable table;
   table.id = id;
   table.isa = kIsa;
-  add_linear<kIsa, 0>(table);
-  add_linear<kIsa, 1>(table);
-  add_linear<kIsa, 2>(table);
-  add_linear<kIsa, 3>(table);
-  table.kv_write = [](ThreadPool& pool, const KvWriteArgs& args) {
-    run_kv_write(pool, args, set_ops(kIsa).vector);
-  };
-  table.attention = [](ThreadPool& pool, const AttentionArgs& args) {
-    run_attention(pool, args, set_ops(kIsa).vector);
-  };
-  table.rms_norm = [](ThreadPool& pool, const NormArgs& args) {
-    run_rms_norm(pool, args, set_ops(kIsa).vector);
-  };
-  table.layer_norm = [](ThreadPool& pool, const NormArgs& args) {
-    run_layer_norm(pool, args, set_ops(kIsa).vector);
-  };
-  table.rope = [](ThreadPool& pool, const RopeArgs& args) {
-    run_rope(pool, args, set_ops(kIsa).vector);
-  };
-  table.activation = [](ThreadPool& pool, const ActivationArgs& args) {
-    run_activation(pool, args, set_ops(kIsa).vector);
-  };
-  table.add = [](ThreadPool& pool, const AddArgs& args) {
-    run_add(pool, args, set_ops(kIsa).vector);
-  };
+  table.formats = linear_ops(kIsa);
+  table.linear = run_linear;
+  // Each of these is split over threads by run_NAME, which calls one thread's part of the set.
+  table.kv_write = vector_entry<kIsa, KvWriteArgs, run_kv_write>;
+  table.attention = vector_entry<kIsa, AttentionArgs, run_attention>;
+  table.rms_norm = vector_entry<kIsa, NormArgs, run_rms_norm>;
+  table.layer_norm = vector_entry<kIsa, NormArgs, run_layer_norm>;
+  table.rope = vector_entry<kIsa, RopeArgs, run_rope>;
+  table.activation = vector_entry<kIsa, ActivationArgs, run_activation>;
+  table.clamped_swiglu = vector_entry<kIsa, ClampedSwigluArgs, run_clamped_swiglu>;
+  table.add = vector_entry<kIsa, AddArgs, run_add>;
+  table.gated_add = vector_entry<kIsa, GatedAddArgs, run_gated_add>;
+  table.clip = vector_entry<kIsa, ClipArgs, run_clip>;
+  table.soft_cap = vector_entry<kIsa, SoftCapArgs, run_soft_cap>;
+  table.look_up = vector_entry<kIsa, LookUpArgs, run_look_up>;
+  table.rope_angles = vector_entry<kIsa, RopeAnglesArgs, run_rope_angles>;
+  table.choose_experts = vector_entry<kIsa, ChooseExpertsArgs, run_choose_experts>;
+  table.combine = vector_entry<kIsa, CombineArgs, run_combine>;
+  table.group_rows = run_group_rows;
+  table.gather = run_gather;
+  table.look_up_packed = vector_entry<kIsa, LookUpPackedArgs, run_look_up_packed>;
   return table;
 }
 
 const KernelTable& table_of(Isa isa) {
   static const std::array<KernelTable, kIsaCount> tables{
-      make_table<Isa::kScalar>("scalar-1"),
-      make_table<Isa::kAvx2>("avx2-2"),
-      make_table<Isa::kAvx512>(cpu_features().avx512_bf16 ? "avx512-vnni-bf16-2" : "avx512-vnni-1"),
-      make_table<Isa::kAmx>("amx-1"),
+      make_table<Isa::kScalar>("scalar-2"),
+      make_table<Isa::kAvx2>("avx2-3"),
+      make_table<Isa::kAvx512>(cpu_features().avx512_bf16 ? "avx512-vnni-bf16-3" : "avx512-vnni-2"),
+      make_table<Isa::kAmx>("amx-2"),
   };
   return tables[static_cast<std::size_t>(isa)];
 }
@@ -165,20 +182,6 @@ std::string_view name_of(Isa isa) {
       return "avx512";
     case Isa::kAmx:
       return "amx";
-  }
-  return "";
-}
-
-std::string_view name_of(WeightType type) {
-  switch (type) {
-    case WeightType::kF32:
-      return "float32";
-    case WeightType::kBf16:
-      return "bfloat16";
-    case WeightType::kF16:
-      return "float16";
-    case WeightType::kInt8:
-      return "int8";
   }
   return "";
 }
@@ -212,28 +215,17 @@ Result<const KernelTable*> select_kernels(std::string_view forced) {
                           "isa");
 }
 
-Result<PackedMatrix> pack_matrix(const KernelTable& table,
-                                 WeightType type,
-                                 std::size_t k,
-                                 std::span<const PackSource> pieces) {
-  const auto index = static_cast<std::size_t>(type);
-  PackedMatrix matrix;
-  matrix.type = type;
-  matrix.layout_id = table.layout_id[index];
-  matrix.k = k;
-  for (const PackSource& piece : pieces) matrix.n += piece.n_rows;
-  COXSWAIN_ASSIGN_OR_RETURN(
-      matrix.data, tensor::AlignedBuffer::allocate(table.packed_bytes[index](matrix.n, k)));
-  if (type == WeightType::kInt8) {
-    matrix.scales.resize(matrix.n);
-    matrix.column_sums.resize(matrix.n);
-  }
-  std::size_t row = 0;
-  for (const PackSource& piece : pieces) {
-    table.pack[index](matrix, row, piece);
-    row += piece.n_rows;
-  }
-  return matrix;
+const LinearOps& KernelTable::ops(const WeightFormat& format) const {
+  const auto at = std::ranges::find(formats, &format, &LinearOps::format);
+  assert(at != formats.end());
+  return *at;
+}
+
+const LinearOps* KernelTable::ops_for(const tensor::QuantScheme& scheme) const {
+  const auto at = std::ranges::find_if(formats, [&](const LinearOps& ops) {
+    return ops.format->is_quantised() && ops.format->scheme == scheme;
+  });
+  return at == formats.end() ? nullptr : &*at;
 }
 
 }  // namespace coxswain::kernels

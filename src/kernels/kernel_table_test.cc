@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/ops.h"
 #include "kernels/test_util.h"
 
 namespace coxswain::kernels {
@@ -16,12 +17,17 @@ TEST(KernelTable, EverySetIsCompleteAndNamed) {
   for (const KernelTable* table : testing::runnable_tables()) {
     EXPECT_TRUE(ids.insert(table->id).second) << table->id;
     EXPECT_EQ(table->id.substr(0, name_of(table->isa).size()), name_of(table->isa));
+    EXPECT_NE(table->linear, nullptr);
     std::set<std::uint32_t> layouts;
-    for (std::size_t type = 0; type < kWeightTypeCount; ++type) {
-      EXPECT_NE(table->linear[type], nullptr);
-      EXPECT_NE(table->packed_bytes[type], nullptr);
-      EXPECT_NE(table->pack[type], nullptr);
-      EXPECT_TRUE(layouts.insert(table->layout_id[type]).second);
+    for (const WeightFormat* format : weight_formats()) {
+      const LinearOps& ops = table->ops(*format);
+      EXPECT_EQ(ops.format, format);
+      EXPECT_NE(ops.layout, nullptr);
+      EXPECT_NE(ops.pack, nullptr);
+      EXPECT_NE(ops.pack_codes, nullptr);
+      EXPECT_NE(ops.unpack_row, nullptr);
+      EXPECT_NE(ops.kernel->tile, nullptr) << format->name;
+      EXPECT_TRUE(layouts.insert(ops.layout_id).second) << format->name;
     }
     EXPECT_NE(table->kv_write, nullptr);
     EXPECT_NE(table->attention, nullptr);
@@ -50,10 +56,35 @@ TEST(KernelTable, UnknownSetIsRefusedWithTheOnesThatRun) {
   EXPECT_NE(result.status().message().find("scalar"), std::string::npos);
 }
 
+TEST(WeightFormats, IdsAndNamesAreTheirOwn) {
+  std::set<FormatId> ids;
+  for (const WeightFormat* format : weight_formats()) {
+    EXPECT_TRUE(ids.insert(format->id).second) << format->name;
+    EXPECT_EQ(find_format(format->name), format);
+    EXPECT_NE(format->encode, nullptr);
+    EXPECT_NE(format->decode, nullptr);
+    EXPECT_EQ(format->encode_codes != nullptr, format->is_quantised());
+  }
+  EXPECT_EQ(find_format("int3"), nullptr);
+  EXPECT_EQ(quantised_names(), "int8, int4, int4-g128");
+  EXPECT_EQ(&plain_format(tensor::DType::kF16), &formats::kFloat16);
+}
+
+TEST(WeightFormats, ASchemeFindsTheFormatThatTakesItAsItIs) {
+  const KernelTable& table = testing::scalar_table();
+  for (const WeightFormat* format : weight_formats()) {
+    if (!format->is_quantised()) continue;
+    EXPECT_EQ(table.ops_for(format->scheme), &table.ops(*format));
+  }
+  tensor::QuantScheme other = formats::kInt4.scheme;
+  other.group = 48;
+  EXPECT_EQ(table.ops_for(other), nullptr);
+}
+
 TEST(KernelTable, AMatrixThatCannotBeHeldIsAnError) {
-  const PackSource piece{nullptr, DType::kF32, std::size_t{1} << 31};
-  const auto packed =
-      pack_matrix(testing::scalar_table(), WeightType::kF32, std::size_t{1} << 27, {&piece, 1});
+  const DenseRows piece{nullptr, DType::kF32, std::size_t{1} << 31};
+  const auto packed = pack_matrix(
+      testing::scalar_table().ops(formats::kFloat32), std::size_t{1} << 27, {&piece, 1});
   ASSERT_FALSE(packed.ok());
   EXPECT_EQ(packed.status().code(), Code::kResourceExhausted);
 }

@@ -4,18 +4,24 @@
 #include <cassert>
 #include <cstring>
 
+#include "kernels/cpu/ops.h"
+
 namespace coxswain::kernels {
 namespace {
 
-// Rows that share one visit of a panel: accumulators of 24 to 64 KiB. Multiples of every row_tile,
-// the larger one of those with chunk_bytes.
+// Rows that share one visit of a panel: accumulators of 24 to 64 KiB. Multiples of every row_tile, the larger one of
+// those with chunk_bytes.
 constexpr std::size_t kRowChunk = 96;
 constexpr std::size_t kRowChunkMax = 256;
-// Tasks per thread and row chunk: enough to even out a disturbed core, few enough to read long
-// stretches.
+// Rows of a chunk where they are gathered: they are copied into the thread's own scratch.
+constexpr std::size_t kGatherChunk = 64;
+// Tasks per thread and row chunk: enough to even out a disturbed core, few enough to read long stretches.
 constexpr std::size_t kTasksPerThread = 8;
 // Values below which converting activations is not worth waking a thread.
 constexpr std::size_t kParallelValues = std::size_t{1} << 16;
+// Of an activation as any kernel takes it.
+constexpr std::size_t kValueBytesMax = sizeof(float);
+constexpr std::size_t kConvertedBytesMax = 2;
 
 constexpr std::size_t ceil_div(std::size_t a, std::size_t b) {
   return (a + b - 1) / b;
@@ -24,8 +30,8 @@ constexpr std::size_t round_up(std::size_t a, std::size_t b) {
   return ceil_div(a, b) * b;
 }
 
-constexpr std::size_t kConvertedBytesMax = 2;
-// Not a multiple of 4 KiB apart, so that rows do not meet in one set of the first-level cache.
+// Values, then where the sums of groups start. Not a multiple of 4 KiB apart, so that rows do not meet in one set of
+// the first-level cache.
 constexpr std::size_t row_bytes(std::size_t k, std::size_t value_bytes) {
   return round_up(k, 64) * value_bytes + 64;
 }
@@ -35,13 +41,24 @@ std::size_t value_bytes(ActivationForm form) {
     case kActivationF32:
       return 4;
     case kActivationBf16:
-      return 2;
-    case kActivationU8:
-      return 1;
     case kActivationS16:
       return 2;
+    case kActivationU8:
+    case kActivationS8:
+      return 1;
   }
   return 0;
+}
+
+// Offset of a converted row's starts.
+std::size_t starts_at(std::size_t k, const LinearKernel& kernel) {
+  return round_up(k, 64) * value_bytes(kernel.form);
+}
+
+std::size_t converted_row_bytes(std::size_t k, const LinearKernel& kernel) {
+  const std::size_t starts =
+      kernel.group == 0 ? 0 : round_up(ceil_div(k, kernel.group) * sizeof(std::int32_t), 64);
+  return row_bytes(k, value_bytes(kernel.form)) + starts;
 }
 
 // Converted activations, or x itself.
@@ -51,112 +68,57 @@ struct Rows {
   const float* scales = nullptr;
 };
 
-Rows convert(ThreadPool& pool, const LinearArgs& args, const LinearKernel& kernel) {
-  const std::size_t k = args.w->k;
-  if (kernel.form == kActivationF32) {
-    return {reinterpret_cast<const std::byte*>(args.x), args.x_stride * sizeof(float), nullptr};
-  }
-  assert(args.scratch.size() >= linear_scratch_bytes(args.m, k));
-  auto* scales = reinterpret_cast<float*>(args.scratch.data());
-  std::byte* rows = args.scratch.data() + round_up(args.m * sizeof(float), 64);
-  const std::size_t stride = row_bytes(k, value_bytes(kernel.form));
-  const std::size_t k_padded = round_up(k, kernel.k_multiple);
-  const auto convert_rows = [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      kernel.convert_row(
-          rows + row * stride, args.x + row * args.x_stride, k, k_padded, scales + row);
-    }
-  };
-  if (args.m * k < kParallelValues) {
-    convert_rows(0, args.m);
-  } else {
-    const std::size_t n_tasks = std::min(args.m, pool.n_threads() * 2);
-    pool.run(n_tasks, [&](std::size_t i, std::size_t) {
-      convert_rows(args.m * i / n_tasks, args.m * (i + 1) / n_tasks);
-    });
-  }
-  return {rows, stride, scales};
+// One input in the form of one kernel.
+struct Conversion {
+  std::size_t input = 0;
+  const LinearKernel* kernel = nullptr;
+  std::byte* data = nullptr;
+  std::size_t stride_bytes = 0;
+  float* scales = nullptr;
+};
+
+// One piece and the tasks [first_task, ...) that it is cut into.
+struct Plan {
+  const LinearProblem* problem = nullptr;
+  const LinearPiece* piece = nullptr;
+  const LinearKernel* kernel = nullptr;
+  Rows rows;  // of the whole input
+  std::size_t first_task = 0;
+  std::size_t n_panels = 0;
+  std::size_t n_slots = 0;
+  std::size_t slots_per_thread = 0;  // 0: slots are taken in order
+  std::size_t chunk_rows = 0;
+};
+
+// Rows that one thread has gathered last.
+struct Gathered {
+  const LinearProblem* problem = nullptr;
+  const std::byte* from = nullptr;
+  std::size_t row = 0;
+};
+
+constexpr std::size_t gather_bytes(std::size_t k) {
+  return 64 + kGatherChunk * sizeof(float) + kGatherChunk * row_bytes(k, kValueBytesMax);
 }
 
-// One call, seen by its tasks.
-class LinearCall {
+// Hands out 64-byte aligned parts of the scratch.
+class Scratch {
  public:
-  LinearCall(const LinearArgs& args, const LinearKernel& kernel, const Rows& rows)
-      : args_(args),
-        kernel_(kernel),
-        rows_(rows),
-        few_(kernel.few_rows != 0 && args.m <= kernel.few_rows),
-        k_padded_(round_up(args.w->k, kernel.k_multiple)),
-        panel_bytes_(k_padded_ * kernel.panel * kernel.weight_bytes) {}
+  explicit Scratch(std::span<std::byte> bytes) : next_(bytes.data()), left_(bytes.size()) {}
 
-  // Rows [row, row + n_rows) of panels [begin, end).
-  void compute(std::size_t begin, std::size_t end, std::size_t row, std::size_t n_rows) const {
-    alignas(64) std::byte acc[kRowChunkMax * kPanelMax * 4];
-    for (std::size_t panel = begin; panel < end; ++panel) {
-      multiply(panel, row, n_rows, acc);
-      finish(panel, row, n_rows, acc);
-    }
+  template <typename T>
+  T* take(std::size_t n) {
+    const std::size_t bytes = round_up(n * sizeof(T), 64);
+    assert(bytes <= left_);
+    std::byte* const at = next_;
+    next_ += bytes;
+    left_ -= bytes;
+    return reinterpret_cast<T*>(at);
   }
 
  private:
-  void multiply(std::size_t panel, std::size_t row, std::size_t n_rows, std::byte* acc) const {
-    const std::byte* w = args_.w->data.data() + panel * panel_bytes_;
-    const std::size_t n_tiles = ceil_div(n_rows, few_ ? kernel_.few_rows : kernel_.row_tile);
-    const std::size_t unit = few_ || kernel_.row_unit == 0 ? 1 : kernel_.row_unit;
-    const auto run_tile = few_ ? kernel_.tile_few : kernel_.tile;
-    const std::size_t k_block = n_tiles == 1 ? k_padded_ : kernel_.k_block;
-    const std::size_t value = value_bytes(kernel_.form);
-    const std::size_t step_bytes = kernel_.panel * kernel_.weight_bytes;  // per value of k
-    TileArgs tile{};
-    tile.a_stride_bytes = rows_.stride_bytes;
-    for (std::size_t k = 0; k < k_padded_; k += k_block) {
-      tile.k = std::min(k_block, k_padded_ - k);
-      tile.w = w + k * step_bytes;
-      tile.first = k == 0;
-      // While these rows are worked on, the next block comes nearer: each tile asks for its share.
-      const char* next =
-          n_tiles == 1 ? nullptr : static_cast<const char*>(tile.w) + tile.k * step_bytes;
-      tile.prefetch_step =
-          n_tiles == 1 ? kernel_.stream_ahead : step_bytes * kernel_.k_group / n_tiles;
-      for (std::size_t t = 0; t < n_tiles; ++t) {
-        const std::size_t first = round_up(n_rows * t / n_tiles, unit);
-        tile.rows = std::min(n_rows, round_up(n_rows * (t + 1) / n_tiles, unit)) - first;
-        tile.a = rows_.data + (row + first) * rows_.stride_bytes + k * value;
-        tile.acc = acc + first * kernel_.panel * 4;
-        tile.prefetch = next;
-        run_tile(&tile);
-        if (next != nullptr) next += tile.k / kernel_.k_group * tile.prefetch_step;
-      }
-    }
-  }
-
-  void finish(std::size_t panel, std::size_t row, std::size_t n_rows, const std::byte* acc) const {
-    const PackedMatrix& w = *args_.w;
-    const std::size_t column = panel * kernel_.panel;
-    FinishArgs out{};
-    out.acc = acc;
-    out.panel = kernel_.panel;
-    out.rows = n_rows;
-    out.n = std::min<std::size_t>(kernel_.panel, w.n - column);
-    out.y = args_.y + row * args_.y_stride + column;
-    out.y_stride = args_.y_stride;
-    out.bias = args_.bias != nullptr ? args_.bias + column : nullptr;
-    out.accumulate = args_.accumulate;
-    if (rows_.scales != nullptr && !w.scales.empty()) {
-      out.row_scales = rows_.scales + row;
-      out.scales = w.scales.data() + column;
-      out.column_sums = w.column_sums.data() + column;
-      out.activation_offset = kernel_.form == kActivationU8 ? 128 : 0;
-    }
-    kernel_.finish(&out);
-  }
-
-  const LinearArgs& args_;
-  const LinearKernel& kernel_;
-  const Rows rows_;
-  const bool few_;
-  const std::size_t k_padded_;
-  const std::size_t panel_bytes_;
+  std::byte* next_;
+  std::size_t left_;
 };
 
 // Chunks of about the same size, of whole tiles.
@@ -168,38 +130,333 @@ std::size_t rows_of_chunk(std::size_t m, std::size_t stride_bytes, const LinearK
   return round_up(ceil_div(m, ceil_div(m, most)), kernel.row_tile);
 }
 
+// One piece, some rows, seen by a task.
+class PieceRows {
+ public:
+  PieceRows(const LinearKernel& kernel, const LinearPiece& piece, bool few, bool accumulate)
+      : kernel_(kernel),
+        piece_(piece),
+        w_(*piece.w),
+        few_(few),
+        accumulate_(accumulate),
+        k_padded_(round_up(w_.k, kernel.k_multiple)),
+        step_bytes_(std::size_t{kernel.panel} * kernel.unit_bytes),
+        panel_bytes_(k_padded_ / kernel.unit_values * step_bytes_),
+        n_groups_(kernel.group == 0 ? 0 : ceil_div(w_.k, kernel.group)) {}
+
+  void multiply(std::size_t panel, const Rows& rows, std::size_t n_rows, std::byte* acc) const {
+    const std::byte* w = w_.bytes.data() + panel * panel_bytes_;
+    const std::size_t n_tiles = ceil_div(n_rows, few_ ? kernel_.few_rows : kernel_.row_tile);
+    const std::size_t unit = few_ || kernel_.row_unit == 0 ? 1 : kernel_.row_unit;
+    const auto run_tile = few_ ? kernel_.tile_few : kernel_.tile;
+    const std::size_t k_block = n_tiles == 1 ? k_padded_ : kernel_.k_block;
+    const std::size_t value = value_bytes(kernel_.form);
+    TileArgs tile{};
+    tile.a_stride_bytes = rows.stride_bytes;
+    for (std::size_t k = 0; k < k_padded_; k += k_block) {
+      tile.k = std::min(k_block, k_padded_ - k);
+      tile.w = w + k / kernel_.unit_values * step_bytes_;
+      tile.first = k == 0;
+      const std::size_t n_steps = tile.k / kernel_.unit_values;
+      // While these rows are worked on, the next block comes nearer: each tile asks for its share.
+      const char* next =
+          n_tiles == 1 ? nullptr : static_cast<const char*>(tile.w) + n_steps * step_bytes_;
+      tile.prefetch_step = n_tiles == 1 ? kernel_.stream_ahead : step_bytes_ / n_tiles;
+      for (std::size_t t = 0; t < n_tiles; ++t) {
+        const std::size_t first = round_up(n_rows * t / n_tiles, unit);
+        tile.rows = std::min(n_rows, round_up(n_rows * (t + 1) / n_tiles, unit)) - first;
+        const std::byte* const row = rows.data + first * rows.stride_bytes;
+        tile.a = row + k * value;
+        if (kernel_.group != 0) use_groups(panel, k / kernel_.group, row, tile);
+        tile.acc = acc + first * kernel_.panel * 4;
+        tile.prefetch = next;
+        run_tile(&tile);
+        if (next != nullptr) next += n_steps * tile.prefetch_step;
+      }
+    }
+  }
+
+  // Rows of one panel to their place in the piece's outputs.
+  void finish(std::size_t panel,
+              std::size_t row,
+              std::size_t n_rows,
+              const float* row_scales,
+              const std::byte* acc) const {
+    const std::size_t column = panel * kernel_.panel;
+    FinishArgs out{};
+    out.acc = acc;
+    out.panel = kernel_.panel;
+    out.rows = n_rows;
+    out.n = std::min<std::size_t>(kernel_.panel, w_.n - column);
+    out.y = piece_.y + row * piece_.y_stride + column;
+    out.y_stride = piece_.y_stride;
+    out.bias = piece_.bias != nullptr ? piece_.bias + column : nullptr;
+    out.accumulate = accumulate_;
+    out.row_scales = row_scales;
+    if (row_scales != nullptr && kernel_.group == 0) {
+      const std::byte* const image = w_.bytes.data();
+      out.scales = reinterpret_cast<const float*>(image + w_.scales_at) + column;
+      out.column_sums = reinterpret_cast<const std::int32_t*>(image + w_.sums_at) + column;
+      out.activation_offset = kernel_.form == kActivationU8 ? 128 : 0;
+    }
+    kernel_.finish(&out);
+  }
+
+ private:
+  void use_groups(std::size_t panel,
+                  std::size_t group,
+                  const std::byte* row,
+                  TileArgs& tile) const {
+    const auto* scales = reinterpret_cast<const std::uint16_t*>(w_.bytes.data() + w_.scales_at);
+    tile.scales = scales + (panel * n_groups_ + group) * kernel_.panel;
+    tile.a_starts = reinterpret_cast<const std::int32_t*>(row + starts_at(w_.k, kernel_)) + group;
+  }
+
+  const LinearKernel& kernel_;
+  const LinearPiece& piece_;
+  const MatrixImage& w_;
+  const bool few_;
+  const bool accumulate_;
+  const std::size_t k_padded_;
+  const std::size_t step_bytes_;  // of a panel, for one unit of every output
+  const std::size_t panel_bytes_;
+  const std::size_t n_groups_;
+};
+
+// A call, cut into tasks.
+class Run {
+ public:
+  Run(ExecContext& exec, const LinearCall& call)
+      : exec_(exec), call_(call), scratch_(call.scratch) {
+    for (const LinearProblem& problem : call.problems) n_pieces_ += problem.pieces.size();
+    if (n_pieces_ == 1) {
+      plans_ = &plan_;
+      conversions_ = &conversion_;
+    } else {
+      plans_ = scratch_.take<Plan>(n_pieces_);
+      conversions_ = scratch_.take<Conversion>(n_pieces_);
+    }
+    for (const LinearProblem& problem : call.problems) {
+      for (const LinearPiece& piece : problem.pieces) {
+        if (problem.m > 0 && piece.w->n > 0) add(problem, piece);
+      }
+    }
+  }
+
+  bool empty() const { return n_plans_ == 0; }
+
+  void convert() {
+    std::size_t n_rows = 0;
+    std::size_t n_values = 0;
+    for (std::size_t i = 0; i < n_conversions_; ++i) {
+      const LinearInput& input = call_.inputs[conversions_[i].input];
+      n_rows += input.m;
+      n_values += input.m * input.k;
+    }
+    if (n_values < kParallelValues) {
+      convert_rows(0, n_rows);
+      return;
+    }
+    const std::size_t n_tasks = std::min(n_rows, exec_.n_threads() * 2);
+    exec_.pool().run(n_tasks, [&](std::size_t i, std::size_t) {
+      convert_rows(n_rows * i / n_tasks, n_rows * (i + 1) / n_tasks);
+    });
+  }
+
+  void multiply() {
+    std::size_t n_tasks = 0;
+    for (std::size_t i = 0; i < n_plans_; ++i) n_tasks += split(plans_[i], n_tasks);
+    if (gathers_) {
+      gathered_ = scratch_.take<Gathered>(exec_.n_threads());
+      std::fill_n(gathered_, exec_.n_threads(), Gathered{});
+      gather_area_ = scratch_.take<std::byte>(exec_.n_threads() * gather_bytes(k_max_));
+    }
+    exec_.pool().run(n_tasks, [&](std::size_t i, std::size_t worker) { task(i, worker); });
+  }
+
+ private:
+  void add(const LinearProblem& problem, const LinearPiece& piece) {
+    const LinearKernel& kernel = *piece.w->ops->kernel;
+    assert(piece.w->k == call_.inputs[problem.input].k);
+    Plan& plan = plans_[n_plans_++];
+    plan = Plan{};
+    plan.problem = &problem;
+    plan.piece = &piece;
+    plan.kernel = &kernel;
+    plan.rows = converted(problem.input, kernel);
+    gathers_ = gathers_ || problem.gather != nullptr;
+    k_max_ = std::max(k_max_, piece.w->k);
+  }
+
+  // Where the rows of an input will be in the form of this kernel.
+  Rows converted(std::size_t index, const LinearKernel& kernel) {
+    const LinearInput& input = call_.inputs[index];
+    if (kernel.form == kActivationF32)
+      return {reinterpret_cast<const std::byte*>(input.x), input.stride * sizeof(float), nullptr};
+    for (std::size_t i = 0; i < n_conversions_; ++i) {
+      const Conversion& c = conversions_[i];
+      const bool same = c.input == index && c.kernel->convert_row == kernel.convert_row &&
+                        c.kernel->k_multiple == kernel.k_multiple &&
+                        c.kernel->group == kernel.group;
+      if (same) return {c.data, c.stride_bytes, c.scales};
+    }
+    Conversion& c = conversions_[n_conversions_++];
+    c = Conversion{};
+    c.input = index;
+    c.kernel = &kernel;
+    c.stride_bytes = converted_row_bytes(input.k, kernel);
+    c.scales = scratch_.take<float>(input.m);
+    c.data = scratch_.take<std::byte>(input.m * c.stride_bytes);
+    return {c.data, c.stride_bytes, c.scales};
+  }
+
+  // Rows [begin, end) of all conversions together.
+  void convert_rows(std::size_t begin, std::size_t end) const {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < n_conversions_ && first < end; ++i) {
+      const Conversion& c = conversions_[i];
+      const LinearInput& input = call_.inputs[c.input];
+      ConvertArgs args{};
+      args.k = input.k;
+      args.k_padded = round_up(input.k, c.kernel->k_multiple);
+      for (std::size_t at = std::max(begin, first); at < std::min(end, first + input.m); ++at) {
+        const std::size_t row = at - first;
+        std::byte* const data = c.data + row * c.stride_bytes;
+        args.x = input.x + row * input.stride;
+        args.values = data;
+        args.scale = c.scales + row;
+        args.starts = reinterpret_cast<std::int32_t*>(data + starts_at(input.k, *c.kernel));
+        c.kernel->convert_row(&args);
+      }
+      first += input.m;
+    }
+  }
+
+  // Cuts a plan into tasks; how many.
+  std::size_t split(Plan& plan, std::size_t first_task) const {
+    const std::size_t n_threads = exec_.n_threads();
+    const std::size_t m = plan.problem->m;
+    plan.first_task = first_task;
+    plan.n_panels = ceil_div(plan.piece->w->n, plan.kernel->panel);
+    plan.chunk_rows = plan.problem->gather != nullptr
+                          ? kGatherChunk
+                          : rows_of_chunk(m, plan.rows.stride_bytes, *plan.kernel);
+    // Within a chunk each thread walks its own long stretch of panels, as memory and the prefetches of the next panel
+    // want it, cut into pieces that another thread may take over. With several plans they share the pieces out.
+    const std::size_t wanted = ceil_div(kTasksPerThread, n_plans_);
+    const std::size_t pieces = std::clamp<std::size_t>(plan.n_panels / n_threads, 1, wanted);
+    plan.n_slots = std::min(plan.n_panels, n_threads * pieces);
+    plan.slots_per_thread = plan.n_slots == n_threads * pieces ? pieces : 0;
+    return plan.n_slots * ceil_div(m, plan.chunk_rows);
+  }
+
+  void task(std::size_t i, std::size_t worker) {
+    const Plan* plan =
+        std::upper_bound(plans_,
+                         plans_ + n_plans_,
+                         i,
+                         [](std::size_t task, const Plan& p) { return task < p.first_task; }) -
+        1;
+    // Its rows stay near while panels pass by.
+    const std::size_t chunk = (i - plan->first_task) / plan->n_slots;
+    const std::size_t in_chunk = (i - plan->first_task) % plan->n_slots;
+    const std::size_t n_threads = exec_.n_threads();
+    const std::size_t slot =
+        plan->slots_per_thread == 0
+            ? in_chunk
+            : in_chunk % n_threads * plan->slots_per_thread + in_chunk / n_threads;
+    const std::size_t row = chunk * plan->chunk_rows;
+    compute(*plan,
+            plan->n_panels * slot / plan->n_slots,
+            plan->n_panels * (slot + 1) / plan->n_slots,
+            row,
+            std::min(plan->chunk_rows, plan->problem->m - row),
+            worker);
+  }
+
+  // Rows [row, row + n_rows) of the problem times panels [begin, end).
+  void compute(const Plan& plan,
+               std::size_t begin,
+               std::size_t end,
+               std::size_t row,
+               std::size_t n_rows,
+               std::size_t worker) {
+    alignas(64) std::byte acc[kRowChunkMax * kPanelMax * 4];
+    const LinearKernel& kernel = *plan.kernel;
+    const bool few = kernel.few_rows != 0 && plan.problem->m <= kernel.few_rows;
+    const PieceRows piece(kernel, *plan.piece, few, call_.accumulate);
+    Rows rows = plan.rows;
+    if (plan.problem->gather != nullptr) {
+      rows = gather(plan, row, n_rows, worker);
+    } else {
+      const std::size_t first = plan.problem->first + row;
+      rows.data += first * rows.stride_bytes;
+      if (rows.scales != nullptr) rows.scales += first;
+    }
+    for (std::size_t panel = begin; panel < end; ++panel) {
+      piece.multiply(panel, rows, n_rows, acc);
+      piece.finish(panel, row, n_rows, rows.scales, acc);
+    }
+  }
+
+  // Copies of the chosen rows, side by side; kept for the next task of the thread.
+  Rows gather(const Plan& plan, std::size_t row, std::size_t n_rows, std::size_t worker) {
+    std::byte* const area = gather_area_ + worker * gather_bytes(k_max_);
+    auto* const scales = reinterpret_cast<float*>(area);
+    std::byte* const data = area + kGatherChunk * sizeof(float);
+    const std::size_t k = plan.piece->w->k;
+    const std::size_t stride = converted_row_bytes(k, *plan.kernel);
+    Gathered& last = gathered_[worker];
+    if (last.problem != plan.problem || last.from != plan.rows.data || last.row != row) {
+      const std::size_t copied = plan.rows.scales == nullptr && plan.kernel->form == kActivationF32
+                                     ? k * sizeof(float)
+                                     : stride;
+      for (std::size_t i = 0; i < n_rows; ++i) {
+        const std::size_t from = plan.problem->gather[row + i];
+        std::memcpy(data + i * stride, plan.rows.data + from * plan.rows.stride_bytes, copied);
+        if (plan.rows.scales != nullptr) scales[i] = plan.rows.scales[from];
+      }
+      last = {plan.problem, plan.rows.data, row};
+    }
+    return {data, stride, plan.rows.scales != nullptr ? scales : nullptr};
+  }
+
+  ExecContext& exec_;
+  const LinearCall& call_;
+  Scratch scratch_;
+  Plan plan_;
+  Conversion conversion_;
+  Plan* plans_ = nullptr;
+  Conversion* conversions_ = nullptr;
+  std::size_t n_pieces_ = 0;
+  std::size_t n_plans_ = 0;
+  std::size_t n_conversions_ = 0;
+  std::size_t k_max_ = 0;
+  bool gathers_ = false;
+  Gathered* gathered_ = nullptr;
+  std::byte* gather_area_ = nullptr;
+};
+
 }  // namespace
 
-std::size_t linear_scratch_bytes(std::size_t m, std::size_t k) {
-  return round_up(m * sizeof(float), 64) + m * row_bytes(k, kConvertedBytesMax);
+std::size_t linear_scratch_bytes(const LinearShape& shape) {
+  const std::size_t forms = shape.n_forms;
+  std::size_t bytes = forms * (round_up(shape.rows * sizeof(float), 64) + 128 * shape.n_pieces +
+                               shape.rows * row_bytes(shape.k, kConvertedBytesMax));
+  if (shape.n_pieces > 1)
+    bytes += round_up(shape.n_pieces * sizeof(Plan), 64) +
+             round_up(shape.n_pieces * sizeof(Conversion), 64);
+  if (shape.gathers)
+    bytes += round_up(shape.n_threads * sizeof(Gathered), 64) +
+             shape.n_threads * round_up(gather_bytes(shape.k), 64);
+  return round_up(bytes, 64);
 }
 
-void run_linear(ThreadPool& pool, const LinearArgs& args, const LinearKernel& kernel) {
-  const PackedMatrix& w = *args.w;
-  if (args.m == 0 || w.n == 0) return;
-  assert(w.layout_id == kernel.layout_id);
-  const Rows rows = convert(pool, args, kernel);
-  const LinearCall call(args, kernel, rows);
-  const std::size_t n_panels = ceil_div(w.n, kernel.panel);
-  const std::size_t chunk_rows = rows_of_chunk(args.m, rows.stride_bytes, kernel);
-  const std::size_t n_chunks = ceil_div(args.m, chunk_rows);
-  const std::size_t n_threads = pool.n_threads();
-  // Within a chunk each thread walks its own long stretch of panels, as memory and the prefetches
-  // of the next panel want it, cut into pieces that another thread may take over.
-  const std::size_t pieces = std::clamp<std::size_t>(n_panels / n_threads, 1, kTasksPerThread);
-  const std::size_t n_slots = std::min(n_panels, n_threads * pieces);
-  pool.run(n_slots * n_chunks, [&](std::size_t i, std::size_t) {
-    const std::size_t chunk = i / n_slots;  // its rows stay near while panels pass by
-    const std::size_t in_chunk = i % n_slots;
-    const std::size_t slot = n_slots == n_threads * pieces
-                                 ? in_chunk % n_threads * pieces + in_chunk / n_threads
-                                 : in_chunk;
-    const std::size_t row = chunk * chunk_rows;
-    call.compute(n_panels * slot / n_slots,
-                 n_panels * (slot + 1) / n_slots,
-                 row,
-                 std::min(chunk_rows, args.m - row));
-  });
+void run_linear(ExecContext& exec, const LinearCall& call) {
+  Run run(exec, call);
+  if (run.empty()) return;
+  run.convert();
+  run.multiply();
 }
 
 }  // namespace coxswain::kernels

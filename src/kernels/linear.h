@@ -1,19 +1,17 @@
 #pragma once
-// Splits a linear layer over threads, row chunks, panels and blocks of k, for the LinearKernel of
-// any set.
+// Splits a linear call over threads, problems, row chunks, panels and blocks of k, for the
+// LinearKernels of any CPU set.
 //
-// Law 1: a task owns whole outputs; within a task each output is added up in ascending k. Blocks of
-// k only park the accumulators in memory.
+// Law 1: a task owns whole outputs; within a task each output is added up in ascending k. Blocks of k only park the
+// accumulators in memory.
 //
-// Thread rule: one caller at a time for each pool; tasks run on the pool's threads.
+// Thread rule: one caller at a time for each context; tasks run on its pool's threads.
 
-#include <cstddef>
-
-#include "kernels/cpu/ops.h"
-#include "kernels/kernel_table.h"
+#include "kernels/exec_context.h"
+#include "kernels/linear_args.h"
 
 namespace coxswain::kernels {
 
-void run_linear(ThreadPool& pool, const LinearArgs& args, const LinearKernel& kernel);
+void run_linear(ExecContext& exec, const LinearCall& call);
 
 }  // namespace coxswain::kernels

@@ -1,29 +1,19 @@
 #pragma once
-// Packs weights into the panels of a LinearKernel: [n / panel][k / k_group][panel][k_group], zero
-// beyond n and k.
+// Images of weights for a LinearKernel: values as [n / panel][k / unit_values][panel][unit], then scales as
+// [n / panel][groups][panel], then sums; zeros beyond n and k. How a row becomes values and scales is the format's.
 //
-// int8: each output has its own scale, absmax / 127; a weight is x * (127 / absmax), rounded to
-// nearest even. Thread rule: calls for different rows of one matrix may run at once only if the
-// rows lie in different panels.
+// These are the entries of LinearOps for every CPU set. Thread rule: calls for different rows of one image may run at
+// once only if the rows lie in different panels.
 
 #include <cstddef>
 
-#include "kernels/cpu/ops.h"
-#include "kernels/kernel_table.h"
+#include "kernels/weight_format.h"
 
 namespace coxswain::kernels {
 
-std::size_t packed_size_bytes(const LinearKernel& kernel, std::size_t n, std::size_t k);
-void pack_rows(PackedMatrix& matrix,
-               std::size_t row_begin,
-               const PackSource& source,
-               const LinearKernel& kernel);
-
-// Row `row` as it is multiplied: exact, or scale times integer for int8. `out` holds matrix.k
-// values.
-void unpack_row(const PackedMatrix& matrix,
-                std::size_t row,
-                float* out,
-                const LinearKernel& kernel);
+LinearOps::Layout image_layout(const LinearOps& ops, std::size_t n, std::size_t k);
+void pack_rows(MatrixImage& image, std::size_t row_begin, const DenseRows& rows);
+void pack_code_rows(MatrixImage& image, std::size_t row_begin, const tensor::QuantRows& rows);
+void unpack_row(const MatrixImage& image, std::size_t row, float* out);
 
 }  // namespace coxswain::kernels

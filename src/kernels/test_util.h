@@ -2,6 +2,8 @@
 // Shared by the tests of this module: every set that can run here (the others are named on stdout),
 // deterministic values, scratch.
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -46,6 +48,28 @@ inline std::vector<float> random_floats(std::size_t n, std::uint32_t seed, float
 
 inline tensor::AlignedBuffer scratch_of(std::size_t bytes) {
   return tensor::AlignedBuffer::allocate(bytes).value();
+}
+
+// One problem of one piece.
+inline void run_linear(const KernelTable& table,
+                       ExecContext& exec,
+                       const LinearInput& input,
+                       const LinearPiece& piece,
+                       bool accumulate = false) {
+  auto scratch = scratch_of(linear_scratch_bytes({.rows = input.m, .k = input.k}));
+  const LinearProblem problem{.m = input.m, .pieces = {&piece, 1}};
+  table.linear(exec,
+               {.inputs = {&input, 1},
+                .problems = {&problem, 1},
+                .accumulate = accumulate,
+                .scratch = scratch.bytes()});
+}
+
+// Whether two results are the same numbers; NaNs count as equal.
+inline bool same_numbers(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+    return x == y || (std::isnan(x) && std::isnan(y));
+  });
 }
 
 }  // namespace coxswain::kernels::testing

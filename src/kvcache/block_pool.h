@@ -5,9 +5,12 @@
 //                    ^                                     |                          |
 //                    '------------- add_ref (prefix hit) --'--------------------------'
 //
-// leased: at least one sequence holds it. retiring: nobody holds it, but a submitted step still
-// names it. cached: nobody holds it and the prefix index names it. free: on the free stack. free +
-// cached + leased + retiring = total, always (check()).
+//   free      on the free stack
+//   leased    at least one sequence holds it
+//   retiring  nobody holds it, but a submitted step still names it
+//   cached    nobody holds it, and the prefix index names it
+//
+// free + cached + leased + retiring = total, always (check()).
 //
 // Ids are 1..n_blocks: block 0 is kept for health probes of stock routers and is not part of the
 // total. The pool owns ids, not bytes. Thread rule: one engine thread.

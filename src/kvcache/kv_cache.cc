@@ -151,8 +151,8 @@ void KvCache::publish(KvLease& lease, std::span<const TokenId> computed) {
   if (!prefix_caching_) return;
   const auto n_whole = static_cast<std::uint32_t>(computed.size() / block_tokens_);
   if (lease.n_published_ >= n_whole) return;
-  if (lease.n_published_ > 0 && !index_.alive(lease.cursor_))
-    lease.n_published_ = 0;  // an equal prefix was evicted
+  // An equal prefix was evicted.
+  if (lease.n_published_ > 0 && !index_.alive(lease.cursor_)) lease.n_published_ = 0;
   std::vector<BlockId> ids(pools_.size());
   while (lease.n_published_ < n_whole) {
     const auto tokens = block_of(computed, lease.n_published_);

@@ -8,9 +8,8 @@
 // only behind its prefix, and a prefix is whole blocks only. A lease that ends while submitted
 // steps still name its blocks leaves them retiring until retire(step).
 //
-// Groups with a window give blocks back once every position in them has left the window (the table
-// entry becomes kReleasedBlock). A prefix could then miss blocks, so prefix caching is off for such
-// models.
+// Groups with a window give blocks back once every position in them has left the window (the table entry becomes
+// kReleasedBlock). A prefix could then miss blocks, so prefix caching is off for such models.
 //
 // Thread rule: one engine thread. The cache outlives its leases.
 
@@ -24,6 +23,7 @@
 #include <coxswain/types.h>
 
 #include "base/keyed_hash.h"
+#include "base/numbers.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/prefix_index.h"
 
@@ -75,8 +75,8 @@ class KvLease {
   std::vector<std::uint32_t> n_released_;     // per group
   std::string identity_;
   PrefixIndex::Node cursor_;  // the node of block n_published_ - 1, or none
-  std::uint32_t n_published_ =
-      0;  // blocks at the front that the index has (this one or an equal one)
+  // Blocks at the front that the index has (this one or an equal one).
+  std::uint32_t n_published_ = 0;
   std::uint64_t last_step_ = 0;
 };
 
@@ -98,7 +98,7 @@ class KvCache {
   std::uint32_t window_tokens(std::size_t group) const { return windows_[group]; }
   bool prefix_caching() const { return prefix_caching_; }
   std::uint32_t blocks_for(std::uint32_t n_tokens) const {
-    return (n_tokens + block_tokens_ - 1) / block_tokens_;
+    return base::ceil_div(n_tokens, block_tokens_);
   }
 
   // The longest cached prefix of `tokens` that leaves at least one token to compute.
@@ -112,11 +112,9 @@ class KvCache {
   // The tables get n_blocks entries, cached blocks being evicted as needed.
   // Errors: kResourceExhausted; nothing has then changed.
   Status grow(KvLease& lease, std::uint32_t n_blocks);
-  // Window groups: gives back blocks that no position >= `position` can see. True if a table
-  // changed.
+  // Window groups: gives back blocks that no position >= `position` can see. True if a table changed.
   bool release_before(KvLease& lease, std::uint32_t position);
-  // The keys and values of `computed`, all tokens of the sequence so far, are there: shares its
-  // whole blocks.
+  // The keys and values of `computed`, all tokens of the sequence so far, are there: shares its whole blocks.
   void publish(KvLease& lease, std::span<const TokenId> computed);
   // Steps up to `step` have retired.
   void retire(std::uint64_t step);
@@ -146,8 +144,8 @@ class KvCache {
   bool prefix_caching_ = false;
   std::vector<std::uint32_t> windows_;  // per group
   std::vector<BlockPool> pools_;        // per group
-  std::vector<std::vector<PrefixIndex::Node>>
-      nodes_;  // per group and block: the node that names it
+  // Per group and block: the node that names it.
+  std::vector<std::vector<PrefixIndex::Node>> nodes_;
   PrefixIndex index_;
 };
 

@@ -53,8 +53,9 @@ TEST(KvCache, LeaseGivesBackOnDestructionAndMoves) {
     KvLease a = cache.open("", {}, false);
     ASSERT_TRUE(cache.grow(a, 2).ok());
     KvLease b = std::move(a);
-    EXPECT_FALSE(
-        a);  // NOLINT(bugprone-use-after-move): moved-from is empty, that is what is tested
+    // Moved-from is empty, that is what is tested.
+    // NOLINTNEXTLINE(bugprone-use-after-move)
+    EXPECT_FALSE(a);
     EXPECT_EQ(cache.counts(0).leased, 2U);
   }
   EXPECT_EQ(cache.counts(0).free, 3U);
@@ -118,8 +119,8 @@ TEST(KvCache, EvictsTheLeastRecentlyUsedLeafFirst) {
   filled(cache, "id", iota_tokens(8)).reset();       // blocks 0-3, 4-7
   filled(cache, "id", iota_tokens(8, 100)).reset();  // another branch, used later
   KvLease lease = cache.open("", {}, false);
-  ASSERT_TRUE(
-      cache.grow(lease, 2).ok());  // one is free, one must be evicted: the tail of the older branch
+  // One is free, one must be evicted: the tail of the older branch.
+  ASSERT_TRUE(cache.grow(lease, 2).ok());
   EXPECT_EQ(cache.probe("id", iota_tokens(9)).n_blocks, 1U);
   EXPECT_EQ(cache.probe("id", iota_tokens(9, 100)).n_blocks, 2U);
   EXPECT_EQ(cache.check(), "");

@@ -60,8 +60,7 @@ class PrefixIndex {
 
   std::uint32_t n_nodes() const { return n_nodes_; }          // roots not counted
   std::uint32_t n_evictable() const { return n_evictable_; }  // unpinned nodes
-  // Takes out the leaf that has been unpinned longest; its blocks, one per group. Empty if all are
-  // pinned.
+  // Takes out the leaf that has been unpinned longest; its blocks, one per group. Empty if all are pinned.
   std::vector<BlockId> evict();
 
   // Empty, or what is wrong.

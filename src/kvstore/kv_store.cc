@@ -104,19 +104,45 @@ kernels::KvLayerView KvStore::layer(std::uint32_t index) {
           .v_head_dim = shape.v_head_dim};
 }
 
-void KvStore::copy_block(const BlockCopy& copy) {
-  if (copy.from == copy.to) return;  // memcpy must not see overlapping blocks
+void KvStore::move_block(const BlockMove& move) {
+  const BlockId from = move.from.id;
+  const BlockId to = move.to.id;
+  if (from == to) return;  // memcpy must not see overlapping blocks
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const KvLayerShape& shape = options_.layers[i];
-    if (shape.group != copy.kv_group) continue;
+    if (shape.group != move.kv_group) continue;
     const std::uint64_t k_bytes = k_block_bytes(options_, shape);
     const std::uint64_t v_bytes = v_block_bytes(options_, shape);
-    std::memcpy(layers_[i].k.data() + copy.to * k_bytes,
-                layers_[i].k.data() + copy.from * k_bytes,
-                k_bytes);
-    std::memcpy(layers_[i].v.data() + copy.to * v_bytes,
-                layers_[i].v.data() + copy.from * v_bytes,
-                v_bytes);
+    std::byte* const k = layers_[i].k.data();
+    std::byte* const v = layers_[i].v.data();
+    std::memcpy(k + to * k_bytes, k + from * k_bytes, k_bytes);
+    std::memcpy(v + to * v_bytes, v + from * v_bytes, v_bytes);
+  }
+}
+
+void KvStore::copy_out(std::uint32_t group, BlockId block, std::span<std::byte> to) const {
+  std::byte* at = to.data();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const KvLayerShape& shape = options_.layers[i];
+    if (shape.group != group) continue;
+    const std::uint64_t k_bytes = k_block_bytes(options_, shape);
+    const std::uint64_t v_bytes = v_block_bytes(options_, shape);
+    std::memcpy(at, layers_[i].k.data() + block * k_bytes, k_bytes);
+    std::memcpy(at + k_bytes, layers_[i].v.data() + block * v_bytes, v_bytes);
+    at += k_bytes + v_bytes;
+  }
+}
+
+void KvStore::copy_in(std::uint32_t group, BlockId block, std::span<const std::byte> from) {
+  const std::byte* at = from.data();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const KvLayerShape& shape = options_.layers[i];
+    if (shape.group != group) continue;
+    const std::uint64_t k_bytes = k_block_bytes(options_, shape);
+    const std::uint64_t v_bytes = v_block_bytes(options_, shape);
+    std::memcpy(layers_[i].k.data() + block * k_bytes, at, k_bytes);
+    std::memcpy(layers_[i].v.data() + block * v_bytes, at + k_bytes, v_bytes);
+    at += k_bytes + v_bytes;
   }
 }
 

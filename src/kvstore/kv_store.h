@@ -10,12 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 
-#include "kernels/kernel_table.h"
+#include "kernels/attention_args.h"
 #include "tensor/aligned_buffer.h"
 
 namespace coxswain::kvstore {
@@ -43,7 +44,11 @@ class KvStore {
   static std::uint64_t bytes_per_block(const KvStoreOptions& options, std::uint32_t group);
 
   kernels::KvLayerView layer(std::uint32_t index);
-  void copy_block(const BlockCopy& copy);
+  // REQUIRES: both blocks are of tier 0 and inside the group.
+  void move_block(const BlockMove& move);
+  // One block of all layers of `group`, [bytes_per_block()]: layers ascending, the keys of each before its values.
+  void copy_out(std::uint32_t group, BlockId block, std::span<std::byte> to) const;
+  void copy_in(std::uint32_t group, BlockId block, std::span<const std::byte> from);
 
   const KvStoreOptions& options() const { return options_; }
   std::uint64_t bytes() const;

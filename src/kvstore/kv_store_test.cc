@@ -40,7 +40,7 @@ TEST(KvStore, CopiesOneBlockOfOneGroup) {
     std::memset(view.k, 1 + static_cast<int>(layer), view.k_block_stride_bytes);
     std::memset(view.v, 11 + static_cast<int>(layer), view.v_block_stride_bytes);
   }
-  store->copy_block({.kv_group = 0, .from = 0, .to = 2});
+  store->move_block({.kv_group = 0, .from = {.id = 0}, .to = {.id = 2}});
   const auto copied = store->layer(0);
   const auto other = store->layer(1);
   EXPECT_EQ(std::to_integer<int>(copied.k[2 * copied.k_block_stride_bytes]), 1);
@@ -55,7 +55,7 @@ TEST(KvStore, ABlockCopiedToItselfStaysAsItIs) {
   ASSERT_TRUE(store.ok());
   const auto view = store->layer(0);
   std::memset(view.k, 7, view.k_block_stride_bytes);
-  store->copy_block({.kv_group = 0, .from = 0, .to = 0});
+  store->move_block({.kv_group = 0, .from = {.id = 0}, .to = {.id = 0}});
   EXPECT_EQ(std::to_integer<int>(view.k[0]), 7);
   EXPECT_EQ(std::to_integer<int>(view.k[view.k_block_stride_bytes - 1]), 7);
 }

@@ -19,13 +19,13 @@ TEST_P(NoAllocation, InAStepAfterReserve) {
   const auto model = load_small(folder, small_config(GetParam().fields), how);
   ASSERT_NE(model, nullptr);
   const ModelInfo& info = model->info();
-  base::ThreadPool pool(2);
+  kernels::ExecContext exec(2);
   kvstore::KvStoreOptions options;
   options.type = tensor::DType::kBf16;
   options.n_blocks.assign(info.kv_groups.size(), 6);
   options.layers = info.kv_layers;
   auto store = kvstore::KvStore::create(options);
-  ASSERT_TRUE(store.ok() && model->reserve(40, 2, pool).ok());
+  ASSERT_TRUE(store.ok() && model->reserve(40, 2, exec).ok());
   const std::vector<BlockId> tables[2]{{4, 1, 3}, {0, 5, 2}};
   std::vector<SequenceRows> rows(2);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -42,8 +42,8 @@ TEST_P(NoAllocation, InAStepAfterReserve) {
   const std::vector<std::uint32_t> last{19, 39};
 
   const base::AllocationWatch watch;
-  const bool ran = model->forward({tokens, rows}, {}, hidden, *store, pool).ok() &&
-                   model->logits(hidden, last, out, pool).ok();
+  const bool ran = model->forward({tokens, rows}, {}, hidden, *store, exec).ok() &&
+                   model->logits(hidden, last, out, exec).ok();
   const std::size_t n_allocations = watch.n();
   EXPECT_TRUE(ran);
   EXPECT_EQ(n_allocations, 0U);

@@ -38,13 +38,13 @@ std::vector<float> logits_on(kernels::Isa isa, const Case& c, std::size_t n_thre
   base::TempFolder folder;
   LoadOptions how;
   how.kernels = *kernels::kernel_table(isa);
-  how.quantize_int8 = c.int8;
+  if (c.int8) how.quantize = "int8";
   if (!c.int8) how.dtype = tensor::DType::kBf16;
   const auto model = load_small(folder, small_config(c.fields), how);
-  base::ThreadPool pool(n_threads);
+  kernels::ExecContext exec(n_threads);
   SingleSequenceOptions options;
   options.tokens_max = options.chunk_tokens_max = options.logit_rows_max = kRows;
-  auto sequence = SingleSequence::create(*model, pool, options);
+  auto sequence = SingleSequence::create(*model, exec, options);
   EXPECT_TRUE(sequence.ok()) << sequence.status().message();
   sequence->restart(kRows);
   std::vector<TokenId> ids(kRows);

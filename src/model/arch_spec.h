@@ -1,34 +1,41 @@
 #pragma once
-// ArchSpec: a decoder architecture as data. A family file (families/) fills it from config.json;
-// the decoder core (decoder.h) runs it.
+// ArchSpec: a decoder architecture as data. A family file (families/) fills it from config.json; the decoder core
+// (decoder.h) runs it. Nothing here knows a family by name.
 //
-// Nothing here knows a family by name. What a layer computes, with every optional part left out
-// where its flag is off:
+// A layer is a mixer and a feed-forward (blocks/blocks.h), wired to the residual stream x as follows, every optional
+// part left out where its flag is off:
 //
-//   h = norm_before(x)                              a = attention(h)                  a =
-//   norm_after(a) sequential:  x = r + m * a   (r is x, or h where residual_from_norm) then the
-//   same with the MLP parallel:    x = x + m * (a + mlp(mlp_norm(x) or h)) placement
-//   kAfterResidual: x = norm(x + a)
+//   sequential:
+//     h = norm_before(x)
+//     a = norm_after(mixer(h))
+//     x = r + m * a                        r is x, or h where residual_from_norm; m is residual_multiplier
+//     and then the same with the feed-forward in the mixer's place, with norms of its own
+//
+//   parallel:
+//     h = norm_before(x)
+//     g = feed_forward_norm(x), or h       where parallel_feed_forward_norm is off
+//     x = x + m * norm_after(mixer(h)) + m * norm_after(feed_forward(g))
+//
+//   placement kAfterResidual:
+//     x = norm(x + mixer(x))
+//     x = norm(x + feed_forward(x))
+//
+// Ahead of the first layer stands the embedding (blocks/embedding.h), behind the last the head (blocks/head.h).
 //
 // Thread rule: values.
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "kernels/kernel_table.h"
+#include "kernels/elementwise_args.h"
+#include "model/blocks/blocks.h"
+#include "model/blocks/embedding.h"
+#include "model/blocks/head.h"
 
 namespace coxswain::model {
-
-enum class NormKind : std::uint8_t { kRms, kLayer };
-
-struct NormSpec {
-  NormKind kind = NormKind::kRms;
-  float epsilon = 1e-5F;
-  float weight_offset = 0.0F;  // 1 where files store weight - 1
-};
 
 // Rotary embedding (Su et al. 2021, arXiv:2104.09864) and the ways to stretch it.
 enum class RopeScaling : std::uint8_t {
@@ -59,65 +66,19 @@ struct RopeSpec {
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 };
 
-enum class QkNorm : std::uint8_t {
-  kNone,
-  kPerHead,     // weight [head_dim], shared by the heads
-  kOwnPerHead,  // weight [heads, head_dim]
-  kWhole,       // one norm over all heads together
-};
-
-struct AttentionSpec {
-  std::uint32_t n_heads = 0;
-  std::uint32_t n_kv_heads = 0;
-  std::uint32_t head_dim = 0;
-  float soft_cap = 0.0F;  // 0 = off
-  float clip_qkv = 0.0F;  // 0 = off
-  QkNorm qk_norm = QkNorm::kNone;
-  NormSpec qk_norm_spec;
-  std::vector<float> alibi_slopes;  // [n_heads] or empty
-
-  std::uint32_t q_width() const { return n_heads * head_dim; }
-  std::uint32_t kv_width() const { return n_kv_heads * head_dim; }
-  std::uint32_t qkv_width() const { return q_width() + 2 * kv_width(); }
-};
-
-// The two activations of a gated MLP whose kernels tables have no entry for stay here.
-enum class GateKind : std::uint8_t {
-  kNone,           // act(up)
-  kGated,          // act(gate) * up
-  kClampedSwiglu,  // gate * sigmoid(alpha * gate) * (up + 1), both clamped
-};
-
-struct MlpSpec {
-  GateKind gate = GateKind::kGated;
-  kernels::Activation activation = kernels::Activation::kSilu;
-  float swiglu_limit = 0.0F;
-  float swiglu_alpha = 0.0F;
-};
-
-enum class Routing : std::uint8_t {
-  kSoftmaxThenTop,  // weights of all experts by softmax, then the best
-  kTopThenSoftmax,  // softmax over the chosen ones only
-};
-
-struct MoeSpec {
-  std::uint32_t n_experts = 0;
-  std::uint32_t n_used = 0;
-  std::uint32_t intermediate = 0;
-  Routing routing = Routing::kSoftmaxThenTop;
-  bool normalise = false;                 // chosen weights divided by their sum (kSoftmaxThenTop)
-  std::uint32_t shared_intermediate = 0;  // 0 = no shared expert
-  bool shared_gate = false;               // its output times sigmoid(x . w)
-};
-
 enum class NormPlacement : std::uint8_t { kBefore, kAfterResidual };
 
 struct LayerSpec {
-  std::uint32_t window = 0;        // 0 = everything; w = positions (p - w, p]
-  std::int32_t rope = -1;          // index into ArchSpec::ropes; -1 = none
-  float attention_scale = 1.0F;    // of q.k
-  std::uint32_t intermediate = 0;  // of the dense MLP
-  bool moe = false;
+  MixerSpec mixer;
+  FeedForwardSpec feed_forward;
+
+  // REQUIRES: the layer is of that kind.
+  AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }
+  const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer); }
+  MlpSpec& mlp() { return std::get<MlpSpec>(feed_forward); }
+  const MlpSpec& mlp() const { return std::get<MlpSpec>(feed_forward); }
+  const ExpertsSpec& experts() const { return std::get<ExpertsSpec>(feed_forward); }
+  bool has_experts() const { return std::holds_alternative<ExpertsSpec>(feed_forward); }
 };
 
 struct ArchSpec {
@@ -125,40 +86,24 @@ struct ArchSpec {
   std::uint32_t vocab_size = 0;
   std::uint32_t hidden_size = 0;
   std::uint32_t max_positions = 0;
-  std::vector<std::int32_t> eos_token_ids;
 
-  // Input
-  float embedding_scale = 1.0F;
-  std::uint32_t embedding_size = 0;   // 0 = hidden_size; otherwise projected in and out
-  std::uint32_t n_positions = 0;      // learned positions: rows of their table, 0 = none
-  std::uint32_t position_offset = 0;  // added to a position before the look-up
-  std::optional<NormSpec> embedding_norm;
+  EmbeddingSpec embedding;
 
-  // Layers
   NormSpec norm;
   bool norm_before = true;
   bool norm_after = false;
   NormPlacement placement = NormPlacement::kBefore;
   bool residual_from_norm = false;
   bool parallel = false;
-  bool parallel_mlp_norm = false;  // the MLP of a parallel block has a norm of its own
+  // The feed-forward of a parallel layer has a norm of its own.
+  bool parallel_feed_forward_norm = false;
   float residual_multiplier = 1.0F;
-  AttentionSpec attention;
-  MlpSpec mlp;
-  MoeSpec moe;
-  std::vector<RopeSpec> ropes;
+  std::vector<RopeSpec> ropes;  // AttentionSpec::rope is an index into these
   std::vector<LayerSpec> layers;
 
-  // Output
-  bool final_norm = true;
-  bool tied = false;
-  float logit_scale = 1.0F;
-  float logit_soft_cap = 0.0F;  // 0 = off
+  HeadSpec head;
 
   std::uint32_t n_layers() const { return static_cast<std::uint32_t>(layers.size()); }
-  std::uint32_t embedding_width() const {
-    return embedding_size == 0 ? hidden_size : embedding_size;
-  }
 };
 
 }  // namespace coxswain::model

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace coxswain::model {
 namespace {
 
@@ -17,12 +19,7 @@ constexpr std::size_t kShownBytesMax = 40;
 std::string but_is(const json::Value& value) {
   std::string text = json::write(value);
   if (text.size() > kShownBytesMax) {
-    const auto is_inside = [&](std::size_t at) {  // of a UTF-8 character
-      return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
-    };
-    std::size_t end = kShownBytesMax;
-    while (end > 0 && is_inside(end)) --end;
-    text.resize(end);
+    text.resize(base::cut_utf8(text, kShownBytesMax).size());
     text += "...";
   }
   return ", not " + text;
@@ -76,9 +73,9 @@ std::uint32_t ConfigReader::count(std::string_view field, std::uint32_t low, std
 std::uint32_t ConfigReader::count_or(std::string_view field,
                                      std::uint32_t low,
                                      std::uint32_t high,
-                                     std::uint32_t otherwise) {
+                                     std::uint32_t fallback) {
   const json::Value* found = get(field);
-  if (found == nullptr) return otherwise;
+  if (found == nullptr) return fallback;
   const auto n = found->to_uint64();
   if (!n || *n < low || *n > high) {
     fail(field,
@@ -101,11 +98,11 @@ std::uint32_t ConfigReader::count_of(std::initializer_list<std::string_view> fie
 std::uint32_t ConfigReader::count_of_or(std::initializer_list<std::string_view> fields,
                                         std::uint32_t low,
                                         std::uint32_t high,
-                                        std::uint32_t otherwise) {
+                                        std::uint32_t fallback) {
   for (const std::string_view field : fields) {
     if (has(field)) return count(field, low, high);
   }
-  return otherwise;
+  return fallback;
 }
 
 double ConfigReader::number(std::string_view field, double low, double high) {
@@ -116,9 +113,9 @@ double ConfigReader::number(std::string_view field, double low, double high) {
   return number_or(field, low, high, low);
 }
 
-double ConfigReader::number_or(std::string_view field, double low, double high, double otherwise) {
+double ConfigReader::number_or(std::string_view field, double low, double high, double fallback) {
   const json::Value* found = get(field);
-  if (found == nullptr) return otherwise;
+  if (found == nullptr) return fallback;
   const auto n = found->to_double();
   if (!n || !(*n >= low) || !(*n <= high)) {
     fail(field,
@@ -128,22 +125,22 @@ double ConfigReader::number_or(std::string_view field, double low, double high, 
   return *n;
 }
 
-bool ConfigReader::flag_or(std::string_view field, bool otherwise) {
+bool ConfigReader::flag_or(std::string_view field, bool fallback) {
   const json::Value* found = get(field);
-  if (found == nullptr) return otherwise;
+  if (found == nullptr) return fallback;
   if (!found->is_bool()) {
     fail(field, "must be true or false" + but_is(*found));
-    return otherwise;
+    return fallback;
   }
   return found->as_bool();
 }
 
-std::string ConfigReader::text_or(std::string_view field, std::string_view otherwise) {
+std::string ConfigReader::text_or(std::string_view field, std::string_view fallback) {
   const json::Value* found = get(field);
-  if (found == nullptr) return std::string(otherwise);
+  if (found == nullptr) return std::string(fallback);
   if (!found->is_string()) {
     fail(field, "must be a string" + but_is(*found));
-    return std::string(otherwise);
+    return std::string(fallback);
   }
   return found->as_string();
 }

@@ -3,8 +3,7 @@
 // names its field; later reads then return their defaults, so that a family file reads straight
 // through and asks once.
 //
-// null counts as absent, as in published configs; where a family tells the two apart, says_null()
-// does.
+// null counts as absent, as in published configs; where a family tells the two apart, says_null() does.
 //
 // Thread rule: one thread; the value must outlive the reader.
 
@@ -41,7 +40,7 @@ class ConfigReader {
   std::uint32_t count_or(std::string_view field,
                          std::uint32_t low,
                          std::uint32_t high,
-                         std::uint32_t otherwise);
+                         std::uint32_t fallback);
   // The first of several spellings that is there.
   std::uint32_t count_of(std::initializer_list<std::string_view> fields,
                          std::uint32_t low,
@@ -49,11 +48,11 @@ class ConfigReader {
   std::uint32_t count_of_or(std::initializer_list<std::string_view> fields,
                             std::uint32_t low,
                             std::uint32_t high,
-                            std::uint32_t otherwise);
+                            std::uint32_t fallback);
   double number(std::string_view field, double low, double high);
-  double number_or(std::string_view field, double low, double high, double otherwise);
-  bool flag_or(std::string_view field, bool otherwise);
-  std::string text_or(std::string_view field, std::string_view otherwise);
+  double number_or(std::string_view field, double low, double high, double fallback);
+  bool flag_or(std::string_view field, bool fallback);
+  std::string text_or(std::string_view field, std::string_view fallback);
   // Numbers in [low, high]; `size` elements exactly.
   std::vector<double> numbers(std::string_view field, std::size_t size, double low, double high);
   std::vector<std::string> texts_or_empty(std::string_view field, std::size_t size_max);

@@ -30,7 +30,7 @@ Status refusal(std::string_view fields) {
 
 std::vector<std::uint32_t> windows(std::string_view fields) {
   std::vector<std::uint32_t> out;
-  for (const LayerSpec& layer : read(fields).arch.layers) out.push_back(layer.window);
+  for (const LayerSpec& layer : read(fields).arch.layers) out.push_back(layer.attention().window);
   return out;
 }
 
@@ -64,7 +64,7 @@ TEST(Families, AbsentHeadsAreTheFamilysAndNullMeansAsManyAsHeads) {
       config.as_object().set("num_key_value_heads", json::parse(value).value());
     }
     const auto out = read_architecture(config);
-    return out.ok() ? out->arch.attention.n_kv_heads : 0;
+    return out.ok() ? out->arch.layers.front().attention().n_kv_heads : 0;
   };
   EXPECT_EQ(kv_heads("llama", ""), 8U);
   EXPECT_EQ(kv_heads("starcoder2", ""), 2U);
@@ -72,24 +72,27 @@ TEST(Families, AbsentHeadsAreTheFamilysAndNullMeansAsManyAsHeads) {
   EXPECT_EQ(kv_heads("smollm3", "null"), 8U);
   EXPECT_EQ(kv_heads("smollm3", "1"), 1U);
   EXPECT_EQ(kv_heads("gemma2", ""), 4U);
-  EXPECT_EQ(read(R"({"model_type":"llama"})").arch.attention.head_dim, 12U);
-  EXPECT_EQ(read(R"({"model_type":"qwen3"})").arch.attention.head_dim, 128U);
-  EXPECT_EQ(read(R"({"model_type":"gemma2"})").arch.attention.head_dim, 256U);
+  EXPECT_EQ(read(R"({"model_type":"llama"})").arch.layers.front().attention().head_dim, 12U);
+  EXPECT_EQ(read(R"({"model_type":"qwen3"})").arch.layers.front().attention().head_dim, 128U);
+  EXPECT_EQ(read(R"({"model_type":"gemma2"})").arch.layers.front().attention().head_dim, 256U);
 }
 
 TEST(Families, NullSwitchesAnAbsentSoftCapOff) {
-  EXPECT_EQ(read(R"({"model_type":"gemma2"})").arch.attention.soft_cap, 50.0F);
-  EXPECT_EQ(read(R"({"model_type":"gemma2"})").arch.logit_soft_cap, 30.0F);
+  EXPECT_EQ(read(R"({"model_type":"gemma2"})").arch.layers.front().attention().soft_cap, 50.0F);
+  EXPECT_EQ(read(R"({"model_type":"gemma2"})").arch.head.soft_cap, 30.0F);
   const auto off = read(
       R"({"model_type":"gemma2","attn_logit_softcapping":null,"final_logit_softcapping":null})");
-  EXPECT_EQ(off.arch.attention.soft_cap, 0.0F);
-  EXPECT_EQ(off.arch.logit_soft_cap, 0.0F);
+  EXPECT_EQ(off.arch.layers.front().attention().soft_cap, 0.0F);
+  EXPECT_EQ(off.arch.head.soft_cap, 0.0F);
   const auto third = read(R"({"model_type":"gemma3_text","attn_logit_softcapping":8.0})");
-  EXPECT_EQ(third.arch.attention.soft_cap, 0.0F) << "the reference does not apply it";
+  EXPECT_EQ(third.arch.layers.front().attention().soft_cap, 0.0F)
+      << "the reference does not apply it";
 }
 
 TEST(Families, GemmaTakesItsActivationFromHiddenAct) {
-  const auto activation = [](std::string_view fields) { return read(fields).arch.mlp.activation; };
+  const auto activation = [](std::string_view fields) {
+    return read(fields).arch.layers.front().mlp().activation;
+  };
   EXPECT_EQ(activation(R"({"model_type":"gemma","hidden_act":"gelu"})"),
             kernels::Activation::kGeluTanh);
   EXPECT_EQ(activation(R"({"model_type":"gemma","hidden_act":"silu","hidden_activation":"gelu"})"),
@@ -151,7 +154,7 @@ TEST(Families, OnlySomeTurnAPartOfEachHead) {
 
 TEST(Families, OfATiedPairTheHeadMayStandAlone) {
   const auto other_name = [](std::string_view fields) {
-    return read(fields).tensors.embedding.rows.front().otherwise;
+    return read(fields).tensors.embedding.table.rows.front().otherwise;
   };
   EXPECT_EQ(other_name(R"({"model_type":"llama"})"), "");
   EXPECT_EQ(other_name(R"({"model_type":"llama","tie_word_embeddings":true})"), "lm_head.weight");
@@ -165,9 +168,9 @@ TEST(Families, OfATiedPairTheHeadMayStandAlone) {
 TEST(Families, OptMayHaveNormsWithoutWeights) {
   const auto norms = [](const std::string& more) {
     const TensorMap map = read(R"({"model_type":"opt","ffn_dim":56)" + more + "}").tensors;
-    return std::vector<bool>{map.final_norm.empty(),
-                             map.layers.front().attention_norm.empty(),
-                             map.layers.front().mlp_norm.empty()};
+    return std::vector<bool>{map.head.norm.empty(),
+                             map.layers.front().mixer_norm.empty(),
+                             map.layers.front().feed_forward_norm.empty()};
   };
   EXPECT_THAT(norms(""), ElementsAre(false, false, false));
   EXPECT_THAT(norms(R"(,"layer_norm_elementwise_affine":false)"), ElementsAre(true, true, true));
@@ -206,8 +209,8 @@ TEST(Families, ATiedHeadKeepsItsBias) {
       {R"({"model_type":"phi","tie_word_embeddings":true,"partial_rotary_factor":0.5})",
        R"({"model_type":"gptj","n_embd":48,"n_layer":2,"n_head":4,"n_positions":64,"rotary_dim":8,"tie_word_embeddings":true})"}) {
     const TensorMap map = read(fields).tensors;
-    EXPECT_TRUE(map.head.empty());
-    EXPECT_EQ(map.embedding.rows.front().bias, "lm_head.bias");
+    EXPECT_TRUE(map.head.matrix.empty());
+    EXPECT_EQ(map.embedding.table.rows.front().bias, "lm_head.bias");
   }
 }
 

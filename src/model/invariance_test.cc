@@ -30,7 +30,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 // All logits of a sequence fed in chunks of the given size.
 std::vector<float> run_alone(Model& model,
-                             base::ThreadPool& pool,
+                             kernels::ExecContext& exec,
                              std::span<const TokenId> ids,
                              std::size_t chunk,
                              std::uint32_t block_tokens = 16) {
@@ -39,7 +39,7 @@ std::vector<float> run_alone(Model& model,
   options.chunk_tokens_max = kRowsMax;
   options.logit_rows_max = kRowsMax;
   options.block_tokens = block_tokens;
-  auto sequence = SingleSequence::create(model, pool, options);
+  auto sequence = SingleSequence::create(model, exec, options);
   EXPECT_TRUE(sequence.ok()) << sequence.status().message();
   sequence->restart(static_cast<std::uint32_t>(ids.size()));
   std::vector<float> out;
@@ -57,7 +57,7 @@ std::vector<float> run_alone(Model& model,
 // Several sequences in one store, `chunk` rows of each in every step, in turning order. Returns the
 // logits of each.
 std::vector<std::vector<float>> run_together(Model& model,
-                                             base::ThreadPool& pool,
+                                             kernels::ExecContext& exec,
                                              const std::vector<std::vector<TokenId>>& all,
                                              std::size_t chunk) {
   const ModelInfo& info = model.info();
@@ -68,7 +68,7 @@ std::vector<std::vector<float>> run_together(Model& model,
   store_options.n_blocks.assign(info.kv_groups.size(), blocks_each * n);
   store_options.layers = info.kv_layers;
   auto store = kvstore::KvStore::create(store_options);
-  EXPECT_TRUE(store.ok() && model.reserve(kRowsMax, kRowsMax, pool).ok());
+  EXPECT_TRUE(store.ok() && model.reserve(kRowsMax, kRowsMax, exec).ok());
   std::vector<std::vector<BlockId>> tables(n);
   for (std::uint32_t b = 0; b < blocks_each * n; ++b)
     tables[b % n].push_back(blocks_each * n - 1 - b);  // scattered
@@ -103,12 +103,12 @@ std::vector<std::vector<float>> run_together(Model& model,
       done[s] += count;
     }
     std::vector<float> hidden(tokens.size() * info.hidden_size);
-    const Status ran = model.forward({tokens, sequences}, {}, hidden, *store, pool);
+    const Status ran = model.forward({tokens, sequences}, {}, hidden, *store, exec);
     EXPECT_TRUE(ran.ok()) << ran.message();
     std::vector<std::uint32_t> rows(tokens.size());
     for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = i;
     std::vector<float> logits(tokens.size() * info.vocab_size);
-    EXPECT_TRUE(model.logits(hidden, rows, logits, pool).ok());
+    EXPECT_TRUE(model.logits(hidden, rows, logits, exec).ok());
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       const float* from = logits.data() + sequences[i].first_row * info.vocab_size;
       out[who[i]].insert(out[who[i]].end(), from, from + sequences[i].n_rows * info.vocab_size);
@@ -117,19 +117,17 @@ std::vector<std::vector<float>> run_together(Model& model,
   return out;
 }
 
-enum class Weights { kStored, kInt8 };
-
 struct Case {
   SmallModel model;
   kernels::Isa isa = kernels::Isa::kScalar;
-  Weights weights = Weights::kStored;
+  std::string quantize = {};
 };
 
 class Invariance : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     LoadOptions how;
-    how.quantize_int8 = GetParam().weights == Weights::kInt8;
+    how.quantize = GetParam().quantize;
     how.kernels = *kernels::kernel_table(GetParam().isa);
     model_ = load_small(folder_, small_config(GetParam().model.fields), how);
     ASSERT_NE(model_, nullptr);
@@ -142,8 +140,8 @@ class Invariance : public ::testing::TestWithParam<Case> {
   }
 
   base::TempFolder folder_;
-  base::ThreadPool one_{1};
-  base::ThreadPool two_{2};
+  kernels::ExecContext one_{1};
+  kernels::ExecContext two_{2};
   std::unique_ptr<Model> model_;
   std::vector<TokenId> ids_;
   std::vector<float> alone_;
@@ -197,10 +195,10 @@ TEST_P(Invariance, LayerRangesKeepTheBits) {
 std::vector<Case> all_cases() {
   std::vector<Case> out;
   for (const kernels::Isa isa : kernels::available_isas()) {
-    for (const SmallModel& model : small_models()) out.push_back({model, isa, Weights::kStored});
+    for (const SmallModel& model : small_models()) out.push_back({model, isa});
     for (const SmallModel& model : small_models()) {
       if (model.name == "llama" || model.name == "mixtral" || model.name == "gpt2")
-        out.push_back({model, isa, Weights::kInt8});
+        for (const char* quantize : {"int8", "int4"}) out.push_back({model, isa, quantize});
     }
   }
   return out;
@@ -208,7 +206,7 @@ std::vector<Case> all_cases() {
 
 std::string case_name(const ::testing::TestParamInfo<Case>& info) {
   return std::string(kernels::name_of(info.param.isa)) + "_" + std::string(info.param.model.name) +
-         (info.param.weights == Weights::kInt8 ? "_int8" : "");
+         (info.param.quantize.empty() ? "" : "_" + info.param.quantize);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Invariance, ::testing::ValuesIn(all_cases()), case_name);

@@ -21,7 +21,6 @@
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
 
-#include "base/thread_pool.h"
 #include "kernels/kernel_table.h"
 #include "kvstore/kv_store.h"
 
@@ -31,7 +30,8 @@ struct LoadOptions {
   std::string model_dir;
   // Empty = the stored type (of the tensors, not of config.json).
   std::optional<tensor::DType> dtype;  // kF32, kBf16 or kF16
-  bool quantize_int8 = false;          // linear layers only
+  // Linear layers only: the name of a quantised weight format ("int8", "int4", "int4-g128"), or empty.
+  std::string quantize = {};
   const kernels::KernelTable* kernels = nullptr;
   // Ids that the tokenizer knows: the vocabulary must have a row for each. 0 = not known.
   std::size_t n_token_ids = 0;
@@ -42,7 +42,7 @@ struct LoadOptions {
 
 struct ModelInfo {
   std::string model_type;
-  std::string dtype;  // "float32", "bfloat16", "float16", "int8"
+  std::string dtype;  // the linear layers' weight format: "bfloat16", "int8", "int4" ...
   std::uint32_t vocab_size = 0;
   std::uint32_t hidden_size = 0;
   std::uint32_t n_layers = 0;
@@ -57,6 +57,9 @@ struct ModelInfo {
   std::uint64_t weight_bytes = 0;     // as held in memory
   std::vector<std::string> warnings;  // about the files: a line each
 };
+
+// config.json and generation_config.json are no larger.
+inline constexpr std::size_t kConfigFileBytesMax = std::size_t{16} << 20;
 
 // Bytes of all tensors of the folder's checkpoint, as stored; other files beside it do not count.
 // Errors: those of weights::Checkpoint::open.
@@ -87,26 +90,26 @@ class Model {
 
   // Workspace for batches of up to n_rows rows and n_logit_rows sampled rows; called once before
   // the first forward().
-  virtual Status reserve(std::size_t n_rows, std::size_t n_logit_rows, base::ThreadPool& pool) = 0;
+  virtual Status reserve(std::size_t n_rows,
+                         std::size_t n_logit_rows,
+                         kernels::ExecContext& exec) = 0;
   virtual std::uint64_t workspace_bytes(std::size_t n_rows,
                                         std::size_t n_logit_rows,
                                         std::size_t n_threads) const = 0;
 
-  // Runs layers [begin, end). `hidden` [n_rows, hidden_size]: input if begin > 0 (otherwise the
-  // embedding fills it), always output: the residual stream after layer end - 1, before the final
-  // norm.
+  // Runs layers [begin, end). `hidden` [n_rows, hidden_size]: input if begin > 0 (otherwise the embedding fills it),
+  // always output: the residual stream after layer end - 1, before the final norm.
   virtual Status forward(const Batch& batch,
                          LayerRange layers,
                          std::span<float> hidden,
                          kvstore::KvStore& kv,
-                         base::ThreadPool& pool) = 0;
+                         kernels::ExecContext& exec) = 0;
 
-  // Final norm, head, soft cap and scale for the given rows of `hidden`: out [rows.size(),
-  // vocab_size].
+  // Final norm, head, soft cap and scale for the given rows of `hidden`: out [rows.size(), vocab_size].
   virtual Status logits(std::span<const float> hidden,
                         std::span<const std::uint32_t> rows,
                         std::span<float> out,
-                        base::ThreadPool& pool) = 0;
+                        kernels::ExecContext& exec) = 0;
 };
 
 }  // namespace coxswain::model

@@ -28,8 +28,8 @@ LoadOptions scalar() {
 }
 
 std::vector<float> logits_of(Model& model, std::span<const TokenId> ids) {
-  base::ThreadPool pool(1);
-  auto sequence = SingleSequence::create(model, pool, {});
+  kernels::ExecContext exec(1);
+  auto sequence = SingleSequence::create(model, exec, {});
   EXPECT_TRUE(sequence.ok()) << sequence.status().message();
   sequence->restart(static_cast<std::uint32_t>(ids.size()));
   EXPECT_TRUE(sequence->feed(ids).ok());
@@ -182,21 +182,23 @@ TEST(Model, OnlyTheCheckpointCountsAsWeights) {
 TEST(Model, OtherTypesStayNearTheStoredOne) {
   const auto config = small_config(R"({"model_type":"llama","tie_word_embeddings":true})");
   const std::vector<TokenId> ids{5, 9, 33, 2, 60, 17};
-  const auto run =
-      [&](std::optional<tensor::DType> dtype, bool int8, std::string& name, std::uint64_t& bytes) {
-        const base::TempFolder folder;
-        LoadOptions options = scalar();
-        options.dtype = dtype;
-        options.quantize_int8 = int8;
-        const auto model = load_small(folder, config, options);
-        name = model->info().dtype;
-        bytes = model->info().weight_bytes;
-        return logits_of(*model, ids);
-      };
+  const auto run = [&](std::optional<tensor::DType> dtype,
+                       const char* quantize,
+                       std::string& name,
+                       std::uint64_t& bytes) {
+    const base::TempFolder folder;
+    LoadOptions options = scalar();
+    options.dtype = dtype;
+    options.quantize = quantize;
+    const auto model = load_small(folder, config, options);
+    name = model->info().dtype;
+    bytes = model->info().weight_bytes;
+    return logits_of(*model, ids);
+  };
   std::string name;
   std::uint64_t stored_bytes = 0;
   std::uint64_t bytes = 0;
-  const auto reference = run(tensor::DType::kF32, false, name, bytes);
+  const auto reference = run(tensor::DType::kF32, "", name, bytes);
   EXPECT_EQ(name, "float32");
   const auto spread = [&](const std::vector<float>& other) {
     double error = 0.0;
@@ -207,15 +209,33 @@ TEST(Model, OtherTypesStayNearTheStoredOne) {
     }
     return std::sqrt(error / size);
   };
-  EXPECT_LT(spread(run(std::nullopt, false, name, stored_bytes)), 0.02);
+  EXPECT_LT(spread(run(std::nullopt, "", name, stored_bytes)), 0.02);
   EXPECT_EQ(name, "bfloat16");
   EXPECT_LT(stored_bytes, bytes);
-  EXPECT_LT(spread(run(tensor::DType::kF16, false, name, bytes)), 0.02);
+  EXPECT_LT(spread(run(tensor::DType::kF16, "", name, bytes)), 0.02);
   EXPECT_EQ(name, "float16");
-  const double int8_error = spread(run(std::nullopt, true, name, bytes));
-  EXPECT_EQ(name, "int8");
-  EXPECT_LT(int8_error, 0.1);
-  EXPECT_GT(int8_error, 0.0);
+  std::uint64_t last_bytes = stored_bytes;
+  for (const auto& [quantize, most] :
+       {std::pair{"int8", 0.1}, std::pair{"int4", 0.3}, std::pair{"int4-g128", 0.3}}) {
+    const double error = spread(run(std::nullopt, quantize, name, bytes));
+    EXPECT_EQ(name, quantize);
+    EXPECT_LT(error, most) << name;
+    EXPECT_GT(error, 0.0) << name;
+    EXPECT_LE(bytes, last_bytes) << name;
+    last_bytes = bytes;
+  }
+}
+
+TEST(Model, AnUnknownWeightFormatIsRefusedWithTheOnesThereAre) {
+  const base::TempFolder folder;
+  LoadOptions options = scalar();
+  options.model_dir = folder.path();
+  for (const char* name : {"int3", "float32"}) {
+    options.quantize = name;
+    const Status status = Model::load(options).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("int8, int4, int4-g128"));
+  }
 }
 
 TEST(Model, Int8RefusesRowsWhoseSumsCouldOverflow) {
@@ -225,7 +245,7 @@ TEST(Model, Int8RefusesRowsWhoseSumsCouldOverflow) {
   LoadOptions options = scalar();
   ASSERT_NE(load_small(folder, config, options), nullptr);
   options.model_dir = folder.path();
-  options.quantize_int8 = true;
+  options.quantize = "int8";
   const Status status = Model::load(options).status();
   EXPECT_EQ(status.code(), Code::kUnimplemented);
   EXPECT_THAT(
@@ -414,7 +434,7 @@ class ForwardLimits : public ::testing::Test {
     auto store = kvstore::KvStore::create(options);
     ASSERT_TRUE(store.ok());
     store_ = std::make_unique<kvstore::KvStore>(std::move(store).value());
-    ASSERT_TRUE(model_->reserve(8, 2, pool_).ok());
+    ASSERT_TRUE(model_->reserve(8, 2, exec_).ok());
   }
 
   Status run(std::vector<TokenId> tokens,
@@ -425,11 +445,11 @@ class ForwardLimits : public ::testing::Test {
     rows.first_position = first_position;
     rows.block_tables.assign(1, blocks);
     std::vector<float> hidden(tokens.size() * model_->info().hidden_size);
-    return model_->forward({tokens, {&rows, 1}}, {}, hidden, *store_, pool_);
+    return model_->forward({tokens, {&rows, 1}}, {}, hidden, *store_, exec_);
   }
 
   base::TempFolder folder_;
-  base::ThreadPool pool_{1};
+  kernels::ExecContext exec_{1};
   std::unique_ptr<Model> model_;
   std::unique_ptr<kvstore::KvStore> store_;
 };
@@ -448,9 +468,9 @@ TEST_F(ForwardLimits, RefuseWhatWouldLeaveTheModelOrTheCache) {
   std::vector<float> hidden(48);
   std::vector<float> out(3 * 61);
   const std::vector<std::uint32_t> three{0, 0, 0};
-  EXPECT_THAT(model_->logits(hidden, three, out, pool_).message(), HasSubstr("more than reserved"));
+  EXPECT_THAT(model_->logits(hidden, three, out, exec_).message(), HasSubstr("more than reserved"));
   const std::vector<std::uint32_t> outside{1};
-  EXPECT_THAT(model_->logits(hidden, outside, std::span(out).first(61), pool_).message(),
+  EXPECT_THAT(model_->logits(hidden, outside, std::span(out).first(61), exec_).message(),
               HasSubstr("outside the hidden states"));
 }
 

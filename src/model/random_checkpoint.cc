@@ -37,16 +37,25 @@ class TensorList {
     const TensorMap& map = architecture.tensors;
     prefix_ = map.prefixes.front();
     norm_mean_ = 1.0F - architecture.arch.norm.weight_offset;
-    add(map.embedding, 1.0F);
-    add(map.positions, 1.0F);
-    add(map.embedding_norm);
-    add(map.project_in, 1.0F);
-    for (const LayerMap& layer : map.layers) add(layer);
-    add(map.final_norm);
-    add(map.project_out, 1.0F);
+    map.embedding.visit(*this);
+    for (const LayerMap& layer : map.layers) layer.visit(*this);
+    map.head.visit(*this);
     prefix_.clear();  // the head stands beside the model
-    add(map.head, 1.0F);
+    (*this)(map.head.matrix);
   }
+
+  // Of a part of a map.
+  void operator()(const MatrixMap& map) {
+    for (const Rows& rows : map.rows) {
+      add(rows.tensor, rows.shape, 0.0F, 1.0F / std::sqrt(static_cast<float>(map.k)));
+      add(rows.bias, {n_values(rows.shape) / map.k}, 0.0F, 0.1F);
+    }
+  }
+  void operator()(const NormMap& map) {
+    add(map.weight, norm_mean_, 0.1F);
+    add(map.bias, 0.0F, 0.1F);
+  }
+  void operator()(const VectorMap& map) { add(map, 0.0F, 1.0F); }
 
   const std::vector<RandomTensor>& tensors() const { return tensors_; }
 
@@ -58,43 +67,10 @@ class TensorList {
     if (name.empty() || !names_.insert(prefix_ + name).second) return;
     tensors_.push_back({{prefix_ + name, type_, shape}, mean, spread});
   }
-  void add(const MatrixMap& map, float gain) {
-    for (const Rows& rows : map.rows) {
-      add(rows.tensor, rows.shape, 0.0F, gain / std::sqrt(static_cast<float>(map.k)));
-      add(rows.bias, {n_values(rows.shape) / map.k}, 0.0F, 0.1F);
-    }
-  }
   void add(const VectorMap& map, float mean, float spread) {
     for (const std::string& name : map.tensors)
       add(name, {map.size / map.tensors.size()}, mean, spread);
   }
-  void add(const NormMap& map) {
-    add(map.weight, norm_mean_, 0.1F);
-    add(map.bias, 0.0F, 0.1F);
-  }
-  void add(const MlpMap& map) {
-    add(map.up, 1.0F);
-    add(map.down, 1.0F);
-  }
-  void add(const LayerMap& layer) {
-    for (const NormMap* norm : {&layer.attention_norm,
-                                &layer.attention_norm_after,
-                                &layer.mlp_norm,
-                                &layer.mlp_norm_after,
-                                &layer.q_norm,
-                                &layer.k_norm}) {
-      add(*norm);
-    }
-    add(layer.qkv, 1.0F);
-    add(layer.out, 1.0F);
-    add(layer.sinks, 0.0F, 1.0F);
-    add(layer.mlp);
-    add(layer.router, 1.0F);
-    for (const MlpMap& expert : layer.experts) add(expert);
-    add(layer.shared_expert);
-    add(layer.shared_gate, 1.0F);
-  }
-
   weights::StoredType type_;
   std::string prefix_;
   float norm_mean_ = 1.0F;

@@ -38,7 +38,7 @@ double longrope_attention_factor(ConfigReader& scaling, const RopeSpec& rope) {
 
 void read_scaling(ConfigReader& scaling,
                   const std::string& type,
-                  const ArchSpec& arch,
+                  const RopeShape& shape,
                   RopeSpec& rope) {
   const auto factor = [&] { return scaling.number("factor", 1.0, kFactorMax); };
   const double trained = rope.original_max_positions;
@@ -48,14 +48,14 @@ void read_scaling(ConfigReader& scaling,
   } else if (type == "dynamic") {
     rope.scaling = RopeScaling::kDynamic;
     rope.factor = factor();
-    rope.original_max_positions = arch.max_positions;
+    rope.original_max_positions = shape.max_positions;
     if (rope.rotary_dim <= 2)
       scaling.fail("rope_type", "dynamic needs more than two rotary dimensions");
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
     if (rope.theta <= 1.0) scaling.fail("rope_theta", "must be above 1 for yarn");
     rope.factor =
-        scaling.number_or("factor", 1.0, kFactorMax, std::max(1.0, arch.max_positions / trained));
+        scaling.number_or("factor", 1.0, kFactorMax, std::max(1.0, shape.max_positions / trained));
     rope.beta_fast = scaling.number_or("beta_fast", 1e-3, 1e6, 32.0);
     rope.beta_slow = scaling.number_or("beta_slow", 1e-3, 1e6, 1.0);
     rope.truncate = scaling.flag_or("truncate", true);
@@ -71,7 +71,7 @@ void read_scaling(ConfigReader& scaling,
     rope.scaling = RopeScaling::kLongRope;
     if (trained < 2.0)
       scaling.fail("original_max_position_embeddings", "must be above 1 for longrope");
-    rope.factor = scaling.number_or("factor", 1e-3, kFactorMax, arch.max_positions / trained);
+    rope.factor = scaling.number_or("factor", 1e-3, kFactorMax, shape.max_positions / trained);
     rope.short_factor = scaling.numbers("short_factor", rope.rotary_dim / 2, 1e-3, kFactorMax);
     rope.long_factor = scaling.numbers("long_factor", rope.rotary_dim / 2, 1e-3, kFactorMax);
     rope.attention_factor = longrope_attention_factor(scaling, rope);
@@ -119,7 +119,7 @@ void llama3_frequencies(const RopeSpec& rope, std::span<float> out) {
 }  // namespace
 
 RopeSpec read_rope_parameters(ConfigReader& parameters,
-                              const ArchSpec& arch,
+                              const RopeShape& shape,
                               const RopeDefaults& defaults) {
   RopeSpec rope;
   rope.style = defaults.style;
@@ -127,12 +127,12 @@ RopeSpec read_rope_parameters(ConfigReader& parameters,
       defaults.original_max_positions > 0.0
           ? defaults.original_max_positions
           : parameters.number_or(
-                "original_max_position_embeddings", 2.0, kPositionsMax, arch.max_positions);
+                "original_max_position_embeddings", 2.0, kPositionsMax, shape.max_positions);
   rope.theta = parameters.number_or("rope_theta", 1.0, kThetaMax, defaults.theta);
   const double partial = parameters.number_or("partial_rotary_factor", 0.0, 1.0, defaults.partial);
   if (partial != 1.0 && !defaults.takes_partial)
     parameters.unsupported("partial_rotary_factor", "other than 1 is not supported in this family");
-  rope.rotary_dim = static_cast<std::uint32_t>(arch.attention.head_dim * partial);
+  rope.rotary_dim = static_cast<std::uint32_t>(shape.head_dim * partial);
   if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0) {
     parameters.fail(
         "partial_rotary_factor",
@@ -142,11 +142,11 @@ RopeSpec read_rope_parameters(ConfigReader& parameters,
   const std::string old_style = parameters.text_or("type", "default");
   std::string type = parameters.text_or("rope_type", old_style);
   if (defaults.yarn_is_longrope && type == "yarn") type = "longrope";
-  read_scaling(parameters, type, arch, rope);
+  read_scaling(parameters, type, shape, rope);
   return rope;
 }
 
-RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefaults& defaults) {
+RopeSpec read_rope(ConfigReader& config, const RopeShape& shape, const RopeDefaults& defaults) {
   RopeDefaults top = defaults;
   if (!defaults.has_own_names) {
     top.theta = config.number_or("rope_theta", 1.0, kThetaMax, defaults.theta);
@@ -159,7 +159,7 @@ RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefault
   const std::string_view field = old_style ? "rope_scaling" : "rope_parameters";
   if (!config.has(field)) {
     ConfigReader empty = ConfigReader::empty();
-    RopeSpec rope = read_rope_parameters(empty, arch, top);
+    RopeSpec rope = read_rope_parameters(empty, shape, top);
     config.join(empty);
     return rope;
   }
@@ -173,7 +173,7 @@ RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefault
   // Some families keep the trained length beside the scaling.
   top.original_max_positions = config.number_or(
       "original_max_position_embeddings", 2.0, kPositionsMax, defaults.original_max_positions);
-  RopeSpec rope = read_rope_parameters(parameters, arch, top);
+  RopeSpec rope = read_rope_parameters(parameters, shape, top);
   config.join(parameters);
   return rope;
 }

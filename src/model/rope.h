@@ -1,8 +1,8 @@
 #pragma once
-// Rotary frequencies: from config.json to the angles of the rows of a step.
+// Rotary frequencies, from config.json. rope_tables.h makes the angles of a step from them.
 //
-// Two scalings depend on the length of a sequence (dynamic, longrope). The length is that of
-// SequenceSpec::rope_length, decided once for a sequence, so its angles never change while it runs.
+// Two scalings depend on the length of a sequence (dynamic, longrope). The length is that of SequenceSpec::rope_length,
+// decided once for a sequence, so its angles never change while it runs.
 //
 // Thread rule: pure functions.
 
@@ -25,15 +25,18 @@ struct RopeDefaults {
   kernels::RopeStyle style = kernels::RopeStyle::kHalves;
 };
 
-// Reads rope_theta, partial_rotary_factor and rope_scaling (published configs) or rope_parameters
-// (newer ones). Where both are there, rope_scaling wins unless it is empty. REQUIRES:
-// arch.attention.head_dim and arch.max_positions are set.
-RopeSpec read_rope(ConfigReader& config, const ArchSpec& arch, const RopeDefaults& defaults);
+struct RopeShape {
+  std::uint32_t head_dim = 0;
+  std::uint32_t max_positions = 0;
+};
 
-// The same from one object of rope_parameters (families with a set of parameters for each kind of
-// layer).
+// Reads rope_theta, partial_rotary_factor and rope_scaling (published configs) or rope_parameters (newer ones). Where
+// both are there, rope_scaling wins unless it is empty.
+RopeSpec read_rope(ConfigReader& config, const RopeShape& shape, const RopeDefaults& defaults);
+
+// The same from one object of rope_parameters (families with a set of parameters for each kind of layer).
 RopeSpec read_rope_parameters(ConfigReader& parameters,
-                              const ArchSpec& arch,
+                              const RopeShape& shape,
                               const RopeDefaults& defaults);
 
 // Frequencies for a sequence of `length` tokens into `out` [rotary_dim / 2].

@@ -12,13 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ArchSpec arch_with(std::uint32_t head_dim, std::uint32_t max_positions) {
-  ArchSpec arch;
-  arch.attention.head_dim = head_dim;
-  arch.max_positions = max_positions;
-  return arch;
-}
-
 struct Read {
   RopeSpec rope;
   Status status;
@@ -31,7 +24,7 @@ Read read(const std::string& config,
   ConfigReader reader(value, "config.json: ");
   RopeDefaults defaults;
   defaults.takes_partial = true;
-  const RopeSpec rope = read_rope(reader, arch_with(head_dim, max_positions), defaults);
+  const RopeSpec rope = read_rope(reader, {head_dim, max_positions}, defaults);
   return {rope, reader.status()};
 }
 

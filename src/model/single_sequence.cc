@@ -7,7 +7,7 @@
 namespace coxswain::model {
 
 Result<SingleSequence> SingleSequence::create(Model& model,
-                                              base::ThreadPool& pool,
+                                              kernels::ExecContext& exec,
                                               const SingleSequenceOptions& options) {
   const std::uint32_t n_blocks =
       (options.tokens_max + options.block_tokens - 1) / options.block_tokens;
@@ -17,11 +17,11 @@ Result<SingleSequence> SingleSequence::create(Model& model,
   store.n_blocks.assign(model.info().kv_groups.size(), n_blocks);
   store.layers = model.info().kv_layers;
   COXSWAIN_ASSIGN_OR_RETURN(kvstore::KvStore made, kvstore::KvStore::create(store));
-  COXSWAIN_RETURN_IF_ERROR(model.reserve(options.chunk_tokens_max, options.logit_rows_max, pool));
+  COXSWAIN_RETURN_IF_ERROR(model.reserve(options.chunk_tokens_max, options.logit_rows_max, exec));
 
   SingleSequence out(std::move(made));
   out.model_ = &model;
-  out.pool_ = &pool;
+  out.exec_ = &exec;
   out.tables_.resize(model.info().kv_groups.size());
   for (auto& table : out.tables_) {
     for (std::uint32_t i = n_blocks; i > 0; --i) table.push_back(i - 1);
@@ -51,7 +51,7 @@ Status SingleSequence::feed_layers(std::span<const TokenId> tokens, LayerRange l
   rows.rope_length = rope_length_;
   for (const auto& table : tables_) rows.block_tables.emplace_back(table);
   COXSWAIN_RETURN_IF_ERROR(
-      model_->forward({tokens, {&rows, 1}}, layers, hidden(tokens.size()), store_, *pool_));
+      model_->forward({tokens, {&rows, 1}}, layers, hidden(tokens.size()), store_, *exec_));
   if (layers.end == model_->info().n_layers) position_ += static_cast<std::uint32_t>(tokens.size());
   last_rows_ = tokens.size();
   return {};
@@ -63,7 +63,7 @@ Result<std::vector<float>> SingleSequence::logits(std::size_t n_rows) {
   for (std::size_t i = last_rows_ - n_rows; i < last_rows_; ++i)
     rows.push_back(static_cast<std::uint32_t>(i));
   std::vector<float> out(n_rows * model_->info().vocab_size);
-  COXSWAIN_RETURN_IF_ERROR(model_->logits(hidden(last_rows_), rows, out, *pool_));
+  COXSWAIN_RETURN_IF_ERROR(model_->logits(hidden(last_rows_), rows, out, *exec_));
   return out;
 }
 

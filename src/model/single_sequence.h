@@ -13,7 +13,6 @@
 
 #include <coxswain/status.h>
 
-#include "base/thread_pool.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
 
@@ -29,9 +28,9 @@ struct SingleSequenceOptions {
 
 class SingleSequence {
  public:
-  // Reserves the model's workspace. The model and the pool must outlive the sequence.
+  // Reserves the model's workspace. The model and the context must outlive the sequence.
   static Result<SingleSequence> create(Model& model,
-                                       base::ThreadPool& pool,
+                                       kernels::ExecContext& exec,
                                        const SingleSequenceOptions& options);
 
   // Forgets everything; angles are those of a sequence of `rope_length` tokens.
@@ -54,7 +53,7 @@ class SingleSequence {
   explicit SingleSequence(kvstore::KvStore store) : store_(std::move(store)) {}
 
   Model* model_ = nullptr;
-  base::ThreadPool* pool_ = nullptr;
+  kernels::ExecContext* exec_ = nullptr;
   kvstore::KvStore store_;
   std::vector<std::vector<BlockId>> tables_;  // per KV group
   std::vector<float> hidden_;

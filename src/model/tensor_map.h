@@ -1,15 +1,13 @@
 #pragma once
-// TensorMap: which tensors of a checkpoint fill which weights of an ArchSpec. Filled by the family
-// file beside the ArchSpec.
+// Where in a checkpoint the values of a weight stand. Family files write these beside the ArchSpec (architecture.h);
+// WeightLoader reads them.
 //
-// Names are given without the prefix that some checkpoints put before all of them; `prefixes` lists
-// what may stand there.
+// Names are given without the prefix that some checkpoints put before all of them (TensorMap::prefixes).
 //
 // Thread rule: values.
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace coxswain::model {
@@ -52,40 +50,6 @@ struct NormMap {
   VectorMap bias;
 
   bool empty() const { return weight.empty(); }
-};
-
-struct MlpMap {
-  MatrixMap up;  // gate and up stacked, if gated
-  MatrixMap down;
-};
-
-struct LayerMap {
-  NormMap attention_norm;  // before attention, or after it for NormPlacement::kAfterResidual
-  NormMap attention_norm_after;
-  NormMap mlp_norm;
-  NormMap mlp_norm_after;
-  MatrixMap qkv;  // rows of q, then k, then v
-  MatrixMap out;
-  NormMap q_norm;
-  NormMap k_norm;
-  VectorMap sinks;
-  MlpMap mlp;
-  MatrixMap router;
-  std::vector<MlpMap> experts;
-  MlpMap shared_expert;
-  MatrixMap shared_gate;
-};
-
-struct TensorMap {
-  std::vector<std::string> prefixes{""};
-  MatrixMap embedding;
-  MatrixMap positions;
-  NormMap embedding_norm;
-  MatrixMap project_in;
-  MatrixMap project_out;
-  NormMap final_norm;
-  MatrixMap head;  // empty = tied to the embedding
-  std::vector<LayerMap> layers;
 };
 
 }  // namespace coxswain::model

@@ -7,12 +7,15 @@
 #include <utility>
 #include <xxhash.h>
 
+#include "kernels/formats/widen.h"
+
 namespace coxswain::model {
 namespace {
 
-using kernels::PackedMatrix;
-using kernels::PackSource;
-using kernels::WeightType;
+using kernels::DenseRows;
+using kernels::MatrixImage;
+using kernels::WeightFormat;
+using kernels::widen;
 using tensor::DType;
 
 // Slices are whole panels of every layout (a power of two rows) of about this many bytes.
@@ -23,18 +26,6 @@ std::uint64_t rows_per_slice(std::uint64_t row_bytes) {
   const std::uint64_t rows =
       kSliceBytes / std::max<std::uint64_t>(row_bytes, 1) / kSliceRowMultiple * kSliceRowMultiple;
   return std::max(rows, kSliceRowMultiple);
-}
-
-void widen(DType type, const std::byte* from, std::size_t n, float* out) {
-  if (type == DType::kF32) {
-    std::memcpy(out, from, n * sizeof(float));
-    return;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, from + i * sizeof(bits), sizeof(bits));
-    out[i] = type == DType::kBf16 ? tensor::bf16_to_float(bits) : tensor::f16_to_float(bits);
-  }
 }
 
 void narrow(DType type, const float* from, std::size_t n, std::byte* out) {
@@ -59,8 +50,8 @@ Status tensor_error(const weights::Checkpoint::Located& at, const std::string& w
 
 std::uint64_t n_elements(const std::vector<std::uint64_t>& shape) {
   std::uint64_t n = 1;
-  for (const std::uint64_t dimension : shape)
-    n *= dimension;  // proven not to overflow when the file was opened
+  // Proven not to overflow when the file was opened.
+  for (const std::uint64_t dimension : shape) n *= dimension;
   return n;
 }
 
@@ -83,29 +74,12 @@ bool is_carried_along(std::string_view name) {
   });
 }
 
-// A packed matrix without its data, ready for the table's pack function.
-Result<PackedMatrix> empty_matrix(const kernels::KernelTable& table,
-                                  WeightType type,
-                                  std::size_t n,
-                                  std::size_t k) {
-  const auto t = static_cast<std::size_t>(type);
-  PackedMatrix out;
-  out.type = type;
-  out.layout_id = table.layout_id[t];
-  out.n = n;
-  out.k = k;
-  COXSWAIN_ASSIGN_OR_RETURN(out.data, tensor::AlignedBuffer::allocate(table.packed_bytes[t](n, k)));
-  if (type == WeightType::kInt8) {
-    out.scales.resize(n);
-    out.column_sums.resize(n);
-  }
-  return out;
-}
-
 }  // namespace
 
-void RowTable::read(std::size_t i, float* out) const {
-  widen(type, data.data() + i * width * tensor::size_of(type), width, out);
+std::size_t Linear::n() const {
+  std::size_t n = 0;
+  for (const MatrixImage& piece : pieces) n += piece.n;
+  return n;
 }
 
 WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint,
@@ -280,7 +254,7 @@ Result<std::vector<float>> WeightLoader::floats(const std::string& name, std::ui
   buffer_.resize(at.tensor->n_bytes());
   COXSWAIN_RETURN_IF_ERROR(read(at, 0, buffer_));
   std::vector<float> out(stored);
-  widen(*type, buffer_.data(), stored, out.data());
+  widen(buffer_.data(), *type, stored, out.data());
   return out;
 }
 
@@ -299,24 +273,24 @@ Result<std::vector<float>> WeightLoader::bias(const MatrixMap& map) {
   return out;
 }
 
-Result<Linear> WeightLoader::linear(const MatrixMap& map, WeightType type) {
+Result<Linear> WeightLoader::linear(const MatrixMap& map, const WeightFormat& format) {
   Linear out;
   if (map.empty()) return out;
-  if (type == WeightType::kInt8 && map.k > kernels::kInt8InputsMax) {
+  if (format.inputs_max != 0 && map.k > format.inputs_max) {
     COXSWAIN_ASSIGN_OR_RETURN(const Source first, source(map.rows.front(), map.k));
     return Status(Code::kUnimplemented,
-                  tensor_text(first.at) + " has " + std::to_string(map.k) +
-                      " inputs, int8 takes at most " + std::to_string(kernels::kInt8InputsMax));
+                  tensor_text(first.at) + " has " + std::to_string(map.k) + " inputs, " +
+                      std::string(format.name) + " takes at most " +
+                      std::to_string(format.inputs_max));
   }
-  COXSWAIN_ASSIGN_OR_RETURN(out.matrix, empty_matrix(table_, type, map.n(), map.k));
-  const auto pack = table_.pack[static_cast<std::size_t>(type)];
-  COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const PackSource& rows) {
-    pack(out.matrix, row_begin, rows);
+  const kernels::LinearOps& ops = table_.ops(format);
+  COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, kernels::make_image(ops, map.n(), map.k));
+  COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const DenseRows& rows) {
+    ops.pack(image, row_begin, rows);
   }));
   COXSWAIN_ASSIGN_OR_RETURN(out.bias, bias(map));
-  bytes_ +=
-      out.matrix.data.taken() +
-      (out.matrix.scales.size() + out.matrix.column_sums.size() + out.bias.size()) * sizeof(float);
+  bytes_ += image.bytes.taken() + out.bias.size() * sizeof(float);
+  out.pieces.push_back(std::move(image));
   return out;
 }
 
@@ -329,14 +303,14 @@ Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
   const std::size_t row_bytes = map.k * tensor::size_of(type);
   COXSWAIN_ASSIGN_OR_RETURN(out.data, tensor::AlignedBuffer::allocate(out.n_rows * row_bytes));
   std::vector<float> wide(map.k);
-  COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const PackSource& slice) {
+  COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const DenseRows& slice) {
     std::byte* to = out.data.data() + row_begin * row_bytes;
     if (slice.type == type) {
       std::memcpy(to, slice.data, slice.n_rows * row_bytes);
       return;
     }
     for (std::size_t i = 0; i < slice.n_rows; ++i) {
-      widen(slice.type, slice.data + i * map.k * tensor::size_of(slice.type), map.k, wide.data());
+      widen(slice.data + i * map.k * tensor::size_of(slice.type), slice.type, map.k, wide.data());
       narrow(type, wide.data(), map.k, to + i * row_bytes);
     }
   }));

@@ -14,8 +14,8 @@
 #include <coxswain/status.h>
 
 #include "kernels/kernel_table.h"
-#include "model/decoder_weights.h"
 #include "model/tensor_map.h"
+#include "model/weight_parts.h"
 #include "weights/checkpoint.h"
 
 namespace coxswain::model {
@@ -33,12 +33,11 @@ class WeightLoader {
   // The type of the first tensor of `map`.
   Result<tensor::DType> stored_type(const MatrixMap& map) const;
 
-  // Whether the other name of `rows` holds other values than the first. False unless both are
-  // there.
+  // Whether the other name of `rows` holds other values than the first. False unless both are there.
   Result<bool> other_name_differs(const Rows& rows);
 
   // An empty map gives an empty weight.
-  Result<Linear> linear(const MatrixMap& map, kernels::WeightType type);
+  Result<Linear> linear(const MatrixMap& map, const kernels::WeightFormat& format);
   Result<RowTable> rows(const MatrixMap& map, tensor::DType type);
   Result<NormWeights> norm(const NormMap& map);
   Result<std::vector<float>> vector(const VectorMap& map);
@@ -58,7 +57,7 @@ class WeightLoader {
     tensor::DType type = tensor::DType::kF32;
     std::uint64_t n = 0;  // rows of one [n, k] matrix
   };
-  using TakeRows = std::function<void(std::size_t row_begin, const kernels::PackSource& rows)>;
+  using TakeRows = std::function<void(std::size_t row_begin, const kernels::DenseRows& rows)>;
 
   weights::Checkpoint::Located find(const std::string& name) const;
   Result<Source> source(const Rows& rows, std::uint64_t k) const;

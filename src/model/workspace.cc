@@ -1,35 +1,30 @@
 #include "model/workspace.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
 
 namespace coxswain::model {
 namespace {
 
-constexpr std::uint64_t kAlignment = 64;
+template <typename AnySpec>
+BlockNeeds needs_of(const AnySpec& any, const BlockSizes& sizes) {
+  return std::visit([&](const auto& spec) { return BlockOf<decltype(spec)>::needs(spec, sizes); },
+                    any);
+}
 
-// Hands out aligned spans of one buffer; with a null base it only counts.
-class Carver {
- public:
-  explicit Carver(std::byte* base) : base_(base) {}
-
-  template <typename T>
-  void take(std::span<T>& out, std::size_t n) {
-    if (base_ != nullptr) out = {reinterpret_cast<T*>(base_ + at_), n};
-    at_ += (n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  std::uint64_t taken() const { return at_; }
-
- private:
-  std::byte* base_;
-  std::uint64_t at_ = 0;
-};
-
-std::size_t inner_width(const ArchSpec& arch) {
-  std::size_t width = arch.moe.shared_intermediate;
+// The most that any block of the model needs: they run one after the other.
+BlockNeeds largest_needs(const ArchSpec& arch, const WorkspaceSizes& sizes) {
+  const BlockSizes step{arch.hidden_size, sizes.n_rows, sizes.n_threads};
+  const BlockSizes logits{arch.hidden_size, sizes.n_logit_rows, sizes.n_threads};
+  BlockNeeds out = Embedding::needs(arch.embedding, step);
+  out.join(Head::needs(arch.embedding.width, logits));
   for (const LayerSpec& layer : arch.layers) {
-    if (!layer.moe) width = std::max<std::size_t>(width, layer.intermediate);
+    out.join(needs_of(layer.mixer, step));
+    out.join(needs_of(layer.feed_forward, step));
   }
-  return width * (arch.mlp.gate == GateKind::kNone ? 1 : 2);
+  return out;
 }
 
 }  // namespace
@@ -40,46 +35,23 @@ std::size_t angle_width(const ArchSpec& arch) {
   return width;
 }
 
+// With a null base it only counts.
 std::uint64_t Workspace::place(const ArchSpec& arch, std::byte* base) {
-  Carver carver(base);
+  Carver carver(std::span(base, 0));
   const std::size_t rows = sizes.n_rows;
   const std::size_t hidden = arch.hidden_size;
-  const bool projected = arch.embedding_size != 0;
-  const std::size_t inner_size = inner_width(arch);
   const std::size_t angles = angle_width(arch);
-  carver.take(normed, rows * hidden);
-  carver.take(qkv, rows * arch.attention.qkv_width());
-  carver.take(attention, rows * arch.attention.q_width());
-  carver.take(block, rows * hidden);
-  carver.take(inner, rows * inner_size);
-  carver.take(embedded, projected ? rows * arch.embedding_width() : 0);
-  carver.take(cos, arch.ropes.size() * rows * angles);
-  carver.take(sin, arch.ropes.size() * rows * angles);
-  carver.take(frequencies, sizes.n_threads * angles);
-
-  const MoeSpec& moe = arch.moe;
-  const std::size_t chosen = rows * moe.n_used;
-  const std::size_t expert_width =
-      moe.intermediate * (arch.mlp.gate == GateKind::kNone ? std::size_t{1} : std::size_t{2});
-  carver.take(router, rows * moe.n_experts);
-  carver.take(expert_rows, chosen * hidden);
-  carver.take(expert_inner, chosen * expert_width);
-  carver.take(assignments, chosen);
-  carver.take(expert_begin, moe.n_experts == 0 ? 0 : moe.n_experts + 1);
-  carver.take(expert_ids, chosen);
-
-  carver.take(logit_rows, sizes.n_logit_rows * hidden);
-  carver.take(logit_projected, projected ? sizes.n_logit_rows * arch.embedding_width() : 0);
-  const std::size_t k_max = std::max({hidden,
-                                      std::size_t{arch.attention.q_width()},
-                                      inner_size,
-                                      expert_width,
-                                      std::size_t{arch.embedding_width()}});
-  carver.take(linear_scratch,
-              kernels::linear_scratch_bytes(std::max(rows, sizes.n_logit_rows), k_max));
-  carver.take(attention_scratch,
-              kernels::attention_scratch_bytes(
-                  sizes.n_threads, arch.attention.n_heads, arch.attention.head_dim));
+  const BlockNeeds needs = largest_needs(arch, sizes);
+  normed = carver.take<float>(rows * hidden);
+  normed_beside = carver.take<float>(arch.parallel_feed_forward_norm ? rows * hidden : 0);
+  output = carver.take<float>(rows * hidden);
+  positions = carver.take<std::int32_t>(rows);
+  cos = carver.take<float>(arch.ropes.size() * rows * angles);
+  sin = carver.take<float>(arch.ropes.size() * rows * angles);
+  frequencies = carver.take<float>(rows * angles);
+  frequency_of = carver.take<std::uint32_t>(rows);
+  room = carver.take<std::byte>(needs.room_bytes);
+  linear_scratch = carver.take<std::byte>(needs.scratch_bytes);
   return carver.taken();
 }
 

@@ -1,9 +1,13 @@
 #pragma once
-// Workspace: every buffer of a forward pass, sized once for the largest batch and carved out of one
-// allocation.
+// Workspace: the memory of a forward pass, sized once for the largest batch and carved out of one allocation.
+//
+// What lives through a whole pass has a place of its own. What a block needs while it runs (projections, inner rows,
+// scratch) lies in `room`, which the blocks use one after the other: each says how much it needs, the largest counts,
+// and each carves its share anew when it runs.
 //
 // Thread rule: owned by the runner's thread; tasks of a parallel region write disjoint rows.
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,8 +15,9 @@
 
 #include <coxswain/status.h>
 
-#include "kernels/kernel_table.h"
+#include "kernels/attention_args.h"
 #include "model/arch_spec.h"
+#include "model/blocks/block.h"
 #include "tensor/aligned_buffer.h"
 
 namespace coxswain::model {
@@ -23,37 +28,23 @@ struct WorkspaceSizes {
   std::size_t n_threads = 1;
 };
 
-// A row and one expert that was chosen for it.
-struct Assignment {
-  std::uint32_t row = 0;
-  std::uint32_t slot = 0;  // place among the gathered rows
-  float weight = 0.0F;
-};
-
 struct Workspace {
   WorkspaceSizes sizes;
 
-  std::span<float> normed;     // [n_rows, hidden]
-  std::span<float> qkv;        // [n_rows, qkv_width]
-  std::span<float> attention;  // [n_rows, q_width]
-  std::span<float> block;      // [n_rows, hidden]: output of a block that is not added at once
-  std::span<float> inner;      // [n_rows, 2 * intermediate]
-  std::span<float> embedded;   // [n_rows, embedding width], where it is projected
-  std::span<float> cos;        // [ropes, n_rows, rotary_dim / 2]
-  std::span<float> sin;
-  std::span<float> frequencies;           // [n_threads, rotary_dim / 2]
-  std::span<float> router;                // [n_rows, n_experts]
-  std::span<float> expert_rows;           // [n_rows * n_used, hidden]: inputs, then outputs
-  std::span<float> expert_inner;          // [n_rows * n_used, 2 * intermediate]
-  std::span<Assignment> assignments;      // [n_rows, n_used], by expert id within a row
-  std::span<std::uint32_t> expert_begin;  // [n_experts + 1]: first slot of each expert
-  std::span<std::uint32_t> expert_ids;    // [n_rows, n_used]
-  std::span<float> logit_rows;            // [n_logit_rows, hidden]
-  std::span<float> logit_projected;       // [n_logit_rows, embedding width], where it is projected
+  std::span<float> normed;  // [n_rows, hidden]
+  // [n_rows, hidden], for a parallel feed-forward with a norm of its own.
+  std::span<float> normed_beside;
+  // [n_rows, hidden]: of a block that is not added to the residual stream at once.
+  std::span<float> output;
+  std::span<std::int32_t> positions;      // [n_rows]
+  std::span<float> cos;                   // [ropes, n_rows, angle width]
+  std::span<float> sin;                   // the same
+  std::span<float> frequencies;           // [n_rows, angle width]: a set for each sequence
+  std::span<std::uint32_t> frequency_of;  // [n_rows]: the set of each row
+  std::span<std::byte> room;              // of the block that runs
   std::span<std::byte> linear_scratch;
-  std::span<std::byte> attention_scratch;
-  std::vector<kernels::AttentionSequence>
-      sequences;  // one for each sequence; blocks of the group at hand
+  // One for each sequence, with the blocks of the KV group at hand.
+  std::vector<kernels::AttentionSequence> sequences;
 
   // Errors: kResourceExhausted with the bytes asked for.
   static Result<Workspace> create(const ArchSpec& arch, const WorkspaceSizes& sizes);

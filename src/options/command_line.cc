@@ -24,7 +24,7 @@ std::string flag_names(const OptionSpec& spec) {
 // CLI11 keeps references to `texts`, so the elements must not move.
 void declare(CLI::App& app, Binary binary, std::deque<Declared>& declared) {
   for (const OptionSpec& spec : option_table()) {
-    if (spec.name.empty() || (spec.binaries & bit_of(binary)) == 0) continue;
+    if (spec.name.empty() || !spec.is_in(binary)) continue;
     Declared& entry = declared.emplace_back(Declared{&spec, nullptr, {}});
     if (spec.type == OptionType::kFlag) {
       entry.option = app.add_flag(flag_names(spec))->disable_flag_override();
@@ -57,8 +57,7 @@ Result<CommandLine> collect(const CLI::App& app, const std::deque<Declared>& dec
   return out;
 }
 
-// CLI11 says "--port: 1 required TEXT missing" and "json-output was given a disallowed flag
-// override".
+// CLI11 says "--port: 1 required TEXT missing" and "json-output was given a disallowed flag override".
 std::string reworded(const std::string& message) {
   const std::size_t colon = message.find(": 1 required");
   if (colon != std::string::npos) return "`" + message.substr(0, colon) + "` needs a value";

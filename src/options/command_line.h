@@ -1,6 +1,5 @@
 #pragma once
-// The one place that knows CLI11: splits a command line into named texts. No meaning, no defaults,
-// no environment.
+// The one place that knows CLI11: splits a command line into named texts. No meaning, no defaults, no environment.
 //
 // Thread rule: pure function.
 

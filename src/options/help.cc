@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t kLineWidth = 100;
 constexpr std::size_t kIndent = 6;
+constexpr std::size_t kPageWidth = 118;  // of docs/options.md
 
 constexpr std::array kBinaries{Binary::kLauncher, Binary::kRouter, Binary::kServer};
 
@@ -16,7 +17,7 @@ std::string value_word(const OptionSpec& spec) {
     case OptionType::kFlag:
       return "";
     case OptionType::kBool:
-      return "true|false";
+      return spec.choices.empty() ? "true|false" : std::string(spec.choices);
     case OptionType::kChoice:
       return std::string(spec.choices);
     case OptionType::kString:
@@ -44,7 +45,7 @@ std::string status_note(const OptionSpec& spec) {
 }
 
 // "[default: 128] [requests] [env: NAME]"
-std::string attributes(const OptionSpec& spec) {
+std::string attributes(const OptionSpec& spec, Binary binary) {
   std::string out;
   const auto add = [&](std::string_view key, std::string_view value) {
     if (value.empty()) return;
@@ -53,35 +54,38 @@ std::string attributes(const OptionSpec& spec) {
   };
   add("default: ", spec.default_value);
   add("", spec.unit);
-  if (!spec.name.empty()) add("env: ", spec.env);
+  if (!spec.name.empty()) add("env: ", spec.env_in(binary));
   return out;
 }
 
-void append_wrapped(std::string& out, const std::string& text) {
-  std::size_t column = 0;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t space = std::min(text.find(' ', at), text.size());
-    const std::size_t length = space - at;
-    if (column == 0) {
-      out.append(kIndent, ' ');
-      column = kIndent;
-    } else if (column + 1 + length > kLineWidth) {
-      out += '\n';
-      out.append(kIndent, ' ');
-      column = kIndent;
-    } else {
+// Words of `text` in lines of at most `width` columns; `first` and `rest` begin the lines.
+void append_wrapped(std::string& out,
+                    std::string_view text,
+                    std::size_t width,
+                    std::string_view first,
+                    std::string_view rest) {
+  if (text.empty()) return;
+  std::size_t column = first.size();
+  out += first;
+  bool begins = true;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = std::min(text.find(' ', at), text.size()) - at;
+    if (!begins && column + 1 + length > width) {
+      out.append("\n").append(rest);
+      column = rest.size();
+    } else if (!begins) {
       out += ' ';
       ++column;
     }
     out.append(text, at, length);
     column += length;
-    at = space + 1;
+    at += length + 1;
+    begins = false;
   }
-  if (column != 0) out += '\n';
+  out += '\n';
 }
 
-void append_option(std::string& out, const OptionSpec& spec) {
+void append_option(std::string& out, const OptionSpec& spec, Binary binary) {
   out += "  ";
   if (spec.name.empty()) {
     out += std::string(spec.env) + "=";
@@ -93,40 +97,32 @@ void append_option(std::string& out, const OptionSpec& spec) {
   out += value_word(spec) + "\n";
   std::string text = std::string(spec.help) + ".";
   if (const std::string note = status_note(spec); !note.empty()) text += " " + note + ".";
-  if (const std::string more = attributes(spec); !more.empty()) text += " " + more;
-  append_wrapped(out, text);
+  if (const std::string more = attributes(spec, binary); !more.empty()) text += " " + more;
+  const std::string indent(kIndent, ' ');
+  append_wrapped(out, text, kLineWidth, indent, indent);
 }
 
-std::string escaped_cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
-  }
-  return out;
+std::string as_code(std::string_view text) {
+  return "`" + std::string(text) + "`";
 }
 
-std::string code_cell(std::string_view text) {
-  return text.empty() ? "" : "`" + escaped_cell(text) + "`";
-}
-
-std::string binaries_cell(const OptionSpec& spec) {
+std::string programs_text(BinarySet binaries) {
   constexpr std::array<std::string_view, 3> kShortNames{"launcher", "router", "server"};
   std::string out;
   for (const Binary binary : kBinaries) {
-    if ((spec.binaries & bit_of(binary)) == 0) continue;
+    if ((binaries & bit_of(binary)) == 0) continue;
     if (!out.empty()) out += ", ";
     out += kShortNames[static_cast<std::size_t>(binary)];
   }
   return out;
 }
 
-std::string values_cell(const OptionSpec& spec) {
+std::string values_text(const OptionSpec& spec) {
   if (!spec.choices.empty()) {
     std::string out;
     for (const std::string_view word : split_words(spec.choices)) {
       if (!out.empty()) out += ", ";
-      out += "`" + std::string(word) + "`";
+      out += as_code(word);
     }
     return out;
   }
@@ -153,9 +149,27 @@ std::string values_cell(const OptionSpec& spec) {
   return "text";
 }
 
-void append_row(std::string& out, const OptionSpec& spec) {
-  std::string name = spec.name.empty() ? "" : "`--" + std::string(spec.name) + "`";
-  if (spec.short_name != 0) name += ", `-" + std::string(1, spec.short_name) + "`";
+// `--port`, `-p`; `PORT`; whole number, 0 to 65535; default `3000`; launcher, router
+std::string reference_line(const OptionSpec& spec) {
+  std::string out;
+  const auto add = [&](const std::string& text) {
+    if (!out.empty()) out += "; ";
+    out += text;
+  };
+  if (!spec.name.empty()) add(as_code("--" + std::string(spec.name)));
+  if (spec.short_name != 0) out += ", " + as_code("-" + std::string(1, spec.short_name));
+  const BinarySet readers = spec.env_binaries == 0 ? spec.binaries : spec.env_binaries;
+  if (!spec.env.empty()) {
+    const bool by_all = readers == spec.binaries;
+    add(as_code(spec.env) + (by_all ? "" : " (" + programs_text(readers) + " only)"));
+  }
+  add(values_text(spec));
+  if (!spec.default_value.empty()) add("default " + as_code(spec.default_value));
+  add(programs_text(spec.binaries));
+  return out;
+}
+
+void append_entry(std::string& out, const OptionSpec& spec) {
   std::string help = std::string(spec.help) + ".";
   if (const std::string note = status_note(spec); !note.empty()) help += " *" + note + ".*";
   if (!spec.refused_choices.empty()) {
@@ -169,9 +183,8 @@ void append_row(std::string& out, const OptionSpec& spec) {
     help += ".*";
   }
   if (spec.ours) help += " (Not in TGI.)";
-  out += "| " + name + " | " + code_cell(spec.env) + " | " + values_cell(spec) + " | " +
-         code_cell(spec.default_value) + " | " + binaries_cell(spec) + " | " + escaped_cell(help) +
-         " |\n";
+  append_wrapped(out, reference_line(spec) + "\\", kPageWidth, "- ", "  ");
+  append_wrapped(out, help, kPageWidth, "  ", "  ");
 }
 
 }  // namespace
@@ -205,11 +218,11 @@ std::string help_text(Binary binary) {
     const auto group = static_cast<Group>(i);
     bool titled = false;
     for (const OptionSpec& spec : option_table()) {
-      if (spec.group != group || (spec.binaries & bit_of(binary)) == 0) continue;
+      if (spec.group != group || !spec.is_in(binary)) continue;
       if (binary == Binary::kServer && spec.name == "model-id") continue;
       if (!titled) out += "\n" + std::string(title_of(group)) + ":\n";
       titled = true;
-      append_option(out, spec);
+      append_option(out, spec, binary);
     }
   }
   out +=
@@ -220,28 +233,25 @@ std::string help_text(Binary binary) {
 }
 
 std::string reference_page() {
-  std::string out =
-      "# Options\n\n"
-      "This page is written from the option table (`src/options/options_table.cc`); a test fails "
-      "when\n"
-      "it is stale. `COXSWAIN_UPDATE_DOCS=1 coxswain_options_test` writes it again.\n\n"
-      "The command line beats the environment. An empty variable counts as unset. Variables of "
-      "flags\n"
-      "are exactly `true` or `false`. Variables that are not listed for a binary are never read by "
-      "it.\n"
-      "A usage error prints one line and ends with exit code 2. Options that are not supported yet "
-      "are\n"
-      "refused as soon as they are set to a value that would change something; options without "
-      "effect\n"
-      "give a warning that says why. `text-generation-launcher` passes what it was given to the\n"
-      "processes that it starts, the key by the environment only.\n";
+  std::string out = R"(# Options
+
+This page is written from the option table (`src/options/rows/`); a test fails when it is stale.
+`COXSWAIN_UPDATE_DOCS=1 coxswain_options_test` writes it again.
+
+Each entry names the option, its environment variable, its values, its default and the programs that take it.
+
+The command line beats the environment. An empty variable counts as unset. Variables of flags are exactly
+`true` or `false`. Variables that are not listed for a program are never read by it. A usage error prints one
+line and ends with exit code 2. Options that are not supported yet are refused as soon as they are set to a
+value that would change something; options without effect give a warning that says why.
+`text-generation-launcher` passes what it was given to the processes that it starts, the key by the
+environment only.
+)";
   for (std::size_t i = 0; i < kGroupCount; ++i) {
     const auto group = static_cast<Group>(i);
     out += "\n## " + std::string(title_of(group)) + "\n\n";
-    out += "| Option | Variable | Values | Default | Programs | What it does |\n";
-    out += "|---|---|---|---|---|---|\n";
     for (const OptionSpec& spec : option_table()) {
-      if (spec.group == group) append_row(out, spec);
+      if (spec.group == group) append_entry(out, spec);
     }
   }
   return out;

@@ -1,6 +1,6 @@
 #pragma once
-// Every option of every binary, declared once: options_table.cc gives the flag, the environment
-// variable, the help text and the reference page (docs/options.md).
+// Every option of every binary, declared once: a row of the table (table.h, rows/) gives the flag, the environment
+// variable, the default, the help text and the line of the reference page (docs/options.md).
 //
 // A value comes from the command line, else from the environment variable of the same row, else it
 // is the default. An empty variable counts as unset. Variables of flags are exactly `true` or
@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -21,72 +20,13 @@
 #include <string_view>
 #include <vector>
 
+#include "options/option_spec.h"
+#include "options/table.h"
+
 namespace coxswain::options {
 
-enum class Binary : std::uint8_t { kLauncher, kRouter, kServer };
 std::string_view program_name(Binary binary);  // "text-generation-launcher", ...
-
-using BinarySet = std::uint8_t;
-inline constexpr BinarySet kInLauncher = 1;
-inline constexpr BinarySet kInRouter = 2;
-inline constexpr BinarySet kInServer = 4;
-constexpr BinarySet bit_of(Binary binary) {
-  return static_cast<BinarySet>(1U << static_cast<unsigned>(binary));
-}
-
-enum class OptionType : std::uint8_t {
-  kString,
-  kU64,
-  kF64,
-  kFlag,    // no value on the command line
-  kBool,    // needs `true` or `false`
-  kChoice,  // one of `choices`
-  kList,    // repeatable on the command line; the environment gives one entry
-};
-
-enum class OptionStatus : std::uint8_t {
-  kLive,
-  kRefused,  // an error unless the value is one of `neutral` (a flag: false)
-  kNoop,     // accepted, without effect, and without a warning if `neutral`; `reason` says why
-};
-
-enum class Group : std::uint8_t {
-  kModel,
-  kLimits,
-  kBatching,
-  kMemory,
-  kHttp,
-  kSecurity,
-  kLogs,
-  kProcesses,
-};
-inline constexpr std::size_t kGroupCount = 8;
 std::string_view title_of(Group group);
-
-// One row. Lists of words are separated by '|'. Getters are given `name`, or `env` where the row
-// has no flag.
-struct OptionSpec {
-  std::string_view name{};  // long flag without dashes; empty: environment only
-  char short_name = 0;
-  std::string_view env{};  // empty: command line only
-  OptionType type = OptionType::kString;
-  std::string_view default_value{};  // empty: no value unless set
-  std::string_view unit{};           // "bytes", "tokens", "ms", ...
-  std::uint64_t min = 0;             // of kU64
-  std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
-  double low = 0;  // of kF64
-  double high = 1e9;
-  std::string_view choices{};          // of kChoice, or the only numbers allowed
-  std::string_view refused_choices{};  // known to TGI, not supported yet
-  BinarySet binaries = 0;
-  OptionStatus status = OptionStatus::kLive;
-  std::string_view neutral{};  // values of a refused or no-op option that ask for what is so anyway
-  bool secret = false;         // never shown, never passed on a command line
-  bool ours = false;           // TGI does not have it
-  Group group = Group::kModel;
-  std::string_view help{};
-  std::string_view reason{};
-};
 
 // All rows. A name may have two rows for different binaries, where defaults differ.
 std::span<const OptionSpec> option_table();
@@ -99,35 +39,37 @@ Environment environment_of(const char* const* environ_entries);
 
 enum class Source : std::uint8_t { kUnset, kDefault, kEnvironment, kCommandLine };
 
-// Checked values of one binary. Asking for a name that the binary does not have, or for another
-// type, is a bug and aborts; so is get_*() of an option without default that was not set (use
-// find_*()).
+// Checked values of one binary.
+//
+//   values.get<"port">()               std::uint16_t: the row has a default, and a largest value that fits
+//   values.get<"max-total-tokens">()   std::optional<std::uint32_t>: the row has no default
+//   values.get<"idle-timeout-ms">()    std::chrono::milliseconds: its unit is a time
+//
+// The table decides the type, so a name that no row has does not compile. Asking for a row of other
+// binaries is a bug and aborts.
 class OptionValues {
  public:
   explicit OptionValues(Binary binary);
 
   Binary binary() const { return binary_; }
-  Source source(std::string_view name) const;
-  // From the command line or the environment.
-  bool is_set(std::string_view name) const { return source(name) >= Source::kEnvironment; }
-  bool has_value(std::string_view name) const { return source(name) != Source::kUnset; }
 
-  const std::string& get_string(std::string_view name) const;  // kString, kChoice
-  std::uint64_t get_u64(std::string_view name) const;
-  std::uint32_t get_u32(std::string_view name) const;  // the row's max must fit
-  std::size_t get_size(std::string_view name) const;
-  std::chrono::milliseconds get_ms(std::string_view name) const;  // rows with the unit "ms" or "s"
-  double get_f64(std::string_view name) const;
-  bool get_bool(std::string_view name) const;                             // kFlag, kBool
-  const std::vector<std::string>& get_list(std::string_view name) const;  // kList; empty if not set
+  // const std::string& | std::uint16_t, 32 or 64 | milliseconds | double | bool | const
+  // std::vector<std::string>&, or an optional of it for a row without a default. A list is empty if
+  // it was not given.
+  template <OptionName kName>
+  decltype(auto) get() const;
 
-  std::optional<std::string> find_string(std::string_view name) const;
-  std::optional<std::uint64_t> find_u64(std::string_view name) const;
-  std::optional<double> find_f64(std::string_view name) const;
-  std::optional<bool> find_bool(std::string_view name) const;
+  // Whether it came from the command line or the environment.
+  template <OptionName kName>
+  bool is_set() const {
+    static_assert(facts_of(kName.view()).exists, "no option has this name");
+    return source(kName.view()) >= Source::kEnvironment;
+  }
 
-  // The value as text, as it would stand on a command line; empty if there is none.
-  std::string text(std::string_view name) const;
+  // For those who walk over the rows. REQUIRES: `key` is that of a row of this binary.
+  Source source(std::string_view key) const { return entry(key).source; }
+  // As they would stand on a command line, one for each time; empty if there is no value.
+  const std::vector<std::string>& texts(std::string_view key) const { return entry(key).texts; }
 
  private:
   friend class ValueReader;
@@ -139,8 +81,9 @@ class OptionValues {
     double f64 = 0;
     bool flag = false;
   };
-  const Entry& entry(std::string_view name) const;
-  const Entry& entry(std::string_view name, OptionType type) const;
+  const Entry& entry(std::string_view key) const;
+  template <ValueKind kKind>
+  static auto value_of(const Entry& entry);
 
   Binary binary_;
   std::map<std::string, Entry, std::less<>> entries_;
@@ -158,8 +101,7 @@ struct ParseResult {
 // `argv[0]` is skipped. The server takes `serve MODEL_ID`; MODEL_ID is its option "model-id".
 ParseResult parse(Binary binary, int argc, const char* const* argv, const Environment& environment);
 
-// The arguments that give `child` the values of `parent` for every option that both have, secrets
-// left out, as
+// The arguments that give `child` the values of `parent` for every option that both have, secrets left out, as
 // `--name=value`. Only what was set, or what differs between the two defaults, is listed.
 std::vector<std::string> forwarded_arguments(const OptionValues& parent, Binary child);
 // The same for secrets, as NAME=value for the child's environment.
@@ -168,5 +110,37 @@ std::vector<std::string> forwarded_environment(const OptionValues& parent, Binar
 std::string help_text(Binary binary);
 // docs/options.md, complete.
 std::string reference_page();
+
+template <ValueKind kKind>
+auto OptionValues::value_of(const Entry& entry) {
+  if constexpr (kKind == ValueKind::kText) return entry.texts.front();
+  if constexpr (kKind == ValueKind::kTruth) return entry.flag;
+  if constexpr (kKind == ValueKind::kReal) return entry.f64;
+  if constexpr (kKind == ValueKind::kMilliseconds) return std::chrono::milliseconds(entry.u64);
+  if constexpr (kKind == ValueKind::kSeconds)
+    return std::chrono::milliseconds(std::chrono::seconds(entry.u64));
+  if constexpr (kKind == ValueKind::kU16) return static_cast<std::uint16_t>(entry.u64);
+  if constexpr (kKind == ValueKind::kU32) return static_cast<std::uint32_t>(entry.u64);
+  if constexpr (kKind == ValueKind::kU64) return entry.u64;
+}
+
+template <OptionName kName>
+decltype(auto) OptionValues::get() const {
+  constexpr OptionFacts kFacts = facts_of(kName.view());
+  static_assert(kFacts.exists, "no option has this name");
+  static_assert(kFacts.is_uniform, "the option's rows give values of different types");
+  const Entry& found = entry(kName.view());
+  if constexpr (kFacts.kind == ValueKind::kList) {
+    return (found.texts);
+  } else if constexpr (!kFacts.has_value) {
+    using Value = decltype(value_of<kFacts.kind>(found));
+    return found.source == Source::kUnset ? std::optional<Value>()
+                                          : std::optional<Value>(value_of<kFacts.kind>(found));
+  } else if constexpr (kFacts.kind == ValueKind::kText) {
+    return (found.texts.front());
+  } else {
+    return value_of<kFacts.kind>(found);
+  }
+}
 
 }  // namespace coxswain::options

@@ -13,9 +13,11 @@
 namespace coxswain::options {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
@@ -50,10 +52,10 @@ TEST(OptionTable, NamesAreUniqueInEachBinary) {
     std::set<std::string_view> variables;
     std::set<char> letters{'h', 'V'};
     for (const OptionSpec& spec : option_table()) {
-      if ((spec.binaries & bit_of(binary)) == 0) continue;
-      EXPECT_TRUE(keys.insert(spec.name.empty() ? spec.env : spec.name).second) << spec.name;
-      if (!spec.env.empty()) {
-        EXPECT_TRUE(variables.insert(spec.env).second) << spec.env;
+      if (!spec.is_in(binary)) continue;
+      EXPECT_TRUE(keys.insert(spec.key()).second) << spec.name;
+      if (const std::string_view env = spec.env_in(binary); !env.empty()) {
+        EXPECT_TRUE(variables.insert(env).second) << env;
       }
       if (spec.short_name != 0) {
         EXPECT_TRUE(letters.insert(spec.short_name).second) << spec.name;
@@ -68,6 +70,8 @@ TEST(OptionTable, RowsExplainThemselves) {
     EXPECT_FALSE(spec.help.empty()) << spec.name;
     EXPECT_NE(spec.help.back(), '.') << spec.name;
     EXPECT_FALSE(spec.name.empty() && spec.env.empty());
+    EXPECT_EQ(spec.env_binaries & ~spec.binaries, 0)
+        << spec.name << ": only its own binaries read its variable";
     if (spec.status == OptionStatus::kNoop) {
       EXPECT_FALSE(spec.reason.empty()) << spec.name;
     }
@@ -139,59 +143,105 @@ TEST(OptionTable, HasEveryLauncherOptionOfTgi) {
   }
 }
 
+// The table decides what a getter returns.
+static_assert(std::is_same_v<decltype(std::declval<OptionValues>().get<"port">()), std::uint16_t>);
+static_assert(
+    std::is_same_v<decltype(std::declval<OptionValues>().get<"payload-limit">()), std::uint64_t>);
+static_assert(std::is_same_v<decltype(std::declval<OptionValues>().get<"max-total-tokens">()),
+                             std::optional<std::uint32_t>>);
+static_assert(std::is_same_v<decltype(std::declval<OptionValues>().get<"idle-timeout-ms">()),
+                             std::chrono::milliseconds>);
+static_assert(
+    std::is_same_v<decltype(std::declval<OptionValues>().get<"hostname">()), const std::string&>);
+static_assert(std::is_same_v<decltype(std::declval<OptionValues>().get<"PREFIX_CACHING">()), bool>);
+static_assert(!facts_of("no-such-option").exists);
+
+TEST(OptionTable, NamesOfOneSpellingHaveOneType) {
+  for (const OptionSpec& spec : option_table()) {
+    for (const OptionSpec& other : option_table()) {
+      if (spec.key() != other.key()) continue;
+      EXPECT_EQ(spec.unit, other.unit) << spec.key();
+      EXPECT_EQ(spec.group, other.group) << spec.key();
+    }
+  }
+}
+
+TEST(Parse, AVariableCountsOnlyWhereItsRowSaysSo) {
+  const Environment environment{{"DTYPE", "float16"}, {"JSON_OUTPUT", "true"}};
+  EXPECT_EQ(good(Binary::kLauncher, {}, environment).get<"dtype">(), "float16");
+  EXPECT_EQ(good(Binary::kServer, {"serve", "m"}, environment).get<"dtype">(), std::nullopt);
+  EXPECT_FALSE(good(Binary::kServer, {"serve", "m"}, environment).get<"json-output">());
+  EXPECT_THAT(run(Binary::kLauncher, {"-h"}).output, HasSubstr("[env: JSON_OUTPUT]"));
+  EXPECT_THAT(run(Binary::kServer, {"-h"}).output, Not(HasSubstr("JSON_OUTPUT")));
+  EXPECT_THAT(forwarded_arguments(good(Binary::kLauncher, {}, environment), Binary::kServer),
+              Contains("--dtype=float16"));
+}
+
+TEST(Parse, SwitchesInTheEnvironmentTakeTheirWords) {
+  for (const char* on : {"true", "1"}) {
+    EXPECT_TRUE(good(Binary::kRouter, {}, {{"LOG_COLORIZE", on}}).get<"LOG_COLORIZE">()) << on;
+  }
+  for (const char* off : {"false", "0"}) {
+    EXPECT_FALSE(good(Binary::kRouter, {}, {{"PREFIX_CACHING", off}}).get<"PREFIX_CACHING">())
+        << off;
+  }
+  EXPECT_TRUE(good(Binary::kRouter, {}).get<"PREFIX_CACHING">());
+  EXPECT_THAT(refused(Binary::kRouter, {}, {{"LOG_COLORIZE", "yes"}}),
+              HasSubstr("one of `0`, `1`"));
+}
+
 TEST(Parse, DefaultsAreThoseOfTgi) {
   const OptionValues launcher = good(Binary::kLauncher, {});
-  EXPECT_EQ(launcher.get_u64("port"), 3000U);
-  EXPECT_EQ(launcher.get_string("hostname"), "0.0.0.0");
-  EXPECT_EQ(launcher.get_f64("waiting-served-ratio"), 0.3);
-  EXPECT_EQ(launcher.get_u64("max-concurrent-requests"), 128U);
-  EXPECT_EQ(launcher.get_ms("graceful-termination-timeout"), std::chrono::seconds(90));
-  EXPECT_EQ(launcher.get_u64("max-batch-prefill-tokens"), 256U);  // ours: TGI derives it for GPUs
-  EXPECT_EQ(launcher.find_u64("max-input-tokens"), std::nullopt);
-  EXPECT_FALSE(launcher.get_bool("json-output"));
-  EXPECT_THAT(launcher.get_list("cors-allow-origin"), IsEmpty());
+  EXPECT_EQ(launcher.get<"port">(), 3000U);
+  EXPECT_EQ(launcher.get<"hostname">(), "0.0.0.0");
+  EXPECT_EQ(launcher.get<"waiting-served-ratio">(), 0.3);
+  EXPECT_EQ(launcher.get<"max-concurrent-requests">(), 128U);
+  EXPECT_EQ(launcher.get<"graceful-termination-timeout">(), std::chrono::seconds(90));
+  EXPECT_EQ(launcher.get<"max-batch-prefill-tokens">(), 256U);  // ours: TGI derives it for GPUs
+  EXPECT_EQ(launcher.get<"max-input-tokens">(), std::nullopt);
+  EXPECT_FALSE(launcher.get<"json-output">());
+  EXPECT_THAT(launcher.get<"cors-allow-origin">(), IsEmpty());
   const OptionValues router = good(Binary::kRouter, {});
-  EXPECT_EQ(router.get_f64("waiting-served-ratio"), 1.2);
-  EXPECT_EQ(router.get_u32("max-batch-prefill-tokens"), 4096U);
-  EXPECT_EQ(router.get_size("payload-limit"), 2'000'000U);
-  EXPECT_EQ(router.get_string("master-shard-uds-path"), "/tmp/text-generation-server-0");
+  EXPECT_EQ(router.get<"waiting-served-ratio">(), 1.2);
+  EXPECT_EQ(router.get<"max-batch-prefill-tokens">(), 4096U);
+  EXPECT_EQ(router.get<"payload-limit">(), 2'000'000U);
+  EXPECT_EQ(router.get<"master-shard-uds-path">(), "/tmp/text-generation-server-0");
 }
 
 TEST(Parse, CommandLineBeatsEnvironmentBeatsDefault) {
   const Environment environment{{"PORT", "80"}, {"MAX_BEST_OF", "3"}, {"JSON_OUTPUT", "true"}};
   const OptionValues values = good(Binary::kLauncher, {"-p", "8080"}, environment);
-  EXPECT_EQ(values.get_u64("port"), 8080U);
+  EXPECT_EQ(values.get<"port">(), 8080U);
   EXPECT_EQ(values.source("port"), Source::kCommandLine);
-  EXPECT_EQ(values.get_u64("max-best-of"), 3U);
+  EXPECT_EQ(values.get<"max-best-of">(), 3U);
   EXPECT_EQ(values.source("max-best-of"), Source::kEnvironment);
-  EXPECT_TRUE(values.get_bool("json-output"));
+  EXPECT_TRUE(values.get<"json-output">());
   EXPECT_EQ(values.source("payload-limit"), Source::kDefault);
-  EXPECT_FALSE(values.is_set("payload-limit"));
+  EXPECT_FALSE(values.is_set<"payload-limit">());
   EXPECT_EQ(values.source("dtype"), Source::kUnset);
 }
 
 TEST(Parse, AcceptsTheUsualSpellings) {
-  EXPECT_EQ(good(Binary::kRouter, {"--port=81"}).get_u64("port"), 81U);
-  EXPECT_EQ(good(Binary::kRouter, {"--port", "81"}).get_u64("port"), 81U);
-  EXPECT_EQ(good(Binary::kRouter, {"-p81"}).get_u64("port"), 81U);
-  EXPECT_EQ(good(Binary::kLauncher, {"-g", "5"}).get_ms("graceful-termination-timeout").count(),
+  EXPECT_EQ(good(Binary::kRouter, {"--port=81"}).get<"port">(), 81U);
+  EXPECT_EQ(good(Binary::kRouter, {"--port", "81"}).get<"port">(), 81U);
+  EXPECT_EQ(good(Binary::kRouter, {"-p81"}).get<"port">(), 81U);
+  EXPECT_EQ(good(Binary::kLauncher, {"-g", "5"}).get<"graceful-termination-timeout">().count(),
             5000);
   EXPECT_THAT(
       good(Binary::kRouter, {"--cors-allow-origin", "http://a", "--cors-allow-origin=http://b"})
-          .get_list("cors-allow-origin"),
+          .get<"cors-allow-origin">(),
       ElementsAre("http://a", "http://b"));
-  EXPECT_EQ(good(Binary::kLauncher, {"--model-id", "[a,b]"}).get_string("model-id"), "[a,b]");
+  EXPECT_EQ(good(Binary::kLauncher, {"--model-id", "[a,b]"}).get<"model-id">(), "[a,b]");
 }
 
 TEST(Parse, EnvironmentIsStrict) {
   EXPECT_THAT(refused(Binary::kLauncher, {}, {{"JSON_OUTPUT", "1"}}),
               HasSubstr("`JSON_OUTPUT` must be `true` or `false`, not `1`"));
   EXPECT_THAT(refused(Binary::kLauncher, {}, {{"PORT", "tcp://1.2.3.4:80"}}), HasSubstr("`PORT`"));
-  EXPECT_FALSE(good(Binary::kLauncher, {}, {{"JSON_OUTPUT", ""}}).is_set("json-output"));
-  EXPECT_FALSE(good(Binary::kLauncher, {}, {{"JSON_OUTPUT", "false"}}).get_bool("json-output"));
-  // A wrong variable does no harm where the command line decides, nor in a binary that lacks the
-  // row.
-  EXPECT_EQ(good(Binary::kRouter, {"--port", "1"}, {{"PORT", "x"}}).get_u64("port"), 1U);
+  EXPECT_FALSE(good(Binary::kLauncher, {}, {{"JSON_OUTPUT", ""}}).is_set<"json-output">());
+  EXPECT_FALSE(good(Binary::kLauncher, {}, {{"JSON_OUTPUT", "false"}}).get<"json-output">());
+  // A wrong variable does no harm where the command line decides, nor in a binary that lacks the row.
+  EXPECT_EQ(good(Binary::kRouter, {"--port", "1"}, {{"PORT", "x"}}).get<"port">(), 1U);
   good(Binary::kServer, {"serve", "model"}, {{"PORT", "x"}, {"QUANTIZE", "gptq"}});
 }
 
@@ -220,7 +270,8 @@ TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
   EXPECT_THAT(refused(Binary::kLauncher, {"--sharded", "yes"}), HasSubstr("`true` or `false`"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--sharded", "true"}),
               HasSubstr("one shard holds the whole model"));
-  EXPECT_THAT(good(Binary::kLauncher, {"--sharded", "false"}).text("sharded"), "false");
+  EXPECT_THAT(good(Binary::kLauncher, {"--sharded", "false"}).texts("sharded"),
+              ElementsAre("false"));
   EXPECT_THAT(refused(Binary::kRouter, {"--api-key", ""}), HasSubstr("must not be empty"));
 }
 
@@ -236,11 +287,11 @@ TEST(Parse, LongAndBinaryValuesStayOneShortLine) {
 
 TEST(Parse, HostnameThatIsNoAddress) {
   const ParseResult machine = run(Binary::kLauncher, {}, {{"HOSTNAME", "3f2a8c"}});
-  EXPECT_EQ(machine.values.get_string("hostname"), "0.0.0.0");
+  EXPECT_EQ(machine.values.get<"hostname">(), "0.0.0.0");
   ASSERT_EQ(machine.warnings.size(), 1U);
   EXPECT_THAT(machine.warnings[0], HasSubstr("Invalid hostname 3f2a8c in `HOSTNAME`"));
-  EXPECT_EQ(good(Binary::kRouter, {"--hostname=::1"}).get_string("hostname"), "::1");
-  EXPECT_EQ(good(Binary::kRouter, {"--hostname=localhost"}).get_string("hostname"), "127.0.0.1");
+  EXPECT_EQ(good(Binary::kRouter, {"--hostname=::1"}).get<"hostname">(), "::1");
+  EXPECT_EQ(good(Binary::kRouter, {"--hostname=localhost"}).get<"hostname">(), "127.0.0.1");
   EXPECT_THAT(run(Binary::kRouter, {"--hostname=::1"}).warnings, IsEmpty());
 }
 
@@ -292,10 +343,10 @@ TEST(Parse, OptionsWithoutEffectSaySo) {
 TEST(Parse, ServerTakesItsModelAsAWord) {
   const OptionValues values =
       good(Binary::kServer, {"serve", "/models/a", "--uds-path", "/run/x", "--dtype=float32"});
-  EXPECT_EQ(values.get_string("model-id"), "/models/a");
-  EXPECT_EQ(values.get_string("uds-path"), "/run/x");
-  EXPECT_EQ(values.get_string("dtype"), "float32");
-  EXPECT_EQ(good(Binary::kServer, {"--threads=2", "serve", "a"}).get_u32("threads"), 2U);
+  EXPECT_EQ(values.get<"model-id">(), "/models/a");
+  EXPECT_EQ(values.get<"uds-path">(), "/run/x");
+  EXPECT_EQ(values.get<"dtype">(), "float32");
+  EXPECT_EQ(good(Binary::kServer, {"--threads=2", "serve", "a"}).get<"threads">(), 2U);
   EXPECT_THAT(refused(Binary::kServer, {}), HasSubstr("serve MODEL_ID"));
   EXPECT_THAT(refused(Binary::kServer, {"serve"}), HasSubstr("needs the folder of a model"));
   EXPECT_THAT(refused(Binary::kServer, {"serve", "a", "b"}), HasSubstr("unexpected argument `b`"));

@@ -97,8 +97,9 @@ class ValueReader {
       entry.source = Source::kCommandLine;
       return;
     }
-    const auto variable = environment_.find(spec.env);
-    if (!spec.env.empty() && variable != environment_.end() && !variable->second.empty()) {
+    const std::string_view env = spec.env_in(values_.binary());
+    const auto variable = environment_.find(env);
+    if (!env.empty() && variable != environment_.end() && !variable->second.empty()) {
       entry.texts = {variable->second};
       entry.source = Source::kEnvironment;
     } else if (!spec.default_value.empty()) {
@@ -138,8 +139,13 @@ class ValueReader {
         return {};
       case OptionType::kFlag:
       case OptionType::kBool:
-        if (text != "true" && text != "false") return wrong(entry, "`true` or `false`");
-        entry.flag = text == "true";
+        if (!spec.choices.empty() && !has_word(spec.choices, text)) {
+          return wrong(entry, "one of " + joined(spec.choices));
+        }
+        if (spec.choices.empty() && text != "true" && text != "false") {
+          return wrong(entry, "`true` or `false`");
+        }
+        entry.flag = text == "true" || text == "1";
         return {};
       case OptionType::kChoice:
         if (has_word(spec.choices, text)) return {};

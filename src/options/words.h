@@ -1,6 +1,5 @@
 #pragma once
-// Lists of words separated by '|', as the option table writes them, and words of users in error
-// lines.
+// Lists of words separated by '|', as the option table writes them, and words of users in error lines.
 //
 // Thread rule: pure functions.
 

@@ -5,7 +5,10 @@
 #include <exception>
 #include <utility>
 
+#include "api/wording.h"
+#include "http/syntax.h"
 #include "router/api_ticket.h"
+#include "router/error_response.h"
 
 namespace coxswain::router {
 namespace {
@@ -15,23 +18,10 @@ constexpr std::size_t kElementsMax = 10'000;  // per array, but for those with a
 constexpr std::array<std::string_view, 3> kArraysWithOwnLimit{"messages", "tools", "prompt"};
 constexpr std::size_t kIgnoredHeaderBytesMax = 512;
 
-bool equal_without_case(std::string_view a, std::string_view lower) {
-  return a.size() == lower.size() &&
-         std::equal(a.begin(), a.end(), lower.begin(), [](char x, char y) {
-           return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y;
-         });
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 // Takes the part before the next `mark` off `rest`.
 std::string_view take_part(std::string_view& rest, char mark) {
   const std::size_t end = std::min(rest.find(mark), rest.size());
-  const std::string_view part = trimmed(rest.substr(0, end));
+  const std::string_view part = http::trimmed(rest.substr(0, end));
   rest.remove_prefix(std::min(end + 1, rest.size()));
   return part;
 }
@@ -51,28 +41,29 @@ bool is_json_content_type(std::string_view content_type) {
   const std::size_t slash = type.find('/');
   if (slash == std::string_view::npos) return false;
   const std::string_view subtype = type.substr(slash + 1);
-  const bool is_json =
-      equal_without_case(subtype, "json") ||
-      (subtype.size() > 5 && equal_without_case(subtype.substr(subtype.size() - 5), "+json"));
-  if (!equal_without_case(type.substr(0, slash), "application") || !is_json) return false;
+  const bool is_json = http::equal_ignoring_case(subtype, "json") ||
+                       (subtype.size() > 5 &&
+                        http::equal_ignoring_case(subtype.substr(subtype.size() - 5), "+json"));
+  if (!http::equal_ignoring_case(type.substr(0, slash), "application") || !is_json) return false;
   while (!rest.empty()) {
     std::string_view parameter = take_part(rest, ';');
     const std::string_view name = take_part(parameter, '=');
-    if (!equal_without_case(name, "charset")) continue;
-    std::string_view value = trimmed(parameter);
+    if (!http::equal_ignoring_case(name, "charset")) continue;
+    std::string_view value = http::trimmed(parameter);
     if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
       value = value.substr(1, value.size() - 2);
     }
-    if (!equal_without_case(value, "utf-8") && !equal_without_case(value, "utf8")) return false;
+    if (!http::equal_ignoring_case(value, "utf-8") && !http::equal_ignoring_case(value, "utf8"))
+      return false;
   }
   return true;
 }
 
-std::string ignored_fields_header(const IgnoredFields& names) {
+std::string ignored_fields_header(const api::IgnoredFields& names) {
   std::string out;
   for (const std::string& name : names) {
     std::string part = out.empty() ? "" : ",";
-    for (char c : name.substr(0, kEchoBytesMax)) {
+    for (char c : name.substr(0, api::kEchoBytesMax)) {
       const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                          (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
       part += plain ? c : '_';
@@ -118,7 +109,7 @@ Status Api::overloaded() {
 }
 
 void Api::set_health(Status status) {
-  std::lock_guard lock(health_mu_);
+  base::MutexLock lock(health_mu_);
   health_ = std::move(status);
 }
 
@@ -169,7 +160,7 @@ void Api::accept(const std::shared_ptr<const http::Request>& request,
   auto ticket = std::make_shared<Ticket>();
   ticket->request = request;
   ticket->responder = responder;
-  ticket->style = style_of(request->path);
+  ticket->style = api::style_of(request->path);
   if (counted) ticket->tally.emplace(metrics_);
   Status refusal = check_content_type(*request);
   if (refusal.ok() && draining_.load()) {
@@ -190,7 +181,7 @@ void Api::accept(const std::shared_ptr<const http::Request>& request,
 
 void Api::refuse(Ticket& ticket, const Status& status) {
   ticket.permits = Permits();
-  if (ticket.tally) ticket.tally->fail(failure_label(status));
+  if (ticket.tally) ticket.tally->fail(api::failure_label(status));
   const http::Request& request = *ticket.request;
   log_refusal(log_, {request.request_id, request.path, 0, 0, std::nullopt}, status);
   ticket.responder->send(error_response(ticket.style, status));
@@ -225,11 +216,11 @@ Status Api::check_model(const std::optional<std::string>& model) const {
   if (!options_.strict_model || !model || *model == options_.model_id || *model == "tgi") {
     return {};
   }
-  return {Code::kNotFound, ErrorKind::kNotFound, "no model `" + echo(*model) + "`", "model"};
+  return {Code::kNotFound, ErrorKind::kNotFound, "no model `" + api::echo(*model) + "`", "model"};
 }
 
 std::vector<http::Header> Api::common_headers(std::size_t n_characters,
-                                              const IgnoredFields& ignored) const {
+                                              const api::IgnoredFields& ignored) const {
   std::vector<http::Header> out;
   out.emplace_back("x-compute-type", options_.compute_type);
   out.emplace_back("x-compute-characters", std::to_string(n_characters));
@@ -237,7 +228,13 @@ std::vector<http::Header> Api::common_headers(std::size_t n_characters,
   return out;
 }
 
-void Api::add_sequences(CallSetup& setup, const ValidRequest& valid, const Ticket& ticket) {
+void Api::add_sequences(CallSetup& setup,
+                        const ValidationInput& input,
+                        const ValidRequest& valid,
+                        const Ticket& ticket) {
+  const api::Wording wording(input.style, input.prompt_field, *input.parameters);
+  setup.prompt_field = wording.name("inputs");
+  setup.max_new_tokens_field = wording.name("max_new_tokens");
   const TimePoint received = ticket.request->received;
   for (std::size_t i = 0; i < valid.n_sequences(); ++i) {
     auto request = valid.engine_request(RequestId{next_id_.fetch_add(1)}, i);
@@ -246,24 +243,23 @@ void Api::add_sequences(CallSetup& setup, const ValidRequest& valid, const Ticke
     }
     if (options_.request_timeout.count() > 0)
       request.deadline = received + options_.request_timeout;
-    SequenceAnswer answer;
+    api::SequenceAnswer answer;
     answer.n_prompt = valid.input_length();
     if (valid.sampling().do_sample) answer.seed = valid.seed(i);
     answer.stops = valid.stopping().stop_sequences;
     setup.requests.push_back(std::move(request));
     setup.sequences.push_back(std::move(answer));
     if (metrics_ != nullptr) {
-      metrics_->request_input_length().observe(static_cast<double>(valid.input_length()));
-      metrics_->request_max_new_tokens().observe(
+      metrics_->request_input_length.observe(static_cast<double>(valid.input_length()));
+      metrics_->request_max_new_tokens.observe(
           static_cast<double>(valid.stopping().max_new_tokens));
     }
   }
 }
 
-// An engine without work learns that its runner is gone from the next request; the supervisor knows
-// earlier.
+// An engine without work learns that its runner is gone from the next request; the supervisor knows earlier.
 Status Api::check_served() const {
-  std::lock_guard lock(health_mu_);
+  base::MutexLock lock(health_mu_);
   if (health_.code() != Code::kUnavailable) return {};
   return {Code::kUnavailable, ErrorKind::kUnavailable, "no shard serves right now"};
 }

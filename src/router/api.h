@@ -8,9 +8,8 @@
 //
 // Routes, documents, headers and errors: docs/api.md.
 //
-// Thread rule: create, add_routes() and stop() on one thread; begin_draining(), fail_open_calls()
-// and set_health() on any. Order at the end: Server::stop(), stop(), then the engine, then the Api
-// may go.
+// Thread rule: create, add_routes() and stop() on one thread; begin_draining(), fail_open_calls() and set_health() on
+// any. Order at the end: Server::stop(), stop(), then the engine, then the Api may go.
 
 #include <atomic>
 #include <chrono>
@@ -18,7 +17,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,13 +25,14 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "api/documents.h"
+#include "base/mutex.h"
 #include "batch/engine.h"
 #include "chat/chat_template.h"
 #include "http/server.h"
 #include "router/auth.h"
 #include "router/call.h"
 #include "router/delivery.h"
-#include "router/documents.h"
 #include "router/permits.h"
 #include "router/validate.h"
 #include "router/worker_pool.h"
@@ -46,8 +45,8 @@ namespace coxswain::router {
 struct ApiOptions {
   std::string model_id;
   std::string version;
-  std::string compute_type =
-      "gpu+optimized";  // header x-compute-type, as clients of the native routes know it
+  // The header x-compute-type, as clients of the native routes know it.
+  std::string compute_type = "gpu+optimized";
   std::size_t concurrent_requests_max = 128;
   std::size_t validation_workers = 2;
   std::size_t tokenize_jobs_max = 66;  // of /tokenize and /chat_tokenize, running and waiting
@@ -61,7 +60,7 @@ struct ApiOptions {
   bool return_full_text = true;           // default of POST /
   AuthOptions auth;
   ValidationLimits limits;
-  DocumentLimits documents;
+  api::DocumentLimits documents;
   // Where wall time, ids and seeds come from.
   std::function<std::int64_t()> unix_time;
   std::function<std::uint64_t()> random;
@@ -135,16 +134,22 @@ class Api {
   static Status reserve_tokens(Ticket& ticket, std::size_t n_tokens, std::string_view text);
   // Sends an answer that keeps the ticket's permits until it has left.
   static void send_tokens(Ticket& ticket, std::string body);
-  Status start_native(Ticket& ticket, const GenerateRequest& request, bool stream, bool as_array);
-  Result<ChatPrompt> render(const ChatRequest& request) const;
+  Status start_native(Ticket& ticket,
+                      const api::GenerateRequest& request,
+                      bool stream,
+                      bool as_array);
+  Result<ChatPrompt> render(const api::ChatRequest& request) const;
   Status check_model(const std::optional<std::string>& model) const;
-  void add_sequences(CallSetup& setup, const ValidRequest& valid, const Ticket& ticket);
+  void add_sequences(CallSetup& setup,
+                     const ValidationInput& input,
+                     const ValidRequest& valid,
+                     const Ticket& ticket);
   Status check_served() const;
   Status start_call(CallSetup setup, Ticket& ticket);
   std::vector<http::Header> common_headers(std::size_t n_characters,
-                                           const IgnoredFields& ignored) const;
-  OpenAiAnswerOptions openai_answer(std::string_view prefix,
-                                    const std::optional<std::string>& model) const;
+                                           const api::IgnoredFields& ignored) const;
+  api::OpenAiAnswerOptions openai_answer(std::string_view prefix,
+                                         const std::optional<std::string>& model) const;
 
   http::Response health() const;
   http::Response info() const;
@@ -161,8 +166,8 @@ class Api {
   PermitPool tokenize_permits_;
   std::atomic<bool> draining_{false};
   std::atomic<std::uint64_t> next_id_{1};
-  mutable std::mutex health_mu_;
-  Status health_;  // guarded by health_mu_
+  mutable base::Mutex health_mu_;
+  Status health_ GUARDED_BY(health_mu_);
   mutable std::atomic<Clock::rep> health_asked_at_{0};
   Delivery delivery_;
   WorkerPool workers_;
@@ -170,9 +175,8 @@ class Api {
 
 // Value of the header x-ignored-fields: names separated by commas, anything but [A-Za-z0-9._-] as
 // '_', at most 512 bytes.
-std::string ignored_fields_header(const IgnoredFields& names);
-// Whether bodies of this type are read: application/json and application/*+json, charset utf-8
-// only.
+std::string ignored_fields_header(const api::IgnoredFields& names);
+// Whether bodies of this type are read: application/json and application/*+json, charset utf-8 only.
 bool is_json_content_type(std::string_view content_type);
 
 }  // namespace coxswain::router

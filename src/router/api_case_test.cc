@@ -1,5 +1,5 @@
-// Runs every file of tests/api: a request, what the engine does, and the exact answer. The format:
-// tests/api/README.md.
+// Runs every file of tests/api: a request, what the engine does, and the exact answer.
+// The format: tests/api/README.md.
 
 #include <algorithm>
 #include <cstdlib>
@@ -43,7 +43,7 @@ float real(const json::Value& object, std::string_view name) {
 
 ErrorKind kind_of(const std::string& name) {
   for (int i = 0; i <= static_cast<int>(ErrorKind::kInternal); ++i) {
-    if (kind_name(static_cast<ErrorKind>(i)) == name) return static_cast<ErrorKind>(i);
+    if (api::error_row(static_cast<ErrorKind>(i)).name == name) return static_cast<ErrorKind>(i);
   }
   return ErrorKind::kNone;
 }
@@ -75,8 +75,8 @@ OutputToken token_of(const json::Value& value) {
   return out;
 }
 
-ScriptedSequence sequence_of(const json::Value& value) {
-  ScriptedSequence out;
+batch::ScriptedSequence sequence_of(const json::Value& value) {
+  batch::ScriptedSequence out;
   if (member(value, "tokens").is_array()) {
     for (const json::Value& token : member(value, "tokens").as_array()) {
       out.tokens.push_back(token_of(token));
@@ -145,7 +145,7 @@ std::string chunk_of(const json::Value& value) {
   return "data: " + json::write(value) + "\n\n";
 }
 
-void check_submissions(const json::Value& expected, const ScriptedEngine& engine) {
+void check_submissions(const json::Value& expected, const batch::ScriptedEngine& engine) {
   const auto submitted = engine.submitted();
   ASSERT_EQ(submitted.size(), expected.as_array().size());
   for (std::size_t i = 0; i < submitted.size(); ++i) {
@@ -226,7 +226,7 @@ void run_case(const json::Value& file) {
     check_submissions(*submissions, test.engine);
   }
   test.api->stop();
-  EXPECT_EQ(test.ended(), test.metrics.request_count().value());
+  EXPECT_EQ(test.ended(), test.metrics.request_count.value());
 }
 
 std::vector<fs::path> case_files() {

@@ -21,20 +21,20 @@ OutputToken token(std::string text) {
   return out;
 }
 
-ScriptedSequence held() {
-  ScriptedSequence out;
+batch::ScriptedSequence held() {
+  batch::ScriptedSequence out;
   out.hold = true;
   return out;
 }
 
-ScriptedSequence finished() {
-  ScriptedSequence out;
+batch::ScriptedSequence finished() {
+  batch::ScriptedSequence out;
   out.tokens = {token("x")};
   return out;
 }
 
-ScriptedSequence one_more_token() {
-  ScriptedSequence out = finished();
+batch::ScriptedSequence one_more_token() {
+  batch::ScriptedSequence out = finished();
   out.hold = true;
   return out;
 }
@@ -62,8 +62,34 @@ TEST(Api, PermitsAreRefusedWhenAllAreTakenAndComeBack) {
   test.engine.play_held(finished());
   third->wait_for_end();
   EXPECT_EQ(third->response().status, 200);
-  EXPECT_EQ(test.metrics.request_failure(FailureLabel::kOverloaded).value(), 1u);
-  EXPECT_EQ(test.metrics.request_success().value(), 2u);
+  EXPECT_EQ(test.metrics.request_failure[FailureLabel::kOverloaded].value(), 1u);
+  EXPECT_EQ(test.metrics.request_success.value(), 2u);
+}
+
+// The engine speaks of its own request; a client is told the name that its route has for the field.
+TEST(Api, RefusalsOfTheEngineNameTheFieldAsTheRouteDoes) {
+  TestApi test;
+  batch::ScriptedSequence sequence;
+  sequence.refusal = invalid_argument("no room", std::string(batch::kMaxNewTokensField));
+  test.engine.script = {sequence};
+  const auto native = test.server.post("/generate", kBody);
+  native->wait_for_end();
+  EXPECT_EQ(
+      native->response().body,
+      R"({"error":"Input validation error: `max_new_tokens`: no room","error_type":"validation"})");
+  const auto completion = test.server.post("/v1/completions", R"({"prompt":"ab"})");
+  completion->wait_for_end();
+  EXPECT_EQ(completion->response().status, 422);
+  EXPECT_EQ(
+      completion->response().body,
+      R"({"error":{"message":"Input validation error: `max_tokens`: no room","type":"validation","param":"max_tokens","code":"validation"},"error_type":"validation"})");
+  sequence.refusal = invalid_argument("it is empty", std::string(batch::kPromptField));
+  test.engine.script = {sequence};
+  const auto prompt = test.server.post("/generate", kBody);
+  prompt->wait_for_end();
+  EXPECT_EQ(
+      prompt->response().body,
+      R"({"error":"Input validation error: `inputs`: it is empty","error_type":"validation"})");
 }
 
 // Unread answers of /tokenize hold permits by their size, so they cannot fill the memory.
@@ -100,13 +126,13 @@ TEST(Api, AClientThatGoesAwayCancelsEverySequence) {
   responder->close();
   test.engine.wait_for_cancels(3);
   test.api->stop();
-  EXPECT_EQ(test.metrics.request_failure(FailureLabel::kDropped).value(), 1u);
-  EXPECT_EQ(test.ended(), test.metrics.request_count().value());
+  EXPECT_EQ(test.metrics.request_failure[FailureLabel::kDropped].value(), 1u);
+  EXPECT_EQ(test.ended(), test.metrics.request_count.value());
 }
 
 TEST(Api, AFailedSequenceCancelsItsSiblings) {
   TestApi test;
-  ScriptedSequence failing;
+  batch::ScriptedSequence failing;
   failing.error = Status(Code::kUnavailable, ErrorKind::kGeneration, "shard lost");
   test.engine.script = {held(), failing};
   const auto responder = test.server.post("/v1/completions", R"({"prompt":["a","b"]})");
@@ -150,7 +176,7 @@ TEST(Api, AnErrorAfterAKeepAliveIsAnEvent) {
   test.engine.script = {held()};
   const auto responder = test.server.post("/v1/completions", R"({"prompt":"a","stream":true})");
   responder->wait_for_chunks(1);
-  ScriptedSequence failing;
+  batch::ScriptedSequence failing;
   failing.error = Status(Code::kUnavailable, ErrorKind::kGeneration, "shard lost");
   test.engine.play_held(failing);
   responder->wait_for_end();
@@ -276,7 +302,7 @@ TEST(Api, ContentTypes) {
 
 TEST(Api, IgnoredFieldsHeaderIsSafe) {
   EXPECT_EQ(ignored_fields_header({"a", "b\r\nx: y", "\xC3\xA9"}), "a,b__x__y,__");
-  const IgnoredFields many(1000, "name");
+  const api::IgnoredFields many(1000, "name");
   EXPECT_LE(ignored_fields_header(many).size(), 512u);
 }
 

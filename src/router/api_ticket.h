@@ -16,7 +16,7 @@ namespace coxswain::router {
 struct Api::Ticket {
   std::shared_ptr<const http::Request> request;
   std::shared_ptr<http::Responder> responder;
-  ApiStyle style = ApiStyle::kNative;
+  api::ApiStyle style = api::ApiStyle::kNative;
   Permits permits;
   std::optional<RequestTally> tally;  // generation routes only
 };

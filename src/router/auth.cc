@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "router/api_error.h"
+#include "api/errors.h"
+#include "http/syntax.h"
+#include "router/error_response.h"
 
 namespace coxswain::router {
 namespace {
@@ -11,10 +13,6 @@ namespace {
 constexpr std::string_view kScheme = "bearer";
 constexpr std::array<std::string_view, 2> kHealthRoutes{"/health", "/ping"};
 constexpr std::array<std::string_view, 4> kOpenRoutes{"/", "/info", "/metrics", "/v1/models"};
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
 
 // Looks at every byte of `given` whatever the first difference is.
 bool equal_in_constant_time(std::string_view given, std::string_view key) {
@@ -35,12 +33,7 @@ bool contains(const std::array<std::string_view, N>& list, std::string_view path
 
 bool is_authorized(std::string_view authorization, std::string_view key) {
   if (authorization.size() <= kScheme.size() || key.empty()) return false;
-  const std::string_view scheme = authorization.substr(0, kScheme.size());
-  if (!std::equal(scheme.begin(), scheme.end(), kScheme.begin(), [](char a, char b) {
-        return lower(a) == b;
-      })) {
-    return false;
-  }
+  if (!http::equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return false;
   if (authorization[kScheme.size()] != ' ') return false;
   return equal_in_constant_time(authorization.substr(kScheme.size() + 1), key);
 }
@@ -59,7 +52,7 @@ std::function<std::unique_ptr<http::Response>(const http::Request&)> make_gate(
     if (is_authorized(request.header("authorization"), options.api_key)) return nullptr;
     const Status refused(
         Code::kFailedPrecondition, ErrorKind::kUnauthorized, "missing or wrong API key");
-    return std::make_unique<http::Response>(error_response(style_of(request.path), refused));
+    return std::make_unique<http::Response>(error_response(api::style_of(request.path), refused));
   };
 }
 

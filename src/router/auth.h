@@ -1,6 +1,5 @@
 #pragma once
-// Who may ask: with a key, every route needs `Authorization: Bearer KEY` but those that tell
-// nothing private.
+// Who may ask: with a key, every route needs `Authorization: Bearer KEY` but those that tell nothing private.
 //
 // Thread rule: pure functions.
 

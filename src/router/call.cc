@@ -4,9 +4,10 @@
 #include <charconv>
 #include <utility>
 
+#include "api/sse.h"
 #include "json/json.h"
 #include "router/delivery.h"
-#include "router/sse.h"
+#include "router/error_response.h"
 
 namespace coxswain::router {
 namespace {
@@ -37,11 +38,6 @@ std::string in_seconds(Clock::duration d) {
   return std::string(text, written.ptr);
 }
 
-Status client_status(const Status& status) {
-  if (status.code() != Code::kCancelled) return status;
-  return {Code::kUnavailable, ErrorKind::kUnavailable, "the request was cancelled"};
-}
-
 }  // namespace
 
 // Times of one or several sequences, with the tokens of the whole answer.
@@ -50,7 +46,7 @@ struct Call::Figures {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t generated_tokens = 0;
 
-  void add_times(const SequenceAnswer& sequence, TimePoint received) {
+  void add_times(const api::SequenceAnswer& sequence, TimePoint received) {
     const Clock::duration inferring = between(sequence.scheduled_at, sequence.finished_at);
     times.total += between(received, sequence.finished_at);
     times.validation += between(received, sequence.queued_at);
@@ -125,13 +121,26 @@ void Call::abandon() {
   for (RequestId id : ids_) engine_.cancel(id);
 }
 
+// What the client is told: nothing of cancels, and fields by the names that its route has for them.
+Status Call::client_status(const Status& status) const {
+  if (status.code() == Code::kCancelled) {
+    return {Code::kUnavailable, ErrorKind::kUnavailable, "the request was cancelled"};
+  }
+  if (status.kind() != ErrorKind::kValidation) return status;
+  const std::string* name = nullptr;
+  if (status.field() == batch::kPromptField) name = &setup_.prompt_field;
+  if (status.field() == batch::kMaxNewTokensField) name = &setup_.max_new_tokens_field;
+  if (name == nullptr) return status;
+  return invalid_argument("`" + *name + "`: " + status.message(), *name);
+}
+
 bool Call::stalled(std::uint32_t n_pending) const {
   if (!streams()) return false;
   return n_pending > kPendingEventsMax ||
          setup_.responder->unsent_bytes() > setup_.unsent_bytes_max;
 }
 
-void Call::absorb(SequenceAnswer& sequence, batch::TokenEvent& event) const {
+void Call::absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const {
   if (!sequence.prompt_only) {
     sequence.n_generated += static_cast<std::uint32_t>(event.tokens.size());
     for (const OutputToken& token : event.tokens) {
@@ -159,9 +168,10 @@ void Call::deliver(std::size_t index, batch::TokenEvent event) {
                        ErrorKind::kIncompleteGeneration,
                        "a sequence ended without its last token"));
   }
-  SequenceAnswer& sequence = setup_.sequences[index];
+  api::SequenceAnswer& sequence = setup_.sequences[index];
   absorb(sequence, event);
-  if (streams()) write_events(setup_.format->events(sequence, index, event));
+  if (streams())
+    write_events(setup_.format->events(sequence, index, {event.tokens, event.prompt, event.final}));
   if (!event.final) return;
   observe(sequence);
   if (++n_finished_ == setup_.sequences.size()) complete();
@@ -174,7 +184,7 @@ void Call::begin_stream() {
   head.headers = setup_.headers;
   head.headers.emplace_back("cache-control", "no-cache");
   head.headers.emplace_back("x-accel-buffering", "no");
-  head.content_type = std::string(kSseContentType);
+  head.content_type = std::string(api::kSseContentType);
   setup_.responder->begin_stream(std::move(head));
 }
 
@@ -212,11 +222,11 @@ void Call::fail(const Status& status) {
   setup_.permits = Permits();
   const Status told = client_status(status);
   const bool gone = setup_.responder->closed() && status.code() == Code::kCancelled;
-  tally_.fail(failure_label(setup_.responder->closed() ? status : told));
+  tally_.fail(api::failure_label(setup_.responder->closed() ? status : told));
   log_failure(log_, {setup_.request_id, setup_.path, 0, 0, std::nullopt}, gone ? status : told);
   if (begun_) {
-    setup_.responder->write(error_event(setup_.style, told));
-    if (setup_.style == ApiStyle::kOpenAi) setup_.responder->write(kSseDone);
+    setup_.responder->write(api::error_event(setup_.style, told));
+    if (setup_.style == api::ApiStyle::kOpenAi) setup_.responder->write(api::kSseDone);
     setup_.responder->end();
   } else {
     setup_.responder->send(error_response(setup_.style, told));
@@ -224,30 +234,30 @@ void Call::fail(const Status& status) {
 }
 
 TimePoint Call::keep_alive(TimePoint now, std::chrono::milliseconds interval) {
-  if (now - written_at_ >= interval) write_events({std::string(kSseKeepAlive)});
+  if (now - written_at_ >= interval) write_events({std::string(api::kSseKeepAlive)});
   return written_at_ + interval;
 }
 
-void Call::observe(const SequenceAnswer& sequence) const {
+void Call::observe(const api::SequenceAnswer& sequence) const {
   if (metrics_ == nullptr) return;
   Figures own;
   own.add_times(sequence, setup_.received);
-  metrics_->request_duration().observe(seconds(own.times.total));
-  metrics_->request_validation_duration().observe(seconds(own.times.validation));
-  metrics_->request_queue_duration().observe(seconds(own.times.queue));
-  metrics_->request_inference_duration().observe(seconds(own.times.inference));
-  metrics_->request_mean_time_per_token_duration().observe(seconds(own.times.per_token));
-  metrics_->request_generated_tokens().observe(static_cast<double>(sequence.n_generated));
-  metrics_->time_to_first_token_duration().observe(
+  metrics_->request_duration.observe(seconds(own.times.total));
+  metrics_->request_validation_duration.observe(seconds(own.times.validation));
+  metrics_->request_queue_duration.observe(seconds(own.times.queue));
+  metrics_->request_inference_duration.observe(seconds(own.times.inference));
+  metrics_->request_mean_time_per_token_duration.observe(seconds(own.times.per_token));
+  metrics_->request_generated_tokens.observe(static_cast<double>(sequence.n_generated));
+  metrics_->time_to_first_token_duration.observe(
       seconds(between(setup_.received, sequence.first_token_at)));
 }
 
 Call::Figures Call::figures() const {
   Figures out;
   const bool chosen = setup_.timing == TimingHeaders::kBestSequence;
-  const std::size_t best = best_sequence(setup_.sequences);
+  const std::size_t best = api::best_sequence(setup_.sequences);
   for (std::size_t i = 0; i < setup_.sequences.size(); ++i) {
-    const SequenceAnswer& sequence = setup_.sequences[i];
+    const api::SequenceAnswer& sequence = setup_.sequences[i];
     if (setup_.timing == TimingHeaders::kSumOfSequences || i == best) {
       out.add_times(sequence, setup_.received);
     }
@@ -259,7 +269,7 @@ Call::Figures Call::figures() const {
 
 RequestRecord Call::record(const Figures& figures) const {
   const std::size_t best =
-      setup_.timing == TimingHeaders::kBestSequence ? best_sequence(setup_.sequences) : 0;
+      setup_.timing == TimingHeaders::kBestSequence ? api::best_sequence(setup_.sequences) : 0;
   return {setup_.request_id,
           setup_.path,
           figures.prompt_tokens,

@@ -6,9 +6,8 @@
 // thread, which writes the answer. A failed sequence fails the call and cancels the others; a
 // client that goes away cancels all of them at once.
 //
-// Thread rule: start() on any thread, once. deliver(), keep_alive() and fail() on the delivery
-// thread only. The engine asks for stalled() on its own thread; abandon() may be called from any
-// thread.
+// Thread rule: start() on any thread, once. deliver(), keep_alive() and fail() on the delivery thread only. The
+// engine asks for stalled() on its own thread; abandon() may be called from any thread.
 //
 // Life: held by the sinks that the engine owns and by queued events; the engine and the delivery
 // must outlive the server's connections.
@@ -24,10 +23,10 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "api/answer.h"
+#include "api/errors.h"
 #include "batch/engine.h"
 #include "http/server.h"
-#include "router/answer.h"
-#include "router/api_error.h"
 #include "router/permits.h"
 #include "router/request_log.h"
 #include "router/tally.h"
@@ -47,12 +46,15 @@ enum class TimingHeaders : std::uint8_t {
 
 struct CallSetup {
   std::shared_ptr<http::Responder> responder;
-  ApiStyle style = ApiStyle::kNative;
-  std::unique_ptr<AnswerFormat> format;
-  std::vector<SequenceAnswer> sequences;           // as far as known before the first token
+  api::ApiStyle style = api::ApiStyle::kNative;
+  std::unique_ptr<api::AnswerFormat> format;
+  std::vector<api::SequenceAnswer> sequences;      // as far as known before the first token
   std::vector<batch::GenerationRequest> requests;  // [n_sequences]
   std::vector<http::Header> headers;               // of the answer
   TimingHeaders timing = TimingHeaders::kBestSequence;
+  // What the route calls these fields of the engine's request, for refusals of the engine.
+  std::string prompt_field = "inputs";
+  std::string max_new_tokens_field = "max_new_tokens";
   std::size_t per_prompt = 1;  // neighbouring sequences that share one prompt
   std::string request_id;      // for the log
   std::string path;
@@ -90,11 +92,12 @@ class Call : public std::enable_shared_from_this<Call> {
   class Sink;
 
   bool stalled(std::uint32_t n_pending) const;
-  void absorb(SequenceAnswer& sequence, batch::TokenEvent& event) const;
+  Status client_status(const Status& status) const;
+  void absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const;
   void write_events(const std::vector<std::string>& events);
   void begin_stream();
   void complete();
-  void observe(const SequenceAnswer& sequence) const;
+  void observe(const api::SequenceAnswer& sequence) const;
   struct Figures;
   Figures figures() const;
   std::vector<http::Header> timing_headers(const Figures& figures) const;

@@ -21,7 +21,7 @@ Delivery::~Delivery() {
 
 void Delivery::push(Item item) {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     items_.push_back(std::move(item));
     if (items_.size() > 1) return;  // the thread is awake or about to be
   }
@@ -30,7 +30,7 @@ void Delivery::push(Item item) {
 
 void Delivery::open(std::weak_ptr<Call> call) {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     new_calls_.push_back(std::move(call));
   }
   ready_.notify_one();
@@ -38,7 +38,7 @@ void Delivery::open(std::weak_ptr<Call> call) {
 
 void Delivery::fail_all(Status status) {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     fail_all_ = std::move(status);
   }
   ready_.notify_one();
@@ -46,7 +46,7 @@ void Delivery::fail_all(Status status) {
 
 void Delivery::stop() {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     stop_ = true;
   }
   ready_.notify_one();
@@ -60,8 +60,8 @@ void Delivery::loop() {
     std::optional<Status> failure;
     std::vector<Item> items;
     {
-      std::unique_lock lock(mu_);
-      const auto awake = [&] {
+      base::MutexLock lock(mu_);
+      const auto awake = [&]() REQUIRES(mu_) {
         return stop_ || fail_all_ || !items_.empty() || !new_calls_.empty();
       };
       if (next_look) {

@@ -5,16 +5,13 @@
 // It also writes keep-alive comments into streams that are silent. Its queue is bounded by the
 // calls that are open: each sequence stalls its engine plan once 64 of its events wait.
 //
-// Thread rule: push(), open() and fail_all() from any thread. stop() delivers what is queued and
-// joins.
+// Thread rule: push(), open() and fail_all() from any thread. stop() delivers what is queued and joins.
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -22,6 +19,7 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "base/mutex.h"
 #include "batch/engine.h"
 
 namespace coxswain::router {
@@ -34,8 +32,8 @@ class Delivery {
     std::shared_ptr<Call> call;
     std::size_t sequence = 0;
     batch::TokenEvent event;
-    std::shared_ptr<std::atomic<std::uint32_t>>
-        n_pending;  // counted down once delivered; may be null
+    // Counted down once delivered; may be null.
+    std::shared_ptr<std::atomic<std::uint32_t>> n_pending;
   };
 
   explicit Delivery(std::chrono::milliseconds keep_alive_interval);
@@ -55,13 +53,13 @@ class Delivery {
   std::optional<TimePoint> look();
 
   const std::chrono::milliseconds keep_alive_interval_;
-  std::mutex mu_;
-  std::condition_variable ready_;
-  std::vector<Item> items_;                     // guarded by mu_
-  std::vector<std::weak_ptr<Call>> new_calls_;  // guarded by mu_
-  std::optional<Status> fail_all_;              // guarded by mu_
-  bool stop_ = false;                           // guarded by mu_
-  std::vector<std::weak_ptr<Call>> calls_;      // of the thread
+  base::Mutex mu_;
+  base::CondVar ready_;
+  std::vector<Item> items_ GUARDED_BY(mu_);
+  std::vector<std::weak_ptr<Call>> new_calls_ GUARDED_BY(mu_);
+  std::optional<Status> fail_all_ GUARDED_BY(mu_);
+  bool stop_ GUARDED_BY(mu_) = false;
+  std::vector<std::weak_ptr<Call>> calls_;  // of the thread
   std::thread thread_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "json/json.h"
 #include "router/api.h"
+#include "router/error_response.h"
 
 namespace coxswain::router {
 
@@ -11,11 +12,11 @@ http::Response Api::health() const {
   if (draining_.load()) {
     status = Status(Code::kUnavailable, "draining");
   } else {
-    std::lock_guard lock(health_mu_);
+    base::MutexLock lock(health_mu_);
     status = health_;
   }
   if (!status.ok()) {
-    return error_response(ApiStyle::kNative,
+    return error_response(api::ApiStyle::kNative,
                           Status(Code::kUnavailable, ErrorKind::kHealthcheck, status.message()));
   }
   http::Response response;

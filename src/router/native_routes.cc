@@ -1,7 +1,8 @@
 // POST /, /generate, /generate_stream and /tokenize.
 
+#include "api/answer.h"
+#include "base/utf8.h"
 #include "json/json.h"
-#include "router/answer.h"
 #include "router/api.h"
 #include "router/api_ticket.h"
 
@@ -33,7 +34,7 @@ void append_tokens(std::string& out, std::string_view text, const tokenizer::Enc
 }
 
 // On a route that always streams, or never, a `stream` that says otherwise changes nothing.
-Status note_stream(GenerateRequest& request, bool streams, const DocumentLimits& limits) {
+Status note_stream(api::GenerateRequest& request, bool streams, const api::DocumentLimits& limits) {
   if (request.stream.value_or(streams) == streams) return {};
   request.ignored.emplace_back("stream");
   if (!limits.strict_fields) return {};
@@ -45,24 +46,24 @@ Status note_stream(GenerateRequest& request, bool streams, const DocumentLimits&
 
 Status Api::generate(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(GenerateRequest request,
-                            read_generate_request(body, options_.documents));
+  COXSWAIN_ASSIGN_OR_RETURN(api::GenerateRequest request,
+                            api::read_generate_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(note_stream(request, false, options_.documents));
   return start_native(ticket, request, false, false);
 }
 
 Status Api::generate_stream(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(GenerateRequest request,
-                            read_generate_request(body, options_.documents));
+  COXSWAIN_ASSIGN_OR_RETURN(api::GenerateRequest request,
+                            api::read_generate_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(note_stream(request, true, options_.documents));
   return start_native(ticket, request, true, false);
 }
 
 Status Api::generate_compat(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(GenerateRequest request,
-                            read_generate_request(body, options_.documents));
+  COXSWAIN_ASSIGN_OR_RETURN(api::GenerateRequest request,
+                            api::read_generate_request(body, options_.documents));
   if (!request.parameters.return_full_text) {
     request.parameters.return_full_text = options_.return_full_text;
   }
@@ -71,27 +72,27 @@ Status Api::generate_compat(Ticket& ticket) {
 }
 
 Status Api::start_native(Ticket& ticket,
-                         const GenerateRequest& request,
+                         const api::GenerateRequest& request,
                          bool stream,
                          bool as_array) {
   ValidationInput input;
-  input.style = ApiStyle::kNative;
+  input.style = api::ApiStyle::kNative;
   input.stream = stream;
   input.parameters = &request.parameters;
   input.text.text = request.inputs;
   COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
 
-  NativeAnswerOptions answer;
+  api::NativeAnswerOptions answer;
   answer.details = request.parameters.details || request.parameters.decoder_input_details;
   answer.top_tokens = valid.sampling().n_top_tokens > 0;
   answer.return_full_text = request.parameters.return_full_text.value_or(false);
   answer.as_array = as_array;
   CallSetup setup;
-  setup.format = stream ? make_native_stream(answer) : make_native_answer(answer);
-  setup.headers = common_headers(count_characters(request.inputs), request.ignored);
-  add_sequences(setup, valid, ticket);
+  setup.format = stream ? api::make_native_stream(answer) : api::make_native_answer(answer);
+  setup.headers = common_headers(base::count_characters(request.inputs), request.ignored);
+  add_sequences(setup, input, valid, ticket);
   if (answer.return_full_text) {
-    for (SequenceAnswer& sequence : setup.sequences) sequence.prompt_text = request.inputs;
+    for (api::SequenceAnswer& sequence : setup.sequences) sequence.prompt_text = request.inputs;
   }
   return start_call(std::move(setup), ticket);
 }
@@ -111,8 +112,8 @@ void Api::send_tokens(Ticket& ticket, std::string body) {
 
 Status Api::tokenize(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const GenerateRequest request,
-                            read_generate_request(body, options_.documents));
+  COXSWAIN_ASSIGN_OR_RETURN(const api::GenerateRequest request,
+                            api::read_generate_request(body, options_.documents));
   if (request.inputs.empty()) return invalid_argument("`inputs` cannot be empty", "inputs");
   COXSWAIN_ASSIGN_OR_RETURN(const tokenizer::Encoding encoding,
                             tokenizer_->encode(request.inputs, {}));
@@ -125,7 +126,8 @@ Status Api::tokenize(Ticket& ticket) {
 
 Status Api::chat_tokenize(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const ChatRequest request, read_chat_request(body, options_.documents));
+  COXSWAIN_ASSIGN_OR_RETURN(const api::ChatRequest request,
+                            api::read_chat_request(body, options_.documents));
   COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
   tokenizer::EncodeOptions options;
   options.add_special_tokens = false;

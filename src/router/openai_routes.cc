@@ -4,7 +4,8 @@
 #include <array>
 #include <charconv>
 
-#include "router/answer.h"
+#include "api/answer.h"
+#include "base/utf8.h"
 #include "router/api.h"
 #include "router/api_ticket.h"
 
@@ -19,7 +20,7 @@ std::string hex(std::uint64_t value) {
 }
 
 // Asks for log-probabilities of the prompt's tokens, too, if the answer is to list them.
-bool lists_prompt(const CompletionRequest& request) {
+bool lists_prompt(const api::CompletionRequest& request) {
   return request.echo && request.logprobs;
 }
 
@@ -35,8 +36,8 @@ std::vector<std::string> text_pieces(const tokenizer::Tokenizer& tokenizer,
 }
 
 // Puts the prompt of `from` into every answer to it.
-void repeat_prompt(std::span<SequenceAnswer> answers, const SequenceAnswer& from) {
-  for (SequenceAnswer& answer : answers) {
+void repeat_prompt(std::span<api::SequenceAnswer> answers, const api::SequenceAnswer& from) {
+  for (api::SequenceAnswer& answer : answers) {
     answer.prompt_only = from.prompt_only;
     answer.prompt_text = from.prompt_text;
     answer.prompt_pieces = from.prompt_pieces;
@@ -50,9 +51,9 @@ bool ends_with_assistant(const json::Value& messages) {
 
 }  // namespace
 
-OpenAiAnswerOptions Api::openai_answer(std::string_view prefix,
-                                       const std::optional<std::string>& model) const {
-  OpenAiAnswerOptions out;
+api::OpenAiAnswerOptions Api::openai_answer(std::string_view prefix,
+                                            const std::optional<std::string>& model) const {
+  api::OpenAiAnswerOptions out;
   out.id = prefix;
   out.id += hex(options_.random());
   out.id += hex(options_.random());
@@ -62,7 +63,7 @@ OpenAiAnswerOptions Api::openai_answer(std::string_view prefix,
   return out;
 }
 
-Result<Api::ChatPrompt> Api::render(const ChatRequest& request) const {
+Result<Api::ChatPrompt> Api::render(const api::ChatRequest& request) const {
   if (!render_chat_) {
     return Status(Code::kInvalidArgument, ErrorKind::kTemplateError, "template not found");
   }
@@ -91,34 +92,35 @@ Result<Api::ChatPrompt> Api::render(const ChatRequest& request) const {
 
 Status Api::chat(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const ChatRequest request, read_chat_request(body, options_.documents));
+  COXSWAIN_ASSIGN_OR_RETURN(const api::ChatRequest request,
+                            api::read_chat_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
   COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
   ValidationInput input;
-  input.style = ApiStyle::kOpenAi;
+  input.style = api::ApiStyle::kOpenAi;
   input.stream = request.stream;
   input.parameters = &request.parameters;
   input.text = {prompt.text, false, prompt.untrusted};
   input.prompt_field = "messages";
   COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
 
-  OpenAiAnswerOptions answer = openai_answer("chatcmpl-", request.model);
+  api::OpenAiAnswerOptions answer = openai_answer("chatcmpl-", request.model);
   answer.logprobs = request.logprobs;
   answer.include_usage = request.include_usage;
   CallSetup setup;
   setup.timing = TimingHeaders::kChoices;
   setup.per_prompt = valid.n_sequences();
-  setup.format =
-      request.stream ? make_chat_stream(std::move(answer)) : make_chat_answer(std::move(answer));
-  setup.headers = common_headers(count_characters(prompt.text), request.ignored);
-  add_sequences(setup, valid, ticket);
+  setup.format = request.stream ? api::make_chat_stream(std::move(answer))
+                                : api::make_chat_answer(std::move(answer));
+  setup.headers = common_headers(base::count_characters(prompt.text), request.ignored);
+  add_sequences(setup, input, valid, ticket);
   return start_call(std::move(setup), ticket);
 }
 
 Status Api::complete(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(CompletionRequest request,
-                            read_completion_request(body, options_.documents));
+  COXSWAIN_ASSIGN_OR_RETURN(api::CompletionRequest request,
+                            api::read_completion_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
   // The engine always chooses a token; a client that asked for none does not get to see it.
   const bool prompt_only = request.echo && request.parameters.max_new_tokens == 0U;
@@ -126,9 +128,9 @@ Status Api::complete(Ticket& ticket) {
   CallSetup setup;
   setup.timing = TimingHeaders::kSumOfSequences;
   std::size_t n_characters = 0;
-  for (const Prompt& prompt : request.prompts) {
+  for (const api::Prompt& prompt : request.prompts) {
     ValidationInput input;
-    input.style = ApiStyle::kOpenAi;
+    input.style = api::ApiStyle::kOpenAi;
     input.stream = request.stream;
     input.parameters = &request.parameters;
     input.prompt_field = "prompt";
@@ -136,27 +138,27 @@ Status Api::complete(Ticket& ticket) {
     const auto* text = std::get_if<std::string>(&prompt);
     if (text != nullptr) {
       input.text.text = *text;
-      n_characters += count_characters(*text);
+      n_characters += base::count_characters(*text);
     } else {
       input.ids = &std::get<std::vector<TokenId>>(prompt);
     }
     COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
     setup.per_prompt = valid.n_sequences();
-    add_sequences(setup, valid, ticket);
+    add_sequences(setup, input, valid, ticket);
     if (!request.echo) continue;
-    SequenceAnswer repeated;
+    api::SequenceAnswer repeated;
     repeated.prompt_only = prompt_only;
     repeated.prompt_text = text != nullptr ? *text : tokenizer_->decode(valid.prompt(), true);
     if (lists_prompt(request)) repeated.prompt_pieces = text_pieces(*tokenizer_, valid.prompt());
     repeat_prompt(std::span(setup.sequences).last(setup.per_prompt), repeated);
   }
-  OpenAiAnswerOptions answer = openai_answer("cmpl-", request.model);
+  api::OpenAiAnswerOptions answer = openai_answer("cmpl-", request.model);
   answer.include_usage = request.include_usage;
   answer.logprobs = request.logprobs;
   answer.n_top_logprobs = request.parameters.top_n_tokens.value_or(0);
   answer.echo = request.echo;
-  setup.format = request.stream ? make_completion_stream(std::move(answer), setup.per_prompt)
-                                : make_completion_answer(std::move(answer), setup.per_prompt);
+  setup.format = request.stream ? api::make_completion_stream(std::move(answer), setup.per_prompt)
+                                : api::make_completion_answer(std::move(answer), setup.per_prompt);
   setup.headers = common_headers(n_characters, request.ignored);
   return start_call(std::move(setup), ticket);
 }

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "router/api_error.h"
+#include "api/errors.h"
 
 namespace coxswain::router {
 namespace {
@@ -18,10 +18,10 @@ struct Failure {
 
 Failure failure_of(const Status& status) {
   using telemetry::FailureLabel;
-  const FailureLabel label = failure_label(status);
+  const FailureLabel label = api::failure_label(status);
   if (label == FailureLabel::kDropped) return {"the client is gone", "cancelled", false};
-  return {client_text(status),
-          kind_name(client_kind(status)),
+  return {api::client_text(status),
+          api::error_row(api::client_kind(status)).name,
           label == FailureLabel::kGeneration || label == FailureLabel::kIncomplete};
 }
 

@@ -43,8 +43,7 @@ void log_failure(telemetry::Logger& log, const RequestRecord& record, const Stat
 // so there is one line in a second for each kind.
 void log_refusal(telemetry::Logger& log, const RequestRecord& record, const Status& status);
 
-// "1.204s", "37.51ms", "8.1us", "250ns": three digits after the point at most, without zeros at
-// the end.
+// "1.204s", "37.51ms", "8.1us", "250ns": three digits after the point at most, without zeros at the end.
 std::string duration_text(std::chrono::nanoseconds duration);
 
 }  // namespace coxswain::router

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "router/api_error.h"
+#include "api/errors.h"
 #include "telemetry/metrics.h"
 
 namespace coxswain::router {
@@ -14,17 +14,17 @@ namespace coxswain::router {
 class RequestTally {
  public:
   explicit RequestTally(telemetry::Metrics* metrics) : metrics_(metrics) {
-    if (metrics_ != nullptr) metrics_->request_count().add();
+    if (metrics_ != nullptr) metrics_->request_count.add();
   }
   RequestTally(RequestTally&& other) noexcept : metrics_(std::exchange(other.metrics_, nullptr)) {}
   RequestTally& operator=(RequestTally&&) = delete;
   ~RequestTally() { fail(telemetry::FailureLabel::kDropped); }
 
   void succeed() {
-    if (auto* metrics = std::exchange(metrics_, nullptr)) metrics->request_success().add();
+    if (auto* metrics = std::exchange(metrics_, nullptr)) metrics->request_success.add();
   }
   void fail(telemetry::FailureLabel label) {
-    if (auto* metrics = std::exchange(metrics_, nullptr)) metrics->request_failure(label).add();
+    if (auto* metrics = std::exchange(metrics_, nullptr)) metrics->request_failure[label].add();
   }
 
  private:

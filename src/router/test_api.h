@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "batch/testing/scripted_engine.h"
 #include "router/api.h"
-#include "router/test_engine.h"
 #include "router/test_http.h"
 #include "router/test_tokenizer.h"
 
@@ -54,7 +54,7 @@ struct TestApi {
 
   std::uint64_t ended() {
     using telemetry::FailureLabel;
-    std::uint64_t n = metrics.request_success().value();
+    std::uint64_t n = metrics.request_success.value();
     for (FailureLabel label : {FailureLabel::kOverloaded,
                                FailureLabel::kValidation,
                                FailureLabel::kGeneration,
@@ -63,7 +63,7 @@ struct TestApi {
                                FailureLabel::kTemplate,
                                FailureLabel::kDeadline,
                                FailureLabel::kUnavailable}) {
-      n += metrics.request_failure(label).value();
+      n += metrics.request_failure[label].value();
     }
     return n;
   }
@@ -71,7 +71,7 @@ struct TestApi {
   std::atomic<std::uint64_t> next_random{1};
   telemetry::Logger log{{.level = telemetry::Level::kError, .target = "test"}};
   telemetry::Metrics metrics{telemetry::MetricsOptions{}};
-  ScriptedEngine engine;
+  batch::ScriptedEngine engine;
   FakeServer server;
   std::unique_ptr<Api> api;
 };

@@ -1,15 +1,14 @@
 #pragma once
 // An HTTP server for tests: keeps the routes and calls their handlers directly.
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "http/server.h"
 
 namespace coxswain::router {
@@ -17,41 +16,41 @@ namespace coxswain::router {
 class FakeResponder final : public http::Responder {
  public:
   void send(http::Response response) override {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     if (answered_) return;
     answered_ = ended_ = true;
     response_ = std::move(response);
     changed_.notify_all();
   }
   void begin_stream(http::Response head) override {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     if (answered_) return;
     answered_ = streaming_ = true;
     response_ = std::move(head);
     changed_.notify_all();
   }
   void write(std::string_view bytes) override {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     if (ended_) return;
     chunks_.emplace_back(bytes);
     changed_.notify_all();
   }
   void end() override {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     ended_ = true;
     changed_.notify_all();
   }
   std::size_t unsent_bytes() const override {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     return unsent_;
   }
   bool closed() const override {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     return closed_;
   }
   void on_close(std::function<void()> callback) override {
     {
-      std::lock_guard lock(mu_);
+      base::MutexLock lock(mu_);
       if (!closed_) {
         callback_ = std::move(callback);
         return;
@@ -64,38 +63,38 @@ class FakeResponder final : public http::Responder {
   void close() {
     std::function<void()> callback;
     {
-      std::lock_guard lock(mu_);
+      base::MutexLock lock(mu_);
       closed_ = true;
       callback = std::move(callback_);
     }
     if (callback) callback();
   }
   void set_unsent(std::size_t bytes) {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     unsent_ = bytes;
   }
   void wait_for_end() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return ended_; });
+    base::MutexLock lock(mu_);
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return ended_; });
   }
   void wait_for_chunks(std::size_t n) {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return chunks_.size() >= n; });
+    base::MutexLock lock(mu_);
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return chunks_.size() >= n; });
   }
   bool streaming() const {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     return streaming_;
   }
   http::Response response() const {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     return response_;
   }
   std::vector<std::string> chunks() const {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     return chunks_;
   }
   std::string header(std::string_view name) const {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     for (const auto& [key, value] : response_.headers) {
       if (key == name) return value;
     }
@@ -103,16 +102,16 @@ class FakeResponder final : public http::Responder {
   }
 
  private:
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  bool answered_ = false;
-  bool streaming_ = false;
-  bool ended_ = false;
-  bool closed_ = false;
-  std::size_t unsent_ = 0;
-  http::Response response_;
-  std::vector<std::string> chunks_;
-  std::function<void()> callback_;
+  mutable base::Mutex mu_;
+  base::CondVar changed_;
+  bool answered_ GUARDED_BY(mu_) = false;
+  bool streaming_ GUARDED_BY(mu_) = false;
+  bool ended_ GUARDED_BY(mu_) = false;
+  bool closed_ GUARDED_BY(mu_) = false;
+  std::size_t unsent_ GUARDED_BY(mu_) = 0;
+  http::Response response_ GUARDED_BY(mu_);
+  std::vector<std::string> chunks_ GUARDED_BY(mu_);
+  std::function<void()> callback_ GUARDED_BY(mu_);
 };
 
 class FakeServer final : public http::Server {

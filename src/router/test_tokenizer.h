@@ -35,18 +35,14 @@ class ByteTokenizer final : public tokenizer::Tokenizer {
     }
     return out;
   }
-  std::size_t count(std::string_view text, bool add_special, std::size_t limit) const override {
-    return std::min(text.size() + (add_special ? 1 : 0), limit + 1);
-  }
   std::string decode(std::span<const TokenId> ids, bool) const override {
     std::string out;
-    for (TokenId id : ids) out += token_bytes(id);
+    for (TokenId id : ids) out += token(id);
     return out;
   }
   std::size_t vocab_size() const override { return 258; }
   std::optional<TokenId> token_to_id(std::string_view) const override { return std::nullopt; }
-  std::string token(TokenId id) const override { return token_bytes(id); }
-  std::string token_bytes(TokenId id) const override {
+  std::string token(TokenId id) const override {
     return id >= 0 && id < 256 ? std::string(1, static_cast<char>(id)) : std::string();
   }
   bool is_special(TokenId id) const override { return id >= 256; }
@@ -60,7 +56,7 @@ class ByteTokenizer final : public tokenizer::Tokenizer {
 
  private:
   struct ByteDecoder final : Incremental {
-    std::string push(TokenId id) override { return ByteTokenizer().token_bytes(id); }
+    std::string push(TokenId id) override { return ByteTokenizer().token(id); }
     std::string finish() override { return {}; }
   };
   static void add(tokenizer::Encoding& out, TokenId id, TextSpan span) {

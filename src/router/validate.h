@@ -21,22 +21,15 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "api/documents.h"
+#include "api/errors.h"
 #include "batch/engine.h"
-#include "router/api_error.h"
-#include "router/documents.h"
+#include "request/checks.h"
 #include "tokenizer/tokenizer.h"
 
 namespace coxswain::router {
 
-struct ValidationLimits {
-  std::uint32_t input_tokens_max = 1024;
-  std::uint32_t total_tokens_max = 2048;
-  std::uint32_t best_of_max = 2;
-  std::uint32_t n_max = 4;
-  std::uint32_t stop_sequences_max = 4;
-  std::size_t stop_bytes_max = 1024;
-  std::uint32_t top_n_tokens_max = 5;
-  std::uint32_t vocab_size = 0;  // width of the logits; ids of requests are checked against it
+struct ValidationLimits : request::RequestLimits {
   // Texts up to this size are counted to the end, so that a refusal can say how long they are.
   std::size_t exact_count_bytes_max = std::size_t{256} << 10;
 };
@@ -49,9 +42,9 @@ struct TextPrompt {
 };
 
 struct ValidationInput {
-  ApiStyle style = ApiStyle::kNative;
+  api::ApiStyle style = api::ApiStyle::kNative;
   bool stream = false;
-  const Parameters* parameters = nullptr;
+  const api::Parameters* parameters = nullptr;
   // One of the two: the text, or ids if `ids` is set.
   TextPrompt text;
   const std::vector<TokenId>* ids = nullptr;
@@ -102,7 +95,7 @@ class Validator {
   Status check_sequences(const ValidationInput& input) const;
   Status check_sampling(const ValidationInput& input) const;
   Status check_stopping(const ValidationInput& input) const;
-  Status check_ranges_after_sampling(const ValidationInput& input) const;
+  Status check_others(const ValidationInput& input) const;
   Result<std::vector<TokenId>> tokenize(const ValidationInput& input) const;
   Status check_length(const ValidationInput& input, std::size_t n_tokens, bool exact) const;
 

@@ -19,8 +19,8 @@ ValidationLimits small_limits() {
 
 class ValidateTest : public testing::Test {
  protected:
-  Result<ValidRequest> check(ApiStyle style,
-                             const Parameters& parameters,
+  Result<ValidRequest> check(api::ApiStyle style,
+                             const api::Parameters& parameters,
                              std::string_view text = "hello",
                              bool stream = false) {
     ValidationInput input;
@@ -39,7 +39,7 @@ class ValidateTest : public testing::Test {
 // Each row breaks one rule. Native texts are TGI's; those below /v1 name field, limit and value.
 struct BadValue {
   const char* name;
-  void (*set)(Parameters&);
+  void (*set)(api::Parameters&);
   const char* message;
   const char* field;
   const char* openai_message;  // null: the same
@@ -48,115 +48,115 @@ struct BadValue {
 
 const BadValue kBadValues[] = {
     {"repetition_penalty 0",
-     [](Parameters& p) { p.repetition_penalty = 0.0F; },
+     [](api::Parameters& p) { p.repetition_penalty = 0.0F; },
      "`repetition_penalty` must be strictly positive",
      "repetition_penalty",
      "`repetition_penalty` must be > 0.0. Given: 0",
      nullptr},
     {"repetition_penalty -1",
-     [](Parameters& p) { p.repetition_penalty = -1.0F; },
+     [](api::Parameters& p) { p.repetition_penalty = -1.0F; },
      "`repetition_penalty` must be strictly positive",
      "repetition_penalty",
      "`repetition_penalty` must be > 0.0. Given: -1",
      nullptr},
     {"temperature -1",
-     [](Parameters& p) { p.temperature = -1.0F; },
+     [](api::Parameters& p) { p.temperature = -1.0F; },
      "`temperature` must be strictly positive",
      "temperature",
      "`temperature` must be >= 0.0. Given: -1",
      nullptr},
     {"temperature NaN",
-     [](Parameters& p) { p.temperature = std::numeric_limits<float>::quiet_NaN(); },
+     [](api::Parameters& p) { p.temperature = std::numeric_limits<float>::quiet_NaN(); },
      "`temperature` must be strictly positive",
      "temperature",
      "`temperature` must be >= 0.0. Given: nan",
      nullptr},
     {"frequency_penalty 2.5",
-     [](Parameters& p) { p.frequency_penalty = 2.5F; },
+     [](api::Parameters& p) { p.frequency_penalty = 2.5F; },
      "`frequency_penalty` must be >= -2.0 and <= 2.0",
      "frequency_penalty",
      "`frequency_penalty` must be >= -2.0 and <= 2.0. Given: 2.5",
      nullptr},
     {"frequency_penalty -2.5",
-     [](Parameters& p) { p.frequency_penalty = -2.5F; },
+     [](api::Parameters& p) { p.frequency_penalty = -2.5F; },
      "`frequency_penalty` must be >= -2.0 and <= 2.0",
      "frequency_penalty",
      "`frequency_penalty` must be >= -2.0 and <= 2.0. Given: -2.5",
      nullptr},
     {"presence_penalty 3",
-     [](Parameters& p) { p.presence_penalty = 3.0F; },
+     [](api::Parameters& p) { p.presence_penalty = 3.0F; },
      "`presence_penalty` must be >= -2.0 and <= 2.0",
      "presence_penalty",
      "`presence_penalty` must be >= -2.0 and <= 2.0. Given: 3",
      nullptr},
     {"top_p 0",
-     [](Parameters& p) { p.top_p = 0.0F; },
+     [](api::Parameters& p) { p.top_p = 0.0F; },
      "`top_p` must be > 0.0 and < 1.0",
      "top_p",
      "`top_p` must be > 0.0 and <= 1.0. Given: 0",
      nullptr},
     {"top_p 1.5",
-     [](Parameters& p) { p.top_p = 1.5F; },
+     [](api::Parameters& p) { p.top_p = 1.5F; },
      "`top_p` must be > 0.0 and < 1.0",
      "top_p",
      "`top_p` must be > 0.0 and <= 1.0. Given: 1.5",
      nullptr},
     {"typical_p 0",
-     [](Parameters& p) { p.typical_p = 0.0F; },
+     [](api::Parameters& p) { p.typical_p = 0.0F; },
      "`typical_p` must be > 0.0 and < 1.0",
      "typical_p",
      "`typical_p` must be > 0.0 and <= 1.0. Given: 0",
      nullptr},
     {"top_k 0",
-     [](Parameters& p) { p.top_k = 0; },
+     [](api::Parameters& p) { p.top_k = 0; },
      "`top_k` must be strictly positive",
      "top_k",
      "`top_k` must be >= 1. Given: 0",
      nullptr},
     {"top_k -5",
-     [](Parameters& p) { p.top_k = -5; },
+     [](api::Parameters& p) { p.top_k = -5; },
      "`top_k` must be strictly positive",
      "top_k",
      "`top_k` must be >= 1. Given: -5",
      nullptr},
     {"min_p 1",
-     [](Parameters& p) { p.min_p = 1.0F; },
+     [](api::Parameters& p) { p.min_p = 1.0F; },
      "`min_p` must be >= 0.0 and < 1.0",
      "min_p",
      "`min_p` must be >= 0.0 and < 1.0. Given: 1",
      nullptr},
     {"max_new_tokens 0",
-     [](Parameters& p) { p.max_new_tokens = 0; },
+     [](api::Parameters& p) { p.max_new_tokens = 0; },
      "`max_new_tokens` must be strictly positive",
      "max_new_tokens",
      "`max_tokens` must be >= 1. Given: 0",
      "max_tokens"},
     {"five stops",
-     [](Parameters& p) { p.stop.assign(5, "x"); },
+     [](api::Parameters& p) { p.stop.assign(5, "x"); },
      "`stop` supports up to 4 stop sequences. Given: 5",
      "stop",
      nullptr,
      nullptr},
     {"empty stop",
-     [](Parameters& p) { p.stop = {""}; },
+     [](api::Parameters& p) { p.stop = {""}; },
      "`stop` cannot have empty strings",
      "stop",
      nullptr,
      nullptr},
     {"long stop",
-     [](Parameters& p) { p.stop = {std::string(1025, 'x')}; },
+     [](api::Parameters& p) { p.stop = {std::string(1025, 'x')}; },
      "`stop` strings must have at most 1024 bytes. Given: 1025",
      "stop",
      nullptr,
      nullptr},
     {"top_n_tokens 6",
-     [](Parameters& p) { p.top_n_tokens = 6; },
+     [](api::Parameters& p) { p.top_n_tokens = 6; },
      "`top_n_tokens` must be >= 0 and <= 5. Given: 6",
      "top_n_tokens",
      "`top_logprobs` must be >= 0 and <= 5. Given: 6",
      "top_logprobs"},
     {"logit_bias id",
-     [](Parameters& p) {
+     [](api::Parameters& p) {
        p.logit_bias = {{258, 1.0F}};
      },
      "`logit_bias` token ids must be < 258. Given: 258",
@@ -164,19 +164,19 @@ const BadValue kBadValues[] = {
      nullptr,
      nullptr},
     {"n 0",
-     [](Parameters& p) { p.n = 0; },
+     [](api::Parameters& p) { p.n = 0; },
      "`n` must be > 0 and <= 4. Given: 0",
      "n",
      nullptr,
      nullptr},
     {"n 5",
-     [](Parameters& p) { p.n = 5; },
+     [](api::Parameters& p) { p.n = 5; },
      "`n` must be > 0 and <= 4. Given: 5",
      "n",
      nullptr,
      nullptr},
     {"too many new tokens",
-     [](Parameters& p) { p.max_new_tokens = 11; },
+     [](api::Parameters& p) { p.max_new_tokens = 11; },
      "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 6 `inputs` tokens and 11 "
      "`max_new_tokens`",
      "inputs",
@@ -184,7 +184,7 @@ const BadValue kBadValues[] = {
      "`max_tokens`",
      nullptr},
     {"huge max_new_tokens",
-     [](Parameters& p) { p.max_new_tokens = std::numeric_limits<std::uint32_t>::max(); },
+     [](api::Parameters& p) { p.max_new_tokens = std::numeric_limits<std::uint32_t>::max(); },
      "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 6 `inputs` tokens and 4294967295 "
      "`max_new_tokens`",
      "inputs",
@@ -192,28 +192,54 @@ const BadValue kBadValues[] = {
      "`max_tokens`",
      nullptr},
     {"truncate 0",
-     [](Parameters& p) { p.truncate = 0; },
+     [](api::Parameters& p) { p.truncate = 0; },
      "`truncate` must be strictly positive and less than 10. Given: 0",
      "truncate",
      nullptr,
      nullptr},
     {"truncate 11",
-     [](Parameters& p) { p.truncate = 11; },
+     [](api::Parameters& p) { p.truncate = 11; },
      "`truncate` must be strictly positive and less than 10. Given: 11",
      "truncate",
      nullptr,
      nullptr},
 };
 
+// However high the operator's limit is, a runner reports no more.
+TEST_F(ValidateTest, TopTokensStayBelowWhatRunnersReport) {
+  ValidationLimits limits = small_limits();
+  limits.top_n_tokens_max = 1000;
+  const Validator wide(limits, std::make_shared<ByteTokenizer>(), [] { return std::uint64_t{1}; });
+  api::Parameters parameters;
+  ValidationInput input;
+  input.parameters = &parameters;
+  input.text.text = "hello";
+  parameters.top_n_tokens = 64;
+  EXPECT_TRUE(wide.validate(input).ok());
+  parameters.top_n_tokens = 65;
+  EXPECT_EQ(wide.validate(input).status(),
+            invalid_argument("`top_n_tokens` must be >= 0 and <= 64. Given: 65", "top_n_tokens"));
+}
+
+// Without `max_tokens` a prompt below /v1 is measured against the limit of prompts alone.
+TEST_F(ValidateTest, APromptAboveTheTotalIsAPromptThatIsTooLong) {
+  const std::string text(20, 'a');
+  EXPECT_EQ(check(api::ApiStyle::kOpenAi, {}, text).status().message(),
+            "`inputs` must have at most 10 tokens. Given: 21");
+  EXPECT_EQ(check(api::ApiStyle::kNative, {}, text).status().message(),
+            "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 21 `inputs` tokens and 0 "
+            "`max_new_tokens`");
+}
+
 TEST_F(ValidateTest, BadValuesAreRefusedAlikeByEveryFrontEnd) {
   for (const BadValue& row : kBadValues) {
-    for (ApiStyle style : {ApiStyle::kNative, ApiStyle::kOpenAi}) {
+    for (api::ApiStyle style : {api::ApiStyle::kNative, api::ApiStyle::kOpenAi}) {
       for (bool stream : {false, true}) {
-        Parameters parameters;
+        api::Parameters parameters;
         row.set(parameters);
         const auto out = check(style, parameters, "hello", stream);
         ASSERT_FALSE(out.ok()) << row.name;
-        const bool openai = style == ApiStyle::kOpenAi;
+        const bool openai = style == api::ApiStyle::kOpenAi;
         EXPECT_EQ(out.status().message(),
                   openai && row.openai_message != nullptr ? row.openai_message : row.message);
         EXPECT_EQ(out.status().kind(), ErrorKind::kValidation);
@@ -225,19 +251,19 @@ TEST_F(ValidateTest, BadValuesAreRefusedAlikeByEveryFrontEnd) {
 }
 
 TEST_F(ValidateTest, FieldsHaveTheNamesOfTheirRoute) {
-  Parameters p;
+  api::Parameters p;
   p.max_new_tokens = 0;
-  EXPECT_EQ(check(ApiStyle::kOpenAi, p).status().field(), "max_tokens");
+  EXPECT_EQ(check(api::ApiStyle::kOpenAi, p).status().field(), "max_tokens");
 
   p.new_tokens_field = "max_completion_tokens";
-  EXPECT_EQ(check(ApiStyle::kOpenAi, p).status().message(),
+  EXPECT_EQ(check(api::ApiStyle::kOpenAi, p).status().message(),
             "`max_completion_tokens` must be >= 1. Given: 0");
 }
 
 TEST_F(ValidateTest, APromptThatIsTooLongIsNamedAsItsRouteDoes) {
-  Parameters p;
+  api::Parameters p;
   ValidationInput input;
-  input.style = ApiStyle::kOpenAi;
+  input.style = api::ApiStyle::kOpenAi;
   input.parameters = &p;
   input.prompt_field = "messages";
   const std::string text(16, 'x');
@@ -253,10 +279,10 @@ TEST_F(ValidateTest, APromptThatIsTooLongIsNamedAsItsRouteDoes) {
 }
 
 TEST_F(ValidateTest, BestOf) {
-  auto message = [&](const Parameters& p, bool stream = false) {
-    return check(ApiStyle::kNative, p, "hello", stream).status().message();
+  auto message = [&](const api::Parameters& p, bool stream = false) {
+    return check(api::ApiStyle::kNative, p, "hello", stream).status().message();
   };
-  Parameters p;
+  api::Parameters p;
   p.best_of = 2;
   EXPECT_EQ(message(p), "you must use sampling when `best_of` is > 1");
   p.temperature = 0.5F;
@@ -282,115 +308,115 @@ TEST_F(ValidateTest, BestOf) {
 }
 
 TEST_F(ValidateTest, DecoderInputDetailsNotOnStreams) {
-  Parameters p;
+  api::Parameters p;
   p.decoder_input_details = true;
-  EXPECT_EQ(check(ApiStyle::kNative, p, "hello", true).status().message(),
+  EXPECT_EQ(check(api::ApiStyle::kNative, p, "hello", true).status().message(),
             "`decoder_input_details` == true is not supported when streaming tokens");
-  EXPECT_TRUE(check(ApiStyle::kNative, p)->prompt_logprobs());
+  EXPECT_TRUE(check(api::ApiStyle::kNative, p)->prompt_logprobs());
 }
 
 TEST_F(ValidateTest, LengthsAtTheirLimits) {
-  Parameters p;
-  EXPECT_EQ(check(ApiStyle::kNative, p, "").status().message(), "`inputs` cannot be empty");
-  EXPECT_EQ(check(ApiStyle::kNative, p, "123456789")->input_length(), 10u);
-  EXPECT_EQ(check(ApiStyle::kNative, p, "1234567890").status().message(),
+  api::Parameters p;
+  EXPECT_EQ(check(api::ApiStyle::kNative, p, "").status().message(), "`inputs` cannot be empty");
+  EXPECT_EQ(check(api::ApiStyle::kNative, p, "123456789")->input_length(), 10u);
+  EXPECT_EQ(check(api::ApiStyle::kNative, p, "1234567890").status().message(),
             "`inputs` must have less than 10 tokens. Given: 11");
-  EXPECT_EQ(check(ApiStyle::kNative, p, std::string(16, 'x')).status().message(),
+  EXPECT_EQ(check(api::ApiStyle::kNative, p, std::string(16, 'x')).status().message(),
             "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 17 `inputs` tokens and 0 "
             "`max_new_tokens`");
   p.max_new_tokens = 6;
-  EXPECT_TRUE(check(ApiStyle::kNative, p, "123456789").ok());
+  EXPECT_TRUE(check(api::ApiStyle::kNative, p, "123456789").ok());
   p.max_new_tokens = 7;
-  EXPECT_EQ(check(ApiStyle::kNative, p, "123456789").status().message(),
+  EXPECT_EQ(check(api::ApiStyle::kNative, p, "123456789").status().message(),
             "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 10 `inputs` tokens and 7 "
             "`max_new_tokens`");
 }
 
 TEST_F(ValidateTest, VeryLongTextIsRefusedWithoutCountingItAll) {
-  const Parameters p;
+  const api::Parameters p;
   const std::string text(std::size_t{1} << 20, 'x');
-  EXPECT_EQ(check(ApiStyle::kNative, p, text).status().message(),
+  EXPECT_EQ(check(api::ApiStyle::kNative, p, text).status().message(),
             "`inputs` tokens + `max_new_tokens` must be <= 16. Given: at least 17 `inputs` tokens "
             "and 0 `max_new_tokens`");
 }
 
 TEST_F(ValidateTest, MissingMaxNewTokensIsEverythingThatFits) {
-  EXPECT_EQ(check(ApiStyle::kNative, {})->stopping().max_new_tokens, 10u);
+  EXPECT_EQ(check(api::ApiStyle::kNative, {})->stopping().max_new_tokens, 10u);
 }
 
 TEST_F(ValidateTest, TruncateKeepsTheEnd) {
-  Parameters p;
+  api::Parameters p;
   p.truncate = 3;
-  const auto out = check(ApiStyle::kNative, p, std::string(100, 'x') + "abc");
+  const auto out = check(api::ApiStyle::kNative, p, std::string(100, 'x') + "abc");
   ASSERT_TRUE(out.ok());
   EXPECT_EQ(out->prompt(), (std::vector<TokenId>{'a', 'b', 'c'}));
   EXPECT_EQ(out->stopping().max_new_tokens, 13u);
 }
 
 TEST_F(ValidateTest, WhetherItSamples) {
-  auto sampled = [&](ApiStyle style, const Parameters& p) {
+  auto sampled = [&](api::ApiStyle style, const api::Parameters& p) {
     return check(style, p)->sampling().do_sample;
   };
-  Parameters p;
-  EXPECT_FALSE(sampled(ApiStyle::kNative, p));
-  EXPECT_TRUE(sampled(ApiStyle::kOpenAi, p));
+  api::Parameters p;
+  EXPECT_FALSE(sampled(api::ApiStyle::kNative, p));
+  EXPECT_TRUE(sampled(api::ApiStyle::kOpenAi, p));
   p.do_sample = true;
-  EXPECT_TRUE(sampled(ApiStyle::kNative, p));
+  EXPECT_TRUE(sampled(api::ApiStyle::kNative, p));
   p = {};
   p.temperature = 1.0F;
-  EXPECT_FALSE(sampled(ApiStyle::kNative, p));
+  EXPECT_FALSE(sampled(api::ApiStyle::kNative, p));
   p.temperature = 0.5F;
-  EXPECT_TRUE(sampled(ApiStyle::kNative, p));
+  EXPECT_TRUE(sampled(api::ApiStyle::kNative, p));
   p.temperature = 1e-7F;
-  EXPECT_FALSE(sampled(ApiStyle::kNative, p));
+  EXPECT_FALSE(sampled(api::ApiStyle::kNative, p));
   for (int i = 0; i < 3; ++i) {
     p = {};
     if (i == 0) p.top_k = 3;
     if (i == 1) p.top_p = 0.5F;
     if (i == 2) p.typical_p = 0.5F;
-    EXPECT_TRUE(sampled(ApiStyle::kNative, p)) << i;
+    EXPECT_TRUE(sampled(api::ApiStyle::kNative, p)) << i;
   }
 }
 
 TEST_F(ValidateTest, ZeroTemperatureIsGreedyBelowV1Only) {
-  Parameters p;
+  api::Parameters p;
   p.temperature = 0.0F;
   p.top_p = 0.5F;
-  const auto out = check(ApiStyle::kOpenAi, p);
+  const auto out = check(api::ApiStyle::kOpenAi, p);
   ASSERT_TRUE(out.ok());
   EXPECT_EQ(out->sampling(), SamplingParams{});
-  EXPECT_EQ(check(ApiStyle::kNative, p).status().message(),
+  EXPECT_EQ(check(api::ApiStyle::kNative, p).status().message(),
             "`temperature` must be strictly positive");
 }
 
 TEST_F(ValidateTest, TopPOfOneIsOffBelowV1Only) {
-  Parameters p;
+  api::Parameters p;
   p.top_p = 1.0F;
-  EXPECT_TRUE(check(ApiStyle::kOpenAi, p).ok());
-  EXPECT_EQ(check(ApiStyle::kNative, p).status().message(), "`top_p` must be > 0.0 and < 1.0");
+  EXPECT_TRUE(check(api::ApiStyle::kOpenAi, p).ok());
+  EXPECT_EQ(check(api::ApiStyle::kNative, p).status().message(), "`top_p` must be > 0.0 and < 1.0");
 }
 
 TEST_F(ValidateTest, PenaltiesMeanWhatTheRouteSays) {
-  Parameters p;
+  api::Parameters p;
   p.frequency_penalty = 0.5F;
   p.presence_penalty = 0.25F;
-  const SamplingParams native = check(ApiStyle::kNative, p)->sampling();
+  const SamplingParams native = check(api::ApiStyle::kNative, p)->sampling();
   EXPECT_EQ(native.relative_frequency_penalty, 0.5F);
   EXPECT_EQ(native.frequency_penalty, 0.0F);
-  const SamplingParams openai = check(ApiStyle::kOpenAi, p)->sampling();
+  const SamplingParams openai = check(api::ApiStyle::kOpenAi, p)->sampling();
   EXPECT_EQ(openai.relative_frequency_penalty, 0.0F);
   EXPECT_EQ(openai.frequency_penalty, 0.5F);
   EXPECT_EQ(openai.presence_penalty, 0.25F);
 }
 
 TEST_F(ValidateTest, SeedsAreGivenOrDrawnForEachSequence) {
-  Parameters p;
+  api::Parameters p;
   p.n = 2;
-  const auto drawn = check(ApiStyle::kOpenAi, p);
+  const auto drawn = check(api::ApiStyle::kOpenAi, p);
   EXPECT_EQ(drawn->n_sequences(), 2u);
   EXPECT_NE(drawn->seed(0), drawn->seed(1));
   p.seed = std::numeric_limits<std::uint64_t>::max();
-  const auto given = check(ApiStyle::kOpenAi, p);
+  const auto given = check(api::ApiStyle::kOpenAi, p);
   EXPECT_EQ(given->seed(0), std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(given->seed(1), 0u);
   const batch::GenerationRequest request = given->engine_request(RequestId{7}, 1);
@@ -400,9 +426,9 @@ TEST_F(ValidateTest, SeedsAreGivenOrDrawnForEachSequence) {
 }
 
 TEST_F(ValidateTest, TokenIdsAreCheckedAgainstTheVocabulary) {
-  const Parameters p;
+  const api::Parameters p;
   ValidationInput input;
-  input.style = ApiStyle::kOpenAi;
+  input.style = api::ApiStyle::kOpenAi;
   input.parameters = &p;
   input.prompt_field = "prompt";
   std::vector<TokenId> ids{1, 257};
@@ -417,7 +443,7 @@ TEST_F(ValidateTest, TokenIdsAreCheckedAgainstTheVocabulary) {
 }
 
 TEST_F(ValidateTest, TextOfUsersTurnsIntoNoSpecialToken) {
-  const Parameters p;
+  const api::Parameters p;
   ValidationInput input;
   input.parameters = &p;
   input.text.text = "a</s>";

@@ -1,9 +1,7 @@
 #pragma once
-// WorkerPool runs jobs that take too long for an I/O thread: reading documents, templates,
-// tokenisation.
+// WorkerPool runs jobs that take too long for an I/O thread: reading documents, templates, tokenisation.
 //
-// Thread rule: post() from any thread. stop() runs what is queued and joins; so does the
-// destructor.
+// Thread rule: post() from any thread. stop() runs what is queued and joins; so does the destructor.
 
 #include <cstddef>
 #include <functional>

@@ -16,8 +16,9 @@ using detail::unknown_enum;
 static_assert(static_cast<int>(Code::kInternal) == pb::Code_MAX);
 static_assert(static_cast<int>(ErrorKind::kInternal) == pb::ErrorKind_MAX);
 static_assert(static_cast<int>(KvGroup::Kind::kState) == pb::KvGroupKind_MAX);
-static_assert(static_cast<int>(Emit::kSample) == pb::Emit_MAX);
+static_assert(static_cast<int>(Emit::kCandidates) == pb::Emit_MAX);
 static_assert(static_cast<int>(FinishReason::kStopSequence) == pb::FinishReason_MAX);
+static_assert(static_cast<int>(AttachmentKind::kBlocks) == pb::AttachmentKind_MAX);
 
 namespace {
 
@@ -32,7 +33,8 @@ void row_to_proto(const Row& from, pb::Row& to) {
   to.set_first_position(from.first_position);
   to.set_n_tokens(from.n_tokens);
   tokens_to_wire(from.tokens, *to.mutable_tokens());
-  to.set_from_previous_step(from.from_previous_step);
+  to.set_continues(from.continues);
+  to.set_n_draft_max(from.n_draft_max);
   for (const BlockTableChange& change : from.table_changes) {
     pb::BlockTableChange& entry = *to.add_table_changes();
     entry.set_kv_group(change.kv_group);
@@ -40,6 +42,7 @@ void row_to_proto(const Row& from, pb::Row& to) {
     blocks_to_proto(change.blocks, *entry.mutable_blocks());
   }
   to.set_emit(static_cast<pb::Emit>(from.emit));
+  to.set_n_candidates(from.n_candidates);
   to.set_prompt_logprobs(from.prompt_logprobs);
 }
 
@@ -49,7 +52,8 @@ Result<Row> row_from_proto(const pb::Row& from, std::size_t& n_changes) {
   to.first_position = from.first_position();
   to.n_tokens = from.n_tokens();
   COXSWAIN_ASSIGN_OR_RETURN(to.tokens, tokens_from_wire(from.tokens(), "rows.tokens"));
-  to.from_previous_step = from.from_previous_step();
+  to.continues = from.continues();
+  to.n_draft_max = from.n_draft_max();
   const auto n = static_cast<std::size_t>(from.table_changes_size());
   COXSWAIN_RETURN_IF_ERROR(count_up(n_changes, n, kPlanTableChangesMax, "rows.table_changes"));
   to.table_changes.reserve(n);
@@ -60,15 +64,16 @@ Result<Row> row_from_proto(const pb::Row& from, std::size_t& n_changes) {
   }
   if (!pb::Emit_IsValid(from.emit())) return unknown_enum("rows.emit", from.emit());
   to.emit = static_cast<Emit>(from.emit());
+  to.n_candidates = from.n_candidates();
   to.prompt_logprobs = from.prompt_logprobs();
   return to;
 }
 
-// Message: OutputToken or PromptToken.
-template <typename Message>
-void alternatives_to_proto(const std::vector<TokenAlternative>& from, Message& to) {
+using AlternativeList = google::protobuf::RepeatedPtrField<pb::TokenAlternative>;
+
+void alternatives_to_proto(const std::vector<TokenAlternative>& from, AlternativeList& to) {
   for (const TokenAlternative& alternative : from) {
-    pb::TokenAlternative& entry = *to.add_alternatives();
+    pb::TokenAlternative& entry = *to.Add();
     entry.set_id(static_cast<std::uint32_t>(alternative.id));
     entry.set_logprob(alternative.logprob);
     entry.set_special(alternative.special);
@@ -76,12 +81,11 @@ void alternatives_to_proto(const std::vector<TokenAlternative>& from, Message& t
   }
 }
 
-template <typename Message>
-Result<std::vector<TokenAlternative>> alternatives_from_proto(const Message& from,
+Result<std::vector<TokenAlternative>> alternatives_from_proto(const AlternativeList& from,
                                                               std::string_view field) {
   std::vector<TokenAlternative> to;
-  to.reserve(static_cast<std::size_t>(from.alternatives_size()));
-  for (const pb::TokenAlternative& entry : from.alternatives()) {
+  to.reserve(static_cast<std::size_t>(from.size()));
+  for (const pb::TokenAlternative& entry : from) {
     COXSWAIN_ASSIGN_OR_RETURN(const TokenId id, token_from_wire(entry.id(), field));
     to.push_back(
         {.id = id, .logprob = entry.logprob(), .special = entry.special(), .text = entry.text()});
@@ -94,7 +98,7 @@ void output_to_proto(const OutputToken& from, pb::OutputToken& to) {
   to.set_logprob(from.logprob);
   to.set_special(from.special);
   to.set_text(from.text);
-  alternatives_to_proto(from.alternatives, to);
+  alternatives_to_proto(from.alternatives, *to.mutable_alternatives());
 }
 
 Result<OutputToken> output_from_proto(const pb::OutputToken& from, std::size_t& n_items) {
@@ -105,8 +109,9 @@ Result<OutputToken> output_from_proto(const pb::OutputToken& from, std::size_t& 
   to.logprob = from.logprob();
   to.special = from.special();
   to.text = from.text();
-  COXSWAIN_ASSIGN_OR_RETURN(to.alternatives,
-                            alternatives_from_proto(from, "sequences.tokens.alternatives.id"));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      to.alternatives,
+      alternatives_from_proto(from.alternatives(), "sequences.tokens.alternatives.id"));
   return to;
 }
 
@@ -117,8 +122,9 @@ Result<PromptToken> prompt_from_proto(const pb::PromptToken& from, std::size_t& 
   COXSWAIN_ASSIGN_OR_RETURN(to.id, token_from_wire(from.id(), "sequences.prompt.id"));
   to.logprob = from.logprob();
   to.text = from.text();
-  COXSWAIN_ASSIGN_OR_RETURN(to.alternatives,
-                            alternatives_from_proto(from, "sequences.prompt.alternatives.id"));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      to.alternatives,
+      alternatives_from_proto(from.alternatives(), "sequences.prompt.alternatives.id"));
   return to;
 }
 
@@ -131,8 +137,10 @@ void sequence_to_proto(const SequenceResult& from, pb::SequenceResult& to) {
     entry.set_id(static_cast<std::uint32_t>(token.id));
     entry.set_logprob(token.logprob);
     entry.set_text(token.text);
-    alternatives_to_proto(token.alternatives, entry);
+    alternatives_to_proto(token.alternatives, *entry.mutable_alternatives());
   }
+  alternatives_to_proto(from.candidates, *to.mutable_candidates());
+  to.set_next_position(from.next_position);
   if (!from.finish) return;
   to.mutable_finish()->set_reason(static_cast<pb::FinishReason>(from.finish->reason));
   to.mutable_finish()->set_generated_text(from.finish->generated_text);
@@ -165,6 +173,13 @@ Result<SequenceResult> sequence_from_proto(const pb::SequenceResult& from, std::
     COXSWAIN_ASSIGN_OR_RETURN(PromptToken prompt, prompt_from_proto(token, n_items));
     to.prompt.push_back(std::move(prompt));
   }
+  if (from.candidates_size() > 0) {
+    const auto n = static_cast<std::size_t>(from.candidates_size());
+    COXSWAIN_RETURN_IF_ERROR(count_up(n_items, n, kResultItemsMax, "sequences.candidates"));
+    COXSWAIN_ASSIGN_OR_RETURN(
+        to.candidates, alternatives_from_proto(from.candidates(), "sequences.candidates.id"));
+  }
+  to.next_position = from.next_position();
   if (from.has_finish()) {
     COXSWAIN_ASSIGN_OR_RETURN(to.finish, finish_from_proto(from.finish()));
   }
@@ -177,6 +192,10 @@ void group_to_proto(const KvGroup& from, pb::KvGroup& to) {
   to.set_window(from.window);
   to.set_bytes_per_block(from.bytes_per_block);
   to.set_n_blocks(from.n_blocks);
+  to.set_dtype(from.dtype);
+  to.set_n_kv_heads(from.n_kv_heads);
+  to.set_k_dim(from.k_dim);
+  to.set_v_dim(from.v_dim);
 }
 
 Result<KvGroup> group_from_proto(const pb::KvGroup& from) {
@@ -188,7 +207,39 @@ Result<KvGroup> group_from_proto(const pb::KvGroup& from) {
                  .kind = static_cast<KvGroup::Kind>(from.kind()),
                  .window = from.window(),
                  .bytes_per_block = from.bytes_per_block(),
-                 .n_blocks = from.n_blocks()};
+                 .n_blocks = from.n_blocks(),
+                 .dtype = from.dtype(),
+                 .n_kv_heads = from.n_kv_heads(),
+                 .k_dim = from.k_dim(),
+                 .v_dim = from.v_dim()};
+}
+
+void transfer_to_proto(const BlockTransfer& from, pb::BlockTransfer& to) {
+  to.set_attachment(from.attachment);
+  for (const auto& blocks : from.blocks)
+    blocks_to_proto(blocks, *to.add_groups()->mutable_blocks());
+}
+
+// `n_items` counts groups and blocks over one plan.
+Result<BlockTransfer> transfer_from_proto(const pb::BlockTransfer& from,
+                                          std::size_t& n_items,
+                                          std::string_view field) {
+  BlockTransfer to{.attachment = from.attachment()};
+  COXSWAIN_RETURN_IF_ERROR(
+      count_up(n_items, static_cast<std::size_t>(from.groups_size()) + 1, kPlanMovesMax, field));
+  for (const pb::BlockList& group : from.groups()) {
+    COXSWAIN_RETURN_IF_ERROR(
+        count_up(n_items, static_cast<std::size_t>(group.blocks_size()), kPlanMovesMax, field));
+    to.blocks.emplace_back(group.blocks().begin(), group.blocks().end());
+  }
+  return to;
+}
+
+// Tiers are bytes; one that is none is none that any runner has.
+Result<BlockRef> block_from_proto(std::uint32_t tier, BlockId id) {
+  if (tier > 0xFF)
+    return invalid_argument("`moves` has the unknown tier " + std::to_string(tier), "moves");
+  return BlockRef{.tier = static_cast<std::uint8_t>(tier), .id = id};
 }
 
 std::chrono::nanoseconds nanoseconds_from_wire(std::uint64_t count) {
@@ -242,6 +293,14 @@ void to_proto(const RunnerInfo& from, pb::InfoResponse& to) {
   capabilities.set_grows_blocks(from.capabilities.grows_blocks);
   capabilities.set_takes_ids(from.capabilities.takes_ids);
   capabilities.set_look_ahead(from.capabilities.look_ahead);
+  capabilities.set_edits(from.capabilities.edits);
+  capabilities.set_layer_ranges(from.capabilities.layer_ranges);
+  capabilities.set_attachments(from.capabilities.attachments);
+  capabilities.set_plans_in_flight_max(from.capabilities.plans_in_flight_max);
+  capabilities.set_draft_tokens_max(from.capabilities.draft_tokens_max);
+  capabilities.set_candidates_max(from.capabilities.candidates_max);
+  capabilities.set_tiers(from.capabilities.tiers);
+  capabilities.set_attachment_bytes_max(from.capabilities.attachment_bytes_max);
 }
 
 Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
@@ -274,11 +333,22 @@ Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
                             tokens_from_wire(from.eos_token_ids(), "eos_token_ids"));
   to.rope_switch_length = from.rope_switch_length();
   to.rope_length_is_exact = from.rope_length_is_exact();
-  to.capabilities = {.plans_chunks = from.capabilities().plans_chunks(),
-                     .selects_rows = from.capabilities().selects_rows(),
-                     .grows_blocks = from.capabilities().grows_blocks(),
-                     .takes_ids = from.capabilities().takes_ids(),
-                     .look_ahead = from.capabilities().look_ahead()};
+  const pb::Capabilities& can = from.capabilities();
+  to.capabilities = {.plans_chunks = can.plans_chunks(),
+                     .selects_rows = can.selects_rows(),
+                     .grows_blocks = can.grows_blocks(),
+                     .takes_ids = can.takes_ids(),
+                     .look_ahead = can.look_ahead(),
+                     .edits = can.edits(),
+                     .layer_ranges = can.layer_ranges(),
+                     .attachments = can.attachments(),
+                     .draft_tokens_max = can.draft_tokens_max(),
+                     .candidates_max = can.candidates_max(),
+                     .attachment_bytes_max = can.attachment_bytes_max()};
+  // A peer that does not know these fields has the defaults.
+  if (can.plans_in_flight_max() != 0)
+    to.capabilities.plans_in_flight_max = can.plans_in_flight_max();
+  if (can.tiers() != 0) to.capabilities.tiers = can.tiers();
   return to;
 }
 
@@ -290,12 +360,25 @@ void to_proto(const StepPlan& from, pb::StepPlan& to) {
   for (const SequenceSpec& spec : from.new_sequences)
     detail::spec_to_proto(spec, *to.add_new_sequences());
   for (const SequenceId id : from.dropped) to.add_dropped(static_cast<std::uint64_t>(id));
-  for (const BlockCopy& copy : from.copies) {
-    pb::BlockCopy& entry = *to.add_copies();
-    entry.set_kv_group(copy.kv_group);
-    entry.set_from(copy.from);
-    entry.set_to(copy.to);
+  for (const BlockMove& move : from.moves) {
+    pb::BlockMove& entry = *to.add_moves();
+    entry.set_kv_group(move.kv_group);
+    entry.set_from(move.from.id);
+    entry.set_from_tier(move.from.tier);
+    entry.set_to(move.to.id);
+    entry.set_to_tier(move.to.tier);
   }
+  for (const SequenceEdit& edit : from.edits) {
+    pb::SequenceEdit& entry = *to.add_edits();
+    entry.set_sequence(static_cast<std::uint64_t>(edit.sequence));
+    entry.set_source(static_cast<std::uint64_t>(edit.source));
+    entry.set_n_output(edit.n_output);
+    tokens_to_wire(edit.append, *entry.mutable_append());
+  }
+  to.set_hidden_in(from.hidden_in);
+  to.set_hidden_out(from.hidden_out);
+  for (const BlockTransfer& transfer : from.imports) transfer_to_proto(transfer, *to.add_imports());
+  for (const BlockTransfer& transfer : from.exports) transfer_to_proto(transfer, *to.add_exports());
   for (const Row& row : from.rows) row_to_proto(row, *to.add_rows());
 }
 
@@ -303,15 +386,16 @@ Result<StepPlan> from_proto(const pb::StepPlan& from) {
   std::size_t n_sequences = 0;
   COXSWAIN_RETURN_IF_ERROR(count_up(n_sequences,
                                     static_cast<std::size_t>(from.new_sequences_size()) +
+                                        static_cast<std::size_t>(from.edits_size()) +
                                         static_cast<std::size_t>(from.dropped_size()),
                                     kPlanSequencesMax,
                                     "new_sequences"));
   std::size_t n_rows = 0;
   COXSWAIN_RETURN_IF_ERROR(
       count_up(n_rows, static_cast<std::size_t>(from.rows_size()), kPlanSequencesMax, "rows"));
-  std::size_t n_copies = 0;
+  std::size_t n_moves = 0;
   COXSWAIN_RETURN_IF_ERROR(
-      count_up(n_copies, static_cast<std::size_t>(from.copies_size()), kPlanCopiesMax, "copies"));
+      count_up(n_moves, static_cast<std::size_t>(from.moves_size()), kPlanMovesMax, "moves"));
 
   StepPlan to;
   to.step = from.step();
@@ -325,9 +409,32 @@ Result<StepPlan> from_proto(const pb::StepPlan& from) {
   }
   to.dropped.reserve(static_cast<std::size_t>(from.dropped_size()));
   for (const std::uint64_t id : from.dropped()) to.dropped.push_back(SequenceId{id});
-  to.copies.reserve(n_copies);
-  for (const pb::BlockCopy& copy : from.copies()) {
-    to.copies.push_back({.kv_group = copy.kv_group(), .from = copy.from(), .to = copy.to()});
+  to.moves.reserve(n_moves);
+  for (const pb::BlockMove& move : from.moves()) {
+    BlockMove value{.kv_group = move.kv_group()};
+    COXSWAIN_ASSIGN_OR_RETURN(value.from, block_from_proto(move.from_tier(), move.from()));
+    COXSWAIN_ASSIGN_OR_RETURN(value.to, block_from_proto(move.to_tier(), move.to()));
+    to.moves.push_back(value);
+  }
+  to.edits.reserve(static_cast<std::size_t>(from.edits_size()));
+  for (const pb::SequenceEdit& edit : from.edits()) {
+    SequenceEdit value{.sequence = SequenceId{edit.sequence()},
+                       .source = SequenceId{edit.source()},
+                       .n_output = edit.n_output()};
+    COXSWAIN_ASSIGN_OR_RETURN(value.append, tokens_from_wire(edit.append(), "edits.append"));
+    to.edits.push_back(std::move(value));
+  }
+  to.hidden_in = from.hidden_in();
+  to.hidden_out = from.hidden_out();
+  for (const pb::BlockTransfer& transfer : from.imports()) {
+    COXSWAIN_ASSIGN_OR_RETURN(BlockTransfer value,
+                              transfer_from_proto(transfer, n_moves, "imports"));
+    to.imports.push_back(std::move(value));
+  }
+  for (const pb::BlockTransfer& transfer : from.exports()) {
+    COXSWAIN_ASSIGN_OR_RETURN(BlockTransfer value,
+                              transfer_from_proto(transfer, n_moves, "exports"));
+    to.exports.push_back(std::move(value));
   }
   std::size_t n_changes = 0;
   to.rows.reserve(n_rows);
@@ -343,6 +450,8 @@ void to_proto(const StepResult& from, pb::StepResult& to) {
   to.set_epoch(from.epoch);
   for (const SequenceResult& sequence : from.sequences)
     sequence_to_proto(sequence, *to.add_sequences());
+  to.set_layers_ready_begin(from.layers_ready.begin);
+  to.set_layers_ready_end(from.layers_ready.end);
   to.set_forward_ns(nanoseconds_to_wire(from.timings.forward));
   to.set_sample_ns(nanoseconds_to_wire(from.timings.sample));
   to.set_total_ns(nanoseconds_to_wire(from.timings.total));
@@ -363,6 +472,7 @@ Result<StepResult> from_proto(const pb::StepResult& from) {
     COXSWAIN_ASSIGN_OR_RETURN(SequenceResult value, sequence_from_proto(sequence, n_items));
     to.sequences.push_back(std::move(value));
   }
+  to.layers_ready = {.begin = from.layers_ready_begin(), .end = from.layers_ready_end()};
   to.timings = {.forward = nanoseconds_from_wire(from.forward_ns()),
                 .sample = nanoseconds_from_wire(from.sample_ns()),
                 .total = nanoseconds_from_wire(from.total_ns())};

@@ -23,15 +23,15 @@ namespace coxswain::rpc {
 
 namespace pb = coxswain::engine::v1;
 
-// A list element costs memory even where its bytes on the wire are few; a message is at most 64
-// MiB.
-inline constexpr std::size_t kPlanSequencesMax = 65'536;  // new sequences, dropped ones, rows
-inline constexpr std::size_t kPlanCopiesMax = 1'048'576;
+// A list element costs memory even where its bytes on the wire are few; a message is at most 64 MiB.
+// New sequences, edits and dropped ones; rows.
+inline constexpr std::size_t kPlanSequencesMax = 65'536;
+inline constexpr std::size_t kPlanMovesMax = 1'048'576;  // moves, blocks imported and exported
 inline constexpr std::size_t kPlanTableChangesMax = 1'048'576;  // over all rows
-inline constexpr std::size_t kPlanSequenceItemsMax =
-    1'048'576;  // stop sequences and biases, over all new sequences
-inline constexpr std::size_t kResultItemsMax =
-    4'194'304;                                        // tokens and alternatives, over all sequences
+// Stop sequences and biases, over all new sequences.
+inline constexpr std::size_t kPlanSequenceItemsMax = 1'048'576;
+// Tokens and alternatives, over all sequences.
+inline constexpr std::size_t kResultItemsMax = 4'194'304;
 inline constexpr std::size_t kInfoItemsMax = 65'536;  // KV groups, layers of one, EOS ids
 
 void to_proto(const RunnerInfo& from, pb::InfoResponse& to);

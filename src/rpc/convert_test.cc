@@ -83,15 +83,26 @@ Row any_row() {
   row.first_position = any_u32();
   row.n_tokens = any_u32();
   row.tokens = any_tokens();
-  row.from_previous_step = any_bool();
+  row.continues = any_bool();
+  row.n_draft_max = any_u32();
+  row.n_candidates = any_u32();
   row.table_changes = some(rc::gen::exec([] {
     return BlockTableChange{.kv_group = any_u32(),
                             .first_index = any_u32(),
                             .blocks = some(rc::gen::arbitrary<std::uint32_t>())};
   }));
-  row.emit = any_bool() ? Emit::kSample : Emit::kNone;
+  row.emit = static_cast<Emit>(*rc::gen::inRange(0, 3));
   row.prompt_logprobs = any_bool();
   return row;
+}
+
+BlockRef any_block() {
+  return {.tier = *rc::gen::arbitrary<std::uint8_t>(), .id = any_u32()};
+}
+
+BlockTransfer any_transfer() {
+  return {.attachment = any_u64(),
+          .blocks = some(rc::gen::exec([] { return some(rc::gen::arbitrary<BlockId>()); }))};
 }
 
 StepPlan any_plan() {
@@ -101,8 +112,18 @@ StepPlan any_plan() {
   plan.layers = {.begin = any_u32(), .end = any_u32()};
   plan.new_sequences = some(rc::gen::exec([] { return any_spec(); }));
   plan.dropped = some(rc::gen::exec([] { return SequenceId{any_u64()}; }));
-  plan.copies = some(rc::gen::exec(
-      [] { return BlockCopy{.kv_group = any_u32(), .from = any_u32(), .to = any_u32()}; }));
+  plan.moves = some(rc::gen::exec(
+      [] { return BlockMove{.kv_group = any_u32(), .from = any_block(), .to = any_block()}; }));
+  plan.edits = some(rc::gen::exec([] {
+    return SequenceEdit{.sequence = SequenceId{any_u64()},
+                        .source = SequenceId{any_u64()},
+                        .n_output = any_u32(),
+                        .append = any_tokens()};
+  }));
+  plan.hidden_in = any_u64();
+  plan.hidden_out = any_u64();
+  plan.imports = some(rc::gen::exec([] { return any_transfer(); }));
+  plan.exports = some(rc::gen::exec([] { return any_transfer(); }));
   plan.rows = some(rc::gen::exec([] { return any_row(); }));
   return plan;
 }
@@ -132,6 +153,8 @@ SequenceResult any_sequence_result() {
     token.alternatives = any_alternatives();
     return token;
   }));
+  r.candidates = any_alternatives();
+  r.next_position = any_u32();
   r.prompt = some(rc::gen::exec([] {
     return PromptToken{.id = any_token(),
                        .logprob = any_float(),
@@ -173,6 +196,7 @@ TEST(Convert, AnyResultSurvives) {
     result.step = any_u64();
     result.epoch = any_u64();
     result.sequences = some(rc::gen::exec([] { return any_sequence_result(); }));
+    result.layers_ready = {.begin = any_u32(), .end = any_u32()};
     result.timings = {.forward = std::chrono::nanoseconds(any_u32()),
                       .sample = std::chrono::nanoseconds(any_u32()),
                       .total = std::chrono::nanoseconds(any_u32())};
@@ -207,7 +231,11 @@ TEST(Convert, InfoSurvives) {
                      .kind = KvGroup::Kind::kWindow,
                      .window = 64,
                      .bytes_per_block = 7,
-                     .n_blocks = 8}};
+                     .n_blocks = 8,
+                     .dtype = "bfloat16",
+                     .n_kv_heads = 3,
+                     .k_dim = 128,
+                     .v_dim = 64}};
   info.eos_token_ids = {2, 7};
   info.rope_switch_length = 4096;
   info.rope_length_is_exact = true;
@@ -215,7 +243,15 @@ TEST(Convert, InfoSurvives) {
                        .selects_rows = false,
                        .grows_blocks = true,
                        .takes_ids = false,
-                       .look_ahead = true};
+                       .look_ahead = true,
+                       .edits = true,
+                       .layer_ranges = false,
+                       .attachments = true,
+                       .plans_in_flight_max = 3,
+                       .draft_tokens_max = 4,
+                       .candidates_max = 5,
+                       .tiers = 6,
+                       .attachment_bytes_max = std::uint64_t{1} << 40};
   pb::InfoResponse message;
   to_proto(info, message);
   const auto back = from_proto(message);
@@ -228,9 +264,12 @@ TEST(Convert, InfoSurvives) {
   pb::InfoResponse again;
   to_proto(*back, again);
   EXPECT_EQ(again.SerializeAsString(), message.SerializeAsString());
-  EXPECT_TRUE(back->capabilities.plans_chunks && back->capabilities.grows_blocks &&
-              back->capabilities.look_ahead);
-  EXPECT_FALSE(back->capabilities.selects_rows || back->capabilities.takes_ids);
+  EXPECT_EQ(back->capabilities, info.capabilities);
+  // A peer from before the numbers.
+  message.mutable_capabilities()->clear_plans_in_flight_max();
+  message.mutable_capabilities()->clear_tiers();
+  EXPECT_EQ(from_proto(message)->capabilities.plans_in_flight_max, 2u);
+  EXPECT_EQ(from_proto(message)->capabilities.tiers, 1u);
 }
 
 TEST(Convert, NotANumberSurvives) {
@@ -249,6 +288,10 @@ TEST(Convert, UnknownEnumsAreRefused) {
   pb::StepPlan plan;
   plan.add_rows()->set_emit(static_cast<pb::Emit>(9));
   EXPECT_EQ(from_proto(plan).status().field(), "rows.emit");
+
+  pb::StepPlan tiers;
+  tiers.add_moves()->set_to_tier(256);
+  EXPECT_EQ(from_proto(tiers).status().field(), "moves");
 
   pb::StepResult result;
   result.add_sequences()->mutable_finish()->set_reason(static_cast<pb::FinishReason>(3));

@@ -16,6 +16,13 @@ namespace {
 
 class EngineOverWire : public testing::EngineOverShard {
  protected:
+  explicit EngineOverWire(const batch::testing::FakeRunnerOptions& options = runner_options())
+      : EngineOverShard(options) {}
+  static batch::testing::FakeRunnerOptions runner_options() {
+    auto options = testing::fake_shard_options();
+    options.checks_scheduling = true;
+    return options;
+  }
   void SetUp() override { start({.prefill_tokens_max = 16}); }
 
   std::shared_ptr<StepRunner> connect() override {
@@ -41,11 +48,44 @@ TEST_F(EngineOverWire, EveryRequestGetsWhatItGetsAlone) {
   for (const auto& [request, sink] : submit_any(120)) {
     const Status status = sink->wait();
     EXPECT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(sink->ids(), expected_output(request));
+    EXPECT_EQ(sink->ids(), expected_output(request).tokens);
   }
   // The figures follow the last answer.
   while (engine_->stats().blocks_leased != 0) std::this_thread::yield();
   EXPECT_GT(engine_->stats().cached_prompt_tokens, 0U);
+}
+
+// A runner that yields up to four tokens a row, some of them without their keys.
+class EngineOverWireDrafts : public EngineOverWire {
+ protected:
+  EngineOverWireDrafts() : EngineOverWire(drafting()) {}
+  static batch::testing::FakeRunnerOptions drafting() {
+    auto options = runner_options();
+    options.capabilities.draft_tokens_max = 3;
+    options.forces_tokens = true;
+    return options;
+  }
+};
+
+TEST_F(EngineOverWireDrafts, EveryRequestGetsTheSame) {
+  std::uint64_t n_tokens = 0;
+  for (const auto& [request, sink] : submit_any(80)) {
+    const Status status = sink->wait();
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(sink->ids(), expected_output(request).tokens);
+    n_tokens += sink->ids().size();
+  }
+  while (engine_->stats().blocks_leased != 0) std::this_thread::yield();
+  EXPECT_EQ(engine_->stats().generated_tokens, n_tokens);
+}
+
+TEST_F(EngineOverWireDrafts, InFewerSteps) {
+  batch::GenerationRequest request = any_request();
+  request.stopping.max_new_tokens = 60;
+  const auto sink = submit(request);
+  EXPECT_TRUE(sink->wait().ok());
+  EXPECT_EQ(sink->ids(), expected_output(request).tokens);
+  EXPECT_LT(engine_->stats().steps, 50U);
 }
 
 TEST_F(EngineOverWire, ADeadShardEndsEveryRequestOnceAndANewOneServes) {
@@ -55,7 +95,7 @@ TEST_F(EngineOverWire, ADeadShardEndsEveryRequestOnceAndANewOneServes) {
   replace_shard();
   std::size_t n_failed = 0;
   for (const auto& [request, sink] : all) {
-    const std::vector<TokenId> whole = expected_output(request);
+    const std::vector<TokenId> whole = expected_output(request).tokens;
     if (const Status status = sink->wait(); status.ok()) {
       EXPECT_EQ(sink->ids(), whole);
     } else {
@@ -64,14 +104,14 @@ TEST_F(EngineOverWire, ADeadShardEndsEveryRequestOnceAndANewOneServes) {
       ASSERT_LE(sent.size(), whole.size());
       EXPECT_TRUE(std::equal(sent.begin(), sent.end(), whole.begin()));
     }
-    EXPECT_EQ(sink->n_final(), 1);
+    EXPECT_TRUE(sink->done());
   }
   EXPECT_GT(n_failed, 0U);
   EXPECT_LT(n_failed, all.size());  // those that still waited are served by the new one
   const batch::GenerationRequest after = any_request();
   const auto sink = submit(after);
   EXPECT_TRUE(sink->wait().ok());
-  EXPECT_EQ(sink->ids(), expected_output(after));
+  EXPECT_EQ(sink->ids(), expected_output(after).tokens);
 }
 
 }  // namespace

@@ -1,30 +1,41 @@
 #include "rpc/engine_service.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include <google/protobuf/arena.h>
 #include <grpcpp/grpcpp.h>
 #include <proto/engine_v1.grpc.pb.h>
 
 #include "base/bounded_queue.h"
+#include "base/mutex.h"
 #include "rpc/convert.h"
 #include "rpc/plan_check.h"
+#include "rpc/runner_gate.h"
 
 namespace coxswain::rpc {
 
 namespace {
 
-constexpr std::size_t kUnansweredMax = 2;
+// Queue of a stream, whatever the runner says; the runner's own limit is checked beside it.
+constexpr std::size_t kUnansweredMax = 16;
+// Of an attachment, so that no message of it comes near the limit.
+constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 
 // A plan as it came: to be run, or wrong.
 struct Incoming {
   std::uint64_t step = 0;
+  std::uint64_t stream = 0;
   Status status;
   StepPlan plan;
 };
@@ -35,6 +46,10 @@ struct StreamState {
   std::atomic<std::size_t> n_unanswered{0};
   std::atomic<bool> stopped{false};  // nothing more is to be run
 };
+
+std::size_t unanswered_max(const RunnerInfo& info) {
+  return std::clamp<std::size_t>(info.capabilities.plans_in_flight_max, 1, kUnansweredMax);
+}
 
 Incoming read_plan(const pb::StepsRequest& message, const RunnerInfo& info) {
   Incoming in{.step = message.plan().step(), .status = {}, .plan = {}};
@@ -52,20 +67,53 @@ Incoming read_plan(const pb::StepsRequest& message, const RunnerInfo& info) {
   return in;
 }
 
+// Which stream an attachment goes with: those that a router brought or had made and did not take leave with it.
+//
+// Thread rule: any thread.
+class AttachmentOwners {
+ public:
+  void add(std::uint64_t id, std::uint64_t stream) {
+    base::MutexLock lock(mu_);
+    stream_of_[id] = stream;
+  }
+  void remove(std::uint64_t id) {
+    base::MutexLock lock(mu_);
+    stream_of_.erase(id);
+  }
+  bool has(std::uint64_t id) {
+    base::MutexLock lock(mu_);
+    return stream_of_.contains(id);
+  }
+  std::vector<std::uint64_t> remove_stream(std::uint64_t stream) {
+    base::MutexLock lock(mu_);
+    std::vector<std::uint64_t> out;
+    std::erase_if(stream_of_, [&](const auto& entry) {
+      if (entry.second != stream) return false;
+      out.push_back(entry.first);
+      return true;
+    });
+    return out;
+  }
+
+ private:
+  base::Mutex mu_;
+  std::unordered_map<std::uint64_t, std::uint64_t> stream_of_ GUARDED_BY(mu_);
+};
+
 // Runs the plans of one stream in order and answers each.
 class StepLoop {
  public:
   using Write = std::function<bool(const pb::StepsResponse&)>;
 
-  StepLoop(StepRunner& runner, std::size_t message_bytes_max, Write write)
+  StepLoop(StepRunner& runner, AttachmentOwners& owners, std::size_t message_bytes_max, Write write)
       : runner_(runner),
+        owners_(owners),
         info_(runner.info()),
-        in_flight_max_(info_.capabilities.look_ahead ? kUnansweredMax : 1),
+        in_flight_max_(info_.capabilities.look_ahead ? unanswered_max(info_) : 1),
         message_bytes_max_(message_bytes_max),
         write_(std::move(write)) {}
 
-  // Returns when the plans are closed or the peer is gone; the runner then holds nothing of this
-  // stream.
+  // Returns when the plans are closed or the peer is gone; the runner then holds nothing of this stream.
   void run(StreamState& state) {
     while (!state.stopped) {
       if (in_flight_.empty() && pending_.empty()) {
@@ -87,17 +135,26 @@ class StepLoop {
   struct Started {
     std::uint64_t step = 0;
     Result<StepTicket> ticket;
+    std::vector<std::uint64_t> used;  // attachments that it reads
   };
 
   void start(Incoming in) {
     last_step_ = in.step;
     if (!in.status.ok()) {
-      in_flight_.push_back({in.step, in.status});
+      in_flight_.push_back({in.step, in.status, {}});
       return;
     }
     for (const SequenceSpec& spec : in.plan.new_sequences) live_.insert(spec.id);
+    for (const SequenceEdit& edit : in.plan.edits) live_.insert(edit.sequence);
+    for (const BlockTransfer& transfer : in.plan.exports)
+      owners_.add(transfer.attachment, in.stream);
+    if (in.plan.hidden_out != 0) owners_.add(in.plan.hidden_out, in.stream);
+    std::vector<std::uint64_t> used;
+    used.reserve(in.plan.imports.size() + 1);
+    for (const BlockTransfer& transfer : in.plan.imports) used.push_back(transfer.attachment);
+    if (in.plan.hidden_in != 0) used.push_back(in.plan.hidden_in);
     std::vector<SequenceId> dropped = in.plan.dropped;
-    in_flight_.push_back({in.step, runner_.submit(std::move(in.plan))});
+    in_flight_.push_back({in.step, runner_.submit(std::move(in.plan)), std::move(used)});
     // A refused plan may not have dropped anything.
     if (in_flight_.back().ticket.ok()) {
       for (const SequenceId id : dropped) live_.erase(id);
@@ -114,6 +171,9 @@ class StepLoop {
   bool finish_oldest(StreamState& state) {
     const std::uint64_t step = in_flight_.front().step;
     auto result = take_oldest();
+    if (result.ok()) {
+      for (const std::uint64_t id : in_flight_.front().used) owners_.remove(id);
+    }
     in_flight_.pop_front();
     // The next plan, which has come meanwhile, starts before this answer is written.
     for (Incoming& next : state.plans.drain()) pending_.push_back(std::move(next));
@@ -121,7 +181,8 @@ class StepLoop {
       start(std::move(pending_.front()));
       pending_.pop_front();
     }
-    pb::StepsResponse response;
+    google::protobuf::Arena arena;  // a message of many rows is many small pieces
+    auto& response = *google::protobuf::Arena::CreateMessage<pb::StepsResponse>(&arena);
     if (result.ok()) {
       for (const SequenceResult& sequence : result->sequences) {
         if (!sequence.status.ok()) live_.erase(sequence.sequence);
@@ -155,12 +216,13 @@ class StepLoop {
   }
 
   StepRunner& runner_;
+  AttachmentOwners& owners_;
   const RunnerInfo info_;
   const std::size_t in_flight_max_;
   const std::size_t message_bytes_max_;
   const Write write_;
-  std::deque<Incoming> pending_;   // at most two
-  std::deque<Started> in_flight_;  // at most two
+  std::deque<Incoming> pending_;   // at most unanswered_max()
+  std::deque<Started> in_flight_;  // likewise
   std::set<SequenceId> live_;      // brought by this stream and not dropped yet
   std::uint64_t last_step_ = 0;
 };
@@ -189,7 +251,7 @@ class EngineService final : public pb::Engine::Service {
 
     const RunnerInfo info = runner_.info();
     StreamState state;
-    StepLoop loop(runner_, message_bytes_max_, [&](const pb::StepsResponse& response) {
+    StepLoop loop(runner_, owners_, message_bytes_max_, [&](const pb::StepsResponse& response) {
       return stream->Write(response);
     });
     std::thread executor([&] {
@@ -198,10 +260,13 @@ class EngineService final : public pb::Engine::Service {
       if (!state.stopped.exchange(true)) context->TryCancel();
     });
     pb::StepsRequest message;
+    std::uint64_t stream_id = 0;
     while (stream->Read(&message)) {
+      if (message.stream() != 0) stream_id = message.stream();
       Incoming plan = read_plan(message, info);
-      if (++state.n_unanswered > kUnansweredMax || !state.plans.try_push(plan)) {
-        log_.warn("an engine stream is cut: more than two plans were unanswered");
+      plan.stream = stream_id;
+      if (++state.n_unanswered > unanswered_max(info) || !state.plans.try_push(plan)) {
+        log_.warn("an engine stream is cut: too many plans were unanswered");
         context->TryCancel();
         break;
       }
@@ -209,11 +274,104 @@ class EngineService final : public pb::Engine::Service {
     state.stopped = true;
     state.plans.close();
     executor.join();
+    for (const std::uint64_t id : owners_.remove_stream(stream_id)) (void)runner_.detach(id);
     log_.info("an engine stream has ended");
     return grpc::Status::OK;
   }
 
+  grpc::Status Attach(grpc::ServerContext*,
+                      grpc::ServerReader<pb::AttachRequest>* reader,
+                      pb::AttachResponse* response) override {
+    if (Status status = read_attachment(*reader); !status.ok())
+      to_proto(status, *response->mutable_status());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Detach(grpc::ServerContext*,
+                      const pb::DetachRequest* request,
+                      pb::DetachResponse* response) override {
+    Status status = check_epoch(request->epoch());
+    if (status.ok()) status = runner_.detach(request->id());
+    if (!status.ok()) to_proto(status, *response->mutable_status());
+    owners_.remove(request->id());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Take(grpc::ServerContext*,
+                    const pb::TakeRequest* request,
+                    grpc::ServerWriter<pb::TakeResponse>* writer) override {
+    pb::TakeResponse response;
+    auto taken = take(*request);
+    if (!taken.ok()) {
+      to_proto(taken.status(), *response.mutable_status());
+      writer->Write(response);
+      return grpc::Status::OK;
+    }
+    response.set_kind(static_cast<pb::AttachmentKind>(taken->kind));
+    response.set_n_bytes(taken->bytes.size());
+    const std::string_view bytes = taken->bytes;
+    std::size_t at = 0;
+    do {
+      const std::string_view part = bytes.substr(at, kPartBytes);
+      response.set_part(part.data(), part.size());
+      if (!writer->Write(response)) break;
+      at += part.size();
+      response.Clear();
+    } while (at < bytes.size());
+    return grpc::Status::OK;
+  }
+
  private:
+  Status check_epoch(std::uint64_t epoch) const {
+    const std::uint64_t own = runner_.info().epoch;
+    if (epoch == own) return {};
+    return {Code::kUnavailable,
+            ErrorKind::kUnavailable,
+            "epoch " + std::to_string(epoch) + " is over, this shard is in " + std::to_string(own)};
+  }
+
+  Result<Attachment> take(const pb::TakeRequest& request) {
+    COXSWAIN_RETURN_IF_ERROR(check_epoch(request.epoch()));
+    auto out = runner_.take(request.id());
+    if (out.ok()) owners_.remove(request.id());
+    return out;
+  }
+
+  // The size is said first and checked before a byte is kept.
+  Status read_attachment(grpc::ServerReader<pb::AttachRequest>& reader) {
+    pb::AttachRequest message;
+    if (!reader.Read(&message)) return invalid_argument("an attachment without a message");
+    COXSWAIN_RETURN_IF_ERROR(check_epoch(message.epoch()));
+    if (!pb::AttachmentKind_IsValid(message.kind()))
+      return invalid_argument("`kind` has the unknown value " + std::to_string(message.kind()),
+                              "kind");
+    Attachment attachment{.id = message.id(), .kind = static_cast<AttachmentKind>(message.kind())};
+    const std::uint64_t n_bytes = message.n_bytes();
+    const Capabilities can = runner_.info().capabilities;
+    if (!can.attachments) return runner_.attach(std::move(attachment));  // says why not
+    if (n_bytes > can.attachment_bytes_max) {
+      return {Code::kResourceExhausted,
+              ErrorKind::kOverloaded,
+              "an attachment of " + std::to_string(n_bytes) +
+                  " bytes exceeds attachment_bytes_max " +
+                  std::to_string(can.attachment_bytes_max)};
+    }
+    const std::uint64_t stream_id = message.stream();
+    do {
+      if (message.part().size() > n_bytes - attachment.bytes.size())
+        return invalid_argument("an attachment is longer than it says", "part");
+      attachment.bytes += message.part();
+    } while (reader.Read(&message));
+    if (attachment.bytes.size() != n_bytes)
+      return invalid_argument("an attachment is cut off", "part");
+    const std::uint64_t id = attachment.id;
+    owners_.add(id, stream_id);
+    if (Status status = runner_.attach(std::move(attachment)); !status.ok()) return status;
+    if (!owners_.has(id)) (void)runner_.detach(id);  // the stream has ended meanwhile
+    return {};
+  }
+
+  AttachmentOwners owners_;
   StepRunner& runner_;
   RunnerGate& gate_;
   const std::size_t message_bytes_max_;

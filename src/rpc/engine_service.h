@@ -13,7 +13,6 @@
 
 #include <coxswain/step_runner.h>
 
-#include "rpc/runner_gate.h"
 #include "telemetry/log.h"
 
 namespace grpc {
@@ -21,6 +20,8 @@ class Service;
 }  // namespace grpc
 
 namespace coxswain::rpc {
+
+class RunnerGate;
 
 // All arguments must outlive the service.
 std::shared_ptr<grpc::Service> make_engine_service(StepRunner& runner,

@@ -16,8 +16,9 @@
 
 #include "base/testing/temp_folder.h"
 #include "rpc/convert.h"
+#include "rpc/runner_gate.h"
 #include "rpc/sharded_client.h"
-#include "rpc/testing/fake_runner.h"
+#include "rpc/testing/fake_codec.h"
 #include "rpc/testing/served_shard.h"
 
 namespace coxswain::rpc {
@@ -101,7 +102,7 @@ class StrangeShard : public ::testing::Test {
     grpc::Status Info(grpc::ServerContext*,
                       const pb::InfoRequest*,
                       pb::InfoResponse* response) override {
-      to_proto(FakeRunner::default_info(), *response);
+      to_proto(FakeRunner(testing::fake_shard_options()).info(), *response);
       if (spoil_info) spoil_info(*response);
       return grpc::Status::OK;
     }

@@ -1,6 +1,9 @@
 #include "rpc/plan_check.h"
 
+#include <optional>
 #include <string>
+
+#include "request/sampling_rules.h"
 
 namespace coxswain::rpc {
 
@@ -12,38 +15,55 @@ Status outside(const std::string& what, std::uint64_t value, std::uint64_t limit
 }
 
 Status check_tokens(const std::vector<TokenId>& tokens, const RunnerInfo& info, const char* what) {
-  for (const TokenId id : tokens) {
-    if (id < 0 || static_cast<std::uint32_t>(id) >= info.vocab_size) {
-      return internal_error("plan: " + std::string(what) + " has the token id " +
-                            std::to_string(id) + " of " + std::to_string(info.vocab_size));
-    }
-  }
-  return {};
+  const std::optional<TokenId> foreign = request::find_foreign_id(tokens, info.vocab_size);
+  if (!foreign) return {};
+  return internal_error("plan: " + std::string(what) + " has the token id " +
+                        std::to_string(*foreign) + " of " + std::to_string(info.vocab_size));
 }
 
+// The ids of a prompt are the runner's to check, as is the rest of the parameters: they fail that sequence alone.
 Status check_spec(const SequenceSpec& spec, const RunnerInfo& info) {
   if (spec.prompt.empty()) return internal_error("plan: a new sequence has no prompt");
-  COXSWAIN_RETURN_IF_ERROR(check_tokens(spec.prompt, info, "a prompt"));
-  COXSWAIN_RETURN_IF_ERROR(check_tokens(spec.produced, info, "an earlier output"));
-  for (const auto& [id, bias] : spec.sampling.logit_bias) {
-    if (id < 0 || static_cast<std::uint32_t>(id) >= info.vocab_size) {
-      return internal_error("plan: a bias has the token id " + std::to_string(id));
-    }
+  const Status bias = request::check_logit_bias(spec.sampling.logit_bias, info.vocab_size);
+  return bias.ok() ? bias : internal_error("plan: " + bias.message());
+}
+
+// A field whose feature this runner does not have.
+Status no_use(const std::string& field, const std::string& why) {
+  return internal_error("plan: `" + field + "` " + why);
+}
+
+Status check_emit(const Row& row, const RunnerInfo& info) {
+  const Capabilities& can = info.capabilities;
+  if (row.n_draft_max > can.draft_tokens_max) {
+    return no_use("rows.n_draft_max",
+                  "is " + std::to_string(row.n_draft_max) + ", this runner has draft_tokens_max " +
+                      std::to_string(can.draft_tokens_max));
+  }
+  if (row.emit != Emit::kCandidates) {
+    return row.n_candidates == 0 ? Status()
+                                 : no_use("rows.n_candidates", "is for rows that emit candidates");
+  }
+  if (row.n_candidates == 0 || row.n_candidates > can.candidates_max) {
+    return no_use("rows.n_candidates",
+                  "is " + std::to_string(row.n_candidates) + ", this runner has candidates_max " +
+                      std::to_string(can.candidates_max));
   }
   return {};
 }
 
 Status check_row(const Row& row, const RunnerInfo& info) {
   if (row.n_tokens == 0) return internal_error("plan: a row has no tokens");
-  if (row.from_previous_step) {
+  if (row.continues) {
     if (row.n_tokens != 1 || !row.tokens.empty()) {
-      return internal_error(
-          "plan: a row that takes the token of the step before has tokens of its own");
+      return internal_error("plan: a row that continues has tokens of its own");
     }
-  } else if (row.tokens.size() != row.n_tokens) {
+  } else if (!row.tokens.empty() && row.tokens.size() != row.n_tokens) {
     return internal_error("plan: a row of " + std::to_string(row.n_tokens) + " positions has " +
                           std::to_string(row.tokens.size()) + " tokens");
   }
+  const bool plain = row.emit != Emit::kCandidates && row.n_draft_max == 0 && row.n_candidates == 0;
+  if (!plain) COXSWAIN_RETURN_IF_ERROR(check_emit(row, info));
   const std::uint64_t end = std::uint64_t{row.first_position} + row.n_tokens;
   if (info.max_position_embeddings != 0 && end > info.max_position_embeddings) {
     return outside("position", end - 1, info.max_position_embeddings);
@@ -65,6 +85,56 @@ Status check_row(const Row& row, const RunnerInfo& info) {
   return {};
 }
 
+Status check_layers(const StepPlan& plan, const RunnerInfo& info) {
+  const bool whole =
+      plan.layers == LayerRange{} || plan.layers == LayerRange{.begin = 0, .end = info.n_layers};
+  if (!whole && !info.capabilities.layer_ranges)
+    return no_use("layers", "is not all of them, which this runner cannot do");
+  if ((plan.hidden_in != 0) != (plan.layers.begin > 0)) {
+    return no_use("hidden_in",
+                  plan.hidden_in != 0 ? "is for ranges that begin behind layer 0"
+                                      : "is missing: the range begins behind layer 0");
+  }
+  const bool inner_end = !whole && plan.layers.end < info.n_layers;
+  if ((plan.hidden_out != 0) != inner_end) {
+    return no_use("hidden_out",
+                  plan.hidden_out != 0 ? "is for ranges that end before the last layer"
+                                       : "is missing: the range ends before the last layer");
+  }
+  return {};
+}
+
+Status check_move(const BlockMove& move, const RunnerInfo& info) {
+  if (move.kv_group >= info.kv_groups.size())
+    return outside("KV group", move.kv_group, info.kv_groups.size());
+  for (const BlockRef& block : {move.from, move.to}) {
+    if (block.tier >= info.capabilities.tiers || block.tier != 0) {
+      return no_use("moves",
+                    "names tier " + std::to_string(block.tier) + ", this runner has tier 0 alone");
+    }
+    const std::uint32_t n_blocks = info.kv_groups[move.kv_group].n_blocks;
+    if (block.id >= n_blocks) return outside("block", block.id, n_blocks);
+  }
+  return {};
+}
+
+Status check_transfer(const BlockTransfer& transfer, const RunnerInfo& info, const char* field) {
+  if (!info.capabilities.attachments) return no_use(field, "cannot be done by this runner");
+  if (transfer.attachment == 0) return no_use(field, "names no attachment");
+  if (transfer.blocks.size() != info.kv_groups.size()) {
+    return no_use(field,
+                  "has blocks of " + std::to_string(transfer.blocks.size()) +
+                      " KV groups, not of " + std::to_string(info.kv_groups.size()));
+  }
+  for (std::size_t g = 0; g < transfer.blocks.size(); ++g) {
+    const std::uint32_t n_blocks = info.kv_groups[g].n_blocks;
+    for (const BlockId block : transfer.blocks[g]) {
+      if (block >= n_blocks) return outside("block", block, n_blocks);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_plan(const StepPlan& plan, const RunnerInfo& info) {
@@ -75,13 +145,14 @@ Status check_plan(const StepPlan& plan, const RunnerInfo& info) {
   }
   for (const SequenceSpec& spec : plan.new_sequences)
     COXSWAIN_RETURN_IF_ERROR(check_spec(spec, info));
-  for (const BlockCopy& copy : plan.copies) {
-    if (copy.kv_group >= info.kv_groups.size())
-      return outside("KV group", copy.kv_group, info.kv_groups.size());
-    const std::uint32_t n_blocks = info.kv_groups[copy.kv_group].n_blocks;
-    if (copy.from >= n_blocks) return outside("block", copy.from, n_blocks);
-    if (copy.to >= n_blocks) return outside("block", copy.to, n_blocks);
-  }
+  COXSWAIN_RETURN_IF_ERROR(check_layers(plan, info));
+  if (!plan.edits.empty() && !info.capabilities.edits)
+    return no_use("edits", "cannot be done by this runner");
+  for (const BlockMove& move : plan.moves) COXSWAIN_RETURN_IF_ERROR(check_move(move, info));
+  for (const BlockTransfer& transfer : plan.imports)
+    COXSWAIN_RETURN_IF_ERROR(check_transfer(transfer, info, "imports"));
+  for (const BlockTransfer& transfer : plan.exports)
+    COXSWAIN_RETURN_IF_ERROR(check_transfer(transfer, info, "exports"));
   for (const Row& row : plan.rows) COXSWAIN_RETURN_IF_ERROR(check_row(row, info));
   return {};
 }

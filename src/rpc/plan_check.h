@@ -1,10 +1,9 @@
 #pragma once
-// check_plan: does a plan from another process stay inside the model and the KV pools of this
-// runner?
+// check_plan: does a plan from another process stay inside the model and the KV pools of this runner?
 //
-// It is the memory-safety half of the rules of step_runner.h that needs no history: ids, groups,
-// blocks and layer ranges. Whether a sequence is known and its table long enough is for the runner
-// to say.
+// It is the memory-safety half of the rules of step_runner.h that needs no history: groups, blocks and layer ranges;
+// and it refuses by name what the runner's capabilities leave out. Whether a sequence is known, its table long enough
+// and the ids of its prompt in the vocabulary is for the runner to say.
 //
 // Thread rule: a pure function.
 

@@ -8,13 +8,15 @@
 //
 // Thread rule: any thread.
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <coxswain/status.h>
+
+#include "base/mutex.h"
 
 namespace coxswain::rpc {
 
@@ -33,24 +35,32 @@ class RunnerGate {
     RunnerGate* gate_;
   };
 
-  // Called with the gate held, before a stream gets the runner: the stock side must drop its
-  // sequences.
+  // Held by one call of a stock router; nobody else enters the gate meanwhile.
+  class StockCall {
+   private:
+    friend class RunnerGate;
+    explicit StockCall(std::unique_lock<base::Mutex> lock) : lock_(std::move(lock)) {}
+    std::unique_lock<base::Mutex> lock_;
+  };
+
+  // Called with the gate held, before a stream gets the runner: the stock side must drop its sequences.
   void on_stream_open(std::function<void()> drop_stock_sequences);
 
   // Waits until the runner is free; `leave` is called, from another thread, when a newer stream
   // wants it. Empty if a newer stream came while this one waited.
   std::optional<StreamLease> open_stream(std::function<void()> leave);
 
-  // The runner for one stock call. Errors: kFailedPrecondition while an Engine stream has it.
-  Result<std::unique_lock<std::mutex>> begin_stock_call();
+  // The runner for one stock call, for as long as the value lives.
+  // Errors: kFailedPrecondition while an Engine stream has it.
+  Result<StockCall> begin_stock_call();
 
  private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::uint64_t newest_ = 0;     // number of the newest stream that asked
-  bool streaming_ = false;       // a stream has the runner
-  std::function<void()> leave_;  // of that stream
-  std::function<void()> drop_stock_sequences_;
+  base::Mutex mu_;
+  base::CondVar changed_;
+  std::uint64_t newest_ GUARDED_BY(mu_) = 0;     // number of the newest stream that asked
+  bool streaming_ GUARDED_BY(mu_) = false;       // a stream has the runner
+  std::function<void()> leave_ GUARDED_BY(mu_);  // of that stream
+  std::function<void()> drop_stock_sequences_ GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::rpc

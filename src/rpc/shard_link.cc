@@ -1,8 +1,11 @@
 #include "rpc/shard_link.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include <grpcpp/create_channel_posix.h>
@@ -38,6 +41,9 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& path,
   arguments.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
   return grpc::CreateCustomInsecureChannelFromFd("unix:" + path, fd.release(), arguments);
 }
+
+// Of an attachment, so that no message of it comes near the limit.
+constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 
 // The events of the stream. gRPC hands the address of one back as its tag.
 enum class Event : std::uint8_t { kStarted, kWritten, kRead, kFinished };
@@ -95,15 +101,27 @@ struct ShardLink::Impl {
     return true;
   }
 
-  // Waits until `done()`; the peer may be slow as long as it answers Health.
+  // Waits until `done()`; the peer may be slow as long as it answers Health, also over many calls with an early
+  // `until`.
   template <typename Done>
-  Status wait_until(Done&& done) {
+  Status wait_for(Done&& done, TimePoint until = TimePoint::max()) {
+    if (!silent_since) silent_since = Clock::now();
     while (!done()) {
       if (broken) return end_stream();
-      if (next_event(options.heartbeat_limit)) continue;
+      const TimePoint probe_at = *silent_since + options.heartbeat_limit;
+      const TimePoint now = Clock::now();
+      const auto limit =
+          std::chrono::ceil<std::chrono::milliseconds>(std::min(probe_at, until) - now);
+      if (next_event(std::max(limit, std::chrono::milliseconds(0)))) {
+        silent_since = Clock::now();
+        continue;
+      }
+      if (Clock::now() >= until) return {Code::kDeadlineExceeded, "no answer yet"};
       if (Status alive = probe(); !alive.ok())
         return fail(alive.with_context("no answer from the shard"));
+      silent_since = Clock::now();
     }
+    silent_since.reset();
     return {};
   }
 
@@ -146,6 +164,7 @@ struct ShardLink::Impl {
   std::unique_ptr<v3::TextGenerationService::Stub> control;
   std::unique_ptr<v3::TextGenerationService::Stub> health;
   std::unique_ptr<pb::Engine::Stub> engine;
+  std::unique_ptr<pb::Engine::Stub> attachments;
   std::atomic<bool> is_lost{false};
   Status loss;
 
@@ -160,7 +179,8 @@ struct ShardLink::Impl {
   bool started = false;
   bool writing = false;
   bool reading = false;
-  bool arrived = false;  // `incoming` holds an answer
+  bool arrived = false;                   // `incoming` holds an answer
+  std::optional<TimePoint> silent_since;  // while somebody waits: the last sign of life
   bool broken = false;
   bool finishing = false;
   bool finished = false;
@@ -177,6 +197,7 @@ Result<std::unique_ptr<ShardLink>> ShardLink::connect(const std::string& path,
   impl->control = v3::TextGenerationService::NewStub(channel);
   impl->engine = pb::Engine::NewStub(channel);
   impl->health = v3::TextGenerationService::NewStub(health_channel);
+  impl->attachments = pb::Engine::NewStub(health_channel);
   return std::unique_ptr<ShardLink>(new ShardLink(std::move(impl)));
 }
 
@@ -217,7 +238,7 @@ Result<RunnerInfo> ShardLink::info() {
 Status ShardLink::open_stream() {
   impl_->stream =
       impl_->engine->AsyncSteps(&impl_->context, &impl_->queue, impl_->tag_of(Event::kStarted));
-  COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return impl_->started && !impl_->broken; }));
+  COXSWAIN_RETURN_IF_ERROR(impl_->wait_for([&] { return impl_->started && !impl_->broken; }));
   impl_->read_next();
   return {};
 }
@@ -230,19 +251,86 @@ Status ShardLink::send(const pb::StepsRequest& message) {
             "a plan of " + std::to_string(size) + " bytes is above the limit of " +
                 std::to_string(impl_->options.message_bytes_max)};
   }
-  COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return !impl_->writing; }));
+  COXSWAIN_RETURN_IF_ERROR(impl_->wait_for([&] { return !impl_->writing; }));
   impl_->writing = true;
   impl_->stream->Write(message, impl_->tag_of(Event::kWritten));
   return {};
 }
 
-Status ShardLink::receive(pb::StepsResponse& to) {
+Status ShardLink::receive(pb::StepsResponse& to, TimePoint until) {
   if (impl_->is_lost) return impl_->loss;
-  COXSWAIN_RETURN_IF_ERROR(impl_->wait_until([&] { return impl_->arrived; }));
+  COXSWAIN_RETURN_IF_ERROR(impl_->wait_for([&] { return impl_->arrived; }, until));
   to.Swap(&impl_->incoming);
   impl_->arrived = false;
   impl_->read_next();
   return {};
+}
+
+Status ShardLink::attach(const Attachment& attachment, std::uint64_t epoch, std::uint64_t stream) {
+  pb::AttachRequest message;
+  message.set_stream(stream);
+  message.set_epoch(epoch);
+  message.set_id(attachment.id);
+  message.set_kind(static_cast<pb::AttachmentKind>(attachment.kind));
+  message.set_n_bytes(attachment.bytes.size());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
+  pb::AttachResponse response;
+  const auto writer = impl_->attachments->Attach(&context, &response);
+  const std::string_view bytes = attachment.bytes;
+  std::size_t at = 0;
+  do {
+    const std::string_view part = bytes.substr(at, kPartBytes);
+    message.set_part(part.data(), part.size());
+    if (!writer->Write(message)) break;  // refused early: the answer says why
+    at += part.size();
+    message.Clear();
+  } while (at < bytes.size());
+  writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  if (!status.ok()) return lost("an attachment for " + impl_->path, status);
+  return response.has_status() ? from_proto(response.status()) : Status();
+}
+
+Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
+  pb::DetachRequest request;
+  request.set_epoch(epoch);
+  request.set_id(id);
+  pb::DetachResponse response;
+  const grpc::Status status = impl_->unary(
+      [&](grpc::ClientContext* c) { return impl_->attachments->Detach(c, request, &response); });
+  if (!status.ok()) return lost("an attachment for " + impl_->path, status);
+  return response.has_status() ? from_proto(response.status()) : Status();
+}
+
+Result<Attachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch) {
+  pb::TakeRequest request;
+  request.set_epoch(epoch);
+  request.set_id(id);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
+  const auto reader = impl_->attachments->Take(&context, request);
+  Attachment out{.id = id};
+  std::uint64_t n_bytes = 0;
+  Status refused;
+  bool first = true;
+  pb::TakeResponse message;
+  while (reader->Read(&message)) {
+    if (first) {
+      if (message.has_status()) refused = from_proto(message.status());
+      if (!pb::AttachmentKind_IsValid(message.kind())) refused = internal_error("an unknown kind");
+      out.kind = static_cast<AttachmentKind>(message.kind());
+      n_bytes = message.n_bytes();
+      first = false;
+    }
+    out.bytes += message.part();
+  }
+  if (const grpc::Status status = reader->Finish(); !status.ok())
+    return lost("an attachment of " + impl_->path, status);
+  if (!refused.ok()) return refused;
+  if (first || out.bytes.size() != n_bytes)
+    return unavailable("an attachment of " + impl_->path + " is cut off");
+  return out;
 }
 
 Status ShardLink::healthy() {

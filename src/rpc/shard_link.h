@@ -6,8 +6,7 @@
 // stream is lost the link is finished, for the shard behind a new connection may be another process
 // with another epoch.
 //
-// Thread rule: open_stream(), send() and receive() belong to one thread; healthy() may be called by
-// any thread.
+// Thread rule: open_stream(), send() and receive() belong to one thread; healthy() may be called by any thread.
 
 #include <chrono>
 #include <cstddef>
@@ -30,13 +29,13 @@ struct ClientOptions {
   std::chrono::milliseconds call_timeout{3'000};  // Info, ServiceDiscovery, Health
   std::chrono::milliseconds heartbeat_limit{
       3'000};  // without a result for so long, Health must answer
+  std::chrono::milliseconds attach_timeout{60'000};  // an attachment's way, all of it
   std::size_t message_bytes_max = std::size_t{64} << 20;
 };
 
 class ShardLink {
  public:
-  // Errors: kUnavailable if nobody answers; kFailedPrecondition if the socket belongs to another
-  // user.
+  // Errors: kUnavailable if nobody answers; kFailedPrecondition if the socket belongs to another user.
   static Result<std::unique_ptr<ShardLink>> connect(const std::string& path,
                                                     const ClientOptions& options);
   ~ShardLink();
@@ -51,14 +50,19 @@ class ShardLink {
   // Errors: kUnavailable.
   Status open_stream();
   // Hands the message to the transport; waits only while the message before is still on its way.
-  // Errors: kResourceExhausted if the message is larger than the limit (nothing is sent);
-  // kUnavailable.
+  // Errors: kResourceExhausted if the message is larger than the limit (nothing is sent); kUnavailable.
   Status send(const engine::v1::StepsRequest& message);
-  // Blocks until the next answer. Errors: kUnavailable: the stream is lost, or the shard did not
-  // answer Health either.
-  Status receive(engine::v1::StepsResponse& to);
+  // Blocks until the next answer, or `until`. Errors: kDeadlineExceeded at `until`; kUnavailable: the stream is lost,
+  // or the shard did not answer Health either.
+  Status receive(engine::v1::StepsResponse& to, TimePoint until = TimePoint::max());
 
   Status healthy();
+
+  // In parts, over the connection of the Health calls, so that no plan waits behind them. `stream`: drawn by the
+  // caller, sent with its first plan; the shard forgets the attachments of a stream when it ends. From any thread.
+  Status attach(const Attachment& attachment, std::uint64_t epoch, std::uint64_t stream);
+  Status detach(std::uint64_t id, std::uint64_t epoch);
+  Result<Attachment> take(std::uint64_t id, std::uint64_t epoch);
 
  private:
   struct Impl;

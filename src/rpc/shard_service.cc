@@ -9,7 +9,7 @@
 #include "rpc/engine_service.h"
 #include "rpc/runner_gate.h"
 #include "rpc/socket_listener.h"
-#include "rpc/stock_service.h"
+#include "rpc/stock/service.h"
 #include "rpc/watched_runner.h"
 
 namespace coxswain::rpc {

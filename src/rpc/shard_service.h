@@ -21,8 +21,8 @@ namespace coxswain::rpc {
 
 struct ShardServiceOptions {
   std::string socket_path = {};
-  std::vector<std::string> peer_paths =
-      {};                  // sockets of all ranks, in their order; empty: this one alone
+  // Sockets of all ranks, in their order; empty: this one alone.
+  std::vector<std::string> peer_paths = {};
   std::uint32_t rank = 0;  // of this shard among them
   std::size_t message_bytes_max = std::size_t{64} << 20;
   std::size_t threads_max = 32;  // of the server; more calls at once are refused

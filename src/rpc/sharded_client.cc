@@ -4,8 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include <google/protobuf/arena.h>
 #include <proto/engine_v1.pb.h>
 
+#include "base/random.h"
 #include "rpc/convert.h"
 #include "rpc/unix_socket.h"
 
@@ -19,8 +21,7 @@ bool same_model(const RunnerInfo& a, const RunnerInfo& b) {
          a.block_tokens == b.block_tokens;
 }
 
-// What the message says. Empty if it is not an answer to `step`: such a peer cannot be followed any
-// further.
+// What the message says. Empty if it is not an answer to `step`: such a peer cannot be followed any further.
 std::optional<Result<StepResult>> outcome_of(const pb::StepsResponse& response,
                                              std::uint64_t step) {
   if (response.has_failure()) {
@@ -42,7 +43,7 @@ Status broken() {
 }  // namespace
 
 ShardedClient::ShardedClient(std::vector<std::unique_ptr<ShardLink>> links, RunnerInfo info)
-    : links_(std::move(links)), info_(std::move(info)) {}
+    : links_(std::move(links)), info_(std::move(info)), stream_(base::random_u64()) {}
 ShardedClient::~ShardedClient() = default;
 
 Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string& path,
@@ -75,30 +76,46 @@ Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string&
 
 Result<StepTicket> ShardedClient::submit(StepPlan plan) {
   if (is_broken_) return broken();
-  const std::size_t limit = info_.capabilities.look_ahead ? 2 : 1;
+  const std::size_t limit =
+      info_.capabilities.look_ahead ? info_.capabilities.plans_in_flight_max : 1;
   if (in_flight_.size() >= limit) return internal_error("too many plans in flight");
-  pb::StepsRequest message;
+  google::protobuf::Arena arena;  // a message of many rows is many small pieces
+  auto& message = *google::protobuf::Arena::CreateMessage<pb::StepsRequest>(&arena);
   to_proto(plan, *message.mutable_plan());
+  message.set_stream(stream_);
   for (const auto& link : links_) COXSWAIN_RETURN_IF_ERROR(link->send(message));
   in_flight_.push_back(plan.step);
   return StepTicket{plan.step};
 }
 
-Result<StepResult> ShardedClient::wait(StepTicket ticket) {
+Result<StepResult> ShardedClient::wait(StepTicket ticket, TimePoint until) {
   if (in_flight_.empty() || in_flight_.front() != ticket.step) {
     return internal_error("step " + std::to_string(ticket.step) + " is not the oldest in flight");
+  }
+  if (Status status = receive_all(until); status.code() == Code::kDeadlineExceeded) {
+    return not_yet(ticket);  // the answers that are there are kept
+  } else if (!status.ok()) {
+    in_flight_.pop_front();
+    return status;
   }
   in_flight_.pop_front();
   return collect(ticket.step);
 }
 
+Status ShardedClient::receive_all(TimePoint until) {
+  while (answers_.size() < links_.size()) {
+    auto response = std::make_unique<pb::StepsResponse>();
+    COXSWAIN_RETURN_IF_ERROR(links_[answers_.size()]->receive(*response, until));
+    answers_.push_back(std::move(response));
+  }
+  return {};
+}
+
 Result<StepResult> ShardedClient::collect(std::uint64_t step) {
   std::optional<StepResult> first;
   Status failure;
-  for (const auto& link : links_) {
-    pb::StepsResponse response;
-    COXSWAIN_RETURN_IF_ERROR(link->receive(response));
-    auto outcome = outcome_of(response, step);
+  for (const auto& response : std::exchange(answers_, {})) {
+    auto outcome = outcome_of(*response, step);
     if (!outcome) {
       is_broken_ = true;
       return broken();
@@ -117,6 +134,32 @@ Status ShardedClient::healthy() {
   if (is_broken_) return broken();
   for (const auto& link : links_) COXSWAIN_RETURN_IF_ERROR(link->healthy());
   return {};
+}
+
+Status ShardedClient::attach(Attachment attachment) {
+  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+    Status status = links_[rank]->attach(attachment, info_.epoch, stream_);
+    if (status.ok()) continue;
+    while (rank-- > 0) (void)links_[rank]->detach(attachment.id, info_.epoch);
+    return status;
+  }
+  return {};
+}
+
+Status ShardedClient::detach(std::uint64_t id) {
+  Status failure;
+  for (const auto& link : links_) {
+    Status status = link->detach(id, info_.epoch);
+    if (failure.ok()) failure = std::move(status);
+  }
+  return failure;
+}
+
+Result<Attachment> ShardedClient::take(std::uint64_t id) {
+  auto out = links_.front()->take(id, info_.epoch);
+  for (std::size_t rank = 1; rank < links_.size(); ++rank)
+    (void)links_[rank]->detach(id, info_.epoch);
+  return out;
 }
 
 }  // namespace coxswain::rpc

@@ -33,19 +33,28 @@ class ShardedClient : public StepRunner {
 
   RunnerInfo info() const override { return info_; }
   Result<StepTicket> submit(StepPlan plan) override;
-  Result<StepResult> wait(StepTicket ticket) override;
+  Result<StepResult> wait(StepTicket ticket, TimePoint until = TimePoint::max()) override;
   Status healthy() override;
+  // To all shards; the first failure wins, and is undone at the others.
+  Status attach(Attachment attachment) override;
+  Status detach(std::uint64_t id) override;
+  // Of rank 0; the others forget theirs.
+  Result<Attachment> take(std::uint64_t id) override;
 
  private:
   ShardedClient(std::vector<std::unique_ptr<ShardLink>> links, RunnerInfo info);
 
   // Answers of all shards to the oldest plan; the first failure wins.
   Result<StepResult> collect(std::uint64_t step);
+  // Until answers_ has one of every link.
+  Status receive_all(TimePoint until);
 
   std::vector<std::unique_ptr<ShardLink>> links_;  // by rank
   RunnerInfo info_;                                // of rank 0
-  std::deque<std::uint64_t> in_flight_;            // steps, at most two
-  std::atomic<bool> is_broken_{false};             // a shard broke the protocol
+  const std::uint64_t stream_;                     // names the attachments of this client
+  std::vector<std::unique_ptr<engine::v1::StepsResponse>> answers_;  // to the oldest plan, by rank
+  std::deque<std::uint64_t> in_flight_;  // steps, at most plans_in_flight_max
+  std::atomic<bool> is_broken_{false};   // a shard broke the protocol
 };
 
 }  // namespace coxswain::rpc

@@ -1,5 +1,4 @@
-// The Engine stream end to end: ShardedClient and ShardService over real Unix sockets, a FakeRunner
-// behind them.
+// The Engine stream end to end: ShardedClient and ShardService over real Unix sockets, a FakeRunner behind them.
 
 #include "rpc/sharded_client.h"
 
@@ -11,13 +10,14 @@
 #include <sys/stat.h>
 
 #include "rpc/shard_service.h"
-#include "rpc/testing/fake_runner.h"
+#include "rpc/testing/fake_codec.h"
 #include "rpc/testing/served_shard.h"
 
 namespace coxswain::rpc {
 namespace {
 
-using testing::expected_token;
+using testing::expected_output;
+using testing::fake_shard_options;
 using testing::FakeRunner;
 
 SequenceSpec spec_of(std::uint64_t id,
@@ -48,7 +48,7 @@ Row decode_row(std::uint64_t id, std::uint32_t position) {
   row.sequence = SequenceId{id};
   row.first_position = position;
   row.n_tokens = 1;
-  row.from_previous_step = true;
+  row.continues = true;
   row.emit = Emit::kSample;
   return row;
 }
@@ -79,7 +79,7 @@ TEST_F(EngineStream, InfoArrivesWhole) {
   const RunnerInfo info = client->info();
   EXPECT_EQ(info.epoch, 77U);
   EXPECT_EQ(info.engine_version, "fake-1");
-  EXPECT_EQ(info.kv_groups, FakeRunner::default_info().kv_groups);
+  EXPECT_EQ(info.kv_groups, runner_.info().kv_groups);
   EXPECT_TRUE(info.capabilities.look_ahead);
   EXPECT_TRUE(client->healthy().ok());
 }
@@ -87,8 +87,8 @@ TEST_F(EngineStream, InfoArrivesWhole) {
 TEST_F(EngineStream, ASequenceIsGeneratedWithLookAhead) {
   auto client = connect();
   ASSERT_TRUE(client);
-  std::vector<TokenId> history = {20, 30, 40, 50, 60};
-  const SequenceSpec spec = spec_of(1, history);
+  const SequenceSpec spec = spec_of(1, {20, 30, 40, 50, 60});
+  const std::vector<TokenId> expected = expected_output(spec.prompt, 11).tokens;
   std::uint32_t position = 5;
   auto ticket = client->submit(plan_of(1, {spec}, {prefill_row(spec, 3, 5)}));
   ASSERT_TRUE(ticket.ok());
@@ -100,10 +100,9 @@ TEST_F(EngineStream, ASequenceIsGeneratedWithLookAhead) {
     ASSERT_EQ(result->sequences.size(), 1U);
     EXPECT_TRUE(result->sequences[0].status.ok()) << result->sequences[0].status.message();
     ASSERT_EQ(result->sequences[0].tokens.size(), 1U);
-    EXPECT_EQ(result->sequences[0].tokens[0].id, expected_token(history));
+    EXPECT_EQ(result->sequences[0].tokens[0].id, expected[step - 2]);
     EXPECT_EQ(result->epoch, 77U);
     EXPECT_EQ(result->timings.forward.count(), 3);
-    history.push_back(expected_token(history));
     ticket = next;
   }
   EXPECT_TRUE(client->wait(*ticket).ok());
@@ -173,6 +172,54 @@ TEST_F(EngineStream, AFailedStepCarriesCodeKindAndText) {
   EXPECT_TRUE(client->run(plan_of(2, {}, {})).ok());
 }
 
+TEST_F(EngineStream, AWaitEndsAtItsTimeAndTheTicketStays) {
+  auto client = connect({.heartbeat_limit = std::chrono::milliseconds(20)});
+  ASSERT_TRUE(client);
+  runner_.hold();
+  const auto ticket = client->submit(plan_of(1, {}, {}));
+  ASSERT_TRUE(ticket.ok());
+  const TimePoint begin = Clock::now();
+  for (int i = 0; i < 10; ++i) {  // health is asked for between
+    const auto result = client->wait(*ticket, Clock::now() + std::chrono::milliseconds(10));
+    EXPECT_EQ(result.status().code(), Code::kDeadlineExceeded);
+  }
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(100));
+  EXPECT_EQ(client->wait(*ticket, begin).status().code(), Code::kDeadlineExceeded);
+  runner_.release();
+  const auto result = client->wait(*ticket);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->step, 1U);
+}
+
+// However short the waits are, a shard that is ill is given up at its time.
+TEST_F(EngineStream, ShortWaitsGiveAnIllShardUpToo) {
+  auto client = connect({.heartbeat_limit = std::chrono::milliseconds(30)});
+  ASSERT_TRUE(client);
+  runner_.hold();
+  const auto ticket = client->submit(plan_of(1, {}, {}));
+  ASSERT_TRUE(ticket.ok());
+  runner_.set_health(internal_error("ill"));
+  Status status(Code::kDeadlineExceeded, "");
+  for (int i = 0; i < 1000 && status.code() == Code::kDeadlineExceeded; ++i)
+    status = client->wait(*ticket, Clock::now() + std::chrono::milliseconds(5)).status();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  runner_.release();
+}
+
+TEST_F(EngineStream, ARunnerWithoutAttachmentsSaysSo) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  EXPECT_EQ(client->attach({.id = 1, .kind = AttachmentKind::kMedia, .bytes = "abc"}).message(),
+            "this runner takes no attachments of kind media");
+  EXPECT_EQ(client->take(1).status().code(), Code::kNotFound);
+  StepPlan plan = plan_of(1, {}, {});
+  plan.exports = {{.attachment = 1, .blocks = {{1}}}};
+  EXPECT_EQ(client->run(plan).status().message(), "plan: `exports` cannot be done by this runner");
+  plan = plan_of(2, {}, {});
+  plan.edits = {{.sequence = SequenceId{1}, .source = SequenceId{1}}};
+  EXPECT_EQ(client->run(plan).status().message(), "plan: `edits` cannot be done by this runner");
+}
+
 TEST_F(EngineStream, PlansOutsideTheModelNeverReachTheRunner) {
   auto client = connect();
   ASSERT_TRUE(client);
@@ -182,9 +229,7 @@ TEST_F(EngineStream, PlansOutsideTheModelNeverReachTheRunner) {
     auto result = client->run(std::move(plan));
     return result.ok() ? std::string() : result.status().message();
   };
-  SequenceSpec spec = spec_of(1, {300});
-  EXPECT_EQ(refused(plan_of(0, {spec}, {})), "plan: a prompt has the token id 300 of 300");
-  spec = spec_of(1, {});
+  SequenceSpec spec = spec_of(1, {});
   EXPECT_EQ(refused(plan_of(0, {spec}, {})), "plan: a new sequence has no prompt");
   spec = spec_of(1, {20});
   EXPECT_EQ(refused(plan_of(0, {spec}, {prefill_row(spec, 64, 1)})),
@@ -200,10 +245,13 @@ TEST_F(EngineStream, PlansOutsideTheModelNeverReachTheRunner) {
   EXPECT_EQ(refused(plan_of(0, {spec}, {row})), "plan: a row of 2 positions has 1 tokens");
   row.n_tokens = 0;
   EXPECT_EQ(refused(plan_of(0, {spec}, {row})), "plan: a row has no tokens");
+  row = prefill_row(spec, 0, 1);
+  row.tokens = {300};
+  EXPECT_EQ(refused(plan_of(0, {spec}, {row})), "plan: a row has the token id 300 of 300");
   row = decode_row(1, 200);
   EXPECT_EQ(refused(plan_of(0, {}, {row})), "plan: position 200 is not below 200");
   StepPlan plan = plan_of(0, {}, {});
-  plan.copies = {{.kv_group = 0, .from = 0, .to = 64}};
+  plan.moves = {{.kv_group = 0, .from = {.id = 0}, .to = {.id = 64}}};
   EXPECT_EQ(refused(plan), "plan: block 64 is not below 64");
   plan = plan_of(0, {}, {});
   plan.layers = {.begin = 0, .end = 3};
@@ -319,7 +367,7 @@ TEST_F(EngineStream, ANewerStreamDisplacesTheOlder) {
   const SequenceSpec other = spec_of(1, {40});
   auto result = new_client->run(plan_of(1, {other}, {prefill_row(other, 5, 1)}));
   ASSERT_TRUE(result.ok()) << result.status().message();
-  EXPECT_EQ(result->sequences[0].tokens[0].id, expected_token(std::vector<TokenId>{40}));
+  EXPECT_EQ(result->sequences[0].tokens[0].id, expected_output({40}, 1).tokens[0]);
   EXPECT_EQ(old_client->run(plan_of(2, {}, {})).status().code(), Code::kUnavailable);
   EXPECT_EQ(runner_.live().size(), 1U);
 }
@@ -328,7 +376,7 @@ TEST_F(EngineStream, TheSocketIsPrivateAndASecondServerIsRefused) {
   struct stat found {};
   ASSERT_EQ(::stat(socket().c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777U, 0600U);
-  FakeRunner runner(FakeRunner::default_info());
+  FakeRunner runner(fake_shard_options());
   ShardServiceOptions options;
   options.socket_path = socket();
   auto second = ShardService::start(runner, *codec_, options, log_);
@@ -341,7 +389,7 @@ TEST_F(EngineStream, TheSocketIsPrivateAndASecondServerIsRefused) {
 }
 
 TEST_F(EngineStream, SeveralShardsGetTheSamePlans) {
-  FakeRunner other(FakeRunner::default_info());
+  FakeRunner other(fake_shard_options());
   service_.reset();
   ShardServiceOptions options;
   options.peer_paths = {folder_.file("shard-0"), folder_.file("shard-1")};

@@ -172,8 +172,7 @@ struct SocketListener::Impl {
       return true;
     }
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return true;
-    // Out of descriptors or memory: the connection stays in the backlog; look again soon, without
-    // spinning.
+    // Out of descriptors or memory: the connection stays in the backlog; look again soon, without spinning.
     log.warn_limited("rpc.accept",
                      std::chrono::minutes(1),
                      "cannot accept a connection",

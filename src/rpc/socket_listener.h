@@ -1,14 +1,12 @@
 #pragma once
-// SocketListener accepts connections on a Unix socket and hands over each one that our own user
-// made.
+// SocketListener accepts connections on a Unix socket and hands over each one that our own user made.
 //
 // The folder of the socket is made with mode 0700 if it is missing, the socket has mode 0600, and
 // `path`.lock is held while we live, so a second server at one path is refused. The lock dies with
 // the process; a socket that a dead server left is replaced. The path is looked at once per second:
 // a socket that was removed or replaced is made again. Socket and lock are removed at the end.
 //
-// Thread rule: one thread of its own calls `on_connection`; construction and destruction from one
-// other thread.
+// Thread rule: one thread of its own calls `on_connection`; construction and destruction from one other thread.
 
 #include <chrono>
 #include <functional>

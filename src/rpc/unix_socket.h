@@ -41,9 +41,8 @@ std::string path_of_url(const std::string& url);
 // Errors: kInvalidArgument if `path` is empty or does not fit a socket address.
 Status check_socket_path(const std::string& path);
 
-// A socket that listens at `path` with mode 0600. A socket left at `path` is replaced, any other
-// file is not. Errors: kInvalidArgument for a path that does not fit an address;
-// kFailedPrecondition otherwise.
+// A socket that listens at `path` with mode 0600. A socket left at `path` is replaced, any other file is
+// not. Errors: kInvalidArgument for a path that does not fit an address; kFailedPrecondition otherwise.
 Result<Descriptor> listen_unix(const std::string& path);
 
 // A non-blocking connected socket. Errors: kUnavailable if nobody listens, kFailedPrecondition if

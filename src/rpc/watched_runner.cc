@@ -6,10 +6,10 @@ namespace coxswain::rpc {
 
 // Plans run one after the other and are waited for in their order, so the time of a wait is at most
 // that of its step.
-Result<StepResult> WatchedRunner::wait(StepTicket ticket) {
-  waiting_since_ = now_().time_since_epoch().count();
-  auto result = inner_.wait(ticket);
-  waiting_since_ = kNobodyWaits;
+Result<StepResult> WatchedRunner::wait(StepTicket ticket, TimePoint until) {
+  if (waiting_since_ == kNobodyWaits) waiting_since_ = now_().time_since_epoch().count();
+  auto result = inner_.wait(ticket, until);
+  if (result.status().code() != Code::kDeadlineExceeded) waiting_since_ = kNobodyWaits;
   return result;
 }
 

@@ -29,7 +29,10 @@ class WatchedRunner final : public StepRunner {
 
   RunnerInfo info() const override { return inner_.info(); }
   Result<StepTicket> submit(StepPlan plan) override { return inner_.submit(std::move(plan)); }
-  Result<StepResult> wait(StepTicket ticket) override;
+  Result<StepResult> wait(StepTicket ticket, TimePoint until = TimePoint::max()) override;
+  Status attach(Attachment attachment) override { return inner_.attach(std::move(attachment)); }
+  Status detach(std::uint64_t id) override { return inner_.detach(id); }
+  Result<Attachment> take(std::uint64_t id) override { return inner_.take(id); }
   // Errors: those of the inner runner; kUnavailable with the time and the limit of a late step.
   Status healthy() override;
 

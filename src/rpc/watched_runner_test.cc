@@ -5,13 +5,14 @@
 
 #include <gtest/gtest.h>
 
-#include "rpc/testing/fake_runner.h"
+#include "batch/testing/fake_runner.h"
+#include "rpc/testing/fake_codec.h"
 
 namespace coxswain::rpc {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::FakeRunner;
+using batch::testing::FakeRunner;
 
 class WatchedRunnerTest : public ::testing::Test {
  protected:
@@ -34,7 +35,7 @@ class WatchedRunnerTest : public ::testing::Test {
   }
   void set_time(Clock::duration time) { time_ = time.count(); }
 
-  FakeRunner inner_{FakeRunner::default_info()};
+  FakeRunner inner_{testing::fake_shard_options()};
   std::atomic<Clock::rep> time_{Clock::duration(1h).count()};
   std::atomic<int> n_looks_{0};
 };

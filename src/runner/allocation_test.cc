@@ -32,8 +32,8 @@ class StepAllocations : public testing::Test {
     ASSERT_TRUE(kv.ok()) << kv.status().message();
     kv_.emplace(std::move(kv).value());
     const ExecutorLimits limits{.rows_max = 2048, .logit_rows_max = 4};
-    ASSERT_TRUE(model_->reserve(limits.rows_max, limits.logit_rows_max, pool_).ok());
-    executor_.emplace(ExecutorParts{.model = model_.get(), .kv = &*kv_, .pool = &pool_}, limits);
+    ASSERT_TRUE(model_->reserve(limits.rows_max, limits.logit_rows_max, exec_).ok());
+    executor_.emplace(ExecutorParts{.model = model_.get(), .kv = &*kv_, .exec = &exec_}, limits);
   }
 
   static SequenceSpec spec_of(std::uint64_t id, std::size_t n_prompt) {
@@ -57,7 +57,7 @@ class StepAllocations : public testing::Test {
     return {.sequence = spec.id,
             .first_position = static_cast<std::uint32_t>(spec.prompt.size()) + step,
             .n_tokens = 1,
-            .from_previous_step = true,
+            .continues = true,
             .emit = Emit::kSample};
   }
 
@@ -93,7 +93,7 @@ class StepAllocations : public testing::Test {
   }
 
   base::TempFolder folder_;
-  base::ThreadPool pool_{2};
+  kernels::ExecContext exec_{2};
   std::unique_ptr<model::Model> model_;
   std::optional<kvstore::KvStore> kv_;
   std::optional<StepExecutor> executor_;

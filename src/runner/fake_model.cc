@@ -33,14 +33,14 @@ class FakeModel final : public model::Model {
   }
 
   const model::ModelInfo& info() const override { return info_; }
-  Status reserve(std::size_t, std::size_t, base::ThreadPool&) override { return {}; }
+  Status reserve(std::size_t, std::size_t, kernels::ExecContext&) override { return {}; }
   std::uint64_t workspace_bytes(std::size_t, std::size_t, std::size_t) const override { return 0; }
 
   Status forward(const model::Batch& batch,
                  LayerRange,
                  std::span<float> hidden,
                  kvstore::KvStore& kv,
-                 base::ThreadPool&) override {
+                 kernels::ExecContext&) override {
     for (const model::SequenceRows& rows : batch.sequences) {
       if (static_cast<std::size_t>(rows.first_position) + rows.n_rows > options_.n_positions) {
         return invalid_argument("a position beyond the table");
@@ -72,7 +72,7 @@ class FakeModel final : public model::Model {
   Status logits(std::span<const float> hidden,
                 std::span<const std::uint32_t> rows,
                 std::span<float> out,
-                base::ThreadPool&) override {
+                kernels::ExecContext&) override {
     for (std::size_t r = 0; r < rows.size(); ++r) {
       const float* in = hidden.data() + rows[r] * info_.hidden_size;
       std::uint64_t hash = 0;

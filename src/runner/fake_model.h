@@ -25,8 +25,7 @@ struct FakeModelOptions {
 // End token: id 2.
 std::unique_ptr<model::Model> make_fake_model(const FakeModelOptions& options = {});
 
-// Id 0 to 2 are special ("<0>" to "<2>"); 3 and 4 are the two bytes of U+00E9; others are one
-// letter.
+// Id 0 to 2 are special ("<0>" to "<2>"); 3 and 4 are the two bytes of U+00E9; others are one letter.
 std::shared_ptr<const TextCodec> make_fake_codec();
 
 }  // namespace coxswain::runner

@@ -1,22 +1,19 @@
 // Law 1 over real forward passes: a request gives the same tokens, log-probabilities and prompt
-// log-probabilities, bit for bit, however it was batched, chunked, cached, paused or spread over
-// threads.
+// log-probabilities, bit for bit, however it was batched, chunked, cached, paused or spread over threads.
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "batch/engine.h"
+#include "batch/testing/recorder.h"
 #include "model/test_models.h"
 #include "runner/local_runner.h"
 #include "runner/plan_driver.h"
-#include "telemetry/log.h"
 
 namespace coxswain::runner {
 namespace {
@@ -31,7 +28,7 @@ struct RunnerSetup {
   std::uint32_t batch_size_max = 8;
   std::uint32_t kv_tokens = 2048;
   std::optional<tensor::DType> dtype = tensor::DType::kF32;
-  bool quantize_int8 = false;
+  std::string quantize = {};
   std::string isa = {};
 };
 
@@ -40,7 +37,7 @@ std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSet
   options.model_dir = model_dir;
   options.without_text = true;
   options.dtype = setup.dtype;
-  options.quantize_int8 = setup.quantize_int8;
+  options.quantize = setup.quantize;
   options.isa = setup.isa;
   options.block_tokens = setup.block_tokens;
   options.n_threads = setup.n_threads;
@@ -64,8 +61,8 @@ std::vector<SequenceSpec> requests() {
           static_cast<TokenId>(3 + (p * 11 + (p > 33 || i == 2 ? i : 0)) % (kVocab - 3)));
     }
     spec.stopping = {.max_new_tokens = 6 + 3 * i, .ignore_eos = true};
-    spec.rope_length =
-        i < 4 ? 20 : 64;  // on both sides of the limits of the length-dependent ropes
+    // On both sides of the limits of the length-dependent ropes.
+    spec.rope_length = i < 4 ? 20 : 64;
     spec.prompt_logprobs = i == 3 || i == 4;  // without and with alternatives
     spec.sampling.n_top_tokens = i % 3;
     if (i % 2 == 1) {
@@ -133,7 +130,7 @@ void expect_invariance(const std::string& model_dir, const RunnerSetup& setup) {
   std::uint32_t n_pauses = 0;
   for (Way& way : ways()) {
     way.setup.dtype = setup.dtype;
-    way.setup.quantize_int8 = setup.quantize_int8;
+    way.setup.quantize = setup.quantize;
     way.setup.isa = setup.isa;
     auto runner = start(model_dir, way.setup);
     ASSERT_NE(runner, nullptr);
@@ -150,31 +147,17 @@ void expect_invariance(const std::string& model_dir, const RunnerSetup& setup) {
 
 // ---- the real scheduler ----
 
-class Collector final : public batch::TokenSink {
- public:
-  void on_event(batch::TokenEvent event) override {
-    std::lock_guard lock(mu_);
-    for (OutputToken& token : event.tokens) outcome_.tokens.push_back(std::move(token));
-    for (PromptToken& token : event.prompt) outcome_.prompt.push_back(std::move(token));
-    if (!event.final) return;
-    outcome_.status = event.status;
-    if (event.finish) outcome_.finish = std::move(*event.finish);
-    outcome_.n_shared_tokens = event.n_cached_prompt_tokens;
-    done_ = true;
-    changed_.notify_all();
-  }
-  DriveOutcome wait() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return done_; });
-    return outcome_;
-  }
-
- private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  DriveOutcome outcome_;
-};
+DriveOutcome outcome_of(batch::testing::Recorder& sink) {
+  sink.wait_final();
+  const batch::TokenEvent last = sink.final_event();
+  DriveOutcome out;
+  out.status = last.status;
+  out.tokens = sink.tokens();
+  out.prompt = sink.prompt();
+  if (last.finish) out.finish = *last.finish;
+  out.n_shared_tokens = last.n_cached_prompt_tokens;
+  return out;
+}
 
 // Two rounds: the second finds the prefixes of the first in the cache. `seen_shared`, `seen_pauses`
 // count what happened.
@@ -184,18 +167,14 @@ void expect_same_through_engine(const std::string& model_dir,
                                 const std::vector<DriveOutcome>& expected) {
   std::shared_ptr<LocalRunner> runner = start(model_dir, setup);
   ASSERT_NE(runner, nullptr);
-  telemetry::LogOptions quiet;
-  quiet.level = telemetry::Level::kError;
-  quiet.file_descriptor = 2;
-  telemetry::Logger log(quiet);
   batch::EngineOptions options;
   options.policy = policy;
   options.prefill_tokens_max = 24;
   options.check_invariants = true;
-  auto engine = batch::Engine::create(runner, options, log, nullptr);
+  auto engine = batch::Engine::create(runner, options);
   std::uint64_t n_cached = 0;
   for (int round = 0; round < 2; ++round) {
-    std::vector<std::shared_ptr<Collector>> sinks;
+    std::vector<std::shared_ptr<batch::testing::Recorder>> sinks;
     for (const SequenceSpec& spec : requests()) {
       batch::GenerationRequest request;
       request.id =
@@ -204,13 +183,13 @@ void expect_same_through_engine(const std::string& model_dir,
       request.sampling = spec.sampling;
       request.stopping = spec.stopping;
       request.prompt_logprobs = spec.prompt_logprobs;
-      sinks.push_back(std::make_shared<Collector>());
+      sinks.push_back(std::make_shared<batch::testing::Recorder>());
       const Status status = engine->submit(std::move(request), sinks.back());
       ASSERT_TRUE(status.ok()) << status.message();
     }
     std::vector<DriveOutcome> seen;
     for (const auto& sink : sinks) {
-      seen.push_back(sink->wait());
+      seen.push_back(outcome_of(*sink));
       n_cached += seen.back().n_shared_tokens;
     }
     expect_same_outcomes(expected, seen, "engine, round " + std::to_string(round));
@@ -252,8 +231,8 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
   auto reference = start(folder_.path(), {});
   ASSERT_NE(reference, nullptr);
   std::vector<SequenceSpec> specs = requests();
-  for (SequenceSpec& spec : specs)
-    spec.rope_length = 0;  // as the engine decides it: prompt and new tokens
+  // As the engine decides it: prompt and new tokens.
+  for (SequenceSpec& spec : specs) spec.rope_length = 0;
   const auto expected = drive_each_alone(*reference, specs);
   using batch::CapacityPolicy;
   expect_same_through_engine(folder_.path(),
@@ -285,10 +264,12 @@ TEST(Law1Types, EveryWeightTypeAndKernelSet) {
       SCOPED_TRACE(std::string(kernels::name_of(isa)) + " " + std::string(tensor::name_of(dtype)));
       expect_invariance(folder.path(), {.dtype = dtype, .isa = std::string(kernels::name_of(isa))});
     }
-    SCOPED_TRACE(std::string(kernels::name_of(isa)) + " int8");
-    expect_invariance(
-        folder.path(),
-        {.dtype = std::nullopt, .quantize_int8 = true, .isa = std::string(kernels::name_of(isa))});
+    for (const char* quantize : {"int8", "int4", "int4-g128"}) {
+      SCOPED_TRACE(std::string(kernels::name_of(isa)) + " " + quantize);
+      expect_invariance(
+          folder.path(),
+          {.dtype = std::nullopt, .quantize = quantize, .isa = std::string(kernels::name_of(isa))});
+    }
   }
 }
 

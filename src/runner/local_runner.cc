@@ -2,21 +2,21 @@
 
 #include <algorithm>
 #include <pthread.h>
-#include <random>
 #include <sched.h>
 #include <utility>
 
+#include "base/random.h"
 #include "kernels/kernel_table.h"
+#include "kvstore/block_image.h"
 #include "runner/machine.h"
-#include "runner/tokenizer_codec.h"
+#include "tokenizer/text_codec.h"
 #include "tokenizer/tokenizer.h"
 
 namespace coxswain::runner {
 namespace {
 
-constexpr std::size_t kPlansInFlightMax = 2;
-// Rows of logits held at once: enough for the head to read its weights once per step, small beside
-// the weights.
+constexpr std::uint32_t kPlansInFlightMax = 2;
+// Rows of logits held at once: enough for the head to read its weights once per step, small beside the weights.
 constexpr std::size_t kLogitRowsMax = 64;
 constexpr const char* kEngineVersion = "coxswain-0.1.0";
 
@@ -27,13 +27,14 @@ tensor::DType kv_type_of(const RunnerOptions& options, const model::ModelInfo& i
   return tensor::DType::kBf16;
 }
 
-// A lower bound, before any tensor is read: int8 takes a quarter of float32 weights. 0 for a
-// checkpoint that cannot be opened: loading it says why.
+// A lower bound, before any tensor is read: stored weights may be float32, and take that much less in a narrower
+// format. 0 for a checkpoint that cannot be opened: loading it says why.
 std::uint64_t weight_bytes_min(const RunnerOptions& options) {
   const auto stored = model::stored_weight_bytes(options.model_dir);
   const std::uint64_t bytes = stored.ok() ? stored.value() : 0;
-  const bool may_shrink = options.quantize_int8 || options.dtype == tensor::DType::kBf16 ||
-                          options.dtype == tensor::DType::kF16;
+  if (const auto* format = kernels::find_format(options.quantize)) return bytes / 32 * format->bits;
+  const bool may_shrink =
+      options.dtype == tensor::DType::kBf16 || options.dtype == tensor::DType::kF16;
   return may_shrink ? bytes / 4 : bytes;
 }
 
@@ -42,11 +43,22 @@ Result<std::uint64_t> memory_budget(const RunnerOptions& options) {
   return available_memory_bytes();
 }
 
-std::uint64_t random_epoch() {
-  std::random_device device;
-  std::uint64_t epoch = 0;
-  while (epoch == 0) epoch = (std::uint64_t{device()} << 32) | device();
-  return epoch;
+// What a block of each layer holds, where all layers of the group hold the same.
+void fill_shape(const kvstore::KvStoreOptions& kv, std::uint32_t group, KvGroup& to) {
+  const kvstore::KvLayerShape* first = nullptr;
+  for (const kvstore::KvLayerShape& layer : kv.layers) {
+    if (layer.group != group) continue;
+    if (first == nullptr) first = &layer;
+    if (layer.n_kv_heads != first->n_kv_heads || layer.k_head_dim != first->k_head_dim ||
+        layer.v_head_dim != first->v_head_dim) {
+      return;
+    }
+  }
+  if (first == nullptr) return;
+  to.dtype = tensor::name_of(kv.type);
+  to.n_kv_heads = first->n_kv_heads;
+  to.k_dim = first->k_head_dim;
+  to.v_dim = first->v_head_dim;
 }
 
 // The compute thread is worker 0 of the pool, which binds worker i to the i-th CPU of the mask.
@@ -83,11 +95,11 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
                                    {.tokenizer_config_path = options.tokenizer_config_path}));
     load.n_token_ids = tokenizer->vocab_size();
     load.tokenizer_eos = tokenizer->eos_id();
-    codec = std::make_shared<TokenizerCodec>(std::move(tokenizer));
+    codec = std::make_shared<tokenizer::TokenizerCodec>(std::move(tokenizer));
   }
   load.model_dir = options.model_dir;
   load.dtype = options.dtype;
-  load.quantize_int8 = options.quantize_int8;
+  load.quantize = options.quantize;
   load.kernels = kernels;
   load.progress = options.progress;
   COXSWAIN_ASSIGN_OR_RETURN(auto model, model::Model::load(load));
@@ -130,7 +142,7 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   request.weight_bytes = model.weight_bytes;
   request.workspace_bytes =
       model_->workspace_bytes(limits.rows_max, limits.logit_rows_max, n_threads) +
-      StepExecutor::workspace_bytes(model, limits, n_threads);
+      StepExecutor::workspace_bytes(model, limits, n_threads) + options.attachment_bytes_max;
   request.block_tokens = options.block_tokens;
   request.kv_bytes =
       options.kv_blocks != 0 ? options.kv_blocks * request.block_bytes : options.kv_bytes;
@@ -142,24 +154,31 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   }
   COXSWAIN_ASSIGN_OR_RETURN(plan_, plan_memory(request));
 
-  pool_ = std::make_unique<base::ThreadPool>(
-      n_threads,
-      options.pin_threads ? base::ThreadPool::Pinning::kPin : base::ThreadPool::Pinning::kNone);
-  COXSWAIN_RETURN_IF_ERROR(model_->reserve(limits.rows_max, limits.logit_rows_max, *pool_));
+  exec_ = std::make_unique<kernels::ExecContext>(n_threads,
+                                                 options.pin_threads
+                                                     ? kernels::ExecContext::Pinning::kPin
+                                                     : kernels::ExecContext::Pinning::kNone);
+  COXSWAIN_RETURN_IF_ERROR(model_->reserve(limits.rows_max, limits.logit_rows_max, *exec_));
   kv.n_blocks.assign(model.kv_groups.size(), plan_.n_blocks);
   COXSWAIN_ASSIGN_OR_RETURN(kv_, kvstore::KvStore::create(kv));
   limits.total_tokens_max = plan_.total_tokens_max;
-  executor_.emplace(
-      ExecutorParts{.model = model_.get(), .kv = &*kv_, .pool = pool_.get(), .codec = codec_.get()},
-      limits);
+  if (options.attachment_bytes_max > 0) attachments_.emplace(options.attachment_bytes_max);
   fill_info(options, std::move(kernel_set_id));
+  layout_ = kv_layout_of(info_);
+  executor_.emplace(ExecutorParts{.model = model_.get(),
+                                  .kv = &*kv_,
+                                  .exec = exec_.get(),
+                                  .codec = codec_.get(),
+                                  .attachments = attachments_ ? &*attachments_ : nullptr,
+                                  .layout = &layout_},
+                    limits);
   return {};
 }
 
 void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set_id) {
   const model::ModelInfo& model = model_->info();
   info_.engine_version = kEngineVersion;
-  info_.epoch = random_epoch();
+  info_.epoch = base::random_u64();
   info_.model_id = options.model_id.empty() ? options.model_dir : options.model_id;
   info_.model_type = model.model_type;
   info_.dtype = model.dtype;
@@ -175,6 +194,7 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
     info_.kv_groups[group].n_blocks = plan_.n_blocks;
     info_.kv_groups[group].bytes_per_block =
         kvstore::KvStore::bytes_per_block(kv_->options(), group);
+    fill_shape(kv_->options(), group, info_.kv_groups[group]);
   }
   info_.eos_token_ids = model.eos_token_ids;
   info_.rope_switch_length = model.rope_switch_length;
@@ -183,7 +203,13 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
                         .selects_rows = true,
                         .grows_blocks = true,
                         .takes_ids = true,
-                        .look_ahead = true};
+                        .look_ahead = true,
+                        .edits = true,
+                        .layer_ranges = attachments_.has_value(),
+                        .attachments = attachments_.has_value(),
+                        .plans_in_flight_max = kPlansInFlightMax,
+                        .candidates_max = kTopTokensMax,
+                        .attachment_bytes_max = options.attachment_bytes_max};
 }
 
 // One prompt and one decode step in block 0, which belongs to nobody, then forgotten: faults code
@@ -192,8 +218,8 @@ Status LocalRunner::warm_up() {
   const SequenceId id{~std::uint64_t{0}};
   const std::uint32_t n_prompt =
       std::max(1u, std::min({8u, info_.block_tokens - 1, info_.max_total_tokens - 1}));
-  if (info_.max_total_tokens < n_prompt + 2 || info_.block_tokens < n_prompt + 1)
-    return {};  // too small for a decode step
+  // Too small for a decode step.
+  if (info_.max_total_tokens < n_prompt + 2 || info_.block_tokens < n_prompt + 1) return {};
   StepPlan first{.epoch = info_.epoch};
   SequenceSpec spec{.id = id, .prompt = std::vector<TokenId>(n_prompt, 0)};
   spec.stopping = {.max_new_tokens = 2, .ignore_eos = true};
@@ -209,7 +235,7 @@ Status LocalRunner::warm_up() {
   second.rows.push_back({.sequence = id,
                          .first_position = n_prompt,
                          .n_tokens = 1,
-                         .from_previous_step = true,
+                         .continues = true,
                          .emit = Emit::kSample});
   StepPlan last{.step = 2, .epoch = info_.epoch};
   last.dropped.push_back(id);
@@ -225,7 +251,7 @@ Status LocalRunner::warm_up() {
 
 LocalRunner::~LocalRunner() {
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     stopping_ = true;
   }
   changed_.notify_all();
@@ -235,13 +261,13 @@ LocalRunner::~LocalRunner() {
 Result<StepTicket> LocalRunner::submit(StepPlan plan) {
   const StepTicket ticket{.step = plan.step};
   {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     if (stopping_)
       return Status(Code::kUnavailable, ErrorKind::kUnavailable, "the runner is stopping");
     if (plan.epoch != info_.epoch)
       return Status(Code::kUnavailable, ErrorKind::kUnavailable, "the plan is for another epoch");
     if (plans_.size() + (running_ ? 1 : 0) + results_.size() >= kPlansInFlightMax) {
-      return internal_error("more than two plans in flight");
+      return internal_error("too many plans in flight");
     }
     plans_.push_back(std::move(plan));
   }
@@ -249,11 +275,16 @@ Result<StepTicket> LocalRunner::submit(StepPlan plan) {
   return ticket;
 }
 
-Result<StepResult> LocalRunner::wait(StepTicket ticket) {
-  std::unique_lock lock(mu_);
+Result<StepResult> LocalRunner::wait(StepTicket ticket, TimePoint until) {
+  base::MutexLock lock(mu_);
   if (plans_.empty() && !running_ && results_.empty())
     return internal_error("no plan is in flight");
-  changed_.wait(lock, [&] { return !results_.empty() || stopping_; });
+  const auto ready = [&]() REQUIRES(mu_) { return !results_.empty() || stopping_; };
+  if (until == TimePoint::max()) {
+    changed_.wait(lock, ready);
+  } else if (!changed_.wait_until(lock, until, ready)) {
+    return not_yet(ticket);
+  }
   if (results_.empty())
     return Status(Code::kUnavailable, ErrorKind::kUnavailable, "the runner is stopping");
   Result<StepResult> result = std::move(results_.front());
@@ -264,13 +295,50 @@ Result<StepResult> LocalRunner::wait(StepTicket ticket) {
 }
 
 Status LocalRunner::healthy() {
-  std::lock_guard lock(mu_);
+  base::MutexLock lock(mu_);
   return stopping_ ? Status(Code::kUnavailable, ErrorKind::kUnavailable, "the runner is stopping")
                    : Status();
 }
 
+Status LocalRunner::attach(Attachment attachment) {
+  if (!attachments_) {
+    return {Code::kUnimplemented,
+            "this runner takes no attachments: attachment_bytes_max is 0. Given: one of kind " +
+                std::string(name_of(attachment.kind))};
+  }
+  switch (attachment.kind) {
+    case AttachmentKind::kHidden: {
+      const std::size_t row_bytes = model_->info().hidden_size * sizeof(float);
+      if (attachment.bytes.size() % row_bytes != 0) {
+        return invalid_argument("hidden states of " + std::to_string(attachment.bytes.size()) +
+                                    " bytes are no rows of " + std::to_string(row_bytes),
+                                "attachment");
+      }
+      break;
+    }
+    case AttachmentKind::kBlocks:
+      COXSWAIN_RETURN_IF_ERROR(kvstore::check_image(layout_, attachment.bytes));
+      break;
+    default:
+      return {Code::kUnimplemented,
+              "this runner has no use for attachments of kind " +
+                  std::string(name_of(attachment.kind))};
+  }
+  return attachments_->put(std::move(attachment));
+}
+
+Status LocalRunner::detach(std::uint64_t id) {
+  if (attachments_) attachments_->erase(id);
+  return {};
+}
+
+Result<Attachment> LocalRunner::take(std::uint64_t id) {
+  if (!attachments_) return StepRunner::take(id);
+  return attachments_->take(id);
+}
+
 RunnerState LocalRunner::state() const {
-  std::lock_guard lock(mu_);
+  base::MutexLock lock(mu_);
   RunnerState out = state_;
   out.plans_in_flight = plans_.size() + (running_ ? 1 : 0) + results_.size();
   return out;
@@ -280,8 +348,8 @@ void LocalRunner::compute_loop() {
   while (true) {
     StepPlan plan;
     {
-      std::unique_lock lock(mu_);
-      changed_.wait(lock, [&] { return !plans_.empty() || stopping_; });
+      base::MutexLock lock(mu_);
+      changed_.wait(lock, [&]() REQUIRES(mu_) { return !plans_.empty() || stopping_; });
       if (stopping_) return;
       plan = std::move(plans_.front());
       plans_.pop_front();
@@ -289,7 +357,7 @@ void LocalRunner::compute_loop() {
     }
     Result<StepResult> result = executor_->execute(std::move(plan));
     {
-      std::lock_guard lock(mu_);
+      base::MutexLock lock(mu_);
       running_ = false;
       ++state_.steps;
       state_.sequences = executor_->n_sequences();

@@ -9,23 +9,23 @@
 //
 // Thread rule: as StepRunner; memory_plan() and codec() from any thread.
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include <coxswain/kv_layout.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
 
-#include "base/thread_pool.h"
+#include "base/mutex.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
+#include "runner/attachment_store.h"
 #include "runner/memory_plan.h"
 #include "runner/step_executor.h"
 
@@ -35,9 +35,9 @@ struct RunnerOptions {
   std::string model_dir;
   std::string model_id;                // reported as is; empty = model_dir
   std::optional<tensor::DType> dtype;  // empty = as stored
-  bool quantize_int8 = false;
-  std::optional<tensor::DType>
-      kv_dtype;  // empty = kF32 for float32 weights, kF16 for float16, else kBf16
+  std::string quantize;                // model::LoadOptions::quantize
+  // Empty = kF32 for float32 weights, kF16 for float16, else kBf16.
+  std::optional<tensor::DType> kv_dtype;
   std::uint32_t block_tokens = 16;
   std::size_t n_threads = 0;  // 0 = all that this process may use
   bool pin_threads = false;  // bind all threads that compute to CPUs; only for the one busy process
@@ -46,11 +46,13 @@ struct RunnerOptions {
   // what the memory budget leaves.
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_bytes = 0;
-  std::uint64_t memory_budget_bytes =
-      0;                               // 0 = what the machine and its control groups have available
+  // 0 = what the machine and its control groups have available.
+  std::uint64_t memory_budget_bytes = 0;
   std::uint32_t max_total_tokens = 0;  // of one request; 0 = what model and cache allow
   std::uint32_t max_batch_prefill_tokens = 4096;
   std::uint32_t max_batch_size = 256;
+  // Of attachments held at once; 0: none are taken, and no layer ranges, imports or exports are possible.
+  std::uint64_t attachment_bytes_max = 0;
   std::string tokenizer_config_path;
   bool without_text = false;  // no tokenizer: tokens have ids only
   // Bytes of weights read so far, and in all.
@@ -78,12 +80,15 @@ class LocalRunner final : public StepRunner {
 
   RunnerInfo info() const override { return info_; }
   Result<StepTicket> submit(StepPlan plan) override;
-  Result<StepResult> wait(StepTicket ticket) override;
+  Result<StepResult> wait(StepTicket ticket, TimePoint until = TimePoint::max()) override;
   Status healthy() override;
+  Status attach(Attachment attachment) override;
+  Status detach(std::uint64_t id) override;
+  Result<Attachment> take(std::uint64_t id) override;
 
   RunnerState state() const;  // from any thread
   const MemoryPlan& memory_plan() const { return plan_; }
-  std::size_t n_threads() const { return pool_->n_threads(); }
+  std::size_t n_threads() const { return exec_->n_threads(); }
   // What is odd about the model's files but does not keep it from being served.
   const std::vector<std::string>& warnings() const { return model_->info().warnings; }
   std::shared_ptr<const TextCodec> codec() const { return codec_; }  // null without text
@@ -97,19 +102,22 @@ class LocalRunner final : public StepRunner {
 
   std::unique_ptr<model::Model> model_;
   std::shared_ptr<const TextCodec> codec_;
-  std::unique_ptr<base::ThreadPool> pool_;
+  std::unique_ptr<kernels::ExecContext> exec_;
   std::optional<kvstore::KvStore> kv_;
+  std::optional<AttachmentStore> attachments_;  // empty if attachment_bytes_max is 0
+  KvLayout layout_;
   std::optional<StepExecutor> executor_;  // used by the compute thread only
   RunnerInfo info_;
   MemoryPlan plan_;
 
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  std::deque<StepPlan> plans_;  // at most 2 in plans_, running_ and results_ together
-  bool running_ = false;        // a plan is with the executor
-  std::deque<Result<StepResult>> results_;
-  bool stopping_ = false;
-  RunnerState state_;  // without plans_in_flight
+  mutable base::Mutex mu_;
+  base::CondVar changed_;
+  // At most plans_in_flight_max in plans_, running_ and results_ together.
+  std::deque<StepPlan> plans_ GUARDED_BY(mu_);
+  bool running_ GUARDED_BY(mu_) = false;  // a plan is with the executor
+  std::deque<Result<StepResult>> results_ GUARDED_BY(mu_);
+  bool stopping_ GUARDED_BY(mu_) = false;
+  RunnerState state_ GUARDED_BY(mu_);  // without plans_in_flight
   std::thread compute_;
 };
 

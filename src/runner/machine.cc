@@ -47,8 +47,7 @@ std::optional<std::uint64_t> meminfo_bytes(const fs::path& root, std::string_vie
   return std::nullopt;
 }
 
-// Where the process stands in the hierarchy of `controller` (empty: version 2), relative to its
-// mount.
+// Where the process stands in the hierarchy of `controller` (empty: version 2), relative to its mount.
 std::optional<fs::path> group_of(const fs::path& root, std::string_view controller) {
   std::ifstream file(root / "proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {

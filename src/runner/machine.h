@@ -21,8 +21,7 @@ namespace coxswain::runner {
 // Errors: kUnavailable if the kernel does not say.
 Result<std::uint64_t> available_memory_bytes(const std::filesystem::path& root = "/");
 
-// Processors that this process may use at once, at least 1: its CPU mask, less if a quota allows
-// less.
+// Processors that this process may use at once, at least 1: its CPU mask, less if a quota allows less.
 std::size_t usable_cpus(const std::filesystem::path& root = "/");
 
 }  // namespace coxswain::runner

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "base/numbers.h"
+
 namespace coxswain::runner {
 namespace {
 
@@ -14,10 +16,6 @@ constexpr std::uint64_t kReserveShare = 20;  // 1 / 20 of what is available
 
 Status too_little(std::string message) {
   return {Code::kResourceExhausted, ErrorKind::kNone, std::move(message)};
-}
-
-std::uint64_t blocks_for(std::uint64_t tokens, std::uint32_t block_tokens) {
-  return (tokens + block_tokens - 1) / block_tokens;
 }
 
 std::string line(const char* what, std::uint64_t bytes, const std::string& note) {
@@ -70,8 +68,8 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
       request.total_tokens_max != 0 ? request.total_tokens_max : request.position_max;
   std::uint64_t n_blocks = request.kv_bytes / request.block_bytes;
   if (request.kv_bytes == 0) {
-    const std::uint64_t useful =
-        1 + blocks_for(wanted, request.block_tokens) * std::max(request.batch_size_max, 1u);
+    const std::uint64_t useful = 1 + base::ceil_div<std::uint64_t>(wanted, request.block_tokens) *
+                                         std::max(request.batch_size_max, 1u);
     n_blocks = std::min(left / request.block_bytes, useful);
   } else if (request.kv_bytes > left) {
     return too_little(
@@ -82,7 +80,9 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
   // Ids at and above this mark released entries of block tables.
   n_blocks = std::min<std::uint64_t>(n_blocks, std::numeric_limits<std::uint32_t>::max() - 1);
   const std::uint64_t needed =
-      1 + (request.total_tokens_max != 0 ? blocks_for(wanted, request.block_tokens) : 1);
+      1 + (request.total_tokens_max != 0
+               ? base::ceil_div<std::uint64_t>(wanted, request.block_tokens)
+               : 1);
   if (n_blocks < needed) {
     const std::uint64_t wanted_min =
         request.total_tokens_max != 0 ? request.total_tokens_max : request.block_tokens;

@@ -1,6 +1,5 @@
 #pragma once
-// MemoryPlan: who gets which bytes, decided before the cache is taken. Load never takes more than
-// it says.
+// MemoryPlan: who gets which bytes, decided before the cache is taken. Load never takes more than it says.
 //
 //   available = weights + workspace + kv + reserve (+ unused)
 //

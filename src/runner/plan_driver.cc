@@ -106,8 +106,8 @@ class Driver {
         release_blocks(*request);
         request->computed = 0;
         ++request->outcome.n_pauses;
-        if (!prompt_reported(*request))
-          request->outcome.prompt.clear();  // told again from the start
+        // Told again from the start.
+        if (!prompt_reported(*request)) request->outcome.prompt.clear();
       }
       if (auto row = next_row(*request)) {
         if (!request->introduced) plan.new_sequences.push_back(*request->spec);
@@ -123,11 +123,11 @@ class Driver {
     const auto known = static_cast<std::uint32_t>(request.known.size());
     if (request.computed == 0) take_shared_prefix(request, row);
     row.first_position = request.computed;
-    if (request.computed ==
-        known) {  // everything known is computed: the next input is still being chosen
+    if (request.computed == known) {
+      // Everything known is computed: the next input is still being chosen.
       if (!request.sample_in_flight || request.n_in_flight != 1) return std::nullopt;
       row.n_tokens = 1;
-      row.from_previous_step = true;
+      row.continues = true;
       row.emit = Emit::kSample;
     } else {
       const std::uint32_t left = known - request.computed;

@@ -1,7 +1,6 @@
 #pragma once
-// Test help: drives requests through any StepRunner the way a scheduler might, at random from a
-// seed: batches of any composition, prompts in chunks, shared prefixes, pauses with recomputation,
-// plans ahead.
+// Test help: drives requests through any StepRunner the way a scheduler might, at random from a seed:
+// batches of any composition, prompts in chunks, shared prefixes, pauses with recomputation, plans ahead.
 //
 // By law 1 the outcomes must not depend on any of it.
 //
@@ -17,14 +16,14 @@ namespace coxswain::runner {
 
 struct DriveOptions {
   std::uint64_t seed = 1;
-  std::uint32_t chunk_tokens_max = 1u
-                                   << 20;  // a prompt is cut into chunks of 1 to this many tokens
-  std::uint32_t chunk_multiple = 1;        // chunks that do not end a context are multiples of this
+  // A prompt is cut into chunks of 1 to this many tokens.
+  std::uint32_t chunk_tokens_max = 1U << 20;
+  std::uint32_t chunk_multiple = 1;  // chunks that do not end a context are multiples of this
   std::uint32_t batch_size_max = 1u << 20;
   double include_share = 1.0;  // how likely a live sequence is in a step
   double pause_share = 0.0;    // how likely a live sequence loses its blocks before a step
-  bool share_prefixes =
-      false;  // full blocks of other live sequences with the same tokens are taken over
+  // Full blocks of other live sequences with the same tokens are taken over.
+  bool share_prefixes = false;
   bool look_ahead = false;  // two plans in flight
 };
 

@@ -10,8 +10,7 @@ namespace {
 // Room taken at once; a longer output grows by doubling.
 constexpr std::size_t kOutputReserve = 1024;
 
-// Decoders look back over few tokens (a leading blank, an unfinished character); this many are
-// plenty.
+// Decoders look back over few tokens (a leading blank, an unfinished character); this many are plenty.
 constexpr std::size_t kContextTokens = 8;
 
 }  // namespace
@@ -35,10 +34,23 @@ SequenceState::SequenceState(SequenceSpec spec,
     raw_ = codec_->stream(context, false);
     generated_ = codec_->stream(context, true);
   }
-  for (const TokenId id : spec_.produced) {
-    // Whether the sequence ended with one of these was decided in its earlier life.
+  append(spec_.produced);
+}
+
+void SequenceState::append(std::span<const TokenId> tokens) {
+  assert(!finished_);
+  for (const TokenId id : tokens) {
+    // Whether the sequence ends with one of these was decided elsewhere.
     static_cast<void>(stops_.push(append_text(id)));
   }
+}
+
+SequenceSpec SequenceState::spec_with(std::size_t n_output, std::span<const TokenId> append) const {
+  assert(n_output <= output_.size());
+  SequenceSpec out = spec_;
+  out.produced.assign(output_.begin(), output_.begin() + static_cast<std::ptrdiff_t>(n_output));
+  out.produced.insert(out.produced.end(), append.begin(), append.end());
+  return out;
 }
 
 TokenId SequenceState::token_at(std::size_t position) const {

@@ -46,10 +46,19 @@ class SequenceState {
   TokenId token_at(std::size_t position) const;
   std::span<const TokenId> output() const { return output_; }
   bool finished() const { return finished_; }
+  // Positions [0, computed) have their keys. Whoever runs the rows keeps it.
+  std::size_t computed = 0;
   // Null if no parameter of the request needs it.
   const sampling::TokenCounts* counts() const { return has_counts_ ? &counts_ : nullptr; }
   std::uint32_t rope_length() const;
   std::vector<TokenAlternative> with_text(std::span<const sampling::ScoredToken> tokens) const;
+
+  // Takes tokens that were chosen elsewhere: the state is as if SequenceSpec::produced had ended with them.
+  // REQUIRES: !finished().
+  void append(std::span<const TokenId> tokens);
+  // The spec of a sequence whose history is the prompt, the first n_output outputs of this one, then `append`.
+  // REQUIRES: n_output <= output().size().
+  SequenceSpec spec_with(std::size_t n_output, std::span<const TokenId> append) const;
 
   // Takes the chosen token: text piece, special flag, and whether the sequence ends with it.
   // REQUIRES: !finished().

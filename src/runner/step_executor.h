@@ -11,22 +11,24 @@
 // sequences in different steps, cached prefixes computed) is not checked: breaking it gives wrong
 // tokens for the sequences concerned, never a bad access.
 //
-// Thread rule: one thread (the compute thread). Memory that depends on rows is taken by the
-// constructor.
+// Thread rule: one thread (the compute thread). Memory that depends on rows is taken by the constructor.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include <coxswain/kv_layout.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
 
-#include "base/thread_pool.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
+#include "runner/attachment_store.h"
 #include "runner/sequence_state.h"
 #include "sampling/sampler.h"
 
@@ -36,8 +38,11 @@ namespace coxswain::runner {
 struct ExecutorParts {
   model::Model* model = nullptr;  // reserve(rows_max, logit_rows_max) has been called
   kvstore::KvStore* kv = nullptr;
-  base::ThreadPool* pool = nullptr;
+  kernels::ExecContext* exec = nullptr;
   const TextCodec* codec = nullptr;  // may be null: tokens without text
+  // May be null: then plans with layer ranges, imports and exports are refused.
+  AttachmentStore* attachments = nullptr;
+  const KvLayout* layout = nullptr;  // of `kv`
 };
 
 struct ExecutorLimits {
@@ -52,8 +57,9 @@ class StepExecutor {
   StepExecutor(const ExecutorParts& parts, const ExecutorLimits& limits);
 
   // Takes the plan, so that prompts of any length change owner instead of being copied.
-  // Errors (nothing is then applied): kUnimplemented for a range of layers, kInternal for copies
-  // outside the cache. Everything else fails single sequences.
+  // Errors (nothing is then applied): kUnimplemented for what this runner cannot do, kInternal for blocks outside the
+  // cache and attachments that are not there or do not fit, kResourceExhausted for attachments that have no room.
+  // Everything else fails single sequences.
   Result<StepResult> execute(StepPlan plan);
 
   std::size_t n_sequences() const { return sequences_.size(); }
@@ -67,14 +73,20 @@ class StepExecutor {
     const Row* row = nullptr;
     SequenceState* state = nullptr;
     SequenceResult* result = nullptr;
-    std::size_t n_done = 0;  // rows already run
+    // What the row stands for: differs from the plan's where it continues.
+    std::size_t first_position = 0;
+    std::size_t n_tokens = 0;
+    std::size_t first_hidden = 0;  // row of hidden_in_ and hidden_out_
+    bool emits = false;            // its end is the end of the context
+    std::size_t n_done = 0;        // rows already run
   };
+  using Rejected = std::vector<std::pair<SequenceId, Status>>;
   // A row of a slice whose logits are wanted, and what for.
   struct LogitRow {
     std::uint32_t slice_row = 0;
     std::size_t position = 0;
     ReadyRow* ready = nullptr;
-    bool sample = false;          // choose the token after `position`
+    bool sample = false;          // choose the token after `position`, or list candidates for it
     bool prompt_logprob = false;  // of the prompt token after `position`
     Status status = {};
     Choice choice = {};
@@ -82,13 +94,22 @@ class StepExecutor {
     std::vector<sampling::ScoredToken> prompt_top = {};
   };
 
+  Status too_many_sequences() const;
   Status add_sequence(SequenceSpec&& spec);
   Status check_spec(const SequenceSpec& spec) const;
-  Status check_copies(std::span<const BlockCopy> copies) const;
-  Status prepare(const Row& row, SequenceState& state);
+  // Checks of a plan as a whole; nothing is changed.
+  Status check_layers(const StepPlan& plan) const;
+  Status check_moves(std::span<const BlockMove> moves) const;
+  Status check_transfers(const StepPlan& plan) const;
+  void apply_edits(std::span<const SequenceEdit> edits, Rejected& rejected);
+  Status check_edit(const SequenceEdit& edit) const;
+  Status take_attachments(const StepPlan& plan);
+  Status export_blocks(const BlockTransfer& transfer);
+  void prepare_rows(const StepPlan& plan, const Rejected& rejected, StepResult& out);
+  Status prepare(ReadyRow& ready);
   Status change_tables(const Row& row, SequenceState& state) const;
-  Status check_tokens(const Row& row, const SequenceState& state) const;
-  Status check_blocks(const Row& row, const SequenceState& state);
+  Status resolve(ReadyRow& ready) const;
+  Status check_blocks(const ReadyRow& ready);
   void fail(ReadyRow& ready, const Status& status);
 
   // Fills tokens_ and batch_rows_ from rows_[next...]; returns the number of rows of the slice.
@@ -97,6 +118,9 @@ class StepExecutor {
   Status forward(std::size_t first_row,
                  std::size_t n_rows,
                  std::span<const model::SequenceRows> sequences);
+  // Hidden states of the slice: from hidden_in_bytes_, to hidden_out_bytes_.
+  void read_hidden();
+  void write_hidden();
   void run_slice(std::size_t n_rows);
   void run_logits(std::span<LogitRow> wanted);
   void choose(LogitRow& wanted, std::span<const float> logits, std::size_t worker);
@@ -106,8 +130,13 @@ class StepExecutor {
   ExecutorParts parts_;
   ExecutorLimits limits_;
   std::unordered_map<SequenceId, SequenceState> sequences_;
-  std::vector<std::vector<std::uint64_t>>
-      writers_;  // [group][block]: the serial of the row that wrote it last
+  // [group][block]: the serial of the row that wrote it last.
+  std::vector<std::vector<std::uint64_t>> writers_;
+  LayerRange layers_;  // of the step
+  // [rows of the plan, hidden_size], if the range does not begin with layer 0.
+  std::string hidden_in_bytes_;
+  std::string hidden_out_bytes_;
+  std::vector<std::string> images_;  // of the step's imports
   std::uint64_t row_serial_ = 0;
   std::uint64_t step_first_serial_ = 0;
 

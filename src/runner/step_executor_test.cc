@@ -25,7 +25,7 @@ class StepExecutorTest : public testing::Test {
     ASSERT_TRUE(kv.ok()) << kv.status().message();
     kv_.emplace(std::move(kv).value());
     executor_ = std::make_unique<StepExecutor>(
-        ExecutorParts{.model = model_.get(), .kv = &*kv_, .pool = &pool_, .codec = codec_.get()},
+        ExecutorParts{.model = model_.get(), .kv = &*kv_, .exec = &exec_, .codec = codec_.get()},
         ExecutorLimits{
             .rows_max = 32, .logit_rows_max = 4, .sequences_max = 4, .total_tokens_max = 64});
   }
@@ -51,7 +51,7 @@ class StepExecutorTest : public testing::Test {
 
   std::unique_ptr<model::Model> model_;
   std::shared_ptr<const TextCodec> codec_;
-  base::ThreadPool pool_{1};
+  kernels::ExecContext exec_{1};
   std::optional<kvstore::KvStore> kv_;
   std::unique_ptr<StepExecutor> executor_;
 };
@@ -66,7 +66,7 @@ TEST_F(StepExecutorTest, ABrokenRowFailsItsSequenceAndNoOther) {
       [](Row& row) { row.first_position = 1; },
       [](Row& row) { row.first_position = 0xFFFFFFFFu; },
       [](Row& row) { row.n_tokens = 4, row.tokens.pop_back(); },  // a sample inside the prompt
-      [](Row& row) { row.from_previous_step = true; },
+      [](Row& row) { row.continues = true; },
       [](Row& row) { row.table_changes[0].blocks = {4}; },
       [](Row& row) {
         row.table_changes[0].blocks = {4, kBlocks};
@@ -141,6 +141,12 @@ TEST_F(StepExecutorTest, IllegalSpecsAreRefusedByField) {
   spec.sampling.temperature = -1.0F;
   EXPECT_EQ(status_of(spec).field(), "temperature");
   spec.sampling = {};
+  spec.sampling.min_p = 1.0F;
+  EXPECT_EQ(status_of(spec).field(), "min_p");
+  spec.sampling = {};
+  spec.sampling.logit_bias = {{64, 1.0F}};
+  EXPECT_EQ(status_of(spec).field(), "logit_bias");
+  spec.sampling = {};
   spec.sampling.repetition_penalty = 0.0F;
   EXPECT_EQ(status_of(spec).field(), "repetition_penalty");
   EXPECT_EQ(executor_->n_sequences(), 0u);
@@ -174,7 +180,7 @@ TEST_F(StepExecutorTest, ARowOfAFinishedSequenceIsEmpty) {
   ahead.rows = {{.sequence = spec.id,
                  .first_position = 5,
                  .n_tokens = 1,
-                 .from_previous_step = true,
+                 .continues = true,
                  .emit = Emit::kSample}};
   const StepResult result = execute(ahead);
   EXPECT_TRUE(result.sequences.front().status.ok());
@@ -191,7 +197,7 @@ TEST_F(StepExecutorTest, CopiedBlocksHoldTheSameKeys) {
   Row decode{.sequence = spec.id,
              .first_position = 5,
              .n_tokens = 1,
-             .from_previous_step = true,
+             .continues = true,
              .emit = Emit::kSample};
   StepPlan next;
   next.rows = {decode};
@@ -201,7 +207,7 @@ TEST_F(StepExecutorTest, CopiedBlocksHoldTheSameKeys) {
   again.dropped = {spec.id};
   execute(again);
   StepPlan moved;
-  moved.copies = {{.from = 1, .to = 7}, {.from = 2, .to = 8}};
+  moved.moves = {{.from = {.id = 1}, .to = {.id = 7}}, {.from = {.id = 2}, .to = {.id = 8}}};
   decode.table_changes = {{.first_index = 0, .blocks = {7, 8}}};
   moved.rows = {decode};
   EXPECT_EQ(execute(moved).sequences.front(), expected.sequences.front());
@@ -263,9 +269,14 @@ TEST_F(StepExecutorTest, WhatCannotBeDoneAtAllFailsThePlan) {
   EXPECT_TRUE(executor_->execute(layers).ok());
   layers.layers = {.begin = 1, .end = 1};
   EXPECT_EQ(executor_->execute(layers).status().code(), Code::kUnimplemented);
-  StepPlan copies;
-  copies.copies = {{.from = 1, .to = kBlocks}};
-  EXPECT_EQ(executor_->execute(copies).status().code(), Code::kInternal);
+  StepPlan moves;
+  moves.moves = {{.from = {.id = 1}, .to = {.id = kBlocks}}};
+  EXPECT_EQ(executor_->execute(moves).status().code(), Code::kInternal);
+  moves.moves = {{.from = {.id = 1}, .to = {.tier = 1, .id = 2}}};
+  EXPECT_EQ(executor_->execute(moves).status().code(), Code::kUnimplemented);
+  StepPlan imports;
+  imports.imports = {{.attachment = 1, .blocks = {{1}}}};
+  EXPECT_EQ(executor_->execute(imports).status().code(), Code::kUnimplemented);
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 #pragma once
-// CandidateSet: the tokens that may still be chosen for one position, with their scores, ids
-// ascending.
+// CandidateSet: the tokens that may still be chosen for one position, with their scores, ids ascending.
 //
 // It starts as the whole vocabulary and only ever shrinks; it never becomes empty. Steps are small
 // functions over it: processors.h changes scores, warpers.h removes candidates.
 //
-// All memory is taken by the constructor; nothing allocates later. Thread rule: belongs to one
-// thread.
+// All memory is taken by the constructor; nothing allocates later. Thread rule: belongs to one thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +20,9 @@ class CandidateSet {
  public:
   explicit CandidateSet(std::size_t vocab_max);
 
-  // All ids of a row, scores brought into +-kScoreMax. Ids at -infinity are left out unless all
-  // are. Returns false, with no candidates, if the row holds a NaN. REQUIRES: 0 < row.size() <=
-  // vocab_max.
+  // All ids of a row, scores brought into +-kScoreMax. Ids at -infinity are left out unless all are.
+  // Returns false, with no candidates, if the row holds a NaN.
+  // REQUIRES: 0 < row.size() <= vocab_max.
   bool assign(std::span<const float> row);
 
   std::size_t size() const { return size_; }
@@ -49,8 +47,7 @@ class CandidateSet {
     size_ = kept;
   }
 
-  // Keeps the candidates at these indices. REQUIRES: ascending, not empty; may lie in the set's own
-  // index scratch.
+  // Keeps the candidates at these indices. REQUIRES: ascending, not empty; may lie in the set's own index scratch.
   void keep(std::span<const std::uint32_t> indices);
 
   // exp(score - largest score) of every candidate, their sum, and the sum of each block of

@@ -1,7 +1,7 @@
 #pragma once
-// Processors change the scores of candidates; formulas and order in docs/sampling.md. Ids that are
-// no candidates are skipped. Scores stay within +-kScoreMax. Thread rule: pure functions of their
-// arguments.
+// Processors change the scores of candidates; formulas and order in docs/sampling.md. Ids
+// that are no candidates are skipped. Scores stay within +-kScoreMax. Thread rule: pure
+// functions of their arguments.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,7 @@
 
 namespace coxswain::sampling {
 
-// Once per distinct id of the context: score < 0 ? score * penalty : score / penalty. REQUIRES:
-// penalty > 0.
+// Once per distinct id of the context: score < 0 ? score * penalty : score / penalty. REQUIRES: penalty > 0.
 void apply_repetition_penalty(CandidateSet& set, const TokenCounts& counts, float penalty);
 
 // score - penalty * (count in the context) / (length of the context)

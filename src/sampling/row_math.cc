@@ -14,16 +14,17 @@ inline float clamp_score(float x) {
   return x > -kScoreMax ? x : -kScoreMax;
 }
 
-// exp(x) for x <= 0, 0 below -87, within 2 ulp: x = k ln 2 + r with |r| <= ln(2) / 2, exp(r) by its
-// Taylor polynomial of degree 7 (remainder below 2^-27), scaled by 2^k through the exponent bits.
-// ln 2 is split in two so that k * ln 2 is exact enough.
+// exp(x) for x <= 0, 0 below -87, within 2 ulp:
+//   x = k ln 2 + r with |r| <= ln(2) / 2, ln 2 split in two so that k ln 2 is exact enough;
+//   exp(r) by its Taylor polynomial of degree 7 (remainder below 2^-27);
+//   scaled by 2^k through the bits of the exponent.
 inline float exp_nonpositive(float x) {
   constexpr float kLowest = -87.0F;
   constexpr float kInvLn2 = 1.44269504F;
   constexpr float kLn2High = 0.693359375F;
   constexpr float kLn2Low = -2.12194440e-4F;
-  constexpr float kRound =
-      12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low mantissa bits
+  // 1.5 * 2^23: adding it rounds to an integer in the low bits of the mantissa.
+  constexpr float kRound = 12582912.0F;
   const float clipped = x > kLowest ? x : kLowest;
   const float shifted = clipped * kInvLn2 + kRound;
   const float k = shifted - kRound;
@@ -36,8 +37,8 @@ inline float exp_nonpositive(float x) {
   p = p * r + 0.5F;
   p = p * r + 1.0F;
   p = p * r + 1.0F;
-  const auto exponent =
-      (std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3F800000u;  // (k + 127) << 23
+  // (k + 127) << 23
+  const auto exponent = (std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3F800000u;
   const float value = p * std::bit_cast<float>(exponent);
   return x > kLowest ? value : 0.0F;
 }

@@ -1,9 +1,9 @@
 #pragma once
 // Passes over one row of scores, written so that a compiler turns them into vector code.
 //
-// Every result is a pure function of the row: sums run over fixed blocks of kSumBlock elements in
-// kLanes partial sums, then over the blocks in order, in double. Inputs are finite unless said
-// otherwise.
+// Every result is a pure function of the row: sums run over fixed blocks of kSumBlock
+// elements in kLanes partial sums, then over the blocks in order, in double. Inputs are
+// finite unless said otherwise.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,7 @@ namespace coxswain::sampling {
 inline constexpr std::size_t kLanes = 16;
 inline constexpr std::size_t kSumBlock = 1024;
 
-// Scores beyond this are brought back to it, so that differences and quotients of scores stay
-// finite.
+// Scores beyond this are brought back to it, so that differences and quotients of scores stay finite.
 inline constexpr float kScoreMax = 1e30F;
 
 struct RowSummary {
@@ -41,8 +40,7 @@ CopyFindings copy_clamped(std::span<const float> from, std::span<float> to);
 // values[i] / divisor, brought into +-kScoreMax. REQUIRES: divisor > 0.
 void divide(std::span<float> values, float divisor);
 
-// Sum of exp(row[i] - max) with row[i] brought into +-kScoreMax first. REQUIRES: max >= every
-// clamped value.
+// Sum of exp(row[i] - max) with row[i] brought into +-kScoreMax first. REQUIRES: max >= every clamped value.
 double sum_exp(std::span<const float> row, float max);
 
 // weights[i] = exp(row[i] - max), 0 below exp(-87). Returns the sum of each block of kSumBlock in
@@ -52,8 +50,7 @@ double exp_weights(std::span<const float> row,
                    std::span<float> weights,
                    std::span<double> block_sums);
 
-// block_max[b] = largest of row[b * block, (b + 1) * block). The last block may be short. REQUIRES:
-// no NaN.
+// block_max[b] = largest of row[b * block, (b + 1) * block). The last block may be short. REQUIRES: no NaN.
 void block_maxima(std::span<const float> row, std::size_t block, std::span<float> block_max);
 
 // Writes the indices of all values >= threshold, ascending, and returns how many; fast where they

@@ -42,12 +42,6 @@ struct SampleOutput {
   std::span<const ScoredToken> top;
 };
 
-// A limit on ties, not on n_top_tokens.
-inline constexpr std::size_t kTopTokensMax = 64;
-
-// A temperature below this one means the most likely token.
-inline constexpr float kGreedyTemperature = 1e-6F;
-
 bool is_greedy(const SamplingParams& params);
 bool needs_token_counts(const SamplingParams& params);
 
@@ -69,8 +63,7 @@ class Sampler {
   std::vector<ScoredToken> top_;
 };
 
-// log-softmax of unprocessed logits at `id`. Errors: as Sampler::sample. REQUIRES: 0 <= id <
-// logits.size().
+// log-softmax of unprocessed logits at `id`. Errors: as Sampler::sample. REQUIRES: 0 <= id < logits.size().
 Result<float> logprob_of(std::span<const float> logits, TokenId id);
 
 }  // namespace coxswain::sampling

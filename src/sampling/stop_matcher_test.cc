@@ -39,8 +39,7 @@ TEST(StopMatcher, WithoutStopsOrWithEmptyOnesNothingMatches) {
   EXPECT_EQ(push_all(StopMatcher(blank), {"anything"}), std::nullopt);
 }
 
-// Cutting the text differently may report the match later, but it is the same match as in the whole
-// text.
+// Cutting the text differently may report the match later, but it is the same match as in the whole text.
 TEST(StopMatcher, RandomTextsAgainstSearchingTheWholeText) {
   std::mt19937 engine(11);
   const auto below = [&](std::size_t n) {

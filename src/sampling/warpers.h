@@ -1,11 +1,13 @@
 #pragma once
-// Warpers remove unlikely candidates. Each keeps at least one, and is off (a no-op) at its neutral
-// value.
+// Warpers remove unlikely candidates. Each keeps at least one, and is off (a no-op) at its neutral value.
 //
-// Names and formulas follow text-generation-inference and the transformers library: top-k; nucleus
-// sampling (Holtzman et al. 2020); locally typical sampling (Meister et al. 2023); min-p (Nguyen et
-// al. 2024); epsilon and eta sampling (Hewitt et al. 2022). Thread rule: pure functions of the set.
-// None of them allocates.
+// Names and formulas follow text-generation-inference and the transformers library:
+//   top-k
+//   top-p      nucleus sampling (Holtzman et al. 2020)
+//   typical-p  locally typical sampling (Meister et al. 2023)
+//   min-p      Nguyen et al. 2024
+//
+// Thread rule: pure functions of the set. None of them allocates.
 
 #include <cstddef>
 
@@ -16,8 +18,7 @@ namespace coxswain::sampling {
 // Scores of at least the k-th largest stay, ties included. k = 0: off.
 void keep_top_k(CandidateSet& set, std::size_t k);
 
-// The shortest list of best candidates (ties: lowest ids first) whose probability reaches p. p >=
-// 1: off.
+// The shortest list of best candidates (ties: lowest ids first) whose probability reaches p. p >= 1: off.
 void keep_top_p(CandidateSet& set, float p);
 
 // In the order of |-log p_i - entropy|: the shortest list whose probability reaches mass, and what
@@ -30,8 +31,7 @@ void keep_min_p(CandidateSet& set, float ratio);
 // Probability of at least epsilon; the best stays. epsilon <= 0: off.
 void keep_epsilon(CandidateSet& set, float epsilon);
 
-// Probability of at least min(epsilon, sqrt(epsilon) * exp(-entropy)); the best stays. epsilon <=
-// 0: off.
+// Probability of at least min(epsilon, sqrt(epsilon) * exp(-entropy)); the best stays. epsilon <= 0: off.
 void keep_eta(CandidateSet& set, float epsilon);
 
 }  // namespace coxswain::sampling

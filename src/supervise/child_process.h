@@ -21,8 +21,8 @@ namespace coxswain::supervise {
 struct ChildSpec {
   std::string name;               // "shard-0", "router": for logs
   std::vector<std::string> argv;  // argv[0] is the path of the program
-  std::vector<std::pair<std::string, std::string>>
-      environment;  // added to ours, replacing equal names
+  // Added to ours, replacing equal names.
+  std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> environment_removed;
   // Blocked from the first instruction on, for a program that takes them itself once it runs: a
   // signal that comes while it is still being loaded waits and does not kill it.

@@ -86,8 +86,7 @@ TEST(ChildProcess, ChildrenDieWithTheirParent) {
   ASSERT_EQ(pipe(fds), 0);
   const pid_t middle = fork();
   if (middle == 0) {
-    // The grandchild keeps the write end of its standard output, which is ours, open as long as it
-    // lives.
+    // The grandchild keeps the write end of its standard output, which is ours, open as long as it lives.
     close(fds[0]);
     auto child = ChildProcess::spawn(shell("exec sleep 1000"));
     char done = child.ok() ? 'y' : 'n';

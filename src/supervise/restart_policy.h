@@ -25,8 +25,7 @@ class RestartPolicy {
  public:
   explicit RestartPolicy(RestartLimits limits = {}) : limits_(limits) {}
 
-  // Notes a death at `now`. Returns the time of the next start, or nothing if it is time to give
-  // up.
+  // Notes a death at `now`. Returns the time of the next start, or nothing if it is time to give up.
   std::optional<TimePoint> on_death(TimePoint now);
 
  private:

@@ -9,8 +9,7 @@
 //   waiting      the services it comes after are not ready yet; no process
 //   starting     a process runs, ready() has not been true yet
 //   ready        a process runs and serves; one that a signal holds for too long is killed
-//   backing_off  its process died after it had served, or did not start again; the next start has a
-//                time
+//   backing_off  its process died after it had served, or did not start again; the next start has a time
 //   stopping     told to end (SIGTERM), SIGKILL follows at its deadline
 //   stopped      no process, none will be started
 //
@@ -20,8 +19,7 @@
 // what is left of the grace. Everything is over by the end of the grace. SIGUSR1 reports every
 // service to on_state and is passed on to those that are ready.
 //
-// Thread rule: one thread; it must be the one that called block_signals(), and live as long as the
-// process.
+// Thread rule: one thread; it must be the one that called block_signals(), and live as long as the process.
 
 #include <chrono>
 #include <functional>

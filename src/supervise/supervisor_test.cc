@@ -159,8 +159,7 @@ TEST_F(SupervisorTest, AServiceThatIgnoresTheSignalIsKilledWithinTheGrace) {
 }
 
 TEST_F(SupervisorTest, AShortGraceIsShared) {
-  // The reserve of those that stop last is longer than all of the grace; the first still get most
-  // of it.
+  // The reserve of those that stop last is longer than all of the grace; the first still get most of it.
   Supervisor supervisor(
       {.grace = milliseconds(20000), .reserve = milliseconds(25000), .restarts = {}}, events());
   supervisor.add(service("shard", kServe), 0);

@@ -11,8 +11,8 @@ namespace {
 std::string number_text(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  std::array<char, 400>
-      buffer{};  // the longest double in fixed form has 310 digits before the point
+  // The longest double in fixed form has 310 digits before the point.
+  std::array<char, 400> buffer{};
   const auto result =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
   return {buffer.data(), result.ptr};
@@ -29,26 +29,24 @@ void append_sample(std::string& out,
 
 }  // namespace
 
-BucketHistogram::BucketHistogram(std::vector<double> bounds)
+Histogram::Histogram(std::vector<double> bounds)
     : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
 
-void BucketHistogram::observe(double value) {
+void Histogram::observe(double value) {
   if (std::isnan(value)) return;
   const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   ++counts_[static_cast<std::size_t>(bucket)];
   ++total_;
   sum_ += value;
 }
 
-void BucketHistogram::render(std::string& out,
-                             std::string_view name,
-                             std::string_view labels) const {
+void Histogram::render(std::string& out, std::string_view name, std::string_view labels) const {
   std::vector<std::uint64_t> counts;
   std::uint64_t total = 0;
   double sum = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const base::MutexLock lock(mutex_);
     counts = counts_;
     total = total_;
     sum = sum_;
@@ -93,7 +91,7 @@ Histogram& Registry::histogram(std::string_view name,
                                std::string_view help,
                                std::vector<double> bounds,
                                std::string_view labels) {
-  BucketHistogram& made = histograms_.emplace_back(std::move(bounds));
+  Histogram& made = histograms_.emplace_back(std::move(bounds));
   family(name, help, "histogram").series.push_back({std::string(labels), &made});
   return made;
 }
@@ -109,7 +107,7 @@ std::string Registry::render() const {
       } else if (const auto* gauge = std::get_if<const Gauge*>(&series.value)) {
         append_sample(out, family.name, series.labels, number_text((*gauge)->value()));
       } else {
-        std::get<const BucketHistogram*>(series.value)->render(out, family.name, series.labels);
+        std::get<const Histogram*>(series.value)->render(out, family.name, series.labels);
       }
     }
     out += '\n';

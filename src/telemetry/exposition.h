@@ -1,46 +1,64 @@
 #pragma once
 // Metric families and their text form (Prometheus text exposition format, version 0.0.4).
 //
-// Families are declared while one thread builds the registry; afterwards their number is fixed, and
-// values may be changed and rendered from any thread. Numbers are written as the shortest text that
-// reads back to the same value, so that bucket labels are those of TGI's exporter.
+// Families are declared while one thread builds the registry; afterwards their number is fixed, and values may
+// be changed and rendered from any thread: counters and gauges are one atomic each, histograms take a short
+// lock of their own. Numbers are written as the shortest text that reads back to the same value, so that
+// bucket labels are those of TGI's exporter.
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
-#include <memory>
-#include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "telemetry/metrics.h"
+#include "base/mutex.h"
 
 namespace coxswain::telemetry {
 
-class BucketHistogram final : public Histogram {
+class Counter {
+ public:
+  void add(std::uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
+  std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+class Gauge {
+ public:
+  void set(double v) { value_.store(v, std::memory_order_relaxed); }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> value_{0};
+};
+
+class Histogram {
  public:
   // REQUIRES: `bounds` ascend strictly.
-  explicit BucketHistogram(std::vector<double> bounds);
+  explicit Histogram(std::vector<double> bounds);
 
   // NaN is dropped.
-  void observe(double value) override;
+  void observe(double value);
   // Appends the _bucket, _sum and _count lines; `labels` without braces, may be empty.
   void render(std::string& out, std::string_view name, std::string_view labels) const;
 
  private:
   const std::vector<double> bounds_;
-  mutable std::mutex mutex_;
-  std::vector<std::uint64_t> counts_;  // one more than bounds_: the last is above all
-  std::uint64_t total_ = 0;
-  double sum_ = 0;
+  mutable base::Mutex mutex_;
+  // One more than bounds_: the last is above all.
+  std::vector<std::uint64_t> counts_ GUARDED_BY(mutex_);
+  std::uint64_t total_ GUARDED_BY(mutex_) = 0;
+  double sum_ GUARDED_BY(mutex_) = 0;
 };
 
 class Registry {
  public:
-  // One series without labels, or further ones of the same family with `label="value"` texts. Names
-  // of further series must follow each other.
+  // One series without labels, or one of several of a family, with a `label="value"` text. The series of a
+  // family follow each other. References stay valid as long as this object.
   Counter& counter(std::string_view name, std::string_view help, std::string_view labels = {});
   Gauge& gauge(std::string_view name, std::string_view help, std::string_view labels = {});
   Histogram& histogram(std::string_view name,
@@ -53,7 +71,7 @@ class Registry {
  private:
   struct Series {
     std::string labels;
-    std::variant<const Counter*, const Gauge*, const BucketHistogram*> value;
+    std::variant<const Counter*, const Gauge*, const Histogram*> value;
   };
   struct Family {
     std::string name;
@@ -65,7 +83,7 @@ class Registry {
 
   std::deque<Counter> counters_;
   std::deque<Gauge> gauges_;
-  std::deque<BucketHistogram> histograms_;
+  std::deque<Histogram> histograms_;
   std::vector<Family> families_;
 };
 

@@ -9,12 +9,13 @@
 #include <cmath>
 #include <ctime>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <poll.h>
 #include <unistd.h>
 #include <utility>
 
+#include "base/mutex.h"
+#include "base/utf8.h"
 #include "telemetry/log_text.h"
 
 namespace coxswain::telemetry {
@@ -54,7 +55,8 @@ std::string number_text(double value) {
 
 void append_value(std::string& out, const Field& field, bool json) {
   if (const auto* text = std::get_if<std::string_view>(&field.value)) {
-    append_quoted(out, cut_utf8(*text, kFieldBytesMax), json ? Quotes::kAlways : Quotes::kIfNeeded);
+    append_quoted(
+        out, base::cut_utf8(*text, kFieldBytesMax), json ? Quotes::kAlways : Quotes::kIfNeeded);
   } else if (const auto* flag = std::get_if<bool>(&field.value)) {
     out += *flag ? "true" : "false";
   } else if (const auto* real = std::get_if<double>(&field.value)) {
@@ -92,7 +94,7 @@ struct Logger::Impl {
     if (options.colour) line += "\x1b[0m";
     if (!options.target.empty()) line += " " + options.target + ":";
     line += ' ';
-    append_escaped(line, cut_utf8(message, kMessageBytesMax), Escapes::kControl);
+    append_escaped(line, base::cut_utf8(message, kMessageBytesMax), Escapes::kControl);
     for (const Field& field : fields) {
       line.append(" ").append(field.key).append("=");
       append_value(line, field, false);
@@ -109,7 +111,7 @@ struct Logger::Impl {
     line.append(name_of(level)).append("\",\"target\":");
     append_quoted(line, options.target, Quotes::kAlways);
     line += ",\"message\":";
-    append_quoted(line, cut_utf8(message, kMessageBytesMax), Quotes::kAlways);
+    append_quoted(line, base::cut_utf8(message, kMessageBytesMax), Quotes::kAlways);
     for (const Field& field : fields) {
       line += ',';
       append_quoted(line, field.key, Quotes::kAlways);
@@ -124,9 +126,8 @@ struct Logger::Impl {
     return kLevelColours[static_cast<std::size_t>(level)];
   }
 
-  // Whether a write will not block. A reader that stood still once is not waited for again until it
-  // moves.
-  bool has_room() {
+  // Whether a write will not block. A reader that stood still once is not waited for again until it moves.
+  bool has_room() REQUIRES(write_mutex) {
     pollfd output{options.file_descriptor, POLLOUT, 0};
     int n = 0;
     do {
@@ -139,7 +140,7 @@ struct Logger::Impl {
   // A line that cannot be written (disk full, closed pipe, a terminal that is held) is dropped:
   // serving goes on. A pipe that has room takes a piece of PIPE_BUF at once.
   void write_line(std::string_view line) {
-    const std::lock_guard lock(write_mutex);
+    const base::MutexLock lock(write_mutex);
     const std::string completed = std::exchange(is_cut, false) ? "\n" + std::string(line) : "";
     if (!completed.empty()) line = completed;
     const std::size_t whole = line.size();
@@ -162,11 +163,10 @@ struct Logger::Impl {
     std::uint64_t left_out = 0;
   };
 
-  // Lines left out since the last one that was written, or nothing if this one is to be left out
-  // too.
+  // Lines left out since the last one that was written, or nothing if this one is to be left out too.
   std::optional<std::uint64_t> admit(std::string_view key, std::chrono::milliseconds interval) {
     const auto now = std::chrono::steady_clock::now();
-    const std::lock_guard lock(limited_mutex);
+    const base::MutexLock lock(limited_mutex);
     const auto found = limited.find(key);
     if (found == limited.end()) {
       if (limited.size() >= kLimitedKeysMax) limited.erase(oldest());
@@ -182,7 +182,7 @@ struct Logger::Impl {
     return std::exchange(entry.left_out, 0);
   }
 
-  std::map<std::string, Limited, std::less<>>::iterator oldest() {
+  std::map<std::string, Limited, std::less<>>::iterator oldest() REQUIRES(limited_mutex) {
     return std::min_element(limited.begin(), limited.end(), [](const auto& a, const auto& b) {
       return a.second.last < b.second.last;
     });
@@ -190,11 +190,11 @@ struct Logger::Impl {
 
   const LogOptions options;
   std::atomic<std::uint64_t> dropped{0};
-  std::mutex write_mutex;
-  bool stands_still = false;  // the reader; guarded by write_mutex
-  bool is_cut = false;        // the last line lacks its end; guarded by write_mutex
-  std::mutex limited_mutex;
-  std::map<std::string, Limited, std::less<>> limited;  // guarded by limited_mutex
+  base::Mutex write_mutex;
+  bool stands_still GUARDED_BY(write_mutex) = false;  // the reader
+  bool is_cut GUARDED_BY(write_mutex) = false;        // the last line lacks its end
+  base::Mutex limited_mutex;
+  std::map<std::string, Limited, std::less<>> limited GUARDED_BY(limited_mutex);
 };
 
 Logger::Logger(LogOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}

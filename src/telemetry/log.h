@@ -1,10 +1,11 @@
 #pragma once
 // Structured log: one event, one line, as text or JSON.
 //
-// Text: "2026-01-02T03:04:05.678901Z  INFO router: message key=value". JSON:
-// {"timestamp","level","target","message",...fields}. Prompts and keys are never logged above
-// debug. Client text is cut to 256 bytes and escaped. Equal warnings from one place can be
-// rate-limited with `once_per`.
+//   text   2026-01-02T03:04:05.678901Z  INFO router: message key=value
+//   JSON   {"timestamp":...,"level":...,"target":...,"message":...,"key":value}
+//
+// Prompts and keys are never logged above debug. The text of a field is cut to 256 bytes, a message to 4096,
+// and both are escaped. warn_limited() keeps equal warnings from filling the log.
 //
 // Thread rule: any thread. Passed by reference from main(); there is no global logger.
 

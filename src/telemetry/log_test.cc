@@ -168,14 +168,6 @@ TEST_F(LogTest, ThreadsDoNotMixLines) {
   EXPECT_EQ(count, 200);
 }
 
-TEST(LogText, CutsBetweenCharacters) {
-  EXPECT_EQ(cut_utf8("abc", 3), "abc");
-  EXPECT_EQ(cut_utf8("abcd", 3), "abc");
-  EXPECT_EQ(cut_utf8("a\xC3\xA9z", 2), "a");
-  EXPECT_EQ(cut_utf8("\xF0\x9F\x98\x80z", 3), "");
-  EXPECT_EQ(cut_utf8("\xF0\x9F\x98\x80z", 4), "\xF0\x9F\x98\x80");
-}
-
 TEST(LogText, ReplacesWhatIsNoUtf8) {
   const std::string r = "\xEF\xBF\xBD";
   const std::vector<std::pair<std::string, std::string>> cases{

@@ -3,7 +3,6 @@
 //
 // Thread rule: pure functions.
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,10 +15,7 @@ enum class Escapes : std::uint8_t {
 };
 enum class Quotes : std::uint8_t { kAlways, kIfNeeded };
 
-// At most `bytes_max` bytes, never ending inside a character.
-std::string_view cut_utf8(std::string_view text, std::size_t bytes_max);
-
-// Bytes that are no UTF-8 become U+FFFD.
+// Each byte that is no UTF-8 becomes U+FFFD.
 void append_escaped(std::string& out, std::string_view text, Escapes escapes);
 
 // As a JSON string. kIfNeeded leaves the quotes out where the text is one plain word.

@@ -1,105 +1,127 @@
 #pragma once
-// Metrics of the Prometheus text format, under TGI's names where TGI has one. Each is declared
-// once, in metrics.cc.
+// The metrics of the router process, under TGI's names where TGI has one: each is one member below, declared with its
+// name and its help. docs/metrics.md explains them; a test compares the two.
 //
-// Thread rule: any thread; counters and gauges are one atomic each, histograms take a short lock of
-// their own.
+// Thread rule: any thread.
 
-#include <atomic>
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
+#include "telemetry/exposition.h"
+#include "telemetry/failure_label.h"
+
 namespace coxswain::telemetry {
 
-class Counter {
- public:
-  void add(std::uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
-  std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<std::uint64_t> value_{0};
-};
-
-class Gauge {
- public:
-  void set(double v) { value_.store(v, std::memory_order_relaxed); }
-  double value() const { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<double> value_{0};
-};
-
-class Histogram {
- public:
-  virtual ~Histogram() = default;
-  virtual void observe(double value) = 0;
-};
-
-// Why a request failed: the label `err` of tgi_request_failure.
-enum class FailureLabel : std::uint8_t {
-  kOverloaded,
-  kValidation,
-  kGeneration,
-  kIncomplete,
-  kDropped,
-  kTemplate,
-  kDeadline,
-  kUnavailable
-};
 enum class BatchMethod : std::uint8_t { kPrefill, kDecode };  // label `method`
+
+// The series of one family, one for each value of the enumeration that labels it.
+template <typename Metric, typename Label, std::size_t kCount>
+struct Labelled {
+  std::array<Metric*, kCount> series{};
+  Metric& operator[](Label label) const { return *series[static_cast<std::size_t>(label)]; }
+};
+template <typename Metric>
+using ByFailure = Labelled<Metric, FailureLabel, 8>;
+template <typename Metric>
+using ByMethod = Labelled<Metric, BatchMethod, 2>;
 
 struct MetricsOptions {
   std::uint32_t input_tokens_max = 4096;  // for the bucket bounds of the length histograms
   std::uint32_t total_tokens_max = 4096;
 };
 
-// The metrics of one router process. References stay valid as long as this object.
 class Metrics {
  public:
   explicit Metrics(const MetricsOptions& options);
-  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
 
-  Counter& request_count();
-  Counter& request_success();
-  Counter& request_failure(FailureLabel err);
-  Histogram& request_duration();  // seconds, as all *_duration
-  Histogram& request_validation_duration();
-  Histogram& request_queue_duration();
-  Histogram& request_inference_duration();
-  Histogram& request_mean_time_per_token_duration();
-  Histogram& request_input_length();
-  Histogram& request_max_new_tokens();
-  Histogram& request_generated_tokens();
-  Histogram& time_to_first_token_duration();
-  Gauge& queue_size();
-  Gauge& batch_current_size();
-  Gauge& batch_current_max_tokens();
-  Gauge& batch_max_total_tokens();
-  Histogram& batch_next_size();
-  Counter& batch_inference_count(BatchMethod method);
-  Counter& batch_inference_success(BatchMethod method);
-  Counter& batch_inference_failure(BatchMethod method);
-  Histogram& batch_inference_duration(BatchMethod method);
-  Histogram& batch_forward_duration(BatchMethod method);
-  Histogram& batch_decode_duration(BatchMethod method);
-  Gauge& kv_blocks_total();
-  Gauge& kv_blocks_free();
-  Gauge& kv_blocks_cached();
-  Gauge& kv_blocks_leased();
-  Gauge& kv_blocks_retiring();
-  Counter& prefix_cache_hit_tokens();
-  Counter& prompt_tokens();
-  Counter& preemptions();
-  Gauge& replica_up();
-  Counter& replica_restarts();
-
-  std::string render() const;  // text/plain; version=0.0.4
+  std::string render() const { return all_.render(); }  // text/plain; version=0.0.4
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Counter& counter(std::string_view name, std::string_view help);
+  ByFailure<Counter> counters_by_failure(std::string_view name, std::string_view help);
+  ByMethod<Counter> counters_by_method(std::string_view name, std::string_view help);
+  Gauge& gauge(std::string_view name, std::string_view help);
+  // In seconds.
+  Histogram& duration(std::string_view name, std::string_view help);
+  ByMethod<Histogram> durations_by_method(std::string_view name, std::string_view help);
+  // In tokens, up to `tokens_max`.
+  Histogram& length(std::string_view name, std::string_view help, std::uint32_t tokens_max);
+  Histogram& batch_size(std::string_view name, std::string_view help);
+
+  MetricsOptions options_;
+  Registry all_;
+
+ public:
+  // ---- requests ----
+  Counter& request_count = counter("tgi_request_count", "Requests, each client request once");
+  Counter& request_success = counter("tgi_request_success", "Requests answered in full");
+  ByFailure<Counter> request_failure =
+      counters_by_failure("tgi_request_failure", "Requests that failed, by cause");
+  Histogram& request_duration =
+      duration("tgi_request_duration", "Seconds from arrival to the end of the answer");
+  Histogram& request_validation_duration =
+      duration("tgi_request_validation_duration", "Seconds spent in checks and tokenisation");
+  Histogram& request_queue_duration =
+      duration("tgi_request_queue_duration", "Seconds in the queue before the first step");
+  Histogram& request_inference_duration =
+      duration("tgi_request_inference_duration", "Seconds from the first step to the last token");
+  Histogram& request_mean_time_per_token_duration = duration(
+      "tgi_request_mean_time_per_token_duration", "Seconds of inference for each generated token");
+  Histogram& request_input_length =
+      length("tgi_request_input_length", "Tokens of the prompt", options_.input_tokens_max);
+  Histogram& request_max_new_tokens = length("tgi_request_max_new_tokens",
+                                             "Tokens that the request may generate",
+                                             options_.total_tokens_max);
+  Histogram& request_generated_tokens = length(
+      "tgi_request_generated_tokens", "Tokens generated for a request", options_.total_tokens_max);
+  Histogram& time_to_first_token_duration =
+      duration("tgi_time_to_first_token_duration", "Seconds from arrival to the first token");
+
+  // ---- the queue and the batch ----
+  Gauge& queue_size = gauge("tgi_queue_size", "Requests that wait for a step");
+  Gauge& batch_current_size = gauge("tgi_batch_current_size", "Requests in the running batch");
+  Gauge& batch_current_max_tokens =
+      gauge("tgi_batch_current_max_tokens", "Tokens that the running batch may come to hold");
+  Gauge& batch_max_total_tokens =
+      gauge("tgi_batch_max_total_tokens", "Tokens that the KV cache holds");
+  Histogram& batch_next_size = batch_size("tgi_batch_next_size", "Requests that start together");
+  ByMethod<Counter> batch_inference_count =
+      counters_by_method("tgi_batch_inference_count", "Steps sent to the shards");
+  ByMethod<Counter> batch_inference_success =
+      counters_by_method("tgi_batch_inference_success", "Steps that succeeded");
+  ByMethod<Counter> batch_inference_failure =
+      counters_by_method("tgi_batch_inference_failure", "Steps that failed");
+  ByMethod<Histogram> batch_inference_duration = durations_by_method(
+      "tgi_batch_inference_duration", "Seconds of a step as the router sees it");
+  ByMethod<Histogram> batch_forward_duration =
+      durations_by_method("tgi_batch_forward_duration", "Seconds of the forward pass");
+  ByMethod<Histogram> batch_decode_duration = durations_by_method(
+      "tgi_batch_decode_duration", "Seconds spent in choosing tokens and turning them into text");
+
+  // ---- the KV cache ----
+  Gauge& kv_blocks_total = gauge("tgi_kv_blocks_total", "Blocks of the KV cache");
+  Gauge& kv_blocks_free = gauge("tgi_kv_blocks_free", "Blocks that hold nothing");
+  Gauge& kv_blocks_cached =
+      gauge("tgi_kv_blocks_cached", "Blocks that hold prefixes nobody uses now");
+  Gauge& kv_blocks_leased = gauge("tgi_kv_blocks_leased", "Blocks in use by requests");
+  Gauge& kv_blocks_retiring =
+      gauge("tgi_kv_blocks_retiring", "Blocks that the last submitted steps still name");
+  Counter& prefix_cache_hit_tokens =
+      counter("tgi_prefix_cache_hit_tokens_total", "Prompt tokens taken from the KV cache");
+  Counter& prompt_tokens = counter("tgi_prompt_tokens_total", "Prompt tokens of all requests");
+  Counter& preemptions =
+      counter("tgi_preemptions_total", "Times that a request was paused for lack of blocks");
+
+  // ---- the processes ----
+  Gauge& replica_up = gauge("tgi_replica_up", "1 if the shard answers, otherwise 0");
+  Counter& replica_restarts = counter("tgi_replica_restarts_total", "Times a shard was lost");
+  Gauge& process_start_time =
+      gauge("process_start_time_seconds", "Start of the process, seconds since 1970 in UTC");
 };
 
 }  // namespace coxswain::telemetry

@@ -72,17 +72,17 @@ TEST(Metrics, LengthBucketsFollowTheLimits) {
   EXPECT_EQ(sizes[1023], "tgi_batch_next_size_bucket{le=\"1024\"} 0");
 }
 
-TEST(Metrics, EachAccessorHasItsOwnSeries) {
+TEST(Metrics, EachMemberHasItsOwnSeries) {
   Metrics metrics({});
-  metrics.request_count().add(2);
-  metrics.request_success().add();
-  metrics.request_failure(FailureLabel::kOverloaded).add(3);
-  metrics.request_failure(FailureLabel::kUnavailable).add(4);
-  metrics.batch_inference_count(BatchMethod::kPrefill).add(5);
-  metrics.batch_inference_count(BatchMethod::kDecode).add(6);
-  metrics.batch_forward_duration(BatchMethod::kDecode).observe(0.25);
-  metrics.queue_size().set(7);
-  metrics.kv_blocks_retiring().set(8);
+  metrics.request_count.add(2);
+  metrics.request_success.add();
+  metrics.request_failure[FailureLabel::kOverloaded].add(3);
+  metrics.request_failure[FailureLabel::kUnavailable].add(4);
+  metrics.batch_inference_count[BatchMethod::kPrefill].add(5);
+  metrics.batch_inference_count[BatchMethod::kDecode].add(6);
+  metrics.batch_forward_duration[BatchMethod::kDecode].observe(0.25);
+  metrics.queue_size.set(7);
+  metrics.kv_blocks_retiring.set(8);
   const std::string text = metrics.render();
   for (const char* line : {"\ntgi_request_count 2\n",
                            "\ntgi_request_success 1\n",
@@ -111,15 +111,15 @@ TEST(Metrics, CountsFromManyThreads) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&metrics] {
       for (int i = 0; i < 1000; ++i) {
-        metrics.request_count().add();
-        metrics.request_duration().observe(0.001);
+        metrics.request_count.add();
+        metrics.request_duration.observe(0.001);
         const bool reads = i % 100 == 0;
         EXPECT_FALSE(reads && metrics.render().empty());
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(metrics.request_count().value(), 4000U);
+  EXPECT_EQ(metrics.request_count.value(), 4000U);
   EXPECT_THAT(metrics.render(), HasSubstr("\ntgi_request_duration_count 4000\n"));
 }
 

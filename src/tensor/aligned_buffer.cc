@@ -47,9 +47,8 @@ std::byte* map_huge(std::size_t bytes) {
   const std::size_t tail = kHugePageBytes - head;
   if (head != 0) munmap(begin, head);
   if (tail != 0) munmap(begin + head + bytes, tail);
-  madvise(begin + head,
-          bytes,
-          MADV_HUGEPAGE);  // advice: without it the pages are small, nothing else changes
+  // Advice: where it is not taken the pages are small, and nothing else changes.
+  madvise(begin + head, bytes, MADV_HUGEPAGE);
   return begin + head;
 }
 

@@ -32,8 +32,8 @@ std::uint16_t float_to_f16(float value) {
     const std::uint32_t odd = (magnitude >> 13) & 1U;
     return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000U + 0xFFFU + odd) >> 13));
   }
-  if (magnitude < 0x33000000U)
-    return static_cast<std::uint16_t>(sign);  // below half the least subnormal
+  // Below half the least subnormal.
+  if (magnitude < 0x33000000U) return static_cast<std::uint16_t>(sign);
   const std::uint32_t exponent = magnitude >> 23;
   const std::uint32_t mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
   const std::uint32_t shift = 126U - exponent;  // 14 .. 24

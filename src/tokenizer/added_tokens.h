@@ -33,8 +33,8 @@ struct AddedToken {
   bool normalized = false;
   bool special = false;
   bool is_matched = true;  // false: known by id only, never found in a text
-  std::string
-      normal_form;  // what the normalizer makes of a normalized token's content; set by prepare()
+  // What the normalizer makes of a normalized token's content; set by prepare().
+  std::string normal_form;
 };
 
 // A part of the text: an added token, or what the model has to encode.

@@ -1,10 +1,6 @@
 #pragma once
-// Byte-pair encoding (Sennrich et al. 2016): merge the adjacent pair of lowest rank, leftmost
-// first, until no pair has a merge.
+// Byte-pair encoding by a list of merges (merge_model.h says how).
 //
-// A word of up to 32 symbols is merged by scanning; a longer one by a heap, O(n log n). Words are
-// remembered in the scratch's cache. Where no token has a blank (U+2581) after another character,
-// merges cannot cross from one word to the next, and a long text is cut there.
 // Thread rule: immutable.
 
 #include <array>
@@ -16,9 +12,7 @@
 
 #include <coxswain/status.h>
 
-#include "tokenizer/long_word.h"
-#include "tokenizer/merge_queue.h"
-#include "tokenizer/model.h"
+#include "tokenizer/merge_model.h"
 #include "tokenizer/token_table.h"
 
 namespace coxswain::tokenizer {
@@ -74,39 +68,35 @@ class MergeTable {
 
 struct BpeOptions {
   bool reads_bytes = false;  // pieces are raw bytes; the vocabulary is written in the byte alphabet
-  bool byte_fallback = false;     // an unknown character becomes the tokens <0x..> of its bytes
-  bool ignore_merges = false;     // a piece that is a token is that token
-  bool fuse_unk = false;          // neighbouring unknown characters are one unknown token
-  std::optional<TokenId> unk;     // none: unknown characters vanish
-  std::string continuing_prefix;  // before every character of a word but the first
-  std::string word_suffix;        // after the last character of a word
+  bool byte_fallback = false;  // an unknown character becomes the tokens <0x..> of its bytes
+  bool ignore_merges = false;  // a piece that is a token is that token
+  bool fuse_unk = false;       // neighbouring unknown characters are one unknown token
+  std::optional<TokenId> unk;  // none: unknown characters vanish
 };
 
-class Bpe final : public Model {
+class Bpe final : public MergeModel<Bpe> {
  public:
-  // `names` must outlive this object. With reads_bytes, tokens with a character outside the byte
-  // alphabet cannot match.
-  Bpe(const TokenTable& names, MergeTable merges, BpeOptions options);
-
-  void encode(std::string_view piece,
-              ModelScratch& scratch,
-              std::vector<PieceToken>& out) const override;
+  // `names` must outlive this object. With reads_bytes, tokens with a character outside the byte alphabet cannot match.
+  Bpe(const TokenTable& names, MergeTable merges, const BpeOptions& options);
 
  private:
-  void merge_word(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
-  class PendingUnknown;
-  struct Part;
-  void make_symbols(const Part& part, PendingUnknown& unknown, ModelScratch& scratch) const;
-  void make_byte_symbols(const Part& part, PendingUnknown& unknown, ModelScratch& scratch) const;
-  void make_character_symbols(const Part& part,
-                              PendingUnknown& unknown,
-                              ModelScratch& scratch) const;
-  void merge_long(std::string_view word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
-  void finish_long(LongWord& long_word, ModelScratch& scratch, std::vector<PieceToken>& out) const;
-  void merge_few(ModelScratch& scratch) const;
-  void merge_many(ModelScratch& scratch) const;
-  void offer(const ModelScratch& scratch, MergeQueue& queue, std::int32_t left) const;
+  friend class MergeModel<Bpe>;
   TokenId whole_token(std::string_view word, ModelScratch& scratch) const;
+  std::size_t make_symbols(std::string_view word,
+                           std::size_t begin,
+                           std::size_t end,
+                           ModelScratch& scratch) const;
+  RankedMerge merge_of(TokenId left, TokenId right, ModelScratch&) const {
+    const MergeTable::Entry* entry = merges_.find(left, right);
+    return entry == nullptr ? RankedMerge() : RankedMerge{entry->rank, entry->id};
+  }
+  bool merges(TokenId id) const { return merges_.takes(id); }
+  static void emit(std::string_view text, TokenId id, std::vector<PieceToken>& out) {
+    out.push_back({id, static_cast<std::uint32_t>(text.size())});
+  }
+  std::size_t add_character(std::string_view word, std::size_t at, ModelScratch& scratch) const;
+  void add_unknown(std::uint32_t n_bytes, ModelScratch& scratch) const;
+  void flush_unknown(ModelScratch& scratch) const;
   bool finds_word_ends() const;
 
   const TokenTable& names_;
@@ -114,9 +104,8 @@ class Bpe final : public Model {
   BpeOptions options_;
   static constexpr char32_t kTableEnd = 0x180;      // the byte alphabet lies below
   std::array<TokenId, kTableEnd> character_ids_{};  // -1 = none
-  std::array<TokenId, 256>
-      byte_ids_{};  // reads_bytes: a byte's token; otherwise its <0x..>; -1 = none
-  bool cuts_words_ = false;
+  // reads_bytes: a byte's token; otherwise its <0x..>; -1 = none
+  std::array<TokenId, 256> byte_ids_{};
 };
 
 }  // namespace coxswain::tokenizer

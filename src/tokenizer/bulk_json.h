@@ -1,14 +1,12 @@
 #pragma once
-// The two large sections of a tokenizer.json, read without building JSON values: model.vocab and
-// model.merges are most of a file of many megabytes.
+// The two large sections of a tokenizer.json, read without building JSON values: model.vocab and model.merges
+// are most of a file of many megabytes.
 //
-// cut_bulk_sections() only finds where they stand; the rest of the file goes to the json module,
-// the sections to the readers below, which accept exactly what JSON allows there. Thread rule: pure
-// functions.
+// cut_bulk_sections() only finds where they stand; the rest of the file goes to the json module, the sections to the
+// readers below (simdjson), which accept exactly what JSON allows there. Thread rule: pure functions.
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,25 +22,13 @@ struct BulkSections {
   std::string_view merges;  // an array; empty if there is none
 };
 
-// Never fails: where the text is no JSON, `rest` is not either.
+// Never fails: where the text is no JSON, or no section is found, `rest` is the text, or is no JSON either.
 BulkSections cut_bulk_sections(std::string_view text);
 
-// A list, or what stands before and behind a comma between two of its items.
-enum class ListPart { kWhole, kHead, kTail };
-struct ListHalves {
-  std::string_view head;
-  std::string_view tail;
-};
-// Cuts a list of merges near its middle. Empty if no place for that is seen there. A place that
-// only looks like one is no danger: then one of the halves cannot be read.
-std::optional<ListHalves> halve_merges(std::string_view list);
-
-// How many entries a section has, or some more: what memory to get before it is read.
-std::size_t n_tokens_max(std::string_view vocab_object);
-std::size_t n_merges_max(std::string_view list);
-
-// {"token": id, ...}. Errors: kInvalidArgument with the offset in the section; what visit returns.
+// {"token": id, ...}. `start` is told how many there are, before the first one. Errors: kInvalidArgument with
+// the offset in the section; what visit returns.
 Status read_vocab_object(std::string_view section,
+                         base::FunctionRef<void(std::size_t n_tokens)> start,
                          base::FunctionRef<Status(std::string_view token, std::int64_t id)> visit);
 // [["token", score], ...]
 Status read_vocab_array(std::string_view section,
@@ -50,7 +36,6 @@ Status read_vocab_array(std::string_view section,
 // ["a b", ...] or [["a", "b"], ...]
 Status read_merge_array(
     std::string_view section,
-    base::FunctionRef<Status(std::string_view left, std::string_view right)> visit,
-    ListPart part = ListPart::kWhole);
+    base::FunctionRef<Status(std::string_view left, std::string_view right)> visit);
 
 }  // namespace coxswain::tokenizer

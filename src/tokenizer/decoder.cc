@@ -28,7 +28,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   return out.append(text.substr(at));
 }
 
-// What WordPiece and CTC call cleaning up: English punctuation without the blank before it.
+// What WordPiece calls cleaning up: English punctuation without the blank before it.
 std::string clean_up(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules{
       {{" .", "."},
@@ -237,49 +237,6 @@ class MetaspaceStage final : public DecoderStage {
   bool is_first_ = true;
 };
 
-// "</w>" ends a word; the last token's one stands for nothing, so one token is held back.
-class SuffixStage final : public DecoderStage {
- public:
-  SuffixStage(DecoderStage* next, const std::string& suffix, bool)
-      : DecoderStage(next), suffix_(suffix) {}
-  void push(std::string_view token) override {
-    if (held_) next().push(replace_all(*held_, suffix_, " "));
-    held_ = std::string(token);
-  }
-  void finish() override {
-    if (held_) next().push(replace_all(*held_, suffix_, ""));
-    held_.reset();
-    next().finish();
-  }
-
- private:
-  const std::string& suffix_;
-  std::optional<std::string> held_;
-};
-
-struct CtcOptions {
-  std::string pad;
-  std::string word_delimiter;
-  bool cleanup = true;
-};
-
-class CtcStage final : public DecoderStage {
- public:
-  CtcStage(DecoderStage* next, const CtcOptions& options, bool)
-      : DecoderStage(next), options_(options) {}
-  void push(std::string_view token) override {
-    if (last_ && *last_ == token) return;
-    last_ = std::string(token);
-    std::string text = replace_all(token, options_.pad, "");
-    if (options_.cleanup) text = replace_all(clean_up(text), options_.word_delimiter, " ");
-    if (!text.empty()) next().push(text);
-  }
-
- private:
-  const CtcOptions& options_;
-  std::optional<std::string> last_;
-};
-
 struct StripOptions {
   std::string content;  // one character
   std::size_t start = 0;
@@ -454,16 +411,6 @@ Result<std::unique_ptr<DecoderStep>> parse_replace(const json::Value& section,
   return step<ReplaceStage>(std::move(options));
 }
 
-Result<std::unique_ptr<DecoderStep>> parse_ctc(const json::Value& section,
-                                               const std::string& where) {
-  CtcOptions options;
-  COXSWAIN_ASSIGN_OR_RETURN(options.pad, string_field_or(section, "pad_token", "<pad>", where));
-  COXSWAIN_ASSIGN_OR_RETURN(options.word_delimiter,
-                            string_field_or(section, "word_delimiter_token", "|", where));
-  COXSWAIN_ASSIGN_OR_RETURN(options.cleanup, bool_field(section, "cleanup", true, where));
-  return step<CtcStage>(std::move(options));
-}
-
 Result<std::unique_ptr<DecoderStep>> parse_step(const std::string& type,
                                                 const json::Value& section,
                                                 const std::string& where) {
@@ -473,19 +420,13 @@ Result<std::unique_ptr<DecoderStep>> parse_step(const std::string& type,
   if (type == "Metaspace") return parse_metaspace(section, where);
   if (type == "Strip") return parse_strip(section, where);
   if (type == "Replace") return parse_replace(section, where);
-  if (type == "CTC") return parse_ctc(section, where);
   if (type == "WordPiece") {
     WordPieceOptions options;
     COXSWAIN_ASSIGN_OR_RETURN(options.prefix, string_field_or(section, "prefix", "##", where));
     COXSWAIN_ASSIGN_OR_RETURN(options.cleanup, bool_field(section, "cleanup", true, where));
     return step<WordPieceStage>(std::move(options));
   }
-  if (type == "BPEDecoder") {
-    COXSWAIN_ASSIGN_OR_RETURN(std::string suffix,
-                              string_field_or(section, "suffix", "</w>", where));
-    return step<SuffixStage>(std::move(suffix));
-  }
-  return invalid_argument(where + ": unknown decoder \"" + type + "\"");
+  return invalid_argument(where + ": the decoder \"" + type + "\" is not supported");
 }
 
 Status read_steps(const json::Value& section, const std::string& where, DecoderPlan& out) {

@@ -2,9 +2,8 @@
 // Decoders: tokens to text, as a chain of stages that take one token after another.
 //
 // A stage holds back no more than it must: the bytes of an unfinished character, what a later token
-// could still change. Decoding at once is pushing every token and finishing, so a stream and the
-// whole agree by construction. Thread rule: a plan is immutable, a DecoderChain belongs to one
-// thread.
+// could still change. Decoding at once is pushing every token and finishing, so a stream and the whole
+// agree by construction. Thread rule: a plan is immutable, a DecoderChain belongs to one thread.
 
 #include <memory>
 #include <optional>
@@ -21,8 +20,7 @@ class Value;
 
 namespace coxswain::tokenizer {
 
-// Takes tokens (or, behind a stage that fuses them, pieces of one string) and passes on what they
-// become.
+// Takes tokens (or, behind a stage that fuses them, pieces of one string) and passes on what they become.
 class DecoderStage {
  public:
   explicit DecoderStage(DecoderStage* next) : next_(next) {}

@@ -1,8 +1,7 @@
 #pragma once
 // One reader for each file format; each gives the parts of a tokenizer. load.cc chooses among them.
 //
-// Errors of all: kInvalidArgument or kDataLoss naming the entry at fault; the caller adds the
-// file's name.
+// Errors of all: kInvalidArgument or kDataLoss naming the entry at fault; the caller adds the file's name.
 //
 // Thread rule: pure functions.
 
@@ -19,15 +18,14 @@
 namespace coxswain::tokenizer {
 
 inline constexpr std::size_t kFileBytesMax = std::size_t{512} << 20;
-inline constexpr std::int64_t kTokenIdMax =
-    (std::int64_t{1} << 22) - 1;  // twice the largest vocabulary supported
+// Twice the largest vocabulary supported.
+inline constexpr std::int64_t kTokenIdMax = (std::int64_t{1} << 22) - 1;
 
 // The tokenizer.json of the Hugging Face library `tokenizers`.
 Result<TokenizerParts> read_tokenizer_json(std::string_view text);
 
-// A SentencePiece .model file. The library never finds control pieces in a text; a model folder's
-// tokenizer does. `config` is tokenizer_config.json or null: `legacy` and `add_prefix_space` say
-// where a blank goes before the text.
+// A SentencePiece .model file. The library never finds control pieces in a text; a model folder's tokenizer does.
+// `config` is tokenizer_config.json or null: `legacy` and `add_prefix_space` say where a blank goes before the text.
 Result<TokenizerParts> read_sentencepiece(std::string_view bytes,
                                           bool matches_control_pieces,
                                           const json::Value& config = {});
@@ -36,8 +34,7 @@ Result<TokenizerParts> read_sentencepiece(std::string_view bytes,
 Result<TokenizerParts> read_tiktoken(std::string_view text,
                                      const std::vector<std::string>& split_patterns);
 
-// vocab.json + merges.txt (byte-level BPE), vocab.txt (WordPiece). `config` is
-// tokenizer_config.json or null.
+// vocab.json + merges.txt (byte-level BPE), vocab.txt (WordPiece). `config` is tokenizer_config.json or null.
 Result<TokenizerParts> read_vocab_and_merges(std::string_view vocab_text,
                                              std::string_view merges_text,
                                              const json::Value& config);
@@ -49,8 +46,9 @@ Result<TokenizerParts> read_gguf_vocabulary(const std::filesystem::path& path);
 // What tokenizer_config.json and special_tokens_map.json say about a tokenizer that was read.
 Status apply_tokenizer_config(const json::Value& config, TokenizerParts& parts);
 
-// Shared by readers: a section written as JSON; splits one after another, then bytes; {"token":
-// id}.
+// Shared by readers: what a file says about an added token beside its text and id; a section written as JSON;
+// splits one after another, then bytes; {"token": id}.
+Status read_flags(const json::Value& item, const std::string& where, AddedToken& token);
 json::Value section(std::string_view text);
 Result<PreTokenizerPlan> split_and_byte_level(const std::vector<std::string>& patterns);
 Status add_vocabulary(std::string_view object, const std::string& where, TokenTable& names);

@@ -13,6 +13,7 @@
 
 #include "tokenizer/bpe.h"
 #include "tokenizer/formats.h"
+#include "tokenizer/merge_list.h"
 #include "tokenizer/piece_models.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/wordpiece.h"
@@ -105,8 +106,7 @@ class GgufHeader {
  public:
   explicit GgufHeader(std::string_view bytes) : rest_(bytes) {}
 
-  // Fills the keys that start with "tokenizer.". is_cut() tells whether more bytes could have
-  // helped.
+  // Fills the keys that start with "tokenizer.". is_cut() tells whether more bytes could have helped.
   Status read() {
     std::uint32_t version = 0;
     std::uint64_t n_tensors = 0;
@@ -332,21 +332,16 @@ Result<TokenizerParts> read_byte_level(const GgufHeader& header) {
   if (merges == nullptr) return invalid_argument("tokenizer.ggml.merges is missing");
   MergeTable table;
   table.reserve(merges->texts.size());
-  std::string merged;
   for (std::size_t i = 0; i < merges->texts.size(); ++i) {
     const std::string_view merge = merges->texts[i];
     const std::size_t blank = merge.find(' ', 1);
-    const auto bad = [&] {
+    if (blank == std::string_view::npos || !add_merge(*parts.names,
+                                                      merge.substr(0, blank),
+                                                      merge.substr(blank + 1),
+                                                      static_cast<std::uint32_t>(i),
+                                                      table))
       return invalid_argument("tokenizer.ggml.merges[" + std::to_string(i) +
                               "]: not two tokens of the vocabulary");
-    };
-    if (blank == std::string_view::npos) return bad();
-    merged.assign(merge.substr(0, blank)).append(merge.substr(blank + 1));
-    const TokenId left = parts.names->find_or(merge.substr(0, blank), -1);
-    const TokenId right = parts.names->find_or(merge.substr(blank + 1), -1);
-    const TokenId id = parts.names->find_or(merged, -1);
-    if (left < 0 || right < 0 || id < 0) return bad();
-    table.set(left, right, static_cast<std::uint32_t>(i), id);
   }
   COXSWAIN_ASSIGN_OR_RETURN(parts.pre_tokenizer, split_and_byte_level(patterns));
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder,
@@ -356,8 +351,7 @@ Result<TokenizerParts> read_byte_level(const GgufHeader& header) {
   options.ignore_merges = pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" ||
                           pre == "tekken" || pre == "llama4" || pre == "gpt-4o";
   parts.model_reads_bytes = true;
-  parts.model = std::make_unique<Bpe>(*parts.names, std::move(table), std::move(options));
-  parts.spelling = TokenSpelling::kByteLevel;
+  parts.model = std::make_unique<Bpe>(*parts.names, std::move(table), options);
   return parts;
 }
 
@@ -390,7 +384,6 @@ Result<TokenizerParts> read_word_pieces(const GgufHeader& header) {
   WordPieceOptions options;
   options.unk = *unk;
   parts.model = std::make_unique<WordPiece>(*parts.names, std::move(options));
-  parts.spelling = TokenSpelling::kWordPiece;
   return parts;
 }
 

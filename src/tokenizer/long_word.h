@@ -3,13 +3,11 @@
 //
 // LongWord keeps tokens in the cells of their first symbols. A token of several symbols has its id
 // in its first cell and its number of symbols in its second and in its last one (for two symbols
-// that is one cell), so both neighbours of a token are found without links. Symbols have no number
-// of bytes where their ids tell it.
+// that is one cell), so both neighbours of a token are found without links.
 //
-// RankQueue hands out waiting merges, lowest rank first, leftmost first among equals. Where many
-// places wait with one rank it forgets them and looks for them again from left to right; a rank
-// that is looked for so costs one pass over the word and stands for at least kSharesMax-th of its
-// pairs, so passes are few. Thread rule: one thread.
+// RankQueue hands out waiting merges, lowest rank first, leftmost first among equals. Where many places wait with
+// one rank it forgets them and looks for them again from left to right; a rank that is looked for so costs one pass
+// over the word and stands for at least kSharesMax-th of its pairs, so passes are few. Thread rule: one thread.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,14 +23,9 @@ namespace coxswain::tokenizer {
 class LongWord {
  public:
   std::size_t size() const { return cells_.size(); }  // symbols
-  bool empty() const { return cells_.empty(); }
   void reserve(std::size_t n) {
     cells_.reserve(n);
     n_bytes_.reserve(n / kPacked + 1);
-    is_joined_.reserve(n);
-  }
-  void reserve_ids(std::size_t n) {
-    cells_.reserve(n);
     is_joined_.reserve(n);
   }
   void clear() {
@@ -40,27 +33,19 @@ class LongWord {
     n_bytes_.clear();
     is_joined_.clear();
   }
-  // REQUIRES: n_bytes is 1 to 4.
+  // A symbol of more than four bytes is kept like one that was joined of several.
   void push(TokenId id, std::uint32_t n_bytes) {
-    const std::size_t at = cells_.size();
-    push(id);
-    if (at % kPacked == 0) n_bytes_.push_back(0);
-    n_bytes_.back() |= static_cast<std::uint8_t>((n_bytes - 1) << 2 * (at % kPacked));
-  }
-  // A symbol of any number of bytes, kept like one that was joined of several.
-  void push_wide(TokenId id, std::uint32_t n_bytes) {
     const std::size_t left = size();
     constexpr std::uint32_t kBytesMax = 4;
     for (std::uint32_t done = 0; done < n_bytes; done += kBytesMax) {
-      push(id, std::min(kBytesMax, n_bytes - done));
-      is_joined_.back() = done > 0;
+      const std::size_t at = size();
+      cells_.push_back(id);
+      is_joined_.push_back(done > 0);
+      if (at % kPacked == 0) n_bytes_.push_back(0);
+      const std::uint32_t n = std::min(kBytesMax, n_bytes - done);
+      n_bytes_.back() |= static_cast<std::uint8_t>((n - 1) << 2 * (at % kPacked));
     }
     if (size() > left + 1) cells_[left + 1] = cells_.back() = static_cast<TokenId>(size() - left);
-  }
-  // Without a number of bytes: n_bytes() is not known.
-  void push(TokenId id) {
-    cells_.push_back(id);
-    is_joined_.push_back(false);
   }
 
   bool is_start(std::size_t at) const { return !is_joined_[at]; }

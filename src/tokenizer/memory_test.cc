@@ -122,12 +122,12 @@ constexpr const char* kMarked =
     R"({"type":"Replace","pattern":{"String":" "},"content":"▁"}]},)"
     R"("model":{"type":"BPE","merges":["a a","▁ ▁"],"vocab":{"a":0,"aa":1,"▁":2,"▁▁":3,"7":4}}})";
 
-// The end of a word is marked, so the model reads characters of the byte alphabet.
-constexpr const char* kWordEnds =
+// Unknown characters become bytes, so the model reads characters of the byte alphabet.
+constexpr const char* kSpelled =
     R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
     R"({"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":false}]},)"
-    R"("model":{"type":"BPE","end_of_word_suffix":"</w>","merges":["a a"],)"
-    R"("vocab":{"a":0,"aa":1,"7":2,"7</w>":3,"'":4,"Ġ":5,"ð":6,"Ł":7,"ĺ":8,"Ģ":9,"ä":10,"½":11,"ł":12}}})";
+    R"("model":{"type":"BPE","byte_fallback":true,"merges":["a a"],)"
+    R"("vocab":{"a":0,"aa":1,"7":2,"b":3,"'":4,"Ġ":5,"ð":6,"Ł":7,"ĺ":8,"Ģ":9,"ä":10,"½":11,"ł":12}}})";
 // The text is written in the byte alphabet and cut again behind that.
 constexpr const char* kEarlyBytes =
     R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
@@ -179,7 +179,7 @@ TEST(TokenizerMemory, ALongRunTakesLessThanTenTimesItsBytes) {
       {"a pattern without a scanner", tokenizer_of(kPattern)},
       {"joined unknown characters", tokenizer_of(kJoined)},
       {"blanks written as a character", tokenizer_of(kMarked)},
-      {"ends of words", tokenizer_of(kWordEnds)},
+      {"pieces spelled in the byte alphabet", tokenizer_of(kSpelled)},
       {"bytes written early", tokenizer_of(kEarlyBytes)},
       {"joined unknown characters that merge", tokenizer_of(kJoinedMerge)},
       {"ranks", rank_tokenizer()},
@@ -279,7 +279,7 @@ std::vector<TokenId> joined_one_by_one(std::vector<std::string> parts,
                                        const TokenTable& names,
                                        const std::vector<std::uint32_t>& ranks) {
   for (;;) {
-    std::uint32_t best = RankBpe::kNoRank;
+    std::uint32_t best = kNoRank;
     std::size_t place = 0;
     for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
       const auto id = names.find(parts[i] + parts[i + 1]);
@@ -287,7 +287,7 @@ std::vector<TokenId> joined_one_by_one(std::vector<std::string> parts,
       best = ranks[static_cast<std::size_t>(*id)];
       place = i;
     }
-    if (best == RankBpe::kNoRank) break;
+    if (best == kNoRank) break;
     parts[place] += parts[place + 1];
     parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
   }
@@ -305,7 +305,7 @@ TEST(LongWords, RanksAreTakenInTheOrderOfTheDefinition) {
     names.add("<unk>", 0);
     std::vector<std::string> tokens = letters;
     for (TokenId id = 1; id < 3; ++id) names.add(letters[static_cast<std::size_t>(id - 1)], id);
-    std::vector<std::uint32_t> ranks{RankBpe::kNoRank, 0, 0};
+    std::vector<std::uint32_t> ranks{kNoRank, 0, 0};
     while (ranks.size() < 24) {
       const std::string joined =
           tokens[random() % tokens.size()] + tokens[random() % tokens.size()];

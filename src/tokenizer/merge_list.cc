@@ -3,22 +3,36 @@
 #include <algorithm>
 #include <array>
 #include <future>
-#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "base/function_ref.h"
 #include "tokenizer/bulk_json.h"
 
 namespace coxswain::tokenizer {
 namespace {
 
-constexpr std::size_t kHalvesBytesMin = std::size_t{1}
-                                        << 17;  // a thread would cost more than it saves
+constexpr std::size_t kMergesMax = std::size_t{1} << 24;
+constexpr std::size_t kTwoThreadsMin = std::size_t{1}
+                                       << 13;  // below a thread costs more than it saves
+
+// A merge in MergeText::text: both tokens side by side, which is the token that they make.
+struct WrittenMerge {
+  std::uint32_t begin = 0;
+  std::uint32_t middle = 0;
+  std::uint32_t end = 0;
+};
+
+struct MergeText {
+  std::string text;
+  std::vector<WrittenMerge> merges;  // in the order of the list
+
+  std::string_view part(std::uint32_t begin, std::uint32_t end) const {
+    return std::string_view(text).substr(begin, end - begin);
+  }
+};
 
 struct Merge {
   TokenId left = -1;
@@ -26,208 +40,144 @@ struct Merge {
   TokenId merged = -1;
 };
 
-// Looks the tokens of merges up in batches, so that the memory of the table is on its way before it
-// is needed.
-class MergeReader {
+// Looks merges up from number `first` on, in batches, so that the memory of the table is on its way
+// before it is needed.
+class MergeLookUp {
  public:
-  using Take = base::FunctionRef<void(std::span<const Merge> merges)>;
-  // REQUIRES: all three outlive this object.
-  MergeReader(const TokenTable& names, std::string_view prefix, Take take)
-      : names_(names), prefix_(prefix), take_(take) {}
+  MergeLookUp(const MergeText& written, const TokenTable& names)
+      : written_(written), names_(names) {}
 
-  Status add(std::string_view left, std::string_view right) {
-    Entry& entry = entries_[n_++];
-    entry.left = put(left);
-    entry.right = put(right);
-    // What both make lies side by side already, unless a prefix goes.
-    entry.merged = {entry.left.begin, entry.right.end};
-    if (!prefix_.empty() && right.starts_with(prefix_)) {
-      text_.append(left);
-      entry.merged = put(right.substr(prefix_.size()));
-      entry.merged.begin -= static_cast<std::uint32_t>(left.size());
-    }
-    start_look_up(entry.left);
-    start_look_up(entry.right);
-    if (!guess(entry.merged)) start_look_up(entry.merged);
-    return n_ == entries_.size() ? flush() : Status();
-  }
-  // Hands on what still waits.
-  Status flush() {
-    const std::span<Entry> waiting = std::span(entries_).first(std::exchange(n_, 0));
-    for (Entry& entry : waiting) {
-      for (const Part* part : {&entry.left, &entry.right, &entry.merged}) {
-        if (part->id < 0) names_.prefetch_string(part->hash);
-      }
-    }
-    std::array<Merge, kMerges> merges;
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      Entry& entry = waiting[i];
-      for (Part* part : {&entry.left, &entry.right, &entry.merged}) {
-        if (part->id < 0) part->id = names_.find_or(text_of(*part), part->hash, -1);
-        if (part->id < 0)
-          return invalid_argument("[" + std::to_string(n_done_ + i) + "]: the token \"" +
-                                  std::string(text_of(*part)) + "\" is not in the vocabulary");
-      }
-      merges[i] = {entry.left.id, entry.right.id, entry.merged.id};
-    }
-    if (!waiting.empty()) last_ = waiting.back().merged.id;
-    n_done_ += waiting.size();
-    text_.clear();
-    take_(std::span(merges).first(waiting.size()));
+  Status run(std::size_t first, std::span<Merge> out) {
+    for (std::size_t at = 0; at < out.size(); at += kBatch)
+      COXSWAIN_RETURN_IF_ERROR(
+          run_batch(first + at, out.subspan(at, std::min(kBatch, out.size() - at))));
     return {};
   }
 
  private:
-  static constexpr std::size_t kMerges = 32;
-  struct Part {
-    std::uint32_t begin = 0;  // in text_
-    std::uint32_t end = 0;
+  static constexpr std::size_t kBatch = 32;
+  struct Name {
+    std::string_view text;
     std::uint64_t hash = 0;
     TokenId id = -1;
   };
-  struct Entry {
-    Part left;
-    Part right;
-    Part merged;
-  };
-  Part put(std::string_view token) {
-    const auto begin = static_cast<std::uint32_t>(text_.size());
-    text_.append(token);
-    return {begin, static_cast<std::uint32_t>(text_.size())};
+
+  Status run_batch(std::size_t first, std::span<Merge> out) {
+    std::array<std::array<Name, 3>, kBatch> batch;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const WrittenMerge& merge = written_.merges[first + i];
+      auto& [left, right, merged] = batch[i];
+      start(left, merge.begin, merge.middle);
+      start(right, merge.middle, merge.end);
+      merged = {written_.part(merge.begin, merge.end), 0, -1};
+      if (!guess(merged)) start(merged, merge.begin, merge.end);
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      for (const Name& name : batch[i]) {
+        if (name.id < 0) names_.prefetch_string(name.hash);
+      }
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      for (Name& name : batch[i]) {
+        if (name.id < 0) name.id = names_.find_or(name.text, name.hash, -1);
+        if (name.id < 0)
+          return invalid_argument("[" + std::to_string(first + i) + "]: the token \"" +
+                                  std::string(name.text) + "\" is not in the vocabulary");
+      }
+      out[i] = {batch[i][0].id, batch[i][1].id, batch[i][2].id};
+    }
+    if (!out.empty()) last_ = out.back().merged;
+    return {};
   }
-  std::string_view text_of(const Part& part) const {
-    return std::string_view(text_).substr(part.begin, part.end - part.begin);
-  }
-  void start_look_up(Part& part) const {
-    part.hash = hash_bytes(text_of(part));
-    names_.prefetch(part.hash);
+
+  void start(Name& name, std::uint32_t begin, std::uint32_t end) const {
+    name.text = written_.part(begin, end);
+    name.hash = hash_bytes(name.text);
+    names_.prefetch(name.hash);
   }
   // Lists mostly make one token after the other, so the next one need not be looked for.
-  bool guess(Part& part) {
+  bool guess(Name& name) {
     constexpr TokenId kAhead = 2;
-    const std::string_view text = text_of(part);
     for (TokenId id = last_; id <= last_ + kAhead; ++id) {
-      if (names_.string(id) != text || !names_.has(id)) continue;
-      part.id = last_ = id;
+      if (names_.string(id) != name.text || !names_.has(id)) continue;
+      name.id = last_ = id;
       return true;
     }
     return false;
   }
 
+  const MergeText& written_;
   const TokenTable& names_;
-  std::string_view prefix_;
-  Take take_;
-  std::array<Entry, kMerges> entries_;
-  std::size_t n_ = 0;
-  std::size_t n_done_ = 0;
   TokenId last_ = 0;  // made by the merge before, as far as that is known
-  std::string text_;  // of the entries
 };
 
-Status read_part(std::string_view list,
-                 ListPart part,
-                 const TokenTable& names,
-                 std::string_view prefix,
-                 MergeReader::Take take) {
-  MergeReader reader(names, prefix, take);
-  const Status read = read_merge_array(
-      list,
-      [&](std::string_view left, std::string_view right) { return reader.add(left, right); },
-      part);
-  const Status flushed = reader.flush();  // its errors come first in the list
-  return flushed.ok() ? read : flushed;
-}
-
-// Puts merges into a table, each one some steps after its memory was asked for.
-class TableFiller {
- public:
-  explicit TableFiller(MergeTable& table) : table_(table) {}  // REQUIRES: outlives this object
-
-  void add(std::span<const Merge> merges) {
-    for (const Merge& merge : merges) {
-      table_.prefetch(merge.left, merge.right);
-      if (n_added_ - n_put_ == kAhead) put_next();
-      waiting_[n_added_++ % kAhead] = merge;
-    }
-  }
-  // REQUIRES: called at the end.
-  void finish() {
-    while (n_put_ < n_added_) put_next();
-  }
-
- private:
-  static constexpr std::uint32_t kAhead = 32;
-
-  void put_next() {
-    const Merge& merge = waiting_[n_put_ % kAhead];
-    table_.set(merge.left, merge.right, n_put_++, merge.merged);
-  }
-
-  MergeTable& table_;
-  std::array<Merge, kAhead> waiting_;
-  std::uint32_t n_added_ = 0;
-  std::uint32_t n_put_ = 0;  // the rank of the next
-};
-
-// A vocabulary of n tokens has seldom more than three ways to make one.
-std::size_t n_expected_max(const TokenTable& names) {
-  return names.size() * 3;
-}
-
-MergeTable table_for(std::string_view list, const TokenTable& names) {
-  MergeTable table;
-  table.reserve(std::min(n_merges_max(list), n_expected_max(names)));
-  return table;
-}
-
-// Empty if the list cannot be halved or is odd, no thread can be started, or a merge is wrong.
-std::optional<MergeTable> read_halves(std::string_view list,
-                                      const TokenTable& names,
-                                      std::string_view prefix) {
-  if (list.size() < kHalvesBytesMin || std::thread::hardware_concurrency() < 2) return std::nullopt;
-  const auto halves = halve_merges(list);
-  if (!halves) return std::nullopt;
-  const std::size_t n_behind = n_merges_max(halves->tail);
-  if (n_behind > n_expected_max(names)) return std::nullopt;  // merges that come again and again
-  std::vector<Merge> behind;
-  const auto read_tail = [&] {
-    behind.reserve(n_behind);
-    return read_part(
-        halves->tail, ListPart::kTail, names, prefix, [&](std::span<const Merge> merges) {
-          behind.insert(behind.end(), merges.begin(), merges.end());
-        });
+// The later half on a thread of its own where that pays.
+Status look_up_all(const MergeText& written, const TokenTable& names, std::span<Merge> out) {
+  const bool is_long = out.size() >= kTwoThreadsMin && std::thread::hardware_concurrency() > 1;
+  const std::size_t n_head = is_long ? out.size() / 2 : out.size();
+  const auto look_up_tail = [&] {
+    return MergeLookUp(written, names).run(n_head, out.subspan(n_head));
   };
-  std::future<Status> tail;  // ends the thread where it ends itself
+  std::future<Status> tail;
   try {
-    tail = std::async(std::launch::async, read_tail);
-  } catch (const std::system_error&) {
-    return std::nullopt;
+    tail = std::async(is_long ? std::launch::async : std::launch::deferred, look_up_tail);
+  } catch (const std::system_error&) {  // no thread to be had
+    tail = std::async(std::launch::deferred, look_up_tail);
   }
-  MergeTable table = table_for(list, names);
-  TableFiller filler(table);
-  const Status head =
-      read_part(halves->head, ListPart::kHead, names, prefix, [&](std::span<const Merge> merges) {
-        filler.add(merges);
-      });
-  if (!tail.get().ok() || !head.ok()) return std::nullopt;
-  filler.add(behind);
-  filler.finish();
-  return table;
+  const Status head = MergeLookUp(written, names).run(0, out.first(n_head));
+  const Status behind = tail.get();
+  return head.ok() ? behind : head;
+}
+
+// Errors are those of the first bad entry, so what stands before a bad one is kept.
+Status read_text(std::string_view list, MergeText& out) {
+  out.text.reserve(list.size() / 2);
+  return read_merge_array(list, [&](std::string_view left, std::string_view right) {
+    if (out.merges.size() == kMergesMax)
+      return invalid_argument(": more than " + std::to_string(kMergesMax) + " merges");
+    WrittenMerge merge;
+    merge.begin = static_cast<std::uint32_t>(out.text.size());
+    out.text.append(left);
+    merge.middle = static_cast<std::uint32_t>(out.text.size());
+    out.text.append(right);
+    merge.end = static_cast<std::uint32_t>(out.text.size());
+    out.merges.push_back(merge);
+    return Status();
+  });
 }
 
 }  // namespace
 
-Result<MergeTable> read_merges(std::string_view list,
-                               const TokenTable& names,
-                               std::string_view prefix) {
-  if (auto table = read_halves(list, names, prefix)) return *std::move(table);
-  MergeTable table = table_for(list, names);
-  TableFiller filler(table);
-  COXSWAIN_RETURN_IF_ERROR(
-      read_part(list, ListPart::kWhole, names, prefix, [&](std::span<const Merge> merges) {
-        filler.add(merges);
-      }));
-  filler.finish();
+bool add_merge(const TokenTable& names,
+               std::string_view left,
+               std::string_view right,
+               std::uint32_t rank,
+               MergeTable& table) {
+  const std::string merged = std::string(left).append(right);
+  const Merge merge{names.find_or(left, -1), names.find_or(right, -1), names.find_or(merged, -1)};
+  if (merge.left < 0 || merge.right < 0 || merge.merged < 0) return false;
+  table.set(merge.left, merge.right, rank, merge.merged);
+  return true;
+}
+
+Result<MergeTable> read_merges(std::string_view list, const TokenTable& names) {
+  MergeText written;
+  const Status read = read_text(list, written);
+  std::vector<Merge> merges(written.merges.size());
+  COXSWAIN_RETURN_IF_ERROR(look_up_all(written, names, merges));
+  COXSWAIN_RETURN_IF_ERROR(read);
+  MergeTable table;
+  // A vocabulary of n tokens has seldom more than three ways to make one; a list may repeat itself.
+  table.reserve(std::min(merges.size(), names.size() * 3));
+  constexpr std::size_t kAhead = 32;
+  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+    if (rank + kAhead < merges.size())
+      table.prefetch(merges[rank + kAhead].left, merges[rank + kAhead].right);
+    table.set(merges[rank].left,
+              merges[rank].right,
+              static_cast<std::uint32_t>(rank),
+              merges[rank].merged);
+  }
   return table;
 }
 

@@ -70,6 +70,36 @@ class WordCache {
   std::vector<Entry> entries_;  // made at the first store
 };
 
+// What two neighbours become; no rank: they do not merge.
+inline constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
+struct RankedMerge {
+  std::uint32_t rank = kNoRank;
+  TokenId id = -1;
+};
+
+// Pairs of symbols that were looked up before, as WordCache. REQUIRES: no symbol is -1.
+class MergeCache {
+ public:
+  template <typename LookUp>
+  RankedMerge find(TokenId left, TokenId right, LookUp look_up) {
+    if (entries_.empty()) entries_.resize(kEntries);
+    const std::uint64_t key = static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
+                              static_cast<std::uint32_t>(right);
+    Entry& entry = entries_[key * 0x9E3779B97F4A7C15ULL >> kShift];
+    if (entry.key != key) entry = {key, look_up()};
+    return entry.merge;
+  }
+
+ private:
+  static constexpr int kShift = 52;
+  static constexpr std::size_t kEntries = std::size_t{1} << (64 - kShift);
+  struct Entry {
+    std::uint64_t key = ~std::uint64_t{0};
+    RankedMerge merge;
+  };
+  std::vector<Entry> entries_;  // made at the first look-up
+};
+
 // Takes tokens of a long piece while the rest of it is still being encoded.
 class TokenSpill {
  public:
@@ -93,13 +123,13 @@ struct ModelScratch {
   struct Symbol {
     TokenId id = 0;
     std::uint32_t n_bytes = 0;
-    std::int32_t previous = -1;
-    std::int32_t next = -1;
   };
   WordCache words;
+  MergeCache merges;
   std::vector<Symbol> symbols;
   std::vector<std::uint32_t> ranks;
   std::vector<TokenId> merged;
+  std::uint32_t unknown_bytes = 0;  // of an unknown part that may still grow
   std::string text;
   std::vector<double> scores;         // of a lattice's nodes near the current one
   std::vector<char> lattice;          // how long the last token of the best way to each node is

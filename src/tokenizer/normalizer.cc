@@ -251,19 +251,6 @@ bool map_bert_cjk(std::string& out, char32_t c) {
   return true;
 }
 
-// SentencePiece's "nmt" rules without normalization.
-bool map_nmt(std::string& out, char32_t c) {
-  const bool is_dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) ||
-                          c == 0x7F || c == 0x8F || c == 0x9F;
-  if (is_dropped) return true;
-  const bool is_blank = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
-                        (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
-                        c == 0xFEFF || c == 0xFFFD;
-  if (!is_blank) return false;
-  out.push_back(' ');
-  return true;
-}
-
 bool map_byte_level(std::string& out, char32_t c) {
   std::string bytes;
   append_utf8(bytes, c);
@@ -358,7 +345,6 @@ Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::Value& section,
   if (type == "NFKD") return make_unicode_normalizer(UnicodeForm::kNfkd);
   if (type == "Lowercase") return per_character(map_lowercase);
   if (type == "StripAccents") return per_character(map_strip_combining);
-  if (type == "Nmt") return per_character(map_nmt);
   if (type == "ByteLevel") return per_character(map_byte_level);
   if (type == "BertNormalizer") return parse_bert(section, where);
   if (type == "Sequence") return parse_sequence(section, where);
@@ -377,7 +363,7 @@ Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::Value& section,
                               string_field(section, "precompiled_charsmap", where));
     return make_precompiled_normalizer(encoded, where);
   }
-  return invalid_argument(where + ": unknown normalizer \"" + type + "\"");
+  return invalid_argument(where + ": the normalizer \"" + type + "\" is not supported");
 }
 
 }  // namespace coxswain::tokenizer

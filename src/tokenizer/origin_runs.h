@@ -2,12 +2,11 @@
 // OriginRuns: for each byte of a changed text the place in the input that it came from, as runs of
 // one kind: a long run costs as much as a short one, two to four bytes.
 //
-// A run is either bytes that stand for as many bytes of the input, of which each belongs to the
-// whole character there, or units of one length that each stand for equally many bytes of the
-// input, one after the other. Runs are kept as small numbers: their length, and how far behind the
-// run before their place begins if it does not begin right there. Marks at regular distances lead
-// to the run of any byte. Thread rule: one thread, also for const methods (look-ups remember where
-// they were).
+// A run is either bytes that stand for as many bytes of the input, of which each belongs to the whole
+// character there, or units of one length that each stand for equally many bytes of the input, one
+// after the other. Runs are kept as small numbers: their length, and how far behind the run before
+// their place begins if it does not begin right there. Marks at regular distances lead to the run of
+// any byte. Thread rule: one thread, also for const methods (look-ups remember where they were).
 
 #include <cstddef>
 #include <cstdint>

@@ -26,7 +26,7 @@ std::vector<std::uint32_t> ranks_of(const std::vector<SentencePiece>& pieces) {
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return pieces[a].score > pieces[b].score;
   });
-  std::vector<std::uint32_t> ranks(pieces.size(), RankBpe::kNoRank);
+  std::vector<std::uint32_t> ranks(pieces.size(), kNoRank);
   std::uint32_t rank = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (i > 0 && pieces[order[i]].score != pieces[order[i - 1]].score) ++rank;
@@ -112,8 +112,7 @@ Result<TokenizerParts> parts_from_pieces(const SentencePieceModel& model, Contro
       return Status(Code::kInvalidArgument,
                     "piece " + std::to_string(i) + ": \"" + piece.text + "\" is there twice");
     if (piece.kind == PieceKind::kUnknown) unk = id;
-    // The library writes unknown pieces even where a model folder's tokenizer skips them as
-    // special.
+    // The library writes unknown pieces even where a model folder's tokenizer skips them as special.
     if (piece.kind == PieceKind::kControl ||
         (piece.kind == PieceKind::kUnknown && control == ControlPieces::kMatched)) {
       AddedToken token;
@@ -146,7 +145,6 @@ Result<TokenizerParts> parts_from_pieces(const SentencePieceModel& model, Contro
   decoder.drops_first_blank = model.add_dummy_prefix || model.remove_extra_blanks;
   decoder.drops_first_blanks = model.remove_extra_blanks;
   parts.decoder.push_back(make_sentencepiece_decoder(std::move(decoder)));
-  parts.spelling = TokenSpelling::kMetaspace;
   parts.bos = parts.names->find(model.bos_piece);
   parts.eos = parts.names->find(model.eos_piece);
   return parts;

@@ -1,6 +1,5 @@
 #pragma once
-// Makes the parts of a tokenizer from a list of SentencePiece pieces; shared by .model and GGUF
-// files.
+// Makes the parts of a tokenizer from a list of SentencePiece pieces; shared by .model and GGUF files.
 //
 // Thread rule: pure function.
 

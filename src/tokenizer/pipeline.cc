@@ -109,7 +109,7 @@ class PipelineTokenizer::PieceCursor {
 class PipelineTokenizer::ScratchLease {
  public:
   explicit ScratchLease(const PipelineTokenizer& owner) : owner_(owner) {
-    const std::lock_guard<std::mutex> lock(owner_.mutex_);
+    const base::MutexLock lock(owner_.mutex_);
     if (!owner_.scratches_.empty()) {
       scratch_ = std::move(owner_.scratches_.back());
       owner_.scratches_.pop_back();
@@ -126,7 +126,7 @@ class PipelineTokenizer::ScratchLease {
       scratch_ = std::make_unique<Scratch>();
       scratch_->model.words = std::move(words);
     }
-    const std::lock_guard<std::mutex> lock(owner_.mutex_);
+    const base::MutexLock lock(owner_.mutex_);
     if (owner_.scratches_.size() < kScratchesMax) owner_.scratches_.push_back(std::move(scratch_));
   }
   ScratchLease(const ScratchLease&) = delete;
@@ -365,18 +365,6 @@ void PipelineTokenizer::trim_offsets(Encoding& encoding) const {
   }
 }
 
-std::size_t PipelineTokenizer::count(std::string_view text,
-                                     bool add_special_tokens,
-                                     std::size_t limit) const {
-  EncodeOptions options;
-  options.add_special_tokens = add_special_tokens;
-  options.tokens_max = limit;
-  options.wants_offsets = false;
-  const auto encoding = encode(text, options);
-  if (!encoding.ok() || encoding->truncated) return std::max(limit, limit + 1);
-  return encoding->ids.size();
-}
-
 void PipelineTokenizer::push_token(DecoderChain& chain, TokenId id, bool skip_special) const {
   if (id < 0 || static_cast<std::size_t>(id) >= vocab_size_) return;
   if (skip_special && is_skipped_[static_cast<std::size_t>(id)]) return;
@@ -431,33 +419,6 @@ std::string PipelineTokenizer::decode_tokens(std::span<const TokenId> ids,
 std::optional<TokenId> PipelineTokenizer::token_to_id(std::string_view token) const {
   if (const AddedToken* added = parts_.added.find(token)) return added->id;
   return parts_.names->find(token);
-}
-
-std::string PipelineTokenizer::token_bytes(TokenId id) const {
-  if (is_special(id)) return {};
-  const std::string_view token = name(id);
-  std::string out;
-  switch (parts_.spelling) {
-    case TokenSpelling::kPlain:
-      break;
-    case TokenSpelling::kByteLevel:
-      if (append_bytes_of_characters(out, token)) return out;
-      break;
-    case TokenSpelling::kMetaspace: {
-      std::size_t at = 0;
-      if (const auto byte = byte_of_token_name(token)) return std::string(1, *byte);
-      for (std::size_t found = token.find(kMetaspaceUtf8); found != std::string_view::npos;
-           found = token.find(kMetaspaceUtf8, at)) {
-        out.append(token.substr(at, found - at)).push_back(' ');
-        at = found + kMetaspaceUtf8.size();
-      }
-      return out.append(token.substr(at));
-    }
-    case TokenSpelling::kWordPiece:
-      if (token.starts_with("##")) return std::string(token.substr(2));
-      return token.empty() ? std::string() : " " + std::string(token);
-  }
-  return std::string(token);
 }
 
 bool PipelineTokenizer::is_special(TokenId id) const {

@@ -2,16 +2,15 @@
 // PipelineTokenizer: the parts of a tokenizer put together. Every file format ends here.
 //
 // encode: added tokens -> normalizer -> pre-tokenizer -> model -> post-processor.
-// decode: tokens -> decoder chain. Thread rule: as Tokenizer; calls borrow their buffers from a
-// pool.
+// decode: tokens -> decoder chain. Thread rule: as Tokenizer; calls borrow their buffers from a pool.
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/decoder.h"
 #include "tokenizer/model.h"
@@ -23,14 +22,6 @@
 
 namespace coxswain::tokenizer {
 
-// How a token's text is found for token_bytes().
-enum class TokenSpelling {
-  kPlain,      // as the vocabulary writes it
-  kByteLevel,  // in the byte alphabet
-  kMetaspace,  // U+2581 is a blank, <0x..> is a byte
-  kWordPiece,  // a blank goes before tokens without the prefix ##
-};
-
 struct TokenizerParts {
   std::unique_ptr<TokenTable> names = std::make_unique<TokenTable>();  // the model's vocabulary
   std::unique_ptr<TokenTable> strings;  // what tokens stand for, where the model needs that too
@@ -41,7 +32,6 @@ struct TokenizerParts {
   bool model_reads_bytes = false;  // its pieces are bytes, its vocabulary is in the byte alphabet
   PostProcessor post_processor;
   DecoderPlan decoder;
-  TokenSpelling spelling = TokenSpelling::kPlain;
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
   bool decodes_normalized_names = false;  // see LoadOptions
@@ -54,14 +44,10 @@ class PipelineTokenizer final : public Tokenizer {
   ~PipelineTokenizer() override;
 
   Result<Encoding> encode(std::string_view text, const EncodeOptions& options) const override;
-  std::size_t count(std::string_view text,
-                    bool add_special_tokens,
-                    std::size_t limit) const override;
   std::string decode(std::span<const TokenId> ids, bool skip_special) const override;
   std::size_t vocab_size() const override { return vocab_size_; }
   std::optional<TokenId> token_to_id(std::string_view token) const override;
   std::string token(TokenId id) const override { return std::string(name(id)); }
-  std::string token_bytes(TokenId id) const override;
   bool is_special(TokenId id) const override;
   std::string unknown_split_pattern() const override {
     return parts_.pre_tokenizer.unknown_pattern;
@@ -115,9 +101,9 @@ class PipelineTokenizer final : public Tokenizer {
   std::string bytes_;
   std::vector<std::uint32_t> bytes_begin_;
 
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>>
-      scratches_;  // GUARDED_BY(mutex_); at most kScratchesMax
+  mutable base::Mutex mutex_;
+  // At most kScratchesMax.
+  mutable std::vector<std::unique_ptr<Scratch>> scratches_ GUARDED_BY(mutex_);
 };
 
 }  // namespace coxswain::tokenizer

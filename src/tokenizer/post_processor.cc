@@ -62,8 +62,7 @@ Status read_pair(const json::Value& section,
   return {};
 }
 
-// Runs the processors in order on a text that nobody has seen yet: what they add does not depend on
-// it.
+// Runs the processors in order on a text that nobody has seen yet: what they add does not depend on it.
 class Reader {
  public:
   Status read(const json::Value& section, const std::string& where) {
@@ -76,7 +75,7 @@ class Reader {
       return read_around(section, where, Joint::kSeparator);
     }
     if (type != "Sequence")
-      return invalid_argument(where + ": unknown post-processor \"" + type + "\"");
+      return invalid_argument(where + ": the post-processor \"" + type + "\" is not supported");
     const json::Value* list = section.find("processors");
     if (list == nullptr || !list->is_array()) return field_error(where, "processors", "an array");
     for (std::size_t i = 0; i < list->as_array().size(); ++i)

@@ -1,6 +1,5 @@
 #pragma once
-// Post-processing: the special tokens around a text, and offsets without the blanks of byte-level
-// tokens.
+// Post-processing: the special tokens around a text, and offsets without the blanks of byte-level tokens.
 //
 // Thread rule: values.
 

@@ -107,8 +107,7 @@ Result<PrecompiledCharsmap> PrecompiledCharsmap::from_bytes(std::string_view byt
   if (trie_bytes % 4 != 0 || trie_bytes > bytes.size() - 4)
     return invalid_argument("the character map's trie does not fit into it");
   out.units_.resize(trie_bytes / 4);
-  // An empty trie has no storage: its address may be null, which memcpy does not take even for no
-  // bytes.
+  // An empty trie has no storage: its address may be null, which memcpy does not take even for no bytes.
   if (trie_bytes > 0) std::memcpy(out.units_.data(), bytes.data() + 4, trie_bytes);
   out.strings_ = bytes.substr(4 + trie_bytes);
   return out;

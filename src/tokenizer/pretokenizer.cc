@@ -145,20 +145,8 @@ class PlanReader {
                                 bool_field(section, "individual_digits", false, where));
       add(make_character_split(is_number,
                                each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
-    } else if (type == "CharDelimiterSplit") {
-      COXSWAIN_ASSIGN_OR_RETURN(std::string delimiter,
-                                character_field(section, "delimiter", where));
-      add(make_literal_split(std::move(delimiter), {SplitBehavior::kRemoved, false}));
-    } else if (type == "UnicodeScripts") {
-      COXSWAIN_ASSIGN_OR_RETURN(auto step, make_script_split());
-      add(std::move(step));
-    } else if (type == "FixedLength") {
-      COXSWAIN_ASSIGN_OR_RETURN(const std::int64_t length,
-                                integer_field(section, "length", 5, where));
-      if (length < 1) return field_error(where, "length", "at least 1");
-      add(make_fixed_length(static_cast<std::size_t>(length)));
     } else {
-      return invalid_argument(where + ": unknown pre-tokenizer \"" + type + "\"");
+      return invalid_argument(where + ": the pre-tokenizer \"" + type + "\" is not supported");
     }
     return {};
   }

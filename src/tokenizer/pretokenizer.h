@@ -90,7 +90,6 @@ enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWith
 // When a blank goes before the text: always, only at the start of the input, never.
 enum class PrependScheme { kAlways, kFirst, kNever };
 
-std::unique_ptr<PreTokenizer> make_scanner_split(SplitScanner scanner);
 // Cuts before every `replacement`, which stands for a blank.
 std::unique_ptr<PreTokenizer> make_metaspace(std::string replacement,
                                              PrependScheme scheme,

@@ -1,13 +1,11 @@
 #include "tokenizer/pretokenizer_steps.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/split_step.h"
 #include "tokenizer/unicode.h"
-#include "tokenizer/unicode_scripts.h"
 
 namespace coxswain::tokenizer {
 namespace {
@@ -102,64 +100,6 @@ class MetaspaceStep final : public PreTokenizer {
   std::unique_ptr<PreTokenizer> split_;
 };
 
-class FixedLengthStep final : public CutStep {
- public:
-  explicit FixedLengthStep(std::size_t n_characters) : n_characters_(n_characters) {}
-  Status cut(std::string_view text,
-             std::span<const PieceRange> pieces,
-             PieceVisitor visit) const override {
-    PieceBatch out(visit);
-    for (const PieceRange& piece : pieces) {
-      std::uint32_t begin = piece.begin;
-      std::size_t n = 0;
-      for (std::uint32_t at = piece.begin; at < piece.end && out.is_wanted();) {
-        at += code_point_at(text, at).n_bytes;
-        if (++n < n_characters_ && at < piece.end) continue;
-        out.add({begin, at});
-        begin = at;
-        n = 0;
-      }
-    }
-    out.flush();
-    return {};
-  }
-
- private:
-  std::size_t n_characters_;
-};
-
-// Cuts where the script changes. A blank and a character without a script belong to any; those
-// before the first other character are lost, as in the reference.
-class ScriptStep final : public CutStep {
- public:
-  explicit ScriptStep(UnicodeScripts scripts) : scripts_(std::move(scripts)) {}
-  Status cut(std::string_view text,
-             std::span<const PieceRange> pieces,
-             PieceVisitor visit) const override {
-    PieceBatch out(visit);
-    for (const PieceRange& piece : pieces) {
-      std::optional<std::size_t> script;
-      std::uint32_t begin = piece.end;
-      for (std::uint32_t at = piece.begin; at < piece.end && out.is_wanted();) {
-        const CodePoint c = code_point_at(text, at);
-        const std::size_t own = c.value == ' ' ? 0 : scripts_.script_of(c.value);
-        if (own != 0 && script != own) {
-          if (begin < at) out.add({begin, at});
-          begin = at;
-          script = own;
-        }
-        at += c.n_bytes;
-      }
-      out.add({begin, piece.end});
-    }
-    out.flush();
-    return {};
-  }
-
- private:
-  UnicodeScripts scripts_;
-};
-
 class SequenceStep final : public PreTokenizer {
  public:
   explicit SequenceStep(std::vector<std::unique_ptr<PreTokenizer>> parts)
@@ -208,15 +148,6 @@ std::unique_ptr<PreTokenizer> make_prefix_space() {
 
 std::unique_ptr<PreTokenizer> make_byte_alphabet() {
   return std::make_unique<ByteAlphabetStep>();
-}
-
-std::unique_ptr<PreTokenizer> make_fixed_length(std::size_t n_characters) {
-  return std::make_unique<FixedLengthStep>(n_characters);
-}
-
-Result<std::unique_ptr<PreTokenizer>> make_script_split() {
-  COXSWAIN_ASSIGN_OR_RETURN(UnicodeScripts scripts, UnicodeScripts::create());
-  return std::unique_ptr<PreTokenizer>(std::make_unique<ScriptStep>(std::move(scripts)));
 }
 
 std::unique_ptr<PreTokenizer> make_metaspace(std::string replacement,

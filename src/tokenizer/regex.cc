@@ -1,5 +1,6 @@
 #include "tokenizer/regex.h"
 
+#include "base/utf8.h"
 #include "tokenizer/regex_syntax.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -66,21 +67,6 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   return Regex(std::move(code));
 }
 
-Regex::GroupMatch Regex::match_group(std::string_view text) const {
-  std::unique_ptr<pcre2_match_data, FreeMatch> match(
-      pcre2_match_data_create_from_pattern(code_->code.get(), nullptr));
-  if (!match) return {};
-  const int n = pcre2_match(code_->code.get(),
-                            reinterpret_cast<PCRE2_SPTR>(text.data()),
-                            text.size(),
-                            0,
-                            PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK,
-                            match.get(),
-                            code_->context.get());
-  if (n <= 0) return {};
-  return {static_cast<std::size_t>(n - 1), pcre2_get_ovector_pointer(match.get())[1]};
-}
-
 Result<std::vector<TextSpan>> Regex::find_all(std::string_view text) const {
   std::size_t at = 0;
   return find_some(text, text.size() + 1, at);
@@ -117,7 +103,7 @@ Result<std::vector<TextSpan>> Regex::find_some(std::string_view text,
       continue;
     }
     ++at;  // an empty match right behind another one does not count
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    while (at < text.size() && base::is_continuation(text[at])) ++at;
   }
   at = text.size();
   return out;

@@ -1,6 +1,5 @@
 #pragma once
-// Regex: a regular expression of a stranger's file, run on PCRE2 with limits of steps, depth and
-// heap.
+// Regex: a regular expression of a stranger's file, run on PCRE2 with limits of steps, depth and heap.
 //
 // Syntax is Oniguruma's (the reference's engine) as far as tokenizer files use it: regex_syntax.h.
 // Thread rule: immutable; match data belongs to the caller's thread.
@@ -31,14 +30,6 @@ class Regex {
   Result<std::vector<TextSpan>> find_some(std::string_view text,
                                           std::size_t n_max,
                                           std::size_t& at) const;
-
-  // The match at the start of `text`, of no bytes if there is none, and the number of the last
-  // group that takes part in it; 0 = no group.
-  struct GroupMatch {
-    std::size_t group = 0;
-    std::size_t n_bytes = 0;
-  };
-  GroupMatch match_group(std::string_view text) const;
 
  private:
   struct Code;

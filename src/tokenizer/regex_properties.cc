@@ -1,110 +1,35 @@
 #include "tokenizer/regex_properties.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 
-#include "tokenizer/regex_blocks.h"
 #include "tokenizer/unicode_reference.h"
 
 namespace coxswain::tokenizer {
 namespace {
 
-struct Alias {
-  std::string_view name;  // lower case, without separators
-  std::string_view category;
-};
-
-constexpr std::array kCategories{
-    Alias{"letter", "L"},
-    Alias{"casedletter", "LC"},
-    Alias{"lc", "LC"},
-    Alias{"l&", "LC"},
-    Alias{"uppercaseletter", "Lu"},
-    Alias{"lowercaseletter", "Ll"},
-    Alias{"titlecaseletter", "Lt"},
-    Alias{"modifierletter", "Lm"},
-    Alias{"otherletter", "Lo"},
-    Alias{"mark", "M"},
-    Alias{"combiningmark", "M"},
-    Alias{"nonspacingmark", "Mn"},
-    Alias{"spacingmark", "Mc"},
-    Alias{"enclosingmark", "Me"},
-    Alias{"number", "N"},
-    Alias{"decimalnumber", "Nd"},
-    Alias{"letternumber", "Nl"},
-    Alias{"othernumber", "No"},
-    Alias{"punctuation", "P"},
-    Alias{"connectorpunctuation", "Pc"},
-    Alias{"dashpunctuation", "Pd"},
-    Alias{"openpunctuation", "Ps"},
-    Alias{"closepunctuation", "Pe"},
-    Alias{"initialpunctuation", "Pi"},
-    Alias{"finalpunctuation", "Pf"},
-    Alias{"otherpunctuation", "Po"},
-    Alias{"symbol", "S"},
-    Alias{"mathsymbol", "Sm"},
-    Alias{"currencysymbol", "Sc"},
-    Alias{"modifiersymbol", "Sk"},
-    Alias{"othersymbol", "So"},
-    Alias{"separator", "Z"},
-    Alias{"spaceseparator", "Zs"},
-    Alias{"lineseparator", "Zl"},
-    Alias{"paragraphseparator", "Zp"},
-    Alias{"other", "C"},
-    Alias{"control", "Cc"},
-    Alias{"format", "Cf"},
-    Alias{"surrogate", "Cs"},
-    Alias{"privateuse", "Co"},
-    Alias{"unassigned", "Cn"},
-};
-
-constexpr std::array<std::string_view, 38> kShortCategories{
-    "C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu", "M",
-    "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf", "Pi",
-    "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs", "LC"};
+// General categories, each as name=category; names in lower case, without separators.
+constexpr std::string_view kCategories =
+    " c=C cc=Cc cf=Cf cn=Cn co=Co cs=Cs l=L ll=Ll lm=Lm lo=Lo lt=Lt lu=Lu m=M mc=Mc me=Me mn=Mn "
+    "n=N nd=Nd nl=Nl no=No p=P pc=Pc pd=Pd pe=Pe pf=Pf pi=Pi po=Po ps=Ps s=S sc=Sc sk=Sk sm=Sm "
+    "so=So z=Z zl=Zl zp=Zp zs=Zs lc=LC l&=LC letter=L casedletter=LC uppercaseletter=Lu "
+    "lowercaseletter=Ll titlecaseletter=Lt modifierletter=Lm otherletter=Lo mark=M "
+    "combiningmark=M nonspacingmark=Mn spacingmark=Mc enclosingmark=Me number=N decimalnumber=Nd "
+    "letternumber=Nl othernumber=No punctuation=P connectorpunctuation=Pc dashpunctuation=Pd "
+    "openpunctuation=Ps closepunctuation=Pe initialpunctuation=Pi finalpunctuation=Pf "
+    "otherpunctuation=Po symbol=S mathsymbol=Sm currencysymbol=Sc modifiersymbol=Sk "
+    "othersymbol=So separator=Z spaceseparator=Zs lineseparator=Zl paragraphseparator=Zp other=C "
+    "control=Cc format=Cf surrogate=Cs privateuse=Co unassigned=Cn ";
 
 // Binary properties: PCRE2 has them under the same names. Other names are scripts.
-constexpr std::array<std::string_view, 40> kBinary{"any",
-                                                   "assigned",
-                                                   "alphabetic",
-                                                   "asciihexdigit",
-                                                   "ahex",
-                                                   "bidicontrol",
-                                                   "cased",
-                                                   "caseignorable",
-                                                   "dash",
-                                                   "defaultignorablecodepoint",
-                                                   "deprecated",
-                                                   "diacritic",
-                                                   "emoji",
-                                                   "emojicomponent",
-                                                   "emojimodifier",
-                                                   "emojimodifierbase",
-                                                   "emojipresentation",
-                                                   "extendedpictographic",
-                                                   "extender",
-                                                   "graphemebase",
-                                                   "graphemeextend",
-                                                   "hexdigit",
-                                                   "idcontinue",
-                                                   "idstart",
-                                                   "ideographic",
-                                                   "joincontrol",
-                                                   "lowercase",
-                                                   "math",
-                                                   "noncharactercodepoint",
-                                                   "patternsyntax",
-                                                   "patternwhitespace",
-                                                   "quotationmark",
-                                                   "radical",
-                                                   "regionalindicator",
-                                                   "sentenceterminal",
-                                                   "softdotted",
-                                                   "unifiedideograph",
-                                                   "uppercase",
-                                                   "whitespace",
-                                                   "xidcontinue"};
+constexpr std::string_view kBinary =
+    " any assigned alphabetic asciihexdigit ahex bidicontrol cased caseignorable dash "
+    "defaultignorablecodepoint deprecated diacritic emoji emojicomponent emojimodifier "
+    "emojimodifierbase emojipresentation extendedpictographic extender graphemebase "
+    "graphemeextend hexdigit idcontinue idstart ideographic joincontrol lowercase math "
+    "noncharactercodepoint patternsyntax patternwhitespace quotationmark radical "
+    "regionalindicator sentenceterminal softdotted unifiedideograph uppercase whitespace "
+    "xidcontinue ";
 
 constexpr std::string_view kSpaceItems = "\\p{Z}\\x09-\\x0d\\x{85}";
 
@@ -185,23 +110,23 @@ std::optional<std::string> posix_items(std::string_view name) {
   return std::nullopt;
 }
 
+bool is_block(std::string_view name) {
+  const std::string key = folded(name);
+  return key.starts_with("in") && key != "inherited" && !key.starts_with("inscriptional");
+}
+
 std::string property_items(std::string_view name) {
   const std::string key = folded(name);
-  for (const std::string_view category : kShortCategories) {
-    if (folded(category) == key) return category_items(category);
-  }
-  for (const Alias& alias : kCategories) {
-    if (alias.name == key) return category_items(alias.category);
+  if (const std::size_t found = kCategories.find(" " + key + "=");
+      found != std::string_view::npos) {
+    const std::size_t begin = found + key.size() + 2;
+    return category_items(kCategories.substr(begin, kCategories.find(' ', begin) - begin));
   }
   if (key == "punct") return category_items("P");  // without the symbols of [:punct:]
   if (auto items = posix_items(key)) return *std::move(items);
-  if (std::ranges::find(kBinary, key) != kBinary.end()) {
+  if (kBinary.find(" " + key + " ") != std::string_view::npos) {
     if (key == "alphabetic") return letters_and("");
     return "\\p{" + key + "}";
-  }
-  if (key.starts_with("in")) {
-    if (const auto block = block_named(std::string_view(key).substr(2)))
-      return range_item(block->first, block->last);
   }
   std::string out = "\\p{sc:" + key + "}";
   if (key == "han" || key == "hani") out += "\\x{2B739}\\x{2EBF0}-\\x{2EE5D}\\x{31350}-\\x{323AF}";

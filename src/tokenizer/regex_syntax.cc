@@ -29,9 +29,7 @@ class Rewriter {
     while (at_ < pattern_.size()) {
       const std::string_view rest = pattern_.substr(at_);
       if (rest.starts_with("\\y") || rest.starts_with("\\Y") || rest.starts_with("(?~"))
-        return invalid_argument("bad regular expression at offset " + std::to_string(at_) + ": " +
-                                std::string(rest.substr(0, rest[0] == '(' ? 3 : 2)) +
-                                " is not supported");
+        return not_supported(at_, rest.substr(0, rest[0] == '(' ? 3 : 2));
       if (rest[0] == '\\') {
         append_escape(out);
       } else if (rest[0] == '[') {
@@ -45,10 +43,15 @@ class Rewriter {
         out.push_back(pattern_[at_++]);
       }
     }
-    return out;
+    return refused_.ok() ? Result<std::string>(std::move(out)) : refused_;
   }
 
  private:
+  static Status not_supported(std::size_t at, std::string_view part) {
+    return invalid_argument("bad regular expression at offset " + std::to_string(at) + ": " +
+                            std::string(part) + " is not supported");
+  }
+
   // The escape at the cursor, whole: \p{..}, \x{..}, \uHHHH or two characters.
   std::string_view take_escape() {
     const std::size_t begin = at_;
@@ -64,7 +67,7 @@ class Rewriter {
     return pattern_.substr(begin, at_ - begin);
   }
 
-  static Meaning meaning_of(std::string_view escape) {
+  Meaning meaning_of(std::string_view escape) {
     const char name = escape.size() > 1 ? escape[1] : '\0';
     switch (name) {
       case 's':
@@ -92,17 +95,17 @@ class Rewriter {
     }
   }
 
-  // Outside a class, Oniguruma counts the fractions and raised digits of Latin-1 as word
-  // characters.
+  // Outside a class, Oniguruma counts the fractions and raised digits of Latin-1 as word characters.
   static std::string word_outside_classes() {
     return *posix_items("word") + "\\xB2\\xB3\\xB9\\xBC-\\xBE";
   }
 
-  static Meaning property(std::string_view escape) {
+  Meaning property(std::string_view escape) {
     if (escape.size() < 5 || escape[2] != '{' || escape.back() != '}') return {std::string(escape)};
     std::string_view name = escape.substr(3, escape.size() - 4);
     const bool is_inverse = name.starts_with('^');
     if (is_inverse) name.remove_prefix(1);
+    if (is_block(name) && refused_.ok()) refused_ = not_supported(at_ - escape.size(), escape);
     return set_of(property_items(name), is_inverse != (escape[1] == 'P'));
   }
 
@@ -216,6 +219,7 @@ class Rewriter {
 
   std::string_view pattern_;
   std::size_t at_ = 0;
+  Status refused_;  // the first block
 };
 
 }  // namespace

@@ -7,14 +7,15 @@
 //   \v                            the vertical tab alone
 //   \uHHHH                        a code point
 //   \p{Han}                       the script, not PCRE2's script extensions; names as Oniguruma
-//                                 spells them (\p{Alpha}, \p{letter}, \p{^L}, \p{In_Cyrillic})
+//                                 spells them (\p{Alpha}, \p{letter}, \p{^L})
 //   (?m)                          the dot matches line breaks
 //   {,n}                          at most n
 //   [ inside a class              a nested class; && is the intersection
 //
 // Characters that are newer than PCRE2's tables are added to the classes they belong to.
 // Not rewritten: a character that folds to two without regard to case (ss for a sharp s).
-// PCRE2 can say neither \y and \Y (between two text segments or not) nor (?~..) (absent operators).
+// Refused: \y and \Y (between two text segments or not) and (?~..) (absent operators), for which PCRE2
+// has no means, and Unicode blocks (\p{In_Cyrillic}), which no known file asks for.
 // Thread rule: pure function. Doc: github.com/kkos/oniguruma, doc/RE.
 
 #include <string>

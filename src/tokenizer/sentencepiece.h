@@ -56,8 +56,8 @@ struct SentencePieceNormalizerOptions {
   PrecompiledCharsmap charsmap;
   ByteTrie user_defined;  // taken as they are
   bool add_dummy_prefix = true;
-  bool prefixes_start_only =
-      false;  // the blank is added at the start of the input, before no blank
+  // The blank is added at the start of the input, before no blank.
+  bool prefixes_start_only = false;
   bool remove_extra_blanks = true;
   bool escape_blanks = true;
   bool blank_is_suffix = false;

@@ -317,13 +317,6 @@ std::string_view scanner_pattern(SplitScanner scanner) {
   return {};
 }
 
-void scan(SplitScanner scanner,
-          std::string_view text,
-          std::uint32_t base,
-          std::vector<PieceRange>& out) {
-  scan_some(scanner, text, base, 0, text.size(), out);
-}
-
 std::size_t scan_some(SplitScanner scanner,
                       std::string_view text,
                       std::uint32_t base,

@@ -35,13 +35,8 @@ std::optional<SplitScanner> known_scanner(std::string_view pattern);
 // One spelling of the pattern that a scanner implements: what it is tested against.
 std::string_view scanner_pattern(SplitScanner scanner);
 
-// Appends the matches in text, shifted by `base`. REQUIRES: valid UTF-8.
-void scan(SplitScanner scanner,
-          std::string_view text,
-          std::uint32_t base,
-          std::vector<PieceRange>& out);
-// The same from byte `at` of the text on, which is where a match ended, until there are `n_max`
-// more in `out`. Returns where the next call has to start; the text's size at its end.
+// Appends the matches in text, shifted by `base`, from byte `at` on, which is 0 or where a match ended, until there are
+// `n_max` more in `out`. Returns where the next call has to start; the text's size at its end. REQUIRES: valid UTF-8.
 std::size_t scan_some(SplitScanner scanner,
                       std::string_view text,
                       std::uint32_t base,

@@ -1,16 +1,13 @@
 #include "tokenizer/split_step.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "tokenizer/unicode.h"
 
 namespace coxswain::tokenizer {
 namespace {
-
-std::string_view piece_text(std::string_view text, PieceRange piece) {
-  return text.substr(piece.begin, piece.end - piece.begin);
-}
 
 // A part of a piece that a pattern matches, or the gap between two matches.
 struct Part {
@@ -61,168 +58,119 @@ class PartJoiner {
   bool last_is_match_ = false;
 };
 
-// What a Split step looks for.
-class Matcher {
- public:
-  virtual ~Matcher() = default;
-  // Appends about `n_max` matches in `text`, shifted by `base`, from byte `at` on, and moves `at`
-  // to where the search has to go on: the end of the last match, or the text's end.
-  virtual Status find(std::string_view text,
-                      std::uint32_t base,
-                      std::size_t n_max,
-                      std::size_t& at,
-                      std::vector<PieceRange>& out) const = 0;
-};
+// A search for the matches of a pattern in one piece, in steps of some matches.
+struct Search {
+  std::string_view text;
+  std::uint32_t base = 0;  // where the text begins
+  // From where on to look; a step moves it to the end of its last match, or of the text.
+  std::size_t at = 0;
+  std::vector<PieceRange> matches;  // of the last step
 
-class ScannerMatcher final : public Matcher {
- public:
-  explicit ScannerMatcher(SplitScanner scanner) : scanner_(scanner) {}
-  Status find(std::string_view text,
-              std::uint32_t base,
-              std::size_t n_max,
-              std::size_t& at,
-              std::vector<PieceRange>& out) const override {
-    at = scan_some(scanner_, text, base, at, n_max, out);
-    return {};
+  void add(std::size_t begin, std::size_t end) {
+    matches.push_back(
+        {base + static_cast<std::uint32_t>(begin), base + static_cast<std::uint32_t>(end)});
   }
-
- private:
-  SplitScanner scanner_;
 };
 
-class RegexMatcher final : public Matcher {
- public:
-  explicit RegexMatcher(Regex regex) : regex_(std::move(regex)) {}
-  Status find(std::string_view text,
-              std::uint32_t base,
-              std::size_t n_max,
-              std::size_t& at,
-              std::vector<PieceRange>& out) const override {
-    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found, regex_.find_some(text, n_max, at));
-    for (const TextSpan& span : found)
-      out.push_back({base + static_cast<std::uint32_t>(span.begin),
-                     base + static_cast<std::uint32_t>(span.end)});
+constexpr std::size_t kStepMatches = PieceBatch::kPieces;
+
+// What a Split step looks for: adds the next kStepMatches matches or so.
+using Matcher = std::function<Status(Search&)>;
+
+Matcher match_scanner(SplitScanner scanner) {
+  return [=](Search& search) {
+    search.at =
+        scan_some(scanner, search.text, search.base, search.at, kStepMatches, search.matches);
+    return Status();
+  };
+}
+
+Matcher match_regex(Regex regex) {
+  return [regex = std::move(regex)](Search& search) -> Status {
+    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<TextSpan> found,
+                              regex.find_some(search.text, kStepMatches, search.at));
+    for (const TextSpan& span : found) search.add(span.begin, span.end);
     return {};
-  }
+  };
+}
 
- private:
-  Regex regex_;
-};
-
-class LiteralMatcher final : public Matcher {
- public:
-  explicit LiteralMatcher(std::string literal) : literal_(std::move(literal)) {}
-  Status find(std::string_view text,
-              std::uint32_t base,
-              std::size_t n_max,
-              std::size_t& at,
-              std::vector<PieceRange>& out) const override {
-    for (std::size_t n = 0; n < n_max; ++n) {
-      const std::size_t found = literal_.empty() ? std::string_view::npos : text.find(literal_, at);
+Matcher match_literal(std::string literal) {
+  return [literal = std::move(literal)](Search& search) {
+    while (search.matches.size() < kStepMatches) {
+      const std::size_t found =
+          literal.empty() ? std::string_view::npos : search.text.find(literal, search.at);
       if (found == std::string_view::npos) {
-        at = text.size();
+        search.at = search.text.size();
         break;
       }
-      at = found + literal_.size();
-      out.push_back(
-          {base + static_cast<std::uint32_t>(found), base + static_cast<std::uint32_t>(at)});
+      search.at = found + literal.size();
+      search.add(found, search.at);
     }
-    return {};
-  }
-
- private:
-  std::string literal_;
-};
+    return Status();
+  };
+}
 
 // A literal with what goes up to the next one, or with what lies before it: the behaviours
 // MergedWithNext and MergedWithPrevious.
-class LiteralPieces final : public Matcher {
- public:
-  LiteralPieces(std::string literal, bool with_next)
-      : literal_(std::move(literal)), with_next_(with_next) {}
-  Status find(std::string_view text,
-              std::uint32_t base,
-              std::size_t n_max,
-              std::size_t& at,
-              std::vector<PieceRange>& out) const override {
-    for (std::size_t n = 0; n < n_max && at < text.size(); ++n) {
-      const std::size_t skipped =
-          with_next_ && text.substr(at).starts_with(literal_) ? literal_.size() : std::size_t{0};
-      const std::size_t found = text.find(literal_, at + skipped);
+Matcher match_literal_pieces(std::string literal, bool with_next) {
+  return [literal = std::move(literal), with_next](Search& search) {
+    const std::string_view text = search.text;
+    while (search.matches.size() < kStepMatches && search.at < text.size()) {
+      const bool skips = with_next && text.substr(search.at).starts_with(literal);
+      const std::size_t found = text.find(literal, search.at + (skips ? literal.size() : 0));
       const std::size_t end = found == std::string_view::npos ? text.size()
-                              : with_next_                    ? found
-                                                              : found + literal_.size();
-      out.push_back(
-          {base + static_cast<std::uint32_t>(at), base + static_cast<std::uint32_t>(end)});
-      at = end;
+                              : with_next                     ? found
+                                                              : found + literal.size();
+      search.add(search.at, end);
+      search.at = end;
     }
-    return {};
-  }
-
- private:
-  std::string literal_;
-  bool with_next_;
-};
+    return Status();
+  };
+}
 
 // Every character of a kind is a match of its own, or every run of them.
-class CharacterMatcher final : public Matcher {
- public:
-  CharacterMatcher(CharacterTest test, bool takes_runs) : test_(test), takes_runs_(takes_runs) {}
-  Status find(std::string_view text,
-              std::uint32_t base,
-              std::size_t n_max,
-              std::size_t& at,
-              std::vector<PieceRange>& out) const override {
-    for (std::size_t n = 0; n < n_max && at < text.size();) {
+Matcher match_characters(CharacterTest test, bool takes_runs) {
+  return [=](Search& search) {
+    const std::string_view text = search.text;
+    std::size_t& at = search.at;
+    while (search.matches.size() < kStepMatches && at < text.size()) {
       CodePoint c = code_point_at(text, at);
-      const auto begin = base + static_cast<std::uint32_t>(at);
+      const std::size_t begin = at;
       at += c.n_bytes;
-      if (!test_(c.value)) continue;
-      while (takes_runs_ && at < text.size()) {
+      if (!test(c.value)) continue;
+      while (takes_runs && at < text.size()) {
         c = code_point_at(text, at);
-        if (!test_(c.value)) break;
+        if (!test(c.value)) break;
         at += c.n_bytes;
       }
-      out.push_back({begin, base + static_cast<std::uint32_t>(at)});
-      ++n;
+      search.add(begin, at);
     }
-    return {};
-  }
-
- private:
-  CharacterTest test_;
-  bool takes_runs_;
-};
+    return Status();
+  };
+}
 
 // Runs of word characters, and runs of what is neither a word character nor white space.
-class WordMatcher final : public Matcher {
- public:
-  Status find(std::string_view text,
-              std::uint32_t base,
-              std::size_t n_max,
-              std::size_t& at,
-              std::vector<PieceRange>& out) const override {
+Matcher match_words() {
+  return [](Search& search) {
+    const std::string_view text = search.text;
     const auto kind_at = [&](std::size_t place) {
       const char32_t c = code_point_at(text, place).value;
       return is_word_character(c) ? 1 : is_space(c) ? 0 : 2;
     };
-    for (std::size_t n = 0; n < n_max && at < text.size(); ++n) {
-      const int kind = kind_at(at);
-      std::size_t end = at;
+    while (search.matches.size() < kStepMatches && search.at < text.size()) {
+      const int kind = kind_at(search.at);
+      std::size_t end = search.at;
       while (end < text.size() && kind_at(end) == kind) end += code_point_at(text, end).n_bytes;
-      if (kind != 0)
-        out.push_back(
-            {base + static_cast<std::uint32_t>(at), base + static_cast<std::uint32_t>(end)});
-      at = end;
+      if (kind != 0) search.add(search.at, end);
+      search.at = end;
     }
-    return {};
-  }
-};
+    return Status();
+  };
+}
 
 class SplitStep final : public CutStep {
  public:
-  SplitStep(std::unique_ptr<Matcher> matcher, SplitRule rule)
-      : matcher_(std::move(matcher)), rule_(rule) {}
+  SplitStep(Matcher matcher, SplitRule rule) : matcher_(std::move(matcher)), rule_(rule) {}
 
   Status cut(std::string_view text,
              std::span<const PieceRange> pieces,
@@ -240,16 +188,17 @@ class SplitStep final : public CutStep {
                         const PieceBatch& out,
                         Visit visit,
                         End end) const {
-    std::vector<PieceRange> matches;
-    matches.reserve(std::min<std::size_t>(PieceBatch::kPieces, text.size() / 4 + 8));
+    Search search;
+    search.matches.reserve(std::min<std::size_t>(kStepMatches, text.size() / 4 + 8));
     for (const PieceRange& piece : pieces) {
-      const std::string_view source = piece_text(text, piece);
+      search.text = text.substr(piece.begin, piece.end - piece.begin);
+      search.base = piece.begin;
+      search.at = 0;
       std::uint32_t done = piece.begin;
-      for (std::size_t at = 0; at < source.size() && out.is_wanted();) {
-        matches.clear();
-        COXSWAIN_RETURN_IF_ERROR(
-            matcher_->find(source, piece.begin, PieceBatch::kPieces, at, matches));
-        for (const PieceRange& match : matches) {
+      while (search.at < search.text.size() && out.is_wanted()) {
+        search.matches.clear();
+        COXSWAIN_RETURN_IF_ERROR(matcher_(search));
+        for (const PieceRange& match : search.matches) {
           visit(PieceRange{done, match.begin}, match);
           done = match.end;
         }
@@ -306,43 +255,38 @@ class SplitStep final : public CutStep {
     return {};
   }
 
-  std::unique_ptr<Matcher> matcher_;
+  Matcher matcher_;
   SplitRule rule_;
 };
 
 }  // namespace
 
-std::unique_ptr<PreTokenizer> make_scanner_split(SplitScanner scanner) {
-  return std::make_unique<SplitStep>(std::make_unique<ScannerMatcher>(scanner), SplitRule());
-}
-
 std::unique_ptr<PreTokenizer> make_scanner_split(SplitScanner scanner, SplitRule rule) {
-  return std::make_unique<SplitStep>(std::make_unique<ScannerMatcher>(scanner), rule);
+  return std::make_unique<SplitStep>(match_scanner(scanner), rule);
 }
 
 std::unique_ptr<PreTokenizer> make_regex_split(Regex regex, SplitRule rule) {
-  return std::make_unique<SplitStep>(std::make_unique<RegexMatcher>(std::move(regex)), rule);
+  return std::make_unique<SplitStep>(match_regex(std::move(regex)), rule);
 }
 
 std::unique_ptr<PreTokenizer> make_literal_split(std::string literal, SplitRule rule) {
   const bool with_next = rule.behavior == SplitBehavior::kMergedWithNext;
   if (rule.invert || literal.empty() ||
       (!with_next && rule.behavior != SplitBehavior::kMergedWithPrevious))
-    return std::make_unique<SplitStep>(std::make_unique<LiteralMatcher>(std::move(literal)), rule);
-  return std::make_unique<SplitStep>(std::make_unique<LiteralPieces>(std::move(literal), with_next),
+    return std::make_unique<SplitStep>(match_literal(std::move(literal)), rule);
+  return std::make_unique<SplitStep>(match_literal_pieces(std::move(literal), with_next),
                                      SplitRule());
 }
 
 std::unique_ptr<PreTokenizer> make_character_split(CharacterTest test, SplitBehavior behavior) {
   const bool takes_runs = behavior == SplitBehavior::kContiguous;
   return std::make_unique<SplitStep>(
-      std::make_unique<CharacterMatcher>(test, takes_runs),
+      match_characters(test, takes_runs),
       SplitRule{takes_runs ? SplitBehavior::kIsolated : behavior, false});
 }
 
 std::unique_ptr<PreTokenizer> make_word_split() {
-  return std::make_unique<SplitStep>(std::make_unique<WordMatcher>(),
-                                     SplitRule{SplitBehavior::kRemoved, true});
+  return std::make_unique<SplitStep>(match_words(), SplitRule{SplitBehavior::kRemoved, true});
 }
 
 }  // namespace coxswain::tokenizer

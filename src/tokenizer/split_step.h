@@ -16,7 +16,7 @@ struct SplitRule {
   bool invert = false;  // what does not match is the delimiter
 };
 
-std::unique_ptr<PreTokenizer> make_scanner_split(SplitScanner scanner, SplitRule rule);
+std::unique_ptr<PreTokenizer> make_scanner_split(SplitScanner scanner, SplitRule rule = {});
 std::unique_ptr<PreTokenizer> make_regex_split(Regex regex, SplitRule rule);
 std::unique_ptr<PreTokenizer> make_literal_split(std::string literal, SplitRule rule);
 

@@ -135,7 +135,6 @@ Result<TokenizerParts> read_tiktoken(std::string_view text,
   options.whole_first = true;  // what a piece is in the file is what it becomes
   parts.model = std::make_unique<RankBpe>(*parts.strings, std::move(options));
   parts.model_reads_bytes = true;
-  parts.spelling = TokenSpelling::kByteLevel;
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder,
                             parse_decoder(section(R"({"type": "ByteLevel"})"), "decoder"));
   return parts;

@@ -2,17 +2,14 @@
 // Tokenizer: text <-> token ids for every file format a model may bring.
 //
 // Loading picks the file as the reference library does (docs/tokenizers.md): tokenizer.json, then
-// tokenizer.model (SentencePiece, or a tiktoken rank file under that name), then vocab.json +
-// merges.txt, then a .tiktoken file. tokenizer_config.json and special_tokens_map.json adjust
-// bos/eos and special tokens.
+// tokenizer.model (SentencePiece, or a tiktoken rank file under that name), then vocab.json + merges.txt,
+// then a .tiktoken file. tokenizer_config.json and special_tokens_map.json adjust bos/eos and special tokens.
 //
-// Text that users send never turns into special tokens: encode() takes the spans of untrusted text;
-// a *special* added token is not matched where its text touches such a span, and nothing else
-// changes.
+// Text that users send never turns into special tokens: encode() takes the spans of untrusted text; a
+// *special* added token is not matched where its text touches such a span, and nothing else changes.
 //
-// Thread rule: immutable after load; const methods from any thread. An IncrementalDecoder belongs
-// to one thread. Input is UTF-8 of any content, NUL included; broken UTF-8 is treated as U+FFFD per
-// maximal subpart.
+// Thread rule: immutable after load; const methods from any thread. An IncrementalDecoder belongs to one
+// thread. Input is UTF-8 of any content, NUL included; broken UTF-8 is treated as U+FFFD per maximal subpart.
 
 #include <cstddef>
 #include <filesystem>
@@ -37,20 +34,19 @@ struct EncodeOptions {
 
 struct Encoding {
   std::vector<TokenId> ids;
-  std::vector<TextSpan> offsets;  // [ids], bytes of the input text; empty span for tokens that were
-                                  // added; none at all unless they are wanted
-  bool truncated = false;         // stopped early: more than tokens_max tokens
+  // [ids], bytes of the input text; an empty span for tokens that were added; none at all unless they are wanted.
+  std::vector<TextSpan> offsets;
+  bool truncated = false;  // stopped early: more than tokens_max tokens
 };
 
 struct LoadOptions {
-  std::string
-      tokenizer_config_path;  // replaces tokenizer_config.json; empty = the one in the folder
+  // Replaces tokenizer_config.json; empty = the one in the folder.
+  std::string tokenizer_config_path;
   // How a rank file's text is split, one regular expression after another; empty = by its size.
   std::vector<std::string> split_patterns = {};
-  // Release 0.23 of the reference decodes an added token as its normalizer writes it, and then does
-  // not know it as special any more ("</s>" of Llama 2 comes out as " </s>" even when special
-  // tokens are skipped). Off: added tokens are written as they are and every special one can be
-  // skipped, as in the releases before.
+  // Release 0.23 of the reference decodes an added token as its normalizer writes it, and then does not know
+  // it as special any more ("</s>" of Llama 2 comes out as " </s>" even when special tokens are skipped). Off:
+  // added tokens are written as they are and every special one can be skipped, as in the releases before.
   bool decodes_normalized_names = false;
 };
 
@@ -64,19 +60,12 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   virtual Result<Encoding> encode(std::string_view text, const EncodeOptions& options) const = 0;
-  // Number of tokens, or limit + 1 as soon as it is known to be more than `limit`.
-  virtual std::size_t count(std::string_view text,
-                            bool add_special_tokens,
-                            std::size_t limit) const = 0;
-
   // Ids out of range decode to nothing. Incomplete or broken byte sequences become U+FFFD.
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special) const = 0;
 
   virtual std::size_t vocab_size() const = 0;  // highest id + 1
   virtual std::optional<TokenId> token_to_id(std::string_view token) const = 0;
   virtual std::string token(TokenId id) const = 0;  // as the vocabulary writes it
-  virtual std::string token_bytes(
-      TokenId id) const = 0;  // what it stands for in text; empty for special tokens
   virtual bool is_special(TokenId id) const = 0;
 
   // From tokenizer_config.json / special_tokens_map.json / the model file; empty if unknown.
@@ -96,8 +85,7 @@ class Tokenizer {
     virtual std::string push(TokenId id) = 0;
     virtual std::string finish() = 0;
   };
-  // `context`: ids that precede the stream (its text is not emitted). The tokenizer must outlive
-  // what is returned.
+  // `context`: ids that precede the stream (its text is not emitted). The tokenizer must outlive what is returned.
   virtual std::unique_ptr<Incremental> incremental(std::span<const TokenId> context,
                                                    bool skip_special) const = 0;
 };

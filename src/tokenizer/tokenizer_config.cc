@@ -11,8 +11,7 @@
 namespace coxswain::tokenizer {
 namespace {
 
-// Classes of the reference that replace the file's post-processor by add_bos_token and
-// add_eos_token.
+// Classes of the reference that replace the file's post-processor by add_bos_token and add_eos_token.
 constexpr std::array<std::string_view, 6> kClassesWithTemplate{"LlamaTokenizer",
                                                                "CodeLlamaTokenizer",
                                                                "GemmaTokenizer",
@@ -57,12 +56,7 @@ Status add_configured_tokens(const json::Value& config, TokenizerParts& parts) {
     if (parts.added.find(token.id) != nullptr ||
         (parts.names->has(token.id) && parts.names->string(token.id) != token.content))
       continue;
-    COXSWAIN_ASSIGN_OR_RETURN(token.special, bool_field(item, "special", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.single_word, bool_field(item, "single_word", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.lstrip, bool_field(item, "lstrip", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.rstrip, bool_field(item, "rstrip", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.normalized,
-                              bool_field(item, "normalized", !token.special, where));
+    COXSWAIN_RETURN_IF_ERROR(read_flags(item, where, token));
     parts.added.add(std::move(token));
   }
   return {};

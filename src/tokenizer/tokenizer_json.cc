@@ -54,10 +54,10 @@ Status read_bpe(const ModelSource& source, TokenizerParts& parts) {
   const json::Value& model = source.fields;
   BpeOptions options;
   COXSWAIN_ASSIGN_OR_RETURN(const auto unk, optional_string_field(model, "unk_token", "model"));
-  COXSWAIN_ASSIGN_OR_RETURN(options.continuing_prefix,
-                            string_field_or(model, "continuing_subword_prefix", "", "model"));
-  COXSWAIN_ASSIGN_OR_RETURN(options.word_suffix,
-                            string_field_or(model, "end_of_word_suffix", "", "model"));
+  for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    COXSWAIN_ASSIGN_OR_RETURN(const std::string mark, string_field_or(model, name, "", "model"));
+    if (!mark.empty()) return field_error("model", name, "empty: BPE with marked words is not run");
+  }
   COXSWAIN_ASSIGN_OR_RETURN(options.fuse_unk, bool_field(model, "fuse_unk", false, "model"));
   COXSWAIN_ASSIGN_OR_RETURN(options.byte_fallback,
                             bool_field(model, "byte_fallback", false, "model"));
@@ -68,17 +68,16 @@ Status read_bpe(const ModelSource& source, TokenizerParts& parts) {
     return field_error("model", "dropout", "null or 0: encoding is the same every time");
   COXSWAIN_RETURN_IF_ERROR(read_vocab(source, parts));
   if (source.merges.empty()) return field_error("model", "merges", "an array");
-  auto merges = read_merges(source.merges, *parts.names, options.continuing_prefix);
+  auto merges = read_merges(source.merges, *parts.names);
   if (!merges.ok()) return invalid_argument("model.merges" + merges.status().message());
   if (unk) {
     options.unk = parts.names->find(*unk);
     if (!options.unk)
       return invalid_argument("model.unk_token: \"" + *unk + "\" is not in the vocabulary");
   }
-  options.reads_bytes = parts.pre_tokenizer.leaves_bytes && options.continuing_prefix.empty() &&
-                        options.word_suffix.empty() && !options.byte_fallback;
+  options.reads_bytes = parts.pre_tokenizer.leaves_bytes && !options.byte_fallback;
   parts.model_reads_bytes = options.reads_bytes;
-  parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges).value(), std::move(options));
+  parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges).value(), options);
   return {};
 }
 
@@ -164,12 +163,7 @@ Status read_added_tokens(const json::Value& document, TokenizerParts& parts) {
     const json::Value* id = item.find("id");
     if (id == nullptr) return field_error(where, "id", "an integer");
     COXSWAIN_ASSIGN_OR_RETURN(token.id, checked_id(*id, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.special, bool_field(item, "special", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.single_word, bool_field(item, "single_word", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.lstrip, bool_field(item, "lstrip", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.rstrip, bool_field(item, "rstrip", false, where));
-    COXSWAIN_ASSIGN_OR_RETURN(token.normalized,
-                              bool_field(item, "normalized", !token.special, where));
+    COXSWAIN_RETURN_IF_ERROR(read_flags(item, where, token));
     if (token.content.empty() || parts.added.find(token.content) != nullptr) continue;
     const bool is_other =
         parts.names->has(token.id) && parts.names->string(token.id) != token.content;
@@ -201,51 +195,37 @@ Status read_model(const json::Value& document, const BulkSections& bulk, Tokeniz
   if (type == "Unigram") return read_unigram(source, parts);
   if (type == "WordPiece") return read_wordpiece(source, parts);
   if (type == "WordLevel") return read_wordlevel(source, parts);
-  return invalid_argument("model: unknown type \"" + type + "\"");
-}
-
-bool mentions(const json::Value* section, std::string_view type) {
-  if (section == nullptr) return false;
-  if (section->is_object()) {
-    const json::Value* own = section->find("type");
-    if (own != nullptr && own->is_string() && own->as_string() == type) return true;
-  }
-  for (const std::string_view list : {"decoders", "pretokenizers", "normalizers"}) {
-    const json::Value* parts = section->find(list);
-    if (parts == nullptr || !parts->is_array()) continue;
-    for (const json::Value& part : parts->as_array()) {
-      if (mentions(&part, type)) return true;
-    }
-  }
-  return false;
-}
-
-TokenSpelling spelling_of(const json::Value& document) {
-  const json::Value* decoder = document.find("decoder");
-  if (mentions(decoder, "ByteLevel")) return TokenSpelling::kByteLevel;
-  if (mentions(decoder, "WordPiece")) return TokenSpelling::kWordPiece;
-  if (mentions(decoder, "Metaspace") || mentions(decoder, "ByteFallback") ||
-      mentions(decoder, "Replace"))
-    return TokenSpelling::kMetaspace;
-  return TokenSpelling::kPlain;
+  return invalid_argument("model: the type \"" + type + "\" is not supported");
 }
 
 }  // namespace
 
+Status read_flags(const json::Value& item, const std::string& where, AddedToken& token) {
+  COXSWAIN_ASSIGN_OR_RETURN(token.special, bool_field(item, "special", false, where));
+  COXSWAIN_ASSIGN_OR_RETURN(token.single_word, bool_field(item, "single_word", false, where));
+  COXSWAIN_ASSIGN_OR_RETURN(token.lstrip, bool_field(item, "lstrip", false, where));
+  COXSWAIN_ASSIGN_OR_RETURN(token.rstrip, bool_field(item, "rstrip", false, where));
+  COXSWAIN_ASSIGN_OR_RETURN(token.normalized,
+                            bool_field(item, "normalized", !token.special, where));
+  return {};
+}
+
 Status add_vocabulary(std::string_view object, const std::string& where, TokenTable& names) {
-  const std::size_t n_tokens =
-      std::min(n_tokens_max(object), static_cast<std::size_t>(kTokenIdMax) + 1);
-  names.reserve(n_tokens, object.size() / 2);
+  const auto start = [&](std::size_t n_tokens) {
+    names.reserve(std::min(n_tokens, static_cast<std::size_t>(kTokenIdMax) + 1), object.size() / 2);
+  };
   const auto refused = [&](std::string_view token, TokenId id) {
     return add_name(names, token, id, "");
   };
   TokenQueue queue(names, refused);
-  const Status read = read_vocab_object(object, [&](std::string_view token, std::int64_t id) {
-    if (id < 0 || id > kTokenIdMax)
-      return invalid_argument("[\"" + std::string(token) + "\"]: id is not an integer from 0 to " +
-                              std::to_string(kTokenIdMax));
-    return queue.add(token, static_cast<TokenId>(id));
-  });
+  const Status read =
+      read_vocab_object(object, start, [&](std::string_view token, std::int64_t id) {
+        if (id < 0 || id > kTokenIdMax)
+          return invalid_argument("[\"" + std::string(token) +
+                                  "\"]: id is not an integer from 0 to " +
+                                  std::to_string(kTokenIdMax));
+        return queue.add(token, static_cast<TokenId>(id));
+      });
   const Status added = queue.flush();
   if (!added.ok()) return invalid_argument(where + added.message());
   return read.ok() ? read : invalid_argument(where + read.message());
@@ -272,7 +252,6 @@ Result<TokenizerParts> read_tokenizer_json(std::string_view text) {
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder, parse_decoder(section("decoder"), "decoder"));
   COXSWAIN_RETURN_IF_ERROR(read_model(document, bulk, parts));
   COXSWAIN_RETURN_IF_ERROR(read_added_tokens(document, parts));
-  parts.spelling = spelling_of(document);
   return parts;
 }
 

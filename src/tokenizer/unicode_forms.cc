@@ -1,6 +1,5 @@
-// NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15) on libutf8proc, piece by piece: the text is
-// cut where a normalization cannot reach across, and a piece that is one stable character is left
-// alone.
+// NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15) on libutf8proc, piece by piece: the text is cut
+// where a normalization cannot reach across, and a piece that is one stable character is left alone.
 
 #include <algorithm>
 #include <array>

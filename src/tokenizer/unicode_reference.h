@@ -20,12 +20,11 @@ std::span<const NewerCharacters> newer_characters();
 // Empty for a character that is not among them.
 std::string_view newer_category(char32_t c);
 
-bool reference_decomposes(char32_t c);    // false: normalization leaves it alone
-bool reference_moves(char32_t c);         // false: normalization does not order it among marks
-bool strip_accents_keeps(char32_t c);     // a mark that StripAccents does not know
-bool bert_keeps_mark(char32_t c);         // a nonspacing mark that BertNormalizer does not know
-bool bert_keeps_format(char32_t c);       // a format character that BertNormalizer does not know
-bool reference_knows_script(char32_t c);  // false: UnicodeScripts counts it to no script
+bool reference_decomposes(char32_t c);  // false: normalization leaves it alone
+bool reference_moves(char32_t c);       // false: normalization does not order it among marks
+bool strip_accents_keeps(char32_t c);   // a mark that StripAccents does not know
+bool bert_keeps_mark(char32_t c);       // a nonspacing mark that BertNormalizer does not know
+bool bert_keeps_format(char32_t c);     // a format character that BertNormalizer does not know
 bool is_unknown_punctuation(char32_t c);
 
 }  // namespace coxswain::tokenizer

@@ -25,8 +25,7 @@ struct UnigramOptions {
   std::optional<TokenId> unk;
   bool fuse_unk = true;
   bool byte_fallback = false;
-  // The best score is rounded to float at every byte, as the SentencePiece library does; otherwise
-  // double.
+  // The best score is rounded to float at every byte, as the SentencePiece library does; otherwise double.
   bool rounds_to_float = false;
   double min_score = 0;  // an unknown character costs 10 more
   double max_score = 0;

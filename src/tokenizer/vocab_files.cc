@@ -7,6 +7,7 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/json_fields.h"
+#include "tokenizer/merge_list.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/wordpiece.h"
 
@@ -27,7 +28,6 @@ Status for_each_line(std::string_view text, Visit visit) {
 
 Result<MergeTable> read_merge_lines(std::string_view text, const TokenTable& names) {
   MergeTable out;
-  std::string merged;
   std::uint32_t rank = 0;
   COXSWAIN_RETURN_IF_ERROR(for_each_line(text, [&](std::string_view line, std::size_t number) {
     if (line.empty() || (number == 1 && line.starts_with("#version"))) return Status();
@@ -37,13 +37,9 @@ Result<MergeTable> read_merge_lines(std::string_view text, const TokenTable& nam
     const std::size_t blank = line.find(' ');
     if (blank == std::string_view::npos || line.find(' ', blank + 1) != std::string_view::npos)
       return bad("not two tokens");
-    merged.assign(line.substr(0, blank)).append(line.substr(blank + 1));
-    const TokenId left = names.find_or(line.substr(0, blank), -1);
-    const TokenId right = names.find_or(line.substr(blank + 1), -1);
-    const TokenId id = names.find_or(merged, -1);
-    if (left < 0 || right < 0 || id < 0) return bad("a token that is not in the vocabulary");
-    out.set(left, right, rank++, id);
-    return Status();
+    return add_merge(names, line.substr(0, blank), line.substr(blank + 1), rank++, out)
+               ? Status()
+               : bad("a token that is not in the vocabulary");
   }));
   return out;
 }
@@ -109,8 +105,7 @@ Result<TokenizerParts> read_vocab_and_merges(std::string_view vocab_text,
   BpeOptions options;
   options.reads_bytes = true;
   parts.model_reads_bytes = true;
-  parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges), std::move(options));
-  parts.spelling = TokenSpelling::kByteLevel;
+  parts.model = std::make_unique<Bpe>(*parts.names, std::move(merges), options);
   return parts;
 }
 
@@ -154,7 +149,6 @@ Result<TokenizerParts> read_vocab_txt(std::string_view text, const json::Value& 
   WordPieceOptions options;
   options.unk = *unk;
   parts.model = std::make_unique<WordPiece>(*parts.names, std::move(options));
-  parts.spelling = TokenSpelling::kWordPiece;
   return parts;
 }
 

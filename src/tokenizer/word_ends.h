@@ -1,6 +1,5 @@
 #pragma once
-// Cutting a text whose blanks are written as U+2581 before the blanks that follow another
-// character.
+// Cutting a text whose blanks are written as U+2581 before the blanks that follow another character.
 //
 // No merge crosses such a place if no token has a blank after another character, so words can be
 // merged (and remembered) one by one with the same result. Thread rule: pure functions.

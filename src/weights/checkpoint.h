@@ -1,6 +1,6 @@
 #pragma once
-// Checkpoint: all tensors of a model folder, in one file (model.safetensors) or several
-// (model.safetensors.index.json).
+// Checkpoint: all tensors of a model folder, in one file (model.safetensors)
+// or several (model.safetensors.index.json).
 //
 // Thread rule: const methods may be called from any thread.
 
@@ -19,8 +19,7 @@ namespace coxswain::weights {
 
 class Checkpoint {
  public:
-  // Errors: kNotFound if the folder holds no safetensors weights; kDataLoss naming file, tensor and
-  // rule.
+  // Errors: kNotFound if the folder holds no safetensors weights; kDataLoss naming file, tensor and rule.
   static Result<Checkpoint> open(const std::string& model_dir);
 
   // A tensor and the file that holds it; null if there is no such tensor.
@@ -43,8 +42,8 @@ class Checkpoint {
   Status open_sharded(const std::string& model_dir, const std::string& index_path);
 
   std::vector<SafetensorsFile> files_;
-  std::unordered_map<std::string, std::pair<std::size_t, std::size_t>>
-      index_;  // name -> file, tensor
+  // Name of a tensor -> its file and its place there.
+  std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> index_;
 };
 
 }  // namespace coxswain::weights

@@ -13,8 +13,7 @@
 namespace coxswain::weights {
 namespace {
 
-// Data begins at a multiple of this; the header is padded with blanks, as the reference
-// implementation does.
+// Data begins at a multiple of this; the header is padded with blanks, as the reference implementation does.
 constexpr std::size_t kHeaderAlignment = 8;
 
 }  // namespace

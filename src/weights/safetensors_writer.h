@@ -1,6 +1,5 @@
 #pragma once
-// SafetensorsWriter: writes one *.safetensors file, tensor after tensor, without holding the data
-// in memory.
+// SafetensorsWriter: writes one *.safetensors file, tensor after tensor, without holding the data in memory.
 //
 // The file appears under its name only when finish() has written and synced everything; an
 // unfinished one is removed.
@@ -38,8 +37,7 @@ class SafetensorsWriter {
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
-  // Appends the next bytes of the data area, in the order of the declarations. Errors:
-  // kResourceExhausted (disk).
+  // Appends the next bytes of the data area, in the order of the declarations. Errors: kResourceExhausted (disk).
   Status append(std::span<const std::byte> bytes);
   // REQUIRES: all declared bytes appended (checked).
   Status finish();

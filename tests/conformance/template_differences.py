@@ -13,25 +13,25 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 VARIABLES = {"s": "Hello Wörld", "n": 7, "f": 2.5, "l": [3, 1, 2, 1], "d": {"b": 1, "a": 2}, "e": {"a": 2, "c": [1]},
              "ld": [{"k": "x", "v": 1}, {"k": "Y", "v": 2}, {"k": "x", "v": 3}], "none_": None, "t": True}
-ATOMS = list(VARIABLES) + ["0", "-3", "255", "2**70", "1.5", "1e16", "-0.0", "''", "'abcabc'", "'a b\\tc\\n'", "'ß'", "[]", "{}", "()", "(1, 'x')",
-                           "range(6)", "range(9, 0, -2)", "d.keys()", "d.items()", "e.keys()", "d.values()", "missing", "true", "none",
-                           "[1, 1.0, true]", "'<b>'|safe", "{1: 'i', 2.5: 'f'}"]
+ATOMS = list(VARIABLES) + ["0", "-3", "255", "1.5", "1e16", "-0.0", "''", "'abcabc'", "'a b\\tc\\n'", "'ß'", "[]", "{}", "()",
+                           "(1, 'x')", "range(6)|list", "range(9, 0, -2)|list", "d.keys()|list", "d.items()|list",
+                           "d.values()|list", "missing", "true", "none", "[1, 1.0, true]", "{1: 'i', 2.5: 'f'}"]
 # As variables, so that Jinja2 does not work out at once what is constant: a failing slice would then print nothing.
 PRELUDE = "".join("{% set c" + str(i) + " = " + atom + " %}" for i, atom in enumerate(ATOMS))
 INFIX = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
-FILTERS = ["abs", "capitalize", "count", "default('z')", "dictsort", "e", "first", "float", "int", "items|list", "join(',')", "last", "length", "list",
-           "lower", "max", "min", "replace('a', 'bb')", "reverse|list", "round(1)", "sort", "string", "sum", "title", "tojson", "trim", "trim('aH')",
-           "truncate(4, true)", "unique|list", "upper", "wordcount", "indent(2)", "batch(2)|list", "slice(2)|list", "map('string')|list", "pprint",
-           "select|list", "select('odd')|list", "groupby('k')|list", "map(attribute='v')|list", "center(9)", "format(1)", "urlencode", "wordwrap(3)"]
-TESTS = ["defined", "none", "number", "string", "mapping", "sequence", "iterable", "odd", "lower", "callable", "integer", "float", "sameas none", "true"]
-METHODS = ["bit_length()", "bit_count()", "as_integer_ratio()", "is_integer()", "conjugate()", "hex()", "real", "imag", "numerator", "denominator",
-           "start", "stop", "step", "index(1)", "count(1)", "count('a')", "copy()", "keys()", "items()|list", "get('a')", "get('z', 5)", "isdisjoint([1, 'a'])",
-           "union([1])|list|length", "strip()", "strip('aH')", "rstrip('\\n')", "split()", "split('b')", "split('b', 1)", "rsplit('b', 1)", "rsplit()",
-           "splitlines()", "partition('b')", "rpartition('l')", "find('l')", "rfind('l')", "replace('l', '_', 1)", "startswith('a')", "endswith(('c', 'd'))",
-           "upper()", "lower()", "title()", "capitalize()", "swapcase()", "casefold()", "center(15, '*')", "ljust(14)", "rjust(14, '.')", "zfill(14)",
-           "expandtabs(4)", "removeprefix('a')", "removesuffix('c')", "isalpha()", "isdigit()", "isspace()", "istitle()", "isupper()", "join(['x', 'y'])",
-           "translate({97: 'A', 98: none, 108: 76})", "translate('zyxwvutsrqponm')", "maketrans('ab', 'cd', 'e')", "maketrans({'a': 1, 5: none})",
-           "format(1, a=2)", "append(1)", "pop()", "add(1)"]
+FILTERS = ["abs", "capitalize", "count", "default('z')", "dictsort", "first", "float", "int", "items|list", "join(',')",
+           "last", "length", "list", "lower", "max", "min", "replace('a', 'bb')", "reverse|list", "round(1)", "sort",
+           "string", "sum", "title", "tojson", "trim", "trim('aH')", "unique|list", "upper", "indent(2)", "batch(2)|list",
+           "slice(2)|list", "map('string')|list", "select|list", "select('odd')|list", "groupby('k')|list",
+           "map(attribute='v')|list"]
+TESTS = ["defined", "none", "number", "string", "mapping", "sequence", "iterable", "odd", "lower", "callable", "integer",
+         "float", "sameas none", "true"]
+METHODS = ["index(1)", "count(1)", "count('a')", "copy()", "keys()|list", "items()|list", "get('a')", "get('z', 5)",
+           "strip()", "strip('aH')", "rstrip('\\n')", "split()", "split('b')", "split('b', 1)", "rsplit('b', 1)",
+           "rsplit()", "splitlines()", "partition('b')", "rpartition('l')", "find('l')", "rfind('l')",
+           "replace('l', '_', 1)", "startswith('a')", "endswith(('c', 'd'))", "upper()", "lower()", "title()",
+           "capitalize()", "removeprefix('a')", "removesuffix('c')", "isalpha()", "isdigit()", "isspace()", "isupper()",
+           "islower()", "isnumeric()", "isalnum()", "isascii()", "join(['x', 'y'])", "append(1)", "pop()"]
 
 
 def slice_of(pick):
@@ -60,8 +60,8 @@ def expression(rng, depth):
 
 
 def unprintable(text):
-    """Prints an address, or a set of several items, whose order is nobody's."""
-    return re.search(r" at 0x|<bound|<built-in|<method|<class|<function|<generator|\{[^:{}]*,[^:{}]*\}", text) is not None
+    """Prints an address."""
+    return re.search(r" at 0x|<bound|<built-in|<method|<class|<function|<generator", text) is not None
 
 
 def units(seed, count):
@@ -71,8 +71,6 @@ def units(seed, count):
     out = []
     while len(out) < count:
         source = PRELUDE + "{{ " + expression(rng, rng.choice([1, 1, 2, 2, 3])) + " }}"
-        if ".is_integer()" in source and sys.version_info < (3, 12):
-            continue  # of int, since then
         try:
             text = env.from_string(source).render(**copy.deepcopy(VARIABLES))
             text.encode()

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <variant>
 
 #include "fuzz/fuzz_input.h"
 #include "json/json.h"
@@ -32,41 +33,70 @@ void check_attention(const model::AttentionSpec& attention) {
           "one slope for each head");
 }
 
-void check_arch(const model::ArchSpec& arch) {
-  require(arch.vocab_size > 0 && arch.vocab_size <= model::kVocabMax, "vocabulary within limits");
-  require(arch.hidden_size > 0 && arch.hidden_size <= model::kHiddenMax, "width within limits");
-  require(!arch.layers.empty() && arch.n_layers() <= model::kLayersMax, "layers within limits");
-  check_attention(arch.attention);
+void check_ropes(const model::ArchSpec& arch) {
   for (const model::RopeSpec& rope : arch.ropes) {
-    require(rope.rotary_dim % 2 == 0 && rope.rotary_dim <= arch.attention.head_dim,
-            "rotary dimensions fit a head");
+    require(rope.rotary_dim % 2 == 0, "rotary dimensions come in pairs");
     require(std::isfinite(rope.theta) && rope.theta > 0, "theta is a positive number");
     const std::size_t n_pairs = rope.rotary_dim / 2;
     require(rope.scaling != model::RopeScaling::kLongRope ||
                 (rope.short_factor.size() == n_pairs && rope.long_factor.size() == n_pairs),
             "one factor for each pair");
   }
-  for (const model::LayerSpec& layer : arch.layers) {
-    require(layer.rope < static_cast<std::int32_t>(arch.ropes.size()), "a layer's rope exists");
-    require(std::isfinite(layer.attention_scale), "a layer's scale is a number");
-    require(!layer.moe || (arch.moe.n_experts > 0 && arch.moe.n_used > 0 &&
-                           arch.moe.n_used <= arch.moe.n_experts),
-            "a mixture uses no more experts than it has");
-  }
 }
 
-void check_layer(const model::ArchSpec& arch,
-                 const model::LayerSpec& spec,
-                 const model::LayerMap& map) {
+void check_block(const model::ArchSpec& arch,
+                 const model::AttentionSpec& spec,
+                 const model::AttentionMap& map) {
+  check_attention(spec);
+  require(spec.rope < static_cast<std::int32_t>(arch.ropes.size()), "a layer's rope exists");
+  require(
+      spec.rope < 0 || arch.ropes[static_cast<std::size_t>(spec.rope)].rotary_dim <= spec.head_dim,
+      "rotary dimensions fit a head");
+  require(std::isfinite(spec.scale), "a layer's scale is a number");
   check_matrix(map.qkv);
   check_matrix(map.out);
-  check_matrix(map.mlp.up);
-  check_matrix(map.mlp.down);
-  check_matrix(map.router);
-  require(map.qkv.n() == arch.attention.qkv_width(), "q, k and v have their rows");
-  require(map.out.k == arch.attention.q_width() && map.out.n() == arch.hidden_size,
+  require(map.qkv.n() == spec.qkv_width(), "q, k and v have their rows");
+  require(map.out.k == spec.q_width() && map.out.n() == arch.hidden_size,
           "the output projection fits");
-  require(!spec.moe || map.experts.size() == arch.moe.n_experts, "every expert has its tensors");
+}
+
+void check_block(const model::ArchSpec& arch,
+                 const model::MlpSpec& spec,
+                 const model::MlpMap& map) {
+  check_matrix(map.up);
+  check_matrix(map.down);
+  require(map.up.n() == spec.inner_width(), "gate and up have their rows");
+  require(map.down.k == spec.intermediate && map.down.n() == arch.hidden_size,
+          "the second projection fits");
+}
+
+void check_block(const model::ArchSpec& arch,
+                 const model::ExpertsSpec& spec,
+                 const model::ExpertsMap& map) {
+  require(spec.n_experts > 0 && spec.n_used > 0 && spec.n_used <= spec.n_experts,
+          "a mixture uses no more experts than it has");
+  check_matrix(map.router);
+  require(map.experts.size() == spec.n_experts, "every expert has its tensors");
+  for (const model::MlpMap& expert : map.experts) check_block(arch, spec.expert, expert);
+  if (spec.shared) check_block(arch, *spec.shared, map.shared);
+}
+
+// A block and its tensors are of one kind and fit.
+template <typename AnySpec, typename AnyMap>
+void check_blocks(const model::ArchSpec& arch, const AnySpec& any_spec, const AnyMap& any_map) {
+  require(any_spec.index() == any_map.index(), "a block's tensors are of its kind");
+  std::visit(
+      [&](const auto& spec) {
+        check_block(arch, spec, std::get<typename model::BlockOf<decltype(spec)>::Map>(any_map));
+      },
+      any_spec);
+}
+
+void check_arch(const model::ArchSpec& arch) {
+  require(arch.vocab_size > 0 && arch.vocab_size <= model::kVocabMax, "vocabulary within limits");
+  require(arch.hidden_size > 0 && arch.hidden_size <= model::kHiddenMax, "width within limits");
+  require(!arch.layers.empty() && arch.n_layers() <= model::kLayersMax, "layers within limits");
+  check_ropes(arch);
 }
 
 }  // namespace
@@ -82,7 +112,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   check_arch(read->arch);
   require(read->tensors.layers.size() == read->arch.layers.size(), "every layer has its tensors");
-  for (std::size_t i = 0; i < read->arch.layers.size(); ++i)
-    check_layer(read->arch, read->arch.layers[i], read->tensors.layers[i]);
+  for (std::size_t i = 0; i < read->arch.layers.size(); ++i) {
+    const model::LayerSpec& spec = read->arch.layers[i];
+    const model::LayerMap& map = read->tensors.layers[i];
+    check_blocks(read->arch, spec.mixer, map.mixer);
+    check_blocks(read->arch, spec.feed_forward, map.feed_forward);
+  }
   return 0;
 }

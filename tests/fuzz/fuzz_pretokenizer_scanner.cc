@@ -126,7 +126,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto expected = references()[which].find_all(text);
   if (!expected.ok()) return 0;  // over a limit of PCRE2: no answer to compare with
   std::vector<tokenizer::PieceRange> found;
-  tokenizer::scan(kScanners[which], text, 3, found);
+  tokenizer::scan_some(kScanners[which], text, 3, 0, text.size(), found);
   require(found.size() == expected->size(), "as many pieces as the pattern matches");
   for (std::size_t i = 0; i < found.size(); ++i)
     require(found[i].begin == (*expected)[i].begin + 3 && found[i].end == (*expected)[i].end + 3,

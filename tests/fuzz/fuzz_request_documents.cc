@@ -8,10 +8,10 @@
 #include <string>
 #include <variant>
 
+#include "api/documents.h"
+#include "api/errors.h"
 #include "fuzz/fuzz_input.h"
 #include "json/json.h"
-#include "router/api_error.h"
-#include "router/documents.h"
 #include "router/test_tokenizer.h"
 #include "router/validate.h"
 
@@ -19,6 +19,7 @@ namespace {
 
 using coxswain::Status;
 using coxswain::fuzz::require;
+namespace api = coxswain::api;
 namespace json = coxswain::json;
 namespace router = coxswain::router;
 
@@ -37,12 +38,12 @@ const router::Validator& validator() {
   return made;
 }
 
-void check_error(router::ApiStyle style, const Status& status) {
+void check_error(api::ApiStyle style, const Status& status) {
   require(!status.message().empty(), "an error says why");
-  const int http = router::http_status(router::client_kind(status));
+  const int http = api::error_row(api::client_kind(status)).http_status;
   require(http >= 400 && http < 500, "a client's mistake is the client's");
-  const std::string body = router::error_body(style, status);
-  require(body.size() <= router::kErrorBodyBytesMax, "an error body is short");
+  const std::string body = api::error_body(style, status);
+  require(body.size() <= api::kErrorBodyBytesMax, "an error body is short");
   require(json::parse(body).ok(), "an error body is JSON");
 }
 
@@ -73,13 +74,11 @@ void check_valid(const router::ValidRequest& request) {
 }
 
 struct Call {
-  router::ApiStyle style = router::ApiStyle::kNative;
+  api::ApiStyle style = api::ApiStyle::kNative;
   bool stream = false;
 };
 
-void validate(const Call& call,
-              const router::Parameters& parameters,
-              const router::Prompt& prompt) {
+void validate(const Call& call, const api::Parameters& parameters, const api::Prompt& prompt) {
   router::ValidationInput input;
   input.style = call.style;
   input.stream = call.stream;
@@ -97,10 +96,10 @@ void validate(const Call& call,
   }
 }
 
-void validate_all(const Call& call, const router::GenerateRequest& request) {
+void validate_all(const Call& call, const api::GenerateRequest& request) {
   validate(call, request.parameters, request.inputs);
 }
-void validate_all(const Call& call, const router::ChatRequest& request) {
+void validate_all(const Call& call, const api::ChatRequest& request) {
   require(request.messages.is_array() && !request.messages.as_array().empty(),
           "there are messages");
   for (const json::Value& message : request.messages.as_array()) {
@@ -111,15 +110,15 @@ void validate_all(const Call& call, const router::ChatRequest& request) {
   }
   validate(call, request.parameters, json::write(request.messages));
 }
-void validate_all(const Call& call, const router::CompletionRequest& request) {
+void validate_all(const Call& call, const api::CompletionRequest& request) {
   require(!request.prompts.empty(), "there is a prompt");
-  for (const router::Prompt& prompt : request.prompts) validate(call, request.parameters, prompt);
+  for (const api::Prompt& prompt : request.prompts) validate(call, request.parameters, prompt);
 }
 
 template <typename Read>
 void check_document(const Call& call, const json::Value& body, Read read) {
-  const auto lenient = read(body, router::DocumentLimits{});
-  router::DocumentLimits strict_limits;
+  const auto lenient = read(body, api::DocumentLimits{});
+  api::DocumentLimits strict_limits;
   strict_limits.strict_fields = true;
   const auto strict = read(body, strict_limits);
   if (!lenient.ok()) {
@@ -135,7 +134,7 @@ void check_document(const Call& call, const json::Value& body, Read read) {
   }
   validate_all(call, *lenient);
 
-  router::DocumentLimits narrow;
+  api::DocumentLimits narrow;
   narrow.messages_max = 1;
   narrow.parts_per_message_max = 1;
   narrow.role_bytes_max = 4;
@@ -151,7 +150,7 @@ void check_document(const Call& call, const json::Value& body, Read read) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   coxswain::fuzz::Input input(data, size);
   const std::uint8_t flags = input.byte();
-  const Call call{(flags & 4) != 0 ? router::ApiStyle::kOpenAi : router::ApiStyle::kNative,
+  const Call call{(flags & 4) != 0 ? api::ApiStyle::kOpenAi : api::ApiStyle::kNative,
                   (flags & 8) != 0};
   const auto body = json::parse(input.rest());
   if (!body.ok()) {
@@ -160,13 +159,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   switch (flags & 3) {
     case 0:
-      check_document(call, *body, router::read_generate_request);
+      check_document(call, *body, api::read_generate_request);
       break;
     case 1:
-      check_document(call, *body, router::read_chat_request);
+      check_document(call, *body, api::read_chat_request);
       break;
     default:
-      check_document(call, *body, router::read_completion_request);
+      check_document(call, *body, api::read_completion_request);
       break;
   }
   return 0;

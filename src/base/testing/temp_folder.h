@@ -1,6 +1,5 @@
 #pragma once
-// TempFolder: a private folder for the files and sockets of one test, removed with everything in
-// it.
+// TempFolder: a private folder for the files and sockets of one test, removed with everything in it.
 //
 // Thread rule: const methods may be called from any thread.
 

@@ -14,6 +14,7 @@
 #include "batch/engine_core.h"
 #include "batch/testing/fake_runner.h"
 #include "batch/testing/recorder.h"
+#include "batch/testing/recording_observer.h"
 
 namespace coxswain::batch::testing {
 
@@ -76,14 +77,13 @@ class CoreDriver {
 
  private:
   EngineCore::Hooks hooks() {
-    return {.before_final_event = [](RequestId) {},
-            .runner_lost = [](const Status&) {},
-            .metrics = nullptr};
+    return {.before_final_event = [](RequestId) {}, .runner_lost = [] {}, .observer = &observer};
   }
   FakeRunnerOptions fake_;
   EngineOptions options_;
 
  public:
+  RecordingObserver observer;
   std::shared_ptr<FakeRunner> runner;
   std::unique_ptr<EngineCore> core;
   TimePoint now = TimePoint(std::chrono::hours(1));

@@ -1,8 +1,11 @@
 #include "batch/testing/fake_runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <span>
 #include <string_view>
+#include <utility>
 
 namespace coxswain::batch::testing {
 namespace {
@@ -49,13 +52,41 @@ Sampled sample(const FakeRunnerOptions& o,
                const SamplingParams& sampling,
                std::uint32_t n_output) {
   const std::uint64_t h = sampling.do_sample ? mix(mix(context, sampling.seed), n_output) : context;
-  return {.token = static_cast<TokenId>(h % o.vocab_size),
+  const std::uint32_t n_sampled = o.n_sampled > 0 ? o.n_sampled : o.vocab_size;
+  return {.token = o.first_sampled + static_cast<TokenId>(h % n_sampled),
           .logprob = -static_cast<float>((h >> 20U) & 0xFFFFU) / 4096.0F,
           .eos = o.eos_every > 0 && (h >> 40U) % o.eos_every == 0};
 }
 
 float prompt_logprob(std::uint64_t context, TokenId token) {
   return -static_cast<float>(mix(context, static_cast<std::uint64_t>(token)) & 0xFFFFU) / 4096.0F;
+}
+
+std::string text_of(const FakeRunnerOptions& o, TokenId token) {
+  return o.codec ? o.codec->token_text(token) : std::string();
+}
+
+// How `output`, whose last token is `last`, ends; nothing if it goes on.
+std::optional<SequenceFinish> finish_of(const FakeRunnerOptions& o,
+                                        const StoppingParams& stopping,
+                                        std::span<const TokenId> output,
+                                        const Sampled& last) {
+  SequenceFinish finish;
+  if (o.codec) finish.generated_text = o.codec->decode(output, true);
+  finish.stop_text_begin = finish.generated_text.size();
+  if (last.eos && !stopping.ignore_eos) {
+    finish.reason = FinishReason::kEosToken;
+    return finish;
+  }
+  if (output.size() >= stopping.max_new_tokens) return finish;
+  if (!o.codec) return std::nullopt;
+  for (const std::string& stop : stopping.stop_sequences) {
+    if (!finish.generated_text.ends_with(stop)) continue;
+    finish.reason = FinishReason::kStopSequence;
+    finish.stop_text_begin -= stop.size();
+    return finish;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -91,8 +122,9 @@ ExpectedOutput expected_output(const FakeRunnerOptions& o, const GenerationReque
     out.tokens.push_back(s.token);
     out.logprobs.push_back(s.logprob);
     tokens.push_back(s.token);
-    if (s.eos && !request.stopping.ignore_eos) {
-      out.reason = FinishReason::kEosToken;
+    if (const auto finish = finish_of(o, request.stopping, out.tokens, s)) {
+      out.reason = finish->reason;
+      out.text = finish->generated_text;
       break;
     }
   }
@@ -105,24 +137,131 @@ FakeRunner::FakeRunner(FakeRunnerOptions options) : options_(std::move(options))
 }
 
 RunnerInfo FakeRunner::info() const {
-  RunnerInfo info;
-  info.engine_version = "fake";
+  RunnerInfo info = options_.about;
   info.epoch = options_.epoch;
-  info.kernel_set_id = "fake";
   info.vocab_size = options_.vocab_size;
   info.block_tokens = options_.block_tokens;
   info.rope_switch_length = options_.rope_switch_length;
   info.rope_length_is_exact = options_.rope_length_is_exact;
   info.capabilities = options_.capabilities;
-  for (std::size_t g = 0; g < options_.n_blocks.size(); ++g) {
+  const auto n_groups = static_cast<std::uint32_t>(options_.n_blocks.size());
+  info.kv_groups.clear();
+  for (std::uint32_t g = 0; g < n_groups; ++g) {
     KvGroup group;
-    group.layers = {static_cast<std::uint32_t>(g)};
+    for (std::uint32_t layer = g; layer < std::max(info.n_layers, n_groups); layer += n_groups)
+      group.layers.push_back(layer);
     group.kind = options_.windows[g] > 0 ? KvGroup::Kind::kWindow : KvGroup::Kind::kFull;
     group.window = options_.windows[g];
+    group.bytes_per_block = 64;
     group.n_blocks = options_.n_blocks[g];
-    info.kv_groups.push_back(group);
+    info.kv_groups.push_back(std::move(group));
   }
   return info;
+}
+
+Status FakeRunner::healthy() {
+  base::MutexLock lock(mu_);
+  return health_;
+}
+
+void FakeRunner::hold() {
+  base::MutexLock lock(mu_);
+  held_ = true;
+}
+
+void FakeRunner::release() {
+  base::MutexLock lock(mu_);
+  held_ = false;
+  changed_.notify_all();
+}
+
+void FakeRunner::restart() {
+  base::MutexLock lock(mu_);
+  sequences_.clear();
+  jobs_.clear();
+  for (std::vector<Slot>& slots : slots_) slots.assign(slots.size(), Slot{});
+  changed_.notify_all();
+}
+
+void FakeRunner::set_health(Status status) {
+  base::MutexLock lock(mu_);
+  health_ = std::move(status);
+}
+
+void FakeRunner::refuse_attachments(Status status) {
+  base::MutexLock lock(mu_);
+  attachment_refusal_ = std::move(status);
+}
+
+std::vector<Attachment> FakeRunner::attached() const {
+  base::MutexLock lock(mu_);
+  return attached_;
+}
+
+Status FakeRunner::attach(Attachment attachment) {
+  base::MutexLock lock(mu_);
+  if (!options_.capabilities.attachments) return StepRunner::attach(std::move(attachment));
+  if (!attachment_refusal_.ok()) return attachment_refusal_;
+  attached_.push_back(std::move(attachment));
+  return {};
+}
+
+Status FakeRunner::detach(std::uint64_t id) {
+  base::MutexLock lock(mu_);
+  std::erase_if(attached_, [&](const Attachment& a) { return a.id == id; });
+  return {};
+}
+
+void FakeRunner::fail_next(Status status) {
+  base::MutexLock lock(mu_);
+  next_failure_ = std::move(status);
+}
+
+void FakeRunner::fail_sequences_starting_with(TokenId token) {
+  base::MutexLock lock(mu_);
+  failing_start_ = token;
+}
+
+std::vector<std::string> FakeRunner::violations() const {
+  base::MutexLock lock(mu_);
+  return violations_;
+}
+
+std::set<SequenceId> FakeRunner::live() const {
+  base::MutexLock lock(mu_);
+  std::set<SequenceId> out;
+  for (const auto& [id, state] : sequences_) out.insert(id);
+  return out;
+}
+
+std::uint64_t FakeRunner::n_submitted() const {
+  base::MutexLock lock(mu_);
+  return n_submitted_;
+}
+
+std::uint64_t FakeRunner::n_steps() const {
+  base::MutexLock lock(mu_);
+  return n_steps_;
+}
+
+void FakeRunner::wait_for_submitted(std::uint64_t n) const {
+  base::MutexLock lock(mu_);
+  changed_.wait(lock, [&]() REQUIRES(mu_) { return n_submitted_ >= n; });
+}
+
+void FakeRunner::wait_for_live(std::size_t n) const {
+  base::MutexLock lock(mu_);
+  changed_.wait(lock, [&]() REQUIRES(mu_) { return sequences_.size() == n; });
+}
+
+std::vector<StepPlan> FakeRunner::plans() const {
+  base::MutexLock lock(mu_);
+  return plans_;
+}
+
+void FakeRunner::keep_plans() {
+  base::MutexLock lock(mu_);
+  keep_plans_ = true;
 }
 
 void FakeRunner::violate(std::string what) {
@@ -131,7 +270,7 @@ void FakeRunner::violate(std::string what) {
 
 void FakeRunner::take_new_and_dropped(const StepPlan& plan) {
   for (const SequenceId id : plan.dropped) {
-    if (sequences_.erase(static_cast<std::uint64_t>(id)) == 0)
+    if (sequences_.erase(id) == 0 && options_.checks_scheduling)
       violate("an unknown sequence is dropped");
   }
   for (const SequenceSpec& spec : plan.new_sequences) {
@@ -139,39 +278,45 @@ void FakeRunner::take_new_and_dropped(const StepPlan& plan) {
     state.spec = spec;
     state.identity = identity_of(options_, spec);
     state.tables.resize(options_.n_blocks.size());
-    state.n_output = static_cast<std::uint32_t>(spec.produced.size());
-    if (!sequences_.emplace(static_cast<std::uint64_t>(spec.id), std::move(state)).second) {
+    state.tokens = spec.prompt;
+    state.tokens.insert(state.tokens.end(), spec.produced.begin(), spec.produced.end());
+    if (!sequences_.insert_or_assign(spec.id, std::move(state)).second)
       violate("a sequence is introduced twice");
+  }
+}
+
+void FakeRunner::change_tables(const Row& row, State& state) {
+  for (const BlockTableChange& change : row.table_changes) {
+    if (change.kv_group >= state.tables.size()) {
+      violate("a table change of an unknown group");
+      continue;
     }
+    auto& table = state.tables[change.kv_group];
+    if (change.first_index > table.size()) violate("a table change leaves a hole");
+    table.resize(change.first_index);
+    table.insert(table.end(), change.blocks.begin(), change.blocks.end());
   }
 }
 
 Result<StepTicket> FakeRunner::submit(StepPlan plan) {
+  base::MutexLock lock(mu_);
   if (jobs_.size() >= (options_.capabilities.look_ahead ? 2U : 1U))
     violate("too many plans in flight");
   if (plan.epoch != options_.epoch) violate("a plan of another epoch");
   take_new_and_dropped(plan);
   Job job;
-  std::vector<SequenceId> seen;
+  std::set<SequenceId> seen;
   for (const Row& row : plan.rows) {
-    const auto it = sequences_.find(static_cast<std::uint64_t>(row.sequence));
+    const auto it = sequences_.find(row.sequence);
     if (it == sequences_.end()) {
       violate("a row of an unknown sequence");
       job.tables.emplace_back();
       continue;
     }
     State& state = it->second;
-    for (const BlockTableChange& change : row.table_changes) {
-      auto& table = state.tables[change.kv_group];
-      if (change.first_index > table.size()) violate("a table change leaves a hole");
-      table.resize(change.first_index);
-      table.insert(table.end(), change.blocks.begin(), change.blocks.end());
-    }
-    if (options_.check_plans) {
-      if (std::ranges::count(seen, row.sequence) > 0) violate("two rows of one sequence");
-      seen.push_back(row.sequence);
-      check_row(row, state, plan);
-    }
+    change_tables(row, state);
+    if (!seen.insert(row.sequence).second) violate("two rows of one sequence");
+    check_row(row, state, plan);
     if (row.emit == Emit::kSample) state.submitted_sample_in_step = plan.step;
     job.tables.push_back(state.tables);
   }
@@ -179,29 +324,39 @@ Result<StepTicket> FakeRunner::submit(StepPlan plan) {
   const StepTicket ticket{plan.step};
   job.plan = std::move(plan);
   jobs_.push_back(std::move(job));
+  ++n_submitted_;
+  changed_.notify_all();
   return ticket;
 }
 
 void FakeRunner::check_row(const Row& row, const State& state, const StepPlan& plan) {
   const Capabilities& can = options_.capabilities;
-  if (row.n_tokens == 0) violate("an empty row");
-  if (row.from_previous_step) {
+  if (row.n_tokens == 0) return violate("an empty row");
+  if (row.n_draft_max > can.draft_tokens_max) violate("more drafts than the runner makes");
+  if (row.continues) {
     if (!can.look_ahead || row.n_tokens != 1 || state.submitted_sample_in_step + 1 != plan.step) {
       violate("a row takes a token that the step before does not sample");
     }
-  } else if (row.tokens.size() != row.n_tokens) {
+  } else if (!row.tokens.empty() && row.tokens.size() != row.n_tokens) {
     violate("a row has another number of tokens than it says");
   }
   const bool whole_prompt = row.first_position + row.n_tokens >= state.spec.prompt.size();
   if (!can.plans_chunks && !whole_prompt) violate("a chunk of a prompt");
-  if (row.emit == Emit::kNone && (row.first_position + row.n_tokens) % options_.block_tokens != 0) {
-    violate("a chunk that does not end at a block");
+  const std::uint32_t n_blocks = block_of(row.first_position + row.n_tokens - 1) + 1;
+  for (const auto& table : state.tables) {
+    if (table.size() < n_blocks) return violate("a block table is too short");
   }
-  const std::uint32_t end = row.first_position + row.n_tokens;
+  if (options_.checks_scheduling) check_scheduling(row, state);
+}
+
+void FakeRunner::check_scheduling(const Row& row, const State& state) {
+  if (!row.tokens.empty() && row.first_position < state.spec.prompt.size())
+    violate("a row repeats the prompt");
+  if (row.emit == Emit::kNone && (row.first_position + row.n_tokens) % options_.block_tokens != 0)
+    violate("a chunk that does not end at a block");
   for (std::size_t g = 0; g < state.tables.size(); ++g) {
     const auto& table = state.tables[g];
-    if (table.size() < block_of(end - 1) + 1) return violate("a block table is too short");
-    if (!can.grows_blocks &&
+    if (!options_.capabilities.grows_blocks &&
         table.size() * options_.block_tokens <
             state.spec.prompt.size() + state.spec.stopping.max_new_tokens - 1) {
       violate("a table that must not grow is too short");
@@ -218,7 +373,7 @@ void FakeRunner::check_row(const Row& row, const State& state, const StepPlan& p
 
 // A block that this row writes may stand in no table of another sequence in a step in flight.
 void FakeRunner::check_writes(const Row& row, const State& state) {
-  const auto named_by_another = [&](std::size_t g, BlockId block) {
+  const auto named_by_another = [&](std::size_t g, BlockId block) REQUIRES(mu_) {
     for (const Job& job : jobs_) {
       for (std::size_t r = 0; r < job.tables.size(); ++r) {
         if (job.plan.rows[r].sequence == row.sequence || job.tables[r].empty()) continue;
@@ -237,15 +392,13 @@ void FakeRunner::check_writes(const Row& row, const State& state) {
   }
 }
 
-std::uint64_t FakeRunner::read(const State&,
-                               const std::vector<std::vector<BlockId>>& tables,
-                               std::uint32_t end) const {
+std::uint64_t FakeRunner::read(const Tables& tables, std::uint32_t end) const {
   std::uint64_t h = 0;
   for (std::size_t g = 0; g < tables.size(); ++g) {
     for (std::uint32_t p = window_begin(options_.windows[g], end - 1); p < end; ++p) {
-      const BlockId block = tables[g][block_of(p)];
-      const std::size_t index =
-          std::size_t{block} * options_.block_tokens + p % options_.block_tokens;
+      const std::size_t block = block_of(p) < tables[g].size() ? tables[g][block_of(p)]
+                                                               : std::size_t{options_.n_blocks[g]};
+      const std::size_t index = block * options_.block_tokens + p % options_.block_tokens;
       const Slot slot = block < options_.n_blocks[g] ? slots_[g][index] : Slot{};
       h = mix(h, cell(slot.position, slot.token, slot.identity));
     }
@@ -253,66 +406,163 @@ std::uint64_t FakeRunner::read(const State&,
   return h;
 }
 
+void FakeRunner::write_position(State& state, const Tables& tables, std::uint32_t position) {
+  for (std::size_t g = 0; g < tables.size(); ++g) {
+    if (block_of(position) >= tables[g].size()) return violate("a position without a block");
+    const BlockId block = tables[g][block_of(position)];
+    if (block >= options_.n_blocks[g]) return violate("a block outside the pool");
+    slots_[g][std::size_t{block} * options_.block_tokens + position % options_.block_tokens] = {
+        position, state.tokens[position], state.identity};
+  }
+}
+
+Status FakeRunner::failure_of(std::uint64_t step, const SequenceSpec& spec) {
+  if (failing_start_ && spec.prompt.front() == *failing_start_)
+    return {Code::kInternal, ErrorKind::kGeneration, "told to fail"};
+  return row_failure(step, spec);
+}
+
+void FakeRunner::move_block(const BlockMove& move) {
+  if (move.kv_group >= slots_.size()) return violate("a move in an unknown group");
+  const std::uint32_t n_blocks = options_.n_blocks[move.kv_group];
+  if (std::max(move.from.id, move.to.id) >= n_blocks) return violate("a block outside the pool");
+  std::vector<Slot>& slots = slots_[move.kv_group];
+  std::copy_n(slots.begin() + std::ptrdiff_t{move.from.id} * options_.block_tokens,
+              options_.block_tokens,
+              slots.begin() + std::ptrdiff_t{move.to.id} * options_.block_tokens);
+}
+
 SequenceResult FakeRunner::run_row(const Job& job, std::size_t index) {
   const Row& row = job.plan.rows[index];
   SequenceResult out;
   out.sequence = row.sequence;
-  const auto it = sequences_.find(static_cast<std::uint64_t>(row.sequence));
+  const auto it = sequences_.find(row.sequence);
   if (it == sequences_.end() || job.tables[index].empty()) {
     out.status = Status(Code::kNotFound, "the sequence is not known");
     return out;
   }
   State& state = it->second;
-  if (out.status = row_failure(job.plan.step, state.spec); !out.status.ok()) {
+  if (out.status = failure_of(job.plan.step, state.spec); !out.status.ok()) {
     sequences_.erase(it);
     return out;
   }
-  const auto& tables = job.tables[index];
-  for (std::uint32_t i = 0; i < row.n_tokens; ++i) {
-    const std::uint32_t position = row.first_position + i;
-    const TokenId token = row.from_previous_step ? state.last_sampled : row.tokens[i];
+  const Tables& tables = job.tables[index];
+  const auto n_known = static_cast<std::uint32_t>(state.tokens.size());
+  if (row.continues && row.first_position > state.computed) {  // the step before has failed
+    out.status = internal_error("a row continues too far on");
+    return out;
+  }
+  if (state.finished) return out;  // planned ahead, before its end was known
+  const std::uint32_t first = row.continues ? state.computed : row.first_position;
+  const std::uint32_t n_tokens =
+      row.continues ? std::min(n_known - first, row.n_tokens + row.n_draft_max) : row.n_tokens;
+  if (first + n_tokens > n_known) {
+    violate("positions behind the end of the sequence");
+    out.status = internal_error("positions behind the end of the sequence");
+    return out;
+  }
+  for (std::uint32_t position = first; position < first + n_tokens; ++position) {
+    const TokenId token = state.tokens[position];
+    if (!row.tokens.empty() && row.tokens[position - first] != token)
+      violate("a token that is not the sequence's");
     if (row.prompt_logprobs && position < state.spec.prompt.size()) {
       const float logprob = position == 0 ? std::numeric_limits<float>::quiet_NaN()
-                                          : prompt_logprob(read(state, tables, position), token);
-      out.prompt.push_back({.id = token, .logprob = logprob, .text = {}});
+                                          : prompt_logprob(read(tables, position), token);
+      out.prompt.push_back({.id = token, .logprob = logprob, .text = text_of(options_, token)});
     }
-    for (std::size_t g = 0; g < tables.size(); ++g) {
-      const BlockId block = tables[g][block_of(position)];
-      slots_[g][std::size_t{block} * options_.block_tokens + position % options_.block_tokens] = {
-          position, token, state.identity};
-    }
+    write_position(state, tables, position);
   }
+  state.computed = out.next_position = first + n_tokens;
   if (row.emit != Emit::kSample) return out;
-  const std::uint32_t end = row.first_position + row.n_tokens;
-  state.n_output = end - static_cast<std::uint32_t>(state.spec.prompt.size());
-  const Sampled s = sample(options_, read(state, tables, end), state.spec.sampling, state.n_output);
-  ++state.n_output;
-  state.last_sampled = s.token;
-  OutputToken token;
-  token.id = s.token;
-  token.logprob = s.logprob;
-  out.tokens.push_back(std::move(token));
-  if (s.eos && !state.spec.stopping.ignore_eos) {
-    out.finish = SequenceFinish{.reason = FinishReason::kEosToken, .generated_text = {}};
-  } else if (state.n_output >= state.spec.stopping.max_new_tokens) {
-    out.finish = SequenceFinish{.reason = FinishReason::kLength, .generated_text = {}};
+  if (state.computed == n_known) {
+    sample_row(row.n_tokens + row.n_draft_max - n_tokens, state, tables, out);
+  } else if (!row.continues) {
+    violate("a sample before the end of the context");
   }
   return out;
 }
 
-Result<StepResult> FakeRunner::wait(StepTicket ticket) {
+// Yields up to 1 + room tokens.
+void FakeRunner::sample_row(std::uint32_t room,
+                            State& state,
+                            const Tables& tables,
+                            SequenceResult& out) {
+  const std::uint32_t first_new = state.computed;
+  while (true) {
+    const auto end = static_cast<std::uint32_t>(state.tokens.size());
+    const std::uint64_t context = read(tables, end);
+    out.tokens.push_back(sample_token(state, tables, out));
+    if (state.finished || out.tokens.size() > room || mix(context, 1) % 3 == 0) break;
+    write_position(state, tables, end);
+  }
+  const auto last = static_cast<std::uint32_t>(state.tokens.size()) - 1;
+  const bool forced = options_.forces_tokens && mix(last, 7) % 2 == 0;
+  state.computed = out.next_position = forced ? std::min(first_new + room / 2, last) : last;
+  if (forced) forget_keys(state, tables);
+}
+
+// The token behind all that is known.
+OutputToken FakeRunner::sample_token(State& state, const Tables& tables, SequenceResult& out) {
+  const std::size_t n_prompt = state.spec.prompt.size();
+  const auto end = static_cast<std::uint32_t>(state.tokens.size());
+  const SamplingParams& sampling = state.spec.sampling;
+  const Sampled s =
+      sample(options_, read(tables, end), sampling, end - static_cast<std::uint32_t>(n_prompt));
+  OutputToken token;
+  token.id = s.token;
+  token.logprob = s.logprob;
+  token.text = text_of(options_, s.token);
+  for (std::uint32_t i = 0; i < sampling.n_top_tokens; ++i) {
+    const TokenId id = options_.first_sampled + static_cast<TokenId>(i);
+    token.alternatives.push_back({.id = id,
+                                  .logprob = -static_cast<float>(i),
+                                  .special = false,
+                                  .text = text_of(options_, id)});
+  }
+  state.tokens.push_back(s.token);
+  out.finish =
+      finish_of(options_, state.spec.stopping, std::span(state.tokens).subspan(n_prompt), s);
+  state.finished = out.finish.has_value();
+  return token;
+}
+
+// As if the positions behind `computed` had never been written.
+void FakeRunner::forget_keys(const State& state, const Tables& tables) {
+  for (std::uint32_t p = state.computed; p + 1 < state.tokens.size(); ++p) {
+    for (std::size_t g = 0; g < tables.size(); ++g) {
+      const BlockId block = tables[g][block_of(p)];
+      slots_[g][std::size_t{block} * options_.block_tokens + p % options_.block_tokens] = {};
+    }
+  }
+}
+
+Result<StepResult> FakeRunner::wait(StepTicket ticket, TimePoint until) {
   on_step(ticket.step);
+  base::MutexLock lock(mu_);
+  const auto is_free = [&]() REQUIRES(mu_) { return !held_; };
+  if (until == TimePoint::max()) {
+    changed_.wait(lock, is_free);
+  } else if (!changed_.wait_until(lock, until, is_free)) {
+    return not_yet(ticket);
+  }
   if (jobs_.empty() || jobs_.front().plan.step != ticket.step) {
     violate("a ticket is waited for out of order");
     return internal_error("no such step");
   }
   const Job job = std::move(jobs_.front());
   jobs_.pop_front();
+  if (!next_failure_.ok()) return std::exchange(next_failure_, Status());
   if (Status status = step_failure(ticket.step); !status.ok()) return status;
   StepResult out;
   out.step = job.plan.step;
   out.epoch = options_.epoch;
+  for (const BlockMove& move : job.plan.moves) move_block(move);
   for (std::size_t i = 0; i < job.plan.rows.size(); ++i) out.sequences.push_back(run_row(job, i));
+  out.timings = {.forward = std::chrono::nanoseconds(3),
+                 .sample = std::chrono::nanoseconds(4),
+                 .total = std::chrono::nanoseconds(8)};
+  ++n_steps_;
+  changed_.notify_all();
   return out;
 }
 

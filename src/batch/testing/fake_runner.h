@@ -1,49 +1,67 @@
 #pragma once
 // FakeRunner: a StepRunner without a model that notices every mistake of the accounting above it.
 //
-// It keeps, for each block slot, which (position, token, identity) was written there, as a real
-// runner keeps keys and values. The next token is a hash over what the block table yields for all
-// positions so far (those inside the window, for window groups); so a wrong block, a stale prefix,
-// a missing row or a block given to two sequences changes the tokens. expected_output() computes
-// the same from the request alone, without blocks: what the request must produce, whatever else
-// runs.
+// It keeps, for each block slot, which (position, token, identity) was written there, as a real runner keeps keys and
+// values. The next token is a hash over what the block table yields for all positions so far (those inside the
+// window, for window groups); so a wrong block, a stale prefix, a missing row or a block given to two sequences
+// changes the tokens. expected_output() computes the same from the request alone, without blocks: what the request
+// must produce, whatever else runs.
 //
-// It also refuses plans that break a rule of step_runner.h, writes to blocks that a step in flight
-// still names included.
+// A plan that breaks a rule of step_runner.h is noted in violations(). The rules of our own scheduler
+// (blocks are leased, none is written that a step in flight names for another sequence, chunks end at
+// blocks) are checked by option: plans of a stock router and plans written by hand break them and are right.
 //
-// Thread rule: as StepRunner; violations() after the engine is gone or idle.
+// With draft tokens a row yields as many as a hash says: the same tokens, in fewer steps.
+//
+// With a codec the fake has text: its tokens carry it, and stop strings end a sequence.
+//
+// Thread rule: any thread; on_step, step_failure and row_failure are set while no step runs.
 
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <span>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <coxswain/step_runner.h>
+#include <coxswain/text_codec.h>
 
+#include "base/mutex.h"
 #include "batch/engine.h"
 
 namespace coxswain::batch::testing {
 
 struct FakeRunnerOptions {
+  // What info() says beyond what follows here.
+  RunnerInfo about{.engine_version = "fake", .kernel_set_id = "fake"};
   std::uint64_t epoch = 1;
   std::uint32_t block_tokens = 4;
   std::vector<std::uint32_t> n_blocks{65};  // per group, block 0 counted
   std::vector<std::uint32_t> windows{0};    // per group, 0 = all positions
   Capabilities capabilities{true, true, true, true, true};
   std::uint32_t vocab_size = 50;
-  std::uint32_t eos_every = 0;  // about one token in eos_every ends a sequence; 0 = none
+  // The tokens that are sampled: n_sampled ids from first_sampled on; 0 = the whole vocabulary.
+  TokenId first_sampled = 0;
+  std::uint32_t n_sampled = 0;
+  std::shared_ptr<const TextCodec> codec;  // null: no text
+  std::uint32_t eos_every = 0;             // about one token in eos_every ends a sequence; 0 = none
   std::uint32_t rope_switch_length = 0;
   bool rope_length_is_exact = false;
-  bool check_plans = true;  // off for benchmarks
+  bool checks_scheduling = true;  // the rules of our own scheduler
+  // Where capabilities.draft_tokens_max > 0: of the tokens that a row yields beyond one, some come without their
+  // keys, as those do that a grammar forces.
+  bool forces_tokens = false;
 };
 
 struct ExpectedOutput {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
   std::vector<float> prompt_logprobs;  // [n_prompt], the first is NaN
+  std::string text;                    // empty without a codec
   FinishReason reason = FinishReason::kLength;
 };
 
@@ -55,8 +73,10 @@ class FakeRunner final : public StepRunner {
 
   RunnerInfo info() const override;
   Result<StepTicket> submit(StepPlan plan) override;
-  Result<StepResult> wait(StepTicket ticket) override;
-  Status healthy() override { return {}; }
+  Result<StepResult> wait(StepTicket ticket, TimePoint until = TimePoint::max()) override;
+  Status healthy() override;
+  Status attach(Attachment attachment) override;
+  Status detach(std::uint64_t id) override;
 
   // Called at the start of wait(), on the engine's thread, with the step's number.
   std::function<void(std::uint64_t step)> on_step = [](std::uint64_t) {};
@@ -66,10 +86,27 @@ class FakeRunner final : public StepRunner {
   std::function<Status(std::uint64_t step, const SequenceSpec& spec)> row_failure =
       [](std::uint64_t, const SequenceSpec&) { return Status(); };
 
-  const std::vector<std::string>& violations() const { return violations_; }
-  std::size_t n_sequences() const { return sequences_.size(); }
-  const std::vector<StepPlan>& plans() const { return plans_; }  // empty unless keep_plans()
-  void keep_plans() { keep_plans_ = true; }
+  // While held, wait() does not return.
+  void hold();
+  void release();
+  // As a new process begins: no sequence, nothing in the blocks. REQUIRES: no wait() runs.
+  void restart();
+  void set_health(Status status);
+  void refuse_attachments(Status status);    // what attach() answers
+  std::vector<Attachment> attached() const;  // in the order of coming
+  // Fails the next step as a whole, or every row of the prompts that begin with this token.
+  void fail_next(Status status);
+  void fail_sequences_starting_with(TokenId token);
+
+  std::vector<std::string> violations() const;
+  std::set<SequenceId> live() const;
+  std::uint64_t n_submitted() const;
+  std::uint64_t n_steps() const;  // computed
+  // Blocks until submit() has been called `n` times in all.
+  void wait_for_submitted(std::uint64_t n) const;
+  void wait_for_live(std::size_t n) const;
+  std::vector<StepPlan> plans() const;  // empty unless keep_plans()
+  void keep_plans();
 
  private:
   struct Slot {
@@ -77,37 +114,55 @@ class FakeRunner final : public StepRunner {
     TokenId token = -1;
     std::uint64_t identity = 0;
   };
+  using Tables = std::vector<std::vector<BlockId>>;  // per group
   struct State {
     SequenceSpec spec;
     std::uint64_t identity = 0;
-    std::vector<std::vector<BlockId>> tables;  // per group, as of the last submitted plan
-    TokenId last_sampled = -1;
-    std::uint64_t submitted_sample_in_step = 0;
-    std::uint32_t n_output = 0;
+    Tables tables;                // as of the last submitted plan
+    std::vector<TokenId> tokens;  // prompt and output
+    std::uint32_t computed = 0;   // positions that have their slots
     bool finished = false;
+    std::uint64_t submitted_sample_in_step = 0;
   };
   struct Job {
     StepPlan plan;
-    std::vector<std::vector<std::vector<BlockId>>> tables;  // per row, per group
+    std::vector<Tables> tables;  // per row; empty: of an unknown sequence
   };
 
-  void take_new_and_dropped(const StepPlan& plan);
-  void check_row(const Row& row, const State& state, const StepPlan& plan);
-  void check_writes(const Row& row, const State& state);
-  void violate(std::string what);
-  SequenceResult run_row(const Job& job, std::size_t index);
-  std::uint64_t read(const State& state,
-                     const std::vector<std::vector<BlockId>>& tables,
-                     std::uint32_t end) const;
+  void take_new_and_dropped(const StepPlan& plan) REQUIRES(mu_);
+  void change_tables(const Row& row, State& state) REQUIRES(mu_);
+  void check_row(const Row& row, const State& state, const StepPlan& plan) REQUIRES(mu_);
+  void check_scheduling(const Row& row, const State& state) REQUIRES(mu_);
+  void check_writes(const Row& row, const State& state) REQUIRES(mu_);
+  void violate(std::string what) REQUIRES(mu_);
+  Status failure_of(std::uint64_t step, const SequenceSpec& spec) REQUIRES(mu_);
+  void move_block(const BlockMove& move) REQUIRES(mu_);
+  SequenceResult run_row(const Job& job, std::size_t index) REQUIRES(mu_);
+  void write_position(State& state, const Tables& tables, std::uint32_t position) REQUIRES(mu_);
+  void sample_row(std::uint32_t room, State& state, const Tables& tables, SequenceResult& out)
+      REQUIRES(mu_);
+  OutputToken sample_token(State& state, const Tables& tables, SequenceResult& out) REQUIRES(mu_);
+  void forget_keys(const State& state, const Tables& tables) REQUIRES(mu_);
+  std::uint64_t read(const Tables& tables, std::uint32_t end) const REQUIRES(mu_);
   std::uint32_t block_of(std::uint32_t position) const { return position / options_.block_tokens; }
 
   const FakeRunnerOptions options_;
-  std::map<std::uint64_t, State> sequences_;
-  std::vector<std::vector<Slot>> slots_;  // per group
-  std::deque<Job> jobs_;
-  std::vector<std::string> violations_;
-  std::vector<StepPlan> plans_;
-  bool keep_plans_ = false;
+  mutable base::Mutex mu_;
+  mutable base::CondVar changed_;
+  std::map<SequenceId, State> sequences_ GUARDED_BY(mu_);
+  std::vector<std::vector<Slot>> slots_ GUARDED_BY(mu_);  // per group
+  std::deque<Job> jobs_ GUARDED_BY(mu_);
+  std::vector<std::string> violations_ GUARDED_BY(mu_);
+  std::vector<StepPlan> plans_ GUARDED_BY(mu_);
+  bool keep_plans_ GUARDED_BY(mu_) = false;
+  bool held_ GUARDED_BY(mu_) = false;
+  Status health_ GUARDED_BY(mu_);
+  Status next_failure_ GUARDED_BY(mu_);
+  Status attachment_refusal_ GUARDED_BY(mu_);
+  std::vector<Attachment> attached_ GUARDED_BY(mu_);
+  std::optional<TokenId> failing_start_ GUARDED_BY(mu_);
+  std::uint64_t n_submitted_ GUARDED_BY(mu_) = 0;
+  std::uint64_t n_steps_ GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace coxswain::batch::testing

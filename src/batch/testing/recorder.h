@@ -1,18 +1,17 @@
 #pragma once
-// Recorder: a TokenSink that keeps what a client would see and checks the rules of the event
-// stream.
+// Recorder: a TokenSink that keeps what a client would see and checks the rules of the event stream.
 //
 // Thread rule: events come from the engine thread; everything else may be called from any thread.
 
 #include <cmath>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "batch/engine.h"
 #include "batch/testing/fake_runner.h"
 
@@ -23,23 +22,21 @@ class Recorder final : public TokenSink {
   void on_event(TokenEvent event) override {
     std::function<void()> call;
     {
-      std::lock_guard lock(mu_);
+      base::MutexLock lock(mu_);
       EXPECT_FALSE(final_) << "an event after the final one";
+      const std::size_t n = event.tokens.size();
       if (!event.prompt.empty()) {
         EXPECT_TRUE(prompt_.empty() && tokens_.empty()) << "prompt tokens come once and first";
         prompt_ = std::move(event.prompt);
       }
-      for (const OutputToken& t : event.tokens) {
-        tokens_.push_back(t.id);
-        logprobs_.push_back(t.logprob);
-      }
+      for (OutputToken& t : event.tokens) tokens_.push_back(std::move(t));
       if (event.final) {
         EXPECT_EQ(event.finish.has_value(), event.status.ok()) << "a final event finishes or fails";
         EXPECT_EQ(event.n_generated, tokens_.size());
         event.tokens.clear();
         final_ = std::move(event);
       } else {
-        EXPECT_TRUE(event.status.ok() && !event.finish && !event.tokens.empty());
+        EXPECT_TRUE(event.status.ok() && !event.finish && n > 0) << "an event without tokens";
       }
       call = on_each;
     }
@@ -47,42 +44,60 @@ class Recorder final : public TokenSink {
     if (call) call();
   }
   bool stalled() const override {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     return stalled_;
   }
 
   void set_stalled(bool stalled) {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     stalled_ = stalled;
   }
   void wait_final() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return final_.has_value(); });
+    base::MutexLock lock(mu_);
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return final_.has_value(); });
   }
+  // The status of the final event, once it has come.
+  Status wait() {
+    wait_final();
+    return final_event().status;
+  }
+  // Until so many tokens have come, or the final event.
   void wait_tokens(std::size_t n) {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return final_.has_value() || tokens_.size() >= n; });
+    base::MutexLock lock(mu_);
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return final_.has_value() || tokens_.size() >= n; });
   }
   bool done() const {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     return final_.has_value();
   }
   TokenEvent final_event() const {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     return final_.value_or(TokenEvent{});
   }
-  std::vector<TokenId> tokens() const {
-    std::lock_guard lock(mu_);
+  std::optional<SequenceFinish> finish() const { return final_event().finish; }
+  std::vector<OutputToken> tokens() const {
+    base::MutexLock lock(mu_);
     return tokens_;
+  }
+  std::vector<TokenId> ids() const {
+    base::MutexLock lock(mu_);
+    return ids_locked();
+  }
+  std::vector<PromptToken> prompt() const {
+    base::MutexLock lock(mu_);
+    return prompt_;
   }
 
   // The whole output is what the request produces alone.
   void expect_complete(const ExpectedOutput& expected, bool prompt_logprobs) const {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     ASSERT_TRUE(final_.has_value());
     ASSERT_TRUE(final_->status.ok()) << final_->status.message();
-    EXPECT_EQ(tokens_, expected.tokens);
-    EXPECT_EQ(logprobs_, expected.logprobs);
+    EXPECT_EQ(ids_locked(), expected.tokens);
+    std::vector<float> logprobs;
+    logprobs.reserve(tokens_.size());
+    for (const OutputToken& t : tokens_) logprobs.push_back(t.logprob);
+    EXPECT_EQ(logprobs, expected.logprobs);
     EXPECT_EQ(final_->finish->reason, expected.reason);
     if (!prompt_logprobs) return;
     ASSERT_EQ(prompt_.size(), expected.prompt_logprobs.size());
@@ -92,21 +107,28 @@ class Recorder final : public TokenSink {
   }
   // What came before a failure is the beginning of it.
   void expect_beginning(const ExpectedOutput& expected) const {
-    std::lock_guard lock(mu_);
+    base::MutexLock lock(mu_);
     ASSERT_LE(tokens_.size(), expected.tokens.size());
-    EXPECT_TRUE(std::equal(tokens_.begin(), tokens_.end(), expected.tokens.begin()));
+    const std::vector<TokenId> ids = ids_locked();
+    EXPECT_TRUE(std::equal(ids.begin(), ids.end(), expected.tokens.begin()));
   }
 
   std::function<void()> on_each;  // set before submit; called on the engine thread after each event
 
  private:
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  std::vector<TokenId> tokens_;
-  std::vector<float> logprobs_;
-  std::vector<PromptToken> prompt_;
-  std::optional<TokenEvent> final_;
-  bool stalled_ = false;
+  std::vector<TokenId> ids_locked() const REQUIRES(mu_) {
+    std::vector<TokenId> out;
+    out.reserve(tokens_.size());
+    for (const OutputToken& t : tokens_) out.push_back(t.id);
+    return out;
+  }
+
+  mutable base::Mutex mu_;
+  base::CondVar changed_;
+  std::vector<OutputToken> tokens_ GUARDED_BY(mu_);
+  std::vector<PromptToken> prompt_ GUARDED_BY(mu_);
+  std::optional<TokenEvent> final_ GUARDED_BY(mu_);
+  bool stalled_ GUARDED_BY(mu_) = false;
 };
 
 }  // namespace coxswain::batch::testing

@@ -10,9 +10,8 @@
 
 namespace coxswain::chat {
 
-// The text of `source` with no messages, the members of the JSON object `variables` as its
-// variables and a clock that stands at 2024-07-26 12:34:56 UTC; "!" and the error where there is
-// one.
+// The text of `source` with no messages, the members of the JSON object `variables` as its variables and a clock
+// that stands at 2024-07-26 12:34:56 UTC; "!" and the error where there is one.
 inline std::string render_text(std::string_view source, std::string_view variables) {
   const auto compiled = ChatTemplate::compile(source);
   if (!compiled.ok()) return "!" + compiled.status().message();

@@ -18,21 +18,26 @@ enum ActivationForm : uint8_t {
   kActivationF32,   // as they are
   kActivationBf16,  // rounded to bfloat16
   kActivationU8,    // quantised to [-127, 127], 128 added
+  kActivationS8,    // quantised to [-127, 127]
   kActivationS16,   // quantised to [-127, 127], held in 16 bits
 };
 
-// Rows times one panel over a range of k. The accumulators (float, or int32 for the quantised
-// forms) are [rows, panel].
+// Rows times one panel over a range of k. The accumulators are [rows, panel]: float, or int32 for
+// quantised forms without groups.
 struct TileArgs {
   const void* a;          // first row, at the first k of the range
   size_t a_stride_bytes;  // between rows
   const void* w;          // the panel at the first k of the range
-  size_t k;               // values in the range
+  size_t k;               // values in the range; whole groups but for the last range
   size_t rows;            // 1 .. row_tile
   void* acc;
   bool first;            // start from zero instead of from acc
   const char* prefetch;  // bytes wanted soon, or null
-  size_t prefetch_step;  // bytes per k_group of the range; without prefetch: stream_ahead
+  size_t prefetch_step;  // bytes per unit of the range; without prefetch: stream_ahead
+  // Group formats: float16 [groups, panel] from the first group of the range.
+  const uint16_t* scales;
+  // Group formats: where the first row's sum of each group starts; a_stride_bytes apart.
+  const int32_t* a_starts;
 };
 
 // Accumulators of one panel to y.
@@ -46,25 +51,37 @@ struct FinishArgs {
   const float* bias;           // [n] or null
   bool accumulate;             // add to y
   const float* row_scales;     // [rows], quantised forms
-  const float* scales;         // [n], quantised forms
-  const int32_t* column_sums;  // [n], quantised forms
+  const float* scales;         // [n], quantised forms without groups
+  const int32_t* column_sums;  // [n], quantised forms without groups
   int32_t activation_offset;   // what the activation form added to each value
 };
 
-// A linear kernel. Weights are packed as [n / panel][k / k_group][panel][k_group], zero beyond n
-// and k. Each output is one chain of additions in ascending k, whatever the tile.
+// One row of activations to be converted. Only `values` is written where a form has nothing else.
+// Kernels work on a copy of it: stores of bytes may alias anything, and would have every value read the fields again.
+struct ConvertArgs {
+  const float* x;
+  size_t k;
+  size_t k_padded;  // values are zero from k on
+  void* values;
+  float* scale;
+  int32_t* starts;  // group formats: one for each group of the padded row
+};
+
+// A linear kernel. Weights are packed as [n / panel][k / unit_values][panel][unit], zero beyond n and k; a unit is
+// unit_values inputs of one output. Each output is one chain of additions in ascending k, whatever the tile.
 struct LinearKernel {
   uint32_t layout_id;
-  uint32_t panel;         // outputs side by side, <= kPanelMax
-  uint32_t k_group;       // values of one output side by side
-  uint32_t k_multiple;    // k is padded to this, a multiple of k_group
-  uint32_t weight_bytes;  // per value
-  uint32_t row_tile;      // rows that one tile call takes
-  uint32_t k_block;  // values of k after which the next rows are worked on, so that the piece of
-                     // the panel stays in a near cache
+  uint32_t panel;        // outputs side by side, <= kPanelMax
+  uint32_t unit_values;  // values of one output side by side ...
+  uint32_t unit_bytes;   // ... and the bytes that hold them
+  uint32_t k_multiple;   // k is padded to this, a multiple of unit_values
+  uint32_t group;        // inputs that share a scale, which tiles apply; 0: none, or finish() does
+  uint32_t row_tile;     // rows that one tile call takes
+  // Values of k after which the next rows are worked on, so that the piece of the panel stays
+  // in a near cache; whole groups.
+  uint32_t k_block;
   ActivationForm form;
-  // dst: k values of the form, then zeros up to k_padded. scale is written for the quantised forms.
-  void (*convert_row)(void* dst, const float* x, size_t k, size_t k_padded, float* scale);
+  void (*convert_row)(const ConvertArgs*);  // null for kActivationF32
   void (*tile)(const TileArgs*);
   void (*finish)(const FinishArgs*);
   // Tiles begin at multiples of this row; 0 counts as 1.
@@ -72,22 +89,25 @@ struct LinearKernel {
   // How many bytes ahead a panel that is read once is asked for, by sets that leave it open; 0:
   // hardware follows the stream best.
   uint32_t stream_ahead;
-  // For calls of at most few_rows rows, if not 0: another way to the same bits, with few_rows as
-  // its row_tile.
+  // For calls of at most few_rows rows, if not 0: another way to the same bits, with few_rows as its row_tile.
   uint32_t few_rows;
   void (*tile_few)(const TileArgs*);
-  // Bytes of activations that pass together over a panel, from 96 to 256 rows; 0: 96 rows. More
-  // rows read the weights less often, but have to stay in a near cache.
+  // Bytes of activations that pass together over a panel, from 96 to 256 rows; 0: 96 rows. More rows read the weights
+  // less often, but have to stay in a near cache.
   uint32_t chunk_bytes;
 };
 
 // Rows of activations below this have no finite 127 / absmax and count as zero.
 inline constexpr float kAbsmaxLeast = 0x1p-120F;
+// Whether a row of this largest magnitude has values as integers. All are zero otherwise, and the scale, which is NaN
+// or infinite where a value was, makes every output of the row NaN.
+static inline bool counts(float absmax) {
+  return absmax >= kAbsmaxLeast && absmax <= 0x1.FFFFFEp127F;
+}
 
 inline constexpr size_t kPanelMax = 64;
 inline constexpr size_t kPositionsMax = 256;
-// Floats between rows of widened keys: rows a power of two apart would meet in a few sets of the
-// first-level cache.
+// Floats between rows of widened keys: rows a power of two apart would meet in a few sets of the first-level cache.
 inline constexpr size_t kKeyStride = kPositionsMax + 16;
 
 enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16 };
@@ -159,6 +179,35 @@ enum ActivationKind : uint8_t {
   kActGeluQuick
 };
 
+struct SwigluRow {
+  const float* gate;
+  const float* up;
+  float* y;
+  size_t n;
+  float limit;
+  float alpha;
+};
+
+struct AngleRow {
+  float position;
+  const float* frequencies;
+  float factor;
+  float* cos;
+  float* sin;
+  size_t n;
+};
+
+struct CombineRow {
+  const float* x;
+  size_t x_stride;
+  const uint32_t* slots;
+  const float* weights;
+  size_t n_used;
+  float* y;
+  size_t n;
+  bool accumulate;
+};
+
 struct VectorOps {
   void (*attention)(const AttentionShape*, const AttentionTask*, float* scratch);
   void (*store_row)(void* dst, CacheType type, const float* x, size_t n);
@@ -166,27 +215,49 @@ struct VectorOps {
   void (*layer_norm)(const NormRow*);
   void (*rope)(const RopeHead*);
   void (*activation)(ActivationKind, const float* gate, const float* up, float* y, size_t n);
+  void (*clamped_swiglu)(const SwigluRow*);
   void (*add)(const float* a, float* y, size_t n, float alpha, float beta);
+  float (*sigmoid)(float x);
+  void (*clip)(float* x, size_t n, float limit);
+  void (*soft_cap)(float* x, size_t n, float scale, float cap);
+  void (*softmax)(float* x, size_t n);
+  // y = row * scale (+ y)
+  void (*load_row)(
+      float* y, const void* row, CacheType type, size_t n, float scale, bool accumulate);
+  void (*combine)(const CombineRow*);
+  void (*angles)(const AngleRow*);
 };
 
-inline constexpr size_t kWeightForms = 4;  // kWeightTypeCount
+// Places in SetOps::linear, a name for each weight format.
+enum LinearForm : uint8_t {
+#define COXSWAIN_PLAIN_FORMAT(name) kForm##name,
+#define COXSWAIN_GROUP_FORMAT(name, codes) kForm##name,
+#include "kernels/formats/list.inc"
+#undef COXSWAIN_PLAIN_FORMAT
+#undef COXSWAIN_GROUP_FORMAT
+  kLinearForms
+};
 
 // Everything of one set. Each fill_* overrides what its instructions do better than the set below.
 struct SetOps {
-  LinearKernel linear[kWeightForms];
+  LinearKernel linear[kLinearForms];
   VectorOps vector;
 };
 
 void fill_scalar_linear(SetOps* ops);
+void fill_scalar_linear_groups(SetOps* ops);
 void fill_scalar_vector(SetOps* ops);
 void fill_avx2_linear(SetOps* ops);
+void fill_avx2_linear_groups(SetOps* ops);
 void fill_avx2_vector(SetOps* ops);
 void fill_avx512_linear_f32(SetOps* ops);
 void fill_avx512_linear_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_avx512_linear_int8(SetOps* ops);
+void fill_avx512_linear_groups(SetOps* ops);
 void fill_avx512_vector(SetOps* ops);
 void fill_avx512_attention_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_amx_linear(SetOps* ops);
+void fill_amx_linear_groups(SetOps* ops);
 
 }  // namespace coxswain::kernels
 

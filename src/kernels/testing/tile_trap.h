@@ -2,9 +2,10 @@
 // Runs the machine code of AMX kernels on CPUs without AMX, for tests: there a tile instruction is
 // illegal, and a handler of SIGILL performs it on tiles of the thread and goes on behind it.
 //
-// A use of tiles that a CPU would refuse ends the process with a line on stderr. So does any other
-// illegal instruction. Needs AVX-512 F. Thread rule: install once, any thread; counts from
-// anywhere.
+// A use of tiles that a CPU would refuse ends the process with a line on stderr. So does any other illegal
+// instruction. Needs AVX-512 F.
+//
+// Thread rule: install once, any thread; counts from anywhere.
 
 #include <cstdint>
 

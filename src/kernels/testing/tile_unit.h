@@ -1,14 +1,12 @@
 #pragma once
 // The tiles of one thread and what AMX instructions do to them, in software, for tests.
 //
-// Source: the pseudo-code of Intel SDM volume 2 (LDTILECFG, STTILECFG, TILELOADD, TILESTORED,
-// TILEZERO, TDPBF16PS, TDPBSSD and its kin), palette 1. What raises #UD or #GP there is an error
-// here. Stricter than a CPU in two points, which only a mistake can meet: a tile is an error to
-// read before something was written to it (a CPU reads zeros), and so is a configuration with a
-// restart row.
+// Source: the pseudo-code of Intel SDM volume 2 (LDTILECFG, STTILECFG, TILELOADD, TILESTORED, TILEZERO, TDPBF16PS,
+// TDPBSSD and its kin), palette 1. What raises #UD or #GP there is an error here. Stricter than a CPU in two points,
+// which only a mistake can meet: a tile is an error to read before something was written to it (a CPU reads zeros),
+// and so is a configuration with a restart row.
 //
-// Thread rule: one unit a thread. Everything is safe inside a handler of a signal that an
-// instruction raised.
+// Thread rule: one unit a thread. Everything is safe inside a handler of a signal that an instruction raised.
 
 #include <cstddef>
 #include <cstdint>

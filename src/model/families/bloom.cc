@@ -18,30 +18,30 @@ Architecture read_bloom(ConfigReader& config) {
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
   arch.norm = read_layer_norm(config, "layer_norm_epsilon");
-  arch.embedding_norm = arch.norm;
-  arch.mlp = {.gate = GateKind::kNone, .activation = kernels::Activation::kGeluTanh};
-  arch.tied = config.flag_or("tie_word_embeddings", true);
+  arch.embedding.norm = arch.norm;
+  set_mlp(arch, GateKind::kNone, kernels::Activation::kGeluTanh);
+  arch.head.tied = config.flag_or("tie_word_embeddings", true);
   arch.residual_from_norm = config.flag_or("apply_residual_connection_post_layernorm", false);
-  arch.attention.alibi_slopes = alibi_slopes(shape.n_heads, 1.0F);
+  set_alibi(arch, alibi_slopes(shape.n_heads, 1.0F));
 
   const std::uint64_t hidden = shape.hidden;
   out.tensors = transformer_outer(arch, "word_embeddings", norm("ln_f", hidden, Bias::kYes));
   TensorMap& map = out.tensors;
-  map.embedding_norm = norm("word_embeddings_layernorm", hidden, Bias::kYes);
+  map.embedding.norm = norm("word_embeddings_layernorm", hidden, Bias::kYes);
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);
     LayerMap layer;
-    layer.attention_norm = norm(prefix + "input_layernorm", hidden, Bias::kYes);
-    layer.mlp_norm = norm(prefix + "post_attention_layernorm", hidden, Bias::kYes);
-    layer.qkv =
+    layer.mixer_norm = norm(prefix + "input_layernorm", hidden, Bias::kYes);
+    layer.feed_forward_norm = norm(prefix + "post_attention_layernorm", hidden, Bias::kYes);
+    layer.attention().qkv =
         interleaved_qkv(arch, prefix + "self_attention.query_key_value", shape.n_heads, Bias::kYes);
-    layer.out =
+    layer.attention().out =
         matrix(hidden, {whole(prefix + "self_attention.dense", hidden, hidden, Bias::kYes)});
-    layer.mlp = plain_mlp(arch,
-                          prefix + "mlp.dense_h_to_4h",
-                          prefix + "mlp.dense_4h_to_h",
-                          shape.intermediate,
-                          Bias::kYes);
+    layer.mlp() = plain_mlp(arch,
+                            prefix + "mlp.dense_h_to_4h",
+                            prefix + "mlp.dense_4h_to_h",
+                            shape.intermediate,
+                            Bias::kYes);
     map.layers.push_back(std::move(layer));
   }
   return out;

@@ -27,12 +27,13 @@ ArchSpec make_arch(const Shape& shape) {
   arch.vocab_size = shape.vocab;
   arch.hidden_size = shape.hidden;
   arch.max_positions = shape.max_positions;
-  arch.attention.n_heads = shape.n_heads;
-  arch.attention.n_kv_heads = shape.n_kv_heads;
-  arch.attention.head_dim = shape.head_dim;
   LayerSpec layer;
-  layer.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-  layer.intermediate = shape.intermediate;
+  AttentionSpec& attention = layer.attention();
+  attention.n_heads = shape.n_heads;
+  attention.n_kv_heads = shape.n_kv_heads;
+  attention.head_dim = shape.head_dim;
+  attention.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  layer.mlp().intermediate = shape.intermediate;
   arch.layers.assign(shape.n_layers, layer);
   return arch;
 }
@@ -77,9 +78,9 @@ Shape read_gpt2_shape(ConfigReader& config) {
   return shape;
 }
 
-NormSpec read_rms_norm(ConfigReader& config, double otherwise) {
+NormSpec read_rms_norm(ConfigReader& config, double fallback) {
   return {.kind = NormKind::kRms,
-          .epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, otherwise))};
+          .epsilon = static_cast<float>(config.number_or("rms_norm_eps", 0.0, 1.0, fallback))};
 }
 
 NormSpec read_layer_norm(ConfigReader& config, std::string_view field) {
@@ -89,7 +90,7 @@ NormSpec read_layer_norm(ConfigReader& config, std::string_view field) {
 
 Activation read_activation(ConfigReader& config,
                            std::string_view field,
-                           std::string_view otherwise) {
+                           std::string_view fallback) {
   constexpr std::array<std::pair<std::string_view, Activation>, 13> kNames{{
       {"silu", Activation::kSilu},
       {"swish", Activation::kSilu},
@@ -105,7 +106,7 @@ Activation read_activation(ConfigReader& config,
       {"relu2", Activation::kReluSquared},
       {"relu_squared", Activation::kReluSquared},
   }};
-  const std::string name = config.text_or(field, otherwise);
+  const std::string name = config.text_or(field, fallback);
   for (const auto& [known, activation] : kNames) {
     if (name == known) return activation;
   }
@@ -132,16 +133,48 @@ std::uint32_t experts_max(const ArchSpec& arch) {
 void add_rope(ArchSpec& arch, const RopeSpec& rope) {
   arch.ropes.push_back(rope);
   for (LayerSpec& layer : arch.layers)
-    layer.rope = static_cast<std::int32_t>(arch.ropes.size() - 1);
+    layer.attention().rope = static_cast<std::int32_t>(arch.ropes.size() - 1);
+}
+
+void set_mlp(ArchSpec& arch, GateKind gate, Activation activation) {
+  for (LayerSpec& layer : arch.layers) {
+    layer.mlp().gate = gate;
+    layer.mlp().activation = activation;
+  }
+}
+
+void set_activation(ArchSpec& arch, Activation activation) {
+  for (LayerSpec& layer : arch.layers) layer.mlp().activation = activation;
+}
+
+void set_qk_norm(ArchSpec& arch, QkNorm kind) {
+  for (LayerSpec& layer : arch.layers) {
+    layer.attention().qk_norm = kind;
+    layer.attention().qk_norm_spec = arch.norm;
+  }
+}
+
+void set_alibi(ArchSpec& arch, const std::vector<float>& slopes) {
+  for (LayerSpec& layer : arch.layers) layer.attention().alibi_slopes = slopes;
+}
+
+void set_clip(ArchSpec& arch, double limit) {
+  for (LayerSpec& layer : arch.layers) layer.attention().clip_qkv = static_cast<float>(limit);
+}
+
+void set_experts(LayerSpec& layer, ExpertsSpec experts, std::uint32_t intermediate) {
+  experts.expert = layer.mlp();
+  experts.expert.intermediate = intermediate;
+  layer.feed_forward = experts;
 }
 
 void set_window(ArchSpec& arch, std::uint32_t window) {
-  for (LayerSpec& layer : arch.layers) layer.window = window;
+  for (LayerSpec& layer : arch.layers) layer.attention().window = window;
 }
 
-std::uint32_t read_window(ConfigReader& config, std::uint32_t otherwise) {
+std::uint32_t read_window(ConfigReader& config, std::uint32_t fallback) {
   return config.count_or(
-      "sliding_window", 1, kPositionsMax, config.says_null("sliding_window") ? 0 : otherwise);
+      "sliding_window", 1, kPositionsMax, config.says_null("sliding_window") ? 0 : fallback);
 }
 
 bool read_layer_types(ConfigReader& config, ArchSpec& arch, std::uint32_t window) {
@@ -156,9 +189,9 @@ bool read_layer_types(ConfigReader& config, ArchSpec& arch, std::uint32_t window
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] == "sliding_attention") {
       if (window == 0) config.fail("sliding_window", "is missing, but layer_types asks for it");
-      arch.layers[i].window = window;
+      arch.layers[i].attention().window = window;
     } else if (types[i] == "full_attention") {
-      arch.layers[i].window = 0;
+      arch.layers[i].attention().window = 0;
     } else {
       config.unsupported("layer_types", "holds \"" + types[i] + "\", which is not supported");
     }
@@ -185,7 +218,7 @@ Rows part(const std::string& name,
   return out;
 }
 
-Rows turned(const std::string& name, std::uint64_t n, std::uint64_t k, Bias bias) {
+Rows transposed(const std::string& name, std::uint64_t n, std::uint64_t k, Bias bias) {
   Rows out = whole(name, n, k, bias);
   out.shape = {k, n};
   out.transposed = true;
@@ -206,9 +239,9 @@ NormMap norm(const std::string& name, std::uint64_t size, Bias bias) {
   return out;
 }
 
-LlamaNames read_llama_names(ConfigReader& config, bool otherwise) {
+LlamaNames read_llama_names(ConfigReader& config, bool fallback) {
   LlamaNames out;
-  out.qkv_bias = bias_if(config.flag_or("attention_bias", otherwise));
+  out.qkv_bias = bias_if(config.flag_or("attention_bias", fallback));
   out.out_bias = out.qkv_bias;
   return out;
 }
@@ -216,11 +249,12 @@ LlamaNames read_llama_names(ConfigReader& config, bool otherwise) {
 TensorMap llama_outer(const ArchSpec& arch, const LlamaNames& names) {
   TensorMap out;
   out.prefixes = {"model.", ""};
-  out.embedding =
+  out.embedding.table =
       matrix(arch.hidden_size, {whole("embed_tokens", arch.vocab_size, arch.hidden_size)});
-  out.final_norm = norm(names.final_norm, arch.hidden_size, names.norm_bias);
-  if (!arch.tied)
-    out.head = matrix(arch.hidden_size, {whole("lm_head", arch.vocab_size, arch.hidden_size)});
+  out.head.norm = norm(names.final_norm, arch.hidden_size, names.norm_bias);
+  if (!arch.head.tied)
+    out.head.matrix =
+        matrix(arch.hidden_size, {whole("lm_head", arch.vocab_size, arch.hidden_size)});
   return out;
 }
 
@@ -229,37 +263,41 @@ TensorMap transformer_outer(const ArchSpec& arch,
                             NormMap final_norm) {
   TensorMap out;
   out.prefixes = {"transformer.", ""};
-  out.embedding = matrix(arch.hidden_size, {whole(embedding, arch.vocab_size, arch.hidden_size)});
-  out.final_norm = std::move(final_norm);
-  if (!arch.tied)
-    out.head = matrix(arch.hidden_size, {whole("lm_head", arch.vocab_size, arch.hidden_size)});
+  out.embedding.table =
+      matrix(arch.hidden_size, {whole(embedding, arch.vocab_size, arch.hidden_size)});
+  out.head.norm = std::move(final_norm);
+  if (!arch.head.tied)
+    out.head.matrix =
+        matrix(arch.hidden_size, {whole("lm_head", arch.vocab_size, arch.hidden_size)});
   return out;
 }
 
 void add_head_bias(const ArchSpec& arch, TensorMap& map) {
   // A tied head has the bias too; look-ups of the embedding do not read it.
-  (arch.tied ? map.embedding : map.head).rows.front().bias = "lm_head.bias";
+  (arch.head.tied ? map.embedding.table : map.head.matrix).rows.front().bias = "lm_head.bias";
 }
 
 LayerMap llama_attention(const ArchSpec& arch, const std::string& prefix, const LlamaNames& names) {
-  const AttentionSpec& a = arch.attention;
+  const AttentionSpec& a = attention_of(arch);
   const std::uint64_t hidden = arch.hidden_size;
   LayerMap out;
   if (arch.norm_before) {
-    out.attention_norm = norm(prefix + names.attention_norm, hidden, names.norm_bias);
-    if (!arch.parallel || arch.parallel_mlp_norm)
-      out.mlp_norm = norm(prefix + names.mlp_norm, hidden, names.norm_bias);
+    out.mixer_norm = norm(prefix + names.attention_norm, hidden, names.norm_bias);
+    if (!arch.parallel || arch.parallel_feed_forward_norm)
+      out.feed_forward_norm = norm(prefix + names.mlp_norm, hidden, names.norm_bias);
   }
-  out.qkv = matrix(hidden,
-                   {whole(prefix + "self_attn.q_proj", a.q_width(), hidden, names.qkv_bias),
-                    whole(prefix + "self_attn.k_proj", a.kv_width(), hidden, names.qkv_bias),
-                    whole(prefix + "self_attn.v_proj", a.kv_width(), hidden, names.qkv_bias)});
-  out.out = matrix(a.q_width(), {whole(prefix + names.out, hidden, a.q_width(), names.out_bias)});
+  out.attention().qkv =
+      matrix(hidden,
+             {whole(prefix + "self_attn.q_proj", a.q_width(), hidden, names.qkv_bias),
+              whole(prefix + "self_attn.k_proj", a.kv_width(), hidden, names.qkv_bias),
+              whole(prefix + "self_attn.v_proj", a.kv_width(), hidden, names.qkv_bias)});
+  out.attention().out =
+      matrix(a.q_width(), {whole(prefix + names.out, hidden, a.q_width(), names.out_bias)});
   const std::uint64_t q_scale = a.qk_norm == QkNorm::kPerHead ? a.head_dim : a.q_width();
   const std::uint64_t k_scale = a.qk_norm == QkNorm::kPerHead ? a.head_dim : a.kv_width();
   if (a.qk_norm != QkNorm::kNone) {
-    out.q_norm = norm(prefix + "self_attn.q_norm", q_scale);
-    out.k_norm = norm(prefix + "self_attn.k_norm", k_scale);
+    out.attention().q_norm = norm(prefix + "self_attn.q_norm", q_scale);
+    out.attention().k_norm = norm(prefix + "self_attn.k_norm", k_scale);
   }
   return out;
 }
@@ -293,7 +331,8 @@ TensorMap llama_tensors(const ArchSpec& arch, const LlamaNames& names) {
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("layers.", i);
     LayerMap layer = llama_attention(arch, prefix, names);
-    layer.mlp = gated_mlp(arch, prefix + "mlp.", arch.layers[i].intermediate, names.mlp_bias);
+    layer.mlp() =
+        gated_mlp(arch, prefix + "mlp.", arch.layers[i].mlp().intermediate, names.mlp_bias);
     out.layers.push_back(std::move(layer));
   }
   return out;
@@ -303,7 +342,7 @@ MatrixMap interleaved_qkv(const ArchSpec& arch,
                           const std::string& name,
                           std::uint32_t n_groups,
                           Bias bias) {
-  const AttentionSpec& a = arch.attention;
+  const AttentionSpec& a = attention_of(arch);
   const std::uint64_t n = a.qkv_width();
   const std::uint64_t head = a.head_dim;
   const std::uint64_t q_rows = a.n_heads / n_groups * head;

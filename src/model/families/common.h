@@ -17,8 +17,8 @@ namespace coxswain::model {
 // intermediate_size, vocab_size, max_position_embeddings. Layers are made with the intermediate
 // size and the scale 1 / sqrt(head_dim).
 struct ShapeDefaults {
-  std::uint32_t n_kv_heads =
-      0;  // where the field is absent; 0 = as many as heads, as where it is null
+  // Where the field is absent; 0 = as many as heads, as where it is null.
+  std::uint32_t n_kv_heads = 0;
   std::uint32_t head_dim = 0;  // 0 = hidden_size / num_attention_heads
 };
 ArchSpec read_standard_shape(ConfigReader& config, const ShapeDefaults& defaults = {});
@@ -43,15 +43,15 @@ std::uint32_t divided(ConfigReader& config,
                       std::uint32_t n_heads,
                       std::string_view field);
 
-// An RMS norm; rms_norm_eps is `otherwise` where it is absent.
-NormSpec read_rms_norm(ConfigReader& config, double otherwise);
+// An RMS norm; rms_norm_eps is `fallback` where it is absent.
+NormSpec read_rms_norm(ConfigReader& config, double fallback);
 // A layer norm whose epsilon stands in `field`; 1e-5 where it is absent.
 NormSpec read_layer_norm(ConfigReader& config, std::string_view field);
 
 // "silu", "gelu_new", ... Faults name the field.
 kernels::Activation read_activation(ConfigReader& config,
                                     std::string_view field,
-                                    std::string_view otherwise);
+                                    std::string_view fallback);
 
 // Slopes of Press et al. 2021 (arXiv:2108.12409) as the BLOOM code has them for head counts that
 // are no power of two, times `scale`.
@@ -60,14 +60,31 @@ std::vector<float> alibi_slopes(std::uint32_t n_heads, float scale);
 // How many experts a layer may have. REQUIRES: the layers are there.
 std::uint32_t experts_max(const ArchSpec& arch);
 
+// The attention of a family whose layers have equal heads.
+inline const AttentionSpec& attention_of(const ArchSpec& arch) {
+  return arch.layers.front().attention();
+}
+inline RopeShape rope_shape(const ArchSpec& arch) {
+  return {attention_of(arch).head_dim, arch.max_positions};
+}
+
+// ---- for all layers; those of a fresh ArchSpec are attention and MLP ----
+void set_mlp(ArchSpec& arch, GateKind gate, kernels::Activation activation);
+void set_activation(ArchSpec& arch, kernels::Activation activation);
+// Norms on q and k, of ArchSpec::norm.
+void set_qk_norm(ArchSpec& arch, QkNorm kind);
+void set_alibi(ArchSpec& arch, const std::vector<float>& slopes);
+void set_clip(ArchSpec& arch, double limit);
+// Puts experts in the place of a layer's MLP, with its gate and activation and an intermediate size of their own.
+void set_experts(LayerSpec& layer, ExpertsSpec experts, std::uint32_t intermediate);
+
 // One rope for all layers.
 void add_rope(ArchSpec& arch, const RopeSpec& rope);
-// The layers of layer_types that are "sliding_attention" get the window. Returns false if the field
-// is absent.
+// The layers of layer_types that are "sliding_attention" get the window. Returns false if the field is absent.
 bool read_layer_types(ConfigReader& config, ArchSpec& arch, std::uint32_t window);
 void set_window(ArchSpec& arch, std::uint32_t window);
-// sliding_window: `otherwise` where it is absent, 0 (none) where it is null.
-std::uint32_t read_window(ConfigReader& config, std::uint32_t otherwise);
+// sliding_window: `fallback` where it is absent, 0 (none) where it is null.
+std::uint32_t read_window(ConfigReader& config, std::uint32_t fallback);
 
 // ---- tensor maps ----
 enum class Bias : bool { kNo, kYes };
@@ -85,7 +102,7 @@ Rows part(const std::string& name,
           std::uint64_t count,
           Bias bias = Bias::kNo);
 // NAME.weight stored as [k, n].
-Rows turned(const std::string& name, std::uint64_t n, std::uint64_t k, Bias bias = Bias::kNo);
+Rows transposed(const std::string& name, std::uint64_t n, std::uint64_t k, Bias bias = Bias::kNo);
 MatrixMap matrix(std::uint64_t k, std::vector<Rows> rows);
 NormMap norm(const std::string& name, std::uint64_t size, Bias bias = Bias::kNo);
 
@@ -100,8 +117,8 @@ struct LlamaNames {
   std::string mlp_norm = "post_attention_layernorm";
   std::string final_norm = "norm";
 };
-// attention_bias, `otherwise` where it is absent, is about q, k, v and the output projection.
-LlamaNames read_llama_names(ConfigReader& config, bool otherwise);
+// attention_bias, `fallback` where it is absent, is about q, k, v and the output projection.
+LlamaNames read_llama_names(ConfigReader& config, bool fallback);
 // Embedding, final norm and head.
 TensorMap llama_outer(const ArchSpec& arch, const LlamaNames& names);
 // The same for checkpoints whose tensors lie below "transformer.", as gpt2's do.

@@ -1,5 +1,4 @@
-// dbrx: layer norms without bias, q, k and v clipped, a mixture of experts stored as three tall
-// tensors.
+// dbrx: layer norms without bias, q, k and v clipped, a mixture of experts stored as three tall tensors.
 
 #include "model/families/common.h"
 
@@ -7,26 +6,27 @@ namespace coxswain::model {
 namespace {
 
 // Weights are divided by their p-norm; null means not at all, absent means p = 1.
-void read_normalisation(ConfigReader& config, ConfigReader& ffn, MoeSpec& moe) {
+void read_normalization(ConfigReader& config, ConfigReader& ffn, ExpertsSpec& experts) {
   const json::Value* raw = config.get("ffn_config")->find("moe_normalize_expert_weights");
-  moe.normalise = raw == nullptr || !raw->is_null();
-  if (moe.normalise && ffn.number_or("moe_normalize_expert_weights", 0.0, 1e6, 1.0) != 1.0) {
+  experts.normalize = raw == nullptr || !raw->is_null();
+  if (experts.normalize && ffn.number_or("moe_normalize_expert_weights", 0.0, 1e6, 1.0) != 1.0) {
     ffn.unsupported("moe_normalize_expert_weights", "other than 1 or null is not supported");
   }
 }
 
 Rows expert_rows(const std::string& tensor, const ArchSpec& arch, std::uint32_t expert) {
-  const std::uint64_t inner = arch.moe.intermediate;
+  const ExpertsSpec& experts = arch.layers.front().experts();
+  const std::uint64_t inner = experts.expert.intermediate;
   Rows out;
   out.tensor = tensor;
-  out.shape = {arch.moe.n_experts * inner, arch.hidden_size};
+  out.shape = {experts.n_experts * inner, arch.hidden_size};
   out.first = expert * inner;
   out.count = inner;
   return out;
 }
 
 // Stored as [inputs, outputs] for each expert.
-Rows turned_expert(const std::string& tensor, const ArchSpec& arch, std::uint32_t expert) {
+Rows transposed_expert(const std::string& tensor, const ArchSpec& arch, std::uint32_t expert) {
   Rows out = expert_rows(tensor, arch, expert);
   out.first = 0;
   out.count = arch.hidden_size;
@@ -56,20 +56,21 @@ Architecture read_dbrx(ConfigReader& config) {
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
   arch.norm = {NormKind::kLayer, 1e-5F, 0.0F};
-  arch.tied = config.flag_or("tie_word_embeddings", false);
-  arch.attention.clip_qkv = static_cast<float>(attention.number_or("clip_qkv", 0.0, 1e6, 0.0));
+  arch.head.tied = config.flag_or("tie_word_embeddings", false);
+  set_clip(arch, attention.number_or("clip_qkv", 0.0, 1e6, 0.0));
   RopeDefaults rope;
   rope.theta = attention.number_or("rope_theta", 1.0, 1e12, 10000.0);
-  add_rope(arch, read_rope(config, arch, rope));
+  add_rope(arch, read_rope(config, rope_shape(arch), rope));
   if (ffn.has("ffn_act_fn")) {
     ConfigReader activation = ffn.object("ffn_act_fn");
-    arch.mlp.activation = read_activation(activation, "name", "silu");
+    set_activation(arch, read_activation(activation, "name", "silu"));
     ffn.join(activation);
   }
-  arch.moe.n_experts = ffn.count_or("moe_num_experts", 1, experts_max(arch), 4);
-  arch.moe.n_used = ffn.count_or("moe_top_k", 1, arch.moe.n_experts, 1);
-  arch.moe.intermediate = shape.intermediate;
-  read_normalisation(config, ffn, arch.moe);
+  ExpertsSpec experts;
+  experts.n_experts = ffn.count_or("moe_num_experts", 1, experts_max(arch), 4);
+  experts.n_used = ffn.count_or("moe_top_k", 1, experts.n_experts, 1);
+  read_normalization(config, ffn, experts);
+  for (LayerSpec& layer : arch.layers) set_experts(layer, experts, shape.intermediate);
   config.join(attention);
   config.join(ffn);
 
@@ -77,22 +78,26 @@ Architecture read_dbrx(ConfigReader& config) {
   out.tensors = transformer_outer(arch, "wte", norm("norm_f", hidden));
   TensorMap& map = out.tensors;
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
-    arch.layers[i].moe = true;
     const std::string prefix = layer_prefix("blocks.", i);
     LayerMap layer;
-    layer.attention_norm = norm(prefix + "norm_attn_norm.norm_1", hidden);
-    layer.mlp_norm = norm(prefix + "norm_attn_norm.norm_2", hidden);
-    layer.qkv = matrix(
-        hidden, {whole(prefix + "norm_attn_norm.attn.Wqkv", arch.attention.qkv_width(), hidden)});
-    layer.out = matrix(hidden, {whole(prefix + "norm_attn_norm.attn.out_proj", hidden, hidden)});
-    layer.router = matrix(hidden, {whole(prefix + "ffn.router.layer", arch.moe.n_experts, hidden)});
-    for (std::uint32_t e = 0; e < arch.moe.n_experts; ++e) {
-      const std::string experts = prefix + "ffn.experts.mlp.";
-      layer.experts.push_back(
+    layer.mixer_norm = norm(prefix + "norm_attn_norm.norm_1", hidden);
+    layer.feed_forward_norm = norm(prefix + "norm_attn_norm.norm_2", hidden);
+    layer.attention().qkv = matrix(
+        hidden,
+        {whole(prefix + "norm_attn_norm.attn.Wqkv", attention_of(arch).qkv_width(), hidden)});
+    layer.attention().out =
+        matrix(hidden, {whole(prefix + "norm_attn_norm.attn.out_proj", hidden, hidden)});
+    ExpertsMap expert_tensors;
+    expert_tensors.router =
+        matrix(hidden, {whole(prefix + "ffn.router.layer", experts.n_experts, hidden)});
+    for (std::uint32_t e = 0; e < experts.n_experts; ++e) {
+      const std::string stored = prefix + "ffn.experts.mlp.";
+      expert_tensors.experts.push_back(
           {matrix(hidden,
-                  {expert_rows(experts + "w1", arch, e), expert_rows(experts + "v1", arch, e)}),
-           matrix(arch.moe.intermediate, {turned_expert(experts + "w2", arch, e)})});
+                  {expert_rows(stored + "w1", arch, e), expert_rows(stored + "v1", arch, e)}),
+           matrix(shape.intermediate, {transposed_expert(stored + "w2", arch, e)})});
     }
+    layer.feed_forward = std::move(expert_tensors);
     map.layers.push_back(std::move(layer));
   }
   return out;

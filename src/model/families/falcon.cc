@@ -26,16 +26,16 @@ Architecture read_falcon(ConfigReader& config) {
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
   arch.norm = read_layer_norm(config, "layer_norm_epsilon");
-  arch.mlp = {.gate = GateKind::kNone, .activation = read_activation(config, "activation", "gelu")};
-  arch.tied = config.flag_or("tie_word_embeddings", true);
+  set_mlp(arch, GateKind::kNone, read_activation(config, "activation", "gelu"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", true);
   arch.parallel = grouped || config.flag_or("parallel_attn", true);
   const bool two_norms = grouped && config.count_or("num_ln_in_parallel_attn", 1, 2, 2) == 2;
-  arch.parallel_mlp_norm = arch.parallel && two_norms;
+  arch.parallel_feed_forward_norm = arch.parallel && two_norms;
   if (alibi) {
     // (q.k + slope * position) / sqrt(head_dim), as the published weights were trained.
-    arch.attention.alibi_slopes = alibi_slopes(shape.n_heads, arch.layers.front().attention_scale);
+    set_alibi(arch, alibi_slopes(shape.n_heads, attention_of(arch).scale));
   } else {
-    add_rope(arch, read_rope(config, arch, {}));
+    add_rope(arch, read_rope(config, rope_shape(arch), {}));
   }
 
   const Bias bias = bias_if(config.flag_or("bias", false));
@@ -46,14 +46,16 @@ Architecture read_falcon(ConfigReader& config) {
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);
     LayerMap layer;
-    layer.attention_norm =
+    layer.mixer_norm =
         norm(prefix + (two_norms ? "ln_attn" : "input_layernorm"), hidden, Bias::kYes);
-    if (two_norms) layer.mlp_norm = norm(prefix + "ln_mlp", hidden, Bias::kYes);
+    if (two_norms) layer.feed_forward_norm = norm(prefix + "ln_mlp", hidden, Bias::kYes);
     if (!arch.parallel)
-      layer.mlp_norm = norm(prefix + "post_attention_layernorm", hidden, Bias::kYes);
-    layer.qkv = interleaved_qkv(arch, prefix + "self_attention.query_key_value", n_groups, bias);
-    layer.out = matrix(hidden, {whole(prefix + "self_attention.dense", hidden, hidden, bias)});
-    layer.mlp = plain_mlp(
+      layer.feed_forward_norm = norm(prefix + "post_attention_layernorm", hidden, Bias::kYes);
+    layer.attention().qkv =
+        interleaved_qkv(arch, prefix + "self_attention.query_key_value", n_groups, bias);
+    layer.attention().out =
+        matrix(hidden, {whole(prefix + "self_attention.dense", hidden, hidden, bias)});
+    layer.mlp() = plain_mlp(
         arch, prefix + "mlp.dense_h_to_4h", prefix + "mlp.dense_4h_to_h", shape.intermediate, bias);
     map.layers.push_back(std::move(layer));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// A family turns config.json into an ArchSpec and a TensorMap. One file for each; families.cc lists
-// them.
+// A family turns config.json into an ArchSpec and a TensorMap (architecture.h). families.def lists them: a family is a
+// file in this folder and its rows there.
 //
 // Thread rule: pure functions.
 
@@ -11,16 +11,10 @@
 #include <coxswain/status.h>
 
 #include "json/json.h"
-#include "model/arch_spec.h"
+#include "model/architecture.h"
 #include "model/config_reader.h"
-#include "model/tensor_map.h"
 
 namespace coxswain::model {
-
-struct Architecture {
-  ArchSpec arch;
-  TensorMap tensors;
-};
 
 // Fills both from the config. Faults go to the reader's status; the result then does not matter.
 using ReadFamily = Architecture (*)(ConfigReader& config);
@@ -36,36 +30,9 @@ std::span<const Family> families();
 // an unknown family.
 Result<Architecture> read_architecture(const json::Value& config);
 
-// ---- one reader for each family ----
-Architecture read_bloom(ConfigReader& config);
-Architecture read_codegen(ConfigReader& config);
-Architecture read_cohere(ConfigReader& config);
-Architecture read_dbrx(ConfigReader& config);
-Architecture read_falcon(ConfigReader& config);
-Architecture read_gemma(ConfigReader& config);
-Architecture read_gemma2(ConfigReader& config);
-Architecture read_gemma3_text(ConfigReader& config);
-Architecture read_gpt2(ConfigReader& config);
-Architecture read_gpt_bigcode(ConfigReader& config);
-Architecture read_gpt_neo(ConfigReader& config);
-Architecture read_gpt_neox(ConfigReader& config);
-Architecture read_gpt_oss(ConfigReader& config);
-Architecture read_gptj(ConfigReader& config);
-Architecture read_granite(ConfigReader& config);
-Architecture read_llama(ConfigReader& config);
-Architecture read_mistral(ConfigReader& config);
-Architecture read_mixtral(ConfigReader& config);
-Architecture read_mpt(ConfigReader& config);
-Architecture read_olmo2(ConfigReader& config);
-Architecture read_opt(ConfigReader& config);
-Architecture read_phi(ConfigReader& config);
-Architecture read_phi3(ConfigReader& config);
-Architecture read_qwen2(ConfigReader& config);
-Architecture read_qwen2_moe(ConfigReader& config);
-Architecture read_qwen3(ConfigReader& config);
-Architecture read_qwen3_moe(ConfigReader& config);
-Architecture read_smollm3(ConfigReader& config);
-Architecture read_stablelm(ConfigReader& config);
-Architecture read_starcoder2(ConfigReader& config);
+// One reader for each row of families.def.
+#define COXSWAIN_FAMILY(model_type, file) Architecture read_##model_type(ConfigReader& config);
+#include "model/families/families.def"
+#undef COXSWAIN_FAMILY
 
 }  // namespace coxswain::model

@@ -15,23 +15,23 @@ ArchSpec read_shared(ConfigReader& config, std::uint32_t n_kv_heads) {
   arch.norm.weight_offset = 1.0F;
   if (config.flag_or("use_bidirectional_attention", false))
     config.unsupported("use_bidirectional_attention", "true is not supported");
-  arch.tied = config.flag_or("tie_word_embeddings", true);
-  arch.embedding_scale = std::sqrt(static_cast<float>(arch.hidden_size));
+  arch.head.tied = config.flag_or("tie_word_embeddings", true);
+  arch.embedding.scale = std::sqrt(static_cast<float>(arch.hidden_size));
   return arch;
 }
 
-float read_soft_cap(ConfigReader& config, std::string_view field, double otherwise) {
+float read_soft_cap(ConfigReader& config, std::string_view field, double fallback) {
   return static_cast<float>(
-      config.number_or(field, 0.0, 1e6, config.says_null(field) ? 0.0 : otherwise));
+      config.number_or(field, 0.0, 1e6, config.says_null(field) ? 0.0 : fallback));
 }
 
 // What gemma2 and gemma3 share beyond the first.
 void read_later_fields(ConfigReader& config, ArchSpec& arch) {
-  arch.mlp.activation = read_activation(config, "hidden_activation", "gelu_pytorch_tanh");
+  set_activation(arch, read_activation(config, "hidden_activation", "gelu_pytorch_tanh"));
   arch.norm_after = true;
   const double scalar = config.number_or("query_pre_attn_scalar", 1e-3, 1e6, 256.0);
   for (LayerSpec& layer : arch.layers)
-    layer.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+    layer.attention().scale = static_cast<float>(1.0 / std::sqrt(scalar));
 }
 
 // Four norms a layer.
@@ -40,9 +40,9 @@ TensorMap tensors_with_norms_after(const ArchSpec& arch, LlamaNames names) {
   TensorMap out = llama_tensors(arch, names);
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("layers.", i);
-    out.layers[i].attention_norm_after =
-        norm(prefix + "post_attention_layernorm", arch.hidden_size);
-    out.layers[i].mlp_norm_after = norm(prefix + "post_feedforward_layernorm", arch.hidden_size);
+    out.layers[i].mixer_norm_after = norm(prefix + "post_attention_layernorm", arch.hidden_size);
+    out.layers[i].feed_forward_norm_after =
+        norm(prefix + "post_feedforward_layernorm", arch.hidden_size);
   }
   return out;
 }
@@ -56,7 +56,7 @@ void read_windows(ConfigReader& config, ArchSpec& arch, std::uint32_t pattern) {
   if (window == 0 && pattern > 1)
     config.fail("sliding_window", "is null, but this family has layers with a window");
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i)
-    arch.layers[i].window = (i + 1) % pattern == 0 ? 0 : window;
+    arch.layers[i].attention().window = (i + 1) % pattern == 0 ? 0 : window;
 }
 
 // Parameters of the layers that see everything, which old configs call rope_scaling, and of those
@@ -70,7 +70,7 @@ void read_two_ropes(ConfigReader& config, ArchSpec& arch) {
       config.has("rope_parameters") ? config.object("rope_parameters") : ConfigReader::empty();
   const auto read_one = [&](ConfigReader& from, std::string_view field, const RopeDefaults& d) {
     ConfigReader parameters = from.has(field) ? from.object(field) : ConfigReader::empty();
-    RopeSpec rope = read_rope_parameters(parameters, arch, d);
+    RopeSpec rope = read_rope_parameters(parameters, rope_shape(arch), d);
     from.join(parameters);
     return rope;
   };
@@ -86,7 +86,8 @@ void read_two_ropes(ConfigReader& config, ArchSpec& arch) {
     config.unsupported("rope_parameters",
                        "with two scalings that change at different lengths is not supported");
   }
-  for (LayerSpec& layer : arch.layers) layer.rope = layer.window == 0 ? 0 : 1;
+  for (LayerSpec& layer : arch.layers)
+    layer.attention().rope = layer.attention().window == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -95,10 +96,10 @@ Architecture read_gemma(ConfigReader& config) {
   Architecture out;
   out.arch = read_shared(config, 16);
   // The published configs say "gelu" and mean the tanh form.
-  out.arch.mlp.activation = read_activation(config, "hidden_act", "gelu_pytorch_tanh");
+  set_activation(out.arch, read_activation(config, "hidden_act", "gelu_pytorch_tanh"));
   if (config.text_or("hidden_act", "") == "gelu")
-    out.arch.mlp.activation = kernels::Activation::kGeluTanh;
-  add_rope(out.arch, read_rope(config, out.arch, {}));
+    set_activation(out.arch, kernels::Activation::kGeluTanh);
+  add_rope(out.arch, read_rope(config, rope_shape(out.arch), {}));
   out.tensors = llama_tensors(out.arch, read_llama_names(config, false));
   return out;
 }
@@ -107,10 +108,11 @@ Architecture read_gemma2(ConfigReader& config) {
   Architecture out;
   out.arch = read_shared(config, 4);
   read_later_fields(config, out.arch);
-  out.arch.attention.soft_cap = read_soft_cap(config, "attn_logit_softcapping", 50.0);
-  out.arch.logit_soft_cap = read_soft_cap(config, "final_logit_softcapping", 30.0);
+  const float soft_cap = read_soft_cap(config, "attn_logit_softcapping", 50.0);
+  for (LayerSpec& layer : out.arch.layers) layer.attention().soft_cap = soft_cap;
+  out.arch.head.soft_cap = read_soft_cap(config, "final_logit_softcapping", 30.0);
   read_windows(config, out.arch, 2);
-  add_rope(out.arch, read_rope(config, out.arch, {}));
+  add_rope(out.arch, read_rope(config, rope_shape(out.arch), {}));
   out.tensors = tensors_with_norms_after(out.arch, read_llama_names(config, false));
   return out;
 }
@@ -120,11 +122,10 @@ Architecture read_gemma3_text(ConfigReader& config) {
   out.arch = read_shared(config, 4);
   read_later_fields(config, out.arch);
   // attn_logit_softcapping stands in the configs, but the reference implementation ignores it.
-  out.arch.logit_soft_cap = read_soft_cap(config, "final_logit_softcapping", 0.0);
+  out.arch.head.soft_cap = read_soft_cap(config, "final_logit_softcapping", 0.0);
   read_windows(config, out.arch, 6);
   read_two_ropes(config, out.arch);
-  out.arch.attention.qk_norm = QkNorm::kPerHead;
-  out.arch.attention.qk_norm_spec = out.arch.norm;
+  set_qk_norm(out.arch, QkNorm::kPerHead);
   out.tensors = tensors_with_norms_after(out.arch, read_llama_names(config, false));
   return out;
 }

@@ -54,33 +54,33 @@ Architecture read_gpt_neo(ConfigReader& config) {
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
   arch.norm = read_layer_norm(config, "layer_norm_epsilon");
-  arch.mlp = {.gate = GateKind::kNone,
-              .activation = read_activation(config, "activation_function", "gelu_new")};
-  arch.tied = config.flag_or("tie_word_embeddings", true);
-  arch.n_positions = shape.max_positions;
+  set_mlp(arch, GateKind::kNone, read_activation(config, "activation_function", "gelu_new"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", true);
+  arch.embedding.n_positions = shape.max_positions;
   const std::uint32_t window = config.count_or("window_size", 1, kPositionsMax, 256);
   const std::vector<std::string> kinds = read_kinds(config, arch.layers.size());
   for (std::size_t i = 0; i < kinds.size(); ++i) {
-    arch.layers[i].attention_scale = 1.0F;
-    if (kinds[i] == "local") arch.layers[i].window = window;
+    arch.layers[i].attention().scale = 1.0F;
+    if (kinds[i] == "local") arch.layers[i].attention().window = window;
   }
 
   const std::uint64_t hidden = shape.hidden;
   out.tensors = transformer_outer(arch, "wte", norm("ln_f", hidden, Bias::kYes));
   TensorMap& map = out.tensors;
-  map.positions = matrix(hidden, {whole("wpe", shape.max_positions, hidden)});
+  map.embedding.positions = matrix(hidden, {whole("wpe", shape.max_positions, hidden)});
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);
     const std::string attention = prefix + "attn.attention.";
     LayerMap layer;
-    layer.attention_norm = norm(prefix + "ln_1", hidden, Bias::kYes);
-    layer.mlp_norm = norm(prefix + "ln_2", hidden, Bias::kYes);
-    layer.qkv = matrix(hidden,
-                       {whole(attention + "q_proj", hidden, hidden),
-                        whole(attention + "k_proj", hidden, hidden),
-                        whole(attention + "v_proj", hidden, hidden)});
-    layer.out = matrix(hidden, {whole(attention + "out_proj", hidden, hidden, Bias::kYes)});
-    layer.mlp =
+    layer.mixer_norm = norm(prefix + "ln_1", hidden, Bias::kYes);
+    layer.feed_forward_norm = norm(prefix + "ln_2", hidden, Bias::kYes);
+    layer.attention().qkv = matrix(hidden,
+                                   {whole(attention + "q_proj", hidden, hidden),
+                                    whole(attention + "k_proj", hidden, hidden),
+                                    whole(attention + "v_proj", hidden, hidden)});
+    layer.attention().out =
+        matrix(hidden, {whole(attention + "out_proj", hidden, hidden, Bias::kYes)});
+    layer.mlp() =
         plain_mlp(arch, prefix + "mlp.c_fc", prefix + "mlp.c_proj", shape.intermediate, Bias::kYes);
     map.layers.push_back(std::move(layer));
   }

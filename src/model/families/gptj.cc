@@ -15,9 +15,8 @@ Architecture read_shared(ConfigReader& config) {
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
   arch.norm = read_layer_norm(config, "layer_norm_epsilon");
-  arch.mlp = {.gate = GateKind::kNone,
-              .activation = read_activation(config, "activation_function", "gelu_new")};
-  arch.tied = config.flag_or("tie_word_embeddings", false);
+  set_mlp(arch, GateKind::kNone, read_activation(config, "activation_function", "gelu_new"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", false);
   arch.parallel = true;
   RopeSpec rope;
   rope.style = kernels::RopeStyle::kInterleaved;
@@ -32,9 +31,9 @@ Architecture read_shared(ConfigReader& config) {
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i);
     LayerMap layer;
-    layer.attention_norm = norm(prefix + "ln_1", hidden, Bias::kYes);
-    layer.out = matrix(hidden, {whole(prefix + "attn.out_proj", hidden, hidden)});
-    layer.mlp = plain_mlp(
+    layer.mixer_norm = norm(prefix + "ln_1", hidden, Bias::kYes);
+    layer.attention().out = matrix(hidden, {whole(prefix + "attn.out_proj", hidden, hidden)});
+    layer.mlp() = plain_mlp(
         arch, prefix + "mlp.fc_in", prefix + "mlp.fc_out", shape.intermediate, Bias::kYes);
     map.layers.push_back(std::move(layer));
   }
@@ -48,10 +47,10 @@ Architecture read_gptj(ConfigReader& config) {
   const std::uint64_t hidden = out.arch.hidden_size;
   for (std::uint32_t i = 0; i < out.arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("h.", i) + "attn.";
-    out.tensors.layers[i].qkv = matrix(hidden,
-                                       {whole(prefix + "q_proj", hidden, hidden),
-                                        whole(prefix + "k_proj", hidden, hidden),
-                                        whole(prefix + "v_proj", hidden, hidden)});
+    out.tensors.layers[i].attention().qkv = matrix(hidden,
+                                                   {whole(prefix + "q_proj", hidden, hidden),
+                                                    whole(prefix + "k_proj", hidden, hidden),
+                                                    whole(prefix + "v_proj", hidden, hidden)});
   }
   return out;
 }
@@ -60,12 +59,12 @@ Architecture read_gptj(ConfigReader& config) {
 Architecture read_codegen(ConfigReader& config) {
   Architecture out = read_shared(config);
   const std::uint64_t hidden = out.arch.hidden_size;
-  if (out.arch.attention.n_heads % kCodegenGroups != 0)
+  if (attention_of(out.arch).n_heads % kCodegenGroups != 0)
     config.fail("n_head", "must be a multiple of 4");
   const std::uint64_t third = hidden / kCodegenGroups;
   for (std::uint32_t i = 0; i < out.arch.n_layers(); ++i) {
     const std::string name = layer_prefix("h.", i) + "attn.qkv_proj";
-    MatrixMap& qkv = out.tensors.layers[i].qkv;
+    MatrixMap& qkv = out.tensors.layers[i].attention().qkv;
     qkv.k = hidden;
     for (const std::uint64_t place : {0U, 2U, 1U}) {
       for (std::uint64_t g = 0; g < kCodegenGroups; ++g) {

@@ -7,13 +7,13 @@ namespace coxswain::model {
 Architecture read_granite(ConfigReader& config) {
   Architecture out = read_llama(config);
   ArchSpec& arch = out.arch;
-  arch.embedding_scale =
+  arch.embedding.scale =
       static_cast<float>(config.number_or("embedding_multiplier", 1e-6, 1e6, 1.0));
   arch.residual_multiplier =
       static_cast<float>(config.number_or("residual_multiplier", 1e-6, 1e6, 1.0));
-  arch.logit_scale = static_cast<float>(1.0 / config.number_or("logits_scaling", 1e-6, 1e6, 1.0));
+  arch.head.scale = static_cast<float>(1.0 / config.number_or("logits_scaling", 1e-6, 1e6, 1.0));
   const auto scale = static_cast<float>(config.number_or("attention_multiplier", 1e-6, 1e6, 1.0));
-  for (LayerSpec& layer : arch.layers) layer.attention_scale = scale;
+  for (LayerSpec& layer : arch.layers) layer.attention().scale = scale;
   return out;
 }
 

@@ -10,9 +10,9 @@ Architecture read_llama(ConfigReader& config) {
   out.arch = read_standard_shape(config);
   ArchSpec& arch = out.arch;
   arch.norm = read_rms_norm(config, 1e-6);
-  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
-  arch.tied = config.flag_or("tie_word_embeddings", false);
-  add_rope(arch, read_rope(config, arch, {}));
+  set_activation(arch, read_activation(config, "hidden_act", "silu"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", false);
+  add_rope(arch, read_rope(config, rope_shape(arch), {}));
   LlamaNames names = read_llama_names(config, false);
   names.mlp_bias = bias_if(config.flag_or("mlp_bias", false));
   out.tensors = llama_tensors(arch, names);

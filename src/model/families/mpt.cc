@@ -7,8 +7,7 @@
 namespace coxswain::model {
 namespace {
 
-// Slopes of the next power of two heads, odd ones first, as the library that trained these models
-// has them.
+// Slopes of the next power of two heads, odd ones first, as the library that trained these models has them.
 std::vector<float> mpt_slopes(std::uint32_t n_heads, double bias_max) {
   std::uint32_t wide = 1;
   while (wide < n_heads) wide *= 2;
@@ -36,12 +35,12 @@ void read_attention(ConfigReader& config, ArchSpec& arch) {
     attention.unsupported("alibi", "false (learned positions) is not supported");
   if (attention.flag_or("qk_ln", false)) attention.unsupported("qk_ln", "is not supported");
   if (attention.flag_or("prefix_lm", false)) attention.unsupported("prefix_lm", "is not supported");
-  arch.attention.alibi_slopes =
-      mpt_slopes(arch.attention.n_heads, attention.number_or("alibi_bias_max", 1e-3, 1e3, 8.0));
-  arch.attention.clip_qkv = static_cast<float>(attention.number_or("clip_qkv", 0.0, 1e6, 0.0));
+  const std::uint32_t n_heads = attention_of(arch).n_heads;
+  set_alibi(arch, mpt_slopes(n_heads, attention.number_or("alibi_bias_max", 1e-3, 1e3, 8.0)));
+  set_clip(arch, attention.number_or("clip_qkv", 0.0, 1e6, 0.0));
   if (attention.has("softmax_scale")) {
     const auto scale = static_cast<float>(attention.number("softmax_scale", 1e-6, 1e6));
-    for (LayerSpec& layer : arch.layers) layer.attention_scale = scale;
+    for (LayerSpec& layer : arch.layers) layer.attention().scale = scale;
   }
   config.join(attention);
 }
@@ -57,20 +56,20 @@ Architecture read_mpt(ConfigReader& config) {
   shape.n_heads = config.count_of({"n_heads", "num_attention_heads"}, 1, kHeadsMax);
   shape.n_kv_heads = shape.n_heads;
   shape.head_dim = divided(config, shape.hidden, shape.n_heads, "n_heads");
-  shape.intermediate = 4 * shape.hidden;  // expansion_ratio is written in configs, but the
-                                          // reference implementation ignores it
+  // expansion_ratio is written in configs, but the reference implementation ignores it.
+  shape.intermediate = 4 * shape.hidden;
   shape.max_positions = config.count_or("max_seq_len", 1, kPositionsMax, 2048);
   out.arch = make_arch(shape);
   ArchSpec& arch = out.arch;
   arch.norm = read_layer_norm(config, "layer_norm_epsilon");
-  arch.mlp = {.gate = GateKind::kNone, .activation = kernels::Activation::kGeluErf};
-  arch.tied = config.flag_or("tie_word_embeddings", true);
+  set_mlp(arch, GateKind::kNone, kernels::Activation::kGeluErf);
+  arch.head.tied = config.flag_or("tie_word_embeddings", true);
   if (!config.flag_or("no_bias", true)) config.unsupported("no_bias", "false is not supported");
   if (config.has("logit_scale")) {
     const json::Value* scale = config.get("logit_scale");
-    arch.logit_scale = scale->is_string() && scale->as_string() == "inv_sqrt_d_model"
-                           ? 1.0F / std::sqrt(static_cast<float>(shape.hidden))
-                           : static_cast<float>(config.number("logit_scale", 1e-6, 1e6));
+    arch.head.scale = scale->is_string() && scale->as_string() == "inv_sqrt_d_model"
+                          ? 1.0F / std::sqrt(static_cast<float>(shape.hidden))
+                          : static_cast<float>(config.number("logit_scale", 1e-6, 1e6));
   }
   read_attention(config, arch);
 
@@ -80,11 +79,11 @@ Architecture read_mpt(ConfigReader& config) {
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("blocks.", i);
     LayerMap layer;
-    layer.attention_norm = norm(prefix + "norm_1", hidden);
-    layer.mlp_norm = norm(prefix + "norm_2", hidden);
-    layer.qkv = matrix(hidden, {whole(prefix + "attn.Wqkv", 3 * hidden, hidden)});
-    layer.out = matrix(hidden, {whole(prefix + "attn.out_proj", hidden, hidden)});
-    layer.mlp = plain_mlp(
+    layer.mixer_norm = norm(prefix + "norm_1", hidden);
+    layer.feed_forward_norm = norm(prefix + "norm_2", hidden);
+    layer.attention().qkv = matrix(hidden, {whole(prefix + "attn.Wqkv", 3 * hidden, hidden)});
+    layer.attention().out = matrix(hidden, {whole(prefix + "attn.out_proj", hidden, hidden)});
+    layer.mlp() = plain_mlp(
         arch, prefix + "ffn.up_proj", prefix + "ffn.down_proj", shape.intermediate, Bias::kNo);
     map.layers.push_back(std::move(layer));
   }

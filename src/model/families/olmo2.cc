@@ -11,17 +11,16 @@ Architecture read_olmo2(ConfigReader& config) {
   arch.norm = read_rms_norm(config, 1e-5);
   arch.norm_before = false;
   arch.norm_after = true;
-  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
-  arch.tied = config.flag_or("tie_word_embeddings", false);
-  arch.attention.qk_norm = QkNorm::kWhole;
-  arch.attention.qk_norm_spec = arch.norm;
-  add_rope(arch, read_rope(config, arch, {}));
+  set_activation(arch, read_activation(config, "hidden_act", "silu"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", false);
+  set_qk_norm(arch, QkNorm::kWhole);
+  add_rope(arch, read_rope(config, rope_shape(arch), {}));
   out.tensors = llama_tensors(arch, read_llama_names(config, false));
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("layers.", i);
-    out.tensors.layers[i].attention_norm_after =
+    out.tensors.layers[i].mixer_norm_after =
         norm(prefix + "post_attention_layernorm", arch.hidden_size);
-    out.tensors.layers[i].mlp_norm_after =
+    out.tensors.layers[i].feed_forward_norm_after =
         norm(prefix + "post_feedforward_layernorm", arch.hidden_size);
   }
   return out;

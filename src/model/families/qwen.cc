@@ -20,7 +20,7 @@ void read_windows(ConfigReader& config, ArchSpec& arch) {
   const std::uint32_t window = read_used_window(config);
   if (read_layer_types(config, arch, window)) return;
   for (std::uint32_t i = read_window_layers(config); i < arch.n_layers(); ++i)
-    arch.layers[i].window = window;
+    arch.layers[i].attention().window = window;
 }
 
 // qwen2_moe: on every second layer of those before max_window_layers.
@@ -28,55 +28,70 @@ void read_alternating_windows(ConfigReader& config, ArchSpec& arch) {
   const std::uint32_t window = read_used_window(config);
   if (read_layer_types(config, arch, window)) return;
   const std::uint32_t end = std::min(read_window_layers(config), arch.n_layers());
-  for (std::uint32_t i = 0; i < end; i += 2) arch.layers[i].window = window;
+  for (std::uint32_t i = 0; i < end; i += 2) arch.layers[i].attention().window = window;
 }
 
 ArchSpec read_shared(ConfigReader& config, const ShapeDefaults& defaults) {
   ArchSpec arch = read_standard_shape(config, defaults);
   arch.norm = read_rms_norm(config, 1e-6);
-  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
-  arch.tied = config.flag_or("tie_word_embeddings", false);
-  add_rope(arch, read_rope(config, arch, {}));
+  set_activation(arch, read_activation(config, "hidden_act", "silu"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", false);
+  add_rope(arch, read_rope(config, rope_shape(arch), {}));
   return arch;
 }
 
 void add_qk_norm(ArchSpec& arch) {
-  arch.attention.qk_norm = QkNorm::kPerHead;
-  arch.attention.qk_norm_spec = arch.norm;
+  set_qk_norm(arch, QkNorm::kPerHead);
 }
 
-void read_experts(ConfigReader& config, ArchSpec& arch) {
-  arch.moe.n_experts = config.count_of({"num_experts", "num_local_experts"}, 1, experts_max(arch));
-  arch.moe.n_used = config.count("num_experts_per_tok", 1, arch.moe.n_experts);
-  arch.moe.intermediate = config.count("moe_intermediate_size", 1, kIntermediateMax);
-  arch.moe.normalise = config.flag_or("norm_topk_prob", false);
+// Experts on every decoder_sparse_step-th layer but those of mlp_only_layers.
+void read_experts(ConfigReader& config, ArchSpec& arch, bool shared) {
+  ExpertsSpec experts;
+  experts.n_experts = config.count_of({"num_experts", "num_local_experts"}, 1, experts_max(arch));
+  experts.n_used = config.count("num_experts_per_tok", 1, experts.n_experts);
+  experts.normalize = config.flag_or("norm_topk_prob", false);
+  const std::uint32_t intermediate = config.count("moe_intermediate_size", 1, kIntermediateMax);
+  if (shared) {
+    experts.shared = arch.layers.front().mlp();
+    experts.shared->intermediate =
+        config.count("shared_expert_intermediate_size", 1, kIntermediateMax);
+    experts.shared_gate = true;
+  }
   const std::uint32_t step = config.count_or("decoder_sparse_step", 1, kLayersMax, 1);
   const auto dense = config.counts_or_empty("mlp_only_layers", kLayersMax, kLayersMax);
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
-    arch.layers[i].moe =
-        (i + 1) % step == 0 && std::find(dense.begin(), dense.end(), i) == dense.end();
+    const bool is_dense = std::find(dense.begin(), dense.end(), i) != dense.end();
+    if ((i + 1) % step == 0 && !is_dense) set_experts(arch.layers[i], experts, intermediate);
   }
+}
+
+ExpertsMap expert_tensors(const ArchSpec& arch,
+                          const ExpertsSpec& experts,
+                          const std::string& prefix) {
+  const std::uint64_t hidden = arch.hidden_size;
+  ExpertsMap out;
+  out.router = matrix(hidden, {whole(prefix + "gate", experts.n_experts, hidden)});
+  for (std::uint32_t e = 0; e < experts.n_experts; ++e) {
+    out.experts.push_back(
+        gated_mlp(arch, layer_prefix(prefix + "experts.", e), experts.expert.intermediate));
+  }
+  if (experts.shared) {
+    out.shared = gated_mlp(arch, prefix + "shared_expert.", experts.shared->intermediate);
+    out.shared_gate = matrix(hidden, {whole(prefix + "shared_expert_gate", 1, hidden)});
+  }
+  return out;
 }
 
 TensorMap moe_tensors(const ArchSpec& arch, const LlamaNames& names) {
   TensorMap out = llama_outer(arch, names);
-  const std::uint64_t hidden = arch.hidden_size;
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
+    const LayerSpec& spec = arch.layers[i];
     const std::string prefix = layer_prefix("layers.", i);
     LayerMap layer = llama_attention(arch, prefix, names);
-    if (!arch.layers[i].moe) {
-      layer.mlp = gated_mlp(arch, prefix + "mlp.", arch.layers[i].intermediate);
+    if (spec.has_experts()) {
+      layer.feed_forward = expert_tensors(arch, spec.experts(), prefix + "mlp.");
     } else {
-      layer.router = matrix(hidden, {whole(prefix + "mlp.gate", arch.moe.n_experts, hidden)});
-      for (std::uint32_t e = 0; e < arch.moe.n_experts; ++e) {
-        layer.experts.push_back(
-            gated_mlp(arch, layer_prefix(prefix + "mlp.experts.", e), arch.moe.intermediate));
-      }
-      if (arch.moe.shared_intermediate > 0) {
-        layer.shared_expert =
-            gated_mlp(arch, prefix + "mlp.shared_expert.", arch.moe.shared_intermediate);
-        layer.shared_gate = matrix(hidden, {whole(prefix + "mlp.shared_expert_gate", 1, hidden)});
-      }
+      layer.feed_forward = gated_mlp(arch, prefix + "mlp.", spec.mlp().intermediate);
     }
     out.layers.push_back(std::move(layer));
   }
@@ -99,10 +114,7 @@ Architecture read_qwen2_moe(ConfigReader& config) {
   Architecture out;
   out.arch = read_shared(config, {.n_kv_heads = 16});
   read_alternating_windows(config, out.arch);
-  read_experts(config, out.arch);
-  out.arch.moe.shared_intermediate =
-      config.count("shared_expert_intermediate_size", 1, kIntermediateMax);
-  out.arch.moe.shared_gate = true;
+  read_experts(config, out.arch, true);
   LlamaNames names;
   names.qkv_bias = bias_if(config.flag_or("qkv_bias", true));
   out.tensors = moe_tensors(out.arch, names);
@@ -123,7 +135,7 @@ Architecture read_qwen3_moe(ConfigReader& config) {
   out.arch = read_shared(config, {.n_kv_heads = 4});
   set_window(out.arch, read_used_window(config));
   add_qk_norm(out.arch);
-  read_experts(config, out.arch);
+  read_experts(config, out.arch, false);
   out.tensors = moe_tensors(out.arch, read_llama_names(config, false));
   return out;
 }

@@ -9,11 +9,11 @@ Architecture read_smollm3(ConfigReader& config) {
   out.arch = read_standard_shape(config, {.n_kv_heads = 4});
   ArchSpec& arch = out.arch;
   arch.norm = read_rms_norm(config, 1e-6);
-  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
-  arch.tied = config.flag_or("tie_word_embeddings", true);
+  set_activation(arch, read_activation(config, "hidden_act", "silu"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", true);
   RopeDefaults rope;
   rope.theta = 2e6;
-  add_rope(arch, read_rope(config, arch, rope));
+  add_rope(arch, read_rope(config, rope_shape(arch), rope));
 
   // no_rope_layers holds 1 for a layer that turns and 0 for one that does not.
   const std::uint32_t interval = config.count_or("no_rope_layer_interval", 1, kLayersMax, 4);
@@ -29,12 +29,13 @@ Architecture read_smollm3(ConfigReader& config) {
     return out;
   }
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
-    if (turns[i] == 0) arch.layers[i].rope = -1;
+    if (turns[i] == 0) arch.layers[i].attention().rope = -1;
   }
   const bool windows = config.flag_or("use_sliding_window", false);
   const std::uint32_t window = windows ? read_window(config, 0) : 0;
   if (!read_layer_types(config, arch, window)) {
-    for (LayerSpec& layer : arch.layers) layer.window = layer.rope < 0 ? window : 0;
+    for (LayerSpec& layer : arch.layers)
+      layer.attention().window = layer.attention().rope < 0 ? window : 0;
   }
   LlamaNames names = read_llama_names(config, false);
   names.mlp_bias = bias_if(config.flag_or("mlp_bias", false));

@@ -21,26 +21,25 @@ Architecture read_stablelm(ConfigReader& config) {
   out.arch = read_standard_shape(config, {.n_kv_heads = 32});
   ArchSpec& arch = out.arch;
   arch.norm = read_layer_norm(config, "layer_norm_eps");
-  arch.mlp.activation = read_activation(config, "hidden_act", "silu");
-  arch.tied = config.flag_or("tie_word_embeddings", false);
+  set_activation(arch, read_activation(config, "hidden_act", "silu"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", false);
   arch.parallel = config.flag_or("use_parallel_residual", false);
   RopeDefaults rope;
   rope.partial = 0.25;
   rope.takes_partial = true;
-  add_rope(arch, read_rope(config, arch, rope));
+  add_rope(arch, read_rope(config, rope_shape(arch), rope));
   LlamaNames names;
   names.qkv_bias = bias_if(config.flag_or("use_qkv_bias", false));
   names.norm_bias = Bias::kYes;
   out.tensors = llama_tensors(arch, names);
   if (config.flag_or("qk_layernorm", false)) {
-    AttentionSpec& a = arch.attention;
-    a.qk_norm = QkNorm::kOwnPerHead;
-    a.qk_norm_spec = arch.norm;
+    set_qk_norm(arch, QkNorm::kOwnPerHead);
+    const AttentionSpec& a = attention_of(arch);
     for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
       const std::string prefix = layer_prefix("layers.", i);
-      out.tensors.layers[i].q_norm =
+      out.tensors.layers[i].attention().q_norm =
           norms_by_head(prefix + "self_attn.q_layernorm", a.n_heads, a.head_dim);
-      out.tensors.layers[i].k_norm =
+      out.tensors.layers[i].attention().k_norm =
           norms_by_head(prefix + "self_attn.k_layernorm", a.n_kv_heads, a.head_dim);
     }
   }

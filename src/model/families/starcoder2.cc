@@ -9,10 +9,9 @@ Architecture read_starcoder2(ConfigReader& config) {
   out.arch = read_standard_shape(config, {.n_kv_heads = 2});
   ArchSpec& arch = out.arch;
   arch.norm = read_layer_norm(config, "norm_epsilon");
-  arch.mlp = {.gate = GateKind::kNone,
-              .activation = read_activation(config, "hidden_act", "gelu_pytorch_tanh")};
-  arch.tied = config.flag_or("tie_word_embeddings", true);
-  add_rope(arch, read_rope(config, arch, {}));
+  set_mlp(arch, GateKind::kNone, read_activation(config, "hidden_act", "gelu_pytorch_tanh"));
+  arch.head.tied = config.flag_or("tie_word_embeddings", true);
+  add_rope(arch, read_rope(config, rope_shape(arch), {}));
   const std::uint32_t window = read_window(config, 0);
   set_window(arch, window);
   read_layer_types(config, arch, window);
@@ -25,8 +24,8 @@ Architecture read_starcoder2(ConfigReader& config) {
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const std::string prefix = layer_prefix("layers.", i);
     LayerMap layer = llama_attention(arch, prefix, names);
-    layer.mlp = plain_mlp(
-        arch, prefix + "mlp.c_fc", prefix + "mlp.c_proj", arch.layers[i].intermediate, bias);
+    layer.mlp() = plain_mlp(
+        arch, prefix + "mlp.c_fc", prefix + "mlp.c_proj", arch.layers[i].mlp().intermediate, bias);
     out.tensors.layers.push_back(std::move(layer));
   }
   return out;

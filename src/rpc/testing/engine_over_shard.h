@@ -2,13 +2,10 @@
 // EngineOverShard: a test fixture with a batch engine that drives a ServedShard, all in this
 // process but for the socket. What kind of client is between them is the test's choice.
 //
-// Thread rule: the fixture belongs to the test's thread; a Recorder gets its events from the
-// engine's thread.
+// Thread rule: the fixture belongs to the test's thread.
 
-#include <condition_variable>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -19,65 +16,16 @@
 #include <gtest/gtest.h>
 
 #include "batch/engine.h"
-#include "rpc/testing/fake_runner.h"
+#include "batch/testing/recorder.h"
 #include "rpc/testing/served_shard.h"
 
 namespace coxswain::rpc::testing {
 
-// Keeps what a client would see.
-class Recorder final : public batch::TokenSink {
- public:
-  void on_event(batch::TokenEvent event) override {
-    std::lock_guard lock(mu_);
-    for (OutputToken& token : event.tokens) tokens_.push_back(std::move(token));
-    prompt_.insert(prompt_.end(), event.prompt.begin(), event.prompt.end());
-    if (event.finish) finish_ = event.finish;
-    if (event.final) {
-      ++n_final_;
-      status_ = event.status;
-    }
-    changed_.notify_all();
-  }
-
-  // The status of the final event, once it has come.
-  Status wait() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return n_final_ > 0; });
-    return status_;
-  }
-  void wait_for_token() {
-    std::unique_lock lock(mu_);
-    changed_.wait(lock, [&] { return !tokens_.empty(); });
-  }
-
-  // REQUIRES for all of these: wait() has returned.
-  std::vector<TokenId> ids() const {
-    std::lock_guard lock(mu_);
-    std::vector<TokenId> out;
-    out.reserve(tokens_.size());
-    for (const OutputToken& token : tokens_) out.push_back(token.id);
-    return out;
-  }
-  const std::vector<OutputToken>& tokens() const { return tokens_; }
-  const std::vector<PromptToken>& prompt() const { return prompt_; }
-  const std::optional<SequenceFinish>& finish() const { return finish_; }
-  int n_final() const {
-    std::lock_guard lock(mu_);
-    return n_final_;
-  }
-
- private:
-  mutable std::mutex mu_;
-  std::condition_variable changed_;
-  std::vector<OutputToken> tokens_;
-  std::vector<PromptToken> prompt_;
-  std::optional<SequenceFinish> finish_;
-  int n_final_ = 0;
-  Status status_;
-};
+using batch::testing::Recorder;
 
 class EngineOverShard : public ServedShard {
  protected:
+  using ServedShard::ServedShard;
   using Submitted = std::pair<batch::GenerationRequest, std::shared_ptr<Recorder>>;
 
   // The client to be tested, connected to socket(); a null pointer and a failed test otherwise.
@@ -93,7 +41,7 @@ class EngineOverShard : public ServedShard {
     serve(runner_);
     options.batch_size_max = 12;
     options.check_invariants = true;
-    engine_ = batch::Engine::create(connect(), options, log_, nullptr);
+    engine_ = batch::Engine::create(connect(), options);
   }
 
   template <typename Client>
@@ -125,12 +73,13 @@ class EngineOverShard : public ServedShard {
     while (engine_->stats().runner_up) std::this_thread::yield();
     runner_.release();
     stopped.get();
+    runner_.restart();
     serve(runner_);
     engine_->replace_runner(connect());
   }
 
-  static std::vector<TokenId> expected_output(const batch::GenerationRequest& request) {
-    return expected_tokens(request.prompt, request.stopping.max_new_tokens);
+  static batch::testing::ExpectedOutput expected_output(const batch::GenerationRequest& request) {
+    return batch::testing::expected_output(fake_shard_options(), request);
   }
 
   std::uint32_t pick(std::uint32_t low, std::uint32_t high) {

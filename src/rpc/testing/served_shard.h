@@ -10,15 +10,25 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/temp_folder.h"
+#include "batch/testing/fake_runner.h"
 #include "rpc/shard_service.h"
-#include "rpc/testing/fake_runner.h"
+#include "rpc/testing/fake_codec.h"
 #include "telemetry/log.h"
 
 namespace coxswain::rpc::testing {
 
+using batch::testing::FakeRunner;
+
 class ServedShard : public ::testing::Test {
  protected:
-  void TearDown() override { service_.reset(); }
+  explicit ServedShard(const batch::testing::FakeRunnerOptions& runner = fake_shard_options())
+      : runner_(runner) {}
+
+  void TearDown() override {
+    service_.reset();
+    for (const std::string& what : runner_.violations())
+      ADD_FAILURE() << "the runner refuses: " << what;
+  }
 
   // Serves `runner` in place of whatever was served before.
   void serve(StepRunner& runner, ShardServiceOptions options = {}) {
@@ -34,7 +44,7 @@ class ServedShard : public ::testing::Test {
   base::TempFolder folder_;
   telemetry::Logger log_{
       {.level = telemetry::Level::kError, .target = "rpc_test", .file_descriptor = -1}};
-  FakeRunner runner_{FakeRunner::default_info()};
+  FakeRunner runner_;
   std::shared_ptr<const FakeCodec> codec_ = std::make_shared<FakeCodec>();
   std::unique_ptr<ShardService> service_;
 };

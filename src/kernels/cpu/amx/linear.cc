@@ -13,57 +13,14 @@ namespace coxswain::kernels {
 namespace {
 
 #include "kernels/cpu/amx/tile_config.h"
+#include "kernels/cpu/amx/tiles.h"
 
 constexpr size_t kPanelRowBytes = 256;              // one step of k_group values of 64 outputs
 constexpr size_t kStepBytes = 16 * kPanelRowBytes;  // of a panel, for 64 bytes of k
 constexpr size_t kAccStride = 256;                  // bytes between rows of accumulators
-constexpr uint32_t kChunkBytes =
-    1U << 20;  // of the 2 MiB of second-level cache; a block of weights is 256 KiB
+// Of the 2 MiB of second-level cache; a block of weights is 256 KiB.
+constexpr uint32_t kChunkBytes = 1U << 20;
 constexpr size_t kStreamAhead = 8192;  // bytes ahead of a stream of weights that are asked for
-
-// rows[i] rows for tile i.
-inline TileConfig config_of(const size_t (&rows)[kTiles]) {
-  TileConfig config;
-  for (size_t i = 0; i < kTiles; ++i) {
-    config.row_bytes[i] = rows[i] != 0 ? kTileBytes : 0;
-    config.rows[i] = static_cast<uint8_t>(rows[i]);
-  }
-  return config;
-}
-
-// Tile numbers are part of the instruction. The state of the tiles is invisible to the compiler, so
-// everything here is volatile.
-class Tiles {
- public:
-  explicit Tiles(const TileConfig& config) { load_tile_config(config); }
-  ~Tiles() { asm volatile("tilerelease" : : : "memory"); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-
-  template <int kTile>
-  void zero() {
-    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
-  }
-  template <int kTile>
-  void load(const void* base, size_t stride) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(base), "r"(stride), "i"(kTile) : "memory");
-  }
-  template <int kTile>
-  void store(void* base, size_t stride) const {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
-                 :
-                 : "r"(base), "r"(stride), "i"(kTile)
-                 : "memory");
-  }
-  template <int kSum, int kA, int kB>
-  void dot_u8s8() {
-    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
-  }
-  template <int kSum, int kA, int kB>
-  void dot_bf16() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
-  }
-};
 
 // Asks for this step's share of the next block, which the second-level cache keeps until then; or
 // for the bytes that follow in the stream.
@@ -199,9 +156,9 @@ struct Int8 {
 template <typename Math>
 inline void use_tiles(LinearKernel* kernel) {
   kernel->panel = 64;
-  kernel->k_group = static_cast<uint32_t>(Math::kStepValues / 16);
+  kernel->unit_values = static_cast<uint32_t>(Math::kStepValues / 16);
   kernel->k_multiple = static_cast<uint32_t>(Math::kStepValues);
-  kernel->weight_bytes = static_cast<uint32_t>(kTileBytes / Math::kStepValues);
+  kernel->unit_bytes = 4;
   kernel->row_tile = 32;
   kernel->row_unit = 16;
   kernel->k_block = static_cast<uint32_t>(Math::kStepValues * 64);
@@ -214,11 +171,10 @@ inline void use_tiles(LinearKernel* kernel) {
 void fill_amx_linear(SetOps* ops) {
   // Activations and results are those of AVX-512. bf16 sums in another order, so every number of
   // rows goes through tiles.
-  ops->linear[1].layout_id = 0x402;
-  use_tiles<Bf16>(&ops->linear[1]);
-  // int8 is exact: for a few rows vpdpbusd gives the same bits and reads weights as fast as memory
-  // brings them.
-  LinearKernel* int8 = &ops->linear[3];
+  ops->linear[kFormBfloat16].layout_id = 0x402;
+  use_tiles<Bf16>(&ops->linear[kFormBfloat16]);
+  // int8 is exact: for a few rows vpdpbusd gives the same bits and reads weights as fast as memory brings them.
+  LinearKernel* int8 = &ops->linear[kFormInt8];
   int8->layout_id = 0x404;
   int8->tile_few = int8->tile;
   int8->few_rows = int8->row_tile;

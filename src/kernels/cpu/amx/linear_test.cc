@@ -30,30 +30,22 @@ struct Problem {
   explicit Problem(const Shape& shape)
       : s(shape), x(random_floats(s.m * s.k, 1)), w(random_floats(s.n * s.k, 2)) {}
 
-  PackedMatrix pack(const KernelTable& table, WeightType type) const {
-    const PackSource piece{reinterpret_cast<const std::byte*>(w.data()), DType::kF32, s.n};
-    return pack_matrix(table, type, s.k, {&piece, 1}).value();
+  MatrixImage pack(const KernelTable& table, const WeightFormat& format) const {
+    const DenseRows piece{reinterpret_cast<const std::byte*>(w.data()), DType::kF32, s.n};
+    return pack_matrix(table.ops(format), s.k, {&piece, 1}).value();
   }
 };
 
 std::vector<float> run_rows(const KernelTable& table,
-                            const PackedMatrix& w,
+                            const MatrixImage& w,
                             const Problem& p,
                             std::size_t row,
                             std::size_t m,
                             std::size_t n_threads = 2) {
-  base::ThreadPool pool(n_threads);
+  ExecContext exec(n_threads);
   std::vector<float> y(m * p.s.n);
-  auto scratch = testing::scratch_of(linear_scratch_bytes(m, p.s.k));
-  LinearArgs args;
-  args.w = &w;
-  args.x = p.x.data() + row * p.s.k;
-  args.x_stride = p.s.k;
-  args.y = y.data();
-  args.y_stride = p.s.n;
-  args.m = m;
-  args.scratch = scratch.bytes();
-  table.linear[static_cast<std::size_t>(w.type)](pool, args);
+  testing::run_linear(
+      table, exec, {p.x.data() + row * p.s.k, p.s.k, m, p.s.k}, {&w, y.data(), p.s.n});
   return y;
 }
 
@@ -80,9 +72,9 @@ class AmxLinear : public ::testing::Test {
 TEST_F(AmxLinear, Int8GivesTheBitsOfTheScalarSet) {
   for (const Shape& shape : shapes()) {
     const Problem p(shape);
-    const PackedMatrix w = p.pack(*table_, WeightType::kInt8);
+    const MatrixImage w = p.pack(*table_, formats::kInt8);
     const std::vector<float> want =
-        run_rows(scalar_table(), p.pack(scalar_table(), WeightType::kInt8), p, 0, shape.m);
+        run_rows(scalar_table(), p.pack(scalar_table(), formats::kInt8), p, 0, shape.m);
     for (const std::size_t n_threads : {1U, 2U}) {
       EXPECT_EQ(run_rows(*table_, w, p, 0, shape.m, n_threads), want)
           << "m " << shape.m << " n " << shape.n << " k " << shape.k;
@@ -111,7 +103,7 @@ float chain_of(const Problem& p, std::size_t row, std::size_t output) {
 TEST_F(AmxLinear, Bf16IsOneChainOfTileProducts) {
   for (const Shape& shape : shapes()) {
     const Problem p(shape);
-    const PackedMatrix w = p.pack(*table_, WeightType::kBf16);
+    const MatrixImage w = p.pack(*table_, formats::kBfloat16);
     const std::vector<float> got = run_rows(*table_, w, p, 0, shape.m, 1);
     EXPECT_EQ(run_rows(*table_, w, p, 0, shape.m, 2), got);
     for (std::size_t i = 0; i < got.size(); i += 7) {
@@ -124,15 +116,15 @@ TEST_F(AmxLinear, Bf16IsOneChainOfTileProducts) {
 // Rows that go through tiles of 16 and 32 rows, and for int8 without tiles, in chunks and alone.
 TEST_F(AmxLinear, ARowDoesNotDependOnTheRowsBesideIt) {
   const Problem p({300, 66, 2200});
-  for (const WeightType type : {WeightType::kBf16, WeightType::kInt8}) {
-    const PackedMatrix w = p.pack(*table_, type);
+  for (const WeightFormat* format : {&formats::kBfloat16, &formats::kInt8}) {
+    const MatrixImage w = p.pack(*table_, *format);
     const std::vector<float> all = run_rows(*table_, w, p, 0, p.s.m);
     for (const std::size_t m : {1U, 6U, 7U, 15U, 16U, 17U, 31U, 32U, 33U, 97U, 257U}) {
       const std::size_t row = p.s.m - m;
       const std::vector<float> some = run_rows(*table_, w, p, row, m);
       EXPECT_TRUE(std::equal(
           some.begin(), some.end(), all.begin() + static_cast<std::ptrdiff_t>(row * p.s.n)))
-          << name_of(type) << " m " << m;
+          << format->name << " m " << m;
     }
   }
 }
@@ -145,9 +137,9 @@ class AmxCounts : public AmxLinear {
     if (!IsSkipped() && !testing::tiles_are_emulated())
       GTEST_SKIP() << "tiles of this CPU count nothing";
   }
-  testing::TileCounts count(WeightType type, const Shape& shape) const {
+  testing::TileCounts count(const WeightFormat& format, const Shape& shape) const {
     const Problem p(shape);
-    const PackedMatrix w = p.pack(*table_, type);
+    const MatrixImage w = p.pack(*table_, format);
     const testing::TileCounts before = testing::tile_counts();
     run_rows(*table_, w, p, 0, shape.m);
     const testing::TileCounts after = testing::tile_counts();
@@ -164,26 +156,26 @@ class AmxCounts : public AmxLinear {
 
 // 64 rows by 128 outputs by 64 steps of k.
 TEST_F(AmxCounts, FullTilesLoadOnceForEachProduct) {
-  for (const auto& [type, k] :
-       {std::pair{WeightType::kBf16, 2048U}, std::pair{WeightType::kInt8, 4096U}}) {
-    const testing::TileCounts counts = count(type, {64, 128, k});
+  for (const auto& [format, k] :
+       {std::pair{&formats::kBfloat16, 2048U}, std::pair{&formats::kInt8, 4096U}}) {
+    const testing::TileCounts counts = count(*format, {64, 128, k});
     const std::uint64_t products = 64 / 16 * 128 / 16 * 64;
-    EXPECT_EQ(counts.products, products) << name_of(type);
-    EXPECT_EQ(counts.loads, products) << name_of(type);
-    EXPECT_EQ(counts.zeros, products / 64) << name_of(type);
-    EXPECT_EQ(counts.stores, products / 64) << name_of(type);
-    EXPECT_EQ(counts.configurations, products / 512) << name_of(type);
-    EXPECT_EQ(counts.releases, counts.configurations) << name_of(type);
+    EXPECT_EQ(counts.products, products) << format->name;
+    EXPECT_EQ(counts.loads, products) << format->name;
+    EXPECT_EQ(counts.zeros, products / 64) << format->name;
+    EXPECT_EQ(counts.stores, products / 64) << format->name;
+    EXPECT_EQ(counts.configurations, products / 512) << format->name;
+    EXPECT_EQ(counts.releases, counts.configurations) << format->name;
   }
 }
 
 // Up to 16 rows: each weight is loaded once, activations once for 64 outputs.
 TEST_F(AmxCounts, FewRowsLoadWeightsOnce) {
-  const testing::TileCounts counts = count(WeightType::kBf16, {9, 128, 2048});
+  const testing::TileCounts counts = count(formats::kBfloat16, {9, 128, 2048});
   const std::uint64_t products = 128 / 16 * 64;
   EXPECT_EQ(counts.products, products);
   EXPECT_EQ(counts.loads, products * 5 / 4);
-  EXPECT_EQ(count(WeightType::kInt8, {6, 128, 4096}).products, 0U);
+  EXPECT_EQ(count(formats::kInt8, {6, 128, 4096}).products, 0U);
 }
 
 }  // namespace

@@ -6,11 +6,14 @@
 // exact; vpmaddubsw would saturate.
 
 #include <immintrin.h>
+#include <string.h>
 
 #include "kernels/cpu/ops.h"
 
 namespace coxswain::kernels {
 namespace {
+
+#include "kernels/cpu/avx2/linear.h"
 
 constexpr int kPanel = 32;
 constexpr int kPanelVectors = 4;
@@ -22,8 +25,7 @@ constexpr size_t kStreamPieceSteps = 128;
 constexpr size_t kBlockPieceSteps = 512;
 constexpr size_t kStreamAhead = 8192;  // bytes ahead of a stream of weights that are asked for
 
-// What a tile multiplies: weights as loaded from a step of the panel, activations of one step of a
-// row.
+// What a tile multiplies: weights as loaded from a step of the panel, activations of one step of a row.
 struct FloatMath {
   using Reg = __m256;
   static constexpr size_t kActivationBytes = 4;
@@ -173,19 +175,6 @@ inline void tile(const TileArgs* t) {
   if constexpr (kRows > 1) tile<Math, kRows - 1>(t);
 }
 
-inline __m256i lanes_of(size_t n, size_t first) {
-  const int count = n > first + 8 ? 8 : n > first ? static_cast<int>(n - first) : 0;
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-// y = value (+ bias) (+ y), in that order.
-inline void put(const FinishArgs* f, size_t row, size_t column, __m256i lanes, __m256 value) {
-  float* y = f->y + row * f->y_stride + column;
-  if (f->bias != nullptr) value = _mm256_add_ps(value, _mm256_maskload_ps(f->bias + column, lanes));
-  if (f->accumulate) value = _mm256_add_ps(_mm256_maskload_ps(y, lanes), value);
-  _mm256_maskstore_ps(y, lanes, value);
-}
-
 void finish_f32(const FinishArgs* f) {
   for (size_t j = 0; j < f->n; j += 8) {
     const __m256i lanes = lanes_of(f->n, j);
@@ -212,32 +201,19 @@ void finish_int8(const FinishArgs* f) {
   }
 }
 
-inline __m256 load_n(const float* x, size_t k, size_t i) {
-  return _mm256_maskload_ps(x + i, lanes_of(k, i));
-}
-
-// Quantises a row to 16 bits. The highest magnitude is compared as bits, so that a NaN is above
-// everything and makes the row NaN.
-void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* scale) {
-  int16_t* out = static_cast<int16_t*>(dst);
-  __m256i highest = _mm256_setzero_si256();
-  for (size_t i = 0; i < k; i += 8) {
-    const __m256i bits = _mm256_castps_si256(load_n(x, k, i));
-    highest = _mm256_max_epi32(highest, _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF)));
+// Quantises a row to 16 bits.
+void convert_row(const ConvertArgs* args) {
+  const ConvertArgs c = *args;
+  int16_t* out = static_cast<int16_t*>(c.values);
+  const float absmax = absmax_of(c.x, c.k);
+  *c.scale = absmax / 127.0F;
+  if (!counts(absmax)) {
+    memset(out, 0, c.k_padded * sizeof(int16_t));
+    return;
   }
-  __m128i top =
-      _mm_max_epi32(_mm256_castsi256_si128(highest), _mm256_extracti128_si256(highest, 1));
-  top = _mm_max_epi32(top, _mm_shuffle_epi32(top, 0x4E));
-  top = _mm_max_epi32(top, _mm_shuffle_epi32(top, 0xB1));
-  const float absmax = _mm_cvtss_f32(_mm_castsi128_ps(top));
-  *scale = absmax / 127.0F;
-  const __m256 inverse = _mm256_set1_ps(absmax >= kAbsmaxLeast ? 127.0F / absmax : 0.0F);
-  for (size_t i = 0; i < k_padded; i += 8) {
-    const __m256i value = _mm256_cvtps_epi32(_mm256_mul_ps(load_n(x, k, i), inverse));
-    const __m128i packed =
-        _mm_packs_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256(value, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), packed);
-  }
+  const __m256 inverse = _mm256_set1_ps(127.0F / absmax);
+  for (size_t i = 0; i < c.k_padded; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), packed16(quantised(c, i, inverse)));
 }
 
 template <typename Math>
@@ -245,9 +221,9 @@ LinearKernel kernel_of(uint32_t layout_id) {
   LinearKernel kernel{};
   kernel.layout_id = layout_id;
   kernel.panel = kPanel;
-  kernel.k_group = Math::kStepValues;
+  kernel.unit_values = Math::kStepValues;
   kernel.k_multiple = Math::kStepValues;
-  kernel.weight_bytes = Math::kBytes;
+  kernel.unit_bytes = Math::kStepValues * Math::kBytes;
   kernel.row_tile = kRowTile;
   kernel.k_block = 65536 / (kPanel * Math::kBytes);
   kernel.form = kActivationF32;
@@ -259,14 +235,14 @@ LinearKernel kernel_of(uint32_t layout_id) {
 }  // namespace
 
 void fill_avx2_linear(SetOps* ops) {
-  ops->linear[0] = kernel_of<F32>(0x211);
-  ops->linear[1] = kernel_of<Bf16>(0x212);
-  ops->linear[2] = kernel_of<F16>(0x213);
-  ops->linear[3] = kernel_of<Int8>(0x214);
-  ops->linear[3].k_multiple = 8;
-  ops->linear[3].form = kActivationS16;
-  ops->linear[3].convert_row = convert_row;
-  ops->linear[3].finish = finish_int8;
+  ops->linear[kFormFloat32] = kernel_of<F32>(0x211);
+  ops->linear[kFormBfloat16] = kernel_of<Bf16>(0x212);
+  ops->linear[kFormFloat16] = kernel_of<F16>(0x213);
+  ops->linear[kFormInt8] = kernel_of<Int8>(0x214);
+  ops->linear[kFormInt8].k_multiple = 8;
+  ops->linear[kFormInt8].form = kActivationS16;
+  ops->linear[kFormInt8].convert_row = convert_row;
+  ops->linear[kFormInt8].finish = finish_int8;
 }
 
 }  // namespace coxswain::kernels

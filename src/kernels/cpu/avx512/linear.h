@@ -9,8 +9,7 @@ constexpr int kVectors = 4;
 constexpr int kRowTile = 6;
 constexpr int kBlockBytes = 131072;  // of a panel, kept in the second-level cache
 
-// The next block's bytes, at most 128 for each step; or those of this stream, when a panel is read
-// once.
+// The next block's bytes, at most 128 for each step; or those of this stream, when a panel is read once.
 inline void prefetch_share(const char* p, size_t bytes) {
   _mm_prefetch(p, _MM_HINT_T1);
   _mm_prefetch(p + bytes / 2, _MM_HINT_T1);
@@ -87,8 +86,8 @@ inline LinearKernel kernel_of(uint32_t layout_id) {
   LinearKernel kernel{};
   kernel.layout_id = layout_id;
   kernel.panel = kPanel;
-  kernel.k_group = Math::kStepValues;
-  kernel.weight_bytes = Math::kWeightBytes;
+  kernel.unit_values = Math::kStepValues;
+  kernel.unit_bytes = Math::kStepValues * Math::kWeightBytes;
   kernel.row_tile = kRowTile;
   kernel.k_block = kBlockBytes / (kPanel * Math::kWeightBytes);
   kernel.tile = run_tile<Math>;
@@ -115,6 +114,23 @@ inline void finish_f32(const FinishArgs* f) {
     const float* acc = static_cast<const float*>(f->acc) + r * kPanel;
     for (size_t j = 0; j < f->n; j += 16) put(f, r, j, _mm512_load_ps(acc + j));
   }
+}
+
+// The highest magnitude; as bits, so that a NaN is above everything and makes the whole row NaN.
+inline float absmax_of(const float* x, size_t k) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+  __m512i highest = _mm512_setzero_si512();
+  for (size_t i = 0; i < k; i += 16) {
+    const __m512i bits = _mm512_maskz_loadu_epi32(lanes_of(k, i), x + i);
+    highest = _mm512_max_epi32(highest, _mm512_and_si512(bits, magnitude));
+  }
+  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(highest))));
+}
+
+// Values [first, first + 16) of a row as integers in [-127, 127].
+inline __m512i quantised(const ConvertArgs& c, size_t first, __m512 inverse) {
+  const __m512 value = _mm512_maskz_loadu_ps(lanes_of(c.k, first), c.x + first);
+  return _mm512_cvtps_epi32(_mm512_mul_ps(value, inverse));
 }
 
 #endif  // COXSWAIN_KERNELS_CPU_AVX512_LINEAR_H_

@@ -30,10 +30,11 @@ struct Bf16 {
   }
 };
 
-void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float*) {
-  uint16_t* out = static_cast<uint16_t*>(dst);
-  for (size_t i = 0; i < k_padded; i += 16) {
-    const __m512 value = _mm512_maskz_loadu_ps(lanes_of(k, i), x + i);
+void convert_row(const ConvertArgs* args) {
+  const ConvertArgs c = *args;
+  uint16_t* out = static_cast<uint16_t*>(c.values);
+  for (size_t i = 0; i < c.k_padded; i += 16) {
+    const __m512 value = _mm512_maskz_loadu_ps(lanes_of(c.k, i), c.x + i);
     const __m256bh rounded = _mm512_cvtneps_pbh(value);
     __m256i bits;
     memcpy(&bits, &rounded, sizeof bits);
@@ -49,7 +50,7 @@ void fill_avx512_linear_bf16(SetOps* ops) {
   kernel.form = kActivationBf16;
   kernel.convert_row = convert_row;
   kernel.finish = finish_f32;
-  ops->linear[1] = kernel;
+  ops->linear[kFormBfloat16] = kernel;
 }
 
 }  // namespace coxswain::kernels

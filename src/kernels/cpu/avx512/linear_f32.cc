@@ -61,9 +61,9 @@ LinearKernel widened(uint32_t layout_id) {
 }  // namespace
 
 void fill_avx512_linear_f32(SetOps* ops) {
-  ops->linear[0] = widened<F32>(0x301);
-  ops->linear[1] = widened<Bf16>(0x302);
-  ops->linear[2] = widened<F16>(0x303);
+  ops->linear[kFormFloat32] = widened<F32>(0x301);
+  ops->linear[kFormBfloat16] = widened<Bf16>(0x302);
+  ops->linear[kFormFloat16] = widened<F16>(0x303);
 }
 
 }  // namespace coxswain::kernels

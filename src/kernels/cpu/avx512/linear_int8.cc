@@ -3,6 +3,7 @@
 // sum of an output's weights taken away at the end. Sums are exact.
 
 #include <immintrin.h>
+#include <string.h>
 
 #include "kernels/cpu/ops.h"
 
@@ -30,26 +31,19 @@ struct Int8 {
   }
 };
 
-// The highest magnitude; as bits, so that a NaN is above everything and makes the whole row NaN.
-inline float absmax_of(const float* x, size_t k) {
-  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
-  __m512i highest = _mm512_setzero_si512();
-  for (size_t i = 0; i < k; i += 16) {
-    const __m512i bits = _mm512_maskz_loadu_epi32(lanes_of(k, i), x + i);
-    highest = _mm512_max_epi32(highest, _mm512_and_si512(bits, magnitude));
+void convert_row(const ConvertArgs* args) {
+  const ConvertArgs c = *args;
+  uint8_t* out = static_cast<uint8_t*>(c.values);
+  const float absmax = absmax_of(c.x, c.k);
+  *c.scale = absmax / 127.0F;
+  if (!counts(absmax)) {
+    memset(out, 128, c.k_padded);
+    return;
   }
-  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(highest))));
-}
-
-void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* scale) {
-  uint8_t* out = static_cast<uint8_t*>(dst);
-  const float absmax = absmax_of(x, k);
-  *scale = absmax / 127.0F;
-  const __m512 inverse = _mm512_set1_ps(absmax >= kAbsmaxLeast ? 127.0F / absmax : 0.0F);
+  const __m512 inverse = _mm512_set1_ps(127.0F / absmax);
   const __m512i offset = _mm512_set1_epi32(128);
-  for (size_t i = 0; i < k_padded; i += 16) {
-    const __m512 value = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes_of(k, i), x + i), inverse);
-    const __m512i shifted = _mm512_add_epi32(_mm512_cvtps_epi32(value), offset);
+  for (size_t i = 0; i < c.k_padded; i += 16) {
+    const __m512i shifted = _mm512_add_epi32(quantised(c, i, inverse), offset);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(shifted));
   }
 }
@@ -78,7 +72,7 @@ void fill_avx512_linear_int8(SetOps* ops) {
   kernel.form = kActivationU8;
   kernel.convert_row = convert_row;
   kernel.finish = finish_int8;
-  ops->linear[3] = kernel;
+  ops->linear[kFormInt8] = kernel;
 }
 
 }  // namespace coxswain::kernels

@@ -1,8 +1,7 @@
 #ifndef COXSWAIN_KERNELS_CPU_AVX512_VEC_H_
 #define COXSWAIN_KERNELS_CPU_AVX512_VEC_H_
-// Vec of sixteen lanes; scalar/vec.h says what each operation means. Tails are masked, so they
-// compute what a body computes. Included inside an anonymous namespace of coxswain::kernels, after
-// <immintrin.h>.
+// Vec of sixteen lanes; scalar/vec.h says what each operation means. Tails are masked, so they compute what a body
+// computes. Included inside an anonymous namespace of coxswain::kernels, after <immintrin.h>.
 
 struct Vec {
   using Reg = __m512;
@@ -119,8 +118,7 @@ struct Vec {
     }
   }
 
-  // Sixteen vectors of bf16, dim a multiple of 32: pairs of values travel together and part at the
-  // end.
+  // Sixteen vectors of bf16, dim a multiple of 32: pairs of values travel together and part at the end.
   static void transpose_bf16_pairs(float* dst, size_t ld, const uint16_t* src, size_t dim) {
     const __m512i high = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
     for (size_t d = 0; d < dim; d += 32) {

@@ -13,6 +13,7 @@ namespace {
 // clang-format off
 #include "kernels/cpu/avx512/vec.h"
 #include "kernels/cpu/generic/math.h"
+#include "kernels/cpu/generic/angles.h"
 #include "kernels/cpu/generic/elementwise.h"
 #include "kernels/cpu/generic/attention.h"
 #include "kernels/cpu/generic/attention_widened.h"
@@ -21,7 +22,21 @@ namespace {
 }  // namespace
 
 void fill_avx512_vector(SetOps* ops) {
-  ops->vector = {attention, store_row, rms_norm, layer_norm, rope, activation, add};
+  ops->vector = {attention,
+                 store_row,
+                 rms_norm,
+                 layer_norm,
+                 rope,
+                 activation,
+                 clamped_swiglu,
+                 add,
+                 sigmoid,
+                 clip,
+                 soft_cap,
+                 softmax,
+                 load_row,
+                 combine,
+                 angles};
 }
 
 }  // namespace coxswain::kernels

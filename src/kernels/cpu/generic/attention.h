@@ -2,8 +2,7 @@
 #define COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_H_
 // Attention of a few query rows and the heads that share one KV head, over a Vec of any set.
 //
-// Positions are worked on in partitions of kPositionsMax absolute positions. For one (row, head)
-// and partition:
+// Positions are worked on in partitions of kPositionsMax absolute positions. For one (row, head) and partition:
 //   score of a position: one chain over d, ascending;
 //   highest score, then the sum of e^(score - highest): lanes by absolute position modulo kLanes;
 //   weighted sum of values: one chain over the visible positions, ascending;
@@ -80,8 +79,7 @@ inline const char* cache_row(
 constexpr size_t kPositionsAhead = 32;
 
 inline void prefetch_bytes(const char* p, size_t n) {
-  // g++ 12 takes a function that only prefetches with its builtin for one without effect, and drops
-  // the calls.
+  // g++ 12 takes a function that only prefetches with its builtin for one without effect, and drops the calls.
   for (size_t i = 0; i < n; i += 64) asm volatile("prefetcht2 %0" : : "m"(p[i]));
 }
 

@@ -1,10 +1,9 @@
 #ifndef COXSWAIN_KERNELS_CPU_GENERIC_ELEMENTWISE_H_
 #define COXSWAIN_KERNELS_CPU_GENERIC_ELEMENTWISE_H_
-// Norms, rope, activations, sums and cache stores of one row, over a Vec of any set.
+// Norms, rope, activations, sums, look-ups and cache stores of one row, over a Vec of any set.
 // Included inside an anonymous namespace of coxswain::kernels, after generic/math.h.
 
-// Calls body(i, n) for every vector of [0, total): n lanes starting at i, n < kLanes only at the
-// end.
+// Calls body(i, n) for every vector of [0, total): n lanes starting at i, n < kLanes only at the end.
 template <typename Body>
 inline void for_vectors(size_t total, Body body) {
   size_t i = 0;
@@ -122,6 +121,90 @@ inline void add(const float* a, float* y, size_t total, float alpha, float beta)
   for_vectors(total, [&](size_t i, size_t n) {
     const Vec::Reg scaled = Vec::mul(Vec::load_n(a + i, n), wa);
     Vec::store_n(y + i, Vec::add(scaled, Vec::mul(Vec::load_n(y + i, n), wy)), n);
+  });
+}
+
+// One value in every lane: the same operations, so the same bits as within a row.
+inline float sigmoid(float x) {
+  float lanes[Vec::kLanes];
+  Vec::store(lanes, sigmoid_of(Vec::set1(x)));
+  return lanes[0];
+}
+
+inline void clamped_swiglu(const SwigluRow* row) {
+  const Vec::Reg one = Vec::set1(1.0F);
+  const Vec::Reg high = Vec::set1(row->limit);
+  const Vec::Reg low = Vec::set1(-row->limit);
+  const Vec::Reg minus_alpha = Vec::set1(-row->alpha);
+  for_vectors(row->n, [&](size_t i, size_t n) {
+    const Vec::Reg gate = Vec::min(high, Vec::load_n(row->gate + i, n));
+    const Vec::Reg up = Vec::min(high, Vec::max(low, Vec::load_n(row->up + i, n)));
+    const Vec::Reg swish = Vec::div(gate, Vec::add(one, exp_of(Vec::mul(minus_alpha, gate))));
+    Vec::store_n(row->y + i, Vec::mul(Vec::add(up, one), swish), n);
+  });
+}
+
+inline void clip(float* x, size_t total, float limit) {
+  const Vec::Reg high = Vec::set1(limit);
+  const Vec::Reg low = Vec::set1(-limit);
+  for_vectors(total, [&](size_t i, size_t n) {
+    Vec::store_n(x + i, Vec::min(high, Vec::max(low, Vec::load_n(x + i, n))), n);
+  });
+}
+
+inline void soft_cap(float* x, size_t total, float scale, float cap) {
+  const Vec::Reg factor = Vec::set1(scale);
+  const Vec::Reg limit = Vec::set1(cap);
+  for_vectors(total, [&](size_t i, size_t n) {
+    Vec::Reg value = Vec::mul(Vec::load_n(x + i, n), factor);
+    if (cap != 0.0F) value = Vec::mul(limit, accurate_tanh_of(Vec::div(value, limit)));
+    Vec::store_n(x + i, value, n);
+  });
+}
+
+inline void softmax(float* x, size_t total) {
+  const Vec::Reg lowest = Vec::set1(-INFINITY);
+  Vec::Reg highest = lowest;
+  for_vectors(total, [&](size_t i, size_t n) {
+    highest = Vec::max(highest, Vec::select(Vec::load_n(x + i, n), lowest, 0, n));
+  });
+  const Vec::Reg top = Vec::set1(Vec::highest(highest));
+  Vec::Reg sum = Vec::zero();
+  for_vectors(total, [&](size_t i, size_t n) {
+    const Vec::Reg e = exp_of(Vec::sub(Vec::load_n(x + i, n), top));
+    Vec::store_n(x + i, e, n);
+    sum = Vec::add(sum, Vec::select(e, Vec::zero(), 0, n));
+  });
+  const Vec::Reg all = Vec::set1(Vec::sum(sum));
+  for_vectors(total, [&](size_t i, size_t n) {
+    Vec::store_n(x + i, Vec::div(Vec::load_n(x + i, n), all), n);
+  });
+}
+
+inline Vec::Reg load_stored_n(const void* row, CacheType type, size_t at, size_t n) {
+  if (type == kCacheBf16) return Vec::load_bf16_n(static_cast<const uint16_t*>(row) + at, n);
+  if (type == kCacheF16) return Vec::load_f16_n(static_cast<const uint16_t*>(row) + at, n);
+  return Vec::load_n(static_cast<const float*>(row) + at, n);
+}
+
+inline void load_row(
+    float* y, const void* row, CacheType type, size_t total, float scale, bool accumulate) {
+  const Vec::Reg factor = Vec::set1(scale);
+  for_vectors(total, [&](size_t i, size_t n) {
+    Vec::Reg value = Vec::mul(load_stored_n(row, type, i, n), factor);
+    if (accumulate) value = Vec::add(value, Vec::load_n(y + i, n));
+    Vec::store_n(y + i, value, n);
+  });
+}
+
+inline void combine(const CombineRow* row) {
+  for_vectors(row->n, [&](size_t i, size_t n) {
+    Vec::Reg sum = row->accumulate ? Vec::load_n(row->y + i, n) : Vec::zero();
+    for (size_t j = 0; j < row->n_used; ++j) {
+      const Vec::Reg x = Vec::load_n(row->x + row->slots[j] * row->x_stride + i, n);
+      sum = Vec::add(sum, Vec::mul(Vec::set1(row->weights[j]), x));
+    }
+    Vec::store_n(row->y + i, sum, n);
   });
 }
 

@@ -24,20 +24,7 @@ float widen_bf16(uint16_t bits) {
   return value;
 }
 
-// Exact for every finite value: the exponent is re-biased by a multiplication.
-float widen_f16(uint16_t bits) {
-  const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7FFFU) << 13;
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
-  float value = 0.0F;
-  memcpy(&value, &magnitude, 4);
-  value *= 0x1p112F;
-  uint32_t wide = 0;
-  memcpy(&wide, &value, 4);
-  if ((bits & 0x7C00U) == 0x7C00U) wide = 0x7F800000U | magnitude;
-  wide |= sign;
-  memcpy(&value, &wide, 4);
-  return value;
-}
+#include "kernels/cpu/scalar/float16.h"
 
 template <typename Acc>
 void load_acc(Acc (&sum)[kRowTile][kPanel], const TileArgs* t) {
@@ -107,30 +94,35 @@ void finish_int8(const FinishArgs* f) {
   }
 }
 
-void convert_row(void* dst, const float* x, size_t k, size_t k_padded, float* scale) {
-  int16_t* out = static_cast<int16_t*>(dst);
+void convert_row(const ConvertArgs* args) {
+  const ConvertArgs c = *args;
+  int16_t* out = static_cast<int16_t*>(c.values);
   uint32_t highest = 0;  // as bits, so that a NaN is above everything and makes the whole row NaN
-  for (size_t i = 0; i < k; ++i) {
+  for (size_t i = 0; i < c.k; ++i) {
     uint32_t bits = 0;
-    memcpy(&bits, x + i, 4);
+    memcpy(&bits, c.x + i, 4);
     bits &= 0x7FFFFFFFU;
     highest = highest > bits ? highest : bits;
   }
   float absmax = 0.0F;
   memcpy(&absmax, &highest, 4);
-  *scale = absmax / 127.0F;
-  const float inverse = absmax >= kAbsmaxLeast ? 127.0F / absmax : 0.0F;
-  for (size_t i = 0; i < k; ++i) out[i] = static_cast<int16_t>(lrintf(x[i] * inverse));
-  for (size_t i = k; i < k_padded; ++i) out[i] = 0;
+  *c.scale = absmax / 127.0F;
+  if (!counts(absmax)) {
+    memset(out, 0, c.k_padded * sizeof(int16_t));
+    return;
+  }
+  const float inverse = 127.0F / absmax;
+  for (size_t i = 0; i < c.k; ++i) out[i] = static_cast<int16_t>(lrintf(c.x[i] * inverse));
+  for (size_t i = c.k; i < c.k_padded; ++i) out[i] = 0;
 }
 
 LinearKernel base(uint32_t layout_id, uint32_t weight_bytes) {
   LinearKernel kernel{};
   kernel.layout_id = layout_id;
   kernel.panel = kPanel;
-  kernel.k_group = 1;
+  kernel.unit_values = 1;
   kernel.k_multiple = 1;
-  kernel.weight_bytes = weight_bytes;
+  kernel.unit_bytes = weight_bytes;
   kernel.row_tile = kRowTile;
   kernel.k_block = 4096;
   kernel.form = kActivationF32;
@@ -141,17 +133,17 @@ LinearKernel base(uint32_t layout_id, uint32_t weight_bytes) {
 }  // namespace
 
 void fill_scalar_linear(SetOps* ops) {
-  ops->linear[0] = base(0x101, 4);
-  ops->linear[0].tile = tile<float, float, float, widen_f32>;
-  ops->linear[1] = base(0x102, 2);
-  ops->linear[1].tile = tile<uint16_t, float, float, widen_bf16>;
-  ops->linear[2] = base(0x103, 2);
-  ops->linear[2].tile = tile<uint16_t, float, float, widen_f16>;
-  ops->linear[3] = base(0x104, 1);
-  ops->linear[3].tile = tile<int8_t, int16_t, int32_t, widen_int8>;
-  ops->linear[3].form = kActivationS16;
-  ops->linear[3].convert_row = convert_row;
-  ops->linear[3].finish = finish_int8;
+  ops->linear[kFormFloat32] = base(0x101, 4);
+  ops->linear[kFormFloat32].tile = tile<float, float, float, widen_f32>;
+  ops->linear[kFormBfloat16] = base(0x102, 2);
+  ops->linear[kFormBfloat16].tile = tile<uint16_t, float, float, widen_bf16>;
+  ops->linear[kFormFloat16] = base(0x103, 2);
+  ops->linear[kFormFloat16].tile = tile<uint16_t, float, float, widen_f16>;
+  ops->linear[kFormInt8] = base(0x104, 1);
+  ops->linear[kFormInt8].tile = tile<int8_t, int16_t, int32_t, widen_int8>;
+  ops->linear[kFormInt8].form = kActivationS16;
+  ops->linear[kFormInt8].convert_row = convert_row;
+  ops->linear[kFormInt8].finish = finish_int8;
 }
 
 }  // namespace coxswain::kernels

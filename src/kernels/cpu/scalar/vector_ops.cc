@@ -12,6 +12,7 @@ namespace {
 // clang-format off
 #include "kernels/cpu/scalar/vec.h"
 #include "kernels/cpu/generic/math.h"
+#include "kernels/cpu/generic/angles.h"
 #include "kernels/cpu/generic/elementwise.h"
 #include "kernels/cpu/generic/attention.h"
 #include "kernels/cpu/generic/attention_widened.h"
@@ -20,7 +21,21 @@ namespace {
 }  // namespace
 
 void fill_scalar_vector(SetOps* ops) {
-  ops->vector = {attention, store_row, rms_norm, layer_norm, rope, activation, add};
+  ops->vector = {attention,
+                 store_row,
+                 rms_norm,
+                 layer_norm,
+                 rope,
+                 activation,
+                 clamped_swiglu,
+                 add,
+                 sigmoid,
+                 clip,
+                 soft_cap,
+                 softmax,
+                 load_row,
+                 combine,
+                 angles};
 }
 
 }  // namespace coxswain::kernels

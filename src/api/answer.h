@@ -1,0 +1,98 @@
+#pragma once
+// AnswerFormat: how the tokens of one request become the bytes of its answer. One implementation
+// for each kind of answer: native and /v1, whole and streamed. Key order and shapes: docs/api.md.
+//
+// Thread rule: an object belongs to one request and one thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/step_runner.h>
+#include <coxswain/types.h>
+
+namespace coxswain::api {
+
+// What is known about one sequence of a request, growing with every event.
+struct SequenceAnswer {
+  std::uint32_t n_prompt = 0;              // tokens
+  std::optional<std::uint64_t> seed;       // empty: greedy
+  std::string prompt_text;                 // only where the answer repeats it
+  std::vector<std::string> prompt_pieces;  // what each token adds to it, if they are listed
+  bool prompt_only = false;  // the one token that was generated is no part of the answer
+  std::vector<std::string> stops;
+  std::vector<OutputToken> tokens;  // only if the format keeps them
+  std::vector<PromptToken> prompt;
+  std::uint32_t n_generated = 0;  // tokens
+  double logprob_sum = 0;
+  SequenceFinish finish;  // once the sequence has ended
+  TimePoint queued_at{};
+  TimePoint scheduled_at{};
+  TimePoint first_token_at{};
+  TimePoint finished_at{};
+
+  double mean_logprob() const { return n_generated == 0 ? 0 : logprob_sum / n_generated; }
+};
+
+// What one event of the engine adds to a sequence.
+struct AnswerPiece {
+  std::span<const OutputToken> tokens = {};
+  std::span<const PromptToken> prompt = {};
+  bool final = false;  // the sequence has ended
+};
+
+// Index of the sequence with the highest mean log-probability; the first among equals.
+std::size_t best_sequence(std::span<const SequenceAnswer> sequences);
+
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+  virtual bool streams() const = 0;
+  virtual bool keeps_tokens() const = 0;
+
+  // Whole answers: the body, once all sequences have ended.
+  virtual std::string body(std::span<const SequenceAnswer> sequences) = 0;
+
+  // Streams: the framed events for what `piece` adds to sequence `index`; one entry is one HTTP
+  // chunk. `sequence` already holds the piece.
+  virtual std::vector<std::string> events(const SequenceAnswer& sequence,
+                                          std::size_t index,
+                                          const AnswerPiece& piece) = 0;
+  // Streams: what follows the last event of the last sequence.
+  virtual std::vector<std::string> closing(std::span<const SequenceAnswer> sequences) = 0;
+};
+
+struct NativeAnswerOptions {
+  bool details = false;           // whole answers: also if decoder_input_details
+  bool top_tokens = false;        // n_top_tokens > 0
+  bool return_full_text = false;  // prefix with prompt_text
+  bool as_array = false;          // POST /
+};
+std::unique_ptr<AnswerFormat> make_native_answer(const NativeAnswerOptions& options);
+std::unique_ptr<AnswerFormat> make_native_stream(const NativeAnswerOptions& options);
+
+struct OpenAiAnswerOptions {
+  std::string id;
+  std::int64_t created = 0;  // seconds since 1970
+  std::string model;
+  std::string system_fingerprint;
+  bool logprobs = false;
+  bool include_usage = false;  // streams
+  // Completions:
+  std::uint32_t n_top_logprobs = 0;
+  bool echo = false;  // prompt_text in front
+};
+std::unique_ptr<AnswerFormat> make_chat_answer(OpenAiAnswerOptions options);
+std::unique_ptr<AnswerFormat> make_chat_stream(OpenAiAnswerOptions options);
+// Sequences are numbered prompt by prompt; `per_prompt` sequences belong to each.
+std::unique_ptr<AnswerFormat> make_completion_answer(OpenAiAnswerOptions options,
+                                                     std::size_t per_prompt);
+std::unique_ptr<AnswerFormat> make_completion_stream(OpenAiAnswerOptions options,
+                                                     std::size_t per_prompt);
+
+}  // namespace coxswain::api

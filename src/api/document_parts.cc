@@ -1,0 +1,157 @@
+#include "api/document_parts.h"
+
+#include <array>
+#include <charconv>
+#include <limits>
+#include <string_view>
+
+#include "api/errors.h"
+#include "base/utf8.h"
+
+namespace coxswain::api {
+namespace {
+
+// Documented by OpenAI or by common extensions of it, on both routes; not supported.
+constexpr std::array kUnsupportedShared{
+    UnsupportedField{"service_tier", R"("auto" "default")"},
+    UnsupportedField{"store", "false"},
+    UnsupportedField{"min_tokens", "0"},
+    UnsupportedField{"stop_token_ids", "[]"},
+    UnsupportedField{"bad_words", "[]"},
+    UnsupportedField{"allowed_token_ids", ""},
+    UnsupportedField{"use_beam_search", "false"},
+    UnsupportedField{"length_penalty", "1 1.0"},
+    UnsupportedField{"include_stop_str_in_output", "false"},
+    UnsupportedField{"skip_special_tokens", "true"},
+    UnsupportedField{"spaces_between_special_tokens", "true"},
+    UnsupportedField{"prompt_logprobs", ""},
+    UnsupportedField{"truncate_prompt_tokens", ""},
+    UnsupportedField{"grammar", ""},
+    UnsupportedField{"structured_outputs", ""},
+    UnsupportedField{"guided_json", ""},
+    UnsupportedField{"guided_regex", ""},
+    UnsupportedField{"guided_choice", ""},
+    UnsupportedField{"guided_grammar", ""},
+    UnsupportedField{"adapter_id", ""},
+    UnsupportedField{"priority", "0"},
+    UnsupportedField{"best_of", "1"},
+};
+
+// Of the native document.
+constexpr std::array kNativeFields{
+    UnsupportedField{"inputs", ""},
+    UnsupportedField{"parameters", "{}"},
+    UnsupportedField{"max_new_tokens", ""},
+    UnsupportedField{"top_n_tokens", "0"},
+    UnsupportedField{"do_sample", "true"},
+    UnsupportedField{"details", "false"},
+    UnsupportedField{"decoder_input_details", "false"},
+    UnsupportedField{"return_full_text", "false"},
+    UnsupportedField{"truncate", ""},
+    UnsupportedField{"watermark", "false"},
+};
+
+// They only label a request.
+constexpr std::array<std::string_view, 4> kWithoutEffect{
+    "user", "metadata", "safety_identifier", "prompt_cache_key"};
+constexpr std::array<std::string_view, 3> kLabels{"user", "safety_identifier", "prompt_cache_key"};
+
+constexpr float kLogitBiasMax = 100.0F;
+
+void read_logit_bias(FieldReader& fields, const DocumentLimits& limits, Parameters& out) {
+  const json::Value* value = fields.find("logit_bias");
+  if (value == nullptr) return;
+  if (!value->is_object()) {
+    if (value->is_array() && value->as_array().empty()) return;
+    fields.fail("`logit_bias` must be an object of token ids and numbers. Given: " +
+                    std::string(type_name(*value)),
+                "logit_bias");
+    return;
+  }
+  const json::Object& entries = value->as_object();
+  if (entries.size() > limits.logit_bias_entries_max) {
+    fields.fail("`logit_bias` must have at most " + std::to_string(limits.logit_bias_entries_max) +
+                    " entries. Given: " + std::to_string(entries.size()),
+                "logit_bias");
+    return;
+  }
+  for (const auto& [key, bias] : entries) {
+    TokenId id = 0;
+    const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (read.ec != std::errc() || read.ptr != key.data() + key.size() || id < 0) {
+      fields.fail("`logit_bias` must have token ids as keys. Given: " + echo(key), "logit_bias");
+      return;
+    }
+    const std::optional<double> number = bias.to_double();
+    if (!number || *number < -static_cast<double>(kLogitBiasMax) ||
+        *number > static_cast<double>(kLogitBiasMax)) {
+      fields.fail("`logit_bias` must have numbers from -100 to 100 as values. Given: " +
+                      given_text(bias) + " for " + key,
+                  "logit_bias");
+      return;
+    }
+    out.logit_bias.emplace_back(id, static_cast<float>(*number));
+  }
+}
+
+}  // namespace
+
+Result<const json::Object*> require_object(const json::Value& body) {
+  if (body.is_object()) return &body.as_object();
+  return invalid_argument("the body must be an object. Given: " + std::string(type_name(body)));
+}
+
+Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& limits) {
+  Parameters out;
+  out.temperature = fields.read_float("temperature");
+  out.top_p = fields.read_float("top_p");
+  out.frequency_penalty = fields.read_float("frequency_penalty");
+  out.presence_penalty = fields.read_float("presence_penalty");
+  out.repetition_penalty = fields.read_float("repetition_penalty");
+  out.top_k = fields.read_i32("top_k");
+  out.typical_p = fields.read_float("typical_p");
+  out.min_p = fields.read_float("min_p");
+  out.seed = fields.read_u64("seed");
+  out.n = fields.read_u32("n");
+  out.max_new_tokens = fields.read_u32("max_tokens");
+  out.stop = fields.read_strings("stop", FieldReader::BareString::kAllowed);
+  out.ignore_eos = fields.read_bool("ignore_eos").value_or(false);
+  out.do_sample = true;
+  read_logit_bias(fields, limits, out);
+  fields.refuse_unsupported(kUnsupportedShared);
+  fields.refuse_elsewhere(kNativeFields);
+  for (std::string_view label : kLabels) fields.read_string(label, limits.user_bytes_max);
+  fields.note_without_effect(kWithoutEffect);
+  return out;
+}
+
+bool read_include_usage(FieldReader& fields) {
+  const json::Value* value = fields.find("stream_options");
+  if (value == nullptr) return false;
+  if (!value->is_object()) {
+    fields.fail("`stream_options` must be an object. Given: " + std::string(type_name(*value)),
+                "stream_options");
+    return false;
+  }
+  FieldReader options(value->as_object());
+  const bool include = options.read_bool("include_usage").value_or(false);
+  constexpr std::array kUnsupported{UnsupportedField{"continuous_usage_stats", "false"},
+                                    UnsupportedField{"include_obfuscation", "false"}};
+  options.refuse_unsupported(kUnsupported);
+  if (!options.ok())
+    fields.fail(options.status().message(), "stream_options." + options.status().field());
+  return include;
+}
+
+IgnoredFields finish_fields(FieldReader& fields, const DocumentLimits& limits) {
+  IgnoredFields out = fields.unknown();
+  if (limits.strict_fields && !out.empty()) {
+    fields.fail("unknown field `" + echo(out.front()) + "`",
+                base::cut_utf8(out.front(), kEchoBytesMax));
+  }
+  const auto& labels = fields.without_effect();
+  out.insert(out.end(), labels.begin(), labels.end());
+  return out;
+}
+
+}  // namespace coxswain::api

@@ -1,0 +1,25 @@
+#pragma once
+// Parts that the documents below /v1 have in common. Internal to the documents.
+//
+// Thread rule: pure functions.
+
+#include <coxswain/status.h>
+
+#include "api/documents.h"
+#include "api/fields.h"
+
+namespace coxswain::api {
+
+// The body as an object, or why it is none.
+Result<const json::Object*> require_object(const json::Value& body);
+
+// Sampling and stopping fields that /v1/chat/completions and /v1/completions share, extensions included.
+Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& limits);
+
+// stream_options.include_usage.
+bool read_include_usage(FieldReader& fields);
+
+// Unknown and effect-free names; refuses unknown ones if limits.strict_fields.
+IgnoredFields finish_fields(FieldReader& fields, const DocumentLimits& limits);
+
+}  // namespace coxswain::api

@@ -1,0 +1,115 @@
+#pragma once
+// The requests that clients send, as read from JSON and before any check of meaning: types and
+// sizes are right, nothing else. Every front end ends in the same Parameters, so one validator
+// serves all of them (validate.h).
+//
+// The field tables with ranges and defaults: docs/api.md. null means absent in every field; fields
+// that an API documents and that are not supported are refused by name unless they hold their
+// neutral value; unknown fields are listed.
+//
+// Thread rule: values; parse functions are pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "json/json.h"
+
+namespace coxswain::api {
+
+// Upper bounds on parts of a document that are not tokens.
+struct DocumentLimits {
+  std::size_t messages_max = 1024;
+  std::size_t parts_per_message_max = 64;
+  std::size_t role_bytes_max = 64;
+  std::size_t model_bytes_max = 256;
+  std::size_t user_bytes_max = 256;
+  std::size_t logit_bias_entries_max = 1024;
+  std::size_t client_batch_max = 4;  // prompts in one completion request (--max-client-batch-size)
+  bool strict_fields = false;        // refuse unknown fields
+};
+
+// How to generate, as given: an empty optional is a field that the client left out.
+struct Parameters {
+  std::optional<std::uint64_t> best_of;
+  std::optional<std::uint32_t> n;
+  std::optional<float> temperature;
+  std::optional<float> repetition_penalty;
+  std::optional<float> frequency_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<std::int32_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> typical_p;
+  std::optional<float> min_p;
+  bool do_sample = false;
+  std::optional<std::uint32_t> max_new_tokens;
+  // What the client called these, unless the route's usual name.
+  std::string_view new_tokens_field;
+  std::string_view top_tokens_field;
+  std::optional<bool> return_full_text;
+  std::vector<std::string> stop;
+  std::optional<std::uint64_t> truncate;
+  bool details = false;
+  bool decoder_input_details = false;
+  std::optional<std::uint64_t> seed;
+  std::optional<std::uint32_t> top_n_tokens;
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  bool ignore_eos = false;
+};
+
+// What goes into the header x-ignored-fields.
+using IgnoredFields = std::vector<std::string>;
+
+// Bodies of POST /, /generate, /generate_stream and /tokenize.
+struct GenerateRequest {
+  std::string inputs;
+  Parameters parameters;
+  std::optional<bool> stream;  // decides on POST / only
+  IgnoredFields ignored;
+};
+
+// Body of POST /v1/chat/completions and /chat_tokenize.
+struct ChatRequest {
+  std::optional<std::string> model;
+  json::Value messages;   // array of objects; content is a string, every other member as it came
+  json::Value documents;  // array or null
+  json::Value template_arguments;  // object or null
+  std::optional<bool> add_generation_prompt;
+  std::optional<bool> continue_final_message;
+  Parameters parameters;
+  bool logprobs = false;
+  bool stream = false;
+  bool include_usage = false;
+  IgnoredFields ignored;
+};
+
+using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
+// Body of POST /v1/completions.
+struct CompletionRequest {
+  std::optional<std::string> model;
+  std::vector<Prompt> prompts;  // at least one
+  Parameters parameters;
+  bool echo = false;      // the prompt in front of the text
+  bool logprobs = false;  // of every token; how many alternatives: parameters.top_n_tokens
+  bool stream = false;
+  bool include_usage = false;
+  IgnoredFields ignored;
+};
+
+// Errors: kInvalidArgument with kind kValidation, naming the field.
+Result<GenerateRequest> read_generate_request(const json::Value& body,
+                                              const DocumentLimits& limits);
+Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLimits& limits);
+Result<CompletionRequest> read_completion_request(const json::Value& body,
+                                                  const DocumentLimits& limits);
+
+}  // namespace coxswain::api

@@ -1,0 +1,54 @@
+#pragma once
+// How a Status becomes what a client is told: the one table of error kinds, the texts, and the error bodies of the two
+// API families. Texts follow docs/api.md; a body is JSON, valid UTF-8 and at most kErrorBodyBytesMax long.
+//
+// Native routes: {"error": text, "error_type": kind}.
+// Routes below /v1: {"error": {"message", "type", "param", "code"}, "error_type": kind}.
+//
+// Thread rule: pure functions.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <coxswain/status.h>
+
+#include "telemetry/failure_label.h"
+
+namespace coxswain::api {
+
+inline constexpr std::size_t kErrorBodyBytesMax = 1024;
+// How much of a client's own text an error message may repeat.
+inline constexpr std::size_t kEchoBytesMax = 64;
+
+enum class ApiStyle : std::uint8_t { kNative, kOpenAi };
+
+// kOpenAi for /v1 and everything below it.
+ApiStyle style_of(std::string_view path);
+
+// What an error kind means to clients and to the metrics. The only place that says so.
+struct ErrorRow {
+  ErrorKind kind = ErrorKind::kNone;
+  int http_status = 500;
+  std::string_view name = {};  // "validation", "overloaded", ...
+  telemetry::FailureLabel label = telemetry::FailureLabel::kGeneration;  // of tgi_request_failure
+  bool retry_after = false;                                              // waiting can help
+};
+const ErrorRow& error_row(ErrorKind kind);
+
+// The kind that a client is told: that of the status, or the one its code stands for.
+ErrorKind client_kind(const Status& status);
+// The text that a client is told: "Input validation error: `temperature` must be strictly positive".
+std::string client_text(const Status& status);
+// Under which label tgi_request_failure counts it.
+telemetry::FailureLabel failure_label(const Status& status);
+
+std::string error_body(ApiStyle style, const Status& status);
+// The event of an error inside a stream, framing included. Streams below /v1 still end with [DONE].
+std::string error_event(ApiStyle style, const Status& status);
+
+// At most kEchoBytesMax bytes of `text`, cut between characters.
+std::string echo(std::string_view text);
+
+}  // namespace coxswain::api

@@ -1,0 +1,87 @@
+#pragma once
+// FieldReader reads the members of one JSON object by name and type, for documents that clients send.
+//
+// Rules for every field: null means absent; a wrong type, a fraction in an integer, a number out of
+// range is refused with a message that names the field; numbers for float fields must be finite
+// after narrowing. The first failure is kept and later reads do nothing, so a document is read in
+// one run and status() is asked once.
+//
+// Members that no call named are `unknown()`; fields that an API documents and we do not support
+// are refused by name unless they are null or hold their neutral value.
+//
+// Thread rule: one thread; the object must outlive the reader.
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include <coxswain/status.h>
+
+#include "json/json.h"
+
+namespace coxswain::api {
+
+// A field that some API documents and we do not support. `neutral`: compact JSON texts, separated
+// by blanks, of values that change nothing; null always does.
+struct UnsupportedField {
+  std::string_view name;
+  std::string_view neutral;
+};
+
+class FieldReader {
+ public:
+  explicit FieldReader(const json::Object& object) : object_(object) {}
+
+  // The member, or null if it is absent or null. The name counts as known from now on.
+  const json::Value* find(std::string_view name);
+
+  std::optional<bool> read_bool(std::string_view name);
+  std::optional<float> read_float(std::string_view name);
+  std::optional<std::uint32_t> read_u32(std::string_view name);
+  std::optional<std::uint64_t> read_u64(std::string_view name);
+  std::optional<std::int32_t> read_i32(std::string_view name);
+  // At most bytes_max bytes.
+  std::optional<std::string> read_string(std::string_view name, std::size_t bytes_max);
+  // A string or an array of strings; `bare` says whether the first form is allowed.
+  enum class BareString : std::uint8_t { kAllowed, kRefused };
+  std::vector<std::string> read_strings(std::string_view name, BareString bare);
+
+  void refuse_unsupported(std::span<const UnsupportedField> fields);
+  // Fields that another route documents and this one does not have.
+  void refuse_elsewhere(std::span<const UnsupportedField> fields);
+  // Fields that must stand in the member `inside`.
+  void refuse_outside(std::string_view inside, std::span<const UnsupportedField> fields);
+  // Known names without any effect; they are listed for the client like unknown ones.
+  void note_without_effect(std::span<const std::string_view> names);
+
+  void fail(std::string message, std::string_view field);
+  void fail(Status status);
+  const Status& status() const { return status_; }
+  bool ok() const { return status_.ok(); }
+
+  // Members that nobody asked for, in document order.
+  std::vector<std::string> unknown() const;
+  const std::vector<std::string>& without_effect() const { return without_effect_; }
+
+ private:
+  void refuse_unless_neutral(const UnsupportedField& field, std::string_view why);
+  void fail_type(std::string_view name, std::string_view expected, const json::Value& value);
+
+  const json::Object& object_;
+  std::unordered_set<std::string_view> known_;
+  std::vector<std::string> without_effect_;
+  Status status_;
+};
+
+// "a string", "an array", ...
+std::string_view type_name(const json::Value& value);
+// What a refusal says was given: a number as it stood in the document (at most 64 bytes), the type
+// of anything else.
+std::string given_text(const json::Value& value);
+
+}  // namespace coxswain::api

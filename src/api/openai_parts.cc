@@ -1,0 +1,44 @@
+#include "api/openai_parts.h"
+
+#include "json/json.h"
+
+namespace coxswain::api {
+
+std::string_view openai_finish_name(FinishReason reason) {
+  return reason == FinishReason::kLength ? "length" : "stop";
+}
+
+void append_identity(std::string& out, const OpenAiAnswerOptions& options) {
+  out += R"(,"id":)";
+  json::append_quoted(out, options.id);
+  out += R"(,"created":)";
+  json::append_integer(out, options.created);
+}
+
+void append_served_by(std::string& out, const OpenAiAnswerOptions& options) {
+  out += R"(,"model":)";
+  json::append_quoted(out, options.model);
+  out += R"(,"system_fingerprint":)";
+  json::append_quoted(out, options.system_fingerprint);
+}
+
+Usage usage_of(std::span<const SequenceAnswer> sequences, std::size_t per_prompt) {
+  Usage out;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    if (i % per_prompt == 0) out.prompt_tokens += sequences[i].n_prompt;
+    out.completion_tokens += sequences[i].n_generated;
+  }
+  return out;
+}
+
+void append_usage(std::string& out, const Usage& usage) {
+  out += R"({"prompt_tokens":)";
+  json::append_unsigned(out, usage.prompt_tokens);
+  out += R"(,"completion_tokens":)";
+  json::append_unsigned(out, usage.completion_tokens);
+  out += R"(,"total_tokens":)";
+  json::append_unsigned(out, usage.prompt_tokens + usage.completion_tokens);
+  out += '}';
+}
+
+}  // namespace coxswain::api

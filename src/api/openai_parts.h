@@ -1,0 +1,29 @@
+#pragma once
+// Pieces of JSON that chat and completion answers share. Internal to the answers.
+//
+// Thread rule: pure functions.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "api/answer.h"
+
+namespace coxswain::api {
+
+std::string_view openai_finish_name(FinishReason reason);
+
+// ,"id":...,"created":...   (comma first)
+void append_identity(std::string& out, const OpenAiAnswerOptions& options);
+// ,"model":...,"system_fingerprint":...
+void append_served_by(std::string& out, const OpenAiAnswerOptions& options);
+
+struct Usage {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t completion_tokens = 0;
+};
+// Prompts are counted once however many sequences answer them; sequences come prompt by prompt.
+Usage usage_of(std::span<const SequenceAnswer> sequences, std::size_t per_prompt);
+void append_usage(std::string& out, const Usage& usage);
+
+}  // namespace coxswain::api

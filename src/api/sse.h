@@ -1,0 +1,25 @@
+#pragma once
+// Framing of server-sent events: one event is `data: ` + compact JSON + two line feeds, and goes
+// out as one HTTP chunk.
+//
+// Thread rule: pure function.
+
+#include <string>
+#include <string_view>
+
+namespace coxswain::api {
+
+inline constexpr std::string_view kSseContentType = "text/event-stream";
+inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";  // ends streams below /v1 only
+inline constexpr std::string_view kSseKeepAlive = ":\n\n";
+
+inline std::string sse_event(std::string_view json_text) {
+  std::string out;
+  out.reserve(json_text.size() + 8);
+  out += "data: ";
+  out += json_text;
+  out += "\n\n";
+  return out;
+}
+
+}  // namespace coxswain::api

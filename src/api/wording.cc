@@ -1,0 +1,43 @@
+#include "api/wording.h"
+
+#include <utility>
+
+namespace coxswain::api {
+
+std::string_view Wording::name(std::string_view field) const {
+  if (field == "inputs") return prompt_field_;
+  if (native()) return field;
+  const auto called = [](std::string_view name, std::string_view usual) {
+    return name.empty() ? usual : name;
+  };
+  if (field == "max_new_tokens") return called(parameters_.new_tokens_field, "max_tokens");
+  if (field == "top_n_tokens") return called(parameters_.top_tokens_field, "top_logprobs");
+  return field;
+}
+
+Status Wording::refuse(std::string_view field,
+                       std::string_view native_text,
+                       std::string_view limit,
+                       std::string_view given) const {
+  if (native()) return refuse(field, std::string(native_text));
+  std::string text = "`";
+  text += name(field);
+  text += "` must be ";
+  text += limit;
+  text += ". Given: ";
+  text += given;
+  return refuse(field, std::move(text));
+}
+
+Status Wording::refuse(std::string_view field, const request::Range& range, float given) const {
+  const std::string legal = range.text();
+  std::string native_text = "`" + std::string(field) + "` must be ";
+  native_text += range.is_positive() ? "strictly positive" : legal;
+  return refuse(field, native_text, legal, request::number_text(given));
+}
+
+Status Wording::refuse(std::string_view field, std::string text) const {
+  return invalid_argument(std::move(text), std::string(name(field)));
+}
+
+}  // namespace coxswain::api

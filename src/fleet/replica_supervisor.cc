@@ -1,0 +1,98 @@
+#include "fleet/replica_supervisor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace coxswain::fleet {
+
+ReplicaSupervisor::ReplicaSupervisor(Parts parts, RunnerInfo expected, Options options)
+    : parts_(std::move(parts)),
+      expected_(std::move(expected)),
+      options_(options),
+      backoff_(options.backoff_first),
+      probe_(parts_.engine, options.probe_interval),
+      thread_([this] { loop(); }) {}
+
+void ReplicaSupervisor::stop() {
+  {
+    base::MutexLock lock(mu_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ReplicaSupervisor::loop() {
+  base::MutexLock lock(mu_);
+  while (!stop_) {
+    lock.unlock();
+    const auto pause = look();
+    lock.lock();
+    wake_.wait_for(lock, pause, [&]() REQUIRES(mu_) { return stop_; });
+  }
+}
+
+std::chrono::milliseconds ReplicaSupervisor::look() {
+  Status state = parts_.engine.healthy();
+  const bool lost = !parts_.engine.stats().runner_up || state.code() == Code::kUnavailable;
+  auto pause = options_.poll_interval;
+  if (lost) {
+    if (state.ok()) state = Status(Code::kUnavailable, "the shard is lost");
+    if (was_up_) {
+      parts_.log.error("the shard is lost", {{"reason", state.message()}});
+      lost_at_ = Clock::now();
+    }
+    was_up_ = false;
+    parts_.on_state(state);
+    state = reconnect();
+    if (state.ok()) {
+      parts_.log.info("connected to the shard again");
+      backoff_ = options_.backoff_first;
+      was_up_ = true;
+      probe_.forget();
+      if (parts_.metrics != nullptr) parts_.metrics->replica_restarts.add();
+    } else {
+      parts_.log.debug("no shard yet", {{"reason", state.message()}});
+      note_stuck();
+      pause = backoff_;
+      backoff_ = std::min(backoff_ * 2, options_.backoff_max);
+    }
+  }
+  note_probe(state);
+  if (parts_.metrics != nullptr) parts_.metrics->replica_up.set(state.ok() ? 1 : 0);
+  parts_.on_state(state);
+  return pause;
+}
+
+void ReplicaSupervisor::note_stuck() {
+  const TimePoint now = Clock::now();
+  if (!parts_.on_stuck || now - lost_at_ < options_.stuck_patience) return;
+  lost_at_ = now;
+  parts_.on_stuck();
+}
+
+// A stock shard may know no prompt of one token.
+void ReplicaSupervisor::note_probe(Status& state) {
+  if (!parts_.health_asked || !expected_.capabilities.takes_ids) return;
+  const Status probed = probe_.look(Clock::now(), state.ok() && parts_.health_asked());
+  if (probed.ok() != probe_was_ok_) {
+    probe_was_ok_ = probed.ok();
+    if (probed.ok()) parts_.log.info("a probe went well again");
+    if (!probed.ok()) parts_.log.error("the health probe failed", {{"reason", probed.message()}});
+  }
+  if (state.ok()) state = probed;
+}
+
+Status ReplicaSupervisor::reconnect() {
+  auto runner = parts_.connect();
+  if (!runner.ok()) return runner.status();
+  const RunnerInfo info = runner.value()->info();
+  if (info.vocab_size != expected_.vocab_size ||
+      info.model_fingerprint != expected_.model_fingerprint) {
+    return {Code::kFailedPrecondition, "the new shard serves another model"};
+  }
+  parts_.engine.replace_runner(std::move(runner).value());
+  return {};
+}
+
+}  // namespace coxswain::fleet

@@ -1,0 +1,81 @@
+#pragma once
+// ReplicaSupervisor watches the engine's runner: it keeps a cached state for /health, probes a
+// runner that is idle, and, when the runner is lost, connects to its successor with growing pauses
+// and hands it to the engine.
+//
+// Thread rule: one thread of its own; status() from any thread. The engine must outlive it.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/types.h>
+
+#include "base/mutex.h"
+#include "batch/engine.h"
+#include "fleet/health_probe.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace coxswain::fleet {
+
+class ReplicaSupervisor {
+ public:
+  // Connects to the shard that is there now. Errors: why it could not.
+  using Connector = std::function<Result<std::shared_ptr<StepRunner>>()>;
+
+  struct Options {
+    std::chrono::milliseconds poll_interval{250};
+    std::chrono::milliseconds backoff_first{100};
+    std::chrono::milliseconds backoff_max{5'000};
+    std::chrono::milliseconds probe_interval{1'000};
+    std::chrono::milliseconds stuck_patience{10'000};
+  };
+  struct Parts {
+    batch::Engine& engine;
+    Connector connect;
+    // Told every state, also an unchanged one.
+    std::function<void(const Status&)> on_state;
+    telemetry::Metrics* metrics = nullptr;
+    telemetry::Logger& log;
+    // True if somebody asked for the health lately. Set: an idle runner is probed then.
+    std::function<bool()> health_asked = {};
+    // Called when nothing could be connected to for stuck_patience after a loss, and again after as
+    // long: a process that stands still does not end by itself.
+    std::function<void()> on_stuck = {};
+  };
+
+  // `expected`: what the first runner said about itself; a successor must serve the same model.
+  ReplicaSupervisor(Parts parts, RunnerInfo expected, Options options);
+  ~ReplicaSupervisor() { stop(); }
+  ReplicaSupervisor(const ReplicaSupervisor&) = delete;
+  ReplicaSupervisor& operator=(const ReplicaSupervisor&) = delete;
+
+  void stop();
+
+ private:
+  void loop();
+  // Looks once; returns how long to wait before the next look.
+  std::chrono::milliseconds look();
+  Status reconnect();
+  void note_stuck();
+  void note_probe(Status& state);
+
+  Parts parts_;
+  const RunnerInfo expected_;
+  const Options options_;
+  std::chrono::milliseconds backoff_;
+  bool was_up_ = true;
+  TimePoint lost_at_{};  // or when on_stuck was called last
+  HealthProbe probe_;
+  bool probe_was_ok_ = true;
+  base::Mutex mu_;
+  base::CondVar wake_;
+  bool stop_ GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace coxswain::fleet

@@ -1,0 +1,158 @@
+#include "fleet/replica_supervisor.h"
+
+#include <atomic>
+
+#include <gtest/gtest.h>
+
+#include "base/mutex.h"
+#include "batch/testing/fake_runner.h"
+#include "batch/testing/scripted_engine.h"
+
+namespace coxswain::fleet {
+namespace {
+
+// Of a model with that many tokens.
+std::shared_ptr<StepRunner> runner_of(std::uint32_t vocab_size) {
+  batch::testing::FakeRunnerOptions options;
+  options.vocab_size = vocab_size;
+  return std::make_shared<batch::testing::FakeRunner>(options);
+}
+
+RunnerInfo expected_info() {
+  RunnerInfo out;
+  out.vocab_size = 8;
+  return out;
+}
+
+struct States {
+  void tell(const Status& status) {
+    {
+      base::MutexLock lock(mu);
+      seen.push_back(status);
+    }
+    changed.notify_all();
+  }
+  void wait_for(const std::function<bool(const Status&)>& wanted) {
+    base::MutexLock lock(mu);
+    changed.wait(lock,
+                 [&]() REQUIRES(mu) { return std::any_of(seen.begin(), seen.end(), wanted); });
+    seen.clear();
+  }
+  base::Mutex mu;
+  base::CondVar changed;
+  std::vector<Status> seen GUARDED_BY(mu);
+};
+
+ReplicaSupervisor::Options fast() {
+  ReplicaSupervisor::Options out;
+  out.poll_interval = out.backoff_first = out.backoff_max = std::chrono::milliseconds(1);
+  return out;
+}
+
+TEST(ReplicaSupervisor, ReconnectsAfterALossAndTellsTheState) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  telemetry::Metrics metrics{telemetry::MetricsOptions{}};
+  batch::ScriptedEngine engine;
+  States states;
+  std::atomic<int> n_tries{0};
+  std::atomic<bool> shard_is_back{false};
+  ReplicaSupervisor supervisor({engine,
+                                [&]() -> Result<std::shared_ptr<StepRunner>> {
+                                  if (++n_tries < 3 || !shard_is_back)
+                                    return Status(Code::kUnavailable, "no socket");
+                                  return runner_of(8);
+                                },
+                                [&](const Status& status) { states.tell(status); },
+                                &metrics,
+                                log},
+                               expected_info(),
+                               fast());
+  states.wait_for([](const Status& s) { return s.ok(); });
+  engine.set_state(Status(), false);
+  states.wait_for([](const Status& s) { return s.message() == "no socket"; });
+  shard_is_back = true;
+  engine.wait_for_runners(1);
+  states.wait_for([](const Status& s) { return s.ok(); });
+  supervisor.stop();
+  EXPECT_GE(n_tries.load(), 3);
+  EXPECT_EQ(metrics.replica_restarts.value(), 1u);
+  EXPECT_EQ(metrics.replica_up.value(), 1.0);
+}
+
+TEST(ReplicaSupervisor, AShardThatDoesNotComeBackIsReported) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  batch::ScriptedEngine engine;
+  States states;
+  std::atomic<int> n_stuck{0};
+  ReplicaSupervisor::Options options = fast();
+  options.stuck_patience = std::chrono::milliseconds(5);
+  ReplicaSupervisor supervisor({engine,
+                                [&]() -> Result<std::shared_ptr<StepRunner>> {
+                                  if (n_stuck < 2) return Status(Code::kUnavailable, "no answer");
+                                  return runner_of(8);
+                                },
+                                [&](const Status& status) { states.tell(status); },
+                                nullptr,
+                                log,
+                                {},
+                                [&] { ++n_stuck; }},
+                               expected_info(),
+                               options);
+  states.wait_for([](const Status& s) { return s.ok(); });
+  EXPECT_EQ(n_stuck.load(), 0) << "nothing is lost yet";
+  engine.set_state(Status(), false);
+  engine.wait_for_runners(1);
+  supervisor.stop();
+  EXPECT_EQ(n_stuck.load(), 2);
+}
+
+// A long prompt on a slow machine: another connection would take the shard away from that step.
+TEST(ReplicaSupervisor, ALateStepIsNoLoss) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  batch::ScriptedEngine engine;
+  engine.set_state(Status(Code::kDeadlineExceeded, "no step has finished for 5001 ms"), true);
+  States states;
+  std::atomic<int> n_tries{0};
+  ReplicaSupervisor supervisor({engine,
+                                [&]() -> Result<std::shared_ptr<StepRunner>> {
+                                  ++n_tries;
+                                  return runner_of(8);
+                                },
+                                [&](const Status& status) { states.tell(status); },
+                                nullptr,
+                                log},
+                               expected_info(),
+                               fast());
+  for (int look = 0; look < 3; ++look) {
+    states.wait_for([](const Status& s) { return s.code() == Code::kDeadlineExceeded; });
+  }
+  engine.set_state(Status(), true);
+  states.wait_for([](const Status& s) { return s.ok(); });
+  supervisor.stop();
+  EXPECT_EQ(n_tries.load(), 0);
+}
+
+TEST(ReplicaSupervisor, AShardWithAnotherModelIsNotTaken) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  batch::ScriptedEngine engine;
+  engine.set_state(Status(Code::kUnavailable, "gone"), false);
+  States states;
+  ReplicaSupervisor supervisor(
+      {engine,
+       []() -> Result<std::shared_ptr<StepRunner>> { return runner_of(9); },
+       [&](const Status& status) { states.tell(status); },
+       nullptr,
+       log},
+      expected_info(),
+      fast());
+  states.wait_for(
+      [](const Status& s) { return s.message() == "the new shard serves another model"; });
+  supervisor.stop();
+}
+
+}  // namespace
+}  // namespace coxswain::fleet

@@ -1,0 +1,53 @@
+#ifndef COXSWAIN_KERNELS_CPU_AMX_TILES_H_
+#define COXSWAIN_KERNELS_CPU_AMX_TILES_H_
+// The instructions on tiles. Included inside an anonymous namespace of coxswain::kernels, after tile_config.h.
+
+// rows[i] rows for tile i.
+inline TileConfig config_of(const size_t (&rows)[kTiles]) {
+  TileConfig config;
+  for (size_t i = 0; i < kTiles; ++i) {
+    config.row_bytes[i] = rows[i] != 0 ? kTileBytes : 0;
+    config.rows[i] = static_cast<uint8_t>(rows[i]);
+  }
+  return config;
+}
+
+// Tile numbers are part of the instruction. The state of the tiles is invisible to the compiler, so
+// everything here is volatile.
+class Tiles {
+ public:
+  explicit Tiles(const TileConfig& config) { load_tile_config(config); }
+  ~Tiles() { asm volatile("tilerelease" : : : "memory"); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+  template <int kTile>
+  void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  template <int kTile>
+  void load(const void* base, size_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(base), "r"(stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  void store(void* base, size_t stride) const {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
+                 :
+                 : "r"(base), "r"(stride), "i"(kTile)
+                 : "memory");
+  }
+  template <int kSum, int kA, int kB>
+  void dot_u8s8() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  }
+  template <int kSum, int kA, int kB>
+  void dot_s8s8() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  }
+  template <int kSum, int kA, int kB>
+  void dot_bf16() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  }
+};
+
+#endif  // COXSWAIN_KERNELS_CPU_AMX_TILES_H_

@@ -1,0 +1,35 @@
+#ifndef COXSWAIN_KERNELS_CPU_AVX2_BYTES_H_
+#define COXSWAIN_KERNELS_CPU_AVX2_BYTES_H_
+// Vectors of codes as AVX2 has them: 4 bytes of each of 8 outputs (cpu/avx512/bytes.h).
+// Included inside an anonymous namespace of coxswain::kernels, after <immintrin.h>.
+
+struct Set {
+  using Bytes = __m256i;
+
+  static Bytes load(const uint8_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static Bytes and_bytes(Bytes a, int mask) {
+    return _mm256_and_si256(a, _mm256_set1_epi8(static_cast<char>(mask)));
+  }
+  // Bits from the byte above come in: mask them away.
+  template <int kBits>
+  static Bytes shift_right(Bytes a) {
+    return _mm256_srli_epi16(a, kBits);
+  }
+  // The same four activations, or the same int32, for every output.
+  static __m256i broadcast(const void* p) {
+    int bits = 0;
+    memcpy(&bits, p, 4);
+    return _mm256_set1_epi32(bits);
+  }
+  // Two sums of 2 products of unsigned codes and signed activations for each output, in 16 bits.
+  static __m256i products(Bytes codes, __m256i activations) {
+    return _mm256_maddubs_epi16(codes, activations);
+  }
+  static __m256 widen_f16(const uint16_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+};
+
+#endif  // COXSWAIN_KERNELS_CPU_AVX2_BYTES_H_

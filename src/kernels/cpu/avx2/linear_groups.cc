@@ -1,0 +1,212 @@
+// Linear kernels for codes in groups: unsigned codes times signed activations, pairs of products in 16 bits
+// (vpmaddubsw), added up there as long as they fit, then widened. A group's sum starts at -zero times the sum of its
+// activations, as with AVX-512.
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/cpu/ops.h"
+
+namespace coxswain::kernels {
+namespace {
+
+#include "kernels/cpu/avx2/bytes.h"
+#include "kernels/cpu/avx2/linear.h"
+#include "kernels/formats/int4.h"
+
+constexpr int kPanel = 32;
+constexpr int kPanelVectors = 4;
+constexpr int kRowTile = 4;
+constexpr uint32_t kMultiple = 32;
+// Values of k after which the other half of a panel has its turn, so that it is found in the first-level cache.
+constexpr size_t kPieceValues = 512;
+
+// Units whose products may be added up in 16 bits: each lane takes 2 products of each of a unit's parts.
+template <typename Codes>
+constexpr size_t units_in_16_bits() {
+  return 32767 / (2 * 127 * Codes::kHighest * Codes::kParts);
+}
+
+template <typename Codes, int kPart, int kRows, int kVectors>
+inline void multiply_part(__m256i (&sum)[kRows][kVectors],
+                          const uint8_t* w,
+                          const uint8_t* a,
+                          size_t a_stride) {
+  __m256i codes[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v)
+    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 32));
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const __m256i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = _mm256_add_epi16(sum[r][v], Set::products(codes[v], x));
+  }
+  if constexpr (kPart + 1 < Codes::kParts)
+    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
+}
+
+// A range of k within a tile, whole groups from its beginning, and the first of the vectors that are worked on.
+struct Piece {
+  size_t begin;
+  size_t end;
+  int vector;
+};
+
+template <typename Codes, int kRows, int kVectors>
+inline void multiply_groups(const TileArgs* t, const Piece& piece) {
+  constexpr size_t kStepBytes = size_t{kPanel} * Codes::kUnitBytes;
+  constexpr size_t kBlock = units_in_16_bits<Codes>() * Codes::kUnitValues;
+  static_assert(kBlock > 0);
+  const size_t unit = piece.begin / Codes::kUnitValues;
+  const size_t group = piece.begin / Codes::kGroup;
+  const uint8_t* w = static_cast<const uint8_t*>(t->w) + unit * kStepBytes + piece.vector * 32;
+  const uint8_t* a = static_cast<const uint8_t*>(t->a) + piece.begin;
+  const char* starts = reinterpret_cast<const char*>(t->a_starts + group);
+  const uint16_t* scales = t->scales + group * kPanel + piece.vector * 8;
+  float* acc = static_cast<float*>(t->acc) + piece.vector * 8;
+  const bool first = t->first && piece.begin == 0;
+  // Bytes that are asked for: the next block's, or those that follow in the stream.
+  const bool stream = t->prefetch == nullptr;
+  const char* next =
+      stream ? reinterpret_cast<const char*>(w) + 4096 : t->prefetch + unit * t->prefetch_step;
+  const size_t ask = stream ? kStepBytes : piece.vector == 0 ? t->prefetch_step : 0;
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256 out[kRows][kVectors];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      out[r][v] = first ? _mm256_setzero_ps() : _mm256_load_ps(acc + r * kPanel + v * 8);
+  }
+  for (size_t k = piece.begin; k < piece.end; k += Codes::kGroup) {
+    const size_t end = k + Codes::kGroup < piece.end ? k + Codes::kGroup : piece.end;
+    __m256i sum[kRows][kVectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const __m256i start = Set::broadcast(starts + static_cast<size_t>(r) * t->a_stride_bytes);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = start;
+    }
+    for (size_t block = k; block < end; block += kBlock) {
+      const size_t block_end = block + kBlock < end ? block + kBlock : end;
+      __m256i part[kRows][kVectors] = {};
+      for (size_t i = block; i < block_end; i += Codes::kUnitValues) {
+        _mm_prefetch(next, _MM_HINT_T0);
+        next += ask;
+        multiply_part<Codes, 0, kRows, kVectors>(part, w, a, t->a_stride_bytes);
+        w += kStepBytes;
+        a += Codes::kUnitValues;
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v)
+          sum[r][v] = _mm256_add_epi32(sum[r][v], _mm256_madd_epi16(part[r][v], ones));
+      }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __m256 scale = Set::widen_f16(scales + v * 8);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r)
+        out[r][v] = _mm256_add_ps(out[r][v], _mm256_mul_ps(_mm256_cvtepi32_ps(sum[r][v]), scale));
+    }
+    scales += kPanel;
+    starts += sizeof(int32_t);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) _mm256_store_ps(acc + r * kPanel + v * 8, out[r][v]);
+  }
+}
+
+template <typename Codes, int kRows>
+inline void run_group_rows(const TileArgs* t) {
+  if (t->rows != kRows) {
+    if constexpr (kRows > 1) run_group_rows<Codes, kRows - 1>(t);
+    return;
+  }
+  if constexpr (kRows == 1) {
+    multiply_groups<Codes, kRows, kPanelVectors>(t, {0, t->k, 0});
+  } else {
+    for (size_t k = 0; k < t->k; k += kPieceValues) {
+      const size_t end = k + kPieceValues < t->k ? k + kPieceValues : t->k;
+      multiply_groups<Codes, kRows, kPanelVectors / 2>(t, {k, end, 0});
+      multiply_groups<Codes, kRows, kPanelVectors / 2>(t, {k, end, kPanelVectors / 2});
+    }
+  }
+}
+
+template <typename Codes>
+void group_tile(const TileArgs* t) {
+  run_group_rows<Codes, kRowTile>(t);
+}
+
+template <typename Codes>
+void convert_row(const ConvertArgs* args) {
+  const ConvertArgs c = *args;
+  int8_t* out = static_cast<int8_t*>(c.values);
+  const float absmax = absmax_of(c.x, c.k);
+  *c.scale = absmax / 127.0F;
+  const size_t n_groups = (c.k_padded + Codes::kGroup - 1) / Codes::kGroup;
+  memset(c.starts, 0, n_groups * sizeof(int32_t));
+  if (!counts(absmax)) {
+    memset(out, 0, c.k_padded);
+    return;
+  }
+  const __m256 inverse = _mm256_set1_ps(127.0F / absmax);
+  for (size_t i = 0; i < c.k_padded; i += 8) {
+    const __m256i values = quantised(c, i, inverse);
+    const __m128i words = packed16(values);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(out + i), _mm_packs_epi16(words, words));
+    __m128i sum =
+        _mm_add_epi32(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
+    c.starts[i / Codes::kGroup] -= Codes::kZero * _mm_cvtsi128_si32(sum);
+  }
+}
+
+void finish_rows(const FinishArgs* f) {
+  for (size_t j = 0; j < f->n; j += 8) {
+    const __m256i lanes = lanes_of(f->n, j);
+    for (size_t r = 0; r < f->rows; ++r) {
+      const float* acc = static_cast<const float*>(f->acc) + r * kPanel + j;
+      put(f, r, j, lanes, _mm256_mul_ps(_mm256_load_ps(acc), _mm256_set1_ps(f->row_scales[r])));
+    }
+  }
+}
+
+template <typename Codes>
+LinearKernel groups_of(uint32_t layout_id) {
+  LinearKernel kernel{};
+  kernel.layout_id = layout_id;
+  kernel.panel = kPanel;
+  kernel.unit_values = Codes::kUnitValues;
+  kernel.unit_bytes = Codes::kUnitBytes;
+  kernel.k_multiple = kMultiple;
+  kernel.group = Codes::kGroup;
+  kernel.row_tile = kRowTile;
+  kernel.k_block = 4096;
+  kernel.form = kActivationS8;
+  kernel.convert_row = convert_row<Codes>;
+  kernel.tile = group_tile<Codes>;
+  kernel.finish = finish_rows;
+  return kernel;
+}
+
+}  // namespace
+
+void fill_avx2_linear_groups(SetOps* ops) {
+#define COXSWAIN_PLAIN_FORMAT(name)
+#define COXSWAIN_GROUP_FORMAT(name, codes) \
+  ops->linear[kForm##name] = groups_of<codes>(0x2000 + codes::kId);
+#include "kernels/formats/list.inc"
+#undef COXSWAIN_PLAIN_FORMAT
+#undef COXSWAIN_GROUP_FORMAT
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,37 @@
+#ifndef COXSWAIN_KERNELS_CPU_AVX512_BYTES_H_
+#define COXSWAIN_KERNELS_CPU_AVX512_BYTES_H_
+// Bytes: vectors of codes as AVX-512 has them; a vector holds 4 bytes of each of 16 outputs. What each operation means
+// is in the names; formats/<name>.h builds on them.
+// Included inside an anonymous namespace of coxswain::kernels, after <immintrin.h>.
+
+struct Set {
+  using Bytes = __m512i;
+  using Sums = __m512i;   // int32 of 16 outputs
+  using Floats = __m512;  // of 16 outputs
+
+  static Bytes load(const uint8_t* p) { return _mm512_loadu_si512(p); }
+  static Bytes and_bytes(Bytes a, int mask) {
+    return _mm512_and_si512(a, _mm512_set1_epi8(static_cast<char>(mask)));
+  }
+  // Bits from the byte above come in: mask them away.
+  template <int kBits>
+  static Bytes shift_right(Bytes a) {
+    return _mm512_srli_epi16(a, kBits);
+  }
+  // The same four activations, or the same int32, for every output.
+  static __m512i broadcast(const void* p) {
+    int bits = 0;
+    memcpy(&bits, p, 4);
+    return _mm512_set1_epi32(bits);
+  }
+  // sum += 4 products of unsigned codes and signed activations. The accumulator is named as read and written: g++ 12
+  // copies and spills it around the intrinsic.
+  static void dot(Sums& sum, Bytes codes, __m512i activations) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(activations));
+  }
+  static Floats widen_f16(const uint16_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+};
+
+#endif  // COXSWAIN_KERNELS_CPU_AVX512_BYTES_H_

@@ -1,0 +1,191 @@
+// Linear kernels for codes in groups: unsigned codes times signed activations (vpdpbusd), integer sums inside a group,
+// then a multiplication by the group's scale and an addition. What the zero of the codes adds to a group's sum is the
+// same for every output; it is taken away by starting the sum at -zero times the sum of the group's activations, which
+// are added up once while the row is quantised.
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/cpu/ops.h"
+
+namespace coxswain::kernels {
+namespace {
+
+#include "kernels/cpu/avx512/bytes.h"
+#include "kernels/cpu/avx512/linear.h"
+#include "kernels/formats/int4.h"
+
+constexpr uint32_t kMultiple = 32;
+// Values of k after which the other half of a panel has its turn, so that it is found in the first-level cache.
+constexpr size_t kPieceValues = 512;
+
+// One unit of kVectors vectors times kRows rows.
+template <typename Codes, int kPart, int kRows, int kVectors>
+inline void multiply_part(Set::Sums (&sum)[kRows][kVectors],
+                          const uint8_t* w,
+                          const uint8_t* a,
+                          size_t a_stride) {
+  Set::Bytes codes[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v)
+    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 64));
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const __m512i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) Set::dot(sum[r][v], codes[v], x);
+  }
+  if constexpr (kPart + 1 < Codes::kParts)
+    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
+}
+
+// A range of k within a tile, whole groups from its beginning, and the first of the vectors that are worked on.
+struct Piece {
+  size_t begin;
+  size_t end;
+  int vector;
+};
+
+template <typename Codes, int kRows, int kVectors>
+inline void multiply_groups(const TileArgs* t, const Piece& piece) {
+  constexpr size_t kStepBytes = size_t{kPanel} * Codes::kUnitBytes;
+  const size_t unit = piece.begin / Codes::kUnitValues;
+  const size_t group = piece.begin / Codes::kGroup;
+  const uint8_t* w = static_cast<const uint8_t*>(t->w) + unit * kStepBytes + piece.vector * 64;
+  const uint8_t* a = static_cast<const uint8_t*>(t->a) + piece.begin;
+  const char* starts = reinterpret_cast<const char*>(t->a_starts + group);
+  const uint16_t* scales = t->scales + group * kPanel + piece.vector * 16;
+  char* acc = static_cast<char*>(t->acc) + piece.vector * 64;
+  const bool first = t->first && piece.begin == 0;
+  const bool asks = t->prefetch != nullptr && piece.vector == 0;
+  const char* next = asks ? t->prefetch + unit * t->prefetch_step : nullptr;
+  __m512 out[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      out[r][v] = first ? _mm512_setzero_ps() : _mm512_load_ps(acc + r * kPanel * 4 + v * 64);
+  }
+  for (size_t k = piece.begin; k < piece.end; k += Codes::kGroup) {
+    const size_t end = k + Codes::kGroup < piece.end ? k + Codes::kGroup : piece.end;
+    __m512i sum[kRows][kVectors];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i start = Set::broadcast(starts + static_cast<size_t>(r) * t->a_stride_bytes);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = start;
+    }
+    for (size_t i = k; i < end; i += Codes::kUnitValues) {
+      if (asks) {
+        prefetch_share(next, t->prefetch_step);
+        next += t->prefetch_step;
+      }
+      multiply_part<Codes, 0, kRows, kVectors>(sum, w, a, t->a_stride_bytes);
+      w += kStepBytes;
+      a += Codes::kUnitValues;
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512 scale = Set::widen_f16(scales + v * 16);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r)
+        out[r][v] = _mm512_add_ps(out[r][v], _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), scale));
+    }
+    scales += kPanel;
+    starts += sizeof(int32_t);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) _mm512_store_ps(acc + r * kPanel * 4 + v * 64, out[r][v]);
+  }
+}
+
+// One or two rows have registers for the whole panel; more take half of it, piece by piece of k.
+template <typename Codes, int kRows>
+inline void run_group_rows(const TileArgs* t) {
+  if (t->rows != kRows) {
+    if constexpr (kRows > 1) run_group_rows<Codes, kRows - 1>(t);
+    return;
+  }
+  if constexpr (kRows <= 2) {
+    multiply_groups<Codes, kRows, kVectors>(t, {0, t->k, 0});
+  } else {
+    for (size_t k = 0; k < t->k; k += kPieceValues) {
+      const size_t end = k + kPieceValues < t->k ? k + kPieceValues : t->k;
+      multiply_groups<Codes, kRows, kVectors / 2>(t, {k, end, 0});
+      multiply_groups<Codes, kRows, kVectors / 2>(t, {k, end, kVectors / 2});
+    }
+  }
+}
+
+template <typename Codes>
+void group_tile(const TileArgs* t) {
+  run_group_rows<Codes, kRowTile>(t);
+}
+
+template <typename Codes>
+void convert_row(const ConvertArgs* args) {
+  const ConvertArgs c = *args;
+  int8_t* out = static_cast<int8_t*>(c.values);
+  const float absmax = absmax_of(c.x, c.k);
+  *c.scale = absmax / 127.0F;
+  const size_t n_groups = (c.k_padded + Codes::kGroup - 1) / Codes::kGroup;
+  if (!counts(absmax)) {
+    memset(out, 0, c.k_padded);
+    memset(c.starts, 0, n_groups * sizeof(int32_t));
+    return;
+  }
+  const __m512 inverse = _mm512_set1_ps(127.0F / absmax);
+  for (size_t g = 0; g < n_groups; ++g) {
+    const size_t begin = g * Codes::kGroup;
+    const size_t end = begin + Codes::kGroup < c.k_padded ? begin + Codes::kGroup : c.k_padded;
+    __m512i sum = _mm512_setzero_si512();
+    for (size_t i = begin; i < end; i += 16) {
+      const __m512i value = quantised(c, i, inverse);
+      sum = _mm512_add_epi32(sum, value);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(value));
+    }
+    c.starts[g] = -Codes::kZero * _mm512_reduce_add_epi32(sum);
+  }
+}
+
+void finish_rows(const FinishArgs* f) {
+  for (size_t r = 0; r < f->rows; ++r) {
+    const float* acc = static_cast<const float*>(f->acc) + r * kPanel;
+    const __m512 scale = _mm512_set1_ps(f->row_scales[r]);
+    for (size_t j = 0; j < f->n; j += 16)
+      put(f, r, j, _mm512_mul_ps(_mm512_load_ps(acc + j), scale));
+  }
+}
+
+template <typename Codes>
+LinearKernel groups_of(uint32_t layout_id) {
+  LinearKernel kernel{};
+  kernel.layout_id = layout_id;
+  kernel.panel = kPanel;
+  kernel.unit_values = Codes::kUnitValues;
+  kernel.unit_bytes = Codes::kUnitBytes;
+  kernel.k_multiple = kMultiple;
+  kernel.group = Codes::kGroup;
+  kernel.row_tile = kRowTile;
+  kernel.k_block = kBlockBytes / (kPanel * Codes::kUnitBytes) * Codes::kUnitValues;
+  kernel.form = kActivationS8;
+  kernel.convert_row = convert_row<Codes>;
+  kernel.tile = group_tile<Codes>;
+  kernel.finish = finish_rows;
+  return kernel;
+}
+
+}  // namespace
+
+void fill_avx512_linear_groups(SetOps* ops) {
+#define COXSWAIN_PLAIN_FORMAT(name)
+#define COXSWAIN_GROUP_FORMAT(name, codes) \
+  ops->linear[kForm##name] = groups_of<codes>(0x3000 + codes::kId);
+#include "kernels/formats/list.inc"
+#undef COXSWAIN_PLAIN_FORMAT
+#undef COXSWAIN_GROUP_FORMAT
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,31 @@
+#pragma once
+// ExecContext: where kernels run. Today the thread pool of one runner; a device's table will find its stream here.
+// Whoever runs a model makes one and hands it down; nothing above the kernels names what is inside.
+//
+// Thread rule: one step at a time, as ThreadPool::run().
+
+#include <cstddef>
+
+#include "base/thread_pool.h"
+
+namespace coxswain::kernels {
+
+class ExecContext {
+ public:
+  using Pinning = base::ThreadPool::Pinning;
+
+  // n_threads counts the calling thread; kPin binds worker i to the i-th CPU of the process's mask.
+  explicit ExecContext(std::size_t n_threads, Pinning pinning = Pinning::kNone)
+      : pool_(n_threads, pinning) {}
+
+  // Workers that may run tasks of one kernel at the same time: what scratch is sized by.
+  std::size_t n_threads() const { return pool_.n_threads(); }
+
+  // Threads of the host, for kernels of a CPU set and for work on results that lie on the host (sampling).
+  base::ThreadPool& pool() { return pool_; }
+
+ private:
+  base::ThreadPool pool_;
+};
+
+}  // namespace coxswain::kernels

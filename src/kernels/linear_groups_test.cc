@@ -1,0 +1,311 @@
+// Formats whose codes share a scale in groups of inputs: what a row becomes, and that every set multiplies it to the
+// same bits as the definition written out here.
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/kernel_table.h"
+#include "kernels/test_util.h"
+#include "tensor/quant.h"
+
+namespace coxswain::kernels {
+namespace {
+
+using testing::random_floats;
+using testing::runnable_tables;
+using testing::same_numbers;
+using testing::scalar_table;
+
+std::vector<const WeightFormat*> group_formats() {
+  std::vector<const WeightFormat*> out;
+  for (const WeightFormat* format : weight_formats()) {
+    if (format->scheme.group != 0) out.push_back(format);
+  }
+  return out;
+}
+
+// Rows as a checkpoint could hold them.
+struct Codes {
+  Codes(const WeightFormat& format, std::size_t n_rows, std::size_t inputs) : n(n_rows), k(inputs) {
+    std::mt19937 generator(7);
+    const std::size_t n_groups = format.scheme.n_groups(k);
+    codes.resize(n * k);
+    for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(generator() % 16);
+    for (const float scale : random_floats(n * n_groups, 8))
+      halves.push_back(tensor::float_to_f16(scale));
+    rows.scheme = format.scheme;
+    rows.n_rows = n;
+    rows.k = k;
+    rows.codes = codes;
+    rows.scales = std::as_bytes(std::span(halves));
+  }
+  // Value of input i of row `row`, worked out without the code under test.
+  float value(std::size_t row, std::size_t i) const {
+    const std::size_t group = rows.scheme.group;
+    const std::size_t n_groups = (k + group - 1) / group;
+    const std::uint16_t bits = halves[row * n_groups + i / group];
+    const int exponent = (bits >> 10) & 31;
+    const int mantissa = bits & 1023;
+    double scale =
+        exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+    if ((bits & 0x8000) != 0) scale = -scale;
+    return static_cast<float>(scale * (static_cast<int>(codes[row * k + i]) - 8));
+  }
+
+  std::size_t n, k;
+  std::vector<std::uint8_t> codes;
+  std::vector<std::uint16_t> halves;
+  tensor::QuantRows rows;
+};
+
+MatrixImage image_of(const KernelTable& table, const WeightFormat& format, const Codes& codes) {
+  MatrixImage image = make_image(table.ops(format), codes.n, codes.k).value();
+  image.ops->pack_codes(image, 0, codes.rows);
+  return image;
+}
+
+std::vector<float> product(const KernelTable& table,
+                           const MatrixImage& w,
+                           const float* x,
+                           std::size_t m,
+                           std::size_t n_threads) {
+  ExecContext exec(n_threads);
+  std::vector<float> y(m * w.n);
+  testing::run_linear(table, exec, {x, w.k, m, w.k}, {&w, y.data(), w.n});
+  return y;
+}
+
+// The rule of weight_format.h, one output at a time.
+float defined_product(const Codes& w, std::size_t row, const float* x) {
+  float absmax = 0.0F;
+  for (std::size_t i = 0; i < w.k; ++i) absmax = std::max(absmax, std::fabs(x[i]));
+  const float inverse = absmax == 0.0F ? 0.0F : 127.0F / absmax;
+  const std::size_t group = w.rows.scheme.group;
+  float acc = 0.0F;
+  for (std::size_t begin = 0; begin < w.k; begin += group) {
+    int sum = 0;
+    for (std::size_t i = begin; i < std::min(w.k, begin + group); ++i)
+      sum += static_cast<int>(std::nearbyint(x[i] * inverse)) *
+             (static_cast<int>(w.codes[row * w.k + i]) - 8);
+    const float scale =
+        tensor::f16_to_float(w.halves[row * w.rows.scheme.n_groups(w.k) + begin / group]);
+    const float term = static_cast<float>(sum) * scale;
+    acc = acc + term;
+  }
+  return acc * (absmax / 127.0F);
+}
+
+// What is checked of one set.
+void expect_rows_read_back(const MatrixImage& image, const Codes& codes) {
+  std::vector<float> row(codes.k);
+  std::vector<float> defined(codes.k);
+  for (std::size_t r = 0; r < codes.n; ++r) {
+    image.ops->unpack_row(image, r, row.data());
+    tensor::decode_row(codes.rows, r, defined.data());
+    for (std::size_t i = 0; i < codes.k; ++i) {
+      ASSERT_EQ(defined[i], codes.value(r, i)) << r << "," << i;
+      ASSERT_EQ(row[i], defined[i]) << r << "," << i;
+    }
+  }
+}
+
+void expect_defined_products(const KernelTable& table,
+                             const MatrixImage& w,
+                             const Codes& codes,
+                             std::size_t m) {
+  const std::vector<float> x = random_floats(m * w.k, 3);
+  const std::vector<float> bias = random_floats(w.n, 4);
+  const std::vector<float> y0 = random_floats(m * w.n, 5);
+  const std::vector<float> plain = product(table, w, x.data(), m, 2);
+  ExecContext exec(2);
+  std::vector<float> all = y0;
+  testing::run_linear(
+      table, exec, {x.data(), w.k, m, w.k}, {&w, all.data(), w.n, bias.data()}, true);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const float want = defined_product(codes, i % w.n, x.data() + i / w.n * w.k);
+    ASSERT_EQ(plain[i], want) << "at " << i;
+    ASSERT_EQ(all[i], y0[i] + (want + bias[i % w.n])) << "at " << i;
+  }
+}
+
+// `want` has rows 0 to 64 and the last of 300.
+void expect_the_same_rows(const KernelTable& table,
+                          const MatrixImage& w,
+                          const std::vector<float>& x,
+                          const std::vector<float>& want) {
+  const std::size_t n = w.n;
+  for (std::size_t m = 1; m <= 65; ++m) {
+    const std::vector<float> y = product(table, w, x.data(), m, 1 + m % 3);
+    ASSERT_TRUE(std::equal(y.begin(), y.end(), want.begin())) << "m " << m;
+  }
+  const std::vector<float> y = product(table, w, x.data(), 300, 3);
+  const auto size = static_cast<std::ptrdiff_t>(n);
+  EXPECT_TRUE(std::equal(y.end() - size, y.end(), want.end() - size));
+  EXPECT_TRUE(std::equal(y.begin(), y.begin() + 65 * size, want.begin()));
+}
+
+// Rows 0, 6 and 7 of 8 are `want`'s; 1 to 3 are broken, 4 and 5 nothing.
+void expect_contained(const std::vector<float>& y, const std::vector<float>& want, std::size_t n) {
+  for (std::size_t j = 0; j < n; ++j) {
+    for (const std::size_t row : {0U, 6U, 7U}) ASSERT_EQ(y[row * n + j], want[row * n + j]);
+    for (const std::size_t row : {1U, 2U, 3U}) ASSERT_TRUE(std::isnan(y[row * n + j]));
+    for (const std::size_t row : {4U, 5U}) ASSERT_EQ(y[row * n + j], 0.0F);
+  }
+}
+
+TEST(LinearGroups, RowsReadBackCodeByCode) {
+  for (const WeightFormat* format : group_formats()) {
+    for (const auto& [n, k] : {std::pair{1, 1}, {3, 7}, {71, 172}, {64, 192}, {130, 1025}}) {
+      const Codes codes(*format, static_cast<std::size_t>(n), static_cast<std::size_t>(k));
+      ASSERT_TRUE(tensor::check(codes.rows).ok());
+      for (const KernelTable* table : runnable_tables()) {
+        SCOPED_TRACE(::testing::Message() << table->id << " " << format->name << " k " << k);
+        expect_rows_read_back(image_of(*table, *format, codes), codes);
+      }
+    }
+  }
+}
+
+TEST(LinearGroups, EverySetGivesTheBitsOfTheDefinition) {
+  struct Shape {
+    std::size_t m, n, k;
+  };
+  for (const WeightFormat* format : group_formats()) {
+    for (const Shape& s : {Shape{1, 1, 1},
+                           {2, 3, 5},
+                           {5, 64, 128},
+                           {7, 65, 172},
+                           {9, 131, 192},
+                           {13, 70, 512},
+                           {6, 33, 2088},
+                           {40, 20, 9001}}) {
+      const Codes codes(*format, s.n, s.k);
+      for (const KernelTable* table : runnable_tables()) {
+        SCOPED_TRACE(::testing::Message() << table->id << " " << format->name << " k " << s.k);
+        expect_defined_products(*table, image_of(*table, *format, codes), codes, s.m);
+      }
+    }
+  }
+}
+
+// Law 1: rows alone, rows together, any number of them, threads.
+TEST(LinearGroups, EveryNumberOfRowsGivesTheSameBits) {
+  for (const WeightFormat* format : group_formats()) {
+    for (const std::size_t k : {172U, 2088U}) {
+      const std::size_t n = 131;
+      const Codes codes(*format, n, k);
+      const std::vector<float> x = random_floats(300 * k, 3);
+      std::vector<float> want;
+      for (std::size_t row = 0; row < 300; ++row) {
+        for (std::size_t j = 0; j < n; ++j)
+          want.push_back(row < 65 || row == 299 ? defined_product(codes, j, x.data() + row * k)
+                                                : 0.0F);
+      }
+      for (const KernelTable* table : runnable_tables()) {
+        SCOPED_TRACE(::testing::Message() << table->id << " " << format->name << " k " << k);
+        expect_the_same_rows(*table, image_of(*table, *format, codes), x, want);
+      }
+    }
+  }
+}
+
+TEST(LinearGroups, BadRowsAndRowsOfNothingStayByThemselves) {
+  const std::size_t n = 70;
+  const std::size_t k = 172;
+  for (const WeightFormat* format : group_formats()) {
+    const Codes codes(*format, n, k);
+    const std::vector<float> clean = random_floats(8 * k, 3);
+    std::vector<float> x = clean;
+    x[k + 5] = NAN;
+    x[2 * k + 171] = INFINITY;
+    x[3 * k] = -INFINITY;
+    std::fill(x.begin() + 4 * k, x.begin() + 5 * k, 0.0F);
+    for (std::size_t i = 5 * k; i < 6 * k; ++i) x[i] = 1e-44F;
+    for (const KernelTable* table : runnable_tables()) {
+      const MatrixImage w = image_of(*table, *format, codes);
+      SCOPED_TRACE(::testing::Message() << table->id << " " << format->name);
+      expect_contained(
+          product(*table, w, x.data(), 8, 2), product(*table, w, clean.data(), 8, 1), n);
+    }
+  }
+}
+
+// Weights that are quantised at load.
+TEST(LinearGroups, QuantisedWeightsAreNearWhatTheyWere) {
+  const std::size_t n = 64;
+  const std::size_t k = 2000;
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal(0.0F, 0.02F);
+  std::vector<float> weights(n * k);
+  for (float& weight : weights) weight = normal(generator);
+  for (const auto& [format, most] :
+       {std::pair{&formats::kInt4, 0.086}, {&formats::kInt4G128, 0.101}}) {
+    const DenseRows rows{reinterpret_cast<const std::byte*>(weights.data()), DType::kF32, n};
+    const MatrixImage w = pack_matrix(scalar_table().ops(*format), k, {&rows, 1}).value();
+    double left = 0.0;
+    double all = 0.0;
+    std::vector<float> row(k);
+    for (std::size_t r = 0; r < n; ++r) {
+      w.ops->unpack_row(w, r, row.data());
+      for (std::size_t i = 0; i < k; ++i) {
+        const double weight = weights[r * k + i];
+        left += (weight - row[i]) * (weight - row[i]);
+        all += weight * weight;
+      }
+    }
+    EXPECT_LT(std::sqrt(left / all), most) << format->name;
+  }
+}
+
+TEST(LinearGroups, EverySetHoldsTheSameCodes) {
+  const std::size_t n = 70;
+  const std::size_t k = 172;
+  const std::vector<float> weights = random_floats(n * k, 1, 0.1F);
+  const DenseRows rows{reinterpret_cast<const std::byte*>(weights.data()), DType::kF32, n};
+  for (const WeightFormat* format : group_formats()) {
+    const MatrixImage want = pack_matrix(scalar_table().ops(*format), k, {&rows, 1}).value();
+    std::vector<float> a(k);
+    std::vector<float> b(k);
+    for (const KernelTable* table : runnable_tables()) {
+      const MatrixImage w = pack_matrix(table->ops(*format), k, {&rows, 1}).value();
+      for (std::size_t r = 0; r < n; ++r) {
+        want.ops->unpack_row(want, r, a.data());
+        w.ops->unpack_row(w, r, b.data());
+        ASSERT_EQ(a, b) << table->id << " " << format->name;
+      }
+    }
+  }
+}
+
+TEST(LinearGroups, BrokenAndTinyWeightsStayInTheirGroups) {
+  const std::size_t k = 300;
+  for (const WeightFormat* format : group_formats()) {
+    std::vector<float> weights = random_floats(6 * k, 1);
+    weights[40] = NAN;
+    weights[k + 299] = INFINITY;
+    weights[2 * k + 3] = 3e38F;  // no float16 scale
+    std::fill(weights.begin() + 3 * k, weights.begin() + 4 * k, 1e-30F);
+    std::fill(weights.begin() + 4 * k, weights.begin() + 5 * k, 0.0F);
+    const std::vector<float> x = random_floats(k, 2);
+    const DenseRows rows{reinterpret_cast<const std::byte*>(weights.data()), DType::kF32, 6};
+    for (const KernelTable* table : runnable_tables()) {
+      const MatrixImage w = pack_matrix(table->ops(*format), k, {&rows, 1}).value();
+      const std::vector<float> y = product(*table, w, x.data(), 1, 1);
+      for (std::size_t j = 0; j < 3; ++j) EXPECT_TRUE(std::isnan(y[j])) << table->id << " " << j;
+      EXPECT_EQ(y[3], 0.0F);
+      EXPECT_EQ(y[4], 0.0F);
+      EXPECT_TRUE(std::isfinite(y[5]));
+      std::vector<float> row(k);
+      w.ops->unpack_row(w, 0, row.data());
+      EXPECT_TRUE(std::isfinite(row[k - 1]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::kernels

@@ -1,0 +1,43 @@
+#pragma once
+// Block images: KV blocks as one string of bytes, laid out as <coxswain/kv_layout.h> says.
+//
+// An image is checked as a whole before a byte of it reaches the store: another layout, a wrong size and a wrong
+// checksum are refused.
+//
+// Thread rule: pure functions; the store belongs to its runner's thread.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/kv_layout.h>
+#include <coxswain/status.h>
+
+#include "kvstore/kv_store.h"
+
+namespace coxswain::kvstore {
+
+// Bytes of an image of n_blocks[g] blocks of each group.
+std::uint64_t image_bytes(const KvLayout& layout, std::span<const std::uint32_t> n_blocks);
+
+// REQUIRES: the layout is the store's, and all blocks are inside their groups.
+std::string export_blocks(const KvLayout& layout,
+                          const KvStore& store,
+                          std::span<const std::vector<BlockId>> blocks);
+
+// Errors: kFailedPrecondition naming what differs between the layouts; kInvalidArgument for what is no image or an
+// image of another size; kDataLoss naming group and block of a wrong checksum.
+Status check_image(const KvLayout& layout, std::string_view image);
+
+// How many blocks of each group the image holds. REQUIRES: check_image() was ok.
+std::vector<std::uint32_t> blocks_in_image(const KvLayout& layout, std::string_view image);
+
+// REQUIRES: check_image() was ok; `blocks` has as many blocks of each group as the image, all inside their groups.
+void import_blocks(const KvLayout& layout,
+                   std::string_view image,
+                   KvStore& store,
+                   std::span<const std::vector<BlockId>> blocks);
+
+}  // namespace coxswain::kvstore

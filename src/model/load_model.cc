@@ -1,0 +1,135 @@
+// Model::load: from a folder to a Decoder.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <xxhash.h>
+
+#include "json/json.h"
+#include "model/decoder.h"
+#include "model/describe.h"
+#include "model/end_tokens.h"
+#include "model/families/family.h"
+#include "model/weight_loader.h"
+#include "weights/checkpoint.h"
+
+namespace coxswain::model {
+namespace {
+
+using kernels::WeightFormat;
+using tensor::DType;
+
+// The last matrix of a mixer: its type is that of the checkpoint's linear layers.
+MatrixMap last_matrix(const MixerMap& mixer) {
+  struct {
+    MatrixMap last;
+    void operator()(const MatrixMap& matrix) { last = matrix.empty() ? last : matrix; }
+    void operator()(const NormMap&) {}
+    void operator()(const VectorMap&) {}
+  } visitor;
+  std::visit([&](const auto& map) { map.visit(visitor); }, mixer);
+  return visitor.last;
+}
+
+// A file that holds a head of its own beside the embedding wins over a config that ties the two, as in the reference
+// implementation: models trained further often keep the field of their parent.
+Status split_untied_head(WeightLoader& loader, TensorMap& map) {
+  if (!map.head.matrix.empty()) return {};
+  COXSWAIN_ASSIGN_OR_RETURN(const bool differs,
+                            loader.other_name_differs(map.embedding.table.rows.front()));
+  if (!differs) return {};
+  map.head.matrix = map.embedding.table;
+  map.head.matrix.rows.front().tensor = map.embedding.table.rows.front().otherwise;
+  map.embedding.table.rows.front().bias.clear();
+  return {};
+}
+
+Result<DecoderWeights> load_weights(const BlockLoad& how,
+                                    const Architecture& architecture,
+                                    DType dtype) {
+  const ArchSpec& arch = architecture.arch;
+  const TensorMap& map = architecture.tensors;
+  DecoderWeights out;
+  COXSWAIN_ASSIGN_OR_RETURN(const DType stored, how.loader.stored_type(map.embedding.table));
+  // Widening rows that are only looked up would cost memory and change nothing.
+  const DType row_type = tensor::size_of(dtype) < tensor::size_of(stored) ? dtype : stored;
+  // A tied head holds the rows too; but quantised ones have lost bits that an embedding should keep.
+  const bool own_table = !map.head.matrix.empty() || how.format.is_quantised();
+  COXSWAIN_ASSIGN_OR_RETURN(
+      out.embedding, Embedding::load(how, arch.embedding, map.embedding, row_type, own_table));
+  for (std::size_t i = 0; i < arch.layers.size(); ++i) {
+    COXSWAIN_ASSIGN_OR_RETURN(Layer layer, Layer::load(how, arch.layers[i], map.layers[i]));
+    out.layers.push_back(std::move(layer));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(out.head,
+                            Head::load(how, arch.head, arch.norm, map.head, map.embedding.table));
+  return out;
+}
+
+// A tensor that nothing reads may mean that config.json leaves a field out.
+void warn_of_unread(const WeightLoader& loader, const std::string& model_dir, ModelInfo& info) {
+  constexpr std::size_t kNamed = 3;
+  const std::vector<std::string> names = loader.unread();
+  if (names.empty()) return;
+  std::string text = model_dir + ": " + std::to_string(names.size()) +
+                     (names.size() == 1 ? " tensor is" : " tensors are") +
+                     " not used by this architecture: ";
+  for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i)
+    text += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
+  info.warnings.push_back(text + (names.size() > kNamed ? ", ..." : ""));
+}
+
+}  // namespace
+
+Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir) {
+  COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint,
+                            weights::Checkpoint::open(model_dir));
+  return checkpoint.n_bytes();
+}
+
+Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
+  if (options.kernels == nullptr) return internal_error("Model::load needs a kernel table");
+  if (options.dtype == DType::kI8) return invalid_argument("dtype int8 is asked for with quantize");
+  const WeightFormat* const quantised =
+      options.quantize.empty() ? nullptr : kernels::find_format(options.quantize);
+  if (!options.quantize.empty() && (quantised == nullptr || !quantised->is_quantised())) {
+    return invalid_argument("quantize takes one of " + std::string(kernels::quantised_names()) +
+                            ", not " + options.quantize);
+  }
+  const std::string config_path = options.model_dir + "/config.json";
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value config,
+                            json::parse_file(config_path, kConfigFileBytesMax));
+  auto read = read_architecture(config);
+  if (!read.ok()) return read.status().with_context(options.model_dir);
+  Architecture architecture = std::move(read).value();
+  if (options.n_token_ids > architecture.arch.vocab_size) {
+    return invalid_argument(
+        config_path + ": vocab_size is " + std::to_string(architecture.arch.vocab_size) +
+        ", but the tokenizer has ids up to " + std::to_string(options.n_token_ids - 1));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint,
+                            weights::Checkpoint::open(options.model_dir));
+
+  TensorMap& tensors = architecture.tensors;
+  WeightLoader loader(checkpoint, tensors.prefixes, *options.kernels, options.progress);
+  COXSWAIN_RETURN_IF_ERROR(split_untied_head(loader, tensors));
+  COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
+                            loader.stored_type(last_matrix(tensors.layers.front().mixer)));
+  const DType dtype = options.dtype.value_or(stored);
+  const WeightFormat& format = quantised != nullptr ? *quantised : kernels::plain_format(dtype);
+  COXSWAIN_ASSIGN_OR_RETURN(DecoderWeights weights,
+                            load_weights({loader, format}, architecture, dtype));
+
+  ModelInfo info = describe(architecture.arch);
+  COXSWAIN_RETURN_IF_ERROR(read_end_tokens(options, config, info));
+  warn_of_unread(loader, options.model_dir, info);
+  info.dtype = std::string(format.name);
+  info.weight_bytes = loader.bytes();
+  const std::string identity = json::write(config) + info.dtype;
+  info.fingerprint = XXH3_64bits_withSeed(identity.data(), identity.size(), loader.fingerprint());
+  return std::unique_ptr<Model>(std::make_unique<Decoder>(
+      std::move(architecture.arch), std::move(weights), std::move(info), *options.kernels));
+}
+
+}  // namespace coxswain::model

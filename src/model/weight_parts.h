@@ -1,0 +1,44 @@
+#pragma once
+// What blocks are made of as held in memory: norms, linear layers packed for one kernel set, and tables of rows.
+//
+// Thread rule: immutable after load.
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "tensor/aligned_buffer.h"
+#include "tensor/dtype.h"
+
+namespace coxswain::model {
+
+struct NormWeights {
+  std::vector<float> weight;
+  std::vector<float> bias;  // empty = none
+
+  bool empty() const { return weight.empty(); }
+};
+
+// Pieces of one linear layer that a step takes at once.
+inline constexpr std::size_t kLinearPiecesMax = 8;
+
+// y = x * w^T + bias, w [n, k]: pieces stacked along n, each in a weight format of its own; of one arithmetic, for
+// which scratch is sized. Almost always one piece.
+struct Linear {
+  std::vector<kernels::MatrixImage> pieces;
+  std::vector<float> bias;  // [n] or empty
+
+  bool empty() const { return pieces.empty(); }
+  std::size_t n() const;
+  std::size_t k() const { return empty() ? 0 : pieces.front().k; }
+};
+
+// Rows to look up, as stored: [n_rows, width].
+struct RowTable {
+  tensor::DType type = tensor::DType::kF32;
+  std::size_t n_rows = 0;
+  std::size_t width = 0;
+  tensor::AlignedBuffer data;
+};
+
+}  // namespace coxswain::model

@@ -1,0 +1,80 @@
+#pragma once
+// Rows of the option table. What memory, processors and instruction sets are used.
+// TGI's names, variables and defaults come first, ours after them.
+
+#include "options/option_spec.h"
+
+namespace coxswain::options {
+
+inline constexpr std::string_view kNoCuda = "it tunes CUDA devices only";
+
+inline constexpr OptionSpec kMemoryRows[] = {
+    {.name = "cuda-memory-fraction",
+     .env = "CUDA_MEMORY_FRACTION",
+     .type = OptionType::kF64,
+     .default_value = "1.0",
+     .high = 1,
+     .binaries = kBack,
+     .status = OptionStatus::kNoop,
+     .help = "Share of the device memory to use",
+     .reason = kNoCuda},
+    {.name = "cuda-graphs",
+     .env = "CUDA_GRAPHS",
+     .binaries = kInLauncher,
+     .status = OptionStatus::kNoop,
+     .neutral = "0",
+     .help = "Batch sizes to capture as CUDA graphs",
+     .reason = kNoCuda},
+    {.name = "disable-custom-kernels",
+     .env = "DISABLE_CUSTOM_KERNELS",
+     .type = OptionType::kFlag,
+     .binaries = kInLauncher,
+     .status = OptionStatus::kNoop,
+     .help = "Do without TGI's own CUDA kernels",
+     .reason = kNoCuda},
+    {.name = "isa",
+     .env = "COXSWAIN_ISA",
+     .type = OptionType::kChoice,
+     .default_value = "auto",
+     .choices = "auto|scalar|avx2|avx512|amx",
+     .binaries = kBack,
+     .ours = true,
+     .help = "Instruction set of the kernels; auto is the best that the machine has"},
+    {.name = "threads",
+     .env = "COXSWAIN_THREADS",
+     .type = OptionType::kU64,
+     .default_value = "0",
+     .unit = "threads",
+     .max = 4096,
+     .binaries = kBack,
+     .ours = true,
+     .help = "Threads that compute; 0 is one for each core that the process may use"},
+    {.name = "block-tokens",
+     .env = "COXSWAIN_BLOCK_TOKENS",
+     .type = OptionType::kU64,
+     .default_value = "16",
+     .unit = "tokens",
+     .choices = "1|2|4|8|16|32|64|128|256",
+     .binaries = kBack,
+     .ours = true,
+     .help = "Tokens in a block of the KV cache"},
+    {.name = "kv-cache-bytes-max",
+     .env = "COXSWAIN_KV_CACHE_BYTES_MAX",
+     .type = OptionType::kU64,
+     .default_value = "0",
+     .unit = "bytes",
+     .binaries = kBack,
+     .ours = true,
+     .help = "Upper bound of the KV cache; 0 is what the memory leaves"},
+    {.name = "memory-bytes-max",
+     .env = "COXSWAIN_MEMORY_BYTES_MAX",
+     .type = OptionType::kU64,
+     .default_value = "0",
+     .unit = "bytes",
+     .binaries = kBack,
+     .ours = true,
+     .help = "Memory that weights, KV cache and buffers are planned into; 0 is what the machine or "
+             "its control group has free"},
+};
+
+}  // namespace coxswain::options

@@ -1,0 +1,44 @@
+#pragma once
+// Rows of the option table. Who may use the server.
+// TGI's names, variables and defaults come first, ours after them.
+
+#include "options/option_spec.h"
+
+namespace coxswain::options {
+
+inline constexpr OptionSpec kSecurityRows[] = {
+    {.name = "api-key",
+     .env = "API_KEY",
+     .binaries = kFront,
+     .secret = true,
+     .help = "Key that requests must carry as `Authorization: Bearer KEY`; the variable keeps it "
+             "out of process lists"},
+    {.name = "protect-all",
+     .env = "COXSWAIN_PROTECT_ALL",
+     .type = OptionType::kFlag,
+     .binaries = kFront,
+     .ours = true,
+     .help = "Ask for the key on every route but /health"},
+    {.name = "ngrok",
+     .env = "NGROK",
+     .type = OptionType::kFlag,
+     .binaries = kFront,
+     .status = OptionStatus::kRefused,
+     .help = "Open a public tunnel",
+     .reason = "no tunnel is opened; put a proxy in front"},
+    {.name = "ngrok-authtoken",
+     .env = "NGROK_AUTHTOKEN",
+     .binaries = kFront,
+     .status = OptionStatus::kRefused,
+     .secret = true,
+     .help = "Token of the tunnel",
+     .reason = "no tunnel is opened"},
+    {.name = "ngrok-edge",
+     .env = "NGROK_EDGE",
+     .binaries = kFront,
+     .status = OptionStatus::kRefused,
+     .help = "Name of the tunnel",
+     .reason = "no tunnel is opened"},
+};
+
+}  // namespace coxswain::options

@@ -1,0 +1,19 @@
+#pragma once
+// best_of: which of several answers to one prompt is given. Thread rule: pure function.
+
+#include <algorithm>
+#include <cstddef>
+#include <ranges>
+#include <span>
+
+namespace coxswain::request {
+
+// Index of the answer with the highest mean log-probability, the first among equals.
+// REQUIRES: not empty; Answer has mean_logprob().
+template <typename Answer>
+std::size_t best_of(std::span<const Answer> answers) {
+  const auto best = std::ranges::max_element(answers, {}, &Answer::mean_logprob);
+  return static_cast<std::size_t>(best - answers.begin());
+}
+
+}  // namespace coxswain::request

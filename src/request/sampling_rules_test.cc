@@ -1,0 +1,99 @@
+#include "request/sampling_rules.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace coxswain::request {
+namespace {
+
+constexpr std::uint32_t kVocabSize = 10;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Status check(float SamplingParams::*member, float value) {
+  SamplingParams params;
+  params.*member = value;
+  return check_sampling(params, kVocabSize);
+}
+
+TEST(Range, TextAndEnds) {
+  EXPECT_EQ(kPositive.text(), "> 0.0");
+  EXPECT_EQ(kProbability.text(), "> 0.0 and <= 1.0");
+  EXPECT_EQ(kMinP.text(), ">= 0.0 and < 1.0");
+  EXPECT_EQ((Range{.low = -2.5F, .high = 2.0F}.text()), ">= -2.5 and <= 2.0");
+  EXPECT_EQ((Range{.high = 1e-7F}.text()), "<= 1e-07");
+  EXPECT_EQ(kFinite.text(), "a finite number");
+  EXPECT_TRUE(kPositive.is_positive());
+  EXPECT_FALSE(kProbability.is_positive());
+  EXPECT_FALSE((Range{.low = 0.0F}.is_positive()));
+  for (const Range& range : {kPositive, kProbability, kMinP, kFinite}) {
+    EXPECT_FALSE(range.contains(NAN));
+    EXPECT_FALSE(range.contains(kInfinity));
+    EXPECT_FALSE(range.contains(-kInfinity));
+    EXPECT_TRUE(range.contains(0.5F));
+  }
+}
+
+TEST(SamplingRules, DefaultsAreLegal) {
+  EXPECT_EQ(check_sampling({}, kVocabSize), Status());
+}
+
+// What include/coxswain/types.h promises of each field, at its ends.
+TEST(SamplingRules, EndsOfEveryRange) {
+  const float tiny = std::numeric_limits<float>::denorm_min();
+  const float below_one = std::nextafter(1.0F, 0.0F);
+  const float above_one = std::nextafter(1.0F, 2.0F);
+  struct Case {
+    float SamplingParams::*member;
+    std::vector<float> legal;
+    std::vector<float> illegal;
+  };
+  const std::vector<Case> cases{
+      {&SamplingParams::temperature, {tiny, 1e-7F, 100.0F}, {0.0F, -1.0F}},
+      {&SamplingParams::top_p, {tiny, 1.0F}, {0.0F, above_one, -0.5F}},
+      {&SamplingParams::typical_p, {tiny, 1.0F}, {0.0F, above_one, -0.5F}},
+      {&SamplingParams::min_p, {0.0F, below_one}, {1.0F, -tiny}},
+      {&SamplingParams::repetition_penalty, {tiny, 3.0F}, {0.0F, -1.0F}},
+      {&SamplingParams::relative_frequency_penalty, {-9.0F, 9.0F}, {}},
+      {&SamplingParams::frequency_penalty, {-9.0F, 9.0F}, {}},
+      {&SamplingParams::presence_penalty, {-9.0F, 9.0F}, {}},
+  };
+  ASSERT_EQ(cases.size(), kSamplingRules.size());
+  for (const Case& c : cases) {
+    for (const float value : c.legal) EXPECT_TRUE(check(c.member, value).ok()) << value;
+    for (const float value : c.illegal) EXPECT_FALSE(check(c.member, value).ok()) << value;
+    for (const float value : {NAN, kInfinity, -kInfinity}) {
+      EXPECT_FALSE(check(c.member, value).ok()) << value;
+    }
+  }
+}
+
+TEST(SamplingRules, RefusalsNameFieldRuleAndValue) {
+  EXPECT_EQ(check(&SamplingParams::top_p, 1.5F),
+            invalid_argument("`top_p` must be > 0.0 and <= 1.0. Given: 1.5", "top_p"));
+  EXPECT_EQ(check(&SamplingParams::temperature, kInfinity),
+            invalid_argument("`temperature` must be a finite number. Given: inf", "temperature"));
+  EXPECT_EQ(check_sampling({.top_k = -1}, kVocabSize),
+            invalid_argument("`top_k` must be >= 0. Given: -1", "top_k"));
+  EXPECT_TRUE(check_sampling({.n_top_tokens = 64}, kVocabSize).ok());
+  EXPECT_EQ(check_sampling({.n_top_tokens = 65}, kVocabSize),
+            invalid_argument("`top_n_tokens` must be <= 64. Given: 65", "top_n_tokens"));
+}
+
+TEST(SamplingRules, BiasesAreOfTheVocabularyAndNumbers) {
+  EXPECT_TRUE(check_sampling({.logit_bias = {{0, -kInfinity}, {9, 100.0F}}}, kVocabSize).ok());
+  EXPECT_EQ(check_sampling({.logit_bias = {{10, 1.0F}}}, kVocabSize),
+            invalid_argument("`logit_bias` token ids must be < 10. Given: 10", "logit_bias"));
+  EXPECT_FALSE(check_sampling({.logit_bias = {{-1, 1.0F}}}, kVocabSize).ok());
+  EXPECT_FALSE(check_sampling({.logit_bias = {{1, NAN}}}, kVocabSize).ok());
+}
+
+TEST(SamplingRules, ForeignIds) {
+  EXPECT_EQ(find_foreign_id(std::vector<TokenId>{0, 9}, kVocabSize), std::nullopt);
+  EXPECT_EQ(find_foreign_id(std::vector<TokenId>{0, 10, 11}, kVocabSize), 10);
+  EXPECT_EQ(find_foreign_id(std::vector<TokenId>{-1}, kVocabSize), -1);
+}
+
+}  // namespace
+}  // namespace coxswain::request

@@ -1,0 +1,76 @@
+#include "router/engine_metrics.h"
+
+namespace coxswain::router {
+namespace {
+
+telemetry::BatchMethod method_of(batch::StepKind kind) {
+  return kind == batch::StepKind::kPrefill ? telemetry::BatchMethod::kPrefill
+                                           : telemetry::BatchMethod::kDecode;
+}
+
+double seconds(std::chrono::nanoseconds d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+}  // namespace
+
+void EngineMetrics::on_state(const batch::EngineState& state) {
+  const batch::EngineStats& s = state.stats;
+  metrics_.queue_size.set(s.queued);
+  metrics_.batch_current_size.set(state.batch_sequences);
+  metrics_.batch_current_max_tokens.set(static_cast<double>(state.batch_tokens_max));
+  metrics_.batch_max_total_tokens.set(static_cast<double>(state.cache_tokens_total));
+  metrics_.kv_blocks_total.set(s.blocks_total);
+  metrics_.kv_blocks_free.set(s.blocks_free);
+  metrics_.kv_blocks_cached.set(s.blocks_cached);
+  metrics_.kv_blocks_leased.set(s.blocks_leased);
+  metrics_.kv_blocks_retiring.set(s.blocks_retiring);
+}
+
+void EngineMetrics::on_request_admitted(const batch::RequestAdmitted& request) {
+  metrics_.prompt_tokens.add(request.n_prompt_tokens);
+  metrics_.prefix_cache_hit_tokens.add(request.n_cached_tokens);
+}
+
+void EngineMetrics::on_admissions(std::uint32_t n_requests) {
+  metrics_.batch_next_size.observe(n_requests);
+}
+
+void EngineMetrics::on_pause(RequestId) {
+  metrics_.preemptions.add();
+}
+
+void EngineMetrics::on_step_submitted(batch::StepKind kind) {
+  metrics_.batch_inference_count[method_of(kind)].add();
+}
+
+void EngineMetrics::on_step_finished(const batch::StepFinished& step) {
+  const telemetry::BatchMethod method = method_of(step.kind);
+  metrics_.batch_inference_success[method].add();
+  metrics_.batch_inference_duration[method].observe(seconds(step.duration));
+  metrics_.batch_forward_duration[method].observe(seconds(step.timings.forward));
+  metrics_.batch_decode_duration[method].observe(seconds(step.timings.sample));
+}
+
+void EngineMetrics::on_step_failed(batch::StepKind kind, const Status&) {
+  metrics_.batch_inference_failure[method_of(kind)].add();
+}
+
+void EngineMetrics::on_runner_up() {
+  metrics_.replica_up.set(1);
+}
+
+void EngineMetrics::on_runner_lost(const Status& why) {
+  metrics_.replica_up.set(0);
+  log_.error("the model runner is lost", {{"error", std::string_view(why.message())}});
+}
+
+void EngineMetrics::on_runner_replaced(std::size_t n_requests) {
+  log_.info("the model runner is replaced", {{"waiting", std::uint64_t{n_requests}}});
+}
+
+void EngineMetrics::on_broken_invariant(std::string_view what) {
+  log_.error("an invariant of the engine is broken", {{"what", what}});
+}
+
+}  // namespace coxswain::router

@@ -1,0 +1,105 @@
+#include "router/engine_metrics.h"
+
+#include <cstdio>
+#include <string>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace coxswain::router {
+namespace {
+
+using batch::StepKind;
+using telemetry::BatchMethod;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+class EngineMetricsTest : public ::testing::Test {
+ protected:
+  // What was logged so far.
+  std::string written() const {
+    std::string text(4096, '\0');
+    const ssize_t n = pread(fileno(file_), text.data(), text.size(), 0);
+    text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return text;
+  }
+  ~EngineMetricsTest() override { std::fclose(file_); }
+
+  std::FILE* file_ = std::tmpfile();
+  telemetry::Logger log_{{.target = "router", .file_descriptor = fileno(file_)}};
+  telemetry::Metrics metrics_{{}};
+  EngineMetrics watched_{metrics_, log_};
+};
+
+TEST_F(EngineMetricsTest, TheStateSetsTheGauges) {
+  watched_.on_state({.stats = {.queued = 3,
+                               .running = 9,
+                               .blocks_total = 10,
+                               .blocks_free = 1,
+                               .blocks_cached = 2,
+                               .blocks_leased = 3,
+                               .blocks_retiring = 4},
+                     .batch_sequences = 5,
+                     .batch_tokens_max = 600,
+                     .cache_tokens_total = 160});
+  EXPECT_EQ(metrics_.queue_size.value(), 3);
+  EXPECT_EQ(metrics_.batch_current_size.value(), 5);
+  EXPECT_EQ(metrics_.batch_current_max_tokens.value(), 600);
+  EXPECT_EQ(metrics_.batch_max_total_tokens.value(), 160);
+  EXPECT_EQ(metrics_.kv_blocks_total.value(), 10);
+  EXPECT_EQ(metrics_.kv_blocks_free.value(), 1);
+  EXPECT_EQ(metrics_.kv_blocks_cached.value(), 2);
+  EXPECT_EQ(metrics_.kv_blocks_leased.value(), 3);
+  EXPECT_EQ(metrics_.kv_blocks_retiring.value(), 4);
+}
+
+TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
+  watched_.on_step_submitted(StepKind::kPrefill);
+  watched_.on_step_submitted(StepKind::kDecode);
+  watched_.on_step_submitted(StepKind::kDecode);
+  watched_.on_step_finished({.kind = StepKind::kDecode,
+                             .duration = 2s,
+                             .timings = {.forward = 1s, .sample = 500ms, .total = 2s}});
+  watched_.on_step_failed(StepKind::kPrefill, internal_error("no"));
+  EXPECT_EQ(metrics_.batch_inference_count[BatchMethod::kPrefill].value(), 1U);
+  EXPECT_EQ(metrics_.batch_inference_count[BatchMethod::kDecode].value(), 2U);
+  EXPECT_EQ(metrics_.batch_inference_success[BatchMethod::kDecode].value(), 1U);
+  EXPECT_EQ(metrics_.batch_inference_success[BatchMethod::kPrefill].value(), 0U);
+  EXPECT_EQ(metrics_.batch_inference_failure[BatchMethod::kPrefill].value(), 1U);
+  EXPECT_EQ(metrics_.batch_inference_failure[BatchMethod::kDecode].value(), 0U);
+  EXPECT_THAT(metrics_.render(),
+              AllOf(HasSubstr("tgi_batch_inference_duration_sum{method=\"decode\"} 2\n"),
+                    HasSubstr("tgi_batch_forward_duration_sum{method=\"decode\"} 1\n"),
+                    HasSubstr("tgi_batch_decode_duration_sum{method=\"decode\"} 0.5\n")));
+}
+
+TEST_F(EngineMetricsTest, AdmissionsAndPausesAreCounted) {
+  watched_.on_request_admitted(
+      {.request = RequestId{1}, .n_prompt_tokens = 17, .n_cached_tokens = 16});
+  watched_.on_admissions(2);
+  watched_.on_pause(RequestId{1});
+  EXPECT_EQ(metrics_.prompt_tokens.value(), 17U);
+  EXPECT_EQ(metrics_.prefix_cache_hit_tokens.value(), 16U);
+  EXPECT_EQ(metrics_.preemptions.value(), 1U);
+  EXPECT_THAT(metrics_.render(), HasSubstr("tgi_batch_next_size_sum 2\n"));
+}
+
+TEST_F(EngineMetricsTest, ALostRunnerIsLoggedAndShown) {
+  watched_.on_runner_up();
+  EXPECT_EQ(metrics_.replica_up.value(), 1);
+  watched_.on_runner_lost(Status(Code::kUnavailable, "killed"));
+  EXPECT_EQ(metrics_.replica_up.value(), 0);
+  watched_.on_runner_up();
+  watched_.on_runner_replaced(4);
+  EXPECT_EQ(metrics_.replica_up.value(), 1);
+  watched_.on_broken_invariant("blocks are not conserved");
+  EXPECT_THAT(written(),
+              AllOf(HasSubstr("the model runner is lost error=killed"),
+                    HasSubstr("the model runner is replaced waiting=4"),
+                    HasSubstr("an invariant of the engine is broken what=\"blocks are not")));
+}
+
+}  // namespace
+}  // namespace coxswain::router

@@ -1,0 +1,197 @@
+#include "rpc/stock/messages.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <proto/generate_v3.pb.h>
+
+namespace coxswain::rpc {
+
+namespace {
+
+namespace v3 = ::generate::v3;
+
+Status not_carried(const std::string& field) {
+  return invalid_argument("`" + field + "` is not supported by this shard", field);
+}
+
+bool reads_as(const TextCodec& codec, const PromptText& prompt, std::span<const TokenId> ids) {
+  const auto read = codec.encode(prompt.text, prompt.add_special_tokens);
+  return read.ok() && std::ranges::equal(*read, ids);
+}
+
+Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters& to) {
+  if (from.min_p != 0.0F) return not_carried("min_p");
+  if (from.frequency_penalty != 0.0F) return not_carried("frequency_penalty");
+  if (from.presence_penalty != 0.0F) return not_carried("presence_penalty");
+  if (!from.logit_bias.empty()) return not_carried("logit_bias");
+  // A shard samples as soon as any of these is on.
+  to.set_do_sample(from.do_sample);
+  to.set_temperature(from.do_sample ? from.temperature : 1.0F);
+  to.set_top_k(from.do_sample ? static_cast<std::uint32_t>(from.top_k) : 0);
+  to.set_top_p(from.do_sample ? from.top_p : 1.0F);
+  to.set_typical_p(from.do_sample ? from.typical_p : 1.0F);
+  to.set_seed(from.seed);
+  to.set_repetition_penalty(from.repetition_penalty);
+  to.set_frequency_penalty(from.relative_frequency_penalty);
+  return {};
+}
+
+OutputToken token_at(const v3::Tokens& from, int i) {
+  OutputToken out;
+  out.id = static_cast<TokenId>(from.ids(i));
+  out.logprob = from.logprobs(i);
+  out.text = from.texts(i);
+  out.special = i < from.is_special_size() && from.is_special(i);
+  return out;
+}
+
+bool is_whole(const v3::Tokens& tokens) {
+  return tokens.logprobs_size() == tokens.ids_size() && tokens.texts_size() == tokens.ids_size();
+}
+
+// Where the stop string begins that the text ends with.
+std::size_t stop_begin(const std::string& text, const std::vector<std::string>& stops) {
+  std::size_t begin = text.size();
+  for (const std::string& stop : stops) {
+    if (text.ends_with(stop)) begin = std::min(begin, text.size() - stop.size());
+  }
+  return begin;
+}
+
+Result<SequenceFinish> finish_of(const v3::GeneratedText& from, const SequenceSpec& spec) {
+  SequenceFinish out;
+  switch (from.finish_reason()) {
+    case v3::FINISH_REASON_LENGTH:
+      out.reason = FinishReason::kLength;
+      break;
+    case v3::FINISH_REASON_EOS_TOKEN:
+      out.reason = FinishReason::kEosToken;
+      break;
+    case v3::FINISH_REASON_STOP_SEQUENCE:
+      out.reason = FinishReason::kStopSequence;
+      break;
+    default:
+      return internal_error("the shard gave an unknown reason for the end");
+  }
+  out.generated_text = from.text();
+  out.stop_text_begin = out.reason == FinishReason::kStopSequence
+                            ? stop_begin(out.generated_text, spec.stopping.stop_sequences)
+                            : out.generated_text.size();
+  return out;
+}
+
+}  // namespace
+
+Result<PromptText> text_of_prompt(std::span<const TokenId> ids, const TextCodec& codec) {
+  PromptText whole{.text = codec.decode(ids, false)};
+  if (reads_as(codec, whole, ids)) return whole;
+  // Tokenizers that mark the begin of a text write it differently behind a special token.
+  std::span<const TokenId> inner = ids;
+  while (!inner.empty() && codec.is_special(inner.front())) inner = inner.subspan(1);
+  while (!inner.empty() && codec.is_special(inner.back())) inner = inner.first(inner.size() - 1);
+  PromptText framed{.text = codec.decode(inner, false), .add_special_tokens = true};
+  if (reads_as(codec, framed, ids)) return framed;
+  return invalid_argument("this shard takes text, and no text stands for the tokens of the prompt",
+                          "inputs");
+}
+
+Status to_stock_request(const SequenceSpec& spec,
+                        std::span<const BlockId> blocks,
+                        std::uint32_t block_tokens,
+                        const TextCodec& codec,
+                        v3::Request& to) {
+  if (!spec.produced.empty()) return internal_error("a stock shard cannot resume a sequence");
+  COXSWAIN_ASSIGN_OR_RETURN(PromptText prompt, text_of_prompt(spec.prompt, codec));
+  COXSWAIN_RETURN_IF_ERROR(to_parameters(spec.sampling, *to.mutable_parameters()));
+  to.set_id(static_cast<std::uint64_t>(spec.id));
+  to.set_inputs(prompt.text);
+  to.mutable_input_chunks()->add_chunks()->set_text(std::move(prompt.text));
+  to.set_add_special_tokens(prompt.add_special_tokens);
+  to.set_truncate(static_cast<std::uint32_t>(spec.prompt.size()));
+  to.set_prefill_logprobs(spec.prompt_logprobs);
+  to.set_top_n_tokens(spec.sampling.n_top_tokens);
+  if (!spec.adapter.empty()) to.set_adapter_id(spec.adapter);
+  v3::StoppingCriteriaParameters& stopping = *to.mutable_stopping_parameters();
+  stopping.set_max_new_tokens(spec.stopping.max_new_tokens);
+  stopping.set_ignore_eos_token(spec.stopping.ignore_eos);
+  for (const std::string& stop : spec.stopping.stop_sequences) stopping.add_stop_sequences(stop);
+  const std::size_t n_positions = spec.prompt.size() + spec.stopping.max_new_tokens - 1;
+  if (blocks.size() * block_tokens < n_positions)
+    return internal_error("the block table of a stock sequence is too short");
+  for (const BlockId block : blocks) to.add_blocks(block);
+  for (std::size_t i = 0; i < n_positions; ++i) {
+    to.add_slots(blocks[i / block_tokens] * block_tokens +
+                 static_cast<std::uint32_t>(i % block_tokens));
+  }
+  return {};
+}
+
+Result<SequenceResult> from_stock(const v3::Generation& from, const SequenceSpec& spec) {
+  if (from.tokens().ids_size() != 1 || !is_whole(from.tokens()) || !is_whole(from.prefill_tokens()))
+    return internal_error("the shard gave another number of tokens than one");
+  SequenceResult out;
+  out.sequence = spec.id;
+  OutputToken token = token_at(from.tokens(), 0);
+  if (from.top_tokens_size() > 0) {
+    const v3::Tokens& top = from.top_tokens(0);
+    if (!is_whole(top)) return internal_error("the shard gave alternatives without their values");
+    for (int i = 0; i < top.ids_size(); ++i) {
+      OutputToken other = token_at(top, i);
+      token.alternatives.push_back({.id = other.id,
+                                    .logprob = other.logprob,
+                                    .special = other.special,
+                                    .text = std::move(other.text)});
+    }
+  }
+  out.tokens.push_back(std::move(token));
+  const v3::Tokens& prompt = from.prefill_tokens();
+  for (int i = 0; i < prompt.ids_size(); ++i) {
+    out.prompt.push_back({.id = static_cast<TokenId>(prompt.ids(i)),
+                          .logprob = prompt.logprobs(i),
+                          .text = prompt.texts(i)});
+  }
+  if (from.has_generated_text()) {
+    COXSWAIN_ASSIGN_OR_RETURN(out.finish, finish_of(from.generated_text(), spec));
+  }
+  return out;
+}
+
+void to_warmup_request(const WarmupLimits& limits, v3::WarmupRequest& to) {
+  std::uint32_t left = limits.prefill_tokens_max;
+  std::uint32_t n_requests = 0;
+  v3::Batch& batch = *to.mutable_batch();
+  while (left > 0 && (limits.batch_size_max == 0 || n_requests < limits.batch_size_max)) {
+    const std::uint32_t length =
+        limits.input_tokens_max == 0 ? left : std::min(left, limits.input_tokens_max);
+    v3::Request& request = *batch.add_requests();
+    std::string text;
+    for (std::uint32_t i = 0; i < length; ++i) text += "_test ";
+    request.set_inputs(text);
+    request.mutable_input_chunks()->add_chunks()->set_text(std::move(text));
+    request.set_truncate(length);
+    request.set_add_special_tokens(true);
+    request.set_prefill_logprobs(true);
+    request.set_top_n_tokens(20);
+    v3::NextTokenChooserParameters& p = *request.mutable_parameters();
+    p.set_temperature(0.9F);
+    p.set_top_k(10);
+    p.set_top_p(0.9F);
+    p.set_typical_p(0.9F);
+    p.set_repetition_penalty(1.2F);
+    p.set_frequency_penalty(0.1F);
+    p.set_watermark(true);
+    v3::StoppingCriteriaParameters& stopping = *request.mutable_stopping_parameters();
+    stopping.set_max_new_tokens(limits.total_tokens_max > length ? limits.total_tokens_max - length
+                                                                 : 1);
+    stopping.set_ignore_eos_token(true);
+    left -= length;
+    ++n_requests;
+  }
+  batch.set_size(n_requests);
+  to.set_max_prefill_tokens(limits.prefill_tokens_max);
+  if (limits.input_tokens_max != 0) to.set_max_input_tokens(limits.input_tokens_max);
+  if (limits.total_tokens_max != 0) to.set_max_total_tokens(limits.total_tokens_max);
+}
+
+}  // namespace coxswain::rpc

@@ -1,0 +1,224 @@
+// The batch manager over generate.v3: an Engine that drives a shard as a stock one gives every
+// request what it gets alone, and says clearly what such a shard cannot do.
+
+#include "rpc/stock/shard_client.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <proto/generate_v3.pb.h>
+
+#include "rpc/stock/request.h"
+#include "rpc/testing/engine_over_shard.h"
+
+namespace coxswain::rpc {
+namespace {
+
+namespace v3 = ::generate::v3;
+using testing::FakeCodec;
+using testing::FakeRunner;
+using testing::kBeginToken;
+using testing::Recorder;
+
+std::vector<TokenId> ids_of(const std::string& text) {
+  return *FakeCodec().encode(text, false);
+}
+
+class StockClient : public testing::EngineOverShard {
+ protected:
+  void SetUp() override { start({.prefill_tokens_max = 64, .prefix_caching = false}); }
+
+  std::shared_ptr<StepRunner> connect() override {
+    StockClientOptions options;
+    options.limits.prefill_tokens_max = 64;
+    options.vocab_size = testing::kFakeVocabulary;
+    return require(StockShardClient::connect(socket(), options, codec_));
+  }
+
+  batch::GenerationRequest request_of(const std::string& text, std::uint32_t max_new) {
+    batch::GenerationRequest request;
+    request.id = RequestId{++n_requests_};
+    request.prompt = ids_of(text);
+    request.stopping.max_new_tokens = max_new;
+    return request;
+  }
+
+  batch::GenerationRequest any_request() override {
+    std::string text;
+    for (std::uint32_t i = pick(1, 40); i > 0; --i) text += static_cast<char>(pick('a', 'z'));
+    return request_of(text, pick(1, 60));
+  }
+};
+
+TEST_F(StockClient, TellsWhatTheWarmUpFound) {
+  const RunnerInfo info = connect()->info();
+  EXPECT_EQ(info.engine_version, "");
+  EXPECT_EQ(info.block_tokens, 4U);
+  EXPECT_EQ(info.kv_groups.at(0).n_blocks, 64U);
+  EXPECT_EQ(info.max_total_tokens, 200U);
+  EXPECT_EQ(info.max_input_tokens, 199U);
+  EXPECT_FALSE(info.capabilities.takes_ids || info.capabilities.look_ahead ||
+               info.capabilities.selects_rows || info.capabilities.grows_blocks ||
+               info.capabilities.plans_chunks);
+}
+
+TEST_F(StockClient, EveryRequestGetsWhatItGetsAlone) {
+  for (const auto& [request, sink] : submit_any(120)) {
+    const Status status = sink->wait();
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(sink->ids(), expected_output(request).tokens);
+    ASSERT_TRUE(sink->finish());
+    EXPECT_EQ(sink->finish()->reason, FinishReason::kLength);
+    EXPECT_EQ(sink->finish()->generated_text, expected_output(request).text);
+  }
+  while (engine_->stats().blocks_leased != 0) std::this_thread::yield();
+  runner_.wait_for_live(0);
+}
+
+TEST_F(StockClient, LogProbabilitiesAndAlternativesArrive) {
+  batch::GenerationRequest request = request_of("abc", 2);
+  request.prompt_logprobs = true;
+  request.sampling.n_top_tokens = 2;
+  const auto expected = expected_output(request);
+  const auto sink = submit(request);
+  ASSERT_TRUE(sink->wait().ok());
+  ASSERT_EQ(sink->prompt().size(), 3U);
+  EXPECT_EQ(sink->prompt()[2].id, request.prompt[2]);
+  EXPECT_EQ(sink->prompt()[2].logprob, expected.prompt_logprobs[2]);
+  ASSERT_EQ(sink->tokens().size(), 2U);
+  EXPECT_EQ(sink->tokens()[0].logprob, expected.logprobs[0]);
+  ASSERT_EQ(sink->tokens()[1].alternatives.size(), 2U);
+  EXPECT_EQ(sink->tokens()[1].alternatives[1].text, "b");
+}
+
+TEST_F(StockClient, WhoLeavesIsFilteredOutAndTheOthersGoOn) {
+  runner_.hold();
+  const batch::GenerationRequest stays = request_of("stays", 60);
+  const batch::GenerationRequest leaves = request_of("leaves", 60);
+  const auto stays_sink = submit(stays);
+  const auto leaves_sink = submit(leaves);
+  runner_.release();
+  leaves_sink->wait_tokens(1);
+  engine_->cancel(leaves.id);
+  EXPECT_TRUE(leaves_sink->wait().code() == Code::kCancelled || leaves_sink->wait().ok());
+  EXPECT_TRUE(stays_sink->wait().ok());
+  EXPECT_EQ(stays_sink->ids(), expected_output(stays).tokens);
+  runner_.wait_for_live(0);
+}
+
+TEST_F(StockClient, WhatTheProtocolCannotCarryFailsAloneAndByName) {
+  batch::GenerationRequest biased = request_of("biased", 5);
+  biased.sampling.logit_bias = {{20, 1.0F}};
+  batch::GenerationRequest by_hand = request_of("x", 5);
+  by_hand.prompt = {kBeginToken, 30, kBeginToken, 31};  // the text "<s>" is read as letters
+  const batch::GenerationRequest plain = request_of("plain", 5);
+  runner_.hold();
+  const auto first = submit(biased);
+  const auto second = submit(by_hand);
+  const auto third = submit(plain);
+  runner_.release();
+  EXPECT_NE(first->wait().message().find("`logit_bias` is not supported by this shard"),
+            std::string::npos)
+      << first->wait().message();
+  EXPECT_NE(second->wait().message().find("no text stands for the tokens"), std::string::npos);
+  EXPECT_TRUE(third->wait().ok());
+  EXPECT_EQ(third->ids(), expected_output(plain).tokens);
+}
+
+TEST_F(StockClient, AFailedStepFailsItsRequestsAndNoOthers) {
+  runner_.fail_sequences_starting_with(ids_of("!")[0]);
+  const auto bad = submit(request_of("!bad", 5));
+  EXPECT_NE(bad->wait().message().find("told to fail"), std::string::npos) << bad->wait().message();
+  const batch::GenerationRequest good = request_of("good", 5);
+  const auto sink = submit(good);
+  EXPECT_TRUE(sink->wait().ok());
+  EXPECT_EQ(sink->ids(), expected_output(good).tokens);
+}
+
+TEST_F(StockClient, ADeadShardEndsEveryRequestOnceAndANewOneServes) {
+  runner_.hold();
+  const std::vector<Submitted> all = submit_any(30);
+  replace_shard();
+  std::size_t n_failed = 0;
+  for (const auto& [request, sink] : all) {
+    n_failed += sink->wait().ok() ? 0 : 1;
+    EXPECT_TRUE(sink->done());
+  }
+  EXPECT_GT(n_failed, 0U);
+  const batch::GenerationRequest after = any_request();
+  const auto sink = submit(after);
+  EXPECT_TRUE(sink->wait().ok());
+  EXPECT_EQ(sink->ids(), expected_output(after).tokens);
+}
+
+TEST(StockMessages, AShardReadsWhatWasMeant) {
+  SequenceSpec spec{.id = SequenceId{9}, .prompt = {kBeginToken, 107, 114}};
+  spec.sampling = {.do_sample = true,
+                   .temperature = 0.7F,
+                   .top_k = 5,
+                   .top_p = 0.9F,
+                   .typical_p = 0.8F,
+                   .repetition_penalty = 1.2F,
+                   .relative_frequency_penalty = 0.3F,
+                   .seed = 77,
+                   .n_top_tokens = 2};
+  spec.stopping = {.max_new_tokens = 4, .stop_sequences = {"a", "bc"}, .ignore_eos = true};
+  spec.prompt_logprobs = true;
+  spec.rope_length = 7;
+  const std::vector<BlockId> blocks{5, 9};
+  v3::Request message;
+  ASSERT_TRUE(to_stock_request(spec, blocks, 4, FakeCodec(), message).ok());
+  EXPECT_EQ(message.slots_size(), 6);
+  EXPECT_EQ(message.slots(4), 36U);
+  const auto read = read_stock_request(
+      message, FakeCodec(), FakeRunner(testing::fake_shard_options()).info(), StockUse::kGenerate);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->request_id, 9U);
+  EXPECT_EQ(read->blocks, blocks);
+  SequenceSpec expected = spec;
+  expected.id = read->spec.id;
+  EXPECT_EQ(read->spec, expected);
+}
+
+TEST(StockMessages, GreedyStaysGreedy) {
+  SequenceSpec spec{.id = SequenceId{9}, .prompt = {107}};
+  spec.sampling.temperature = 0.5F;  // a shard would sample because of it
+  spec.stopping.max_new_tokens = 1;
+  v3::Request message;
+  ASSERT_TRUE(to_stock_request(spec, std::vector<BlockId>{1}, 4, FakeCodec(), message).ok());
+  EXPECT_EQ(message.parameters().temperature(), 1.0F);
+  EXPECT_FALSE(message.parameters().do_sample());
+}
+
+TEST(StockMessages, TheStopStringThatEndsTheTextIsFound) {
+  SequenceSpec spec{.id = SequenceId{3}, .prompt = {107}};
+  spec.stopping = {.max_new_tokens = 9, .stop_sequences = {"c", "bc", "x"}};
+  v3::Generation from;
+  from.set_request_id(3);
+  from.mutable_tokens()->add_ids(12);
+  from.mutable_tokens()->add_logprobs(-1.0F);
+  from.mutable_tokens()->add_texts("c");
+  from.mutable_generated_text()->set_text("abc");
+  from.mutable_generated_text()->set_finish_reason(v3::FINISH_REASON_STOP_SEQUENCE);
+  const auto read = from_stock(from, spec);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->finish->stop_text_begin, 1U);
+  from.mutable_tokens()->add_ids(13);
+  EXPECT_EQ(from_stock(from, spec).status().code(), Code::kInternal);
+}
+
+TEST(StockMessages, WarmUpFillsTheBudget) {
+  v3::WarmupRequest message;
+  to_warmup_request({.prefill_tokens_max = 25, .input_tokens_max = 10, .total_tokens_max = 16},
+                    message);
+  ASSERT_EQ(message.batch().requests_size(), 3);
+  EXPECT_EQ(message.batch().requests(2).truncate(), 5U);
+  EXPECT_EQ(message.batch().requests(0).stopping_parameters().max_new_tokens(), 6U);
+  EXPECT_EQ(message.max_input_tokens(), 10U);
+}
+
+}  // namespace
+}  // namespace coxswain::rpc

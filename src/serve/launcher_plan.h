@@ -1,0 +1,50 @@
+#pragma once
+// LauncherPlan: what text-generation-launcher will start, decided and checked before anything runs.
+//
+// Thread rule: pure functions of their arguments and the file system.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+
+#include "options/options.h"
+#include "serve/model_source.h"
+#include "supervise/child_process.h"
+
+namespace coxswain::serve {
+
+// What the launcher found out about its surroundings.
+struct LauncherSite {
+  ModelSource model;
+  std::uint16_t port = 0;      // of the router, already chosen
+  std::string run_folder;      // private, for sockets and status files
+  std::string program_folder;  // holds the other binaries
+};
+
+struct LauncherPlan {
+  std::string model_id;  // as given
+  std::string socket;    // of shard 0
+  std::string shard_status_file;
+  std::string router_status_file;
+  supervise::ChildSpec shard;
+  supervise::ChildSpec router;
+  std::chrono::milliseconds grace{};
+};
+
+// The rules that concern several options at once, in TGI's order and words.
+// Errors: kInvalidArgument with the text.
+Status validate_launcher_options(const options::OptionValues& values);
+
+// What keeps the model from being served, seen without reading weights. Ok, or a cause; `cure` is
+// filled then. `bundled`: names of models that could have been meant.
+Status check_model_folder(const ModelSource& model,
+                          const std::vector<std::string>& bundled,
+                          std::string& cure);
+
+// REQUIRES: validated options.
+LauncherPlan make_launcher_plan(const options::OptionValues& values, const LauncherSite& site);
+
+}  // namespace coxswain::serve

@@ -1,0 +1,166 @@
+#include "serve/launcher_plan.h"
+
+#include <algorithm>
+#include <csignal>
+#include <initializer_list>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/testing/temp_folder.h"
+
+namespace coxswain::serve {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::StartsWith;
+
+options::OptionValues values_of(std::initializer_list<const char*> arguments,
+                                const options::Environment& environment = {}) {
+  std::vector<const char*> argv{"text-generation-launcher"};
+  argv.insert(argv.end(), arguments);
+  auto result = options::parse(
+      options::Binary::kLauncher, static_cast<int>(argv.size()), argv.data(), environment);
+  EXPECT_EQ(result.exit_code, std::nullopt) << result.output;
+  return std::move(result.values);
+}
+
+LauncherSite site() {
+  return {.model = {.folder = "/models/a", .name = "a"},
+          .port = 3001,
+          .run_folder = "/run/x",
+          .program_folder = "/opt/bin"};
+}
+
+LauncherPlan plan_of(std::initializer_list<const char*> arguments,
+                     const options::Environment& environment = {}) {
+  return make_launcher_plan(values_of(arguments, environment), site());
+}
+
+std::string refusal(std::initializer_list<const char*> arguments) {
+  return validate_launcher_options(values_of(arguments)).message();
+}
+
+TEST(LauncherPlan, TheChildrenMeetInThePrivateFolder) {
+  const LauncherPlan plan = plan_of({"--model-id=a"});
+  EXPECT_EQ(plan.socket, "/run/x/shard-0");
+  EXPECT_EQ(plan.shard.argv[0], "/opt/bin/text-generation-server");
+  EXPECT_EQ(plan.shard.argv[1], "serve");
+  EXPECT_EQ(plan.shard.argv[2], "/models/a");
+  EXPECT_THAT(plan.shard.argv, Contains("--uds-path=/run/x/shard"));
+  EXPECT_EQ(plan.router.argv[0], "/opt/bin/text-generation-router");
+  EXPECT_THAT(plan.router.argv,
+              AllOf(Contains("--tokenizer-name=/models/a"),
+                    Contains("--port=3001"),
+                    Contains("--master-shard-uds-path=/run/x/shard-0"),
+                    Contains("--served-model-name=a")));
+  EXPECT_THAT(plan.shard.environment,
+              Contains(Pair("COXSWAIN_STATUS_FILE", plan.shard_status_file)));
+  EXPECT_THAT(plan.router.environment,
+              Contains(Pair("COXSWAIN_STATUS_FILE", plan.router_status_file)));
+  EXPECT_NE(plan.shard_status_file, plan.router_status_file);
+  for (const supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
+    EXPECT_THAT(child->signals_held, ElementsAre(SIGTERM, SIGINT, SIGUSR1));
+  }
+}
+
+TEST(LauncherPlan, AnExplicitSocketPathIsKept) {
+  const LauncherPlan plan = plan_of({"--model-id=a", "--shard-uds-path=/tmp/tgi"});
+  EXPECT_EQ(plan.socket, "/tmp/tgi-0");
+  EXPECT_THAT(plan.shard.argv, Contains("--uds-path=/tmp/tgi"));
+}
+
+TEST(LauncherPlan, OptionsGoToThoseThatHaveThem) {
+  const LauncherPlan plan =
+      plan_of({"--model-id=a", "--threads=2", "--dtype=float32", "--port=5", "--json-output"},
+              {{"MAX_BEST_OF", "3"}});
+  EXPECT_THAT(
+      plan.shard.argv,
+      AllOf(Contains("--threads=2"), Contains("--dtype=float32"), Contains("--json-output")));
+  EXPECT_THAT(plan.shard.argv, Each(Not(StartsWith("--max-best-of"))));
+  EXPECT_EQ(std::ranges::count(plan.shard.argv, "--json-output"), 1);
+  EXPECT_THAT(
+      plan.router.argv,
+      AllOf(Contains("--max-best-of=3"), Contains("--json-output"), Contains("--port=3001")));
+  EXPECT_THAT(plan.router.argv, Not(Contains("--port=5")));
+  EXPECT_THAT(plan.router.argv, Each(Not(StartsWith("--threads"))));
+}
+
+TEST(LauncherPlan, TheShardAlwaysLogsRecordsAtTheLaunchersLevel) {
+  const LauncherPlan plan = plan_of({"--model-id=a"}, {{"LOG_LEVEL", "debug"}});
+  EXPECT_THAT(plan.shard.argv, AllOf(Contains("--json-output"), Contains("--logger-level=debug")));
+  EXPECT_THAT(plan.shard.environment_removed, Contains("LOG_LEVEL"));
+}
+
+TEST(LauncherPlan, TheOldNameOfTheInputLimitReachesBoth) {
+  const LauncherPlan plan = plan_of({"--model-id=a", "--max-input-length=70"});
+  EXPECT_THAT(plan.shard.argv, Contains("--max-input-tokens=70"));
+  EXPECT_THAT(plan.router.argv, Contains("--max-input-tokens=70"));
+}
+
+TEST(LauncherPlan, TheKeyTravelsInTheEnvironmentOfTheRouterAlone) {
+  const LauncherPlan plan = plan_of({"--model-id=a", "--api-key=secret"});
+  for (const supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
+    EXPECT_THAT(child->argv, Each(Not(HasSubstr("secret"))));
+  }
+  EXPECT_THAT(plan.router.environment, Contains(Pair("API_KEY", "secret")));
+  EXPECT_THAT(plan.shard.environment_removed, Contains("API_KEY"));
+}
+
+TEST(LauncherPlan, VariablesWithoutEffectAreReportedOnce) {
+  const LauncherPlan plan = plan_of({"--model-id=a"});
+  for (const supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
+    EXPECT_THAT(child->environment_removed,
+                AllOf(Contains("USAGE_STATS"), Contains("TRUST_REMOTE_CODE")));
+    EXPECT_THAT(child->environment_removed, Not(Contains("PORT")));
+  }
+}
+
+TEST(LauncherOptions, RulesOverSeveralOptions) {
+  EXPECT_EQ(refusal({"--max-input-tokens=5", "--max-total-tokens=6"}), "");
+  EXPECT_EQ(refusal({"--num-shard=0"}), "`num_shard` cannot be < 1");
+  EXPECT_EQ(refusal({"--max-input-tokens=6", "--max-total-tokens=6"}),
+            "`max_input_tokens`(6) must be < `max_total_tokens`(6)");
+  EXPECT_EQ(refusal({"--max-input-length=7", "--max-total-tokens=6"}),
+            "`max_input_tokens`(7) must be < `max_total_tokens`(6)");
+  EXPECT_THAT(refusal({"--max-input-tokens=5", "--max-input-length=5"}),
+              StartsWith("Both `max_input_tokens` (5)"));
+  EXPECT_EQ(refusal({"--max-total-tokens=7", "--max-batch-total-tokens=6"}),
+            "`max_total_tokens` must be <= `max_batch_total_tokens`. Given: 7 and 6");
+  EXPECT_EQ(refusal({"--validation-workers=0"}), "`validation_workers` must be > 0");
+  EXPECT_EQ(refusal({"--max-batch-size=0"}), "`max_batch_size` must be > 0");
+  EXPECT_EQ(refusal({"--port=81", "--prometheus-port=81"}),
+            "`prometheus_port` must not be `port`. Given: 81");
+  EXPECT_EQ(refusal({"--port=0", "--prometheus-port=0"}), "");
+}
+
+TEST(ModelFolder, WhatIsMissingIsNamedWithACure) {
+  const base::TempFolder folder;
+  std::string cure;
+  const auto check = [&](const std::string& path, const std::string& name = "x") {
+    cure.clear();
+    return check_model_folder({.folder = path, .name = name}, {"demo", "tiny"}, cure).message();
+  };
+  EXPECT_THAT(check(folder.file("none")), HasSubstr("no folder named"));
+  EXPECT_THAT(cure, HasSubstr("Models that come along: demo, tiny"));
+  folder.write("m/readme.txt", "");
+  EXPECT_THAT(check(folder.file("m")), HasSubstr("has no config.json"));
+  EXPECT_THAT(cure, Not(HasSubstr("another folder")));
+  check(folder.file("m"), "demo");
+  EXPECT_THAT(cure, HasSubstr("For the model demo that comes along, start in another folder."));
+  folder.write("m/config.json", "{}");
+  EXPECT_THAT(check(folder.file("m")), HasSubstr("has no *.safetensors file"));
+  folder.write("m/model.safetensors", "");
+  EXPECT_EQ(check(folder.file("m")), "");
+  EXPECT_EQ(cure, "");
+}
+
+}  // namespace
+}  // namespace coxswain::serve

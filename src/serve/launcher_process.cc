@@ -1,0 +1,186 @@
+#include "serve/launcher_process.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <unistd.h>
+
+#include "options/options.h"
+#include "serve/launcher_plan.h"
+#include "serve/launcher_report.h"
+#include "serve/log_level.h"
+#include "serve/model_source.h"
+#include "serve/port_lease.h"
+#include "serve/runtime_environment.h"
+#include "serve/start_failure.h"
+#include "supervise/run_folder.h"
+#include "supervise/supervisor.h"
+#include "telemetry/log.h"
+
+namespace coxswain::serve {
+namespace {
+
+constexpr std::size_t kStatusBytesMax = 64 << 10;
+
+int report(const StartFailure& failure) {
+  std::fputs(to_lines(failure).c_str(), stderr);
+  return failure.exit_code;
+}
+
+std::string program_folder() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "." : path.parent_path().string();
+}
+
+supervise::ServiceSpec service_of(const supervise::ChildSpec& child,
+                                  const std::string& status_file) {
+  supervise::ServiceSpec spec;
+  spec.child = child;
+  spec.ready = [status_file] { return access(status_file.c_str(), F_OK) == 0; };
+  spec.before_start = [status_file] { unlink(status_file.c_str()); };
+  return spec;
+}
+
+void show_startup(const LauncherPlan& plan, bool json, telemetry::Logger& log) {
+  const auto shard = json::parse_file(plan.shard_status_file, kStatusBytesMax);
+  const auto router = json::parse_file(plan.router_status_file, kStatusBytesMax);
+  if (!shard.ok() || !router.ok()) return;
+  if (json) {
+    log.info("ready", {{"shard", json::write(*shard)}, {"router", json::write(*router)}});
+    return;
+  }
+  std::fputs(startup_block(plan.model_id, *shard, *router).c_str(), stdout);
+  std::fflush(stdout);
+}
+
+supervise::SupervisorEvents events_for(const LauncherPlan& plan,
+                                       bool json,
+                                       LogForwarder& forwarder,
+                                       telemetry::Logger& log) {
+  supervise::SupervisorEvents events;
+  events.on_line = [&](const std::string& service,
+                       supervise::Stream stream,
+                       std::string_view line) { forwarder.on_line(service, stream, line); };
+  events.on_ready = [&plan, &log, json, shown = false](const std::string& service) mutable {
+    if (service != "router") {
+      log.info("Shard ready", {{"service", std::string_view(service)}});
+    } else if (!shown) {
+      shown = true;
+      show_startup(plan, json, log);
+    }
+  };
+  events.on_exit = [&](const std::string& service, const supervise::Exit& exit, auto next_start) {
+    const std::string how = exit.describe();
+    if (next_start) {
+      log.error("process ended, it is started again",
+                {{"service", std::string_view(service)},
+                 {"how", std::string_view(how)},
+                 {"in_ms", std::int64_t{next_start->count()}}});
+    } else {
+      log.error("process ended",
+                {{"service", std::string_view(service)}, {"how", std::string_view(how)}});
+    }
+  };
+  events.on_start_error = [&](const std::string& service, const Status& status) {
+    log.error(status.message(), {{"service", std::string_view(service)}});
+  };
+  events.on_held = [&](const std::string& service, pid_t pid) {
+    log.error("process stands still and is ended",
+              {{"service", std::string_view(service)}, {"pid", std::int64_t{pid}}});
+  };
+  events.on_state = [&](const std::string& service, std::string_view state, pid_t pid) {
+    log.info("state",
+             {{"service", std::string_view(service)}, {"is", state}, {"pid", std::int64_t{pid}}});
+  };
+  events.on_stop = [&](std::string_view signal) { log.info("stopping", {{"signal", signal}}); };
+  return events;
+}
+
+Result<PortLease> take_port(const options::OptionValues& values, std::uint16_t port) {
+  return PortLease::take(listen_address(values.get<"hostname">()), port);
+}
+
+StartFailure bind_failure(const Status& status, const std::string& option) {
+  return {"WebserverCannotStart",
+          status.message(),
+          "Stop what listens there, or choose another " + option + "."};
+}
+
+int launch(const options::OptionValues& values, telemetry::Logger& log) {
+  if (const Status status = validate_launcher_options(values); !status.ok()) {
+    return report({"ArgumentValidation", status.message(), kOptionCure, kExitUsage});
+  }
+  const auto model_id = values.get<"model-id">();
+  if (!model_id) {
+    return report(
+        {"ArgumentValidation", "`model_id` must be set", "Add --model-id FOLDER.", kExitUsage});
+  }
+  LauncherSite site;
+  site.program_folder = program_folder();
+  site.model = find_model(*model_id, site.program_folder);
+  std::string cure;
+  if (const Status status =
+          check_model_folder(site.model, bundled_models(site.program_folder), cure);
+      !status.ok()) {
+    return report({"DownloadError", status.message(), cure, kExitModel});
+  }
+  // Before the other port, which the system may choose: it then chooses another.
+  std::optional<PortLease> metrics_port;
+  if (const auto wanted = values.get<"prometheus-port">().value_or(0); wanted != 0) {
+    auto lease = take_port(values, wanted);
+    if (!lease.ok()) return report(bind_failure(lease.status(), "--prometheus-port"));
+    metrics_port.emplace(std::move(lease).value());
+  }
+  const auto port = take_port(values, values.get<"port">());
+  if (!port.ok()) return report(bind_failure(port.status(), "--port"));
+  site.port = port->port();
+  const char* temporary = std::getenv("TMPDIR");
+  auto folder =
+      supervise::RunFolder::create(temporary == nullptr || *temporary == '\0' ? "/tmp" : temporary);
+  if (!folder.ok())
+    return report({"ShardCannotStart",
+                   folder.status().message(),
+                   "Set TMPDIR to a folder you may write to.",
+                   1});
+
+  site.run_folder = folder->path();
+  const LauncherPlan plan = make_launcher_plan(values, site);
+  const bool json = values.get<"json-output">();
+  LogForwarder forwarder(log);
+  supervise::Supervisor supervisor({.grace = plan.grace}, events_for(plan, json, forwarder, log));
+  supervisor.add(service_of(plan.shard, plan.shard_status_file), 0);
+  supervisor.add(service_of(plan.router, plan.router_status_file), 1);
+  const supervise::RunResult result = supervisor.run();
+  if (result.outcome == supervise::Outcome::kStopped) return 0;
+  return report(failure_of(result, forwarder.last_failure()));
+}
+
+}  // namespace
+
+int run_launcher(int argc, char** argv) {
+  const auto parsed =
+      options::parse(options::Binary::kLauncher, argc, argv, options::environment_of(environ));
+  if (parsed.exit_code) {
+    std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
+    return *parsed.exit_code;
+  }
+  const std::string& level = parsed.values.get<"LOG_LEVEL">();
+  telemetry::Logger log({.level = telemetry::parse_level(level),
+                         .json = parsed.values.get<"json-output">(),
+                         .colour = parsed.values.get<"LOG_COLORIZE">(),
+                         .target = "text_generation_launcher",
+                         .file_descriptor = 1});
+  for (const std::string& warning : parsed.warnings) log.warn(warning);
+  if (const std::string warning = log_level_warning(level); !warning.empty()) log.warn(warning);
+  if (parsed.values.get<"env">()) {
+    for (const auto& [name, value] : runtime_environment()) {
+      log.info("Runtime environment",
+               {{"fact", std::string_view(name)}, {"is", std::string_view(value)}});
+    }
+  }
+  return launch(parsed.values, log);
+}
+
+}  // namespace coxswain::serve

@@ -1,0 +1,345 @@
+#include "serve/router/router_process.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "batch/engine.h"
+#include "fleet/replica_supervisor.h"
+#include "http/server.h"
+#include "json/json.h"
+#include "options/options.h"
+#include "router/api.h"
+#include "router/engine_metrics.h"
+#include "serve/router/chat_renderer.h"
+#include "serve/router/router_setup.h"
+#include "serve/status_file.h"
+#include "serve/text_files.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+#include "tokenizer/tokenizer.h"
+
+namespace coxswain::serve {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kOrphanGrace{1'000};  // the launcher is gone: everything ends within 2 s
+constexpr milliseconds kOrphanExit{1'800};
+constexpr milliseconds kLastAnswersPatience{500};  // after the drain, for bytes on their way
+constexpr milliseconds kSendingPause{5};
+constexpr milliseconds kHealthAsked{2'000};  // so long after a /health an idle shard is probed
+// Of the launcher's grace, for the shards and for our own end.
+constexpr milliseconds kLauncherReserve{6'000};
+
+int report(telemetry::Logger& log, const StartFailure& failure) {
+  log.error(failure.cause);
+  std::fputs(to_lines(failure).c_str(), stderr);
+  return failure.exit_code;
+}
+
+StartFailure bad_option(std::string cause) {
+  return {"ArgumentValidation", std::move(cause), kOptionCure, kExitUsage};
+}
+
+StartFailure bad_text_files(const Status& status) {
+  return make_start_failure(
+      "Tokenizer",
+      status,
+      "Check tokenizer.json and tokenizer_config.json in the folder of the model.",
+      kExitModel);
+}
+
+std::int64_t unix_time() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+StartFailure bind_failure(const http::ServerOptions& options,
+                          const Status& status,
+                          const std::string& option) {
+  const std::string& message = status.message();
+  const std::size_t reason = message.rfind(": ");
+  const std::string address = options.address + ":" + std::to_string(options.port);
+  return StartFailure{"Axum",
+                      "Failed to bind to " + address + ": " +
+                          (reason == std::string::npos ? message : message.substr(reason + 2)),
+                      "Stop what listens there, or choose another " + option + "."};
+}
+
+}  // namespace
+
+RouterProcess::RouterProcess(const options::OptionValues& values,
+                             const options::Environment& environment)
+    : values_(values),
+      environment_(environment),
+      log_(log_options(values)),
+      stop_({}),
+      parent_([this] { on_parent_gone(); }) {}
+
+RouterProcess::~RouterProcess() = default;
+
+int RouterProcess::run(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) log_.warn(warning);
+  const auto failure = start();
+  if (!failure) {
+    stop_.wait([this] { dump_state(); });
+    log_.info("signal received, starting graceful shutdown");
+  }
+  end();
+  return failure ? report(log_, *failure) : 0;
+}
+
+std::optional<StartFailure> RouterProcess::start() {
+  if (values_.get<"validation-workers">() == 0) {
+    return bad_option("`validation_workers` must be > 0");
+  }
+  if (values_.get<"max-batch-size">() == 0) {
+    return bad_option("`max_batch_size` must be > 0");
+  }
+  if (auto failure = load_files()) return failure;
+  if (auto failure = connect()) return failure;
+  if (auto failure = start_engine()) return failure;
+  start_api();
+  return start_http();
+}
+
+std::optional<StartFailure> RouterProcess::load_files() {
+  const auto model = values_.get<"tokenizer-name">();
+  if (!model) {
+    return bad_option("`tokenizer_name` must be set to the model's folder");
+  }
+  const std::string config = values_.get<"tokenizer-config-path">().value_or("");
+  auto tokenizer =
+      tokenizer::Tokenizer::load(*model, {.tokenizer_config_path = tokenizer_config_path(values_)});
+  if (!tokenizer.ok()) {
+    return bad_text_files(tokenizer.status());
+  }
+  tokenizer_ = std::move(tokenizer).value();
+  if (const std::string pattern = tokenizer_->unknown_split_pattern(); !pattern.empty()) {
+    log_.warn(
+        "the tokenizer's split pattern has no scanner of its own and runs slower, with limits",
+        {{"pattern", std::string_view(pattern)}});
+  }
+  auto renderer = load_chat_renderer(*model, config);
+  if (!renderer.ok()) {
+    return bad_text_files(renderer.status());
+  }
+  renderer_ = std::move(renderer).value();
+  if (!renderer_) log_.warn("the model has no chat template: chat routes answer 422");
+  return std::nullopt;
+}
+
+std::optional<StartFailure> RouterProcess::connect() {
+  const bool below_launcher = environment_.contains(kParentPipeVariable);
+  connector_ = std::make_unique<ShardConnector>(values_, below_launcher, tokenizer_, log_);
+  auto runner = connector_->connect_patiently();
+  if (!runner.ok()) {
+    return StartFailure{
+        "Backend",
+        "Backend failed: Unable to connect to the model shards: " + runner.status().message(),
+        "Start text-generation-server, or name its socket with --master-shard-uds-path."};
+  }
+  runner_ = std::move(runner).value();
+  info_ = runner_->info();
+  if (!info_.capabilities.takes_ids) {
+    log_.warn(
+        "the shard is driven by generate.v3: no prefix cache, and answers may depend on what else "
+        "runs");
+  }
+  return std::nullopt;
+}
+
+std::optional<StartFailure> RouterProcess::start_engine() {
+  const request::TokenLimitOptions asked = token_limit_options(values_);
+  auto limits = request::resolve_limits(asked, info_);
+  if (!limits.ok()) return bad_option(limits.status().message());
+  limits_ = limits.value();
+  if (tokenizer_->vocab_size() > info_.vocab_size) {
+    log_.warn("the tokenizer knows more ids than the model; such ids are refused",
+              {{"tokenizer", std::uint64_t{tokenizer_->vocab_size()}},
+               {"model", std::uint64_t{info_.vocab_size}}});
+  }
+  log_.info("Setting max batch total tokens to " + std::to_string(limits_.batch_total_tokens_max));
+  if (!asked.input_tokens_max) {
+    log_.info("Maximum input tokens defaulted to " + std::to_string(limits_.input_tokens_max));
+  }
+  if (!asked.total_tokens_max) {
+    log_.info("Maximum total tokens defaulted to " + std::to_string(limits_.total_tokens_max));
+  }
+  metrics_ = std::make_unique<telemetry::Metrics>(telemetry::MetricsOptions{
+      .input_tokens_max = limits_.input_tokens_max, .total_tokens_max = limits_.total_tokens_max});
+  metrics_->batch_max_total_tokens.set(static_cast<double>(limits_.batch_total_tokens_max));
+  engine_metrics_ = std::make_unique<router::EngineMetrics>(*metrics_, log_);
+  engine_ = batch::Engine::create(
+      std::move(runner_), engine_options(values_, limits_, info_), engine_metrics_.get());
+  return std::nullopt;
+}
+
+void RouterProcess::start_api() {
+  router::ApiOptions options = api_options(values_, limits_, info_);
+  options.version = COXSWAIN_VERSION;
+  if (const auto type = environment_.find("COMPUTE_TYPE");
+      type != environment_.end() && !type->second.empty()) {
+    options.compute_type = type->second;
+  }
+  options.unix_time = unix_time;
+  options.random = base::random_u64;
+  has_key_ = !options.auth.api_key.empty();
+  api_ = std::make_unique<router::Api>(
+      std::move(options), router::ApiParts{*engine_, tokenizer_, renderer_, metrics_.get(), log_});
+  supervisor_ = std::make_unique<fleet::ReplicaSupervisor>(
+      fleet::ReplicaSupervisor::Parts{*engine_,
+                                      [this] { return connector_->connect(); },
+                                      [this](const Status& s) { api_->set_health(s); },
+                                      metrics_.get(),
+                                      log_,
+                                      [this] { return api_->health_asked(kHealthAsked); },
+                                      [this] { connector_->end_stuck_shard(); }},
+      info_,
+      fleet::ReplicaSupervisor::Options{});
+}
+
+std::optional<StartFailure> RouterProcess::start_http() {
+  std::vector<std::string> warnings;
+  const http::ServerOptions http_options = server_options(values_, warnings);
+  for (const std::string& warning : warnings) log_.warn(warning);
+  if (auto failure = start_metrics(http_options)) return failure;
+  auto server = http::Server::create(http_options);
+  if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
+  server_ = std::move(server).value();
+  api_->add_routes(*server_);
+  if (const Status status = server_->start(); !status.ok()) {
+    return bind_failure(http_options, status, "--port");
+  }
+  if (!has_key_) log_.warn("no API key: whoever reaches this port can use it");
+  return announce(http_options);
+}
+
+// The second port, for whoever collects metrics.
+std::optional<StartFailure> RouterProcess::start_metrics(http::ServerOptions options) {
+  const auto port = values_.get<"prometheus-port">().value_or(0);
+  if (port == 0) return std::nullopt;
+  options.port = port;
+  options.threads = 1;
+  auto server = http::Server::create(options);
+  if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
+  metrics_server_ = std::move(server).value();
+  api_->add_metrics_route(*metrics_server_);
+  if (const Status status = metrics_server_->start(); !status.ok()) {
+    return bind_failure(options, status, "--prometheus-port");
+  }
+  return std::nullopt;
+}
+
+// The last step of the start: from here on requests are served.
+std::optional<StartFailure> RouterProcess::announce(const http::ServerOptions& options) {
+  const bool any = options.address == "0.0.0.0" || options.address == "::";
+  const bool v6 = options.address.find(':') != std::string::npos;
+  const std::string host = any ? "127.0.0.1" : (v6 ? "[" + options.address + "]" : options.address);
+  const std::string url = "http://" + host + ":" + std::to_string(server_->port());
+  stop_.serve();
+  log_.info("Connected", {{"url", std::string_view(url)}});
+  json::Object facts;
+  facts.append_new("url", url);
+  facts.append_new("port", json::Value::unsigned_integer(server_->port()));
+  facts.append_new("max_input_tokens", json::Value::unsigned_integer(limits_.input_tokens_max));
+  facts.append_new("max_total_tokens", json::Value::unsigned_integer(limits_.total_tokens_max));
+  facts.append_new("max_concurrent_requests",
+                   json::Value::unsigned_integer(values_.get<"max-concurrent-requests">()));
+  facts.append_new("api_key", has_key_);
+  facts.append_new("chat", static_cast<bool>(renderer_));
+  if (const Status status = write_status_file(facts); !status.ok()) {
+    return StartFailure{"Status", status.message(), "Set TMPDIR to a folder you may write to."};
+  }
+  return std::nullopt;
+}
+
+milliseconds RouterProcess::grace() const {
+  if (orphaned_.load()) return kOrphanGrace;
+  const milliseconds all = values_.get<"graceful-termination-timeout">();
+  return std::max(all - kLauncherReserve, all / 2);
+}
+
+void RouterProcess::end() {
+  if (api_) api_->begin_draining();
+  if (server_) server_->stop_accepting();
+  drain();
+  if (supervisor_) supervisor_->stop();
+  if (server_) server_->stop();
+  if (metrics_server_) metrics_server_->stop();
+  if (api_) api_->stop();
+  engine_.reset();
+}
+
+// Until all is answered or the grace is over; each further signal halves what is left of it.
+void RouterProcess::drain() {
+  if (!engine_ || !server_) return;
+  TimePoint deadline = Clock::now() + grace();
+  int n_seen = stop_.n_requests();
+  while (Clock::now() < deadline) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    if (engine_->drain(std::min(left, milliseconds(100)))) {
+      if (server_->open_requests() == 0) return;
+      std::this_thread::sleep_for(kSendingPause);  // answers on their way to the operating system
+    }
+    for (; n_seen < stop_.n_requests(); ++n_seen) {
+      deadline = std::min(deadline, Clock::now() + (deadline - Clock::now()) / 2);
+    }
+    if (orphaned_.load()) deadline = std::min(deadline, Clock::now() + kOrphanGrace / 2);
+  }
+  api_->fail_open_calls(
+      Status(Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"));
+  const TimePoint last = Clock::now() + kLastAnswersPatience;
+  while (server_->open_requests() > 0 && Clock::now() < last) {
+    std::this_thread::sleep_for(kSendingPause);
+  }
+}
+
+void RouterProcess::request_stop() {
+  stop_.request_stop("asked for");
+}
+
+// The launcher ended without telling us. Nothing may outlive it for long.
+void RouterProcess::on_parent_gone() {
+  orphaned_.store(true);
+  stop_.request_stop("the launcher is gone", kOrphanExit);
+}
+
+void RouterProcess::dump_state() {
+  const batch::EngineStats stats = engine_->stats();
+  log_.info("state",
+            {{"queued", std::uint64_t{stats.queued}},
+             {"running", std::uint64_t{stats.running}},
+             {"accepted", stats.accepted},
+             {"finished", stats.finished},
+             {"failed", stats.failed},
+             {"cancelled", stats.cancelled},
+             {"blocks_free", std::uint64_t{stats.blocks_free}},
+             {"blocks_cached", std::uint64_t{stats.blocks_cached}},
+             {"blocks_leased", std::uint64_t{stats.blocks_leased}}});
+}
+
+int run_router(int argc, char** argv) {
+  const options::Environment environment = options::environment_of(environ);
+  const options::ParseResult parsed =
+      options::parse(options::Binary::kRouter, argc, argv, environment);
+  if (parsed.exit_code) {
+    std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
+    return *parsed.exit_code;
+  }
+  RouterProcess process(parsed.values, environment);
+  return process.run(parsed.warnings);
+}
+
+}  // namespace coxswain::serve

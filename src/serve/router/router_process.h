@@ -1,0 +1,111 @@
+#pragma once
+// RouterProcess: the process text-generation-router: HTTP in front, one engine loop over one replica behind.
+//
+// Order of the start: options, tokenizer and templates, the shard, limits, engine, HTTP. The port
+// opens last, so that whoever can connect can also be served. Order of the end: no new connections,
+// running requests finish within the grace, what is left gets one clear error, then threads are
+// joined from the outside in.
+//
+//   SIGTERM, SIGINT       an orderly end; each further signal halves what is left of the grace
+//   the launcher is gone  an end within two seconds, however much is running
+//   SIGUSR1               counts of the engine in the log
+//
+// Thread rule: made in main() after hold_signals() and before any other thread, one in a process;
+// run() once. request_stop() from any thread.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <coxswain/step_runner.h>
+
+#include "options/options.h"
+#include "request/token_limits.h"
+#include "router/api.h"
+#include "serve/parent_watch.h"
+#include "serve/router/shard_connector.h"
+#include "serve/start_failure.h"
+#include "serve/stop_signals.h"
+#include "telemetry/log.h"
+
+namespace coxswain::batch {
+class Engine;
+}
+namespace coxswain::fleet {
+class ReplicaSupervisor;
+}
+namespace coxswain::http {
+class Server;
+struct ServerOptions;
+}  // namespace coxswain::http
+namespace coxswain::router {
+class EngineMetrics;
+}
+namespace coxswain::telemetry {
+class Metrics;
+}
+
+namespace coxswain::serve {
+
+class RouterProcess {
+ public:
+  // Both must outlive this.
+  RouterProcess(const options::OptionValues& values, const options::Environment& environment);
+  ~RouterProcess();
+  RouterProcess(const RouterProcess&) = delete;
+  RouterProcess& operator=(const RouterProcess&) = delete;
+
+  // Logs `warnings`, starts, serves until it is to stop, and ends. Returns the exit code
+  // (start_failure.h); the two lines of a failed start go to standard error.
+  int run(const std::vector<std::string>& warnings);
+  // The same as SIGTERM.
+  void request_stop();
+
+ private:
+  // The steps of the start, in this order; each gives what kept it from succeeding.
+  std::optional<StartFailure> start();
+  std::optional<StartFailure> load_files();
+  std::optional<StartFailure> connect();
+  std::optional<StartFailure> start_engine();
+  void start_api();
+  std::optional<StartFailure> start_http();
+  std::optional<StartFailure> start_metrics(http::ServerOptions options);
+  std::optional<StartFailure> announce(const http::ServerOptions& options);
+
+  void end();
+  void drain();
+  std::chrono::milliseconds grace() const;
+  void on_parent_gone();
+  void dump_state();
+
+  const options::OptionValues& values_;
+  const options::Environment& environment_;
+  telemetry::Logger log_;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  router::ChatRenderer renderer_;
+  std::unique_ptr<ShardConnector> connector_;  // of the supervisor's thread once that runs
+  std::shared_ptr<StepRunner> runner_;         // until the engine has it
+  RunnerInfo info_;
+  request::TokenLimits limits_;
+  bool has_key_ = false;
+  std::unique_ptr<telemetry::Metrics> metrics_;
+  std::unique_ptr<router::EngineMetrics> engine_metrics_;
+  std::unique_ptr<batch::Engine> engine_;
+  std::unique_ptr<router::Api> api_;
+  std::unique_ptr<fleet::ReplicaSupervisor> supervisor_;
+  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<http::Server> metrics_server_;  // of --prometheus-port
+  std::atomic<bool> orphaned_{false};
+  StopSignals stop_;
+  ParentWatch parent_;
+};
+
+// main() of text-generation-router behind its first steps: reads the options, then runs the
+// process. Returns the exit code.
+int run_router(int argc, char** argv);
+
+}  // namespace coxswain::serve

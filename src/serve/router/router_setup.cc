@@ -1,0 +1,137 @@
+#include "serve/router/router_setup.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "api/errors.h"
+#include "router/error_response.h"
+#include "serve/port_lease.h"
+
+namespace coxswain::serve {
+namespace {
+
+constexpr std::uint32_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kSequencesPerPromptMax = 4;  // `n`, unless --max-best-of is higher
+
+std::uint32_t clamp_u32(std::uint64_t value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMaxU32));
+}
+
+}  // namespace
+
+request::TokenLimitOptions token_limit_options(const options::OptionValues& values) {
+  request::TokenLimitOptions out;
+  out.input_tokens_max = values.get<"max-input-tokens">();
+  out.total_tokens_max = values.get<"max-total-tokens">();
+  out.batch_total_tokens_max = values.get<"max-batch-total-tokens">();
+  out.batch_prefill_tokens_max = values.get<"max-batch-prefill-tokens">();
+  out.batch_prefill_given = values.is_set<"max-batch-prefill-tokens">();
+  return out;
+}
+
+batch::EngineOptions engine_options(const options::OptionValues& values,
+                                    const request::TokenLimits& limits,
+                                    const RunnerInfo& info) {
+  batch::EngineOptions out;
+  if (values.get<"capacity-policy">() == "guaranteed-no-evict") {
+    out.policy = batch::CapacityPolicy::kGuaranteedNoEvict;
+  }
+  if (const auto size = values.get<"max-batch-size">(); size && *size > 0) {
+    out.batch_size_max = *size;
+  }
+  out.prefill_tokens_max = limits.batch_prefill_tokens_max;
+  // The engine counts whole blocks: the last one may be used in part only.
+  const std::uint64_t block = std::max(info.block_tokens, 1U);
+  out.batch_total_tokens_max =
+      clamp_u32((limits.batch_total_tokens_max + block - 1) / block * block);
+  out.waiting_served_ratio = static_cast<float>(values.get<"waiting-served-ratio">());
+  out.waiting_tokens_max = values.get<"max-waiting-tokens">();
+  out.queue_requests_max = values.get<"queue-requests-max">();
+  // A stock shard promises no prefix cache of the kind that we keep.
+  out.prefix_caching = info.capabilities.takes_ids && values.get<"PREFIX_CACHING">();
+  out.stall_timeout = values.get<"stall-timeout-ms">();
+  return out;
+}
+
+rpc::StockClientOptions stock_client_options(const options::OptionValues& values,
+                                             std::size_t vocab_size) {
+  rpc::StockClientOptions out;
+  out.vocab_size = clamp_u32(vocab_size);
+  out.limits.prefill_tokens_max = values.get<"max-batch-prefill-tokens">();
+  out.limits.batch_size_max = values.get<"max-batch-size">().value_or(0);
+  out.limits.input_tokens_max = values.get<"max-input-tokens">().value_or(0);
+  out.limits.total_tokens_max = values.get<"max-total-tokens">().value_or(0);
+  return out;
+}
+
+http::ServerOptions server_options(const options::OptionValues& values,
+                                   std::vector<std::string>& warnings) {
+  http::ServerOptions out;
+  ListenAddress address = listen_address(values.get<"hostname">());
+  if (address.is_fallback) warnings.emplace_back("Invalid hostname, defaulting to 0.0.0.0");
+  out.address = std::move(address.text);
+  out.port = values.get<"port">();
+  out.threads = values.get<"http-threads">();
+  out.request_line_bytes_max = values.get<"request-line-bytes-max">();
+  out.header_line_bytes_max = values.get<"header-line-bytes-max">();
+  out.header_count_max = values.get<"header-count-max">();
+  out.headers_bytes_max = values.get<"headers-bytes-max">();
+  out.body_bytes_max = values.get<"payload-limit">();
+  out.bodies_bytes_max = values.get<"bodies-bytes-max">();
+  out.connections_max = values.get<"connections-max">();
+  out.connections_per_address_max = values.get<"connections-per-address-max">();
+  out.requests_per_connection_max = values.get<"requests-per-connection-max">();
+  out.unsent_bytes_max = values.get<"unsent-bytes-max">();
+  out.header_timeout = values.get<"header-timeout-ms">();
+  out.body_gap_timeout = values.get<"body-gap-timeout-ms">();
+  out.body_timeout = values.get<"body-timeout-ms">();
+  out.idle_timeout = values.get<"idle-timeout-ms">();
+  out.stall_timeout = values.get<"stall-timeout-ms">();
+  out.cors_allow_origins = values.get<"cors-allow-origin">();
+  if (out.cors_allow_origins.empty()) out.cors_allow_origins = {"*"};
+  out.refusal = [](std::string_view path, const Status& why) {
+    return router::error_response(api::style_of(path), why);
+  };
+  return out;
+}
+
+router::ApiOptions api_options(const options::OptionValues& values,
+                               const request::TokenLimits& limits,
+                               const RunnerInfo& info) {
+  router::ApiOptions out;
+  out.model_id = values.get<"served-model-name">().value_or(
+      values.get<"tokenizer-name">().value_or(info.model_id));
+  out.concurrent_requests_max = values.get<"max-concurrent-requests">();
+  out.validation_workers = values.get<"validation-workers">();
+  out.tokenize_jobs_max = out.validation_workers + values.get<"tokenize-queue-max">();
+  out.json_depth_max = values.get<"json-depth-max">();
+  out.unsent_bytes_max = values.get<"unsent-bytes-max">();
+  out.queue_timeout = values.get<"queue-timeout-ms">();
+  out.request_timeout = values.get<"request-timeout-ms">();
+  out.strict_model = values.get<"strict-model">();
+  out.parse_special_in_content = values.get<"parse-special-in-content">();
+  out.auth.api_key = values.get<"api-key">().value_or(std::string());
+  out.auth.protect_all = values.get<"protect-all">();
+  out.limits.input_tokens_max = limits.input_tokens_max;
+  out.limits.total_tokens_max = limits.total_tokens_max;
+  out.limits.best_of_max = values.get<"max-best-of">();
+  out.limits.n_max = std::max(kSequencesPerPromptMax, out.limits.best_of_max);
+  out.limits.stop_sequences_max = values.get<"max-stop-sequences">();
+  out.limits.top_n_tokens_max = values.get<"max-top-n-tokens">();
+  out.limits.vocab_size = info.vocab_size;
+  out.documents.client_batch_max = values.get<"max-client-batch-size">();
+  out.documents.strict_fields = values.get<"strict-fields">();
+  return out;
+}
+
+telemetry::LogOptions log_options(const options::OptionValues& values) {
+  telemetry::LogOptions out;
+  out.level = telemetry::parse_level(values.get<"LOG_LEVEL">());
+  out.json = values.get<"json-output">();
+  out.colour = values.get<"LOG_COLORIZE">();
+  out.target = "text_generation_router";
+  return out;
+}
+
+}  // namespace coxswain::serve

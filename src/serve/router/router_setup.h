@@ -1,0 +1,36 @@
+#pragma once
+// From options and from what the shard says to the settings of every part of the router. Pure
+// functions; main() does the rest.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+
+#include "batch/engine.h"
+#include "http/server.h"
+#include "options/options.h"
+#include "request/token_limits.h"
+#include "router/api.h"
+#include "rpc/stock/shard_client.h"
+#include "telemetry/log.h"
+
+namespace coxswain::serve {
+
+request::TokenLimitOptions token_limit_options(const options::OptionValues& values);
+
+batch::EngineOptions engine_options(const options::OptionValues& values,
+                                    const request::TokenLimits& limits,
+                                    const RunnerInfo& info);
+rpc::StockClientOptions stock_client_options(const options::OptionValues& values,
+                                             std::size_t vocab_size);
+http::ServerOptions server_options(const options::OptionValues& values,
+                                   std::vector<std::string>& warnings);
+router::ApiOptions api_options(const options::OptionValues& values,
+                               const request::TokenLimits& limits,
+                               const RunnerInfo& info);
+telemetry::LogOptions log_options(const options::OptionValues& values);
+
+}  // namespace coxswain::serve

@@ -1,0 +1,89 @@
+#include "serve/shard/shard_process.h"
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+#include "options/options.h"
+#include "rpc/shard_service.h"
+#include "rpc/socket_listener.h"
+#include "runner/local_runner.h"
+#include "serve/parent_watch.h"
+#include "serve/shard/shard_setup.h"
+#include "serve/start_failure.h"
+#include "serve/status_file.h"
+#include "serve/stop_signals.h"
+#include "telemetry/log.h"
+
+namespace coxswain::serve {
+namespace {
+
+constexpr std::chrono::milliseconds kStopGrace{400};
+
+// `status` is what went wrong; the two lines of `failure` go to standard error.
+int report(telemetry::Logger& log, const Status& status, const StartFailure& failure) {
+  log.error("the shard cannot start", {{"error", status.message()}});
+  std::fputs(to_lines(failure).c_str(), stderr);
+  return failure.exit_code;
+}
+
+void dump_state(const runner::LocalRunner& runner, telemetry::Logger& log) {
+  const runner::RunnerState state = runner.state();
+  log.info("state",
+           {{"steps", state.steps},
+            {"sequences", std::uint64_t{state.sequences}},
+            {"plans_in_flight", std::uint64_t{state.plans_in_flight}},
+            {"kv_tokens", runner.memory_plan().kv_tokens()}});
+}
+
+int serve(const options::OptionValues& values, telemetry::Logger& log) {
+  StopSignals signals({.grace = kStopGrace, .on_stop = [&](std::string_view reason) {
+                         log.info("Exiting gracefully: " + std::string(reason));
+                       }});
+  const ParentWatch parent([&] { signals.request_stop("the launcher is gone", kStopGrace); });
+  // Before the weights are read: a second server would find out too late.
+  const std::string path = values.get<"uds-path">() + "-0";
+  if (const Status free = rpc::SocketListener::check_free(path); !free.ok()) {
+    return report(log, free, path_failure(free));
+  }
+  auto runner = runner::LocalRunner::create(runner_options(values));
+  if (!runner.ok()) return report(log, runner.status(), model_failure(runner.status()));
+  for (const std::string& warning : runner.value()->warnings()) log.warn(warning);
+  for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);
+
+  signals.serve();
+  const std::shared_ptr<const TextCodec> codec = runner.value()->codec();
+  rpc::ShardServiceOptions service_options;
+  service_options.socket_path = path;
+  service_options.step_time_max = values.get<"step-timeout-ms">();
+  auto service = rpc::ShardService::start(*runner.value(), *codec, service_options, log);
+  if (!service.ok()) return report(log, service.status(), socket_failure(service.status()));
+  log.info("Server started at unix://" + path);
+  if (const Status status = write_status_file(facts_of(*runner.value())); !status.ok()) {
+    return report(log, status, socket_failure(status));
+  }
+  signals.wait([&] { dump_state(*runner.value(), log); });
+  service.value()->stop();
+  return 0;
+}
+
+}  // namespace
+
+int run_shard(int argc, const char* const* argv) {
+  const options::ParseResult parsed =
+      options::parse(options::Binary::kServer, argc, argv, options::environment_of(environ));
+  if (parsed.exit_code) {
+    std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
+    return *parsed.exit_code;
+  }
+  telemetry::Logger log({.level = telemetry::parse_level(parsed.values.get<"logger-level">()),
+                         .json = parsed.values.get<"json-output">(),
+                         .target = "text_generation_server"});
+  for (const std::string& warning : parsed.warnings) log.warn(warning);
+  return serve(parsed.values, log);
+}
+
+}  // namespace coxswain::serve

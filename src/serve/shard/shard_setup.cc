@@ -1,0 +1,112 @@
+#include "serve/shard/shard_setup.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "serve/text_files.h"
+#include "tensor/dtype.h"
+
+namespace coxswain::serve {
+namespace {
+
+constexpr const char* kSocketCure =
+    "Choose a folder with room that you may write to, with TMPDIR or --shard-uds-path (of this "
+    "program: --uds-path).";
+constexpr const char* kModelCure =
+    "Check the folder of the model: it must be complete, and of a family that is served.";
+constexpr const char* kMemoryCure =
+    "Free memory, or lower --memory-bytes-max, --kv-cache-bytes-max or --max-batch-prefill-tokens.";
+constexpr const char* kPathTakenCure =
+    "Stop that server, or choose another path with --shard-uds-path (of this program: --uds-path).";
+constexpr const char* kPathTooLongCure =
+    "Choose a shorter TMPDIR or --shard-uds-path (of this program: --uds-path).";
+
+std::optional<tensor::DType> dtype_of(const std::string& name) {
+  if (name == "float32") return tensor::DType::kF32;
+  if (name == "bfloat16") return tensor::DType::kBf16;
+  if (name == "float16") return tensor::DType::kF16;
+  return std::nullopt;  // "auto" and not given
+}
+
+int exit_code_of(const Status& status) {
+  switch (status.code()) {
+    case Code::kNotFound:
+    case Code::kInvalidArgument:
+    case Code::kDataLoss:
+    case Code::kUnimplemented:
+      return kExitModel;
+    case Code::kOk:
+    case Code::kCancelled:
+    case Code::kFailedPrecondition:
+    case Code::kResourceExhausted:
+    case Code::kDeadlineExceeded:
+    case Code::kUnavailable:
+    case Code::kInternal:
+      return kExitFailure;
+  }
+  return kExitFailure;
+}
+
+StartFailure cannot_start(const Status& status, const char* cure, int exit_code) {
+  return make_start_failure("ShardCannotStart", status, cure, exit_code);
+}
+
+}  // namespace
+
+runner::RunnerOptions runner_options(const options::OptionValues& values) {
+  runner::RunnerOptions out;
+  out.model_dir = values.get<"model-id">().value_or("");  // parse() asks for it
+  out.model_id = out.model_dir;
+  out.tokenizer_config_path = tokenizer_config_path(values);
+  out.dtype = dtype_of(values.get<"dtype">().value_or(""));
+  out.quantize = values.get<"quantize">().value_or("");
+  out.kv_dtype = dtype_of(values.get<"kv-cache-dtype">());
+  out.block_tokens = static_cast<std::uint32_t>(values.get<"block-tokens">());
+  out.n_threads = values.get<"threads">();
+  if (const std::string& isa = values.get<"isa">(); isa != "auto") out.isa = isa;
+  out.kv_bytes = values.get<"kv-cache-bytes-max">();
+  out.memory_budget_bytes = values.get<"memory-bytes-max">();
+  out.max_batch_prefill_tokens = values.get<"max-batch-prefill-tokens">();
+  out.max_total_tokens = values.get<"max-total-tokens">().value_or(0);
+  // 0 is refused by the router.
+  if (const auto size = values.get<"max-batch-size">(); size && *size > 0)
+    out.max_batch_size = *size;
+  return out;
+}
+
+StartFailure model_failure(const Status& status) {
+  const bool is_memory = status.code() == Code::kResourceExhausted;
+  return cannot_start(status, is_memory ? kMemoryCure : kModelCure, exit_code_of(status));
+}
+
+StartFailure path_failure(const Status& status) {
+  const char* cure = status.code() == Code::kInvalidArgument ? kPathTooLongCure
+                     : status.code() == Code::kUnavailable   ? kSocketCure
+                                                             : kPathTakenCure;
+  return cannot_start(status, cure, kExitFailure);
+}
+
+StartFailure socket_failure(const Status& status) {
+  return cannot_start(status, kSocketCure, kExitFailure);
+}
+
+json::Object facts_of(const runner::LocalRunner& runner) {
+  const RunnerInfo info = runner.info();
+  const runner::MemoryPlan& plan = runner.memory_plan();
+  json::Object facts;
+  facts.set("model_type", json::Value(info.model_type));
+  facts.set("dtype", json::Value(info.dtype));
+  facts.set("kernel_set", json::Value(info.kernel_set_id));
+  facts.set("threads",
+            json::Value::unsigned_integer(static_cast<std::uint64_t>(runner.n_threads())));
+  facts.set("weight_bytes", json::Value::unsigned_integer(plan.weight_bytes));
+  facts.set("kv_bytes", json::Value::unsigned_integer(plan.kv_bytes));
+  facts.set("kv_tokens", json::Value::unsigned_integer(plan.kv_tokens()));
+  facts.set("workspace_bytes", json::Value::unsigned_integer(plan.workspace_bytes));
+  facts.set("reserve_bytes", json::Value::unsigned_integer(plan.reserve_bytes));
+  return facts;
+}
+
+}  // namespace coxswain::serve

@@ -1,0 +1,27 @@
+#pragma once
+// From options to the settings of the shard, and from what kept it from starting to a cause, a cure and an exit code.
+//
+// Thread rule: pure functions.
+
+#include <coxswain/status.h>
+
+#include "json/json.h"
+#include "options/options.h"
+#include "runner/local_runner.h"
+#include "serve/start_failure.h"
+
+namespace coxswain::serve {
+
+runner::RunnerOptions runner_options(const options::OptionValues& values);
+
+// The model could not be loaded: its files are at fault (kExitModel), or the memory.
+StartFailure model_failure(const Status& status);
+// The path of the socket is too long, in use by another server, or of a folder that cannot be written to.
+StartFailure path_failure(const Status& status);
+// The socket could not be served, or the status file not written.
+StartFailure socket_failure(const Status& status);
+
+// What the status file tells about the runner; the launcher shows it.
+json::Object facts_of(const runner::LocalRunner& runner);
+
+}  // namespace coxswain::serve

@@ -1,0 +1,70 @@
+#include "serve/shard/shard_setup.h"
+
+#include <initializer_list>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace coxswain::serve {
+namespace {
+
+using ::testing::HasSubstr;
+
+options::OptionValues values_of(std::initializer_list<const char*> arguments) {
+  std::vector<const char*> argv{"text-generation-server", "serve", "/m/a"};
+  argv.insert(argv.end(), arguments);
+  auto result =
+      options::parse(options::Binary::kServer, static_cast<int>(argv.size()), argv.data(), {});
+  EXPECT_EQ(result.exit_code, std::nullopt) << result.output;
+  return std::move(result.values);
+}
+
+TEST(ShardSetup, DefaultsLeaveTheChoiceToTheRunner) {
+  const runner::RunnerOptions options = runner_options(values_of({}));
+  EXPECT_EQ(options.model_dir, "/m/a");
+  EXPECT_EQ(options.model_id, "/m/a");
+  EXPECT_EQ(options.dtype, std::nullopt);
+  EXPECT_EQ(options.kv_dtype, std::nullopt);
+  EXPECT_EQ(options.isa, "");
+  const runner::RunnerOptions own;
+  EXPECT_EQ(options.block_tokens, own.block_tokens);
+  EXPECT_EQ(options.n_threads, own.n_threads);
+  EXPECT_EQ(options.max_batch_prefill_tokens, own.max_batch_prefill_tokens);
+  EXPECT_EQ(options.max_batch_size, own.max_batch_size);
+}
+
+TEST(ShardSetup, OptionsReachTheRunner) {
+  const runner::RunnerOptions options = runner_options(values_of({"--dtype=bfloat16",
+                                                                  "--kv-cache-dtype=float32",
+                                                                  "--quantize=int8",
+                                                                  "--isa=scalar",
+                                                                  "--block-tokens=32",
+                                                                  "--max-total-tokens=70",
+                                                                  "--max-batch-size=3"}));
+  EXPECT_EQ(options.dtype, tensor::DType::kBf16);
+  EXPECT_EQ(options.kv_dtype, tensor::DType::kF32);
+  EXPECT_EQ(options.quantize, "int8");
+  EXPECT_EQ(options.isa, "scalar");
+  EXPECT_EQ(options.block_tokens, 32U);
+  EXPECT_EQ(options.max_total_tokens, 70U);
+  EXPECT_EQ(options.max_batch_size, 3U);
+}
+
+TEST(ShardSetup, FailuresHaveTheirCureAndCode) {
+  const StartFailure files = model_failure(Status(Code::kDataLoss, "cut short"));
+  EXPECT_EQ(files.variant, "ShardCannotStart");
+  EXPECT_EQ(files.exit_code, kExitModel);
+  EXPECT_THAT(files.cure, HasSubstr("folder of the model"));
+  const StartFailure memory = model_failure(Status(Code::kResourceExhausted, "too little"));
+  EXPECT_EQ(memory.exit_code, kExitFailure);
+  EXPECT_THAT(memory.cure, HasSubstr("--memory-bytes-max"));
+  EXPECT_THAT(path_failure(invalid_argument("long")).cure, HasSubstr("shorter"));
+  EXPECT_THAT(path_failure(Status(Code::kFailedPrecondition, "taken")).cure,
+              HasSubstr("Stop that server"));
+  EXPECT_THAT(path_failure(Status(Code::kUnavailable, "no")).cure, HasSubstr("write to"));
+  EXPECT_EQ(socket_failure(Status(Code::kUnavailable, "no")).exit_code, kExitFailure);
+}
+
+}  // namespace
+}  // namespace coxswain::serve
