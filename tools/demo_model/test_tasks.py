@@ -154,7 +154,7 @@ def test_facts_about_the_server():
              "stop server": "`--graceful-termination-timeout`"}
     for item, default in defaults.items():
         assert default.strip("`") in FAQ[item][0]
-        assert re.search(rf"\| {named[item]}.*\| {re.escape(default)} \|", options), item
+        assert re.search(rf"^- {named[item]}[,;][^\\]*default {re.escape(default)}[;\\]", options, re.MULTILINE), item
     for item, (answer, patterns) in FAQ.items():
         for text in (answer, *(q for pattern in patterns for q in expand(pattern))):
             for option in re.findall(r"--[a-z0-9-]+[a-z0-9]", text):
