@@ -109,8 +109,8 @@ class Engine {
   virtual ~Engine() = default;
 
   // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full; kInvalidArgument/kValidation
-  // with kPromptField or kMaxNewTokensField if the request is empty or can never fit; kFailedPrecondition if the id is
-  // in use; kUnavailable while draining or without a runner.
+  // with kPromptField, kMaxNewTokensField or a field of SamplingParams if the request can never fit or the runner would
+  // not take it; kFailedPrecondition if the id is in use; kUnavailable while draining or without a runner.
   virtual Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) = 0;
   // Idempotent; unknown ids are ignored. The final event has code kCancelled.
   virtual void cancel(RequestId id) = 0;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <tuple>
+#include <utility>
 
 #include "base/fatal.h"
+#include "request/sampling_rules.h"
 
 namespace coxswain::batch {
 namespace {
@@ -64,6 +66,28 @@ std::string cache_identity(const RunnerInfo& info,
   return out;
 }
 
+Status refuse(std::string_view field, std::string message) {
+  return invalid_argument(std::move(message), std::string(field));
+}
+
+// What the runner itself takes, whatever the cache holds.
+Status check_lengths(const RunnerInfo& info, std::uint64_t n_prompt, std::uint64_t n_new) {
+  if (n_prompt == 0) return refuse(kPromptField, "the prompt must have at least one token");
+  if (n_new == 0) return refuse(kMaxNewTokensField, "the number of new tokens must be at least 1");
+  if (info.max_input_tokens > 0 && n_prompt > info.max_input_tokens) {
+    return refuse(kPromptField,
+                  "the prompt has " + std::to_string(n_prompt) + " tokens, the runner takes " +
+                      std::to_string(info.max_input_tokens));
+  }
+  if (info.max_total_tokens > 0 && n_prompt + n_new > info.max_total_tokens) {
+    return refuse(n_prompt < info.max_total_tokens ? kMaxNewTokensField : kPromptField,
+                  "the request has " + std::to_string(n_prompt) + " tokens of the prompt and " +
+                      std::to_string(n_new) + " new ones, the runner takes " +
+                      std::to_string(info.max_total_tokens) + " together");
+  }
+  return {};
+}
+
 std::uint64_t key_of(SequenceId id) {
   return static_cast<std::uint64_t>(id);
 }
@@ -103,16 +127,20 @@ void EngineCore::start_cache() {
 
 Status EngineCore::admissible(const RunnerInfo& info,
                               const EngineOptions& options,
-                              const GenerationRequest& request) {
-  const std::size_t n_prompt = request.prompt.size();
+                              const GenerationRequest& request,
+                              std::span<const TokenId> prompt) {
+  const std::uint64_t n_prompt = prompt.size();
   const std::uint64_t n_new = request.stopping.max_new_tokens;
-  if (n_prompt == 0)
-    return invalid_argument("the prompt must have at least one token", std::string(kPromptField));
-  if (n_new == 0) {
-    return invalid_argument("the number of new tokens must be at least 1",
-                            std::string(kMaxNewTokensField));
+  COXSWAIN_RETURN_IF_ERROR(check_lengths(info, n_prompt, n_new));
+  if (info.vocab_size > 0) {  // else the runner alone knows
+    if (const auto foreign = request::find_foreign_id(prompt, info.vocab_size)) {
+      return refuse(kPromptField,
+                    "token ids must be >= 0 and < " + std::to_string(info.vocab_size) +
+                        ". Given: " + std::to_string(*foreign));
+    }
+    COXSWAIN_RETURN_IF_ERROR(request::check_sampling(request.sampling, info.vocab_size));
   }
-  const std::uint64_t n_tokens = n_prompt + n_new - 1;
+  const std::uint64_t n_tokens = n_prompt + n_new - 1;  // the last token is never computed
   const kvcache::KvCacheOptions cache = cache_options(info, options, {});
   std::uint64_t n_held = UINT32_MAX / 2;
   for (const kvcache::KvGroupOptions& group : cache.groups) {
@@ -123,11 +151,10 @@ Status EngineCore::admissible(const RunnerInfo& info,
                     Scheduler::can_ever_fit(
                         cache, static_cast<std::uint32_t>(n_tokens), options.prefill_tokens_max);
   if (fits) return {};
-  return invalid_argument("the request needs room for " + std::to_string(n_tokens) + " tokens (" +
-                              std::to_string(n_prompt) + " of the prompt and " +
-                              std::to_string(n_new) + " new ones, but for the last), " +
-                              "the KV cache holds " + std::to_string(n_held),
-                          std::string(kMaxNewTokensField));
+  return refuse(kMaxNewTokensField,
+                "the request needs room for " + std::to_string(n_tokens) + " tokens (" +
+                    std::to_string(n_prompt) + " of the prompt and " + std::to_string(n_new) +
+                    " new ones, but for the last), the KV cache holds " + std::to_string(n_held));
 }
 
 void EngineCore::add(GenerationRequest request,
@@ -139,7 +166,7 @@ void EngineCore::add(GenerationRequest request,
   s->sink = std::move(sink);
   s->queued_at = s->scheduled_at = queued_at;
   s->n_prompt = static_cast<std::uint32_t>(request.prompt.size());
-  s->tokens = request.prompt;
+  s->tokens = std::exchange(request.prompt, {});
   s->request = std::move(request);
   s->identity = cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
   s->table_sent.assign(cache_->n_groups(), 0);
@@ -341,9 +368,8 @@ void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
     s->identity =
         cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
     s->table_sent.assign(cache_->n_groups(), 0);
-    if (s->request.prompt.empty())
-      s->request.prompt.assign(s->tokens.begin(), s->tokens.begin() + s->n_prompt);
-    if (Status status = admissible(info_, options_, s->request); !status.ok())
+    const auto prompt = std::span(s->tokens).first(s->n_prompt);
+    if (Status status = admissible(info_, options_, s->request, prompt); !status.ok())
       fail(*s, std::move(status));
   }
   gone_.clear();

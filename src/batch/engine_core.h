@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -51,10 +52,12 @@ class EngineCore {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
-  // Why a request of that size is refused at once; ok if it can run.
+  // Why a request is refused at once, naming its field: it breaks a rule of the runner, which would fail it later, or
+  // can never fit. `prompt` stands for request.prompt.
   static Status admissible(const RunnerInfo& info,
                            const EngineOptions& options,
-                           const GenerationRequest& request);
+                           const GenerationRequest& request,
+                           std::span<const TokenId> prompt);
 
   // REQUIRES: admissible; the id is not in use.
   void add(GenerationRequest request, std::shared_ptr<TokenSink> sink, TimePoint queued_at);
@@ -127,7 +130,7 @@ class EngineCore {
   void commit_pauses(const Decision& decision);
   void commit_admissions(const Decision& decision, TimePoint now);
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
-  static SequenceSpec make_spec(Sequence& s);
+  static SequenceSpec make_spec(const Sequence& s);
   std::vector<BlockTableChange> table_changes(Sequence& s, const PlannedRow& planned);
   void send(StepPlan plan, Step step);
 

@@ -300,6 +300,46 @@ TEST(Faults, RequestsThatCanNeverFitAreRefused) {
   EXPECT_EQ(d.status.field(), kPromptField);
 }
 
+TEST(Faults, WhatTheRunnerWouldNotTakeIsRefusedAtOnceAndNamed) {
+  FakeRunnerOptions limited = fake(20);
+  limited.about.max_input_tokens = 8;
+  limited.about.max_total_tokens = 12;
+  CoreDriver d(limited, engine_options());
+  GenerationRequest r;
+  r.id = RequestId{1};
+  r.prompt.assign(8, 5);
+  r.stopping.max_new_tokens = 4;  // 12 in all, as many as the runner takes
+  auto sink = d.add(r);
+  ASSERT_NE(sink, nullptr);
+  ASSERT_TRUE(d.run());
+  EXPECT_TRUE(sink->final_event().status.ok());
+
+  const auto expect_refused = [&](std::string_view field, std::string_view message) {
+    EXPECT_EQ(d.add(r), nullptr);
+    EXPECT_EQ(d.status.kind(), ErrorKind::kValidation);
+    EXPECT_EQ(d.status.field(), field);
+    EXPECT_EQ(d.status.message(), message);
+  };
+  r.stopping.max_new_tokens = 5;
+  expect_refused(
+      kMaxNewTokensField,
+      "the request has 8 tokens of the prompt and 5 new ones, the runner takes 12 together");
+  r.prompt.push_back(5);
+  r.stopping.max_new_tokens = 1;
+  expect_refused(kPromptField, "the prompt has 9 tokens, the runner takes 8");
+  for (const TokenId foreign : {-1, 50}) {
+    r.prompt = {1, foreign};
+    expect_refused(kPromptField,
+                   "token ids must be >= 0 and < 50. Given: " + std::to_string(foreign));
+  }
+  r.prompt = {1};
+  r.sampling.top_p = 0.0F;
+  expect_refused("top_p", "`top_p` must be > 0.0 and <= 1.0. Given: 0");
+  r.sampling = {};
+  r.sampling.logit_bias = {{50, 1.0F}};
+  expect_refused("logit_bias", "`logit_bias` token ids must be < 50. Given: 50");
+}
+
 TEST(Faults, TheObserverIsToldOfPausesFailuresAndRunners) {
   auto options = fake(9);  // 32 positions: two such requests do not fit
   CoreDriver d(options, {.prefill_tokens_max = 16});

@@ -6,22 +6,32 @@
 
 namespace coxswain::batch {
 
+Status Inbox::refuses_all() const {
+  if (draining_)
+    return {Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"};
+  if (!stats_.runner_up)
+    return {Code::kUnavailable, ErrorKind::kUnavailable, "no model runner is available"};
+  return {};
+}
+
 Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) {
-  const auto id = static_cast<std::uint64_t>(request.id);
+  std::shared_ptr<const RunnerInfo> info;
   {
     base::MutexLock lock(mu_);
-    if (draining_)
-      return {Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"};
-    if (!stats_.runner_up)
-      return {Code::kUnavailable, ErrorKind::kUnavailable, "no model runner is available"};
-    if (Status status = EngineCore::admissible(info_, options_, request); !status.ok())
-      return status;
+    COXSWAIN_RETURN_IF_ERROR(refuses_all());
+    info = info_;
+  }
+  // Without the lock: this looks at every token.
+  COXSWAIN_RETURN_IF_ERROR(EngineCore::admissible(*info, options_, request, request.prompt));
+  {
+    base::MutexLock lock(mu_);
+    COXSWAIN_RETURN_IF_ERROR(refuses_all());
     if (n_never_scheduled_ + commands_.submissions.size() >= options_.queue_requests_max) {
       return {Code::kResourceExhausted,
               ErrorKind::kOverloaded,
               std::to_string(options_.queue_requests_max) + " requests are waiting already"};
     }
-    if (!active_.emplace(id, false).second) {
+    if (!active_.emplace(static_cast<std::uint64_t>(request.id), false).second) {
       return {Code::kFailedPrecondition,
               ErrorKind::kInternal,
               "a request with this id is still being served"};
@@ -44,7 +54,7 @@ void Inbox::cancel(RequestId id) {
 }
 
 void Inbox::replace_runner(std::shared_ptr<StepRunner> runner) {
-  RunnerInfo info = runner->info();
+  auto info = std::make_shared<const RunnerInfo>(runner->info());
   {
     base::MutexLock lock(mu_);
     info_ = std::move(info);

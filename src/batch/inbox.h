@@ -39,7 +39,7 @@ class Inbox {
   };
 
   Inbox(const EngineOptions& options, RunnerInfo info)
-      : options_(options), info_(std::move(info)) {}
+      : options_(options), info_(std::make_shared<const RunnerInfo>(std::move(info))) {}
 
   Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink);
   void cancel(RequestId id);
@@ -56,11 +56,13 @@ class Inbox {
   void runner_lost();
 
  private:
+  Status refuses_all() const REQUIRES(mu_);
+
   const EngineOptions options_;
   mutable base::Mutex mu_;
   base::CondVar arrived_;
   base::CondVar answered_;
-  RunnerInfo info_ GUARDED_BY(mu_);
+  std::shared_ptr<const RunnerInfo> info_ GUARDED_BY(mu_);
   Commands commands_ GUARDED_BY(mu_);
   // Unanswered requests; true once cancelled.
   std::unordered_map<std::uint64_t, bool> active_ GUARDED_BY(mu_);

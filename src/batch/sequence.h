@@ -41,7 +41,7 @@ enum class Outcome : std::uint8_t { kFinished, kFailed, kCancelled };
 
 struct Sequence {
   SequenceId id{};
-  GenerationRequest request;
+  GenerationRequest request;  // its prompt has moved to `tokens`
   std::shared_ptr<TokenSink> sink;
   std::string identity;       // of its cached prefixes: adapter, salt, rope variant, kernel set
   std::uint64_t arrival = 0;  // counts up

@@ -115,12 +115,9 @@ std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const Plann
   return out;
 }
 
-// The prompt leaves: from here on `tokens` alone holds it.
-SequenceSpec EngineCore::make_spec(Sequence& s) {
-  std::vector<TokenId> prompt = std::exchange(s.request.prompt, {});
-  if (prompt.empty()) prompt.assign(s.tokens.begin(), s.tokens.begin() + s.n_prompt);
+SequenceSpec EngineCore::make_spec(const Sequence& s) {
   return {.id = s.id,
-          .prompt = std::move(prompt),
+          .prompt = {s.tokens.begin(), s.tokens.begin() + s.n_prompt},
           .produced = {s.tokens.begin() + s.n_prompt, s.tokens.end()},
           .sampling = s.request.sampling,
           .stopping = s.request.stopping,

@@ -32,7 +32,7 @@ class CoreDriver {
 
   // Null if the request is refused; `status` says why.
   std::shared_ptr<Recorder> add(const GenerationRequest& request) {
-    status = EngineCore::admissible(runner->info(), options_, request);
+    status = EngineCore::admissible(runner->info(), options_, request, request.prompt);
     if (!status.ok()) return nullptr;
     auto sink = std::make_shared<Recorder>();
     core->add(request, sink, now);
