@@ -44,6 +44,8 @@ struct EngineOptions {
   float waiting_served_ratio = 0.3F;      // used only where the runner cannot plan chunks
   std::uint32_t waiting_tokens_max = 20;  // likewise
   std::uint32_t queue_requests_max = 1024;
+  // Of all that wait, paused ones included (waiting_tokens() in sequence.h); 64 MiB.
+  std::size_t queue_tokens_max = std::size_t{16} << 20;
   // Tokens of the sequences that one plan introduces, 5 bytes each at most on the wire, so that no plan outgrows a
   // message of 64 MiB; a longer sequence goes alone.
   std::size_t plan_new_tokens_max = std::size_t{8} << 20;

@@ -140,6 +140,12 @@ Status EngineCore::admissible(const RunnerInfo& info,
     }
     COXSWAIN_RETURN_IF_ERROR(request::check_sampling(request.sampling, info.vocab_size));
   }
+  const std::size_t n_waiting = waiting_tokens(request, n_prompt);
+  if (n_waiting > options.queue_tokens_max) {
+    return refuse(kPromptField,
+                  "the request would wait with " + std::to_string(n_waiting) +
+                      " tokens, `queue_tokens_max` is " + std::to_string(options.queue_tokens_max));
+  }
   const std::uint64_t n_tokens = n_prompt + n_new - 1;  // the last token is never computed
   const kvcache::KvCacheOptions cache = cache_options(info, options, {});
   std::uint64_t n_held = UINT32_MAX / 2;
@@ -261,6 +267,8 @@ void EngineCore::sort_waiting() {
 }
 
 void EngineCore::insert_waiting(Sequence& s) {
+  s.n_waiting_tokens = waiting_tokens(s.request, s.tokens.size());
+  stats_.queued_tokens += s.n_waiting_tokens;
   const auto rank = [this](const Sequence* w) { return waiting_rank(w); };
   const auto at = waiting_dirty_ ? waiting_.end()
                                  : std::ranges::upper_bound(waiting_, waiting_rank(&s), {}, rank);
@@ -276,6 +284,7 @@ void EngineCore::insert_running(Sequence& s) {
 
 void EngineCore::leave_lists(Sequence& s) {
   if (s.state == SequenceState::kWaiting) --n_never_scheduled_;
+  if (s.state != SequenceState::kRunning) stats_.queued_tokens -= s.n_waiting_tokens;
   std::erase(s.state == SequenceState::kRunning ? running_ : waiting_, &s);
 }
 
@@ -405,6 +414,9 @@ std::string EngineCore::check() const {
   const auto rank = [this](const Sequence* w) { return waiting_rank(w); };
   if (!waiting_dirty_ && !std::ranges::is_sorted(waiting_, {}, rank))
     return "waiting requests are out of order";
+  std::uint64_t n_waiting_tokens = 0;
+  for (const Sequence* w : waiting_) n_waiting_tokens += w->n_waiting_tokens;
+  if (n_waiting_tokens != s.queued_tokens) return "tokens that wait differ from a recount";
   if (running_.empty() && s.blocks_leased != 0) return "blocks are leased and nothing runs";
   if (steps_.empty() && s.blocks_retiring != 0)
     return "blocks are retiring and no step is in flight";

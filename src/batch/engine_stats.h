@@ -14,8 +14,9 @@ struct EngineStats {
   std::uint64_t finished = 0;
   std::uint64_t failed = 0;
   std::uint64_t cancelled = 0;
-  std::uint32_t queued = 0;   // waiting and paused
-  std::uint32_t running = 0;  // in steps, or about to be answered
+  std::uint32_t queued = 0;         // waiting and paused
+  std::uint64_t queued_tokens = 0;  // that these hold, counted as queue_tokens_max does
+  std::uint32_t running = 0;        // in steps, or about to be answered
   std::uint64_t steps = 0;
   std::uint64_t pauses = 0;
   std::uint64_t prompt_tokens = 0;

@@ -175,10 +175,39 @@ TEST(Engine, RefusesWhatDoesNotFitTheQueueAndSaysSo) {
   const Status full = f.engine->submit(make_request(4, 5, 5), std::make_shared<Recorder>());
   EXPECT_EQ(full.code(), Code::kResourceExhausted);
   EXPECT_EQ(full.kind(), ErrorKind::kOverloaded);
+  EXPECT_EQ(full.message(), "`queue_requests_max` is 2: as many requests are waiting already");
   EXPECT_EQ(f.engine->stats().accepted, 3U);
   f.gate.release();
   for (const auto& sink : {running, first, second}) sink->wait_final();
   f.submit(make_request(4, 5, 5))->wait_final();
+}
+
+TEST(Engine, WhatWaitsIsBoundedInTokensToo) {
+  EngineOptions o = test_options();
+  o.batch_size_max = 1;
+  o.queue_tokens_max = 12;
+  Fixture f({}, o);
+  f.gate.hold();
+  auto running = f.submit(make_request(1, 12, 5));
+  f.gate.wait_until_somebody_waits();
+  auto first = f.submit(make_request(2, 5, 5));
+  GenerationRequest wordy = make_request(3, 5, 5);
+  wordy.stopping.stop_sequences = {"12", "345"};  // 5 bytes: 2 tokens more
+  auto second = f.submit(wordy);
+  const Status full = f.engine->submit(make_request(4, 1, 5), std::make_shared<Recorder>());
+  EXPECT_EQ(full.code(), Code::kResourceExhausted);
+  EXPECT_EQ(full.kind(), ErrorKind::kOverloaded);
+  EXPECT_EQ(full.message(),
+            "`queue_tokens_max` is 12: 12 tokens are waiting already, the request has 1");
+  EXPECT_EQ(f.engine->stats().queued_tokens, 12U);
+  const Status never = f.engine->submit(make_request(5, 13, 5), std::make_shared<Recorder>());
+  EXPECT_EQ(never.kind(), ErrorKind::kValidation);
+  EXPECT_EQ(never.field(), kPromptField);
+  EXPECT_EQ(never.message(), "the request would wait with 13 tokens, `queue_tokens_max` is 12");
+  f.gate.release();
+  for (const auto& sink : {running, first, second}) sink->wait_final();
+  EXPECT_EQ(f.engine->stats().queued_tokens, 0U);
+  f.submit(make_request(4, 12, 5))->wait_final();
 }
 
 TEST(Engine, AnIdIsFreeAgainInItsFinalEvent) {

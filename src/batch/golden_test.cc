@@ -68,9 +68,11 @@ TEST(Golden, MaxUtilizationPausesTheNewestAndResumesItAfterTheOther) {
   while (d.core->stats().pauses == 0) d.turn();
   EXPECT_EQ(d.n_steps, 42);  // in iteration 41, counted from 0
   EXPECT_EQ(b->tokens().size(), 41U);
+  EXPECT_EQ(d.core->stats().queued_tokens, 51U);  // of b
   EXPECT_EQ(steps_until_done(d, *a), 80);
   EXPECT_EQ(b->tokens().size(), 41U);
   EXPECT_EQ(steps_until_done(d, *b), 119);
+  EXPECT_EQ(d.core->stats().queued_tokens, 0U);
   EXPECT_EQ(d.core->stats().pauses, 1U);
   b->expect_complete(expected_output(cache_of(10), request), false);
 }

@@ -14,6 +14,26 @@ Status Inbox::refuses_all() const {
   return {};
 }
 
+Status Inbox::has_room(std::size_t n_tokens) const {
+  const auto full = [](std::string_view limit, std::size_t value, std::string why) -> Status {
+    return {Code::kResourceExhausted,
+            ErrorKind::kOverloaded,
+            "`" + std::string(limit) + "` is " + std::to_string(value) + ": " + std::move(why)};
+  };
+  if (n_never_scheduled_ + commands_.submissions.size() >= options_.queue_requests_max) {
+    return full(
+        "queue_requests_max", options_.queue_requests_max, "as many requests are waiting already");
+  }
+  const std::uint64_t n_waiting = stats_.queued_tokens + submitted_tokens_;
+  if (n_waiting + n_tokens > options_.queue_tokens_max) {
+    return full("queue_tokens_max",
+                options_.queue_tokens_max,
+                std::to_string(n_waiting) + " tokens are waiting already, the request has " +
+                    std::to_string(n_tokens));
+  }
+  return {};
+}
+
 Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) {
   std::shared_ptr<const RunnerInfo> info;
   {
@@ -23,19 +43,17 @@ Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink)
   }
   // Without the lock: this looks at every token.
   COXSWAIN_RETURN_IF_ERROR(EngineCore::admissible(*info, options_, request, request.prompt));
+  const std::size_t n_tokens = waiting_tokens(request, request.prompt.size());
   {
     base::MutexLock lock(mu_);
     COXSWAIN_RETURN_IF_ERROR(refuses_all());
-    if (n_never_scheduled_ + commands_.submissions.size() >= options_.queue_requests_max) {
-      return {Code::kResourceExhausted,
-              ErrorKind::kOverloaded,
-              std::to_string(options_.queue_requests_max) + " requests are waiting already"};
-    }
+    COXSWAIN_RETURN_IF_ERROR(has_room(n_tokens));
     if (!active_.emplace(static_cast<std::uint64_t>(request.id), false).second) {
       return {Code::kFailedPrecondition,
               ErrorKind::kInternal,
               "a request with this id is still being served"};
     }
+    submitted_tokens_ += n_tokens;
     commands_.submissions.push_back({std::move(request), std::move(sink), Clock::now()});
   }
   arrived_.notify_one();
@@ -87,6 +105,7 @@ EngineStats Inbox::stats() const {
   const std::size_t n = commands_.submissions.size();
   out.accepted += n;
   out.queued += static_cast<std::uint32_t>(n);
+  out.queued_tokens += submitted_tokens_;
   return out;
 }
 
@@ -101,6 +120,7 @@ Inbox::Commands Inbox::take(bool wait, TimePoint deadline) {
   Commands out = std::exchange(commands_, {});
   stats_.accepted += out.submissions.size();
   stats_.queued += static_cast<std::uint32_t>(out.submissions.size());
+  stats_.queued_tokens += std::exchange(submitted_tokens_, 0);
   n_never_scheduled_ += out.submissions.size();
   return out;
 }

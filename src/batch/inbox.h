@@ -2,7 +2,8 @@
 // Inbox: what other threads want from the engine thread, and what they may know about it.
 //
 // A request is refused here, before anybody owns it: the engine drains, has no runner, is full, or the request can
-// never fit. The limit counts requests that were never in a step, here or in the engine.
+// never fit. The limit on requests counts those that were never in a step, here or in the engine; that on tokens all
+// that wait, paused ones too.
 //
 // Thread rule: any thread; take() and publish() belong to the engine thread. One short lock, never
 // held while waiting.
@@ -57,6 +58,7 @@ class Inbox {
 
  private:
   Status refuses_all() const REQUIRES(mu_);
+  Status has_room(std::size_t n_tokens) const REQUIRES(mu_);
 
   const EngineOptions options_;
   mutable base::Mutex mu_;
@@ -64,6 +66,7 @@ class Inbox {
   base::CondVar answered_;
   std::shared_ptr<const RunnerInfo> info_ GUARDED_BY(mu_);
   Commands commands_ GUARDED_BY(mu_);
+  std::uint64_t submitted_tokens_ GUARDED_BY(mu_) = 0;  // of commands_.submissions
   // Unanswered requests; true once cancelled.
   std::unordered_map<std::uint64_t, bool> active_ GUARDED_BY(mu_);
   EngineStats stats_ GUARDED_BY(mu_);  // of the engine, with what it has taken from here

@@ -39,6 +39,14 @@ namespace coxswain::batch {
 enum class SequenceState : std::uint8_t { kWaiting, kRunning, kPaused, kEnding };
 enum class Outcome : std::uint8_t { kFinished, kFailed, kCancelled };
 
+// What a request holds while it waits, in tokens of 4 bytes: its ids, and the bytes of all else that it brought.
+inline std::size_t waiting_tokens(const GenerationRequest& request, std::size_t n_ids) {
+  std::size_t n_bytes = request.adapter.size() + request.cache_salt.size() +
+                        request.sampling.logit_bias.size() * sizeof(std::pair<TokenId, float>);
+  for (const std::string& stop : request.stopping.stop_sequences) n_bytes += stop.size();
+  return n_ids + (n_bytes + sizeof(TokenId) - 1) / sizeof(TokenId);
+}
+
 struct Sequence {
   SequenceId id{};
   GenerationRequest request;  // its prompt has moved to `tokens`
@@ -53,6 +61,7 @@ struct Sequence {
   kvcache::KvLease lease;
   std::vector<TokenId> tokens;  // prompt, then output
   std::uint32_t n_prompt = 0;
+  std::size_t n_waiting_tokens = 0;  // as it began to wait
   std::uint32_t planned = 0;
   std::uint32_t computed = 0;
   std::uint32_t n_in_flight = 0;  // submitted steps that name it and have not retired: 0..2

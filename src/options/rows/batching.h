@@ -110,6 +110,17 @@ inline constexpr OptionSpec kBatchingRows[] = {
      .binaries = kFront,
      .ours = true,
      .help = "Requests that wait for a step; further ones get 429"},
+    {.name = "queue-tokens-max",
+     .env = "COXSWAIN_QUEUE_TOKENS_MAX",
+     .type = OptionType::kU64,
+     .default_value = "16777216",
+     .unit = "tokens",
+     .min = 1,
+     .max = 1'000'000'000'000,
+     .binaries = kFront,
+     .ours = true,
+     .help =
+         "Tokens of the requests that wait, paused ones too, 4 bytes each; further ones get 429"},
 };
 
 }  // namespace coxswain::options

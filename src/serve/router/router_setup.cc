@@ -48,6 +48,7 @@ batch::EngineOptions engine_options(const options::OptionValues& values,
   out.waiting_served_ratio = static_cast<float>(values.get<"waiting-served-ratio">());
   out.waiting_tokens_max = values.get<"max-waiting-tokens">();
   out.queue_requests_max = values.get<"queue-requests-max">();
+  out.queue_tokens_max = values.get<"queue-tokens-max">();
   // A stock shard promises no prefix cache of the kind that we keep.
   out.prefix_caching = info.capabilities.takes_ids && values.get<"PREFIX_CACHING">();
   out.stall_timeout = values.get<"stall-timeout-ms">();
