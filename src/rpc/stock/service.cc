@@ -6,7 +6,9 @@
 #include <proto/generate_v2.grpc.pb.h>
 #include <proto/generate_v3.grpc.pb.h>
 
+#include "rpc/runner_gate.h"
 #include "rpc/stock/batches.h"
+#include "telemetry/log.h"
 
 namespace coxswain::rpc {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The gRPC services generate.v3 and generate.v2 of text-generation-inference over any StepRunner:
-// transport only. What the calls mean stands in stock_batches.h.
+// transport only. What the calls mean stands in batches.h.
 //
 // Thread rule: gRPC calls them from any thread; RunnerGate lets one call at a time reach the runner.
 
@@ -12,14 +12,17 @@
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
 
-#include "rpc/runner_gate.h"
-#include "telemetry/log.h"
-
 namespace grpc {
 class Service;
 }  // namespace grpc
 
+namespace coxswain::telemetry {
+class Logger;
+}  // namespace coxswain::telemetry
+
 namespace coxswain::rpc {
+
+class RunnerGate;
 
 // Everything must outlive the services.
 struct StockServiceParts {
