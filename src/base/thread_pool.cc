@@ -10,6 +10,7 @@
 #endif
 
 #include "base/fatal.h"
+#include "base/float_mode.h"
 
 namespace coxswain::base {
 namespace {
@@ -72,6 +73,7 @@ void ThreadPool::work(std::size_t worker) {
 
 void ThreadPool::run(std::size_t n_tasks, Task task) {
   if (n_tasks == 0) return;
+  const FloatMode mode;
   if (workers_.empty() || n_tasks == 1) {
     for (std::size_t i = 0; i < n_tasks; ++i) task(i, 0);
     return;
@@ -105,6 +107,7 @@ bool ThreadPool::enter(std::uint32_t& seen) {
 }
 
 void ThreadPool::worker_loop(std::size_t worker) {
+  const FloatMode mode;
   std::uint32_t seen = 0;
   const auto called = [&] {
     const std::uint64_t region = region_.load();

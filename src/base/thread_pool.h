@@ -5,7 +5,8 @@
 // a core that another program takes away slows one task, not the region. Between regions workers
 // spin for a short while, then park; an idle pool uses no CPU. Nothing allocates in run().
 //
-// Results must not depend on which worker ran a task: split outputs, never a sum.
+// Results must not depend on which worker ran a task: split outputs, never a sum. Tasks run in FloatMode on every
+// thread, the caller's included.
 //
 // Thread rule: run() is called by one thread at a time and not from inside a task.
 

@@ -1,11 +1,17 @@
 #include "base/thread_pool.h"
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <numeric>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 namespace coxswain::base {
 namespace {
@@ -61,6 +67,30 @@ TEST(ThreadPool, AHeldWorkerDelaysItsOwnTaskOnly) {
   });
   EXPECT_EQ(done.load(), 100);
 }
+
+#if defined(__x86_64__)
+// The host's own arithmetic reaches no task, and is as before afterwards.
+TEST(ThreadPool, TasksComputeInOneModeWhateverTheHostHasSet) {
+  constexpr std::uint32_t kModes = 0xFFC0;  // all but the flags of what has happened
+  const std::uint32_t before = _mm_getcsr();
+  const std::uint32_t odd = 0xDFC0;  // flush to zero, subnormals are zero, rounding up
+  _mm_setcsr(odd);
+  for (const std::size_t n_threads : {1U, 3U}) {
+    ThreadPool pool(n_threads);  // its threads inherit the mode
+    for (const std::size_t n_tasks : {1U, 64U}) {
+      std::vector<std::uint32_t> seen(n_tasks);
+      pool.run(n_tasks, [&](std::size_t i, std::size_t) {
+        seen[i] = _mm_getcsr() & kModes;
+        // So that every thread takes some.
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      });
+      EXPECT_EQ(seen, std::vector<std::uint32_t>(n_tasks, 0x1F80));
+      EXPECT_EQ(_mm_getcsr() & kModes, odd);
+    }
+  }
+  _mm_setcsr(before);
+}
+#endif
 
 // Workers that come late must never run a task of a region that has ended, or run one twice.
 TEST(ThreadPool, TinyRegionsRunEveryTaskOnce) {

@@ -6,6 +6,7 @@
 #include <variant>
 #include <xxhash.h>
 
+#include "base/float_mode.h"
 #include "json/json.h"
 #include "model/decoder.h"
 #include "model/describe.h"
@@ -89,6 +90,7 @@ Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir) {
 }
 
 Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
+  const base::FloatMode mode;
   if (options.kernels == nullptr) return internal_error("Model::load needs a kernel table");
   if (options.dtype == DType::kI8) return invalid_argument("dtype int8 is asked for with quantize");
   const WeightFormat* const quantised =

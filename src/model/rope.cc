@@ -5,6 +5,8 @@
 #include <numbers>
 #include <string>
 
+#include "base/scalar_math.h"
+
 namespace coxswain::model {
 namespace {
 
@@ -12,11 +14,11 @@ constexpr double kFactorMax = 1e6;
 constexpr double kThetaMax = 1e12;
 
 double base_frequency(double theta, std::size_t i, std::uint32_t rotary_dim) {
-  return 1.0 / std::pow(theta, 2.0 * static_cast<double>(i) / rotary_dim);
+  return 1.0 / base::pow(theta, 2.0 * static_cast<double>(i) / rotary_dim);
 }
 
 double yarn_mscale(double factor, double mscale) {
-  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * base::log(factor) + 1.0;
 }
 
 // arXiv:2309.00071, section 3.4.
@@ -33,7 +35,7 @@ double yarn_attention_factor(ConfigReader& scaling, double factor) {
 double longrope_attention_factor(ConfigReader& scaling, const RopeSpec& rope) {
   if (scaling.has("attention_factor")) return scaling.number("attention_factor", 1e-3, 1e3);
   if (rope.factor <= 1.0) return 1.0;
-  return std::sqrt(1.0 + std::log(rope.factor) / std::log(rope.original_max_positions));
+  return std::sqrt(1.0 + base::log(rope.factor) / base::log(rope.original_max_positions));
 }
 
 void read_scaling(ConfigReader& scaling,
@@ -85,8 +87,8 @@ void read_scaling(ConfigReader& scaling,
 void yarn_frequencies(const RopeSpec& rope, std::span<float> out) {
   const double dim = rope.rotary_dim;
   const auto correction = [&](double rotations) {
-    return dim * std::log(rope.original_max_positions / (rotations * 2.0 * std::numbers::pi)) /
-           (2.0 * std::log(rope.theta));
+    return dim * base::log(rope.original_max_positions / (rotations * 2.0 * std::numbers::pi)) /
+           (2.0 * base::log(rope.theta));
   };
   double low = correction(rope.beta_fast);
   double high = correction(rope.beta_slow);
@@ -189,7 +191,7 @@ void rope_frequencies(const RopeSpec& rope, std::uint32_t length, std::span<floa
       if (length > rope.original_max_positions) {
         const double stretch =
             rope.factor * length / rope.original_max_positions - (rope.factor - 1.0);
-        theta *= std::pow(stretch, rope.rotary_dim / (rope.rotary_dim - 2.0));
+        theta *= base::pow(stretch, rope.rotary_dim / (rope.rotary_dim - 2.0));
       }
       break;
     case RopeScaling::kNone:

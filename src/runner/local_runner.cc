@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <utility>
 
+#include "base/float_mode.h"
 #include "base/random.h"
 #include "kernels/kernel_table.h"
 #include "kvstore/block_image.h"
@@ -345,6 +346,7 @@ RunnerState LocalRunner::state() const {
 }
 
 void LocalRunner::compute_loop() {
+  const base::FloatMode mode;
   while (true) {
     StepPlan plan;
     {

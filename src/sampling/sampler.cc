@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 
+#include "base/scalar_math.h"
 #include "sampling/philox.h"
 #include "sampling/processors.h"
 #include "sampling/row_math.h"
@@ -32,7 +32,7 @@ bool is_plain(const SamplingParams& p) {
 
 float logprob(float score, const CandidateSet::Weights& weights) {
   return static_cast<float>(static_cast<double>(score) - static_cast<double>(weights.max_score) -
-                            std::log(weights.sum));
+                            base::log(weights.sum));
 }
 
 // The first index at which the running sum of weights exceeds target, in fixed blocks.
@@ -108,7 +108,8 @@ Result<SampleOutput> Sampler::sample(const SampleInput& input) {
     if (row.has_nan) return nan_status();
     const double sum = sum_exp(input.logits, row.max);
     return SampleOutput{
-        .token = {static_cast<TokenId>(row.argmax), static_cast<float>(-std::log(sum))}, .top = {}};
+        .token = {static_cast<TokenId>(row.argmax), static_cast<float>(-base::log(sum))},
+        .top = {}};
   }
   if (!set_.assign(input.logits)) return nan_status();
   process(input);
@@ -129,7 +130,7 @@ Result<float> logprob_of(std::span<const float> logits, TokenId id) {
   if (row.has_nan) return nan_status();
   const float score = std::clamp(logits[static_cast<std::size_t>(id)], -kScoreMax, kScoreMax);
   return static_cast<float>(static_cast<double>(score) - static_cast<double>(row.max) -
-                            std::log(sum_exp(logits, row.max)));
+                            base::log(sum_exp(logits, row.max)));
 }
 
 }  // namespace coxswain::sampling

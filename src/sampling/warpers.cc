@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/scalar_math.h"
 #include "sampling/row_math.h"
 #include "sampling/select.h"
 
@@ -104,7 +105,7 @@ MassCut find_mass_cut(CandidateSet& set,
 
 // -sum p log p, with log p = score - max - log(sum).
 double entropy_of(const CandidateSet& set, const CandidateSet::Weights& weights) {
-  const double log_sum = std::log(weights.sum);
+  const double log_sum = base::log(weights.sum);
   double entropy = 0.0;
   const std::span<const float> scores = set.scores();
   for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -165,7 +166,7 @@ void keep_typical(CandidateSet& set, float mass) {
   if (mass >= 1.0F || set.size() == 1) return;
   const CandidateSet::Weights weights = set.weights();
   const auto entropy = static_cast<float>(entropy_of(set, weights));
-  const auto log_sum = static_cast<float>(std::log(weights.sum));
+  const auto log_sum = static_cast<float>(base::log(weights.sum));
   const std::span<float> keys = set.float_scratch();
   const std::span<const float> scores = set.scores();
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -193,7 +194,7 @@ void keep_eta(CandidateSet& set, float epsilon) {
   if (epsilon <= 0.0F) return;
   const double entropy = entropy_of(set, set.weights());
   const auto e = static_cast<double>(epsilon);
-  keep_probability(set, std::min(e, std::sqrt(e) * std::exp(-entropy)));
+  keep_probability(set, std::min(e, std::sqrt(e) * base::exp(-entropy)));
 }
 
 }  // namespace coxswain::sampling

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/scalar_math.h"
+
 namespace coxswain::model {
 
 using kernels::Activation;
@@ -119,9 +121,9 @@ std::vector<float> alibi_slopes(std::uint32_t n_heads, float scale) {
   while (narrow * 2 <= n_heads) narrow *= 2;
   std::vector<float> out;
   for (std::uint32_t i = 1; i <= narrow; ++i)
-    out.push_back(scale * static_cast<float>(std::exp2(-8.0 * i / narrow)));
+    out.push_back(scale * static_cast<float>(base::exp2(-8.0 * i / narrow)));
   for (std::uint32_t i = 1; out.size() < n_heads; i += 2) {
-    out.push_back(scale * static_cast<float>(std::exp2(-4.0 * i / narrow)));
+    out.push_back(scale * static_cast<float>(base::exp2(-4.0 * i / narrow)));
   }
   return out;
 }

@@ -1,7 +1,6 @@
 // gpt_oss: attention sinks, a window on every second layer, a mixture of experts with biases and a clamped SwiGLU.
 
-#include <cmath>
-
+#include "base/scalar_math.h"
 #include "model/families/common.h"
 
 namespace coxswain::model {
@@ -48,7 +47,7 @@ RopeSpec read_stretched_rope(ConfigReader& config, const ArchSpec& arch) {
   rope.original_max_positions = 4096;
   rope.factor = 32.0;
   rope.truncate = false;
-  rope.attention_factor = 0.1 * std::log(rope.factor) + 1.0;
+  rope.attention_factor = 0.1 * base::log(rope.factor) + 1.0;
   return rope;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/scalar_math.h"
 #include "model/families/common.h"
 
 namespace coxswain::model {
@@ -12,7 +13,7 @@ std::vector<float> mpt_slopes(std::uint32_t n_heads, double bias_max) {
   std::uint32_t wide = 1;
   while (wide < n_heads) wide *= 2;
   const auto slope = [&](std::uint32_t i) {
-    return static_cast<float>(std::exp2(-(i + 1.0) * bias_max / wide));
+    return static_cast<float>(base::exp2(-(i + 1.0) * bias_max / wide));
   };
   std::vector<float> out;
   if (wide != n_heads) {
