@@ -53,6 +53,7 @@ class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
   virtual bool streams() const = 0;
+  // Whether body() needs SequenceAnswer::tokens and prompt; never of a stream.
   virtual bool keeps_tokens() const = 0;
 
   // Whole answers: the body, once all sequences have ended.

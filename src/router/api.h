@@ -91,6 +91,8 @@ class Api {
   void begin_draining() { draining_.store(true); }
   // Ends every running request with `status`.
   void fail_open_calls(Status status) { delivery_.fail_all(std::move(status)); }
+  // Events that wait to be made part of an answer.
+  std::size_t n_undelivered() const { return delivery_.n_queued(); }
   // What /health answers while the router is not draining.
   void set_health(Status status);
   // Whether /health was asked for within `window`.

@@ -211,6 +211,44 @@ TEST(Api, SlowReadersStallTheirOwnStreamOnly) {
   whole->wait_for_end();
 }
 
+// With the delivery thread held up by one client, a stream is stalled after a few events, and a whole answer queues
+// nothing before its end.
+TEST(Api, WhatWaitsToBeDeliveredIsBounded) {
+  TestApi test;
+  test.engine.script = {held()};
+  const auto slow = test.server.post("/generate_stream", kBody);
+  test.engine.wait_for_submissions(1);
+  slow->hold_writes(true);
+  test.engine.play_held(finished());
+  while (!slow->streaming()) std::this_thread::yield();
+
+  const auto stream = test.server.post("/generate_stream", kBody);
+  test.engine.wait_for_submissions(2);
+  const auto streaming = test.engine.held_sink();
+  std::size_t n_streamed = 0;
+  for (; !streaming->stalled(); ++n_streamed) test.engine.play_held(one_more_token());
+  EXPECT_EQ(n_streamed, 65U);
+  EXPECT_EQ(test.api->n_undelivered(), n_streamed);
+  test.engine.play_held(finished());
+
+  const auto whole =
+      test.server.post("/generate", R"({"inputs":"I","parameters":{"details":true}})");
+  test.engine.wait_for_submissions(3);
+  const auto gathering = test.engine.held_sink();
+  for (int i = 0; i < 1000; ++i) test.engine.play_held(one_more_token());
+  EXPECT_FALSE(gathering->stalled());
+  EXPECT_EQ(test.api->n_undelivered(), n_streamed + 1);
+  test.engine.play_held(finished());
+  EXPECT_EQ(test.api->n_undelivered(), n_streamed + 2);
+
+  slow->hold_writes(false);
+  whole->wait_for_end();
+  stream->wait_for_end();
+  EXPECT_EQ(stream->chunks().size(), n_streamed + 1);
+  EXPECT_NE(whole->response().body.find("\"generated_tokens\":1001,"), std::string::npos);
+  EXPECT_EQ(test.api->n_undelivered(), 0U);
+}
+
 TEST(Api, DrainingRefusesNewWorkAndFinishesTheOld) {
   TestApi test;
   test.engine.script = {held()};

@@ -63,8 +63,13 @@ class Call::Sink final : public batch::TokenSink {
       : call_(std::move(call)), sequence_(sequence) {}
 
   void on_event(batch::TokenEvent event) override {
-    n_pending_->fetch_add(1, std::memory_order_relaxed);
-    call_->delivery_.push({call_, sequence_, std::move(event), n_pending_});
+    if (call_->streams()) {
+      n_pending_->fetch_add(1, std::memory_order_relaxed);
+      call_->delivery_.push({call_, sequence_, std::move(event), n_pending_});
+      return;
+    }
+    call_->absorb(call_->setup_.sequences[sequence_], event);
+    if (event.final) call_->delivery_.push({call_, sequence_, std::move(event), nullptr});
   }
   bool stalled() const override {
     return call_->stalled(n_pending_->load(std::memory_order_relaxed));
@@ -135,21 +140,23 @@ Status Call::client_status(const Status& status) const {
 }
 
 bool Call::stalled(std::uint32_t n_pending) const {
-  if (!streams()) return false;
+  if (!streams()) return false;  // what it has yielded waits for nobody
   return n_pending > kPendingEventsMax ||
          setup_.responder->unsent_bytes() > setup_.unsent_bytes_max;
 }
 
+// On the engine's thread for a whole answer, whose tokens nobody looks at before the final event is delivered; on the
+// delivery thread for a stream.
 void Call::absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const {
   if (!sequence.prompt_only) {
     sequence.n_generated += static_cast<std::uint32_t>(event.tokens.size());
-    for (const OutputToken& token : event.tokens) {
+    for (OutputToken& token : event.tokens) {
       sequence.logprob_sum += static_cast<double>(token.logprob);
-      if (setup_.format->keeps_tokens()) sequence.tokens.push_back(token);
+      if (setup_.format->keeps_tokens()) sequence.tokens.push_back(std::move(token));
     }
   }
   if (setup_.format->keeps_tokens() && !event.prompt.empty()) {
-    sequence.prompt.insert(sequence.prompt.end(), event.prompt.begin(), event.prompt.end());
+    sequence.prompt = std::move(event.prompt);
   }
   if (!event.final) return;
   if (event.finish && !sequence.prompt_only) sequence.finish = std::move(*event.finish);
@@ -169,9 +176,10 @@ void Call::deliver(std::size_t index, batch::TokenEvent event) {
                        "a sequence ended without its last token"));
   }
   api::SequenceAnswer& sequence = setup_.sequences[index];
-  absorb(sequence, event);
-  if (streams())
+  if (streams()) {
+    absorb(sequence, event);
     write_events(setup_.format->events(sequence, index, {event.tokens, event.prompt, event.final}));
+  }
   if (!event.final) return;
   observe(sequence);
   if (++n_finished_ == setup_.sequences.size()) complete();

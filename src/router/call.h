@@ -1,10 +1,10 @@
 #pragma once
 // Call: one client request between validation and the last byte of its answer.
 //
-// A call owns one sequence for each of best_of, n and the prompts of a batch. Its sequences are
-// submitted to the engine together; what they produce reaches deliver() in order on the delivery
-// thread, which writes the answer. A failed sequence fails the call and cancels the others; a
-// client that goes away cancels all of them at once.
+// A call owns one sequence for each of best_of, n and the prompts of a batch. Its sequences are submitted to the engine
+// together; what they produce reaches deliver() in order on the delivery thread, which writes the answer. Of a sequence
+// whose answer does not stream only the final event does: its tokens are gathered where the engine hands them over. A
+// failed sequence fails the call and cancels the others; a client that goes away cancels all of them at once.
 //
 // Thread rule: start() on any thread, once. deliver(), keep_alive() and fail() on the delivery thread only. The
 // engine asks for stalled() on its own thread; abandon() may be called from any thread.

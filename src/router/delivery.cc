@@ -53,6 +53,11 @@ void Delivery::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+std::size_t Delivery::n_queued() const {
+  base::MutexLock lock(mu_);
+  return items_.size();
+}
+
 void Delivery::loop() {
   std::optional<TimePoint> next_look;
   std::size_t n_calls_max = kCallsMin;

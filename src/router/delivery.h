@@ -3,9 +3,10 @@
 // hands values over.
 //
 // It also writes keep-alive comments into streams that are silent. Its queue is bounded by the
-// calls that are open: each sequence stalls its engine plan once 64 of its events wait.
+// sequences that are open: one that streams gets no further rows once 64 of its events wait, so
+// those of the steps in flight come on top; of any other the final event alone is queued.
 //
-// Thread rule: push(), open() and fail_all() from any thread. stop() delivers what is queued and joins.
+// Thread rule: push(), open(), fail_all() and n_queued() from any thread. stop() delivers what is queued and joins.
 
 #include <atomic>
 #include <chrono>
@@ -47,13 +48,14 @@ class Delivery {
   // Ends every open call with `status`.
   void fail_all(Status status);
   void stop();
+  std::size_t n_queued() const;  // events
 
  private:
   void loop();
   std::optional<TimePoint> look();
 
   const std::chrono::milliseconds keep_alive_interval_;
-  base::Mutex mu_;
+  mutable base::Mutex mu_;
   base::CondVar ready_;
   std::vector<Item> items_ GUARDED_BY(mu_);
   std::vector<std::weak_ptr<Call>> new_calls_ GUARDED_BY(mu_);

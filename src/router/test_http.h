@@ -31,6 +31,7 @@ class FakeResponder final : public http::Responder {
   }
   void write(std::string_view bytes) override {
     base::MutexLock lock(mu_);
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return !writes_held_; });
     if (ended_) return;
     chunks_.emplace_back(bytes);
     changed_.notify_all();
@@ -73,6 +74,12 @@ class FakeResponder final : public http::Responder {
     base::MutexLock lock(mu_);
     unsent_ = bytes;
   }
+  // While held, write() does not return.
+  void hold_writes(bool hold) {
+    base::MutexLock lock(mu_);
+    writes_held_ = hold;
+    changed_.notify_all();
+  }
   void wait_for_end() {
     base::MutexLock lock(mu_);
     changed_.wait(lock, [&]() REQUIRES(mu_) { return ended_; });
@@ -108,6 +115,7 @@ class FakeResponder final : public http::Responder {
   bool streaming_ GUARDED_BY(mu_) = false;
   bool ended_ GUARDED_BY(mu_) = false;
   bool closed_ GUARDED_BY(mu_) = false;
+  bool writes_held_ GUARDED_BY(mu_) = false;
   std::size_t unsent_ GUARDED_BY(mu_) = 0;
   http::Response response_ GUARDED_BY(mu_);
   std::vector<std::string> chunks_ GUARDED_BY(mu_);
