@@ -1,7 +1,10 @@
 #include "base/thread_pool.h"
 
+#include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <pthread.h>
+#include <random>
 #include <sched.h>
 #include <system_error>
 
@@ -73,6 +76,19 @@ void ThreadPool::work(std::size_t worker) {
 
 void ThreadPool::run(std::size_t n_tasks, Task task) {
   if (n_tasks == 0) return;
+  if (shuffle_seed_ != 0) return run_shuffled(n_tasks, task);
+  run_ascending(n_tasks, task);
+}
+
+void ThreadPool::run_shuffled(std::size_t n_tasks, Task task) {
+  std::vector<std::size_t> order(n_tasks);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(shuffle_seed_));
+  if (++shuffle_seed_ == 0) shuffle_seed_ = 1;
+  run_ascending(n_tasks, [&](std::size_t i, std::size_t worker) { task(order[i], worker); });
+}
+
+void ThreadPool::run_ascending(std::size_t n_tasks, Task task) {
   const FloatMode mode;
   if (workers_.empty() || n_tasks == 1) {
     for (std::size_t i = 0; i < n_tasks; ++i) task(i, 0);

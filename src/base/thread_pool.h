@@ -38,8 +38,14 @@ class ThreadPool {
   // when all are done; what the tasks wrote is then visible to the caller.
   void run(std::size_t n_tasks, FunctionRef<void(std::size_t index, std::size_t worker)> task);
 
+  // For tests of results that must not depend on the order of tasks: each later region hands its tasks out in an order
+  // of its own, drawn from `seed`. 0: ascending again. Such regions allocate. REQUIRES: no region is running.
+  void shuffle_tasks(std::uint64_t seed) { shuffle_seed_ = seed; }
+
  private:
   using Task = FunctionRef<void(std::size_t, std::size_t)>;
+  void run_shuffled(std::size_t n_tasks, Task task);
+  void run_ascending(std::size_t n_tasks, Task task);
   void worker_loop(std::size_t worker);
   void work(std::size_t worker);
   bool enter(std::uint32_t& seen);
@@ -52,6 +58,7 @@ class ThreadPool {
   std::atomic<std::size_t> parked_{0};
   std::size_t n_tasks_ = 0;
   const Task* task_ = nullptr;
+  std::uint64_t shuffle_seed_ = 0;  // of the next region; 0: no order is drawn
 
   // The number of the region (upper half), whether it takes workers (kOpen) and how many are inside (the rest).
   static constexpr std::uint64_t kOpen = std::uint64_t{1} << 31;

@@ -31,6 +31,42 @@ TEST(ThreadPool, EveryTaskRunsOnce) {
   }
 }
 
+std::vector<std::size_t> order_of(ThreadPool& pool, std::size_t n_tasks) {
+  std::vector<std::size_t> order;
+  pool.run(n_tasks, [&](std::size_t i, std::size_t) { order.push_back(i); });
+  return order;
+}
+
+TEST(ThreadPool, ASeedShufflesTheTasksOfEachRegion) {
+  ThreadPool pool(1);
+  std::vector<std::size_t> ascending(50);
+  std::iota(ascending.begin(), ascending.end(), std::size_t{0});
+  pool.shuffle_tasks(7);
+  const std::vector<std::size_t> first = order_of(pool, 50);
+  const std::vector<std::size_t> second = order_of(pool, 50);
+  EXPECT_NE(first, ascending);
+  EXPECT_NE(first, second);
+  pool.shuffle_tasks(7);
+  EXPECT_EQ(order_of(pool, 50), first);
+  pool.shuffle_tasks(0);
+  EXPECT_EQ(order_of(pool, 50), ascending);
+}
+
+TEST(ThreadPool, ShuffledTasksRunOnceOnEveryNumberOfThreads) {
+  for (const std::size_t n_threads : {1U, 2U, 3U}) {
+    ThreadPool pool(n_threads);
+    pool.shuffle_tasks(3);
+    for (std::size_t n_tasks = 0; n_tasks < 70; ++n_tasks) {
+      std::vector<int> hits(n_tasks, 0);
+      pool.run(n_tasks, [&](std::size_t i, std::size_t worker) {
+        ASSERT_LT(worker, n_threads);
+        ++hits[i];
+      });
+      ASSERT_EQ(hits, std::vector<int>(n_tasks, 1));
+    }
+  }
+}
+
 TEST(ThreadPool, ManyRegionsInARowSeeEachOthersWrites) {
   ThreadPool pool(3, ThreadPool::Pinning::kPin);
   std::vector<std::uint64_t> values(64, 0);

@@ -9,46 +9,20 @@
 
 #include <gtest/gtest.h>
 
-#include "batch/engine.h"
-#include "batch/testing/recorder.h"
 #include "model/test_models.h"
-#include "runner/local_runner.h"
-#include "runner/plan_driver.h"
+#include "runner/testing/law1_runs.h"
 
 namespace coxswain::runner {
 namespace {
 
+using testing::expect_same_through_engine;
+using testing::expect_same_when_driven;
+using testing::Happened;
+using testing::RunnerSetup;
+using testing::start;
+using testing::Way;
+
 constexpr std::uint32_t kVocab = 61;
-constexpr std::uint32_t kRequestTokensMax = 100;
-
-struct RunnerSetup {
-  std::uint32_t block_tokens = 16;
-  std::size_t n_threads = 1;
-  std::uint32_t rows_max = 256;
-  std::uint32_t batch_size_max = 8;
-  std::uint32_t kv_tokens = 2048;
-  std::optional<tensor::DType> dtype = tensor::DType::kF32;
-  std::string quantize = {};
-  std::string isa = {};
-};
-
-std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSetup& setup) {
-  RunnerOptions options;
-  options.model_dir = model_dir;
-  options.without_text = true;
-  options.dtype = setup.dtype;
-  options.quantize = setup.quantize;
-  options.isa = setup.isa;
-  options.block_tokens = setup.block_tokens;
-  options.n_threads = setup.n_threads;
-  options.kv_blocks = 1 + setup.kv_tokens / setup.block_tokens;
-  options.max_total_tokens = kRequestTokensMax;
-  options.max_batch_prefill_tokens = setup.rows_max;
-  options.max_batch_size = setup.batch_size_max;
-  auto runner = LocalRunner::create(options);
-  EXPECT_TRUE(runner.ok()) << runner.status().message();
-  return runner.ok() ? std::move(runner).value() : nullptr;
-}
 
 // Prompts of 1 to 41 tokens, most of which begin alike; greedy and seeded, with penalties,
 // alternatives and prompt log-probabilities.
@@ -76,12 +50,6 @@ std::vector<SequenceSpec> requests() {
   }
   return specs;
 }
-
-struct Way {
-  std::string name;
-  RunnerSetup setup;
-  DriveOptions drive;
-};
 
 std::vector<Way> ways() {
   std::vector<Way> out;
@@ -112,6 +80,10 @@ std::vector<Way> ways() {
                   .share_prefixes = true,
                   .look_ahead = true}});
   out.push_back({"a workspace of few rows", {.rows_max = 3, .batch_size_max = 2}, {.seed = 6}});
+  out.push_back(
+      {"released windows, tasks in any order",
+       {.block_tokens = 4, .n_threads = 3, .task_order_seed = 7},
+       {.seed = 7, .chunk_tokens_max = 7, .include_share = 0.8, .release_windows = true}});
   return out;
 }
 
@@ -126,92 +98,30 @@ void expect_invariance(const std::string& model_dir, const RunnerSetup& setup) {
     ASSERT_EQ(expected[i].tokens.size(), specs[i].stopping.max_new_tokens);
     ASSERT_EQ(expected[i].prompt.size(), specs[i].prompt_logprobs ? specs[i].prompt.size() : 0);
   }
-  std::uint32_t n_shared = 0;
-  std::uint32_t n_pauses = 0;
-  for (Way& way : ways()) {
-    way.setup.dtype = setup.dtype;
-    way.setup.quantize = setup.quantize;
-    way.setup.isa = setup.isa;
-    auto runner = start(model_dir, way.setup);
-    ASSERT_NE(runner, nullptr);
-    const auto seen = drive(*runner, specs, way.drive);
-    expect_same_outcomes(expected, seen, way.name);
-    for (const DriveOutcome& outcome : seen) {
-      n_shared += outcome.n_shared_tokens;
-      n_pauses += outcome.n_pauses;
-    }
-  }
-  EXPECT_GT(n_shared, 0u);
-  EXPECT_GT(n_pauses, 0u);
+  Happened happened;
+  for (const Way& way : ways())
+    happened += expect_same_when_driven(model_dir, setup, way, specs, expected);
+  EXPECT_GT(happened.n_shared_tokens, 0u);
+  EXPECT_GT(happened.n_pauses, 0u);
 }
 
 // ---- the real scheduler ----
 
-DriveOutcome outcome_of(batch::testing::Recorder& sink) {
-  sink.wait_final();
-  const batch::TokenEvent last = sink.final_event();
-  DriveOutcome out;
-  out.status = last.status;
-  out.tokens = sink.tokens();
-  out.prompt = sink.prompt();
-  if (last.finish) out.finish = *last.finish;
-  out.n_shared_tokens = last.n_cached_prompt_tokens;
-  return out;
+// Blocks that leave a window and ropes that depend on the length limit what can be shared.
+bool shares_prefixes(const RunnerInfo& info) {
+  return info.rope_switch_length == 0 &&
+         std::all_of(info.kv_groups.begin(), info.kv_groups.end(), [](const KvGroup& group) {
+           return group.kind == KvGroup::Kind::kFull;
+         });
 }
 
-// Two rounds: the second finds the prefixes of the first in the cache. `seen_shared`, `seen_pauses`
-// count what happened.
-void expect_same_through_engine(const std::string& model_dir,
-                                const RunnerSetup& setup,
-                                batch::CapacityPolicy policy,
-                                const std::vector<DriveOutcome>& expected) {
-  std::shared_ptr<LocalRunner> runner = start(model_dir, setup);
-  ASSERT_NE(runner, nullptr);
-  batch::EngineOptions options;
-  options.policy = policy;
-  options.prefill_tokens_max = 24;
-  options.check_invariants = true;
-  auto engine = batch::Engine::create(runner, options);
-  std::uint64_t n_cached = 0;
-  for (int round = 0; round < 2; ++round) {
-    std::vector<std::shared_ptr<batch::testing::Recorder>> sinks;
-    for (const SequenceSpec& spec : requests()) {
-      batch::GenerationRequest request;
-      request.id =
-          RequestId{static_cast<std::uint64_t>(spec.id) + 100u * static_cast<std::uint64_t>(round)};
-      request.prompt = spec.prompt;
-      request.sampling = spec.sampling;
-      request.stopping = spec.stopping;
-      request.prompt_logprobs = spec.prompt_logprobs;
-      sinks.push_back(std::make_shared<batch::testing::Recorder>());
-      const Status status = engine->submit(std::move(request), sinks.back());
-      ASSERT_TRUE(status.ok()) << status.message();
-    }
-    std::vector<DriveOutcome> seen;
-    for (const auto& sink : sinks) {
-      seen.push_back(outcome_of(*sink));
-      n_cached += seen.back().n_shared_tokens;
-    }
-    expect_same_outcomes(expected, seen, "engine, round " + std::to_string(round));
-  }
-  // Blocks that leave a window and ropes that depend on the length limit what can be shared; a
-  // tight cache keeps nothing.
-  const RunnerInfo info = runner->info();
-  const bool shares =
-      info.rope_switch_length == 0 && setup.kv_tokens > kRequestTokensMax * 10 &&
-      std::all_of(info.kv_groups.begin(), info.kv_groups.end(), [](const KvGroup& group) {
-        return group.kind == KvGroup::Kind::kFull;
-      });
-  if (shares) {
-    EXPECT_GT(n_cached, 0u);
-  }
-  EXPECT_TRUE(engine->drain(std::chrono::milliseconds(10'000)));
-  const batch::EngineStats stats = engine->stats();
-  EXPECT_EQ(stats.blocks_leased + stats.blocks_retiring, 0u);
-  EXPECT_EQ(stats.blocks_free + stats.blocks_cached, stats.blocks_total);
+bool has_window(const RunnerInfo& info) {
+  return std::any_of(info.kv_groups.begin(), info.kv_groups.end(), [](const KvGroup& group) {
+    return group.kind == KvGroup::Kind::kWindow;
+  });
 }
 
-class Law1 : public testing::TestWithParam<model::SmallModel> {
+class Law1 : public ::testing::TestWithParam<model::SmallModel> {
  protected:
   void SetUp() override {
     model::RandomCheckpointOptions options;
@@ -234,20 +144,31 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
   // As the engine decides it: prompt and new tokens.
   for (SequenceSpec& spec : specs) spec.rope_length = 0;
   const auto expected = drive_each_alone(*reference, specs);
-  using batch::CapacityPolicy;
-  expect_same_through_engine(folder_.path(),
-                             {.block_tokens = 4, .n_threads = 2},
-                             CapacityPolicy::kMaxUtilization,
-                             expected);
+  batch::EngineOptions options;
+  options.prefill_tokens_max = 24;
+  const RunnerSetup roomy{.block_tokens = 4, .n_threads = 2};
+  const Happened happened =
+      expect_same_through_engine(folder_.path(), roomy, options, specs, expected);
+  if (shares_prefixes(reference->info())) {
+    EXPECT_GT(happened.n_shared_tokens, 0u);
+  }
   // A cache that cannot hold all of them: the newest are paused and computed again.
   const RunnerSetup tight{.block_tokens = 4, .kv_tokens = 120};
-  expect_same_through_engine(folder_.path(), tight, CapacityPolicy::kMaxUtilization, expected);
-  expect_same_through_engine(folder_.path(), tight, CapacityPolicy::kGuaranteedNoEvict, expected);
+  expect_same_through_engine(folder_.path(), tight, options, specs, expected);
+  options.policy = batch::CapacityPolicy::kGuaranteedNoEvict;
+  expect_same_through_engine(folder_.path(), tight, options, specs, expected);
+  // Without a prefix cache, windows give their blocks back; tasks in any order.
+  options.prefix_caching = false;
+  const RunnerSetup shuffled{.block_tokens = 4, .n_threads = 3, .task_order_seed = 8};
+  const Happened alone =
+      expect_same_through_engine(folder_.path(), shuffled, options, specs, expected);
+  EXPECT_EQ(alone.n_shared_tokens, 0u);
+  EXPECT_EQ(alone.n_released_blocks > 0, has_window(reference->info()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families,
                          Law1,
-                         testing::ValuesIn(model::small_models()),
+                         ::testing::ValuesIn(model::small_models()),
                          [](const auto& family) { return std::string(family.param.name); });
 
 // Every weight type on every kernel set that this machine can run, for one family.

@@ -159,6 +159,7 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
                                                  options.pin_threads
                                                      ? kernels::ExecContext::Pinning::kPin
                                                      : kernels::ExecContext::Pinning::kNone);
+  exec_->pool().shuffle_tasks(options.task_order_seed);
   COXSWAIN_RETURN_IF_ERROR(model_->reserve(limits.rows_max, limits.logit_rows_max, *exec_));
   kv.n_blocks.assign(model.kv_groups.size(), plan_.n_blocks);
   COXSWAIN_ASSIGN_OR_RETURN(kv_, kvstore::KvStore::create(kv));

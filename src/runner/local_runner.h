@@ -42,6 +42,7 @@ struct RunnerOptions {
   std::size_t n_threads = 0;  // 0 = all that this process may use
   bool pin_threads = false;  // bind all threads that compute to CPUs; only for the one busy process
   std::string isa;           // forces a kernel set; empty = the best one
+  std::uint64_t task_order_seed = 0;  // tests: base::ThreadPool::shuffle_tasks()
   // The size of the KV cache: `kv_blocks` (block 0 included), or `kv_bytes`, or, if both are 0,
   // what the memory budget leaves.
   std::uint32_t kv_blocks = 0;

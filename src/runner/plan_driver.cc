@@ -86,11 +86,31 @@ class Driver {
 
   void release_blocks(Request& request) {
     for (std::size_t g = 0; g < request.tables.size(); ++g) {
-      for (const BlockId id : request.tables[g]) {
-        if (--references_[g][id] == 0) free_[g].push_back(id);
-      }
+      for (const BlockId id : request.tables[g]) give_back(g, id);
       request.tables[g].clear();
     }
+  }
+
+  void give_back(std::size_t group, BlockId id) {
+    if (id != kReleasedBlock && --references_[group][id] == 0) free_[group].push_back(id);
+  }
+
+  // Gives back what no row from `position` on can see; the first entry of the table that changed.
+  std::size_t release_before(Request& request, std::size_t group, std::uint32_t position) {
+    std::vector<BlockId>& table = request.tables[group];
+    const std::uint32_t window = info_.kv_groups[group].window;
+    const bool moves = info_.kv_groups[group].kind == KvGroup::Kind::kWindow && window != 0;
+    // Others may write these blocks from the next row on: nothing that reads them may be in flight.
+    if (!options_.release_windows || !moves || position < window || request.n_in_flight > 0)
+      return table.size();
+    std::size_t first = table.size();
+    for (std::size_t i = (position - window + 1) / info_.block_tokens; i-- > 0;) {
+      if (i >= table.size() || table[i] == kReleasedBlock) continue;
+      give_back(group, std::exchange(table[i], kReleasedBlock));
+      ++request.outcome.n_released_blocks;
+      first = i;
+    }
+    return first;
   }
 
   StepPlan next_plan() {
@@ -144,7 +164,7 @@ class Driver {
     row.prompt_logprobs = request.spec->prompt_logprobs &&
                           row.first_position < request.spec->prompt.size() &&
                           !prompt_reported(request);
-    if (!grow_tables(request, row)) return std::nullopt;
+    if (!change_tables(request, row)) return std::nullopt;
     return row;
   }
 
@@ -181,14 +201,12 @@ class Driver {
     request.outcome.n_shared_tokens += request.computed;
   }
 
-  bool grow_tables(Request& request, Row& row) {
+  bool change_tables(Request& request, Row& row) {
     const std::uint32_t end = row.first_position + row.n_tokens;
     const std::uint32_t n_blocks = (end + info_.block_tokens - 1) / info_.block_tokens;
     for (std::uint32_t g = 0; g < request.tables.size(); ++g) {
       std::vector<BlockId>& table = request.tables[g];
-      if (table.size() >= n_blocks) continue;
-      BlockTableChange change{.kv_group = g,
-                              .first_index = static_cast<std::uint32_t>(table.size())};
+      const std::size_t first = release_before(request, g, row.first_position);
       while (table.size() < n_blocks) {
         if (free_[g].empty()) {
           ADD_FAILURE() << "the test has too few blocks";
@@ -197,9 +215,12 @@ class Driver {
         table.push_back(free_[g].back());
         free_[g].pop_back();
         references_[g][table.back()] = 1;
-        change.blocks.push_back(table.back());
       }
-      row.table_changes.push_back(std::move(change));
+      if (first == table.size()) continue;
+      const auto begin = table.begin() + static_cast<std::ptrdiff_t>(first);
+      row.table_changes.push_back({.kv_group = g,
+                                   .first_index = static_cast<std::uint32_t>(first),
+                                   .blocks = {begin, table.end()}});
     }
     return true;
   }

@@ -24,6 +24,8 @@ struct DriveOptions {
   double pause_share = 0.0;    // how likely a live sequence loses its blocks before a step
   // Full blocks of other live sequences with the same tokens are taken over.
   bool share_prefixes = false;
+  // Blocks that have left their group's window are given to others. Not with share_prefixes.
+  bool release_windows = false;
   bool look_ahead = false;  // two plans in flight
 };
 
@@ -34,6 +36,7 @@ struct DriveOutcome {
   SequenceFinish finish;
   std::uint32_t n_shared_tokens = 0;
   std::uint32_t n_pauses = 0;
+  std::uint32_t n_released_blocks = 0;
 };
 
 // Ids of the specs must differ. Blocks come from [1, n_blocks) of every group.

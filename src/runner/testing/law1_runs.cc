@@ -1,0 +1,149 @@
+#include "runner/testing/law1_runs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "batch/testing/recorder.h"
+
+namespace coxswain::runner::testing {
+namespace {
+
+// Hands everything on and counts the blocks that plans release.
+class ReleaseCounter final : public StepRunner {
+ public:
+  explicit ReleaseCounter(std::unique_ptr<StepRunner> runner) : runner_(std::move(runner)) {}
+
+  RunnerInfo info() const override { return runner_->info(); }
+  Result<StepTicket> submit(StepPlan plan) override {
+    for (const Row& row : plan.rows) {
+      for (const BlockTableChange& change : row.table_changes) {
+        n_released_ += static_cast<std::uint64_t>(
+            std::count(change.blocks.begin(), change.blocks.end(), kReleasedBlock));
+      }
+    }
+    return runner_->submit(std::move(plan));
+  }
+  Result<StepResult> wait(StepTicket ticket, TimePoint until) override {
+    return runner_->wait(ticket, until);
+  }
+  Status healthy() override { return runner_->healthy(); }
+
+  std::uint64_t n_released() const { return n_released_; }
+
+ private:
+  std::unique_ptr<StepRunner> runner_;
+  std::atomic<std::uint64_t> n_released_{0};
+};
+
+DriveOutcome outcome_of(batch::testing::Recorder& sink) {
+  sink.wait_final();
+  const batch::TokenEvent last = sink.final_event();
+  DriveOutcome out;
+  out.status = last.status;
+  out.tokens = sink.tokens();
+  out.prompt = sink.prompt();
+  if (last.finish) out.finish = *last.finish;
+  out.n_shared_tokens = last.n_cached_prompt_tokens;
+  return out;
+}
+
+batch::GenerationRequest request_of(const SequenceSpec& spec, std::uint64_t id) {
+  batch::GenerationRequest request;
+  request.id = RequestId{id};
+  request.prompt = spec.prompt;
+  request.sampling = spec.sampling;
+  request.stopping = spec.stopping;
+  request.prompt_logprobs = spec.prompt_logprobs;
+  return request;
+}
+
+}  // namespace
+
+Happened& Happened::operator+=(const Happened& other) {
+  n_shared_tokens += other.n_shared_tokens;
+  n_pauses += other.n_pauses;
+  n_released_blocks += other.n_released_blocks;
+  return *this;
+}
+
+std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSetup& setup) {
+  RunnerOptions options;
+  options.model_dir = model_dir;
+  options.without_text = true;
+  options.dtype = setup.dtype;
+  options.quantize = setup.quantize;
+  options.isa = setup.isa;
+  options.block_tokens = setup.block_tokens;
+  options.n_threads = setup.n_threads;
+  options.kv_blocks = 1 + setup.kv_tokens / setup.block_tokens;
+  options.max_total_tokens = setup.request_tokens_max;
+  options.max_batch_prefill_tokens = setup.rows_max;
+  options.max_batch_size = setup.batch_size_max;
+  options.task_order_seed = setup.task_order_seed;
+  auto runner = LocalRunner::create(options);
+  EXPECT_TRUE(runner.ok()) << runner.status().message();
+  return runner.ok() ? std::move(runner).value() : nullptr;
+}
+
+Happened expect_same_when_driven(const std::string& model_dir,
+                                 const RunnerSetup& base,
+                                 const Way& way,
+                                 const std::vector<SequenceSpec>& specs,
+                                 const std::vector<DriveOutcome>& expected) {
+  RunnerSetup setup = way.setup;
+  setup.dtype = base.dtype;
+  setup.quantize = base.quantize;
+  setup.isa = base.isa;
+  Happened happened;
+  const auto runner = start(model_dir, setup);
+  if (runner == nullptr) return happened;
+  const auto seen = drive(*runner, specs, way.drive);
+  expect_same_outcomes(expected, seen, way.name);
+  for (const DriveOutcome& outcome : seen) {
+    happened += {.n_shared_tokens = outcome.n_shared_tokens,
+                 .n_pauses = outcome.n_pauses,
+                 .n_released_blocks = outcome.n_released_blocks};
+  }
+  return happened;
+}
+
+Happened expect_same_through_engine(const std::string& model_dir,
+                                    const RunnerSetup& setup,
+                                    batch::EngineOptions options,
+                                    const std::vector<SequenceSpec>& specs,
+                                    const std::vector<DriveOutcome>& expected) {
+  Happened happened;
+  auto local = start(model_dir, setup);
+  if (local == nullptr) return happened;
+  const auto runner = std::make_shared<ReleaseCounter>(std::move(local));
+  options.check_invariants = true;
+  const auto engine = batch::Engine::create(runner, options);
+  for (std::uint64_t round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<batch::testing::Recorder>> sinks;
+    for (const SequenceSpec& spec : specs) {
+      sinks.push_back(std::make_shared<batch::testing::Recorder>());
+      const std::uint64_t id = static_cast<std::uint64_t>(spec.id) + 100 * round;
+      const Status status = engine->submit(request_of(spec, id), sinks.back());
+      EXPECT_TRUE(status.ok()) << status.message();
+      if (!status.ok()) return happened;
+    }
+    std::vector<DriveOutcome> seen;
+    for (const auto& sink : sinks) {
+      seen.push_back(outcome_of(*sink));
+      happened.n_shared_tokens += seen.back().n_shared_tokens;
+    }
+    expect_same_outcomes(expected, seen, "engine, round " + std::to_string(round));
+  }
+  EXPECT_TRUE(engine->drain(std::chrono::milliseconds(10'000)));
+  const batch::EngineStats stats = engine->stats();
+  EXPECT_EQ(stats.blocks_leased + stats.blocks_retiring, 0u);
+  EXPECT_EQ(stats.blocks_free + stats.blocks_cached, stats.blocks_total);
+  happened.n_pauses = stats.pauses;
+  happened.n_released_blocks = runner->n_released();
+  return happened;
+}
+
+}  // namespace coxswain::runner::testing

@@ -1,0 +1,66 @@
+#pragma once
+// Test help for law 1: runners over a folder's model, and requests through the real engine, whose outcomes must be
+// those of each request alone, bit for bit.
+//
+// Thread rule: one thread.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "batch/engine.h"
+#include "runner/local_runner.h"
+#include "runner/plan_driver.h"
+
+namespace coxswain::runner::testing {
+
+struct RunnerSetup {
+  std::uint32_t block_tokens = 16;
+  std::size_t n_threads = 1;
+  std::uint32_t rows_max = 256;
+  std::uint32_t batch_size_max = 8;
+  std::uint32_t kv_tokens = 2048;
+  std::uint32_t request_tokens_max = 100;
+  std::uint64_t task_order_seed = 0;
+  std::optional<tensor::DType> dtype = tensor::DType::kF32;
+  std::string quantize = {};
+  std::string isa = {};
+};
+
+// Null, and a failure of the test, if there is none.
+std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSetup& setup);
+
+// One way to drive requests, without an engine.
+struct Way {
+  std::string name;
+  RunnerSetup setup;
+  DriveOptions drive;
+};
+
+// What happened on the way, so that a test can see that it tested something.
+struct Happened {
+  std::uint64_t n_shared_tokens = 0;
+  std::uint64_t n_pauses = 0;
+  std::uint64_t n_released_blocks = 0;
+
+  Happened& operator+=(const Happened& other);
+};
+
+// Drives all requests in this way; type and kernels are those of `base`.
+Happened expect_same_when_driven(const std::string& model_dir,
+                                 const RunnerSetup& base,
+                                 const Way& way,
+                                 const std::vector<SequenceSpec>& specs,
+                                 const std::vector<DriveOutcome>& expected);
+
+// Two rounds of all requests through an engine: the second may find the prefixes of the first. Everything is given
+// back at the end. `options` is taken as it is, but invariants are checked.
+Happened expect_same_through_engine(const std::string& model_dir,
+                                    const RunnerSetup& setup,
+                                    batch::EngineOptions options,
+                                    const std::vector<SequenceSpec>& specs,
+                                    const std::vector<DriveOutcome>& expected);
+
+}  // namespace coxswain::runner::testing
