@@ -1,6 +1,7 @@
 #include "batch/engine.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -13,8 +14,8 @@
 namespace coxswain::batch {
 namespace {
 
-// How often a stalled client is looked at while nothing else is to be done.
-constexpr std::chrono::milliseconds kStallPoll{10};
+// How often commands are looked for while a step runs, and stalled clients while nothing else is to be done.
+constexpr std::chrono::milliseconds kPoll{10};
 
 class ThreadedEngine final : public Engine {
  public:
@@ -77,7 +78,7 @@ class ThreadedEngine final : public Engine {
   bool turn() {
     const bool busy = core_.n_in_flight() > 0;
     TimePoint wake = core_.next_deadline();
-    if (core_.any_stalled()) wake = std::min(wake, Clock::now() + kStallPoll);
+    if (core_.any_stalled()) wake = std::min(wake, Clock::now() + kPoll);
     take_commands(inbox_.take(!busy && !runnable_, wake));
 
     core_.advance(Clock::now());
@@ -92,9 +93,11 @@ class ThreadedEngine final : public Engine {
     if (core_.n_in_flight() > 0) {
       publish();  // a step may take long
       const TimePoint begin = Clock::now();
-      Result<StepResult> result = core_.wait_oldest();
+      if (!waiting_since_) waiting_since_ = begin;
+      Result<StepResult> result = core_.wait_oldest(std::min(core_.next_deadline(), begin + kPoll));
+      if (core_.still_runs(result)) return true;
       const TimePoint end = Clock::now();
-      watchdog_.step_finished(end, end - begin);
+      watchdog_.step_finished(end, end - *std::exchange(waiting_since_, std::nullopt));
       core_.apply_oldest(std::move(result), end);
       check();
     }
@@ -128,7 +131,8 @@ class ThreadedEngine final : public Engine {
   std::shared_ptr<StepRunner> runner_ GUARDED_BY(runner_mu_);  // for healthy() only
   Inbox inbox_;
   Watchdog watchdog_;
-  EngineCore core_;  // engine thread only
+  EngineCore core_;                         // engine thread only
+  std::optional<TimePoint> waiting_since_;  // for the oldest step in flight
   bool runnable_ = false;
   bool stopping_ = false;
   std::thread thread_;

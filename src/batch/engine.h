@@ -5,9 +5,10 @@
 // state. With look-ahead the host prepares step k+1 while k runs. docs/engine.md is the contract: ids,
 // owners, order of calls, invariants.
 //
-// Guarantees: every accepted request gets events in order, exactly one of them final, and nothing after it; no step in
-// flight names its blocks when the final event leaves; a cancelled request is in no plan that is submitted after the
-// notice was read (law 3). Idle waits on a condition variable.
+// Guarantees: every accepted request gets events in order, exactly one of them final, and nothing after it. The final
+// event leaves as soon as the end is known, also while a step runs or hangs: a deadline is looked at when it passes, a
+// cancel within 10 ms. A cancelled request is in no plan that is submitted after the notice was read (law 3). Idle
+// waits on a condition variable.
 //
 // Thread rule: all methods of Engine from any thread; sinks are called by the engine thread and must not block.
 
@@ -53,6 +54,9 @@ struct EngineOptions {
   bool prefix_caching = true;
   // A sink that stays stalled so long is cancelled.
   std::chrono::milliseconds stall_timeout{30'000};
+  // The final event waits until no step in flight names the request's blocks: whoever reads it knows that they are
+  // free. It then comes a step later if the request ends while a step runs ahead, and not at all while a step hangs.
+  bool final_after_retire = false;
   bool check_invariants = false;  // after every step; tests and debug builds
 };
 
@@ -121,7 +125,7 @@ class Engine {
   // Status of the runner, and whether a step finished lately when there was work (watchdog).
   virtual Status healthy() const = 0;
 
-  // Refuses new requests; returns once all are answered or `grace` has passed.
+  // Refuses new requests; true once all are answered and no step names their blocks, false when `grace` has passed.
   virtual bool drain(std::chrono::milliseconds grace) = 0;
 
   // A new runner after the old one was lost (new epoch): the prefix index is dropped, waiting

@@ -306,7 +306,7 @@ void EngineCore::fail(Sequence& s, Status status) {
   end(s, Outcome::kFailed, std::move(event));
 }
 
-// From here on the sequence is in no plan. Its answer waits until no submitted step names it.
+// From here on the sequence is in no plan.
 void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
   if (s.state == SequenceState::kEnding) return;
   leave_lists(s);
@@ -315,7 +315,21 @@ void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
   if (s.known_to_runner) dropped_.push_back(s.id);
   s.outcome = outcome;
   s.final_event = std::move(event);
-  if (s.n_in_flight == 0) send_final(s);
+  if (s.n_in_flight == 0 || !options_.final_after_retire) send_final(s);
+}
+
+// A row of a sequence that has ended has retired.
+void EngineCore::retire(Sequence& s) {
+  if (s.n_in_flight > 0) return;
+  if (!s.answered) return send_final(s);
+  --n_retiring_;
+  bury(s);
+}
+
+void EngineCore::bury(Sequence& s) {
+  const auto it = sequences_.find(key_of(s.id));
+  gone_.push_back(std::move(it->second));
+  sequences_.erase(it);
 }
 
 void EngineCore::send_final(Sequence& s) {
@@ -338,11 +352,15 @@ void EngineCore::send_final(Sequence& s) {
   event.scheduled_at = s.scheduled_at;
   event.first_token_at = s.first_token_at;
   by_request_.erase(key_of(s.request.id));
-  const auto it = sequences_.find(key_of(s.id));
-  gone_.push_back(std::move(it->second));
-  sequences_.erase(it);
+  s.answered = true;
+  const std::shared_ptr<TokenSink> sink = std::move(s.sink);
+  if (s.n_in_flight == 0) {
+    bury(s);
+  } else {
+    ++n_retiring_;
+  }
   hooks_.before_final_event(s.request.id);
-  s.sink->on_event(std::move(event));
+  sink->on_event(std::move(event));
 }
 
 // Nothing is known about the runner any more: what it held is gone, what had started fails, what
@@ -358,7 +376,7 @@ void EngineCore::lose_runner(const Status& status) {
     s->known_to_runner = false;
     if (s->state == SequenceState::kEnding) ending.push_back(s.get());
   }
-  for (Sequence* s : ending) send_final(*s);
+  for (Sequence* s : ending) retire(*s);
   dropped_.clear();
   hooks_.runner_lost();
   observer_.on_runner_lost(status);
@@ -389,7 +407,7 @@ EngineStats EngineCore::stats() const {
   EngineStats out = stats_;
   out.queued = static_cast<std::uint32_t>(waiting_.size());
   // Those about to be answered too.
-  out.running = static_cast<std::uint32_t>(sequences_.size() - waiting_.size());
+  out.running = static_cast<std::uint32_t>(n_sequences() - waiting_.size());
   out.runner_up = runner_up_;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     const kvcache::BlockCounts& counts = cache_->counts(g);
@@ -424,13 +442,18 @@ std::string EngineCore::check() const {
   for (const Step& step : steps_) {
     for (const StepRow& row : step.rows) ++named[row.sequence];
   }
+  std::size_t n_retiring = 0;
   for (const auto& [id, sequence] : sequences_) {
     if (sequence->n_in_flight != named[sequence.get()])
       return "steps in flight of a sequence differ from a recount";
+    if (sequence->state == SequenceState::kEnding && sequence->n_in_flight == 0)
+      return "a sequence has ended and retired and is still there";
+    if (sequence->answered) ++n_retiring;
     if ((sequence->state == SequenceState::kRunning) != static_cast<bool>(sequence->lease)) {
       return "a lease and its sequence disagree";
     }
   }
+  if (n_retiring != n_retiring_) return "answered sequences differ from a recount";
   return {};
 }
 

@@ -4,7 +4,7 @@
 // replays a run.
 //
 // One pass of the caller: add() and cancel() what has arrived, advance(now), submit_next(now) while
-// it returns true, then apply_oldest(wait_oldest(), now). Events leave through the sinks.
+// it returns true, then wait_oldest() and, unless the step still runs, apply_oldest(). Events leave through the sinks.
 //
 // Thread rule: one thread.
 
@@ -68,8 +68,10 @@ class EngineCore {
 
   // Plans and submits one step if the runner can take one and there is something to compute.
   bool submit_next(TimePoint now);
-  // Blocks for the result of the oldest step in flight. REQUIRES: n_in_flight() > 0.
-  Result<StepResult> wait_oldest();
+  // Blocks for the result of the oldest step in flight, or until `until`. REQUIRES: n_in_flight() > 0.
+  Result<StepResult> wait_oldest(TimePoint until = TimePoint::max());
+  // Whether wait_oldest() came back at `until`: there is nothing to apply, the step is waited for again.
+  bool still_runs(const Result<StepResult>& result) const;
   void apply_oldest(Result<StepResult> result, TimePoint now);
   void replace_runner(std::shared_ptr<StepRunner> runner);
   // Bytes that plans will name (AttachmentBook): sent once, and again to the runner that replaces this one.
@@ -77,7 +79,7 @@ class EngineCore {
   void detach(std::uint64_t id) { attachments_.remove(*runner_, id); }
 
   std::size_t n_in_flight() const { return steps_.size(); }
-  std::size_t n_sequences() const { return sequences_.size(); }  // not yet answered
+  std::size_t n_sequences() const { return sequences_.size() - n_retiring_; }  // not yet answered
   std::size_t n_never_scheduled() const { return n_never_scheduled_; }
   bool any_stalled() const { return any_stalled_; }
   bool runner_up() const { return runner_up_; }
@@ -118,6 +120,8 @@ class EngineCore {
   void end(Sequence& s, Outcome outcome, TokenEvent event);
   void fail(Sequence& s, Status status);
   void send_final(Sequence& s);
+  void retire(Sequence& s);
+  void bury(Sequence& s);
   void lose_runner(const Status& status);
   void check_deadline(Sequence& s, TimePoint now);
   void note_stall(Sequence& s, TimePoint now);
@@ -159,7 +163,7 @@ class EngineCore {
   Scheduler scheduler_;
   std::unique_ptr<kvcache::KvCache> cache_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId
-  std::unordered_map<std::uint64_t, Sequence*> by_request_;
+  std::unordered_map<std::uint64_t, Sequence*> by_request_;                 // not yet answered
   std::vector<Sequence*> running_;               // in order: priority, arrival
   std::vector<Sequence*> waiting_;               // waiting and paused, by waiting_rank()
   std::vector<std::unique_ptr<Sequence>> gone_;  // answered in this call; freed at its end
@@ -170,6 +174,7 @@ class EngineCore {
   std::uint64_t last_step_ = 0;
   std::uint32_t steps_since_admission_ = 0;
   std::size_t n_never_scheduled_ = 0;
+  std::size_t n_retiring_ = 0;  // answered, and still named by a step in flight
   bool any_stalled_ = false;
   bool waiting_dirty_ = false;  // a rank has changed: sort before planning
   TimePoint next_deadline_ = TimePoint::max();

@@ -250,6 +250,121 @@ TEST(Engine, CancelsInEveryState) {
   EXPECT_EQ(f.engine->stats().cancelled, 2U);
 }
 
+// The cancel comes in the pass that ends the request: nobody is left to cancel.
+TEST(Engine, ALateCancelDoesNotMeetALaterRequestOfItsId) {
+  Fixture f;
+  const auto request = make_request(1, 5, 3);
+  auto sink = std::make_shared<Recorder>();
+  auto again = std::make_shared<Recorder>();
+  f.runner->on_step = [&](std::uint64_t) {
+    if (sink->tokens().size() == 2 && !sink->done()) f.engine->cancel(request.id);
+  };
+  Status resubmitted = internal_error("not called");
+  sink->on_each = [&] {
+    if (sink->done()) resubmitted = f.engine->submit(request, again);
+  };
+  ASSERT_TRUE(f.engine->submit(request, sink).ok());
+  EXPECT_TRUE(sink->wait().ok());
+  EXPECT_TRUE(again->wait().ok());
+  EXPECT_TRUE(resubmitted.ok()) << resubmitted.message();
+}
+
+// A step that hangs until it is released.
+struct HungStep : Fixture {
+  explicit HungStep(EngineOptions options = test_options()) : Fixture({}, options) {
+    runner->hold();
+  }
+  ~HungStep() { runner->release(); }
+  HungStep(const HungStep&) = delete;
+  HungStep& operator=(const HungStep&) = delete;
+
+  std::shared_ptr<Recorder> submit_and_hang(const GenerationRequest& request) {
+    auto sink = submit(request);
+    runner->wait_for_submitted(1);
+    return sink;
+  }
+};
+
+EngineOptions one_at_a_time() {
+  EngineOptions o = test_options();
+  o.batch_size_max = 1;
+  return o;
+}
+
+TEST(HungStep, ADeadlineIsAnsweredAndBlocksRetireBehindIt) {
+  HungStep f;
+  auto request = make_request(1, 5, 20);
+  request.deadline = Clock::now() + 30ms;
+  auto sink = f.submit_and_hang(request);
+  const auto other_request = make_request(2, 5, 20);
+  auto other = f.submit(other_request);
+  EXPECT_EQ(sink->wait().kind(), ErrorKind::kDeadline);
+  EXPECT_GE(Clock::now(), *request.deadline);
+  EXPECT_FALSE(other->done());
+  f.runner->release();
+  other->wait_final();
+  other->expect_complete(expected_output(f.runner_options, other_request), false);
+  EXPECT_TRUE(f.engine->drain(10s));
+  EXPECT_EQ(f.engine->stats().blocks_leased, 0U);
+}
+
+TEST(HungStep, ACancelIsAnswered) {
+  HungStep f;
+  auto sink = f.submit_and_hang(make_request(1, 5, 20));
+  f.engine->cancel(RequestId{1});
+  EXPECT_EQ(sink->wait().code(), Code::kCancelled);
+  auto again = f.submit(make_request(1, 5, 20));  // the id is free
+  f.engine->cancel(RequestId{1});
+  EXPECT_EQ(again->wait().code(), Code::kCancelled);
+}
+
+// One that waits already, and one that comes while the step hangs.
+TEST(HungStep, RequestsThatWaitTooLongAreAnswered) {
+  HungStep f(one_at_a_time());
+  auto running = f.submit_and_hang(make_request(1, 5, 20));
+  auto request = make_request(2, 5, 20);
+  request.queue_deadline = Clock::now() + 60ms;
+  auto first = f.submit(request);
+  request.id = RequestId{3};
+  request.queue_deadline = Clock::now() + 20ms;
+  auto second = f.submit(request);
+  EXPECT_EQ(second->wait().kind(), ErrorKind::kQueueTimeout);
+  EXPECT_EQ(first->wait().kind(), ErrorKind::kQueueTimeout);
+  EXPECT_FALSE(running->done());
+}
+
+TEST(HungStep, AClientThatDoesNotReadIsCancelled) {
+  EngineOptions o = test_options();
+  o.stall_timeout = 20ms;
+  HungStep f(o);
+  auto sink = f.submit_and_hang(make_request(1, 5, 20));
+  sink->set_stalled(true);
+  EXPECT_EQ(sink->wait().code(), Code::kCancelled);
+}
+
+TEST(HungStep, DestructionAnswersBeforeTheStepEnds) {
+  HungStep f;
+  auto sink = f.submit_and_hang(make_request(1, 5, 20));
+  std::thread stops([&] { f.engine.reset(); });
+  EXPECT_EQ(sink->wait().code(), Code::kCancelled);
+  f.runner->release();
+  stops.join();
+}
+
+TEST(HungStep, TheStrictOrderAnswersWhatIsInNoStep) {
+  EngineOptions o = one_at_a_time();
+  o.final_after_retire = true;
+  HungStep f(o);
+  auto running = f.submit_and_hang(make_request(1, 5, 20));
+  auto waiting = f.submit(make_request(2, 5, 20));
+  f.engine->cancel(RequestId{1});
+  f.engine->cancel(RequestId{2});
+  EXPECT_EQ(waiting->wait().code(), Code::kCancelled);
+  EXPECT_FALSE(running->done());
+  f.runner->release();
+  EXPECT_EQ(running->wait().code(), Code::kCancelled);
+}
+
 TEST(Engine, DrainRefusesNewRequestsAndWaitsForTheOthers) {
   Fixture f;
   f.gate.hold();

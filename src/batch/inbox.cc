@@ -95,7 +95,8 @@ bool Inbox::drain(std::chrono::milliseconds grace) {
   base::MutexLock lock(mu_);
   draining_ = true;
   return answered_.wait_for(lock, grace, [&]() REQUIRES(mu_) {
-    return commands_.submissions.empty() && stats_.queued + stats_.running == 0;
+    return commands_.submissions.empty() && stats_.queued + stats_.running == 0 &&
+           stats_.blocks_retiring == 0;
   });
 }
 
@@ -127,7 +128,11 @@ Inbox::Commands Inbox::take(bool wait, TimePoint deadline) {
 
 void Inbox::forget(RequestId id) {
   base::MutexLock lock(mu_);
-  active_.erase(static_cast<std::uint64_t>(id));
+  const auto it = active_.find(static_cast<std::uint64_t>(id));
+  if (it == active_.end()) return;
+  // A cancel that comes too late shall not meet a later request of that id.
+  if (it->second) std::erase(commands_.cancels, id);
+  active_.erase(it);
 }
 
 void Inbox::publish(const EngineStats& stats, std::size_t n_never_scheduled) {

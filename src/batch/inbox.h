@@ -46,7 +46,7 @@ class Inbox {
   void cancel(RequestId id);
   void replace_runner(std::shared_ptr<StepRunner> runner);
   void stop();
-  // No new requests from here on. True once none is unanswered, false when `grace` has passed.
+  // No new requests from here on. True once none is unanswered and no block retires, false when `grace` has passed.
   bool drain(std::chrono::milliseconds grace);
   EngineStats stats() const;
 

@@ -7,14 +7,14 @@
 //       '-------------+--------------------'
 //                     |  end(): finished, failed or cancelled; in no further plan
 //                     v
-//                  kEnding ----> final event, gone
+//                  kEnding ----> gone
 //
 // kWaiting: never in a plan; owns nothing.
 // kRunning: holds a lease.
 // kPaused: holds none. A row submitted before may still be in flight: its token counts, and the
 //   sequence is resumed only when it is there, from position 0 or the end of a cached prefix.
-// kEnding: holds none; results of rows in flight are dropped. The final event follows when the last
-//   submitted step that names the sequence has retired.
+// kEnding: holds none; results of rows in flight are dropped. The final event leaves at the beginning of this
+//   state, or at its end (final_after_retire): when the last submitted step that names the sequence has retired.
 //
 // Positions: tokens holds the prompt and everything produced. Rows for [0, planned) are submitted, those
 // for [0, computed) have retired. A sampling row in flight counts in n_pending: its tokens are not known
@@ -76,8 +76,9 @@ struct Sequence {
   std::vector<PromptToken> prompt_tokens;  // as far as computed, if asked for
   bool prompt_sent = false;
   std::uint32_t n_cached_prompt_tokens = 0;
-  Outcome outcome = Outcome::kFinished;  // kEnding only, as final_event
+  Outcome outcome = Outcome::kFinished;  // kEnding only, as what follows
   TokenEvent final_event;
+  bool answered = false;  // its final event has left, and the sink with it
 
   std::uint32_t n_produced() const { return static_cast<std::uint32_t>(tokens.size()) - n_prompt; }
   // Positions that must be computed before the next token can be sampled.

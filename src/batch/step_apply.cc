@@ -7,11 +7,15 @@
 
 namespace coxswain::batch {
 
-Result<StepResult> EngineCore::wait_oldest() {
+Result<StepResult> EngineCore::wait_oldest(TimePoint until) {
   assert(!steps_.empty());
   const Step& step = steps_.front();
   if (!step.refused.ok()) return step.refused;
-  return runner_->wait(step.ticket);
+  return runner_->wait(step.ticket, until);
+}
+
+bool EngineCore::still_runs(const Result<StepResult>& result) const {
+  return steps_.front().refused.ok() && result.status().code() == Code::kDeadlineExceeded;
 }
 
 void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
@@ -82,7 +86,7 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
   Sequence& s = *row.sequence;
   settle(row);
   if (s.state == SequenceState::kEnding) {  // a surplus row: its result is nobody's
-    if (s.n_in_flight == 0) send_final(s);
+    retire(s);
     return;
   }
   if (!result.status.ok()) {
@@ -146,8 +150,8 @@ void EngineCore::apply_failed_step(const Step& step, const Status& status) {
     settle(row);
     if (s.state != SequenceState::kEnding) {
       fail(s, generation_error(status));
-    } else if (s.n_in_flight == 0) {
-      send_final(s);
+    } else {
+      retire(s);
     }
   }
   observer_.on_step_failed(kind_of(step), status);

@@ -169,6 +169,24 @@ def accepts(url):
         return False
 
 
+class TestFrozenShard:
+    def test_the_deadline_is_answered_in_its_time(self, launch):
+        """Long before the shard counts as lost."""
+        launcher = launch("--request-timeout-ms", "1500").wait_ready()
+        shard = launcher.shard_pid()
+        stream, events = freeze_within_stream(launcher)
+        with stream:
+            rest = list(events)
+        errors = [e for e in rest if "error" in e]
+        assert len(errors) == 1 and rest[-1] is errors[0], rest[-3:]
+        assert errors[0]["error"]["type"] == "deadline", errors
+        assert launcher.metrics()["tgi_kv_blocks_retiring"] > 0
+        continue_process(shard)
+        wait_idle(launcher)
+        assert generates(launcher)
+        assert launcher.shard_pid() == shard
+
+
 class TestKilledShard:
     def test_within_a_stream(self, own):
         before = own.shard_pid()
