@@ -40,6 +40,8 @@ struct EngineOptions {
   std::uint32_t batch_size_max = 256;  // sequences in one step (--max-batch-size)
   // Prompt tokens in one step (--max-batch-prefill-tokens).
   std::uint32_t prefill_tokens_max = 4096;
+  // Of these, what is left to prompts however many sequences decode (--prefill-tokens-min); at least one block.
+  std::uint32_t prefill_tokens_min = 64;
   // Upper bound on tokens held, 0 = the KV cache (--max-batch-total-tokens).
   std::uint32_t batch_total_tokens_max = 0;
   float waiting_served_ratio = 0.3F;      // used only where the runner cannot plan chunks

@@ -142,12 +142,13 @@ TEST(Golden, EqualPromptsAreComputedOnce) {
   EXPECT_EQ(d.core->stats().cached_prompt_tokens, 4U * kBlock);
 }
 
-// Seven tokens a step, prompts of twelve: chunks are whole blocks, the rest of the step goes to the next prompt.
+// Eight tokens a step, prompts of twelve: chunks are whole blocks, the rest of the step goes to the next prompt.
 TEST(Golden, ChunksAreWholeBlocksAndDecodesComeFirst) {
   FakeRunnerOptions o = cache_of(20);
   o.block_tokens = 4;
   EngineOptions options = policy(CapacityPolicy::kMaxUtilization);
   options.prefill_tokens_max = 8;
+  options.prefill_tokens_min = 0;
   CoreDriver d(o, options);
   d.runner->keep_plans();
   for (std::uint64_t id = 0; id < 2; ++id) {
@@ -170,6 +171,34 @@ TEST(Golden, ChunksAreWholeBlocksAndDecodesComeFirst) {
 // what follows behind A's blocks. When B is short of a block, A, whose client does not read, is
 // paused; but its two blocks stay pinned by what B published, so B itself must give way and come
 // back, all in one pass: with no step in flight nothing would bring about another plan.
+// Fourteen sequences decode, sixteen tokens a step: a prompt of 32 gets what it is promised, at least a block.
+TEST(Golden, APromptMovesOnBesideManyDecodes) {
+  const auto steps_of_prompt = [](std::uint32_t prefill_tokens_min) {
+    FakeRunnerOptions o = cache_of(400);
+    o.block_tokens = 4;
+    EngineOptions options = policy(CapacityPolicy::kMaxUtilization);
+    options.prefill_tokens_max = 16;
+    options.prefill_tokens_min = prefill_tokens_min;
+    CoreDriver d(o, options);
+    std::shared_ptr<Recorder> last;
+    for (std::uint64_t id = 0; id < 14; ++id) {
+      GenerationRequest r = one_block_prompt(id);
+      r.prompt.resize(4);
+      last = d.add(r);
+    }
+    while (last->tokens().empty()) d.turn();
+    GenerationRequest r = one_block_prompt(20);
+    r.prompt.resize(32, 1);
+    const auto sink = d.add(r);
+    const int begin = d.n_steps;
+    while (sink->tokens().empty()) d.turn();
+    return d.n_steps - begin;
+  };
+  EXPECT_EQ(steps_of_prompt(0), 8);
+  EXPECT_EQ(steps_of_prompt(8), 4);
+  EXPECT_EQ(steps_of_prompt(1000), 2);  // the whole budget
+}
+
 TEST(Golden, BlocksThatAPauseDoesNotBringAreFoundOutAtOnce) {
   FakeRunnerOptions cache;
   cache.block_tokens = 4;

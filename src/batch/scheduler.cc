@@ -78,9 +78,10 @@ void Scheduler::reset(const SchedulerInput& in) {
     if (s.wants_row() && s.decoding() && !s.stalled && in_.capabilities.selects_rows) ++n_decodes;
   }
   const std::uint32_t block = in_.cache->block_tokens();
-  // Decodes come out of the same budget, but a prompt always moves on by a block.
-  prefill_budget_ =
-      std::max(block, minus(base::round_up(options_.prefill_tokens_max, block), n_decodes));
+  // Decodes come out of the same budget, but for a share that is the prompts' own, so that these move on.
+  const std::uint32_t budget = base::round_up(options_.prefill_tokens_max, block);
+  const std::uint32_t floor = base::round_up(options_.prefill_tokens_min, block);
+  prefill_budget_ = std::max(minus(budget, n_decodes), std::clamp(floor, block, budget));
   for (std::size_t g = 0; g < n_groups; ++g) {
     available_[g] = in_.cache->available(g);
     incoming_[g] = in_.cache->counts(g).retiring;

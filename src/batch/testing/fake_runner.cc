@@ -178,6 +178,7 @@ void FakeRunner::release() {
 void FakeRunner::restart() {
   base::MutexLock lock(mu_);
   sequences_.clear();
+  failed_.clear();
   jobs_.clear();
   for (std::vector<Slot>& slots : slots_) slots.assign(slots.size(), Slot{});
   changed_.notify_all();
@@ -270,7 +271,7 @@ void FakeRunner::violate(std::string what) {
 
 void FakeRunner::take_new_and_dropped(const StepPlan& plan) {
   for (const SequenceId id : plan.dropped) {
-    if (sequences_.erase(id) == 0 && options_.checks_scheduling)
+    if (sequences_.erase(id) + failed_.erase(id) == 0 && options_.checks_scheduling)
       violate("an unknown sequence is dropped");
   }
   for (const SequenceSpec& spec : plan.new_sequences) {
@@ -443,6 +444,7 @@ SequenceResult FakeRunner::run_row(const Job& job, std::size_t index) {
   }
   State& state = it->second;
   if (out.status = failure_of(job.plan.step, state.spec); !out.status.ok()) {
+    failed_.insert(row.sequence);
     sequences_.erase(it);
     return out;
   }

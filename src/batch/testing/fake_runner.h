@@ -150,6 +150,8 @@ class FakeRunner final : public StepRunner {
   mutable base::Mutex mu_;
   mutable base::CondVar changed_;
   std::map<SequenceId, State> sequences_ GUARDED_BY(mu_);
+  // Forgotten with their row; who planned ahead may not know yet.
+  std::set<SequenceId> failed_ GUARDED_BY(mu_);
   std::vector<std::vector<Slot>> slots_ GUARDED_BY(mu_);  // per group
   std::deque<Job> jobs_ GUARDED_BY(mu_);
   std::vector<std::string> violations_ GUARDED_BY(mu_);

@@ -41,6 +41,7 @@ batch::EngineOptions engine_options(const options::OptionValues& values,
     out.batch_size_max = *size;
   }
   out.prefill_tokens_max = limits.batch_prefill_tokens_max;
+  out.prefill_tokens_min = values.get<"prefill-tokens-min">();
   // The engine counts whole blocks: the last one may be used in part only.
   const std::uint64_t block = std::max(info.block_tokens, 1U);
   out.batch_total_tokens_max =
