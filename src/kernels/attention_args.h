@@ -55,6 +55,9 @@ struct KvWriteArgs {
 //   score = scale * q.k
 //   score = soft_cap * tanh(score / soft_cap)     where soft_cap is not 0
 //   score = score + alibi_slopes[h] * p           where there are slopes
+//
+// A score of -infinity has no weight; a row of nothing else yields zeros (with a finite sink it does anyway). NaN and
+// +infinity in a score make the row's head NaN.
 struct AttentionArgs {
   KvLayerView cache;
   const float* q = nullptr;  // [rows, n_heads, k_head_dim]

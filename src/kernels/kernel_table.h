@@ -37,7 +37,7 @@ inline constexpr std::size_t kIsaCount = 4;
 std::string_view name_of(Isa isa);  // "scalar", "avx2", "avx512", "amx"
 
 struct KernelTable {
-  // The set and its revision, e.g. "avx512-vnni-bf16-2"; part of kernel_set_id.
+  // The set and its revision, e.g. "avx512-vnni-bf16-2"; kernel_set_id (probe.h) begins with it.
   std::string_view id;
   Isa isa = Isa::kScalar;
 

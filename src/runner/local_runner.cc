@@ -8,6 +8,7 @@
 #include "base/float_mode.h"
 #include "base/random.h"
 #include "kernels/kernel_table.h"
+#include "kernels/probe.h"
 #include "kvstore/block_image.h"
 #include "runner/machine.h"
 #include "tokenizer/text_codec.h"
@@ -80,8 +81,10 @@ void pin_to_first_cpu(std::thread& thread) {
 }  // namespace
 
 Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& options) {
+  const base::FloatMode mode;
   COXSWAIN_ASSIGN_OR_RETURN(const kernels::KernelTable* kernels,
                             kernels::select_kernels(options.isa));
+  COXSWAIN_ASSIGN_OR_RETURN(std::string kernel_set_id, kernels::kernel_set_id(*kernels));
   COXSWAIN_ASSIGN_OR_RETURN(const std::uint64_t budget, memory_budget(options));
   COXSWAIN_RETURN_IF_ERROR(check_weights_fit(budget, weight_bytes_min(options)));
   RunnerOptions resolved = options;
@@ -104,7 +107,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   load.kernels = kernels;
   load.progress = options.progress;
   COXSWAIN_ASSIGN_OR_RETURN(auto model, model::Model::load(load));
-  return create_with(resolved, std::move(model), std::move(codec), std::string(kernels->id));
+  return create_with(resolved, std::move(model), std::move(codec), std::move(kernel_set_id));
 }
 
 Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(

@@ -248,6 +248,12 @@ struct Softmax {
   float total;
 };
 
+// What is taken off scores whose highest is `top`. Where all are -infinity there is nothing to bring near zero: every
+// e^score is zero then, where -infinity less -infinity would be NaN.
+inline float shift_of(float top) {
+  return top == -INFINITY ? 0.0F : top;
+}
+
 inline Softmax softmax_row(
     const AttentionWork& w, size_t q, float* scores, Visible visible, size_t partition_begin) {
   const AttentionShape& shape = *w.shape;
@@ -273,9 +279,10 @@ inline Softmax softmax_row(
     highest = Vec::max(highest, x);
   }
   const float top = Vec::highest(highest);
+  const Vec::Reg shift = Vec::set1(shift_of(top));
   Vec::Reg sum = Vec::zero();
   for (size_t j = first; j < visible.end; j += Vec::kLanes) {
-    const Vec::Reg e = exp_of(Vec::sub(Vec::load(scores + j), Vec::set1(top)));
+    const Vec::Reg e = exp_of(Vec::sub(Vec::load(scores + j), shift));
     Vec::store(scores + j, e);
     sum = Vec::add(sum, e);
   }
@@ -293,8 +300,8 @@ inline void merge_row(const AttentionWork& w, size_t q, const float* part, Softm
   float* out = w.s.out + q * w.dv_padded;
   const float before = w.s.highest[q];
   const float top = before > fresh.highest ? before : fresh.highest;
-  const float keep = exp_float(before - top);
-  const float take = exp_float(fresh.highest - top);
+  const float keep = exp_float(before - shift_of(top));
+  const float take = exp_float(fresh.highest - shift_of(top));
   w.s.highest[q] = top;
   w.s.total[q] = w.s.total[q] * keep + fresh.total * take;
   const Vec::Reg a = Vec::set1(keep);
@@ -387,7 +394,8 @@ inline void finish_rows(const AttentionWork& w) {
   for (size_t q = 0; q < w.n_q; ++q) {
     const size_t head = task.head + q % task.n_heads;
     float* y = w.shape->out + (task.row + q / task.n_heads) * w.shape->out_stride + head * dv;
-    const Vec::Reg total = Vec::set1(w.s.total[q]);
+    // Zero: every score was -infinity, and the values take no part.
+    const Vec::Reg total = Vec::set1(w.s.total[q] == 0.0F ? 1.0F : w.s.total[q]);
     const float* out = w.s.out + q * w.dv_padded;
     for_vectors(dv, [&](size_t i, size_t n) {
       Vec::store_n(y + i, Vec::div(Vec::load_n(out + i, n), total), n);
