@@ -98,6 +98,33 @@ TEST(Answers, ADeadlineIsAnsweredOnceWithTwoStepsInFlight) {
   EXPECT_TRUE(d.runner->live().empty());
 }
 
+// As where both limits of a server are the same.
+TEST(Answers, ADeadlineThatIsTheQueueDeadlineTooHoldsAfterAdmission) {
+  CoreDriver d;
+  auto r = request(1);
+  r.queue_deadline = r.deadline = d.now + 10ms;
+  auto sink = d.add(r);
+  d.turn();
+  EXPECT_EQ(d.core->next_deadline(), *r.deadline);
+  d.core->advance(*r.deadline);
+  ASSERT_TRUE(sink->done());
+  EXPECT_EQ(sink->final_event().status.kind(), ErrorKind::kDeadline);
+  EXPECT_EQ(d.core->next_deadline(), TimePoint::max());
+}
+
+TEST(Answers, TheQueueDeadlineIsForgottenAtAdmission) {
+  CoreDriver d;
+  auto r = request(1);
+  r.queue_deadline = d.now + 10ms;
+  auto sink = d.add(r);
+  d.turn();
+  EXPECT_EQ(d.core->next_deadline(), TimePoint::max());
+  d.core->advance(*r.queue_deadline + 1s);
+  EXPECT_FALSE(sink->done());
+  ASSERT_TRUE(d.run());
+  EXPECT_TRUE(sink->final_event().status.ok());
+}
+
 TEST(Answers, AnIdIsServedAgainWhileItsFormerRequestRetires) {
   CoreDriver d;
   auto first = d.add(request(1));

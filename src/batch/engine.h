@@ -82,8 +82,8 @@ class TokenSink {
  public:
   virtual ~TokenSink() = default;
   virtual void on_event(TokenEvent event) = 0;
-  // True while the client reads too slowly: the engine plans no further rows for the request until
-  // it is false again.
+  // True while the client reads too slowly: the engine plans no further rows for the request until it is false again.
+  // Asked of running requests in each pass, of paused ones every 10 ms, of others never.
   virtual bool stalled() const { return false; }
 };
 

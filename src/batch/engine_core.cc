@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <tuple>
 #include <utility>
 
 #include "base/fatal.h"
@@ -95,6 +94,14 @@ std::uint64_t key_of(RequestId id) {
   return static_cast<std::uint64_t>(id);
 }
 
+// The first place in `running` behind all that come before `s`: higher priority, or the same and earlier.
+std::vector<Sequence*>::iterator place_of(std::vector<Sequence*>& running, const Sequence& s) {
+  const auto rank = [](const Sequence* r) {
+    return std::pair(-std::int64_t{r->request.priority}, r->arrival);
+  };
+  return std::ranges::lower_bound(running, rank(&s), {}, rank);
+}
+
 }  // namespace
 
 Status generation_error(const Status& cause) {
@@ -110,7 +117,8 @@ EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
       hash_key_(key),
       hooks_(std::move(hooks)),
       observer_(hooks_.observer != nullptr ? *hooks_.observer : silent_),
-      scheduler_(options) {
+      scheduler_(options),
+      waiting_(options.overtakes_max) {
   start_cache();
 }
 
@@ -177,7 +185,7 @@ void EngineCore::add(GenerationRequest request,
   s->identity = cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
   s->table_sent.assign(cache_->n_groups(), 0);
   for (const auto& limit : {s->request.queue_deadline, s->request.deadline}) {
-    if (limit) next_deadline_ = std::min(next_deadline_, *limit);
+    if (limit) deadlines_.emplace(*limit, s->id);
   }
   ++stats_.accepted;
   ++n_never_scheduled_;
@@ -209,83 +217,78 @@ void EngineCore::cancel_all(const Status& why) {
 }
 
 void EngineCore::advance(TimePoint now) {
-  any_stalled_ = false;
-  for (std::size_t i = running_.size(); i-- > 0;) note_stall(*running_[i], now);
-  for (std::size_t i = waiting_.size(); i-- > 0;) note_stall(*waiting_[i], now);
-  if (now >= next_deadline_) {
-    next_deadline_ = TimePoint::max();
-    for (std::size_t i = running_.size(); i-- > 0;) check_deadline(*running_[i], now);
-    for (std::size_t i = waiting_.size(); i-- > 0;) check_deadline(*waiting_[i], now);
+  note_stalls(now);
+  while (now >= next_deadline()) {
+    const SequenceId late = deadlines_.begin()->second;
+    end_late(*sequences_.at(key_of(late)), now);
   }
   gone_.clear();
 }
 
-void EngineCore::note_stall(Sequence& s, TimePoint now) {
+// Who has never run has nothing that a client could read.
+void EngineCore::note_stalls(TimePoint now) {
+  any_running_stalled_ = false;
+  for (std::size_t i = running_.size(); i-- > 0;)
+    any_running_stalled_ |= note_stall(*running_[i], now);
+  if (now < next_look_at_paused_) return;
+  next_look_at_paused_ = now + kStallPoll;
+  any_paused_stalled_ = false;
+  for (auto next = waiting_.paused().begin(); next != waiting_.paused().end();)
+    any_paused_stalled_ |= note_stall(*next++->second, now);
+}
+
+// True while the client does not read.
+bool EngineCore::note_stall(Sequence& s, TimePoint now) {
   s.stalled = s.sink->stalled();
   if (!s.stalled) {
     s.stalled_since.reset();
-    return;
+    return false;
   }
   if (!s.stalled_since) s.stalled_since = now;
-  any_stalled_ = true;
-  if (now - *s.stalled_since < options_.stall_timeout) return;
+  if (now - *s.stalled_since < options_.stall_timeout) return true;
   TokenEvent event;
   event.status = Status(
       Code::kCancelled,
       "the client did not read for " + std::to_string(options_.stall_timeout.count()) + " ms");
   end(s, Outcome::kCancelled, std::move(event));
+  return false;
 }
 
-void EngineCore::check_deadline(Sequence& s, TimePoint now) {
-  const bool never_scheduled = s.state == SequenceState::kWaiting;
+void EngineCore::end_late(Sequence& s, TimePoint now) {
   if (s.request.deadline && now >= *s.request.deadline) {
     fail(s,
          {Code::kDeadlineExceeded,
           ErrorKind::kDeadline,
           "the time limit of the request has passed"});
-  } else if (never_scheduled && s.request.queue_deadline && now >= *s.request.queue_deadline) {
+  } else {
     fail(s,
          {Code::kDeadlineExceeded,
           ErrorKind::kQueueTimeout,
           "the request waited too long for its turn"});
-  } else {
-    if (s.request.deadline) next_deadline_ = std::min(next_deadline_, *s.request.deadline);
-    if (never_scheduled && s.request.queue_deadline)
-      next_deadline_ = std::min(next_deadline_, *s.request.queue_deadline);
   }
-}
-
-std::tuple<bool, std::int64_t, std::uint64_t> EngineCore::waiting_rank(const Sequence* s) const {
-  const bool may_be_overtaken = s->overtaken < options_.overtakes_max;
-  return {may_be_overtaken, may_be_overtaken ? -std::int64_t{s->request.priority} : 0, s->arrival};
-}
-
-void EngineCore::sort_waiting() {
-  if (!waiting_dirty_) return;
-  waiting_dirty_ = false;
-  std::ranges::sort(waiting_, {}, [this](const Sequence* s) { return waiting_rank(s); });
 }
 
 void EngineCore::insert_waiting(Sequence& s) {
   s.n_waiting_tokens = waiting_tokens(s.request, s.tokens.size());
   stats_.queued_tokens += s.n_waiting_tokens;
-  const auto rank = [this](const Sequence* w) { return waiting_rank(w); };
-  const auto at = waiting_dirty_ ? waiting_.end()
-                                 : std::ranges::upper_bound(waiting_, waiting_rank(&s), {}, rank);
-  waiting_.insert(at, &s);
+  waiting_.insert(s);
 }
 
 void EngineCore::insert_running(Sequence& s) {
-  const auto rank = [](const Sequence* r) {
-    return std::pair(-std::int64_t{r->request.priority}, r->arrival);
-  };
-  running_.insert(std::ranges::upper_bound(running_, rank(&s), {}, rank), &s);
+  running_.insert(place_of(running_, s), &s);
 }
 
 void EngineCore::leave_lists(Sequence& s) {
-  if (s.state == SequenceState::kWaiting) --n_never_scheduled_;
-  if (s.state != SequenceState::kRunning) stats_.queued_tokens -= s.n_waiting_tokens;
-  std::erase(s.state == SequenceState::kRunning ? running_ : waiting_, &s);
+  if (s.state == SequenceState::kRunning) {
+    running_.erase(place_of(running_, s));
+    return;
+  }
+  stats_.queued_tokens -= s.n_waiting_tokens;
+  waiting_.erase(s);
+  if (s.state != SequenceState::kWaiting) return;
+  --n_never_scheduled_;
+  if (s.request.queue_deadline && s.request.queue_deadline != s.request.deadline)
+    deadlines_.erase({*s.request.queue_deadline, s.id});
 }
 
 // Folds what was produced into the context: tokens already holds it. The lease goes, the id stays.
@@ -310,6 +313,7 @@ void EngineCore::fail(Sequence& s, Status status) {
 void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
   if (s.state == SequenceState::kEnding) return;
   leave_lists(s);
+  if (s.request.deadline) deadlines_.erase({*s.request.deadline, s.id});
   s.lease.reset();
   s.state = SequenceState::kEnding;
   if (s.known_to_runner) dropped_.push_back(s.id);
@@ -390,8 +394,8 @@ void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
   // What the new runner does not take fails the requests that name it, when they do.
   static_cast<void>(attachments_.resend(*runner_));
   runner_up_ = true;
-  const std::vector<Sequence*> waiting = waiting_;
-  for (Sequence* s : waiting) {
+  const auto waiting = waiting_.in_order();
+  for (const auto& [rank, s] : waiting) {
     s->identity =
         cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
     s->table_sent.assign(cache_->n_groups(), 0);
@@ -429,11 +433,14 @@ std::string EngineCore::check() const {
   if (s.blocks_free + s.blocks_cached + s.blocks_leased + s.blocks_retiring != s.blocks_total) {
     return "blocks are not conserved";
   }
-  const auto rank = [this](const Sequence* w) { return waiting_rank(w); };
-  if (!waiting_dirty_ && !std::ranges::is_sorted(waiting_, {}, rank))
-    return "waiting requests are out of order";
+  if (std::string wrong = waiting_.check(); !wrong.empty()) return wrong;
+  for (const auto& [limit, id] : deadlines_) {
+    const auto it = sequences_.find(key_of(id));
+    if (it == sequences_.end() || it->second->state == SequenceState::kEnding)
+      return "the deadline of a request that has ended is kept";
+  }
   std::uint64_t n_waiting_tokens = 0;
-  for (const Sequence* w : waiting_) n_waiting_tokens += w->n_waiting_tokens;
+  for (const auto& [rank, w] : waiting_.in_order()) n_waiting_tokens += w->n_waiting_tokens;
   if (n_waiting_tokens != s.queued_tokens) return "tokens that wait differ from a recount";
   if (running_.empty() && s.blocks_leased != 0) return "blocks are leased and nothing runs";
   if (steps_.empty() && s.blocks_retiring != 0)

@@ -8,15 +8,17 @@
 //
 // Thread rule: one thread.
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <coxswain/step_runner.h>
@@ -27,6 +29,7 @@
 #include "batch/engine_observer.h"
 #include "batch/scheduler.h"
 #include "batch/sequence.h"
+#include "batch/waiting_queue.h"
 #include "kvcache/kv_cache.h"
 
 namespace coxswain::batch {
@@ -36,6 +39,9 @@ Status generation_error(const Status& cause);
 
 class EngineCore {
  public:
+  // How often clients of paused sequences are asked whether they read again.
+  static constexpr std::chrono::milliseconds kStallPoll{10};
+
   struct Hooks {
     // The id may be used again from here on.
     std::function<void(RequestId)> before_final_event = [](RequestId) {};
@@ -81,9 +87,12 @@ class EngineCore {
   std::size_t n_in_flight() const { return steps_.size(); }
   std::size_t n_sequences() const { return sequences_.size() - n_retiring_; }  // not yet answered
   std::size_t n_never_scheduled() const { return n_never_scheduled_; }
-  bool any_stalled() const { return any_stalled_; }
+  bool any_stalled() const { return any_running_stalled_ || any_paused_stalled_; }
   bool runner_up() const { return runner_up_; }
-  TimePoint next_deadline() const { return next_deadline_; }  // TimePoint::max() if there is none
+  // TimePoint::max() if there is none.
+  TimePoint next_deadline() const {
+    return deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first;
+  }
   EngineStats stats() const;
   void observe_state();  // tells the observer
   // Empty, or which invariant is broken.
@@ -110,9 +119,6 @@ class EngineCore {
   };
   // engine_core.cc: the life of sequences
   void start_cache();
-  // Where a waiting sequence stands: overtaken too often, priority, arrival.
-  std::tuple<bool, std::int64_t, std::uint64_t> waiting_rank(const Sequence* s) const;
-  void sort_waiting();
   void insert_waiting(Sequence& s);
   void insert_running(Sequence& s);
   void leave_lists(Sequence& s);
@@ -123,14 +129,15 @@ class EngineCore {
   void retire(Sequence& s);
   void bury(Sequence& s);
   void lose_runner(const Status& status);
-  void check_deadline(Sequence& s, TimePoint now);
-  void note_stall(Sequence& s, TimePoint now);
+  void end_late(Sequence& s, TimePoint now);
+  void note_stalls(TimePoint now);
+  bool note_stall(Sequence& s, TimePoint now);
 
   // step_submit.cc: Decision -> StepPlan
   enum class Filled : std::uint8_t { kDone, kPlanAgain };
   bool can_submit() const;
   Filled fill(StepPlan& plan, Step& step, TimePoint now);
-  Decision decide();
+  const Decision& decide();
   void commit_pauses(const Decision& decision);
   void commit_admissions(const Decision& decision, TimePoint now);
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
@@ -165,7 +172,7 @@ class EngineCore {
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId
   std::unordered_map<std::uint64_t, Sequence*> by_request_;                 // not yet answered
   std::vector<Sequence*> running_;               // in order: priority, arrival
-  std::vector<Sequence*> waiting_;               // waiting and paused, by waiting_rank()
+  WaitingQueue waiting_;                         // waiting and paused
   std::vector<std::unique_ptr<Sequence>> gone_;  // answered in this call; freed at its end
   std::vector<SequenceId> dropped_;              // the runner shall forget
   std::deque<Step> steps_;                       // in flight, oldest first: at most two
@@ -175,9 +182,13 @@ class EngineCore {
   std::uint32_t steps_since_admission_ = 0;
   std::size_t n_never_scheduled_ = 0;
   std::size_t n_retiring_ = 0;  // answered, and still named by a step in flight
-  bool any_stalled_ = false;
-  bool waiting_dirty_ = false;  // a rank has changed: sort before planning
-  TimePoint next_deadline_ = TimePoint::max();
+  bool any_running_stalled_ = false;
+  bool any_paused_stalled_ = false;
+  TimePoint next_look_at_paused_{};
+  // Of all that are not answered; queue deadlines of those that were never scheduled.
+  std::set<std::pair<TimePoint, SequenceId>> deadlines_;
+  std::vector<StepRow> spare_rows_;           // keeps its capacity from step to step
+  std::vector<std::uint32_t> first_changed_;  // scratch of table_changes()
   EngineStats stats_;
 };
 

@@ -42,7 +42,7 @@ bool Scheduler::can_ever_fit(const kvcache::KvCacheOptions& cache,
   });
 }
 
-Decision Scheduler::plan(const SchedulerInput& in) {
+const Decision& Scheduler::plan(const SchedulerInput& in) {
   reset(in);
   if (in_.capabilities.selects_rows) {
     plan_running();
@@ -53,14 +53,16 @@ Decision Scheduler::plan(const SchedulerInput& in) {
     plan_lockstep();
   }
   const bool idle = in_.running.empty() && out_.rows.empty() && !in_.steps_in_flight;
-  if (idle && !in_.waiting.empty() && !in_.waiting.front()->stalled)
-    out_.impossible = in_.waiting.front();
-  return std::move(out_);
+  if (idle && !in_.waiting->empty() && !in_.waiting->front().stalled)
+    out_.impossible = &in_.waiting->front();
+  return out_;
 }
 
 void Scheduler::reset(const SchedulerInput& in) {
   in_ = in;
-  out_ = {};
+  out_.paused.clear();
+  out_.rows.clear();
+  out_.impossible = nullptr;
   const std::size_t n_groups = in_.cache->n_groups();
   available_.assign(n_groups, 0);
   incoming_.assign(n_groups, 0);
@@ -247,26 +249,29 @@ void Scheduler::note_keys_being_computed() {
 }
 
 std::uint32_t Scheduler::overtakes_left(const Sequence& s) const {
-  const auto overtook = std::ranges::count_if(out_.rows, [&](const PlannedRow& row) {
-    return row.admitted && row.sequence->arrival > s.arrival;
-  });
-  return minus(options_.overtakes_max, s.overtaken + static_cast<std::uint32_t>(overtook));
+  const auto overtook = std::ranges::count_if(
+      admitted_arrivals_, [&](std::uint64_t arrival) { return arrival > s.arrival; });
+  return minus(options_.overtakes_max,
+               in_.waiting->overtaken(s) + static_cast<std::uint32_t>(overtook));
 }
 
 void Scheduler::admit_waiting() {
-  if (in_.waiting.empty()) return;
+  if (in_.waiting->empty()) return;
   if (in_.cache->prefix_caching()) note_keys_being_computed();
-  std::uint32_t n_blocked = 0;
-  std::vector<const Sequence*> blocked;
-  for (Sequence* s : in_.waiting) {
+  blocked_.clear();
+  admitted_arrivals_.clear();
+  for (const auto& [rank, s] : in_.waiting->in_order()) {
     if (prefill_budget_ < in_.cache->block_tokens()) return;
     if (!has_slot() && !outranks_running(*s)) return;
     if (s->stalled || s->n_in_flight > 0) continue;
-    if (std::ranges::any_of(blocked, [&](const Sequence* b) { return overtakes_left(*b) == 0; }))
+    if (std::ranges::any_of(blocked_, [&](const Sequence* b) { return overtakes_left(*b) == 0; }))
       return;
-    if (admit(*s)) continue;
-    if (short_of_blocks_ || ++n_blocked > kBlockedMax) return;
-    blocked.push_back(s);
+    if (admit(*s)) {
+      admitted_arrivals_.push_back(s->arrival);
+      continue;
+    }
+    if (short_of_blocks_ || blocked_.size() == kBlockedMax) return;
+    blocked_.push_back(s);
   }
 }
 

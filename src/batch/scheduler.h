@@ -14,6 +14,7 @@
 #include <coxswain/step_runner.h>
 
 #include "batch/sequence.h"
+#include "batch/waiting_queue.h"
 #include "kvcache/kv_cache.h"
 
 namespace coxswain::batch {
@@ -38,9 +39,8 @@ struct Decision {
 struct SchedulerInput {
   const kvcache::KvCache* cache = nullptr;
   Capabilities capabilities;
-  std::span<Sequence* const> running;  // in order: priority, then arrival
-  // Waiting and paused, in order: overtaken too often, priority, arrival.
-  std::span<Sequence* const> waiting;
+  std::span<Sequence* const> running;     // in order: priority, then arrival
+  const WaitingQueue* waiting = nullptr;  // and paused
   std::uint32_t steps_since_admission = 0;
   bool steps_in_flight = false;
 };
@@ -49,7 +49,8 @@ class Scheduler {
  public:
   explicit Scheduler(const EngineOptions& options) : options_(options) {}
 
-  Decision plan(const SchedulerInput& in);
+  // Stands until the next call.
+  const Decision& plan(const SchedulerInput& in);
 
   // Blocks of a group that a sequence of n_tokens positions can hold at once; window groups give blocks back.
   static std::uint32_t peak_blocks(std::uint32_t block_tokens,
@@ -101,6 +102,8 @@ class Scheduler {
   std::vector<std::uint32_t> blocks_after_;  // per running sequence: table entries after this plan
   // Keys of blocks that rows of this or a submitted step will publish; not per group.
   std::vector<std::uint64_t> computing_;
+  std::vector<const Sequence*> blocked_;          // looked at and not admitted
+  std::vector<std::uint64_t> admitted_arrivals_;  // of this plan
   std::uint32_t prefill_budget_ = 0;
   std::uint32_t n_prefills_ = 0;
   std::uint32_t n_running_ = 0;

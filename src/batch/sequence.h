@@ -67,7 +67,9 @@ struct Sequence {
   std::uint32_t n_in_flight = 0;  // submitted steps that name it and have not retired: 0..2
   std::uint32_t n_pending = 0;    // of these, sampling rows: 0..2
   std::uint32_t n_pending_extra = 0;
+  // As it left the waiting queue, and of a paused one now: admissions of later arrivals while it waited.
   std::uint32_t overtaken = 0;
+  bool is_next = false;  // overtaken too often: nobody passes it any more
   bool known_to_runner = false;
   bool stalled = false;
   std::optional<TimePoint> stalled_since;

@@ -19,7 +19,7 @@ bool EngineCore::still_runs(const Result<StepResult>& result) const {
 }
 
 void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
-  const Step step = std::move(steps_.front());
+  Step step = std::move(steps_.front());
   steps_.pop_front();
   Status status = result.ok() ? result_matches(step, result.value()) : result.status();
   if (status.code() == Code::kUnavailable) {
@@ -36,6 +36,8 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
       apply_failed_step(step, status);
     }
   }
+  step.rows.clear();
+  spare_rows_ = std::move(step.rows);
   gone_.clear();
 }
 

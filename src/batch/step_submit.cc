@@ -14,12 +14,11 @@ bool EngineCore::can_submit() const {
   return runner_up_ && steps_.size() < depth;
 }
 
-Decision EngineCore::decide() {
-  sort_waiting();
+const Decision& EngineCore::decide() {
   return scheduler_.plan({.cache = cache_.get(),
                           .capabilities = info_.capabilities,
                           .running = running_,
-                          .waiting = waiting_,
+                          .waiting = &waiting_,
                           .steps_since_admission = steps_since_admission_,
                           .steps_in_flight = !steps_.empty()});
 }
@@ -31,17 +30,21 @@ bool EngineCore::submit_next(TimePoint now) {
   plan.epoch = info_.epoch;
   Step step;
   step.submitted_at = now;
+  step.rows = std::exchange(spare_rows_, {});
   while (fill(plan, step, now) == Filled::kPlanAgain) {
   }
   // With nothing else to do the runner is still told what it may forget.
-  if (plan.rows.empty() && (dropped_.empty() || !steps_.empty())) return false;
+  if (plan.rows.empty() && (dropped_.empty() || !steps_.empty())) {
+    spare_rows_ = std::move(step.rows);
+    return false;
+  }
   plan.dropped = std::exchange(dropped_, {});
   send(std::move(plan), std::move(step));
   return true;
 }
 
 EngineCore::Filled EngineCore::fill(StepPlan& plan, Step& step, TimePoint now) {
-  const Decision decision = decide();
+  const Decision& decision = decide();
   commit_pauses(decision);
   if (decision.impossible != nullptr) {
     fail(*decision.impossible,
@@ -74,9 +77,7 @@ void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
     ++n_admitted;
     const bool first_time = s.state == SequenceState::kWaiting;
     leave_lists(s);
-    for (Sequence* w : waiting_) {
-      if (w->arrival < s.arrival && ++w->overtaken == options_.overtakes_max) waiting_dirty_ = true;
-    }
+    waiting_.note_admission(s.arrival);
     s.state = SequenceState::kRunning;
     const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
     s.lease = cache_->open(s.identity, s.tokens, use_prefix);
@@ -96,16 +97,16 @@ void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
 }
 
 std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const PlannedRow& planned) {
-  std::vector<std::uint32_t> first_changed = s.table_sent;
+  first_changed_ = s.table_sent;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
-    first_changed[g] = std::min(first_changed[g], s.lease.n_released(g));
+    first_changed_[g] = std::min(first_changed_[g], s.lease.n_released(g));
   }
   const bool window_moved = cache_->release_before(s.lease, planned.first_position);
   std::vector<BlockTableChange> out;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     const auto table = s.lease.table(g);
-    const bool released = window_moved && s.lease.n_released(g) > first_changed[g];
-    const std::uint32_t first = released ? first_changed[g] : s.table_sent[g];
+    const bool released = window_moved && s.lease.n_released(g) > first_changed_[g];
+    const std::uint32_t first = released ? first_changed_[g] : s.table_sent[g];
     if (first == table.size()) continue;
     out.push_back({.kv_group = static_cast<std::uint32_t>(g),
                    .first_index = first,

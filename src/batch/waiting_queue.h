@@ -1,0 +1,66 @@
+#pragma once
+// WaitingQueue: the sequences that wait for their turn, those that were paused among them, in the order of it:
+// overtaken too often, priority, arrival.
+//
+// A sequence is overtaken whenever a later arrival is admitted while it waits. One that has never run began to wait
+// when it came, so all admissions of later arrivals count, and the one that came first has the most: it is enough to
+// know the latest overtakes_max arrivals that were admitted. What was paused is counted one by one; there are no more
+// of these than have run. No call walks over the others, and each is O(log n) of those that wait.
+//
+// Thread rule: one engine thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "batch/sequence.h"
+
+namespace coxswain::batch {
+
+class WaitingQueue {
+ public:
+  // Overtaken too often, priority, arrival: what is less is first.
+  using Rank = std::tuple<bool, std::int64_t, std::uint64_t>;
+
+  explicit WaitingQueue(std::uint32_t overtakes_max) : overtakes_max_(overtakes_max) {}
+
+  // REQUIRES: kWaiting or kPaused, and not here.
+  void insert(Sequence& s);
+  // REQUIRES: here, its state and priority as they were.
+  void erase(Sequence& s);
+  // A sequence of that arrival, no longer here, has been admitted.
+  void note_admission(std::uint64_t arrival);
+
+  // How often `s`, which is here, was overtaken; no more than overtakes_max where it has never run.
+  std::uint32_t overtaken(const Sequence& s) const;
+
+  bool empty() const { return order_.empty(); }
+  std::size_t size() const { return order_.size(); }
+  Sequence& front() const { return *order_.begin()->second; }
+  const std::map<Rank, Sequence*>& in_order() const { return order_; }
+  // By arrival.
+  const std::map<std::uint64_t, Sequence*>& paused() const { return paused_; }
+
+  // Empty, or what is wrong.
+  std::string check() const;
+
+ private:
+  Rank rank(const Sequence& s) const;
+  bool is_fresh(const Sequence& s) const {
+    return s.state == SequenceState::kWaiting && !s.is_next;
+  }
+  std::uint32_t n_admitted_after(std::uint64_t arrival) const;
+  void move_forward(Sequence& s);
+
+  const std::uint32_t overtakes_max_;
+  std::map<Rank, Sequence*> order_;
+  std::map<std::uint64_t, Sequence*> fresh_;   // by arrival: never ran, not overtaken too often
+  std::map<std::uint64_t, Sequence*> paused_;  // by arrival
+  // Arrivals that were admitted, ascending: the last overtakes_max at most, behind the first one of fresh_.
+  std::vector<std::uint64_t> admitted_;
+};
+
+}  // namespace coxswain::batch
