@@ -70,6 +70,39 @@ inline std::uint32_t blocks_for(const KvGroup& group,
   return n_tokens / block_tokens + (n_tokens % block_tokens == 0 ? 0 : 1);
 }
 
+// The most blocks of a window group that a sequence of `n_tokens` positions has in use at once, computed in rows of up
+// to `row_tokens`. What has left the window is given back when a row is planned, and free again when the step before
+// has retired: beside the window there are that step's row and the new one. Blocks are kept until they are computed:
+// three rows, where these are longer than the window.
+inline std::uint32_t window_blocks_max(std::uint32_t window,
+                                       std::uint32_t block_tokens,
+                                       std::uint32_t n_tokens,
+                                       std::uint32_t row_tokens) {
+  const auto blocks = [&](std::uint64_t n) { return (n + block_tokens - 1) / block_tokens; };
+  const std::uint64_t rows = std::min(row_tokens, n_tokens);
+  const std::uint64_t positions = std::max(window + 2 * rows, 3 * rows);
+  return static_cast<std::uint32_t>(std::min(blocks(n_tokens), blocks(positions) + 1));
+}
+
+// The same for any group.
+inline std::uint32_t blocks_in_use_max(const KvGroup& group,
+                                       std::uint32_t block_tokens,
+                                       std::uint32_t n_tokens,
+                                       std::uint32_t row_tokens) {
+  return group.kind == KvGroup::Kind::kWindow
+             ? window_blocks_max(group.window, block_tokens, n_tokens, row_tokens)
+             : blocks_for(group, block_tokens, n_tokens);
+}
+
+// The longest block table of a sequence: entries of a window group may be released, so there can be more than blocks.
+inline std::uint64_t table_entries_max(KvGroup::Kind kind,
+                                       std::uint64_t n_blocks,
+                                       std::uint64_t block_tokens,
+                                       std::uint64_t n_tokens_max) {
+  if (kind != KvGroup::Kind::kWindow) return n_blocks;
+  return std::max(n_blocks, (n_tokens_max + block_tokens - 1) / block_tokens);
+}
+
 // One `name=value` a line, the same text for equal layouts only.
 inline std::string describe(const KvLayout& layout) {
   std::string out;

@@ -28,14 +28,9 @@ kvcache::KvCacheOptions cache_options(const RunnerInfo& info,
   for (const KvGroup& group : info.kv_groups) {
     if (group.kind == KvGroup::Kind::kState) out.prefix_caching = false;
   }
-  // A prefix needs the blocks of every group, so with prefix caching window groups keep theirs,
-  // unless their pool is too small for that. A window that no sequence can outgrow is no window.
-  const bool keep_all =
-      out.prefix_caching && std::ranges::all_of(info.kv_groups, [&](const KvGroup& group) {
-        return group.n_blocks >= info.kv_groups[0].n_blocks;
-      });
+  // A window that no sequence can outgrow is no window.
   for (const KvGroup& group : info.kv_groups) {
-    const bool bounded = group.kind == KvGroup::Kind::kWindow && !keep_all &&
+    const bool bounded = group.kind == KvGroup::Kind::kWindow &&
                          (info.max_total_tokens == 0 || group.window < info.max_total_tokens);
     out.groups.push_back({.n_blocks = usable_blocks(group, info.block_tokens, options),
                           .window_tokens = bounded ? group.window : 0});
@@ -163,7 +158,7 @@ Status EngineCore::admissible(const RunnerInfo& info,
   }
   const bool fits = n_tokens <= n_held &&
                     Scheduler::can_ever_fit(
-                        cache, static_cast<std::uint32_t>(n_tokens), options.prefill_tokens_max);
+                        cache, info.capabilities, options, static_cast<std::uint32_t>(n_tokens));
   if (fits) return {};
   return refuse(kMaxNewTokensField,
                 "the request needs room for " + std::to_string(n_tokens) + " tokens (" +

@@ -204,19 +204,53 @@ TEST(Invariance, SeveralGroupsAndWindows) {
   const Totals two = run_seeds(full);
   EXPECT_GT(two.pauses, 20U);
   EXPECT_GT(two.cached_tokens, 100U);
-  // Equal pools: the window group keeps what a prefix needs.
-  Case window{.name = "window", .runner = fake(13), .engine = {}};
-  window.runner.n_blocks = {14, 14};
-  window.runner.windows = {0, 6};
-  window.engine.prefill_tokens_max = 8;
-  EXPECT_GT(run_seeds(window).cached_tokens, 100U);
-  // A smaller one: blocks behind the window are given back.
-  window.runner.n_blocks = {14, 12};
-  const Totals small = run_seeds(window);
-  EXPECT_GT(small.pauses, 20U);
-  EXPECT_EQ(small.cached_tokens, 0U);
-  window.engine.policy = CapacityPolicy::kGuaranteedNoEvict;
-  EXPECT_EQ(run_seeds(window).pauses, 0U);
+}
+
+// Window groups, prefixes, chunks and pauses together, in pools from roomy to tight.
+TEST(Invariance, WindowsAndPrefixes) {
+  struct Pools {
+    std::vector<std::uint32_t> n_blocks;
+    std::vector<std::uint32_t> windows;
+    bool pauses;
+  };
+  for (const Pools& pools : std::vector<Pools>{{{60, 60}, {0, 6}, false},
+                                               {{14, 14}, {0, 6}, true},
+                                               {{14, 10}, {0, 6}, true},
+                                               {{60, 10}, {0, 6}, true},
+                                               {{30, 14, 12}, {0, 9, 1}, true},
+                                               {{12}, {7}, true},
+                                               {{40}, {7}, false},
+                                               {{14, 12}, {7, 2}, true}}) {
+    for (const std::uint32_t budget : {4U, 8U}) {
+      SCOPED_TRACE(std::to_string(pools.n_blocks.back()) + " blocks, window " +
+                   std::to_string(pools.windows.back()) + ", budget " + std::to_string(budget));
+      Case c{.name = "windows", .runner = fake(13), .engine = {}};
+      c.runner.n_blocks = pools.n_blocks;
+      c.runner.windows = pools.windows;
+      c.engine.prefill_tokens_max = budget;
+      const Totals with = run_seeds(c, 10);
+      if (HasFailure()) return;
+      EXPECT_GT(with.cached_tokens, 100U);
+      c.engine.prefix_caching = false;
+      EXPECT_EQ(run_seeds(c, 10).cached_tokens, 0U);
+      if (pools.pauses) {
+        EXPECT_GT(with.pauses, 5U);
+      }
+      c.engine.prefix_caching = true;
+      c.engine.policy = CapacityPolicy::kGuaranteedNoEvict;
+      EXPECT_EQ(run_seeds(c, 10).pauses, 0U);
+    }
+  }
+}
+
+// Rows longer than the window: what they leave behind is published all the same.
+TEST(Invariance, RowsLongerThanTheWindow) {
+  Case c{.name = "long rows", .runner = fake(60), .engine = {}};
+  c.runner.n_blocks = {60, 60};
+  c.runner.windows = {0, 6};
+  EXPECT_GT(run_seeds(c).cached_tokens, 100U);
+  c.runner.capabilities.plans_chunks = false;
+  EXPECT_GT(run_seeds(c).cached_tokens, 100U);
 }
 
 TEST(Invariance, RopeVariantsDoNotShareBlocks) {

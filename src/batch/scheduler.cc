@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 
+#include <coxswain/kv_layout.h>
+
 #include "base/numbers.h"
 
 namespace coxswain::batch {
@@ -17,28 +19,34 @@ std::uint32_t minus(std::uint32_t a, std::uint32_t b) {
   return a > b ? a - b : 0;
 }
 
-}  // namespace
-
-std::uint32_t Scheduler::peak_blocks(std::uint32_t block_tokens,
-                                     std::uint32_t window_tokens,
-                                     std::uint32_t n_tokens,
-                                     std::uint32_t prefill_tokens_max) {
-  const auto blocks_for = [&](std::uint64_t n) {
-    return base::ceil_div<std::uint64_t>(n, block_tokens);
-  };
-  const std::uint64_t all = blocks_for(n_tokens);
-  if (window_tokens == 0) return static_cast<std::uint32_t>(all);
-  // The window, the chunk being computed, and what the two steps in flight have yet to give back.
-  const std::uint64_t held = blocks_for(window_tokens) + 3 * blocks_for(prefill_tokens_max) + 3;
-  return static_cast<std::uint32_t>(std::min(all, held));
+// Blocks of a group that a sequence of n_tokens positions can hold at once; window groups give blocks back.
+std::uint32_t peak_blocks(std::uint32_t block_tokens,
+                          std::uint32_t window_tokens,
+                          std::uint32_t n_tokens,
+                          std::uint32_t row_tokens) {
+  return window_tokens == 0 ? base::ceil_div(n_tokens, block_tokens)
+                            : window_blocks_max(window_tokens, block_tokens, n_tokens, row_tokens);
 }
 
+// The longest row of a sequence that is long enough.
+std::uint32_t row_tokens_max(const Capabilities& capabilities,
+                             const EngineOptions& options,
+                             std::uint32_t block_tokens) {
+  if (!capabilities.plans_chunks || !capabilities.grows_blocks) return 0xFFFFFFFFU;
+  return std::max({block_tokens,
+                   base::round_up(options.prefill_tokens_max, block_tokens),
+                   1 + capabilities.draft_tokens_max});
+}
+
+}  // namespace
+
 bool Scheduler::can_ever_fit(const kvcache::KvCacheOptions& cache,
-                             std::uint32_t n_tokens,
-                             std::uint32_t prefill_tokens_max) {
+                             const Capabilities& capabilities,
+                             const EngineOptions& options,
+                             std::uint32_t n_tokens) {
+  const std::uint32_t row = row_tokens_max(capabilities, options, cache.block_tokens);
   return std::ranges::all_of(cache.groups, [&](const kvcache::KvGroupOptions& group) {
-    return peak_blocks(cache.block_tokens, group.window_tokens, n_tokens, prefill_tokens_max) <=
-           group.n_blocks;
+    return peak_blocks(cache.block_tokens, group.window_tokens, n_tokens, row) <= group.n_blocks;
   });
 }
 
@@ -211,26 +219,41 @@ void Scheduler::unplan(Sequence& s) {
   out_.rows.erase(it);
 }
 
-// What `s` may still ask for: its whole future under a reserving policy, else the rest of its known context.
+// What `s` may still ask for: its whole future under a reserving policy, else the rest of its known context. In a
+// window group the rows to come, and those in flight, decide how much it has in use at once.
 std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
                                          std::size_t group,
-                                         std::uint32_t n_blocks) const {
+                                         std::uint32_t computed,
+                                         Held held) const {
+  const std::uint32_t block = in_.cache->block_tokens();
   const std::uint32_t n_tokens =
       reserves_everything() ? std::max(s.tokens_max(), s.context_end()) : s.context_end();
-  const std::uint32_t held = n_blocks - (s.lease ? s.lease.n_released(group) : 0);
-  const std::uint32_t peak = peak_blocks(in_.cache->block_tokens(),
-                                         in_.cache->window_tokens(group),
-                                         n_tokens,
-                                         options_.prefill_tokens_max);
-  return std::min(minus(peak, held), minus(in_.cache->blocks_for(n_tokens), n_blocks));
+  const std::uint32_t row = std::max(minus(s.context_end(), computed) + s.n_pending_extra,
+                                     1 + in_.capabilities.draft_tokens_max);
+  const std::uint32_t peak =
+      peak_blocks(block,
+                  in_.cache->window_tokens(group),
+                  n_tokens,
+                  std::min(row, row_tokens_max(in_.capabilities, options_, block)));
+  return std::min(minus(peak, held.n_blocks),
+                  minus(in_.cache->blocks_for(n_tokens), held.n_entries));
+}
+
+// After this plan's row of running[index].
+std::uint32_t Scheduler::reserved_running(std::size_t index, std::size_t group) const {
+  const Sequence& s = *in_.running[index];
+  const std::uint32_t n_entries = blocks_after_[index];
+  return reserved_blocks(
+      s,
+      group,
+      s.computed,
+      {.n_entries = n_entries, .n_blocks = n_entries - s.lease.n_released(group)});
 }
 
 void Scheduler::count_outstanding() {
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     if (is_paused(i)) continue;
-    for (std::size_t g = 0; g < outstanding_.size(); ++g) {
-      outstanding_[g] += reserved_blocks(*in_.running[i], g, blocks_after_[i]);
-    }
+    for (std::size_t g = 0; g < outstanding_.size(); ++g) outstanding_[g] += reserved_running(i, g);
   }
 }
 
@@ -287,9 +310,19 @@ bool Scheduler::admit(Sequence& s) {
   if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())
     return false;
 
-  std::vector<std::uint32_t> need(available_.size());  // beyond the prefix: now and later
+  const std::uint32_t end = first + n_tokens;
+  const std::uint32_t n_blocks = in_.capabilities.grows_blocks
+                                     ? in_.cache->blocks_for(end)
+                                     : in_.cache->blocks_for(s.tokens_max());
+  std::vector<std::uint32_t> need(available_.size());   // beyond what is in use: now and later
+  std::vector<std::uint32_t> taken(available_.size());  // of these, now
   for (std::size_t g = 0; g < need.size(); ++g) {
-    need[g] = reserved_blocks(s, g, prefix.n_blocks) + prefix.n_unpinned;
+    const bool hit = prefix.n_blocks > 0;
+    taken[g] = n_blocks - prefix.n_blocks + (hit ? prefix.n_taken[g] : 0);
+    need[g] =
+        (hit ? prefix.n_taken[g] : 0) +
+        reserved_blocks(
+            s, g, first, {.n_entries = prefix.n_blocks, .n_blocks = hit ? prefix.n_held[g] : 0});
   }
   const auto fits = [&] {
     for (std::size_t g = 0; g < need.size(); ++g) {
@@ -299,14 +332,9 @@ bool Scheduler::admit(Sequence& s) {
   };
   if (!fits() && !(preempt_for(s, need) && fits())) return false;
 
-  const std::uint32_t end = first + n_tokens;
-  const std::uint32_t n_blocks = in_.capabilities.grows_blocks
-                                     ? in_.cache->blocks_for(end)
-                                     : in_.cache->blocks_for(s.tokens_max());
-  const std::uint32_t taken = n_blocks - prefix.n_blocks + prefix.n_unpinned;
   for (std::size_t g = 0; g < need.size(); ++g) {
-    available_[g] -= taken;
-    outstanding_[g] += minus(need[g], taken);
+    available_[g] -= taken[g];
+    outstanding_[g] += minus(need[g], taken[g]);
   }
   out_.rows.push_back({.sequence = &s,
                        .first_position = first,
@@ -363,8 +391,7 @@ bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>&
   for (const std::size_t j : victims) {
     Sequence& r = *in_.running[j];
     unplan(r);
-    for (std::size_t g = 0; g < outstanding_.size(); ++g)
-      outstanding_[g] -= reserved_blocks(r, g, blocks_after_[j]);
+    for (std::size_t g = 0; g < outstanding_.size(); ++g) outstanding_[g] -= reserved_running(j, g);
     pause(j);
   }
   return true;

@@ -52,15 +52,11 @@ class Scheduler {
   // Stands until the next call.
   const Decision& plan(const SchedulerInput& in);
 
-  // Blocks of a group that a sequence of n_tokens positions can hold at once; window groups give blocks back.
-  static std::uint32_t peak_blocks(std::uint32_t block_tokens,
-                                   std::uint32_t window_tokens,
-                                   std::uint32_t n_tokens,
-                                   std::uint32_t prefill_tokens_max);
   // False if a sequence of that many positions does not fit into the empty cache.
   static bool can_ever_fit(const kvcache::KvCacheOptions& cache,
-                           std::uint32_t n_tokens,
-                           std::uint32_t prefill_tokens_max);
+                           const Capabilities& capabilities,
+                           const EngineOptions& options,
+                           std::uint32_t n_tokens);
 
  private:
   void reset(const SchedulerInput& in);
@@ -86,7 +82,16 @@ class Scheduler {
   std::uint32_t end_max(const Sequence& s, std::uint32_t n_tokens) const;
   void add_row(Sequence& s, std::uint32_t n_tokens, bool prefill);
   std::uint32_t overtakes_left(const Sequence& s) const;
-  std::uint32_t reserved_blocks(const Sequence& s, std::size_t group, std::uint32_t n_blocks) const;
+  // Of one sequence and one KV group: entries of its table, and those that are not released.
+  struct Held {
+    std::uint32_t n_entries = 0;
+    std::uint32_t n_blocks = 0;
+  };
+  std::uint32_t reserved_blocks(const Sequence& s,
+                                std::size_t group,
+                                std::uint32_t computed,
+                                Held held) const;
+  std::uint32_t reserved_running(std::size_t index, std::size_t group) const;
   void count_outstanding();
   void note_keys_being_computed();
   bool is_paused(std::size_t index) const { return paused_[index] != 0; }

@@ -87,7 +87,8 @@ const char* EngineCore::wrong_with(const Sequence& s,
 void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint now) {
   Sequence& s = *row.sequence;
   settle(row);
-  if (s.state == SequenceState::kEnding) {  // a surplus row: its result is nobody's
+  if (s.state == SequenceState::kEnding) {                // a surplus row: its result is nobody's
+    if (!result.status.ok()) std::erase(dropped_, s.id);  // the runner has dropped it
     retire(s);
     return;
   }

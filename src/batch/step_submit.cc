@@ -101,7 +101,7 @@ std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const Plann
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     first_changed_[g] = std::min(first_changed_[g], s.lease.n_released(g));
   }
-  const bool window_moved = cache_->release_before(s.lease, planned.first_position);
+  const bool window_moved = cache_->release_before(s.lease, planned.first_position, s.computed);
   std::vector<BlockTableChange> out;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     const auto table = s.lease.table(g);

@@ -29,20 +29,18 @@ BlockId BlockPool::take() {
 
 bool BlockPool::add_ref(BlockId id) {
   Block& b = block(id);
+  const bool was_cached = is_cached(id);
   if (b.references++ > 0) return false;
   ++counts_.leased;
-  if (b.retiring) {
-    end_retiring(id);
-    return false;
-  }
-  assert(b.indexed);
-  --counts_.cached;
-  return true;
+  if (b.retiring) end_retiring(id);
+  if (was_cached) unlink_cached(id);
+  return was_cached;
 }
 
-bool BlockPool::drop_ref(BlockId id, std::uint64_t last_step) {
+bool BlockPool::drop_ref(BlockId id, std::uint64_t last_step, bool evict_first) {
   Block& b = block(id);
   assert(b.references > 0);
+  b.evict_first = evict_first;
   b.busy_until = std::max(b.busy_until, last_step);
   if (--b.references > 0) return false;
   --counts_.leased;
@@ -89,10 +87,27 @@ std::vector<BlockId> BlockPool::retire(std::uint64_t step) {
 
 void BlockPool::rest(BlockId id) {
   if (block(id).indexed) {
-    ++counts_.cached;
+    link_cached(id);
   } else {
     free_.push_back(id);
   }
+}
+
+void BlockPool::link_cached(BlockId id) {
+  const BlockId next = block(id).evict_first ? cached_.next : 0;
+  const BlockId previous = links(next).previous;
+  block(id).links = {.next = next, .previous = previous};
+  links(next).previous = id;
+  links(previous).next = id;
+  ++counts_.cached;
+}
+
+void BlockPool::unlink_cached(BlockId id) {
+  const Links at = block(id).links;
+  links(at.next).previous = at.previous;
+  links(at.previous).next = at.next;
+  block(id).links = {};
+  --counts_.cached;
 }
 
 void BlockPool::mark_indexed(BlockId id) {
@@ -100,12 +115,13 @@ void BlockPool::mark_indexed(BlockId id) {
   block(id).indexed = true;
 }
 
-void BlockPool::free_cached(BlockId id) {
-  Block& b = block(id);
-  assert(b.indexed && b.references == 0 && !b.retiring);
-  b.indexed = false;
-  --counts_.cached;
-  free_.push_back(id);
+void BlockPool::unmark_indexed(BlockId id) {
+  assert(block(id).indexed);
+  if (is_cached(id)) {
+    unlink_cached(id);
+    free_.push_back(id);
+  }
+  block(id).indexed = false;
 }
 
 std::string BlockPool::check() const {
@@ -136,6 +152,12 @@ std::string BlockPool::check() const {
     if (!b.retiring || b.retiring_at != i)
       return "block " + std::to_string(retiring_[i]) + " is not where it retires";
   }
+  std::uint32_t n_linked = 0;
+  for (BlockId id = cached_.next; id != 0 && n_linked <= seen.cached; id = block(id).links.next) {
+    if (!is_cached(id)) return "block " + std::to_string(id) + " is linked and not cached";
+    ++n_linked;
+  }
+  if (n_linked != seen.cached) return "cached blocks are not linked";
   if (seen != counts()) return "counters differ from a recount";
   if (seen.free + seen.cached + seen.leased + seen.retiring != seen.total)
     return "blocks are not conserved";

@@ -8,7 +8,7 @@
 //   free      on the free stack
 //   leased    at least one sequence holds it
 //   retiring  nobody holds it, but a submitted step still names it
-//   cached    nobody holds it, and the prefix index names it
+//   cached    nobody holds it, and the prefix index names it; in order: which one to evict next
 //
 // free + cached + leased + retiring = total, always (check()).
 //
@@ -46,26 +46,35 @@ class BlockPool {
   BlockId take();
   // One more holder. True if the block was cached before. REQUIRES: not free.
   bool add_ref(BlockId id);
-  // One holder less; `last_step` is the last submitted step that named the block for that holder.
+  // One holder less; `last_step` is the last submitted step that named the block for that holder. A block that comes
+  // to be cached is the last one to evict, or the first one if `evict_first`.
   // True if the block came to rest at once (false: still held, or retiring).
-  bool drop_ref(BlockId id, std::uint64_t last_step);
+  bool drop_ref(BlockId id, std::uint64_t last_step, bool evict_first = false);
   // Steps up to `step` have retired. Returns the blocks that came to rest.
   std::vector<BlockId> retire(std::uint64_t step);
 
   // Whether the prefix index names the block. REQUIRES for marking: leased.
   void mark_indexed(BlockId id);
-  // The index forgets a cached block, which becomes free.
-  void free_cached(BlockId id);
+  // The index forgets the block; a cached one becomes free.
+  void unmark_indexed(BlockId id);
+  // The cached block to evict next, 0 if there is none.
+  BlockId first_cached() const { return cached_.next; }
 
   // Empty, or what is wrong: recounts every block.
   std::string check() const;
 
  private:
+  struct Links {
+    BlockId next = 0;  // 0 = the ends: cached_
+    BlockId previous = 0;
+  };
   struct Block {
     std::uint32_t references = 0;
     std::uint32_t retiring_at = 0;  // its place in retiring_
     bool indexed = false;
     bool retiring = false;
+    bool evict_first = false;
+    Links links;                   // while cached
     std::uint64_t busy_until = 0;  // last submitted step that names it through a dropped reference
   };
   Block& block(BlockId id) { return blocks_[id - 1]; }
@@ -73,10 +82,15 @@ class BlockPool {
   void begin_retiring(BlockId id);
   void end_retiring(BlockId id);
   void rest(BlockId id);
+  bool is_cached(BlockId id) const { return block(id).indexed && !busy(id); }
+  Links& links(BlockId id) { return id == 0 ? cached_ : block(id).links; }
+  void link_cached(BlockId id);
+  void unlink_cached(BlockId id);
 
   std::vector<Block> blocks_;      // [n_blocks], index = id - 1
   std::vector<BlockId> free_;      // a stack: the block freed last is the warmest
   std::vector<BlockId> retiring_;  // what sequences that ended held while steps still name it
+  Links cached_;                   // a ring of the cached blocks: first and last
   mutable BlockCounts counts_;
   std::uint64_t retired_step_ = 0;
 };

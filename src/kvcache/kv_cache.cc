@@ -5,6 +5,18 @@
 #include <utility>
 
 namespace coxswain::kvcache {
+namespace {
+
+// A node takes a few hundred bytes of the host, a block some hundred thousand of the runner.
+constexpr std::uint32_t kNodesPerBlock = 8;
+
+std::vector<bool> windows_of(const KvCacheOptions& options) {
+  std::vector<bool> out;
+  for (const KvGroupOptions& group : options.groups) out.push_back(group.window_tokens > 0);
+  return out;
+}
+
+}  // namespace
 
 KvLease::KvLease(KvLease&& other) noexcept
     : cache_(std::exchange(other.cache_, nullptr)),
@@ -42,31 +54,57 @@ void KvLease::reset() {
 KvCache::KvCache(const KvCacheOptions& options)
     : block_tokens_(options.block_tokens),
       prefix_caching_(options.prefix_caching),
-      index_(static_cast<std::uint32_t>(options.groups.size()), options.hash_key) {
+      index_(windows_of(options), options.hash_key) {
   for (const KvGroupOptions& group : options.groups) {
     windows_.push_back(group.window_tokens);
     pools_.emplace_back(group.n_blocks);
     nodes_.emplace_back(group.n_blocks);
-    if (group.window_tokens > 0) prefix_caching_ = false;
+    n_nodes_max_ += std::uint64_t{group.n_blocks} * kNodesPerBlock;
   }
 }
 
-PrefixProbe KvCache::probe(std::string_view identity, std::span<const TokenId> tokens) const {
-  PrefixProbe out;
-  if (!prefix_caching_ || tokens.empty()) return out;
+// The length of the prefix that open() takes. path_ holds its nodes, and maybe some that cannot be used.
+std::uint32_t KvCache::match(std::string_view identity, std::span<const TokenId> tokens) const {
+  path_.clear();
+  in_a_row_.assign(pools_.size(), 0);
+  if (!prefix_caching_ || tokens.empty()) return 0;
   PrefixIndex::Node node = index_.find_root(identity);
   const auto n_max = static_cast<std::uint32_t>((tokens.size() - 1) / block_tokens_);
-  if (!node && n_max > 0) out.next_key = index_.first_key(identity, block_of(tokens, 0));
-  while (node && out.n_blocks < n_max) {
-    const auto block = block_of(tokens, out.n_blocks);
-    const PrefixIndex::Node child = index_.find_child(node, block);
-    if (!child) {
-      out.next_key = index_.child_key(node, block);
-      break;
+  std::uint32_t n_usable = 0;
+  while (node && path_.size() < n_max) {
+    node = index_.find_child(node, block_of(tokens, static_cast<std::uint32_t>(path_.size())));
+    if (!node) break;
+    path_.push_back(node);
+    const auto n = static_cast<std::uint32_t>(path_.size());
+    bool usable = true;
+    for (std::size_t g = 0; g < pools_.size(); ++g) {
+      if (windows_[g] == 0) continue;
+      in_a_row_[g] = index_.blocks(node)[g] == kReleasedBlock ? 0 : in_a_row_[g] + 1;
+      usable &= in_a_row_[g] >= n_seen(g, n);
     }
-    ++out.n_blocks;
-    if (!index_.pinned(child)) ++out.n_unpinned;
-    node = child;
+    if (usable) n_usable = n;
+  }
+  return n_usable;
+}
+
+PrefixProbe KvCache::probe(std::string_view identity, std::span<const TokenId> tokens) const {
+  PrefixProbe out{.n_blocks = match(identity, tokens)};
+  if (!prefix_caching_ || tokens.empty()) return out;
+  if (out.n_blocks < (tokens.size() - 1) / block_tokens_) {
+    const auto block = block_of(tokens, out.n_blocks);
+    const PrefixIndex::Node above =
+        out.n_blocks > 0 ? path_[out.n_blocks - 1] : index_.find_root(identity);
+    out.next_key = above ? index_.child_key(above, block) : index_.first_key(identity, block);
+  }
+  if (out.n_blocks == 0) return out;
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    const std::uint32_t n_held = n_seen(g, out.n_blocks);
+    out.n_held.push_back(n_held);
+    const auto held = std::span(path_).subspan(out.n_blocks - n_held, n_held);
+    out.n_taken.push_back(
+        static_cast<std::uint32_t>(std::ranges::count_if(held, [&](PrefixIndex::Node node) {
+          return windows_[g] == 0 ? !index_.pinned(node) : !pools_[g].busy(index_.blocks(node)[g]);
+        })));
   }
   return out;
 }
@@ -77,20 +115,20 @@ KvLease KvCache::open(std::string_view identity, std::span<const TokenId> tokens
   lease.tables_.resize(pools_.size());
   lease.n_released_.resize(pools_.size());
   lease.identity_ = std::string(identity);
-  if (!prefix_caching_ || !use_prefix || tokens.empty()) return lease;
-  PrefixIndex::Node node = index_.find_root(identity);
-  const auto n_max = static_cast<std::uint32_t>((tokens.size() - 1) / block_tokens_);
-  while (node && lease.n_published_ < n_max) {
-    node = index_.find_child(node, block_of(tokens, lease.n_published_));
-    if (!node) break;
-    for (std::size_t g = 0; g < pools_.size(); ++g) {
-      const BlockId id = index_.blocks(node)[g];
-      if (pools_[g].add_ref(id)) index_.add_busy(node);
-      lease.tables_[g].push_back(id);
+  const std::uint32_t n_blocks = use_prefix ? match(identity, tokens) : 0;
+  if (n_blocks == 0) return lease;
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    lease.n_released_[g] = n_blocks - n_seen(g, n_blocks);
+    lease.tables_[g].assign(n_blocks, kReleasedBlock);
+    for (std::uint32_t i = lease.n_released_[g]; i < n_blocks; ++i) {
+      const BlockId id = index_.blocks(path_[i])[g];
+      if (pools_[g].add_ref(id) && windows_[g] == 0) index_.add_busy(path_[i]);
+      lease.tables_[g][i] = id;
     }
-    lease.cursor_ = node;
-    ++lease.n_published_;
   }
+  for (std::uint32_t i = 0; i < n_blocks; ++i) index_.mark_shared(path_[i]);
+  lease.cursor_ = path_[n_blocks - 1];
+  lease.n_published_ = n_blocks;
   return lease;
 }
 
@@ -103,11 +141,26 @@ std::uint64_t KvCache::next_key(const KvLease& lease, std::span<const TokenId> t
   return at_root ? index_.first_key(lease.identity_, block) : 0;
 }
 
-bool KvCache::evict_one() {
+// The index has forgotten the block.
+void KvCache::forget(std::size_t group, BlockId id) {
+  node_of(group, id) = {};
+  pools_[group].unmark_indexed(id);
+}
+
+// Room for one block more in `group`.
+bool KvCache::evict_from(std::size_t group) {
+  if (windows_[group] == 0) return evict_node();
+  const BlockId id = pools_[group].first_cached();
+  if (id == 0) return false;
+  index_.clear_block(node_of(group, id), group);
+  forget(group, id);
+  return true;
+}
+
+bool KvCache::evict_node() {
   const std::vector<BlockId> blocks = index_.evict();
   for (std::size_t g = 0; g < blocks.size(); ++g) {
-    node_of(g, blocks[g]) = {};
-    pools_[g].free_cached(blocks[g]);
+    if (blocks[g] != kReleasedBlock) forget(g, blocks[g]);
   }
   return !blocks.empty();
 }
@@ -124,7 +177,7 @@ Status KvCache::grow(KvLease& lease, std::uint32_t n_blocks) {
     }
   }
   for (std::size_t g = 0; g < pools_.size(); ++g) {
-    while (pools_[g].n_free() < n_new && evict_one()) {
+    while (pools_[g].n_free() < n_new && evict_from(g)) {
     }
     assert(pools_[g].n_free() >= n_new);
     for (std::uint32_t i = 0; i < n_new; ++i) lease.tables_[g].push_back(pools_[g].take());
@@ -132,52 +185,75 @@ Status KvCache::grow(KvLease& lease, std::uint32_t n_blocks) {
   return {};
 }
 
-bool KvCache::release_before(KvLease& lease, std::uint32_t position) {
+bool KvCache::release_before(KvLease& lease, std::uint32_t position, std::uint32_t computed) {
   bool changed = false;
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     if (windows_[g] == 0 || position < windows_[g]) continue;
     // A token at `position` sees [position - window + 1, position].
     const std::uint32_t n_out =
-        std::min((position - windows_[g] + 1) / block_tokens_, lease.n_blocks());
+        std::min({position - windows_[g] + 1, computed, lease.n_blocks() * block_tokens_}) /
+        block_tokens_;
     for (std::uint32_t& i = lease.n_released_[g]; i < n_out; ++i) {
-      drop(g, std::exchange(lease.tables_[g][i], kReleasedBlock), lease.last_step_);
+      const BlockId id = std::exchange(lease.tables_[g][i], kReleasedBlock);
+      const PrefixIndex::Node node = node_of(g, id);
+      drop(g, id, lease.last_step_, node && !index_.shared(node));
       changed = true;
     }
   }
   return changed;
 }
 
+// A group that keeps every position has a block for each node. Where there is none nodes can be more than blocks, and
+// prefixes that nobody uses make room.
+bool KvCache::has_room_for(std::uint64_t n_nodes) {
+  if (std::ranges::find(windows_, 0U) != windows_.end()) return true;
+  if (n_nodes > n_nodes_max_) return false;
+  std::size_t group = 0;
+  while (index_.n_nodes() + n_nodes > n_nodes_max_ && group < pools_.size()) {
+    if (!evict_from(group)) ++group;
+  }
+  return index_.n_nodes() + n_nodes <= n_nodes_max_;
+}
+
+// The node names the lease's block, if it has none of the group.
+void KvCache::share_block(const KvLease& lease, std::size_t group, PrefixIndex::Node node) {
+  const BlockId id = lease.tables_[group][lease.n_published_];
+  if (id == kReleasedBlock || index_.blocks(node)[group] != kReleasedBlock) return;
+  index_.set_block(node, group, id);
+  pools_[group].mark_indexed(id);
+  node_of(group, id) = node;
+}
+
 void KvCache::publish(KvLease& lease, std::span<const TokenId> computed) {
   if (!prefix_caching_) return;
   const auto n_whole = static_cast<std::uint32_t>(computed.size() / block_tokens_);
   if (lease.n_published_ >= n_whole) return;
-  // An equal prefix was evicted.
-  if (lease.n_published_ > 0 && !index_.alive(lease.cursor_)) lease.n_published_ = 0;
-  std::vector<BlockId> ids(pools_.size());
+  if (!has_room_for(n_whole - lease.n_published_)) return;
+  if (lease.n_published_ > 0 && !index_.alive(lease.cursor_)) {  // an equal prefix was evicted
+    lease.n_published_ = 0;
+    if (!has_room_for(n_whole)) return;
+  }
   while (lease.n_published_ < n_whole) {
     const auto tokens = block_of(computed, lease.n_published_);
     const bool at_root = lease.n_published_ == 0;
     PrefixIndex::Node parent = at_root ? index_.find_root(lease.identity_) : lease.cursor_;
     PrefixIndex::Node node = parent ? index_.find_child(parent, tokens) : PrefixIndex::Node{};
-    if (!node) {
-      // Below a prefix that nobody uses a node would pin blocks that others count as available.
-      if (!at_root && !index_.pinned(parent)) return;
+    if (node) {
+      index_.mark_shared(node);
+    } else {
+      if (!at_root && !index_.takes_children(parent)) return;
       if (at_root) parent = index_.root(lease.identity_);
-      for (std::size_t g = 0; g < pools_.size(); ++g) ids[g] = lease.tables_[g][lease.n_published_];
-      node = index_.insert(parent, tokens, ids);
-      for (std::size_t g = 0; g < pools_.size(); ++g) {
-        pools_[g].mark_indexed(ids[g]);
-        node_of(g, ids[g]) = node;
-      }
+      node = index_.insert(parent, tokens);
     }
+    for (std::size_t g = 0; g < pools_.size(); ++g) share_block(lease, g, node);
     lease.cursor_ = node;
     ++lease.n_published_;
   }
 }
 
-void KvCache::drop(std::size_t group, BlockId id, std::uint64_t last_step) {
-  const bool rested = pools_[group].drop_ref(id, last_step);
-  if (rested && node_of(group, id)) index_.drop_busy(node_of(group, id));
+void KvCache::drop(std::size_t group, BlockId id, std::uint64_t last_step, bool evict_first) {
+  const bool rested = pools_[group].drop_ref(id, last_step, evict_first);
+  if (rested && windows_[group] == 0 && node_of(group, id)) index_.drop_busy(node_of(group, id));
 }
 
 void KvCache::release(KvLease& lease) {
@@ -191,7 +267,7 @@ void KvCache::release(KvLease& lease) {
 void KvCache::retire(std::uint64_t step) {
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     for (const BlockId id : pools_[g].retire(step)) {
-      if (node_of(g, id)) index_.drop_busy(node_of(g, id));
+      if (windows_[g] == 0 && node_of(g, id)) index_.drop_busy(node_of(g, id));
     }
   }
 }
@@ -215,13 +291,16 @@ std::string KvCache::check() const {
       ++n_indexed;
       if (!index_.alive(node) || index_.blocks(node)[g] != id)
         return where + "a block names a node that does not name it";
-      if (pools_[g].busy(id) && !index_.pinned(node))
+      if (windows_[g] == 0 && pools_[g].busy(id) && !index_.pinned(node))
         return where + "a block in use could be evicted";
     }
-    if (n_indexed != index_.n_nodes()) return where + "the index names blocks that do not know it";
-    if (pools_[g].counts().cached < index_.n_evictable())
+    if (n_indexed != index_.count_blocks(g))
+      return where + "the index names blocks that do not know it";
+    if (windows_[g] == 0 && pools_[g].counts().cached < index_.n_evictable())
       return where + "more evictable nodes than cached blocks";
   }
+  if (std::ranges::find(windows_, 0U) == windows_.end() && index_.n_nodes() > n_nodes_max_)
+    return "the prefix index has too many nodes";
   return {};
 }
 

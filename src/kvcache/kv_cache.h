@@ -9,10 +9,13 @@
 // steps still name its blocks leaves them retiring until retire(step).
 //
 // Groups with a window give blocks back once every position in them has left the window (the table entry becomes
-// kReleasedBlock). A prefix could then miss blocks, so prefix caching is off for such models.
+// kReleasedBlock). What was published stays cached there as long as nobody needs the room, and is evicted block by
+// block: first those that left the window of the only sequence that had them, the one that left last, then by last use.
+// So a prefix can be used up to any block where every window group still has the blocks that the next position sees.
 //
 // Thread rule: one engine thread. The cache outlives its leases.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -83,8 +86,10 @@ class KvLease {
 // What the index could give a new sequence, without taking it.
 struct PrefixProbe {
   std::uint32_t n_blocks = 0;
-  std::uint32_t n_unpinned = 0;  // of these, blocks that taking them removes from available()
-  std::uint64_t next_key = 0;    // of the first whole block that is missing; 0 if there is none
+  // Per group, empty for n_blocks == 0: blocks that the lease would hold, and by how many it lowers available().
+  std::vector<std::uint32_t> n_held = {};
+  std::vector<std::uint32_t> n_taken = {};
+  std::uint64_t next_key = 0;  // of the first whole block behind it; 0 if there is none
 };
 
 class KvCache {
@@ -101,7 +106,7 @@ class KvCache {
     return base::ceil_div(n_tokens, block_tokens_);
   }
 
-  // The longest cached prefix of `tokens` that leaves at least one token to compute.
+  // The longest cached prefix of `tokens` that can be used and leaves at least one token to compute.
   PrefixProbe probe(std::string_view identity, std::span<const TokenId> tokens) const;
   // A lease that starts with that prefix (`use_prefix`) or with nothing.
   KvLease open(std::string_view identity, std::span<const TokenId> tokens, bool use_prefix);
@@ -112,8 +117,9 @@ class KvCache {
   // The tables get n_blocks entries, cached blocks being evicted as needed.
   // Errors: kResourceExhausted; nothing has then changed.
   Status grow(KvLease& lease, std::uint32_t n_blocks);
-  // Window groups: gives back blocks that no position >= `position` can see. True if a table changed.
-  bool release_before(KvLease& lease, std::uint32_t position);
+  // Window groups: gives back blocks that no position >= `position` can see, those of [0, computed) alone: what is
+  // not computed is not published either. True if a table changed.
+  bool release_before(KvLease& lease, std::uint32_t position, std::uint32_t computed);
   // The keys and values of `computed`, all tokens of the sequence so far, are there: shares its whole blocks.
   void publish(KvLease& lease, std::span<const TokenId> computed);
   // Steps up to `step` have retired.
@@ -121,7 +127,8 @@ class KvCache {
 
   // Blocks that grow() can hand out now: free ones and cached ones that can be evicted.
   std::uint32_t available(std::size_t group) const {
-    return pools_[group].n_free() + index_.n_evictable();
+    const BlockPool& pool = pools_[group];
+    return pool.n_free() + (windows_[group] > 0 ? pool.counts().cached : index_.n_evictable());
   }
   // Blocks that come back if `lease` ends (at once, or when steps retire).
   std::uint32_t reclaimable(const KvLease& lease, std::size_t group) const;
@@ -133,8 +140,19 @@ class KvCache {
  private:
   friend class KvLease;
   void release(KvLease& lease);
-  void drop(std::size_t group, BlockId id, std::uint64_t last_step);
-  bool evict_one();
+  void drop(std::size_t group, BlockId id, std::uint64_t last_step, bool evict_first = false);
+  bool evict_from(std::size_t group);
+  bool evict_node();
+  void forget(std::size_t group, BlockId id);
+  bool has_room_for(std::uint64_t n_nodes);
+  void share_block(const KvLease& lease, std::size_t group, PrefixIndex::Node node);
+  std::uint32_t match(std::string_view identity, std::span<const TokenId> tokens) const;
+  // Blocks of a prefix of n_blocks that the position behind it sees.
+  std::uint32_t n_seen(std::size_t group, std::uint32_t n_blocks) const {
+    return windows_[group] == 0
+               ? n_blocks
+               : std::min(n_blocks, base::ceil_div(windows_[group] - 1, block_tokens_));
+  }
   PrefixIndex::Node& node_of(std::size_t group, BlockId id) { return nodes_[group][id - 1]; }
   std::span<const TokenId> block_of(std::span<const TokenId> tokens, std::uint32_t index) const {
     return tokens.subspan(std::size_t{index} * block_tokens_, block_tokens_);
@@ -147,6 +165,11 @@ class KvCache {
   // Per group and block: the node that names it.
   std::vector<std::vector<PrefixIndex::Node>> nodes_;
   PrefixIndex index_;
+  // Where no group keeps its blocks nodes outlive them: at most so many.
+  std::uint64_t n_nodes_max_ = 0;
+  // What match() has walked: the nodes of the prefix, and of as many blocks as each window group has there in a row.
+  mutable std::vector<PrefixIndex::Node> path_;
+  mutable std::vector<std::uint32_t> in_a_row_;
 };
 
 }  // namespace coxswain::kvcache

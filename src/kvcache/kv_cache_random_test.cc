@@ -1,8 +1,8 @@
 // Random operations on a KvCache against a naive model that keeps every prefix as a plain vector.
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -17,13 +17,15 @@ using Tokens = std::vector<TokenId>;
 using Key = std::pair<std::string, Tokens>;  // identity, all tokens up to the end of a block
 
 constexpr std::uint32_t kBlock = 2;
-constexpr std::size_t kGroups = 2;
 
 struct Holder {
   std::string identity;
   Tokens tokens;
   std::uint32_t computed = 0;
   std::uint64_t last_step = 0;
+  // Of what it has published: blocks, and the node of the last one.
+  std::uint32_t n_published = 0;
+  std::uint64_t cursor = 0;
   KvLease lease;
 
   Key key(std::uint32_t block) const {
@@ -31,13 +33,20 @@ struct Holder {
   }
 };
 
+bool begins_with(const Key& key, const Key& start) {
+  return key.first == start.first && key.second.size() >= start.second.size() &&
+         std::equal(start.second.begin(), start.second.end(), key.second.begin());
+}
+
 class Model {
  public:
-  explicit Model(std::uint64_t seed)
+  Model(std::uint64_t seed, const std::vector<KvGroupOptions>& groups)
       : rng_(seed),
-        cache_({.block_tokens = kBlock,
-                .groups = {{.n_blocks = 17}, {.n_blocks = 20}},
-                .hash_key = {seed, 5}}) {}
+        groups_(groups),
+        cache_({.block_tokens = kBlock, .groups = groups, .hash_key = {seed, 5}}),
+        content_(groups.size()),
+        busy_until_(groups.size()),
+        rest_(groups.size()) {}
 
   void step() {
     ++now_;
@@ -69,7 +78,7 @@ class Model {
     holders_.clear();
     cache_.retire(submitted_);
     ASSERT_EQ(cache_.check(), "");
-    for (std::size_t g = 0; g < kGroups; ++g) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
       EXPECT_EQ(cache_.counts(g).leased, 0U);
       EXPECT_EQ(cache_.counts(g).retiring, 0U);
       EXPECT_EQ(cache_.available(g), cache_.counts(g).total);
@@ -78,43 +87,86 @@ class Model {
   std::uint64_t n_hits() const { return n_hits_; }
   std::uint64_t n_evicted() const { return n_evicted_; }
   std::uint64_t n_refused() const { return n_refused_; }
+  std::uint64_t n_shortened() const { return n_shortened_; }
+  std::uint64_t n_refilled() const { return n_refilled_; }
 
  private:
   struct Node {
-    std::array<BlockId, kGroups> blocks;
+    std::uint64_t id = 0;
+    std::vector<BlockId> blocks;  // per group, kReleasedBlock: none
+    bool shared = false;
     std::uint64_t released_at = 0;  // when it was last pinned
+  };
+  // A cached block of a window group.
+  struct Rest {
+    bool evict_first = false;
+    std::uint64_t since = 0;
   };
 
   std::uint64_t pick(std::uint64_t n) { return rng_() % n; }
-  bool present(const Key& key) const {
-    Tokens probe = key.second;
-    probe.push_back(0);
-    return cache_.probe(key.first, probe).n_blocks == key.second.size() / kBlock;
+  bool is_window(std::size_t g) const { return groups_[g].window_tokens > 0; }
+  bool all_windows() const {
+    return std::ranges::all_of(groups_, [](const auto& g) { return g.window_tokens > 0; });
+  }
+  // Positions p - window + 1 to p - 1, seen from the position p behind n blocks.
+  std::uint32_t n_seen(std::size_t g, std::uint32_t n) const {
+    if (!is_window(g)) return n;
+    std::uint32_t seen = 0;
+    while (seen < n && (seen == 0 ? groups_[g].window_tokens > 1
+                                  : seen * kBlock < groups_[g].window_tokens - 1))
+      ++seen;
+    return seen;
+  }
+  bool usable(const Holder& h, std::uint32_t n) const {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::uint32_t i = n - n_seen(g, n); i < n; ++i) {
+        if (index_.at(h.key(i)).blocks[g] == kReleasedBlock) return false;
+      }
+    }
+    return true;
   }
 
   void open() {
     if (holders_.size() >= 6) return;
     Holder h;
     h.identity = pick(4) == 0 ? "b" : "a";
-    for (std::uint64_t i = 1 + pick(12); i > 0; --i)
+    for (std::uint64_t i = 1 + pick(14); i > 0; --i)
       h.tokens.push_back(static_cast<TokenId>(pick(2)));
+    std::uint32_t depth = 0;
     std::uint32_t expected = 0;
-    while ((expected + 1) * kBlock < h.tokens.size() && index_.contains(h.key(expected)))
-      ++expected;
-    ASSERT_EQ(cache_.probe(h.identity, h.tokens).n_blocks, expected);
+    while ((depth + 1) * kBlock < h.tokens.size() && index_.contains(h.key(depth))) {
+      ++depth;
+      if (usable(h, depth)) expected = depth;
+    }
+    n_shortened_ += expected < depth ? 1 : 0;
+    const PrefixProbe probe = cache_.probe(h.identity, h.tokens);
+    ASSERT_EQ(probe.n_blocks, expected);
+    std::vector<std::uint32_t> available;
+    for (std::size_t g = 0; g < groups_.size(); ++g) available.push_back(cache_.available(g));
     h.lease = cache_.open(h.identity, h.tokens, true);
     ASSERT_EQ(h.lease.n_blocks(), expected);
-    for (std::uint32_t i = 0; i < expected; ++i) {
-      for (std::size_t g = 0; g < kGroups; ++g) {
-        ASSERT_EQ(content_[g][h.lease.table(g)[i]], h.key(i)) << "a prefix hit with other content";
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (expected > 0) {
+        EXPECT_EQ(probe.n_held[g], n_seen(g, expected));
+        EXPECT_EQ(probe.n_taken[g], available[g] - cache_.available(g));
+      }
+      for (std::uint32_t i = 0; i < expected; ++i) {
+        const BlockId id = h.lease.table(g)[i];
+        ASSERT_EQ(id == kReleasedBlock, i < expected - n_seen(g, expected));
+        if (id == kReleasedBlock) continue;
+        ASSERT_EQ(content_[g].at(id), h.key(i)) << "a prefix hit with other content";
+        rest_[g].erase(id);
       }
     }
+    for (std::uint32_t i = 0; i < expected; ++i) index_[h.key(i)].shared = true;
     n_hits_ += expected;
     h.computed = expected * kBlock;
+    h.n_published = expected;
+    if (expected > 0) h.cursor = index_[h.key(expected - 1)].id;
     holders_.push_back(std::move(h));
   }
 
-  // Computes a few tokens more: grows the table, writes, publishes.
+  // Computes a few tokens more: gives back what has left the window, grows the table, writes, publishes.
   void extend() {
     if (holders_.empty()) return;
     Holder& h = holders_[pick(holders_.size())];
@@ -122,35 +174,68 @@ class Model {
       h.tokens.push_back(static_cast<TokenId>(pick(2)));
     const auto end =
         static_cast<std::uint32_t>(h.computed + 1 + pick(h.tokens.size() - h.computed));
+    slide(h);
     const std::uint32_t before = h.lease.n_blocks();
     const std::uint32_t need = std::max(before, cache_.blocks_for(end)) - before;
-    const bool fits = need <= cache_.available(0) && need <= cache_.available(1);
-    const std::uint32_t n_evict = need == 0 || !fits ? 0 : n_to_evict(need);
+    bool fits = true;
+    std::uint32_t n_nodes = 0;  // to evict
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      fits &= need <= cache_.available(g);
+      const std::uint32_t free = cache_.counts(g).free;
+      if (!is_window(g) && need > free) n_nodes = std::max(n_nodes, need - free);
+    }
     const Status status = cache_.grow(h.lease, cache_.blocks_for(end));
     ASSERT_EQ(status.ok(), fits);
     if (!fits) {
       ++n_refused_;
       return;
     }
-    if (n_evict > 0) forget_evicted(n_evict);
-    for (std::uint32_t i = before; i < h.lease.n_blocks(); ++i) {
-      for (std::size_t g = 0; g < kGroups; ++g) expect_exclusive(h, g, h.lease.table(g)[i]);
-    }
-    for (std::uint32_t i = h.computed / kBlock; (i + 1) * kBlock <= end; ++i) {
-      for (std::size_t g = 0; g < kGroups; ++g) content_[g][h.lease.table(g)[i]] = h.key(i);
+    forget_evicted(h, before, n_nodes);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::uint32_t i = before; i < h.lease.n_blocks(); ++i)
+        expect_exclusive(h, g, h.lease.table(g)[i]);
+      for (std::uint32_t i = h.computed / kBlock; (i + 1) * kBlock <= end; ++i)
+        content_[g][h.lease.table(g)[i]] = h.key(i);
     }
     h.computed = end;
     cache_.publish(h.lease, std::span(h.tokens).first(end));
-    learn_published(h);
+    publish(h);
+    ASSERT_EQ(h.lease.n_published(), h.n_published);
   }
 
-  std::uint32_t n_to_evict(std::uint32_t need) const {
-    std::uint32_t n = 0;
-    for (std::size_t g = 0; g < kGroups; ++g) {
-      const std::uint32_t free = cache_.counts(g).free;
-      if (need > free) n = std::max(n, need - free);
+  void slide(Holder& h) {
+    std::vector<std::vector<BlockId>> tables;
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      tables.emplace_back(h.lease.table(g).begin(), h.lease.table(g).end());
+    cache_.release_before(h.lease, h.computed, h.computed);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::uint32_t i = 0; i < h.lease.n_blocks(); ++i) {
+        const bool out =
+            is_window(g) && (i + 1) * kBlock + groups_[g].window_tokens <= h.computed + 1;
+        ASSERT_EQ(h.lease.table(g)[i], out ? kReleasedBlock : tables[g][i]);
+        if (!out || tables[g][i] == kReleasedBlock) continue;
+        const Node* node = node_of(g, tables[g][i]);
+        dropped(h, g, tables[g][i], node != nullptr && !node->shared);
+      }
     }
-    return n;
+  }
+
+  const Node* node_of(std::size_t g, BlockId id) const {
+    for (const auto& [key, node] : index_) {
+      if (node.blocks[g] == id) return &node;
+    }
+    return nullptr;
+  }
+
+  void dropped(const Holder& h, std::size_t g, BlockId id, bool evict_first) {
+    busy_until_[g][id] = std::max(busy_until_[g][id], h.last_step);
+    rest_[g][id] = {.evict_first = evict_first, .since = 0};
+  }
+
+  bool busy(std::size_t g, BlockId id) const {
+    if (busy_until_[g].contains(id) && busy_until_[g].at(id) > retired_) return true;
+    return std::ranges::any_of(
+        holders_, [&](const Holder& h) { return std::ranges::count(h.lease.table(g), id) > 0; });
   }
 
   void expect_exclusive(const Holder& owner, std::size_t g, BlockId id) const {
@@ -160,37 +245,64 @@ class Model {
     }
     EXPECT_FALSE(busy_until_[g].contains(id) && busy_until_[g].at(id) > retired_)
         << "a retiring block was handed out";
-    for (const auto& [key, node] : index_)
-      EXPECT_NE(node.blocks[g], id) << "a cached block was handed out";
+    EXPECT_EQ(node_of(g, id), nullptr) << "a cached block was handed out";
   }
 
-  void learn_published(const Holder& h) {
-    for (std::uint32_t i = 0; (i + 1) * kBlock <= h.computed; ++i) {
-      const Key key = h.key(i);
-      if (index_.contains(key)) continue;
-      if (!present(key)) break;
-      index_[key] = Node{.blocks = {h.lease.table(0)[i], h.lease.table(1)[i]}, .released_at = now_};
+  // The index learns what h has computed: a node for each block, and blocks of window groups that nodes miss.
+  void publish(Holder& h) {
+    const std::uint32_t n_whole = h.computed / kBlock;
+    if (h.n_published >= n_whole) return;
+    if (h.n_published > 0) {
+      const auto at = index_.find(h.key(h.n_published - 1));
+      if (at == index_.end() || at->second.id != h.cursor) h.n_published = 0;
     }
-  }
-
-  bool held(const Node& node) const {
-    for (std::size_t g = 0; g < kGroups; ++g) {
-      const BlockId id = node.blocks[g];
-      if (busy_until_[g].contains(id) && busy_until_[g].at(id) > retired_) return true;
-      for (const Holder& h : holders_) {
-        if (std::ranges::count(h.lease.table(g), id) > 0) return true;
+    for (std::uint32_t i = h.n_published; i < n_whole; ++i) {
+      const auto found = index_.find(h.key(i));
+      const bool is_new = found == index_.end();
+      if (is_new && i > 0 && !all_windows() && !held(h.key(i - 1))) return;
+      Node& node = is_new ? index_[h.key(i)] : found->second;
+      if (is_new) {
+        node = {.id = ++next_node_, .blocks = {}, .released_at = now_};
+        node.blocks.assign(groups_.size(), kReleasedBlock);
+      } else {
+        node.shared = true;
       }
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        if (node.blocks[g] != kReleasedBlock) continue;
+        node.blocks[g] = h.lease.table(g)[i];
+        n_refilled_ += !is_new && node.blocks[g] != kReleasedBlock ? 1 : 0;
+      }
+      h.cursor = node.id;
+      h.n_published = i + 1;
     }
-    return false;
   }
 
-  // Exactly n nodes are gone; none was in use, none has a child left, and none was used later than
-  // a leaf that stayed.
-  void forget_evicted(std::uint32_t n) {
+  // Whether a block of the node, or of one below it, is in use: in groups that keep every position.
+  bool held(const Key& start) const {
+    return std::ranges::any_of(index_, [&](const auto& entry) {
+      if (!begins_with(entry.first, start)) return false;
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        if (!is_window(g) && busy(g, entry.second.blocks[g])) return true;
+      }
+      return false;
+    });
+  }
+
+  // Blocks that h has been given were free or came out of the index. Of nodes exactly n_nodes are gone; none was in
+  // use, none has a child left, and none was used later than a leaf that stayed.
+  void forget_evicted(const Holder& h, std::uint32_t before, std::uint32_t n_nodes) {
+    std::vector<std::set<BlockId>> given(groups_.size());
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const auto table = h.lease.table(g);
+      given[g].insert(table.begin() + before, table.end());
+    }
     std::uint64_t newest_gone = 0;
     std::uint32_t n_gone = 0;
     for (auto it = index_.begin(); it != index_.end();) {
-      if (present(it->first)) {
+      bool gone = false;
+      for (std::size_t g = 0; g < groups_.size(); ++g)
+        gone |= !is_window(g) && given[g].contains(it->second.blocks[g]);
+      if (!gone) {
         ++it;
         continue;
       }
@@ -199,24 +311,60 @@ class Model {
       ++n_gone;
       it = index_.erase(it);
     }
-    EXPECT_EQ(n_gone, n);
+    EXPECT_EQ(n_gone, n_nodes);
     n_evicted_ += n_gone;
     for (const auto& [key, node] : index_) {
       const bool leaf = std::ranges::none_of(index_, [&](const auto& other) {
-        return other.first.first == key.first && other.first.second.size() > key.second.size() &&
-               std::equal(key.second.begin(), key.second.end(), other.first.second.begin());
+        return other.first != key && begins_with(other.first, key);
       });
-      if (!leaf || held_[key]) continue;
+      if (!leaf || held_[key] || n_gone == 0) continue;
       EXPECT_LE(newest_gone, node.released_at) << "not the least recently used leaf";
+    }
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (is_window(g)) forget_window_blocks(g, given[g]);
+    }
+    std::erase_if(index_, [&](const auto& entry) {
+      return all_windows() && std::ranges::none_of(index_, [&](const auto& other) {
+               return begins_with(other.first, entry.first) && has_block(other.second);
+             });
+    });
+  }
+
+  static bool has_block(const Node& node) {
+    return std::ranges::any_of(node.blocks, [](BlockId id) { return id != kReleasedBlock; });
+  }
+
+  // Not noted yet: since this operation.
+  std::uint64_t since(const Rest& rest) const { return rest.since == 0 ? now_ : rest.since; }
+
+  // Those that left the window of their only sequence go first, the others by last use.
+  void forget_window_blocks(std::size_t g, const std::set<BlockId>& given) {
+    std::vector<Rest> gone;
+    for (auto& [key, node] : index_) {
+      if (!given.contains(node.blocks[g])) continue;
+      gone.push_back(rest_[g].at(node.blocks[g]));
+      node.blocks[g] = kReleasedBlock;
+    }
+    n_evicted_ += gone.size();
+    for (const BlockId id : given) rest_[g].erase(id);
+    for (const auto& [key, node] : index_) {
+      const BlockId id = node.blocks[g];
+      if (id == kReleasedBlock || busy(g, id)) continue;
+      const Rest stays = rest_[g].at(id);
+      for (const Rest& rest : gone) {
+        if (rest.evict_first) continue;
+        EXPECT_FALSE(stays.evict_first) << "a block that was less worth stayed";
+        EXPECT_LE(since(rest), since(stays)) << "not the least recently used block";
+      }
     }
   }
 
   void close() {
     if (holders_.empty()) return;
     const std::size_t i = pick(holders_.size());
-    for (std::size_t g = 0; g < kGroups; ++g) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (const BlockId id : holders_[i].lease.table(g)) {
-        busy_until_[g][id] = std::max(busy_until_[g][id], holders_[i].last_step);
+        if (id != kReleasedBlock) dropped(holders_[i], g, id, false);
       }
     }
     std::swap(holders_[i], holders_.back());
@@ -237,28 +385,28 @@ class Model {
     if (retired_ < submitted_) cache_.retire(++retired_);
   }
 
-  // Leased and retiring by recount; remembers since when each node is unused.
+  // Leased and retiring by recount; remembers since when each node and each block is unused.
   void compare_counts() {
-    for (std::size_t g = 0; g < kGroups; ++g) {
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
       std::set<BlockId> leased;
       for (const Holder& h : holders_)
         leased.insert(h.lease.table(g).begin(), h.lease.table(g).end());
+      leased.erase(kReleasedBlock);
       std::uint32_t retiring = 0;
       for (const auto& [id, until] : busy_until_[g])
         retiring += until > retired_ && !leased.contains(id) ? 1 : 0;
+      std::uint32_t cached = 0;
+      for (const auto& [key, node] : index_)
+        cached += node.blocks[g] != kReleasedBlock && !busy(g, node.blocks[g]) ? 1 : 0;
       ASSERT_EQ(cache_.counts(g).leased, leased.size());
       ASSERT_EQ(cache_.counts(g).retiring, retiring);
-    }
-    std::map<Key, bool> held_now;
-    for (auto& [key, node] : index_) {
-      if (!held(node)) continue;
-      for (std::size_t n = kBlock; n <= key.second.size(); n += kBlock) {
-        const Key prefix{
-            key.first,
-            Tokens(key.second.begin(), key.second.begin() + static_cast<std::ptrdiff_t>(n))};
-        held_now[prefix] = true;
+      ASSERT_EQ(cache_.counts(g).cached, cached);
+      for (auto& [id, rest] : rest_[g]) {
+        if (rest.since == 0 && !busy(g, id)) rest.since = now_;
       }
     }
+    std::map<Key, bool> held_now;
+    for (const auto& [key, node] : index_) held_now[key] = held(key);
     for (auto& [key, node] : index_) {
       if (held_[key] && !held_now[key]) node.released_at = now_;
     }
@@ -266,24 +414,39 @@ class Model {
   }
 
   std::mt19937_64 rng_;
+  const std::vector<KvGroupOptions> groups_;
   KvCache cache_;
   std::vector<Holder> holders_;
   std::map<Key, Node> index_;
   std::map<Key, bool> held_;  // pinned after the last operation
-  std::array<std::map<BlockId, Key>, kGroups> content_;
-  std::array<std::map<BlockId, std::uint64_t>, kGroups> busy_until_;
+  // Per group:
+  std::vector<std::map<BlockId, Key>> content_;
+  std::vector<std::map<BlockId, std::uint64_t>> busy_until_;
+  std::vector<std::map<BlockId, Rest>> rest_;
   std::uint64_t submitted_ = 0;
   std::uint64_t retired_ = 0;
   std::uint64_t now_ = 0;
+  std::uint64_t next_node_ = 0;
   std::uint64_t n_hits_ = 0;
   std::uint64_t n_evicted_ = 0;
   std::uint64_t n_refused_ = 0;
+  std::uint64_t n_shortened_ = 0;
+  std::uint64_t n_refilled_ = 0;
 };
 
 TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
+  const std::vector<std::vector<KvGroupOptions>> shapes = {
+      {{.n_blocks = 17}, {.n_blocks = 20}},
+      {{.n_blocks = 24}, {.n_blocks = 14, .window_tokens = 5}},
+      {{.n_blocks = 17}, {.n_blocks = 24, .window_tokens = 6}, {.n_blocks = 9, .window_tokens = 1}},
+      {{.n_blocks = 16, .window_tokens = 5}},
+      {{.n_blocks = 16, .window_tokens = 4}, {.n_blocks = 14, .window_tokens = 2}}};
+  std::uint64_t n_shortened = 0;
+  std::uint64_t n_refilled = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto& groups = shapes[seed % shapes.size()];
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Model model(seed);
+    Model model(seed, groups);
     for (int i = 0; i < 5'000; ++i) {
       ASSERT_NO_FATAL_FAILURE(model.step()) << "operation " << i;
       if (HasFailure()) return;
@@ -292,7 +455,11 @@ TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
     EXPECT_GT(model.n_hits(), 100U);
     EXPECT_GT(model.n_evicted(), 100U);
     EXPECT_GT(model.n_refused(), 10U);
+    n_shortened += model.n_shortened();
+    n_refilled += model.n_refilled();
   }
+  EXPECT_GT(n_shortened, 100U);
+  EXPECT_GT(n_refilled, 100U);
 }
 
 }  // namespace

@@ -171,22 +171,120 @@ TEST(KvCache, AnEvictedTwinIsReplacedByTheOwnBlocks) {
   EXPECT_EQ(cache.probe("id", iota_tokens(13)).n_blocks, 3U);
 }
 
-TEST(KvCache, WindowGroupsGiveBlocksBackAndSwitchPrefixCachingOff) {
-  KvCacheOptions o = options(8, 2);
-  o.groups[1].window_tokens = 6;
-  KvCache cache(o);
-  EXPECT_FALSE(cache.prefix_caching());
-  KvLease lease = cache.open("id", iota_tokens(16), true);
-  ASSERT_TRUE(cache.grow(lease, 4).ok());
-  EXPECT_FALSE(cache.release_before(lease, 8));  // position 8 sees 3..8
-  EXPECT_TRUE(cache.release_before(lease, 9));   // position 9 sees 4..9
-  EXPECT_EQ(lease.table(1)[0], kReleasedBlock);
-  EXPECT_NE(lease.table(0)[0], kReleasedBlock);
-  EXPECT_EQ(cache.counts(1).free, 5U);
-  EXPECT_EQ(cache.counts(0).free, 4U);
+// Full and window group of six tokens: a position sees two blocks before its own at most.
+KvCacheOptions windowed(std::uint32_t n_blocks, std::uint32_t n_window_blocks) {
+  KvCacheOptions out = options(n_blocks, 2);
+  out.groups[1] = {.n_blocks = n_window_blocks, .window_tokens = 6};
+  return out;
+}
+
+TEST(KvCache, WindowGroupsGiveBlocksBack) {
+  for (const bool prefix_caching : {false, true}) {
+    KvCacheOptions o = windowed(8, 8);
+    o.prefix_caching = prefix_caching;
+    KvCache cache(o);
+    KvLease lease = filled(cache, "id", iota_tokens(16));
+    EXPECT_FALSE(cache.release_before(lease, 8, 16));  // position 8 sees 3..8
+    EXPECT_FALSE(cache.release_before(lease, 9, 3));   // nothing that is not computed
+    EXPECT_TRUE(cache.release_before(lease, 9, 16));   // position 9 sees 4..9
+    EXPECT_EQ(lease.table(1)[0], kReleasedBlock);
+    EXPECT_NE(lease.table(0)[0], kReleasedBlock);
+    EXPECT_EQ(cache.counts(1).leased, 3U);
+    EXPECT_EQ(cache.counts(1).cached, prefix_caching ? 1U : 0U);
+    EXPECT_EQ(cache.available(1), 5U);
+    EXPECT_EQ(cache.counts(0).free, 4U);
+    EXPECT_EQ(cache.check(), "");
+    lease.reset();
+    EXPECT_EQ(cache.available(1), 8U);
+    EXPECT_EQ(cache.counts(1).free, prefix_caching ? 4U : 8U);
+  }
+}
+
+TEST(KvCache, APrefixIsUsedUpToWhereTheWindowIsThere) {
+  KvCache cache(windowed(40, 8));
+  KvLease first = filled(cache, "id", iota_tokens(32));
+  cache.release_before(first, 32, 32);
+  first.reset();
+  // Of four blocks that are needed, the last ones that left the window go.
+  KvLease other = cache.open("", {}, false);
+  ASSERT_TRUE(cache.grow(other, 4).ok());
+  const PrefixProbe probe = cache.probe("id", iota_tokens(33));
+  EXPECT_EQ(probe.n_blocks, 8U);
+  EXPECT_EQ(probe.n_held, (std::vector<std::uint32_t>{8, 2}));
+  EXPECT_EQ(probe.n_taken, (std::vector<std::uint32_t>{8, 2}));
+  // Blocks 2 to 5 are gone: seven blocks would need the last of them, and so on.
+  EXPECT_EQ(cache.probe("id", iota_tokens(30)).n_blocks, 2U);
+  KvLease hit = cache.open("id", iota_tokens(33), true);
+  EXPECT_EQ(hit.n_blocks(), 8U);
+  EXPECT_EQ(hit.n_released(1), 6U);
+  EXPECT_EQ(hit.table(1)[5], kReleasedBlock);
+  EXPECT_NE(hit.table(1)[6], kReleasedBlock);
+  EXPECT_EQ(cache.counts(1).leased, 6U);
   EXPECT_EQ(cache.check(), "");
+}
+
+TEST(KvCache, WhatIsComputedAgainFillsTheHolesOfAPrefix) {
+  KvCache cache(windowed(40, 8));
+  filled(cache, "id", iota_tokens(16)).reset();
+  KvLease other = cache.open("", {}, false);
+  ASSERT_TRUE(cache.grow(other, 7).ok());  // the window's blocks 3, 2 and 1
+  other.reset();
+  EXPECT_EQ(cache.probe("id", iota_tokens(17)).n_blocks, 1U);
+  KvLease again = filled(cache, "id", iota_tokens(16));
+  EXPECT_EQ(again.n_published(), 4U);
+  EXPECT_EQ(cache.probe("id", iota_tokens(17)).n_blocks, 4U);
+  // Now that two sequences had them, they leave the window as any other.
+  cache.release_before(again, 16, 16);
+  again.reset();
+  EXPECT_EQ(cache.counts(1).cached, 4U);
+  EXPECT_EQ(cache.check(), "");
+}
+
+TEST(KvCache, ABlockOfAWindowGroupOutlivesItsNode) {
+  KvCache cache(windowed(6, 8));
+  const auto tokens = iota_tokens(8);
+  KvLease a = cache.open("id", tokens, true);
+  KvLease b = cache.open("id", tokens, true);
+  ASSERT_TRUE(cache.grow(a, 2).ok() && cache.grow(b, 2).ok());
+  cache.publish(a, tokens);
+  a.reset();
+  KvLease c = cache.open("", {}, false);
+  ASSERT_TRUE(cache.grow(c, 1).ok());  // two were free
+  c.reset();
+  KvLease d = cache.open("id", iota_tokens(9), true);
+  ASSERT_EQ(d.n_blocks(), 2U);
+  EXPECT_FALSE(cache.grow(d, 5).ok());
+  d.reset();
+  ASSERT_TRUE(cache.grow(c = cache.open("", {}, false), 4).ok());  // evicts both nodes
+  EXPECT_EQ(cache.probe("id", iota_tokens(9)).n_blocks, 0U);
+  EXPECT_EQ(cache.counts(1).cached, 0U);
+  EXPECT_EQ(cache.check(), "");
+  cache.publish(b, tokens);
+  EXPECT_EQ(cache.probe("id", iota_tokens(9)).n_blocks, 2U);
+  EXPECT_EQ(cache.check(), "");
+}
+
+TEST(KvCache, WhereAllGroupsHaveWindowsTheIndexIsBoundedAllTheSame) {
+  KvCacheOptions o = options(4);
+  o.groups[0].window_tokens = 4;
+  KvCache cache(o);
+  // One sequence that holds three blocks at once is up to 60 blocks long: more than the 32 nodes that there may be.
+  KvLease lease = cache.open("id", {}, true);
+  const auto tokens = iota_tokens(240);
+  for (std::uint32_t end = 4; end <= 240; end += 4) {
+    cache.release_before(lease, end - 4, end - 4);
+    ASSERT_TRUE(cache.grow(lease, end / 4).ok());
+    cache.publish(lease, std::span(tokens).first(end));
+    ASSERT_EQ(cache.check(), "");
+    if (end == 128) {
+      EXPECT_EQ(lease.n_published(), 32U);
+    }
+  }
+  EXPECT_EQ(lease.n_published(), 0U);
   lease.reset();
-  EXPECT_EQ(cache.counts(1).free, 8U);
+  EXPECT_EQ(cache.available(0), 4U);
+  EXPECT_EQ(filled(cache, "id", iota_tokens(8, 500)).n_published(), 2U);
+  EXPECT_EQ(cache.probe("id", iota_tokens(9, 500)).n_blocks, 2U);
 }
 
 }  // namespace

@@ -2,8 +2,14 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace coxswain::kvcache {
+
+PrefixIndex::PrefixIndex(std::vector<bool> is_window, const base::HashKey& key)
+    : is_window_(std::move(is_window)),
+      n_full_(static_cast<std::uint32_t>(std::ranges::count(is_window_, false))),
+      key_(key) {}
 
 PrefixIndex::Node PrefixIndex::find_root(std::string_view identity) const {
   const auto it = roots_.find(std::string(identity));
@@ -53,22 +59,42 @@ std::uint32_t PrefixIndex::new_slot() {
   return slot;
 }
 
-PrefixIndex::Node PrefixIndex::insert(Node parent,
-                                      std::span<const TokenId> tokens,
-                                      std::span<const BlockId> blocks) {
-  assert(alive(parent) && blocks.size() == n_groups_ && !find_child(parent, tokens));
+PrefixIndex::Node PrefixIndex::insert(Node parent, std::span<const TokenId> tokens) {
+  assert(alive(parent) && !find_child(parent, tokens));
   const std::uint32_t slot = new_slot();
   Entry& e = entries_[slot];
   e.parent = parent.slot;
   e.tokens.assign(tokens.begin(), tokens.end());
-  e.blocks.assign(blocks.begin(), blocks.end());
+  e.blocks.assign(is_window_.size(), kReleasedBlock);
   e.hash = child_key(parent, tokens);
-  e.busy = n_groups_;
+  e.busy = n_full_;
   children_.emplace(e.hash, slot);
   ++n_nodes_;
   ++entries_[parent.slot].n_children;
-  pin_upwards(parent.slot);
+  if (e.busy > 0) {
+    pin_upwards(parent.slot);
+  } else {
+    ++n_evictable_;
+  }
   return {slot, e.uid};
+}
+
+// Whether nothing keeps the node any longer.
+bool PrefixIndex::is_bare(const Entry& e) const {
+  return e.parent != kNoSlot && e.n_children == 0 &&
+         std::ranges::all_of(e.blocks, [](BlockId id) { return id == kReleasedBlock; });
+}
+
+void PrefixIndex::clear_block(Node node, std::size_t group) {
+  assert(is_window_[group]);
+  entry(node).blocks[group] = kReleasedBlock;
+  for (std::uint32_t slot = node.slot; is_bare(entries_[slot]);) {
+    const std::uint32_t parent = entries_[slot].parent;
+    --n_nodes_;
+    --n_evictable_;
+    remove(slot);
+    slot = parent;
+  }
 }
 
 bool PrefixIndex::alive(Node node) const {
@@ -122,7 +148,7 @@ void PrefixIndex::unpin_upwards(std::uint32_t slot) {
 // Keeps the set of evictable leaves in step with an entry that changed.
 void PrefixIndex::refresh_leaf(std::uint32_t slot) {
   Entry& e = entries_[slot];
-  const bool want = e.parent != kNoSlot && e.n_children == 0 && e.busy == 0;
+  const bool want = n_full_ > 0 && e.parent != kNoSlot && e.n_children == 0 && e.busy == 0;
   if (want == e.evictable_leaf) return;
   if (want) {
     evictable_leaves_.emplace(e.unpinned_at, slot);
@@ -159,6 +185,12 @@ void PrefixIndex::remove(std::uint32_t slot) {
   free_slots_.push_back(parent);
 }
 
+std::uint32_t PrefixIndex::count_blocks(std::size_t group) const {
+  return static_cast<std::uint32_t>(std::ranges::count_if(entries_, [&](const Entry& e) {
+    return e.parent != kNoSlot && e.blocks[group] != kReleasedBlock;
+  }));
+}
+
 std::string PrefixIndex::check() const {
   std::vector<std::uint32_t> n_children(entries_.size());
   std::vector<std::uint32_t> n_pinned(entries_.size());
@@ -172,8 +204,12 @@ std::string PrefixIndex::check() const {
     ++n_children[e.parent];
     if (is_pinned) ++n_pinned[e.parent];
     if (!is_pinned) ++n_evictable;
-    if (e.blocks.size() != n_groups_) return "a node does not name one block per group";
-    if (e.evictable_leaf != (e.n_children == 0 && e.busy == 0))
+    if (e.blocks.size() != is_window_.size()) return "a node does not name one block per group";
+    for (std::size_t g = 0; g < e.blocks.size(); ++g) {
+      if (!is_window_[g] && e.blocks[g] == kReleasedBlock) return "a node misses a block";
+    }
+    if (is_bare(e)) return "a node without block and child is left";
+    if (e.evictable_leaf != (n_full_ > 0 && e.n_children == 0 && e.busy == 0))
       return "a leaf is not where it should be";
     n_leaves += e.evictable_leaf ? 1 : 0;
   }

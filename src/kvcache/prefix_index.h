@@ -6,9 +6,13 @@
 // Two prefixes are the same only if identity and tokens are equal; a keyed hash finds candidates
 // and decides nothing.
 //
-// A node is busy while one of its blocks is leased or retiring. It is pinned while it or a node
-// below it is busy. Only unpinned leaves are evicted, the one that became unpinned first; so heads
-// of prefixes live longer than tails, and every unpinned node can be reached by evicting leaves.
+// Groups that keep every position hold the tree: a node names a block of each of them as long as it is there, and is
+// busy while one of these is leased or retiring. It is pinned while it or a node below it is busy. Only unpinned leaves
+// are evicted, the one that became unpinned first; so heads of prefixes live longer than tails, and every unpinned node
+// can be reached by evicting leaves.
+//
+// The block of a window group comes and goes by itself (set_block, clear_block): kReleasedBlock where there is none.
+// Where all groups have windows nothing is pinned; a node goes when it has neither a block nor a child.
 //
 // Thread rule: one engine thread.
 
@@ -37,7 +41,8 @@ class PrefixIndex {
     friend bool operator==(const Node&, const Node&) = default;
   };
 
-  PrefixIndex(std::uint32_t n_groups, const base::HashKey& key) : n_groups_(n_groups), key_(key) {}
+  // is_window: for each KV group.
+  PrefixIndex(std::vector<bool> is_window, const base::HashKey& key);
 
   Node find_root(std::string_view identity) const;
   Node find_child(Node parent, std::span<const TokenId> tokens) const;
@@ -47,22 +52,34 @@ class PrefixIndex {
   std::uint64_t first_key(std::string_view identity, std::span<const TokenId> tokens) const;
 
   Node root(std::string_view identity);  // creates it; a root without children must get one at once
-  // A new busy node. REQUIRES: no such child; blocks.size() == n_groups, all leased.
-  Node insert(Node parent, std::span<const TokenId> tokens, std::span<const BlockId> blocks);
+  // A new node, busy unless all groups have windows. REQUIRES: no such child; groups without a window get their
+  // blocks, which are leased, at once (set_block).
+  Node insert(Node parent, std::span<const TokenId> tokens);
 
   bool alive(Node node) const;
   bool pinned(Node node) const { return entry(node).busy > 0 || entry(node).pinned_children > 0; }
   std::span<const BlockId> blocks(Node node) const { return entry(node).blocks; }
+  // Whether a node may be put below this one: if nobody uses it, that would pin blocks that others count as free.
+  bool takes_children(Node node) const { return n_full_ == 0 || pinned(node); }
+  // More than one sequence has had these tokens.
+  bool shared(Node node) const { return entry(node).shared; }
+  void mark_shared(Node node) { entry(node).shared = true; }
 
-  // One of the node's blocks is held or named by a step now, or is no longer.
+  // Clearing is for window groups and may remove the node, and nodes above it.
+  void set_block(Node node, std::size_t group, BlockId id) { entry(node).blocks[group] = id; }
+  void clear_block(Node node, std::size_t group);
+
+  // One of the node's blocks is held or named by a step now, or is no longer. Of groups without a window.
   void add_busy(Node node);
   void drop_busy(Node node);
 
   std::uint32_t n_nodes() const { return n_nodes_; }          // roots not counted
   std::uint32_t n_evictable() const { return n_evictable_; }  // unpinned nodes
   // Takes out the leaf that has been unpinned longest; its blocks, one per group. Empty if all are pinned.
+  // REQUIRES: a group without a window.
   std::vector<BlockId> evict();
 
+  std::uint32_t count_blocks(std::size_t group) const;  // counts anew
   // Empty, or what is wrong.
   std::string check() const;
 
@@ -73,10 +90,11 @@ class PrefixIndex {
     std::uint32_t parent = kNoSlot;
     std::uint32_t n_children = 0;
     std::uint32_t pinned_children = 0;
-    std::uint32_t busy = 0;  // blocks of this node in use
+    std::uint32_t busy = 0;  // blocks of groups without a window in use
     std::uint64_t unpinned_at = 0;
     std::uint64_t hash = 0;
     bool evictable_leaf = false;
+    bool shared = false;
     std::vector<TokenId> tokens;
     std::vector<BlockId> blocks;
     std::string identity;  // roots only
@@ -89,7 +107,10 @@ class PrefixIndex {
   void refresh_leaf(std::uint32_t slot);
   void remove(std::uint32_t slot);
 
-  const std::uint32_t n_groups_;
+  bool is_bare(const Entry& e) const;
+
+  const std::vector<bool> is_window_;  // per group
+  const std::uint32_t n_full_;         // groups without a window
   const base::HashKey key_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_slots_;

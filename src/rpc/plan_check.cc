@@ -1,7 +1,11 @@
 #include "rpc/plan_check.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
+
+#include <coxswain/kv_layout.h>
 
 #include "request/sampling_rules.h"
 
@@ -52,6 +56,14 @@ Status check_emit(const Row& row, const RunnerInfo& info) {
   return {};
 }
 
+// Of one sequence.
+std::uint32_t positions_max(const RunnerInfo& info) {
+  std::uint32_t n = std::numeric_limits<std::uint32_t>::max();
+  if (info.max_position_embeddings != 0) n = std::min(n, info.max_position_embeddings);
+  if (info.max_total_tokens != 0) n = std::min(n, info.max_total_tokens);
+  return n;
+}
+
 Status check_row(const Row& row, const RunnerInfo& info) {
   if (row.n_tokens == 0) return internal_error("plan: a row has no tokens");
   if (row.continues) {
@@ -72,11 +84,14 @@ Status check_row(const Row& row, const RunnerInfo& info) {
   for (const BlockTableChange& change : row.table_changes) {
     if (change.kv_group >= info.kv_groups.size())
       return outside("KV group", change.kv_group, info.kv_groups.size());
-    const std::uint32_t n_blocks = info.kv_groups[change.kv_group].n_blocks;
-    if (change.first_index + std::uint64_t{change.blocks.size()} > n_blocks) {
+    const KvGroup& group = info.kv_groups[change.kv_group];
+    const std::uint32_t n_blocks = group.n_blocks;
+    const std::uint64_t n_entries =
+        table_entries_max(group.kind, n_blocks, info.block_tokens, positions_max(info));
+    if (change.first_index + std::uint64_t{change.blocks.size()} > n_entries) {
       return outside("block-table index",
                      change.first_index + std::uint64_t{change.blocks.size()} - 1,
-                     n_blocks);
+                     n_entries);
     }
     for (const BlockId block : change.blocks) {
       if (block >= n_blocks && block != kReleasedBlock) return outside("block", block, n_blocks);

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include <coxswain/kv_layout.h>
+
 #include "kvstore/block_image.h"
 #include "request/sampling_rules.h"
 
@@ -410,11 +412,17 @@ Status StepExecutor::change_tables(const Row& row, SequenceState& state) const {
     if (change.kv_group >= writers_.size()) return broken_plan("unknown KV group");
     const std::size_t n_blocks = writers_[change.kv_group].size();
     std::vector<BlockId>& table = state.block_tables[change.kv_group];
-    if (change.first_index > table.size() || change.first_index + change.blocks.size() > n_blocks) {
+    const KvGroup::Kind kind = parts_.model->info().kv_groups[change.kv_group].kind;
+    const bool may_release = kind == KvGroup::Kind::kWindow;
+    const std::uint64_t n_entries =
+        table_entries_max(kind,
+                          n_blocks,
+                          parts_.kv->options().block_tokens,
+                          limits_.total_tokens_max != 0 ? limits_.total_tokens_max : 0xFFFFFFFFU);
+    if (change.first_index > table.size() ||
+        change.first_index + change.blocks.size() > n_entries) {
       return broken_plan("a block table of the wrong length");
     }
-    const bool may_release =
-        parts_.model->info().kv_groups[change.kv_group].kind == KvGroup::Kind::kWindow;
     for (const BlockId block : change.blocks) {
       const bool released = block == kReleasedBlock && may_release;
       if (block >= n_blocks && !released) return broken_plan("a block outside the cache");

@@ -452,6 +452,7 @@ SequenceResult FakeRunner::run_row(const Job& job, std::size_t index) {
   const auto n_known = static_cast<std::uint32_t>(state.tokens.size());
   if (row.continues && row.first_position > state.computed) {  // the step before has failed
     out.status = internal_error("a row continues too far on");
+    sequences_.erase(it);
     return out;
   }
   if (state.finished) return out;  // planned ahead, before its end was known
@@ -461,6 +462,7 @@ SequenceResult FakeRunner::run_row(const Job& job, std::size_t index) {
   if (first + n_tokens > n_known) {
     violate("positions behind the end of the sequence");
     out.status = internal_error("positions behind the end of the sequence");
+    sequences_.erase(it);
     return out;
   }
   for (std::uint32_t position = first; position < first + n_tokens; ++position) {
@@ -468,13 +470,16 @@ SequenceResult FakeRunner::run_row(const Job& job, std::size_t index) {
     if (!row.tokens.empty() && row.tokens[position - first] != token)
       violate("a token that is not the sequence's");
     if (row.prompt_logprobs && position < state.spec.prompt.size()) {
-      const float logprob = position == 0 ? std::numeric_limits<float>::quiet_NaN()
-                                          : prompt_logprob(read(tables, position), token);
+      const float logprob =
+          position == 0
+              ? std::numeric_limits<float>::quiet_NaN()
+              : prompt_logprob(position == first ? state.context : read(tables, position), token);
       out.prompt.push_back({.id = token, .logprob = logprob, .text = text_of(options_, token)});
     }
     write_position(state, tables, position);
   }
   state.computed = out.next_position = first + n_tokens;
+  if (row.prompt_logprobs) state.context = read(tables, state.computed);
   if (row.emit != Emit::kSample) return out;
   if (state.computed == n_known) {
     sample_row(row.n_tokens + row.n_draft_max - n_tokens, state, tables, out);

@@ -121,6 +121,8 @@ class FakeRunner final : public StepRunner {
     Tables tables;                // as of the last submitted plan
     std::vector<TokenId> tokens;  // prompt and output
     std::uint32_t computed = 0;   // positions that have their slots
+    // What the last of these sees, if log-probabilities of the prompt are wanted: the next row begins with one.
+    std::uint64_t context = 0;
     bool finished = false;
     std::uint64_t submitted_sample_in_step = 0;
   };

@@ -410,7 +410,10 @@ Status StockBatches::warmup(const v3::WarmupRequest& request, v3::WarmupResponse
   if (!result.ok()) return result.status();
   if (request.max_prefill_tokens() != 0) prefill_tokens_max_ = request.max_prefill_tokens();
 
-  const std::uint64_t n_blocks = info_.kv_groups.empty() ? 0 : info_.kv_groups[0].n_blocks;
+  // Sequences of a stock router keep their blocks in every group.
+  std::uint64_t n_blocks = info_.kv_groups.empty() ? 0 : info_.kv_groups[0].n_blocks;
+  for (const KvGroup& group : info_.kv_groups)
+    n_blocks = std::min<std::uint64_t>(n_blocks, group.n_blocks);
   const auto supported = static_cast<std::uint32_t>(std::min<std::uint64_t>(
       n_blocks * info_.block_tokens, std::numeric_limits<std::uint32_t>::max()));
   std::uint32_t total = supported;
