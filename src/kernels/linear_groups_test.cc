@@ -1,10 +1,12 @@
 // Formats whose codes share a scale in groups of inputs: what a row becomes, and that every set multiplies it to the
 // same bits as the definition written out here.
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -231,6 +233,28 @@ TEST(LinearGroups, BadRowsAndRowsOfNothingStayByThemselves) {
       SCOPED_TRACE(::testing::Message() << table->id << " " << format->name);
       expect_contained(
           product(*table, w, x.data(), 8, 2), product(*table, w, clean.data(), 8, 1), n);
+    }
+  }
+}
+
+// Scales as a checkpoint could hold them: half floats that are not numbers.
+TEST(LinearGroups, ABrokenScaleStaysInItsOutput) {
+  const std::size_t n = 70;
+  const std::size_t k = 172;
+  const std::vector<float> x = random_floats(9 * k, 3);
+  for (const WeightFormat* format : group_formats()) {
+    Codes codes(*format, n, k);
+    for (const KernelTable* table : runnable_tables()) {
+      const auto clean = product(*table, image_of(*table, *format, codes), x.data(), 9, 2);
+      for (const std::uint16_t bits : std::to_array<std::uint16_t>({0x7C00, 0xFC00, 0x7E00})) {
+        std::uint16_t& scale = codes.halves[33 * format->scheme.n_groups(k) + 1];
+        const std::uint16_t before = std::exchange(scale, bits);
+        const auto y = product(*table, image_of(*table, *format, codes), x.data(), 9, 2);
+        scale = before;
+        for (std::size_t i = 0; i < y.size(); ++i)
+          ASSERT_TRUE(i % n == 33 ? !std::isfinite(y[i]) : y[i] == clean[i])
+              << table->id << " " << format->name << " at " << i;
+      }
     }
   }
 }

@@ -320,6 +320,24 @@ TEST(Linear, ABadRowStaysABadRow) {
   }
 }
 
+// Weights that are not finite, scales of their rows included, stay in their output.
+TEST(Linear, ABrokenWeightStaysInItsOutput) {
+  constexpr Shape kSome[] = {{13, 70, 172}};
+  for_each_case(kSome, [](const KernelTable& table, const Problem& p, const MatrixImage& w) {
+    const std::vector<float> clean = run_rows(table, w, p, {0, p.s.m}, 2);
+    for (const float value : {NAN, INFINITY, -INFINITY}) {
+      Problem broken = p;
+      broken.w[33 * p.s.k + 171] = value;
+      const MatrixImage image = broken.pack(table, *w.ops->format);
+      const std::vector<float> y = run_rows(table, image, p, {0, p.s.m}, 2);
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        ASSERT_EQ(i % p.s.n == 33, !std::isfinite(y[i])) << value << " at " << i;
+        ASSERT_TRUE(i % p.s.n == 33 || y[i] == clean[i]) << value << " at " << i;
+      }
+    }
+  });
+}
+
 // bf16 weights on a CPU with AVX-512 but without vdpbf16ps: widened, activations stay float32.
 TEST(Linear, Bf16IsWidenedWhereTheCpuHasNoDotProduct) {
   if (!cpu_features().avx512) GTEST_SKIP() << "this CPU cannot run AVX-512";

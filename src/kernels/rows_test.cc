@@ -46,29 +46,35 @@ float widened(const std::byte* at, tensor::DType type) {
   return type == tensor::DType::kBf16 ? tensor::bf16_to_float(half) : tensor::f16_to_float(half);
 }
 
-TEST(LookUp, WidensScalesAndAddsExactly) {
+void expect_looked_up(const KernelTable& table,
+                      tensor::DType type,
+                      std::size_t n,
+                      bool accumulate) {
   constexpr std::size_t kStride = 2051;
   const std::vector<std::int32_t> ids = {3, 0, 4, 3};
   ExecContext exec(2);
+  const auto rows = stored(random_floats(5 * n, 1, 3.0F), type);
+  const auto before = random_floats(ids.size() * kStride, 2);
+  std::vector<float> y = before;
+  table.look_up(exec, {rows.data(), type, ids, y.data(), kStride, n, 1.7F, accumulate});
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    float want = before[i];
+    if (const std::size_t column = i % kStride; column < n) {
+      const std::size_t from = static_cast<std::size_t>(ids[i / kStride]) * n + column;
+      const float value = widened(rows.data() + from * tensor::size_of(type), type) * 1.7F;
+      want = accumulate ? value + before[i] : value;
+    }
+    ASSERT_EQ(y[i], want) << table.id << " n " << n << " at " << i;
+  }
+}
+
+TEST(LookUp, WidensScalesAndAddsExactly) {
   for (const KernelTable* table : runnable_tables()) {
     for (const tensor::DType type :
          {tensor::DType::kF32, tensor::DType::kBf16, tensor::DType::kF16}) {
       for (const std::size_t n : kSizes) {
-        const auto rows = stored(random_floats(5 * n, 1, 3.0F), type);
-        const auto before = random_floats(ids.size() * kStride, 2);
-        for (const bool accumulate : {false, true}) {
-          std::vector<float> y = before;
-          table->look_up(exec, {rows.data(), type, ids, y.data(), kStride, n, 1.7F, accumulate});
-          for (std::size_t i = 0; i < y.size(); ++i) {
-            float want = before[i];
-            if (const std::size_t column = i % kStride; column < n) {
-              const std::size_t from = static_cast<std::size_t>(ids[i / kStride]) * n + column;
-              const float value = widened(rows.data() + from * tensor::size_of(type), type) * 1.7F;
-              want = accumulate ? value + before[i] : value;
-            }
-            ASSERT_EQ(y[i], want) << table->id << " n " << n << " at " << i;
-          }
-        }
+        expect_looked_up(*table, type, n, false);
+        expect_looked_up(*table, type, n, true);
       }
     }
   }
@@ -208,63 +214,82 @@ TEST(GroupRows, GivesEachExpertItsRowsInOrder) {
   }
 }
 
-TEST(Gather, TakesRowsInTheOrderGivenOrTheirOwn) {
+void expect_gathered(const KernelTable& table, std::size_t n, bool in_order) {
   const std::vector<std::uint32_t> rows = {4, 0, 4};
   ExecContext exec(2);
+  const auto x = random_floats(5 * (n + 1), 1);
+  std::vector<float> y(3 * (n + 2), -7.0F);
+  table.gather(exec, {x.data(), n + 1, in_order ? nullptr : rows.data(), y.data(), n + 2, 3, n});
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const std::size_t row = i / (n + 2);
+    const std::size_t column = i % (n + 2);
+    const std::size_t from = in_order ? row : rows[row];
+    ASSERT_EQ(y[i], column < n ? x[from * (n + 1) + column] : -7.0F) << table.id;
+  }
+}
+
+TEST(Gather, TakesRowsInTheOrderGivenOrTheirOwn) {
   for (const KernelTable* table : runnable_tables()) {
     for (const std::size_t n : {std::size_t{1}, std::size_t{17}, std::size_t{40000}}) {
-      const auto x = random_floats(5 * (n + 1), 1);
-      for (const bool in_order : {false, true}) {
-        std::vector<float> y(3 * (n + 2), -7.0F);
-        table->gather(exec,
-                      {x.data(), n + 1, in_order ? nullptr : rows.data(), y.data(), n + 2, 3, n});
-        for (std::size_t i = 0; i < y.size(); ++i) {
-          const std::size_t row = i / (n + 2);
-          const std::size_t column = i % (n + 2);
-          const std::size_t from = in_order ? row : rows[row];
-          ASSERT_EQ(y[i], column < n ? x[from * (n + 1) + column] : -7.0F);
-        }
-      }
+      expect_gathered(*table, n, false);
+      expect_gathered(*table, n, true);
     }
   }
 }
 
-TEST(Combine, AddsWeightedRowsInOrderOnEverySet) {
-  constexpr std::size_t kRows = 9;
-  constexpr std::size_t kUsed = 3;
-  ExecContext exec(2);
-  for (const std::size_t n : kSizes) {
-    const auto x = random_floats(kRows * kUsed * (n + 3), 1);
-    const auto weights = random_floats(kRows * kUsed, 2);
-    const auto before = random_floats(kRows * (n + 5), 3);
-    std::vector<std::uint32_t> slots(kRows * kUsed);
+struct Combination {
+  static constexpr std::size_t kRows = 9;
+  static constexpr std::size_t kUsed = 3;
+
+  explicit Combination(std::size_t width)
+      : n(width),
+        x(random_floats(kRows * kUsed * (n + 3), 1)),
+        weights(random_floats(kRows * kUsed, 2)),
+        before(random_floats(kRows * (n + 5), 3)),
+        slots(kRows * kUsed) {
     for (std::size_t i = 0; i < slots.size(); ++i)
       slots[i] = static_cast<std::uint32_t>(i * 7 % slots.size());
+  }
+
+  float defined(std::size_t row, std::size_t column, bool accumulate) const {
+    float out = accumulate ? before[row * (n + 5) + column] : 0.0F;
+    for (std::size_t j = 0; j < kUsed; ++j)
+      out += weights[row * kUsed + j] * x[slots[row * kUsed + j] * (n + 3) + column];
+    return out;
+  }
+
+  std::vector<float> run(const KernelTable& table, bool accumulate) const {
+    ExecContext exec(2);
+    std::vector<float> y = before;
+    table.combine(exec,
+                  {x.data(),
+                   n + 3,
+                   slots.data(),
+                   weights.data(),
+                   kUsed,
+                   y.data(),
+                   n + 5,
+                   kRows,
+                   n,
+                   accumulate});
+    return y;
+  }
+
+  std::size_t n;
+  std::vector<float> x, weights, before;
+  std::vector<std::uint32_t> slots;
+};
+
+TEST(Combine, AddsWeightedRowsInOrderOnEverySet) {
+  for (const std::size_t n : kSizes) {
+    const Combination c(n);
     for (const bool accumulate : {false, true}) {
-      std::vector<float> want = before;
-      for (std::size_t row = 0; row < kRows; ++row) {
-        for (std::size_t i = 0; i < n; ++i) {
-          float& out = want[row * (n + 5) + i];
-          if (!accumulate) out = 0.0F;
-          for (std::size_t j = 0; j < kUsed; ++j)
-            out += weights[row * kUsed + j] * x[slots[row * kUsed + j] * (n + 3) + i];
-        }
+      std::vector<float> want = c.before;
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        if (i % (n + 5) < n) want[i] = c.defined(i / (n + 5), i % (n + 5), accumulate);
       }
-      for (const KernelTable* table : runnable_tables()) {
-        std::vector<float> y = before;
-        table->combine(exec,
-                       {x.data(),
-                        n + 3,
-                        slots.data(),
-                        weights.data(),
-                        kUsed,
-                        y.data(),
-                        n + 5,
-                        kRows,
-                        n,
-                        accumulate});
-        ASSERT_EQ(y, want) << table->id << " n " << n;
-      }
+      for (const KernelTable* table : runnable_tables())
+        ASSERT_EQ(c.run(*table, accumulate), want) << table->id << " n " << n;
     }
   }
 }

@@ -34,8 +34,8 @@ struct LongModel {
   bool has_window;
 };
 
-void PrintTo(const LongModel& model, std::ostream* out) {
-  *out << model.name;
+std::ostream& operator<<(std::ostream& out, const LongModel& model) {
+  return out << model.name;
 }
 
 constexpr LongModel kModels[] = {
@@ -161,7 +161,7 @@ class Law1Long : public ::testing::TestWithParam<LongModel> {
             .request_tokens_max = kRequestTokensMax,
             .dtype = GetParam().dtype};
   }
-  Happened through_engine(RunnerSetup setup, batch::EngineOptions options) {
+  Happened through_engine(const RunnerSetup& setup, const batch::EngineOptions& options) {
     return expect_same_through_engine(folder_.path(), setup, options, specs_, expected_);
   }
 
