@@ -81,10 +81,12 @@ void Scheduler::reset(const SchedulerInput& in) {
   n_prefills_ = 0;
   n_running_ = static_cast<std::uint32_t>(in_.running.size());
   short_of_blocks_ = false;
+  n_stalled_ = 0;
   std::uint32_t n_decodes = 0;
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     const Sequence& s = *in_.running[i];
     blocks_after_[i] = s.lease.n_blocks();
+    n_stalled_ += s.stalled ? 1 : 0;
     if (s.wants_row() && s.decoding() && !s.stalled && in_.capabilities.selects_rows) ++n_decodes;
   }
   const std::uint32_t block = in_.cache->block_tokens();
@@ -351,26 +353,27 @@ bool Scheduler::admit(Sequence& s) {
   return true;
 }
 
-// Whether running[index] may be paused in favour of `s`.
+// Whether running[index] may be paused in favour of `s`: its client does not read, or its priority is lower.
 bool Scheduler::gives_way(std::size_t index, const Sequence& s) const {
   const Sequence& r = *in_.running[index];
-  return !is_paused(index) && r.wants_row() && r.request.priority < s.request.priority &&
-         r.overtaken < options_.overtakes_max;
+  if (is_paused(index) || !r.wants_row()) return false;
+  return r.stalled ||
+         (r.request.priority < s.request.priority && r.overtaken < options_.overtakes_max);
 }
 
 bool Scheduler::outranks_running(const Sequence& s) const {
-  if (reserves_everything()) return false;
+  if (reserves_everything() || in_.running.empty()) return false;
   // In order of priority: the last ones are the first to give way.
+  if (n_stalled_ == 0 && in_.running.back()->request.priority >= s.request.priority) return false;
   for (std::size_t j = in_.running.size(); j-- > 0;) {
-    if (in_.running[j]->request.priority >= s.request.priority) return false;
     if (gives_way(j, s)) return true;
   }
   return false;
 }
 
-// Pauses running sequences of lower priority if that makes room for `s`. True if any was paused.
+// Pauses running sequences if that makes room for `s`, those whose clients do not read first. True if any was paused.
 bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>& need) {
-  if (reserves_everything()) return false;
+  if (!outranks_running(s)) return false;
   std::vector<std::size_t> victims;
   std::vector<std::uint32_t> room = available_;
   const auto enough = [&] {
@@ -379,13 +382,15 @@ bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>&
     }
     return has_slot() || !victims.empty();
   };
-  for (std::size_t j = in_.running.size(); j-- > 0 && !enough();) {
-    const Sequence& r = *in_.running[j];
-    if (!gives_way(j, s)) continue;
-    for (std::size_t g = 0; g < room.size(); ++g) {
-      room[g] += in_.cache->reclaimable(r.lease, g) + blocks_after_[j] - r.lease.n_blocks();
+  for (const bool stalled : {true, false}) {
+    for (std::size_t j = in_.running.size(); j-- > 0 && !enough();) {
+      const Sequence& r = *in_.running[j];
+      if (r.stalled != stalled || !gives_way(j, s)) continue;
+      for (std::size_t g = 0; g < room.size(); ++g) {
+        room[g] += in_.cache->reclaimable(r.lease, g) + blocks_after_[j] - r.lease.n_blocks();
+      }
+      victims.push_back(j);
     }
-    victims.push_back(j);
   }
   if (victims.empty() || !enough()) return false;
   for (const std::size_t j : victims) {

@@ -112,6 +112,7 @@ class Scheduler {
   std::uint32_t prefill_budget_ = 0;
   std::uint32_t n_prefills_ = 0;
   std::uint32_t n_running_ = 0;
+  std::uint32_t n_stalled_ = 0;  // of the running ones
   bool short_of_blocks_ = false;
 };
 
