@@ -3,8 +3,12 @@
 // members and elements before it stores them.
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <unordered_set>
 
 #include <boost/json/basic_parser_impl.hpp>
@@ -246,7 +250,9 @@ Result<Value> parse_file(const std::string& path,
                          std::size_t bytes_max,
                          const ParseLimits& limits) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return Status(Code::kNotFound, "cannot open " + path);
+  if (!file) return Status(Code::kNotFound, "cannot open " + path + ": " + std::strerror(errno));
+  if (std::error_code error; std::filesystem::is_directory(path, error))
+    return Status(Code::kNotFound, path + " is a folder, not a file");
   const auto size = static_cast<std::streamoff>(file.tellg());
   if (size < 0) return Status(Code::kNotFound, "cannot read " + path);
   if (static_cast<std::uint64_t>(size) > bytes_max) {

@@ -1,9 +1,12 @@
 #include "options/command_line.h"
 
+#include <algorithm>
 #include <deque>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
+#include "options/nearest_option.h"
 #include "options/words.h"
 
 namespace coxswain::options {
@@ -35,7 +38,15 @@ void declare(CLI::App& app, Binary binary, std::deque<Declared>& declared) {
   }
 }
 
-Result<CommandLine> collect(const CLI::App& app, const std::deque<Declared>& declared) {
+Status unknown_option(Binary binary, std::string_view word) {
+  const std::string nearest = nearest_option(binary, word);
+  return invalid_argument("unknown option `" + shown(word) + "`" +
+                          (nearest.empty() ? "" : "; did you mean `" + nearest + "`?"));
+}
+
+Result<CommandLine> collect(Binary binary,
+                            const CLI::App& app,
+                            const std::deque<Declared>& declared) {
   CommandLine out;
   for (const Declared& entry : declared) {
     const OptionSpec& spec = *entry.spec;
@@ -50,7 +61,7 @@ Result<CommandLine> collect(const CLI::App& app, const std::deque<Declared>& dec
   }
   for (const std::string& word : app.remaining()) {
     if (word.size() > 1 && word.front() == '-') {
-      return invalid_argument("unknown option `" + shown(word.substr(0, word.find('='))) + "`");
+      return unknown_option(binary, std::string_view(word).substr(0, word.find('=')));
     }
     out.words.push_back(word);
   }
@@ -66,6 +77,20 @@ std::string reworded(const std::string& message) {
   return message;
 }
 
+// The arguments behind the program's name. CLI11 reads `-p=3103` as the value "=3103", TGI's parser as 3103.
+std::vector<std::string> arguments_of(Binary binary, int argc, const char* const* argv) {
+  std::vector<std::string> out(argv + std::min(argc, 1), argv + argc);
+  for (std::string& text : out) {
+    if (text.size() < 3 || text[0] != '-' || text[2] != '=') continue;
+    const bool is_option = std::ranges::any_of(option_table(), [&](const OptionSpec& spec) {
+      return spec.is_in(binary) && spec.short_name == text[1] && spec.type != OptionType::kFlag;
+    });
+    if (is_option) text.erase(2, 1);
+  }
+  std::reverse(out.begin(), out.end());  // as CLI11 wants them
+  return out;
+}
+
 }  // namespace
 
 Result<CommandLine> split_command_line(Binary binary, int argc, const char* const* argv) {
@@ -74,17 +99,19 @@ Result<CommandLine> split_command_line(Binary binary, int argc, const char* cons
     app.set_help_flag();
     app.allow_extras();
     const CLI::Option* help = app.add_flag("-h,--help");
+    const CLI::Option* help_all = app.add_flag("--help-all");
     const CLI::Option* version = app.add_flag("-V,--version");
     std::deque<Declared> declared;
     declare(app, binary, declared);
-    app.parse(argc, argv);
-    if (help->count() > 0 || version->count() > 0) {
+    app.parse(arguments_of(binary, argc, argv));
+    if (help->count() > 0 || help_all->count() > 0 || version->count() > 0) {
       CommandLine out;
       out.help = help->count() > 0;
+      out.help_all = help_all->count() > 0;
       out.version = version->count() > 0;
       return out;
     }
-    return collect(app, declared);
+    return collect(binary, app, declared);
   } catch (const CLI::Error& error) {  // a missing value, a flag with a value
     return invalid_argument(reworded(error.what()));
   } catch (const std::exception& error) {

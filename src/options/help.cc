@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t kLineWidth = 100;
 constexpr std::size_t kIndent = 6;
+constexpr std::size_t kTextColumn = 38;  // of --help
 constexpr std::size_t kPageWidth = 118;  // of docs/options.md
 
 constexpr std::array kBinaries{Binary::kLauncher, Binary::kRouter, Binary::kServer};
@@ -85,8 +86,9 @@ void append_wrapped(std::string& out,
   out += '\n';
 }
 
-void append_option(std::string& out, const OptionSpec& spec, Binary binary) {
-  out += "  ";
+// "  -p, --port N"
+std::string left_side(const OptionSpec& spec) {
+  std::string out = "  ";
   if (spec.name.empty()) {
     out += std::string(spec.env) + "=";
   } else {
@@ -94,12 +96,48 @@ void append_option(std::string& out, const OptionSpec& spec, Binary binary) {
     out += "--" + std::string(spec.name);
     if (spec.type != OptionType::kFlag) out += ' ';
   }
-  out += value_word(spec) + "\n";
+  return out + value_word(spec);
+}
+
+// Name and text side by side.
+void append_common(std::string& out, const OptionSpec& spec) {
+  std::string left = left_side(spec);
+  const std::string indent(kTextColumn, ' ');
+  if (left.size() + 1 > kTextColumn) {
+    out += left + "\n";
+    left = indent;
+  } else {
+    left.append(kTextColumn - left.size(), ' ');
+  }
+  std::string text(spec.help);
+  if (!spec.default_value.empty()) text += " [default: " + std::string(spec.default_value) + "]";
+  append_wrapped(out, text, kLineWidth, left, indent);
+}
+
+void append_option(std::string& out, const OptionSpec& spec, Binary binary) {
+  out += left_side(spec) + "\n";
   std::string text = std::string(spec.help) + ".";
   if (const std::string note = status_note(spec); !note.empty()) text += " " + note + ".";
   if (const std::string more = attributes(spec, binary); !more.empty()) text += " " + more;
   const std::string indent(kIndent, ' ');
   append_wrapped(out, text, kLineWidth, indent, indent);
+}
+
+std::string usage_text(Binary binary) {
+  const std::string name(program_name(binary));
+  switch (binary) {
+    case Binary::kLauncher:
+      return "Usage: " + name + " --model-id MODEL [options]\n\nExamples:\n  " + name +
+             " --model-id demo\n  " + name +
+             " --model-id /models/Qwen2.5-0.5B-Instruct --port 8080 --quantize int8\n";
+    case Binary::kRouter:
+      return "Usage: " + name + " --tokenizer-name FOLDER [options]\n\nExample:\n  " + name +
+             " --tokenizer-name models/demo --master-shard-uds-path /tmp/shard-0\n";
+    case Binary::kServer:
+      return "Usage: " + name + " serve MODEL_ID [options]\n\nExample:\n  " + name +
+             " serve models/demo --uds-path /tmp/shard\n";
+  }
+  return "";
 }
 
 std::string as_code(std::string_view text) {
@@ -211,23 +249,31 @@ std::string_view title_of(Group group) {
   return "";
 }
 
-std::string help_text(Binary binary) {
-  std::string out = "Usage: " + std::string(program_name(binary)) +
-                    (binary == Binary::kServer ? " serve MODEL_ID [options]\n" : " [options]\n");
+std::string help_text(Binary binary, HelpSize size) {
+  const bool all = size == HelpSize::kFull;
+  std::string out = usage_text(binary);
+  if (!all) out += "\nOptions that people use (--help-all shows all of them):\n";
   for (std::size_t i = 0; i < kGroupCount; ++i) {
     const auto group = static_cast<Group>(i);
-    bool titled = false;
+    bool titled = !all;
     for (const OptionSpec& spec : option_table()) {
       if (spec.group != group || !spec.is_in(binary)) continue;
       if (binary == Binary::kServer && spec.name == "model-id") continue;
+      if (!all && !spec.common) continue;
       if (!titled) out += "\n" + std::string(title_of(group)) + ":\n";
       titled = true;
-      append_option(out, spec, binary);
+      if (all) {
+        append_option(out, spec, binary);
+      } else {
+        append_common(out, spec);
+      }
     }
   }
   out +=
-      "\nThe command line beats the environment; an empty variable counts as unset.\n"
-      "  -h, --help       Print this text\n"
+      "\nEach option has an environment variable too, --port for example PORT (--help-all names "
+      "them).\nThe command line beats the environment; an empty variable counts as unset.\n"
+      "  -h, --help       Print the options that people use\n"
+      "      --help-all   Print all options\n"
       "  -V, --version    Print the version\n";
   return out;
 }
@@ -240,12 +286,14 @@ This page is written from the option table (`src/options/rows/`); a test fails w
 
 Each entry names the option, its environment variable, its values, its default and the programs that take it.
 
-The command line beats the environment. An empty variable counts as unset. Variables of flags are exactly
-`true` or `false`. Variables that are not listed for a program are never read by it. A usage error prints one
-line and ends with exit code 2. Options that are not supported yet are refused as soon as they are set to a
-value that would change something; options without effect give a warning that says why.
-`text-generation-launcher` passes what it was given to the processes that it starts, the key by the
-environment only.
+`--help` shows the options that people use, `--help-all` all of them.
+
+The command line beats the environment. An empty variable counts as unset. Variables of flags are exactly `true` or
+`false`. Options in bytes take units: `2MB` is 2,000,000 bytes, `4GiB` 4,294,967,296. Variables that are not listed
+for a program are never read by it. A usage error prints one line, which names the option that was probably meant,
+and ends with exit code 2. Options that are not supported yet are refused as soon as they are set to a value that
+would change something; options without effect give a warning that says why. `text-generation-launcher` passes what
+it was given to the processes that it starts, the key by the environment only.
 )";
   for (std::size_t i = 0; i < kGroupCount; ++i) {
     const auto group = static_cast<Group>(i);

@@ -78,6 +78,7 @@ struct OptionSpec {
   std::string_view neutral{};  // values of a refused or no-op option that ask for what is so anyway
   bool secret = false;         // never shown, never passed on a command line
   bool ours = false;           // TGI does not have it
+  bool common = false;         // in --help, which leaves the others to --help-all
   Group group = Group::kModel;  // by the file that the row stands in
   std::string_view help{};
   std::string_view reason{};

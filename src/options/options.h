@@ -98,7 +98,8 @@ struct ParseResult {
   std::vector<std::string> warnings;  // for the log, once it exists
 };
 
-// `argv[0]` is skipped. The server takes `serve MODEL_ID`; MODEL_ID is its option "model-id".
+// `argv[0]` is skipped. The server takes `serve MODEL_ID`; MODEL_ID is its option "model-id". Options in bytes take units
+// (`4GiB`, `2MB`).
 ParseResult parse(Binary binary, int argc, const char* const* argv, const Environment& environment);
 
 // The arguments that give `child` the values of `parent` for every option that both have, secrets left out, as
@@ -107,7 +108,10 @@ std::vector<std::string> forwarded_arguments(const OptionValues& parent, Binary 
 // The same for secrets, as NAME=value for the child's environment.
 std::vector<std::string> forwarded_environment(const OptionValues& parent, Binary child);
 
-std::string help_text(Binary binary);
+// --help shows the options that people use, a line or two each, with an example; --help-all shows
+// all of them.
+enum class HelpSize : std::uint8_t { kShort, kFull };
+std::string help_text(Binary binary, HelpSize size);
 // docs/options.md, complete.
 std::string reference_page();
 

@@ -171,8 +171,8 @@ TEST(Parse, AVariableCountsOnlyWhereItsRowSaysSo) {
   EXPECT_EQ(good(Binary::kLauncher, {}, environment).get<"dtype">(), "float16");
   EXPECT_EQ(good(Binary::kServer, {"serve", "m"}, environment).get<"dtype">(), std::nullopt);
   EXPECT_FALSE(good(Binary::kServer, {"serve", "m"}, environment).get<"json-output">());
-  EXPECT_THAT(run(Binary::kLauncher, {"-h"}).output, HasSubstr("[env: JSON_OUTPUT]"));
-  EXPECT_THAT(run(Binary::kServer, {"-h"}).output, Not(HasSubstr("JSON_OUTPUT")));
+  EXPECT_THAT(run(Binary::kLauncher, {"--help-all"}).output, HasSubstr("[env: JSON_OUTPUT]"));
+  EXPECT_THAT(run(Binary::kServer, {"--help-all"}).output, Not(HasSubstr("JSON_OUTPUT")));
   EXPECT_THAT(forwarded_arguments(good(Binary::kLauncher, {}, environment), Binary::kServer),
               Contains("--dtype=float16"));
 }
@@ -225,6 +225,8 @@ TEST(Parse, AcceptsTheUsualSpellings) {
   EXPECT_EQ(good(Binary::kRouter, {"--port=81"}).get<"port">(), 81U);
   EXPECT_EQ(good(Binary::kRouter, {"--port", "81"}).get<"port">(), 81U);
   EXPECT_EQ(good(Binary::kRouter, {"-p81"}).get<"port">(), 81U);
+  EXPECT_EQ(good(Binary::kRouter, {"-p=81"}).get<"port">(), 81U);
+  EXPECT_EQ(good(Binary::kRouter, {"--tokenizer-name", "-q=8"}).get<"tokenizer-name">(), "-q=8");
   EXPECT_EQ(good(Binary::kLauncher, {"-g", "5"}).get<"graceful-termination-timeout">().count(),
             5000);
   EXPECT_THAT(
@@ -251,7 +253,8 @@ TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
   for (const char* bad : {"-1", "1.5", "0x10", " 1", "1 ", "18446744073709551616", "one"}) {
     EXPECT_THAT(refused(Binary::kRouter, {"--max-best-of", bad}), HasSubstr("max-best-of")) << bad;
   }
-  EXPECT_THAT(refused(Binary::kRouter, {"--payload-limit=0"}), HasSubstr("(bytes), not `0`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--payload-limit=0"}),
+              HasSubstr("(bytes, or with a unit as in 512MB or 4GiB), not `0`"));
   EXPECT_THAT(refused(Binary::kRouter, {"--waiting-served-ratio=nan"}),
               HasSubstr("a number from 0"));
   EXPECT_THAT(refused(Binary::kRouter, {"--capacity-policy=best"}),
@@ -259,6 +262,7 @@ TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
   EXPECT_THAT(refused(Binary::kLauncher, {"--block-tokens=17"}), HasSubstr("one of `1`, `2`"));
   EXPECT_THAT(refused(Binary::kRouter, {"--no-such-thing=3"}),
               HasSubstr("unknown option `--no-such-thing`"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--help-me"}), HasSubstr("`--help-me` (see"));
   EXPECT_THAT(refused(Binary::kRouter, {"-x"}), HasSubstr("unknown option `-x`"));
   EXPECT_THAT(refused(Binary::kRouter, {"print-schema"}), HasSubstr("`print-schema`"));
   EXPECT_THAT(refused(Binary::kRouter, {"--port"}), HasSubstr("`--port` needs a value"));
@@ -273,6 +277,47 @@ TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
   EXPECT_THAT(good(Binary::kLauncher, {"--sharded", "false"}).texts("sharded"),
               ElementsAre("false"));
   EXPECT_THAT(refused(Binary::kRouter, {"--api-key", ""}), HasSubstr("must not be empty"));
+}
+
+TEST(Parse, BytesTakeUnits) {
+  const auto payload = [](const char* text) {
+    return good(Binary::kRouter, {"--payload-limit", text}).get<"payload-limit">();
+  };
+  EXPECT_EQ(payload("2000000"), 2'000'000U);
+  EXPECT_EQ(payload("2MB"), 2'000'000U);
+  EXPECT_EQ(payload("2mb"), 2'000'000U);
+  EXPECT_EQ(payload("2M"), 2'000'000U);
+  EXPECT_EQ(payload("2 MiB"), 2U << 20);
+  EXPECT_EQ(payload("2Mi"), 2U << 20);
+  EXPECT_EQ(payload("0.5KiB"), 512U);
+  EXPECT_EQ(payload("7B"), 7U);
+  for (const char* bad :
+       {"MB", "2XB", "2 ", "-2MB", "2..5MB", "2MBs", "5GiB", "99999999999999TB", "1.5"}) {
+    EXPECT_THAT(refused(Binary::kRouter, {"--payload-limit", bad}), HasSubstr("payload-limit"))
+        << bad;
+  }
+  EXPECT_THAT(refused(Binary::kRouter, {"--port", "3kB"}), HasSubstr("`3kB`"));
+  // Children get plain numbers.
+  EXPECT_THAT(
+      forwarded_arguments(good(Binary::kLauncher, {"--memory-bytes-max=4GiB"}), Binary::kServer),
+      Contains("--memory-bytes-max=4294967296"));
+}
+
+TEST(Parse, AMistypedOptionIsAnsweredWithTheOneMeant) {
+  const auto meant = [](const char* typed) {
+    const std::string line = refused(Binary::kLauncher, {typed, "x"});
+    const std::size_t at = line.find("did you mean ");
+    return at == std::string::npos ? std::string() : line.substr(at + 13, line.find('?') - at - 13);
+  };
+  EXPECT_EQ(meant("--model_id"), "`--model-id`");
+  EXPECT_EQ(meant("--modelid"), "`--model-id`");
+  EXPECT_EQ(meant("--Model-Id=y"), "`--model-id`");
+  EXPECT_EQ(meant("--max-total-token"), "`--max-total-tokens`");
+  EXPECT_EQ(meant("--max-concurrent"), "`--max-concurrent-requests`");
+  EXPECT_EQ(meant("--prot"), "`--port`");
+  EXPECT_EQ(meant("--max"), "");  // many begin so
+  EXPECT_EQ(meant("--nonsense"), "");
+  EXPECT_EQ(meant("--tokenizer-name"), "");  // the router's
 }
 
 TEST(Parse, LongAndBinaryValuesStayOneShortLine) {
@@ -295,6 +340,17 @@ TEST(Parse, HostnameThatIsNoAddress) {
   EXPECT_THAT(run(Binary::kRouter, {"--hostname=::1"}).warnings, IsEmpty());
 }
 
+// Where it stands on the command line, listening on all addresses in its place would open the machine.
+TEST(Parse, AMistypedHostnameIsRefused) {
+  EXPECT_THAT(
+      refused(Binary::kLauncher, {"--hostname=127.0.0.l"}),
+      HasSubstr("`--hostname` must be an IPv4 or IPv6 address or `localhost`, not `127.0.0.l`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--hostname=[::1"}), HasSubstr("--hostname"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--hostname=[127.0.0.1]"}), HasSubstr("--hostname"));
+  EXPECT_EQ(good(Binary::kRouter, {"--hostname=[::1]"}).get<"hostname">(), "::1");
+  EXPECT_EQ(good(Binary::kRouter, {}, {{"HOSTNAME", "[::1]"}}).get<"hostname">(), "::1");
+}
+
 TEST(Parse, RefusesWhatWouldChangeSomething) {
   EXPECT_THAT(refused(Binary::kLauncher, {"--lora-adapters=a"}),
               HasSubstr("`--lora-adapters` is not supported yet"));
@@ -303,7 +359,9 @@ TEST(Parse, RefusesWhatWouldChangeSomething) {
   EXPECT_THAT(refused(Binary::kLauncher, {"--ngrok"}), HasSubstr("`--ngrok` is not supported yet"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--num-shard", "2"}), HasSubstr("num-shard"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--quantize", "gptq"}),
-              HasSubstr("`gptq` for `--quantize` is not supported yet; supported: `int8`"));
+              HasSubstr("`gptq` for `--quantize` is not supported yet; supported: `int8`, `int4`, "
+                        "`int4-g128`, or "
+                        "leave it out for the type of the stored tensors"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--kv-cache-dtype", "fp8_e5m2"}), HasSubstr("fp8_e5m2"));
   EXPECT_THAT(refused(Binary::kServer, {"serve", "m", "--sharded"}), HasSubstr("--sharded"));
   for (const char* name : {"WORLD_SIZE", "ROPE_FACTOR", "LORA_ADAPTERS"}) {
@@ -336,6 +394,13 @@ TEST(Parse, OptionsWithoutEffectSaySo) {
               IsEmpty());
   EXPECT_THAT(run(Binary::kLauncher, {}, {{"ENABLE_PREFILL_LOGPROBS", "false"}}).warnings,
               ElementsAre("`ENABLE_PREFILL_LOGPROBS` has no effect: they are always allowed"));
+  // What nothing depends on here does not keep a TGI container from starting.
+  EXPECT_THAT(run(Binary::kLauncher,
+                  {"--ngrok-authtoken=t"},
+                  {{"OTLP_ENDPOINT", "http://c:4317"}, {"REVISION", "main"}})
+                  .warnings,
+              UnorderedElementsAre("`--ngrok-authtoken` has no effect: no tunnel is opened",
+                                   "`OTLP_ENDPOINT` has no effect: traces are not exported yet"));
   EXPECT_THAT(run(Binary::kServer, {"serve", "m"}, {{"RANK", "2"}}).warnings,
               ElementsAre(HasSubstr("its socket ends in -0")));
 }
@@ -355,18 +420,61 @@ TEST(Parse, ServerTakesItsModelAsAWord) {
 }
 
 TEST(Parse, HelpAndVersionEndTheProgram) {
-  const ParseResult help = run(Binary::kLauncher, {"--help", "--port=x"});
+  const ParseResult help = run(Binary::kLauncher, {"--help-all", "--port=x"});
   EXPECT_EQ(help.exit_code, 0);
-  EXPECT_THAT(help.output, StartsWith("Usage: text-generation-launcher [options]\n\nModel:\n"));
+  EXPECT_THAT(help.output,
+              StartsWith("Usage: text-generation-launcher --model-id MODEL [options]\n"));
   EXPECT_THAT(help.output,
               HasSubstr("-p, --port N\n      HTTP port; 0 is any free one. [default: "
                         "3000] [env: PORT]\n"));
+  for (const OptionSpec& spec : option_table()) {
+    if (!spec.is_in(Binary::kLauncher)) continue;
+    EXPECT_THAT(
+        help.output,
+        HasSubstr(spec.name.empty() ? std::string(spec.env) + "=" : "--" + std::string(spec.name)));
+  }
   EXPECT_EQ(run(Binary::kServer, {"-h"}).exit_code, 0);
   const ParseResult version = run(Binary::kRouter, {"-V"});
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_THAT(version.output, StartsWith("text-generation-router "));
   std::istringstream lines(help.output);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+// One screen: the options that people use, and an example that the parser takes.
+TEST(Parse, HelpIsShortAndHasAnExample) {
+  for (const Binary binary : {Binary::kLauncher, Binary::kRouter, Binary::kServer}) {
+    const std::string help = run(binary, {"--help"}).output;
+    EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 55) << help;
+    EXPECT_THAT(help, HasSubstr("--help-all"));
+    std::size_t n_common = 0;
+    for (const OptionSpec& spec : option_table()) {
+      const bool shown = spec.is_in(binary) && spec.common && spec.key() != "model-id";
+      if (!shown) continue;
+      ++n_common;
+      EXPECT_THAT(help,
+                  HasSubstr(spec.name.empty() ? std::string(spec.env) + "="
+                                              : "--" + std::string(spec.name)));
+      EXPECT_EQ(spec.status, OptionStatus::kLive) << spec.key();
+    }
+    EXPECT_LE(n_common, 20U);
+    std::istringstream lines(help);
+    std::size_t n_examples = 0;
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), 100U) << line;
+      if (!line.starts_with("  " + std::string(program_name(binary)))) continue;
+      ++n_examples;
+      std::istringstream words(line);
+      std::vector<std::string> argv;
+      for (std::string word; words >> word;) argv.push_back(word);
+      std::vector<const char*> pointers;
+      for (const std::string& word : argv) pointers.push_back(word.c_str());
+      EXPECT_EQ(parse(binary, static_cast<int>(pointers.size()), pointers.data(), {}).exit_code,
+                std::nullopt)
+          << line;
+    }
+    EXPECT_GE(n_examples, 1U);
+  }
 }
 
 TEST(Forward, GivesTheChildWhatTheParentWasGiven) {

@@ -31,6 +31,48 @@ std::string plain(double value) {
   return {std::begin(buffer), result.ptr};
 }
 
+struct ByteUnit {
+  std::string_view name;
+  std::uint64_t bytes;
+};
+
+// In lower case; `4G` and `4GB` are decimal, `4Gi` and `4GiB` binary.
+constexpr ByteUnit kByteUnits[] = {{"b", 1},
+                                   {"k", 1'000},
+                                   {"m", 1'000'000},
+                                   {"g", 1'000'000'000},
+                                   {"t", 1'000'000'000'000},
+                                   {"kb", 1'000},
+                                   {"mb", 1'000'000},
+                                   {"gb", 1'000'000'000},
+                                   {"tb", 1'000'000'000'000},
+                                   {"ki", std::uint64_t{1} << 10},
+                                   {"mi", std::uint64_t{1} << 20},
+                                   {"gi", std::uint64_t{1} << 30},
+                                   {"ti", std::uint64_t{1} << 40},
+                                   {"kib", std::uint64_t{1} << 10},
+                                   {"mib", std::uint64_t{1} << 20},
+                                   {"gib", std::uint64_t{1} << 30},
+                                   {"tib", std::uint64_t{1} << 40}};
+
+// "2000000", "2MB", "1.5 GiB"
+std::optional<std::uint64_t> byte_count(std::string_view text) {
+  if (const auto plain_number = number<std::uint64_t>(text)) return plain_number;
+  const std::size_t end = text.find_first_not_of("0123456789.");
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto amount = number<double>(text.substr(0, end));
+  std::string name;
+  for (const char c : text.substr(text[end] == ' ' ? end + 1 : end)) {
+    name += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  }
+  const auto* unit = std::ranges::find(kByteUnits, name, &ByteUnit::name);
+  if (!amount || unit == std::end(kByteUnits)) return std::nullopt;
+  constexpr double kTooLarge = 18446744073709551616.0;  // 2^64
+  const double bytes = *amount * static_cast<double>(unit->bytes);
+  if (bytes >= kTooLarge) return std::nullopt;
+  return static_cast<std::uint64_t>(bytes);
+}
+
 bool is_address(const std::string& text) {
   in6_addr address{};
   return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
@@ -75,7 +117,7 @@ class ValueReader {
     for (auto& [key, entry] : values_.entries_) {
       find_texts(entry);
       if (entry.source == Source::kUnset) continue;
-      if (entry.spec->env == "HOSTNAME") settle_hostname(entry, warnings);
+      if (entry.spec->env == "HOSTNAME") COXSWAIN_RETURN_IF_ERROR(settle_hostname(entry, warnings));
       COXSWAIN_RETURN_IF_ERROR(check(entry));
       if (entry.source >= Source::kEnvironment) {
         COXSWAIN_RETURN_IF_ERROR(check_support(entry, warnings));
@@ -111,20 +153,27 @@ class ValueReader {
     }
   }
 
-  static void settle_hostname(Entry& entry, std::vector<std::string>& warnings) {
-    std::string& text = entry.texts.front();
-    if (text == "localhost") text = "127.0.0.1";
-    if (is_address(text)) return;
-    warnings.push_back("Invalid hostname " + shown(text) + " in " +
-                       label(*entry.spec, entry.source) + ", defaulting to " +
-                       std::string(kAnyAddress));
-    text = kAnyAddress;
-  }
-
   static Status wrong(const Entry& entry, const std::string& expected) {
     const bool hide = entry.spec->secret;
     return invalid_argument(label(*entry.spec, entry.source) + " must be " + expected +
                             (hide ? "" : ", not `" + shown(entry.texts.front()) + "`"));
+  }
+
+  // Containers set the variable to their own name, so what is no address there means all addresses, as for TGI. On the
+  // command line it is a mistake, and listening on all addresses would open the machine.
+  static Status settle_hostname(Entry& entry, std::vector<std::string>& warnings) {
+    std::string& text = entry.texts.front();
+    if (text == "localhost") text = "127.0.0.1";
+    if (text.starts_with('[') && text.ends_with(']') && text.find(':') != std::string::npos)
+      text = text.substr(1, text.size() - 2);
+    if (is_address(text)) return {};
+    if (entry.source == Source::kCommandLine)
+      return wrong(entry, "an IPv4 or IPv6 address or `localhost`");
+    warnings.push_back("Invalid hostname " + shown(text) + " in " +
+                       label(*entry.spec, entry.source) + ", defaulting to " +
+                       std::string(kAnyAddress));
+    text = kAnyAddress;
+    return {};
   }
 
   static Status check(Entry& entry) {
@@ -151,7 +200,8 @@ class ValueReader {
         if (has_word(spec.choices, text)) return {};
         if (has_word(spec.refused_choices, text)) {
           return invalid_argument("`" + text + "` for " + label(spec, entry.source) +
-                                  " is not supported yet; supported: " + joined(spec.choices));
+                                  " is not supported yet; supported: " + joined(spec.choices) +
+                                  (spec.reason.empty() ? "" : ", or " + std::string(spec.reason)));
         }
         return wrong(entry, "one of " + joined(spec.choices));
       case OptionType::kU64:
@@ -164,9 +214,13 @@ class ValueReader {
 
   static Status check_u64(Entry& entry) {
     const OptionSpec& spec = *entry.spec;
-    const auto value = number<std::uint64_t>(entry.texts.front());
+    const bool in_bytes = spec.unit == "bytes";
+    const std::string& text = entry.texts.front();
+    const auto value = in_bytes ? byte_count(text) : number<std::uint64_t>(text);
     if (!value || *value < spec.min || *value > spec.max) {
-      const std::string unit = spec.unit.empty() ? "" : " (" + std::string(spec.unit) + ")";
+      const std::string unit = spec.unit.empty() ? ""
+                               : in_bytes        ? " (bytes, or with a unit as in 512MB or 4GiB)"
+                                                 : " (" + std::string(spec.unit) + ")";
       return wrong(entry,
                    "a whole number from " + std::to_string(spec.min) + " to " +
                        std::to_string(spec.max) + unit);
@@ -175,6 +229,7 @@ class ValueReader {
       return wrong(entry, "one of " + joined(spec.choices));
     }
     entry.u64 = *value;
+    if (in_bytes) entry.texts.front() = std::to_string(*value);  // children get plain numbers
     return {};
   }
 
@@ -212,7 +267,8 @@ Status take_words(Binary binary, CommandLine& line) {
     if (line.words.empty()) return {};
     return invalid_argument("unexpected argument `" + shown(line.words.front()) + "`");
   }
-  if (line.texts.contains("model-id")) return invalid_argument("unknown option `--model-id`");
+  if (line.texts.contains("model-id"))
+    return invalid_argument("the model is the word after `serve`, there is no option `--model-id`");
   if (line.words.empty()) return invalid_argument("a command is missing: serve MODEL_ID");
   if (line.words[0] == "download-weights" || line.words[0] == "quantize") {
     return invalid_argument("the command `" + line.words[0] + "` is not supported yet");
@@ -255,10 +311,11 @@ ParseResult parse(Binary binary,
                   const Environment& environment) {
   auto line = split_command_line(binary, argc, argv);
   if (!line.ok()) return usage_error(binary, line.status());
-  if (line->help || line->version) {
+  if (line->help || line->help_all || line->version) {
     return {.exit_code = 0,
-            .output = line->help ? help_text(binary)
-                                 : std::string(program_name(binary)) + " " COXSWAIN_VERSION "\n",
+            .output = line->help_all ? help_text(binary, HelpSize::kFull)
+                      : line->help   ? help_text(binary, HelpSize::kShort)
+                                   : std::string(program_name(binary)) + " " COXSWAIN_VERSION "\n",
             .values = OptionValues(binary),
             .warnings = {}};
   }

@@ -8,20 +8,12 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "serve/log_level.h"
+
 namespace coxswain::serve {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool has_weights(const fs::path& folder) {
-  std::error_code error;
-  // Not by a range: its increment throws.
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() == ".safetensors") return true;
-  }
-  return false;
-}
 
 // A program beside the launcher, else the name alone, to be found in PATH.
 std::string find_program(const std::string& program_folder, const std::string& name) {
@@ -94,34 +86,6 @@ Status validate_launcher_options(const options::OptionValues& values) {
   return {};
 }
 
-Status check_model_folder(const ModelSource& model,
-                          const std::vector<std::string>& bundled,
-                          std::string& cure) {
-  std::error_code error;
-  const std::string& folder = model.folder;
-  if (!fs::is_directory(folder, error)) {
-    cure =
-        "Give the folder that holds config.json, tokenizer.json and *.safetensors; downloads are "
-        "not supported yet.";
-    for (const std::string& name : bundled) {
-      cure += name == bundled.front() ? " Models that come along: " : ", ";
-      cure += name;
-    }
-    return {Code::kNotFound, "no folder named " + folder};
-  }
-  if (!fs::exists(fs::path(folder) / "config.json", error)) {
-    cure = "Point --model-id at the folder of one model, as it was downloaded.";
-    if (std::ranges::find(bundled, model.name) != bundled.end())
-      cure += " For the model " + model.name + " that comes along, start in another folder.";
-    return {Code::kNotFound, folder + " has no config.json"};
-  }
-  if (!has_weights(folder)) {
-    cure = "Convert the weights to safetensors, or finish the download.";
-    return {Code::kNotFound, folder + " has no *.safetensors file"};
-  }
-  return {};
-}
-
 LauncherPlan make_launcher_plan(const options::OptionValues& values, const LauncherSite& site) {
   LauncherPlan plan;
   plan.model_id = site.model.name;
@@ -147,12 +111,14 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
     plan.shard.argv.push_back("--max-input-tokens=" + std::to_string(*length));
   }
   plan.shard.argv.push_back("--json-output");
-  plan.shard.argv.push_back("--logger-level=" + values.get<"LOG_LEVEL">());
+  // Its lines come out through the launcher's log.
+  const LogLevel level = log_level_of(values.get<"LOG_LEVEL">(), kLogTarget);
+  plan.shard.argv.push_back("--logger-level=" + std::string(name_of(level.level)));
   plan.shard.environment = {
       {"COXSWAIN_STATUS_FILE", plan.shard_status_file}, {"RANK", "0"}, {"WORLD_SIZE", "1"}};
   plan.shard.environment_removed = reported_variables();
   plan.shard.environment_removed.insert(plan.shard.environment_removed.end(),
-                                        {"LOG_LEVEL", "API_KEY"});
+                                        {"LOG_LEVEL", "API_KEY", "REVISION"});
   add_environment(plan.shard, values, options::Binary::kServer);
 
   plan.router.name = "router";
@@ -175,6 +141,7 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
   }
   plan.router.environment = {{"COXSWAIN_STATUS_FILE", plan.router_status_file}};
   plan.router.environment_removed = reported_variables();
+  plan.router.environment_removed.emplace_back("REVISION");
   add_environment(plan.router, values, options::Binary::kRouter);
   return plan;
 }

@@ -16,6 +16,8 @@
 
 namespace coxswain::serve {
 
+inline constexpr const char* kLogTarget = "text_generation_launcher";
+
 // What the launcher found out about its surroundings.
 struct LauncherSite {
   ModelSource model;
@@ -37,12 +39,6 @@ struct LauncherPlan {
 // The rules that concern several options at once, in TGI's order and words.
 // Errors: kInvalidArgument with the text.
 Status validate_launcher_options(const options::OptionValues& values);
-
-// What keeps the model from being served, seen without reading weights. Ok, or a cause; `cure` is
-// filled then. `bundled`: names of models that could have been meant.
-Status check_model_folder(const ModelSource& model,
-                          const std::vector<std::string>& bundled,
-                          std::string& cure);
 
 // REQUIRES: validated options.
 LauncherPlan make_launcher_plan(const options::OptionValues& values, const LauncherSite& site);

@@ -8,8 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/testing/temp_folder.h"
-
 namespace coxswain::serve {
 namespace {
 
@@ -94,6 +92,9 @@ TEST(LauncherPlan, OptionsGoToThoseThatHaveThem) {
 }
 
 TEST(LauncherPlan, TheShardAlwaysLogsRecordsAtTheLaunchersLevel) {
+  const LauncherPlan other =
+      plan_of({"--model-id=a"}, {{"LOG_LEVEL", "text_generation_launcher=warn,debug"}});
+  EXPECT_THAT(other.shard.argv, Contains("--logger-level=warn"));
   const LauncherPlan plan = plan_of({"--model-id=a"}, {{"LOG_LEVEL", "debug"}});
   EXPECT_THAT(plan.shard.argv, AllOf(Contains("--json-output"), Contains("--logger-level=debug")));
   EXPECT_THAT(plan.shard.environment_removed, Contains("LOG_LEVEL"));
@@ -139,27 +140,6 @@ TEST(LauncherOptions, RulesOverSeveralOptions) {
   EXPECT_EQ(refusal({"--port=81", "--prometheus-port=81"}),
             "`prometheus_port` must not be `port`. Given: 81");
   EXPECT_EQ(refusal({"--port=0", "--prometheus-port=0"}), "");
-}
-
-TEST(ModelFolder, WhatIsMissingIsNamedWithACure) {
-  const base::TempFolder folder;
-  std::string cure;
-  const auto check = [&](const std::string& path, const std::string& name = "x") {
-    cure.clear();
-    return check_model_folder({.folder = path, .name = name}, {"demo", "tiny"}, cure).message();
-  };
-  EXPECT_THAT(check(folder.file("none")), HasSubstr("no folder named"));
-  EXPECT_THAT(cure, HasSubstr("Models that come along: demo, tiny"));
-  folder.write("m/readme.txt", "");
-  EXPECT_THAT(check(folder.file("m")), HasSubstr("has no config.json"));
-  EXPECT_THAT(cure, Not(HasSubstr("another folder")));
-  check(folder.file("m"), "demo");
-  EXPECT_THAT(cure, HasSubstr("For the model demo that comes along, start in another folder."));
-  folder.write("m/config.json", "{}");
-  EXPECT_THAT(check(folder.file("m")), HasSubstr("has no *.safetensors file"));
-  folder.write("m/model.safetensors", "");
-  EXPECT_EQ(check(folder.file("m")), "");
-  EXPECT_EQ(cure, "");
 }
 
 }  // namespace

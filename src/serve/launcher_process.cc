@@ -1,10 +1,12 @@
 #include "serve/launcher_process.h"
 
 #include <cstdio>
-#include <filesystem>
+#include <cstdlib>
 #include <optional>
-#include <system_error>
+#include <string>
+#include <string_view>
 #include <unistd.h>
+#include <vector>
 
 #include "options/options.h"
 #include "serve/launcher_plan.h"
@@ -14,6 +16,7 @@
 #include "serve/port_lease.h"
 #include "serve/runtime_environment.h"
 #include "serve/start_failure.h"
+#include "serve/text_files.h"
 #include "supervise/run_folder.h"
 #include "supervise/supervisor.h"
 #include "telemetry/log.h"
@@ -28,10 +31,35 @@ int report(const StartFailure& failure) {
   return failure.exit_code;
 }
 
-std::string program_folder() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "." : path.parent_path().string();
+// Where models of the hub lie, as its tools look for them.
+HubCache hub_cache(const options::OptionValues& values) {
+  HubCache out{.folder = {}, .revision = values.get<"revision">()};
+  const auto variable = [](const char* name) -> std::string {
+    const char* text = std::getenv(name);
+    return text == nullptr ? "" : text;
+  };
+  const std::string caches = variable("XDG_CACHE_HOME");
+  if (const auto cache = values.get<"huggingface-hub-cache">()) {
+    out.folder = *cache;
+  } else if (const auto folder = values.get<"HF_HUB_CACHE">()) {
+    out.folder = *folder;
+  } else if (const auto home = values.get<"HF_HOME">()) {
+    out.folder = *home + "/hub";
+  } else if (!caches.empty()) {
+    out.folder = caches + "/huggingface/hub";
+  } else if (const std::string home_folder = variable("HOME"); !home_folder.empty()) {
+    out.folder = home_folder + "/.cache/huggingface/hub";
+  }
+  return out;
+}
+
+StartFailure no_model(const std::vector<std::string>& bundled) {
+  std::string cure = "Add --model-id with the folder of a model";
+  for (const std::string& name : bundled) {
+    cure += name == bundled.front() ? ", or try one that comes along: --model-id " : ", ";
+    cure += name;
+  }
+  return {"ArgumentValidation", "`model_id` must be set", cure + ".", kExitUsage};
 }
 
 supervise::ServiceSpec service_of(const supervise::ChildSpec& child,
@@ -113,18 +141,19 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
     return report({"ArgumentValidation", status.message(), kOptionCure, kExitUsage});
   }
   const auto model_id = values.get<"model-id">();
-  if (!model_id) {
-    return report(
-        {"ArgumentValidation", "`model_id` must be set", "Add --model-id FOLDER.", kExitUsage});
-  }
   LauncherSite site;
   site.program_folder = program_folder();
-  site.model = find_model(*model_id, site.program_folder);
+  const std::vector<std::string> bundled = bundled_models(site.program_folder);
+  if (!model_id) return report(no_model(bundled));
+  site.model = find_model(*model_id, site.program_folder, hub_cache(values));
   std::string cure;
-  if (const Status status =
-          check_model_folder(site.model, bundled_models(site.program_folder), cure);
-      !status.ok()) {
+  if (const Status status = check_model_folder(site.model, bundled, cure); !status.ok()) {
     return report({"DownloadError", status.message(), cure, kExitModel});
+  }
+  if (const auto failure = check_text_files(values)) return report(*failure);
+  if (values.is_set<"revision">() && !site.model.has_revision()) {
+    log.warn("`--revision` has no effect: a folder has one revision only",
+             {{"folder", std::string_view(site.model.folder)}});
   }
   // Before the other port, which the system may choose: it then chooses another.
   std::optional<PortLease> metrics_port;
@@ -166,14 +195,14 @@ int run_launcher(int argc, char** argv) {
     std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
     return *parsed.exit_code;
   }
-  const std::string& level = parsed.values.get<"LOG_LEVEL">();
-  telemetry::Logger log({.level = telemetry::parse_level(level),
+  const LogLevel level = log_level_of(parsed.values.get<"LOG_LEVEL">(), kLogTarget);
+  telemetry::Logger log({.level = level.level,
                          .json = parsed.values.get<"json-output">(),
                          .colour = parsed.values.get<"LOG_COLORIZE">(),
-                         .target = "text_generation_launcher",
+                         .target = kLogTarget,
                          .file_descriptor = 1});
   for (const std::string& warning : parsed.warnings) log.warn(warning);
-  if (const std::string warning = log_level_warning(level); !warning.empty()) log.warn(warning);
+  if (!level.warning.empty()) log.warn(level.warning);
   if (parsed.values.get<"env">()) {
     for (const auto& [name, value] : runtime_environment()) {
       log.info("Runtime environment",

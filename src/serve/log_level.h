@@ -1,22 +1,27 @@
 #pragma once
-// LOG_LEVEL as users write it.
+// LOG_LEVEL as TGI takes it: a level, or directives `TARGET=LEVEL` separated by commas, where a level alone holds for
+// all targets and a target alone means trace.
+//
+// Thread rule: pure function.
 
-#include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 
+#include "telemetry/log.h"
+
 namespace coxswain::serve {
 
-// A warning if `text` is no level, so that "info" is taken; empty otherwise.
-inline std::string log_level_warning(std::string_view text) {
-  constexpr std::array<std::string_view, 5> kLevels{"trace", "debug", "info", "warn", "error"};
-  std::string lower;
-  for (const char c : text.substr(0, 64)) {
-    lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  }
-  if (lower.empty() || std::find(kLevels.begin(), kLevels.end(), lower) != kLevels.end()) return {};
-  return "`LOG_LEVEL` must be trace, debug, info, warn or error, not `" + lower + "`; info is used";
-}
+struct LogLevel {
+  telemetry::Level level = telemetry::Level::kInfo;
+  // About a part that cannot be read and has no effect; empty if there is none.
+  std::string warning;
+};
+
+// The level of the program whose log has the name `target`: that of the longest directive that `target` begins with,
+// info if none does.
+LogLevel log_level_of(std::string_view directives, std::string_view target);
+
+// "info", as --logger-level takes it.
+std::string_view name_of(telemetry::Level level);
 
 }  // namespace coxswain::serve

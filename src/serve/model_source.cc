@@ -2,13 +2,24 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
+#include <unistd.h>
 
 namespace coxswain::serve {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kFolderCure =
+    "Give the folder that holds config.json, tokenizer.json and *.safetensors; downloads are not "
+    "supported yet.";
+constexpr const char* kGgufCure =
+    "GGUF is not supported yet: give a folder with config.json, tokenizer.json and *.safetensors.";
 
 bool is_model(const fs::path& folder) {
   std::error_code error;
@@ -25,15 +36,134 @@ bool is_plain_name(const std::string& model_id) {
   return !model_id.empty() && model_id.front() != '.' && model_id.find('/') == std::string::npos;
 }
 
+bool is_hub_entry(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder / "snapshots", error) && !is_model(folder);
+}
+
+// A name that stays below the folder it is joined to.
+bool stays_below(const fs::path& name) {
+  return !name.empty() && name.is_relative() && std::ranges::find(name, "..") == name.end();
+}
+
+// The snapshot of the entry that the revision names; one that does not exist if none does.
+ModelSource snapshot_of(const fs::path& entry, const std::string& model_id, const HubCache& hub) {
+  const std::string revision = hub.revision.value_or("main");
+  std::string commit = revision;
+  if (stays_below(revision)) {
+    std::ifstream ref(entry / "refs" / revision);
+    std::string word;
+    if (ref >> word && stays_below(word)) commit = word;
+  }
+  return {.folder = (entry / "snapshots" / commit).string(),
+          .name = model_id,
+          .hub_entry = entry.string()};
+}
+
+// "a, b, c": the names in a folder, sorted.
+std::string listed(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  // Not by a range: its increment throws.
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+// The first file of the folder with one of the extensions; empty if there is none.
+std::string file_with(const fs::path& folder, std::initializer_list<std::string_view> extensions) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string extension = entry->path().extension().string();
+    if (std::ranges::find(extensions, extension) != extensions.end())
+      return entry->path().filename().string();
+  }
+  return {};
+}
+
+std::string names_that_come_along(const std::vector<std::string>& bundled) {
+  std::string out;
+  for (const std::string& name : bundled) {
+    out += out.empty() ? " Models that come along: " : ", ";
+    out += name;
+  }
+  return out;
+}
+
+Status no_folder(const ModelSource& model,
+                 const std::vector<std::string>& bundled,
+                 std::string& cure) {
+  std::error_code error;
+  const std::string& folder = model.folder;
+  const bool is_gguf = folder.ends_with(".gguf");
+  if (model.has_revision()) {
+    cure = "Finish the download, or name one of these with --revision: " +
+           listed(fs::path(model.hub_entry) / "refs");
+    return {Code::kNotFound,
+            model.hub_entry + " has no snapshot " + fs::path(folder).filename().string()};
+  }
+  if (fs::exists(folder, error)) {
+    cure = is_gguf ? kGgufCure : kFolderCure;
+    return {Code::kNotFound, folder + " is a file, not the folder of a model"};
+  }
+  cure = (is_gguf ? kGgufCure : kFolderCure) + names_that_come_along(bundled);
+  return {Code::kNotFound, "no folder named " + folder};
+}
+
+Status no_weights(const std::string& folder, std::string& cure) {
+  const std::string pickle = file_with(folder, {".bin", ".pt", ".pth", ".ckpt"});
+  const std::string gguf = file_with(folder, {".gguf"});
+  cure = "Finish the download, or convert the weights to safetensors.";
+  if (!gguf.empty()) {
+    cure = kGgufCure;
+  } else if (!pickle.empty()) {
+    cure = "Pickle files such as " + pickle +
+           " can run code, so they are never read. Convert them: python3 -c 'from transformers "
+           "import AutoModelForCausalLM as M; M.from_pretrained(\"" +
+           folder + "\").save_pretrained(\"" + folder + "\")'";
+  }
+  return {Code::kNotFound, folder + " has no *.safetensors file"};
+}
+
+// `errno` says why not.
+bool may(const std::string& path, int mode) {
+  return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0;
+}
+
+Status unreadable(const std::string& path, std::string& cure) {
+  cure = "Make it readable for the user that starts this program.";
+  return {Code::kNotFound, path + " cannot be read: " + std::strerror(errno)};
+}
+
 }  // namespace
 
-ModelSource find_model(const std::string& model_id, const std::string& program_folder) {
+ModelSource find_model(const std::string& model_id,
+                       const std::string& program_folder,
+                       const HubCache& hub) {
   std::error_code error;
-  if (!is_plain_name(model_id) || fs::exists(model_id, error)) return {model_id, model_id};
-  for (const fs::path& bundle : bundle_folders(program_folder)) {
-    if (is_model(bundle / model_id)) return {(bundle / model_id).string(), model_id};
+  const ModelSource as_given{.folder = model_id, .name = model_id};
+  if (fs::exists(model_id, error)) {
+    return is_hub_entry(model_id) ? snapshot_of(model_id, model_id, hub) : as_given;
   }
-  return {model_id, model_id};
+  if (is_plain_name(model_id)) {
+    for (const fs::path& bundle : bundle_folders(program_folder)) {
+      if (is_model(bundle / model_id))
+        return {.folder = (bundle / model_id).string(), .name = model_id};
+    }
+  }
+  const std::size_t slash = model_id.find('/');
+  const bool is_hub_name = stays_below(model_id) && slash == model_id.rfind('/');
+  if (hub.folder.empty() || !is_hub_name) return as_given;
+  std::string name = "models--" + model_id;
+  if (slash != std::string::npos) name.replace(name.find('/'), 1, "--");
+  const fs::path entry = fs::path(hub.folder) / name;
+  return is_hub_entry(entry) ? snapshot_of(entry, model_id, hub) : as_given;
 }
 
 std::vector<std::string> bundled_models(const std::string& program_folder) {
@@ -47,6 +177,37 @@ std::vector<std::string> bundled_models(const std::string& program_folder) {
   std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
+}
+
+Status check_model_folder(const ModelSource& model,
+                          const std::vector<std::string>& bundled,
+                          std::string& cure) {
+  std::error_code error;
+  const std::string& folder = model.folder;
+  const fs::file_status status = fs::status(folder, error);
+  if (status.type() == fs::file_type::none) {
+    errno = error.value();
+    return unreadable(folder, cure);
+  }
+  if (status.type() != fs::file_type::directory) return no_folder(model, bundled, cure);
+  if (!may(folder, R_OK | X_OK)) return unreadable(folder, cure);
+  const std::string config = (fs::path(folder) / "config.json").string();
+  if (!fs::exists(config, error)) {
+    cure = "Point --model-id at the folder of one model, as it was downloaded.";
+    if (std::ranges::find(bundled, model.name) != bundled.end())
+      cure += " For the model " + model.name + " that comes along, start in another folder.";
+    if (!file_with(folder, {".gguf"}).empty()) cure = kGgufCure;
+    return {Code::kNotFound, folder + " has no config.json"};
+  }
+  if (!may(config, R_OK)) return unreadable(config, cure);
+  if (file_with(folder, {".safetensors"}).empty()) return no_weights(folder, cure);
+  return {};
+}
+
+std::string program_folder() {
+  std::error_code error;
+  const auto path = fs::read_symlink("/proc/self/exe", error);
+  return error ? "." : path.parent_path().string();
 }
 
 }  // namespace coxswain::serve

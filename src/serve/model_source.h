@@ -1,26 +1,50 @@
 #pragma once
-// ModelSource: which folder a --model-id means.
+// ModelSource: which folder a --model-id means, and what keeps that folder from being served.
 //
-// An existing folder wins. Else a plain name may be a model that comes with the programs: it is
-// looked up in the folder of the installed tree (<prefix>/share/coxswain/models) or of the source
-// tree (<source>/models), found from where the programs themselves lie.
+// An existing folder wins; one of a hub cache (`models--org--name`, with `refs` and `snapshots`) stands for the
+// snapshot that its refs name. Else a plain name may be a model that comes with the programs: it is looked up in the folder of
+// the installed tree (<prefix>/share/coxswain/models) or of the source tree (<source>/models), found from where the
+// programs themselves lie. Else `org/name` is looked up in the hub cache. Nothing is downloaded.
 //
 // Thread rule: pure functions of their arguments and the file system.
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <coxswain/status.h>
+
 namespace coxswain::serve {
 
+// The cache that tools of the Hugging Face hub keep: <folder>/models--org--name/{refs/main, snapshots/<commit>/...}.
+struct HubCache {
+  std::string folder;                     // empty: none
+  std::optional<std::string> revision{};  // a name in refs, or a commit; main if not given
+};
+
 struct ModelSource {
-  std::string folder;  // to read from; the model id itself if it is no bundled name
+  std::string folder;  // to read from; the model id itself if nothing else is known by that name
   std::string name;    // to show to clients: always the model id as given
+  std::string hub_entry{};  // the folder models--org--name, if `folder` is a snapshot of it
+
+  bool has_revision() const { return !hub_entry.empty(); }
 };
 
 // `program_folder`: where the programs lie, <prefix>/bin or <source>/build/<preset>/bin.
-ModelSource find_model(const std::string& model_id, const std::string& program_folder);
+ModelSource find_model(const std::string& model_id,
+                       const std::string& program_folder,
+                       const HubCache& hub);
 
 // Names of the models that come with the programs, sorted.
 std::vector<std::string> bundled_models(const std::string& program_folder);
+
+// What keeps the model from being served, seen without reading weights. Ok, or a cause; `cure` is filled then.
+// `bundled`: names of models that could have been meant.
+Status check_model_folder(const ModelSource& model,
+                          const std::vector<std::string>& bundled,
+                          std::string& cure);
+
+// Where the program of this process lies.
+std::string program_folder();
 
 }  // namespace coxswain::serve

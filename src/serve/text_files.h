@@ -1,11 +1,13 @@
 #pragma once
-// Which of the files named by --tokenizer-config-path the tokenizer reads.
+// The files named by --tokenizer-config-path.
 //
-// Thread rule: pure function.
+// Thread rule: pure functions of their arguments and the file system.
 
+#include <optional>
 #include <string>
 
 #include "options/options.h"
+#include "serve/start_failure.h"
 
 namespace coxswain::serve {
 
@@ -15,5 +17,8 @@ inline std::string tokenizer_config_path(const options::OptionValues& values) {
   std::string path = values.get<"tokenizer-config-path">().value_or("");
   return path.ends_with(".json") ? path : std::string();
 }
+
+// What is wrong with the file that the option names, before anything else is read; empty if nothing.
+std::optional<StartFailure> check_text_files(const options::OptionValues& values);
 
 }  // namespace coxswain::serve

@@ -26,7 +26,8 @@ constexpr std::size_t kFieldBytesMax = 256;
 constexpr std::size_t kLimitedKeysMax = 1024;
 constexpr int kReaderPatienceMs = 100;
 
-constexpr std::array<std::string_view, 5> kLevelNames{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"};
+constexpr std::array<std::string_view, 6> kLevelNames{
+    "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF"};
 constexpr std::array<std::string_view, 5> kLevelColours{"35", "34", "32", "33", "31"};
 
 std::string_view name_of(Level level) {

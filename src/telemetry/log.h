@@ -19,7 +19,14 @@
 
 namespace coxswain::telemetry {
 
-enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarn, kError };
+enum class Level : std::uint8_t {
+  kTrace,
+  kDebug,
+  kInfo,
+  kWarn,
+  kError,
+  kOff
+};  // kOff: of LogOptions alone
 
 struct Field {
   std::string_view key;
@@ -71,7 +78,7 @@ class Logger {
   std::unique_ptr<Impl> impl_;
 };
 
-// "warn", "info", "debug", ...; anything else is kInfo.
+// "warn", "info", "debug", ..., "off"; anything else is kInfo.
 Level parse_level(std::string_view text);
 
 }  // namespace coxswain::telemetry

@@ -192,6 +192,7 @@ TEST(ParseLevel, KnowsNamesInAnyCase) {
   EXPECT_EQ(parse_level("WARN"), Level::kWarn);
   EXPECT_EQ(parse_level("Error"), Level::kError);
   EXPECT_EQ(parse_level("trace"), Level::kTrace);
+  EXPECT_EQ(parse_level("off"), Level::kOff);
   EXPECT_EQ(parse_level("warnx"), Level::kInfo);
   EXPECT_EQ(parse_level(""), Level::kInfo);
 }

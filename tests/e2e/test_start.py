@@ -92,8 +92,18 @@ class TestSuccess:
         assert (info["max_input_tokens"], info["max_total_tokens"], info["max_stop_sequences"]) == (100, 200, 4)
         assert launcher.stop() == 0
 
+    def test_what_changes_nothing_is_a_warning(self, launch):
+        """What a TGI container may have set and nothing here depends on."""
+        launcher = launch("--ngrok-authtoken", "t", environment={
+            "OTLP_ENDPOINT": "http://collector:4317", "REVISION": "main", "LOG_LEVEL": "text_generation_router=debug"}).wait_ready()
+        out = launcher.out()
+        for name in ("--ngrok-authtoken", "OTLP_ENDPOINT", "--revision"):
+            assert len(re.findall(rf"WARN .*`{name}` has no effect", out)) == 1, out
+        assert launcher.err() == ""
+        assert launcher.stop() == 0
+
     def test_help_and_version(self, launch):
-        for flag, text in (("--help", "--model-id"), ("--version", "text-generation-launcher")):
+        for flag, text in (("--help", "--model-id"), ("--help-all", "--step-timeout-ms"), ("--version", "text-generation-launcher")):
             launcher = launch(flag, model=None, port=None)
             assert launcher.wait_exit() == 0
             assert text in launcher.out() and launcher.err() == ""
@@ -137,6 +147,25 @@ class TestBundledModels:
         finally:
             launcher.dispose()
 
+    def test_hub_cache(self, launch, tmp_path):
+        """What was downloaded from a hub is found by its name, without a network."""
+        entry = tmp_path / "hub" / "models--org--name"
+        (entry / "refs").mkdir(parents=True)
+        (entry / "refs" / "main").write_text("c0ffee")
+        (entry / "snapshots").mkdir()
+        (entry / "snapshots" / "c0ffee").symlink_to(MODEL)
+        launcher = launch(model="org/name", environment={"HF_HOME": str(tmp_path)}).wait_ready()
+        assert launcher.get("/info").json()["model_id"] == "org/name"
+        assert launcher.stop() == 0
+        _, _, cause, cure = failed_start(launch("--revision", "v2", model=entry))
+        assert cause == f"{entry} has no snapshot v2" and cure.endswith("--revision: main")
+
+    def test_a_file_is_no_folder(self, launch, tmp_path):
+        (tmp_path / "x.gguf").write_bytes(b"GGUF")
+        code, variant, cause, cure = failed_start(launch(model=tmp_path / "x.gguf"))
+        assert (code, variant, cause) == (3, "DownloadError", f"{tmp_path}/x.gguf is a file, not the folder of a model")
+        assert cure.startswith("GGUF is not supported yet")
+
     def test_unknown_name(self, launch):
         code, variant, cause, cure = failed_start(launch(model="demmo"))
         assert (code, variant, cause) == (3, "DownloadError", "no folder named demmo")
@@ -146,6 +175,7 @@ class TestBundledModels:
 class TestUsage:
     @pytest.mark.parametrize(("arguments", "environment", "text"), [
         (["--nonsense"], {}, "unknown option `--nonsense`"),
+        (["--max_total_token", "5"], {}, "did you mean `--max-total-tokens`?"),
         (["--payload-limit", "-5"], {}, "`--payload-limit` must be a whole number"),
         (["--max-concurrent-requests", "many"], {}, "`--max-concurrent-requests` must be a whole number"),
         (["--dtype", "int3"], {}, "`--dtype`"),
@@ -153,7 +183,7 @@ class TestUsage:
         (["--speculate", "2"], {}, "`--speculate` is not supported yet"),
         ([], {"MAX_BATCH_SIZE": "x"}, "MAX_BATCH_SIZE"),
         ([], {"JSON_OUTPUT": "1"}, "JSON_OUTPUT"),
-    ], ids=["unknown", "range", "type", "choice", "shards", "speculate", "variable", "flag variable"])
+    ], ids=["unknown", "mistyped", "range", "type", "choice", "shards", "speculate", "variable", "flag variable"])
     def test_parser(self, launch, arguments, environment, text):
         launcher = launch(*arguments, environment=environment)
         assert launcher.wait_exit() == 2
@@ -176,7 +206,18 @@ class TestUsage:
 
     def test_no_model(self, launch):
         code, variant, cause, cure = failed_start(launch(model=None))
-        assert (code, variant, cause) == (2, "ArgumentValidation", "`model_id` must be set") and "--model-id" in cure
+        assert (code, variant, cause) == (2, "ArgumentValidation", "`model_id` must be set")
+        assert re.search(r"one that comes along: --model-id demo\b", cure), cure
+
+    def test_a_mistyped_hostname(self, launch):
+        launcher = launch("--hostname", "127.0.0.l", port=None)
+        assert launcher.wait_exit() == 2
+        assert "`--hostname` must be an IPv4 or IPv6 address or `localhost`, not `127.0.0.l`" in launcher.err()
+
+    def test_a_text_file_that_is_none(self, launch, tmp_path):
+        code, variant, cause, cure = failed_start(launch("--tokenizer-config-path", tmp_path))
+        assert (code, variant) == (2, "ArgumentValidation")
+        assert cause == f"`--tokenizer-config-path` {tmp_path} is a folder, not a file" and "leave it out" in cure
 
     def test_more_tokens_than_the_model_has_positions(self, launch):
         code, variant, cause, _ = failed_start(launch("--max-total-tokens", CONTEXT + 1))

@@ -11,8 +11,10 @@ inline constexpr OptionSpec kHttpRows[] = {
      .env = "HOSTNAME",
      .default_value = "0.0.0.0",
      .binaries = kFront,
-     .help = "Address to listen on, IPv4 or IPv6; anything else than an address or `localhost` "
-             "means 0.0.0.0, with a warning (containers set the variable to their name)"},
+     .common = true,
+     .help =
+         "Address to listen on, IPv4, IPv6 or `localhost`; the variable may hold anything else, "
+         "as containers set it to their name, and means 0.0.0.0 then, with a warning"},
     {.name = "port",
      .short_name = 'p',
      .env = "PORT",
@@ -20,6 +22,7 @@ inline constexpr OptionSpec kHttpRows[] = {
      .default_value = "3000",
      .max = kU16Max,
      .binaries = kFront,
+     .common = true,
      .help = "HTTP port; 0 is any free one"},
     {.name = "prometheus-port",
      .env = "PROMETHEUS_PORT",
@@ -32,6 +35,7 @@ inline constexpr OptionSpec kHttpRows[] = {
      .env = "CORS_ALLOW_ORIGIN",
      .type = OptionType::kList,
      .binaries = kFront,
+     .common = true,
      .help = "Origin that browsers may send requests from; repeatable; any if not given"},
     {.name = "http-threads",
      .env = "COXSWAIN_HTTP_THREADS",

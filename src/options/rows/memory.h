@@ -48,6 +48,7 @@ inline constexpr OptionSpec kMemoryRows[] = {
      .max = 4096,
      .binaries = kBack,
      .ours = true,
+     .common = true,
      .help = "Threads that compute; 0 is one for each core that the process may use"},
     {.name = "block-tokens",
      .env = "COXSWAIN_BLOCK_TOKENS",
@@ -65,6 +66,7 @@ inline constexpr OptionSpec kMemoryRows[] = {
      .unit = "bytes",
      .binaries = kBack,
      .ours = true,
+     .common = true,
      .help = "Upper bound of the KV cache; 0 is what the memory leaves"},
     {.name = "memory-bytes-max",
      .env = "COXSWAIN_MEMORY_BYTES_MAX",
@@ -73,6 +75,7 @@ inline constexpr OptionSpec kMemoryRows[] = {
      .unit = "bytes",
      .binaries = kBack,
      .ours = true,
+     .common = true,
      .help = "Memory that weights, KV cache and buffers are planned into; 0 is what the machine or "
              "its control group has free"},
 };

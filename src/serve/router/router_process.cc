@@ -20,6 +20,7 @@
 #include "options/options.h"
 #include "router/api.h"
 #include "router/engine_metrics.h"
+#include "serve/model_source.h"
 #include "serve/router/chat_renderer.h"
 #include "serve/router/router_setup.h"
 #include "serve/status_file.h"
@@ -115,13 +116,18 @@ std::optional<StartFailure> RouterProcess::start() {
 }
 
 std::optional<StartFailure> RouterProcess::load_files() {
-  const auto model = values_.get<"tokenizer-name">();
-  if (!model) {
-    return bad_option("`tokenizer_name` must be set to the model's folder");
+  const auto name = values_.get<"tokenizer-name">();
+  if (!name) {
+    return StartFailure{"ArgumentValidation",
+                        "`tokenizer_name` must be set to the model's folder",
+                        "Add --tokenizer-name FOLDER.",
+                        kExitUsage};
   }
+  if (auto failure = check_text_files(values_)) return failure;
+  const std::string model = find_model(*name, program_folder(), {}).folder;
   const std::string config = values_.get<"tokenizer-config-path">().value_or("");
   auto tokenizer =
-      tokenizer::Tokenizer::load(*model, {.tokenizer_config_path = tokenizer_config_path(values_)});
+      tokenizer::Tokenizer::load(model, {.tokenizer_config_path = tokenizer_config_path(values_)});
   if (!tokenizer.ok()) {
     return bad_text_files(tokenizer.status());
   }
@@ -131,7 +137,7 @@ std::optional<StartFailure> RouterProcess::load_files() {
         "the tokenizer's split pattern has no scanner of its own and runs slower, with limits",
         {{"pattern", std::string_view(pattern)}});
   }
-  auto renderer = load_chat_renderer(*model, config);
+  auto renderer = load_chat_renderer(model, config);
   if (!renderer.ok()) {
     return bad_text_files(renderer.status());
   }

@@ -6,6 +6,7 @@
 
 #include "api/errors.h"
 #include "router/error_response.h"
+#include "serve/log_level.h"
 #include "serve/port_lease.h"
 
 namespace coxswain::serve {
@@ -129,10 +130,10 @@ router::ApiOptions api_options(const options::OptionValues& values,
 
 telemetry::LogOptions log_options(const options::OptionValues& values) {
   telemetry::LogOptions out;
-  out.level = telemetry::parse_level(values.get<"LOG_LEVEL">());
+  out.target = "text_generation_router";
+  out.level = log_level_of(values.get<"LOG_LEVEL">(), out.target).level;
   out.json = values.get<"json-output">();
   out.colour = values.get<"LOG_COLORIZE">();
-  out.target = "text_generation_router";
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -11,11 +12,13 @@
 #include "rpc/shard_service.h"
 #include "rpc/socket_listener.h"
 #include "runner/local_runner.h"
+#include "serve/model_source.h"
 #include "serve/parent_watch.h"
 #include "serve/shard/shard_setup.h"
 #include "serve/start_failure.h"
 #include "serve/status_file.h"
 #include "serve/stop_signals.h"
+#include "serve/text_files.h"
 #include "telemetry/log.h"
 
 namespace coxswain::serve {
@@ -39,6 +42,17 @@ void dump_state(const runner::LocalRunner& runner, telemetry::Logger& log) {
             {"kv_tokens", runner.memory_plan().kv_tokens()}});
 }
 
+// The folder that the word after `serve` means, or what keeps it from being served.
+std::optional<StartFailure> find_folder(const options::OptionValues& values, std::string& folder) {
+  const std::string programs = program_folder();
+  const ModelSource model = find_model(values.get<"model-id">().value_or(""), programs, {});
+  folder = model.folder;
+  std::string cure;
+  const Status status = check_model_folder(model, bundled_models(programs), cure);
+  if (status.ok()) return check_text_files(values);
+  return StartFailure{"ShardCannotStart", status.message(), cure, kExitModel};
+}
+
 int serve(const options::OptionValues& values, telemetry::Logger& log) {
   StopSignals signals({.grace = kStopGrace, .on_stop = [&](std::string_view reason) {
                          log.info("Exiting gracefully: " + std::string(reason));
@@ -49,7 +63,10 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   if (const Status free = rpc::SocketListener::check_free(path); !free.ok()) {
     return report(log, free, path_failure(free));
   }
-  auto runner = runner::LocalRunner::create(runner_options(values));
+  runner::RunnerOptions options = runner_options(values);
+  if (const auto failure = find_folder(values, options.model_dir))
+    return report(log, Status(Code::kNotFound, failure->cause), *failure);
+  auto runner = runner::LocalRunner::create(options);
   if (!runner.ok()) return report(log, runner.status(), model_failure(runner.status()));
   for (const std::string& warning : runner.value()->warnings()) log.warn(warning);
   for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);
