@@ -126,11 +126,15 @@ Status AsioServer::listen() {
   if (error) return failed(error);
   const tcp::endpoint endpoint(address, options.port);
   tcp::acceptor& acceptor = acceptor_.emplace(loops_.front()->io);
-  acceptor.open(endpoint.protocol(), error);
-  if (error) return failed(error);
-  acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (address.is_v6()) acceptor.set_option(boost::asio::ip::v6_only(false), error);
-  acceptor.bind(endpoint, error);
+  if (options.bound_socket >= 0) {
+    acceptor.assign(endpoint.protocol(), options.bound_socket, error);
+  } else {
+    acceptor.open(endpoint.protocol(), error);
+    if (error) return failed(error);
+    acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (address.is_v6()) acceptor.set_option(boost::asio::ip::v6_only(false), error);
+    acceptor.bind(endpoint, error);
+  }
   if (error) return failed(error);
   acceptor.listen(boost::asio::socket_base::max_listen_connections, error);
   if (error) return failed(error);

@@ -89,6 +89,14 @@ Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir) {
   return checkpoint.n_bytes();
 }
 
+Result<ModelInfo> describe_folder(const std::string& model_dir) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value config,
+                            json::parse_file(model_dir + "/config.json", kConfigFileBytesMax));
+  auto architecture = read_architecture(config);
+  if (!architecture.ok()) return architecture.status().with_context(model_dir);
+  return describe(architecture->arch);
+}
+
 Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   const base::FloatMode mode;
   if (options.kernels == nullptr) return internal_error("Model::load needs a kernel table");

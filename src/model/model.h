@@ -65,6 +65,10 @@ inline constexpr std::size_t kConfigFileBytesMax = std::size_t{16} << 20;
 // Errors: those of weights::Checkpoint::open.
 Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir);
 
+// What config.json alone says: no weights' bytes, type, end tokens or fingerprint. Errors: those of
+// Model::load about that file.
+Result<ModelInfo> describe_folder(const std::string& model_dir);
+
 // The rows of one sequence inside a batch.
 struct SequenceRows {
   std::size_t first_row = 0;

@@ -98,8 +98,8 @@ struct ParseResult {
   std::vector<std::string> warnings;  // for the log, once it exists
 };
 
-// `argv[0]` is skipped. The server takes `serve MODEL_ID`; MODEL_ID is its option "model-id". Options in bytes take units
-// (`4GiB`, `2MB`).
+// `argv[0]` is skipped. The server takes `serve MODEL_ID`; MODEL_ID is its option "model-id". Options in bytes
+// take units (`4GiB`, `2MB`).
 ParseResult parse(Binary binary, int argc, const char* const* argv, const Environment& environment);
 
 // The arguments that give `child` the values of `parent` for every option that both have, secrets left out, as

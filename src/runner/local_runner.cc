@@ -110,6 +110,25 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   return create_with(resolved, std::move(model), std::move(codec), std::move(kernel_set_id));
 }
 
+Result<std::string> LocalRunner::outlook(const RunnerOptions& options) {
+  COXSWAIN_ASSIGN_OR_RETURN(const std::uint64_t budget, memory_budget(options));
+  COXSWAIN_ASSIGN_OR_RETURN(model::ModelInfo model, model::describe_folder(options.model_dir));
+  kvstore::KvStoreOptions kv;
+  // Where it follows from the stored type, which only the weights tell, two bytes are the usual case.
+  kv.type = kv_type_of(options, model);
+  kv.block_tokens = options.block_tokens;
+  kv.layers = std::move(model.kv_layers);
+  std::uint64_t block_bytes = 0;
+  for (std::uint32_t group = 0; group < model.kv_groups.size(); ++group)
+    block_bytes += kvstore::KvStore::bytes_per_block(kv, group);
+  const std::uint64_t weights = weight_bytes_min(options);
+  const std::uint64_t reserve = reserve_bytes_of(budget);
+  const std::uint64_t left = budget - std::min(budget, weights + reserve);
+  return format_bytes(budget) + " available, weights at least " + format_bytes(weights) + ", " +
+         format_bytes(reserve) + " in reserve, KV cache at most " + format_bytes(left) + " (" +
+         format_bytes(block_bytes / options.block_tokens) + " a token)";
+}
+
 Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
     const RunnerOptions& options,
     std::unique_ptr<model::Model> model,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "serve/log_level.h"
+#include "serve/port_lease.h"
 
 namespace coxswain::serve {
 namespace {
@@ -37,6 +38,12 @@ void add_environment(supervise::ChildSpec& child,
     const std::size_t equals = entry.find('=');
     child.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
   }
+}
+
+void hand_down(const char* variable, int fd, supervise::ChildSpec& child) {
+  if (fd < 0) return;
+  child.environment.emplace_back(variable, std::to_string(fd));
+  child.descriptors_kept.push_back(fd);
 }
 
 // Variables without effect. The launcher has said so where one is set; its children need not again.
@@ -140,6 +147,8 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
     child->signals_held = {SIGTERM, SIGINT, SIGUSR1};  // as hold_signals() does in both programs
   }
   plan.router.environment = {{"COXSWAIN_STATUS_FILE", plan.router_status_file}};
+  hand_down(kListenVariable, site.listen_fd, plan.router);
+  hand_down(kMetricsListenVariable, site.metrics_fd, plan.router);
   plan.router.environment_removed = reported_variables();
   plan.router.environment_removed.emplace_back("REVISION");
   add_environment(plan.router, values, options::Binary::kRouter);

@@ -22,6 +22,8 @@ inline constexpr const char* kLogTarget = "text_generation_launcher";
 struct LauncherSite {
   ModelSource model;
   std::uint16_t port = 0;      // of the router, already chosen
+  int listen_fd = -1;          // bound to it
+  int metrics_fd = -1;         // bound to --prometheus-port; -1: none
   std::string run_folder;      // private, for sockets and status files
   std::string program_folder;  // holds the other binaries
 };

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "serve/port_lease.h"
+
 namespace coxswain::serve {
 namespace {
 
@@ -67,6 +69,19 @@ TEST(LauncherPlan, TheChildrenMeetInThePrivateFolder) {
   for (const supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
     EXPECT_THAT(child->signals_held, ElementsAre(SIGTERM, SIGINT, SIGUSR1));
   }
+}
+
+TEST(LauncherPlan, TheRouterInheritsThePorts) {
+  LauncherSite with_ports = site();
+  with_ports.listen_fd = 7;
+  with_ports.metrics_fd = 9;
+  const LauncherPlan plan = make_launcher_plan(values_of({"--model-id=a"}), with_ports);
+  EXPECT_THAT(plan.router.descriptors_kept, ElementsAre(7, 9));
+  EXPECT_THAT(
+      plan.router.environment,
+      AllOf(Contains(Pair(kListenVariable, "7")), Contains(Pair(kMetricsListenVariable, "9"))));
+  EXPECT_TRUE(plan.shard.descriptors_kept.empty());
+  EXPECT_TRUE(plan_of({"--model-id=a"}).router.descriptors_kept.empty());
 }
 
 TEST(LauncherPlan, AnExplicitSocketPathIsKept) {

@@ -1,11 +1,14 @@
 #include "serve/launcher_process.h"
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "options/options.h"
@@ -25,6 +28,7 @@ namespace coxswain::serve {
 namespace {
 
 constexpr std::size_t kStatusBytesMax = 64 << 10;
+constexpr const char* kRouter = "router";  // its service
 
 int report(const StartFailure& failure) {
   std::fputs(to_lines(failure).c_str(), stderr);
@@ -76,7 +80,11 @@ void show_startup(const LauncherPlan& plan, bool json, telemetry::Logger& log) {
   const auto router = json::parse_file(plan.router_status_file, kStatusBytesMax);
   if (!shard.ok() || !router.ok()) return;
   if (json) {
-    log.info("ready", {{"shard", json::write(*shard)}, {"router", json::write(*router)}});
+    const std::string shard_text = json::write(*shard);
+    const std::string router_text = json::write(*router);
+    log.info(
+        "ready",
+        {{"shard", telemetry::JsonText{shard_text}}, {"router", telemetry::JsonText{router_text}}});
     return;
   }
   std::fputs(startup_block(plan.model_id, *shard, *router).c_str(), stdout);
@@ -91,13 +99,32 @@ supervise::SupervisorEvents events_for(const LauncherPlan& plan,
   events.on_line = [&](const std::string& service,
                        supervise::Stream stream,
                        std::string_view line) { forwarder.on_line(service, stream, line); };
-  events.on_ready = [&plan, &log, json, shown = false](const std::string& service) mutable {
-    if (service != "router") {
-      log.info("Shard ready", {{"service", std::string_view(service)}});
+  // The lines that TGI writes while it starts; harnesses wait for them.
+  events.on_start = [&log](const std::string& service) {
+    if (service == kRouter) {
+      log.info("Starting Webserver");
+    } else {
+      log.info("Starting shard", {{"rank", std::int64_t{0}}});
+    }
+  };
+  events.on_waiting = [&log](const std::string& service) {
+    if (service == kRouter) {
+      log.info("Waiting for webserver to be ready...");
+    } else {
+      log.info("Waiting for shard to be ready...", {{"rank", std::int64_t{0}}});
+    }
+  };
+  events.on_ready = [&plan, &log, json, shown = false](const std::string& service,
+                                                       std::chrono::milliseconds took) mutable {
+    if (service != kRouter) {
+      log.info("Shard ready in " + seconds_text(took), {{"rank", std::int64_t{0}}});
     } else if (!shown) {
       shown = true;
       show_startup(plan, json, log);
     }
+  };
+  events.on_hangup = [&log] {
+    log.info("SIGHUP: nothing is reloaded, options and keys are read when the launcher starts");
   };
   events.on_exit = [&](const std::string& service, const supervise::Exit& exit, auto next_start) {
     const std::string how = exit.describe();
@@ -126,14 +153,15 @@ supervise::SupervisorEvents events_for(const LauncherPlan& plan,
   return events;
 }
 
-Result<PortLease> take_port(const options::OptionValues& values, std::uint16_t port) {
-  return PortLease::take(listen_address(values.get<"hostname">()), port);
+// Who closes the terminal that the launcher was started from wants it to end, unless nohup started it.
+bool hangup_stops() {
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  return isatty(STDIN_FILENO) == 1 && hangup.sa_handler != SIG_IGN;
 }
 
-StartFailure bind_failure(const Status& status, const std::string& option) {
-  return {"WebserverCannotStart",
-          status.message(),
-          "Stop what listens there, or choose another " + option + "."};
+StartFailure bind_failure(const Status& status) {
+  return make_start_failure("WebserverCannotStart", status, {}, kExitFailure);
 }
 
 int launch(const options::OptionValues& values, telemetry::Logger& log) {
@@ -158,13 +186,15 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   // Before the other port, which the system may choose: it then chooses another.
   std::optional<PortLease> metrics_port;
   if (const auto wanted = values.get<"prometheus-port">().value_or(0); wanted != 0) {
-    auto lease = take_port(values, wanted);
-    if (!lease.ok()) return report(bind_failure(lease.status(), "--prometheus-port"));
-    metrics_port.emplace(std::move(lease).value());
+    auto lease = PortLease::take(values.get<"hostname">(), wanted, "--prometheus-port");
+    if (!lease.ok()) return report(bind_failure(lease.status()));
+    site.metrics_fd = metrics_port.emplace(std::move(lease).value()).socket();
   }
-  const auto port = take_port(values, values.get<"port">());
-  if (!port.ok()) return report(bind_failure(port.status(), "--port"));
+  auto lease = PortLease::take(values.get<"hostname">(), values.get<"port">(), "--port");
+  if (!lease.ok()) return report(bind_failure(lease.status()));
+  std::optional<PortLease> port(std::move(lease).value());
   site.port = port->port();
+  site.listen_fd = port->socket();
   const char* temporary = std::getenv("TMPDIR");
   auto folder =
       supervise::RunFolder::create(temporary == nullptr || *temporary == '\0' ? "/tmp" : temporary);
@@ -178,9 +208,16 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   const LauncherPlan plan = make_launcher_plan(values, site);
   const bool json = values.get<"json-output">();
   LogForwarder forwarder(log);
-  supervise::Supervisor supervisor({.grace = plan.grace}, events_for(plan, json, forwarder, log));
+  supervise::Supervisor supervisor({.grace = plan.grace, .hangup_stops = hangup_stops()},
+                                   events_for(plan, json, forwarder, log));
   supervisor.add(service_of(plan.shard, plan.shard_status_file), 0);
-  supervisor.add(service_of(plan.router, plan.router_status_file), 1);
+  supervise::ServiceSpec router = service_of(plan.router, plan.router_status_file);
+  // The router alone holds the ports then, and closes them as it stops accepting.
+  router.before_stop = [&] {
+    port.reset();
+    metrics_port.reset();
+  };
+  supervisor.add(std::move(router), 1);
   const supervise::RunResult result = supervisor.run();
   if (result.outcome == supervise::Outcome::kStopped) return 0;
   return report(failure_of(result, forwarder.last_failure()));
@@ -201,6 +238,9 @@ int run_launcher(int argc, char** argv) {
                          .colour = parsed.values.get<"LOG_COLORIZE">(),
                          .target = kLogTarget,
                          .file_descriptor = 1});
+  const std::string given = given_options(parsed.values);
+  log.info("Starting text-generation-launcher " COXSWAIN_VERSION,
+           {{"with", std::string_view(given)}});
   for (const std::string& warning : parsed.warnings) log.warn(warning);
   if (!level.warning.empty()) log.warn(level.warning);
   if (parsed.values.get<"env">()) {

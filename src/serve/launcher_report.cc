@@ -125,7 +125,9 @@ std::string startup_block(const std::string& model_id,
   row("limits",
       with_separators(count_of(router, "max_input_tokens")) + " prompt tokens, " +
           with_separators(count_of(router, "max_total_tokens")) + " tokens in all, " +
-          with_separators(count_of(router, "max_concurrent_requests")) + " requests at a time");
+          with_separators(count_of(router, "max_concurrent_requests")) + " requests at a time, " +
+          with_separators(count_of(router, "connections_max")) + " connections in " +
+          with_separators(count_of(router, "open_files_max")) + " open files");
   const bool key = flag_of(router, "api_key");
   row("url",
       url + (key ? " (API key required)" : " (no API key: whoever reaches this port can use it)"));
@@ -144,6 +146,26 @@ std::string startup_block(const std::string& model_id,
             "{\"max_new_tokens\": 40}}'");
   }
   return out;
+}
+
+std::string given_options(const options::OptionValues& values) {
+  std::string out;
+  for (const options::OptionSpec& spec : options::option_table()) {
+    if (!spec.is_in(values.binary()) || values.source(spec.key()) < options::Source::kEnvironment)
+      continue;
+    for (const std::string& text : values.texts(spec.key())) {
+      out += out.empty() ? "" : " ";
+      if (!spec.name.empty()) out += "--";
+      out.append(spec.key()).append("=").append(spec.secret ? "..." : text);
+    }
+  }
+  return out;
+}
+
+std::string seconds_text(std::chrono::milliseconds time) {
+  std::array<char, 32> out;
+  std::snprintf(out.data(), out.size(), "%.3fs", static_cast<double>(time.count()) / 1000);
+  return out.data();
 }
 
 StartFailure failure_of(const supervise::RunResult& result,

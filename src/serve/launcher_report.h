@@ -4,11 +4,13 @@
 //
 // Thread rule: one thread.
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "json/json.h"
+#include "options/options.h"
 #include "serve/start_failure.h"
 #include "supervise/supervisor.h"
 #include "telemetry/log.h"
@@ -31,6 +33,12 @@ class LogForwarder {
   std::optional<StartFailure> last_failure_;
   std::string awaits_cure_from_;  // service whose next line belongs to last_failure_
 };
+
+// What was set, as on a command line, keys left out: "--model-id=demo --port=3000".
+std::string given_options(const options::OptionValues& values);
+
+// "1.234s"
+std::string seconds_text(std::chrono::milliseconds time);
 
 // Why the launcher itself ends without having been asked to. `said`: what the child at fault said about its own start.
 StartFailure failure_of(const supervise::RunResult& result,

@@ -132,7 +132,7 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
       R"("kv_bytes":1073741824,"kv_tokens":65536,"workspace_bytes":1536,"reserve_bytes":0})");
   const json::Value router = parsed(
       R"({"url":"http://127.0.0.1:3000","port":3000,"max_input_tokens":1023,"max_total_tokens":2048,)"
-      R"("max_concurrent_requests":128,"api_key":false,"chat":true})");
+      R"("max_concurrent_requests":128,"connections_max":10000,"open_files_max":20000,"api_key":false,"chat":true})");
   const std::string block = startup_block("demo", shard, router);
   EXPECT_THAT(
       block,
@@ -140,7 +140,8 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
             HasSubstr("  compute   bfloat16 on avx2, 4 threads\n"),
             HasSubstr("3.0 GiB weights + 1.0 GiB KV cache (65,536 tokens) + 1.5 KiB buffers, 0 B "
                       "kept free\n"),
-            HasSubstr("1,023 prompt tokens, 2,048 tokens in all, 128 requests at a time\n"),
+            HasSubstr("1,023 prompt tokens, 2,048 tokens in all, 128 requests at a time, 10,000 "
+                      "connections in 20,000 open files\n"),
             HasSubstr("http://127.0.0.1:3000 (no API key: whoever reaches this port can use it)"),
             HasSubstr("/v1/chat/completions -H"),
             Not(HasSubstr("Authorization"))));
@@ -153,6 +154,27 @@ TEST(StartupBlock, WithAKeyAndWithoutAChatTemplate) {
               AllOf(HasSubstr("m (?)"),
                     HasSubstr("http://h:1 (API key required)"),
                     HasSubstr("curl http://h:1/generate -H \"Authorization: Bearer $API_KEY\"")));
+}
+
+TEST(GivenOptions, AreThoseThatWereSetWithoutKeys) {
+  const char* argv[] = {"launcher",
+                        "--model-id",
+                        "demo",
+                        "--json-output",
+                        "--api-key=secret",
+                        "--memory-bytes-max=4GiB"};
+  const auto parsed = options::parse(
+      options::Binary::kLauncher, 6, argv, {{"LOG_LEVEL", "debug"}, {"MAX_BEST_OF", "3"}});
+  ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.output;
+  EXPECT_EQ(given_options(parsed.values),
+            "--model-id=demo --max-best-of=3 --memory-bytes-max=4294967296 --api-key=... "
+            "--json-output=true "
+            "LOG_LEVEL=debug");
+}
+
+TEST(SecondsText, HasThreePlaces) {
+  EXPECT_EQ(seconds_text(std::chrono::milliseconds(1234)), "1.234s");
+  EXPECT_EQ(seconds_text(std::chrono::milliseconds(60'050)), "60.050s");
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 // ModelSource: which folder a --model-id means, and what keeps that folder from being served.
 //
 // An existing folder wins; one of a hub cache (`models--org--name`, with `refs` and `snapshots`) stands for the
-// snapshot that its refs name. Else a plain name may be a model that comes with the programs: it is looked up in the folder of
-// the installed tree (<prefix>/share/coxswain/models) or of the source tree (<source>/models), found from where the
-// programs themselves lie. Else `org/name` is looked up in the hub cache. Nothing is downloaded.
+// snapshot that its refs name. Else a plain name may be a model that comes with the programs: it is looked up in the
+// folder of the installed tree (<prefix>/share/coxswain/models) or of the source tree (<source>/models), found from
+// where the programs themselves lie. Else `org/name` is looked up in the hub cache. Nothing is downloaded.
 //
 // Thread rule: pure functions of their arguments and the file system.
 

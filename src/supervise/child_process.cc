@@ -68,6 +68,7 @@ struct ExecPlan {
   int error_fd;
   pid_t parent;
   sigset_t held;
+  const std::vector<int>* kept;
 };
 
 [[noreturn]] void run_child(const ExecPlan& plan) {
@@ -85,7 +86,10 @@ struct ExecPlan {
   if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(plan.stdout_fd, 1) < 0 ||
       dup2(plan.stderr_fd, 2) < 0)
     fail();
-  if (fcntl(plan.life_fd, F_SETFD, 0) != 0) fail();  // the one descriptor that survives exec
+  if (fcntl(plan.life_fd, F_SETFD, 0) != 0) fail();  // survives exec, as those that are kept do
+  for (const int fd : *plan.kept) {
+    if (fcntl(fd, F_SETFD, 0) != 0) fail();
+  }
   execve(plan.argv[0], plan.argv, plan.environment);
   fail();
   _exit(127);
@@ -121,7 +125,8 @@ Result<ChildProcess> ChildProcess::spawn(const ChildSpec& spec) {
                       life.read,
                       failure.write,
                       getpid(),
-                      held};
+                      held,
+                      &spec.descriptors_kept};
 
   const pid_t pid = fork();
   if (pid < 0)

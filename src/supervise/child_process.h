@@ -4,7 +4,7 @@
 // A child dies with us (what it starts itself is its own affair): it gets SIGKILL when the thread
 // that spawned it ends (PR_SET_PDEATHSIG), and the environment variable COXSWAIN_PARENT_PIPE names
 // a descriptor that reads end-of-file when our process is gone. It runs in its own process group,
-// with standard input from /dev/null and every other descriptor closed.
+// with standard input from /dev/null and every other descriptor closed but those that it is to keep.
 //
 // Thread rule: spawn from a thread that lives as long as the process; one thread uses an object.
 
@@ -27,6 +27,8 @@ struct ChildSpec {
   // Blocked from the first instruction on, for a program that takes them itself once it runs: a
   // signal that comes while it is still being loaded waits and does not kill it.
   std::vector<int> signals_held = {};
+  // Stay open in the child under the same numbers.
+  std::vector<int> descriptors_kept = {};
 };
 
 // How a process ended.

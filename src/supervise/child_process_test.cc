@@ -1,5 +1,6 @@
 #include "supervise/child_process.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string>
@@ -49,6 +50,22 @@ TEST(ChildProcess, OutputEnvironmentAndExitStatus) {
   const Exit exit = wait_exit(*child);
   EXPECT_EQ(exit.code, 7);
   EXPECT_EQ(exit.describe(), "exit status 7");
+}
+
+TEST(ChildProcess, DescriptorsThatItIsToKeepStayOpen) {
+  int fds[2];
+  ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
+  ChildSpec spec = shell("echo kept >&" + std::to_string(fds[1]));
+  auto without = ChildProcess::spawn(spec);
+  ASSERT_TRUE(without.ok());
+  EXPECT_FALSE(wait_exit(*without).ok());
+  spec.descriptors_kept = {fds[1]};
+  auto with = ChildProcess::spawn(spec);
+  ASSERT_TRUE(with.ok());
+  EXPECT_TRUE(wait_exit(*with).ok());
+  close(fds[1]);
+  EXPECT_EQ(read_all(fds[0]), "kept\n");
+  close(fds[0]);
 }
 
 TEST(ChildProcess, HeldSignalsWaitWhileTheProgramIsLoaded) {

@@ -83,6 +83,8 @@ struct Service {
   std::optional<ChildProcess> process;
   RestartPolicy policy;
   TimePoint next_start{};
+  TimePoint started{};
+  TimePoint next_waiting{};
   std::optional<TimePoint> held_since;
   // By Stream.
   std::array<LineBuffer, 2> lines{LineBuffer{kLineBytesMax}, LineBuffer{kLineBytesMax}};
@@ -145,6 +147,9 @@ void Supervisor::Impl::start(Service& service) {
   service.spec.before_start();
   service.ended = {};
   service.held_since.reset();
+  service.started = Clock::now();
+  service.next_waiting = service.started + options.waiting_interval;
+  if (events.on_start) events.on_start(service.spec.child.name);
   auto process = ChildProcess::spawn(service.spec.child);
   service.enter(State::kStarting);
   if (process.ok()) {
@@ -165,10 +170,17 @@ void Supervisor::Impl::start_due(TimePoint now) {
 
 void Supervisor::Impl::poll_ready() {
   for (const auto& service : services) {
-    if (service->state != State::kStarting || !service->process || !service->spec.ready()) continue;
-    service->enter(State::kReady);
-    service->was_ready = true;
-    events.on_ready(service->spec.child.name);
+    if (service->state != State::kStarting || !service->process) continue;
+    const TimePoint now = Clock::now();
+    if (service->spec.ready()) {
+      service->enter(State::kReady);
+      service->was_ready = true;
+      events.on_ready(service->spec.child.name,
+                      std::chrono::duration_cast<milliseconds>(now - service->started));
+    } else if (now >= service->next_waiting) {
+      service->next_waiting = now + options.waiting_interval;
+      if (events.on_waiting) events.on_waiting(service->spec.child.name);
+    }
   }
 }
 
@@ -275,7 +287,9 @@ void Supervisor::Impl::tell_group(TimePoint now) {
   const auto reserve = std::min<Clock::duration>(options.reserve, (stop_deadline - now) / 4);
   group_deadline = stopping_group > 0 ? stop_deadline - reserve : stop_deadline;
   for (const auto& service : services) {
-    if (service->group != stopping_group || service->state == State::kStopped) continue;
+    if (service->group != stopping_group) continue;
+    service->spec.before_stop();
+    if (service->state == State::kStopped) continue;
     if (!service->process) {
       service->enter(State::kStopped);
       continue;
@@ -305,6 +319,12 @@ void Supervisor::Impl::read_signals(TimePoint now) {
     if (info.ssi_signo == SIGTERM) begin_stop("SIGTERM", now);
     if (info.ssi_signo == SIGINT) begin_stop("SIGINT", now);
     if (info.ssi_signo == SIGUSR1) report_state();
+    if (info.ssi_signo != SIGHUP) continue;
+    if (options.hangup_stops) {
+      begin_stop("SIGHUP", now);
+    } else if (events.on_hangup) {
+      events.on_hangup();
+    }
   }
 }
 

@@ -44,11 +44,18 @@ struct ServiceSpec {
   std::function<bool()> ready;
   // Run before every start (removing a stale socket).
   std::function<void()> before_start = [] {};
+  // Run once, before it is told to end because everything does.
+  std::function<void()> before_stop = [] {};
 };
 
 struct SupervisorEvents {
   std::function<void(const std::string& service, Stream stream, std::string_view line)> on_line;
-  std::function<void(const std::string& service)> on_ready;
+  // A process is started.
+  std::function<void(const std::string& service)> on_start;
+  // One is still not ready: called every SupervisorOptions::waiting_interval.
+  std::function<void(const std::string& service)> on_waiting;
+  // `took`: since its process was started.
+  std::function<void(const std::string& service, std::chrono::milliseconds took)> on_ready;
   // `next_start` is empty if the service is not started again.
   std::function<void(const std::string& service,
                      const Exit& exit,
@@ -58,6 +65,8 @@ struct SupervisorEvents {
   // A service that stood still is killed.
   std::function<void(const std::string& service, pid_t pid)> on_held;
   std::function<void(std::string_view signal_name)> on_stop;
+  // SIGHUP that is not a reason to stop.
+  std::function<void()> on_hangup;
   // Once for each service when the state was asked for (SIGUSR1); `pid` is 0 without a process.
   std::function<void(const std::string& service, std::string_view state, pid_t pid)> on_state;
 };
@@ -81,6 +90,10 @@ struct SupervisorOptions {
   std::chrono::milliseconds reserve{5'000};
   // How long a signal (SIGSTOP) may hold a service.
   std::chrono::milliseconds held_max{10'000};
+  // Between two calls of on_waiting for a service.
+  std::chrono::milliseconds waiting_interval{10'000};
+  // SIGHUP ends everything as SIGTERM does.
+  bool hangup_stops = false;
   RestartLimits restarts{};
 };
 

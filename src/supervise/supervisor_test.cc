@@ -38,7 +38,8 @@ class SupervisorTest : public testing::Test {
       log_.push_back(name + (stream == Stream::kStdout ? ": " : "! ") + std::string(line));
       if (line == "ready") ++ready_lines_[name];
     };
-    events.on_ready = [this](const std::string& name) {
+    events.on_ready = [this](const std::string& name, milliseconds took) {
+      EXPECT_GE(took.count(), 0);
       log_.push_back(name + " is ready");
       if (on_ready_) on_ready_(name);
     };
@@ -81,6 +82,7 @@ class SupervisorTest : public testing::Test {
     return text.at(text.rfind(')') + 2);
   }
 
+  base::TempFolder folder_;
   std::map<std::string, int> ready_lines_;
   std::map<std::string, int> starts_;
   std::vector<std::string> log_;
@@ -189,24 +191,85 @@ TEST_F(SupervisorTest, EachFurtherSignalHalvesTheGrace) {
   EXPECT_EQ(position("shard: was never killed"), log_.size());
 }
 
-TEST_F(SupervisorTest, AHangUpIsIgnored) {
+TEST_F(SupervisorTest, AHangUpIsToldAndStopsNothing) {
   Supervisor* running = nullptr;
   SupervisorEvents noting = events();
-  noting.on_state = [&](const std::string& name, std::string_view, pid_t) {
-    log_.push_back("state of " + name);
+  noting.on_hangup = [&] {
+    log_.push_back("hang-up");
     running->request_stop();
   };
   Supervisor supervisor(
       {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, noting);
   running = &supervisor;
-  supervisor.add(service("shard", std::string("trap '' USR1; ") + kServe), 0);
-  on_ready_ = [](const std::string&) {
-    kill(getpid(), SIGHUP);
-    kill(getpid(), SIGUSR1);
+  supervisor.add(service("shard", kServe), 0);
+  on_ready_ = [](const std::string&) { kill(getpid(), SIGHUP); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("hang-up"), position("shard: bye"));
+  EXPECT_EQ(position("stop SIGHUP"), log_.size());
+}
+
+TEST_F(SupervisorTest, AHangUpStopsWhereItIsToStop) {
+  Supervisor supervisor({.grace = milliseconds(20000),
+                         .reserve = milliseconds(5000),
+                         .hangup_stops = true,
+                         .restarts = {}},
+                        events());
+  supervisor.add(service("shard", kServe), 0);
+  on_ready_ = [](const std::string&) { kill(getpid(), SIGHUP); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("stop SIGHUP"), position("shard: bye"));
+  EXPECT_LT(position("shard: bye"), log_.size());
+}
+
+// What the launcher lets go of at the end is gone before a service hears of it, also before one that has no process.
+TEST_F(SupervisorTest, BeforeAServiceIsToldToStop) {
+  Supervisor supervisor(
+      {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, events());
+  for (const int group : {0, 1}) {
+    ServiceSpec spec = service(group == 0 ? "shard" : "router", kServe);
+    spec.before_stop = [this, name = spec.child.name] { log_.push_back("before " + name); };
+    supervisor.add(std::move(spec), group);
+  }
+  on_ready_ = [&](const std::string& name) {
+    if (name == "router") supervisor.request_stop();
   };
   EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
-  EXPECT_LT(position("state of shard"), position("shard: bye"));
-  EXPECT_EQ(position("stop SIGHUP"), log_.size());
+  EXPECT_LT(position("before router"), position("router: bye"));
+  EXPECT_LT(position("router: bye"), position("before shard"));
+  EXPECT_LT(position("before shard"), position("shard: bye"));
+  EXPECT_EQ(std::ranges::count(log_, "before router"), 1);
+
+  log_.clear();
+  Supervisor failing({.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}},
+                     events());
+  ServiceSpec waiting = service("router", kServe);
+  waiting.before_stop = [this] { log_.push_back("before router"); };
+  failing.add(service("shard", "exit 1"), 0);
+  failing.add(std::move(waiting), 1);
+  EXPECT_EQ(failing.run().outcome, Outcome::kStartFailed);
+  EXPECT_EQ(std::ranges::count(log_, "before router"), 1);
+}
+
+TEST_F(SupervisorTest, AServiceThatTakesLongIsReported) {
+  int n_waiting = 0;
+  SupervisorEvents noting = events();
+  noting.on_start = [&](const std::string& name) { log_.push_back("start " + name); };
+  noting.on_waiting = [&](const std::string& name) {
+    log_.push_back("waiting for " + name);
+    if (++n_waiting == 2) std::ofstream(folder_.file("go")) << "go";
+  };
+  Supervisor supervisor({.grace = milliseconds(20000),
+                         .reserve = milliseconds(5000),
+                         .waiting_interval = milliseconds(1),
+                         .restarts = {}},
+                        noting);
+  supervisor.add(
+      service("shard", "while [ ! -e " + folder_.file("go") + " ]; do sleep 0.01; done; " + kServe),
+      0);
+  on_ready_ = [&](const std::string&) { supervisor.request_stop(); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_EQ(position("start shard"), 0U);
+  EXPECT_LT(position("waiting for shard"), position("shard is ready"));
 }
 
 TEST_F(SupervisorTest, EndsAreSeenAlsoWhereTheSignalWasIgnored) {

@@ -58,6 +58,8 @@ void append_value(std::string& out, const Field& field, bool json) {
   if (const auto* text = std::get_if<std::string_view>(&field.value)) {
     append_quoted(
         out, base::cut_utf8(*text, kFieldBytesMax), json ? Quotes::kAlways : Quotes::kIfNeeded);
+  } else if (const auto* object = std::get_if<JsonText>(&field.value)) {
+    out += object->text;
   } else if (const auto* flag = std::get_if<bool>(&field.value)) {
     out += *flag ? "true" : "false";
   } else if (const auto* real = std::get_if<double>(&field.value)) {

@@ -28,9 +28,14 @@ enum class Level : std::uint8_t {
   kOff
 };  // kOff: of LogOptions alone
 
+// A value that is JSON already, from a trusted source: written as it is, whole.
+struct JsonText {
+  std::string_view text;
+};
+
 struct Field {
   std::string_view key;
-  std::variant<std::int64_t, std::uint64_t, double, bool, std::string_view> value;
+  std::variant<std::int64_t, std::uint64_t, double, bool, std::string_view, JsonText> value;
 };
 
 struct LogOptions {

@@ -143,6 +143,21 @@ TEST_F(LogTest, ALongLineIsWhole) {
   EXPECT_EQ(written(), std::string(20'000, 'y') + "\n");
 }
 
+TEST_F(LogTest, JsonIsAValueAndNoText) {
+  const std::string long_object = "{\"a\":\"" + std::string(5'000, 'x') + "\"}";
+  Logger(options(true)).info("ready", {{"shard", JsonText{long_object}}});
+  EXPECT_THAT(written(), EndsWith(",\"message\":\"ready\",\"shard\":" + long_object + "}\n"));
+}
+
+TEST_F(LogTest, OffWritesNothing) {
+  LogOptions off = options(false);
+  off.level = Level::kOff;
+  Logger log(off);
+  log.error("lost");
+  log.copy_line("kept");
+  EXPECT_EQ(written(), "kept\n");
+}
+
 TEST_F(LogTest, AClosedOutputDropsLines) {
   Logger log(options(false));
   close(std::exchange(ends_[1], -1));

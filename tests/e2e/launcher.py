@@ -51,10 +51,10 @@ class Launcher:
 
     # -- life
 
-    def start(self):
+    def start(self, stdin=subprocess.DEVNULL):
         with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
             self.process = subprocess.Popen(
-                self.command, env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                self.command, env=self.environment, cwd=self.folder, stdin=stdin, stdout=out, stderr=err,
                 start_new_session=True)
         return self
 

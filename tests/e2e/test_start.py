@@ -1,9 +1,13 @@
 """Starts that succeed and starts that fail: what is printed, which exit code, and that nothing stays behind."""
 
 import json
+import os
 import pathlib
+import pty
 import re
+import resource
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -52,10 +56,52 @@ class TestSuccess:
         assert rows["model"] == f"{MODEL} (qwen3)"
         assert re.fullmatch(r"bfloat16 on [\w.-]+, \d+ threads", rows["compute"]), rows["compute"]
         assert re.fullmatch(r".* weights \+ .* KV cache \([\d,]+ tokens\) \+ .* buffers, .* kept free", rows["memory"])
-        assert rows["limits"] == f"{CONTEXT - 1:,} prompt tokens, {CONTEXT:,} tokens in all, 128 requests at a time"
+        open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        assert rows["limits"] == (f"{CONTEXT - 1:,} prompt tokens, {CONTEXT:,} tokens in all, 128 requests at a time, "
+                                  f"{min(10000, open_files - 128):,} connections in {open_files:,} open files")
         assert rows["url"] == f"{server.url} (no API key: whoever reaches this port can use it)"
         assert rows["try"].startswith(f"curl {server.url}/v1/chat/completions ")
         assert server.err() == ""
+
+    def test_the_lines_before_it(self, server):
+        """What is started with what, at once; where memory will go; then the words of TGI that harnesses wait for."""
+        lines = server.out().splitlines()
+        assert re.search(rf"INFO text_generation_launcher: Starting text-generation-launcher \S+ with=.*--model-id={re.escape(str(MODEL))} ",
+                         lines[0]), lines[0]
+        order = [r"INFO text_generation_launcher: Starting shard rank=0$",
+                 r"INFO text_generation_launcher: Memory before the weights are read: .* available, weights at least 5\.63 MiB, .* a token\) ",
+                 r"INFO text_generation_launcher: Shard ready in \d+\.\d{3}s rank=0$",
+                 r"INFO text_generation_launcher: Starting Webserver$",
+                 r"INFO text_generation_router: Connected url=",
+                 r"^  url "]
+        places = [[i for i, line in enumerate(lines) if re.search(pattern, line)] for pattern in order]
+        assert all(len(place) == 1 for place in places), (places, server.log())
+        assert places == sorted(places)
+
+    def test_what_is_given_is_logged_without_keys(self, launch):
+        launcher = launch("--api-key", "secret-key", model="no-such-model")
+        assert launcher.wait_exit() == 3
+        assert "--api-key=..." in launcher.out() and "secret-key" not in launcher.out()
+
+    def test_a_start_that_takes_long(self, launch):
+        """The launcher says that it waits, and a shard that stands still while it loads does not hold up the end."""
+        launcher = launch()
+        wait_until(launcher.shard_pid, 60, launcher.log)
+        os.kill(launcher.shard_pid(), signal.SIGSTOP)
+        wait_until(lambda: "Waiting for shard to be ready... rank=0" in launcher.out(), 60, launcher.log)
+        assert launcher.stop() == 0
+
+    def test_few_open_files(self, launch):
+        """The soft limit is raised to the hard one, and what does not fit below that is said."""
+        launcher = Launcher()
+        launcher.command = ["prlimit", "--nofile=256:1024", *launcher.command]
+        try:
+            launcher.start().wait_ready()
+            assert "`--connections-max` 10000 does not fit into 1024 open files, 896 is used" in launcher.out()
+            assert "896 connections in 1,024 open files" in launcher.out()
+            assert launcher.stop() == 0
+        finally:
+            launcher.dispose()
 
     def test_the_curl_can_be_pasted(self, server):
         if shutil.which("curl") is None:
@@ -74,9 +120,12 @@ class TestSuccess:
 
         wait_until(ready, 60, launcher.log)
         assert launcher.stop() == 0
+        ready = None
         for line in launcher.out().splitlines():
             record = json.loads(line)
             assert {"timestamp", "level", "message"} <= record.keys(), line
+            ready = record if record["message"] == "ready" else ready
+        assert ready["shard"]["model_type"] == "qwen3" and ready["router"]["chat"] is True
 
     def test_environment(self, launch):
         """TGI's variables; the command line wins."""
@@ -355,6 +404,88 @@ class TestModelFiles:
         assert response.status_code == 422 and response.json()["error_type"] == "template_error"
         assert re.search(r"^  try +curl \S+/generate ", launcher.out(), re.MULTILINE)
         assert launcher.stop() == 0
+
+
+class TestPort:
+    """One launcher owns a port from its first moment to its last."""
+
+    def test_a_second_launcher_fails_before_it_loads(self, launch):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        first = launch(port=port)
+        wait_until(first.shard_pid, 60, first.log)
+        os.kill(first.shard_pid(), signal.SIGSTOP)  # so it is still loading
+        with socket.socket() as client:  # TGI's port opens after the warm-up, too
+            assert client.connect_ex(("127.0.0.1", port)) != 0
+        second = launch(port=port)
+        code, variant, cause, cure = failed_start(second)
+        assert (code, variant) == (1, "WebserverCannotStart")
+        assert cause == f"Failed to bind to 127.0.0.1:{port}: another text-generation-launcher has it" and "--port" in cure
+        assert "Starting shard" not in second.out()
+        os.kill(first.shard_pid(), signal.SIGCONT)
+        assert first.wait_ready().url == f"http://127.0.0.1:{port}"
+        assert first.stop() == 0
+
+    def test_a_restart_of_the_router_leaves_no_gap(self, launch):
+        launcher = launch().wait_ready()
+        port = int(launcher.url.rsplit(":", 1)[1])
+        router = launcher.router_pid()
+        os.kill(router, signal.SIGKILL)
+        wait_until(lambda: launcher.router_pid() != router, 60, launcher.log)
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with pytest.raises(OSError, match="Address already in use"):
+                other.bind(("127.0.0.1", port))
+                other.listen()
+        response = launcher.post("/generate", {"inputs": "Once", "parameters": {"max_new_tokens": 2}})
+        assert response.status_code == 200
+        assert launcher.stop() == 0
+        with socket.socket() as client:
+            assert client.connect_ex(("127.0.0.1", port)) != 0
+
+    def test_an_address_of_another_machine(self, launch):
+        code, variant, cause, cure = failed_start(launch("--hostname", "192.0.2.1", "--port", "0", port=None))
+        assert (code, variant) == (1, "WebserverCannotStart")
+        assert cause == "Failed to bind to 192.0.2.1:0: Cannot assign requested address" and "--hostname" in cure
+
+    def test_brackets(self, launch):
+        if not socket.has_ipv6 or not pathlib.Path("/proc/net/if_inet6").is_file():
+            pytest.skip("no IPv6 on this machine")
+        launcher = launch("--hostname", "[::1]", "--port", "0", port=None).wait_ready()
+        assert launcher.url.startswith("http://[::1]:")
+        assert launcher.stop() == 0
+
+
+class TestHangUp:
+    def test_where_there_is_no_terminal_it_is_logged(self, launch):
+        launcher = launch().wait_ready()
+        launcher.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "SIGHUP: nothing is reloaded" in launcher.out(), 60, launcher.log)
+        assert launcher.get("/health").status_code == 200
+        assert launcher.stop() == 0
+
+    @pytest.mark.parametrize("outlives", [False, True], ids=["plain", "nohup"])
+    def test_a_terminal_that_closes_ends_it(self, outlives):
+        """As for every program that a shell starts, unless it was started to outlive the terminal."""
+        launcher = Launcher()
+        primary, terminal = pty.openpty()
+        if outlives:
+            launcher.command = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *launcher.command]
+        try:
+            launcher.start(stdin=terminal).wait_ready()
+            os.close(terminal)
+            launcher.process.send_signal(signal.SIGHUP)
+            if outlives:
+                wait_until(lambda: "SIGHUP: nothing is reloaded" in launcher.out(), 60, launcher.log)
+                assert launcher.stop() == 0
+            else:
+                assert launcher.wait_exit() == 0
+                assert 'stopping signal=SIGHUP' in launcher.out()
+                launcher.check_nothing_left()
+        finally:
+            os.close(primary)
+            launcher.dispose()
 
 
 class TestResources:

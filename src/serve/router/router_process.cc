@@ -21,6 +21,7 @@
 #include "router/api.h"
 #include "router/engine_metrics.h"
 #include "serve/model_source.h"
+#include "serve/open_files.h"
 #include "serve/router/chat_renderer.h"
 #include "serve/router/router_setup.h"
 #include "serve/status_file.h"
@@ -66,16 +67,12 @@ std::int64_t unix_time() {
       .count();
 }
 
-StartFailure bind_failure(const http::ServerOptions& options,
-                          const Status& status,
-                          const std::string& option) {
-  const std::string& message = status.message();
-  const std::size_t reason = message.rfind(": ");
-  const std::string address = options.address + ":" + std::to_string(options.port);
-  return StartFailure{"Axum",
-                      "Failed to bind to " + address + ": " +
-                          (reason == std::string::npos ? message : message.substr(reason + 2)),
-                      "Stop what listens there, or choose another " + option + "."};
+StartFailure bind_failure(const Status& status, const char* option) {
+  return make_start_failure(
+      "Axum",
+      status,
+      std::string("Stop what listens there, or choose another ") + option + ".",
+      kExitFailure);
 }
 
 }  // namespace
@@ -217,34 +214,46 @@ void RouterProcess::start_api() {
 }
 
 std::optional<StartFailure> RouterProcess::start_http() {
+  open_files_ = raise_open_files();
   std::vector<std::string> warnings;
-  const http::ServerOptions http_options = server_options(values_, warnings);
+  http::ServerOptions http_options = server_options(values_, open_files_, warnings);
   for (const std::string& warning : warnings) log_.warn(warning);
   if (auto failure = start_metrics(http_options)) return failure;
+  if (auto failure = listen(kListenVariable, "--port", port_lease_, http_options)) return failure;
   auto server = http::Server::create(http_options);
   if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
   server_ = std::move(server).value();
   api_->add_routes(*server_);
-  if (const Status status = server_->start(); !status.ok()) {
-    return bind_failure(http_options, status, "--port");
-  }
+  if (const Status status = server_->start(); !status.ok()) return bind_failure(status, "--port");
   if (!has_key_) log_.warn("no API key: whoever reaches this port can use it");
   return announce(http_options);
 }
 
 // The second port, for whoever collects metrics.
 std::optional<StartFailure> RouterProcess::start_metrics(http::ServerOptions options) {
-  const auto port = values_.get<"prometheus-port">().value_or(0);
-  if (port == 0) return std::nullopt;
-  options.port = port;
+  constexpr const char* kOption = "--prometheus-port";
+  options.port = values_.get<"prometheus-port">().value_or(0);
+  if (options.port == 0) return std::nullopt;
   options.threads = 1;
+  if (auto failure = listen(kMetricsListenVariable, kOption, metrics_port_lease_, options))
+    return failure;
   auto server = http::Server::create(options);
   if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
   metrics_server_ = std::move(server).value();
   api_->add_metrics_route(*metrics_server_);
-  if (const Status status = metrics_server_->start(); !status.ok()) {
-    return bind_failure(options, status, "--prometheus-port");
-  }
+  if (const Status status = metrics_server_->start(); !status.ok())
+    return bind_failure(status, kOption);
+  return std::nullopt;
+}
+
+// The socket of one of the two ports, the launcher's or our own.
+std::optional<StartFailure> RouterProcess::listen(const char* variable,
+                                                  const char* option,
+                                                  std::optional<PortLease>& lease,
+                                                  http::ServerOptions& options) {
+  auto taken = PortLease::inherit_or_take(variable, options.address, options.port, option);
+  if (!taken.ok()) return bind_failure(taken.status(), option);
+  options.bound_socket = lease.emplace(std::move(taken).value()).release_socket();
   return std::nullopt;
 }
 
@@ -263,6 +272,8 @@ std::optional<StartFailure> RouterProcess::announce(const http::ServerOptions& o
   facts.append_new("max_total_tokens", json::Value::unsigned_integer(limits_.total_tokens_max));
   facts.append_new("max_concurrent_requests",
                    json::Value::unsigned_integer(values_.get<"max-concurrent-requests">()));
+  facts.append_new("connections_max", json::Value::unsigned_integer(options.connections_max));
+  facts.append_new("open_files_max", json::Value::unsigned_integer(open_files_));
   facts.append_new("api_key", has_key_);
   facts.append_new("chat", static_cast<bool>(renderer_));
   if (const Status status = write_status_file(facts); !status.ok()) {

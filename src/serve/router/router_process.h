@@ -27,6 +27,7 @@
 #include "request/token_limits.h"
 #include "router/api.h"
 #include "serve/parent_watch.h"
+#include "serve/port_lease.h"
 #include "serve/router/shard_connector.h"
 #include "serve/start_failure.h"
 #include "serve/stop_signals.h"
@@ -74,6 +75,10 @@ class RouterProcess {
   void start_api();
   std::optional<StartFailure> start_http();
   std::optional<StartFailure> start_metrics(http::ServerOptions options);
+  std::optional<StartFailure> listen(const char* variable,
+                                     const char* option,
+                                     std::optional<PortLease>& lease,
+                                     http::ServerOptions& options);
   std::optional<StartFailure> announce(const http::ServerOptions& options);
 
   void end();
@@ -97,6 +102,9 @@ class RouterProcess {
   std::unique_ptr<batch::Engine> engine_;
   std::unique_ptr<router::Api> api_;
   std::unique_ptr<fleet::ReplicaSupervisor> supervisor_;
+  std::uint64_t open_files_ = 0;         // the limit of this process
+  std::optional<PortLease> port_lease_;  // the servers have the sockets
+  std::optional<PortLease> metrics_port_lease_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<http::Server> metrics_server_;  // of --prometheus-port
   std::atomic<bool> orphaned_{false};

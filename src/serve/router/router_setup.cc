@@ -7,12 +7,13 @@
 #include "api/errors.h"
 #include "router/error_response.h"
 #include "serve/log_level.h"
-#include "serve/port_lease.h"
 
 namespace coxswain::serve {
 namespace {
 
 constexpr std::uint32_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
+// Beside connections: what is refused at the moment, files, the shard, timers.
+constexpr std::uint64_t kOtherFiles = 128;
 constexpr std::uint32_t kSequencesPerPromptMax = 4;  // `n`, unless --max-best-of is higher
 
 std::uint32_t clamp_u32(std::uint64_t value) {
@@ -69,11 +70,10 @@ rpc::StockClientOptions stock_client_options(const options::OptionValues& values
 }
 
 http::ServerOptions server_options(const options::OptionValues& values,
+                                   std::uint64_t open_files,
                                    std::vector<std::string>& warnings) {
   http::ServerOptions out;
-  ListenAddress address = listen_address(values.get<"hostname">());
-  if (address.is_fallback) warnings.emplace_back("Invalid hostname, defaulting to 0.0.0.0");
-  out.address = std::move(address.text);
+  out.address = values.get<"hostname">();
   out.port = values.get<"port">();
   out.threads = values.get<"http-threads">();
   out.request_line_bytes_max = values.get<"request-line-bytes-max">();
@@ -83,6 +83,14 @@ http::ServerOptions server_options(const options::OptionValues& values,
   out.body_bytes_max = values.get<"payload-limit">();
   out.bodies_bytes_max = values.get<"bodies-bytes-max">();
   out.connections_max = values.get<"connections-max">();
+  const std::uint64_t n_fit = open_files > 2 * kOtherFiles ? open_files - kOtherFiles : kOtherFiles;
+  if (out.connections_max > n_fit) {
+    warnings.push_back("`--connections-max` " + std::to_string(out.connections_max) +
+                       " does not fit into " + std::to_string(open_files) + " open files, " +
+                       std::to_string(n_fit) +
+                       " is used; raise the limit of this user (ulimit -n, LimitNOFILE=)");
+    out.connections_max = n_fit;
+  }
   out.connections_per_address_max = values.get<"connections-per-address-max">();
   out.requests_per_connection_max = values.get<"requests-per-connection-max">();
   out.unsent_bytes_max = values.get<"unsent-bytes-max">();

@@ -26,7 +26,9 @@ batch::EngineOptions engine_options(const options::OptionValues& values,
                                     const RunnerInfo& info);
 rpc::StockClientOptions stock_client_options(const options::OptionValues& values,
                                              std::size_t vocab_size);
+// `open_files`: the limit that holds. Fewer connections than asked for are a warning.
 http::ServerOptions server_options(const options::OptionValues& values,
+                                   std::uint64_t open_files,
                                    std::vector<std::string>& warnings);
 router::ApiOptions api_options(const options::OptionValues& values,
                                const request::TokenLimits& limits,

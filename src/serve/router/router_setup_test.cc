@@ -33,7 +33,7 @@ RunnerInfo any_info() {
 // A default stands in the option table; those of the library say the same.
 TEST(RouterSetup, DefaultsOfTheTableAreThoseOfTheHttpServer) {
   std::vector<std::string> warnings;
-  const http::ServerOptions from_table = server_options(values_of({}), warnings);
+  const http::ServerOptions from_table = server_options(values_of({}), 100'000, warnings);
   const http::ServerOptions own;
   EXPECT_EQ(from_table.address, own.address);
   EXPECT_EQ(from_table.port, own.port);
@@ -55,6 +55,19 @@ TEST(RouterSetup, DefaultsOfTheTableAreThoseOfTheHttpServer) {
   EXPECT_EQ(from_table.stall_timeout, own.stall_timeout);
   EXPECT_THAT(from_table.cors_allow_origins, ElementsAre("*"));
   EXPECT_TRUE(warnings.empty());
+}
+
+TEST(RouterSetup, ConnectionsFitIntoTheOpenFiles) {
+  std::vector<std::string> warnings;
+  EXPECT_EQ(server_options(values_of({}), 10'128, warnings).connections_max, 10'000U);
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_EQ(server_options(values_of({}), 1'024, warnings).connections_max, 896U);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0],
+            "`--connections-max` 10000 does not fit into 1024 open files, 896 is used; raise the "
+            "limit of this user "
+            "(ulimit -n, LimitNOFILE=)");
+  EXPECT_GT(server_options(values_of({}), 0, warnings).connections_max, 0U);
 }
 
 TEST(RouterSetup, TheKvCacheIsCountedInWholeBlocks) {

@@ -25,6 +25,7 @@ namespace coxswain::serve {
 namespace {
 
 constexpr std::chrono::milliseconds kStopGrace{400};
+constexpr std::chrono::milliseconds kProgressInterval{2'000};
 
 // `status` is what went wrong; the two lines of `failure` go to standard error.
 int report(telemetry::Logger& log, const Status& status, const StartFailure& failure) {
@@ -66,6 +67,9 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   runner::RunnerOptions options = runner_options(values);
   if (const auto failure = find_folder(values, options.model_dir))
     return report(log, Status(Code::kNotFound, failure->cause), *failure);
+  if (const auto outlook = runner::LocalRunner::outlook(options); outlook.ok())
+    log.info("Memory before the weights are read: " + *outlook);
+  options.progress = LoadProgress(log, kProgressInterval);
   auto runner = runner::LocalRunner::create(options);
   if (!runner.ok()) return report(log, runner.status(), model_failure(runner.status()));
   for (const std::string& warning : runner.value()->warnings()) log.warn(warning);

@@ -55,6 +55,14 @@ StartFailure cannot_start(const Status& status, const char* cure, int exit_code)
 
 }  // namespace
 
+void LoadProgress::operator()(std::uint64_t done, std::uint64_t total) {
+  const TimePoint now = Clock::now();
+  if (now < next_ || total == 0) return;
+  next_ = now + interval_;
+  log_->info("Loading weights: " + std::to_string(done * 100 / total) + " % (" +
+             runner::format_bytes(done) + " of " + runner::format_bytes(total) + ")");
+}
+
 runner::RunnerOptions runner_options(const options::OptionValues& values) {
   runner::RunnerOptions out;
   out.model_dir = values.get<"model-id">().value_or("");  // parse() asks for it

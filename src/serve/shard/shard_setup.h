@@ -3,14 +3,33 @@
 //
 // Thread rule: pure functions.
 
+#include <chrono>
+#include <cstdint>
+
 #include <coxswain/status.h>
+#include <coxswain/types.h>
 
 #include "json/json.h"
 #include "options/options.h"
 #include "runner/local_runner.h"
 #include "serve/start_failure.h"
+#include "telemetry/log.h"
 
 namespace coxswain::serve {
+
+// Tells the log how far the weights are, every `interval`. RunnerOptions::progress.
+class LoadProgress {
+ public:
+  LoadProgress(telemetry::Logger& log, std::chrono::milliseconds interval)
+      : log_(&log), interval_(interval), next_(Clock::now() + interval) {}
+
+  void operator()(std::uint64_t done, std::uint64_t total);
+
+ private:
+  telemetry::Logger* log_;
+  std::chrono::milliseconds interval_;
+  TimePoint next_;
+};
 
 runner::RunnerOptions runner_options(const options::OptionValues& values);
 

@@ -1,10 +1,16 @@
 #include "serve/shard/shard_setup.h"
 
+#include <fcntl.h>
+#include <fstream>
 #include <initializer_list>
+#include <string>
+#include <unistd.h>
 #include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/testing/temp_folder.h"
 
 namespace coxswain::serve {
 namespace {
@@ -18,6 +24,31 @@ options::OptionValues values_of(std::initializer_list<const char*> arguments) {
       options::parse(options::Binary::kServer, static_cast<int>(argv.size()), argv.data(), {});
   EXPECT_EQ(result.exit_code, std::nullopt) << result.output;
   return std::move(result.values);
+}
+
+TEST(LoadProgress, ALineEveryInterval) {
+  const base::TempFolder folder;
+  const std::string path = folder.file("log");
+  const int fd = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  {
+    telemetry::Logger log({.target = "shard", .file_descriptor = fd});
+    LoadProgress rare(log, std::chrono::hours(1));
+    rare(1 << 20, 4 << 20);
+    LoadProgress often(log, std::chrono::milliseconds(0));
+    often(0, 0);
+    often(1 << 20, 4 << 20);
+    often(4 << 20, 4 << 20);
+  }
+  close(fd);
+  std::ifstream file(path);
+  std::string first;
+  std::string second;
+  std::string none;
+  std::getline(file, first);
+  std::getline(file, second);
+  EXPECT_THAT(first, HasSubstr("INFO shard: Loading weights: 25 % (1.00 MiB of 4.00 MiB)"));
+  EXPECT_THAT(second, HasSubstr("Loading weights: 100 %"));
+  EXPECT_FALSE(std::getline(file, none)) << none;
 }
 
 TEST(ShardSetup, DefaultsLeaveTheChoiceToTheRunner) {
