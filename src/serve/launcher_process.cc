@@ -18,6 +18,7 @@
 #include "serve/model_source.h"
 #include "serve/port_lease.h"
 #include "serve/runtime_environment.h"
+#include "serve/socket_folder.h"
 #include "serve/start_failure.h"
 #include "serve/text_files.h"
 #include "supervise/run_folder.h"
@@ -206,6 +207,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
 
   site.run_folder = folder->path();
   const LauncherPlan plan = make_launcher_plan(values, site);
+  const SocketFolder socket_folder(plan.socket);
   const bool json = values.get<"json-output">();
   LogForwarder forwarder(log);
   supervise::Supervisor supervisor({.grace = plan.grace, .hangup_stops = hangup_stops()},

@@ -575,6 +575,16 @@ class TestResources:
         assert first.stop() == 0
         assert not [p for p in pathlib.Path("/tmp").glob(pathlib.Path(prefix).name + "*") if p.suffix != ".lock"]
 
+    @pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+    def test_a_folder_that_was_made_is_removed(self, launch, tmp_path, killed):
+        folder = pathlib.Path(f"/tmp/cx-e2e-{tmp_path.name}-{id(launch)}")
+        launcher = launch("--shard-uds-path", folder / "shard").wait_ready()
+        assert (folder / "shard-0").is_socket()
+        if killed:
+            os.kill(launcher.shard_pid(), signal.SIGKILL)
+        assert launcher.stop() == 0
+        assert not folder.exists()
+
     def test_two_launchers_side_by_side(self, server):
         """Without an explicit socket any number of them runs."""
         other = Launcher().start()

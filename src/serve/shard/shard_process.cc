@@ -15,6 +15,7 @@
 #include "serve/model_source.h"
 #include "serve/parent_watch.h"
 #include "serve/shard/shard_setup.h"
+#include "serve/socket_folder.h"
 #include "serve/start_failure.h"
 #include "serve/status_file.h"
 #include "serve/stop_signals.h"
@@ -61,6 +62,7 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   const ParentWatch parent([&] { signals.request_stop("the launcher is gone", kStopGrace); });
   // Before the weights are read: a second server would find out too late.
   const std::string path = values.get<"uds-path">() + "-0";
+  const SocketFolder folder(path);
   if (const Status free = rpc::SocketListener::check_free(path); !free.ok()) {
     return report(log, free, path_failure(free));
   }
