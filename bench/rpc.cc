@@ -140,6 +140,10 @@ BENCHMARK(bare_socket)->Unit(benchmark::kMicrosecond)->UseRealTime();
 }  // namespace coxswain
 
 int main(int argc, char** argv) {
+  static char help[] = "--help";
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "-h") argv[i] = help;  // the library knows the long form only
+  }
   benchmark::Initialize(&argc, argv, [] {
     std::fwrite(coxswain::kHelp.data(), 1, coxswain::kHelp.size(), stdout);
     benchmark::PrintDefaultHelp();

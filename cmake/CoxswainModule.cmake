@@ -54,6 +54,8 @@ function(coxswain_add_module name)
 endfunction()
 
 # coxswain_add_program(text-generation-router SOURCES text_generation_router.cc MODULES router options)
+#
+# Every program prints its help for --help and -h and exits 0 (test help_NAME).
 function(coxswain_add_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;MODULES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -61,4 +63,7 @@ function(coxswain_add_program name)
   foreach(module IN LISTS ARG_MODULES)
     target_link_libraries(${name} PRIVATE coxswain_${module})
   endforeach()
+  if(COXSWAIN_BUILD_TESTS)
+    add_test(NAME help_${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/check_help.py $<TARGET_FILE:${name}>)
+  endif()
 endfunction()

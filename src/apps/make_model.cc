@@ -108,15 +108,19 @@ struct CommandLine {
   model::RandomCheckpointOptions options;
 };
 
-void print_usage() {
+void print_usage(std::FILE* to) {
   std::fputs(
       "usage: coxswain-make-model (--shape NAME | --config FILE) --out DIR [--tokenizer DIR] "
       "[--dtype bfloat16|float16|float32] [--seed N]\n"
       "shapes:",
-      stderr);
-  for (const NamedShape& shape : kShapes)
-    std::fprintf(stderr, " %s", std::string(shape.name).c_str());
-  std::fputs("\n", stderr);
+      to);
+  for (const NamedShape& shape : kShapes) std::fprintf(to, " %s", std::string(shape.name).c_str());
+  std::fputs("\n", to);
+}
+
+bool asks_for_help(std::span<char*> args) {
+  return std::ranges::any_of(args,
+                             [](std::string_view arg) { return arg == "--help" || arg == "-h"; });
 }
 
 std::optional<tensor::DType> type_of(std::string_view name) {
@@ -202,10 +206,14 @@ Status make_model(CommandLine command) {
 }  // namespace coxswain::apps
 
 int main(int argc, char** argv) {
-  auto command = coxswain::apps::parse_command_line(
-      std::span(argv, static_cast<std::size_t>(argc)).subspan(1));
+  const auto args = std::span(argv, static_cast<std::size_t>(argc)).subspan(1);
+  if (coxswain::apps::asks_for_help(args)) {
+    coxswain::apps::print_usage(stdout);
+    return 0;
+  }
+  auto command = coxswain::apps::parse_command_line(args);
   if (!command) {
-    coxswain::apps::print_usage();
+    coxswain::apps::print_usage(stderr);
     return 2;
   }
   const coxswain::Status status = coxswain::apps::make_model(std::move(*command));

@@ -117,6 +117,11 @@ std::optional<CommandLine> parse_command_line(std::span<char*> args) {
 }
 
 int run_conformance(std::span<char*> args) {
+  const auto asks_for_help = [](std::string_view arg) { return arg == "--help" || arg == "-h"; };
+  if (std::ranges::any_of(args, asks_for_help)) {
+    std::fputs(kUsage.data(), stdout);
+    return 0;
+  }
   const auto command = parse_command_line(args);
   if (!command) {
     std::fputs(kUsage.data(), stderr);
