@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/cpu_topology.h"
 #include "base/fatal.h"
 #include "base/float_mode.h"
 
@@ -28,35 +29,16 @@ void cpu_relax() {
 #endif
 }
 
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(static_cast<unsigned>(cpu), &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
-void pin(std::thread& thread, int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<unsigned>(cpu), &set);
-  pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
-}
-
 }  // namespace
 
-ThreadPool::ThreadPool(std::size_t n_threads, Pinning pinning) {
-  const std::vector<int> cpus = pinning == Pinning::kPin ? allowed_cpus() : std::vector<int>{};
+ThreadPool::ThreadPool(std::size_t n_threads, std::span<const int> cpus) {
   for (std::size_t worker = 1; worker < n_threads; ++worker) {
     try {
       workers_.emplace_back([this, worker] { worker_loop(worker); });
     } catch (const std::system_error&) {
       fatal("the system gives no further thread to the thread pool; use fewer threads");
     }
-    if (worker < cpus.size()) pin(workers_.back(), cpus[worker]);
+    if (worker < cpus.size()) bind_to_cpu(workers_.back(), cpus[worker]);
   }
 }
 

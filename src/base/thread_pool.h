@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -23,11 +24,9 @@ namespace coxswain::base {
 
 class ThreadPool {
  public:
-  enum class Pinning { kNone, kPin };
-
-  // n_threads counts the caller; 1 means no extra thread. kPin binds worker i to the i-th CPU of
-  // the process's mask.
-  explicit ThreadPool(std::size_t n_threads, Pinning pinning = Pinning::kNone);
+  // n_threads counts the caller; 1 means no extra thread. Worker i > 0 is bound to the CPU cpus[i], if there is one;
+  // the caller binds itself.
+  explicit ThreadPool(std::size_t n_threads, std::span<const int> cpus = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/cpu_topology.h"
+
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -68,7 +70,7 @@ TEST(ThreadPool, ShuffledTasksRunOnceOnEveryNumberOfThreads) {
 }
 
 TEST(ThreadPool, ManyRegionsInARowSeeEachOthersWrites) {
-  ThreadPool pool(3, ThreadPool::Pinning::kPin);
+  ThreadPool pool(3, allowed_cpus());
   std::vector<std::uint64_t> values(64, 0);
   for (int round = 0; round < 20000; ++round) {
     pool.run(values.size(), [&](std::size_t i, std::size_t) { values[i] += 1; });
@@ -102,6 +104,23 @@ TEST(ThreadPool, AHeldWorkerDelaysItsOwnTaskOnly) {
     done.fetch_add(1);
   });
   EXPECT_EQ(done.load(), 100);
+}
+
+// Whoever calls binds himself; workers without a CPU in the list stay free.
+TEST(ThreadPool, WorkersAreBoundToTheirCpus) {
+  const std::vector<int> cpus = allowed_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  ThreadPool pool(3, std::span(cpus).first(2));
+  std::vector<std::vector<int>> of_worker(3);
+  std::atomic<int> inside{0};
+  pool.run(3, [&](std::size_t, std::size_t worker) {
+    of_worker[worker] = allowed_cpus();
+    inside.fetch_add(1);
+    while (inside.load() < 3) std::this_thread::yield();  // so that each worker takes one
+  });
+  EXPECT_EQ(of_worker[0], cpus);
+  EXPECT_EQ(of_worker[1], std::vector{cpus[1]});
+  EXPECT_EQ(of_worker[2], cpus);
 }
 
 #if defined(__x86_64__)

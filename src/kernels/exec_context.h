@@ -5,6 +5,7 @@
 // Thread rule: one step at a time, as ThreadPool::run().
 
 #include <cstddef>
+#include <span>
 
 #include "base/thread_pool.h"
 
@@ -12,11 +13,9 @@ namespace coxswain::kernels {
 
 class ExecContext {
  public:
-  using Pinning = base::ThreadPool::Pinning;
-
-  // n_threads counts the calling thread; kPin binds worker i to the i-th CPU of the process's mask.
-  explicit ExecContext(std::size_t n_threads, Pinning pinning = Pinning::kNone)
-      : pool_(n_threads, pinning) {}
+  // n_threads counts the calling thread; `cpus` as in ThreadPool.
+  explicit ExecContext(std::size_t n_threads, std::span<const int> cpus = {})
+      : pool_(n_threads, cpus) {}
 
   // Workers that may run tasks of one kernel at the same time: what scratch is sized by.
   std::size_t n_threads() const { return pool_.n_threads(); }

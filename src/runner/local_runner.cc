@@ -1,10 +1,9 @@
 #include "runner/local_runner.h"
 
 #include <algorithm>
-#include <pthread.h>
-#include <sched.h>
 #include <utility>
 
+#include "base/cpu_topology.h"
 #include "base/float_mode.h"
 #include "base/random.h"
 #include "kernels/kernel_table.h"
@@ -61,21 +60,6 @@ void fill_shape(const kvstore::KvStoreOptions& kv, std::uint32_t group, KvGroup&
   to.n_kv_heads = first->n_kv_heads;
   to.k_dim = first->k_head_dim;
   to.v_dim = first->v_head_dim;
-}
-
-// The compute thread is worker 0 of the pool, which binds worker i to the i-th CPU of the mask.
-void pin_to_first_cpu(std::thread& thread) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed)) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
-    return;
-  }
 }
 
 }  // namespace
@@ -139,14 +123,15 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
   runner->codec_ = std::move(codec);
   COXSWAIN_RETURN_IF_ERROR(runner->set_up(options, std::move(kernel_set_id)));
   runner->compute_ = std::thread([self = runner.get()] { self->compute_loop(); });
-  if (options.pin_threads) pin_to_first_cpu(runner->compute_);
+  // Worker 0 of the pool.
+  if (!runner->cpus_.empty()) base::bind_to_cpu(runner->compute_, runner->cpus_.front());
   COXSWAIN_RETURN_IF_ERROR(runner->warm_up());
   return runner;
 }
 
 Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_id) {
   const model::ModelInfo& model = model_->info();
-  const std::size_t n_threads = options.n_threads != 0 ? options.n_threads : usable_cpus();
+  const std::size_t n_threads = options.n_threads != 0 ? options.n_threads : usable_cores();
   ExecutorLimits limits;
   limits.rows_max = std::size_t{options.max_batch_prefill_tokens} + options.max_batch_size;
   limits.logit_rows_max = std::min(limits.rows_max, kLogitRowsMax);
@@ -177,10 +162,8 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   }
   COXSWAIN_ASSIGN_OR_RETURN(plan_, plan_memory(request));
 
-  exec_ = std::make_unique<kernels::ExecContext>(n_threads,
-                                                 options.pin_threads
-                                                     ? kernels::ExecContext::Pinning::kPin
-                                                     : kernels::ExecContext::Pinning::kNone);
+  if (options.pin_threads) cpus_ = base::order_by_core(base::allowed_cpus()).cpus;
+  exec_ = std::make_unique<kernels::ExecContext>(n_threads, cpus_);
   exec_->pool().shuffle_tasks(options.task_order_seed);
   COXSWAIN_RETURN_IF_ERROR(model_->reserve(limits.rows_max, limits.logit_rows_max, *exec_));
   kv.n_blocks.assign(model.kv_groups.size(), plan_.n_blocks);

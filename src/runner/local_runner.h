@@ -39,9 +39,10 @@ struct RunnerOptions {
   // Empty = kF32 for float32 weights, kF16 for float16, else kBf16.
   std::optional<tensor::DType> kv_dtype;
   std::uint32_t block_tokens = 16;
-  std::size_t n_threads = 0;  // 0 = all that this process may use
-  bool pin_threads = false;  // bind all threads that compute to CPUs; only for the one busy process
-  std::string isa;           // forces a kernel set; empty = the best one
+  std::size_t n_threads = 0;  // 0 = one for each physical core that this process may use
+  // Binds every thread that computes to a CPU, one of each core first; only for the one busy process of a machine.
+  bool pin_threads = false;
+  std::string isa;                    // forces a kernel set; empty = the best one
   std::uint64_t task_order_seed = 0;  // tests: base::ThreadPool::shuffle_tasks()
   // The size of the KV cache: `kv_blocks` (block 0 included), or `kv_bytes`, or, if both are 0,
   // what the memory budget leaves.
@@ -106,6 +107,7 @@ class LocalRunner final : public StepRunner {
 
   std::unique_ptr<model::Model> model_;
   std::shared_ptr<const TextCodec> codec_;
+  std::vector<int> cpus_;  // that workers are bound to, in order; empty: to none
   std::unique_ptr<kernels::ExecContext> exec_;
   std::optional<kvstore::KvStore> kv_;
   std::optional<AttachmentStore> attachments_;  // empty if attachment_bytes_max is 0

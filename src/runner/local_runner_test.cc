@@ -3,10 +3,13 @@
 #include <cmath>
 #include <filesystem>
 #include <sched.h>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/cpu_topology.h"
 #include "runner/fake_model.h"
 #include "runner/plan_driver.h"
 
@@ -33,33 +36,34 @@ std::unique_ptr<LocalRunner> make_runner(const RunnerOptions& options,
   return std::move(runner).value();
 }
 
-// Threads of this process that may run on one CPU only.
-std::size_t n_bound_threads() {
-  std::size_t n = 0;
+// CPUs of those threads of this process that may run on one only.
+std::multiset<int> bound_cpus() {
+  std::multiset<int> cpus;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     cpu_set_t set;
     CPU_ZERO(&set);
     const int id = std::stoi(task.path().filename());
-    if (sched_getaffinity(id, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1) ++n;
+    if (sched_getaffinity(id, sizeof set, &set) != 0 || CPU_COUNT(&set) != 1) continue;
+    int cpu = 0;
+    while (!CPU_ISSET(static_cast<unsigned>(cpu), &set)) ++cpu;
+    cpus.insert(cpu);
   }
-  return n;
+  return cpus;
 }
 
-TEST(LocalRunner, PinningBindsEveryThreadThatComputes) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
-  if (CPU_COUNT(&set) < 2) GTEST_SKIP() << "needs two CPUs";
+TEST(LocalRunner, PinningBindsEveryThreadThatComputesToACoreOfItsOwn) {
+  const std::vector<int> allowed = base::order_by_core(base::allowed_cpus()).cpus;
+  if (allowed.size() < 2) GTEST_SKIP() << "needs two CPUs";
   RunnerOptions options = small_options();
   options.n_threads = 2;
-  const std::size_t n_before = n_bound_threads();
+  ASSERT_TRUE(bound_cpus().empty());
   {
     const auto free = make_runner(options);
-    EXPECT_EQ(n_bound_threads(), n_before);
+    EXPECT_TRUE(bound_cpus().empty());
   }
   options.pin_threads = true;
   const auto bound = make_runner(options);
-  EXPECT_EQ(n_bound_threads(), n_before + 2);
+  EXPECT_EQ(bound_cpus(), (std::multiset<int>{allowed[0], allowed[1]}));
 }
 
 // Requests that share beginnings, with every kind of sampling.

@@ -6,9 +6,10 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <sched.h>
 #include <string>
 #include <string_view>
+
+#include "base/cpu_topology.h"
 
 namespace coxswain::runner {
 namespace {
@@ -124,13 +125,6 @@ double cpu_max_v1(const fs::path& folder) {
                        static_cast<double>(period.value_or(0)));
 }
 
-std::size_t cpus_in_mask() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<std::size_t>(std::max(CPU_COUNT(&set), 1));
-}
-
 }  // namespace
 
 Result<std::uint64_t> available_memory_bytes(const fs::path& root) {
@@ -150,10 +144,14 @@ Result<std::uint64_t> available_memory_bytes(const fs::path& root) {
   return left;
 }
 
-std::size_t usable_cpus(const fs::path& root) {
-  auto cpus = static_cast<double>(cpus_in_mask());
+std::size_t usable_cores(const fs::path& root) {
+  return usable_cores(base::allowed_cpus(), root);
+}
+
+std::size_t usable_cores(std::span<const int> allowed, const fs::path& root) {
+  auto cores = static_cast<double>(base::order_by_core(allowed, root).n_cores);
   const auto limit = [&](double quota) {
-    if (quota > 0.0) cpus = std::min(cpus, quota);
+    if (quota > 0.0) cores = std::min(cores, quota);
   };
   if (const auto group = group_of(root, "")) {
     for_each_group(
@@ -164,7 +162,7 @@ std::size_t usable_cpus(const fs::path& root) {
       limit(cpu_max_v1(folder));
     });
   }
-  return static_cast<std::size_t>(std::max(1.0, std::ceil(cpus)));
+  return static_cast<std::size_t>(std::max(1.0, std::ceil(cores)));
 }
 
 }  // namespace coxswain::runner

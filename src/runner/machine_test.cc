@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ class MachineTest : public testing::Test {
 
 TEST_F(MachineTest, WithoutGroupsTheMachineDecides) {
   EXPECT_EQ(available_memory_bytes(root_).value(), 1000u * 1024);
-  EXPECT_GE(usable_cpus(root_), 1u);
+  EXPECT_GE(usable_cores(root_), 1u);
 }
 
 TEST_F(MachineTest, TheTightestGroupOnTheWayToTheRootDecides) {
@@ -44,18 +45,34 @@ TEST_F(MachineTest, VersionOneGroupsCountToo) {
   EXPECT_EQ(available_memory_bytes(root_).value(), 699'999u);
   put("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
   put("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
-  const std::size_t unlimited = usable_cpus(root_);
+  const std::size_t unlimited = usable_cores(root_);
   put("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "50000\n");
-  EXPECT_EQ(usable_cpus(root_), 1u);
+  EXPECT_EQ(usable_cores(root_), 1u);
   EXPECT_GE(unlimited, 1u);
 }
 
 TEST_F(MachineTest, QuotasRoundUpToWholeProcessors) {
   put("proc/self/cgroup", "0::/\n");
   put("sys/fs/cgroup/cpu.max", "30000 100000\n");
-  EXPECT_EQ(usable_cpus(root_), 1u);
+  EXPECT_EQ(usable_cores(root_), 1u);
   put("sys/fs/cgroup/cpu.max", "max 100000\n");
-  EXPECT_GE(usable_cpus(root_), 1u);
+  EXPECT_GE(usable_cores(root_), 1u);
+}
+
+TEST_F(MachineTest, HardwareThreadsOfACoreCountOnce) {
+  for (int cpu = 0; cpu < 8; ++cpu) {
+    put("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+        std::to_string(cpu % 4) + "," + std::to_string(cpu % 4 + 4) + "\n");
+  }
+  const std::vector<int> all{0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(usable_cores(all, root_), 4U);
+  EXPECT_EQ(usable_cores(std::vector{0, 4, 1}, root_), 2U);
+  // A quota counts processors; cores beyond it would stand still, and siblings are no cores.
+  put("proc/self/cgroup", "0::/\n");
+  put("sys/fs/cgroup/cpu.max", "600000 100000\n");
+  EXPECT_EQ(usable_cores(all, root_), 4U);
+  put("sys/fs/cgroup/cpu.max", "250000 100000\n");
+  EXPECT_EQ(usable_cores(all, root_), 3U);
 }
 
 TEST_F(MachineTest, WithoutMeminfoThereIsAnError) {

@@ -73,6 +73,7 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.kv_dtype = dtype_of(values.get<"kv-cache-dtype">());
   out.block_tokens = static_cast<std::uint32_t>(values.get<"block-tokens">());
   out.n_threads = values.get<"threads">();
+  out.pin_threads = values.get<"pin-threads">();
   if (const std::string& isa = values.get<"isa">(); isa != "auto") out.isa = isa;
   out.kv_bytes = values.get<"kv-cache-bytes-max">();
   out.memory_budget_bytes = values.get<"memory-bytes-max">();
