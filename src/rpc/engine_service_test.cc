@@ -27,10 +27,12 @@ namespace {
 namespace v3 = ::generate::v3;
 using testing::FakeRunner;
 
+constexpr std::uint64_t kEpoch = 77;  // of fake_shard_options()
+
 pb::StepsRequest request_of(std::uint64_t step) {
   pb::StepsRequest request;
   request.mutable_plan()->set_step(step);
-  request.mutable_plan()->set_epoch(77);
+  request.mutable_plan()->set_epoch(kEpoch);
   return request;
 }
 
@@ -171,6 +173,13 @@ TEST_F(StrangeShard, AnswersThatNobodyAskedForMakeTheClientUnavailable) {
       std::function<pb::StepsResponse(const pb::StepsRequest&)>([](const auto& request) {
         pb::StepsResponse response;
         response.mutable_result()->set_step(request.plan().step() + 1);
+        response.mutable_result()->set_epoch(kEpoch);
+        return response;
+      }),
+      std::function<pb::StepsResponse(const pb::StepsRequest&)>([](const auto& request) {
+        pb::StepsResponse response;
+        response.mutable_result()->set_step(request.plan().step());
+        response.mutable_result()->set_epoch(kEpoch + 1);
         return response;
       }),
       std::function<pb::StepsResponse(const pb::StepsRequest&)>([](const auto& request) {
@@ -181,6 +190,7 @@ TEST_F(StrangeShard, AnswersThatNobodyAskedForMakeTheClientUnavailable) {
       std::function<pb::StepsResponse(const pb::StepsRequest&)>([](const auto& request) {
         pb::StepsResponse response;
         response.mutable_result()->set_step(request.plan().step());
+        response.mutable_result()->set_epoch(kEpoch);
         response.mutable_result()->add_sequences()->add_tokens()->set_id(0xFFFFFFFFu);
         return response;
       })};
@@ -189,8 +199,7 @@ TEST_F(StrangeShard, AnswersThatNobodyAskedForMakeTheClientUnavailable) {
     auto client = ShardedClient::connect(folder_.file("s"), {});
     ASSERT_TRUE(client.ok()) << client.status().message();
     EXPECT_TRUE(client.value()->healthy().ok());
-    StepPlan plan;
-    plan.step = 4;
+    StepPlan plan{.step = 4, .epoch = kEpoch};
     EXPECT_EQ(client.value()->run(plan).status().code(), Code::kUnavailable);
     EXPECT_EQ(client.value()->run(plan).status().code(), Code::kUnavailable);
     EXPECT_EQ(client.value()->healthy().code(), Code::kUnavailable);
@@ -210,12 +219,12 @@ TEST_F(StrangeShard, ASlowStepIsWaitedForWhileTheShardLives) {
       stock_.n_health_calls.wait(seen);
     pb::StepsResponse response;
     response.mutable_result()->set_step(request.plan().step());
+    response.mutable_result()->set_epoch(kEpoch);
     return response;
   };
   auto client = ShardedClient::connect(folder_.file("s"), impatient());
   ASSERT_TRUE(client.ok()) << client.status().message();
-  StepPlan plan;
-  plan.step = 1;
+  StepPlan plan{.step = 1, .epoch = kEpoch};
   EXPECT_TRUE(client.value()->run(plan).ok());
 }
 
@@ -229,8 +238,7 @@ TEST_F(StrangeShard, AFrozenShardIsGivenUp) {
   auto client = ShardedClient::connect(folder_.file("s"), options);
   ASSERT_TRUE(client.ok()) << client.status().message();
   stock_.frozen = true;
-  StepPlan plan;
-  plan.step = 1;
+  StepPlan plan{.step = 1, .epoch = kEpoch};
   const Status status = client.value()->run(plan).status();
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_TRUE(status.message().starts_with("no answer from the shard: ")) << status.message();

@@ -9,27 +9,27 @@
 
 #include "base/random.h"
 #include "rpc/convert.h"
+#include "rpc/replica_info.h"
 #include "rpc/unix_socket.h"
 
 namespace coxswain::rpc {
 
 namespace {
 
-bool same_model(const RunnerInfo& a, const RunnerInfo& b) {
-  return a.engine_version == b.engine_version && a.model_fingerprint == b.model_fingerprint &&
-         a.kernel_set_id == b.kernel_set_id && a.dtype == b.dtype &&
-         a.block_tokens == b.block_tokens;
-}
-
-// What the message says. Empty if it is not an answer to `step`: such a peer cannot be followed any further.
+// What the message says. Empty if it is not an answer to `step` from the shard of `epoch`: such a peer cannot be
+// followed any further.
 std::optional<Result<StepResult>> outcome_of(const pb::StepsResponse& response,
-                                             std::uint64_t step) {
+                                             std::uint64_t step,
+                                             std::uint64_t epoch) {
   if (response.has_failure()) {
     const Status status = from_proto(response.failure().status());
     if (response.failure().step() != step || status.ok()) return std::nullopt;
     return status;
   }
-  if (!response.has_result() || response.result().step() != step) return std::nullopt;
+  if (!response.has_result() || response.result().step() != step ||
+      response.result().epoch() != epoch) {
+    return std::nullopt;
+  }
   auto result = from_proto(response.result());
   if (!result.ok()) return std::nullopt;
   return result;
@@ -42,8 +42,13 @@ Status broken() {
 
 }  // namespace
 
-ShardedClient::ShardedClient(std::vector<std::unique_ptr<ShardLink>> links, RunnerInfo info)
-    : links_(std::move(links)), info_(std::move(info)), stream_(base::random_u64()) {}
+ShardedClient::ShardedClient(std::vector<std::unique_ptr<ShardLink>> links,
+                             std::vector<std::uint64_t> epochs,
+                             RunnerInfo info)
+    : links_(std::move(links)),
+      epochs_(std::move(epochs)),
+      info_(std::move(info)),
+      stream_(base::random_u64()) {}
 ShardedClient::~ShardedClient() = default;
 
 Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string& path,
@@ -52,7 +57,8 @@ Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string&
   COXSWAIN_ASSIGN_OR_RETURN(auto master, ShardLink::connect(master_path, options));
   COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::string> paths, master->discover());
   std::vector<std::unique_ptr<ShardLink>> links;
-  std::optional<RunnerInfo> info;
+  std::vector<RunnerInfo> infos;
+  std::vector<std::uint64_t> epochs;
   for (const std::string& shard_path : paths) {
     if (shard_path == master_path && master) {
       links.push_back(std::move(master));
@@ -60,18 +66,16 @@ Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string&
       COXSWAIN_ASSIGN_OR_RETURN(auto link, ShardLink::connect(shard_path, options));
       links.push_back(std::move(link));
     }
-    COXSWAIN_ASSIGN_OR_RETURN(RunnerInfo found, links.back()->info());
+    COXSWAIN_ASSIGN_OR_RETURN(RunnerInfo info, links.back()->info());
+    epochs.push_back(info.epoch);
+    infos.push_back(std::move(info));
     // A shard whose step hangs answers all calls, and never gives its runner to a new stream.
     COXSWAIN_RETURN_IF_ERROR(links.back()->healthy());
-    if (info && !same_model(*info, found)) {
-      return Status(Code::kFailedPrecondition,
-                    ErrorKind::kUnavailable,
-                    shard_path + " serves another model than rank 0");
-    }
-    if (!info) info = std::move(found);
   }
+  COXSWAIN_ASSIGN_OR_RETURN(RunnerInfo info, replica_info(infos));
   for (const auto& link : links) COXSWAIN_RETURN_IF_ERROR(link->open_stream());
-  return std::unique_ptr<ShardedClient>(new ShardedClient(std::move(links), std::move(*info)));
+  return std::unique_ptr<ShardedClient>(
+      new ShardedClient(std::move(links), std::move(epochs), std::move(info)));
 }
 
 Result<StepTicket> ShardedClient::submit(StepPlan plan) {
@@ -79,11 +83,20 @@ Result<StepTicket> ShardedClient::submit(StepPlan plan) {
   const std::size_t limit =
       info_.capabilities.look_ahead ? info_.capabilities.plans_in_flight_max : 1;
   if (in_flight_.size() >= limit) return internal_error("too many plans in flight");
+  if (plan.epoch != info_.epoch) {
+    return Status(Code::kUnavailable,
+                  ErrorKind::kUnavailable,
+                  "epoch " + std::to_string(plan.epoch) + " is over, this replica is in " +
+                      std::to_string(info_.epoch));
+  }
   google::protobuf::Arena arena;  // a message of many rows is many small pieces
   auto& message = *google::protobuf::Arena::CreateMessage<pb::StepsRequest>(&arena);
   to_proto(plan, *message.mutable_plan());
   message.set_stream(stream_);
-  for (const auto& link : links_) COXSWAIN_RETURN_IF_ERROR(link->send(message));
+  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+    message.mutable_plan()->set_epoch(epochs_[rank]);
+    COXSWAIN_RETURN_IF_ERROR(links_[rank]->send(message));
+  }
   in_flight_.push_back(plan.step);
   return StepTicket{plan.step};
 }
@@ -114,8 +127,9 @@ Status ShardedClient::receive_all(TimePoint until) {
 Result<StepResult> ShardedClient::collect(std::uint64_t step) {
   std::optional<StepResult> first;
   Status failure;
-  for (const auto& response : std::exchange(answers_, {})) {
-    auto outcome = outcome_of(*response, step);
+  const auto answers = std::exchange(answers_, {});
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    auto outcome = outcome_of(*answers[rank], step, epochs_[rank]);
     if (!outcome) {
       is_broken_ = true;
       return broken();
@@ -127,6 +141,7 @@ Result<StepResult> ShardedClient::collect(std::uint64_t step) {
     }
   }
   if (!failure.ok()) return failure;
+  first->epoch = info_.epoch;
   return std::move(*first);
 }
 
@@ -138,9 +153,9 @@ Status ShardedClient::healthy() {
 
 Status ShardedClient::attach(Attachment attachment) {
   for (std::size_t rank = 0; rank < links_.size(); ++rank) {
-    Status status = links_[rank]->attach(attachment, info_.epoch, stream_);
+    Status status = links_[rank]->attach(attachment, epochs_[rank], stream_);
     if (status.ok()) continue;
-    while (rank-- > 0) (void)links_[rank]->detach(attachment.id, info_.epoch);
+    while (rank-- > 0) (void)links_[rank]->detach(attachment.id, epochs_[rank]);
     return status;
   }
   return {};
@@ -148,17 +163,17 @@ Status ShardedClient::attach(Attachment attachment) {
 
 Status ShardedClient::detach(std::uint64_t id) {
   Status failure;
-  for (const auto& link : links_) {
-    Status status = link->detach(id, info_.epoch);
+  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+    Status status = links_[rank]->detach(id, epochs_[rank]);
     if (failure.ok()) failure = std::move(status);
   }
   return failure;
 }
 
 Result<Attachment> ShardedClient::take(std::uint64_t id) {
-  auto out = links_.front()->take(id, info_.epoch);
+  auto out = links_.front()->take(id, epochs_.front());
   for (std::size_t rank = 1; rank < links_.size(); ++rank)
-    (void)links_[rank]->detach(id, info_.epoch);
+    (void)links_[rank]->detach(id, epochs_[rank]);
   return out;
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 // ShardedClient: the StepRunner of a router, over the Engine stream to every shard of one replica.
 //
-// Each plan goes to all shards; the answer is that of rank 0 once all have answered. A client
-// serves one life of the replica: after kUnavailable every call fails in the same way, and the
-// engine is given a new client (Engine::replace_runner).
+// Each plan goes to all shards; the answer is that of rank 0 once all have answered. Shards start one by one and have
+// an epoch each: plans and results of this client carry one of the replica, which changes with any of theirs
+// (replica_info.h). A client serves one life of the replica: after kUnavailable every call fails in the same way, and
+// the engine is given a new client (Engine::replace_runner).
 //
 // Thread rule: as StepRunner.
 
@@ -26,7 +27,7 @@ class ShardedClient : public StepRunner {
   // Connects to the shard at `path` and to those that it names. `path` may begin with "unix://".
   // Errors: kUnavailable if a shard does not answer or is ill (trying later can help);
   // kUnimplemented if it is a stock shard; kFailedPrecondition if the socket belongs to another
-  // user or the shards do not serve one model.
+  // user or the shards do not fit together, with the first thing in which they differ.
   static Result<std::unique_ptr<ShardedClient>> connect(const std::string& path,
                                                         const ClientOptions& options);
   ~ShardedClient() override;
@@ -42,7 +43,9 @@ class ShardedClient : public StepRunner {
   Result<Attachment> take(std::uint64_t id) override;
 
  private:
-  ShardedClient(std::vector<std::unique_ptr<ShardLink>> links, RunnerInfo info);
+  ShardedClient(std::vector<std::unique_ptr<ShardLink>> links,
+                std::vector<std::uint64_t> epochs,
+                RunnerInfo info);
 
   // Answers of all shards to the oldest plan; the first failure wins.
   Result<StepResult> collect(std::uint64_t step);
@@ -50,7 +53,8 @@ class ShardedClient : public StepRunner {
   Status receive_all(TimePoint until);
 
   std::vector<std::unique_ptr<ShardLink>> links_;  // by rank
-  RunnerInfo info_;                                // of rank 0
+  const std::vector<std::uint64_t> epochs_;        // by rank
+  const RunnerInfo info_;                          // of the replica
   const std::uint64_t stream_;                     // names the attachments of this client
   std::vector<std::unique_ptr<engine::v1::StepsResponse>> answers_;  // to the oldest plan, by rank
   std::deque<std::uint64_t> in_flight_;  // steps, at most plans_in_flight_max

@@ -258,7 +258,7 @@ TEST_F(EngineStream, PlansOutsideTheModelNeverReachTheRunner) {
   EXPECT_EQ(refused(plan), "plan: the layers [0, 3) are not of 2");
   plan = plan_of(0, {}, {});
   plan.epoch = 78;
-  EXPECT_EQ(refused(plan), "epoch 78 is over, this shard is in 77");
+  EXPECT_EQ(refused(plan), "epoch 78 is over, this replica is in 77");
   EXPECT_EQ(runner_.n_submitted(), 0U);
   EXPECT_TRUE(client->run(plan_of(++step, {}, {})).ok());
 }
@@ -386,29 +386,6 @@ TEST_F(EngineStream, TheSocketIsPrivateAndASecondServerIsRefused) {
             "another server is running here: it holds " + socket() + ".lock (process " +
                 std::to_string(::getpid()) + ")");
   EXPECT_TRUE(connect());  // the first one still serves
-}
-
-TEST_F(EngineStream, SeveralShardsGetTheSamePlans) {
-  FakeRunner other(fake_shard_options());
-  service_.reset();
-  ShardServiceOptions options;
-  options.peer_paths = {folder_.file("shard-0"), folder_.file("shard-1")};
-  options.socket_path = options.peer_paths[0];
-  auto rank0 = ShardService::start(runner_, *codec_, options, log_);
-  options.socket_path = options.peer_paths[1];
-  auto rank1 = ShardService::start(other, *codec_, options, log_);
-  ASSERT_TRUE(rank0.ok() && rank1.ok());
-  auto client = connect();
-  ASSERT_TRUE(client);
-  const SequenceSpec spec = spec_of(1, {20});
-  auto result = client->run(plan_of(1, {spec}, {prefill_row(spec, 0, 1)}));
-  ASSERT_TRUE(result.ok());
-  EXPECT_EQ(runner_.live(), other.live());
-  other.fail_next(internal_error("rank 1 failed"));
-  EXPECT_EQ(client->run(plan_of(2, {}, {})).status().message(), "rank 1 failed");
-  EXPECT_TRUE(client->run(plan_of(3, {}, {})).ok());
-  rank1.value().reset();
-  EXPECT_EQ(client->run(plan_of(4, {}, {})).status().code(), Code::kUnavailable);
 }
 
 }  // namespace
