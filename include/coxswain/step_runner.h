@@ -213,7 +213,9 @@ struct StepPlan {
   std::uint64_t hidden_in = 0;
   std::uint64_t hidden_out = 0;
   std::vector<SequenceSpec> new_sequences = {};
-  std::vector<SequenceId> dropped = {};  // sequences whose state the runner may forget
+  // Sequences whose state the runner may forget. One that it does not know is no error: those of a step that failed as
+  // a whole are named again.
+  std::vector<SequenceId> dropped = {};
   std::vector<SequenceEdit> edits = {};
   std::vector<BlockMove> moves = {};
   std::vector<BlockTransfer> imports = {};  // from attachments, which are forgotten then

@@ -49,9 +49,10 @@ struct EngineOptions {
   std::uint32_t queue_requests_max = 1024;
   // Of all that wait, paused ones included (waiting_tokens() in sequence.h); 64 MiB.
   std::size_t queue_tokens_max = std::size_t{16} << 20;
-  // Tokens of the sequences that one plan introduces, 5 bytes each at most on the wire, so that no plan outgrows a
-  // message of 64 MiB; a longer sequence goes alone.
-  std::size_t plan_new_tokens_max = std::size_t{8} << 20;
+  // Bytes of one plan as plan_size.h weighs them, so that none outgrows a message of 64 MiB: of the sequences that it
+  // introduces, and of its rows. What does not fit goes with the next plan; a request larger than the first is refused.
+  std::size_t plan_new_bytes_max = std::size_t{40} << 20;
+  std::size_t plan_rows_bytes_max = std::size_t{16} << 20;
   std::uint32_t overtakes_max = 32;  // how often a waiting request may be overtaken
   bool prefix_caching = true;
   // A sink that stays stalled so long is cancelled.

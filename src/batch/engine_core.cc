@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fatal.h"
+#include "batch/plan_size.h"
 #include "request/sampling_rules.h"
 
 namespace coxswain::batch {
@@ -148,6 +149,13 @@ Status EngineCore::admissible(const RunnerInfo& info,
     return refuse(kPromptField,
                   "the request would wait with " + std::to_string(n_waiting) +
                       " tokens, `queue_tokens_max` is " + std::to_string(options.queue_tokens_max));
+  }
+  const std::size_t bytes = spec_bytes_max(request, n_prompt + n_new);
+  if (bytes > options.plan_new_bytes_max) {
+    return refuse(kPromptField,
+                  "the request takes " + std::to_string(bytes) +
+                      " bytes of a plan, `plan_new_bytes_max` is " +
+                      std::to_string(options.plan_new_bytes_max));
   }
   const std::uint64_t n_tokens = n_prompt + n_new - 1;  // the last token is never computed
   const kvcache::KvCacheOptions cache = cache_options(info, options, {});
@@ -311,7 +319,10 @@ void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
   if (s.request.deadline) deadlines_.erase({*s.request.deadline, s.id});
   s.lease.reset();
   s.state = SequenceState::kEnding;
-  if (s.known_to_runner) dropped_.push_back(s.id);
+  if (s.known_to_runner) {
+    dropped_.push_back(s.id);
+    tells_drops_ = true;
+  }
   s.outcome = outcome;
   s.final_event = std::move(event);
   if (s.n_in_flight == 0 || !options_.final_after_retire) send_final(s);
@@ -377,6 +388,7 @@ void EngineCore::lose_runner(const Status& status) {
   }
   for (Sequence* s : ending) retire(*s);
   dropped_.clear();
+  tells_drops_ = false;
   hooks_.runner_lost();
   observer_.on_runner_lost(status);
 }

@@ -113,7 +113,9 @@ class EngineCore {
     StepTicket ticket;
     Status refused;  // why the runner did not take the plan
     std::vector<StepRow> rows;
-    std::size_t n_new_tokens = 0;  // of the sequences that the plan introduces
+    std::vector<SequenceId> dropped;  // told with the plan
+    std::size_t new_bytes = 0;        // of the sequences that the plan introduces
+    std::size_t rows_bytes = 0;
     TimePoint submitted_at{};
     bool prefill = false;
   };
@@ -143,6 +145,7 @@ class EngineCore {
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
   static SequenceSpec make_spec(const Sequence& s);
   std::vector<BlockTableChange> table_changes(Sequence& s, const PlannedRow& planned);
+  void take_dropped(StepPlan& plan, Step& step);
   void send(StepPlan plan, Step step);
 
   // step_apply.cc: StepResult -> events
@@ -175,6 +178,7 @@ class EngineCore {
   WaitingQueue waiting_;                         // waiting and paused
   std::vector<std::unique_ptr<Sequence>> gone_;  // answered in this call; freed at its end
   std::vector<SequenceId> dropped_;              // the runner shall forget
+  bool tells_drops_ = false;                     // some of them it has never been told
   std::deque<Step> steps_;                       // in flight, oldest first: at most two
   std::uint64_t next_sequence_ = 1;
   std::uint64_t next_arrival_ = 1;

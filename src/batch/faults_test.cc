@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "batch/plan_size.h"
 #include "batch/testing/core_driver.h"
 
 namespace coxswain::batch {
@@ -37,6 +38,10 @@ class FaultRun {
     for (auto& t : all_) t.sink->set_stalled(false);
     if (!driver_.core->runner_up()) replace();
     failures_ = false;
+    // Whom a failed step was to drop is named again with the next rows.
+    ASSERT_TRUE(driver_.run());
+    all_.push_back({make_.make(20, 16), nullptr});
+    all_.back().sink = driver_.add(all_.back().request);
     ASSERT_TRUE(driver_.run());
     driver_.expect_idle();
     EXPECT_TRUE(driver_.runner->live().empty());
@@ -287,6 +292,60 @@ TEST(Faults, WhatWaitsOutlivesTheRunner) {
   d.core->replace_runner(d.runner);
   ASSERT_TRUE(d.run());
   waiting->expect_complete(expected_output(fake(20), r), false);
+}
+
+// A step that is refused or fails may have forgotten nobody: the next one says it again, and nothing is said over and
+// over while nobody has a row.
+TEST(Faults, WhoIsDroppedByAStepThatFailsIsDroppedByTheNext) {
+  for (const bool refused : {true, false}) {
+    SCOPED_TRACE(refused ? "refused" : "failed");
+    CoreDriver d(FakeRunnerOptions{}, {});
+    GenerationRequest request;
+    request.prompt = {1, 2, 3};
+    request.stopping = {.max_new_tokens = 3, .ignore_eos = true};
+    request.id = RequestId{1};
+    const auto first = d.add(request);
+    while (!first->done()) d.turn();
+    EXPECT_EQ(d.runner->live().size(), 1U);
+    if (refused) d.runner->refuse_next(internal_error("not today"));
+    if (!refused) d.runner->fail_next(internal_error("not today"));
+    d.turn();
+    ASSERT_EQ(d.observer.failed.size(), 1U);
+    EXPECT_EQ(d.runner->live().size(), 1U);
+    for (int i = 0; i < 5; ++i) EXPECT_FALSE(d.turn());
+
+    request.id = RequestId{2};
+    const auto second = d.add(request);
+    ASSERT_TRUE(d.run());
+    EXPECT_TRUE(second->final_event().status.ok());
+    EXPECT_TRUE(d.runner->live().empty());
+  }
+}
+
+// More than one plan names.
+TEST(Faults, ManyAreDroppedAtOnceInSeveralPlans) {
+  FakeRunnerOptions fake;
+  fake.n_blocks = {40'000};
+  EngineOptions options;
+  options.batch_size_max = 20'000;
+  options.prefill_tokens_max = 40'000;
+  CoreDriver d(fake, options);
+  GenerationRequest request;
+  request.prompt = {1};
+  request.stopping.max_new_tokens = 2;
+  for (std::uint64_t i = 1; i <= kPlanDroppedMax + 100; ++i) {
+    request.id = RequestId{i};
+    d.core->add(request, std::make_shared<Recorder>(), d.now);
+  }
+  d.now += 1s;
+  ASSERT_TRUE(d.core->submit_next(d.now));
+  EXPECT_EQ(d.runner->live().size(), kPlanDroppedMax + 100);
+  d.core->cancel_all(internal_error("enough"));
+  d.runner->keep_plans();
+  while (d.turn()) {
+  }
+  EXPECT_TRUE(d.runner->live().empty());
+  for (const StepPlan& plan : d.runner->plans()) EXPECT_LE(plan.dropped.size(), kPlanDroppedMax);
 }
 
 TEST(Faults, RequestsThatCanNeverFitAreRefused) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "batch/plan_size.h"
 #include "batch/testing/core_driver.h"
 
 namespace coxswain::batch {
@@ -162,32 +163,75 @@ TEST(Invariance, SeveralTokensAResultInWindows) {
   EXPECT_GT(run_seeds(c).finished, 200U);
 }
 
-// The fake refuses rows that repeat a prompt.
-TEST(Invariance, APlanIntroducesABoundedNumberOfTokens) {
+// The bytes of everything that a plan carries, not of prompts alone.
+TEST(Invariance, APlanHasABoundedNumberOfBytes) {
   EngineOptions options;
-  options.plan_new_tokens_max = 30;
-  CoreDriver d(fake(200), options);
+  options.plan_new_bytes_max = 5 * kSpecBytes;
+  options.plan_rows_bytes_max = 4 * kRowBytes;
+  CoreDriver d(fake(400), options);
   d.runner->keep_plans();
   std::vector<std::pair<GenerationRequest, std::shared_ptr<Recorder>>> all;
-  for (std::uint64_t i = 1; i <= 9; ++i) {
+  for (std::uint64_t i = 1; i <= 20; ++i) {
     GenerationRequest request;
     request.id = RequestId{i};
-    for (std::uint64_t p = 0; p < (i == 5 ? 50U : 14U); ++p)
+    for (std::uint64_t p = 0; p < (i == 5 ? 300U : 14U); ++p)
       request.prompt.push_back(static_cast<TokenId>((p * i + i) % 50));
-    request.stopping.max_new_tokens = 5;
+    request.stopping.max_new_tokens = 20;
+    if (i % 3 == 0) request.stopping.stop_sequences = {std::string(900, 'x')};
+    if (i % 3 == 1) request.cache_salt = std::string(1500, 's');
+    if (i % 7 == 0) request.sampling.logit_bias.assign(30, {1, 0.0F});
     all.emplace_back(request, d.add(request));
+    ASSERT_TRUE(all.back().second) << d.status.message();
   }
   ASSERT_TRUE(d.run());
   for (const auto& [request, sink] : all)
-    sink->expect_complete(expected_output(fake(200), request), false);
+    sink->expect_complete(expected_output(fake(400), request), false);
   std::size_t n_introduced = 0;
   for (const StepPlan& plan : d.runner->plans()) {
-    std::size_t n_tokens = 0;
-    for (const SequenceSpec& spec : plan.new_sequences) n_tokens += spec.prompt.size();
-    EXPECT_TRUE(n_tokens <= 30 || plan.new_sequences.size() == 1) << n_tokens;
+    std::size_t new_bytes = 0;
+    for (const SequenceSpec& spec : plan.new_sequences) {
+      GenerationRequest request;
+      request.sampling = spec.sampling;
+      request.stopping = spec.stopping;
+      request.cache_salt = spec.cache_salt;
+      new_bytes += spec_bytes_max(request, spec.prompt.size() + spec.produced.size());
+    }
+    EXPECT_LE(new_bytes, options.plan_new_bytes_max);
+    std::size_t rows_bytes = 0;
+    for (const Row& row : plan.rows) rows_bytes += row_bytes_max(row);
+    EXPECT_TRUE(rows_bytes <= options.plan_rows_bytes_max || plan.rows.size() == 1) << rows_bytes;
     n_introduced += plan.new_sequences.size();
   }
   EXPECT_EQ(n_introduced, all.size());
+}
+
+// Rows that are left out, among them some whose window has moved.
+TEST(Invariance, RowsThatFindNoRoomInAPlanFollowInTheNext) {
+  Case c{.name = "rows", .runner = fake(40), .engine = {}};
+  c.runner.n_blocks = {40, 30};
+  c.runner.windows = {0, 6};
+  c.engine.prefix_caching = false;
+  c.engine.prefill_tokens_max = 8;
+  c.engine.plan_rows_bytes_max = 3 * kRowBytes;
+  EXPECT_GT(run_seeds(c).finished, 200U);
+}
+
+TEST(Invariance, ARequestThatNoPlanCarriesIsRefused) {
+  EngineOptions options;
+  options.plan_new_bytes_max = 2000;
+  CoreDriver d(fake(400), options);
+  GenerationRequest request;
+  request.id = RequestId{1};
+  request.prompt.assign(150, 7);
+  request.stopping.max_new_tokens = 45;
+  EXPECT_TRUE(d.add(request));
+  request.id = RequestId{2};
+  request.stopping.max_new_tokens = 46;
+  EXPECT_FALSE(d.add(request));
+  EXPECT_EQ(d.status.message(),
+            "the request takes 2004 bytes of a plan, `plan_new_bytes_max` is 2000");
+  EXPECT_EQ(d.status.field(), kPromptField);
+  ASSERT_TRUE(d.run());
 }
 
 TEST(Invariance, GuaranteedNoEvictNeverPauses) {

@@ -147,7 +147,9 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   }
 }
 
+// Whom the step told the runner to forget is told again with the next plan: twice does no harm.
 void EngineCore::apply_failed_step(const Step& step, const Status& status) {
+  dropped_.insert(dropped_.end(), step.dropped.begin(), step.dropped.end());
   for (const StepRow& row : step.rows) {
     Sequence& s = *row.sequence;
     settle(row);

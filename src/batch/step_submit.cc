@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "batch/engine_core.h"
+#include "batch/plan_size.h"
 
 namespace coxswain::batch {
+
 bool EngineCore::can_submit() const {
   // More than two gain nothing: the host prepares one step while another runs.
   const std::size_t depth =
@@ -33,14 +35,23 @@ bool EngineCore::submit_next(TimePoint now) {
   step.rows = std::exchange(spare_rows_, {});
   while (fill(plan, step, now) == Filled::kPlanAgain) {
   }
-  // With nothing else to do the runner is still told what it may forget.
-  if (plan.rows.empty() && (dropped_.empty() || !steps_.empty())) {
+  // With nothing else to do the runner is still told what it may forget, once.
+  if (plan.rows.empty() && (!tells_drops_ || !steps_.empty())) {
     spare_rows_ = std::move(step.rows);
     return false;
   }
-  plan.dropped = std::exchange(dropped_, {});
+  take_dropped(plan, step);
   send(std::move(plan), std::move(step));
   return true;
+}
+
+// The step keeps them: a runner that refuses or fails it may have forgotten nobody.
+void EngineCore::take_dropped(StepPlan& plan, Step& step) {
+  const auto n = static_cast<std::ptrdiff_t>(std::min(dropped_.size(), kPlanDroppedMax));
+  step.dropped.assign(dropped_.begin(), dropped_.begin() + n);
+  dropped_.erase(dropped_.begin(), dropped_.begin() + n);
+  tells_drops_ = !dropped_.empty();
+  plan.dropped = step.dropped;
 }
 
 EngineCore::Filled EngineCore::fill(StepPlan& plan, Step& step, TimePoint now) {
@@ -130,19 +141,15 @@ SequenceSpec EngineCore::make_spec(const Sequence& s) {
 
 void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step) {
   Sequence& s = *planned.sequence;
-  if (!s.known_to_runner && step.n_new_tokens > 0 &&
-      step.n_new_tokens + s.tokens.size() > options_.plan_new_tokens_max) {
+  const std::size_t new_bytes = s.known_to_runner ? 0 : spec_bytes_max(s.request, s.tokens.size());
+  if (new_bytes > 0 && step.new_bytes > 0 &&
+      step.new_bytes + new_bytes > options_.plan_new_bytes_max) {
     return;  // its spec travels with the next plan
   }
   // The counters are an upper bound where a paused sequence's blocks stay pinned by what another
   // one has published behind them: a row that finds no block waits for the next plan.
   if (planned.first_position != s.planned || !cache_->grow(s.lease, planned.n_blocks).ok()) return;
-  if (!s.known_to_runner) {
-    s.known_to_runner = true;
-    step.n_new_tokens += s.tokens.size();
-    plan.new_sequences.push_back(make_spec(s));
-  }
-  Row& row = plan.rows.emplace_back();
+  Row row;
   row.sequence = s.id;
   row.first_position = s.planned;
   row.n_tokens = planned.n_tokens;
@@ -158,26 +165,38 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
   }
   if (planned.sample && !planned.prefill)
     row.n_draft_max = s.draft_tokens(info_.capabilities.draft_tokens_max);
+  const std::size_t row_bytes = row_bytes_max(row);
+  if (step.rows_bytes > 0 && step.rows_bytes + row_bytes > options_.plan_rows_bytes_max) {
+    for (const BlockTableChange& change : row.table_changes)
+      s.table_sent[change.kv_group] = change.first_index;
+    return;  // it travels with the next plan
+  }
+  step.rows_bytes += row_bytes;
+  if (!s.known_to_runner) {
+    s.known_to_runner = true;
+    step.new_bytes += new_bytes;
+    plan.new_sequences.push_back(make_spec(s));
+  }
   step.rows.push_back({.sequence = &s,
                        .first_position = s.planned,
                        .n_tokens = planned.n_tokens,
                        .n_draft_max = row.n_draft_max,
                        .sample = planned.sample,
                        .prefill = planned.prefill});
+  plan.rows.push_back(std::move(row));
   step.prefill |= planned.prefill;
   s.planned += planned.n_tokens;
   s.lease.mark_used(plan.step);
   ++s.n_in_flight;
   if (!planned.sample) return;
   ++s.n_pending;
-  s.n_pending_extra += row.n_draft_max;
+  s.n_pending_extra += step.rows.back().n_draft_max;
 }
 
 // A plan that the runner refuses still takes its place in the order, so that its blocks retire
 // behind earlier steps.
 void EngineCore::send(StepPlan plan, Step step) {
   last_step_ = plan.step;
-  const std::vector<SequenceId> dropped = plan.dropped;
   observer_.on_step_submitted(kind_of(step));
   step.ticket = {plan.step};
   auto ticket = runner_->submit(std::move(plan));
@@ -185,7 +204,6 @@ void EngineCore::send(StepPlan plan, Step step) {
     step.ticket = ticket.value();
   } else {
     step.refused = ticket.status();
-    dropped_.insert(dropped_.end(), dropped.begin(), dropped.end());
   }
   steps_.push_back(std::move(step));
 }

@@ -14,6 +14,8 @@
 namespace coxswain::rpc {
 namespace {
 
+using batch::testing::Recorder;
+
 class EngineOverWire : public testing::EngineOverShard {
  protected:
   explicit EngineOverWire(const batch::testing::FakeRunnerOptions& options = runner_options())
@@ -53,6 +55,40 @@ TEST_F(EngineOverWire, EveryRequestGetsWhatItGetsAlone) {
   // The figures follow the last answer.
   while (engine_->stats().blocks_leased != 0) std::this_thread::yield();
   EXPECT_GT(engine_->stats().cached_prompt_tokens, 0U);
+}
+
+// Between a router and a shard whose messages carry no more than the engine weighs a plan at.
+class EngineOverNarrowWire : public EngineOverWire {
+ protected:
+  static constexpr std::size_t kNewBytes = 3'000;
+  static constexpr std::size_t kRowsBytes = 1'200;
+  void SetUp() override {
+    start({.plan_new_bytes_max = kNewBytes, .plan_rows_bytes_max = kRowsBytes});
+  }
+  std::shared_ptr<StepRunner> connect() override {
+    return require(
+        ShardedClient::connect(socket(), {.message_bytes_max = kNewBytes + kRowsBytes + 200}));
+  }
+};
+
+TEST_F(EngineOverNarrowWire, NoPlanIsTooLarge) {
+  std::vector<batch::GenerationRequest> requests;
+  for (int i = 0; i < 60; ++i) {
+    batch::GenerationRequest request = any_request();
+    request.prompt.resize(1 + pick(0, 9), 20);
+    if (i % 2 == 0) request.cache_salt = std::string(1300, 's');
+    if (i % 2 == 1) request.stopping.stop_sequences.assign(5, std::string(200, '#'));
+    requests.push_back(std::move(request));
+  }
+  std::vector<std::shared_ptr<Recorder>> sinks;
+  runner_.hold();
+  for (const auto& request : requests) sinks.push_back(submit(request));
+  runner_.release();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Status status = sinks[i]->wait();
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(sinks[i]->ids(), expected_output(requests[i]).tokens);
+  }
 }
 
 // A runner that yields up to four tokens a row, some of them without their keys.

@@ -136,12 +136,13 @@ class StepLoop {
     std::uint64_t step = 0;
     Result<StepTicket> ticket;
     std::vector<std::uint64_t> used;  // attachments that it reads
+    std::vector<SequenceId> dropped;
   };
 
   void start(Incoming in) {
     last_step_ = in.step;
     if (!in.status.ok()) {
-      in_flight_.push_back({in.step, in.status, {}});
+      in_flight_.push_back({in.step, in.status, {}, {}});
       return;
     }
     for (const SequenceSpec& spec : in.plan.new_sequences) live_.insert(spec.id);
@@ -154,11 +155,8 @@ class StepLoop {
     for (const BlockTransfer& transfer : in.plan.imports) used.push_back(transfer.attachment);
     if (in.plan.hidden_in != 0) used.push_back(in.plan.hidden_in);
     std::vector<SequenceId> dropped = in.plan.dropped;
-    in_flight_.push_back({in.step, runner_.submit(std::move(in.plan)), std::move(used)});
-    // A refused plan may not have dropped anything.
-    if (in_flight_.back().ticket.ok()) {
-      for (const SequenceId id : dropped) live_.erase(id);
-    }
+    in_flight_.push_back(
+        {in.step, runner_.submit(std::move(in.plan)), std::move(used), std::move(dropped)});
   }
 
   Result<StepResult> take_oldest() {
@@ -171,8 +169,9 @@ class StepLoop {
   bool finish_oldest(StreamState& state) {
     const std::uint64_t step = in_flight_.front().step;
     auto result = take_oldest();
-    if (result.ok()) {
+    if (result.ok()) {  // a step that failed may have used up and dropped nothing
       for (const std::uint64_t id : in_flight_.front().used) owners_.remove(id);
+      for (const SequenceId id : in_flight_.front().dropped) live_.erase(id);
     }
     in_flight_.pop_front();
     // The next plan, which has come meanwhile, starts before this answer is written.

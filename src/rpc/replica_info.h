@@ -1,6 +1,6 @@
 #pragma once
-// What a replica of several shards says about itself: the facts that all of them share, and limits that each of them
-// can keep.
+// What a replica of several shards says about itself: the facts that all of them share, and the limits that all of
+// them can keep.
 //
 // Thread rule: pure functions.
 

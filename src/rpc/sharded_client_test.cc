@@ -357,6 +357,20 @@ TEST_F(EngineStream, ADisconnectDropsItsSequences) {
   EXPECT_TRUE(client->run(plan_of(1, {one}, {prefill_row(one, 0, 1)})).ok());
 }
 
+TEST_F(EngineStream, ADisconnectDropsWhomAFailedStepDidNotDrop) {
+  auto client = connect();
+  ASSERT_TRUE(client);
+  const SequenceSpec one = spec_of(1, {20});
+  ASSERT_TRUE(client->run(plan_of(1, {one}, {prefill_row(one, 0, 1)})).ok());
+  runner_.fail_next(internal_error("the step broke a rule"));
+  StepPlan drop = plan_of(2, {}, {});
+  drop.dropped = {SequenceId{1}};
+  EXPECT_FALSE(client->run(std::move(drop)).ok());
+  EXPECT_EQ(runner_.live().size(), 1U);
+  client.reset();
+  runner_.wait_for_live(0);
+}
+
 TEST_F(EngineStream, ANewerStreamDisplacesTheOlder) {
   auto old_client = connect();
   ASSERT_TRUE(old_client);

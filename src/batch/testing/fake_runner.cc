@@ -213,6 +213,11 @@ Status FakeRunner::detach(std::uint64_t id) {
   return {};
 }
 
+void FakeRunner::refuse_next(Status status) {
+  base::MutexLock lock(mu_);
+  next_refusal_ = std::move(status);
+}
+
 void FakeRunner::fail_next(Status status) {
   base::MutexLock lock(mu_);
   next_failure_ = std::move(status);
@@ -269,9 +274,25 @@ void FakeRunner::violate(std::string what) {
   if (violations_.size() < 20) violations_.push_back(std::move(what));
 }
 
-void FakeRunner::take_new_and_dropped(const StepPlan& plan) {
+// What the plan asks for that would not show in the tokens.
+void FakeRunner::check_fields(const StepPlan& plan) {
+  if (!plan.edits.empty()) violate("edits, which this runner does not do");
+  if (!plan.imports.empty() || !plan.exports.empty())
+    violate("blocks from or to attachments, which this runner does not move");
+  if (plan.hidden_in != 0 || plan.hidden_out != 0)
+    violate("hidden states, which this runner has not");
+  const LayerRange all{.begin = 0, .end = options_.about.n_layers};
+  if (plan.layers != LayerRange{} && plan.layers != all) violate("a part of the layers");
+  for (const Row& row : plan.rows) {
+    if (row.emit == Emit::kCandidates || row.n_candidates > 0)
+      violate("candidates, which this runner does not list");
+  }
+}
+
+void FakeRunner::take_new_and_dropped(const StepPlan& plan, Job& job) {
   for (const SequenceId id : plan.dropped) {
-    if (sequences_.erase(id) + failed_.erase(id) == 0 && options_.checks_scheduling)
+    job.dropped.push_back(sequences_.extract(id));
+    if (job.dropped.back().empty() && options_.checks_scheduling && failed_.erase(id) == 0)
       violate("an unknown sequence is dropped");
   }
   for (const SequenceSpec& spec : plan.new_sequences) {
@@ -304,8 +325,13 @@ Result<StepTicket> FakeRunner::submit(StepPlan plan) {
   if (jobs_.size() >= (options_.capabilities.look_ahead ? 2U : 1U))
     violate("too many plans in flight");
   if (plan.epoch != options_.epoch) violate("a plan of another epoch");
-  take_new_and_dropped(plan);
+  check_fields(plan);
+  if (!next_refusal_.ok()) {
+    for (const SequenceSpec& spec : plan.new_sequences) failed_.insert(spec.id);
+    return std::exchange(next_refusal_, Status());
+  }
   Job job;
+  take_new_and_dropped(plan, job);
   std::set<SequenceId> seen;
   for (const Row& row : plan.rows) {
     const auto it = sequences_.find(row.sequence);
@@ -415,6 +441,10 @@ void FakeRunner::write_position(State& state, const Tables& tables, std::uint32_
     slots_[g][std::size_t{block} * options_.block_tokens + position % options_.block_tokens] = {
         position, state.tokens[position], state.identity};
   }
+}
+
+Status FakeRunner::failure_of(std::uint64_t step) {
+  return next_failure_.ok() ? step_failure(step) : std::exchange(next_failure_, Status());
 }
 
 Status FakeRunner::failure_of(std::uint64_t step, const SequenceSpec& spec) {
@@ -556,10 +586,12 @@ Result<StepResult> FakeRunner::wait(StepTicket ticket, TimePoint until) {
     violate("a ticket is waited for out of order");
     return internal_error("no such step");
   }
-  const Job job = std::move(jobs_.front());
+  Job job = std::move(jobs_.front());
   jobs_.pop_front();
-  if (!next_failure_.ok()) return std::exchange(next_failure_, Status());
-  if (Status status = step_failure(ticket.step); !status.ok()) return status;
+  if (Status status = failure_of(ticket.step); !status.ok()) {
+    for (auto& node : job.dropped) sequences_.insert(std::move(node));
+    return status;
+  }
   StepResult out;
   out.step = job.plan.step;
   out.epoch = options_.epoch;

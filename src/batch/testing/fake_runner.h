@@ -11,6 +11,10 @@
 // (blocks are leased, none is written that a step in flight names for another sequence, chunks end at
 // blocks) are checked by option: plans of a stock router and plans written by hand break them and are right.
 //
+// Edits, attachments in plans, layer ranges and candidates it does not do: a plan that asks for them is a violation.
+//
+// A step that fails as a whole has dropped nobody, one that submit() refuses has done nothing.
+//
 // With draft tokens a row yields as many as a hash says: the same tokens, in fewer steps.
 //
 // With a codec the fake has text: its tokens carry it, and stop strings end a sequence.
@@ -94,6 +98,8 @@ class FakeRunner final : public StepRunner {
   void set_health(Status status);
   void refuse_attachments(Status status);    // what attach() answers
   std::vector<Attachment> attached() const;  // in the order of coming
+  // What the next submit() answers.
+  void refuse_next(Status status);
   // Fails the next step as a whole, or every row of the prompts that begin with this token.
   void fail_next(Status status);
   void fail_sequences_starting_with(TokenId token);
@@ -128,15 +134,18 @@ class FakeRunner final : public StepRunner {
   };
   struct Job {
     StepPlan plan;
+    std::vector<std::map<SequenceId, State>::node_type> dropped;
     std::vector<Tables> tables;  // per row; empty: of an unknown sequence
   };
 
-  void take_new_and_dropped(const StepPlan& plan) REQUIRES(mu_);
+  void check_fields(const StepPlan& plan) REQUIRES(mu_);
+  void take_new_and_dropped(const StepPlan& plan, Job& job) REQUIRES(mu_);
   void change_tables(const Row& row, State& state) REQUIRES(mu_);
   void check_row(const Row& row, const State& state, const StepPlan& plan) REQUIRES(mu_);
   void check_scheduling(const Row& row, const State& state) REQUIRES(mu_);
   void check_writes(const Row& row, const State& state) REQUIRES(mu_);
   void violate(std::string what) REQUIRES(mu_);
+  Status failure_of(std::uint64_t step) REQUIRES(mu_);
   Status failure_of(std::uint64_t step, const SequenceSpec& spec) REQUIRES(mu_);
   void move_block(const BlockMove& move) REQUIRES(mu_);
   SequenceResult run_row(const Job& job, std::size_t index) REQUIRES(mu_);
@@ -152,7 +161,7 @@ class FakeRunner final : public StepRunner {
   mutable base::Mutex mu_;
   mutable base::CondVar changed_;
   std::map<SequenceId, State> sequences_ GUARDED_BY(mu_);
-  // Forgotten with their row; who planned ahead may not know yet.
+  // Forgotten with their row, or introduced by a plan that was refused; who planned ahead may not know yet.
   std::set<SequenceId> failed_ GUARDED_BY(mu_);
   std::vector<std::vector<Slot>> slots_ GUARDED_BY(mu_);  // per group
   std::deque<Job> jobs_ GUARDED_BY(mu_);
@@ -161,6 +170,7 @@ class FakeRunner final : public StepRunner {
   bool keep_plans_ GUARDED_BY(mu_) = false;
   bool held_ GUARDED_BY(mu_) = false;
   Status health_ GUARDED_BY(mu_);
+  Status next_refusal_ GUARDED_BY(mu_);
   Status next_failure_ GUARDED_BY(mu_);
   Status attachment_refusal_ GUARDED_BY(mu_);
   std::vector<Attachment> attached_ GUARDED_BY(mu_);

@@ -130,8 +130,8 @@ void StockBatches::flush_drops() {
   StepPlan plan;
   plan.step = next_step_++;
   plan.epoch = info_.epoch;
-  plan.dropped = std::exchange(dropped_, {});
-  (void)runner_.run(std::move(plan));  // a runner that fails here has lost the sequences as well
+  plan.dropped = dropped_;
+  if (runner_.run(std::move(plan)).ok()) dropped_.clear();
 }
 
 void StockBatches::drop_all() {
@@ -169,7 +169,7 @@ Result<StepResult> StockBatches::step(Batch& batch) {
   StepPlan plan;
   plan.step = next_step_++;
   plan.epoch = info_.epoch;
-  plan.dropped = std::exchange(dropped_, {});
+  plan.dropped = dropped_;
   for (Sequence& sequence : batch.sequences) {
     if (sequence.finished) continue;
     plan.rows.push_back(next_row(sequence));
@@ -178,6 +178,7 @@ Result<StepResult> StockBatches::step(Batch& batch) {
   }
   const std::size_t n_rows = plan.rows.size();
   COXSWAIN_ASSIGN_OR_RETURN(StepResult result, runner_.run(std::move(plan)));
+  dropped_.clear();  // a step that failed may have dropped nobody
   if (result.sequences.size() != n_rows)
     return internal_error("the runner answered other rows than it was given");
   COXSWAIN_RETURN_IF_ERROR(apply(result, batch));

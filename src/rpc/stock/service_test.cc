@@ -507,6 +507,22 @@ TEST_F(StockRouter, AFailedStepForgetsItsBatch) {
   EXPECT_EQ(prefill(2, {request_of(1, "abc", 9, 1)}, response), "");
 }
 
+TEST_F(StockRouter, WhatAFailedStepDidNotForgetTheNextOneForgets) {
+  v3::PrefillResponse response;
+  ASSERT_EQ(prefill(1, {request_of(1, "abc", 9, 1)}, response), "");
+  const auto first = runner_.live();
+  runner_.fail_next(internal_error("out of something"));
+  ASSERT_EQ(clear(1), "");
+  EXPECT_EQ(runner_.live(), first);
+  ASSERT_EQ(prefill(2, {request_of(2, "abd", 9, 1)}, response), "");
+  EXPECT_EQ(runner_.live().size(), 1U);
+  EXPECT_NE(runner_.live(), first);
+  runner_.keep_plans();
+  v3::DecodeResponse decoded;
+  ASSERT_EQ(decode({2}, decoded), "");
+  EXPECT_TRUE(runner_.plans().at(0).dropped.empty());
+}
+
 TEST_F(StockRouter, SecondKvGroupGetsItsOwnBlocks) {
   auto options = testing::fake_shard_options();
   options.windows = {0, 8};

@@ -1,0 +1,43 @@
+#pragma once
+// How large the pieces of a plan are, as upper bounds, so that a plan outgrows neither a message (64 MiB) nor the caps
+// on its lists (rpc/convert.h). An id takes at most 5 bytes on the wire; what is counted there as well as weighed
+// (sequences, rows, biases, stop sequences, table changes) weighs here so much that its cap cannot be reached first.
+//
+// Thread rule: pure functions.
+
+#include <cstddef>
+#include <string>
+
+#include <coxswain/step_runner.h>
+
+#include "batch/engine.h"
+
+namespace coxswain::batch {
+
+// Sequences that one plan lets the runner forget; the others follow with the next.
+inline constexpr std::size_t kPlanDroppedMax = 16'384;
+
+inline constexpr std::size_t kIdBytes = 5;
+inline constexpr std::size_t kSpecBytes = 1024;
+inline constexpr std::size_t kSpecItemBytes = 40;  // a bias, or a stop sequence beside its text
+inline constexpr std::size_t kRowBytes = 256;
+inline constexpr std::size_t kTableChangeBytes = 16;  // beside its blocks
+
+// Of the SequenceSpec of `request`, with so many ids of prompt and output.
+inline std::size_t spec_bytes_max(const GenerationRequest& request, std::size_t n_tokens) {
+  const auto& stops = request.stopping.stop_sequences;
+  std::size_t out = kSpecBytes + n_tokens * kIdBytes + request.adapter.size() +
+                    request.cache_salt.size() +
+                    (stops.size() + request.sampling.logit_bias.size()) * kSpecItemBytes;
+  for (const std::string& stop : stops) out += stop.size();
+  return out;
+}
+
+inline std::size_t row_bytes_max(const Row& row) {
+  std::size_t out = kRowBytes + row.tokens.size() * kIdBytes;
+  for (const BlockTableChange& change : row.table_changes)
+    out += kTableChangeBytes + change.blocks.size() * kIdBytes;
+  return out;
+}
+
+}  // namespace coxswain::batch
