@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,10 +80,28 @@ struct TokenEvent {
   TimePoint first_token_at{};
 };
 
+class TokenSink;
+
+struct SinkEvent {
+  std::shared_ptr<TokenSink> sink;
+  TokenEvent event;
+};
+
+// Where the events of several sinks go together: what one step yields for them arrives in one call, so that whoever
+// queues them takes a lock once a step and not once a row.
+class EventOutlet {
+ public:
+  virtual ~EventOutlet() = default;
+  // Those of one sink in order. The events may be moved from. The rules of TokenSink::on_event() hold.
+  virtual void on_events(std::span<SinkEvent> events) = 0;
+};
+
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
   virtual void on_event(TokenEvent event) = 0;
+  // Not null: an engine hands events to the outlet instead of on_event(). The same one for the life of the sink.
+  virtual EventOutlet* outlet() { return nullptr; }
   // True while the client reads too slowly: the engine plans no further rows for the request until it is false again.
   // Asked of running requests in each pass, of paused ones every 10 ms, of others never.
   virtual bool stalled() const { return false; }

@@ -203,7 +203,7 @@ void EngineCore::cancel(RequestId id) {
   TokenEvent event;
   event.status = Status(Code::kCancelled, "the request was cancelled");
   end(*it->second, Outcome::kCancelled, std::move(event));
-  gone_.clear();
+  finish_call();
 }
 
 void EngineCore::cancel_all(const Status& why) {
@@ -216,7 +216,7 @@ void EngineCore::cancel_all(const Status& why) {
     event.status = why;
     end(*s, Outcome::kCancelled, std::move(event));
   }
-  gone_.clear();
+  finish_call();
 }
 
 void EngineCore::advance(TimePoint now) {
@@ -225,7 +225,7 @@ void EngineCore::advance(TimePoint now) {
     const SequenceId late = deadlines_.begin()->second;
     end_late(*sequences_.at(key_of(late)), now);
   }
-  gone_.clear();
+  finish_call();
 }
 
 // Who has never run has nothing that a client could read.
@@ -363,14 +363,31 @@ void EngineCore::send_final(Sequence& s) {
   event.first_token_at = s.first_token_at;
   by_request_.erase(key_of(s.request.id));
   s.answered = true;
-  const std::shared_ptr<TokenSink> sink = std::move(s.sink);
+  std::shared_ptr<TokenSink> sink = std::move(s.sink);
   if (s.n_in_flight == 0) {
     bury(s);
   } else {
     ++n_retiring_;
   }
   hooks_.before_final_event(s.request.id);
-  sink->on_event(std::move(event));
+  events_.push_back({std::move(sink), std::move(event)});
+}
+
+void EngineCore::finish_call() {
+  std::vector<SinkEvent> events = std::move(events_);
+  for (std::size_t begin = 0, end = 0; begin < events.size(); begin = end) {
+    EventOutlet* const outlet = events[begin].sink->outlet();
+    end = begin + 1;
+    if (outlet == nullptr) {
+      events[begin].sink->on_event(std::move(events[begin].event));
+      continue;
+    }
+    while (end < events.size() && events[end].sink->outlet() == outlet) ++end;
+    outlet->on_events(std::span(events).subspan(begin, end - begin));
+  }
+  events.clear();
+  events_ = std::move(events);  // for its room
+  gone_.clear();
 }
 
 // Nothing is known about the runner any more: what it held is gone, what had started fails, what
@@ -410,7 +427,7 @@ void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
     if (Status status = admissible(info_, options_, s->request, prompt); !status.ok())
       fail(*s, std::move(status));
   }
-  gone_.clear();
+  finish_call();
   observer_.on_runner_replaced(n_sequences());
 }
 

@@ -134,6 +134,8 @@ class EngineCore {
   void end_late(Sequence& s, TimePoint now);
   void note_stalls(TimePoint now);
   bool note_stall(Sequence& s, TimePoint now);
+  // Ends a call from outside: events leave, and what was answered is freed.
+  void finish_call();
 
   // step_submit.cc: Decision -> StepPlan
   enum class Filled : std::uint8_t { kDone, kPlanAgain };
@@ -177,6 +179,7 @@ class EngineCore {
   std::vector<Sequence*> running_;               // in order: priority, arrival
   WaitingQueue waiting_;                         // waiting and paused
   std::vector<std::unique_ptr<Sequence>> gone_;  // answered in this call; freed at its end
+  std::vector<SinkEvent> events_;                // of this call
   std::vector<SequenceId> dropped_;              // the runner shall forget
   bool tells_drops_ = false;                     // some of them it has never been told
   std::deque<Step> steps_;                       // in flight, oldest first: at most two

@@ -38,7 +38,7 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
   }
   step.rows.clear();
   spare_rows_ = std::move(step.rows);
-  gone_.clear();
+  finish_call();
 }
 
 Status EngineCore::result_matches(const Step& step, const StepResult& result) const {
@@ -143,7 +143,7 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   } else if (s.n_produced() >= s.request.stopping.max_new_tokens) {
     fail(s, generation_error(internal_error("the runner went on after max_new_tokens")));
   } else {
-    s.sink->on_event(std::move(event));
+    events_.push_back({s.sink, std::move(event)});
   }
 }
 

@@ -62,7 +62,7 @@ EngineCore::Filled EngineCore::fill(StepPlan& plan, Step& step, TimePoint now) {
          {Code::kResourceExhausted,
           ErrorKind::kGeneration,
           "the request does not fit into the KV cache although nothing else runs"});
-    gone_.clear();
+    finish_call();
     return Filled::kPlanAgain;
   }
   commit_admissions(decision, now);

@@ -57,29 +57,35 @@ struct Call::Figures {
 };
 
 // What the engine sees of one sequence.
-class Call::Sink final : public batch::TokenSink {
+class Call::Sink final : public DeliverySink, public std::enable_shared_from_this<Sink> {
  public:
   Sink(std::shared_ptr<Call> call, std::size_t sequence)
       : call_(std::move(call)), sequence_(sequence) {}
 
+  batch::EventOutlet* outlet() override { return &call_->delivery_; }
   void on_event(batch::TokenEvent event) override {
-    if (call_->streams()) {
-      n_pending_->fetch_add(1, std::memory_order_relaxed);
-      call_->delivery_.push({call_, sequence_, std::move(event), n_pending_});
-      return;
+    call_->delivery_.push(shared_from_this(), std::move(event));
+  }
+  bool queues(batch::TokenEvent& event) override {
+    if (!call_->streams()) {
+      call_->absorb(call_->setup_.sequences[sequence_], event);
+      if (!event.final) return false;
     }
-    call_->absorb(call_->setup_.sequences[sequence_], event);
-    if (event.final) call_->delivery_.push({call_, sequence_, std::move(event), nullptr});
+    n_pending_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  void deliver(batch::TokenEvent event) override {
+    call_->deliver(sequence_, std::move(event));
+    n_pending_.fetch_sub(1, std::memory_order_relaxed);
   }
   bool stalled() const override {
-    return call_->stalled(n_pending_->load(std::memory_order_relaxed));
+    return call_->stalled(n_pending_.load(std::memory_order_relaxed));
   }
 
  private:
   std::shared_ptr<Call> call_;
   std::size_t sequence_;
-  std::shared_ptr<std::atomic<std::uint32_t>> n_pending_ =
-      std::make_shared<std::atomic<std::uint32_t>>(0);
+  std::atomic<std::uint32_t> n_pending_{0};
 };
 
 Call::Call(CallSetup setup,
@@ -107,14 +113,13 @@ void Call::start() {
   });
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Status status(Code::kCancelled, "the client is gone");
-    if (!abandoned_.load()) {
-      status = engine_.submit(std::move(requests[i]), std::make_shared<Sink>(self, i));
-    }
+    const auto sink = std::make_shared<Sink>(self, i);
+    if (!abandoned_.load()) status = engine_.submit(std::move(requests[i]), sink);
     if (!status.ok()) {
       batch::TokenEvent event;
       event.final = true;
       event.status = std::move(status);
-      delivery_.push({self, i, std::move(event), nullptr});
+      delivery_.push(sink, std::move(event));
     } else if (abandoned_.load()) {
       engine_.cancel(ids_[i]);  // the notice came between the check and the submission
     }

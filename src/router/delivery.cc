@@ -1,6 +1,7 @@
 #include "router/delivery.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "router/call.h"
@@ -19,13 +20,25 @@ Delivery::~Delivery() {
   stop();
 }
 
-void Delivery::push(Item item) {
+void Delivery::on_events(std::span<batch::SinkEvent> events) {
+  const auto dealt_with = std::ranges::remove_if(events, [](batch::SinkEvent& e) {
+    return !static_cast<DeliverySink&>(*e.sink).queues(e.event);
+  });
+  const std::size_t n = events.size() - dealt_with.size();
+  if (n == 0) return;
   {
     base::MutexLock lock(mu_);
-    items_.push_back(std::move(item));
-    if (items_.size() > 1) return;  // the thread is awake or about to be
+    items_.insert(items_.end(),
+                  std::make_move_iterator(events.begin()),
+                  std::make_move_iterator(events.begin() + static_cast<std::ptrdiff_t>(n)));
+    if (items_.size() > n) return;  // the thread is awake or about to be
   }
   ready_.notify_one();
+}
+
+void Delivery::push(std::shared_ptr<DeliverySink> sink, batch::TokenEvent event) {
+  batch::SinkEvent one{std::move(sink), std::move(event)};
+  on_events({&one, 1});
 }
 
 void Delivery::open(std::weak_ptr<Call> call) {
@@ -61,9 +74,9 @@ std::size_t Delivery::n_queued() const {
 void Delivery::loop() {
   std::optional<TimePoint> next_look;
   std::size_t n_calls_max = kCallsMin;
+  std::vector<batch::SinkEvent> items;  // changes places with items_, so that both keep their room
   while (true) {
     std::optional<Status> failure;
-    std::vector<Item> items;
     {
       base::MutexLock lock(mu_);
       const auto awake = [&]() REQUIRES(mu_) {
@@ -80,10 +93,8 @@ void Delivery::loop() {
       new_calls_.clear();
       if (stop_ && items.empty() && !failure) return;
     }
-    for (Item& item : items) {
-      item.call->deliver(item.sequence, std::move(item.event));
-      if (item.n_pending) item.n_pending->fetch_sub(1, std::memory_order_relaxed);
-    }
+    for (batch::SinkEvent& item : items)
+      static_cast<DeliverySink&>(*item.sink).deliver(std::move(item.event));
     items.clear();
     if (failure) {
       for (const auto& weak : calls_) {

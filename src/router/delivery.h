@@ -1,19 +1,19 @@
 #pragma once
-// Delivery: the one thread that turns token events into answers, so that the engine thread only
-// hands values over.
+// Delivery: the one thread that turns token events into answers, so that the engine thread only hands values over,
+// those of a step under one lock.
 //
-// It also writes keep-alive comments into streams that are silent. Its queue is bounded by the
-// sequences that are open: one that streams gets no further rows once 64 of its events wait, so
-// those of the steps in flight come on top; of any other the final event alone is queued.
+// It also writes keep-alive comments into streams that are silent. Its queue is bounded by the sequences that are open:
+// one that streams gets no further rows once 64 of its events wait, so those of the steps in flight come on top; of any
+// other the final event alone is queued.
 //
-// Thread rule: push(), open(), fail_all() and n_queued() from any thread. stop() delivers what is queued and joins.
+// Thread rule: all but stop() from any thread. stop() delivers what is queued and joins.
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -27,22 +27,25 @@ namespace coxswain::router {
 
 class Call;
 
-class Delivery {
+// A sink whose events go through a delivery, which is its outlet().
+class DeliverySink : public batch::TokenSink {
  public:
-  struct Item {
-    std::shared_ptr<Call> call;
-    std::size_t sequence = 0;
-    batch::TokenEvent event;
-    // Counted down once delivered; may be null.
-    std::shared_ptr<std::atomic<std::uint32_t>> n_pending;
-  };
+  // On the engine's thread: whether the event is to be queued, or has been dealt with.
+  virtual bool queues(batch::TokenEvent& event) = 0;
+  // On the delivery thread, of an event that was queued.
+  virtual void deliver(batch::TokenEvent event) = 0;
+};
 
+class Delivery final : public batch::EventOutlet {
+ public:
   explicit Delivery(std::chrono::milliseconds keep_alive_interval);
-  ~Delivery();
+  ~Delivery() override;
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
 
-  void push(Item item);
+  // REQUIRES: this is the outlet of every sink, a DeliverySink.
+  void on_events(std::span<batch::SinkEvent> events) override;
+  void push(std::shared_ptr<DeliverySink> sink, batch::TokenEvent event);
   // From now on the call gets keep-alive comments and fail_all().
   void open(std::weak_ptr<Call> call);
   // Ends every open call with `status`.
@@ -57,7 +60,7 @@ class Delivery {
   const std::chrono::milliseconds keep_alive_interval_;
   mutable base::Mutex mu_;
   base::CondVar ready_;
-  std::vector<Item> items_ GUARDED_BY(mu_);
+  std::vector<batch::SinkEvent> items_ GUARDED_BY(mu_);
   std::vector<std::weak_ptr<Call>> new_calls_ GUARDED_BY(mu_);
   std::optional<Status> fail_all_ GUARDED_BY(mu_);
   bool stop_ GUARDED_BY(mu_) = false;
