@@ -423,6 +423,7 @@ void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
     s->identity =
         cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
     s->table_sent.assign(cache_->n_groups(), 0);
+    s->prefix_memo = {};  // of the former cache
     const auto prompt = std::span(s->tokens).first(s->n_prompt);
     if (Status status = admissible(info_, options_, s->request, prompt); !status.ok())
       fail(*s, std::move(status));

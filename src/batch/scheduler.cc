@@ -305,7 +305,7 @@ void Scheduler::admit_waiting() {
 bool Scheduler::admit(Sequence& s) {
   const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
   const kvcache::PrefixProbe prefix =
-      use_prefix ? in_.cache->probe(s.identity, s.tokens) : kvcache::PrefixProbe{};
+      use_prefix ? in_.cache->probe(s.identity, s.tokens, s.prefix_memo) : kvcache::PrefixProbe{};
   const std::uint32_t first = prefix.n_blocks * in_.cache->block_tokens();
   const std::uint32_t n_tokens = prefill_chunk(first, s.context_end() - first, n_prefills_);
   if (n_tokens == 0) return false;

@@ -59,7 +59,8 @@ struct Sequence {
 
   SequenceState state = SequenceState::kWaiting;
   kvcache::KvLease lease;
-  std::vector<TokenId> tokens;  // prompt, then output
+  kvcache::PrefixMemo prefix_memo;  // while it waits: what was found for it in the cache
+  std::vector<TokenId> tokens;      // prompt, then output
   std::uint32_t n_prompt = 0;
   std::size_t n_waiting_tokens = 0;  // as it began to wait
   std::uint32_t planned = 0;

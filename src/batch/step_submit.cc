@@ -91,7 +91,7 @@ void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
     waiting_.note_admission(s.arrival);
     s.state = SequenceState::kRunning;
     const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
-    s.lease = cache_->open(s.identity, s.tokens, use_prefix);
+    s.lease = cache_->open(s.identity, s.tokens, use_prefix, std::exchange(s.prefix_memo, {}));
     s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens();
     insert_running(s);
     if (!first_time) continue;

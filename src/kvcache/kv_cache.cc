@@ -63,71 +63,91 @@ KvCache::KvCache(const KvCacheOptions& options)
   }
 }
 
-// The length of the prefix that open() takes. path_ holds its nodes, and maybe some that cannot be used.
-std::uint32_t KvCache::match(std::string_view identity, std::span<const TokenId> tokens) const {
-  path_.clear();
-  in_a_row_.assign(pools_.size(), 0);
+// The length of the prefix that open() takes. The memo holds its nodes, and maybe some that cannot be used.
+std::uint32_t KvCache::match(std::string_view identity,
+                             std::span<const TokenId> tokens,
+                             PrefixMemo& memo) const {
   if (!prefix_caching_ || tokens.empty()) return 0;
-  PrefixIndex::Node node = index_.find_root(identity);
   const auto n_max = static_cast<std::uint32_t>((tokens.size() - 1) / block_tokens_);
-  std::uint32_t n_usable = 0;
-  while (node && path_.size() < n_max) {
-    node = index_.find_child(node, block_of(tokens, static_cast<std::uint32_t>(path_.size())));
-    if (!node) break;
-    path_.push_back(node);
-    const auto n = static_cast<std::uint32_t>(path_.size());
-    bool usable = true;
-    for (std::size_t g = 0; g < pools_.size(); ++g) {
-      if (windows_[g] == 0) continue;
-      in_a_row_[g] = index_.blocks(node)[g] == kReleasedBlock ? 0 : in_a_row_[g] + 1;
-      usable &= in_a_row_[g] >= n_seen(g, n);
-    }
-    if (usable) n_usable = n;
+  auto& path = memo.path;
+  while (!path.empty() && !index_.alive(path.back())) path.pop_back();
+  PrefixIndex::Node node = path.empty() ? index_.find_root(identity) : path.back();
+  while (node && path.size() < n_max) {
+    node = index_.find_child(node, block_of(tokens, static_cast<std::uint32_t>(path.size())));
+    if (node) path.push_back(node);
   }
-  return n_usable;
+  return n_usable(path);
 }
 
-PrefixProbe KvCache::probe(std::string_view identity, std::span<const TokenId> tokens) const {
-  PrefixProbe out{.n_blocks = match(identity, tokens)};
+// Up to the last node where every window group has the blocks that the next position sees.
+std::uint32_t KvCache::n_usable(std::span<const PrefixIndex::Node> path) const {
+  auto usable = static_cast<std::uint32_t>(path.size());
+  if (std::ranges::count(windows_, 0U) == std::ssize(windows_)) return usable;
+  usable = 0;
+  std::vector<std::uint32_t> in_a_row(pools_.size(), 0);
+  for (std::uint32_t n = 1; n <= path.size(); ++n) {
+    bool all = true;
+    for (std::size_t g = 0; g < pools_.size(); ++g) {
+      if (windows_[g] == 0) continue;
+      in_a_row[g] = index_.blocks(path[n - 1])[g] == kReleasedBlock ? 0 : in_a_row[g] + 1;
+      all &= in_a_row[g] >= n_seen(g, n);
+    }
+    if (all) usable = n;
+  }
+  return usable;
+}
+
+PrefixProbe KvCache::probe(std::string_view identity,
+                           std::span<const TokenId> tokens,
+                           PrefixMemo& memo) const {
+  PrefixProbe out{.n_blocks = match(identity, tokens, memo)};
   if (!prefix_caching_ || tokens.empty()) return out;
   if (out.n_blocks < (tokens.size() - 1) / block_tokens_) {
     const auto block = block_of(tokens, out.n_blocks);
     const PrefixIndex::Node above =
-        out.n_blocks > 0 ? path_[out.n_blocks - 1] : index_.find_root(identity);
+        out.n_blocks > 0 ? memo.path[out.n_blocks - 1] : index_.find_root(identity);
     out.next_key = above ? index_.child_key(above, block) : index_.first_key(identity, block);
   }
   if (out.n_blocks == 0) return out;
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     const std::uint32_t n_held = n_seen(g, out.n_blocks);
     out.n_held.push_back(n_held);
-    const auto held = std::span(path_).subspan(out.n_blocks - n_held, n_held);
-    out.n_taken.push_back(
-        static_cast<std::uint32_t>(std::ranges::count_if(held, [&](PrefixIndex::Node node) {
-          return windows_[g] == 0 ? !index_.pinned(node) : !pools_[g].busy(index_.blocks(node)[g]);
-        })));
+    const auto held = std::span(memo.path).subspan(out.n_blocks - n_held, n_held);
+    // Above a pinned node all are pinned.
+    const auto n_taken =
+        windows_[g] == 0
+            ? held.end() - std::ranges::partition_point(
+                               held, [&](PrefixIndex::Node node) { return index_.pinned(node); })
+            : std::ranges::count_if(held, [&](PrefixIndex::Node node) {
+                return !pools_[g].busy(index_.blocks(node)[g]);
+              });
+    out.n_taken.push_back(static_cast<std::uint32_t>(n_taken));
   }
   return out;
 }
 
-KvLease KvCache::open(std::string_view identity, std::span<const TokenId> tokens, bool use_prefix) {
+KvLease KvCache::open(std::string_view identity,
+                      std::span<const TokenId> tokens,
+                      bool use_prefix,
+                      PrefixMemo memo) {
   KvLease lease;
   lease.cache_ = this;
   lease.tables_.resize(pools_.size());
   lease.n_released_.resize(pools_.size());
   lease.identity_ = std::string(identity);
-  const std::uint32_t n_blocks = use_prefix ? match(identity, tokens) : 0;
+  const std::uint32_t n_blocks = use_prefix ? match(identity, tokens, memo) : 0;
   if (n_blocks == 0) return lease;
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     lease.n_released_[g] = n_blocks - n_seen(g, n_blocks);
     lease.tables_[g].assign(n_blocks, kReleasedBlock);
     for (std::uint32_t i = lease.n_released_[g]; i < n_blocks; ++i) {
-      const BlockId id = index_.blocks(path_[i])[g];
-      if (pools_[g].add_ref(id) && windows_[g] == 0) index_.add_busy(path_[i]);
+      const BlockId id = index_.blocks(memo.path[i])[g];
+      if (pools_[g].add_ref(id) && windows_[g] == 0) index_.add_busy(memo.path[i]);
       lease.tables_[g][i] = id;
     }
   }
-  for (std::uint32_t i = 0; i < n_blocks; ++i) index_.mark_shared(path_[i]);
-  lease.cursor_ = path_[n_blocks - 1];
+  for (std::uint32_t i = 0; i < n_blocks; ++i) index_.mark_shared(memo.path[i]);
+  lease.cursor_ = memo.path[n_blocks - 1];
   lease.n_published_ = n_blocks;
   return lease;
 }

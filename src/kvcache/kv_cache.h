@@ -90,6 +90,15 @@ struct PrefixProbe {
   std::vector<std::uint32_t> n_held = {};
   std::vector<std::uint32_t> n_taken = {};
   std::uint64_t next_key = 0;  // of the first whole block behind it; 0 if there is none
+
+  friend bool operator==(const PrefixProbe&, const PrefixProbe&) = default;
+};
+
+// What somebody who waits remembers of his prefix from one look to the next: the nodes that were there. Only leaves
+// are evicted, so all up to the last one that is still there are right. For one cache, one identity, and tokens that
+// at most grow.
+struct PrefixMemo {
+  std::vector<PrefixIndex::Node> path = {};
 };
 
 class KvCache {
@@ -107,9 +116,19 @@ class KvCache {
   }
 
   // The longest cached prefix of `tokens` that can be used and leaves at least one token to compute.
-  PrefixProbe probe(std::string_view identity, std::span<const TokenId> tokens) const;
+  // What `memo` has is not looked up again.
+  PrefixProbe probe(std::string_view identity,
+                    std::span<const TokenId> tokens,
+                    PrefixMemo& memo) const;
+  PrefixProbe probe(std::string_view identity, std::span<const TokenId> tokens) const {
+    PrefixMemo memo;
+    return probe(identity, tokens, memo);
+  }
   // A lease that starts with that prefix (`use_prefix`) or with nothing.
-  KvLease open(std::string_view identity, std::span<const TokenId> tokens, bool use_prefix);
+  KvLease open(std::string_view identity,
+               std::span<const TokenId> tokens,
+               bool use_prefix,
+               PrefixMemo memo = {});
   // Key of the block that `lease` will publish next, as in PrefixProbe. REQUIRES: that block is
   // whole in `tokens`.
   std::uint64_t next_key(const KvLease& lease, std::span<const TokenId> tokens) const;
@@ -146,7 +165,10 @@ class KvCache {
   void forget(std::size_t group, BlockId id);
   bool has_room_for(std::uint64_t n_nodes);
   void share_block(const KvLease& lease, std::size_t group, PrefixIndex::Node node);
-  std::uint32_t match(std::string_view identity, std::span<const TokenId> tokens) const;
+  std::uint32_t match(std::string_view identity,
+                      std::span<const TokenId> tokens,
+                      PrefixMemo& memo) const;
+  std::uint32_t n_usable(std::span<const PrefixIndex::Node> path) const;
   // Blocks of a prefix of n_blocks that the position behind it sees.
   std::uint32_t n_seen(std::size_t group, std::uint32_t n_blocks) const {
     return windows_[group] == 0
@@ -167,9 +189,6 @@ class KvCache {
   PrefixIndex index_;
   // Where no group keeps its blocks nodes outlive them: at most so many.
   std::uint64_t n_nodes_max_ = 0;
-  // What match() has walked: the nodes of the prefix, and of as many blocks as each window group has there in a row.
-  mutable std::vector<PrefixIndex::Node> path_;
-  mutable std::vector<std::uint32_t> in_a_row_;
 };
 
 }  // namespace coxswain::kvcache

@@ -1,6 +1,7 @@
 // Random operations on a KvCache against a naive model that keeps every prefix as a plain vector.
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <random>
@@ -72,6 +73,7 @@ class Model {
     }
     ASSERT_EQ(cache_.check(), "");
     compare_counts();
+    look(waiters_[pick(waiters_.size())]);
   }
 
   void finish() {
@@ -89,6 +91,7 @@ class Model {
   std::uint64_t n_refused() const { return n_refused_; }
   std::uint64_t n_shortened() const { return n_shortened_; }
   std::uint64_t n_refilled() const { return n_refilled_; }
+  std::uint64_t n_remembered() const { return n_remembered_; }
 
  private:
   struct Node {
@@ -96,6 +99,12 @@ class Model {
     std::vector<BlockId> blocks;  // per group, kReleasedBlock: none
     bool shared = false;
     std::uint64_t released_at = 0;  // when it was last pinned
+  };
+  // Somebody who has not opened yet.
+  struct Waiter {
+    std::string identity;
+    Tokens tokens;
+    PrefixMemo memo;
   };
   // A cached block of a window group.
   struct Rest {
@@ -126,12 +135,24 @@ class Model {
     return true;
   }
 
+  // What a memo knows from before must still be so. Its owner may have got more tokens meanwhile.
+  void look(Waiter& w) {
+    if (w.tokens.size() < 20 && pick(8) == 0) w.tokens.push_back(static_cast<TokenId>(pick(2)));
+    n_remembered_ += w.memo.path.size();
+    ASSERT_EQ(cache_.probe(w.identity, w.tokens, w.memo), cache_.probe(w.identity, w.tokens));
+  }
+
   void open() {
     if (holders_.size() >= 6) return;
-    Holder h;
-    h.identity = pick(4) == 0 ? "b" : "a";
+    Waiter fresh;
+    fresh.identity = pick(4) == 0 ? "b" : "a";
     for (std::uint64_t i = 1 + pick(14); i > 0; --i)
-      h.tokens.push_back(static_cast<TokenId>(pick(2)));
+      fresh.tokens.push_back(static_cast<TokenId>(pick(2)));
+    std::swap(fresh, waiters_[pick(waiters_.size())]);
+    if (fresh.tokens.empty()) return;
+    Holder h;
+    h.identity = fresh.identity;
+    h.tokens = fresh.tokens;
     std::uint32_t depth = 0;
     std::uint32_t expected = 0;
     while ((depth + 1) * kBlock < h.tokens.size() && index_.contains(h.key(depth))) {
@@ -143,7 +164,7 @@ class Model {
     ASSERT_EQ(probe.n_blocks, expected);
     std::vector<std::uint32_t> available;
     for (std::size_t g = 0; g < groups_.size(); ++g) available.push_back(cache_.available(g));
-    h.lease = cache_.open(h.identity, h.tokens, true);
+    h.lease = cache_.open(h.identity, h.tokens, true, std::move(fresh.memo));
     ASSERT_EQ(h.lease.n_blocks(), expected);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (expected > 0) {
@@ -417,6 +438,7 @@ class Model {
   const std::vector<KvGroupOptions> groups_;
   KvCache cache_;
   std::vector<Holder> holders_;
+  std::array<Waiter, 3> waiters_;
   std::map<Key, Node> index_;
   std::map<Key, bool> held_;  // pinned after the last operation
   // Per group:
@@ -432,6 +454,7 @@ class Model {
   std::uint64_t n_refused_ = 0;
   std::uint64_t n_shortened_ = 0;
   std::uint64_t n_refilled_ = 0;
+  std::uint64_t n_remembered_ = 0;
 };
 
 TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
@@ -455,6 +478,7 @@ TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
     EXPECT_GT(model.n_hits(), 100U);
     EXPECT_GT(model.n_evicted(), 100U);
     EXPECT_GT(model.n_refused(), 10U);
+    EXPECT_GT(model.n_remembered(), 100U);
     n_shortened += model.n_shortened();
     n_refilled += model.n_refilled();
   }

@@ -12,7 +12,7 @@ PrefixIndex::PrefixIndex(std::vector<bool> is_window, const base::HashKey& key)
       key_(key) {}
 
 PrefixIndex::Node PrefixIndex::find_root(std::string_view identity) const {
-  const auto it = roots_.find(std::string(identity));
+  const auto it = roots_.find(identity);
   if (it == roots_.end()) return {};
   return {it->second, entries_[it->second].uid};
 }

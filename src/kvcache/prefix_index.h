@@ -17,6 +17,7 @@
 // Thread rule: one engine thread.
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -114,7 +115,13 @@ class PrefixIndex {
   const base::HashKey key_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_slots_;
-  std::unordered_map<std::string, std::uint32_t> roots_;
+  struct HashText {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+  std::unordered_map<std::string, std::uint32_t, HashText, std::equal_to<>> roots_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> children_;      // child_key -> slot
   std::set<std::pair<std::uint64_t, std::uint32_t>> evictable_leaves_;  // (unpinned_at, slot)
   std::uint64_t next_uid_ = 1;
