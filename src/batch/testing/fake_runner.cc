@@ -321,6 +321,7 @@ void FakeRunner::change_tables(const Row& row, State& state) {
 }
 
 Result<StepTicket> FakeRunner::submit(StepPlan plan) {
+  if (Status status = submit_failure(plan.step); !status.ok()) return status;
   base::MutexLock lock(mu_);
   if (jobs_.size() >= (options_.capabilities.look_ahead ? 2U : 1U))
     violate("too many plans in flight");
@@ -350,6 +351,8 @@ Result<StepTicket> FakeRunner::submit(StepPlan plan) {
   if (keep_plans_) plans_.push_back(plan);
   const StepTicket ticket{plan.step};
   job.plan = std::move(plan);
+  if (clock_ != nullptr)
+    job.ends_at = last_ends_at_ = std::max(*clock_, last_ends_at_) + step_time(job.plan.step);
   jobs_.push_back(std::move(job));
   ++n_submitted_;
   changed_.notify_all();
@@ -585,6 +588,11 @@ Result<StepResult> FakeRunner::wait(StepTicket ticket, TimePoint until) {
   if (jobs_.empty() || jobs_.front().plan.step != ticket.step) {
     violate("a ticket is waited for out of order");
     return internal_error("no such step");
+  }
+  if (clock_ != nullptr) {
+    const bool ends = jobs_.front().ends_at <= until;
+    *clock_ = std::max(*clock_, ends ? jobs_.front().ends_at : until);
+    if (!ends) return not_yet(ticket);
   }
   Job job = std::move(jobs_.front());
   jobs_.pop_front();

@@ -19,7 +19,9 @@
 //
 // With a codec the fake has text: its tokens carry it, and stop strings end a sequence.
 //
-// Thread rule: any thread; on_step, step_failure and row_failure are set while no step runs.
+// With a clock, steps take simulated time: nothing sleeps, and a seed replays a run.
+//
+// Thread rule: any thread; the functions are set while no step runs. With a clock: one thread.
 
 #include <cstdint>
 #include <deque>
@@ -84,11 +86,20 @@ class FakeRunner final : public StepRunner {
 
   // Called at the start of wait(), on the engine's thread, with the step's number.
   std::function<void(std::uint64_t step)> on_step = [](std::uint64_t) {};
+  // Not ok: submit() says so, and the plan is not taken.
+  std::function<Status(std::uint64_t step)> submit_failure = [](std::uint64_t) { return Status(); };
   // The status of a whole step; not ok replaces its result.
   std::function<Status(std::uint64_t step)> step_failure = [](std::uint64_t) { return Status(); };
   // The status of one row's sequence.
   std::function<Status(std::uint64_t step, const SequenceSpec& spec)> row_failure =
       [](std::uint64_t, const SequenceSpec&) { return Status(); };
+
+  // Steps take simulated time: one after the other, each from when it can begin for step_time(). wait() moves the
+  // clock to the end of its step or to `until`, whichever comes first.
+  void set_clock(TimePoint* clock) { clock_ = clock; }
+  std::function<Clock::duration(std::uint64_t step)> step_time = [](std::uint64_t) {
+    return Clock::duration::zero();
+  };
 
   // While held, wait() does not return.
   void hold();
@@ -136,6 +147,7 @@ class FakeRunner final : public StepRunner {
     StepPlan plan;
     std::vector<std::map<SequenceId, State>::node_type> dropped;
     std::vector<Tables> tables;  // per row; empty: of an unknown sequence
+    TimePoint ends_at{};         // with a clock
   };
 
   void check_fields(const StepPlan& plan) REQUIRES(mu_);
@@ -158,6 +170,7 @@ class FakeRunner final : public StepRunner {
   std::uint32_t block_of(std::uint32_t position) const { return position / options_.block_tokens; }
 
   const FakeRunnerOptions options_;
+  TimePoint* clock_ = nullptr;
   mutable base::Mutex mu_;
   mutable base::CondVar changed_;
   std::map<SequenceId, State> sequences_ GUARDED_BY(mu_);
@@ -165,6 +178,7 @@ class FakeRunner final : public StepRunner {
   std::set<SequenceId> failed_ GUARDED_BY(mu_);
   std::vector<std::vector<Slot>> slots_ GUARDED_BY(mu_);  // per group
   std::deque<Job> jobs_ GUARDED_BY(mu_);
+  TimePoint last_ends_at_ GUARDED_BY(mu_){};  // with a clock: of the plan submitted last
   std::vector<std::string> violations_ GUARDED_BY(mu_);
   std::vector<StepPlan> plans_ GUARDED_BY(mu_);
   bool keep_plans_ GUARDED_BY(mu_) = false;
