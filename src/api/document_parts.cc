@@ -33,7 +33,6 @@ constexpr std::array kUnsupportedShared{
     UnsupportedField{"guided_choice", ""},
     UnsupportedField{"guided_grammar", ""},
     UnsupportedField{"adapter_id", ""},
-    UnsupportedField{"priority", "0"},
     UnsupportedField{"best_of", "1"},
 };
 
@@ -55,6 +54,10 @@ constexpr std::array kNativeFields{
 constexpr std::array<std::string_view, 4> kWithoutEffect{
     "user", "metadata", "safety_identifier", "prompt_cache_key"};
 constexpr std::array<std::string_view, 3> kLabels{"user", "safety_identifier", "prompt_cache_key"};
+
+constexpr std::int64_t kPriorityMax = 100;          // in both directions
+constexpr std::int64_t kTimeoutMsMax = 86'400'000;  // a day
+constexpr std::size_t kCacheSaltBytesMax = 256;
 
 constexpr float kLogitBiasMax = 100.0F;
 
@@ -116,6 +119,7 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   out.max_new_tokens = fields.read_u32("max_tokens");
   out.stop = fields.read_strings("stop", FieldReader::BareString::kAllowed);
   out.ignore_eos = fields.read_bool("ignore_eos").value_or(false);
+  read_scheduling(fields, out);
   out.do_sample = true;
   read_logit_bias(fields, limits, out);
   fields.refuse_unsupported(kUnsupportedShared);
@@ -123,6 +127,24 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   for (std::string_view label : kLabels) fields.read_string(label, limits.user_bytes_max);
   fields.note_without_effect(kWithoutEffect);
   return out;
+}
+
+void read_scheduling(FieldReader& fields, Parameters& out) {
+  const auto check =
+      [&](std::string_view field, std::int64_t low, std::int64_t high, std::int64_t given) {
+        if (given >= low && given <= high) return;
+        fields.fail("`" + std::string(field) + "` must be >= " + std::to_string(low) +
+                        " and <= " + std::to_string(high) + ". Given: " + std::to_string(given),
+                    field);
+      };
+  out.priority = fields.read_i32("priority").value_or(0);
+  check("priority", -kPriorityMax, kPriorityMax, out.priority);
+  out.timeout_ms = fields.read_u32("timeout_ms");
+  check("timeout_ms", 1, kTimeoutMsMax, out.timeout_ms.value_or(1));
+  const auto salt = fields.read_string("cache_salt", kCacheSaltBytesMax);
+  if (salt && salt->empty())
+    fields.fail("`cache_salt` must have at least 1 byte. Given: 0", "cache_salt");
+  out.cache_salt = salt.value_or(std::string());
 }
 
 bool read_include_usage(FieldReader& fields) {

@@ -16,6 +16,9 @@ Result<const json::Object*> require_object(const json::Value& body);
 // Sampling and stopping fields that /v1/chat/completions and /v1/completions share, extensions included.
 Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& limits);
 
+// priority, timeout_ms and cache_salt, which every route has.
+void read_scheduling(FieldReader& fields, Parameters& out);
+
 // stream_options.include_usage.
 bool read_include_usage(FieldReader& fields);
 

@@ -63,6 +63,10 @@ struct Parameters {
   std::optional<std::uint32_t> top_n_tokens;
   std::vector<std::pair<TokenId, float>> logit_bias;
   bool ignore_eos = false;
+  // When it runs, not what it yields.
+  std::int32_t priority = 0;                // higher first
+  std::optional<std::uint32_t> timeout_ms;  // from its arrival
+  std::string cache_salt;  // empty: prefixes are shared with all others without one
 };
 
 // What goes into the header x-ignored-fields.

@@ -35,6 +35,9 @@ constexpr std::array kOfParameters{
     UnsupportedField{"top_n_tokens", "0"},
     UnsupportedField{"grammar", ""},
     UnsupportedField{"adapter_id", ""},
+    UnsupportedField{"priority", "0"},
+    UnsupportedField{"timeout_ms", ""},
+    UnsupportedField{"cache_salt", ""},
 };
 
 // Of the routes below /v1.
@@ -71,6 +74,7 @@ Parameters read_parameters(FieldReader& fields) {
   out.decoder_input_details = fields.read_bool("decoder_input_details").value_or(false);
   out.seed = fields.read_u64("seed");
   out.top_n_tokens = fields.read_u32("top_n_tokens");
+  read_scheduling(fields, out);
   if (fields.find("grammar") != nullptr) fields.fail("grammar is not supported", "grammar");
   fields.refuse_unsupported(kUnsupported);
   fields.refuse_elsewhere(kElsewhere);

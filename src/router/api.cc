@@ -241,8 +241,15 @@ void Api::add_sequences(CallSetup& setup,
     if (options_.queue_timeout.count() > 0) {
       request.queue_deadline = received + options_.queue_timeout;
     }
+    const api::Parameters& asked = *input.parameters;
     if (options_.request_timeout.count() > 0)
       request.deadline = received + options_.request_timeout;
+    if (asked.timeout_ms) {
+      const TimePoint own = received + std::chrono::milliseconds(*asked.timeout_ms);
+      request.deadline = std::min(request.deadline.value_or(own), own);
+    }
+    request.priority = asked.priority;
+    request.cache_salt = asked.cache_salt;
     api::SequenceAnswer answer;
     answer.n_prompt = valid.input_length();
     if (valid.sampling().do_sample) answer.seed = valid.seed(i);

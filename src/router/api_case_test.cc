@@ -168,6 +168,12 @@ void check_submissions(const json::Value& expected, const batch::ScriptedEngine&
         EXPECT_EQ(got.sampling.n_top_tokens, value.to_uint64());
       } else if (name == "ignore_eos") {
         EXPECT_EQ(got.stopping.ignore_eos, value.as_bool());
+      } else if (name == "priority") {
+        EXPECT_EQ(got.priority, value.to_int64());
+      } else if (name == "cache_salt") {
+        EXPECT_EQ(got.cache_salt, value.as_string());
+      } else if (name == "has_deadline") {
+        EXPECT_EQ(got.deadline.has_value(), value.as_bool());
       } else if (name == "frequency_penalty") {
         EXPECT_EQ(static_cast<double>(got.sampling.frequency_penalty), value.to_double());
       } else if (name == "relative_frequency_penalty") {

@@ -117,6 +117,30 @@ TEST(Api, LargeTokenListsHoldPermitsUntilTheyHaveLeft) {
   EXPECT_EQ(no_room->response().status, 429);
 }
 
+// Counted from the arrival, and never above the limit of the server.
+TEST(Api, ATimeoutOfTheRequestIsItsDeadline) {
+  using std::chrono::milliseconds;
+  ApiOptions options = TestApi::default_options();
+  options.request_timeout = milliseconds(3000);
+  TestApi test(std::move(options));
+  test.engine.script = {finished()};
+  const auto deadline_of = [&](const char* body) {
+    const TimePoint begin = Clock::now();
+    test.server.post("/generate", body)->wait_for_end();
+    const auto limit = test.engine.submitted().back().deadline.value() - begin;
+    const auto late = Clock::now() - begin;
+    return std::pair(limit - late, limit);  // the arrival lies in between
+  };
+  const auto expect = [&](const char* body, milliseconds limit) {
+    const auto [least, most] = deadline_of(body);
+    EXPECT_LE(least, limit);
+    EXPECT_GE(most, limit);
+  };
+  expect(R"({"inputs":"I","parameters":{"timeout_ms":2000}})", milliseconds(2000));
+  expect(R"({"inputs":"I","parameters":{"timeout_ms":4000}})", milliseconds(3000));
+  expect(R"({"inputs":"I","parameters":{}})", milliseconds(3000));
+}
+
 TEST(Api, AClientThatGoesAwayCancelsEverySequence) {
   TestApi test;
   test.engine.script = {held()};

@@ -2,12 +2,14 @@
 
 import json
 import re
+import threading
 
 import pytest
 import requests
 
 from demo import CONFIG, CONTEXT, MESSAGES, PROMPT
 from launcher import Launcher
+from process_tree import wait_until
 from sse import Stream
 
 
@@ -348,6 +350,53 @@ class TestCompletions:
         assert whole["finish_reason"] == "stop" and "." not in whole["text"]
         with Stream(server.url, "/v1/completions", {**body, "stream": True}) as stream:
             assert "".join(e["choices"][0]["text"] for e in stream.events()) == whole["text"]
+
+
+class TestWhenARequestRuns:
+    def test_a_prefix_is_shared_under_one_salt(self, server):
+        def hits():
+            text = server.get("/metrics").text
+            return float(re.search(r"^tgi_prefix_cache_hit_tokens_total(?:{[^}]*})? (\S+)$", text, re.MULTILINE)[1])
+
+        def hits_of(**salt):
+            before = hits()
+            generate(server, {"max_new_tokens": 1, **salt}, inputs="a prompt with a beginning of its own " * 8)
+            return hits() - before
+
+        assert hits_of(cache_salt="one") == 0
+        assert hits_of(cache_salt="one") > 16
+        assert hits_of(cache_salt="two") == 0
+        assert hits_of() == 0
+        assert hits_of() > 16
+
+    @pytest.mark.parametrize("timeout", [1, 50])
+    def test_a_timeout_answers(self, server, timeout):
+        response = server.post("/v1/completions", {
+            "prompt": PROMPT, "max_tokens": 1900, "ignore_eos": True, "timeout_ms": timeout})
+        assert response.status_code == 504, response.text
+        assert response.json()["error_type"] == "deadline"
+
+    def test_the_higher_priority_is_answered_first(self, launch):
+        server = launch("--max-batch-size", 1).wait_ready()
+        long_one = {"prompt": PROMPT, "max_tokens": 1000, "ignore_eos": True}
+        answered = []
+
+        def ask(priority):
+            body = {"prompt": PROMPT, "max_tokens": 20, "ignore_eos": True, "priority": priority}
+            assert server.post("/v1/completions", body).status_code == 200
+            answered.append(priority)
+
+        def is_waiting():
+            return "\ntgi_queue_size 1" in server.get("/metrics").text
+
+        with Stream(server.url, "/v1/completions", {**long_one, "stream": True}) as running:
+            next(running.events())
+            low = threading.Thread(target=ask, args=[-1])
+            low.start()
+            wait_until(is_waiting, 30, "a request of low priority in the queue")
+            ask(1)
+        low.join()
+        assert answered == [1, -1]
 
 
 class TestOtherRoutes:
