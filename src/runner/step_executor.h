@@ -31,6 +31,7 @@
 #include "runner/attachment_store.h"
 #include "runner/sequence_state.h"
 #include "sampling/sampler.h"
+#include "tensor/paged_vector.h"
 
 namespace coxswain::runner {
 
@@ -147,8 +148,8 @@ class StepExecutor {
   std::size_t n_batch_rows_ = 0;
   std::vector<LogitRow> logit_rows_;  // of the slice
   std::vector<std::uint32_t> logit_row_ids_;
-  std::vector<float> hidden_;                // [rows_max, hidden_size]
-  std::vector<float> logits_;                // [logit_rows_max, vocab_size]
+  tensor::PagedVector<float> hidden_;        // [rows_max, hidden_size]
+  tensor::PagedVector<float> logits_;        // [logit_rows_max, vocab_size]
   std::vector<sampling::Sampler> samplers_;  // per worker
   StepTimings timings_;
 };

@@ -122,6 +122,11 @@ std::string startup_block(const std::string& model_id,
           with_separators(count_of(shard, "kv_tokens")) + " tokens) + " +
           bytes_text(count_of(shard, "workspace_bytes")) + " buffers, " +
           bytes_text(count_of(shard, "reserve_bytes")) + " kept free");
+  const std::uint64_t huge = count_of(shard, "huge_page_bytes");
+  row("pages",
+      huge != 0 ? bytes_text(huge) + " in pages of 2 MiB so far; the KV cache follows with its use"
+                : "none of 2 MiB: /sys/kernel/mm/transparent_hugepage/enabled should say madvise "
+                  "or always");
   row("limits",
       with_separators(count_of(router, "max_input_tokens")) + " prompt tokens, " +
           with_separators(count_of(router, "max_total_tokens")) + " tokens in all, " +

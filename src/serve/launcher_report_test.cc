@@ -129,7 +129,8 @@ json::Value parsed(const char* text) {
 TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
   const json::Value shard = parsed(
       R"({"model_type":"llama","dtype":"bfloat16","kernel_set":"avx2","threads":4,"weight_bytes":3221225472,)"
-      R"("kv_bytes":1073741824,"kv_tokens":65536,"workspace_bytes":1536,"reserve_bytes":0})");
+      R"("kv_bytes":1073741824,"kv_tokens":65536,"workspace_bytes":1536,"reserve_bytes":0,)"
+      R"("huge_page_bytes":2147483648})");
   const json::Value router = parsed(
       R"({"url":"http://127.0.0.1:3000","port":3000,"max_input_tokens":1023,"max_total_tokens":2048,)"
       R"("max_concurrent_requests":128,"connections_max":10000,"open_files_max":20000,"api_key":false,"chat":true})");
@@ -140,6 +141,7 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
             HasSubstr("  compute   bfloat16 on avx2, 4 threads\n"),
             HasSubstr("3.0 GiB weights + 1.0 GiB KV cache (65,536 tokens) + 1.5 KiB buffers, 0 B "
                       "kept free\n"),
+            HasSubstr("  pages     2.0 GiB in pages of 2 MiB so far;"),
             HasSubstr("1,023 prompt tokens, 2,048 tokens in all, 128 requests at a time, 10,000 "
                       "connections in 20,000 open files\n"),
             HasSubstr("http://127.0.0.1:3000 (no API key: whoever reaches this port can use it)"),
@@ -152,6 +154,7 @@ TEST(StartupBlock, WithAKeyAndWithoutAChatTemplate) {
       "m", parsed("{}"), parsed(R"({"url":"http://h:1","api_key":true,"chat":false})"));
   EXPECT_THAT(block,
               AllOf(HasSubstr("m (?)"),
+                    HasSubstr("  pages     none of 2 MiB: /sys/kernel/mm/"),
                     HasSubstr("http://h:1 (API key required)"),
                     HasSubstr("curl http://h:1/generate -H \"Authorization: Bearer $API_KEY\"")));
 }

@@ -1,7 +1,7 @@
 #pragma once
-// AlignedBuffer: owned bytes for weights, caches and scratch, 2 MiB-aligned (transparent huge pages
-// asked for) when large, 64-byte-aligned otherwise. Move-only. A mapped file has 4 KiB pages; huge
-// pages read 13-43 % faster on the machines measured.
+// AlignedBuffer: owned bytes for weights, caches and scratch, at least 64-byte-aligned, in memory that huge pages are
+// asked for: above 32 MiB in a mapping of their own, otherwise side by side (page_arena.h). Move-only. A mapped file
+// has 4 KiB pages; huge pages read 13-43 % faster on the machines measured.
 //
 // Thread rule: none of its own; whoever shares it orders writes and reads.
 
@@ -27,7 +27,7 @@ class AlignedBuffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // Of memory, padding up to whole pages included: at most a 32nd or a small page more.
+  // Of memory, padding included: at most a 32nd or a small page more.
   std::size_t taken() const;
   std::span<std::byte> bytes() { return {data_, size_}; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }

@@ -7,6 +7,7 @@
 
 #include "serve/text_files.h"
 #include "tensor/dtype.h"
+#include "tensor/page_arena.h"
 
 namespace coxswain::serve {
 namespace {
@@ -115,6 +116,7 @@ json::Object facts_of(const runner::LocalRunner& runner) {
   facts.set("kv_tokens", json::Value::unsigned_integer(plan.kv_tokens()));
   facts.set("workspace_bytes", json::Value::unsigned_integer(plan.workspace_bytes));
   facts.set("reserve_bytes", json::Value::unsigned_integer(plan.reserve_bytes));
+  facts.set("huge_page_bytes", json::Value::unsigned_integer(tensor::huge_page_bytes()));
   return facts;
 }
 

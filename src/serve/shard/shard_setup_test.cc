@@ -70,6 +70,7 @@ TEST(ShardSetup, OptionsReachTheRunner) {
                                                                   "--kv-cache-dtype=float32",
                                                                   "--quantize=int8",
                                                                   "--isa=scalar",
+                                                                  "--pin-threads",
                                                                   "--block-tokens=32",
                                                                   "--max-total-tokens=70",
                                                                   "--max-batch-size=3"}));
@@ -77,6 +78,7 @@ TEST(ShardSetup, OptionsReachTheRunner) {
   EXPECT_EQ(options.kv_dtype, tensor::DType::kF32);
   EXPECT_EQ(options.quantize, "int8");
   EXPECT_EQ(options.isa, "scalar");
+  EXPECT_TRUE(options.pin_threads);
   EXPECT_EQ(options.block_tokens, 32U);
   EXPECT_EQ(options.max_total_tokens, 70U);
   EXPECT_EQ(options.max_batch_size, 3U);
