@@ -26,7 +26,7 @@ fi
 
 has_model=${MODEL_ID:+yes}
 for argument in "$@"; do
-  case $argument in --model-id | --model-id=* | -h | --help | -V | --version) has_model=yes ;; esac
+  case $argument in --model-id | --model-id=* | -h | --help | --help-all | -V | --version) has_model=yes ;; esac
 done
 [ -n "$has_model" ] || set -- --model-id demo "$@"
 exec build/release/bin/text-generation-launcher "$@"

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -465,9 +466,9 @@ TEST(Parse, HelpIsShortAndHasAnExample) {
       if (!line.starts_with("  " + std::string(program_name(binary)))) continue;
       ++n_examples;
       std::istringstream words(line);
-      std::vector<std::string> argv;
-      for (std::string word; words >> word;) argv.push_back(word);
+      const std::vector<std::string> argv{std::istream_iterator<std::string>(words), {}};
       std::vector<const char*> pointers;
+      pointers.reserve(argv.size());
       for (const std::string& word : argv) pointers.push_back(word.c_str());
       EXPECT_EQ(parse(binary, static_cast<int>(pointers.size()), pointers.data(), {}).exit_code,
                 std::nullopt)

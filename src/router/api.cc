@@ -134,7 +134,8 @@ void Api::add_routes(http::Server& server) {
   add_generation_route(server, "/v1/completions", &Api::complete);
   add_tokenize_route(server, "/tokenize", &Api::tokenize);
   add_tokenize_route(server, "/chat_tokenize", &Api::chat_tokenize);
-  for (const char* path : {"/", "/health", "/ping"}) {
+  server.add_route("GET", "/", [this](auto, auto responder) { responder->send(front_page()); });
+  for (const char* path : {"/health", "/ping"}) {
     server.add_route("GET", path, [this](auto, auto responder) { responder->send(health()); });
   }
   server.add_route("GET", "/info", [this](auto, auto responder) { responder->send(info()); });

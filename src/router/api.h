@@ -154,6 +154,7 @@ class Api {
                                          const std::optional<std::string>& model) const;
 
   http::Response health() const;
+  http::Response front_page() const;
   http::Response info() const;
   http::Response models() const;
 

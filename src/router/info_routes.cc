@@ -24,6 +24,20 @@ http::Response Api::health() const {
   return response;
 }
 
+http::Response Api::front_page() const {
+  http::Response response = health();
+  if (response.status != 200) return response;
+  response.content_type = "text/plain; charset=utf-8";
+  response.body =
+      "Coxswain serves a language model here.\n\n"
+      "POST /v1/chat/completions, /v1/completions    the forms of OpenAI\n"
+      "POST /generate, /generate_stream              the forms of text-generation-inference\n"
+      "POST /tokenize, /chat_tokenize                token ids and places\n"
+      "GET  /info, /v1/models                        what is served, with its limits\n"
+      "GET  /health, /metrics                        for whoever watches it\n";
+  return response;
+}
+
 http::Response Api::info() const {
   const auto count = [](std::size_t n) { return json::Value::unsigned_integer(n); };
   json::Object out;

@@ -147,7 +147,7 @@ ModelSource find_model(const std::string& model_id,
                        const std::string& program_folder,
                        const HubCache& hub) {
   std::error_code error;
-  const ModelSource as_given{.folder = model_id, .name = model_id};
+  ModelSource as_given{.folder = model_id, .name = model_id};
   if (fs::exists(model_id, error)) {
     return is_hub_entry(model_id) ? snapshot_of(model_id, model_id, hub) : as_given;
   }

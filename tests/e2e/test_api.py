@@ -419,10 +419,19 @@ class TestOtherRoutes:
             "max_total_tokens": CONTEXT, "validation_workers": 2, "max_client_batch_size": 4, "router": "text-generation-router",
             "sha": None, "docker_label": None}.items())
 
-    @pytest.mark.parametrize("path", ["/health", "/ping", "/"])
+    @pytest.mark.parametrize("path", ["/health", "/ping"])
     def test_health(self, server, path):
         response = server.get(path)
         assert response.status_code == 200 and response.content == b""
+
+    def test_front_page(self, server):
+        """What a browser shows: each route that it names is there."""
+        response = server.get("/")
+        assert response.status_code == 200 and response.headers["Content-Type"] == "text/plain; charset=utf-8"
+        routes = re.findall(r"/\w[\w/]*", response.text)
+        assert len(routes) == 10
+        for route in routes:
+            assert server.get(route).status_code in (200, 405), route
 
     def test_tokenize(self, server):
         text = "The fox <|end|>"  # plain text may not spell special tokens
