@@ -1,6 +1,9 @@
 #include "sampling/processors.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -40,6 +43,28 @@ TEST(TokenCounts, CountsPromptAndOutputApart) {
   EXPECT_EQ(counts.entries()[1].in_context, 2u);
   EXPECT_EQ(counts.entries()[1].in_output, 0u);
   EXPECT_EQ(counts.entries()[2].id, 7);
+}
+
+// Long ones are sorted in another way, by as many digits as the ids have.
+TEST(TokenCounts, LongPromptsAreCountedAsShortOnesAre) {
+  std::mt19937 random(1);
+  for (const TokenId highest : {0, 7, 2047, 2048, 300'000, 2'147'483'647}) {
+    std::vector<TokenId> prompt(5000);
+    for (TokenId& id : prompt) id = static_cast<TokenId>(random() % (std::uint64_t{1} + highest));
+    prompt[4000] = highest;
+    std::map<TokenId, std::uint32_t> expected;
+    for (const TokenId id : prompt) ++expected[id];
+    TokenCounts counts;
+    counts.reset(prompt, 0);
+    EXPECT_EQ(counts.entries().size(), expected.size()) << highest;
+    EXPECT_TRUE(std::ranges::equal(counts.entries(),
+                                   expected,
+                                   [](const auto& entry, const auto& e) {
+                                     return entry.id == e.first && entry.in_context == e.second;
+                                   }))
+        << highest;
+    EXPECT_EQ(counts.context_length(), prompt.size());
+  }
 }
 
 TEST(Processors, PenaltiesFollowTheirFormulas) {
