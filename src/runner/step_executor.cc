@@ -600,9 +600,15 @@ void StepExecutor::run_logits(std::span<LogitRow> wanted) {
       wanted[index].status = status.with_context("logits");
       return;
     }
-    choose(wanted[index], {logits_.data() + index * vocab_size, vocab_size}, worker);
+    LogitRow& row = wanted[index];
+    choose(row, {logits_.data() + index * vocab_size, vocab_size}, worker);
+    // The text is made here too, on every core, where no other row of these is of the same sequence.
+    row.delivered = row.status.ok() && !row.ready->row->prompt_logprobs;
+    if (row.delivered) deliver(row);
   });
-  for (LogitRow& row : wanted) deliver(row);
+  for (LogitRow& row : wanted) {
+    if (!row.delivered) deliver(row);
+  }
   timings_.sample += std::chrono::duration_cast<Nanoseconds>(Clock::now() - sampling);
 }
 

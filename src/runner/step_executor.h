@@ -93,6 +93,7 @@ class StepExecutor {
     Choice choice = {};
     float prompt_value = 0.0F;
     std::vector<sampling::ScoredToken> prompt_top = {};
+    bool delivered = false;
   };
 
   Status too_many_sequences() const;
