@@ -12,6 +12,7 @@ constexpr std::uint32_t kNodesPerBlock = 8;
 
 std::vector<bool> windows_of(const KvCacheOptions& options) {
   std::vector<bool> out;
+  out.reserve(options.groups.size());
   for (const KvGroupOptions& group : options.groups) out.push_back(group.window_tokens > 0);
   return out;
 }

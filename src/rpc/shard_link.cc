@@ -45,8 +45,17 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& path,
 // Of an attachment, so that no message of it comes near the limit.
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 
-// The events of the stream. gRPC hands the address of one back as its tag.
-enum class Event : std::uint8_t { kStarted, kWritten, kRead, kFinished };
+// The events of the stream, and of the Health call beside it. gRPC hands the address of one back as its tag.
+enum class Event : std::uint8_t { kStarted, kWritten, kRead, kFinished, kProbed };
+
+// A Health call beside the stream.
+struct Probe {
+  grpc::ClientContext context;
+  v3::HealthResponse response;
+  grpc::Status status;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v3::HealthResponse>> call;
+  bool outlived = false;  // the stream has given a sign of life since
+};
 
 }  // namespace
 
@@ -62,6 +71,7 @@ struct ShardLink::Impl {
       context.TryCancel();
       if (!finishing) stream->Finish(&final_status, tag_of(Event::kFinished));
     }
+    if (probe) probe->context.TryCancel();
     queue.Shutdown();
     void* tag = nullptr;
     bool ok = false;
@@ -76,13 +86,15 @@ struct ShardLink::Impl {
     return call(&call_context);
   }
 
-  // Takes one event. False if none came before `limit`.
-  bool next_event(std::chrono::milliseconds limit) {
+  // Takes one event. None if none came before `limit`.
+  std::optional<Event> next_event(std::chrono::milliseconds limit) {
     void* tag = nullptr;
     bool ok = false;
     const auto deadline = std::chrono::system_clock::now() + limit;
-    if (queue.AsyncNext(&tag, &ok, deadline) != grpc::CompletionQueue::GOT_EVENT) return false;
-    switch (*static_cast<Event*>(tag)) {
+    if (queue.AsyncNext(&tag, &ok, deadline) != grpc::CompletionQueue::GOT_EVENT)
+      return std::nullopt;
+    const Event event = *static_cast<Event*>(tag);
+    switch (event) {
       case Event::kStarted:
         started = true;
         break;
@@ -96,9 +108,11 @@ struct ShardLink::Impl {
       case Event::kFinished:
         finished = true;
         break;
+      case Event::kProbed:
+        return event;
     }
     if (!ok && !finished) broken = true;
-    return true;
+    return event;
   }
 
   // Waits until `done()`; the peer may be slow as long as it answers Health, also over many calls with an early
@@ -108,17 +122,20 @@ struct ShardLink::Impl {
     if (!silent_since) silent_since = Clock::now();
     while (!done()) {
       if (broken) return end_stream();
-      const TimePoint probe_at = *silent_since + options.heartbeat_limit;
-      const TimePoint now = Clock::now();
+      if (!probe && Clock::now() >= *silent_since + options.heartbeat_limit) begin_probe();
+      const TimePoint look_again = (probe ? Clock::now() : *silent_since) + options.heartbeat_limit;
       const auto limit =
-          std::chrono::ceil<std::chrono::milliseconds>(std::min(probe_at, until) - now);
-      if (next_event(std::max(limit, std::chrono::milliseconds(0)))) {
-        silent_since = Clock::now();
+          std::chrono::ceil<std::chrono::milliseconds>(std::min(look_again, until) - Clock::now());
+      const auto event = next_event(std::max(limit, std::chrono::milliseconds(0)));
+      if (event == Event::kProbed) {
+        COXSWAIN_RETURN_IF_ERROR(end_probe());
+      } else if (event) {
+        if (probe) probe->outlived = true;
+      } else if (Clock::now() >= until) {
+        return {Code::kDeadlineExceeded, "no answer yet"};
+      } else {
         continue;
       }
-      if (Clock::now() >= until) return {Code::kDeadlineExceeded, "no answer yet"};
-      if (Status alive = probe(); !alive.ok())
-        return fail(alive.with_context("no answer from the shard"));
       silent_since = Clock::now();
     }
     silent_since.reset();
@@ -144,12 +161,24 @@ struct ShardLink::Impl {
     return status;
   }
 
-  Status probe() const {
-    v3::HealthResponse response;
-    const grpc::Status status = unary(
-        [&](grpc::ClientContext* c) { return health->Health(c, v3::HealthRequest(), &response); });
-    return status.ok() ? Status() : lost("health of " + path, status);
+  // Asks Health without waiting for it: whoever waits for an answer until a certain time has no time for that.
+  void begin_probe() {
+    probe.emplace();
+    probe->context.set_deadline(std::chrono::system_clock::now() + options.call_timeout);
+    probe->call = health->AsyncHealth(&probe->context, v3::HealthRequest(), &queue);
+    probe->call->Finish(&probe->response, &probe->status, tag_of(Event::kProbed));
   }
+
+  // Its answer is there. What the stream has brought meanwhile counts more.
+  Status end_probe() {
+    Status alive;
+    if (!probe->status.ok() && !probe->outlived)
+      alive = fail(health_lost(probe->status).with_context("no answer from the shard"));
+    probe.reset();
+    return alive;
+  }
+
+  Status health_lost(const grpc::Status& status) const { return lost("health of " + path, status); }
 
   void* tag_of(Event event) { return &tags[static_cast<std::size_t>(event)]; }
 
@@ -168,10 +197,12 @@ struct ShardLink::Impl {
   std::atomic<bool> is_lost{false};
   Status loss;
 
-  std::array<Event, 4> tags{Event::kStarted, Event::kWritten, Event::kRead, Event::kFinished};
+  std::array<Event, 5> tags{
+      Event::kStarted, Event::kWritten, Event::kRead, Event::kFinished, Event::kProbed};
 
-  // The stream. Declared last: its members go before the connections.
+  // The stream, and the probe. Declared last: their members go before the connections.
   grpc::CompletionQueue queue;
+  std::optional<Probe> probe;
   grpc::ClientContext context;
   std::unique_ptr<Stream> stream;
   pb::StepsResponse incoming;
@@ -335,7 +366,11 @@ Result<Attachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch) {
 
 Status ShardLink::healthy() {
   if (impl_->is_lost) return unavailable("the stream to " + impl_->path + " is lost");
-  return impl_->probe();
+  v3::HealthResponse response;
+  const grpc::Status status = impl_->unary([&](grpc::ClientContext* c) {
+    return impl_->health->Health(c, v3::HealthRequest(), &response);
+  });
+  return status.ok() ? Status() : impl_->health_lost(status);
 }
 
 }  // namespace coxswain::rpc

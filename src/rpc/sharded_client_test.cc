@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -204,6 +205,35 @@ TEST_F(EngineStream, ShortWaitsGiveAnIllShardUpToo) {
     status = client->wait(*ticket, Clock::now() + std::chrono::milliseconds(5)).status();
   EXPECT_EQ(status.code(), Code::kUnavailable);
   runner_.release();
+}
+
+// As of a process that stands still: whoever waits until a certain time is told then, not when Health gives up.
+TEST_F(EngineStream, AHealthCallThatHangsDelaysNoWait) {
+  auto client = connect(
+      {.call_timeout = std::chrono::seconds(20), .heartbeat_limit = std::chrono::milliseconds(20)});
+  ASSERT_TRUE(client);
+  std::promise<void> asked;
+  std::promise<void> goes_on;
+  runner_.on_health = [&, first = true]() mutable {
+    if (std::exchange(first, false)) {
+      asked.set_value();
+      goes_on.get_future().wait();
+    }
+  };
+  runner_.hold();
+  const auto ticket = client->submit(plan_of(1, {}, {}));
+  ASSERT_TRUE(ticket.ok());
+  auto is_asked = asked.get_future();
+  while (is_asked.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    const auto result = client->wait(*ticket, Clock::now() + std::chrono::milliseconds(5));
+    ASSERT_EQ(result.status().code(), Code::kDeadlineExceeded);
+  }
+  const auto result = client->wait(*ticket, Clock::now() + std::chrono::milliseconds(5));
+  EXPECT_EQ(result.status().code(), Code::kDeadlineExceeded);
+  runner_.release();
+  EXPECT_TRUE(client->wait(*ticket).ok());  // whether Health has answered or not
+  goes_on.set_value();
+  EXPECT_TRUE(client->run(plan_of(2, {}, {})).ok());
 }
 
 TEST_F(EngineStream, ARunnerWithoutAttachmentsSaysSo) {

@@ -171,8 +171,8 @@ def accepts(url):
 
 class TestFrozenShard:
     def test_the_deadline_is_answered_in_its_time(self, launch):
-        """Long before the shard counts as lost."""
-        launcher = launch("--request-timeout-ms", "1500").wait_ready()
+        """Before the shard counts as lost (6 s), while its health is asked for (from 3 s on)."""
+        launcher = launch("--request-timeout-ms", "4500").wait_ready()
         shard = launcher.shard_pid()
         stream, events = freeze_within_stream(launcher)
         with stream:

@@ -160,6 +160,7 @@ RunnerInfo FakeRunner::info() const {
 }
 
 Status FakeRunner::healthy() {
+  on_health();
   base::MutexLock lock(mu_);
   return health_;
 }

@@ -88,6 +88,8 @@ class FakeRunner final : public StepRunner {
   std::function<void(std::uint64_t step)> on_step = [](std::uint64_t) {};
   // Not ok: submit() says so, and the plan is not taken.
   std::function<Status(std::uint64_t step)> submit_failure = [](std::uint64_t) { return Status(); };
+  // Called by healthy() first.
+  std::function<void()> on_health = [] {};
   // The status of a whole step; not ok replaces its result.
   std::function<Status(std::uint64_t step)> step_failure = [](std::uint64_t) { return Status(); };
   // The status of one row's sequence.
