@@ -50,7 +50,8 @@ TEST(TokenCounts, LongPromptsAreCountedAsShortOnesAre) {
   std::mt19937 random(1);
   for (const TokenId highest : {0, 7, 2047, 2048, 300'000, 2'147'483'647}) {
     std::vector<TokenId> prompt(5000);
-    for (TokenId& id : prompt) id = static_cast<TokenId>(random() % (std::uint64_t{1} + highest));
+    for (TokenId& id : prompt)
+      id = static_cast<TokenId>(random() % (static_cast<std::uint64_t>(highest) + 1));
     prompt[4000] = highest;
     std::map<TokenId, std::uint32_t> expected;
     for (const TokenId id : prompt) ++expected[id];
