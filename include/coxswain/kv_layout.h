@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,14 +86,32 @@ inline std::uint32_t window_blocks_max(std::uint32_t window,
   return static_cast<std::uint32_t>(std::min(blocks(n_tokens), blocks(positions) + 1));
 }
 
-// The same for any group.
-inline std::uint32_t blocks_in_use_max(const KvGroup& group,
-                                       std::uint32_t block_tokens,
-                                       std::uint32_t n_tokens,
-                                       std::uint32_t row_tokens) {
-  return group.kind == KvGroup::Kind::kWindow
-             ? window_blocks_max(group.window, block_tokens, n_tokens, row_tokens)
-             : blocks_for(group, block_tokens, n_tokens);
+// Tokens of requests that the cache serves at once, where the longest request has `n_tokens_max` and rows are up to
+// `row_tokens`: what the blocks hold of groups that keep every position. Where all groups have windows, sequences leave
+// blocks behind: then it is the tokens of as many of the longest requests as fit, if that is more.
+inline std::uint64_t kv_capacity_tokens(std::span<const KvGroup> groups,
+                                        std::uint32_t block_tokens,
+                                        std::uint32_t n_tokens_max,
+                                        std::uint32_t row_tokens) {
+  std::uint64_t full = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t windows = full;
+  bool any_full = false;
+  for (const KvGroup& group : groups) {
+    if (group.kind == KvGroup::Kind::kState) continue;
+    const std::uint32_t usable =
+        group.n_blocks > 0 ? group.n_blocks - 1 : 0;  // block 0 is no one's
+    const std::uint64_t held = std::uint64_t{usable} * block_tokens;
+    if (group.kind != KvGroup::Kind::kWindow) {
+      any_full = true;
+      full = std::min(full, held);
+      continue;
+    }
+    const std::uint32_t each =
+        window_blocks_max(group.window, block_tokens, n_tokens_max, row_tokens);
+    const std::uint64_t longest = each == 0 ? 0 : std::uint64_t{usable / each} * n_tokens_max;
+    windows = std::min(windows, std::max(held, longest));
+  }
+  return any_full ? full : windows;
 }
 
 // The longest block table of a sequence: entries of a window group may be released, so there can be more than blocks.

@@ -160,14 +160,12 @@ Status EngineCore::admissible(const RunnerInfo& info,
   const std::uint64_t n_tokens = n_prompt + n_new - 1;  // the last token is never computed
   const kvcache::KvCacheOptions cache = cache_options(info, options, {});
   std::uint64_t n_held = UINT32_MAX / 2;
+  const auto n_counted = static_cast<std::uint32_t>(std::min(n_tokens, n_held));
   for (const kvcache::KvGroupOptions& group : cache.groups) {
-    if (group.window_tokens == 0)
+    if (!Scheduler::fits_alone(cache, group, info.capabilities, options, n_counted))
       n_held = std::min(n_held, std::uint64_t{group.n_blocks} * cache.block_tokens);
   }
-  const bool fits = n_tokens <= n_held &&
-                    Scheduler::can_ever_fit(
-                        cache, info.capabilities, options, static_cast<std::uint32_t>(n_tokens));
-  if (fits) return {};
+  if (n_tokens <= n_held) return {};
   return refuse(kMaxNewTokensField,
                 "the request needs room for " + std::to_string(n_tokens) + " tokens (" +
                     std::to_string(n_prompt) + " of the prompt and " + std::to_string(n_new) +

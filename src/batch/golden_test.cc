@@ -312,5 +312,59 @@ TEST(Golden, ARequestIsOvertakenOnlySoOften) {
   ASSERT_TRUE(d.run());
 }
 
+// Four sequences of 500 positions beside a window of 64, with prefix caching on: pools with room for what each sees,
+// the rows in flight and one prompt run all four, and in use is at most a tenth more than what they see.
+TEST(Golden, WindowsHoldWhatTheySeeWithPrefixCachingOn) {
+  constexpr std::uint32_t kWindow = 64;
+  constexpr std::uint32_t kSequences = 4;
+  FakeRunnerOptions fake;
+  fake.block_tokens = 4;
+  fake.n_blocks = {kSequences * 125 + 1, kSequences * 19 + 2 + 1};
+  fake.windows = {0, kWindow};
+  EngineOptions options;
+  options.policy = CapacityPolicy::kGuaranteedNoEvict;
+  options.prefill_tokens_max = 8;
+  CoreDriver d(fake, options);
+  std::vector<std::pair<GenerationRequest, std::shared_ptr<Recorder>>> all;
+  for (std::uint64_t id = 1; id <= kSequences; ++id) {
+    GenerationRequest r;
+    r.id = RequestId{id};
+    for (std::uint64_t i = 0; i < 200; ++i)
+      r.prompt.push_back(static_cast<TokenId>((i * id + id) % 50));
+    r.stopping.max_new_tokens = 300;
+    r.stopping.ignore_eos = true;
+    all.emplace_back(r, d.add(r));
+  }
+  std::uint32_t n_decoding_max = 0;
+  while (d.core->n_sequences() > 0) {
+    ASSERT_TRUE(d.turn());
+    double seen = 0;
+    std::uint32_t n_decoding = 0;
+    for (const auto& [request, sink] : all) {
+      const std::size_t n = sink->tokens().size();
+      n_decoding += n > 0 && !sink->done() ? 1 : 0;
+      seen += static_cast<double>(request.prompt.size() + n + kWindow) / fake.block_tokens;
+    }
+    n_decoding_max = std::max(n_decoding_max, n_decoding);
+    if (n_decoding < kSequences) continue;
+    const EngineStats s = d.core->stats();
+    EXPECT_LE(s.blocks_leased + s.blocks_retiring, 1.1 * seen);
+  }
+  EXPECT_EQ(n_decoding_max, kSequences);
+  for (const auto& [request, sink] : all)
+    sink->expect_complete(expected_output(fake, request), false);
+  // What was said and answered goes on from the cache.
+  GenerationRequest more = all.back().first;
+  more.id = RequestId{9};
+  const auto tokens = all.back().second->tokens();
+  for (const OutputToken& token : tokens) more.prompt.push_back(token.id);
+  more.stopping.max_new_tokens = 1;
+  const auto sink = d.add(more);
+  ASSERT_NE(sink, nullptr) << d.status.message();
+  ASSERT_TRUE(d.run());
+  sink->expect_complete(expected_output(fake, more), false);
+  EXPECT_GE(sink->final_event().n_cached_prompt_tokens, 496U);
+}
+
 }  // namespace
 }  // namespace coxswain::batch

@@ -265,7 +265,7 @@ TEST(Invariance, WindowsAndPrefixes) {
                                                {{12}, {7}, true},
                                                {{40}, {7}, false},
                                                {{14, 12}, {7, 2}, true}}) {
-    for (const std::uint32_t budget : {4U, 8U}) {
+    for (const std::uint32_t budget : {4U, 8U, 24U}) {
       SCOPED_TRACE(std::to_string(pools.n_blocks.back()) + " blocks, window " +
                    std::to_string(pools.windows.back()) + ", budget " + std::to_string(budget));
       Case c{.name = "windows", .runner = fake(13), .engine = {}};

@@ -28,7 +28,23 @@ std::uint32_t peak_blocks(std::uint32_t block_tokens,
                             : window_blocks_max(window_tokens, block_tokens, n_tokens, row_tokens);
 }
 
-// The longest row of a sequence that is long enough.
+// The longest row of a sequence of n_tokens positions, so that its peak in a window group is not above n_blocks: such
+// a group may be made for shorter rows than the engine's budget allows.
+std::uint32_t row_for_window(std::uint32_t row,
+                             std::uint32_t block_tokens,
+                             const kvcache::KvGroupOptions& group,
+                             std::uint32_t n_tokens) {
+  if (group.window_tokens == 0 ||
+      peak_blocks(block_tokens, group.window_tokens, n_tokens, row) <= group.n_blocks)
+    return row;
+  const std::uint64_t room = std::uint64_t{minus(group.n_blocks, 1)} * block_tokens;
+  const std::uint64_t beside = room > group.window_tokens ? (room - group.window_tokens) / 2 : 0;
+  const std::uint64_t fits = std::min(beside, room / 3) / block_tokens * block_tokens;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(row, std::max<std::uint64_t>(fits, block_tokens)));
+}
+
+// The longest row by budget.
 std::uint32_t row_tokens_max(const Capabilities& capabilities,
                              const EngineOptions& options,
                              std::uint32_t block_tokens) {
@@ -40,14 +56,15 @@ std::uint32_t row_tokens_max(const Capabilities& capabilities,
 
 }  // namespace
 
-bool Scheduler::can_ever_fit(const kvcache::KvCacheOptions& cache,
-                             const Capabilities& capabilities,
-                             const EngineOptions& options,
-                             std::uint32_t n_tokens) {
-  const std::uint32_t row = row_tokens_max(capabilities, options, cache.block_tokens);
-  return std::ranges::all_of(cache.groups, [&](const kvcache::KvGroupOptions& group) {
-    return peak_blocks(cache.block_tokens, group.window_tokens, n_tokens, row) <= group.n_blocks;
-  });
+bool Scheduler::fits_alone(const kvcache::KvCacheOptions& cache,
+                           const kvcache::KvGroupOptions& group,
+                           const Capabilities& capabilities,
+                           const EngineOptions& options,
+                           std::uint32_t n_tokens) {
+  std::uint32_t row = row_tokens_max(capabilities, options, cache.block_tokens);
+  if (capabilities.plans_chunks && capabilities.grows_blocks)
+    row = row_for_window(row, cache.block_tokens, group, n_tokens);
+  return peak_blocks(cache.block_tokens, group.window_tokens, n_tokens, row) <= group.n_blocks;
 }
 
 const Decision& Scheduler::plan(const SchedulerInput& in) {
@@ -137,15 +154,29 @@ void Scheduler::add_row(Sequence& s, std::uint32_t n_tokens, bool prefill) {
   ++n_prefills_;
 }
 
+// The longest row of `s`.
+std::uint32_t Scheduler::row_tokens_max_of(const Sequence& s) const {
+  const std::uint32_t block = in_.cache->block_tokens();
+  std::uint32_t row = row_tokens_max(in_.capabilities, options_, block);
+  if (!in_.capabilities.plans_chunks || !in_.capabilities.grows_blocks) return row;
+  for (std::size_t g = 0; g < in_.cache->n_groups(); ++g) {
+    if (in_.cache->window_tokens(g) == 0) continue;
+    row = row_for_window(row, block, in_.cache->group_options(g), s.tokens_max());
+  }
+  return row;
+}
+
 // Tokens of a prompt that the budget allows from position `first` on: up to the end of a block, unless it is the rest.
-std::uint32_t Scheduler::prefill_chunk(std::uint32_t first,
-                                       std::uint32_t remaining,
+std::uint32_t Scheduler::prefill_chunk(const Sequence& s,
+                                       std::uint32_t first,
                                        std::uint32_t n_planned_prefills) const {
-  if (remaining <= prefill_budget_) return remaining;
+  const std::uint32_t remaining = s.context_end() - first;
+  const std::uint32_t budget = std::min(prefill_budget_, row_tokens_max_of(s));
+  if (remaining <= budget) return remaining;
   // A long one goes alone.
   if (!in_.capabilities.plans_chunks) return n_planned_prefills == 0 ? remaining : 0;
   const std::uint32_t block = in_.cache->block_tokens();
-  return minus((first + prefill_budget_) / block * block, first);
+  return minus((first + budget) / block * block, first);
 }
 
 void Scheduler::plan_running() {
@@ -153,7 +184,7 @@ void Scheduler::plan_running() {
     Sequence& s = *in_.running[i];
     if (is_paused(i) || s.stalled || !s.wants_row()) continue;
     const bool prefill = !s.decoding();
-    std::uint32_t n_tokens = prefill ? prefill_chunk(s.planned, s.remaining(), n_prefills_) : 1;
+    std::uint32_t n_tokens = prefill ? prefill_chunk(s, s.planned, n_prefills_) : 1;
     if (n_tokens == 0) continue;
     const std::uint32_t held = s.lease.n_blocks();
     const auto new_blocks = [&](std::uint32_t n) {
@@ -230,15 +261,14 @@ std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
   const std::uint32_t block = in_.cache->block_tokens();
   const std::uint32_t n_tokens =
       reserves_everything() ? std::max(s.tokens_max(), s.context_end()) : s.context_end();
+  const std::uint32_t to_come = minus(in_.cache->blocks_for(n_tokens), held.n_entries);
+  const std::uint32_t window = in_.cache->window_tokens(group);
+  if (window == 0 || to_come == 0) return to_come;
   const std::uint32_t row = std::max(minus(s.context_end(), computed) + s.n_pending_extra,
                                      1 + in_.capabilities.draft_tokens_max);
   const std::uint32_t peak =
-      peak_blocks(block,
-                  in_.cache->window_tokens(group),
-                  n_tokens,
-                  std::min(row, row_tokens_max(in_.capabilities, options_, block)));
-  return std::min(minus(peak, held.n_blocks),
-                  minus(in_.cache->blocks_for(n_tokens), held.n_entries));
+      peak_blocks(block, window, n_tokens, std::min(row, row_tokens_max_of(s)));
+  return std::min(minus(peak, held.n_blocks), to_come);
 }
 
 // After this plan's row of running[index].
@@ -307,7 +337,7 @@ bool Scheduler::admit(Sequence& s) {
   const kvcache::PrefixProbe prefix =
       use_prefix ? in_.cache->probe(s.identity, s.tokens, s.prefix_memo) : kvcache::PrefixProbe{};
   const std::uint32_t first = prefix.n_blocks * in_.cache->block_tokens();
-  const std::uint32_t n_tokens = prefill_chunk(first, s.context_end() - first, n_prefills_);
+  const std::uint32_t n_tokens = prefill_chunk(s, first, n_prefills_);
   if (n_tokens == 0) return false;
   if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())
     return false;

@@ -52,11 +52,12 @@ class Scheduler {
   // Stands until the next call.
   const Decision& plan(const SchedulerInput& in);
 
-  // False if a sequence of that many positions does not fit into the empty cache.
-  static bool can_ever_fit(const kvcache::KvCacheOptions& cache,
-                           const Capabilities& capabilities,
-                           const EngineOptions& options,
-                           std::uint32_t n_tokens);
+  // Whether the empty pool of a group has room for a sequence of that many positions.
+  static bool fits_alone(const kvcache::KvCacheOptions& cache,
+                         const kvcache::KvGroupOptions& group,
+                         const Capabilities& capabilities,
+                         const EngineOptions& options,
+                         std::uint32_t n_tokens);
 
  private:
   void reset(const SchedulerInput& in);
@@ -67,8 +68,9 @@ class Scheduler {
   bool admit(Sequence& s);
   bool enough_to_interrupt() const;
   void drop_admissions();
-  std::uint32_t prefill_chunk(std::uint32_t first,
-                              std::uint32_t remaining,
+  std::uint32_t row_tokens_max_of(const Sequence& s) const;
+  std::uint32_t prefill_chunk(const Sequence& s,
+                              std::uint32_t first,
                               std::uint32_t n_planned_prefills) const;
   bool make_room(std::size_t index, std::uint32_t n_new);
   Sequence* pick_victim(std::size_t index);

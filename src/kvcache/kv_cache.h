@@ -110,6 +110,9 @@ class KvCache {
   std::uint32_t block_tokens() const { return block_tokens_; }
   std::size_t n_groups() const { return pools_.size(); }
   std::uint32_t window_tokens(std::size_t group) const { return windows_[group]; }
+  KvGroupOptions group_options(std::size_t group) const {
+    return {.n_blocks = pools_[group].counts().total, .window_tokens = windows_[group]};
+  }
   bool prefix_caching() const { return prefix_caching_; }
   std::uint32_t blocks_for(std::uint32_t n_tokens) const {
     return base::ceil_div(n_tokens, block_tokens_);

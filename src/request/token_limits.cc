@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 
+#include <coxswain/kv_layout.h>
+
 namespace coxswain::request {
 namespace {
 
@@ -13,13 +15,11 @@ std::uint32_t clamp_u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMaxU32));
 }
 
-// The given limit, or the lowest of what bounds it.
-std::uint64_t default_total(const RunnerInfo& info, std::uint64_t capacity) {
-  std::uint64_t total = capacity;
-  if (info.max_position_embeddings > 0) {
-    total = std::min<std::uint64_t>(total, info.max_position_embeddings);
-  }
-  if (info.max_total_tokens > 0) total = std::min<std::uint64_t>(total, info.max_total_tokens);
+// What the model and the shard say of one request.
+std::uint32_t longest_total(const RunnerInfo& info) {
+  std::uint32_t total = kMaxU32;
+  if (info.max_position_embeddings > 0) total = std::min(total, info.max_position_embeddings);
+  if (info.max_total_tokens > 0) total = std::min(total, info.max_total_tokens);
   return total;
 }
 
@@ -59,24 +59,16 @@ Status check_order(const TokenLimits& limits, const RunnerInfo& info) {
 
 }  // namespace
 
-std::uint64_t kv_capacity_tokens(const RunnerInfo& info) {
-  std::uint64_t capacity = kMaxU32;
-  for (const KvGroup& group : info.kv_groups) {
-    if (group.kind != KvGroup::Kind::kFull && group.kind != KvGroup::Kind::kLatent) continue;
-    // Block 0 is no one's.
-    const std::uint64_t usable = group.n_blocks > 0 ? group.n_blocks - 1 : 0;
-    capacity = std::min<std::uint64_t>(capacity, usable * info.block_tokens);
-  }
-  return capacity;
-}
-
 Result<TokenLimits> resolve_limits(const TokenLimitOptions& options, const RunnerInfo& info) {
   TokenLimits out;
-  const std::uint64_t capacity = kv_capacity_tokens(info);
+  const std::uint64_t longest =
+      std::min<std::uint64_t>(options.total_tokens_max.value_or(kMaxU32), longest_total(info));
+  const std::uint64_t capacity = kv_capacity_tokens(
+      info.kv_groups, info.block_tokens, clamp_u32(longest), options.batch_prefill_tokens_max);
   out.batch_total_tokens_max =
       clamp_u32(std::min(capacity, options.batch_total_tokens_max.value_or(capacity)));
-  out.total_tokens_max =
-      clamp_u32(options.total_tokens_max.value_or(default_total(info, out.batch_total_tokens_max)));
+  out.total_tokens_max = clamp_u32(
+      options.total_tokens_max.value_or(std::min(longest_total(info), out.batch_total_tokens_max)));
   std::uint64_t default_input = out.total_tokens_max > 0 ? out.total_tokens_max - 1 : 0;
   if (info.max_input_tokens > 0) {
     default_input = std::min<std::uint64_t>(default_input, info.max_input_tokens);

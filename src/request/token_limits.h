@@ -25,12 +25,9 @@ struct TokenLimits {
   std::uint32_t input_tokens_max = 0;
   std::uint32_t total_tokens_max = 0;
   std::uint32_t batch_prefill_tokens_max = 0;
-  // What the KV cache holds, or the option if that is less.
+  // What the KV cache serves at once (kv_capacity_tokens()), or the option if that is less.
   std::uint32_t batch_total_tokens_max = 0;
 };
-
-// Tokens that the KV cache of a runner can hold at once.
-std::uint64_t kv_capacity_tokens(const RunnerInfo& info);
 
 // What was not given is the most that the model and its cache allow.
 // Errors: kInvalidArgument with the text that users know.

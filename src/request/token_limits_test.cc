@@ -48,6 +48,32 @@ TEST(TokenLimits, ABudgetForPromptsIsLoweredIfTheyAreTakenInChunks) {
   EXPECT_EQ(out->batch_prefill_tokens_max, 128u);
 }
 
+// A sequence of such a model leaves blocks behind: its length is not bounded by the blocks that there are.
+TEST(TokenLimits, WhereAllLayersHaveWindowsRequestsMayBeLongerThanTheBlocks) {
+  RunnerInfo info = runner();
+  info.max_position_embeddings = 4096;
+  info.kv_groups.erase(info.kv_groups.begin());
+  info.kv_groups[0].window = 100;
+  info.kv_groups[0].n_blocks = 41;
+  TokenLimitOptions options;
+  options.batch_prefill_tokens_max = 32;
+  // Each needs (100 + 2 * 32) / 16 blocks and one more: three of 4096 tokens at once.
+  auto out = resolve_limits(options, info);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(out->batch_total_tokens_max, 3u * 4096);
+  EXPECT_EQ(out->total_tokens_max, 4096u);
+  // Short ones leave nothing behind: 40 blocks of 16.
+  options.total_tokens_max = 100;
+  EXPECT_EQ(resolve_limits(options, info)->batch_total_tokens_max, 640u);
+  // No room for one window: what the blocks hold is all.
+  options.total_tokens_max.reset();
+  info.kv_groups[0].n_blocks = 11;
+  EXPECT_EQ(resolve_limits(options, info)->total_tokens_max, 160u);
+  options.total_tokens_max = 161;
+  EXPECT_EQ(resolve_limits(options, info).status().message(),
+            "`max_total_tokens` must be <= `max_batch_total_tokens`. Given: 161 and 160");
+}
+
 TEST(TokenLimits, WhatTheShardSaysBoundsTheDefaults) {
   RunnerInfo info = runner();
   info.max_total_tokens = 200;

@@ -143,8 +143,11 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   kv.block_tokens = options.block_tokens;
   kv.layers = model.kv_layers;
   MemoryRequest request;
+  request.groups = model.kv_groups;
+  std::uint64_t block_bytes = 0;  // of every group
   for (std::uint32_t group = 0; group < model.kv_groups.size(); ++group) {
-    request.block_bytes += kvstore::KvStore::bytes_per_block(kv, group);
+    request.groups[group].bytes_per_block = kvstore::KvStore::bytes_per_block(kv, group);
+    block_bytes += request.groups[group].bytes_per_block;
   }
   COXSWAIN_ASSIGN_OR_RETURN(request.available_bytes, memory_budget(options));
   request.weight_bytes = model.weight_bytes;
@@ -152,12 +155,13 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
       model_->workspace_bytes(limits.rows_max, limits.logit_rows_max, n_threads) +
       StepExecutor::workspace_bytes(model, limits, n_threads) + options.attachment_bytes_max;
   request.block_tokens = options.block_tokens;
-  request.kv_bytes =
-      options.kv_blocks != 0 ? options.kv_blocks * request.block_bytes : options.kv_bytes;
+  request.kv_blocks = options.kv_blocks;
+  request.kv_bytes = options.kv_bytes;
   request.total_tokens_max = options.max_total_tokens;
   request.position_max = model.max_position_embeddings;
   request.batch_size_max = options.max_batch_size;
-  if (request.block_bytes == 0 || request.block_tokens == 0) {
+  request.row_tokens_max = options.max_batch_prefill_tokens;
+  if (block_bytes == 0 || request.block_tokens == 0) {
     return invalid_argument("the KV cache needs blocks of at least one token", "block_tokens");
   }
   COXSWAIN_ASSIGN_OR_RETURN(plan_, plan_memory(request));
@@ -166,7 +170,7 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   exec_ = std::make_unique<kernels::ExecContext>(n_threads, cpus_);
   exec_->pool().shuffle_tasks(options.task_order_seed);
   COXSWAIN_RETURN_IF_ERROR(model_->reserve(limits.rows_max, limits.logit_rows_max, *exec_));
-  kv.n_blocks.assign(model.kv_groups.size(), plan_.n_blocks);
+  for (const KvGroup& group : plan_.groups) kv.n_blocks.push_back(group.n_blocks);
   COXSWAIN_ASSIGN_OR_RETURN(kv_, kvstore::KvStore::create(kv));
   limits.total_tokens_max = plan_.total_tokens_max;
   if (options.attachment_bytes_max > 0) attachments_.emplace(options.attachment_bytes_max);
@@ -196,13 +200,9 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
   info_.max_position_embeddings = model.max_position_embeddings;
   info_.max_total_tokens = plan_.total_tokens_max;
   info_.block_tokens = options.block_tokens;
-  info_.kv_groups = model.kv_groups;
-  for (std::uint32_t group = 0; group < info_.kv_groups.size(); ++group) {
-    info_.kv_groups[group].n_blocks = plan_.n_blocks;
-    info_.kv_groups[group].bytes_per_block =
-        kvstore::KvStore::bytes_per_block(kv_->options(), group);
+  info_.kv_groups = plan_.groups;
+  for (std::uint32_t group = 0; group < info_.kv_groups.size(); ++group)
     fill_shape(kv_->options(), group, info_.kv_groups[group]);
-  }
   info_.eos_token_ids = model.eos_token_ids;
   info_.rope_switch_length = model.rope_switch_length;
   info_.rope_length_is_exact = model.rope_length_is_exact;

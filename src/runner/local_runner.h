@@ -44,8 +44,8 @@ struct RunnerOptions {
   bool pin_threads = false;
   std::string isa;                    // forces a kernel set; empty = the best one
   std::uint64_t task_order_seed = 0;  // tests: base::ThreadPool::shuffle_tasks()
-  // The size of the KV cache: `kv_blocks` (block 0 included), or `kv_bytes`, or, if both are 0,
-  // what the memory budget leaves.
+  // The size of the KV cache: `kv_blocks` of each KV group (block 0 included), or `kv_bytes`, or, if both are 0, what
+  // the memory budget leaves; the plan divides bytes between the groups.
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_bytes = 0;
   // 0 = what the machine and its control groups have available.

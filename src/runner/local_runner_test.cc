@@ -111,7 +111,7 @@ TEST(LocalRunner, InfoSaysWhatWasPlanned) {
               info.capabilities.selects_rows && info.capabilities.grows_blocks &&
               info.capabilities.takes_ids);
   EXPECT_TRUE(runner->healthy().ok());
-  EXPECT_EQ(runner->memory_plan().n_blocks, 400u);
+  EXPECT_EQ(runner->memory_plan().groups[1].n_blocks, 400u);
 }
 
 TEST(LocalRunner, OutcomesDependOnTheRequestAlone) {

@@ -4,6 +4,9 @@
 #include <array>
 #include <cstdio>
 #include <limits>
+#include <span>
+
+#include <coxswain/kv_layout.h>
 
 #include "base/numbers.h"
 
@@ -13,6 +16,8 @@ namespace {
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kReserveMin = 256 * kMiB;
 constexpr std::uint64_t kReserveShare = 20;  // 1 / 20 of what is available
+// A row that decodes and those in flight, as the scheduler counts them.
+constexpr std::uint32_t kDecodeRowTokens = 4;
 
 Status too_little(std::string message) {
   return {Code::kResourceExhausted, ErrorKind::kNone, std::move(message)};
@@ -24,6 +29,94 @@ std::string line(const char* what, std::uint64_t bytes, const std::string& note)
       text.data(), text.size(), "%-10s %10s  %s", what, format_bytes(bytes).c_str(), note.c_str());
   std::string out = text.data();
   while (out.ends_with(' ')) out.pop_back();
+  return out;
+}
+
+// Shares the bytes of the cache out to the groups. Its measure is the number of blocks of a group that keeps every
+// position; what groups with a window get follows from it.
+class KvDivision {
+ public:
+  explicit KvDivision(const MemoryRequest& request) : request_(request), n_typical_(wanted()) {
+    std::uint64_t window = 0;
+    for (const KvGroup& group : request_.groups) {
+      if (group.kind == KvGroup::Kind::kWindow)
+        window = std::max<std::uint64_t>(window, group.window);
+    }
+    if (request_.total_tokens_max == 0 && window != 0) {
+      n_typical_ = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(n_typical_, window * kWindowsOfARequest));
+    }
+  }
+
+  // Tokens of the longest request.
+  std::uint32_t wanted() const {
+    return request_.total_tokens_max != 0 ? request_.total_tokens_max : request_.position_max;
+  }
+
+  std::uint64_t bytes_of_equal(std::uint32_t n_blocks) const {
+    std::uint64_t bytes = 0;
+    for (const KvGroup& group : request_.groups) bytes += n_blocks * group.bytes_per_block;
+    return bytes;
+  }
+
+  // Sets n_blocks of each group, as many as fit into `bytes`; 0 if there is no room for any.
+  void share_out(std::uint64_t bytes, std::vector<KvGroup>& groups) const {
+    std::uint64_t fits = 0;
+    std::uint64_t too_many = n_useful() + 1;
+    while (fits + 1 < too_many) {
+      const std::uint64_t middle = fits + (too_many - fits) / 2;
+      (bytes_of(middle) <= bytes ? fits : too_many) = middle;
+    }
+    const bool any = bytes_of(fits) <= bytes;
+    for (KvGroup& group : groups)
+      group.n_blocks = any ? static_cast<std::uint32_t>(1 + in_group(group, fits)) : 0;
+  }
+
+ private:
+  std::uint64_t blocks(std::uint64_t n_tokens) const {
+    return base::ceil_div<std::uint64_t>(n_tokens, request_.block_tokens);
+  }
+  // Of a group that keeps every position. Ids at and above the limit mark released entries of block tables.
+  std::uint64_t n_useful() const {
+    constexpr std::uint64_t kIds = std::numeric_limits<std::uint32_t>::max() - 2;
+    return request_.kv_bytes != 0
+               ? kIds
+               : std::min(kIds, blocks(wanted()) * std::max(request_.batch_size_max, 1U));
+  }
+  std::uint64_t in_use(const KvGroup& group, std::uint32_t row_tokens) const {
+    return window_blocks_max(group.window, request_.block_tokens, n_typical_, row_tokens);
+  }
+  // Block 0 not counted. What sequences have in use while they decode, as many as the other groups have room for; and
+  // once what is in use besides while a prompt is computed.
+  std::uint64_t in_group(const KvGroup& group, std::uint64_t n_full) const {
+    if (group.kind != KvGroup::Kind::kWindow) return n_full;
+    const std::uint64_t decoding = in_use(group, kDecodeRowTokens);
+    const std::uint64_t prefilling = std::max(decoding, in_use(group, request_.row_tokens_max));
+    const std::uint64_t each = blocks(n_typical_);
+    std::uint64_t n = each == 0 ? n_full : base::ceil_div(n_full * decoding, each);
+    if (request_.kv_bytes == 0) n = std::min(n, decoding * std::max(request_.batch_size_max, 1U));
+    return std::min(n_full, std::max(n, decoding) + prefilling - decoding);
+  }
+  std::uint64_t bytes_of(std::uint64_t n_full) const {
+    std::uint64_t bytes = 0;
+    for (const KvGroup& group : request_.groups)
+      bytes += (1 + in_group(group, n_full)) * group.bytes_per_block;
+    return bytes;
+  }
+
+  const MemoryRequest& request_;
+  std::uint32_t n_typical_;
+};
+
+// "513", or "513 + 99 (window of 1024)"
+std::string blocks_text(std::span<const KvGroup> groups) {
+  std::string out;
+  for (const KvGroup& group : groups) {
+    if (!out.empty()) out += " + ";
+    out += std::to_string(group.n_blocks);
+    if (group.kind == KvGroup::Kind::kWindow)
+      out += " (window of " + std::to_string(group.window) + ")";
+  }
   return out;
 }
 
@@ -61,46 +154,43 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
                   .weight_bytes = request.weight_bytes,
                   .workspace_bytes = request.workspace_bytes,
                   .reserve_bytes = reserve_bytes_of(request.available_bytes),
+                  .groups = request.groups,
                   .block_tokens = request.block_tokens};
   const std::uint64_t fixed = plan.weight_bytes + plan.workspace_bytes + plan.reserve_bytes;
   const std::uint64_t left = request.available_bytes > fixed ? request.available_bytes - fixed : 0;
-  const std::uint32_t wanted =
-      request.total_tokens_max != 0 ? request.total_tokens_max : request.position_max;
-  std::uint64_t n_blocks = request.kv_bytes / request.block_bytes;
-  if (request.kv_bytes == 0) {
-    const std::uint64_t useful = 1 + base::ceil_div<std::uint64_t>(wanted, request.block_tokens) *
-                                         std::max(request.batch_size_max, 1u);
-    n_blocks = std::min(left / request.block_bytes, useful);
-  } else if (request.kv_bytes > left) {
+  const KvDivision division(request);
+  const std::uint64_t asked =
+      request.kv_blocks != 0 ? division.bytes_of_equal(request.kv_blocks) : request.kv_bytes;
+  if (asked > left) {
     return too_little(
-        "a KV cache of " + format_bytes(request.kv_bytes) + " was asked for, but after weights (" +
+        "a KV cache of " + format_bytes(asked) + " was asked for, but after weights (" +
         format_bytes(plan.weight_bytes) + "), workspace (" + format_bytes(plan.workspace_bytes) +
         ") and reserve only " + format_bytes(left) + " are left; lower --kv-cache-bytes-max");
   }
-  // Ids at and above this mark released entries of block tables.
-  n_blocks = std::min<std::uint64_t>(n_blocks, std::numeric_limits<std::uint32_t>::max() - 1);
-  const std::uint64_t needed =
-      1 + (request.total_tokens_max != 0
-               ? base::ceil_div<std::uint64_t>(wanted, request.block_tokens)
-               : 1);
-  if (n_blocks < needed) {
-    const std::uint64_t wanted_min =
-        request.total_tokens_max != 0 ? request.total_tokens_max : request.block_tokens;
+  if (request.kv_blocks != 0) {
+    for (KvGroup& group : plan.groups) group.n_blocks = request.kv_blocks;
+  } else {
+    division.share_out(asked != 0 ? asked : left, plan.groups);
+  }
+  for (const KvGroup& group : plan.groups) plan.kv_bytes += group.n_blocks * group.bytes_per_block;
+  const std::uint32_t wanted = division.wanted();
+  plan.kv_tokens =
+      kv_capacity_tokens(plan.groups, request.block_tokens, wanted, request.row_tokens_max);
+  const std::uint32_t needed =
+      request.total_tokens_max != 0 ? request.total_tokens_max : request.block_tokens;
+  if (plan.kv_tokens < needed) {
     return too_little(
-        "the KV cache holds " +
-        std::to_string(n_blocks == 0 ? 0 : (n_blocks - 1) * request.block_tokens) +
-        " tokens, one request may need " + std::to_string(wanted_min) + " (" +
-        format_bytes(request.available_bytes) + " available, weights " +
-        format_bytes(plan.weight_bytes) + ", workspace " + format_bytes(plan.workspace_bytes) +
-        ", reserve " + format_bytes(plan.reserve_bytes) + "); " +
-        (request.kv_bytes != 0
+        "the KV cache holds " + std::to_string(plan.kv_tokens) + " tokens, one request may need " +
+        std::to_string(needed) + " (" + format_bytes(request.available_bytes) +
+        " available, weights " + format_bytes(plan.weight_bytes) + ", workspace " +
+        format_bytes(plan.workspace_bytes) + ", reserve " + format_bytes(plan.reserve_bytes) +
+        "); " +
+        (asked != 0
              ? "raise --kv-cache-bytes-max or lower --max-total-tokens"
              : "lower --max-total-tokens or --max-batch-prefill-tokens, or use --quantize int8"));
   }
-  plan.n_blocks = static_cast<std::uint32_t>(n_blocks);
-  plan.kv_bytes = n_blocks * request.block_bytes;
   plan.total_tokens_max =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, plan.kv_tokens()));
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, plan.kv_tokens));
   return plan;
 }
 
@@ -110,7 +200,7 @@ std::vector<std::string> MemoryPlan::to_lines() const {
       line("weights", weight_bytes, ""),
       line("kv cache",
            kv_bytes,
-           std::to_string(kv_tokens()) + " tokens in " + std::to_string(n_blocks) + " blocks of " +
+           std::to_string(kv_tokens) + " tokens in " + blocks_text(groups) + " blocks of " +
                std::to_string(block_tokens)),
       line("workspace", workspace_bytes, ""),
       line("reserve", reserve_bytes, "left to everything else"),

@@ -3,6 +3,10 @@
 //
 //   available = weights + workspace + kv + reserve (+ unused)
 //
+// Each KV group has blocks of its own. Groups that keep every position have one for each block of a request, groups
+// with a window what their window needs: the cache is divided for requests of total_tokens_max, or, if that is not
+// given, of kWindowsOfARequest windows (or position_max).
+//
 // The reserve is for everything else of the machine's processes: router, text, connections.
 //
 // Thread rule: values and pure functions.
@@ -12,19 +16,26 @@
 #include <vector>
 
 #include <coxswain/status.h>
+#include <coxswain/step_runner.h>
 
 namespace coxswain::runner {
+
+// How many windows long a request is taken to be if nobody says so.
+inline constexpr std::uint32_t kWindowsOfARequest = 8;
 
 struct MemoryRequest {
   std::uint64_t available_bytes = 0;  // before anything of the runner is taken
   std::uint64_t weight_bytes = 0;
   std::uint64_t workspace_bytes = 0;
-  std::uint64_t block_bytes = 0;  // one block of every KV group
+  std::vector<KvGroup> groups = {};  // kind, window and bytes_per_block
   std::uint32_t block_tokens = 0;
-  std::uint64_t kv_bytes = 0;          // asked for; 0 = as much as is useful and there
+  // Asked for: blocks of each group, block 0 included, or bytes; 0 and 0 = as much as is useful and there.
+  std::uint32_t kv_blocks = 0;
+  std::uint64_t kv_bytes = 0;
   std::uint32_t total_tokens_max = 0;  // of one request; 0 = what fits, up to position_max
   std::uint32_t position_max = 0;      // of the model
   std::uint32_t batch_size_max = 0;
+  std::uint32_t row_tokens_max = 0;  // of one sequence in one step
 };
 
 struct MemoryPlan {
@@ -33,14 +44,11 @@ struct MemoryPlan {
   std::uint64_t workspace_bytes = 0;
   std::uint64_t kv_bytes = 0;
   std::uint64_t reserve_bytes = 0;
-  std::uint32_t n_blocks = 0;  // block 0 included, which is never leased
+  std::vector<KvGroup> groups = {};  // n_blocks, too: block 0 included, which is never leased
+  std::uint64_t kv_tokens = 0;       // kv_capacity_tokens() for the longest request
   std::uint32_t block_tokens = 0;
-  std::uint32_t total_tokens_max = 0;  // resolved: never more than the cache holds
+  std::uint32_t total_tokens_max = 0;  // resolved: never more than the cache serves
 
-  // Tokens that the leasable blocks hold.
-  std::uint64_t kv_tokens() const {
-    return n_blocks == 0 ? 0 : std::uint64_t{n_blocks - 1} * block_tokens;
-  }
   // For the start-up block, one line each.
   std::vector<std::string> to_lines() const;
 };

@@ -1,5 +1,9 @@
 #include "runner/memory_plan.h"
 
+#include <cstdio>
+#include <vector>
+
+#include <coxswain/kv_layout.h>
 #include <gtest/gtest.h>
 
 namespace coxswain::runner {
@@ -11,20 +15,21 @@ MemoryRequest request_of(std::uint64_t available) {
   return {.available_bytes = available,
           .weight_bytes = 2 * kGiB,
           .workspace_bytes = kGiB / 4,
-          .block_bytes = 1 << 20,
+          .groups = {{.bytes_per_block = 1 << 20}},
           .block_tokens = 16,
           .total_tokens_max = 0,
           .position_max = 2048,
-          .batch_size_max = 4};
+          .batch_size_max = 4,
+          .row_tokens_max = 256};
 }
 
 TEST(MemoryPlan, TakesWhatIsUsefulAndNoMore) {
   const auto plan = plan_memory(request_of(100 * kGiB));
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(plan->n_blocks, 1u + 4 * 2048 / 16);
-  EXPECT_EQ(plan->kv_tokens(), 4u * 2048);
+  EXPECT_EQ(plan->groups[0].n_blocks, 1u + 4 * 2048 / 16);
+  EXPECT_EQ(plan->kv_tokens, 4u * 2048);
   EXPECT_EQ(plan->total_tokens_max, 2048u);
-  EXPECT_EQ(plan->kv_bytes, std::uint64_t{plan->n_blocks} << 20);
+  EXPECT_EQ(plan->kv_bytes, std::uint64_t{plan->groups[0].n_blocks} << 20);
 }
 
 TEST(MemoryPlan, TakesWhatIsThereIfThatIsLess) {
@@ -41,10 +46,91 @@ TEST(MemoryPlan, TheLongestRequestIsWhatTheCacheHolds) {
   request.kv_bytes = 11 << 20;
   const auto plan = plan_memory(request);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(plan->n_blocks, 11u);
+  EXPECT_EQ(plan->groups[0].n_blocks, 11u);
   EXPECT_EQ(plan->total_tokens_max, 160u);
   request.total_tokens_max = 100;
   EXPECT_EQ(plan_memory(request)->total_tokens_max, 100u);
+}
+
+// 26 layers of one head of 256 in bfloat16 as gemma-3-1b has them: four see everything, 22 have a window of 512.
+MemoryRequest gemma3(std::uint64_t available) {
+  constexpr std::uint64_t kLayer = 2 * 16 * 256 * 2;
+  MemoryRequest out = request_of(available);
+  out.groups = {
+      {.bytes_per_block = 4 * kLayer},
+      {.kind = KvGroup::Kind::kWindow, .window = 512, .bytes_per_block = 22 * kLayer},
+  };
+  out.position_max = 32'768;
+  out.batch_size_max = 16;
+  return out;
+}
+
+// Bytes that n sequences of n_tokens see: the least that any cache can do with.
+std::uint64_t seen_bytes(const MemoryRequest& r, std::uint64_t n, std::uint64_t n_tokens) {
+  return n * (n_tokens * r.groups[0].bytes_per_block + 512 * r.groups[1].bytes_per_block) / 16;
+}
+
+TEST(MemoryPlan, AtLongContextWindowsTakeWhatTheyNeed) {
+  for (const std::uint64_t mib : {102'400, 3'900}) {  // all that is useful, and less
+    MemoryRequest request = gemma3(mib * kGiB / 1024);
+    request.total_tokens_max = 32'768;
+    const auto plan = plan_memory(request);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    const std::uint64_t n = plan->kv_tokens / 32'768;
+    ASSERT_GE(n, 8U);
+    const auto seen = static_cast<double>(seen_bytes(request, n, plan->kv_tokens / n));
+    const double share = static_cast<double>(plan->kv_bytes) / seen;
+    std::printf("gemma-3-1b, %2u sequences of 32768 tokens: %s, %.3f of what they see\n",
+                static_cast<unsigned>(n),
+                format_bytes(plan->kv_bytes).c_str(),
+                share);
+    EXPECT_LE(share, 1.1);
+  }
+}
+
+TEST(MemoryPlan, EveryRequestFitsAndShortOnesKeepTheirRoom) {
+  for (const std::uint32_t total : {0U, 16U, 100U, 513U, 4000U, 32'768U}) {
+    for (const std::uint64_t mib : {20, 60, 300, 2000}) {
+      for (const bool asked : {false, true}) {
+        MemoryRequest request = gemma3((2 * 1024 + 512 + mib) * kGiB / 1024);
+        request.total_tokens_max = total;
+        if (asked) request.kv_bytes = mib * kGiB / 1024;
+        const auto plan = plan_memory(request);
+        if (!plan.ok()) continue;
+        SCOPED_TRACE(std::to_string(total) + " tokens, " + std::to_string(mib) + " MiB");
+        EXPECT_GE(plan->total_tokens_max, total);
+        EXPECT_LE(plan->weight_bytes + plan->workspace_bytes + plan->kv_bytes + plan->reserve_bytes,
+                  request.available_bytes);
+        for (const KvGroup& group : plan->groups) {
+          EXPECT_LE(group.n_blocks, plan->groups[0].n_blocks);
+          const std::uint32_t n = plan->total_tokens_max;
+          const bool windowed = group.kind == KvGroup::Kind::kWindow;
+          EXPECT_GT(group.n_blocks,
+                    windowed ? window_blocks_max(group.window, 16, n, 256) : (n + 15) / 16);
+        }
+        if (total != 0) continue;
+        // Nobody says how long requests are: a window for every eight, or for every sequence of the batch.
+        EXPECT_GE(plan->groups[1].n_blocks, std::min(plan->groups[0].n_blocks / 8, 16 * 32U));
+      }
+    }
+  }
+}
+
+TEST(MemoryPlan, WhereAllLayersHaveWindowsRequestsMayBeLongerThanTheBlocks) {
+  MemoryRequest request = request_of(100 * kGiB);
+  request.groups[0].kind = KvGroup::Kind::kWindow;
+  request.groups[0].window = 100;
+  auto plan = plan_memory(request);
+  // Four that decode, with 100 tokens and three rows each; 256 more tokens twice, and the last of them.
+  EXPECT_EQ(plan->groups[0].n_blocks, 1U + 4 * 8 + (49 - 8));
+  EXPECT_EQ(plan->total_tokens_max, 2048U);
+  EXPECT_EQ(plan->kv_tokens, 2048U);
+  request.kv_bytes = 50 << 20;
+  plan = plan_memory(request);
+  EXPECT_EQ(plan->groups[0].n_blocks, 50U);
+  EXPECT_EQ(plan->total_tokens_max, 2048U);
+  request.kv_bytes = 49 << 20;
+  EXPECT_EQ(plan_memory(request)->total_tokens_max, 48U * 16);
 }
 
 TEST(MemoryPlan, ErrorsNameWhatToLower) {
@@ -68,6 +154,8 @@ TEST(MemoryPlan, PrintsOneLineForEachPart) {
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[0], "weights      2.00 GiB");
   EXPECT_EQ(lines[1], "kv cache    513.0 MiB  8192 tokens in 513 blocks of 16");
+  EXPECT_EQ(plan_memory(gemma3(100 * kGiB))->to_lines()[1],
+            "kv cache     2.19 GiB  524288 tokens in 32769 + 576 (window of 512) blocks of 16");
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1536), "1.50 KiB");
 }

@@ -41,7 +41,7 @@ void dump_state(const runner::LocalRunner& runner, telemetry::Logger& log) {
            {{"steps", state.steps},
             {"sequences", std::uint64_t{state.sequences}},
             {"plans_in_flight", std::uint64_t{state.plans_in_flight}},
-            {"kv_tokens", runner.memory_plan().kv_tokens()}});
+            {"kv_tokens", runner.memory_plan().kv_tokens}});
 }
 
 // The folder that the word after `serve` means, or what keeps it from being served.

@@ -113,7 +113,7 @@ json::Object facts_of(const runner::LocalRunner& runner) {
             json::Value::unsigned_integer(static_cast<std::uint64_t>(runner.n_threads())));
   facts.set("weight_bytes", json::Value::unsigned_integer(plan.weight_bytes));
   facts.set("kv_bytes", json::Value::unsigned_integer(plan.kv_bytes));
-  facts.set("kv_tokens", json::Value::unsigned_integer(plan.kv_tokens()));
+  facts.set("kv_tokens", json::Value::unsigned_integer(plan.kv_tokens));
   facts.set("workspace_bytes", json::Value::unsigned_integer(plan.workspace_bytes));
   facts.set("reserve_bytes", json::Value::unsigned_integer(plan.reserve_bytes));
   facts.set("huge_page_bytes", json::Value::unsigned_integer(tensor::huge_page_bytes()));
