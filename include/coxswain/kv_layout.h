@@ -98,8 +98,8 @@ inline std::uint64_t kv_capacity_tokens(std::span<const KvGroup> groups,
   bool any_full = false;
   for (const KvGroup& group : groups) {
     if (group.kind == KvGroup::Kind::kState) continue;
-    const std::uint32_t usable =
-        group.n_blocks > 0 ? group.n_blocks - 1 : 0;  // block 0 is no one's
+    // Block 0 is no one's.
+    const std::uint32_t usable = group.n_blocks > 0 ? group.n_blocks - 1 : 0;
     const std::uint64_t held = std::uint64_t{usable} * block_tokens;
     if (group.kind != KvGroup::Kind::kWindow) {
       any_full = true;

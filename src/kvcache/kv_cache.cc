@@ -80,22 +80,25 @@ std::uint32_t KvCache::match(std::string_view identity,
   return n_usable(path);
 }
 
-// Up to the last node where every window group has the blocks that the next position sees.
+// Up to the last node where every window group has the blocks that the next position sees. Looks from the end on, at a
+// block once, so that a long prefix costs no more than its window.
 std::uint32_t KvCache::n_usable(std::span<const PrefixIndex::Node> path) const {
-  auto usable = static_cast<std::uint32_t>(path.size());
-  if (std::ranges::count(windows_, 0U) == std::ssize(windows_)) return usable;
-  usable = 0;
-  std::vector<std::uint32_t> in_a_row(pools_.size(), 0);
-  for (std::uint32_t n = 1; n <= path.size(); ++n) {
-    bool all = true;
-    for (std::size_t g = 0; g < pools_.size(); ++g) {
-      if (windows_[g] == 0) continue;
-      in_a_row[g] = index_.blocks(path[n - 1])[g] == kReleasedBlock ? 0 : in_a_row[g] + 1;
-      all &= in_a_row[g] >= n_seen(g, n);
+  auto n = static_cast<std::uint32_t>(path.size());
+  if (std::ranges::count(windows_, 0U) == std::ssize(windows_)) return n;
+  std::vector<std::uint32_t> there_from(pools_.size(), n);  // per group: as far as looked at
+  for (std::size_t g = 0; g < pools_.size();) {
+    std::uint32_t& i = there_from[g];
+    i = std::min(i, n);
+    const std::uint32_t first = windows_[g] == 0 ? n : n - n_seen(g, n);
+    while (i > first && index_.blocks(path[i - 1])[g] != kReleasedBlock) --i;
+    if (i <= first) {
+      ++g;
+      continue;
     }
-    if (all) usable = n;
+    n = i - 1;  // a hole: the prefix ends before it
+    g = 0;
   }
-  return usable;
+  return n;
 }
 
 PrefixProbe KvCache::probe(std::string_view identity,
