@@ -20,11 +20,19 @@ Status wrong(const std::string& field, const std::string& rule, const std::strin
   return invalid_argument("`" + field + "` must be " + rule + ". Given: " + given, field);
 }
 
-Result<std::string> text_of(const v3::Request& request) {
+// The warm-up of a stock router sends an image to every model, so that one with eyes shows what it needs.
+Result<std::string> text_of(const v3::Request& request, StockUse use) {
   if (!request.has_input_chunks()) return request.inputs();
   const std::string* text = nullptr;
   for (const v3::InputChunk& chunk : request.input_chunks().chunks()) {
-    if (!chunk.has_text()) continue;  // a text model skips images
+    if (!chunk.has_text()) {
+      if (use == StockUse::kWarmup) continue;
+      return invalid_argument(chunk.has_image()
+                                  ? "`input_chunks` has an image of type '" +
+                                        chunk.image().mimetype() + "': this model reads text"
+                                  : "`input_chunks` has a chunk of a kind that is not known here",
+                              "input_chunks");
+    }
     if (text != nullptr)
       return invalid_argument("Request contained more than one text chunk", "input_chunks");
     text = &chunk.text();
@@ -35,8 +43,10 @@ Result<std::string> text_of(const v3::Request& request) {
 
 // Keeps the last `limit` tokens. Special tokens that the tokenizer puts around a text stay: the
 // text between them is cut.
-Result<std::vector<TokenId>> tokenize(const v3::Request& request, const TextCodec& codec) {
-  COXSWAIN_ASSIGN_OR_RETURN(const std::string text, text_of(request));
+Result<std::vector<TokenId>> tokenize(const v3::Request& request,
+                                      const TextCodec& codec,
+                                      StockUse use) {
+  COXSWAIN_ASSIGN_OR_RETURN(const std::string text, text_of(request, use));
   const std::size_t limit = request.truncate();
   if (limit == 0) return wrong("truncate", "> 0", "0");
   COXSWAIN_ASSIGN_OR_RETURN(std::vector<TokenId> ids,
@@ -188,7 +198,7 @@ Result<StockRequest> read_stock_request(const v3::Request& request,
                                         StockUse use) {
   StockRequest out;
   out.request_id = request.id();
-  COXSWAIN_ASSIGN_OR_RETURN(out.spec.prompt, tokenize(request, codec));
+  COXSWAIN_ASSIGN_OR_RETURN(out.spec.prompt, tokenize(request, codec, use));
   if (out.spec.prompt.empty()) return wrong("inputs", "at least one token", "0");
   COXSWAIN_ASSIGN_OR_RETURN(out.spec.sampling, sampling_of(request, use, info.vocab_size));
   COXSWAIN_ASSIGN_OR_RETURN(out.spec.stopping, stopping_of(request));

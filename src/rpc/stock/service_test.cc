@@ -454,8 +454,14 @@ TEST_F(StockRouter, BadParametersAreRefusedByName) {
   request.mutable_input_chunks()->add_chunks()->set_text("more");
   EXPECT_EQ(refusal(request), "Request contained more than one text chunk");
   request = request_of(2, "abc", 2, 30);
+  request.mutable_input_chunks()->add_chunks()->mutable_image()->set_mimetype("image/png");
+  EXPECT_EQ(refusal(request),
+            "`input_chunks` has an image of type 'image/png': this model reads text");
+  request = request_of(2, "abc", 2, 30);
+  request.mutable_input_chunks()->add_chunks();
+  EXPECT_EQ(refusal(request), "`input_chunks` has a chunk of a kind that is not known here");
+  request = request_of(2, "abc", 2, 30);
   request.mutable_input_chunks()->clear_chunks();
-  request.mutable_input_chunks()->add_chunks()->mutable_image();
   EXPECT_EQ(refusal(request), "Request without a text chunk");
   v3::PrefillResponse response;
   EXPECT_EQ(prefill(1, {}, response), "Batch must have at least one request");
