@@ -14,28 +14,19 @@ ReplicaSupervisor::ReplicaSupervisor(Parts parts, RunnerInfo expected, Options o
       thread_([this] { loop(); }) {}
 
 void ReplicaSupervisor::stop() {
-  {
-    base::MutexLock lock(mu_);
-    stop_ = true;
-  }
-  wake_.notify_all();
+  stop_ = true;
+  parts_.bell.ring();
   if (thread_.joinable()) thread_.join();
 }
 
 void ReplicaSupervisor::loop() {
-  base::MutexLock lock(mu_);
-  while (!stop_) {
-    lock.unlock();
-    const auto pause = look();
-    lock.lock();
-    wake_.wait_for(lock, pause, [&]() REQUIRES(mu_) { return stop_; });
-  }
+  while (!stop_) parts_.bell.wait(look());
 }
 
-std::chrono::milliseconds ReplicaSupervisor::look() {
+std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
   Status state = parts_.engine.healthy();
   const bool lost = !parts_.engine.stats().runner_up || state.code() == Code::kUnavailable;
-  auto pause = options_.poll_interval;
+  std::optional<std::chrono::milliseconds> pause;
   if (lost) {
     if (state.ok()) state = Status(Code::kUnavailable, "the shard is lost");
     if (was_up_) {
@@ -61,6 +52,8 @@ std::chrono::milliseconds ReplicaSupervisor::look() {
   note_probe(state);
   if (parts_.metrics != nullptr) parts_.metrics->replica_up.set(state.ok() ? 1 : 0);
   parts_.on_state(state);
+  const bool goes_on = !state.ok() || (parts_.health_asked && parts_.health_asked());
+  if (!pause && goes_on) pause = options_.poll_interval;
   return pause;
 }
 

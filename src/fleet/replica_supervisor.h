@@ -1,21 +1,26 @@
 #pragma once
-// ReplicaSupervisor watches the engine's runner: it keeps a cached state for /health, probes a
-// runner that is idle, and, when the runner is lost, connects to its successor with growing pauses
-// and hands it to the engine.
+// ReplicaSupervisor watches the engine's runner: it keeps a cached state for /health, probes a runner that is idle
+// while somebody asks, and, when the runner is lost, connects to its successor, with growing pauses, and hands that one
+// to the engine.
+//
+// It looks when the bell rings, and goes on looking while something is wrong or somebody asks for the health. Otherwise
+// it sleeps. Those ring who learn that the runner is lost (the watch on the connection, the engine) or answer /health.
 //
 // Thread rule: one thread of its own; status() from any thread. The engine must outlive it.
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
 
-#include "base/mutex.h"
 #include "batch/engine.h"
+#include "fleet/bell.h"
 #include "fleet/health_probe.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -28,7 +33,7 @@ class ReplicaSupervisor {
   using Connector = std::function<Result<std::shared_ptr<StepRunner>>()>;
 
   struct Options {
-    std::chrono::milliseconds poll_interval{250};
+    std::chrono::milliseconds poll_interval{250};  // while it goes on looking
     std::chrono::milliseconds backoff_first{100};
     std::chrono::milliseconds backoff_max{5'000};
     std::chrono::milliseconds probe_interval{1'000};
@@ -36,6 +41,7 @@ class ReplicaSupervisor {
   };
   struct Parts {
     batch::Engine& engine;
+    Bell& bell;
     Connector connect;
     // Told every state, also an unchanged one.
     std::function<void(const Status&)> on_state;
@@ -58,8 +64,8 @@ class ReplicaSupervisor {
 
  private:
   void loop();
-  // Looks once; returns how long to wait before the next look.
-  std::chrono::milliseconds look();
+  // Looks once; returns how long to wait before the next look, unless the bell rings.
+  std::optional<std::chrono::milliseconds> look();
   Status reconnect();
   void note_stuck();
   void note_probe(Status& state);
@@ -72,9 +78,7 @@ class ReplicaSupervisor {
   TimePoint lost_at_{};  // or when on_stuck was called last
   HealthProbe probe_;
   bool probe_was_ok_ = true;
-  base::Mutex mu_;
-  base::CondVar wake_;
-  bool stop_ GUARDED_BY(mu_) = false;
+  std::atomic<bool> stop_{false};
   std::thread thread_;
 };
 

@@ -54,10 +54,12 @@ TEST(ReplicaSupervisor, ReconnectsAfterALossAndTellsTheState) {
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
   telemetry::Metrics metrics{telemetry::MetricsOptions{}};
   batch::ScriptedEngine engine;
+  Bell bell;
   States states;
   std::atomic<int> n_tries{0};
   std::atomic<bool> shard_is_back{false};
   ReplicaSupervisor supervisor({engine,
+                                bell,
                                 [&]() -> Result<std::shared_ptr<StepRunner>> {
                                   if (++n_tries < 3 || !shard_is_back)
                                     return Status(Code::kUnavailable, "no socket");
@@ -70,6 +72,7 @@ TEST(ReplicaSupervisor, ReconnectsAfterALossAndTellsTheState) {
                                fast());
   states.wait_for([](const Status& s) { return s.ok(); });
   engine.set_state(Status(), false);
+  bell.ring();
   states.wait_for([](const Status& s) { return s.message() == "no socket"; });
   shard_is_back = true;
   engine.wait_for_runners(1);
@@ -84,11 +87,13 @@ TEST(ReplicaSupervisor, AShardThatDoesNotComeBackIsReported) {
   telemetry::Logger log(
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
   batch::ScriptedEngine engine;
+  Bell bell;
   States states;
   std::atomic<int> n_stuck{0};
   ReplicaSupervisor::Options options = fast();
   options.stuck_patience = std::chrono::milliseconds(5);
   ReplicaSupervisor supervisor({engine,
+                                bell,
                                 [&]() -> Result<std::shared_ptr<StepRunner>> {
                                   if (n_stuck < 2) return Status(Code::kUnavailable, "no answer");
                                   return runner_of(8);
@@ -103,6 +108,7 @@ TEST(ReplicaSupervisor, AShardThatDoesNotComeBackIsReported) {
   states.wait_for([](const Status& s) { return s.ok(); });
   EXPECT_EQ(n_stuck.load(), 0) << "nothing is lost yet";
   engine.set_state(Status(), false);
+  bell.ring();
   engine.wait_for_runners(1);
   supervisor.stop();
   EXPECT_EQ(n_stuck.load(), 2);
@@ -113,10 +119,12 @@ TEST(ReplicaSupervisor, ALateStepIsNoLoss) {
   telemetry::Logger log(
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
   batch::ScriptedEngine engine;
+  Bell bell;
   engine.set_state(Status(Code::kDeadlineExceeded, "no step has finished for 5001 ms"), true);
   States states;
   std::atomic<int> n_tries{0};
   ReplicaSupervisor supervisor({engine,
+                                bell,
                                 [&]() -> Result<std::shared_ptr<StepRunner>> {
                                   ++n_tries;
                                   return runner_of(8);
@@ -135,14 +143,53 @@ TEST(ReplicaSupervisor, ALateStepIsNoLoss) {
   EXPECT_EQ(n_tries.load(), 0);
 }
 
+// The fake clock of this test is the number of looks: with an interval of a millisecond one that looks by itself would
+// be far ahead of the rings.
+TEST(ReplicaSupervisor, NobodyLooksUntilTheBellRings) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  batch::ScriptedEngine engine;
+  Bell bell;
+  States states;
+  std::atomic<int> n_looks{0};
+  std::atomic<bool> asked{false};
+  ReplicaSupervisor supervisor(
+      {engine,
+       bell,
+       [&]() -> Result<std::shared_ptr<StepRunner>> { return runner_of(8); },
+       [&](const Status& status) {
+         ++n_looks;
+         states.tell(status);
+       },
+       nullptr,
+       log,
+       [&] { return asked.load(); }},
+      expected_info(),
+      fast());
+  const auto any = [](const Status& s) { return s.ok(); };
+  states.wait_for(any);
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(n_looks.load(), i + 1);
+    bell.ring();
+    states.wait_for(any);
+  }
+  asked = true;  // it goes on without a ring
+  bell.ring();
+  for (int i = 0; i < 5; ++i) states.wait_for(any);
+  supervisor.stop();
+}
+
 TEST(ReplicaSupervisor, AShardWithAnotherModelIsNotTaken) {
   telemetry::Logger log(
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
   batch::ScriptedEngine engine;
+  Bell bell;
   engine.set_state(Status(Code::kUnavailable, "gone"), false);
   States states;
   ReplicaSupervisor supervisor(
       {engine,
+       bell,
        []() -> Result<std::shared_ptr<StepRunner>> { return runner_of(9); },
        [&](const Status& status) { states.tell(status); },
        nullptr,

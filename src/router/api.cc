@@ -83,6 +83,7 @@ Api::Api(ApiOptions options, ApiParts parts)
       render_chat_(std::move(parts.render_chat)),
       metrics_(parts.metrics),
       log_(parts.log),
+      on_health_asked_(std::move(parts.on_health_asked)),
       validator_(options_.limits, tokenizer_, options_.random),
       generation_permits_(options_.concurrent_requests_max),
       tokenize_permits_(options_.tokenize_jobs_max),

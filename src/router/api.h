@@ -75,6 +75,8 @@ struct ApiParts {
   ChatRenderer render_chat;
   telemetry::Metrics* metrics = nullptr;
   telemetry::Logger& log;
+  // Somebody asks for the health after a while in which nobody did: from here on set_health() is wanted.
+  std::function<void()> on_health_asked = {};
 };
 
 class Api {
@@ -164,6 +166,7 @@ class Api {
   const ChatRenderer render_chat_;
   telemetry::Metrics* const metrics_;
   telemetry::Logger& log_;
+  const std::function<void()> on_health_asked_;
   const Validator validator_;
   PermitPool generation_permits_;
   PermitPool tokenize_permits_;

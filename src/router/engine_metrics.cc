@@ -63,6 +63,7 @@ void EngineMetrics::on_runner_up() {
 void EngineMetrics::on_runner_lost(const Status& why) {
   metrics_.replica_up.set(0);
   log_.error("the model runner is lost", {{"error", std::string_view(why.message())}});
+  if (on_lost_) on_lost_();
 }
 
 void EngineMetrics::on_runner_replaced(std::size_t n_requests) {

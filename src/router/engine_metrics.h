@@ -3,6 +3,9 @@
 //
 // Thread rule: as EngineObserver; metrics and log outlive it.
 
+#include <functional>
+#include <utility>
+
 #include "batch/engine_observer.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -11,8 +14,11 @@ namespace coxswain::router {
 
 class EngineMetrics final : public batch::EngineObserver {
  public:
-  EngineMetrics(telemetry::Metrics& metrics, telemetry::Logger& log)
-      : metrics_(metrics), log_(log) {}
+  // `on_lost`: told of a lost runner too, from the engine's thread.
+  EngineMetrics(telemetry::Metrics& metrics,
+                telemetry::Logger& log,
+                std::function<void()> on_lost = {})
+      : metrics_(metrics), log_(log), on_lost_(std::move(on_lost)) {}
 
   void on_state(const batch::EngineState& state) override;
   void on_request_admitted(const batch::RequestAdmitted& request) override;
@@ -29,6 +35,7 @@ class EngineMetrics final : public batch::EngineObserver {
  private:
   telemetry::Metrics& metrics_;
   telemetry::Logger& log_;
+  const std::function<void()> on_lost_;
 };
 
 }  // namespace coxswain::router

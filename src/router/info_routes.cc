@@ -1,13 +1,23 @@
 // GET /health, /info and /v1/models.
 
+#include <chrono>
+
 #include "json/json.h"
 #include "router/api.h"
 #include "router/error_response.h"
 
 namespace coxswain::router {
+namespace {
+
+// Whoever looks after the health goes on for longer than this after it was asked for.
+constexpr std::chrono::milliseconds kHealthAskedPause{1'000};
+
+}  // namespace
 
 http::Response Api::health() const {
+  const bool first = !health_asked(kHealthAskedPause);
   health_asked_at_.store(Clock::now().time_since_epoch().count());
+  if (first && on_health_asked_) on_health_asked_();
   Status status;
   if (draining_.load()) {
     status = Status(Code::kUnavailable, "draining");

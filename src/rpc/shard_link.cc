@@ -14,6 +14,7 @@
 #include <proto/generate_v3.grpc.pb.h>
 
 #include "rpc/convert.h"
+#include "rpc/hangup_watch.h"
 #include "rpc/unix_socket.h"
 
 namespace coxswain::rpc {
@@ -34,8 +35,11 @@ Status lost(const std::string& what, const grpc::Status& status) {
 }
 
 Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& path,
-                                                    const ClientOptions& options) {
+                                                    const ClientOptions& options,
+                                                    std::unique_ptr<HangupWatch>* watch) {
   COXSWAIN_ASSIGN_OR_RETURN(Descriptor fd, connect_unix(path, options.connect_timeout));
+  if (watch != nullptr && options.on_lost)
+    *watch = std::make_unique<HangupWatch>(fd, options.on_lost);
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   arguments.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
@@ -200,6 +204,9 @@ struct ShardLink::Impl {
   std::array<Event, 5> tags{
       Event::kStarted, Event::kWritten, Event::kRead, Event::kFinished, Event::kProbed};
 
+  // Gone before the connections, whose end is then nobody's loss. The other connection ends with this one.
+  std::unique_ptr<HangupWatch> watch;
+
   // The stream, and the probe. Declared last: their members go before the connections.
   grpc::CompletionQueue queue;
   std::optional<Probe> probe;
@@ -223,8 +230,8 @@ ShardLink::~ShardLink() = default;
 Result<std::unique_ptr<ShardLink>> ShardLink::connect(const std::string& path,
                                                       const ClientOptions& options) {
   auto impl = std::make_unique<Impl>(path, options);
-  COXSWAIN_ASSIGN_OR_RETURN(auto channel, open_channel(path, options));
-  COXSWAIN_ASSIGN_OR_RETURN(auto health_channel, open_channel(path, options));
+  COXSWAIN_ASSIGN_OR_RETURN(auto channel, open_channel(path, options, &impl->watch));
+  COXSWAIN_ASSIGN_OR_RETURN(auto health_channel, open_channel(path, options, nullptr));
   impl->control = v3::TextGenerationService::NewStub(channel);
   impl->engine = pb::Engine::NewStub(channel);
   impl->health = v3::TextGenerationService::NewStub(health_channel);

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct ClientOptions {
       3'000};  // without a result for so long, Health must answer
   std::chrono::milliseconds attach_timeout{60'000};  // an attachment's way, all of it
   std::size_t message_bytes_max = std::size_t{64} << 20;
+  // The connection to a shard has ended, whether or not somebody waits for an answer. Called from a thread of the link,
+  // which it may not destroy; it may come late, twice, or beside a call that says the same.
+  std::function<void()> on_lost = {};
 };
 
 class ShardLink {

@@ -334,6 +334,15 @@ TEST_F(EngineStream, AStoppedServerIsUnavailable) {
   EXPECT_EQ(ShardedClient::connect(socket(), {}).status().code(), Code::kUnavailable);
 }
 
+TEST_F(EngineStream, AShardThatGoesWhileNobodyWaitsIsTold) {
+  std::promise<void> lost;
+  auto client = connect({.on_lost = [&] { lost.set_value(); }});
+  ASSERT_TRUE(client);
+  service_.reset();
+  lost.get_future().wait();
+  EXPECT_EQ(client->healthy().code(), Code::kUnavailable);
+}
+
 TEST_F(EngineStream, AServerThatStopsDuringAStepIsUnavailable) {
   auto client = connect();
   ASSERT_TRUE(client);

@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 #include <proto/generate_v3.grpc.pb.h>
 
+#include "rpc/hangup_watch.h"
 #include "rpc/unix_socket.h"
 
 namespace coxswain::rpc {
@@ -40,8 +41,12 @@ Status to_status(const grpc::Status& status, const std::string& path) {
   }
 }
 
-Result<std::unique_ptr<Stub>> open_stub(const std::string& path, const ClientOptions& options) {
+Result<std::unique_ptr<Stub>> open_stub(const std::string& path,
+                                        const ClientOptions& options,
+                                        std::unique_ptr<HangupWatch>* watch) {
   COXSWAIN_ASSIGN_OR_RETURN(Descriptor fd, connect_unix(path, options.connect_timeout));
+  if (watch != nullptr && options.on_lost)
+    *watch = std::make_unique<HangupWatch>(fd, options.on_lost);
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   arguments.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
@@ -56,6 +61,7 @@ struct StockLink::Impl {
     std::string path;
     std::unique_ptr<Stub> calls;
     std::unique_ptr<Stub> health;
+    std::unique_ptr<HangupWatch> watch;  // of `calls`; gone before the connections
   };
 
   Impl(const ClientOptions& options_in, const StockTimeouts& timeouts_in)
@@ -64,8 +70,8 @@ struct StockLink::Impl {
   Status add(const std::string& path) {
     Shard shard;
     shard.path = path;
-    COXSWAIN_ASSIGN_OR_RETURN(shard.calls, open_stub(path, options));
-    COXSWAIN_ASSIGN_OR_RETURN(shard.health, open_stub(path, options));
+    COXSWAIN_ASSIGN_OR_RETURN(shard.calls, open_stub(path, options, &shard.watch));
+    COXSWAIN_ASSIGN_OR_RETURN(shard.health, open_stub(path, options, nullptr));
     shards.push_back(std::move(shard));
     return {};
   }

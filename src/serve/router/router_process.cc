@@ -145,7 +145,8 @@ std::optional<StartFailure> RouterProcess::load_files() {
 
 std::optional<StartFailure> RouterProcess::connect() {
   const bool below_launcher = environment_.contains(kParentPipeVariable);
-  connector_ = std::make_unique<ShardConnector>(values_, below_launcher, tokenizer_, log_);
+  connector_ = std::make_unique<ShardConnector>(
+      values_, below_launcher, tokenizer_, log_, [this] { bell_.ring(); });
   auto runner = connector_->connect_patiently();
   if (!runner.ok()) {
     return StartFailure{
@@ -183,7 +184,8 @@ std::optional<StartFailure> RouterProcess::start_engine() {
   metrics_ = std::make_unique<telemetry::Metrics>(telemetry::MetricsOptions{
       .input_tokens_max = limits_.input_tokens_max, .total_tokens_max = limits_.total_tokens_max});
   metrics_->batch_max_total_tokens.set(static_cast<double>(limits_.batch_total_tokens_max));
-  engine_metrics_ = std::make_unique<router::EngineMetrics>(*metrics_, log_);
+  engine_metrics_ =
+      std::make_unique<router::EngineMetrics>(*metrics_, log_, [this] { bell_.ring(); });
   engine_ = batch::Engine::create(
       std::move(runner_), engine_options(values_, limits_, info_), engine_metrics_.get());
   return std::nullopt;
@@ -200,9 +202,12 @@ void RouterProcess::start_api() {
   options.random = base::random_u64;
   has_key_ = !options.auth.api_key.empty();
   api_ = std::make_unique<router::Api>(
-      std::move(options), router::ApiParts{*engine_, tokenizer_, renderer_, metrics_.get(), log_});
+      std::move(options),
+      router::ApiParts{
+          *engine_, tokenizer_, renderer_, metrics_.get(), log_, [this] { bell_.ring(); }});
   supervisor_ = std::make_unique<fleet::ReplicaSupervisor>(
       fleet::ReplicaSupervisor::Parts{*engine_,
+                                      bell_,
                                       [this] { return connector_->connect(); },
                                       [this](const Status& s) { api_->set_health(s); },
                                       metrics_.get(),

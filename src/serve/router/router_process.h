@@ -23,6 +23,7 @@
 
 #include <coxswain/step_runner.h>
 
+#include "fleet/bell.h"
 #include "options/options.h"
 #include "request/token_limits.h"
 #include "router/api.h"
@@ -92,6 +93,7 @@ class RouterProcess {
   telemetry::Logger log_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   router::ChatRenderer renderer_;
+  fleet::Bell bell_;                           // of the supervisor
   std::unique_ptr<ShardConnector> connector_;  // of the supervisor's thread once that runs
   std::shared_ptr<StepRunner> runner_;         // until the engine has it
   RunnerInfo info_;

@@ -24,11 +24,13 @@ constexpr milliseconds kWaitingLogged{5'000};
 ShardConnector::ShardConnector(const options::OptionValues& values,
                                bool below_launcher,
                                std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
-                               telemetry::Logger& log)
+                               telemetry::Logger& log,
+                               std::function<void()> on_lost)
     : values_(values),
       below_launcher_(below_launcher),
       tokenizer_(std::move(tokenizer)),
-      log_(log) {}
+      log_(log),
+      on_lost_(std::move(on_lost)) {}
 
 Result<ShardConnector::Runner> ShardConnector::connect() {
   auto runner = connect_once();
@@ -40,16 +42,17 @@ Result<ShardConnector::Runner> ShardConnector::connect_once() const {
   const std::string& path = values_.get<"master-shard-uds-path">();
   const std::string& protocol = values_.get<"shard-protocol">();
   if (protocol != "generate.v3") {
-    auto client = rpc::ShardedClient::connect(path, {});
+    auto client = rpc::ShardedClient::connect(path, {.on_lost = on_lost_});
     if (client.ok()) return Runner(std::move(client).value());
     const bool is_stock = client.status().code() == Code::kUnimplemented;
     if (!is_stock || protocol == "engine") return client.status();
   }
-  COXSWAIN_ASSIGN_OR_RETURN(auto client,
-                            rpc::StockShardClient::connect(
-                                path,
-                                stock_client_options(values_, tokenizer_->vocab_size()),
-                                std::make_shared<const tokenizer::TokenizerCodec>(tokenizer_)));
+  auto stock = stock_client_options(values_, tokenizer_->vocab_size());
+  stock.link.on_lost = on_lost_;
+  COXSWAIN_ASSIGN_OR_RETURN(
+      auto client,
+      rpc::StockShardClient::connect(
+          path, stock, std::make_shared<const tokenizer::TokenizerCodec>(tokenizer_)));
   return Runner(std::move(client));
 }
 

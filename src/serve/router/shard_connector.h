@@ -8,6 +8,7 @@
 //
 // Thread rule: one thread at a time: main() until connected, then the replica supervisor's.
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -25,11 +26,12 @@ class ShardConnector {
  public:
   using Runner = std::shared_ptr<StepRunner>;
 
-  // `values` of the router and the log must outlive this.
+  // `values` of the router and the log must outlive this. `on_lost`: rpc::ClientOptions::on_lost.
   ShardConnector(const options::OptionValues& values,
                  bool below_launcher,
                  std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
-                 telemetry::Logger& log);
+                 telemetry::Logger& log,
+                 std::function<void()> on_lost);
 
   // One try. Errors: kUnavailable if nobody serves there yet; others will not go away by waiting.
   Result<Runner> connect();
@@ -47,6 +49,7 @@ class ShardConnector {
   const bool below_launcher_;
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   telemetry::Logger& log_;
+  const std::function<void()> on_lost_;
   std::optional<Sibling> shard_process_;
 };
 
