@@ -35,7 +35,10 @@ TEST(NumericId, SetsThatRoundDifferentlyDiffer) {
 }
 
 // The table whose entries are run, with the last bit of one output changed afterwards.
-const KernelTable* original = nullptr;
+const KernelTable*& original() {
+  static const KernelTable* table = nullptr;
+  return table;
+}
 
 template <typename T>
 void flip(T& value) {
@@ -51,7 +54,7 @@ struct Altered {
   Altered {                                                   \
     #entry, [](KernelTable& table) {                          \
       table.entry = [](ExecContext& exec, const Args& args) { \
-        original->entry(exec, args);                          \
+        original()->entry(exec, args);                        \
         flip(output);                                         \
       };                                                      \
     }                                                         \
@@ -79,7 +82,7 @@ const Altered kAltered[] = {
     {"kv_write",
      [](KernelTable& table) {
        table.kv_write = [](ExecContext& exec, const KvWriteArgs& args) {
-         original->kv_write(exec, args);
+         original()->kv_write(exec, args);
          args.cache.k[args.cache.k_block_stride_bytes] ^= std::byte{1};  // block 1 is the first
        };
      }},
@@ -92,7 +95,7 @@ static_assert(sizeof(KernelTable) == sizeof(std::string_view) + sizeof(void*) +
 
 TEST(NumericId, OneBitOfAnyEntryChangesIt) {
   for (const KernelTable* table : testing::runnable_tables()) {
-    original = table;
+    original() = table;
     const std::string id = id_of(*table);
     for (const Altered& altered : kAltered) {
       KernelTable copy = *table;

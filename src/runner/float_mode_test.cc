@@ -59,6 +59,7 @@ TEST(FloatMode, TheHostsArithmeticChangesNoBit) {
     checkpoint.dir = folder.path();
     ASSERT_TRUE(write_random_checkpoint(model::small_config(small->fields), checkpoint).ok());
     for (const std::string quantize : {"", "int8"}) {
+      const std::string what = family + (quantize.empty() ? "" : ", int8");
       const auto usual = start(folder.path(), quantize, 2);
       const auto expected = drive(*usual, requests(), {});
       const std::uint32_t before = _mm_getcsr();
@@ -66,7 +67,7 @@ TEST(FloatMode, TheHostsArithmeticChangesNoBit) {
       _mm_setcsr(kOdd);
       for (const std::size_t n_threads : {1U, 2U}) {
         const auto odd = start(folder.path(), quantize, n_threads);
-        expect_same_outcomes(expected, drive(*odd, requests(), {}), family + " " + quantize);
+        expect_same_outcomes(expected, drive(*odd, requests(), {}), what);
         EXPECT_EQ(odd->info().kernel_set_id, usual->info().kernel_set_id);
         EXPECT_EQ(_mm_getcsr() & 0xFFC0U, kOdd);
       }

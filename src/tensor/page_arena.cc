@@ -48,8 +48,14 @@ void unmap(std::byte* begin, std::size_t bytes) {
 }
 
 PageArena& PageArena::instance() {
-  static auto& arena = *new PageArena();  // outlives every buffer
-  return arena;
+  // Outlives every buffer: it is never destroyed.
+  union Forever {
+    Forever() : arena() {}
+    ~Forever() {}
+    PageArena arena;
+  };
+  static Forever forever;
+  return forever.arena;
 }
 
 PageArena::~PageArena() {

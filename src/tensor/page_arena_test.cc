@@ -90,18 +90,20 @@ TEST(PageArena, LeftoversOfEarlierChunksAreFilled) {
   EXPECT_EQ(arena.n_chunks(), 2U);
 }
 
+void take_and_fill(std::byte mark) {
+  for (std::size_t i = 0; i < 200; ++i) {
+    auto buffer = AlignedBuffer::allocate(1 + i * 100).value();
+    std::ranges::fill(buffer.bytes(), mark);
+    std::this_thread::yield();
+    ASSERT_EQ(std::ranges::count(buffer.bytes(), mark), 1 + static_cast<std::ptrdiff_t>(i) * 100);
+  }
+}
+
 TEST(PageArena, ManyThreadsMayAsk) {
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([t] {
-      for (int i = 0; i < 200; ++i) {
-        auto buffer = AlignedBuffer::allocate(static_cast<std::size_t>(1 + i * 100)).value();
-        std::ranges::fill(buffer.bytes(), static_cast<std::byte>(t));
-        std::this_thread::yield();
-        ASSERT_TRUE(std::ranges::all_of(
-            buffer.bytes(), [t](std::byte b) { return b == static_cast<std::byte>(t); }));
-      }
-    });
+    threads.emplace_back(take_and_fill, static_cast<std::byte>(t));
   }
   for (std::thread& thread : threads) thread.join();
 }
