@@ -25,18 +25,18 @@ Connection::Connection(std::shared_ptr<ServerCore> core,
                        std::shared_ptr<Loop> loop,
                        tcp::socket socket,
                        std::string address,
-                       bool counted)
+                       std::string_view refusal)
     : core_(std::move(core)),
       loop_(std::move(loop)),
       socket_(std::move(socket)),
       timer_(loop_->io),
       address_(std::move(address)),
-      counted_(counted),
+      refusal_(refusal),
       parser_(core_->parser_limits) {}
 
 Connection::~Connection() {
   core_->bodies_bytes.fetch_sub(counted_body_bytes_, std::memory_order_relaxed);
-  if (counted_) {
+  if (refusal_.empty()) {
     core_->census.leave(address_);
   } else {
     core_->refusing.fetch_sub(1, std::memory_order_relaxed);
@@ -45,8 +45,8 @@ Connection::~Connection() {
 
 void Connection::start() {
   phase_began_ = last_input_ = last_progress_ = Clock::now();
-  if (!counted_) {
-    refuse(503, {Code::kResourceExhausted, ErrorKind::kUnavailable, "too many connections"});
+  if (!refusal_.empty()) {
+    refuse(503, {Code::kResourceExhausted, ErrorKind::kUnavailable, std::string(refusal_)});
     write_more();
   }
   wait_readable();
@@ -180,7 +180,10 @@ std::unique_ptr<Response> Connection::early_answer() {
     return std::make_unique<Response>(refusal_of(500, internal_error("the request failed")));
   }
   if (!core_->routes.has_path(request_->path)) {
-    const Status why{Code::kNotFound, ErrorKind::kNotFound, "there is no such path"};
+    std::string text = "there is no such path";
+    const std::string_view nearest = core_->routes.nearest(request_->path);
+    if (!nearest.empty()) text.append("; the nearest is ").append(nearest);
+    const Status why{Code::kNotFound, ErrorKind::kNotFound, std::move(text)};
     return std::make_unique<Response>(refusal_of(404, why));
   }
   if (core_->routes.find(request_->path, request_->method) == nullptr) {
@@ -193,7 +196,7 @@ std::unique_ptr<Response> Connection::early_answer() {
   }
   const bool coded =
       std::any_of(request_->headers.begin(), request_->headers.end(), [](const Header& header) {
-        return equal_ignoring_case(header.first, "content-encoding") &&
+        return equal_ignoring_case(header.first, "content-encoding") && !header.second.empty() &&
                !equal_ignoring_case(header.second, "identity");
       });
   if (!coded) return nullptr;

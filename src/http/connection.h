@@ -37,12 +37,13 @@ inline constexpr std::size_t kUnsentHardFactor = 64;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `counted`: the census has let it in; otherwise it is told that the server is full, and closed.
+  // `refusal`: the census has let it in if it is empty; otherwise this is what the client is told before the connection
+  // closes, a literal.
   Connection(std::shared_ptr<ServerCore> core,
              std::shared_ptr<Loop> loop,
              boost::asio::ip::tcp::socket socket,
              std::string address,
-             bool counted);
+             std::string_view refusal);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -101,7 +102,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer timer_;
   const std::string address_;
-  const bool counted_;
+  const std::string_view refusal_;
 
   Phase phase_ = Phase::kServing;
   RequestParser parser_;

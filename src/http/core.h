@@ -60,14 +60,17 @@ class ConnectionCensus {
   ConnectionCensus(std::size_t total_max, std::size_t per_address_max)
       : total_max_(total_max), per_address_max_(per_address_max) {}
 
-  bool enter(const std::string& address) {
+  // Empty if the connection may stay, otherwise why not: a literal.
+  std::string_view enter(const std::string& address) {
     const base::MutexLock lock(mutex_);
-    if (total_ >= total_max_) return false;
+    if (total_ >= total_max_) return "too many connections (--connections-max)";
     std::size_t& count = by_address_[address];
-    if (count >= per_address_max_) return false;
+    if (count >= per_address_max_) {
+      return "too many connections of one address (--connections-per-address-max)";
+    }
     ++count;
     ++total_;
-    return true;
+    return {};
   }
   void leave(const std::string& address) {
     const base::MutexLock lock(mutex_);

@@ -29,12 +29,14 @@ std::optional<std::uint64_t> decimal(std::string_view text) {
   return value;
 }
 
-// "/path?query" of an absolute target ("http://host/path?query"); Host never decides anything.
+// "/path?query" of an absolute target ("http://host/path?query"); neither scheme nor Host ever decide anything.
 std::string_view origin_form(std::string_view target) {
-  constexpr std::string_view kScheme = "http://";
-  if (!equal_ignoring_case(target.substr(0, kScheme.size()), kScheme)) return target;
-  const std::size_t slash = target.find('/', kScheme.size());
-  return slash == std::string_view::npos ? "/" : target.substr(slash);
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!equal_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
+    const std::size_t slash = target.find('/', scheme.size());
+    return slash == std::string_view::npos ? "/" : target.substr(slash);
+  }
+  return target;
 }
 
 }  // namespace
@@ -162,6 +164,10 @@ bool RequestParser::on_line() {
 }
 
 bool RequestParser::on_request_line() {
+  if (line_.empty() && !empty_line_skipped_) {
+    empty_line_skipped_ = true;  // RFC 9112 2.2: some clients end a body with one
+    return true;
+  }
   const std::string_view line = line_;
   const std::size_t first = line.find(' ');
   const std::size_t last = line.rfind(' ');

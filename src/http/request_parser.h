@@ -110,6 +110,7 @@ class RequestParser {
 
   ParserLimits limits_;
   State state_ = State::kRequestLine;
+  bool empty_line_skipped_ = false;  // before the request line
   bool head_reported_ = false;
   bool keep_body_ = true;
   std::string line_;

@@ -80,6 +80,7 @@ const std::vector<std::string>& sound_requests() {
       "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
       "POST /p HTTP/1.1\r\nhost: a\r\ntransfer-encoding: CHUNKED\r\n\r\n" + chunked,
       "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: foo, Close\r\n\r\n",
+      "\r\nGET HTTPS://example HTTP/1.1\r\nHost: a\r\n\r\n",
   };
   return requests;
 }
@@ -95,6 +96,16 @@ TEST(RequestParser, UnderstandsSoundRequests) {
             "POST /p?|host=a|transfer-encoding=CHUNKED|keep|hello!");
   EXPECT_EQ(parse(sound_requests()[6]).last,
             "POST /p?|Host=a|Content-Length=0|Connection=foo, Close|close|");
+  EXPECT_EQ(parse(sound_requests()[7]).last, "GET /?|Host=a|keep|");
+}
+
+TEST(RequestParser, OneEmptyLineBeforeARequestIsSkipped) {
+  const std::string request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+  EXPECT_EQ(parse(request + "\r\n" + request).n_requests, 2);
+  EXPECT_EQ(status_of("\r\n" + request + "\r\n\r\n" + request), 400);
+  RequestParser parser{ParserLimits{}};
+  EXPECT_EQ(parser.parse("\r\n").consumed, 2u);
+  EXPECT_TRUE(parser.idle()) << "nobody waits for the rest of a request";
 }
 
 TEST(RequestParser, CutsChangeNothing) {
@@ -159,7 +170,7 @@ TEST(RequestParser, RefusesNoiseAtOnce) {
   EXPECT_EQ(status_of("\x16\x03\x01"), 400);  // TLS
   EXPECT_EQ(status_of(std::string_view("GET \0", 5)), 400);
   EXPECT_EQ(status_of("\xff"), 400);
-  EXPECT_EQ(status_of("\r\n"), 400);
+  EXPECT_EQ(status_of("\r\n\r\n"), 400);
   EXPECT_EQ(status_of("\n"), 400);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/edit_distance.h"
+
 namespace coxswain::http {
 
 void RouteTable::add(std::string method, std::string path, Handler handler) {
@@ -22,6 +24,21 @@ std::string RouteTable::allowed(std::string_view path) const {
   for (const auto& [method, handler] : methods->second) {
     if (!out.empty()) out += ", ";
     out += method == "GET" ? "GET, HEAD" : method;
+  }
+  return out;
+}
+
+std::string_view RouteTable::nearest(std::string_view path) const {
+  constexpr std::size_t kBytesMax = 64;
+  if (path.size() > kBytesMax) return {};
+  std::string_view out;
+  std::size_t errors_max = path.size() / 2;
+  for (const auto& route : paths_) {
+    if (route.first == "/") continue;
+    const std::size_t errors = base::edit_distance(path, route.first);
+    if (errors > errors_max || (errors == errors_max && !out.empty())) continue;
+    errors_max = errors;
+    out = route.first;
   }
   return out;
 }

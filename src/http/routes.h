@@ -22,6 +22,8 @@ class RouteTable {
   const Handler* find(std::string_view path, std::string_view method) const;
   // "GET, HEAD, POST", for the header Allow; empty for an unknown path.
   std::string allowed(std::string_view path) const;
+  // The path that an unknown one most looks like; empty if it looks like none.
+  std::string_view nearest(std::string_view path) const;
 
  private:
   std::map<std::string, std::map<std::string, Handler, std::less<>>, std::less<>> paths_;

@@ -195,13 +195,13 @@ void AsioServer::admit(tcp::socket socket, const std::shared_ptr<Loop>& loop) {
              &kKernelUnsentBytes,
              sizeof(kKernelUnsentBytes));
   std::string address = address_text(remote.address());
-  const bool counted = core_->census.enter(address);
-  if (!counted && core_->refusing.fetch_add(1, std::memory_order_relaxed) >= kRefusingMax) {
+  const std::string_view refusal = core_->census.enter(address);
+  if (!refusal.empty() && core_->refusing.fetch_add(1, std::memory_order_relaxed) >= kRefusingMax) {
     core_->refusing.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
   auto connection =
-      std::make_shared<Connection>(core_, loop, std::move(socket), std::move(address), counted);
+      std::make_shared<Connection>(core_, loop, std::move(socket), std::move(address), refusal);
   boost::asio::post(loop->io, [loop, connection = std::move(connection)] {
     loop->connections.insert(connection);
     connection->start();

@@ -30,6 +30,7 @@ TEST_F(ServerTest, TooManyConnectionsGet503) {
     EXPECT_EQ(answer.status, 503);
     EXPECT_EQ(answer.header("x-refused"), "1");
     EXPECT_EQ(answer.header("connection"), "close");
+    EXPECT_THAT(answer.body, HasSubstr("--connections-max"));
     open.back().send(get("/hello"));
     EXPECT_EQ(open.back().receive().status, 200);
   }
@@ -46,7 +47,9 @@ TEST_F(ServerTest, ConnectionsOfOneAddressAreLimited) {
     one->send(get("/hello"));
     ASSERT_EQ(one->receive().status, 200);
   }
-  EXPECT_EQ(ask("").status, 503);
+  const Answer third = ask("");
+  EXPECT_EQ(third.status, 503);
+  EXPECT_THAT(third.body, HasSubstr("--connections-per-address-max"));
   TestClient elsewhere(server_->port(), "127.0.0.1");
   EXPECT_EQ(elsewhere.receive().status, 503);
 }

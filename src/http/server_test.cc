@@ -177,11 +177,16 @@ TEST_F(ServerTest, UnknownPathsAndMethods) {
   start();
   TestClient one = client();
   for (const char* path :
-       {"/", "/hell", "/hello/", "//hello", "/./hello", "/x/../hello", "/HELLO"}) {
+       {"/", "/hell", "/hello/", "//hello", "/./hello", "/x/../hello", "/HELLO", "/favicon.ico"}) {
     one.send(get(path));
     const Answer answer = one.receive();
     EXPECT_EQ(answer.status, 404) << path;
-    EXPECT_EQ(answer.body, refusal_of(ErrorKind::kNotFound, "there is no such path"));
+    const bool alike = std::string_view(path).find("hell") != std::string_view::npos;
+    EXPECT_EQ(answer.body,
+              refusal_of(
+                  ErrorKind::kNotFound,
+                  alike ? "there is no such path; the nearest is /hello" : "there is no such path"))
+        << path;
     EXPECT_EQ(answer.header("content-type"), "text/plain");
   }
   one.send(get("/%68ello"));
