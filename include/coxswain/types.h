@@ -31,6 +31,11 @@ using Clock = std::chrono::steady_clock;  // every limit of time is monotonic
 using TimePoint = Clock::time_point;
 
 enum class FinishReason : std::uint8_t { kLength, kEosToken, kStopSequence };
+// Which reason ends a sequence where its last token gives several.
+enum class FinishOrder : std::uint8_t {
+  kLengthFirst,  // length, end token, stop string: TGI's
+  kStopFirst,    // stop string, end token, length: OpenAI's, whose answers never hold a stop string
+};
 
 // A temperature below this one takes the most likely token, as do_sample = false does.
 inline constexpr float kGreedyTemperature = 1e-6F;
@@ -63,6 +68,7 @@ struct StoppingParams {
   std::uint32_t max_new_tokens = 0;  // > 0
   std::vector<std::string> stop_sequences = {};
   bool ignore_eos = false;
+  FinishOrder order = FinishOrder::kLengthFirst;
 
   friend bool operator==(const StoppingParams&, const StoppingParams&) = default;
 };

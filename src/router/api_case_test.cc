@@ -166,6 +166,8 @@ void check_submissions(const json::Value& expected, const batch::ScriptedEngine&
         EXPECT_EQ(got.prompt_logprobs, value.as_bool());
       } else if (name == "n_top_tokens") {
         EXPECT_EQ(got.sampling.n_top_tokens, value.to_uint64());
+      } else if (name == "stop_first") {
+        EXPECT_EQ(got.stopping.order == FinishOrder::kStopFirst, value.as_bool());
       } else if (name == "ignore_eos") {
         EXPECT_EQ(got.stopping.ignore_eos, value.as_bool());
       } else if (name == "priority") {

@@ -273,6 +273,7 @@ Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
       request::resolve_max_new_tokens(p.max_new_tokens, out.prompt_.size(), limits_));
   out.stopping_.stop_sequences = p.stop;
   out.stopping_.ignore_eos = p.ignore_eos;
+  if (input.style == api::ApiStyle::kOpenAi) out.stopping_.order = FinishOrder::kStopFirst;
   out.prompt_logprobs_ = p.decoder_input_details || input.prompt_logprobs;
   const std::uint64_t n = std::max<std::uint64_t>(p.best_of.value_or(1), p.n.value_or(1));
   out.seeds_ = request::resolve_seeds(p.seed, n, draw_seed_);

@@ -90,6 +90,7 @@ void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to) {
   stopping.set_max_new_tokens(from.stopping.max_new_tokens);
   for (const std::string& stop : from.stopping.stop_sequences) stopping.add_stop_sequences(stop);
   stopping.set_ignore_eos(from.stopping.ignore_eos);
+  stopping.set_stop_first(from.stopping.order == FinishOrder::kStopFirst);
   to.set_prompt_logprobs(from.prompt_logprobs);
   to.set_rope_length(from.rope_length);
   to.set_adapter(from.adapter);
@@ -110,6 +111,7 @@ Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::
   to.stopping.stop_sequences.assign(from.stopping().stop_sequences().begin(),
                                     from.stopping().stop_sequences().end());
   to.stopping.ignore_eos = from.stopping().ignore_eos();
+  if (from.stopping().stop_first()) to.stopping.order = FinishOrder::kStopFirst;
   to.prompt_logprobs = from.prompt_logprobs();
   to.rope_length = from.rope_length();
   to.adapter = from.adapter();

@@ -70,6 +70,7 @@ SequenceSpec any_spec() {
   spec.stopping.max_new_tokens = any_u32();
   spec.stopping.stop_sequences = some(rc::gen::exec([] { return any_bytes(); }));
   spec.stopping.ignore_eos = any_bool();
+  if (any_bool()) spec.stopping.order = FinishOrder::kStopFirst;
   spec.prompt_logprobs = any_bool();
   spec.rope_length = any_u32();
   spec.adapter = any_text();

@@ -78,15 +78,18 @@ std::string SequenceState::append_text(TokenId id) {
 }
 
 std::optional<FinishReason> SequenceState::reason_to_end(TokenId id, std::string_view piece) {
-  if (output_.size() >= spec_.stopping.max_new_tokens) return FinishReason::kLength;
-  if (!spec_.stopping.ignore_eos && std::find(eos_.begin(), eos_.end(), id) != eos_.end()) {
-    return FinishReason::kEosToken;
+  const bool at_length = output_.size() >= spec_.stopping.max_new_tokens;
+  const bool at_eos =
+      !spec_.stopping.ignore_eos && std::find(eos_.begin(), eos_.end(), id) != eos_.end();
+  const bool stop_first = spec_.stopping.order == FinishOrder::kStopFirst;
+  if (stop_first || (!at_length && !at_eos)) {
+    if (const auto match = stops_.push(piece)) {
+      stop_begin_ = match->begin;
+      return FinishReason::kStopSequence;
+    }
   }
-  if (const auto match = stops_.push(piece)) {
-    stop_begin_ = match->begin;
-    return FinishReason::kStopSequence;
-  }
-  return std::nullopt;
+  if (at_eos && (stop_first || !at_length)) return FinishReason::kEosToken;
+  return at_length ? std::optional(FinishReason::kLength) : std::nullopt;
 }
 
 std::size_t SequenceState::to_generated_offset(std::size_t raw_offset) const {

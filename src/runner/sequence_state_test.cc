@@ -57,6 +57,25 @@ TEST_F(SequenceStateTest, EosWinsOverStopAndCanBeIgnored) {
   EXPECT_EQ(finish->stop_text_begin, 1u);
 }
 
+TEST_F(SequenceStateTest, AStopStringThenAnEndTokenWinOverTheLengthIfAskedFor) {
+  const StoppingParams stopping{
+      .max_new_tokens = 2, .stop_sequences = {"<2>", "b"}, .order = FinishOrder::kStopFirst};
+  auto named = make(stopping);
+  const auto by_name = feed(named, {letter('a'), kEos});
+  ASSERT_TRUE(by_name);
+  EXPECT_EQ(by_name->reason, FinishReason::kStopSequence);  // a stop string may name the end token
+  EXPECT_EQ(by_name->stop_text_begin, 1u);
+  auto stopped = make(stopping);
+  const auto by_stop = feed(stopped, {letter('a'), letter('b')});
+  ASSERT_TRUE(by_stop);
+  EXPECT_EQ(by_stop->reason, FinishReason::kStopSequence);
+  EXPECT_EQ(by_stop->generated_text.substr(by_stop->stop_text_begin), "b");
+  auto ended = make({.max_new_tokens = 2, .order = FinishOrder::kStopFirst});
+  EXPECT_EQ(feed(ended, {letter('a'), kEos})->reason, FinishReason::kEosToken);
+  auto full = make(stopping);
+  EXPECT_EQ(feed(full, {letter('a'), letter('a')})->reason, FinishReason::kLength);
+}
+
 TEST_F(SequenceStateTest, StopOffsetsPointIntoTheTextWithoutSpecialTokens) {
   auto state = make({.max_new_tokens = 9, .stop_sequences = {"cd"}});
   const auto finish = feed(state, {letter('a'), 1, kHalf, kOtherHalf, letter('c'), letter('d')});

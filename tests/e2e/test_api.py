@@ -399,6 +399,27 @@ class TestWhenARequestRuns:
         assert answered == [1, -1]
 
 
+class TestFinishOrder:
+    """The last allowed token completes a stop string, or is the end token: native routes say `length`, those below /v1 `stop`."""
+
+    @pytest.mark.parametrize("stop", [["."], []], ids=["stop string", "end token"])
+    def test_the_last_allowed_token(self, server, stop):
+        details = generate(server, {"details": True, "max_new_tokens": 1000, **({"stop": stop} if stop else {})})
+        n = details["details"]["generated_tokens"]
+        assert details["details"]["finish_reason"] == ("stop_sequence" if stop else "eos_token")
+        cut = generate(server, {"details": True, "max_new_tokens": n, **({"stop": stop} if stop else {})})
+        assert cut["details"]["finish_reason"] == "length" and cut["generated_text"] == details["generated_text"]
+        body = {"prompt": PROMPT, "max_tokens": n, "temperature": 0, "stop": stop}
+        whole = server.post("/v1/completions", body).json()
+        text = details["generated_text"].removesuffix(".") if stop else details["generated_text"]
+        assert (whole["choices"][0]["text"], whole["choices"][0]["finish_reason"], whole["usage"]["completion_tokens"]) == (text, "stop", n)
+        with Stream(server.url, "/v1/completions", {**body, "stream": True}) as stream:
+            choices = [e["choices"][0] for e in stream.events()]
+        assert "".join(c["text"] for c in choices) == text and choices[-1]["finish_reason"] == "stop"
+        short = server.post("/v1/completions", {**body, "max_tokens": n - 1}).json()["choices"][0]
+        assert short["finish_reason"] == "length"
+
+
 class TestOtherRoutes:
     def test_models(self, server):
         model = server.get("/info").json()["model_id"]

@@ -74,19 +74,18 @@ std::optional<SequenceFinish> finish_of(const FakeRunnerOptions& o,
   SequenceFinish finish;
   if (o.codec) finish.generated_text = o.codec->decode(output, true);
   finish.stop_text_begin = finish.generated_text.size();
-  if (last.eos && !stopping.ignore_eos) {
-    finish.reason = FinishReason::kEosToken;
-    return finish;
+  const bool at_eos = last.eos && !stopping.ignore_eos;
+  const bool at_length = output.size() >= stopping.max_new_tokens;
+  if (o.codec && (stopping.order == FinishOrder::kStopFirst || (!at_eos && !at_length))) {
+    for (const std::string& stop : stopping.stop_sequences) {
+      if (!finish.generated_text.ends_with(stop)) continue;
+      finish.reason = FinishReason::kStopSequence;
+      finish.stop_text_begin -= stop.size();
+      return finish;
+    }
   }
-  if (output.size() >= stopping.max_new_tokens) return finish;
-  if (!o.codec) return std::nullopt;
-  for (const std::string& stop : stopping.stop_sequences) {
-    if (!finish.generated_text.ends_with(stop)) continue;
-    finish.reason = FinishReason::kStopSequence;
-    finish.stop_text_begin -= stop.size();
-    return finish;
-  }
-  return std::nullopt;
+  if (at_eos) finish.reason = FinishReason::kEosToken;
+  return at_eos || at_length ? std::optional(std::move(finish)) : std::nullopt;
 }
 
 }  // namespace

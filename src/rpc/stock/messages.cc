@@ -75,9 +75,12 @@ Result<SequenceFinish> finish_of(const v3::GeneratedText& from, const SequenceSp
       return internal_error("the shard gave an unknown reason for the end");
   }
   out.generated_text = from.text();
-  out.stop_text_begin = out.reason == FinishReason::kStopSequence
-                            ? stop_begin(out.generated_text, spec.stopping.stop_sequences)
-                            : out.generated_text.size();
+  out.stop_text_begin = out.generated_text.size();
+  const std::size_t begin = stop_begin(out.generated_text, spec.stopping.stop_sequences);
+  if (spec.stopping.order == FinishOrder::kStopFirst && begin < out.generated_text.size()) {
+    out.reason = FinishReason::kStopSequence;  // a stock shard looks at the length first
+  }
+  if (out.reason == FinishReason::kStopSequence) out.stop_text_begin = begin;
   return out;
 }
 

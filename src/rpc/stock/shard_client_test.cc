@@ -206,6 +206,13 @@ TEST(StockMessages, TheStopStringThatEndsTheTextIsFound) {
   const auto read = from_stock(from, spec);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->finish->stop_text_begin, 1U);
+  // A stock shard looks at the length first, whatever was asked for.
+  from.mutable_generated_text()->set_finish_reason(v3::FINISH_REASON_LENGTH);
+  EXPECT_EQ(from_stock(from, spec)->finish->reason, FinishReason::kLength);
+  EXPECT_EQ(from_stock(from, spec)->finish->stop_text_begin, 3U);
+  spec.stopping.order = FinishOrder::kStopFirst;
+  EXPECT_EQ(from_stock(from, spec)->finish->reason, FinishReason::kStopSequence);
+  EXPECT_EQ(from_stock(from, spec)->finish->stop_text_begin, 1U);
   from.mutable_tokens()->add_ids(13);
   EXPECT_EQ(from_stock(from, spec).status().code(), Code::kInternal);
 }
