@@ -56,6 +56,7 @@ enum class ErrorKind : std::uint8_t {
   kDeadline,
   kHealthcheck,
   kInternal,
+  kContextLength,  // validation, below /v1: the prompt, or the prompt and its answer, do not fit into the context
 };
 
 class [[nodiscard]] Status {

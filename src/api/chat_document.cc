@@ -11,36 +11,36 @@
 namespace coxswain::api {
 namespace {
 
-constexpr std::array kUnsupported{
-    UnsupportedField{"tools", "[]"},
-    UnsupportedField{"tool_choice", R"("none" "auto")"},
-    UnsupportedField{"tool_prompt", ""},
-    UnsupportedField{"parallel_tool_calls", "true false"},
-    UnsupportedField{"functions", "[]"},
-    UnsupportedField{"function_call", R"("none" "auto")"},
-    UnsupportedField{"response_format", R"({"type":"text"})"},
-    UnsupportedField{"modalities", R"(["text"])"},
-    UnsupportedField{"audio", ""},
-    UnsupportedField{"prediction", ""},
-    UnsupportedField{"reasoning_effort", ""},
-    UnsupportedField{"verbosity", ""},
-    UnsupportedField{"web_search_options", ""},
-    UnsupportedField{"chat_template", ""},
-    UnsupportedField{"add_special_tokens", "false"},
-    UnsupportedField{"echo", "false"},
-};
-
-// Of completions.
-constexpr std::array kElsewhere{
-    UnsupportedField{"prompt", ""},
-    UnsupportedField{"suffix", ""},
-};
-
+// What other APIs document for a message or a part of it, with the values that change nothing. All other members of a
+// message reach the template.
 constexpr std::array kUnsupportedInMessage{
-    UnsupportedField{"tool_calls", "[]"},
-    UnsupportedField{"function_call", ""},
-    UnsupportedField{"audio", ""},
+    DocumentedField{"audio"},
+    DocumentedField{"cache_control"},
+    DocumentedField{"function_call"},
+    DocumentedField{"images", "[]"},
 };
+constexpr std::array kUnsupportedInPart{
+    DocumentedField{"annotations", "[]"},
+    DocumentedField{"audio_url"},
+    DocumentedField{"cache_control"},
+    DocumentedField{"citations", "[]"},
+    DocumentedField{"file"},
+    DocumentedField{"image_url"},
+    DocumentedField{"input_audio"},
+    DocumentedField{"prompt_cache_breakpoint"},
+    DocumentedField{"video_url"},
+};
+
+// They would replace what the document says and what was checked.
+constexpr std::array<std::string_view, 9> kNotForTemplates{"messages",
+                                                           "tools",
+                                                           "documents",
+                                                           "add_generation_prompt",
+                                                           "continue_final_message",
+                                                           "bos_token",
+                                                           "eos_token",
+                                                           "chat_template",
+                                                           "tokenize"};
 
 std::string at(std::size_t index, std::string_view member) {
   return "messages[" + std::to_string(index) + "]." + std::string(member);
@@ -50,10 +50,50 @@ Status bad_part(std::size_t message, std::string text) {
   return invalid_argument(std::move(text), at(message, "content"));
 }
 
+// The text of one part. Names that nobody knows go to `ignored`.
+Result<std::string> read_part(const json::Value& part,
+                              std::size_t message,
+                              const DocumentLimits& limits,
+                              IgnoredFields& ignored) {
+  const json::Value* type = part.find("type");
+  if (type == nullptr || !type->is_string()) {
+    return bad_part(
+        message,
+        "`" + at(message, "content") +
+            "` must be a string or an array of objects with a `type`. Given: an array with " +
+            std::string(part.is_object() ? "an object without it" : type_name(part)));
+  }
+  if (type->as_string() != "text") {
+    return bad_part(message,
+                    "`" + at(message, "content") + "` must have parts of type `text`: `" +
+                        echo(type->as_string()) + "` modality is not supported");
+  }
+  FieldReader fields(part.as_object());
+  fields.find("type");
+  const json::Value* text = fields.find("text");
+  if (text == nullptr || !text->is_string()) {
+    return bad_part(message,
+                    "a text part of `" + at(message, "content") + "` needs a `text`. Given: " +
+                        std::string(text == nullptr ? "none" : type_name(*text)));
+  }
+  for (const auto& [name, neutral, places] : kUnsupportedInPart) {
+    fields.require_neutral(name, neutral);
+  }
+  const IgnoredFields unknown = finish_fields(fields, limits);
+  if (!fields.ok()) {
+    return invalid_argument(
+        "a part of `" + at(message, "content") + "`: " + fields.status().message(),
+        at(message, "content." + fields.status().field()));
+  }
+  for (const std::string& name : unknown) ignored.push_back("content." + name);
+  return text->as_string();
+}
+
 // The texts of the parts, one after another.
 Result<std::string> flatten_parts(const json::Array& parts,
                                   std::size_t message,
-                                  const DocumentLimits& limits) {
+                                  const DocumentLimits& limits,
+                                  IgnoredFields& ignored) {
   if (parts.size() > limits.parts_per_message_max) {
     return bad_part(message,
                     "`" + at(message, "content") + "` must have at most " +
@@ -62,69 +102,111 @@ Result<std::string> flatten_parts(const json::Array& parts,
   }
   std::string out;
   for (const json::Value& part : parts) {
-    const json::Value* type = part.find("type");
-    if (type == nullptr || !type->is_string()) {
-      return bad_part(
-          message,
-          "`" + at(message, "content") +
-              "` must be a string or an array of objects with a `type`. Given: an array with " +
-              std::string(part.is_object() ? "an object without it" : type_name(part)));
-    }
-    if (type->as_string() != "text") {
-      return bad_part(message,
-                      "`" + at(message, "content") + "` must have parts of type `text`: `" +
-                          echo(type->as_string()) + "` modality is not supported");
-    }
-    const json::Value* text = part.find("text");
-    if (text == nullptr || !text->is_string()) {
-      return bad_part(message,
-                      "a text part of `" + at(message, "content") + "` needs a `text`. Given: " +
-                          std::string(text == nullptr ? "none" : type_name(*text)));
-    }
-    out += text->as_string();
+    COXSWAIN_ASSIGN_OR_RETURN(const std::string text, read_part(part, message, limits, ignored));
+    out += text;
   }
   return out;
 }
 
+// Calls of functions, as earlier answers had them.
+Status check_tool_calls(const json::Value& calls, std::size_t message) {
+  const auto refuse = [&](std::string_view must) {
+    std::string text = "`" + at(message, "tool_calls");
+    text.append("` must be an array of objects with a `function`, ").append(must);
+    return invalid_argument(std::move(text), at(message, "tool_calls"));
+  };
+  if (!calls.is_array())
+    return refuse("which is an object. Given: " + std::string(type_name(calls)));
+  for (const json::Value& call : calls.as_array()) {
+    const json::Value* type = call.find("type");
+    if (type != nullptr && !type->is_null() &&
+        !(type->is_string() && type->as_string() == "function")) {
+      return refuse("their `type`. Given: another type");
+    }
+    const json::Value* function = call.find("function");
+    if (function == nullptr || !function->is_object()) {
+      return refuse("which is an object. Given: an array with " +
+                    std::string(call.is_object() ? "an object without it" : type_name(call)));
+    }
+    const json::Value* name = function->find("name");
+    if (name == nullptr || !name->is_string()) return refuse("whose `name` is a string");
+    const json::Value* arguments = function->find("arguments");
+    if (arguments == nullptr || (!arguments->is_string() && !arguments->is_object())) {
+      return refuse("whose `arguments` are a string or an object");
+    }
+  }
+  return {};
+}
+
+Status check_message_fields(const json::Object& message,
+                            std::size_t index,
+                            const DocumentLimits& limits) {
+  FieldReader fields(message);
+  const auto role = fields.read_string("role", limits.role_bytes_max);
+  if (fields.ok() && !role) fields.fail("`role` is missing", "role");
+  for (const auto& [name, neutral, places] : kUnsupportedInMessage) {
+    fields.require_neutral(name, neutral);
+  }
+  if (fields.ok()) return {};
+  return invalid_argument("messages[" + std::to_string(index) + "]: " + fields.status().message(),
+                          at(index, fields.status().field()));
+}
+
+// null is the content of an answer that only calls functions: templates test for it. Elsewhere it is an empty text.
+Result<json::Value> read_content(const json::Value& value,
+                                 std::size_t message,
+                                 bool has_calls,
+                                 const DocumentLimits& limits,
+                                 IgnoredFields& ignored) {
+  if (value.is_string()) return value;
+  if (value.is_null()) return has_calls ? json::Value() : json::Value(std::string());
+  if (!value.is_array()) {
+    return bad_part(
+        message,
+        "`" + at(message, "content") +
+            "` must be a string or an array of parts. Given: " + std::string(type_name(value)));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(std::string text,
+                            flatten_parts(value.as_array(), message, limits, ignored));
+  return json::Value(std::move(text));
+}
+
 Result<json::Value> read_message(const json::Value& value,
                                  std::size_t index,
-                                 const DocumentLimits& limits) {
+                                 const DocumentLimits& limits,
+                                 IgnoredFields& ignored) {
   if (!value.is_object()) {
     return invalid_argument(
         "`messages` must be an array of objects. Given: " + std::string(type_name(value)),
         "messages");
   }
-  FieldReader fields(value.as_object());
-  const auto role = fields.read_string("role", limits.role_bytes_max);
-  if (fields.ok() && !role) fields.fail("`role` is missing", "role");
-  fields.refuse_unsupported(kUnsupportedInMessage);
-  if (!fields.ok()) {
-    return invalid_argument("messages[" + std::to_string(index) + "]: " + fields.status().message(),
-                            at(index, fields.status().field()));
+  COXSWAIN_RETURN_IF_ERROR(check_message_fields(value.as_object(), index, limits));
+  const json::Value* calls = value.find("tool_calls");
+  if (calls != nullptr && !calls->is_null()) {
+    COXSWAIN_RETURN_IF_ERROR(check_tool_calls(*calls, index));
   }
-  const json::Value* content = fields.find("content");
-  if (content == nullptr) {
+  const bool has_calls = calls != nullptr && calls->is_array() && !calls->as_array().empty();
+  const json::Value* content = value.find("content");
+  if (content == nullptr && !has_calls) {
     return invalid_argument("`" + at(index, "content") + "` is missing", at(index, "content"));
   }
   json::Object out;
   for (const auto& [name, member] : value.as_object()) {
-    if (member.is_null() || name == "tool_calls") continue;
-    if (name != "content" || member.is_string()) {
+    if (name == "content") {
+      COXSWAIN_ASSIGN_OR_RETURN(json::Value read,
+                                read_content(member, index, has_calls, limits, ignored));
+      out.append_new(name, std::move(read));
+    } else if (!member.is_null() && (name != "tool_calls" || has_calls)) {
       out.append_new(name, member);
-    } else if (member.is_array()) {
-      COXSWAIN_ASSIGN_OR_RETURN(std::string text, flatten_parts(member.as_array(), index, limits));
-      out.append_new(name, std::move(text));
-    } else {
-      return invalid_argument(
-          "`" + at(index, "content") +
-              "` must be a string or an array of parts. Given: " + std::string(type_name(member)),
-          at(index, "content"));
     }
   }
+  if (content == nullptr) out.append_new("content", json::Value());
   return json::Value(std::move(out));
 }
 
-Result<json::Value> read_messages(const json::Value* value, const DocumentLimits& limits) {
+Result<json::Value> read_messages(const json::Value* value,
+                                  const DocumentLimits& limits,
+                                  IgnoredFields& ignored) {
   if (value == nullptr) return invalid_argument("`messages` is missing", "messages");
   if (!value->is_array()) {
     return invalid_argument("`messages` must be an array. Given: " + std::string(type_name(*value)),
@@ -140,7 +222,7 @@ Result<json::Value> read_messages(const json::Value* value, const DocumentLimits
   json::Array out;
   out.reserve(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
-    COXSWAIN_ASSIGN_OR_RETURN(json::Value message, read_message(in[i], i, limits));
+    COXSWAIN_ASSIGN_OR_RETURN(json::Value message, read_message(in[i], i, limits, ignored));
     out.push_back(std::move(message));
   }
   return json::Value(std::move(out));
@@ -159,6 +241,49 @@ json::Value read_typed(FieldReader& fields,
   return {};
 }
 
+// Functions that may be called, and whether: only that they may not.
+void read_tools(FieldReader& fields, std::string_view tools_name, std::string_view choice_name) {
+  const json::Value* tools = fields.find(tools_name);
+  const json::Value* choice = fields.find(choice_name);
+  fields.require_neutral(choice_name, R"("none" "auto")");
+  if (tools == nullptr) return;
+  const std::string quoted = "`" + std::string(tools_name) + "`";
+  if (!tools->is_array()) {
+    fields.fail(quoted + " must be an array. Given: " + std::string(type_name(*tools)), tools_name);
+  } else if (!tools->as_array().empty() &&
+             (choice == nullptr || !choice->is_string() || choice->as_string() != "none")) {
+    fields.fail(quoted + " is not supported yet, except as [] or with `" +
+                    std::string(choice_name) + "` \"none\". Given: an array",
+                tools_name);
+  }
+}
+
+std::optional<std::uint32_t> read_max_tokens(FieldReader& fields, Parameters& out) {
+  const auto completion_tokens = fields.read_u32("max_completion_tokens");
+  if (!completion_tokens) return out.max_new_tokens;
+  if (out.max_new_tokens && *out.max_new_tokens != *completion_tokens) {
+    fields.fail("`max_tokens` and `max_completion_tokens` must be equal if both are set. Given: " +
+                    std::to_string(*out.max_new_tokens) + " and " +
+                    std::to_string(*completion_tokens),
+                "max_completion_tokens");
+  }
+  out.new_tokens_field = "max_completion_tokens";
+  return completion_tokens;
+}
+
+json::Value read_template_arguments(FieldReader& fields) {
+  json::Value out =
+      read_typed(fields, "chat_template_kwargs", json::Value::Type::kObject, "an object");
+  if (!out.is_object()) return out;
+  for (const std::string_view name : kNotForTemplates) {
+    const std::string path = "chat_template_kwargs." + std::string(name);
+    if (out.find(name) != nullptr) {
+      fields.fail("`" + path + "` is not allowed: the server sets it", path);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLimits& limits) {
@@ -168,26 +293,19 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
   out.model = fields.read_string("model", limits.model_bytes_max);
   const json::Value* messages = fields.find("messages");
   out.parameters = read_openai_parameters(fields, limits);
-  const auto completion_tokens = fields.read_u32("max_completion_tokens");
-  if (completion_tokens && out.parameters.max_new_tokens) {
-    fields.fail("`max_tokens` and `max_completion_tokens` must not both be set",
-                "max_completion_tokens");
-  }
-  if (completion_tokens) {
-    out.parameters.max_new_tokens = completion_tokens;
-    out.parameters.new_tokens_field = "max_completion_tokens";
-  }
+  out.parameters.max_new_tokens = read_max_tokens(fields, out.parameters);
   out.parameters.top_n_tokens = fields.read_u32("top_logprobs");
   out.logprobs = fields.read_bool("logprobs").value_or(false);
   out.stream = fields.read_bool("stream").value_or(false);
   out.include_usage = read_include_usage(fields);
   out.documents = read_typed(fields, "documents", json::Value::Type::kArray, "an array");
-  out.template_arguments =
-      read_typed(fields, "chat_template_kwargs", json::Value::Type::kObject, "an object");
+  out.template_arguments = read_template_arguments(fields);
   out.add_generation_prompt = fields.read_bool("add_generation_prompt");
   out.continue_final_message = fields.read_bool("continue_final_message");
-  fields.refuse_unsupported(kUnsupported);
-  fields.refuse_elsewhere(kElsewhere);
+  read_tools(fields, "tools", "tool_choice");
+  read_tools(fields, "functions", "function_call");
+  fields.require_neutral("add_special_tokens", "false");
+  fields.refuse_documented(kChatDocument);
   if (!out.logprobs && out.parameters.top_n_tokens.value_or(0) > 0) {
     fields.fail("`top_logprobs` needs `logprobs` to be true. Given: " +
                     std::to_string(*out.parameters.top_n_tokens),
@@ -195,7 +313,7 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
   }
   out.ignored = finish_fields(fields, limits);
   COXSWAIN_RETURN_IF_ERROR(fields.status());
-  COXSWAIN_ASSIGN_OR_RETURN(out.messages, read_messages(messages, limits));
+  COXSWAIN_ASSIGN_OR_RETURN(out.messages, read_messages(messages, limits, out.ignored));
   return out;
 }
 

@@ -1,6 +1,5 @@
 // The completion document: one or several prompts as text or token ids.
 
-#include <array>
 #include <limits>
 
 #include "api/document_parts.h"
@@ -10,20 +9,6 @@
 
 namespace coxswain::api {
 namespace {
-
-constexpr std::array kUnsupported{
-    UnsupportedField{"response_format", R"({"type":"text"})"},
-    UnsupportedField{"add_special_tokens", "true"},
-};
-
-// Of chats.
-constexpr std::array kElsewhere{
-    UnsupportedField{"messages", "[]"},
-    UnsupportedField{"max_completion_tokens", ""},
-    UnsupportedField{"top_logprobs", "0"},
-    UnsupportedField{"tools", "[]"},
-    UnsupportedField{"tool_choice", R"("none" "auto")"},
-};
 
 Status bad_prompt(std::string message) {
   return invalid_argument(std::move(message), "prompt");
@@ -123,8 +108,9 @@ Result<CompletionRequest> read_completion_request(const json::Value& body,
   out.echo = fields.read_bool("echo").value_or(false);
   out.stream = fields.read_bool("stream").value_or(false);
   out.include_usage = read_include_usage(fields);
-  fields.refuse_unsupported(kUnsupported);
-  fields.refuse_elsewhere(kElsewhere);
+  fields.require_neutral("add_special_tokens", "true");
+  fields.require_neutral("best_of", "1");
+  fields.refuse_documented(kCompletionDocument);
   out.ignored = finish_fields(fields, limits);
   COXSWAIN_RETURN_IF_ERROR(fields.status());
   COXSWAIN_ASSIGN_OR_RETURN(out.prompts, read_prompts(prompt, limits));

@@ -11,45 +11,6 @@
 namespace coxswain::api {
 namespace {
 
-// Documented by OpenAI or by common extensions of it, on both routes; not supported.
-constexpr std::array kUnsupportedShared{
-    UnsupportedField{"service_tier", R"("auto" "default")"},
-    UnsupportedField{"store", "false"},
-    UnsupportedField{"min_tokens", "0"},
-    UnsupportedField{"stop_token_ids", "[]"},
-    UnsupportedField{"bad_words", "[]"},
-    UnsupportedField{"allowed_token_ids", ""},
-    UnsupportedField{"use_beam_search", "false"},
-    UnsupportedField{"length_penalty", "1 1.0"},
-    UnsupportedField{"include_stop_str_in_output", "false"},
-    UnsupportedField{"skip_special_tokens", "true"},
-    UnsupportedField{"spaces_between_special_tokens", "true"},
-    UnsupportedField{"prompt_logprobs", ""},
-    UnsupportedField{"truncate_prompt_tokens", ""},
-    UnsupportedField{"grammar", ""},
-    UnsupportedField{"structured_outputs", ""},
-    UnsupportedField{"guided_json", ""},
-    UnsupportedField{"guided_regex", ""},
-    UnsupportedField{"guided_choice", ""},
-    UnsupportedField{"guided_grammar", ""},
-    UnsupportedField{"adapter_id", ""},
-    UnsupportedField{"best_of", "1"},
-};
-
-// Of the native document.
-constexpr std::array kNativeFields{
-    UnsupportedField{"inputs", ""},
-    UnsupportedField{"parameters", "{}"},
-    UnsupportedField{"max_new_tokens", ""},
-    UnsupportedField{"top_n_tokens", "0"},
-    UnsupportedField{"do_sample", "true"},
-    UnsupportedField{"details", "false"},
-    UnsupportedField{"decoder_input_details", "false"},
-    UnsupportedField{"return_full_text", "false"},
-    UnsupportedField{"truncate", ""},
-    UnsupportedField{"watermark", "false"},
-};
-
 // They only label a request.
 constexpr std::array<std::string_view, 4> kWithoutEffect{
     "user", "metadata", "safety_identifier", "prompt_cache_key"};
@@ -81,8 +42,11 @@ void read_logit_bias(FieldReader& fields, const DocumentLimits& limits, Paramete
   for (const auto& [key, bias] : entries) {
     TokenId id = 0;
     const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (read.ec != std::errc() || read.ptr != key.data() + key.size() || id < 0) {
-      fields.fail("`logit_bias` must have token ids as keys. Given: " + echo(key), "logit_bias");
+    const bool is_plain = !key.starts_with('-') && (key == "0" || !key.starts_with('0'));
+    if (read.ec != std::errc() || read.ptr != key.data() + key.size() || !is_plain) {
+      fields.fail(
+          "`logit_bias` must have token ids, as plain decimals, as keys. Given: " + echo(key),
+          "logit_bias");
       return;
     }
     const std::optional<double> number = bias.to_double();
@@ -112,9 +76,10 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   out.presence_penalty = fields.read_float("presence_penalty");
   out.repetition_penalty = fields.read_float("repetition_penalty");
   out.top_k = fields.read_i32("top_k");
+  if (out.top_k == 0 || out.top_k == -1) out.top_k.reset();  // off
   out.typical_p = fields.read_float("typical_p");
   out.min_p = fields.read_float("min_p");
-  out.seed = fields.read_u64("seed");
+  out.seed = fields.read_seed("seed");
   out.n = fields.read_u32("n");
   out.max_new_tokens = fields.read_u32("max_tokens");
   out.stop = fields.read_strings("stop", FieldReader::BareString::kAllowed);
@@ -122,8 +87,7 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   read_scheduling(fields, out);
   out.do_sample = true;
   read_logit_bias(fields, limits, out);
-  fields.refuse_unsupported(kUnsupportedShared);
-  fields.refuse_elsewhere(kNativeFields);
+  fields.require_neutral("do_sample", "true");
   for (std::string_view label : kLabels) fields.read_string(label, limits.user_bytes_max);
   fields.note_without_effect(kWithoutEffect);
   return out;
@@ -157,11 +121,15 @@ bool read_include_usage(FieldReader& fields) {
   }
   FieldReader options(value->as_object());
   const bool include = options.read_bool("include_usage").value_or(false);
-  constexpr std::array kUnsupported{UnsupportedField{"continuous_usage_stats", "false"},
-                                    UnsupportedField{"include_obfuscation", "false"}};
-  options.refuse_unsupported(kUnsupported);
-  if (!options.ok())
-    fields.fail(options.status().message(), "stream_options." + options.status().field());
+  options.require_neutral("include_obfuscation", "false");
+  options.require_neutral("continuous_usage_stats", "false");
+  for (const auto& member : value->as_object()) {
+    if (!options.has_read(member.first)) options.require_neutral(member.first, "");
+  }
+  if (!options.ok()) {
+    fields.fail("`stream_options`: " + options.status().message(),
+                "stream_options." + options.status().field());
+  }
   return include;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace coxswain::api {
@@ -191,9 +192,6 @@ TEST(ChatDocument, WrongDocumentsAreRefusedByName) {
       {R"({"messages":[{"role":"user"}]})",
        "`messages[0].content` is missing",
        "messages[0].content"},
-      {R"({"messages":[{"role":"user","content":null}]})",
-       "`messages[0].content` is missing",
-       "messages[0].content"},
       {R"({"messages":[{"role":"user","content":3}]})",
        "`messages[0].content` must be a string or an array of parts. Given: an integer",
        "messages[0].content"},
@@ -204,15 +202,68 @@ TEST(ChatDocument, WrongDocumentsAreRefusedByName) {
       {R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
        "a text part of `messages[0].content` needs a `text`. Given: none",
        "messages[0].content"},
-      {R"({"messages":[{"role":"assistant","content":"x","tool_calls":[{}]}]})",
-       "messages[0]: `tool_calls` is not supported yet, except as []. Given: an array",
+      {R"({"messages":[{"role":"user","content":[{"type":"text","text":"x","cache_control":{}}]}]})",
+       "a part of `messages[0].content`: `cache_control` is not supported yet. Given: an object",
+       "messages[0].content.cache_control"},
+      {R"({"messages":[{"role":"user","content":"x","images":["x"]}]})",
+       "messages[0]: `images` is not supported yet, except as []. Given: an array",
+       "messages[0].images"},
+      {R"({"messages":[{"role":"assistant","content":"x","tool_calls":"x"}]})",
+       "`messages[0].tool_calls` must be an array of objects with a `function`, which is an "
+       "object. "
+       "Given: a string",
        "messages[0].tool_calls"},
-      {R"({"messages":[{"role":"u","content":"x"}],"max_tokens":1,"max_completion_tokens":1})",
-       "`max_tokens` and `max_completion_tokens` must not both be set",
+      {R"({"messages":[{"role":"assistant","content":"x","tool_calls":[{}]}]})",
+       "`messages[0].tool_calls` must be an array of objects with a `function`, which is an "
+       "object. "
+       "Given: an array with an object without it",
+       "messages[0].tool_calls"},
+      {R"({"messages":[{"role":"assistant","content":"x","tool_calls":[{"type":"custom"}]}]})",
+       "`messages[0].tool_calls` must be an array of objects with a `function`, their `type`. "
+       "Given: another type",
+       "messages[0].tool_calls"},
+      {R"({"messages":[{"role":"assistant","content":"x","tool_calls":[{"function":{"arguments":""}}]}]})",
+       "`messages[0].tool_calls` must be an array of objects with a `function`, whose `name` is a "
+       "string",
+       "messages[0].tool_calls"},
+      {R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":1}}]}]})",
+       "`messages[0].tool_calls` must be an array of objects with a `function`, whose `arguments` "
+       "are a string or an object",
+       "messages[0].tool_calls"},
+      {R"({"messages":[{"role":"assistant","tool_calls":[]}]})",
+       "`messages[0].content` is missing",
+       "messages[0].content"},
+      {R"({"messages":[{"role":"u","content":"x"}],"max_tokens":1,"max_completion_tokens":2})",
+       "`max_tokens` and `max_completion_tokens` must be equal if both are set. Given: 1 and 2",
        "max_completion_tokens"},
       {R"({"messages":[{"role":"u","content":"x"}],"tools":[{"type":"function"}]})",
-       "`tools` is not supported yet, except as []. Given: an array",
+       "`tools` is not supported yet, except as [] or with `tool_choice` \"none\". Given: an array",
        "tools"},
+      {R"({"messages":[{"role":"u","content":"x"}],"tools":{},"tool_choice":"none"})",
+       "`tools` must be an array. Given: an object",
+       "tools"},
+      {R"({"messages":[{"role":"u","content":"x"}],"functions":[{}],"function_call":"auto"})",
+       "`functions` is not supported yet, except as [] or with `function_call` \"none\". Given: an "
+       "array",
+       "functions"},
+      {R"({"messages":[{"role":"u","content":"x"}],"chat_template_kwargs":{"messages":null}})",
+       "`chat_template_kwargs.messages` is not allowed: the server sets it",
+       "chat_template_kwargs.messages"},
+      {R"({"messages":[{"role":"u","content":"x"}],"stream_options":{"bar":false}})",
+       "`stream_options`: `bar` is not supported yet. Given: false",
+       "stream_options.bar"},
+      {R"({"messages":[{"role":"u","content":"x"}],"stream_options":{"include_obfuscation":true}})",
+       "`stream_options`: `include_obfuscation` is not supported yet, except as false. Given: true",
+       "stream_options.include_obfuscation"},
+      {R"({"messages":[{"role":"u","content":"x"}],"seed":1.0})",
+       "`seed` must be an integer of 64 bits. Given: 1.0",
+       "seed"},
+      {R"({"messages":[{"role":"u","content":"x"}],"logit_bias":{"5":1,"05":-1}})",
+       "`logit_bias` must have token ids, as plain decimals, as keys. Given: 05",
+       "logit_bias"},
+      {R"({"messages":[{"role":"u","content":"x"}],"logit_bias":{"-0":1}})",
+       "`logit_bias` must have token ids, as plain decimals, as keys. Given: -0",
+       "logit_bias"},
       {R"({"messages":[{"role":"u","content":"x"}],"tool_choice":"required"})",
        "`tool_choice` is not supported yet, except as \"none\" or \"auto\". Given: \"required\"",
        "tool_choice"},
@@ -220,7 +271,7 @@ TEST(ChatDocument, WrongDocumentsAreRefusedByName) {
        "`response_format` is not supported yet, except as {\"type\":\"text\"}. Given: an object",
        "response_format"},
       {R"({"messages":[{"role":"u","content":"x"}],"logit_bias":{"a":1}})",
-       "`logit_bias` must have token ids as keys. Given: a",
+       "`logit_bias` must have token ids, as plain decimals, as keys. Given: a",
        "logit_bias"},
       {R"({"messages":[{"role":"u","content":"x"}],"logit_bias":{"1":101}})",
        "`logit_bias` must have numbers from -100 to 100 as values. Given: 101 for 1",
@@ -247,6 +298,111 @@ TEST(ChatDocument, WrongDocumentsAreRefusedByName) {
     EXPECT_EQ(out.status().message(), row.message) << row.text;
     EXPECT_EQ(out.status().field(), row.field) << row.text;
   }
+}
+
+ChatRequest chat(std::string_view text) {
+  auto out = read_chat_request(parse(text), kLimits);
+  EXPECT_TRUE(out.ok()) << out.status().message();
+  return out.ok() ? out.value() : ChatRequest{};
+}
+
+TEST(ChatDocument, ValuesThatChangeNothingAreTaken) {
+  const ChatRequest out = chat(
+      R"({"messages":[{"role":"u","content":"x"}],"top_k":-1,"seed":-1,"store":false,"service_tier":"default",
+      "verbosity":"medium","stream_options":{"include_obfuscation":false},"max_tokens":7,"max_completion_tokens":7,
+      "tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none","functions":[],"cache_prompt":true})");
+  EXPECT_FALSE(out.parameters.top_k.has_value());
+  EXPECT_FALSE(out.parameters.seed.has_value());
+  EXPECT_EQ(out.parameters.max_new_tokens, 7u);
+  EXPECT_TRUE(out.ignored.empty());
+  EXPECT_EQ(
+      chat(R"({"messages":[{"role":"u","content":"x"}],"seed":-2,"top_k":0})").parameters.seed,
+      18446744073709551614U);
+}
+
+TEST(ChatDocument, AHistoryOfFunctionCallsIsKept) {
+  const ChatRequest out = chat(
+      R"({"messages":[{"role":"user","content":null},
+      {"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
+      {"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]},
+      {"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"4","annotations":[],"own":1}]}]})");
+  EXPECT_EQ(
+      json::write(out.messages),
+      R"([{"role":"user","content":""},)"
+      R"({"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function",)"
+      R"("function":{"name":"f","arguments":"{}"}}]},)"
+      R"({"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}],"content":null},)"
+      R"({"role":"tool","tool_call_id":"a","content":"4"}])");
+  EXPECT_EQ(out.ignored, (IgnoredFields{"content.own"}));
+}
+
+// The names that a review found open, and one of each API.
+TEST(Documents, WhatOtherApisDocumentIsRefusedByName) {
+  const std::string_view names[] = {"regex",
+                                    "ebnf",
+                                    "json_schema",
+                                    "format",
+                                    "options",
+                                    "keep_alive",
+                                    "n_predict",
+                                    "repeat_penalty",
+                                    "mirostat",
+                                    "dry_multiplier",
+                                    "xtc_probability",
+                                    "top_n_sigma",
+                                    "cache_prompt",
+                                    "id_slot",
+                                    "samplers",
+                                    "thinking",
+                                    "enable_thinking",
+                                    "separate_reasoning",
+                                    "thinking_budget",
+                                    "return_token_ids",
+                                    "guided_whitespace_pattern",
+                                    "guided_decoding_backend",
+                                    "logits_processors",
+                                    "vllm_xargs",
+                                    "prompt_cache_retention",
+                                    "lora",
+                                    "lora_path",
+                                    "system",
+                                    "previous_response_id",
+                                    "adapter_name",
+                                    "lora_request",
+                                    "add_special_tokens"};
+  DocumentLimits strict;
+  strict.strict_fields = true;
+  for (const std::string_view name : names) {
+    const std::string field = "\"" + std::string(name) + "\":[7]";
+    const Status refusals[] = {
+        read_generate_request(parse("{\"inputs\":\"x\"," + field + "}"), kLimits).status(),
+        read_generate_request(parse("{\"inputs\":\"x\",\"parameters\":{" + field + "}}"), kLimits)
+            .status(),
+        read_chat_request(parse(R"({"messages":[{"role":"u","content":"x"}],)" + field + "}"),
+                          kLimits)
+            .status(),
+        read_completion_request(parse("{\"prompt\":\"x\"," + field + "}"), kLimits).status()};
+    for (const Status& status : refusals) {
+      EXPECT_THAT(status.message(),
+                  ::testing::StartsWith("`" + std::string(name) + "` is not supported yet"));
+      EXPECT_EQ(status.field(), name);
+    }
+    EXPECT_TRUE(read_completion_request(
+                    parse("{\"prompt\":\"x\",\"" + std::string(name) + "\":null}"), strict)
+                    .ok());
+  }
+}
+
+TEST(Documents, FieldsOfOtherPlacesSayWhereTheyBelong) {
+  const auto message = [](std::string_view text) {
+    return read_generate_request(parse(text), kLimits).status().message();
+  };
+  EXPECT_EQ(message(R"({"inputs":"x","max_new_tokens":1})"),
+            "`max_new_tokens` must stand in `parameters`. Given: 1");
+  EXPECT_EQ(message(R"({"inputs":"x","parameters":{"stream":true}})"),
+            "`stream` must stand beside `parameters`, not in it, except as false. Given: true");
+  EXPECT_EQ(message(R"({"inputs":"x","parameters":{"max_tokens":1}})"),
+            "`max_tokens` is a field of another route, not of this one. Given: 1");
 }
 
 TEST(ChatDocument, SizesAreLimited) {

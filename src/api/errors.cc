@@ -37,10 +37,11 @@ constexpr std::array kKinds{
     ErrorRow{ErrorKind::kDeadline, 504, "deadline", FailureLabel::kDeadline},
     ErrorRow{ErrorKind::kHealthcheck, 503, "healthcheck", FailureLabel::kUnavailable},
     ErrorRow{ErrorKind::kInternal, 500, "internal", FailureLabel::kGeneration},
+    ErrorRow{ErrorKind::kContextLength, 400, "context_length_exceeded", FailureLabel::kValidation},
 };
 
 static_assert(std::ranges::is_sorted(kKinds, {}, &ErrorRow::kind) &&
-              kKinds.size() == static_cast<std::size_t>(ErrorKind::kInternal) + 1);
+              kKinds.size() == static_cast<std::size_t>(ErrorKind::kContextLength) + 1);
 
 ErrorKind kind_of_code(Code code) {
   switch (code) {
@@ -152,6 +153,7 @@ std::string client_text(const Status& status) {
     case ErrorKind::kUnavailable:
     case ErrorKind::kQueueTimeout:
     case ErrorKind::kDeadline:
+    case ErrorKind::kContextLength:
       break;
   }
   return status.message();

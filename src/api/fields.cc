@@ -38,6 +38,17 @@ std::string or_list(std::string_view words) {
   return out;
 }
 
+std::string_view why_not(const DocumentedField& field, Place here) {
+  if (here == kNativeDocument && (field.places & kNativeParameters) != 0) {
+    return " must stand in `parameters`";
+  }
+  if (here == kNativeParameters && (field.places & kNativeDocument) != 0) {
+    return " must stand beside `parameters`, not in it";
+  }
+  return field.places == 0 ? " is not supported yet"
+                           : " is a field of another route, not of this one";
+}
+
 }  // namespace
 
 std::string_view type_name(const json::Value& value) {
@@ -134,6 +145,19 @@ std::optional<std::int32_t> FieldReader::read_i32(std::string_view name) {
   return static_cast<std::int32_t>(*number);
 }
 
+std::optional<std::uint64_t> FieldReader::read_seed(std::string_view name) {
+  const json::Value* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const std::optional<std::int64_t> number = value->to_int64();
+  if (!number || *number >= 0) {
+    const std::optional<std::uint64_t> out = value->to_uint64();
+    if (!out) fail_type(name, "an integer of 64 bits", *value);
+    return out;
+  }
+  if (*number == -1) return std::nullopt;
+  return static_cast<std::uint64_t>(*number);
+}
+
 std::optional<std::string> FieldReader::read_string(std::string_view name, std::size_t bytes_max) {
   const json::Value* value = find(name);
   if (value == nullptr) return std::nullopt;
@@ -175,7 +199,7 @@ std::vector<std::string> FieldReader::read_strings(std::string_view name, BareSt
   return out;
 }
 
-void FieldReader::refuse_unless_neutral(const UnsupportedField& field, std::string_view why) {
+void FieldReader::refuse_unless_neutral(const DocumentedField& field, std::string_view why) {
   const json::Value* value = find(field.name);
   if (value == nullptr || is_word_of(json::write(*value), field.neutral)) return;
   std::string text = quoted(field.name);
@@ -186,22 +210,16 @@ void FieldReader::refuse_unless_neutral(const UnsupportedField& field, std::stri
   fail(std::move(text), field.name);
 }
 
-void FieldReader::refuse_unsupported(std::span<const UnsupportedField> fields) {
-  for (const UnsupportedField& field : fields) {
-    refuse_unless_neutral(field, " is not supported yet");
-  }
+void FieldReader::require_neutral(std::string_view name, std::string_view neutral) {
+  refuse_unless_neutral({name, neutral}, " is not supported yet");
 }
 
-void FieldReader::refuse_elsewhere(std::span<const UnsupportedField> fields) {
-  for (const UnsupportedField& field : fields) {
-    refuse_unless_neutral(field, " is a field of another route, not of this one");
+void FieldReader::refuse_documented(Place here) {
+  for (const auto& member : object_) {
+    if (has_read(member.first)) continue;
+    const DocumentedField* field = find_documented_field(member.first);
+    if (field != nullptr) refuse_unless_neutral(*field, why_not(*field, here));
   }
-}
-
-void FieldReader::refuse_outside(std::string_view inside,
-                                 std::span<const UnsupportedField> fields) {
-  const std::string why = " must stand in " + quoted(inside);
-  for (const UnsupportedField& field : fields) refuse_unless_neutral(field, why);
 }
 
 void FieldReader::note_without_effect(std::span<const std::string_view> names) {
@@ -213,7 +231,7 @@ void FieldReader::note_without_effect(std::span<const std::string_view> names) {
 std::vector<std::string> FieldReader::unknown() const {
   std::vector<std::string> out;
   for (const auto& [name, value] : object_) {
-    if (!known_.contains(name)) out.push_back(name);
+    if (!has_read(name)) out.push_back(name);
   }
   return out;
 }

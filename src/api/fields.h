@@ -6,8 +6,8 @@
 // after narrowing. The first failure is kept and later reads do nothing, so a document is read in
 // one run and status() is asked once.
 //
-// Members that no call named are `unknown()`; fields that an API documents and we do not support
-// are refused by name unless they are null or hold their neutral value.
+// Members that no call named are left to refuse_documented(): those that some API documents are refused by name unless
+// they are null or hold a value that changes nothing, the others are `unknown()`.
 //
 // Thread rule: one thread; the object must outlive the reader.
 
@@ -22,16 +22,10 @@
 
 #include <coxswain/status.h>
 
+#include "api/documented_fields.h"
 #include "json/json.h"
 
 namespace coxswain::api {
-
-// A field that some API documents and we do not support. `neutral`: compact JSON texts, separated
-// by blanks, of values that change nothing; null always does.
-struct UnsupportedField {
-  std::string_view name;
-  std::string_view neutral;
-};
 
 class FieldReader {
  public:
@@ -45,17 +39,19 @@ class FieldReader {
   std::optional<std::uint32_t> read_u32(std::string_view name);
   std::optional<std::uint64_t> read_u64(std::string_view name);
   std::optional<std::int32_t> read_i32(std::string_view name);
+  // 64 bits, with or without a sign: a negative seed stands for its bits, but for -1, which stands for none.
+  std::optional<std::uint64_t> read_seed(std::string_view name);
   // At most bytes_max bytes.
   std::optional<std::string> read_string(std::string_view name, std::size_t bytes_max);
   // A string or an array of strings; `bare` says whether the first form is allowed.
   enum class BareString : std::uint8_t { kAllowed, kRefused };
   std::vector<std::string> read_strings(std::string_view name, BareString bare);
 
-  void refuse_unsupported(std::span<const UnsupportedField> fields);
-  // Fields that another route documents and this one does not have.
-  void refuse_elsewhere(std::span<const UnsupportedField> fields);
-  // Fields that must stand in the member `inside`.
-  void refuse_outside(std::string_view inside, std::span<const UnsupportedField> fields);
+  // A field of which only the values in `neutral` are supported (see DocumentedField).
+  void require_neutral(std::string_view name, std::string_view neutral);
+  // Call it when all fields of the object have been read: refuses, of the rest, what the table of documented fields
+  // has, unless it changes nothing.
+  void refuse_documented(Place here);
   // Known names without any effect; they are listed for the client like unknown ones.
   void note_without_effect(std::span<const std::string_view> names);
 
@@ -64,12 +60,13 @@ class FieldReader {
   const Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
 
+  bool has_read(std::string_view name) const { return known_.contains(name); }
   // Members that nobody asked for, in document order.
   std::vector<std::string> unknown() const;
   const std::vector<std::string>& without_effect() const { return without_effect_; }
 
  private:
-  void refuse_unless_neutral(const UnsupportedField& field, std::string_view why);
+  void refuse_unless_neutral(const DocumentedField& field, std::string_view why);
   void fail_type(std::string_view name, std::string_view expected, const json::Value& value);
 
   const json::Object& object_;

@@ -1,60 +1,11 @@
 // The native document: {"inputs", "parameters", "stream"}.
 
-#include <array>
-
 #include "api/document_parts.h"
 #include "api/documents.h"
 #include "api/fields.h"
 
 namespace coxswain::api {
 namespace {
-
-constexpr std::array kUnsupported{
-    UnsupportedField{"watermark", "false"},
-    UnsupportedField{"adapter_id", ""},
-};
-
-// What stands in `parameters` and is often put beside it.
-constexpr std::array kOfParameters{
-    UnsupportedField{"best_of", ""},
-    UnsupportedField{"temperature", ""},
-    UnsupportedField{"repetition_penalty", ""},
-    UnsupportedField{"frequency_penalty", ""},
-    UnsupportedField{"top_k", ""},
-    UnsupportedField{"top_p", ""},
-    UnsupportedField{"typical_p", ""},
-    UnsupportedField{"do_sample", ""},
-    UnsupportedField{"max_new_tokens", ""},
-    UnsupportedField{"return_full_text", ""},
-    UnsupportedField{"stop", "[]"},
-    UnsupportedField{"truncate", ""},
-    UnsupportedField{"watermark", "false"},
-    UnsupportedField{"details", "false"},
-    UnsupportedField{"decoder_input_details", "false"},
-    UnsupportedField{"seed", ""},
-    UnsupportedField{"top_n_tokens", "0"},
-    UnsupportedField{"grammar", ""},
-    UnsupportedField{"adapter_id", ""},
-    UnsupportedField{"priority", "0"},
-    UnsupportedField{"timeout_ms", ""},
-    UnsupportedField{"cache_salt", ""},
-};
-
-// Of the routes below /v1.
-constexpr std::array kElsewhere{
-    UnsupportedField{"max_tokens", ""},
-    UnsupportedField{"max_completion_tokens", ""},
-    UnsupportedField{"n", "1"},
-    UnsupportedField{"presence_penalty", "0 0.0"},
-    UnsupportedField{"logit_bias", "{} []"},
-    UnsupportedField{"logprobs", "false"},
-    UnsupportedField{"top_logprobs", "0"},
-    UnsupportedField{"min_p", "0 0.0"},
-    UnsupportedField{"ignore_eos", "false"},
-    UnsupportedField{"response_format", ""},
-    UnsupportedField{"messages", ""},
-    UnsupportedField{"prompt", ""},
-};
 
 Parameters read_parameters(FieldReader& fields) {
   Parameters out;
@@ -76,8 +27,7 @@ Parameters read_parameters(FieldReader& fields) {
   out.top_n_tokens = fields.read_u32("top_n_tokens");
   read_scheduling(fields, out);
   if (fields.find("grammar") != nullptr) fields.fail("grammar is not supported", "grammar");
-  fields.refuse_unsupported(kUnsupported);
-  fields.refuse_elsewhere(kElsewhere);
+  fields.refuse_documented(kNativeParameters);
   return out;
 }
 
@@ -93,8 +43,7 @@ Result<GenerateRequest> read_generate_request(const json::Value& body,
   out.inputs = std::move(inputs).value_or(std::string());
   out.stream = fields.read_bool("stream");
   const json::Value* parameters = fields.find("parameters");
-  fields.refuse_outside("parameters", kOfParameters);
-  fields.refuse_elsewhere(kElsewhere);
+  fields.refuse_documented(kNativeDocument);
   out.ignored = finish_fields(fields, limits);
   COXSWAIN_RETURN_IF_ERROR(fields.status());
   if (parameters == nullptr) {

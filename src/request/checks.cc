@@ -1,5 +1,7 @@
 #include "request/checks.h"
 
+#include <algorithm>
+
 namespace coxswain::request {
 namespace {
 
@@ -25,11 +27,12 @@ Status check_stop_sequences(std::span<const std::string> stops, const RequestLim
   return {};
 }
 
-std::uint64_t resolve_max_new_tokens(std::optional<std::uint32_t> asked,
+std::uint32_t resolve_max_new_tokens(std::optional<std::uint32_t> asked,
                                      std::size_t n_prompt,
                                      const RequestLimits& limits) {
-  if (asked) return *asked;
-  return limits.total_tokens_max > n_prompt ? limits.total_tokens_max - n_prompt : 0;
+  const auto room = static_cast<std::uint32_t>(
+      limits.total_tokens_max > n_prompt ? limits.total_tokens_max - n_prompt : 0);
+  return std::min(asked.value_or(room), room);
 }
 
 LengthFault find_length_fault(std::size_t n_prompt,

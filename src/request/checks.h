@@ -20,7 +20,7 @@ struct RequestLimits {
   std::uint32_t input_tokens_max = 1024;
   std::uint32_t total_tokens_max = 2048;  // prompt and answer
   std::uint32_t best_of_max = 2;
-  std::uint32_t n_max = 4;
+  std::uint32_t n_max = 16;
   std::uint32_t stop_sequences_max = 4;
   std::size_t stop_bytes_max = 1024;
   std::uint32_t top_n_tokens_max = 5;
@@ -30,8 +30,8 @@ struct RequestLimits {
 // Errors: kInvalidArgument with kind kValidation and the field `stop`.
 Status check_stop_sequences(std::span<const std::string> stops, const RequestLimits& limits);
 
-// As many tokens as were asked for, or as there is room for behind the prompt.
-std::uint64_t resolve_max_new_tokens(std::optional<std::uint32_t> asked,
+// As many tokens as were asked for, at most what there is room for behind the prompt.
+std::uint32_t resolve_max_new_tokens(std::optional<std::uint32_t> asked,
                                      std::size_t n_prompt,
                                      const RequestLimits& limits);
 

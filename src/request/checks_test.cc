@@ -26,7 +26,8 @@ TEST(Checks, StopSequences) {
 TEST(Checks, NewTokensFillTheRoomUnlessAskedFor) {
   RequestLimits limits;
   limits.total_tokens_max = 10;
-  EXPECT_EQ(resolve_max_new_tokens(3, 8, limits), 3U);
+  EXPECT_EQ(resolve_max_new_tokens(1, 8, limits), 1U);
+  EXPECT_EQ(resolve_max_new_tokens(3, 8, limits), 2U) << "it ends at the room";
   EXPECT_EQ(resolve_max_new_tokens(std::nullopt, 8, limits), 2U);
   EXPECT_EQ(resolve_max_new_tokens(std::nullopt, 10, limits), 0U);
   EXPECT_EQ(resolve_max_new_tokens(std::nullopt, 11, limits), 0U);

@@ -276,6 +276,14 @@ Status Api::check_served() const {
 Status Api::start_call(CallSetup setup, Ticket& ticket) {
   COXSWAIN_RETURN_IF_ERROR(check_served());
   const std::size_t n = setup.requests.size();
+  if (n > generation_permits_.size()) {
+    // Waiting would not help.
+    const std::string_view many = n > setup.per_prompt ? "prompt" : "n";
+    return invalid_argument("the request asks for " + std::to_string(n) +
+                                " sequences, and --max-concurrent-requests is " +
+                                std::to_string(generation_permits_.size()),
+                            std::string(ticket.style == api::ApiStyle::kNative ? "best_of" : many));
+  }
   if (n > 1 && !ticket.permits.grow(n - 1)) return overloaded();
   setup.responder = ticket.responder;
   setup.style = ticket.style;

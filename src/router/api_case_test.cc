@@ -42,7 +42,7 @@ float real(const json::Value& object, std::string_view name) {
 }
 
 ErrorKind kind_of(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(ErrorKind::kInternal); ++i) {
+  for (int i = 0; i <= static_cast<int>(ErrorKind::kContextLength); ++i) {
     if (api::error_row(static_cast<ErrorKind>(i)).name == name) return static_cast<ErrorKind>(i);
   }
   return ErrorKind::kNone;
@@ -109,6 +109,8 @@ ApiOptions options_of(const json::Value& value) {
   out.documents.strict_fields = flag(value, "strict_fields");
   out.parse_special_in_content = flag(value, "parse_special_in_content");
   out.concurrent_requests_max = number_or(value, "concurrent_requests_max", 128);
+  out.limits.total_tokens_max =
+      static_cast<std::uint32_t>(number_or(value, "total_tokens_max", out.limits.total_tokens_max));
   return out;
 }
 

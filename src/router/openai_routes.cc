@@ -44,6 +44,31 @@ void repeat_prompt(std::span<api::SequenceAnswer> answers, const api::SequenceAn
   }
 }
 
+// The messages with the arguments of their function calls as objects, the form that most templates are written for;
+// clients send JSON texts. Empty if there is nothing to turn.
+std::optional<json::Value> with_argument_objects(const json::Value& messages) {
+  const auto has_calls = [](const json::Value& message) {
+    return message.find("tool_calls") != nullptr;
+  };
+  if (std::ranges::none_of(messages.as_array(), has_calls)) return std::nullopt;
+  bool turned = false;
+  json::Array out = messages.as_array();
+  for (json::Value& message : out) {
+    json::Value* calls = message.as_object().find("tool_calls");
+    if (calls == nullptr) continue;
+    for (json::Value& call : calls->as_array()) {
+      json::Value& arguments = *call.as_object().find("function")->as_object().find("arguments");
+      if (!arguments.is_string()) continue;
+      auto parsed = json::parse(arguments.as_string());
+      if (!parsed.ok() || !parsed.value().is_object()) continue;
+      arguments = std::move(parsed.value());
+      turned = true;
+    }
+  }
+  if (!turned) return std::nullopt;
+  return json::Value(std::move(out));
+}
+
 bool ends_with_assistant(const json::Value& messages) {
   const json::Value* role = messages.as_array().back().find("role");
   return role != nullptr && role->is_string() && role->as_string() == "assistant";
@@ -83,10 +108,17 @@ Result<Api::ChatPrompt> Api::render(const api::ChatRequest& request) const {
   input.continue_final_message = final_message;
   input.extra = request.template_arguments;
   input.now = std::chrono::system_clock::time_point(std::chrono::seconds(options_.unix_time()));
-  COXSWAIN_ASSIGN_OR_RETURN(chat::Rendered rendered, render_chat_(input));
+  auto objects = with_argument_objects(request.messages);
+  if (objects) input.messages = std::move(*objects);
+  Result<chat::Rendered> rendered = render_chat_(input);
+  if (!rendered.ok() && objects) {  // some templates join texts
+    input.messages = request.messages;
+    rendered = render_chat_(input);
+  }
+  COXSWAIN_RETURN_IF_ERROR(rendered.status());
   ChatPrompt out;
-  out.text = std::move(rendered.text);
-  if (!options_.parse_special_in_content) out.untrusted = std::move(rendered.untrusted);
+  out.text = std::move(rendered.value().text);
+  if (!options_.parse_special_in_content) out.untrusted = std::move(rendered.value().untrusted);
   return out;
 }
 

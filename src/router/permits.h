@@ -48,6 +48,8 @@ class PermitPool {
     if (!take(n)) return std::nullopt;
     return Permits(this, n);
   }
+  // All there are, taken or not.
+  std::size_t size() const { return n_permits_; }
   std::size_t free() const { return free_.load(std::memory_order_relaxed); }
 
  private:

@@ -53,6 +53,8 @@ struct RouteRule {
   request::Range openai;
 };
 
+constexpr std::uint32_t kTopLogprobsMax = 20;  // OpenAI's limit
+
 constexpr request::Range kInsideUnit{
     .low = 0.0F, .high = 1.0F, .low_included = false, .high_included = false};
 constexpr request::Range kNotNegative{.low = 0.0F};
@@ -161,8 +163,10 @@ Status Validator::check_others(const ValidationInput& input) const {
   if (p.seed && p.best_of.value_or(1) > 1) {
     return wording.refuse("seed", "`seed` must not be set when `best_of` > 1");
   }
-  const std::size_t top_n_tokens_max =
-      std::min<std::size_t>(limits_.top_n_tokens_max, kTopTokensMax);
+  const std::size_t asked_max = wording.native()
+                                    ? limits_.top_n_tokens_max
+                                    : std::max(limits_.top_n_tokens_max, kTopLogprobsMax);
+  const std::size_t top_n_tokens_max = std::min(asked_max, kTopTokensMax);
   if (p.top_n_tokens.value_or(0) > top_n_tokens_max) {
     const std::string limit = ">= 0 and <= " + std::to_string(top_n_tokens_max);
     const std::string given = std::to_string(*p.top_n_tokens);
@@ -172,38 +176,49 @@ Status Validator::check_others(const ValidationInput& input) const {
   return {};
 }
 
+// Native routes reserve at most so many of the tokens that were asked for: an answer may end at the room before them.
+constexpr std::uint32_t kReservedTokensMax = 1024;
+
+// What must fit behind the prompt. Below /v1 a number that the client did not give is not spoken of.
+std::optional<std::uint64_t> required_tokens(const ValidationInput& input) {
+  const std::optional<std::uint32_t> asked = input.parameters->max_new_tokens;
+  if (input.style == api::ApiStyle::kOpenAi) return asked;
+  return std::min(asked.value_or(0), kReservedTokensMax);
+}
+
 Status Validator::check_length(const ValidationInput& input,
                                std::size_t n_tokens,
                                bool exact) const {
-  const api::Parameters& p = *input.parameters;
   const api::Wording wording = wording_of(input);
-  const std::uint64_t max_new =
-      request::resolve_max_new_tokens(p.max_new_tokens, n_tokens, limits_);
+  const auto fault = request::find_length_fault(n_tokens, required_tokens(input), limits_);
+  if (fault == request::LengthFault::kNone) return {};
   const std::string count = (exact ? "" : "at least ") + std::to_string(n_tokens);
-  const std::string prompt = "`" + std::string(wording.name("inputs")) + "`";
-  // Below /v1 a limit that the client did not give is not spoken of.
-  std::optional<std::uint64_t> spoken_of;
-  if (wording.native() || p.max_new_tokens) spoken_of = max_new;
-  switch (request::find_length_fault(n_tokens, spoken_of, limits_)) {
-    case request::LengthFault::kNone:
-      return {};
-    case request::LengthFault::kTotal: {
-      const std::string new_tokens = "`" + std::string(wording.name("max_new_tokens")) + "`";
-      return wording.refuse("inputs",
-                            prompt + " tokens + " + new_tokens +
-                                " must be <= " + std::to_string(limits_.total_tokens_max) +
-                                ". Given: " + count + " " + prompt + " tokens and " +
-                                std::to_string(max_new) + " " + new_tokens);
+  const std::string max_new = std::to_string(input.parameters->max_new_tokens.value_or(0));
+  if (!wording.native()) {
+    // In the words that clients look for, to shorten the prompt or to ask a model with more room.
+    std::string text = "This model's maximum context length is " +
+                       std::to_string(limits_.total_tokens_max) + " tokens, at most " +
+                       std::to_string(limits_.input_tokens_max) +
+                       " of them in the prompt. Given: " + count + " tokens in `" +
+                       std::string(wording.name("inputs")) + "`";
+    if (fault == request::LengthFault::kTotal) {
+      text += " and " + max_new + " in `" + std::string(wording.name("max_new_tokens")) + "`";
     }
-    case request::LengthFault::kPrompt: {
-      const std::string limit = std::to_string(limits_.input_tokens_max);
-      return wording.refuse(
-          "inputs",
-          wording.native() ? prompt + " must have less than " + limit + " tokens. Given: " + count
-                           : prompt + " must have at most " + limit + " tokens. Given: " + count);
-    }
+    return {Code::kInvalidArgument,
+            ErrorKind::kContextLength,
+            std::move(text),
+            std::string(wording.name("inputs"))};
   }
-  return {};
+  if (fault == request::LengthFault::kPrompt) {
+    return wording.refuse("inputs",
+                          "`inputs` must have less than " +
+                              std::to_string(limits_.input_tokens_max) +
+                              " tokens. Given: " + count);
+  }
+  return wording.refuse(
+      "inputs",
+      "`inputs` tokens + `max_new_tokens` must be <= " + std::to_string(limits_.total_tokens_max) +
+          ". Given: " + count + " `inputs` tokens and " + max_new + " `max_new_tokens`");
 }
 
 // Steps 12 to 16 of the table: the prompt as ids, cut to `truncate`, inside the limits.
@@ -269,8 +284,8 @@ Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
   ValidRequest out;
   out.prompt_ = std::move(ids);
   out.sampling_ = std::move(sampling);
-  out.stopping_.max_new_tokens = static_cast<std::uint32_t>(
-      request::resolve_max_new_tokens(p.max_new_tokens, out.prompt_.size(), limits_));
+  out.stopping_.max_new_tokens =
+      request::resolve_max_new_tokens(p.max_new_tokens, out.prompt_.size(), limits_);
   out.stopping_.stop_sequences = p.stop;
   out.stopping_.ignore_eos = p.ignore_eos;
   if (input.style == api::ApiStyle::kOpenAi) out.stopping_.order = FinishOrder::kStopFirst;

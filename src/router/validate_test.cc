@@ -149,11 +149,11 @@ const BadValue kBadValues[] = {
      "stop",
      nullptr,
      nullptr},
-    {"top_n_tokens 6",
-     [](api::Parameters& p) { p.top_n_tokens = 6; },
-     "`top_n_tokens` must be >= 0 and <= 5. Given: 6",
+    {"top_n_tokens 21",
+     [](api::Parameters& p) { p.top_n_tokens = 21; },
+     "`top_n_tokens` must be >= 0 and <= 5. Given: 21",
      "top_n_tokens",
-     "`top_logprobs` must be >= 0 and <= 5. Given: 6",
+     "`top_logprobs` must be >= 0 and <= 20. Given: 21",
      "top_logprobs"},
     {"logit_bias id",
      [](api::Parameters& p) {
@@ -165,13 +165,13 @@ const BadValue kBadValues[] = {
      nullptr},
     {"n 0",
      [](api::Parameters& p) { p.n = 0; },
-     "`n` must be > 0 and <= 4. Given: 0",
+     "`n` must be > 0 and <= 16. Given: 0",
      "n",
      nullptr,
      nullptr},
-    {"n 5",
-     [](api::Parameters& p) { p.n = 5; },
-     "`n` must be > 0 and <= 4. Given: 5",
+    {"n 17",
+     [](api::Parameters& p) { p.n = 17; },
+     "`n` must be > 0 and <= 16. Given: 17",
      "n",
      nullptr,
      nullptr},
@@ -180,16 +180,16 @@ const BadValue kBadValues[] = {
      "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 6 `inputs` tokens and 11 "
      "`max_new_tokens`",
      "inputs",
-     "`inputs` tokens + `max_tokens` must be <= 16. Given: 6 `inputs` tokens and 11 "
-     "`max_tokens`",
+     "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. Given: 6 "
+     "tokens in `inputs` and 11 in `max_tokens`",
      nullptr},
     {"huge max_new_tokens",
      [](api::Parameters& p) { p.max_new_tokens = std::numeric_limits<std::uint32_t>::max(); },
      "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 6 `inputs` tokens and 4294967295 "
      "`max_new_tokens`",
      "inputs",
-     "`inputs` tokens + `max_tokens` must be <= 16. Given: 6 `inputs` tokens and 4294967295 "
-     "`max_tokens`",
+     "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. Given: 6 "
+     "tokens in `inputs` and 4294967295 in `max_tokens`",
      nullptr},
     {"truncate 0",
      [](api::Parameters& p) { p.truncate = 0; },
@@ -225,7 +225,8 @@ TEST_F(ValidateTest, TopTokensStayBelowWhatRunnersReport) {
 TEST_F(ValidateTest, APromptAboveTheTotalIsAPromptThatIsTooLong) {
   const std::string text(20, 'a');
   EXPECT_EQ(check(api::ApiStyle::kOpenAi, {}, text).status().message(),
-            "`inputs` must have at most 10 tokens. Given: 21");
+            "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. "
+            "Given: 21 tokens in `inputs`");
   EXPECT_EQ(check(api::ApiStyle::kNative, {}, text).status().message(),
             "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 21 `inputs` tokens and 0 "
             "`max_new_tokens`");
@@ -242,7 +243,11 @@ TEST_F(ValidateTest, BadValuesAreRefusedAlikeByEveryFrontEnd) {
         const bool openai = style == api::ApiStyle::kOpenAi;
         EXPECT_EQ(out.status().message(),
                   openai && row.openai_message != nullptr ? row.openai_message : row.message);
-        EXPECT_EQ(out.status().kind(), ErrorKind::kValidation);
+        const bool no_room =
+            openai && row.openai_message != nullptr &&
+            std::string_view(row.openai_message).starts_with("This model's maximum context");
+        EXPECT_EQ(out.status().kind(),
+                  no_room ? ErrorKind::kContextLength : ErrorKind::kValidation);
         EXPECT_EQ(out.status().field(),
                   openai && row.openai_field != nullptr ? row.openai_field : row.field);
       }
@@ -269,12 +274,14 @@ TEST_F(ValidateTest, APromptThatIsTooLongIsNamedAsItsRouteDoes) {
   const std::string text(16, 'x');
   input.text.text = text;
   EXPECT_EQ(validator_.validate(input).status().message(),
-            "`messages` must have at most 10 tokens. Given: 17");
+            "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. "
+            "Given: 17 tokens in `messages`");
   p.max_new_tokens = 2;
   const Status both = validator_.validate(input).status();
   EXPECT_EQ(both.message(),
-            "`messages` tokens + `max_tokens` must be <= 16. Given: 17 `messages` tokens and 2 "
-            "`max_tokens`");
+            "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. "
+            "Given: 17 tokens in `messages` and 2 in `max_tokens`");
+  EXPECT_EQ(both.kind(), ErrorKind::kContextLength);
   EXPECT_EQ(both.field(), "messages");
 }
 
@@ -342,6 +349,26 @@ TEST_F(ValidateTest, VeryLongTextIsRefusedWithoutCountingItAll) {
 
 TEST_F(ValidateTest, MissingMaxNewTokensIsEverythingThatFits) {
   EXPECT_EQ(check(api::ApiStyle::kNative, {})->stopping().max_new_tokens, 10u);
+}
+
+// TGI reserves 1024 of the tokens that were asked for at most.
+TEST_F(ValidateTest, MoreTokensThanRoomEndAtTheRoomOnNativeRoutes) {
+  ValidationLimits limits = small_limits();
+  limits.total_tokens_max = 1034;
+  const Validator validator(limits, std::make_shared<ByteTokenizer>(), [] { return 0; });
+  api::Parameters p;
+  p.max_new_tokens = 1025;
+  ValidationInput input;
+  input.parameters = &p;
+  input.text.text = "123456789";  // 10 tokens
+  const auto fits = validator.validate(input);
+  ASSERT_TRUE(fits.ok()) << fits.status().message();
+  EXPECT_EQ(fits->stopping().max_new_tokens, 1024U);
+  EXPECT_EQ(fits->stopping().order, FinishOrder::kLengthFirst);
+  input.style = api::ApiStyle::kOpenAi;
+  EXPECT_EQ(validator.validate(input).status().kind(), ErrorKind::kContextLength);
+  p.max_new_tokens = 1024;
+  EXPECT_EQ(validator.validate(input)->stopping().order, FinishOrder::kStopFirst);
 }
 
 TEST_F(ValidateTest, TruncateKeepsTheEnd) {

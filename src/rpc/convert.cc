@@ -14,7 +14,7 @@ using detail::unknown_enum;
 
 // Enum numbers on the wire are those of the C++ enums.
 static_assert(static_cast<int>(Code::kInternal) == pb::Code_MAX);
-static_assert(static_cast<int>(ErrorKind::kInternal) == pb::ErrorKind_MAX);
+static_assert(static_cast<int>(ErrorKind::kContextLength) == pb::ErrorKind_MAX);
 static_assert(static_cast<int>(KvGroup::Kind::kState) == pb::KvGroupKind_MAX);
 static_assert(static_cast<int>(Emit::kCandidates) == pb::Emit_MAX);
 static_assert(static_cast<int>(FinishReason::kStopSequence) == pb::FinishReason_MAX);

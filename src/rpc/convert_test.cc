@@ -306,7 +306,7 @@ TEST(Convert, UnknownEnumsAreRefused) {
   status.set_code(static_cast<pb::Code>(11));
   EXPECT_EQ(from_proto(status).code(), Code::kInvalidArgument);
   status.set_code(pb::CODE_INTERNAL);
-  status.set_kind(static_cast<pb::ErrorKind>(22));
+  status.set_kind(static_cast<pb::ErrorKind>(23));
   EXPECT_EQ(from_proto(status).field(), "status.kind");
 }
 

@@ -103,6 +103,15 @@ class Metrics {
   ByMethod<Histogram> batch_decode_duration = durations_by_method(
       "tgi_batch_decode_duration", "Seconds spent in choosing tokens and turning them into text");
 
+  // ---- what TGI's boards ask for and never happens here ----
+  ByMethod<Histogram> batch_filter_duration =
+      durations_by_method("tgi_batch_filter_duration", "Always empty: batches are not filtered");
+  ByMethod<Histogram> batch_concat_duration =
+      durations_by_method("tgi_batch_concat_duration", "Always empty: batches are not joined");
+  Counter& batch_concat = counter("tgi_batch_concat", "Always 0: batches are not joined");
+  Histogram& request_skipped_tokens =
+      batch_size("tgi_request_skipped_tokens", "Always empty: tokens are not speculated on");
+
   // ---- the KV cache ----
   Gauge& kv_blocks_total = gauge("tgi_kv_blocks_total", "Blocks of the KV cache");
   Gauge& kv_blocks_free = gauge("tgi_kv_blocks_free", "Blocks that hold nothing");

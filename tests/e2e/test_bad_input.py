@@ -62,8 +62,6 @@ PARAMETERS = [
     ({"stop": ["a", "b", "c", "d", "e"]}, "`stop` supports up to 4 stop sequences. Given: 5"),
     ({"stop": [""]}, "`stop` cannot have empty strings"),
     ({"stop": ["x" * 1025]}, "`stop` strings must have at most 1024 bytes. Given: 1025"),
-    ({"max_new_tokens": 2**32 - 1},
-     f"`inputs` tokens + `max_new_tokens` must be <= {CONTEXT}. Given: {{n}} `inputs` tokens and 4294967295 `max_new_tokens`"),
     ({"max_new_tokens": 2**32}, "`max_new_tokens` must be an integer from 0 to 4294967295. Given: 4294967296"),
     ({"seed": 2**64}, "`seed` must be an integer from 0 to 18446744073709551615. Given: 18446744073709551616"),
     ({"top_k": 2**31}, "`top_k` must be an integer of 32 bits. Given: 2147483648"),
@@ -82,6 +80,8 @@ PARAMETERS = [
     # not supported, so refused by name
     ({"watermark": True}, "`watermark` is not supported yet, except as false. Given: true"),
     ({"adapter_id": "a"}, '`adapter_id` is not supported yet. Given: "a"'),
+    ({"repeat_penalty": 1.1}, "`repeat_penalty` is not supported yet, except as 1 or 1.0. Given: 1.1"),
+    ({"json_schema": {}}, "`json_schema` is not supported yet. Given: an object"),
     # of other routes
     ({"max_tokens": 5}, "`max_tokens` is a field of another route, not of this one. Given: 5"),
     ({"grammar": {"type": "regex", "value": "a"}}, "grammar is not supported"),
@@ -156,16 +156,25 @@ CHATS = [
      "`messages[0].content` must have parts of type `text`: `image_url` modality is not supported", "messages[0].content"),
     ({"max_tokens": 0}, "`max_tokens` must be >= 1. Given: 0", "max_tokens"),
     ({"max_completion_tokens": 0}, "`max_completion_tokens` must be >= 1. Given: 0", "max_completion_tokens"),
-    ({"max_tokens": 5, "max_completion_tokens": 5}, "`max_tokens` and `max_completion_tokens` must not both be set", "max_completion_tokens"),
+    ({"max_tokens": 5, "max_completion_tokens": 6},
+     "`max_tokens` and `max_completion_tokens` must be equal if both are set. Given: 5 and 6", "max_completion_tokens"),
     ({"temperature": -1}, "`temperature` must be >= 0.0. Given: -1", "temperature"),
     ({"top_p": 1.1}, "`top_p` must be > 0.0 and <= 1.0. Given: 1.1", "top_p"),
     ({"presence_penalty": 3}, "`presence_penalty` must be >= -2.0 and <= 2.0. Given: 3", "presence_penalty"),
-    ({"n": 0}, "`n` must be > 0 and <= 4. Given: 0", "n"),
-    ({"n": 5}, "`n` must be > 0 and <= 4. Given: 5", "n"),
-    ({"logprobs": True, "top_logprobs": 6}, "`top_logprobs` must be >= 0 and <= 5. Given: 6", "top_logprobs"),
+    ({"n": 0}, "`n` must be > 0 and <= 16. Given: 0", "n"),
+    ({"n": 17}, "`n` must be > 0 and <= 16. Given: 17", "n"),
+    ({"logprobs": True, "top_logprobs": 21}, "`top_logprobs` must be >= 0 and <= 20. Given: 21", "top_logprobs"),
     ({"top_logprobs": 1}, "`top_logprobs` needs `logprobs` to be true. Given: 1", "top_logprobs"),
     ({"logit_bias": {"99999": 1}}, f"`logit_bias` token ids must be < {VOCABULARY}. Given: 99999", "logit_bias"),
-    ({"tools": [{}]}, "`tools` is not supported yet, except as []. Given: an array", "tools"),
+    ({"logit_bias": {"05": 1}}, "`logit_bias` must have token ids, as plain decimals, as keys. Given: 05", "logit_bias"),
+    ({"tools": [{}]}, '`tools` is not supported yet, except as [] or with `tool_choice` "none". Given: an array', "tools"),
+    ({"regex": "[0-9]+"}, '`regex` is not supported yet. Given: "[0-9]+"', "regex"),
+    ({"thinking": {"type": "enabled"}}, "`thinking` is not supported yet. Given: an object", "thinking"),
+    ({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {}}]}]},
+     "a part of `messages[0].content`: `cache_control` is not supported yet. Given: an object", "messages[0].content.cache_control"),
+    ({"stream_options": {"bar": 1}}, "`stream_options`: `bar` is not supported yet. Given: 1", "stream_options.bar"),
+    ({"chat_template_kwargs": {"messages": [{"role": "user", "content": "Hi"}] * 3000}},
+     "`chat_template_kwargs.messages` is not allowed: the server sets it", "chat_template_kwargs.messages"),
     ({"response_format": {"type": "json_object"}}, '`response_format` is not supported yet, except as {"type":"text"}. Given: an object', "response_format"),
     ({"reasoning_effort": "high"}, '`reasoning_effort` is not supported yet. Given: "high"', "reasoning_effort"),
     ({"model": "m" * 257}, "`model` must have at most 256 bytes. Given: 257", "model"),
@@ -193,7 +202,8 @@ COMPLETIONS = [
     ({"prompt": ["a"] * 5}, "Number of prompts exceeds the maximum allowed batch size of 4", "prompt"),
     ({"suffix": "b"}, "Suffix is not supported and can be achieved by preprocessing the prompt.", "suffix"),
     ({"echo": 1}, INVALID + "`echo` must be a boolean. Given: 1", "echo"),
-    ({"logprobs": 6}, INVALID + "`logprobs` must be >= 0 and <= 5. Given: 6", "logprobs"),
+    ({"logprobs": 21}, INVALID + "`logprobs` must be >= 0 and <= 20. Given: 21", "logprobs"),
+    ({"n_predict": 5}, INVALID + "`n_predict` is not supported yet, except as -1. Given: 5", "n_predict"),
     ({"max_tokens": 0}, INVALID + "`max_tokens` must be >= 1. Given: 0", "max_tokens"),
 ]
 
@@ -203,6 +213,9 @@ COMPLETIONS = [
 def test_completions(server, change, text, param, stream):
     response = server.post("/v1/completions", {"prompt": "a", "stream": stream, **change})
     assert (response.status_code, response.json()) == (422, openai(text, param))
+
+
+MAXIMUM = f"This model's maximum context length is {CONTEXT} tokens, at most {INPUT} of them in the prompt. Given: "
 
 
 class TestPromptLength:
@@ -216,13 +229,23 @@ class TestPromptLength:
 
     def test_one_token_too_many_in_all(self, server):
         response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT - 24), "max_tokens": 25})
-        text = f"`prompt` tokens + `max_tokens` must be <= {CONTEXT}. Given: {CONTEXT - 24} `prompt` tokens and 25 `max_tokens`"
-        assert (response.status_code, response.json()) == (422, openai(INVALID + text, "prompt"))
+        text = f"{MAXIMUM}{CONTEXT - 24} tokens in `prompt` and 25 in `max_tokens`"
+        assert (response.status_code, response.json()) == (400, openai(text, "prompt", "context_length_exceeded"))
 
     def test_one_prompt_token_too_many(self, server):
         response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT)})
-        text = f"`prompt` must have at most {INPUT} tokens. Given: {CONTEXT}"
-        assert (response.status_code, response.json()) == (422, openai(INVALID + text, "prompt"))
+        text = f"{MAXIMUM}{CONTEXT} tokens in `prompt`"
+        assert (response.status_code, response.json()) == (400, openai(text, "prompt", "context_length_exceeded"))
+
+    def test_more_new_tokens_than_room_end_at_the_room(self, server):
+        tail = server.post("/generate", {"inputs": "fox " * 5_000, "parameters": {"max_new_tokens": 2**32 - 1, "truncate": CONTEXT - 1024,
+                                                                                 "details": True}})
+        assert tail.status_code == 200, tail.text
+        details = tail.json()["details"]
+        assert details["finish_reason"] == "eos_token" or details["generated_tokens"] == 1024
+        refused = server.post("/generate", {"inputs": "fox " * 5_000, "parameters": {"max_new_tokens": 2048, "truncate": CONTEXT - 1023}})
+        text = f"`inputs` tokens + `max_new_tokens` must be <= {CONTEXT}. Given: {CONTEXT - 1023} `inputs` tokens and 2048 `max_new_tokens`"
+        assert (refused.status_code, refused.json()) == (422, native(INVALID + text))
 
     def test_far_too_long_text(self, server):
         response = server.post("/generate", {"inputs": "fox " * 100_000, "parameters": {"max_new_tokens": 1}})
@@ -245,6 +268,17 @@ class TestHttp:
         response = send(server, "/generate", '{"inputs": "a"}', {"Content-Encoding": "gzip"})
         assert (response.status_code, response.json()) == (
             415, native("Content-Encoding must be identity or absent", "unsupported_media_type"))
+
+    def test_what_old_clients_and_proxies_send(self, server):
+        answer = self.raw(server, b"\r\nGET https://a/health HTTP/1.1\r\nHost: a\r\nContent-Encoding:\r\nConnection: close\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 ")
+
+    def test_an_unknown_path_names_the_nearest(self, server):
+        for path, nearest in (("/v1/chat/completion", "/v1/chat/completions"), ("/completions", "/v1/completions"), ("/v1/model", "/v1/models")):
+            response = send(server, path, "{}")
+            assert response.status_code == 404
+            error = response.json()["error"]
+            assert (error if isinstance(error, str) else error["message"]) == f"there is no such path; the nearest is {nearest}"
 
     def test_body_too_large(self, server):
         response = send(server, "/generate", json.dumps({"inputs": "a" * 2_000_000}))

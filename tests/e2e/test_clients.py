@@ -69,7 +69,7 @@ class TestTextGeneration:
         assert from_text_generation["chat_stream"] == {"content": chat_content, "finish_reason": plain_chat["choices"][0]["finish_reason"]}
 
     def test_errors_are_exceptions(self, from_text_generation, server):
-        n_prompt = len(server.post("/tokenize", {"inputs": PROMPT}).json())
+        n_prompt = len(server.post("/tokenize", {"inputs": "fox " * 5000}).json())
         text = (f"Input validation error: `inputs` tokens + `max_new_tokens` must be <= {CONTEXT}. "
                 f"Given: {n_prompt} `inputs` tokens and 5000 `max_new_tokens`")
         assert from_text_generation["validation_error"] == text and from_text_generation["validation_error_of_stream"] == text
@@ -183,11 +183,19 @@ class TestOpenAI:
     def test_stop_text_is_cut(self, from_openai):
         assert from_openai["chat_stop"]["finish_reason"] == "stop" and "." not in from_openai["chat_stop"]["content"]
 
+    def test_a_history_with_function_calls(self, from_openai):
+        assert from_openai["chat_after_a_function_call"]["finish_reason"] in ("length", "stop")
+        assert from_openai["chat_after_a_function_call"]["tops"]
+
     def test_errors_are_exceptions_of_their_class(self, from_openai):
         refused = {"class": "UnprocessableEntityError", "status": 422, "type": "validation", "code": "validation"}
         zero = {**refused, "param": "max_tokens", "message": "Input validation error: `max_tokens` must be >= 1. Given: 0"}
         assert from_openai["error_unprocessable"] == zero
         assert from_openai["error_of_stream"] == zero
         assert from_openai["error_unsupported_field"] == {
-            **refused, "param": "tools", "message": "Input validation error: `tools` is not supported yet, except as []. Given: an array"}
+            **refused, "param": "tools", "message": "Input validation error: `tools` is not supported yet, "
+            'except as [] or with `tool_choice` "none". Given: an array'}
+        too_long = from_openai["error_too_long"]
+        assert (too_long["class"], too_long["status"], too_long["code"]) == ("BadRequestError", 400, "context_length_exceeded")
+        assert too_long["message"].startswith("This model's maximum context length is ")
         assert from_openai["error_not_found"]["class"] == "NotFoundError" and from_openai["error_not_found"]["type"] == "not_found"

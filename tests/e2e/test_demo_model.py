@@ -84,5 +84,5 @@ def test_odd_messages_end_in_an_answer(demo, text):
 def test_more_words_than_the_context_is_the_normal_error(demo):
     launcher, _ = demo
     response = chat(launcher, [{"role": "user", "content": "word " * 10000}])
-    assert response.status_code == 422 and "tokens" in response.json()["error"]["message"]
+    assert response.status_code == 400 and "maximum context length" in response.json()["error"]["message"]
     assert chat(launcher, [{"role": "user", "content": "Hello!"}]).status_code == 200

@@ -51,7 +51,7 @@ class TestArrays:
 
     def test_a_prompt_may_be_longer(self, server):
         message = server.post("/v1/completions", {"prompt": [5] * 10_001}).json()["error"]["message"]
-        assert message.endswith("Given: 10001")
+        assert message.endswith("Given: 10001 tokens in `prompt`")
 
     def test_messages_have_their_own(self, server):
         response = server.post("/v1/chat/completions", {"messages": MESSAGES * 10_001})

@@ -106,7 +106,9 @@ void validate_all(const Call& call, const api::ChatRequest& request) {
     const json::Value* role = message.find("role");
     require(role != nullptr && role->is_string(), "a message has a role");
     const json::Value* content = message.find("content");
-    require(content == nullptr || content->is_string(), "its content is text");
+    require(content != nullptr, "a message has a content");
+    require(content->is_string() || (content->is_null() && message.find("tool_calls") != nullptr),
+            "its content is text, or null beside calls");
   }
   validate(call, request.parameters, json::write(request.messages));
 }

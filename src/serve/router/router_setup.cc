@@ -14,7 +14,6 @@ namespace {
 constexpr std::uint32_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
 // Beside connections: what is refused at the moment, files, the shard, timers.
 constexpr std::uint64_t kOtherFiles = 128;
-constexpr std::uint32_t kSequencesPerPromptMax = 4;  // `n`, unless --max-best-of is higher
 
 std::uint32_t clamp_u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMaxU32));
@@ -127,7 +126,7 @@ router::ApiOptions api_options(const options::OptionValues& values,
   out.limits.input_tokens_max = limits.input_tokens_max;
   out.limits.total_tokens_max = limits.total_tokens_max;
   out.limits.best_of_max = values.get<"max-best-of">();
-  out.limits.n_max = std::max(kSequencesPerPromptMax, out.limits.best_of_max);
+  out.limits.n_max = values.get<"n-max">();
   out.limits.stop_sequences_max = values.get<"max-stop-sequences">();
   out.limits.top_n_tokens_max = values.get<"max-top-n-tokens">();
   out.limits.vocab_size = info.vocab_size;

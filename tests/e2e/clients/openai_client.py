@@ -79,6 +79,19 @@ def chat_stop():
     return {"content": answer.choices[0].message.content, "finish_reason": answer.choices[0].finish_reason}
 
 
+def chat_after_a_function_call():
+    """An agent's second turn, with everything that changes nothing."""
+    answer = client.chat.completions.create(
+        model="tgi", max_tokens=8, max_completion_tokens=8, temperature=0, tool_choice="none", store=False, service_tier="auto", seed=-1,
+        tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}], logprobs=True, top_logprobs=20,
+        extra_body={"top_k": -1},
+        messages=[*MESSAGES,
+                  {"role": "assistant", "content": None,
+                   "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+                  {"role": "tool", "tool_call_id": "a", "content": "4"}])
+    return {"finish_reason": answer.choices[0].finish_reason, "tops": {len(t.top_logprobs) for t in answer.choices[0].logprobs.content} == {20}}
+
+
 def error_of(call):
     try:
         call()
@@ -99,6 +112,10 @@ def error_of_stream():
 def error_unsupported_field():
     return error_of(lambda: client.chat.completions.create(
         model="tgi", messages=MESSAGES, tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]))
+
+
+def error_too_long():
+    return error_of(lambda: client.chat.completions.create(model="tgi", messages=[{"role": "user", "content": "fox " * 5000}]))
 
 
 def error_not_found():
@@ -144,5 +161,6 @@ def misfits():
 
 
 CASES = [misfits, models_list, completion, completion_list, completion_stream, completion_echo_logprobs, chat, chat_stream, chat_stream_usage,
-         chat_logprobs, chat_several, chat_stop, error_unprocessable, error_of_stream, error_unsupported_field, error_not_found]
+         chat_logprobs, chat_several, chat_stop, chat_after_a_function_call, error_too_long,
+         error_unprocessable, error_of_stream, error_unsupported_field, error_not_found]
 print(json.dumps({case.__name__: case() for case in CASES}))

@@ -73,7 +73,7 @@ def chat_stream():
 
 def validation_error():
     try:
-        client.generate(PROMPT, max_new_tokens=5000)
+        client.generate("fox " * 5000, max_new_tokens=5000)
     except ValidationError as e:
         return str(e)
     return None
@@ -81,7 +81,7 @@ def validation_error():
 
 def validation_error_of_stream():
     try:
-        list(client.generate_stream(PROMPT, max_new_tokens=5000))
+        list(client.generate_stream("fox " * 5000, max_new_tokens=5000))
     except ValidationError as e:
         return str(e)
     return None

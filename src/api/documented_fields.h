@@ -1,0 +1,31 @@
+#pragma once
+// The table of request fields that some API documents: TGI's, OpenAI's, vLLM's, SGLang's, llama-server's, LMDeploy's,
+// TensorRT-LLM's, Ollama's, Anthropic's. A client that writes one of them expects it to work, so a document that does
+// not have it refuses it by name. Names outside of this table are unknown.
+//
+// Thread rule: pure functions.
+
+#include <cstdint>
+#include <string_view>
+
+namespace coxswain::api {
+
+// Objects of requests, as bits.
+enum Place : std::uint8_t {
+  kNativeDocument = 1,
+  kNativeParameters = 2,  // member of the native document
+  kChatDocument = 4,
+  kCompletionDocument = 8,
+};
+
+struct DocumentedField {
+  std::string_view name;
+  // Compact JSON texts, separated by blanks, of values that change nothing in an object without it, as null does.
+  std::string_view neutral = {};
+  std::uint8_t places = 0;  // objects that have it; none: not supported
+};
+
+// Null for a name that no API documents.
+const DocumentedField* find_documented_field(std::string_view name);
+
+}  // namespace coxswain::api
