@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 #include <proto/generate_v3.grpc.pb.h>
 
+#include "base/mutex.h"
 #include "rpc/hangup_watch.h"
 #include "rpc/unix_socket.h"
 
@@ -79,7 +80,7 @@ struct StockLink::Impl {
   template <typename Request, typename Response>
   Result<std::vector<Response>> call(Method<Request, Response> method,
                                      const Request& request,
-                                     milliseconds limit) const {
+                                     milliseconds limit) {
     struct Pending {
       grpc::ClientContext context;
       Response response;
@@ -94,9 +95,18 @@ struct StockLink::Impl {
       one.reader = ((*shard.calls).*method)(&one.context, request, &queue);
       one.reader->Finish(&one.response, &one.status, &one);
     }
+    {
+      base::MutexLock lock(mu);
+      for (Pending& one : pending) running.push_back(&one.context);
+      if (cancelled) cancel_running();
+    }
     void* tag = nullptr;
     bool ok = false;
     for (std::size_t i = 0; i < pending.size(); ++i) queue.Next(&tag, &ok);
+    {
+      base::MutexLock lock(mu);
+      running.clear();
+    }
     queue.Shutdown();
     while (queue.Next(&tag, &ok)) {
     }
@@ -108,9 +118,16 @@ struct StockLink::Impl {
     return out;
   }
 
+  void cancel_running() REQUIRES(mu) {
+    for (grpc::ClientContext* context : running) context->TryCancel();
+  }
+
   const ClientOptions options;
   const StockTimeouts timeouts;
   std::vector<Shard> shards;  // by rank
+  base::Mutex mu;
+  std::vector<grpc::ClientContext*> running GUARDED_BY(mu);
+  bool cancelled GUARDED_BY(mu) = false;
 };
 
 StockLink::StockLink(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -158,6 +175,12 @@ Status StockLink::filter(const v3::FilterBatchRequest& request) {
 
 Status StockLink::clear(const v3::ClearCacheRequest& request) {
   return impl_->call(&Stub::AsyncClearCache, request, impl_->timeouts.step).status();
+}
+
+void StockLink::cancel() {
+  base::MutexLock lock(impl_->mu);
+  impl_->cancelled = true;
+  impl_->cancel_running();
 }
 
 Status StockLink::health() const {

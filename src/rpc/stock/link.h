@@ -8,7 +8,7 @@
 // Errors of every call: kUnavailable if a shard is gone or does not answer in time; kInternal with
 // "Server error: " and the shard's text if it refused or failed.
 //
-// Thread rule: calls belong to one thread; health() may be called by any thread.
+// Thread rule: one call at a time; health() and cancel() may be called by any thread.
 
 #include <chrono>
 #include <memory>
@@ -60,6 +60,8 @@ class StockLink {
   Status clear(const generate::v3::ClearCacheRequest& request);
 
   Status health() const;
+  // Ends the call that runs, and every later one, with kUnavailable. From any thread.
+  void cancel();
 
  private:
   struct Impl;

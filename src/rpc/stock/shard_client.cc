@@ -77,6 +77,11 @@ StockShardClient::StockShardClient(std::unique_ptr<StockLink> link,
                                    RunnerInfo info)
     : link_(std::move(link)), codec_(std::move(codec)), info_(std::move(info)) {}
 
+StockShardClient::~StockShardClient() {
+  link_->cancel();
+  if (running_.valid()) running_.wait();
+}
+
 Result<std::unique_ptr<StockShardClient>> StockShardClient::connect(
     const std::string& path,
     const StockClientOptions& options,
@@ -95,17 +100,29 @@ Result<std::unique_ptr<StockShardClient>> StockShardClient::connect(
 
 Result<StepTicket> StockShardClient::submit(StepPlan plan) {
   if (is_lost_) return unknown_state(internal_error("the shard is lost"));
-  if (submitted_) return internal_error("too many plans in flight");
+  if (ticket_) return internal_error("too many plans in flight");
   if (plan.epoch != info_.epoch) return unknown_state(internal_error("a plan of another epoch"));
-  const StepTicket ticket{plan.step};
+  ticket_ = StepTicket{plan.step};
   submitted_ = std::move(plan);
-  return ticket;
+  return *ticket_;
 }
 
-Result<StepResult> StockShardClient::wait(StepTicket ticket, TimePoint) {
-  if (!submitted_ || submitted_->step != ticket.step) {
+Result<StepResult> StockShardClient::wait(StepTicket ticket, TimePoint until) {
+  if (!ticket_ || ticket_->step != ticket.step) {
     return internal_error("step " + std::to_string(ticket.step) + " is not in flight");
   }
+  if (!running_.valid() && until != TimePoint::max())
+    running_ = std::async(std::launch::async, [this] { return make_calls(); });
+  if (running_.valid() && until != TimePoint::max() &&
+      running_.wait_until(until) != std::future_status::ready) {
+    return not_yet(ticket);
+  }
+  auto result = running_.valid() ? running_.get() : make_calls();
+  ticket_.reset();
+  return result;
+}
+
+Result<StepResult> StockShardClient::make_calls() {
   const StepPlan plan = *std::exchange(submitted_, std::nullopt);
   ++n_calls_;
   auto result = run(plan);

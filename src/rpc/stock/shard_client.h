@@ -11,10 +11,11 @@
 // the new sequences or Decode with all batches, which thereby become one. A failed call fails the
 // sequences that it was about. Connecting warms the shard up; that may take minutes.
 //
-// Thread rule: as StepRunner. wait() does the work.
+// Thread rule: as StepRunner. wait() does the work, or where it may not take so long a thread that it starts.
 
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,9 +47,14 @@ class StockShardClient final : public StepRunner {
                                                            const StockClientOptions& options,
                                                            std::shared_ptr<const TextCodec> codec);
 
+  // Cancels the call that runs.
+  ~StockShardClient() override;
+  StockShardClient(const StockShardClient&) = delete;
+  StockShardClient& operator=(const StockShardClient&) = delete;
+
   RunnerInfo info() const override { return info_; }
   Result<StepTicket> submit(StepPlan plan) override;
-  // The call to the shard is made here and cannot be left before its answer: `until` is not looked at.
+  // The calls are made from here on; they go on where the wait ends at `until`.
   Result<StepResult> wait(StepTicket ticket, TimePoint until = TimePoint::max()) override;
   // A stock shard answers nothing while it computes, so that is taken as good health.
   Status healthy() override;
@@ -66,6 +72,7 @@ class StockShardClient final : public StepRunner {
   StockShardClient(std::unique_ptr<StockLink> link,
                    std::shared_ptr<const TextCodec> codec,
                    RunnerInfo info);
+  Result<StepResult> make_calls();
   Result<StepResult> run(const StepPlan& plan);
   Status forget(const std::vector<SequenceId>& ids);
   Status shrink(const Batch& batch, const std::vector<SequenceId>& kept);
@@ -79,7 +86,10 @@ class StockShardClient final : public StepRunner {
   std::unique_ptr<StockLink> link_;
   std::shared_ptr<const TextCodec> codec_;
   const RunnerInfo info_;
-  std::optional<StepPlan> submitted_;
+  std::optional<StepTicket> ticket_;         // in flight
+  std::optional<StepPlan> submitted_;        // its plan, until the calls are made
+  std::future<Result<StepResult>> running_;  // the calls, once a wait had an end
+  // Of whoever makes the calls:
   std::map<SequenceId, Sequence> sequences_;
   std::vector<Batch> batches_;
   std::vector<SequenceId> abandoned_;  // failed here, while the shard goes on with them

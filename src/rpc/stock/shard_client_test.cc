@@ -78,6 +78,47 @@ TEST_F(StockClient, EveryRequestGetsWhatItGetsAlone) {
   runner_.wait_for_live(0);
 }
 
+// One sequence of a prompt with its blocks.
+StepPlan plan_of(const RunnerInfo& info, std::uint64_t step) {
+  SequenceSpec spec{.id = SequenceId{1}, .prompt = ids_of("abc")};
+  spec.stopping.max_new_tokens = 2;
+  Row row{.sequence = spec.id, .n_tokens = 3, .emit = Emit::kSample};
+  row.table_changes = {{.kv_group = 0, .first_index = 0, .blocks = {1}}};
+  return {.step = step, .epoch = info.epoch, .new_sequences = {spec}, .rows = {row}};
+}
+
+TEST_F(StockClient, AWaitEndsAtItsTimeAndTheTicketStays) {
+  engine_.reset();
+  const auto client = connect();
+  runner_.hold();
+  const auto ticket = client->submit(plan_of(client->info(), 1));
+  ASSERT_TRUE(ticket.ok());
+  for (int i = 0; i < 3; ++i) {
+    const TimePoint until = Clock::now() + std::chrono::milliseconds(5);
+    EXPECT_EQ(client->wait(*ticket, until).status(), not_yet(*ticket));
+    EXPECT_GE(Clock::now(), until);
+  }
+  EXPECT_TRUE(client->healthy().ok());
+  EXPECT_FALSE(client->submit(plan_of(client->info(), 2)).ok());
+  runner_.release();
+  const auto result = client->wait(*ticket);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->step, 1U);
+  EXPECT_EQ(result->sequences.at(0).tokens.size(), 1U);
+}
+
+// Whoever gives the client up does not wait for the step.
+TEST_F(StockClient, AStepThatHangsHoldsNobodyUp) {
+  engine_.reset();
+  auto client = connect();
+  runner_.hold();
+  const auto ticket = client->submit(plan_of(client->info(), 1));
+  ASSERT_TRUE(ticket.ok());
+  EXPECT_EQ(client->wait(*ticket, Clock::now()).status(), not_yet(*ticket));
+  client.reset();
+  runner_.release();
+}
+
 TEST_F(StockClient, LogProbabilitiesAndAlternativesArrive) {
   batch::GenerationRequest request = request_of("abc", 2);
   request.prompt_logprobs = true;
