@@ -111,8 +111,10 @@ struct SequenceSpec {
   StoppingParams stopping = {};
   bool prompt_logprobs = false;
   std::uint32_t rope_length = 0;  // prompt + resolved max_new_tokens, decided once
-  std::string adapter = {};       // empty = base weights
-  std::string cache_salt = {};    // part of the cache identity
+  // Digest of the adapter's content, never its name: what is cached for one must not serve another that is loaded
+  // under the same name. Empty = base weights.
+  std::string adapter_digest = {};
+  std::string cache_salt = {};  // part of the cache identity, as the adapter is
 
   friend bool operator==(const SequenceSpec&, const SequenceSpec&) = default;
 };

@@ -119,7 +119,7 @@ struct GenerationRequest {
   SamplingParams sampling;
   StoppingParams stopping;
   bool prompt_logprobs = false;  // skips the prefix look-up, publishes its own blocks
-  std::string adapter;
+  std::string adapter_digest;    // of its content, as in SequenceSpec; empty = base weights
   std::string cache_salt;
   std::int32_t priority = 0;                // higher first; then arrival
   std::optional<TimePoint> queue_deadline;  // fails with kQueueTimeout if not scheduled by then

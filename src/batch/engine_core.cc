@@ -55,7 +55,7 @@ std::string cache_identity(const RunnerInfo& info,
   }
   std::string out;
   append(out, info.kernel_set_id);
-  append(out, request.adapter);
+  append(out, request.adapter_digest);
   append(out, request.cache_salt);
   append(out, {reinterpret_cast<const char*>(&variant), sizeof variant});
   return out;

@@ -135,7 +135,7 @@ SequenceSpec EngineCore::make_spec(const Sequence& s) {
           .stopping = s.request.stopping,
           .prompt_logprobs = s.request.prompt_logprobs,
           .rope_length = s.n_prompt + s.request.stopping.max_new_tokens,
-          .adapter = s.request.adapter,
+          .adapter_digest = s.request.adapter_digest,
           .cache_salt = s.request.cache_salt};
 }
 

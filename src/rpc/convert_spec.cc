@@ -93,7 +93,7 @@ void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to) {
   stopping.set_stop_first(from.stopping.order == FinishOrder::kStopFirst);
   to.set_prompt_logprobs(from.prompt_logprobs);
   to.set_rope_length(from.rope_length);
-  to.set_adapter(from.adapter);
+  to.set_adapter_digest(from.adapter_digest);
   to.set_cache_salt(from.cache_salt);
 }
 
@@ -114,7 +114,7 @@ Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::
   if (from.stopping().stop_first()) to.stopping.order = FinishOrder::kStopFirst;
   to.prompt_logprobs = from.prompt_logprobs();
   to.rope_length = from.rope_length();
-  to.adapter = from.adapter();
+  to.adapter_digest = from.adapter_digest();
   to.cache_salt = from.cache_salt();
   return to;
 }

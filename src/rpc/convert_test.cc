@@ -73,7 +73,7 @@ SequenceSpec any_spec() {
   if (any_bool()) spec.stopping.order = FinishOrder::kStopFirst;
   spec.prompt_logprobs = any_bool();
   spec.rope_length = any_u32();
-  spec.adapter = any_text();
+  spec.adapter_digest = any_text();
   spec.cache_salt = any_bytes();
   return spec;
 }

@@ -328,7 +328,7 @@ Status StepExecutor::check_spec(const SequenceSpec& spec) const {
         "prompt and max_new_tokens exceed " + std::to_string(limits_.total_tokens_max) + " tokens",
         "max_new_tokens");
   }
-  if (!spec.adapter.empty()) {
+  if (!spec.adapter_digest.empty()) {
     return {
         Code::kUnimplemented, ErrorKind::kValidation, "adapters are not supported", "adapter_id"};
   }

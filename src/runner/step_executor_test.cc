@@ -132,7 +132,7 @@ TEST_F(StepExecutorTest, IllegalSpecsAreRefusedByField) {
   spec.stopping.max_new_tokens = 60;
   EXPECT_EQ(status_of(spec).field(), "max_new_tokens");
   spec = spec_of(1);
-  spec.adapter = "other";
+  spec.adapter_digest = "other";
   EXPECT_EQ(status_of(spec).code(), Code::kUnimplemented);
   spec = spec_of(1);
   spec.sampling.top_p = 0.0F;

@@ -119,7 +119,7 @@ class RequestMaker {
     r.sampling.seed = pick(1000);
     r.prompt_logprobs = pick(6) == 0;
     r.priority = static_cast<std::int32_t>(pick(3)) - 1;
-    if (pick(5) == 0) r.adapter = "adapter";
+    if (pick(5) == 0) r.adapter_digest = "adapter";
     if (pick(8) == 0) r.cache_salt = "salt";
     return r;
   }

@@ -29,7 +29,7 @@ std::uint64_t identity_of(const FakeRunnerOptions& o, const SequenceSpec& spec) 
   if (o.rope_switch_length > 0 && spec.rope_length > o.rope_switch_length) {
     variant = o.rope_length_is_exact ? spec.rope_length : 1;
   }
-  return mix(mix(hash_text(spec.adapter), hash_text(spec.cache_salt)), variant);
+  return mix(mix(hash_text(spec.adapter_digest), hash_text(spec.cache_salt)), variant);
 }
 
 std::uint64_t cell(std::uint32_t position, TokenId token, std::uint64_t identity) {
@@ -98,7 +98,7 @@ ExpectedOutput expected_output(const FakeRunnerOptions& o, const GenerationReque
                           .stopping = request.stopping,
                           .rope_length = static_cast<std::uint32_t>(request.prompt.size()) +
                                          request.stopping.max_new_tokens,
-                          .adapter = request.adapter,
+                          .adapter_digest = request.adapter_digest,
                           .cache_salt = request.cache_salt};
   const std::uint64_t identity = identity_of(o, spec);
   std::vector<TokenId> tokens = request.prompt;

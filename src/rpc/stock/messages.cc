@@ -105,6 +105,9 @@ Status to_stock_request(const SequenceSpec& spec,
                         const TextCodec& codec,
                         v3::Request& to) {
   if (!spec.produced.empty()) return internal_error("a stock shard cannot resume a sequence");
+  if (!spec.adapter_digest.empty()) {
+    return invalid_argument("a stock shard knows adapters by name, not by content", "adapter_id");
+  }
   COXSWAIN_ASSIGN_OR_RETURN(PromptText prompt, text_of_prompt(spec.prompt, codec));
   COXSWAIN_RETURN_IF_ERROR(to_parameters(spec.sampling, *to.mutable_parameters()));
   to.set_id(static_cast<std::uint64_t>(spec.id));
@@ -114,7 +117,6 @@ Status to_stock_request(const SequenceSpec& spec,
   to.set_truncate(static_cast<std::uint32_t>(spec.prompt.size()));
   to.set_prefill_logprobs(spec.prompt_logprobs);
   to.set_top_n_tokens(spec.sampling.n_top_tokens);
-  if (!spec.adapter.empty()) to.set_adapter_id(spec.adapter);
   v3::StoppingCriteriaParameters& stopping = *to.mutable_stopping_parameters();
   stopping.set_max_new_tokens(spec.stopping.max_new_tokens);
   stopping.set_ignore_eos_token(spec.stopping.ignore_eos);

@@ -200,10 +200,11 @@ Result<StockRequest> read_stock_request(const v3::Request& request,
   out.request_id = request.id();
   COXSWAIN_ASSIGN_OR_RETURN(out.spec.prompt, tokenize(request, codec, use));
   if (out.spec.prompt.empty()) return wrong("inputs", "at least one token", "0");
+  if (!request.adapter_id().empty())
+    return invalid_argument("`adapter_id` is not supported yet", "adapter_id");
   COXSWAIN_ASSIGN_OR_RETURN(out.spec.sampling, sampling_of(request, use, info.vocab_size));
   COXSWAIN_ASSIGN_OR_RETURN(out.spec.stopping, stopping_of(request));
   out.spec.prompt_logprobs = request.prefill_logprobs();
-  out.spec.adapter = request.adapter_id();
   if (use == StockUse::kWarmup) {
     shape_for_warmup(info, out);
   } else {

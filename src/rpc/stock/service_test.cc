@@ -443,6 +443,9 @@ TEST_F(StockRouter, BadParametersAreRefusedByName) {
   request.mutable_parameters()->set_grammar("{}");
   EXPECT_EQ(refusal(request), "`grammar` is not supported yet");
   request = request_of(2, "abc", 2, 30);
+  request.set_adapter_id("fast");
+  EXPECT_EQ(refusal(request), "`adapter_id` is not supported yet");
+  request = request_of(2, "abc", 2, 30);
   request.set_truncate(0);
   EXPECT_EQ(refusal(request), "`truncate` must be > 0. Given: 0");
   request = request_of(2, "abc", 2, 30);

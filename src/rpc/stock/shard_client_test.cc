@@ -107,6 +107,19 @@ TEST_F(StockClient, AWaitEndsAtItsTimeAndTheTicketStays) {
   EXPECT_EQ(result->sequences.at(0).tokens.size(), 1U);
 }
 
+TEST_F(StockClient, AnAdapterKnownByItsContentIsRefused) {
+  engine_.reset();
+  const auto client = connect();
+  const std::size_t n_submitted = runner_.n_submitted();  // by the warm-up
+  StepPlan plan = plan_of(client->info(), 1);
+  plan.new_sequences[0].adapter_digest = "5f3a";
+  const auto ticket = client->submit(plan);
+  const Status status =
+      ticket.ok() ? client->wait(*ticket)->sequences.at(0).status : ticket.status();
+  EXPECT_EQ(status.message(), "a stock shard knows adapters by name, not by content");
+  EXPECT_EQ(runner_.n_submitted(), n_submitted);
+}
+
 // Whoever gives the client up does not wait for the step.
 TEST_F(StockClient, AStepThatHangsHoldsNobodyUp) {
   engine_.reset();
