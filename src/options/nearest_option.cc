@@ -34,14 +34,15 @@ std::string nearest_option(Binary binary, std::string_view word) {
   for (const OptionSpec& spec : option_table()) {
     if (!spec.is_in(binary) || spec.name.empty()) continue;
     const std::string letters = letters_of(spec.name);
-    if (typed.size() >= kBeginningLettersMin && letters.starts_with(typed))
-      completions.push_back(spec.name);
+    if (letters.starts_with(typed)) completions.push_back(spec.name);
     const std::size_t errors = base::edit_distance(typed, letters);
     if (errors > errors_max || (errors == errors_max && !nearest.empty())) continue;
     errors_max = errors;
     nearest = spec.name;
   }
-  if (nearest.empty() && completions.size() == 1) nearest = completions.front();
+  if (completions.size() > 1) return {};  // what many begin with is no mistyped one
+  if (nearest.empty() && completions.size() == 1 && typed.size() >= kBeginningLettersMin)
+    nearest = completions.front();
   return nearest.empty() ? std::string() : "--" + std::string(nearest);
 }
 
