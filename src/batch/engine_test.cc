@@ -252,14 +252,14 @@ TEST(Engine, CancelsInEveryState) {
 
 // The cancel comes in the pass that ends the request: nobody is left to cancel.
 TEST(Engine, ALateCancelDoesNotMeetALaterRequestOfItsId) {
-  Fixture f;
   const auto request = make_request(1, 5, 3);
   auto sink = std::make_shared<Recorder>();
   auto again = std::make_shared<Recorder>();
+  Status resubmitted = internal_error("not called");
+  Fixture f;  // its engine may call what follows until it is gone
   f.runner->on_step = [&](std::uint64_t) {
     if (sink->tokens().size() == 2 && !sink->done()) f.engine->cancel(request.id);
   };
-  Status resubmitted = internal_error("not called");
   sink->on_each = [&] {
     if (sink->done()) resubmitted = f.engine->submit(request, again);
   };
