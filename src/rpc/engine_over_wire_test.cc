@@ -81,6 +81,7 @@ TEST_F(EngineOverNarrowWire, NoPlanIsTooLarge) {
     requests.push_back(std::move(request));
   }
   std::vector<std::shared_ptr<Recorder>> sinks;
+  sinks.reserve(requests.size());
   runner_.hold();
   for (const auto& request : requests) sinks.push_back(submit(request));
   runner_.release();
