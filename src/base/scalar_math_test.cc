@@ -136,7 +136,8 @@ TEST(ScalarMath, BitsAreThese) {
 
 #if defined(__x86_64__)
 TEST(ScalarMath, BitsDoNotHangOnFma) {
-  if (!__builtin_cpu_supports("fma") || !__builtin_cpu_supports("avx2")) GTEST_SKIP();
+  if (!__builtin_cpu_supports("fma") || !__builtin_cpu_supports("avx2"))
+    GTEST_SKIP() << "needs a CPU with FMA and AVX2";
   EXPECT_EQ(bits_of({base_fma::exp, base_fma::exp2, base_fma::log, base_fma::pow}), kBits);
 }
 #endif
