@@ -404,7 +404,6 @@ void EngineCore::lose_runner(const Status& status) {
   for (Sequence* s : ending) retire(*s);
   dropped_.clear();
   tells_drops_ = false;
-  hooks_.runner_lost();
   observer_.on_runner_lost(status);
 }
 

@@ -45,7 +45,7 @@ class EngineCore {
   struct Hooks {
     // The id may be used again from here on.
     std::function<void(RequestId)> before_final_event = [](RequestId) {};
-    // New requests are refused from here on.
+    // New requests are refused from here on. Not called where another runner has come already.
     std::function<void()> runner_lost = [] {};
     EngineObserver* observer = nullptr;  // not owned
   };

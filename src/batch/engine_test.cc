@@ -424,6 +424,30 @@ TEST(Engine, ALostRunnerFailsWhatRunsAndANewOneServesTheRest) {
   EXPECT_TRUE(second->violations().empty());
 }
 
+// Who connects again on every loss would otherwise see one in each replacement, and never end.
+TEST(Engine, AReplacedRunnerIsNotMissed) {
+  struct Watcher final : EngineObserver {
+    void on_runner_lost(const Status& why) override {
+      lost = why.message();
+      up = engine->stats().runner_up;
+    }
+    Engine* engine = nullptr;
+    std::string lost;
+    bool up = false;
+  } watcher;
+  Fixture f({}, test_options(), &watcher);
+  watcher.engine = f.engine.get();
+  f.submit(make_request(1, 5, 5))->wait_final();
+  FakeRunnerOptions fresh = f.runner_options;
+  fresh.epoch = 77;
+  f.engine->replace_runner(std::make_shared<FakeRunner>(fresh));
+  f.submit(make_request(2, 5, 5))->wait_final();
+  EXPECT_TRUE(f.engine->drain(10s));
+  f.engine.reset();
+  EXPECT_EQ(watcher.lost, "the runner was replaced");
+  EXPECT_TRUE(watcher.up);
+}
+
 TEST(Engine, ARequestEndsAtItsDeadline) {
   Fixture f;
   auto request = make_request(1, 5, 200);

@@ -23,6 +23,7 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
   steps_.pop_front();
   Status status = result.ok() ? result_matches(step, result.value()) : result.status();
   if (status.code() == Code::kUnavailable) {
+    hooks_.runner_lost();
     lose_runner(status);
   } else {
     cache_->retire(step.ticket.step);
