@@ -113,6 +113,7 @@ EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
       hash_key_(key),
       hooks_(std::move(hooks)),
       observer_(hooks_.observer != nullptr ? *hooks_.observer : silent_),
+      stats_wanted_(observer_.stats_wanted()),
       scheduler_(options),
       waiting_(options.overtakes_max) {
   start_cache();
@@ -313,6 +314,8 @@ void EngineCore::fail(Sequence& s, Status status) {
 // From here on the sequence is in no plan.
 void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
   if (s.state == SequenceState::kEnding) return;
+  ++n_ended_;
+  s.ended_step = applied_step_;
   leave_lists(s);
   if (s.request.deadline) deadlines_.erase({*s.request.deadline, s.id});
   s.lease.reset();

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <coxswain/stats.h>
 #include <coxswain/step_runner.h>
 
 #include "base/keyed_hash.h"
@@ -118,6 +119,7 @@ class EngineCore {
     std::size_t rows_bytes = 0;
     TimePoint submitted_at{};
     bool prefill = false;
+    IterationStats stats;  // of its plan; the rest when the result is there
   };
   // engine_core.cc: the life of sequences
   void start_cache();
@@ -143,7 +145,8 @@ class EngineCore {
   Filled fill(StepPlan& plan, Step& step, TimePoint now);
   const Decision& decide();
   void commit_pauses(const Decision& decision);
-  void commit_admissions(const Decision& decision, TimePoint now);
+  void commit_admissions(const Decision& decision, Step& step, TimePoint now);
+  bool grow(Sequence& s, std::uint32_t n_blocks);
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
   static SequenceSpec make_spec(const Sequence& s);
   std::vector<BlockTableChange> table_changes(Sequence& s, const PlannedRow& planned);
@@ -160,6 +163,10 @@ class EngineCore {
   void collect_prompt(Sequence& s, const StepRow& row, std::vector<PromptToken>& prompt);
   void emit_tokens(Sequence& s, SequenceResult& result, TimePoint now);
   void settle(const StepRow& row);
+  // step_stats.cc: what the observer is told
+  void count_plan(const Decision& decision, Step& step) const;
+  void observe_iteration(Step& step, TimePoint now);
+  void collect_requests(const Step& step);
   void observe_step(const Step& step, const StepTimings& timings, TimePoint now);
   static StepKind kind_of(const Step& step);
 
@@ -169,6 +176,7 @@ class EngineCore {
   const Hooks hooks_;
   EngineObserver silent_;  // where there is no other
   EngineObserver& observer_;
+  const StatsWanted stats_wanted_;
   RunnerInfo info_;
   bool runner_up_ = true;
   AttachmentBook attachments_;
@@ -197,6 +205,10 @@ class EngineCore {
   std::vector<StepRow> spare_rows_;           // keeps its capacity from step to step
   std::vector<std::uint32_t> first_changed_;  // scratch of table_changes()
   EngineStats stats_;
+  BlockUse block_use_;
+  std::uint64_t applied_step_ = 0;           // whose rows are applied, or were last
+  std::uint32_t n_ended_ = 0;                // since the last iteration that was told
+  std::vector<RequestStats> request_stats_;  // keeps its capacity from step to step
 };
 
 }  // namespace coxswain::batch

@@ -9,8 +9,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
+#include <coxswain/stats.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
@@ -43,6 +45,13 @@ struct StepFinished {
   std::uint32_t n_rows = 0;
   std::chrono::nanoseconds duration{};  // from submission to the result
   StepTimings timings;                  // as the runner measured them
+  WaitReason wait = WaitReason::kNone;  // of the head of the queue, when the step was planned
+};
+
+// What on_iteration() is told. It costs a step something only where it is wanted; `requests` costs a walk over all.
+struct StatsWanted {
+  bool iterations = false;
+  bool requests = false;
 };
 
 class EngineObserver {
@@ -62,6 +71,11 @@ class EngineObserver {
   virtual void on_step_submitted(StepKind) {}
   virtual void on_step_finished(const StepFinished&) {}
   virtual void on_step_failed(StepKind, const Status&) {}
+
+  // Asked once, at the engine's construction.
+  virtual StatsWanted stats_wanted() const { return {}; }
+  // Behind on_step_finished(), before the events of the step. `requests` ends with the call; empty unless wanted.
+  virtual void on_iteration(const IterationStats&, std::span<const RequestStats> /*requests*/) {}
 
   // The first runner, at construction.
   virtual void on_runner_up() {}

@@ -72,6 +72,8 @@ const Decision& Scheduler::plan(const SchedulerInput& in) {
   if (in_.capabilities.selects_rows) {
     plan_running();
     count_outstanding();
+    if (short_of_blocks_ && !(in_.waiting->empty() && out_.paused.empty()))
+      note_wait(WaitReason::kNoBlocks);
     if (!short_of_blocks_) admit_waiting();
     if (!in_.capabilities.plans_chunks && !enough_to_interrupt()) drop_admissions();
   } else {
@@ -88,6 +90,7 @@ void Scheduler::reset(const SchedulerInput& in) {
   out_.paused.clear();
   out_.rows.clear();
   out_.impossible = nullptr;
+  out_.wait = WaitReason::kNone;
   const std::size_t n_groups = in_.cache->n_groups();
   available_.assign(n_groups, 0);
   incoming_.assign(n_groups, 0);
@@ -111,6 +114,7 @@ void Scheduler::reset(const SchedulerInput& in) {
   const std::uint32_t budget = base::round_up(options_.prefill_tokens_max, block);
   const std::uint32_t floor = base::round_up(options_.prefill_tokens_min, block);
   prefill_budget_ = std::max(minus(budget, n_decodes), std::clamp(floor, block, budget));
+  out_.prompt_tokens_max = prefill_budget_;
   for (std::size_t g = 0; g < n_groups; ++g) {
     available_[g] = in_.cache->available(g);
     incoming_[g] = in_.cache->counts(g).retiring;
@@ -310,21 +314,35 @@ std::uint32_t Scheduler::overtakes_left(const Sequence& s) const {
                in_.waiting->overtaken(s) + static_cast<std::uint32_t>(overtook));
 }
 
+// Of those that wait the first one counts.
+void Scheduler::note_wait(WaitReason why) {
+  if (out_.wait == WaitReason::kNone) out_.wait = why;
+}
+
+bool Scheduler::refuse(WaitReason why) {
+  refusal_ = why;
+  return false;
+}
+
 void Scheduler::admit_waiting() {
   if (in_.waiting->empty()) return;
   if (in_.cache->prefix_caching()) note_keys_being_computed();
   blocked_.clear();
   admitted_arrivals_.clear();
   for (const auto& [rank, s] : in_.waiting->in_order()) {
-    if (prefill_budget_ < in_.cache->block_tokens()) return;
-    if (!has_slot() && !outranks_running(*s)) return;
-    if (s->stalled || s->n_in_flight > 0) continue;
+    if (prefill_budget_ < in_.cache->block_tokens()) return note_wait(WaitReason::kTokenBudget);
+    if (!has_slot() && !outranks_running(*s)) return note_wait(WaitReason::kBatchFull);
+    if (s->stalled || s->n_in_flight > 0) {
+      note_wait(s->stalled ? WaitReason::kStalled : WaitReason::kInFlight);
+      continue;
+    }
     if (std::ranges::any_of(blocked_, [&](const Sequence* b) { return overtakes_left(*b) == 0; }))
       return;
     if (admit(*s)) {
       admitted_arrivals_.push_back(s->arrival);
       continue;
     }
+    note_wait(refusal_);
     if (short_of_blocks_ || blocked_.size() == kBlockedMax) return;
     blocked_.push_back(s);
   }
@@ -338,9 +356,9 @@ bool Scheduler::admit(Sequence& s) {
       use_prefix ? in_.cache->probe(s.identity, s.tokens, s.prefix_memo) : kvcache::PrefixProbe{};
   const std::uint32_t first = prefix.n_blocks * in_.cache->block_tokens();
   const std::uint32_t n_tokens = prefill_chunk(s, first, n_prefills_);
-  if (n_tokens == 0) return false;
+  if (n_tokens == 0) return refuse(WaitReason::kTokenBudget);
   if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())
-    return false;
+    return refuse(WaitReason::kSharedPrefix);
 
   const std::uint32_t end = first + n_tokens;
   const std::uint32_t n_blocks = in_.capabilities.grows_blocks
@@ -362,7 +380,8 @@ bool Scheduler::admit(Sequence& s) {
     }
     return has_slot();
   };
-  if (!fits() && !(preempt_for(s, need) && fits())) return false;
+  if (!fits() && !(preempt_for(s, need) && fits()))
+    return refuse(has_slot() ? WaitReason::kNoBlocks : WaitReason::kBatchFull);
 
   for (std::size_t g = 0; g < need.size(); ++g) {
     available_[g] -= taken[g];
@@ -443,7 +462,8 @@ bool Scheduler::enough_to_interrupt() const {
 }
 
 void Scheduler::drop_admissions() {
-  std::erase_if(out_.rows, [](const PlannedRow& row) { return row.admitted; });
+  if (std::erase_if(out_.rows, [](const PlannedRow& row) { return row.admitted; }) > 0)
+    out_.wait = WaitReason::kPolicy;
 }
 
 // A runner that cannot choose rows: a step computes either new prompts alone or the next token of every sequence.
@@ -451,7 +471,7 @@ void Scheduler::plan_lockstep() {
   count_outstanding();
   admit_waiting();
   if (!out_.rows.empty() && enough_to_interrupt()) return;
-  out_.rows.clear();
+  drop_admissions();
   for (Sequence* s : in_.running) {
     if (s->wants_row()) add_row(*s, s->remaining(), false);
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <coxswain/stats.h>
 #include <coxswain/step_runner.h>
 
 #include "batch/sequence.h"
@@ -31,9 +32,11 @@ struct PlannedRow {
 };
 
 struct Decision {
-  std::vector<Sequence*> paused;   // give their blocks back before anything is taken
-  std::vector<PlannedRow> rows;    // decodes and running prefills first, then admissions
-  Sequence* impossible = nullptr;  // nothing runs and this one, the head, will never fit
+  std::vector<Sequence*> paused;        // give their blocks back before anything is taken
+  std::vector<PlannedRow> rows;         // decodes and running prefills first, then admissions
+  Sequence* impossible = nullptr;       // nothing runs and this one, the head, will never fit
+  WaitReason wait = WaitReason::kNone;  // of the first one that is not admitted
+  std::uint32_t prompt_tokens_max = 0;  // that the step may have
 };
 
 struct SchedulerInput {
@@ -66,6 +69,8 @@ class Scheduler {
   void plan_lockstep();
   void admit_waiting();
   bool admit(Sequence& s);
+  bool refuse(WaitReason why);
+  void note_wait(WaitReason why);
   bool enough_to_interrupt() const;
   void drop_admissions();
   std::uint32_t row_tokens_max_of(const Sequence& s) const;
@@ -116,6 +121,7 @@ class Scheduler {
   std::uint32_t n_running_ = 0;
   std::uint32_t n_stalled_ = 0;  // of the running ones
   bool short_of_blocks_ = false;
+  WaitReason refusal_ = WaitReason::kNone;  // why admit() said no
 };
 
 }  // namespace coxswain::batch

@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include <coxswain/stats.h>
 #include <coxswain/types.h>
 
 #include "batch/engine.h"
@@ -56,6 +57,13 @@ struct Sequence {
   TimePoint queued_at{};
   TimePoint scheduled_at{};
   TimePoint first_token_at{};
+  TimePoint last_token_at{};
+  std::uint64_t first_token_step = 0;  // 0 = none yet
+  std::uint64_t last_token_step = 0;
+  std::uint32_t n_token_steps = 0;  // that yielded tokens
+  BlockUse block_use;
+  std::uint64_t ended_step = 0;  // the step that was applied last when it ended
+  std::uint64_t told_step = 0;   // the last one whose statistics name it with a row
 
   SequenceState state = SequenceState::kWaiting;
   kvcache::KvLease lease;

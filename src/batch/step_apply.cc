@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "batch/engine_core.h"
 
@@ -28,11 +29,16 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
   } else {
     cache_->retire(step.ticket.step);
     ++stats_.steps;
-    stats_.last_step_at = now;
+    applied_step_ = step.ticket.step;
+    step.stats.duration =
+        now - std::max(step.submitted_at, std::exchange(stats_.last_step_at, now));
     if (status.ok()) {
       observe_step(step, result.value().timings, now);
+      const std::uint64_t n_before = stats_.generated_tokens;
       for (std::size_t i = 0; i < step.rows.size(); ++i)
         apply_row(step.rows[i], result.value().sequences[i], now);
+      step.stats.n_decoded_tokens = static_cast<std::uint32_t>(stats_.generated_tokens - n_before);
+      observe_iteration(step, now);
     } else {
       apply_failed_step(step, status);
     }
@@ -129,7 +135,13 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   stats_.generated_tokens += result.tokens.size();
   TokenEvent event;
   event.tokens = std::move(result.tokens);
-  if (s.n_produced() == event.tokens.size()) s.first_token_at = now;
+  if (s.n_produced() == event.tokens.size()) {
+    s.first_token_at = now;
+    s.first_token_step = applied_step_;
+  }
+  s.last_token_at = now;
+  s.last_token_step = applied_step_;
+  ++s.n_token_steps;
   if (s.request.prompt_logprobs && !s.prompt_sent) {
     if (!s.prompt_complete()) {
       fail(s, generation_error(internal_error("log-probabilities of the prompt are missing")));
@@ -173,7 +185,8 @@ void EngineCore::observe_step(const Step& step, const StepTimings& timings, Time
                               .kind = kind_of(step),
                               .n_rows = static_cast<std::uint32_t>(step.rows.size()),
                               .duration = now - step.submitted_at,
-                              .timings = timings});
+                              .timings = timings,
+                              .wait = step.stats.wait});
 }
 
 }  // namespace coxswain::batch

@@ -65,10 +65,11 @@ EngineCore::Filled EngineCore::fill(StepPlan& plan, Step& step, TimePoint now) {
     finish_call();
     return Filled::kPlanAgain;
   }
-  commit_admissions(decision, now);
+  commit_admissions(decision, step, now);
   plan.rows.reserve(decision.rows.size());
   step.rows.reserve(decision.rows.size());
   for (const PlannedRow& row : decision.rows) build_row(row, plan, step);
+  count_plan(decision, step);
   // What a pause gives back counts fully once it has happened. Without a step in flight nothing
   // else would bring a plan about.
   const bool again = plan.rows.empty() && !decision.paused.empty() && steps_.empty();
@@ -80,7 +81,7 @@ void EngineCore::commit_pauses(const Decision& decision) {
 }
 
 // All prefixes are pinned before any block is taken, so that taking one cannot evict another's prefix.
-void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
+void EngineCore::commit_admissions(const Decision& decision, Step& step, TimePoint now) {
   std::uint32_t n_admitted = 0;
   for (const PlannedRow& row : decision.rows) {
     if (!row.admitted) continue;
@@ -93,9 +94,16 @@ void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
     const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
     s.lease = cache_->open(s.identity, s.tokens, use_prefix, std::exchange(s.prefix_memo, {}));
     s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens();
+    const std::uint32_t n_reused = s.lease.n_blocks();
+    for (BlockUse* use : {&s.block_use, &block_use_}) {
+      use->reused += n_reused;
+      use->missed += cache_->blocks_for(s.context_end()) - n_reused;
+    }
     insert_running(s);
     if (!first_time) continue;
     s.scheduled_at = now;
+    ++step.stats.n_new_active;
+    step.stats.new_active_queue_time += now - s.queued_at;
     s.n_cached_prompt_tokens = std::min(s.planned, s.n_prompt);
     stats_.prompt_tokens += s.n_prompt;
     stats_.cached_prompt_tokens += s.n_cached_prompt_tokens;
@@ -105,6 +113,19 @@ void EngineCore::commit_admissions(const Decision& decision, TimePoint now) {
   }
   steps_since_admission_ = n_admitted > 0 ? 0 : steps_since_admission_ + 1;
   if (n_admitted > 0) observer_.on_admissions(n_admitted);
+}
+
+bool EngineCore::grow(Sequence& s, std::uint32_t n_blocks) {
+  const std::uint32_t n_held = s.lease.n_blocks();
+  if (n_blocks <= n_held) return true;
+  const std::uint32_t n_free = cache_->n_groups() > 0 ? cache_->counts(0).free : 0;
+  if (!cache_->grow(s.lease, n_blocks).ok()) return false;
+  const std::uint32_t n_new = cache_->n_groups() > 0 ? n_free - cache_->counts(0).free : 0;
+  for (BlockUse* use : {&s.block_use, &block_use_}) {
+    use->allocated += n_blocks - n_held;
+    use->allocated_new += n_new;
+  }
+  return true;
 }
 
 std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const PlannedRow& planned) {
@@ -148,7 +169,7 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
   }
   // The counters are an upper bound where a paused sequence's blocks stay pinned by what another
   // one has published behind them: a row that finds no block waits for the next plan.
-  if (planned.first_position != s.planned || !cache_->grow(s.lease, planned.n_blocks).ok()) return;
+  if (planned.first_position != s.planned || !grow(s, planned.n_blocks)) return;
   Row row;
   row.sequence = s.id;
   row.first_position = s.planned;

@@ -47,6 +47,7 @@ void EngineMetrics::on_step_submitted(batch::StepKind kind) {
 void EngineMetrics::on_step_finished(const batch::StepFinished& step) {
   const telemetry::BatchMethod method = method_of(step.kind);
   metrics_.batch_inference_success[method].add();
+  metrics_.queue_head_steps[step.wait].add();
   metrics_.batch_inference_duration[method].observe(seconds(step.duration));
   metrics_.batch_forward_duration[method].observe(seconds(step.timings.forward));
   metrics_.batch_decode_duration[method].observe(seconds(step.timings.sample));

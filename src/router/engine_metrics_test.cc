@@ -61,7 +61,8 @@ TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
   watched_.on_step_submitted(StepKind::kDecode);
   watched_.on_step_finished({.kind = StepKind::kDecode,
                              .duration = 2s,
-                             .timings = {.forward = 1s, .sample = 500ms, .total = 2s}});
+                             .timings = {.forward = 1s, .sample = 500ms, .total = 2s},
+                             .wait = WaitReason::kNoBlocks});
   watched_.on_step_failed(StepKind::kPrefill, internal_error("no"));
   EXPECT_EQ(metrics_.batch_inference_count[BatchMethod::kPrefill].value(), 1U);
   EXPECT_EQ(metrics_.batch_inference_count[BatchMethod::kDecode].value(), 2U);
@@ -69,8 +70,11 @@ TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
   EXPECT_EQ(metrics_.batch_inference_success[BatchMethod::kPrefill].value(), 0U);
   EXPECT_EQ(metrics_.batch_inference_failure[BatchMethod::kPrefill].value(), 1U);
   EXPECT_EQ(metrics_.batch_inference_failure[BatchMethod::kDecode].value(), 0U);
+  EXPECT_EQ(metrics_.queue_head_steps[WaitReason::kNoBlocks].value(), 1U);
+  EXPECT_EQ(metrics_.queue_head_steps[WaitReason::kNone].value(), 0U);
   EXPECT_THAT(metrics_.render(),
-              AllOf(HasSubstr("tgi_batch_inference_duration_sum{method=\"decode\"} 2\n"),
+              AllOf(HasSubstr("tgi_queue_head_steps_total{reason=\"no_blocks\"} 1\n"),
+                    HasSubstr("tgi_batch_inference_duration_sum{method=\"decode\"} 2\n"),
                     HasSubstr("tgi_batch_forward_duration_sum{method=\"decode\"} 1\n"),
                     HasSubstr("tgi_batch_decode_duration_sum{method=\"decode\"} 0.5\n")));
 }

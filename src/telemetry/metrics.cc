@@ -69,6 +69,15 @@ ByMethod<Counter> Metrics::counters_by_method(std::string_view name, std::string
       {&all_.counter(name, help, kMethodLabels[0]), &all_.counter(name, help, kMethodLabels[1])}};
 }
 
+ByWait<Counter> Metrics::counters_by_wait(std::string_view name, std::string_view help) {
+  ByWait<Counter> out;
+  for (std::size_t i = 0; i < out.series.size(); ++i) {
+    const std::string label = "reason=\"" + std::string(kWaitReasonNames[i]) + "\"";
+    out.series[i] = &all_.counter(name, help, label);
+  }
+  return out;
+}
+
 Gauge& Metrics::gauge(std::string_view name, std::string_view help) {
   return all_.gauge(name, help);
 }

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include <coxswain/stats.h>
+
 #include "telemetry/exposition.h"
 #include "telemetry/failure_label.h"
 
@@ -27,6 +29,8 @@ template <typename Metric>
 using ByFailure = Labelled<Metric, FailureLabel, 8>;
 template <typename Metric>
 using ByMethod = Labelled<Metric, BatchMethod, 2>;
+template <typename Metric>
+using ByWait = Labelled<Metric, WaitReason, kWaitReasonNames.size()>;
 
 struct MetricsOptions {
   std::uint32_t input_tokens_max = 4096;  // for the bucket bounds of the length histograms
@@ -45,6 +49,7 @@ class Metrics {
   Counter& counter(std::string_view name, std::string_view help);
   ByFailure<Counter> counters_by_failure(std::string_view name, std::string_view help);
   ByMethod<Counter> counters_by_method(std::string_view name, std::string_view help);
+  ByWait<Counter> counters_by_wait(std::string_view name, std::string_view help);
   Gauge& gauge(std::string_view name, std::string_view help);
   // In seconds.
   Histogram& duration(std::string_view name, std::string_view help);
@@ -84,6 +89,8 @@ class Metrics {
 
   // ---- the queue and the batch ----
   Gauge& queue_size = gauge("tgi_queue_size", "Requests that wait for a step");
+  ByWait<Counter> queue_head_steps = counters_by_wait(
+      "tgi_queue_head_steps_total", "Steps, by why the head of the queue was not admitted");
   Gauge& batch_current_size = gauge("tgi_batch_current_size", "Requests in the running batch");
   Gauge& batch_current_max_tokens =
       gauge("tgi_batch_current_max_tokens", "Tokens that the running batch may come to hold");
