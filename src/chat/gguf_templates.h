@@ -2,8 +2,6 @@
 // Reads the chat templates in the metadata of a GGUF file (ggml's docs/gguf.md): the key
 // tokenizer.chat_template, and tokenizer.chat_template.NAME for further ones.
 //
-// Only the keys are walked; values that are no template are skipped in the file, tensors are never touched.
-//
 // Thread rule: pure function of the file.
 
 #include <filesystem>

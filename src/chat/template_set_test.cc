@@ -2,12 +2,15 @@
 
 #include "chat/template_set.h"
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/testing/temp_folder.h"
+#include "gguf/testing/file_bytes.h"
 
 namespace coxswain::chat {
 namespace {
@@ -90,28 +93,15 @@ TEST(TemplateSet, ABrokenTemplateIsNamed) {
 
 class GgufTemplates : public testing::Test {
  protected:
-  template <typename T>
-  static std::string bytes_of(T value) {
-    return {reinterpret_cast<const char*>(&value), sizeof(T)};
-  }
-  static std::string text_of(std::string_view text) {
-    return bytes_of<std::uint64_t>(text.size()) + std::string(text);
-  }
-  static std::string string_key(std::string_view key, std::string_view value) {
-    return text_of(key) + bytes_of<std::uint32_t>(8) + text_of(value);
-  }
-  // Keys of every shape that has to be skipped, then `keys`.
-  static std::string file_of(std::uint64_t n_keys, const std::string& keys) {
-    const std::string number =
-        text_of("general.file_type") + bytes_of<std::uint32_t>(4) + bytes_of<std::uint32_t>(7);
-    const std::string strings = text_of("tokenizer.ggml.tokens") + bytes_of<std::uint32_t>(9) +
-                                bytes_of<std::uint32_t>(8) + bytes_of<std::uint64_t>(2) +
-                                text_of("a") + text_of("bc");
-    const std::string numbers = text_of("tokenizer.ggml.scores") + bytes_of<std::uint32_t>(9) +
-                                bytes_of<std::uint32_t>(6) + bytes_of<std::uint64_t>(2) +
-                                bytes_of(1.0F) + bytes_of(2.0F);
-    return "GGUF" + bytes_of<std::uint32_t>(3) + bytes_of<std::uint64_t>(0) +
-           bytes_of<std::uint64_t>(n_keys + 3) + number + strings + numbers + keys;
+  // Keys of every shape, then the templates.
+  static std::string file_of(const std::vector<std::pair<std::string, std::string>>& templates) {
+    namespace gguf = gguf::testing;
+    gguf::FileBytes file;
+    file.key("general.file_type", gguf::u32_value(7))
+        .key("tokenizer.ggml.tokens", gguf::strings_value({"a", "bc"}))
+        .key("tokenizer.ggml.scores", gguf::f32s_value({1.0F, 2.0F}));
+    for (const auto& [name, source] : templates) file.key(name, gguf::string_value(source));
+    return file.bytes();
   }
   void write(const std::string& name, const std::string& bytes) { temp_.write(name, bytes); }
   std::string names(const std::string& path) {
@@ -128,18 +118,17 @@ class GgufTemplates : public testing::Test {
 
 TEST_F(GgufTemplates, DefaultAndNamedOnes) {
   write("b.gguf",
-        file_of(3,
-                string_key("tokenizer.chat_template", "plain \xE2\x98\xA0") +
-                    string_key("tokenizer.chat_template.tool_use", "tools") +
-                    string_key("tokenizer.chat_templates_of_others", "no")));
+        file_of({{"tokenizer.chat_template", "plain \xE2\x98\xA0"},
+                 {"tokenizer.chat_template.tool_use", "tools"},
+                 {"tokenizer.chat_templates_of_others", "no"}}));
   EXPECT_EQ(names(folder_ + "/b.gguf"), "default=plain \xE2\x98\xA0;tool_use=tools;");
   EXPECT_EQ(names(folder_), "default=plain \xE2\x98\xA0;tool_use=tools;");
-  write("a.gguf", file_of(0, ""));
+  write("a.gguf", file_of({}));
   EXPECT_EQ(names(folder_), "") << "the first file by name counts";
 }
 
 TEST_F(GgufTemplates, FilesOfTheFolderWin) {
-  write("a.gguf", file_of(1, string_key("tokenizer.chat_template", "gguf")));
+  write("a.gguf", file_of({{"tokenizer.chat_template", "gguf"}}));
   write("tokenizer_config.json", R"({"model_max_length":7})");
   EXPECT_EQ(names(folder_), "default=gguf;");
   write("tokenizer_config.json", R"({"chat_template":"config"})");
@@ -147,17 +136,16 @@ TEST_F(GgufTemplates, FilesOfTheFolderWin) {
 }
 
 TEST_F(GgufTemplates, DamagedFilesAreErrors) {
-  const std::string whole = file_of(2,
-                                    string_key("tokenizer.chat_template", "plain") +
-                                        string_key("tokenizer.chat_template.rag", "documents"));
+  const std::string whole =
+      file_of({{"tokenizer.chat_template", "plain"}, {"tokenizer.chat_template.rag", "documents"}});
   for (std::size_t n = 0; n < whole.size(); ++n) {
     write("a.gguf", whole.substr(0, n));
     EXPECT_TRUE(names(folder_ + "/a.gguf").starts_with("!")) << n << " bytes";
   }
-  write("a.gguf", file_of(1, string_key("tokenizer.chat_template", "\xFF")));
+  write("a.gguf", file_of({{"tokenizer.chat_template", "\xFF"}}));
   EXPECT_NE(names(folder_).find("no UTF-8"), std::string::npos);
-  write("a.gguf", file_of(1, text_of("k") + bytes_of<std::uint32_t>(99)));
-  EXPECT_NE(names(folder_).find("damaged at key k"), std::string::npos);
+  write("a.gguf", file_of({{"tokenizer.chat_template", std::string((4 << 20) + 1, 'x')}}));
+  EXPECT_NE(names(folder_).find("longer than 4 MiB"), std::string::npos);
 }
 
 }  // namespace

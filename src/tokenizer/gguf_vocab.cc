@@ -4,13 +4,10 @@
 // programs that write such files; a name that is not in the table below is an error.
 
 #include <array>
-#include <cstring>
-#include <fstream>
-#include <map>
-#include <system_error>
-#include <unordered_map>
+#include <span>
 #include <utility>
 
+#include "gguf/header.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/merge_list.h"
@@ -20,10 +17,6 @@
 
 namespace coxswain::tokenizer {
 namespace {
-
-constexpr std::size_t kHeaderBytesStart = std::size_t{8} << 20;
-constexpr std::uint64_t kKeysMax = 1 << 16;
-constexpr std::uint64_t kEntriesMax = 1 << 24;  // of an array that is kept
 
 // Letters with case, as DeepSeek-LLM's files list them.
 constexpr std::string_view kCasedLetters =
@@ -94,176 +87,40 @@ Status damaged(const std::string& what) {
   return {Code::kDataLoss, "GGUF header: " + what};
 }
 
-// A value of a key; arrays of strings, of numbers and of bytes are kept apart.
-struct GgufValue {
-  std::string_view text;
-  std::vector<std::string_view> texts;
-  std::vector<double> numbers;  // a scalar is one number
-  std::string_view bytes;       // of an array of 8-bit numbers
-};
-
-class GgufHeader {
+// The keys tokenizer.ggml.* of a file.
+class Vocabulary {
  public:
-  explicit GgufHeader(std::string_view bytes) : rest_(bytes) {}
+  explicit Vocabulary(const gguf::Header& header) : header_(header) {}
 
-  // Fills the keys that start with "tokenizer.". is_cut() tells whether more bytes could have helped.
-  Status read() {
-    std::uint32_t version = 0;
-    std::uint64_t n_tensors = 0;
-    std::uint64_t n_keys = 0;
-    if (!rest_.starts_with("GGUF")) return damaged("no magic number");
-    rest_.remove_prefix(4);
-    if (!take(version) || !take(n_tensors) || !take(n_keys)) return cut("its start");
-    if (version != 2 && version != 3)
-      return damaged("version " + std::to_string(version) + " is not supported");
-    if (n_keys > kKeysMax) return damaged(std::to_string(n_keys) + " keys are too many");
-    for (std::uint64_t i = 0; i < n_keys; ++i) {
-      std::string_view key;
-      std::uint32_t type = 0;
-      if (!take_string(key) || !take(type)) return cut("key " + std::to_string(i));
-      GgufValue value;
-      COXSWAIN_RETURN_IF_ERROR(read_value(type, std::string(key), value));
-      if (key.starts_with("tokenizer."))
-        values_.insert_or_assign(std::string(key), std::move(value));
-    }
-    return {};
-  }
-
-  bool is_cut() const { return is_cut_; }
-
-  const GgufValue* find(const std::string& key) const {
-    const auto found = values_.find("tokenizer.ggml." + key);
-    return found == values_.end() ? nullptr : &found->second;
-  }
-  std::string_view text(const std::string& key) const {
-    const GgufValue* value = find(key);
-    return value == nullptr ? std::string_view() : value->text;
-  }
+  std::string_view text(const std::string& key) const { return header_.text(whole(key)); }
   double number(const std::string& key, double fallback) const {
-    const GgufValue* value = find(key);
-    return value == nullptr || value->numbers.empty() ? fallback : value->numbers[0];
+    return header_.number(whole(key)).value_or(fallback);
   }
-  std::optional<TokenId> id(const std::string& key, std::size_t n_tokens) const {
+  std::optional<TokenId> id(const std::string& key) const {
     const double value = number(key, -1);
-    if (!(value >= 0) || value >= static_cast<double>(n_tokens)) return std::nullopt;
+    if (!(value >= 0) || value >= static_cast<double>(tokens().size())) return std::nullopt;
     return static_cast<TokenId>(value);
+  }
+  std::span<const std::string_view> tokens() const { return texts("tokens"); }
+  std::span<const std::string_view> texts(const std::string& key) const {
+    return header_.texts(whole(key));
+  }
+  // An array of numbers, or null.
+  const gguf::Value* numbers(const std::string& key) const {
+    const gguf::Value* const value = header_.find(whole(key));
+    return value != nullptr && value->is_array && value->is_number() ? value : nullptr;
   }
 
  private:
-  static constexpr std::uint32_t kString = 8;
-  static constexpr std::uint32_t kArray = 9;
+  static std::string whole(const std::string& key) { return "tokenizer.ggml." + key; }
 
-  static std::size_t scalar_bytes(std::uint32_t type) {
-    constexpr std::array<std::size_t, 13> kBytes{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < kBytes.size() ? kBytes[type] : 0;
-  }
-
-  Status cut(const std::string& where) {
-    is_cut_ = true;
-    return damaged("cut off at " + where);
-  }
-  template <typename T>
-  bool take(T& out) {
-    if (rest_.size() < sizeof(T)) return false;
-    std::memcpy(&out, rest_.data(), sizeof(T));
-    rest_.remove_prefix(sizeof(T));
-    return true;
-  }
-  bool take_string(std::string_view& out) {
-    std::uint64_t length = 0;
-    if (!take(length) || length > rest_.size()) return false;
-    out = rest_.substr(0, static_cast<std::size_t>(length));
-    rest_.remove_prefix(static_cast<std::size_t>(length));
-    return true;
-  }
-  template <typename T>
-  double as_number(std::size_t at) const {
-    T value{};
-    std::memcpy(&value, rest_.data() + at, sizeof(T));
-    return static_cast<double>(value);
-  }
-  double number_at(std::uint32_t type, std::size_t at) const {
-    switch (type) {
-      case 0:
-      case 7:
-        return as_number<std::uint8_t>(at);
-      case 1:
-        return as_number<std::int8_t>(at);
-      case 2:
-        return as_number<std::uint16_t>(at);
-      case 3:
-        return as_number<std::int16_t>(at);
-      case 4:
-        return as_number<std::uint32_t>(at);
-      case 5:
-        return as_number<std::int32_t>(at);
-      case 6:
-        return as_number<float>(at);
-      case 10:
-        return as_number<std::uint64_t>(at);
-      case 11:
-        return as_number<std::int64_t>(at);
-      default:
-        return as_number<double>(at);
-    }
-  }
-
-  Status read_value(std::uint32_t type, const std::string& key, GgufValue& out) {
-    if (type == kString) return take_string(out.text) ? Status() : cut("key " + key);
-    if (type == kArray) return read_array(key, out);
-    const std::size_t n_bytes = scalar_bytes(type);
-    if (n_bytes == 0)
-      return damaged("key " + key + " has the unknown type " + std::to_string(type));
-    if (rest_.size() < n_bytes) return cut("key " + key);
-    out.numbers.push_back(number_at(type, 0));
-    rest_.remove_prefix(n_bytes);
-    return {};
-  }
-
-  Status read_array(const std::string& key, GgufValue& out) {
-    std::uint32_t type = 0;
-    std::uint64_t n = 0;
-    if (!take(type) || !take(n)) return cut("key " + key);
-    const bool is_kept = key.starts_with("tokenizer.");
-    if (is_kept && n > kEntriesMax)
-      return damaged("key " + key + " has " + std::to_string(n) + " entries, more than " +
-                     std::to_string(kEntriesMax));
-    if (type == kString) {
-      // Every string takes eight bytes at least.
-      if (n > rest_.size() / 8) return cut("key " + key);
-      if (is_kept) out.texts.reserve(static_cast<std::size_t>(n));
-      for (std::uint64_t i = 0; i < n; ++i) {
-        std::string_view text;
-        if (!take_string(text)) return cut("key " + key + "[" + std::to_string(i) + "]");
-        if (is_kept) out.texts.push_back(text);
-      }
-      return {};
-    }
-    const std::size_t n_bytes = scalar_bytes(type);
-    if (n_bytes == 0)
-      return damaged("key " + key + " is an array of the unsupported type " + std::to_string(type));
-    if (n > rest_.size() / n_bytes) return cut("key " + key);
-    const auto total = static_cast<std::size_t>(n) * n_bytes;
-    if (n_bytes == 1) {
-      out.bytes = rest_.substr(0, total);
-    } else if (is_kept) {
-      out.numbers.reserve(static_cast<std::size_t>(n));
-      for (std::size_t at = 0; at < total; at += n_bytes)
-        out.numbers.push_back(number_at(type, at));
-    }
-    rest_.remove_prefix(total);
-    return {};
-  }
-
-  std::string_view rest_;
-  std::unordered_map<std::string, GgufValue> values_;
-  bool is_cut_ = false;
+  const gguf::Header& header_;
 };
 
-PieceKind kind_of(const GgufHeader& header, std::size_t i) {
-  const GgufValue* types = header.find("token_type");
-  if (types == nullptr || i >= types->numbers.size()) return PieceKind::kNormal;
-  const double type = types->numbers[i];
+PieceKind kind_of(const Vocabulary& vocabulary, std::size_t i) {
+  const gguf::Value* types = vocabulary.numbers("token_type");
+  if (types == nullptr || i >= types->n) return PieceKind::kNormal;
+  const double type = types->number(i);
   return type >= 1 && type <= 6 ? static_cast<PieceKind>(static_cast<int>(type))
                                 : PieceKind::kNormal;
 }
@@ -279,22 +136,21 @@ void add_found_token(std::string_view text, TokenId id, PieceKind kind, Tokenize
   parts.added.add(std::move(token));
 }
 
-Result<TokenizerParts> read_pieces(const GgufHeader& header, SentencePieceModel::Type type) {
+Result<TokenizerParts> read_pieces(const Vocabulary& vocabulary, SentencePieceModel::Type type) {
   SentencePieceModel model;
-  const auto& tokens = header.find("tokens")->texts;
-  const GgufValue* scores = header.find("scores");
+  const auto tokens = vocabulary.tokens();
+  const gguf::Value* scores = vocabulary.numbers("scores");
   model.type = type;
   model.byte_fallback = type == SentencePieceModel::Type::kBpe;
-  model.remove_extra_blanks = header.number("remove_extra_whitespaces", 0) != 0;
-  model.add_dummy_prefix = header.number("add_space_prefix", 1) != 0;
-  if (const GgufValue* map = header.find("precompiled_charsmap")) model.charsmap = map->bytes;
+  model.remove_extra_blanks = vocabulary.number("remove_extra_whitespaces", 0) != 0;
+  model.add_dummy_prefix = vocabulary.number("add_space_prefix", 1) != 0;
+  const gguf::Value* const map = vocabulary.numbers("precompiled_charsmap");
+  if (map != nullptr && map->bytes.size() == map->n) model.charsmap = map->bytes;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     SentencePiece piece;
     piece.text = tokens[i];
-    piece.score = scores != nullptr && i < scores->numbers.size()
-                      ? static_cast<float>(scores->numbers[i])
-                      : 0.0F;
-    piece.kind = kind_of(header, i);
+    piece.score = scores != nullptr && i < scores->n ? static_cast<float>(scores->number(i)) : 0.0F;
+    piece.kind = kind_of(vocabulary, i);
     if (!(piece.score == piece.score))
       return damaged("scores[" + std::to_string(i) + "] is no number");
     model.pieces.push_back(std::move(piece));
@@ -306,34 +162,34 @@ Result<TokenizerParts> read_pieces(const GgufHeader& header, SentencePieceModel:
   return parts;
 }
 
-Status add_names(const GgufHeader& header, TokenizerParts& parts) {
-  const auto& tokens = header.find("tokens")->texts;
+Status add_names(const Vocabulary& vocabulary, TokenizerParts& parts) {
+  const auto tokens = vocabulary.tokens();
   parts.names->reserve(tokens.size(), tokens.size() * 8);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     if (!parts.names->add(tokens[i], id))
       return invalid_argument("tokens[" + std::to_string(i) + "]: \"" + std::string(tokens[i]) +
                               "\" is there twice");
-    add_found_token(tokens[i], id, kind_of(header, i), parts);
+    add_found_token(tokens[i], id, kind_of(vocabulary, i), parts);
   }
   return {};
 }
 
-Result<TokenizerParts> read_byte_level(const GgufHeader& header) {
+Result<TokenizerParts> read_byte_level(const Vocabulary& vocabulary) {
   TokenizerParts parts;
   const std::string_view pre =
-      header.text("pre").empty() ? std::string_view("default") : header.text("pre");
+      vocabulary.text("pre").empty() ? std::string_view("default") : vocabulary.text("pre");
   const std::vector<std::string> patterns = patterns_of(pre);
   if (patterns.empty())
     return invalid_argument("tokenizer.ggml.pre: the split \"" + std::string(pre) +
                             "\" is not known");
-  COXSWAIN_RETURN_IF_ERROR(add_names(header, parts));
-  const GgufValue* merges = header.find("merges");
-  if (merges == nullptr) return invalid_argument("tokenizer.ggml.merges is missing");
+  COXSWAIN_RETURN_IF_ERROR(add_names(vocabulary, parts));
+  const std::span<const std::string_view> merges = vocabulary.texts("merges");
+  if (merges.empty()) return invalid_argument("tokenizer.ggml.merges is missing");
   MergeTable table;
-  table.reserve(merges->texts.size());
-  for (std::size_t i = 0; i < merges->texts.size(); ++i) {
-    const std::string_view merge = merges->texts[i];
+  table.reserve(merges.size());
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    const std::string_view merge = merges[i];
     const std::size_t blank = merge.find(' ', 1);
     if (blank == std::string_view::npos || !add_merge(*parts.names,
                                                       merge.substr(0, blank),
@@ -356,12 +212,12 @@ Result<TokenizerParts> read_byte_level(const GgufHeader& header) {
 }
 
 // Word starts are written with U+2581 here, what continues a word without a mark.
-Result<TokenizerParts> read_word_pieces(const GgufHeader& header) {
+Result<TokenizerParts> read_word_pieces(const Vocabulary& vocabulary) {
   TokenizerParts parts;
-  const auto& tokens = header.find("tokens")->texts;
+  const auto tokens = vocabulary.tokens();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    const PieceKind kind = kind_of(header, i);
+    const PieceKind kind = kind_of(vocabulary, i);
     std::string name(tokens[i]);
     if (kind == PieceKind::kNormal) {
       name = tokens[i].starts_with(kMetaspaceUtf8)
@@ -379,7 +235,7 @@ Result<TokenizerParts> read_word_pieces(const GgufHeader& header) {
       parse_pre_tokenizer(section(R"({"type": "BertPreTokenizer"})"), "pre_tokenizer"));
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder,
                             parse_decoder(section(R"({"type": "WordPiece"})"), "decoder"));
-  const auto unk = header.id("unknown_token_id", tokens.size());
+  const auto unk = vocabulary.id("unknown_token_id");
   if (!unk) return invalid_argument("tokenizer.ggml.unknown_token_id is missing");
   WordPieceOptions options;
   options.unk = *unk;
@@ -387,60 +243,45 @@ Result<TokenizerParts> read_word_pieces(const GgufHeader& header) {
   return parts;
 }
 
-void set_special_tokens(const GgufHeader& header, TokenizerParts& parts) {
-  const std::size_t n_tokens = header.find("tokens")->texts.size();
-  const std::string_view model = header.text("model");
+void set_special_tokens(const Vocabulary& vocabulary, TokenizerParts& parts) {
+  const std::string_view model = vocabulary.text("model");
   const bool is_bert = model == "bert";
-  parts.bos = header.id(is_bert ? "cls_token_id" : "bos_token_id", n_tokens);
-  if (is_bert && !parts.bos) parts.bos = header.id("bos_token_id", n_tokens);
-  parts.eos = header.id(is_bert ? "seperator_token_id" : "eos_token_id", n_tokens);
+  parts.bos = vocabulary.id(is_bert ? "cls_token_id" : "bos_token_id");
+  if (is_bert && !parts.bos) parts.bos = vocabulary.id("bos_token_id");
+  parts.eos = vocabulary.id(is_bert ? "seperator_token_id" : "eos_token_id");
   // Without the key, what the programs that write these files assume.
-  const bool adds_bos = header.number("add_bos_token", model == "llama" || is_bert ? 1 : 0) != 0;
-  const bool adds_eos = header.number("add_eos_token", model == "t5" || is_bert ? 1 : 0) != 0;
+  const bool adds_bos =
+      vocabulary.number("add_bos_token", model == "llama" || is_bert ? 1 : 0) != 0;
+  const bool adds_eos = vocabulary.number("add_eos_token", model == "t5" || is_bert ? 1 : 0) != 0;
   if (adds_bos && parts.bos) parts.post_processor.prefix() = {*parts.bos};
   if (adds_eos && parts.eos) parts.post_processor.suffix() = {*parts.eos};
 }
 
-Result<TokenizerParts> read_header(const GgufHeader& header) {
-  const GgufValue* tokens = header.find("tokens");
-  if (tokens == nullptr || tokens->texts.empty())
-    return invalid_argument("tokenizer.ggml.tokens is missing");
-  if (tokens->texts.size() > static_cast<std::size_t>(kTokenIdMax))
+Result<TokenizerParts> read_vocabulary(const Vocabulary& vocabulary) {
+  const auto tokens = vocabulary.tokens();
+  if (tokens.empty()) return invalid_argument("tokenizer.ggml.tokens is missing");
+  if (tokens.size() > static_cast<std::size_t>(kTokenIdMax))
     return invalid_argument("tokenizer.ggml.tokens: too many tokens");
-  for (std::size_t i = 0; i < tokens->texts.size(); ++i) {
-    if (valid_utf8_prefix(tokens->texts[i]) != tokens->texts[i].size())
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (valid_utf8_prefix(tokens[i]) != tokens[i].size())
       return invalid_argument("tokens[" + std::to_string(i) + "] is no UTF-8 text");
   }
-  const std::string_view model = header.text("model");
-  if (model == "llama") return read_pieces(header, SentencePieceModel::Type::kBpe);
-  if (model == "t5") return read_pieces(header, SentencePieceModel::Type::kUnigram);
-  if (model == "gpt2") return read_byte_level(header);
-  if (model == "bert") return read_word_pieces(header);
+  const std::string_view model = vocabulary.text("model");
+  if (model == "llama") return read_pieces(vocabulary, SentencePieceModel::Type::kBpe);
+  if (model == "t5") return read_pieces(vocabulary, SentencePieceModel::Type::kUnigram);
+  if (model == "gpt2") return read_byte_level(vocabulary);
+  if (model == "bert") return read_word_pieces(vocabulary);
   return invalid_argument("tokenizer.ggml.model: \"" + std::string(model) + "\" is not known");
 }
 
 }  // namespace
 
 Result<TokenizerParts> read_gguf_vocabulary(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto file_bytes = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) return Status(Code::kNotFound, ErrorKind::kNotFound, "cannot be opened");
-  for (std::size_t n_bytes = kHeaderBytesStart;; n_bytes *= 4) {
-    std::string bytes(static_cast<std::size_t>(std::min<std::uintmax_t>(n_bytes, file_bytes)),
-                      '\0');
-    file.seekg(0);
-    if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
-      return Status(Code::kDataLoss, "cannot be read");
-    GgufHeader header(bytes);
-    const Status status = header.read();
-    if (status.ok()) {
-      COXSWAIN_ASSIGN_OR_RETURN(TokenizerParts parts, read_header(header));
-      set_special_tokens(header, parts);
-      return parts;
-    }
-    if (!header.is_cut() || bytes.size() == file_bytes || n_bytes >= kFileBytesMax) return status;
-  }
+  COXSWAIN_ASSIGN_OR_RETURN(const gguf::Header header, gguf::Header::read(path));
+  const Vocabulary vocabulary(header);
+  COXSWAIN_ASSIGN_OR_RETURN(TokenizerParts parts, read_vocabulary(vocabulary));
+  set_special_tokens(vocabulary, parts);
+  return parts;
 }
 
 }  // namespace coxswain::tokenizer

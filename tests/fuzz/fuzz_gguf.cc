@@ -1,15 +1,21 @@
-// The header of a GGUF file: its vocabulary, and the chat templates in its metadata.
+// A GGUF file: where its tensors lie, its vocabulary, and the chat templates in its metadata.
 
 #include <string_view>
 
 #include "chat/gguf_templates.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/tokenizer_checks.h"
+#include "gguf/header.h"
 #include "tokenizer/formats.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace fuzz = coxswain::fuzz;
   const fuzz::MemoryFile file({reinterpret_cast<const char*>(data), size});
+  const auto header = coxswain::gguf::Header::read(file.path());
+  if (header.ok()) {
+    for (const auto& tensor : header->tensors())
+      fuzz::require(tensor.begin + tensor.n_bytes <= size, "a tensor lies in the file");
+  }
   const auto templates = coxswain::chat::read_gguf_templates(file.path());
   if (!templates.ok()) {
     fuzz::require(!templates.status().message().empty(), "an error says why");
