@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include <coxswain/capacity_policy.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
@@ -30,11 +31,6 @@
 #include "batch/engine_stats.h"
 
 namespace coxswain::batch {
-
-enum class CapacityPolicy : std::uint8_t {
-  kGuaranteedNoEvict,  // reserve prompt + all new tokens at admission
-  kMaxUtilization,     // reserve one step; pause the newest sequence when blocks run out
-};
 
 struct EngineOptions {
   CapacityPolicy policy = CapacityPolicy::kMaxUtilization;

@@ -194,6 +194,12 @@ TEST(Faults, GuaranteedNoEvict) {
   run_all(fake(20), o, false);
 }
 
+TEST(Faults, StaticBatch) {
+  auto o = engine_options();
+  o.policy = CapacityPolicy::kStaticBatch;
+  run_all(fake(20), o, false);
+}
+
 TEST(Faults, WindowGroups) {
   auto f = fake(13);
   f.n_blocks = {14, 12};

@@ -48,7 +48,9 @@ int steps_until_done(CoreDriver& d, const Recorder& sink) {
 }
 
 TEST(Golden, BothRunTogetherWhereBothFit) {
-  for (const auto p : {CapacityPolicy::kMaxUtilization, CapacityPolicy::kGuaranteedNoEvict}) {
+  for (const auto p : {CapacityPolicy::kMaxUtilization,
+                       CapacityPolicy::kGuaranteedNoEvict,
+                       CapacityPolicy::kStaticBatch}) {
     CoreDriver d(cache_of(20), policy(p));
     auto a = d.add(one_block_prompt(0));
     auto b = d.add(one_block_prompt(1));
@@ -77,14 +79,63 @@ TEST(Golden, MaxUtilizationPausesTheNewestAndResumesItAfterTheOther) {
   b->expect_complete(expected_output(cache_of(10), request), false);
 }
 
-TEST(Golden, GuaranteedNoEvictRunsOneAfterTheOther) {
-  CoreDriver d(cache_of(10), policy(CapacityPolicy::kGuaranteedNoEvict));
+TEST(Golden, WhoReservesTheAnswerRunsOneAfterTheOther) {
+  for (const auto p : {CapacityPolicy::kGuaranteedNoEvict, CapacityPolicy::kStaticBatch}) {
+    CoreDriver d(cache_of(10), policy(p));
+    auto a = d.add(one_block_prompt(0));
+    auto b = d.add(one_block_prompt(1));
+    EXPECT_EQ(steps_until_done(d, *a), 80);
+    EXPECT_EQ(b->tokens().size(), 0U);
+    EXPECT_EQ(steps_until_done(d, *b), 160);
+    EXPECT_EQ(d.core->stats().pauses, 0U);
+  }
+}
+
+// Two of three fit. The place of the second one, which ends early, stays empty.
+TEST(Golden, AStaticBatchTakesNobodyIn) {
+  CoreDriver d(cache_of(20), policy(CapacityPolicy::kStaticBatch));
   auto a = d.add(one_block_prompt(0));
-  auto b = d.add(one_block_prompt(1));
+  auto brief = one_block_prompt(1);
+  brief.stopping.max_new_tokens = 40;
+  auto b = d.add(brief);
+  auto c = d.add(one_block_prompt(2));
+  EXPECT_EQ(steps_until_done(d, *b), 40);
   EXPECT_EQ(steps_until_done(d, *a), 80);
-  EXPECT_EQ(b->tokens().size(), 0U);
-  EXPECT_EQ(steps_until_done(d, *b), 160);
-  EXPECT_EQ(d.core->stats().pauses, 0U);
+  EXPECT_EQ(c->tokens().size(), 0U);
+  EXPECT_EQ(steps_until_done(d, *c), 160);
+}
+
+// A budget of one prompt a step: the first waits until the others of its batch have their first token, too. Who comes
+// while they decode begins behind the last of them.
+TEST(Golden, AStaticBatchDecodesTogether) {
+  for (const bool chunks : {true, false}) {
+    for (const bool selects : {true, false}) {
+      FakeRunnerOptions fake = cache_of(40);
+      fake.capabilities.plans_chunks = chunks;
+      fake.capabilities.selects_rows = selects;
+      EngineOptions o = policy(CapacityPolicy::kStaticBatch);
+      o.prefill_tokens_max = kBlock;
+      o.waiting_served_ratio = 0;
+      CoreDriver d(fake, o);
+      std::vector<std::shared_ptr<Recorder>> sinks;
+      for (std::uint64_t id = 0; id < 3; ++id) {
+        auto r = one_block_prompt(id);
+        r.stopping.max_new_tokens = 5;
+        sinks.push_back(d.add(r));
+      }
+      for (std::size_t i = 0; i < 3; ++i) {
+        d.turn();
+        EXPECT_EQ(sinks[i]->tokens().size(), 1U);
+      }
+      d.turn();
+      auto late = d.add(one_block_prompt(7));
+      for (const auto& sink : sinks) EXPECT_EQ(sink->tokens().size(), 2U);
+      EXPECT_EQ(steps_until_done(d, *sinks[2]), 7);
+      EXPECT_TRUE(sinks[0]->done() && sinks[1]->done());
+      EXPECT_EQ(late->tokens().size(), 0U);
+      EXPECT_EQ(steps_until_done(d, *late), 87);
+    }
+  }
 }
 
 // Two of low priority start; two of higher priority arrive at iteration 10. Prompts of one block of
@@ -117,6 +168,25 @@ TEST(Golden, PrioritiesDecideWhoIsPausedAndWhoComesBack) {
   }
   EXPECT_EQ(paused_at, (std::vector<int>{21, 31, 51, 139}));
   EXPECT_EQ(done_at, (std::vector<std::pair<int, int>>{{3, 90}, {2, 129}, {0, 178}, {1, 227}}));
+}
+
+// A static batch computes equal prompts at the same time: nobody could join later.
+TEST(Golden, EqualPromptsOfAStaticBatchBeginTogether) {
+  EngineOptions o = policy(CapacityPolicy::kStaticBatch);
+  o.prefix_caching = true;
+  CoreDriver d(cache_of(20), o);
+  std::vector<std::shared_ptr<Recorder>> sinks;
+  for (std::uint64_t id = 0; id < 3; ++id) {
+    auto r = one_block_prompt(7);
+    r.id = RequestId{id};
+    r.prompt.resize(2 * kBlock + 1, 3);
+    r.stopping.max_new_tokens = 2;
+    sinks.push_back(d.add(r));
+  }
+  d.turn();
+  d.turn();
+  for (const auto& sink : sinks) EXPECT_TRUE(sink->done());
+  EXPECT_EQ(d.core->stats().cached_prompt_tokens, 0U);
 }
 
 // The first computes the prompt; the others wait one step and take its two whole blocks from the cache.

@@ -234,11 +234,15 @@ TEST(Invariance, ARequestThatNoPlanCarriesIsRefused) {
   ASSERT_TRUE(d.run());
 }
 
-TEST(Invariance, GuaranteedNoEvictNeverPauses) {
+TEST(Invariance, WhoReservesTheAnswerNeverPauses) {
   Case c{.name = "no evict", .runner = fake(14), .engine = {}};
-  c.engine.policy = CapacityPolicy::kGuaranteedNoEvict;
-  c.engine.prefill_tokens_max = 12;
-  EXPECT_EQ(run_seeds(c).pauses, 0U);
+  for (const auto policy : {CapacityPolicy::kGuaranteedNoEvict, CapacityPolicy::kStaticBatch}) {
+    c.engine.policy = policy;
+    for (const std::uint32_t budget : {1U, 4U, 12U, 4096U}) {
+      c.engine.prefill_tokens_max = budget;
+      EXPECT_EQ(run_seeds(c, 10).pauses, 0U);
+    }
+  }
 }
 
 TEST(Invariance, SeveralGroupsAndWindows) {

@@ -69,15 +69,14 @@ bool Scheduler::fits_alone(const kvcache::KvCacheOptions& cache,
 
 const Decision& Scheduler::plan(const SchedulerInput& in) {
   reset(in);
-  if (in_.capabilities.selects_rows) {
-    plan_running();
-    count_outstanding();
-    if (short_of_blocks_ && !(in_.waiting->empty() && out_.paused.empty()))
-      note_wait(WaitReason::kNoBlocks);
-    if (!short_of_blocks_) admit_waiting();
-    if (!in_.capabilities.plans_chunks && !enough_to_interrupt()) drop_admissions();
-  } else {
+  if (!in_.capabilities.selects_rows) {
     plan_lockstep();
+  } else if (rules_.closes_batches) {
+    plan_prompts_first();
+  } else {
+    plan_running(Rows::kAll);
+    admit_beside_running();
+    if (!in_.capabilities.plans_chunks && !enough_to_interrupt()) drop_admissions();
   }
   const bool idle = in_.running.empty() && out_.rows.empty() && !in_.steps_in_flight;
   if (idle && !in_.waiting->empty() && !in_.waiting->front().stalled)
@@ -87,6 +86,7 @@ const Decision& Scheduler::plan(const SchedulerInput& in) {
 
 void Scheduler::reset(const SchedulerInput& in) {
   in_ = in;
+  rules_ = capacity_rules(options_.policy, in.capabilities);
   out_.paused.clear();
   out_.rows.clear();
   out_.impossible = nullptr;
@@ -103,11 +103,12 @@ void Scheduler::reset(const SchedulerInput& in) {
   short_of_blocks_ = false;
   n_stalled_ = 0;
   std::uint32_t n_decodes = 0;
+  const bool mixes = in_.capabilities.selects_rows && !rules_.closes_batches;
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     const Sequence& s = *in_.running[i];
     blocks_after_[i] = s.lease.n_blocks();
     n_stalled_ += s.stalled ? 1 : 0;
-    if (s.wants_row() && s.decoding() && !s.stalled && in_.capabilities.selects_rows) ++n_decodes;
+    if (mixes && s.wants_row() && s.decoding() && !s.stalled) ++n_decodes;
   }
   const std::uint32_t block = in_.cache->block_tokens();
   // Decodes come out of the same budget, but for a share that is the prompts' own, so that these move on.
@@ -125,10 +126,10 @@ void Scheduler::reset(const SchedulerInput& in) {
   }
 }
 
-// Where blocks cannot be taken later, or sequences cannot leave a batch, everything is reserved at admission.
-bool Scheduler::reserves_everything() const {
-  return options_.policy == CapacityPolicy::kGuaranteedNoEvict || !in_.capabilities.grows_blocks ||
-         !in_.capabilities.selects_rows;
+// One of the batch goes on behind its first token.
+bool Scheduler::batch_is_closed() const {
+  return std::ranges::any_of(in_.running,
+                             [](const Sequence* s) { return s->n_produced() + s->n_pending > 1; });
 }
 
 bool Scheduler::fits_now(std::uint32_t n_new) const {
@@ -183,11 +184,19 @@ std::uint32_t Scheduler::prefill_chunk(const Sequence& s,
   return minus((first + budget) / block * block, first);
 }
 
-void Scheduler::plan_running() {
+// Prompts alone while there are any, then the batch decodes.
+void Scheduler::plan_prompts_first() {
+  plan_running(Rows::kPrompts);
+  admit_beside_running();
+  if (out_.rows.empty()) plan_running(Rows::kDecodes);
+}
+
+void Scheduler::plan_running(Rows which) {
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     Sequence& s = *in_.running[i];
     if (is_paused(i) || s.stalled || !s.wants_row()) continue;
     const bool prefill = !s.decoding();
+    if (which != Rows::kAll && prefill != (which == Rows::kPrompts)) continue;
     std::uint32_t n_tokens = prefill ? prefill_chunk(s, s.planned, n_prefills_) : 1;
     if (n_tokens == 0) continue;
     const std::uint32_t held = s.lease.n_blocks();
@@ -212,7 +221,7 @@ bool Scheduler::make_room(std::size_t index, std::uint32_t n_new) {
     bool comes_back = true;
     for (std::size_t g = 0; g < available_.size(); ++g)
       comes_back &= n_new <= available_[g] + incoming_[g];
-    if (comes_back || reserves_everything()) {
+    if (comes_back || rules_.reserves_answers) {
       short_of_blocks_ = true;
       return false;  // no row in this step; it keeps what it has
     }
@@ -264,7 +273,7 @@ std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
                                          Held held) const {
   const std::uint32_t block = in_.cache->block_tokens();
   const std::uint32_t n_tokens =
-      reserves_everything() ? std::max(s.tokens_max(), s.context_end()) : s.context_end();
+      rules_.reserves_answers ? std::max(s.tokens_max(), s.context_end()) : s.context_end();
   const std::uint32_t to_come = minus(in_.cache->blocks_for(n_tokens), held.n_entries);
   const std::uint32_t window = in_.cache->window_tokens(group);
   if (window == 0 || to_come == 0) return to_come;
@@ -324,9 +333,16 @@ bool Scheduler::refuse(WaitReason why) {
   return false;
 }
 
+void Scheduler::admit_beside_running() {
+  count_outstanding();
+  if (!short_of_blocks_) return admit_waiting();
+  if (!in_.waiting->empty() || !out_.paused.empty()) note_wait(WaitReason::kNoBlocks);
+}
+
 void Scheduler::admit_waiting() {
   if (in_.waiting->empty()) return;
-  if (in_.cache->prefix_caching()) note_keys_being_computed();
+  if (rules_.closes_batches && batch_is_closed()) return note_wait(WaitReason::kPolicy);
+  if (in_.cache->prefix_caching() && rules_.waits_for_equal_blocks) note_keys_being_computed();
   blocked_.clear();
   admitted_arrivals_.clear();
   for (const auto& [rank, s] : in_.waiting->in_order()) {
@@ -397,7 +413,8 @@ bool Scheduler::admit(Sequence& s) {
   prefill_budget_ = minus(prefill_budget_, n_tokens);
   ++n_prefills_;
   ++n_running_;
-  if (prefix.next_key != 0 && end >= first + in_.cache->block_tokens())
+  if (prefix.next_key != 0 && rules_.waits_for_equal_blocks &&
+      end >= first + in_.cache->block_tokens())
     computing_.push_back(prefix.next_key);
   return true;
 }
@@ -411,7 +428,7 @@ bool Scheduler::gives_way(std::size_t index, const Sequence& s) const {
 }
 
 bool Scheduler::outranks_running(const Sequence& s) const {
-  if (reserves_everything() || in_.running.empty()) return false;
+  if (rules_.reserves_answers || in_.running.empty()) return false;
   // In order of priority: the last ones are the first to give way.
   if (n_stalled_ == 0 && in_.running.back()->request.priority >= s.request.priority) return false;
   for (std::size_t j = in_.running.size(); j-- > 0;) {

@@ -14,6 +14,7 @@
 #include <coxswain/stats.h>
 #include <coxswain/step_runner.h>
 
+#include "batch/capacity_rules.h"
 #include "batch/sequence.h"
 #include "batch/waiting_queue.h"
 #include "kvcache/kv_cache.h"
@@ -63,10 +64,14 @@ class Scheduler {
                          std::uint32_t n_tokens);
 
  private:
+  enum class Rows : std::uint8_t { kAll, kPrompts, kDecodes };
+
   void reset(const SchedulerInput& in);
-  bool reserves_everything() const;
-  void plan_running();
+  bool batch_is_closed() const;
+  void plan_running(Rows which);
+  void plan_prompts_first();
   void plan_lockstep();
+  void admit_beside_running();
   void admit_waiting();
   bool admit(Sequence& s);
   bool refuse(WaitReason why);
@@ -105,6 +110,7 @@ class Scheduler {
 
   const EngineOptions options_;
   SchedulerInput in_;
+  CapacityRules rules_;
   Decision out_;
   // Scratch, per KV group unless said:
   std::vector<std::uint32_t> available_;     // can be leased in this plan

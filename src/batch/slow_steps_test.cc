@@ -133,7 +133,10 @@ class SlowRun {
     o.prefix_caching = make_.pick(4) != 0;
     o.stall_timeout = 60ms;
     o.final_after_retire = make_.pick(5) == 0;
-    if (make_.pick(4) == 0) o.policy = CapacityPolicy::kGuaranteedNoEvict;
+    if (make_.pick(4) == 0) {
+      o.policy =
+          make_.pick(2) == 0 ? CapacityPolicy::kGuaranteedNoEvict : CapacityPolicy::kStaticBatch;
+    }
     return o;
   }
 

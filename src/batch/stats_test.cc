@@ -210,6 +210,19 @@ TEST_F(StatsTest, AFullBatchAndASpentBudgetAreSaid) {
       ElementsAre(WaitReason::kTokenBudget, WaitReason::kTokenBudget, WaitReason::kBatchFull));
 }
 
+TEST_F(StatsTest, AStaticBatchThatDecodesIsSaid) {
+  start(64, {.policy = CapacityPolicy::kStaticBatch});
+  add(1, 8, 3);
+  turn();
+  turn();
+  add(20, 8, 1);
+  turn();
+  turn();
+  EXPECT_THAT(
+      reasons(),
+      ElementsAre(WaitReason::kNone, WaitReason::kNone, WaitReason::kPolicy, WaitReason::kNone));
+}
+
 TEST_F(StatsTest, APrefixBeingComputedIsSaid) {
   start(64, {});
   add(1, 9, 9);

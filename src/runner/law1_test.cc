@@ -153,8 +153,10 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
   // A cache that cannot hold all of them: the newest are paused and computed again.
   const RunnerSetup tight{.block_tokens = 4, .kv_tokens = 120};
   expect_same_through_engine(folder_.path(), tight, options, specs, expected);
-  options.policy = batch::CapacityPolicy::kGuaranteedNoEvict;
-  expect_same_through_engine(folder_.path(), tight, options, specs, expected);
+  for (const auto policy : {CapacityPolicy::kGuaranteedNoEvict, CapacityPolicy::kStaticBatch}) {
+    options.policy = policy;
+    expect_same_through_engine(folder_.path(), tight, options, specs, expected);
+  }
   // Without a prefix cache; tasks in any order.
   options.prefix_caching = false;
   const RunnerSetup shuffled{.block_tokens = 4, .n_threads = 3, .task_order_seed = 8};

@@ -111,11 +111,12 @@ inline constexpr OptionSpec kBatchingRows[] = {
      .env = "COXSWAIN_CAPACITY_POLICY",
      .type = OptionType::kChoice,
      .default_value = "max-utilization",
-     .choices = "max-utilization|guaranteed-no-evict",
+     .choices = "max-utilization|guaranteed-no-evict|static-batch",
      .binaries = kFront,
      .ours = true,
-     .help = "Reserve KV cache for one step and pause the newest request when it runs out, or "
-             "reserve for the whole answer at once"},
+     .help = "Reserve KV cache for what is known and pause the newest request when it runs out, "
+             "or reserve for the whole answer at once, or do so for a batch that nobody joins "
+             "while it decodes"},
     {.name = "queue-requests-max",
      .env = "COXSWAIN_QUEUE_REQUESTS_MAX",
      .type = OptionType::kU64,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "api/errors.h"
@@ -17,6 +18,12 @@ constexpr std::uint64_t kOtherFiles = 128;
 
 std::uint32_t clamp_u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMaxU32));
+}
+
+CapacityPolicy capacity_policy(std::string_view word) {
+  if (word == "guaranteed-no-evict") return CapacityPolicy::kGuaranteedNoEvict;
+  if (word == "static-batch") return CapacityPolicy::kStaticBatch;
+  return CapacityPolicy::kMaxUtilization;
 }
 
 }  // namespace
@@ -35,9 +42,7 @@ batch::EngineOptions engine_options(const options::OptionValues& values,
                                     const request::TokenLimits& limits,
                                     const RunnerInfo& info) {
   batch::EngineOptions out;
-  if (values.get<"capacity-policy">() == "guaranteed-no-evict") {
-    out.policy = batch::CapacityPolicy::kGuaranteedNoEvict;
-  }
+  out.policy = capacity_policy(values.get<"capacity-policy">());
   if (const auto size = values.get<"max-batch-size">(); size && *size > 0) {
     out.batch_size_max = *size;
   }

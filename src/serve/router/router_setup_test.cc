@@ -88,8 +88,13 @@ TEST(RouterSetup, PrefixesAreCachedUnlessSomethingIsAgainstIt) {
 TEST(RouterSetup, OptionsReachTheEngine) {
   const auto options = engine_options(
       values_of({"--capacity-policy=guaranteed-no-evict", "--max-batch-size=7"}), {}, any_info());
-  EXPECT_EQ(options.policy, batch::CapacityPolicy::kGuaranteedNoEvict);
+  EXPECT_EQ(options.policy, CapacityPolicy::kGuaranteedNoEvict);
   EXPECT_EQ(options.batch_size_max, 7U);
+  const auto policy_of = [](const char* flag) {
+    return engine_options(values_of({flag}), {}, any_info()).policy;
+  };
+  EXPECT_EQ(policy_of("--capacity-policy=static-batch"), CapacityPolicy::kStaticBatch);
+  EXPECT_EQ(policy_of("--capacity-policy=max-utilization"), CapacityPolicy::kMaxUtilization);
 }
 
 TEST(RouterSetup, TheModelIsNamedAsItIsServed) {

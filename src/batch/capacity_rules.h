@@ -1,0 +1,39 @@
+#pragma once
+// What a capacity policy means to the scheduler, in one place: it asks these values and never which policy it is.
+//
+// Thread rule: a value.
+
+#include <coxswain/capacity_policy.h>
+#include <coxswain/step_runner.h>
+
+namespace coxswain::batch {
+
+struct CapacityRules {
+  // Admission reserves the whole answer, not the known context alone, and nobody is paused for room.
+  bool reserves_answers = false;
+  // Nobody joins a batch of which one has been given its second token's row; prompts are computed before that.
+  bool closes_batches = false;
+  // Who needs a block that is just being computed for another waits a step and takes it from the cache.
+  bool waits_for_equal_blocks = true;
+};
+
+inline CapacityRules capacity_rules(CapacityPolicy policy, const Capabilities& capabilities) {
+  CapacityRules out;
+  // Where blocks cannot be taken later, or sequences cannot leave a batch, there is no other way.
+  out.reserves_answers = !capabilities.grows_blocks || !capabilities.selects_rows;
+  switch (policy) {
+    case CapacityPolicy::kMaxUtilization:
+      break;
+    case CapacityPolicy::kGuaranteedNoEvict:
+      out.reserves_answers = true;
+      break;
+    case CapacityPolicy::kStaticBatch:
+      out.reserves_answers = true;
+      out.closes_batches = true;
+      out.waits_for_equal_blocks = false;
+      break;
+  }
+  return out;
+}
+
+}  // namespace coxswain::batch
