@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,6 +70,7 @@ std::vector<std::pair<std::string, SamplingParams>> cases() {
   };
   add("greedy with log-probability", {});
   add("greedy, 5 alternatives", {.n_top_tokens = 5});
+  add("greedy, 2 forbidden ids", {.no_repeat_ngram_size = 3});
   add("sample", sampled);
   SamplingParams p = sampled;
   p.temperature = 0.7F;
@@ -117,14 +119,19 @@ int run(std::size_t vocab) {
       bandwidth / 1e9,
       row_seconds * 1e6,
       step_seconds * 1e3);
+  const std::vector<TokenId> forbidden{7, static_cast<TokenId>(vocab / 2)};
   for (const auto& [name, params] : cases()) {
     std::uint64_t position = 0;
     bool ok = true;
+    const bool forbids = params.no_repeat_ngram_size > 0;
     const double seconds = best_seconds([&] {
       ok = ok &&
            sampler
-               .sample(
-                   {.logits = logits, .params = &params, .counts = &counts, .position = position++})
+               .sample({.logits = logits,
+                        .params = &params,
+                        .counts = &counts,
+                        .position = position++,
+                        .forbidden = forbids ? std::span(forbidden) : std::span<const TokenId>()})
                .ok();
     });
     if (!ok) return 1;

@@ -60,6 +60,12 @@ struct SamplingParams {
   std::uint64_t seed = 0;                                  // resolved before the engine sees it
   // How many alternatives to report per token: at most kTopTokensMax.
   std::uint32_t n_top_tokens = 0;
+  // frequency_penalty and presence_penalty count the prompt, too, as TensorRT-LLM's do.
+  bool penalties_count_prompt = false;
+  // An n-gram of so many tokens does not come twice in prompt and output; 0 = off.
+  std::uint32_t no_repeat_ngram_size = 0;
+  // Sequences of ids that are not completed, in prompt and output: the last id of each may not follow the others.
+  std::vector<std::vector<TokenId>> bad_words = {};
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
@@ -67,8 +73,13 @@ struct SamplingParams {
 struct StoppingParams {
   std::uint32_t max_new_tokens = 0;  // > 0
   std::vector<std::string> stop_sequences = {};
-  bool ignore_eos = false;
+  bool ignore_eos = false;  // the sequence has no end token
   FinishOrder order = FinishOrder::kLengthFirst;
+  // End tokens may not be chosen before the output has so many tokens; at most max_new_tokens.
+  std::uint32_t min_new_tokens = 0;
+  std::vector<TokenId> end_ids = {};  // end tokens in place of the model's; empty = the model's
+  // Stop sequences of ids, found in the output alone.
+  std::vector<std::vector<TokenId>> stop_token_sequences = {};
 
   friend bool operator==(const StoppingParams&, const StoppingParams&) = default;
 };

@@ -144,6 +144,7 @@ Status EngineCore::admissible(const RunnerInfo& info,
                         ". Given: " + std::to_string(*foreign));
     }
     COXSWAIN_RETURN_IF_ERROR(request::check_sampling(request.sampling, info.vocab_size));
+    COXSWAIN_RETURN_IF_ERROR(request::check_stopping(request.stopping, info.vocab_size));
   }
   const std::size_t n_waiting = waiting_tokens(request, n_prompt);
   if (n_waiting > options.queue_tokens_max) {

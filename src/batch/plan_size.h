@@ -19,7 +19,8 @@ inline constexpr std::size_t kPlanDroppedMax = 16'384;
 
 inline constexpr std::size_t kIdBytes = 5;
 inline constexpr std::size_t kSpecBytes = 1024;
-inline constexpr std::size_t kSpecItemBytes = 40;  // a bias, or a stop sequence beside its text
+// A bias, an end id, or a stop sequence or bad word beside its text or ids.
+inline constexpr std::size_t kSpecItemBytes = 40;
 inline constexpr std::size_t kRowBytes = 256;
 inline constexpr std::size_t kTableChangeBytes = 16;  // beside its blocks
 
@@ -30,6 +31,11 @@ inline std::size_t spec_bytes_max(const GenerationRequest& request, std::size_t 
                     request.cache_salt.size() +
                     (stops.size() + request.sampling.logit_bias.size()) * kSpecItemBytes;
   for (const std::string& stop : stops) out += stop.size();
+  out += request.stopping.end_ids.size() * kSpecItemBytes;
+  for (const auto* sequences :
+       {&request.sampling.bad_words, &request.stopping.stop_token_sequences})
+    for (const std::vector<TokenId>& ids : *sequences)
+      out += kSpecItemBytes + ids.size() * kIdBytes;
   return out;
 }
 

@@ -43,7 +43,11 @@ enum class Outcome : std::uint8_t { kFinished, kFailed, kCancelled };
 // What a request holds while it waits, in tokens of 4 bytes: its ids, and the bytes of all else that it brought.
 inline std::size_t waiting_tokens(const GenerationRequest& request, std::size_t n_ids) {
   std::size_t n_bytes = request.adapter_digest.size() + request.cache_salt.size() +
-                        request.sampling.logit_bias.size() * sizeof(std::pair<TokenId, float>);
+                        request.sampling.logit_bias.size() * sizeof(std::pair<TokenId, float>) +
+                        request.stopping.end_ids.size() * sizeof(TokenId);
+  for (const auto* sequences :
+       {&request.sampling.bad_words, &request.stopping.stop_token_sequences})
+    for (const std::vector<TokenId>& ids : *sequences) n_bytes += ids.size() * sizeof(TokenId);
   for (const std::string& stop : request.stopping.stop_sequences) n_bytes += stop.size();
   return n_ids + (n_bytes + sizeof(TokenId) - 1) / sizeof(TokenId);
 }

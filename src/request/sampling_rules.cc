@@ -16,6 +16,33 @@ bool is_of_vocabulary(TokenId id, std::uint32_t vocab_size) {
   return id >= 0 && static_cast<std::uint32_t>(id) < vocab_size;
 }
 
+Status check_ids(std::string_view field, std::span<const TokenId> ids, std::uint32_t vocab_size) {
+  const auto foreign = find_foreign_id(ids, vocab_size);
+  if (!foreign) return {};
+  return refuse(
+      field, "token ids >= 0 and < " + std::to_string(vocab_size), std::to_string(*foreign));
+}
+
+Status check_token_sequences(std::string_view field,
+                             std::span<const std::vector<TokenId>> sequences,
+                             std::uint32_t vocab_size) {
+  if (sequences.size() > kTokenSequencesMax) {
+    return refuse(field,
+                  "at most " + std::to_string(kTokenSequencesMax) + " sequences",
+                  std::to_string(sequences.size()));
+  }
+  std::size_t n_ids = 0;
+  for (const std::vector<TokenId>& ids : sequences) {
+    if (ids.empty()) return refuse(field, "sequences of at least one token id", "an empty one");
+    n_ids += ids.size();
+    COXSWAIN_RETURN_IF_ERROR(check_ids(field, ids, vocab_size));
+  }
+  if (n_ids <= kTokenSequenceIdsMax) return {};
+  return refuse(field,
+                "at most " + std::to_string(kTokenSequenceIdsMax) + " token ids together",
+                std::to_string(n_ids));
+}
+
 }  // namespace
 
 Status check_sampling(const SamplingParams& params, std::uint32_t vocab_size) {
@@ -30,7 +57,23 @@ Status check_sampling(const SamplingParams& params, std::uint32_t vocab_size) {
     return refuse(
         "top_n_tokens", "<= " + std::to_string(kTopTokensMax), std::to_string(params.n_top_tokens));
   }
+  COXSWAIN_RETURN_IF_ERROR(check_token_sequences("bad_words", params.bad_words, vocab_size));
   return check_logit_bias(params.logit_bias, vocab_size);
+}
+
+Status check_stopping(const StoppingParams& stopping, std::uint32_t vocab_size) {
+  if (stopping.min_new_tokens > stopping.max_new_tokens) {
+    return refuse("min_new_tokens",
+                  "<= `max_new_tokens`, " + std::to_string(stopping.max_new_tokens),
+                  std::to_string(stopping.min_new_tokens));
+  }
+  if (stopping.end_ids.size() > kEndIdsMax) {
+    return refuse("end_ids",
+                  "at most " + std::to_string(kEndIdsMax) + " token ids",
+                  std::to_string(stopping.end_ids.size()));
+  }
+  COXSWAIN_RETURN_IF_ERROR(check_ids("end_ids", stopping.end_ids, vocab_size));
+  return check_token_sequences("stop_token_sequences", stopping.stop_token_sequences, vocab_size);
 }
 
 Status check_logit_bias(std::span<const std::pair<TokenId, float>> bias, std::uint32_t vocab_size) {

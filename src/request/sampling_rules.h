@@ -1,16 +1,18 @@
 #pragma once
-// The rules of SamplingParams: the one place that knows which values a runner takes. Everybody who lets parameters in
-// asks here: the router's validation, the service for stock routers, the check of a plan from the wire, the runner.
-// A front end may allow less (TGI's routes take no top_p of 1), never more.
+// The rules of SamplingParams and StoppingParams: the one place that knows which values a runner takes. Everybody who
+// lets parameters in asks here: the router's validation, the service for stock routers, the check of a plan from the
+// wire, the runner. A front end may allow less (TGI's routes take no top_p of 1), never more.
 //
 // Thread rule: pure functions.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <coxswain/status.h>
 #include <coxswain/types.h>
@@ -23,6 +25,11 @@ inline constexpr Range kPositive{.low = 0.0F, .low_included = false};
 inline constexpr Range kProbability{.low = 0.0F, .high = 1.0F, .low_included = false};  // (0, 1]
 inline constexpr Range kMinP{.low = 0.0F, .high = 1.0F, .high_included = false};        // [0, 1)
 inline constexpr Range kFinite{};
+
+// Of a list of sequences of ids (bad words, stop sequences), and of their ids together.
+inline constexpr std::size_t kTokenSequencesMax = 1024;
+inline constexpr std::size_t kTokenSequenceIdsMax = 16'384;
+inline constexpr std::size_t kEndIdsMax = 256;
 
 struct SamplingRule {
   std::string_view field;
@@ -44,7 +51,11 @@ inline constexpr std::array<SamplingRule, 8> kSamplingRules{{
 // All rules. Errors: kInvalidArgument with kind kValidation, naming the field, what is legal and what was given.
 Status check_sampling(const SamplingParams& params, std::uint32_t vocab_size);
 
-// Its part about the biases: ids of the vocabulary, values that are numbers (an infinity forbids or forces a token).
+// Errors: as check_sampling(). Stop strings are for check_stop_sequences() (checks.h).
+Status check_stopping(const StoppingParams& stopping, std::uint32_t vocab_size);
+
+// The part of check_sampling() about the biases: ids of the vocabulary, values that are numbers (an infinity forbids or
+// forces a token).
 Status check_logit_bias(std::span<const std::pair<TokenId, float>> bias, std::uint32_t vocab_size);
 
 // The first id that is not of the vocabulary.

@@ -89,6 +89,48 @@ TEST(SamplingRules, BiasesAreOfTheVocabularyAndNumbers) {
   EXPECT_FALSE(check_sampling({.logit_bias = {{1, NAN}}}, kVocabSize).ok());
 }
 
+TEST(SamplingRules, SequencesOfIdsAreOfTheVocabularyAndFew) {
+  const auto of_words = [](std::vector<std::vector<TokenId>> words) {
+    return check_sampling({.bad_words = std::move(words)}, kVocabSize);
+  };
+  const auto of_stops = [](std::vector<std::vector<TokenId>> words) {
+    return check_stopping({.max_new_tokens = 1, .stop_token_sequences = std::move(words)},
+                          kVocabSize);
+  };
+  EXPECT_TRUE(of_words({{0}, {9, 9}}).ok());
+  EXPECT_EQ(of_words({{1}, {}}),
+            invalid_argument(
+                "`bad_words` must be sequences of at least one token id. Given: an empty one",
+                "bad_words"));
+  EXPECT_EQ(
+      of_words({{10}}),
+      invalid_argument("`bad_words` must be token ids >= 0 and < 10. Given: 10", "bad_words"));
+  EXPECT_TRUE(of_words(std::vector<std::vector<TokenId>>(1024, {1})).ok());
+  EXPECT_EQ(
+      of_words(std::vector<std::vector<TokenId>>(1025, {1})),
+      invalid_argument("`bad_words` must be at most 1024 sequences. Given: 1025", "bad_words"));
+  EXPECT_TRUE(of_words({std::vector<TokenId>(16'384, 1)}).ok());
+  EXPECT_EQ(of_words({std::vector<TokenId>(16'384, 1), {1}}),
+            invalid_argument("`bad_words` must be at most 16384 token ids together. Given: 16385",
+                             "bad_words"));
+  EXPECT_TRUE(of_stops({{0}, {9, 9}}).ok());
+  EXPECT_EQ(of_stops({{-1}}).field(), "stop_token_sequences");
+  EXPECT_EQ(of_stops({{}}).field(), "stop_token_sequences");
+}
+
+TEST(SamplingRules, EndTokensAndTheLeastLength) {
+  EXPECT_TRUE(
+      check_stopping({.max_new_tokens = 3, .min_new_tokens = 3, .end_ids = {0, 9}}, kVocabSize)
+          .ok());
+  EXPECT_EQ(check_stopping({.max_new_tokens = 3, .min_new_tokens = 4}, kVocabSize),
+            invalid_argument("`min_new_tokens` must be <= `max_new_tokens`, 3. Given: 4",
+                             "min_new_tokens"));
+  EXPECT_EQ(check_stopping({.max_new_tokens = 3, .end_ids = {-1}}, kVocabSize),
+            invalid_argument("`end_ids` must be token ids >= 0 and < 10. Given: -1", "end_ids"));
+  EXPECT_EQ(check_stopping({.end_ids = std::vector<TokenId>(257, 1)}, kVocabSize),
+            invalid_argument("`end_ids` must be at most 256 token ids. Given: 257", "end_ids"));
+}
+
 TEST(SamplingRules, ForeignIds) {
   EXPECT_EQ(find_foreign_id(std::vector<TokenId>{0, 9}, kVocabSize), std::nullopt);
   EXPECT_EQ(find_foreign_id(std::vector<TokenId>{0, 10, 11}, kVocabSize), 10);

@@ -28,7 +28,7 @@ namespace pb = coxswain::engine::v1;
 inline constexpr std::size_t kPlanSequencesMax = 65'536;
 inline constexpr std::size_t kPlanMovesMax = 1'048'576;  // moves, blocks imported and exported
 inline constexpr std::size_t kPlanTableChangesMax = 1'048'576;  // over all rows
-// Stop sequences and biases, over all new sequences.
+// Stop sequences, bad words, end ids and biases, over all new sequences.
 inline constexpr std::size_t kPlanSequenceItemsMax = 1'048'576;
 // Tokens and alternatives, over all sequences.
 inline constexpr std::size_t kResultItemsMax = 4'194'304;

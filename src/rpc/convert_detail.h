@@ -41,7 +41,7 @@ Result<std::vector<TokenId>> tokens_from_wire(const U32List& ids, std::string_vi
 void tokens_to_wire(const std::vector<TokenId>& ids, U32List& to);
 
 void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to);
-// `n_items` counts stop sequences and biases over one plan.
+// `n_items` counts stop sequences, bad words, end ids and biases over one plan.
 Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::size_t& n_items);
 
 }  // namespace coxswain::rpc::detail

@@ -9,6 +9,23 @@ namespace coxswain::rpc::detail {
 
 namespace {
 
+using TokenLists = google::protobuf::RepeatedPtrField<pb::TokenList>;
+
+void lists_to_wire(const std::vector<std::vector<TokenId>>& from, TokenLists& to) {
+  for (const std::vector<TokenId>& ids : from) tokens_to_wire(ids, *to.Add()->mutable_ids());
+}
+
+Result<std::vector<std::vector<TokenId>>> lists_from_wire(const TokenLists& from,
+                                                          std::string_view field) {
+  std::vector<std::vector<TokenId>> to;
+  to.reserve(static_cast<std::size_t>(from.size()));
+  for (const pb::TokenList& list : from) {
+    COXSWAIN_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokens_from_wire(list.ids(), field));
+    to.push_back(std::move(ids));
+  }
+  return to;
+}
+
 void sampling_to_proto(const SamplingParams& from, pb::SamplingParams& to) {
   to.set_do_sample(from.do_sample);
   to.set_temperature(from.temperature);
@@ -27,6 +44,9 @@ void sampling_to_proto(const SamplingParams& from, pb::SamplingParams& to) {
   }
   to.set_seed(from.seed);
   to.set_n_top_tokens(from.n_top_tokens);
+  to.set_penalties_count_prompt(from.penalties_count_prompt);
+  to.set_no_repeat_ngram_size(from.no_repeat_ngram_size);
+  lists_to_wire(from.bad_words, *to.mutable_bad_words());
 }
 
 Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
@@ -48,7 +68,42 @@ Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
   }
   to.seed = from.seed();
   to.n_top_tokens = from.n_top_tokens();
+  to.penalties_count_prompt = from.penalties_count_prompt();
+  to.no_repeat_ngram_size = from.no_repeat_ngram_size();
+  COXSWAIN_ASSIGN_OR_RETURN(to.bad_words, lists_from_wire(from.bad_words(), "sampling.bad_words"));
   return to;
+}
+
+void stopping_to_proto(const StoppingParams& from, pb::StoppingParams& to) {
+  to.set_max_new_tokens(from.max_new_tokens);
+  for (const std::string& stop : from.stop_sequences) to.add_stop_sequences(stop);
+  to.set_ignore_eos(from.ignore_eos);
+  to.set_stop_first(from.order == FinishOrder::kStopFirst);
+  to.set_min_new_tokens(from.min_new_tokens);
+  tokens_to_wire(from.end_ids, *to.mutable_end_ids());
+  lists_to_wire(from.stop_token_sequences, *to.mutable_stop_token_sequences());
+}
+
+Result<StoppingParams> stopping_from_proto(const pb::StoppingParams& from) {
+  StoppingParams to;
+  to.max_new_tokens = from.max_new_tokens();
+  to.stop_sequences.assign(from.stop_sequences().begin(), from.stop_sequences().end());
+  to.ignore_eos = from.ignore_eos();
+  if (from.stop_first()) to.order = FinishOrder::kStopFirst;
+  to.min_new_tokens = from.min_new_tokens();
+  COXSWAIN_ASSIGN_OR_RETURN(to.end_ids, tokens_from_wire(from.end_ids(), "stopping.end_ids"));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      to.stop_token_sequences,
+      lists_from_wire(from.stop_token_sequences(), "stopping.stop_token_sequences"));
+  return to;
+}
+
+// Elements of lists that take more memory than their bytes on the wire.
+std::size_t n_items_of(const pb::SequenceSpec& spec) {
+  const int n = spec.sampling().logit_bias_size() + spec.sampling().bad_words_size() +
+                spec.stopping().stop_sequences_size() +
+                spec.stopping().stop_token_sequences_size() + spec.stopping().end_ids_size();
+  return static_cast<std::size_t>(n);
 }
 
 }  // namespace
@@ -86,11 +141,7 @@ void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to) {
   tokens_to_wire(from.prompt, *to.mutable_prompt());
   tokens_to_wire(from.produced, *to.mutable_produced());
   sampling_to_proto(from.sampling, *to.mutable_sampling());
-  pb::StoppingParams& stopping = *to.mutable_stopping();
-  stopping.set_max_new_tokens(from.stopping.max_new_tokens);
-  for (const std::string& stop : from.stopping.stop_sequences) stopping.add_stop_sequences(stop);
-  stopping.set_ignore_eos(from.stopping.ignore_eos);
-  stopping.set_stop_first(from.stopping.order == FinishOrder::kStopFirst);
+  stopping_to_proto(from.stopping, *to.mutable_stopping());
   to.set_prompt_logprobs(from.prompt_logprobs);
   to.set_rope_length(from.rope_length);
   to.set_adapter_digest(from.adapter_digest);
@@ -98,20 +149,16 @@ void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to) {
 }
 
 Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::size_t& n_items) {
-  const int n = from.sampling().logit_bias_size() + from.stopping().stop_sequences_size();
-  COXSWAIN_RETURN_IF_ERROR(count_up(
-      n_items, static_cast<std::size_t>(n), kPlanSequenceItemsMax, "new_sequences.stop_sequences"));
+  const std::size_t n = n_items_of(from);
+  COXSWAIN_RETURN_IF_ERROR(
+      count_up(n_items, n, kPlanSequenceItemsMax, "new_sequences.stop_sequences"));
   SequenceSpec to;
   to.id = SequenceId{from.id()};
   COXSWAIN_ASSIGN_OR_RETURN(to.prompt, tokens_from_wire(from.prompt(), "new_sequences.prompt"));
   COXSWAIN_ASSIGN_OR_RETURN(to.produced,
                             tokens_from_wire(from.produced(), "new_sequences.produced"));
   COXSWAIN_ASSIGN_OR_RETURN(to.sampling, sampling_from_proto(from.sampling()));
-  to.stopping.max_new_tokens = from.stopping().max_new_tokens();
-  to.stopping.stop_sequences.assign(from.stopping().stop_sequences().begin(),
-                                    from.stopping().stop_sequences().end());
-  to.stopping.ignore_eos = from.stopping().ignore_eos();
-  if (from.stopping().stop_first()) to.stopping.order = FinishOrder::kStopFirst;
+  COXSWAIN_ASSIGN_OR_RETURN(to.stopping, stopping_from_proto(from.stopping()));
   to.prompt_logprobs = from.prompt_logprobs();
   to.rope_length = from.rope_length();
   to.adapter_digest = from.adapter_digest();

@@ -58,6 +58,9 @@ SamplingParams any_sampling() {
   for (const TokenId id : any_tokens()) p.logit_bias.emplace_back(id, any_float());
   p.seed = any_u64();
   p.n_top_tokens = any_u32();
+  p.penalties_count_prompt = any_bool();
+  p.no_repeat_ngram_size = any_u32();
+  p.bad_words = some(rc::gen::exec([] { return any_tokens(); }));
   return p;
 }
 
@@ -71,6 +74,9 @@ SequenceSpec any_spec() {
   spec.stopping.stop_sequences = some(rc::gen::exec([] { return any_bytes(); }));
   spec.stopping.ignore_eos = any_bool();
   if (any_bool()) spec.stopping.order = FinishOrder::kStopFirst;
+  spec.stopping.min_new_tokens = any_u32();
+  spec.stopping.end_ids = any_tokens();
+  spec.stopping.stop_token_sequences = some(rc::gen::exec([] { return any_tokens(); }));
   spec.prompt_logprobs = any_bool();
   spec.rope_length = any_u32();
   spec.adapter_digest = any_text();

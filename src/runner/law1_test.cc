@@ -24,8 +24,8 @@ using testing::Way;
 
 constexpr std::uint32_t kVocab = 61;
 
-// Prompts of 1 to 41 tokens, most of which begin alike; greedy and seeded, with penalties,
-// alternatives and prompt log-probabilities.
+// Prompts of 1 to 41 tokens, most of which begin alike; greedy and seeded, with penalties, forbidden
+// tokens, alternatives and prompt log-probabilities.
 std::vector<SequenceSpec> requests() {
   std::vector<SequenceSpec> specs;
   for (std::uint32_t i = 0; i < 6; ++i) {
@@ -45,6 +45,15 @@ std::vector<SequenceSpec> requests() {
       spec.sampling.temperature = 1.2F;
       spec.sampling.top_p = i == 3 ? 0.8F : 1.0F;
       spec.sampling.repetition_penalty = i == 5 ? 1.1F : 1.0F;
+    }
+    if (i == 1) {
+      spec.sampling.presence_penalty = 0.4F;
+      spec.sampling.penalties_count_prompt = true;
+    }
+    if (i == 2 || i == 5) spec.sampling.no_repeat_ngram_size = 2;
+    if (i == 4) {
+      for (TokenId id = 3; id < 40; ++id) spec.sampling.bad_words.push_back({id});
+      spec.stopping.min_new_tokens = 9;
     }
     specs.push_back(std::move(spec));
   }

@@ -24,6 +24,7 @@ SequenceState::SequenceState(SequenceSpec spec,
       codec_(codec),
       eos_(eos),
       has_counts_(sampling::needs_token_counts(spec_.sampling)),
+      may_forbid_(sampling::may_forbid(spec_.sampling, spec_.stopping)),
       stops_(spec_.stopping.stop_sequences) {
   const std::size_t room = std::min<std::size_t>(spec_.stopping.max_new_tokens, kOutputReserve);
   output_.reserve(std::max(room, spec_.produced.size()));
@@ -70,21 +71,47 @@ std::string SequenceState::append_text(TokenId id) {
   output_.push_back(id);
   if (has_counts_) counts_.add(id);
   if (codec_ == nullptr) return {};
-  if (!stops_.empty()) marks_.push_back({.raw = raw_length_, .generated = generated_text_.size()});
+  if (!stops_.empty() || !spec_.stopping.stop_token_sequences.empty())
+    marks_.push_back({.raw = raw_length_, .generated = generated_text_.size()});
   std::string piece = raw_->push(id);
   raw_length_ += piece.size();
   generated_text_ += generated_->push(id);
   return piece;
 }
 
+std::span<const TokenId> SequenceState::end_ids() const {
+  if (spec_.stopping.ignore_eos) return {};
+  return spec_.stopping.end_ids.empty() ? eos_ : std::span(spec_.stopping.end_ids);
+}
+
+void SequenceState::find_forbidden(std::vector<TokenId>& ids) const {
+  ids.clear();
+  if (!may_forbid_) return;
+  sampling::find_forbidden(
+      {.prompt = spec_.prompt, .output = output_}, spec_.sampling, spec_.stopping, end_ids(), ids);
+}
+
+std::size_t SequenceState::stop_tokens_at_end() const {
+  const sampling::TokenHistory history{.prompt = {}, .output = output_};
+  std::size_t longest = 0;
+  for (const std::vector<TokenId>& ids : spec_.stopping.stop_token_sequences) {
+    if (ids.size() > longest && history.ends_with(ids)) longest = ids.size();
+  }
+  return longest;
+}
+
 std::optional<FinishReason> SequenceState::reason_to_end(TokenId id, std::string_view piece) {
   const bool at_length = output_.size() >= spec_.stopping.max_new_tokens;
-  const bool at_eos =
-      !spec_.stopping.ignore_eos && std::find(eos_.begin(), eos_.end(), id) != eos_.end();
+  const std::span<const TokenId> ends = end_ids();
+  const bool at_eos = std::find(ends.begin(), ends.end(), id) != ends.end();
   const bool stop_first = spec_.stopping.order == FinishOrder::kStopFirst;
   if (stop_first || (!at_length && !at_eos)) {
     if (const auto match = stops_.push(piece)) {
       stop_begin_ = match->begin;
+      return FinishReason::kStopSequence;
+    }
+    if (const std::size_t n = stop_tokens_at_end()) {
+      if (!marks_.empty()) stop_begin_ = marks_[output_.size() - n].raw;
       return FinishReason::kStopSequence;
     }
   }

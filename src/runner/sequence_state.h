@@ -19,6 +19,7 @@
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
 
+#include "sampling/forbidden_tokens.h"
 #include "sampling/sampler.h"
 #include "sampling/stop_matcher.h"
 #include "sampling/token_counts.h"
@@ -33,7 +34,7 @@ struct Choice {
 
 class SequenceState {
  public:
-  // `codec` may be null: then tokens have no text. `eos` and `codec` outlive the state.
+  // `codec` may be null: then tokens have no text. `eos`, the model's end tokens, and `codec` outlive the state.
   SequenceState(SequenceSpec spec,
                 const TextCodec* codec,
                 std::span<const TokenId> eos,
@@ -50,6 +51,8 @@ class SequenceState {
   std::size_t computed = 0;
   // Null if no parameter of the request needs it.
   const sampling::TokenCounts* counts() const { return has_counts_ ? &counts_ : nullptr; }
+  // The ids that may not come next, ascending; none of a request that forbids none.
+  void find_forbidden(std::vector<TokenId>& ids) const;
   std::uint32_t rope_length() const;
   std::vector<TokenAlternative> with_text(std::span<const sampling::ScoredToken> tokens) const;
 
@@ -81,7 +84,11 @@ class SequenceState {
  private:
   // The decoded text of one more token, with and without special tokens.
   std::string append_text(TokenId id);
+  // The end tokens of the sequence; none if they are ignored.
+  std::span<const TokenId> end_ids() const;
   std::optional<FinishReason> reason_to_end(TokenId id, std::string_view piece);
+  // How many tokens the longest stop sequence of ids has that the output ends with; 0: none.
+  std::size_t stop_tokens_at_end() const;
   std::size_t to_generated_offset(std::size_t raw_offset) const;
 
   // Where the texts of a token begin: with special tokens, and without.
@@ -95,6 +102,7 @@ class SequenceState {
   std::span<const TokenId> eos_;
   std::vector<TokenId> output_;
   bool has_counts_ = false;
+  bool may_forbid_ = false;
   bool finished_ = false;
   sampling::TokenCounts counts_;
   sampling::StopMatcher stops_;
@@ -102,8 +110,8 @@ class SequenceState {
   std::unique_ptr<TextCodec::Stream> generated_;  // special tokens left out
   std::size_t raw_length_ = 0;                    // bytes
   std::string generated_text_;
-  std::vector<Mark> marks_;  // per token, kept only where a stop string may end the sequence
-  std::optional<std::size_t> stop_begin_;
+  std::vector<Mark> marks_;  // per token, kept only where a stop sequence may end the sequence
+  std::optional<std::size_t> stop_begin_;  // bytes of the text with special tokens
 };
 
 }  // namespace coxswain::runner

@@ -76,6 +76,62 @@ TEST_F(SequenceStateTest, AStopStringThenAnEndTokenWinOverTheLengthIfAskedFor) {
   EXPECT_EQ(feed(full, {letter('a'), letter('a')})->reason, FinishReason::kLength);
 }
 
+TEST_F(SequenceStateTest, AStopSequenceOfIdsEndsAsAStopStringDoes) {
+  const StoppingParams stopping{
+      .max_new_tokens = 9,
+      .stop_token_sequences = {{letter('c')}, {letter('b'), 1, letter('c')}, {letter('x')}}};
+  auto state = make(stopping);  // the prompt's x is no output
+  const auto finish = feed(state, {letter('a'), kHalf, kOtherHalf, letter('b'), 1, letter('c')});
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(finish->reason, FinishReason::kStopSequence);
+  EXPECT_EQ(text_,
+            "a\xC3\xA9"
+            "b<1>c");
+  EXPECT_EQ(finish->generated_text.substr(finish->stop_text_begin), "bc");  // the longest
+  // Half of it before a restart.
+  auto rebuilt = make(stopping, {letter('a'), kHalf, kOtherHalf, letter('b'), 1});
+  EXPECT_EQ(feed(rebuilt, {letter('c')}), finish);
+  // The length comes first, or last.
+  auto at_length = make({.max_new_tokens = 1, .stop_token_sequences = {{letter('c')}}});
+  EXPECT_EQ(feed(at_length, {letter('c')})->reason, FinishReason::kLength);
+  auto stop_first = make({.max_new_tokens = 1,
+                          .order = FinishOrder::kStopFirst,
+                          .stop_token_sequences = {{letter('c')}}});
+  EXPECT_EQ(feed(stop_first, {letter('c')})->reason, FinishReason::kStopSequence);
+  // Without text.
+  SequenceState blind({.prompt = {letter('x')}, .stopping = stopping}, nullptr, eos_, 1);
+  EXPECT_EQ(feed(blind, {letter('c')})->reason, FinishReason::kStopSequence);
+}
+
+TEST_F(SequenceStateTest, EndTokensAreTheRequestsOwnIfItNamesAny) {
+  auto own = make({.max_new_tokens = 9, .end_ids = {letter('c'), letter('d')}});
+  const auto finish = feed(own, {kEos, letter('d')});
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(finish->reason, FinishReason::kEosToken);
+  EXPECT_EQ(own.output().size(), 2U);
+  auto none = make({.max_new_tokens = 3, .ignore_eos = true, .end_ids = {letter('c')}});
+  EXPECT_EQ(feed(none, {letter('c'), kEos, letter('c')})->reason, FinishReason::kLength);
+}
+
+TEST_F(SequenceStateTest, EndTokensAreForbiddenUntilTheLeastLength) {
+  std::vector<TokenId> ids;
+  auto state = make({.max_new_tokens = 9, .min_new_tokens = 2});
+  state.find_forbidden(ids);
+  EXPECT_EQ(ids, eos_);
+  feed(state, {letter('a')});
+  state.find_forbidden(ids);
+  EXPECT_EQ(ids, eos_);
+  feed(state, {letter('a')});
+  state.find_forbidden(ids);
+  EXPECT_TRUE(ids.empty());
+  make({.max_new_tokens = 9, .min_new_tokens = 2}, {letter('a')}).find_forbidden(ids);
+  EXPECT_EQ(ids, eos_);
+  make({.max_new_tokens = 9, .min_new_tokens = 2, .end_ids = {7}}).find_forbidden(ids);
+  EXPECT_EQ(ids, std::vector<TokenId>{7});
+  make({.max_new_tokens = 9, .ignore_eos = true, .min_new_tokens = 2}).find_forbidden(ids);
+  EXPECT_TRUE(ids.empty());
+}
+
 TEST_F(SequenceStateTest, StopOffsetsPointIntoTheTextWithoutSpecialTokens) {
   auto state = make({.max_new_tokens = 9, .stop_sequences = {"cd"}});
   const auto finish = feed(state, {letter('a'), 1, kHalf, kOtherHalf, letter('c'), letter('d')});

@@ -43,6 +43,7 @@ StepExecutor::StepExecutor(const ExecutorParts& parts, const ExecutorLimits& lim
   logit_row_ids_.reserve(limits_.logit_rows_max);
   for (std::size_t i = 0; i < parts_.exec->n_threads(); ++i)
     samplers_.emplace_back(info.vocab_size);
+  forbidden_.resize(parts_.exec->n_threads());
 }
 
 std::uint64_t StepExecutor::workspace_bytes(const model::ModelInfo& model,
@@ -336,6 +337,7 @@ Status StepExecutor::check_spec(const SequenceSpec& spec) const {
     return {
         Code::kFailedPrecondition, ErrorKind::kValidation, "stop strings need a tokenizer", "stop"};
   }
+  COXSWAIN_RETURN_IF_ERROR(request::check_stopping(spec.stopping, vocab_size));
   return request::check_sampling(spec.sampling, vocab_size);
 }
 
@@ -623,10 +625,12 @@ void StepExecutor::choose(LogitRow& wanted, std::span<const float> logits, std::
     listing = state->spec().sampling;
     listing.n_top_tokens = wanted.ready->row->n_candidates;
   }
+  state->find_forbidden(forbidden_[worker]);
   const auto out = samplers_[worker].sample({.logits = logits,
                                              .params = lists ? &listing : &state->spec().sampling,
                                              .counts = state->counts(),
-                                             .position = wanted.position + 1});
+                                             .position = wanted.position + 1,
+                                             .forbidden = forbidden_[worker]});
   wanted.status = out.status();
   if (!out.ok()) return;
   wanted.choice.token = out->token;

@@ -151,7 +151,8 @@ class StepExecutor {
   std::vector<std::uint32_t> logit_row_ids_;
   tensor::PagedVector<float> hidden_;        // [rows_max, hidden_size]
   tensor::PagedVector<float> logits_;        // [logit_rows_max, vocab_size]
-  std::vector<sampling::Sampler> samplers_;  // per worker
+  std::vector<sampling::Sampler> samplers_;  // per worker, as the next
+  std::vector<std::vector<TokenId>> forbidden_;
   StepTimings timings_;
 };
 

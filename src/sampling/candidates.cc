@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <numeric>
 
 #include "sampling/row_math.h"
 
@@ -54,6 +55,29 @@ void CandidateSet::keep(std::span<const std::uint32_t> indices) {
   }
   dense_ = dense_ && indices.size() == size_;
   size_ = indices.size();
+}
+
+// The pieces between the indices move together, so that few of them cost little more than a copy.
+void CandidateSet::remove(std::span<const std::uint32_t> indices) {
+  if (indices.empty()) return;
+  const auto at = [](auto& values, std::size_t i) {
+    return values.begin() + static_cast<std::ptrdiff_t>(i);
+  };
+  std::size_t kept = indices.front();
+  if (dense_) std::iota(ids_.begin(), at(ids_, kept), TokenId{0});
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::size_t begin = indices[i] + 1;
+    const std::size_t end = i + 1 < indices.size() ? indices[i + 1] : size_;
+    std::copy(at(scores_, begin), at(scores_, end), at(scores_, kept));
+    if (dense_) {
+      std::iota(at(ids_, kept), at(ids_, kept + (end - begin)), static_cast<TokenId>(begin));
+    } else {
+      std::copy(at(ids_, begin), at(ids_, end), at(ids_, kept));
+    }
+    kept += end - begin;
+  }
+  dense_ = false;
+  size_ = kept;
 }
 
 std::optional<std::size_t> CandidateSet::index_of(TokenId id) const {

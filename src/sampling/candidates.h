@@ -50,6 +50,10 @@ class CandidateSet {
   // Keeps the candidates at these indices. REQUIRES: ascending, not empty; may lie in the set's own index scratch.
   void keep(std::span<const std::uint32_t> indices);
 
+  // The candidates at these indices leave. REQUIRES: ascending, each once, fewer than there are; may lie in the set's
+  // own index scratch.
+  void remove(std::span<const std::uint32_t> indices);
+
   // exp(score - largest score) of every candidate, their sum, and the sum of each block of
   // kSumBlock. Valid until the next call or the next change of the set.
   struct Weights {

@@ -1,7 +1,6 @@
 #include "sampling/processors.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "sampling/row_math.h"
 
@@ -37,13 +36,16 @@ void apply_relative_frequency_penalty(CandidateSet& set, const TokenCounts& coun
   });
 }
 
-void apply_output_penalties(CandidateSet& set,
-                            const TokenCounts& counts,
-                            float frequency,
-                            float presence) {
+void apply_count_penalties(CandidateSet& set,
+                           const TokenCounts& counts,
+                           Counted counted,
+                           float frequency,
+                           float presence) {
+  const bool whole = counted == Counted::kPromptAndOutput;
   change_counted(set, counts, [&](float score, const TokenCounts::Entry& entry) {
-    if (entry.in_output == 0) return score;
-    return score - frequency * static_cast<float>(entry.in_output) - presence;
+    const std::uint32_t count = whole ? entry.in_context : entry.in_output;
+    if (count == 0) return score;
+    return score - frequency * static_cast<float>(count) - presence;
   });
 }
 
@@ -69,25 +71,12 @@ void keep_allowed(CandidateSet& set, std::span<const TokenId> ids) {
 }
 
 void remove_ids(CandidateSet& set, std::span<const TokenId> ids) {
-  const auto is_removed = [&](std::size_t i) {
-    return std::find(ids.begin(), ids.end(), set.id(i)) != ids.end();
-  };
-  std::size_t n_removed = 0;
-  for (std::size_t i = 0; i < set.size(); ++i) n_removed += is_removed(i) ? 1 : 0;
-  if (n_removed == set.size()) return;
-  set.keep_if([&](std::size_t i) { return !is_removed(i); });
-}
-
-void remove_repeated_ngrams(CandidateSet& set, std::span<const TokenId> context, std::size_t n) {
-  if (context.size() < n) return;
-  const auto last = context.last(n - 1);
-  std::vector<TokenId> banned;
-  for (std::size_t begin = 0; begin + n <= context.size(); ++begin) {
-    const auto seen = context.subspan(begin, n - 1);
-    if (std::equal(seen.begin(), seen.end(), last.begin()))
-      banned.push_back(context[begin + n - 1]);
+  const std::span<std::uint32_t> found = set.index_scratch();
+  std::size_t n = 0;
+  for (const TokenId id : ids) {
+    if (const auto at = set.index_of(id)) found[n++] = static_cast<std::uint32_t>(*at);
   }
-  remove_ids(set, banned);
+  if (n < set.size()) set.remove(found.first(n));
 }
 
 }  // namespace coxswain::sampling

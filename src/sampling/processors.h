@@ -3,7 +3,6 @@
 // that are no candidates are skipped. Scores stay within +-kScoreMax. Thread rule: pure
 // functions of their arguments.
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -21,11 +20,12 @@ void apply_repetition_penalty(CandidateSet& set, const TokenCounts& counts, floa
 // score - penalty * (count in the context) / (length of the context)
 void apply_relative_frequency_penalty(CandidateSet& set, const TokenCounts& counts, float penalty);
 
-// score - frequency * (count in the output) - presence * (1 if it is in the output)
-void apply_output_penalties(CandidateSet& set,
-                            const TokenCounts& counts,
-                            float frequency,
-                            float presence);
+// What frequency and presence penalties count.
+enum class Counted : std::uint8_t { kOutput, kPromptAndOutput };
+
+// score - frequency * count - presence * (1 if count > 0)
+void apply_count_penalties(
+    CandidateSet& set, const TokenCounts& counts, Counted counted, float frequency, float presence);
 
 // score + bias
 void apply_logit_bias(CandidateSet& set, std::span<const std::pair<TokenId, float>> biases);
@@ -36,10 +36,7 @@ void apply_temperature(CandidateSet& set, float temperature);
 // Only `ids` (ascending) stay; the set is unchanged if none of them is a candidate.
 void keep_allowed(CandidateSet& set, std::span<const TokenId> ids);
 
-// `ids` leave the set; it is unchanged if that would empty it.
+// `ids` (ascending, each once) leave the set; it is unchanged if that would empty it.
 void remove_ids(CandidateSet& set, std::span<const TokenId> ids);
-
-// The ids that would complete an n-gram of `context` a second time leave the set. REQUIRES: n >= 1.
-void remove_repeated_ngrams(CandidateSet& set, std::span<const TokenId> context, std::size_t n);
 
 }  // namespace coxswain::sampling

@@ -80,8 +80,11 @@ TEST(Processors, PenaltiesFollowTheirFormulas) {
   apply_relative_frequency_penalty(set, counts, 2.0F);
   EXPECT_EQ(scores_of(set), (std::vector<float>{1.5F, -3.5F, 1.0F}));
   set = set_of(row);
-  apply_output_penalties(set, counts, 0.5F, 0.25F);
+  apply_count_penalties(set, counts, Counted::kOutput, 0.5F, 0.25F);
   EXPECT_EQ(scores_of(set), (std::vector<float>{2.0F, -2.75F, 1.0F}));
+  set = set_of(row);
+  apply_count_penalties(set, counts, Counted::kPromptAndOutput, 0.5F, 0.25F);
+  EXPECT_EQ(scores_of(set), (std::vector<float>{1.25F, -3.75F, 1.0F}));
 }
 
 TEST(Processors, ExtremeValuesStayFinite) {
@@ -114,14 +117,31 @@ TEST(Processors, MasksNeverEmptyTheSet) {
   EXPECT_EQ(ids_of(set), (std::vector<TokenId>{3}));
 }
 
-TEST(Processors, RepeatedNgramsAreRemoved) {
-  const std::vector<TokenId> context = {1, 2, 3, 1, 2};
-  CandidateSet set = set_of(std::vector<float>(5, 0.0F));
-  remove_repeated_ngrams(set, context, 3);
-  EXPECT_EQ(ids_of(set), (std::vector<TokenId>{0, 1, 2, 4}));
-  set = set_of(std::vector<float>(5, 0.0F));
-  remove_repeated_ngrams(set, context, 1);
-  EXPECT_EQ(ids_of(set), (std::vector<TokenId>{0, 4}));
+// Of whole sets and of those that have lost ids before, at both ends and in between.
+TEST(Processors, RemovedIdsAreThoseOfAPlainFilter) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 300; ++round) {
+    const std::size_t n = 1 + random() % 40;
+    std::vector<float> row(n);
+    for (std::size_t i = 0; i < n; ++i) row[i] = static_cast<float>(random() % 100);
+    std::map<TokenId, float> expected;
+    for (std::size_t i = 0; i < n; ++i) expected.emplace(static_cast<TokenId>(i), row[i]);
+    CandidateSet set = set_of(row);
+    for (int pass = 0; pass < 3; ++pass) {
+      std::vector<TokenId> ids;
+      for (TokenId id = -1; id <= static_cast<TokenId>(n); ++id) {
+        if (random() % 4 == 0) ids.push_back(id);
+      }
+      remove_ids(set, ids);
+      std::map<TokenId, float> left = expected;
+      for (const TokenId id : ids) left.erase(id);
+      if (!left.empty()) expected = left;
+      ASSERT_TRUE(
+          std::ranges::equal(ids_of(set), expected, {}, {}, [](const auto& e) { return e.first; }));
+      ASSERT_TRUE(std::ranges::equal(
+          scores_of(set), expected, {}, {}, [](const auto& e) { return e.second; }));
+    }
+  }
 }
 
 TEST(CandidateSet, ForbiddenIdsAreLeftOutUnlessAllAre) {

@@ -19,7 +19,7 @@ Status nan_status() {
           "the model produced logits that are not numbers (NaN)"};
 }
 
-bool has_output_penalty(const SamplingParams& p) {
+bool has_count_penalty(const SamplingParams& p) {
   return p.frequency_penalty != 0.0F || p.presence_penalty != 0.0F;
 }
 
@@ -65,7 +65,7 @@ bool is_greedy(const SamplingParams& params) {
 
 bool needs_token_counts(const SamplingParams& p) {
   return p.repetition_penalty != 1.0F || p.relative_frequency_penalty != 0.0F ||
-         has_output_penalty(p);
+         has_count_penalty(p);
 }
 
 Sampler::Sampler(std::size_t vocab_max, std::size_t n_top_tokens_max) : set_(vocab_max) {
@@ -84,9 +84,12 @@ void Sampler::process(const SampleInput& input) {
   if (p.relative_frequency_penalty != 0.0F) {
     apply_relative_frequency_penalty(set_, *input.counts, p.relative_frequency_penalty);
   }
-  if (has_output_penalty(p))
-    apply_output_penalties(set_, *input.counts, p.frequency_penalty, p.presence_penalty);
+  if (has_count_penalty(p)) {
+    const Counted counted = p.penalties_count_prompt ? Counted::kPromptAndOutput : Counted::kOutput;
+    apply_count_penalties(set_, *input.counts, counted, p.frequency_penalty, p.presence_penalty);
+  }
   apply_logit_bias(set_, p.logit_bias);
+  if (!input.forbidden.empty()) remove_ids(set_, input.forbidden);
   if (p.temperature != 1.0F && p.temperature >= kGreedyTemperature)
     apply_temperature(set_, p.temperature);
   keep_top_k(set_, static_cast<std::size_t>(std::max(p.top_k, 0)));
@@ -103,7 +106,8 @@ std::size_t Sampler::pick(const SampleInput& input, const CandidateSet::Weights&
 
 Result<SampleOutput> Sampler::sample(const SampleInput& input) {
   const SamplingParams& p = *input.params;
-  if (is_greedy(p) && p.n_top_tokens == 0 && is_plain(p)) {  // two passes over the logits, no copy
+  const bool plain = is_plain(p) && input.forbidden.empty();
+  if (is_greedy(p) && p.n_top_tokens == 0 && plain) {  // two passes over the logits, no copy
     const RowSummary row = summarise(input.logits);
     if (row.has_nan) return nan_status();
     const double sum = sum_exp(input.logits, row.max);

@@ -1,7 +1,7 @@
 #pragma once
 // Sampler: from one row of logits to one token, its log-probability and the best alternatives.
 //
-// The result is a pure function of (logits, params, counts, position): nothing else is read, sums
+// The result is a pure function of (logits, params, counts, position, forbidden): nothing else is read, sums
 // have a fixed order, ties go to the lowest id, and the random number is philox(seed, position).
 // Order of the steps and formulas: docs/sampling.md.
 //
@@ -33,6 +33,8 @@ struct SampleInput {
   const SamplingParams* params = nullptr;
   const TokenCounts* counts = nullptr;  // may be null unless needs_token_counts(*params)
   std::uint64_t position = 0;           // of the token to choose: prompt + output so far
+  // Ids that may not be chosen (forbidden_tokens.h), ascending, each once. Without effect if no other is left.
+  std::span<const TokenId> forbidden = {};
 };
 
 struct SampleOutput {

@@ -16,6 +16,7 @@
 #include "conformance/golden_values.h"
 #include "json/json.h"
 #include "sampling/candidates.h"
+#include "sampling/forbidden_tokens.h"
 #include "sampling/processors.h"
 #include "sampling/row_math.h"
 #include "sampling/sampler.h"
@@ -95,6 +96,12 @@ std::vector<std::pair<TokenId, float>> biases_of(const json::Value& step) {
   return out;
 }
 
+void remove_distinct(CandidateSet& set, std::vector<TokenId> ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  remove_ids(set, ids);
+}
+
 using Context = std::span<const TokenId>;
 using StepFunction = void (*)(CandidateSet&, Context, const json::Value&);
 
@@ -124,20 +131,24 @@ const std::map<std::string, StepFunction>& step_functions() {
        }},
       {"penalties_openai",
        [](S set, Context context, V step) {
-         apply_output_penalties(set,
-                                counts_of(context, prompt_length_of(step)),
-                                value_of(step, "frequency"),
-                                value_of(step, "presence"));
+         apply_count_penalties(set,
+                               counts_of(context, prompt_length_of(step)),
+                               sampling::Counted::kOutput,
+                               value_of(step, "frequency"),
+                               value_of(step, "presence"));
        }},
       {"no_repeat_ngram",
        [](S set, Context context, V step) {
-         remove_repeated_ngrams(set, context, static_cast<std::size_t>(value_of(step)));
+         std::vector<TokenId> ids;
+         sampling::add_repeated_ngrams(
+             {.prompt = context, .output = {}}, static_cast<std::size_t>(value_of(step)), ids);
+         remove_distinct(set, std::move(ids));
        }},
       {"min_new_tokens",
        [](S set, Context context, V step) {
          const std::size_t n_new = context.size() - prompt_length_of(step);
          if (n_new < static_cast<std::size_t>(value_of(step)))
-           remove_ids(set, golden_ids(step, "eos_ids"));
+           remove_distinct(set, golden_ids(step, "eos_ids"));
        }},
       {"logit_bias", [](S set, Context, V step) { apply_logit_bias(set, biases_of(step)); }},
       {"allowed_ids", [](S set, Context, V step) { keep_allowed(set, golden_ids(step, "ids")); }},

@@ -25,6 +25,8 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   if (from.frequency_penalty != 0.0F) return not_carried("frequency_penalty");
   if (from.presence_penalty != 0.0F) return not_carried("presence_penalty");
   if (!from.logit_bias.empty()) return not_carried("logit_bias");
+  if (!from.bad_words.empty()) return not_carried("bad_words");
+  if (from.no_repeat_ngram_size != 0) return not_carried("no_repeat_ngram_size");
   // A shard samples as soon as any of these is on.
   to.set_do_sample(from.do_sample);
   to.set_temperature(from.do_sample ? from.temperature : 1.0F);
@@ -34,6 +36,16 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   to.set_seed(from.seed);
   to.set_repetition_penalty(from.repetition_penalty);
   to.set_frequency_penalty(from.relative_frequency_penalty);
+  return {};
+}
+
+Status to_criteria(const StoppingParams& from, v3::StoppingCriteriaParameters& to) {
+  if (from.min_new_tokens != 0) return not_carried("min_new_tokens");
+  if (!from.end_ids.empty()) return not_carried("end_ids");
+  if (!from.stop_token_sequences.empty()) return not_carried("stop_token_sequences");
+  to.set_max_new_tokens(from.max_new_tokens);
+  to.set_ignore_eos_token(from.ignore_eos);
+  for (const std::string& stop : from.stop_sequences) to.add_stop_sequences(stop);
   return {};
 }
 
@@ -117,10 +129,7 @@ Status to_stock_request(const SequenceSpec& spec,
   to.set_truncate(static_cast<std::uint32_t>(spec.prompt.size()));
   to.set_prefill_logprobs(spec.prompt_logprobs);
   to.set_top_n_tokens(spec.sampling.n_top_tokens);
-  v3::StoppingCriteriaParameters& stopping = *to.mutable_stopping_parameters();
-  stopping.set_max_new_tokens(spec.stopping.max_new_tokens);
-  stopping.set_ignore_eos_token(spec.stopping.ignore_eos);
-  for (const std::string& stop : spec.stopping.stop_sequences) stopping.add_stop_sequences(stop);
+  COXSWAIN_RETURN_IF_ERROR(to_criteria(spec.stopping, *to.mutable_stopping_parameters()));
   const std::size_t n_positions = spec.prompt.size() + spec.stopping.max_new_tokens - 1;
   if (blocks.size() * block_tokens < n_positions)
     return internal_error("the block table of a stock sequence is too short");

@@ -168,8 +168,11 @@ TEST_F(StockClient, WhatTheProtocolCannotCarryFailsAloneAndByName) {
   biased.sampling.logit_bias = {{20, 1.0F}};
   batch::GenerationRequest by_hand = request_of("x", 5);
   by_hand.prompt = {kBeginToken, 30, kBeginToken, 31};  // the text "<s>" is read as letters
+  batch::GenerationRequest long_one = request_of("long", 5);
+  long_one.stopping.min_new_tokens = 2;
   const batch::GenerationRequest plain = request_of("plain", 5);
   runner_.hold();
+  const auto fourth = submit(long_one);
   const auto first = submit(biased);
   const auto second = submit(by_hand);
   const auto third = submit(plain);
@@ -177,6 +180,9 @@ TEST_F(StockClient, WhatTheProtocolCannotCarryFailsAloneAndByName) {
   EXPECT_NE(first->wait().message().find("`logit_bias` is not supported by this shard"),
             std::string::npos)
       << first->wait().message();
+  EXPECT_NE(fourth->wait().message().find("`min_new_tokens` is not supported by this shard"),
+            std::string::npos)
+      << fourth->wait().message();
   EXPECT_NE(second->wait().message().find("no text stands for the tokens"), std::string::npos);
   EXPECT_TRUE(third->wait().ok());
   EXPECT_EQ(third->ids(), expected_output(plain).tokens);
