@@ -104,7 +104,7 @@ class ThreadedEngine final : public Engine {
     // A pass in which a step was in flight may have made room for more; one without can only wait.
     runnable_ = busy || submitted;
     publish();
-    return !stopping_ || core_.n_sequences() > 0 || core_.n_in_flight() > 0;
+    return !stopping_ || core_.n_sequences() > 0 || core_.n_in_flight() > 0 || core_.owes_drops();
   }
 
   void take_commands(Inbox::Commands commands) {

@@ -129,7 +129,8 @@ class Engine {
   static std::unique_ptr<Engine> create(std::shared_ptr<StepRunner> runner,
                                         EngineOptions options,
                                         EngineObserver* observer = nullptr);
-  // Cancels what is left (each gets its final event) and joins the thread.
+  // Cancels what is left (each gets its final event), tells the runner what it may forget and joins the thread: another
+  // engine may use the runner then.
   virtual ~Engine() = default;
 
   // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full; kInvalidArgument/kValidation

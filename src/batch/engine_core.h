@@ -90,6 +90,8 @@ class EngineCore {
   std::size_t n_never_scheduled() const { return n_never_scheduled_; }
   bool any_stalled() const { return any_running_stalled_ || any_paused_stalled_; }
   bool runner_up() const { return runner_up_; }
+  // The runner keeps sequences that it has not been told to forget.
+  bool owes_drops() const { return tells_drops_ && runner_up_; }
   // TimePoint::max() if there is none.
   TimePoint next_deadline() const {
     return deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first;

@@ -11,7 +11,6 @@
 #include "kvstore/block_image.h"
 #include "runner/machine.h"
 #include "tokenizer/text_codec.h"
-#include "tokenizer/tokenizer.h"
 
 namespace coxswain::runner {
 namespace {
@@ -77,10 +76,13 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   model::LoadOptions load;
   std::shared_ptr<const TextCodec> codec;
   if (!options.without_text) {
-    COXSWAIN_ASSIGN_OR_RETURN(
-        auto tokenizer,
-        tokenizer::Tokenizer::load(options.model_dir,
-                                   {.tokenizer_config_path = options.tokenizer_config_path}));
+    auto tokenizer = options.tokenizer;
+    if (tokenizer == nullptr) {
+      COXSWAIN_ASSIGN_OR_RETURN(
+          tokenizer,
+          tokenizer::Tokenizer::load(options.model_dir,
+                                     {.tokenizer_config_path = options.tokenizer_config_path}));
+    }
     load.n_token_ids = tokenizer->vocab_size();
     load.tokenizer_eos = tokenizer->eos_id();
     codec = std::make_shared<tokenizer::TokenizerCodec>(std::move(tokenizer));

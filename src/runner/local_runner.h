@@ -28,6 +28,7 @@
 #include "runner/attachment_store.h"
 #include "runner/memory_plan.h"
 #include "runner/step_executor.h"
+#include "tokenizer/tokenizer.h"
 
 namespace coxswain::runner {
 
@@ -57,6 +58,8 @@ struct RunnerOptions {
   std::uint64_t attachment_bytes_max = 0;
   std::string tokenizer_config_path;
   bool without_text = false;  // no tokenizer: tokens have ids only
+  // The model's, where it has been loaded already; null = it is read from the model's files.
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   // Bytes of weights read so far, and in all.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };

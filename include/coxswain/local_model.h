@@ -1,0 +1,99 @@
+#pragma once
+// LocalModel: a model of this machine, opened: weights, KV cache, tokenizer and chat template.
+//
+// A LocalModel is a handle, cheap to copy; the model goes when the last handle and the last engine over it are gone.
+// One engine (Executor, Stepper) at a time computes with it: a second one refuses every request by name.
+//
+// Memory is planned before it is taken (memory_plan()) and does not grow with load. Nothing is global but the table of
+// kernels; no signal handler is set, and threads end with the model.
+//
+// Thread rule: open_model() any thread; const methods of a LocalModel any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/export.h>
+#include <coxswain/request.h>
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/text_codec.h>
+#include <coxswain/types.h>
+
+namespace coxswain {
+
+namespace library {
+struct ModelState;
+}
+
+struct LocalModelOptions {
+  std::string dtype = {};     // "float32", "bfloat16", "float16"; empty = as stored
+  std::string quantize = {};  // "int8", "int4", "int4-g128", made at load; empty = off
+  // As dtype; empty = that of the weights, bfloat16 where they are quantised.
+  std::string kv_dtype = {};
+  std::uint32_t block_tokens = 16;  // positions of a KV block, a power of two
+  std::size_t n_threads = 0;        // 0 = one for each physical core that this process may use
+  bool pin_threads = false;         // binds them to cores; for the one busy process of a machine
+  std::string isa = {};             // forces a kernel set; empty = the best one
+  // Bytes of the KV cache; 0 = what is useful and the memory budget leaves.
+  std::uint64_t kv_bytes = 0;
+  // Bytes that all may take together; 0 = what the machine and its control groups have available.
+  std::uint64_t memory_budget_bytes = 0;
+  std::uint32_t total_tokens_max = 0;       // of one request; 0 = what model and cache allow
+  std::uint32_t prefill_tokens_max = 4096;  // prompt tokens of one step
+  std::uint32_t batch_size_max = 256;       // sequences of one step
+  // A tokenizer_config.json or chat template in the place of those in the folder; empty = none.
+  std::string tokenizer_config_path = {};
+  // Bytes of weights read so far, and in all.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
+};
+
+struct ChatMessage {
+  std::string role;  // "system", "user", "assistant", or what else the template knows
+  std::string content;
+};
+
+struct TokenizeOptions {
+  bool add_special_tokens = true;  // what the tokenizer puts around a text (BOS)
+  // Sorted, disjoint bytes of the text in which no special token is read.
+  std::vector<TextSpan> untrusted = {};
+};
+
+class COXSWAIN_EXPORT LocalModel {
+ public:
+  explicit LocalModel(std::shared_ptr<library::ModelState> state);
+
+  // Errors: kInvalidArgument for spans that are not sorted or leave the text; those of the tokenizer.
+  Result<Prompt> tokenize(std::string_view text, const TokenizeOptions& options = {}) const;
+  // The conversation as the model's template writes it, up to where the answer begins; if the last message is the
+  // assistant's, that answer is continued. What the contents hold never becomes a special token. Errors:
+  // kTemplateError: the model has no template, or it refuses the conversation.
+  Result<Prompt> chat(const std::vector<ChatMessage>& messages) const;
+
+  std::shared_ptr<const TextCodec> codec() const;
+  RunnerInfo info() const;
+  // For a program with an engine of its own, which is then the one that computes with the model.
+  std::shared_ptr<StepRunner> runner() const;
+  // Who gets which bytes, a line each.
+  std::string memory_plan() const;
+  // What is odd about the model's files but does not keep it from being served.
+  std::vector<std::string> warnings() const;
+
+  // The library's own.
+  const std::shared_ptr<library::ModelState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<library::ModelState> state_;
+};
+
+// `path`: a folder with config.json, weights and tokenizer, or a GGUF file. Returns once the model can compute.
+// Errors: those of the model's files (kNotFound, kInvalidArgument, kDataLoss, kUnimplemented by name);
+// kInvalidArgument for an option; kResourceExhausted says how much memory is missing and which option to lower.
+COXSWAIN_EXPORT Result<LocalModel> open_model(const std::string& path,
+                                              const LocalModelOptions& options = {});
+
+}  // namespace coxswain

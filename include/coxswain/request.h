@@ -1,0 +1,71 @@
+#pragma once
+// Request and Response: what a program gives to an engine and what it gets, for Executor and Stepper alike.
+//
+// Thread rule: values.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+#include <coxswain/types.h>
+
+namespace coxswain {
+
+// What a model continues: the ids alone count. LocalModel::tokenize() and chat() make one of text and say where its
+// tokens come from; a program that has ids sets `ids` and leaves the rest empty.
+struct Prompt {
+  std::vector<TokenId> ids = {};
+  std::string text = {};  // that was tokenised
+  // [ids] or empty: the bytes of `text` that a token stands for; an empty span for one that was added (BOS).
+  std::vector<TextSpan> spans = {};
+
+  friend bool operator==(const Prompt&, const Prompt&) = default;
+};
+
+struct Request {
+  Prompt prompt = {};
+  SamplingParams sampling = {};  // greedy; the seed is used as it is, 0 too
+  // max_new_tokens = 0: as many as there is room for behind the prompt. The text of an answer holds no part of a stop
+  // string that ended it; where `order` is kLengthFirst (TGI's) an answer whose last token completes both may.
+  StoppingParams stopping = {.order = FinishOrder::kStopFirst};
+  // Log-probabilities of the prompt's tokens; the prompt is then computed whole, whatever the prefix cache has.
+  bool prompt_logprobs = false;
+  // Requests find each other's cached prefixes only if their salts are equal.
+  std::string cache_salt = {};
+  std::int32_t priority = 0;  // higher first; then arrival
+  // Fails with kQueueTimeout if it is still waiting then.
+  std::optional<TimePoint> queue_deadline = {};
+  std::optional<TimePoint> deadline = {};  // fails with kDeadline if it is not finished then
+};
+
+struct Usage {
+  std::uint32_t n_prompt_tokens = 0;
+  std::uint32_t n_cached_prompt_tokens = 0;  // of these, taken from the prefix cache
+  std::uint32_t n_generated_tokens = 0;
+
+  friend bool operator==(const Usage&, const Usage&) = default;
+};
+
+// What is new of a request's answer since the last response: any number of tokens. The texts of all responses are the
+// answer's text, special tokens and a stop string that ended it left out; while what comes last may yet become a stop
+// string it is kept back, so `text` may be shorter than its tokens and be made up by the next one.
+struct Response {
+  RequestId id{};
+  std::uint32_t sequence = 0;  // which of the request's sequences
+  std::string text = {};
+  std::vector<OutputToken> tokens = {};  // with log-probabilities; their own texts are complete
+  std::vector<PromptToken> prompt = {};  // [n_prompt], once and first, if asked for
+  // The last one of its request. Then `finish` says how the answer ended, or `status` why there is none.
+  bool final = false;
+  Status status = {};
+  std::optional<FinishReason> finish = {};
+  Usage usage = {};  // of a final one
+
+  // Nothing has come: the time that await() was given is over.
+  bool empty() const { return !final && tokens.empty() && prompt.empty(); }
+};
+
+}  // namespace coxswain

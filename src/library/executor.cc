@@ -1,0 +1,431 @@
+#include "coxswain/executor.h"
+
+#include <atomic>
+#include <exception>
+#include <list>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "base/mutex.h"
+#include "batch/engine.h"
+#include "batch/stats_history.h"
+#include "library/engine_request.h"
+#include "library/model_state.h"
+#include "library/response_gatherer.h"
+
+namespace coxswain {
+namespace {
+
+std::uint64_t key_of(RequestId id) {
+  return static_cast<std::uint64_t>(id);
+}
+
+// `timeout` from now on, without end where the clock has none.
+TimePoint deadline_after(std::chrono::milliseconds timeout) {
+  const TimePoint now = Clock::now();
+  const auto room = std::chrono::duration_cast<std::chrono::milliseconds>(TimePoint::max() - now);
+  return timeout < room ? now + timeout : TimePoint::max();
+}
+
+template <typename Predicate>
+void wait_until(base::CondVar& changed, base::MutexLock& lock, TimePoint until, Predicate done) {
+  if (until == TimePoint::max()) {
+    changed.wait(lock, done);
+  } else {
+    changed.wait_until(lock, until, done);
+  }
+}
+
+Response failed_response(RequestId id, Status status) {
+  return {.id = id, .final = true, .status = std::move(status)};
+}
+
+Response unknown_response(RequestId id) {
+  return failed_response(id,
+                         {Code::kNotFound,
+                          "request " + std::to_string(key_of(id)) +
+                              " is unknown: it was never enqueued, or its final response was "
+                              "collected"});
+}
+
+}  // namespace
+
+// The engine's thread hands events to on_events(); they are gathered in slots until somebody awaits them.
+class Executor::Impl final : public batch::EventOutlet, public batch::EngineObserver {
+ public:
+  Impl(std::shared_ptr<StepRunner> runner,
+       Result<library::ModelLease> lease,
+       std::uint32_t model_batch,
+       std::uint32_t model_prefill,
+       ExecutorOptions options)
+      : options_(std::move(options)),
+        stats_({.iterations_max = options_.iteration_stats_max,
+                .requests_max = options_.request_stats_max}) {
+    status_ = start(std::move(runner), std::move(lease), model_batch, model_prefill);
+  }
+  ~Impl() override {
+    if (engine_ == nullptr) return;
+    shutdown(Shutdown::kCancel, {});
+    engine_.reset();  // before what it calls
+  }
+
+  const Status& status() const { return status_; }
+  Result<RequestId> enqueue(Request request);
+  Result<std::vector<RequestId>> enqueue(std::vector<Request> requests);
+  Response await(RequestId id, TimePoint until);
+  Response await_any(TimePoint until);
+  std::size_t n_ready() const;
+  void cancel(RequestId id);
+  void shutdown(Shutdown how, std::chrono::milliseconds grace);
+  batch::StatsHistory& stats() { return stats_; }
+
+  // batch::EventOutlet
+  void on_events(std::span<batch::SinkEvent> events) override;
+
+  // batch::EngineObserver
+  batch::StatsWanted stats_wanted() const override { return stats_.stats_wanted(); }
+  void on_iteration(const IterationStats& iteration,
+                    std::span<const RequestStats> requests) override {
+    stats_.on_iteration(iteration, requests);
+  }
+  void on_step_failed(batch::StepKind kind, const Status& status) override;
+  void on_runner_lost(const Status& status) override;
+  void on_broken_invariant(std::string_view what) override { log(LogLevel::kError, what); }
+
+ private:
+  // One request from its acceptance until its final response is collected. All but n_unread is guarded by mu_.
+  struct Slot final : batch::TokenSink {
+    Slot(Impl& of, const batch::GenerationRequest& request) : owner(of), gatherer(request) {}
+    void on_event(batch::TokenEvent) override {}  // events come through the outlet
+    batch::EventOutlet* outlet() override { return &owner; }
+    bool stalled() const override {
+      return n_unread.load(std::memory_order_relaxed) >= owner.options_.unread_tokens_max &&
+             !owner.drains_.load(std::memory_order_relaxed);
+    }
+
+    Impl& owner;
+    std::atomic<std::size_t> n_unread = 0;
+    library::ResponseGatherer gatherer;
+    base::CondVar news;
+    std::list<Slot*>::iterator place;  // in ready_, while is_ready
+    bool is_ready = false;
+    bool answered = false;          // its final event has come
+    bool collected = false;         // and was handed over
+    bool is_submitted = false;      // the engine knows it
+    bool cancel_is_wanted = false;  // as soon as it does
+  };
+  using SlotPtr = std::shared_ptr<Slot>;
+
+  Status start(std::shared_ptr<StepRunner> runner,
+               Result<library::ModelLease> lease,
+               std::uint32_t model_batch,
+               std::uint32_t model_prefill);
+  Status open_slot(const SlotPtr& slot) EXCLUDES(mu_);
+  Status submit(batch::GenerationRequest request, const SlotPtr& slot) EXCLUDES(mu_);
+  void take_event(Slot& slot, batch::TokenEvent event) REQUIRES(mu_);
+  Response collect(Slot& slot) REQUIRES(mu_);
+  void forget(Slot& slot) REQUIRES(mu_);
+  void note_answered(Slot& slot) REQUIRES(mu_);
+  void log(LogLevel level, std::string_view line) const;
+
+  const ExecutorOptions options_;
+  batch::StatsHistory stats_;
+  Status status_;
+  request::RequestLimits limits_;
+  library::ModelLease lease_;  // given back last
+  std::atomic<bool> drains_ = false;
+  std::atomic<std::uint64_t> next_id_ = 1;
+
+  mutable base::Mutex mu_;
+  base::CondVar any_news_;
+  base::CondVar all_answered_;
+  std::unordered_map<std::uint64_t, SlotPtr> slots_ GUARDED_BY(mu_);
+  std::list<Slot*> ready_ GUARDED_BY(mu_);  // what has come, oldest first
+  std::size_t n_unanswered_ GUARDED_BY(mu_) = 0;
+  bool closed_ GUARDED_BY(mu_) = false;
+  std::unique_ptr<batch::Engine> engine_;
+};
+
+Status Executor::Impl::start(std::shared_ptr<StepRunner> runner,
+                             Result<library::ModelLease> lease,
+                             std::uint32_t model_batch,
+                             std::uint32_t model_prefill) {
+  COXSWAIN_RETURN_IF_ERROR(lease.status());
+  lease_ = std::move(lease).value();
+  if (runner == nullptr) return invalid_argument("`runner` must not be null", "runner");
+  COXSWAIN_ASSIGN_OR_RETURN(
+      library::EngineSetup setup,
+      library::make_setup(options_, runner->info(), model_batch, model_prefill));
+  limits_ = setup.limits;
+  try {
+    engine_ = batch::Engine::create(std::move(runner), setup.options, this);
+  } catch (const std::exception& e) {
+    return {Code::kResourceExhausted, std::string("cannot start an engine: ") + e.what()};
+  }
+  return {};
+}
+
+void Executor::Impl::log(LogLevel level, std::string_view line) const {
+  if (!options_.log) return;
+  try {
+    options_.log(level, line);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a log that fails has nowhere to say so
+  }
+}
+
+Status Executor::Impl::open_slot(const SlotPtr& slot) {
+  base::MutexLock lock(mu_);
+  if (closed_) return {Code::kUnavailable, ErrorKind::kUnavailable, "the executor is shut down"};
+  if (slots_.size() >= options_.requests_max) {
+    return {Code::kResourceExhausted,
+            ErrorKind::kOverloaded,
+            "`requests_max` is " + std::to_string(options_.requests_max) +
+                ": the final responses of as many requests wait to be collected"};
+  }
+  slots_.emplace(key_of(slot->gatherer.id()), slot);
+  ++n_unanswered_;
+  return {};
+}
+
+Status Executor::Impl::submit(batch::GenerationRequest request, const SlotPtr& slot) {
+  COXSWAIN_RETURN_IF_ERROR(open_slot(slot));
+  const RequestId id = request.id;
+  Status status = engine_->submit(std::move(request), slot);
+  base::MutexLock lock(mu_);
+  if (!status.ok()) {
+    note_answered(*slot);
+    forget(*slot);
+    return status;
+  }
+  slot->is_submitted = true;
+  if (slot->cancel_is_wanted) engine_->cancel(id);
+  return {};
+}
+
+Result<RequestId> Executor::Impl::enqueue(Request request) {
+  COXSWAIN_RETURN_IF_ERROR(status_);
+  const RequestId id{next_id_.fetch_add(1)};
+  COXSWAIN_ASSIGN_OR_RETURN(batch::GenerationRequest made,
+                            library::make_engine_request(std::move(request), id, limits_));
+  const auto slot = std::make_shared<Slot>(*this, made);
+  COXSWAIN_RETURN_IF_ERROR(submit(std::move(made), slot));
+  return id;
+}
+
+Result<std::vector<RequestId>> Executor::Impl::enqueue(std::vector<Request> requests) {
+  std::vector<RequestId> ids;
+  ids.reserve(requests.size());
+  for (Request& request : requests) {
+    Result<RequestId> id = enqueue(std::move(request));
+    if (id.ok()) {
+      ids.push_back(id.value());
+      continue;
+    }
+    base::MutexLock lock(mu_);
+    for (const RequestId accepted : ids) {
+      engine_->cancel(accepted);
+      const auto it = slots_.find(key_of(accepted));
+      if (it == slots_.end()) continue;
+      const SlotPtr slot = it->second;
+      note_answered(*slot);
+      forget(*slot);
+    }
+    return id.status();
+  }
+  return ids;
+}
+
+void Executor::Impl::on_events(std::span<batch::SinkEvent> events) {
+  base::MutexLock lock(mu_);
+  for (batch::SinkEvent& e : events) take_event(static_cast<Slot&>(*e.sink), std::move(e.event));
+}
+
+void Executor::Impl::take_event(Slot& slot, batch::TokenEvent event) {
+  if (slot.answered) return;  // its enqueue() failed with another one's, or the runner was lost
+  if (event.final) note_answered(slot);
+  slot.gatherer.add(std::move(event));
+  slot.n_unread.store(slot.gatherer.n_unread_tokens(), std::memory_order_relaxed);
+  if (!slot.is_ready) {
+    slot.place = ready_.insert(ready_.end(), &slot);
+    slot.is_ready = true;
+    any_news_.notify_one();
+  }
+  slot.news.notify_one();
+}
+
+// Idempotent.
+void Executor::Impl::note_answered(Slot& slot) {
+  if (std::exchange(slot.answered, true)) return;
+  if (--n_unanswered_ == 0) all_answered_.notify_all();
+}
+
+// Nobody finds the request any more, and who waits for it learns that.
+void Executor::Impl::forget(Slot& slot) {
+  if (std::exchange(slot.is_ready, false)) ready_.erase(slot.place);
+  slot.collected = true;
+  slot.news.notify_all();
+  slots_.erase(key_of(slot.gatherer.id()));
+  if (slots_.empty()) any_news_.notify_all();
+}
+
+// REQUIRES: slot.is_ready, and the caller shares the slot.
+Response Executor::Impl::collect(Slot& slot) {
+  Response out = slot.gatherer.take();
+  slot.n_unread.store(0, std::memory_order_relaxed);
+  if (out.final) {
+    forget(slot);
+  } else {
+    ready_.erase(slot.place);
+    slot.is_ready = false;
+  }
+  return out;
+}
+
+Response Executor::Impl::await(RequestId id, TimePoint until) {
+  base::MutexLock lock(mu_);
+  const auto it = slots_.find(key_of(id));
+  if (it == slots_.end()) return unknown_response(id);
+  const SlotPtr slot = it->second;
+  wait_until(slot->news, lock, until, [&] { return slot->is_ready || slot->collected; });
+  if (slot->collected) return unknown_response(id);
+  if (!slot->is_ready) return {.id = id};
+  return collect(*slot);
+}
+
+Response Executor::Impl::await_any(TimePoint until) {
+  base::MutexLock lock(mu_);
+  wait_until(
+      any_news_, lock, until, [&]() REQUIRES(mu_) { return !ready_.empty() || slots_.empty(); });
+  if (ready_.empty()) {
+    if (!slots_.empty()) return {};
+    return failed_response({}, {Code::kNotFound, "there is no request to await"});
+  }
+  const SlotPtr slot = slots_.at(key_of(ready_.front()->gatherer.id()));
+  return collect(*slot);
+}
+
+std::size_t Executor::Impl::n_ready() const {
+  base::MutexLock lock(mu_);
+  return ready_.size();
+}
+
+void Executor::Impl::cancel(RequestId id) {
+  base::MutexLock lock(mu_);
+  const auto it = slots_.find(key_of(id));
+  if (it == slots_.end()) return;
+  it->second->cancel_is_wanted = true;
+  if (it->second->is_submitted) engine_->cancel(id);
+}
+
+void Executor::Impl::shutdown(Shutdown how, std::chrono::milliseconds grace) {
+  if (engine_ == nullptr) return;
+  const TimePoint until = deadline_after(grace);
+  base::MutexLock lock(mu_);
+  closed_ = true;
+  const auto all_answered = [&]() REQUIRES(mu_) { return n_unanswered_ == 0; };
+  if (how == Shutdown::kDrain) {
+    drains_.store(true);
+    wait_until(all_answered_, lock, until, all_answered);
+  }
+  for (const auto& [id, slot] : slots_) {
+    if (slot->answered) continue;
+    slot->cancel_is_wanted = true;
+    if (slot->is_submitted) engine_->cancel(RequestId{id});
+  }
+  all_answered_.wait(lock, all_answered);
+}
+
+void Executor::Impl::on_step_failed(batch::StepKind kind, const Status& status) {
+  const char* what = kind == batch::StepKind::kPrefill ? "a prefill" : "a decode step";
+  log(LogLevel::kError, std::string(what) + " failed: " + status.message());
+}
+
+// Nobody brings another runner, so those that wait are answered, too.
+void Executor::Impl::on_runner_lost(const Status& status) {
+  log(LogLevel::kError, "the runner is lost: " + status.message());
+  base::MutexLock lock(mu_);
+  for (const auto& [id, slot] : slots_) {
+    batch::TokenEvent event;
+    event.final = true;
+    event.status = {Code::kUnavailable, ErrorKind::kGeneration, status.message()};
+    take_event(*slot, std::move(event));
+  }
+}
+
+Executor::Executor(const LocalModel& model, ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(model.runner(),
+                                   library::ModelLease::take(model.state()),
+                                   model.state()->batch_size_max,
+                                   model.state()->prefill_tokens_max,
+                                   std::move(options))) {}
+
+Executor::Executor(std::shared_ptr<StepRunner> runner, ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(
+          std::move(runner), library::ModelLease(), 0, 0, std::move(options))) {}
+
+Executor::~Executor() = default;
+
+Status Executor::status() const {
+  return impl_->status();
+}
+
+Result<RequestId> Executor::enqueue(Request request) {
+  return impl_->enqueue(std::move(request));
+}
+
+Result<std::vector<RequestId>> Executor::enqueue(std::vector<Request> requests) {
+  return impl_->enqueue(std::move(requests));
+}
+
+Response Executor::await(RequestId id) {
+  return impl_->await(id, TimePoint::max());
+}
+
+Response Executor::await(RequestId id, std::chrono::milliseconds timeout) {
+  return impl_->await(id, deadline_after(timeout));
+}
+
+std::vector<Response> Executor::await(std::span<const RequestId> ids) {
+  return await(ids, std::chrono::milliseconds::max());
+}
+
+std::vector<Response> Executor::await(std::span<const RequestId> ids,
+                                      std::chrono::milliseconds timeout) {
+  const TimePoint until = deadline_after(timeout);
+  std::vector<Response> out;
+  out.reserve(ids.size());
+  for (const RequestId id : ids) out.push_back(impl_->await(id, until));
+  return out;
+}
+
+Response Executor::await_any() {
+  return impl_->await_any(TimePoint::max());
+}
+
+Response Executor::await_any(std::chrono::milliseconds timeout) {
+  return impl_->await_any(deadline_after(timeout));
+}
+
+std::size_t Executor::n_ready() const {
+  return impl_->n_ready();
+}
+
+std::vector<IterationStats> Executor::iteration_stats() {
+  return impl_->stats().take_iterations();
+}
+
+std::vector<RequestStatsOfIteration> Executor::request_stats() {
+  return impl_->stats().take_requests();
+}
+
+void Executor::cancel(RequestId id) {
+  impl_->cancel(id);
+}
+
+void Executor::shutdown(Shutdown how, std::chrono::milliseconds grace) {
+  impl_->shutdown(how, grace);
+}
+
+}  // namespace coxswain

@@ -1,0 +1,345 @@
+// Executor over a FakeRunner: what is accepted, how it is awaited, and how it ends.
+
+#include <thread>
+
+#include <coxswain/executor.h>
+#include <gtest/gtest.h>
+
+#include "base/mutex.h"
+#include "library/testing/requests.h"
+
+namespace coxswain::library {
+namespace {
+
+using batch::testing::FakeRunner;
+using batch::testing::FakeRunnerOptions;
+using namespace std::chrono_literals;
+using testing::await_whole;
+using testing::expected;
+using testing::ids_of;
+using testing::make_request;
+
+constexpr RequestId kUnknown{4711};
+
+TEST(Executor, AnswersAreThoseOfTheRequestAlone) {
+  const FakeRunnerOptions fake;
+  Executor engine(std::make_shared<FakeRunner>(fake));
+  std::vector<Request> requests;
+  for (TokenId i = 0; i < 12; ++i) requests.push_back(make_request(3 + i % 5, 9, i));
+  const auto ids = engine.enqueue(requests);
+  ASSERT_TRUE(ids.ok()) << ids.status().message();
+  ASSERT_EQ(ids->size(), requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Response answer = await_whole(engine, ids.value()[i]);
+    EXPECT_TRUE(answer.status.ok()) << answer.status.message();
+    EXPECT_EQ(ids_of(answer.tokens), expected(fake, requests[i]).tokens);
+    EXPECT_EQ(answer.usage.n_prompt_tokens, requests[i].prompt.ids.size());
+    EXPECT_EQ(answer.usage.n_generated_tokens, 9U);
+  }
+}
+
+TEST(Executor, AnUnknownIdIsAnErrorAndNoWait) {
+  Executor engine(std::make_shared<FakeRunner>(FakeRunnerOptions{}));
+  const Response never = engine.await(kUnknown);
+  EXPECT_TRUE(never.final);
+  EXPECT_EQ(never.status.code(), Code::kNotFound);
+  EXPECT_EQ(engine.await_any().status.code(), Code::kNotFound);
+  const auto id = engine.enqueue(make_request(3, 2));
+  ASSERT_TRUE(id.ok());
+  EXPECT_TRUE(await_whole(engine, id.value()).status.ok());
+  EXPECT_EQ(engine.await(id.value()).status.code(), Code::kNotFound);
+  EXPECT_EQ(engine.await(id.value(), 1h).status.code(), Code::kNotFound);
+}
+
+TEST(Executor, ATimeoutGivesAnEmptyResponse) {
+  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+  Executor engine(runner);
+  runner->hold();
+  const auto id = engine.enqueue(make_request(3, 2));
+  ASSERT_TRUE(id.ok());
+  const Response nothing = engine.await(id.value(), 1ms);
+  EXPECT_TRUE(nothing.empty());
+  EXPECT_FALSE(nothing.final);
+  EXPECT_EQ(nothing.id, id.value());
+  EXPECT_TRUE(engine.await_any(1ms).empty());
+  EXPECT_EQ(engine.n_ready(), 0U);
+  runner->release();
+  EXPECT_EQ(await_whole(engine, id.value()).tokens.size(), 2U);
+}
+
+TEST(Executor, SeveralAreAwaitedInTheirOrder) {
+  const FakeRunnerOptions fake;
+  Executor engine(std::make_shared<FakeRunner>(fake));
+  const auto ids = engine.enqueue({make_request(3, 1, 1), make_request(4, 1, 9)});
+  ASSERT_TRUE(ids.ok());
+  const auto answers =
+      engine.await(std::vector<RequestId>{ids.value()[1], kUnknown, ids.value()[0]});
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_EQ(ids_of(answers[0].tokens), expected(fake, make_request(4, 1, 9)).tokens);
+  EXPECT_EQ(answers[1].status.code(), Code::kNotFound);
+  EXPECT_EQ(ids_of(answers[2].tokens), expected(fake, make_request(3, 1, 1)).tokens);
+}
+
+TEST(Executor, AnyGivesEachResponseOnce) {
+  const FakeRunnerOptions fake;
+  Executor engine(std::make_shared<FakeRunner>(fake));
+  std::map<RequestId, Response> answers;
+  std::map<RequestId, Request> requests;
+  for (TokenId i = 0; i < 8; ++i) {
+    const Request request = make_request(5, 6, i);
+    const auto id = engine.enqueue(request);
+    ASSERT_TRUE(id.ok());
+    requests[id.value()] = request;
+  }
+  while (true) {
+    Response piece = engine.await_any();
+    if (piece.status.code() == Code::kNotFound) break;
+    testing::append(answers[piece.id], std::move(piece));
+  }
+  ASSERT_EQ(answers.size(), requests.size());
+  for (const auto& [id, answer] : answers) {
+    EXPECT_TRUE(answer.final);
+    EXPECT_EQ(ids_of(answer.tokens), expected(fake, requests[id]).tokens);
+  }
+}
+
+TEST(Executor, RefusesByName) {
+  Executor engine(std::make_shared<FakeRunner>(FakeRunnerOptions{}),
+                  {.stop_sequences_max = 2, .stop_bytes_max = 4});
+  const auto field_of = [&](const Request& request) {
+    const Status status = engine.enqueue(request).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+    EXPECT_EQ(status.kind(), ErrorKind::kValidation);
+    return status.field();
+  };
+  EXPECT_EQ(field_of(Request{}), "prompt");
+  EXPECT_EQ(field_of(make_request(3, 100'000)), "max_new_tokens");
+  EXPECT_EQ(field_of(make_request(5'000, 1)), "prompt");
+  EXPECT_EQ(field_of(make_request(5'000, 0)), "prompt");
+  Request foreign = make_request(3, 3);
+  foreign.prompt.ids.push_back(50);
+  EXPECT_EQ(field_of(foreign), "prompt");
+  Request hot = make_request(3, 3);
+  hot.sampling.temperature = -1.0F;
+  EXPECT_EQ(field_of(hot), "temperature");
+  Request stops = make_request(3, 3);
+  stops.stopping.stop_sequences = {"a", "b", "c"};
+  EXPECT_EQ(field_of(stops), "stop");
+  stops.stopping.stop_sequences = {"abcde"};
+  EXPECT_EQ(field_of(stops), "stop");
+  stops.stopping.stop_sequences = {""};
+  EXPECT_EQ(field_of(stops), "stop");
+}
+
+TEST(Executor, WithoutALimitAnAnswerFillsTheRoom) {
+  FakeRunnerOptions fake;
+  fake.n_blocks = {9};  // 8 blocks of 4 tokens
+  Executor engine(std::make_shared<FakeRunner>(fake));
+  const auto id = engine.enqueue(make_request(10, 0));
+  ASSERT_TRUE(id.ok()) << id.status().message();
+  const Response answer = await_whole(engine, id.value());
+  EXPECT_EQ(answer.tokens.size(), 22U);
+  EXPECT_EQ(answer.finish, FinishReason::kLength);
+}
+
+TEST(Executor, ABadOptionRefusesEveryRequest) {
+  Executor engine(std::make_shared<FakeRunner>(FakeRunnerOptions{}), {.batch_size_max = 0});
+  EXPECT_EQ(engine.status().field(), "batch_size_max");
+  EXPECT_EQ(engine.enqueue(make_request(3, 3)).status().field(), "batch_size_max");
+  engine.cancel(kUnknown);
+  engine.shutdown(Shutdown::kDrain);
+  EXPECT_EQ(engine.await(kUnknown).status.code(), Code::kNotFound);
+  Executor nothing(std::shared_ptr<StepRunner>{});
+  EXPECT_EQ(nothing.enqueue(make_request(3, 3)).status().field(), "runner");
+}
+
+TEST(Executor, FullQueuesRefuseByName) {
+  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+  runner->hold();
+  Executor engine(runner, {.batch_size_max = 1, .queue_requests_max = 2, .requests_max = 3});
+  const auto running = engine.enqueue(make_request(3, 3));
+  ASSERT_TRUE(running.ok());
+  runner->wait_for_submitted(1);
+  ASSERT_TRUE(engine.enqueue(make_request(3, 3)).ok());
+  // All or none: one would still fit.
+  const auto both = engine.enqueue({make_request(3, 3), make_request(3, 3)});
+  EXPECT_EQ(both.status().code(), Code::kResourceExhausted);
+  EXPECT_NE(both.status().message().find("requests_max"), std::string::npos);
+  EXPECT_EQ(engine.await(RequestId{3}).status.code(), Code::kNotFound);
+  runner->release();
+  std::size_t n = 0;
+  for (Response piece; (piece = engine.await_any()).status.ok();) n += piece.final ? 1 : 0;
+  EXPECT_EQ(n, 2U);
+}
+
+TEST(Executor, UncollectedAnswersAreBounded) {
+  Executor engine(std::make_shared<FakeRunner>(FakeRunnerOptions{}), {.requests_max = 2});
+  const auto first = engine.enqueue(make_request(3, 3));
+  const auto second = engine.enqueue(make_request(3, 3));
+  ASSERT_TRUE(first.ok() && second.ok());
+  const Status full = engine.enqueue(make_request(3, 3)).status();
+  EXPECT_EQ(full.code(), Code::kResourceExhausted);
+  EXPECT_NE(full.message().find("`requests_max` is 2"), std::string::npos) << full.message();
+  EXPECT_TRUE(await_whole(engine, first.value()).status.ok());
+  EXPECT_TRUE(engine.enqueue(make_request(3, 3)).ok());
+}
+
+TEST(Executor, CancelEndsARequestWithItsFinalResponse) {
+  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+  runner->hold();
+  Executor engine(runner);
+  const auto id = engine.enqueue(make_request(3, 100));
+  ASSERT_TRUE(id.ok());
+  runner->wait_for_submitted(1);
+  engine.cancel(id.value());
+  const Response last = await_whole(engine, id.value());  // while the step still hangs
+  EXPECT_EQ(last.status.code(), Code::kCancelled);
+  EXPECT_FALSE(last.finish.has_value());
+  engine.cancel(id.value());
+  engine.cancel(kUnknown);
+  runner->release();
+}
+
+TEST(Executor, WhoReadsTooLittleIsNotComputedFurther) {
+  const FakeRunnerOptions fake;
+  const auto runner = std::make_shared<FakeRunner>(fake);
+  Executor engine(runner, {.unread_tokens_max = 4, .stall_timeout = 1h});
+  const Request request = make_request(3, 40);
+  const auto silent = engine.enqueue(request);
+  ASSERT_TRUE(silent.ok());
+  // Another request of the same length is answered meanwhile; the silent one is not.
+  const auto reading = engine.enqueue(make_request(3, 200, 5));
+  ASSERT_TRUE(reading.ok());
+  EXPECT_EQ(await_whole(engine, reading.value()).tokens.size(), 200U);
+  Response piece = engine.await(silent.value());
+  EXPECT_FALSE(piece.final);
+  EXPECT_LE(piece.tokens.size(), 6U);  // those of the steps in flight come on top
+  Response whole;
+  testing::append(whole, std::move(piece));
+  while (!whole.final) testing::append(whole, engine.await(silent.value()));
+  EXPECT_EQ(ids_of(whole.tokens), expected(fake, request).tokens);
+}
+
+TEST(Executor, ADrainAnswersWhatNobodyReads) {
+  Executor engine(std::make_shared<FakeRunner>(FakeRunnerOptions{}),
+                  {.unread_tokens_max = 2, .stall_timeout = 1h});
+  const auto id = engine.enqueue(make_request(3, 40));
+  ASSERT_TRUE(id.ok());
+  engine.shutdown(Shutdown::kDrain);
+  EXPECT_EQ(engine.enqueue(make_request(3, 3)).status().code(), Code::kUnavailable);
+  const Response whole = engine.await(id.value());
+  EXPECT_TRUE(whole.final && whole.status.ok());
+  EXPECT_EQ(whole.tokens.size(), 40U);
+}
+
+TEST(Executor, AShutdownThatCancelsEndsWhatRuns) {
+  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+  runner->hold();
+  Executor engine(runner);
+  const auto ids = engine.enqueue({make_request(3, 100), make_request(5, 100)});
+  ASSERT_TRUE(ids.ok());
+  engine.shutdown(Shutdown::kDrain, 1ms);  // its grace passes
+  for (const Response& r : engine.await(ids.value())) {
+    EXPECT_TRUE(r.final);
+    EXPECT_EQ(r.status.code(), Code::kCancelled);
+  }
+  runner->release();
+}
+
+TEST(Executor, ALostRunnerFailsThoseThatWaitToo) {
+  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+  std::atomic<int> n_lines = 0;
+  Executor engine(runner, {.batch_size_max = 1, .log = [&](LogLevel level, std::string_view line) {
+                             if (level == LogLevel::kError && line.find("lost") != line.npos)
+                               ++n_lines;
+                             throw std::runtime_error("a log that throws");
+                           }});
+  runner->hold();
+  const auto ids = engine.enqueue({make_request(3, 100), make_request(5, 100)});
+  ASSERT_TRUE(ids.ok());
+  runner->wait_for_submitted(1);
+  runner->fail_next({Code::kUnavailable, "the machine burns"});
+  runner->release();
+  for (const RequestId id : ids.value()) {
+    const Response last = await_whole(engine, id);
+    EXPECT_EQ(last.status.code(), Code::kUnavailable);
+    EXPECT_EQ(last.status.message(), "the machine burns");
+  }
+  EXPECT_EQ(n_lines, 1);
+  EXPECT_EQ(engine.enqueue(make_request(3, 3)).status().code(), Code::kUnavailable);
+}
+
+TEST(Executor, KeepsTheStatisticsOfTheLatestSteps) {
+  Executor engine(std::make_shared<FakeRunner>(FakeRunnerOptions{}),
+                  {.iteration_stats_max = 4, .request_stats_max = 100});
+  const auto id = engine.enqueue(make_request(6, 8));
+  ASSERT_TRUE(id.ok());
+  EXPECT_TRUE(await_whole(engine, id.value()).status.ok());
+  engine.shutdown(Shutdown::kDrain);
+  const auto steps = engine.iteration_stats();
+  ASSERT_EQ(steps.size(), 4U);
+  EXPECT_LT(steps[0].iteration, steps[3].iteration);
+  EXPECT_EQ(steps[3].n_decoded_tokens, 1U);
+  EXPECT_TRUE(engine.iteration_stats().empty());
+  const auto requests = engine.request_stats();
+  ASSERT_EQ(requests.size(), 8U);
+  ASSERT_EQ(requests[7].requests.size(), 1U);
+  EXPECT_EQ(requests[7].requests[0].id, id.value());
+  EXPECT_EQ(requests[7].requests[0].n_generated_tokens, 8U);
+}
+
+TEST(Executor, OneResponseGoesToOneOfThoseThatWait) {
+  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+  runner->hold();
+  Executor engine(runner);
+  const auto id = engine.enqueue(make_request(3, 8));
+  ASSERT_TRUE(id.ok());
+  std::atomic<std::size_t> n_tokens = 0;
+  std::atomic<int> n_final = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (true) {
+        const Response piece = engine.await(id.value());
+        n_tokens += piece.tokens.size();
+        if (piece.final && piece.status.ok()) ++n_final;
+        if (piece.final) return;
+      }
+    });
+  }
+  runner->release();
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(n_tokens, 8U);
+  EXPECT_EQ(n_final, 1);
+}
+
+TEST(Executor, SixteenThreadsGetWhatTheyAskedFor) {
+  const FakeRunnerOptions fake;
+  const auto runner = std::make_shared<FakeRunner>(fake);
+  Executor engine(runner);
+  std::vector<std::thread> threads;
+  for (TokenId t = 0; t < 16; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint32_t i = 0; i < 12; ++i) {
+        Request request = make_request(2 + (t + i) % 9, 1 + i, t);
+        request.priority = t % 3;
+        const auto id = engine.enqueue(request);
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        if (i % 4 == 3) engine.cancel(id.value());
+        const Response answer = await_whole(engine, id.value());
+        if (answer.status.code() == Code::kCancelled) {
+          EXPECT_EQ(i % 4, 3U);
+          continue;
+        }
+        EXPECT_TRUE(answer.status.ok()) << answer.status.message();
+        EXPECT_EQ(ids_of(answer.tokens), expected(fake, request).tokens);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(engine.n_ready(), 0U);
+  EXPECT_TRUE(runner->violations().empty());
+}
+
+}  // namespace
+}  // namespace coxswain::library
