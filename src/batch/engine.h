@@ -39,6 +39,10 @@ struct EngineOptions {
   std::uint32_t prefill_tokens_max = 4096;
   // Of these, what is left to prompts however many sequences decode (--prefill-tokens-min); at least one block.
   std::uint32_t prefill_tokens_min = 64;
+  // The time between two tokens of a sequence that decodes is kept below this while prompts are computed beside it, by
+  // fewer prompt tokens in a step (--target-itl-ms; batch/step_cost.h). 0 = off. One block of a prompt goes with each
+  // step all the same, and prefill_tokens_min does not count. Only where the runner plans chunks.
+  std::chrono::milliseconds target_itl{0};
   // Upper bound on tokens held, 0 = the KV cache (--max-batch-total-tokens).
   std::uint32_t batch_total_tokens_max = 0;
   float waiting_served_ratio = 0.3F;      // used only where the runner cannot plan chunks

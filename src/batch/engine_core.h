@@ -30,6 +30,7 @@
 #include "batch/engine_observer.h"
 #include "batch/scheduler.h"
 #include "batch/sequence.h"
+#include "batch/step_cost.h"
 #include "batch/waiting_queue.h"
 #include "kvcache/kv_cache.h"
 
@@ -121,6 +122,7 @@ class EngineCore {
     std::size_t rows_bytes = 0;
     TimePoint submitted_at{};
     bool prefill = false;
+    StepShape shape;       // where a target of latency is set
     IterationStats stats;  // of its plan; the rest when the result is there
   };
   // engine_core.cc: the life of sequences
@@ -146,6 +148,8 @@ class EngineCore {
   bool can_submit() const;
   Filled fill(StepPlan& plan, Step& step, TimePoint now);
   const Decision& decide();
+  std::uint32_t prompt_tokens_in_time() const;
+  void note_shape(Step& step) const;
   void commit_pauses(const Decision& decision);
   void commit_admissions(const Decision& decision, Step& step, TimePoint now);
   bool grow(Sequence& s, std::uint32_t n_blocks);
@@ -206,6 +210,7 @@ class EngineCore {
   std::set<std::pair<TimePoint, SequenceId>> deadlines_;
   std::vector<StepRow> spare_rows_;           // keeps its capacity from step to step
   std::vector<std::uint32_t> first_changed_;  // scratch of table_changes()
+  StepCost step_cost_;
   EngineStats stats_;
   BlockUse block_use_;
   std::uint64_t applied_step_ = 0;           // whose rows are applied, or were last

@@ -115,6 +115,7 @@ void Scheduler::reset(const SchedulerInput& in) {
   const std::uint32_t budget = base::round_up(options_.prefill_tokens_max, block);
   const std::uint32_t floor = base::round_up(options_.prefill_tokens_min, block);
   prefill_budget_ = std::max(minus(budget, n_decodes), std::clamp(floor, block, budget));
+  prefill_budget_ = std::min(prefill_budget_, std::max(in_.prompt_tokens_max, block));
   out_.prompt_tokens_max = prefill_budget_;
   for (std::size_t g = 0; g < n_groups; ++g) {
     available_[g] = in_.cache->available(g);

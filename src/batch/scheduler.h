@@ -46,6 +46,8 @@ struct SchedulerInput {
   std::span<Sequence* const> running;     // in order: priority, then arrival
   const WaitingQueue* waiting = nullptr;  // and paused
   std::uint32_t steps_since_admission = 0;
+  // Prompt tokens that the step has time for; one block may run all the same.
+  std::uint32_t prompt_tokens_max = 0xFFFFFFFFU;
   bool steps_in_flight = false;
 };
 

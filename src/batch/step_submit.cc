@@ -22,7 +22,43 @@ const Decision& EngineCore::decide() {
                           .running = running_,
                           .waiting = &waiting_,
                           .steps_since_admission = steps_since_admission_,
+                          .prompt_tokens_max = prompt_tokens_in_time(),
                           .steps_in_flight = !steps_.empty()});
+}
+
+// What the latency target leaves to prompts beside the decodes; everything where nobody decodes.
+std::uint32_t EngineCore::prompt_tokens_in_time() const {
+  constexpr std::uint32_t kAll = 0xFFFFFFFFU;
+  if (options_.target_itl.count() == 0 || !info_.capabilities.plans_chunks) return kAll;
+  StepShape decodes;
+  std::uint32_t position = 0;  // of the first prompt that runs
+  for (const Sequence* s : running_) {
+    if (s->stalled || !s->wants_row()) continue;
+    if (s->decoding()) {
+      ++decodes.n_decodes;
+      decodes.decode_context += s->planned + 1;
+    } else if (position == 0) {
+      position = s->planned;
+    }
+  }
+  if (decodes.n_decodes == 0) return kAll;
+  const double seconds = std::chrono::duration<double>(options_.target_itl).count();
+  return step_cost_.prompt_tokens_within(
+      seconds, decodes, position, cache_->block_tokens(), options_.prefill_tokens_max);
+}
+
+void EngineCore::note_shape(Step& step) const {
+  if (options_.target_itl.count() == 0) return;
+  for (const StepRow& row : step.rows) {
+    const std::uint64_t n = row.n_tokens;
+    const std::uint64_t context = n * row.first_position + n * (n + 1) / 2;
+    (row.prefill ? step.shape.prompt_context : step.shape.decode_context) += context;
+    if (row.prefill) {
+      step.shape.n_prompt_tokens += row.n_tokens;
+    } else {
+      ++step.shape.n_decodes;
+    }
+  }
 }
 
 bool EngineCore::submit_next(TimePoint now) {
@@ -70,6 +106,7 @@ EngineCore::Filled EngineCore::fill(StepPlan& plan, Step& step, TimePoint now) {
   step.rows.reserve(decision.rows.size());
   for (const PlannedRow& row : decision.rows) build_row(row, plan, step);
   count_plan(decision, step);
+  note_shape(step);
   // What a pause gives back counts fully once it has happened. Without a step in flight nothing
   // else would bring a plan about.
   const bool again = plan.rows.empty() && !decision.paused.empty() && steps_.empty();

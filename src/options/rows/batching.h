@@ -48,6 +48,16 @@ inline constexpr OptionSpec kBatchingRows[] = {
      .ours = true,
      .help = "Prompt tokens in one step however many sequences decode beside them, up to "
              "--max-batch-prefill-tokens"},
+    {.name = "target-itl-ms",
+     .env = "COXSWAIN_TARGET_ITL_MS",
+     .type = OptionType::kU64,
+     .default_value = "0",
+     .unit = "ms",
+     .max = 60'000,
+     .binaries = kFront,
+     .ours = true,
+     .help = "Time between two tokens of a request that is kept while prompts of others are "
+             "computed, by fewer prompt tokens in a step, one block at least; 0 = off"},
     {.name = "max-batch-total-tokens",
      .env = "MAX_BATCH_TOTAL_TOKENS",
      .type = OptionType::kU64,

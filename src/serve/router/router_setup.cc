@@ -48,6 +48,7 @@ batch::EngineOptions engine_options(const options::OptionValues& values,
   }
   out.prefill_tokens_max = limits.batch_prefill_tokens_max;
   out.prefill_tokens_min = values.get<"prefill-tokens-min">();
+  out.target_itl = values.get<"target-itl-ms">();
   // The engine counts whole blocks: the last one may be used in part only.
   const std::uint64_t block = std::max(info.block_tokens, 1U);
   out.batch_total_tokens_max =

@@ -87,9 +87,13 @@ TEST(RouterSetup, PrefixesAreCachedUnlessSomethingIsAgainstIt) {
 
 TEST(RouterSetup, OptionsReachTheEngine) {
   const auto options = engine_options(
-      values_of({"--capacity-policy=guaranteed-no-evict", "--max-batch-size=7"}), {}, any_info());
+      values_of(
+          {"--capacity-policy=guaranteed-no-evict", "--max-batch-size=7", "--target-itl-ms=120"}),
+      {},
+      any_info());
   EXPECT_EQ(options.policy, CapacityPolicy::kGuaranteedNoEvict);
   EXPECT_EQ(options.batch_size_max, 7U);
+  EXPECT_EQ(options.target_itl, std::chrono::milliseconds(120));
   const auto policy_of = [](const char* flag) {
     return engine_options(values_of({flag}), {}, any_info()).policy;
   };

@@ -1,0 +1,105 @@
+#include "batch/step_cost.h"
+
+#include <algorithm>
+
+namespace coxswain::batch {
+namespace {
+
+constexpr double kKept = 0.99;  // of the weight of a step when the next one comes
+constexpr std::size_t kRatios = 128;
+constexpr double kQuantile = 0.98;
+// What one step may teach: a process that was stopped for a while says nothing about steps.
+constexpr double kRatioMax = 4;
+constexpr int kSweeps = 30;
+
+}  // namespace
+
+// Of the same order of magnitude, so that the descent is quick.
+StepCost::Vector StepCost::features(const StepShape& step) {
+  return {1.0,
+          step.n_decodes / 16.0,
+          step.n_prompt_tokens / 64.0,
+          static_cast<double>(step.decode_context) / 8192.0,
+          static_cast<double>(step.prompt_context) / 65'536.0};
+}
+
+double StepCost::predict(const StepShape& step) const {
+  const Vector x = features(step);
+  double out = 0;
+  for (std::size_t i = 0; i < kN; ++i) out += coefficients_[i] * x[i];
+  return out;
+}
+
+void StepCost::observe(const StepShape& step, double seconds) {
+  if (seconds <= 0) return;
+  const double predicted = predict(step);
+  if (n_steps_ >= kStepsMin && predicted > 0) {
+    if (step.n_prompt_tokens > 0 && step.n_decodes > 0) note_ratio(seconds / predicted);
+    seconds = std::min(seconds, kRatioMax * predicted);
+  }
+  prompt_tokens_seen_ = std::max(prompt_tokens_seen_, step.n_prompt_tokens);
+  ++n_steps_;
+  const Vector x = features(step);
+  for (std::size_t i = 0; i < kN; ++i) {
+    for (std::size_t j = 0; j < kN; ++j) {
+      products_[i][j] = kKept * products_[i][j] + x[i] * x[j] / (seconds * seconds);
+    }
+    sums_[i] = kKept * sums_[i] + x[i] / seconds;
+  }
+  solve();
+}
+
+void StepCost::solve() {
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    for (std::size_t i = 0; i < kN; ++i) {
+      if (products_[i][i] <= 0) continue;
+      double rest = sums_[i];
+      for (std::size_t j = 0; j < kN; ++j) {
+        if (j != i) rest -= products_[i][j] * coefficients_[j];
+      }
+      coefficients_[i] = std::max(0.0, rest / products_[i][i]);
+    }
+  }
+}
+
+void StepCost::note_ratio(double ratio) {
+  if (ratios_.size() < kRatios) {
+    ratios_.push_back(ratio);
+  } else {
+    ratios_[next_ratio_] = ratio;
+    next_ratio_ = (next_ratio_ + 1) % kRatios;
+  }
+  std::vector<double> sorted = ratios_;
+  const auto at = static_cast<std::size_t>(kQuantile * static_cast<double>(sorted.size() - 1));
+  const auto nth = sorted.begin() + static_cast<std::ptrdiff_t>(at);
+  std::nth_element(sorted.begin(), nth, sorted.end());
+  margin_ = std::clamp(*nth, 1.0, kRatioMax);
+}
+
+std::uint32_t StepCost::prompt_tokens_within(double seconds,
+                                             const StepShape& step,
+                                             std::uint32_t position,
+                                             std::uint32_t unit,
+                                             std::uint32_t n_max) const {
+  if (n_steps_ < kStepsMin) return std::min(unit, n_max);
+  n_max = std::min(n_max, std::max(unit, 2 * prompt_tokens_seen_));
+  const auto fits = [&](std::uint32_t n) {
+    StepShape with = step;
+    with.n_prompt_tokens = n;
+    with.prompt_context = std::uint64_t{n} * position + std::uint64_t{n} * n / 2;
+    return margin_ * predict(with) <= seconds;
+  };
+  std::uint32_t least = 1;  // in units
+  std::uint32_t most = std::max(1U, n_max / unit);
+  while (least < most) {
+    const std::uint32_t middle = (least + most + 1) / 2;
+    if (fits(middle * unit)) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return std::min(least * unit, std::max(n_max, unit));
+}
+
+}  // namespace coxswain::batch

@@ -1,0 +1,191 @@
+// What a step costs, learned from steps, and the prompt tokens of a step under a latency target.
+
+#include "batch/step_cost.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "batch/engine_core.h"
+#include "batch/testing/timed_runner.h"
+
+namespace coxswain::batch {
+namespace {
+
+using testing::TimedRunner;
+using namespace std::chrono_literals;
+
+// Seconds of a step: 20 ms, 1 ms a decode, 1.2 ms a prompt token.
+double plain_cost(const StepShape& s) {
+  return 0.020 + 0.001 * s.n_decodes + 0.0012 * s.n_prompt_tokens;
+}
+
+StepCost taught(const std::function<double(const StepShape&)>& cost, int n_steps = 200) {
+  StepCost out;
+  for (int i = 0; i < n_steps; ++i) {
+    const StepShape step{.n_decodes = static_cast<std::uint32_t>(1 + i % 16),
+                         .n_prompt_tokens = static_cast<std::uint32_t>(i % 5) * 32};
+    out.observe(step, cost(step));
+  }
+  return out;
+}
+
+TEST(StepCost, FindsTheCoefficients) {
+  const StepCost cost = taught(plain_cost);
+  for (const StepShape& step :
+       {StepShape{.n_decodes = 16}, StepShape{.n_decodes = 3, .n_prompt_tokens = 100}})
+    EXPECT_NEAR(cost.predict(step), plain_cost(step), 0.01 * plain_cost(step));
+  EXPECT_NEAR(cost.margin(), 1.0, 0.01);
+}
+
+TEST(StepCost, NoPartIsNegative) {
+  StepCost cost;  // more decodes, less time: something else was the reason
+  for (std::uint32_t i = 0; i < 50; ++i) cost.observe({.n_decodes = 1 + i % 8}, 0.1 / (1 + i % 8));
+  EXPECT_GE(cost.predict({.n_decodes = 1000}), cost.predict({.n_decodes = 1}));
+}
+
+TEST(StepCost, FollowsAMachineThatBecomesSlower) {
+  StepCost cost = taught(plain_cost);
+  for (int i = 0; i < 600; ++i) {
+    const StepShape step{.n_decodes = static_cast<std::uint32_t>(1 + i % 16),
+                         .n_prompt_tokens = static_cast<std::uint32_t>(i % 5) * 32};
+    cost.observe(step, 2 * plain_cost(step));
+  }
+  const StepShape step{.n_decodes = 16, .n_prompt_tokens = 64};
+  EXPECT_NEAR(cost.predict(step), 2 * plain_cost(step), 0.1 * plain_cost(step));
+}
+
+TEST(StepCost, TheTokensAreThoseThatFit) {
+  const StepCost cost = taught(plain_cost);
+  const StepShape decodes{.n_decodes = 16};
+  // 20 + 16 + 1.2 n <= 120: n <= 70.
+  EXPECT_EQ(cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096), 64U);
+  EXPECT_EQ(cost.prompt_tokens_within(0.120, decodes, 0, 16, 48), 48U);
+  EXPECT_EQ(cost.prompt_tokens_within(0.030, decodes, 0, 16, 4096), 16U) << "the floor is one unit";
+  EXPECT_EQ(cost.prompt_tokens_within(9, decodes, 0, 16, 4096), 256U) << "twice what was seen";
+}
+
+TEST(StepCost, ContextCounts) {
+  StepCost cost;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    const StepShape step{.n_decodes = 1 + i % 4,
+                         .n_prompt_tokens = 128,
+                         .decode_context = 1000 * (i % 3),
+                         .prompt_context = 128'000 * (i % 7)};
+    cost.observe(step,
+                 0.05 + 1e-6 * static_cast<double>(step.decode_context) +
+                     1e-7 * static_cast<double>(step.prompt_context));
+  }
+  const std::uint32_t early = cost.prompt_tokens_within(0.080, {.n_decodes = 1}, 0, 16, 4096);
+  const std::uint32_t late = cost.prompt_tokens_within(0.080, {.n_decodes = 1}, 6000, 16, 4096);
+  EXPECT_GT(early, late);
+}
+
+TEST(StepCost, BeforeItKnowsOneUnit) {
+  StepCost cost;
+  EXPECT_EQ(cost.prompt_tokens_within(1, {.n_decodes = 1}, 0, 16, 4096), 16U);
+  for (std::uint32_t i = 0; i < StepCost::kStepsMin; ++i) cost.observe({.n_decodes = 1}, 0.02);
+  EXPECT_EQ(cost.prompt_tokens_within(1, {.n_decodes = 1}, 0, 16, 4096), 16U)
+      << "none had a prompt";
+  cost.observe({.n_decodes = 1, .n_prompt_tokens = 16}, 0.03);
+  EXPECT_EQ(cost.prompt_tokens_within(1, {.n_decodes = 1}, 0, 16, 4096), 32U);
+}
+
+TEST(StepCost, NoiseBecomesMargin) {
+  StepCost cost;
+  const auto noisy = [](std::uint32_t i, const StepShape& s) {
+    return plain_cost(s) * (i % 10 == 0 ? 1.5 : 1.0);
+  };
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    const StepShape step{.n_decodes = 16, .n_prompt_tokens = 16 * (1 + i % 4)};
+    cost.observe(step, noisy(i, step));
+  }
+  EXPECT_GT(cost.margin(), 1.3);
+}
+
+TEST(StepCost, APauseOfTheProcessTeachesLittle) {
+  StepCost cost = taught(plain_cost);
+  cost.observe({.n_decodes = 8}, 3600);
+  EXPECT_LT(cost.predict({.n_decodes = 8}), 2 * plain_cost({.n_decodes = 8}));
+}
+
+// The engine over simulated time: 15 sequences decode while prompts of 512 tokens come one after the other.
+class LatencyTarget : public ::testing::Test {
+ protected:
+  class Gaps final : public TokenSink {
+   public:
+    Gaps(const TimePoint& now, std::vector<double>& gaps) : now_(now), gaps_(gaps) {}
+    void on_event(TokenEvent event) override {
+      if (event.tokens.empty()) return;
+      if (last_ != TimePoint{})
+        gaps_.push_back(std::chrono::duration<double, std::milli>(now_ - last_).count());
+      last_ = now_;
+    }
+
+   private:
+    const TimePoint& now_;
+    std::vector<double>& gaps_;
+    TimePoint last_{};
+  };
+
+  // Milliseconds between tokens, sorted; half of the run is there to learn.
+  std::vector<double> run(std::chrono::milliseconds target) {
+    auto runner = std::make_shared<TimedRunner>(
+        10'000,
+        now_,
+        [](const StepShape& s) {
+          return std::chrono::duration_cast<Clock::duration>(
+              std::chrono::duration<double>(plain_cost(s)));
+        },
+        [](const SequenceSpec& spec) { return spec.stopping.max_new_tokens; });
+    EngineCore core(runner,
+                    {.prefill_tokens_max = 256, .target_itl = target, .check_invariants = true},
+                    {1, 2},
+                    {});
+    std::vector<double> gaps;
+    std::uint64_t id = 0;
+    const auto add = [&](std::uint32_t n_prompt, std::uint32_t n_new) {
+      GenerationRequest r;
+      r.id = RequestId{++id};
+      for (std::uint32_t i = 0; i < n_prompt; ++i)
+        r.prompt.push_back(static_cast<TokenId>(id * 1000 + i));
+      r.stopping.max_new_tokens = n_new;
+      core.add(std::move(r), std::make_shared<Gaps>(now_, gaps), now_);
+    };
+    for (int i = 0; i < 15; ++i) add(16, 2000);
+    for (int step = 0; step < 600; ++step) {
+      if (core.n_sequences() < 16) add(512, 1);
+      if (step == 300) gaps.clear();
+      core.advance(now_);
+      while (core.submit_next(now_)) {
+      }
+      core.apply_oldest(core.wait_oldest(), now_);
+    }
+    n_prompts_ = id;
+    std::ranges::sort(gaps);
+    return gaps;
+  }
+
+  TimePoint now_{1h};
+  std::uint64_t n_prompts_ = 0;
+};
+
+TEST_F(LatencyTarget, KeepsTheGapsBelowIt) {
+  const auto without = run(0ms);
+  EXPECT_GT(without.back(), 250.0);
+  const auto with = run(120ms);
+  EXPECT_LE(with[with.size() * 99 / 100], 120.0);
+  EXPECT_GT(with[with.size() / 2], 95.0) << "and the time is used";
+}
+
+TEST_F(LatencyTarget, PromptsMoveOnUnderATargetThatCannotBeKept) {
+  const auto gaps = run(1ms);
+  EXPECT_GT(n_prompts_, 15U + 600 / 32 - 3) << "a block of 16 tokens in each step";
+  EXPECT_LT(gaps.back(), 20 + 16 + 1.2 * 16 + 5);
+}
+
+}  // namespace
+}  // namespace coxswain::batch
