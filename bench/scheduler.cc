@@ -38,6 +38,7 @@ class NullRunner final : public StepRunner {
     info_.epoch = 1;
     info_.block_tokens = 16;
     info_.capabilities = {true, true, true, true, true};
+    info_.capabilities.moves = true;
     KvGroup group;
     group.n_blocks = n_blocks;
     info_.kv_groups = {group};

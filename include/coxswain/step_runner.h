@@ -44,6 +44,7 @@ struct Capabilities {
   bool edits = false;         // StepPlan::edits
   bool layer_ranges = false;  // StepPlan::layers other than all of them
   bool attachments = false;   // attach(), take(), StepPlan::imports and exports
+  bool moves = false;         // StepPlan::moves inside tier 0
   // Plans submitted and not waited for.
   std::uint32_t plans_in_flight_max = 2;
   // Row::n_draft_max: what the runner may yield beyond one token a step. Drafting is the runner's own business.

@@ -56,6 +56,8 @@ struct EngineOptions {
   std::size_t plan_rows_bytes_max = std::size_t{16} << 20;
   std::uint32_t overtakes_max = 32;  // how often a waiting request may be overtaken
   bool prefix_caching = true;
+  // The beginning of a cached block is copied where the rest of it differs, if the runner moves blocks.
+  bool partial_reuse = true;
   // A sink that stays stalled so long is cancelled.
   std::chrono::milliseconds stall_timeout{30'000};
   // The final event waits until no step in flight names the request's blocks: whoever reads it knows that they are

@@ -23,8 +23,10 @@ std::uint32_t usable_blocks(const KvGroup& group,
 kvcache::KvCacheOptions cache_options(const RunnerInfo& info,
                                       const EngineOptions& options,
                                       const base::HashKey& key) {
-  kvcache::KvCacheOptions out{
-      .block_tokens = info.block_tokens, .prefix_caching = options.prefix_caching, .hash_key = key};
+  kvcache::KvCacheOptions out{.block_tokens = info.block_tokens,
+                              .prefix_caching = options.prefix_caching,
+                              .partial_reuse = options.partial_reuse && info.capabilities.moves,
+                              .hash_key = key};
   // A recurrent state is one value that moves on; there is nothing to find at an earlier position.
   for (const KvGroup& group : info.kv_groups) {
     if (group.kind == KvGroup::Kind::kState) out.prefix_caching = false;

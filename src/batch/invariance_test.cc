@@ -82,6 +82,7 @@ FakeRunnerOptions fake(std::uint32_t n_blocks) {
   FakeRunnerOptions o;
   o.n_blocks = {n_blocks + 1};
   o.eos_every = 12;
+  o.capabilities.moves = true;
   return o;
 }
 
@@ -110,6 +111,67 @@ TEST(Invariance, AfterPrefixHits) {
   EXPECT_GT(run_seeds(c).cached_tokens, 1000U);
   c.engine.prefix_caching = false;
   EXPECT_EQ(run_seeds(c).cached_tokens, 0U);
+}
+
+// A prompt that leaves a cached one inside a block, at every place: of that block the beginning is copied.
+TEST(Invariance, AHitEndsInsideABlock) {
+  for (const bool window : {false, true}) {
+    for (const bool moves : {true, false}) {
+      FakeRunnerOptions o = fake(60);
+      o.block_tokens = 8;
+      o.capabilities.moves = moves;
+      if (window) {
+        o.n_blocks = {60, 60};
+        o.windows = {0, 5};
+      }
+      CoreDriver d(o);
+      GenerationRequest first;
+      first.id = RequestId{1};
+      for (TokenId p = 0; p < 24; ++p) first.prompt.push_back(p);
+      first.stopping = {.max_new_tokens = 4, .ignore_eos = true};
+      d.add(first);
+      ASSERT_TRUE(d.run());
+      for (std::uint32_t n_alike = 16; n_alike <= 24; ++n_alike) {
+        SCOPED_TRACE(n_alike);
+        GenerationRequest next = first;
+        next.id = RequestId{100 + n_alike};
+        next.prompt.resize(n_alike);
+        next.prompt.resize(30, 49);
+        const auto sink = d.add(next);
+        ASSERT_TRUE(d.run());
+        sink->expect_complete(expected_output(o, next), false);
+        const std::uint32_t cached = sink->final_event().n_cached_prompt_tokens;
+        EXPECT_EQ(cached, moves ? n_alike : n_alike / 8 * 8);
+      }
+      // The same prompt again: only its last token is computed.
+      first.id = RequestId{2};
+      const auto again = d.add(first);
+      ASSERT_TRUE(d.run());
+      again->expect_complete(expected_output(o, first), false);
+      EXPECT_EQ(again->final_event().n_cached_prompt_tokens, moves ? 23U : 16U);
+    }
+  }
+}
+
+// There is no room for the block and for what would be copied into it.
+TEST(Invariance, APartIsNotCopiedWhereThatTakesTheLastBlock) {
+  for (const std::uint32_t n_blocks : {6U, 7U}) {
+    const FakeRunnerOptions o = fake(n_blocks);
+    CoreDriver d(o);
+    GenerationRequest r;
+    r.id = RequestId{1};
+    for (TokenId p = 0; p < 8; ++p) r.prompt.push_back(p);
+    r.stopping = {.max_new_tokens = 1, .ignore_eos = true};
+    d.add(r);
+    ASSERT_TRUE(d.run());
+    r.id = RequestId{2};
+    r.prompt.resize(6);
+    r.prompt.resize(24, 9);
+    const auto sink = d.add(r);
+    ASSERT_TRUE(d.run());
+    sink->expect_complete(expected_output(o, r), false);
+    EXPECT_EQ(sink->final_event().n_cached_prompt_tokens, n_blocks == 6 ? 4U : 6U);
+  }
 }
 
 TEST(Invariance, PausedAndResumedInATinyCache) {

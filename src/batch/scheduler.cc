@@ -369,14 +369,22 @@ void Scheduler::admit_waiting() {
 // being computed counts as not fitting, so it is overtaken no more often than any other.
 bool Scheduler::admit(Sequence& s) {
   const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
-  const kvcache::PrefixProbe prefix =
+  kvcache::PrefixProbe prefix =
       use_prefix ? in_.cache->probe(s.identity, s.tokens, s.prefix_memo) : kvcache::PrefixProbe{};
-  const std::uint32_t first = prefix.n_blocks * in_.cache->block_tokens();
-  const std::uint32_t n_tokens = prefill_chunk(s, first, n_prefills_);
-  if (n_tokens == 0) return refuse(WaitReason::kTokenBudget);
   if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())
     return refuse(WaitReason::kSharedPrefix);
+  if (prefix.n_partial > 0 && admit_behind(s, prefix)) return true;
+  prefix.n_partial = 0;  // the block and what is copied into it may not fit at once
+  prefix.n_copied.clear();
+  return admit_behind(s, prefix);
+}
 
+// `prefix` is what the cache gives, or less.
+bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
+  const std::uint32_t block = in_.cache->block_tokens();
+  const std::uint32_t first = prefix.n_blocks * block + prefix.n_partial;
+  const std::uint32_t n_tokens = prefill_chunk(s, first, n_prefills_);
+  if (n_tokens == 0) return refuse(WaitReason::kTokenBudget);
   const std::uint32_t end = first + n_tokens;
   const std::uint32_t n_blocks = in_.capabilities.grows_blocks
                                      ? in_.cache->blocks_for(end)
@@ -385,9 +393,11 @@ bool Scheduler::admit(Sequence& s) {
   std::vector<std::uint32_t> taken(available_.size());  // of these, now
   for (std::size_t g = 0; g < need.size(); ++g) {
     const bool hit = prefix.n_blocks > 0;
-    taken[g] = n_blocks - prefix.n_blocks + (hit ? prefix.n_taken[g] : 0);
+    const std::uint32_t pinned =
+        (hit ? prefix.n_taken[g] : 0) + (prefix.n_partial > 0 ? prefix.n_copied[g] : 0);
+    taken[g] = n_blocks - prefix.n_blocks + pinned;
     need[g] =
-        (hit ? prefix.n_taken[g] : 0) +
+        pinned +
         reserved_blocks(
             s, g, first, {.n_entries = prefix.n_blocks, .n_blocks = hit ? prefix.n_held[g] : 0});
   }
@@ -397,6 +407,7 @@ bool Scheduler::admit(Sequence& s) {
     }
     return has_slot();
   };
+  if (!fits() && prefix.n_partial > 0) return false;
   if (!fits() && !(preempt_for(s, need) && fits()))
     return refuse(has_slot() ? WaitReason::kNoBlocks : WaitReason::kBatchFull);
 
@@ -414,8 +425,7 @@ bool Scheduler::admit(Sequence& s) {
   prefill_budget_ = minus(prefill_budget_, n_tokens);
   ++n_prefills_;
   ++n_running_;
-  if (prefix.next_key != 0 && rules_.waits_for_equal_blocks &&
-      end >= first + in_.cache->block_tokens())
+  if (prefix.next_key != 0 && rules_.waits_for_equal_blocks && end >= (prefix.n_blocks + 1) * block)
     computing_.push_back(prefix.next_key);
   return true;
 }

@@ -76,6 +76,7 @@ class Scheduler {
   void admit_beside_running();
   void admit_waiting();
   bool admit(Sequence& s);
+  bool admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix);
   bool refuse(WaitReason why);
   void note_wait(WaitReason why);
   bool enough_to_interrupt() const;

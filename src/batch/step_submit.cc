@@ -129,8 +129,10 @@ void EngineCore::commit_admissions(const Decision& decision, Step& step, TimePoi
     waiting_.note_admission(s.arrival);
     s.state = SequenceState::kRunning;
     const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
-    s.lease = cache_->open(s.identity, s.tokens, use_prefix, std::exchange(s.prefix_memo, {}));
-    s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens();
+    const bool use_partial = row.first_position % cache_->block_tokens() != 0;
+    s.lease = cache_->open(
+        s.identity, s.tokens, use_prefix, std::exchange(s.prefix_memo, {}), use_partial);
+    s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens() + s.lease.n_partial();
     const std::uint32_t n_reused = s.lease.n_blocks();
     for (BlockUse* use : {&s.block_use, &block_use_}) {
       use->reused += n_reused;
@@ -230,6 +232,9 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
     return;  // it travels with the next plan
   }
   step.rows_bytes += row_bytes;
+  for (const kvcache::BlockCopy& copy : cache_->take_copies(s.lease, plan.step))
+    plan.moves.push_back(
+        {.kv_group = copy.group, .from = {.id = copy.from}, .to = {.id = copy.to}});
   if (!s.known_to_runner) {
     s.known_to_runner = true;
     step.new_bytes += new_bytes;

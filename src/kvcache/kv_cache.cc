@@ -26,7 +26,8 @@ KvLease::KvLease(KvLease&& other) noexcept
       identity_(std::move(other.identity_)),
       cursor_(other.cursor_),
       n_published_(other.n_published_),
-      last_step_(other.last_step_) {}
+      last_step_(other.last_step_),
+      partial_(std::exchange(other.partial_, {})) {}
 
 KvLease& KvLease::operator=(KvLease&& other) noexcept {
   if (this == &other) return *this;
@@ -38,6 +39,7 @@ KvLease& KvLease::operator=(KvLease&& other) noexcept {
   cursor_ = other.cursor_;
   n_published_ = other.n_published_;
   last_step_ = other.last_step_;
+  partial_ = std::exchange(other.partial_, {});
   return *this;
 }
 
@@ -50,11 +52,13 @@ void KvLease::reset() {
   cursor_ = {};
   n_published_ = 0;
   last_step_ = 0;
+  partial_ = {};
 }
 
 KvCache::KvCache(const KvCacheOptions& options)
     : block_tokens_(options.block_tokens),
       prefix_caching_(options.prefix_caching),
+      partial_reuse_(options.partial_reuse),
       index_(windows_of(options), options.hash_key) {
   for (const KvGroupOptions& group : options.groups) {
     windows_.push_back(group.window_tokens);
@@ -101,6 +105,23 @@ std::uint32_t KvCache::n_usable(std::span<const PrefixIndex::Node> path) const {
   return n;
 }
 
+// What the block behind `path` shares with the tokens, leaving one to compute: only if each group has the block, or
+// none of it is seen.
+PrefixIndex::Part KvCache::match_part(std::string_view identity,
+                                      std::span<const TokenId> tokens,
+                                      std::span<const PrefixIndex::Node> path) const {
+  if (!partial_reuse_ || !prefix_caching_ || tokens.empty()) return {};
+  const PrefixIndex::Node above = path.empty() ? index_.find_root(identity) : path.back();
+  const std::size_t first = path.size() * block_tokens_;
+  if (!above || first + 1 >= tokens.size()) return {};
+  const std::size_t n_max = std::min<std::size_t>(tokens.size() - 1 - first, block_tokens_ - 1);
+  const PrefixIndex::Part part = index_.find_part(above, tokens.subspan(first, n_max));
+  for (std::size_t g = 0; part.node && g < pools_.size(); ++g) {
+    if (windows_[g] != 1 && index_.blocks(part.node)[g] == kReleasedBlock) return {};
+  }
+  return part;
+}
+
 PrefixProbe KvCache::probe(std::string_view identity,
                            std::span<const TokenId> tokens,
                            PrefixMemo& memo) const {
@@ -111,6 +132,16 @@ PrefixProbe KvCache::probe(std::string_view identity,
     const PrefixIndex::Node above =
         out.n_blocks > 0 ? memo.path[out.n_blocks - 1] : index_.find_root(identity);
     out.next_key = above ? index_.child_key(above, block) : index_.first_key(identity, block);
+  }
+  if (const auto part = match_part(identity, tokens, std::span(memo.path).first(out.n_blocks));
+      part.node) {
+    out.n_partial = part.n_tokens;
+    for (std::size_t g = 0; g < pools_.size(); ++g) {
+      const BlockId id = index_.blocks(part.node)[g];
+      const bool idle = windows_[g] == 0 ? !index_.pinned(part.node)
+                                         : id != kReleasedBlock && !pools_[g].busy(id);
+      out.n_copied.push_back(idle ? 1 : 0);
+    }
   }
   if (out.n_blocks == 0) return out;
   for (std::size_t g = 0; g < pools_.size(); ++g) {
@@ -133,14 +164,17 @@ PrefixProbe KvCache::probe(std::string_view identity,
 KvLease KvCache::open(std::string_view identity,
                       std::span<const TokenId> tokens,
                       bool use_prefix,
-                      PrefixMemo memo) {
+                      PrefixMemo memo,
+                      bool use_partial) {
   KvLease lease;
   lease.cache_ = this;
   lease.tables_.resize(pools_.size());
   lease.n_released_.resize(pools_.size());
   lease.identity_ = std::string(identity);
-  const std::uint32_t n_blocks = use_prefix ? match(identity, tokens, memo) : 0;
-  if (n_blocks == 0) return lease;
+  if (!use_prefix) return lease;
+  const std::uint32_t n_blocks = match(identity, tokens, memo);
+  const auto part = use_partial ? match_part(identity, tokens, std::span(memo.path).first(n_blocks))
+                                : PrefixIndex::Part{};
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     lease.n_released_[g] = n_blocks - n_seen(g, n_blocks);
     lease.tables_[g].assign(n_blocks, kReleasedBlock);
@@ -151,9 +185,70 @@ KvLease KvCache::open(std::string_view identity,
     }
   }
   for (std::uint32_t i = 0; i < n_blocks; ++i) index_.mark_shared(memo.path[i]);
-  lease.cursor_ = memo.path[n_blocks - 1];
+  if (n_blocks > 0) lease.cursor_ = memo.path[n_blocks - 1];
   lease.n_published_ = n_blocks;
+  if (!part.node) return lease;
+  lease.partial_ = {.index = n_blocks, .n_tokens = part.n_tokens};
+  for (std::size_t g = 0; g < pools_.size(); ++g)
+    hold_source(lease, g, index_.blocks(part.node)[g]);
   return lease;
+}
+
+void KvCache::hold_source(KvLease& lease, std::size_t group, BlockId id) {
+  lease.partial_.sources.push_back(id);
+  if (id == kReleasedBlock) return;
+  if (pools_[group].add_ref(id) && windows_[group] == 0) index_.add_busy(node_of(group, id));
+}
+
+void KvCache::drop_sources(KvLease& lease, std::uint64_t last_step) {
+  const std::vector<BlockId> sources = std::exchange(lease.partial_, {}).sources;
+  for (std::size_t g = 0; g < sources.size(); ++g) {
+    if (sources[g] != kReleasedBlock) drop(g, sources[g], last_step);
+  }
+}
+
+KvLease KvCache::fork(const KvLease& source, std::uint32_t n_tokens) {
+  assert(source.cache_ == this && source.partial_.n_tokens == 0 &&
+         blocks_for(n_tokens) <= source.n_blocks());
+  const std::uint32_t n_whole = n_tokens / block_tokens_;
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    const std::uint32_t seen_from =
+        windows_[g] == 0 || n_tokens < windows_[g] ? 0 : n_tokens - windows_[g] + 1;
+    if (seen_from < n_tokens && source.n_released_[g] > seen_from / block_tokens_) return {};
+  }
+  KvLease lease;
+  lease.cache_ = this;
+  lease.identity_ = source.identity_;
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    const auto table = std::span(source.tables_[g]).first(n_whole);
+    lease.tables_.emplace_back(table.begin(), table.end());
+    lease.n_released_.push_back(std::min(source.n_released_[g], n_whole));
+    for (const BlockId id : table.subspan(lease.n_released_[g])) {
+      pools_[g].add_ref(id);
+      if (node_of(g, id)) index_.mark_shared(node_of(g, id));
+    }
+  }
+  if (source.n_published_ <= n_whole) {
+    lease.cursor_ = source.cursor_;
+    lease.n_published_ = source.n_published_;
+  }
+  if (n_tokens % block_tokens_ == 0) return lease;
+  lease.partial_ = {.index = n_whole, .n_tokens = n_tokens % block_tokens_};
+  for (std::size_t g = 0; g < pools_.size(); ++g) hold_source(lease, g, source.tables_[g][n_whole]);
+  return lease;
+}
+
+std::vector<BlockCopy> KvCache::take_copies(KvLease& lease, std::uint64_t step) {
+  std::vector<BlockCopy> out;
+  for (std::size_t g = 0; g < lease.partial_.sources.size(); ++g) {
+    const BlockId from = lease.partial_.sources[g];
+    if (from == kReleasedBlock) continue;
+    out.push_back({.group = static_cast<std::uint32_t>(g),
+                   .from = from,
+                   .to = lease.tables_[g][lease.partial_.index]});
+  }
+  drop_sources(lease, step);
+  return out;
 }
 
 std::uint64_t KvCache::next_key(const KvLease& lease, std::span<const TokenId> tokens) const {
@@ -281,6 +376,7 @@ void KvCache::drop(std::size_t group, BlockId id, std::uint64_t last_step, bool 
 }
 
 void KvCache::release(KvLease& lease) {
+  drop_sources(lease, lease.last_step_);
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     auto& table = lease.tables_[g];
     for (std::size_t i = table.size(); i-- > lease.n_released_[g];)

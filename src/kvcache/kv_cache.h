@@ -13,6 +13,10 @@
 // block: first those that left the window of the only sequence that had them, the one that left last, then by last use.
 // So a prefix can be used up to any block where every window group still has the blocks that the next position sees.
 //
+// Of the block behind a prefix a sequence may share the beginning only: it gets a block of its own, into which the
+// shared one is copied before its first row runs (take_copies), and computes the rest. fork() gives a second sequence
+// what a first one holds in the same way.
+//
 // Thread rule: one engine thread. The cache outlives its leases.
 
 #include <algorithm>
@@ -41,7 +45,17 @@ struct KvCacheOptions {
   std::uint32_t block_tokens = 16;  // a power of two
   std::vector<KvGroupOptions> groups = {};
   bool prefix_caching = true;
-  base::HashKey hash_key{};  // secret, drawn once per process
+  bool partial_reuse = false;  // of a part of a block: whoever computes can copy blocks
+  base::HashKey hash_key{};    // secret, drawn once per process
+};
+
+// Keys and values of block `from` go to block `to`, both of one group.
+struct BlockCopy {
+  std::uint32_t group = 0;
+  BlockId from = 0;
+  BlockId to = 0;
+
+  friend bool operator==(const BlockCopy&, const BlockCopy&) = default;
 };
 
 class KvCache;
@@ -65,6 +79,8 @@ class KvLease {
     return static_cast<std::uint32_t>(tables_.empty() ? 0 : tables_[0].size());
   }
   std::uint32_t n_published() const { return n_published_; }
+  // Positions behind the table that the next block brings with it: it is to be copied, in part (take_copies).
+  std::uint32_t n_partial() const { return partial_.n_tokens; }
   // Blocks of `group` at the front of the table that have left the window.
   std::uint32_t n_released(std::size_t group) const { return n_released_[group]; }
 
@@ -81,6 +97,13 @@ class KvLease {
   // Blocks at the front that the index has (this one or an equal one).
   std::uint32_t n_published_ = 0;
   std::uint64_t last_step_ = 0;
+  // What is still to be copied into block `index`. The lease holds the sources until then.
+  struct Partial {
+    std::uint32_t index = 0;
+    std::uint32_t n_tokens = 0;         // 0: nothing
+    std::vector<BlockId> sources = {};  // per group; kReleasedBlock: none is needed
+  };
+  Partial partial_;
 };
 
 // What the index could give a new sequence, without taking it.
@@ -89,6 +112,10 @@ struct PrefixProbe {
   // Per group, empty for n_blocks == 0: blocks that the lease would hold, and by how many it lowers available().
   std::vector<std::uint32_t> n_held = {};
   std::vector<std::uint32_t> n_taken = {};
+  // Of the block behind them, how many tokens a copy would give, and by how much it lowers available() per group until
+  // it is done. Empty for n_partial == 0.
+  std::uint32_t n_partial = 0;
+  std::vector<std::uint32_t> n_copied = {};
   std::uint64_t next_key = 0;  // of the first whole block behind it; 0 if there is none
 
   friend bool operator==(const PrefixProbe&, const PrefixProbe&) = default;
@@ -127,11 +154,19 @@ class KvCache {
     PrefixMemo memo;
     return probe(identity, tokens, memo);
   }
-  // A lease that starts with that prefix (`use_prefix`) or with nothing.
+  // A lease that starts with that prefix (`use_prefix`) or with nothing. Without `use_partial` whole blocks only.
   KvLease open(std::string_view identity,
                std::span<const TokenId> tokens,
                bool use_prefix,
-               PrefixMemo memo = {});
+               PrefixMemo memo = {},
+               bool use_partial = true);
+  // A second lease on the first n_tokens positions of `source`, rows for which have been submitted: it shares their
+  // whole blocks, and the last one, if it is a part, is to be copied. Takes no block. No lease if a window group has
+  // given back what the position behind them sees.
+  KvLease fork(const KvLease& source, std::uint32_t n_tokens);
+  // What step `step` copies before its rows run, one after the other, so that n_partial() positions are there. Once;
+  // nothing if there is nothing to copy. REQUIRES: grown by the block.
+  std::vector<BlockCopy> take_copies(KvLease& lease, std::uint64_t step);
   // Key of the block that `lease` will publish next, as in PrefixProbe. REQUIRES: that block is
   // whole in `tokens`.
   std::uint64_t next_key(const KvLease& lease, std::span<const TokenId> tokens) const;
@@ -172,6 +207,11 @@ class KvCache {
                       std::span<const TokenId> tokens,
                       PrefixMemo& memo) const;
   std::uint32_t n_usable(std::span<const PrefixIndex::Node> path) const;
+  PrefixIndex::Part match_part(std::string_view identity,
+                               std::span<const TokenId> tokens,
+                               std::span<const PrefixIndex::Node> path) const;
+  void hold_source(KvLease& lease, std::size_t group, BlockId id);
+  void drop_sources(KvLease& lease, std::uint64_t last_step);
   // Blocks of a prefix of n_blocks that the position behind it sees.
   std::uint32_t n_seen(std::size_t group, std::uint32_t n_blocks) const {
     return windows_[group] == 0
@@ -185,6 +225,7 @@ class KvCache {
 
   const std::uint32_t block_tokens_;
   bool prefix_caching_ = false;
+  bool partial_reuse_ = false;
   std::vector<std::uint32_t> windows_;  // per group
   std::vector<BlockPool> pools_;        // per group
   // Per group and block: the node that names it.

@@ -17,9 +17,8 @@ namespace {
 using Tokens = std::vector<TokenId>;
 using Key = std::pair<std::string, Tokens>;  // identity, all tokens up to the end of a block
 
-constexpr std::uint32_t kBlock = 2;
-
 struct Holder {
+  std::uint32_t block_tokens = 0;
   std::string identity;
   Tokens tokens;
   std::uint32_t computed = 0;
@@ -27,11 +26,14 @@ struct Holder {
   // Of what it has published: blocks, and the node of the last one.
   std::uint32_t n_published = 0;
   std::uint64_t cursor = 0;
+  // Still to be copied into its next block, per group; empty if nothing is.
+  std::vector<BlockId> sources;
   KvLease lease;
 
-  Key key(std::uint32_t block) const {
-    return {identity, Tokens(tokens.begin(), tokens.begin() + (block + 1) * kBlock)};
+  Key begin(std::uint32_t n_tokens) const {
+    return {identity, Tokens(tokens.begin(), tokens.begin() + n_tokens)};
   }
+  Key key(std::uint32_t block) const { return begin((block + 1) * block_tokens); }
 };
 
 bool begins_with(const Key& key, const Key& start) {
@@ -41,17 +43,21 @@ bool begins_with(const Key& key, const Key& start) {
 
 class Model {
  public:
-  Model(std::uint64_t seed, const std::vector<KvGroupOptions>& groups)
+  Model(std::uint64_t seed, std::uint32_t block_tokens, const std::vector<KvGroupOptions>& groups)
       : rng_(seed),
+        block_(block_tokens),
         groups_(groups),
-        cache_({.block_tokens = kBlock, .groups = groups, .hash_key = {seed, 5}}),
+        cache_({.block_tokens = block_tokens,
+                .groups = groups,
+                .partial_reuse = true,
+                .hash_key = {seed, 5}}),
         content_(groups.size()),
         busy_until_(groups.size()),
         rest_(groups.size()) {}
 
   void step() {
     ++now_;
-    switch (pick(8)) {
+    switch (pick(9)) {
       case 0:
       case 1:
         open();
@@ -67,6 +73,9 @@ class Model {
       case 6:
         submit();
         break;
+      case 7:
+        fork();
+        break;
       default:
         retire();
         break;
@@ -79,6 +88,7 @@ class Model {
   void finish() {
     holders_.clear();
     cache_.retire(submitted_);
+    retired_ = submitted_;
     ASSERT_EQ(cache_.check(), "");
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       EXPECT_EQ(cache_.counts(g).leased, 0U);
@@ -92,6 +102,8 @@ class Model {
   std::uint64_t n_shortened() const { return n_shortened_; }
   std::uint64_t n_refilled() const { return n_refilled_; }
   std::uint64_t n_remembered() const { return n_remembered_; }
+  std::uint64_t n_parts() const { return n_parts_; }
+  std::uint64_t n_forks() const { return n_forks_; }
 
  private:
   struct Node {
@@ -122,7 +134,7 @@ class Model {
     if (!is_window(g)) return n;
     std::uint32_t seen = 0;
     while (seen < n && (seen == 0 ? groups_[g].window_tokens > 1
-                                  : seen * kBlock < groups_[g].window_tokens - 1))
+                                  : seen * block_ < groups_[g].window_tokens - 1))
       ++seen;
     return seen;
   }
@@ -151,26 +163,35 @@ class Model {
     std::swap(fresh, waiters_[pick(waiters_.size())]);
     if (fresh.tokens.empty()) return;
     Holder h;
+    h.block_tokens = block_;
     h.identity = fresh.identity;
     h.tokens = fresh.tokens;
     std::uint32_t depth = 0;
     std::uint32_t expected = 0;
-    while ((depth + 1) * kBlock < h.tokens.size() && index_.contains(h.key(depth))) {
+    while ((depth + 1) * block_ < h.tokens.size() && index_.contains(h.key(depth))) {
       ++depth;
       if (usable(h, depth)) expected = depth;
     }
     n_shortened_ += expected < depth ? 1 : 0;
     const PrefixProbe probe = cache_.probe(h.identity, h.tokens);
     ASSERT_EQ(probe.n_blocks, expected);
+    const bool use_partial = pick(8) > 0;
+    const Part part = part_behind(h, expected);
+    ASSERT_EQ(probe.n_partial, part.n_tokens);
     std::vector<std::uint32_t> available;
     for (std::size_t g = 0; g < groups_.size(); ++g) available.push_back(cache_.available(g));
-    h.lease = cache_.open(h.identity, h.tokens, true, std::move(fresh.memo));
+    h.lease = cache_.open(h.identity, h.tokens, true, std::move(fresh.memo), use_partial);
     ASSERT_EQ(h.lease.n_blocks(), expected);
+    ASSERT_EQ(h.lease.n_partial(), use_partial ? part.n_tokens : 0);
+    if (h.lease.n_partial() > 0) h.sources = part.blocks;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (expected > 0) {
         EXPECT_EQ(probe.n_held[g], n_seen(g, expected));
-        EXPECT_EQ(probe.n_taken[g], available[g] - cache_.available(g));
       }
+      EXPECT_EQ(
+          (expected > 0 ? probe.n_taken[g] : 0) + (h.lease.n_partial() > 0 ? probe.n_copied[g] : 0),
+          available[g] - cache_.available(g));
+      if (!h.sources.empty()) rest_[g].erase(h.sources[g]);
       for (std::uint32_t i = 0; i < expected; ++i) {
         const BlockId id = h.lease.table(g)[i];
         ASSERT_EQ(id == kReleasedBlock, i < expected - n_seen(g, expected));
@@ -181,10 +202,104 @@ class Model {
     }
     for (std::uint32_t i = 0; i < expected; ++i) index_[h.key(i)].shared = true;
     n_hits_ += expected;
-    h.computed = expected * kBlock;
+    h.computed = expected * block_ + h.lease.n_partial();
+    n_parts_ += h.lease.n_partial();
     h.n_published = expected;
     if (expected > 0) h.cursor = index_[h.key(expected - 1)].id;
     holders_.push_back(std::move(h));
+  }
+
+  struct Part {
+    std::uint32_t n_tokens = 0;
+    std::vector<BlockId> blocks;
+  };
+  // Of the nodes behind n blocks of h, the one that begins most alike; of its neighbours in order, the greater one.
+  Part part_behind(const Holder& h, std::uint32_t n) const {
+    const std::size_t first = std::size_t{n} * block_;
+    if (h.tokens.size() < first + 2) return {};
+    const std::size_t end = std::min<std::size_t>(h.tokens.size() - 1, first + block_ - 1);
+    const Key query = h.begin(static_cast<std::uint32_t>(end));
+    std::size_t most = 0;
+    std::size_t found = 0;
+    const Node* node = nullptr;
+    for (const auto& [key, candidate] : index_) {
+      if (key.second.size() != first + block_ || !begins_with(key, h.begin(n * block_))) continue;
+      const auto n_alike = static_cast<std::size_t>(
+          std::ranges::mismatch(key.second, query.second).in1 - key.second.begin());
+      most = std::max(most, n_alike);
+      if (n_alike <= first || (key > query && n_alike <= found)) continue;
+      node = &candidate;
+      found = n_alike;
+      if (key > query) break;
+    }
+    EXPECT_TRUE(node == nullptr ? most <= first : found == most) << "not the longest part";
+    if (node == nullptr) return {};
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].window_tokens != 1 && node->blocks[g] == kReleasedBlock) return {};
+    }
+    return {.n_tokens = static_cast<std::uint32_t>(found - first), .blocks = node->blocks};
+  }
+
+  // A second sequence that begins as another one, somewhere in what that has computed.
+  void fork() {
+    if (holders_.empty() || holders_.size() >= 6) return;
+    const Holder& source = holders_[pick(holders_.size())];
+    if (source.computed == 0 || !source.sources.empty()) return;
+    const auto n_tokens =
+        pick(2) == 0 ? source.computed : static_cast<std::uint32_t>(1 + pick(source.computed));
+    const std::uint32_t n_whole = n_tokens / block_;
+    bool there = true;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::uint32_t p = 0; p < n_tokens; ++p) {
+        const bool seen = !is_window(g) || p + groups_[g].window_tokens > n_tokens;
+        there &= !seen || source.lease.table(g)[p / block_] != kReleasedBlock;
+      }
+    }
+    Holder h;
+    h.block_tokens = block_;
+    h.identity = source.identity;
+    h.tokens.assign(source.tokens.begin(), source.tokens.begin() + n_tokens);
+    h.lease = cache_.fork(source.lease, n_tokens);
+    ASSERT_EQ(static_cast<bool>(h.lease), there);
+    if (!there) return;
+    h.computed = n_tokens;
+    if (source.n_published <= n_whole) {
+      h.n_published = source.n_published;
+      h.cursor = source.cursor;
+    }
+    ASSERT_EQ(h.lease.n_blocks(), n_whole);
+    ASSERT_EQ(h.lease.n_partial(), n_tokens % block_);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::uint32_t i = 0; i < n_whole; ++i) {
+        ASSERT_EQ(h.lease.table(g)[i], source.lease.table(g)[i]);
+        for (auto& [key, node] : index_)
+          node.shared |= node.blocks[g] != kReleasedBlock && node.blocks[g] == h.lease.table(g)[i];
+      }
+      if (n_tokens % block_ != 0) h.sources.push_back(source.lease.table(g)[n_whole]);
+    }
+    ++n_forks_;
+    holders_.push_back(std::move(h));
+  }
+
+  // What the lease has copied is the beginning of the block that it goes on with.
+  void copy(Holder& h) {
+    const std::uint64_t step = h.sources.empty() ? submitted_ : ++submitted_;
+    const std::vector<BlockCopy> copies = cache_.take_copies(h.lease, step);
+    ASSERT_EQ(h.lease.n_partial(), 0U);
+    std::size_t n = 0;
+    for (std::size_t g = 0; g < h.sources.size(); ++g) {
+      const BlockId from = h.sources[g];
+      if (from == kReleasedBlock) continue;
+      const BlockId to = h.lease.table(g)[h.computed / block_];
+      ASSERT_LT(n, copies.size());
+      ASSERT_EQ(copies[n++], (BlockCopy{static_cast<std::uint32_t>(g), from, to}));
+      ASSERT_TRUE(begins_with(content_[g].at(from), h.begin(h.computed))) << "another content";
+      content_[g][to] = h.begin(h.computed);
+      busy_until_[g][from] = std::max(busy_until_[g][from], step);
+      rest_[g][from] = {.evict_first = false, .since = 0};
+    }
+    ASSERT_EQ(n, copies.size());
+    h.sources.clear();
   }
 
   // Computes a few tokens more: gives back what has left the window, grows the table, writes, publishes.
@@ -215,8 +330,11 @@ class Model {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (std::uint32_t i = before; i < h.lease.n_blocks(); ++i)
         expect_exclusive(h, g, h.lease.table(g)[i]);
-      for (std::uint32_t i = h.computed / kBlock; (i + 1) * kBlock <= end; ++i)
-        content_[g][h.lease.table(g)[i]] = h.key(i);
+    }
+    copy(h);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::uint32_t i = h.computed / block_; i * block_ < end; ++i)
+        content_[g][h.lease.table(g)[i]] = h.begin(std::min(end, (i + 1) * block_));
     }
     h.computed = end;
     cache_.publish(h.lease, std::span(h.tokens).first(end));
@@ -232,7 +350,7 @@ class Model {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (std::uint32_t i = 0; i < h.lease.n_blocks(); ++i) {
         const bool out =
-            is_window(g) && (i + 1) * kBlock + groups_[g].window_tokens <= h.computed + 1;
+            is_window(g) && (i + 1) * block_ + groups_[g].window_tokens <= h.computed + 1;
         ASSERT_EQ(h.lease.table(g)[i], out ? kReleasedBlock : tables[g][i]);
         if (!out || tables[g][i] == kReleasedBlock) continue;
         const Node* node = node_of(g, tables[g][i]);
@@ -255,14 +373,17 @@ class Model {
 
   bool busy(std::size_t g, BlockId id) const {
     if (busy_until_[g].contains(id) && busy_until_[g].at(id) > retired_) return true;
-    return std::ranges::any_of(
-        holders_, [&](const Holder& h) { return std::ranges::count(h.lease.table(g), id) > 0; });
+    return std::ranges::any_of(holders_, [&](const Holder& h) { return names(h, g, id); });
+  }
+  static bool names(const Holder& h, std::size_t g, BlockId id) {
+    return std::ranges::count(h.lease.table(g), id) > 0 ||
+           (!h.sources.empty() && h.sources[g] == id);
   }
 
   void expect_exclusive(const Holder& owner, std::size_t g, BlockId id) const {
     for (const Holder& h : holders_) {
       if (&h == &owner) continue;
-      EXPECT_EQ(std::ranges::count(h.lease.table(g), id), 0) << "two sequences would write a block";
+      EXPECT_FALSE(names(h, g, id)) << "two sequences would write a block";
     }
     EXPECT_FALSE(busy_until_[g].contains(id) && busy_until_[g].at(id) > retired_)
         << "a retiring block was handed out";
@@ -271,7 +392,7 @@ class Model {
 
   // The index learns what h has computed: a node for each block, and blocks of window groups that nodes miss.
   void publish(Holder& h) {
-    const std::uint32_t n_whole = h.computed / kBlock;
+    const std::uint32_t n_whole = h.computed / block_;
     if (h.n_published >= n_whole) return;
     if (h.n_published > 0) {
       const auto at = index_.find(h.key(h.n_published - 1));
@@ -387,6 +508,9 @@ class Model {
       for (const BlockId id : holders_[i].lease.table(g)) {
         if (id != kReleasedBlock) dropped(holders_[i], g, id, false);
       }
+      const auto& sources = holders_[i].sources;
+      if (!sources.empty() && sources[g] != kReleasedBlock)
+        dropped(holders_[i], g, sources[g], false);
     }
     std::swap(holders_[i], holders_.back());
     holders_.pop_back();
@@ -410,8 +534,10 @@ class Model {
   void compare_counts() {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       std::set<BlockId> leased;
-      for (const Holder& h : holders_)
+      for (const Holder& h : holders_) {
         leased.insert(h.lease.table(g).begin(), h.lease.table(g).end());
+        if (!h.sources.empty()) leased.insert(h.sources[g]);
+      }
       leased.erase(kReleasedBlock);
       std::uint32_t retiring = 0;
       for (const auto& [id, until] : busy_until_[g])
@@ -435,6 +561,7 @@ class Model {
   }
 
   std::mt19937_64 rng_;
+  const std::uint32_t block_;
   const std::vector<KvGroupOptions> groups_;
   KvCache cache_;
   std::vector<Holder> holders_;
@@ -455,6 +582,8 @@ class Model {
   std::uint64_t n_shortened_ = 0;
   std::uint64_t n_refilled_ = 0;
   std::uint64_t n_remembered_ = 0;
+  std::uint64_t n_parts_ = 0;
+  std::uint64_t n_forks_ = 0;
 };
 
 TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
@@ -469,16 +598,18 @@ TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const auto& groups = shapes[seed % shapes.size()];
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Model model(seed, groups);
+    Model model(seed, seed % 2 == 0 ? 4 : 2, groups);
     for (int i = 0; i < 5'000; ++i) {
       ASSERT_NO_FATAL_FAILURE(model.step()) << "operation " << i;
       if (HasFailure()) return;
     }
     model.finish();
-    EXPECT_GT(model.n_hits(), 100U);
+    EXPECT_GT(model.n_hits(), 20U);
     EXPECT_GT(model.n_evicted(), 100U);
     EXPECT_GT(model.n_refused(), 10U);
-    EXPECT_GT(model.n_remembered(), 100U);
+    EXPECT_GT(model.n_remembered(), 20U);
+    EXPECT_GT(model.n_parts(), 20U);
+    EXPECT_GT(model.n_forks(), 20U);
     n_shortened += model.n_shortened();
     n_refilled += model.n_refilled();
   }

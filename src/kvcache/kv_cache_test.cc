@@ -178,6 +178,65 @@ KvCacheOptions windowed(std::uint32_t n_blocks, std::uint32_t n_window_blocks) {
   return out;
 }
 
+TEST(KvCache, OfABlockTheLongestCommonPartIsCopied) {
+  KvCacheOptions o = options(20, 2);
+  o.partial_reuse = true;
+  KvCache cache(o);
+  const KvLease a = filled(cache, "id", {0, 1, 2, 3, 10, 11, 12, 13});
+  const KvLease b = filled(cache, "id", {0, 1, 2, 3, 10, 11, 20, 21});
+  const std::vector<TokenId> tokens{0, 1, 2, 3, 10, 11, 20, 30, 31};
+  const PrefixProbe probe = cache.probe("id", tokens);
+  EXPECT_EQ(probe.n_blocks, 1U);
+  EXPECT_EQ(probe.n_partial, 3U);
+  EXPECT_EQ(probe.n_copied, (std::vector<std::uint32_t>{0, 0}));  // b holds the block
+  KvLease lease = cache.open("id", tokens, true);
+  EXPECT_EQ(lease.n_blocks(), 1U);
+  EXPECT_EQ(lease.n_partial(), 3U);
+  ASSERT_TRUE(cache.grow(lease, 3).ok());
+  EXPECT_EQ(cache.take_copies(lease, 1),
+            (std::vector<BlockCopy>{{.group = 0, .from = b.table(0)[1], .to = lease.table(0)[1]},
+                                    {.group = 1, .from = b.table(1)[1], .to = lease.table(1)[1]}}));
+  EXPECT_EQ(lease.n_partial(), 0U);
+  EXPECT_TRUE(cache.take_copies(lease, 1).empty());
+  EXPECT_EQ(cache.probe("other", tokens).n_partial, 0U);
+  EXPECT_EQ(cache.probe("id", std::span(tokens).first(6)).n_partial, 1U);  // one is left to compute
+  EXPECT_EQ(cache.open("id", tokens, true, {}, false).n_partial(), 0U);
+  EXPECT_EQ(cache.check(), "");
+}
+
+TEST(KvCache, WhatIsToBeCopiedStaysUntilTheStepHasRun) {
+  KvCacheOptions o = options(2);
+  o.partial_reuse = true;
+  KvCache cache(o);
+  filled(cache, "id", {0, 1, 2, 3}).reset();
+  KvLease lease = cache.open("id", std::vector<TokenId>{0, 1, 9}, true);
+  EXPECT_EQ(cache.available(0), 1U);
+  ASSERT_TRUE(cache.grow(lease, 1).ok());
+  EXPECT_EQ(cache.take_copies(lease, 7).size(), 1U);
+  EXPECT_EQ(cache.counts(0), (BlockCounts{.total = 2, .leased = 1, .retiring = 1}));
+  cache.retire(7);
+  EXPECT_EQ(cache.counts(0), (BlockCounts{.total = 2, .cached = 1, .leased = 1}));
+}
+
+TEST(KvCache, AForkSharesWholeBlocksAndCopiesThePart) {
+  KvCache cache(options(9));
+  KvLease lease = filled(cache, "id", iota_tokens(10));
+  KvLease child = cache.fork(lease, 10);
+  EXPECT_EQ(child.n_blocks(), 2U);
+  EXPECT_EQ(child.n_partial(), 2U);
+  EXPECT_EQ(cache.counts(0).leased, 3U);
+  ASSERT_TRUE(cache.grow(child, 3).ok());
+  EXPECT_EQ(cache.take_copies(child, 1),
+            (std::vector<BlockCopy>{{.from = lease.table(0)[2], .to = child.table(0)[2]}}));
+  EXPECT_NE(child.table(0)[2], lease.table(0)[2]);
+  lease.reset();
+  EXPECT_EQ(cache.counts(0), (BlockCounts{.total = 9, .free = 5, .leased = 3, .retiring = 1}));
+  KvLease whole = cache.fork(child, 8);
+  EXPECT_EQ(whole.n_blocks(), 2U);
+  EXPECT_EQ(whole.n_partial(), 0U);
+  EXPECT_EQ(cache.check(), "");
+}
+
 TEST(KvCache, WindowGroupsGiveBlocksBack) {
   for (const bool prefix_caching : {false, true}) {
     KvCacheOptions o = windowed(8, 8);

@@ -45,6 +45,31 @@ PrefixIndex::Node PrefixIndex::find_child(Node parent, std::span<const TokenId> 
   return {};
 }
 
+std::vector<std::uint32_t>::const_iterator PrefixIndex::place_of(
+    std::uint32_t parent, std::span<const TokenId> tokens) const {
+  return std::ranges::lower_bound(
+      entries_[parent].children,
+      tokens,
+      std::ranges::lexicographical_compare,
+      [&](std::uint32_t slot) { return std::span(entries_[slot].tokens); });
+}
+
+// In the order of their tokens those that begin most alike are neighbours.
+PrefixIndex::Part PrefixIndex::find_part(Node parent, std::span<const TokenId> tokens) const {
+  Part best;
+  const auto look = [&](std::uint32_t slot) {
+    const Entry& e = entries_[slot];
+    const auto n =
+        static_cast<std::uint32_t>(std::ranges::mismatch(e.tokens, tokens).in1 - e.tokens.begin());
+    if (n > best.n_tokens) best = {.node = {slot, e.uid}, .n_tokens = n};
+  };
+  const auto& children = entries_[parent.slot].children;
+  const auto place = place_of(parent.slot, tokens);
+  if (place != children.end()) look(*place);
+  if (place != children.begin()) look(*std::prev(place));
+  return best;
+}
+
 std::uint32_t PrefixIndex::new_slot() {
   std::uint32_t slot = 0;
   if (free_slots_.empty()) {
@@ -70,7 +95,8 @@ PrefixIndex::Node PrefixIndex::insert(Node parent, std::span<const TokenId> toke
   e.busy = n_full_;
   children_.emplace(e.hash, slot);
   ++n_nodes_;
-  ++entries_[parent.slot].n_children;
+  const auto place = place_of(parent.slot, tokens);
+  entries_[parent.slot].children.insert(place, slot);
   if (e.busy > 0) {
     pin_upwards(parent.slot);
   } else {
@@ -81,7 +107,7 @@ PrefixIndex::Node PrefixIndex::insert(Node parent, std::span<const TokenId> toke
 
 // Whether nothing keeps the node any longer.
 bool PrefixIndex::is_bare(const Entry& e) const {
-  return e.parent != kNoSlot && e.n_children == 0 &&
+  return e.parent != kNoSlot && e.children.empty() &&
          std::ranges::all_of(e.blocks, [](BlockId id) { return id == kReleasedBlock; });
 }
 
@@ -148,7 +174,7 @@ void PrefixIndex::unpin_upwards(std::uint32_t slot) {
 // Keeps the set of evictable leaves in step with an entry that changed.
 void PrefixIndex::refresh_leaf(std::uint32_t slot) {
   Entry& e = entries_[slot];
-  const bool want = n_full_ > 0 && e.parent != kNoSlot && e.n_children == 0 && e.busy == 0;
+  const bool want = n_full_ > 0 && e.parent != kNoSlot && e.children.empty() && e.busy == 0;
   if (want == e.evictable_leaf) return;
   if (want) {
     evictable_leaves_.emplace(e.unpinned_at, slot);
@@ -173,9 +199,11 @@ void PrefixIndex::remove(std::uint32_t slot) {
   const std::uint32_t parent = entries_[slot].parent;
   const auto [first, last] = children_.equal_range(entries_[slot].hash);
   children_.erase(std::find_if(first, last, [&](const auto& c) { return c.second == slot; }));
+  auto& siblings = entries_[parent].children;
+  siblings.erase(place_of(parent, entries_[slot].tokens));
   entries_[slot] = Entry{};
   free_slots_.push_back(slot);
-  if (--entries_[parent].n_children > 0) return;
+  if (!siblings.empty()) return;
   if (entries_[parent].parent != kNoSlot) {
     refresh_leaf(parent);
     return;
@@ -209,16 +237,22 @@ std::string PrefixIndex::check() const {
       if (!is_window_[g] && e.blocks[g] == kReleasedBlock) return "a node misses a block";
     }
     if (is_bare(e)) return "a node without block and child is left";
-    if (e.evictable_leaf != (n_full_ > 0 && e.n_children == 0 && e.busy == 0))
+    if (e.evictable_leaf != (n_full_ > 0 && e.children.empty() && e.busy == 0))
       return "a leaf is not where it should be";
     n_leaves += e.evictable_leaf ? 1 : 0;
   }
+  const auto tokens_of = [&](std::uint32_t slot) { return std::span(entries_[slot].tokens); };
   for (std::size_t slot = 0; slot < entries_.size(); ++slot) {
     const Entry& e = entries_[slot];
     if (e.uid == 0) continue;
-    if (e.n_children != n_children[slot]) return "a child count differs from a recount";
+    if (e.children.size() != n_children[slot]) return "a child count differs from a recount";
+    if (!std::ranges::is_sorted(e.children, std::ranges::lexicographical_compare, tokens_of))
+      return "children are not in order";
+    if (std::ranges::any_of(e.children,
+                            [&](std::uint32_t c) { return entries_[c].parent != slot; }))
+      return "a child names another parent";
     if (e.pinned_children != n_pinned[slot]) return "a pin count differs from a recount";
-    if (e.parent == kNoSlot && e.n_children == 0) return "an empty root is left";
+    if (e.parent == kNoSlot && e.children.empty()) return "an empty root is left";
   }
   if (n_nodes != n_nodes_ || n_nodes != children_.size())
     return "the node count differs from a recount";

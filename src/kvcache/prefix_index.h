@@ -47,6 +47,12 @@ class PrefixIndex {
 
   Node find_root(std::string_view identity) const;
   Node find_child(Node parent, std::span<const TokenId> tokens) const;
+  // The child of `parent` that begins as `tokens` do for longest, and for how many; no node if none begins so.
+  struct Part {
+    Node node;
+    std::uint32_t n_tokens = 0;
+  };
+  Part find_part(Node parent, std::span<const TokenId> tokens) const;
   // What find_child looks up. Equal for equal children of one parent.
   std::uint64_t child_key(Node parent, std::span<const TokenId> tokens) const;
   // The same below a root that is not there yet.
@@ -89,7 +95,6 @@ class PrefixIndex {
   struct Entry {
     std::uint64_t uid = 0;
     std::uint32_t parent = kNoSlot;
-    std::uint32_t n_children = 0;
     std::uint32_t pinned_children = 0;
     std::uint32_t busy = 0;  // blocks of groups without a window in use
     std::uint64_t unpinned_at = 0;
@@ -98,7 +103,8 @@ class PrefixIndex {
     bool shared = false;
     std::vector<TokenId> tokens;
     std::vector<BlockId> blocks;
-    std::string identity;  // roots only
+    std::vector<std::uint32_t> children;  // slots, in the order of their tokens
+    std::string identity;                 // roots only
   };
   Entry& entry(Node node) { return entries_[node.slot]; }
   const Entry& entry(Node node) const { return entries_[node.slot]; }
@@ -107,6 +113,9 @@ class PrefixIndex {
   void unpin_upwards(std::uint32_t slot);
   void refresh_leaf(std::uint32_t slot);
   void remove(std::uint32_t slot);
+  // Of the children of `parent`, the first whose tokens are not less.
+  std::vector<std::uint32_t>::const_iterator place_of(std::uint32_t parent,
+                                                      std::span<const TokenId> tokens) const;
 
   bool is_bare(const Entry& e) const;
 

@@ -296,6 +296,7 @@ void to_proto(const RunnerInfo& from, pb::InfoResponse& to) {
   capabilities.set_edits(from.capabilities.edits);
   capabilities.set_layer_ranges(from.capabilities.layer_ranges);
   capabilities.set_attachments(from.capabilities.attachments);
+  capabilities.set_moves(from.capabilities.moves);
   capabilities.set_plans_in_flight_max(from.capabilities.plans_in_flight_max);
   capabilities.set_draft_tokens_max(from.capabilities.draft_tokens_max);
   capabilities.set_candidates_max(from.capabilities.candidates_max);
@@ -342,6 +343,7 @@ Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
                      .edits = can.edits(),
                      .layer_ranges = can.layer_ranges(),
                      .attachments = can.attachments(),
+                     .moves = can.moves(),
                      .draft_tokens_max = can.draft_tokens_max(),
                      .candidates_max = can.candidates_max(),
                      .attachment_bytes_max = can.attachment_bytes_max()};

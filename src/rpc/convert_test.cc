@@ -254,6 +254,7 @@ TEST(Convert, InfoSurvives) {
                        .edits = true,
                        .layer_ranges = false,
                        .attachments = true,
+                       .moves = true,
                        .plans_in_flight_max = 3,
                        .draft_tokens_max = 4,
                        .candidates_max = 5,

@@ -163,6 +163,8 @@ Status check_plan(const StepPlan& plan, const RunnerInfo& info) {
   COXSWAIN_RETURN_IF_ERROR(check_layers(plan, info));
   if (!plan.edits.empty() && !info.capabilities.edits)
     return no_use("edits", "cannot be done by this runner");
+  if (!plan.moves.empty() && !info.capabilities.moves)
+    return no_use("moves", "cannot be done by this runner");
   for (const BlockMove& move : plan.moves) COXSWAIN_RETURN_IF_ERROR(check_move(move, info));
   for (const BlockTransfer& transfer : plan.imports)
     COXSWAIN_RETURN_IF_ERROR(check_transfer(transfer, info, "imports"));

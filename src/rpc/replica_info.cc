@@ -38,6 +38,7 @@ void narrow(Capabilities& to, const Capabilities& other) {
   to.edits &= other.edits;
   to.layer_ranges &= other.layer_ranges;
   to.attachments &= other.attachments;
+  to.moves &= other.moves;
   to.plans_in_flight_max = std::min(to.plans_in_flight_max, other.plans_in_flight_max);
   to.draft_tokens_max = std::min(to.draft_tokens_max, other.draft_tokens_max);
   to.candidates_max = std::min(to.candidates_max, other.candidates_max);

@@ -216,6 +216,7 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
                         .edits = true,
                         .layer_ranges = attachments_.has_value(),
                         .attachments = attachments_.has_value(),
+                        .moves = true,
                         .plans_in_flight_max = kPlansInFlightMax,
                         .candidates_max = kTopTokensMax,
                         .attachment_bytes_max = options.attachment_bytes_max};

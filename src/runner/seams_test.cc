@@ -540,6 +540,55 @@ TEST_P(Seams, ASequenceThatMovesGoesOnAsIfItHadStayed) {
   }
 }
 
+// A block is shared as a whole, and of the next one the first k positions are copied.
+TEST_P(Seams, APartOfABlockIsTakenFromAnotherSequence) {
+  for (const std::string& fields : few_models()) {
+    const SmallModelDir files(fields);
+    Peer peer(files.start(), GetParam());
+    const SequenceSpec source = spec_of(1, 21);
+    StepPlan start;
+    start.new_sequences = {source};
+    generate(peer, source.id, {0, 0, length(source)}, 3, std::move(start));
+    for (std::uint32_t k = 1; k < kBlockTokens; ++k) {
+      SequenceSpec alone = spec_of(100 + k, 19);
+      std::copy_n(source.prompt.begin(), kBlockTokens + k, alone.prompt.begin());
+      StepPlan introduce;
+      introduce.new_sequences = {alone};
+      const Text expected =
+          generate(peer, alone.id, {1, 0, length(alone)}, 6, std::move(introduce));
+
+      SequenceSpec spec = alone;
+      spec.id = SequenceId{200 + k};
+      StepPlan plan;
+      plan.new_sequences = {spec};
+      plan.rows = {{.sequence = spec.id,
+                    .first_position = kBlockTokens + k,
+                    .n_tokens = length(spec) - kBlockTokens - k,
+                    .table_changes = table_of(*peer, 2),
+                    .emit = Emit::kSample}};
+      const auto theirs = table_of(*peer, 0);
+      for (BlockTableChange& own : plan.rows[0].table_changes) {
+        own.blocks[0] = theirs[own.kv_group].blocks[0];
+        plan.moves.push_back({.kv_group = own.kv_group,
+                              .from = {.id = theirs[own.kv_group].blocks[1]},
+                              .to = {.id = own.blocks[1]}});
+      }
+      Text text;
+      add(text, peer.run(std::move(plan)).sequences.at(0));
+      while (text.tokens.size() < 6) {
+        StepPlan next;
+        next.rows = {
+            {.sequence = spec.id, .n_tokens = 1, .continues = true, .emit = Emit::kSample}};
+        add(text, peer.run(std::move(next)).sequences.at(0));
+      }
+      EXPECT_EQ(text, expected) << fields << ", " << k;
+      StepPlan drop;
+      drop.dropped = {alone.id, spec.id};
+      peer.run(std::move(drop));
+    }
+  }
+}
+
 TEST(LocalRunnerSeams, BlocksOfAnotherLayoutAreRefusedByName) {
   const SmallModelDir files(few_models()[0]);
   Peer from(files.start(), false);

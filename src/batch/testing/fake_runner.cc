@@ -276,6 +276,8 @@ void FakeRunner::violate(std::string what) {
 
 // What the plan asks for that would not show in the tokens.
 void FakeRunner::check_fields(const StepPlan& plan) {
+  if (!plan.moves.empty() && !options_.capabilities.moves)
+    violate("moves, which this runner does not do");
   if (!plan.edits.empty()) violate("edits, which this runner does not do");
   if (!plan.imports.empty() || !plan.exports.empty())
     violate("blocks from or to attachments, which this runner does not move");
