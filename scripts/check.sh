@@ -158,6 +158,9 @@ faults() {
     build/release/bin/coxswain_batch_test --gtest_brief=1 '--gtest_filter=SlowSteps.*' && echo "10000 seeds"
 }
 
+# The installed library and the examples, outside of the tree.
+consumer() { bash tests/consumer/run.sh; }
+
 processes() { bash tests/e2e/run.sh; }
 
 stage packages packages
@@ -171,6 +174,7 @@ stage demo-data demo_data
 stage build build_release
 stage thread-safety thread_safety
 stage tests unit_tests
+stage install consumer
 [ $full -eq 1 ] && stage faults faults
 stage conformance conformance
 stage processes processes

@@ -115,7 +115,7 @@ class COXSWAIN_EXPORT Executor {
   void shutdown(Shutdown how, std::chrono::milliseconds grace = std::chrono::milliseconds::max());
 
  private:
-  class Impl;
+  class COXSWAIN_HIDDEN Impl;
   std::unique_ptr<Impl> impl_;
 };
 

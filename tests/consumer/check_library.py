@@ -11,6 +11,8 @@ import re, subprocess, sys
 NEEDED = {"libc", "libm", "libgcc_s", "libstdc++", "ld-linux-x86-64", "libpcre2-8", "libsimdjson", "libutf8proc", "libxxhash"}
 # A name of namespace coxswain itself or of a class in it; what continues in a lower-case namespace is a module's.
 PUBLIC = re.compile(r"(coxswain_\w+$|((typeinfo( name)?|vtable) for )?coxswain::(?![a-z]\w*::))")
+# A class that a public class hides, and what takes modules' types: COXSWAIN_HIDDEN is missing. The handle's state is a public name.
+INNER = re.compile(r"::Impl\b|\bcoxswain::(?!library::ModelState\b)[a-z]\w*::")
 FOREIGN = re.compile(r"\b(boost::asio|grpc|grpc_core|google::protobuf|coxswain::(http|rpc|api|router|serve|telemetry|options))::")
 
 
@@ -24,7 +26,7 @@ def main():
     needed = {re.sub(r"\.so.*", "", name) for name in re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", shared))}
     errors += [f"{shared} needs {name}" for name in sorted(needed - NEEDED)]
     exported = [line.split(" ", 2)[2] for line in output("nm", "-DC", "--defined-only", shared).splitlines()]
-    errors += [f"{shared} exports {name}" for name in exported if not PUBLIC.match(name)]
+    errors += [f"{shared} exports {name}" for name in exported if not PUBLIC.match(name) or INNER.search(name)]
     if "coxswain_version" not in exported:
         errors.append(f"{shared} exports no coxswain_version")
     for path in (shared, archive):
