@@ -128,7 +128,10 @@ EngineCore::~EngineCore() {
 
 void EngineCore::start_cache() {
   info_ = runner_->info();
-  cache_ = std::make_unique<kvcache::KvCache>(cache_options(info_, options_, hash_key_));
+  const kvcache::KvCacheOptions cache = cache_options(info_, options_, hash_key_);
+  has_windows_ = std::ranges::any_of(
+      cache.groups, [](const kvcache::KvGroupOptions& g) { return g.window_tokens > 0; });
+  cache_ = std::make_unique<kvcache::KvCache>(cache);
   observer_.on_runner_up();
 }
 
@@ -185,6 +188,7 @@ void EngineCore::add(GenerationRequest request,
   s->sink = std::move(sink);
   s->queued_at = s->scheduled_at = queued_at;
   s->n_prompt = static_cast<std::uint32_t>(request.prompt.size());
+  s->n_new_max = request.stopping.max_new_tokens;
   s->tokens = std::exchange(request.prompt, {});
   s->request = std::move(request);
   s->identity = cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);

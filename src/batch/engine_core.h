@@ -188,6 +188,7 @@ class EngineCore {
   AttachmentBook attachments_;
   Scheduler scheduler_;
   std::unique_ptr<kvcache::KvCache> cache_;
+  bool has_windows_ = false;  // some group of the cache
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId
   std::unordered_map<std::uint64_t, Sequence*> by_request_;                 // not yet answered
   std::vector<Sequence*> running_;               // in order: priority, arrival

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include <coxswain/kv_layout.h>
 
@@ -102,13 +103,22 @@ void Scheduler::reset(const SchedulerInput& in) {
   n_running_ = static_cast<std::uint32_t>(in_.running.size());
   short_of_blocks_ = false;
   n_stalled_ = 0;
+  for (std::size_t g = 0; g < n_groups; ++g) {
+    available_[g] = in_.cache->available(g);
+    incoming_[g] = in_.cache->counts(g).retiring;
+  }
   std::uint32_t n_decodes = 0;
   const bool mixes = in_.capabilities.selects_rows && !rules_.closes_batches;
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     const Sequence& s = *in_.running[i];
     blocks_after_[i] = s.lease.n_blocks();
     n_stalled_ += s.stalled ? 1 : 0;
-    if (mixes && s.wants_row() && s.decoding() && !s.stalled) ++n_decodes;
+    if (s.wants_row()) {
+      n_decodes += mixes && s.decoding() && !s.stalled ? 1 : 0;
+      continue;
+    }
+    // Its last token is in flight.
+    for (std::size_t g = 0; g < n_groups; ++g) incoming_[g] += in_.cache->reclaimable(s.lease, g);
   }
   const std::uint32_t block = in_.cache->block_tokens();
   // Decodes come out of the same budget, but for a share that is the prompts' own, so that these move on.
@@ -117,14 +127,6 @@ void Scheduler::reset(const SchedulerInput& in) {
   prefill_budget_ = std::max(minus(budget, n_decodes), std::clamp(floor, block, budget));
   prefill_budget_ = std::min(prefill_budget_, std::max(in_.prompt_tokens_max, block));
   out_.prompt_tokens_max = prefill_budget_;
-  for (std::size_t g = 0; g < n_groups; ++g) {
-    available_[g] = in_.cache->available(g);
-    incoming_[g] = in_.cache->counts(g).retiring;
-    for (const Sequence* s : in_.running) {
-      // Its last token is in flight.
-      if (!s->wants_row()) incoming_[g] += in_.cache->reclaimable(s->lease, g);
-    }
-  }
 }
 
 // One of the batch goes on behind its first token.
@@ -147,12 +149,11 @@ std::uint32_t Scheduler::end_max(const Sequence& s, std::uint32_t n_tokens) cons
   return extra == 0 ? end : std::max(end, std::min(end + extra, s.tokens_max()));
 }
 
-void Scheduler::add_row(Sequence& s, std::uint32_t n_tokens, bool prefill) {
-  const std::uint32_t end = end_max(s, n_tokens);
+void Scheduler::add_row(Sequence& s, std::uint32_t n_tokens, bool prefill, std::uint32_t n_blocks) {
   out_.rows.push_back({.sequence = &s,
                        .first_position = s.planned,
                        .n_tokens = n_tokens,
-                       .n_blocks = std::max(s.lease.n_blocks(), in_.cache->blocks_for(end)),
+                       .n_blocks = n_blocks,
                        .prefill = prefill,
                        .sample = s.n_pending > 0 || n_tokens == s.remaining()});
   if (!prefill) return;
@@ -200,19 +201,21 @@ void Scheduler::plan_running(Rows which) {
     if (which != Rows::kAll && prefill != (which == Rows::kPrompts)) continue;
     std::uint32_t n_tokens = prefill ? prefill_chunk(s, s.planned, n_prefills_) : 1;
     if (n_tokens == 0) continue;
-    const std::uint32_t held = s.lease.n_blocks();
+    const std::uint32_t held = blocks_after_[i];
     const auto new_blocks = [&](std::uint32_t n) {
       return minus(in_.cache->blocks_for(end_max(s, n)), held);
     };
-    if (!fits_now(new_blocks(n_tokens)) && prefill && in_.capabilities.plans_chunks) {
+    std::uint32_t n_new = new_blocks(n_tokens);
+    if (prefill && in_.capabilities.plans_chunks && !fits_now(n_new)) {
       const std::uint32_t room = std::ranges::min(available_) * in_.cache->block_tokens();
       const std::uint32_t held_room = minus(held * in_.cache->block_tokens(), s.planned);
       n_tokens = std::min(n_tokens, std::max(room + held_room, in_.cache->block_tokens()));
+      n_new = new_blocks(n_tokens);
     }
-    if (!make_room(i, new_blocks(n_tokens))) continue;
-    add_row(s, n_tokens, prefill);
-    for (std::uint32_t& n : available_) n -= new_blocks(n_tokens);
-    blocks_after_[i] = out_.rows.back().n_blocks;
+    if (n_new > 0 && !make_room(i, n_new)) continue;
+    add_row(s, n_tokens, prefill, held + n_new);
+    for (std::uint32_t& n : available_) n -= n_new;
+    blocks_after_[i] = held + n_new;
   }
 }
 
@@ -296,7 +299,8 @@ std::uint32_t Scheduler::reserved_running(std::size_t index, std::size_t group) 
       {.n_entries = n_entries, .n_blocks = n_entries - s.lease.n_released(group)});
 }
 
-void Scheduler::count_outstanding() {
+void Scheduler::count_for_admissions() {
+  if (in_.cache->prefix_caching() && rules_.waits_for_equal_blocks) note_keys_being_computed();
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     if (is_paused(i)) continue;
     for (std::size_t g = 0; g < outstanding_.size(); ++g) outstanding_[g] += reserved_running(i, g);
@@ -335,7 +339,6 @@ bool Scheduler::refuse(WaitReason why) {
 }
 
 void Scheduler::admit_beside_running() {
-  count_outstanding();
   if (!short_of_blocks_) return admit_waiting();
   if (!in_.waiting->empty() || !out_.paused.empty()) note_wait(WaitReason::kNoBlocks);
 }
@@ -343,9 +346,9 @@ void Scheduler::admit_beside_running() {
 void Scheduler::admit_waiting() {
   if (in_.waiting->empty()) return;
   if (rules_.closes_batches && batch_is_closed()) return note_wait(WaitReason::kPolicy);
-  if (in_.cache->prefix_caching() && rules_.waits_for_equal_blocks) note_keys_being_computed();
   blocked_.clear();
   admitted_arrivals_.clear();
+  bool counted = false;  // what only an admission asks for: a full batch has none
   for (const auto& [rank, s] : in_.waiting->in_order()) {
     if (prefill_budget_ < in_.cache->block_tokens()) return note_wait(WaitReason::kTokenBudget);
     if (!has_slot() && !outranks_running(*s)) return note_wait(WaitReason::kBatchFull);
@@ -355,6 +358,7 @@ void Scheduler::admit_waiting() {
     }
     if (std::ranges::any_of(blocked_, [&](const Sequence* b) { return overtakes_left(*b) == 0; }))
       return;
+    if (!std::exchange(counted, true)) count_for_admissions();
     if (admit(*s)) {
       admitted_arrivals_.push_back(s->arrival);
       continue;
@@ -496,12 +500,14 @@ void Scheduler::drop_admissions() {
 
 // A runner that cannot choose rows: a step computes either new prompts alone or the next token of every sequence.
 void Scheduler::plan_lockstep() {
-  count_outstanding();
   admit_waiting();
   if (!out_.rows.empty() && enough_to_interrupt()) return;
   drop_admissions();
   for (Sequence* s : in_.running) {
-    if (s->wants_row()) add_row(*s, s->remaining(), false);
+    if (!s->wants_row()) continue;
+    const std::uint32_t n_tokens = s->remaining();
+    const std::uint32_t n_blocks = in_.cache->blocks_for(end_max(*s, n_tokens));
+    add_row(*s, n_tokens, false, std::max(s->lease.n_blocks(), n_blocks));
   }
 }
 

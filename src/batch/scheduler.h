@@ -95,7 +95,7 @@ class Scheduler {
   void unplan(Sequence& s);
   bool fits_now(std::uint32_t n_new) const;
   std::uint32_t end_max(const Sequence& s, std::uint32_t n_tokens) const;
-  void add_row(Sequence& s, std::uint32_t n_tokens, bool prefill);
+  void add_row(Sequence& s, std::uint32_t n_tokens, bool prefill, std::uint32_t n_blocks);
   std::uint32_t overtakes_left(const Sequence& s) const;
   // Of one sequence and one KV group: entries of its table, and those that are not released.
   struct Held {
@@ -107,7 +107,7 @@ class Scheduler {
                                 std::uint32_t computed,
                                 Held held) const;
   std::uint32_t reserved_running(std::size_t index, std::size_t group) const;
-  void count_outstanding();
+  void count_for_admissions();
   void note_keys_being_computed();
   bool is_paused(std::size_t index) const { return paused_[index] != 0; }
 

@@ -52,48 +52,49 @@ inline std::size_t waiting_tokens(const GenerationRequest& request, std::size_t 
   return n_ids + (n_bytes + sizeof(TokenId) - 1) / sizeof(TokenId);
 }
 
+// First what every step reads of every sequence that runs, so that it lies together.
 struct Sequence {
   SequenceId id{};
-  GenerationRequest request;  // its prompt has moved to `tokens`
-  std::shared_ptr<TokenSink> sink;
-  std::string identity;       // of its cached prefixes: adapter, salt, rope variant, kernel set
   std::uint64_t arrival = 0;  // counts up
-  TimePoint queued_at{};
-  TimePoint scheduled_at{};
-  TimePoint first_token_at{};
-  TimePoint last_token_at{};
-  std::uint64_t first_token_step = 0;  // 0 = none yet
-  std::uint64_t last_token_step = 0;
-  std::uint32_t n_token_steps = 0;  // that yielded tokens
-  BlockUse block_use;
-  std::uint64_t ended_step = 0;  // the step that was applied last when it ended
-  std::uint64_t told_step = 0;   // the last one whose statistics name it with a row
-
   SequenceState state = SequenceState::kWaiting;
-  kvcache::KvLease lease;
-  kvcache::PrefixMemo prefix_memo;  // while it waits: what was found for it in the cache
-  std::vector<TokenId> tokens;      // prompt, then output
+  bool is_next = false;  // overtaken too often: nobody passes it any more
+  bool known_to_runner = false;
+  bool stalled = false;
+  bool prompt_sent = false;
+  bool answered = false;  // its final event has left, and the sink with it
   std::uint32_t n_prompt = 0;
-  std::size_t n_waiting_tokens = 0;  // as it began to wait
+  std::uint32_t n_new_max = 0;  // request.stopping.max_new_tokens
   std::uint32_t planned = 0;
   std::uint32_t computed = 0;
   std::uint32_t n_in_flight = 0;  // submitted steps that name it and have not retired: 0..2
   std::uint32_t n_pending = 0;    // of these, sampling rows: 0..2
   std::uint32_t n_pending_extra = 0;
+  std::vector<TokenId> tokens;  // prompt, then output
+  kvcache::KvLease lease;
+  std::vector<std::uint32_t> table_sent;  // per KV group: entries the runner has
+  std::shared_ptr<TokenSink> sink;
+  std::optional<TimePoint> stalled_since;
+  TimePoint last_token_at{};
+  std::uint64_t last_token_step = 0;
+  std::uint32_t n_token_steps = 0;  // that yielded tokens
+  BlockUse block_use;
+
+  GenerationRequest request;  // its prompt has moved to `tokens`
+  std::string identity;       // of its cached prefixes: adapter, salt, rope variant, kernel set
+  kvcache::PrefixMemo prefix_memo;   // while it waits: what was found for it in the cache
+  std::size_t n_waiting_tokens = 0;  // as it began to wait
   // As it left the waiting queue, and of a paused one now: admissions of later arrivals while it waited.
   std::uint32_t overtaken = 0;
-  bool is_next = false;  // overtaken too often: nobody passes it any more
-  bool known_to_runner = false;
-  bool stalled = false;
-  std::optional<TimePoint> stalled_since;
-  std::vector<std::uint32_t> table_sent;  // per KV group: entries the runner has
-
-  std::vector<PromptToken> prompt_tokens;  // as far as computed, if asked for
-  bool prompt_sent = false;
   std::uint32_t n_cached_prompt_tokens = 0;
-  Outcome outcome = Outcome::kFinished;  // kEnding only, as what follows
+  TimePoint queued_at{};
+  TimePoint scheduled_at{};
+  TimePoint first_token_at{};
+  std::uint64_t first_token_step = 0;      // 0 = none yet
+  std::uint64_t ended_step = 0;            // the step that was applied last when it ended
+  std::uint64_t told_step = 0;             // the last one whose statistics name it with a row
+  std::vector<PromptToken> prompt_tokens;  // as far as computed, if asked for
+  Outcome outcome = Outcome::kFinished;    // kEnding only, as what follows
   TokenEvent final_event;
-  bool answered = false;  // its final event has left, and the sink with it
 
   std::uint32_t n_produced() const { return static_cast<std::uint32_t>(tokens.size()) - n_prompt; }
   // Positions that must be computed before the next token can be sampled.
@@ -102,16 +103,15 @@ struct Sequence {
   }
   std::uint32_t remaining() const { return context_end() - planned; }
   // The most positions it will ever hold: the last token is never computed.
-  std::uint32_t tokens_max() const { return n_prompt + request.stopping.max_new_tokens - 1; }
+  std::uint32_t tokens_max() const { return n_prompt + n_new_max - 1; }
   // False once the samples in flight reach max_new_tokens.
-  bool wants_row() const { return n_produced() + n_pending < request.stopping.max_new_tokens; }
+  bool wants_row() const { return n_produced() + n_pending < n_new_max; }
   bool decoding() const { return planned > 0 && (n_pending > 0 || remaining() == 1); }
   // How many tokens beyond one its next decode row may yield, of a runner that yields up to `n_max`: never more than
   // max_new_tokens in all.
   std::uint32_t draft_tokens(std::uint32_t n_max) const {
     const std::uint32_t next = n_produced() + n_pending + 1;
-    const std::uint32_t limit = request.stopping.max_new_tokens;
-    return n_max == 0 || next >= limit ? 0 : std::min(n_max, limit - next);
+    return n_max == 0 || next >= n_new_max ? 0 : std::min(n_max, n_new_max - next);
   }
   bool prompt_complete() const { return prompt_sent || prompt_tokens.size() >= n_prompt; }
 };

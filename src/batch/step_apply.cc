@@ -85,8 +85,7 @@ const char* EngineCore::wrong_with(const Sequence& s,
   const std::size_t n_most = row.sample ? 1U + row.n_draft_max : 0U;
   if (n > n_most || (n == 0 && !may_yield_none))
     return "the runner sampled where it should not, or did not where it should";
-  if (s.n_produced() + n > s.request.stopping.max_new_tokens)
-    return "the runner went on after max_new_tokens";
+  if (s.n_produced() + n > s.n_new_max) return "the runner went on after max_new_tokens";
   if (!running || result.finish) return nullptr;
   const bool in_bounds = next >= nearest && next <= nearest + row.n_draft_max &&
                          (n > 0 ? next < n_known : next <= n_known);
@@ -134,32 +133,35 @@ void EngineCore::collect_prompt(Sequence& s, const StepRow& row, std::vector<Pro
 }
 
 void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now) {
-  stats_.generated_tokens += result.tokens.size();
-  TokenEvent event;
-  event.tokens = std::move(result.tokens);
-  if (s.n_produced() == event.tokens.size()) {
+  const auto n_new = static_cast<std::uint32_t>(result.tokens.size());
+  stats_.generated_tokens += n_new;
+  if (s.n_produced() == n_new) {
     s.first_token_at = now;
     s.first_token_step = applied_step_;
   }
   s.last_token_at = now;
   s.last_token_step = applied_step_;
   ++s.n_token_steps;
-  if (s.request.prompt_logprobs && !s.prompt_sent) {
-    if (!s.prompt_complete()) {
-      fail(s, generation_error(internal_error("log-probabilities of the prompt are missing")));
-      return;
-    }
+  const bool sends_prompt = s.request.prompt_logprobs && !s.prompt_sent;
+  if (sends_prompt && !s.prompt_complete())
+    return fail(s, generation_error(internal_error("log-probabilities of the prompt are missing")));
+  if (!result.finish && s.n_produced() >= s.n_new_max)
+    return fail(s, generation_error(internal_error("the runner went on after max_new_tokens")));
+  const auto fill = [&](TokenEvent& event) {
+    event.tokens = std::move(result.tokens);
+    if (!sends_prompt) return;
     event.prompt = std::exchange(s.prompt_tokens, {});
     s.prompt_sent = true;
+  };
+  if (!result.finish) {
+    SinkEvent& out = events_.emplace_back();  // an event is large: made where it stays
+    out.sink = s.sink;
+    return fill(out.event);
   }
-  if (result.finish) {
-    event.finish = std::move(result.finish);
-    end(s, Outcome::kFinished, std::move(event));
-  } else if (s.n_produced() >= s.request.stopping.max_new_tokens) {
-    fail(s, generation_error(internal_error("the runner went on after max_new_tokens")));
-  } else {
-    events_.push_back({s.sink, std::move(event)});
-  }
+  TokenEvent last;
+  fill(last);
+  last.finish = std::move(result.finish);
+  end(s, Outcome::kFinished, std::move(last));
 }
 
 // Whom the step told the runner to forget is told again with the next plan: twice does no harm.

@@ -168,11 +168,13 @@ bool EngineCore::grow(Sequence& s, std::uint32_t n_blocks) {
 }
 
 std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const PlannedRow& planned) {
-  first_changed_ = s.table_sent;
-  for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
-    first_changed_[g] = std::min(first_changed_[g], s.lease.n_released(g));
+  bool window_moved = false;
+  if (has_windows_) {
+    first_changed_ = s.table_sent;
+    for (std::size_t g = 0; g < cache_->n_groups(); ++g)
+      first_changed_[g] = std::min(first_changed_[g], s.lease.n_released(g));
+    window_moved = cache_->release_before(s.lease, planned.first_position, s.computed);
   }
-  const bool window_moved = cache_->release_before(s.lease, planned.first_position, s.computed);
   std::vector<BlockTableChange> out;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     const auto table = s.lease.table(g);
@@ -209,7 +211,7 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
   // The counters are an upper bound where a paused sequence's blocks stay pinned by what another
   // one has published behind them: a row that finds no block waits for the next plan.
   if (planned.first_position != s.planned || !grow(s, planned.n_blocks)) return;
-  Row row;
+  Row& row = plan.rows.emplace_back();
   row.sequence = s.id;
   row.first_position = s.planned;
   row.n_tokens = planned.n_tokens;
@@ -229,6 +231,7 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
   if (step.rows_bytes > 0 && step.rows_bytes + row_bytes > options_.plan_rows_bytes_max) {
     for (const BlockTableChange& change : row.table_changes)
       s.table_sent[change.kv_group] = change.first_index;
+    plan.rows.pop_back();
     return;  // it travels with the next plan
   }
   step.rows_bytes += row_bytes;
@@ -246,7 +249,6 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
                        .n_draft_max = row.n_draft_max,
                        .sample = planned.sample,
                        .prefill = planned.prefill});
-  plan.rows.push_back(std::move(row));
   step.prefill |= planned.prefill;
   s.planned += planned.n_tokens;
   s.lease.mark_used(plan.step);
