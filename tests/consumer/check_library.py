@@ -11,8 +11,8 @@ import re, subprocess, sys
 NEEDED = {"libc", "libm", "libgcc_s", "libstdc++", "ld-linux-x86-64", "libpcre2-8", "libsimdjson", "libutf8proc", "libxxhash"}
 # A name of namespace coxswain itself or of a class in it; what continues in a lower-case namespace is a module's.
 PUBLIC = re.compile(r"(coxswain_\w+$|((typeinfo( name)?|vtable) for )?coxswain::(?![a-z]\w*::))")
-# A class that a public class hides, and what takes modules' types: COXSWAIN_HIDDEN is missing. The handle's state is a public name.
-INNER = re.compile(r"::Impl\b|\bcoxswain::(?!library::ModelState\b)[a-z]\w*::")
+# A class that a public class hides, and what takes modules' types: COXSWAIN_HIDDEN is missing. Handles name their state (library, manager).
+INNER = re.compile(r"::Impl\b|\bcoxswain::(?!(library|manager)::)[a-z]\w*::")
 FOREIGN = re.compile(r"\b(boost::asio|grpc|grpc_core|google::protobuf|coxswain::(http|rpc|api|router|serve|telemetry|options))::")
 
 
