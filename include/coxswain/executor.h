@@ -12,8 +12,9 @@
 // what else runs (docs/engine.md). A request's id is known until its final response has been collected; awaiting any
 // other id is an error, never a wait.
 //
-// An Executor has one thread, which sleeps while nothing is to be computed. It prints nothing, sets no signal handler,
-// ends no process and throws nothing; what it has to say goes to ExecutorOptions::log.
+// An Executor has one thread, and one more once a LatestState is given; they sleep while nothing is to be done. It
+// prints nothing, sets no signal handler, ends no process and throws nothing; its few log lines go to
+// ExecutorOptions::log, if that is set.
 //
 // Thread rule: all methods from any thread, but the destructor, which no call may outlast. Several threads may await
 // the same request: each response goes to one of them.
@@ -27,7 +28,9 @@
 #include <string_view>
 #include <vector>
 
+#include <coxswain/capacity_policy.h>
 #include <coxswain/export.h>
+#include <coxswain/latest_state.h>
 #include <coxswain/local_model.h>
 #include <coxswain/request.h>
 #include <coxswain/stats.h>
@@ -40,6 +43,8 @@ namespace coxswain {
 enum class LogLevel : std::uint8_t { kInfo, kWarning, kError };
 
 struct ExecutorOptions {
+  // What must be free in the KV cache for a request to begin, and who gives way when it fills up.
+  CapacityPolicy policy = CapacityPolicy::kMaxUtilization;
   // Sequences in one step; never more than the model was opened for.
   std::uint32_t batch_size_max = 256;
   std::uint32_t prefill_tokens_max = 4096;   // prompt tokens in one step, likewise
@@ -81,6 +86,8 @@ class COXSWAIN_EXPORT Executor {
   Executor& operator=(const Executor&) = delete;
 
   Status status() const;
+  // Prompt and answer of one request; 0 where status() is not ok.
+  std::uint32_t total_tokens_max() const;
 
   // Errors, each naming field or option, limit and value; nothing is owned then: kInvalidArgument for a field, a prompt
   // or an answer that is too long; kResourceExhausted for a queue that is full or a request that never fits;
@@ -88,6 +95,10 @@ class COXSWAIN_EXPORT Executor {
   Result<RequestId> enqueue(Request request);
   // All of them, or none and the first one's error.
   Result<std::vector<RequestId>> enqueue(std::vector<Request> requests);
+
+  // The same for who takes the newest state in the place of responses: the request cannot be awaited. `state` serves
+  // one request, a refused one counted; kFailedPrecondition if it has had one.
+  Result<RequestId> enqueue(Request request, const std::shared_ptr<LatestState>& state);
 
   // Blocks until the request has something new and hands over all of it. An id that is unknown, or whose final response
   // was collected: a final response with kNotFound.
@@ -116,7 +127,7 @@ class COXSWAIN_EXPORT Executor {
 
  private:
   class COXSWAIN_HIDDEN Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace coxswain

@@ -11,8 +11,9 @@
 #include "base/mutex.h"
 #include "batch/engine.h"
 #include "batch/stats_history.h"
+#include "library/engine_parts.h"
 #include "library/engine_request.h"
-#include "library/model_state.h"
+#include "library/latest_cell.h"
 #include "library/response_gatherer.h"
 
 namespace coxswain {
@@ -42,6 +43,13 @@ Response failed_response(RequestId id, Status status) {
   return {.id = id, .final = true, .status = std::move(status)};
 }
 
+batch::TokenEvent failure(Status status) {
+  batch::TokenEvent out;
+  out.final = true;
+  out.status = std::move(status);
+  return out;
+}
+
 Response unknown_response(RequestId id) {
   return failed_response(id,
                          {Code::kNotFound,
@@ -53,26 +61,23 @@ Response unknown_response(RequestId id) {
 }  // namespace
 
 // The engine's thread hands events to on_events(); they are gathered in slots until somebody awaits them.
-class Executor::Impl final : public batch::EventOutlet, public batch::EngineObserver {
+class Executor::Impl final : public batch::EventOutlet,
+                             public batch::EngineObserver,
+                             public std::enable_shared_from_this<Impl> {
  public:
-  Impl(std::shared_ptr<StepRunner> runner,
-       Result<library::ModelLease> lease,
-       std::uint32_t model_batch,
-       std::uint32_t model_prefill,
-       ExecutorOptions options)
+  Impl(Result<library::EngineParts> parts, ExecutorOptions options)
       : options_(std::move(options)),
         stats_({.iterations_max = options_.iteration_stats_max,
-                .requests_max = options_.request_stats_max}) {
-    status_ = start(std::move(runner), std::move(lease), model_batch, model_prefill);
-  }
-  ~Impl() override {
-    if (engine_ == nullptr) return;
-    shutdown(Shutdown::kCancel, {});
-    engine_.reset();  // before what it calls
+                .requests_max = options_.request_stats_max}),
+        status_(parts.status()) {
+    if (status_.ok()) status_ = start(std::move(parts).value());
   }
 
+  // The end of the Executor; whoever holds this still finds no request.
+  void stop();
   const Status& status() const { return status_; }
-  Result<RequestId> enqueue(Request request);
+  std::uint32_t total_tokens_max() const { return limits_.total_tokens_max; }
+  Result<RequestId> enqueue(Request request, const std::shared_ptr<LatestState>& state = nullptr);
   Result<std::vector<RequestId>> enqueue(std::vector<Request> requests);
   Response await(RequestId id, TimePoint until);
   Response await_any(TimePoint until);
@@ -108,6 +113,7 @@ class Executor::Impl final : public batch::EventOutlet, public batch::EngineObse
     Impl& owner;
     std::atomic<std::size_t> n_unread = 0;
     library::ResponseGatherer gatherer;
+    std::shared_ptr<library::LatestCell> latest;  // takes the events instead, if there is one
     base::CondVar news;
     std::list<Slot*>::iterator place;  // in ready_, while is_ready
     bool is_ready = false;
@@ -118,10 +124,10 @@ class Executor::Impl final : public batch::EventOutlet, public batch::EngineObse
   };
   using SlotPtr = std::shared_ptr<Slot>;
 
-  Status start(std::shared_ptr<StepRunner> runner,
-               Result<library::ModelLease> lease,
-               std::uint32_t model_batch,
-               std::uint32_t model_prefill);
+  Status start(library::EngineParts parts);
+  Status give_latest(const SlotPtr& slot,
+                     const LatestState& state,
+                     const batch::GenerationRequest& request) EXCLUDES(mu_);
   Status open_slot(const SlotPtr& slot) EXCLUDES(mu_);
   Status submit(batch::GenerationRequest request, const SlotPtr& slot) EXCLUDES(mu_);
   void take_event(Slot& slot, batch::TokenEvent event) REQUIRES(mu_);
@@ -144,27 +150,35 @@ class Executor::Impl final : public batch::EventOutlet, public batch::EngineObse
   std::unordered_map<std::uint64_t, SlotPtr> slots_ GUARDED_BY(mu_);
   std::list<Slot*> ready_ GUARDED_BY(mu_);  // what has come, oldest first
   std::size_t n_unanswered_ GUARDED_BY(mu_) = 0;
+  std::size_t n_to_await_ GUARDED_BY(mu_) = 0;  // slots without a LatestState
   bool closed_ GUARDED_BY(mu_) = false;
-  std::unique_ptr<batch::Engine> engine_;
+  std::unique_ptr<library::SignalThread> signals_ GUARDED_BY(mu_);  // once somebody wants it
+  std::unique_ptr<batch::Engine> engine_;  // null where status_ is not ok, and after stop()
 };
 
-Status Executor::Impl::start(std::shared_ptr<StepRunner> runner,
-                             Result<library::ModelLease> lease,
-                             std::uint32_t model_batch,
-                             std::uint32_t model_prefill) {
-  COXSWAIN_RETURN_IF_ERROR(lease.status());
-  lease_ = std::move(lease).value();
-  if (runner == nullptr) return invalid_argument("`runner` must not be null", "runner");
-  COXSWAIN_ASSIGN_OR_RETURN(
-      library::EngineSetup setup,
-      library::make_setup(options_, runner->info(), model_batch, model_prefill));
-  limits_ = setup.limits;
+Status Executor::Impl::start(library::EngineParts parts) {
+  lease_ = std::move(parts.lease);
+  limits_ = parts.limits;
   try {
-    engine_ = batch::Engine::create(std::move(runner), setup.options, this);
+    engine_ = batch::Engine::create(std::move(parts.runner), parts.options, this);
   } catch (const std::exception& e) {
     return {Code::kResourceExhausted, std::string("cannot start an engine: ") + e.what()};
   }
   return {};
+}
+
+void Executor::Impl::stop() {
+  shutdown(Shutdown::kCancel, {});
+  std::unique_ptr<batch::Engine> engine;
+  std::unique_ptr<library::SignalThread> signals;
+  {
+    base::MutexLock lock(mu_);
+    engine = std::move(engine_);
+    signals = std::move(signals_);
+  }
+  engine.reset();
+  signals.reset();  // all callbacks have been made
+  lease_ = {};
 }
 
 void Executor::Impl::log(LogLevel level, std::string_view line) const {
@@ -186,12 +200,20 @@ Status Executor::Impl::open_slot(const SlotPtr& slot) {
   }
   slots_.emplace(key_of(slot->gatherer.id()), slot);
   ++n_unanswered_;
+  if (slot->latest == nullptr) ++n_to_await_;
   return {};
 }
 
 Status Executor::Impl::submit(batch::GenerationRequest request, const SlotPtr& slot) {
   COXSWAIN_RETURN_IF_ERROR(open_slot(slot));
   const RequestId id = request.id;
+  {
+    base::MutexLock lock(mu_);
+    if (slot->cancel_is_wanted) {  // before it began
+      take_event(*slot, failure({Code::kCancelled, "the request was cancelled"}));
+      return {};
+    }
+  }
   Status status = engine_->submit(std::move(request), slot);
   base::MutexLock lock(mu_);
   if (!status.ok()) {
@@ -204,12 +226,35 @@ Status Executor::Impl::submit(batch::GenerationRequest request, const SlotPtr& s
   return {};
 }
 
-Result<RequestId> Executor::Impl::enqueue(Request request) {
+Status Executor::Impl::give_latest(const SlotPtr& slot,
+                                   const LatestState& state,
+                                   const batch::GenerationRequest& request) {
+  const auto tell = [engine = weak_from_this(), id = request.id] {
+    if (const auto alive = engine.lock()) alive->cancel(id);
+  };
+  if (!state.cell()->begin(request, tell)) {
+    return {Code::kFailedPrecondition, "`state` has had a request; it serves one"};
+  }
+  slot->latest = state.cell();
+  slot->cancel_is_wanted = slot->latest->is_cancelled();
+  base::MutexLock lock(mu_);
+  if (signals_ != nullptr || closed_) return {};
+  try {
+    signals_ = std::make_unique<library::SignalThread>();
+  } catch (const std::exception& e) {
+    return {Code::kResourceExhausted, std::string("cannot start a thread: ") + e.what()};
+  }
+  return {};
+}
+
+Result<RequestId> Executor::Impl::enqueue(Request request,
+                                          const std::shared_ptr<LatestState>& state) {
   COXSWAIN_RETURN_IF_ERROR(status_);
   const RequestId id{next_id_.fetch_add(1)};
   COXSWAIN_ASSIGN_OR_RETURN(batch::GenerationRequest made,
                             library::make_engine_request(std::move(request), id, limits_));
   const auto slot = std::make_shared<Slot>(*this, made);
+  if (state != nullptr) COXSWAIN_RETURN_IF_ERROR(give_latest(slot, *state, made));
   COXSWAIN_RETURN_IF_ERROR(submit(std::move(made), slot));
   return id;
 }
@@ -245,6 +290,11 @@ void Executor::Impl::on_events(std::span<batch::SinkEvent> events) {
 void Executor::Impl::take_event(Slot& slot, batch::TokenEvent event) {
   if (slot.answered) return;  // its enqueue() failed with another one's, or the runner was lost
   if (event.final) note_answered(slot);
+  if (slot.latest != nullptr) {
+    if (slot.latest->write(event)) signals_->push(slot.latest);
+    if (event.final) forget(slot);
+    return;
+  }
   slot.gatherer.add(std::move(event));
   slot.n_unread.store(slot.gatherer.n_unread_tokens(), std::memory_order_relaxed);
   if (!slot.is_ready) {
@@ -267,7 +317,7 @@ void Executor::Impl::forget(Slot& slot) {
   slot.collected = true;
   slot.news.notify_all();
   slots_.erase(key_of(slot.gatherer.id()));
-  if (slots_.empty()) any_news_.notify_all();
+  if (slot.latest == nullptr && --n_to_await_ == 0) any_news_.notify_all();
 }
 
 // REQUIRES: slot.is_ready, and the caller shares the slot.
@@ -286,7 +336,7 @@ Response Executor::Impl::collect(Slot& slot) {
 Response Executor::Impl::await(RequestId id, TimePoint until) {
   base::MutexLock lock(mu_);
   const auto it = slots_.find(key_of(id));
-  if (it == slots_.end()) return unknown_response(id);
+  if (it == slots_.end() || it->second->latest != nullptr) return unknown_response(id);
   const SlotPtr slot = it->second;
   wait_until(slot->news, lock, until, [&] { return slot->is_ready || slot->collected; });
   if (slot->collected) return unknown_response(id);
@@ -297,9 +347,9 @@ Response Executor::Impl::await(RequestId id, TimePoint until) {
 Response Executor::Impl::await_any(TimePoint until) {
   base::MutexLock lock(mu_);
   wait_until(
-      any_news_, lock, until, [&]() REQUIRES(mu_) { return !ready_.empty() || slots_.empty(); });
+      any_news_, lock, until, [&]() REQUIRES(mu_) { return !ready_.empty() || n_to_await_ == 0; });
   if (ready_.empty()) {
-    if (!slots_.empty()) return {};
+    if (n_to_await_ > 0) return {};
     return failed_response({}, {Code::kNotFound, "there is no request to await"});
   }
   const SlotPtr slot = slots_.at(key_of(ready_.front()->gatherer.id()));
@@ -346,29 +396,36 @@ void Executor::Impl::on_step_failed(batch::StepKind kind, const Status& status) 
 void Executor::Impl::on_runner_lost(const Status& status) {
   log(LogLevel::kError, "the runner is lost: " + status.message());
   base::MutexLock lock(mu_);
-  for (const auto& [id, slot] : slots_) {
-    batch::TokenEvent event;
-    event.final = true;
-    event.status = {Code::kUnavailable, ErrorKind::kGeneration, status.message()};
-    take_event(*slot, std::move(event));
+  std::vector<SlotPtr> all;  // some are forgotten on the way
+  all.reserve(slots_.size());
+  for (const auto& [id, slot] : slots_) all.push_back(slot);
+  for (const SlotPtr& slot : all) {
+    take_event(*slot, failure({Code::kUnavailable, ErrorKind::kGeneration, status.message()}));
   }
 }
 
 Executor::Executor(const LocalModel& model, ExecutorOptions options)
-    : impl_(std::make_unique<Impl>(model.runner(),
-                                   library::ModelLease::take(model.state()),
-                                   model.state()->batch_size_max,
-                                   model.state()->prefill_tokens_max,
-                                   std::move(options))) {}
+    : impl_(std::make_shared<Impl>(library::make_parts(model, options), std::move(options))) {}
 
 Executor::Executor(std::shared_ptr<StepRunner> runner, ExecutorOptions options)
-    : impl_(std::make_unique<Impl>(
-          std::move(runner), library::ModelLease(), 0, 0, std::move(options))) {}
+    : impl_(std::make_shared<Impl>(library::make_parts(std::move(runner), options),
+                                   std::move(options))) {}
 
-Executor::~Executor() = default;
+Executor::~Executor() {
+  impl_->stop();
+}
 
 Status Executor::status() const {
   return impl_->status();
+}
+
+std::uint32_t Executor::total_tokens_max() const {
+  return impl_->total_tokens_max();
+}
+
+Result<RequestId> Executor::enqueue(Request request, const std::shared_ptr<LatestState>& state) {
+  if (state == nullptr) return invalid_argument("`state` must not be null", "state");
+  return impl_->enqueue(std::move(request), state);
 }
 
 Result<RequestId> Executor::enqueue(Request request) {

@@ -4,7 +4,9 @@
 #include <string>
 
 #include <coxswain/executor.h>
+#include <coxswain/generate.h>
 #include <coxswain/local_model.h>
+#include <coxswain/stepper.h>
 #include <gtest/gtest.h>
 
 #include "library/testing/requests.h"
@@ -124,6 +126,31 @@ TEST(LocalModel, GoesWithItsLastUser) {
   Executor engine(*model);
   model.reset();
   EXPECT_TRUE(ask(engine, copy, "What is 12 + 30?").text.ends_with("= 42"));
+}
+
+TEST(LocalModel, OneLinersAndTheStepperSayTheSame) {
+  const LocalModel model = open_demo();
+  const Prompt prompt = model.chat({{"user", "What is 12 + 30?"}}).value();
+  const Response whole = generate(model, prompt);
+  EXPECT_TRUE(whole.text.ends_with("= 42")) << whole.text;
+  EXPECT_EQ(generate(model, prompt.text).tokens, whole.tokens);
+  Request request;
+  request.prompt = prompt;
+  std::string streamed;
+  const auto keep = [&](const Response& piece) {
+    streamed += piece.text;
+    return true;
+  };
+  EXPECT_EQ(stream(model, request, keep).tokens, whole.tokens);
+  EXPECT_EQ(streamed, whole.text);
+  Stepper engine(model);
+  EXPECT_EQ(generate(model, prompt).status.code(), Code::kFailedPrecondition);
+  ASSERT_TRUE(engine.add(request).ok());
+  Response stepped;
+  while (!engine.idle())
+    for (Response& piece : engine.step()) testing::append(stepped, std::move(piece));
+  EXPECT_EQ(stepped.tokens, whole.tokens);
+  EXPECT_EQ(stepped.text, whole.text);
 }
 
 TEST(LocalModel, AStopStringIsNeverShown) {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,10 +18,9 @@
 namespace coxswain::library::testing {
 
 // A prompt of `n_prompt` ids from `first` on, inside the fake's vocabulary of 50.
-inline Request make_request(std::size_t n_prompt, std::uint32_t n_new, TokenId first = 1) {
+inline Request make_request(int n_prompt, std::uint32_t n_new, TokenId first = 1) {
   Request out;
-  for (std::size_t i = 0; i < n_prompt; ++i)
-    out.prompt.ids.push_back(static_cast<TokenId>((static_cast<std::size_t>(first) + i) % 50));
+  for (int i = 0; i < n_prompt; ++i) out.prompt.ids.push_back((first + i) % 50);
   out.stopping.max_new_tokens = n_new;
   return out;
 }
@@ -54,6 +53,13 @@ inline void append(Response& whole, Response piece) {
   whole.status = std::move(piece.status);
   whole.finish = piece.finish;
   whole.usage = piece.usage;
+}
+
+using Answers = std::map<RequestId, Response>;
+
+inline void append(Answers& answers, Response piece) {
+  Response& whole = answers[piece.id];
+  append(whole, std::move(piece));
 }
 
 // All responses of a request as one.
