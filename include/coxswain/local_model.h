@@ -41,6 +41,7 @@ struct LocalModelOptions {
   std::string isa = {};             // forces a kernel set; empty = the best one
   // Bytes of the KV cache; 0 = what is useful and the memory budget leaves.
   std::uint64_t kv_bytes = 0;
+  double kv_fraction = 1.0;  // of what the budget leaves, where kv_bytes is 0; (0, 1]
   // Bytes that all may take together; 0 = what the machine and its control groups have available.
   std::uint64_t memory_budget_bytes = 0;
   std::uint32_t total_tokens_max = 0;       // of one request; 0 = what model and cache allow

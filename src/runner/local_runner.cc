@@ -159,6 +159,7 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   request.block_tokens = options.block_tokens;
   request.kv_blocks = options.kv_blocks;
   request.kv_bytes = options.kv_bytes;
+  request.kv_fraction = options.kv_fraction;
   request.total_tokens_max = options.max_total_tokens;
   request.position_max = model.max_position_embeddings;
   request.batch_size_max = options.max_batch_size;

@@ -158,6 +158,12 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
                   .block_tokens = request.block_tokens};
   const std::uint64_t fixed = plan.weight_bytes + plan.workspace_bytes + plan.reserve_bytes;
   const std::uint64_t left = request.available_bytes > fixed ? request.available_bytes - fixed : 0;
+  if (!(request.kv_fraction > 0.0 && request.kv_fraction <= 1.0)) {
+    return invalid_argument(
+        "`kv_fraction` must be > 0 and <= 1. Given: " + std::to_string(request.kv_fraction),
+        "kv_fraction");
+  }
+  const auto share = static_cast<std::uint64_t>(static_cast<double>(left) * request.kv_fraction);
   const KvDivision division(request);
   const std::uint64_t asked =
       request.kv_blocks != 0 ? division.bytes_of_equal(request.kv_blocks) : request.kv_bytes;
@@ -170,7 +176,7 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
   if (request.kv_blocks != 0) {
     for (KvGroup& group : plan.groups) group.n_blocks = request.kv_blocks;
   } else {
-    division.share_out(asked != 0 ? asked : left, plan.groups);
+    division.share_out(asked != 0 ? asked : std::min(share, left), plan.groups);
   }
   for (const KvGroup& group : plan.groups) plan.kv_bytes += group.n_blocks * group.bytes_per_block;
   const std::uint32_t wanted = division.wanted();

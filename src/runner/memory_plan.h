@@ -32,6 +32,7 @@ struct MemoryRequest {
   // Asked for: blocks of each group, block 0 included, or bytes; 0 and 0 = as much as is useful and there.
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_bytes = 0;
+  double kv_fraction = 1.0;            // of what is there, at most; (0, 1]
   std::uint32_t total_tokens_max = 0;  // of one request; 0 = what fits, up to position_max
   std::uint32_t position_max = 0;      // of the model
   std::uint32_t batch_size_max = 0;

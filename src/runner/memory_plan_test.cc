@@ -41,6 +41,22 @@ TEST(MemoryPlan, TakesWhatIsThereIfThatIsLess) {
   EXPECT_GT(planned + (1 << 20), 3 * kGiB);
 }
 
+TEST(MemoryPlan, TakesAShareOfWhatIsThere) {
+  MemoryRequest request = request_of(3 * kGiB);
+  const auto all = plan_memory(request);
+  request.kv_fraction = 0.5;
+  const auto half = plan_memory(request);
+  ASSERT_TRUE(all.ok() && half.ok());
+  EXPECT_LE(2 * half->kv_bytes, all->kv_bytes + (2 << 20));
+  EXPECT_GE(2 * half->kv_bytes + (2 << 20), all->kv_bytes);
+  request.kv_bytes = 11 << 20;  // who says how much gets it
+  EXPECT_EQ(plan_memory(request)->kv_bytes, 11U << 20);
+  for (const double wrong : {0.0, 1.5, -1.0}) {
+    request.kv_fraction = wrong;
+    EXPECT_EQ(plan_memory(request).status().field(), "kv_fraction") << wrong;
+  }
+}
+
 TEST(MemoryPlan, TheLongestRequestIsWhatTheCacheHolds) {
   MemoryRequest request = request_of(100 * kGiB);
   request.kv_bytes = 11 << 20;

@@ -1,0 +1,176 @@
+#include <exception>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <coxswain/batch_manager.h>
+#include <coxswain/local_model.h>
+
+#include "base/mutex.h"
+#include "manager/manager_loop.h"
+#include "manager/safe_callbacks.h"
+
+namespace coxswain {
+
+namespace manager {
+
+// The thread around a ManagerLoop.
+class Worker {
+ public:
+  Worker(std::shared_ptr<StepRunner> runner,
+         const ManagerLoop::Settings& settings,
+         BatchManagerCallbacks callbacks)
+      : idle_poll_(settings.options.idle_poll),
+        callbacks_(std::move(callbacks)),
+        loop_(std::move(runner), settings, callbacks_),
+        thread_([this] { run(); }) {}
+  ~Worker() {
+    {
+      base::MutexLock lock(mu_);
+      leaving_ = true;
+    }
+    called_.notify_one();
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void notify() {
+    {
+      base::MutexLock lock(mu_);
+      notified_ = true;
+    }
+    called_.notify_one();
+  }
+  CallbackFailures failures() const { return callbacks_.failures(); }
+
+ private:
+  void run() {
+    bool idle = false;
+    for (;;) {
+      const bool leaving = wait(idle);
+      idle = !loop_.turn(leaving);
+      if (idle && loop_.is_empty() && (leaving || loop_.has_left())) return;
+    }
+  }
+
+  // Whether the worker shall leave; where there is nothing to do, once somebody calls or it is time to ask again.
+  bool wait(bool idle) {
+    base::MutexLock lock(mu_);
+    if (idle)
+      called_.wait_for(lock, idle_poll_, [&]() REQUIRES(mu_) { return notified_ || leaving_; });
+    notified_ = false;
+    return leaving_;
+  }
+
+  const std::chrono::microseconds idle_poll_;
+  SafeCallbacks callbacks_;
+  ManagerLoop loop_;  // the worker's alone
+  base::Mutex mu_;
+  base::CondVar called_;
+  bool notified_ GUARDED_BY(mu_) = false;
+  bool leaving_ GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace manager
+
+namespace {
+
+Status refuse(std::string name, std::string_view legal, std::string_view given) {
+  std::string text = "`" + name + "` must be ";
+  text.append(legal).append(". Given: ").append(given);
+  return invalid_argument(std::move(text), std::move(name));
+}
+
+Status check(std::int32_t max_beam_width,
+             const BatchManagerCallbacks& callbacks,
+             const BatchManagerOptions& options) {
+  if (!callbacks.get_requests) return refuse("get_requests", "there", "no function");
+  if (!callbacks.send_response) return refuse("send_response", "there", "no function");
+  if (max_beam_width != 1) return refuse("max_beam_width", "1", std::to_string(max_beam_width));
+  if (options.idle_poll.count() <= 0)
+    return refuse("idle_poll", "> 0 us", std::to_string(options.idle_poll.count()) + " us");
+  if (options.max_batch_size == 0) return refuse("max_batch_size", ">= 1", "0");
+  if (options.max_num_tokens == 0) return refuse("max_num_tokens", ">= 1", "0");
+  const double share = options.kv_cache_free_gpu_mem_fraction.value_or(1.0);
+  if (!(share > 0.0 && share <= 1.0))
+    return refuse("kv_cache_free_gpu_mem_fraction", "> 0 and <= 1", std::to_string(share));
+  return {};
+}
+
+batch::EngineOptions engine_options(BatchingType type,
+                                    CapacityPolicy policy,
+                                    const BatchManagerOptions& options) {
+  batch::EngineOptions out;
+  out.policy = type == BatchingType::kV1 ? CapacityPolicy::kStaticBatch : policy;
+  out.batch_size_max = options.max_batch_size;
+  out.prefill_tokens_max = options.max_num_tokens;
+  out.batch_total_tokens_max = options.max_tokens_in_paged_kv_cache;
+  out.prefix_caching = options.enable_kv_cache_reuse;
+  out.final_after_retire = true;
+  return out;
+}
+
+Result<std::unique_ptr<BatchManager>> start(std::shared_ptr<StepRunner> runner,
+                                            BatchingType type,
+                                            CapacityPolicy policy,
+                                            BatchManagerCallbacks callbacks,
+                                            const BatchManagerOptions& options) {
+  const manager::ManagerLoop::Settings settings{
+      .engine = engine_options(type, policy, options), .type = type, .options = options};
+  try {
+    return std::unique_ptr<BatchManager>(new BatchManager(
+        std::make_unique<manager::Worker>(std::move(runner), settings, std::move(callbacks))));
+  } catch (const std::exception& e) {  // memory or a thread that the system does not give
+    return Status(Code::kResourceExhausted, std::string("cannot start a worker: ") + e.what());
+  }
+}
+
+}  // namespace
+
+BatchManager::BatchManager(std::unique_ptr<manager::Worker> worker) : worker_(std::move(worker)) {}
+BatchManager::~BatchManager() = default;
+
+Result<std::unique_ptr<BatchManager>> BatchManager::create(std::shared_ptr<StepRunner> runner,
+                                                           BatchingType type,
+                                                           std::int32_t max_beam_width,
+                                                           CapacityPolicy policy,
+                                                           BatchManagerCallbacks callbacks,
+                                                           const BatchManagerOptions& options) {
+  COXSWAIN_RETURN_IF_ERROR(check(max_beam_width, callbacks, options));
+  if (runner == nullptr) return refuse("runner", "there", "a null pointer");
+  if (options.kv_cache_free_gpu_mem_fraction) {
+    return refuse("kv_cache_free_gpu_mem_fraction",
+                  "absent, the runner has its KV cache already",
+                  std::to_string(*options.kv_cache_free_gpu_mem_fraction));
+  }
+  return start(std::move(runner), type, policy, std::move(callbacks), options);
+}
+
+Result<std::unique_ptr<BatchManager>> BatchManager::create(const std::string& folder,
+                                                           BatchingType type,
+                                                           std::int32_t max_beam_width,
+                                                           CapacityPolicy policy,
+                                                           BatchManagerCallbacks callbacks,
+                                                           const BatchManagerOptions& options) {
+  COXSWAIN_RETURN_IF_ERROR(check(max_beam_width, callbacks, options));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      const LocalModel model,
+      open_model(folder,
+                 {.kv_fraction = options.kv_cache_free_gpu_mem_fraction.value_or(1.0),
+                  .prefill_tokens_max = options.max_num_tokens,
+                  .batch_size_max = options.max_batch_size}));
+  return start(model.runner(), type, policy, std::move(callbacks), options);
+}
+
+void BatchManager::notify() {
+  worker_->notify();
+}
+
+CallbackFailures BatchManager::callback_failures() const {
+  return worker_->failures();
+}
+
+}  // namespace coxswain

@@ -1,0 +1,570 @@
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include <coxswain/batch_manager.h>
+
+#include "batch/testing/fake_runner.h"
+#include "batch/testing/recorder.h"
+#include "json/json.h"
+#include "manager/testing/program.h"
+
+namespace coxswain::manager {
+namespace {
+
+using batch::testing::expected_output;
+using batch::testing::FakeRunner;
+using batch::testing::FakeRunnerOptions;
+using testing::find;
+using testing::make_request;
+using testing::plain_request;
+using testing::Program;
+using testing::Reply;
+
+struct Given {
+  FakeRunnerOptions fake = {};
+  BatchingType type = BatchingType::kInflightFused;
+  CapacityPolicy policy = CapacityPolicy::kGuaranteedNoEvict;
+  BatchManagerOptions options = {};
+};
+
+// A program, its manager and the runner below.
+class Managed {
+ public:
+  explicit Managed(const Given& setup = {}) : Managed(setup, [](Managed&) {}) {}
+  Managed(const Given& setup, const std::function<void(Managed&)>& prepare)
+      : fake(setup.fake), runner(std::make_shared<FakeRunner>(setup.fake)) {
+    prepare(*this);
+    start(setup, program.callbacks());
+  }
+  Managed(const Given& setup, BatchManagerCallbacks on)
+      : fake(setup.fake), runner(std::make_shared<FakeRunner>(setup.fake)) {
+    start(setup, std::move(on));
+  }
+  ~Managed() {
+    manager.reset();
+    for (const std::string& what : runner->violations()) ADD_FAILURE() << what;
+  }
+
+  std::vector<TokenId> expected(const std::vector<TokenId>& prompt, std::uint32_t n_new) const {
+    return expected_output(fake, plain_request(prompt, n_new)).tokens;
+  }
+
+  FakeRunnerOptions fake;
+  Program program;
+  std::shared_ptr<FakeRunner> runner;
+  std::unique_ptr<BatchManager> manager;
+
+ private:
+  void start(const Given& setup, BatchManagerCallbacks on) {
+    auto made =
+        BatchManager::create(runner, setup.type, 1, setup.policy, std::move(on), setup.options);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    manager = std::move(made).value();
+  }
+};
+
+const std::vector<TokenId> kPrompt{5, 7, 9, 11, 13};
+
+std::vector<TokenId> joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::uint64_t number(const std::string& json, std::string_view key) {
+  const auto parsed = json::parse(json);
+  const json::Value* value = parsed.ok() ? parsed.value().find(key) : nullptr;
+  return value != nullptr ? value->to_uint64().value_or(~0ULL) : ~0ULL;
+}
+
+TEST(BatchManager, AnswersAtOnceWithThePromptUnlessItStreams) {
+  Managed run;
+  run.program.submit(make_request(7, kPrompt, 6));
+  run.program.submit(make_request(8, kPrompt, 6, true));
+  const std::vector<TokenId> output = run.expected(kPrompt, 6);
+  const Reply whole = run.program.wait(7);
+  ASSERT_EQ(whole.responses.size(), 1U);
+  EXPECT_EQ(whole.ids(), joined(kPrompt, output));
+  const NamedTensor* ids = find(whole.responses[0], "output_ids");
+  const NamedTensor* length = find(whole.responses[0], "sequence_length");
+  EXPECT_EQ(ids->shape, (std::vector<std::int64_t>{1, 1, 11}));
+  EXPECT_EQ(length->shape, (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(length->as<std::int32_t>().front(), 11);
+  const Reply stream = run.program.wait(8);
+  EXPECT_EQ(stream.ids(), output);
+  EXPECT_EQ(stream.error(), "");
+  for (const auto& outputs : stream.responses)
+    EXPECT_EQ(find(outputs, "output_ids")->shape[2],
+              find(outputs, "sequence_length")->as<std::int32_t>().front());
+}
+
+TEST(BatchManager, LeavesThePromptOutIfAsked) {
+  Managed run({.options = {.exclude_input_in_output = true}});
+  run.program.submit(make_request(7, kPrompt, 6));
+  EXPECT_EQ(run.program.wait(7).ids(), run.expected(kPrompt, 6));
+}
+
+TEST(BatchManager, TellsLogProbabilities) {
+  Managed run;
+  for (const bool streaming : {false, true}) {
+    auto request = make_request(7, kPrompt, 4, streaming);
+    request->set(NamedTensor::of<bool>("return_log_probs", {1}, {true}));
+    run.program.submit(request);
+  }
+  const auto expected = expected_output(run.fake, plain_request(kPrompt, 4)).logprobs;
+  float sum = 0.0F;
+  for (const float logprob : expected) sum += logprob;
+  // Of one id, one behind the other: the second was refused or came after the first.
+  const Reply reply = run.program.wait(7, 2);
+  std::vector<float> all;
+  for (const auto& outputs : reply.responses) {
+    if (const NamedTensor* t = find(outputs, "output_log_probs")) {
+      EXPECT_EQ(t->shape, (std::vector<std::int64_t>{1, 1, std::int64_t(t->as<float>().size())}));
+      all.insert(all.end(), t->as<float>().begin(), t->as<float>().end());
+      EXPECT_EQ(find(outputs, "cum_log_probs")->shape, (std::vector<std::int64_t>{1, 1}));
+    }
+  }
+  EXPECT_EQ(all, expected);
+  EXPECT_FLOAT_EQ(find(reply.responses.back(), "cum_log_probs")->as<float>().front(), sum);
+}
+
+// get, then sends, then poll, then stats, once in each iteration.
+TEST(BatchManager, CallsInOrder) {
+  Managed run;
+  run.program.submit(make_request(7, kPrompt, 5, true));
+  run.program.wait(7);
+  run.program.wait_asked(run.program.asked().size() + 2);  // the last iteration has ended
+  run.manager.reset();
+  const std::vector<std::string> log = run.program.log();
+  std::size_t at = 0;
+  int n_iterations = 0;
+  while (at < log.size() && log[at] == "get") {
+    ++at;
+    while (at < log.size() && log[at].starts_with("send")) ++at;
+    ASSERT_LT(at + 1, log.size());
+    EXPECT_EQ(log[at], "poll");
+    EXPECT_EQ(log[at + 1], "stats");
+    at += 2;
+    ++n_iterations;
+  }
+  EXPECT_EQ(at, log.size()) << "out of order: " << log[std::min(at, log.size() - 1)];
+  EXPECT_GE(n_iterations, 5);
+  EXPECT_EQ(std::ranges::count(log, "send 7 final"), 1);
+}
+
+TEST(BatchManager, FreesEverythingBeforeTheFinalResponse) {
+  std::weak_ptr<InferenceRequest> held;
+  std::atomic<bool> was_free{false};
+  Managed run({}, [&](Managed& m) {
+    m.program.on_send = [&](std::uint64_t, bool final) {
+      if (final) was_free = held.expired();
+    };
+  });
+  auto request = make_request(7, kPrompt, 6);
+  held = request;
+  run.program.submit(std::move(request));
+  run.program.wait(7);
+  run.manager.reset();
+  EXPECT_TRUE(was_free);
+}
+
+TEST(BatchManager, BlocksAreFreeWhenTheFinalResponseLeaves) {
+  Given setup;
+  setup.fake.eos_every = 3;
+  setup.options.enable_kv_cache_reuse = false;
+  Managed run(setup);
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    // An end token that nobody foresees: the next step is on its way and names the blocks.
+    auto request = make_request(id, {TokenId(id), 3, 4}, 30);
+    request->set(NamedTensor::of<std::int32_t>("end_id", {1}, {1}));
+    run.program.submit(request);
+    run.program.wait(id);
+  }
+  run.manager.reset();
+  // The statistics behind each final response: nothing else runs.
+  const std::vector<std::string> log = run.program.log();
+  const std::vector<std::string> stats = run.program.stats();
+  std::size_t n_stats = 0;
+  bool ended = false;
+  for (const std::string& call : log) {
+    ended = ended || call.ends_with("final");
+    if (call != "stats") continue;
+    if (std::exchange(ended, false)) {
+      EXPECT_EQ(number(stats[n_stats], "Used KV cache blocks"), 0U);
+    }
+    ++n_stats;
+  }
+}
+
+TEST(BatchManager, AnIdMayBeUsedAgainFromItsFinalResponseOn) {
+  std::atomic<int> n_sent{0};
+  Managed run({}, [&](Managed& m) {
+    m.program.on_send = [&](std::uint64_t id, bool final) {
+      if (final && ++n_sent < 5) m.program.submit(make_request(id, kPrompt, 3));
+    };
+  });
+  run.program.submit(make_request(7, kPrompt, 3));
+  const Reply reply = run.program.wait(7, 5);
+  EXPECT_EQ(reply.responses.size(), 5U);
+  for (const std::string& error : reply.errors) EXPECT_EQ(error, "");
+}
+
+TEST(BatchManager, RefusesAnIdThatIsServed) {
+  Managed run({}, [](Managed& m) {
+    m.program.submit(make_request(7, kPrompt, 6));
+    m.program.submit(make_request(7, kPrompt, 6));
+  });
+  const Reply reply = run.program.wait(7, 2);
+  ASSERT_EQ(reply.errors.size(), 2U);
+  EXPECT_EQ(reply.errors[0], "request 7 is still being served");
+  EXPECT_EQ(reply.errors[1], "");
+  EXPECT_EQ(reply.ids(), joined(kPrompt, run.expected(kPrompt, 6)));
+}
+
+TEST(BatchManager, APauseRepeatsNoToken) {
+  Given setup;
+  setup.fake.n_blocks = {25};  // 96 positions
+  setup.policy = CapacityPolicy::kMaxUtilization;
+  Managed run(setup, [](Managed& m) {
+    for (std::uint64_t id = 1; id <= 4; ++id)
+      m.program.submit(make_request(id, {TokenId(id), 2, 3}, 50, true));
+  });
+  for (std::uint64_t id = 1; id <= 4; ++id)
+    EXPECT_EQ(run.program.wait(id).ids(), run.expected({TokenId(id), 2, 3}, 50));
+  run.manager.reset();
+  std::uint64_t n_paused = 0;
+  for (const std::string& json : run.program.stats()) n_paused += number(json, "Paused Requests");
+  EXPECT_GT(n_paused, 0U);
+}
+
+TEST(BatchManager, TheDestructorDrains) {
+  Managed run;
+  run.runner->hold();
+  for (std::uint64_t id = 1; id <= 5; ++id)
+    run.program.submit(make_request(id, {TokenId(id), 2}, 20));
+  run.runner->wait_for_submitted(1);
+  std::thread destroyer([&] { run.manager.reset(); });
+  run.runner->release();
+  destroyer.join();
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    const Reply reply = run.program.reply(id);
+    ASSERT_EQ(reply.n_final, 1) << id;
+    EXPECT_EQ(reply.ids(), joined({TokenId(id), 2}, run.expected({TokenId(id), 2}, 20)));
+  }
+}
+
+// Calls `act` by the worker as soon as a request has had three responses.
+std::function<void(Managed&)> at_the_third_response(std::uint64_t id,
+                                                    std::function<void(Managed&)> act) {
+  return [id, act = std::move(act)](Managed& m) {
+    m.program.on_send = [&m, id, act, n = 0](std::uint64_t sent, bool) mutable {
+      if (sent == id && ++n == 3) act(m);
+    };
+  };
+}
+
+TEST(BatchManager, StopsWhatIsNamedAndNothingElse) {
+  Managed run({}, at_the_third_response(1, [](Managed& m) {
+                m.program.stop(1);
+                m.program.stop(99);
+              }));
+  run.program.submit(make_request(1, kPrompt, 200, true));
+  run.program.submit(make_request(2, {2, 3}, 100, true));
+  const Reply stopped = run.program.wait(1);
+  EXPECT_EQ(stopped.error(), "");
+  const std::vector<TokenId> all = run.expected(kPrompt, 200);
+  const std::vector<TokenId> some = stopped.ids();
+  EXPECT_GE(some.size(), 3U);
+  EXPECT_LE(some.size(), 5U);
+  EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()));
+  EXPECT_EQ(run.program.wait(2).ids(), run.expected({2, 3}, 100));
+}
+
+TEST(BatchManager, AStoppedRequestThatDoesNotStreamGetsWhatThereIs) {
+  Managed run({}, at_the_third_response(2, [](Managed& m) { m.program.stop(1); }));
+  run.program.submit(make_request(1, kPrompt, 100));
+  run.program.submit(make_request(2, {2, 3}, 100, true));
+  const std::vector<TokenId> all = joined(kPrompt, run.expected(kPrompt, 100));
+  const std::vector<TokenId> some = run.program.wait(1).ids();
+  EXPECT_GT(some.size(), kPrompt.size());
+  EXPECT_LT(some.size(), all.size());
+  EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()));
+}
+
+TEST(BatchManager, AStopMessageStopsTheRequestOfItsId) {
+  Managed run({}, at_the_third_response(1, [](Managed& m) {
+                for (const std::uint64_t id : {std::uint64_t{1}, std::uint64_t{99}}) {
+                  auto message = std::make_shared<InferenceRequest>(id);
+                  message->set(NamedTensor::of<bool>("stop", {1}, {true}));
+                  m.program.submit(message);
+                }
+              }));
+  run.program.submit(make_request(1, kPrompt, 200, true));
+  const Reply reply = run.program.wait(1);
+  EXPECT_EQ(reply.error(), "");
+  EXPECT_LE(reply.ids().size(), 5U);
+  EXPECT_TRUE(run.program.reply(99).responses.empty());
+}
+
+TEST(BatchManager, AsksForWhatIsMissing) {
+  Managed run({.options = {.max_num_requests = 3}});
+  run.program.wait_asked(2);
+  EXPECT_EQ(run.program.asked().front(), 3);
+  run.runner->hold();
+  for (std::uint64_t id = 1; id <= 4; ++id)
+    run.program.submit(make_request(id, {TokenId(id), 2}, 8));
+  run.runner->release();
+  for (std::uint64_t id = 1; id <= 4; ++id) run.program.wait(id);
+  const std::vector<std::int32_t> asked = run.program.asked();
+  EXPECT_EQ(std::ranges::min(asked), 0);
+  EXPECT_EQ(std::ranges::max(asked), 3);
+}
+
+TEST(BatchManager, AsksForAnyNumberWithoutALimit) {
+  Managed run({.options = {.max_num_requests = 0}});
+  run.program.submit(make_request(1, kPrompt, 3));
+  run.program.wait(1);
+  for (const std::int32_t n : run.program.asked()) EXPECT_LT(n, 0);
+}
+
+TEST(BatchManager, RefusesWhatIsAboveTheLimit) {
+  Program program;
+  BatchManagerCallbacks on = program.callbacks();
+  const auto get = on.get_requests;
+  on.get_requests = [&](std::int32_t) { return get(-1); };
+  Managed run({.options = {.max_num_requests = 1}}, std::move(on));
+  run.runner->hold();
+  program.submit(make_request(1, kPrompt, 50));
+  run.runner->wait_for_submitted(1);
+  program.submit(make_request(2, kPrompt, 3));
+  run.runner->release();
+  EXPECT_EQ(program.wait(2).error(), "`max_num_requests` is 1: as many requests are being served");
+  EXPECT_EQ(program.wait(1).error(), "");
+}
+
+TEST(BatchManager, IsAskedAtOnceAfterNotify) {
+  Managed run({.options = {.idle_poll = std::chrono::hours(10)}});
+  run.program.wait_asked(1);
+  run.program.submit(make_request(1, kPrompt, 3));
+  run.manager->notify();
+  EXPECT_EQ(run.program.wait(1).error(), "");
+}
+
+TEST(BatchManager, TellsNoStatisticsWhileIdle) {
+  Managed run({.options = {.idle_poll = std::chrono::microseconds(100)}});
+  run.program.submit(make_request(1, kPrompt, 5));
+  run.program.wait(1);
+  run.program.wait_asked(run.program.asked().size() + 50);
+  const std::vector<std::string> stats = run.program.stats();
+  ASSERT_GE(stats.size(), 5U);
+  EXPECT_LT(stats.size(), 12U);
+  for (std::size_t i = 0; i < stats.size(); ++i) {
+    EXPECT_EQ(number(stats[i], "Iteration Counter"), i + 1);
+    EXPECT_EQ(number(stats[i], "Active Request Count"), 1U);
+    EXPECT_EQ(number(stats[i], "Max Request Count"), 256U);
+  }
+}
+
+TEST(BatchManager, TooLongIsRefused) {
+  Given setup;
+  setup.fake.about.max_total_tokens = 40;
+  setup.fake.about.max_input_tokens = 20;
+  Managed run(setup);
+  run.program.submit(make_request(1, std::vector<TokenId>(21, 3), 1));
+  run.program.submit(make_request(2, std::vector<TokenId>(20, 3), 21));
+  run.program.submit(make_request(3, std::vector<TokenId>(20, 3), 20));
+  EXPECT_EQ(run.program.wait(1).error(),
+            "`input_ids`: the prompt has 21 tokens, the runner takes 20");
+  EXPECT_EQ(run.program.wait(2).error(),
+            "`request_output_len`: the request has 20 tokens of the prompt and 21 new ones, the "
+            "runner takes 40 together");
+  EXPECT_EQ(run.program.wait(3).error(), "");
+}
+
+TEST(BatchManager, TheTerminateIdMakesTheWorkerLeave) {
+  Managed run({.options = {.terminate_req_id = 99}});
+  run.program.submit(make_request(1, kPrompt, 20));
+  run.program.submit(std::make_shared<InferenceRequest>(std::uint64_t{99}));
+  EXPECT_EQ(run.program.wait(1).ids(), joined(kPrompt, run.expected(kPrompt, 20)));
+  const std::size_t n_asked = run.program.asked().size();
+  run.manager->notify();
+  run.manager.reset();
+  EXPECT_EQ(run.program.asked().size(), n_asked);
+  EXPECT_TRUE(run.program.reply(99).responses.empty());
+}
+
+TEST(BatchManager, V1TakesNobodyIntoABatchThatRuns) {
+  Managed run({.type = BatchingType::kV1});
+  run.runner->hold();
+  run.program.submit(make_request(1, kPrompt, 30, true));
+  run.runner->wait_for_submitted(1);
+  run.program.submit(make_request(2, {2, 3}, 4, true));
+  run.runner->release();
+  EXPECT_EQ(run.program.wait(2).ids(), run.expected({2, 3}, 4));
+  EXPECT_EQ(run.program.wait(1).ids(), run.expected(kPrompt, 30));
+  run.manager.reset();
+  const std::vector<std::string> log = run.program.log();
+  EXPECT_LT(std::ranges::find(log, "send 1 final"), std::ranges::find(log, "send 2"));
+}
+
+TEST(BatchManager, ALostRunnerEndsAllRequests) {
+  Given setup;
+  setup.fake.n_blocks = {17};  // 64 positions: one request at a time
+  Managed run(setup, at_the_third_response(1, [](Managed& m) {
+                m.runner->fail_next({Code::kUnavailable, "the shard is gone"});
+              }));
+  run.runner->hold();
+  run.program.submit(make_request(1, kPrompt, 50, true));
+  run.program.submit(make_request(2, {2, 3}, 50, true));
+  run.runner->release();
+  EXPECT_EQ(run.program.wait(1).error(), "the shard is gone");
+  EXPECT_EQ(run.program.wait(2).error(), "the model runner is lost");
+  run.program.submit(make_request(3, kPrompt, 5));
+  EXPECT_EQ(run.program.wait(3).error(), "no model runner is available");
+}
+
+TEST(BatchManager, AFailingSequenceFailsAlone) {
+  Managed run;
+  run.runner->fail_sequences_starting_with(5);
+  run.program.submit(make_request(1, kPrompt, 5));
+  run.program.submit(make_request(2, {2, 3}, 5));
+  const Reply failed = run.program.wait(1);
+  EXPECT_EQ(failed.error(), "told to fail");
+  EXPECT_TRUE(failed.responses[0].empty());
+  EXPECT_EQ(run.program.wait(2).error(), "");
+}
+
+TEST(BatchManager, AHigherPriorityGoesFirst) {
+  Given setup;
+  setup.fake.n_blocks = {17};
+  Managed run(setup);
+  run.runner->hold();
+  run.program.submit(make_request(1, kPrompt, 50));
+  run.runner->wait_for_submitted(1);
+  for (std::uint64_t id = 2; id <= 4; ++id) {
+    auto request = make_request(id, {TokenId(id), 3}, 40);
+    const float priority = id == 4 ? 0.5F : 0.25F;
+    request->set(NamedTensor::of<float>("priority", {1}, {priority}));
+    run.program.submit(request);
+  }
+  run.runner->release();
+  for (std::uint64_t id = 1; id <= 4; ++id) run.program.wait(id);
+  run.manager.reset();
+  const std::vector<std::string> log = run.program.log();
+  EXPECT_LT(std::ranges::find(log, "send 4 final"), std::ranges::find(log, "send 2 final"));
+}
+
+// --- exceptions ---
+
+TEST(BatchManager, AThrowingGetIsAnEmptyOne) {
+  std::atomic<int> n_calls{0};
+  Managed run({}, [&](Managed& m) {
+    m.program.on_get = [&] {
+      if (n_calls++ % 2 == 0) throw std::runtime_error("no queue");
+    };
+  });
+  run.program.submit(make_request(1, kPrompt, 3));
+  EXPECT_EQ(run.program.wait(1).error(), "");
+  const CallbackFailures failures = run.manager->callback_failures();
+  EXPECT_GE(failures.count, 1U);
+  EXPECT_EQ(failures.last, "get_requests: no queue");
+}
+
+TEST(BatchManager, AThrowingSendStopsItsRequest) {
+  Managed run({}, [&](Managed& m) {
+    m.program.on_send = [](std::uint64_t id, bool) {
+      if (id == 1) throw std::runtime_error("the client is gone");
+    };
+  });
+  run.program.submit(make_request(1, kPrompt, 200, true));
+  run.program.submit(make_request(2, {2, 3}, 100, true));
+  EXPECT_EQ(run.program.wait(2).ids(), run.expected({2, 3}, 100));
+  run.manager.reset();
+  const Reply reply = run.program.reply(1);
+  ASSERT_EQ(reply.responses.size(), 2U);
+  EXPECT_EQ(reply.errors[1], "send_response has thrown: the client is gone");
+}
+
+TEST(BatchManager, OtherExceptionsOfCallbacksChangeNothing) {
+  Program program;
+  BatchManagerCallbacks on = program.callbacks();
+  on.poll_stop_signals = []() -> std::unordered_set<std::uint64_t> { throw 5; };
+  on.return_stats = [](const std::string&) { throw std::runtime_error("the log is full"); };
+  Managed run({}, std::move(on));
+  program.submit(make_request(1, kPrompt, 10));
+  EXPECT_EQ(program.wait(1).ids(), joined(kPrompt, run.expected(kPrompt, 10)));
+  EXPECT_GE(run.manager->callback_failures().count, 10U);
+}
+
+TEST(BatchManager, ANullRequestIsNoted) {
+  Managed run;
+  run.program.submit(nullptr);
+  run.program.submit(make_request(1, kPrompt, 3));
+  EXPECT_EQ(run.program.wait(1).error(), "");
+  EXPECT_EQ(run.manager->callback_failures().count, 1U);
+}
+
+// --- law 1 ---
+
+// Submits the request of an id and compares what comes with what an engine yields for it alone.
+void submit_and_compare(Managed& run, std::uint64_t id) {
+  const bool streams = id % 2 == 0;
+  const auto n_new = static_cast<std::int32_t>(1 + id % 23);
+  const auto top_k = static_cast<std::int32_t>(id % 3);
+  const std::vector<TokenId> prompt(1 + id % 17, static_cast<TokenId>(id % 5));
+  auto request = make_request(id, prompt, n_new, streams);
+  request->set(NamedTensor::of<std::uint64_t>("random_seed", {1}, {id}));
+  request->set(NamedTensor::of<std::int32_t>("runtime_top_k", {1}, {top_k}));
+  run.program.submit(request);
+  run.manager->notify();
+  batch::GenerationRequest same = plain_request(prompt, static_cast<std::uint32_t>(n_new));
+  same.sampling.seed = id;
+  same.sampling.do_sample = top_k != 0;
+  const std::vector<TokenId> output = expected_output(run.fake, same).tokens;
+  EXPECT_EQ(run.program.wait(id).ids(), streams ? output : joined(prompt, output));
+}
+
+TEST(BatchManager, SixteenThreadsGetWhatAnEngineGivesThem) {
+  constexpr std::uint64_t kThreads = 16;
+  constexpr std::uint64_t kEach = 8;
+  Given setup;
+  for (const auto policy : {CapacityPolicy::kGuaranteedNoEvict,
+                            CapacityPolicy::kMaxUtilization,
+                            CapacityPolicy::kStaticBatch}) {
+    setup.policy = policy;
+    Managed run(setup);
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&run, t] {
+        for (std::uint64_t i = 0; i < kEach; ++i) submit_and_compare(run, t * kEach + i);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST(BatchManager, SaysWhatIsWrongWithItsParameters) {
+  Program program;
+  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+  const auto message =
+      [&](std::int32_t width, BatchManagerCallbacks on, const BatchManagerOptions& options) {
+        return BatchManager::create(runner,
+                                    BatchingType::kInflight,
+                                    width,
+                                    CapacityPolicy::kMaxUtilization,
+                                    std::move(on),
+                                    options)
+            .status()
+            .message();
+      };
+  EXPECT_EQ(message(2, program.callbacks(), {}), "`max_beam_width` must be 1. Given: 2");
+  EXPECT_EQ(message(1, {}, {}), "`get_requests` must be there. Given: no function");
+  EXPECT_EQ(message(1, program.callbacks(), {.idle_poll = {}}),
+            "`idle_poll` must be > 0 us. Given: 0 us");
+  EXPECT_EQ(message(1, program.callbacks(), {.max_batch_size = 0}),
+            "`max_batch_size` must be >= 1. Given: 0");
+  EXPECT_EQ(message(1, program.callbacks(), {}), "");
+}
+
+}  // namespace
+}  // namespace coxswain::manager

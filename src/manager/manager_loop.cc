@@ -1,0 +1,231 @@
+#include "manager/manager_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/keyed_hash.h"
+
+namespace coxswain::manager {
+
+// Lives in served_, in news_ while it has something to send, and in the engine until its end is known.
+class ManagerLoop::Served final : public batch::TokenSink,
+                                  public std::enable_shared_from_this<Served> {
+ public:
+  Served(ManagerLoop& loop, std::uint64_t request, Answer begun)
+      : loop_(loop), id(request), answer(std::move(begun)) {}
+
+  void on_event(batch::TokenEvent event) override {
+    answer.add(event.tokens);
+    if (event.final) end(event.status);
+    list();
+  }
+
+  void end(const Status& status) {
+    final = true;
+    // Who was stopped gets what there is.
+    if (status.ok() || (stopped && status.code() == Code::kCancelled)) return;
+    if (error.empty()) error = in_tensor_words(status).message();
+    if (error.empty()) error = "the request failed";
+  }
+  void list() {
+    if (std::exchange(listed, true)) return;
+    loop_.news_.push_back(shared_from_this());
+  }
+
+ private:
+  ManagerLoop& loop_;
+
+ public:
+  const std::uint64_t id;
+  Answer answer;
+  bool active = true;  // in served_: it was not refused
+  bool listed = false;
+  bool stopped = false;
+  bool final = false;
+  std::string error;
+};
+
+class ManagerLoop::Observer final : public batch::EngineObserver {
+ public:
+  explicit Observer(bool wanted) : wanted_(wanted) {}
+  batch::StatsWanted stats_wanted() const override { return {.iterations = wanted_}; }
+  void on_iteration(const IterationStats& stats, std::span<const RequestStats>) override {
+    last = stats;
+  }
+  void on_pause(RequestId) override { ++n_paused; }
+  // What stands at the end of a step stays if the next iteration has none.
+  void begin() {
+    last = {.batch_size_max = last.batch_size_max, .kv = last.kv, .wait = last.wait};
+    n_paused = 0;
+  }
+
+  IterationStats last;
+  std::uint32_t n_paused = 0;  // a pause may come before the step that it makes room for
+
+ private:
+  const bool wanted_;
+};
+
+ManagerLoop::ManagerLoop(std::shared_ptr<StepRunner> runner,
+                         const Settings& settings,
+                         SafeCallbacks& callbacks)
+    : settings_(settings),
+      callbacks_(callbacks),
+      info_(runner->info()),
+      observer_(std::make_unique<Observer>(callbacks.wants_stats())),
+      stats_(settings_.type),
+      core_(std::move(runner),
+            settings_.engine,
+            base::draw_hash_key(),
+            {.before_final_event = [](RequestId) {},
+             .runner_lost = [] {},
+             .observer = observer_.get()}) {}
+
+ManagerLoop::~ManagerLoop() = default;
+
+bool ManagerLoop::turn(bool leaving) {
+  if (!leaving && !left_) take_requests();
+  const std::size_t n_active = served_.size();
+  const bool computed = compute();
+  const bool had_news = !news_.empty();
+  send_news();
+  const TimePoint now = Clock::now();
+  poll_stops(now);
+  if (n_active > 0) {
+    ++iteration_;
+    tell_stats(now, n_active);
+  }
+  return computed || had_news;
+}
+
+std::int32_t ManagerLoop::room() const {
+  const std::size_t limit = settings_.options.max_num_requests;
+  if (limit == 0) return -1;
+  return static_cast<std::int32_t>(limit - std::min(limit, served_.size()));
+}
+
+void ManagerLoop::take_requests() {
+  // The pointers are let go at the end of this call, before any response.
+  for (const auto& request : callbacks_.get_requests(room())) {
+    if (request == nullptr) {
+      callbacks_.note_failure("get_requests", "a null pointer is among the requests");
+      continue;
+    }
+    take_request(*request);
+  }
+}
+
+void ManagerLoop::take_request(const InferenceRequest& request) {
+  if (settings_.options.terminate_req_id == request.id()) {
+    left_ = true;
+  } else if (is_stop_message(request)) {
+    stop(request.id());
+  } else if (Status status = admit(request); !status.ok()) {
+    refuse(request.id(), status.message());
+  }
+}
+
+Status ManagerLoop::admit(const InferenceRequest& request) {
+  if (left_) {
+    return {Code::kUnavailable,
+            "the batch manager takes no more requests: `terminate_req_id` came"};
+  }
+  if (served_.contains(request.id())) {
+    return {Code::kFailedPrecondition,
+            "request " + std::to_string(request.id()) + " is still being served"};
+  }
+  if (room() == 0) {
+    return {Code::kResourceExhausted,
+            "`max_num_requests` is " + std::to_string(settings_.options.max_num_requests) +
+                ": as many requests are being served"};
+  }
+  if (!core_.runner_up()) return {Code::kUnavailable, "no model runner is available"};
+  COXSWAIN_ASSIGN_OR_RETURN(ParsedRequest parsed,
+                            parse_request(request,
+                                          {.vocab_size = info_.vocab_size,
+                                           .streaming_allowed = settings_.options.decoupled}));
+  batch::GenerationRequest& wanted = parsed.request;
+  if (Status status = batch::EngineCore::admissible(info_, settings_.engine, wanted, wanted.prompt);
+      !status.ok()) {
+    return in_tensor_words(status);
+  }
+  const bool with_prompt = !parsed.outputs.streaming && !settings_.options.exclude_input_in_output;
+  auto served = std::make_shared<Served>(
+      *this,
+      request.id(),
+      Answer(parsed.outputs, with_prompt ? wanted.prompt : std::vector<TokenId>{}));
+  served_.emplace(request.id(), served);
+  core_.add(std::move(wanted), std::move(served), Clock::now());
+  return {};
+}
+
+void ManagerLoop::refuse(std::uint64_t id, std::string error) {
+  auto refused = std::make_shared<Served>(*this, id, Answer({}, {}));
+  refused->active = false;
+  refused->final = true;
+  refused->error = std::move(error);
+  refused->list();
+}
+
+bool ManagerLoop::compute() {
+  observer_->begin();
+  core_.advance(Clock::now());
+  bool worked = false;
+  while (core_.submit_next(Clock::now())) worked = true;
+  if (core_.n_in_flight() > 0) {
+    core_.apply_oldest(core_.wait_oldest(), Clock::now());
+    worked = true;
+  }
+  if (settings_.engine.check_invariants) core_.require_invariants();
+  if (!core_.runner_up() && core_.n_sequences() > 0)
+    core_.cancel_all({Code::kUnavailable, "the model runner is lost"});
+  return worked;
+}
+
+void ManagerLoop::send_news() {
+  std::vector<std::shared_ptr<Served>> news = std::exchange(news_, {});
+  for (std::shared_ptr<Served>& next : news) {
+    // Of a final response it is the last owner.
+    const std::shared_ptr<Served> served = std::move(next);
+    served->listed = false;
+    if (served->final || (served->answer.streams() && served->answer.has_news())) send(*served);
+  }
+}
+
+void ManagerLoop::send(Served& served) {
+  const std::uint64_t id = served.id;
+  const bool final = served.final;
+  const bool active = served.active;
+  std::vector<NamedTensor> outputs;
+  if (served.error.empty()) outputs = served.answer.take();
+  if (final && active) served_.erase(id);
+  const std::string what = callbacks_.send_response(id, outputs, final, served.error);
+  if (what.empty() || final) return;
+  served.error = "send_response has thrown: " + what;
+  core_.cancel(RequestId{id});
+}
+
+void ManagerLoop::stop(std::uint64_t id) {
+  const auto it = served_.find(id);
+  if (it == served_.end()) return;
+  it->second->stopped = true;
+  core_.cancel(RequestId{id});
+}
+
+void ManagerLoop::poll_stops(TimePoint now) {
+  if (now < next_stop_poll_) return;
+  next_stop_poll_ = now + settings_.options.stop_signal_period;
+  for (const std::uint64_t id : callbacks_.poll_stop_signals()) stop(id);
+}
+
+void ManagerLoop::tell_stats(TimePoint now, std::size_t n_active) {
+  if (!callbacks_.wants_stats() || now < next_stats_) return;
+  next_stats_ = now + settings_.options.stats_period;
+  callbacks_.return_stats(stats_.json(observer_->last,
+                                      {.iteration = iteration_,
+                                       .n_active = n_active,
+                                       .n_paused = observer_->n_paused,
+                                       .n_max = settings_.options.max_num_requests}));
+}
+
+}  // namespace coxswain::manager

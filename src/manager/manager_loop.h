@@ -1,0 +1,82 @@
+#pragma once
+// ManagerLoop: what the worker of a BatchManager does, without the thread. One turn is one iteration:
+//
+//     get_requests -> plan and compute one step -> send_response -> poll_stop_signals -> return_stats
+//
+// The engine's events are only collected while a step is applied; they leave together afterwards, when nothing of an
+// ended request is left in the engine (EngineOptions::final_after_retire).
+//
+// Thread rule: one thread.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <coxswain/batch_manager.h>
+#include <coxswain/stats.h>
+#include <coxswain/step_runner.h>
+
+#include "batch/engine_core.h"
+#include "batch/engine_observer.h"
+#include "manager/request_tensors.h"
+#include "manager/response_tensors.h"
+#include "manager/safe_callbacks.h"
+#include "manager/stats_json.h"
+
+namespace coxswain::manager {
+
+class ManagerLoop {
+ public:
+  struct Settings {
+    batch::EngineOptions engine;
+    BatchingType type = BatchingType::kInflightFused;
+    BatchManagerOptions options;
+  };
+
+  // `callbacks` outlives the loop.
+  ManagerLoop(std::shared_ptr<StepRunner> runner,
+              const Settings& settings,
+              SafeCallbacks& callbacks);
+  ~ManagerLoop();
+
+  // One iteration; with `leaving` no requests are asked for. False: there was nothing to do.
+  bool turn(bool leaving);
+  // All requests are answered.
+  bool is_empty() const { return served_.empty() && news_.empty(); }
+  // The request of terminate_req_id has come.
+  bool has_left() const { return left_; }
+
+ private:
+  class Served;    // one request: the sink of its events
+  class Observer;  // keeps the statistics of the last step
+
+  void take_requests();
+  void take_request(const InferenceRequest& request);
+  Status admit(const InferenceRequest& request);
+  void refuse(std::uint64_t id, std::string error);
+  bool compute();
+  void send_news();
+  void send(Served& served);
+  void stop(std::uint64_t id);
+  void poll_stops(TimePoint now);
+  void tell_stats(TimePoint now, std::size_t n_active);
+  std::int32_t room() const;
+
+  const Settings settings_;
+  SafeCallbacks& callbacks_;
+  const RunnerInfo info_;
+  std::unique_ptr<Observer> observer_;
+  // By id, until the final response.
+  std::unordered_map<std::uint64_t, std::shared_ptr<Served>> served_;
+  std::vector<std::shared_ptr<Served>> news_;  // with something to send, in the order of events
+  StatsWriter stats_;
+  std::uint64_t iteration_ = 0;
+  TimePoint next_stop_poll_{};
+  TimePoint next_stats_{};
+  bool left_ = false;
+  batch::EngineCore core_;  // its sinks are in served_
+};
+
+}  // namespace coxswain::manager

@@ -1,0 +1,495 @@
+#include "manager/request_tensors.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/edit_distance.h"
+
+namespace coxswain::manager {
+namespace {
+
+enum class Shape : std::uint8_t {
+  kScalar,  // one value: [1], or [1, 1] where a front end has put a batch dimension in front
+  kRow,     // [1, n]
+  kVocab,   // [1, V]
+  kWords,   // [1, 2, m]
+};
+
+std::string_view text_of(Shape shape) {
+  switch (shape) {
+    case Shape::kScalar:
+      return "[1]";
+    case Shape::kRow:
+      return "[1, n]";
+    case Shape::kVocab:
+      return "[1, V]";
+    case Shape::kWords:
+      return "[1, 2, m]";
+  }
+  return "";
+}
+
+// What the tensors say, before they are put together.
+struct Fields {
+  TensorRules rules;
+  ParsedRequest out;
+  std::span<const TokenId> input_ids;
+  std::optional<std::int32_t> input_length;
+  std::span<const std::int32_t> position_ids;
+  float temperature = 1.0F;
+  float top_p = 0.0F;
+  std::int32_t end_id = -1;
+};
+
+struct Row {
+  std::string_view name;
+  ElementType type;
+  Shape shape;
+  // The shape, the type and the number of values have been looked at.
+  Status (*take)(const NamedTensor& tensor, Fields& fields);
+};
+
+Status refuse(std::string_view name, std::string_view legal, std::string_view given) {
+  std::string text = "`";
+  text.append(name).append("` must be ").append(legal).append(". Given: ").append(given);
+  return invalid_argument(std::move(text), std::string(name));
+}
+
+Status not_honoured(std::string_view name, std::string_view why) {
+  std::string text = "`";
+  text.append(name).append("` is not supported: ").append(why);
+  return {Code::kUnimplemented, ErrorKind::kValidation, std::move(text), std::string(name)};
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+bool is_of_vocabulary(TokenId id, const Fields& fields) {
+  return id >= 0 && static_cast<std::uint32_t>(id) < fields.rules.vocab_size;
+}
+
+std::string legal_id(const Fields& fields) {
+  return "-1, or >= 0 and < " + std::to_string(fields.rules.vocab_size);
+}
+
+template <typename T>
+T value_of(const NamedTensor& tensor) {
+  return tensor.as<T>().front();
+}
+
+bool fits(Shape wanted, std::span<const std::int64_t> shape, std::uint32_t vocab_size) {
+  switch (wanted) {
+    case Shape::kScalar:
+      return (shape.size() == 1 && shape[0] == 1) ||
+             (shape.size() == 2 && shape[0] == 1 && shape[1] == 1);
+    case Shape::kRow:
+      return shape.size() == 2 && shape[0] == 1 && shape[1] >= 0;
+    case Shape::kVocab:
+      return shape.size() == 2 && shape[0] == 1 && shape[1] == std::int64_t{vocab_size};
+    case Shape::kWords:
+      return shape.size() == 3 && shape[0] == 1 && shape[1] == 2 && shape[2] >= 0;
+  }
+  return false;
+}
+
+Status check_form(const Row& row, const NamedTensor& tensor, std::uint32_t vocab_size) {
+  if (tensor.type != row.type || !fits(row.shape, tensor.shape, vocab_size)) {
+    std::string legal = std::string(name_of(row.type)) + " " + std::string(text_of(row.shape));
+    if (row.shape == Shape::kVocab) legal += " with V = " + std::to_string(vocab_size);
+    return refuse(
+        row.name, legal, std::string(name_of(tensor.type)) + " " + shape_text(tensor.shape));
+  }
+  std::uint64_t n_values = 1;
+  for (const std::int64_t size : tensor.shape) {
+    const auto factor = static_cast<std::uint64_t>(size);
+    if (factor != 0 && n_values > std::numeric_limits<std::uint32_t>::max() / factor)
+      return refuse(row.name, "smaller than 2^32 elements", shape_text(tensor.shape));
+    n_values *= factor;
+  }
+  const std::uint64_t n_given = tensor.bytes.size() / bytes_of(tensor.type);
+  if (n_given == n_values) return {};
+  return refuse(row.name,
+                "as many values as its shape " + shape_text(tensor.shape) + " says, " +
+                    std::to_string(n_values),
+                std::to_string(n_given));
+}
+
+// Row 0: the ids of all words, one behind the other; row 1: where each word ends, filled up with -1.
+Result<std::vector<std::vector<TokenId>>> unpack_words(const NamedTensor& tensor) {
+  const auto all = tensor.as<std::int32_t>();
+  const auto ids = all.first(all.size() / 2);
+  const auto ends = all.last(all.size() / 2);
+  std::vector<std::vector<TokenId>> out;
+  std::int32_t begin = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i] == -1) {
+      if (std::ranges::all_of(ends.subspan(i), [](std::int32_t end) { return end == -1; })) break;
+      return refuse(
+          tensor.name, "a list whose row 1 ends with its padding of -1", "-1 before an end");
+    }
+    if (ends[i] <= begin || static_cast<std::size_t>(ends[i]) > ids.size()) {
+      return refuse(tensor.name,
+                    "a list whose row 1 has the ends of the words, rising and at most " +
+                        std::to_string(ids.size()),
+                    std::to_string(ends[i]) + " behind " + std::to_string(begin));
+    }
+    out.emplace_back(ids.begin() + begin, ids.begin() + ends[i]);
+    begin = ends[i];
+  }
+  return out;
+}
+
+Status take_count(const NamedTensor& tensor, std::int32_t least, std::uint32_t& target) {
+  const auto value = value_of<std::int32_t>(tensor);
+  if (value < least)
+    return refuse(tensor.name, ">= " + std::to_string(least), std::to_string(value));
+  target = static_cast<std::uint32_t>(value);
+  return {};
+}
+
+// For what changes nothing at one value and is not honoured at any other.
+template <typename T>
+Status take_only(const NamedTensor& tensor, T only, std::string_view why) {
+  return value_of<T>(tensor) == only ? Status() : not_honoured(tensor.name, why);
+}
+
+template <float SamplingParams::*kMember>
+Status take_float(const NamedTensor& tensor, Fields& f) {
+  f.out.request.sampling.*kMember = value_of<float>(tensor);
+  return {};
+}
+
+template <bool OutputWishes::*kMember>
+Status take_wish(const NamedTensor& tensor, Fields& f) {
+  f.out.outputs.*kMember = value_of<bool>(tensor);
+  return {};
+}
+
+Status take_input_ids(const NamedTensor& tensor, Fields& f) {
+  f.input_ids = tensor.as<std::int32_t>();
+  return {};
+}
+
+Status take_output_len(const NamedTensor& tensor, Fields& f) {
+  return take_count(tensor, 1, f.out.request.stopping.max_new_tokens);
+}
+
+Status take_input_lengths(const NamedTensor& tensor, Fields& f) {
+  f.input_length = value_of<std::int32_t>(tensor);
+  return {};
+}
+
+Status take_position_ids(const NamedTensor& tensor, Fields& f) {
+  f.position_ids = tensor.as<std::int32_t>();
+  return {};
+}
+
+Status take_streaming(const NamedTensor& tensor, Fields& f) {
+  f.out.outputs.streaming = value_of<bool>(tensor);
+  if (!f.out.outputs.streaming || f.rules.streaming_allowed) return {};
+  return refuse(tensor.name, "false, `decoupled` is off", "true");
+}
+
+Status take_beam_width(const NamedTensor& tensor, Fields&) {
+  const auto value = value_of<std::int32_t>(tensor);
+  return value == 1 ? Status() : refuse(tensor.name, "1, `max_beam_width`", std::to_string(value));
+}
+
+Status take_temperature(const NamedTensor& tensor, Fields& f) {
+  f.temperature = value_of<float>(tensor);
+  return {};
+}
+
+Status take_top_k(const NamedTensor& tensor, Fields& f) {
+  f.out.request.sampling.top_k = value_of<std::int32_t>(tensor);
+  return {};
+}
+
+Status take_top_p(const NamedTensor& tensor, Fields& f) {
+  f.top_p = value_of<float>(tensor);
+  if (f.top_p >= 0.0F && f.top_p <= 1.0F) return {};
+  return refuse(tensor.name, ">= 0 and <= 1", std::to_string(f.top_p));
+}
+
+Status take_top_p_decay(const NamedTensor& tensor, Fields&) {
+  return take_only(tensor, 1.0F, "top-p does not change from token to token; only 1 is taken");
+}
+
+Status take_top_p_min(const NamedTensor& tensor, Fields&) {
+  return take_only(tensor, 1e-6F, "top-p does not change from token to token; only 1e-6 is taken");
+}
+
+Status take_top_p_reset(const NamedTensor& tensor, Fields&) {
+  return take_only(tensor, -1, "top-p does not change from token to token; only -1 is taken");
+}
+
+// Of a beam search; one beam alone is the same whatever they say.
+Status take_beam_float(const NamedTensor& tensor, Fields&) {
+  if (std::isfinite(value_of<float>(tensor))) return {};
+  return refuse(tensor.name, "finite", std::to_string(value_of<float>(tensor)));
+}
+
+Status take_early_stopping(const NamedTensor&, Fields&) {
+  return {};
+}
+
+Status take_seed(const NamedTensor& tensor, Fields& f) {
+  f.out.request.sampling.seed = value_of<std::uint64_t>(tensor);
+  return {};
+}
+
+Status take_end_id(const NamedTensor& tensor, Fields& f) {
+  f.end_id = value_of<std::int32_t>(tensor);
+  if (f.end_id == -1 || is_of_vocabulary(f.end_id, f)) return {};
+  return refuse(tensor.name, legal_id(f), std::to_string(f.end_id));
+}
+
+Status take_min_length(const NamedTensor& tensor, Fields& f) {
+  return take_count(tensor, 0, f.out.request.stopping.min_new_tokens);
+}
+
+Status take_ngram_size(const NamedTensor& tensor, Fields& f) {
+  return take_count(tensor, 0, f.out.request.sampling.no_repeat_ngram_size);
+}
+
+Status take_bad_words(const NamedTensor& tensor, Fields& f) {
+  COXSWAIN_ASSIGN_OR_RETURN(f.out.request.sampling.bad_words, unpack_words(tensor));
+  return {};
+}
+
+Status take_stop_words(const NamedTensor& tensor, Fields& f) {
+  COXSWAIN_ASSIGN_OR_RETURN(f.out.request.stopping.stop_token_sequences, unpack_words(tensor));
+  return {};
+}
+
+Status take_pad_id(const NamedTensor& tensor, Fields& f) {
+  const auto value = value_of<std::int32_t>(tensor);
+  if (value == -1 || is_of_vocabulary(value, f)) return {};
+  return refuse(tensor.name, legal_id(f), std::to_string(value));
+}
+
+Status take_embedding_bias(const NamedTensor& tensor, Fields& f) {
+  const auto bias = tensor.as<float>();
+  for (std::size_t i = 0; i < bias.size(); ++i) {
+    if (bias[i] != 0.0F)
+      f.out.request.sampling.logit_bias.emplace_back(static_cast<TokenId>(i), bias[i]);
+  }
+  return {};
+}
+
+Status take_return_sequences(const NamedTensor& tensor, Fields&) {
+  return take_only(tensor, 1, "a request has one answer; only 1 is taken");
+}
+
+Status take_perf_metrics(const NamedTensor& tensor, Fields&) {
+  return take_only(tensor, false, "times are in no response; only false is taken");
+}
+
+Status take_stop(const NamedTensor&, Fields&) {  // true: is_stop_message()
+  return {};
+}
+
+// Higher goes first. Distances that a float of [0, 1] can tell survive.
+Status take_priority(const NamedTensor& tensor, Fields& f) {
+  const auto value = value_of<float>(tensor);
+  if (!(value >= 0.0F && value <= 1.0F))
+    return refuse(tensor.name, ">= 0 and <= 1", std::to_string(value));
+  f.out.request.priority = static_cast<std::int32_t>(std::lround((value - 0.5F) * 0x1p24F));
+  return {};
+}
+
+// A row for each tensor that a request may have.
+constexpr std::array kRows{
+    Row{"input_ids", ElementType::kInt32, Shape::kRow, take_input_ids},
+    Row{"request_output_len", ElementType::kInt32, Shape::kScalar, take_output_len},
+    Row{"input_lengths", ElementType::kInt32, Shape::kScalar, take_input_lengths},
+    Row{"position_ids", ElementType::kInt32, Shape::kRow, take_position_ids},
+    Row{"streaming", ElementType::kBool, Shape::kScalar, take_streaming},
+    Row{"stop", ElementType::kBool, Shape::kScalar, take_stop},
+    Row{"priority", ElementType::kFloat32, Shape::kScalar, take_priority},
+    Row{"beam_width", ElementType::kInt32, Shape::kScalar, take_beam_width},
+    Row{"len_penalty", ElementType::kFloat32, Shape::kScalar, take_beam_float},
+    Row{"early_stopping", ElementType::kInt32, Shape::kScalar, take_early_stopping},
+    Row{"beam_search_diversity_rate", ElementType::kFloat32, Shape::kScalar, take_beam_float},
+    Row{"temperature", ElementType::kFloat32, Shape::kScalar, take_temperature},
+    Row{"runtime_top_k", ElementType::kInt32, Shape::kScalar, take_top_k},
+    Row{"runtime_top_p", ElementType::kFloat32, Shape::kScalar, take_top_p},
+    Row{"runtime_top_p_min", ElementType::kFloat32, Shape::kScalar, take_top_p_min},
+    Row{"runtime_top_p_decay", ElementType::kFloat32, Shape::kScalar, take_top_p_decay},
+    Row{"runtime_top_p_reset_ids", ElementType::kInt32, Shape::kScalar, take_top_p_reset},
+    Row{"runtime_min_p", ElementType::kFloat32, Shape::kScalar, take_float<&SamplingParams::min_p>},
+    Row{"repetition_penalty",
+        ElementType::kFloat32,
+        Shape::kScalar,
+        take_float<&SamplingParams::repetition_penalty>},
+    Row{"presence_penalty",
+        ElementType::kFloat32,
+        Shape::kScalar,
+        take_float<&SamplingParams::presence_penalty>},
+    Row{"frequency_penalty",
+        ElementType::kFloat32,
+        Shape::kScalar,
+        take_float<&SamplingParams::frequency_penalty>},
+    Row{"min_length", ElementType::kInt32, Shape::kScalar, take_min_length},
+    Row{"no_repeat_ngram_size", ElementType::kInt32, Shape::kScalar, take_ngram_size},
+    Row{"noRepeatNgramSize", ElementType::kInt32, Shape::kScalar, take_ngram_size},
+    Row{"random_seed", ElementType::kUint64, Shape::kScalar, take_seed},
+    Row{"end_id", ElementType::kInt32, Shape::kScalar, take_end_id},
+    Row{"pad_id", ElementType::kInt32, Shape::kScalar, take_pad_id},
+    Row{"bad_words_list", ElementType::kInt32, Shape::kWords, take_bad_words},
+    Row{"stop_words_list", ElementType::kInt32, Shape::kWords, take_stop_words},
+    Row{"embedding_bias", ElementType::kFloat32, Shape::kVocab, take_embedding_bias},
+    Row{"return_log_probs",
+        ElementType::kBool,
+        Shape::kScalar,
+        take_wish<&OutputWishes::log_probs>},
+    Row{"num_return_sequences", ElementType::kInt32, Shape::kScalar, take_return_sequences},
+    Row{"return_perf_metrics", ElementType::kBool, Shape::kScalar, take_perf_metrics},
+};
+
+struct Refused {
+  std::string_view name;
+  std::string_view why;
+};
+
+constexpr std::string_view kNoAdapters = "the engine has no LoRA adapters";
+constexpr std::string_view kNoDrafts = "draft tokens are not taken from requests";
+constexpr std::string_view kNoTables = "the engine has no prompt tables";
+constexpr std::string_view kNoLogits = "logits stay in the runner";
+constexpr std::string_view kNoGrammar = "the engine has no guided decoding";
+
+constexpr std::array kRefused{
+    Refused{"lora_task_id", kNoAdapters},
+    Refused{"lora_weights", kNoAdapters},
+    Refused{"lora_config", kNoAdapters},
+    Refused{"draft_input_ids", kNoDrafts},
+    Refused{"draft_logits", kNoDrafts},
+    Refused{"draft_acceptance_threshold", kNoDrafts},
+    Refused{"prompt_embedding_table", kNoTables},
+    Refused{"prompt_vocab_size", kNoTables},
+    Refused{"decoder_input_ids", "the engine has no encoder-decoder models"},
+    Refused{"return_context_logits", kNoLogits},
+    Refused{"return_generation_logits", kNoLogits},
+    Refused{"guided_decoding_guide_type", kNoGrammar},
+    Refused{"guided_decoding_guide", kNoGrammar},
+};
+
+// The name that was probably meant, or empty: one typing error in four letters is forgiven.
+std::string_view nearest_name(std::string_view name) {
+  constexpr std::size_t kNameMax = 64;
+  if (name.size() > kNameMax) return {};
+  std::size_t best = name.size() / 4 + 1;
+  std::string_view out;
+  for (const Row& row : kRows) {
+    const std::size_t distance = base::edit_distance(name, row.name);
+    if (distance >= best) continue;
+    best = distance;
+    out = row.name;
+  }
+  return out;
+}
+
+Status take_tensor(const NamedTensor& tensor, Fields& fields) {
+  const auto row = std::ranges::find(kRows, tensor.name, &Row::name);
+  if (row != kRows.end()) {
+    COXSWAIN_RETURN_IF_ERROR(check_form(*row, tensor, fields.rules.vocab_size));
+    return row->take(tensor, fields);
+  }
+  const auto refused = std::ranges::find(kRefused, tensor.name, &Refused::name);
+  if (refused != kRefused.end()) return not_honoured(refused->name, refused->why);
+  std::string text = "`" + tensor.name + "` is no tensor of a request";
+  if (const auto near = nearest_name(tensor.name); !near.empty())
+    text.append("; did you mean `").append(near).append("`?");
+  return invalid_argument(std::move(text), tensor.name);
+}
+
+Status check_mandatory(const InferenceRequest& request) {
+  for (const std::string_view name : {"input_ids", "request_output_len"}) {
+    if (request.get(name) == nullptr)
+      return refuse(name, "there, every request has it", "no tensor of this name");
+  }
+  return {};
+}
+
+// What depends on several tensors.
+Status put_together(Fields& f) {
+  batch::GenerationRequest& request = f.out.request;
+  request.prompt.assign(f.input_ids.begin(), f.input_ids.end());
+  if (f.input_length && static_cast<std::size_t>(*f.input_length) != request.prompt.size()) {
+    return refuse("input_lengths",
+                  "the number of `input_ids`, " + std::to_string(request.prompt.size()),
+                  std::to_string(*f.input_length));
+  }
+  for (std::size_t i = 0; i < f.position_ids.size(); ++i) {
+    if (f.position_ids.size() == request.prompt.size() &&
+        static_cast<std::size_t>(f.position_ids[i]) == i) {
+      continue;
+    }
+    return not_honoured("position_ids", "positions are 0, 1, 2 ... of the whole prompt");
+  }
+  SamplingParams& sampling = request.sampling;
+  sampling.do_sample = (sampling.top_k != 0 || f.top_p != 0.0F) && f.temperature != 0.0F;
+  if (f.temperature != 0.0F) sampling.temperature = f.temperature;
+  if (f.top_p != 0.0F) sampling.top_p = f.top_p;
+  sampling.penalties_count_prompt = true;
+  request.stopping.ignore_eos = f.end_id == -1;
+  if (f.end_id != -1) request.stopping.end_ids = {f.end_id};
+  return {};
+}
+
+}  // namespace
+
+Result<ParsedRequest> parse_request(const InferenceRequest& request, const TensorRules& rules) {
+  Fields fields;
+  fields.rules = rules;
+  fields.out.request.id = RequestId{request.id()};
+  for (const auto& [name, tensor] : request.tensors())
+    COXSWAIN_RETURN_IF_ERROR(take_tensor(tensor, fields));
+  COXSWAIN_RETURN_IF_ERROR(check_mandatory(request));
+  COXSWAIN_RETURN_IF_ERROR(put_together(fields));
+  return std::move(fields.out);
+}
+
+bool is_stop_message(const InferenceRequest& request) {
+  const NamedTensor* stop = request.get("stop");
+  if (stop == nullptr) return false;
+  const auto values = stop->as<bool>();
+  return values.size() == 1 && values.front();
+}
+
+Status in_tensor_words(const Status& status) {
+  struct Word {
+    std::string_view field;
+    std::string_view tensor;
+  };
+  constexpr std::array kWords{
+      Word{batch::kPromptField, "input_ids"},
+      Word{batch::kMaxNewTokensField, "request_output_len"},
+      Word{"top_k", "runtime_top_k"},
+      Word{"top_p", "runtime_top_p"},
+      Word{"min_p", "runtime_min_p"},
+      Word{"logit_bias", "embedding_bias"},
+      Word{"min_new_tokens", "min_length"},
+      Word{"end_ids", "end_id"},
+      Word{"bad_words", "bad_words_list"},
+      Word{"stop_token_sequences", "stop_words_list"},
+  };
+  const auto word = std::ranges::find(kWords, status.field(), &Word::field);
+  if (word == kWords.end()) return status;
+  const std::string tensor(word->tensor);
+  return {status.code(), status.kind(), "`" + tensor + "`: " + status.message(), tensor};
+}
+
+}  // namespace coxswain::manager
