@@ -77,4 +77,5 @@ by_cmake "$root/examples" examples
 prints $'*42\n*' examples/c_api "$model"
 prints '*42' "$root/examples/c_api.py" "$lib/libcoxswain.so" "$model"
 prints $'*42\n*' examples/streaming_with_cancel "$model"
+prints $'*\n*11\n*42' examples/stepper "$model"
 echo "installed, moved, used by CMake, pkg-config, C, C++ and Python"
