@@ -26,12 +26,13 @@ std::optional<std::string> template_name(std::string_view key) {
 }  // namespace
 
 Result<std::vector<NamedTemplate>> read_gguf_templates(const std::filesystem::path& path) {
-  COXSWAIN_ASSIGN_OR_RETURN(const gguf::Header header, gguf::Header::read(path));
+  const auto header = gguf::Header::read(path);
+  if (!header.ok()) return header.status().with_context(path.string());
   std::vector<NamedTemplate> out;
-  for (const std::string_view key : header.keys()) {
+  for (const std::string_view key : header->keys()) {
     std::optional<std::string> name = template_name(key);
-    if (!name || !header.find(key)->is_text()) continue;
-    const std::string_view source = header.text(key);
+    if (!name || !header->find(key)->is_text()) continue;
+    const std::string_view source = header->text(key);
     const auto refused = [&](const std::string& why) {
       return invalid_argument(path.string() + ": key " + std::string(key) + " " + why);
     };

@@ -275,8 +275,7 @@ Result<Header> Header::read(const std::filesystem::path& path) {
   std::error_code error;
   const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
   std::ifstream file(path, std::ios::binary);
-  if (error || !file)
-    return Status(Code::kNotFound, ErrorKind::kNotFound, path.string() + ": cannot be opened");
+  if (error || !file) return Status(Code::kNotFound, ErrorKind::kNotFound, "cannot be opened");
   // Nobody says how long the header is: more of the file is read until it is whole.
   for (std::uint64_t n_bytes = std::min(kFirstBytes, file_bytes);;
        n_bytes = std::min({n_bytes * 4, file_bytes, kHeaderBytesMax})) {
@@ -284,15 +283,14 @@ Result<Header> Header::read(const std::filesystem::path& path) {
     out.bytes_.resize(static_cast<std::size_t>(n_bytes));
     file.seekg(0);
     if (!file.read(out.bytes_.data(), static_cast<std::streamsize>(n_bytes)))
-      return Status(Code::kDataLoss, path.string() + ": cannot be read");
+      return Status(Code::kDataLoss, "cannot be read");
     HeaderReader reader(out, file_bytes);
     const Status status = reader.read();
     if (status.ok()) return out;
-    if (!reader.is_cut() || n_bytes == file_bytes) return status.with_context(path.string());
+    if (!reader.is_cut() || n_bytes == file_bytes) return status;
     if (n_bytes == kHeaderBytesMax)
       return Status(Code::kDataLoss,
-                    path.string() + ": the header is longer than " +
-                        std::to_string(kHeaderBytesMax >> 20) + " MiB");
+                    "the header is longer than " + std::to_string(kHeaderBytesMax >> 20) + " MiB");
   }
 }
 

@@ -66,7 +66,8 @@ struct TensorInfo {
 
 class Header {
  public:
-  // Errors: kNotFound if the file cannot be opened, kDataLoss naming the key, tensor and rule at fault.
+  // Errors: kNotFound if the file cannot be opened, kDataLoss naming the key, tensor and rule at fault; the path is for
+  // the caller to add.
   static Result<Header> read(const std::filesystem::path& path);
 
   // Null: there is no such key.

@@ -114,7 +114,6 @@ TEST_F(GgufHeader, AFileThatEndsTooSoonIsAnError) {
     const auto header = read(whole.substr(0, n));
     ASSERT_FALSE(header.ok()) << n << " bytes";
     EXPECT_EQ(header.status().code(), Code::kDataLoss);
-    EXPECT_NE(header.status().message().find("a.gguf"), std::string::npos);
   }
   EXPECT_EQ(Header::read(temp_.path() + "/none.gguf").status().code(), Code::kNotFound);
 }

@@ -31,7 +31,10 @@ Status read_eos(const json::Value& config, const std::string& file, ModelInfo& i
 
 }  // namespace
 
-Status read_end_tokens(const LoadOptions& options, const json::Value& config, ModelInfo& info) {
+Status read_end_tokens(const LoadOptions& options,
+                       const json::Value& config,
+                       const std::string& config_path,
+                       ModelInfo& info) {
   const std::string generation_path = options.model_dir + "/generation_config.json";
   bool listed = false;
   if (std::error_code error; std::filesystem::exists(generation_path, error)) {
@@ -41,7 +44,7 @@ Status read_end_tokens(const LoadOptions& options, const json::Value& config, Mo
     const json::Value* eos = generation.find("eos_token_id");
     listed = eos != nullptr && eos->is_array() && !info.eos_token_ids.empty();
   }
-  COXSWAIN_RETURN_IF_ERROR(read_eos(config, options.model_dir + "/config.json", info));
+  COXSWAIN_RETURN_IF_ERROR(read_eos(config, config_path, info));
   std::vector<TokenId>& ids = info.eos_token_ids;
   if (const auto own = options.tokenizer_eos; own && !listed && *own >= 0) {
     const bool has_row = static_cast<std::uint32_t>(*own) < info.vocab_size;

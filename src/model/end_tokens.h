@@ -5,6 +5,8 @@
 //
 // Thread rule: pure but for reading the file.
 
+#include <string>
+
 #include <coxswain/status.h>
 
 #include "json/json.h"
@@ -13,6 +15,9 @@
 namespace coxswain::model {
 
 // Fills info.eos_token_ids, and info.warnings about them. REQUIRES: info.vocab_size is set. Errors name file and field.
-Status read_end_tokens(const LoadOptions& options, const json::Value& config, ModelInfo& info);
+Status read_end_tokens(const LoadOptions& options,
+                       const json::Value& config,
+                       const std::string& config_path,
+                       ModelInfo& info);
 
 }  // namespace coxswain::model

@@ -11,7 +11,7 @@
 #include "model/decoder.h"
 #include "model/describe.h"
 #include "model/end_tokens.h"
-#include "model/families/family.h"
+#include "model/model_files.h"
 #include "model/weight_loader.h"
 #include "weights/checkpoint.h"
 
@@ -84,17 +84,15 @@ void warn_of_unread(const WeightLoader& loader, const std::string& model_dir, Mo
 }  // namespace
 
 Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir) {
-  COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint,
-                            weights::Checkpoint::open(model_dir));
+  COXSWAIN_ASSIGN_OR_RETURN(const ModelFiles files, ModelFiles::open(model_dir));
+  COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint, files.open_weights());
   return checkpoint.n_bytes();
 }
 
 Result<ModelInfo> describe_folder(const std::string& model_dir) {
-  COXSWAIN_ASSIGN_OR_RETURN(const json::Value config,
-                            json::parse_file(model_dir + "/config.json", kConfigFileBytesMax));
-  auto architecture = read_architecture(config);
-  if (!architecture.ok()) return architecture.status().with_context(model_dir);
-  return describe(architecture->arch);
+  COXSWAIN_ASSIGN_OR_RETURN(const ModelFiles files, ModelFiles::open(model_dir));
+  COXSWAIN_ASSIGN_OR_RETURN(const Architecture architecture, files.architecture());
+  return describe(architecture.arch);
 }
 
 Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
@@ -107,19 +105,14 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
     return invalid_argument("quantize takes one of " + std::string(kernels::quantised_names()) +
                             ", not " + options.quantize);
   }
-  const std::string config_path = options.model_dir + "/config.json";
-  COXSWAIN_ASSIGN_OR_RETURN(const json::Value config,
-                            json::parse_file(config_path, kConfigFileBytesMax));
-  auto read = read_architecture(config);
-  if (!read.ok()) return read.status().with_context(options.model_dir);
-  Architecture architecture = std::move(read).value();
+  COXSWAIN_ASSIGN_OR_RETURN(const ModelFiles files, ModelFiles::open(options.model_dir));
+  COXSWAIN_ASSIGN_OR_RETURN(Architecture architecture, files.architecture());
   if (options.n_token_ids > architecture.arch.vocab_size) {
     return invalid_argument(
-        config_path + ": vocab_size is " + std::to_string(architecture.arch.vocab_size) +
+        files.config_path() + ": vocab_size is " + std::to_string(architecture.arch.vocab_size) +
         ", but the tokenizer has ids up to " + std::to_string(options.n_token_ids - 1));
   }
-  COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint,
-                            weights::Checkpoint::open(options.model_dir));
+  COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint, files.open_weights());
 
   TensorMap& tensors = architecture.tensors;
   WeightLoader loader(checkpoint, tensors.prefixes, *options.kernels, options.progress);
@@ -132,11 +125,11 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
                             load_weights({loader, format}, architecture, dtype));
 
   ModelInfo info = describe(architecture.arch);
-  COXSWAIN_RETURN_IF_ERROR(read_end_tokens(options, config, info));
+  COXSWAIN_RETURN_IF_ERROR(read_end_tokens(options, files.config(), files.config_path(), info));
   warn_of_unread(loader, options.model_dir, info);
   info.dtype = std::string(format.name);
   info.weight_bytes = loader.bytes();
-  const std::string identity = json::write(config) + info.dtype;
+  const std::string identity = json::write(files.config()) + info.dtype;
   info.fingerprint = XXH3_64bits_withSeed(identity.data(), identity.size(), loader.fingerprint());
   return std::unique_ptr<Model>(std::make_unique<Decoder>(
       std::move(architecture.arch), std::move(weights), std::move(info), *options.kernels));

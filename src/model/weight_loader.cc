@@ -48,6 +48,14 @@ Status tensor_error(const weights::Checkpoint::Located& at, const std::string& w
   return {Code::kInvalidArgument, tensor_text(at) + " " + what};
 }
 
+// Blocks of quantised values are decoded.
+Result<DType> type_of_values(const weights::Checkpoint::Located& at) {
+  if (at.tensor->type == weights::StoredType::kBlocks) return DType::kF32;
+  if (const auto type = weights::float_type(at.tensor->type)) return *type;
+  return tensor_error(at,
+                      "has type " + std::string(at.tensor->type_name()) + ", not F32, BF16 or F16");
+}
+
 std::uint64_t n_elements(const std::vector<std::uint64_t>& shape) {
   std::uint64_t n = 1;
   // Proven not to overflow when the file was opened.
@@ -114,12 +122,7 @@ Result<WeightLoader::Source> WeightLoader::source(const Rows& rows, std::uint64_
                         "has shape " + weights::shape_text(out.at.tensor->shape) +
                             ", the config asks for " + weights::shape_text(rows.shape));
   }
-  const auto type = weights::float_type(out.at.tensor->type);
-  if (!type)
-    return tensor_error(out.at,
-                        "has type " + std::string(weights::name_of(out.at.tensor->type)) +
-                            ", not F32, BF16 or F16");
-  out.type = *type;
+  COXSWAIN_ASSIGN_OR_RETURN(out.type, type_of_values(out.at));
   // Several [n, k] matrices may lie one after the other in a tensor.
   const std::uint64_t n_all = n_elements(rows.shape);
   out.n = matrix_rows(rows);
@@ -158,9 +161,11 @@ Result<bool> WeightLoader::other_name_differs(const Rows& rows) {
 
 std::vector<std::string> WeightLoader::unread() const {
   std::vector<std::string> out;
-  for (const weights::SafetensorsFile& file : checkpoint_.files()) {
+  for (const weights::TensorFile& file : checkpoint_.files()) {
     for (const weights::TensorInfo& tensor : file.tensors()) {
-      const bool is_weight = weights::float_type(tensor.type) && !is_carried_along(tensor.name);
+      const bool is_weight =
+          (weights::float_type(tensor.type) || tensor.type == weights::StoredType::kBlocks) &&
+          !is_carried_along(tensor.name);
       if (is_weight && !known_.contains(&tensor)) out.push_back(tensor.name);
     }
   }
@@ -181,6 +186,26 @@ Status WeightLoader::read(const weights::Checkpoint::Located& at,
   return {};
 }
 
+Status WeightLoader::read_values(const Source& source,
+                                 std::uint64_t first,
+                                 std::vector<std::byte>& out,
+                                 std::uint64_t n_values) {
+  const std::size_t element = tensor::size_of(source.type);
+  out.resize(n_values * element);
+  if (source.at.tensor->type != weights::StoredType::kBlocks)
+    return read(source.at, first * element, out);
+  const weights::BlockType& type = source.at.tensor->blocks;
+  if (first % type.values != 0 || n_values % type.values != 0)
+    return tensor_error(source.at,
+                        "has rows that are no whole blocks of " + std::string(type.name));
+  blocks_.resize(n_values / type.values * type.bytes);
+  COXSWAIN_RETURN_IF_ERROR(read(source.at, first / type.values * type.bytes, blocks_));
+  auto* const values = reinterpret_cast<float*>(out.data());
+  for (std::uint64_t b = 0; b < n_values / type.values; ++b)
+    type.decode(blocks_.data() + b * type.bytes, values + b * type.values);
+  return {};
+}
+
 Status WeightLoader::for_each_slice(const MatrixMap& map, const TakeRows& take) {
   std::size_t row_begin = 0;
   for (const Rows& rows : map.rows) {
@@ -198,13 +223,11 @@ Status WeightLoader::straight_slices(const Rows& rows,
                                      std::uint64_t k,
                                      std::size_t row_begin,
                                      const TakeRows& take) {
-  const std::uint64_t row_bytes = k * tensor::size_of(source.type);
-  const std::uint64_t step = rows_per_slice(row_bytes);
+  const std::uint64_t step = rows_per_slice(k * tensor::size_of(source.type));
   for (std::uint64_t at = 0; at < rows.count; at += step) {
     const std::uint64_t n = std::min(step, rows.count - at);
-    buffer_.resize(n * row_bytes);
     COXSWAIN_RETURN_IF_ERROR(
-        read(source.at, (rows.index * source.n + rows.first + at) * row_bytes, buffer_));
+        read_values(source, (rows.index * source.n + rows.first + at) * k, buffer_, n * k));
     take(row_begin + at, {buffer_.data(), source.type, n});
   }
   return {};
@@ -216,8 +239,7 @@ Status WeightLoader::gathered_slices(const Rows& rows,
                                      std::size_t row_begin,
                                      const TakeRows& take) {
   const std::size_t element = tensor::size_of(source.type);
-  buffer_.resize(source.n * k * element);
-  COXSWAIN_RETURN_IF_ERROR(read(source.at, rows.index * source.n * k * element, buffer_));
+  COXSWAIN_RETURN_IF_ERROR(read_values(source, rows.index * source.n * k, buffer_, source.n * k));
   const std::uint64_t step = rows_per_slice(k * element);
   for (std::uint64_t at = 0; at < rows.count; at += step) {
     const std::uint64_t n = std::min(step, rows.count - at);
@@ -246,15 +268,10 @@ Result<std::vector<float>> WeightLoader::floats(const std::string& name, std::ui
                         "has shape " + weights::shape_text(at.tensor->shape) +
                             ", the config asks for " + std::to_string(size) + " values");
   }
-  const auto type = weights::float_type(at.tensor->type);
-  if (!type)
-    return tensor_error(
-        at,
-        "has type " + std::string(weights::name_of(at.tensor->type)) + ", not F32, BF16 or F16");
-  buffer_.resize(at.tensor->n_bytes());
-  COXSWAIN_RETURN_IF_ERROR(read(at, 0, buffer_));
+  COXSWAIN_ASSIGN_OR_RETURN(const DType type, type_of_values(at));
+  COXSWAIN_RETURN_IF_ERROR(read_values({at, type, 0}, 0, buffer_, stored));
   std::vector<float> out(stored);
-  widen(buffer_.data(), *type, stored, out.data());
+  widen(buffer_.data(), type, stored, out.data());
   return out;
 }
 

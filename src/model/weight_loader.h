@@ -54,6 +54,7 @@ class WeightLoader {
  private:
   struct Source {
     weights::Checkpoint::Located at;
+    // As it is handed on: values of blocks are float32.
     tensor::DType type = tensor::DType::kF32;
     std::uint64_t n = 0;  // rows of one [n, k] matrix
   };
@@ -64,6 +65,11 @@ class WeightLoader {
   Status read(const weights::Checkpoint::Located& at,
               std::uint64_t offset,
               std::span<std::byte> out);
+  // `n_values` values of a tensor from `first` on, as its type or, of blocks, as float32; whole blocks, or an error.
+  Status read_values(const Source& source,
+                     std::uint64_t first,
+                     std::vector<std::byte>& out,
+                     std::uint64_t n_values);
   // Hands all rows of `map` to `take`, slice by slice.
   Status for_each_slice(const MatrixMap& map, const TakeRows& take);
   Status straight_slices(const Rows& rows,
@@ -86,6 +92,7 @@ class WeightLoader {
   std::unordered_set<const weights::TensorInfo*> known_;  // read, or equal to one that is
   std::vector<std::byte> buffer_;
   std::vector<std::byte> gathered_;
+  std::vector<std::byte> blocks_;
   std::uint64_t bytes_ = 0;
   std::uint64_t bytes_read_ = 0;
   std::uint64_t bytes_total_ = 0;

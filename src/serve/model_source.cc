@@ -15,11 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kGguf = ".gguf";
 constexpr const char* kFolderCure =
-    "Give the folder that holds config.json, tokenizer.json and *.safetensors; downloads are not "
-    "supported yet.";
-constexpr const char* kGgufCure =
-    "GGUF is not supported yet: give a folder with config.json, tokenizer.json and *.safetensors.";
+    "Give a GGUF file, or the folder that holds config.json, tokenizer.json and *.safetensors; "
+    "downloads are not supported yet.";
 
 bool is_model(const fs::path& folder) {
   std::error_code error;
@@ -41,6 +40,52 @@ bool is_hub_entry(const fs::path& folder) {
   return fs::is_directory(folder / "snapshots", error) && !is_model(folder);
 }
 
+// The GGUF models of a folder, sorted: of a split one the first file. Files of other parts of a model than its text, as
+// converters name them, are none.
+std::vector<std::string> gguf_models(const fs::path& folder) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.ends_with(kGguf) || name.starts_with("mmproj")) continue;
+    const std::size_t of = name.rfind("-of-");
+    const bool is_later_part = of != std::string::npos && of >= 6 && name[of - 6] == '-' &&
+                               name.substr(of - 5, 5) != "00001";
+    if (!is_later_part) out.push_back(name);
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
+// Whether `word` stands in `name` between characters that are neither letters nor digits nor '_'.
+bool has_word(const std::string& name, const std::string& word) {
+  const std::string in = upper(name);
+  const auto belongs = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (std::size_t at = in.find(word); at != std::string::npos; at = in.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !belongs(in[at - 1])) && (end == in.size() || !belongs(in[end]))) return true;
+  }
+  return false;
+}
+
+// The one GGUF model of the folder, or of several the one whose name has `type`; the folder itself if that is not one.
+ModelSource with_gguf(ModelSource source, const std::string& type) {
+  if (type.empty() && is_model(source.folder)) return source;
+  std::vector<std::string> names = gguf_models(source.folder);
+  if (!type.empty())
+    std::erase_if(names, [&](const std::string& name) { return !has_word(name, upper(type)); });
+  if (names.size() == 1) source.folder = (fs::path(source.folder) / names.front()).string();
+  return source;
+}
+
 // A name that stays below the folder it is joined to.
 bool stays_below(const fs::path& name) {
   return !name.empty() && name.is_relative() && std::ranges::find(name, "..") == name.end();
@@ -60,7 +105,13 @@ ModelSource snapshot_of(const fs::path& entry, const std::string& model_id, cons
           .hub_entry = entry.string()};
 }
 
-// "a, b, c": the names in a folder, sorted.
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+// The names in a folder, sorted.
 std::string listed(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -70,9 +121,7 @@ std::string listed(const fs::path& folder) {
     names.push_back(entry->path().filename().string());
   }
   std::ranges::sort(names);
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
+  return joined(names);
 }
 
 // The first file of the folder with one of the extensions; empty if there is none.
@@ -101,7 +150,6 @@ Status no_folder(const ModelSource& model,
                  std::string& cure) {
   std::error_code error;
   const std::string& folder = model.folder;
-  const bool is_gguf = folder.ends_with(".gguf");
   if (model.has_revision()) {
     cure = "Finish the download, or name one of these with --revision: " +
            listed(fs::path(model.hub_entry) / "refs");
@@ -109,19 +157,25 @@ Status no_folder(const ModelSource& model,
             model.hub_entry + " has no snapshot " + fs::path(folder).filename().string()};
   }
   if (fs::exists(folder, error)) {
-    cure = is_gguf ? kGgufCure : kFolderCure;
+    cure = kFolderCure;
     return {Code::kNotFound, folder + " is a file, not the folder of a model"};
   }
-  cure = (is_gguf ? kGgufCure : kFolderCure) + names_that_come_along(bundled);
+  cure = kFolderCure + names_that_come_along(bundled);
+  const std::size_t colon = folder.rfind(':');
+  if (colon != std::string::npos && fs::is_directory(folder.substr(0, colon), error)) {
+    const std::string before = folder.substr(0, colon);
+    cure = "Its GGUF files: " + joined(gguf_models(before));
+    return {Code::kNotFound, before + " has not one GGUF file of type " + folder.substr(colon + 1)};
+  }
   return {Code::kNotFound, "no folder named " + folder};
 }
 
 Status no_weights(const std::string& folder, std::string& cure) {
   const std::string pickle = file_with(folder, {".bin", ".pt", ".pth", ".ckpt"});
-  const std::string gguf = file_with(folder, {".gguf"});
+  const std::vector<std::string> ggufs = gguf_models(folder);
   cure = "Finish the download, or convert the weights to safetensors.";
-  if (!gguf.empty()) {
-    cure = kGgufCure;
+  if (!ggufs.empty()) {
+    cure = "Name one of its GGUF files: " + joined(ggufs);
   } else if (!pickle.empty()) {
     cure = "Pickle files such as " + pickle +
            " can run code, so they are never read. Convert them: python3 -c 'from transformers "
@@ -143,9 +197,11 @@ Status unreadable(const std::string& path, std::string& cure) {
 
 }  // namespace
 
-ModelSource find_model(const std::string& model_id,
-                       const std::string& program_folder,
-                       const HubCache& hub) {
+namespace {
+
+ModelSource find_folder(const std::string& model_id,
+                        const std::string& program_folder,
+                        const HubCache& hub) {
   std::error_code error;
   ModelSource as_given{.folder = model_id, .name = model_id};
   if (fs::exists(model_id, error)) {
@@ -164,6 +220,23 @@ ModelSource find_model(const std::string& model_id,
   if (slash != std::string::npos) name.replace(name.find('/'), 1, "--");
   const fs::path entry = fs::path(hub.folder) / name;
   return is_hub_entry(entry) ? snapshot_of(entry, model_id, hub) : as_given;
+}
+
+}  // namespace
+
+ModelSource find_model(const std::string& model_id,
+                       const std::string& program_folder,
+                       const HubCache& hub) {
+  std::error_code error;
+  const ModelSource whole = find_folder(model_id, program_folder, hub);
+  if (fs::is_directory(whole.folder, error)) return with_gguf(whole, "");
+  const std::size_t colon = model_id.rfind(':');
+  if (fs::exists(whole.folder, error) || colon == std::string::npos) return whole;
+  const ModelSource before = find_folder(model_id.substr(0, colon), program_folder, hub);
+  ModelSource chosen = with_gguf(before, model_id.substr(colon + 1));
+  if (chosen.folder == before.folder) return whole;
+  chosen.name = model_id;
+  return chosen;
 }
 
 std::vector<std::string> bundled_models(const std::string& program_folder) {
@@ -189,6 +262,8 @@ Status check_model_folder(const ModelSource& model,
     errno = error.value();
     return unreadable(folder, cure);
   }
+  if (status.type() == fs::file_type::regular && folder.ends_with(kGguf))
+    return may(folder, R_OK) ? Status() : unreadable(folder, cure);
   if (status.type() != fs::file_type::directory) return no_folder(model, bundled, cure);
   if (!may(folder, R_OK | X_OK)) return unreadable(folder, cure);
   const std::string config = (fs::path(folder) / "config.json").string();
@@ -196,7 +271,9 @@ Status check_model_folder(const ModelSource& model,
     cure = "Point --model-id at the folder of one model, as it was downloaded.";
     if (std::ranges::find(bundled, model.name) != bundled.end())
       cure += " For the model " + model.name + " that comes along, start in another folder.";
-    if (!file_with(folder, {".gguf"}).empty()) cure = kGgufCure;
+    if (const auto names = gguf_models(folder); !names.empty())
+      cure = "Name one of its GGUF files, or FOLDER:TYPE such as " + folder +
+             ":Q4_K_M: " + joined(names);
     return {Code::kNotFound, folder + " has no config.json"};
   }
   if (!may(config, R_OK)) return unreadable(config, cure);

@@ -1,10 +1,13 @@
 #pragma once
-// ModelSource: which folder a --model-id means, and what keeps that folder from being served.
+// ModelSource: which folder or GGUF file a --model-id means, and what keeps it from being served.
 //
 // An existing folder wins; one of a hub cache (`models--org--name`, with `refs` and `snapshots`) stands for the
 // snapshot that its refs name. Else a plain name may be a model that comes with the programs: it is looked up in the
 // folder of the installed tree (<prefix>/share/coxswain/models) or of the source tree (<source>/models), found from
 // where the programs themselves lie. Else `org/name` is looked up in the hub cache. Nothing is downloaded.
+//
+// A folder without config.json that holds one GGUF model stands for that file; `FOLDER:Q4_K_M` picks the one of several
+// whose name has that word, upper or lower case.
 //
 // Thread rule: pure functions of their arguments and the file system.
 
@@ -23,8 +26,9 @@ struct HubCache {
 };
 
 struct ModelSource {
-  std::string folder;  // to read from; the model id itself if nothing else is known by that name
-  std::string name;    // to show to clients: always the model id as given
+  // To read from, a folder or a GGUF file; the model id itself if nothing else is known by that name.
+  std::string folder;
+  std::string name;         // to show to clients: always the model id as given
   std::string hub_entry{};  // the folder models--org--name, if `folder` is a snapshot of it
 
   bool has_revision() const { return !hub_entry.empty(); }

@@ -164,15 +164,34 @@ TEST_F(ModelFolder, AFileIsNoFolder) {
   folder_.write("notes.txt", "");
   EXPECT_EQ(check(folder_.file("notes.txt")),
             folder_.file("notes.txt") + " is a file, not the folder of a model");
-  EXPECT_THAT(cure_, HasSubstr("Give the folder"));
-  folder_.write("x.gguf", "");
-  EXPECT_THAT(check(folder_.file("x.gguf")), HasSubstr("is a file"));
-  EXPECT_THAT(cure_, HasSubstr("GGUF is not supported yet"));
+  EXPECT_THAT(cure_, HasSubstr("Give a GGUF file, or the folder"));
   EXPECT_THAT(check(folder_.file("y.gguf")), HasSubstr("no folder named"));
-  EXPECT_THAT(cure_, HasSubstr("GGUF is not supported yet"));
-  folder_.write("m/model.gguf", "");
-  EXPECT_THAT(check(folder_.file("m")), HasSubstr("has no config.json"));
-  EXPECT_THAT(cure_, HasSubstr("GGUF is not supported yet"));
+}
+
+TEST_F(ModelFolder, AGgufFileIsAModel) {
+  const auto found = [&](const std::string& name) {
+    return find_model(folder_.file(name), folder_.path(), {}).folder;
+  };
+  folder_.write("m/model-Q8_0.gguf", "");
+  EXPECT_EQ(found("m/model-Q8_0.gguf"), folder_.file("m/model-Q8_0.gguf"));
+  EXPECT_EQ(check(folder_.file("m/model-Q8_0.gguf")), "");
+  EXPECT_EQ(found("m"), folder_.file("m/model-Q8_0.gguf")) << "the only one";
+  folder_.write("m/mmproj-f16.gguf", "");
+  EXPECT_EQ(found("m"), folder_.file("m/model-Q8_0.gguf")) << "the other is no text model";
+  folder_.write("m/model-q4_k_m-00001-of-00002.gguf", "");
+  folder_.write("m/model-q4_k_m-00002-of-00002.gguf", "");
+  EXPECT_EQ(found("m"), folder_.file("m")) << "which one?";
+  EXPECT_THAT(check(found("m")), HasSubstr("has no config.json"));
+  EXPECT_THAT(cure_, HasSubstr("model-Q8_0.gguf, model-q4_k_m-00001-of-00002.gguf"));
+  EXPECT_EQ(found("m:Q4_K_M"), folder_.file("m/model-q4_k_m-00001-of-00002.gguf"));
+  EXPECT_EQ(found("m:q8_0"), folder_.file("m/model-Q8_0.gguf"));
+  EXPECT_EQ(find_model(folder_.file("m:q8_0"), folder_.path(), {}).name, folder_.file("m:q8_0"));
+  EXPECT_EQ(found("m:Q4_K"), folder_.file("m:Q4_K")) << "a part of a word is none";
+  EXPECT_THAT(check(found("m:Q4_K")), HasSubstr("m has not one GGUF file of type Q4_K"));
+  EXPECT_THAT(cure_, HasSubstr("model-Q8_0.gguf"));
+  folder_.write("m/config.json", "{}");
+  EXPECT_EQ(found("m"), folder_.file("m")) << "a checkpoint wins";
+  EXPECT_EQ(found("m:Q8_0"), folder_.file("m/model-Q8_0.gguf"));
 }
 
 TEST_F(ModelFolder, WhatMayNotBeReadSaysSo) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "json/json.h"
+#include "weights/safetensors.h"
 
 namespace coxswain::weights {
 namespace {
@@ -25,7 +26,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& model_dir) {
   const fs::path dir(model_dir);
   if (!fs::is_directory(dir, error)) return Status(Code::kNotFound, model_dir + ": no such folder");
   if (fs::exists(dir / kSingleName, error)) {
-    COXSWAIN_RETURN_IF_ERROR(out.add_file((dir / kSingleName).string()));
+    COXSWAIN_RETURN_IF_ERROR(out.open_file((dir / kSingleName).string()));
   } else if (fs::exists(dir / kIndexName, error)) {
     COXSWAIN_RETURN_IF_ERROR(out.open_sharded(model_dir, (dir / kIndexName).string()));
   } else {
@@ -39,22 +40,32 @@ Result<Checkpoint> Checkpoint::open(const std::string& model_dir) {
 Checkpoint::Located Checkpoint::find(std::string_view name) const {
   const auto found = index_.find(std::string(name));
   if (found == index_.end()) return {};
-  const SafetensorsFile& file = files_[found->second.first];
+  const TensorFile& file = files_[found->second.first];
   return {&file.tensors()[found->second.second], &file};
 }
 
 std::uint64_t Checkpoint::n_bytes() const {
   std::uint64_t out = 0;
-  for (const SafetensorsFile& file : files_) {
+  for (const TensorFile& file : files_) {
     for (const TensorInfo& tensor : file.tensors()) out += tensor.n_bytes();
   }
   return out;
 }
 
-Status Checkpoint::add_file(const std::string& path) {
-  COXSWAIN_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path));
+Result<Checkpoint> Checkpoint::of(std::vector<TensorFile> files) {
+  Checkpoint out;
+  for (TensorFile& file : files) COXSWAIN_RETURN_IF_ERROR(out.add_file(std::move(file)));
+  return out;
+}
+
+Status Checkpoint::open_file(const std::string& path) {
+  COXSWAIN_ASSIGN_OR_RETURN(TensorFile file, open_safetensors(path));
+  return add_file(std::move(file));
+}
+
+Status Checkpoint::add_file(TensorFile file) {
   const auto is_also_in = [&](const std::string& name, const std::string& other) -> Status {
-    return {Code::kDataLoss, path + ": tensor \"" + name + "\" is also in " + other};
+    return {Code::kDataLoss, file.path() + ": tensor \"" + name + "\" is also in " + other};
   };
   for (std::size_t i = 0; i < file.tensors().size(); ++i) {
     const std::string& name = file.tensors()[i].name;
@@ -89,7 +100,7 @@ Status Checkpoint::open_sharded(const std::string& model_dir, const std::string&
   if (names.empty()) return bad("weight_map is empty");
   files_.reserve(names.size());
   for (const std::string& name : names)
-    COXSWAIN_RETURN_IF_ERROR(add_file((fs::path(model_dir) / name).string()));
+    COXSWAIN_RETURN_IF_ERROR(open_file((fs::path(model_dir) / name).string()));
   for (const auto& [tensor, file] : map->as_object()) {
     const Located located = find(tensor);
     if (!located) return bad("tensor \"" + tensor + "\" is in no file");

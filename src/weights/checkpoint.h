@@ -1,6 +1,6 @@
 #pragma once
-// Checkpoint: all tensors of a model folder, in one file (model.safetensors)
-// or several (model.safetensors.index.json).
+// Checkpoint: all tensors of a model, in one file (model.safetensors) or several (model.safetensors.index.json), or in
+// files that somebody else has opened.
 //
 // Thread rule: const methods may be called from any thread.
 
@@ -13,7 +13,7 @@
 
 #include <coxswain/status.h>
 
-#include "weights/safetensors.h"
+#include "weights/tensor_file.h"
 
 namespace coxswain::weights {
 
@@ -22,10 +22,13 @@ class Checkpoint {
   // Errors: kNotFound if the folder holds no safetensors weights; kDataLoss naming file, tensor and rule.
   static Result<Checkpoint> open(const std::string& model_dir);
 
+  // Of files that are open. Errors: kDataLoss, naming a tensor that two of them have.
+  static Result<Checkpoint> of(std::vector<TensorFile> files);
+
   // A tensor and the file that holds it; null if there is no such tensor.
   struct Located {
     const TensorInfo* tensor = nullptr;
-    const SafetensorsFile* file = nullptr;
+    const TensorFile* file = nullptr;
     explicit operator bool() const { return tensor != nullptr; }
     Status read(std::uint64_t offset, std::span<std::byte> out) const {
       return file->read(*tensor, offset, out);
@@ -33,15 +36,16 @@ class Checkpoint {
   };
   Located find(std::string_view name) const;
 
-  std::span<const SafetensorsFile> files() const { return files_; }
+  std::span<const TensorFile> files() const { return files_; }
   std::uint64_t n_bytes() const;  // of all tensors
 
  private:
   Checkpoint() = default;
-  Status add_file(const std::string& path);
+  Status open_file(const std::string& path);
+  Status add_file(TensorFile file);
   Status open_sharded(const std::string& model_dir, const std::string& index_path);
 
-  std::vector<SafetensorsFile> files_;
+  std::vector<TensorFile> files_;
   // Name of a tensor -> its file and its place there.
   std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> index_;
 };

@@ -27,7 +27,7 @@ std::string small_file() {
 
 TEST(Safetensors, ReadsTensorsByNameAndOffset) {
   const base::TempFolder folder;
-  auto file = SafetensorsFile::open(folder.write("x.safetensors", small_file()));
+  auto file = open_safetensors(folder.write("x.safetensors", small_file()));
   ASSERT_TRUE(file.ok()) << file.status().message();
   ASSERT_EQ(file->tensors().size(), 3U);
   const TensorInfo* bias = file->find("b.bias");
@@ -104,7 +104,7 @@ TEST(Safetensors, RefusesEveryBrokenRuleByName) {
   const base::TempFolder folder;
   for (const Case& c : cases) {
     const std::string path = folder.write("x.safetensors", safetensors_bytes(c.header, c.data));
-    const auto file = SafetensorsFile::open(path);
+    const auto file = open_safetensors(path);
     ASSERT_FALSE(file.ok()) << c.header;
     EXPECT_EQ(file.status().code(), Code::kDataLoss);
     EXPECT_THAT(file.status().message(), HasSubstr(c.message));
@@ -116,17 +116,17 @@ TEST(Safetensors, RefusesHeaderLengthsOutsideTheFileAndTheLimit) {
   const base::TempFolder folder;
   std::string bytes = small_file();
   bytes[7] = '\x7f';
-  auto file = SafetensorsFile::open(folder.write("x.safetensors", bytes));
+  auto file = open_safetensors(folder.write("x.safetensors", bytes));
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(file.status().message(), HasSubstr("above the limit"));
 
   SafetensorsLimits limits;
   limits.header_bytes_max = kHeader.size() - 1;
-  file = SafetensorsFile::open(folder.write("x.safetensors", small_file()), limits);
+  file = open_safetensors(folder.write("x.safetensors", small_file()), limits);
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(file.status().message(), HasSubstr("above the limit"));
 
-  EXPECT_EQ(SafetensorsFile::open(folder.path() + "/none").status().code(), Code::kNotFound);
+  EXPECT_EQ(open_safetensors(folder.path() + "/none").status().code(), Code::kNotFound);
 }
 
 TEST(Safetensors, RefusesWhatIsNoFileAtOnce) {
@@ -134,7 +134,7 @@ TEST(Safetensors, RefusesWhatIsNoFileAtOnce) {
   const std::string pipe = folder.path() + "/x.safetensors";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& path : {pipe, folder.path()}) {
-    const Status status = SafetensorsFile::open(path).status();
+    const Status status = open_safetensors(path).status();
     EXPECT_EQ(status.code(), Code::kDataLoss);
     EXPECT_THAT(status.message(), HasSubstr(path + ": not a regular file"));
   }
@@ -144,7 +144,7 @@ TEST(Safetensors, RefusesTheFileCutAtEveryByte) {
   const base::TempFolder folder;
   const std::string whole = small_file();
   for (std::size_t n = 0; n < whole.size(); ++n) {
-    const auto file = SafetensorsFile::open(folder.write("x.safetensors", whole.substr(0, n)));
+    const auto file = open_safetensors(folder.write("x.safetensors", whole.substr(0, n)));
     EXPECT_FALSE(file.ok()) << "cut to " << n << " bytes";
   }
 }
@@ -158,7 +158,7 @@ TEST(Safetensors, SurvivesEveryChangeOfAHeaderByte) {
     for (const int flip : {0x01, 0x02, 0x10, 0x20, 0x80, 0xFF}) {
       std::string bytes = whole;
       bytes[at] = static_cast<char>(bytes[at] ^ flip);
-      const auto file = SafetensorsFile::open(folder.write("x.safetensors", bytes));
+      const auto file = open_safetensors(folder.write("x.safetensors", bytes));
       if (!file.ok()) {
         ++n_refused;
         continue;
@@ -178,7 +178,7 @@ TEST(Safetensors, SurvivesEveryChangeOfAHeaderByte) {
 TEST(Safetensors, ReportsAFileThatShrinksAfterOpening) {
   const base::TempFolder folder;
   const std::string path = folder.write("x.safetensors", small_file());
-  const auto file = SafetensorsFile::open(path);
+  const auto file = open_safetensors(path);
   ASSERT_TRUE(file.ok());
   std::filesystem::resize_file(path, 8 + kHeader.size() + 10);
   std::array<std::byte, 16> out{};
@@ -199,7 +199,7 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
     EXPECT_FALSE(std::filesystem::exists(path));
     ASSERT_TRUE(writer->finish().ok());
   }
-  const auto file = SafetensorsFile::open(path);
+  const auto file = open_safetensors(path);
   ASSERT_TRUE(file.ok()) << file.status().message();
   std::string out(4, '\0');
   ASSERT_TRUE(file->read(*file->find("y \"é\""), 0, std::as_writable_bytes(std::span(out))).ok());

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "conformance/models.h"
+#include "conformance/quant.h"
 #include "conformance/sampling.h"
 #include "conformance/templates.h"
 #include "conformance/tokenizers.h"
@@ -30,6 +31,7 @@ struct ConformanceKind {
 std::span<const ConformanceKind> conformance_kinds() {
   static constexpr std::array kKinds{
       ConformanceKind{"models", run_models_conformance},
+      ConformanceKind{"quant", run_quant_conformance},
       ConformanceKind{"sampling", run_sampling_conformance},
       ConformanceKind{"templates", run_templates_conformance},
       ConformanceKind{"tokenizers", run_tokenizers_conformance},

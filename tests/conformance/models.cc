@@ -10,16 +10,13 @@
 #include <utility>
 
 #include "conformance/golden_values.h"
+#include "conformance/reference_model.h"
 #include "json/json.h"
-#include "kernels/kernel_table.h"
-#include "model/model.h"
-#include "model/single_sequence.h"
 #include "tokenizer/tokenizer.h"
 
 namespace coxswain::conformance {
 namespace {
 
-using model::Model;
 using model::SingleSequence;
 
 constexpr std::size_t kGoldenBytesMax = std::size_t{256} << 20;
@@ -58,45 +55,12 @@ struct Verdict {
   }
 };
 
-Status mismatch(const std::string& what) {
-  return {Code::kDataLoss, what};
-}
-
 bool flag_of(const json::Value& object, std::string_view field) {
   const json::Value* found = object.find(field);
   return found != nullptr && found->is_bool() && found->as_bool();
 }
 
 // ---- comparing ----
-
-Status compare(std::span<const float> got,
-               std::span<const float> expected,
-               double tolerance,
-               double& worst,
-               const std::string& what) {
-  if (got.size() != expected.size() || got.empty()) return mismatch(what + ": sizes differ");
-  double here = 0.0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double difference =
-        std::fabs(static_cast<double>(got[i]) - static_cast<double>(expected[i]));
-    here = std::isnan(difference) ? INFINITY : std::max(here, difference);
-  }
-  worst = std::max(worst, here);
-  if (here <= tolerance) return {};
-  return mismatch(what + ": off by " + std::to_string(here) + ", allowed " +
-                  std::to_string(tolerance));
-}
-
-double log_sum_exp(std::span<const float> logits) {
-  const double maximum = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (const float value : logits) sum += std::exp(value - maximum);
-  return maximum + std::log(sum);
-}
-
-TokenId argmax(std::span<const float> logits) {
-  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
 
 Status check_close(
     double got, double expected, double tolerance, double& worst, const std::string& what) {
@@ -108,13 +72,6 @@ Status check_close(
 
 // ---- one model ----
 
-struct Loaded {
-  std::unique_ptr<Model> model;
-  std::unique_ptr<kernels::ExecContext> exec;
-  std::optional<SingleSequence> sequence;
-  std::size_t tokens_max = 0;
-};
-
 // Positions that the longest prompt with its answer needs.
 std::uint32_t tokens_needed(const json::Value& golden, std::string_view ids_field) {
   std::size_t longest = 0;
@@ -125,29 +82,6 @@ std::uint32_t tokens_needed(const json::Value& golden, std::string_view ids_fiel
   }
   return static_cast<std::uint32_t>(
       std::clamp<std::size_t>(longest + kTokensMin / 2, kTokensMin, kTokensMax));
-}
-
-Result<Loaded> load(const ConformanceOptions& options,
-                    const std::string& dir,
-                    std::uint32_t tokens_max) {
-  COXSWAIN_ASSIGN_OR_RETURN(const kernels::KernelTable* table,
-                            kernels::select_kernels(options.isa));
-  model::LoadOptions load_options;
-  load_options.model_dir = dir;
-  load_options.dtype = tensor::DType::kF32;
-  load_options.kernels = table;
-  Loaded out;
-  COXSWAIN_ASSIGN_OR_RETURN(out.model, Model::load(load_options));
-  out.exec = std::make_unique<kernels::ExecContext>(options.n_threads);
-  model::SingleSequenceOptions sequence;
-  sequence.tokens_max = tokens_max;
-  sequence.chunk_tokens_max = tokens_max;
-  sequence.logit_rows_max = tokens_max;
-  out.tokens_max = tokens_max;
-  COXSWAIN_ASSIGN_OR_RETURN(SingleSequence made,
-                            SingleSequence::create(*out.model, *out.exec, sequence));
-  out.sequence.emplace(std::move(made));
-  return out;
 }
 
 // The 8 best logits of every position of a prompt.
@@ -176,7 +110,7 @@ Status check_positions(std::span<const float> logits,
 }
 
 // Middle layers, and law 7: every split of the layers gives the bits of the whole pass.
-Status check_layers(Loaded& loaded,
+Status check_layers(ReferenceModel& loaded,
                     const json::Value& prompt,
                     std::span<const TokenId> ids,
                     std::span<const float> whole,
@@ -220,7 +154,7 @@ Status check_layers(Loaded& loaded,
 }
 
 // Feeds the prompt, then one token at a time, as a server does.
-Status check_greedy(Loaded& loaded,
+Status check_greedy(ReferenceModel& loaded,
                     const json::Value& greedy,
                     std::span<const TokenId> prompt,
                     Verdict& verdict) {
@@ -250,7 +184,7 @@ Status check_greedy(Loaded& loaded,
   return {};
 }
 
-Status check_prompt(Loaded& loaded,
+Status check_prompt(ReferenceModel& loaded,
                     const json::Value& golden,
                     const json::Value& prompt,
                     Verdict& verdict) {
@@ -285,7 +219,8 @@ Status check_prompt(Loaded& loaded,
 Result<Verdict> check_golden(const ConformanceOptions& options, const std::string& dir) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value golden,
                             json::parse_file(dir + "/golden.json", kGoldenBytesMax));
-  COXSWAIN_ASSIGN_OR_RETURN(Loaded loaded, load(options, dir, tokens_needed(golden, "ids")));
+  COXSWAIN_ASSIGN_OR_RETURN(ReferenceModel loaded,
+                            load_reference_model(options, dir, tokens_needed(golden, "ids")));
   const json::Value* prompts = golden.find("prompts");
   if (prompts == nullptr || !prompts->is_array() || prompts->as_array().empty())
     return mismatch("golden.json: no prompts");
@@ -306,7 +241,7 @@ Result<Verdict> check_golden(const ConformanceOptions& options, const std::strin
 
 // ---- trained models ----
 
-Status check_trained_prompt(Loaded& loaded, const json::Value& prompt, Verdict& verdict) {
+Status check_trained_prompt(ReferenceModel& loaded, const json::Value& prompt, Verdict& verdict) {
   SingleSequence& sequence = *loaded.sequence;
   const auto ids = golden_ids(prompt, "prompt_ids");
   const auto expected = golden_doubles(prompt, "prompt_logprobs");
@@ -348,7 +283,7 @@ Status check_trained_prompt(Loaded& loaded, const json::Value& prompt, Verdict& 
 
 // Negative log-likelihood of the stories, as golden.json says: id 1, then the ids of the text, cut
 // to 500 in all; every id but the first counts.
-Status check_stories(Loaded& loaded,
+Status check_stories(ReferenceModel& loaded,
                      const std::string& dir,
                      const json::Value& golden,
                      Verdict& verdict) {
@@ -397,7 +332,9 @@ Status check_stories(Loaded& loaded,
 Result<Verdict> check_trained(const ConformanceOptions& options, const std::string& dir) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value golden,
                             json::parse_file(dir + "/golden.json", kGoldenBytesMax));
-  COXSWAIN_ASSIGN_OR_RETURN(Loaded loaded, load(options, dir, tokens_needed(golden, "prompt_ids")));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      ReferenceModel loaded,
+      load_reference_model(options, dir, tokens_needed(golden, "prompt_ids")));
   const json::Value* prompts = golden.find("prompts");
   if (prompts == nullptr || !prompts->is_array() || prompts->as_array().empty())
     return mismatch("golden.json: no prompts");

@@ -212,8 +212,8 @@ class TestBundledModels:
     def test_a_file_is_no_folder(self, launch, tmp_path):
         (tmp_path / "x.gguf").write_bytes(b"GGUF")
         code, variant, cause, cure = failed_start(launch(model=tmp_path / "x.gguf"))
-        assert (code, variant, cause) == (3, "DownloadError", f"{tmp_path}/x.gguf is a file, not the folder of a model")
-        assert cure.startswith("GGUF is not supported yet")
+        assert (code, variant) == (3, "ShardCannotStart")
+        assert cause == f"{tmp_path}/x.gguf: GGUF header: cut off at its start"
 
     def test_unknown_name(self, launch):
         code, variant, cause, cure = failed_start(launch(model="demmo"))

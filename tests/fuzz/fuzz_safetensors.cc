@@ -34,7 +34,7 @@ std::string framed(std::string_view header, std::size_t n_data) {
   return out;
 }
 
-void check_tensors(const weights::SafetensorsFile& file, std::string_view bytes) {
+void check_tensors(const weights::TensorFile& file, std::string_view bytes) {
   std::uint64_t covered = 0;
   for (const weights::TensorInfo& tensor : file.tensors()) {
     require(tensor.begin <= tensor.end && tensor.end <= bytes.size(), "a tensor is in the file");
@@ -55,7 +55,7 @@ void check_file(std::string_view bytes, bool cuts) {
   const MemoryFile memory(bytes);
   weights::SafetensorsLimits limits;
   limits.header_bytes_max = 4096;
-  const auto file = weights::SafetensorsFile::open(memory.path(), limits);
+  const auto file = weights::open_safetensors(memory.path(), limits);
   if (!file.ok()) {
     require(!file.status().message().empty(), "an error says why");
     return;

@@ -14,8 +14,8 @@ inline constexpr OptionSpec kModelRows[] = {
      .env = "MODEL_ID",
      .binaries = kInLauncher,
      .common = true,
-     .help = "Folder of the model (config.json, tokenizer.json, *.safetensors), `org/name` of a "
-             "model in the hub cache, or the name of a model that comes along (an existing folder "
+     .help = "Folder of the model (config.json, tokenizer.json, *.safetensors), a GGUF file or "
+             "FOLDER:Q4_K_M, `org/name` in the hub cache, or a model that comes along (a folder "
              "wins)"},
     {.name = "model-id",
      .binaries = kInServer,
