@@ -79,6 +79,8 @@ struct BatchManagerOptions {
   // Requests served at once (maxNumRequests); get_requests is asked for as many as are missing. 0 = no limit: it is
   // asked with a negative number.
   std::uint32_t max_num_requests = 256;
+  // Of these, such as were in no step yet; 0 = no limit.
+  std::uint32_t max_queue_size = 0;
   // Sequences in one step.
   std::uint32_t max_batch_size = 256;
   // Prompt tokens in one step; longer prompts are computed in several.

@@ -342,6 +342,18 @@ TEST(BatchManager, RefusesWhatIsAboveTheLimit) {
   EXPECT_EQ(program.wait(1).error(), "");
 }
 
+TEST(BatchManager, RefusesWhatIsAboveTheQueue) {
+  Program program;
+  BatchManagerCallbacks on = program.callbacks();
+  const auto get = on.get_requests;
+  on.get_requests = [&](std::int32_t) { return get(-1); };
+  for (std::uint64_t id = 1; id <= 3; ++id) program.submit(make_request(id, kPrompt, 5));
+  const Managed run({.options = {.max_queue_size = 2}}, std::move(on));
+  EXPECT_EQ(program.wait(3).error(), "`max_queue_size` is 2: as many requests wait for their turn");
+  EXPECT_EQ(program.wait(1).error(), "");
+  EXPECT_EQ(program.wait(2).error(), "");
+}
+
 TEST(BatchManager, IsAskedAtOnceAfterNotify) {
   Managed run({.options = {.idle_poll = std::chrono::hours(10)}});
   run.program.wait_asked(1);

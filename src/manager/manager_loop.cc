@@ -1,6 +1,7 @@
 #include "manager/manager_loop.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/keyed_hash.h"
@@ -99,9 +100,29 @@ bool ManagerLoop::turn(bool leaving) {
 }
 
 std::int32_t ManagerLoop::room() const {
-  const std::size_t limit = settings_.options.max_num_requests;
-  if (limit == 0) return -1;
-  return static_cast<std::int32_t>(limit - std::min(limit, served_.size()));
+  constexpr std::size_t kUnlimited = std::numeric_limits<std::int32_t>::max();
+  const auto left = [](std::size_t limit, std::size_t n) {
+    return limit == 0 ? kUnlimited : limit - std::min(limit, n);
+  };
+  const std::size_t room =
+      std::min(left(settings_.options.max_num_requests, served_.size()),
+               left(settings_.options.max_queue_size, core_.n_never_scheduled()));
+  return room >= kUnlimited ? -1 : static_cast<std::int32_t>(room);
+}
+
+Status ManagerLoop::refuse_full() const {
+  const auto full = [](const char* limit, std::uint32_t value, const char* why) {
+    return Status(Code::kResourceExhausted,
+                  "`" + std::string(limit) + "` is " + std::to_string(value) + ": " + why);
+  };
+  const BatchManagerOptions& options = settings_.options;
+  return served_.size() >= options.max_num_requests && options.max_num_requests != 0
+             ? full("max_num_requests",
+                    options.max_num_requests,
+                    "as many requests are being served")
+             : full("max_queue_size",
+                    options.max_queue_size,
+                    "as many requests wait for their turn");
 }
 
 void ManagerLoop::take_requests() {
@@ -134,11 +155,7 @@ Status ManagerLoop::admit(const InferenceRequest& request) {
     return {Code::kFailedPrecondition,
             "request " + std::to_string(request.id()) + " is still being served"};
   }
-  if (room() == 0) {
-    return {Code::kResourceExhausted,
-            "`max_num_requests` is " + std::to_string(settings_.options.max_num_requests) +
-                ": as many requests are being served"};
-  }
+  if (room() == 0) return refuse_full();
   if (!core_.runner_up()) return {Code::kUnavailable, "no model runner is available"};
   COXSWAIN_ASSIGN_OR_RETURN(ParsedRequest parsed,
                             parse_request(request,

@@ -62,7 +62,8 @@ class ManagerLoop {
   void stop(std::uint64_t id);
   void poll_stops(TimePoint now);
   void tell_stats(TimePoint now, std::size_t n_active);
-  std::int32_t room() const;
+  std::int32_t room() const;  // negative = no limit
+  Status refuse_full() const;
 
   const Settings settings_;
   SafeCallbacks& callbacks_;

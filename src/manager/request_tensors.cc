@@ -6,12 +6,13 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/edit_distance.h"
+#include "manager/nearest_name.h"
 
 namespace coxswain::manager {
 namespace {
@@ -386,21 +387,6 @@ constexpr std::array kRefused{
     Refused{"guided_decoding_guide", kNoGrammar},
 };
 
-// The name that was probably meant, or empty: one typing error in four letters is forgiven.
-std::string_view nearest_name(std::string_view name) {
-  constexpr std::size_t kNameMax = 64;
-  if (name.size() > kNameMax) return {};
-  std::size_t best = name.size() / 4 + 1;
-  std::string_view out;
-  for (const Row& row : kRows) {
-    const std::size_t distance = base::edit_distance(name, row.name);
-    if (distance >= best) continue;
-    best = distance;
-    out = row.name;
-  }
-  return out;
-}
-
 Status take_tensor(const NamedTensor& tensor, Fields& fields) {
   const auto row = std::ranges::find(kRows, tensor.name, &Row::name);
   if (row != kRows.end()) {
@@ -409,10 +395,9 @@ Status take_tensor(const NamedTensor& tensor, Fields& fields) {
   }
   const auto refused = std::ranges::find(kRefused, tensor.name, &Refused::name);
   if (refused != kRefused.end()) return not_honoured(refused->name, refused->why);
-  std::string text = "`" + tensor.name + "` is no tensor of a request";
-  if (const auto near = nearest_name(tensor.name); !near.empty())
-    text.append("; did you mean `").append(near).append("`?");
-  return invalid_argument(std::move(text), tensor.name);
+  return invalid_argument(
+      unknown_name(tensor.name, "tensor of a request", kRows | std::views::transform(&Row::name)),
+      tensor.name);
 }
 
 Status check_mandatory(const InferenceRequest& request) {
