@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "batch/engine_core.h"
+#include "trace.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ using namespace coxswain;  // NOLINT(google-build-using-namespace): a program, n
 
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-scheduler [SEQUENCES] [STEPS]
+       coxswain-bench-scheduler --trace FILE [--requests N] [--factor N] [--svg FILE]
 
 What the host pays for a step: planning, committing and applying it, at 1, 16 and SEQUENCES
 running sequences with as many waiting behind them, over a runner that computes nothing; at 32 and
@@ -27,6 +29,16 @@ the prefix cache holds. Times are of the CPU: what else runs on the machine does
 
   SEQUENCES  the largest number of running sequences (256)
   STEPS      measured for each number (2000)
+
+With --trace: the requests of a trace (CSV: arrival_s,input_tokens,output_tokens) through the engine
+under each capacity policy, over simulated time (bench/step_costs.h), at 0.5 to 2 times the load that
+saturates a cache without limit; the cache has a quarter of what is needed there. Goodput are requests
+with their first token within 2 s and a mean gap of at most 100 ms.
+
+  --requests N  of the beginning of the trace (2000)
+  --speed N     of the simulated machine, in multiples of the one that was measured (8)
+  --factor N    max_new_tokens of a request, in multiples of its real length (4)
+  --svg FILE    where to draw the same figures
 
 The figure to compare with is the step of a model: the goal is below 2 % of it.
 )";
@@ -240,9 +252,15 @@ void bench_prefix_hit(std::uint32_t n_requests) {
 
 int main(int argc, char** argv) {
   bench::Arguments arguments(argc, argv, kHelp);
+  const bench::TraceOptions trace{.path = arguments.text("trace"),
+                                  .n_requests = arguments.count("requests", 2000),
+                                  .length_factor = arguments.count("factor", 4),
+                                  .speed = arguments.count("speed", 8),
+                                  .svg_path = arguments.text("svg")};
   const std::uint32_t n = arguments.count_word("SEQUENCES", 256);
   const std::uint32_t n_steps = arguments.count_word("STEPS", 2000);
   arguments.finish();
+  if (!trace.path.empty()) return bench::simulate_trace(trace) ? 0 : 1;
   for (const std::uint32_t sequences : {1U, 16U, n}) bench_decode(sequences, n_steps);
   for (const std::uint32_t sequences : {32U, 512U}) bench_queue(sequences, 10'000, n_steps);
   bench_blocked(n_steps);

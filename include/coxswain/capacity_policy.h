@@ -13,6 +13,9 @@ enum class CapacityPolicy : std::uint8_t {
   kMaxUtilization,
   // As kGuaranteedNoEvict, and requests begin together: while one of a batch decodes nobody joins it.
   kStaticBatch,
+  // Room for what is known now, and for what all are expected to produce by the lengths of those that have finished;
+  // when blocks run out all the same one is paused as under kMaxUtilization, and fewer are let in for a while.
+  kAdaptive,
 };
 
 }  // namespace coxswain

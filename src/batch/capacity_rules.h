@@ -11,6 +11,8 @@ namespace coxswain::batch {
 struct CapacityRules {
   // Admission reserves the whole answer, not the known context alone, and nobody is paused for room.
   bool reserves_answers = false;
+  // Admission looks at what all that run are expected to hold in the steps to come (length_forecast.h).
+  bool foresees_lengths = false;
   // Nobody joins a batch of which one has been given its second token's row; prompts are computed before that.
   bool closes_batches = false;
   // Who needs a block that is just being computed for another waits a step and takes it from the cache.
@@ -23,6 +25,9 @@ inline CapacityRules capacity_rules(CapacityPolicy policy, const Capabilities& c
   out.reserves_answers = !capabilities.grows_blocks || !capabilities.selects_rows;
   switch (policy) {
     case CapacityPolicy::kMaxUtilization:
+      break;
+    case CapacityPolicy::kAdaptive:
+      out.foresees_lengths = !out.reserves_answers;
       break;
     case CapacityPolicy::kGuaranteedNoEvict:
       out.reserves_answers = true;

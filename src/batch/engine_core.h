@@ -28,6 +28,7 @@
 #include "batch/attachment_book.h"
 #include "batch/engine.h"
 #include "batch/engine_observer.h"
+#include "batch/length_forecast.h"
 #include "batch/scheduler.h"
 #include "batch/sequence.h"
 #include "batch/step_cost.h"
@@ -68,7 +69,7 @@ class EngineCore {
                            std::span<const TokenId> prompt);
 
   // REQUIRES: admissible; the id is not in use.
-  void add(GenerationRequest request, const std::shared_ptr<TokenSink>& sink, TimePoint queued_at);
+  void add(GenerationRequest request, std::shared_ptr<TokenSink> sink, TimePoint queued_at);
   void cancel(RequestId id);
   void cancel_all(const Status& why);
   // Deadlines and clients that read too slowly.
@@ -127,16 +128,11 @@ class EngineCore {
   };
   // engine_core.cc: the life of sequences
   void start_cache();
-  Sequence& add_sequence(GenerationRequest request,
-                         std::shared_ptr<TokenSink> sink,
-                         TimePoint queued_at);
   void insert_waiting(Sequence& s);
   void insert_running(Sequence& s);
   void leave_lists(Sequence& s);
   void pause(Sequence& s);
   void end(Sequence& s, Outcome outcome, TokenEvent event);
-  void cancel_request(Sequence& s, const Status& why);
-  void leave_request(Sequence& s);
   void fail(Sequence& s, Status status);
   void send_final(Sequence& s);
   void retire(Sequence& s);
@@ -144,7 +140,7 @@ class EngineCore {
   void lose_runner(const Status& status);
   void end_late(Sequence& s, TimePoint now);
   void note_stalls(TimePoint now);
-  bool note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& silent);
+  bool note_stall(Sequence& s, TimePoint now);
   // Ends a call from outside: events leave, and what was answered is freed.
   void finish_call();
 
@@ -157,7 +153,6 @@ class EngineCore {
   void note_shape(Step& step) const;
   void commit_pauses(const Decision& decision);
   void commit_admissions(const Decision& decision, Step& step, TimePoint now);
-  void admit(const PlannedRow& row, Step& step, TimePoint now);
   bool grow(Sequence& s, std::uint32_t n_blocks);
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
   static SequenceSpec make_spec(const Sequence& s);
@@ -196,9 +191,9 @@ class EngineCore {
   std::unique_ptr<kvcache::KvCache> cache_;
   bool has_windows_ = false;  // some group of the cache
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId
-  std::unordered_map<std::uint64_t, Sequence*> by_request_;  // not yet answered; one of them
-  std::vector<Sequence*> running_;                           // in order: priority, arrival
-  WaitingQueue waiting_;                                     // waiting and paused
+  std::unordered_map<std::uint64_t, Sequence*> by_request_;                 // not yet answered
+  std::vector<Sequence*> running_;               // in order: priority, arrival
+  WaitingQueue waiting_;                         // waiting and paused
   std::vector<std::unique_ptr<Sequence>> gone_;  // answered in this call; freed at its end
   std::vector<SinkEvent> events_;                // of this call
   std::vector<SequenceId> dropped_;              // the runner shall forget
@@ -218,6 +213,7 @@ class EngineCore {
   std::vector<StepRow> spare_rows_;           // keeps its capacity from step to step
   std::vector<std::uint32_t> first_changed_;  // scratch of table_changes()
   StepCost step_cost_;
+  LengthForecast forecast_;
   EngineStats stats_;
   BlockUse block_use_;
   std::uint64_t applied_step_ = 0;           // whose rows are applied, or were last

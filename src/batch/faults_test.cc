@@ -10,19 +10,17 @@
 namespace coxswain::batch {
 namespace {
 
-using testing::alone;
 using testing::CoreDriver;
 using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
 using testing::Recorder;
 using testing::RequestMaker;
-using testing::RequestRecorder;
 using namespace std::chrono_literals;
 
 struct Tracked {
   GenerationRequest request;
-  std::shared_ptr<RequestRecorder> sink;
+  std::shared_ptr<Recorder> sink;
 };
 
 class FaultRun {
@@ -42,8 +40,8 @@ class FaultRun {
     failures_ = false;
     // Whom a failed step was to drop is named again with the next rows.
     ASSERT_TRUE(driver_.run());
-    all_.push_back({make_.make_some(20, 16), nullptr});
-    all_.back().sink = driver_.add_all(all_.back().request);
+    all_.push_back({make_.make(20, 16), nullptr});
+    all_.back().sink = driver_.add(all_.back().request);
     ASSERT_TRUE(driver_.run());
     driver_.expect_idle();
     EXPECT_TRUE(driver_.runner->live().empty());
@@ -89,12 +87,12 @@ class FaultRun {
       case 0:
       case 1:
       case 2: {
-        GenerationRequest r = make_.make_some(24, 20);
+        GenerationRequest r = make_.make(24, 20);
         if (make_.pick(4) == 0)
           r.queue_deadline = driver_.now + std::chrono::milliseconds(make_.pick(20));
         if (make_.pick(4) == 0)
           r.deadline = driver_.now + std::chrono::milliseconds(make_.pick(40));
-        auto sink = driver_.add_all(r);
+        auto sink = driver_.add(r);
         ASSERT_NE(sink, nullptr);
         all_.push_back({std::move(r), std::move(sink)});
         break;
@@ -119,18 +117,15 @@ class FaultRun {
 
   void check_answer(const Tracked& t) {
     ASSERT_TRUE(t.sink->done());
-    for (std::uint32_t i = 0; i < t.sink->size(); ++i) {
-      const auto expected = expected_output(fake_, alone(t.request, i));
-      const Recorder& sink = (*t.sink)[i];
-      const Status status = sink.final_event().status;
-      ++kinds[status.kind()];
-      if (status.ok()) {
-        sink.expect_complete(expected, t.request.prompt_logprobs);
-        continue;
-      }
-      sink.expect_beginning(expected);
-      EXPECT_FALSE(status.message().empty());
+    const auto expected = expected_output(fake_, t.request);
+    const Status status = t.sink->final_event().status;
+    ++kinds[status.kind()];
+    if (status.ok()) {
+      t.sink->expect_complete(expected, t.request.prompt_logprobs);
+      return;
     }
+    t.sink->expect_beginning(expected);
+    EXPECT_FALSE(status.message().empty());
   }
 
   RequestMaker make_;
@@ -167,12 +162,12 @@ FakeRunnerOptions fake(std::uint32_t n_blocks) {
   FakeRunnerOptions o;
   o.n_blocks = {n_blocks + 1};
   o.eos_every = 15;
-  o.capabilities.moves = true;
   return o;
 }
 
 EngineOptions engine_options() {
   EngineOptions o;
+  o.policy = CapacityPolicy::kMaxUtilization;
   o.prefill_tokens_max = 12;
   o.stall_timeout = 60ms;
   return o;
@@ -198,6 +193,12 @@ TEST(Faults, GuaranteedNoEvict) {
   auto o = engine_options();
   o.policy = CapacityPolicy::kGuaranteedNoEvict;
   run_all(fake(20), o, false);
+}
+
+TEST(Faults, Adaptive) {
+  auto o = engine_options();
+  o.policy = CapacityPolicy::kAdaptive;
+  run_all(fake(13), o, true);
 }
 
 TEST(Faults, StaticBatch) {
@@ -428,7 +429,7 @@ TEST(Faults, WhatTheRunnerWouldNotTakeIsRefusedAtOnceAndNamed) {
 
 TEST(Faults, TheObserverIsToldOfPausesFailuresAndRunners) {
   auto options = fake(9);  // 32 positions: two such requests do not fit
-  CoreDriver d(options, {.prefill_tokens_max = 16});
+  CoreDriver d(options, {.policy = CapacityPolicy::kMaxUtilization, .prefill_tokens_max = 16});
   GenerationRequest r;
   r.prompt = {1, 2, 3, 4, 5, 6, 7, 8};
   r.stopping.max_new_tokens = 20;

@@ -92,6 +92,7 @@ void Scheduler::reset(const SchedulerInput& in) {
   out_.rows.clear();
   out_.impossible = nullptr;
   out_.wait = WaitReason::kNone;
+  foreseen_ = false;
   const std::size_t n_groups = in_.cache->n_groups();
   available_.assign(n_groups, 0);
   incoming_.assign(n_groups, 0);
@@ -255,6 +256,7 @@ void Scheduler::pause(std::size_t index) {
   paused_[index] = 1;
   --n_running_;
   short_of_blocks_ = true;
+  foreseen_ = false;
   out_.paused.push_back(&s);
   for (std::size_t g = 0; g < available_.size(); ++g) {
     (s.n_in_flight > 0 ? incoming_ : available_)[g] += in_.cache->reclaimable(s.lease, g);
@@ -276,10 +278,11 @@ std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
                                          std::uint32_t computed,
                                          Held held) const {
   const std::uint32_t block = in_.cache->block_tokens();
-  const std::uint32_t n_tokens =
-      rules_.reserves_answers ? std::max(s.tokens_max(), s.context_end()) : s.context_end();
-  const std::uint32_t to_come = minus(in_.cache->blocks_for(n_tokens), held.n_entries);
   const std::uint32_t window = in_.cache->window_tokens(group);
+  std::uint32_t n_tokens = s.context_end();
+  if (rules_.reserves_answers) n_tokens = std::max(s.tokens_max(), n_tokens);
+  if (rules_.foresees_lengths && window > 0) n_tokens = std::max(expected_end(s), n_tokens);
+  const std::uint32_t to_come = minus(in_.cache->blocks_for(n_tokens), held.n_entries);
   if (window == 0 || to_come == 0) return to_come;
   const std::uint32_t row = std::max(minus(s.context_end(), computed) + s.n_pending_extra,
                                      1 + in_.capabilities.draft_tokens_max);
@@ -356,10 +359,6 @@ void Scheduler::admit_waiting() {
       note_wait(s->stalled ? WaitReason::kStalled : WaitReason::kInFlight);
       continue;
     }
-    if (waits_for_sibling(*s)) {
-      note_wait(WaitReason::kSharedPrefix);
-      continue;
-    }
     if (std::ranges::any_of(blocked_, [&](const Sequence* b) { return overtakes_left(*b) == 0; }))
       return;
     if (!std::exchange(counted, true)) count_for_admissions();
@@ -373,40 +372,63 @@ void Scheduler::admit_waiting() {
   }
 }
 
-// Whether another sequence of the request computes their prompt, or will be the first to. It passes nobody's turn.
-bool Scheduler::waits_for_sibling(const Sequence& s) const {
-  if (s.siblings == nullptr || !in_.capabilities.moves) return false;
-  bool waits = false;
-  for (const Sequence* r : s.siblings->open) {
-    if (r->has_computed_prompt()) return false;
-    waits |= r->state == SequenceState::kRunning ||
-             (r->state != SequenceState::kEnding && r->index < s.index);
-  }
-  return waits;
+// Positions that `s` is expected to hold when it ends.
+std::uint32_t Scheduler::expected_end(const Sequence& s) const {
+  const std::uint32_t n_max = s.n_new_max;
+  const std::uint32_t n_produced = s.n_produced() + s.n_pending;
+  if (n_produced >= n_max) return s.context_end();
+  return s.n_prompt + in_.forecast->total(n_produced, n_max) - 1;
 }
 
-// A running sibling that has computed more of the prompt than is found elsewhere.
-Sequence* Scheduler::fork_source(const Sequence& s, std::uint32_t n_found) const {
-  if (s.siblings == nullptr || !in_.capabilities.moves || s.shared_prompt() <= n_found)
-    return nullptr;
-  for (Sequence* r : s.siblings->open) {
-    if (r->has_computed_prompt() && in_.cache->can_fork(r->lease, s.shared_prompt()) &&
-        std::ranges::find(out_.paused, r) == out_.paused.end()) {
-      return r;
+FutureBlocks::Use Scheduler::future_of(const Sequence& s,
+                                       std::size_t group,
+                                       std::uint32_t n_blocks) const {
+  const std::uint32_t end = s.wants_row() ? std::max(expected_end(s), s.context_end()) : 0;
+  const std::uint32_t freed =
+      s.lease ? in_.cache->reclaimable(s.lease, group) + n_blocks - s.lease.n_blocks() : n_blocks;
+  return {.n_steps = minus(end, s.context_end()),
+          .n_tokens = s.context_end(),
+          .n_blocks = n_blocks,
+          .n_freed = freed};
+}
+
+// Once a plan, and only where somebody could be admitted.
+void Scheduler::foresee_running() {
+  if (foreseen_) return;
+  foreseen_ = true;
+  futures_.assign(in_.cache->n_groups(), FutureBlocks(in_.cache->block_tokens()));
+  for (std::size_t g = 0; g < futures_.size(); ++g) {
+    if (in_.cache->window_tokens(g) > 0) continue;
+    for (std::size_t i = 0; i < in_.running.size(); ++i) {
+      if (!is_paused(i)) futures_[g].add(future_of(*in_.running[i], g, blocks_after_[i]));
     }
+    for (const PlannedRow& row : out_.rows) {
+      if (row.admitted) futures_[g].add(future_of(*row.sequence, g, row.n_blocks));
+    }
+    futures_[g].sort();
   }
-  return nullptr;
 }
 
-// As if the cache had found it: blocks in use.
-kvcache::PrefixProbe Scheduler::shared_with(const Sequence& source, std::uint32_t n_tokens) const {
-  kvcache::PrefixProbe out{.n_blocks = n_tokens / in_.cache->block_tokens(),
-                           .n_partial = n_tokens % in_.cache->block_tokens()};
-  for (std::size_t g = 0; g < in_.cache->n_groups(); ++g)
-    out.n_held.push_back(out.n_blocks - std::min(out.n_blocks, source.lease.n_released(g)));
-  out.n_taken.resize(in_.cache->n_groups());
-  out.n_copied.resize(in_.cache->n_groups());
-  return out;
+// Whether all that run, and `s`, find the blocks that they are expected to take until they end. Adds `s`. Alone it may
+// begin in any case.
+bool Scheduler::foresees_room(const Sequence& s,
+                              std::uint32_t n_blocks,
+                              const std::vector<std::uint32_t>& taken) {
+  foresee_running();
+  bool fits = true;
+  for (std::size_t g = 0; g < futures_.size(); ++g) {
+    if (in_.cache->window_tokens(g) > 0) continue;
+    const FutureBlocks::Use use = future_of(s, g, n_blocks);
+    const bool alone = futures_[g].empty();
+    futures_[g].insert(use);
+    if (alone || futures_[g].peak() <= available_[g] - taken[g]) continue;
+    fits = false;
+  }
+  if (fits) return true;
+  for (std::size_t g = 0; g < futures_.size(); ++g) {
+    if (in_.cache->window_tokens(g) == 0) futures_[g].erase(future_of(s, g, n_blocks));
+  }
+  return false;
 }
 
 // Plans the first row of `s` if everything it needs is there. A request that only waits for a block
@@ -417,12 +439,6 @@ bool Scheduler::admit(Sequence& s) {
       use_prefix ? in_.cache->probe(s.identity, s.tokens, s.prefix_memo) : kvcache::PrefixProbe{};
   if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())
     return refuse(WaitReason::kSharedPrefix);
-  const std::uint32_t n_found = prefix.n_blocks * in_.cache->block_tokens() + prefix.n_partial;
-  if (Sequence* source = fork_source(s, n_found); source != nullptr) {
-    if (!admit_behind(s, shared_with(*source, s.shared_prompt()))) return false;
-    out_.rows.back().fork_of = source;
-    return true;
-  }
   if (prefix.n_partial > 0 && admit_behind(s, prefix)) return true;
   prefix.n_partial = 0;  // the block and what is copied into it may not fit at once
   prefix.n_copied.clear();
@@ -458,8 +474,14 @@ bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
     return has_slot();
   };
   if (!fits() && prefix.n_partial > 0) return false;
+  const bool goes_first = rules_.foresees_lengths && outranks_running(s);
   if (!fits() && !(preempt_for(s, need) && fits()))
     return refuse(has_slot() ? WaitReason::kNoBlocks : WaitReason::kBatchFull);
+
+  if (rules_.foresees_lengths && !foresees_room(s, n_blocks, taken)) {
+    if (!goes_first) return refuse(WaitReason::kPolicy);
+    foreseen_ = false;  // it is let in all the same: looked at anew with it
+  }
 
   for (std::size_t g = 0; g < need.size(); ++g) {
     available_[g] -= taken[g];

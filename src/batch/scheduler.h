@@ -15,6 +15,8 @@
 #include <coxswain/step_runner.h>
 
 #include "batch/capacity_rules.h"
+#include "batch/future_blocks.h"
+#include "batch/length_forecast.h"
 #include "batch/sequence.h"
 #include "batch/waiting_queue.h"
 #include "kvcache/kv_cache.h"
@@ -30,8 +32,6 @@ struct PlannedRow {
   bool prefill = false;
   bool admitted = false;  // its first row in this life
   bool sample = false;    // reaches the end of the known context
-  // Not null: an admission that shares what is before first_position with this running sibling (KvCache::fork).
-  Sequence* fork_of = nullptr;
 };
 
 struct Decision {
@@ -45,8 +45,9 @@ struct Decision {
 struct SchedulerInput {
   const kvcache::KvCache* cache = nullptr;
   Capabilities capabilities;
-  std::span<Sequence* const> running;     // in order: priority, then arrival
-  const WaitingQueue* waiting = nullptr;  // and paused
+  std::span<Sequence* const> running;        // in order: priority, then arrival
+  const WaitingQueue* waiting = nullptr;     // and paused
+  const LengthForecast* forecast = nullptr;  // REQUIRED under CapacityPolicy::kAdaptive
   std::uint32_t steps_since_admission = 0;
   // Prompt tokens that the step has time for; one block may run all the same.
   std::uint32_t prompt_tokens_max = 0xFFFFFFFFU;
@@ -81,9 +82,6 @@ class Scheduler {
   bool admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix);
   bool refuse(WaitReason why);
   void note_wait(WaitReason why);
-  bool waits_for_sibling(const Sequence& s) const;
-  Sequence* fork_source(const Sequence& s, std::uint32_t n_found) const;
-  kvcache::PrefixProbe shared_with(const Sequence& source, std::uint32_t n_tokens) const;
   bool enough_to_interrupt() const;
   void drop_admissions();
   std::uint32_t row_tokens_max_of(const Sequence& s) const;
@@ -101,6 +99,12 @@ class Scheduler {
   bool fits_now(std::uint32_t n_new) const;
   std::uint32_t end_max(const Sequence& s, std::uint32_t n_tokens) const;
   void add_row(Sequence& s, std::uint32_t n_tokens, bool prefill, std::uint32_t n_blocks);
+  std::uint32_t expected_end(const Sequence& s) const;
+  FutureBlocks::Use future_of(const Sequence& s, std::size_t group, std::uint32_t n_blocks) const;
+  void foresee_running();
+  bool foresees_room(const Sequence& s,
+                     std::uint32_t n_blocks,
+                     const std::vector<std::uint32_t>& taken);
   std::uint32_t overtakes_left(const Sequence& s) const;
   // Of one sequence and one KV group: entries of its table, and those that are not released.
   struct Held {
@@ -126,6 +130,8 @@ class Scheduler {
   std::vector<std::uint32_t> outstanding_;   // promised to running sequences, not leased yet
   std::vector<std::uint8_t> paused_;         // per running sequence
   std::vector<std::uint32_t> blocks_after_;  // per running sequence: table entries after this plan
+  std::vector<FutureBlocks> futures_;        // of what runs after this plan
+  bool foreseen_ = false;                    // futures_ is of this plan
   // Keys of blocks that rows of this or a submitted step will publish; not per group.
   std::vector<std::uint64_t> computing_;
   std::vector<const Sequence*> blocked_;          // looked at and not admitted

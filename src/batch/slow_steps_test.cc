@@ -7,6 +7,7 @@
 //
 // COXSWAIN_FAULT_SEEDS=FIRST-LAST runs other seeds than those of every build (docs/fuzzing.md).
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -23,14 +24,12 @@
 namespace coxswain::batch {
 namespace {
 
-using testing::alone;
 using testing::CoreDriver;
 using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
 using testing::Recorder;
 using testing::RequestMaker;
-using testing::RequestRecorder;
 using namespace std::chrono_literals;
 
 constexpr auto kAnswerWithin = 20ms;
@@ -60,8 +59,8 @@ Seeds seeds() {
 
 struct Tracked {
   GenerationRequest request;
-  std::shared_ptr<RequestRecorder> sink;
-  std::vector<std::optional<TimePoint>> final_at;  // per sequence
+  std::shared_ptr<Recorder> sink;
+  std::optional<TimePoint> final_at;
   std::optional<TimePoint> cancelled_at;
   bool was_stalled = false;
 };
@@ -106,7 +105,6 @@ class SlowRun {
   FakeRunnerOptions draw_fake() {
     FakeRunnerOptions o;
     o.eos_every = 15;
-    o.capabilities.moves = true;
     o.n_blocks = {static_cast<std::uint32_t>(14 + make_.pick(10))};
     switch (make_.pick(6)) {
       case 0:
@@ -136,10 +134,12 @@ class SlowRun {
     o.prefix_caching = make_.pick(4) != 0;
     o.stall_timeout = 60ms;
     o.final_after_retire = make_.pick(5) == 0;
-    if (make_.pick(4) == 0) {
-      o.policy =
-          make_.pick(2) == 0 ? CapacityPolicy::kGuaranteedNoEvict : CapacityPolicy::kStaticBatch;
-    }
+    constexpr std::array kPolicies{CapacityPolicy::kMaxUtilization,
+                                   CapacityPolicy::kAdaptive,
+                                   CapacityPolicy::kGuaranteedNoEvict,
+                                   CapacityPolicy::kStaticBatch};
+    const std::uint64_t dice = make_.pick(8);
+    o.policy = kPolicies[dice < 4 ? 0 : dice - 4];
     return o;
   }
 
@@ -218,7 +218,7 @@ class SlowRun {
     } else if (what < 75) {
       if (all_.empty()) return;
       Tracked& t = *all_[make_.pick(all_.size())];
-      if (!t.sink->done() && !t.cancelled_at) t.cancelled_at = at;
+      if (!t.final_at && !t.cancelled_at) t.cancelled_at = at;
       driver_.core->cancel(t.request.id);
     } else if (what < 90) {
       if (all_.empty()) return;
@@ -233,27 +233,22 @@ class SlowRun {
 
   void submit(TimePoint at) {
     auto t = std::make_unique<Tracked>();
-    t->request = make_.make_some(24, 20);
+    t->request = make_.make(24, 20);
     GenerationRequest& r = t->request;
     if (make_.pick(3) == 0) r.queue_deadline = at + std::chrono::microseconds(make_.pick(150'000));
     if (make_.pick(2) == 0) r.deadline = at + std::chrono::microseconds(make_.pick(500'000));
-    t->sink = std::make_shared<RequestRecorder>(r.n_sequences());
-    t->final_at.resize(r.n_sequences());
-    for (std::uint32_t i = 0; i < r.n_sequences(); ++i)
-      (*t->sink)[i].on_each = [this, t = t.get(), i] { note_event(*t, i); };
+    t->sink = std::make_shared<Recorder>();
+    t->sink->on_each = [this, t = t.get()] {
+      if (!t->sink->done()) return;
+      EXPECT_FALSE(t->final_at);
+      t->final_at = driver_.now;
+      const bool late = t->sink->final_event().status.kind() == ErrorKind::kDeadline;
+      if (late && driver_.core->n_in_flight() > 0) ++met_.n_ends_beside_step;
+    };
     ASSERT_TRUE(EngineCore::admissible(driver_.runner->info(), options_, r, r.prompt).ok());
     driver_.core->add(r, t->sink, at);
     ++met_.n_requests;
     all_.push_back(std::move(t));
-  }
-
-  void note_event(Tracked& t, std::uint32_t sequence) {
-    const Recorder& sink = (*t.sink)[sequence];
-    if (!sink.done()) return;
-    EXPECT_FALSE(t.final_at[sequence]);
-    t.final_at[sequence] = driver_.now;
-    const bool late = sink.final_event().status.kind() == ErrorKind::kDeadline;
-    if (late && driver_.core->n_in_flight() > 0) ++met_.n_ends_beside_step;
   }
 
   // Nothing goes wrong any more: all are answered and everything is given back.
@@ -274,47 +269,42 @@ class SlowRun {
 
   void check_answer(const Tracked& t) {
     ASSERT_TRUE(t.sink->done());
-    for (std::uint32_t i = 0; i < t.sink->size(); ++i) check_sequence(t, i);
-  }
-
-  void check_sequence(const Tracked& t, std::uint32_t i) {
-    const auto expected = expected_output(fake_, alone(t.request, i));
-    const Recorder& sink = (*t.sink)[i];
-    const TokenEvent event = sink.final_event();
+    const auto expected = expected_output(fake_, t.request);
+    const TokenEvent event = t.sink->final_event();
     ++met_.ends[{event.status.code(), event.status.kind()}];
     if (event.status.ok()) {
-      sink.expect_complete(expected, t.request.prompt_logprobs);
+      t.sink->expect_complete(expected, t.request.prompt_logprobs);
     } else {
-      sink.expect_beginning(expected);
+      t.sink->expect_beginning(expected);
       EXPECT_FALSE(event.status.message().empty());
     }
     if (event.status.code() == Code::kCancelled) {
       EXPECT_TRUE(t.cancelled_at || t.was_stalled);
       if (!t.cancelled_at) ++met_.n_silent;
     }
-    check_time(t, event, *t.final_at[i]);
+    check_time(t, event);
   }
 
-  void check_time(const Tracked& t, const TokenEvent& event, TimePoint final_at) const {
+  void check_time(const Tracked& t, const TokenEvent& event) const {
     const GenerationRequest& r = t.request;
     const ErrorKind kind = event.status.kind();
     // Never too early ...
     if (kind == ErrorKind::kDeadline) {
-      EXPECT_GE(final_at, *r.deadline);
+      EXPECT_GE(*t.final_at, *r.deadline);
     }
     if (kind == ErrorKind::kQueueTimeout) {
-      EXPECT_GE(final_at, *r.queue_deadline);
+      EXPECT_GE(*t.final_at, *r.queue_deadline);
     }
     // ... and, but for the strict order, never late.
     if (options_.final_after_retire) return;
     if (r.deadline) {
-      EXPECT_LE(final_at - *r.deadline, kAnswerWithin);
+      EXPECT_LE(*t.final_at - *r.deadline, kAnswerWithin);
     }
     if (t.cancelled_at) {
-      EXPECT_LE(final_at - *t.cancelled_at, kAnswerWithin);
+      EXPECT_LE(*t.final_at - *t.cancelled_at, kAnswerWithin);
     }
     if (kind == ErrorKind::kQueueTimeout) {
-      EXPECT_LE(final_at - *r.queue_deadline, kAnswerWithin);
+      EXPECT_LE(*t.final_at - *r.queue_deadline, kAnswerWithin);
     } else if (r.queue_deadline && event.scheduled_at > event.queued_at) {
       EXPECT_LE(event.scheduled_at - *r.queue_deadline, kAnswerWithin);
     }

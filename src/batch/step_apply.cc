@@ -29,6 +29,7 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
   } else {
     cache_->retire(step.ticket.step);
     ++stats_.steps;
+    forecast_.stepped();
     applied_step_ = step.ticket.step;
     step.stats.duration =
         now - std::max(step.submitted_at, std::exchange(stats_.last_step_at, now));
@@ -148,11 +149,9 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   if (!result.finish && s.n_produced() >= s.n_new_max)
     return fail(s, generation_error(internal_error("the runner went on after max_new_tokens")));
   const auto fill = [&](TokenEvent& event) {
-    event.sequence = s.index;
     event.tokens = std::move(result.tokens);
     if (!sends_prompt) return;
     event.prompt = std::exchange(s.prompt_tokens, {});
-    if (s.siblings != nullptr && s.siblings->prompt.empty()) s.siblings->prompt = event.prompt;
     s.prompt_sent = true;
   };
   if (!result.finish) {
@@ -162,6 +161,7 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   }
   TokenEvent last;
   fill(last);
+  forecast_.finished(s.n_produced(), s.n_new_max);
   last.finish = std::move(result.finish);
   end(s, Outcome::kFinished, std::move(last));
 }

@@ -258,9 +258,9 @@ TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
               HasSubstr("(bytes, or with a unit as in 512MB or 4GiB), not `0`"));
   EXPECT_THAT(refused(Binary::kRouter, {"--waiting-served-ratio=nan"}),
               HasSubstr("a number from 0"));
-  EXPECT_THAT(
-      refused(Binary::kRouter, {"--capacity-policy=best"}),
-      HasSubstr("one of `max-utilization`, `guaranteed-no-evict`, `static-batch`, not `best`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"--capacity-policy=best"}),
+              HasSubstr("one of `adaptive`, `max-utilization`, `guaranteed-no-evict`, "
+                        "`static-batch`, not `best`"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--block-tokens=17"}), HasSubstr("one of `1`, `2`"));
   EXPECT_THAT(refused(Binary::kRouter, {"--no-such-thing=3"}),
               HasSubstr("unknown option `--no-such-thing`"));

@@ -162,7 +162,9 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
   // A cache that cannot hold all of them: the newest are paused and computed again.
   const RunnerSetup tight{.block_tokens = 4, .kv_tokens = 120};
   expect_same_through_engine(folder_.path(), tight, options, specs, expected);
-  for (const auto policy : {CapacityPolicy::kGuaranteedNoEvict, CapacityPolicy::kStaticBatch}) {
+  for (const auto policy : {CapacityPolicy::kMaxUtilization,
+                            CapacityPolicy::kGuaranteedNoEvict,
+                            CapacityPolicy::kStaticBatch}) {
     options.policy = policy;
     expect_same_through_engine(folder_.path(), tight, options, specs, expected);
   }

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -30,50 +29,41 @@ struct ScriptedSequence {
 
 class ScriptedEngine final : public Engine {
  public:
-  std::deque<ScriptedSequence> script;  // one for each sequence; the last one is used again
+  std::deque<ScriptedSequence> script;  // one for each submission; the last one is used again
   Status health;
   EngineStats statistics;
 
   Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) override {
-    std::vector<ScriptedSequence> sequences(request.n_sequences());
+    ScriptedSequence sequence;
     {
       base::MutexLock lock(mu_);
-      for (ScriptedSequence& sequence : sequences) {
-        if (!script.empty()) sequence = script.front();
-        if (script.size() > 1) script.pop_front();
-        if (!sequence.refusal.ok()) return sequence.refusal;
-      }
+      if (!script.empty()) sequence = script.front();
+      if (script.size() > 1) script.pop_front();
+      if (!sequence.refusal.ok()) return sequence.refusal;
       submitted_.push_back(request);
-      for (std::uint32_t i = 0; i < sequences.size(); ++i) {
-        if (sequences[i].hold) held_[{request.id, i}] = sink;
-      }
+      if (sequence.hold) held_[request.id] = sink;
     }
     changed_.notify_all();
-    for (std::uint32_t i = 0; i < sequences.size(); ++i) {
-      if (!sequences[i].hold) play(sequences[i], i, *sink);
-    }
+    if (!sequence.hold) play(sequence, *sink);
     return {};
   }
 
   void cancel(RequestId id) override {
-    std::vector<std::pair<std::uint32_t, std::shared_ptr<TokenSink>>> ended;
+    std::shared_ptr<TokenSink> sink;
     {
       base::MutexLock lock(mu_);
       cancelled_.insert(id);
-      auto next = held_.lower_bound({id, 0});
-      while (next != held_.end() && next->first.first == id) {
-        ended.emplace_back(next->first.second, next->second);
-        next = held_.erase(next);
+      if (const auto found = held_.find(id); found != held_.end()) {
+        sink = found->second;
+        held_.erase(found);
       }
     }
     changed_.notify_all();
-    for (const auto& [sequence, sink] : ended) {
-      TokenEvent event;
-      event.sequence = sequence;
-      event.final = true;
-      event.status = Status(Code::kCancelled, "cancelled");
-      sink->on_event(std::move(event));
-    }
+    if (!sink) return;
+    TokenEvent event;
+    event.final = true;
+    event.status = Status(Code::kCancelled, "cancelled");
+    sink->on_event(std::move(event));
   }
 
   EngineStats stats() const override {
@@ -95,15 +85,15 @@ class ScriptedEngine final : public Engine {
     changed_.notify_all();
   }
 
-  // Plays `sequence` into the held one that was submitted first.
+  // Plays `sequence` into the held request that was submitted first.
   void play_held(const ScriptedSequence& sequence) {
-    std::pair<std::pair<RequestId, std::uint32_t>, std::shared_ptr<TokenSink>> held;
+    std::shared_ptr<TokenSink> sink;
     {
       base::MutexLock lock(mu_);
-      held = *held_.begin();
+      sink = held_.begin()->second;
       if (!sequence.hold) held_.erase(held_.begin());
     }
-    play(sequence, held.first.second, *held.second);
+    play(sequence, *sink);
   }
   std::shared_ptr<TokenSink> held_sink() {
     base::MutexLock lock(mu_);
@@ -133,12 +123,11 @@ class ScriptedEngine final : public Engine {
   }
 
  private:
-  static void play(const ScriptedSequence& sequence, std::uint32_t index, TokenSink& sink) {
+  static void play(const ScriptedSequence& sequence, TokenSink& sink) {
     const TimePoint now = Clock::now();
     std::string text = sequence.text;
     for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
       TokenEvent event;
-      event.sequence = index;
       event.tokens = {sequence.tokens[i]};
       if (sequence.text.empty() && !sequence.tokens[i].special) text += sequence.tokens[i].text;
       if (i == 0) event.prompt = sequence.prompt;
@@ -153,7 +142,6 @@ class ScriptedEngine final : public Engine {
     }
     if (sequence.error.ok()) return;
     TokenEvent event;
-    event.sequence = index;
     event.final = true;
     event.status = sequence.error;
     sink.on_event(std::move(event));
@@ -163,8 +151,7 @@ class ScriptedEngine final : public Engine {
   base::CondVar changed_;
   std::vector<GenerationRequest> submitted_ GUARDED_BY(mu_);
   std::set<RequestId> cancelled_ GUARDED_BY(mu_);
-  // By request and sequence.
-  std::map<std::pair<RequestId, std::uint32_t>, std::shared_ptr<TokenSink>> held_ GUARDED_BY(mu_);
+  std::map<RequestId, std::shared_ptr<TokenSink>> held_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<StepRunner>> runners_ GUARDED_BY(mu_);
 };
 

@@ -120,13 +120,14 @@ inline constexpr OptionSpec kBatchingRows[] = {
     {.name = "capacity-policy",
      .env = "COXSWAIN_CAPACITY_POLICY",
      .type = OptionType::kChoice,
-     .default_value = "max-utilization",
-     .choices = "max-utilization|guaranteed-no-evict|static-batch",
+     .default_value = "adaptive",
+     .choices = "adaptive|max-utilization|guaranteed-no-evict|static-batch",
      .binaries = kFront,
      .ours = true,
-     .help = "Reserve KV cache for what is known and pause the newest request when it runs out, "
-             "or reserve for the whole answer at once, or do so for a batch that nobody joins "
-             "while it decodes"},
+     .help = "What a request must find in the KV cache to begin: room for the answers that are to "
+             "be expected by those that have finished, or for what is known (the newest is paused "
+             "when it runs out), or for the whole answer at once, or that for a batch that nobody "
+             "joins while it decodes"},
     {.name = "queue-requests-max",
      .env = "COXSWAIN_QUEUE_REQUESTS_MAX",
      .type = OptionType::kU64,

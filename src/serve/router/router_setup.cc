@@ -23,7 +23,8 @@ std::uint32_t clamp_u32(std::uint64_t value) {
 CapacityPolicy capacity_policy(std::string_view word) {
   if (word == "guaranteed-no-evict") return CapacityPolicy::kGuaranteedNoEvict;
   if (word == "static-batch") return CapacityPolicy::kStaticBatch;
-  return CapacityPolicy::kMaxUtilization;
+  if (word == "max-utilization") return CapacityPolicy::kMaxUtilization;
+  return CapacityPolicy::kAdaptive;
 }
 
 }  // namespace

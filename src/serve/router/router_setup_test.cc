@@ -99,6 +99,8 @@ TEST(RouterSetup, OptionsReachTheEngine) {
   };
   EXPECT_EQ(policy_of("--capacity-policy=static-batch"), CapacityPolicy::kStaticBatch);
   EXPECT_EQ(policy_of("--capacity-policy=max-utilization"), CapacityPolicy::kMaxUtilization);
+  EXPECT_EQ(policy_of("--capacity-policy=adaptive"), CapacityPolicy::kAdaptive);
+  EXPECT_EQ(engine_options(values_of({}), {}, any_info()).policy, CapacityPolicy::kAdaptive);
 }
 
 TEST(RouterSetup, TheModelIsNamedAsItIsServed) {

@@ -1,0 +1,23 @@
+#pragma once
+// coxswain-bench-scheduler --trace FILE: the requests of a trace through the engine under each capacity policy, over
+// simulated time. The scheduler, the KV accounting and the engine are the real ones; steps take what step_costs.h says.
+//
+// Thread rule: one thread.
+
+#include <cstdint>
+#include <string>
+
+namespace coxswain::bench {
+
+struct TraceOptions {
+  std::string path;                 // CSV: arrival_s,input_tokens,output_tokens
+  std::uint32_t n_requests = 0;     // of its beginning
+  std::uint32_t length_factor = 4;  // max_new_tokens of a request, in its real lengths
+  std::uint32_t speed = 1;          // of the simulated machine, in multiples of step_costs.h
+  std::string svg_path;             // empty: no plot
+};
+
+// Prints the table. False if the trace cannot be read.
+bool simulate_trace(const TraceOptions& options);
+
+}  // namespace coxswain::bench
