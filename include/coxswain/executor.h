@@ -40,6 +40,10 @@
 
 namespace coxswain {
 
+namespace library {
+class SessionTable;
+}
+
 enum class LogLevel : std::uint8_t { kInfo, kWarning, kError };
 
 struct ExecutorOptions {
@@ -126,6 +130,10 @@ class COXSWAIN_EXPORT Executor {
   void shutdown(Shutdown how, std::chrono::milliseconds grace = std::chrono::milliseconds::max());
 
  private:
+  friend class library::SessionTable;
+  // await_any() and n_ready() leave it alone.
+  Result<RequestId> enqueue_apart(Request request);
+
   class COXSWAIN_HIDDEN Impl;
   std::shared_ptr<Impl> impl_;
 };

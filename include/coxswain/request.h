@@ -3,6 +3,7 @@
 //
 // Thread rule: values.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -67,5 +68,14 @@ struct Response {
   // Nothing has come: the time that await() was given is over.
   bool empty() const { return !final && tokens.empty() && prompt.empty(); }
 };
+
+// The mean negative log-likelihood of the prompt's tokens, of which the first has none; perplexity is exp() of it.
+// Empty without prompt_logprobs, or for a prompt of one token.
+inline std::optional<double> ce_loss(const std::vector<PromptToken>& prompt) {
+  if (prompt.size() < 2) return std::nullopt;
+  double sum = 0.0;
+  for (std::size_t i = 1; i < prompt.size(); ++i) sum -= static_cast<double>(prompt[i].logprob);
+  return sum / static_cast<double>(prompt.size() - 1);
+}
 
 }  // namespace coxswain

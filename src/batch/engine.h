@@ -5,7 +5,9 @@
 // state. With look-ahead the host prepares step k+1 while k runs. docs/engine.md is the contract: ids,
 // owners, order of calls, invariants.
 //
-// Guarantees: every accepted request gets events in order, exactly one of them final, and nothing after it. The final
+// Guarantees: every sequence of an accepted request gets events in order, exactly one of them final, and nothing after
+// it. The id of a request is free again just before the last of its final events. Sequences wait, run, pause and fail
+// each for itself; a cancel, and a client that does not read, end all of them. The final
 // event leaves as soon as the end is known, also while a step runs or hangs: a deadline is looked at when it passes, a
 // cancel within 10 ms. A cancelled request is in no plan that is submitted after the notice was read (law 3). Idle
 // waits on a condition variable.
@@ -68,9 +70,10 @@ struct EngineOptions {
 
 // Tokens of a request as they appear. Plain values, moved to the sink.
 struct TokenEvent {
+  std::uint32_t sequence = 0;  // which one of the request: 0 to n_sequences() - 1
   std::vector<OutputToken> tokens;
   std::vector<PromptToken> prompt;  // once, before the first token, if asked for
-  // Set on the last event of a request, together with either `finish` or a failed `status`.
+  // Set on the last event of a sequence, together with either `finish` or a failed `status`.
   bool final = false;
   Status status;
   std::optional<SequenceFinish> finish;
@@ -113,6 +116,7 @@ class TokenSink {
 // has another name for the field, or another sentence, puts it in the message's place.
 inline constexpr std::string_view kPromptField = "prompt";
 inline constexpr std::string_view kMaxNewTokensField = "max_new_tokens";
+inline constexpr std::string_view kSequencesField = "n";
 
 // What validate() has proven: ids in range, lengths within limits, parameters legal.
 struct GenerationRequest {
@@ -123,9 +127,14 @@ struct GenerationRequest {
   bool prompt_logprobs = false;  // skips the prefix look-up, publishes its own blocks
   std::string adapter_digest;    // of its content, as in SequenceSpec; empty = base weights
   std::string cache_salt;
+  // Further sequences of the same prompt, one for each of these seeds: each yields what the request alone with that
+  // seed yields, bit for bit. The prompt is computed once where the runner can edit (Capabilities::moves).
+  std::vector<std::uint64_t> more_seeds;
   std::int32_t priority = 0;                // higher first; then arrival
   std::optional<TimePoint> queue_deadline;  // fails with kQueueTimeout if not scheduled by then
   std::optional<TimePoint> deadline;        // fails with kDeadline
+
+  std::uint32_t n_sequences() const { return 1 + static_cast<std::uint32_t>(more_seeds.size()); }
 };
 
 class Engine {

@@ -151,7 +151,13 @@ Status EngineCore::admissible(const RunnerInfo& info,
     COXSWAIN_RETURN_IF_ERROR(request::check_sampling(request.sampling, info.vocab_size));
     COXSWAIN_RETURN_IF_ERROR(request::check_stopping(request.stopping, info.vocab_size));
   }
-  const std::size_t n_waiting = waiting_tokens(request, n_prompt);
+  if (request.n_sequences() > options.queue_requests_max) {
+    return refuse(kSequencesField,
+                  "the request asks for " + std::to_string(request.n_sequences()) +
+                      " sequences, `queue_requests_max` is " +
+                      std::to_string(options.queue_requests_max));
+  }
+  const std::size_t n_waiting = request.n_sequences() * waiting_tokens(request, n_prompt);
   if (n_waiting > options.queue_tokens_max) {
     return refuse(kPromptField,
                   "the request would wait with " + std::to_string(n_waiting) +
@@ -180,8 +186,27 @@ Status EngineCore::admissible(const RunnerInfo& info,
 }
 
 void EngineCore::add(GenerationRequest request,
-                     std::shared_ptr<TokenSink> sink,
+                     const std::shared_ptr<TokenSink>& sink,
                      TimePoint queued_at) {
+  const std::vector<std::uint64_t> more_seeds = std::exchange(request.more_seeds, {});
+  if (more_seeds.empty()) {
+    add_sequence(std::move(request), sink, queued_at);
+    return;
+  }
+  const auto siblings = std::make_shared<Siblings>();
+  for (std::size_t i = 0; i <= more_seeds.size(); ++i) {
+    GenerationRequest one = request;
+    if (i > 0) one.sampling.seed = more_seeds[i - 1];
+    Sequence& s = add_sequence(std::move(one), sink, queued_at);
+    s.index = static_cast<std::uint32_t>(i);
+    s.siblings = siblings;
+    siblings->open.push_back(&s);
+  }
+}
+
+Sequence& EngineCore::add_sequence(GenerationRequest request,
+                                   std::shared_ptr<TokenSink> sink,
+                                   TimePoint queued_at) {
   auto s = std::make_unique<Sequence>();
   s->id = SequenceId{next_sequence_++};
   s->arrival = next_arrival_++;
@@ -200,16 +225,24 @@ void EngineCore::add(GenerationRequest request,
   ++n_never_scheduled_;
   insert_waiting(*s);
   by_request_[key_of(s->request.id)] = s.get();
-  sequences_[key_of(s->id)] = std::move(s);
+  return *(sequences_[key_of(s->id)] = std::move(s));
 }
 
 void EngineCore::cancel(RequestId id) {
   const auto it = by_request_.find(key_of(id));
   if (it == by_request_.end()) return;
-  TokenEvent event;
-  event.status = Status(Code::kCancelled, "the request was cancelled");
-  end(*it->second, Outcome::kCancelled, std::move(event));
+  cancel_request(*it->second, {Code::kCancelled, "the request was cancelled"});
   finish_call();
+}
+
+void EngineCore::cancel_request(Sequence& s, const Status& why) {
+  const auto siblings = s.siblings;  // each that ends leaves it
+  const auto open = siblings ? siblings->open : std::vector<Sequence*>{&s};
+  for (Sequence* each : open) {
+    TokenEvent event;
+    event.status = why;
+    end(*each, Outcome::kCancelled, std::move(event));
+  }
 }
 
 void EngineCore::cancel_all(const Status& why) {
@@ -236,18 +269,26 @@ void EngineCore::advance(TimePoint now) {
 
 // Who has never run has nothing that a client could read.
 void EngineCore::note_stalls(TimePoint now) {
+  std::vector<Sequence*> silent;  // for too long
   any_running_stalled_ = false;
   for (std::size_t i = running_.size(); i-- > 0;)
-    any_running_stalled_ |= note_stall(*running_[i], now);
-  if (now < next_look_at_paused_) return;
-  next_look_at_paused_ = now + kStallPoll;
-  any_paused_stalled_ = false;
-  for (auto next = waiting_.paused().begin(); next != waiting_.paused().end();)
-    any_paused_stalled_ |= note_stall(*next++->second, now);
+    any_running_stalled_ |= note_stall(*running_[i], now, silent);
+  if (now >= next_look_at_paused_) {
+    next_look_at_paused_ = now + kStallPoll;
+    any_paused_stalled_ = false;
+    for (const auto& [arrival, s] : waiting_.paused())
+      any_paused_stalled_ |= note_stall(*s, now, silent);
+  }
+  for (Sequence* s : silent) {
+    cancel_request(
+        *s,
+        {Code::kCancelled,
+         "the client did not read for " + std::to_string(options_.stall_timeout.count()) + " ms"});
+  }
 }
 
-// True while the client does not read.
-bool EngineCore::note_stall(Sequence& s, TimePoint now) {
+// True while the client does not read, unless it is to be given up.
+bool EngineCore::note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& silent) {
   s.stalled = s.sink->stalled();
   if (!s.stalled) {
     s.stalled_since.reset();
@@ -255,11 +296,7 @@ bool EngineCore::note_stall(Sequence& s, TimePoint now) {
   }
   if (!s.stalled_since) s.stalled_since = now;
   if (now - *s.stalled_since < options_.stall_timeout) return true;
-  TokenEvent event;
-  event.status = Status(
-      Code::kCancelled,
-      "the client did not read for " + std::to_string(options_.stall_timeout.count()) + " ms");
-  end(s, Outcome::kCancelled, std::move(event));
+  silent.push_back(&s);
   return false;
 }
 
@@ -363,13 +400,14 @@ void EngineCore::send_final(Sequence& s) {
       break;
   }
   TokenEvent event = std::move(s.final_event);
+  event.sequence = s.index;
   event.final = true;
   event.n_generated = s.n_produced();
   event.n_cached_prompt_tokens = s.n_cached_prompt_tokens;
   event.queued_at = s.queued_at;
   event.scheduled_at = s.scheduled_at;
   event.first_token_at = s.first_token_at;
-  by_request_.erase(key_of(s.request.id));
+  leave_request(s);
   s.answered = true;
   std::shared_ptr<TokenSink> sink = std::move(s.sink);
   if (s.n_in_flight == 0) {
@@ -377,8 +415,21 @@ void EngineCore::send_final(Sequence& s) {
   } else {
     ++n_retiring_;
   }
-  hooks_.before_final_event(s.request.id);
   events_.push_back({std::move(sink), std::move(event)});
+}
+
+// Answered: with the last of its sequences the request is.
+void EngineCore::leave_request(Sequence& s) {
+  if (s.siblings != nullptr) {
+    auto& open = s.siblings->open;
+    std::erase(open, &s);
+    if (!open.empty()) {
+      by_request_[key_of(s.request.id)] = open.front();
+      return;
+    }
+  }
+  by_request_.erase(key_of(s.request.id));
+  hooks_.before_final_event(s.request.id);
 }
 
 void EngineCore::finish_call() {

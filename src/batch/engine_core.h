@@ -69,7 +69,7 @@ class EngineCore {
                            std::span<const TokenId> prompt);
 
   // REQUIRES: admissible; the id is not in use.
-  void add(GenerationRequest request, std::shared_ptr<TokenSink> sink, TimePoint queued_at);
+  void add(GenerationRequest request, const std::shared_ptr<TokenSink>& sink, TimePoint queued_at);
   void cancel(RequestId id);
   void cancel_all(const Status& why);
   // Deadlines and clients that read too slowly.
@@ -128,11 +128,16 @@ class EngineCore {
   };
   // engine_core.cc: the life of sequences
   void start_cache();
+  Sequence& add_sequence(GenerationRequest request,
+                         std::shared_ptr<TokenSink> sink,
+                         TimePoint queued_at);
   void insert_waiting(Sequence& s);
   void insert_running(Sequence& s);
   void leave_lists(Sequence& s);
   void pause(Sequence& s);
   void end(Sequence& s, Outcome outcome, TokenEvent event);
+  void cancel_request(Sequence& s, const Status& why);
+  void leave_request(Sequence& s);
   void fail(Sequence& s, Status status);
   void send_final(Sequence& s);
   void retire(Sequence& s);
@@ -140,7 +145,7 @@ class EngineCore {
   void lose_runner(const Status& status);
   void end_late(Sequence& s, TimePoint now);
   void note_stalls(TimePoint now);
-  bool note_stall(Sequence& s, TimePoint now);
+  bool note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& silent);
   // Ends a call from outside: events leave, and what was answered is freed.
   void finish_call();
 
@@ -153,6 +158,7 @@ class EngineCore {
   void note_shape(Step& step) const;
   void commit_pauses(const Decision& decision);
   void commit_admissions(const Decision& decision, Step& step, TimePoint now);
+  void admit(const PlannedRow& row, Step& step, TimePoint now);
   bool grow(Sequence& s, std::uint32_t n_blocks);
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
   static SequenceSpec make_spec(const Sequence& s);
@@ -191,9 +197,9 @@ class EngineCore {
   std::unique_ptr<kvcache::KvCache> cache_;
   bool has_windows_ = false;  // some group of the cache
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId
-  std::unordered_map<std::uint64_t, Sequence*> by_request_;                 // not yet answered
-  std::vector<Sequence*> running_;               // in order: priority, arrival
-  WaitingQueue waiting_;                         // waiting and paused
+  std::unordered_map<std::uint64_t, Sequence*> by_request_;  // not yet answered; one of them
+  std::vector<Sequence*> running_;                           // in order: priority, arrival
+  WaitingQueue waiting_;                                     // waiting and paused
   std::vector<std::unique_ptr<Sequence>> gone_;  // answered in this call; freed at its end
   std::vector<SinkEvent> events_;                // of this call
   std::vector<SequenceId> dropped_;              // the runner shall forget

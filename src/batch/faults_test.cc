@@ -10,17 +10,19 @@
 namespace coxswain::batch {
 namespace {
 
+using testing::alone;
 using testing::CoreDriver;
 using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
 using testing::Recorder;
 using testing::RequestMaker;
+using testing::RequestRecorder;
 using namespace std::chrono_literals;
 
 struct Tracked {
   GenerationRequest request;
-  std::shared_ptr<Recorder> sink;
+  std::shared_ptr<RequestRecorder> sink;
 };
 
 class FaultRun {
@@ -40,8 +42,8 @@ class FaultRun {
     failures_ = false;
     // Whom a failed step was to drop is named again with the next rows.
     ASSERT_TRUE(driver_.run());
-    all_.push_back({make_.make(20, 16), nullptr});
-    all_.back().sink = driver_.add(all_.back().request);
+    all_.push_back({make_.make_some(20, 16), nullptr});
+    all_.back().sink = driver_.add_all(all_.back().request);
     ASSERT_TRUE(driver_.run());
     driver_.expect_idle();
     EXPECT_TRUE(driver_.runner->live().empty());
@@ -87,12 +89,12 @@ class FaultRun {
       case 0:
       case 1:
       case 2: {
-        GenerationRequest r = make_.make(24, 20);
+        GenerationRequest r = make_.make_some(24, 20);
         if (make_.pick(4) == 0)
           r.queue_deadline = driver_.now + std::chrono::milliseconds(make_.pick(20));
         if (make_.pick(4) == 0)
           r.deadline = driver_.now + std::chrono::milliseconds(make_.pick(40));
-        auto sink = driver_.add(r);
+        auto sink = driver_.add_all(r);
         ASSERT_NE(sink, nullptr);
         all_.push_back({std::move(r), std::move(sink)});
         break;
@@ -117,15 +119,18 @@ class FaultRun {
 
   void check_answer(const Tracked& t) {
     ASSERT_TRUE(t.sink->done());
-    const auto expected = expected_output(fake_, t.request);
-    const Status status = t.sink->final_event().status;
-    ++kinds[status.kind()];
-    if (status.ok()) {
-      t.sink->expect_complete(expected, t.request.prompt_logprobs);
-      return;
+    for (std::uint32_t i = 0; i < t.sink->size(); ++i) {
+      const auto expected = expected_output(fake_, alone(t.request, i));
+      const Recorder& sink = (*t.sink)[i];
+      const Status status = sink.final_event().status;
+      ++kinds[status.kind()];
+      if (status.ok()) {
+        sink.expect_complete(expected, t.request.prompt_logprobs);
+        continue;
+      }
+      sink.expect_beginning(expected);
+      EXPECT_FALSE(status.message().empty());
     }
-    t.sink->expect_beginning(expected);
-    EXPECT_FALSE(status.message().empty());
   }
 
   RequestMaker make_;
@@ -162,6 +167,7 @@ FakeRunnerOptions fake(std::uint32_t n_blocks) {
   FakeRunnerOptions o;
   o.n_blocks = {n_blocks + 1};
   o.eos_every = 15;
+  o.capabilities.moves = true;
   return o;
 }
 

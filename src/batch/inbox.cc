@@ -14,13 +14,13 @@ Status Inbox::refuses_all() const {
   return {};
 }
 
-Status Inbox::has_room(std::size_t n_tokens) const {
+Status Inbox::has_room(std::size_t n_sequences, std::size_t n_tokens) const {
   const auto full = [](std::string_view limit, std::size_t value, std::string why) -> Status {
     return {Code::kResourceExhausted,
             ErrorKind::kOverloaded,
             "`" + std::string(limit) + "` is " + std::to_string(value) + ": " + std::move(why)};
   };
-  if (n_never_scheduled_ + commands_.submissions.size() >= options_.queue_requests_max) {
+  if (n_never_scheduled_ + submitted_sequences_ + n_sequences > options_.queue_requests_max) {
     return full(
         "queue_requests_max", options_.queue_requests_max, "as many requests are waiting already");
   }
@@ -43,16 +43,18 @@ Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink)
   }
   // Without the lock: this looks at every token.
   COXSWAIN_RETURN_IF_ERROR(EngineCore::admissible(*info, options_, request, request.prompt));
-  const std::size_t n_tokens = waiting_tokens(request, request.prompt.size());
+  const std::size_t n_sequences = request.n_sequences();
+  const std::size_t n_tokens = n_sequences * waiting_tokens(request, request.prompt.size());
   {
     base::MutexLock lock(mu_);
     COXSWAIN_RETURN_IF_ERROR(refuses_all());
-    COXSWAIN_RETURN_IF_ERROR(has_room(n_tokens));
+    COXSWAIN_RETURN_IF_ERROR(has_room(n_sequences, n_tokens));
     if (!active_.emplace(static_cast<std::uint64_t>(request.id), false).second) {
       return {Code::kFailedPrecondition,
               ErrorKind::kInternal,
               "a request with this id is still being served"};
     }
+    submitted_sequences_ += n_sequences;
     submitted_tokens_ += n_tokens;
     commands_.submissions.push_back({std::move(request), std::move(sink), Clock::now()});
   }
@@ -103,9 +105,8 @@ bool Inbox::drain(std::chrono::milliseconds grace) {
 EngineStats Inbox::stats() const {
   base::MutexLock lock(mu_);
   EngineStats out = stats_;
-  const std::size_t n = commands_.submissions.size();
-  out.accepted += n;
-  out.queued += static_cast<std::uint32_t>(n);
+  out.accepted += submitted_sequences_;
+  out.queued += static_cast<std::uint32_t>(submitted_sequences_);
   out.queued_tokens += submitted_tokens_;
   return out;
 }
@@ -119,10 +120,11 @@ Inbox::Commands Inbox::take(bool wait, TimePoint deadline) {
     arrived_.wait_until(lock, deadline, arrived);
   }
   Commands out = std::exchange(commands_, {});
-  stats_.accepted += out.submissions.size();
-  stats_.queued += static_cast<std::uint32_t>(out.submissions.size());
+  const std::size_t n_sequences = std::exchange(submitted_sequences_, 0);
+  stats_.accepted += n_sequences;
+  stats_.queued += static_cast<std::uint32_t>(n_sequences);
   stats_.queued_tokens += std::exchange(submitted_tokens_, 0);
-  n_never_scheduled_ += out.submissions.size();
+  n_never_scheduled_ += n_sequences;
   return out;
 }
 

@@ -58,7 +58,7 @@ class Inbox {
 
  private:
   Status refuses_all() const REQUIRES(mu_);
-  Status has_room(std::size_t n_tokens) const REQUIRES(mu_);
+  Status has_room(std::size_t n_sequences, std::size_t n_tokens) const REQUIRES(mu_);
 
   const EngineOptions options_;
   mutable base::Mutex mu_;
@@ -66,7 +66,9 @@ class Inbox {
   base::CondVar answered_;
   std::shared_ptr<const RunnerInfo> info_ GUARDED_BY(mu_);
   Commands commands_ GUARDED_BY(mu_);
-  std::uint64_t submitted_tokens_ GUARDED_BY(mu_) = 0;  // of commands_.submissions
+  // Of commands_.submissions:
+  std::size_t submitted_sequences_ GUARDED_BY(mu_) = 0;
+  std::uint64_t submitted_tokens_ GUARDED_BY(mu_) = 0;
   // Unanswered requests; true once cancelled.
   std::unordered_map<std::uint64_t, bool> active_ GUARDED_BY(mu_);
   EngineStats stats_ GUARDED_BY(mu_);  // of the engine, with what it has taken from here

@@ -359,6 +359,10 @@ void Scheduler::admit_waiting() {
       note_wait(s->stalled ? WaitReason::kStalled : WaitReason::kInFlight);
       continue;
     }
+    if (waits_for_sibling(*s)) {
+      note_wait(WaitReason::kSharedPrefix);
+      continue;
+    }
     if (std::ranges::any_of(blocked_, [&](const Sequence* b) { return overtakes_left(*b) == 0; }))
       return;
     if (!std::exchange(counted, true)) count_for_admissions();
@@ -370,6 +374,42 @@ void Scheduler::admit_waiting() {
     if (short_of_blocks_ || blocked_.size() == kBlockedMax) return;
     blocked_.push_back(s);
   }
+}
+
+// Whether another sequence of the request computes their prompt, or will be the first to. It passes nobody's turn.
+bool Scheduler::waits_for_sibling(const Sequence& s) const {
+  if (s.siblings == nullptr || !in_.capabilities.moves) return false;
+  bool waits = false;
+  for (const Sequence* r : s.siblings->open) {
+    if (r->has_computed_prompt()) return false;
+    waits |= r->state == SequenceState::kRunning ||
+             (r->state != SequenceState::kEnding && r->index < s.index);
+  }
+  return waits;
+}
+
+// A running sibling that has computed more of the prompt than is found elsewhere.
+Sequence* Scheduler::fork_source(const Sequence& s, std::uint32_t n_found) const {
+  if (s.siblings == nullptr || !in_.capabilities.moves || s.shared_prompt() <= n_found)
+    return nullptr;
+  for (Sequence* r : s.siblings->open) {
+    if (r->has_computed_prompt() && in_.cache->can_fork(r->lease, s.shared_prompt()) &&
+        std::ranges::find(out_.paused, r) == out_.paused.end()) {
+      return r;
+    }
+  }
+  return nullptr;
+}
+
+// As if the cache had found it: blocks in use.
+kvcache::PrefixProbe Scheduler::shared_with(const Sequence& source, std::uint32_t n_tokens) const {
+  kvcache::PrefixProbe out{.n_blocks = n_tokens / in_.cache->block_tokens(),
+                           .n_partial = n_tokens % in_.cache->block_tokens()};
+  for (std::size_t g = 0; g < in_.cache->n_groups(); ++g)
+    out.n_held.push_back(out.n_blocks - std::min(out.n_blocks, source.lease.n_released(g)));
+  out.n_taken.resize(in_.cache->n_groups());
+  out.n_copied.resize(in_.cache->n_groups());
+  return out;
 }
 
 // Positions that `s` is expected to hold when it ends.
@@ -439,6 +479,12 @@ bool Scheduler::admit(Sequence& s) {
       use_prefix ? in_.cache->probe(s.identity, s.tokens, s.prefix_memo) : kvcache::PrefixProbe{};
   if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())
     return refuse(WaitReason::kSharedPrefix);
+  const std::uint32_t n_found = prefix.n_blocks * in_.cache->block_tokens() + prefix.n_partial;
+  if (Sequence* source = fork_source(s, n_found); source != nullptr) {
+    if (!admit_behind(s, shared_with(*source, s.shared_prompt()))) return false;
+    out_.rows.back().fork_of = source;
+    return true;
+  }
   if (prefix.n_partial > 0 && admit_behind(s, prefix)) return true;
   prefix.n_partial = 0;  // the block and what is copied into it may not fit at once
   prefix.n_copied.clear();

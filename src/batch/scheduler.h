@@ -32,6 +32,8 @@ struct PlannedRow {
   bool prefill = false;
   bool admitted = false;  // its first row in this life
   bool sample = false;    // reaches the end of the known context
+  // Not null: an admission that shares what is before first_position with this running sibling (KvCache::fork).
+  Sequence* fork_of = nullptr;
 };
 
 struct Decision {
@@ -82,6 +84,9 @@ class Scheduler {
   bool admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix);
   bool refuse(WaitReason why);
   void note_wait(WaitReason why);
+  bool waits_for_sibling(const Sequence& s) const;
+  Sequence* fork_source(const Sequence& s, std::uint32_t n_found) const;
+  kvcache::PrefixProbe shared_with(const Sequence& source, std::uint32_t n_tokens) const;
   bool enough_to_interrupt() const;
   void drop_admissions();
   std::uint32_t row_tokens_max_of(const Sequence& s) const;

@@ -52,6 +52,14 @@ inline std::size_t waiting_tokens(const GenerationRequest& request, std::size_t 
   return n_ids + (n_bytes + sizeof(TokenId) - 1) / sizeof(TokenId);
 }
 
+struct Sequence;
+
+// What the sequences of one request share.
+struct Siblings {
+  std::vector<Sequence*> open;      // not yet answered, by index
+  std::vector<PromptToken> prompt;  // if asked for: of the one that has computed it first
+};
+
 // First what every step reads of every sequence that runs, so that it lies together.
 struct Sequence {
   SequenceId id{};
@@ -69,6 +77,7 @@ struct Sequence {
   std::uint32_t n_in_flight = 0;  // submitted steps that name it and have not retired: 0..2
   std::uint32_t n_pending = 0;    // of these, sampling rows: 0..2
   std::uint32_t n_pending_extra = 0;
+  std::uint32_t index = 0;      // of the request's sequences
   std::vector<TokenId> tokens;  // prompt, then output
   kvcache::KvLease lease;
   std::vector<std::uint32_t> table_sent;  // per KV group: entries the runner has
@@ -79,8 +88,9 @@ struct Sequence {
   std::uint32_t n_token_steps = 0;  // that yielded tokens
   BlockUse block_use;
 
-  GenerationRequest request;  // its prompt has moved to `tokens`
-  std::string identity;       // of its cached prefixes: adapter, salt, rope variant, kernel set
+  std::shared_ptr<Siblings> siblings;  // null: the request has one sequence
+  GenerationRequest request;           // its prompt has moved to `tokens`
+  std::string identity;  // of its cached prefixes: adapter, salt, rope variant, kernel set
   kvcache::PrefixMemo prefix_memo;   // while it waits: what was found for it in the cache
   std::size_t n_waiting_tokens = 0;  // as it began to wait
   // As it left the waiting queue, and of a paused one now: admissions of later arrivals while it waited.
@@ -112,6 +122,14 @@ struct Sequence {
   std::uint32_t draft_tokens(std::uint32_t n_max) const {
     const std::uint32_t next = n_produced() + n_pending + 1;
     return n_max == 0 || next >= n_new_max ? 0 : std::min(n_max, n_new_max - next);
+  }
+  // How much of the prompt it can share with a sibling that has computed it: one position is always its own.
+  std::uint32_t shared_prompt() const {
+    return std::min(n_prompt, static_cast<std::uint32_t>(tokens.size()) - 1);
+  }
+  // Whether siblings can begin behind its prompt.
+  bool has_computed_prompt() const {
+    return state == SequenceState::kRunning && computed >= n_prompt && lease.n_partial() == 0;
   }
   bool prompt_complete() const { return prompt_sent || prompt_tokens.size() >= n_prompt; }
 };

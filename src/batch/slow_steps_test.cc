@@ -24,12 +24,14 @@
 namespace coxswain::batch {
 namespace {
 
+using testing::alone;
 using testing::CoreDriver;
 using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
 using testing::Recorder;
 using testing::RequestMaker;
+using testing::RequestRecorder;
 using namespace std::chrono_literals;
 
 constexpr auto kAnswerWithin = 20ms;
@@ -59,8 +61,8 @@ Seeds seeds() {
 
 struct Tracked {
   GenerationRequest request;
-  std::shared_ptr<Recorder> sink;
-  std::optional<TimePoint> final_at;
+  std::shared_ptr<RequestRecorder> sink;
+  std::vector<std::optional<TimePoint>> final_at;  // per sequence
   std::optional<TimePoint> cancelled_at;
   bool was_stalled = false;
 };
@@ -105,6 +107,7 @@ class SlowRun {
   FakeRunnerOptions draw_fake() {
     FakeRunnerOptions o;
     o.eos_every = 15;
+    o.capabilities.moves = true;
     o.n_blocks = {static_cast<std::uint32_t>(14 + make_.pick(10))};
     switch (make_.pick(6)) {
       case 0:
@@ -218,7 +221,7 @@ class SlowRun {
     } else if (what < 75) {
       if (all_.empty()) return;
       Tracked& t = *all_[make_.pick(all_.size())];
-      if (!t.final_at && !t.cancelled_at) t.cancelled_at = at;
+      if (!t.sink->done() && !t.cancelled_at) t.cancelled_at = at;
       driver_.core->cancel(t.request.id);
     } else if (what < 90) {
       if (all_.empty()) return;
@@ -233,22 +236,27 @@ class SlowRun {
 
   void submit(TimePoint at) {
     auto t = std::make_unique<Tracked>();
-    t->request = make_.make(24, 20);
+    t->request = make_.make_some(24, 20);
     GenerationRequest& r = t->request;
     if (make_.pick(3) == 0) r.queue_deadline = at + std::chrono::microseconds(make_.pick(150'000));
     if (make_.pick(2) == 0) r.deadline = at + std::chrono::microseconds(make_.pick(500'000));
-    t->sink = std::make_shared<Recorder>();
-    t->sink->on_each = [this, t = t.get()] {
-      if (!t->sink->done()) return;
-      EXPECT_FALSE(t->final_at);
-      t->final_at = driver_.now;
-      const bool late = t->sink->final_event().status.kind() == ErrorKind::kDeadline;
-      if (late && driver_.core->n_in_flight() > 0) ++met_.n_ends_beside_step;
-    };
+    t->sink = std::make_shared<RequestRecorder>(r.n_sequences());
+    t->final_at.resize(r.n_sequences());
+    for (std::uint32_t i = 0; i < r.n_sequences(); ++i)
+      (*t->sink)[i].on_each = [this, t = t.get(), i] { note_event(*t, i); };
     ASSERT_TRUE(EngineCore::admissible(driver_.runner->info(), options_, r, r.prompt).ok());
     driver_.core->add(r, t->sink, at);
     ++met_.n_requests;
     all_.push_back(std::move(t));
+  }
+
+  void note_event(Tracked& t, std::uint32_t sequence) {
+    const Recorder& sink = (*t.sink)[sequence];
+    if (!sink.done()) return;
+    EXPECT_FALSE(t.final_at[sequence]);
+    t.final_at[sequence] = driver_.now;
+    const bool late = sink.final_event().status.kind() == ErrorKind::kDeadline;
+    if (late && driver_.core->n_in_flight() > 0) ++met_.n_ends_beside_step;
   }
 
   // Nothing goes wrong any more: all are answered and everything is given back.
@@ -269,42 +277,47 @@ class SlowRun {
 
   void check_answer(const Tracked& t) {
     ASSERT_TRUE(t.sink->done());
-    const auto expected = expected_output(fake_, t.request);
-    const TokenEvent event = t.sink->final_event();
+    for (std::uint32_t i = 0; i < t.sink->size(); ++i) check_sequence(t, i);
+  }
+
+  void check_sequence(const Tracked& t, std::uint32_t i) {
+    const auto expected = expected_output(fake_, alone(t.request, i));
+    const Recorder& sink = (*t.sink)[i];
+    const TokenEvent event = sink.final_event();
     ++met_.ends[{event.status.code(), event.status.kind()}];
     if (event.status.ok()) {
-      t.sink->expect_complete(expected, t.request.prompt_logprobs);
+      sink.expect_complete(expected, t.request.prompt_logprobs);
     } else {
-      t.sink->expect_beginning(expected);
+      sink.expect_beginning(expected);
       EXPECT_FALSE(event.status.message().empty());
     }
     if (event.status.code() == Code::kCancelled) {
       EXPECT_TRUE(t.cancelled_at || t.was_stalled);
       if (!t.cancelled_at) ++met_.n_silent;
     }
-    check_time(t, event);
+    check_time(t, event, *t.final_at[i]);
   }
 
-  void check_time(const Tracked& t, const TokenEvent& event) const {
+  void check_time(const Tracked& t, const TokenEvent& event, TimePoint final_at) const {
     const GenerationRequest& r = t.request;
     const ErrorKind kind = event.status.kind();
     // Never too early ...
     if (kind == ErrorKind::kDeadline) {
-      EXPECT_GE(*t.final_at, *r.deadline);
+      EXPECT_GE(final_at, *r.deadline);
     }
     if (kind == ErrorKind::kQueueTimeout) {
-      EXPECT_GE(*t.final_at, *r.queue_deadline);
+      EXPECT_GE(final_at, *r.queue_deadline);
     }
     // ... and, but for the strict order, never late.
     if (options_.final_after_retire) return;
     if (r.deadline) {
-      EXPECT_LE(*t.final_at - *r.deadline, kAnswerWithin);
+      EXPECT_LE(final_at - *r.deadline, kAnswerWithin);
     }
     if (t.cancelled_at) {
-      EXPECT_LE(*t.final_at - *t.cancelled_at, kAnswerWithin);
+      EXPECT_LE(final_at - *t.cancelled_at, kAnswerWithin);
     }
     if (kind == ErrorKind::kQueueTimeout) {
-      EXPECT_LE(*t.final_at - *r.queue_deadline, kAnswerWithin);
+      EXPECT_LE(final_at - *r.queue_deadline, kAnswerWithin);
     } else if (r.queue_deadline && event.scheduled_at > event.queued_at) {
       EXPECT_LE(event.scheduled_at - *r.queue_deadline, kAnswerWithin);
     }

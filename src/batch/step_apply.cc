@@ -149,9 +149,11 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   if (!result.finish && s.n_produced() >= s.n_new_max)
     return fail(s, generation_error(internal_error("the runner went on after max_new_tokens")));
   const auto fill = [&](TokenEvent& event) {
+    event.sequence = s.index;
     event.tokens = std::move(result.tokens);
     if (!sends_prompt) return;
     event.prompt = std::exchange(s.prompt_tokens, {});
+    if (s.siblings != nullptr && s.siblings->prompt.empty()) s.siblings->prompt = event.prompt;
     s.prompt_sent = true;
   };
   if (!result.finish) {

@@ -123,37 +123,48 @@ void EngineCore::commit_pauses(const Decision& decision) {
 void EngineCore::commit_admissions(const Decision& decision, Step& step, TimePoint now) {
   std::uint32_t n_admitted = 0;
   for (const PlannedRow& row : decision.rows) {
-    if (!row.admitted) continue;
-    Sequence& s = *row.sequence;
+    // Whom a later admission of the same plan has paused has nothing to share.
+    if (!row.admitted || (row.fork_of != nullptr && !row.fork_of->lease)) continue;
     ++n_admitted;
-    const bool first_time = s.state == SequenceState::kWaiting;
-    leave_lists(s);
-    waiting_.note_admission(s.arrival);
-    s.state = SequenceState::kRunning;
+    admit(row, step, now);
+  }
+  steps_since_admission_ = n_admitted > 0 ? 0 : steps_since_admission_ + 1;
+  if (n_admitted > 0) observer_.on_admissions(n_admitted);
+}
+
+void EngineCore::admit(const PlannedRow& row, Step& step, TimePoint now) {
+  Sequence& s = *row.sequence;
+  const bool first_time = s.state == SequenceState::kWaiting;
+  leave_lists(s);
+  waiting_.note_admission(s.arrival);
+  s.state = SequenceState::kRunning;
+  if (row.fork_of != nullptr) {
+    s.prefix_memo = {};
+    s.lease = cache_->fork(row.fork_of->lease, row.first_position);
+    if (s.request.prompt_logprobs && !s.prompt_complete()) s.prompt_tokens = s.siblings->prompt;
+  } else {
     const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
     const bool use_partial = row.first_position % cache_->block_tokens() != 0;
     s.lease = cache_->open(
         s.identity, s.tokens, use_prefix, std::exchange(s.prefix_memo, {}), use_partial);
-    s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens() + s.lease.n_partial();
-    const std::uint32_t n_reused = s.lease.n_blocks();
-    for (BlockUse* use : {&s.block_use, &block_use_}) {
-      use->reused += n_reused;
-      use->missed += cache_->blocks_for(s.context_end()) - n_reused;
-    }
-    insert_running(s);
-    if (!first_time) continue;
-    s.scheduled_at = now;
-    ++step.stats.n_new_active;
-    step.stats.new_active_queue_time += now - s.queued_at;
-    s.n_cached_prompt_tokens = std::min(s.planned, s.n_prompt);
-    stats_.prompt_tokens += s.n_prompt;
-    stats_.cached_prompt_tokens += s.n_cached_prompt_tokens;
-    observer_.on_request_admitted({.request = s.request.id,
-                                   .n_prompt_tokens = s.n_prompt,
-                                   .n_cached_tokens = s.n_cached_prompt_tokens});
   }
-  steps_since_admission_ = n_admitted > 0 ? 0 : steps_since_admission_ + 1;
-  if (n_admitted > 0) observer_.on_admissions(n_admitted);
+  s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens() + s.lease.n_partial();
+  const std::uint32_t n_reused = s.lease.n_blocks();
+  for (BlockUse* use : {&s.block_use, &block_use_}) {
+    use->reused += n_reused;
+    use->missed += cache_->blocks_for(s.context_end()) - n_reused;
+  }
+  insert_running(s);
+  if (!first_time) return;
+  s.scheduled_at = now;
+  ++step.stats.n_new_active;
+  step.stats.new_active_queue_time += now - s.queued_at;
+  s.n_cached_prompt_tokens = std::min(s.planned, s.n_prompt);
+  stats_.prompt_tokens += s.n_prompt;
+  stats_.cached_prompt_tokens += s.n_cached_prompt_tokens;
+  observer_.on_request_admitted({.request = s.request.id,
+                                 .n_prompt_tokens = s.n_prompt,
+                                 .n_cached_tokens = s.n_cached_prompt_tokens});
 }
 
 bool EngineCore::grow(Sequence& s, std::uint32_t n_blocks) {

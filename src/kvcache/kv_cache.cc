@@ -207,15 +207,20 @@ void KvCache::drop_sources(KvLease& lease, std::uint64_t last_step) {
   }
 }
 
+bool KvCache::can_fork(const KvLease& source, std::uint32_t n_tokens) const {
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    const std::uint32_t seen_from =
+        windows_[g] == 0 || n_tokens < windows_[g] ? 0 : n_tokens - windows_[g] + 1;
+    if (seen_from < n_tokens && source.n_released_[g] > seen_from / block_tokens_) return false;
+  }
+  return true;
+}
+
 KvLease KvCache::fork(const KvLease& source, std::uint32_t n_tokens) {
   assert(source.cache_ == this && source.partial_.n_tokens == 0 &&
          blocks_for(n_tokens) <= source.n_blocks());
   const std::uint32_t n_whole = n_tokens / block_tokens_;
-  for (std::size_t g = 0; g < pools_.size(); ++g) {
-    const std::uint32_t seen_from =
-        windows_[g] == 0 || n_tokens < windows_[g] ? 0 : n_tokens - windows_[g] + 1;
-    if (seen_from < n_tokens && source.n_released_[g] > seen_from / block_tokens_) return {};
-  }
+  if (!can_fork(source, n_tokens)) return {};
   KvLease lease;
   lease.cache_ = this;
   lease.identity_ = source.identity_;

@@ -160,9 +160,10 @@ class KvCache {
                bool use_prefix,
                PrefixMemo memo = {},
                bool use_partial = true);
+  // Whether no window group has given back what the position behind the first n_tokens of `source` sees.
+  bool can_fork(const KvLease& source, std::uint32_t n_tokens) const;
   // A second lease on the first n_tokens positions of `source`, rows for which have been submitted: it shares their
-  // whole blocks, and the last one, if it is a part, is to be copied. Takes no block. No lease if a window group has
-  // given back what the position behind them sees.
+  // whole blocks, and the last one, if it is a part, is to be copied. Takes no block. No lease unless can_fork().
   KvLease fork(const KvLease& source, std::uint32_t n_tokens);
   // What step `step` copies before its rows run, one after the other, so that n_partial() positions are there. Once;
   // nothing if there is nothing to copy. REQUIRES: grown by the block.

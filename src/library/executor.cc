@@ -77,7 +77,10 @@ class Executor::Impl final : public batch::EventOutlet,
   void stop();
   const Status& status() const { return status_; }
   std::uint32_t total_tokens_max() const { return limits_.total_tokens_max; }
-  Result<RequestId> enqueue(Request request, const std::shared_ptr<LatestState>& state = nullptr);
+  enum class Place : std::uint8_t { kWithAll, kApart };
+  Result<RequestId> enqueue(Request request,
+                            const std::shared_ptr<LatestState>& state = nullptr,
+                            Place place = Place::kWithAll);
   Result<std::vector<RequestId>> enqueue(std::vector<Request> requests);
   Response await(RequestId id, TimePoint until);
   Response await_any(TimePoint until);
@@ -115,8 +118,9 @@ class Executor::Impl final : public batch::EventOutlet,
     library::ResponseGatherer gatherer;
     std::shared_ptr<library::LatestCell> latest;  // takes the events instead, if there is one
     base::CondVar news;
-    std::list<Slot*>::iterator place;  // in ready_, while is_ready
-    bool is_ready = false;
+    std::list<Slot*>::iterator place;  // in ready_, while in_ready
+    bool in_ready = false;
+    bool apart = false;             // await_any() leaves it alone
     bool answered = false;          // its final event has come
     bool collected = false;         // and was handed over
     bool is_submitted = false;      // the engine knows it
@@ -132,6 +136,7 @@ class Executor::Impl final : public batch::EventOutlet,
   Status submit(batch::GenerationRequest request, const SlotPtr& slot) EXCLUDES(mu_);
   void take_event(Slot& slot, batch::TokenEvent event) REQUIRES(mu_);
   Response collect(Slot& slot) REQUIRES(mu_);
+  void leave_ready(Slot& slot) REQUIRES(mu_);
   void forget(Slot& slot) REQUIRES(mu_);
   void note_answered(Slot& slot) REQUIRES(mu_);
   void log(LogLevel level, std::string_view line) const;
@@ -150,7 +155,7 @@ class Executor::Impl final : public batch::EventOutlet,
   std::unordered_map<std::uint64_t, SlotPtr> slots_ GUARDED_BY(mu_);
   std::list<Slot*> ready_ GUARDED_BY(mu_);  // what has come, oldest first
   std::size_t n_unanswered_ GUARDED_BY(mu_) = 0;
-  std::size_t n_to_await_ GUARDED_BY(mu_) = 0;  // slots without a LatestState
+  std::size_t n_to_await_ GUARDED_BY(mu_) = 0;  // slots that are not apart
   bool closed_ GUARDED_BY(mu_) = false;
   std::unique_ptr<library::SignalThread> signals_ GUARDED_BY(mu_);  // once somebody wants it
   std::unique_ptr<batch::Engine> engine_;  // null where status_ is not ok, and after stop()
@@ -200,7 +205,7 @@ Status Executor::Impl::open_slot(const SlotPtr& slot) {
   }
   slots_.emplace(key_of(slot->gatherer.id()), slot);
   ++n_unanswered_;
-  if (slot->latest == nullptr) ++n_to_await_;
+  if (!slot->apart) ++n_to_await_;
   return {};
 }
 
@@ -248,12 +253,14 @@ Status Executor::Impl::give_latest(const SlotPtr& slot,
 }
 
 Result<RequestId> Executor::Impl::enqueue(Request request,
-                                          const std::shared_ptr<LatestState>& state) {
+                                          const std::shared_ptr<LatestState>& state,
+                                          Place place) {
   COXSWAIN_RETURN_IF_ERROR(status_);
   const RequestId id{next_id_.fetch_add(1)};
   COXSWAIN_ASSIGN_OR_RETURN(batch::GenerationRequest made,
                             library::make_engine_request(std::move(request), id, limits_));
   const auto slot = std::make_shared<Slot>(*this, made);
+  slot->apart = place == Place::kApart || state != nullptr;
   if (state != nullptr) COXSWAIN_RETURN_IF_ERROR(give_latest(slot, *state, made));
   COXSWAIN_RETURN_IF_ERROR(submit(std::move(made), slot));
   return id;
@@ -297,9 +304,9 @@ void Executor::Impl::take_event(Slot& slot, batch::TokenEvent event) {
   }
   slot.gatherer.add(std::move(event));
   slot.n_unread.store(slot.gatherer.n_unread_tokens(), std::memory_order_relaxed);
-  if (!slot.is_ready) {
+  if (!slot.in_ready && !slot.apart) {
     slot.place = ready_.insert(ready_.end(), &slot);
-    slot.is_ready = true;
+    slot.in_ready = true;
     any_news_.notify_one();
   }
   slot.news.notify_one();
@@ -311,25 +318,25 @@ void Executor::Impl::note_answered(Slot& slot) {
   if (--n_unanswered_ == 0) all_answered_.notify_all();
 }
 
+void Executor::Impl::leave_ready(Slot& slot) {
+  if (std::exchange(slot.in_ready, false)) ready_.erase(slot.place);
+}
+
 // Nobody finds the request any more, and who waits for it learns that.
 void Executor::Impl::forget(Slot& slot) {
-  if (std::exchange(slot.is_ready, false)) ready_.erase(slot.place);
+  leave_ready(slot);
   slot.collected = true;
   slot.news.notify_all();
   slots_.erase(key_of(slot.gatherer.id()));
-  if (slot.latest == nullptr && --n_to_await_ == 0) any_news_.notify_all();
+  if (!slot.apart && --n_to_await_ == 0) any_news_.notify_all();
 }
 
-// REQUIRES: slot.is_ready, and the caller shares the slot.
+// REQUIRES: the slot has news, and the caller shares it.
 Response Executor::Impl::collect(Slot& slot) {
   Response out = slot.gatherer.take();
   slot.n_unread.store(0, std::memory_order_relaxed);
-  if (out.final) {
-    forget(slot);
-  } else {
-    ready_.erase(slot.place);
-    slot.is_ready = false;
-  }
+  leave_ready(slot);
+  if (out.final) forget(slot);
   return out;
 }
 
@@ -338,9 +345,9 @@ Response Executor::Impl::await(RequestId id, TimePoint until) {
   const auto it = slots_.find(key_of(id));
   if (it == slots_.end() || it->second->latest != nullptr) return unknown_response(id);
   const SlotPtr slot = it->second;
-  wait_until(slot->news, lock, until, [&] { return slot->is_ready || slot->collected; });
+  wait_until(slot->news, lock, until, [&] { return slot->gatherer.has_news() || slot->collected; });
   if (slot->collected) return unknown_response(id);
-  if (!slot->is_ready) return {.id = id};
+  if (!slot->gatherer.has_news()) return {.id = id};
   return collect(*slot);
 }
 
@@ -426,6 +433,10 @@ std::uint32_t Executor::total_tokens_max() const {
 Result<RequestId> Executor::enqueue(Request request, const std::shared_ptr<LatestState>& state) {
   if (state == nullptr) return invalid_argument("`state` must not be null", "state");
   return impl_->enqueue(std::move(request), state);
+}
+
+Result<RequestId> Executor::enqueue_apart(Request request) {
+  return impl_->enqueue(std::move(request), nullptr, Impl::Place::kApart);
 }
 
 Result<RequestId> Executor::enqueue(Request request) {

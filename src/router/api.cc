@@ -238,25 +238,23 @@ void Api::add_sequences(CallSetup& setup,
   setup.prompt_field = wording.name("inputs");
   setup.max_new_tokens_field = wording.name("max_new_tokens");
   const TimePoint received = ticket.request->received;
+  auto request = valid.engine_request(RequestId{next_id_.fetch_add(1)});
+  if (options_.queue_timeout.count() > 0)
+    request.queue_deadline = received + options_.queue_timeout;
+  const api::Parameters& asked = *input.parameters;
+  if (options_.request_timeout.count() > 0) request.deadline = received + options_.request_timeout;
+  if (asked.timeout_ms) {
+    const TimePoint own = received + std::chrono::milliseconds(*asked.timeout_ms);
+    request.deadline = std::min(request.deadline.value_or(own), own);
+  }
+  request.priority = asked.priority;
+  request.cache_salt = asked.cache_salt;
+  setup.requests.push_back(std::move(request));
   for (std::size_t i = 0; i < valid.n_sequences(); ++i) {
-    auto request = valid.engine_request(RequestId{next_id_.fetch_add(1)}, i);
-    if (options_.queue_timeout.count() > 0) {
-      request.queue_deadline = received + options_.queue_timeout;
-    }
-    const api::Parameters& asked = *input.parameters;
-    if (options_.request_timeout.count() > 0)
-      request.deadline = received + options_.request_timeout;
-    if (asked.timeout_ms) {
-      const TimePoint own = received + std::chrono::milliseconds(*asked.timeout_ms);
-      request.deadline = std::min(request.deadline.value_or(own), own);
-    }
-    request.priority = asked.priority;
-    request.cache_salt = asked.cache_salt;
     api::SequenceAnswer answer;
     answer.n_prompt = valid.input_length();
     if (valid.sampling().do_sample) answer.seed = valid.seed(i);
     answer.stops = valid.stopping().stop_sequences;
-    setup.requests.push_back(std::move(request));
     setup.sequences.push_back(std::move(answer));
     if (metrics_ != nullptr) {
       metrics_->request_input_length.observe(static_cast<double>(valid.input_length()));
@@ -275,7 +273,7 @@ Status Api::check_served() const {
 
 Status Api::start_call(CallSetup setup, Ticket& ticket) {
   COXSWAIN_RETURN_IF_ERROR(check_served());
-  const std::size_t n = setup.requests.size();
+  const std::size_t n = setup.sequences.size();
   if (n > generation_permits_.size()) {
     // Waiting would not help.
     const std::string_view many = n > setup.per_prompt ? "prompt" : "n";

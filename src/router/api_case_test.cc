@@ -148,7 +148,14 @@ std::string chunk_of(const json::Value& value) {
 }
 
 void check_submissions(const json::Value& expected, const batch::ScriptedEngine& engine) {
-  const auto submitted = engine.submitted();
+  std::vector<batch::GenerationRequest> submitted;  // one for each sequence
+  for (const batch::GenerationRequest& request : engine.submitted()) {
+    submitted.push_back(request);
+    for (const std::uint64_t seed : request.more_seeds) {
+      submitted.push_back(request);
+      submitted.back().sampling.seed = seed;
+    }
+  }
   ASSERT_EQ(submitted.size(), expected.as_array().size());
   for (std::size_t i = 0; i < submitted.size(); ++i) {
     const json::Value& want = expected.as_array()[i];

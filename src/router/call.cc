@@ -16,8 +16,8 @@ using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Events that wait for the delivery thread before the engine stops planning for the sequence.
-constexpr std::uint32_t kPendingEventsMax = 64;
+// Events of a sequence that wait for the delivery thread before the engine stops planning for its request.
+constexpr std::size_t kPendingEventsMax = 64;
 
 Clock::duration between(TimePoint begin, TimePoint end) {
   return std::max(end - begin, Clock::duration::zero());
@@ -56,11 +56,11 @@ struct Call::Figures {
   }
 };
 
-// What the engine sees of one sequence.
+// What the engine sees of one request: the sequences of `call` from first_sequence on.
 class Call::Sink final : public DeliverySink, public std::enable_shared_from_this<Sink> {
  public:
-  Sink(std::shared_ptr<Call> call, std::size_t sequence)
-      : call_(std::move(call)), sequence_(sequence) {}
+  Sink(std::shared_ptr<Call> call, std::size_t first_sequence)
+      : call_(std::move(call)), first_sequence_(first_sequence) {}
 
   batch::EventOutlet* outlet() override { return &call_->delivery_; }
   void on_event(batch::TokenEvent event) override {
@@ -68,14 +68,15 @@ class Call::Sink final : public DeliverySink, public std::enable_shared_from_thi
   }
   bool queues(batch::TokenEvent& event) override {
     if (!call_->streams()) {
-      call_->absorb(call_->setup_.sequences[sequence_], event);
+      call_->absorb(call_->setup_.sequences[first_sequence_ + event.sequence], event);
       if (!event.final) return false;
     }
     n_pending_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
   void deliver(batch::TokenEvent event) override {
-    call_->deliver(sequence_, std::move(event));
+    const std::size_t sequence = first_sequence_ + event.sequence;
+    call_->deliver(sequence, std::move(event));
     n_pending_.fetch_sub(1, std::memory_order_relaxed);
   }
   bool stalled() const override {
@@ -84,7 +85,7 @@ class Call::Sink final : public DeliverySink, public std::enable_shared_from_thi
 
  private:
   std::shared_ptr<Call> call_;
-  std::size_t sequence_;
+  std::size_t first_sequence_;
   std::atomic<std::uint32_t> n_pending_{0};
 };
 
@@ -113,7 +114,7 @@ void Call::start() {
   });
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Status status(Code::kCancelled, "the client is gone");
-    const auto sink = std::make_shared<Sink>(self, i);
+    const auto sink = std::make_shared<Sink>(self, i * setup_.per_prompt);
     if (!abandoned_.load()) status = engine_.submit(std::move(requests[i]), sink);
     if (!status.ok()) {
       batch::TokenEvent event;
@@ -144,9 +145,9 @@ Status Call::client_status(const Status& status) const {
   return invalid_argument("`" + *name + "`: " + status.message(), *name);
 }
 
-bool Call::stalled(std::uint32_t n_pending) const {
+bool Call::stalled(std::size_t n_pending) const {
   if (!streams()) return false;  // what it has yielded waits for nobody
-  return n_pending > kPendingEventsMax ||
+  return n_pending > kPendingEventsMax * setup_.per_prompt ||
          setup_.responder->unsent_bytes() > setup_.unsent_bytes_max;
 }
 

@@ -49,13 +49,13 @@ struct CallSetup {
   api::ApiStyle style = api::ApiStyle::kNative;
   std::unique_ptr<api::AnswerFormat> format;
   std::vector<api::SequenceAnswer> sequences;      // as far as known before the first token
-  std::vector<batch::GenerationRequest> requests;  // [n_sequences]
+  std::vector<batch::GenerationRequest> requests;  // one for each prompt
   std::vector<http::Header> headers;               // of the answer
   TimingHeaders timing = TimingHeaders::kBestSequence;
   // What the route calls these fields of the engine's request, for refusals of the engine.
   std::string prompt_field = "inputs";
   std::string max_new_tokens_field = "max_new_tokens";
-  std::size_t per_prompt = 1;  // neighbouring sequences that share one prompt
+  std::size_t per_prompt = 1;  // neighbouring sequences that share one prompt: those of a request
   std::string request_id;      // for the log
   std::string path;
   TimePoint received{};
@@ -72,7 +72,7 @@ class Call : public std::enable_shared_from_this<Call> {
        telemetry::Metrics* metrics,
        telemetry::Logger& log);
 
-  // Submits every sequence. Failures arrive through deliver() like any other event.
+  // Submits every request. Failures arrive through deliver() like any other event.
   void start();
 
   void deliver(std::size_t sequence, batch::TokenEvent event);
@@ -91,7 +91,7 @@ class Call : public std::enable_shared_from_this<Call> {
  private:
   class Sink;
 
-  bool stalled(std::uint32_t n_pending) const;
+  bool stalled(std::size_t n_pending) const;
   Status client_status(const Status& status) const;
   void absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const;
   void write_events(const std::vector<std::string>& events);

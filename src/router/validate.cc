@@ -87,12 +87,13 @@ api::Wording wording_of(const ValidationInput& input) {
 
 }  // namespace
 
-batch::GenerationRequest ValidRequest::engine_request(RequestId id, std::size_t sequence) const {
+batch::GenerationRequest ValidRequest::engine_request(RequestId id) const {
   batch::GenerationRequest out;
   out.id = id;
   out.prompt = prompt_;
   out.sampling = sampling_;
-  out.sampling.seed = seeds_[sequence];
+  out.sampling.seed = seeds_.front();
+  out.more_seeds.assign(seeds_.begin() + 1, seeds_.end());
   out.stopping = stopping_;
   out.prompt_logprobs = prompt_logprobs_;
   return out;

@@ -63,8 +63,8 @@ class ValidRequest {
   std::size_t n_sequences() const { return seeds_.size(); }
   std::uint64_t seed(std::size_t sequence) const { return seeds_[sequence]; }
 
-  // The engine's request for one of the sequences; deadlines are the caller's to set.
-  batch::GenerationRequest engine_request(RequestId id, std::size_t sequence) const;
+  // The engine's request for all of them; deadlines are the caller's to set.
+  batch::GenerationRequest engine_request(RequestId id) const;
 
  private:
   friend class Validator;

@@ -446,9 +446,10 @@ TEST_F(ValidateTest, SeedsAreGivenOrDrawnForEachSequence) {
   const auto given = check(api::ApiStyle::kOpenAi, p);
   EXPECT_EQ(given->seed(0), std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(given->seed(1), 0u);
-  const batch::GenerationRequest request = given->engine_request(RequestId{7}, 1);
+  const batch::GenerationRequest request = given->engine_request(RequestId{7});
   EXPECT_EQ(request.id, RequestId{7});
-  EXPECT_EQ(request.sampling.seed, 0u);
+  EXPECT_EQ(request.sampling.seed, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(request.more_seeds, std::vector<std::uint64_t>{0});
   EXPECT_EQ(request.prompt.size(), 6u);
 }
 

@@ -39,6 +39,15 @@ class CoreDriver {
     return sink;
   }
 
+  // As add(), of a request with several sequences.
+  std::shared_ptr<RequestRecorder> add_all(const GenerationRequest& request) {
+    status = EngineCore::admissible(runner->info(), options_, request, request.prompt);
+    if (!status.ok()) return nullptr;
+    auto sink = std::make_shared<RequestRecorder>(request.n_sequences());
+    core->add(request, sink, now);
+    return sink;
+  }
+
   void check() {
     const std::string wrong = core->check();
     ASSERT_EQ(wrong, "") << "after turn " << n_turns;
@@ -121,6 +130,13 @@ class RequestMaker {
     r.priority = static_cast<std::int32_t>(pick(3)) - 1;
     if (pick(5) == 0) r.adapter_digest = "adapter";
     if (pick(8) == 0) r.cache_salt = "salt";
+    return r;
+  }
+  // One in four has more than one sequence.
+  GenerationRequest make_some(std::size_t n_prompt_max, std::uint32_t n_new_max) {
+    GenerationRequest r = make(n_prompt_max, n_new_max);
+    if (pick(4) != 0) return r;
+    for (std::uint64_t n = 1 + pick(3); n > 0; --n) r.more_seeds.push_back(pick(1000));
     return r;
   }
 

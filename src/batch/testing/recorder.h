@@ -1,10 +1,13 @@
 #pragma once
 // Recorder: a TokenSink that keeps what a client would see and checks the rules of the event stream.
+// RequestRecorder: one for each sequence of a request.
 //
 // Thread rule: events come from the engine thread; everything else may be called from any thread.
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -130,5 +133,39 @@ class Recorder final : public TokenSink {
   std::optional<TokenEvent> final_ GUARDED_BY(mu_);
   bool stalled_ GUARDED_BY(mu_) = false;
 };
+
+class RequestRecorder final : public TokenSink {
+ public:
+  explicit RequestRecorder(std::uint32_t n_sequences) {
+    for (std::uint32_t i = 0; i < n_sequences; ++i)
+      sequences_.push_back(std::make_unique<Recorder>());
+  }
+  void on_event(TokenEvent event) override {
+    ASSERT_LT(event.sequence, sequences_.size());
+    sequences_[event.sequence]->on_event(std::move(event));
+    if (on_each) on_each();
+  }
+  bool stalled() const override { return sequences_[0]->stalled(); }
+  void set_stalled(bool stalled) { sequences_[0]->set_stalled(stalled); }
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(sequences_.size()); }
+  Recorder& operator[](std::size_t i) { return *sequences_[i]; }
+  const Recorder& operator[](std::size_t i) const { return *sequences_[i]; }
+  bool done() const {
+    return std::ranges::all_of(sequences_, [](const auto& one) { return one->done(); });
+  }
+
+  std::function<void()> on_each;  // as in Recorder
+
+ private:
+  std::vector<std::unique_ptr<Recorder>> sequences_;
+};
+
+// The request alone that sequence `i` of `request` is to equal.
+inline GenerationRequest alone(GenerationRequest request, std::size_t i) {
+  if (i > 0) request.sampling.seed = request.more_seeds[i - 1];
+  request.more_seeds.clear();
+  return request;
+}
 
 }  // namespace coxswain::batch::testing

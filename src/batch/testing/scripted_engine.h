@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -29,41 +30,50 @@ struct ScriptedSequence {
 
 class ScriptedEngine final : public Engine {
  public:
-  std::deque<ScriptedSequence> script;  // one for each submission; the last one is used again
+  std::deque<ScriptedSequence> script;  // one for each sequence; the last one is used again
   Status health;
   EngineStats statistics;
 
   Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) override {
-    ScriptedSequence sequence;
+    std::vector<ScriptedSequence> sequences(request.n_sequences());
     {
       base::MutexLock lock(mu_);
-      if (!script.empty()) sequence = script.front();
-      if (script.size() > 1) script.pop_front();
-      if (!sequence.refusal.ok()) return sequence.refusal;
+      for (ScriptedSequence& sequence : sequences) {
+        if (!script.empty()) sequence = script.front();
+        if (script.size() > 1) script.pop_front();
+        if (!sequence.refusal.ok()) return sequence.refusal;
+      }
       submitted_.push_back(request);
-      if (sequence.hold) held_[request.id] = sink;
+      for (std::uint32_t i = 0; i < sequences.size(); ++i) {
+        if (sequences[i].hold) held_[{request.id, i}] = sink;
+      }
     }
     changed_.notify_all();
-    if (!sequence.hold) play(sequence, *sink);
+    for (std::uint32_t i = 0; i < sequences.size(); ++i) {
+      if (!sequences[i].hold) play(sequences[i], i, *sink);
+    }
     return {};
   }
 
   void cancel(RequestId id) override {
-    std::shared_ptr<TokenSink> sink;
+    std::vector<std::pair<std::uint32_t, std::shared_ptr<TokenSink>>> ended;
     {
       base::MutexLock lock(mu_);
       cancelled_.insert(id);
-      if (const auto found = held_.find(id); found != held_.end()) {
-        sink = found->second;
-        held_.erase(found);
+      auto next = held_.lower_bound({id, 0});
+      while (next != held_.end() && next->first.first == id) {
+        ended.emplace_back(next->first.second, next->second);
+        next = held_.erase(next);
       }
     }
     changed_.notify_all();
-    if (!sink) return;
-    TokenEvent event;
-    event.final = true;
-    event.status = Status(Code::kCancelled, "cancelled");
-    sink->on_event(std::move(event));
+    for (const auto& [sequence, sink] : ended) {
+      TokenEvent event;
+      event.sequence = sequence;
+      event.final = true;
+      event.status = Status(Code::kCancelled, "cancelled");
+      sink->on_event(std::move(event));
+    }
   }
 
   EngineStats stats() const override {
@@ -85,15 +95,15 @@ class ScriptedEngine final : public Engine {
     changed_.notify_all();
   }
 
-  // Plays `sequence` into the held request that was submitted first.
+  // Plays `sequence` into the held one that was submitted first.
   void play_held(const ScriptedSequence& sequence) {
-    std::shared_ptr<TokenSink> sink;
+    std::pair<std::pair<RequestId, std::uint32_t>, std::shared_ptr<TokenSink>> held;
     {
       base::MutexLock lock(mu_);
-      sink = held_.begin()->second;
+      held = *held_.begin();
       if (!sequence.hold) held_.erase(held_.begin());
     }
-    play(sequence, *sink);
+    play(sequence, held.first.second, *held.second);
   }
   std::shared_ptr<TokenSink> held_sink() {
     base::MutexLock lock(mu_);
@@ -123,11 +133,12 @@ class ScriptedEngine final : public Engine {
   }
 
  private:
-  static void play(const ScriptedSequence& sequence, TokenSink& sink) {
+  static void play(const ScriptedSequence& sequence, std::uint32_t index, TokenSink& sink) {
     const TimePoint now = Clock::now();
     std::string text = sequence.text;
     for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
       TokenEvent event;
+      event.sequence = index;
       event.tokens = {sequence.tokens[i]};
       if (sequence.text.empty() && !sequence.tokens[i].special) text += sequence.tokens[i].text;
       if (i == 0) event.prompt = sequence.prompt;
@@ -142,6 +153,7 @@ class ScriptedEngine final : public Engine {
     }
     if (sequence.error.ok()) return;
     TokenEvent event;
+    event.sequence = index;
     event.final = true;
     event.status = sequence.error;
     sink.on_event(std::move(event));
@@ -151,7 +163,8 @@ class ScriptedEngine final : public Engine {
   base::CondVar changed_;
   std::vector<GenerationRequest> submitted_ GUARDED_BY(mu_);
   std::set<RequestId> cancelled_ GUARDED_BY(mu_);
-  std::map<RequestId, std::shared_ptr<TokenSink>> held_ GUARDED_BY(mu_);
+  // By request and sequence.
+  std::map<std::pair<RequestId, std::uint32_t>, std::shared_ptr<TokenSink>> held_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<StepRunner>> runners_ GUARDED_BY(mu_);
 };
 

@@ -120,22 +120,30 @@ Happened expect_same_through_engine(const std::string& model_dir,
   if (local == nullptr) return happened;
   const auto runner = std::make_shared<ReleaseCounter>(std::move(local));
   options.check_invariants = true;
+  options.batch_size_max = std::min(options.batch_size_max, setup.batch_size_max);
   const auto engine = batch::Engine::create(runner, options);
   for (std::uint64_t round = 0; round < 2; ++round) {
-    std::vector<std::shared_ptr<batch::testing::Recorder>> sinks;
+    std::vector<std::shared_ptr<batch::testing::RequestRecorder>> sinks;
     for (const SequenceSpec& spec : specs) {
-      sinks.push_back(std::make_shared<batch::testing::Recorder>());
       const std::uint64_t id = static_cast<std::uint64_t>(spec.id) + 100 * round;
-      const Status status = engine->submit(request_of(spec, id), sinks.back());
+      batch::GenerationRequest request = request_of(spec, id);
+      if (round == 1) request.more_seeds = {spec.sampling.seed};
+      sinks.push_back(std::make_shared<batch::testing::RequestRecorder>(request.n_sequences()));
+      const Status status = engine->submit(std::move(request), sinks.back());
       EXPECT_TRUE(status.ok()) << status.message();
       if (!status.ok()) return happened;
     }
-    std::vector<DriveOutcome> seen;
-    for (const auto& sink : sinks) {
-      seen.push_back(outcome_of(*sink));
-      happened.n_shared_tokens += seen.back().n_shared_tokens;
+    for (std::uint64_t sequence = 0; sequence <= round; ++sequence) {
+      std::vector<DriveOutcome> seen;
+      for (const auto& sink : sinks) {
+        seen.push_back(outcome_of((*sink)[sequence]));
+        if (sequence == 0) happened.n_shared_tokens += seen.back().n_shared_tokens;
+      }
+      expect_same_outcomes(
+          expected,
+          seen,
+          "engine, round " + std::to_string(round) + ", sequence " + std::to_string(sequence));
     }
-    expect_same_outcomes(expected, seen, "engine, round " + std::to_string(round));
   }
   EXPECT_TRUE(engine->drain(std::chrono::milliseconds(10'000)));
   const batch::EngineStats stats = engine->stats();

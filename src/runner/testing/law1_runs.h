@@ -55,8 +55,9 @@ Happened expect_same_when_driven(const std::string& model_dir,
                                  const std::vector<SequenceSpec>& specs,
                                  const std::vector<DriveOutcome>& expected);
 
-// Two rounds of all requests through an engine: the second may find the prefixes of the first. Everything is given
-// back at the end. `options` is taken as it is, but invariants are checked.
+// Two rounds of all requests through an engine: the second may find the prefixes of the first, and each of its requests
+// has two sequences of one seed, which must be equal. Everything is given back at the end. `options` is taken as it is,
+// but for batch_size_max, and invariants are checked.
 Happened expect_same_through_engine(const std::string& model_dir,
                                     const RunnerSetup& setup,
                                     batch::EngineOptions options,
