@@ -25,8 +25,8 @@
 //
 // Tensors, parameters, and what is refused and why: docs/batch-manager.md.
 //
-// Thread rule: notify(), callback_failures() from any thread; callbacks are called by the worker, one at a time, and
-// must not block for long; they must not destroy the manager.
+// Thread rule: notify(), callback_failures() and gauges() from any thread; callbacks are called by the worker, one at a
+// time, and must not block for long; they must not destroy the manager.
 
 #include <chrono>
 #include <cstdint>
@@ -138,6 +138,8 @@ class COXSWAIN_EXPORT BatchManager {
   // There are requests: an idle worker calls get_requests at once.
   void notify();
   CallbackFailures callback_failures() const;
+  // The statistics of the last iteration as Triton's backend names them (nv_trt_llm_...), in Prometheus' text format.
+  std::string gauges() const;
 
  private:
   std::unique_ptr<manager::Worker> worker_;

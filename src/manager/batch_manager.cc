@@ -44,6 +44,10 @@ class Worker {
     called_.notify_one();
   }
   CallbackFailures failures() const { return callbacks_.failures(); }
+  std::string gauges() const {
+    base::MutexLock lock(mu_);
+    return gauges_of(stats_);
+  }
 
  private:
   void run() {
@@ -51,8 +55,14 @@ class Worker {
     for (;;) {
       const bool leaving = wait(idle);
       idle = !loop_.turn(leaving);
+      publish();
       if (idle && loop_.is_empty() && (leaving || loop_.has_left())) return;
     }
+  }
+
+  void publish() {
+    base::MutexLock lock(mu_);
+    stats_ = loop_.stats();
   }
 
   // Whether the worker shall leave; where there is nothing to do, once somebody calls or it is time to ask again.
@@ -67,8 +77,9 @@ class Worker {
   const std::chrono::microseconds idle_poll_;
   SafeCallbacks callbacks_;
   ManagerLoop loop_;  // the worker's alone
-  base::Mutex mu_;
+  mutable base::Mutex mu_;
   base::CondVar called_;
+  ManagerStats stats_ GUARDED_BY(mu_);
   bool notified_ GUARDED_BY(mu_) = false;
   bool leaving_ GUARDED_BY(mu_) = false;
   std::thread thread_;
@@ -167,6 +178,10 @@ Result<std::unique_ptr<BatchManager>> BatchManager::create(const std::string& fo
 
 void BatchManager::notify() {
   worker_->notify();
+}
+
+std::string BatchManager::gauges() const {
+  return worker_->gauges();
 }
 
 CallbackFailures BatchManager::callback_failures() const {

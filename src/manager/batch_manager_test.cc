@@ -5,7 +5,6 @@
 #include <coxswain/batch_manager.h>
 
 #include "batch/testing/fake_runner.h"
-#include "batch/testing/recorder.h"
 #include "json/json.h"
 #include "manager/testing/program.h"
 
@@ -375,6 +374,17 @@ TEST(BatchManager, TellsNoStatisticsWhileIdle) {
     EXPECT_EQ(number(stats[i], "Active Request Count"), 1U);
     EXPECT_EQ(number(stats[i], "Max Request Count"), 256U);
   }
+}
+
+TEST(BatchManager, HasGaugesOfTheLastIteration) {
+  Managed run({}, at_the_third_response(1, [](Managed& m) { m.runner->hold(); }));
+  run.program.submit(make_request(1, kPrompt, 20, true));
+  run.program.wait_responses(1, 3);
+  const std::string active = "nv_trt_llm_request_metrics{request_type=\"active\"} ";
+  while (run.manager->gauges().find(active + "1\n") == std::string::npos) std::this_thread::yield();
+  run.runner->release();
+  run.program.wait(1);
+  while (run.manager->gauges().find(active + "0\n") == std::string::npos) std::this_thread::yield();
 }
 
 TEST(BatchManager, TooLongIsRefused) {

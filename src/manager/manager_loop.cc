@@ -48,8 +48,7 @@ class ManagerLoop::Served final : public batch::TokenSink,
 
 class ManagerLoop::Observer final : public batch::EngineObserver {
  public:
-  explicit Observer(bool wanted) : wanted_(wanted) {}
-  batch::StatsWanted stats_wanted() const override { return {.iterations = wanted_}; }
+  batch::StatsWanted stats_wanted() const override { return {.iterations = true}; }
   void on_iteration(const IterationStats& stats, std::span<const RequestStats>) override {
     last = stats;
   }
@@ -62,9 +61,6 @@ class ManagerLoop::Observer final : public batch::EngineObserver {
 
   IterationStats last;
   std::uint32_t n_paused = 0;  // a pause may come before the step that it makes room for
-
- private:
-  const bool wanted_;
 };
 
 ManagerLoop::ManagerLoop(std::shared_ptr<StepRunner> runner,
@@ -73,8 +69,9 @@ ManagerLoop::ManagerLoop(std::shared_ptr<StepRunner> runner,
     : settings_(settings),
       callbacks_(callbacks),
       info_(runner->info()),
-      observer_(std::make_unique<Observer>(callbacks.wants_stats())),
-      stats_(settings_.type),
+      observer_(std::make_unique<Observer>()),
+      collector_(settings_.type),
+      stats_{.is_v1 = settings_.type == BatchingType::kV1},
       core_(std::move(runner),
             settings_.engine,
             base::draw_hash_key(),
@@ -93,8 +90,12 @@ bool ManagerLoop::turn(bool leaving) {
   const TimePoint now = Clock::now();
   poll_stops(now);
   if (n_active > 0) {
-    ++iteration_;
-    tell_stats(now, n_active);
+    stats_ = collector_.next(
+        observer_->last, n_active, observer_->n_paused, settings_.options.max_num_requests);
+    tell_stats(now);
+  } else {
+    stats_.n_active = 0;
+    stats_.step = observer_->last;
   }
   return computed || had_news;
 }
@@ -235,14 +236,10 @@ void ManagerLoop::poll_stops(TimePoint now) {
   for (const std::uint64_t id : callbacks_.poll_stop_signals()) stop(id);
 }
 
-void ManagerLoop::tell_stats(TimePoint now, std::size_t n_active) {
+void ManagerLoop::tell_stats(TimePoint now) {
   if (!callbacks_.wants_stats() || now < next_stats_) return;
   next_stats_ = now + settings_.options.stats_period;
-  callbacks_.return_stats(stats_.json(observer_->last,
-                                      {.iteration = iteration_,
-                                       .n_active = n_active,
-                                       .n_paused = observer_->n_paused,
-                                       .n_max = settings_.options.max_num_requests}));
+  callbacks_.return_stats(json_of(stats_));
 }
 
 }  // namespace coxswain::manager

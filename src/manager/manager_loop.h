@@ -20,10 +20,10 @@
 
 #include "batch/engine_core.h"
 #include "batch/engine_observer.h"
+#include "manager/manager_stats.h"
 #include "manager/request_tensors.h"
 #include "manager/response_tensors.h"
 #include "manager/safe_callbacks.h"
-#include "manager/stats_json.h"
 
 namespace coxswain::manager {
 
@@ -45,6 +45,8 @@ class ManagerLoop {
   bool turn(bool leaving);
   // All requests are answered.
   bool is_empty() const { return served_.empty() && news_.empty(); }
+  // Of the last turn; without a request nothing is active or scheduled in it.
+  const ManagerStats& stats() const { return stats_; }
   // The request of terminate_req_id has come.
   bool has_left() const { return left_; }
 
@@ -61,7 +63,7 @@ class ManagerLoop {
   void send(Served& served);
   void stop(std::uint64_t id);
   void poll_stops(TimePoint now);
-  void tell_stats(TimePoint now, std::size_t n_active);
+  void tell_stats(TimePoint now);
   std::int32_t room() const;  // negative = no limit
   Status refuse_full() const;
 
@@ -72,8 +74,8 @@ class ManagerLoop {
   // By id, until the final response.
   std::unordered_map<std::uint64_t, std::shared_ptr<Served>> served_;
   std::vector<std::shared_ptr<Served>> news_;  // with something to send, in the order of events
-  StatsWriter stats_;
-  std::uint64_t iteration_ = 0;
+  StatsCollector collector_;
+  ManagerStats stats_;
   TimePoint next_stop_poll_{};
   TimePoint next_stats_{};
   bool left_ = false;
