@@ -93,6 +93,7 @@ void Scheduler::reset(const SchedulerInput& in) {
   out_.impossible = nullptr;
   out_.wait = WaitReason::kNone;
   foreseen_ = false;
+  promised_.reset();
   const std::size_t n_groups = in_.cache->n_groups();
   available_.assign(n_groups, 0);
   incoming_.assign(n_groups, 0);
@@ -257,6 +258,7 @@ void Scheduler::pause(std::size_t index) {
   --n_running_;
   short_of_blocks_ = true;
   foreseen_ = false;
+  promised_.reset();
   out_.paused.push_back(&s);
   for (std::size_t g = 0; g < available_.size(); ++g) {
     (s.n_in_flight > 0 ? incoming_ : available_)[g] += in_.cache->reclaimable(s.lease, g);
@@ -449,6 +451,34 @@ void Scheduler::foresee_running() {
   }
 }
 
+// Beyond what they hold after this plan, and none of what they give back.
+std::uint32_t Scheduler::promised_blocks() {
+  if (promised_) return *promised_;
+  promised_ = 0;
+  const auto add = [&](const Sequence& s, std::uint32_t n_blocks) {
+    *promised_ += minus(in_.cache->blocks_for(s.tokens_max()), n_blocks);
+  };
+  for (std::size_t i = 0; i < in_.running.size(); ++i) {
+    if (!is_paused(i)) add(*in_.running[i], blocks_after_[i]);
+  }
+  for (const PlannedRow& row : out_.rows) {
+    if (row.admitted) add(*row.sequence, row.n_blocks);
+  }
+  return *promised_;
+}
+
+// Whether nothing needs to be foreseen: `s` and all that run may take all that they asked for.
+bool Scheduler::has_room_for_all(const Sequence& s,
+                                 std::uint32_t n_blocks,
+                                 const std::vector<std::uint32_t>& taken) {
+  const std::uint32_t n =
+      promised_blocks() + minus(in_.cache->blocks_for(s.tokens_max()), n_blocks);
+  for (std::size_t g = 0; g < taken.size(); ++g) {
+    if (in_.cache->window_tokens(g) == 0 && n > available_[g] - taken[g]) return false;
+  }
+  return true;
+}
+
 // Whether all that run, and `s`, find the blocks that they are expected to take until they end. Adds `s`. Alone it may
 // begin in any case.
 bool Scheduler::foresees_room(const Sequence& s,
@@ -524,9 +554,12 @@ bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
   if (!fits() && !(preempt_for(s, need) && fits()))
     return refuse(has_slot() ? WaitReason::kNoBlocks : WaitReason::kBatchFull);
 
-  if (rules_.foresees_lengths && !foresees_room(s, n_blocks, taken)) {
-    if (!goes_first) return refuse(WaitReason::kPolicy);
-    foreseen_ = false;  // it is let in all the same: looked at anew with it
+  if (rules_.foresees_lengths) {
+    const bool room = has_room_for_all(s, n_blocks, taken);
+    const bool foreseen = !room && foresees_room(s, n_blocks, taken);
+    if (!room && !foreseen && !goes_first) return refuse(WaitReason::kPolicy);
+    foreseen_ &= foreseen;  // who is let in without is looked at with the others, if anybody is
+    promised_.reset();
   }
 
   for (std::size_t g = 0; g < need.size(); ++g) {

@@ -7,6 +7,7 @@
 // Thread rule: one engine thread.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -107,6 +108,10 @@ class Scheduler {
   std::uint32_t expected_end(const Sequence& s) const;
   FutureBlocks::Use future_of(const Sequence& s, std::size_t group, std::uint32_t n_blocks) const;
   void foresee_running();
+  std::uint32_t promised_blocks();
+  bool has_room_for_all(const Sequence& s,
+                        std::uint32_t n_blocks,
+                        const std::vector<std::uint32_t>& taken);
   bool foresees_room(const Sequence& s,
                      std::uint32_t n_blocks,
                      const std::vector<std::uint32_t>& taken);
@@ -136,6 +141,7 @@ class Scheduler {
   std::vector<std::uint8_t> paused_;         // per running sequence
   std::vector<std::uint32_t> blocks_after_;  // per running sequence: table entries after this plan
   std::vector<FutureBlocks> futures_;        // of what runs after this plan
+  std::optional<std::uint32_t> promised_;    // table entries that all may still ask for
   bool foreseen_ = false;                    // futures_ is of this plan
   // Keys of blocks that rows of this or a submitted step will publish; not per group.
   std::vector<std::uint64_t> computing_;

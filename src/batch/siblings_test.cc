@@ -91,7 +91,10 @@ TEST(Siblings, ThePromptIsComputedOnce) {
     for (const bool prompt_logprobs : {true, false}) {
       FakeRunnerOptions f = fake();
       f.eos_every = 0;
-      CoreDriver d(f, {.prefill_tokens_max = 8, .prefix_caching = caching});
+      CoreDriver d(f,
+                   {.policy = CapacityPolicy::kMaxUtilization,
+                    .prefill_tokens_max = 8,
+                    .prefix_caching = caching});
       d.runner->keep_plans();
       GenerationRequest r = request_of(18, 4);
       r.prompt_logprobs = prompt_logprobs;
@@ -178,7 +181,10 @@ TEST(Siblings, PausesLeaveEachAsItIsAlone) {
   for (std::uint32_t n_blocks = 8; n_blocks < 20; ++n_blocks) {
     for (const bool caching : {true, false}) {
       const FakeRunnerOptions f = fake(n_blocks);
-      CoreDriver d(f, {.prefill_tokens_max = 8, .prefix_caching = caching});
+      CoreDriver d(f,
+                   {.policy = CapacityPolicy::kMaxUtilization,
+                    .prefill_tokens_max = 8,
+                    .prefix_caching = caching});
       const GenerationRequest r = request_of(13, 6);
       const auto got = d.add_all(r);
       ASSERT_TRUE(d.run());

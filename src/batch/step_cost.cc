@@ -10,6 +10,7 @@ constexpr std::size_t kRatios = 128;
 constexpr double kQuantile = 0.98;
 // What one step may teach: a process that was stopped for a while says nothing about steps.
 constexpr double kRatioMax = 4;
+constexpr double kMarginMin = 1.02;
 constexpr int kSweeps = 30;
 
 }  // namespace
@@ -73,7 +74,7 @@ void StepCost::note_ratio(double ratio) {
   const auto at = static_cast<std::size_t>(kQuantile * static_cast<double>(sorted.size() - 1));
   const auto nth = sorted.begin() + static_cast<std::ptrdiff_t>(at);
   std::nth_element(sorted.begin(), nth, sorted.end());
-  margin_ = std::clamp(*nth, 1.0, kRatioMax);
+  margin_ = std::clamp(*nth, kMarginMin, kRatioMax);
 }
 
 std::uint32_t StepCost::prompt_tokens_within(double seconds,

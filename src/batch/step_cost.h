@@ -33,7 +33,7 @@ class StepCost {
 
   void observe(const StepShape& step, double seconds);
   double predict(const StepShape& step) const;  // seconds; 0 before the first step
-  // What a step with prompts took beyond its prediction, as a factor: see above. 1 before there are any.
+  // What a step with prompts took beyond its prediction, as a factor, at least 1.02: see above.
   double margin() const { return margin_; }
 
   // The most prompt tokens, at `position` of their prompts, that with `step`, which has none, end within `seconds`:
@@ -59,7 +59,7 @@ class StepCost {
   std::uint32_t prompt_tokens_seen_ = 0;
   std::vector<double> ratios_;  // a ring
   std::size_t next_ratio_ = 0;
-  double margin_ = 1;
+  double margin_ = 1.02;
 };
 
 }  // namespace coxswain::batch
