@@ -48,7 +48,7 @@ enum class LogLevel : std::uint8_t { kInfo, kWarning, kError };
 
 struct ExecutorOptions {
   // What must be free in the KV cache for a request to begin, and who gives way when it fills up.
-  CapacityPolicy policy = CapacityPolicy::kMaxUtilization;
+  CapacityPolicy policy = CapacityPolicy::kAdaptive;
   // Sequences in one step; never more than the model was opened for.
   std::uint32_t batch_size_max = 256;
   std::uint32_t prefill_tokens_max = 4096;   // prompt tokens in one step, likewise

@@ -43,7 +43,7 @@ class COXSWAIN_EXPORT LatestState {
  public:
   enum class Wakes : std::uint8_t { kEachChange, kFinalOnly };
 
-  // What `on_change` throws is dropped. It must not destroy the Executor.
+  // What `on_change` throws is dropped. It must not destroy the Executor, and what it uses outlives that.
   explicit LatestState(std::function<void()> on_change = {}, Wakes wakes = Wakes::kEachChange);
 
   // The newest state, unless it was taken before.

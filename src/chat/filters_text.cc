@@ -196,10 +196,10 @@ Value filter_int(const FilterCall& call) {
 Value filter_float(const FilterCall& call) {
   const Value& v = call.input;
   require_defined(v);
-  const auto real = v.is_number()      ? std::optional(v.as_double())
-                    : v.is_large_int() ? parse_real(Text(v.as_digits()))
-                    : v.is_string()    ? parse_real(v.as_text())
-                                       : std::nullopt;
+  if (v.is_number()) return Value::real(v.as_double());
+  const auto real = v.is_large_int() ? parse_real(Text(v.as_digits()))
+                    : v.is_string()  ? parse_real(v.as_text())
+                                     : std::nullopt;
   return real ? Value::real(*real) : call.arguments.get_or(0, "default", Value::real(0));
 }
 

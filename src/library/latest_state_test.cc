@@ -71,10 +71,10 @@ std::vector<TokenId> ids(const LatestState& state, const AnswerState& now) {
 }
 
 TEST(LatestState, TheConsumerSeesTheWholeAnswer) {
+  Waker waker;  // outlives the engine
   const FakeRunnerOptions fake;
   Executor engine(std::make_shared<FakeRunner>(fake));
   const Request request = make_request(5, 30);
-  Waker waker;
   const auto state = std::make_shared<LatestState>([&] { waker.wake(); });
   ASSERT_TRUE(engine.enqueue(request, state).ok());
   const AnswerState last = take_all(*state, waker);
@@ -139,10 +139,10 @@ TEST(LatestState, WithoutStreamingOneCallAtTheEnd) {
 }
 
 TEST(LatestState, CancelEndsTheRequestAtOnce) {
+  Waker waker;  // outlives the engine
   const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
   runner->hold();
   Executor engine(runner);
-  Waker waker;
   const auto state = std::make_shared<LatestState>([&] { waker.wake(); });
   ASSERT_TRUE(engine.enqueue(make_request(5, 30), state).ok());
   runner->wait_for_submitted(1);
@@ -179,8 +179,8 @@ TEST(LatestState, ServesOneRequestThatCannotBeAwaited) {
 }
 
 TEST(LatestState, WhatACallbackThrowsIsDropped) {
+  Waker waker;  // outlives the engine
   Executor engine(std::make_shared<FakeRunner>(FakeRunnerOptions{}));
-  Waker waker;
   const auto state = std::make_shared<LatestState>([&] {
     waker.wake();
     throw std::runtime_error("a callback that throws");
@@ -190,11 +190,11 @@ TEST(LatestState, WhatACallbackThrowsIsDropped) {
 }
 
 TEST(LatestState, ALostRunnerIsAFinalState) {
+  Waker waker;  // outlives the engine
   const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
   runner->hold();
   Executor engine(runner, {.batch_size_max = 1});
   std::vector<std::shared_ptr<LatestState>> states;
-  Waker waker;
   for (int i = 0; i < 3; ++i) {
     states.push_back(std::make_shared<LatestState>());
     ASSERT_TRUE(engine.enqueue(make_request(5, 8), states.back()).ok());
