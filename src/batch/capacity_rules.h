@@ -15,7 +15,7 @@ struct CapacityRules {
   bool foresees_lengths = false;
   // Nobody joins a batch of which one has been given its second token's row; prompts are computed before that.
   bool closes_batches = false;
-  // Who needs a block that is just being computed for another waits a step and takes it from the cache.
+  // Who needs a block, or the prompt of a sibling, that is just being computed waits a step and shares it.
   bool waits_for_equal_blocks = true;
 };
 

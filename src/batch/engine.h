@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <coxswain/capacity_policy.h>
@@ -34,6 +35,31 @@
 
 namespace coxswain::batch {
 
+// How prompts share what a step has for them.
+enum class ChunkingPolicy : std::uint8_t {
+  kFirstComeFirstServed,  // the first takes all that it can use
+  kEqualProgress,         // one unit (chunk_tokens_unit) each in turn, as long as there is room
+};
+
+// The least tokens of a step, by what prevails in the requests that finished last.
+struct DynamicTokensMin {
+  std::uint64_t prompts = 8192;  // more than two prompt tokens for each new one
+  std::uint64_t balanced = 4096;
+  std::uint64_t answers = 2048;  // at least two new tokens for each of a prompt
+};
+
+// Limits that follow the requests that finished last (dynamic_batch.h). They lower batch_size_max and
+// prefill_tokens_max, never raise them.
+struct DynamicBatchOptions {
+  bool tunes_batch_size = false;
+  bool tunes_tokens = false;
+  std::uint32_t window_requests = 128;
+  // {below so many sequences that the cache has room for, the batch size}, ascending. TensorRT-LLM's.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> batch_sizes{
+      {144, 128}, {336, 256}, {672, 512}, {832, 768}, {1280, 1024}, {1664, 1536}};
+  DynamicTokensMin tokens_min = {};
+};
+
 struct EngineOptions {
   CapacityPolicy policy = CapacityPolicy::kAdaptive;
   std::uint32_t batch_size_max = 256;  // sequences in one step (--max-batch-size)
@@ -45,10 +71,22 @@ struct EngineOptions {
   // fewer prompt tokens in a step (--target-itl-ms; batch/step_cost.h). 0 = off. One block of a prompt goes with each
   // step all the same, and prefill_tokens_min does not count. Only where the runner plans chunks.
   std::chrono::milliseconds target_itl{0};
+  // Chunks of prompts, where the runner plans them. One that does not end its prompt is a multiple of the unit, in
+  // whole blocks (rounded up; 0: one), or of what a step or a row has room for.
+  ChunkingPolicy chunking = ChunkingPolicy::kFirstComeFirstServed;
+  std::uint32_t chunk_tokens_unit = 0;
+  // Of one prompt in a step, at least a block; 0 = what the step has.
+  std::uint32_t chunk_tokens_max = 0;
+  // While a prompt can be computed a step computes prompts alone, and those who decode wait. For runners that select
+  // the rows of a step.
+  bool prompts_first = false;
+  DynamicBatchOptions dynamic_batch = {};
   // Upper bound on tokens held, 0 = the KV cache (--max-batch-total-tokens).
   std::uint32_t batch_total_tokens_max = 0;
-  float waiting_served_ratio = 0.3F;      // used only where the runner cannot plan chunks
-  std::uint32_t waiting_tokens_max = 20;  // likewise
+  // Used only where the runner cannot plan chunks: what waits interrupts those who decode when it is so many of them,
+  // or when they got so many tokens since the last time (docs/scheduling.md).
+  float waiting_served_ratio = 0.3F;
+  std::uint32_t waiting_tokens_max = 20;
   std::uint32_t queue_requests_max = 1024;
   // Of all that wait, paused ones included (waiting_tokens() in sequence.h); 64 MiB.
   std::size_t queue_tokens_max = std::size_t{16} << 20;
@@ -62,6 +100,9 @@ struct EngineOptions {
   bool partial_reuse = true;
   // A sink that stays stalled so long is cancelled.
   std::chrono::milliseconds stall_timeout{30'000};
+  // A running sequence whose sink stays stalled so long is paused, whatever the policy: others get its place in the
+  // batch and its blocks. Shorter than stall_timeout, or it never happens; not where the runner cannot pause.
+  std::chrono::microseconds sequence_idle_max{180'000'000};
   // The final event waits until no step in flight names the request's blocks: whoever reads it knows that they are
   // free. It then comes a step later if the request ends while a step runs ahead, and not at all while a step hangs.
   bool final_after_retire = false;

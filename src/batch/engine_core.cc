@@ -117,6 +117,7 @@ EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
       observer_(hooks_.observer != nullptr ? *hooks_.observer : silent_),
       stats_wanted_(observer_.stats_wanted()),
       scheduler_(options),
+      dynamic_batch_(options.dynamic_batch),
       waiting_(options.overtakes_max) {
   start_cache();
 }
@@ -131,6 +132,12 @@ void EngineCore::start_cache() {
   const kvcache::KvCacheOptions cache = cache_options(info_, options_, hash_key_);
   has_windows_ = std::ranges::any_of(
       cache.groups, [](const kvcache::KvGroupOptions& g) { return g.window_tokens > 0; });
+  cache_tokens_ = 0;
+  for (const kvcache::KvGroupOptions& g : cache.groups) {
+    const std::uint64_t n_tokens = std::uint64_t{g.n_blocks} * cache.block_tokens;
+    if (g.window_tokens == 0)
+      cache_tokens_ = cache_tokens_ == 0 ? n_tokens : std::min(cache_tokens_, n_tokens);
+  }
   cache_ = std::make_unique<kvcache::KvCache>(cache);
   observer_.on_runner_up();
 }
@@ -295,9 +302,18 @@ bool EngineCore::note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& 
     return false;
   }
   if (!s.stalled_since) s.stalled_since = now;
-  if (now - *s.stalled_since < options_.stall_timeout) return true;
-  silent.push_back(&s);
-  return false;
+  const auto since = now - *s.stalled_since;
+  if (since >= options_.stall_timeout) {
+    silent.push_back(&s);
+    return false;
+  }
+  const bool can_pause = info_.capabilities.grows_blocks && info_.capabilities.selects_rows;
+  if (since >= options_.sequence_idle_max && can_pause && s.state == SequenceState::kRunning &&
+      s.wants_row()) {
+    pause(s);
+    any_paused_stalled_ = true;
+  }
+  return true;
 }
 
 void EngineCore::end_late(Sequence& s, TimePoint now) {
@@ -359,6 +375,7 @@ void EngineCore::fail(Sequence& s, Status status) {
 void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
   if (s.state == SequenceState::kEnding) return;
   ++n_ended_;
+  if (outcome == Outcome::kFinished) dynamic_batch_.note(s.n_prompt, s.n_produced());
   s.ended_step = applied_step_;
   leave_lists(s);
   if (s.request.deadline) deadlines_.erase({*s.request.deadline, s.id});

@@ -26,6 +26,7 @@
 
 #include "base/keyed_hash.h"
 #include "batch/attachment_book.h"
+#include "batch/dynamic_batch.h"
 #include "batch/engine.h"
 #include "batch/engine_observer.h"
 #include "batch/length_forecast.h"
@@ -157,6 +158,7 @@ class EngineCore {
   std::uint32_t prompt_tokens_in_time() const;
   void note_shape(Step& step) const;
   void commit_pauses(const Decision& decision);
+  void count_waiting_tokens(const Decision& decision, const Step& step);
   void commit_admissions(const Decision& decision, Step& step, TimePoint now);
   void admit(const PlannedRow& row, Step& step, TimePoint now);
   bool grow(Sequence& s, std::uint32_t n_blocks);
@@ -195,7 +197,9 @@ class EngineCore {
   AttachmentBook attachments_;
   Scheduler scheduler_;
   std::unique_ptr<kvcache::KvCache> cache_;
-  bool has_windows_ = false;  // some group of the cache
+  bool has_windows_ = false;        // some group of the cache
+  std::uint64_t cache_tokens_ = 0;  // of the groups without a window; 0 = there are none
+  DynamicBatch dynamic_batch_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;  // by SequenceId
   std::unordered_map<std::uint64_t, Sequence*> by_request_;  // not yet answered; one of them
   std::vector<Sequence*> running_;                           // in order: priority, arrival
@@ -208,7 +212,8 @@ class EngineCore {
   std::uint64_t next_sequence_ = 1;
   std::uint64_t next_arrival_ = 1;
   std::uint64_t last_step_ = 0;
-  std::uint32_t steps_since_admission_ = 0;
+  std::uint32_t waiting_tokens_ = 0;  // TGI's counter
+  bool decode_is_due_ = false;
   std::size_t n_never_scheduled_ = 0;
   std::size_t n_retiring_ = 0;  // answered, and still named by a step in flight
   bool any_running_stalled_ = false;

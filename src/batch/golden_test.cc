@@ -115,7 +115,6 @@ TEST(Golden, AStaticBatchDecodesTogether) {
       fake.capabilities.selects_rows = selects;
       EngineOptions o = policy(CapacityPolicy::kStaticBatch);
       o.prefill_tokens_max = kBlock;
-      o.waiting_served_ratio = 0;
       CoreDriver d(fake, o);
       std::vector<std::shared_ptr<Recorder>> sinks;
       for (std::uint64_t id = 0; id < 3; ++id) {
@@ -210,6 +209,99 @@ TEST(Golden, EqualPromptsAreComputedOnce) {
   for (const auto& sink : sinks) EXPECT_TRUE(sink->done());
   EXPECT_EQ(d.n_steps, 3);
   EXPECT_EQ(d.core->stats().cached_prompt_tokens, 4U * kBlock);
+}
+
+// With ten draft tokens, none of which is ever right, the blocks for them are wanted ten positions earlier.
+TEST(Golden, RoomForDraftsMakesAPauseEarlier) {
+  FakeRunnerOptions fake = cache_of(10);
+  fake.capabilities.draft_tokens_max = 10;
+  fake.drafts_in_vain = true;
+  CoreDriver d(fake, policy(CapacityPolicy::kMaxUtilization));
+  const auto request = one_block_prompt(1);
+  auto a = d.add(one_block_prompt(0));
+  auto b = d.add(request);
+  while (d.core->stats().pauses == 0) d.turn();
+  EXPECT_EQ(d.n_steps, 32);  // in iteration 31, counted from 0
+  EXPECT_EQ(steps_until_done(d, *a), 80);
+  EXPECT_EQ(b->tokens().size(), 31U);
+  EXPECT_EQ(steps_until_done(d, *b), 129);
+  EXPECT_EQ(d.core->stats().pauses, 1U);
+  b->expect_complete(expected_output(fake, request), false);
+}
+
+// Two places in the batch. Two of higher priority come at iteration 2 and have them until they are done.
+TEST(Golden, PrioritiesAboveTheActiveLimit) {
+  EngineOptions o = policy(CapacityPolicy::kMaxUtilization);
+  o.batch_size_max = 2;
+  o.overtakes_max = 32;
+  CoreDriver d(cache_of(10), o);
+  std::vector<std::shared_ptr<Recorder>> sinks;
+  const auto add = [&](std::uint64_t id, std::int32_t priority) {
+    auto r = one_block_prompt(id, priority);
+    r.stopping.max_new_tokens = 10;
+    sinks.push_back(d.add(r));
+  };
+  add(0, 5);
+  add(1, 5);
+  d.turn();
+  d.turn();
+  add(2, 6);
+  add(3, 7);
+  EXPECT_EQ(steps_until_done(d, *sinks[2]), 12);
+  EXPECT_TRUE(sinks[3]->done());
+  EXPECT_EQ(sinks[0]->tokens().size(), 2U);
+  EXPECT_EQ(steps_until_done(d, *sinks[1]), 20);
+  EXPECT_TRUE(sinks[0]->done());
+}
+
+// Chunks of 20: the second of two equal prompts of 50 begins as soon as the four whole blocks are there that it can
+// use. That is while the last ten tokens of the first are computed: 42 steps. TensorRT-LLM takes 43, because it shares
+// the blocks of a prompt when all of it is computed.
+TEST(Golden, EqualPromptsInChunksAreComputedOnce) {
+  for (const auto p : {CapacityPolicy::kMaxUtilization, CapacityPolicy::kGuaranteedNoEvict}) {
+    EngineOptions o = policy(p);
+    o.prefix_caching = true;
+    o.chunk_tokens_max = 20;
+    CoreDriver d(cache_of(20), o);
+    std::vector<std::shared_ptr<Recorder>> sinks;
+    for (std::uint64_t id = 0; id < 2; ++id) {
+      GenerationRequest r = one_block_prompt(0);
+      r.id = RequestId{id};
+      for (TokenId t = 10; t < 50; ++t) r.prompt.push_back(t);
+      r.stopping.max_new_tokens = 40;
+      sinks.push_back(d.add(r));
+    }
+    d.turn();
+    d.turn();
+    EXPECT_EQ(d.core->stats().cached_prompt_tokens, 0U);
+    EXPECT_EQ(steps_until_done(d, *sinks[0]), 42);
+    EXPECT_TRUE(sinks[1]->done());
+    EXPECT_EQ(d.core->stats().cached_prompt_tokens, 4U * kBlock);
+  }
+}
+
+// Two prompts of their own, and three of 11, 21 and 31 tokens that begin alike: each waits for the one before it.
+TEST(Golden, FivePromptsOfWhichThreeBeginAlike) {
+  for (const auto p : {CapacityPolicy::kMaxUtilization, CapacityPolicy::kGuaranteedNoEvict}) {
+    EngineOptions o = policy(p);
+    o.prefix_caching = true;
+    CoreDriver d(cache_of(100), o);
+    std::vector<std::shared_ptr<Recorder>> sinks;
+    const auto add = [&](TokenId first, TokenId n_prompt) {
+      GenerationRequest r = one_block_prompt(sinks.size());
+      r.prompt.clear();
+      for (TokenId i = 0; i < n_prompt; ++i) r.prompt.push_back(first + i);
+      sinks.push_back(d.add(r));
+    };
+    add(1, 11);
+    add(2, 21);
+    for (const TokenId n_prompt : {11, 21, 31}) add(0, n_prompt);
+    EXPECT_EQ(steps_until_done(d, *sinks[2]), 80);
+    EXPECT_TRUE(sinks[0]->done() && sinks[1]->done());
+    EXPECT_EQ(steps_until_done(d, *sinks[3]), 81);
+    EXPECT_EQ(steps_until_done(d, *sinks[4]), 82);
+    EXPECT_EQ(d.core->stats().cached_prompt_tokens, 3U * kBlock);
+  }
 }
 
 // Eight tokens a step, prompts of twelve: chunks are whole blocks, the rest of the step goes to the next prompt.

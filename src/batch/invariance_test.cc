@@ -105,6 +105,34 @@ TEST(Invariance, ChunkedAtEveryBudget) {
   }
 }
 
+// All policies, with chunks and units of every kind, in a roomy cache and in a tight one.
+TEST(Invariance, PoliciesAndChunks) {
+  for (const auto policy : {CapacityPolicy::kMaxUtilization,
+                            CapacityPolicy::kAdaptive,
+                            CapacityPolicy::kGuaranteedNoEvict,
+                            CapacityPolicy::kStaticBatch}) {
+    for (const std::uint32_t unit : {0U, 8U, 100U}) {
+      for (const std::uint32_t n_blocks : {100U, 14U}) {
+        Case c{.name = "policies", .runner = fake(n_blocks), .engine = {}};
+        c.engine.policy = policy;
+        c.engine.chunking = ChunkingPolicy::kEqualProgress;
+        c.engine.chunk_tokens_unit = unit;
+        c.engine.prefill_tokens_max = 20;
+        EXPECT_GT(run_seeds(c, 4).finished, 100U);
+        c.runner.n_blocks = {n_blocks + 1, 13};
+        c.runner.windows = {0, 6};
+        c.engine.prompts_first = true;
+        EXPECT_GT(run_seeds(c, 4).finished, 100U);
+        c.engine.chunking = ChunkingPolicy::kFirstComeFirstServed;
+        c.engine.chunk_tokens_max = 9;
+        c.engine.dynamic_batch = {
+            .tunes_batch_size = true, .tunes_tokens = true, .batch_sizes = {{4, 1}, {8, 3}}};
+        EXPECT_GT(run_seeds(c, 4).finished, 100U);
+      }
+    }
+  }
+}
+
 TEST(Invariance, AfterPrefixHits) {
   Case c{.name = "prefix", .runner = fake(60), .engine = {}};
   c.engine.prefill_tokens_max = 16;

@@ -50,9 +50,9 @@ std::uint32_t row_tokens_max(const Capabilities& capabilities,
                              const EngineOptions& options,
                              std::uint32_t block_tokens) {
   if (!capabilities.plans_chunks || !capabilities.grows_blocks) return 0xFFFFFFFFU;
-  return std::max({block_tokens,
-                   base::round_up(options.prefill_tokens_max, block_tokens),
-                   1 + capabilities.draft_tokens_max});
+  std::uint32_t chunk = base::round_up(options.prefill_tokens_max, block_tokens);
+  if (options.chunk_tokens_max > 0) chunk = std::min(chunk, options.chunk_tokens_max);
+  return std::max({block_tokens, chunk, 1 + capabilities.draft_tokens_max});
 }
 
 }  // namespace
@@ -72,13 +72,14 @@ const Decision& Scheduler::plan(const SchedulerInput& in) {
   reset(in);
   if (!in_.capabilities.selects_rows) {
     plan_lockstep();
-  } else if (rules_.closes_batches) {
+  } else if (rules_.closes_batches || options_.prompts_first) {
     plan_prompts_first();
   } else {
     plan_running(Rows::kAll);
     admit_beside_running();
     if (!in_.capabilities.plans_chunks && !enough_to_interrupt()) drop_admissions();
   }
+  if (options_.chunking == ChunkingPolicy::kEqualProgress) share_rest();
   const bool idle = in_.running.empty() && out_.rows.empty() && !in_.steps_in_flight;
   if (idle && !in_.waiting->empty() && !in_.waiting->front().stalled)
     out_.impossible = &in_.waiting->front();
@@ -110,7 +111,8 @@ void Scheduler::reset(const SchedulerInput& in) {
     incoming_[g] = in_.cache->counts(g).retiring;
   }
   std::uint32_t n_decodes = 0;
-  const bool mixes = in_.capabilities.selects_rows && !rules_.closes_batches;
+  const bool mixes =
+      in_.capabilities.selects_rows && !rules_.closes_batches && !options_.prompts_first;
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     const Sequence& s = *in_.running[i];
     blocks_after_[i] = s.lease.n_blocks();
@@ -129,6 +131,8 @@ void Scheduler::reset(const SchedulerInput& in) {
   prefill_budget_ = std::max(minus(budget, n_decodes), std::clamp(floor, block, budget));
   prefill_budget_ = std::min(prefill_budget_, std::max(in_.prompt_tokens_max, block));
   out_.prompt_tokens_max = prefill_budget_;
+  chunk_unit_ = std::min(base::round_up(std::max(options_.chunk_tokens_unit, 1U), block),
+                         prefill_budget_ / block * block);
 }
 
 // One of the batch goes on behind its first token.
@@ -175,17 +179,58 @@ std::uint32_t Scheduler::row_tokens_max_of(const Sequence& s) const {
   return row;
 }
 
-// Tokens of a prompt that the budget allows from position `first` on: up to the end of a block, unless it is the rest.
+// A chunk that does not end its prompt is a multiple of it, where a row has room for so many tokens.
+std::uint32_t Scheduler::chunk_unit(std::uint32_t row_tokens) const {
+  const std::uint32_t block = in_.cache->block_tokens();
+  return std::clamp(row_tokens / block * block, block, chunk_unit_);
+}
+
+// Tokens of a prompt that the budget allows from position `first` on: whole units up to the end of a block, unless it
+// is the rest. Where all prompts advance alike it is one unit, and share_rest() gives more.
 std::uint32_t Scheduler::prefill_chunk(const Sequence& s,
                                        std::uint32_t first,
                                        std::uint32_t n_planned_prefills) const {
   const std::uint32_t remaining = s.context_end() - first;
-  const std::uint32_t budget = std::min(prefill_budget_, row_tokens_max_of(s));
+  const std::uint32_t row = row_tokens_max_of(s);
+  const std::uint32_t unit = chunk_unit(row);
+  std::uint32_t budget = std::min(prefill_budget_, row);
+  if (options_.chunking == ChunkingPolicy::kEqualProgress && in_.capabilities.plans_chunks)
+    budget = std::min(budget, unit);
   if (remaining <= budget) return remaining;
   // A long one goes alone.
   if (!in_.capabilities.plans_chunks) return n_planned_prefills == 0 ? remaining : 0;
-  const std::uint32_t block = in_.cache->block_tokens();
-  return minus((first + budget) / block * block, first);
+  const std::uint32_t begin = first / in_.cache->block_tokens() * in_.cache->block_tokens();
+  return minus(begin + (first - begin + budget) / unit * unit, first);
+}
+
+// What the prompts of the step leave of it goes to them, a unit each in turn.
+void Scheduler::share_rest() {
+  if (!in_.capabilities.plans_chunks) return;
+  bool any = true;
+  while (any && prefill_budget_ > 0) {
+    any = false;
+    for (PlannedRow& row : out_.rows) any |= row.prefill && extend(row);
+  }
+}
+
+bool Scheduler::extend(PlannedRow& row) {
+  const std::uint32_t end = row.first_position + row.n_tokens;
+  const std::uint32_t remaining = row.sequence->context_end() - end;
+  const std::uint32_t row_max = row_tokens_max_of(*row.sequence);
+  const std::uint32_t more = std::min(chunk_unit(row_max), remaining);
+  if (more == 0 || more > prefill_budget_ || row.n_tokens + more > row_max) return false;
+  const std::uint32_t n_blocks = std::max(row.n_blocks, in_.cache->blocks_for(end + more));
+  const std::uint32_t n_new = n_blocks - row.n_blocks;
+  if (!fits_now(n_new)) return false;
+  for (std::size_t g = 0; g < available_.size(); ++g) {
+    available_[g] -= n_new;
+    outstanding_[g] = minus(outstanding_[g], n_new);
+  }
+  row.n_tokens += more;
+  row.n_blocks = n_blocks;
+  row.sample = more == remaining;
+  prefill_budget_ -= more;
+  return true;
 }
 
 // Prompts alone while there are any, then the batch decodes.
@@ -380,7 +425,8 @@ void Scheduler::admit_waiting() {
 
 // Whether another sequence of the request computes their prompt, or will be the first to. It passes nobody's turn.
 bool Scheduler::waits_for_sibling(const Sequence& s) const {
-  if (s.siblings == nullptr || !in_.capabilities.moves) return false;
+  if (s.siblings == nullptr || !in_.capabilities.moves || !rules_.waits_for_equal_blocks)
+    return false;
   bool waits = false;
   for (const Sequence* r : s.siblings->open) {
     if (r->has_computed_prompt()) return false;
@@ -608,7 +654,7 @@ bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>&
     for (std::size_t g = 0; g < need.size(); ++g) {
       if (need[g] + outstanding_[g] > room[g]) return false;
     }
-    return has_slot() || !victims.empty();
+    return n_running_ < batch_size_max() + victims.size();
   };
   for (const bool stalled : {true, false}) {
     for (std::size_t j = in_.running.size(); j-- > 0 && !enough();) {
@@ -630,10 +676,10 @@ bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>&
   return true;
 }
 
-// TGI's rule for runners whose prefill holds up every running request: wait until enough are there
-// to be worth it.
+// TGI's rule for runners that cannot plan chunks: prompts that hold up every running request come together, until too
+// many tokens were computed without any.
 bool Scheduler::enough_to_interrupt() const {
-  if (in_.running.empty() || in_.steps_since_admission >= options_.waiting_tokens_max) return true;
+  if (in_.running.empty() || in_.waiting_tokens >= options_.waiting_tokens_max) return true;
   const auto n_admitted =
       std::ranges::count_if(out_.rows, [](const PlannedRow& row) { return row.admitted; });
   const float n_wanted = static_cast<float>(in_.running.size()) * options_.waiting_served_ratio;
@@ -647,8 +693,15 @@ void Scheduler::drop_admissions() {
 
 // A runner that cannot choose rows: a step computes either new prompts alone or the next token of every sequence.
 void Scheduler::plan_lockstep() {
-  admit_waiting();
-  if (!out_.rows.empty() && enough_to_interrupt()) return;
+  // A static batch that is not complete yet waits for nobody who decodes.
+  const bool may_interrupt = rules_.closes_batches || in_.running.empty();
+  if (may_interrupt || !in_.decode_is_due) {
+    admit_waiting();
+  } else if (!in_.waiting->empty()) {
+    note_wait(WaitReason::kPolicy);
+  }
+  const bool asks_rule = !may_interrupt && !in_.capabilities.plans_chunks;
+  if (!out_.rows.empty() && (!asks_rule || enough_to_interrupt())) return;
   drop_admissions();
   for (Sequence* s : in_.running) {
     if (!s->wants_row()) continue;

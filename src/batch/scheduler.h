@@ -6,6 +6,7 @@
 //
 // Thread rule: one engine thread.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -51,9 +52,12 @@ struct SchedulerInput {
   std::span<Sequence* const> running;        // in order: priority, then arrival
   const WaitingQueue* waiting = nullptr;     // and paused
   const LengthForecast* forecast = nullptr;  // REQUIRED under CapacityPolicy::kAdaptive
-  std::uint32_t steps_since_admission = 0;
+  // TGI's counter, and whether those who decode are owed a step before the next prompts: for runners without chunks.
+  std::uint32_t waiting_tokens = 0;
+  bool decode_is_due = false;
   // Prompt tokens that the step has time for; one block may run all the same.
   std::uint32_t prompt_tokens_max = 0xFFFFFFFFU;
+  std::uint32_t batch_size_max = 0xFFFFFFFFU;  // beside the option
   bool steps_in_flight = false;
 };
 
@@ -96,7 +100,13 @@ class Scheduler {
                               std::uint32_t n_planned_prefills) const;
   bool make_room(std::size_t index, std::uint32_t n_new);
   Sequence* pick_victim(std::size_t index);
-  bool has_slot() const { return n_running_ < options_.batch_size_max; }
+  std::uint32_t batch_size_max() const {
+    return std::min(options_.batch_size_max, in_.batch_size_max);
+  }
+  bool has_slot() const { return n_running_ < batch_size_max(); }
+  std::uint32_t chunk_unit(std::uint32_t row_tokens) const;
+  void share_rest();
+  bool extend(PlannedRow& row);
   bool gives_way(std::size_t index, const Sequence& s) const;
   bool outranks_running(const Sequence& s) const;
   bool preempt_for(const Sequence& s, const std::vector<std::uint32_t>& need);
@@ -148,6 +158,7 @@ class Scheduler {
   std::vector<const Sequence*> blocked_;          // looked at and not admitted
   std::vector<std::uint64_t> admitted_arrivals_;  // of this plan
   std::uint32_t prefill_budget_ = 0;
+  std::uint32_t chunk_unit_ = 0;
   std::uint32_t n_prefills_ = 0;
   std::uint32_t n_running_ = 0;
   std::uint32_t n_stalled_ = 0;  // of the running ones

@@ -137,6 +137,13 @@ class SlowRun {
     o.prefix_caching = make_.pick(4) != 0;
     o.stall_timeout = 60ms;
     o.final_after_retire = make_.pick(5) == 0;
+    if (make_.pick(3) == 0) o.chunking = ChunkingPolicy::kEqualProgress;
+    if (make_.pick(4) == 0) o.chunk_tokens_unit = 8;
+    if (make_.pick(6) == 0) o.chunk_tokens_max = 5;
+    if (make_.pick(6) == 0) o.sequence_idle_max = 10ms;
+    o.prompts_first = make_.pick(8) == 0;
+    o.dynamic_batch.tunes_batch_size = make_.pick(8) == 0;
+    o.dynamic_batch.batch_sizes = {{3, 1}, {6, 4}};
     constexpr std::array kPolicies{CapacityPolicy::kMaxUtilization,
                                    CapacityPolicy::kAdaptive,
                                    CapacityPolicy::kGuaranteedNoEvict,

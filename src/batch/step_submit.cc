@@ -17,13 +17,20 @@ bool EngineCore::can_submit() const {
 }
 
 const Decision& EngineCore::decide() {
+  const std::uint32_t batch_size =
+      std::min(options_.batch_size_max, dynamic_batch_.batch_size_max(cache_tokens_));
+  std::uint32_t prompt_tokens = dynamic_batch_.tokens_max(batch_size);
+  if (prompt_tokens != DynamicBatch::kNoLimit)  // decodes count, too
+    prompt_tokens -= std::min(prompt_tokens, static_cast<std::uint32_t>(running_.size()));
   return scheduler_.plan({.cache = cache_.get(),
                           .capabilities = info_.capabilities,
                           .running = running_,
                           .waiting = &waiting_,
                           .forecast = &forecast_,
-                          .steps_since_admission = steps_since_admission_,
-                          .prompt_tokens_max = prompt_tokens_in_time(),
+                          .waiting_tokens = waiting_tokens_,
+                          .decode_is_due = decode_is_due_,
+                          .prompt_tokens_max = std::min(prompt_tokens, prompt_tokens_in_time()),
+                          .batch_size_max = batch_size,
                           .steps_in_flight = !steps_.empty()});
 }
 
@@ -108,10 +115,26 @@ EngineCore::Filled EngineCore::fill(StepPlan& plan, Step& step, TimePoint now) {
   for (const PlannedRow& row : decision.rows) build_row(row, plan, step);
   count_plan(decision, step);
   note_shape(step);
+  if (!info_.capabilities.plans_chunks || !info_.capabilities.selects_rows)
+    count_waiting_tokens(decision, step);
   // What a pause gives back counts fully once it has happened. Without a step in flight nothing
   // else would bring a plan about.
   const bool again = plan.rows.empty() && !decision.paused.empty() && steps_.empty();
   return again ? Filled::kPlanAgain : Filled::kDone;
+}
+
+// TGI's counter: 1 after prompts, and one more with each step that decodes. Those who decode get a step between two of
+// prompts that interrupt them.
+void EngineCore::count_waiting_tokens(const Decision& decision, const Step& step) {
+  const bool decodes = !std::ranges::all_of(step.rows, &StepRow::prefill);
+  const auto n_joined = std::ranges::count_if(decision.rows, &PlannedRow::admitted);
+  if (n_joined > 0) {
+    waiting_tokens_ = decodes ? 2 : 1;
+    decode_is_due_ = !decodes && running_.size() > static_cast<std::size_t>(n_joined);
+  } else if (decodes) {
+    ++waiting_tokens_;
+    decode_is_due_ = false;
+  }
 }
 
 void EngineCore::commit_pauses(const Decision& decision) {
@@ -128,7 +151,6 @@ void EngineCore::commit_admissions(const Decision& decision, Step& step, TimePoi
     ++n_admitted;
     admit(row, step, now);
   }
-  steps_since_admission_ = n_admitted > 0 ? 0 : steps_since_admission_ + 1;
   if (n_admitted > 0) observer_.on_admissions(n_admitted);
 }
 

@@ -534,7 +534,9 @@ void FakeRunner::sample_row(std::uint32_t room,
     const auto end = static_cast<std::uint32_t>(state.tokens.size());
     const std::uint64_t context = read(tables, end);
     out.tokens.push_back(sample_token(state, tables, out));
-    if (state.finished || out.tokens.size() > room || mix(context, 1) % 3 == 0) break;
+    if (state.finished || options_.drafts_in_vain || out.tokens.size() > room ||
+        mix(context, 1) % 3 == 0)
+      break;
     write_position(state, tables, end);
   }
   const auto last = static_cast<std::uint32_t>(state.tokens.size()) - 1;

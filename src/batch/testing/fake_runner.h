@@ -61,6 +61,7 @@ struct FakeRunnerOptions {
   // Where capabilities.draft_tokens_max > 0: of the tokens that a row yields beyond one, some come without their
   // keys, as those do that a grammar forces.
   bool forces_tokens = false;
+  bool drafts_in_vain = false;  // no draft is ever right: one token a row
 };
 
 struct ExpectedOutput {
