@@ -209,6 +209,7 @@ TEST_P(Law1Long, InATightCacheTheSameBits) {
     setup.n_threads = 2;
     setup.task_order_seed = 4;
     batch::EngineOptions options;
+    options.policy = CapacityPolicy::kMaxUtilization;
     options.prefill_tokens_max = 150;
     options.prefix_caching = prefix_caching;
     const Happened happened = through_engine(setup, options);
