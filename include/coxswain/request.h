@@ -29,6 +29,8 @@ struct Prompt {
 struct Request {
   Prompt prompt = {};
   SamplingParams sampling = {};  // greedy; the seed is used as it is, 0 too
+  // Sequences of the prompt, which is computed once. Sequence i is the request alone with the seed sampling.seed + i.
+  std::uint32_t n = 1;
   // max_new_tokens = 0: as many as there is room for behind the prompt. The text of an answer holds no part of a stop
   // string that ended it; where `order` is kLengthFirst (TGI's) an answer whose last token completes both may.
   StoppingParams stopping = {.order = FinishOrder::kStopFirst};
@@ -50,23 +52,26 @@ struct Usage {
   friend bool operator==(const Usage&, const Usage&) = default;
 };
 
-// What is new of a request's answer since the last response: any number of tokens. The texts of all responses are the
-// answer's text, special tokens and a stop string that ended it left out; while what comes last may yet become a stop
-// string it is kept back, so `text` may be shorter than its tokens and be made up by the next one.
+// What is new of one of a request's answers since the last response of it: any number of tokens. The texts of all
+// responses of a sequence are the answer's text, special tokens and a stop string that ended it left out; while what
+// comes last may yet become a stop string it is kept back, so `text` may be shorter than its tokens and be made up by
+// the next one.
 struct Response {
   RequestId id{};
   std::uint32_t sequence = 0;  // which of the request's sequences
   std::string text = {};
   std::vector<OutputToken> tokens = {};  // with log-probabilities; their own texts are complete
   std::vector<PromptToken> prompt = {};  // [n_prompt], once and first, if asked for
-  // The last one of its request. Then `finish` says how the answer ended, or `status` why there is none.
+  // The last one of its request. In the last one of each sequence `finish` says how the answer ended, or `status` why
+  // there is none.
   bool final = false;
   Status status = {};
   std::optional<FinishReason> finish = {};
-  Usage usage = {};  // of a final one
+  Usage usage = {};  // in the last one of a sequence
 
   // Nothing has come: the time that await() was given is over.
-  bool empty() const { return !final && tokens.empty() && prompt.empty(); }
+  bool empty() const { return !ends_sequence() && !final && tokens.empty() && prompt.empty(); }
+  bool ends_sequence() const { return finish.has_value() || !status.ok(); }
 };
 
 // The mean negative log-likelihood of the prompt's tokens, of which the first has none; perplexity is exp() of it.

@@ -49,6 +49,7 @@ Result<EngineParts> make_parts(std::shared_ptr<StepRunner> runner, const Executo
   out.options.stall_timeout = options.stall_timeout;
   out.limits.input_tokens_max = tokens.input_tokens_max;
   out.limits.total_tokens_max = tokens.total_tokens_max;
+  out.limits.n_max = options.queue_requests_max;
   out.limits.stop_sequences_max = options.stop_sequences_max;
   out.limits.stop_bytes_max = options.stop_bytes_max;
   out.limits.vocab_size = info.vocab_size;

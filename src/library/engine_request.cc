@@ -6,10 +6,21 @@
 
 namespace coxswain::library {
 
+Status require_one_sequence(std::uint32_t n) {
+  if (n == 1) return {};
+  return invalid_argument("`n` must be 1 where one answer is read. Given: " + std::to_string(n),
+                          std::string(batch::kSequencesField));
+}
+
 Result<batch::GenerationRequest> make_engine_request(Request request,
                                                      RequestId id,
                                                      const request::RequestLimits& limits) {
   COXSWAIN_RETURN_IF_ERROR(request::check_stop_sequences(request.stopping.stop_sequences, limits));
+  if (request.n == 0 || request.n > limits.n_max) {
+    return invalid_argument("`n` must be > 0 and <= " + std::to_string(limits.n_max) +
+                                ". Given: " + std::to_string(request.n),
+                            std::string(batch::kSequencesField));
+  }
   const std::size_t n_prompt = request.prompt.ids.size();
   const bool wants_all = request.stopping.max_new_tokens == 0;
   if (n_prompt > limits.total_tokens_max || (wants_all && n_prompt == limits.total_tokens_max)) {
@@ -26,6 +37,7 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
   out.id = id;
   out.prompt = std::move(request.prompt.ids);
   out.sampling = std::move(request.sampling);
+  for (std::uint32_t i = 1; i < request.n; ++i) out.more_seeds.push_back(out.sampling.seed + i);
   out.stopping = std::move(request.stopping);
   out.prompt_logprobs = request.prompt_logprobs;
   out.cache_salt = std::move(request.cache_salt);

@@ -16,4 +16,7 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
                                                      RequestId id,
                                                      const request::RequestLimits& limits);
 
+// For whoever has room for one answer. Errors: kInvalidArgument naming `n`.
+Status require_one_sequence(std::uint32_t n);
+
 }  // namespace coxswain::library

@@ -237,6 +237,7 @@ Status Executor::Impl::give_latest(const SlotPtr& slot,
   const auto tell = [engine = weak_from_this(), id = request.id] {
     if (const auto alive = engine.lock()) alive->cancel(id);
   };
+  COXSWAIN_RETURN_IF_ERROR(library::require_one_sequence(request.n_sequences()));
   if (!state.cell()->begin(request, tell)) {
     return {Code::kFailedPrecondition, "`state` has had a request; it serves one"};
   }
@@ -296,13 +297,14 @@ void Executor::Impl::on_events(std::span<batch::SinkEvent> events) {
 
 void Executor::Impl::take_event(Slot& slot, batch::TokenEvent event) {
   if (slot.answered) return;  // its enqueue() failed with another one's, or the runner was lost
-  if (event.final) note_answered(slot);
   if (slot.latest != nullptr) {
+    if (event.final) note_answered(slot);
     if (slot.latest->write(event)) signals_->push(slot.latest);
     if (event.final) forget(slot);
     return;
   }
   slot.gatherer.add(std::move(event));
+  if (slot.gatherer.answered()) note_answered(slot);
   slot.n_unread.store(slot.gatherer.n_unread_tokens(), std::memory_order_relaxed);
   if (!slot.in_ready && !slot.apart) {
     slot.place = ready_.insert(ready_.end(), &slot);
@@ -334,8 +336,8 @@ void Executor::Impl::forget(Slot& slot) {
 // REQUIRES: the slot has news, and the caller shares it.
 Response Executor::Impl::collect(Slot& slot) {
   Response out = slot.gatherer.take();
-  slot.n_unread.store(0, std::memory_order_relaxed);
-  leave_ready(slot);
+  slot.n_unread.store(slot.gatherer.n_unread_tokens(), std::memory_order_relaxed);
+  if (!slot.gatherer.has_news()) leave_ready(slot);
   if (out.final) forget(slot);
   return out;
 }
@@ -407,7 +409,13 @@ void Executor::Impl::on_runner_lost(const Status& status) {
   all.reserve(slots_.size());
   for (const auto& [id, slot] : slots_) all.push_back(slot);
   for (const SlotPtr& slot : all) {
-    take_event(*slot, failure({Code::kUnavailable, ErrorKind::kGeneration, status.message()}));
+    for (std::uint32_t i = 0; i < slot->gatherer.n_sequences(); ++i) {
+      if (slot->gatherer.has_ended(i)) continue;
+      batch::TokenEvent event =
+          failure({Code::kUnavailable, ErrorKind::kGeneration, status.message()});
+      event.sequence = i;
+      take_event(*slot, std::move(event));
+    }
   }
 }
 

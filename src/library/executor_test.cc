@@ -3,6 +3,8 @@
 #include <thread>
 
 #include <coxswain/executor.h>
+#include <coxswain/generate.h>
+#include <coxswain/latest_state.h>
 #include <gtest/gtest.h>
 
 #include "base/mutex.h"
@@ -36,6 +38,76 @@ TEST(Executor, AnswersAreThoseOfTheRequestAlone) {
     EXPECT_EQ(ids_of(answer.tokens), expected(fake, requests[i]).tokens);
     EXPECT_EQ(answer.usage.n_prompt_tokens, requests[i].prompt.ids.size());
     EXPECT_EQ(answer.usage.n_generated_tokens, 9U);
+  }
+}
+
+TEST(Executor, EachSequenceOfARequestIsTheRequestAloneWithItsSeed) {
+  FakeRunnerOptions fake;
+  fake.capabilities.moves = true;
+  Executor engine(std::make_shared<FakeRunner>(fake));
+  Request request = make_request(11, 9);
+  request.sampling.do_sample = true;
+  request.sampling.seed = 40;
+  request.n = 4;
+  const auto id = engine.enqueue(request);
+  ASSERT_TRUE(id.ok()) << id.status().message();
+  std::vector<std::vector<TokenId>> answers(4);
+  std::vector<int> n_ends(4);
+  for (bool final = false; !final;) {
+    const Response piece = engine.await(id.value());
+    ASSERT_TRUE(piece.status.ok()) << piece.status.message();
+    ASSERT_LT(piece.sequence, 4U);
+    EXPECT_EQ(n_ends[piece.sequence], 0);
+    for (const OutputToken& token : piece.tokens) answers[piece.sequence].push_back(token.id);
+    n_ends[piece.sequence] += piece.finish ? 1 : 0;
+    final = piece.final;
+  }
+  EXPECT_EQ(engine.await(id.value()).status.code(), Code::kNotFound);
+  for (std::size_t i = 0; i < 4; ++i) {
+    Request alone = request;
+    alone.n = 1;
+    alone.sampling.seed = 40 + i;
+    EXPECT_EQ(answers[i], expected(fake, alone).tokens) << i;
+    EXPECT_EQ(n_ends[i], 1);
+  }
+
+  for (const std::uint32_t n : {0U, 1025U}) {
+    request.n = n;
+    const Status refused = engine.enqueue(request).status();
+    EXPECT_EQ(refused.field(), "n");
+    EXPECT_EQ(refused.message(), "`n` must be > 0 and <= 1024. Given: " + std::to_string(n));
+  }
+  request.n = 2;
+  EXPECT_EQ(generate(engine, request).status.message(),
+            "`n` must be 1 where one answer is read. Given: 2");
+  EXPECT_EQ(engine.enqueue(request, std::make_shared<LatestState>()).status().field(), "n");
+}
+
+// One sequence fails, or the runner is lost: each of the others is answered all the same.
+TEST(Executor, EverySequenceIsAnswered) {
+  for (const bool lost : {true, false}) {
+    const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+    runner->row_failure = [&](std::uint64_t, const SequenceSpec& spec) {
+      return spec.sampling.seed == 1 && !lost ? internal_error("told to fail") : Status();
+    };
+    runner->step_failure = [&](std::uint64_t step) {
+      return step == 3 && lost ? Status(Code::kUnavailable, "killed") : Status();
+    };
+    Executor engine(runner);
+    Request request = make_request(11, 9);
+    request.n = 3;
+    const auto id = engine.enqueue(request);
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    int n_failed = 0;
+    int n_finished = 0;
+    for (bool final = false; !final;) {
+      const Response piece = engine.await(id.value());
+      n_failed += piece.status.ok() ? 0 : 1;
+      n_finished += piece.finish ? 1 : 0;
+      final = piece.final;
+    }
+    EXPECT_EQ(n_failed, lost ? 3 : 1);
+    EXPECT_EQ(n_finished, lost ? 0 : 2);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "library/engine_request.h"
+
 namespace coxswain {
 namespace {
 
@@ -37,7 +39,9 @@ Status ask(const OnPiece& on_piece, const Response& piece) {
 
 Response stream(Executor& engine, Request request, const OnPiece& on_piece) {
   Response whole;
-  const Result<RequestId> id = engine.enqueue(std::move(request));
+  const Status one = library::require_one_sequence(request.n);
+  const Result<RequestId> id =
+      one.ok() ? engine.enqueue(std::move(request)) : Result<RequestId>(one);
   if (!id.ok()) {
     whole.final = true;
     whole.status = id.status();

@@ -6,32 +6,51 @@
 namespace coxswain::library {
 
 void ResponseGatherer::add(batch::TokenEvent event) {
+  Part& part = parts_[event.sequence];
+  Response& next = part.next;
   for (std::size_t i = 0; i < event.tokens.size(); ++i) {
     const OutputToken& token = event.tokens[i];
     const std::string_view visible = token.special ? std::string_view() : token.text;
     const bool last = event.finish && i + 1 == event.tokens.size();
-    next_.text += last ? holdback_.finish(visible, *event.finish) : holdback_.push(visible);
+    next.text += last ? part.holdback.finish(visible, *event.finish) : part.holdback.push(visible);
   }
-  if (next_.tokens.empty()) {
-    next_.tokens = std::move(event.tokens);
+  if (next.tokens.empty()) {
+    next.tokens = std::move(event.tokens);
   } else {
-    next_.tokens.insert(next_.tokens.end(),
-                        std::make_move_iterator(event.tokens.begin()),
-                        std::make_move_iterator(event.tokens.end()));
+    next.tokens.insert(next.tokens.end(),
+                       std::make_move_iterator(event.tokens.begin()),
+                       std::make_move_iterator(event.tokens.end()));
   }
-  if (!event.prompt.empty()) next_.prompt = std::move(event.prompt);
+  if (!event.prompt.empty()) next.prompt = std::move(event.prompt);
   if (!event.final) return;
-  next_.final = true;
-  next_.status = std::move(event.status);
-  if (event.finish) next_.finish = event.finish->reason;
-  next_.usage = {.n_prompt_tokens = n_prompt_,
-                 .n_cached_prompt_tokens = event.n_cached_prompt_tokens,
-                 .n_generated_tokens = event.n_generated};
+  part.ended = true;
+  --n_open_;
+  next.status = std::move(event.status);
+  if (event.finish) next.finish = event.finish->reason;
+  next.usage = {.n_prompt_tokens = n_prompt_,
+                .n_cached_prompt_tokens = event.n_cached_prompt_tokens,
+                .n_generated_tokens = event.n_generated};
 }
 
 Response ResponseGatherer::take() {
-  Response out = std::move(next_);
-  next_ = {.id = out.id};
+  const std::size_t i = next_with_news();
+  if (i == parts_.size()) return {.id = id_};
+  Response out = std::exchange(parts_[i].next, {});
+  out.id = id_;
+  out.sequence = static_cast<std::uint32_t>(i);
+  out.final = answered() && !has_news();
+  return out;
+}
+
+std::size_t ResponseGatherer::next_with_news() const {
+  std::size_t i = 0;
+  while (i < parts_.size() && parts_[i].next.empty()) ++i;
+  return i;
+}
+
+std::size_t ResponseGatherer::n_unread_tokens() const {
+  std::size_t out = 0;
+  for (const Part& part : parts_) out += part.next.tokens.size();
   return out;
 }
 

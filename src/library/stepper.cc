@@ -99,9 +99,10 @@ Stepper::Impl::~Impl() {
 
 Status Stepper::Impl::has_room(const batch::GenerationRequest& request) const {
   if (sinks_.size() >= options_.requests_max) return full("requests_max", options_.requests_max);
-  if (core_->n_never_scheduled() >= options_.queue_requests_max)
+  if (core_->n_never_scheduled() + request.n_sequences() > options_.queue_requests_max)
     return full("queue_requests_max", options_.queue_requests_max);
-  const std::size_t n_tokens = batch::waiting_tokens(request, request.prompt.size());
+  const std::size_t n_tokens =
+      request.n_sequences() * batch::waiting_tokens(request, request.prompt.size());
   if (core_->stats().queued_tokens + n_tokens > options_.queue_tokens_max)
     return full("queue_tokens_max", options_.queue_tokens_max);
   return {};
@@ -152,7 +153,7 @@ std::vector<Response> Stepper::Impl::step() {
   compute();
   out.reserve(ready_.size());
   for (Sink* sink : std::exchange(ready_, {})) {
-    out.push_back(sink->gatherer.take());
+    while (sink->gatherer.has_news()) out.push_back(sink->gatherer.take());
     if (out.back().final) sinks_.erase(key_of(out.back().id));
   }
   return out;
