@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <coxswain/retention.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
@@ -38,6 +39,11 @@ struct Request {
   bool prompt_logprobs = false;
   // Requests find each other's cached prefixes only if their salts are equal.
   std::string cache_salt = {};
+  Retention retention = {};  // which of its cached blocks are kept longer
+  // Whether later requests find its blocks in the cache: those of the prompt (and then what follows them), those with
+  // generated tokens. It finds theirs either way.
+  bool cache_prompt = true;
+  bool cache_generation = true;
   std::int32_t priority = 0;  // higher first; then arrival
   // Fails with kQueueTimeout if it is still waiting then.
   std::optional<TimePoint> queue_deadline = {};

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include <coxswain/capacity_policy.h>
+#include <coxswain/retention.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
@@ -171,6 +172,11 @@ struct GenerationRequest {
   // Further sequences of the same prompt, one for each of these seeds: each yields what the request alone with that
   // seed yields, bit for bit. The prompt is computed once where the runner can edit (Capabilities::moves).
   std::vector<std::uint64_t> more_seeds;
+  Retention retention;  // of its cached blocks
+  // Whether later requests find its blocks: those of the prompt (and then what follows them), those with generated
+  // tokens. It finds theirs either way.
+  bool cache_prompt = true;
+  bool cache_generation = true;
   std::int32_t priority = 0;                // higher first; then arrival
   std::optional<TimePoint> queue_deadline;  // fails with kQueueTimeout if not scheduled by then
   std::optional<TimePoint> deadline;        // fails with kDeadline

@@ -6,6 +6,7 @@
 
 #include "base/fatal.h"
 #include "batch/plan_size.h"
+#include "request/retention_rules.h"
 #include "request/sampling_rules.h"
 
 namespace coxswain::batch {
@@ -158,6 +159,7 @@ Status EngineCore::admissible(const RunnerInfo& info,
     COXSWAIN_RETURN_IF_ERROR(request::check_sampling(request.sampling, info.vocab_size));
     COXSWAIN_RETURN_IF_ERROR(request::check_stopping(request.stopping, info.vocab_size));
   }
+  COXSWAIN_RETURN_IF_ERROR(request::check_retention(request.retention));
   if (request.n_sequences() > options.queue_requests_max) {
     return refuse(kSequencesField,
                   "the request asks for " + std::to_string(request.n_sequences()) +
@@ -266,6 +268,7 @@ void EngineCore::cancel_all(const Status& why) {
 }
 
 void EngineCore::advance(TimePoint now) {
+  cache_->advance(now);
   note_stalls(now);
   while (now >= next_deadline()) {
     const SequenceId late = deadlines_.begin()->second;

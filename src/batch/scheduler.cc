@@ -363,6 +363,7 @@ void Scheduler::note_keys_being_computed() {
   const auto note = [&](const Sequence& s, std::uint32_t end) {
     const std::uint32_t next_end = (s.lease.n_published() + 1) * block;
     if (next_end > end || next_end > s.tokens.size() || next_end <= s.computed) return;
+    if (next_end > s.publish_end()) return;
     computing_.push_back(in_.cache->next_key(s.lease, s.tokens));
   };
   for (const Sequence* s : in_.running) {
@@ -622,7 +623,9 @@ bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
   prefill_budget_ = minus(prefill_budget_, n_tokens);
   ++n_prefills_;
   ++n_running_;
-  if (prefix.next_key != 0 && rules_.waits_for_equal_blocks && end >= (prefix.n_blocks + 1) * block)
+  const std::uint32_t next_end = (prefix.n_blocks + 1) * block;
+  if (prefix.next_key != 0 && rules_.waits_for_equal_blocks && end >= next_end &&
+      next_end <= s.publish_end())
     computing_.push_back(prefix.next_key);
   return true;
 }

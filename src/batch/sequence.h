@@ -48,6 +48,7 @@ inline std::size_t waiting_tokens(const GenerationRequest& request, std::size_t 
   for (const auto* sequences :
        {&request.sampling.bad_words, &request.stopping.stop_token_sequences})
     for (const std::vector<TokenId>& ids : *sequences) n_bytes += ids.size() * sizeof(TokenId);
+  n_bytes += request.retention.ranges.size() * sizeof(RetentionRange);
   for (const std::string& stop : request.stopping.stop_sequences) n_bytes += stop.size();
   return n_ids + (n_bytes + sizeof(TokenId) - 1) / sizeof(TokenId);
 }
@@ -130,6 +131,16 @@ struct Sequence {
   // Whether siblings can begin behind its prompt.
   bool has_computed_prompt() const {
     return state == SequenceState::kRunning && computed >= n_prompt && lease.n_partial() == 0;
+  }
+  // What the cache may show to others ends here.
+  std::uint32_t publish_end() const {
+    if (!request.cache_prompt) return 0;
+    return request.cache_generation ? UINT32_MAX : n_prompt;
+  }
+  kvcache::RetentionRule retention_rule() const {
+    const Retention& said = request.retention;
+    const bool any = !said.ranges.empty() || said.decode_priority;
+    return {.retention = any ? &said : nullptr, .n_prompt = n_prompt};
   }
   bool prompt_complete() const { return prompt_sent || prompt_tokens.size() >= n_prompt; }
 };

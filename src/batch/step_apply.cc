@@ -118,7 +118,8 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
     s.computed = std::min(next, static_cast<std::uint32_t>(s.tokens.size()));
     // Rows in flight stand so much further on.
     s.planned += s.computed - std::min(s.computed, nearest);
-    cache_->publish(s.lease, std::span(s.tokens).first(s.computed));
+    const std::uint32_t n_shown = std::min(s.computed, s.publish_end());
+    cache_->publish(s.lease, std::span(s.tokens).first(n_shown), s.retention_rule());
   }
   if (!result.tokens.empty()) emit_tokens(s, result, now);
 }

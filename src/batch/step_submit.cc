@@ -167,8 +167,12 @@ void EngineCore::admit(const PlannedRow& row, Step& step, TimePoint now) {
   } else {
     const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
     const bool use_partial = row.first_position % cache_->block_tokens() != 0;
-    s.lease = cache_->open(
-        s.identity, s.tokens, use_prefix, std::exchange(s.prefix_memo, {}), use_partial);
+    s.lease = cache_->open(s.identity,
+                           s.tokens,
+                           use_prefix,
+                           std::exchange(s.prefix_memo, {}),
+                           use_partial,
+                           s.retention_rule());
   }
   s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens() + s.lease.n_partial();
   const std::uint32_t n_reused = s.lease.n_blocks();

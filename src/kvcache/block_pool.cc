@@ -1,12 +1,16 @@
 #include "kvcache/block_pool.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <utility>
 
 namespace coxswain::kvcache {
 
-BlockPool::BlockPool(std::uint32_t n_blocks) : blocks_(n_blocks) {
+BlockPool::BlockPool(std::uint32_t n_blocks)
+    : blocks_(n_blocks), links_(std::size_t{n_blocks} + kRetentionPriorityMax + 2) {
+  for (std::uint32_t priority = 0; priority <= kRetentionPriorityMax; ++priority)
+    links_[ends_of(priority)] = {.next = ends_of(priority), .previous = ends_of(priority)};
   free_.reserve(n_blocks);
   for (BlockId id = n_blocks; id >= 1; --id) free_.push_back(id);  // lowest id on top
   counts_.total = n_blocks;
@@ -94,24 +98,49 @@ void BlockPool::rest(BlockId id) {
 }
 
 void BlockPool::link_cached(BlockId id) {
-  const BlockId next = block(id).evict_first ? cached_.next : 0;
-  const BlockId previous = links(next).previous;
-  block(id).links = {.next = next, .previous = previous};
-  links(next).previous = id;
-  links(previous).next = id;
+  const std::uint32_t priority = block(id).priority;
+  const BlockId ends = ends_of(priority);
+  const BlockId next = block(id).evict_first ? links_[ends].next : ends;
+  const BlockId previous = links_[next].previous;
+  links_[id] = {.next = next, .previous = previous};
+  links_[next].previous = id;
+  links_[previous].next = id;
+  cached_levels_[priority / 64] |= std::uint64_t{1} << priority % 64;
   ++counts_.cached;
 }
 
+BlockId BlockPool::first_cached() const {
+  for (std::uint32_t word = 0; word < cached_levels_.size(); ++word) {
+    if (cached_levels_[word] == 0) continue;
+    return links_[ends_of(word * 64 +
+                          static_cast<std::uint32_t>(std::countr_zero(cached_levels_[word])))]
+        .next;
+  }
+  return 0;
+}
+
+void BlockPool::set_priority(BlockId id, std::uint32_t priority, bool evict_first) {
+  assert(block(id).indexed);
+  const bool cached = is_cached(id);
+  if (cached) unlink_cached(id);
+  block(id).priority = static_cast<std::uint8_t>(priority);
+  block(id).evict_first = evict_first;
+  if (cached) link_cached(id);
+}
+
 void BlockPool::unlink_cached(BlockId id) {
-  const Links at = block(id).links;
-  links(at.next).previous = at.previous;
-  links(at.previous).next = at.next;
-  block(id).links = {};
+  const Links at = std::exchange(links_[id], {});
+  links_[at.next].previous = at.previous;
+  links_[at.previous].next = at.next;
+  const std::uint32_t priority = block(id).priority;
+  if (at.next == at.previous && at.next == ends_of(priority))
+    cached_levels_[priority / 64] &= ~(std::uint64_t{1} << priority % 64);
   --counts_.cached;
 }
 
-void BlockPool::mark_indexed(BlockId id) {
+void BlockPool::mark_indexed(BlockId id, std::uint32_t priority) {
   assert(block(id).references > 0 && !block(id).indexed);
+  block(id).priority = static_cast<std::uint8_t>(priority);
   block(id).indexed = true;
 }
 
@@ -153,9 +182,15 @@ std::string BlockPool::check() const {
       return "block " + std::to_string(retiring_[i]) + " is not where it retires";
   }
   std::uint32_t n_linked = 0;
-  for (BlockId id = cached_.next; id != 0 && n_linked <= seen.cached; id = block(id).links.next) {
-    if (!is_cached(id)) return "block " + std::to_string(id) + " is linked and not cached";
-    ++n_linked;
+  for (std::uint32_t priority = 0; priority <= kRetentionPriorityMax; ++priority) {
+    const BlockId ends = ends_of(priority);
+    const bool any = (cached_levels_[priority / 64] >> priority % 64 & 1U) != 0;
+    if (any != (links_[ends].next != ends)) return "a priority's ring is not as it is noted";
+    for (BlockId id = links_[ends].next; id != ends; id = links_[id].next) {
+      if (id > blocks_.size() || !is_cached(id) || block(id).priority != priority)
+        return "block " + std::to_string(id) + " is linked and not cached";
+      if (++n_linked > seen.cached) return "a ring of cached blocks does not end";
+    }
   }
   if (n_linked != seen.cached) return "cached blocks are not linked";
   if (seen != counts()) return "counters differ from a recount";

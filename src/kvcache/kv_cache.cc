@@ -165,7 +165,8 @@ KvLease KvCache::open(std::string_view identity,
                       std::span<const TokenId> tokens,
                       bool use_prefix,
                       PrefixMemo memo,
-                      bool use_partial) {
+                      bool use_partial,
+                      const RetentionRule& rule) {
   KvLease lease;
   lease.cache_ = this;
   lease.tables_.resize(pools_.size());
@@ -184,7 +185,10 @@ KvLease KvCache::open(std::string_view identity,
       lease.tables_[g][i] = id;
     }
   }
-  for (std::uint32_t i = 0; i < n_blocks; ++i) index_.mark_shared(memo.path[i]);
+  for (std::uint32_t i = 0; i < n_blocks; ++i) {
+    index_.mark_shared(memo.path[i]);
+    retain(memo.path[i], rule, i);
+  }
   if (n_blocks > 0) lease.cursor_ = memo.path[n_blocks - 1];
   lease.n_published_ = n_blocks;
   if (!part.node) return lease;
@@ -344,11 +348,34 @@ void KvCache::share_block(const KvLease& lease, std::size_t group, PrefixIndex::
   const BlockId id = lease.tables_[group][lease.n_published_];
   if (id == kReleasedBlock || index_.blocks(node)[group] != kReleasedBlock) return;
   index_.set_block(node, group, id);
-  pools_[group].mark_indexed(id);
+  pools_[group].mark_indexed(id, index_.priority(node));
   node_of(group, id) = node;
 }
 
-void KvCache::publish(KvLease& lease, std::span<const TokenId> computed) {
+// What the rule says of block `index`, which the node is, holds from now on.
+void KvCache::retain(PrefixIndex::Node node, const RetentionRule& rule, std::uint32_t index) {
+  const auto retention = rule.at(index * block_tokens_);
+  if (!retention) return;
+  index_.set_retention(node, *retention);
+  set_priority(node, false);
+}
+
+// As the index has it, in the pools too.
+void KvCache::set_priority(PrefixIndex::Node node, bool evict_first) {
+  const auto blocks = index_.blocks(node);
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    if (blocks[g] != kReleasedBlock)
+      pools_[g].set_priority(blocks[g], index_.priority(node), evict_first);
+  }
+}
+
+void KvCache::advance(TimePoint now) {
+  for (const PrefixIndex::Node node : index_.expire(now)) set_priority(node, true);
+}
+
+void KvCache::publish(KvLease& lease,
+                      std::span<const TokenId> computed,
+                      const RetentionRule& rule) {
   if (!prefix_caching_) return;
   const auto n_whole = static_cast<std::uint32_t>(computed.size() / block_tokens_);
   if (lease.n_published_ >= n_whole) return;
@@ -370,6 +397,7 @@ void KvCache::publish(KvLease& lease, std::span<const TokenId> computed) {
       node = index_.insert(parent, tokens);
     }
     for (std::size_t g = 0; g < pools_.size(); ++g) share_block(lease, g, node);
+    retain(node, rule, lease.n_published_);
     lease.cursor_ = node;
     ++lease.n_published_;
   }

@@ -10,7 +10,8 @@
 //
 // Groups with a window give blocks back once every position in them has left the window (the table entry becomes
 // kReleasedBlock). What was published stays cached there as long as nobody needs the room, and is evicted block by
-// block: first those that left the window of the only sequence that had them, the one that left last, then by last use.
+// block, by priority: first those that left the window of the only sequence that had them, the one that left last, then
+// by last use.
 // So a prefix can be used up to any block where every window group still has the blocks that the next position sees.
 //
 // Of the block behind a prefix a sequence may share the beginning only: it gets a block of its own, into which the
@@ -159,7 +160,8 @@ class KvCache {
                std::span<const TokenId> tokens,
                bool use_prefix,
                PrefixMemo memo = {},
-               bool use_partial = true);
+               bool use_partial = true,
+               const RetentionRule& rule = {});
   // Whether no window group has given back what the position behind the first n_tokens of `source` sees.
   bool can_fork(const KvLease& source, std::uint32_t n_tokens) const;
   // A second lease on the first n_tokens positions of `source`, rows for which have been submitted: it shares their
@@ -179,7 +181,10 @@ class KvCache {
   // not computed is not published either. True if a table changed.
   bool release_before(KvLease& lease, std::uint32_t position, std::uint32_t computed);
   // The keys and values of `computed`, all tokens of the sequence so far, are there: shares its whole blocks.
-  void publish(KvLease& lease, std::span<const TokenId> computed);
+  void publish(KvLease& lease, std::span<const TokenId> computed, const RetentionRule& rule = {});
+  // The time is `now`: priorities whose time is over end. There is no clock inside. In a window group such a block is
+  // then the first of the default priority to go.
+  void advance(TimePoint now);
   // Steps up to `step` have retired.
   void retire(std::uint64_t step);
 
@@ -203,6 +208,8 @@ class KvCache {
   bool evict_node();
   void forget(std::size_t group, BlockId id);
   bool has_room_for(std::uint64_t n_nodes);
+  void retain(PrefixIndex::Node node, const RetentionRule& rule, std::uint32_t index);
+  void set_priority(PrefixIndex::Node node, bool evict_first);
   void share_block(const KvLease& lease, std::size_t group, PrefixIndex::Node node);
   std::uint32_t match(std::string_view identity,
                       std::span<const TokenId> tokens,

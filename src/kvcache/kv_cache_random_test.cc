@@ -28,8 +28,10 @@ struct Holder {
   std::uint64_t cursor = 0;
   // Still to be copied into its next block, per group; empty if nothing is.
   std::vector<BlockId> sources;
+  Retention retention;
   KvLease lease;
 
+  RetentionRule rule() const { return {.retention = &retention, .n_prompt = 8}; }
   Key begin(std::uint32_t n_tokens) const {
     return {identity, Tokens(tokens.begin(), tokens.begin() + n_tokens)};
   }
@@ -57,6 +59,8 @@ class Model {
 
   void step() {
     ++now_;
+    cache_.advance(time());
+    expire();
     switch (pick(9)) {
       case 0:
       case 1:
@@ -104,6 +108,7 @@ class Model {
   std::uint64_t n_remembered() const { return n_remembered_; }
   std::uint64_t n_parts() const { return n_parts_; }
   std::uint64_t n_forks() const { return n_forks_; }
+  std::uint64_t n_expired() const { return n_expired_; }
 
  private:
   struct Node {
@@ -111,6 +116,9 @@ class Model {
     std::vector<BlockId> blocks;  // per group, kReleasedBlock: none
     bool shared = false;
     std::uint64_t released_at = 0;  // when it was last pinned
+    std::uint32_t priority = kRetentionPriorityDefault;
+    std::uint64_t duration = 0;    // in operations; 0: for good
+    std::uint64_t expires_at = 0;  // 0: not while it is pinned, or never
   };
   // Somebody who has not opened yet.
   struct Waiter {
@@ -120,6 +128,7 @@ class Model {
   };
   // A cached block of a window group.
   struct Rest {
+    std::uint32_t priority = kRetentionPriorityDefault;  // as it goes
     bool evict_first = false;
     std::uint64_t since = 0;
   };
@@ -145,6 +154,57 @@ class Model {
       }
     }
     return true;
+  }
+
+  TimePoint time() const { return TimePoint(std::chrono::milliseconds(1000 + now_)); }
+
+  // A few ranges, priorities and times.
+  Retention retention() {
+    Retention out;
+    const auto some = [&] { return static_cast<std::uint32_t>(pick(3) * 30); };
+    const auto time = [&]() -> std::optional<std::chrono::milliseconds> {
+      if (pick(2) == 0) return std::nullopt;
+      return std::chrono::milliseconds(1 + pick(30));
+    };
+    if (pick(2) == 0)
+      out.ranges.push_back({.token_end = 1 + static_cast<std::uint32_t>(pick(4)),
+                            .priority = some(),
+                            .duration = time()});
+    if (pick(2) == 0)
+      out.ranges.push_back({.token_begin = 4, .priority = some(), .duration = time()});
+    if (pick(3) == 0) {
+      out.decode_priority = some();
+      out.decode_duration = time();
+    }
+    return out;
+  }
+
+  void expire() {
+    for (auto& [key, node] : index_) {
+      if (node.expires_at == 0 || node.expires_at > now_) continue;
+      node.priority = kRetentionPriorityDefault;
+      node.duration = node.expires_at = 0;
+      ++n_expired_;
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        if (node.blocks[g] != kReleasedBlock && rest_[g].contains(node.blocks[g]))
+          rest_[g][node.blocks[g]] = {.evict_first = true, .since = now_};
+      }
+    }
+  }
+
+  // As the holder's request says of block i.
+  void retain(const Holder& h, std::uint32_t i) {
+    Node& node = index_.at(h.key(i));
+    const auto said = h.rule().at(i * block_);
+    if (!said) return;
+    node.priority = said->priority;
+    node.duration = static_cast<std::uint64_t>(said->duration.count());
+    const bool pinned = !all_windows() && held(h.key(i));
+    node.expires_at = pinned || node.duration == 0 ? 0 : now_ + node.duration;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (node.blocks[g] != kReleasedBlock && rest_[g].contains(node.blocks[g]))
+        rest_[g][node.blocks[g]] = {.evict_first = false, .since = now_};
+    }
   }
 
   // What a memo knows from before must still be so. Its owner may have got more tokens meanwhile.
@@ -180,7 +240,8 @@ class Model {
     ASSERT_EQ(probe.n_partial, part.n_tokens);
     std::vector<std::uint32_t> available;
     for (std::size_t g = 0; g < groups_.size(); ++g) available.push_back(cache_.available(g));
-    h.lease = cache_.open(h.identity, h.tokens, true, std::move(fresh.memo), use_partial);
+    h.retention = retention();
+    h.lease = cache_.open(h.identity, h.tokens, true, std::move(fresh.memo), use_partial, h.rule());
     ASSERT_EQ(h.lease.n_blocks(), expected);
     ASSERT_EQ(h.lease.n_partial(), use_partial ? part.n_tokens : 0);
     if (h.lease.n_partial() > 0) h.sources = part.blocks;
@@ -207,6 +268,7 @@ class Model {
     h.n_published = expected;
     if (expected > 0) h.cursor = index_[h.key(expected - 1)].id;
     holders_.push_back(std::move(h));
+    for (std::uint32_t i = 0; i < expected; ++i) retain(holders_.back(), i);
   }
 
   struct Part {
@@ -258,6 +320,7 @@ class Model {
     Holder h;
     h.block_tokens = block_;
     h.identity = source.identity;
+    h.retention = source.retention;
     h.tokens.assign(source.tokens.begin(), source.tokens.begin() + n_tokens);
     h.lease = cache_.fork(source.lease, n_tokens);
     ASSERT_EQ(static_cast<bool>(h.lease), there);
@@ -337,7 +400,7 @@ class Model {
         content_[g][h.lease.table(g)[i]] = h.begin(std::min(end, (i + 1) * block_));
     }
     h.computed = end;
-    cache_.publish(h.lease, std::span(h.tokens).first(end));
+    cache_.publish(h.lease, std::span(h.tokens).first(end), h.rule());
     publish(h);
     ASSERT_EQ(h.lease.n_published(), h.n_published);
   }
@@ -416,6 +479,7 @@ class Model {
       }
       h.cursor = node.id;
       h.n_published = i + 1;
+      retain(h, i);
     }
   }
 
@@ -438,8 +502,8 @@ class Model {
       const auto table = h.lease.table(g);
       given[g].insert(table.begin() + before, table.end());
     }
-    std::uint64_t newest_gone = 0;
-    std::uint32_t n_gone = 0;
+    std::set<Key> gone_nodes;
+    const std::map<Key, Node> before_it = index_;
     for (auto it = index_.begin(); it != index_.end();) {
       bool gone = false;
       for (std::size_t g = 0; g < groups_.size(); ++g)
@@ -449,19 +513,12 @@ class Model {
         continue;
       }
       EXPECT_FALSE(held_[it->first]) << "a block in use was evicted";
-      newest_gone = std::max(newest_gone, it->second.released_at);
-      ++n_gone;
+      gone_nodes.insert(it->first);
       it = index_.erase(it);
     }
-    EXPECT_EQ(n_gone, n_nodes);
-    n_evicted_ += n_gone;
-    for (const auto& [key, node] : index_) {
-      const bool leaf = std::ranges::none_of(index_, [&](const auto& other) {
-        return other.first != key && begins_with(other.first, key);
-      });
-      if (!leaf || held_[key] || n_gone == 0) continue;
-      EXPECT_LE(newest_gone, node.released_at) << "not the least recently used leaf";
-    }
+    EXPECT_EQ(gone_nodes.size(), n_nodes);
+    n_evicted_ += gone_nodes.size();
+    EXPECT_TRUE(goes_in_order(before_it, gone_nodes)) << "not the leaves of the least worth";
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (is_window(g)) forget_window_blocks(g, given[g]);
     }
@@ -469,6 +526,30 @@ class Model {
       return all_windows() && std::ranges::none_of(index_, [&](const auto& other) {
                return begins_with(other.first, entry.first) && has_block(other.second);
              });
+    });
+  }
+
+  // Whether those that are gone can have gone one after the other, each as the least worth of the leaves of its time.
+  bool goes_in_order(const std::map<Key, Node>& nodes, const std::set<Key>& gone) {
+    if (gone.empty()) return true;
+    using Rank = std::pair<std::uint32_t, std::uint64_t>;
+    std::optional<Rank> least;
+    std::vector<Key> next;
+    for (const auto& [key, node] : nodes) {
+      const auto below = std::next(nodes.find(key));  // sorted: a child follows its parent
+      if (held_[key] || (below != nodes.end() && begins_with(below->first, key))) continue;
+      const Rank rank{node.priority, node.released_at};
+      if (!least || rank < *least) next.clear();
+      if (!least || rank <= *least) next.push_back(key);
+      if (!least || rank < *least) least = rank;
+    }
+    return std::ranges::any_of(next, [&](const Key& key) {
+      if (!gone.contains(key)) return false;
+      std::map<Key, Node> fewer = nodes;
+      std::set<Key> left = gone;
+      fewer.erase(key);
+      left.erase(key);
+      return goes_in_order(fewer, left);
     });
   }
 
@@ -485,6 +566,7 @@ class Model {
     for (auto& [key, node] : index_) {
       if (!given.contains(node.blocks[g])) continue;
       gone.push_back(rest_[g].at(node.blocks[g]));
+      gone.back().priority = node.priority;
       node.blocks[g] = kReleasedBlock;
     }
     n_evicted_ += gone.size();
@@ -494,7 +576,8 @@ class Model {
       if (id == kReleasedBlock || busy(g, id)) continue;
       const Rest stays = rest_[g].at(id);
       for (const Rest& rest : gone) {
-        if (rest.evict_first) continue;
+        EXPECT_LE(rest.priority, node.priority) << "a block of a lower priority stayed";
+        if (rest.evict_first || rest.priority < node.priority) continue;
         EXPECT_FALSE(stays.evict_first) << "a block that was less worth stayed";
         EXPECT_LE(since(rest), since(stays)) << "not the least recently used block";
       }
@@ -555,7 +638,10 @@ class Model {
     std::map<Key, bool> held_now;
     for (const auto& [key, node] : index_) held_now[key] = held(key);
     for (auto& [key, node] : index_) {
-      if (held_[key] && !held_now[key]) node.released_at = now_;
+      if (held_now[key]) node.expires_at = 0;
+      if (!held_[key] || held_now[key]) continue;
+      node.released_at = now_;
+      if (node.duration > 0) node.expires_at = now_ + node.duration;
     }
     held_ = std::move(held_now);
   }
@@ -584,6 +670,7 @@ class Model {
   std::uint64_t n_remembered_ = 0;
   std::uint64_t n_parts_ = 0;
   std::uint64_t n_forks_ = 0;
+  std::uint64_t n_expired_ = 0;
 };
 
 TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
@@ -610,6 +697,7 @@ TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
     EXPECT_GT(model.n_remembered(), 20U);
     EXPECT_GT(model.n_parts(), 20U);
     EXPECT_GT(model.n_forks(), 20U);
+    EXPECT_GT(model.n_expired(), 20U);
     n_shortened += model.n_shortened();
     n_refilled += model.n_refilled();
   }

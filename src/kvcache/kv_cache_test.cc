@@ -237,6 +237,103 @@ TEST(KvCache, AForkSharesWholeBlocksAndCopiesThePart) {
   EXPECT_EQ(cache.check(), "");
 }
 
+// The examples of TensorRT-LLM's tests: blocks of 64 tokens.
+TEST(KvCache, ABlockTakesTheRangeOfItsFirstToken) {
+  const auto priorities = [](const Retention& retention, std::uint32_t n_prompt, std::uint32_t n) {
+    const RetentionRule rule{.retention = &retention, .n_prompt = n_prompt};
+    std::vector<std::uint32_t> out;
+    for (std::uint32_t p = 0; p < n; p += 64)
+      out.push_back(rule.at(p).value_or(BlockRetention{}).priority);
+    return out;
+  };
+  using Priorities = std::vector<std::uint32_t>;
+  EXPECT_EQ(priorities({.ranges = {{.token_begin = 0, .token_end = 64, .priority = 80},
+                                   {.token_begin = 64, .token_end = 128, .priority = 50}}},
+                       256,
+                       256),
+            (Priorities{80, 50, 35, 35}));
+  EXPECT_EQ(
+      priorities({.ranges = {{.token_begin = 127, .token_end = 193, .priority = 80}}}, 256, 256),
+      (Priorities{35, 35, 80, 80}));
+  EXPECT_EQ(priorities({.ranges = {{.token_begin = 1, .priority = 80}}}, 128, 128),
+            (Priorities{35, 80}));
+  EXPECT_EQ(priorities({.ranges = {{.priority = 80}}, .decode_priority = 10}, 65, 256),
+            (Priorities{80, 80, 10, 10}));
+}
+
+std::vector<TokenId> one_block(TokenId first) {
+  return iota_tokens(4, first);
+}
+
+TEST(KvCache, TheLowestPriorityIsEvictedFirstThenTheLongestUnused) {
+  for (const std::uint32_t window : {0U, 3U}) {
+    KvCacheOptions o = options(5);
+    o.groups[0].window_tokens = window;
+    KvCache cache(o);
+    const auto cached = [&](TokenId first, std::uint32_t priority) {
+      const Retention retention{.ranges = {{.priority = priority}}};
+      KvLease lease = cache.open("id", {}, true);
+      ASSERT_TRUE(cache.grow(lease, 1).ok());
+      cache.publish(lease, one_block(first), {.retention = &retention, .n_prompt = 4});
+    };
+    cached(10, 100);
+    cached(20, 0);
+    cached(30, 80);
+    cached(40, 35);
+    cached(50, 80);
+    std::vector<TokenId> left{10, 20, 30, 40, 50};
+    std::vector<KvLease> takers;
+    for (const TokenId expected : {20, 40, 30, 50, 10}) {
+      takers.push_back(cache.open("other", {}, false));
+      ASSERT_TRUE(cache.grow(takers.back(), 1).ok());
+      ASSERT_EQ(cache.check(), "");
+      std::vector<TokenId> gone;
+      for (const TokenId first : left) {
+        if (cache.probe("id", iota_tokens(5, first)).n_blocks == 0) gone.push_back(first);
+      }
+      EXPECT_EQ(gone, std::vector<TokenId>{expected});
+      std::erase(left, expected);
+    }
+  }
+}
+
+TEST(KvCache, APriorityEndsSoLongAfterTheLastUse) {
+  using std::chrono::milliseconds;
+  for (const std::uint32_t window : {0U, 3U}) {
+    SCOPED_TRACE(window);
+    KvCacheOptions o = options(2);
+    o.groups[0].window_tokens = window;
+    KvCache cache(o);
+    const TimePoint begin{std::chrono::hours(1)};
+    cache.advance(begin);
+    const Retention kept{.ranges = {{.priority = 90, .duration = milliseconds(50)}}};
+    const RetentionRule rule{.retention = &kept, .n_prompt = 5};
+    const auto use = [&] {
+      KvLease lease = cache.open("id", iota_tokens(5), true, {}, true, rule);
+      EXPECT_TRUE(cache.grow(lease, 1).ok());
+      cache.publish(lease, one_block(0), rule);
+    };
+    use();
+    cache.advance(begin + milliseconds(40));
+    use();  // it counts anew
+    filled(cache, "id", one_block(20)).reset();
+    cache.advance(begin + milliseconds(89));
+    {
+      KvLease lease = cache.open("", {}, false);
+      ASSERT_TRUE(cache.grow(lease, 1).ok());
+    }
+    EXPECT_EQ(cache.probe("id", iota_tokens(5)).n_blocks, 1U);
+    EXPECT_EQ(cache.probe("id", iota_tokens(5, 20)).n_blocks, 0U);
+    filled(cache, "id", one_block(20)).reset();
+    cache.advance(begin + milliseconds(90));
+    KvLease lease = cache.open("", {}, false);
+    ASSERT_TRUE(cache.grow(lease, 1).ok());
+    EXPECT_EQ(cache.probe("id", iota_tokens(5)).n_blocks, 0U);
+    EXPECT_EQ(cache.probe("id", iota_tokens(5, 20)).n_blocks, 1U);
+    EXPECT_EQ(cache.check(), "");
+  }
+}
+
 TEST(KvCache, WindowGroupsGiveBlocksBack) {
   for (const bool prefix_caching : {false, true}) {
     KvCacheOptions o = windowed(8, 8);

@@ -131,6 +131,7 @@ void PrefixIndex::add_busy(Node node) {
   Entry& e = entry(node);
   if (e.busy++ > 0 || e.pinned_children > 0) return;
   --n_evictable_;
+  stop_expiry(node.slot);
   refresh_leaf(node.slot);
   pin_upwards(e.parent);
 }
@@ -139,8 +140,7 @@ void PrefixIndex::drop_busy(Node node) {
   Entry& e = entry(node);
   assert(e.busy > 0);
   if (--e.busy > 0 || e.pinned_children > 0) return;
-  ++n_evictable_;
-  e.unpinned_at = ++tick_;
+  note_unpinned(node.slot);
   refresh_leaf(node.slot);
   unpin_upwards(e.parent);
 }
@@ -154,6 +154,7 @@ void PrefixIndex::pin_upwards(std::uint32_t slot) {
     refresh_leaf(slot);
     if (was_pinned || e.parent == kNoSlot) return;
     --n_evictable_;
+    stop_expiry(slot);
     slot = e.parent;
   }
 }
@@ -164,11 +165,50 @@ void PrefixIndex::unpin_upwards(std::uint32_t slot) {
     assert(e.pinned_children > 0);
     --e.pinned_children;
     if (e.busy > 0 || e.pinned_children > 0 || e.parent == kNoSlot) return;
-    ++n_evictable_;
-    e.unpinned_at = ++tick_;
+    note_unpinned(slot);
     refresh_leaf(slot);
     slot = e.parent;
   }
+}
+
+void PrefixIndex::note_unpinned(std::uint32_t slot) {
+  ++n_evictable_;
+  entries_[slot].unpinned_at = ++tick_;
+  start_expiry(slot);
+}
+
+void PrefixIndex::start_expiry(std::uint32_t slot) {
+  Entry& e = entries_[slot];
+  if (e.retention.duration.count() == 0) return;
+  e.expires_at = now_ + e.retention.duration;
+  expiring_.emplace(e.expires_at, slot);
+}
+
+void PrefixIndex::stop_expiry(std::uint32_t slot) {
+  Entry& e = entries_[slot];
+  if (e.expires_at == TimePoint{}) return;
+  expiring_.erase({e.expires_at, slot});
+  e.expires_at = {};
+}
+
+void PrefixIndex::set_retention(Node node, const BlockRetention& retention) {
+  Entry& e = entry(node);
+  stop_expiry(node.slot);
+  if (e.evictable_leaf) evictable_leaves_.erase(rank_of(node.slot));
+  e.retention = retention;
+  if (e.evictable_leaf) evictable_leaves_.insert(rank_of(node.slot));
+  if (!pinned(node)) start_expiry(node.slot);
+}
+
+std::vector<PrefixIndex::Node> PrefixIndex::expire(TimePoint now) {
+  now_ = now;
+  std::vector<Node> out;
+  while (!expiring_.empty() && expiring_.begin()->first <= now) {
+    const std::uint32_t slot = expiring_.begin()->second;
+    out.push_back({slot, entries_[slot].uid});
+    set_retention(out.back(), {});
+  }
+  return out;
 }
 
 // Keeps the set of evictable leaves in step with an entry that changed.
@@ -177,16 +217,16 @@ void PrefixIndex::refresh_leaf(std::uint32_t slot) {
   const bool want = n_full_ > 0 && e.parent != kNoSlot && e.children.empty() && e.busy == 0;
   if (want == e.evictable_leaf) return;
   if (want) {
-    evictable_leaves_.emplace(e.unpinned_at, slot);
+    evictable_leaves_.insert(rank_of(slot));
   } else {
-    evictable_leaves_.erase({e.unpinned_at, slot});
+    evictable_leaves_.erase(rank_of(slot));
   }
   e.evictable_leaf = want;
 }
 
 std::vector<BlockId> PrefixIndex::evict() {
   if (evictable_leaves_.empty()) return {};
-  const std::uint32_t slot = evictable_leaves_.begin()->second;
+  const std::uint32_t slot = std::get<2>(*evictable_leaves_.begin());
   std::vector<BlockId> blocks = std::move(entries_[slot].blocks);
   evictable_leaves_.erase(evictable_leaves_.begin());
   --n_evictable_;
@@ -201,6 +241,7 @@ void PrefixIndex::remove(std::uint32_t slot) {
   children_.erase(std::find_if(first, last, [&](const auto& c) { return c.second == slot; }));
   auto& siblings = entries_[parent].children;
   siblings.erase(place_of(parent, entries_[slot].tokens));
+  stop_expiry(slot);
   entries_[slot] = Entry{};
   free_slots_.push_back(slot);
   if (!siblings.empty()) return;
@@ -225,6 +266,7 @@ std::string PrefixIndex::check() const {
   std::uint32_t n_nodes = 0;
   std::uint32_t n_evictable = 0;
   std::size_t n_leaves = 0;
+  std::size_t n_expiring = 0;
   for (const Entry& e : entries_) {
     if (e.uid == 0 || e.parent == kNoSlot) continue;
     const bool is_pinned = e.busy > 0 || e.pinned_children > 0;
@@ -240,6 +282,10 @@ std::string PrefixIndex::check() const {
     if (e.evictable_leaf != (n_full_ > 0 && e.children.empty() && e.busy == 0))
       return "a leaf is not where it should be";
     n_leaves += e.evictable_leaf ? 1 : 0;
+    const bool expires = e.expires_at != TimePoint{};
+    n_expiring += expires ? 1 : 0;
+    if (expires != (!is_pinned && e.retention.duration.count() > 0))
+      return "the time of a priority does not run as it should";
   }
   const auto tokens_of = [&](std::uint32_t slot) { return std::span(entries_[slot].tokens); };
   for (std::size_t slot = 0; slot < entries_.size(); ++slot) {
@@ -257,6 +303,7 @@ std::string PrefixIndex::check() const {
   if (n_nodes != n_nodes_ || n_nodes != children_.size())
     return "the node count differs from a recount";
   if (n_evictable != n_evictable_) return "the evictable count differs from a recount";
+  if (n_expiring != expiring_.size()) return "priorities that expire differ from a recount";
   if (n_leaves != evictable_leaves_.size()) return "the leaf set differs from a recount";
   return {};
 }

@@ -8,8 +8,10 @@
 //
 // Groups that keep every position hold the tree: a node names a block of each of them as long as it is there, and is
 // busy while one of these is leased or retiring. It is pinned while it or a node below it is busy. Only unpinned leaves
-// are evicted, the one that became unpinned first; so heads of prefixes live longer than tails, and every unpinned node
-// can be reached by evicting leaves.
+// are evicted, by priority, then the one that became unpinned first; so heads of prefixes live longer than tails, and
+// every unpinned node can be reached by evicting leaves.
+//
+// A priority may hold for a time: it runs while the node is unpinned (where nothing is pinned: since it was given).
 //
 // The block of a window group comes and goes by itself (set_block, clear_block): kReleasedBlock where there is none.
 // Where all groups have windows nothing is pinned; a node goes when it has neither a block nor a child.
@@ -22,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -29,6 +32,7 @@
 #include <coxswain/types.h>
 
 #include "base/keyed_hash.h"
+#include "kvcache/retention_rule.h"
 
 namespace coxswain::kvcache {
 
@@ -72,6 +76,11 @@ class PrefixIndex {
   bool shared(Node node) const { return entry(node).shared; }
   void mark_shared(Node node) { entry(node).shared = true; }
 
+  std::uint32_t priority(Node node) const { return entry(node).retention.priority; }
+  void set_retention(Node node, const BlockRetention& retention);
+  // The time is `now`. Those whose time is over and that have the default priority again.
+  std::vector<Node> expire(TimePoint now);
+
   // Clearing is for window groups and may remove the node, and nodes above it.
   void set_block(Node node, std::size_t group, BlockId id) { entry(node).blocks[group] = id; }
   void clear_block(Node node, std::size_t group);
@@ -82,8 +91,8 @@ class PrefixIndex {
 
   std::uint32_t n_nodes() const { return n_nodes_; }          // roots not counted
   std::uint32_t n_evictable() const { return n_evictable_; }  // unpinned nodes
-  // Takes out the leaf that has been unpinned longest; its blocks, one per group. Empty if all are pinned.
-  // REQUIRES: a group without a window.
+  // Takes out the leaf of the lowest priority, of these the one that has been unpinned longest; its blocks, one per
+  // group. Empty if all are pinned. REQUIRES: a group without a window.
   std::vector<BlockId> evict();
 
   std::uint32_t count_blocks(std::size_t group) const;  // counts anew
@@ -99,6 +108,8 @@ class PrefixIndex {
     std::uint32_t busy = 0;  // blocks of groups without a window in use
     std::uint64_t unpinned_at = 0;
     std::uint64_t hash = 0;
+    BlockRetention retention;
+    TimePoint expires_at{};  // in expiring_ if it is not the default
     bool evictable_leaf = false;
     bool shared = false;
     std::vector<TokenId> tokens;
@@ -112,6 +123,9 @@ class PrefixIndex {
   void pin_upwards(std::uint32_t slot);
   void unpin_upwards(std::uint32_t slot);
   void refresh_leaf(std::uint32_t slot);
+  void note_unpinned(std::uint32_t slot);
+  void start_expiry(std::uint32_t slot);
+  void stop_expiry(std::uint32_t slot);
   void remove(std::uint32_t slot);
   // Of the children of `parent`, the first whose tokens are not less.
   std::vector<std::uint32_t>::const_iterator place_of(std::uint32_t parent,
@@ -131,8 +145,14 @@ class PrefixIndex {
     }
   };
   std::unordered_map<std::string, std::uint32_t, HashText, std::equal_to<>> roots_;
-  std::unordered_multimap<std::uint64_t, std::uint32_t> children_;      // child_key -> slot
-  std::set<std::pair<std::uint64_t, std::uint32_t>> evictable_leaves_;  // (unpinned_at, slot)
+  std::unordered_multimap<std::uint64_t, std::uint32_t> children_;  // child_key -> slot
+  using LeafRank = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
+  LeafRank rank_of(std::uint32_t slot) const {
+    return {entries_[slot].retention.priority, entries_[slot].unpinned_at, slot};
+  }
+  std::set<LeafRank> evictable_leaves_;                     // (priority, unpinned_at, slot)
+  std::set<std::pair<TimePoint, std::uint32_t>> expiring_;  // (expires_at, slot)
+  TimePoint now_{};
   std::uint64_t next_uid_ = 1;
   std::uint64_t tick_ = 0;
   std::uint32_t n_nodes_ = 0;

@@ -41,6 +41,9 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
   out.stopping = std::move(request.stopping);
   out.prompt_logprobs = request.prompt_logprobs;
   out.cache_salt = std::move(request.cache_salt);
+  out.retention = std::move(request.retention);
+  out.cache_prompt = request.cache_prompt;
+  out.cache_generation = request.cache_generation;
   out.priority = request.priority;
   out.queue_deadline = request.queue_deadline;
   out.deadline = request.deadline;
