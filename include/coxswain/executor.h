@@ -30,6 +30,7 @@
 
 #include <coxswain/capacity_policy.h>
 #include <coxswain/export.h>
+#include <coxswain/kv_events.h>
 #include <coxswain/latest_state.h>
 #include <coxswain/local_model.h>
 #include <coxswain/request.h>
@@ -68,6 +69,8 @@ struct ExecutorOptions {
   // nothing for them. The oldest go first.
   std::size_t iteration_stats_max = 1000;
   std::size_t request_stats_max = 0;
+  // Events of the KV cache that are kept for kv_events(); 0 = none are made.
+  std::size_t kv_events_max = 0;
   // A line for the program's log. Called by the Executor's own thread; must neither block nor call the Executor.
   std::function<void(LogLevel, std::string_view)> log = {};
 };
@@ -121,6 +124,9 @@ class COXSWAIN_EXPORT Executor {
   // Of the steps since the last call, oldest first (ExecutorOptions::iteration_stats_max, request_stats_max).
   std::vector<IterationStats> iteration_stats();
   std::vector<RequestStatsOfIteration> request_stats();
+
+  // What has become of cached prefixes since the last call (ExecutorOptions::kv_events_max).
+  KvEvents kv_events();
 
   // The request ends with kCancelled, unless it is answered already. Unknown ids are ignored.
   void cancel(RequestId id);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "batch/stats_history.h"
 #include "batch/testing/core_driver.h"
 
 namespace coxswain::batch {
@@ -81,6 +82,46 @@ TEST(CacheUse, WhoEndsUpWithoutACachedBlockHoldsUpNobody) {
   d.turn();
   EXPECT_EQ(d.core->stats().queued, 0U);
   ASSERT_TRUE(d.run());
+}
+
+TEST(CacheUse, HitsPartialHitsAndMissesAreCounted) {
+  CoreDriver d(fake(60));
+  EXPECT_EQ(cached_tokens(d, request(1, 0, 12)), 0U);
+  EXPECT_EQ(cached_tokens(d, request(2, 0, 12)), 11U);
+  EXPECT_EQ(cached_tokens(d, request(3, 0, 13)), 12U);
+  EXPECT_EQ(cached_tokens(d, request(4, 0, 30)), 12U);
+  EXPECT_EQ(cached_tokens(d, request(5, 40, 30)), 0U);
+  const EngineStats s = d.core->stats();
+  EXPECT_EQ(s.prefix_hits, 2U);
+  EXPECT_EQ(s.prefix_partial_hits, 1U);
+  EXPECT_EQ(s.prefix_misses, 2U);
+  EXPECT_EQ(s.cached_prompt_tokens, 35U);
+  EXPECT_EQ(s.copied_prompt_tokens, 3U);
+}
+
+TEST(CacheUse, EventsAreBoundedAndALossIsCounted) {
+  StatsHistory history({.kv_events_max = 2});
+  EngineCore core(
+      std::make_shared<testing::FakeRunner>(fake(60)),
+      {},
+      base::HashKey{3, 4},
+      {.before_final_event = [](RequestId) {}, .runner_lost = [] {}, .observer = &history});
+  const TimePoint now{std::chrono::hours(1)};
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    core.add(
+        request(i, static_cast<TokenId>(7 * i), 9), std::make_shared<testing::Recorder>(), now);
+    while (core.submit_next(now)) {
+    }
+    while (core.n_in_flight() > 0) core.apply_oldest(core.wait_oldest(), now);
+  }
+  const KvEvents kept = history.take_kv_events();  // of the pool and four prompts
+  EXPECT_EQ(kept.n_lost, 3U);
+  ASSERT_EQ(kept.events.size(), 2U);
+  EXPECT_EQ(kept.events[0].id, 4U);
+  EXPECT_EQ(kept.events[1].id, 5U);
+  EXPECT_EQ(kept.events[1].kind, KvEvent::Kind::kStored);
+  EXPECT_EQ(kept.events[1].blocks.size(), 2U);
+  EXPECT_EQ(history.take_kv_events(), KvEvents{});
 }
 
 TEST(CacheUse, ARetentionThatCannotBeIsRefused) {

@@ -130,7 +130,8 @@ EngineCore::~EngineCore() {
 
 void EngineCore::start_cache() {
   info_ = runner_->info();
-  const kvcache::KvCacheOptions cache = cache_options(info_, options_, hash_key_);
+  kvcache::KvCacheOptions cache = cache_options(info_, options_, hash_key_);
+  cache.events = stats_wanted_.kv_events;
   has_windows_ = std::ranges::any_of(
       cache.groups, [](const kvcache::KvGroupOptions& g) { return g.window_tokens > 0; });
   cache_tokens_ = 0;
@@ -452,7 +453,15 @@ void EngineCore::leave_request(Sequence& s) {
   hooks_.before_final_event(s.request.id);
 }
 
+void EngineCore::tell_kv_events() {
+  if (!cache_->has_events()) return;
+  std::vector<KvEvent> events = cache_->take_events();
+  for (KvEvent& event : events) event.id = ++last_kv_event_;
+  observer_.on_kv_events(events);
+}
+
 void EngineCore::finish_call() {
+  tell_kv_events();
   std::vector<SinkEvent> events = std::move(events_);
   for (std::size_t begin = 0, end = 0; begin < events.size(); begin = end) {
     EventOutlet* const outlet = events[begin].sink->outlet();

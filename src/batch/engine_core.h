@@ -149,6 +149,7 @@ class EngineCore {
   bool note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& silent);
   // Ends a call from outside: events leave, and what was answered is freed.
   void finish_call();
+  void tell_kv_events();
 
   // step_submit.cc: Decision -> StepPlan
   enum class Filled : std::uint8_t { kDone, kPlanAgain };
@@ -164,6 +165,7 @@ class EngineCore {
   bool grow(Sequence& s, std::uint32_t n_blocks);
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
   static SequenceSpec make_spec(const Sequence& s);
+  void note_prefix(const Sequence& s, std::uint32_t n_copied);
   std::vector<BlockTableChange> table_changes(Sequence& s, const PlannedRow& planned);
   void take_dropped(StepPlan& plan, Step& step);
   void send(StepPlan plan, Step step);
@@ -214,6 +216,7 @@ class EngineCore {
   std::uint64_t last_step_ = 0;
   std::uint32_t waiting_tokens_ = 0;  // TGI's counter
   bool decode_is_due_ = false;
+  std::uint64_t last_kv_event_ = 0;
   std::size_t n_never_scheduled_ = 0;
   std::size_t n_retiring_ = 0;  // answered, and still named by a step in flight
   bool any_running_stalled_ = false;

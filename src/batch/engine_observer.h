@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 
+#include <coxswain/kv_events.h>
 #include <coxswain/stats.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
@@ -32,11 +33,16 @@ struct EngineState {
   std::uint64_t cache_tokens_total = 0;  // positions that the KV cache holds (of group 0)
 };
 
+// What a request found in the prefix cache: every block of its prompt that may be found, some tokens, nothing.
+enum class PrefixHit : std::uint8_t { kHit, kPartial, kMiss };
+
 // A request's first admission to a step; not when it comes back after a pause.
 struct RequestAdmitted {
   RequestId request{};
   std::uint32_t n_prompt_tokens = 0;
   std::uint32_t n_cached_tokens = 0;  // of these, found in the prefix cache
+  std::uint32_t n_copied_tokens = 0;  // of these, the beginning of a block
+  PrefixHit hit = PrefixHit::kMiss;
 };
 
 struct StepFinished {
@@ -48,10 +54,12 @@ struct StepFinished {
   WaitReason wait = WaitReason::kNone;  // of the head of the queue, when the step was planned
 };
 
-// What on_iteration() is told. It costs a step something only where it is wanted; `requests` costs a walk over all.
+// What on_iteration() and on_kv_events() are told. It costs a step something only where it is wanted; `requests` costs
+// a walk over all.
 struct StatsWanted {
   bool iterations = false;
   bool requests = false;
+  bool kv_events = false;
 };
 
 class EngineObserver {
@@ -76,6 +84,9 @@ class EngineObserver {
   virtual StatsWanted stats_wanted() const { return {}; }
   // Behind on_step_finished(), before the events of the step. `requests` ends with the call; empty unless wanted.
   virtual void on_iteration(const IterationStats&, std::span<const RequestStats> /*requests*/) {}
+
+  // Behind the half of a pass that made them. They may be moved from. Never unless wanted.
+  virtual void on_kv_events(std::span<KvEvent> /*events*/) {}
 
   // The first runner, at construction.
   virtual void on_runner_up() {}

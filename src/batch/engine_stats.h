@@ -21,6 +21,11 @@ struct EngineStats {
   std::uint64_t pauses = 0;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_prompt_tokens = 0;
+  std::uint64_t copied_prompt_tokens = 0;  // of these, the beginning of a block
+  // Requests that found every block of their prompt that may be found, some tokens, nothing.
+  std::uint64_t prefix_hits = 0;
+  std::uint64_t prefix_partial_hits = 0;
+  std::uint64_t prefix_misses = 0;
   std::uint64_t generated_tokens = 0;
   std::uint32_t blocks_total = 0;
   std::uint32_t blocks_free = 0;

@@ -20,6 +20,7 @@ namespace coxswain::batch {
 struct StatsHistoryOptions {
   std::size_t iterations_max = 1000;  // 0 = none are kept
   std::size_t requests_max = 0;       // iterations of which the requests are kept; 0 = none
+  std::size_t kv_events_max = 0;      // 0 = none
 };
 
 class StatsHistory final : public EngineObserver {
@@ -27,7 +28,9 @@ class StatsHistory final : public EngineObserver {
   explicit StatsHistory(StatsHistoryOptions options) : options_(options) {}
 
   StatsWanted stats_wanted() const override {
-    return {.iterations = options_.iterations_max > 0, .requests = options_.requests_max > 0};
+    return {.iterations = options_.iterations_max > 0,
+            .requests = options_.requests_max > 0,
+            .kv_events = options_.kv_events_max > 0};
   }
 
   void on_iteration(const IterationStats& iteration,
@@ -41,6 +44,14 @@ class StatsHistory final : public EngineObserver {
     }
   }
 
+  void on_kv_events(std::span<KvEvent> events) override {
+    const base::MutexLock lock(mu_);
+    for (KvEvent& event : events) {
+      n_lost_kv_events_ += kv_events_.size() == options_.kv_events_max ? 1 : 0;
+      add(kv_events_, std::move(event), options_.kv_events_max);
+    }
+  }
+
   // Oldest first; the next call gives what came since.
   std::vector<IterationStats> take_iterations() {
     const base::MutexLock lock(mu_);
@@ -49,6 +60,11 @@ class StatsHistory final : public EngineObserver {
   std::vector<RequestStatsOfIteration> take_requests() {
     const base::MutexLock lock(mu_);
     return take(requests_);
+  }
+
+  KvEvents take_kv_events() {
+    const base::MutexLock lock(mu_);
+    return {.events = take(kv_events_), .n_lost = std::exchange(n_lost_kv_events_, 0)};
   }
 
  private:
@@ -68,6 +84,8 @@ class StatsHistory final : public EngineObserver {
   base::Mutex mu_;
   std::deque<IterationStats> iterations_ GUARDED_BY(mu_);
   std::deque<RequestStatsOfIteration> requests_ GUARDED_BY(mu_);
+  std::deque<KvEvent> kv_events_ GUARDED_BY(mu_);
+  std::uint64_t n_lost_kv_events_ GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace coxswain::batch

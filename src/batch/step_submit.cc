@@ -85,6 +85,7 @@ bool EngineCore::submit_next(TimePoint now) {
     return false;
   }
   take_dropped(plan, step);
+  tell_kv_events();
   send(std::move(plan), std::move(step));
   return true;
 }
@@ -188,9 +189,7 @@ void EngineCore::admit(const PlannedRow& row, Step& step, TimePoint now) {
   s.n_cached_prompt_tokens = std::min(s.planned, s.n_prompt);
   stats_.prompt_tokens += s.n_prompt;
   stats_.cached_prompt_tokens += s.n_cached_prompt_tokens;
-  observer_.on_request_admitted({.request = s.request.id,
-                                 .n_prompt_tokens = s.n_prompt,
-                                 .n_cached_tokens = s.n_cached_prompt_tokens});
+  note_prefix(s, s.lease.n_partial());
 }
 
 bool EngineCore::grow(Sequence& s, std::uint32_t n_blocks) {
@@ -204,6 +203,23 @@ bool EngineCore::grow(Sequence& s, std::uint32_t n_blocks) {
     use->allocated_new += n_new;
   }
   return true;
+}
+
+// A request is admitted for the first time: what of its prompt was there.
+void EngineCore::note_prefix(const Sequence& s, std::uint32_t n_copied) {
+  const std::uint32_t block = cache_->block_tokens();
+  const std::uint32_t n_most = (s.n_prompt - 1) / block * block;
+  RequestAdmitted out{.request = s.request.id,
+                      .n_prompt_tokens = s.n_prompt,
+                      .n_cached_tokens = s.n_cached_prompt_tokens,
+                      .n_copied_tokens = n_copied};
+  if (out.n_cached_tokens > 0)
+    out.hit = out.n_cached_tokens >= n_most ? PrefixHit::kHit : PrefixHit::kPartial;
+  stats_.copied_prompt_tokens += n_copied;
+  ++(out.hit == PrefixHit::kHit       ? stats_.prefix_hits
+     : out.hit == PrefixHit::kPartial ? stats_.prefix_partial_hits
+                                      : stats_.prefix_misses);
+  observer_.on_request_admitted(out);
 }
 
 std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const PlannedRow& planned) {

@@ -7,8 +7,10 @@
 
 namespace coxswain::kvcache {
 
-BlockPool::BlockPool(std::uint32_t n_blocks)
-    : blocks_(n_blocks), links_(std::size_t{n_blocks} + kRetentionPriorityMax + 2) {
+BlockPool::BlockPool(std::uint32_t n_blocks, bool in_order)
+    : in_order_(in_order),
+      blocks_(n_blocks),
+      links_(std::size_t{n_blocks} + kRetentionPriorityMax + 2) {
   for (std::uint32_t priority = 0; priority <= kRetentionPriorityMax; ++priority)
     links_[ends_of(priority)] = {.next = ends_of(priority), .previous = ends_of(priority)};
   free_.reserve(n_blocks);
@@ -98,6 +100,8 @@ void BlockPool::rest(BlockId id) {
 }
 
 void BlockPool::link_cached(BlockId id) {
+  ++counts_.cached;
+  if (!in_order_) return;
   const std::uint32_t priority = block(id).priority;
   const BlockId ends = ends_of(priority);
   const BlockId next = block(id).evict_first ? links_[ends].next : ends;
@@ -106,7 +110,6 @@ void BlockPool::link_cached(BlockId id) {
   links_[next].previous = id;
   links_[previous].next = id;
   cached_levels_[priority / 64] |= std::uint64_t{1} << priority % 64;
-  ++counts_.cached;
 }
 
 BlockId BlockPool::first_cached() const {
@@ -129,13 +132,14 @@ void BlockPool::set_priority(BlockId id, std::uint32_t priority, bool evict_firs
 }
 
 void BlockPool::unlink_cached(BlockId id) {
+  --counts_.cached;
+  if (!in_order_) return;
   const Links at = std::exchange(links_[id], {});
   links_[at.next].previous = at.previous;
   links_[at.previous].next = at.next;
   const std::uint32_t priority = block(id).priority;
   if (at.next == at.previous && at.next == ends_of(priority))
     cached_levels_[priority / 64] &= ~(std::uint64_t{1} << priority % 64);
-  --counts_.cached;
 }
 
 void BlockPool::mark_indexed(BlockId id, std::uint32_t priority) {
@@ -192,7 +196,7 @@ std::string BlockPool::check() const {
       if (++n_linked > seen.cached) return "a ring of cached blocks does not end";
     }
   }
-  if (n_linked != seen.cached) return "cached blocks are not linked";
+  if (in_order_ && n_linked != seen.cached) return "cached blocks are not linked";
   if (seen != counts()) return "counters differ from a recount";
   if (seen.free + seen.cached + seen.leased + seen.retiring != seen.total)
     return "blocks are not conserved";

@@ -38,7 +38,8 @@ struct BlockCounts {
 
 class BlockPool {
  public:
-  explicit BlockPool(std::uint32_t n_blocks);
+  // Only with `in_order` is there an order of the cached blocks: first_cached().
+  BlockPool(std::uint32_t n_blocks, bool in_order);
 
   std::uint32_t n_free() const { return static_cast<std::uint32_t>(free_.size()); }
   const BlockCounts& counts() const;
@@ -95,6 +96,7 @@ class BlockPool {
   void link_cached(BlockId id);
   void unlink_cached(BlockId id);
 
+  bool in_order_ = false;
   std::vector<Block> blocks_;      // [n_blocks], index = id - 1
   std::vector<BlockId> free_;      // a stack: the block freed last is the warmest
   std::vector<BlockId> retiring_;  // what sequences that ended held while steps still name it

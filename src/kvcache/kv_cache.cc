@@ -59,13 +59,15 @@ KvCache::KvCache(const KvCacheOptions& options)
     : block_tokens_(options.block_tokens),
       prefix_caching_(options.prefix_caching),
       partial_reuse_(options.partial_reuse),
-      index_(windows_of(options), options.hash_key) {
+      index_(windows_of(options), options.hash_key, options.events),
+      events_(options.events) {
   for (const KvGroupOptions& group : options.groups) {
     windows_.push_back(group.window_tokens);
-    pools_.emplace_back(group.n_blocks);
+    pools_.emplace_back(group.n_blocks, group.window_tokens > 0);
     nodes_.emplace_back(group.n_blocks);
     n_nodes_max_ += std::uint64_t{group.n_blocks} * kNodesPerBlock;
   }
+  tell_created();
 }
 
 // The length of the prefix that open() takes. The memo holds its nodes, and maybe some that cannot be used.
@@ -280,15 +282,18 @@ bool KvCache::evict_from(std::size_t group) {
   if (windows_[group] == 0) return evict_node();
   const BlockId id = pools_[group].first_cached();
   if (id == 0) return false;
+  tell_removed(group, index_.chain(node_of(group, id)));
   index_.clear_block(node_of(group, id), group);
   forget(group, id);
   return true;
 }
 
 bool KvCache::evict_node() {
-  const std::vector<BlockId> blocks = index_.evict();
+  const auto [blocks, chain] = index_.evict();
   for (std::size_t g = 0; g < blocks.size(); ++g) {
-    if (blocks[g] != kReleasedBlock) forget(g, blocks[g]);
+    if (blocks[g] == kReleasedBlock) continue;
+    tell_removed(g, chain);
+    forget(g, blocks[g]);
   }
   return !blocks.empty();
 }
@@ -350,13 +355,16 @@ void KvCache::share_block(const KvLease& lease, std::size_t group, PrefixIndex::
   index_.set_block(node, group, id);
   pools_[group].mark_indexed(id, index_.priority(node));
   node_of(group, id) = node;
+  tell_stored(node, group);
 }
 
 // What the rule says of block `index`, which the node is, holds from now on.
 void KvCache::retain(PrefixIndex::Node node, const RetentionRule& rule, std::uint32_t index) {
   const auto retention = rule.at(index * block_tokens_);
   if (!retention) return;
+  const std::uint32_t before = index_.priority(node);
   index_.set_retention(node, *retention);
+  tell_updated(node, before);
   set_priority(node, false);
 }
 
@@ -370,7 +378,10 @@ void KvCache::set_priority(PrefixIndex::Node node, bool evict_first) {
 }
 
 void KvCache::advance(TimePoint now) {
-  for (const PrefixIndex::Node node : index_.expire(now)) set_priority(node, true);
+  for (const auto& [node, priority_before] : index_.expire(now)) {
+    set_priority(node, true);
+    tell_updated(node, priority_before);
+  }
 }
 
 void KvCache::publish(KvLease& lease,
@@ -396,8 +407,8 @@ void KvCache::publish(KvLease& lease,
       if (at_root) parent = index_.root(lease.identity_);
       node = index_.insert(parent, tokens);
     }
-    for (std::size_t g = 0; g < pools_.size(); ++g) share_block(lease, g, node);
     retain(node, rule, lease.n_published_);
+    for (std::size_t g = 0; g < pools_.size(); ++g) share_block(lease, g, node);
     lease.cursor_ = node;
     ++lease.n_published_;
   }

@@ -25,8 +25,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include <coxswain/kv_events.h>
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
@@ -47,6 +49,7 @@ struct KvCacheOptions {
   std::vector<KvGroupOptions> groups = {};
   bool prefix_caching = true;
   bool partial_reuse = false;  // of a part of a block: whoever computes can copy blocks
+  bool events = false;         // take_events()
   base::HashKey hash_key{};    // secret, drawn once per process
 };
 
@@ -188,6 +191,10 @@ class KvCache {
   // Steps up to `step` have retired.
   void retire(std::uint64_t step);
 
+  // What has become of cached blocks since the last call, without ids; nothing unless KvCacheOptions::events.
+  bool has_events() const { return !pending_events_.empty(); }
+  std::vector<KvEvent> take_events() { return std::exchange(pending_events_, {}); }
+
   // Blocks that grow() can hand out now: free ones and cached ones that can be evicted.
   std::uint32_t available(std::size_t group) const {
     const BlockPool& pool = pools_[group];
@@ -208,6 +215,15 @@ class KvCache {
   bool evict_node();
   void forget(std::size_t group, BlockId id);
   bool has_room_for(std::uint64_t n_nodes);
+  // kv_cache_events.cc; they do nothing without KvCacheOptions::events.
+  KvEvent& event(KvEvent::Kind kind, std::size_t group, std::uint64_t parent = 0);
+  void tell_created();
+  void tell_stored(PrefixIndex::Node node, std::size_t group);
+  void tell_removed(std::size_t group, std::uint64_t hash);
+  void tell_updated(PrefixIndex::Node node, std::uint32_t priority_before);
+  // Whether the group tells of the blocks of nodes: window groups, and the first of the others for all of these.
+  bool tells(std::size_t group) const;
+
   void retain(PrefixIndex::Node node, const RetentionRule& rule, std::uint32_t index);
   void set_priority(PrefixIndex::Node node, bool evict_first);
   void share_block(const KvLease& lease, std::size_t group, PrefixIndex::Node node);
@@ -239,6 +255,8 @@ class KvCache {
   // Per group and block: the node that names it.
   std::vector<std::vector<PrefixIndex::Node>> nodes_;
   PrefixIndex index_;
+  const bool events_;
+  std::vector<KvEvent> pending_events_;
   // Where no group keeps its blocks nodes outlive them: at most so many.
   std::uint64_t n_nodes_max_ = 0;
 };

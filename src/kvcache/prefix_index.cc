@@ -6,10 +6,11 @@
 
 namespace coxswain::kvcache {
 
-PrefixIndex::PrefixIndex(std::vector<bool> is_window, const base::HashKey& key)
+PrefixIndex::PrefixIndex(std::vector<bool> is_window, const base::HashKey& key, bool chains)
     : is_window_(std::move(is_window)),
       n_full_(static_cast<std::uint32_t>(std::ranges::count(is_window_, false))),
-      key_(key) {}
+      key_(key),
+      chains_(chains) {}
 
 PrefixIndex::Node PrefixIndex::find_root(std::string_view identity) const {
   const auto it = roots_.find(identity);
@@ -21,6 +22,8 @@ PrefixIndex::Node PrefixIndex::root(std::string_view identity) {
   if (const Node found = find_root(identity)) return found;
   const std::uint32_t slot = new_slot();
   entries_[slot].identity = std::string(identity);
+  if (chains_)
+    entries_[slot].chain = base::sip_hash(std::as_bytes(std::span(identity)), {}, base::kSip24);
   roots_.emplace(entries_[slot].identity, slot);
   return {slot, entries_[slot].uid};
 }
@@ -92,6 +95,8 @@ PrefixIndex::Node PrefixIndex::insert(Node parent, std::span<const TokenId> toke
   e.tokens.assign(tokens.begin(), tokens.end());
   e.blocks.assign(is_window_.size(), kReleasedBlock);
   e.hash = child_key(parent, tokens);
+  if (chains_)
+    e.chain = base::sip_hash(std::as_bytes(tokens), {entry(parent).chain, 0}, base::kSip24);
   e.busy = n_full_;
   children_.emplace(e.hash, slot);
   ++n_nodes_;
@@ -200,13 +205,14 @@ void PrefixIndex::set_retention(Node node, const BlockRetention& retention) {
   if (!pinned(node)) start_expiry(node.slot);
 }
 
-std::vector<PrefixIndex::Node> PrefixIndex::expire(TimePoint now) {
+std::vector<PrefixIndex::Expired> PrefixIndex::expire(TimePoint now) {
   now_ = now;
-  std::vector<Node> out;
+  std::vector<Expired> out;
   while (!expiring_.empty() && expiring_.begin()->first <= now) {
     const std::uint32_t slot = expiring_.begin()->second;
-    out.push_back({slot, entries_[slot].uid});
-    set_retention(out.back(), {});
+    out.push_back(
+        {.node = {slot, entries_[slot].uid}, .priority_before = entries_[slot].retention.priority});
+    set_retention(out.back().node, {});
   }
   return out;
 }
@@ -224,15 +230,15 @@ void PrefixIndex::refresh_leaf(std::uint32_t slot) {
   e.evictable_leaf = want;
 }
 
-std::vector<BlockId> PrefixIndex::evict() {
+PrefixIndex::Evicted PrefixIndex::evict() {
   if (evictable_leaves_.empty()) return {};
   const std::uint32_t slot = std::get<2>(*evictable_leaves_.begin());
-  std::vector<BlockId> blocks = std::move(entries_[slot].blocks);
+  Evicted out{.blocks = std::move(entries_[slot].blocks), .chain = entries_[slot].chain};
   evictable_leaves_.erase(evictable_leaves_.begin());
   --n_evictable_;
   --n_nodes_;
   remove(slot);
-  return blocks;
+  return out;
 }
 
 void PrefixIndex::remove(std::uint32_t slot) {

@@ -46,8 +46,8 @@ class PrefixIndex {
     friend bool operator==(const Node&, const Node&) = default;
   };
 
-  // is_window: for each KV group.
-  PrefixIndex(std::vector<bool> is_window, const base::HashKey& key);
+  // is_window: for each KV group. With `chains` nodes have a chain().
+  PrefixIndex(std::vector<bool> is_window, const base::HashKey& key, bool chains = false);
 
   Node find_root(std::string_view identity) const;
   Node find_child(Node parent, std::span<const TokenId> tokens) const;
@@ -72,6 +72,10 @@ class PrefixIndex {
   std::span<const BlockId> blocks(Node node) const { return entry(node).blocks; }
   // Whether a node may be put below this one: if nobody uses it, that would pin blocks that others count as free.
   bool takes_children(Node node) const { return n_full_ == 0 || pinned(node); }
+  // The hash of identity and all tokens up to the node's last, as coxswain/kv_events.h has it. 0 without chains.
+  std::uint64_t chain(Node node) const { return entry(node).chain; }
+  std::uint64_t parent_chain(Node node) const { return entries_[entry(node).parent].chain; }
+  std::span<const TokenId> tokens(Node node) const { return entry(node).tokens; }
   // More than one sequence has had these tokens.
   bool shared(Node node) const { return entry(node).shared; }
   void mark_shared(Node node) { entry(node).shared = true; }
@@ -79,7 +83,11 @@ class PrefixIndex {
   std::uint32_t priority(Node node) const { return entry(node).retention.priority; }
   void set_retention(Node node, const BlockRetention& retention);
   // The time is `now`. Those whose time is over and that have the default priority again.
-  std::vector<Node> expire(TimePoint now);
+  struct Expired {
+    Node node;
+    std::uint32_t priority_before = 0;
+  };
+  std::vector<Expired> expire(TimePoint now);
 
   // Clearing is for window groups and may remove the node, and nodes above it.
   void set_block(Node node, std::size_t group, BlockId id) { entry(node).blocks[group] = id; }
@@ -92,8 +100,12 @@ class PrefixIndex {
   std::uint32_t n_nodes() const { return n_nodes_; }          // roots not counted
   std::uint32_t n_evictable() const { return n_evictable_; }  // unpinned nodes
   // Takes out the leaf of the lowest priority, of these the one that has been unpinned longest; its blocks, one per
-  // group. Empty if all are pinned. REQUIRES: a group without a window.
-  std::vector<BlockId> evict();
+  // group, and its chain. Empty if all are pinned. REQUIRES: a group without a window.
+  struct Evicted {
+    std::vector<BlockId> blocks;
+    std::uint64_t chain = 0;
+  };
+  Evicted evict();
 
   std::uint32_t count_blocks(std::size_t group) const;  // counts anew
   // Empty, or what is wrong.
@@ -108,6 +120,7 @@ class PrefixIndex {
     std::uint32_t busy = 0;  // blocks of groups without a window in use
     std::uint64_t unpinned_at = 0;
     std::uint64_t hash = 0;
+    std::uint64_t chain = 0;
     BlockRetention retention;
     TimePoint expires_at{};  // in expiring_ if it is not the default
     bool evictable_leaf = false;
@@ -136,6 +149,7 @@ class PrefixIndex {
   const std::vector<bool> is_window_;  // per group
   const std::uint32_t n_full_;         // groups without a window
   const base::HashKey key_;
+  const bool chains_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_slots_;
   struct HashText {

@@ -68,7 +68,8 @@ class Executor::Impl final : public batch::EventOutlet,
   Impl(Result<library::EngineParts> parts, ExecutorOptions options)
       : options_(std::move(options)),
         stats_({.iterations_max = options_.iteration_stats_max,
-                .requests_max = options_.request_stats_max}),
+                .requests_max = options_.request_stats_max,
+                .kv_events_max = options_.kv_events_max}),
         status_(parts.status()) {
     if (status_.ok()) status_ = start(std::move(parts).value());
   }
@@ -98,6 +99,7 @@ class Executor::Impl final : public batch::EventOutlet,
                     std::span<const RequestStats> requests) override {
     stats_.on_iteration(iteration, requests);
   }
+  void on_kv_events(std::span<KvEvent> events) override { stats_.on_kv_events(events); }
   void on_step_failed(batch::StepKind kind, const Status& status) override;
   void on_runner_lost(const Status& status) override;
   void on_broken_invariant(std::string_view what) override { log(LogLevel::kError, what); }
@@ -494,6 +496,10 @@ std::vector<IterationStats> Executor::iteration_stats() {
 
 std::vector<RequestStatsOfIteration> Executor::request_stats() {
   return impl_->stats().take_requests();
+}
+
+KvEvents Executor::kv_events() {
+  return impl_->stats().take_kv_events();
 }
 
 void Executor::cancel(RequestId id) {

@@ -30,6 +30,15 @@ void EngineMetrics::on_state(const batch::EngineState& state) {
 void EngineMetrics::on_request_admitted(const batch::RequestAdmitted& request) {
   metrics_.prompt_tokens.add(request.n_prompt_tokens);
   metrics_.prefix_cache_hit_tokens.add(request.n_cached_tokens);
+  metrics_.prefix_cache_copied_tokens.add(request.n_copied_tokens);
+  switch (request.hit) {
+    case batch::PrefixHit::kHit:
+      return metrics_.prefix_cache_hits.add();
+    case batch::PrefixHit::kPartial:
+      return metrics_.prefix_cache_partial_hits.add();
+    case batch::PrefixHit::kMiss:
+      return metrics_.prefix_cache_misses.add();
+  }
 }
 
 void EngineMetrics::on_admissions(std::uint32_t n_requests) {

@@ -80,12 +80,20 @@ TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
 }
 
 TEST_F(EngineMetricsTest, AdmissionsAndPausesAreCounted) {
-  watched_.on_request_admitted(
-      {.request = RequestId{1}, .n_prompt_tokens = 17, .n_cached_tokens = 16});
+  watched_.on_request_admitted({.request = RequestId{1},
+                                .n_prompt_tokens = 17,
+                                .n_cached_tokens = 16,
+                                .n_copied_tokens = 3,
+                                .hit = batch::PrefixHit::kHit});
+  watched_.on_request_admitted({.request = RequestId{2}});
   watched_.on_admissions(2);
   watched_.on_pause(RequestId{1});
   EXPECT_EQ(metrics_.prompt_tokens.value(), 17U);
   EXPECT_EQ(metrics_.prefix_cache_hit_tokens.value(), 16U);
+  EXPECT_EQ(metrics_.prefix_cache_copied_tokens.value(), 3U);
+  EXPECT_EQ(metrics_.prefix_cache_hits.value(), 1U);
+  EXPECT_EQ(metrics_.prefix_cache_partial_hits.value(), 0U);
+  EXPECT_EQ(metrics_.prefix_cache_misses.value(), 1U);
   EXPECT_EQ(metrics_.preemptions.value(), 1U);
   EXPECT_THAT(metrics_.render(), HasSubstr("tgi_batch_next_size_sum 2\n"));
 }

@@ -129,6 +129,16 @@ class Metrics {
       gauge("tgi_kv_blocks_retiring", "Blocks that the last submitted steps still name");
   Counter& prefix_cache_hit_tokens =
       counter("tgi_prefix_cache_hit_tokens_total", "Prompt tokens taken from the KV cache");
+  Counter& prefix_cache_copied_tokens =
+      counter("tgi_prefix_cache_copied_tokens_total",
+              "Of the prompt tokens taken from the KV cache, those in a block that was copied");
+  Counter& prefix_cache_hits =
+      counter("tgi_prefix_cache_hits_total",
+              "Requests whose prompt was in the KV cache, but for its last block");
+  Counter& prefix_cache_partial_hits = counter(
+      "tgi_prefix_cache_partial_hits_total", "Requests of whose prompt a part was in the KV cache");
+  Counter& prefix_cache_misses = counter("tgi_prefix_cache_misses_total",
+                                         "Requests of whose prompt nothing was in the KV cache");
   Counter& prompt_tokens = counter("tgi_prompt_tokens_total", "Prompt tokens of all requests");
   Counter& preemptions =
       counter("tgi_preemptions_total", "Times that a request was paused for lack of blocks");
