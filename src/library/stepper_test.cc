@@ -125,7 +125,9 @@ TEST(Generate, GivesTheWholeAnswer) {
 
 TEST(Generate, StreamCallsForEachPieceAndEndsWhenAsked) {
   const FakeRunnerOptions fake;
-  Executor engine(std::make_shared<FakeRunner>(fake));
+  ExecutorOptions options;
+  options.unread_tokens_max = 8;  // so that no answer is whole before the first look at it
+  Executor engine(std::make_shared<FakeRunner>(fake), options);
   const Request request = make_request(5, 12);
   std::vector<TokenId> seen;
   const auto keep = [&](const Response& piece) {
