@@ -2,11 +2,12 @@
 #include "manager/testing/issue_program.h"
 
 #include <future>
-#include <mutex>
 #include <unordered_set>
 #include <utility>
 
 #include <coxswain/batch_manager.h>
+
+#include "base/mutex.h"
 
 namespace coxswain::manager::testing {
 namespace {
@@ -14,17 +15,17 @@ namespace {
 // The program's own.
 struct Queue {
   std::vector<std::shared_ptr<InferenceRequest>> take(std::int32_t max_new) {
-    const std::lock_guard lock(mutex);
+    const base::MutexLock lock(mutex);
     if (max_new == 0) return {};
     return std::exchange(requests, {});
   }
   void put(std::shared_ptr<InferenceRequest> request) {
-    const std::lock_guard lock(mutex);
+    const base::MutexLock lock(mutex);
     requests.push_back(std::move(request));
   }
 
-  std::mutex mutex;
-  std::vector<std::shared_ptr<InferenceRequest>> requests;
+  base::Mutex mutex;
+  std::vector<std::shared_ptr<InferenceRequest>> requests GUARDED_BY(mutex);
 };
 
 }  // namespace
