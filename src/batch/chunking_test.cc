@@ -48,6 +48,7 @@ Rows rows_of(const FakeRunnerOptions& fake,
   CoreDriver d(fake, options);
   d.runner->keep_plans();
   std::vector<std::shared_ptr<Recorder>> sinks;
+  sinks.reserve(requests.size());
   for (const GenerationRequest& r : requests) sinks.push_back(d.add(r));
   EXPECT_TRUE(d.run());
   for (std::size_t i = 0; i < requests.size(); ++i)

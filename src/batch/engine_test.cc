@@ -74,7 +74,7 @@ class Gate {
 // An engine over a FakeRunner.
 struct Fixture {
   explicit Fixture(const FakeRunnerOptions& fake = {},
-                   EngineOptions options = test_options(),
+                   const EngineOptions& options = test_options(),
                    EngineObserver* observer = nullptr)
       : runner_options(fake), runner(std::make_shared<FakeRunner>(fake)) {
     runner->on_step = [this](std::uint64_t) { gate.pass(); };
@@ -271,7 +271,7 @@ TEST(Engine, ALateCancelDoesNotMeetALaterRequestOfItsId) {
 
 // A step that hangs until it is released.
 struct HungStep : Fixture {
-  explicit HungStep(EngineOptions options = test_options()) : Fixture({}, options) {
+  explicit HungStep(const EngineOptions& options = test_options()) : Fixture({}, options) {
     runner->hold();
   }
   ~HungStep() { runner->release(); }

@@ -57,30 +57,42 @@ std::pair<std::uint32_t, std::size_t> work_of(const FakeRunner& runner) {
   return {n_positions, n_moves};
 }
 
+struct Setting {
+  std::uint32_t n_prompt = 1;
+  std::uint32_t budget = 4;
+  bool windows = false;
+  bool edits = true;
+  bool caching = true;
+};
+
+void expect_each_alone(const Setting& setting) {
+  SCOPED_TRACE("prompt " + std::to_string(setting.n_prompt) + " edits " +
+               std::to_string(setting.edits) + " windows " + std::to_string(setting.windows));
+  FakeRunnerOptions f = fake();
+  f.capabilities.moves = setting.edits;
+  if (setting.windows) {
+    f.n_blocks = {65, 40};
+    f.windows = {0, 7};
+  }
+  GenerationRequest r = request_of(setting.n_prompt, 5);
+  r.prompt_logprobs = setting.budget == 8;
+  CoreDriver d(f, {.prefill_tokens_max = setting.budget, .prefix_caching = setting.caching});
+  const auto got = d.add_all(r);
+  ASSERT_NE(got, nullptr);
+  ASSERT_TRUE(d.run());
+  expect_each_alone(f, r, *got);
+  d.expect_idle();
+}
+
 TEST(Siblings, EachIsTheRequestAloneWithItsSeed) {
   for (const std::uint32_t n_prompt : {1U, 2U, 4U, 5U, 15U, 16U, 17U}) {
-    for (const bool windows : {false, true}) {
-      for (const bool edits : {true, false}) {
-        for (const bool caching : {true, false}) {
-          for (const std::uint32_t budget : {4U, 8U, 64U}) {
-            FakeRunnerOptions f = fake();
-            f.capabilities.moves = edits;
-            if (windows) {
-              f.n_blocks = {65, 40};
-              f.windows = {0, 7};
-            }
-            GenerationRequest r = request_of(n_prompt, 5);
-            r.prompt_logprobs = budget == 8;
-            SCOPED_TRACE("prompt " + std::to_string(n_prompt) + " edits " + std::to_string(edits) +
-                         " windows " + std::to_string(windows));
-            CoreDriver d(f, {.prefill_tokens_max = budget, .prefix_caching = caching});
-            const auto got = d.add_all(r);
-            ASSERT_NE(got, nullptr);
-            ASSERT_TRUE(d.run());
-            expect_each_alone(f, r, *got);
-            d.expect_idle();
-          }
-        }
+    for (const std::uint32_t budget : {4U, 8U, 64U}) {
+      for (unsigned flags = 0; flags < 8; ++flags) {
+        expect_each_alone({.n_prompt = n_prompt,
+                           .budget = budget,
+                           .windows = (flags & 1U) != 0,
+                           .edits = (flags & 2U) != 0,
+                           .caching = (flags & 4U) != 0});
       }
     }
   }

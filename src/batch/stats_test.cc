@@ -23,7 +23,9 @@ using namespace std::chrono_literals;
 // Blocks of 4; each step takes 10 ms of a clock that moves with them alone.
 class StatsTest : public ::testing::Test {
  protected:
-  void start(std::uint32_t n_blocks, EngineOptions options, StatsHistoryOptions kept = {100, 100}) {
+  void start(std::uint32_t n_blocks,
+             const EngineOptions& options,
+             StatsHistoryOptions kept = {100, 100}) {
     FakeRunnerOptions fake;
     fake.n_blocks = {n_blocks + 1};
     fake.capabilities.look_ahead = false;

@@ -21,7 +21,7 @@ using testing::text_of;
 using testing::u32_value;
 
 constexpr std::uint32_t kF32 = 0;
-constexpr std::uint32_t kQ4_0 = 2;
+constexpr std::uint32_t kQ4 = 2;
 
 class GgufHeader : public ::testing::Test {
  protected:
@@ -44,7 +44,7 @@ FileBytes small_file() {
       .key("llama.rope.freq_base", f32_value(0.5F))
       .key("tokenizer.ggml.tokens", strings_value({"a", "", "bc"}))
       .key("tokenizer.ggml.scores", f32s_value({-1.0F, 0.25F}))
-      .tensor_with("w", {64, 3}, kQ4_0, std::string(6 * 18, 'x'))
+      .tensor_with("w", {64, 3}, kQ4, std::string(6 * 18, 'x'))
       .tensor_with("norm", {4}, kF32, std::string(16, 'y'));
   return out;
 }
@@ -156,7 +156,7 @@ TEST_F(GgufHeader, TensorsThatCannotBeAreRefusedByName) {
   EXPECT_NE(with({4}, kF32, ~std::uint64_t{31}).find("\"odd\" ends behind"), std::string::npos);
   EXPECT_NE(with({4}, kF32, 4).find("no multiple of the alignment"), std::string::npos);
   EXPECT_NE(with({4}, kF32, 32).find("\"w\" and \"odd\" overlap"), std::string::npos);
-  EXPECT_NE(with({31}, kQ4_0, 160).find("rows of 31 values"), std::string::npos);
+  EXPECT_NE(with({31}, kQ4, 160).find("rows of 31 values"), std::string::npos);
   EXPECT_NE(with({0}, kF32, 160).find("rows of 0 values"), std::string::npos);
   EXPECT_NE(with({1ULL << 40, 1ULL << 40}, kF32, 0).find("more than 2^64 values"),
             std::string::npos);

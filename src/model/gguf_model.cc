@@ -397,21 +397,18 @@ Result<GgufModel> GgufModel::open(const std::string& path) {
 }
 
 Status GgufModel::read_parts(const std::string& path) {
-  const auto read = [](const std::string& file) -> Result<gguf::Header> {
+  const auto add = [&](const std::string& file) -> Status {
     auto header = gguf::Header::read(file);
     if (!header.ok()) return header.status().with_context(file);
-    return header;
+    parts_.push_back({file, std::move(header).value()});
+    return {};
   };
-  COXSWAIN_ASSIGN_OR_RETURN(gguf::Header given, read(path));
-  COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::string> paths, parts_of(path, given));
-  for (const std::string& part : paths) {
-    if (part == path) {
-      parts_.push_back({part, std::move(given)});
-      continue;
-    }
-    COXSWAIN_ASSIGN_OR_RETURN(gguf::Header header, read(part));
-    parts_.push_back({part, std::move(header)});
-  }
+  COXSWAIN_RETURN_IF_ERROR(add(path));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                            parts_of(path, parts_.front().header));
+  if (paths.size() == 1) return {};
+  parts_.clear();
+  for (const std::string& part : paths) COXSWAIN_RETURN_IF_ERROR(add(part));
   return {};
 }
 

@@ -103,11 +103,12 @@ class Converter {
         .key(a + ".attention.layer_norm_rms_epsilon", f32_value(1e-6F))
         .key(a + ".attention.key_length", u32_value(head_dim()))
         .key("tokenizer.ggml.eos_token_id", u32_value(2));
-    for (const auto& [name, value] : how_.keys) out_.key(a + "." + name, value);
+    for (const auto& [name, value] : how_.keys)
+      out_.key(std::string(a).append(".").append(name), value);
   }
 
   std::string ending_of(const std::string& part) const {
-    static const std::map<std::string, std::string> kUsual{
+    static const std::map<std::string, std::string> usual{
         {"input_layernorm", "attn_norm"},
         {"post_attention_layernorm", "ffn_norm"},
         {"self_attn.q_proj", "attn_q"},
@@ -121,7 +122,7 @@ class Converter {
         {"mlp.down_proj", "ffn_down"},
     };
     const auto own = how_.names.find(part);
-    return own != how_.names.end() ? own->second : kUsual.at(part);
+    return own != how_.names.end() ? own->second : usual.at(part);
   }
 
   void add_tensor(const weights::TensorFile& file, const weights::TensorInfo& tensor) {
@@ -306,8 +307,8 @@ TEST_P(GgufArchitectures, GiveTheLogitsOfTheCheckpoint) {
   EXPECT_EQ(converted->info().model_type, original->info().model_type);
   EXPECT_THAT(converted->info().warnings, ::testing::IsEmpty());
   EXPECT_EQ(converted->info().eos_token_ids, original->info().eos_token_ids);
-  std::vector<TokenId> ids;
-  for (TokenId i = 0; i < 25; ++i) ids.push_back(i * 7 % 61);
+  std::vector<TokenId> ids(25);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>(i * 7 % 61);
   const std::vector<float> expected = logits_of(*original, ids);
   const std::vector<float> got = logits_of(*converted, ids);
   ASSERT_EQ(got.size(), expected.size());

@@ -228,7 +228,7 @@ ModelSource find_model(const std::string& model_id,
                        const std::string& program_folder,
                        const HubCache& hub) {
   std::error_code error;
-  const ModelSource whole = find_folder(model_id, program_folder, hub);
+  ModelSource whole = find_folder(model_id, program_folder, hub);
   if (fs::is_directory(whole.folder, error)) return with_gguf(whole, "");
   const std::size_t colon = model_id.rfind(':');
   if (fs::exists(whole.folder, error) || colon == std::string::npos) return whole;

@@ -142,7 +142,8 @@ class RequestRecorder final : public TokenSink {
   }
   void on_event(TokenEvent event) override {
     ASSERT_LT(event.sequence, sequences_.size());
-    sequences_[event.sequence]->on_event(std::move(event));
+    Recorder& one = *sequences_[event.sequence];
+    one.on_event(std::move(event));
     if (on_each) on_each();
   }
   bool stalled() const override { return sequences_[0]->stalled(); }
