@@ -69,8 +69,9 @@ void check_valid(const router::ValidRequest& request) {
   for (const auto& [id, bias] : sampling.logit_bias)
     require(id >= 0 && static_cast<std::uint32_t>(id) < kVocabSize && bias >= -100 && bias <= 100,
             "a bias is of the vocabulary and small");
-  const auto engine = request.engine_request(coxswain::RequestId{1}, request.n_sequences() - 1);
+  const auto engine = request.engine_request(coxswain::RequestId{1});
   require(engine.prompt == request.prompt(), "the engine is given the prompt");
+  require(engine.n_sequences() == request.n_sequences(), "the engine is given every sequence");
 }
 
 struct Call {
