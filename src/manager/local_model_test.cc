@@ -7,7 +7,7 @@
 #include <coxswain/local_model.h>
 #include <gtest/gtest.h>
 
-#include "manager/testing/issue_program.h"
+#include "manager/testing/first_program.h"
 #include "manager/testing/program.h"
 
 namespace coxswain::manager {
@@ -44,7 +44,7 @@ TEST(ManagerOfAModel, TheFirstProgramGetsWhatAnExecutorGives) {
   request.stopping.max_new_tokens = 32;
   request.stopping.ignore_eos = true;
   const std::vector<TokenId> expected = executor_answer(*model, prompt, request);
-  const testing::ProgramResult result = testing::run_issue_program(demo(), prompt.ids);
+  const testing::ProgramResult result = testing::run_first_program(demo(), prompt.ids);
   EXPECT_EQ(result.error, "");
   EXPECT_EQ(result.ids, expected);
   EXPECT_GE(result.stats.size(), 32U);

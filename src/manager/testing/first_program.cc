@@ -1,5 +1,5 @@
 // What is between the marks compiles as it stands.
-#include "manager/testing/issue_program.h"
+#include "manager/testing/first_program.h"
 
 #include <future>
 #include <unordered_set>
@@ -30,7 +30,7 @@ struct Queue {
 
 }  // namespace
 
-ProgramResult run_issue_program(const std::string& folder, const std::vector<TokenId>& ids) {
+ProgramResult run_first_program(const std::string& folder, const std::vector<TokenId>& ids) {
   ProgramResult result;
   Queue queue;
   std::promise<void> end;

@@ -1,7 +1,7 @@
 #pragma once
 // A program over BatchManager as a user would write it first.
 //
-// Thread rule: run_issue_program() blocks until the request is answered.
+// Thread rule: run_first_program() blocks until the request is answered.
 
 #include <string>
 #include <vector>
@@ -17,6 +17,6 @@ struct ProgramResult {
 };
 
 // Streams 32 tokens behind `ids` from the model in `folder`.
-ProgramResult run_issue_program(const std::string& folder, const std::vector<TokenId>& ids);
+ProgramResult run_first_program(const std::string& folder, const std::vector<TokenId>& ids);
 
 }  // namespace coxswain::manager::testing
