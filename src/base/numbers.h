@@ -19,4 +19,10 @@ constexpr T round_up(T n, T piece) {
   return static_cast<T>(ceil_div(n, piece) * piece);
 }
 
+// a - b, or 0 where that would be below 0.
+template <std::unsigned_integral T>
+constexpr T sub_sat(T a, T b) {
+  return a > b ? static_cast<T>(a - b) : T{0};
+}
+
 }  // namespace coxswain::base

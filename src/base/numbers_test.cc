@@ -26,6 +26,12 @@ TEST(Numbers, NothingOverflows) {
   EXPECT_EQ(ceil_div(kMax, kMax), 1U);
 }
 
+TEST(Numbers, ADifferenceStopsAtZero) {
+  EXPECT_EQ(sub_sat(17U, 16U), 1U);
+  EXPECT_EQ(sub_sat(16U, 16U), 0U);
+  EXPECT_EQ(sub_sat(0U, 16U), 0U);
+}
+
 TEST(Random, NumbersDifferAndAreNotZero) {
   std::set<std::uint64_t> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(random_u64());
