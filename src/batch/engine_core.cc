@@ -315,7 +315,6 @@ bool EngineCore::note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& 
   if (since >= options_.sequence_idle_max && can_pause && s.state == SequenceState::kRunning &&
       s.wants_row()) {
     pause(s);
-    any_paused_stalled_ = true;
   }
   return true;
 }
@@ -365,6 +364,7 @@ void EngineCore::pause(Sequence& s) {
   s.planned = s.computed = 0;
   s.table_sent.assign(cache_->n_groups(), 0);
   insert_waiting(s);
+  any_paused_stalled_ |= s.stalled;
   ++stats_.pauses;
   observer_.on_pause(s.request.id);
 }

@@ -82,6 +82,24 @@ TEST(Stall, GivesWayToAnyPriorityAndGoesOnFromItsBlocks) {
   EXPECT_LE(resumed->rows[0].n_tokens, 5U) << "more than a block and a token is computed again";
 }
 
+// Also in the 10 ms between two looks: with nobody left to compute, nothing else would bring another look about.
+TEST(Stall, WhoGaveWayIsLookedAfterFromThenOn) {
+  CoreDriver d({}, {.policy = CapacityPolicy::kMaxUtilization, .batch_size_max = 1});
+  auto slow = d.add(request(1));
+  for (int i = 0; i < 12; ++i) d.turn();
+  slow->set_stalled(true);
+  d.turn();
+  auto brief = request(2);
+  brief.stopping.max_new_tokens = 2;
+  auto quick = d.add(brief);
+  for (int i = 0; i < 20; ++i) {
+    d.turn();
+    EXPECT_TRUE(d.core->any_stalled()) << "turn " << i;
+  }
+  EXPECT_TRUE(quick->done());
+  EXPECT_EQ(d.core->stats().pauses, 1U);
+}
+
 TEST(Stall, GivesWayBeforeLowerPriorities) {
   CoreDriver d({}, {.batch_size_max = 2});
   auto slow = d.add(request(1));
