@@ -2,7 +2,7 @@
 # Everything that a change must pass, cheap things first. Installs what is missing; needs no other preparation.
 #
 #   scripts/check.sh            what CI runs
-#   scripts/check.sh --full     clang-tidy over all files, 30 s per fuzz target from a new random seed, 10,000 seeds of faults
+#   scripts/check.sh --full     clang-tidy over all files, 30 s per fuzz target from a new random seed, 10,000 seeds of the simulation
 #   scripts/check.sh --only STAGE[,STAGE...]   for example: --only format,layers
 #
 # What is costly to make is kept outside the clone and known by its content, so that a fresh clone in which nothing changed is checked
@@ -151,11 +151,11 @@ fuzz() {
 }
 
 # The unit tests run seeds 1 to 500 of this test. A range is a process, so that one that hangs costs its own hour at most.
-faults() {
+simulation() {
   local first ranges=()
   for ((first = 1; first <= 9501; first += 500)); do ranges+=("$first-$((first + 499))"); done
-  printf '%s\n' "${ranges[@]}" | xargs -P "$jobs" -I{} env COXSWAIN_FAULT_SEEDS={} timeout 3600 \
-    build/release/bin/coxswain_batch_test --gtest_brief=1 '--gtest_filter=SlowSteps.*' && echo "10000 seeds"
+  printf '%s\n' "${ranges[@]}" | xargs -P "$jobs" -I{} env COXSWAIN_SIMULATION_SEEDS={} timeout 3600 \
+    build/release/bin/coxswain_batch_test --gtest_brief=1 '--gtest_filter=Simulation.*' && echo "10000 seeds"
 }
 
 # The installed library and the examples, outside of the tree.
@@ -175,7 +175,7 @@ stage build build_release
 stage thread-safety thread_safety
 stage tests unit_tests
 stage install consumer
-[ $full -eq 1 ] && stage faults faults
+[ $full -eq 1 ] && stage simulation simulation
 stage conformance conformance
 stage processes processes
 stage asan-build build_asan

@@ -1,6 +1,5 @@
-// Laws 2 and 3 under random submits, cancels, deadlines, slow clients and failures of the runner:
-// every request gets one final event, its tokens are the beginning of what it would produce alone,
-// and blocks and requests are conserved after each step.
+// What becomes of requests where they are cancelled, clients do not read, steps fail or the runner is lost: one case
+// each. simulation_test.cc has them all at once.
 
 #include <gtest/gtest.h>
 
@@ -10,158 +9,12 @@
 namespace coxswain::batch {
 namespace {
 
-using testing::alone;
 using testing::CoreDriver;
 using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
 using testing::Recorder;
-using testing::RequestMaker;
-using testing::RequestRecorder;
 using namespace std::chrono_literals;
-
-struct Tracked {
-  GenerationRequest request;
-  std::shared_ptr<RequestRecorder> sink;
-};
-
-class FaultRun {
- public:
-  FaultRun(std::uint64_t seed, const FakeRunnerOptions& fake, const EngineOptions& options)
-      : make_(seed), fake_(fake), driver_(fake, options) {
-    install_failures();
-  }
-
-  void run(int n_actions) {
-    for (int i = 0; i < n_actions; ++i) {
-      act();
-      if (::testing::Test::HasFatalFailure()) return;
-    }
-    for (auto& t : all_) t.sink->set_stalled(false);
-    if (!driver_.core->runner_up()) replace();
-    failures_ = false;
-    // Whom a failed step was to drop is named again with the next rows.
-    ASSERT_TRUE(driver_.run());
-    all_.push_back({make_.make_some(20, 16), nullptr});
-    all_.back().sink = driver_.add_all(all_.back().request);
-    ASSERT_TRUE(driver_.run());
-    driver_.expect_idle();
-    EXPECT_TRUE(driver_.runner->live().empty());
-    for (const auto& t : all_) check_answer(t);
-  }
-
-  EngineStats stats() const { return driver_.core->stats(); }
-  int n_replaced() const { return n_replaced_; }
-  std::map<ErrorKind, int> kinds;
-
- private:
-  void install_failures() {
-    driver_.runner->step_failure = [this](std::uint64_t) -> Status {
-      if (!failures_) return {};
-      switch (make_.pick(150)) {
-        case 0:
-          return {Code::kUnavailable, "the runner died"};
-        case 1:
-          return internal_error("the plan broke a rule");
-        default:
-          return {};
-      }
-    };
-    driver_.runner->row_failure = [this](std::uint64_t, const SequenceSpec&) -> Status {
-      if (!failures_ || make_.pick(200) != 0) return {};
-      return {Code::kInternal, "logits are not finite"};
-    };
-  }
-
-  // As the launcher does: a new runner with a new epoch.
-  void replace() {
-    for (const std::string& what : driver_.runner->violations()) ADD_FAILURE() << what;
-    ++fake_.epoch;
-    ++n_replaced_;
-    driver_.runner = std::make_shared<FakeRunner>(fake_);
-    install_failures();
-    driver_.core->replace_runner(driver_.runner);
-    driver_.check();
-  }
-
-  void act() {
-    switch (make_.pick(12)) {
-      case 0:
-      case 1:
-      case 2: {
-        GenerationRequest r = make_.make_some(24, 20);
-        if (make_.pick(4) == 0)
-          r.queue_deadline = driver_.now + std::chrono::milliseconds(make_.pick(20));
-        if (make_.pick(4) == 0)
-          r.deadline = driver_.now + std::chrono::milliseconds(make_.pick(40));
-        auto sink = driver_.add_all(r);
-        ASSERT_NE(sink, nullptr);
-        all_.push_back({std::move(r), std::move(sink)});
-        break;
-      }
-      case 3:
-        if (!all_.empty()) driver_.core->cancel(all_[make_.pick(all_.size())].request.id);
-        break;
-      case 4:
-        if (!all_.empty()) all_[make_.pick(all_.size())].sink->set_stalled(make_.pick(2) == 0);
-        break;
-      case 5:
-        driver_.now += std::chrono::milliseconds(make_.pick(10));
-        break;
-      case 6:
-        if (!driver_.core->runner_up() || make_.pick(60) == 0) replace();
-        break;
-      default:
-        driver_.turn();
-    }
-    driver_.check();
-  }
-
-  void check_answer(const Tracked& t) {
-    ASSERT_TRUE(t.sink->done());
-    for (std::uint32_t i = 0; i < t.sink->size(); ++i) {
-      const auto expected = expected_output(fake_, alone(t.request, i));
-      const Recorder& sink = (*t.sink)[i];
-      const Status status = sink.final_event().status;
-      ++kinds[status.kind()];
-      if (status.ok()) {
-        sink.expect_complete(expected, t.request.prompt_logprobs);
-        continue;
-      }
-      sink.expect_beginning(expected);
-      EXPECT_FALSE(status.message().empty());
-    }
-  }
-
-  RequestMaker make_;
-  FakeRunnerOptions fake_;
-  CoreDriver driver_;
-  std::vector<Tracked> all_;
-  bool failures_ = true;
-  int n_replaced_ = 0;
-};
-
-void run_all(const FakeRunnerOptions& fake, const EngineOptions& options, bool expect_pauses) {
-  std::map<ErrorKind, int> kinds;
-  std::uint64_t pauses = 0;
-  int n_replaced = 0;
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    FaultRun run(seed, fake, options);
-    run.run(800);
-    if (::testing::Test::HasFailure()) return;
-    for (const auto& [kind, n] : run.kinds) kinds[kind] += n;
-    pauses += run.stats().pauses;
-    n_replaced += run.n_replaced();
-  }
-  // Every way to end was taken, or the test tests nothing.
-  EXPECT_GT(kinds[ErrorKind::kNone], 500);
-  EXPECT_GT(kinds[ErrorKind::kGeneration], 50);
-  EXPECT_GT(kinds[ErrorKind::kQueueTimeout], 20);
-  EXPECT_GT(kinds[ErrorKind::kDeadline], 50);
-  EXPECT_GT(n_replaced, 20);
-  EXPECT_EQ(pauses > 100U, expect_pauses);
-}
 
 FakeRunnerOptions fake(std::uint32_t n_blocks) {
   FakeRunnerOptions o;
@@ -177,53 +30,6 @@ EngineOptions engine_options() {
   o.prefill_tokens_max = 12;
   o.stall_timeout = 60ms;
   return o;
-}
-
-TEST(Faults, MaxUtilizationTinyCache) {
-  run_all(fake(13), engine_options(), true);
-}
-
-TEST(Faults, StrictOrder) {
-  auto o = engine_options();
-  o.final_after_retire = true;
-  run_all(fake(13), o, true);
-}
-
-TEST(Faults, LockStepOfTwo) {
-  auto f = fake(13);
-  f.capabilities.look_ahead = false;
-  run_all(f, engine_options(), true);
-}
-
-TEST(Faults, GuaranteedNoEvict) {
-  auto o = engine_options();
-  o.policy = CapacityPolicy::kGuaranteedNoEvict;
-  run_all(fake(20), o, false);
-}
-
-TEST(Faults, Adaptive) {
-  auto o = engine_options();
-  o.policy = CapacityPolicy::kAdaptive;
-  run_all(fake(13), o, true);
-}
-
-TEST(Faults, StaticBatch) {
-  auto o = engine_options();
-  o.policy = CapacityPolicy::kStaticBatch;
-  run_all(fake(20), o, false);
-}
-
-TEST(Faults, WindowGroups) {
-  auto f = fake(13);
-  f.n_blocks = {14, 12};
-  f.windows = {0, 7};
-  run_all(f, engine_options(), true);
-}
-
-TEST(Faults, StockRunner) {
-  auto f = fake(24);
-  f.capabilities = {};
-  run_all(f, engine_options(), false);
 }
 
 // A cancel is in no plan that is submitted after it; in the strict order it is answered when the last step retires.

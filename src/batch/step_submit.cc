@@ -258,14 +258,14 @@ SequenceSpec EngineCore::make_spec(const Sequence& s) {
 
 void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step) {
   Sequence& s = *planned.sequence;
-  const std::size_t new_bytes = s.known_to_runner ? 0 : spec_bytes_max(s.request, s.tokens.size());
-  if (new_bytes > 0 && step.new_bytes > 0 &&
-      step.new_bytes + new_bytes > options_.plan_new_bytes_max) {
-    return;  // its spec travels with the next plan
-  }
   // The counters are an upper bound where a paused sequence's blocks stay pinned by what another
   // one has published behind them: a row that finds no block waits for the next plan.
   if (planned.first_position != s.planned || !grow(s, planned.n_blocks)) return;
+  const std::size_t new_bytes = s.known_to_runner ? 0 : spec_bytes_max(s.request, s.tokens.size());
+  if (new_bytes > 0 && step.new_bytes > 0 &&
+      step.new_bytes + new_bytes > options_.plan_new_bytes_max) {
+    return;  // its spec travels with the next plan, and it keeps the blocks
+  }
   Row& row = plan.rows.emplace_back();
   row.sequence = s.id;
   row.first_position = s.planned;

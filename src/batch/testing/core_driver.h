@@ -18,6 +18,14 @@
 
 namespace coxswain::batch::testing {
 
+// All are answered, and every block is given back.
+inline void expect_idle(const EngineStats& s) {
+  EXPECT_EQ(s.blocks_leased + s.blocks_retiring, 0U);
+  EXPECT_EQ(s.blocks_free + s.blocks_cached, s.blocks_total);
+  EXPECT_EQ(s.accepted, s.finished + s.failed + s.cancelled);
+  EXPECT_EQ(s.queued + s.running, 0U);
+}
+
 class CoreDriver {
  public:
   explicit CoreDriver(const FakeRunnerOptions& fake = {}, const EngineOptions& engine_options = {})
@@ -76,13 +84,7 @@ class CoreDriver {
     return true;
   }
 
-  void expect_idle() const {
-    const EngineStats s = core->stats();
-    EXPECT_EQ(s.blocks_leased + s.blocks_retiring, 0U);
-    EXPECT_EQ(s.blocks_free + s.blocks_cached, s.blocks_total);
-    EXPECT_EQ(s.accepted, s.finished + s.failed + s.cancelled);
-    EXPECT_EQ(s.queued + s.running, 0U);
-  }
+  void expect_idle() const { testing::expect_idle(core->stats()); }
 
  private:
   EngineCore::Hooks hooks() {

@@ -82,6 +82,10 @@ class Recorder final : public TokenSink {
     base::MutexLock lock(mu_);
     return tokens_;
   }
+  std::size_t n_tokens() const {
+    base::MutexLock lock(mu_);
+    return tokens_.size();
+  }
   std::vector<TokenId> ids() const {
     base::MutexLock lock(mu_);
     return ids_locked();
