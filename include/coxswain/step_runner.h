@@ -23,6 +23,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,6 +56,11 @@ struct Capabilities {
   std::uint32_t tiers = 1;
   // Of all attachments held at once.
   std::uint64_t attachment_bytes_max = 0;
+  // SamplingParams::n_top_tokens.
+  std::uint32_t top_tokens_max = kTopTokensMax;
+  // What OutputParams may ask for, of all requests at once; 0: nothing. Runners in this process only: of this and the
+  // number above, no message tells.
+  std::uint64_t output_bytes_max = 0;
 
   friend bool operator==(const Capabilities&, const Capabilities&) = default;
 };
@@ -87,7 +93,8 @@ struct RunnerInfo {
   std::string device_type = "cpu";
   std::string kernel_set_id = {};
   std::uint64_t model_fingerprint = 0;
-  std::uint32_t vocab_size = 0;  // width of the logits
+  std::uint32_t vocab_size = 0;   // width of the logits
+  std::uint32_t hidden_size = 0;  // width of hidden states; 0 = not told
   std::uint32_t n_layers = 0;
   std::uint32_t max_position_embeddings = 0;
   std::uint32_t max_input_tokens = 0;  // 0 = decided by the caller
@@ -99,6 +106,8 @@ struct RunnerInfo {
   std::uint32_t rope_switch_length = 0;
   // Above the limit every length is a variant of its own (dynamic).
   bool rope_length_is_exact = false;
+  // Names that SamplingParams::logits_processor may have; of another process none.
+  std::vector<std::string> logits_processors = {};
   Capabilities capabilities = {};
 };
 
@@ -111,6 +120,7 @@ struct SequenceSpec {
   SamplingParams sampling = {};
   StoppingParams stopping = {};
   bool prompt_logprobs = false;
+  OutputParams outputs = {};
   std::uint32_t rope_length = 0;  // prompt + resolved max_new_tokens, decided once
   // Digest of the adapter's content, never its name: what is cached for one must not serve another that is loaded
   // under the same name. Empty = base weights.
@@ -194,6 +204,8 @@ struct Row {
   Emit emit = Emit::kNone;
   // Log-probabilities of the prompt tokens among these positions are wanted (each given its prefix).
   bool prompt_logprobs = false;
+  // What the spec's `outputs` say of the context is wanted of the prompt's positions among these.
+  bool context_outputs = false;
   std::uint32_t n_candidates = 0;  // for kCandidates
 
   friend bool operator==(const Row&, const Row&) = default;
@@ -280,6 +292,9 @@ struct SequenceResult {
   // First position whose keys are not computed. 0 = the one behind the positions of the row.
   std::uint32_t next_position = 0;
   std::vector<PromptToken> prompt = {};  // for the positions of this step, if asked for
+  // Of this step: a row for each position of the context, and for each token. Null: none. Behind a pointer, because few
+  // requests ask and every row of a step has a result; two results are equal only if they share it.
+  std::shared_ptr<SequenceOutputs> outputs = {};
   std::optional<SequenceFinish> finish = {};
 
   friend bool operator==(const SequenceResult&, const SequenceResult&) = default;

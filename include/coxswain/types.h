@@ -39,7 +39,9 @@ enum class FinishOrder : std::uint8_t {
 
 // A temperature below this one takes the most likely token, as do_sample = false does.
 inline constexpr float kGreedyTemperature = 1e-6F;
-inline constexpr std::size_t kTopTokensMax = 64;  // alternatives of a token that may be reported
+// Alternatives of a token that any runner reports, and those that one in this process can be made to report.
+inline constexpr std::size_t kTopTokensMax = 64;
+inline constexpr std::size_t kLocalTopTokensMax = 1024;
 
 // How the next token is chosen. Defaults mean "off"; a default-constructed value is greedy.
 // Order of the steps and the formulas: docs/sampling.md. The ranges below are what request/sampling_rules.h enforces
@@ -58,7 +60,7 @@ struct SamplingParams {
   float presence_penalty = 0.0F;            // OpenAI's: value once per id in the output
   std::vector<std::pair<TokenId, float>> logit_bias = {};  // ids of the vocabulary
   std::uint64_t seed = 0;                                  // resolved before the engine sees it
-  // How many alternatives to report per token: at most kTopTokensMax.
+  // How many alternatives to report per token: at most Capabilities::top_tokens_max.
   std::uint32_t n_top_tokens = 0;
   // frequency_penalty and presence_penalty count the prompt, too, as TensorRT-LLM's do.
   bool penalties_count_prompt = false;
@@ -66,6 +68,10 @@ struct SamplingParams {
   std::uint32_t no_repeat_ngram_size = 0;
   // Sequences of ids that are not completed, in prompt and output: the last id of each may not follow the others.
   std::vector<std::vector<TokenId>> bad_words = {};
+  // A processor that the runner has under this name sees the logits first (logits_processor.h); empty = none.
+  std::string logits_processor = {};
+  // Handed to it as it is, for example the program's id of the request.
+  std::uint64_t logits_processor_tag = 0;
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
@@ -82,6 +88,31 @@ struct StoppingParams {
   std::vector<std::vector<TokenId>> stop_token_sequences = {};
 
   friend bool operator==(const StoppingParams&, const StoppingParams&) = default;
+};
+
+// What a request wants beside its tokens. Logits are the model's, before any processor; hidden states are those of the
+// last layer behind the final norm. Context: of every position of the prompt; generation: of every position that yields
+// a token, the first of which is the prompt's last. Runners in this process only (Capabilities::output_bytes_max).
+struct OutputParams {
+  bool context_logits = false;
+  bool generation_logits = false;
+  bool context_hidden = false;
+  bool generation_hidden = false;
+
+  bool any_context() const { return context_logits || context_hidden; }
+  bool any_generation() const { return generation_logits || generation_hidden; }
+  bool any() const { return any_context() || any_generation(); }
+  friend bool operator==(const OutputParams&, const OutputParams&) = default;
+};
+
+// The answer: rows one after the other, [n, vocab_size] or [n, hidden_size].
+struct SequenceOutputs {
+  std::vector<float> context_logits = {};
+  std::vector<float> generation_logits = {};
+  std::vector<float> context_hidden = {};
+  std::vector<float> generation_hidden = {};
+
+  friend bool operator==(const SequenceOutputs&, const SequenceOutputs&) = default;
 };
 
 }  // namespace coxswain

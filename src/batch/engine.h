@@ -115,6 +115,9 @@ struct TokenEvent {
   std::uint32_t sequence = 0;  // which one of the request: 0 to n_sequences() - 1
   std::vector<OutputToken> tokens;
   std::vector<PromptToken> prompt;  // once, before the first token, if asked for
+  // If asked for, else null: of the context as `prompt`, of the generation a row for each of `tokens`.
+  std::shared_ptr<SequenceOutputs> outputs;
+  double cumulative_logprob = 0.0;  // of all tokens so far, these included
   // Set on the last event of a sequence, together with either `finish` or a failed `status`.
   bool final = false;
   Status status;
@@ -167,6 +170,7 @@ struct GenerationRequest {
   SamplingParams sampling;
   StoppingParams stopping;
   bool prompt_logprobs = false;  // skips the prefix look-up, publishes its own blocks
+  OutputParams outputs = {};     // those of the context skip it, too
   std::string adapter_digest;    // of its content, as in SequenceSpec; empty = base weights
   std::string cache_salt;
   // Further sequences of the same prompt, one for each of these seeds: each yields what the request alone with that

@@ -86,6 +86,24 @@ Status check_lengths(const RunnerInfo& info, std::uint64_t n_prompt, std::uint64
   return {};
 }
 
+// What only a runner in this process can do.
+Status check_local(const RunnerInfo& info,
+                   const GenerationRequest& request,
+                   std::uint64_t n_prompt) {
+  const std::string& processor = request.sampling.logits_processor;
+  const auto& known = info.logits_processors;
+  if (!processor.empty() && std::find(known.begin(), known.end(), processor) == known.end())
+    return refuse("logits_processor", "the runner has no logits processor `" + processor + "`");
+  if (!request.outputs.any()) return {};
+  const std::uint64_t bytes = output_bytes(info, request, n_prompt);
+  const std::uint64_t limit = info.capabilities.output_bytes_max;
+  if (limit > 0 && bytes <= limit) return {};
+  return refuse("outputs",
+                "logits and hidden states of " + std::to_string(bytes) +
+                    " bytes are asked for, `output_bytes_max` of the runner is " +
+                    std::to_string(limit));
+}
+
 std::uint64_t key_of(SequenceId id) {
   return static_cast<std::uint64_t>(id);
 }
@@ -157,9 +175,11 @@ Status EngineCore::admissible(const RunnerInfo& info,
                     "token ids must be >= 0 and < " + std::to_string(info.vocab_size) +
                         ". Given: " + std::to_string(*foreign));
     }
-    COXSWAIN_RETURN_IF_ERROR(request::check_sampling(request.sampling, info.vocab_size));
+    COXSWAIN_RETURN_IF_ERROR(request::check_sampling(
+        request.sampling, info.vocab_size, info.capabilities.top_tokens_max));
     COXSWAIN_RETURN_IF_ERROR(request::check_stopping(request.stopping, info.vocab_size));
   }
+  COXSWAIN_RETURN_IF_ERROR(check_local(info, request, n_prompt));
   COXSWAIN_RETURN_IF_ERROR(request::check_retention(request.retention));
   if (request.n_sequences() > options.queue_requests_max) {
     return refuse(kSequencesField,
@@ -224,6 +244,8 @@ Sequence& EngineCore::add_sequence(GenerationRequest request,
   s->queued_at = s->scheduled_at = queued_at;
   s->n_prompt = static_cast<std::uint32_t>(request.prompt.size());
   s->n_new_max = request.stopping.max_new_tokens;
+  s->wants_prompt = request.prompt_logprobs || request.outputs.any_context();
+  s->wants_more = s->wants_prompt || request.outputs.any();
   s->tokens = std::exchange(request.prompt, {});
   s->request = std::move(request);
   s->identity = cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
@@ -424,6 +446,7 @@ void EngineCore::send_final(Sequence& s) {
   event.sequence = s.index;
   event.final = true;
   event.n_generated = s.n_produced();
+  event.cumulative_logprob = s.cumulative_logprob;
   event.n_cached_prompt_tokens = s.n_cached_prompt_tokens;
   event.queued_at = s.queued_at;
   event.scheduled_at = s.scheduled_at;

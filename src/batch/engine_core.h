@@ -177,7 +177,10 @@ class EngineCore {
                                 const SequenceResult& result);
   void apply_row(const StepRow& row, SequenceResult& result, TimePoint now);
   void apply_failed_step(const Step& step, const Status& status);
-  void collect_prompt(Sequence& s, const StepRow& row, std::vector<PromptToken>& prompt);
+  static void collect_prompt(Sequence& s, const StepRow& row, std::vector<PromptToken>& prompt);
+  void collect_context(Sequence& s, const StepRow& row, SequenceOutputs& from);
+  bool outputs_complete(const Sequence& s, const SequenceResult& result) const;
+  static void add_outputs(Sequence& s, SequenceResult& result, TokenEvent& event);
   void emit_tokens(Sequence& s, SequenceResult& result, TimePoint now);
   void settle(const StepRow& row);
   // step_stats.cc: what the observer is told

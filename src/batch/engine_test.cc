@@ -210,6 +210,30 @@ TEST(Engine, WhatWaitsIsBoundedInTokensToo) {
   f.submit(make_request(4, 12, 5))->wait_final();
 }
 
+TEST(Engine, WhatIsAskedForBesideTokensIsBoundedInBytes) {
+  Fixture f([] {
+    FakeRunnerOptions runner;
+    runner.capabilities.output_bytes_max = 2000;  // 10 rows of 50 logits
+    return runner;
+  }());
+  f.gate.hold();
+  GenerationRequest wants = make_request(1, 3, 5);
+  wants.outputs.generation_logits = true;  // 5 rows
+  auto first = f.submit(wants);
+  wants.id = RequestId{2};
+  auto second = f.submit(wants);
+  wants.id = RequestId{3};
+  const Status full = f.engine->submit(wants, std::make_shared<Recorder>());
+  EXPECT_EQ(full.code(), Code::kResourceExhausted);
+  EXPECT_EQ(full.message(),
+            "`output_bytes_max` is 2000: requests have asked for logits and hidden states of 2000 "
+            "bytes already, this one for 1000");
+  auto plain = f.submit(make_request(4, 3, 5));
+  f.gate.release();
+  for (const auto& sink : {first, second, plain}) sink->wait_final();
+  f.submit(wants)->wait_final();
+}
+
 TEST(Engine, AnIdIsFreeAgainInItsFinalEvent) {
   Fixture f;
   f.gate.hold();

@@ -239,6 +239,54 @@ TEST(Faults, WhatTheRunnerWouldNotTakeIsRefusedAtOnceAndNamed) {
   expect_refused("logit_bias", "`logit_bias` token ids must be < 50. Given: 50");
 }
 
+TEST(Faults, WhatOnlyARunnerInThisProcessCanDoIsRefusedByNameElsewhere) {
+  FakeRunnerOptions able = fake(20);  // 50 ids
+  able.about.logits_processors = {"mine"};
+  able.about.hidden_size = 10;
+  able.capabilities.output_bytes_max = 1000;
+  able.capabilities.top_tokens_max = 100;
+  CoreDriver local(able, engine_options());
+  FakeRunnerOptions unable = fake(20);
+  unable.about.hidden_size = 10;
+  CoreDriver remote(unable, engine_options());
+  GenerationRequest r;
+  r.id = RequestId{1};
+  r.prompt = {1, 2, 3, 4};
+  r.stopping.max_new_tokens = 4;
+  const auto expect_refused = [&](CoreDriver& d, std::string_view field, std::string_view message) {
+    EXPECT_EQ(d.add(r), nullptr);
+    EXPECT_EQ(d.status.field(), field);
+    EXPECT_EQ(d.status.message(), message);
+  };
+  r.sampling.n_top_tokens = 100;
+  expect_refused(remote, "top_n_tokens", "`top_n_tokens` must be <= 64. Given: 100");
+  r.sampling.n_top_tokens = 101;
+  expect_refused(local, "top_n_tokens", "`top_n_tokens` must be <= 100. Given: 101");
+  r.sampling = {.logits_processor = "mine"};
+  expect_refused(remote, "logits_processor", "the runner has no logits processor `mine`");
+  r.sampling.logits_processor = "other";
+  expect_refused(local, "logits_processor", "the runner has no logits processor `other`");
+  r.sampling = {};
+  r.outputs.context_hidden = true;  // 4 positions of 10 floats
+  expect_refused(remote,
+                 "outputs",
+                 "logits and hidden states of 160 bytes are asked for, `output_bytes_max` of the "
+                 "runner is 0");
+  r.outputs.context_logits = true;  // and of 50
+  r.outputs.generation_hidden = true;
+  expect_refused(local,
+                 "outputs",
+                 "logits and hidden states of 1120 bytes are asked for, `output_bytes_max` of the "
+                 "runner is 1000");
+  // A runner that has said so and gives none.
+  r.outputs.generation_hidden = false;
+  const auto sink = local.add(r);
+  ASSERT_NE(sink, nullptr) << local.status.message();
+  ASSERT_TRUE(local.run());
+  EXPECT_EQ(sink->final_event().status.message(),
+            "log-probabilities, logits or states are missing");
+}
+
 TEST(Faults, TheObserverIsToldOfPausesFailuresAndRunners) {
   auto options = fake(9);  // 32 positions: two such requests do not fit
   CoreDriver d(options, {.policy = CapacityPolicy::kMaxUtilization, .prefill_tokens_max = 16});

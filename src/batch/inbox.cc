@@ -14,8 +14,10 @@ Status Inbox::refuses_all() const {
   return {};
 }
 
-Status Inbox::has_room(std::size_t n_sequences, std::size_t n_tokens) const {
-  const auto full = [](std::string_view limit, std::size_t value, std::string why) -> Status {
+Status Inbox::has_room(std::size_t n_sequences,
+                       std::size_t n_tokens,
+                       std::uint64_t n_output_bytes) const {
+  const auto full = [](std::string_view limit, std::uint64_t value, std::string why) -> Status {
     return {Code::kResourceExhausted,
             ErrorKind::kOverloaded,
             "`" + std::string(limit) + "` is " + std::to_string(value) + ": " + std::move(why)};
@@ -23,6 +25,14 @@ Status Inbox::has_room(std::size_t n_sequences, std::size_t n_tokens) const {
   if (n_never_scheduled_ + submitted_sequences_ + n_sequences > options_.queue_requests_max) {
     return full(
         "queue_requests_max", options_.queue_requests_max, "as many requests are waiting already");
+  }
+  const std::uint64_t n_outputs_max = info_->capabilities.output_bytes_max;
+  if (n_output_bytes > 0 && output_bytes_ + n_output_bytes > n_outputs_max) {
+    return full("output_bytes_max",
+                n_outputs_max,
+                "requests have asked for logits and hidden states of " +
+                    std::to_string(output_bytes_) + " bytes already, this one for " +
+                    std::to_string(n_output_bytes));
   }
   const std::uint64_t n_waiting = stats_.queued_tokens + submitted_tokens_;
   if (n_waiting + n_tokens > options_.queue_tokens_max) {
@@ -45,16 +55,19 @@ Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink)
   COXSWAIN_RETURN_IF_ERROR(EngineCore::admissible(*info, options_, request, request.prompt));
   const std::size_t n_sequences = request.n_sequences();
   const std::size_t n_tokens = n_sequences * waiting_tokens(request, request.prompt.size());
+  const std::uint64_t n_output_bytes = output_bytes(*info, request, request.prompt.size());
   {
     base::MutexLock lock(mu_);
     COXSWAIN_RETURN_IF_ERROR(refuses_all());
-    COXSWAIN_RETURN_IF_ERROR(has_room(n_sequences, n_tokens));
-    if (!active_.emplace(static_cast<std::uint64_t>(request.id), false).second) {
+    COXSWAIN_RETURN_IF_ERROR(has_room(n_sequences, n_tokens, n_output_bytes));
+    const Active active{.output_bytes = n_output_bytes};
+    if (!active_.emplace(static_cast<std::uint64_t>(request.id), active).second) {
       return {Code::kFailedPrecondition,
               ErrorKind::kInternal,
               "a request with this id is still being served"};
     }
     submitted_sequences_ += n_sequences;
+    output_bytes_ += n_output_bytes;
     submitted_tokens_ += n_tokens;
     commands_.submissions.push_back({std::move(request), std::move(sink), Clock::now()});
   }
@@ -66,8 +79,8 @@ void Inbox::cancel(RequestId id) {
   {
     base::MutexLock lock(mu_);
     const auto it = active_.find(static_cast<std::uint64_t>(id));
-    if (it == active_.end() || it->second) return;
-    it->second = true;  // so that the list is no longer than the active requests
+    if (it == active_.end() || it->second.cancelled) return;
+    it->second.cancelled = true;  // so that the list is no longer than the active requests
     commands_.cancels.push_back(id);
   }
   arrived_.notify_one();
@@ -133,7 +146,8 @@ void Inbox::forget(RequestId id) {
   const auto it = active_.find(static_cast<std::uint64_t>(id));
   if (it == active_.end()) return;
   // A cancel that comes too late shall not meet a later request of that id.
-  if (it->second) std::erase(commands_.cancels, id);
+  if (it->second.cancelled) std::erase(commands_.cancels, id);
+  output_bytes_ -= it->second.output_bytes;
   active_.erase(it);
 }
 

@@ -58,7 +58,8 @@ class Inbox {
 
  private:
   Status refuses_all() const REQUIRES(mu_);
-  Status has_room(std::size_t n_sequences, std::size_t n_tokens) const REQUIRES(mu_);
+  Status has_room(std::size_t n_sequences, std::size_t n_tokens, std::uint64_t n_output_bytes) const
+      REQUIRES(mu_);
 
   const EngineOptions options_;
   mutable base::Mutex mu_;
@@ -69,8 +70,12 @@ class Inbox {
   // Of commands_.submissions:
   std::size_t submitted_sequences_ GUARDED_BY(mu_) = 0;
   std::uint64_t submitted_tokens_ GUARDED_BY(mu_) = 0;
-  // Unanswered requests; true once cancelled.
-  std::unordered_map<std::uint64_t, bool> active_ GUARDED_BY(mu_);
+  struct Active {
+    bool cancelled = false;
+    std::uint64_t output_bytes = 0;  // as output_bytes() counts them
+  };
+  std::unordered_map<std::uint64_t, Active> active_ GUARDED_BY(mu_);  // unanswered requests
+  std::uint64_t output_bytes_ GUARDED_BY(mu_) = 0;                    // of all of them
   EngineStats stats_ GUARDED_BY(mu_);  // of the engine, with what it has taken from here
   std::size_t n_never_scheduled_ GUARDED_BY(mu_) = 0;  // in the engine
   bool draining_ GUARDED_BY(mu_) = false;

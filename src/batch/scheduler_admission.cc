@@ -131,7 +131,7 @@ kvcache::PrefixProbe Scheduler::shared_with(const Sequence& source, std::uint32_
 // Plans the first row of `s` if everything it needs is there. A request that only waits for a block
 // being computed counts as not fitting, so it is overtaken no more often than any other.
 bool Scheduler::admit(Sequence& s) {
-  const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
+  const bool use_prefix = !s.wants_prompt || s.prompt_complete();
   kvcache::PrefixProbe prefix =
       use_prefix ? in_.cache->probe(s.identity, s.tokens, s.prefix_memo) : kvcache::PrefixProbe{};
   if (prefix.next_key != 0 && std::ranges::find(computing_, prefix.next_key) != computing_.end())

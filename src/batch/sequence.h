@@ -57,9 +57,26 @@ struct Sequence;
 
 // What the sequences of one request share.
 struct Siblings {
-  std::vector<Sequence*> open;      // not yet answered, by index
-  std::vector<PromptToken> prompt;  // if asked for: of the one that has computed it first
+  std::vector<Sequence*> open;  // not yet answered, by index
+  // If asked for: of the one that has computed the prompt first.
+  bool has_prompt = false;
+  std::vector<PromptToken> prompt;
+  SequenceOutputs context;
 };
+
+// Bytes of what OutputParams ask for: all that the request may be given, as the reader may leave it lying.
+inline std::uint64_t output_bytes(const RunnerInfo& info,
+                                  const GenerationRequest& request,
+                                  std::uint64_t n_prompt) {
+  const OutputParams& outputs = request.outputs;
+  const std::uint64_t n_new = request.stopping.max_new_tokens;
+  std::uint64_t n = 0;
+  if (outputs.context_logits) n += n_prompt * info.vocab_size;
+  if (outputs.context_hidden) n += n_prompt * info.hidden_size;
+  if (outputs.generation_logits) n += n_new * info.vocab_size;
+  if (outputs.generation_hidden) n += n_new * info.hidden_size;
+  return request.n_sequences() * n * sizeof(float);
+}
 
 // First what every step reads of every sequence that runs, so that it lies together.
 struct Sequence {
@@ -69,6 +86,9 @@ struct Sequence {
   bool is_next = false;  // overtaken too often: nobody passes it any more
   bool known_to_runner = false;
   bool stalled = false;
+  // Something of each of its prompt's positions is wanted: none may come from the prefix cache.
+  bool wants_prompt = false;
+  bool wants_more = false;  // that, or outputs of what it generates
   bool prompt_sent = false;
   bool answered = false;  // its final event has left, and the sink with it
   std::uint32_t n_prompt = 0;
@@ -87,6 +107,7 @@ struct Sequence {
   TimePoint last_token_at{};
   std::uint64_t last_token_step = 0;
   std::uint32_t n_token_steps = 0;  // that yielded tokens
+  double cumulative_logprob = 0.0;
   BlockUse block_use;
 
   std::shared_ptr<Siblings> siblings;  // null: the request has one sequence
@@ -103,8 +124,10 @@ struct Sequence {
   std::uint64_t first_token_step = 0;      // 0 = none yet
   std::uint64_t ended_step = 0;            // the step that was applied last when it ended
   std::uint64_t told_step = 0;             // the last one whose statistics name it with a row
-  std::vector<PromptToken> prompt_tokens;  // as far as computed, if asked for
-  Outcome outcome = Outcome::kFinished;    // kEnding only, as what follows
+  std::vector<PromptToken> prompt_tokens;  // as far as computed, if asked for, as the next
+  SequenceOutputs context_outputs;
+  std::uint32_t n_context_outputs = 0;   // positions
+  Outcome outcome = Outcome::kFinished;  // kEnding only, as what follows
   TokenEvent final_event;
 
   std::uint32_t n_produced() const { return static_cast<std::uint32_t>(tokens.size()) - n_prompt; }
@@ -142,7 +165,10 @@ struct Sequence {
     const bool any = !said.ranges.empty() || said.decode_priority;
     return {.retention = any ? &said : nullptr, .n_prompt = n_prompt};
   }
-  bool prompt_complete() const { return prompt_sent || prompt_tokens.size() >= n_prompt; }
+  bool prompt_complete() const {
+    return prompt_sent || ((!request.prompt_logprobs || prompt_tokens.size() >= n_prompt) &&
+                           (!request.outputs.any_context() || n_context_outputs >= n_prompt));
+  }
 };
 
 }  // namespace coxswain::batch

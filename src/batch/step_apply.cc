@@ -110,7 +110,14 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
     fail(s, generation_error(internal_error(wrong)));
     return;
   }
-  if (s.request.prompt_logprobs) collect_prompt(s, row, result.prompt);
+  if (s.wants_prompt && !s.prompt_sent) {
+    collect_prompt(s, row, result.prompt);
+    if (result.outputs != nullptr) collect_context(s, row, *result.outputs);
+  }
+  if (s.wants_more && !result.tokens.empty() && !outputs_complete(s, result)) {
+    return fail(
+        s, generation_error(internal_error("log-probabilities, logits or states are missing")));
+  }
   for (const OutputToken& token : result.tokens) s.tokens.push_back(token.id);
   if (s.state == SequenceState::kRunning) {  // else it was paused meanwhile: only the tokens count
     const std::uint32_t nearest = s.computed + row.n_tokens;
@@ -126,11 +133,73 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
 
 // After a pause in the middle of a prompt positions come twice; the first answer stands.
 void EngineCore::collect_prompt(Sequence& s, const StepRow& row, std::vector<PromptToken>& prompt) {
-  if (s.prompt_sent) return;
   for (std::size_t i = 0; i < prompt.size(); ++i) {
     const std::size_t position = row.first_position + i;
     if (position == s.prompt_tokens.size() && position < s.n_prompt)
       s.prompt_tokens.push_back(std::move(prompt[i]));
+  }
+}
+
+// The same of logits and hidden states. Rows that are missing are noticed by emit_tokens().
+void EngineCore::collect_context(Sequence& s, const StepRow& row, SequenceOutputs& from) {
+  const std::uint32_t end = std::min(row.first_position + row.n_tokens, s.n_prompt);
+  if (row.first_position > s.n_context_outputs || end <= s.n_context_outputs) return;
+  const std::size_t n_skipped = s.n_context_outputs - row.first_position;
+  const std::size_t n_rows = end - row.first_position;
+  const auto append = [&](std::vector<float>& rows, std::vector<float>& to, std::size_t width) {
+    if (rows.size() != n_rows * width) return false;
+    if (n_rows == s.n_prompt) {
+      to = std::move(rows);
+    } else {
+      to.reserve(s.n_prompt * width);
+      to.insert(
+          to.end(), rows.begin() + static_cast<std::ptrdiff_t>(n_skipped * width), rows.end());
+    }
+    return true;
+  };
+  const OutputParams& wanted = s.request.outputs;
+  SequenceOutputs& to = s.context_outputs;
+  if (wanted.context_logits && !append(from.context_logits, to.context_logits, info_.vocab_size)) {
+    return;
+  }
+  if (wanted.context_hidden && !append(from.context_hidden, to.context_hidden, info_.hidden_size)) {
+    return;
+  }
+  s.n_context_outputs = end;
+}
+
+// Whether all is there that the request wants with the tokens of `result`.
+bool EngineCore::outputs_complete(const Sequence& s, const SequenceResult& result) const {
+  if (s.wants_prompt && !s.prompt_complete()) return false;
+  const OutputParams& wanted = s.request.outputs;
+  if (result.outputs == nullptr) return !wanted.any_generation();
+  const SequenceOutputs& given = *result.outputs;
+  const std::size_t n = result.tokens.size();
+  return given.generation_logits.size() == (wanted.generation_logits ? n * info_.vocab_size : 0) &&
+         given.generation_hidden.size() == (wanted.generation_hidden ? n * info_.hidden_size : 0);
+}
+
+void EngineCore::add_outputs(Sequence& s, SequenceResult& result, TokenEvent& event) {
+  if (s.wants_prompt && !s.prompt_sent) {
+    event.prompt = std::exchange(s.prompt_tokens, {});
+    if (s.request.outputs.any_context())
+      event.outputs = std::make_shared<SequenceOutputs>(std::exchange(s.context_outputs, {}));
+    s.prompt_sent = true;
+    if (s.siblings != nullptr && !s.siblings->has_prompt) {
+      s.siblings->prompt = event.prompt;
+      if (event.outputs != nullptr) s.siblings->context = *event.outputs;
+      s.siblings->has_prompt = true;
+    }
+  }
+  if (event.outputs == nullptr) {
+    event.outputs = std::move(result.outputs);
+    if (event.outputs == nullptr) return;
+    // Sent before; a pause made the runner compute them again.
+    event.outputs->context_logits.clear();
+    event.outputs->context_hidden.clear();
+  } else if (result.outputs != nullptr) {
+    event.outputs->generation_logits = std::move(result.outputs->generation_logits);
+    event.outputs->generation_hidden = std::move(result.outputs->generation_hidden);
   }
 }
 
@@ -144,18 +213,15 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   s.last_token_at = now;
   s.last_token_step = applied_step_;
   ++s.n_token_steps;
-  const bool sends_prompt = s.request.prompt_logprobs && !s.prompt_sent;
-  if (sends_prompt && !s.prompt_complete())
-    return fail(s, generation_error(internal_error("log-probabilities of the prompt are missing")));
   if (!result.finish && s.n_produced() >= s.n_new_max)
     return fail(s, generation_error(internal_error("the runner went on after max_new_tokens")));
   const auto fill = [&](TokenEvent& event) {
+    for (const OutputToken& token : result.tokens)
+      s.cumulative_logprob += static_cast<double>(token.logprob);
     event.sequence = s.index;
+    event.cumulative_logprob = s.cumulative_logprob;
     event.tokens = std::move(result.tokens);
-    if (!sends_prompt) return;
-    event.prompt = std::exchange(s.prompt_tokens, {});
-    if (s.siblings != nullptr && s.siblings->prompt.empty()) s.siblings->prompt = event.prompt;
-    s.prompt_sent = true;
+    if (s.wants_more) add_outputs(s, result, event);
   };
   if (!result.finish) {
     SinkEvent& out = events_.emplace_back();  // an event is large: made where it stays

@@ -164,9 +164,13 @@ void EngineCore::admit(const PlannedRow& row, Step& step, TimePoint now) {
   if (row.fork_of != nullptr) {
     s.prefix_memo = {};
     s.lease = cache_->fork(row.fork_of->lease, row.first_position);
-    if (s.request.prompt_logprobs && !s.prompt_complete()) s.prompt_tokens = s.siblings->prompt;
+    if (s.wants_prompt && !s.prompt_complete()) {
+      s.prompt_tokens = s.siblings->prompt;
+      s.context_outputs = s.siblings->context;
+      s.n_context_outputs = s.n_prompt;
+    }
   } else {
-    const bool use_prefix = !s.request.prompt_logprobs || s.prompt_complete();
+    const bool use_prefix = !s.wants_prompt || s.prompt_complete();
     const bool use_partial = row.first_position % cache_->block_tokens() != 0;
     s.lease = cache_->open(s.identity,
                            s.tokens,
@@ -251,6 +255,7 @@ SequenceSpec EngineCore::make_spec(const Sequence& s) {
           .sampling = s.request.sampling,
           .stopping = s.request.stopping,
           .prompt_logprobs = s.request.prompt_logprobs,
+          .outputs = s.request.outputs,
           .rope_length = s.n_prompt + s.request.stopping.max_new_tokens,
           .adapter_digest = s.request.adapter_digest,
           .cache_salt = s.request.cache_salt};
@@ -272,7 +277,10 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
   row.n_tokens = planned.n_tokens;
   row.table_changes = table_changes(s, planned);
   row.emit = planned.sample ? Emit::kSample : Emit::kNone;
-  row.prompt_logprobs = s.request.prompt_logprobs && !s.prompt_complete() && s.planned < s.n_prompt;
+  if (s.wants_prompt && s.planned < s.n_prompt && !s.prompt_complete()) {
+    row.prompt_logprobs = s.request.prompt_logprobs;
+    row.context_outputs = s.request.outputs.any_context();
+  }
   // The ids of a prompt are the runner's; those behind it are compared there.
   if (s.n_pending > 0) {
     row.continues = true;

@@ -142,20 +142,38 @@ Status Decoder::forward(const Batch& batch,
   return {};
 }
 
-Status Decoder::logits(std::span<const float> hidden,
-                       std::span<const std::uint32_t> rows,
-                       std::span<float> out,
-                       kernels::ExecContext& exec) {
+Status Decoder::check_rows(std::span<const float> hidden,
+                           std::span<const std::uint32_t> rows,
+                           const kernels::ExecContext& exec) const {
   if (rows.size() > work_.sizes.n_logit_rows || exec.n_threads() > work_.sizes.n_threads) {
     return internal_error("logits of " + std::to_string(rows.size()) +
                           " rows are more than reserved");
   }
-  if (out.size() != rows.size() * arch_.vocab_size)
-    return internal_error("room for logits does not fit the rows");
   for (const std::uint32_t row : rows) {
     if ((std::size_t{row} + 1) * arch_.hidden_size > hidden.size())
       return internal_error("a row of the logits is outside the hidden states");
   }
+  return {};
+}
+
+Status Decoder::final_hidden(std::span<const float> hidden,
+                             std::span<const std::uint32_t> rows,
+                             std::span<float> out,
+                             kernels::ExecContext& exec) {
+  COXSWAIN_RETURN_IF_ERROR(check_rows(hidden, rows, exec));
+  if (out.size() != rows.size() * arch_.hidden_size)
+    return internal_error("room for hidden states does not fit the rows");
+  if (!rows.empty()) weights_.head.normed(step_of(rows.size(), exec), hidden, rows, out.data());
+  return {};
+}
+
+Status Decoder::logits(std::span<const float> hidden,
+                       std::span<const std::uint32_t> rows,
+                       std::span<float> out,
+                       kernels::ExecContext& exec) {
+  COXSWAIN_RETURN_IF_ERROR(check_rows(hidden, rows, exec));
+  if (out.size() != rows.size() * arch_.vocab_size)
+    return internal_error("room for logits does not fit the rows");
   if (rows.empty()) return {};
   weights_.head.run(step_of(rows.size(), exec), work_.room, hidden, rows, out);
   return {};

@@ -46,6 +46,10 @@ class Decoder final : public Model {
                 std::span<const std::uint32_t> rows,
                 std::span<float> out,
                 kernels::ExecContext& exec) override;
+  Status final_hidden(std::span<const float> hidden,
+                      std::span<const std::uint32_t> rows,
+                      std::span<float> out,
+                      kernels::ExecContext& exec) override;
 
  private:
   Status check_batch(const Batch& batch,
@@ -54,6 +58,9 @@ class Decoder final : public Model {
                      const kvstore::KvStore& kv,
                      const kernels::ExecContext& exec) const;
   Status check_blocks(const SequenceRows& rows, const kvstore::KvStore& kv) const;
+  Status check_rows(std::span<const float> hidden,
+                    std::span<const std::uint32_t> rows,
+                    const kernels::ExecContext& exec) const;
   StepContext step_of(std::size_t n_rows, kernels::ExecContext& exec);
   void place_sequences(const Batch& batch, std::size_t group);
 

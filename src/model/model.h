@@ -5,8 +5,8 @@
 // config.json by one small file per family. forward() runs any contiguous layer range on given
 // hidden states, so that layers [0, k) then [k, n) equal the whole pass bit for bit (law 7).
 //
-// Thread rule: immutable after load; forward() and logits() belong to the runner's thread (they
-// share one workspace).
+// Thread rule: immutable after load; forward(), logits() and final_hidden() belong to the runner's
+// thread (they share one workspace).
 
 #include <cstdint>
 #include <functional>
@@ -114,6 +114,12 @@ class Model {
                         std::span<const std::uint32_t> rows,
                         std::span<float> out,
                         kernels::ExecContext& exec) = 0;
+
+  // The final norm alone, what logits() begins with: out [rows.size(), hidden_size].
+  virtual Status final_hidden(std::span<const float> hidden,
+                              std::span<const std::uint32_t> rows,
+                              std::span<float> out,
+                              kernels::ExecContext& exec) = 0;
 };
 
 }  // namespace coxswain::model

@@ -45,7 +45,9 @@ Status check_token_sequences(std::string_view field,
 
 }  // namespace
 
-Status check_sampling(const SamplingParams& params, std::uint32_t vocab_size) {
+Status check_sampling(const SamplingParams& params,
+                      std::uint32_t vocab_size,
+                      std::size_t top_tokens_max) {
   for (const SamplingRule& rule : kSamplingRules) {
     const float value = params.*rule.value;
     if (rule.range.contains(value)) continue;
@@ -53,9 +55,10 @@ Status check_sampling(const SamplingParams& params, std::uint32_t vocab_size) {
     return refuse(rule.field, broken.text(), number_text(value));
   }
   if (params.top_k < 0) return refuse("top_k", ">= 0", std::to_string(params.top_k));
-  if (params.n_top_tokens > kTopTokensMax) {
-    return refuse(
-        "top_n_tokens", "<= " + std::to_string(kTopTokensMax), std::to_string(params.n_top_tokens));
+  if (params.n_top_tokens > top_tokens_max) {
+    return refuse("top_n_tokens",
+                  "<= " + std::to_string(top_tokens_max),
+                  std::to_string(params.n_top_tokens));
   }
   COXSWAIN_RETURN_IF_ERROR(check_token_sequences("bad_words", params.bad_words, vocab_size));
   return check_logit_bias(params.logit_bias, vocab_size);

@@ -49,7 +49,9 @@ inline constexpr std::array<SamplingRule, 8> kSamplingRules{{
 }};
 
 // All rules. Errors: kInvalidArgument with kind kValidation, naming the field, what is legal and what was given.
-Status check_sampling(const SamplingParams& params, std::uint32_t vocab_size);
+Status check_sampling(const SamplingParams& params,
+                      std::uint32_t vocab_size,
+                      std::size_t top_tokens_max = kTopTokensMax);
 
 // Errors: as check_sampling(). Stop strings are for check_stop_sequences() (checks.h).
 Status check_stopping(const StoppingParams& stopping, std::uint32_t vocab_size);

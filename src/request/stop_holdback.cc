@@ -17,7 +17,10 @@ std::size_t StopHoldback::held_suffix() const {
 }
 
 std::string StopHoldback::push(std::string_view piece) {
-  if (stops_.empty()) return std::string(piece);
+  if (stops_.empty()) {
+    n_sent_ += piece.size();
+    return std::string(piece);
+  }
   held_ += piece;
   const std::size_t n_out = held_.size() - held_suffix();
   std::string out = held_.substr(0, n_out);

@@ -21,7 +21,7 @@ class StopHoldback {
   // Takes the next piece of text and returns what may be sent now.
   std::string push(std::string_view piece);
   // Takes the last piece instead of push() and returns what is left to send; the stop string that
-  // ended the sequence is cut off, with what follows it.
+  // ended the sequence is cut off, with what follows it. Of a stop sequence of ids, what was handed out stays.
   std::string finish(std::string_view last_piece, const SequenceFinish& finish);
 
  private:

@@ -15,6 +15,19 @@ TEST(StopHoldback, WithoutStopStringsNothingIsKeptBack) {
   EXPECT_EQ(holdback.finish("d", {FinishReason::kLength, "abcd", 4}), "d");
 }
 
+TEST(StopHoldback, OfAStopSequenceOfIdsTheLastTokenIsCutOff) {
+  for (const std::size_t begin : {1U, 2U}) {  // "b" and "c", or "c" alone
+    StopHoldback holdback({});
+    EXPECT_EQ(holdback.push("a"), "a");
+    EXPECT_EQ(holdback.push("b"), "b");
+    EXPECT_EQ(holdback.finish("c",
+                              {.reason = FinishReason::kStopSequence,
+                               .generated_text = "abc",
+                               .stop_text_begin = begin}),
+              "");
+  }
+}
+
 TEST(StopHoldback, PartOfAStopStringIsNeverSent) {
   StopHoldback holdback({"END", "\n\n"});
   EXPECT_EQ(holdback.push("one E"), "one ");

@@ -44,6 +44,7 @@ void row_to_proto(const Row& from, pb::Row& to) {
   to.set_emit(static_cast<pb::Emit>(from.emit));
   to.set_n_candidates(from.n_candidates);
   to.set_prompt_logprobs(from.prompt_logprobs);
+  to.set_context_outputs(from.context_outputs);
 }
 
 Result<Row> row_from_proto(const pb::Row& from, std::size_t& n_changes) {
@@ -66,6 +67,7 @@ Result<Row> row_from_proto(const pb::Row& from, std::size_t& n_changes) {
   to.emit = static_cast<Emit>(from.emit());
   to.n_candidates = from.n_candidates();
   to.prompt_logprobs = from.prompt_logprobs();
+  to.context_outputs = from.context_outputs();
   return to;
 }
 
@@ -278,6 +280,7 @@ void to_proto(const RunnerInfo& from, pb::InfoResponse& to) {
   to.set_kernel_set_id(from.kernel_set_id);
   to.set_model_fingerprint(from.model_fingerprint);
   to.set_vocab_size(from.vocab_size);
+  to.set_hidden_size(from.hidden_size);
   to.set_n_layers(from.n_layers);
   to.set_max_position_embeddings(from.max_position_embeddings);
   to.set_max_input_tokens(from.max_input_tokens);
@@ -321,6 +324,7 @@ Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
   to.kernel_set_id = from.kernel_set_id();
   to.model_fingerprint = from.model_fingerprint();
   to.vocab_size = from.vocab_size();
+  to.hidden_size = from.hidden_size();
   to.n_layers = from.n_layers();
   to.max_position_embeddings = from.max_position_embeddings();
   to.max_input_tokens = from.max_input_tokens();

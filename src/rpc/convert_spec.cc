@@ -47,6 +47,8 @@ void sampling_to_proto(const SamplingParams& from, pb::SamplingParams& to) {
   to.set_penalties_count_prompt(from.penalties_count_prompt);
   to.set_no_repeat_ngram_size(from.no_repeat_ngram_size);
   lists_to_wire(from.bad_words, *to.mutable_bad_words());
+  to.set_logits_processor(from.logits_processor);
+  to.set_logits_processor_tag(from.logits_processor_tag);
 }
 
 Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
@@ -71,6 +73,8 @@ Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
   to.penalties_count_prompt = from.penalties_count_prompt();
   to.no_repeat_ngram_size = from.no_repeat_ngram_size();
   COXSWAIN_ASSIGN_OR_RETURN(to.bad_words, lists_from_wire(from.bad_words(), "sampling.bad_words"));
+  to.logits_processor = from.logits_processor();
+  to.logits_processor_tag = from.logits_processor_tag();
   return to;
 }
 
@@ -96,6 +100,13 @@ Result<StoppingParams> stopping_from_proto(const pb::StoppingParams& from) {
       to.stop_token_sequences,
       lists_from_wire(from.stop_token_sequences(), "stopping.stop_token_sequences"));
   return to;
+}
+
+void outputs_to_proto(const OutputParams& from, pb::OutputParams& to) {
+  to.set_context_logits(from.context_logits);
+  to.set_generation_logits(from.generation_logits);
+  to.set_context_hidden(from.context_hidden);
+  to.set_generation_hidden(from.generation_hidden);
 }
 
 // Elements of lists that take more memory than their bytes on the wire.
@@ -146,6 +157,7 @@ void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to) {
   to.set_rope_length(from.rope_length);
   to.set_adapter_digest(from.adapter_digest);
   to.set_cache_salt(from.cache_salt);
+  if (from.outputs.any()) outputs_to_proto(from.outputs, *to.mutable_outputs());
 }
 
 Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::size_t& n_items) {
@@ -163,6 +175,10 @@ Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::
   to.rope_length = from.rope_length();
   to.adapter_digest = from.adapter_digest();
   to.cache_salt = from.cache_salt();
+  to.outputs = {.context_logits = from.outputs().context_logits(),
+                .generation_logits = from.outputs().generation_logits(),
+                .context_hidden = from.outputs().context_hidden(),
+                .generation_hidden = from.outputs().generation_hidden()};
   return to;
 }
 

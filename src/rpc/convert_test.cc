@@ -60,6 +60,8 @@ SamplingParams any_sampling() {
   p.n_top_tokens = any_u32();
   p.penalties_count_prompt = any_bool();
   p.no_repeat_ngram_size = any_u32();
+  p.logits_processor = any_text();
+  p.logits_processor_tag = any_u64();
   p.bad_words = some(rc::gen::exec([] { return any_tokens(); }));
   return p;
 }
@@ -81,6 +83,10 @@ SequenceSpec any_spec() {
   spec.rope_length = any_u32();
   spec.adapter_digest = any_text();
   spec.cache_salt = any_bytes();
+  spec.outputs = {.context_logits = any_bool(),
+                  .generation_logits = any_bool(),
+                  .context_hidden = any_bool(),
+                  .generation_hidden = any_bool()};
   return spec;
 }
 
@@ -100,6 +106,7 @@ Row any_row() {
   }));
   row.emit = static_cast<Emit>(*rc::gen::inRange(0, 3));
   row.prompt_logprobs = any_bool();
+  row.context_outputs = any_bool();
   return row;
 }
 
@@ -224,6 +231,7 @@ TEST(Convert, InfoSurvives) {
   info.kernel_set_id = "avx2/1";
   info.model_fingerprint = 12345678901234567u;
   info.vocab_size = 32000;
+  info.hidden_size = 2048;
   info.n_layers = 12;
   info.max_position_embeddings = 2048;
   info.max_input_tokens = 1;
@@ -267,12 +275,20 @@ TEST(Convert, InfoSurvives) {
   EXPECT_EQ(back->epoch, info.epoch);
   EXPECT_EQ(back->kv_groups, info.kv_groups);
   EXPECT_EQ(back->eos_token_ids, info.eos_token_ids);
+  EXPECT_EQ(back->hidden_size, info.hidden_size);
   EXPECT_EQ(back->kernel_set_id, info.kernel_set_id);
   // The rest: the message made from the copy is the same.
   pb::InfoResponse again;
   to_proto(*back, again);
   EXPECT_EQ(again.SerializeAsString(), message.SerializeAsString());
   EXPECT_EQ(back->capabilities, info.capabilities);
+  // What only this process could use is not told.
+  info.capabilities.top_tokens_max = kLocalTopTokensMax;
+  info.capabilities.output_bytes_max = 1;
+  info.logits_processors = {"mine"};
+  to_proto(info, again);
+  EXPECT_EQ(from_proto(again)->capabilities, back->capabilities);
+  EXPECT_TRUE(from_proto(again)->logits_processors.empty());
   // A peer from before the numbers.
   message.mutable_capabilities()->clear_plans_in_flight_max();
   message.mutable_capabilities()->clear_tiers();

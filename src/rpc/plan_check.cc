@@ -25,16 +25,21 @@ Status check_tokens(const std::vector<TokenId>& tokens, const RunnerInfo& info, 
                         std::to_string(*foreign) + " of " + std::to_string(info.vocab_size));
 }
 
-// The ids of a prompt are the runner's to check, as is the rest of the parameters: they fail that sequence alone.
-Status check_spec(const SequenceSpec& spec, const RunnerInfo& info) {
-  if (spec.prompt.empty()) return internal_error("plan: a new sequence has no prompt");
-  const Status bias = request::check_logit_bias(spec.sampling.logit_bias, info.vocab_size);
-  return bias.ok() ? bias : internal_error("plan: " + bias.message());
-}
-
 // A field whose feature this runner does not have.
 Status no_use(const std::string& field, const std::string& why) {
   return internal_error("plan: `" + field + "` " + why);
+}
+
+// The ids of a prompt are the runner's to check, as is the rest of the parameters: they fail that sequence alone.
+Status check_spec(const SequenceSpec& spec, const RunnerInfo& info) {
+  if (spec.prompt.empty()) return internal_error("plan: a new sequence has no prompt");
+  if (spec.outputs.any()) return no_use("outputs", "have no place in a result");
+  if (!spec.sampling.logits_processor.empty()) {
+    return no_use("logits_processor",
+                  "names `" + spec.sampling.logits_processor + "`, which is in another process");
+  }
+  const Status bias = request::check_logit_bias(spec.sampling.logit_bias, info.vocab_size);
+  return bias.ok() ? bias : internal_error("plan: " + bias.message());
 }
 
 Status check_emit(const Row& row, const RunnerInfo& info) {

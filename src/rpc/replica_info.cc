@@ -44,6 +44,8 @@ void narrow(Capabilities& to, const Capabilities& other) {
   to.candidates_max = std::min(to.candidates_max, other.candidates_max);
   to.tiers = std::min(to.tiers, other.tiers);
   to.attachment_bytes_max = std::min(to.attachment_bytes_max, other.attachment_bytes_max);
+  to.top_tokens_max = std::min(to.top_tokens_max, other.top_tokens_max);
+  to.output_bytes_max = std::min(to.output_bytes_max, other.output_bytes_max);
 }
 
 }  // namespace

@@ -262,6 +262,13 @@ TEST_F(EngineStream, PlansOutsideTheModelNeverReachTheRunner) {
   SequenceSpec spec = spec_of(1, {});
   EXPECT_EQ(refused(plan_of(0, {spec}, {})), "plan: a new sequence has no prompt");
   spec = spec_of(1, {20});
+  spec.outputs.context_logits = true;
+  EXPECT_EQ(refused(plan_of(0, {spec}, {})), "plan: `outputs` have no place in a result");
+  spec = spec_of(1, {20});
+  spec.sampling.logits_processor = "mine";
+  EXPECT_EQ(refused(plan_of(0, {spec}, {})),
+            "plan: `logits_processor` names `mine`, which is in another process");
+  spec = spec_of(1, {20});
   EXPECT_EQ(refused(plan_of(0, {spec}, {prefill_row(spec, 64, 1)})),
             "plan: block 64 is not below 64");
   Row row = prefill_row(spec, 0, 1);

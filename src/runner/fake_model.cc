@@ -89,6 +89,18 @@ class FakeModel final : public model::Model {
     return {};
   }
 
+  Status final_hidden(std::span<const float> hidden,
+                      std::span<const std::uint32_t> rows,
+                      std::span<float> out,
+                      kernels::ExecContext&) override {
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const float* in = hidden.data() + rows[r] * info_.hidden_size;
+      for (std::uint32_t i = 0; i < info_.hidden_size; ++i)
+        out[r * info_.hidden_size + i] = i < 2 ? 0.0F : in[i];
+    }
+    return {};
+  }
+
  private:
   static float& slot(kvstore::KvStore& kv,
                      const model::SequenceRows& rows,

@@ -55,9 +55,35 @@ std::vector<SequenceSpec> requests() {
       for (TokenId id = 3; id < 40; ++id) spec.sampling.bad_words.push_back({id});
       spec.stopping.min_new_tokens = 9;
     }
+    spec.outputs = {.context_logits = i == 2 || i == 4,
+                    .generation_logits = i == 2 || i == 5,
+                    .context_hidden = i == 4,
+                    .generation_hidden = i == 3};
+    if (i == 1 || i == 5) {
+      spec.sampling.logits_processor = "by_history";
+      spec.sampling.logits_processor_tag = i;
+    }
     specs.push_back(std::move(spec));
   }
   return specs;
+}
+
+// Depends on all that a processor is told.
+class ByHistory final : public LogitsProcessor {
+ public:
+  Status process(const LogitsInput& input, std::span<float> logits) override {
+    std::uint64_t hash = input.tag;
+    for (const std::span<const TokenId> ids : {input.prompt, input.output})
+      for (const TokenId id : ids) hash = hash * 31 + static_cast<std::uint64_t>(id);
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      logits[i] += static_cast<float>((hash >> (i % 40)) % 8) / 4.0F;
+    return {};
+  }
+};
+
+RunnerSetup with_processors(RunnerSetup setup = {}) {
+  setup.logits_processors = {{"by_history", std::make_shared<ByHistory>()}};
+  return setup;
 }
 
 std::vector<Way> ways() {
@@ -97,7 +123,8 @@ std::vector<Way> ways() {
 }
 
 // Drives all requests in every way; `setup` gives type and kernels.
-void expect_invariance(const std::string& model_dir, const RunnerSetup& setup) {
+void expect_invariance(const std::string& model_dir, const RunnerSetup& base) {
+  const RunnerSetup setup = with_processors(base);
   const std::vector<SequenceSpec> specs = requests();
   auto reference = start(model_dir, setup);
   ASSERT_NE(reference, nullptr);
@@ -106,6 +133,13 @@ void expect_invariance(const std::string& model_dir, const RunnerSetup& setup) {
     ASSERT_TRUE(expected[i].status.ok()) << expected[i].status.message();
     ASSERT_EQ(expected[i].tokens.size(), specs[i].stopping.max_new_tokens);
     ASSERT_EQ(expected[i].prompt.size(), specs[i].prompt_logprobs ? specs[i].prompt.size() : 0);
+    const SequenceOutputs& outputs = expected[i].outputs;
+    const RunnerInfo info = reference->info();
+    ASSERT_EQ(outputs.context_logits.size(),
+              specs[i].outputs.context_logits ? specs[i].prompt.size() * info.vocab_size : 0);
+    ASSERT_EQ(
+        outputs.generation_hidden.size(),
+        specs[i].outputs.generation_hidden ? expected[i].tokens.size() * info.hidden_size : 0);
   }
   Happened happened;
   for (const Way& way : ways())
@@ -144,7 +178,7 @@ TEST_P(Law1, InEveryWayTheSameBits) {
 }
 
 TEST_P(Law1, ThroughTheEngineTheSameBits) {
-  auto reference = start(folder_.path(), {});
+  auto reference = start(folder_.path(), with_processors());
   ASSERT_NE(reference, nullptr);
   std::vector<SequenceSpec> specs = requests();
   // As the engine decides it: prompt and new tokens.
@@ -152,7 +186,7 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
   const auto expected = drive_each_alone(*reference, specs);
   batch::EngineOptions options;
   options.prefill_tokens_max = 24;
-  const RunnerSetup roomy{.block_tokens = 4, .n_threads = 2};
+  const RunnerSetup roomy = with_processors({.block_tokens = 4, .n_threads = 2});
   const Happened happened =
       expect_same_through_engine(folder_.path(), roomy, options, specs, expected);
   if (shares_prefixes(reference->info())) {
@@ -160,7 +194,7 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
   }
   EXPECT_EQ(happened.n_released_blocks > 0, has_window(reference->info()));
   // A cache that cannot hold all of them: the newest are paused and computed again.
-  const RunnerSetup tight{.block_tokens = 4, .kv_tokens = 120};
+  const RunnerSetup tight = with_processors({.block_tokens = 4, .kv_tokens = 120});
   expect_same_through_engine(folder_.path(), tight, options, specs, expected);
   for (const auto policy : {CapacityPolicy::kMaxUtilization,
                             CapacityPolicy::kGuaranteedNoEvict,
@@ -170,7 +204,8 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
   }
   // Without a prefix cache; tasks in any order.
   options.prefix_caching = false;
-  const RunnerSetup shuffled{.block_tokens = 4, .n_threads = 3, .task_order_seed = 8};
+  const RunnerSetup shuffled =
+      with_processors({.block_tokens = 4, .n_threads = 3, .task_order_seed = 8});
   const Happened alone =
       expect_same_through_engine(folder_.path(), shuffled, options, specs, expected);
   EXPECT_EQ(alone.n_shared_tokens, 0u);

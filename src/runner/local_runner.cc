@@ -43,6 +43,20 @@ Result<std::uint64_t> memory_budget(const RunnerOptions& options) {
   return available_memory_bytes();
 }
 
+Status check_local_options(const RunnerOptions& options) {
+  if (options.top_tokens_max > kLocalTopTokensMax) {
+    return invalid_argument("top_tokens_max must be at most " + std::to_string(kLocalTopTokensMax) +
+                                ". Given: " + std::to_string(options.top_tokens_max),
+                            "top_tokens_max");
+  }
+  for (const auto& [name, processor] : options.logits_processors) {
+    if (name.empty() || processor == nullptr)
+      return invalid_argument("logits_processors must have names and none that is null",
+                              "logits_processors");
+  }
+  return {};
+}
+
 // What a block of each layer holds, where all layers of the group hold the same.
 void fill_shape(const kvstore::KvStoreOptions& kv, std::uint32_t group, KvGroup& to) {
   const kvstore::KvLayerShape* first = nullptr;
@@ -139,6 +153,10 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   limits.logit_rows_max = std::min(limits.rows_max, kLogitRowsMax);
   if (limits.rows_max == 0)
     return invalid_argument("max_batch_prefill_tokens must be above 0", "max_batch_prefill_tokens");
+  COXSWAIN_RETURN_IF_ERROR(check_local_options(options));
+  limits.top_tokens_max = options.top_tokens_max;
+  limits.output_bytes_max = options.output_bytes_max;
+  limits.logits_processors = options.logits_processors;
 
   kvstore::KvStoreOptions kv;
   kv.type = kv_type_of(options, model);
@@ -155,7 +173,8 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   request.weight_bytes = model.weight_bytes;
   request.workspace_bytes =
       model_->workspace_bytes(limits.rows_max, limits.logit_rows_max, n_threads) +
-      StepExecutor::workspace_bytes(model, limits, n_threads) + options.attachment_bytes_max;
+      StepExecutor::workspace_bytes(model, limits, n_threads) + options.attachment_bytes_max +
+      options.output_bytes_max;
   request.block_tokens = options.block_tokens;
   request.kv_blocks = options.kv_blocks;
   request.kv_bytes = options.kv_bytes;
@@ -199,6 +218,7 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
   info_.kernel_set_id = std::move(kernel_set_id);
   info_.model_fingerprint = model.fingerprint;
   info_.vocab_size = model.vocab_size;
+  info_.hidden_size = model.hidden_size;
   info_.n_layers = model.n_layers;
   info_.max_position_embeddings = model.max_position_embeddings;
   info_.max_total_tokens = plan_.total_tokens_max;
@@ -220,7 +240,11 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
                         .moves = true,
                         .plans_in_flight_max = kPlansInFlightMax,
                         .candidates_max = kTopTokensMax,
-                        .attachment_bytes_max = options.attachment_bytes_max};
+                        .attachment_bytes_max = options.attachment_bytes_max,
+                        .top_tokens_max = options.top_tokens_max,
+                        .output_bytes_max = options.output_bytes_max};
+  for (const auto& [name, processor] : options.logits_processors)
+    info_.logits_processors.push_back(name);
 }
 
 // One prompt and one decode step in block 0, which belongs to nobody, then forgotten: faults code

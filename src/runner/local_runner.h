@@ -57,6 +57,13 @@ struct RunnerOptions {
   std::uint32_t max_batch_size = 256;
   // Of attachments held at once; 0: none are taken, and no layer ranges, imports or exports are possible.
   std::uint64_t attachment_bytes_max = 0;
+  // For callers in this process, as no message has room for them. Of what OutputParams ask for, of all requests at
+  // once; 0: nothing. The caller keeps to it, the memory plan leaves room for it.
+  std::uint64_t output_bytes_max = 0;
+  // SamplingParams::n_top_tokens; at most kLocalTopTokensMax.
+  std::uint32_t top_tokens_max = kTopTokensMax;
+  // What requests may name as SamplingParams::logits_processor; none is null.
+  LogitsProcessors logits_processors;
   std::string tokenizer_config_path;
   bool without_text = false;  // no tokenizer: tokens have ids only
   // The model's, where it has been loaded already; null = it is read from the model's files.

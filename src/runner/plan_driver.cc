@@ -84,6 +84,14 @@ class Driver {
     return request.outcome.prompt.size() == request.spec->prompt.size();
   }
 
+  bool context_reported(const Request& request) const {
+    const OutputParams& wanted = request.spec->outputs;
+    const SequenceOutputs& seen = request.outcome.outputs;
+    const std::size_t n = request.spec->prompt.size();
+    return (!wanted.context_logits || seen.context_logits.size() == n * info_.vocab_size) &&
+           (!wanted.context_hidden || seen.context_hidden.size() == n * info_.hidden_size);
+  }
+
   void release_blocks(Request& request) {
     for (std::size_t g = 0; g < request.tables.size(); ++g) {
       for (const BlockId id : request.tables[g]) give_back(g, id);
@@ -128,6 +136,10 @@ class Driver {
         ++request->outcome.n_pauses;
         // Told again from the start.
         if (!prompt_reported(*request)) request->outcome.prompt.clear();
+        if (!context_reported(*request)) {
+          request->outcome.outputs.context_logits.clear();
+          request->outcome.outputs.context_hidden.clear();
+        }
       }
       if (auto row = next_row(*request)) {
         if (!request->introduced) plan.new_sequences.push_back(*request->spec);
@@ -164,6 +176,9 @@ class Driver {
     row.prompt_logprobs = request.spec->prompt_logprobs &&
                           row.first_position < request.spec->prompt.size() &&
                           !prompt_reported(request);
+    row.context_outputs = request.spec->outputs.any_context() &&
+                          row.first_position < request.spec->prompt.size() &&
+                          !context_reported(request);
     if (!change_tables(request, row)) return std::nullopt;
     return row;
   }
@@ -172,6 +187,7 @@ class Driver {
   // token stays to be computed.
   void take_shared_prefix(Request& request, Row& row) {
     if (!options_.share_prefixes || request.spec->prompt_logprobs) return;
+    if (request.spec->outputs.any_context()) return;
     const std::uint32_t block_tokens = info_.block_tokens;
     std::uint32_t best_blocks = 0;
     const Request* best = nullptr;
@@ -262,6 +278,7 @@ class Driver {
         if (outcome.prompt.size() < request.spec->prompt.size())
           outcome.prompt.push_back(std::move(token));
       }
+      if (sequence.outputs) add_outputs(*sequence.outputs, outcome.outputs);
       for (OutputToken& token : sequence.tokens) {
         request.known.push_back(token.id);
         outcome.tokens.push_back(std::move(token));
@@ -287,6 +304,16 @@ class Driver {
 
 }  // namespace
 
+void add_outputs(const SequenceOutputs& from, SequenceOutputs& to) {
+  const auto append = [](const std::vector<float>& rows, std::vector<float>& all) {
+    all.insert(all.end(), rows.begin(), rows.end());
+  };
+  append(from.context_logits, to.context_logits);
+  append(from.generation_logits, to.generation_logits);
+  append(from.context_hidden, to.context_hidden);
+  append(from.generation_hidden, to.generation_hidden);
+}
+
 std::vector<DriveOutcome> drive(StepRunner& runner,
                                 const std::vector<SequenceSpec>& specs,
                                 const DriveOptions& options) {
@@ -303,6 +330,9 @@ std::vector<DriveOutcome> drive_each_alone(StepRunner& runner,
 }
 
 bool same_outcome(const DriveOutcome& a, const DriveOutcome& b) {
+  const auto same_bits = [](const std::vector<float>& x, const std::vector<float>& y) {
+    return std::ranges::equal(x, y, {}, bits_of, bits_of);
+  };
   const auto same_token = [](const OutputToken& x, const OutputToken& y) {
     return x == y && bits_of(x.logprob) == bits_of(y.logprob);
   };
@@ -314,7 +344,11 @@ bool same_outcome(const DriveOutcome& a, const DriveOutcome& b) {
          std::equal(
              a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end(), same_token) &&
          std::equal(
-             a.prompt.begin(), a.prompt.end(), b.prompt.begin(), b.prompt.end(), same_prompt);
+             a.prompt.begin(), a.prompt.end(), b.prompt.begin(), b.prompt.end(), same_prompt) &&
+         same_bits(a.outputs.context_logits, b.outputs.context_logits) &&
+         same_bits(a.outputs.generation_logits, b.outputs.generation_logits) &&
+         same_bits(a.outputs.context_hidden, b.outputs.context_hidden) &&
+         same_bits(a.outputs.generation_hidden, b.outputs.generation_hidden);
 }
 
 void expect_same_outcomes(const std::vector<DriveOutcome>& expected,

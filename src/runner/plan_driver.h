@@ -33,11 +33,15 @@ struct DriveOutcome {
   Status status;
   std::vector<OutputToken> tokens;
   std::vector<PromptToken> prompt;
+  SequenceOutputs outputs;  // of all steps, rows behind each other
   SequenceFinish finish;
   std::uint32_t n_shared_tokens = 0;
   std::uint32_t n_pauses = 0;
   std::uint32_t n_released_blocks = 0;
 };
+
+// The rows of one step behind those before it.
+void add_outputs(const SequenceOutputs& from, SequenceOutputs& to);
 
 // Ids of the specs must differ. Blocks come from [1, n_blocks) of every group.
 std::vector<DriveOutcome> drive(StepRunner& runner,

@@ -42,7 +42,7 @@ StepExecutor::StepExecutor(const ExecutorParts& parts, const ExecutorLimits& lim
   logit_rows_.reserve(limits_.rows_max);
   logit_row_ids_.reserve(limits_.logit_rows_max);
   for (std::size_t i = 0; i < parts_.exec->n_threads(); ++i)
-    samplers_.emplace_back(info.vocab_size);
+    samplers_.emplace_back(info.vocab_size, limits_.top_tokens_max);
   forbidden_.resize(parts_.exec->n_threads());
 }
 
@@ -338,7 +338,8 @@ Status StepExecutor::check_spec(const SequenceSpec& spec) const {
         Code::kFailedPrecondition, ErrorKind::kValidation, "stop strings need a tokenizer", "stop"};
   }
   COXSWAIN_RETURN_IF_ERROR(request::check_stopping(spec.stopping, vocab_size));
-  return request::check_sampling(spec.sampling, vocab_size);
+  COXSWAIN_RETURN_IF_ERROR(check_local(spec));
+  return request::check_sampling(spec.sampling, vocab_size, limits_.top_tokens_max);
 }
 
 Status StepExecutor::too_many_sequences() const {
@@ -398,8 +399,10 @@ Status StepExecutor::resolve(ReadyRow& ready) const {
   if (row.n_candidates > kTopTokensMax) {
     return broken_plan("more than " + std::to_string(kTopTokensMax) + " candidates");
   }
-  if (row.prompt_logprobs && layers_.end != parts_.model->info().n_layers)
-    return broken_plan("log-probabilities without the last layer");
+  if ((row.prompt_logprobs || row.context_outputs) &&
+      layers_.end != parts_.model->info().n_layers) {
+    return broken_plan("log-probabilities or outputs without the last layer");
+  }
   if (row.tokens.empty()) return {};
   if (row.tokens.size() != row.n_tokens) return broken_plan("tokens and n_tokens disagree");
   for (std::size_t i = 0; i < row.tokens.size(); ++i) {
@@ -581,6 +584,7 @@ void StepExecutor::run_slice(std::size_t n_rows) {
     }
   }
   if (layers_.end != parts_.model->info().n_layers) write_hidden();
+  write_outputs();
   timings_.forward += std::chrono::duration_cast<Nanoseconds>(Clock::now() - begin);
   const std::span<LogitRow> wanted = logit_rows_;
   for (std::size_t at = 0; at < wanted.size(); at += limits_.logit_rows_max) {
@@ -614,12 +618,16 @@ void StepExecutor::run_logits(std::span<LogitRow> wanted) {
   timings_.sample += std::chrono::duration_cast<Nanoseconds>(Clock::now() - sampling);
 }
 
-void StepExecutor::choose(LogitRow& wanted, std::span<const float> logits, std::size_t worker) {
+void StepExecutor::choose(LogitRow& wanted, std::span<float> logits, std::size_t worker) {
   const SequenceState* state = wanted.ready->state;
   if (state == nullptr) return;
   if (wanted.prompt_logprob) judge_prompt(wanted, logits, worker);
   if (!wanted.sample || !wanted.status.ok()) return;
   const bool lists = wanted.ready->row->emit == Emit::kCandidates;
+  if (state->spec().outputs.generation_logits && !lists)
+    outputs_of(*wanted.ready->result).generation_logits.assign(logits.begin(), logits.end());
+  wanted.status = process_logits(*state, logits);
+  if (!wanted.status.ok()) return;
   SamplingParams listing;
   if (lists) {
     listing = state->spec().sampling;

@@ -15,6 +15,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include <coxswain/kv_layout.h>
+#include <coxswain/logits_processor.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
@@ -46,11 +49,18 @@ struct ExecutorParts {
   const KvLayout* layout = nullptr;  // of `kv`
 };
 
+// By the name that requests give.
+using LogitsProcessors = std::map<std::string, std::shared_ptr<LogitsProcessor>>;
+
 struct ExecutorLimits {
   std::size_t rows_max = 4096;         // rows of one forward pass
   std::size_t logit_rows_max = 64;     // rows of logits at once
   std::size_t sequences_max = 8192;    // remembered at once, paused ones included
   std::uint32_t total_tokens_max = 0;  // of one sequence
+  std::size_t top_tokens_max = kTopTokensMax;
+  // 0: what OutputParams ask for is refused. How much is asked for at once is the caller's to bound.
+  std::uint64_t output_bytes_max = 0;
+  LogitsProcessors logits_processors = {};
 };
 
 class StepExecutor {
@@ -125,9 +135,21 @@ class StepExecutor {
   void write_hidden();
   void run_slice(std::size_t n_rows);
   void run_logits(std::span<LogitRow> wanted);
-  void choose(LogitRow& wanted, std::span<const float> logits, std::size_t worker);
+  void choose(LogitRow& wanted, std::span<float> logits, std::size_t worker);
   void judge_prompt(LogitRow& wanted, std::span<const float> logits, std::size_t worker);
   void deliver(LogitRow& wanted);
+
+  // step_outputs.cc
+  enum class RowValues : std::uint8_t { kLogits, kHidden };
+  Status check_local(const SequenceSpec& spec) const;
+  Status append_rows(RowValues which,
+                     std::size_t first_row,
+                     std::size_t n_rows,
+                     std::vector<float>& out);
+  Status write_outputs_of(ReadyRow& ready, const model::SequenceRows& rows);
+  static SequenceOutputs& outputs_of(SequenceResult& result);  // made at the first call
+  void write_outputs();
+  Status process_logits(const SequenceState& state, std::span<float> logits) const;
 
   ExecutorParts parts_;
   ExecutorLimits limits_;

@@ -184,6 +184,22 @@ TEST(Sampler, TiesBeyondTheLimitAreLeftOut) {
   EXPECT_EQ(out.top.back().id, static_cast<TokenId>(kTopTokensMax - 1));
 }
 
+TEST(Sampler, AsManyAlternativesAsAreAskedFor) {
+  const auto row = random_row(5000, 3.0F, 11);
+  Sampler sampler(row.size(), kLocalTopTokensMax);
+  const SampleOutput out = sampled(sampler, row, {.n_top_tokens = kLocalTopTokensMax});
+  std::vector<TokenId> best(row.size());
+  for (std::size_t i = 0; i < best.size(); ++i) best[i] = static_cast<TokenId>(i);
+  std::stable_sort(best.begin(), best.end(), [&](TokenId a, TokenId b) {
+    return row[static_cast<std::size_t>(a)] > row[static_cast<std::size_t>(b)];
+  });
+  ASSERT_EQ(out.top.size(), kLocalTopTokensMax);
+  for (std::size_t i = 0; i < out.top.size(); ++i) {
+    EXPECT_EQ(out.top[i].id, best[i]);
+    EXPECT_NEAR(out.top[i].logprob, log_softmax(row, static_cast<std::size_t>(best[i])), 1e-5);
+  }
+}
+
 TEST(Sampler, LogprobOfIsLogSoftmax) {
   const auto row = random_row(1000, 4.0F, 8);
   for (const TokenId id : {0, 7, 999}) {

@@ -16,6 +16,7 @@
 
 #include "base/mutex.h"
 #include "batch/engine.h"
+#include "batch/sequence_outputs.h"
 #include "batch/testing/fake_runner.h"
 
 namespace coxswain::batch::testing {
@@ -32,7 +33,13 @@ class Recorder final : public TokenSink {
         EXPECT_TRUE(prompt_.empty() && tokens_.empty()) << "prompt tokens come once and first";
         prompt_ = std::move(event.prompt);
       }
+      add_outputs(event, n);
       for (OutputToken& t : event.tokens) tokens_.push_back(std::move(t));
+      if (n > 0) {
+        for (std::size_t i = tokens_.size() - n; i < tokens_.size(); ++i)
+          cumulative_logprob_ += static_cast<double>(tokens_[i].logprob);
+        EXPECT_EQ(event.cumulative_logprob, cumulative_logprob_);
+      }
       if (event.final) {
         EXPECT_EQ(event.finish.has_value(), event.status.ok()) << "a final event finishes or fails";
         EXPECT_EQ(event.n_generated, tokens_.size());
@@ -95,6 +102,12 @@ class Recorder final : public TokenSink {
     return prompt_;
   }
 
+  // Rows of all events behind each other.
+  SequenceOutputs outputs() const {
+    base::MutexLock lock(mu_);
+    return outputs_;
+  }
+
   // The whole output is what the request produces alone.
   void expect_complete(const ExpectedOutput& expected, bool prompt_logprobs) const {
     base::MutexLock lock(mu_);
@@ -123,6 +136,13 @@ class Recorder final : public TokenSink {
   std::function<void()> on_each;  // set before submit; called on the engine thread after each event
 
  private:
+  void add_outputs(TokenEvent& event, std::size_t n_tokens) REQUIRES(mu_) {
+    if (event.outputs == nullptr) return;
+    const bool context =
+        !event.outputs->context_logits.empty() || !event.outputs->context_hidden.empty();
+    EXPECT_TRUE(!context || (tokens_.empty() && n_tokens > 0)) << "the context comes first";
+    append_outputs(std::move(*event.outputs), outputs_);
+  }
   std::vector<TokenId> ids_locked() const REQUIRES(mu_) {
     std::vector<TokenId> out;
     out.reserve(tokens_.size());
@@ -134,6 +154,8 @@ class Recorder final : public TokenSink {
   base::CondVar changed_;
   std::vector<OutputToken> tokens_ GUARDED_BY(mu_);
   std::vector<PromptToken> prompt_ GUARDED_BY(mu_);
+  SequenceOutputs outputs_ GUARDED_BY(mu_);
+  double cumulative_logprob_ GUARDED_BY(mu_) = 0.0;
   std::optional<TokenEvent> final_ GUARDED_BY(mu_);
   bool stalled_ GUARDED_BY(mu_) = false;
 };

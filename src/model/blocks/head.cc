@@ -33,6 +33,16 @@ BlockNeeds Head::needs(std::size_t width, const BlockSizes& sizes) {
       kernels::linear_scratch_bytes({.rows = sizes.n_rows, .k = std::max(width, sizes.hidden)})};
 }
 
+void Head::normed(const StepContext& step,
+                  std::span<const float> hidden,
+                  std::span<const std::uint32_t> rows,
+                  float* out) const {
+  const std::size_t n = rows.size();
+  step.kernels.gather(step.exec,
+                      {hidden.data(), step.hidden, rows.data(), out, step.hidden, n, step.hidden});
+  if (spec_.norm) run_norm(step, norm_spec_, norm_, out, out, n);
+}
+
 void Head::run(const StepContext& step,
                std::span<std::byte> room,
                std::span<const float> hidden,
@@ -41,9 +51,7 @@ void Head::run(const StepContext& step,
   Carver carver(room);
   const std::size_t n = rows.size();
   float* x = carver.take<float>(n * step.hidden).data();
-  step.kernels.gather(step.exec,
-                      {hidden.data(), step.hidden, rows.data(), x, step.hidden, n, step.hidden});
-  if (spec_.norm) run_norm(step, norm_spec_, norm_, x, x, n);
+  normed(step, hidden, rows, x);
   if (!projection_.empty()) {
     float* const narrow = carver.take<float>(n * projection_.n()).data();
     step.linear(projection_, x, narrow, n);

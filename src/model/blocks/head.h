@@ -53,7 +53,13 @@ class Head {
 
   const Linear& matrix() const { return matrix_; }
 
-  // out [rows.size(), vocab]; step.n_rows is rows.size().
+  // The final norm alone: out [rows.size(), hidden]; step.n_rows is rows.size(), as below.
+  void normed(const StepContext& step,
+              std::span<const float> hidden,
+              std::span<const std::uint32_t> rows,
+              float* out) const;
+
+  // out [rows.size(), vocab].
   void run(const StepContext& step,
            std::span<std::byte> room,
            std::span<const float> hidden,

@@ -26,6 +26,7 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   if (from.presence_penalty != 0.0F) return not_carried("presence_penalty");
   if (!from.logit_bias.empty()) return not_carried("logit_bias");
   if (!from.bad_words.empty()) return not_carried("bad_words");
+  if (!from.logits_processor.empty()) return not_carried("logits_processor");
   if (from.no_repeat_ngram_size != 0) return not_carried("no_repeat_ngram_size");
   // A shard samples as soon as any of these is on.
   to.set_do_sample(from.do_sample);
@@ -120,6 +121,7 @@ Status to_stock_request(const SequenceSpec& spec,
   if (!spec.adapter_digest.empty()) {
     return invalid_argument("a stock shard knows adapters by name, not by content", "adapter_id");
   }
+  if (spec.outputs.any()) return not_carried("outputs");
   COXSWAIN_ASSIGN_OR_RETURN(PromptText prompt, text_of_prompt(spec.prompt, codec));
   COXSWAIN_RETURN_IF_ERROR(to_parameters(spec.sampling, *to.mutable_parameters()));
   to.set_id(static_cast<std::uint64_t>(spec.id));

@@ -45,6 +45,7 @@ DriveOutcome outcome_of(batch::testing::Recorder& sink) {
   out.status = last.status;
   out.tokens = sink.tokens();
   out.prompt = sink.prompt();
+  out.outputs = sink.outputs();
   if (last.finish) out.finish = *last.finish;
   out.n_shared_tokens = last.n_cached_prompt_tokens;
   return out;
@@ -57,6 +58,7 @@ batch::GenerationRequest request_of(const SequenceSpec& spec, std::uint64_t id) 
   request.sampling = spec.sampling;
   request.stopping = spec.stopping;
   request.prompt_logprobs = spec.prompt_logprobs;
+  request.outputs = spec.outputs;
   return request;
 }
 
@@ -83,6 +85,8 @@ std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSet
   options.max_batch_prefill_tokens = setup.rows_max;
   options.max_batch_size = setup.batch_size_max;
   options.task_order_seed = setup.task_order_seed;
+  options.output_bytes_max = setup.output_bytes_max;
+  options.logits_processors = setup.logits_processors;
   auto runner = LocalRunner::create(options);
   EXPECT_TRUE(runner.ok()) << runner.status().message();
   return runner.ok() ? std::move(runner).value() : nullptr;
@@ -97,6 +101,7 @@ Happened expect_same_when_driven(const std::string& model_dir,
   setup.dtype = base.dtype;
   setup.quantize = base.quantize;
   setup.isa = base.isa;
+  setup.logits_processors = base.logits_processors;
   Happened happened;
   const auto runner = start(model_dir, setup);
   if (runner == nullptr) return happened;

@@ -24,6 +24,8 @@ struct RunnerSetup {
   std::uint32_t kv_tokens = 2048;
   std::uint32_t request_tokens_max = 100;
   std::uint64_t task_order_seed = 0;
+  std::uint64_t output_bytes_max = std::uint64_t{16} << 20;
+  LogitsProcessors logits_processors = {};
   std::optional<tensor::DType> dtype = tensor::DType::kF32;
   std::string quantize = {};
   std::string isa = {};
