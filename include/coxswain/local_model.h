@@ -12,12 +12,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <coxswain/export.h>
+#include <coxswain/logits_processor.h>
 #include <coxswain/request.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
@@ -47,6 +49,12 @@ struct LocalModelOptions {
   std::uint32_t total_tokens_max = 0;       // of one request; 0 = what model and cache allow
   std::uint32_t prefill_tokens_max = 4096;  // prompt tokens of one step
   std::uint32_t batch_size_max = 256;       // sequences of one step
+  // Bytes of logits and hidden states that requests may hold at once (Request::outputs); 0 = they may ask for none.
+  std::uint64_t output_bytes_max = 0;
+  // SamplingParams::n_top_tokens; at most kLocalTopTokensMax.
+  std::uint32_t top_tokens_max = kTopTokensMax;
+  // What requests may name as SamplingParams::logits_processor.
+  std::map<std::string, std::shared_ptr<LogitsProcessor>> logits_processors = {};
   // A tokenizer_config.json or chat template in the place of those in the folder; empty = none.
   std::string tokenizer_config_path = {};
   // Bytes of weights read so far, and in all.

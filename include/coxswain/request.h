@@ -37,6 +37,9 @@ struct Request {
   StoppingParams stopping = {.order = FinishOrder::kStopFirst};
   // Log-probabilities of the prompt's tokens; the prompt is then computed whole, whatever the prefix cache has.
   bool prompt_logprobs = false;
+  // Logits and hidden states beside the tokens (LocalModelOptions::output_bytes_max); those of the context have the
+  // prompt computed whole, too.
+  OutputParams outputs = {};
   // Requests find each other's cached prefixes only if their salts are equal.
   std::string cache_salt = {};
   Retention retention = {};  // which of its cached blocks are kept longer
@@ -61,13 +64,16 @@ struct Usage {
 // What is new of one of a request's answers since the last response of it: any number of tokens. The texts of all
 // responses of a sequence are the answer's text, special tokens and a stop string that ended it left out; while what
 // comes last may yet become a stop string it is kept back, so `text` may be shorter than its tokens and be made up by
-// the next one.
+// the next one. Of a stop sequence of ids the text of the last token alone is left out.
 struct Response {
   RequestId id{};
   std::uint32_t sequence = 0;  // which of the request's sequences
   std::string text = {};
   std::vector<OutputToken> tokens = {};  // with log-probabilities; their own texts are complete
   std::vector<PromptToken> prompt = {};  // [n_prompt], once and first, if asked for
+  // As asked for: the context once and first, a row for each of `tokens`.
+  SequenceOutputs outputs = {};
+  double cumulative_logprob = 0.0;  // of all tokens of the sequence so far
   // The last one of its request. In the last one of each sequence `finish` says how the answer ended, or `status` why
   // there is none.
   bool final = false;

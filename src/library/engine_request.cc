@@ -40,6 +40,7 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
   for (std::uint32_t i = 1; i < request.n; ++i) out.more_seeds.push_back(out.sampling.seed + i);
   out.stopping = std::move(request.stopping);
   out.prompt_logprobs = request.prompt_logprobs;
+  out.outputs = request.outputs;
   out.cache_salt = std::move(request.cache_salt);
   out.retention = std::move(request.retention);
   out.cache_prompt = request.cache_prompt;

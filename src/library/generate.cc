@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "batch/sequence_outputs.h"
 #include "library/engine_request.h"
 
 namespace coxswain {
@@ -16,6 +17,8 @@ void append(Response& whole, Response piece) {
                       std::make_move_iterator(piece.tokens.begin()),
                       std::make_move_iterator(piece.tokens.end()));
   if (!piece.prompt.empty()) whole.prompt = std::move(piece.prompt);
+  batch::append_outputs(std::move(piece.outputs), whole.outputs);
+  whole.cumulative_logprob = piece.cumulative_logprob;
   whole.final = piece.final;
   whole.status = std::move(piece.status);
   whole.finish = piece.finish;

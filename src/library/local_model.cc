@@ -42,6 +42,9 @@ Result<runner::RunnerOptions> runner_options(const std::string& path,
   out.max_total_tokens = options.total_tokens_max;
   out.max_batch_prefill_tokens = options.prefill_tokens_max;
   out.max_batch_size = options.batch_size_max;
+  out.output_bytes_max = options.output_bytes_max;
+  out.top_tokens_max = options.top_tokens_max;
+  out.logits_processors = options.logits_processors;
   out.tokenizer_config_path = options.tokenizer_config_path;
   out.progress = options.progress;
   return out;

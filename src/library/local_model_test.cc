@@ -153,6 +153,54 @@ TEST(LocalModel, OneLinersAndTheStepperSayTheSame) {
   EXPECT_EQ(stepped.text, whole.text);
 }
 
+class OneIdAlways final : public LogitsProcessor {
+ public:
+  Status process(const LogitsInput& input, std::span<float> logits) override {
+    logits[input.tag] = 1000.0F;
+    return {};
+  }
+};
+
+TEST(LocalModel, GivesLogitsAndAHandInThem) {
+  LocalModelOptions options = small_options();
+  options.output_bytes_max = std::uint64_t{1} << 20;
+  options.top_tokens_max = 1024;
+  options.logits_processors = {{"always", std::make_shared<OneIdAlways>()}};
+  const auto opened = open_model(demo_model(), options);
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  const RunnerInfo info = opened->runner()->info();
+  Request request;
+  request.prompt = opened->tokenize("Hello there").value();
+  request.stopping = {.max_new_tokens = 3, .ignore_eos = true};
+  request.outputs = {.generation_logits = true, .context_hidden = true};
+  request.sampling.n_top_tokens = 1000;
+  request.sampling.logits_processor = "always";
+  request.sampling.logits_processor_tag = 7;
+  const Response whole = generate(*opened, request);
+  ASSERT_TRUE(whole.status.ok()) << whole.status.message();
+  ASSERT_EQ(whole.tokens.size(), 3U);
+  double sum = 0.0;
+  for (const OutputToken& token : whole.tokens) {
+    EXPECT_EQ(token.id, 7);
+    EXPECT_GE(token.alternatives.size(), 1000U);
+    sum += static_cast<double>(token.logprob);
+  }
+  EXPECT_EQ(whole.cumulative_logprob, sum);
+  EXPECT_EQ(whole.outputs.context_hidden.size(), request.prompt.ids.size() * info.hidden_size);
+  EXPECT_EQ(whole.outputs.generation_logits.size(), 3U * info.vocab_size);
+  EXPECT_TRUE(whole.outputs.context_logits.empty());
+
+  Stepper engine(*opened);
+  request.prompt.ids.assign(200, 5);
+  request.outputs = {.context_hidden = true};
+  const std::size_t bytes = 200 * std::size_t{info.hidden_size} * sizeof(float);
+  const std::size_t n_fit = options.output_bytes_max / bytes;
+  for (std::size_t i = 0; i < n_fit; ++i) EXPECT_TRUE(engine.add(request).ok());
+  EXPECT_EQ(engine.add(request).status().code(), Code::kResourceExhausted);
+  while (!engine.idle()) engine.step();
+  EXPECT_TRUE(engine.add(request).ok());
+}
+
 TEST(LocalModel, AStopStringIsNeverShown) {
   const LocalModel model = open_demo();
   Executor engine(model);

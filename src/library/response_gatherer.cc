@@ -3,6 +3,8 @@
 #include <iterator>
 #include <utility>
 
+#include "batch/sequence_outputs.h"
+
 namespace coxswain::library {
 
 void ResponseGatherer::add(batch::TokenEvent event) {
@@ -22,6 +24,8 @@ void ResponseGatherer::add(batch::TokenEvent event) {
                        std::make_move_iterator(event.tokens.end()));
   }
   if (!event.prompt.empty()) next.prompt = std::move(event.prompt);
+  if (event.outputs) batch::append_outputs(std::move(*event.outputs), next.outputs);
+  next.cumulative_logprob = event.cumulative_logprob;
   if (!event.final) return;
   part.ended = true;
   --n_open_;

@@ -66,6 +66,7 @@ class Stepper::Impl final : public batch::EngineObserver {
     }
     Impl& owner;
     library::ResponseGatherer gatherer;
+    std::uint64_t output_bytes = 0;  // batch::output_bytes()
   };
 
   Status has_room(const batch::GenerationRequest& request) const;
@@ -83,6 +84,7 @@ class Stepper::Impl final : public batch::EngineObserver {
   Status why_lost_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Sink>> sinks_;  // not yet answered
   std::vector<Sink*> ready_;                                        // of these, with news
+  std::uint64_t output_bytes_ = 0;                                  // of all of them
   std::unique_ptr<batch::EngineCore> core_;                         // null where status_ is not ok
 };
 
@@ -105,6 +107,9 @@ Status Stepper::Impl::has_room(const batch::GenerationRequest& request) const {
       request.n_sequences() * batch::waiting_tokens(request, request.prompt.size());
   if (core_->stats().queued_tokens + n_tokens > options_.queue_tokens_max)
     return full("queue_tokens_max", options_.queue_tokens_max);
+  const std::uint64_t n_bytes = batch::output_bytes(info_, request, request.prompt.size());
+  if (n_bytes > 0 && output_bytes_ + n_bytes > info_.capabilities.output_bytes_max)
+    return full("output_bytes_max", info_.capabilities.output_bytes_max);
   return {};
 }
 
@@ -119,6 +124,8 @@ Result<RequestId> Stepper::Impl::add(Request request) {
   COXSWAIN_RETURN_IF_ERROR(has_room(made));
   ++next_id_;
   auto sink = std::make_shared<Sink>(*this, made);
+  sink->output_bytes = batch::output_bytes(info_, made, made.prompt.size());
+  output_bytes_ += sink->output_bytes;
   sinks_.emplace(key_of(id), sink);
   core_->add(std::move(made), std::move(sink), Clock::now());
   return id;
@@ -154,7 +161,9 @@ std::vector<Response> Stepper::Impl::step() {
   out.reserve(ready_.size());
   for (Sink* sink : std::exchange(ready_, {})) {
     while (sink->gatherer.has_news()) out.push_back(sink->gatherer.take());
-    if (out.back().final) sinks_.erase(key_of(out.back().id));
+    if (!out.back().final) continue;
+    output_bytes_ -= sink->output_bytes;
+    sinks_.erase(key_of(out.back().id));
   }
   return out;
 }
