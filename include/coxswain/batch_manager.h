@@ -31,6 +31,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,6 +42,7 @@
 
 #include <coxswain/capacity_policy.h>
 #include <coxswain/export.h>
+#include <coxswain/logits_processor.h>
 #include <coxswain/named_tensor.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
@@ -90,6 +92,10 @@ struct BatchManagerOptions {
   // Share of the free memory that the KV cache takes, (0, 1]; empty = all that is useful. Only where the manager opens
   // the model: another runner has its cache already.
   std::optional<double> kv_cache_free_gpu_mem_fraction = {};
+  // Only where the manager opens the model, as the former: bytes of logits that requests may ask for at once, 0 = they
+  // may ask for none; and what they may name as their logits post-processor.
+  std::uint64_t output_bytes_max = std::uint64_t{64} << 20;
+  std::map<std::string, std::shared_ptr<LogitsProcessor>> logits_processors = {};
   // Finished prefixes are found again by later requests (enableBlockReuse).
   bool enable_kv_cache_reuse = true;
   // Accepted for programs that set it: the next step is always prepared while one runs.

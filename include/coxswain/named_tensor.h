@@ -115,11 +115,16 @@ class InferenceRequest {
     const auto it = tensors_.find(name);
     return it == tensors_.end() ? nullptr : &it->second;
   }
+  // The runner's processor of this name sees the request's logits first, with the request's id as its tag
+  // (logits_processor.h). Empty: none.
+  void set_logits_post_processor(std::string name) { logits_post_processor_ = std::move(name); }
+  const std::string& logits_post_processor() const { return logits_post_processor_; }
   // By name.
   const std::map<std::string, NamedTensor, std::less<>>& tensors() const { return tensors_; }
 
  private:
   std::uint64_t id_;
+  std::string logits_post_processor_;
   std::map<std::string, NamedTensor, std::less<>> tensors_;
 };
 

@@ -157,6 +157,11 @@ Result<std::unique_ptr<BatchManager>> BatchManager::create(std::shared_ptr<StepR
                   "absent, the runner has its KV cache already",
                   std::to_string(*options.kv_cache_free_gpu_mem_fraction));
   }
+  if (!options.logits_processors.empty()) {
+    return refuse("logits_processors",
+                  "empty, the runner has its processors already",
+                  std::to_string(options.logits_processors.size()));
+  }
   return start(std::move(runner), type, policy, std::move(callbacks), options);
 }
 
@@ -172,7 +177,9 @@ Result<std::unique_ptr<BatchManager>> BatchManager::create(const std::string& fo
       open_model(folder,
                  {.kv_fraction = options.kv_cache_free_gpu_mem_fraction.value_or(1.0),
                   .prefill_tokens_max = options.max_num_tokens,
-                  .batch_size_max = options.max_batch_size}));
+                  .batch_size_max = options.max_batch_size,
+                  .output_bytes_max = options.output_bytes_max,
+                  .logits_processors = options.logits_processors}));
   return start(model.runner(), type, policy, std::move(callbacks), options);
 }
 

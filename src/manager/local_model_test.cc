@@ -1,6 +1,8 @@
 // BatchManager over the demo model.
 
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include <coxswain/executor.h>
@@ -104,6 +106,86 @@ TEST(ManagerOfAModel, ManyAtOnceGetWhatAnExecutorGivesEach) {
     twice.insert(twice.end(), once.begin(), once.end());
     EXPECT_EQ(program.reply(i).ids(), twice) << i;
   }
+}
+
+// The only token that an even-numbered request may choose.
+class Only final : public LogitsProcessor {
+ public:
+  explicit Only(TokenId token) : token_(token) {}
+  Status process(const LogitsInput& input, std::span<float> logits) override {
+    if (input.tag % 2 != 0) return internal_error("only even ones");
+    std::ranges::fill(logits, -1.0F);
+    logits[static_cast<std::size_t>(token_)] = 1.0F;
+    return {};
+  }
+
+ private:
+  TokenId token_;
+};
+
+TEST(ManagerOfAModel, LogitsGoOutAndThroughAProcessor) {
+  testing::Program program;
+  BatchManagerOptions options;
+  options.logits_processors["only"] = std::make_shared<Only>(17);
+  auto made = BatchManager::create(demo(),
+                                   BatchingType::kInflightFused,
+                                   1,
+                                   CapacityPolicy::kGuaranteedNoEvict,
+                                   program.callbacks(),
+                                   options);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const std::vector<TokenId> prompt{5, 6, 7};
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    auto request = testing::make_request(id, prompt, 4, id == 2);
+    if (id <= 2) {
+      request->set(NamedTensor::of<bool>("return_context_logits", {1}, {true}));
+      request->set(NamedTensor::of<bool>("return_generation_logits", {1}, {true}));
+    } else {
+      request->set_logits_post_processor("only");
+    }
+    program.submit(request);
+  }
+  const testing::Reply whole = program.wait(1);
+  ASSERT_EQ(whole.error(), "");
+  const NamedTensor* context = testing::find(whole.responses[0], "context_logits");
+  const NamedTensor* generation = testing::find(whole.responses[0], "generation_logits");
+  ASSERT_TRUE(context != nullptr && generation != nullptr);
+  const std::int64_t width = context->shape[2];
+  EXPECT_EQ(context->shape, (std::vector<std::int64_t>{1, 3, width}));
+  EXPECT_EQ(generation->shape, (std::vector<std::int64_t>{1, 1, 4, width}));
+  ASSERT_EQ(generation->as<float>().size(), static_cast<std::size_t>(4 * width));
+  const std::vector<TokenId> ids = whole.ids();
+  for (std::size_t i = 0; i < 4; ++i) {  // greedy
+    const auto row = generation->as<float>().subspan(i * static_cast<std::size_t>(width),
+                                                     static_cast<std::size_t>(width));
+    EXPECT_EQ(std::ranges::max_element(row) - row.begin(), ids[3 + i]);
+  }
+  const testing::Reply stream = program.wait(2);
+  std::vector<float> streamed;
+  for (const auto& outputs : stream.responses) {
+    const NamedTensor* rows = testing::find(outputs, "generation_logits");
+    ASSERT_NE(rows, nullptr);
+    streamed.insert(streamed.end(), rows->as<float>().begin(), rows->as<float>().end());
+  }
+  EXPECT_TRUE(std::ranges::equal(streamed, generation->as<float>()));
+  EXPECT_EQ(*testing::find(stream.responses[0], "context_logits"), *context);
+  EXPECT_EQ(program.wait(3).error(), "logits processor `only`: only even ones");
+  EXPECT_EQ(program.wait(4).ids(), (std::vector<TokenId>{5, 6, 7, 17, 17, 17, 17}));
+}
+
+TEST(ManagerOfAModel, LogitsNeedRoom) {
+  testing::Program program;
+  auto made = BatchManager::create(demo(),
+                                   BatchingType::kInflightFused,
+                                   1,
+                                   CapacityPolicy::kGuaranteedNoEvict,
+                                   program.callbacks(),
+                                   {.output_bytes_max = 0});
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  auto request = testing::make_request(1, {5, 6, 7}, 4);
+  request->set(NamedTensor::of<bool>("return_context_logits", {1}, {true}));
+  program.submit(request);
+  EXPECT_NE(program.wait(1).error().find("output_bytes_max"), std::string::npos);
 }
 
 TEST(ManagerOfAModel, AFolderThatIsNoneIsNamed) {

@@ -16,7 +16,7 @@ class ManagerLoop::Served final : public batch::TokenSink,
       : loop_(loop), id(request), answer(std::move(begun)) {}
 
   void on_event(batch::TokenEvent event) override {
-    answer.add(event.tokens);
+    answer.add(event.tokens, event.outputs ? std::move(*event.outputs) : SequenceOutputs{});
     if (event.final) end(event.status);
     list();
   }
@@ -39,7 +39,8 @@ class ManagerLoop::Served final : public batch::TokenSink,
  public:
   const std::uint64_t id;
   Answer answer;
-  bool active = true;  // in served_: it was not refused
+  std::uint64_t output_bytes = 0;  // of the logits that it may yield
+  bool active = true;              // in served_: it was not refused
   bool listed = false;
   bool stopped = false;
   bool final = false;
@@ -167,18 +168,28 @@ Status ManagerLoop::admit(const InferenceRequest& request) {
       !status.ok()) {
     return in_tensor_words(status);
   }
+  const std::uint64_t n_output_bytes = batch::output_bytes(info_, wanted, wanted.prompt.size());
+  if (n_output_bytes > info_.capabilities.output_bytes_max - output_bytes_) {
+    return {Code::kResourceExhausted,
+            "`output_bytes_max` is " + std::to_string(info_.capabilities.output_bytes_max) +
+                ", of which " + std::to_string(output_bytes_) +
+                " are taken: logits of this request take " + std::to_string(n_output_bytes)};
+  }
   const bool with_prompt = !parsed.outputs.streaming && !settings_.options.exclude_input_in_output;
   auto served = std::make_shared<Served>(
       *this,
       request.id(),
-      Answer(parsed.outputs, with_prompt ? wanted.prompt : std::vector<TokenId>{}));
+      Answer(
+          parsed.outputs, with_prompt ? wanted.prompt : std::vector<TokenId>{}, info_.vocab_size));
+  served->output_bytes = n_output_bytes;
+  output_bytes_ += n_output_bytes;
   served_.emplace(request.id(), served);
   core_.add(std::move(wanted), std::move(served), Clock::now());
   return {};
 }
 
 void ManagerLoop::refuse(std::uint64_t id, std::string error) {
-  auto refused = std::make_shared<Served>(*this, id, Answer({}, {}));
+  auto refused = std::make_shared<Served>(*this, id, Answer({}, {}, 0));
   refused->active = false;
   refused->final = true;
   refused->error = std::move(error);
@@ -216,7 +227,10 @@ void ManagerLoop::send(Served& served) {
   const bool active = served.active;
   std::vector<NamedTensor> outputs;
   if (served.error.empty()) outputs = served.answer.take();
-  if (final && active) served_.erase(id);
+  if (final && active) {
+    output_bytes_ -= served.output_bytes;
+    served_.erase(id);
+  }
   const std::string what = callbacks_.send_response(id, outputs, final, served.error);
   if (what.empty() || final) return;
   served.error = "send_response has thrown: " + what;

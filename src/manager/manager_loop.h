@@ -73,6 +73,7 @@ class ManagerLoop {
   std::unique_ptr<Observer> observer_;
   // By id, until the final response.
   std::unordered_map<std::uint64_t, std::shared_ptr<Served>> served_;
+  std::uint64_t output_bytes_ = 0;             // of all in served_
   std::vector<std::shared_ptr<Served>> news_;  // with something to send, in the order of events
   StatsCollector collector_;
   ManagerStats stats_;

@@ -290,6 +290,12 @@ Status take_embedding_bias(const NamedTensor& tensor, Fields& f) {
   return {};
 }
 
+template <bool OutputParams::*kMember>
+Status take_output(const NamedTensor& tensor, Fields& f) {
+  f.out.request.outputs.*kMember = value_of<bool>(tensor);
+  return {};
+}
+
 Status take_return_sequences(const NamedTensor& tensor, Fields&) {
   return take_only(tensor, 1, "a request has one answer; only 1 is taken");
 }
@@ -356,6 +362,14 @@ constexpr std::array kRows{
         ElementType::kBool,
         Shape::kScalar,
         take_wish<&OutputWishes::log_probs>},
+    Row{"return_context_logits",
+        ElementType::kBool,
+        Shape::kScalar,
+        take_output<&OutputParams::context_logits>},
+    Row{"return_generation_logits",
+        ElementType::kBool,
+        Shape::kScalar,
+        take_output<&OutputParams::generation_logits>},
     Row{"num_return_sequences", ElementType::kInt32, Shape::kScalar, take_return_sequences},
     Row{"return_perf_metrics", ElementType::kBool, Shape::kScalar, take_perf_metrics},
 };
@@ -368,7 +382,6 @@ struct Refused {
 constexpr std::string_view kNoAdapters = "the engine has no LoRA adapters";
 constexpr std::string_view kNoDrafts = "draft tokens are not taken from requests";
 constexpr std::string_view kNoTables = "the engine has no prompt tables";
-constexpr std::string_view kNoLogits = "logits stay in the runner";
 constexpr std::string_view kNoGrammar = "the engine has no guided decoding";
 
 constexpr std::array kRefused{
@@ -381,8 +394,6 @@ constexpr std::array kRefused{
     Refused{"prompt_embedding_table", kNoTables},
     Refused{"prompt_vocab_size", kNoTables},
     Refused{"decoder_input_ids", "the engine has no encoder-decoder models"},
-    Refused{"return_context_logits", kNoLogits},
-    Refused{"return_generation_logits", kNoLogits},
     Refused{"guided_decoding_guide_type", kNoGrammar},
     Refused{"guided_decoding_guide", kNoGrammar},
 };
@@ -440,6 +451,10 @@ Result<ParsedRequest> parse_request(const InferenceRequest& request, const Tenso
   Fields fields;
   fields.rules = rules;
   fields.out.request.id = RequestId{request.id()};
+  if (!request.logits_post_processor().empty()) {
+    fields.out.request.sampling.logits_processor = request.logits_post_processor();
+    fields.out.request.sampling.logits_processor_tag = request.id();
+  }
   for (const auto& [name, tensor] : request.tensors())
     COXSWAIN_RETURN_IF_ERROR(take_tensor(tensor, fields));
   COXSWAIN_RETURN_IF_ERROR(check_mandatory(request));
