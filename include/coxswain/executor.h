@@ -41,6 +41,9 @@
 
 namespace coxswain {
 
+namespace batch {
+class Engine;
+}
 namespace library {
 class SessionTable;
 }
@@ -137,6 +140,8 @@ class COXSWAIN_EXPORT Executor {
 
  private:
   friend class library::SessionTable;
+  batch::Engine* engine() const;  // null where status() is not ok
+  RunnerInfo runner_info() const;
   // await_any() and n_ready() leave it alone.
   Result<RequestId> enqueue_apart(Request request);
 

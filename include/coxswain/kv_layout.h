@@ -151,6 +151,16 @@ inline std::string describe(const KvLayout& layout) {
   return out;
 }
 
+// Bytes of an attachment of kind kBlocks with n_blocks[g] blocks of each group.
+inline std::uint64_t blocks_attachment_bytes(const KvLayout& layout,
+                                             std::span<const std::uint32_t> n_blocks) {
+  std::uint64_t bytes = 2 * sizeof(std::uint32_t) + describe(layout).size() +
+                        layout.groups.size() * sizeof(std::uint32_t);
+  for (std::size_t g = 0; g < layout.groups.size(); ++g)
+    bytes += n_blocks[g] * (sizeof(std::uint64_t) + layout.groups[g].bytes_per_block);
+  return bytes;
+}
+
 // The first lines in which two descriptions differ: "a=1, here a=2". Empty if they are the same.
 inline std::string difference(std::string_view theirs, std::string_view ours) {
   while (!theirs.empty() || !ours.empty()) {

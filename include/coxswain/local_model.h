@@ -46,6 +46,9 @@ struct LocalModelOptions {
   double kv_fraction = 1.0;  // of what the budget leaves, where kv_bytes is 0; (0, 1]
   // Bytes that all may take together; 0 = what the machine and its control groups have available.
   std::uint64_t memory_budget_bytes = 0;
+  // Of KV blocks on their way out of the cache or into it (Session::save(), Sessions::restore()); 0 = they stay where
+  // they are, and sessions are saved as token ids.
+  std::uint64_t attachment_bytes_max = std::uint64_t{32} << 20;
   std::uint32_t total_tokens_max = 0;       // of one request; 0 = what model and cache allow
   std::uint32_t prefill_tokens_max = 4096;  // prompt tokens of one step
   std::uint32_t batch_size_max = 256;       // sequences of one step

@@ -10,6 +10,9 @@
 // still has of their keys and values, the rest is computed again. So a session never fails for cache reasons, and its
 // answers are those of a fresh request with the same ids, bit for bit.
 //
+// A session can be saved to a file with what is cached of it, and restored in this process or another one over the same
+// model: the next turn yields the same bits and computes nothing again that was saved.
+//
 // A session has one turn at a time. What a turn yields becomes part of the session as it is awaited, also what a
 // cancelled or failed one has yielded.
 //
@@ -21,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <coxswain/executor.h>
@@ -81,6 +85,12 @@ class COXSWAIN_EXPORT Session {
   // The turn ends with kCancelled.
   void cancel();
 
+  // Writes the session to `path`: its ids, and keys and values of its whole blocks that the cache has
+  // (LocalModelOptions::attachment_bytes_max). The file is there as a whole or as it was before. The engine goes on
+  // meanwhile. Errors: also kResourceExhausted for a full disk, kUnavailable for what else the system refuses, each
+  // naming the file; the runner's.
+  Status save(const std::string& path) const;
+
   // The session ends: behind its turn, if it has one.
   Status end();
   // At once; its turn is cancelled.
@@ -89,6 +99,12 @@ class COXSWAIN_EXPORT Session {
  private:
   std::shared_ptr<library::SessionTable> table_;
   std::shared_ptr<library::SessionState> state_;
+};
+
+// What restore() takes from a file.
+enum class Restore : std::uint8_t {
+  kIdsAndBlocks,
+  kIds,  // the first turn computes everything: also of a file that another model or machine has written
 };
 
 // The sessions over one Executor.
@@ -102,6 +118,14 @@ class COXSWAIN_EXPORT Sessions {
   // A new session under the program's id; one that has it ends, as end() does. Errors: kFailedPrecondition if that one
   // has a turn; kResourceExhausted naming sessions_max.
   Result<Session> start(std::uint64_t id);
+  // As start(), of a session that was saved. Blocks for which the cache has no room now, or that do not fit through the
+  // runner's attachments, are computed by the first turn instead. Errors: also those of the file, which they name, with
+  // field, found and expected: kNotFound; kInvalidArgument: no session, or numbers that cannot be; kDataLoss: cut off,
+  // or a wrong checksum; kFailedPrecondition: blocks of another model, kernel set or layout. A program that wants the
+  // conversation all the same asks for kIds.
+  Result<Session> restore(std::uint64_t id,
+                          const std::string& path,
+                          Restore what = Restore::kIdsAndBlocks);
   // Errors: kNotFound.
   Result<Session> find(std::uint64_t id) const;
 

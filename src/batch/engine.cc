@@ -33,12 +33,14 @@ class ThreadedEngine final : public Engine {
   ~ThreadedEngine() override {
     inbox_.stop();
     thread_.join();
+    for (const EngineWork& work : inbox_.take(false, {}).work) work(core_);
   }
 
   Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) override {
     return inbox_.submit(std::move(request), std::move(sink));
   }
   void cancel(RequestId id) override { inbox_.cancel(id); }
+  void post(EngineWork work) override { inbox_.post(std::move(work)); }
   EngineStats stats() const override { return inbox_.stats(); }
   bool drain(std::chrono::milliseconds grace) override { return inbox_.drain(grace); }
 
@@ -112,8 +114,10 @@ class ThreadedEngine final : public Engine {
     for (auto& s : commands.submissions)
       core_.add(std::move(s.request), std::move(s.sink), s.queued_at);
     for (const RequestId id : commands.cancels) core_.cancel(id);
+    for (const EngineWork& work : commands.work) work(core_);
     if (!commands.stop) return;
     stopping_ = true;
+    core_.transfers().fail({Code::kUnavailable, ErrorKind::kUnavailable, "the engine ends"});
     core_.cancel_all({Code::kCancelled, ErrorKind::kUnavailable, "the server is shutting down"});
   }
 

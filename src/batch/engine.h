@@ -188,6 +188,10 @@ struct GenerationRequest {
   std::uint32_t n_sequences() const { return 1 + static_cast<std::uint32_t>(more_seeds.size()); }
 };
 
+class EngineCore;
+// What is done on the engine thread, between two steps. It must not block.
+using EngineWork = std::function<void(EngineCore&)>;
+
 class Engine {
  public:
   // Starts the engine thread. `runner` is shared with nobody while the engine lives. `observer` may be null; it is
@@ -205,6 +209,10 @@ class Engine {
   virtual Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) = 0;
   // Idempotent; unknown ids are ignored. The final event has code kCancelled.
   virtual void cancel(RequestId id) = 0;
+
+  // Once, soon; of an engine that ends, while it ends. For blocks of prefixes on their way (prefix_copy.h): whoever
+  // posts bounds what is under way.
+  virtual void post(EngineWork work) = 0;
 
   virtual EngineStats stats() const = 0;
   // Status of the runner, and whether a step finished lately when there was work (watchdog).

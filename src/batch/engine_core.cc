@@ -142,6 +142,7 @@ EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
 }
 
 EngineCore::~EngineCore() {
+  transfers_.reset();
   sequences_.clear();  // leases end before the cache
   gone_.clear();
 }
@@ -158,8 +159,16 @@ void EngineCore::start_cache() {
     if (g.window_tokens == 0)
       cache_tokens_ = cache_tokens_ == 0 ? n_tokens : std::min(cache_tokens_, n_tokens);
   }
+  transfers_.reset();
   cache_ = std::make_unique<kvcache::KvCache>(cache);
+  // Ids of attachments are drawn apart from those of other engines over the same runner.
+  transfers_ = std::make_unique<BlockTransfers>(*cache_, info_, hash_key_[1] / 2 + last_step_);
   observer_.on_runner_up();
+}
+
+std::string EngineCore::prefix_identity(const GenerationRequest& request) const {
+  const auto n_tokens = static_cast<std::uint32_t>(request.prompt.size());
+  return cache_identity(info_, request, n_tokens + request.stopping.max_new_tokens);
 }
 
 Status EngineCore::admissible(const RunnerInfo& info,
@@ -507,6 +516,7 @@ void EngineCore::lose_runner(const Status& status) {
   runner_up_ = false;
   steps_.clear();
   cache_->retire(last_step_);
+  transfers_->fail(status);
   for (const auto& [id, s] : sequences_) s->n_in_flight = s->n_pending = s->n_pending_extra = 0;
   while (!running_.empty()) fail(*running_.back(), generation_error(status));
   std::vector<Sequence*> ending;
@@ -577,7 +587,8 @@ std::string EngineCore::check() const {
   std::uint64_t n_waiting_tokens = 0;
   for (const auto& [rank, w] : waiting_.in_order()) n_waiting_tokens += w->n_waiting_tokens;
   if (n_waiting_tokens != s.queued_tokens) return "tokens that wait differ from a recount";
-  if (running_.empty() && s.blocks_leased != 0) return "blocks are leased and nothing runs";
+  if (running_.empty() && transfers_->empty() && s.blocks_leased != 0)
+    return "blocks are leased and nothing runs";
   if (steps_.empty() && s.blocks_retiring != 0)
     return "blocks are retiring and no step is in flight";
   std::unordered_map<const Sequence*, std::uint32_t> named;

@@ -26,6 +26,7 @@
 
 #include "base/keyed_hash.h"
 #include "batch/attachment_book.h"
+#include "batch/block_transfers.h"
 #include "batch/dynamic_batch.h"
 #include "batch/engine.h"
 #include "batch/engine_observer.h"
@@ -87,6 +88,12 @@ class EngineCore {
   // Bytes that plans will name (AttachmentBook): sent once, and again to the runner that replaces this one.
   Status attach(const Attachment& attachment) { return attachments_.add(*runner_, attachment); }
   void detach(std::uint64_t id) { attachments_.remove(*runner_, id); }
+
+  // Blocks of cached prefixes, in and out. Another one for each runner.
+  BlockTransfers& transfers() { return *transfers_; }
+  const std::shared_ptr<StepRunner>& runner() const { return runner_; }
+  // What else but its tokens decides what a request's cached blocks hold (docs/scheduling.md).
+  std::string prefix_identity(const GenerationRequest& request) const;
 
   std::size_t n_in_flight() const { return steps_.size(); }
   std::size_t n_sequences() const { return sequences_.size() - n_retiring_; }  // not yet answered
@@ -169,6 +176,7 @@ class EngineCore {
   std::vector<BlockTableChange> table_changes(Sequence& s, const PlannedRow& planned);
   void take_dropped(StepPlan& plan, Step& step);
   void send(StepPlan plan, Step step);
+  bool submit_transfer(TimePoint now);
 
   // step_apply.cc: StepResult -> events
   Status result_matches(const Step& step, const StepResult& result) const;
@@ -202,6 +210,8 @@ class EngineCore {
   AttachmentBook attachments_;
   Scheduler scheduler_;
   std::unique_ptr<kvcache::KvCache> cache_;
+  std::unique_ptr<BlockTransfers> transfers_;
+  bool transfer_was_last_ = false;  // rows and transfers take turns
   bool has_windows_ = false;        // some group of the cache
   std::uint64_t cache_tokens_ = 0;  // of the groups without a window; 0 = there are none
   DynamicBatch dynamic_batch_;

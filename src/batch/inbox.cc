@@ -86,6 +86,14 @@ void Inbox::cancel(RequestId id) {
   arrived_.notify_one();
 }
 
+void Inbox::post(EngineWork work) {
+  {
+    base::MutexLock lock(mu_);
+    commands_.work.push_back(std::move(work));
+  }
+  arrived_.notify_one();
+}
+
 void Inbox::replace_runner(std::shared_ptr<StepRunner> runner) {
   auto info = std::make_shared<const RunnerInfo>(runner->info());
   {

@@ -32,10 +32,11 @@ class Inbox {
   struct Commands {
     std::vector<Submission> submissions;
     std::vector<RequestId> cancels;
+    std::vector<EngineWork> work;
     std::shared_ptr<StepRunner> runner;  // a new one
     bool stop = false;
     bool empty() const {
-      return submissions.empty() && cancels.empty() && runner == nullptr && !stop;
+      return submissions.empty() && cancels.empty() && work.empty() && runner == nullptr && !stop;
     }
   };
 
@@ -44,6 +45,7 @@ class Inbox {
 
   Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink);
   void cancel(RequestId id);
+  void post(EngineWork work);
   void replace_runner(std::shared_ptr<StepRunner> runner);
   void stop();
   // No new requests from here on. True once none is unanswered and no block retires, false when `grace` has passed.

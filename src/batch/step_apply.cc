@@ -45,6 +45,7 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
     } else {
       apply_failed_step(step, status);
     }
+    transfers_->retired(step.ticket.step, status);
   }
   step.rows.clear();
   spare_rows_ = std::move(step.rows);

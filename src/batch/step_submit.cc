@@ -31,7 +31,7 @@ const Decision& EngineCore::decide() {
                           .decode_is_due = decode_is_due_,
                           .prompt_tokens_max = std::min(prompt_tokens, prompt_tokens_in_time()),
                           .batch_size_max = batch_size,
-                          .steps_in_flight = !steps_.empty()});
+                          .steps_in_flight = !steps_.empty() || !transfers_->empty()});
 }
 
 // What the latency target leaves to prompts beside the decodes; everything where nobody decodes.
@@ -71,6 +71,7 @@ void EngineCore::note_shape(Step& step) const {
 
 bool EngineCore::submit_next(TimePoint now) {
   if (!can_submit()) return false;
+  if (!std::exchange(transfer_was_last_, false) && submit_transfer(now)) return true;
   StepPlan plan;
   plan.step = last_step_ + 1;
   plan.epoch = info_.epoch;
@@ -82,10 +83,24 @@ bool EngineCore::submit_next(TimePoint now) {
   // With nothing else to do the runner is still told what it may forget, once.
   if (plan.rows.empty() && (!tells_drops_ || !steps_.empty())) {
     spare_rows_ = std::move(step.rows);
-    return false;
+    return submit_transfer(now);
   }
   take_dropped(plan, step);
   tell_kv_events();
+  send(std::move(plan), std::move(step));
+  return true;
+}
+
+// A plan of its own: one that fails takes no row with it.
+bool EngineCore::submit_transfer(TimePoint now) {
+  if (!transfers_->has_work()) return false;
+  StepPlan plan;
+  plan.step = last_step_ + 1;
+  plan.epoch = info_.epoch;
+  transfers_->fill(plan);
+  Step step;
+  step.submitted_at = now;
+  transfer_was_last_ = true;
   send(std::move(plan), std::move(step));
   return true;
 }

@@ -298,22 +298,50 @@ bool KvCache::evict_node() {
   return !blocks.empty();
 }
 
+Status KvCache::no_room(std::size_t group, std::uint32_t n_blocks) const {
+  return {Code::kResourceExhausted,
+          "KV group " + std::to_string(group) + " has " + std::to_string(available(group)) +
+              " blocks to give, " + std::to_string(n_blocks) + " are needed"};
+}
+
 Status KvCache::grow(KvLease& lease, std::uint32_t n_blocks) {
   assert(lease.cache_ == this);
   if (n_blocks <= lease.n_blocks()) return {};
   const std::uint32_t n_new = n_blocks - lease.n_blocks();
   for (std::size_t g = 0; g < pools_.size(); ++g) {
-    if (available(g) < n_new) {
-      return {Code::kResourceExhausted,
-              "KV group " + std::to_string(g) + " has " + std::to_string(available(g)) +
-                  " blocks to give, " + std::to_string(n_new) + " are needed"};
-    }
+    if (available(g) < n_new) return no_room(g, n_new);
   }
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     while (pools_[g].n_free() < n_new && evict_from(g)) {
     }
     assert(pools_[g].n_free() >= n_new);
     for (std::uint32_t i = 0; i < n_new; ++i) lease.tables_[g].push_back(pools_[g].take());
+  }
+  return {};
+}
+
+Status KvCache::extend(KvLease& lease, std::uint32_t n_blocks) {
+  assert(lease.cache_ == this && lease.partial_.n_tokens == 0);
+  const std::uint32_t n_held = lease.n_blocks();
+  if (n_blocks <= n_held) return {};
+  const auto seen_from = [&](std::size_t g) { return n_blocks - n_seen(g, n_blocks); };
+  const auto n_new = [&](std::size_t g) { return n_blocks - std::max(n_held, seen_from(g)); };
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    if (available(g) < n_new(g)) return no_room(g, n_new(g));
+  }
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    auto& table = lease.tables_[g];
+    for (std::uint32_t& i = lease.n_released_[g]; i < seen_from(g); ++i) {
+      if (i < n_held) {
+        drop(g, std::exchange(table[i], kReleasedBlock), lease.last_step_);
+      } else {
+        table.push_back(kReleasedBlock);
+      }
+    }
+    while (pools_[g].n_free() < n_new(g) && evict_from(g)) {
+    }
+    assert(pools_[g].n_free() >= n_new(g));
+    while (table.size() < n_blocks) table.push_back(pools_[g].take());
   }
   return {};
 }

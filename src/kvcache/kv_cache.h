@@ -180,6 +180,9 @@ class KvCache {
   // The tables get n_blocks entries, cached blocks being evicted as needed.
   // Errors: kResourceExhausted; nothing has then changed.
   Status grow(KvLease& lease, std::uint32_t n_blocks);
+  // The same for blocks whose keys and values come from elsewhere (an import): window groups take only those that the
+  // position behind n_blocks sees, and give back the others.
+  Status extend(KvLease& lease, std::uint32_t n_blocks);
   // Window groups: gives back blocks that no position >= `position` can see, those of [0, computed) alone: what is
   // not computed is not published either. True if a table changed.
   bool release_before(KvLease& lease, std::uint32_t position, std::uint32_t computed);
@@ -211,6 +214,7 @@ class KvCache {
   friend class KvLease;
   void release(KvLease& lease);
   void drop(std::size_t group, BlockId id, std::uint64_t last_step, bool evict_first = false);
+  Status no_room(std::size_t group, std::uint32_t n_blocks) const;
   bool evict_from(std::size_t group);
   bool evict_node();
   void forget(std::size_t group, BlockId id);

@@ -31,13 +31,6 @@ std::span<const std::byte> bytes_of(const char* at, std::size_t n) {
 
 }  // namespace
 
-std::uint64_t image_bytes(const KvLayout& layout, std::span<const std::uint32_t> n_blocks) {
-  std::uint64_t bytes = header_bytes(layout, describe(layout).size());
-  for (std::size_t g = 0; g < layout.groups.size(); ++g)
-    bytes += n_blocks[g] * (sizeof(std::uint64_t) + layout.groups[g].bytes_per_block);
-  return bytes;
-}
-
 std::string export_blocks(const KvLayout& layout,
                           const KvStore& store,
                           std::span<const std::vector<BlockId>> blocks) {
@@ -46,7 +39,7 @@ std::string export_blocks(const KvLayout& layout,
   n_blocks.reserve(blocks.size());
   for (const auto& list : blocks) n_blocks.push_back(static_cast<std::uint32_t>(list.size()));
   std::string out;
-  out.reserve(image_bytes(layout, n_blocks));
+  out.reserve(blocks_attachment_bytes(layout, n_blocks));
   put(out, kMagic);
   put(out, static_cast<std::uint32_t>(text.size()));
   out += text;
@@ -84,9 +77,9 @@ Status check_image(const KvLayout& layout, std::string_view image) {
   }
   if (image.size() < header_bytes(layout, text_bytes)) return bad("the image is cut off");
   const std::vector<std::uint32_t> n_blocks = blocks_in_image(layout, image);
-  if (image.size() != image_bytes(layout, n_blocks)) {
+  if (image.size() != blocks_attachment_bytes(layout, n_blocks)) {
     return bad("the image has " + std::to_string(image.size()) + " bytes, its blocks take " +
-               std::to_string(image_bytes(layout, n_blocks)));
+               std::to_string(blocks_attachment_bytes(layout, n_blocks)));
   }
   const char* at = image.data() + header_bytes(layout, text_bytes);
   for (std::size_t g = 0; g < n_blocks.size(); ++g) {

@@ -19,9 +19,6 @@
 
 namespace coxswain::kvstore {
 
-// Bytes of an image of n_blocks[g] blocks of each group.
-std::uint64_t image_bytes(const KvLayout& layout, std::span<const std::uint32_t> n_blocks);
-
 // REQUIRES: the layout is the store's, and all blocks are inside their groups.
 std::string export_blocks(const KvLayout& layout,
                           const KvStore& store,

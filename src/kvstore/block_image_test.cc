@@ -72,7 +72,7 @@ TEST(BlockImage, BlocksArriveAtOtherIdsByteForByte) {
   const std::vector<std::vector<BlockId>> source{{5, 1, 2}, {3}};
   const std::vector<std::vector<BlockId>> target{{8, 0, 4}, {7}};
   const std::string image = export_blocks(layout, from, source);
-  EXPECT_EQ(image.size(), image_bytes(layout, std::vector<std::uint32_t>{3, 1}));
+  EXPECT_EQ(image.size(), blocks_attachment_bytes(layout, std::vector<std::uint32_t>{3, 1}));
   ASSERT_TRUE(check_image(layout, image).ok());
   EXPECT_EQ(blocks_in_image(layout, image), (std::vector<std::uint32_t>{3, 1}));
   import_blocks(layout, image, to, target);

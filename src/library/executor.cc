@@ -78,6 +78,8 @@ class Executor::Impl final : public batch::EventOutlet,
   void stop();
   const Status& status() const { return status_; }
   std::uint32_t total_tokens_max() const { return limits_.total_tokens_max; }
+  batch::Engine* engine() const { return engine_.get(); }
+  const RunnerInfo& runner_info() const { return runner_info_; }
   enum class Place : std::uint8_t { kWithAll, kApart };
   Result<RequestId> enqueue(Request request,
                             const std::shared_ptr<LatestState>& state = nullptr,
@@ -147,6 +149,7 @@ class Executor::Impl final : public batch::EventOutlet,
   batch::StatsHistory stats_;
   Status status_;
   request::RequestLimits limits_;
+  RunnerInfo runner_info_;
   library::ModelLease lease_;  // given back last
   std::atomic<bool> drains_ = false;
   std::atomic<std::uint64_t> next_id_ = 1;
@@ -166,6 +169,7 @@ class Executor::Impl final : public batch::EventOutlet,
 Status Executor::Impl::start(library::EngineParts parts) {
   lease_ = std::move(parts.lease);
   limits_ = parts.limits;
+  runner_info_ = parts.runner->info();
   try {
     engine_ = batch::Engine::create(std::move(parts.runner), parts.options, this);
   } catch (const std::exception& e) {
@@ -430,6 +434,14 @@ Executor::Executor(std::shared_ptr<StepRunner> runner, ExecutorOptions options)
 
 Executor::~Executor() {
   impl_->stop();
+}
+
+batch::Engine* Executor::engine() const {
+  return impl_->engine();
+}
+
+RunnerInfo Executor::runner_info() const {
+  return impl_->runner_info();
 }
 
 Status Executor::status() const {

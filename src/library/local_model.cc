@@ -38,6 +38,7 @@ Result<runner::RunnerOptions> runner_options(const std::string& path,
   out.isa = options.isa;
   out.kv_bytes = options.kv_bytes;
   out.kv_fraction = options.kv_fraction;
+  out.attachment_bytes_max = options.attachment_bytes_max;
   out.memory_budget_bytes = options.memory_budget_bytes;
   out.max_total_tokens = options.total_tokens_max;
   out.max_batch_prefill_tokens = options.prefill_tokens_max;

@@ -72,6 +72,10 @@ void Session::cancel() {
   table_->cancel(*state_);
 }
 
+Status Session::save(const std::string& path) const {
+  return table_->save(*state_, path);
+}
+
 Status Session::end() {
   return table_->end(*state_);
 }
@@ -89,6 +93,11 @@ Sessions::~Sessions() {
 
 Result<Session> Sessions::start(std::uint64_t id) {
   COXSWAIN_ASSIGN_OR_RETURN(auto state, table_->start(id));
+  return Session(table_, std::move(state));
+}
+
+Result<Session> Sessions::restore(std::uint64_t id, const std::string& path, Restore what) {
+  COXSWAIN_ASSIGN_OR_RETURN(auto state, table_->restore(id, path, what));
   return Session(table_, std::move(state));
 }
 

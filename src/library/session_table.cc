@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "batch/prefix_copy.h"
+#include "library/session_file.h"
+
 namespace coxswain::library {
 namespace {
 
@@ -13,6 +16,16 @@ Status no_session(std::uint64_t id) {
 
 Status in_a_turn(std::uint64_t id) {
   return {Code::kFailedPrecondition, "session " + std::to_string(id) + " has a turn already"};
+}
+
+// Finds the blocks that the session's last turn has left.
+batch::GenerationRequest query_of(const SessionSnapshot& snapshot) {
+  batch::GenerationRequest out;
+  out.prompt = snapshot.ids;
+  out.cache_salt = snapshot.cache_salt;
+  const auto n_tokens = static_cast<std::uint32_t>(snapshot.ids.size());
+  out.stopping.max_new_tokens = snapshot.rope_length - std::min(n_tokens, snapshot.rope_length);
+  return out;
 }
 
 Response failed(Status status) {
@@ -62,6 +75,10 @@ void SessionTable::erase(SessionState& s) {
 
 Result<SessionTable::StatePtr> SessionTable::start(std::uint64_t id) {
   base::MutexLock lock(mu_);
+  return start_locked(id);
+}
+
+Result<SessionTable::StatePtr> SessionTable::start_locked(std::uint64_t id) {
   if (const auto it = sessions_.find(id); it != sessions_.end()) {
     if (it->second->in_turn) return in_a_turn(id);
     const StatePtr former = it->second;
@@ -123,9 +140,12 @@ Status SessionTable::enqueue(SessionState& s, Request turn) {
   COXSWAIN_RETURN_IF_ERROR(has_room(s, n_input, n_new));
   turn.prompt.ids.insert(turn.prompt.ids.begin(), s.ids.begin(), s.ids.end());
   std::vector<TokenId> ids = turn.prompt.ids;
+  std::string salt = turn.cache_salt;
   const std::size_t n_reserved = ids.size() + n_new;
   COXSWAIN_ASSIGN_OR_RETURN(s.turn, engine_.enqueue_apart(std::move(turn)));
   s.ids = std::move(ids);
+  s.cache_salt = std::move(salt);
+  s.rope_length = static_cast<std::uint32_t>(n_reserved);
   s.in_turn = true;
   reserve(s, n_reserved);
   return {};
@@ -161,6 +181,58 @@ Response SessionTable::await(SessionState& s, std::chrono::milliseconds timeout)
   if (s.gone) return failed({Code::kCancelled, "session " + std::to_string(s.id) + " was killed"});
   take(s, piece);
   return piece;
+}
+
+// The lock is not held meanwhile: what is written is the session as it was.
+Status SessionTable::save(const SessionState& s, const std::string& path) const {
+  SessionSnapshot snapshot;
+  {
+    base::MutexLock lock(mu_);
+    COXSWAIN_RETURN_IF_ERROR(is_idle(s));
+    snapshot = {.ids = s.ids, .cache_salt = s.cache_salt, .rope_length = s.rope_length};
+  }
+  COXSWAIN_RETURN_IF_ERROR(engine_.status());
+  COXSWAIN_ASSIGN_OR_RETURN(SessionFileWriter file,
+                            SessionFileWriter::create(path, engine_.runner_info(), snapshot));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      const batch::PrefixPieces pieces,
+      batch::export_prefix(
+          *engine_.engine(), query_of(snapshot), [&](std::uint32_t, const std::string& image) {
+            return file.add_piece(image);
+          }));
+  return file.finish(pieces);
+}
+
+Result<SessionTable::StatePtr> SessionTable::restore(std::uint64_t id,
+                                                     const std::string& path,
+                                                     Restore what) {
+  COXSWAIN_RETURN_IF_ERROR(engine_.status());
+  SessionSnapshot snapshot;
+  if (what == Restore::kIds) {
+    COXSWAIN_ASSIGN_OR_RETURN(snapshot, SessionFile::read_ids(path));
+  } else {
+    COXSWAIN_ASSIGN_OR_RETURN(SessionFile file, SessionFile::open(path, engine_.runner_info()));
+    snapshot = file.snapshot();
+    Status status = batch::import_prefix(
+        *engine_.engine(), query_of(snapshot), file.pieces(), [&](std::uint32_t index) {
+          return file.piece(index);
+        });
+    const Code code = status.code();  // any other one is the engine's, which computes them then
+    if (code == Code::kDataLoss || code == Code::kInvalidArgument ||
+        code == Code::kFailedPrecondition) {
+      return Status(code, "session file `" + path + "`: " + status.message());
+    }
+  }
+  base::MutexLock lock(mu_);
+  SessionState empty;
+  empty.id = id;
+  COXSWAIN_RETURN_IF_ERROR(has_room(empty, snapshot.ids.size(), 0));
+  COXSWAIN_ASSIGN_OR_RETURN(StatePtr state, start_locked(id));
+  state->ids = std::move(snapshot.ids);
+  state->cache_salt = std::move(snapshot.cache_salt);
+  state->rope_length = snapshot.rope_length;
+  reserve(*state, state->ids.size());
+  return state;
 }
 
 void SessionTable::cancel(const SessionState& s) {

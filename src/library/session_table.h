@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -28,6 +29,9 @@ namespace coxswain::library {
 struct SessionState {
   std::uint64_t id = 0;
   std::vector<TokenId> ids;
+  // Of its last turn: where its blocks are found in the cache.
+  std::string cache_salt;
+  std::uint32_t rope_length = 0;
   std::size_t n_reserved = 0;  // tokens counted for it: its ids, and what its turn may add
   bool in_turn = false;
   RequestId turn{};
@@ -42,7 +46,7 @@ class SessionTable {
 
   SessionTable(Executor& engine, SessionsOptions options) : engine_(engine), options_(options) {}
 
-  Result<StatePtr> start(std::uint64_t id);
+  Result<StatePtr> start(std::uint64_t id) EXCLUDES(mu_);
   Result<StatePtr> find(std::uint64_t id) const;
   std::vector<TokenId> history(const SessionState& s) const;
   Status step(SessionState& s, std::int64_t n_tokens);
@@ -50,6 +54,8 @@ class SessionTable {
   Status enqueue(SessionState& s, Request turn);
   Response await(SessionState& s, std::chrono::milliseconds timeout);
   void cancel(const SessionState& s);
+  Status save(const SessionState& s, const std::string& path) const;
+  Result<StatePtr> restore(std::uint64_t id, const std::string& path, Restore what);
   Status end(SessionState& s);
   Status kill(SessionState& s);
   void kill_all();
@@ -57,6 +63,7 @@ class SessionTable {
   std::size_t n_tokens() const;
 
  private:
+  Result<StatePtr> start_locked(std::uint64_t id) REQUIRES(mu_);
   Status is_idle(const SessionState& s) const REQUIRES(mu_);
   Status has_room(const SessionState& s, std::size_t n_input, std::size_t n_new) const
       REQUIRES(mu_);

@@ -1,7 +1,9 @@
 // Sessions over a FakeRunner and the demo model. Law 1: a turn is what a fresh request with the same ids yields.
 
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
+#include <unistd.h>
 
 #include <coxswain/executor.h>
 #include <coxswain/generate.h>
@@ -239,6 +241,112 @@ TEST(Session, AnotherStartUnderItsIdIsANewSession) {
   EXPECT_EQ(sessions.n_tokens(), 0U);
 }
 
+FakeRunnerOptions with_attachments() {
+  FakeRunnerOptions fake;
+  fake.capabilities.attachments = true;
+  fake.capabilities.attachment_bytes_max = 32 << 10;
+  return fake;
+}
+
+class SavedSession : public ::testing::Test {
+ protected:
+  SavedSession() { std::filesystem::create_directories(folder_); }
+  ~SavedSession() override { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_ / "session"; }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / ("session_" + std::to_string(::getpid()));
+};
+
+TEST_F(SavedSession, GoesOnInAnotherEngineAndComputesNothingAgain) {
+  const FakeRunnerOptions fake = with_attachments();
+  std::vector<TokenId> ids;
+  {
+    Executor engine(std::make_shared<FakeRunner>(fake));
+    Sessions sessions(engine);
+    auto session = sessions.start(7).value();
+    Request turn = make_request(60, 30);
+    turn.cache_salt = "salt";
+    ASSERT_TRUE(session.enqueue(turn).ok());
+    EXPECT_EQ(session_code(session.save(path())), SessionCode::kConflict);
+    static_cast<void>(await_turn(session));
+    ids = session.history();
+    ASSERT_TRUE(session.save(path()).ok());
+    ASSERT_TRUE(session.save(path()).ok());  // in the former one's place
+    ASSERT_TRUE(session.end().ok());
+    EXPECT_EQ(session_code(session.save(path())), SessionCode::kInvalid);
+  }
+  const auto runner = std::make_shared<FakeRunner>(fake);
+  Executor engine(runner);
+  Sessions sessions(engine);
+  auto session = sessions.restore(8, path());
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_EQ(session->id(), 8U);
+  EXPECT_EQ(session->history(), ids);
+  EXPECT_EQ(sessions.n_tokens(), ids.size());
+  Request turn = make_request(5, 8);
+  turn.cache_salt = "salt";
+  ASSERT_TRUE(session->enqueue(turn).ok());
+  const Response answer = await_turn(*session);
+  Request whole = turn;
+  whole.prompt.ids = joined(ids, turn.prompt.ids);
+  EXPECT_EQ(ids_of(answer.tokens), expected(fake, whole).tokens);
+  EXPECT_EQ(answer.usage.n_cached_prompt_tokens, 88U);  // of 89 that were computed, in blocks of 4
+  EXPECT_TRUE(runner->violations().empty());
+}
+
+TEST_F(SavedSession, WhatCannotBeUsedIsComputed) {
+  FakeRunnerOptions fake = with_attachments();
+  std::vector<TokenId> ids;
+  {
+    Executor engine(std::make_shared<FakeRunner>(fake));
+    Sessions sessions(engine);
+    auto session = sessions.start(7).value();
+    ASSERT_TRUE(session.enqueue(make_request(60, 30)).ok());
+    static_cast<void>(await_turn(session));
+    ids = session.history();
+    ASSERT_TRUE(session.save(path()).ok());
+  }
+  const auto go_on = [&](const FakeRunnerOptions& options, Restore what) {
+    Executor engine(std::make_shared<FakeRunner>(options));
+    Sessions sessions(engine);
+    auto session = sessions.restore(1, path(), what);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    ASSERT_TRUE(session->enqueue(make_request(5, 8)).ok());
+    const Response answer = await_turn(*session);
+    EXPECT_EQ(ids_of(answer.tokens), fresh(options, joined(ids, make_request(5, 0).prompt.ids), 8));
+    EXPECT_EQ(answer.usage.n_cached_prompt_tokens, 0U);
+  };
+  go_on(fake, Restore::kIds);
+  FakeRunnerOptions closed = fake;
+  closed.capabilities.attachments = false;
+  go_on(closed, Restore::kIdsAndBlocks);
+  FakeRunnerOptions narrow = fake;  // pieces are smaller there
+  narrow.capabilities.attachment_bytes_max = 22 << 10;
+  go_on(narrow, Restore::kIdsAndBlocks);
+  FakeRunnerOptions other = fake;
+  other.about.model_fingerprint = 5;
+  {
+    Executor engine(std::make_shared<FakeRunner>(other));
+    Sessions sessions(engine);
+    const Status refused = sessions.restore(1, path()).status();
+    EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
+    EXPECT_NE(refused.message().find("model_fingerprint=0, here model_fingerprint=5"),
+              std::string::npos);
+    EXPECT_EQ(sessions.n_sessions(), 0U);
+  }
+  go_on(other, Restore::kIds);
+}
+
+TEST_F(SavedSession, AFileThatCannotBeWrittenIsNamed) {
+  Executor engine(std::make_shared<FakeRunner>(with_attachments()));
+  Sessions sessions(engine);
+  auto session = sessions.start(1).value();
+  const std::string where = path() + "/none";
+  EXPECT_NE(session.save(where).message().find(where), std::string::npos);
+  EXPECT_EQ(sessions.restore(1, where).status().code(), Code::kNotFound);
+}
+
 TEST(Session, CeLossIsTheMeanOverThePrompt) {
   EXPECT_FALSE(ce_loss({}).has_value());
   EXPECT_EQ(ce_loss({{.id = 1}, {.id = 2, .logprob = -1.0F}, {.id = 3, .logprob = -2.0F}}), 1.5);
@@ -286,6 +394,51 @@ TEST(Session, OnTheDemoModelARolledBackTurnIsAFreshOne) {
   EXPECT_EQ(rolled_back.text, alone.text);
   EXPECT_EQ(ce_loss(rolled_back.prompt), ce_loss(alone.prompt));
   EXPECT_GT(ce_loss(alone.prompt).value_or(0.0), 0.0);
+}
+
+// Undisturbed, and saved and restored by another engine over another model of the same files.
+TEST_F(SavedSession, OnTheDemoModelItIsAsIfItHadGoneOn) {
+  const char* root = std::getenv("COXSWAIN_SOURCE_DIR");
+  const LocalModelOptions options{.n_threads = 1,
+                                  .kv_bytes = std::uint64_t{8} << 20,
+                                  .total_tokens_max = 512,
+                                  .prefill_tokens_max = 64,
+                                  .batch_size_max = 8};
+  const auto open = [&] {
+    return open_model(std::string(root != nullptr ? root : ".") + "/models/demo", options);
+  };
+  Request question;
+  question.sampling.n_top_tokens = 4;
+  question.stopping.max_new_tokens = 24;
+  Response undisturbed;
+  std::size_t n_saved = 0;
+  {
+    const auto model = open();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    Executor engine(*model);
+    Sessions sessions(engine);
+    auto session = sessions.start(1).value();
+    question.prompt = model->chat({{"user", "What is 12 + 30?"}}).value();
+    ASSERT_TRUE(session.enqueue(question).ok());
+    static_cast<void>(await_turn(session));
+    ASSERT_TRUE(session.save(path()).ok());
+    n_saved = (session.history().size() - 1) / model->info().block_tokens;
+    question.prompt = model->chat({{"user", "What is 7 + 8?"}}).value();
+    ASSERT_TRUE(session.enqueue(question).ok());
+    undisturbed = await_turn(session);
+  }
+  const auto model = open();
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  Executor engine(*model);
+  Sessions sessions(engine);
+  auto session = sessions.restore(1, path());
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  ASSERT_TRUE(session->enqueue(question).ok());
+  const Response restored = await_turn(*session);
+  EXPECT_EQ(restored.tokens, undisturbed.tokens);
+  EXPECT_EQ(restored.text, undisturbed.text);
+  EXPECT_GT(n_saved, 0U);
+  EXPECT_EQ(restored.usage.n_cached_prompt_tokens, n_saved * model->info().block_tokens);
 }
 
 }  // namespace

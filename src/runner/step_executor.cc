@@ -203,13 +203,13 @@ Status StepExecutor::check_transfers(const StepPlan& plan) const {
     const std::vector<std::uint32_t> n_blocks = block_counts(transfer);
     COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> held,
                               parts_.attachments->blocks_of(transfer.attachment, *parts_.layout));
-    if (held != n_blocks || bytes != kvstore::image_bytes(*parts_.layout, n_blocks))
+    if (held != n_blocks || bytes != blocks_attachment_bytes(*parts_.layout, n_blocks))
       return broken_plan("an import of another number of blocks than the attachment holds");
   }
   for (const BlockTransfer& transfer : plan.exports) {
     COXSWAIN_RETURN_IF_ERROR(check(transfer));
     const std::vector<std::uint32_t> n_blocks = block_counts(transfer);
-    wanted += kvstore::image_bytes(*parts_.layout, n_blocks) + AttachmentStore::kEntryBytes;
+    wanted += blocks_attachment_bytes(*parts_.layout, n_blocks) + AttachmentStore::kEntryBytes;
   }
   if (wanted == 0 || wanted <= parts_.attachments->room()) return {};
   return {Code::kResourceExhausted,

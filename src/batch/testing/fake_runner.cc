@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
+
+#include <coxswain/kv_layout.h>
 
 namespace coxswain::batch::testing {
 namespace {
@@ -64,6 +67,40 @@ float prompt_logprob(std::uint64_t context, TokenId token) {
 
 std::string text_of(const FakeRunnerOptions& o, TokenId token) {
   return o.codec ? o.codec->token_text(token) : std::string();
+}
+
+template <typename T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// Of an attachment of blocks (kv_layout.h), up to the numbers of blocks.
+std::string blocks_head(const RunnerInfo& info) {
+  const std::string text = describe(kv_layout_of(info));
+  std::string out = "CXKV";
+  put(out, static_cast<std::uint32_t>(text.size()));
+  return out + text;
+}
+
+Status check_blocks(const RunnerInfo& info, std::string_view image) {
+  const std::string head = blocks_head(info);
+  if (!image.starts_with(head)) return {Code::kFailedPrecondition, "KV blocks: of another layout"};
+  std::vector<std::uint32_t> n_blocks(info.kv_groups.size());
+  std::size_t at = head.size() + n_blocks.size() * sizeof(std::uint32_t);
+  if (image.size() < at) return invalid_argument("KV blocks: the image is cut off");
+  std::memcpy(n_blocks.data(), image.data() + head.size(), at - head.size());
+  if (image.size() != blocks_attachment_bytes(kv_layout_of(info), n_blocks))
+    return invalid_argument("KV blocks: an image of another size");
+  for (std::size_t g = 0; g < n_blocks.size(); ++g) {
+    const std::size_t size = info.kv_groups[g].bytes_per_block;
+    for (std::uint32_t i = 0; i < n_blocks[g]; ++i, at += sizeof(std::uint64_t) + size) {
+      std::uint64_t sum = 0;
+      std::memcpy(&sum, image.data() + at, sizeof sum);
+      if (sum != hash_text(image.substr(at + sizeof sum, size)))
+        return {Code::kDataLoss, "KV blocks: a block has a wrong checksum"};
+    }
+  }
+  return {};
 }
 
 // How `output`, whose last token is `last`, ends; nothing if it goes on.
@@ -151,7 +188,9 @@ RunnerInfo FakeRunner::info() const {
       group.layers.push_back(layer);
     group.kind = options_.windows[g] > 0 ? KvGroup::Kind::kWindow : KvGroup::Kind::kFull;
     group.window = options_.windows[g];
-    group.bytes_per_block = 64;
+    group.dtype = "fake";
+    group.n_kv_heads = group.k_dim = group.v_dim = 1;
+    group.bytes_per_block = options_.block_tokens * sizeof(Slot);
     group.n_blocks = options_.n_blocks[g];
     info.kv_groups.push_back(std::move(group));
   }
@@ -203,6 +242,8 @@ Status FakeRunner::attach(Attachment attachment) {
   base::MutexLock lock(mu_);
   if (!options_.capabilities.attachments) return StepRunner::attach(std::move(attachment));
   if (!attachment_refusal_.ok()) return attachment_refusal_;
+  if (attachment.kind == AttachmentKind::kBlocks)
+    COXSWAIN_RETURN_IF_ERROR(check_blocks(info(), attachment.bytes));
   attached_.push_back(std::move(attachment));
   return {};
 }
@@ -211,6 +252,15 @@ Status FakeRunner::detach(std::uint64_t id) {
   base::MutexLock lock(mu_);
   std::erase_if(attached_, [&](const Attachment& a) { return a.id == id; });
   return {};
+}
+
+Result<Attachment> FakeRunner::take(std::uint64_t id) {
+  base::MutexLock lock(mu_);
+  const auto found = std::ranges::find(attached_, id, &Attachment::id);
+  if (found == attached_.end()) return StepRunner::take(id);
+  Attachment out = std::move(*found);
+  attached_.erase(found);
+  return out;
 }
 
 void FakeRunner::refuse_next(Status status) {
@@ -279,7 +329,7 @@ void FakeRunner::check_fields(const StepPlan& plan) {
   if (!plan.moves.empty() && !options_.capabilities.moves)
     violate("moves, which this runner does not do");
   if (!plan.edits.empty()) violate("edits, which this runner does not do");
-  if (!plan.imports.empty() || !plan.exports.empty())
+  if ((!plan.imports.empty() || !plan.exports.empty()) && !options_.capabilities.attachments)
     violate("blocks from or to attachments, which this runner does not move");
   if (plan.hidden_in != 0 || plan.hidden_out != 0)
     violate("hidden states, which this runner has not");
@@ -468,6 +518,50 @@ void FakeRunner::move_block(const BlockMove& move) {
               slots.begin() + std::ptrdiff_t{move.to.id} * options_.block_tokens);
 }
 
+std::span<FakeRunner::Slot> FakeRunner::slots_of(std::size_t group, BlockId block) {
+  if (block == 0 || block >= options_.n_blocks[group]) {
+    violate("a block outside the pool");
+    block = 0;
+  }
+  return std::span(slots_[group])
+      .subspan(std::size_t{block} * options_.block_tokens, options_.block_tokens);
+}
+
+void FakeRunner::export_blocks(const BlockTransfer& transfer) {
+  if (transfer.blocks.size() != slots_.size()) return violate("an export of other KV groups");
+  std::string image = blocks_head(info());
+  for (const auto& list : transfer.blocks) put(image, static_cast<std::uint32_t>(list.size()));
+  for (std::size_t g = 0; g < slots_.size(); ++g) {
+    for (const BlockId block : transfer.blocks[g]) {
+      const auto bytes = std::as_bytes(std::span<const Slot>(slots_of(g, block)));
+      const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      put(image, hash_text(text));
+      image += text;
+    }
+  }
+  attached_.push_back(
+      {.id = transfer.attachment, .kind = AttachmentKind::kBlocks, .bytes = std::move(image)});
+}
+
+Status FakeRunner::import_blocks(const BlockTransfer& transfer) {
+  const auto found = std::ranges::find(attached_, transfer.attachment, &Attachment::id);
+  if (found == attached_.end()) return invalid_argument("an attachment that is not there");
+  const std::string image = std::move(found->bytes);
+  attached_.erase(found);
+  std::string head = blocks_head(info());
+  for (const auto& list : transfer.blocks) put(head, static_cast<std::uint32_t>(list.size()));
+  if (!image.starts_with(head)) return invalid_argument("another number of blocks");
+  std::size_t at = head.size();
+  for (std::size_t g = 0; g < slots_.size(); ++g) {
+    for (const BlockId block : transfer.blocks[g]) {
+      const auto to = std::as_writable_bytes(slots_of(g, block));
+      std::memcpy(to.data(), image.data() + at + sizeof(std::uint64_t), to.size());
+      at += sizeof(std::uint64_t) + to.size();
+    }
+  }
+  return {};
+}
+
 SequenceResult FakeRunner::run_row(const Job& job, std::size_t index) {
   const Row& row = job.plan.rows[index];
   SequenceResult out;
@@ -608,7 +702,11 @@ Result<StepResult> FakeRunner::wait(StepTicket ticket, TimePoint until) {
   out.step = job.plan.step;
   out.epoch = options_.epoch;
   for (const BlockMove& move : job.plan.moves) move_block(move);
+  for (const BlockTransfer& transfer : job.plan.imports) {
+    if (Status status = import_blocks(transfer); !status.ok()) return status;
+  }
   for (std::size_t i = 0; i < job.plan.rows.size(); ++i) out.sequences.push_back(run_row(job, i));
+  for (const BlockTransfer& transfer : job.plan.exports) export_blocks(transfer);
   out.timings = {.forward = std::chrono::nanoseconds(3),
                  .sample = std::chrono::nanoseconds(4),
                  .total = std::chrono::nanoseconds(8)};

@@ -11,7 +11,8 @@
 // (blocks are leased, none is written that a step in flight names for another sequence, chunks end at
 // blocks) are checked by option: plans of a stock router and plans written by hand break them and are right.
 //
-// Edits, attachments in plans, layer ranges and candidates it does not do: a plan that asks for them is a violation.
+// Where capabilities.attachments says so blocks go to attachments and come from them, as what was written to their
+// slots behind a checksum. Edits, layer ranges and candidates it does not do: a plan that asks for them is a violation.
 //
 // A step that fails as a whole has dropped nobody, one that submit() refuses has done nothing.
 //
@@ -30,6 +31,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -84,6 +86,7 @@ class FakeRunner final : public StepRunner {
   Status healthy() override;
   Status attach(Attachment attachment) override;
   Status detach(std::uint64_t id) override;
+  Result<Attachment> take(std::uint64_t id) override;
 
   // Called at the start of wait(), on the engine's thread, with the step's number.
   std::function<void(std::uint64_t step)> on_step = [](std::uint64_t) {};
@@ -163,6 +166,9 @@ class FakeRunner final : public StepRunner {
   Status failure_of(std::uint64_t step) REQUIRES(mu_);
   Status failure_of(std::uint64_t step, const SequenceSpec& spec) REQUIRES(mu_);
   void move_block(const BlockMove& move) REQUIRES(mu_);
+  void export_blocks(const BlockTransfer& transfer) REQUIRES(mu_);
+  Status import_blocks(const BlockTransfer& transfer) REQUIRES(mu_);
+  std::span<Slot> slots_of(std::size_t group, BlockId block) REQUIRES(mu_);
   SequenceResult run_row(const Job& job, std::size_t index) REQUIRES(mu_);
   void write_position(State& state, const Tables& tables, std::uint32_t position) REQUIRES(mu_);
   void sample_row(std::uint32_t room, State& state, const Tables& tables, SequenceResult& out)

@@ -76,6 +76,8 @@ class ScriptedEngine final : public Engine {
     }
   }
 
+  void post(EngineWork) override {}  // there is no core that it could be done on
+
   EngineStats stats() const override {
     base::MutexLock lock(mu_);
     return statistics;

@@ -1,0 +1,159 @@
+#include "batch/block_transfers.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace coxswain::batch {
+namespace {
+
+// Of a runner's attachment_bytes_max for each attachment, beside its bytes.
+constexpr std::uint64_t kSlotOverheadBytes = 4096;
+
+// As many blocks as a slot has room for, in every group.
+std::uint32_t blocks_of_a_piece(const RunnerInfo& info, const KvLayout& layout) {
+  const Capabilities& can = info.capabilities;
+  const bool told = std::ranges::all_of(layout.groups, [](const KvLayout::Group& group) {
+    return group.n_kv_heads > 0 && group.kind != KvGroup::Kind::kState;
+  });
+  if (!can.attachments || !told || layout.groups.empty()) return 0;
+  const std::vector<std::uint32_t> none(layout.groups.size(), 0);
+  const std::vector<std::uint32_t> one(layout.groups.size(), 1);
+  const std::uint64_t head = blocks_attachment_bytes(layout, none) + kSlotOverheadBytes;
+  const std::uint64_t block = blocks_attachment_bytes(layout, one) - head + kSlotOverheadBytes;
+  const std::uint64_t slot = can.attachment_bytes_max / BlockTransfers::kSlots;
+  if (slot < head + block) return 0;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>((slot - head) / block, BlockTransfers::kPieceBlocksMax));
+}
+
+}  // namespace
+
+bool AttachmentSlots::try_take() {
+  base::MutexLock lock(mu_);
+  if (n_free_ == 0) return false;
+  --n_free_;
+  return true;
+}
+
+void AttachmentSlots::take() {
+  base::MutexLock lock(mu_);
+  given_.wait(lock, [&]() REQUIRES(mu_) { return n_free_ > 0; });
+  --n_free_;
+}
+
+void AttachmentSlots::give() {
+  {
+    base::MutexLock lock(mu_);
+    ++n_free_;
+  }
+  given_.notify_one();
+}
+
+BlockTransfers::BlockTransfers(kvcache::KvCache& cache,
+                               const RunnerInfo& info,
+                               std::uint64_t first_attachment)
+    : cache_(cache),
+      layout_(kv_layout_of(info)),
+      piece_blocks_max_(cache.prefix_caching() ? blocks_of_a_piece(info, layout_) : 0),
+      slots_(std::make_shared<AttachmentSlots>(kSlots)),
+      next_attachment_(std::max<std::uint64_t>(first_attachment, 1)) {}
+
+HeldPrefix BlockTransfers::keep(Hold hold, std::uint32_t n_cached) {
+  HeldPrefix out{.id = next_hold_++, .n_blocks = hold.lease.n_blocks(), .n_cached = n_cached};
+  for (std::size_t g = 0; g < cache_.n_groups(); ++g)
+    out.first_blocks.push_back(hold.lease.n_released(g));
+  holds_.emplace(out.id, std::move(hold));
+  return out;
+}
+
+HeldPrefix BlockTransfers::hold(std::string_view identity, std::span<const TokenId> tokens) {
+  if (piece_blocks_max_ == 0) return {};
+  // A prefix leaves a token to compute: one behind the last whole block.
+  std::vector<TokenId> all(tokens.begin(), tokens.end());
+  all.push_back(0);
+  Hold hold{.lease = cache_.open(identity, all, true, {}, false)};
+  const std::uint32_t n = hold.lease.n_blocks();
+  return n == 0 ? HeldPrefix{} : keep(std::move(hold), n);
+}
+
+Result<HeldPrefix> BlockTransfers::hold_for_import(std::string_view identity,
+                                                   std::span<const TokenId> tokens,
+                                                   std::uint32_t n_blocks,
+                                                   std::uint32_t piece_blocks) {
+  if (piece_blocks_max_ == 0)
+    return Status(Code::kUnimplemented, "the runner takes no KV blocks as attachments");
+  const std::size_t n_tokens = std::size_t{n_blocks} * cache_.block_tokens();
+  assert(n_tokens <= tokens.size() && piece_blocks > 0);
+  std::vector<TokenId> all(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n_tokens));
+  const auto open = [&](std::uint32_t n_found_max) {
+    std::vector<TokenId> front(all.begin(),
+                               all.begin() + std::ptrdiff_t{n_found_max} * cache_.block_tokens());
+    front.push_back(0);
+    return cache_.open(identity, front, true, {}, false);
+  };
+  Hold hold{.lease = open(n_blocks)};
+  std::uint32_t n_cached = hold.lease.n_blocks();
+  if (n_cached < n_blocks && n_cached % piece_blocks != 0) {
+    hold.lease = open(n_cached - n_cached % piece_blocks);
+    n_cached = hold.lease.n_blocks();
+    if (n_cached % piece_blocks != 0) {  // a window group has less there
+      hold.lease = open(0);
+      n_cached = 0;
+    }
+  }
+  COXSWAIN_RETURN_IF_ERROR(cache_.extend(hold.lease, n_blocks));
+  hold.tokens = std::move(all);
+  return keep(std::move(hold), n_cached);
+}
+
+void BlockTransfers::move(BlockPiece piece) {
+  if (!holds_.contains(piece.hold))
+    return piece.done({Code::kUnavailable, "the runner was lost or the engine ends"});
+  waiting_.push_back(std::move(piece));
+}
+
+void BlockTransfers::close(std::uint64_t hold, std::uint32_t publish) {
+  const auto found = holds_.find(hold);
+  if (found == holds_.end()) return;
+  if (publish > 0) {
+    const std::size_t n_tokens = std::size_t{publish} * cache_.block_tokens();
+    cache_.publish(found->second.lease, std::span(found->second.tokens).first(n_tokens));
+  }
+  holds_.erase(found);
+}
+
+void BlockTransfers::fill(StepPlan& plan) {
+  BlockPiece piece = std::move(waiting_.front());
+  waiting_.pop_front();
+  kvcache::KvLease& lease = holds_.at(piece.hold).lease;
+  BlockTransfer transfer{.attachment = piece.attachment};
+  for (std::size_t g = 0; g < cache_.n_groups(); ++g) {
+    const auto table = lease.table(g);
+    const std::uint32_t end = piece.first + piece.n;
+    const std::uint32_t first = std::min(end, std::max(piece.first, lease.n_released(g)));
+    transfer.blocks.emplace_back(table.begin() + first, table.begin() + end);
+  }
+  (piece.comes_in ? plan.imports : plan.exports).push_back(std::move(transfer));
+  lease.mark_used(plan.step);
+  in_flight_.push_back({.step = plan.step, .piece = std::move(piece)});
+}
+
+void BlockTransfers::retired(std::uint64_t step, const Status& status) {
+  while (!in_flight_.empty() && in_flight_.front().step <= step) {
+    const BlockPiece piece = std::move(in_flight_.front().piece);
+    in_flight_.pop_front();
+    piece.done(status);
+  }
+}
+
+void BlockTransfers::fail(const Status& why) {
+  piece_blocks_max_ = 0;
+  const auto in_flight = std::exchange(in_flight_, {});
+  const auto waiting = std::exchange(waiting_, {});
+  holds_.clear();
+  for (const InFlight& each : in_flight) each.piece.done(why);
+  for (const BlockPiece& piece : waiting) piece.done(why);
+}
+
+}  // namespace coxswain::batch

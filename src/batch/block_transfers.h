@@ -1,0 +1,129 @@
+#pragma once
+// BlockTransfers: KV blocks of cached prefixes on their way out of the runner and into it, as attachments
+// (kv_layout.h): for saved sessions and for the tier of files.
+//
+//     hold       a lease on the whole blocks of a prefix: those that are cached (out), or these and new ones (in)
+//     move       a piece of them to or from an attachment, in a plan without rows: if it fails, no request does
+//     close      the lease ends; what came in is published, so that requests find it
+//
+// A block that is held is neither evicted nor written. Attachments are bounded by slots: whoever wants to move a piece
+// takes one before the attachment exists and gives it back when the attachment is gone, so that the runner always has
+// room for it.
+//
+// Thread rule: one engine thread; AttachmentSlots from any thread.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/kv_layout.h>
+#include <coxswain/status.h>
+#include <coxswain/step_runner.h>
+
+#include "base/mutex.h"
+#include "kvcache/kv_cache.h"
+
+namespace coxswain::batch {
+
+// How many attachments of a piece may exist at once.
+class AttachmentSlots {
+ public:
+  explicit AttachmentSlots(std::uint32_t n) : n_free_(n) {}
+
+  bool try_take();
+  void take();  // waits for one
+  void give();
+
+ private:
+  base::Mutex mu_;
+  base::CondVar given_;
+  std::uint32_t n_free_ GUARDED_BY(mu_);
+};
+
+struct HeldPrefix {
+  std::uint64_t id = 0;  // 0: nothing is held
+  std::uint32_t n_blocks = 0;
+  std::uint32_t n_cached = 0;  // of these, at the front, that the cache has
+  // Per KV group: the first block that is there. Those before it have left the window.
+  std::vector<std::uint32_t> first_blocks = {};
+};
+
+// Blocks [first, first + n) of a held prefix.
+struct BlockPiece {
+  std::uint64_t hold = 0;
+  bool comes_in = false;
+  std::uint32_t first = 0;
+  std::uint32_t n = 0;
+  std::uint64_t attachment = 0;
+  // Once, on the engine thread: the attachment was made, or was imported, or why not.
+  std::function<void(const Status&)> done = [](const Status&) {};
+};
+
+class BlockTransfers {
+ public:
+  static constexpr std::uint32_t kSlots = 4;
+  static constexpr std::uint32_t kPieceBlocksMax = 256;
+
+  // `first_attachment` begins the ids that next_attachment() gives.
+  BlockTransfers(kvcache::KvCache& cache, const RunnerInfo& info, std::uint64_t first_attachment);
+  ~BlockTransfers() { fail({Code::kUnavailable, "the engine ends"}); }
+  BlockTransfers(const BlockTransfers&) = delete;
+  BlockTransfers& operator=(const BlockTransfers&) = delete;
+
+  // Blocks of a piece; 0: this runner moves no blocks in or out.
+  std::uint32_t piece_blocks_max() const { return piece_blocks_max_; }
+  const KvLayout& layout() const { return layout_; }
+  const std::shared_ptr<AttachmentSlots>& slots() const { return slots_; }
+  std::uint64_t next_attachment() { return next_attachment_++; }
+
+  // What the cache has of `tokens` in whole blocks.
+  HeldPrefix hold(std::string_view identity, std::span<const TokenId> tokens);
+  // The first n_blocks of `tokens`, what the cache has of them in whole pieces of piece_blocks and blocks of its own
+  // for the rest. REQUIRES: as many whole blocks in `tokens`. Errors: kResourceExhausted.
+  Result<HeldPrefix> hold_for_import(std::string_view identity,
+                                     std::span<const TokenId> tokens,
+                                     std::uint32_t n_blocks,
+                                     std::uint32_t piece_blocks);
+  // REQUIRES: inside of what is held; whoever brings an attachment has attached it.
+  void move(BlockPiece piece);
+  // REQUIRES: its pieces are done. `publish`: the first so many blocks are there now, for others too.
+  void close(std::uint64_t hold, std::uint32_t publish = 0);
+
+  bool empty() const { return holds_.empty(); }
+  bool has_work() const { return !waiting_.empty(); }
+  // The next piece becomes part of the plan. REQUIRES: has_work().
+  void fill(StepPlan& plan);
+  // The result of the step is there.
+  void retired(std::uint64_t step, const Status& status);
+  // Nothing moves any more: pieces are done with `why`, holds end.
+  void fail(const Status& why);
+
+ private:
+  struct Hold {
+    std::vector<TokenId> tokens = {};  // of the held blocks, where some come in
+    kvcache::KvLease lease;
+  };
+  struct InFlight {
+    std::uint64_t step = 0;
+    BlockPiece piece;
+  };
+  HeldPrefix keep(Hold hold, std::uint32_t n_cached);
+
+  kvcache::KvCache& cache_;
+  const KvLayout layout_;
+  std::uint32_t piece_blocks_max_ = 0;
+  std::shared_ptr<AttachmentSlots> slots_;
+  std::map<std::uint64_t, Hold> holds_;
+  std::deque<BlockPiece> waiting_;
+  std::deque<InFlight> in_flight_;
+  std::uint64_t next_hold_ = 1;
+  std::uint64_t next_attachment_;
+};
+
+}  // namespace coxswain::batch
