@@ -233,9 +233,10 @@ bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>&
   if (!outranks_running(s)) return false;
   std::vector<std::size_t> victims;
   std::vector<std::uint32_t> room = available_;
+  std::vector<std::uint32_t> promised = outstanding_;  // to those who stay
   const auto enough = [&] {
     for (std::size_t g = 0; g < need.size(); ++g) {
-      if (need[g] + outstanding_[g] > room[g]) return false;
+      if (need[g] + promised[g] > room[g]) return false;
     }
     return n_running_ < batch_size_max() + victims.size();
   };
@@ -245,17 +246,17 @@ bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>&
       if (r.stalled != stalled || !gives_way(j, s)) continue;
       for (std::size_t g = 0; g < room.size(); ++g) {
         room[g] += in_.cache->reclaimable(r.lease, g) + blocks_after_[j] - r.lease.n_blocks();
+        promised[g] -= reserved_running(j, g);
       }
       victims.push_back(j);
     }
   }
   if (victims.empty() || !enough()) return false;
   for (const std::size_t j : victims) {
-    Sequence& r = *in_.running[j];
-    unplan(r);
-    for (std::size_t g = 0; g < outstanding_.size(); ++g) outstanding_[g] -= reserved_running(j, g);
+    unplan(*in_.running[j]);
     pause(j);
   }
+  outstanding_ = promised;
   return true;
 }
 

@@ -310,6 +310,11 @@ void FakeRunner::wait_for_live(std::size_t n) const {
   changed_.wait(lock, [&]() REQUIRES(mu_) { return sequences_.size() == n; });
 }
 
+std::vector<StepPlan> FakeRunner::take_plans() {
+  base::MutexLock lock(mu_);
+  return std::exchange(plans_, {});
+}
+
 std::vector<StepPlan> FakeRunner::plans() const {
   base::MutexLock lock(mu_);
   return plans_;

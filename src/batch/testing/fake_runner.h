@@ -129,6 +129,7 @@ class FakeRunner final : public StepRunner {
   void wait_for_submitted(std::uint64_t n) const;
   void wait_for_live(std::size_t n) const;
   std::vector<StepPlan> plans() const;  // empty unless keep_plans()
+  std::vector<StepPlan> take_plans();   // those since the last call
   void keep_plans();
 
  private:
