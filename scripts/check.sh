@@ -2,7 +2,8 @@
 # Everything that a change must pass, cheap things first. Installs what is missing; needs no other preparation.
 #
 #   scripts/check.sh            what CI runs
-#   scripts/check.sh --full     clang-tidy over all files, 30 s per fuzz target from a new random seed, 10,000 seeds of the simulation
+#   scripts/check.sh --full     clang-tidy over all files, 30 s per fuzz target from a new random seed, longer random runs: 10,000 seeds of
+#                               the simulation, 10^6 operations against naive models, a million requests
 #   scripts/check.sh --only STAGE[,STAGE...]   for example: --only format,layers
 #
 # What is costly to make is kept outside the clone and known by its content, so that a fresh clone in which nothing changed is checked
@@ -158,6 +159,19 @@ simulation() {
     build/release/bin/coxswain_batch_test --gtest_brief=1 '--gtest_filter=Simulation.*' && echo "10000 seeds"
 }
 
+# The unit tests run a tenth of it.
+scheduler() {
+  COXSWAIN_SCHEDULER_OPERATIONS=1000000 timeout 3600 build/release/bin/coxswain_batch_test --gtest_brief=1 \
+    '--gtest_filter=SchedulerModel.*' && echo "1000000 operations"
+}
+
+# Memory, blocks and idle time behind very many requests.
+soak() {
+  local n=5000
+  [ $full -eq 1 ] && n=1000000
+  timeout 3600 build/release/bin/coxswain-bench-soak models/demo-draft --requests $n
+}
+
 # The installed library and the examples, outside of the tree.
 consumer() { bash tests/consumer/run.sh; }
 
@@ -175,7 +189,9 @@ stage build build_release
 stage thread-safety thread_safety
 stage tests unit_tests
 stage install consumer
+stage soak soak
 [ $full -eq 1 ] && stage simulation simulation
+[ $full -eq 1 ] && stage scheduler scheduler
 stage conformance conformance
 stage processes processes
 stage asan-build build_asan
