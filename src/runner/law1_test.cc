@@ -15,6 +15,7 @@
 namespace coxswain::runner {
 namespace {
 
+using testing::expect_children_as_alone;
 using testing::expect_same_through_engine;
 using testing::expect_same_when_driven;
 using testing::Happened;
@@ -210,6 +211,49 @@ TEST_P(Law1, ThroughTheEngineTheSameBits) {
       expect_same_through_engine(folder_.path(), shuffled, options, specs, expected);
   EXPECT_EQ(alone.n_shared_tokens, 0u);
   EXPECT_EQ(alone.n_released_blocks > 0, has_window(reference->info()));
+}
+
+TEST_P(Law1, InChunksOfEveryKindTheSameBits) {
+  auto reference = start(folder_.path(), with_processors());
+  ASSERT_NE(reference, nullptr);
+  std::vector<SequenceSpec> specs = requests();
+  for (SequenceSpec& spec : specs) spec.rope_length = 0;
+  const auto expected = drive_each_alone(*reference, specs);
+  batch::EngineOptions equal;
+  equal.prefill_tokens_max = 24;
+  equal.chunking = batch::ChunkingPolicy::kEqualProgress;
+  batch::EngineOptions units = equal;
+  units.chunk_tokens_unit = 16;
+  units.policy = CapacityPolicy::kMaxUtilization;
+  batch::EngineOptions prompts_first;
+  prompts_first.prefill_tokens_max = 16;
+  prompts_first.prompts_first = true;
+  prompts_first.chunk_tokens_max = 9;
+  const auto expect_same = [&](const RunnerSetup& setup, const batch::EngineOptions& options) {
+    expect_same_through_engine(folder_.path(), with_processors(setup), options, specs, expected);
+  };
+  expect_same({.block_tokens = 4, .n_threads = 3}, equal);
+  expect_same({.block_tokens = 8, .n_threads = 2, .kv_tokens = 128}, units);
+  expect_same({.block_tokens = 16, .n_threads = 1}, prompts_first);
+}
+
+TEST_P(Law1, EachSequenceOfARequestIsTheRequestAloneWithItsSeed) {
+  auto reference = start(folder_.path(), with_processors());
+  ASSERT_NE(reference, nullptr);
+  std::vector<SequenceSpec> specs = requests();
+  for (SequenceSpec& spec : specs) spec.rope_length = 0;
+  SequenceSpec other = specs[1];
+  other.id = SequenceId{9};
+  other.sampling.seed = 71;
+  const auto two = drive_each_alone(*reference, {specs[1], other});
+  EXPECT_FALSE(
+      std::ranges::equal(two[0].tokens, two[1].tokens, {}, &OutputToken::id, &OutputToken::id))
+      << "the seeds make no difference";
+  for (const std::uint32_t kv_tokens : {2048U, 160U}) {
+    const RunnerSetup setup =
+        with_processors({.block_tokens = 8, .n_threads = 2, .kv_tokens = kv_tokens});
+    expect_children_as_alone(*reference, folder_.path(), setup, {}, specs, {71, 72});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families,

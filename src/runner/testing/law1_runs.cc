@@ -159,4 +159,36 @@ Happened expect_same_through_engine(const std::string& model_dir,
   return happened;
 }
 
+void expect_children_as_alone(LocalRunner& reference,
+                              const std::string& model_dir,
+                              const RunnerSetup& setup,
+                              batch::EngineOptions options,
+                              const std::vector<SequenceSpec>& specs,
+                              const std::vector<std::uint64_t>& seeds) {
+  auto runner = start(model_dir, setup);
+  if (runner == nullptr) return;
+  options.check_invariants = true;
+  options.batch_size_max = setup.batch_size_max;
+  const auto engine = batch::Engine::create(std::move(runner), options);
+  std::vector<std::shared_ptr<batch::testing::RequestRecorder>> sinks;
+  for (const SequenceSpec& spec : specs) {
+    batch::GenerationRequest request = request_of(spec, static_cast<std::uint64_t>(spec.id));
+    request.more_seeds = seeds;
+    sinks.push_back(std::make_shared<batch::testing::RequestRecorder>(request.n_sequences()));
+    const Status status = engine->submit(std::move(request), sinks.back());
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  for (std::size_t sequence = 0; sequence <= seeds.size(); ++sequence) {
+    std::vector<SequenceSpec> alone = specs;
+    std::vector<DriveOutcome> seen;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (sequence > 0) alone[i].sampling.seed = seeds[sequence - 1];
+      seen.push_back(outcome_of((*sinks[i])[sequence]));
+    }
+    expect_same_outcomes(drive_each_alone(reference, alone),
+                         seen,
+                         "sequence " + std::to_string(sequence) + " of each request");
+  }
+}
+
 }  // namespace coxswain::runner::testing

@@ -66,4 +66,13 @@ Happened expect_same_through_engine(const std::string& model_dir,
                                     const std::vector<SequenceSpec>& specs,
                                     const std::vector<DriveOutcome>& expected);
 
+// Every request with a further sequence for each of `seeds`: each must be what `reference` yields for the request alone
+// with its seed.
+void expect_children_as_alone(LocalRunner& reference,
+                              const std::string& model_dir,
+                              const RunnerSetup& setup,
+                              batch::EngineOptions options,
+                              const std::vector<SequenceSpec>& specs,
+                              const std::vector<std::uint64_t>& seeds);
+
 }  // namespace coxswain::runner::testing
