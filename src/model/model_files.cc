@@ -4,6 +4,7 @@
 
 #include "model/families/family.h"
 #include "model/model.h"
+#include "model/stored_quant_config.h"
 
 namespace coxswain::model {
 
@@ -17,6 +18,9 @@ Result<ModelFiles> ModelFiles::open(const std::string& path) {
   }
   out.config_path_ = path + "/config.json";
   COXSWAIN_ASSIGN_OR_RETURN(out.config_, json::parse_file(out.config_path_, kConfigFileBytesMax));
+  auto stored = read_stored_quant(path, out.config_);
+  if (!stored.ok()) return stored.status().with_context(path);
+  out.stored_quant_ = std::move(stored.value());
   return out;
 }
 
@@ -28,7 +32,11 @@ Result<Architecture> ModelFiles::architecture() const {
 }
 
 Result<weights::Checkpoint> ModelFiles::open_weights() const {
-  return gguf_ ? gguf_->open_weights() : weights::Checkpoint::open(path_);
+  if (gguf_) return gguf_->open_weights();
+  COXSWAIN_ASSIGN_OR_RETURN(weights::Checkpoint out, weights::Checkpoint::open(path_));
+  if (stored_quant_.method != weights::StoredMethod::kNone)
+    COXSWAIN_RETURN_IF_ERROR(weights::derive_tensors(stored_quant_, out));
+  return out;
 }
 
 }  // namespace coxswain::model

@@ -13,6 +13,7 @@
 #include "model/architecture.h"
 #include "model/gguf_model.h"
 #include "weights/checkpoint.h"
+#include "weights/stored_quant.h"
 
 namespace coxswain::model {
 
@@ -25,6 +26,9 @@ class ModelFiles {
   const std::string& config_path() const { return config_path_; }  // for messages
   // Errors: those of read_architecture(), with the path before them.
   Result<Architecture> architecture() const;
+  // How weights are stored quantised; method kNone for a GGUF file, whose tensors say it themselves.
+  const weights::StoredQuant& stored_quant() const { return stored_quant_; }
+  // With the derived tensors of weights that are stored quantised. Errors: those of Checkpoint and derive_tensors().
   Result<weights::Checkpoint> open_weights() const;
 
  private:
@@ -34,6 +38,7 @@ class ModelFiles {
   std::string config_path_;
   json::Value config_;
   std::optional<GgufModel> gguf_;
+  weights::StoredQuant stored_quant_;
 };
 
 }  // namespace coxswain::model

@@ -300,7 +300,8 @@ TEST(Model, ConfigFaultsNameTheField) {
   const std::vector<Case> cases{
       {R"({"model_type":"nothing"})", "model_type \"nothing\" is not supported"},
       {R"({"model_type":7})", "model_type must be a string"},
-      {R"({"model_type":"llama","quantization_config":{"bits":4}})", "quantization_config"},
+      {R"({"model_type":"llama","quantization_config":{"bits":5}})",
+       "quantization_config.bits (5) is not supported"},
       {R"({"model_type":"llama","hidden_size":null})", "hidden_size is missing"},
       {R"({"model_type":"llama","hidden_size":65537})",
        "hidden_size must be a whole number from 1 to 65536, not 65537"},

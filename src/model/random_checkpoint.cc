@@ -110,6 +110,9 @@ void append_value(std::vector<std::byte>& out, DType type, float value) {
 }  // namespace
 
 Status write_random_checkpoint(const json::Value& config, const RandomCheckpointOptions& options) {
+  if (config.find("quantization_config") != nullptr)
+    return invalid_argument("config: quantization_config: random weights are written plainly",
+                            "quantization_config");
   COXSWAIN_ASSIGN_OR_RETURN(const Architecture architecture, read_architecture(config));
   const auto stored = options.type == DType::kF32    ? weights::StoredType::kF32
                       : options.type == DType::kBf16 ? weights::StoredType::kBf16

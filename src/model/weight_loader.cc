@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -48,9 +49,9 @@ Status tensor_error(const weights::Checkpoint::Located& at, const std::string& w
   return {Code::kInvalidArgument, tensor_text(at) + " " + what};
 }
 
-// Blocks of quantised values are decoded.
+// Quantised values are decoded.
 Result<DType> type_of_values(const weights::Checkpoint::Located& at) {
-  if (at.tensor->type == weights::StoredType::kBlocks) return DType::kF32;
+  if (at.derived != nullptr || at.tensor->type == weights::StoredType::kBlocks) return DType::kF32;
   if (const auto type = weights::float_type(at.tensor->type)) return *type;
   return tensor_error(at,
                       "has type " + std::string(at.tensor->type_name()) + ", not F32, BF16 or F16");
@@ -61,6 +62,13 @@ std::uint64_t n_elements(const std::vector<std::uint64_t>& shape) {
   // Proven not to overflow when the file was opened.
   for (const std::uint64_t dimension : shape) n *= dimension;
   return n;
+}
+
+// [.., n, k] of a tensor that the config asks for as [.., k, n].
+bool is_turned(std::vector<std::uint64_t> shape, const std::vector<std::uint64_t>& wanted) {
+  if (shape.size() < 2) return false;
+  std::swap(shape[shape.size() - 2], shape.back());
+  return shape == wanted;
 }
 
 // n of one [n, k] or, transposed, [k, n] matrix of the tensor.
@@ -117,7 +125,12 @@ Result<WeightLoader::Source> WeightLoader::source(const Rows& rows, std::uint64_
                       "\" is missing" +
                       (prefixes_.size() > 1 ? " (with and without a prefix)" : ""));
   }
-  if (out.at.tensor->shape != rows.shape) {
+  // Derived tensors hold outputs first whatever the plain one of the family holds.
+  const bool is_derived = out.at.derived != nullptr;
+  out.transposed = rows.transposed && !is_derived;
+  const bool has_shape = is_derived && rows.transposed ? is_turned(out.at.tensor->shape, rows.shape)
+                                                       : out.at.tensor->shape == rows.shape;
+  if (!has_shape) {
     return tensor_error(out.at,
                         "has shape " + weights::shape_text(out.at.tensor->shape) +
                             ", the config asks for " + weights::shape_text(rows.shape));
@@ -144,6 +157,7 @@ Result<bool> WeightLoader::other_name_differs(const Rows& rows) {
   const auto first = find(rows.tensor);
   const auto other = find(rows.otherwise);
   if (!first || !other) return false;
+  if (first.derived != nullptr || other.derived != nullptr) return true;
   const std::uint64_t n_bytes = first.tensor->n_bytes();
   if (first.tensor->type != other.tensor->type || n_bytes != other.tensor->n_bytes()) return true;
   std::vector<std::byte> mine;
@@ -192,6 +206,8 @@ Status WeightLoader::read_values(const Source& source,
                                  std::uint64_t n_values) {
   const std::size_t element = tensor::size_of(source.type);
   out.resize(n_values * element);
+  if (source.at.derived != nullptr)
+    return derive_values(source, first, {reinterpret_cast<float*>(out.data()), n_values});
   if (source.at.tensor->type != weights::StoredType::kBlocks)
     return read(source.at, first * element, out);
   const weights::BlockType& type = source.at.tensor->blocks;
@@ -206,11 +222,39 @@ Status WeightLoader::read_values(const Source& source,
   return {};
 }
 
+Status WeightLoader::derive_values(const Source& source,
+                                   std::uint64_t first,
+                                   std::span<float> out) {
+  const weights::DerivedTensor& derived = *source.at.derived;
+  if (derived_ != &derived) {
+    rows_.reset();  // before the next takes memory
+    derived_ = nullptr;
+    for (const weights::StoredTensor& part : derived.parts) known_.insert(part.info);
+    COXSWAIN_ASSIGN_OR_RETURN(rows_,
+                              derived.open([this](const weights::StoredTensor& part,
+                                                  std::uint64_t offset,
+                                                  std::span<std::byte> bytes) {
+                                return read({part.info, part.file}, offset, bytes);
+                              }));
+    derived_ = &derived;
+  }
+  const std::uint64_t k = derived.info.shape.back();
+  if (first % k != 0 || out.size() % k != 0)
+    return internal_error("parts of rows of \"" + derived.info.name + "\" are asked for");
+  COXSWAIN_RETURN_IF_ERROR(rows_->read(first / k, out.size() / k, out.data()));
+  for (const float value : out) {
+    if (!std::isfinite(value))
+      return tensor_error(
+          source.at, "has scales or values that are not finite, or not once they are multiplied");
+  }
+  return {};
+}
+
 Status WeightLoader::for_each_slice(const MatrixMap& map, const TakeRows& take) {
   std::size_t row_begin = 0;
   for (const Rows& rows : map.rows) {
     COXSWAIN_ASSIGN_OR_RETURN(const Source from, source(rows, map.k));
-    const bool straight = !rows.transposed && rows.step == 1;
+    const bool straight = !from.transposed && rows.step == 1;
     COXSWAIN_RETURN_IF_ERROR(straight ? straight_slices(rows, from, map.k, row_begin, take)
                                       : gathered_slices(rows, from, map.k, row_begin, take));
     row_begin += rows.count;
@@ -247,7 +291,7 @@ Status WeightLoader::gathered_slices(const Rows& rows,
     for (std::uint64_t i = 0; i < n; ++i) {
       const std::uint64_t row = rows.first + (at + i) * rows.step;
       for (std::uint64_t j = 0; j < k; ++j) {
-        const std::uint64_t from = rows.transposed ? j * source.n + row : row * k + j;
+        const std::uint64_t from = source.transposed ? j * source.n + row : row * k + j;
         std::memcpy(
             gathered_.data() + (i * k + j) * element, buffer_.data() + from * element, element);
       }
@@ -269,7 +313,7 @@ Result<std::vector<float>> WeightLoader::floats(const std::string& name, std::ui
                             ", the config asks for " + std::to_string(size) + " values");
   }
   COXSWAIN_ASSIGN_OR_RETURN(const DType type, type_of_values(at));
-  COXSWAIN_RETURN_IF_ERROR(read_values({at, type, 0}, 0, buffer_, stored));
+  COXSWAIN_RETURN_IF_ERROR(read_values({at, type, 0, false}, 0, buffer_, stored));
   std::vector<float> out(stored);
   widen(buffer_.data(), type, stored, out.data());
   return out;

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -57,6 +59,7 @@ class WeightLoader {
     // As it is handed on: values of blocks are float32.
     tensor::DType type = tensor::DType::kF32;
     std::uint64_t n = 0;  // rows of one [n, k] matrix
+    bool transposed = false;
   };
   using TakeRows = std::function<void(std::size_t row_begin, const kernels::DenseRows& rows)>;
 
@@ -65,11 +68,14 @@ class WeightLoader {
   Status read(const weights::Checkpoint::Located& at,
               std::uint64_t offset,
               std::span<std::byte> out);
-  // `n_values` values of a tensor from `first` on, as its type or, of blocks, as float32; whole blocks, or an error.
+  // `n_values` values of a tensor from `first` on, as its type or, of blocks and derived tensors, as float32; whole
+  // blocks or rows, or an error.
   Status read_values(const Source& source,
                      std::uint64_t first,
                      std::vector<std::byte>& out,
                      std::uint64_t n_values);
+  // The same of a derived tensor.
+  Status derive_values(const Source& source, std::uint64_t first, std::span<float> out);
   // Hands all rows of `map` to `take`, slice by slice.
   Status for_each_slice(const MatrixMap& map, const TakeRows& take);
   Status straight_slices(const Rows& rows,
@@ -93,6 +99,8 @@ class WeightLoader {
   std::vector<std::byte> buffer_;
   std::vector<std::byte> gathered_;
   std::vector<std::byte> blocks_;
+  const weights::DerivedTensor* derived_ = nullptr;  // whose reader is open
+  std::unique_ptr<weights::RowReader> rows_;
   std::uint64_t bytes_ = 0;
   std::uint64_t bytes_read_ = 0;
   std::uint64_t bytes_total_ = 0;

@@ -38,10 +38,28 @@ Result<Checkpoint> Checkpoint::open(const std::string& model_dir) {
 }
 
 Checkpoint::Located Checkpoint::find(std::string_view name) const {
+  if (const auto derived = derived_.find(std::string(name)); derived != derived_.end()) {
+    const DerivedTensor& tensor = derived->second;
+    return {&tensor.info, tensor.parts.front().file, &tensor};
+  }
   const auto found = index_.find(std::string(name));
   if (found == index_.end()) return {};
   const TensorFile& file = files_[found->second.first];
   return {&file.tensors()[found->second.second], &file};
+}
+
+Status Checkpoint::add_derived(DerivedTensor derived) {
+  if (const auto other = find(derived.info.name)) {
+    const bool is_part = std::ranges::any_of(
+        derived.parts, [&](const StoredTensor& part) { return part.info == other.tensor; });
+    if (!is_part)
+      return tensor_error({other.tensor, other.file},
+                          "stands beside \"" + derived.parts.front().info->name +
+                              "\", which holds the same weight quantised");
+  }
+  std::string name = derived.info.name;
+  derived_.emplace(std::move(name), std::move(derived));
+  return {};
 }
 
 std::uint64_t Checkpoint::n_bytes() const {

@@ -13,6 +13,7 @@
 
 #include <coxswain/status.h>
 
+#include "weights/derived_tensor.h"
 #include "weights/tensor_file.h"
 
 namespace coxswain::weights {
@@ -25,16 +26,21 @@ class Checkpoint {
   // Of files that are open. Errors: kDataLoss, naming a tensor that two of them have.
   static Result<Checkpoint> of(std::vector<TensorFile> files);
 
-  // A tensor and the file that holds it; null if there is no such tensor.
+  // A tensor and the file that holds it; null if there is no such tensor. A derived one has no bytes to read().
   struct Located {
     const TensorInfo* tensor = nullptr;
     const TensorFile* file = nullptr;
+    const DerivedTensor* derived = nullptr;
     explicit operator bool() const { return tensor != nullptr; }
     Status read(std::uint64_t offset, std::span<std::byte> out) const {
       return file->read(*tensor, offset, out);
     }
   };
   Located find(std::string_view name) const;
+
+  // Its name then stands for it, even where that is also the name of one of its parts.
+  // Errors: kInvalidArgument, naming the tensor, if another tensor has the name.
+  Status add_derived(DerivedTensor derived);
 
   std::span<const TensorFile> files() const { return files_; }
   std::uint64_t n_bytes() const;  // of all tensors
@@ -48,6 +54,7 @@ class Checkpoint {
   std::vector<TensorFile> files_;
   // Name of a tensor -> its file and its place there.
   std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> index_;
+  std::unordered_map<std::string, DerivedTensor> derived_;
 };
 
 }  // namespace coxswain::weights

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "conformance/golden_values.h"
+#include "conformance/quant_folders.h"
 #include "conformance/reference_model.h"
 #include "gguf/tensor_types.h"
 #include "json/json.h"
@@ -24,11 +25,12 @@ constexpr double kGapMin = 1e-3;  // greedy ids may part where best and second a
 struct Verdict {
   double worst_logit = 0.0;
   std::size_t n_ids = 0;
+  std::size_t n_weights = 0;  // whose values are equal
 
   std::string text() const {
     char line[64];
     std::snprintf(line, sizeof(line), "logits %.1e  %zu greedy ids", worst_logit, n_ids);
-    return line;
+    return line + (n_weights == 0 ? "" : "  " + std::to_string(n_weights) + " weights");
   }
 };
 
@@ -93,6 +95,16 @@ void tell(ConformanceReport& report, const std::string& name, const Result<Verdi
   } else {
     report.fail(name, verdict.status().message());
   }
+}
+
+Result<Verdict> check_folder(const ConformanceOptions& options, const std::string& folder) {
+  const std::string expected_path = folder + "/expected.json";
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value expected,
+                            json::parse_file(expected_path, kGoldenBytesMax));
+  COXSWAIN_ASSIGN_OR_RETURN(const std::size_t n_weights, check_weights(folder, expected));
+  COXSWAIN_ASSIGN_OR_RETURN(Verdict verdict, check_model(options, folder, expected_path));
+  verdict.n_weights = n_weights;
+  return verdict;
 }
 
 Result<std::vector<std::byte>> bytes_of(const weights::TensorFile& file, const std::string& name) {
@@ -160,6 +172,12 @@ void run_blocks(const std::string& folder, ConformanceReport& report) {
 
 ConformanceCounts run_quant_conformance(const ConformanceOptions& options) {
   ConformanceReport report("quant", options);
+  const std::string all = options.data_dir + "/goldens/quant/";
+  for (const std::string& name : conformance_cases(options, "goldens/quant")) {
+    if (std::filesystem::exists(all + name + "/expected.json") && report.wants(name))
+      tell(report, name, check_folder(options, all + name));
+  }
+  run_layers(all, report);
   const std::string sub = "goldens/quant/gguf";
   const std::string folder = options.data_dir + "/" + sub + "/";
   run_blocks(folder, report);

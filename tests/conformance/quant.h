@@ -1,6 +1,12 @@
 #pragma once
 // The kind "quant" of coxswain-conformance: weights that are stored quantised, below the data folder.
 //
+//   DIR/goldens/quant/*/expected.json
+//     Checkpoints with a quantization_config: values of their weights, logits and greedy ids computed from them.
+//
+//   DIR/goldens/quant/layers.{json,safetensors}
+//     Single layers of GPTQ, bit for bit: a case for each.
+//
 //   DIR/goldens/quant/gguf/*.gguf
 //     Whole models: logits and greedy ids, computed from the dequantised weights.
 //

@@ -23,12 +23,6 @@ Result<Architecture> read_architecture(const json::Value& config) {
   ConfigReader reader(config, "config.json: ");
   const std::string model_type = reader.text_or("model_type", "");
   COXSWAIN_RETURN_IF_ERROR(reader.status());
-  if (reader.has("quantization_config")) {
-    return Status(Code::kUnimplemented,
-                  ErrorKind::kValidation,
-                  "config.json: quantization_config (weights stored quantised) is not supported",
-                  "quantization_config");
-  }
   for (const Family& family : families()) {
     if (family.model_type != model_type) continue;
     Architecture out = family.read(reader);
