@@ -19,7 +19,7 @@ using namespace coxswain;  // NOLINT(google-build-using-namespace): a program, n
 
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-scheduler [SEQUENCES] [STEPS]
-       coxswain-bench-scheduler --trace FILE [--requests N] [--factor N] [--svg FILE]
+       coxswain-bench-scheduler --trace FILE [--from N] [--requests N] [--factor N] [--svg FILE]
 
 What the host pays for a step: planning, committing and applying it, at 1, 16 and SEQUENCES
 running sequences with as many waiting behind them, over a runner that computes nothing; at 32 and
@@ -35,7 +35,8 @@ under each capacity policy, over simulated time (bench/step_costs.h), at 0.5 to 
 saturates a cache without limit; the cache has a quarter of what is needed there. Goodput are requests
 with their first token within 2 s and a mean gap of at most 100 ms.
 
-  --requests N  of the beginning of the trace (2000)
+  --from N      begin with the Nth request of the trace (1)
+  --requests N  of the trace (2000)
   --speed N     of the simulated machine, in multiples of the one that was measured (8)
   --factor N    max_new_tokens of a request, in multiples of its real length (4)
   --svg FILE    where to draw the same figures
@@ -198,6 +199,7 @@ void bench_blocked(std::uint32_t n_steps) {
   batch::EngineOptions options;
   options.prefill_tokens_max = kLong;
   options.batch_total_tokens_max = 3 * kLong;
+  options.policy = CapacityPolicy::kMaxUtilization;  // lets all of the short ones in
   batch::EngineCore core(std::make_shared<NullRunner>(3 * kLong / 16), options, {1, 2}, {});
   const auto sink = std::make_shared<NullSink>();
   auto holder = request(1, kLong, n_steps + 1000);
@@ -253,6 +255,7 @@ void bench_prefix_hit(std::uint32_t n_requests) {
 int main(int argc, char** argv) {
   bench::Arguments arguments(argc, argv, kHelp);
   const bench::TraceOptions trace{.path = arguments.text("trace"),
+                                  .first_request = arguments.count("from", 1),
                                   .n_requests = arguments.count("requests", 2000),
                                   .length_factor = arguments.count("factor", 4),
                                   .speed = arguments.count("speed", 8),

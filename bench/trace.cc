@@ -52,7 +52,8 @@ Trace read_trace(const TraceOptions& options) {
   Trace out;
   std::ifstream in(options.path);
   std::string line;
-  std::getline(in, line);  // names
+  // The names, and the requests that are left out.
+  for (std::uint32_t i = 0; i < options.first_request; ++i) std::getline(in, line);
   while (out.size() < options.n_requests && std::getline(in, line)) {
     TraceRequest r;
     if (std::sscanf(line.c_str(), "%lf,%u,%u", &r.arrival_s, &r.n_prompt, &r.n_output) != 3)
@@ -77,6 +78,7 @@ class Client final : public batch::TokenSink {
     return n_tokens_ == 1 ||
            seconds(last_ - first_) <= kGapSeconds * static_cast<double>(n_tokens_ - 1);
   }
+  double first_token_seconds(TimePoint arrival) const { return seconds(first_ - arrival); }
   std::size_t n_tokens() const { return n_tokens_; }
 
  private:
@@ -100,6 +102,8 @@ struct Outcome {
   double goodput = 0;  // requests served well, a second
   std::uint64_t pauses = 0;
   std::uint32_t blocks_peak = 0;
+  double first_token_p50 = 0;  // seconds
+  double first_token_p99 = 0;
 };
 
 // One run of a trace through an engine.
@@ -144,10 +148,15 @@ class Simulation {
     const double took = seconds(now_ - begin);
     std::size_t n_tokens = 0;
     std::size_t n_well = 0;
+    std::vector<double> first_tokens;
     for (std::size_t i = 0; i < trace_.size(); ++i) {
       n_tokens += clients_[i]->n_tokens();
       n_well += clients_[i]->served_well(arrivals_[i]) ? 1 : 0;
+      first_tokens.push_back(clients_[i]->first_token_seconds(arrivals_[i]));
     }
+    std::ranges::sort(first_tokens);
+    out.first_token_p50 = first_tokens[first_tokens.size() / 2];
+    out.first_token_p99 = first_tokens[first_tokens.size() * 99 / 100];
     out.tokens_per_s = static_cast<double>(n_tokens) / took;
     out.requests_per_s = static_cast<double>(trace_.size()) / took;
     out.goodput = static_cast<double>(n_well) / took;
@@ -234,7 +243,8 @@ bool simulate_trace(const TraceOptions& options) {
       n_blocks,
       n_blocks == least ? " (the largest request)" : "");
   std::printf(
-      "| load | policy | tokens/s | goodput, requests/s | pauses |\n|---|---|---|---|---|\n");
+      "| load | policy | tokens/s | goodput, requests/s | first token p50, p99, s | pauses |\n"
+      "|---|---|---|---|---|---|\n");
   TracePlot plot(options.path);
   for (const auto& [policy, name] : kPolicies) plot.add_line(name);
   for (const double load : kLoads) {
@@ -247,11 +257,13 @@ bool simulate_trace(const TraceOptions& options) {
                                     .length_factor = options.length_factor,
                                     .speed = options.speed})
                             .run();
-      std::printf("| %.2f | %s | %.0f | %.3f | %llu |\n",
+      std::printf("| %.2f | %s | %.0f | %.3f | %.1f, %.1f | %llu |\n",
                   load,
                   name,
                   o.tokens_per_s,
                   o.goodput,
+                  o.first_token_p50,
+                  o.first_token_p99,
                   static_cast<unsigned long long>(o.pauses));
       plot.add_point(p, {.load = load, .tokens_per_s = o.tokens_per_s, .goodput = o.goodput});
     }

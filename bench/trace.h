@@ -11,7 +11,8 @@ namespace coxswain::bench {
 
 struct TraceOptions {
   std::string path;                 // CSV: arrival_s,input_tokens,output_tokens
-  std::uint32_t n_requests = 0;     // of its beginning
+  std::uint32_t first_request = 1;  // counted from 1
+  std::uint32_t n_requests = 0;     // from there
   std::uint32_t length_factor = 4;  // max_new_tokens of a request, in its real lengths
   std::uint32_t speed = 1;          // of the simulated machine, in multiples of step_costs.h
   std::string svg_path;             // empty: no plot

@@ -31,10 +31,10 @@ class AdaptiveTest : public ::testing::Test {
         base::HashKey{1, 2},
         EngineCore::Hooks{});
   }
-  void add() {
+  void add(std::uint32_t n_prompt = 32) {
     GenerationRequest r;
     r.id = RequestId{++n_added_};
-    r.prompt.assign(32, static_cast<TokenId>(n_added_));
+    r.prompt.assign(n_prompt, static_cast<TokenId>(n_added_));
     r.stopping.max_new_tokens = 480;
     core_->add(std::move(r), std::make_shared<Recorder>(), now_);
   }
@@ -115,6 +115,50 @@ TEST_F(AdaptiveTest, TheHeadOfTheQueueSaysThatThePolicyHoldsItBack) {
   turn();
   turn();
   EXPECT_EQ(last.wait, WaitReason::kPolicy);
+}
+
+// One request at a time; behind the one that runs wait a prompt of 320 tokens, then 40 of 32.
+class ShortPromptsTest : public AdaptiveTest {
+ protected:
+  struct Admissions final : EngineObserver {
+    void on_request_admitted(const RequestAdmitted& r) override { order.push_back(r.request); }
+    std::vector<RequestId> order;
+  };
+  // How many of the short ones begin before the long one.
+  std::int64_t n_before_long(CapacityPolicy policy, std::uint32_t overtakes_max) {
+    Admissions admissions;
+    auto runner = std::make_shared<TimedRunner>(
+        100, now_, [](const StepShape&) { return 10ms; }, [](const SequenceSpec&) { return 2U; });
+    core_ = std::make_unique<EngineCore>(runner,
+                                         EngineOptions{.policy = policy,
+                                                       .batch_size_max = 1,
+                                                       .overtakes_max = overtakes_max,
+                                                       .prefix_caching = false,
+                                                       .check_invariants = true},
+                                         base::HashKey{1, 2},
+                                         EngineCore::Hooks{.observer = &admissions});
+    n_added_ = 0;
+    add(32);
+    turn();
+    add(320);
+    for (int i = 0; i < 40; ++i) add(32);
+    while (core_->n_sequences() > 0) turn();
+    core_.reset();
+    return std::ranges::find(admissions.order, RequestId{2}) - admissions.order.begin() - 1;
+  }
+};
+
+TEST_F(ShortPromptsTest, ShortPromptsPassALongOneForHalfOfItsOvertakes) {
+  EXPECT_EQ(n_before_long(CapacityPolicy::kAdaptive, 32), 16);
+  EXPECT_EQ(n_before_long(CapacityPolicy::kAdaptive, 7), 3);
+  EXPECT_EQ(n_before_long(CapacityPolicy::kAdaptive, 0), 0);
+}
+
+TEST_F(ShortPromptsTest, UnderOtherPoliciesArrivalDecides) {
+  for (const auto policy : {CapacityPolicy::kMaxUtilization,
+                            CapacityPolicy::kGuaranteedNoEvict,
+                            CapacityPolicy::kStaticBatch})
+    EXPECT_EQ(n_before_long(policy, 32), 0);
 }
 
 TEST_F(AdaptiveTest, TheSameRequestsAreServedInTheSameSteps) {

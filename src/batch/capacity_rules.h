@@ -13,6 +13,8 @@ struct CapacityRules {
   bool reserves_answers = false;
   // Admission looks at what all that run are expected to hold in the steps to come (length_forecast.h).
   bool foresees_lengths = false;
+  // A waiting request lets shorter prompts pass, for half of the overtakes that it may suffer.
+  bool prefers_short_prompts = false;
   // Nobody joins a batch of which one has been given its second token's row; prompts are computed before that.
   bool closes_batches = false;
   // Who needs a block, or the prompt of a sibling, that is just being computed waits a step and shares it.
@@ -28,6 +30,7 @@ inline CapacityRules capacity_rules(CapacityPolicy policy, const Capabilities& c
       break;
     case CapacityPolicy::kAdaptive:
       out.foresees_lengths = !out.reserves_answers;
+      out.prefers_short_prompts = out.foresees_lengths && capabilities.plans_chunks;
       break;
     case CapacityPolicy::kGuaranteedNoEvict:
       out.reserves_answers = true;

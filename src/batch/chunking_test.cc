@@ -100,6 +100,7 @@ TEST(Chunking, AUnitAboveTheBudgetIsTheBudget) {
 TEST(Chunking, NoChunkIsAboveItsLimit) {
   EngineOptions o = options_of(ChunkingPolicy::kFirstComeFirstServed, 100);
   o.chunk_tokens_max = 12;
+  o.policy = CapacityPolicy::kMaxUtilization;  // by arrival
   EXPECT_EQ(rows_of(fake_of(40, 5), o, {request(1, 22, 1), request(2, 12, 1)}),
             (Rows{{10, 12}, {12}}));
   o.chunking = ChunkingPolicy::kEqualProgress;

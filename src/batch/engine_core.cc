@@ -137,7 +137,8 @@ EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
       stats_wanted_(observer_.stats_wanted()),
       scheduler_(options),
       dynamic_batch_(options.dynamic_batch),
-      waiting_(options.overtakes_max) {
+      waiting_(options.overtakes_max,
+               capacity_rules(options.policy, runner_->info().capabilities).prefers_short_prompts) {
   start_cache();
 }
 

@@ -38,6 +38,12 @@
 namespace coxswain::batch {
 
 enum class SequenceState : std::uint8_t { kWaiting, kRunning, kPaused, kEnding };
+// How a sequence that waits is ordered: behind what is less.
+enum class Turn : std::uint8_t {
+  kNext,       // overtaken too often: nobody passes it any more
+  kByArrival,  // whom only a sequence passes that fits where it does not
+  kByLength,   // shorter prompts go first
+};
 enum class Outcome : std::uint8_t { kFinished, kFailed, kCancelled };
 
 // What a request holds while it waits, in tokens of 4 bytes: its ids, and the bytes of all else that it brought.
@@ -83,7 +89,7 @@ struct Sequence {
   SequenceId id{};
   std::uint64_t arrival = 0;  // counts up
   SequenceState state = SequenceState::kWaiting;
-  bool is_next = false;  // overtaken too often: nobody passes it any more
+  Turn turn = Turn::kByArrival;
   bool known_to_runner = false;
   bool stalled = false;
   // Something of each of its prompt's positions is wanted: none may come from the prefix cache.

@@ -109,7 +109,11 @@ TEST_F(StatsTest, AStepSaysWhatItComputed) {
 }
 
 TEST_F(StatsTest, ARequestGoesThroughItsStages) {
-  start(64, {.batch_size_max = 1, .prefill_tokens_max = 8, .prefill_tokens_min = 8});
+  start(64,
+        {.policy = CapacityPolicy::kMaxUtilization,  // by arrival
+         .batch_size_max = 1,
+         .prefill_tokens_max = 8,
+         .prefill_tokens_min = 8});
   const TimePoint begin = now_;
   add(1, 12, 2);
   add(2, 4, 1);

@@ -2,6 +2,11 @@
 // WaitingQueue: the sequences that wait for their turn, those that were paused among them, in the order of it:
 // overtaken too often, priority, arrival.
 //
+// Where shorter prompts go first, a sequence that never ran is ordered by the length of its prompt (the power of two
+// above it, so that arrival decides among similar ones) until half of the overtakes that it may suffer are used up: in
+// front of these are, of the same priority, those that were paused and those that let as many pass. So the shortest
+// job goes first, and the bound on overtakes is what it was.
+//
 // A sequence is overtaken whenever a later arrival is admitted while it waits. One that has never run began to wait
 // when it came, so all admissions of later arrivals count, and the one that came first has the most: it is enough to
 // know the latest overtakes_max arrivals that were admitted. What was paused is counted one by one; there are no more
@@ -22,10 +27,12 @@ namespace coxswain::batch {
 
 class WaitingQueue {
  public:
-  // Overtaken too often, priority, arrival: what is less is first.
-  using Rank = std::tuple<bool, std::int64_t, std::uint64_t>;
+  // Not overtaken too often, priority, length, arrival: what is less is first.
+  using Rank = std::tuple<bool, std::int64_t, std::uint32_t, std::uint64_t>;
 
-  explicit WaitingQueue(std::uint32_t overtakes_max) : overtakes_max_(overtakes_max) {}
+  explicit WaitingQueue(std::uint32_t overtakes_max, bool prefers_short_prompts = false)
+      : overtakes_max_(overtakes_max),
+        by_length_max_(prefers_short_prompts ? overtakes_max / 2 : 0) {}
 
   // REQUIRES: kWaiting or kPaused, and not here.
   void insert(Sequence& s);
@@ -50,16 +57,22 @@ class WaitingQueue {
  private:
   Rank rank(const Sequence& s) const;
   bool is_fresh(const Sequence& s) const {
-    return s.state == SequenceState::kWaiting && !s.is_next;
+    return s.state == SequenceState::kWaiting && s.turn != Turn::kNext;
   }
+  Turn turn_of(const Sequence& s) const;
   std::uint32_t n_admitted_after(std::uint64_t arrival) const;
-  void move_forward(Sequence& s);
+  void take_turn(Sequence& s, Turn turn);
+  void prune_admitted();
 
   const std::uint32_t overtakes_max_;
+  // Overtakes from which on a sequence is no longer ordered by length.
+  const std::uint32_t by_length_max_;
   std::map<Rank, Sequence*> order_;
-  std::map<std::uint64_t, Sequence*> fresh_;   // by arrival: never ran, not overtaken too often
+  // By arrival: never ran, not overtaken too often. All of fresh_ came before all of by_length_.
+  std::map<std::uint64_t, Sequence*> by_length_;
+  std::map<std::uint64_t, Sequence*> fresh_;   // and no longer ordered by length
   std::map<std::uint64_t, Sequence*> paused_;  // by arrival
-  // Arrivals that were admitted, ascending: the last overtakes_max at most, behind the first one of fresh_.
+  // Arrivals that were admitted, ascending: the last overtakes_max at most, behind the first one of these.
   std::vector<std::uint64_t> admitted_;
 };
 

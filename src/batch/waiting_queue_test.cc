@@ -1,6 +1,7 @@
 #include "batch/waiting_queue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <random>
 
@@ -12,7 +13,8 @@ namespace {
 // What the queue promises, by walking over everything.
 class Model {
  public:
-  explicit Model(std::uint32_t overtakes_max) : overtakes_max_(overtakes_max) {}
+  Model(std::uint32_t overtakes_max, bool short_first)
+      : overtakes_max_(overtakes_max), by_length_max_(short_first ? overtakes_max / 2 : 0) {}
 
   void insert(Sequence& s) { waiting_.push_back(&s); }
   void erase(Sequence& s) { std::erase(waiting_, &s); }
@@ -24,20 +26,27 @@ class Model {
     std::vector<Sequence*> out = waiting_;
     std::ranges::sort(out, {}, [this](const Sequence* s) {
       const bool often = overtaken(*s) >= overtakes_max_;
-      return std::tuple(!often, often ? 0 : -s->request.priority, s->arrival);
+      const bool by_length =
+          !often && s->state == SequenceState::kWaiting && overtaken(*s) < by_length_max_;
+      const double length = by_length ? 1 + std::floor(std::log2(s->n_prompt)) : 0;
+      return std::tuple(!often, often ? 0 : -s->request.priority, length, s->arrival);
     });
     return out;
   }
 
  private:
   const std::uint32_t overtakes_max_;
+  const std::uint32_t by_length_max_;
   std::vector<Sequence*> waiting_;
   std::map<std::uint64_t, std::uint32_t> n_overtaken_;
 };
 
 struct RandomRun {
-  RandomRun(std::uint64_t seed, std::uint32_t overtakes_max)
-      : rng(seed), limit(overtakes_max), queue(overtakes_max), model(overtakes_max) {}
+  RandomRun(std::uint64_t seed, std::uint32_t overtakes_max, bool short_first)
+      : rng(seed),
+        limit(overtakes_max),
+        queue(overtakes_max, short_first),
+        model(overtakes_max, short_first) {}
 
   std::size_t pick(std::size_t n) { return rng() % n; }
   void wait(Sequence& s) {
@@ -54,6 +63,7 @@ struct RandomRun {
     all.push_back(std::make_unique<Sequence>());
     all.back()->arrival = all.size();
     all.back()->request.priority = static_cast<std::int32_t>(pick(3));
+    all.back()->n_prompt = 1U << (all.size() * 7 % 12);
     wait(*all.back());
   }
   void admit(Sequence& s) {
@@ -93,7 +103,8 @@ struct RandomRun {
     for (const auto& [rank, s] : queue.in_order()) {
       ASSERT_EQ(s, expected[i++]);
       ASSERT_EQ(std::min(queue.overtaken(*s), limit), std::min(model.overtaken(*s), limit));
-      n_next += s->is_next ? 1 : 0;
+      n_next += s->turn == Turn::kNext ? 1 : 0;
+      n_by_length += s->turn == Turn::kByLength ? 1 : 0;
     }
     n_next_max = std::max(n_next_max, n_next);
     n_paused_max = std::max(n_paused_max, queue.paused().size());
@@ -106,19 +117,23 @@ struct RandomRun {
   std::vector<std::unique_ptr<Sequence>> all;
   std::vector<Sequence*> running;
   std::uint32_t n_next_max = 0;
+  std::uint64_t n_by_length = 0;
   std::size_t n_paused_max = 0;
 };
 
 TEST(WaitingQueue, OrderAndOvertakesAreThoseOfAWalk) {
-  for (const std::uint32_t overtakes_max : {0U, 1U, 4U, 32U}) {
-    RandomRun run(overtakes_max + 1, overtakes_max);
-    for (int i = 0; i < 3000; ++i) {
-      run.act();
-      run.expect_same();
-      if (::testing::Test::HasFatalFailure()) return;
+  for (const bool short_first : {false, true}) {
+    for (const std::uint32_t overtakes_max : {0U, 1U, 4U, 32U}) {
+      RandomRun run(overtakes_max + 1, overtakes_max, short_first);
+      for (int i = 0; i < 3000; ++i) {
+        run.act();
+        run.expect_same();
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+      EXPECT_GT(run.n_next_max, 1U) << "nobody was overtaken " << overtakes_max << " times";
+      EXPECT_GT(run.n_paused_max, 1U);
+      EXPECT_EQ(run.n_by_length > 0, short_first && overtakes_max > 1);
     }
-    EXPECT_GT(run.n_next_max, 1U) << "nobody was overtaken " << overtakes_max << " times";
-    EXPECT_GT(run.n_paused_max, 1U);
   }
 }
 
