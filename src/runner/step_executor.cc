@@ -1,35 +1,26 @@
 #include "runner/step_executor.h"
 
 #include <algorithm>
-#include <cassert>
+#include <chrono>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include <coxswain/kv_layout.h>
 
 #include "kvstore/block_image.h"
-#include "request/sampling_rules.h"
 
 namespace coxswain::runner {
 namespace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-Status broken_plan(std::string what) {
+}  // namespace
+
+Status StepExecutor::broken_plan(std::string what) {
   return internal_error("the plan is broken: " + std::move(what));
 }
-
-std::vector<std::uint32_t> block_counts(const BlockTransfer& transfer) {
-  std::vector<std::uint32_t> out;
-  out.reserve(transfer.blocks.size());
-  for (const auto& list : transfer.blocks) out.push_back(static_cast<std::uint32_t>(list.size()));
-  return out;
-}
-
-}  // namespace
 
 StepExecutor::StepExecutor(const ExecutorParts& parts, const ExecutorLimits& limits)
     : parts_(parts), limits_(limits) {
@@ -139,225 +130,6 @@ void StepExecutor::prepare_rows(const StepPlan& plan, const Rejected& rejected, 
     result.next_position = static_cast<std::uint32_t>(ready.state->computed);
     rows_.push_back(ready);
   }
-}
-
-Status StepExecutor::check_layers(const StepPlan& plan) const {
-  const model::ModelInfo& info = parts_.model->info();
-  const bool whole =
-      plan.layers == LayerRange{} || plan.layers == LayerRange{.begin = 0, .end = info.n_layers};
-  if (whole) {
-    if (plan.hidden_in == 0 && plan.hidden_out == 0) return {};
-    return broken_plan("hidden states beside all layers");
-  }
-  if (parts_.attachments == nullptr)
-    return {Code::kUnimplemented, "this runner computes all layers of a step"};
-  if (plan.layers.begin >= plan.layers.end || plan.layers.end > info.n_layers)
-    return broken_plan("a range of layers that are not there");
-  if ((plan.hidden_in != 0) != (plan.layers.begin > 0) ||
-      (plan.hidden_out != 0) != (plan.layers.end < info.n_layers)) {
-    return broken_plan("a range of layers without hidden states at its ends");
-  }
-  std::uint64_t n_positions = 0;
-  for (const Row& row : plan.rows) {
-    if (row.continues && row.n_draft_max > 0) return broken_plan("drafts in a range of layers");
-    n_positions += row.n_tokens;
-  }
-  if (plan.hidden_in == 0) return {};
-  COXSWAIN_ASSIGN_OR_RETURN(const std::uint64_t bytes,
-                            parts_.attachments->size_of(plan.hidden_in, AttachmentKind::kHidden));
-  if (bytes == n_positions * info.hidden_size * sizeof(float)) return {};
-  return broken_plan("hidden states of " + std::to_string(bytes) + " bytes for " +
-                     std::to_string(n_positions) + " positions of " +
-                     std::to_string(info.hidden_size) + " values");
-}
-
-// Exports and hidden states must find their room before anything is applied.
-Status StepExecutor::check_transfers(const StepPlan& plan) const {
-  if (parts_.attachments == nullptr) {
-    if (plan.imports.empty() && plan.exports.empty()) return {};
-    return {Code::kUnimplemented, "this runner takes no attachments: it moves no blocks in or out"};
-  }
-  std::uint64_t wanted = 0;
-  if (plan.hidden_out != 0) {
-    wanted = AttachmentStore::kEntryBytes;
-    for (const Row& row : plan.rows)
-      wanted += std::uint64_t{row.n_tokens} * parts_.model->info().hidden_size * sizeof(float);
-  }
-  const auto check = [&](const BlockTransfer& transfer) -> Status {
-    if (transfer.blocks.size() != writers_.size())
-      return broken_plan("blocks of " + std::to_string(transfer.blocks.size()) + " KV groups");
-    for (std::size_t g = 0; g < writers_.size(); ++g) {
-      if (std::any_of(transfer.blocks[g].begin(), transfer.blocks[g].end(), [&](BlockId block) {
-            return block >= writers_[g].size();
-          })) {
-        return broken_plan("a block outside the cache");
-      }
-    }
-    return {};
-  };
-  for (const BlockTransfer& transfer : plan.imports) {
-    COXSWAIN_RETURN_IF_ERROR(check(transfer));
-    COXSWAIN_ASSIGN_OR_RETURN(
-        const std::uint64_t bytes,
-        parts_.attachments->size_of(transfer.attachment, AttachmentKind::kBlocks));
-    const std::vector<std::uint32_t> n_blocks = block_counts(transfer);
-    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> held,
-                              parts_.attachments->blocks_of(transfer.attachment, *parts_.layout));
-    if (held != n_blocks || bytes != blocks_attachment_bytes(*parts_.layout, n_blocks))
-      return broken_plan("an import of another number of blocks than the attachment holds");
-  }
-  for (const BlockTransfer& transfer : plan.exports) {
-    COXSWAIN_RETURN_IF_ERROR(check(transfer));
-    const std::vector<std::uint32_t> n_blocks = block_counts(transfer);
-    wanted += blocks_attachment_bytes(*parts_.layout, n_blocks) + AttachmentStore::kEntryBytes;
-  }
-  if (wanted == 0 || wanted <= parts_.attachments->room()) return {};
-  return {Code::kResourceExhausted,
-          ErrorKind::kOverloaded,
-          "the step makes attachments of " + std::to_string(wanted) + " bytes, there is room for " +
-              std::to_string(parts_.attachments->room())};
-}
-
-Status StepExecutor::check_edit(const SequenceEdit& edit) const {
-  const auto source = sequences_.find(edit.source);
-  if (source == sequences_.end()) return broken_plan("an edit from an unknown sequence");
-  if (edit.n_output > source->second.output().size()) {
-    return broken_plan("an edit keeps " + std::to_string(edit.n_output) + " outputs of " +
-                       std::to_string(source->second.output().size()));
-  }
-  if (request::find_foreign_id(edit.append, parts_.model->info().vocab_size))
-    return broken_plan("an edit appends a token outside the vocabulary");
-  if (std::uint64_t{edit.n_output} + edit.append.size() >=
-      source->second.spec().stopping.max_new_tokens) {
-    return invalid_argument("max_new_tokens must be above the number of tokens produced",
-                            "max_new_tokens");
-  }
-  return {};
-}
-
-// In two passes: every new state is made from the old ones before any of them takes its place.
-void StepExecutor::apply_edits(std::span<const SequenceEdit> edits, Rejected& rejected) {
-  struct Made {
-    const SequenceEdit* edit = nullptr;
-    Status status = {};
-    std::optional<SequenceState> state = {};  // empty: tokens are appended in place
-  };
-  std::vector<Made> made;
-  made.reserve(edits.size());
-  for (const SequenceEdit& edit : edits) {
-    Made& next = made.emplace_back(Made{.edit = &edit, .status = check_edit(edit)});
-    if (!next.status.ok()) continue;
-    const SequenceState& source = sequences_.find(edit.source)->second;
-    const bool rewinds = edit.source == edit.sequence;
-    if (rewinds && edit.n_output == source.output().size() && !source.finished()) continue;
-    SequenceSpec spec = source.spec_with(edit.n_output, edit.append);
-    spec.id = edit.sequence;
-    next.state.emplace(std::move(spec),
-                       parts_.codec,
-                       parts_.model->info().eos_token_ids,
-                       parts_.kv->options().n_blocks.size());
-    if (!rewinds) continue;
-    next.state->block_tables = source.block_tables;
-    next.state->computed = std::min(source.computed, source.prompt_length() + edit.n_output);
-    next.state->last_step_serial = source.last_step_serial;
-  }
-  for (Made& next : made) {
-    const SequenceId id = next.edit->sequence;
-    if (next.status.ok() && !sequences_.contains(id) && sequences_.size() >= limits_.sequences_max)
-      next.status = too_many_sequences();
-    if (!next.status.ok()) {
-      sequences_.erase(id);
-      rejected.emplace_back(id, std::move(next.status));
-    } else if (next.state) {
-      sequences_.insert_or_assign(id, std::move(*next.state));
-    } else {
-      sequences_.find(id)->second.append(next.edit->append);
-    }
-  }
-}
-
-// What the step reads; it is gone from the store then. Whoever calls detach() meanwhile makes the step fail.
-Status StepExecutor::take_attachments(const StepPlan& plan) {
-  images_.clear();
-  for (const BlockTransfer& transfer : plan.imports) {
-    COXSWAIN_ASSIGN_OR_RETURN(Attachment image, parts_.attachments->take(transfer.attachment));
-    images_.push_back(std::move(image.bytes));
-  }
-  if (plan.hidden_in == 0) return {};
-  COXSWAIN_ASSIGN_OR_RETURN(Attachment hidden, parts_.attachments->take(plan.hidden_in));
-  hidden_in_bytes_ = std::move(hidden.bytes);
-  return {};
-}
-
-Status StepExecutor::export_blocks(const BlockTransfer& transfer) {
-  return parts_.attachments->put(
-      {.id = transfer.attachment,
-       .kind = AttachmentKind::kBlocks,
-       .bytes = kvstore::export_blocks(*parts_.layout, *parts_.kv, transfer.blocks)});
-}
-
-Status StepExecutor::add_sequence(SequenceSpec&& spec) {
-  if (sequences_.erase(spec.id) != 0) return broken_plan("a sequence was introduced twice");
-  if (sequences_.size() >= limits_.sequences_max) return too_many_sequences();
-  COXSWAIN_RETURN_IF_ERROR(check_spec(spec));
-  const SequenceId id = spec.id;
-  sequences_.emplace(std::piecewise_construct,
-                     std::forward_as_tuple(id),
-                     std::forward_as_tuple(std::move(spec),
-                                           parts_.codec,
-                                           parts_.model->info().eos_token_ids,
-                                           parts_.kv->options().n_blocks.size()));
-  return {};
-}
-
-Status StepExecutor::check_spec(const SequenceSpec& spec) const {
-  const std::uint32_t vocab_size = parts_.model->info().vocab_size;
-  if (spec.prompt.empty()) return invalid_argument("the prompt has no tokens", "inputs");
-  if (request::find_foreign_id(spec.prompt, vocab_size) ||
-      request::find_foreign_id(spec.produced, vocab_size)) {
-    return invalid_argument("token ids must be in [0, " + std::to_string(vocab_size) + ")",
-                            "inputs");
-  }
-  const std::uint64_t max_new_tokens = spec.stopping.max_new_tokens;
-  if (max_new_tokens <= spec.produced.size()) {
-    return invalid_argument("max_new_tokens must be above the number of tokens produced",
-                            "max_new_tokens");
-  }
-  if (limits_.total_tokens_max != 0 &&
-      spec.prompt.size() + max_new_tokens > limits_.total_tokens_max) {
-    return invalid_argument(
-        "prompt and max_new_tokens exceed " + std::to_string(limits_.total_tokens_max) + " tokens",
-        "max_new_tokens");
-  }
-  if (!spec.adapter_digest.empty()) {
-    return {
-        Code::kUnimplemented, ErrorKind::kValidation, "adapters are not supported", "adapter_id"};
-  }
-  if (parts_.codec == nullptr && !spec.stopping.stop_sequences.empty()) {
-    return {
-        Code::kFailedPrecondition, ErrorKind::kValidation, "stop strings need a tokenizer", "stop"};
-  }
-  COXSWAIN_RETURN_IF_ERROR(request::check_stopping(spec.stopping, vocab_size));
-  COXSWAIN_RETURN_IF_ERROR(check_local(spec));
-  return request::check_sampling(spec.sampling, vocab_size, limits_.top_tokens_max);
-}
-
-Status StepExecutor::too_many_sequences() const {
-  return {Code::kResourceExhausted,
-          ErrorKind::kOverloaded,
-          "too many sequences: at most " + std::to_string(limits_.sequences_max)};
-}
-
-Status StepExecutor::check_moves(std::span<const BlockMove> moves) const {
-  for (const BlockMove& move : moves) {
-    if (move.from.tier != 0 || move.to.tier != 0)
-      return {Code::kUnimplemented, "this runner has one tier of KV blocks: `moves` names another"};
-    const std::size_t n_blocks =
-        move.kv_group < writers_.size() ? writers_[move.kv_group].size() : 0;
-    if (move.from.id >= n_blocks || move.to.id >= n_blocks)
-      return broken_plan("a move of a block outside the cache");
-  }
-  return {};
 }
 
 Status StepExecutor::prepare(ReadyRow& ready) {
@@ -590,112 +362,6 @@ void StepExecutor::run_slice(std::size_t n_rows) {
   for (std::size_t at = 0; at < wanted.size(); at += limits_.logit_rows_max) {
     run_logits(wanted.subspan(at, std::min(limits_.logit_rows_max, wanted.size() - at)));
   }
-}
-
-void StepExecutor::run_logits(std::span<LogitRow> wanted) {
-  const auto begin = Clock::now();
-  const std::size_t vocab_size = parts_.model->info().vocab_size;
-  logit_row_ids_.clear();
-  for (const LogitRow& row : wanted) logit_row_ids_.push_back(row.slice_row);
-  const Status status = parts_.model->logits(
-      hidden_, logit_row_ids_, {logits_.data(), wanted.size() * vocab_size}, *parts_.exec);
-  const auto sampling = Clock::now();
-  timings_.forward += std::chrono::duration_cast<Nanoseconds>(sampling - begin);
-  parts_.exec->pool().run(wanted.size(), [&](std::size_t index, std::size_t worker) {
-    if (!status.ok()) {
-      wanted[index].status = status.with_context("logits");
-      return;
-    }
-    LogitRow& row = wanted[index];
-    choose(row, {logits_.data() + index * vocab_size, vocab_size}, worker);
-    // The text is made here too, on every core, where no other row of these is of the same sequence.
-    row.delivered = row.status.ok() && !row.ready->row->prompt_logprobs;
-    if (row.delivered) deliver(row);
-  });
-  for (LogitRow& row : wanted) {
-    if (!row.delivered) deliver(row);
-  }
-  timings_.sample += std::chrono::duration_cast<Nanoseconds>(Clock::now() - sampling);
-}
-
-void StepExecutor::choose(LogitRow& wanted, std::span<float> logits, std::size_t worker) {
-  const SequenceState* state = wanted.ready->state;
-  if (state == nullptr) return;
-  if (wanted.prompt_logprob) judge_prompt(wanted, logits, worker);
-  if (!wanted.sample || !wanted.status.ok()) return;
-  const bool lists = wanted.ready->row->emit == Emit::kCandidates;
-  if (state->spec().outputs.generation_logits && !lists)
-    outputs_of(*wanted.ready->result).generation_logits.assign(logits.begin(), logits.end());
-  wanted.status = process_logits(*state, logits);
-  if (!wanted.status.ok()) return;
-  SamplingParams listing;
-  if (lists) {
-    listing = state->spec().sampling;
-    listing.n_top_tokens = wanted.ready->row->n_candidates;
-  }
-  state->find_forbidden(forbidden_[worker]);
-  const auto out = samplers_[worker].sample({.logits = logits,
-                                             .params = lists ? &listing : &state->spec().sampling,
-                                             .counts = state->counts(),
-                                             .position = wanted.position + 1,
-                                             .forbidden = forbidden_[worker]});
-  wanted.status = out.status();
-  if (!out.ok()) return;
-  wanted.choice.token = out->token;
-  wanted.choice.top.assign(out->top.begin(), out->top.end());
-}
-
-// The log-probability of the prompt token that follows, and what the model would rather have seen:
-// both of the unprocessed logits.
-void StepExecutor::judge_prompt(LogitRow& wanted,
-                                std::span<const float> logits,
-                                std::size_t worker) {
-  const SequenceState& state = *wanted.ready->state;
-  const TokenId token = state.token_at(wanted.position + 1);
-  const auto value = sampling::logprob_of(logits, token);
-  wanted.status = value.status();
-  if (!value.ok()) return;
-  wanted.prompt_value = value.value();
-  SamplingParams plain;
-  plain.n_top_tokens = state.spec().sampling.n_top_tokens;
-  if (plain.n_top_tokens == 0) return;
-  const auto best = samplers_[worker].sample({.logits = logits, .params = &plain});
-  wanted.status = best.status();
-  if (!best.ok()) return;
-  const auto top = best->top.first(std::min<std::size_t>(best->top.size(), plain.n_top_tokens));
-  wanted.prompt_top.assign(top.begin(), top.end());
-  for (sampling::ScoredToken& other : wanted.prompt_top) {
-    if (other.id == token) other.logprob = wanted.prompt_value;  // the same to the last bit
-  }
-}
-
-void StepExecutor::deliver(LogitRow& wanted) {
-  ReadyRow& ready = *wanted.ready;
-  if (ready.state == nullptr) return;
-  if (!wanted.status.ok()) return fail(ready, wanted.status);
-  SequenceResult& result = *ready.result;
-  if (wanted.prompt_logprob) {
-    const std::size_t index = wanted.position + 1 - ready.first_position;
-    auto alternatives = ready.state->with_text(wanted.prompt_top);
-    if (index < result.prompt.size()) {
-      result.prompt[index].logprob = wanted.prompt_value;
-      result.prompt[index].alternatives = std::move(alternatives);
-    } else {
-      ready.state->carry = {.position = wanted.position + 1,
-                            .logprob = wanted.prompt_value,
-                            .alternatives = std::move(alternatives)};
-    }
-  }
-  if (!wanted.sample) return;
-  if (ready.row->emit == Emit::kCandidates) {
-    const std::span<const sampling::ScoredToken> best = wanted.choice.top;
-    result.candidates = ready.state->with_text(
-        best.first(std::min<std::size_t>(best.size(), ready.row->n_candidates)));
-    return;
-  }
-  SequenceState::Accepted accepted = ready.state->accept(wanted.choice);
-  result.tokens.push_back(std::move(accepted.token));
-  result.finish = std::move(accepted.finish);
 }
 
 }  // namespace coxswain::runner

@@ -106,6 +106,8 @@ class StepExecutor {
     bool delivered = false;
   };
 
+  static Status broken_plan(std::string what);
+  // step_plan.cc
   Status too_many_sequences() const;
   Status add_sequence(SequenceSpec&& spec);
   Status check_spec(const SequenceSpec& spec) const;
@@ -117,6 +119,7 @@ class StepExecutor {
   Status check_edit(const SequenceEdit& edit) const;
   Status take_attachments(const StepPlan& plan);
   Status export_blocks(const BlockTransfer& transfer);
+
   void prepare_rows(const StepPlan& plan, const Rejected& rejected, StepResult& out);
   Status prepare(ReadyRow& ready);
   Status change_tables(const Row& row, SequenceState& state) const;
@@ -134,6 +137,8 @@ class StepExecutor {
   void read_hidden();
   void write_hidden();
   void run_slice(std::size_t n_rows);
+
+  // step_logits.cc
   void run_logits(std::span<LogitRow> wanted);
   void choose(LogitRow& wanted, std::span<float> logits, std::size_t worker);
   void judge_prompt(LogitRow& wanted, std::span<const float> logits, std::size_t worker);

@@ -1,0 +1,343 @@
+// What step_runner.h promises beside rows and tokens, with real models: blocks that move between sequences and
+// runners, ranges of layers. Everything is compared with a run that needed none of it.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "model/test_models.h"
+#include "runner/testing/seam_peer.h"
+
+namespace coxswain::runner {
+namespace {
+
+using testing::add;
+using testing::generate;
+using testing::kBlockTokens;
+using testing::length;
+using testing::Peer;
+using testing::small_options;
+using testing::table_of;
+using testing::Text;
+using testing::with_history;
+
+class ModelSeams : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, ModelSeams, ::testing::Bool(), [](const auto& over) {
+  return over.param ? std::string("stream") : std::string("process");
+});
+
+class SmallModelDir {
+ public:
+  explicit SmallModelDir(const std::string& fields) {
+    model::RandomCheckpointOptions options;
+    options.dir = folder_.path();
+    options.type = tensor::DType::kF32;
+    const Status status = model::write_random_checkpoint(model::small_config(fields), options);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  std::unique_ptr<LocalRunner> start(RunnerOptions options = small_options()) const {
+    options.model_dir = folder_.path();
+    options.without_text = true;
+    if (!options.dtype) options.dtype = tensor::DType::kF32;
+    auto runner = LocalRunner::create(options);
+    EXPECT_TRUE(runner.ok()) << runner.status().message();
+    return std::move(runner).value();
+  }
+
+ private:
+  base::TempFolder folder_;
+};
+
+const std::vector<std::string>& few_models() {
+  static const std::vector<std::string> models{
+      R"({"model_type":"llama"})",
+      R"({"model_type":"mistral","sliding_window":9})",
+      R"({"model_type":"qwen2","use_sliding_window":true,"sliding_window":9,"max_window_layers":1})",
+      R"({"model_type":"mixtral","num_local_experts":5,"num_experts_per_tok":2})"};
+  return models;
+}
+
+SequenceSpec spec_of(std::uint64_t id, std::uint32_t n_prompt) {
+  SequenceSpec spec{.id = SequenceId{id}};
+  for (std::uint32_t p = 0; p < n_prompt; ++p)
+    spec.prompt.push_back(static_cast<TokenId>(3 + (p * 11 + id) % 58));
+  spec.stopping = {.max_new_tokens = 20, .ignore_eos = true};
+  spec.sampling.do_sample = id % 2 == 0;
+  spec.sampling.seed = 40 + id;
+  spec.sampling.n_top_tokens = 3;
+  spec.rope_length = 60;
+  return spec;
+}
+
+TEST_P(ModelSeams, ASequenceThatMovesGoesOnAsIfItHadStayed) {
+  for (const std::string& fields : few_models()) {
+    const SmallModelDir files(fields);
+    Peer from(files.start(), GetParam());
+    Peer to(files.start(), GetParam());
+    const SequenceSpec spec = spec_of(1, 21);
+    StepPlan start;
+    start.new_sequences = {spec};
+    const Text whole = generate(from, spec.id, {0, 0, length(spec)}, 12, std::move(start));
+
+    // The same up to its fifth token; then it goes away.
+    SequenceSpec part = spec;
+    part.id = SequenceId{2};
+    StepPlan again;
+    again.new_sequences = {part};
+    generate(from, part.id, {1, 0, length(part)}, 5, std::move(again));
+    StepPlan leave;
+    BlockTransfer transfer{.attachment = 77};
+    for (const BlockTableChange& change : table_of(*from, 1))
+      transfer.blocks.emplace_back(change.blocks.begin(), change.blocks.begin() + 4);
+    leave.exports = {transfer};
+    leave.dropped = {part.id};
+    from.run(std::move(leave));
+    auto image = from->take(77);
+    ASSERT_TRUE(image.ok()) << image.status().message();
+
+    Attachment broken = *image;
+    broken.bytes.back() ^= 1;
+    EXPECT_EQ(to->attach(broken).code(), Code::kDataLoss);
+    broken.bytes.pop_back();
+    EXPECT_EQ(to->attach(broken).code(), Code::kInvalidArgument);
+    ASSERT_TRUE(to->attach(*image).ok());
+
+    const SequenceSpec moved = with_history(spec, SequenceId{3}, whole.tokens, 5, {});
+    StepPlan arrive;
+    arrive.new_sequences = {moved};
+    for (const BlockTableChange& change : table_of(*to, 2))
+      arrive.imports.resize(1),
+          arrive.imports[0].blocks.emplace_back(change.blocks.begin(), change.blocks.begin() + 4);
+    arrive.imports[0].attachment = 77;
+    Text after =
+        generate(to, moved.id, {2, length(moved) - 1, length(moved)}, 7, std::move(arrive));
+    EXPECT_TRUE(std::equal(
+        after.tokens.begin(), after.tokens.end(), whole.tokens.begin() + 5, whole.tokens.end()))
+        << fields;
+    EXPECT_EQ(to->take(77).status().code(), Code::kNotFound) << "an import uses its attachment up";
+  }
+}
+
+// A block is shared as a whole, and of the next one the first k positions are copied.
+TEST_P(ModelSeams, APartOfABlockIsTakenFromAnotherSequence) {
+  for (const std::string& fields : few_models()) {
+    const SmallModelDir files(fields);
+    Peer peer(files.start(), GetParam());
+    const SequenceSpec source = spec_of(1, 21);
+    StepPlan start;
+    start.new_sequences = {source};
+    generate(peer, source.id, {0, 0, length(source)}, 3, std::move(start));
+    for (std::uint32_t k = 1; k < kBlockTokens; ++k) {
+      SequenceSpec alone = spec_of(100 + k, 19);
+      std::copy_n(source.prompt.begin(), kBlockTokens + k, alone.prompt.begin());
+      StepPlan introduce;
+      introduce.new_sequences = {alone};
+      const Text expected =
+          generate(peer, alone.id, {1, 0, length(alone)}, 6, std::move(introduce));
+
+      SequenceSpec spec = alone;
+      spec.id = SequenceId{200 + k};
+      StepPlan plan;
+      plan.new_sequences = {spec};
+      plan.rows = {{.sequence = spec.id,
+                    .first_position = kBlockTokens + k,
+                    .n_tokens = length(spec) - kBlockTokens - k,
+                    .table_changes = table_of(*peer, 2),
+                    .emit = Emit::kSample}};
+      const auto theirs = table_of(*peer, 0);
+      for (BlockTableChange& own : plan.rows[0].table_changes) {
+        own.blocks[0] = theirs[own.kv_group].blocks[0];
+        plan.moves.push_back({.kv_group = own.kv_group,
+                              .from = {.id = theirs[own.kv_group].blocks[1]},
+                              .to = {.id = own.blocks[1]}});
+      }
+      Text text;
+      add(text, peer.run(std::move(plan)).sequences.at(0));
+      while (text.tokens.size() < 6) {
+        StepPlan next;
+        next.rows = {
+            {.sequence = spec.id, .n_tokens = 1, .continues = true, .emit = Emit::kSample}};
+        add(text, peer.run(std::move(next)).sequences.at(0));
+      }
+      EXPECT_EQ(text, expected) << fields << ", " << k;
+      StepPlan drop;
+      drop.dropped = {alone.id, spec.id};
+      peer.run(std::move(drop));
+    }
+  }
+}
+
+TEST(LocalModelSeams, BlocksOfAnotherLayoutAreRefusedByName) {
+  const SmallModelDir files(few_models()[0]);
+  Peer from(files.start(), false);
+  StepPlan plan;
+  plan.exports = {{.attachment = 1, .blocks = {{3, 4}}}};
+  from.run(std::move(plan));
+  const Attachment image = *from->take(1);
+  const auto refusal = [&](const RunnerOptions& options) {
+    return Peer(files.start(options), false)->attach(image);
+  };
+  RunnerOptions options = small_options();
+  EXPECT_TRUE(refusal(options).ok());
+  options.kv_blocks = 50;
+  EXPECT_TRUE(refusal(options).ok()) << "the size of the pool is no part of the layout";
+  options.kv_dtype = tensor::DType::kBf16;
+  EXPECT_EQ(
+      refusal(options).message(),
+      "KV blocks: of another layout: kv_groups[0].dtype=float32, here kv_groups[0].dtype=bfloat16");
+  options = small_options();
+  options.block_tokens = 16;
+  EXPECT_EQ(refusal(options).message(),
+            "KV blocks: of another layout: block_tokens=8, here block_tokens=16");
+  const SmallModelDir other(few_models()[1]);
+  const Status status = Peer(other.start(), false)->attach(image);
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_EQ(status.message().find("KV blocks: of another layout: model_fingerprint="), 0U);
+}
+
+// Layers [0, split) on one runner, [split, n) on another, hidden states between them: law 7.
+class TwoHalves {
+ public:
+  TwoHalves(Peer& lower, Peer& upper, std::uint32_t split, std::uint32_t n_layers)
+      : lower_(lower), upper_(upper), lower_range_{0, split}, upper_range_{split, n_layers} {}
+
+  // `plan` without layers; rows emit on the upper half only.
+  StepResult run(const StepPlan& plan) {
+    StepPlan low = plan;
+    low.layers = lower_range_;
+    low.hidden_out = ++id_;
+    for (Row& row : low.rows) row.emit = Emit::kNone;
+    const StepResult below = lower_.run(std::move(low));
+    for (const SequenceResult& r : below.sequences)
+      EXPECT_TRUE(r.status.ok()) << r.status.message();
+    EXPECT_EQ(below.layers_ready, (LayerRange{0, upper_range_.end}));
+    auto hidden = lower_->take(id_);
+    EXPECT_TRUE(hidden.ok()) << hidden.status().message();
+    if (!hidden.ok()) return {};
+    EXPECT_TRUE(upper_->attach(std::move(hidden).value()).ok());
+    StepPlan high = plan;
+    high.layers = upper_range_;
+    high.hidden_in = id_;
+    return upper_.run(std::move(high));
+  }
+
+ private:
+  Peer& lower_;
+  Peer& upper_;
+  LayerRange lower_range_;
+  LayerRange upper_range_;
+  std::uint64_t id_ = 0;
+};
+
+// Two prompts, the first in chunks, then five tokens of each, by two runners that have a half of the layers each.
+std::vector<Text> generate_split(TwoHalves& halves,
+                                 Peer& lower,
+                                 const std::vector<SequenceSpec>& two) {
+  std::vector<Text> seen(2);
+  // A chunk of the first prompt, then its rest beside the whole of the second.
+  StepPlan chunk;
+  chunk.new_sequences = two;
+  chunk.rows = {{.sequence = two[0].id, .n_tokens = 8, .table_changes = table_of(*lower, 0)}};
+  halves.run(chunk);
+  StepPlan rest;
+  rest.rows = {{.sequence = two[0].id, .first_position = 8, .n_tokens = 5, .emit = Emit::kSample},
+               {.sequence = two[1].id,
+                .n_tokens = 6,
+                .table_changes = table_of(*lower, 1),
+                .emit = Emit::kSample}};
+  StepResult result = halves.run(rest);
+  for (std::uint32_t n = 0;; ++n) {
+    StepPlan next;
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (result.sequences.at(i).tokens.size() != 1) {
+        ADD_FAILURE() << "a row without its one token";
+        return seen;
+      }
+      add(seen[i], result.sequences[i]);
+      next.rows.push_back({.sequence = two[i].id,
+                           .first_position = length(two[i]) + n,
+                           .n_tokens = 1,
+                           .emit = Emit::kSample});
+    }
+    if (n == 4) break;
+    // The lower half has chosen nothing: it is told what was.
+    StepPlan tell;
+    for (std::size_t i = 0; i < 2; ++i) {
+      tell.edits.push_back({.sequence = two[i].id,
+                            .source = two[i].id,
+                            .n_output = n,
+                            .append = {seen[i].tokens.back().id}});
+    }
+    lower.run(std::move(tell));
+    result = halves.run(next);
+  }
+  return seen;
+}
+
+TEST_P(ModelSeams, LayersSplitAnywhereGiveTheSameBits) {
+  for (const std::string& fields : few_models()) {
+    const SmallModelDir files(fields);
+    RunnerOptions options = small_options();
+    options.max_batch_prefill_tokens = 4;  // steps are run in slices
+    options.max_batch_size = 2;
+    Peer whole(files.start(options), false);
+    const std::vector<SequenceSpec> two{spec_of(1, 13), spec_of(2, 6)};
+    std::vector<Text> expected;
+    for (std::uint32_t i = 0; i < two.size(); ++i) {
+      StepPlan start;
+      start.new_sequences = {two[i]};
+      expected.push_back(generate(whole, two[i].id, {i, 0, length(two[i])}, 5, std::move(start)));
+    }
+    const std::uint32_t n_layers = whole->info().n_layers;
+    Peer lower(files.start(options), GetParam());
+    Peer upper(files.start(options), GetParam());
+    for (std::uint32_t split = 1; split < n_layers; ++split) {
+      TwoHalves halves(lower, upper, split, n_layers);
+      const std::vector<Text> seen = generate_split(halves, lower, two);
+      EXPECT_EQ(seen, expected) << fields << ", split at " << split;
+      StepPlan drop;
+      drop.dropped = {two[0].id, two[1].id};
+      lower.run(drop);
+      upper.run(drop);
+    }
+  }
+}
+
+TEST(LocalModelSeams, ARangeOfLayersIsCheckedBeforeAnythingIsDone) {
+  const SmallModelDir files(few_models()[0]);
+  Peer peer(files.start(), false);
+  const SequenceSpec spec = spec_of(1, 4);
+  const auto plan_of = [&](LayerRange layers, std::uint64_t in, std::uint64_t out) {
+    StepPlan plan;
+    plan.layers = layers;
+    plan.hidden_in = in;
+    plan.hidden_out = out;
+    plan.new_sequences = {spec};
+    plan.dropped = {spec.id};
+    plan.rows = {{.sequence = spec.id, .n_tokens = 4, .table_changes = table_of(*peer, 0)}};
+    return plan;
+  };
+  EXPECT_EQ(peer.try_run(plan_of({1, 3}, 9, 0)).status().code(), Code::kNotFound);
+  ASSERT_TRUE(
+      peer->attach(
+              {.id = 9, .kind = AttachmentKind::kHidden, .bytes = std::string(3 * 48 * 4, '\0')})
+          .ok());
+  EXPECT_EQ(peer.try_run(plan_of({1, 3}, 9, 0)).status().message(),
+            "the plan is broken: hidden states of 576 bytes for 4 positions of 48 values");
+  EXPECT_FALSE(peer.try_run(plan_of({2, 1}, 9, 0)).ok());
+  EXPECT_FALSE(peer.try_run(plan_of({1, 4}, 9, 0)).ok());
+  EXPECT_FALSE(peer.try_run(plan_of({0, 2}, 0, 0)).ok());
+  StepPlan emits = plan_of({0, 2}, 0, 11);
+  emits.rows[0].emit = Emit::kSample;
+  EXPECT_EQ(peer.run(std::move(emits)).sequences.at(0).status.message(),
+            "the plan is broken: a row that emits without the last layer");
+  EXPECT_TRUE(peer->take(11).ok());
+  EXPECT_TRUE(peer->take(9).ok()) << "refused plans use nothing up";
+}
+
+}  // namespace
+}  // namespace coxswain::runner
