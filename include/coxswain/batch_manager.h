@@ -119,7 +119,7 @@ struct CallbackFailures {
 
 class COXSWAIN_EXPORT BatchManager {
  public:
-  // `runner` is shared with nobody. `max_beam_width`: 1; a larger one is refused by name.
+  // `runner` is shared with nobody. `max_beam_width`: the widest beam search of a request, 1 to 16.
   // Errors: kInvalidArgument naming the parameter, what is legal and what was given.
   static Result<std::unique_ptr<BatchManager>> create(std::shared_ptr<StepRunner> runner,
                                                       BatchingType type,

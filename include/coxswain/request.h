@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <coxswain/beam_params.h>
 #include <coxswain/retention.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
@@ -31,7 +32,11 @@ struct Request {
   Prompt prompt = {};
   SamplingParams sampling = {};  // greedy; the seed is used as it is, 0 too
   // Sequences of the prompt, which is computed once. Sequence i is the request alone with the seed sampling.seed + i.
+  // Of a beam search: its n best answers, best first; sequence 0 is the best one.
   std::uint32_t n = 1;
+  // A width above 1: a beam search, whose answers come whole at its end. It takes the maximum of scores: beside it
+  // do_sample, n_top_tokens and stop sequences of either kind are refused; what changes scores counts before it.
+  BeamParams beams = {};
   // max_new_tokens = 0: as many as there is room for behind the prompt. The text of an answer holds no part of a stop
   // string that ended it; where `order` is kLengthFirst (TGI's) an answer whose last token completes both may.
   StoppingParams stopping = {.order = FinishOrder::kStopFirst};

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <coxswain/beam_params.h>
 #include <coxswain/capacity_policy.h>
 #include <coxswain/retention.h>
 #include <coxswain/status.h>
@@ -112,8 +113,9 @@ struct EngineOptions {
 
 // Tokens of a request as they appear. Plain values, moved to the sink.
 struct TokenEvent {
-  std::uint32_t sequence = 0;  // which one of the request: 0 to n_sequences() - 1
+  std::uint32_t sequence = 0;  // which one of the request: 0 to n_answers() - 1
   std::vector<OutputToken> tokens;
+  bool whole = false;  // `tokens` is all that there is, in the place of what came before
   std::vector<PromptToken> prompt;  // once, before the first token, if asked for
   // If asked for, else null: of the context as `prompt`, of the generation a row for each of `tokens`.
   std::shared_ptr<SequenceOutputs> outputs;
@@ -162,6 +164,7 @@ class TokenSink {
 inline constexpr std::string_view kPromptField = "prompt";
 inline constexpr std::string_view kMaxNewTokensField = "max_new_tokens";
 inline constexpr std::string_view kSequencesField = "n";
+inline constexpr std::string_view kBeamsField = "beams";
 
 // What validate() has proven: ids in range, lengths within limits, parameters legal.
 struct GenerationRequest {
@@ -176,6 +179,12 @@ struct GenerationRequest {
   // Further sequences of the same prompt, one for each of these seeds: each yields what the request alone with that
   // seed yields, bit for bit. The prompt is computed once where the runner can edit (Capabilities::moves).
   std::vector<std::uint64_t> more_seeds;
+  // A width above 1: a beam search. Its n_beam_answers best answers are the request's sequences 0, 1, ..., best first,
+  // whole at its end; with stream_beams the best of each step come whole, too. It takes a runner that edits, moves
+  // blocks and lists candidates; it counts as `width` sequences of the batch, and as one of those that wait.
+  BeamParams beams;
+  std::uint32_t n_beam_answers = 1;
+  bool stream_beams = false;
   Retention retention;  // of its cached blocks
   // Whether later requests find its blocks: those of the prompt (and then what follows them), those with generated
   // tokens. It finds theirs either way.
@@ -186,6 +195,8 @@ struct GenerationRequest {
   std::optional<TimePoint> deadline;        // fails with kDeadline
 
   std::uint32_t n_sequences() const { return 1 + static_cast<std::uint32_t>(more_seeds.size()); }
+  // Final events that it gets.
+  std::uint32_t n_answers() const { return beams.width > 1 ? n_beam_answers : n_sequences(); }
 };
 
 class EngineCore;

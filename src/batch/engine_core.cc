@@ -191,6 +191,7 @@ Status EngineCore::admissible(const RunnerInfo& info,
   }
   COXSWAIN_RETURN_IF_ERROR(check_local(info, request, n_prompt));
   COXSWAIN_RETURN_IF_ERROR(request::check_retention(request.retention));
+  COXSWAIN_RETURN_IF_ERROR(beams_admissible(info, options, request));
   if (request.n_sequences() > options.queue_requests_max) {
     return refuse(kSequencesField,
                   "the request asks for " + std::to_string(request.n_sequences()) +
@@ -214,15 +215,22 @@ Status EngineCore::admissible(const RunnerInfo& info,
   const kvcache::KvCacheOptions cache = cache_options(info, options, {});
   std::uint64_t n_held = UINT32_MAX / 2;
   const auto n_counted = static_cast<std::uint32_t>(std::min(n_tokens, n_held));
+  const Scheduler::BeamsAlone beams{.width = request.beams.width,
+                                    .n_prompt = static_cast<std::uint32_t>(n_prompt)};
+  bool fits = n_tokens <= n_held;
   for (const kvcache::KvGroupOptions& group : cache.groups) {
-    if (!Scheduler::fits_alone(cache, group, info.capabilities, options, n_counted))
-      n_held = std::min(n_held, std::uint64_t{group.n_blocks} * cache.block_tokens);
+    if (Scheduler::fits_alone(cache, group, info.capabilities, options, n_counted, beams)) continue;
+    n_held = std::min(n_held, std::uint64_t{group.n_blocks} * cache.block_tokens);
+    fits = false;
   }
-  if (n_tokens <= n_held) return {};
+  if (fits) return {};
+  std::string each;
+  if (beams.width > 1) each = ", in each of " + std::to_string(beams.width) + " beams";
   return refuse(kMaxNewTokensField,
                 "the request needs room for " + std::to_string(n_tokens) + " tokens (" +
                     std::to_string(n_prompt) + " of the prompt and " + std::to_string(n_new) +
-                    " new ones, but for the last), the KV cache holds " + std::to_string(n_held));
+                    " new ones, but for the last" + each + "), the KV cache holds " +
+                    std::to_string(n_held));
 }
 
 void EngineCore::add(GenerationRequest request,
@@ -260,6 +268,7 @@ Sequence& EngineCore::add_sequence(GenerationRequest request,
   s->request = std::move(request);
   s->identity = cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
   s->table_sent.assign(cache_->n_groups(), 0);
+  s->beams = begin_beams(s->request);
   for (const auto& limit : {s->request.queue_deadline, s->request.deadline}) {
     if (limit) deadlines_.emplace(*limit, s->id);
   }
@@ -345,7 +354,7 @@ bool EngineCore::note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& 
   }
   const bool can_pause = info_.capabilities.grows_blocks && info_.capabilities.selects_rows;
   if (since >= options_.sequence_idle_max && can_pause && s.state == SequenceState::kRunning &&
-      s.wants_row()) {
+      s.goes_on()) {
     pause(s);
   }
   return true;
@@ -392,6 +401,7 @@ void EngineCore::leave_lists(Sequence& s) {
 void EngineCore::pause(Sequence& s) {
   leave_lists(s);
   s.lease.reset();
+  restart_beams(s);
   s.state = SequenceState::kPaused;
   s.planned = s.computed = 0;
   s.table_sent.assign(cache_->n_groups(), 0);
@@ -416,6 +426,7 @@ void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
   leave_lists(s);
   if (s.request.deadline) deadlines_.erase({*s.request.deadline, s.id});
   s.lease.reset();
+  drop_beams(s);
   s.state = SequenceState::kEnding;
   if (s.known_to_runner) {
     dropped_.push_back(s.id);
@@ -452,15 +463,15 @@ void EngineCore::send_final(Sequence& s) {
       ++stats_.cancelled;
       break;
   }
-  TokenEvent event = std::move(s.final_event);
-  event.sequence = s.index;
-  event.final = true;
-  event.n_generated = s.n_produced();
-  event.cumulative_logprob = s.cumulative_logprob;
-  event.n_cached_prompt_tokens = s.n_cached_prompt_tokens;
-  event.queued_at = s.queued_at;
-  event.scheduled_at = s.scheduled_at;
-  event.first_token_at = s.first_token_at;
+  std::vector<TokenEvent> finals;
+  if (s.beams == nullptr) {
+    s.final_event.sequence = s.index;
+    s.final_event.n_generated = s.n_produced();
+    s.final_event.cumulative_logprob = s.cumulative_logprob;
+    finals.push_back(std::move(s.final_event));
+  } else {
+    finals = final_beam_events(s);
+  }
   leave_request(s);
   s.answered = true;
   std::shared_ptr<TokenSink> sink = std::move(s.sink);
@@ -469,7 +480,14 @@ void EngineCore::send_final(Sequence& s) {
   } else {
     ++n_retiring_;
   }
-  events_.push_back({std::move(sink), std::move(event)});
+  for (TokenEvent& event : finals) {
+    event.final = true;
+    event.n_cached_prompt_tokens = s.n_cached_prompt_tokens;
+    event.queued_at = s.queued_at;
+    event.scheduled_at = s.scheduled_at;
+    event.first_token_at = s.first_token_at;
+    events_.push_back({sink, std::move(event)});
+  }
 }
 
 // Answered: with the last of its sequences the request is.
@@ -594,7 +612,7 @@ std::string EngineCore::check() const {
     return "blocks are retiring and no step is in flight";
   std::unordered_map<const Sequence*, std::uint32_t> named;
   for (const Step& step : steps_) {
-    for (const StepRow& row : step.rows) ++named[row.sequence];
+    for (const StepRow& row : step.rows) named[row.sequence] += row.slot == 0 ? 1 : 0;
   }
   std::size_t n_retiring = 0;
   for (const auto& [id, sequence] : sequences_) {

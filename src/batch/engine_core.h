@@ -116,6 +116,9 @@ class EngineCore {
  private:
   struct StepRow {
     Sequence* sequence = nullptr;
+    SequenceId id{};
+    // Of beams; the row of slot 0 comes last and stands for all in the sequence's counters.
+    std::uint32_t slot = 0;
     std::uint32_t first_position = 0;
     std::uint32_t n_tokens = 0;
     std::uint32_t n_draft_max = 0;
@@ -169,11 +172,15 @@ class EngineCore {
   void count_waiting_tokens(const Decision& decision, const Step& step);
   void commit_admissions(const Decision& decision, Step& step, TimePoint now);
   void admit(const PlannedRow& row, Step& step, TimePoint now);
-  bool grow(Sequence& s, std::uint32_t n_blocks);
+  bool grow(Sequence& s, kvcache::KvLease& lease, std::uint32_t n_blocks);
   void build_row(const PlannedRow& planned, StepPlan& plan, Step& step);
   static SequenceSpec make_spec(const Sequence& s);
   void note_prefix(const Sequence& s, std::uint32_t n_copied);
-  std::vector<BlockTableChange> table_changes(Sequence& s, const PlannedRow& planned);
+  std::vector<BlockTableChange> table_changes(kvcache::KvLease& lease,
+                                              std::vector<std::uint32_t>& sent,
+                                              std::uint32_t first_position,
+                                              std::uint32_t computed);
+  void take_copies(kvcache::KvLease& lease, StepPlan& plan);
   void take_dropped(StepPlan& plan, Step& step);
   void send(StepPlan plan, Step step);
   bool submit_transfer(TimePoint now);
@@ -190,7 +197,35 @@ class EngineCore {
   bool outputs_complete(const Sequence& s, const SequenceResult& result) const;
   static void add_outputs(Sequence& s, SequenceResult& result, TokenEvent& event);
   void emit_tokens(Sequence& s, SequenceResult& result, TimePoint now);
+  void note_tokens(Sequence& s, std::uint32_t n_new, bool first, TimePoint now);
   void settle(const StepRow& row);
+  // step_beams.cc
+  static Status beams_admissible(const RunnerInfo& info,
+                                 const EngineOptions& options,
+                                 const GenerationRequest& request);
+  std::unique_ptr<BeamGroup> begin_beams(const GenerationRequest& request) const;
+  void drop_beams(Sequence& s);
+  void drop_slot(const BeamSlot& slot);
+  void restart_beams(Sequence& s);
+  bool grow_beams(Sequence& s, std::uint32_t n_blocks);
+  void build_beam_rows(const PlannedRow& planned, StepPlan& plan, Step& step);
+  void add_beam_row(Sequence& s,
+                    kvcache::KvLease& lease,
+                    std::vector<std::uint32_t>& table_sent,
+                    StepPlan& plan);
+  void keep_candidates(const StepRow& row, SequenceResult& result);
+  void apply_beam_row(const StepRow& row, SequenceResult& result, TimePoint now);
+  static std::vector<std::uint32_t> slots_for(const BeamGroup& beams,
+                                              std::span<const BeamSearch::Child> children);
+  void place_beams(Sequence& s, std::span<const BeamSearch::Child> children);
+  static void settle_slots(Sequence& s,
+                           std::vector<BeamSlot> next,
+                           const std::vector<bool>& used,
+                           const std::vector<std::uint32_t>& slots);
+  static std::vector<TokenEvent> beam_events(Sequence& s);
+  void tell_beams(Sequence& s);
+  void finish_beams(Sequence& s);
+  static std::vector<TokenEvent> final_beam_events(Sequence& s);
   // step_stats.cc: what the observer is told
   void count_plan(const Decision& decision, Step& step) const;
   void observe_iteration(Step& step, TimePoint now);

@@ -19,6 +19,7 @@ class FutureBlocks {
     std::uint32_t n_tokens = 0;  // that it holds, or will without producing any
     std::uint32_t n_blocks = 0;  // that it holds
     std::uint32_t n_freed = 0;   // of these, that come back when it ends
+    std::uint32_t n_tables = 1;  // each of so many tokens; the blocks are those of all
     friend bool operator==(const Use&, const Use&) = default;
   };
 
@@ -40,19 +41,20 @@ class FutureBlocks {
     double freed = 0;
     double growth = 0;  // of those that have not ended, at step 0
     for (const Use& u : uses_) growth += growth_of(u);
-    auto n_left = static_cast<double>(uses_.size());
+    double n_left = 0;
+    for (const Use& u : uses_) n_left += u.n_tables;
     for (const Use& u : uses_) {
       peak = std::max(peak, growth + n_left * u.n_steps / block_tokens_ - freed);
       growth -= growth_of(u);
       freed += u.n_freed;
-      --n_left;
+      n_left -= u.n_tables;
     }
     return peak;
   }
 
  private:
   double growth_of(const Use& u) const {
-    return static_cast<double>(u.n_tokens) / block_tokens_ + 0.5 - u.n_blocks;
+    return u.n_tables * (static_cast<double>(u.n_tokens) / block_tokens_ + 0.5) - u.n_blocks;
   }
 
   double block_tokens_;

@@ -41,7 +41,7 @@ void Scheduler::reset(const SchedulerInput& in) {
   blocks_after_.resize(in_.running.size());
   computing_.clear();
   n_prefills_ = 0;
-  n_running_ = static_cast<std::uint32_t>(in_.running.size());
+  n_running_ = 0;
   short_of_blocks_ = false;
   n_stalled_ = 0;
   for (std::size_t g = 0; g < n_groups; ++g) {
@@ -53,14 +53,13 @@ void Scheduler::reset(const SchedulerInput& in) {
       in_.capabilities.selects_rows && !rules_.closes_batches && !options_.prompts_first;
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     const Sequence& s = *in_.running[i];
-    blocks_after_[i] = s.lease.n_blocks();
+    blocks_after_[i] = s.n_blocks();
+    n_running_ += s.n_places();
     n_stalled_ += s.stalled ? 1 : 0;
-    if (s.wants_row()) {
-      n_decodes += mixes && s.decoding() && !s.stalled ? 1 : 0;
-      continue;
-    }
+    if (s.wants_row()) n_decodes += mixes && s.decoding() && !s.stalled ? s.n_places() : 0;
+    if (s.goes_on()) continue;
     // Its last token is in flight.
-    for (std::size_t g = 0; g < n_groups; ++g) incoming_[g] += in_.cache->reclaimable(s.lease, g);
+    for (std::size_t g = 0; g < n_groups; ++g) incoming_[g] += reclaimable(s, g);
   }
   const std::uint32_t block = in_.cache->block_tokens();
   // Decodes come out of the same budget, but for a share that is the prompts' own, so that these move on.
@@ -112,7 +111,7 @@ void Scheduler::plan_running(Rows which) {
     if (n_tokens == 0) continue;
     const std::uint32_t held = blocks_after_[i];
     const auto new_blocks = [&](std::uint32_t n) {
-      return base::sub_sat(in_.cache->blocks_for(end_max(s, n)), held);
+      return base::sub_sat(s.n_blocks_at(in_.cache->blocks_for(end_max(s, n))), held);
     };
     std::uint32_t n_new = new_blocks(n_tokens);
     if (prefill && in_.capabilities.plans_chunks && !fits_now(n_new)) {
@@ -151,7 +150,7 @@ Sequence* Scheduler::pick_victim(std::size_t index) {
   for (const bool stalled : {true, false}) {
     for (std::size_t j = in_.running.size(); j-- > (stalled ? 0 : index + 1);) {
       Sequence& s = *in_.running[j];
-      if (j == index || is_paused(j) || !s.wants_row() || (stalled && !s.stalled)) continue;
+      if (j == index || is_paused(j) || !s.goes_on() || (stalled && !s.stalled)) continue;
       pause(j);
       return &s;
     }
@@ -162,20 +161,28 @@ Sequence* Scheduler::pick_victim(std::size_t index) {
 void Scheduler::pause(std::size_t index) {
   Sequence& s = *in_.running[index];
   paused_[index] = 1;
-  --n_running_;
+  n_running_ -= s.n_places();
   short_of_blocks_ = true;
   foreseen_ = false;
   promised_.reset();
   out_.paused.push_back(&s);
   for (std::size_t g = 0; g < available_.size(); ++g) {
-    (s.n_in_flight > 0 ? incoming_ : available_)[g] += in_.cache->reclaimable(s.lease, g);
+    (s.n_in_flight > 0 ? incoming_ : available_)[g] += reclaimable(s, g);
   }
+}
+
+// Blocks that come back if `s` is paused or ends.
+std::uint32_t Scheduler::reclaimable(const Sequence& s, std::size_t group) const {
+  if (s.beams == nullptr) return in_.cache->reclaimable(s.lease, group);
+  std::vector<const kvcache::KvLease*> leases{&s.lease};
+  for (const BeamSlot& slot : s.beams->more) leases.push_back(&slot.lease);
+  return in_.cache->reclaimable(leases, group);
 }
 
 void Scheduler::unplan(Sequence& s) {
   const auto it = std::ranges::find(out_.rows, &s, &PlannedRow::sequence);
   if (it == out_.rows.end()) return;
-  for (std::uint32_t& n : available_) n += it->n_blocks - s.lease.n_blocks();
+  for (std::uint32_t& n : available_) n += it->n_blocks - s.n_blocks();
   if (it->prefill) prefill_budget_ += it->n_tokens;
   out_.rows.erase(it);
 }

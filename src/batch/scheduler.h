@@ -68,12 +68,17 @@ class Scheduler {
   // Stands until the next call.
   const Decision& plan(const SchedulerInput& in);
 
-  // Whether the empty pool of a group has room for a sequence of that many positions.
+  // Whether the empty pool of a group has room for a sequence of that many positions, or for its beams.
+  struct BeamsAlone {
+    std::uint32_t width = 1;
+    std::uint32_t n_prompt = 0;  // of width > 1
+  };
   static bool fits_alone(const kvcache::KvCacheOptions& cache,
                          const kvcache::KvGroupOptions& group,
                          const Capabilities& capabilities,
                          const EngineOptions& options,
-                         std::uint32_t n_tokens);
+                         std::uint32_t n_tokens,
+                         BeamsAlone beams);
 
  private:
   enum class Rows : std::uint8_t { kAll, kPrompts, kDecodes };
@@ -103,7 +108,11 @@ class Scheduler {
   std::uint32_t batch_size_max() const {
     return std::min(options_.batch_size_max, in_.batch_size_max);
   }
-  bool has_slot() const { return n_running_ < batch_size_max(); }
+  bool batch_is_full() const { return n_running_ >= batch_size_max(); }
+  bool has_place(const Sequence& s) const {
+    return n_running_ == 0 || n_running_ + s.n_places() <= batch_size_max();
+  }
+  std::uint32_t reclaimable(const Sequence& s, std::size_t group) const;
   std::uint32_t chunk_unit(std::uint32_t row_tokens) const;
   void share_rest();
   bool extend(PlannedRow& row);
@@ -118,6 +127,7 @@ class Scheduler {
   std::uint32_t expected_end(const Sequence& s) const;
   FutureBlocks::Use future_of(const Sequence& s, std::size_t group, std::uint32_t n_blocks) const;
   void foresee_running();
+  std::uint32_t blocks_to_end(const Sequence& s, std::uint32_t n_blocks) const;
   std::uint32_t promised_blocks();
   bool has_room_for_all(const Sequence& s,
                         std::uint32_t n_blocks,

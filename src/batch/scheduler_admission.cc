@@ -69,7 +69,7 @@ void Scheduler::admit_waiting() {
   bool counted = false;  // what only an admission asks for: a full batch has none
   for (const auto& [rank, s] : in_.waiting->in_order()) {
     if (prefill_budget_ < in_.cache->block_tokens()) return note_wait(WaitReason::kTokenBudget);
-    if (!has_slot() && !outranks_running(*s)) return note_wait(WaitReason::kBatchFull);
+    if (batch_is_full() && !outranks_running(*s)) return note_wait(WaitReason::kBatchFull);
     if (s->stalled || s->n_in_flight > 0) {
       note_wait(s->stalled ? WaitReason::kStalled : WaitReason::kInFlight);
       continue;
@@ -174,12 +174,12 @@ bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
     for (std::size_t g = 0; g < need.size(); ++g) {
       if (need[g] + outstanding_[g] > available_[g]) return false;
     }
-    return has_slot();
+    return has_place(s);
   };
   if (!fits() && prefix.n_partial > 0) return false;
   const bool goes_first = rules_.foresees_lengths && outranks_running(s);
   if (!fits() && !(preempt_for(s, need) && fits()))
-    return refuse(has_slot() ? WaitReason::kNoBlocks : WaitReason::kBatchFull);
+    return refuse(has_place(s) ? WaitReason::kNoBlocks : WaitReason::kBatchFull);
 
   if (rules_.foresees_lengths) {
     const bool room = has_room_for_all(s, n_blocks, taken);
@@ -202,7 +202,7 @@ bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
                        .sample = end == s.context_end()});
   prefill_budget_ = base::sub_sat(prefill_budget_, n_tokens);
   ++n_prefills_;
-  ++n_running_;
+  n_running_ += s.n_places();
   const std::uint32_t next_end = (prefix.n_blocks + 1) * block;
   if (prefix.next_key != 0 && rules_.waits_for_equal_blocks && end >= next_end &&
       next_end <= s.publish_end())
@@ -213,7 +213,7 @@ bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
 // Whether running[index] may be paused in favour of `s`: its client does not read, or its priority is lower.
 bool Scheduler::gives_way(std::size_t index, const Sequence& s) const {
   const Sequence& r = *in_.running[index];
-  if (is_paused(index) || !r.wants_row()) return false;
+  if (is_paused(index) || !r.goes_on()) return false;
   return r.stalled ||
          (r.request.priority < s.request.priority && r.overtaken < options_.overtakes_max);
 }
@@ -232,23 +232,25 @@ bool Scheduler::outranks_running(const Sequence& s) const {
 bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>& need) {
   if (!outranks_running(s)) return false;
   std::vector<std::size_t> victims;
+  std::uint32_t n_places = 0;  // of these
   std::vector<std::uint32_t> room = available_;
   std::vector<std::uint32_t> promised = outstanding_;  // to those who stay
   const auto enough = [&] {
     for (std::size_t g = 0; g < need.size(); ++g) {
       if (need[g] + promised[g] > room[g]) return false;
     }
-    return n_running_ < batch_size_max() + victims.size();
+    return n_running_ + s.n_places() <= batch_size_max() + n_places;
   };
   for (const bool stalled : {true, false}) {
     for (std::size_t j = in_.running.size(); j-- > 0 && !enough();) {
       const Sequence& r = *in_.running[j];
       if (r.stalled != stalled || !gives_way(j, s)) continue;
       for (std::size_t g = 0; g < room.size(); ++g) {
-        room[g] += in_.cache->reclaimable(r.lease, g) + blocks_after_[j] - r.lease.n_blocks();
+        room[g] += reclaimable(r, g) + blocks_after_[j] - r.n_blocks();
         promised[g] -= reserved_running(j, g);
       }
       victims.push_back(j);
+      n_places += r.n_places();
     }
   }
   if (victims.empty() || !enough()) return false;

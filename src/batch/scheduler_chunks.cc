@@ -51,11 +51,15 @@ bool Scheduler::fits_alone(const kvcache::KvCacheOptions& cache,
                            const kvcache::KvGroupOptions& group,
                            const Capabilities& capabilities,
                            const EngineOptions& options,
-                           std::uint32_t n_tokens) {
+                           std::uint32_t n_tokens,
+                           BeamsAlone beams) {
   std::uint32_t row = row_tokens_max(capabilities, options, cache.block_tokens);
   if (capabilities.plans_chunks && capabilities.grows_blocks)
     row = row_for_window(row, cache.block_tokens, group, n_tokens);
-  return peak_blocks(cache.block_tokens, group.window_tokens, n_tokens, row) <= group.n_blocks;
+  const std::uint64_t peak = peak_blocks(cache.block_tokens, group.window_tokens, n_tokens, row);
+  const std::uint64_t shared =
+      group.window_tokens == 0 && beams.width > 1 ? beams.n_prompt / cache.block_tokens : 0;
+  return shared + beams.width * (peak - shared) <= group.n_blocks;
 }
 // The most positions that are held once a row of n_tokens has run: what is in flight may yield more than one token
 // each, and so may the row itself.
@@ -143,12 +147,13 @@ std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
   std::uint32_t n_tokens = s.context_end();
   if (rules_.reserves_answers) n_tokens = std::max(s.tokens_max(), n_tokens);
   if (rules_.foresees_lengths && window > 0) n_tokens = std::max(expected_end(s), n_tokens);
-  const std::uint32_t to_come = base::sub_sat(in_.cache->blocks_for(n_tokens), held.n_entries);
+  const std::uint32_t to_come =
+      s.n_blocks_to(in_.cache->blocks_for(n_tokens), held.n_entries, block);
   if (window == 0 || to_come == 0) return to_come;
   const std::uint32_t row = std::max(base::sub_sat(s.context_end(), computed) + s.n_pending_extra,
                                      1 + in_.capabilities.draft_tokens_max);
   const std::uint32_t peak =
-      peak_blocks(block, window, n_tokens, std::min(row, row_tokens_max_of(s)));
+      s.n_places() * peak_blocks(block, window, n_tokens, std::min(row, row_tokens_max_of(s)));
   return std::min(base::sub_sat(peak, held.n_blocks), to_come);
 }
 
@@ -157,10 +162,7 @@ std::uint32_t Scheduler::reserved_running(std::size_t index, std::size_t group) 
   const Sequence& s = *in_.running[index];
   const std::uint32_t n_entries = blocks_after_[index];
   return reserved_blocks(
-      s,
-      group,
-      s.computed,
-      {.n_entries = n_entries, .n_blocks = n_entries - s.lease.n_released(group)});
+      s, group, s.computed, {.n_entries = n_entries, .n_blocks = n_entries - s.n_released(group)});
 }
 
 }  // namespace coxswain::batch

@@ -19,13 +19,16 @@ std::uint32_t Scheduler::expected_end(const Sequence& s) const {
 FutureBlocks::Use Scheduler::future_of(const Sequence& s,
                                        std::size_t group,
                                        std::uint32_t n_blocks) const {
-  const std::uint32_t end = s.wants_row() ? std::max(expected_end(s), s.context_end()) : 0;
-  const std::uint32_t freed =
-      s.lease ? in_.cache->reclaimable(s.lease, group) + n_blocks - s.lease.n_blocks() : n_blocks;
+  const std::uint32_t end = s.goes_on() ? std::max(expected_end(s), s.context_end()) : 0;
+  const std::uint32_t freed = s.lease ? reclaimable(s, group) + n_blocks - s.n_blocks() : n_blocks;
+  std::uint32_t shared = 0;  // that beams to come need not take
+  if (s.beams != nullptr && !s.beams->has_begun())
+    shared = (s.n_places() - 1) * (s.n_prompt / in_.cache->block_tokens());
   return {.n_steps = base::sub_sat(end, s.context_end()),
           .n_tokens = s.context_end(),
-          .n_blocks = n_blocks,
-          .n_freed = freed};
+          .n_blocks = n_blocks + shared,
+          .n_freed = freed,
+          .n_tables = s.n_places()};
 }
 
 // Once a plan, and only where somebody could be admitted.
@@ -45,12 +48,17 @@ void Scheduler::foresee_running() {
   }
 }
 
+// What `s`, with n_blocks, may still take.
+std::uint32_t Scheduler::blocks_to_end(const Sequence& s, std::uint32_t n_blocks) const {
+  return s.n_blocks_to(in_.cache->blocks_for(s.tokens_max()), n_blocks, in_.cache->block_tokens());
+}
+
 // Beyond what they hold after this plan, and none of what they give back.
 std::uint32_t Scheduler::promised_blocks() {
   if (promised_) return *promised_;
   promised_ = 0;
   const auto add = [&](const Sequence& s, std::uint32_t n_blocks) {
-    *promised_ += base::sub_sat(in_.cache->blocks_for(s.tokens_max()), n_blocks);
+    *promised_ += blocks_to_end(s, n_blocks);
   };
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     if (!is_paused(i)) add(*in_.running[i], blocks_after_[i]);
@@ -65,8 +73,7 @@ std::uint32_t Scheduler::promised_blocks() {
 bool Scheduler::has_room_for_all(const Sequence& s,
                                  std::uint32_t n_blocks,
                                  const std::vector<std::uint32_t>& taken) {
-  const std::uint32_t n =
-      promised_blocks() + base::sub_sat(in_.cache->blocks_for(s.tokens_max()), n_blocks);
+  const std::uint32_t n = promised_blocks() + blocks_to_end(s, n_blocks);
   for (std::size_t g = 0; g < taken.size(); ++g) {
     if (in_.cache->window_tokens(g) == 0 && n > available_[g] - taken[g]) return false;
   }

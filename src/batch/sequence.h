@@ -32,6 +32,8 @@
 #include <coxswain/stats.h>
 #include <coxswain/types.h>
 
+#include "base/numbers.h"
+#include "batch/beam_group.h"
 #include "batch/engine.h"
 #include "kvcache/kv_cache.h"
 
@@ -115,6 +117,7 @@ struct Sequence {
   std::uint32_t n_token_steps = 0;  // that yielded tokens
   double cumulative_logprob = 0.0;
   BlockUse block_use;
+  std::unique_ptr<BeamGroup> beams;  // null: no beam search
 
   std::shared_ptr<Siblings> siblings;  // null: the request has one sequence
   GenerationRequest request;           // its prompt has moved to `tokens`
@@ -145,13 +148,16 @@ struct Sequence {
   // The most positions it will ever hold: the last token is never computed.
   std::uint32_t tokens_max() const { return n_prompt + n_new_max - 1; }
   // False once the samples in flight reach max_new_tokens.
-  bool wants_row() const { return n_produced() + n_pending < n_new_max; }
+  bool goes_on() const { return n_produced() + n_pending < n_new_max; }
+  // Beams wait for what the step in flight lists.
+  bool wants_row() const { return goes_on() && (beams == nullptr || n_pending == 0); }
   bool decoding() const { return planned > 0 && (n_pending > 0 || remaining() == 1); }
   // How many tokens beyond one its next decode row may yield, of a runner that yields up to `n_max`: never more than
   // max_new_tokens in all.
   std::uint32_t draft_tokens(std::uint32_t n_max) const {
     const std::uint32_t next = n_produced() + n_pending + 1;
-    return n_max == 0 || next >= n_new_max ? 0 : std::min(n_max, n_new_max - next);
+    return n_max == 0 || next >= n_new_max || beams != nullptr ? 0
+                                                               : std::min(n_max, n_new_max - next);
   }
   // How much of the prompt it can share with a sibling that has computed it: one position is always its own.
   std::uint32_t shared_prompt() const {
@@ -161,10 +167,33 @@ struct Sequence {
   bool has_computed_prompt() const {
     return state == SequenceState::kRunning && computed >= n_prompt && lease.n_partial() == 0;
   }
+  // How many of the batch it counts as.
+  std::uint32_t n_places() const { return beams != nullptr ? request.beams.width : 1; }
+  // Entries of its tables. Those of beams count for each that names them: what they need more is a difference of these.
+  std::uint32_t n_blocks() const {
+    return lease.n_blocks() + (beams != nullptr ? beams->n_more_blocks() : 0);
+  }
+  // Of these, how many have left the window of the group.
+  std::uint32_t n_released(std::size_t group) const {
+    return lease.n_released(group) + (beams != nullptr ? beams->n_more_released(group) : 0);
+  }
+  // Of all entries, when each of its tables has `n`.
+  std::uint32_t n_blocks_at(std::uint32_t n) const {
+    return n * (beams != nullptr ? beams->n_slots() : 1);
+  }
+  // How many blocks it will take until its tables have `n`, from `n_held` in all on. Beams to come share what is whole
+  // of the prompt.
+  std::uint32_t n_blocks_to(std::uint32_t n,
+                            std::uint32_t n_held,
+                            std::uint32_t block_tokens) const {
+    const std::uint32_t n_more = base::sub_sat(n_blocks_at(n), n_held);
+    if (beams == nullptr || beams->has_begun()) return n_more;
+    return n_more + (n_places() - 1) * base::sub_sat(n, n_prompt / block_tokens);
+  }
   // What the cache may show to others ends here.
   std::uint32_t publish_end() const {
     if (!request.cache_prompt) return 0;
-    return request.cache_generation ? UINT32_MAX : n_prompt;
+    return request.cache_generation && beams == nullptr ? UINT32_MAX : n_prompt;
   }
   kvcache::RetentionRule retention_rule() const {
     const Retention& said = request.retention;

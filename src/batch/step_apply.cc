@@ -59,13 +59,14 @@ Status EngineCore::result_matches(const Step& step, const StepResult& result) co
       step.rows,
       result.sequences,
       [](SequenceId a, SequenceId b) { return a == b; },
-      [](const StepRow& row) { return row.sequence->id; },
+      [](const StepRow& row) { return row.id; },
       [](const SequenceResult& r) { return r.sequence; });
   if (!same) return internal_error("the runner answered other rows than it was given");
   return {};
 }
 
 void EngineCore::settle(const StepRow& row) {
+  if (row.slot > 0) return;
   --row.sequence->n_in_flight;
   if (!row.sample) return;
   --row.sequence->n_pending;
@@ -96,6 +97,7 @@ const char* EngineCore::wrong_with(const Sequence& s,
 
 void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint now) {
   Sequence& s = *row.sequence;
+  if (row.slot > 0) return keep_candidates(row, result);
   settle(row);
   if (s.state == SequenceState::kEnding) {                // a surplus row: its result is nobody's
     if (!result.status.ok()) std::erase(dropped_, s.id);  // the runner has dropped it
@@ -107,14 +109,13 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
     fail(s, generation_error(result.status));
     return;
   }
-  if (const char* wrong = wrong_with(s, row, result)) {
-    fail(s, generation_error(internal_error(wrong)));
-    return;
-  }
+  const char* wrong = s.beams == nullptr ? wrong_with(s, row, result) : nullptr;
+  if (wrong != nullptr) return fail(s, generation_error(internal_error(wrong)));
   if (s.wants_prompt && !s.prompt_sent) {
     collect_prompt(s, row, result.prompt);
     if (result.outputs != nullptr) collect_context(s, row, *result.outputs);
   }
+  if (s.beams != nullptr) return apply_beam_row(row, result, now);
   if (s.wants_more && !result.tokens.empty() && !outputs_complete(s, result)) {
     return fail(
         s, generation_error(internal_error("log-probabilities, logits or states are missing")));
@@ -204,16 +205,20 @@ void EngineCore::add_outputs(Sequence& s, SequenceResult& result, TokenEvent& ev
   }
 }
 
-void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now) {
-  const auto n_new = static_cast<std::uint32_t>(result.tokens.size());
+void EngineCore::note_tokens(Sequence& s, std::uint32_t n_new, bool first, TimePoint now) {
   stats_.generated_tokens += n_new;
-  if (s.n_produced() == n_new) {
+  if (first) {
     s.first_token_at = now;
     s.first_token_step = applied_step_;
   }
   s.last_token_at = now;
   s.last_token_step = applied_step_;
   ++s.n_token_steps;
+}
+
+void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now) {
+  const auto n_new = static_cast<std::uint32_t>(result.tokens.size());
+  note_tokens(s, n_new, s.n_produced() == n_new, now);
   if (!result.finish && s.n_produced() >= s.n_new_max)
     return fail(s, generation_error(internal_error("the runner went on after max_new_tokens")));
   const auto fill = [&](TokenEvent& event) {
@@ -240,6 +245,7 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
 void EngineCore::apply_failed_step(const Step& step, const Status& status) {
   dropped_.insert(dropped_.end(), step.dropped.begin(), step.dropped.end());
   for (const StepRow& row : step.rows) {
+    if (row.slot > 0) continue;
     Sequence& s = *row.sequence;
     settle(row);
     if (s.state != SequenceState::kEnding) {

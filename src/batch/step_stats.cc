@@ -71,6 +71,7 @@ void EngineCore::observe_iteration(Step& step, TimePoint now) {
 
 void EngineCore::collect_requests(const Step& step) {
   for (const StepRow& row : step.rows) {
+    if (row.slot > 0) continue;
     Sequence& s = *row.sequence;
     // Of one that ended before, the row was surplus.
     if (s.state == SequenceState::kEnding && s.ended_step != applied_step_) continue;

@@ -211,11 +211,11 @@ void EngineCore::admit(const PlannedRow& row, Step& step, TimePoint now) {
   note_prefix(s, s.lease.n_partial());
 }
 
-bool EngineCore::grow(Sequence& s, std::uint32_t n_blocks) {
-  const std::uint32_t n_held = s.lease.n_blocks();
+bool EngineCore::grow(Sequence& s, kvcache::KvLease& lease, std::uint32_t n_blocks) {
+  const std::uint32_t n_held = lease.n_blocks();
   if (n_blocks <= n_held) return true;
   const std::uint32_t n_free = cache_->n_groups() > 0 ? cache_->counts(0).free : 0;
-  if (!cache_->grow(s.lease, n_blocks).ok()) return false;
+  if (!cache_->grow(lease, n_blocks).ok()) return false;
   const std::uint32_t n_new = cache_->n_groups() > 0 ? n_free - cache_->counts(0).free : 0;
   for (BlockUse* use : {&s.block_use, &block_use_}) {
     use->allocated += n_blocks - n_held;
@@ -241,26 +241,36 @@ void EngineCore::note_prefix(const Sequence& s, std::uint32_t n_copied) {
   observer_.on_request_admitted(out);
 }
 
-std::vector<BlockTableChange> EngineCore::table_changes(Sequence& s, const PlannedRow& planned) {
+// Of a lease whose row begins at first_position; the runner has `sent` entries of its tables.
+std::vector<BlockTableChange> EngineCore::table_changes(kvcache::KvLease& lease,
+                                                        std::vector<std::uint32_t>& sent,
+                                                        std::uint32_t first_position,
+                                                        std::uint32_t computed) {
   bool window_moved = false;
   if (has_windows_) {
-    first_changed_ = s.table_sent;
+    first_changed_ = sent;
     for (std::size_t g = 0; g < cache_->n_groups(); ++g)
-      first_changed_[g] = std::min(first_changed_[g], s.lease.n_released(g));
-    window_moved = cache_->release_before(s.lease, planned.first_position, s.computed);
+      first_changed_[g] = std::min(first_changed_[g], lease.n_released(g));
+    window_moved = cache_->release_before(lease, first_position, computed);
   }
   std::vector<BlockTableChange> out;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
-    const auto table = s.lease.table(g);
-    const bool released = window_moved && s.lease.n_released(g) > first_changed_[g];
-    const std::uint32_t first = released ? first_changed_[g] : s.table_sent[g];
+    const auto table = lease.table(g);
+    const bool released = window_moved && lease.n_released(g) > first_changed_[g];
+    const std::uint32_t first = released ? first_changed_[g] : sent[g];
     if (first == table.size()) continue;
     out.push_back({.kv_group = static_cast<std::uint32_t>(g),
                    .first_index = first,
                    .blocks = {table.begin() + first, table.end()}});
-    s.table_sent[g] = static_cast<std::uint32_t>(table.size());
+    sent[g] = static_cast<std::uint32_t>(table.size());
   }
   return out;
+}
+
+void EngineCore::take_copies(kvcache::KvLease& lease, StepPlan& plan) {
+  for (const kvcache::BlockCopy& copy : cache_->take_copies(lease, plan.step))
+    plan.moves.push_back(
+        {.kv_group = copy.group, .from = {.id = copy.from}, .to = {.id = copy.to}});
 }
 
 SequenceSpec EngineCore::make_spec(const Sequence& s) {
@@ -278,9 +288,10 @@ SequenceSpec EngineCore::make_spec(const Sequence& s) {
 
 void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step) {
   Sequence& s = *planned.sequence;
+  if (s.beams != nullptr && s.beams->has_begun()) return build_beam_rows(planned, plan, step);
   // The counters are an upper bound where a paused sequence's blocks stay pinned by what another
   // one has published behind them: a row that finds no block waits for the next plan.
-  if (planned.first_position != s.planned || !grow(s, planned.n_blocks)) return;
+  if (planned.first_position != s.planned || !grow(s, s.lease, planned.n_blocks)) return;
   const std::size_t new_bytes = s.known_to_runner ? 0 : spec_bytes_max(s.request, s.tokens.size());
   if (new_bytes > 0 && step.new_bytes > 0 &&
       step.new_bytes + new_bytes > options_.plan_new_bytes_max) {
@@ -290,8 +301,12 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
   row.sequence = s.id;
   row.first_position = s.planned;
   row.n_tokens = planned.n_tokens;
-  row.table_changes = table_changes(s, planned);
+  row.table_changes = table_changes(s.lease, s.table_sent, planned.first_position, s.computed);
   row.emit = planned.sample ? Emit::kSample : Emit::kNone;
+  if (planned.sample && s.beams != nullptr) {
+    row.emit = Emit::kCandidates;
+    row.n_candidates = s.beams->search.n_candidates();
+  }
   if (s.wants_prompt && s.planned < s.n_prompt && !s.prompt_complete()) {
     row.prompt_logprobs = s.request.prompt_logprobs;
     row.context_outputs = s.request.outputs.any_context();
@@ -313,15 +328,17 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
     return;  // it travels with the next plan
   }
   step.rows_bytes += row_bytes;
-  for (const kvcache::BlockCopy& copy : cache_->take_copies(s.lease, plan.step))
-    plan.moves.push_back(
-        {.kv_group = copy.group, .from = {.id = copy.from}, .to = {.id = copy.to}});
+  take_copies(s.lease, plan);
+  // A search that begins again.
+  if (s.beams != nullptr && std::exchange(s.beams->runner_has_output, false) && s.known_to_runner)
+    plan.edits.push_back({.sequence = s.id, .source = s.id, .n_output = 0, .append = {}});
   if (!s.known_to_runner) {
     s.known_to_runner = true;
     step.new_bytes += new_bytes;
     plan.new_sequences.push_back(make_spec(s));
   }
   step.rows.push_back({.sequence = &s,
+                       .id = s.id,
                        .first_position = s.planned,
                        .n_tokens = planned.n_tokens,
                        .n_draft_max = row.n_draft_max,

@@ -471,6 +471,25 @@ std::uint32_t KvCache::reclaimable(const KvLease& lease, std::size_t group) cons
       std::ranges::count_if(live, [&](BlockId id) { return pools_[group].references(id) == 1; }));
 }
 
+std::uint32_t KvCache::reclaimable(std::span<const KvLease* const> leases,
+                                   std::size_t group) const {
+  std::vector<BlockId> held;  // once for each reference
+  for (const KvLease* lease : leases) {
+    const auto live = std::span(lease->tables_[group]).subspan(lease->n_released_[group]);
+    held.insert(held.end(), live.begin(), live.end());
+    if (lease->partial_.n_tokens > 0 && lease->partial_.sources[group] != kReleasedBlock)
+      held.push_back(lease->partial_.sources[group]);
+  }
+  std::ranges::sort(held);
+  std::uint32_t n = 0;
+  for (auto begin = held.begin(); begin != held.end();) {
+    const auto end = std::upper_bound(begin, held.end(), *begin);
+    n += pools_[group].references(*begin) == static_cast<std::size_t>(end - begin) ? 1 : 0;
+    begin = end;
+  }
+  return n;
+}
+
 std::string KvCache::check() const {
   if (std::string wrong = index_.check(); !wrong.empty()) return "prefix index: " + wrong;
   for (std::size_t g = 0; g < pools_.size(); ++g) {

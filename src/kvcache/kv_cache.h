@@ -205,6 +205,8 @@ class KvCache {
   }
   // Blocks that come back if `lease` ends (at once, or when steps retire).
   std::uint32_t reclaimable(const KvLease& lease, std::size_t group) const;
+  // The same if all of `leases` end: what they share among themselves, too.
+  std::uint32_t reclaimable(std::span<const KvLease* const> leases, std::size_t group) const;
   const BlockCounts& counts(std::size_t group) const { return pools_[group].counts(); }
 
   // Empty, or which invariant is broken.

@@ -64,6 +64,7 @@ Result<EngineParts> make_parts(const LocalModel& model, const ExecutorOptions& o
   inside.prefill_tokens_max = std::min(options.prefill_tokens_max, state.prefill_tokens_max);
   COXSWAIN_ASSIGN_OR_RETURN(EngineParts out, make_parts(model.runner(), inside));
   out.lease = std::move(lease);
+  out.codec = model.codec();
   return out;
 }
 

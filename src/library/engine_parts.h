@@ -10,6 +10,7 @@
 #include <coxswain/local_model.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
+#include <coxswain/text_codec.h>
 
 #include "batch/engine.h"
 #include "library/model_state.h"
@@ -20,6 +21,7 @@ namespace coxswain::library {
 struct EngineParts {
   ModelLease lease;  // empty of a runner that is no LocalModel's
   std::shared_ptr<StepRunner> runner;
+  std::shared_ptr<const TextCodec> codec;  // of a LocalModel
   batch::EngineOptions options;
   request::RequestLimits limits;
 };

@@ -37,7 +37,12 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
   out.id = id;
   out.prompt = std::move(request.prompt.ids);
   out.sampling = std::move(request.sampling);
-  for (std::uint32_t i = 1; i < request.n; ++i) out.more_seeds.push_back(out.sampling.seed + i);
+  out.beams = request.beams;
+  if (request.beams.width > 1) {
+    out.n_beam_answers = request.n;
+  } else {
+    for (std::uint32_t i = 1; i < request.n; ++i) out.more_seeds.push_back(out.sampling.seed + i);
+  }
   out.stopping = std::move(request.stopping);
   out.prompt_logprobs = request.prompt_logprobs;
   out.outputs = request.outputs;

@@ -109,7 +109,8 @@ class Executor::Impl final : public batch::EventOutlet,
  private:
   // One request from its acceptance until its final response is collected. All but n_unread is guarded by mu_.
   struct Slot final : batch::TokenSink {
-    Slot(Impl& of, const batch::GenerationRequest& request) : owner(of), gatherer(request) {}
+    Slot(Impl& of, const batch::GenerationRequest& request)
+        : owner(of), gatherer(request, of.codec_) {}
     void on_event(batch::TokenEvent) override {}  // events come through the outlet
     batch::EventOutlet* outlet() override { return &owner; }
     bool stalled() const override {
@@ -151,6 +152,7 @@ class Executor::Impl final : public batch::EventOutlet,
   request::RequestLimits limits_;
   RunnerInfo runner_info_;
   library::ModelLease lease_;  // given back last
+  std::shared_ptr<const TextCodec> codec_;
   std::atomic<bool> drains_ = false;
   std::atomic<std::uint64_t> next_id_ = 1;
 
@@ -170,6 +172,7 @@ Status Executor::Impl::start(library::EngineParts parts) {
   lease_ = std::move(parts.lease);
   limits_ = parts.limits;
   runner_info_ = parts.runner->info();
+  codec_ = std::move(parts.codec);
   try {
     engine_ = batch::Engine::create(std::move(parts.runner), parts.options, this);
   } catch (const std::exception& e) {
@@ -243,7 +246,7 @@ Status Executor::Impl::give_latest(const SlotPtr& slot,
   const auto tell = [engine = weak_from_this(), id = request.id] {
     if (const auto alive = engine.lock()) alive->cancel(id);
   };
-  COXSWAIN_RETURN_IF_ERROR(library::require_one_sequence(request.n_sequences()));
+  COXSWAIN_RETURN_IF_ERROR(library::require_one_sequence(request.n_answers()));
   if (!state.cell()->begin(request, tell)) {
     return {Code::kFailedPrecondition, "`state` has had a request; it serves one"};
   }

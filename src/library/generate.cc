@@ -18,11 +18,11 @@ void append(Response& whole, Response piece) {
                       std::make_move_iterator(piece.tokens.end()));
   if (!piece.prompt.empty()) whole.prompt = std::move(piece.prompt);
   batch::append_outputs(std::move(piece.outputs), whole.outputs);
-  whole.cumulative_logprob = piece.cumulative_logprob;
   whole.final = piece.final;
   whole.status = std::move(piece.status);
   whole.finish = piece.finish;
   whole.usage = piece.usage;
+  whole.cumulative_logprob = piece.cumulative_logprob;
 }
 
 // Why on_piece wants no more, if it does not.

@@ -1,5 +1,6 @@
 #include "library/response_gatherer.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -7,7 +8,36 @@
 
 namespace coxswain::library {
 
+namespace {
+
+// Decoders look back over few tokens; this many are plenty.
+constexpr std::size_t kContextTokens = 8;
+
+}  // namespace
+
+ResponseGatherer::ResponseGatherer(const batch::GenerationRequest& request,
+                                   std::shared_ptr<const TextCodec> codec)
+    : id_(request.id),
+      n_prompt_(static_cast<std::uint32_t>(request.prompt.size())),
+      codec_(std::move(codec)) {
+  for (std::uint32_t i = 0; i < request.n_answers(); ++i)
+    parts_.emplace_back(request.stopping.stop_sequences);
+  n_open_ = parts_.size();
+  if (request.beams.width == 1) return;
+  const auto n_context =
+      static_cast<std::ptrdiff_t>(std::min(request.prompt.size(), kContextTokens));
+  context_.assign(request.prompt.end() - n_context, request.prompt.end());
+}
+
+// As the runner does it for a sequence that it samples.
+void ResponseGatherer::make_texts(std::vector<OutputToken>& tokens) const {
+  const auto stream = codec_->stream(context_, false);
+  for (OutputToken& token : tokens) token.text = stream->push(token.id);
+  if (!tokens.empty()) tokens.back().text += stream->finish();
+}
+
 void ResponseGatherer::add(batch::TokenEvent event) {
+  if (event.whole && codec_ != nullptr) make_texts(event.tokens);
   Part& part = parts_[event.sequence];
   Response& next = part.next;
   for (std::size_t i = 0; i < event.tokens.size(); ++i) {

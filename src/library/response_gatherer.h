@@ -6,11 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <coxswain/request.h>
+#include <coxswain/text_codec.h>
 #include <coxswain/types.h>
 
 #include "batch/engine.h"
@@ -20,12 +22,10 @@ namespace coxswain::library {
 
 class ResponseGatherer {
  public:
-  explicit ResponseGatherer(const batch::GenerationRequest& request)
-      : id_(request.id), n_prompt_(static_cast<std::uint32_t>(request.prompt.size())) {
-    for (std::uint32_t i = 0; i < request.n_sequences(); ++i)
-      parts_.emplace_back(request.stopping.stop_sequences);
-    n_open_ = parts_.size();
-  }
+  // `codec` makes the texts of beams, whose tokens come from several sequences of the runner; null: they are as the
+  // runner has them.
+  explicit ResponseGatherer(const batch::GenerationRequest& request,
+                            std::shared_ptr<const TextCodec> codec = nullptr);
 
   // REQUIRES: no final event of the sequence was added.
   void add(batch::TokenEvent event);
@@ -47,10 +47,13 @@ class ResponseGatherer {
     bool ended = false;
   };
   std::size_t next_with_news() const;
+  void make_texts(std::vector<OutputToken>& tokens) const;
 
   RequestId id_{};
   std::uint32_t n_prompt_ = 0;
-  std::vector<Part> parts_;  // per sequence
+  std::shared_ptr<const TextCodec> codec_;
+  std::vector<TokenId> context_;  // of the prompt's end, where the codec is needed
+  std::vector<Part> parts_;       // per sequence
   std::size_t n_open_ = 0;
 };
 

@@ -35,6 +35,7 @@ class Stepper::Impl final : public batch::EngineObserver {
     if (!status_.ok()) return;
     lease_ = std::move(parts.value().lease);
     limits_ = parts.value().limits;
+    codec_ = std::move(parts.value().codec);
     engine_options_ = parts.value().options;
     info_ = parts.value().runner->info();
     core_ = std::make_unique<batch::EngineCore>(
@@ -59,7 +60,8 @@ class Stepper::Impl final : public batch::EngineObserver {
 
  private:
   struct Sink final : batch::TokenSink {
-    Sink(Impl& of, const batch::GenerationRequest& request) : owner(of), gatherer(request) {}
+    Sink(Impl& of, const batch::GenerationRequest& request)
+        : owner(of), gatherer(request, of.codec_) {}
     void on_event(batch::TokenEvent event) override {
       if (!gatherer.has_news()) owner.ready_.push_back(this);
       gatherer.add(std::move(event));
@@ -78,6 +80,7 @@ class Stepper::Impl final : public batch::EngineObserver {
   request::RequestLimits limits_;
   batch::EngineOptions engine_options_;
   library::ModelLease lease_;  // given back behind the core
+  std::shared_ptr<const TextCodec> codec_;
   RunnerInfo info_;
   std::uint64_t next_id_ = 1;
   bool lost_ = false;

@@ -100,7 +100,11 @@ Status check(std::int32_t max_beam_width,
              const BatchManagerOptions& options) {
   if (!callbacks.get_requests) return refuse("get_requests", "there", "no function");
   if (!callbacks.send_response) return refuse("send_response", "there", "no function");
-  if (max_beam_width != 1) return refuse("max_beam_width", "1", std::to_string(max_beam_width));
+  if (max_beam_width < 1 || max_beam_width > std::int32_t{kBeamWidthMax}) {
+    return refuse("max_beam_width",
+                  ">= 1 and <= " + std::to_string(kBeamWidthMax),
+                  std::to_string(max_beam_width));
+  }
   if (options.idle_poll.count() <= 0)
     return refuse("idle_poll", "> 0 us", std::to_string(options.idle_poll.count()) + " us");
   if (options.max_batch_size == 0) return refuse("max_batch_size", ">= 1", "0");
@@ -126,11 +130,14 @@ batch::EngineOptions engine_options(BatchingType type,
 
 Result<std::unique_ptr<BatchManager>> start(std::shared_ptr<StepRunner> runner,
                                             BatchingType type,
+                                            std::int32_t max_beam_width,
                                             CapacityPolicy policy,
                                             BatchManagerCallbacks callbacks,
                                             const BatchManagerOptions& options) {
-  const manager::ManagerLoop::Settings settings{
-      .engine = engine_options(type, policy, options), .type = type, .options = options};
+  const manager::ManagerLoop::Settings settings{.engine = engine_options(type, policy, options),
+                                                .type = type,
+                                                .max_beam_width = max_beam_width,
+                                                .options = options};
   try {
     return std::unique_ptr<BatchManager>(new BatchManager(
         std::make_unique<manager::Worker>(std::move(runner), settings, std::move(callbacks))));
@@ -162,7 +169,7 @@ Result<std::unique_ptr<BatchManager>> BatchManager::create(std::shared_ptr<StepR
                   "empty, the runner has its processors already",
                   std::to_string(options.logits_processors.size()));
   }
-  return start(std::move(runner), type, policy, std::move(callbacks), options);
+  return start(std::move(runner), type, max_beam_width, policy, std::move(callbacks), options);
 }
 
 Result<std::unique_ptr<BatchManager>> BatchManager::create(const std::string& folder,
@@ -180,7 +187,7 @@ Result<std::unique_ptr<BatchManager>> BatchManager::create(const std::string& fo
                   .batch_size_max = options.max_batch_size,
                   .output_bytes_max = options.output_bytes_max,
                   .logits_processors = options.logits_processors}));
-  return start(model.runner(), type, policy, std::move(callbacks), options);
+  return start(model.runner(), type, max_beam_width, policy, std::move(callbacks), options);
 }
 
 void BatchManager::notify() {

@@ -12,12 +12,12 @@ namespace coxswain::manager {
 class ManagerLoop::Served final : public batch::TokenSink,
                                   public std::enable_shared_from_this<Served> {
  public:
-  Served(ManagerLoop& loop, std::uint64_t request, Answer begun)
-      : loop_(loop), id(request), answer(std::move(begun)) {}
+  Served(ManagerLoop& loop, std::uint64_t request, Answer begun, std::uint32_t n_answers)
+      : loop_(loop), id(request), answer(std::move(begun)), n_open(n_answers) {}
 
   void on_event(batch::TokenEvent event) override {
-    answer.add(event.tokens, event.outputs ? std::move(*event.outputs) : SequenceOutputs{});
-    if (event.final) end(event.status);
+    if (event.final && --n_open == 0) end(event.status);
+    answer.add(std::move(event));
     list();
   }
 
@@ -39,6 +39,7 @@ class ManagerLoop::Served final : public batch::TokenSink,
  public:
   const std::uint64_t id;
   Answer answer;
+  std::uint32_t n_open;            // answers whose last event has not come
   std::uint64_t output_bytes = 0;  // of the logits that it may yield
   bool active = true;              // in served_: it was not refused
   bool listed = false;
@@ -162,7 +163,8 @@ Status ManagerLoop::admit(const InferenceRequest& request) {
   COXSWAIN_ASSIGN_OR_RETURN(ParsedRequest parsed,
                             parse_request(request,
                                           {.vocab_size = info_.vocab_size,
-                                           .streaming_allowed = settings_.options.decoupled}));
+                                           .streaming_allowed = settings_.options.decoupled,
+                                           .max_beam_width = settings_.max_beam_width}));
   batch::GenerationRequest& wanted = parsed.request;
   if (Status status = batch::EngineCore::admissible(info_, settings_.engine, wanted, wanted.prompt);
       !status.ok()) {
@@ -180,7 +182,8 @@ Status ManagerLoop::admit(const InferenceRequest& request) {
       *this,
       request.id(),
       Answer(
-          parsed.outputs, with_prompt ? wanted.prompt : std::vector<TokenId>{}, info_.vocab_size));
+          parsed.outputs, with_prompt ? wanted.prompt : std::vector<TokenId>{}, info_.vocab_size),
+      wanted.n_answers());
   served->output_bytes = n_output_bytes;
   output_bytes_ += n_output_bytes;
   served_.emplace(request.id(), served);
@@ -189,7 +192,7 @@ Status ManagerLoop::admit(const InferenceRequest& request) {
 }
 
 void ManagerLoop::refuse(std::uint64_t id, std::string error) {
-  auto refused = std::make_shared<Served>(*this, id, Answer({}, {}, 0));
+  auto refused = std::make_shared<Served>(*this, id, Answer({}, {}, 0), 0);
   refused->active = false;
   refused->final = true;
   refused->error = std::move(error);

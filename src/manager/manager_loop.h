@@ -32,6 +32,7 @@ class ManagerLoop {
   struct Settings {
     batch::EngineOptions engine;
     BatchingType type = BatchingType::kInflightFused;
+    std::int32_t max_beam_width = 1;
     BatchManagerOptions options;
   };
 

@@ -48,6 +48,7 @@ struct Fields {
   float temperature = 1.0F;
   float top_p = 0.0F;
   std::int32_t end_id = -1;
+  std::int32_t pad_id = -1;
 };
 
 struct Row {
@@ -203,9 +204,15 @@ Status take_streaming(const NamedTensor& tensor, Fields& f) {
   return refuse(tensor.name, "false, `decoupled` is off", "true");
 }
 
-Status take_beam_width(const NamedTensor& tensor, Fields&) {
+Status take_beam_width(const NamedTensor& tensor, Fields& f) {
   const auto value = value_of<std::int32_t>(tensor);
-  return value == 1 ? Status() : refuse(tensor.name, "1, `max_beam_width`", std::to_string(value));
+  if (value < 1 || value > f.rules.max_beam_width) {
+    return refuse(tensor.name,
+                  ">= 1 and <= `max_beam_width`, " + std::to_string(f.rules.max_beam_width),
+                  std::to_string(value));
+  }
+  f.out.request.beams.width = static_cast<std::uint32_t>(value);
+  return {};
 }
 
 Status take_temperature(const NamedTensor& tensor, Fields& f) {
@@ -237,12 +244,17 @@ Status take_top_p_reset(const NamedTensor& tensor, Fields&) {
 }
 
 // Of a beam search; one beam alone is the same whatever they say.
-Status take_beam_float(const NamedTensor& tensor, Fields&) {
-  if (std::isfinite(value_of<float>(tensor))) return {};
-  return refuse(tensor.name, "finite", std::to_string(value_of<float>(tensor)));
+template <float BeamParams::*kMember>
+Status take_beam_float(const NamedTensor& tensor, Fields& f) {
+  const auto value = value_of<float>(tensor);
+  f.out.request.beams.*kMember = value;
+  const bool may_be_below_0 = kMember == &BeamParams::length_penalty;
+  if (std::isfinite(value) && (value >= 0.0F || may_be_below_0)) return {};
+  return refuse(tensor.name, may_be_below_0 ? "finite" : ">= 0 and finite", std::to_string(value));
 }
 
-Status take_early_stopping(const NamedTensor&, Fields&) {
+Status take_early_stopping(const NamedTensor& tensor, Fields& f) {
+  f.out.request.beams.early_stopping = value_of<std::int32_t>(tensor);
   return {};
 }
 
@@ -276,9 +288,9 @@ Status take_stop_words(const NamedTensor& tensor, Fields& f) {
 }
 
 Status take_pad_id(const NamedTensor& tensor, Fields& f) {
-  const auto value = value_of<std::int32_t>(tensor);
-  if (value == -1 || is_of_vocabulary(value, f)) return {};
-  return refuse(tensor.name, legal_id(f), std::to_string(value));
+  f.pad_id = value_of<std::int32_t>(tensor);
+  if (f.pad_id == -1 || is_of_vocabulary(f.pad_id, f)) return {};
+  return refuse(tensor.name, legal_id(f), std::to_string(f.pad_id));
 }
 
 Status take_embedding_bias(const NamedTensor& tensor, Fields& f) {
@@ -327,9 +339,15 @@ constexpr std::array kRows{
     Row{"stop", ElementType::kBool, Shape::kScalar, take_stop},
     Row{"priority", ElementType::kFloat32, Shape::kScalar, take_priority},
     Row{"beam_width", ElementType::kInt32, Shape::kScalar, take_beam_width},
-    Row{"len_penalty", ElementType::kFloat32, Shape::kScalar, take_beam_float},
+    Row{"len_penalty",
+        ElementType::kFloat32,
+        Shape::kScalar,
+        take_beam_float<&BeamParams::length_penalty>},
     Row{"early_stopping", ElementType::kInt32, Shape::kScalar, take_early_stopping},
-    Row{"beam_search_diversity_rate", ElementType::kFloat32, Shape::kScalar, take_beam_float},
+    Row{"beam_search_diversity_rate",
+        ElementType::kFloat32,
+        Shape::kScalar,
+        take_beam_float<&BeamParams::diversity_rate>},
     Row{"temperature", ElementType::kFloat32, Shape::kScalar, take_temperature},
     Row{"runtime_top_k", ElementType::kInt32, Shape::kScalar, take_top_k},
     Row{"runtime_top_p", ElementType::kFloat32, Shape::kScalar, take_top_p},
@@ -419,6 +437,25 @@ Status check_mandatory(const InferenceRequest& request) {
   return {};
 }
 
+// All beams are in the response.
+Status put_beams_together(Fields& f) {
+  batch::GenerationRequest& request = f.out.request;
+  OutputWishes& wishes = f.out.outputs;
+  wishes.beam_width = request.beams.width;
+  if (f.pad_id != -1 || f.end_id != -1) wishes.pad_id = f.pad_id != -1 ? f.pad_id : f.end_id;
+  if (request.beams.width == 1) return {};
+  request.n_beam_answers = request.beams.width;
+  request.stream_beams = wishes.streaming;
+  const std::string width = std::to_string(request.beams.width);
+  if (request.sampling.do_sample)
+    return refuse("beam_width", "1 beside `runtime_top_k` and `runtime_top_p`", width);
+  if (!request.stopping.stop_token_sequences.empty())
+    return refuse("beam_width", "1 beside `stop_words_list`", width);
+  if (request.outputs.any_generation())
+    return refuse("beam_width", "1 beside `return_generation_logits`", width);
+  return {};
+}
+
 // What depends on several tensors.
 Status put_together(Fields& f) {
   batch::GenerationRequest& request = f.out.request;
@@ -442,7 +479,7 @@ Status put_together(Fields& f) {
   sampling.penalties_count_prompt = true;
   request.stopping.ignore_eos = f.end_id == -1;
   if (f.end_id != -1) request.stopping.end_ids = {f.end_id};
-  return {};
+  return put_beams_together(f);
 }
 
 }  // namespace
@@ -477,6 +514,7 @@ Status in_tensor_words(const Status& status) {
   constexpr std::array kWords{
       Word{batch::kPromptField, "input_ids"},
       Word{batch::kMaxNewTokensField, "request_output_len"},
+      Word{batch::kBeamsField, "beam_width"},
       Word{"top_k", "runtime_top_k"},
       Word{"top_p", "runtime_top_p"},
       Word{"min_p", "runtime_min_p"},

@@ -19,12 +19,15 @@ namespace coxswain::manager {
 struct TensorRules {
   std::uint32_t vocab_size = 0;  // V: width of the logits
   bool streaming_allowed = true;
+  std::int32_t max_beam_width = 1;
 };
 
 // What the response shall have.
 struct OutputWishes {
   bool streaming = false;
   bool log_probs = false;
+  std::uint32_t beam_width = 1;
+  TokenId pad_id = 0;  // fills up beams that are shorter than others
 
   friend bool operator==(const OutputWishes&, const OutputWishes&) = default;
 };

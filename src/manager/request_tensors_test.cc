@@ -1,5 +1,7 @@
 #include "manager/request_tensors.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "manager/testing/program.h"
@@ -15,7 +17,7 @@ const std::vector<TokenId> kPrompt{5, 7, 9};
 Result<ParsedRequest> parse(const NamedTensor& tensor) {
   auto request = make_request(7, kPrompt, 6);
   request->set(tensor);
-  return parse_request(*request, {.vocab_size = kVocab});
+  return parse_request(*request, {.vocab_size = kVocab, .max_beam_width = 4});
 }
 
 struct Honoured {
@@ -48,10 +50,15 @@ std::vector<Honoured> of_lengths_and_beams() {
       {f32("priority", 0.5F), [](P p) { return p.request.priority == 0; }},
       {f32("priority", 1.0F), [](P p) { return p.request.priority > 0; }},
       {f32("priority", 0.0F), [](P p) { return p.request.priority < 0; }},
-      {i32("beam_width", 1), [](P p) { return !p.request.sampling.do_sample; }},
-      {f32("len_penalty", 1), [](P p) { return !p.request.sampling.do_sample; }},
-      {i32("early_stopping", 0), [](P p) { return !p.request.sampling.do_sample; }},
-      {f32("beam_search_diversity_rate", 1), [](P p) { return !p.request.sampling.do_sample; }},
+      {i32("beam_width", 3),
+       [](P p) {
+         return p.request.beams.width == 3 && p.request.n_beam_answers == 3 &&
+                p.outputs.beam_width == 3;
+       }},
+      {f32("len_penalty", -1), [](P p) { return p.request.beams.length_penalty == -1.0F; }},
+      {i32("early_stopping", 0), [](P p) { return p.request.beams.early_stopping == 0; }},
+      {f32("beam_search_diversity_rate", 1),
+       [](P p) { return p.request.beams.diversity_rate == 1.0F; }},
   };
 }
 
@@ -173,8 +180,14 @@ TEST(RequestTensors, SaysWhatIsWrong) {
        "`request_output_len` must be >= 1. Given: 0"},
       {NamedTensor::of<std::int32_t>("input_lengths", {1, 1}, {4}),
        "`input_lengths` must be the number of `input_ids`, 3. Given: 4"},
-      {NamedTensor::of<std::int32_t>("beam_width", {1}, {2}),
-       "`beam_width` must be 1, `max_beam_width`. Given: 2"},
+      {NamedTensor::of<std::int32_t>("beam_width", {1}, {5}),
+       "`beam_width` must be >= 1 and <= `max_beam_width`, 4. Given: 5"},
+      {NamedTensor::of<std::int32_t>("beam_width", {1}, {0}),
+       "`beam_width` must be >= 1 and <= `max_beam_width`, 4. Given: 0"},
+      {NamedTensor::of<float>("len_penalty", {1}, {INFINITY}),
+       "`len_penalty` must be finite. Given: inf"},
+      {NamedTensor::of<float>("beam_search_diversity_rate", {1}, {-1}),
+       "`beam_search_diversity_rate` must be >= 0 and finite. Given: -1.000000"},
       {NamedTensor::of<std::int32_t>("min_length", {1}, {-1}),
        "`min_length` must be >= 0. Given: -1"},
       {NamedTensor::of<std::int32_t>("bad_words_list", {1, 5}, {1, 2, 3, 4, 5}),
@@ -223,6 +236,27 @@ TEST(RequestTensors, TwoMustBeThere) {
   EXPECT_EQ(parse_request(request, {.vocab_size = kVocab}).status().field(), "input_ids");
   request.set(NamedTensor::of<std::int32_t>("input_ids", {1, 1}, {1}));
   EXPECT_EQ(parse_request(request, {.vocab_size = kVocab}).status().field(), "request_output_len");
+}
+
+TEST(RequestTensors, WhatBeamsDoNotHonourIsRefused) {
+  struct Beside {
+    NamedTensor tensor;
+    std::string what;
+  };
+  const std::vector<Beside> cases{
+      {i32("runtime_top_k", 4), "`runtime_top_k` and `runtime_top_p`"},
+      {NamedTensor::of<std::int32_t>("stop_words_list", {1, 2, 1}, {4, 1}), "`stop_words_list`"},
+      {NamedTensor::of<bool>("return_generation_logits", {1}, {true}),
+       "`return_generation_logits`"},
+  };
+  for (const Beside& beside : cases) {
+    const auto request = make_request(7, kPrompt, 6);
+    request->set(i32("beam_width", 2));
+    request->set(beside.tensor);
+    EXPECT_EQ(
+        parse_request(*request, {.vocab_size = kVocab, .max_beam_width = 4}).status().message(),
+        "`beam_width` must be 1 beside " + beside.what + ". Given: 2");
+  }
 }
 
 TEST(RequestTensors, StreamingNeedsDecoupled) {

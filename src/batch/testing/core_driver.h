@@ -51,7 +51,7 @@ class CoreDriver {
   std::shared_ptr<RequestRecorder> add_all(const GenerationRequest& request) {
     status = EngineCore::admissible(runner->info(), options_, request, request.prompt);
     if (!status.ok()) return nullptr;
-    auto sink = std::make_shared<RequestRecorder>(request.n_sequences());
+    auto sink = std::make_shared<RequestRecorder>(request.n_answers());
     core->add(request, sink, now);
     return sink;
   }

@@ -65,6 +65,24 @@ float prompt_logprob(std::uint64_t context, TokenId token) {
   return -static_cast<float>(mix(context, static_cast<std::uint64_t>(token)) & 0xFFFFU) / 4096.0F;
 }
 
+std::vector<TokenAlternative> candidates_of(const FakeRunnerOptions& o,
+                                            std::uint64_t context,
+                                            std::size_t n) {
+  std::vector<TokenAlternative> out;
+  const std::uint32_t n_sampled = o.n_sampled > 0 ? o.n_sampled : o.vocab_size;
+  for (std::uint32_t i = 0; i < n_sampled; ++i) {
+    const TokenId id = o.first_sampled + static_cast<TokenId>(i);
+    const std::uint64_t h = mix(context, 0xBEA0U + static_cast<std::uint64_t>(id));
+    out.push_back({.id = id,
+                   .logprob = -static_cast<float>(h & 0xFFFFU) / 4096.0F,
+                   .special = std::ranges::count(o.about.eos_token_ids, id) > 0,
+                   .text = o.codec ? o.codec->token_text(id) : std::string()});
+  }
+  std::ranges::stable_sort(out, std::ranges::greater(), &TokenAlternative::logprob);
+  out.resize(std::min(n, out.size()));
+  return out;
+}
+
 std::string text_of(const FakeRunnerOptions& o, TokenId token) {
   return o.codec ? o.codec->token_text(token) : std::string();
 }
@@ -125,27 +143,42 @@ std::optional<SequenceFinish> finish_of(const FakeRunnerOptions& o,
   return at_eos || at_length ? std::optional(std::move(finish)) : std::nullopt;
 }
 
+std::uint64_t identity_of(const FakeRunnerOptions& o, const GenerationRequest& request) {
+  const auto n_prompt = static_cast<std::uint32_t>(request.prompt.size());
+  return identity_of(o,
+                     SequenceSpec{.id = {},
+                                  .rope_length = n_prompt + request.stopping.max_new_tokens,
+                                  .adapter_digest = request.adapter_digest,
+                                  .cache_salt = request.cache_salt});
+}
+
+// Hash of what the last of `tokens` sees.
+std::uint64_t context_of(const FakeRunnerOptions& o,
+                         std::uint64_t identity,
+                         std::span<const TokenId> tokens) {
+  std::uint64_t h = 0;
+  const auto end = static_cast<std::uint32_t>(tokens.size());
+  for (const std::uint32_t window : o.windows) {
+    for (std::uint32_t p = window_begin(window, end - 1); p < end; ++p)
+      h = mix(h, cell(p, tokens[p], identity));
+  }
+  return h;
+}
+
 }  // namespace
 
+std::vector<TokenAlternative> candidates_behind(const FakeRunnerOptions& options,
+                                                const GenerationRequest& request,
+                                                std::span<const TokenId> tokens,
+                                                std::size_t n) {
+  return candidates_of(options, context_of(options, identity_of(options, request), tokens), n);
+}
+
 ExpectedOutput expected_output(const FakeRunnerOptions& o, const GenerationRequest& request) {
-  const SequenceSpec spec{.id = {},
-                          .prompt = {},
-                          .produced = {},
-                          .sampling = request.sampling,
-                          .stopping = request.stopping,
-                          .rope_length = static_cast<std::uint32_t>(request.prompt.size()) +
-                                         request.stopping.max_new_tokens,
-                          .adapter_digest = request.adapter_digest,
-                          .cache_salt = request.cache_salt};
-  const std::uint64_t identity = identity_of(o, spec);
+  const std::uint64_t identity = identity_of(o, request);
   std::vector<TokenId> tokens = request.prompt;
-  const auto context = [&](std::uint32_t end) {  // hash of what the token at end - 1 sees
-    std::uint64_t h = 0;
-    for (const std::uint32_t window : o.windows) {
-      for (std::uint32_t p = window_begin(window, end - 1); p < end; ++p)
-        h = mix(h, cell(p, tokens[p], identity));
-    }
-    return h;
+  const auto context = [&](std::uint32_t end) {
+    return context_of(o, identity, std::span(tokens).first(end));
   };
   ExpectedOutput out;
   out.prompt_logprobs.push_back(std::numeric_limits<float>::quiet_NaN());
@@ -333,7 +366,8 @@ void FakeRunner::violate(std::string what) {
 void FakeRunner::check_fields(const StepPlan& plan) {
   if (!plan.moves.empty() && !options_.capabilities.moves)
     violate("moves, which this runner does not do");
-  if (!plan.edits.empty()) violate("edits, which this runner does not do");
+  if (!plan.edits.empty() && !options_.capabilities.edits)
+    violate("edits, which this runner does not do");
   if ((!plan.imports.empty() || !plan.exports.empty()) && !options_.capabilities.attachments)
     violate("blocks from or to attachments, which this runner does not move");
   if (plan.hidden_in != 0 || plan.hidden_out != 0)
@@ -341,8 +375,10 @@ void FakeRunner::check_fields(const StepPlan& plan) {
   const LayerRange all{.begin = 0, .end = options_.about.n_layers};
   if (plan.layers != LayerRange{} && plan.layers != all) violate("a part of the layers");
   for (const Row& row : plan.rows) {
-    if (row.emit == Emit::kCandidates || row.n_candidates > 0)
-      violate("candidates, which this runner does not list");
+    if ((row.emit == Emit::kCandidates) != (row.n_candidates > 0) ||
+        row.n_candidates > options_.capabilities.candidates_max) {
+      violate("more or fewer candidates than this runner lists");
+    }
   }
 }
 
@@ -390,6 +426,7 @@ Result<StepTicket> FakeRunner::submit(StepPlan plan) {
   }
   Job job;
   take_new_and_dropped(plan, job);
+  apply_edits(plan);
   std::set<SequenceId> seen;
   for (const Row& row : plan.rows) {
     const auto it = sequences_.find(row.sequence);
@@ -614,6 +651,7 @@ SequenceResult FakeRunner::run_row(const Job& job, std::size_t index) {
   }
   state.computed = out.next_position = first + n_tokens;
   if (row.prompt_logprobs) state.context = read(tables, state.computed);
+  if (row.emit == Emit::kCandidates) list_candidates(row, state, tables, out);
   if (row.emit != Emit::kSample) return out;
   if (state.computed == n_known) {
     sample_row(row.n_tokens + row.n_draft_max - n_tokens, state, tables, out);
@@ -621,6 +659,14 @@ SequenceResult FakeRunner::run_row(const Job& job, std::size_t index) {
     violate("a sample before the end of the context");
   }
   return out;
+}
+
+void FakeRunner::list_candidates(const Row& row,
+                                 const State& state,
+                                 const Tables& tables,
+                                 SequenceResult& out) {
+  if (state.computed != state.tokens.size()) return violate("candidates before the end");
+  out.candidates = candidates_of(options_, read(tables, state.computed), row.n_candidates);
 }
 
 // Yields up to 1 + room tokens.

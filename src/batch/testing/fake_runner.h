@@ -12,7 +12,9 @@
 // blocks) are checked by option: plans of a stock router and plans written by hand break them and are right.
 //
 // Where capabilities.attachments says so blocks go to attachments and come from them, as what was written to their
-// slots behind a checksum. Edits, layer ranges and candidates it does not do: a plan that asks for them is a violation.
+// slots behind a checksum. Layer ranges it does not do: a plan that asks for them is a violation. Edits it does where
+// the capabilities say so, of sequences that have no row in flight; candidates, where there are some, are those of
+// candidates_behind(), whatever the request's sampling.
 //
 // A step that fails as a whole has dropped nobody, one that submit() refuses has done nothing.
 //
@@ -75,6 +77,12 @@ struct ExpectedOutput {
 };
 
 ExpectedOutput expected_output(const FakeRunnerOptions& options, const GenerationRequest& request);
+
+// What the runner lists, of all that may be sampled, behind `tokens` of the request: the best `n`, best first.
+std::vector<TokenAlternative> candidates_behind(const FakeRunnerOptions& options,
+                                                const GenerationRequest& request,
+                                                std::span<const TokenId> tokens,
+                                                std::size_t n);
 
 class FakeRunner final : public StepRunner {
  public:
@@ -170,6 +178,12 @@ class FakeRunner final : public StepRunner {
   void export_blocks(const BlockTransfer& transfer) REQUIRES(mu_);
   Status import_blocks(const BlockTransfer& transfer) REQUIRES(mu_);
   std::span<Slot> slots_of(std::size_t group, BlockId block) REQUIRES(mu_);
+  void apply_edits(const StepPlan& plan) REQUIRES(mu_);
+  std::optional<State> edited(const SequenceEdit& edit) REQUIRES(mu_);
+  void list_candidates(const Row& row,
+                       const State& state,
+                       const Tables& tables,
+                       SequenceResult& out) REQUIRES(mu_);
   SequenceResult run_row(const Job& job, std::size_t index) REQUIRES(mu_);
   void write_position(State& state, const Tables& tables, std::uint32_t position) REQUIRES(mu_);
   void sample_row(std::uint32_t room, State& state, const Tables& tables, SequenceResult& out)

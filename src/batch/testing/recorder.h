@@ -29,6 +29,10 @@ class Recorder final : public TokenSink {
       base::MutexLock lock(mu_);
       EXPECT_FALSE(final_) << "an event after the final one";
       const std::size_t n = event.tokens.size();
+      if (event.whole) {
+        tokens_.clear();
+        cumulative_logprob_ = 0.0;
+      }
       if (!event.prompt.empty()) {
         EXPECT_TRUE(prompt_.empty() && tokens_.empty()) << "prompt tokens come once and first";
         prompt_ = std::move(event.prompt);

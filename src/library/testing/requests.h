@@ -53,6 +53,7 @@ inline void append(Response& whole, Response piece) {
   whole.status = std::move(piece.status);
   whole.finish = piece.finish;
   whole.usage = piece.usage;
+  whole.cumulative_logprob = piece.cumulative_logprob;
 }
 
 using Answers = std::map<RequestId, Response>;
