@@ -18,6 +18,7 @@
 #include "model_size.h"
 #include "require.h"
 #include "runner/local_runner.h"
+#include "step_fit.h"
 
 namespace coxswain::bench {
 namespace {
@@ -44,7 +45,7 @@ struct Options {
 
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
-                             [--batch N] [--rounds N] [--only decode|prefill|engine]
+                             [--batch N] [--rounds N] [--only decode|prefill|engine|fit]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
 llama's shape, such as coxswain-make-model writes.
@@ -54,13 +55,15 @@ llama's shape, such as coxswain-make-model writes.
   --isa NAME       the instruction set, as --isa of the server (the best that this CPU has)
   --batch N        streams that decode together (16)
   --rounds N       rounds of decode steps (6)
-  --only PART      one of the parts below (all)
+  --only PART      one of the parts below (the first three)
 
   decode   tokens of one stream, and of a batch of streams, as shares of the read bandwidth: bytes
            of the matrices a step reads, over its time, over the bandwidth before and after it
   prefill  prompts of 512 and 2048 tokens, as shares of the arithmetic peak: operations of the
            matrices, over the whole time, attention and everything else included
   engine   the same decode steps behind the engine and a socket: what serving adds
+  fit      steps of all shapes up to a batch of streams, and what they say of the cost of a step:
+           the constants of bench/step_costs.h, which coxswain-bench-scheduler --trace computes with
 
 Rounds alternate, because the bandwidth of some machines changes within a minute. The last line
 says what other programs took: above a few percent the figures are not the machine's.
@@ -74,7 +77,7 @@ Options parse(int argc, char** argv) {
   options.isa = arguments.text("isa");
   options.batch = arguments.count("batch", options.batch);
   options.rounds = arguments.count("rounds", options.rounds);
-  options.only = arguments.one_of("only", {"decode", "prefill", "engine"}, "");
+  options.only = arguments.one_of("only", {"decode", "prefill", "engine", "fit"}, "");
   options.model_dir = arguments.required_word("MODEL_DIR");
   arguments.finish();
   return options;
@@ -199,9 +202,12 @@ std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
   runner.isa = options.isa;
   runner.block_tokens = kBlockTokens;
   runner.kv_blocks =
-      std::max((1 + options.batch) * options.blocks_each(), kPrefillMax / kBlockTokens + 1) + 1;
+      std::max({(1 + options.batch) * options.blocks_each(),
+                kPrefillMax / kBlockTokens + 1,
+                options.only == "fit" ? step_fit_blocks(options.batch, kBlockTokens) : 0}) +
+      1;
   runner.max_total_tokens = kPrefillMax + kBlockTokens;
-  runner.max_batch_size = options.batch;
+  runner.max_batch_size = options.batch + 1;  // and a prompt beside them
   return require(runner::LocalRunner::create(runner));
 }
 
@@ -227,6 +233,8 @@ class RunnerBench {
     for (const std::uint32_t n : {1U, options_.batch})
       print_engine_share(*runner_, n, kPromptTokens, options_.rounds * kBurst);
   }
+
+  void fit() { print_step_costs(*runner_, options_.batch); }
 
  private:
   double read() { return reader_.measure(exec_.pool(), Timer::kWall); }
@@ -335,6 +343,7 @@ int run(const Options& options) {
   }
   if (options.wants("decode")) bench.decode();
   if (options.wants("engine")) bench.engine();
+  if (options.only == "fit") bench.fit();
   others.end();
   std::printf("other programs took %.1f %% of all CPU time\n", 100 * others.share());
   return 0;

@@ -2,7 +2,8 @@
 // What a step of the simulated machine takes: fitted to what coxswain-bench-runner measured for the Llama-3.2-1B shape
 // in int8 on 2 virtual CPUs with AMX (docs/kernels.md, "Whole model"): decodes of 1 stream 44.6 ms and of 16 streams
 // 51.6 ms a step, a prompt of 512 tokens 463 ms and one of 2048 tokens 2.72 s. The context of a decode: one row over
-// 2048 positions takes 0.18 ms in each of 16 layers (there, "Kernels alone").
+// 2048 positions takes 0.18 ms in each of 16 layers (there, "Kernels alone"). What steps of all shapes say is
+// printed by coxswain-bench-runner MODEL --quantize int8 --only fit, on a machine that does nothing else.
 
 #include "batch/step_cost.h"
 

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Load on a running server: a number of clients, each with one streamed request after the other.
+
+    bench/serve_load.py URL [--clients N] [--requests N] [--prompt-tokens N] [--new-tokens N] [--n N]
+
+Every request has a prompt of its own, of that many token ids, to /v1/completions, and gets that many tokens. Prints
+tokens per second of the whole run, and the times to the first token and between two pieces of a stream (one token
+each but where the client fell behind) in ms at the 50th and 99th of 100. Needs the standard library only. With
+--n above 1 a request has so many choices; the time to the first token is that of the first of each choice.
+
+A target for the time between tokens, measured on a model of the 1B shape with --quantize int8 (coxswain-make-model):
+
+    text-generation-launcher --model-id MODEL --quantize int8 --port 8080 [--target-itl-ms 120]
+    bench/serve_load.py http://127.0.0.1:8080
+"""
+import argparse
+import http.client
+import json
+import random
+import threading
+import time
+import urllib.parse
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
+
+
+class Load:
+    def __init__(self, options):
+        self.options = options
+        self.address = urllib.parse.urlsplit(options.url)
+        self.lock = threading.Lock()
+        self.next_request = 0
+        self.first = []
+        self.gaps = []
+        self.n_tokens = 0
+        self.failures = []
+
+    def take(self):
+        with self.lock:
+            self.next_request += 1
+            return self.next_request if self.next_request <= self.options.requests else None
+
+    def client(self):
+        while (number := self.take()) is not None:
+            try:
+                self.request(number)
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                with self.lock:
+                    self.failures.append(repr(error))
+
+    def body(self, number):
+        pick = random.Random(number)
+        return json.dumps({
+            "model": self.options.model, "stream": True, "n": self.options.n, "ignore_eos": True,
+            "prompt": [pick.randrange(100, 1000) for _ in range(self.options.prompt_tokens)],
+            "max_tokens": self.options.new_tokens, "temperature": 0})
+
+    def request(self, number):
+        connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=600)
+        begin = time.monotonic()
+        connection.request("POST", "/v1/completions", self.body(number), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        if response.status != 200:
+            raise ValueError(f"{response.status}: {response.read()[:300]!r}")
+        last = {}
+        first = []
+        gaps = []
+        for line in response:
+            if not line.startswith(b"data: {"):
+                continue
+            now = time.monotonic()
+            document = json.loads(line[6:])
+            if "error" in document:
+                raise ValueError(line)
+            for choice in document.get("choices", []):
+                if choice.get("finish_reason") and not choice.get("text"):
+                    continue
+                index = choice["index"]
+                (gaps.append(now - last[index]) if index in last else first.append(now - begin))
+                last[index] = now
+        connection.close()
+        with self.lock:
+            self.first += first
+            self.gaps += gaps
+            self.n_tokens += self.options.new_tokens * len(first)
+
+    def run(self):
+        begin = time.monotonic()
+        threads = [threading.Thread(target=self.client) for _ in range(self.options.clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return time.monotonic() - begin
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url")
+    parser.add_argument("--model", default="tgi")
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--requests", type=int, default=96)
+    parser.add_argument("--prompt-tokens", type=int, default=128)
+    parser.add_argument("--new-tokens", type=int, default=64)
+    parser.add_argument("--n", type=int, default=1)
+    load = Load(parser.parse_args())
+    seconds = load.run()
+    figures = [f"{what} p50 {percentile(values, 0.5) * 1e3:.0f} p99 {percentile(values, 0.99) * 1e3:.0f} ms"
+               for what, values in (("first token", load.first), ("gap", load.gaps))]
+    print(f"{load.n_tokens / seconds:.1f} tokens/s, {', '.join(figures)}, {len(load.failures)} failed")
+    for failure in load.failures[:3]:
+        print(failure)
+    return 1 if load.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
