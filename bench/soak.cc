@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -220,7 +221,7 @@ class Client {
 
   void take() {
     const Response piece = engine_.await_any();
-    Open& request = open_.at(piece.id);
+    Open& request = open_[piece.id];
     for (const OutputToken& token : piece.tokens) request.tokens.push_back(token.id);
     if (request.cancels && !piece.final) engine_.cancel(piece.id);
     if (!piece.final) return;
@@ -358,5 +359,10 @@ int main(int argc, char** argv) {
   const std::uint32_t n_requests = arguments.count("requests", 5'000);
   const std::string model = arguments.required_word("MODEL");
   arguments.finish();
-  return coxswain::soak(model, n_requests);
+  try {
+    return coxswain::soak(model, n_requests);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
 }

@@ -24,8 +24,8 @@ struct NaiveRow {
   std::uint32_t n_tokens = 0;
 
   friend bool operator==(const NaiveRow&, const NaiveRow&) = default;
-  friend void PrintTo(const NaiveRow& row, std::ostream* out) {
-    *out << "request " << row.id << ": " << row.n_tokens << " from " << row.first;
+  friend std::ostream& operator<<(std::ostream& out, const NaiveRow& row) {
+    return out << "request " << row.id << ": " << row.n_tokens << " from " << row.first;
   }
 };
 
