@@ -9,11 +9,9 @@ namespace coxswain::batch {
 WaitingQueue::Rank WaitingQueue::rank(const Sequence& s) const {
   const bool is_next = s.turn == Turn::kNext;
   // An empty prompt is not behind those who no longer let shorter ones pass.
-  const int length = s.turn == Turn::kByLength ? 1 + std::bit_width(s.n_prompt) : 0;
-  return {!is_next,
-          is_next ? 0 : -std::int64_t{s.request.priority},
-          static_cast<std::uint32_t>(length),
-          s.arrival};
+  const auto width = static_cast<std::uint32_t>(std::bit_width(s.n_prompt));
+  const std::uint32_t length = s.turn == Turn::kByLength ? 1 + width : 0;
+  return {!is_next, is_next ? 0 : -std::int64_t{s.request.priority}, length, s.arrival};
 }
 
 Turn WaitingQueue::turn_of(const Sequence& s) const {
