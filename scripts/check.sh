@@ -160,6 +160,11 @@ simulation() {
 }
 
 # The unit tests run a tenth of it.
+kv_cache() {
+  COXSWAIN_KVCACHE_OPERATIONS=1000000 build/release/bin/coxswain_kvcache_test --gtest_brief=1 '--gtest_filter=KvCacheRandom.*' &&
+    echo "1000000 operations"
+}
+
 scheduler() {
   COXSWAIN_SCHEDULER_OPERATIONS=1000000 timeout 3600 build/release/bin/coxswain_batch_test --gtest_brief=1 \
     '--gtest_filter=SchedulerModel.*' && echo "1000000 operations"
@@ -192,6 +197,7 @@ stage install consumer
 stage soak soak
 [ $full -eq 1 ] && stage simulation simulation
 [ $full -eq 1 ] && stage scheduler scheduler
+[ $full -eq 1 ] && stage kv-cache kv_cache
 stage conformance conformance
 stage processes processes
 stage asan-build build_asan

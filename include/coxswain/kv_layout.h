@@ -29,6 +29,7 @@ struct KvLayout {
   struct Group {
     KvGroup::Kind kind = KvGroup::Kind::kFull;
     std::uint32_t window = 0;
+    std::uint32_t sink_tokens = 0;
     std::vector<std::uint32_t> layers = {};
     std::string dtype = {};
     std::uint32_t n_kv_heads = 0;
@@ -54,6 +55,7 @@ inline KvLayout kv_layout_of(const RunnerInfo& info) {
   for (const KvGroup& group : info.kv_groups) {
     out.groups.push_back({.kind = group.kind,
                           .window = group.window,
+                          .sink_tokens = group.sink_tokens,
                           .layers = group.layers,
                           .dtype = group.dtype,
                           .n_kv_heads = group.n_kv_heads,
@@ -75,15 +77,17 @@ inline std::uint32_t blocks_for(const KvGroup& group,
 // The most blocks of a window group that a sequence of `n_tokens` positions has in use at once, computed in rows of up
 // to `row_tokens`. What has left the window is given back when a row is planned, and free again when the step before
 // has retired: beside the window there are that step's row and the new one. Blocks are kept until they are computed:
-// three rows, where these are longer than the window.
+// three rows, where these are longer than the window. Blocks of sink tokens are kept besides.
 inline std::uint32_t window_blocks_max(std::uint32_t window,
+                                       std::uint32_t sink_tokens,
                                        std::uint32_t block_tokens,
                                        std::uint32_t n_tokens,
                                        std::uint32_t row_tokens) {
   const auto blocks = [&](std::uint64_t n) { return (n + block_tokens - 1) / block_tokens; };
   const std::uint64_t rows = std::min(row_tokens, n_tokens);
   const std::uint64_t positions = std::max(window + 2 * rows, 3 * rows);
-  return static_cast<std::uint32_t>(std::min(blocks(n_tokens), blocks(positions) + 1));
+  return static_cast<std::uint32_t>(
+      std::min(blocks(n_tokens), blocks(sink_tokens) + blocks(positions) + 1));
 }
 
 // Tokens of requests that the cache serves at once, where the longest request has `n_tokens_max` and rows are up to
@@ -107,7 +111,7 @@ inline std::uint64_t kv_capacity_tokens(std::span<const KvGroup> groups,
       continue;
     }
     const std::uint32_t each =
-        window_blocks_max(group.window, block_tokens, n_tokens_max, row_tokens);
+        window_blocks_max(group.window, group.sink_tokens, block_tokens, n_tokens_max, row_tokens);
     const std::uint64_t longest = each == 0 ? 0 : std::uint64_t{usable / each} * n_tokens_max;
     windows = std::min(windows, std::max(held, longest));
   }
@@ -141,6 +145,7 @@ inline std::string describe(const KvLayout& layout) {
     for (const std::uint32_t layer : group.layers) layers += std::to_string(layer) + " ";
     line(name + "kind", std::to_string(static_cast<int>(group.kind)));
     line(name + "window", std::to_string(group.window));
+    if (group.sink_tokens > 0) line(name + "sink_tokens", std::to_string(group.sink_tokens));
     line(name + "layers", layers);
     line(name + "dtype", group.dtype);
     line(name + "n_kv_heads", std::to_string(group.n_kv_heads));

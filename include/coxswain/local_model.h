@@ -44,6 +44,11 @@ struct LocalModelOptions {
   // Bytes of the KV cache; 0 = what is useful and the memory budget leaves.
   std::uint64_t kv_bytes = 0;
   double kv_fraction = 1.0;  // of what the budget leaves, where kv_bytes is 0; (0, 1]
+  // Layer i attends to the last max_attention_window[i % size] positions at most, or to the model's own window, if that
+  // is less; 0 = no limit for that layer, empty = for none. Layers with a window attend to the first sink_token_length
+  // positions, too (StreamingLLM, Xiao et al. 2023; positions keep their numbers).
+  std::vector<std::uint32_t> max_attention_window = {};
+  std::uint32_t sink_token_length = 0;
   // Bytes that all may take together; 0 = what the machine and its control groups have available.
   std::uint64_t memory_budget_bytes = 0;
   // Of KV blocks on their way out of the cache or into it (Session::save(), Sessions::restore()); 0 = they stay where

@@ -71,6 +71,7 @@ struct KvGroup {
   std::vector<std::uint32_t> layers = {};
   Kind kind = Kind::kFull;
   std::uint32_t window = 0;           // tokens, for kWindow
+  std::uint32_t sink_tokens = 0;      // for kWindow: the first positions, which every row sees, too
   std::uint64_t bytes_per_block = 0;  // of all layers of the group
   std::uint32_t n_blocks = 0;
   // What a block of each layer holds: keys [n_kv_heads, block_tokens, k_dim], then values [.., v_dim]. Empty and 0: not

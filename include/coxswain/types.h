@@ -13,7 +13,7 @@ namespace coxswain {
 using TokenId = std::int32_t;  // an index into the vocabulary; negative is never valid
 using BlockId = std::uint32_t;
 
-// A block-table entry whose positions have left every window of its KV group.
+// A block-table entry whose positions have left the window of its KV group and are no sink tokens.
 inline constexpr BlockId kReleasedBlock = 0xFFFFFFFFu;
 
 enum class RequestId : std::uint64_t {};  // one client request; unique in the life of a router

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 namespace coxswain::batch {
@@ -62,7 +63,7 @@ BlockTransfers::BlockTransfers(kvcache::KvCache& cache,
 HeldPrefix BlockTransfers::keep(Hold hold, std::uint32_t n_cached) {
   HeldPrefix out{.id = next_hold_++, .n_blocks = hold.lease.n_blocks(), .n_cached = n_cached};
   for (std::size_t g = 0; g < cache_.n_groups(); ++g)
-    out.first_blocks.push_back(hold.lease.n_released(g));
+    out.first_blocks.push_back(hold.lease.released_end(g));
   holds_.emplace(out.id, std::move(hold));
   return out;
 }
@@ -129,10 +130,10 @@ void BlockTransfers::fill(StepPlan& plan) {
   kvcache::KvLease& lease = holds_.at(piece.hold).lease;
   BlockTransfer transfer{.attachment = piece.attachment};
   for (std::size_t g = 0; g < cache_.n_groups(); ++g) {
-    const auto table = lease.table(g);
-    const std::uint32_t end = piece.first + piece.n;
-    const std::uint32_t first = std::min(end, std::max(piece.first, lease.n_released(g)));
-    transfer.blocks.emplace_back(table.begin() + first, table.begin() + end);
+    auto& blocks = transfer.blocks.emplace_back();
+    std::ranges::copy_if(lease.table(g).subspan(piece.first, piece.n),
+                         std::back_inserter(blocks),
+                         [](BlockId id) { return id != kReleasedBlock; });
   }
   (piece.comes_in ? plan.imports : plan.exports).push_back(std::move(transfer));
   lease.mark_used(plan.step);

@@ -50,7 +50,7 @@ struct HeldPrefix {
   std::uint64_t id = 0;  // 0: nothing is held
   std::uint32_t n_blocks = 0;
   std::uint32_t n_cached = 0;  // of these, at the front, that the cache has
-  // Per KV group: the first block that is there. Those before it have left the window.
+  // Per KV group: the first block behind those that have left the window; before these are blocks of sink tokens alone.
   std::vector<std::uint32_t> first_blocks = {};
 };
 

@@ -37,7 +37,8 @@ kvcache::KvCacheOptions cache_options(const RunnerInfo& info,
     const bool bounded = group.kind == KvGroup::Kind::kWindow &&
                          (info.max_total_tokens == 0 || group.window < info.max_total_tokens);
     out.groups.push_back({.n_blocks = usable_blocks(group, info.block_tokens, options),
-                          .window_tokens = bounded ? group.window : 0});
+                          .window_tokens = bounded ? group.window : 0,
+                          .sink_tokens = group.sink_tokens});
   }
   return out;
 }

@@ -350,6 +350,7 @@ TEST(Invariance, WindowsAndPrefixes) {
     std::vector<std::uint32_t> n_blocks;
     std::vector<std::uint32_t> windows;
     bool pauses;
+    std::uint32_t sink_tokens = 0;
   };
   for (const Pools& pools : std::vector<Pools>{{{60, 60}, {0, 6}, false},
                                                {{14, 14}, {0, 6}, true},
@@ -358,13 +359,19 @@ TEST(Invariance, WindowsAndPrefixes) {
                                                {{30, 14, 12}, {0, 9, 1}, true},
                                                {{12}, {7}, true},
                                                {{40}, {7}, false},
-                                               {{14, 12}, {7, 2}, true}}) {
+                                               {{14, 12}, {7, 2}, true},
+                                               {{60, 60}, {0, 6}, false, 3},
+                                               {{60, 12}, {0, 6}, true, 5},
+                                               {{30, 16, 14}, {0, 9, 1}, true, 4},
+                                               {{14}, {7}, true, 9}}) {
     for (const std::uint32_t budget : {4U, 8U, 24U}) {
       SCOPED_TRACE(std::to_string(pools.n_blocks.back()) + " blocks, window " +
-                   std::to_string(pools.windows.back()) + ", budget " + std::to_string(budget));
+                   std::to_string(pools.windows.back()) + ", sink tokens " +
+                   std::to_string(pools.sink_tokens) + ", budget " + std::to_string(budget));
       Case c{.name = "windows", .runner = fake(13), .engine = {}};
       c.runner.n_blocks = pools.n_blocks;
       c.runner.windows = pools.windows;
+      c.runner.sink_tokens = pools.sink_tokens;
       c.engine.prefill_tokens_max = budget;
       const Totals with = run_seeds(c, 10);
       if (HasFailure()) return;

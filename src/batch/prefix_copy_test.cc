@@ -84,8 +84,8 @@ Copied copy_out(const Replica& from, const GenerationRequest& query) {
 
 class PrefixCopy : public ::testing::TestWithParam<std::vector<std::uint32_t>> {};
 
-TEST_P(PrefixCopy, WhatCameInIsNotComputedAgain) {
-  const FakeRunnerOptions fake = fake_options(GetParam());
+void expect_nothing_computed_again(const FakeRunnerOptions& fake) {
+  SCOPED_TRACE("sink tokens " + std::to_string(fake.sink_tokens));
   const GenerationRequest first = request(90, 20, 1);
   const Replica from(fake);
   const std::vector<TokenId> output = from.run(first)->ids();
@@ -107,6 +107,15 @@ TEST_P(PrefixCopy, WhatCameInIsNotComputedAgain) {
     return Result<std::string>(internal_error("a piece is asked for"));
   });
   EXPECT_TRUE(again.ok()) << again.message();
+}
+
+// Sink tokens of no block, of a part of the second one, and up to what the window sees.
+TEST_P(PrefixCopy, WhatCameInIsNotComputedAgain) {
+  FakeRunnerOptions fake = fake_options(GetParam());
+  for (const std::uint32_t n_sinks : {0U, 6U, 90U}) {
+    fake.sink_tokens = n_sinks;
+    expect_nothing_computed_again(fake);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups,

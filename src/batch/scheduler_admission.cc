@@ -122,7 +122,7 @@ kvcache::PrefixProbe Scheduler::shared_with(const Sequence& source, std::uint32_
   kvcache::PrefixProbe out{.n_blocks = n_tokens / in_.cache->block_tokens(),
                            .n_partial = n_tokens % in_.cache->block_tokens()};
   for (std::size_t g = 0; g < in_.cache->n_groups(); ++g)
-    out.n_held.push_back(out.n_blocks - std::min(out.n_blocks, source.lease.n_released(g)));
+    out.n_held.push_back(source.lease.n_held(g, out.n_blocks));
   out.n_taken.resize(in_.cache->n_groups());
   out.n_copied.resize(in_.cache->n_groups());
   return out;

@@ -12,11 +12,12 @@ namespace {
 
 // Blocks of a group that a sequence of n_tokens positions can hold at once; window groups give blocks back.
 std::uint32_t peak_blocks(std::uint32_t block_tokens,
-                          std::uint32_t window_tokens,
+                          const kvcache::KvGroupOptions& group,
                           std::uint32_t n_tokens,
                           std::uint32_t row_tokens) {
-  return window_tokens == 0 ? base::ceil_div(n_tokens, block_tokens)
-                            : window_blocks_max(window_tokens, block_tokens, n_tokens, row_tokens);
+  if (group.window_tokens == 0) return base::ceil_div(n_tokens, block_tokens);
+  return window_blocks_max(
+      group.window_tokens, group.sink_tokens, block_tokens, n_tokens, row_tokens);
 }
 
 // The longest row of a sequence of n_tokens positions, so that its peak in a window group is not above n_blocks: such
@@ -25,10 +26,11 @@ std::uint32_t row_for_window(std::uint32_t row,
                              std::uint32_t block_tokens,
                              const kvcache::KvGroupOptions& group,
                              std::uint32_t n_tokens) {
-  if (group.window_tokens == 0 ||
-      peak_blocks(block_tokens, group.window_tokens, n_tokens, row) <= group.n_blocks)
+  if (group.window_tokens == 0 || peak_blocks(block_tokens, group, n_tokens, row) <= group.n_blocks)
     return row;
-  const std::uint64_t room = std::uint64_t{base::sub_sat(group.n_blocks, 1U)} * block_tokens;
+  const std::uint32_t beside_rows = 1 + base::ceil_div(group.sink_tokens, block_tokens);
+  const std::uint64_t room =
+      std::uint64_t{base::sub_sat(group.n_blocks, beside_rows)} * block_tokens;
   const std::uint64_t beside = room > group.window_tokens ? (room - group.window_tokens) / 2 : 0;
   const std::uint64_t fits = std::min(beside, room / 3) / block_tokens * block_tokens;
   return static_cast<std::uint32_t>(
@@ -56,7 +58,7 @@ bool Scheduler::fits_alone(const kvcache::KvCacheOptions& cache,
   std::uint32_t row = row_tokens_max(capabilities, options, cache.block_tokens);
   if (capabilities.plans_chunks && capabilities.grows_blocks)
     row = row_for_window(row, cache.block_tokens, group, n_tokens);
-  const std::uint64_t peak = peak_blocks(cache.block_tokens, group.window_tokens, n_tokens, row);
+  const std::uint64_t peak = peak_blocks(cache.block_tokens, group, n_tokens, row);
   const std::uint64_t shared =
       group.window_tokens == 0 && beams.width > 1 ? beams.n_prompt / cache.block_tokens : 0;
   return shared + beams.width * (peak - shared) <= group.n_blocks;
@@ -152,8 +154,10 @@ std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
   if (window == 0 || to_come == 0) return to_come;
   const std::uint32_t row = std::max(base::sub_sat(s.context_end(), computed) + s.n_pending_extra,
                                      1 + in_.capabilities.draft_tokens_max);
-  const std::uint32_t peak =
-      s.n_places() * peak_blocks(block, window, n_tokens, std::min(row, row_tokens_max_of(s)));
+  const std::uint32_t peak = s.n_places() * peak_blocks(block,
+                                                        in_.cache->group_options(group),
+                                                        n_tokens,
+                                                        std::min(row, row_tokens_max_of(s)));
   return std::min(base::sub_sat(peak, held.n_blocks), to_come);
 }
 

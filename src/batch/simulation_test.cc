@@ -155,6 +155,10 @@ class Simulation {
       case 1:
         o.n_blocks = {14, 12};
         o.windows = {0, 7};
+        if (one_in(2)) {
+          o.n_blocks = {14, 16};
+          o.sink_tokens = 5;
+        }
         break;
       case 2:
         o.capabilities = {};  // a stock runner

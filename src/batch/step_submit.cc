@@ -250,13 +250,13 @@ std::vector<BlockTableChange> EngineCore::table_changes(kvcache::KvLease& lease,
   if (has_windows_) {
     first_changed_ = sent;
     for (std::size_t g = 0; g < cache_->n_groups(); ++g)
-      first_changed_[g] = std::min(first_changed_[g], lease.n_released(g));
+      first_changed_[g] = std::min(first_changed_[g], lease.released_end(g));
     window_moved = cache_->release_before(lease, first_position, computed);
   }
   std::vector<BlockTableChange> out;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     const auto table = lease.table(g);
-    const bool released = window_moved && lease.n_released(g) > first_changed_[g];
+    const bool released = window_moved && lease.released_end(g) > first_changed_[g];
     const std::uint32_t first = released ? first_changed_[g] : sent[g];
     if (first == table.size()) continue;
     out.push_back({.kv_group = static_cast<std::uint32_t>(g),

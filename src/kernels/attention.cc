@@ -38,6 +38,7 @@ AttentionShape shape_of(const AttentionArgs& args) {
   shape.scale = args.scale;
   shape.soft_cap = args.soft_cap;
   shape.window = args.window;
+  shape.sink_tokens = args.window > 0 ? args.sink_tokens : 0;
   shape.sinks = args.sinks;
   shape.alibi_slopes = args.alibi_slopes;
   return shape;

@@ -18,7 +18,7 @@ struct AttentionSequence {
   std::size_t first_row = 0;
   std::size_t n_rows = 0;
   std::int32_t first_position = 0;
-  // Covers positions [0, first_position + n_rows); kReleasedBlock where no window reaches.
+  // Covers positions [0, first_position + n_rows); kReleasedBlock where neither window nor sink tokens are.
   std::span<const BlockId> blocks;
 };
 
@@ -66,8 +66,11 @@ struct AttentionArgs {
   std::size_t out_stride = 0;
   std::size_t n_heads = 0;
   float scale = 1.0F;
-  float soft_cap = 0.0F;                // 0 = off
-  std::int32_t window = 0;              // 0 = all; w: positions (p_row - w, p_row] are visible
+  float soft_cap = 0.0F;    // 0 = off
+  std::int32_t window = 0;  // 0 = all; w: positions (p_row - w, p_row] are visible
+  // Of a row with a window: positions [0, sink_tokens) are visible to all rows at or behind them, too (StreamingLLM;
+  // Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks).
+  std::int32_t sink_tokens = 0;
   const float* sinks = nullptr;         // [n_heads] extra logit in the denominator, or null
   const float* alibi_slopes = nullptr;  // [n_heads] or null
   std::span<const AttentionSequence> sequences;

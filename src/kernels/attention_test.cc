@@ -23,6 +23,7 @@ struct Case {
   std::size_t block_tokens = 16;
   float soft_cap = 0.0F;
   std::int32_t window = 0;
+  std::int32_t sink_tokens = 0;
   bool sinks = false;
   bool alibi = false;
 };
@@ -51,6 +52,31 @@ const Case kCases[] = {
      .block_tokens = 2,
      .window = 33},
     {.name = "window of 1", .length = 40, .window = 1},
+    {.name = "window and sink tokens", .length = 600, .window = 100, .sink_tokens = 4},
+    {.name = "an odd number of sink tokens, bf16 cache",
+     .type = DType::kBf16,
+     .n_heads = 8,
+     .length = 300,
+     .window = 33,
+     .sink_tokens = 21},
+    {.name = "sink tokens of more than a partition, blocks of 1, f16 cache",
+     .type = DType::kF16,
+     .length = 640,
+     .block_tokens = 1,
+     .window = 65,
+     .sink_tokens = 270},
+    {.name = "more sink tokens than positions", .length = 40, .window = 5, .sink_tokens = 64},
+    {.name = "sink tokens, soft cap and sinks",
+     .type = DType::kBf16,
+     .n_heads = 7,
+     .n_kv_heads = 1,
+     .dk = 37,
+     .dv = 19,
+     .length = 300,
+     .soft_cap = 5.0F,
+     .window = 40,
+     .sink_tokens = 3,
+     .sinks = true},
     {.name = "wide window, blocks of 256", .length = 700, .block_tokens = 256, .window = 300},
     {.name = "soft cap and sinks", .length = 290, .soft_cap = 5.0F, .sinks = true},
     {.name = "alibi",
@@ -105,7 +131,11 @@ class Cache {
     if (c_.window == 0) return;
     const auto window = static_cast<std::size_t>(c_.window);
     const std::size_t first = position + 1 > window ? position + 1 - window : 0;
-    for (std::size_t b = 0; b < first / c_.block_tokens; ++b) blocks_[b] = kReleasedBlock;
+    const auto n_sinks = static_cast<std::size_t>(c_.sink_tokens);
+    for (std::size_t b = (n_sinks + c_.block_tokens - 1) / c_.block_tokens;
+         b < first / c_.block_tokens;
+         ++b)
+      blocks_[b] = kReleasedBlock;
   }
 
  private:
@@ -160,6 +190,7 @@ class Runner {
     args.scale = scale();
     args.soft_cap = c_.soft_cap;
     args.window = c_.window;
+    args.sink_tokens = c_.sink_tokens;
     args.sinks = c_.sinks ? in_.sinks.data() : nullptr;
     args.alibi_slopes = c_.alibi ? in_.slopes.data() : nullptr;
     args.sequences = {&rows, 1};
@@ -204,8 +235,11 @@ std::vector<double> definition(
   const std::size_t kv = head / (c.n_heads / c.n_kv_heads);
   const std::size_t window = static_cast<std::size_t>(c.window);
   const std::size_t first = window != 0 && row + 1 > window ? row + 1 - window : 0;
+  std::vector<std::size_t> visible;
   std::vector<double> scores;
-  for (std::size_t p = first; p <= row; ++p) {
+  for (std::size_t p = 0; p <= row; ++p) {
+    if (p < first && p >= static_cast<std::size_t>(c.sink_tokens)) continue;
+    visible.push_back(p);
     double score = 0.0;
     for (std::size_t d = 0; d < c.dk; ++d) {
       score += static_cast<double>(stored(in.q[(row * c.n_heads + head) * c.dk + d], q_type)) *
@@ -225,7 +259,7 @@ std::vector<double> definition(
     total += weight;
     for (std::size_t d = 0; d < c.dv; ++d)
       out[d] += weight * static_cast<double>(
-                             stored(in.v[((first + i) * c.n_kv_heads + kv) * c.dv + d], c.type));
+                             stored(in.v[(visible[i] * c.n_kv_heads + kv) * c.dv + d], c.type));
   }
   for (double& value : out) value /= total;
   return out;
@@ -295,7 +329,8 @@ void expect_nan_stays_where_seen(const KernelTable& table, const Case& c, std::s
   const std::size_t row_values = c.n_heads * c.dv;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t row = i / row_values;
-    const bool sees = row >= bad && row < bad + static_cast<std::size_t>(c.window);
+    const bool sees = row >= bad && (row < bad + static_cast<std::size_t>(c.window) ||
+                                     bad < static_cast<std::size_t>(c.sink_tokens));
     ASSERT_EQ(std::isnan(out[i]), sees) << table.id << " row " << row;
     ASSERT_TRUE(sees || out[i] == clean[i]) << table.id << " row " << row;
   }
@@ -305,6 +340,9 @@ TEST(Attention, ValuesThatARowCannotSeeMayBeNan) {
   const Case c{.name = "NaN", .type = DType::kBf16, .n_heads = 4, .length = 64, .window = 21};
   for (const KernelTable* table : runnable_tables()) {
     for (const std::size_t bad : {30U, 31U}) expect_nan_stays_where_seen(*table, c, bad);
+    Case sinks = c;
+    sinks.sink_tokens = 9;
+    for (const std::size_t bad : {8U, 9U, 10U}) expect_nan_stays_where_seen(*table, sinks, bad);
   }
 }
 

@@ -55,6 +55,14 @@ void KvLease::reset() {
   partial_ = {};
 }
 
+std::uint32_t KvLease::released_end(std::size_t group) const {
+  return cache_->n_sinks(group) + n_released_[group];
+}
+
+std::uint32_t KvLease::n_held(std::size_t group, std::uint32_t n) const {
+  return n - std::min(n, released_end(group)) + std::min(n, cache_->n_sinks(group));
+}
+
 KvCache::KvCache(const KvCacheOptions& options)
     : block_tokens_(options.block_tokens),
       prefix_caching_(options.prefix_caching),
@@ -63,6 +71,7 @@ KvCache::KvCache(const KvCacheOptions& options)
       events_(options.events) {
   for (const KvGroupOptions& group : options.groups) {
     windows_.push_back(group.window_tokens);
+    sink_tokens_.push_back(group.window_tokens > 0 ? group.sink_tokens : 0);
     pools_.emplace_back(group.n_blocks, group.window_tokens > 0);
     nodes_.emplace_back(group.n_blocks);
     n_nodes_max_ += std::uint64_t{group.n_blocks} * kNodesPerBlock;
@@ -91,11 +100,17 @@ std::uint32_t KvCache::match(std::string_view identity,
 std::uint32_t KvCache::n_usable(std::span<const PrefixIndex::Node> path) const {
   auto n = static_cast<std::uint32_t>(path.size());
   if (std::ranges::count(windows_, 0U) == std::ssize(windows_)) return n;
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    std::uint32_t n_there = 0;
+    while (n_there < std::min(n, n_sinks(g)) && index_.blocks(path[n_there])[g] != kReleasedBlock)
+      ++n_there;
+    if (n_there < n_sinks(g)) n = std::min(n, n_there);
+  }
   std::vector<std::uint32_t> there_from(pools_.size(), n);  // per group: as far as looked at
   for (std::size_t g = 0; g < pools_.size();) {
     std::uint32_t& i = there_from[g];
     i = std::min(i, n);
-    const std::uint32_t first = windows_[g] == 0 ? n : n - n_seen(g, n);
+    const std::uint32_t first = windows_[g] == 0 ? n : seen_from(g, n);
     while (i > first && index_.blocks(path[i - 1])[g] != kReleasedBlock) --i;
     if (i <= first) {
       ++g;
@@ -108,7 +123,7 @@ std::uint32_t KvCache::n_usable(std::span<const PrefixIndex::Node> path) const {
 }
 
 // What the block behind `path` shares with the tokens, leaving one to compute: only if each group has the block, or
-// none of it is seen.
+// none of it will be seen.
 PrefixIndex::Part KvCache::match_part(std::string_view identity,
                                       std::span<const TokenId> tokens,
                                       std::span<const PrefixIndex::Node> path) const {
@@ -119,7 +134,8 @@ PrefixIndex::Part KvCache::match_part(std::string_view identity,
   const std::size_t n_max = std::min<std::size_t>(tokens.size() - 1 - first, block_tokens_ - 1);
   const PrefixIndex::Part part = index_.find_part(above, tokens.subspan(first, n_max));
   for (std::size_t g = 0; part.node && g < pools_.size(); ++g) {
-    if (windows_[g] != 1 && index_.blocks(part.node)[g] == kReleasedBlock) return {};
+    const bool seen = windows_[g] != 1 || path.size() < n_sinks(g);
+    if (seen && index_.blocks(part.node)[g] == kReleasedBlock) return {};
   }
   return part;
 }
@@ -147,20 +163,27 @@ PrefixProbe KvCache::probe(std::string_view identity,
   }
   if (out.n_blocks == 0) return out;
   for (std::size_t g = 0; g < pools_.size(); ++g) {
-    const std::uint32_t n_held = n_seen(g, out.n_blocks);
-    out.n_held.push_back(n_held);
-    const auto held = std::span(memo.path).subspan(out.n_blocks - n_held, n_held);
+    const auto path = std::span(memo.path).first(out.n_blocks);
+    const std::uint32_t from = seen_from(g, out.n_blocks);
+    const std::uint32_t n_front = std::min(n_sinks(g), from);
+    out.n_held.push_back(n_front + out.n_blocks - from);
     // Above a pinned node all are pinned.
     const auto n_taken =
         windows_[g] == 0
-            ? held.end() - std::ranges::partition_point(
-                               held, [&](PrefixIndex::Node node) { return index_.pinned(node); })
-            : std::ranges::count_if(held, [&](PrefixIndex::Node node) {
-                return !pools_[g].busy(index_.blocks(node)[g]);
-              });
+            ? path.end() - std::ranges::partition_point(
+                               path, [&](PrefixIndex::Node node) { return index_.pinned(node); })
+            : count_idle(g, path.first(n_front)) + count_idle(g, path.subspan(from));
     out.n_taken.push_back(static_cast<std::uint32_t>(n_taken));
   }
   return out;
+}
+
+// Nodes whose block of the group nobody has in use.
+std::ptrdiff_t KvCache::count_idle(std::size_t group,
+                                   std::span<const PrefixIndex::Node> nodes) const {
+  return std::ranges::count_if(nodes, [&](PrefixIndex::Node node) {
+    return !pools_[group].busy(index_.blocks(node)[group]);
+  });
 }
 
 KvLease KvCache::open(std::string_view identity,
@@ -179,9 +202,11 @@ KvLease KvCache::open(std::string_view identity,
   const auto part = use_partial ? match_part(identity, tokens, std::span(memo.path).first(n_blocks))
                                 : PrefixIndex::Part{};
   for (std::size_t g = 0; g < pools_.size(); ++g) {
-    lease.n_released_[g] = n_blocks - n_seen(g, n_blocks);
+    const std::uint32_t from = seen_from(g, n_blocks);
+    lease.n_released_[g] = from - std::min(from, n_sinks(g));
     lease.tables_[g].assign(n_blocks, kReleasedBlock);
-    for (std::uint32_t i = lease.n_released_[g]; i < n_blocks; ++i) {
+    for (std::uint32_t i = 0; i < n_blocks; ++i) {
+      if (i >= n_sinks(g) && i < from) continue;
       const BlockId id = index_.blocks(memo.path[i])[g];
       if (pools_[g].add_ref(id) && windows_[g] == 0) index_.add_busy(memo.path[i]);
       lease.tables_[g][i] = id;
@@ -215,9 +240,11 @@ void KvCache::drop_sources(KvLease& lease, std::uint64_t last_step) {
 
 bool KvCache::can_fork(const KvLease& source, std::uint32_t n_tokens) const {
   for (std::size_t g = 0; g < pools_.size(); ++g) {
-    const std::uint32_t seen_from =
+    const std::uint32_t first =
         windows_[g] == 0 || n_tokens < windows_[g] ? 0 : n_tokens - windows_[g] + 1;
-    if (seen_from < n_tokens && source.n_released_[g] > seen_from / block_tokens_) return false;
+    const std::uint32_t end = first < n_tokens ? blocks_for(n_tokens) : 0;
+    if (std::max(first / block_tokens_, n_sinks(g)) < std::min(end, source.released_end(g)))
+      return false;
   }
   return true;
 }
@@ -233,8 +260,9 @@ KvLease KvCache::fork(const KvLease& source, std::uint32_t n_tokens) {
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     const auto table = std::span(source.tables_[g]).first(n_whole);
     lease.tables_.emplace_back(table.begin(), table.end());
-    lease.n_released_.push_back(std::min(source.n_released_[g], n_whole));
-    for (const BlockId id : table.subspan(lease.n_released_[g])) {
+    lease.n_released_.push_back(n_whole - source.n_held(g, n_whole));
+    for (const BlockId id : table) {
+      if (id == kReleasedBlock) continue;
       pools_[g].add_ref(id);
       if (node_of(g, id)) index_.mark_shared(node_of(g, id));
     }
@@ -324,24 +352,24 @@ Status KvCache::extend(KvLease& lease, std::uint32_t n_blocks) {
   assert(lease.cache_ == this && lease.partial_.n_tokens == 0);
   const std::uint32_t n_held = lease.n_blocks();
   if (n_blocks <= n_held) return {};
-  const auto seen_from = [&](std::size_t g) { return n_blocks - n_seen(g, n_blocks); };
-  const auto n_new = [&](std::size_t g) { return n_blocks - std::max(n_held, seen_from(g)); };
+  const auto n_new = [&](std::size_t g) {
+    return n_blocks - std::max(n_held, seen_from(g, n_blocks)) +
+           base::sub_sat(std::min(n_sinks(g), seen_from(g, n_blocks)), n_held);
+  };
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     if (available(g) < n_new(g)) return no_room(g, n_new(g));
   }
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     auto& table = lease.tables_[g];
-    for (std::uint32_t& i = lease.n_released_[g]; i < seen_from(g); ++i) {
-      if (i < n_held) {
-        drop(g, std::exchange(table[i], kReleasedBlock), lease.last_step_);
-      } else {
-        table.push_back(kReleasedBlock);
-      }
-    }
+    const std::uint32_t from = seen_from(g, n_blocks);
+    for (std::uint32_t i = lease.released_end(g); i < std::min(from, n_held); ++i)
+      drop(g, std::exchange(table[i], kReleasedBlock), lease.last_step_);
     while (pools_[g].n_free() < n_new(g) && evict_from(g)) {
     }
     assert(pools_[g].n_free() >= n_new(g));
-    while (table.size() < n_blocks) table.push_back(pools_[g].take());
+    for (std::uint32_t i = n_held; i < n_blocks; ++i)
+      table.push_back(i >= n_sinks(g) && i < from ? kReleasedBlock : pools_[g].take());
+    lease.n_released_[g] = std::max(lease.n_released_[g], from - std::min(from, n_sinks(g)));
   }
   return {};
 }
@@ -354,7 +382,7 @@ bool KvCache::release_before(KvLease& lease, std::uint32_t position, std::uint32
     const std::uint32_t n_out =
         std::min({position - windows_[g] + 1, computed, lease.n_blocks() * block_tokens_}) /
         block_tokens_;
-    for (std::uint32_t& i = lease.n_released_[g]; i < n_out; ++i) {
+    for (std::uint32_t i = lease.released_end(g); i < n_out; ++i, ++lease.n_released_[g]) {
       const BlockId id = std::exchange(lease.tables_[g][i], kReleasedBlock);
       const PrefixIndex::Node node = node_of(g, id);
       drop(g, id, lease.last_step_, node && !index_.shared(node));
@@ -451,8 +479,9 @@ void KvCache::release(KvLease& lease) {
   drop_sources(lease, lease.last_step_);
   for (std::size_t g = 0; g < pools_.size(); ++g) {
     auto& table = lease.tables_[g];
-    for (std::size_t i = table.size(); i-- > lease.n_released_[g];)
-      drop(g, table[i], lease.last_step_);
+    for (std::size_t i = table.size(); i-- > 0;) {
+      if (table[i] != kReleasedBlock) drop(g, table[i], lease.last_step_);
+    }
   }
 }
 
@@ -465,10 +494,12 @@ void KvCache::retire(std::uint64_t step) {
 }
 
 std::uint32_t KvCache::reclaimable(const KvLease& lease, std::size_t group) const {
-  const auto& table = lease.tables_[group];
-  const auto live = std::span(table).subspan(lease.n_released_[group]);
-  return static_cast<std::uint32_t>(
-      std::ranges::count_if(live, [&](BlockId id) { return pools_[group].references(id) == 1; }));
+  const auto last_holder = [&](BlockId id) { return pools_[group].references(id) == 1; };
+  const auto table = lease.table(group);
+  const std::size_t from = std::min<std::size_t>(lease.released_end(group), table.size());
+  const auto front = table.first(std::min<std::size_t>(n_sinks(group), from));
+  return static_cast<std::uint32_t>(std::ranges::count_if(front, last_holder) +
+                                    std::ranges::count_if(table.subspan(from), last_holder));
 }
 
 std::uint32_t KvCache::reclaimable(std::span<const KvLease* const> leases,

@@ -9,10 +9,11 @@
 // steps still name its blocks leaves them retiring until retire(step).
 //
 // Groups with a window give blocks back once every position in them has left the window (the table entry becomes
-// kReleasedBlock). What was published stays cached there as long as nobody needs the room, and is evicted block by
-// block, by priority: first those that left the window of the only sequence that had them, the one that left last, then
-// by last use.
+// kReleasedBlock), but for those at the front that hold sink tokens, which every position sees. What was published
+// stays cached there as long as nobody needs the room, and is evicted block by block, by priority: first those that
+// left the window of the only sequence that had them, the one that left last, then by last use.
 // So a prefix can be used up to any block where every window group still has the blocks that the next position sees.
+// Blocks of sink tokens are cached and evicted as the others; a sequence gives them back last.
 //
 // Of the block behind a prefix a sequence may share the beginning only: it gets a block of its own, into which the
 // shared one is copied before its first row runs (take_copies), and computes the rest. fork() gives a second sequence
@@ -42,6 +43,7 @@ namespace coxswain::kvcache {
 struct KvGroupOptions {
   std::uint32_t n_blocks = 0;       // that may be leased: ids 1..n_blocks
   std::uint32_t window_tokens = 0;  // 0 = every position is kept
+  std::uint32_t sink_tokens = 0;    // beside a window: the first positions, which are kept
 };
 
 struct KvCacheOptions {
@@ -85,8 +87,11 @@ class KvLease {
   std::uint32_t n_published() const { return n_published_; }
   // Positions behind the table that the next block brings with it: it is to be copied, in part (take_copies).
   std::uint32_t n_partial() const { return partial_.n_tokens; }
-  // Blocks of `group` at the front of the table that have left the window.
+  // Blocks of `group` that have left the window: entries [released_end - n_released, released_end) of the table.
   std::uint32_t n_released(std::size_t group) const { return n_released_[group]; }
+  std::uint32_t released_end(std::size_t group) const;
+  // Of the first n blocks, those that are held.
+  std::uint32_t n_held(std::size_t group, std::uint32_t n) const;
 
   // A plan that names these blocks is about to be submitted.
   void mark_used(std::uint64_t step) { last_step_ = step; }
@@ -142,7 +147,9 @@ class KvCache {
   std::size_t n_groups() const { return pools_.size(); }
   std::uint32_t window_tokens(std::size_t group) const { return windows_[group]; }
   KvGroupOptions group_options(std::size_t group) const {
-    return {.n_blocks = pools_[group].counts().total, .window_tokens = windows_[group]};
+    return {.n_blocks = pools_[group].counts().total,
+            .window_tokens = windows_[group],
+            .sink_tokens = sink_tokens_[group]};
   }
   bool prefix_caching() const { return prefix_caching_; }
   std::uint32_t blocks_for(std::uint32_t n_tokens) const {
@@ -240,13 +247,18 @@ class KvCache {
   PrefixIndex::Part match_part(std::string_view identity,
                                std::span<const TokenId> tokens,
                                std::span<const PrefixIndex::Node> path) const;
+  std::ptrdiff_t count_idle(std::size_t group, std::span<const PrefixIndex::Node> nodes) const;
   void hold_source(KvLease& lease, std::size_t group, BlockId id);
   void drop_sources(KvLease& lease, std::uint64_t last_step);
-  // Blocks of a prefix of n_blocks that the position behind it sees.
-  std::uint32_t n_seen(std::size_t group, std::uint32_t n_blocks) const {
-    return windows_[group] == 0
-               ? n_blocks
-               : std::min(n_blocks, base::ceil_div(windows_[group] - 1, block_tokens_));
+  // The position behind a prefix of n_blocks sees the blocks of sink tokens and those from here on.
+  std::uint32_t seen_from(std::size_t group, std::uint32_t n_blocks) const {
+    if (windows_[group] == 0) return 0;
+    const std::uint32_t n = base::ceil_div(windows_[group] - 1, block_tokens_);
+    return std::max(n_blocks - std::min(n_blocks, n), std::min(n_blocks, n_sinks(group)));
+  }
+  // Blocks of sink tokens, which stay beside the window; of a group that keeps every position 0.
+  std::uint32_t n_sinks(std::size_t group) const {
+    return base::ceil_div(sink_tokens_[group], block_tokens_);
   }
   PrefixIndex::Node& node_of(std::size_t group, BlockId id) { return nodes_[group][id - 1]; }
   std::span<const TokenId> block_of(std::span<const TokenId> tokens, std::uint32_t index) const {
@@ -256,8 +268,9 @@ class KvCache {
   const std::uint32_t block_tokens_;
   bool prefix_caching_ = false;
   bool partial_reuse_ = false;
-  std::vector<std::uint32_t> windows_;  // per group
-  std::vector<BlockPool> pools_;        // per group
+  std::vector<std::uint32_t> windows_;      // per group
+  std::vector<std::uint32_t> sink_tokens_;  // per group, 0 without a window
+  std::vector<BlockPool> pools_;            // per group
   // Per group and block: the node that names it.
   std::vector<std::vector<PrefixIndex::Node>> nodes_;
   PrefixIndex index_;

@@ -379,6 +379,65 @@ TEST(KvCache, APrefixIsUsedUpToWhereTheWindowIsThere) {
   EXPECT_EQ(cache.check(), "");
 }
 
+// Six sink tokens: the first two of the blocks of four stay.
+KvCacheOptions with_sinks(std::uint32_t n_blocks, std::uint32_t n_window_blocks) {
+  KvCacheOptions out = windowed(n_blocks, n_window_blocks);
+  out.groups[1].sink_tokens = 6;
+  return out;
+}
+
+TEST(KvCache, BlocksOfSinkTokensAreNotGivenBack) {
+  KvCache cache(with_sinks(20, 20));
+  KvLease lease = filled(cache, "id", iota_tokens(32));
+  EXPECT_FALSE(cache.release_before(lease, 13, 32));  // position 13 sees 8..13
+  EXPECT_TRUE(cache.release_before(lease, 32, 32));   // position 32 sees 27..32
+  EXPECT_EQ(lease.n_released(1), 4U);
+  EXPECT_EQ(lease.released_end(1), 6U);
+  EXPECT_EQ(lease.n_held(1, 1), 1U);
+  EXPECT_EQ(lease.n_held(1, 5), 2U);
+  EXPECT_EQ(lease.n_held(1, 8), 4U);
+  EXPECT_EQ(cache.reclaimable(lease, 1), 4U);
+  for (const std::uint32_t i : {0U, 1U, 6U, 7U}) EXPECT_NE(lease.table(1)[i], kReleasedBlock) << i;
+  for (const std::uint32_t i : {2U, 5U}) EXPECT_EQ(lease.table(1)[i], kReleasedBlock) << i;
+  EXPECT_EQ(cache.counts(1).leased, 4U);
+  EXPECT_EQ(cache.check(), "");
+  EXPECT_TRUE(cache.can_fork(lease, 32));
+  EXPECT_TRUE(cache.can_fork(lease, 8));   // within what the sinks keep
+  EXPECT_FALSE(cache.can_fork(lease, 9));  // position 9 sees 8 and 7: block 2 is gone
+  KvLease other = cache.fork(lease, 30);
+  EXPECT_EQ(other.n_released(1), 4U);
+  EXPECT_EQ(other.n_partial(), 2U);
+  lease.reset();
+  EXPECT_EQ(cache.counts(1).leased, 4U);
+  other.reset();
+  EXPECT_EQ(cache.available(1), 20U);
+  EXPECT_EQ(cache.check(), "");
+}
+
+TEST(KvCache, APrefixNeedsItsSinkTokens) {
+  KvCache cache(with_sinks(40, 8));
+  KvLease first = filled(cache, "id", iota_tokens(32));
+  cache.release_before(first, 32, 32);
+  first.reset();
+  // What left the window goes first.
+  KvLease other = cache.open("", {}, false);
+  ASSERT_TRUE(cache.grow(other, 4).ok());
+  const PrefixProbe probe = cache.probe("id", iota_tokens(33));
+  EXPECT_EQ(probe.n_blocks, 8U);
+  EXPECT_EQ(probe.n_held, (std::vector<std::uint32_t>{8, 4}));
+  EXPECT_EQ(probe.n_taken, (std::vector<std::uint32_t>{8, 4}));
+  KvLease hit = cache.open("id", iota_tokens(33), true);
+  EXPECT_EQ(hit.n_blocks(), 8U);
+  EXPECT_EQ(hit.n_released(1), 4U);
+  EXPECT_NE(hit.table(1)[1], kReleasedBlock);
+  EXPECT_EQ(hit.table(1)[2], kReleasedBlock);
+  hit.reset();
+  // The window's two, then the second of the sinks: with it the whole prefix but for its first block is lost.
+  ASSERT_TRUE(cache.grow(other, 7).ok());
+  EXPECT_EQ(cache.probe("id", iota_tokens(33)).n_blocks, 1U);
+  EXPECT_EQ(cache.check(), "");
+}
+
 TEST(KvCache, WhatIsComputedAgainFillsTheHolesOfAPrefix) {
   KvCache cache(windowed(40, 8));
   filled(cache, "id", iota_tokens(16)).reset();

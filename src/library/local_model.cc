@@ -36,6 +36,8 @@ Result<runner::RunnerOptions> runner_options(const std::string& path,
   out.n_threads = options.n_threads;
   out.pin_threads = options.pin_threads;
   out.isa = options.isa;
+  out.windows = {.max_attention_window = options.max_attention_window,
+                 .sink_token_length = options.sink_token_length};
   out.kv_bytes = options.kv_bytes;
   out.kv_fraction = options.kv_fraction;
   out.attachment_bytes_max = options.attachment_bytes_max;

@@ -81,6 +81,19 @@ TEST(LocalModel, RefusesByName) {
             "untrusted");
 }
 
+TEST(LocalModel, WindowsAreAnOption) {
+  const auto model =
+      open_model(demo_model(), {.max_attention_window = {0, 64}, .sink_token_length = 4});
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const RunnerInfo info = model->info();
+  ASSERT_EQ(info.kv_groups.size(), 2U);
+  EXPECT_EQ(info.kv_groups[0].kind, KvGroup::Kind::kFull);
+  EXPECT_EQ(info.kv_groups[1].window, 64U);
+  EXPECT_EQ(info.kv_groups[1].sink_tokens, 4U);
+  EXPECT_EQ(open_model(demo_model(), {.sink_token_length = 4}).status().field(),
+            "sink_token_length");
+}
+
 TEST(LocalModel, SaysWhereMemoryGoes) {
   const LocalModel model = open_demo();
   EXPECT_NE(model.memory_plan().find("weights"), std::string::npos);

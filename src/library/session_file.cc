@@ -8,6 +8,7 @@
 
 #include <coxswain/kv_layout.h>
 
+#include "base/numbers.h"
 #include "batch/block_transfers.h"
 
 namespace coxswain::library {
@@ -74,12 +75,19 @@ bool take_number(std::string_view& text, std::string_view name, std::uint32_t& o
   return true;
 }
 
-std::vector<std::uint32_t> blocks_of_piece(const batch::PrefixPieces& pieces, std::uint32_t index) {
+std::vector<std::uint32_t> blocks_of_piece(const batch::PrefixPieces& pieces,
+                                           const KvLayout& layout,
+                                           std::uint32_t index) {
   const std::uint32_t first = index * pieces.piece_blocks;
   const std::uint32_t end = std::min(pieces.n_blocks, first + pieces.piece_blocks);
   std::vector<std::uint32_t> out;
-  for (const std::uint32_t begin : pieces.first_blocks)
-    out.push_back(end - std::min(end, std::max(first, begin)));
+  for (std::size_t g = 0; g < pieces.first_blocks.size(); ++g) {
+    const std::uint32_t behind = pieces.first_blocks[g];
+    const std::uint32_t sinks =
+        std::min(behind, base::ceil_div(layout.groups[g].sink_tokens, layout.block_tokens));
+    out.push_back(end - std::min(end, std::max(first, behind)) +
+                  base::sub_sat(std::min(end, sinks), first));
+  }
   return out;
 }
 
@@ -304,7 +312,8 @@ Status SessionFile::check_images(const RunnerInfo& info) const {
   }
   const KvLayout layout = kv_layout_of(info);
   for (std::uint32_t i = 0; i < images_.size(); ++i) {
-    const std::uint64_t bytes = blocks_attachment_bytes(layout, blocks_of_piece(pieces_, i));
+    const std::uint64_t bytes =
+        blocks_attachment_bytes(layout, blocks_of_piece(pieces_, layout, i));
     if (images_[i].n_bytes != bytes) {
       return bad(Code::kInvalidArgument,
                  "BLKS " + std::to_string(i) + ": length: found " +

@@ -8,7 +8,8 @@
 //   SALT  the cache salt
 //   IDS   int32 [tokens]
 //   BLKS  any number: an attachment of kind kBlocks each
-//   PIEC  u32: blocks, blocks of a piece, and for each KV group the first block that is there
+//   PIEC  u32: blocks, blocks of a piece, and for each KV group the first block behind those that
+//         have left the window; before these are blocks of sink tokens
 //   END   nothing: the file is whole
 //
 // A section is 32 bytes and its payload: u32 tag, u32 number of the section from 0, u64 bytes of the payload, u64 xxh3

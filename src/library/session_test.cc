@@ -258,8 +258,8 @@ class SavedSession : public ::testing::Test {
       std::filesystem::path(::testing::TempDir()) / ("session_" + std::to_string(::getpid()));
 };
 
-TEST_F(SavedSession, GoesOnInAnotherEngineAndComputesNothingAgain) {
-  const FakeRunnerOptions fake = with_attachments();
+// A session over `fake` goes on in another engine, and nothing is computed again.
+void expect_goes_on(const FakeRunnerOptions& fake, const std::string& path) {
   std::vector<TokenId> ids;
   {
     Executor engine(std::make_shared<FakeRunner>(fake));
@@ -268,18 +268,18 @@ TEST_F(SavedSession, GoesOnInAnotherEngineAndComputesNothingAgain) {
     Request turn = make_request(60, 30);
     turn.cache_salt = "salt";
     ASSERT_TRUE(session.enqueue(turn).ok());
-    EXPECT_EQ(session_code(session.save(path())), SessionCode::kConflict);
+    EXPECT_EQ(session_code(session.save(path)), SessionCode::kConflict);
     static_cast<void>(await_turn(session));
     ids = session.history();
-    ASSERT_TRUE(session.save(path()).ok());
-    ASSERT_TRUE(session.save(path()).ok());  // in the former one's place
+    ASSERT_TRUE(session.save(path).ok());
+    ASSERT_TRUE(session.save(path).ok());  // in the former one's place
     ASSERT_TRUE(session.end().ok());
-    EXPECT_EQ(session_code(session.save(path())), SessionCode::kInvalid);
+    EXPECT_EQ(session_code(session.save(path)), SessionCode::kInvalid);
   }
   const auto runner = std::make_shared<FakeRunner>(fake);
   Executor engine(runner);
   Sessions sessions(engine);
-  auto session = sessions.restore(8, path());
+  auto session = sessions.restore(8, path);
   ASSERT_TRUE(session.ok()) << session.status().message();
   EXPECT_EQ(session->id(), 8U);
   EXPECT_EQ(session->history(), ids);
@@ -293,6 +293,18 @@ TEST_F(SavedSession, GoesOnInAnotherEngineAndComputesNothingAgain) {
   EXPECT_EQ(ids_of(answer.tokens), expected(fake, whole).tokens);
   EXPECT_EQ(answer.usage.n_cached_prompt_tokens, 88U);  // of 89 that were computed, in blocks of 4
   EXPECT_TRUE(runner->violations().empty());
+}
+
+TEST_F(SavedSession, GoesOnInAnotherEngineAndComputesNothingAgain) {
+  FakeRunnerOptions fake = with_attachments();
+  expect_goes_on(fake, path());
+  fake.n_blocks = {65, 65};
+  fake.windows = {0, 24};
+  for (const std::uint32_t n_sinks : {0U, 6U, 30U}) {
+    SCOPED_TRACE(n_sinks);
+    fake.sink_tokens = n_sinks;
+    expect_goes_on(fake, path());
+  }
 }
 
 TEST_F(SavedSession, WhatCannotBeUsedIsComputed) {

@@ -45,14 +45,11 @@ Status Decoder::check_blocks(const SequenceRows& rows, const kvstore::KvStore& k
     // The first position that the first row sees.
     const bool windowed = group.kind == KvGroup::Kind::kWindow && first + 1 > group.window;
     const std::size_t visible = windowed ? first + 1 - group.window : 0;
-    for (std::size_t b = visible / block_tokens; b * block_tokens < end; ++b) {
+    for (std::size_t b = 0; b * block_tokens < end; ++b) {
+      const bool seen = b >= visible / block_tokens || b * block_tokens < group.sink_tokens;
+      if (!seen && blocks[b] == kReleasedBlock) continue;
       if (blocks[b] >= kv.options().n_blocks[g])
         return internal_error("block id " + std::to_string(blocks[b]) + " is out of range");
-    }
-    for (std::size_t b = 0; b < visible / block_tokens; ++b) {
-      if (blocks[b] != kReleasedBlock && blocks[b] >= kv.options().n_blocks[g]) {
-        return internal_error("block id " + std::to_string(blocks[b]) + " is out of range");
-      }
     }
   }
   return {};

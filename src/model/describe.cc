@@ -26,6 +26,7 @@ void fill_kv_groups(const ArchSpec& arch, ModelInfo& info) {
   for (std::size_t g = 0; g < shapes.size(); ++g) {
     info.kv_groups[g].kind = shapes[g].kind;
     info.kv_groups[g].window = shapes[g].window;
+    info.kv_groups[g].sink_tokens = shapes[g].sink_tokens;
   }
   for (std::uint32_t i = 0; i < arch.n_layers(); ++i) {
     const KvShape shape = kv_shape(arch.layers[i]);

@@ -107,6 +107,7 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   }
   COXSWAIN_ASSIGN_OR_RETURN(const ModelFiles files, ModelFiles::open(options.model_dir));
   COXSWAIN_ASSIGN_OR_RETURN(Architecture architecture, files.architecture());
+  COXSWAIN_RETURN_IF_ERROR(apply(options.windows, architecture.arch));
   if (options.n_token_ids > architecture.arch.vocab_size) {
     return invalid_argument(
         files.config_path() + ": vocab_size is " + std::to_string(architecture.arch.vocab_size) +

@@ -23,6 +23,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kvstore/kv_store.h"
+#include "model/window_limits.h"
 
 namespace coxswain::model {
 
@@ -32,6 +33,7 @@ struct LoadOptions {
   std::optional<tensor::DType> dtype;  // kF32, kBf16 or kF16
   // Linear layers only: the name of a quantised weight format ("int8", "int4", "int4-g128"), or empty.
   std::string quantize = {};
+  WindowLimits windows = {};
   const kernels::KernelTable* kernels = nullptr;
   // Ids that the tokenizer knows: the vocabulary must have a row for each. 0 = not known.
   std::size_t n_token_ids = 0;

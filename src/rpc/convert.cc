@@ -192,6 +192,7 @@ void group_to_proto(const KvGroup& from, pb::KvGroup& to) {
   blocks_to_proto(from.layers, *to.mutable_layers());
   to.set_kind(static_cast<pb::KvGroupKind>(from.kind));
   to.set_window(from.window);
+  to.set_sink_tokens(from.sink_tokens);
   to.set_bytes_per_block(from.bytes_per_block);
   to.set_n_blocks(from.n_blocks);
   to.set_dtype(from.dtype);
@@ -208,6 +209,7 @@ Result<KvGroup> group_from_proto(const pb::KvGroup& from) {
   return KvGroup{.layers = {from.layers().begin(), from.layers().end()},
                  .kind = static_cast<KvGroup::Kind>(from.kind()),
                  .window = from.window(),
+                 .sink_tokens = from.sink_tokens(),
                  .bytes_per_block = from.bytes_per_block(),
                  .n_blocks = from.n_blocks(),
                  .dtype = from.dtype(),

@@ -245,6 +245,7 @@ TEST(Convert, InfoSurvives) {
                     {.layers = {1},
                      .kind = KvGroup::Kind::kWindow,
                      .window = 64,
+                     .sink_tokens = 4,
                      .bytes_per_block = 7,
                      .n_blocks = 8,
                      .dtype = "bfloat16",

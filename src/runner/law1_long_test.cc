@@ -32,6 +32,7 @@ struct LongModel {
   const char* fields;
   tensor::DType dtype;
   bool has_window;
+  std::uint32_t sink_tokens = 0;
 };
 
 std::ostream& operator<<(std::ostream& out, const LongModel& model) {
@@ -66,6 +67,17 @@ constexpr LongModel kModels[] = {
      R"("num_local_experts":5,"num_experts_per_tok":2})",
      tensor::DType::kBf16,
      true},
+    {"gemma3_sinks_bf16",
+     R"({"model_type":"gemma3_text","max_position_embeddings":1024,"head_dim":16,"sliding_window":70,)"
+     R"("sliding_window_pattern":2,"query_pre_attn_scalar":16})",
+     tensor::DType::kBf16,
+     true,
+     5},
+    {"mistral_sinks",
+     R"({"model_type":"mistral","max_position_embeddings":1024,"sliding_window":100})",
+     tensor::DType::kF32,
+     true,
+     270},
     {"mpt",
      R"({"model_type":"mpt","d_model":48,"n_heads":6,"n_layers":3,"max_seq_len":1024,"attn_config":{"alibi":true}})",
      tensor::DType::kF32,
@@ -159,7 +171,8 @@ class Law1Long : public ::testing::TestWithParam<LongModel> {
     return {.rows_max = kRequestTokensMax,
             .kv_tokens = kKvTokens,
             .request_tokens_max = kRequestTokensMax,
-            .dtype = GetParam().dtype};
+            .dtype = GetParam().dtype,
+            .windows = {.sink_token_length = GetParam().sink_tokens}};
   }
   Happened through_engine(const RunnerSetup& setup, const batch::EngineOptions& options) {
     return expect_same_through_engine(folder_.path(), setup, options, specs_, expected_);

@@ -284,6 +284,63 @@ TEST(Law1Types, EveryWeightTypeAndKernelSet) {
   }
 }
 
+// Windows that are put on a model, and sink tokens beside them, in every way and on every set: inside a block, of some
+// blocks, of all that some requests have.
+TEST(Law1Windows, LimitsAndSinkTokens) {
+  base::TempFolder folder;
+  model::RandomCheckpointOptions options;
+  options.dir = folder.path();
+  options.type = tensor::DType::kBf16;
+  ASSERT_TRUE(write_random_checkpoint(
+                  model::small_config(R"({"model_type":"llama","hidden_size":64})"), options)
+                  .ok());
+  for (const std::uint32_t n_sinks : {3U, 9U, 24U}) {
+    for (const kernels::Isa isa : kernels::available_isas()) {
+      RunnerSetup setup{.isa = std::string(kernels::name_of(isa)),
+                        .windows = {.max_attention_window = {7, 0}, .sink_token_length = n_sinks}};
+      for (const auto dtype : {tensor::DType::kF32, tensor::DType::kBf16}) {
+        SCOPED_TRACE(setup.isa + " " + std::string(tensor::name_of(dtype)) + ", sink tokens " +
+                     std::to_string(n_sinks));
+        setup.dtype = dtype;
+        expect_invariance(folder.path(), setup);
+      }
+    }
+  }
+}
+
+TEST(Law1Windows, ThroughTheEngine) {
+  base::TempFolder folder;
+  model::RandomCheckpointOptions options;
+  options.dir = folder.path();
+  options.type = tensor::DType::kF32;
+  ASSERT_TRUE(
+      write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"), options).ok());
+  for (const std::vector<std::uint32_t>& windows : {std::vector<std::uint32_t>{7, 0}, {7, 12, 5}}) {
+    RunnerSetup setup{.block_tokens = 4,
+                      .n_threads = 2,
+                      .windows = {.max_attention_window = windows, .sink_token_length = 5}};
+    auto reference = start(folder.path(), setup);
+    ASSERT_NE(reference, nullptr);
+    const auto expected = drive_each_alone(*reference, requests());
+    for (const std::uint32_t kv_tokens : {2048U, 120U}) {
+      SCOPED_TRACE(std::to_string(windows.size()) + " windows, cache of " +
+                   std::to_string(kv_tokens));
+      setup.kv_tokens = kv_tokens;
+      for (const auto policy : {CapacityPolicy::kAdaptive,
+                                CapacityPolicy::kMaxUtilization,
+                                CapacityPolicy::kGuaranteedNoEvict}) {
+        batch::EngineOptions how;
+        how.policy = policy;
+        how.prefill_tokens_max = 24;
+        const Happened happened =
+            expect_same_through_engine(folder.path(), setup, how, requests(), expected);
+        EXPECT_GT(happened.n_shared_tokens, 0u);
+        EXPECT_GT(happened.n_released_blocks, 0u);
+      }
+    }
+  }
+}
+
 // The reference models of COXSWAIN_DATA: every published variant that can be loaded.
 TEST(Law1Data, EveryReferenceModel) {
   const char* data = std::getenv("COXSWAIN_DATA");

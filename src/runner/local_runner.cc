@@ -104,6 +104,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   load.model_dir = options.model_dir;
   load.dtype = options.dtype;
   load.quantize = options.quantize;
+  load.windows = options.windows;
   load.kernels = kernels;
   load.progress = options.progress;
   COXSWAIN_ASSIGN_OR_RETURN(auto model, model::Model::load(load));

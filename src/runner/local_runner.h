@@ -37,6 +37,7 @@ struct RunnerOptions {
   std::string model_id;                // reported as is; empty = model_dir
   std::optional<tensor::DType> dtype;  // empty = as stored
   std::string quantize;                // model::LoadOptions::quantize
+  model::WindowLimits windows = {};
   // Empty = kF32 for float32 weights, kF16 for float16, else kBf16.
   std::optional<tensor::DType> kv_dtype;
   std::uint32_t block_tokens = 16;

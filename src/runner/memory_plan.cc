@@ -37,15 +37,14 @@ std::string line(const char* what, std::uint64_t bytes, const std::string& note)
 class KvDivision {
  public:
   explicit KvDivision(const MemoryRequest& request) : request_(request), n_typical_(wanted()) {
-    std::uint64_t window = 0;
+    std::uint64_t n_tokens = 0;
     for (const KvGroup& group : request_.groups) {
-      if (group.kind == KvGroup::Kind::kWindow)
-        window = std::max<std::uint64_t>(window, group.window);
+      if (group.kind != KvGroup::Kind::kWindow) continue;
+      n_tokens =
+          std::max(n_tokens, group.sink_tokens + std::uint64_t{group.window} * kWindowsOfARequest);
     }
-    if (request_.total_tokens_max == 0 && window != 0) {
-      n_typical_ = static_cast<std::uint32_t>(
-          std::min<std::uint64_t>(n_typical_, window * kWindowsOfARequest));
-    }
+    if (request_.total_tokens_max == 0 && n_tokens != 0)
+      n_typical_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(n_typical_, n_tokens));
   }
 
   // Tokens of the longest request.
@@ -84,7 +83,8 @@ class KvDivision {
                : std::min(kIds, blocks(wanted()) * std::max(request_.batch_size_max, 1U));
   }
   std::uint64_t in_use(const KvGroup& group, std::uint32_t row_tokens) const {
-    return window_blocks_max(group.window, request_.block_tokens, n_typical_, row_tokens);
+    return window_blocks_max(
+        group.window, group.sink_tokens, request_.block_tokens, n_typical_, row_tokens);
   }
   // Block 0 not counted. What sequences have in use while they decode, as many as the other groups have room for; and
   // once what is in use besides while a prompt is computed.
@@ -114,8 +114,10 @@ std::string blocks_text(std::span<const KvGroup> groups) {
   for (const KvGroup& group : groups) {
     if (!out.empty()) out += " + ";
     out += std::to_string(group.n_blocks);
-    if (group.kind == KvGroup::Kind::kWindow)
-      out += " (window of " + std::to_string(group.window) + ")";
+    if (group.kind != KvGroup::Kind::kWindow) continue;
+    out += " (window of " + std::to_string(group.window);
+    if (group.sink_tokens > 0) out += ", " + std::to_string(group.sink_tokens) + " sink tokens";
+    out += ")";
   }
   return out;
 }

@@ -5,7 +5,7 @@
 //
 // Each KV group has blocks of its own. Groups that keep every position have one for each block of a request, groups
 // with a window what their window needs: the cache is divided for requests of total_tokens_max, or, if that is not
-// given, of kWindowsOfARequest windows (or position_max).
+// given, of its sink tokens and kWindowsOfARequest windows (or position_max).
 //
 // The reserve is for everything else of the machine's processes: router, text, connections.
 //

@@ -112,8 +112,9 @@ void expect_room(const MemoryRequest& request, const MemoryPlan& plan) {
     EXPECT_LE(group.n_blocks, plan.groups[0].n_blocks);
     const std::uint32_t n = plan.total_tokens_max;
     const bool windowed = group.kind == KvGroup::Kind::kWindow;
-    EXPECT_GT(group.n_blocks,
-              windowed ? window_blocks_max(group.window, 16, n, 256) : (n + 15) / 16);
+    EXPECT_GT(
+        group.n_blocks,
+        windowed ? window_blocks_max(group.window, group.sink_tokens, 16, n, 256) : (n + 15) / 16);
   }
   if (request.total_tokens_max != 0) return;
   // Nobody says how long requests are: a window for every eight, or for every sequence of the batch.
@@ -124,11 +125,13 @@ TEST(MemoryPlan, EveryRequestFitsAndShortOnesKeepTheirRoom) {
   std::size_t n_plans = 0;
   for (const std::uint32_t total : {0U, 16U, 100U, 513U, 4000U, 32'768U}) {
     for (const std::uint64_t mib : {20ULL, 60ULL, 300ULL, 2000ULL}) {
-      for (const bool asked : {false, true}) {
-        SCOPED_TRACE(std::to_string(total) + " tokens, " + std::to_string(mib) + " MiB");
+      for (unsigned way = 0; way < 6; ++way) {
         MemoryRequest request = gemma3((2 * 1024 + 512 + mib) * kGiB / 1024);
         request.total_tokens_max = total;
-        if (asked) request.kv_bytes = mib * kGiB / 1024;
+        if (way % 2 == 1) request.kv_bytes = mib * kGiB / 1024;
+        request.groups[1].sink_tokens = way < 2 ? 0 : way < 4 ? 4 : 6000;
+        SCOPED_TRACE(std::to_string(total) + " tokens, " + std::to_string(mib) + " MiB, way " +
+                     std::to_string(way));
         const auto plan = plan_memory(request);
         if (!plan.ok()) continue;
         ++n_plans;
@@ -136,7 +139,7 @@ TEST(MemoryPlan, EveryRequestFitsAndShortOnesKeepTheirRoom) {
       }
     }
   }
-  EXPECT_GT(n_plans, 30U);
+  EXPECT_GT(n_plans, 100U);
 }
 
 TEST(MemoryPlan, WhereAllLayersHaveWindowsRequestsMayBeLongerThanTheBlocks) {
@@ -179,6 +182,10 @@ TEST(MemoryPlan, PrintsOneLineForEachPart) {
   EXPECT_EQ(lines[1], "kv cache    513.0 MiB  8192 tokens in 513 blocks of 16");
   EXPECT_EQ(plan_memory(gemma3(100 * kGiB))->to_lines()[1],
             "kv cache     2.19 GiB  524288 tokens in 32769 + 576 (window of 512) blocks of 16");
+  MemoryRequest sinks = gemma3(100 * kGiB);
+  sinks.groups[1].sink_tokens = 4;
+  EXPECT_NE(plan_memory(sinks)->to_lines()[1].find("(window of 512, 4 sink tokens) blocks of 16"),
+            std::string::npos);
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1536), "1.50 KiB");
 }

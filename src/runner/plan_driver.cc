@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/numbers.h"
+
 namespace coxswain::runner {
 namespace {
 
@@ -112,7 +114,9 @@ class Driver {
     if (!options_.release_windows || !moves || position < window || request.n_in_flight > 0)
       return table.size();
     std::size_t first = table.size();
-    for (std::size_t i = (position - window + 1) / info_.block_tokens; i-- > 0;) {
+    const std::size_t n_sinks =
+        base::ceil_div(info_.kv_groups[group].sink_tokens, info_.block_tokens);
+    for (std::size_t i = (position - window + 1) / info_.block_tokens; i-- > n_sinks;) {
       if (i >= table.size() || table[i] == kReleasedBlock) continue;
       give_back(group, std::exchange(table[i], kReleasedBlock));
       ++request.outcome.n_released_blocks;

@@ -228,6 +228,10 @@ Status StepExecutor::check_blocks(const ReadyRow& ready) {
     } else if (group.kind == KvGroup::Kind::kWindow) {
       first_read = 0;
     }
+    const std::size_t n_sinks = (group.sink_tokens + block_tokens - 1) / block_tokens;
+    for (std::size_t i = 0; i < std::min(n_sinks, first_read); ++i) {
+      if (table[i] == kReleasedBlock) return broken_plan("a released block of sink tokens");
+    }
     for (std::size_t i = first_read; i < end_block; ++i) {
       if (table[i] == kReleasedBlock) return broken_plan("a released block inside the window");
     }

@@ -39,9 +39,12 @@ std::uint64_t cell(std::uint32_t position, TokenId token, std::uint64_t identity
   return mix(mix(position, static_cast<std::uint64_t>(token)), identity);
 }
 
-// First position that a token at `position` sees in a group.
-std::uint32_t window_begin(std::uint32_t window, std::uint32_t position) {
-  return window == 0 || position < window ? 0 : position - window + 1;
+// Whether a token at `position` sees an earlier one in a group.
+bool sees(const FakeRunnerOptions& o,
+          std::uint32_t window,
+          std::uint32_t position,
+          std::uint32_t other) {
+  return window == 0 || other < o.sink_tokens || position - other < window;
 }
 
 struct Sampled {
@@ -159,8 +162,9 @@ std::uint64_t context_of(const FakeRunnerOptions& o,
   std::uint64_t h = 0;
   const auto end = static_cast<std::uint32_t>(tokens.size());
   for (const std::uint32_t window : o.windows) {
-    for (std::uint32_t p = window_begin(window, end - 1); p < end; ++p)
-      h = mix(h, cell(p, tokens[p], identity));
+    for (std::uint32_t p = 0; p < end; ++p) {
+      if (sees(o, window, end - 1, p)) h = mix(h, cell(p, tokens[p], identity));
+    }
   }
   return h;
 }
@@ -221,6 +225,7 @@ RunnerInfo FakeRunner::info() const {
       group.layers.push_back(layer);
     group.kind = options_.windows[g] > 0 ? KvGroup::Kind::kWindow : KvGroup::Kind::kFull;
     group.window = options_.windows[g];
+    group.sink_tokens = options_.windows[g] > 0 ? options_.sink_tokens : 0;
     group.dtype = "fake";
     group.n_kv_heads = group.k_dim = group.v_dim = 1;
     group.bytes_per_block = options_.block_tokens * sizeof(Slot);
@@ -485,9 +490,12 @@ void FakeRunner::check_scheduling(const Row& row, const State& state) {
             state.spec.prompt.size() + state.spec.stopping.max_new_tokens - 1) {
       violate("a table that must not grow is too short");
     }
-    for (std::uint32_t b = block_of(window_begin(options_.windows[g], row.first_position));
-         b < table.size();
-         ++b) {
+    for (std::uint32_t b = 0; b < table.size(); ++b) {
+      const std::uint32_t last = (b + 1) * options_.block_tokens - 1;
+      const bool seen = last >= row.first_position ||
+                        sees(options_, options_.windows[g], row.first_position, last) ||
+                        b * options_.block_tokens < options_.sink_tokens;
+      if (!seen) continue;
       if (table[b] == 0 || table[b] >= options_.n_blocks[g])
         violate("a block id that is not leased to anybody");
     }
@@ -519,7 +527,8 @@ void FakeRunner::check_writes(const Row& row, const State& state) {
 std::uint64_t FakeRunner::read(const Tables& tables, std::uint32_t end) const {
   std::uint64_t h = 0;
   for (std::size_t g = 0; g < tables.size(); ++g) {
-    for (std::uint32_t p = window_begin(options_.windows[g], end - 1); p < end; ++p) {
+    for (std::uint32_t p = 0; p < end; ++p) {
+      if (!sees(options_, options_.windows[g], end - 1, p)) continue;
       const std::size_t block = block_of(p) < tables[g].size() ? tables[g][block_of(p)]
                                                                : std::size_t{options_.n_blocks[g]};
       const std::size_t index = block * options_.block_tokens + p % options_.block_tokens;

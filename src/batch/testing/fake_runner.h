@@ -52,6 +52,7 @@ struct FakeRunnerOptions {
   std::uint32_t block_tokens = 4;
   std::vector<std::uint32_t> n_blocks{65};  // per group, block 0 counted
   std::vector<std::uint32_t> windows{0};    // per group, 0 = all positions
+  std::uint32_t sink_tokens = 0;            // of the groups with a window
   Capabilities capabilities{true, true, true, true, true};
   std::uint32_t vocab_size = 50;
   // The tokens that are sampled: n_sampled ids from first_sampled on; 0 = the whole vocabulary.

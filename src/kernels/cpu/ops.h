@@ -128,6 +128,7 @@ struct AttentionShape {
   float scale;
   float soft_cap;
   int32_t window;
+  int32_t sink_tokens;
   const float* sinks;
   const float* alibi_slopes;
 };

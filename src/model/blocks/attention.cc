@@ -40,6 +40,7 @@ BlockNeeds Attention::needs(const Spec& spec, const BlockSizes& sizes) {
 KvShape Attention::kv_shape(const Spec& spec) {
   return {spec.window == 0 ? KvGroup::Kind::kFull : KvGroup::Kind::kWindow,
           spec.window,
+          spec.sink_tokens,
           spec.n_kv_heads,
           spec.head_dim,
           spec.head_dim};
@@ -99,6 +100,7 @@ void Attention::attend(const StepContext& step,
   args.scale = spec_.scale;
   args.soft_cap = spec_.soft_cap;
   args.window = static_cast<std::int32_t>(spec_.window);
+  args.sink_tokens = static_cast<std::int32_t>(spec_.sink_tokens);
   args.sinks = sinks_.empty() ? nullptr : sinks_.data();
   args.alibi_slopes = spec_.alibi_slopes.empty() ? nullptr : spec_.alibi_slopes.data();
   args.sequences = step.work.sequences;

@@ -39,11 +39,12 @@ struct AttentionSpec {
   std::uint32_t n_heads = 0;
   std::uint32_t n_kv_heads = 0;  // divides n_heads
   std::uint32_t head_dim = 0;
-  std::uint32_t window = 0;  // 0 = everything; w = positions (p - w, p]
-  std::int32_t rope = -1;    // index into ArchSpec::ropes; -1 = none
-  float scale = 1.0F;        // of q.k
-  float soft_cap = 0.0F;     // 0 = off
-  float clip_qkv = 0.0F;     // 0 = off
+  std::uint32_t window = 0;       // 0 = everything; w = positions (p - w, p]
+  std::uint32_t sink_tokens = 0;  // beside a window: the first positions, which are visible, too
+  std::int32_t rope = -1;         // index into ArchSpec::ropes; -1 = none
+  float scale = 1.0F;             // of q.k
+  float soft_cap = 0.0F;          // 0 = off
+  float clip_qkv = 0.0F;          // 0 = off
   QkNorm qk_norm = QkNorm::kNone;
   NormSpec qk_norm_spec;
   std::vector<float> alibi_slopes;  // [n_heads] or empty

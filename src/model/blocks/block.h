@@ -57,7 +57,8 @@ struct BlockNeeds {
 // What a mixer keeps of every position. Layers of equal shapes share a KV group.
 struct KvShape {
   KvGroup::Kind kind = KvGroup::Kind::kFull;
-  std::uint32_t window = 0;  // for kWindow
+  std::uint32_t window = 0;       // for kWindow
+  std::uint32_t sink_tokens = 0;  // for kWindow
   std::uint32_t n_kv_heads = 0;
   std::uint32_t k_head_dim = 0;
   std::uint32_t v_head_dim = 0;

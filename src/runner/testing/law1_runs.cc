@@ -78,6 +78,7 @@ std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSet
   options.dtype = setup.dtype;
   options.quantize = setup.quantize;
   options.isa = setup.isa;
+  options.windows = setup.windows;
   options.block_tokens = setup.block_tokens;
   options.n_threads = setup.n_threads;
   options.kv_blocks = 1 + setup.kv_tokens / setup.block_tokens;
@@ -102,6 +103,7 @@ Happened expect_same_when_driven(const std::string& model_dir,
   setup.quantize = base.quantize;
   setup.isa = base.isa;
   setup.logits_processors = base.logits_processors;
+  setup.windows = base.windows;
   Happened happened;
   const auto runner = start(model_dir, setup);
   if (runner == nullptr) return happened;

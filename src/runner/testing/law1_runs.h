@@ -29,6 +29,7 @@ struct RunnerSetup {
   std::optional<tensor::DType> dtype = tensor::DType::kF32;
   std::string quantize = {};
   std::string isa = {};
+  model::WindowLimits windows = {};
 };
 
 // Null, and a failure of the test, if there is none.
@@ -50,7 +51,7 @@ struct Happened {
   Happened& operator+=(const Happened& other);
 };
 
-// Drives all requests in this way; type and kernels are those of `base`.
+// Drives all requests in this way; type, kernels and windows are those of `base`.
 Happened expect_same_when_driven(const std::string& model_dir,
                                  const RunnerSetup& base,
                                  const Way& way,

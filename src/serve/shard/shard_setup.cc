@@ -76,6 +76,10 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.n_threads = values.get<"threads">();
   out.pin_threads = values.get<"pin-threads">();
   if (const std::string& isa = values.get<"isa">(); isa != "auto") out.isa = isa;
+  if (const auto window = static_cast<std::uint32_t>(values.get<"max-attention-window">());
+      window > 0)
+    out.windows.max_attention_window = {window};
+  out.windows.sink_token_length = static_cast<std::uint32_t>(values.get<"sink-token-length">());
   out.kv_bytes = values.get<"kv-cache-bytes-max">();
   out.memory_budget_bytes = values.get<"memory-bytes-max">();
   out.max_batch_prefill_tokens = values.get<"max-batch-prefill-tokens">();

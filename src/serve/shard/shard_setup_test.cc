@@ -73,6 +73,8 @@ TEST(ShardSetup, OptionsReachTheRunner) {
                                                                   "--pin-threads",
                                                                   "--block-tokens=32",
                                                                   "--max-total-tokens=70",
+                                                                  "--max-attention-window=64",
+                                                                  "--sink-token-length=4",
                                                                   "--max-batch-size=3"}));
   EXPECT_EQ(options.dtype, tensor::DType::kBf16);
   EXPECT_EQ(options.kv_dtype, tensor::DType::kF32);
@@ -82,6 +84,8 @@ TEST(ShardSetup, OptionsReachTheRunner) {
   EXPECT_EQ(options.block_tokens, 32U);
   EXPECT_EQ(options.max_total_tokens, 70U);
   EXPECT_EQ(options.max_batch_size, 3U);
+  EXPECT_EQ(options.windows,
+            (model::WindowLimits{.max_attention_window = {64}, .sink_token_length = 4}));
 }
 
 TEST(ShardSetup, FailuresHaveTheirCureAndCode) {

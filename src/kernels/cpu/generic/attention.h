@@ -7,8 +7,9 @@
 //   highest score, then the sum of e^(score - highest): lanes by absolute position modulo kLanes;
 //   weighted sum of values: one chain over the visible positions, ascending;
 // and the partition is merged into what came before it (online softmax, Milakov and Gimelshein
-// 2018). None of this depends on the other rows of the task, so a prompt row gives the bits of a
-// decode row. Tiles of rows only share loads.
+// 2018). Sink tokens are partitions of their own, before the others: a row sees one stretch of each.
+// None of this depends on the other rows of the task, so a prompt row gives the bits of a decode
+// row. Tiles of rows only share loads.
 //
 // Keys and values of a partition are first laid out in scratch. How, and with which instruction
 // they are multiplied, is a `Cache`:
@@ -51,9 +52,18 @@ struct AttentionWork {
   size_t dv_padded;
   size_t n_q;
   size_t q_stride;  // steps of a head
+  // The pass over positions [begin, end): the sink tokens and what is behind them are two, where there are such.
+  size_t begin;
+  size_t end;
+  size_t window;  // of the pass
 };
 
-// The visible positions of a query row within a partition, relative to its begin.
+// The first position behind the window of `position`.
+inline size_t window_begin(size_t window, size_t position) {
+  return window != 0 && position + 1 > window ? position + 1 - window : 0;
+}
+
+// The visible positions of a query row within a pass and a partition, relative to the partition's begin.
 struct Visible {
   size_t begin;
   size_t end;
@@ -61,10 +71,9 @@ struct Visible {
 
 inline Visible visible_of(const AttentionWork& w, size_t q, size_t partition_begin) {
   const size_t position = static_cast<size_t>(w.task->position) + q / w.task->n_heads;
-  const size_t window = static_cast<size_t>(w.shape->window);
-  const size_t first = window != 0 && position + 1 > window ? position + 1 - window : 0;
+  const size_t first = greater(window_begin(w.window, position), w.begin);
   const size_t begin = greater(first, partition_begin);
-  const size_t end = lesser(position + 1, partition_begin + kPositionsMax);
+  const size_t end = lesser(lesser(position + 1, w.end), partition_begin + kPositionsMax);
   if (begin >= end) return {0, 0};
   return {begin - partition_begin, end - partition_begin};
 }
@@ -89,7 +98,7 @@ inline void prefetch_positions(const AttentionWork& w,
                                size_t count,
                                size_t value_bytes) {
   const AttentionShape& shape = *w.shape;
-  if (position >= static_cast<size_t>(w.task->position) + w.task->n_rows) return;
+  if (position >= w.end) return;
   const uint32_t block = w.task->blocks[position / shape.block_tokens];
   const size_t slot = position % shape.block_tokens;
   const size_t rows = lesser(count, shape.block_tokens - slot);
@@ -404,6 +413,12 @@ inline void finish_rows(const AttentionWork& w) {
 }
 
 template <typename Cache>
+inline void attend_positions(const AttentionWork& w, size_t first, size_t last) {
+  for (size_t p = first / kPositionsMax * kPositionsMax; p < last; p += kPositionsMax)
+    attend_partition<Cache>(w, p, first, last);
+}
+
+template <typename Cache>
 inline void attention_over(const AttentionShape* shape, const AttentionTask* task, float* scratch) {
   AttentionWork w{};
   w.shape = shape;
@@ -423,11 +438,13 @@ inline void attention_over(const AttentionShape* shape, const AttentionTask* tas
   w.s.q = w.s.total + kAttentionTaskRows;
   start_rows<Cache>(w);
   const size_t position = static_cast<size_t>(task->position);
-  const size_t window = static_cast<size_t>(shape->window);
-  const size_t first = window != 0 && position + 1 > window ? position + 1 - window : 0;
   const size_t last = position + task->n_rows;
-  for (size_t p = first / kPositionsMax * kPositionsMax; p < last; p += kPositionsMax)
-    attend_partition<Cache>(w, p, first, last);
+  w.end = lesser(static_cast<size_t>(shape->sink_tokens), last);
+  if (w.end > 0) attend_positions<Cache>(w, 0, w.end);
+  w.begin = w.end;
+  w.end = last;
+  w.window = static_cast<size_t>(shape->window);
+  attend_positions<Cache>(w, greater(window_begin(w.window, position), w.begin), last);
   finish_rows(w);
 }
 
