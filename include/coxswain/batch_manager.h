@@ -23,6 +23,8 @@
 // returned. send_response: nobody listens; the request is stopped and, unless that response was its final one, gets one
 // more call, final and with the exception's text as the error. poll_stop_signals: the empty set. return_stats: nothing.
 //
+// kv_cache_config.h sets the options of the KV cache from a kvCacheConfig.
+//
 // Tensors, parameters, and what is refused and why: docs/batch-manager.md.
 //
 // Thread rule: notify(), callback_failures() and gauges() from any thread; callbacks are called by the worker, one at a
@@ -96,8 +98,12 @@ struct BatchManagerOptions {
   // may ask for none; and what they may name as their logits post-processor.
   std::uint64_t output_bytes_max = std::uint64_t{64} << 20;
   std::map<std::string, std::shared_ptr<LogitsProcessor>> logits_processors = {};
-  // Finished prefixes are found again by later requests (enableBlockReuse).
+  // As in LocalModelOptions (maxAttentionWindow, sinkTokenLength), likewise only where the manager opens the model.
+  std::vector<std::uint32_t> max_attention_window = {};
+  std::uint32_t sink_token_length = 0;
+  // Finished prefixes are found again by later requests (enableBlockReuse), also the beginning of a block, by a copy.
   bool enable_kv_cache_reuse = true;
+  bool enable_partial_reuse = true;
   // Accepted for programs that set it: the next step is always prepared while one runs.
   bool enable_trt_overlap = false;
   // output_ids of a request that does not stream begins behind the prompt.

@@ -68,6 +68,8 @@ struct ExecutorOptions {
   std::uint32_t stop_sequences_max = 64;  // of a request
   std::size_t stop_bytes_max = 4096;      // of a stop string
   bool prefix_caching = true;
+  // A prefix that ends inside a cached block takes the beginning of it, as a copy.
+  bool partial_reuse = true;
   // Of how many steps the statistics are kept for iteration_stats() and request_stats(); 0 = of none, and a step costs
   // nothing for them. The oldest go first.
   std::size_t iteration_stats_max = 1000;

@@ -46,6 +46,7 @@ Result<EngineParts> make_parts(std::shared_ptr<StepRunner> runner, const Executo
   out.options.queue_requests_max = options.queue_requests_max;
   out.options.queue_tokens_max = options.queue_tokens_max;
   out.options.prefix_caching = options.prefix_caching;
+  out.options.partial_reuse = options.partial_reuse;
   out.options.stall_timeout = options.stall_timeout;
   out.limits.input_tokens_max = tokens.input_tokens_max;
   out.limits.total_tokens_max = tokens.total_tokens_max;

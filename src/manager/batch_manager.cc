@@ -124,6 +124,7 @@ batch::EngineOptions engine_options(BatchingType type,
   out.prefill_tokens_max = options.max_num_tokens;
   out.batch_total_tokens_max = options.max_tokens_in_paged_kv_cache;
   out.prefix_caching = options.enable_kv_cache_reuse;
+  out.partial_reuse = options.enable_partial_reuse;
   out.final_after_retire = true;
   return out;
 }
@@ -169,6 +170,16 @@ Result<std::unique_ptr<BatchManager>> BatchManager::create(std::shared_ptr<StepR
                   "empty, the runner has its processors already",
                   std::to_string(options.logits_processors.size()));
   }
+  if (!options.max_attention_window.empty()) {
+    return refuse("max_attention_window",
+                  "empty, the runner has its model already",
+                  std::to_string(options.max_attention_window.size()) + " windows");
+  }
+  if (options.sink_token_length > 0) {
+    return refuse("sink_token_length",
+                  "0, the runner has its model already",
+                  std::to_string(options.sink_token_length));
+  }
   return start(std::move(runner), type, max_beam_width, policy, std::move(callbacks), options);
 }
 
@@ -183,6 +194,8 @@ Result<std::unique_ptr<BatchManager>> BatchManager::create(const std::string& fo
       const LocalModel model,
       open_model(folder,
                  {.kv_fraction = options.kv_cache_free_gpu_mem_fraction.value_or(1.0),
+                  .max_attention_window = options.max_attention_window,
+                  .sink_token_length = options.sink_token_length,
                   .prefill_tokens_max = options.max_num_tokens,
                   .batch_size_max = options.max_batch_size,
                   .output_bytes_max = options.output_bytes_max,

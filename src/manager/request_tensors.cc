@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "manager/nearest_name.h"
+#include "manager/retention_tensors.h"
 
 namespace coxswain::manager {
 namespace {
@@ -49,6 +50,7 @@ struct Fields {
   float top_p = 0.0F;
   std::int32_t end_id = -1;
   std::int32_t pad_id = -1;
+  RetentionTensors retention;
 };
 
 struct Row {
@@ -308,6 +310,18 @@ Status take_output(const NamedTensor& tensor, Fields& f) {
   return {};
 }
 
+template <std::span<const std::int32_t> RetentionTensors::*kMember>
+Status take_retention(const NamedTensor& tensor, Fields& f) {
+  f.retention.*kMember = tensor.as<std::int32_t>();
+  return {};
+}
+
+template <std::optional<std::int32_t> RetentionTensors::*kMember>
+Status take_decode_retention(const NamedTensor& tensor, Fields& f) {
+  f.retention.*kMember = value_of<std::int32_t>(tensor);
+  return {};
+}
+
 Status take_return_sequences(const NamedTensor& tensor, Fields&) {
   return take_only(tensor, 1, "a request has one answer; only 1 is taken");
 }
@@ -388,6 +402,30 @@ constexpr std::array kRows{
         ElementType::kBool,
         Shape::kScalar,
         take_output<&OutputParams::generation_logits>},
+    Row{"retention_token_range_starts",
+        ElementType::kInt32,
+        Shape::kRow,
+        take_retention<&RetentionTensors::starts>},
+    Row{"retention_token_range_ends",
+        ElementType::kInt32,
+        Shape::kRow,
+        take_retention<&RetentionTensors::ends>},
+    Row{"retention_token_range_priorities",
+        ElementType::kInt32,
+        Shape::kRow,
+        take_retention<&RetentionTensors::priorities>},
+    Row{"retention_token_range_durations_ms",
+        ElementType::kInt32,
+        Shape::kRow,
+        take_retention<&RetentionTensors::durations_ms>},
+    Row{"retention_decode_priority",
+        ElementType::kInt32,
+        Shape::kScalar,
+        take_decode_retention<&RetentionTensors::decode_priority>},
+    Row{"retention_decode_duration_ms",
+        ElementType::kInt32,
+        Shape::kScalar,
+        take_decode_retention<&RetentionTensors::decode_duration_ms>},
     Row{"num_return_sequences", ElementType::kInt32, Shape::kScalar, take_return_sequences},
     Row{"return_perf_metrics", ElementType::kBool, Shape::kScalar, take_perf_metrics},
 };
@@ -479,6 +517,7 @@ Status put_together(Fields& f) {
   sampling.penalties_count_prompt = true;
   request.stopping.ignore_eos = f.end_id == -1;
   if (f.end_id != -1) request.stopping.end_ids = {f.end_id};
+  COXSWAIN_ASSIGN_OR_RETURN(request.retention, f.retention.retention());
   return put_beams_together(f);
 }
 
@@ -523,6 +562,7 @@ Status in_tensor_words(const Status& status) {
       Word{"end_ids", "end_id"},
       Word{"bad_words", "bad_words_list"},
       Word{"stop_token_sequences", "stop_words_list"},
+      Word{"retention", "retention_token_range_starts"},
   };
   const auto word = std::ranges::find(kWords, status.field(), &Word::field);
   if (word == kWords.end()) return status;

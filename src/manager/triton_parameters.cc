@@ -107,6 +107,18 @@ Status take_fraction(const Given& given, TritonParameters& out) {
   return {};
 }
 
+// One window, or several, separated by commas.
+Status take_windows(const Given& given, TritonParameters& out) {
+  std::vector<std::uint32_t> windows;
+  for (const auto part : std::views::split(std::string_view(given.value), ',')) {
+    const auto value = number_of<std::uint32_t>(std::string_view(part.begin(), part.end()));
+    if (!value) return refuse(given, "a whole number, or several with commas between them");
+    windows.push_back(*value);
+  }
+  out.options.max_attention_window = std::move(windows);
+  return {};
+}
+
 Status take_idle_poll(const Given& given, TritonParameters& out) {
   std::chrono::microseconds period{};
   COXSWAIN_RETURN_IF_ERROR(take_period(given, period));
@@ -158,6 +170,8 @@ constexpr std::array kRows{
     Row{"max_tokens_in_paged_kv_cache",
         take_limit<&BatchManagerOptions::max_tokens_in_paged_kv_cache>},
     Row{"kv_cache_free_gpu_mem_fraction", take_fraction},
+    Row{"max_attention_window_size", take_windows},
+    Row{"sink_token_length", take_limit<&BatchManagerOptions::sink_token_length>},
     Row{"enable_kv_cache_reuse", take_flag<&BatchManagerOptions::enable_kv_cache_reuse>},
     Row{"enable_trt_overlap", take_flag<&BatchManagerOptions::enable_trt_overlap>},
     Row{"enable_chunked_context", take_any_bool},
@@ -176,13 +190,10 @@ struct Fixed {
 };
 
 constexpr std::string_view kOfExecutor = "an Executor keeps a history";
-constexpr std::string_view kOfModel = "the model's own windows are used";
 constexpr std::string_view kNoTier = "KV blocks have one tier of memory";
 constexpr std::string_view kNoAdapters = "the engine has no LoRA adapters";
 
 constexpr std::array kFixed{
-    Fixed{"max_attention_window_size", "", kOfModel},
-    Fixed{"sink_token_length", "0", kOfModel},
     Fixed{"kv_cache_host_memory_bytes", "0", kNoTier},
     Fixed{"kv_cache_onboard_blocks", "true True 1", kNoTier},
     Fixed{"normalize_log_probs", "true True 1", "log-probabilities are always normalised"},

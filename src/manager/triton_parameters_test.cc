@@ -33,6 +33,13 @@ TEST(TritonParameters, EachRowBecomesAnOption) {
        [](P p) { return p.options.max_tokens_in_paged_kv_cache == 4096; }},
       {"kv_cache_free_gpu_mem_fraction=0.9",
        [](P p) { return p.options.kv_cache_free_gpu_mem_fraction == 0.9; }},
+      {"max_attention_window_size=64",
+       [](P p) { return p.options.max_attention_window == std::vector<std::uint32_t>{64}; }},
+      {"max_attention_window_size=64,0,8",
+       [](P p) {
+         return p.options.max_attention_window == std::vector<std::uint32_t>{64, 0, 8};
+       }},
+      {"sink_token_length=4", [](P p) { return p.options.sink_token_length == 4; }},
       {"enable_kv_cache_reuse=false", [](P p) { return !p.options.enable_kv_cache_reuse; }},
       {"enable_trt_overlap=true", [](P p) { return p.options.enable_trt_overlap; }},
       {"exclude_input_in_output=true", [](P p) { return p.options.exclude_input_in_output; }},
@@ -134,9 +141,11 @@ TEST(TritonParameters, SaysWhatIsWrong) {
        "`kv_cache_free_gpu_mem_fraction` must be > 0 and <= 1. Given: 1.5"},
       {"kv_cache_free_gpu_mem_fraction=nan",
        "`kv_cache_free_gpu_mem_fraction` must be > 0 and <= 1. Given: nan"},
-      {"sink_token_length=4",
-       "`sink_token_length` is not supported: the model's own windows are used; only 0 is taken. "
-       "Given: 4"},
+      {"sink_token_length=-4",
+       "`sink_token_length` must be a whole number from 0 to 4294967295. Given: -4"},
+      {"max_attention_window_size=64,,8",
+       "`max_attention_window_size` must be a whole number, or several with commas between them. "
+       "Given: 64,,8"},
       {"medusa_choices=[[0]]",
        "`medusa_choices` is not supported: the engine has no Medusa heads; only an empty value is "
        "taken. Given: [[0]]"},
