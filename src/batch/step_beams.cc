@@ -208,6 +208,7 @@ void EngineCore::apply_beam_row(const StepRow& row, SequenceResult& result, Time
   beams.candidates.resize(beams.n_slots());
   beams.candidates[0] = std::move(result.candidates);
   std::vector<std::vector<TokenAlternative>> candidates;
+  candidates.reserve(beams.slot_of.size());
   for (const std::uint32_t slot : beams.slot_of)
     candidates.push_back(std::move(beams.candidates[slot]));
   if (!std::ranges::all_of(candidates, [&](const auto& list) {

@@ -17,7 +17,7 @@ class ManagerLoop::Served final : public batch::TokenSink,
 
   void on_event(batch::TokenEvent event) override {
     if (event.final && --n_open == 0) end(event.status);
-    answer.add(std::move(event));
+    answer.add(event);
     list();
   }
 

@@ -33,7 +33,7 @@ NamedTensor in_rows(const char* name, const std::vector<std::vector<T>>& rows, T
 
 }  // namespace
 
-void Answer::add(batch::TokenEvent event) {
+void Answer::add(const batch::TokenEvent& event) {
   if (event.outputs != nullptr) {
     append(outputs_.context_logits, std::move(event.outputs->context_logits));
     append(outputs_.generation_logits, std::move(event.outputs->generation_logits));

@@ -25,8 +25,8 @@ class Answer {
         prompt_(std::move(prompt)),
         beams_(wishes.beam_width) {}
 
-  // What has come of a beam, 0 without a search: the tokens and what belongs to them.
-  void add(batch::TokenEvent event);
+  // What has come of a beam, 0 without a search: the tokens and what belongs to them. Logits are moved out of it.
+  void add(const batch::TokenEvent& event);
   bool streams() const { return wishes_.streaming; }
   bool has_news() const { return has_news_; }  // tokens since the last take()
 
