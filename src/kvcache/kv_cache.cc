@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 namespace coxswain::kvcache {
@@ -506,8 +507,9 @@ std::uint32_t KvCache::reclaimable(std::span<const KvLease* const> leases,
                                    std::size_t group) const {
   std::vector<BlockId> held;  // once for each reference
   for (const KvLease* lease : leases) {
-    const auto live = std::span(lease->tables_[group]).subspan(lease->n_released_[group]);
-    held.insert(held.end(), live.begin(), live.end());
+    std::ranges::copy_if(lease->tables_[group], std::back_inserter(held), [](BlockId id) {
+      return id != kReleasedBlock;
+    });
     if (lease->partial_.n_tokens > 0 && lease->partial_.sources[group] != kReleasedBlock)
       held.push_back(lease->partial_.sources[group]);
   }
