@@ -33,8 +33,9 @@ struct ModelState;
 }
 
 struct LocalModelOptions {
-  std::string dtype = {};     // "float32", "bfloat16", "float16"; empty = as stored
-  std::string quantize = {};  // "int8", "int4", "int4-g128", made at load; empty = off
+  std::string dtype = {};  // "float32", "bfloat16", "float16"; empty = as stored
+  // "int8", "int4", "int4-g128": made at load. Or the form in which weights are stored ("gptq"). Empty = off.
+  std::string quantize = {};
   // As dtype; empty = that of the weights, bfloat16 where they are quantised.
   std::string kv_dtype = {};
   std::uint32_t block_tokens = 16;  // positions of a KV block, a power of two

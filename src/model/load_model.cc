@@ -12,6 +12,7 @@
 #include "model/describe.h"
 #include "model/end_tokens.h"
 #include "model/model_files.h"
+#include "model/stored_quant_config.h"
 #include "model/weight_loader.h"
 #include "weights/checkpoint.h"
 
@@ -68,6 +69,19 @@ Result<DecoderWeights> load_weights(const BlockLoad& how,
   return out;
 }
 
+// --quantize may name the form in which weights are stored: then nothing is made at load.
+Status check_stored_form(const LoadOptions& options, const weights::StoredQuant& stored) {
+  const std::string name = quantize_name(stored);
+  if (name == options.quantize) return {};
+  return invalid_argument(
+      "quantize is " + options.quantize + ", but the weights of " + options.model_dir +
+          " are stored " + (name.empty() ? "plainly" : "as " + name) +
+          (name.empty()
+               ? ", and only " + std::string(kernels::quantised_names()) + " can be made of them"
+               : ""),
+      "quantize");
+}
+
 // A tensor that nothing reads may mean that config.json leaves a field out.
 void warn_of_unread(const WeightLoader& loader, const std::string& model_dir, ModelInfo& info) {
   constexpr std::size_t kNamed = 3;
@@ -101,11 +115,14 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   if (options.dtype == DType::kI8) return invalid_argument("dtype int8 is asked for with quantize");
   const WeightFormat* const quantised =
       options.quantize.empty() ? nullptr : kernels::find_format(options.quantize);
-  if (!options.quantize.empty() && (quantised == nullptr || !quantised->is_quantised())) {
+  const bool is_made = quantised != nullptr && quantised->is_quantised();
+  if (!options.quantize.empty() && !is_made && !is_stored_quantize_name(options.quantize)) {
     return invalid_argument("quantize takes one of " + std::string(kernels::quantised_names()) +
-                            ", not " + options.quantize);
+                            ", or the form in which weights are stored, not " + options.quantize);
   }
   COXSWAIN_ASSIGN_OR_RETURN(const ModelFiles files, ModelFiles::open(options.model_dir));
+  if (!options.quantize.empty() && !is_made)
+    COXSWAIN_RETURN_IF_ERROR(check_stored_form(options, files.stored_quant()));
   COXSWAIN_ASSIGN_OR_RETURN(Architecture architecture, files.architecture());
   COXSWAIN_RETURN_IF_ERROR(apply(options.windows, architecture.arch));
   if (options.n_token_ids > architecture.arch.vocab_size) {
@@ -121,7 +138,7 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
                             loader.stored_type(last_matrix(tensors.layers.front().mixer)));
   const DType dtype = options.dtype.value_or(stored);
-  const WeightFormat& format = quantised != nullptr ? *quantised : kernels::plain_format(dtype);
+  const WeightFormat& format = is_made ? *quantised : kernels::plain_format(dtype);
   COXSWAIN_ASSIGN_OR_RETURN(DecoderWeights weights,
                             load_weights({loader, format}, architecture, dtype));
 

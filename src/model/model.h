@@ -31,7 +31,8 @@ struct LoadOptions {
   std::string model_dir;
   // Empty = the stored type (of the tensors, not of config.json).
   std::optional<tensor::DType> dtype;  // kF32, kBf16 or kF16
-  // Linear layers only: the name of a quantised weight format ("int8", "int4", "int4-g128"), or empty.
+  // Linear layers only: the name of a quantised weight format to be made ("int8", "int4", "int4-g128"), or the name of
+  // the form in which weights are stored ("gptq"; any other is an error), or empty.
   std::string quantize = {};
   WindowLimits windows = {};
   const kernels::KernelTable* kernels = nullptr;

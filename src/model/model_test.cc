@@ -238,6 +238,23 @@ TEST(Model, AnUnknownWeightFormatIsRefusedWithTheOnesThereAre) {
   }
 }
 
+TEST(Model, ANameOfAStoredFormMustBeThatOfTheWeights) {
+  const base::TempFolder folder;
+  LoadOptions options = scalar();
+  options.model_dir = folder.path();
+  options.quantize = "gptq";
+  folder.write("config.json", R"({"model_type":"llama"})");
+  EXPECT_THAT(
+      Model::load(options).status().message(),
+      HasSubstr("quantize is gptq, but the weights of " + folder.path() + " are stored plainly"));
+  const std::string stored = R"({"model_type":"llama","quantization_config":{"quant_method":)"
+                             R"("bitsandbytes","load_in_4bit":true,"bnb_4bit_quant_type":"nf4"}})";
+  folder.write("config.json", stored);
+  EXPECT_THAT(Model::load(options).status().message(), HasSubstr("stored as bitsandbytes-nf4"));
+  options.quantize = "bitsandbytes-nf4";
+  EXPECT_THAT(Model::load(options).status().message(), HasSubstr("vocab_size is missing"));
+}
+
 TEST(Model, Int8RefusesRowsWhoseSumsCouldOverflow) {
   const base::TempFolder folder;
   const auto config = small_config(

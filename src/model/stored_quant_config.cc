@@ -87,6 +87,28 @@ void refuse_unless(ConfigReader& reader, std::string_view field, bool holds) {
     reader.unsupported(field, "(" + json::write(*value) + ") is not supported");
 }
 
+// Marlin holds 4 bits in order of the inputs.
+void read_marlin_into(ConfigReader& reader, StoredQuant& out) {
+  out.method = StoredMethod::kMarlin;
+  refuse_unless(reader, "bits", out.bits == 4);
+  refuse_unless(reader, "desc_act", !reader.flag_or("desc_act", false));
+}
+
+StoredQuant read_marlin(ConfigReader& reader, const json::Value& value) {
+  constexpr std::array<std::string_view, 5> kFields{
+      "bits", "group_size", "sym", "desc_act", "checkpoint_format"};
+  constexpr std::array<std::uint32_t, 1> kBits{4};
+  refuse_unknown(reader, value, kFields);
+  StoredQuant out;
+  out.bits = read_bits(reader, "bits", kBits);
+  out.group_size = read_group_size(reader, "group_size");
+  refuse_unless(reader, "sym", reader.flag_or("sym", true));
+  refuse_unless(
+      reader, "checkpoint_format", reader.text_or("checkpoint_format", "marlin") == "marlin");
+  read_marlin_into(reader, out);
+  return out;
+}
+
 StoredQuant read_gptq(ConfigReader& reader, const json::Value& value) {
   constexpr std::array<std::string_view, 8> kFields{"bits",
                                                     "group_size",
@@ -106,8 +128,9 @@ StoredQuant read_gptq(ConfigReader& reader, const json::Value& value) {
   reader.flag_or("desc_act", false);
   const std::string_view field = reader.has("format") ? "format" : "checkpoint_format";
   const std::string format = reader.text_or(field, "gptq");
-  refuse_unless(reader, field, format == "gptq" || format == "gptq_v2");
-  refuse_unless(reader, "is_marlin_format", !reader.flag_or("is_marlin_format", false));
+  const bool is_marlin = format == "marlin" || reader.flag_or("is_marlin_format", false);
+  refuse_unless(reader, field, is_marlin || format == "gptq" || format == "gptq_v2");
+  if (is_marlin) read_marlin_into(reader, out);
   out.zeros_less_one = format == "gptq";
   const json::Value* const dynamic = reader.get("dynamic");
   refuse_unless(reader,
@@ -133,6 +156,177 @@ StoredQuant read_awq(ConfigReader& reader, const json::Value& value) {
   return out;
 }
 
+StoredQuant read_exl2(ConfigReader& reader, const json::Value& value) {
+  // The tensors say how many bits each group has.
+  constexpr std::array<std::string_view, 2> kFields{"bits", "head_bits"};
+  refuse_unknown(reader, value, kFields);
+  StoredQuant out;
+  out.method = StoredMethod::kExl2;
+  return out;
+}
+
+StoredQuant read_mxfp4(ConfigReader& reader, const json::Value& value) {
+  constexpr std::array<std::string_view, 1> kFields{"modules_to_not_convert"};
+  refuse_unknown(reader, value, kFields);
+  StoredQuant out;
+  out.method = StoredMethod::kMxfp4;
+  out.plain_modules = reader.texts_or_empty("modules_to_not_convert", kPatternsMax);
+  return out;
+}
+
+StoredQuant read_fp8(ConfigReader& reader, const json::Value& value) {
+  constexpr std::array<std::string_view, 8> kFields{"activation_scheme",
+                                                    "activation_scale_ub",
+                                                    "fmt",
+                                                    "scale_fmt",
+                                                    "weight_block_size",
+                                                    "ignored_layers",
+                                                    "modules_to_not_convert",
+                                                    "kv_cache_scheme"};
+  refuse_unknown(reader, value, kFields);
+  StoredQuant out;
+  out.method = StoredMethod::kFp8;
+  refuse_unless(reader, "fmt", reader.text_or("fmt", "e4m3") == "e4m3");
+  if (reader.has("weight_block_size")) {
+    const auto block = reader.numbers("weight_block_size", 2, 1, kGroupMax);
+    out.block_rows = static_cast<std::uint64_t>(block[0]);
+    out.block_inputs = static_cast<std::uint64_t>(block[1]);
+  }
+  out.plain_modules = reader.texts_or_empty("modules_to_not_convert", kPatternsMax);
+  for (std::string& name : reader.texts_or_empty("ignored_layers", kPatternsMax))
+    out.plain_modules.push_back(std::move(name));
+  return out;
+}
+
+StoredQuant read_bitsandbytes(ConfigReader& reader, const json::Value& value) {
+  constexpr std::array<std::string_view, 13> kFields{"_load_in_4bit",
+                                                     "_load_in_8bit",
+                                                     "load_in_4bit",
+                                                     "load_in_8bit",
+                                                     "bnb_4bit_compute_dtype",
+                                                     "bnb_4bit_quant_storage",
+                                                     "bnb_4bit_quant_type",
+                                                     "bnb_4bit_use_double_quant",
+                                                     "llm_int8_enable_fp32_cpu_offload",
+                                                     "llm_int8_has_fp16_weight",
+                                                     "llm_int8_skip_modules",
+                                                     "llm_int8_threshold",
+                                                     "target_parameters"};
+  refuse_unknown(reader, value, kFields);
+  StoredQuant out;
+  out.method = StoredMethod::kBitsandbytes;
+  const bool is_4bit = reader.flag_or("load_in_4bit", false);
+  if (is_4bit == reader.flag_or("load_in_8bit", false))
+    reader.fail("load_in_4bit", "or load_in_8bit must be true, and only one");
+  out.bits = is_4bit ? 4 : 8;
+  if (is_4bit) {
+    out.code = reader.text_or("bnb_4bit_quant_type", "fp4");
+    refuse_unless(reader, "bnb_4bit_quant_type", out.code == "nf4" || out.code == "fp4");
+  }
+  out.plain_modules = reader.texts_or_empty("llm_int8_skip_modules", kPatternsMax);
+  return out;
+}
+
+// One of config_groups; `packed` where codes share words.
+weights::StoredGroup read_group(ConfigReader& reader, const json::Value& value, bool packed) {
+  constexpr std::array<std::string_view, 13> kFields{"num_bits",
+                                                     "type",
+                                                     "strategy",
+                                                     "group_size",
+                                                     "symmetric",
+                                                     "dynamic",
+                                                     "observer",
+                                                     "observer_kwargs",
+                                                     "actorder",
+                                                     "block_structure",
+                                                     "scale_dtype",
+                                                     "zp_dtype",
+                                                     "args"};
+  constexpr std::array<std::uint32_t, 2> kBits{4, 8};
+  refuse_unknown(reader, value, kFields);
+  weights::StoredGroup out;
+  out.is_packed = packed;
+  out.bits = read_bits(reader, "num_bits", kBits);
+  refuse_unless(reader, "num_bits", packed || out.bits == 8);
+  const std::string type = reader.text_or("type", "int");
+  out.is_float = type == "float";
+  refuse_unless(reader, "type", type == "int" || (out.is_float && !packed));
+  out.symmetric = reader.flag_or("symmetric", true);
+  const std::string strategy = reader.text_or("strategy", "");
+  if (strategy == "group") {
+    out.group_size = reader.count("group_size", 1, kGroupMax);
+  } else if (strategy == "block" && !packed) {
+    const auto block = reader.numbers("block_structure", 2, 1, kGroupMax);
+    out.block_rows = static_cast<std::uint64_t>(block[0]);
+    out.block_inputs = static_cast<std::uint64_t>(block[1]);
+  } else {
+    const bool is_known = strategy == "channel" || (strategy == "tensor" && !packed);
+    refuse_unless(reader, "strategy", is_known);
+    if (!reader.has("strategy")) reader.fail("strategy", "is missing");
+  }
+  return out;
+}
+
+void read_groups(ConfigReader& reader, bool packed, StoredQuant& out) {
+  constexpr std::array<std::string_view, 5> kFields{
+      "targets", "weights", "input_activations", "output_activations", "format"};
+  ConfigReader groups = reader.object("config_groups");
+  const json::Value* const list = reader.get("config_groups");
+  reader.join(groups);
+  if (list == nullptr || !list->is_object() || list->as_object().size() > kPatternsMax) return;
+  for (const auto& [name, value] : list->as_object()) {
+    ConfigReader group = groups.object(name);
+    reader.join(groups);
+    if (!value.is_object()) return;
+    refuse_unknown(group, value, kFields);
+    refuse_unless(group, "output_activations", false);
+    ConfigReader parameters = group.object("weights");
+    if (const json::Value* const found = group.get("weights");
+        found != nullptr && found->is_object())
+      out.groups.push_back(read_group(parameters, *found, packed));
+    group.join(parameters);
+    reader.join(group);
+  }
+  if (out.groups.empty()) reader.fail("config_groups", "is empty");
+}
+
+bool is_empty_or_dense(const json::Value& object) {
+  const json::Value* const format = object.find("format");
+  return object.as_object().empty() ||
+         (format != nullptr && format->is_string() && format->as_string() == "dense");
+}
+
+StoredQuant read_compressed_tensors(ConfigReader& reader, const json::Value& value) {
+  constexpr std::array<std::string_view, 8> kFields{"format",
+                                                    "quantization_status",
+                                                    "ignore",
+                                                    "global_compression_ratio",
+                                                    "kv_cache_scheme",
+                                                    "config_groups",
+                                                    "sparsity_config",
+                                                    "transform_config"};
+  refuse_unknown(reader, value, kFields);
+  StoredQuant out;
+  out.method = StoredMethod::kCompressedTensors;
+  const std::string format = reader.text_or("format", "");
+  const bool packed = format == "pack-quantized";
+  if (!reader.has("format")) reader.fail("format", "is missing");
+  refuse_unless(reader,
+                "format",
+                packed || format == "int-quantized" || format == "float-quantized" ||
+                    format == "naive-quantized");
+  const std::string status = reader.text_or("quantization_status", "compressed");
+  refuse_unless(reader, "quantization_status", status == "compressed" || status == "frozen");
+  for (const char* field : {"sparsity_config", "transform_config"}) {
+    const json::Value* const found = reader.get(field);
+    refuse_unless(
+        reader, field, found != nullptr && found->is_object() && is_empty_or_dense(*found));
+  }
+  out.plain_modules = reader.texts_or_empty("ignore", kPatternsMax);
+  read_groups(reader, packed, out);
+  return out;
+}
+
 using ReadMethod = StoredQuant (*)(ConfigReader& reader, const json::Value& value);
 
 struct MethodRow {
@@ -143,10 +337,25 @@ struct MethodRow {
 constexpr std::array kMethods{
     MethodRow{"gptq", read_gptq},
     MethodRow{"awq", read_awq},
+    MethodRow{"marlin", read_marlin},
+    MethodRow{"exl2", read_exl2},
+    MethodRow{"compressed-tensors", read_compressed_tensors},
+    MethodRow{"fp8", read_fp8},
+    MethodRow{"fbgemm_fp8", read_fp8},
+    MethodRow{"bitsandbytes", read_bitsandbytes},
+    MethodRow{"mxfp4", read_mxfp4},
 };
 
 // Values of --quantize.
-constexpr std::array<std::string_view, 2> kQuantizeNames{"gptq", "awq"};
+constexpr std::array<std::string_view, 9> kQuantizeNames{"gptq",
+                                                         "awq",
+                                                         "marlin",
+                                                         "exl2",
+                                                         "compressed-tensors",
+                                                         "fp8",
+                                                         "bitsandbytes",
+                                                         "bitsandbytes-nf4",
+                                                         "bitsandbytes-fp4"};
 
 // Files without quant_method are of two programs.
 std::string guess_method(const ConfigReader& reader) {
@@ -187,7 +396,8 @@ Result<StoredQuant> read_stored_quant(const std::string& model_dir, const json::
 }
 
 std::string quantize_name(const StoredQuant& quant) {
-  return std::string(weights::name_of(quant.method));
+  const std::string name(weights::name_of(quant.method));
+  return quant.code.empty() ? name : name + "-" + quant.code;
 }
 
 bool is_stored_quantize_name(std::string_view name) {

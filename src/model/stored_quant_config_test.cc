@@ -66,6 +66,35 @@ TEST(StoredQuantConfig, ComesFromTheConfigOrTheFileOfOlderPrograms) {
               HasSubstr("quantize_config.json.bits (5) is not supported"));
 }
 
+std::string group_of(const std::string& weights) {
+  return R"({"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"g":{)"
+         R"("targets":["Linear"],"weights":{)" +
+         weights + "}}}}";
+}
+
+TEST(StoredQuantConfig, FormsOfOtherPrograms) {
+  const auto fp8 = parsed(R"({"quant_method":"fp8","weight_block_size":[128,64],)"
+                          R"("ignored_layers":["a"],"modules_to_not_convert":["b"]})");
+  ASSERT_TRUE(fp8.ok()) << fp8.status().message();
+  EXPECT_EQ(fp8->block_rows, 128U);
+  EXPECT_EQ(fp8->block_inputs, 64U);
+  EXPECT_THAT(fp8->plain_modules, ElementsAre("b", "a"));
+  const auto nf4 = parsed(R"({"quant_method":"bitsandbytes","load_in_4bit":true,)"
+                          R"("load_in_8bit":false,"bnb_4bit_quant_type":"nf4"})");
+  ASSERT_TRUE(nf4.ok()) << nf4.status().message();
+  EXPECT_EQ(quantize_name(*nf4), "bitsandbytes-nf4");
+  const auto marlin = parsed(R"({"quant_method":"gptq","bits":4,"is_marlin_format":true})");
+  ASSERT_TRUE(marlin.ok()) << marlin.status().message();
+  EXPECT_EQ(quantize_name(*marlin), "marlin");
+  const auto groups = parsed(group_of(R"("num_bits":8,"strategy":"group","group_size":64,)"
+                                      R"("symmetric":false)"));
+  ASSERT_TRUE(groups.ok()) << groups.status().message();
+  ASSERT_EQ(groups->groups.size(), 1U);
+  EXPECT_EQ(groups->groups[0].group_size, 64U);
+  EXPECT_FALSE(groups->groups[0].symmetric);
+  EXPECT_FALSE(groups->groups[0].is_packed);
+}
+
 TEST(StoredQuantConfig, RefusesWhatItDoesNotKnowByFieldAndValue) {
   struct Case {
     std::string config;
@@ -79,10 +108,38 @@ TEST(StoredQuantConfig, RefusesWhatItDoesNotKnowByFieldAndValue) {
       {R"({"bits":"4"})", "here.bits must be a whole number"},
       {R"({"group_size":0})", "here.group_size must be a whole number from 1"},
       {R"({"group_size":-2})", "here.group_size must be a whole number from 1"},
-      {R"({"checkpoint_format":"marlin"})", "here.checkpoint_format (\"marlin\") is not supported"},
-      {R"({"is_marlin_format":true})", "here.is_marlin_format (true) is not supported"},
+      {R"({"is_marlin_format":true,"bits":8})", "here.bits (8) is not supported"},
       {R"({"dynamic":{"a":{"bits":8}}})", "here.dynamic ({\"a\":{\"bits\":8}}) is not supported"},
       {R"({"hadamard":true})", "here.hadamard (true) is not known"},
+      {R"({"quant_method":"marlin","bits":8})", "here.bits (8) is not supported"},
+      {R"({"quant_method":"marlin","sym":false})", "here.sym (false) is not supported"},
+      {R"({"checkpoint_format":"marlin","desc_act":true})",
+       "here.desc_act (true) is not supported"},
+      {R"({"checkpoint_format":"marlin_24"})", "here.checkpoint_format (\"marlin_24\") is not"},
+      {R"({"quant_method":"exl2","rope":1})", "here.rope (1) is not known"},
+      {R"({"quant_method":"fp8","fmt":"e5m2"})", "here.fmt (\"e5m2\") is not supported"},
+      {R"({"quant_method":"fp8","weight_block_size":[128]})",
+       "weight_block_size must be a list of 2"},
+      {R"({"quant_method":"fp8","weight_block_size":[0,8]})",
+       "weight_block_size must hold numbers"},
+      {R"({"quant_method":"bitsandbytes"})", "load_in_4bit or load_in_8bit must be true"},
+      {R"({"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_quant_type":"int4"})",
+       "here.bnb_4bit_quant_type (\"int4\") is not supported"},
+      {R"({"quant_method":"compressed-tensors"})", "here.format is missing"},
+      {R"({"quant_method":"compressed-tensors","format":"marlin-24"})",
+       "here.format (\"marlin-24\") is not supported"},
+      {R"({"quant_method":"compressed-tensors","format":"int-quantized"})",
+       "here.config_groups is missing"},
+      {R"({"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{}})",
+       "here.config_groups is empty"},
+      {R"({"quant_method":"compressed-tensors","format":"int-quantized",)"
+       R"("sparsity_config":{"format":"sparse-24-bitmask"}})",
+       "here.sparsity_config ({\"format\":\"sparse-24-bitmask\"}) is not supported"},
+      {group_of(R"("num_bits":4)"), "here.config_groups.g.weights.num_bits (4) is not supported"},
+      {group_of(R"("num_bits":8,"strategy":"token")"), "strategy (\"token\") is not supported"},
+      {group_of(R"("num_bits":8,"strategy":"group")"), "weights.group_size is missing"},
+      {group_of(R"("num_bits":8,"type":"uint")"), "weights.type (\"uint\") is not supported"},
+      {group_of(R"("num_bits":8,"strategy":"channel","shift":1)"), "shift (1) is not known"},
       {R"({"quant_method":"awq","bits":8})", "here.bits (8) is not supported"},
       {R"({"quant_method":"awq","version":"gemv"})", "here.version (\"gemv\") is not supported"},
       {R"({"quant_method":"awq","zero_point":false})", "here.zero_point (false) is not supported"},

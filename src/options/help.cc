@@ -13,6 +13,14 @@ constexpr std::size_t kPageWidth = 118;  // of docs/options.md
 
 constexpr std::array kBinaries{Binary::kLauncher, Binary::kRouter, Binary::kServer};
 
+// docs/options.md and the message about a wrong value have all of a long list.
+std::string first_choices(std::string_view choices) {
+  constexpr std::size_t kShownMax = 30;
+  if (choices.size() <= kShownMax) return std::string(choices);
+  const std::string_view shown = choices.substr(0, kShownMax);
+  return std::string(shown.substr(0, shown.rfind('|') + 1)) + "...";
+}
+
 std::string value_word(const OptionSpec& spec) {
   switch (spec.type) {
     case OptionType::kFlag:
@@ -20,7 +28,7 @@ std::string value_word(const OptionSpec& spec) {
     case OptionType::kBool:
       return spec.choices.empty() ? "true|false" : std::string(spec.choices);
     case OptionType::kChoice:
-      return std::string(spec.choices);
+      return first_choices(spec.choices);
     case OptionType::kString:
     case OptionType::kList:
       return "TEXT";

@@ -14,6 +14,7 @@
 namespace coxswain::options {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -360,10 +361,9 @@ TEST(Parse, RefusesWhatWouldChangeSomething) {
               HasSubstr("`SPECULATE` is not supported yet"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--ngrok"}), HasSubstr("`--ngrok` is not supported yet"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--num-shard", "2"}), HasSubstr("num-shard"));
-  EXPECT_THAT(refused(Binary::kLauncher, {"--quantize", "gptq"}),
-              HasSubstr("`gptq` for `--quantize` is not supported yet; supported: `int8`, `int4`, "
-                        "`int4-g128`, or "
-                        "leave it out for the type of the stored tensors"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--quantize", "eetq"}),
+              AllOf(HasSubstr("`eetq` for `--quantize` is not supported yet; supported: `int8`, "),
+                    HasSubstr("`fp8`, or leave it out for the type of the stored tensors")));
   EXPECT_THAT(refused(Binary::kLauncher, {"--kv-cache-dtype", "fp8_e5m2"}), HasSubstr("fp8_e5m2"));
   EXPECT_THAT(refused(Binary::kServer, {"serve", "m", "--sharded"}), HasSubstr("--sharded"));
   for (const char* name : {"WORLD_SIZE", "ROPE_FACTOR", "LORA_ADAPTERS"}) {

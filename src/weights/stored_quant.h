@@ -21,15 +21,37 @@ enum class StoredMethod : std::uint8_t {
   kNone,
   kGptq,
   kAwq,
+  kMarlin,
+  kExl2,
+  kCompressedTensors,
+  kFp8,
+  kBitsandbytes,
+  kMxfp4,
 };
 
 std::string_view name_of(StoredMethod method);  // as quant_method spells it
 
+// compressed-tensors: how the weights of some modules are stored.
+struct StoredGroup {
+  bool is_packed = false;  // several codes in an int32; otherwise a byte each
+  bool is_float = false;   // e4m3fn
+  bool symmetric = true;   // without zero points
+  std::uint32_t bits = 0;
+  std::uint64_t group_size = 0;  // inputs that share a scale; 0 = all of an output
+  // Blocks of [block_rows, block_inputs] share a scale; 0 = they do not.
+  std::uint64_t block_rows = 0;
+  std::uint64_t block_inputs = 0;
+};
+
 struct StoredQuant {
   StoredMethod method = StoredMethod::kNone;
-  std::uint32_t bits = 0;        // of a weight: gptq, awq
+  std::uint32_t bits = 0;        // of a weight: gptq, awq, bitsandbytes
   std::uint64_t group_size = 0;  // inputs that share a scale; 0 = all of an output
   bool zeros_less_one = false;   // gptq: the first form of the format
+  std::uint64_t block_rows = 0;  // fp8, as in StoredGroup
+  std::uint64_t block_inputs = 0;
+  std::string code;                 // bitsandbytes in 4 bits: "nf4", "fp4"
+  std::vector<StoredGroup> groups;  // compressed-tensors
   // Modules that are stored plainly: parts of names between dots, or several; * stands for anything.
   std::vector<std::string> plain_modules;
 };

@@ -66,14 +66,14 @@ inline constexpr OptionSpec kModelRows[] = {
      .env = "QUANTIZE",
      .env_binaries = kInLauncher,
      .type = OptionType::kChoice,
-     .choices = "int8|int4|int4-g128",
-     .refused_choices =
-         "awq|compressed-tensors|eetq|exl2|gptq|marlin|bitsandbytes|bitsandbytes-nf4|"
-         "bitsandbytes-fp4|fp8",
+     .choices = "int8|int4|int4-g128|awq|gptq|exl2|marlin|compressed-tensors|bitsandbytes|"
+                "bitsandbytes-nf4|bitsandbytes-fp4|fp8",
+     .refused_choices = "eetq",
      .binaries = kBack,
      .common = true,
      .help = "Quantise the weights of linear layers at load: int8 has one scale for each output, "
-             "int4 one for each 32 of its inputs, int4-g128 one for each 128",
+             "int4 one for each 32 of its inputs, int4-g128 for each 128. Others name the stored "
+             "form",
      .reason = "leave it out for the type of the stored tensors"},
     {.name = "kv-cache-dtype",
      .env = "KV_CACHE_DTYPE",

@@ -13,7 +13,14 @@ namespace {
 using quant::Form;
 using quant::Module;
 
-constexpr std::array kForms{&quant::kGptq, &quant::kAwq};
+constexpr std::array kForms{&quant::kGptq,
+                            &quant::kAwq,
+                            &quant::kMarlin,
+                            &quant::kExl2,
+                            &quant::kCompressedTensors,
+                            &quant::kFp8,
+                            &quant::kBitsandbytes,
+                            &quant::kMxfp4};
 
 const Form* find_form(StoredMethod method) {
   const auto* const found =
@@ -110,6 +117,7 @@ Status derive_tensors(const StoredQuant& quant, Checkpoint& checkpoint) {
   if (form == nullptr) return internal_error("no reader of this stored form");
   std::size_t n_derived = 0;
   for (const auto& [name, module] : find_modules(*form, checkpoint)) {
+    if (module.is_plain()) continue;
     COXSWAIN_ASSIGN_OR_RETURN(DerivedTensor derived, form->derive(module, quant));
     if (names_module(quant.plain_modules, name))
       return tensor_error(derived.parts.front(),

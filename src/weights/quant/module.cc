@@ -13,6 +13,11 @@ Status tensor_error(const StoredTensor& tensor, const std::string& what) {
 
 namespace quant {
 
+bool Module::is_plain() const {
+  const StoredTensor weight = find(".weight");
+  return parts_.size() == 1 && weight && float_type(weight.info->type);
+}
+
 StoredTensor Module::find(std::string_view suffix) const {
   const auto found = parts_.find(suffix);
   return found == parts_.end() ? StoredTensor{} : found->second;

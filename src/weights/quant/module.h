@@ -30,6 +30,8 @@ class Module {
 
   void add(std::string_view suffix, const StoredTensor& part) { parts_.emplace(suffix, part); }
   const std::string& name() const { return name_; }
+  // Nothing but a weight of floats.
+  bool is_plain() const;
   bool has(std::string_view suffix) const { return parts_.contains(suffix); }
   // Empty if it is not there.
   StoredTensor find(std::string_view suffix) const;
@@ -96,5 +98,11 @@ struct Form {
 
 extern const Form kGptq;
 extern const Form kAwq;
+extern const Form kMarlin;
+extern const Form kExl2;
+extern const Form kCompressedTensors;
+extern const Form kFp8;
+extern const Form kBitsandbytes;
+extern const Form kMxfp4;
 
 }  // namespace coxswain::weights::quant
