@@ -17,7 +17,8 @@
 //  - return_stats is not called in an iteration without a request.
 //  - What a request yields does not depend on what else runs, nor on batching type, policy or options.
 //
-// While no request is there the worker asks for some every `idle_poll`, and at once after notify().
+// While no request is there the worker asks for some every `idle_poll`, and at once after notify(). A wait may last
+// longer by half of that, at most by 1 ms, so that the kernel wakes the worker together with others.
 //
 // Exceptions that a callback throws are caught and counted (callback_failures()). They mean: get_requests: nothing was
 // returned. send_response: nobody listens; the request is stopped and, unless that response was its final one, gets one

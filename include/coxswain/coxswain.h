@@ -1,6 +1,7 @@
 #ifndef COXSWAIN_COXSWAIN_H_
 #define COXSWAIN_COXSWAIN_H_
-/* The C API of libcoxswain (C11), for languages that bind to C. It does what local_model.h and executor.h do in C++:
+/* The C API of libcoxswain (C11), for languages that bind to C. It does what local_model.h, executor.h and session.h do
+ * in C++:
  *
  *     coxswain_open -> coxswain_chat or coxswain_tokenize -> coxswain_start -> coxswain_enqueue -> coxswain_await ...
  *
@@ -53,9 +54,10 @@ enum {
   COXSWAIN_FINISH_STOP = 3
 };
 
-typedef struct coxswain_model coxswain_model;   /* weights, tokenizer and chat template */
-typedef struct coxswain_prompt coxswain_prompt; /* token ids */
-typedef struct coxswain_engine coxswain_engine; /* computes requests with a model */
+typedef struct coxswain_model coxswain_model;     /* weights, tokenizer and chat template */
+typedef struct coxswain_prompt coxswain_prompt;   /* token ids */
+typedef struct coxswain_engine coxswain_engine;   /* computes requests with a model */
+typedef struct coxswain_session coxswain_session; /* a conversation that goes on turn by turn */
 
 /* Fields are those of LocalModelOptions (local_model.h), their defaults too. */
 typedef struct coxswain_model_options {
@@ -71,7 +73,7 @@ typedef struct coxswain_model_options {
   uint32_t batch_size_max;
 } coxswain_model_options;
 
-/* Fields are those of ExecutorOptions (executor.h), their defaults too. */
+/* Fields are those of ExecutorOptions (executor.h) and SessionsOptions (session.h), their defaults too. */
 typedef struct coxswain_engine_options {
   size_t struct_size;
   uint32_t batch_size_max;
@@ -82,7 +84,10 @@ typedef struct coxswain_engine_options {
   uint32_t unread_tokens_max;
   uint64_t stall_timeout_ms;
   uint32_t stop_sequences_max;
-  int32_t prefix_caching; /* 0 or 1 */
+  int32_t prefix_caching;      /* 0 or 1 */
+  uint64_t session_tokens_max; /* of all sessions */
+  uint32_t sessions_max;
+  uint32_t iteration_stats_max;
 } coxswain_engine_options;
 
 /* Fields are those of Request (request.h), SamplingParams and StoppingParams (types.h), their defaults too. */
@@ -107,7 +112,20 @@ typedef struct coxswain_request {
   uint64_t queue_timeout_ms; /* 0 = none */
   uint64_t timeout_ms;       /* 0 = none */
   const char* cache_salt;    /* NULL = none */
+  uint32_t n;                /* answers */
+  uint32_t n_top_tokens;     /* alternatives that are told of each token */
+  uint32_t min_new_tokens;
+  uint32_t no_repeat_ngram_size;
+  const int32_t* logit_bias_tokens; /* [n_logit_bias] */
+  const float* logit_bias;          /* [n_logit_bias]; added to the logits of these tokens */
+  size_t n_logit_bias;
 } coxswain_request;
+
+typedef struct coxswain_top_token {
+  int32_t token;
+  float logprob;
+  const char* text; /* ends with a zero byte */
+} coxswain_top_token;
 
 /* What is new of an answer (Response of request.h). Everything it points to lives until coxswain_response_clear. */
 typedef struct coxswain_response {
@@ -119,13 +137,18 @@ typedef struct coxswain_response {
   const float* logprobs; /* [n_tokens] */
   size_t n_tokens;
   int32_t is_final;   /* 1: the last one of its request */
-  coxswain_code code; /* of a final one: COXSWAIN_OK, or why there is no whole answer */
-  const char* error;  /* of a final one that failed, otherwise empty */
+  coxswain_code code; /* of the last one of an answer: COXSWAIN_OK, or why it is not whole */
+  const char* error;  /* of the last one of an answer that failed, otherwise empty */
   int32_t finish;     /* COXSWAIN_FINISH_... */
   uint32_t n_prompt_tokens;
   uint32_t n_cached_prompt_tokens;
   uint32_t n_generated_tokens;
   void* owned;
+  uint32_t sequence;                    /* which of the request's answers */
+  int32_t ends_sequence;                /* 1: the last one of this answer */
+  const coxswain_top_token* top_tokens; /* of all tokens, one behind the other, best first */
+  const uint32_t* n_top_tokens;         /* [n_tokens]; how many of them are of each token */
+  double cumulative_logprob;            /* of the answer so far */
 } coxswain_response;
 
 /* Such as "0.1.0"; lives as long as the library. */
@@ -193,6 +216,46 @@ COXSWAIN_EXPORT coxswain_code coxswain_await(coxswain_engine* engine,
 COXSWAIN_EXPORT void coxswain_response_clear(coxswain_response* response);
 /* The request ends with COXSWAIN_CANCELLED, unless it is answered. Unknown ids are ignored. */
 COXSWAIN_EXPORT void coxswain_cancel(coxswain_engine* engine, uint64_t id);
+
+/* IterationStats (stats.h) of the steps since the last call, oldest first: a JSON array with the names of
+ * TensorRT-LLM's (docs/library.md), to be given to coxswain_text_free. */
+COXSWAIN_EXPORT coxswain_code coxswain_iteration_stats(coxswain_engine* engine,
+                                                       char** json,
+                                                       char** error);
+
+/* Session of session.h, under an id of the program's own. Its functions must not be called behind coxswain_close, but
+ * for coxswain_session_free, which gives back the handle and leaves the session as it is. */
+COXSWAIN_EXPORT coxswain_code coxswain_session_start(coxswain_engine* engine,
+                                                     uint64_t id,
+                                                     coxswain_session** session,
+                                                     char** error);
+/* Cuts it to its first `n_tokens` ids. */
+COXSWAIN_EXPORT coxswain_code coxswain_session_step(coxswain_session* session,
+                                                    int64_t n_tokens,
+                                                    char** error);
+COXSWAIN_EXPORT coxswain_code coxswain_session_append(coxswain_session* session,
+                                                      const int32_t* ids,
+                                                      size_t n_ids,
+                                                      char** error);
+/* Begins a turn: the request's prompt, which may be NULL here, is added to the session and continued. */
+COXSWAIN_EXPORT coxswain_code coxswain_session_enqueue(coxswain_session* session,
+                                                       const coxswain_request* turn,
+                                                       char** error);
+/* As coxswain_await, of the turn. */
+COXSWAIN_EXPORT coxswain_code coxswain_session_await(coxswain_session* session,
+                                                     int64_t timeout_ms,
+                                                     coxswain_response* response,
+                                                     char** error);
+/* The turn ends with COXSWAIN_CANCELLED. */
+COXSWAIN_EXPORT void coxswain_session_cancel(coxswain_session* session);
+/* How many ids it has; the first of them, at most `ids_max`, go into `ids`. */
+COXSWAIN_EXPORT size_t coxswain_session_ids(const coxswain_session* session,
+                                            int32_t* ids,
+                                            size_t ids_max);
+/* The session ends: behind its turn, or at once. */
+COXSWAIN_EXPORT coxswain_code coxswain_session_end(coxswain_session* session, char** error);
+COXSWAIN_EXPORT coxswain_code coxswain_session_kill(coxswain_session* session, char** error);
+COXSWAIN_EXPORT void coxswain_session_free(coxswain_session* session);
 
 /* NOLINTEND(readability-identifier-naming) */
 

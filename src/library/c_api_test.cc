@@ -1,5 +1,6 @@
 // The C API over the demo model, as a C program uses it; and what a caller can do wrong.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -12,100 +13,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "library/testing/c_api_engine.h"
+
 namespace {
 
+using ::testing::Contains;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// An error's text, given back.
-class Error {
- public:
-  Error() = default;
-  ~Error() { coxswain_text_free(text_); }
-  Error(const Error&) = delete;
-  Error& operator=(const Error&) = delete;
-  char** out() {
-    coxswain_text_free(text_);
-    text_ = nullptr;
-    return &text_;
-  }
-  std::string text() const { return text_ == nullptr ? "" : text_; }
-
- private:
-  char* text_ = nullptr;
-};
-
-struct Answer {
-  std::string text;
-  std::vector<std::int32_t> tokens;
-  coxswain_code code = COXSWAIN_OK;
-  std::string error;
-  std::int32_t finish = COXSWAIN_FINISH_NONE;
-  std::uint32_t n_generated = 0;
-};
-
-class CApi : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const char* root = std::getenv("COXSWAIN_SOURCE_DIR");
-    ASSERT_NE(root, nullptr);
-    coxswain_model_options options;
-    coxswain_model_options_init(&options, sizeof options);
-    options.kv_bytes = 8 << 20;
-    const std::string folder = std::string(root) + "/models/demo";
-    ASSERT_EQ(coxswain_open(folder.c_str(), &options, &model_, error_.out()), COXSWAIN_OK)
-        << error_.text();
-    ASSERT_EQ(coxswain_start(model_, nullptr, &engine_, error_.out()), COXSWAIN_OK)
-        << error_.text();
-    const char* role = "user";
-    const char* content = "What is 12 + 30?";
-    ASSERT_EQ(coxswain_chat(model_, &role, &content, 1, &prompt_, error_.out()), COXSWAIN_OK);
-    coxswain_request_init(&request_, sizeof request_);
-    request_.prompt = prompt_;
-    request_.max_new_tokens = 64;
-  }
-  void TearDown() override {
-    coxswain_prompt_free(prompt_);
-    coxswain_model_close(model_);  // the engine keeps it
-    coxswain_close(engine_);
-  }
-
-  // The id, or 0 with error_ set.
-  std::uint64_t enqueue(coxswain_code expected = COXSWAIN_OK) {
-    std::uint64_t id = 0;
-    EXPECT_EQ(coxswain_enqueue(engine_, &request_, &id, error_.out()), expected) << error_.text();
-    return id;
-  }
-
-  Answer collect(std::uint64_t id) {
-    Answer out;
-    coxswain_response piece;
-    coxswain_response_init(&piece, sizeof piece);
-    while (piece.is_final == 0) {
-      if (coxswain_await(engine_, id, -1, &piece, error_.out()) != COXSWAIN_OK) break;
-      EXPECT_EQ(piece.id, id);
-      EXPECT_EQ(std::strlen(piece.text), piece.text_bytes);
-      out.text.append(piece.text, piece.text_bytes);
-      out.tokens.insert(out.tokens.end(), piece.tokens, piece.tokens + piece.n_tokens);
-      for (std::size_t i = 0; i < piece.n_tokens; ++i) EXPECT_LE(piece.logprobs[i], 0.0F);
-    }
-    out.code = piece.code;
-    out.error = piece.error;
-    out.finish = piece.finish;
-    out.n_generated = piece.n_generated_tokens;
-    coxswain_response_clear(&piece);
-    EXPECT_EQ(piece.owned, nullptr);
-    EXPECT_EQ(piece.struct_size, sizeof piece);
-    return out;
-  }
-
-  coxswain_model* model_ = nullptr;
-  coxswain_engine* engine_ = nullptr;
-  coxswain_prompt* prompt_ = nullptr;
-  coxswain_request request_{};
-  Error error_;
-};
+using CApi = coxswain::library::testing::CApiTest;
+using coxswain::library::testing::Answer;
 
 TEST_F(CApi, Answers) {
   const Answer answer = collect(enqueue());
@@ -128,6 +46,113 @@ TEST_F(CApi, StopsAtAText) {
   const Answer answer = collect(enqueue());
   EXPECT_EQ(answer.finish, COXSWAIN_FINISH_STOP);
   EXPECT_THAT(answer.text, Not(HasSubstr("42")));
+}
+
+// The tokens of each answer, and that each ends once.
+std::vector<std::vector<std::int32_t>> collect_each(coxswain_engine* engine,
+                                                    std::uint64_t id,
+                                                    std::size_t n) {
+  std::vector<std::vector<std::int32_t>> out(n);
+  std::vector<int> n_ends(n);
+  coxswain_response piece;
+  coxswain_response_init(&piece, sizeof piece);
+  while (piece.is_final == 0) {
+    EXPECT_EQ(coxswain_await(engine, id, -1, &piece, nullptr), COXSWAIN_OK);
+    if (piece.sequence >= n) break;
+    std::vector<std::int32_t>& all = out[piece.sequence];
+    all.insert(all.end(), piece.tokens, piece.tokens + piece.n_tokens);
+    n_ends[piece.sequence] += piece.ends_sequence;
+  }
+  EXPECT_EQ(n_ends, std::vector<int>(n, 1));
+  coxswain_response_clear(&piece);
+  return out;
+}
+
+TEST_F(CApi, EachOfSeveralAnswersIsTheRequestAloneWithItsSeed) {
+  request_.max_new_tokens = 8;
+  request_.do_sample = 1;
+  request_.temperature = 2.0F;
+  request_.seed = 5;
+  request_.n = 3;
+  const auto answers = collect_each(engine_, enqueue(), 3);
+  request_.n = 1;
+  for (const auto& answer : answers) {
+    EXPECT_EQ(collect(enqueue()).tokens, answer);
+    ++request_.seed;
+  }
+  request_.n = 0;
+  enqueue(COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_EQ(error_.text(), "`n` must be > 0 and <= 1024. Given: 0");
+}
+
+TEST_F(CApi, TopTokensAreToldOfEachToken) {
+  request_.max_new_tokens = 3;
+  request_.n_top_tokens = 2;
+  coxswain_response piece;
+  coxswain_response_init(&piece, sizeof piece);
+  const std::uint64_t id = enqueue();
+  std::size_t n_tokens = 0;
+  while (piece.is_final == 0) {
+    ASSERT_EQ(coxswain_await(engine_, id, -1, &piece, nullptr), COXSWAIN_OK);
+    const coxswain_top_token* top = piece.top_tokens;
+    for (std::size_t i = 0; i < piece.n_tokens; ++i, ++n_tokens) {
+      ASSERT_EQ(piece.n_top_tokens[i], 2U);
+      EXPECT_EQ(top[0].token, piece.tokens[i]);  // greedy
+      EXPECT_EQ(top[0].logprob, piece.logprobs[i]);
+      EXPECT_GE(top[0].logprob, top[1].logprob);
+      EXPECT_NE(top[0].token, top[1].token);
+      EXPECT_NE(top[1].text, nullptr);
+      top += 2;
+    }
+  }
+  EXPECT_EQ(n_tokens, 3U);
+  EXPECT_LT(piece.cumulative_logprob, 0.0);
+  coxswain_response_clear(&piece);
+}
+
+TEST_F(CApi, ABiasForbidsOrForcesATokenAndAMinimumAnEnd) {
+  const Answer plain = collect(enqueue());
+  const std::int32_t first = plain.tokens.front();
+  const float never = -std::numeric_limits<float>::infinity();
+  request_.logit_bias_tokens = &first;
+  request_.n_logit_bias = 1;
+  enqueue(COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.text(), HasSubstr("logit_bias"));
+  request_.logit_bias = &never;
+  const Answer biased = collect(enqueue());
+  EXPECT_THAT(biased.tokens, Not(Contains(first)));
+  request_.n_logit_bias = 0;
+  request_.min_new_tokens = static_cast<std::uint32_t>(plain.tokens.size()) + 3;
+  const Answer longer = collect(enqueue());
+  EXPECT_GE(longer.tokens.size(), plain.tokens.size() + 3);
+  request_.no_repeat_ngram_size = 1;
+  std::vector<std::int32_t> once = collect(enqueue()).tokens;
+  std::ranges::sort(once);
+  EXPECT_EQ(std::ranges::adjacent_find(once), once.end());
+}
+
+TEST_F(CApi, StatisticsOfTheStepsSinceTheLastCall) {
+  request_.max_new_tokens = 4;
+  request_.ignore_eos = 1;
+  collect(enqueue());
+  char* json = nullptr;
+  std::string text;
+  // The last step is told with its events or just behind them.
+  while (text.find("\"numCompletedRequests\":1") == std::string::npos) {
+    ASSERT_EQ(coxswain_iteration_stats(engine_, &json, error_.out()), COXSWAIN_OK);
+    text += json;
+    coxswain_text_free(json);
+  }
+  for (const char* key : {"\"iter\":",
+                          "\"iterLatencyMS\":",
+                          "\"kvCacheStats\":{\"maxNumBlocks\":",
+                          "\"numScheduledRequests\":1",
+                          "\"queueHeadWaitsFor\":\"none\""}) {
+    EXPECT_THAT(text, HasSubstr(key));
+  }
+  ASSERT_EQ(coxswain_iteration_stats(engine_, &json, error_.out()), COXSWAIN_OK);
+  EXPECT_STREQ(json, "[]");
+  coxswain_text_free(json);
 }
 
 TEST_F(CApi, IdsOfAPromptMakeTheSamePrompt) {

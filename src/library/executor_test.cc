@@ -361,59 +361,5 @@ TEST(Executor, KeepsTheStatisticsOfTheLatestSteps) {
   EXPECT_EQ(requests[7].requests[0].n_generated_tokens, 8U);
 }
 
-TEST(Executor, OneResponseGoesToOneOfThoseThatWait) {
-  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
-  runner->hold();
-  Executor engine(runner);
-  const auto id = engine.enqueue(make_request(3, 8));
-  ASSERT_TRUE(id.ok());
-  std::atomic<std::size_t> n_tokens = 0;
-  std::atomic<int> n_final = 0;
-  std::vector<std::thread> threads;
-  threads.reserve(16);
-  for (int i = 0; i < 3; ++i) {
-    threads.emplace_back([&] {
-      while (true) {
-        const Response piece = engine.await(id.value());
-        n_tokens += piece.tokens.size();
-        if (piece.final && piece.status.ok()) ++n_final;
-        if (piece.final) return;
-      }
-    });
-  }
-  runner->release();
-  for (std::thread& t : threads) t.join();
-  EXPECT_EQ(n_tokens, 8U);
-  EXPECT_EQ(n_final, 1);
-}
-
-// One of many clients: every third of its requests is cancelled, which may come too late.
-void be_client(Executor& engine, const FakeRunnerOptions& fake, TokenId client) {
-  for (int i = 0; i < 12; ++i) {
-    Request request = make_request(2 + (client + i) % 9, 1 + static_cast<std::uint32_t>(i), client);
-    request.priority = client % 3;
-    const auto id = engine.enqueue(request);
-    ASSERT_TRUE(id.ok()) << id.status().message();
-    if (i % 3 == 2) engine.cancel(id.value());
-    const Response answer = await_whole(engine, id.value());
-    const bool cancelled = answer.status.code() == Code::kCancelled;
-    EXPECT_TRUE(answer.status.ok() || (cancelled && i % 3 == 2)) << answer.status.message();
-    if (cancelled) continue;
-    EXPECT_EQ(ids_of(answer.tokens), expected(fake, request).tokens);
-  }
-}
-
-TEST(Executor, SixteenThreadsGetWhatTheyAskedFor) {
-  const FakeRunnerOptions fake;
-  const auto runner = std::make_shared<FakeRunner>(fake);
-  Executor engine(runner);
-  std::vector<std::thread> threads;
-  threads.reserve(16);
-  for (TokenId t = 0; t < 16; ++t) threads.emplace_back([&, t] { be_client(engine, fake, t); });
-  for (std::thread& t : threads) t.join();
-  EXPECT_EQ(engine.n_ready(), 0U);
-  EXPECT_TRUE(runner->violations().empty());
-}
-
 }  // namespace
 }  // namespace coxswain::library

@@ -201,6 +201,7 @@ void ManagerLoop::refuse(std::uint64_t id, std::string error) {
 
 bool ManagerLoop::compute() {
   observer_->begin();
+  if (core_.n_sequences() == 0 && core_.n_in_flight() == 0 && !core_.owes_drops()) return false;
   core_.advance(Clock::now());
   bool worked = false;
   while (core_.submit_next(Clock::now())) worked = true;
