@@ -73,13 +73,14 @@ struct IterationStats {
   std::uint32_t n_active = 0;                        // running and paused
   std::uint32_t n_queued = 0;                        // never in a step
   std::uint32_t n_completed = 0;                     // ended since the last one, in whatever way
-  std::uint32_t batch_size_max = 0;                  // that a step may have, also of n_active
+  std::uint32_t batch_size_max = 0;                  // that a step may have now, also of n_active
   std::uint32_t prompt_tokens_max = 0;  // that a step may have beside this one's decodes
   // In-flight batching:
-  std::uint32_t n_scheduled = 0;       // rows of the step
-  std::uint32_t n_context = 0;         // of these, parts of a prompt or of a context computed again
-  std::uint32_t n_generation = 0;      // the others
-  std::uint32_t n_paused = 0;          // requests that gave their blocks back for it
+  std::uint32_t n_scheduled = 0;   // rows of the step
+  std::uint32_t n_context = 0;     // of these, parts of a prompt or of a context computed again
+  std::uint32_t n_generation = 0;  // the others
+  std::uint32_t n_paused =
+      0;  // sequences that gave their blocks back since the step before it was planned
   std::uint32_t n_context_tokens = 0;  // of the n_context rows
   std::uint32_t n_decoded_tokens = 0;  // that the step yielded
   KvCacheStats kv;

@@ -145,7 +145,7 @@ class ThreadedEngine final : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> Engine::create(std::shared_ptr<StepRunner> runner,
-                                       EngineOptions options,
+                                       const EngineOptions& options,
                                        EngineObserver* observer) {
   return std::make_unique<ThreadedEngine>(std::move(runner), options, observer);
 }

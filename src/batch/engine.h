@@ -208,7 +208,7 @@ class Engine {
   // Starts the engine thread. `runner` is shared with nobody while the engine lives. `observer` may be null; it is
   // not owned and outlives the engine.
   static std::unique_ptr<Engine> create(std::shared_ptr<StepRunner> runner,
-                                        EngineOptions options,
+                                        const EngineOptions& options,
                                         EngineObserver* observer = nullptr);
   // Cancels what is left (each gets its final event), tells the runner what it may forget and joins the thread: another
   // engine may use the runner then.

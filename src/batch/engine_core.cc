@@ -409,6 +409,7 @@ void EngineCore::pause(Sequence& s) {
   insert_waiting(s);
   any_paused_stalled_ |= s.stalled;
   ++stats_.pauses;
+  ++n_paused_;
   observer_.on_pause(s.request.id);
 }
 

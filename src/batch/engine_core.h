@@ -165,6 +165,7 @@ class EngineCore {
   enum class Filled : std::uint8_t { kDone, kPlanAgain };
   bool can_submit() const;
   Filled fill(StepPlan& plan, Step& step, TimePoint now);
+  std::uint32_t batch_size_max() const;  // that a step may have now
   const Decision& decide();
   std::uint32_t prompt_tokens_in_time() const;
   void note_shape(Step& step) const;
@@ -227,7 +228,7 @@ class EngineCore {
   void finish_beams(Sequence& s);
   static std::vector<TokenEvent> final_beam_events(Sequence& s);
   // step_stats.cc: what the observer is told
-  void count_plan(const Decision& decision, Step& step) const;
+  void count_plan(const Decision& decision, Step& step);
   void observe_iteration(Step& step, TimePoint now);
   void collect_requests(const Step& step);
   void observe_step(const Step& step, const StepTimings& timings, TimePoint now);
@@ -280,6 +281,7 @@ class EngineCore {
   BlockUse block_use_;
   std::uint64_t applied_step_ = 0;           // whose rows are applied, or were last
   std::uint32_t n_ended_ = 0;                // since the last iteration that was told
+  std::uint32_t n_paused_ = 0;               // since the last step was planned
   std::vector<RequestStats> request_stats_;  // keeps its capacity from step to step
 };
 

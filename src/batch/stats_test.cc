@@ -25,10 +25,11 @@ class StatsTest : public ::testing::Test {
  protected:
   void start(std::uint32_t n_blocks,
              const EngineOptions& options,
-             StatsHistoryOptions kept = {100, 100}) {
+             StatsHistoryOptions kept = {100, 100},
+             bool look_ahead = false) {
     FakeRunnerOptions fake;
     fake.n_blocks = {n_blocks + 1};
-    fake.capabilities.look_ahead = false;
+    fake.capabilities.look_ahead = look_ahead;
     fake.epoch = 1;
     runner_ = std::make_shared<FakeRunner>(fake);
     history_ = std::make_unique<StatsHistory>(kept);
@@ -187,6 +188,39 @@ TEST_F(StatsTest, APauseIsCountedAndSeen) {
   ASSERT_EQ(requests[3].requests.size(), 2U);
   EXPECT_TRUE(requests[3].requests[1].paused);
   EXPECT_FALSE(requests[3].requests[1].scheduled);
+}
+
+// Some make room for a step that has no rows yet, and some come between two steps.
+TEST_F(StatsTest, EveryPauseIsOfOneStep) {
+  for (const bool look_ahead : {false, true}) {
+    start(6, {.policy = CapacityPolicy::kMaxUtilization}, {1000, 0}, look_ahead);
+    for (std::uint64_t id = 1; id <= 4; ++id) add(id, 3, 17);
+    while (core_->n_sequences() > 0) {
+      core_->advance(now_);
+      while (core_->submit_next(now_)) {
+      }
+      now_ += 10ms;
+      if (core_->n_in_flight() > 0) core_->apply_oldest(core_->wait_oldest(), now_);
+    }
+    std::uint64_t n_paused = 0;
+    for (const IterationStats& step : history_->take_iterations()) n_paused += step.n_paused;
+    EXPECT_EQ(n_paused, core_->stats().pauses) << look_ahead;
+    EXPECT_GT(n_paused, 3U);
+  }
+}
+
+TEST_F(StatsTest, ABatchSizeThatFollowsLengthsIsTheOneThatIsTold) {
+  start(64,
+        {.batch_size_max = 7,
+         .dynamic_batch = {.tunes_batch_size = true, .batch_sizes = {{1000, 3}}}});
+  add(1, 4, 1);
+  turn();
+  add(2, 4, 1);
+  turn();
+  const auto steps = history_->take_iterations();
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].batch_size_max, 7U);
+  EXPECT_EQ(steps[1].batch_size_max, 3U);
 }
 
 TEST_F(StatsTest, TheHeadOfTheQueueSaysWhyItWaits) {

@@ -33,11 +33,13 @@ RequestStats stats_of(const Sequence& s, bool scheduled) {
 
 }  // namespace
 
-void EngineCore::count_plan(const Decision& decision, Step& step) const {
+void EngineCore::count_plan(const Decision& decision, Step& step) {
   IterationStats& out = step.stats;
   out.wait = decision.wait;
   if (!stats_wanted_.iterations && !stats_wanted_.requests) return;
-  out.n_paused += static_cast<std::uint32_t>(decision.paused.size());
+  if (step.rows.empty()) return;  // pauses alone: the next step tells them
+  out.n_paused = std::exchange(n_paused_, 0);
+  out.batch_size_max = batch_size_max();
   out.prompt_tokens_max = decision.prompt_tokens_max;
   for (const StepRow& row : step.rows) {
     ++out.n_scheduled;
@@ -55,7 +57,6 @@ void EngineCore::observe_iteration(Step& step, TimePoint now) {
   out.n_queued = static_cast<std::uint32_t>(n_never_scheduled_);
   out.n_active = static_cast<std::uint32_t>(n_sequences() - n_never_scheduled_);
   out.n_completed = std::exchange(n_ended_, 0);
-  out.batch_size_max = options_.batch_size_max;
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     const kvcache::BlockCounts& counts = cache_->counts(g);
     out.kv.blocks_max += counts.total;

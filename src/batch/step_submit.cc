@@ -16,9 +16,12 @@ bool EngineCore::can_submit() const {
   return runner_up_ && steps_.size() < depth;
 }
 
+std::uint32_t EngineCore::batch_size_max() const {
+  return std::min(options_.batch_size_max, dynamic_batch_.batch_size_max(cache_tokens_));
+}
+
 const Decision& EngineCore::decide() {
-  const std::uint32_t batch_size =
-      std::min(options_.batch_size_max, dynamic_batch_.batch_size_max(cache_tokens_));
+  const std::uint32_t batch_size = batch_size_max();
   std::uint32_t prompt_tokens = dynamic_batch_.tokens_max(batch_size);
   if (prompt_tokens != DynamicBatch::kNoLimit)  // decodes count, too
     prompt_tokens -= std::min(prompt_tokens, static_cast<std::uint32_t>(running_.size()));

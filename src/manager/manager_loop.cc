@@ -54,15 +54,12 @@ class ManagerLoop::Observer final : public batch::EngineObserver {
   void on_iteration(const IterationStats& stats, std::span<const RequestStats>) override {
     last = stats;
   }
-  void on_pause(RequestId) override { ++n_paused; }
   // What stands at the end of a step stays if the next iteration has none.
   void begin() {
     last = {.batch_size_max = last.batch_size_max, .kv = last.kv, .wait = last.wait};
-    n_paused = 0;
   }
 
   IterationStats last;
-  std::uint32_t n_paused = 0;  // a pause may come before the step that it makes room for
 };
 
 ManagerLoop::ManagerLoop(std::shared_ptr<StepRunner> runner,
@@ -92,8 +89,7 @@ bool ManagerLoop::turn(bool leaving) {
   const TimePoint now = Clock::now();
   poll_stops(now);
   if (n_active > 0) {
-    stats_ = collector_.next(
-        observer_->last, n_active, observer_->n_paused, settings_.options.max_num_requests);
+    stats_ = collector_.next(observer_->last, n_active, settings_.options.max_num_requests);
     tell_stats(now);
   } else {
     stats_.n_active = 0;

@@ -44,7 +44,6 @@ class Family {
 
 ManagerStats StatsCollector::next(const IterationStats& step,
                                   std::size_t n_active,
-                                  std::uint32_t n_paused,
                                   std::uint32_t n_max) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   n_slots_ = std::max(n_slots_, step.n_scheduled);
@@ -53,7 +52,6 @@ ManagerStats StatsCollector::next(const IterationStats& step,
                    .unix_seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
                    .n_active = n_active,
                    .n_max = n_max > 0 ? n_max : step.batch_size_max,
-                   .n_paused = n_paused,
                    .n_empty_slots = n_slots_ - step.n_scheduled,
                    .step = step};
   if (step.n_active == 0) n_slots_ = 0;  // the batch has ended
@@ -85,7 +83,7 @@ std::string json_of(const ManagerStats& stats) {
   count("Tokens per KV cache block", step.kv.block_tokens);
   count("Scheduled Requests", step.n_scheduled);
   count("Context Requests", step.n_context);
-  count("Paused Requests", stats.n_paused);
+  count("Paused Requests", step.n_paused);
   count("Total Context Tokens", step.n_context_tokens);
   if (stats.is_v1) {
     count("Total Generation Tokens", step.n_decoded_tokens);

@@ -19,7 +19,6 @@ struct ManagerStats {
   std::int64_t unix_seconds = 0;
   std::size_t n_active = 0;  // requests that were served in it
   std::uint32_t n_max = 0;
-  std::uint32_t n_paused = 0;
   std::uint32_t n_empty_slots = 0;  // kV1: of the batch that runs, those whose request has ended
   IterationStats step = {};         // nothing is scheduled in one that computed nothing
 };
@@ -29,10 +28,7 @@ class StatsCollector {
   explicit StatsCollector(BatchingType type) : is_v1_(type == BatchingType::kV1) {}
 
   // Counts on. `n_max`: 0 = no limit.
-  ManagerStats next(const IterationStats& step,
-                    std::size_t n_active,
-                    std::uint32_t n_paused,
-                    std::uint32_t n_max);
+  ManagerStats next(const IterationStats& step, std::size_t n_active, std::uint32_t n_max);
 
  private:
   const bool is_v1_;

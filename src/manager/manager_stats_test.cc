@@ -19,6 +19,7 @@ IterationStats step_of(std::uint32_t n_scheduled, std::uint32_t n_active) {
   out.n_context_tokens = 17;
   out.n_decoded_tokens = 3;
   out.batch_size_max = 64;
+  out.n_paused = 2;
   out.kv = {.blocks_max = 100, .blocks_free = 70, .blocks_used = 30, .block_tokens = 16, .use = {}};
   out.wait = WaitReason::kNoBlocks;
   return out;
@@ -36,7 +37,7 @@ std::string keys_of(const std::string& json) {
 
 TEST(ManagerStats, HasTheKeysOfInflightBatching) {
   StatsCollector collector(BatchingType::kInflight);
-  const ManagerStats stats = collector.next(step_of(4, 4), 5, 2, 0);
+  const ManagerStats stats = collector.next(step_of(4, 4), 5, 0);
   EXPECT_EQ(keys_of(json_of(stats)),
             "Iteration Counter=1\n"
             "Active Request Count=5\n"
@@ -56,10 +57,10 @@ TEST(ManagerStats, HasTheKeysOfInflightBatching) {
 
 TEST(ManagerStats, V1CountsTheSlotsOfItsBatch) {
   StatsCollector collector(BatchingType::kV1);
-  EXPECT_EQ(collector.next(step_of(4, 4), 4, 0, 8).n_empty_slots, 0U);
-  EXPECT_EQ(collector.next(step_of(3, 3), 4, 0, 8).n_empty_slots, 1U);
-  EXPECT_EQ(collector.next(step_of(1, 0), 4, 0, 8).n_empty_slots, 3U);
-  const ManagerStats next = collector.next(step_of(2, 2), 4, 0, 8);
+  EXPECT_EQ(collector.next(step_of(4, 4), 4, 8).n_empty_slots, 0U);
+  EXPECT_EQ(collector.next(step_of(3, 3), 4, 8).n_empty_slots, 1U);
+  EXPECT_EQ(collector.next(step_of(1, 0), 4, 8).n_empty_slots, 3U);
+  const ManagerStats next = collector.next(step_of(2, 2), 4, 8);
   EXPECT_EQ(next.n_empty_slots, 0U);
   EXPECT_EQ(next.iteration, 4U);
   const std::string keys = keys_of(json_of(next));
@@ -72,7 +73,7 @@ TEST(ManagerStats, V1CountsTheSlotsOfItsBatch) {
 
 TEST(ManagerStats, WritesGauges) {
   StatsCollector collector(BatchingType::kInflightFused);
-  const std::string text = gauges_of(collector.next(step_of(4, 4), 5, 2, 9));
+  const std::string text = gauges_of(collector.next(step_of(4, 4), 5, 9));
   for (const char* line : {"nv_trt_llm_request_metrics{request_type=\"active\"} 5\n",
                            "nv_trt_llm_request_metrics{request_type=\"max\"} 9\n",
                            "nv_trt_llm_request_metrics{request_type=\"scheduled\"} 4\n",
