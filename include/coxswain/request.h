@@ -69,7 +69,7 @@ struct Usage {
 // What is new of one of a request's answers since the last response of it: any number of tokens. The texts of all
 // responses of a sequence are the answer's text, special tokens and a stop string that ended it left out; while what
 // comes last may yet become a stop string it is kept back, so `text` may be shorter than its tokens and be made up by
-// the next one. Of a stop sequence of ids the text of the last token alone is left out.
+// the next one. So it is with the text of stop sequences of ids, whose tokens are all there.
 struct Response {
   RequestId id{};
   std::uint32_t sequence = 0;  // which of the request's sequences

@@ -20,8 +20,7 @@ ResponseGatherer::ResponseGatherer(const batch::GenerationRequest& request,
     : id_(request.id),
       n_prompt_(static_cast<std::uint32_t>(request.prompt.size())),
       codec_(std::move(codec)) {
-  for (std::uint32_t i = 0; i < request.n_answers(); ++i)
-    parts_.emplace_back(request.stopping.stop_sequences);
+  for (std::uint32_t i = 0; i < request.n_answers(); ++i) parts_.emplace_back(request.stopping);
   n_open_ = parts_.size();
   if (request.beams.width == 1) return;
   const auto n_context =
@@ -44,7 +43,8 @@ void ResponseGatherer::add(batch::TokenEvent event) {
     const OutputToken& token = event.tokens[i];
     const std::string_view visible = token.special ? std::string_view() : token.text;
     const bool last = event.finish && i + 1 == event.tokens.size();
-    next.text += last ? part.holdback.finish(visible, *event.finish) : part.holdback.push(visible);
+    next.text += last ? part.holdback.finish(visible, *event.finish, token.id)
+                      : part.holdback.push(visible, token.id);
   }
   if (next.tokens.empty()) {
     next.tokens = std::move(event.tokens);

@@ -41,7 +41,8 @@ class ResponseGatherer {
 
  private:
   struct Part {
-    explicit Part(std::vector<std::string> stops) : holdback(std::move(stops)) {}
+    explicit Part(const StoppingParams& stopping)
+        : holdback(stopping.stop_sequences, stopping.stop_token_sequences) {}
     request::StopHoldback holdback;
     Response next;
     bool ended = false;

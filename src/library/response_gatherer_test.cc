@@ -70,6 +70,20 @@ TEST(ResponseGatherer, KeepsBackWhatMayBecomeAStopString) {
   EXPECT_EQ(gatherer.take().text, "");
 }
 
+TEST(ResponseGatherer, KeepsBackTheTextOfAStopSequenceOfIds) {
+  batch::GenerationRequest request = request_with_stops({});
+  request.stopping.stop_token_sequences = {{7, 7}};
+  ResponseGatherer gatherer(request);
+  gatherer.add(tokens({"one"}));
+  EXPECT_EQ(gatherer.take().text, "");
+  gatherer.add(final_event(
+      {" two"},
+      {.reason = FinishReason::kStopSequence, .generated_text = "one two", .stop_text_begin = 0}));
+  const Response last = gatherer.take();
+  EXPECT_EQ(last.text, "");
+  EXPECT_EQ(last.tokens.size(), 1U);
+}
+
 TEST(ResponseGatherer, LeavesOutTheTextOfSpecialTokens) {
   ResponseGatherer gatherer(request_with_stops({}));
   batch::TokenEvent event =

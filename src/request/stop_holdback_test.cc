@@ -15,17 +15,32 @@ TEST(StopHoldback, WithoutStopStringsNothingIsKeptBack) {
   EXPECT_EQ(holdback.finish("d", {FinishReason::kLength, "abcd", 4}), "d");
 }
 
-TEST(StopHoldback, OfAStopSequenceOfIdsTheLastTokenIsCutOff) {
-  for (const std::size_t begin : {1U, 2U}) {  // "b" and "c", or "c" alone
-    StopHoldback holdback({});
-    EXPECT_EQ(holdback.push("a"), "a");
-    EXPECT_EQ(holdback.push("b"), "b");
-    EXPECT_EQ(holdback.finish("c",
-                              {.reason = FinishReason::kStopSequence,
-                               .generated_text = "abc",
-                               .stop_text_begin = begin}),
-              "");
-  }
+TEST(StopHoldback, TheTextOfAStopSequenceOfIdsIsNeverSent) {
+  StopHoldback holdback({}, {{5, 6, 7}, {6, 9}});
+  EXPECT_EQ(holdback.push("a", 4), "a");
+  EXPECT_EQ(holdback.push("b", 5), "");
+  EXPECT_EQ(holdback.push("c", 6), "");
+  EXPECT_EQ(holdback.push("d", 5), "bc");  // neither of them, and perhaps the first again
+  EXPECT_EQ(holdback.push("e", 6), "");
+  EXPECT_EQ(holdback.finish("f", stopped("abcdef", 3), 7), "");
+}
+
+TEST(StopHoldback, IdsThatOnlyLookedLikeAStopComeOut) {
+  StopHoldback holdback({"xy"}, {{5, 5, 6}});
+  EXPECT_EQ(holdback.push("a", 5), "");
+  EXPECT_EQ(holdback.push("b", 5), "");
+  EXPECT_EQ(holdback.push("c", 5), "a");  // the last two may begin it
+  EXPECT_EQ(holdback.push("x", 8), "bc");
+  EXPECT_EQ(holdback.push("d", 5), "x");
+  EXPECT_EQ(holdback.finish("e", {FinishReason::kLength, "abcxde", 6}, 5), "de");
+}
+
+TEST(StopHoldback, FindsTheStopOfIdsWhenThePiecesDifferFromTheText) {
+  StopHoldback holdback({}, {{5, 6}});
+  EXPECT_EQ(holdback.push(" a", 4), " a");
+  EXPECT_EQ(holdback.push("", 3), "");  // a special token
+  EXPECT_EQ(holdback.push("b", 5), "");
+  EXPECT_EQ(holdback.finish("c", stopped("abc", 1), 6), "");
 }
 
 TEST(StopHoldback, PartOfAStopStringIsNeverSent) {
