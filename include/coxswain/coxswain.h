@@ -113,6 +113,7 @@ typedef struct coxswain_request {
   uint64_t timeout_ms;       /* 0 = none */
   const char* cache_salt;    /* NULL = none */
   uint32_t n;                /* answers */
+  uint32_t best_of;          /* > n: so many are computed, and the n best are the answers */
   uint32_t n_top_tokens;     /* alternatives that are told of each token */
   uint32_t min_new_tokens;
   uint32_t no_repeat_ngram_size;

@@ -34,6 +34,9 @@ struct Request {
   // Sequences of the prompt, which is computed once. Sequence i is the request alone with the seed sampling.seed + i.
   // Of a beam search: its n best answers, best first; sequence 0 is the best one.
   std::uint32_t n = 1;
+  // More than n: so many sequences are computed, and the n with the highest mean log-probability of their tokens are
+  // the answers, best first, once all have ended. One that fails comes first. 0: n. Refused beside a beam search.
+  std::uint32_t best_of = 0;
   // A width above 1: a beam search, whose answers come whole at its end. It takes the maximum of scores: beside it
   // do_sample, n_top_tokens and stop sequences of either kind are refused; what changes scores counts before it.
   BeamParams beams = {};

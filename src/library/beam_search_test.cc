@@ -243,6 +243,10 @@ TEST(LibraryBeams, MoreAnswersThanBeamsAreRefused) {
   request.n = 5;
   EXPECT_EQ(engine.enqueue(request).status().message(),
             "`n` must be >= 1 and <= the width of `beams`, 4. Given: 5");
+  request.n = 2;
+  request.best_of = 4;
+  EXPECT_EQ(engine.enqueue(request).status().message(),
+            "`best_of` must be 0 beside a beam search. Given: 4");
 }
 
 }  // namespace

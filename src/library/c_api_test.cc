@@ -68,7 +68,7 @@ std::vector<std::vector<std::int32_t>> collect_each(coxswain_engine* engine,
   return out;
 }
 
-TEST_F(CApi, EachOfSeveralAnswersIsTheRequestAloneWithItsSeed) {
+TEST_F(CApi, SeveralAnswersAndTheBestOfThem) {
   request_.max_new_tokens = 8;
   request_.do_sample = 1;
   request_.temperature = 2.0F;
@@ -80,6 +80,13 @@ TEST_F(CApi, EachOfSeveralAnswersIsTheRequestAloneWithItsSeed) {
     EXPECT_EQ(collect(enqueue()).tokens, answer);
     ++request_.seed;
   }
+  request_.seed = 5;
+  request_.best_of = 3;
+  const auto best = collect_each(engine_, enqueue(), 1);
+  EXPECT_THAT(answers, Contains(best[0]));
+  request_.n = 4;
+  enqueue(COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_EQ(error_.text(), "`best_of` must be 0, or >= `n`, 4, and <= 1024. Given: 3");
   request_.n = 0;
   enqueue(COXSWAIN_INVALID_ARGUMENT);
   EXPECT_EQ(error_.text(), "`n` must be > 0 and <= 1024. Given: 0");

@@ -160,6 +160,7 @@ coxswain_request default_request() {
   out.ignore_eos = from.stopping.ignore_eos ? 1 : 0;
   out.priority = from.priority;
   out.n = from.n;
+  out.best_of = from.best_of;
   out.n_top_tokens = from.sampling.n_top_tokens;
   out.min_new_tokens = from.stopping.min_new_tokens;
   out.no_repeat_ngram_size = from.sampling.no_repeat_ngram_size;
@@ -185,6 +186,7 @@ Result<Request> request_of(const coxswain_request& given) {
   sampling.no_repeat_ngram_size = given.no_repeat_ngram_size;
   COXSWAIN_RETURN_IF_ERROR(read_bias(given, sampling));
   out.n = given.n;
+  out.best_of = given.best_of;
   out.stopping.max_new_tokens = given.max_new_tokens;
   out.stopping.min_new_tokens = given.min_new_tokens;
   for (std::size_t i = 0; i < given.n_stop; ++i) {

@@ -1,26 +1,55 @@
 #include "library/engine_request.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace coxswain::library {
 
-Status require_one_sequence(std::uint32_t n) {
-  if (n == 1) return {};
-  return invalid_argument("`n` must be 1 where one answer is read. Given: " + std::to_string(n),
-                          std::string(batch::kSequencesField));
+namespace {
+
+Status check_sequences(const Request& request, const request::RequestLimits& limits) {
+  if (request.n == 0 || request.n > limits.n_max) {
+    return invalid_argument("`n` must be > 0 and <= " + std::to_string(limits.n_max) +
+                                ". Given: " + std::to_string(request.n),
+                            std::string(batch::kSequencesField));
+  }
+  if (request.beams.width > 1 && chooses_answers(request)) {
+    return invalid_argument(
+        "`best_of` must be 0 beside a beam search. Given: " + std::to_string(request.best_of),
+        "best_of");
+  }
+  if (request.best_of == 0 || (request.best_of >= request.n && request.best_of <= limits.n_max))
+    return {};
+  return invalid_argument("`best_of` must be 0, or >= `n`, " + std::to_string(request.n) +
+                              ", and <= " + std::to_string(limits.n_max) +
+                              ". Given: " + std::to_string(request.best_of),
+                          "best_of");
+}
+
+}  // namespace
+
+Status require_one_answer(const Request& request) {
+  if (request.n == 1) return {};
+  return invalid_argument(
+      "`n` must be 1 where one answer is read. Given: " + std::to_string(request.n),
+      std::string(batch::kSequencesField));
+}
+
+Status require_one_sequence(const Request& request) {
+  COXSWAIN_RETURN_IF_ERROR(require_one_answer(request));
+  if (!chooses_answers(request)) return {};
+  return invalid_argument("`best_of` must be 0 or 1 where an answer is read as it comes. Given: " +
+                              std::to_string(request.best_of),
+                          "best_of");
 }
 
 Result<batch::GenerationRequest> make_engine_request(Request request,
                                                      RequestId id,
                                                      const request::RequestLimits& limits) {
   COXSWAIN_RETURN_IF_ERROR(request::check_stop_sequences(request.stopping.stop_sequences, limits));
-  if (request.n == 0 || request.n > limits.n_max) {
-    return invalid_argument("`n` must be > 0 and <= " + std::to_string(limits.n_max) +
-                                ". Given: " + std::to_string(request.n),
-                            std::string(batch::kSequencesField));
-  }
+  COXSWAIN_RETURN_IF_ERROR(check_sequences(request, limits));
   const std::size_t n_prompt = request.prompt.ids.size();
   const bool wants_all = request.stopping.max_new_tokens == 0;
   if (n_prompt > limits.total_tokens_max || (wants_all && n_prompt == limits.total_tokens_max)) {
@@ -41,7 +70,8 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
   if (request.beams.width > 1) {
     out.n_beam_answers = request.n;
   } else {
-    for (std::uint32_t i = 1; i < request.n; ++i) out.more_seeds.push_back(out.sampling.seed + i);
+    const std::uint32_t n_sequences = std::max(request.n, request.best_of);
+    for (std::uint32_t i = 1; i < n_sequences; ++i) out.more_seeds.push_back(out.sampling.seed + i);
   }
   out.stopping = std::move(request.stopping);
   out.prompt_logprobs = request.prompt_logprobs;

@@ -16,7 +16,14 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
                                                      RequestId id,
                                                      const request::RequestLimits& limits);
 
-// For whoever has room for one answer. Errors: kInvalidArgument naming `n`.
-Status require_one_sequence(std::uint32_t n);
+// Whether some of its sequences are given, and not all.
+inline bool chooses_answers(const Request& request) {
+  return request.best_of > request.n;
+}
+
+// For whoever has room for one answer; and for one that is read as it comes. Errors: kInvalidArgument naming `n` or
+// `best_of`.
+Status require_one_answer(const Request& request);
+Status require_one_sequence(const Request& request);
 
 }  // namespace coxswain::library

@@ -109,8 +109,8 @@ class Executor::Impl final : public batch::EventOutlet,
  private:
   // One request from its acceptance until its final response is collected. All but n_unread is guarded by mu_.
   struct Slot final : batch::TokenSink {
-    Slot(Impl& of, const batch::GenerationRequest& request)
-        : owner(of), gatherer(request, of.codec_) {}
+    Slot(Impl& of, const batch::GenerationRequest& request, std::uint32_t n_best)
+        : owner(of), gatherer(request, n_best, of.codec_) {}
     void on_event(batch::TokenEvent) override {}  // events come through the outlet
     batch::EventOutlet* outlet() override { return &owner; }
     bool stalled() const override {
@@ -246,7 +246,6 @@ Status Executor::Impl::give_latest(const SlotPtr& slot,
   const auto tell = [engine = weak_from_this(), id = request.id] {
     if (const auto alive = engine.lock()) alive->cancel(id);
   };
-  COXSWAIN_RETURN_IF_ERROR(library::require_one_sequence(request.n_answers()));
   if (!state.cell()->begin(request, tell)) {
     return {Code::kFailedPrecondition, "`state` has had a request; it serves one"};
   }
@@ -266,10 +265,12 @@ Result<RequestId> Executor::Impl::enqueue(Request request,
                                           const std::shared_ptr<LatestState>& state,
                                           Place place) {
   COXSWAIN_RETURN_IF_ERROR(status_);
+  if (state != nullptr) COXSWAIN_RETURN_IF_ERROR(library::require_one_sequence(request));
   const RequestId id{next_id_.fetch_add(1)};
+  const std::uint32_t n_best = library::chooses_answers(request) ? request.n : 0;
   COXSWAIN_ASSIGN_OR_RETURN(batch::GenerationRequest made,
                             library::make_engine_request(std::move(request), id, limits_));
-  const auto slot = std::make_shared<Slot>(*this, made);
+  const auto slot = std::make_shared<Slot>(*this, made, n_best);
   slot->apart = place == Place::kApart || state != nullptr;
   if (state != nullptr) COXSWAIN_RETURN_IF_ERROR(give_latest(slot, *state, made));
   COXSWAIN_RETURN_IF_ERROR(submit(std::move(made), slot));
@@ -315,6 +316,7 @@ void Executor::Impl::take_event(Slot& slot, batch::TokenEvent event) {
   slot.gatherer.add(std::move(event));
   if (slot.gatherer.answered()) note_answered(slot);
   slot.n_unread.store(slot.gatherer.n_unread_tokens(), std::memory_order_relaxed);
+  if (!slot.gatherer.has_news()) return;
   if (!slot.in_ready && !slot.apart) {
     slot.place = ready_.insert(ready_.end(), &slot);
     slot.in_ready = true;

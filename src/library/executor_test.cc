@@ -1,6 +1,9 @@
 // Executor over a FakeRunner: what is accepted, how it is awaited, and how it ends.
 
+#include <algorithm>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include <coxswain/executor.h>
 #include <coxswain/generate.h>
@@ -81,6 +84,66 @@ TEST(Executor, EachSequenceOfARequestIsTheRequestAloneWithItsSeed) {
   EXPECT_EQ(generate(engine, request).status.message(),
             "`n` must be 1 where one answer is read. Given: 2");
   EXPECT_EQ(engine.enqueue(request, std::make_shared<LatestState>()).status().field(), "n");
+}
+
+// The answers of all sequences with their mean log-probabilities, as separate requests give them, best first.
+std::vector<std::vector<TokenId>> ranked(const FakeRunnerOptions& fake,
+                                         Request request,
+                                         std::uint32_t n) {
+  std::vector<std::pair<double, std::vector<TokenId>>> all;
+  for (std::uint32_t i = 0; i < n; ++i, ++request.sampling.seed) {
+    const auto alone = expected(fake, request);
+    double sum = 0.0;
+    for (const float logprob : alone.logprobs) sum += double{logprob};
+    all.emplace_back(sum / static_cast<double>(alone.tokens.size()), alone.tokens);
+  }
+  std::ranges::stable_sort(all, std::greater<>(), [](const auto& answer) { return answer.first; });
+  std::vector<std::vector<TokenId>> out;
+  for (auto& [mean, tokens] : all) out.push_back(std::move(tokens));
+  return out;
+}
+
+// Lengths differ, so that the sum and the mean would choose otherwise.
+TEST(Executor, TheBestOfSeveralAreGivenBestFirst) {
+  FakeRunnerOptions fake;
+  fake.eos_every = 6;
+  Executor engine(std::make_shared<FakeRunner>(fake), {.unread_tokens_max = 1});
+  Request request = make_request(11, 30);
+  request.sampling.do_sample = true;
+  request.sampling.seed = 40;
+  request.best_of = 6;
+  const auto expected_answers = ranked(fake, request, 6);
+  for (const std::uint32_t n : {1U, 3U}) {
+    request.n = n;
+    const auto id = engine.enqueue(request);
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const Response answer = engine.await(id.value());
+      EXPECT_EQ(answer.sequence, i);
+      EXPECT_TRUE(answer.finish.has_value());
+      EXPECT_EQ(answer.final, i + 1 == n);
+      EXPECT_EQ(ids_of(answer.tokens), expected_answers[i]);
+      EXPECT_EQ(answer.usage.n_generated_tokens, expected_answers[i].size());
+    }
+  }
+  request.n = 1;
+  EXPECT_EQ(ids_of(generate(engine, request).tokens), expected_answers[0]);
+  EXPECT_EQ(engine.enqueue(request, std::make_shared<LatestState>()).status().message(),
+            "`best_of` must be 0 or 1 where an answer is read as it comes. Given: 6");
+  request.n = 7;
+  EXPECT_EQ(engine.enqueue(request).status().message(),
+            "`best_of` must be 0, or >= `n`, 7, and <= 1024. Given: 6");
+}
+
+TEST(Executor, OfTheBestTheFailedOneComesFirst) {
+  const auto runner = std::make_shared<FakeRunner>(FakeRunnerOptions{});
+  runner->row_failure = [](std::uint64_t, const SequenceSpec& spec) {
+    return spec.sampling.seed == 2 ? internal_error("told to fail") : Status();
+  };
+  Executor engine(runner);
+  Request request = make_request(5, 9);
+  request.best_of = 4;
+  EXPECT_EQ(generate(engine, request).status.message(), "told to fail");
 }
 
 // One sequence fails, or the runner is lost: each of the others is answered all the same.

@@ -42,7 +42,7 @@ Status ask(const OnPiece& on_piece, const Response& piece) {
 
 Response stream(Executor& engine, Request request, const OnPiece& on_piece) {
   Response whole;
-  const Status one = library::require_one_sequence(request.n);
+  const Status one = library::require_one_answer(request);
   const Result<RequestId> id =
       one.ok() ? engine.enqueue(std::move(request)) : Result<RequestId>(one);
   if (!id.ok()) {

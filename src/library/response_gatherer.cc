@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "batch/sequence_outputs.h"
+#include "request/best_of.h"
 
 namespace coxswain::library {
 
@@ -16,9 +18,11 @@ constexpr std::size_t kContextTokens = 8;
 }  // namespace
 
 ResponseGatherer::ResponseGatherer(const batch::GenerationRequest& request,
+                                   std::uint32_t n_best,
                                    std::shared_ptr<const TextCodec> codec)
     : id_(request.id),
       n_prompt_(static_cast<std::uint32_t>(request.prompt.size())),
+      n_best_(n_best),
       codec_(std::move(codec)) {
   for (std::uint32_t i = 0; i < request.n_answers(); ++i) parts_.emplace_back(request.stopping);
   n_open_ = parts_.size();
@@ -64,6 +68,15 @@ void ResponseGatherer::add(batch::TokenEvent event) {
   next.usage = {.n_prompt_tokens = n_prompt_,
                 .n_cached_prompt_tokens = event.n_cached_prompt_tokens,
                 .n_generated_tokens = event.n_generated};
+  if (n_open_ == 0 && n_best_ > 0) choose();
+}
+
+// All have ended, and nothing of them was taken.
+void ResponseGatherer::choose() {
+  const auto good = std::ranges::stable_partition(
+      parts_, [](const Part& part) { return !part.next.status.ok(); });
+  request::rank_answers(std::span(good.begin(), good.end()));
+  parts_.erase(parts_.begin() + n_best_, parts_.end());
 }
 
 Response ResponseGatherer::take() {
@@ -77,12 +90,14 @@ Response ResponseGatherer::take() {
 }
 
 std::size_t ResponseGatherer::next_with_news() const {
+  if (n_best_ > 0 && n_open_ > 0) return parts_.size();
   std::size_t i = 0;
   while (i < parts_.size() && parts_[i].next.empty()) ++i;
   return i;
 }
 
 std::size_t ResponseGatherer::n_unread_tokens() const {
+  if (n_best_ > 0 && n_open_ > 0) return 0;  // nobody can read them yet
   std::size_t out = 0;
   for (const Part& part : parts_) out += part.next.tokens.size();
   return out;

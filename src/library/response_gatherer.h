@@ -1,6 +1,6 @@
 #pragma once
 // ResponseGatherer: collects the events of one request until somebody takes them, text included: one Response for each
-// sequence that has something new.
+// sequence that has something new. Where the best of them are chosen, there is nothing before all have ended.
 //
 // Thread rule: one thread at a time. Memory: the tokens that nobody has taken, and text that may become a stop string.
 
@@ -22,9 +22,10 @@ namespace coxswain::library {
 
 class ResponseGatherer {
  public:
-  // `codec` makes the texts of beams, whose tokens come from several sequences of the runner; null: they are as the
-  // runner has them.
+  // `n_best` > 0: so many of the request's sequences are given (Request::best_of). `codec` makes the texts of beams,
+  // whose tokens come from several sequences of the runner; null: they are as the runner has them.
   explicit ResponseGatherer(const batch::GenerationRequest& request,
+                            std::uint32_t n_best = 0,
                             std::shared_ptr<const TextCodec> codec = nullptr);
 
   // REQUIRES: no final event of the sequence was added.
@@ -46,12 +47,20 @@ class ResponseGatherer {
     request::StopHoldback holdback;
     Response next;
     bool ended = false;
+
+    double mean_logprob() const {
+      return next.usage.n_generated_tokens == 0
+                 ? 0.0
+                 : next.cumulative_logprob / next.usage.n_generated_tokens;
+    }
   };
+  void choose();
   std::size_t next_with_news() const;
   void make_texts(std::vector<OutputToken>& tokens) const;
 
   RequestId id_{};
   std::uint32_t n_prompt_ = 0;
+  std::uint32_t n_best_ = 0;
   std::shared_ptr<const TextCodec> codec_;
   std::vector<TokenId> context_;  // of the prompt's end, where the codec is needed
   std::vector<Part> parts_;       // per sequence

@@ -132,7 +132,7 @@ Status SessionTable::enqueue(SessionState& s, Request turn) {
   base::MutexLock lock(mu_);
   COXSWAIN_RETURN_IF_ERROR(is_idle(s));
   COXSWAIN_RETURN_IF_ERROR(engine_.status());
-  COXSWAIN_RETURN_IF_ERROR(require_one_sequence(turn.n));
+  COXSWAIN_RETURN_IF_ERROR(require_one_answer(turn));
   const std::size_t n_input = turn.prompt.ids.size();
   COXSWAIN_RETURN_IF_ERROR(has_room(s, n_input, 1));
   const auto room = static_cast<std::uint32_t>(engine_.total_tokens_max() - s.ids.size() - n_input);

@@ -131,6 +131,26 @@ TEST(Session, OneTurnAtATime) {
   EXPECT_TRUE(await_turn(session).status.ok());
 }
 
+TEST(Session, ATurnHasOneAnswerThatMayBeTheBestOfSeveral) {
+  const FakeRunnerOptions fake;
+  Executor engine(std::make_shared<FakeRunner>(fake));
+  Sessions sessions(engine);
+  auto session = sessions.start(1);
+  ASSERT_TRUE(session.ok());
+  Request turn = make_request(5, 4);
+  turn.n = 2;
+  EXPECT_EQ(session->enqueue(turn).field(), "n");
+  turn.n = 1;
+  turn.best_of = 3;
+  turn.sampling.do_sample = true;
+  ASSERT_TRUE(session->enqueue(turn).ok());
+  const Response answer = session->await();
+  ASSERT_TRUE(answer.final);
+  std::vector<TokenId> all = turn.prompt.ids;
+  for (const OutputToken& token : answer.tokens) all.push_back(token.id);
+  EXPECT_EQ(session->history(), all);
+}
+
 TEST(Session, ARefusedTurnLeavesItAsItWas) {
   Executor engine(std::make_shared<FakeRunner>(FakeRunnerOptions{}));
   Sessions sessions(engine);

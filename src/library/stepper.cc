@@ -60,11 +60,12 @@ class Stepper::Impl final : public batch::EngineObserver {
 
  private:
   struct Sink final : batch::TokenSink {
-    Sink(Impl& of, const batch::GenerationRequest& request)
-        : owner(of), gatherer(request, of.codec_) {}
+    Sink(Impl& of, const batch::GenerationRequest& request, std::uint32_t n_best)
+        : owner(of), gatherer(request, n_best, of.codec_) {}
     void on_event(batch::TokenEvent event) override {
-      if (!gatherer.has_news()) owner.ready_.push_back(this);
+      const bool listed = gatherer.has_news();
       gatherer.add(std::move(event));
+      if (!listed && gatherer.has_news()) owner.ready_.push_back(this);
     }
     Impl& owner;
     library::ResponseGatherer gatherer;
@@ -120,13 +121,14 @@ Result<RequestId> Stepper::Impl::add(Request request) {
   COXSWAIN_RETURN_IF_ERROR(status_);
   if (lost_) return Status(Code::kUnavailable, ErrorKind::kUnavailable, why_lost_.message());
   const RequestId id{next_id_};
+  const std::uint32_t n_best = library::chooses_answers(request) ? request.n : 0;
   COXSWAIN_ASSIGN_OR_RETURN(batch::GenerationRequest made,
                             library::make_engine_request(std::move(request), id, limits_));
   COXSWAIN_RETURN_IF_ERROR(
       batch::EngineCore::admissible(info_, engine_options_, made, made.prompt));
   COXSWAIN_RETURN_IF_ERROR(has_room(made));
   ++next_id_;
-  auto sink = std::make_shared<Sink>(*this, made);
+  auto sink = std::make_shared<Sink>(*this, made, n_best);
   sink->output_bytes = batch::output_bytes(info_, made, made.prompt.size());
   output_bytes_ += sink->output_bytes;
   sinks_.emplace(key_of(id), sink);
