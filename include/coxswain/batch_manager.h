@@ -90,6 +90,9 @@ struct BatchManagerOptions {
   std::uint32_t max_batch_size = 256;
   // Prompt tokens in one step; longer prompts are computed in several.
   std::uint32_t max_num_tokens = 4096;
+  // False: a prompt is computed in one step, and one that is longer than max_num_tokens is refused. What a pause has
+  // made longer than that is divided.
+  bool enable_chunked_context = true;
   // Upper bound on the tokens held in the KV cache (maxTokensInPagedKvCache). 0 = what it holds.
   std::uint32_t max_tokens_in_paged_kv_cache = 0;
   // Share of the free memory that the KV cache takes, (0, 1]; empty = all that is useful. Only where the manager opens

@@ -79,8 +79,7 @@ struct IterationStats {
   std::uint32_t n_scheduled = 0;   // rows of the step
   std::uint32_t n_context = 0;     // of these, parts of a prompt or of a context computed again
   std::uint32_t n_generation = 0;  // the others
-  std::uint32_t n_paused =
-      0;  // sequences that gave their blocks back since the step before it was planned
+  std::uint32_t n_paused = 0;      // that gave their blocks back since the step before was planned
   std::uint32_t n_context_tokens = 0;  // of the n_context rows
   std::uint32_t n_decoded_tokens = 0;  // that the step yielded
   KvCacheStats kv;

@@ -108,6 +108,16 @@ TEST(Chunking, NoChunkIsAboveItsLimit) {
             (Rows{{10, 12}, {12}}));
 }
 
+// One that no step has room for is divided all the same.
+TEST(Chunking, WholePromptsWaitForAStepThatHasTheRoom) {
+  EngineOptions o = options_of(ChunkingPolicy::kWholePrompts, 20);
+  o.policy = CapacityPolicy::kMaxUtilization;  // by arrival
+  EXPECT_EQ(rows_of(fake_of(40, 5), o, {request(1, 12, 1), request(2, 12, 3), request(3, 20, 1)}),
+            (Rows{{12}, {12}, {1}, {1}, {20}}));
+  EXPECT_EQ(rows_of(fake_of(40, 5), o, {request(1, 7, 1), request(2, 33, 1), request(3, 8, 1)}),
+            (Rows{{7, 10}, {20}, {3, 8}}));
+}
+
 TEST(Chunking, EqualProgressStaysInsideTheCache) {
   EngineOptions o = options_of(ChunkingPolicy::kEqualProgress, 40);
   for (const auto policy : {CapacityPolicy::kMaxUtilization, CapacityPolicy::kGuaranteedNoEvict}) {

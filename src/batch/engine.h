@@ -41,6 +41,7 @@ namespace coxswain::batch {
 enum class ChunkingPolicy : std::uint8_t {
   kFirstComeFirstServed,  // the first takes all that it can use
   kEqualProgress,         // one unit (chunk_tokens_unit) each in turn, as long as there is room
+  kWholePrompts,  // none is divided that fits into a step; it waits for one that has the room
 };
 
 // The least tokens of a step, by what prevails in the requests that finished last.

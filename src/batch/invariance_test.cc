@@ -107,16 +107,18 @@ TEST(Invariance, ChunkedAtEveryBudget) {
 
 // All policies, with chunks and units of every kind, in a roomy cache and in a tight one.
 TEST(Invariance, PoliciesAndChunks) {
+  constexpr std::uint32_t kWhole = 1000;
   for (const auto policy : {CapacityPolicy::kMaxUtilization,
                             CapacityPolicy::kAdaptive,
                             CapacityPolicy::kGuaranteedNoEvict,
                             CapacityPolicy::kStaticBatch}) {
-    for (const std::uint32_t unit : {0U, 8U, 100U}) {
+    for (const std::uint32_t unit : {0U, 8U, 100U, kWhole}) {
       for (const std::uint32_t n_blocks : {100U, 14U}) {
         Case c{.name = "policies", .runner = fake(n_blocks), .engine = {}};
         c.engine.policy = policy;
-        c.engine.chunking = ChunkingPolicy::kEqualProgress;
-        c.engine.chunk_tokens_unit = unit;
+        c.engine.chunking =
+            unit == kWhole ? ChunkingPolicy::kWholePrompts : ChunkingPolicy::kEqualProgress;
+        c.engine.chunk_tokens_unit = unit == kWhole ? 0 : unit;
         c.engine.prefill_tokens_max = 20;
         EXPECT_GT(run_seeds(c, 4).finished, 100U);
         c.runner.n_blocks = {n_blocks + 1, 13};

@@ -168,6 +168,7 @@ class Scheduler {
   std::vector<const Sequence*> blocked_;          // looked at and not admitted
   std::vector<std::uint64_t> admitted_arrivals_;  // of this plan
   std::uint32_t prefill_budget_ = 0;
+  std::uint32_t step_max_ = 0;  // prompt tokens of a step without decodes
   std::uint32_t chunk_unit_ = 0;
   std::uint32_t n_prefills_ = 0;
   std::uint32_t n_running_ = 0;

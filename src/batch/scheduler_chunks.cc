@@ -104,6 +104,8 @@ std::uint32_t Scheduler::prefill_chunk(const Sequence& s,
   if (remaining <= budget) return remaining;
   // A long one goes alone.
   if (!in_.capabilities.plans_chunks) return n_planned_prefills == 0 ? remaining : 0;
+  if (options_.chunking == ChunkingPolicy::kWholePrompts && remaining <= std::min(row, step_max_))
+    return 0;
   const std::uint32_t begin = first / in_.cache->block_tokens() * in_.cache->block_tokens();
   return base::sub_sat(begin + (first - begin + budget) / unit * unit, first);
 }

@@ -133,6 +133,7 @@ batch::EngineOptions engine_options(BatchingType type,
   out.policy = type == BatchingType::kV1 ? CapacityPolicy::kStaticBatch : policy;
   out.batch_size_max = options.max_batch_size;
   out.prefill_tokens_max = options.max_num_tokens;
+  if (!options.enable_chunked_context) out.chunking = batch::ChunkingPolicy::kWholePrompts;
   out.batch_total_tokens_max = options.max_tokens_in_paged_kv_cache;
   out.prefix_caching = options.enable_kv_cache_reuse;
   out.partial_reuse = options.enable_partial_reuse;

@@ -480,6 +480,33 @@ TEST(BatchManager, TooLongIsRefused) {
   EXPECT_EQ(run.program.wait(3).error(), "");
 }
 
+// With chunks the second would share the first step; so it has one of its own.
+TEST(BatchManager, WithoutChunksAPromptIsComputedInOneStep) {
+  for (const bool chunks : {true, false}) {
+    Managed run({.options = {.max_num_tokens = 8, .enable_chunked_context = chunks}},
+                [](Managed& m) {
+                  m.runner->keep_plans();
+                  m.program.submit(make_request(1, {1, 2, 3, 4, 5}, 1));
+                  m.program.submit(make_request(2, {6, 7, 8, 9, 10, 11, 12, 13}, 1));
+                  m.program.submit(make_request(3, std::vector<TokenId>(9, 3), 1));
+                });
+    for (std::uint64_t id = 1; id <= 2; ++id) EXPECT_EQ(run.program.wait(id).error(), "");
+    EXPECT_EQ(run.program.wait(3).error(),
+              chunks ? ""
+                     : "`input_ids` must be at most `max_num_tokens`, 8, tokens: "
+                       "`enable_chunked_context` is off. Given: 9");
+    run.manager.reset();
+    std::vector<std::uint32_t> n_tokens;
+    for (const StepPlan& plan : run.runner->plans())
+      for (const Row& row : plan.rows) n_tokens.push_back(row.n_tokens);
+    if (chunks) {
+      EXPECT_GT(n_tokens.size(), 3U);
+    } else {
+      EXPECT_EQ(n_tokens, (std::vector<std::uint32_t>{5, 8}));
+    }
+  }
+}
+
 TEST(BatchManager, TheTerminateIdMakesTheWorkerLeave) {
   Managed run({.options = {.terminate_req_id = 99}});
   run.program.submit(make_request(1, kPrompt, 20));

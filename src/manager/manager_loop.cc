@@ -55,9 +55,7 @@ class ManagerLoop::Observer final : public batch::EngineObserver {
     last = stats;
   }
   // What stands at the end of a step stays if the next iteration has none.
-  void begin() {
-    last = {.batch_size_max = last.batch_size_max, .kv = last.kv, .wait = last.wait};
-  }
+  void begin() { last = {.batch_size_max = last.batch_size_max, .kv = last.kv, .wait = last.wait}; }
 
   IterationStats last;
 };
@@ -156,11 +154,13 @@ Status ManagerLoop::admit(const InferenceRequest& request) {
   }
   if (room() == 0) return refuse_full();
   if (!core_.runner_up()) return {Code::kUnavailable, "no model runner is available"};
-  COXSWAIN_ASSIGN_OR_RETURN(ParsedRequest parsed,
-                            parse_request(request,
-                                          {.vocab_size = info_.vocab_size,
-                                           .streaming_allowed = settings_.options.decoupled,
-                                           .max_beam_width = settings_.max_beam_width}));
+  const BatchManagerOptions& options = settings_.options;
+  const TensorRules rules{
+      .vocab_size = info_.vocab_size,
+      .input_tokens_max = options.enable_chunked_context ? 0 : options.max_num_tokens,
+      .streaming_allowed = options.decoupled,
+      .max_beam_width = settings_.max_beam_width};
+  COXSWAIN_ASSIGN_OR_RETURN(ParsedRequest parsed, parse_request(request, rules));
   batch::GenerationRequest& wanted = parsed.request;
   if (Status status = batch::EngineCore::admissible(info_, settings_.engine, wanted, wanted.prompt);
       !status.ok()) {

@@ -498,6 +498,13 @@ Status put_beams_together(Fields& f) {
 Status put_together(Fields& f) {
   batch::GenerationRequest& request = f.out.request;
   request.prompt.assign(f.input_ids.begin(), f.input_ids.end());
+  const std::uint32_t n_max = f.rules.input_tokens_max;
+  if (n_max > 0 && request.prompt.size() > n_max) {
+    return refuse("input_ids",
+                  "at most `max_num_tokens`, " + std::to_string(n_max) +
+                      ", tokens: `enable_chunked_context` is off",
+                  std::to_string(request.prompt.size()));
+  }
   if (f.input_length && static_cast<std::size_t>(*f.input_length) != request.prompt.size()) {
     return refuse("input_lengths",
                   "the number of `input_ids`, " + std::to_string(request.prompt.size()),

@@ -17,7 +17,8 @@
 namespace coxswain::manager {
 
 struct TensorRules {
-  std::uint32_t vocab_size = 0;  // V: width of the logits
+  std::uint32_t vocab_size = 0;        // V: width of the logits
+  std::uint32_t input_tokens_max = 0;  // where prompts are not divided; 0 = they are
   bool streaming_allowed = true;
   std::int32_t max_beam_width = 1;
 };

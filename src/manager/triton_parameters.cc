@@ -174,7 +174,7 @@ constexpr std::array kRows{
     Row{"sink_token_length", take_limit<&BatchManagerOptions::sink_token_length>},
     Row{"enable_kv_cache_reuse", take_flag<&BatchManagerOptions::enable_kv_cache_reuse>},
     Row{"enable_trt_overlap", take_flag<&BatchManagerOptions::enable_trt_overlap>},
-    Row{"enable_chunked_context", take_any_bool},
+    Row{"enable_chunked_context", take_flag<&BatchManagerOptions::enable_chunked_context>},
     Row{"multi_block_mode", take_any_bool},
     Row{"exclude_input_in_output", take_flag<&BatchManagerOptions::exclude_input_in_output>},
     Row{"cancellation_check_period_ms", take_stop_period},

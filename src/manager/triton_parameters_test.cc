@@ -42,6 +42,8 @@ TEST(TritonParameters, EachRowBecomesAnOption) {
       {"sink_token_length=4", [](P p) { return p.options.sink_token_length == 4; }},
       {"enable_kv_cache_reuse=false", [](P p) { return !p.options.enable_kv_cache_reuse; }},
       {"enable_trt_overlap=true", [](P p) { return p.options.enable_trt_overlap; }},
+      {"enable_chunked_context=false", [](P p) { return !p.options.enable_chunked_context; }},
+      {"enable_chunked_context=", [](P p) { return p.options.enable_chunked_context; }},
       {"exclude_input_in_output=true", [](P p) { return p.options.exclude_input_in_output; }},
       {"cancellation_check_period_ms=100",
        [](P p) { return p.options.stop_signal_period == 100ms; }},
