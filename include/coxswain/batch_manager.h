@@ -7,7 +7,8 @@
 //     get_requests -> plan and compute one step -> send_response -> poll_stop_signals -> return_stats
 //
 // Guarantees:
-//  - The responses of a request come in order. Exactly one is final, and it is the last; one with an error is final.
+//  - The responses of a sequence come in order. Exactly one of a request is final, and it is the last; one with an
+//    error is final.
 //  - Before its final response everything that was held for a request is free: its KV blocks, its tensors (the shared
 //    pointer is let go), its id, which a new request may have from then on.
 //  - A request whose id is being served is refused: it gets a final response with an error, the other one goes on.
@@ -81,8 +82,8 @@ struct BatchManagerCallbacks {
 struct BatchManagerOptions {
   // How often get_requests is called while no request is there; > 0.
   std::chrono::microseconds idle_poll{2'000};
-  // Requests served at once (maxNumRequests); get_requests is asked for as many as are missing. 0 = no limit: it is
-  // asked with a negative number.
+  // Requests served at once (maxNumRequests), each of their sequences counted; get_requests is asked for as many as are
+  // missing. 0 = no limit: it is asked with a negative number.
   std::uint32_t max_num_requests = 256;
   // Of these, such as were in no step yet; 0 = no limit.
   std::uint32_t max_queue_size = 0;

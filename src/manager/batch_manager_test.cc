@@ -1,12 +1,11 @@
 #include <atomic>
-#include <stdexcept>
 #include <thread>
 
 #include <coxswain/batch_manager.h>
 
 #include "batch/testing/fake_runner.h"
 #include "batch/testing/plain_beams.h"
-#include "json/json.h"
+#include "manager/testing/managed.h"
 #include "manager/testing/program.h"
 
 namespace coxswain::manager {
@@ -17,67 +16,17 @@ using batch::testing::FakeRunner;
 using batch::testing::FakeRunnerOptions;
 using batch::testing::plain_beam_search;
 using batch::testing::PlainBeam;
+using testing::at_the_third_response;
 using testing::find;
+using testing::Given;
+using testing::joined;
+using testing::kPrompt;
 using testing::make_request;
+using testing::Managed;
+using testing::number;
 using testing::plain_request;
 using testing::Program;
 using testing::Reply;
-
-struct Given {
-  FakeRunnerOptions fake = {};
-  BatchingType type = BatchingType::kInflightFused;
-  CapacityPolicy policy = CapacityPolicy::kGuaranteedNoEvict;
-  BatchManagerOptions options = {};
-};
-
-// A program, its manager and the runner below.
-class Managed {
- public:
-  explicit Managed(const Given& setup = {}) : Managed(setup, [](Managed&) {}) {}
-  Managed(const Given& setup, const std::function<void(Managed&)>& prepare)
-      : fake(setup.fake), runner(std::make_shared<FakeRunner>(setup.fake)) {
-    prepare(*this);
-    start(setup, program.callbacks());
-  }
-  Managed(const Given& setup, BatchManagerCallbacks on)
-      : fake(setup.fake), runner(std::make_shared<FakeRunner>(setup.fake)) {
-    start(setup, std::move(on));
-  }
-  ~Managed() {
-    manager.reset();
-    for (const std::string& what : runner->violations()) ADD_FAILURE() << what;
-  }
-
-  std::vector<TokenId> expected(const std::vector<TokenId>& prompt, std::uint32_t n_new) const {
-    return expected_output(fake, plain_request(prompt, n_new)).tokens;
-  }
-
-  FakeRunnerOptions fake;
-  Program program;
-  std::shared_ptr<FakeRunner> runner;
-  std::unique_ptr<BatchManager> manager;
-
- private:
-  void start(const Given& setup, BatchManagerCallbacks on) {
-    auto made =
-        BatchManager::create(runner, setup.type, 4, setup.policy, std::move(on), setup.options);
-    ASSERT_TRUE(made.ok()) << made.status().message();
-    manager = std::move(made).value();
-  }
-};
-
-const std::vector<TokenId> kPrompt{5, 7, 9, 11, 13};
-
-std::vector<TokenId> joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-std::uint64_t number(const std::string& json, std::string_view key) {
-  const auto parsed = json::parse(json);
-  const json::Value* value = parsed.ok() ? parsed.value().find(key) : nullptr;
-  return value != nullptr ? value->to_uint64().value_or(~0ULL) : ~0ULL;
-}
 
 TEST(BatchManager, AnswersAtOnceWithThePromptUnlessItStreams) {
   Managed run;
@@ -329,16 +278,6 @@ TEST(BatchManager, TheDestructorDrains) {
   }
 }
 
-// Calls `act` by the worker as soon as a request has had three responses.
-std::function<void(Managed&)> at_the_third_response(std::uint64_t id,
-                                                    std::function<void(Managed&)> act) {
-  return [id, act = std::move(act)](Managed& m) {
-    m.program.on_send = [&m, id, act, n = 0](std::uint64_t sent, bool) mutable {
-      if (sent == id && ++n == 3) act(m);
-    };
-  };
-}
-
 TEST(BatchManager, StopsWhatIsNamedAndNothingElse) {
   Managed run({}, at_the_third_response(1, [](Managed& m) {
                 m.program.stop(1);
@@ -578,95 +517,6 @@ TEST(BatchManager, AHigherPriorityGoesFirst) {
   run.manager.reset();
   const std::vector<std::string> log = run.program.log();
   EXPECT_LT(std::ranges::find(log, "send 4 final"), std::ranges::find(log, "send 2 final"));
-}
-
-// --- exceptions ---
-
-TEST(BatchManager, AThrowingGetIsAnEmptyOne) {
-  std::atomic<int> n_calls{0};
-  Managed run({}, [&](Managed& m) {
-    m.program.on_get = [&] {
-      if (n_calls++ % 2 == 0) throw std::runtime_error("no queue");
-    };
-  });
-  run.program.submit(make_request(1, kPrompt, 3));
-  EXPECT_EQ(run.program.wait(1).error(), "");
-  const CallbackFailures failures = run.manager->callback_failures();
-  EXPECT_GE(failures.count, 1U);
-  EXPECT_EQ(failures.last, "get_requests: no queue");
-}
-
-TEST(BatchManager, AThrowingSendStopsItsRequest) {
-  Managed run({}, [&](Managed& m) {
-    m.program.on_send = [](std::uint64_t id, bool) {
-      if (id == 1) throw std::runtime_error("the client is gone");
-    };
-  });
-  run.program.submit(make_request(1, kPrompt, 200, true));
-  run.program.submit(make_request(2, {2, 3}, 100, true));
-  EXPECT_EQ(run.program.wait(2).ids(), run.expected({2, 3}, 100));
-  run.manager.reset();
-  const Reply reply = run.program.reply(1);
-  ASSERT_EQ(reply.responses.size(), 2U);
-  EXPECT_EQ(reply.errors[1], "send_response has thrown: the client is gone");
-}
-
-TEST(BatchManager, OtherExceptionsOfCallbacksChangeNothing) {
-  Program program;
-  BatchManagerCallbacks on = program.callbacks();
-  on.poll_stop_signals = []() -> std::unordered_set<std::uint64_t> { throw 5; };
-  on.return_stats = [](const std::string&) { throw std::runtime_error("the log is full"); };
-  Managed run({}, std::move(on));
-  program.submit(make_request(1, kPrompt, 10));
-  EXPECT_EQ(program.wait(1).ids(), joined(kPrompt, run.expected(kPrompt, 10)));
-  EXPECT_GE(run.manager->callback_failures().count, 10U);
-}
-
-TEST(BatchManager, ANullRequestIsNoted) {
-  Managed run;
-  run.program.submit(nullptr);
-  run.program.submit(make_request(1, kPrompt, 3));
-  EXPECT_EQ(run.program.wait(1).error(), "");
-  EXPECT_EQ(run.manager->callback_failures().count, 1U);
-}
-
-// --- law 1 ---
-
-// Submits the request of an id and compares what comes with what an engine yields for it alone.
-void submit_and_compare(Managed& run, std::uint64_t id) {
-  const bool streams = id % 2 == 0;
-  const auto n_new = static_cast<std::int32_t>(1 + id % 23);
-  const auto top_k = static_cast<std::int32_t>(id % 3);
-  const std::vector<TokenId> prompt(1 + id % 17, static_cast<TokenId>(id % 5));
-  auto request = make_request(id, prompt, n_new, streams);
-  request->set(NamedTensor::of<std::uint64_t>("random_seed", {1}, {id}));
-  request->set(NamedTensor::of<std::int32_t>("runtime_top_k", {1}, {top_k}));
-  run.program.submit(request);
-  run.manager->notify();
-  batch::GenerationRequest same = plain_request(prompt, static_cast<std::uint32_t>(n_new));
-  same.sampling.seed = id;
-  same.sampling.do_sample = top_k != 0;
-  const std::vector<TokenId> output = expected_output(run.fake, same).tokens;
-  EXPECT_EQ(run.program.wait(id).ids(), streams ? output : joined(prompt, output));
-}
-
-TEST(BatchManager, SixteenThreadsGetWhatAnEngineGivesThem) {
-  constexpr std::uint64_t kThreads = 16;
-  constexpr std::uint64_t kEach = 8;
-  Given setup;
-  for (const auto policy : {CapacityPolicy::kGuaranteedNoEvict,
-                            CapacityPolicy::kMaxUtilization,
-                            CapacityPolicy::kStaticBatch}) {
-    setup.policy = policy;
-    Managed run(setup);
-    std::vector<std::thread> threads;
-    for (std::uint64_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&run, t] {
-        for (std::uint64_t i = 0; i < kEach; ++i) submit_and_compare(run, t * kEach + i);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
 }
 
 TEST(BatchManager, SaysWhatIsWrongWithItsParameters) {

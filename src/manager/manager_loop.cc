@@ -8,45 +8,19 @@
 
 namespace coxswain::manager {
 
-// Lives in served_, in news_ while it has something to send, and in the engine until its end is known.
-class ManagerLoop::Served final : public batch::TokenSink,
-                                  public std::enable_shared_from_this<Served> {
- public:
-  Served(ManagerLoop& loop, std::uint64_t request, Answer begun, std::uint32_t n_answers)
-      : loop_(loop), id(request), answer(std::move(begun)), n_open(n_answers) {}
+namespace {
 
-  void on_event(batch::TokenEvent event) override {
-    if (event.final && --n_open == 0) end(event.status);
-    answer.add(event);
-    list();
-  }
+TensorRules rules_of(const RunnerInfo& info, const ManagerLoop::Settings& settings) {
+  const BatchManagerOptions& options = settings.options;
+  return {.vocab_size = info.vocab_size,
+          .sequences_max =
+              options.max_num_requests > 0 ? options.max_num_requests : options.max_batch_size,
+          .input_tokens_max = options.enable_chunked_context ? 0 : options.max_num_tokens,
+          .streaming_allowed = options.decoupled,
+          .max_beam_width = settings.max_beam_width};
+}
 
-  void end(const Status& status) {
-    final = true;
-    // Who was stopped gets what there is.
-    if (status.ok() || (stopped && status.code() == Code::kCancelled)) return;
-    if (error.empty()) error = in_tensor_words(status).message();
-    if (error.empty()) error = "the request failed";
-  }
-  void list() {
-    if (std::exchange(listed, true)) return;
-    loop_.news_.push_back(shared_from_this());
-  }
-
- private:
-  ManagerLoop& loop_;
-
- public:
-  const std::uint64_t id;
-  Answer answer;
-  std::uint32_t n_open;            // answers whose last event has not come
-  std::uint64_t output_bytes = 0;  // of the logits that it may yield
-  bool active = true;              // in served_: it was not refused
-  bool listed = false;
-  bool stopped = false;
-  bool final = false;
-  std::string error;
-};
+}  // namespace
 
 class ManagerLoop::Observer final : public batch::EngineObserver {
  public:
@@ -66,6 +40,7 @@ ManagerLoop::ManagerLoop(std::shared_ptr<StepRunner> runner,
     : settings_(settings),
       callbacks_(callbacks),
       info_(runner->info()),
+      rules_(rules_of(info_, settings_)),
       observer_(std::make_unique<Observer>()),
       collector_(settings_.type),
       stats_{.is_v1 = settings_.type == BatchingType::kV1},
@@ -80,7 +55,7 @@ ManagerLoop::~ManagerLoop() = default;
 
 bool ManagerLoop::turn(bool leaving) {
   if (!leaving && !left_) take_requests();
-  const std::size_t n_active = served_.size();
+  const std::size_t n_active = n_active_;
   const bool computed = compute();
   const bool had_news = !news_.empty();
   send_news();
@@ -102,7 +77,7 @@ std::int32_t ManagerLoop::room() const {
     return limit == 0 ? kUnlimited : limit - std::min(limit, n);
   };
   const std::size_t room =
-      std::min(left(settings_.options.max_num_requests, served_.size()),
+      std::min(left(settings_.options.max_num_requests, n_active_),
                left(settings_.options.max_queue_size, core_.n_never_scheduled()));
   return room >= kUnlimited ? -1 : static_cast<std::int32_t>(room);
 }
@@ -113,7 +88,7 @@ Status ManagerLoop::refuse_full() const {
                   "`" + std::string(limit) + "` is " + std::to_string(value) + ": " + why);
   };
   const BatchManagerOptions& options = settings_.options;
-  return served_.size() >= options.max_num_requests && options.max_num_requests != 0
+  return n_active_ >= options.max_num_requests && options.max_num_requests != 0
              ? full("max_num_requests",
                     options.max_num_requests,
                     "as many requests are being served")
@@ -154,13 +129,7 @@ Status ManagerLoop::admit(const InferenceRequest& request) {
   }
   if (room() == 0) return refuse_full();
   if (!core_.runner_up()) return {Code::kUnavailable, "no model runner is available"};
-  const BatchManagerOptions& options = settings_.options;
-  const TensorRules rules{
-      .vocab_size = info_.vocab_size,
-      .input_tokens_max = options.enable_chunked_context ? 0 : options.max_num_tokens,
-      .streaming_allowed = options.decoupled,
-      .max_beam_width = settings_.max_beam_width};
-  COXSWAIN_ASSIGN_OR_RETURN(ParsedRequest parsed, parse_request(request, rules));
+  COXSWAIN_ASSIGN_OR_RETURN(ParsedRequest parsed, parse_request(request, rules_));
   batch::GenerationRequest& wanted = parsed.request;
   if (Status status = batch::EngineCore::admissible(info_, settings_.engine, wanted, wanted.prompt);
       !status.ok()) {
@@ -173,25 +142,34 @@ Status ManagerLoop::admit(const InferenceRequest& request) {
                 ", of which " + std::to_string(output_bytes_) +
                 " are taken: logits of this request take " + std::to_string(n_output_bytes)};
   }
-  const bool with_prompt = !parsed.outputs.streaming && !settings_.options.exclude_input_in_output;
-  auto served = std::make_shared<Served>(
-      *this,
-      request.id(),
-      Answer(
-          parsed.outputs, with_prompt ? wanted.prompt : std::vector<TokenId>{}, info_.vocab_size),
-      wanted.n_answers());
-  served->output_bytes = n_output_bytes;
-  output_bytes_ += n_output_bytes;
-  served_.emplace(request.id(), served);
-  core_.add(std::move(wanted), std::move(served), Clock::now());
+  serve(std::move(parsed), n_output_bytes);
   return {};
 }
 
+void ManagerLoop::serve(ParsedRequest parsed, std::uint64_t n_output_bytes) {
+  batch::GenerationRequest& wanted = parsed.request;
+  const bool with_prompt = !parsed.outputs.streaming && !settings_.options.exclude_input_in_output;
+  const std::uint32_t n = wanted.n_sequences();
+  std::vector<Answer> answers;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    answers.emplace_back(parsed.outputs,
+                         with_prompt ? wanted.prompt : std::vector<TokenId>{},
+                         info_.vocab_size,
+                         n > 1 ? std::optional(i) : std::nullopt);
+  }
+  const auto id = static_cast<std::uint64_t>(wanted.id);
+  auto served =
+      std::make_shared<ServedRequest>(news_, id, std::move(answers), wanted.n_answers() / n);
+  served->output_bytes = n_output_bytes;
+  output_bytes_ += n_output_bytes;
+  n_active_ += n;
+  served_.emplace(id, served);
+  core_.add(std::move(wanted), std::move(served), Clock::now());
+}
+
 void ManagerLoop::refuse(std::uint64_t id, std::string error) {
-  auto refused = std::make_shared<Served>(*this, id, Answer({}, {}, 0), 0);
-  refused->active = false;
-  refused->final = true;
-  refused->error = std::move(error);
+  auto refused = std::make_shared<ServedRequest>(news_, id, std::vector<Answer>{}, 0);
+  refused->fail(std::move(error));
   refused->list();
 }
 
@@ -212,35 +190,46 @@ bool ManagerLoop::compute() {
 }
 
 void ManagerLoop::send_news() {
-  std::vector<std::shared_ptr<Served>> news = std::exchange(news_, {});
-  for (std::shared_ptr<Served>& next : news) {
+  ServedRequest::News news = std::exchange(news_, {});
+  for (std::shared_ptr<ServedRequest>& next : news) {
     // Of a final response it is the last owner.
-    const std::shared_ptr<Served> served = std::move(next);
-    served->listed = false;
-    if (served->final || (served->answer.streams() && served->answer.has_news())) send(*served);
+    const std::shared_ptr<ServedRequest> served = std::move(next);
+    served->unlist();
+    if (served->error().empty()) send_outputs(*served);
+    if (!served->error().empty()) send_error(*served);
   }
 }
 
-void ManagerLoop::send(Served& served) {
-  const std::uint64_t id = served.id;
-  const bool final = served.final;
-  const bool active = served.active;
-  std::vector<NamedTensor> outputs;
-  if (served.error.empty()) outputs = served.answer.take();
-  if (final && active) {
-    output_bytes_ -= served.output_bytes;
-    served_.erase(id);
+void ManagerLoop::send_outputs(ServedRequest& served) {
+  for (std::uint32_t i = 0; i < served.n_sequences() && served.error().empty(); ++i) {
+    if (!served.has_news(i)) continue;
+    const std::vector<NamedTensor> outputs = served.take(i);
+    const bool final = served.is_told();
+    if (final) forget(served);
+    const std::string what = callbacks_.send_response(served.id(), outputs, final, {});
+    if (!what.empty() && !final) served.fail("send_response has thrown: " + what);
   }
-  const std::string what = callbacks_.send_response(id, outputs, final, served.error);
-  if (what.empty() || final) return;
-  served.error = "send_response has thrown: " + what;
-  core_.cancel(RequestId{id});
+}
+
+// Behind the end of all its sequences.
+void ManagerLoop::send_error(const ServedRequest& served) {
+  if (!served.has_ended()) return core_.cancel(RequestId{served.id()});
+  forget(served);
+  callbacks_.send_response(served.id(), {}, true, served.error());
+}
+
+// Its id may be used again. A refused one has none.
+void ManagerLoop::forget(const ServedRequest& served) {
+  if (served.n_sequences() == 0) return;
+  output_bytes_ -= served.output_bytes;
+  n_active_ -= served.n_sequences();
+  served_.erase(served.id());
 }
 
 void ManagerLoop::stop(std::uint64_t id) {
   const auto it = served_.find(id);
   if (it == served_.end()) return;
-  it->second->stopped = true;
+  it->second->stop();
   core_.cancel(RequestId{id});
 }
 

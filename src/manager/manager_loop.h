@@ -22,8 +22,8 @@
 #include "batch/engine_observer.h"
 #include "manager/manager_stats.h"
 #include "manager/request_tensors.h"
-#include "manager/response_tensors.h"
 #include "manager/safe_callbacks.h"
+#include "manager/served_request.h"
 
 namespace coxswain::manager {
 
@@ -52,16 +52,18 @@ class ManagerLoop {
   bool has_left() const { return left_; }
 
  private:
-  class Served;    // one request: the sink of its events
   class Observer;  // keeps the statistics of the last step
 
   void take_requests();
   void take_request(const InferenceRequest& request);
   Status admit(const InferenceRequest& request);
+  void serve(ParsedRequest parsed, std::uint64_t n_output_bytes);
   void refuse(std::uint64_t id, std::string error);
   bool compute();
   void send_news();
-  void send(Served& served);
+  void send_outputs(ServedRequest& served);
+  void send_error(const ServedRequest& served);
+  void forget(const ServedRequest& served);
   void stop(std::uint64_t id);
   void poll_stops(TimePoint now);
   void tell_stats(TimePoint now);
@@ -71,11 +73,13 @@ class ManagerLoop {
   const Settings settings_;
   SafeCallbacks& callbacks_;
   const RunnerInfo info_;
+  const TensorRules rules_;
   std::unique_ptr<Observer> observer_;
   // By id, until the final response.
-  std::unordered_map<std::uint64_t, std::shared_ptr<Served>> served_;
-  std::uint64_t output_bytes_ = 0;             // of all in served_
-  std::vector<std::shared_ptr<Served>> news_;  // with something to send, in the order of events
+  std::unordered_map<std::uint64_t, std::shared_ptr<ServedRequest>> served_;
+  std::uint64_t output_bytes_ = 0;  // of all in served_
+  std::size_t n_active_ = 0;        // their sequences
+  ServedRequest::News news_;        // with something to send, in the order of events
   StatsCollector collector_;
   ManagerStats stats_;
   TimePoint next_stop_poll_{};

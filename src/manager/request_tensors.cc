@@ -51,6 +51,7 @@ struct Fields {
   std::int32_t end_id = -1;
   std::int32_t pad_id = -1;
   RetentionTensors retention;
+  std::optional<std::uint32_t> n_sequences;
 };
 
 struct Row {
@@ -322,8 +323,8 @@ Status take_decode_retention(const NamedTensor& tensor, Fields& f) {
   return {};
 }
 
-Status take_return_sequences(const NamedTensor& tensor, Fields&) {
-  return take_only(tensor, 1, "a request has one answer; only 1 is taken");
+Status take_return_sequences(const NamedTensor& tensor, Fields& f) {
+  return take_count(tensor, 1, f.n_sequences.emplace());
 }
 
 Status take_perf_metrics(const NamedTensor& tensor, Fields&) {
@@ -475,14 +476,32 @@ Status check_mandatory(const InferenceRequest& request) {
   return {};
 }
 
-// All beams are in the response.
+// Of a beam search its best beams; else siblings.
+Status put_sequences_together(Fields& f) {
+  batch::GenerationRequest& request = f.out.request;
+  const std::uint32_t width = request.beams.width;
+  const std::uint32_t n = f.n_sequences.value_or(width);
+  const std::uint32_t n_max = width > 1 ? width : f.rules.sequences_max;
+  if (n > n_max) {
+    return refuse(
+        "num_return_sequences",
+        ">= 1 and <= " + (width > 1 ? "`beam_width`, " : std::string()) + std::to_string(n_max),
+        std::to_string(n));
+  }
+  if (width > 1) {
+    request.n_beam_answers = f.out.outputs.n_beams = n;
+    return {};
+  }
+  for (std::uint32_t i = 1; i < n; ++i) request.more_seeds.push_back(request.sampling.seed + i);
+  return {};
+}
+
+// All that are asked for are in the response.
 Status put_beams_together(Fields& f) {
   batch::GenerationRequest& request = f.out.request;
   OutputWishes& wishes = f.out.outputs;
-  wishes.beam_width = request.beams.width;
   if (f.pad_id != -1 || f.end_id != -1) wishes.pad_id = f.pad_id != -1 ? f.pad_id : f.end_id;
   if (request.beams.width == 1) return {};
-  request.n_beam_answers = request.beams.width;
   request.stream_beams = wishes.streaming;
   const std::string width = std::to_string(request.beams.width);
   if (request.sampling.do_sample)
@@ -525,6 +544,7 @@ Status put_together(Fields& f) {
   request.stopping.ignore_eos = f.end_id == -1;
   if (f.end_id != -1) request.stopping.end_ids = {f.end_id};
   COXSWAIN_ASSIGN_OR_RETURN(request.retention, f.retention.retention());
+  COXSWAIN_RETURN_IF_ERROR(put_sequences_together(f));
   return put_beams_together(f);
 }
 

@@ -18,6 +18,7 @@ namespace coxswain::manager {
 
 struct TensorRules {
   std::uint32_t vocab_size = 0;        // V: width of the logits
+  std::uint32_t sequences_max = 1;     // num_return_sequences
   std::uint32_t input_tokens_max = 0;  // where prompts are not divided; 0 = they are
   bool streaming_allowed = true;
   std::int32_t max_beam_width = 1;
@@ -27,7 +28,7 @@ struct TensorRules {
 struct OutputWishes {
   bool streaming = false;
   bool log_probs = false;
-  std::uint32_t beam_width = 1;
+  std::uint32_t n_beams = 1;
   TokenId pad_id = 0;  // fills up beams that are shorter than others
 
   friend bool operator==(const OutputWishes&, const OutputWishes&) = default;

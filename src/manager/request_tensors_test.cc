@@ -17,7 +17,7 @@ const std::vector<TokenId> kPrompt{5, 7, 9};
 Result<ParsedRequest> parse(const NamedTensor& tensor) {
   auto request = make_request(7, kPrompt, 6);
   request->set(tensor);
-  return parse_request(*request, {.vocab_size = kVocab, .max_beam_width = 4});
+  return parse_request(*request, {.vocab_size = kVocab, .sequences_max = 4, .max_beam_width = 4});
 }
 
 struct Honoured {
@@ -53,7 +53,7 @@ std::vector<Honoured> of_lengths_and_beams() {
       {i32("beam_width", 3),
        [](P p) {
          return p.request.beams.width == 3 && p.request.n_beam_answers == 3 &&
-                p.outputs.beam_width == 3;
+                p.outputs.n_beams == 3;
        }},
       {f32("len_penalty", -1), [](P p) { return p.request.beams.length_penalty == -1.0F; }},
       {i32("early_stopping", 0), [](P p) { return p.request.beams.early_stopping == 0; }},
@@ -131,7 +131,11 @@ std::vector<Honoured> of_words_and_outputs() {
        [](P p) { return p.request.outputs.context_logits; }},
       {NamedTensor::of<bool>("return_generation_logits", {1}, {true}),
        [](P p) { return p.request.outputs.generation_logits; }},
-      {i32("num_return_sequences", 1), [](P p) { return p.request.prompt == kPrompt; }},
+      {i32("num_return_sequences", 1), [](P p) { return p.request.more_seeds.empty(); }},
+      {i32("num_return_sequences", 3),
+       [](P p) {
+         return p.request.more_seeds == std::vector<std::uint64_t>{1, 2};
+       }},
       {NamedTensor::of<bool>("return_perf_metrics", {1}, {false}),
        [](P p) { return p.request.prompt == kPrompt; }},
       {NamedTensor::of<bool>("stop", {1}, {false}),
@@ -188,6 +192,10 @@ TEST(RequestTensors, SaysWhatIsWrong) {
        "`len_penalty` must be finite. Given: inf"},
       {NamedTensor::of<float>("beam_search_diversity_rate", {1}, {-1}),
        "`beam_search_diversity_rate` must be >= 0 and finite. Given: -1.000000"},
+      {NamedTensor::of<std::int32_t>("num_return_sequences", {1}, {0}),
+       "`num_return_sequences` must be >= 1. Given: 0"},
+      {NamedTensor::of<std::int32_t>("num_return_sequences", {1}, {5}),
+       "`num_return_sequences` must be >= 1 and <= 4. Given: 5"},
       {NamedTensor::of<std::int32_t>("min_length", {1}, {-1}),
        "`min_length` must be >= 0. Given: -1"},
       {NamedTensor::of<std::int32_t>("bad_words_list", {1, 5}, {1, 2, 3, 4, 5}),
@@ -257,6 +265,21 @@ TEST(RequestTensors, WhatBeamsDoNotHonourIsRefused) {
         parse_request(*request, {.vocab_size = kVocab, .max_beam_width = 4}).status().message(),
         "`beam_width` must be 1 beside " + beside.what + ". Given: 2");
   }
+}
+
+TEST(RequestTensors, SomeBeamsOrAllAreAnswered) {
+  const auto request = make_request(7, kPrompt, 6);
+  const TensorRules rules{.vocab_size = kVocab, .max_beam_width = 4};
+  request->set(i32("beam_width", 3));
+  request->set(i32("num_return_sequences", 2));
+  const auto parsed = parse_request(*request, rules);
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  EXPECT_EQ(parsed.value().request.n_beam_answers, 2U);
+  EXPECT_EQ(parsed.value().outputs.n_beams, 2U);
+  EXPECT_TRUE(parsed.value().request.more_seeds.empty());
+  request->set(i32("num_return_sequences", 4));
+  EXPECT_EQ(parse_request(*request, rules).status().message(),
+            "`num_return_sequences` must be >= 1 and <= `beam_width`, 3. Given: 4");
 }
 
 TEST(RequestTensors, StreamingNeedsDecoupled) {

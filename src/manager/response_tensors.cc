@@ -33,14 +33,14 @@ NamedTensor in_rows(const char* name, const std::vector<std::vector<T>>& rows, T
 
 }  // namespace
 
-void Answer::add(const batch::TokenEvent& event) {
+void Answer::add(const batch::TokenEvent& event, std::uint32_t row) {
   if (event.outputs != nullptr) {
     append(outputs_.context_logits, std::move(event.outputs->context_logits));
     append(outputs_.generation_logits, std::move(event.outputs->generation_logits));
   }
   if (event.tokens.empty()) return;
   has_news_ = true;
-  Beam& beam = beams_[event.sequence];
+  Beam& beam = beams_[row];
   if (event.whole) beam = {};
   for (const OutputToken& token : event.tokens) {
     beam.ids.push_back(token.id);
@@ -68,6 +68,10 @@ std::vector<NamedTensor> Answer::take() {
   std::vector<NamedTensor> out;
   out.push_back(in_rows("output_ids", ids, wishes_.pad_id));
   out.push_back(NamedTensor::of<std::int32_t>("sequence_length", {1, n_beams}, lengths));
+  if (index_) {
+    out.push_back(
+        NamedTensor::of<std::int32_t>("sequence_index", {1}, {static_cast<std::int32_t>(*index_)}));
+  }
   const auto width = static_cast<std::int64_t>(vocab_size_);
   const auto rows = [&](const std::vector<float>& logits) {
     return static_cast<std::int64_t>(logits.size()) / width;

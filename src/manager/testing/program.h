@@ -93,6 +93,11 @@ class Program {
     base::MutexLock lock(mu_);
     return replies_[id];
   }
+  // Requests that were taken and have no final response.
+  int n_open() const {
+    base::MutexLock lock(mu_);
+    return n_open_;
+  }
   // Until get_requests has been called `n` times in all.
   void wait_asked(std::size_t n) {
     base::MutexLock lock(mu_);
