@@ -18,6 +18,7 @@ set(coxswain_pkg_PkgConfig::PCRE2 libpcre2-8)
 set(coxswain_pkg_PkgConfig::SIMDJSON simdjson)
 set(coxswain_pkg_PkgConfig::UTF8PROC libutf8proc)
 set(coxswain_pkg_PkgConfig::XXHASH libxxhash)
+set(coxswain_pkg_PkgConfig::ZSTD libzstd)
 
 # coxswain_gather(MODULES PACKAGES ROOT...): the modules that the roots use, themselves included, and what those link.
 function(coxswain_gather modules_out packages_out)

@@ -25,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -70,6 +71,11 @@ struct ExecutorOptions {
   bool prefix_caching = true;
   // A prefix that ends inside a cached block takes the beginning of it, as a copy.
   bool partial_reuse = true;
+  // A folder that keeps whole KV blocks of requests that have ended, in files of up to so many bytes: a later request
+  // that begins alike takes them from there, also in a later process over the same model. One engine at a time uses
+  // it. Empty, or 0: nothing is kept. The files hold what was said.
+  std::string kv_spill_path = {};
+  std::uint64_t kv_spill_bytes_max = 0;
   // Of how many steps the statistics are kept for iteration_stats() and request_stats(); 0 = of none, and a step costs
   // nothing for them. The oldest go first.
   std::size_t iteration_stats_max = 1000;

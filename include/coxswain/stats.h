@@ -54,6 +54,18 @@ struct BlockUse {
   friend bool operator==(const BlockUse&, const BlockUse&) = default;
 };
 
+// The files behind the KV cache (ExecutorOptions::kv_spill_path) since they were opened. A block is that of all groups.
+struct KvTierStats {
+  std::uint64_t blocks_offloaded = 0;  // written
+  std::uint64_t blocks_onboarded = 0;  // read back into the cache
+  std::uint64_t blocks_refused = 0;    // not what they should be: removed, computed again
+  std::uint64_t blocks_skipped = 0;    // not kept: too many on their way, or a full disk
+  std::uint64_t blocks_held = 0;       // in files now
+  std::uint64_t bytes_held = 0;        // of these files
+
+  friend bool operator==(const KvTierStats&, const KvTierStats&) = default;
+};
+
 // Blocks as they stand at the end of the step, summed over the KV groups.
 struct KvCacheStats {
   std::uint32_t blocks_max = 0;
@@ -61,6 +73,7 @@ struct KvCacheStats {
   std::uint32_t blocks_used = 0;
   std::uint32_t block_tokens = 0;
   BlockUse use;
+  KvTierStats tier = {};
 };
 
 // One step whose result has arrived. A step counts what was planned for it; `n_active` and `n_queued` are of its end.

@@ -22,7 +22,7 @@ std::uint32_t blocks_of_a_piece(const RunnerInfo& info, const KvLayout& layout) 
   const std::vector<std::uint32_t> one(layout.groups.size(), 1);
   const std::uint64_t head = blocks_attachment_bytes(layout, none) + kSlotOverheadBytes;
   const std::uint64_t block = blocks_attachment_bytes(layout, one) - head + kSlotOverheadBytes;
-  const std::uint64_t slot = can.attachment_bytes_max / BlockTransfers::kSlots;
+  const std::uint64_t slot = can.attachment_bytes_max / BlockTransfers::kParts;
   if (slot < head + block) return 0;
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>((slot - head) / block, BlockTransfers::kPieceBlocksMax));

@@ -67,7 +67,10 @@ struct BlockPiece {
 
 class BlockTransfers {
  public:
-  static constexpr std::uint32_t kSlots = 4;
+  // A piece takes at most this part of what the runner has room for: two are for copies (slots()), one for each way of
+  // the tier of files.
+  static constexpr std::uint32_t kParts = 4;
+  static constexpr std::uint32_t kSlots = 2;
   static constexpr std::uint32_t kPieceBlocksMax = 256;
 
   // `first_attachment` begins the ids that next_attachment() gives.
@@ -78,7 +81,6 @@ class BlockTransfers {
 
   // Blocks of a piece; 0: this runner moves no blocks in or out.
   std::uint32_t piece_blocks_max() const { return piece_blocks_max_; }
-  const KvLayout& layout() const { return layout_; }
   const std::shared_ptr<AttachmentSlots>& slots() const { return slots_; }
   std::uint64_t next_attachment() { return next_attachment_++; }
 

@@ -17,6 +17,9 @@ namespace {
 // How often commands are looked for while a step runs, and stalled clients while nothing else is to be done.
 constexpr std::chrono::milliseconds kPoll{10};
 
+// An engine that ends goes on so long with blocks that are on their way to the tier.
+constexpr std::chrono::seconds kOffloadGrace{5};
+
 class ThreadedEngine final : public Engine {
  public:
   ThreadedEngine(std::shared_ptr<StepRunner> runner,
@@ -33,6 +36,7 @@ class ThreadedEngine final : public Engine {
   ~ThreadedEngine() override {
     inbox_.stop();
     thread_.join();
+    core_.transfers().fail({Code::kUnavailable, ErrorKind::kUnavailable, "the engine ends"});
     for (const EngineWork& work : inbox_.take(false, {}).work) work(core_);
   }
 
@@ -63,7 +67,8 @@ class ThreadedEngine final : public Engine {
   EngineCore::Hooks hooks(EngineObserver* observer) {
     return {.before_final_event = [this](RequestId id) { inbox_.forget(id); },
             .runner_lost = [this] { inbox_.runner_lost(); },
-            .observer = observer};
+            .observer = observer,
+            .post = [this](EngineWork work) { inbox_.post(std::move(work)); }};
   }
 
   std::shared_ptr<StepRunner> current_runner() const {
@@ -80,6 +85,7 @@ class ThreadedEngine final : public Engine {
   bool turn() {
     const bool busy = core_.n_in_flight() > 0;
     TimePoint wake = core_.next_deadline();
+    if (stopping_) wake = std::min(wake, Clock::now() + kPoll);
     if (core_.any_stalled()) wake = std::min(wake, Clock::now() + kPoll);
     take_commands(inbox_.take(!busy && !runnable_, wake));
 
@@ -106,7 +112,9 @@ class ThreadedEngine final : public Engine {
     // A pass in which a step was in flight may have made room for more; one without can only wait.
     runnable_ = busy || submitted;
     publish();
-    return !stopping_ || core_.n_sequences() > 0 || core_.n_in_flight() > 0 || core_.owes_drops();
+    if (!stopping_ || core_.n_sequences() > 0 || core_.n_in_flight() > 0 || core_.owes_drops())
+      return true;
+    return core_.owes_offloads() && Clock::now() < offload_until_;
   }
 
   void take_commands(Inbox::Commands commands) {
@@ -117,7 +125,7 @@ class ThreadedEngine final : public Engine {
     for (const EngineWork& work : commands.work) work(core_);
     if (!commands.stop) return;
     stopping_ = true;
-    core_.transfers().fail({Code::kUnavailable, ErrorKind::kUnavailable, "the engine ends"});
+    offload_until_ = Clock::now() + kOffloadGrace;
     core_.cancel_all({Code::kCancelled, ErrorKind::kUnavailable, "the server is shutting down"});
   }
 
@@ -139,6 +147,7 @@ class ThreadedEngine final : public Engine {
   std::optional<TimePoint> waiting_since_;  // for the oldest step in flight
   bool runnable_ = false;
   bool stopping_ = false;
+  TimePoint offload_until_{};  // when it is
   std::thread thread_;
 };
 

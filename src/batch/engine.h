@@ -37,6 +37,8 @@
 
 namespace coxswain::batch {
 
+class BlockTier;
+
 // How prompts share what a step has for them.
 enum class ChunkingPolicy : std::uint8_t {
   kFirstComeFirstServed,  // the first takes all that it can use
@@ -109,6 +111,8 @@ struct EngineOptions {
   // The final event waits until no step in flight names the request's blocks: whoever reads it knows that they are
   // free. It then comes a step later if the request ends while a step runs ahead, and not at all while a step hangs.
   bool final_after_retire = false;
+  // Where blocks are kept that the KV cache may lose; null = nowhere. Of one engine at a time.
+  std::shared_ptr<BlockTier> tier = {};
   bool check_invariants = false;  // after every step; tests and debug builds
 };
 

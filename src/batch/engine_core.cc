@@ -145,6 +145,7 @@ EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,
 
 EngineCore::~EngineCore() {
   transfers_.reset();
+  tier_.reset();
   sequences_.clear();  // leases end before the cache
   gone_.clear();
 }
@@ -162,10 +163,27 @@ void EngineCore::start_cache() {
       cache_tokens_ = cache_tokens_ == 0 ? n_tokens : std::min(cache_tokens_, n_tokens);
   }
   transfers_.reset();
+  tier_.reset();
   cache_ = std::make_unique<kvcache::KvCache>(cache);
   // Ids of attachments are drawn apart from those of other engines over the same runner.
   transfers_ = std::make_unique<BlockTransfers>(*cache_, info_, hash_key_[1] / 2 + last_step_);
+  if (options_.tier != nullptr) start_tier();
   observer_.on_runner_up();
+}
+
+void EngineCore::start_tier() {
+  tier_ = std::make_unique<TierDriver>(TierDriver::Parts{.tier = options_.tier,
+                                                         .runner = runner_,
+                                                         .cache = cache_.get(),
+                                                         .transfers = transfers_.get(),
+                                                         .serves = options_.tier->serves(info_),
+                                                         .post = hooks_.post,
+                                                         .may_be_admitted = [this](SequenceId id) {
+                                                           const auto it =
+                                                               sequences_.find(key_of(id));
+                                                           if (it != sequences_.end())
+                                                             it->second->onboarding = false;
+                                                         }});
 }
 
 std::string EngineCore::prefix_identity(const GenerationRequest& request) const {
@@ -427,6 +445,7 @@ void EngineCore::end(Sequence& s, Outcome outcome, TokenEvent event) {
   s.ended_step = applied_step_;
   leave_lists(s);
   if (s.request.deadline) deadlines_.erase({*s.request.deadline, s.id});
+  if (tier_ != nullptr && s.lease) tier_->offload(s);
   s.lease.reset();
   drop_beams(s);
   s.state = SequenceState::kEnding;
@@ -565,6 +584,7 @@ void EngineCore::replace_runner(std::shared_ptr<StepRunner> runner) {
         cache_identity(info_, s->request, s->n_prompt + s->request.stopping.max_new_tokens);
     s->table_sent.assign(cache_->n_groups(), 0);
     s->prefix_memo = {};  // of the former cache
+    s->onboarding = s->tier_asked = false;
     const auto prompt = std::span(s->tokens).first(s->n_prompt);
     if (Status status = admissible(info_, options_, s->request, prompt); !status.ok())
       fail(*s, std::move(status));
@@ -579,6 +599,7 @@ EngineStats EngineCore::stats() const {
   // Those about to be answered too.
   out.running = static_cast<std::uint32_t>(n_sequences() - waiting_.size());
   out.runner_up = runner_up_;
+  if (tier_ != nullptr) out.tier = tier_->stats();
   for (std::size_t g = 0; g < cache_->n_groups(); ++g) {
     const kvcache::BlockCounts& counts = cache_->counts(g);
     out.blocks_total += counts.total;

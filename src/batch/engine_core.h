@@ -34,6 +34,7 @@
 #include "batch/scheduler.h"
 #include "batch/sequence.h"
 #include "batch/step_cost.h"
+#include "batch/tier_driver.h"
 #include "batch/waiting_queue.h"
 #include "kvcache/kv_cache.h"
 
@@ -52,7 +53,8 @@ class EngineCore {
     std::function<void(RequestId)> before_final_event = [](RequestId) {};
     // New requests are refused from here on. Not called where another runner has come already.
     std::function<void()> runner_lost = [] {};
-    EngineObserver* observer = nullptr;  // not owned
+    EngineObserver* observer = nullptr;                               // not owned
+    std::function<void(EngineWork)> post = [](const EngineWork&) {};  // Engine::post()
   };
 
   EngineCore(std::shared_ptr<StepRunner> runner,
@@ -92,6 +94,8 @@ class EngineCore {
   // Blocks of cached prefixes, in and out. Another one for each runner.
   BlockTransfers& transfers() { return *transfers_; }
   const std::shared_ptr<StepRunner>& runner() const { return runner_; }
+  TierDriver* tier() { return tier_.get(); }  // null without EngineOptions::tier
+  bool owes_offloads() const { return tier_ != nullptr && runner_up_ && !tier_->empty(); }
   // What else but its tokens decides what a request's cached blocks hold (docs/scheduling.md).
   std::string prefix_identity(const GenerationRequest& request) const;
 
@@ -139,6 +143,7 @@ class EngineCore {
   };
   // engine_core.cc: the life of sequences
   void start_cache();
+  void start_tier();
   Sequence& add_sequence(GenerationRequest request,
                          std::shared_ptr<TokenSink> sink,
                          TimePoint queued_at);
@@ -185,6 +190,7 @@ class EngineCore {
   void take_dropped(StepPlan& plan, Step& step);
   void send(StepPlan plan, Step step);
   bool submit_transfer(TimePoint now);
+  void ask_tier();
 
   // step_apply.cc: StepResult -> events
   Status result_matches(const Step& step, const StepResult& result) const;
@@ -247,6 +253,7 @@ class EngineCore {
   Scheduler scheduler_;
   std::unique_ptr<kvcache::KvCache> cache_;
   std::unique_ptr<BlockTransfers> transfers_;
+  std::unique_ptr<TierDriver> tier_;
   bool transfer_was_last_ = false;  // rows and transfers take turns
   bool has_windows_ = false;        // some group of the cache
   std::uint64_t cache_tokens_ = 0;  // of the groups without a window; 0 = there are none

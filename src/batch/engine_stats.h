@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include <coxswain/stats.h>
 #include <coxswain/types.h>
 
 namespace coxswain::batch {
@@ -32,6 +33,7 @@ struct EngineStats {
   std::uint32_t blocks_cached = 0;
   std::uint32_t blocks_leased = 0;
   std::uint32_t blocks_retiring = 0;
+  KvTierStats tier = {};
   bool runner_up = true;
   TimePoint last_step_at{};
 };

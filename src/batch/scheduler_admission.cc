@@ -74,7 +74,7 @@ void Scheduler::admit_waiting() {
       note_wait(s->stalled ? WaitReason::kStalled : WaitReason::kInFlight);
       continue;
     }
-    if (waits_for_sibling(*s)) {
+    if (s->onboarding || waits_for_sibling(*s)) {
       note_wait(WaitReason::kSharedPrefix);
       continue;
     }

@@ -94,6 +94,8 @@ struct Sequence {
   Turn turn = Turn::kByArrival;
   bool known_to_runner = false;
   bool stalled = false;
+  bool tier_asked = false;  // for what the cache does not have of it
+  bool onboarding = false;  // waits for that
   // Something of each of its prompt's positions is wanted: none may come from the prefix cache.
   bool wants_prompt = false;
   bool wants_more = false;  // that, or outputs of what it generates

@@ -65,6 +65,7 @@ void EngineCore::observe_iteration(Step& step, TimePoint now) {
   }
   out.kv.block_tokens = cache_->block_tokens();
   out.kv.use = block_use_;
+  if (tier_ != nullptr) out.kv.tier = tier_->stats();
   request_stats_.clear();
   if (stats_wanted_.requests) collect_requests(step);
   observer_.on_iteration(out, request_stats_);

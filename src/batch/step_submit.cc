@@ -75,6 +75,7 @@ void EngineCore::note_shape(Step& step) const {
 bool EngineCore::submit_next(TimePoint now) {
   if (!can_submit()) return false;
   if (!std::exchange(transfer_was_last_, false) && submit_transfer(now)) return true;
+  if (tier_ != nullptr) ask_tier();
   StepPlan plan;
   plan.step = last_step_ + 1;
   plan.epoch = info_.epoch;
@@ -92,6 +93,20 @@ bool EngineCore::submit_next(TimePoint now) {
   tell_kv_events();
   send(std::move(plan), std::move(step));
   return true;
+}
+
+// Those that may be admitted next wait for what the tier has of their prompts.
+void EngineCore::ask_tier() {
+  constexpr int kAskedMax = 4;
+  if (running_.size() >= options_.batch_size_max) return;
+  std::vector<Sequence*> asks;
+  int n = 0;
+  for (const auto& [rank, s] : waiting_.in_order()) {
+    if (++n > kAskedMax) break;
+    if (s->state == SequenceState::kWaiting && !std::exchange(s->tier_asked, true))
+      asks.push_back(s);
+  }
+  for (Sequence* s : asks) s->onboarding = tier_->onboard(*s);
 }
 
 // A plan of its own: one that fails takes no row with it.

@@ -473,5 +473,33 @@ TEST_F(SavedSession, OnTheDemoModelItIsAsIfItHadGoneOn) {
   EXPECT_EQ(restored.usage.n_cached_prompt_tokens, n_saved * model->info().block_tokens);
 }
 
+// Another process over the same files takes from the folder what a former one has computed; the answer is the same.
+TEST_F(SavedSession, OnTheDemoModelAFolderRemembersOverRestarts) {
+  const char* root = std::getenv("COXSWAIN_SOURCE_DIR");
+  const LocalModelOptions options{.n_threads = 1,
+                                  .kv_bytes = std::uint64_t{8} << 20,
+                                  .total_tokens_max = 512,
+                                  .prefill_tokens_max = 64,
+                                  .batch_size_max = 8};
+  const auto answer = [&](const std::string& folder, std::uint64_t bytes_max) {
+    const auto model =
+        open_model(std::string(root != nullptr ? root : ".") + "/models/demo", options);
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    Executor engine(*model, {.kv_spill_path = folder, .kv_spill_bytes_max = bytes_max});
+    Request question;
+    question.prompt = model->chat({{"user", "What is 12 + 30? Say it slowly, please."}}).value();
+    question.sampling.n_top_tokens = 4;
+    return generate(engine, question);
+  };
+  const Response alone = answer("", 0);
+  const Response first = answer(folder_, 1 << 20);
+  const Response second = answer(folder_, 1 << 20);
+  EXPECT_EQ(first.tokens, alone.tokens);
+  EXPECT_EQ(second.tokens, alone.tokens);
+  EXPECT_EQ(first.usage.n_cached_prompt_tokens, 0U);
+  EXPECT_EQ(second.usage.n_cached_prompt_tokens, (alone.usage.n_prompt_tokens - 1) / 16 * 16);
+  EXPECT_GE(second.usage.n_cached_prompt_tokens, 16U);
+}
+
 }  // namespace
 }  // namespace coxswain::library

@@ -8,7 +8,7 @@ libraries of NEEDED at most. Neither file holds code of an HTTP server, of gRPC,
 """
 import re, subprocess, sys
 
-NEEDED = {"libc", "libm", "libgcc_s", "libstdc++", "ld-linux-x86-64", "libpcre2-8", "libsimdjson", "libutf8proc", "libxxhash"}
+NEEDED = {"libc", "libm", "libgcc_s", "libstdc++", "ld-linux-x86-64", "libpcre2-8", "libsimdjson", "libutf8proc", "libxxhash", "libzstd"}
 # A name of namespace coxswain itself or of a class in it; what continues in a lower-case namespace is a module's.
 PUBLIC = re.compile(r"(coxswain_\w+$|((typeinfo( name)?|vtable) for )?coxswain::(?![a-z]\w*::))")
 # A class that a public class hides, and what takes modules' types: COXSWAIN_HIDDEN is missing. Handles name their state (library, manager).

@@ -1,0 +1,95 @@
+#pragma once
+// TierDriver: what an engine does with a BlockTier: whole blocks of sequences that end go there, and what it has of a
+// prompt behind the cache's hit comes back before the prompt is admitted.
+//
+//   offload   hold the prefix -> export a piece -> the tier takes and keeps it -> next piece
+//   onboard   hold as many new blocks -> the tier attaches a piece -> import it -> next piece -> publish
+//
+// One piece at a time each way, the step loop waits for neither. What finds no room on its way (offloads_max sequences,
+// half of the blocks) is not kept; what cannot be onboarded is computed.
+//
+// Groups with a window have no tier: the driver then does nothing.
+//
+// Thread rule: one engine thread.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <coxswain/step_runner.h>
+
+#include "batch/block_tier.h"
+#include "batch/block_transfers.h"
+#include "batch/engine.h"
+#include "batch/sequence.h"
+#include "kvcache/kv_cache.h"
+
+namespace coxswain::batch {
+
+class TierDriver {
+ public:
+  static constexpr std::uint32_t kPieceBlocks = 16;
+  static constexpr std::size_t kOffloadsMax = 8;
+
+  struct Parts {
+    std::shared_ptr<BlockTier> tier;
+    std::shared_ptr<StepRunner> runner;
+    kvcache::KvCache* cache = nullptr;
+    BlockTransfers* transfers = nullptr;
+    bool serves = false;                              // BlockTier::serves() of the runner
+    std::function<void(EngineWork)> post;             // to the engine thread, from any
+    std::function<void(SequenceId)> may_be_admitted;  // onboarding is over
+  };
+
+  explicit TierDriver(Parts parts);
+  ~TierDriver();
+  TierDriver(const TierDriver&) = delete;
+  TierDriver& operator=(const TierDriver&) = delete;
+
+  // The sequence ends: its whole blocks that are published are kept. REQUIRES: its lease is still there.
+  void offload(const Sequence& s);
+  // Once for a sequence that waits. True: it waits further, until may_be_admitted().
+  bool onboard(const Sequence& s);
+
+  bool empty() const { return offloads_.empty() && onboards_.empty(); }
+  KvTierStats stats() const;
+
+ private:
+  struct Prefix {
+    std::uint64_t hold = 0;
+    std::uint32_t next = 0;  // block
+    std::uint32_t end = 0;
+    std::vector<TierBlock> blocks = {};  // [end]
+    std::string identity = {};           // for an onboarding, as what follows
+    std::vector<TokenId> tokens = {};
+    SequenceId sequence{};
+  };
+  std::uint32_t piece_of(const Prefix& prefix) const;
+  std::vector<TierBlock> next_blocks(const Prefix& prefix) const;
+  void export_next();
+  void stored(std::uint64_t attachment);
+  void start_onboarding();
+  void load_next();
+  void loaded(std::uint64_t attachment, std::uint32_t n);
+  void imported(std::uint32_t n, const Status& status);
+  void end_onboarding();
+
+  const Parts parts_;
+  bool works_ = false;
+  std::uint32_t piece_blocks_ = 0;
+  std::deque<Prefix> offloads_;  // the first one is on its way
+  std::deque<Prefix> onboards_;  // likewise
+  // Of the piece on its way; 0: none. The tier or the runner may have it.
+  std::uint64_t exporting_ = 0;
+  std::uint64_t importing_ = 0;
+  std::uint32_t n_offload_blocks_ = 0;  // held for offloads
+  std::uint64_t n_onboarded_ = 0;
+  std::uint64_t n_skipped_ = 0;
+};
+
+}  // namespace coxswain::batch

@@ -1,0 +1,172 @@
+#include "kvspill/block_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <xxhash.h>
+#include <zstd.h>
+
+namespace coxswain::kvspill {
+namespace {
+
+constexpr std::string_view kMagic = "CXKVBLK\n";
+constexpr std::string_view kImageMagic = "CXKV";
+// Faster than a disk, and keys and values shrink little however long one tries.
+constexpr int kZstdLevel = 1;
+
+template <typename T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <typename T>
+T get(std::string_view bytes, std::size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+std::uint64_t sum_of(std::string_view bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::string_view text_of(std::span<const TokenId> tokens) {
+  const auto bytes = std::as_bytes(tokens);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Status differs(const char* field, std::uint64_t found, std::uint64_t expected) {
+  return invalid_argument(std::string(field) + ": found " + std::to_string(found) + ", expected " +
+                          std::to_string(expected));
+}
+
+std::string image_head(const KvLayout& layout, std::uint32_t n) {
+  const std::string text = describe(layout);
+  std::string out(kImageMagic);
+  put(out, static_cast<std::uint32_t>(text.size()));
+  out += text;
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) put(out, n);
+  return out;
+}
+
+// What the head says, against what it should say.
+Status check_head(std::uint64_t layout_hash,
+                  const batch::TierBlock& block,
+                  std::uint64_t block_bytes,
+                  std::string_view file) {
+  if (!file.starts_with(kMagic)) return invalid_argument("holds no KV block");
+  if (file.size() < kBlockFileHeadBytes)
+    return {Code::kDataLoss, "is cut off at " + std::to_string(file.size()) + " bytes"};
+  if (get<std::uint64_t>(file, 80) != sum_of(file.substr(0, 80)))
+    return {Code::kDataLoss, "the checksum of its head is wrong"};
+  struct Field {
+    const char* name;
+    std::uint64_t found;
+    std::uint64_t expected;
+  };
+  const Field fields[] = {
+      {"version", get<std::uint32_t>(file, 8), kBlockFileVersion},
+      {"tokens", get<std::uint32_t>(file, 12), block.tokens.size()},
+      {"key", get<std::uint64_t>(file, 16), block.key.high},
+      {"key", get<std::uint64_t>(file, 24), block.key.low},
+      {"layout", get<std::uint64_t>(file, 32), layout_hash},
+      {"bytes", get<std::uint64_t>(file, 40), block_bytes},
+      {"checksum of the tokens", get<std::uint64_t>(file, 64), sum_of(text_of(block.tokens))},
+  };
+  for (const Field& f : fields) {
+    if (f.found != f.expected) return differs(f.name, f.found, f.expected);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t layout_hash(const KvLayout& layout) {
+  return sum_of(describe(layout));
+}
+
+std::uint64_t block_bytes(const KvLayout& layout) {
+  std::uint64_t out = 0;
+  for (const KvLayout::Group& group : layout.groups)
+    out += sizeof(std::uint64_t) + group.bytes_per_block;
+  return out;
+}
+
+std::string write_block(std::uint64_t layout_hash,
+                        const batch::TierBlock& block,
+                        std::string_view bytes) {
+  std::string frame(ZSTD_compressBound(bytes.size()), '\0');
+  frame.resize(ZSTD_compress(frame.data(), frame.size(), bytes.data(), bytes.size(), kZstdLevel));
+  std::string out(kMagic);
+  put(out, kBlockFileVersion);
+  put(out, static_cast<std::uint32_t>(block.tokens.size()));
+  put(out, block.key.high);
+  put(out, block.key.low);
+  put(out, layout_hash);
+  put(out, std::uint64_t{bytes.size()});
+  put(out, std::uint64_t{frame.size()});
+  put(out, sum_of(frame));
+  put(out, sum_of(text_of(block.tokens)));
+  put(out, std::uint64_t{0});
+  put(out, sum_of(out));
+  out += text_of(block.tokens);
+  return out += frame;
+}
+
+Result<std::string> read_block(std::uint64_t layout_hash,
+                               const batch::TierBlock& block,
+                               std::uint64_t block_bytes,
+                               std::string_view file) {
+  COXSWAIN_RETURN_IF_ERROR(check_head(layout_hash, block, block_bytes, file));
+  const auto frame_bytes = get<std::uint64_t>(file, 48);
+  const auto frame_sum = get<std::uint64_t>(file, 56);
+  const std::string_view tokens = text_of(block.tokens);
+  file.remove_prefix(kBlockFileHeadBytes);
+  if (file.size() < tokens.size() || file.size() - tokens.size() != frame_bytes) {
+    return Status(Code::kDataLoss,
+                  "length: found " + std::to_string(file.size()) + " bytes behind the head, " +
+                      "expected " + std::to_string(tokens.size()) + " and " +
+                      std::to_string(frame_bytes));
+  }
+  if (!file.starts_with(tokens)) return invalid_argument("holds a block of other tokens");
+  const std::string_view frame = file.substr(tokens.size());
+  if (sum_of(frame) != frame_sum)
+    return Status(Code::kDataLoss, "the checksum of its frame is wrong");
+  std::string out(block_bytes, '\0');
+  const std::size_t n = ZSTD_decompress(out.data(), out.size(), frame.data(), frame.size());
+  if (ZSTD_isError(n) != 0) return Status(Code::kDataLoss, ZSTD_getErrorName(n));
+  if (n != block_bytes) return differs("bytes", n, block_bytes);
+  return out;
+}
+
+Result<std::vector<std::string>> split_image(const KvLayout& layout,
+                                             std::string_view image,
+                                             std::uint32_t n) {
+  const std::vector<std::uint32_t> counts(layout.groups.size(), n);
+  if (!image.starts_with(image_head(layout, n)) ||
+      image.size() != blocks_attachment_bytes(layout, counts)) {
+    return internal_error("the runner made an attachment of other blocks");
+  }
+  std::vector<std::string> out(n);
+  std::size_t at = image_head(layout, n).size();
+  for (const KvLayout::Group& group : layout.groups) {
+    const std::size_t size = sizeof(std::uint64_t) + group.bytes_per_block;
+    for (std::string& block : out) {
+      block += image.substr(at, size);
+      at += size;
+    }
+  }
+  return out;
+}
+
+std::string join_image(const KvLayout& layout, std::span<const std::string> blocks) {
+  std::string out = image_head(layout, static_cast<std::uint32_t>(blocks.size()));
+  std::size_t at = 0;
+  for (const KvLayout::Group& group : layout.groups) {
+    const std::size_t size = sizeof(std::uint64_t) + group.bytes_per_block;
+    for (const std::string& block : blocks) out.append(block, at, size);
+    at += size;
+  }
+  return out;
+}
+
+}  // namespace coxswain::kvspill
