@@ -59,6 +59,16 @@ Status failure(const std::string& path, const char* what) {
           "`" + path + "`: " + what + ": " + strerror_r(errno, text, sizeof text)};
 }
 
+// Whether blocks of this runner can be kept at all.
+Status check_runner(const RunnerInfo& info) {
+  const auto windowed = [](const KvGroup& group) { return group.kind != KvGroup::Kind::kFull; };
+  if (std::ranges::any_of(info.kv_groups, windowed))
+    return {Code::kUnimplemented, "this model has layers with an attention window"};
+  if (!info.capabilities.attachments || info.capabilities.attachment_bytes_max == 0)
+    return {Code::kUnimplemented, "this runner hands out no blocks"};
+  return {};
+}
+
 std::uint64_t sip(std::span<const std::byte> bytes, const base::HashKey& key, std::uint64_t above) {
   return base::sip_hash(bytes, {key[0] ^ above, key[1]}, base::kSip24);
 }
@@ -72,7 +82,9 @@ FileTier::FileTier(FileTierOptions options, const RunnerInfo& info)
       hash_(layout_hash(layout_)) {
   const auto text = std::as_bytes(std::span(description_));
   folder_ = options_.path + "/kv-" + hex(base::sip_hash(text, {}, base::kSip24));
-  if (Status status = open_folder(); !status.ok()) {
+  Status status = check_runner(info);
+  if (status.ok()) status = open_folder();
+  if (!status.ok()) {
     options_.warn("no KV blocks are kept in files: " + status.message());
     return;
   }

@@ -277,6 +277,19 @@ TEST_F(FileTierTest, AFolderThatCannotBeUsedKeepsNothing) {
   EXPECT_EQ(warnings().size(), 3U);
 }
 
+TEST_F(FileTierTest, ARunnerWhoseBlocksCannotBeKeptIsToldOf) {
+  FakeRunnerOptions windowed = fake_options();
+  windowed.windows = {8};
+  EXPECT_FALSE(open(windowed)->takes());
+  FakeRunnerOptions closed = fake_options();
+  closed.capabilities.attachment_bytes_max = 0;
+  EXPECT_FALSE(open(closed)->takes());
+  ASSERT_EQ(warnings().size(), 2U);
+  EXPECT_NE(warnings()[0].find("attention window"), std::string::npos) << warnings()[0];
+  EXPECT_NE(warnings()[1].find("hands out no blocks"), std::string::npos) << warnings()[1];
+  EXPECT_FALSE(fs::exists(path_));
+}
+
 // Waits for one job of a tier.
 template <typename F>
 std::uint32_t result_of(const F& begin) {

@@ -25,6 +25,21 @@ void EngineMetrics::on_state(const batch::EngineState& state) {
   metrics_.kv_blocks_cached.set(s.blocks_cached);
   metrics_.kv_blocks_leased.set(s.blocks_leased);
   metrics_.kv_blocks_retiring.set(s.blocks_retiring);
+  if (s.tier != tier_) count_tier(s.tier);
+}
+
+// A driver of a new runner counts anew what it has onboarded and skipped.
+void EngineMetrics::count_tier(const KvTierStats& tier) {
+  const auto more = [](std::uint64_t now, std::uint64_t before) {
+    return now >= before ? now - before : now;
+  };
+  metrics_.kv_tier_blocks_offloaded.add(more(tier.blocks_offloaded, tier_.blocks_offloaded));
+  metrics_.kv_tier_blocks_onboarded.add(more(tier.blocks_onboarded, tier_.blocks_onboarded));
+  metrics_.kv_tier_blocks_refused.add(more(tier.blocks_refused, tier_.blocks_refused));
+  metrics_.kv_tier_blocks_skipped.add(more(tier.blocks_skipped, tier_.blocks_skipped));
+  metrics_.kv_tier_blocks.set(static_cast<double>(tier.blocks_held));
+  metrics_.kv_tier_bytes.set(static_cast<double>(tier.bytes_held));
+  tier_ = tier;
 }
 
 void EngineMetrics::on_request_admitted(const batch::RequestAdmitted& request) {

@@ -33,6 +33,9 @@ class EngineMetrics final : public batch::EngineObserver {
   void on_broken_invariant(std::string_view what) override;
 
  private:
+  void count_tier(const KvTierStats& tier);
+
+  KvTierStats tier_;  // as told last
   telemetry::Metrics& metrics_;
   telemetry::Logger& log_;
   const std::function<void()> on_lost_;

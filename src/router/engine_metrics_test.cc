@@ -55,6 +55,27 @@ TEST_F(EngineMetricsTest, TheStateSetsTheGauges) {
   EXPECT_EQ(metrics_.kv_blocks_retiring.value(), 4);
 }
 
+TEST_F(EngineMetricsTest, TheTierIsCountedOnce) {
+  batch::EngineState state;
+  state.stats.tier = {.blocks_offloaded = 5,
+                      .blocks_onboarded = 4,
+                      .blocks_refused = 3,
+                      .blocks_skipped = 2,
+                      .blocks_held = 6,
+                      .bytes_held = 700};
+  watched_.on_state(state);
+  watched_.on_state(state);
+  state.stats.tier.blocks_offloaded = 7;
+  state.stats.tier.blocks_onboarded = 1;  // of a new runner
+  watched_.on_state(state);
+  EXPECT_EQ(metrics_.kv_tier_blocks_offloaded.value(), 7U);
+  EXPECT_EQ(metrics_.kv_tier_blocks_onboarded.value(), 5U);
+  EXPECT_EQ(metrics_.kv_tier_blocks_refused.value(), 3U);
+  EXPECT_EQ(metrics_.kv_tier_blocks_skipped.value(), 2U);
+  EXPECT_EQ(metrics_.kv_tier_blocks.value(), 6);
+  EXPECT_EQ(metrics_.kv_tier_bytes.value(), 700);
+}
+
 TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
   watched_.on_step_submitted(StepKind::kPrefill);
   watched_.on_step_submitted(StepKind::kDecode);

@@ -139,6 +139,16 @@ class Metrics {
       "tgi_prefix_cache_partial_hits_total", "Requests of whose prompt a part was in the KV cache");
   Counter& prefix_cache_misses = counter("tgi_prefix_cache_misses_total",
                                          "Requests of whose prompt nothing was in the KV cache");
+  Counter& kv_tier_blocks_offloaded =
+      counter("tgi_kv_tier_blocks_offloaded_total", "Blocks written below --kv-spill-path");
+  Counter& kv_tier_blocks_onboarded =
+      counter("tgi_kv_tier_blocks_onboarded_total", "Blocks read back into the KV cache");
+  Counter& kv_tier_blocks_refused =
+      counter("tgi_kv_tier_blocks_refused_total", "Files of blocks that were not right: removed");
+  Counter& kv_tier_blocks_skipped = counter("tgi_kv_tier_blocks_skipped_total",
+                                            "Blocks that could not be written in time or at all");
+  Gauge& kv_tier_blocks = gauge("tgi_kv_tier_blocks", "Blocks in files");
+  Gauge& kv_tier_bytes = gauge("tgi_kv_tier_bytes", "Bytes of these files");
   Counter& prompt_tokens = counter("tgi_prompt_tokens_total", "Prompt tokens of all requests");
   Counter& preemptions =
       counter("tgi_preemptions_total", "Times that a request was paused for lack of blocks");

@@ -17,6 +17,7 @@
 #include "fleet/replica_supervisor.h"
 #include "http/server.h"
 #include "json/json.h"
+#include "kvspill/file_tier.h"
 #include "options/options.h"
 #include "router/api.h"
 #include "router/engine_metrics.h"
@@ -186,8 +187,16 @@ std::optional<StartFailure> RouterProcess::start_engine() {
   metrics_->batch_max_total_tokens.set(static_cast<double>(limits_.batch_total_tokens_max));
   engine_metrics_ =
       std::make_unique<router::EngineMetrics>(*metrics_, log_, [this] { bell_.ring(); });
-  engine_ = batch::Engine::create(
-      std::move(runner_), engine_options(values_, limits_, info_), engine_metrics_.get());
+  batch::EngineOptions engine = engine_options(values_, limits_, info_);
+  const auto& spill_path = values_.get<"kv-spill-path">();
+  if (const std::uint64_t bytes = values_.get<"kv-spill-bytes-max">(); spill_path && bytes > 0) {
+    engine.tier = std::make_shared<kvspill::FileTier>(
+        kvspill::FileTierOptions{.path = *spill_path,
+                                 .bytes_max = bytes,
+                                 .warn = [this](std::string_view line) { log_.warn(line); }},
+        info_);
+  }
+  engine_ = batch::Engine::create(std::move(runner_), std::move(engine), engine_metrics_.get());
   return std::nullopt;
 }
 

@@ -12,6 +12,9 @@
 namespace coxswain::serve {
 namespace {
 
+// For blocks on their way from and to the files of --kv-spill-path.
+constexpr std::uint64_t kSpillAttachmentBytes = std::uint64_t{32} << 20;
+
 constexpr const char* kSocketCure =
     "Choose a folder with room that you may write to, with TMPDIR or --shard-uds-path (of this "
     "program: --uds-path).";
@@ -81,6 +84,8 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
     out.windows.max_attention_window = {window};
   out.windows.sink_token_length = static_cast<std::uint32_t>(values.get<"sink-token-length">());
   out.kv_bytes = values.get<"kv-cache-bytes-max">();
+  if (values.get<"kv-spill-path">() && values.get<"kv-spill-bytes-max">() > 0)
+    out.attachment_bytes_max = kSpillAttachmentBytes;
   out.memory_budget_bytes = values.get<"memory-bytes-max">();
   out.max_batch_prefill_tokens = values.get<"max-batch-prefill-tokens">();
   out.max_total_tokens = values.get<"max-total-tokens">().value_or(0);
