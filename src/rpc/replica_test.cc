@@ -91,7 +91,7 @@ TEST(ReplicaInfo, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(refusal([](RunnerInfo& i) { i.model_fingerprint = 6; }),
             "rank 2 does not match rank 0: model_fingerprint=6, here model_fingerprint=5");
   EXPECT_EQ(refusal([](RunnerInfo& i) { i.kv_groups[0].k_dim = 8; }),
-            "rank 2 does not match rank 0: kv_groups[0].k_dim=8, here kv_groups[0].k_dim=0");
+            "rank 2 does not match rank 0: kv_groups[0].k_dim=8, here kv_groups[0].k_dim=1");
   EXPECT_EQ(refusal([](RunnerInfo& i) { i.kv_groups.emplace_back(); }),
             "rank 2 does not match rank 0: kv_groups=2, here kv_groups=1");
 }

@@ -316,9 +316,10 @@ TEST(Law1Windows, ThroughTheEngine) {
   ASSERT_TRUE(
       write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"), options).ok());
   for (const std::vector<std::uint32_t>& windows : {std::vector<std::uint32_t>{7, 0}, {7, 12, 5}}) {
-    RunnerSetup setup{.block_tokens = 4,
-                      .n_threads = 2,
-                      .windows = {.max_attention_window = windows, .sink_token_length = 5}};
+    RunnerSetup setup =
+        with_processors({.block_tokens = 4,
+                         .n_threads = 2,
+                         .windows = {.max_attention_window = windows, .sink_token_length = 5}});
     auto reference = start(folder.path(), setup);
     ASSERT_NE(reference, nullptr);
     const auto expected = drive_each_alone(*reference, requests());
