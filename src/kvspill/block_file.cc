@@ -1,29 +1,21 @@
 #include "kvspill/block_file.h"
 
 #include <algorithm>
-#include <cstring>
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/raw_bytes.h"
+
 namespace coxswain::kvspill {
 namespace {
+
+using base::append_raw;
+using base::raw_at;
 
 constexpr std::string_view kMagic = "CXKVBLK\n";
 constexpr std::string_view kImageMagic = "CXKV";
 // Faster than a disk, and keys and values shrink little however long one tries.
 constexpr int kZstdLevel = 1;
-
-template <typename T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <typename T>
-T get(std::string_view bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
 
 std::uint64_t sum_of(std::string_view bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
@@ -42,9 +34,9 @@ Status differs(const char* field, std::uint64_t found, std::uint64_t expected) {
 std::string image_head(const KvLayout& layout, std::uint32_t n) {
   const std::string text = describe(layout);
   std::string out(kImageMagic);
-  put(out, static_cast<std::uint32_t>(text.size()));
+  append_raw(out, static_cast<std::uint32_t>(text.size()));
   out += text;
-  for (std::size_t g = 0; g < layout.groups.size(); ++g) put(out, n);
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) append_raw(out, n);
   return out;
 }
 
@@ -56,7 +48,7 @@ Status check_head(std::uint64_t layout_hash,
   if (!file.starts_with(kMagic)) return invalid_argument("holds no KV block");
   if (file.size() < kBlockFileHeadBytes)
     return {Code::kDataLoss, "is cut off at " + std::to_string(file.size()) + " bytes"};
-  if (get<std::uint64_t>(file, 80) != sum_of(file.substr(0, 80)))
+  if (raw_at<std::uint64_t>(file, 80) != sum_of(file.substr(0, 80)))
     return {Code::kDataLoss, "the checksum of its head is wrong"};
   struct Field {
     const char* name;
@@ -64,13 +56,13 @@ Status check_head(std::uint64_t layout_hash,
     std::uint64_t expected;
   };
   const Field fields[] = {
-      {"version", get<std::uint32_t>(file, 8), kBlockFileVersion},
-      {"tokens", get<std::uint32_t>(file, 12), block.tokens.size()},
-      {"key", get<std::uint64_t>(file, 16), block.key.high},
-      {"key", get<std::uint64_t>(file, 24), block.key.low},
-      {"layout", get<std::uint64_t>(file, 32), layout_hash},
-      {"bytes", get<std::uint64_t>(file, 40), block_bytes},
-      {"checksum of the tokens", get<std::uint64_t>(file, 64), sum_of(text_of(block.tokens))},
+      {"version", raw_at<std::uint32_t>(file, 8), kBlockFileVersion},
+      {"tokens", raw_at<std::uint32_t>(file, 12), block.tokens.size()},
+      {"key", raw_at<std::uint64_t>(file, 16), block.key.high},
+      {"key", raw_at<std::uint64_t>(file, 24), block.key.low},
+      {"layout", raw_at<std::uint64_t>(file, 32), layout_hash},
+      {"bytes", raw_at<std::uint64_t>(file, 40), block_bytes},
+      {"checksum of the tokens", raw_at<std::uint64_t>(file, 64), sum_of(text_of(block.tokens))},
   };
   for (const Field& f : fields) {
     if (f.found != f.expected) return differs(f.name, f.found, f.expected);
@@ -97,17 +89,17 @@ std::string write_block(std::uint64_t layout_hash,
   std::string frame(ZSTD_compressBound(bytes.size()), '\0');
   frame.resize(ZSTD_compress(frame.data(), frame.size(), bytes.data(), bytes.size(), kZstdLevel));
   std::string out(kMagic);
-  put(out, kBlockFileVersion);
-  put(out, static_cast<std::uint32_t>(block.tokens.size()));
-  put(out, block.key.high);
-  put(out, block.key.low);
-  put(out, layout_hash);
-  put(out, std::uint64_t{bytes.size()});
-  put(out, std::uint64_t{frame.size()});
-  put(out, sum_of(frame));
-  put(out, sum_of(text_of(block.tokens)));
-  put(out, std::uint64_t{0});
-  put(out, sum_of(out));
+  append_raw(out, kBlockFileVersion);
+  append_raw(out, static_cast<std::uint32_t>(block.tokens.size()));
+  append_raw(out, block.key.high);
+  append_raw(out, block.key.low);
+  append_raw(out, layout_hash);
+  append_raw(out, std::uint64_t{bytes.size()});
+  append_raw(out, std::uint64_t{frame.size()});
+  append_raw(out, sum_of(frame));
+  append_raw(out, sum_of(text_of(block.tokens)));
+  append_raw(out, std::uint64_t{0});
+  append_raw(out, sum_of(out));
   out += text_of(block.tokens);
   return out += frame;
 }
@@ -117,8 +109,8 @@ Result<std::string> read_block(std::uint64_t layout_hash,
                                std::uint64_t block_bytes,
                                std::string_view file) {
   COXSWAIN_RETURN_IF_ERROR(check_head(layout_hash, block, block_bytes, file));
-  const auto frame_bytes = get<std::uint64_t>(file, 48);
-  const auto frame_sum = get<std::uint64_t>(file, 56);
+  const auto frame_bytes = raw_at<std::uint64_t>(file, 48);
+  const auto frame_sum = raw_at<std::uint64_t>(file, 56);
   const std::string_view tokens = text_of(block.tokens);
   file.remove_prefix(kBlockFileHeadBytes);
   if (file.size() < tokens.size() || file.size() - tokens.size() != frame_bytes) {

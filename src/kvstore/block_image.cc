@@ -3,22 +3,15 @@
 #include <cstring>
 #include <xxhash.h>
 
+#include "base/raw_bytes.h"
+
 namespace coxswain::kvstore {
 namespace {
 
+using base::append_raw;
+using base::raw_at;
+
 constexpr std::uint32_t kMagic = 0x564B5843;  // "CXKV"
-
-template <typename T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <typename T>
-T get(const char* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 // Bytes before the first block, the text of the layout included.
 std::size_t header_bytes(const KvLayout& layout, std::size_t text_bytes) {
@@ -40,10 +33,10 @@ std::string export_blocks(const KvLayout& layout,
   for (const auto& list : blocks) n_blocks.push_back(static_cast<std::uint32_t>(list.size()));
   std::string out;
   out.reserve(blocks_attachment_bytes(layout, n_blocks));
-  put(out, kMagic);
-  put(out, static_cast<std::uint32_t>(text.size()));
+  append_raw(out, kMagic);
+  append_raw(out, static_cast<std::uint32_t>(text.size()));
   out += text;
-  for (const std::uint32_t n : n_blocks) put(out, n);
+  for (const std::uint32_t n : n_blocks) append_raw(out, n);
   for (std::uint32_t g = 0; g < blocks.size(); ++g) {
     const std::size_t size = layout.groups[g].bytes_per_block;
     for (const BlockId block : blocks[g]) {
@@ -62,9 +55,9 @@ Status check_image(const KvLayout& layout, std::string_view image) {
   const auto bad = [](const std::string& what) {
     return invalid_argument("KV blocks: " + what, "attachment");
   };
-  if (image.size() < 2 * sizeof(std::uint32_t) || get<std::uint32_t>(image.data()) != kMagic)
+  if (image.size() < 2 * sizeof(std::uint32_t) || raw_at<std::uint32_t>(image, 0) != kMagic)
     return bad("the bytes are no image of blocks");
-  const std::size_t text_bytes = get<std::uint32_t>(image.data() + sizeof(std::uint32_t));
+  const std::size_t text_bytes = raw_at<std::uint32_t>(image, sizeof(std::uint32_t));
   if (text_bytes > image.size() - 2 * sizeof(std::uint32_t)) return bad("the image is cut off");
   const std::string_view text = image.substr(2 * sizeof(std::uint32_t), text_bytes);
   for (const KvLayout::Group& group : layout.groups) {
@@ -85,7 +78,8 @@ Status check_image(const KvLayout& layout, std::string_view image) {
   for (std::size_t g = 0; g < n_blocks.size(); ++g) {
     const std::size_t size = layout.groups[g].bytes_per_block;
     for (std::uint32_t b = 0; b < n_blocks[g]; ++b) {
-      if (XXH3_64bits(at + sizeof(std::uint64_t), size) != get<std::uint64_t>(at)) {
+      if (XXH3_64bits(at + sizeof(std::uint64_t), size) !=
+          raw_at<std::uint64_t>({at, sizeof(std::uint64_t)}, 0)) {
         return {Code::kDataLoss,
                 "KV blocks: block " + std::to_string(b) + " of group " + std::to_string(g) +
                     " has a wrong checksum"};
@@ -97,12 +91,12 @@ Status check_image(const KvLayout& layout, std::string_view image) {
 }
 
 std::vector<std::uint32_t> blocks_in_image(const KvLayout& layout, std::string_view image) {
-  const std::size_t text_bytes = get<std::uint32_t>(image.data() + sizeof(std::uint32_t));
+  const std::size_t text_bytes = raw_at<std::uint32_t>(image, sizeof(std::uint32_t));
   const char* at = image.data() + 2 * sizeof(std::uint32_t) + text_bytes;
   std::vector<std::uint32_t> out;
   out.reserve(layout.groups.size());
   for (std::size_t g = 0; g < layout.groups.size(); ++g, at += sizeof(std::uint32_t))
-    out.push_back(get<std::uint32_t>(at));
+    out.push_back(raw_at<std::uint32_t>({at, sizeof(std::uint32_t)}, 0));
   return out;
 }
 
@@ -110,7 +104,7 @@ void import_blocks(const KvLayout& layout,
                    std::string_view image,
                    KvStore& store,
                    std::span<const std::vector<BlockId>> blocks) {
-  const std::size_t text_bytes = get<std::uint32_t>(image.data() + sizeof(std::uint32_t));
+  const std::size_t text_bytes = raw_at<std::uint32_t>(image, sizeof(std::uint32_t));
   const char* at = image.data() + header_bytes(layout, text_bytes);
   for (std::uint32_t g = 0; g < blocks.size(); ++g) {
     const std::size_t size = layout.groups[g].bytes_per_block;

@@ -9,10 +9,14 @@
 #include <coxswain/kv_layout.h>
 
 #include "base/numbers.h"
+#include "base/raw_bytes.h"
 #include "batch/block_transfers.h"
 
 namespace coxswain::library {
 namespace {
+
+using base::append_raw;
+using base::raw_at;
 
 constexpr std::string_view kMagic = "CXSESSN\n";
 constexpr std::size_t kHeadBytes = 16;
@@ -39,18 +43,6 @@ std::string name_of_tag(std::uint32_t tag) {
     out += c >= 0x20 && c < 0x7f ? static_cast<char>(c) : '?';
   }
   return out;
-}
-
-template <typename T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <typename T>
-T get(std::string_view bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
 }
 
 std::uint64_t sum_of(std::string_view bytes) {
@@ -100,8 +92,8 @@ Result<SessionFileWriter> SessionFileWriter::create(const std::string& path,
   COXSWAIN_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::create(path, calls));
   SessionFileWriter out(std::move(file));
   std::string head(kMagic);
-  put(head, kSessionFileVersion);
-  put(head, std::uint32_t{0});
+  append_raw(head, kSessionFileVersion);
+  append_raw(head, std::uint32_t{0});
   COXSWAIN_RETURN_IF_ERROR(out.file_.write(head));
   COXSWAIN_RETURN_IF_ERROR(out.add(kHead,
                                    "tokens=" + std::to_string(snapshot.ids.size()) +
@@ -115,11 +107,11 @@ Result<SessionFileWriter> SessionFileWriter::create(const std::string& path,
 
 Status SessionFileWriter::add(std::uint32_t tag, std::string_view payload) {
   std::string section;
-  put(section, tag);
-  put(section, n_sections_++);
-  put(section, std::uint64_t{payload.size()});
-  put(section, sum_of(payload));
-  put(section, sum_of(section));
+  append_raw(section, tag);
+  append_raw(section, n_sections_++);
+  append_raw(section, std::uint64_t{payload.size()});
+  append_raw(section, sum_of(payload));
+  append_raw(section, sum_of(section));
   COXSWAIN_RETURN_IF_ERROR(file_.write(section));
   return file_.write(payload);
 }
@@ -130,9 +122,9 @@ Status SessionFileWriter::add_piece(std::string_view image) {
 
 Status SessionFileWriter::finish(const batch::PrefixPieces& pieces) {
   std::string payload;
-  put(payload, pieces.n_blocks);
-  put(payload, pieces.piece_blocks);
-  for (const std::uint32_t first : pieces.first_blocks) put(payload, first);
+  append_raw(payload, pieces.n_blocks);
+  append_raw(payload, pieces.piece_blocks);
+  for (const std::uint32_t first : pieces.first_blocks) append_raw(payload, first);
   COXSWAIN_RETURN_IF_ERROR(add(kPieces, payload));
   COXSWAIN_RETURN_IF_ERROR(add(kEnd, {}));
   return file_.commit();
@@ -153,8 +145,8 @@ Status SessionFile::open_stream() {
   in_.read(head.data(), static_cast<std::streamsize>(head.size()));
   if (!head.starts_with(kMagic)) return bad(Code::kInvalidArgument, "holds no session");
   if (!in_) return bad(Code::kDataLoss, "is cut off at " + std::to_string(n_bytes_) + " bytes");
-  const auto version = get<std::uint32_t>(head, kMagic.size());
-  if (version != kSessionFileVersion || get<std::uint32_t>(head, kMagic.size() + 4) != 0) {
+  const auto version = raw_at<std::uint32_t>(head, kMagic.size());
+  if (version != kSessionFileVersion || raw_at<std::uint32_t>(head, kMagic.size() + 4) != 0) {
     return bad(Code::kInvalidArgument,
                "version: found " + std::to_string(version) + ", expected " +
                    std::to_string(kSessionFileVersion));
@@ -170,15 +162,15 @@ Result<SessionFile::Section> SessionFile::next_section() {
   std::string head(kSectionBytes, '\0');
   in_.read(head.data(), static_cast<std::streamsize>(head.size()));
   if (!in_) return bad(Code::kUnavailable, where + ": cannot be read");
-  if (get<std::uint64_t>(head, 24) != sum_of(std::string_view(head).substr(0, 24)))
+  if (raw_at<std::uint64_t>(head, 24) != sum_of(std::string_view(head).substr(0, 24)))
     return bad(Code::kDataLoss, where + ": the checksum of its head is wrong");
-  const Section out{.tag = get<std::uint32_t>(head, 0),
+  const Section out{.tag = raw_at<std::uint32_t>(head, 0),
                     .begin = at + kSectionBytes,
-                    .n_bytes = get<std::uint64_t>(head, 8),
-                    .sum = get<std::uint64_t>(head, 16)};
-  if (get<std::uint32_t>(head, 4) != n_sections_) {
+                    .n_bytes = raw_at<std::uint64_t>(head, 8),
+                    .sum = raw_at<std::uint64_t>(head, 16)};
+  if (raw_at<std::uint32_t>(head, 4) != n_sections_) {
     return bad(Code::kInvalidArgument,
-               where + ": number: found " + std::to_string(get<std::uint32_t>(head, 4)) +
+               where + ": number: found " + std::to_string(raw_at<std::uint32_t>(head, 4)) +
                    ", expected " + std::to_string(n_sections_));
   }
   if (out.n_bytes > n_bytes_ - out.begin) {
@@ -282,10 +274,10 @@ Status SessionFile::read_pieces(const RunnerInfo& info) {
   const bool none = images_.empty() && numbers.size() == 2 * sizeof(std::uint32_t);
   if (!none && numbers.size() != n_numbers * sizeof(std::uint32_t))
     return bad(Code::kInvalidArgument, "PIEC: of another number of KV groups");
-  pieces_.n_blocks = get<std::uint32_t>(numbers, 0);
-  pieces_.piece_blocks = get<std::uint32_t>(numbers, 4);
+  pieces_.n_blocks = raw_at<std::uint32_t>(numbers, 0);
+  pieces_.piece_blocks = raw_at<std::uint32_t>(numbers, 4);
   for (std::size_t at = 8; at < numbers.size(); at += 4)
-    pieces_.first_blocks.push_back(get<std::uint32_t>(numbers, at));
+    pieces_.first_blocks.push_back(raw_at<std::uint32_t>(numbers, at));
   COXSWAIN_RETURN_IF_ERROR(check_images(info));
   COXSWAIN_RETURN_IF_ERROR(expect(kEnd, 0).status());
   if (static_cast<std::uint64_t>(in_.tellg()) != n_bytes_)
