@@ -1,11 +1,9 @@
 // coxswain-bench-idle: what engines cost while nothing is asked of them; kHelp says more.
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,6 +14,7 @@
 #include <sys/resource.h>
 
 #include "arguments.h"
+#include "base/mutex.h"
 
 namespace {
 
@@ -68,32 +67,45 @@ void measure(const char* what, std::chrono::seconds duration) {
   std::exit(1);
 }
 
+// Something that happens once, and a thread that waits for it.
+class Moment {
+ public:
+  void come() EXCLUDES(mu_) {
+    const base::MutexLock lock(mu_);
+    has_come_ = true;
+    changed_.notify_all();
+  }
+  void wait() EXCLUDES(mu_) {
+    base::MutexLock lock(mu_);
+    changed_.wait(lock, [&]() REQUIRES(mu_) { return has_come_; });
+  }
+  bool wait_for(std::chrono::milliseconds timeout) EXCLUDES(mu_) {
+    base::MutexLock lock(mu_);
+    return changed_.wait_for(lock, timeout, [&]() REQUIRES(mu_) { return has_come_; });
+  }
+
+ private:
+  base::Mutex mu_;
+  base::CondVar changed_;
+  bool has_come_ GUARDED_BY(mu_) = false;
+};
+
 void measure_thread(std::chrono::seconds duration) {
-  std::mutex mu;
-  std::condition_variable changed;
-  bool ends = false;
+  Moment end;
   std::thread bare([&] {
-    std::unique_lock lock(mu);
-    while (!changed.wait_for(lock, 2ms, [&] { return ends; })) {
+    while (!end.wait_for(2ms)) {
     }
   });
   measure("bare thread", duration);
-  {
-    const std::lock_guard lock(mu);
-    ends = true;
-  }
-  changed.notify_one();
+  end.come();
   bare.join();
 }
 
 void measure_manager(const std::string& folder, std::chrono::seconds duration) {
-  std::mutex mu;
-  std::condition_variable changed;
-  bool asked = false;
-  bool answered = false;
+  bool asked = false;  // on the manager's thread alone
+  Moment answered;
   BatchManagerCallbacks on;
   on.get_requests = [&](std::int32_t) -> std::vector<std::shared_ptr<InferenceRequest>> {
-    const std::lock_guard lock(mu);
     if (asked) return {};
     asked = true;
     auto request = std::make_shared<InferenceRequest>(std::uint64_t{1});
@@ -104,19 +116,14 @@ void measure_manager(const std::string& folder, std::chrono::seconds duration) {
   on.send_response =
       [&](std::uint64_t, std::span<const NamedTensor>, bool final, const std::string& error) {
         if (!error.empty()) fail({Code::kInternal, error});
-        const std::lock_guard lock(mu);
-        answered = final;
-        changed.notify_one();
+        if (final) answered.come();
       };
   on.poll_stop_signals = [] { return std::unordered_set<std::uint64_t>{}; };
   on.return_stats = [](const std::string&) {};
   auto manager = BatchManager::create(
       folder, BatchingType::kInflightFused, 1, CapacityPolicy::kGuaranteedNoEvict, std::move(on));
   if (!manager.ok()) fail(manager.status());
-  {
-    std::unique_lock lock(mu);
-    changed.wait(lock, [&] { return answered; });
-  }
+  answered.wait();
   measure("BatchManager", duration);
 }
 

@@ -30,8 +30,8 @@ void sync_folder_of(const std::string& path, const FileCalls& calls) {
 }  // namespace
 
 const FileCalls& FileCalls::system() {
-  static constexpr FileCalls calls{.write = ::write, .fsync = ::fsync, .rename = ::rename};
-  return calls;
+  static constexpr FileCalls kCalls{.write = ::write, .fsync = ::fsync, .rename = ::rename};
+  return kCalls;
 }
 
 AtomicFile::AtomicFile(std::string path, std::string temporary, int fd, const FileCalls& calls)

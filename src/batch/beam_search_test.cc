@@ -28,6 +28,7 @@ TokenAlternative token(TokenId id, float logprob) {
 
 std::vector<TokenId> ids_of(const BeamSearch::Answer& answer) {
   std::vector<TokenId> out;
+  out.reserve(answer.tokens.size());
   for (const OutputToken& t : answer.tokens) out.push_back(t.id);
   return out;
 }

@@ -119,8 +119,7 @@ class ThreadedEngine final : public Engine {
 
   void take_commands(Inbox::Commands commands) {
     if (commands.runner != nullptr) core_.replace_runner(std::move(commands.runner));
-    for (auto& s : commands.submissions)
-      core_.add(std::move(s.request), std::move(s.sink), s.queued_at);
+    for (auto& s : commands.submissions) core_.add(std::move(s.request), s.sink, s.queued_at);
     for (const RequestId id : commands.cancels) core_.cancel(id);
     for (const EngineWork& work : commands.work) work(core_);
     if (!commands.stop) return;

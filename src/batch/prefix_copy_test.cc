@@ -156,8 +156,8 @@ TEST(PrefixCopyFaults, ARunnerThatFailsTheStepFailsNoRequest) {
   replica.runner->wait_for_live(0);  // the step that says who is forgotten is the last one
   while (replica.runner->n_steps() < replica.runner->n_submitted()) std::this_thread::yield();
   replica.runner->fail_next({Code::kInternal, "told to fail"});
-  const auto failed =
-      export_prefix(*replica.engine, first, [](std::uint32_t, std::string) { return Status(); });
+  const auto failed = export_prefix(
+      *replica.engine, first, [](std::uint32_t, const std::string&) { return Status(); });
   EXPECT_EQ(failed.status().message(), "told to fail");
   EXPECT_EQ(copy_out(replica, first).pieces.n_blocks, 15U);
 }
@@ -185,7 +185,7 @@ TEST(PrefixCopyFaults, ALostRunnerEndsACopyInTheMiddle) {
   const Replica replica(fake);
   replica.run(first);
   const auto next = std::make_shared<FakeRunner>(fake);
-  const auto copied = export_prefix(*replica.engine, first, [&](std::uint32_t, std::string) {
+  const auto copied = export_prefix(*replica.engine, first, [&](std::uint32_t, const std::string&) {
     replica.engine->replace_runner(next);
     return Status();
   });

@@ -187,7 +187,7 @@ TEST_F(FileTierTest, AFileThatIsNotRightIsRemovedCountedAndComputed) {
   ASSERT_EQ(used.size(), 15U);
   const std::vector<std::size_t> places{0, 8, 12, 16, 32, 40, 48, 56, 64, 80, 90, 110};
   for (std::size_t i = 0; i < places.size() + 4; ++i) {
-    const fs::path file = used[i % used.size()];
+    const fs::path& file = used[i % used.size()];
     const auto size = fs::file_size(file);
     if (i < places.size()) {
       std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
@@ -306,69 +306,72 @@ std::uint32_t result_of(const F& begin) {
   return *out;
 }
 
-// Against a model that keeps (priority, last use) of everything and removes what goes first.
-TEST_F(FileTierTest, RandomOperationsAgainstANaiveModel) {
+// What a tier should hold: everything with priority and last use, and what goes first is removed.
+struct NaiveTier {
   struct Held {
     std::uint32_t priority = 0;
     std::uint64_t used_at = 0;
     std::uint64_t bytes = 0;
-    char content = 0;
   };
+  std::uint64_t bytes_max = 0;
+  std::map<BlockKey, Held> held = {};
+  std::uint64_t tick = 0;
+
+  void use(const BlockKey& key) {
+    if (const auto it = held.find(key); it != held.end()) it->second.used_at = ++tick;
+  }
+  void store(const TierBlock& block, std::uint64_t bytes) {
+    std::uint64_t sum = bytes;
+    for (const auto& [key, h] : held) sum += h.bytes;
+    while (!held.empty() && sum > bytes_max) {
+      const auto first = std::ranges::min_element(
+          held, {}, [](const auto& h) { return std::pair(h.second.priority, h.second.used_at); });
+      sum -= first->second.bytes;
+      held.erase(first);
+    }
+    held[block.key] = {block.priority, ++tick, bytes};
+  }
+};
+
+TEST_F(FileTierTest, RandomOperationsAgainstANaiveModel) {
   const FakeRunnerOptions fake = fake_options();
   const auto runner = std::make_shared<FakeRunner>(fake);
   const KvLayout layout = kv_layout_of(runner->info());
-  std::uint64_t bytes_max = 0;
-  auto tier = open(fake, bytes_max = 2000);
-  std::map<BlockKey, Held> held;
-  std::uint64_t tick = 0;
+  NaiveTier naive{.bytes_max = 2000};
+  auto tier = open(fake, naive.bytes_max);
   std::uint64_t attachment = 1;
   std::mt19937_64 random(7);
-  const auto tokens_of = [](std::uint64_t i) {
-    return std::vector<TokenId>(4, static_cast<TokenId>(i));
+  const auto store = [&](const TierBlock& block, const std::string& bytes) {
+    const std::vector<std::string> blocks{bytes};
+    EXPECT_TRUE(runner->attach({.id = ++attachment, .bytes = join_image(layout, blocks)}).ok());
+    return result_of([&](auto done) { tier->store({runner, attachment, {block}, done}); });
   };
   for (int step = 0; step < 2000; ++step) {
-    const std::uint64_t i = random() % 30;
-    const TierBlock block{.key = tier->keys("identity", tokens_of(i), 4)[0],
-                          .tokens = tokens_of(i),
+    const std::vector<TokenId> tokens(4, static_cast<TokenId>(random() % 30));
+    const TierBlock block{.key = tier->keys("identity", tokens, 4)[0],
+                          .tokens = tokens,
                           .priority = static_cast<std::uint32_t>(random() % 3) * 50};
-    const auto it = held.find(block.key);
+    const bool is_held = naive.held.contains(block.key);
     switch (random() % 3) {
-      case 0: {  // store
-        std::string bytes(block_bytes(layout), static_cast<char>('a' + random() % 20));
-        const std::vector<std::string> blocks{bytes};
-        ASSERT_TRUE(runner->attach({.id = ++attachment, .bytes = join_image(layout, blocks)}).ok());
-        const std::uint32_t n = result_of([&](auto done) {
-          tier->store({runner, attachment, {block}, done});
-        });
-        ASSERT_EQ(n, it == held.end() ? 1U : 0U);
-        if (it != held.end()) break;
-        const std::uint64_t size = write_block(layout_hash(layout), block, bytes).size();
-        const auto sum = [&] {
-          std::uint64_t out = size;
-          for (const auto& [key, h] : held) out += h.bytes;
-          return out;
-        };
-        while (!held.empty() && sum() > bytes_max) {
-          held.erase(std::ranges::min_element(held, {}, [](const auto& h) {
-            return std::pair(h.second.priority, h.second.used_at);
-          }));
-        }
-        held[block.key] = {block.priority, ++tick, size, bytes[0]};
+      case 0: {
+        const std::string bytes(block_bytes(layout), static_cast<char>('a' + random() % 20));
+        ASSERT_EQ(store(block, bytes), is_held ? 0U : 1U);
+        if (!is_held) naive.store(block, write_block(layout_hash(layout), block, bytes).size());
         break;
       }
-      case 1: {  // look up
+      case 1: {
         const std::vector<BlockKey> keys{block.key};
-        ASSERT_EQ(tier->n_known(keys), it == held.end() ? 0U : 1U);
-        if (it != held.end()) it->second.used_at = ++tick;
+        ASSERT_EQ(tier->n_known(keys), is_held ? 1U : 0U);
+        naive.use(block.key);
         break;
       }
       default:
-        ASSERT_EQ(tier->stats().blocks_held, held.size());
-        ASSERT_EQ(files().size(), held.size());
-        ASSERT_LE(tier->stats().bytes_held, bytes_max);
+        ASSERT_EQ(tier->stats().blocks_held, naive.held.size());
+        ASSERT_EQ(files().size(), naive.held.size());
+        ASSERT_LE(tier->stats().bytes_held, naive.bytes_max);
     }
   }
-  EXPECT_GT(held.size(), 3U);
+  EXPECT_GT(naive.held.size(), 3U);
   EXPECT_TRUE(warnings().empty());
 }
 

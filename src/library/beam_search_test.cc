@@ -94,6 +94,7 @@ void expect_answers(const LocalModel& model,
     ASSERT_TRUE(answer.status.ok()) << answer.status.message();
     EXPECT_EQ(ids_of(answer.tokens), expected[i].ids);
     std::vector<float> logprobs;
+    logprobs.reserve(answer.tokens.size());
     for (const OutputToken& token : answer.tokens) logprobs.push_back(token.logprob);
     EXPECT_EQ(logprobs, expected[i].logprobs);
     EXPECT_EQ(answer.cumulative_logprob, expected[i].sum);
@@ -148,6 +149,7 @@ TEST(LibraryBeams, AnswersAreThoseOfAPlainProgram) {
     requests.push_back(requests[1]);
     requests.back().prompt = model.tokenize("Once upon").value();
     std::vector<std::vector<PlainBeam>> expected;
+    expected.reserve(requests.size());
     for (const Request& request : requests) expected.push_back(plain(model, request));
     Executor engine(model, way.options);
     std::vector<RequestId> ids;

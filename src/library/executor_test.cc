@@ -99,6 +99,7 @@ std::vector<std::vector<TokenId>> ranked(const FakeRunnerOptions& fake,
   }
   std::ranges::stable_sort(all, std::greater<>(), [](const auto& answer) { return answer.first; });
   std::vector<std::vector<TokenId>> out;
+  out.reserve(all.size());
   for (auto& [mean, tokens] : all) out.push_back(std::move(tokens));
   return out;
 }

@@ -25,12 +25,14 @@ ArchSpec layers_with(const std::vector<std::uint32_t>& windows) {
 
 std::vector<std::uint32_t> windows_of(const ArchSpec& arch) {
   std::vector<std::uint32_t> out;
+  out.reserve(arch.layers.size());
   for (const LayerSpec& layer : arch.layers) out.push_back(layer.attention().window);
   return out;
 }
 
 std::vector<std::uint32_t> sinks_of(const ArchSpec& arch) {
   std::vector<std::uint32_t> out;
+  out.reserve(arch.layers.size());
   for (const LayerSpec& layer : arch.layers) out.push_back(layer.attention().sink_tokens);
   return out;
 }
@@ -89,6 +91,7 @@ std::vector<float> logits_with(const WindowLimits& limits) {
   auto sequence = SingleSequence::create(*model, exec, options);
   EXPECT_TRUE(sequence.ok());
   std::vector<TokenId> ids;
+  ids.reserve(40);
   for (TokenId i = 0; i < 40; ++i) ids.push_back(3 + i * 7 % 50);
   sequence->restart(64);
   EXPECT_TRUE(sequence->feed(ids).ok());

@@ -39,6 +39,7 @@ std::optional<FakeRunner::State> FakeRunner::edited(const SequenceEdit& edit) {
 
 void FakeRunner::apply_edits(const StepPlan& plan) {
   std::vector<std::optional<State>> made;
+  made.reserve(plan.edits.size());
   for (const SequenceEdit& edit : plan.edits) made.push_back(edited(edit));
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (made[i]) sequences_.insert_or_assign(plan.edits[i].sequence, std::move(*made[i]));
