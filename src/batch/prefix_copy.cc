@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <future>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "batch/block_transfers.h"
@@ -105,6 +104,14 @@ Result<Copy::Opened> open_for_import(EngineCore& core,
   return Status(Code::kUnimplemented, "the windows of the KV groups begin at other blocks");
 }
 
+// The piece whose first block is `first`, out of the runner.
+Result<Attachment> take_piece(Copy& copy, std::uint32_t first) {
+  const Slot slot(*copy.opened().slots);
+  const std::uint64_t attachment = copy.next_attachment();
+  COXSWAIN_RETURN_IF_ERROR(copy.move({.first = first, .attachment = attachment}));
+  return copy.opened().runner->take(attachment);
+}
+
 }  // namespace
 
 Result<PrefixPieces> export_prefix(Engine& engine,
@@ -122,11 +129,7 @@ Result<PrefixPieces> export_prefix(Engine& engine,
                    .piece_blocks = from.piece_blocks,
                    .first_blocks = from.prefix.first_blocks};
   for (std::uint32_t i = 0; i < out.n_pieces(); ++i) {
-    std::optional<Slot> slot(std::in_place, *from.slots);
-    const std::uint64_t attachment = copy.next_attachment();
-    COXSWAIN_RETURN_IF_ERROR(copy.move({.first = i * out.piece_blocks, .attachment = attachment}));
-    COXSWAIN_ASSIGN_OR_RETURN(Attachment image, from.runner->take(attachment));
-    slot.reset();
+    COXSWAIN_ASSIGN_OR_RETURN(Attachment image, take_piece(copy, i * out.piece_blocks));
     COXSWAIN_RETURN_IF_ERROR(take(i, std::move(image.bytes)));
   }
   return out;
