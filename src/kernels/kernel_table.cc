@@ -39,17 +39,20 @@ void fill(Isa isa, SetOps& ops) {
     case Isa::kScalar:
       fill_scalar_linear(&ops);
       fill_scalar_linear_groups(&ops);
+      fill_scalar_linear_super(&ops);
       fill_scalar_vector(&ops);
       break;
     case Isa::kAvx2:
       fill_avx2_linear(&ops);
       fill_avx2_linear_groups(&ops);
+      fill_avx2_linear_super(&ops);
       fill_avx2_vector(&ops);
       break;
     case Isa::kAvx512:
       fill_avx512_linear_f32(&ops);
       fill_avx512_linear_int8(&ops);
       fill_avx512_linear_groups(&ops);
+      fill_avx512_linear_super(&ops);
       fill_avx512_vector(&ops);
       if (cpu_features().avx512_bf16) {
         fill_avx512_linear_bf16(&ops);
@@ -222,10 +225,14 @@ const LinearOps& KernelTable::ops(const WeightFormat& format) const {
 }
 
 const LinearOps* KernelTable::ops_for(const tensor::QuantScheme& scheme) const {
-  const auto at = std::ranges::find_if(formats, [&](const LinearOps& ops) {
-    return ops.format->is_quantised() && ops.format->scheme == scheme;
-  });
-  return at == formats.end() ? nullptr : &*at;
+  const LinearOps* best = nullptr;
+  for (const LinearOps& ops : formats) {
+    if (!ops.format->takes(scheme)) continue;
+    if (ops.format->scheme == scheme) return &ops;
+    // Fewest parameters.
+    if (best == nullptr || best->format->scheme.group < ops.format->scheme.group) best = &ops;
+  }
+  return best;
 }
 
 }  // namespace coxswain::kernels

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/ops.h"
+#include "kernels/formats/all.h"
 #include "kernels/test_util.h"
 
 namespace coxswain::kernels {
@@ -79,6 +81,21 @@ TEST(WeightFormats, ASchemeFindsTheFormatThatTakesItAsItIs) {
   tensor::QuantScheme other = formats::kInt4.scheme;
   other.group = 48;
   EXPECT_EQ(table.ops_for(other), nullptr);
+}
+
+// Scales of larger groups are repeated, as seldom as may be.
+TEST(WeightFormats, LargerGroupsAreHeldInSmallerOnes) {
+  const KernelTable& table = testing::scalar_table();
+  tensor::QuantScheme scheme = formats::kInt4.scheme;
+  for (const auto& [group, format] : {std::pair{64U, &formats::kInt4},
+                                      {96U, &formats::kInt4},
+                                      {256U, &formats::kInt4G128},
+                                      {0U, &formats::kInt4G128}}) {
+    scheme.group = group;
+    EXPECT_EQ(table.ops_for(scheme), &table.ops(*format)) << group;
+  }
+  scheme.scale = tensor::ScaleType::kBf16;
+  EXPECT_EQ(table.ops_for(scheme), nullptr);
 }
 
 TEST(KernelTable, AMatrixThatCannotBeHeldIsAnError) {

@@ -50,6 +50,10 @@ std::size_t value_bytes(ActivationForm form) {
   return 0;
 }
 
+std::size_t starts_of_group(const LinearKernel& kernel) {
+  return std::max<std::size_t>(kernel.group_starts, 1);
+}
+
 // Offset of a converted row's starts.
 std::size_t starts_at(std::size_t k, const LinearKernel& kernel) {
   return round_up(k, 64) * value_bytes(kernel.form);
@@ -57,7 +61,10 @@ std::size_t starts_at(std::size_t k, const LinearKernel& kernel) {
 
 std::size_t converted_row_bytes(std::size_t k, const LinearKernel& kernel) {
   const std::size_t starts =
-      kernel.group == 0 ? 0 : round_up(ceil_div(k, kernel.group) * sizeof(std::int32_t), 64);
+      kernel.group == 0
+          ? 0
+          : round_up(ceil_div(k, kernel.group) * starts_of_group(kernel) * sizeof(std::int32_t),
+                     64);
   return row_bytes(k, value_bytes(kernel.form)) + starts;
 }
 
@@ -208,8 +215,10 @@ class PieceRows {
                   const std::byte* row,
                   TileArgs& tile) const {
     const auto* scales = reinterpret_cast<const std::uint16_t*>(w_.bytes.data() + w_.scales_at);
-    tile.scales = scales + (panel * n_groups_ + group) * kernel_.panel;
-    tile.a_starts = reinterpret_cast<const std::int32_t*>(row + starts_at(w_.k, kernel_)) + group;
+    tile.scales = scales + (panel * n_groups_ + group) * kernel_.panel *
+                               (w_.ops->format->scale_bytes / sizeof(std::uint16_t));
+    tile.a_starts = reinterpret_cast<const std::int32_t*>(row + starts_at(w_.k, kernel_)) +
+                    group * starts_of_group(kernel_);
   }
 
   const LinearKernel& kernel_;

@@ -37,31 +37,89 @@ struct Codes {
     std::mt19937 generator(7);
     const std::size_t n_groups = format.scheme.n_groups(k);
     codes.resize(n * k);
-    for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(generator() % 16);
+    highest = (1U << format.scheme.bits) - 1;
+    for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(generator() % (highest + 1));
     for (const float scale : random_floats(n * n_groups, 8))
       halves.push_back(tensor::float_to_f16(scale));
+    if (format.scheme.offset == tensor::Offset::kZeroPoint) {
+      for (std::size_t i = 0; i < halves.size(); ++i)
+        offsets.push_back(static_cast<std::byte>(generator() % (highest + 1)));
+    } else if (format.scheme.offset != tensor::Offset::kNone) {
+      for (const float minimum : random_floats(n * n_groups, 9)) {
+        const std::uint16_t bits = tensor::float_to_f16(minimum);
+        offsets.push_back(static_cast<std::byte>(bits & 255U));
+        offsets.push_back(static_cast<std::byte>(bits >> 8U));
+      }
+    }
     rows.scheme = format.scheme;
     rows.n_rows = n;
     rows.k = k;
     rows.codes = codes;
     rows.scales = std::as_bytes(std::span(halves));
+    rows.offsets = offsets;
+    const bool has_sub_minima = format.scheme.offset == tensor::Offset::kSubMinimum;
+    sub_scales.resize(n * format.scheme.n_sub_groups(k) * (has_sub_minima ? 2 : 1));
+    // All bytes of signed ones; unsigned ones have 6 bits.
+    for (std::uint8_t& sub : sub_scales)
+      sub = static_cast<std::uint8_t>(generator() % (has_sub_minima ? 64 : 256));
+    rows.sub_scales = sub_scales;
+  }
+  // What codes of an input are multiplied by before the scale, and minima before they are added.
+  int sub_scale(std::size_t row, std::size_t i) const {
+    if (rows.scheme.sub_group == 0) return 1;
+    const std::uint8_t sub = sub_scales[sub_group_of(row, i)];
+    return rows.scheme.codes == tensor::Codes::kSigned ? static_cast<std::int8_t>(sub) : sub;
+  }
+  int sub_minimum(std::size_t row, std::size_t i) const {
+    if (rows.scheme.offset != tensor::Offset::kSubMinimum) return 1;
+    return -static_cast<int>(sub_scales[sub_scales.size() / 2 + sub_group_of(row, i)]);
+  }
+  bool has_minimum() const {
+    return rows.scheme.offset == tensor::Offset::kMinimum ||
+           rows.scheme.offset == tensor::Offset::kSubMinimum;
+  }
+  std::size_t sub_group_of(std::size_t row, std::size_t i) const {
+    return row * rows.scheme.n_sub_groups(k) + i / rows.scheme.sub_group;
+  }
+  std::size_t group_of(std::size_t row, std::size_t i) const {
+    return row * ((k + rows.scheme.group - 1) / rows.scheme.group) + i / rows.scheme.group;
+  }
+  // What a code counts from: a whole number.
+  int zero(std::size_t row, std::size_t i) const {
+    if (rows.scheme.offset == tensor::Offset::kZeroPoint)
+      return std::to_integer<int>(offsets[group_of(row, i)]);
+    return has_minimum() ? 0 : (static_cast<int>(highest) + 1) / 2;
+  }
+  // Added to a value, 0 without minima.
+  float minimum(std::size_t row, std::size_t i) const {
+    if (!has_minimum()) return 0.0F;
+    const std::size_t at = group_of(row, i) * 2;
+    return half_value(std::to_integer<std::uint16_t>(offsets[at]) |
+                      std::to_integer<std::uint16_t>(offsets[at + 1]) << 8);
   }
   // Value of input i of row `row`, worked out without the code under test.
   float value(std::size_t row, std::size_t i) const {
-    const std::size_t group = rows.scheme.group;
-    const std::size_t n_groups = (k + group - 1) / group;
-    const std::uint16_t bits = halves[row * n_groups + i / group];
+    const float scale = half_value(halves[group_of(row, i)]);
+    const int code = (static_cast<int>(codes[row * k + i]) - zero(row, i)) * sub_scale(row, i);
+    const float product = scale * static_cast<float>(code);
+    if (!has_minimum()) return product;
+    const float least = minimum(row, i) * static_cast<float>(sub_minimum(row, i));
+    return product + least;
+  }
+  static float half_value(int bits) {
     const int exponent = (bits >> 10) & 31;
     const int mantissa = bits & 1023;
-    double scale =
+    const double scale =
         exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
-    if ((bits & 0x8000) != 0) scale = -scale;
-    return static_cast<float>(scale * (static_cast<int>(codes[row * k + i]) - 8));
+    return static_cast<float>((bits & 0x8000) != 0 ? -scale : scale);
   }
 
   std::size_t n, k;
   std::vector<std::uint8_t> codes;
   std::vector<std::uint16_t> halves;
+  std::vector<std::byte> offsets;
+  std::vector<std::uint8_t> sub_scales;
+  std::uint32_t highest = 0;
   tensor::QuantRows rows;
 };
 
@@ -91,13 +149,21 @@ float defined_product(const Codes& w, std::size_t row, const float* x) {
   float acc = 0.0F;
   for (std::size_t begin = 0; begin < w.k; begin += group) {
     int sum = 0;
-    for (std::size_t i = begin; i < std::min(w.k, begin + group); ++i)
-      sum += static_cast<int>(std::nearbyint(x[i] * inverse)) *
-             (static_cast<int>(w.codes[row * w.k + i]) - 8);
+    int all = 0;
+    for (std::size_t i = begin; i < std::min(w.k, begin + group); ++i) {
+      const int activation = static_cast<int>(std::nearbyint(x[i] * inverse));
+      sum += activation * (static_cast<int>(w.codes[row * w.k + i]) - w.zero(row, i)) *
+             w.sub_scale(row, i);
+      all += activation * w.sub_minimum(row, i);
+    }
     const float scale =
         tensor::f16_to_float(w.halves[row * w.rows.scheme.n_groups(w.k) + begin / group]);
     const float term = static_cast<float>(sum) * scale;
     acc = acc + term;
+    if (w.has_minimum()) {
+      const float least = static_cast<float>(all) * w.minimum(row, begin);
+      acc = acc + least;
+    }
   }
   return acc * (absmax / 127.0F);
 }
@@ -195,6 +261,35 @@ TEST(LinearGroups, EverySetGivesTheBitsOfTheDefinition) {
   }
 }
 
+// Codes in groups of `group` inputs (0: of the whole row) in a format of smaller ones.
+void expect_larger_groups_read_back(const WeightFormat& format, std::uint32_t group) {
+  WeightFormat wide = format;
+  wide.scheme.group = group == 0 ? 600 : group;
+  Codes codes(wide, 71, 600);
+  codes.rows.scheme.group = group;
+  ASSERT_TRUE(format.takes(codes.rows.scheme));
+  std::vector<float> row(codes.k);
+  std::vector<float> defined(codes.k);
+  for (const KernelTable* table : runnable_tables()) {
+    const MatrixImage image = image_of(*table, format, codes);
+    for (std::size_t r = 0; r < codes.n; ++r) {
+      image.ops->unpack_row(image, r, row.data());
+      tensor::decode_row(codes.rows, r, defined.data());
+      ASSERT_EQ(row, defined) << table->id << " row " << r;
+    }
+  }
+}
+
+// Scales and offsets of larger groups are repeated, those of the whole row too.
+TEST(LinearGroups, LargerGroupsReadBackCodeByCode) {
+  for (const WeightFormat* format : group_formats()) {
+    if (format->scheme.sub_group != 0) continue;
+    SCOPED_TRACE(format->name);
+    expect_larger_groups_read_back(*format, format->scheme.group * 2);
+    expect_larger_groups_read_back(*format, 0);
+  }
+}
+
 // Law 1: rows alone, rows together, any number of them, threads.
 TEST(LinearGroups, EveryNumberOfRowsGivesTheSameBits) {
   for (const WeightFormat* format : group_formats()) {
@@ -247,7 +342,7 @@ TEST(LinearGroups, ABrokenScaleStaysInItsOutput) {
     for (const KernelTable* table : runnable_tables()) {
       const auto clean = product(*table, image_of(*table, *format, codes), x.data(), 9, 2);
       for (const std::uint16_t bits : std::to_array<std::uint16_t>({0x7C00, 0xFC00, 0x7E00})) {
-        std::uint16_t& scale = codes.halves[33 * format->scheme.n_groups(k) + 1];
+        std::uint16_t& scale = codes.halves[34 * format->scheme.n_groups(k) - 1];
         const std::uint16_t before = std::exchange(scale, bits);
         const auto y = product(*table, image_of(*table, *format, codes), x.data(), 9, 2);
         scale = before;

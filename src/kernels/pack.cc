@@ -65,9 +65,27 @@ struct Places {
   std::size_t unit(std::size_t n) const {
     return n / kernel.panel * panel_bytes + n % kernel.panel * kernel.unit_bytes;
   }
-  std::size_t scale(std::size_t n, std::size_t group) const {
-    return ((n / kernel.panel * n_groups + group) * kernel.panel + n % kernel.panel) *
-           format.scale_bytes;
+  // Of a group's parameters. More than four bytes of them are words of four, each of all outputs side by side.
+  std::size_t word_bytes() const { return std::min<std::size_t>(format.scale_bytes, 4); }
+  void put_parameters(const std::byte* from,
+                      std::size_t n,
+                      std::size_t group,
+                      std::byte* to) const {
+    for (std::size_t at = 0; at < format.scale_bytes; at += word_bytes())
+      std::memcpy(to + word(n, group, at), from + at, word_bytes());
+  }
+  void get_parameters(const std::byte* from,
+                      std::size_t n,
+                      std::size_t group,
+                      std::byte* to) const {
+    for (std::size_t at = 0; at < format.scale_bytes; at += word_bytes())
+      std::memcpy(to + at, from + word(n, group, at), word_bytes());
+  }
+
+ private:
+  std::size_t word(std::size_t n, std::size_t group, std::size_t at) const {
+    return (n / kernel.panel * n_groups + group) * kernel.panel * format.scale_bytes +
+           at * kernel.panel + n % kernel.panel * word_bytes();
   }
 };
 
@@ -110,7 +128,7 @@ class Packer {
     const std::size_t size = places_.format.scale_bytes;
     std::byte* const scales = image_.bytes.data() + image_.scales_at;
     for (std::size_t g = 0; g < places_.n_groups; ++g)
-      std::memcpy(scales + places_.scale(n, g), scales_.data() + g * size, size);
+      places_.put_parameters(scales_.data() + g * size, n, g, scales);
     if (places_.format.has_sums)
       std::memcpy(image_.bytes.data() + image_.sums_at + n * sizeof(sum_), &sum_, sizeof(sum_));
   }
@@ -123,6 +141,25 @@ class Packer {
   std::int32_t sum_ = 0;
   std::vector<const std::byte*> rows_;
 };
+
+// Parameters of smaller groups: each stands as often as its group holds such.
+std::vector<std::byte> repeated(std::span<const std::byte> from,
+                                const tensor::QuantRows& rows,
+                                std::size_t group) {
+  const std::size_t n_groups = (rows.k + group - 1) / group;
+  const std::size_t size = from.size() / (rows.n_rows * rows.scheme.n_groups(rows.k));
+  const std::size_t row_bytes = from.size() / rows.n_rows;
+  std::vector<std::byte> out(rows.n_rows * n_groups * size);
+  for (std::size_t row = 0; row < rows.n_rows; ++row) {
+    for (std::size_t g = 0; g < n_groups; ++g) {
+      const std::size_t of = rows.scheme.group == 0 ? 0 : g * group / rows.scheme.group;
+      std::memcpy(out.data() + (row * n_groups + g) * size,
+                  from.data() + row * row_bytes + of * size,
+                  size);
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -161,11 +198,23 @@ void pack_rows(MatrixImage& image, std::size_t row_begin, const DenseRows& rows)
 
 void pack_code_rows(MatrixImage& image, std::size_t row_begin, const tensor::QuantRows& rows) {
   const WeightFormat& format = *image.ops->format;
-  assert(rows.scheme == format.scheme && rows.input_order.empty());
+  assert(format.takes(rows.scheme) && rows.input_order.empty());
+  tensor::QuantRows regrouped = rows;
+  std::vector<std::byte> scales;
+  std::vector<std::byte> offsets;
+  if (rows.scheme.group != format.scheme.group) {
+    const auto repeat = [&](std::span<const std::byte> from, std::vector<std::byte>& to) {
+      to = repeated(from, rows, format.scheme.group);
+      return std::span<const std::byte>(to);
+    };
+    regrouped.scheme = format.scheme;
+    regrouped.scales = repeat(rows.scales, scales);
+    regrouped.offsets = repeat(rows.offsets, offsets);
+  }
   Packer packer(image);
   packer.put(row_begin, rows.n_rows, [&](std::size_t i, const EncodedRow& out) -> const std::byte* {
     std::memset(out.values, 0, packer.row_bytes());
-    format.encode_codes(rows, i, out);
+    format.encode_codes(regrouped, i, out);
     return out.values;
   });
 }
@@ -190,9 +239,7 @@ void unpack_row(const MatrixImage& image, std::size_t row, float* out) {
     const std::size_t first_group = group == 0 ? 0 : i / group;
     const std::size_t end_group = group == 0 ? places.n_groups : (i + count + group - 1) / group;
     for (std::size_t g = first_group; g < end_group; ++g) {
-      std::memcpy(step_scales + (g - first_group) * scale_bytes,
-                  scales + places.scale(row, g),
-                  scale_bytes);
+      places.get_parameters(scales, row, g, step_scales + (g - first_group) * scale_bytes);
     }
     places.format.decode({values, step_scales, &sum}, count, out + i);
   }

@@ -148,7 +148,10 @@ Status Probe::attention_of(DType type) {
   const AttentionSequence last{.n_rows = kQueries,
                                .first_position = static_cast<std::int32_t>(kLength - kQueries),
                                .blocks = kBlocks};
-  for (const bool special : {false, true}) {
+  // All positions, a window with the special cases of models, and sink tokens before a window.
+  enum class View { kAll, kWindow, kSinkTokens };
+  for (const View seen : {View::kAll, View::kWindow, View::kSinkTokens}) {
+    const bool special = seen == View::kWindow;
     std::vector<float> out(kQueries * kHeads * kHeadDim);
     table_.attention(exec_,
                      {.cache = view,
@@ -159,7 +162,8 @@ Status Probe::attention_of(DType type) {
                       .n_heads = kHeads,
                       .scale = 0.2F,
                       .soft_cap = special ? 5.0F : 0.0F,
-                      .window = special ? 100 : 0,
+                      .window = seen == View::kAll ? 0 : 100,
+                      .sink_tokens = seen == View::kSinkTokens ? 9 : 0,
                       .sinks = special ? sinks.data() : nullptr,
                       .alibi_slopes = special ? slopes.data() : nullptr,
                       .sequences = {&last, 1},

@@ -105,5 +105,17 @@ TEST(NumericId, OneBitOfAnyEntryChangesIt) {
   }
 }
 
+TEST(NumericId, OneBitOfAttentionToSinkTokensChangesIt) {
+  for (const KernelTable* table : testing::runnable_tables()) {
+    original() = table;
+    KernelTable copy = *table;
+    copy.attention = [](ExecContext& exec, const AttentionArgs& args) {
+      original()->attention(exec, args);
+      if (args.sink_tokens > 0) flip(args.out[3]);
+    };
+    EXPECT_NE(id_of(copy), id_of(*table)) << table->id;
+  }
+}
+
 }  // namespace
 }  // namespace coxswain::kernels

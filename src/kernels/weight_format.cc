@@ -4,18 +4,30 @@
 #include <array>
 #include <string>
 
+#include "kernels/formats/all.h"
+
 namespace coxswain::kernels {
 namespace {
 
 constexpr std::array kFormats{
 #define COXSWAIN_PLAIN_FORMAT(name) &formats::k##name,
 #define COXSWAIN_GROUP_FORMAT(name, codes) &formats::k##name,
+#define COXSWAIN_SUPER_FORMAT(name) &formats::k##name,
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT
 #undef COXSWAIN_GROUP_FORMAT
+#undef COXSWAIN_SUPER_FORMAT
 };
 
 }  // namespace
+
+bool WeightFormat::takes(const tensor::QuantScheme& rows) const {
+  if (!is_quantised()) return false;
+  tensor::QuantScheme regrouped = rows;
+  if (scheme.group != 0 && rows.group % scheme.group == 0 && rows.sub_group == 0)
+    regrouped.group = scheme.group;
+  return regrouped == scheme;
+}
 
 std::span<const WeightFormat* const> weight_formats() {
   return kFormats;
@@ -30,7 +42,7 @@ std::string_view quantised_names() {
   static const std::string names = [] {
     std::string out;
     for (const WeightFormat* format : kFormats) {
-      if (!format->is_quantised()) continue;
+      if (!format->is_quantised() || !format->is_option) continue;
       if (!out.empty()) out += ", ";
       out += format->name;
     }

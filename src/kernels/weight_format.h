@@ -51,6 +51,7 @@ struct WeightFormat {
   tensor::DType plain = tensor::DType::kF32;
   std::uint32_t scale_bytes = 0;  // of each scale, 0: none
   bool has_sums = false;          // a sum of integers for each output
+  bool is_option = true;          // of --quantize, if quantised; others only hold what files store
   std::size_t inputs_max = 0;     // above it a sum of products could leave 32 bits; 0: any number
 
   // [k] floats to what the row holds. Values that are not finite make every output of the row (or of its group) NaN.
@@ -63,6 +64,9 @@ struct WeightFormat {
   void (*decode)(const EncodedRow& in, std::size_t count, float* out) = nullptr;
 
   bool is_quantised() const { return scheme.bits != 0; }
+  // Whether rows of this scheme can be held code by code: of the format's own, or with larger groups, whose parameters
+  // are then repeated.
+  bool takes(const tensor::QuantScheme& rows) const;
   std::size_t n_groups(std::size_t k) const { return scale_bytes == 0 ? 0 : scheme.n_groups(k); }
 };
 
@@ -73,17 +77,19 @@ inline constexpr std::size_t kDecodeStep = 512;
 std::span<const WeightFormat* const> weight_formats();
 // Null if there is none of that name.
 const WeightFormat* find_format(std::string_view name);
-// The formats that weights can be quantised to at load, as text for messages: "int8, int4, ...".
+// The formats that weights can be quantised to at load, as text for messages: "int8, int4, ...". (Formats that are no
+// options are not among these.)
 std::string_view quantised_names();
 // The format of plain floats of this type.
 const WeightFormat& plain_format(tensor::DType type);
 
+// Those that others than the kernels name; formats/all.h has the whole list.
 namespace formats {
-#define COXSWAIN_PLAIN_FORMAT(name) extern const WeightFormat k##name;
-#define COXSWAIN_GROUP_FORMAT(name, codes) extern const WeightFormat k##name;
-#include "kernels/formats/list.inc"
-#undef COXSWAIN_PLAIN_FORMAT
-#undef COXSWAIN_GROUP_FORMAT
+extern const WeightFormat kFloat32;
+extern const WeightFormat kBfloat16;
+extern const WeightFormat kInt8;
+extern const WeightFormat kInt4;
+extern const WeightFormat kInt4G128;
 }  // namespace formats
 
 struct LinearOps;
@@ -131,7 +137,7 @@ struct LinearOps {
   // Rows [row_begin, row_begin + n_rows) of the image. Calls for different rows may run at once if the rows lie in
   // different panels (multiples of 64 rows do on every set).
   void (*pack)(MatrixImage& image, std::size_t row_begin, const DenseRows& rows) = nullptr;
-  // REQUIRES: rows.scheme equals the format's, tensor::check(rows) is ok.
+  // REQUIRES: format->takes(rows.scheme), tensor::check(rows) is ok.
   void (*pack_codes)(MatrixImage& image,
                      std::size_t row_begin,
                      const tensor::QuantRows& rows) = nullptr;

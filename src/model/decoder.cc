@@ -18,8 +18,8 @@ Decoder::Decoder(ArchSpec arch,
       ropes_(arch_) {}
 
 Status Decoder::reserve(std::size_t n_rows, std::size_t n_logit_rows, kernels::ExecContext& exec) {
-  COXSWAIN_ASSIGN_OR_RETURN(work_,
-                            Workspace::create(arch_, {n_rows, n_logit_rows, exec.n_threads()}));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      work_, Workspace::create(arch_, {n_rows, n_logit_rows, exec.n_threads(), weights_.linear}));
   ropes_.place(arch_, work_);
   return {};
 }
@@ -27,7 +27,7 @@ Status Decoder::reserve(std::size_t n_rows, std::size_t n_logit_rows, kernels::E
 std::uint64_t Decoder::workspace_bytes(std::size_t n_rows,
                                        std::size_t n_logit_rows,
                                        std::size_t n_threads) const {
-  return Workspace::bytes(arch_, {n_rows, n_logit_rows, n_threads});
+  return Workspace::bytes(arch_, {n_rows, n_logit_rows, n_threads, weights_.linear});
 }
 
 // A block table is outside data as far as the model is concerned: nothing is read or written out of the cache's blocks.

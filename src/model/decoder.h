@@ -26,6 +26,7 @@ struct DecoderWeights {
   Embedding embedding;
   std::vector<Layer> layers;
   Head head;
+  LinearLimits linear;
 };
 
 class Decoder final : public Model {

@@ -56,8 +56,8 @@ Result<DecoderWeights> load_weights(const BlockLoad& how,
   COXSWAIN_ASSIGN_OR_RETURN(const DType stored, how.loader.stored_type(map.embedding.table));
   // Widening rows that are only looked up would cost memory and change nothing.
   const DType row_type = tensor::size_of(dtype) < tensor::size_of(stored) ? dtype : stored;
-  // A tied head holds the rows too; but quantised ones have lost bits that an embedding should keep.
-  const bool own_table = !map.head.matrix.empty() || how.format.is_quantised();
+  // A tied head holds the rows too; but those that are quantised here have lost bits that an embedding should keep.
+  const bool own_table = !map.head.matrix.empty() || how.format.format->is_quantised();
   COXSWAIN_ASSIGN_OR_RETURN(
       out.embedding, Embedding::load(how, arch.embedding, map.embedding, row_type, own_table));
   for (std::size_t i = 0; i < arch.layers.size(); ++i) {
@@ -66,6 +66,7 @@ Result<DecoderWeights> load_weights(const BlockLoad& how,
   }
   COXSWAIN_ASSIGN_OR_RETURN(out.head,
                             Head::load(how, arch.head, arch.norm, map.head, map.embedding.table));
+  out.linear = how.loader.limits();
   return out;
 }
 
@@ -115,7 +116,7 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   if (options.dtype == DType::kI8) return invalid_argument("dtype int8 is asked for with quantize");
   const WeightFormat* const quantised =
       options.quantize.empty() ? nullptr : kernels::find_format(options.quantize);
-  const bool is_made = quantised != nullptr && quantised->is_quantised();
+  const bool is_made = quantised != nullptr && quantised->is_quantised() && quantised->is_option;
   if (!options.quantize.empty() && !is_made && !is_stored_quantize_name(options.quantize)) {
     return invalid_argument("quantize takes one of " + std::string(kernels::quantised_names()) +
                             ", or the form in which weights are stored, not " + options.quantize);
@@ -138,16 +139,20 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
                             loader.stored_type(last_matrix(tensors.layers.front().mixer)));
   const DType dtype = options.dtype.value_or(stored);
-  const WeightFormat& format = is_made ? *quantised : kernels::plain_format(dtype);
+  // Codes that no format takes become bfloat16: what that rounds away is far less than what quantising did.
+  const bool keeps_codes = !options.dtype && !is_made && checkpoint.has_quantised();
+  const DType plain = keeps_codes ? DType::kBf16 : dtype;
+  const Holding format(is_made ? *quantised : kernels::plain_format(plain), keeps_codes);
   COXSWAIN_ASSIGN_OR_RETURN(DecoderWeights weights,
                             load_weights({loader, format}, architecture, dtype));
 
   ModelInfo info = describe(architecture.arch);
   COXSWAIN_RETURN_IF_ERROR(read_end_tokens(options, files.config(), files.config_path(), info));
   warn_of_unread(loader, options.model_dir, info);
-  info.dtype = std::string(format.name);
+  info.dtype = std::string(keeps_codes ? loader.main_format().name : format.format->name);
   info.weight_bytes = loader.bytes();
-  const std::string identity = json::write(files.config()) + info.dtype;
+  const std::string identity =
+      json::write(files.config()) + info.dtype + (keeps_codes ? " as stored" : "");
   info.fingerprint = XXH3_64bits_withSeed(identity.data(), identity.size(), loader.fingerprint());
   return std::unique_ptr<Model>(std::make_unique<Decoder>(
       std::move(architecture.arch), std::move(weights), std::move(info), *options.kernels));

@@ -29,7 +29,8 @@ namespace coxswain::model {
 
 struct LoadOptions {
   std::string model_dir;
-  // Empty = the stored type (of the tensors, not of config.json).
+  // Empty = the stored type (of the tensors, not of config.json): floats as they are, codes as codes where a weight
+  // format takes them, other codes as bfloat16.
   std::optional<tensor::DType> dtype;  // kF32, kBf16 or kF16
   // Linear layers only: the name of a quantised weight format to be made ("int8", "int4", "int4-g128"), or the name of
   // the form in which weights are stored ("gptq"; any other is an error), or empty.
@@ -45,7 +46,8 @@ struct LoadOptions {
 
 struct ModelInfo {
   std::string model_type;
-  std::string dtype;  // the linear layers' weight format: "bfloat16", "int8", "int4" ...
+  // The linear layers' weight format, that of most bytes: "bfloat16", "int8", "int4" ...
+  std::string dtype;
   std::uint32_t vocab_size = 0;
   std::uint32_t hidden_size = 0;
   std::uint32_t n_layers = 0;

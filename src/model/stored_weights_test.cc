@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,6 +112,126 @@ TEST_F(StoredWeights, HaveTheShapeThatTheConfigAsksFor) {
   other.rows.front().shape = {3, 2};
   EXPECT_THAT(loader.linear(other, format_).status().message(),
               HasSubstr("tensor \"m.weight\" has shape [2, 3], the config asks for [3, 2]"));
+}
+
+// GPTQ modules a and b: 8 outputs, 64 inputs in two groups; zero points: 8 in a, others in b. c is float16; d is as a,
+// but inputs are in the groups by turns.
+class StoredCodes : public testing::Test {
+ protected:
+  static constexpr int kInputs = 64;
+
+  StoredCodes() {
+    for (const char* const module : {"a", "b", "d"}) add_codes(module);
+    add("c.weight", "F16", "[8,64]", std::string(1024, '\x2a'));
+    const std::uint64_t length = header_.size() + 1;
+    std::string bytes(sizeof(length), '\0');
+    std::memcpy(bytes.data(), &length, sizeof(length));
+    folder_.write("model.safetensors", bytes + header_ + "}" + data_);
+    checkpoint_.emplace(weights::Checkpoint::open(folder_.path()).value());
+    weights::StoredQuant quant;
+    quant.method = weights::StoredMethod::kGptq;
+    quant.bits = 4;
+    quant.group_size = 32;
+    const Status status = weights::derive_tensors(quant, *checkpoint_);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+
+  static Rows rows_of(const std::string& module) {
+    Rows rows;
+    rows.tensor = module + ".weight";
+    rows.shape = {8, 64};
+    rows.count = 8;
+    return rows;
+  }
+  Linear linear(const std::vector<Rows>& rows, bool keeps_codes) {
+    WeightLoader loader(*checkpoint_, prefixes_, *table_, {});
+    const auto& plain =
+        kernels::plain_format(keeps_codes ? tensor::DType::kBf16 : tensor::DType::kF32);
+    auto out = loader.linear({rows, kInputs}, {plain, keeps_codes});
+    EXPECT_TRUE(out.ok()) << out.status().message();
+    limits_ = loader.limits();
+    return std::move(out).value();
+  }
+  static std::vector<float> values_of(const Linear& linear) {
+    std::vector<float> out;
+    std::vector<float> row(kInputs);
+    for (const kernels::MatrixImage& image : linear.pieces) {
+      for (std::size_t n = 0; n < image.n; ++n) {
+        image.ops->unpack_row(image, n, row.data());
+        out.insert(out.end(), row.begin(), row.end());
+      }
+    }
+    return out;
+  }
+
+  std::optional<weights::Checkpoint> checkpoint_;
+  LinearLimits limits_;
+
+ private:
+  void add(const std::string& name,
+           const std::string& type,
+           const std::string& shape,
+           const std::string& data) {
+    header_ += (header_.size() == 1 ? "\"" : ",\"") + name + R"(":{"dtype":")" + type +
+               R"(","shape":)" + shape + R"(,"data_offsets":[)" + std::to_string(data_.size()) +
+               "," + std::to_string(data_.size() + data.size()) + "]}";
+    data_ += data;
+  }
+  void add_codes(const std::string& module) {
+    std::string codes;
+    for (int i = 0; i < 256; ++i) codes += static_cast<char>(i * 37 + 11);
+    add(module + ".qweight", "I32", "[8,8]", codes);
+    add(module + ".qzeros", "I32", "[2,1]", std::string(8, module == "b" ? '\x58' : '\x88'));
+    add(module + ".scales", "F16", "[2,8]", std::string(32, '\x2c'));
+    std::string groups;
+    for (int i = 0; i < kInputs; ++i)
+      groups +=
+          std::string(1, static_cast<char>(module == "d" ? i % 2 : i / 32)) + std::string(3, '\0');
+    add(module + ".g_idx", "I32", "[64]", groups);
+  }
+
+  const base::TempFolder folder_;
+  const std::vector<std::string> prefixes_{""};
+  const kernels::KernelTable* table_ = kernels::select_kernels("scalar").value();
+  std::string header_ = "{";
+  std::string data_;
+};
+
+TEST_F(StoredCodes, AreDecodedExactlyWhereFloatsAreAskedFor) {
+  const Linear all = linear({rows_of("a"), rows_of("b"), rows_of("c"), rows_of("d")}, false);
+  ASSERT_EQ(all.pieces.size(), 1U);
+  EXPECT_EQ(all.pieces.front().ops->format->name, "float32");
+}
+
+TEST_F(StoredCodes, ArePiecesOfTheFormatsThatTakeThem) {
+  const std::vector<Rows> rows{rows_of("a"), rows_of("b"), rows_of("c")};
+  const Linear kept = linear(rows, true);
+  std::vector<std::string> formats;
+  for (const kernels::MatrixImage& image : kept.pieces)
+    formats.emplace_back(image.ops->format->name);
+  EXPECT_THAT(formats, ElementsAre("int4", "int4-zero", "float16"));
+  EXPECT_EQ(limits_.n_pieces, 3U);
+  EXPECT_EQ(limits_.n_forms, 3U);
+  EXPECT_EQ(values_of(kept), values_of(linear(rows, false)));
+}
+
+TEST_F(StoredCodes, OfOneTensorAreOnePiece) {
+  Rows odd = rows_of("a");
+  odd.first = 1;
+  odd.step = 2;
+  odd.count = 4;
+  Rows even = odd;
+  even.first = 0;
+  const Linear kept = linear({odd, even}, true);
+  ASSERT_EQ(kept.pieces.size(), 1U);
+  EXPECT_EQ(kept.pieces.front().ops->format->name, "int4");
+  EXPECT_EQ(values_of(kept), values_of(linear({odd, even}, false)));
+}
+
+TEST_F(StoredCodes, ThatNoFormatTakesBecomeTheOtherFormat) {
+  const Linear kept = linear({rows_of("d")}, true);
+  ASSERT_EQ(kept.pieces.size(), 1U);
+  EXPECT_EQ(kept.pieces.front().ops->format->name, "bfloat16");
 }
 
 }  // namespace

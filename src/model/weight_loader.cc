@@ -18,6 +18,10 @@ using kernels::MatrixImage;
 using kernels::WeightFormat;
 using kernels::widen;
 using tensor::DType;
+using tensor::QuantScheme;
+
+constexpr std::string_view kNotFinite =
+    "has scales or values that are not finite, or not once they are multiplied";
 
 // Slices are whole panels of every layout (a power of two rows) of about this many bytes.
 constexpr std::uint64_t kSliceBytes = std::uint64_t{4} << 20;
@@ -74,6 +78,36 @@ bool is_turned(std::vector<std::uint64_t> shape, const std::vector<std::uint64_t
 // n of one [n, k] or, transposed, [k, n] matrix of the tensor.
 std::uint64_t matrix_rows(const Rows& rows) {
   return rows.transposed ? rows.shape.back() : rows.shape[rows.shape.size() - 2];
+}
+
+// Of scales as they are stored.
+bool is_finite(tensor::ScaleType type, std::span<const std::byte> scales) {
+  const std::size_t size = tensor::size_of(type);
+  for (std::size_t i = 0; i + size <= scales.size(); i += size) {
+    float value = 0.0F;
+    if (type == tensor::ScaleType::kF32) {
+      std::memcpy(&value, scales.data() + i, sizeof(value));
+    } else if (type != tensor::ScaleType::kE8M0) {
+      widen(scales.data() + i,
+            type == tensor::ScaleType::kF16 ? DType::kF16 : DType::kBf16,
+            1,
+            &value);
+    } else if (scales[i] == std::byte{255}) {
+      return false;
+    }
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
+// The parts of a layer that are stored in different tensors.
+std::vector<MatrixMap> by_tensor(const MatrixMap& map) {
+  std::vector<MatrixMap> out;
+  for (const Rows& rows : map.rows) {
+    if (out.empty() || out.back().rows.back().tensor != rows.tensor) out.push_back({{}, map.k});
+    out.back().rows.push_back(rows);
+  }
+  return out;
 }
 
 // Masks and tables that older programs stored beside the weights.
@@ -222,30 +256,84 @@ Status WeightLoader::read_values(const Source& source,
   return {};
 }
 
+Status WeightLoader::open_derived(const weights::DerivedTensor& derived) {
+  if (derived_ == &derived) return {};
+  rows_.reset();  // before the next takes memory
+  derived_ = nullptr;
+  for (const weights::StoredTensor& part : derived.parts) known_.insert(part.info);
+  COXSWAIN_ASSIGN_OR_RETURN(rows_,
+                            derived.open([this](const weights::StoredTensor& part,
+                                                std::uint64_t offset,
+                                                std::span<std::byte> bytes) {
+                              return read({part.info, part.file}, offset, bytes);
+                            }));
+  derived_ = &derived;
+  return {};
+}
+
 Status WeightLoader::derive_values(const Source& source,
                                    std::uint64_t first,
                                    std::span<float> out) {
   const weights::DerivedTensor& derived = *source.at.derived;
-  if (derived_ != &derived) {
-    rows_.reset();  // before the next takes memory
-    derived_ = nullptr;
-    for (const weights::StoredTensor& part : derived.parts) known_.insert(part.info);
-    COXSWAIN_ASSIGN_OR_RETURN(rows_,
-                              derived.open([this](const weights::StoredTensor& part,
-                                                  std::uint64_t offset,
-                                                  std::span<std::byte> bytes) {
-                                return read({part.info, part.file}, offset, bytes);
-                              }));
-    derived_ = &derived;
-  }
+  COXSWAIN_RETURN_IF_ERROR(open_derived(derived));
   const std::uint64_t k = derived.info.shape.back();
   if (first % k != 0 || out.size() % k != 0)
     return internal_error("parts of rows of \"" + derived.info.name + "\" are asked for");
   COXSWAIN_RETURN_IF_ERROR(rows_->read(first / k, out.size() / k, out.data()));
   for (const float value : out) {
-    if (!std::isfinite(value))
-      return tensor_error(
-          source.at, "has scales or values that are not finite, or not once they are multiplied");
+    if (!std::isfinite(value)) return tensor_error(source.at, std::string(kNotFinite));
+  }
+  return {};
+}
+
+bool WeightLoader::is_quantised(const MatrixMap& map) const {
+  return std::ranges::any_of(map.rows, [&](const Rows& rows) {
+    auto at = find(rows.tensor);
+    if (!at && !rows.otherwise.empty()) at = find(rows.otherwise);
+    return at && (at.derived != nullptr || at.tensor->type == weights::StoredType::kBlocks);
+  });
+}
+
+Result<QuantScheme> WeightLoader::scheme_of(const Source& source, std::uint64_t k) {
+  if (source.at.derived != nullptr) {
+    COXSWAIN_RETURN_IF_ERROR(open_derived(*source.at.derived));
+    return rows_->scheme();
+  }
+  const weights::BlockType& type = source.at.tensor->blocks;
+  const bool has_codes = source.at.tensor->type == weights::StoredType::kBlocks &&
+                         type.codes != nullptr && !source.transposed && k % type.values == 0;
+  return has_codes ? type.codes->scheme : QuantScheme{};
+}
+
+Status WeightLoader::read_codes(const Source& source,
+                                std::uint64_t k,
+                                std::uint64_t first,
+                                std::uint64_t n,
+                                tensor::CodeRows& out) {
+  if (source.at.derived != nullptr) {
+    COXSWAIN_RETURN_IF_ERROR(rows_->read_codes(first, n, out));
+    const std::size_t n_groups = out.scheme.n_groups(k);
+    if (!is_finite(out.scheme.scale, out.scales) ||
+        (out.offsets.size() > n * n_groups && !is_finite(out.scheme.scale, out.offsets)))
+      return tensor_error(source.at, std::string(kNotFinite));
+    return {};
+  }
+  const weights::BlockType& type = source.at.tensor->blocks;
+  const QuantScheme& scheme = type.codes->scheme;
+  const std::uint64_t n_blocks = n * k / type.values;
+  blocks_.resize(n_blocks * type.bytes);
+  COXSWAIN_RETURN_IF_ERROR(read(source.at, first * k / type.values * type.bytes, blocks_));
+  out.resize(scheme, n, k);
+  const std::size_t scale_bytes = tensor::size_of(scheme.scale);
+  const std::size_t n_subs = scheme.sub_group == 0 ? 0 : type.values / scheme.sub_group;
+  for (std::uint64_t b = 0; b < n_blocks; ++b) {
+    weights::BlockParts parts;
+    parts.codes = out.codes.data() + b * type.values;
+    parts.scale = out.scales.data() + b * scale_bytes;
+    parts.offset = out.offsets.empty() ? nullptr : out.offsets.data() + b * scale_bytes;
+    parts.sub_scales = out.sub_scales.data() + b * n_subs;
+    parts.sub_minimums = parts.sub_scales + n_blocks * n_subs;
+    type.codes->split(blocks_.data() + b * type.bytes, parts);
   }
   return {};
 }
@@ -334,9 +422,75 @@ Result<std::vector<float>> WeightLoader::bias(const MatrixMap& map) {
   return out;
 }
 
-Result<Linear> WeightLoader::linear(const MatrixMap& map, const WeightFormat& format) {
+Result<Linear> WeightLoader::linear(const MatrixMap& map, const Holding& how) {
   Linear out;
   if (map.empty()) return out;
+  std::vector<MatrixMap> parts;
+  if (how.keeps_codes && is_quantised(map)) parts = by_tensor(map);
+  if (!parts.empty() && parts.size() <= kLinearPiecesMax) {
+    for (const MatrixMap& part : parts) {
+      COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, image_as_stored(part, *how.format));
+      out.pieces.push_back(std::move(image));
+    }
+  } else {
+    const WeightFormat* format = how.format;
+    if (how.keeps_codes && parts.empty()) {
+      COXSWAIN_ASSIGN_OR_RETURN(const DType type, stored_type(map));
+      format = &kernels::plain_format(type);
+    }
+    COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, image_of_values(map, *format));
+    out.pieces.push_back(std::move(image));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(out.bias, bias(map));
+  bytes_ += out.bias.size() * sizeof(float);
+  std::vector<const WeightFormat*> formats;
+  for (const MatrixImage& image : out.pieces) {
+    bytes_ += image.bytes.taken();
+    bytes_of_[image.ops->format] += image.bytes.size();
+    if (std::ranges::find(formats, image.ops->format) == formats.end())
+      formats.push_back(image.ops->format);
+  }
+  limits_.n_pieces = std::max(limits_.n_pieces, out.pieces.size());
+  limits_.n_forms = std::max(limits_.n_forms, formats.size());
+  return out;
+}
+
+const WeightFormat& WeightLoader::main_format() const {
+  return *std::ranges::max_element(bytes_of_, {}, [](const auto& entry) {
+            return entry.second;
+          })->first;
+}
+
+Result<MatrixImage> WeightLoader::image_as_stored(const MatrixMap& map,
+                                                  const WeightFormat& otherwise) {
+  COXSWAIN_ASSIGN_OR_RETURN(const Source first, source(map.rows.front(), map.k));
+  if (!is_quantised(map)) return image_of_values(map, kernels::plain_format(first.type));
+  COXSWAIN_ASSIGN_OR_RETURN(const QuantScheme scheme, scheme_of(first, map.k));
+  const kernels::LinearOps* const ops = scheme.bits == 0 ? nullptr : table_.ops_for(scheme);
+  if (ops == nullptr) return image_of_values(map, otherwise);
+  return image_of_codes(map, *ops);
+}
+
+Result<MatrixImage> WeightLoader::image_of_codes(const MatrixMap& map,
+                                                 const kernels::LinearOps& ops) {
+  COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, kernels::make_image(ops, map.n(), map.k));
+  std::size_t row = 0;
+  for (const Rows& rows : map.rows) {
+    COXSWAIN_ASSIGN_OR_RETURN(const Source from, source(rows, map.k));
+    const std::uint64_t slice = rows.step == 1 ? rows_per_slice(map.k) : 1;
+    for (std::uint64_t at = 0; at < rows.count; at += slice) {
+      const std::uint64_t n = std::min(slice, rows.count - at);
+      const std::uint64_t first = rows.index * from.n + rows.first + at * rows.step;
+      COXSWAIN_RETURN_IF_ERROR(read_codes(from, map.k, first, n, codes_));
+      ops.pack_codes(image, row, codes_.view());
+      row += n;
+    }
+  }
+  return image;
+}
+
+Result<MatrixImage> WeightLoader::image_of_values(const MatrixMap& map,
+                                                  const WeightFormat& format) {
   if (format.inputs_max != 0 && map.k > format.inputs_max) {
     COXSWAIN_ASSIGN_OR_RETURN(const Source first, source(map.rows.front(), map.k));
     return Status(Code::kUnimplemented,
@@ -349,10 +503,7 @@ Result<Linear> WeightLoader::linear(const MatrixMap& map, const WeightFormat& fo
   COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const DenseRows& rows) {
     ops.pack(image, row_begin, rows);
   }));
-  COXSWAIN_ASSIGN_OR_RETURN(out.bias, bias(map));
-  bytes_ += image.bytes.taken() + out.bias.size() * sizeof(float);
-  out.pieces.push_back(std::move(image));
-  return out;
+  return image;
 }
 
 Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,8 +39,11 @@ class WeightLoader {
   // Whether the other name of `rows` holds other values than the first. False unless both are there.
   Result<bool> other_name_differs(const Rows& rows);
 
+  // Whether a tensor of `map` is stored as codes.
+  bool is_quantised(const MatrixMap& map) const;
+
   // An empty map gives an empty weight.
-  Result<Linear> linear(const MatrixMap& map, const kernels::WeightFormat& format);
+  Result<Linear> linear(const MatrixMap& map, const Holding& how);
   Result<RowTable> rows(const MatrixMap& map, tensor::DType type);
   Result<NormWeights> norm(const NormMap& map);
   Result<std::vector<float>> vector(const VectorMap& map);
@@ -49,6 +53,9 @@ class WeightLoader {
   std::vector<std::string> unread() const;
 
   std::uint64_t bytes() const { return bytes_; }  // held by everything made so far
+  // The format of most bytes of the linear layers made so far. REQUIRES: there is one.
+  const kernels::WeightFormat& main_format() const;
+  const LinearLimits& limits() const { return limits_; }  // of all of them
   std::uint64_t fingerprint() const {
     return fingerprint_;
   }  // of every byte read, whatever the order
@@ -74,6 +81,21 @@ class WeightLoader {
                      std::uint64_t first,
                      std::vector<std::byte>& out,
                      std::uint64_t n_values);
+  Status open_derived(const weights::DerivedTensor& derived);
+  // How the rows can be had as codes; bits are 0 where they cannot.
+  Result<tensor::QuantScheme> scheme_of(const Source& source, std::uint64_t k);
+  // Rows [first, first + n) of all matrices of the tensor.
+  Status read_codes(const Source& source,
+                    std::uint64_t k,
+                    std::uint64_t first,
+                    std::uint64_t n,
+                    tensor::CodeRows& out);
+  // Rows of one tensor, as they are stored or as `otherwise`.
+  Result<kernels::MatrixImage> image_as_stored(const MatrixMap& map,
+                                               const kernels::WeightFormat& otherwise);
+  Result<kernels::MatrixImage> image_of_codes(const MatrixMap& map, const kernels::LinearOps& ops);
+  Result<kernels::MatrixImage> image_of_values(const MatrixMap& map,
+                                               const kernels::WeightFormat& format);
   // The same of a derived tensor.
   Status derive_values(const Source& source, std::uint64_t first, std::span<float> out);
   // Hands all rows of `map` to `take`, slice by slice.
@@ -99,6 +121,9 @@ class WeightLoader {
   std::vector<std::byte> buffer_;
   std::vector<std::byte> gathered_;
   std::vector<std::byte> blocks_;
+  tensor::CodeRows codes_;
+  std::map<const kernels::WeightFormat*, std::uint64_t> bytes_of_;  // of linear layers
+  LinearLimits limits_;
   const weights::DerivedTensor* derived_ = nullptr;  // whose reader is open
   std::unique_ptr<weights::RowReader> rows_;
   std::uint64_t bytes_ = 0;

@@ -22,8 +22,26 @@ struct NormWeights {
 // Pieces of one linear layer that a step takes at once.
 inline constexpr std::size_t kLinearPiecesMax = 8;
 
-// y = x * w^T + bias, w [n, k]: pieces stacked along n, each in a weight format of its own; of one arithmetic, for
-// which scratch is sized. Almost always one piece.
+// What scratch of linear calls is sized for.
+struct LinearLimits {
+  std::size_t n_pieces = 1;  // of a layer
+  std::size_t n_forms = 1;   // formats that meet in a layer
+};
+
+// What a linear layer is to be held in.
+struct Holding {
+  Holding(const kernels::WeightFormat& of,
+          bool codes = false)  // NOLINT(google-explicit-constructor)
+      : format(&of), keeps_codes(codes) {}
+
+  const kernels::WeightFormat* format;
+  // Rows that are stored as codes stay so where a format takes them, rows that are stored as floats stay of their type;
+  // all others become `format`.
+  bool keeps_codes;
+};
+
+// y = x * w^T + bias, w [n, k]: pieces stacked along n, each in a weight format of its own. One piece but for
+// weights that are stored as codes: there one for each stored tensor.
 struct Linear {
   std::vector<kernels::MatrixImage> pieces;
   std::vector<float> bias;  // [n] or empty

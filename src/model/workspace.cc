@@ -16,8 +16,8 @@ BlockNeeds needs_of(const AnySpec& any, const BlockSizes& sizes) {
 
 // The most that any block of the model needs: they run one after the other.
 BlockNeeds largest_needs(const ArchSpec& arch, const WorkspaceSizes& sizes) {
-  const BlockSizes step{arch.hidden_size, sizes.n_rows, sizes.n_threads};
-  const BlockSizes logits{arch.hidden_size, sizes.n_logit_rows, sizes.n_threads};
+  const BlockSizes step{arch.hidden_size, sizes.n_rows, sizes.n_threads, sizes.linear};
+  const BlockSizes logits{arch.hidden_size, sizes.n_logit_rows, sizes.n_threads, sizes.linear};
   BlockNeeds out = Embedding::needs(arch.embedding, step);
   out.join(Head::needs(arch.embedding.width, logits));
   for (const LayerSpec& layer : arch.layers) {

@@ -26,6 +26,7 @@ struct WorkspaceSizes {
   std::size_t n_rows = 0;
   std::size_t n_logit_rows = 0;
   std::size_t n_threads = 1;
+  LinearLimits linear = {};
 };
 
 struct Workspace {

@@ -46,12 +46,41 @@ Status wrong(const char* what) {
   return invalid_argument(std::string("quantised rows: ") + what);
 }
 
+std::size_t offset_bytes(const QuantScheme& scheme) {
+  if (scheme.offset == Offset::kNone) return 0;
+  return scheme.offset == Offset::kZeroPoint ? 1 : size_of(scheme.scale);
+}
+
+// Sets of sub-scales: kSubMinimum has its own after the others.
+std::size_t sub_scale_parts(const QuantScheme& scheme) {
+  return scheme.offset == Offset::kSubMinimum ? 2 : 1;
+}
+
+std::size_t n_parameters(const QuantScheme& scheme, std::size_t n_rows, std::size_t k) {
+  return (n_rows + scheme.group_rows - 1) / scheme.group_rows * scheme.n_groups(k);
+}
+
 }  // namespace
 
 bool QuantScheme::operator==(const QuantScheme& other) const {
   return bits == other.bits && codes == other.codes && offset == other.offset &&
          scale == other.scale && group == other.group && sub_group == other.sub_group &&
          group_rows == other.group_rows && std::ranges::equal(table, other.table);
+}
+
+void CodeRows::resize(const QuantScheme& of, std::size_t rows, std::size_t inputs) {
+  scheme = of;
+  n_rows = rows;
+  k = inputs;
+  const std::size_t n_params = n_parameters(of, rows, inputs);
+  codes.resize(rows * inputs);
+  scales.resize(n_params * size_of(of.scale));
+  offsets.resize(n_params * offset_bytes(of));
+  sub_scales.resize(rows * of.n_sub_groups(inputs) * sub_scale_parts(of));
+}
+
+QuantRows CodeRows::view() const {
+  return {scheme, n_rows, k, codes, scales, offsets, sub_scales, input_order};
 }
 
 Status check(const QuantRows& rows) {
@@ -68,14 +97,11 @@ Status check(const QuantRows& rows) {
   const auto limit = (std::uint32_t{1} << s.bits) - 1;
   if (std::ranges::any_of(rows.codes, [&](std::uint8_t code) { return code > limit; }))
     return wrong("a code has more bits than the scheme");
-  const std::size_t n_params = (rows.n_rows + s.group_rows - 1) / s.group_rows * s.n_groups(rows.k);
+  const std::size_t n_params = n_parameters(s, rows.n_rows, rows.k);
   if (rows.scales.size() != n_params * size_of(s.scale)) return wrong("scales do not fit the rows");
-  const std::size_t offset_bytes = s.offset == Offset::kNone        ? 0
-                                   : s.offset == Offset::kZeroPoint ? 1
-                                                                    : size_of(s.scale);
-  if (rows.offsets.size() != n_params * offset_bytes) return wrong("offsets do not fit the rows");
-  const std::size_t parts = s.offset == Offset::kSubMinimum ? 2 : 1;
-  if (rows.sub_scales.size() != rows.n_rows * s.n_sub_groups(rows.k) * parts)
+  if (rows.offsets.size() != n_params * offset_bytes(s))
+    return wrong("offsets do not fit the rows");
+  if (rows.sub_scales.size() != rows.n_rows * s.n_sub_groups(rows.k) * sub_scale_parts(s))
     return wrong("sub-scales do not fit the rows");
   if (!rows.input_order.empty()) {
     if (rows.input_order.size() != rows.k) return wrong("input_order does not fit the inputs");
@@ -97,7 +123,11 @@ void decode_row(const QuantRows& rows, std::size_t row, float* out) {
     const std::size_t group = params + (s.group == 0 ? 0 : at / s.group);
     const float scale = scale_at(s.scale, rows.scales, group);
     float code = code_value(s, codes[at]);
-    if (s.sub_group != 0) code *= static_cast<float>(rows.sub_scales[subs + at / s.sub_group]);
+    if (s.sub_group != 0) {
+      const std::uint8_t sub = rows.sub_scales[subs + at / s.sub_group];
+      code *= s.codes == Codes::kSigned ? static_cast<float>(static_cast<std::int8_t>(sub))
+                                        : static_cast<float>(sub);
+    }
     switch (s.offset) {
       case Offset::kNone:
         out[i] = scale * code;

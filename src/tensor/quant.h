@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <coxswain/status.h>
 
@@ -78,11 +79,27 @@ struct QuantRows {
   // Laid out as the scales. kZeroPoint: a byte each, a code. kMinimum and kSubMinimum: of
   // scheme.scale. Otherwise empty.
   std::span<const std::byte> offsets;
-  // [n_rows, n_sub_groups(k)]: a byte each, and after all of them, for kSubMinimum, the sub-minimums likewise.
+  // [n_rows, n_sub_groups(k)]: a byte each, signed where codes are; then, for kSubMinimum, the sub-minimums likewise.
   std::span<const std::uint8_t> sub_scales;
   // Input i of the layer is place input_order[i] of the codes, scales included (act-order). Empty:
   // as they lie.
   std::span<const std::uint32_t> input_order;
+};
+
+// Rows that own their memory: what readers of files fill.
+struct CodeRows {
+  QuantScheme scheme;
+  std::size_t n_rows = 0;
+  std::size_t k = 0;
+  std::vector<std::uint8_t> codes;
+  std::vector<std::byte> scales;
+  std::vector<std::byte> offsets;
+  std::vector<std::uint8_t> sub_scales;
+  std::vector<std::uint32_t> input_order;
+
+  // Gives every member but input_order the size that `of` asks for; what they hold then is not said.
+  void resize(const QuantScheme& of, std::size_t rows, std::size_t inputs);
+  QuantRows view() const;
 };
 
 // Whether every span has the size that scheme, n_rows and k ask for, and every place of input_order

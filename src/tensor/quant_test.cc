@@ -93,6 +93,17 @@ TEST(Quant, SubScalesAndSubMinimums) {
   EXPECT_EQ(decoded(rows, 0), (Floats{-0.5F, 1.0F, 74.5F, 452.5F}));
 }
 
+TEST(Quant, SubScalesOfSignedCodesAreSigned) {
+  CodeRows rows;
+  rows.resize({.bits = 4, .codes = Codes::kSigned, .group = 4, .sub_group = 2}, 1, 4);
+  rows.codes = {9, 7, 9, 0};
+  rows.scales = bytes_of(Floats{0.5F});
+  ASSERT_EQ(rows.sub_scales.size(), 2U);
+  rows.sub_scales = {3, 0xFE};
+  ASSERT_TRUE(check(rows.view()).ok());
+  EXPECT_EQ(decoded(rows.view(), 0), (Floats{1.5F, -1.5F, -1.0F, 8.0F}));
+}
+
 TEST(Quant, TablesPowersOfTwoBlocksOfRowsAndActOrder) {
   constexpr std::array kTable{0.0F, 0.5F, -1.0F, 6.0F};
   const std::vector<std::uint8_t> codes{0,

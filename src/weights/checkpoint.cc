@@ -62,6 +62,15 @@ Status Checkpoint::add_derived(DerivedTensor derived) {
   return {};
 }
 
+bool Checkpoint::has_quantised() const {
+  if (!derived_.empty()) return true;
+  return std::ranges::any_of(files_, [](const TensorFile& file) {
+    return std::ranges::any_of(file.tensors(), [](const TensorInfo& tensor) {
+      return tensor.type == StoredType::kBlocks;
+    });
+  });
+}
+
 std::uint64_t Checkpoint::n_bytes() const {
   std::uint64_t out = 0;
   for (const TensorFile& file : files_) {

@@ -42,6 +42,9 @@ class Checkpoint {
   // Errors: kInvalidArgument, naming the tensor, if another tensor has the name.
   Status add_derived(DerivedTensor derived);
 
+  // Whether a weight is stored as anything but floats.
+  bool has_quantised() const;
+
   std::span<const TensorFile> files() const { return files_; }
   std::uint64_t n_bytes() const;  // of all tensors
 

@@ -42,6 +42,16 @@ class RowReader {
   // Rows [first, first + n) of all matrices laid one after the other; out [n, inputs]. Values need not be finite.
   // REQUIRES: the rows are there. Errors: those of ReadBytes.
   virtual Status read(std::uint64_t first, std::uint64_t n, float* out) = 0;
+
+  // The scheme of read_codes(); bits are 0 where the rows cannot be had as codes.
+  virtual tensor::QuantScheme scheme() const { return {}; }
+  // The same rows as codes that stand for the same values, bit for bit. out.input_order is the same for all rows.
+  // REQUIRES: scheme().bits != 0. Errors: as read().
+  virtual Status read_codes(std::uint64_t /*first*/,
+                            std::uint64_t /*n*/,
+                            tensor::CodeRows& /*out*/) {
+    return internal_error("this reader has no codes");
+  }
 };
 
 struct DerivedTensor {

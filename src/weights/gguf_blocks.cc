@@ -66,11 +66,6 @@ void decode_q8_0(const std::byte* block, float* out) {
   for (std::size_t i = 0; i < kSmall; ++i) out[i] = static_cast<float>(int8_at(block + 2, i)) * d;
 }
 
-// Codes of 2 bits: each stretch of 32 bytes has 128 values, 32 of them in each pair of bits.
-std::uint32_t two_bits(const std::byte* codes, std::size_t i) {
-  return byte_at(codes, i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3U;
-}
-
 // 16 sub-scales and sub-minimums of 4 bits, 64 bytes of codes, scale, minimum
 void decode_q2_k(const std::byte* block, float* out) {
   const float d = f16_at(block + 80);
@@ -96,24 +91,6 @@ void decode_q3_k(const std::byte* block, float* out) {
     const int code = static_cast<int>(two_bits(block + 32, i)) - (third != 0 ? 0 : 4);
     out[i] = scale * static_cast<float>(code);
   }
-}
-
-struct SubScale {
-  std::uint32_t scale = 0;
-  std::uint32_t minimum = 0;
-};
-
-// 8 scales and 8 minimums of 6 bits in 12 bytes: 4 of each whole, the upper bits of the others above them.
-SubScale six_bit_pair(const std::byte* packed, std::size_t j) {
-  if (j < 4) return {byte_at(packed, j) & 63U, byte_at(packed, j + 4) & 63U};
-  const std::uint32_t low = byte_at(packed, j + 4);
-  return {(low & 15U) | byte_at(packed, j - 4) >> 6U << 4U,
-          low >> 4U | byte_at(packed, j) >> 6U << 4U};
-}
-
-// Codes of 4 bits: each stretch of 32 bytes has 64 values, 32 in each half.
-std::uint32_t four_bits(const std::byte* codes, std::size_t i) {
-  return byte_at(codes, i / 64 * 32 + i % 32) >> (i % 64 / 32 * 4) & 15U;
 }
 
 // scale, minimum, 12 bytes of sub-scales, 128 of codes

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "weights/tensor_file.h"
+
 namespace coxswain::weights {
 
 // One block at `block`, of the type's bytes at any address, to its values at `out`.
@@ -17,6 +19,9 @@ using DecodeBlock = void (*)(const std::byte* block, float* out);
 
 // By the type's name ("Q4_K"). Null: integers, and types that hold no weights.
 DecodeBlock find_block_decoder(std::string_view type);
+
+// How blocks of the type are taken apart, for types whose values are codes times a scale. Null: the others.
+const BlockCodes* find_block_codes(std::string_view type);
 
 // Those of gguf_blocks_iq.cc: entries of code books.
 namespace gguf_blocks {

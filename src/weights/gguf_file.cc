@@ -54,7 +54,8 @@ Result<TensorFile> open_gguf(const std::string& path,
     to.blocks = {from.type->name,
                  from.type->block_values,
                  from.type->block_bytes,
-                 find_block_decoder(from.type->name)};
+                 find_block_decoder(from.type->name),
+                 find_block_codes(from.type->name)};
     if (to.blocks.decode == nullptr)
       return Status(
           Code::kDataLoss,

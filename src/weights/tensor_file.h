@@ -18,6 +18,7 @@
 #include <coxswain/status.h>
 
 #include "tensor/dtype.h"
+#include "tensor/quant.h"
 
 namespace coxswain::weights {
 
@@ -51,12 +52,29 @@ std::optional<StoredType> find_stored_type(std::string_view name);
 // Empty unless kernels can take the type as it is (F32, F16, BF16).
 std::optional<tensor::DType> float_type(StoredType type);
 
+// Where the parts of one block go.
+struct BlockParts {
+  std::uint8_t* codes = nullptr;       // a byte for each value
+  std::byte* scale = nullptr;          // one, of the scheme's type
+  std::byte* offset = nullptr;         // likewise
+  std::uint8_t* sub_scales = nullptr;  // of the block's sub-groups
+  std::uint8_t* sub_minimums = nullptr;
+};
+
+// A type of blocks that are integer codes: a block is a group of the scheme.
+struct BlockCodes {
+  tensor::QuantScheme scheme;
+  // tensor::decode_row of the parts gives the bits that BlockType::decode gives.
+  void (*split)(const std::byte* block, const BlockParts& out) = nullptr;
+};
+
 // Values that are stored together (gguf_blocks.h).
 struct BlockType {
   std::string_view name;     // "Q4_K"
   std::uint32_t values = 0;  // of a block; a row holds whole blocks
   std::uint32_t bytes = 0;   // of a block
   void (*decode)(const std::byte* block, float* out) = nullptr;
+  const BlockCodes* codes = nullptr;  // null: not held as codes
 };
 
 struct TensorInfo {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "conformance/golden_values.h"
+#include "conformance/quant_as_stored.h"
 #include "conformance/quant_folders.h"
 #include "conformance/reference_model.h"
 #include "gguf/tensor_types.h"
@@ -26,10 +27,18 @@ struct Verdict {
   double worst_logit = 0.0;
   std::size_t n_ids = 0;
   std::size_t n_weights = 0;  // whose values are equal
+  AsStored as_stored;
 
   std::string text() const {
-    char line[64];
-    std::snprintf(line, sizeof(line), "logits %.1e  %zu greedy ids", worst_logit, n_ids);
+    char line[160];
+    std::snprintf(line,
+                  sizeof(line),
+                  "logits %.1e  %zu greedy ids  held %s (%.0f %% of float32) %.1f %% off",
+                  worst_logit,
+                  n_ids,
+                  as_stored.format.c_str(),
+                  as_stored.bytes_share * 100.0,
+                  as_stored.worst_error * 100.0);
     return line + (n_weights == 0 ? "" : "  " + std::to_string(n_weights) + " weights");
   }
 };
@@ -84,6 +93,8 @@ Result<Verdict> check_model(const ConformanceOptions& options,
                 "prompt of " + std::to_string(ids.size())));
     COXSWAIN_RETURN_IF_ERROR(check_greedy(loaded, prompt, verdict));
   }
+  COXSWAIN_ASSIGN_OR_RETURN(verdict.as_stored,
+                            check_as_stored(options, path, expected, kTokensMax));
   return verdict;
 }
 

@@ -10,6 +10,8 @@
 //   DIR/goldens/quant/gguf/*.gguf
 //     Whole models: logits and greedy ids, computed from the dequantised weights.
 //
+// Whole models are run twice: with float32 weights, and with weights held as they are stored (quant_as_stored.h).
+//
 //   DIR/goldens/quant/gguf/blocks.{json,safetensors}
 //     Blocks of every type, decoded bit for bit: a case for each type.
 //

@@ -43,12 +43,13 @@ TokenId argmax(std::span<const float> logits) {
 
 Result<ReferenceModel> load_reference_model(const ConformanceOptions& options,
                                             const std::string& path,
-                                            std::uint32_t tokens_max) {
+                                            std::uint32_t tokens_max,
+                                            bool as_stored) {
   COXSWAIN_ASSIGN_OR_RETURN(const kernels::KernelTable* table,
                             kernels::select_kernels(options.isa));
   model::LoadOptions load_options;
   load_options.model_dir = path;
-  load_options.dtype = tensor::DType::kF32;
+  if (!as_stored) load_options.dtype = tensor::DType::kF32;
   load_options.kernels = table;
   ReferenceModel out;
   COXSWAIN_ASSIGN_OR_RETURN(out.model, model::Model::load(load_options));

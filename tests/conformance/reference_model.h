@@ -28,10 +28,11 @@ struct ReferenceModel {
   std::size_t tokens_max = 0;
 };
 
-// `path`: a folder or a GGUF file. Room for sequences of `tokens_max`.
+// `path`: a folder or a GGUF file. Room for sequences of `tokens_max`. Weights are float32, or what the file has.
 Result<ReferenceModel> load_reference_model(const ConformanceOptions& options,
                                             const std::string& path,
-                                            std::uint32_t tokens_max);
+                                            std::uint32_t tokens_max,
+                                            bool as_stored = false);
 
 Status mismatch(const std::string& what);
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from test_start import failed_start
+from launcher import failed_start
 
 PROMPT = {"inputs": "hello", "parameters": {"max_new_tokens": 8, "details": True}}
 

@@ -45,6 +45,13 @@ void check_rows(const weights::DerivedTensor& tensor, std::size_t file_bytes) {
   for (std::uint64_t row = n / k; row-- > 0;)
     require((*rows)->read(row, 1, pieces.data() + row * k).ok(), "a row is there");
   require(std::memcmp(whole.data(), pieces.data(), n * sizeof(float)) == 0, "pieces are the whole");
+  if ((*rows)->scheme().bits == 0) return;
+  coxswain::tensor::CodeRows codes;
+  require((*rows)->read_codes(0, n / k, codes).ok(), "rows are there as codes");
+  require(coxswain::tensor::check(codes.view()).ok(), "codes fit their scheme");
+  for (std::uint64_t row = 0; row < n / k; ++row)
+    coxswain::tensor::decode_row(codes.view(), row, pieces.data() + row * k);
+  require(std::memcmp(whole.data(), pieces.data(), n * sizeof(float)) == 0, "codes are the values");
 }
 
 }  // namespace

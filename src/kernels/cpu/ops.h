@@ -34,9 +34,9 @@ struct TileArgs {
   bool first;            // start from zero instead of from acc
   const char* prefetch;  // bytes wanted soon, or null
   size_t prefetch_step;  // bytes per unit of the range; without prefetch: stream_ahead
-  // Group formats: float16 [groups, panel] from the first group of the range.
+  // Group formats: [groups, panel] words of parameters, the scale (float16) first, from the first group of the range.
   const uint16_t* scales;
-  // Group formats: where the first row's sum of each group starts; a_stride_bytes apart.
+  // Group formats: what the first row gives to the sum of each group; a_stride_bytes apart.
   const int32_t* a_starts;
 };
 
@@ -71,12 +71,13 @@ struct ConvertArgs {
 // unit_values inputs of one output. Each output is one chain of additions in ascending k, whatever the tile.
 struct LinearKernel {
   uint32_t layout_id;
-  uint32_t panel;        // outputs side by side, <= kPanelMax
-  uint32_t unit_values;  // values of one output side by side ...
-  uint32_t unit_bytes;   // ... and the bytes that hold them
-  uint32_t k_multiple;   // k is padded to this, a multiple of unit_values
-  uint32_t group;        // inputs that share a scale, which tiles apply; 0: none, or finish() does
-  uint32_t row_tile;     // rows that one tile call takes
+  uint32_t panel;         // outputs side by side, <= kPanelMax
+  uint32_t unit_values;   // values of one output side by side ...
+  uint32_t unit_bytes;    // ... and the bytes that hold them
+  uint32_t k_multiple;    // k is padded to this, a multiple of unit_values
+  uint32_t group;         // inputs that share a scale, which tiles apply; 0: none, or finish() does
+  uint32_t group_starts;  // of a row for each group; 0 counts as 1
+  uint32_t row_tile;      // rows that one tile call takes
   // Values of k after which the next rows are worked on, so that the piece of the panel stays
   // in a near cache; whole groups.
   uint32_t k_block;
@@ -233,9 +234,11 @@ struct VectorOps {
 enum LinearForm : uint8_t {
 #define COXSWAIN_PLAIN_FORMAT(name) kForm##name,
 #define COXSWAIN_GROUP_FORMAT(name, codes) kForm##name,
+#define COXSWAIN_SUPER_FORMAT(name) kForm##name,
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT
 #undef COXSWAIN_GROUP_FORMAT
+#undef COXSWAIN_SUPER_FORMAT
   kLinearForms
 };
 
@@ -247,6 +250,9 @@ struct SetOps {
 
 void fill_scalar_linear(SetOps* ops);
 void fill_scalar_linear_groups(SetOps* ops);
+void fill_scalar_linear_super(SetOps* ops);
+void fill_avx2_linear_super(SetOps* ops);
+void fill_avx512_linear_super(SetOps* ops);
 void fill_scalar_vector(SetOps* ops);
 void fill_avx2_linear(SetOps* ops);
 void fill_avx2_linear_groups(SetOps* ops);

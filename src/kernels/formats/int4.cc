@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/weight_format.h"
+#include "kernels/formats/all.h"
 
 namespace coxswain::kernels {
 namespace {

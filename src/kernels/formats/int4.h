@@ -1,6 +1,12 @@
 #ifndef COXSWAIN_KERNELS_FORMATS_INT4_H_
 #define COXSWAIN_KERNELS_FORMATS_INT4_H_
-// Codes of 4 bits, each group of inputs with one float16 scale: value = scale * (code - 8).
+// Codes of 4 bits, each group of inputs with a scale (float16) of its own and, in some formats, a second parameter:
+//
+//   Int4          scale * (code - 8)
+//   Int4Zero      scale * (code - zero)         zero is a whole number, held in 16 bits
+//   Int4Minimum   scale * code + minimum        minimum is a float16
+//
+// The parameters of a group are one 16-bit word, or two: the scale first.
 //
 // A unit is 8 inputs of one output in 4 bytes: byte j holds input j in its low half and input j + 4 in its high half,
 // so that two instructions turn 16 units of a vector into two vectors of 4 inputs each.
@@ -10,10 +16,14 @@
 
 #include <stdint.h>
 
-template <int kGroupInputs>
+enum class GroupOffset : uint8_t { kNone, kZero, kMinimum };
+
+template <int kGroupInputs, uint32_t kFormatId = kGroupInputs == 32 ? 16 : 17>
 struct Int4 {
-  static constexpr uint32_t kId = kGroupInputs == 32 ? 16 : 17;  // the format's, part of layout ids
-  static constexpr int kGroup = kGroupInputs;                    // inputs that share a scale
+  static constexpr uint32_t kId = kFormatId;   // the format's, part of layout ids
+  static constexpr int kGroup = kGroupInputs;  // inputs that share a scale
+  static constexpr GroupOffset kOffset = GroupOffset::kNone;
+  static constexpr int kWords = 1;  // of a group's parameters, 16 bits each
   static constexpr int kUnitValues = 8;
   static constexpr int kUnitBytes = 4;
   static constexpr int kParts = 2;  // vectors of 4 inputs that a vector of units becomes
@@ -27,6 +37,49 @@ struct Int4 {
   template <typename Set, int kPart>
   static typename Set::Bytes codes(typename Set::Bytes units) {
     return Set::and_bytes(kPart == 0 ? units : Set::template shift_right<4>(units), 0x0F);
+  }
+};
+
+// What a row gives to a group whose activations have this sum, in the vector sets (cpu/avx512/linear_groups.cc).
+template <typename Codes>
+inline int32_t start_of_row(int32_t sum) {
+  if (Codes::kOffset == GroupOffset::kZero)
+    return static_cast<int32_t>(static_cast<uint32_t>(-sum) << 16);
+  return Codes::kOffset == GroupOffset::kMinimum ? sum : -Codes::kZero * sum;
+}
+
+template <int kGroupInputs>
+struct Int4Zero : Int4<kGroupInputs, kGroupInputs == 32 ? 19 : 20> {
+  static constexpr GroupOffset kOffset = GroupOffset::kZero;
+  static constexpr int kWords = 2;
+  static constexpr int kZero = 0;
+};
+
+template <int kGroupInputs>
+struct Int4Minimum : Int4<kGroupInputs, 21> {
+  static constexpr GroupOffset kOffset = GroupOffset::kMinimum;
+  static constexpr int kWords = 2;
+  static constexpr int kZero = 0;
+};
+
+// Codes of 8 bits with a float16 scale: scale * (code - 128). A unit is 4 inputs of one output.
+template <int kGroupInputs>
+struct Int8 {
+  static constexpr uint32_t kId = 18;
+  static constexpr int kGroup = kGroupInputs;
+  static constexpr GroupOffset kOffset = GroupOffset::kNone;
+  static constexpr int kWords = 1;
+  static constexpr int kUnitValues = 4;
+  static constexpr int kUnitBytes = 4;
+  static constexpr int kParts = 1;
+  static constexpr int kZero = 128;
+  static constexpr int kHighest = 255;
+
+  static int code(const uint8_t* unit, int i) { return unit[i]; }
+
+  template <typename Set, int kPart>
+  static typename Set::Bytes codes(typename Set::Bytes units) {
+    return units;
   }
 };
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "kernels/formats/all.h"
 #include "kernels/formats/widen.h"
-#include "kernels/weight_format.h"
 
 namespace coxswain::kernels {
 namespace {

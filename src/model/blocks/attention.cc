@@ -34,7 +34,7 @@ BlockNeeds Attention::needs(const Spec& spec, const BlockSizes& sizes) {
   Carver counted;
   place(spec, sizes.n_rows, sizes.n_threads, counted);
   const std::size_t k_max = std::max<std::size_t>(sizes.hidden, spec.q_width());
-  return {counted.taken(), kernels::linear_scratch_bytes({.rows = sizes.n_rows, .k = k_max})};
+  return {counted.taken(), sizes.linear_scratch(k_max)};
 }
 
 KvShape Attention::kv_shape(const Spec& spec) {

@@ -25,6 +25,7 @@
 #include <coxswain/step_runner.h>
 
 #include "kernels/kernel_table.h"
+#include "model/weight_parts.h"
 
 namespace coxswain::model {
 
@@ -34,7 +35,7 @@ class WeightLoader;
 // What a block is loaded with.
 struct BlockLoad {
   WeightLoader& loader;
-  const kernels::WeightFormat& format;  // of its linear layers
+  Holding format;  // of its linear layers
 };
 
 // A step as a block sees it when memory is planned.
@@ -42,6 +43,13 @@ struct BlockSizes {
   std::size_t hidden = 0;
   std::size_t n_rows = 0;
   std::size_t n_threads = 1;
+  LinearLimits linear = {};
+
+  // Of calls of one problem with at most k inputs.
+  std::uint64_t linear_scratch(std::size_t k) const {
+    return kernels::linear_scratch_bytes(
+        {.rows = n_rows, .k = k, .n_pieces = linear.n_pieces, .n_forms = linear.n_forms});
+  }
 };
 
 struct BlockNeeds {

@@ -13,7 +13,11 @@ Result<Embedding> Embedding::load(const BlockLoad& how,
   Embedding out;
   out.spec_ = spec;
   if (own_table) {
-    COXSWAIN_ASSIGN_OR_RETURN(out.table_, how.loader.rows(map.table, row_type));
+    if (how.format.keeps_codes && how.loader.is_quantised(map.table)) {
+      COXSWAIN_ASSIGN_OR_RETURN(out.packed_, how.loader.linear(map.table, how.format));
+    } else {
+      COXSWAIN_ASSIGN_OR_RETURN(out.table_, how.loader.rows(map.table, row_type));
+    }
   }
   COXSWAIN_ASSIGN_OR_RETURN(out.positions_, how.loader.rows(map.positions, row_type));
   COXSWAIN_ASSIGN_OR_RETURN(out.norm_, how.loader.norm(map.norm));
@@ -25,7 +29,7 @@ BlockNeeds Embedding::needs(const EmbeddingSpec& spec, const BlockSizes& sizes) 
   if (spec.width == 0) return {};
   Carver counted;
   counted.take<float>(sizes.n_rows * spec.width);
-  return {counted.taken(), kernels::linear_scratch_bytes({.rows = sizes.n_rows, .k = spec.width})};
+  return {counted.taken(), sizes.linear_scratch(spec.width)};
 }
 
 void Embedding::add_positions(const StepContext& step, float* hidden) const {
@@ -55,7 +59,8 @@ void Embedding::run(const StepContext& step,
     step.kernels.look_up(step.exec,
                          {table_.data.data(), table_.type, tokens, to, width, width, spec_.scale});
   } else {
-    step.kernels.look_up_packed(step.exec, {head.pieces, tokens, to, width, spec_.scale});
+    const Linear& rows = packed_.empty() ? head : packed_;
+    step.kernels.look_up_packed(step.exec, {rows.pieces, tokens, to, width, spec_.scale});
   }
   if (!projection_.empty()) step.linear(projection_, to, hidden, step.n_rows);
   if (spec_.n_positions != 0) add_positions(step, hidden);

@@ -49,7 +49,8 @@ struct EmbeddingMap {
 class Embedding {
  public:
   // Without `own_table` tokens are read back from the head, which holds the same rows. Rows that are
-  // looked up have row_type.
+  // looked up have row_type,
+  // but for a table that is stored quantised where `how` keeps codes.
   static Result<Embedding> load(const BlockLoad& how,
                                 const EmbeddingSpec& spec,
                                 const EmbeddingMap& map,
@@ -69,6 +70,7 @@ class Embedding {
 
   EmbeddingSpec spec_;
   RowTable table_;
+  Linear packed_;  // the table where it is held as codes
   RowTable positions_;
   NormWeights norm_;
   Linear projection_;

@@ -46,6 +46,7 @@ BlockNeeds Experts::needs(const Spec& spec, const BlockSizes& sizes) {
   call.rows = std::max(sizes.n_rows * spec.n_used, sizes.n_rows);
   call.k = std::max<std::size_t>(sizes.hidden, spec.expert.intermediate);
   call.n_pieces = spec.n_experts * kLinearPiecesMax;
+  call.n_forms = sizes.linear.n_forms;
   call.n_threads = sizes.n_threads;
   call.gathers = true;
   BlockNeeds out{counted.taken(), kernels::linear_scratch_bytes(call)};

@@ -18,7 +18,9 @@ Result<Head> Head::load(const BlockLoad& how,
   COXSWAIN_ASSIGN_OR_RETURN(out.norm_, how.loader.norm(map.norm));
   COXSWAIN_ASSIGN_OR_RETURN(out.projection_, how.loader.linear(map.projection, how.format));
   // Each of its errors is an error of a token's probability: fewer than 8 bits are for the layers inside.
-  const kernels::WeightFormat& format = how.format.bits < 8 ? kernels::formats::kInt8 : how.format;
+  // Codes of a file are what they are.
+  const bool has_few_bits = how.format.format->bits < 8;
+  const Holding format = has_few_bits ? Holding(kernels::formats::kInt8) : how.format;
   COXSWAIN_ASSIGN_OR_RETURN(out.matrix_,
                             how.loader.linear(map.matrix.empty() ? tied : map.matrix, format));
   return out;
@@ -28,9 +30,7 @@ BlockNeeds Head::needs(std::size_t width, const BlockSizes& sizes) {
   Carver counted;
   counted.take<float>(sizes.n_rows * sizes.hidden);
   if (width != 0) counted.take<float>(sizes.n_rows * width);
-  return {
-      counted.taken(),
-      kernels::linear_scratch_bytes({.rows = sizes.n_rows, .k = std::max(width, sizes.hidden)})};
+  return {counted.taken(), sizes.linear_scratch(std::max(width, sizes.hidden))};
 }
 
 void Head::normed(const StepContext& step,

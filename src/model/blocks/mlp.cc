@@ -58,7 +58,7 @@ BlockNeeds Mlp::needs(const Spec& spec, const BlockSizes& sizes) {
   Carver counted;
   counted.take<float>(sizes.n_rows * spec.inner_width());
   const std::size_t k_max = std::max<std::size_t>(sizes.hidden, spec.intermediate);
-  return {counted.taken(), kernels::linear_scratch_bytes({.rows = sizes.n_rows, .k = k_max})};
+  return {counted.taken(), sizes.linear_scratch(k_max)};
 }
 
 void Mlp::run(const StepContext& step,

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "weights/quant/group_codes.h"
 #include "weights/quant/module.h"
 
 namespace coxswain::weights::quant {
@@ -28,32 +29,57 @@ class Rows final : public RowReader {
     COXSWAIN_ASSIGN_OR_RETURN(out->codes_, read_all<std::uint32_t>(read, parts.qweight));
     COXSWAIN_ASSIGN_OR_RETURN(out->zeros_, read_all<std::uint32_t>(read, parts.qzeros));
     COXSWAIN_ASSIGN_OR_RETURN(out->scales_, read_floats(read, parts.scales));
+    out->scheme_ = scheme_of_groups(*out);
     return std::unique_ptr<RowReader>(std::move(out));
   }
 
   explicit Rows(const Parts& parts) : parts_(parts) {}
 
+  std::uint64_t n() const { return parts_.n; }
+  std::uint64_t k() const { return parts_.k; }
+  std::uint64_t n_groups() const { return scales_.size() / parts_.n; }
+  std::uint64_t group_size() const { return parts_.group_size; }
+  static std::uint32_t bits() { return 4; }
+  std::uint64_t group_of(std::uint64_t k) const {
+    return parts_.group_size == 0 ? 0 : k / parts_.group_size;
+  }
+  std::uint32_t code(std::uint64_t row, std::uint64_t k) const { return nibble(codes_, row, k); }
+  std::uint32_t zero(std::uint64_t row, std::uint64_t group) const {
+    return nibble(zeros_, row, group);
+  }
+  float scale(std::uint64_t row, std::uint64_t group) const {
+    return scales_[group * parts_.n + row];
+  }
+
   Status read(std::uint64_t first, std::uint64_t n, float* out) override {
-    const std::uint64_t words = parts_.n / 8;
     for (std::uint64_t row = first; row < first + n; ++row) {
-      const std::uint32_t shift = 4 * kNibble[row % 8];
-      const auto code = [&](const std::vector<std::uint32_t>& from, std::uint64_t line) {
-        return static_cast<std::int32_t>(from[line * words + row / 8] >> shift & 15U);
-      };
       for (std::uint64_t k = 0; k < parts_.k; ++k) {
-        const std::uint64_t g = parts_.group_size == 0 ? 0 : k / parts_.group_size;
-        *out++ =
-            static_cast<float>(code(codes_, k) - code(zeros_, g)) * scales_[g * parts_.n + row];
+        const std::uint64_t g = group_of(k);
+        const auto q = static_cast<std::int32_t>(code(row, k));
+        *out++ = static_cast<float>(q - static_cast<std::int32_t>(zero(row, g))) * scale(row, g);
       }
     }
     return {};
   }
 
+  tensor::QuantScheme scheme() const override { return scheme_; }
+  Status read_codes(std::uint64_t first, std::uint64_t n, tensor::CodeRows& out) override {
+    fill_codes(*this, scheme_, first, n, out);
+    return {};
+  }
+
  private:
+  std::uint32_t nibble(const std::vector<std::uint32_t>& from,
+                       std::uint64_t row,
+                       std::uint64_t line) const {
+    return from[line * (parts_.n / 8) + row / 8] >> (4 * kNibble[row % 8]) & 15U;
+  }
+
   Parts parts_;
   std::vector<std::uint32_t> codes_;
   std::vector<std::uint32_t> zeros_;
   std::vector<float> scales_;
+  tensor::QuantScheme scheme_;
 };
 
 Result<DerivedTensor> derive(const Module& module, const StoredQuant& quant) {

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "weights/quant/byte_rows.h"
+#include "weights/quant/group_codes.h"
 
 namespace coxswain::weights::quant {
 namespace {
@@ -42,35 +43,61 @@ class PackedRows final : public RowReader {
       COXSWAIN_ASSIGN_OR_RETURN(out->zeros_, read_all<std::uint32_t>(read, packed.zeros));
     }
     COXSWAIN_ASSIGN_OR_RETURN(out->groups_, read_groups(packed, read));
+    out->scheme_ = scheme_of_groups(*out);
     return std::unique_ptr<RowReader>(std::move(out));
   }
 
   PackedRows(const Packed& packed, const ReadBytes& read) : packed_(packed), read_(read) {}
 
-  Status read(std::uint64_t first, std::uint64_t n, float* out) override {
+  std::uint64_t n() const { return packed_.n; }
+  std::uint64_t k() const { return packed_.k; }
+  std::uint64_t n_groups() const { return packed_.n_groups; }
+  std::uint64_t group_size() const { return packed_.group_size; }
+  std::uint32_t bits() const { return packed_.bits; }
+  std::uint32_t group_of(std::uint64_t k) const { return groups_[k]; }
+  // REQUIRES: the row is among those read last.
+  std::uint32_t code(std::uint64_t row, std::uint64_t k) const {
     const std::uint64_t words = packed_.codes.info->shape[1];
-    const std::uint32_t bits = packed_.bits;
-    codes_.resize(n * words);
-    COXSWAIN_RETURN_IF_ERROR(read_(packed_.codes,
-                                   first * words * sizeof(std::uint32_t),
-                                   std::as_writable_bytes(std::span(codes_))));
-    for (std::uint64_t i = 0; i < n; ++i) {
-      const std::uint64_t row = first + i;
+    return stream_bits(codes_.data() + (row - first_) * words, 1, k * packed_.bits, packed_.bits);
+  }
+  std::uint32_t zero(std::uint64_t row, std::uint64_t group) const {
+    if (zeros_.empty()) return 1U << (packed_.bits - 1);
+    return stream_bits(zeros_.data() + group, packed_.n_groups, row * packed_.bits, packed_.bits);
+  }
+  float scale(std::uint64_t row, std::uint64_t group) const {
+    return scales_[row * packed_.n_groups + group];
+  }
+
+  Status read(std::uint64_t first, std::uint64_t n, float* out) override {
+    COXSWAIN_RETURN_IF_ERROR(read_words(first, n));
+    for (std::uint64_t row = first; row < first + n; ++row) {
       for (std::uint64_t k = 0; k < packed_.k; ++k) {
         const std::uint64_t g = groups_[k];
-        const std::uint32_t zero =
-            zeros_.empty() ? 1U << (bits - 1)
-                           : stream_bits(zeros_.data() + g, packed_.n_groups, row * bits, bits);
-        const std::uint32_t q = stream_bits(codes_.data() + i * words, 1, k * bits, bits);
-        *out++ =
-            static_cast<float>(static_cast<std::int32_t>(q) - static_cast<std::int32_t>(zero)) *
-            scales_[row * packed_.n_groups + g];
+        const auto q = static_cast<std::int32_t>(code(row, k));
+        *out++ = static_cast<float>(q - static_cast<std::int32_t>(zero(row, g))) * scale(row, g);
       }
     }
     return {};
   }
 
+  tensor::QuantScheme scheme() const override { return scheme_; }
+  Status read_codes(std::uint64_t first, std::uint64_t n, tensor::CodeRows& out) override {
+    COXSWAIN_RETURN_IF_ERROR(read_words(first, n));
+    fill_codes(*this, scheme_, first, n, out);
+    return {};
+  }
+
  private:
+  // The codes of rows [first, first + n).
+  Status read_words(std::uint64_t first, std::uint64_t n) {
+    const std::uint64_t words = packed_.codes.info->shape[1];
+    first_ = first;
+    codes_.resize(n * words);
+    return read_(packed_.codes,
+                 first * words * sizeof(std::uint32_t),
+                 std::as_writable_bytes(std::span(codes_)));
+  }
+
   static Result<std::vector<std::uint32_t>> read_groups(const Packed& packed,
                                                         const ReadBytes& read) {
     std::vector<std::uint32_t> out(packed.k);
@@ -96,7 +123,9 @@ class PackedRows final : public RowReader {
   std::vector<float> scales_;
   std::vector<std::uint32_t> zeros_;
   std::vector<std::uint32_t> groups_;  // [k]
-  std::vector<std::uint32_t> codes_;
+  std::vector<std::uint32_t> codes_;   // of some rows
+  std::uint64_t first_ = 0;            // of these
+  tensor::QuantScheme scheme_;
 };
 
 // [n, k] of weight_shape, which must be what the packed part can hold.

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "weights/quant/group_codes.h"
 #include "weights/quant/module.h"
 
 namespace coxswain::weights::quant {
@@ -31,28 +32,48 @@ class Rows final : public RowReader {
     COXSWAIN_ASSIGN_OR_RETURN(out->codes_, read_all<std::uint32_t>(read, parts.qweight));
     COXSWAIN_ASSIGN_OR_RETURN(out->zeros_, read_all<std::uint32_t>(read, parts.qzeros));
     COXSWAIN_ASSIGN_OR_RETURN(out->scales_, read_floats(read, parts.scales));
+    out->scheme_ = scheme_of_groups(*out);
     return std::unique_ptr<RowReader>(std::move(out));
   }
 
   explicit Rows(const Parts& parts) : parts_(parts) {}
 
+  std::uint64_t n() const { return parts_.n; }
+  std::uint64_t k() const { return parts_.k; }
+  std::uint64_t n_groups() const { return parts_.n_groups; }
+  std::uint64_t group_size() const { return parts_.group_size; }
+  std::uint32_t bits() const { return parts_.bits; }
+  std::uint32_t group_of(std::uint64_t k) const { return groups_[k]; }
+  std::uint32_t code(std::uint64_t row, std::uint64_t k) const {
+    return stream_bits(codes_.data() + row, parts_.n, k * parts_.bits, parts_.bits);
+  }
+  std::uint32_t zero(std::uint64_t row, std::uint64_t group) const {
+    const std::uint64_t words = zeros_.size() / parts_.n_groups;
+    const std::uint32_t stored =
+        stream_bits(zeros_.data() + group * words, 1, row * parts_.bits, parts_.bits);
+    return parts_.zeros_less_one ? (stored + 1) & ((1U << parts_.bits) - 1) : stored;
+  }
+  float scale(std::uint64_t row, std::uint64_t group) const {
+    return scales_[group * parts_.n + row];
+  }
+
   Status read(std::uint64_t first, std::uint64_t n, float* out) override {
-    const std::uint64_t zero_words = zeros_.size() / parts_.n_groups;
     std::vector<std::int32_t> zeros(parts_.n_groups);
     for (std::uint64_t row = first; row < first + n; ++row) {
-      for (std::uint64_t g = 0; g < parts_.n_groups; ++g) {
-        const std::uint32_t stored =
-            stream_bits(zeros_.data() + g * zero_words, 1, row * parts_.bits, parts_.bits);
-        const std::uint32_t mask = (1U << parts_.bits) - 1;
-        zeros[g] = static_cast<std::int32_t>(parts_.zeros_less_one ? (stored + 1) & mask : stored);
-      }
+      for (std::uint64_t g = 0; g < parts_.n_groups; ++g)
+        zeros[g] = static_cast<std::int32_t>(zero(row, g));
       for (std::uint64_t k = 0; k < parts_.k; ++k) {
-        const auto q = static_cast<std::int32_t>(
-            stream_bits(codes_.data() + row, parts_.n, k * parts_.bits, parts_.bits));
         const std::uint32_t g = groups_[k];
-        *out++ = static_cast<float>(q - zeros[g]) * scales_[g * parts_.n + row];
+        *out++ =
+            static_cast<float>(static_cast<std::int32_t>(code(row, k)) - zeros[g]) * scale(row, g);
       }
     }
+    return {};
+  }
+
+  tensor::QuantScheme scheme() const override { return scheme_; }
+  Status read_codes(std::uint64_t first, std::uint64_t n, tensor::CodeRows& out) override {
+    fill_codes(*this, scheme_, first, n, out);
     return {};
   }
 
@@ -79,6 +100,7 @@ class Rows final : public RowReader {
   std::vector<std::uint32_t> codes_;
   std::vector<std::uint32_t> zeros_;
   std::vector<float> scales_;
+  tensor::QuantScheme scheme_;
 };
 
 Result<DerivedTensor> derive(const Module& module, const StoredQuant& quant) {

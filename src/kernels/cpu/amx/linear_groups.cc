@@ -37,7 +37,7 @@ struct alignas(64) Sums {
 template <typename Codes>
 inline void widen_piece(
     const uint8_t* w, size_t n_units, const char* ask, size_t ask_step, Widened* out) {
-  const __m512i zero = _mm512_set1_epi8(Codes::kZero);
+  const __m512i zero = _mm512_set1_epi8(static_cast<char>(Codes::kZero));
   for (size_t u = 0; u < n_units; ++u) {
     _mm_prefetch(ask, _MM_HINT_T1);
     _mm_prefetch(ask + ask_step / 2, _MM_HINT_T1);
@@ -45,12 +45,13 @@ inline void widen_piece(
 #pragma GCC unroll 4
     for (size_t v = 0; v < kVectors; ++v, w += 64) {
       const __m512i units = Set::load(w);
-      int8_t(*to)[64] = out->bytes[v] + u * 2;
+      int8_t(*to)[64] = out->bytes[v] + u * Codes::kParts;
       _mm512_store_si512(to[0], _mm512_sub_epi8(Codes::template codes<Set, 0>(units), zero));
-      _mm512_store_si512(to[1], _mm512_sub_epi8(Codes::template codes<Set, 1>(units), zero));
+      if constexpr (Codes::kParts == 2)
+        _mm512_store_si512(to[1], _mm512_sub_epi8(Codes::template codes<Set, 1>(units), zero));
     }
   }
-  for (size_t i = n_units * 2; i % 16 != 0; ++i) {
+  for (size_t i = n_units * Codes::kParts; i % 16 != 0; ++i) {
     for (size_t v = 0; v < kVectors; ++v) memset(out->bytes[v][i], 0, 64);
   }
 }
@@ -82,6 +83,38 @@ struct Piece {
   Sums* sums;
 };
 
+// Adds the sums of a group. Rows beyond n_rows are added to nobody's outputs.
+template <typename Codes>
+inline void flush(const uint16_t* words,
+                  const int32_t (*sums)[16],
+                  const char* starts,
+                  size_t stride,
+                  size_t n_rows,
+                  __m512 (&out)[16]) {
+  if constexpr (Codes::kOffset == GroupOffset::kNone) {
+    const __m512 scale = Set::widen_f16(words);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < 16; ++r) {
+      const __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums[r]));
+      out[r] = _mm512_add_ps(out[r], _mm512_mul_ps(sum, scale));
+    }
+  } else {
+    const __m512i pairs = Set::load_words(words);
+    const __m512 scale = Set::widen_first(pairs);
+    const __m512 minimum = Set::widen_second(pairs);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < 16; ++r) {
+      const __m512i start = Set::broadcast(starts + (r < n_rows ? r : 0) * stride);
+      __m512i sum = _mm512_load_si512(sums[r]);
+      if constexpr (Codes::kOffset == GroupOffset::kZero)
+        sum = _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, start));
+      out[r] = _mm512_add_ps(out[r], _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale));
+      if constexpr (Codes::kOffset == GroupOffset::kMinimum)
+        out[r] = _mm512_add_ps(out[r], _mm512_mul_ps(_mm512_cvtepi32_ps(start), minimum));
+    }
+  }
+}
+
 // Rows [row, row + 16) or, where kSum is 1, those that are left, times one vector of outputs.
 template <typename Codes, int kSum>
 inline void multiply_rows(
@@ -89,7 +122,10 @@ inline void multiply_rows(
   const TileArgs* const t = piece.t;
   const size_t n = piece.end - piece.begin;
   const int8_t* a = static_cast<const int8_t*>(t->a) + row * t->a_stride_bytes + piece.begin;
-  const uint16_t* scales = t->scales + piece.begin / Codes::kGroup * kPanel + vector * 16;
+  const uint16_t* scales =
+      t->scales + (piece.begin / Codes::kGroup * kPanel + vector * 16) * Codes::kWords;
+  const char* starts = reinterpret_cast<const char*>(t->a_starts + piece.begin / Codes::kGroup) +
+                       row * t->a_stride_bytes;
   char* acc = static_cast<char*>(t->acc) + row * kAccStride + vector * 64;
   const bool first = t->first && piece.begin == 0;
   __m512 out[16];
@@ -108,15 +144,10 @@ inline void multiply_rows(
                                 piece.sums->values[group & 1][0]);
   };
   start(0);
-  for (size_t group = 0; group < n_groups; ++group, scales += kPanel) {
+  for (size_t group = 0; group < n_groups; ++group, scales += kPanel * Codes::kWords) {
     if (group + 1 < n_groups) start(group + 1);
-    const __m512 scale = Set::widen_f16(scales);
-    const int32_t(*from)[16] = piece.sums->values[group & 1];
-#pragma GCC unroll 16
-    for (size_t r = 0; r < 16; ++r) {
-      const __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(from[r]));
-      out[r] = _mm512_add_ps(out[r], _mm512_mul_ps(sum, scale));
-    }
+    flush<Codes>(scales, piece.sums->values[group & 1], starts, t->a_stride_bytes, n_rows, out);
+    starts += sizeof(int32_t);
   }
 #pragma GCC unroll 16
   for (size_t r = 0; r < 16; ++r) {
@@ -179,9 +210,11 @@ void use_tiles(LinearKernel* kernel) {
 void fill_amx_linear_groups(SetOps* ops) {
 #define COXSWAIN_PLAIN_FORMAT(name)
 #define COXSWAIN_GROUP_FORMAT(name, codes) use_tiles<codes>(&ops->linear[kForm##name]);
+#define COXSWAIN_SUPER_FORMAT(name)
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT
 #undef COXSWAIN_GROUP_FORMAT
+#undef COXSWAIN_SUPER_FORMAT
 }
 
 }  // namespace coxswain::kernels

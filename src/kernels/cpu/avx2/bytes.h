@@ -27,6 +27,21 @@ struct Set {
   static __m256i products(Bytes codes, __m256i activations) {
     return _mm256_maddubs_epi16(codes, activations);
   }
+  // The same of signed codes from -128 on, for activations from -127 to 127: magnitudes times activations that have
+  // taken over the signs stay within 16 bits.
+  static __m256i signed_products(Bytes codes, __m256i activations) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(activations, codes));
+  }
+  static __m256i load_words(const uint16_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  // Pairs of words: the first of each, and the second, as float16.
+  static __m256 widen_first(__m256i pairs) { return widen_second(_mm256_slli_epi32(pairs, 16)); }
+  static __m256 widen_second(__m256i pairs) {
+    const __m256i words = _mm256_srli_epi32(pairs, 16);
+    return _mm256_cvtph_ps(
+        _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+  }
   static __m256 widen_f16(const uint16_t* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }

@@ -21,10 +21,15 @@ constexpr uint32_t kMultiple = 32;
 // Values of k after which the other half of a panel has its turn, so that it is found in the first-level cache.
 constexpr size_t kPieceValues = 512;
 
+// Codes of 8 bits leave 16 bits when two products of unsigned ones are added; as signed ones they do not.
+template <typename Codes>
+inline constexpr bool kAsSigned = Codes::kHighest > 127;
+
 // Units whose products may be added up in 16 bits: each lane takes 2 products of each of a unit's parts.
 template <typename Codes>
 constexpr size_t units_in_16_bits() {
-  return 32767 / (2 * 127 * Codes::kHighest * Codes::kParts);
+  constexpr int kMagnitude = kAsSigned<Codes> ? 128 : Codes::kHighest;
+  return 32767 / (2 * 127 * kMagnitude * Codes::kParts);
 }
 
 template <typename Codes, int kPart, int kRows, int kVectors>
@@ -34,17 +39,63 @@ inline void multiply_part(__m256i (&sum)[kRows][kVectors],
                           size_t a_stride) {
   __m256i codes[kVectors];
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v)
+  for (int v = 0; v < kVectors; ++v) {
     codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 32));
+    if constexpr (kAsSigned<Codes>)
+      codes[v] = _mm256_xor_si256(codes[v], _mm256_set1_epi8(static_cast<char>(0x80)));
+  }
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     const __m256i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      sum[r][v] = _mm256_add_epi16(sum[r][v], Set::products(codes[v], x));
+    for (int v = 0; v < kVectors; ++v) {
+      const __m256i products =
+          kAsSigned<Codes> ? Set::signed_products(codes[v], x) : Set::products(codes[v], x);
+      sum[r][v] = _mm256_add_epi16(sum[r][v], products);
+    }
   }
   if constexpr (kPart + 1 < Codes::kParts)
     multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
+}
+
+// Where the sum of a group starts for 8 outputs; `words` are theirs.
+template <typename Codes>
+inline __m256i start_of(const uint16_t* words, __m256i start) {
+  if constexpr (Codes::kOffset == GroupOffset::kZero)
+    return _mm256_madd_epi16(Set::load_words(words), start);
+  if constexpr (Codes::kOffset == GroupOffset::kMinimum || kAsSigned<Codes>)
+    return _mm256_setzero_si256();
+  return start;
+}
+
+template <typename Codes>
+inline __m256 scale_of(const uint16_t* words) {
+  if constexpr (Codes::kWords == 2) return Set::widen_first(Set::load_words(words));
+  return Set::widen_f16(words);
+}
+
+// Adds a group whose sums are there; `words` are its parameters, `starts` what the rows give to it.
+template <typename Codes, int kRows, int kVectors>
+inline void add_group(__m256 (&out)[kRows][kVectors],
+                      const __m256i (&sum)[kRows][kVectors],
+                      const uint16_t* words,
+                      const char* starts,
+                      size_t a_stride) {
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const __m256 scale = scale_of<Codes>(words + v * 8 * Codes::kWords);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+      out[r][v] = _mm256_add_ps(out[r][v], _mm256_mul_ps(_mm256_cvtepi32_ps(sum[r][v]), scale));
+    if constexpr (Codes::kOffset == GroupOffset::kMinimum) {
+      const __m256 minimum = Set::widen_second(Set::load_words(words + v * 16));
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const __m256i start = Set::broadcast(starts + static_cast<size_t>(r) * a_stride);
+        out[r][v] = _mm256_add_ps(out[r][v], _mm256_mul_ps(_mm256_cvtepi32_ps(start), minimum));
+      }
+    }
+  }
 }
 
 // A range of k within a tile, whole groups from its beginning, and the first of the vectors that are worked on.
@@ -64,7 +115,7 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
   const uint8_t* w = static_cast<const uint8_t*>(t->w) + unit * kStepBytes + piece.vector * 32;
   const uint8_t* a = static_cast<const uint8_t*>(t->a) + piece.begin;
   const char* starts = reinterpret_cast<const char*>(t->a_starts + group);
-  const uint16_t* scales = t->scales + group * kPanel + piece.vector * 8;
+  const uint16_t* scales = t->scales + (group * kPanel + piece.vector * 8) * Codes::kWords;
   float* acc = static_cast<float*>(t->acc) + piece.vector * 8;
   const bool first = t->first && piece.begin == 0;
   // Bytes that are asked for: the next block's, or those that follow in the stream.
@@ -87,7 +138,7 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
     for (int r = 0; r < kRows; ++r) {
       const __m256i start = Set::broadcast(starts + static_cast<size_t>(r) * t->a_stride_bytes);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = start;
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = start_of<Codes>(scales + v * 16, start);
     }
     for (size_t block = k; block < end; block += kBlock) {
       const size_t block_end = block + kBlock < end ? block + kBlock : end;
@@ -106,14 +157,8 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
           sum[r][v] = _mm256_add_epi32(sum[r][v], _mm256_madd_epi16(part[r][v], ones));
       }
     }
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const __m256 scale = Set::widen_f16(scales + v * 8);
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r)
-        out[r][v] = _mm256_add_ps(out[r][v], _mm256_mul_ps(_mm256_cvtepi32_ps(sum[r][v]), scale));
-    }
-    scales += kPanel;
+    add_group<Codes, kRows, kVectors>(out, sum, scales, starts, t->a_stride_bytes);
+    scales += kPanel * Codes::kWords;
     starts += sizeof(int32_t);
   }
 #pragma GCC unroll 4
@@ -166,8 +211,9 @@ void convert_row(const ConvertArgs* args) {
         _mm_add_epi32(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
     sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
     sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
-    c.starts[i / Codes::kGroup] -= Codes::kZero * _mm_cvtsi128_si32(sum);
+    c.starts[i / Codes::kGroup] += _mm_cvtsi128_si32(sum);
   }
+  for (size_t g = 0; g < n_groups; ++g) c.starts[g] = start_of_row<Codes>(c.starts[g]);
 }
 
 void finish_rows(const FinishArgs* f) {
@@ -204,9 +250,11 @@ void fill_avx2_linear_groups(SetOps* ops) {
 #define COXSWAIN_PLAIN_FORMAT(name)
 #define COXSWAIN_GROUP_FORMAT(name, codes) \
   ops->linear[kForm##name] = groups_of<codes>(0x2000 + codes::kId);
+#define COXSWAIN_SUPER_FORMAT(name)
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT
 #undef COXSWAIN_GROUP_FORMAT
+#undef COXSWAIN_SUPER_FORMAT
 }
 
 }  // namespace coxswain::kernels

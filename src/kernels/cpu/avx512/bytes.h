@@ -10,6 +10,7 @@ struct Set {
   using Floats = __m512;  // of 16 outputs
 
   static Bytes load(const uint8_t* p) { return _mm512_loadu_si512(p); }
+  static __m512i load_words(const uint16_t* p) { return _mm512_loadu_si512(p); }
   static Bytes and_bytes(Bytes a, int mask) {
     return _mm512_and_si512(a, _mm512_set1_epi8(static_cast<char>(mask)));
   }
@@ -32,6 +33,9 @@ struct Set {
   static Floats widen_f16(const uint16_t* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
+  // Pairs of words: the first of each, and the second, as float16.
+  static Floats widen_first(__m512i pairs) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(pairs)); }
+  static Floats widen_second(__m512i pairs) { return widen_first(_mm512_srli_epi32(pairs, 16)); }
 };
 
 #endif  // COXSWAIN_KERNELS_CPU_AVX512_BYTES_H_

@@ -1,7 +1,8 @@
 // Linear kernels for codes in groups: unsigned codes times signed activations (vpdpbusd), integer sums inside a group,
-// then a multiplication by the group's scale and an addition. What the zero of the codes adds to a group's sum is the
-// same for every output; it is taken away by starting the sum at -zero times the sum of the group's activations, which
-// are added up once while the row is quantised.
+// then a multiplication by the group's scale and an addition. The sums of a group's activations are added up once while
+// the row is quantised. A zero of the codes that all outputs have is taken away by starting the sum at -zero times that
+// sum; one that each group has, by a product of 16 bits of it and -sum (which lies in the upper half of a start, beside
+// nothing, as the zero lies beside the scale).
 
 #include <immintrin.h>
 #include <string.h>
@@ -39,6 +40,45 @@ inline void multiply_part(Set::Sums (&sum)[kRows][kVectors],
     multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
 }
 
+// Where the sum of a group starts for 16 outputs; `words` are theirs.
+template <typename Codes>
+inline __m512i start_of(const uint16_t* words, __m512i start) {
+  if constexpr (Codes::kOffset == GroupOffset::kZero)
+    return _mm512_madd_epi16(Set::load_words(words), start);
+  if constexpr (Codes::kOffset == GroupOffset::kMinimum) return _mm512_setzero_si512();
+  return start;
+}
+
+template <typename Codes>
+inline __m512 scale_of(const uint16_t* words) {
+  if constexpr (Codes::kWords == 2) return Set::widen_first(Set::load_words(words));
+  return Set::widen_f16(words);
+}
+
+// Adds a group whose sums are there; `words` are its parameters, `starts` what the rows give to it.
+template <typename Codes, int kRows, int kVectors>
+inline void add_group(__m512 (&out)[kRows][kVectors],
+                      const __m512i (&sum)[kRows][kVectors],
+                      const uint16_t* words,
+                      const char* starts,
+                      size_t a_stride) {
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const __m512 scale = scale_of<Codes>(words + v * 16 * Codes::kWords);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r)
+      out[r][v] = _mm512_add_ps(out[r][v], _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), scale));
+    if constexpr (Codes::kOffset == GroupOffset::kMinimum) {
+      const __m512 minimum = Set::widen_second(Set::load_words(words + v * 32));
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const __m512i start = Set::broadcast(starts + static_cast<size_t>(r) * a_stride);
+        out[r][v] = _mm512_add_ps(out[r][v], _mm512_mul_ps(_mm512_cvtepi32_ps(start), minimum));
+      }
+    }
+  }
+}
+
 // A range of k within a tile, whole groups from its beginning, and the first of the vectors that are worked on.
 struct Piece {
   size_t begin;
@@ -54,7 +94,7 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
   const uint8_t* w = static_cast<const uint8_t*>(t->w) + unit * kStepBytes + piece.vector * 64;
   const uint8_t* a = static_cast<const uint8_t*>(t->a) + piece.begin;
   const char* starts = reinterpret_cast<const char*>(t->a_starts + group);
-  const uint16_t* scales = t->scales + group * kPanel + piece.vector * 16;
+  const uint16_t* scales = t->scales + (group * kPanel + piece.vector * 16) * Codes::kWords;
   char* acc = static_cast<char*>(t->acc) + piece.vector * 64;
   const bool first = t->first && piece.begin == 0;
   const bool asks = t->prefetch != nullptr && piece.vector == 0;
@@ -73,7 +113,7 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
     for (int r = 0; r < kRows; ++r) {
       const __m512i start = Set::broadcast(starts + static_cast<size_t>(r) * t->a_stride_bytes);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = start;
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = start_of<Codes>(scales + v * 32, start);
     }
     for (size_t i = k; i < end; i += Codes::kUnitValues) {
       if (asks) {
@@ -84,14 +124,8 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
       w += kStepBytes;
       a += Codes::kUnitValues;
     }
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const __m512 scale = Set::widen_f16(scales + v * 16);
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r)
-        out[r][v] = _mm512_add_ps(out[r][v], _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), scale));
-    }
-    scales += kPanel;
+    add_group<Codes, kRows, kVectors>(out, sum, scales, starts, t->a_stride_bytes);
+    scales += kPanel * Codes::kWords;
     starts += sizeof(int32_t);
   }
 #pragma GCC unroll 8
@@ -146,7 +180,7 @@ void convert_row(const ConvertArgs* args) {
       sum = _mm512_add_epi32(sum, value);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(value));
     }
-    c.starts[g] = -Codes::kZero * _mm512_reduce_add_epi32(sum);
+    c.starts[g] = start_of_row<Codes>(_mm512_reduce_add_epi32(sum));
   }
 }
 
@@ -183,9 +217,11 @@ void fill_avx512_linear_groups(SetOps* ops) {
 #define COXSWAIN_PLAIN_FORMAT(name)
 #define COXSWAIN_GROUP_FORMAT(name, codes) \
   ops->linear[kForm##name] = groups_of<codes>(0x3000 + codes::kId);
+#define COXSWAIN_SUPER_FORMAT(name)
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT
 #undef COXSWAIN_GROUP_FORMAT
+#undef COXSWAIN_SUPER_FORMAT
 }
 
 }  // namespace coxswain::kernels

@@ -42,17 +42,27 @@ void tile(const TileArgs* t) {
   const uint8_t* w = static_cast<const uint8_t*>(t->w);
   const int8_t* a = static_cast<const int8_t*>(t->a);
   const uint16_t* scales = t->scales;
+  const char* starts = reinterpret_cast<const char*>(t->a_starts);
   float* acc = static_cast<float*>(t->acc);
   if (t->first) memset(acc, 0, t->rows * kPanel * sizeof(float));
-  for (size_t begin = 0; begin < t->k; begin += Codes::kGroup, scales += kPanel) {
+  for (size_t begin = 0; begin < t->k; begin += Codes::kGroup, scales += kPanel * Codes::kWords) {
     const size_t end = begin + Codes::kGroup < t->k ? begin + Codes::kGroup : t->k;
     int32_t sum[kRowTile][kPanel] = {};
     for (size_t k = begin; k < end; k += Codes::kUnitValues, w += kPanel * Codes::kUnitBytes)
       multiply_unit<Codes>(t, w, a + k, sum);
     for (size_t r = 0; r < t->rows; ++r) {
-      for (size_t j = 0; j < kPanel; ++j)
-        acc[r * kPanel + j] += static_cast<float>(sum[r][j]) * widen_f16(scales[j]);
+      int32_t start = 0;
+      memcpy(&start, starts + r * t->a_stride_bytes, sizeof(start));
+      for (size_t j = 0; j < kPanel; ++j) {
+        const uint16_t* const words = scales + j * Codes::kWords;
+        if (Codes::kOffset == GroupOffset::kZero) sum[r][j] -= words[1] * start;
+        float* const out = acc + r * kPanel + j;
+        *out += static_cast<float>(sum[r][j]) * widen_f16(words[0]);
+        if (Codes::kOffset == GroupOffset::kMinimum)
+          *out += static_cast<float>(start) * widen_f16(words[1]);
+      }
     }
+    starts += sizeof(int32_t);
   }
 }
 
@@ -68,7 +78,8 @@ void finish(const FinishArgs* f) {
   }
 }
 
-// This set takes the zero of the codes away product by product and leaves the starts of groups alone.
+// This set takes a zero that all groups have away product by product; starts are the sums of groups.
+template <typename Codes>
 void convert_row(const ConvertArgs* args) {
   const ConvertArgs c = *args;
   int8_t* out = static_cast<int8_t*>(c.values);
@@ -83,9 +94,13 @@ void convert_row(const ConvertArgs* args) {
   memcpy(&absmax, &highest, 4);
   *c.scale = absmax / 127.0F;
   memset(out, 0, c.k_padded);
+  memset(c.starts, 0, (c.k_padded + Codes::kGroup - 1) / Codes::kGroup * sizeof(int32_t));
   if (!counts(absmax)) return;
   const float inverse = 127.0F / absmax;
-  for (size_t i = 0; i < c.k; ++i) out[i] = static_cast<int8_t>(lrintf(c.x[i] * inverse));
+  for (size_t i = 0; i < c.k; ++i) {
+    out[i] = static_cast<int8_t>(lrintf(c.x[i] * inverse));
+    c.starts[i / Codes::kGroup] += widen_int8(out[i]);
+  }
 }
 
 template <typename Codes>
@@ -100,7 +115,7 @@ LinearKernel kernel_of(uint32_t layout_id) {
   kernel.row_tile = kRowTile;
   kernel.k_block = 4096;
   kernel.form = kActivationS8;
-  kernel.convert_row = convert_row;
+  kernel.convert_row = convert_row<Codes>;
   kernel.tile = tile<Codes>;
   kernel.finish = finish;
   return kernel;
@@ -112,9 +127,11 @@ void fill_scalar_linear_groups(SetOps* ops) {
 #define COXSWAIN_PLAIN_FORMAT(name)
 #define COXSWAIN_GROUP_FORMAT(name, codes) \
   ops->linear[kForm##name] = kernel_of<codes>(0x1000 + codes::kId);
+#define COXSWAIN_SUPER_FORMAT(name)
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT
 #undef COXSWAIN_GROUP_FORMAT
+#undef COXSWAIN_SUPER_FORMAT
 }
 
 }  // namespace coxswain::kernels

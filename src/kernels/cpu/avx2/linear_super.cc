@@ -1,0 +1,244 @@
+// Linear kernels for codes in super-groups: pairs of products in 16 bits (vpmaddubsw) within a sub-group, widened and
+// multiplied by the sub-group's whole number; a super-group costs one multiplication by its scale and one addition.
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/cpu/ops.h"
+
+namespace coxswain::kernels {
+namespace {
+
+#include "kernels/cpu/avx2/bytes.h"
+#include "kernels/cpu/avx2/linear.h"
+#include "kernels/formats/int4.h"
+#include "kernels/formats/super.h"
+
+constexpr int kPanel = 32;
+constexpr int kPanelVectors = 4;
+constexpr int kRowTile = 4;
+constexpr uint32_t kMultiple = 32;
+
+// Codes of 8 bits are taken as signed ones: sums of two products then fit 16 bits.
+template <typename Codes>
+inline constexpr bool kAsSigned = Codes::kHighest > 127;
+
+// Sums of products of one sub-group, 4-bit codes: all of them fit 16 bits (8 * 2 * 15 * 127).
+template <typename Codes, int kPart, int kRows, int kVectors>
+inline void multiply_part(__m256i (&sum)[kRows][kVectors],
+                          const uint8_t* w,
+                          const uint8_t* a,
+                          size_t a_stride) {
+  __m256i codes[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 32));
+    if constexpr (kAsSigned<Codes>)
+      codes[v] = _mm256_xor_si256(codes[v], _mm256_set1_epi8(static_cast<char>(0x80)));
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const __m256i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (kAsSigned<Codes>) {
+        const __m256i products = Set::signed_products(codes[v], x);
+        sum[r][v] = _mm256_add_epi32(sum[r][v], _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
+      } else {
+        sum[r][v] = _mm256_add_epi16(sum[r][v], Set::products(codes[v], x));
+      }
+    }
+  }
+  if constexpr (kPart + 1 < Codes::kParts)
+    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
+}
+
+// Whole numbers of sub-group `sub` of 8 outputs; `words` are the parameters of these.
+template <typename Codes>
+inline __m256i subs_of(const uint16_t* words, size_t sub) {
+  constexpr size_t kOfWord = Codes::kHasMinima ? 2 : 4;
+  const __m256i word = Set::load_words(words + (1 + sub / kOfWord) * kPanel * 2);
+  const int place = static_cast<int>(sub % kOfWord * (32 / kOfWord));
+  if constexpr (Codes::kHasMinima)
+    return _mm256_and_si256(_mm256_srl_epi32(word, _mm_cvtsi32_si128(place)),
+                            _mm256_set1_epi32(0xFF));
+  return _mm256_srai_epi32(_mm256_sll_epi32(word, _mm_cvtsi32_si128(24 - place)), 24);
+}
+
+// Where a super-group is read: `words` are its parameters, `starts` what the first row gives to it.
+struct Group {
+  const uint8_t* w;
+  const uint8_t* a;
+  size_t a_stride;
+  const uint16_t* words;
+  const char* starts;
+};
+
+// Sums of one sub-group in 32 bits.
+template <typename Codes, int kRows, int kVectors>
+inline void sum_sub(__m256i (&sum)[kRows][kVectors], const Group& g, size_t sub) {
+  const uint8_t* w = g.w + sub * (Codes::kSub / Codes::kUnitValues * kPanel * Codes::kUnitBytes);
+  const uint8_t* a = g.a + sub * Codes::kSub;
+  for (int i = 0; i < Codes::kSub; i += Codes::kUnitValues) {
+    multiply_part<Codes, 0, kRows, kVectors>(sum, w, a, g.a_stride);
+    w += kPanel * Codes::kUnitBytes;
+    a += Codes::kUnitValues;
+  }
+  if constexpr (kAsSigned<Codes>) return;
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = _mm256_madd_epi16(sum[r][v], _mm256_set1_epi16(1));
+  }
+}
+
+// Sums of the minima of 8 outputs times those of a row's sub-groups.
+inline __m256i minima_of(const Group& g, int row, int vector) {
+  const char* const starts = g.starts + static_cast<size_t>(row) * g.a_stride;
+  __m256i minima = _mm256_setzero_si256();
+  for (size_t pair = 0; pair < 4; ++pair) {
+    const __m256i words = Set::load_words(g.words + (1 + pair) * kPanel * 2 + vector * 16);
+    const __m256i sums = Set::broadcast(starts + pair * sizeof(int32_t));
+    minima = _mm256_add_epi32(minima, _mm256_madd_epi16(_mm256_srli_epi16(words, 8), sums));
+  }
+  return minima;
+}
+
+// A super-group of up to n inputs times kRows rows and kVectors vectors of outputs, into acc.
+template <typename Codes, int kRows, int kVectors>
+inline void add_group(const Group& g, size_t n, float* acc, bool first) {
+  __m256i total[kRows][kVectors] = {};
+  for (size_t sub = 0; sub * Codes::kSub < n; ++sub) {
+    __m256i sum[kRows][kVectors] = {};
+    sum_sub<Codes, kRows, kVectors>(sum, g, sub);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __m256i subs = subs_of<Codes>(g.words + v * 16, sub);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r)
+        total[r][v] = _mm256_add_epi32(total[r][v], _mm256_mullo_epi32(sum[r][v], subs));
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const __m256i scales = Set::load_words(g.words + v * 16);
+    const __m256 scale = Set::widen_first(scales);
+    const __m256 minimum = Set::widen_second(scales);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      float* const at = acc + r * kPanel + v * 8;
+      __m256 out = first ? _mm256_setzero_ps() : _mm256_load_ps(at);
+      out = _mm256_add_ps(out, _mm256_mul_ps(_mm256_cvtepi32_ps(total[r][v]), scale));
+      if constexpr (Codes::kHasMinima)
+        out = _mm256_sub_ps(out, _mm256_mul_ps(_mm256_cvtepi32_ps(minima_of(g, r, v)), minimum));
+      _mm256_store_ps(at, out);
+    }
+  }
+}
+
+template <typename Codes, int kRows, int kVectors>
+inline void multiply_groups(const TileArgs* t, int vector) {
+  constexpr size_t kStepBytes = size_t{kPanel} * Codes::kUnitBytes;
+  Group g = {.w = static_cast<const uint8_t*>(t->w) + vector * 32,
+             .a = static_cast<const uint8_t*>(t->a),
+             .a_stride = t->a_stride_bytes,
+             .words = t->scales + vector * 16,
+             .starts = reinterpret_cast<const char*>(t->a_starts)};
+  float* const acc = static_cast<float*>(t->acc) + vector * 8;
+  for (size_t k = 0; k < t->k; k += kSuperInputs) {
+    const size_t n = kSuperInputs < t->k - k ? kSuperInputs : t->k - k;
+    add_group<Codes, kRows, kVectors>(g, n, acc, t->first && k == 0);
+    g.w += n / Codes::kUnitValues * kStepBytes;
+    g.a += n;
+    g.words += kSuperWords * kPanel * 2;
+    g.starts += Codes::kStarts * sizeof(int32_t);
+  }
+}
+
+template <typename Codes, int kRows>
+inline void run_super_rows(const TileArgs* t) {
+  if (t->rows != kRows) {
+    if constexpr (kRows > 1) run_super_rows<Codes, kRows - 1>(t);
+    return;
+  }
+  if constexpr (kRows == 1) {
+    multiply_groups<Codes, kRows, kPanelVectors>(t, 0);
+  } else {
+    multiply_groups<Codes, kRows, kPanelVectors / 2>(t, 0);
+    multiply_groups<Codes, kRows, kPanelVectors / 2>(t, kPanelVectors / 2);
+  }
+}
+
+template <typename Codes>
+void super_tile(const TileArgs* t) {
+  run_super_rows<Codes, kRowTile>(t);
+}
+
+template <typename Codes>
+void convert_row(const ConvertArgs* args) {
+  const ConvertArgs c = *args;
+  int8_t* out = static_cast<int8_t*>(c.values);
+  const float absmax = absmax_of(c.x, c.k);
+  *c.scale = absmax / 127.0F;
+  const size_t n_groups = (c.k_padded + kSuperInputs - 1) / kSuperInputs;
+  if (!counts(absmax)) {
+    memset(out, 0, c.k_padded);
+    memset(c.starts, 0, n_groups * Codes::kStarts * sizeof(int32_t));
+    return;
+  }
+  const __m256 inverse = _mm256_set1_ps(127.0F / absmax);
+  for (size_t g = 0; g < n_groups; ++g) {
+    int32_t sums[kSuperInputs / Codes::kSub] = {};
+    for (size_t i = 0; i < kSuperInputs && g * kSuperInputs + i < c.k_padded; i += 8) {
+      const size_t at = g * kSuperInputs + i;
+      const __m256i values = quantised(c, at, inverse);
+      const __m128i words = packed16(values);
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(out + at), _mm_packs_epi16(words, words));
+      __m128i sum =
+          _mm_add_epi32(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
+      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
+      sums[i / Codes::kSub] += _mm_cvtsi128_si32(sum);
+    }
+    put_starts<Codes>(sums, c.starts + g * Codes::kStarts);
+  }
+}
+
+void finish_rows(const FinishArgs* f) {
+  for (size_t j = 0; j < f->n; j += 8) {
+    const __m256i lanes = lanes_of(f->n, j);
+    for (size_t r = 0; r < f->rows; ++r) {
+      const float* acc = static_cast<const float*>(f->acc) + r * kPanel + j;
+      put(f, r, j, lanes, _mm256_mul_ps(_mm256_load_ps(acc), _mm256_set1_ps(f->row_scales[r])));
+    }
+  }
+}
+
+template <typename Codes>
+LinearKernel kernel_of(uint32_t layout_id) {
+  LinearKernel kernel{};
+  kernel.layout_id = layout_id;
+  kernel.panel = kPanel;
+  kernel.unit_values = Codes::kUnitValues;
+  kernel.unit_bytes = Codes::kUnitBytes;
+  kernel.k_multiple = kMultiple;
+  kernel.group = kSuperInputs;
+  kernel.group_starts = Codes::kStarts;
+  kernel.row_tile = kRowTile;
+  kernel.k_block = 4096;
+  kernel.form = kActivationS8;
+  kernel.convert_row = convert_row<Codes>;
+  kernel.tile = super_tile<Codes>;
+  kernel.finish = finish_rows;
+  return kernel;
+}
+
+}  // namespace
+
+void fill_avx2_linear_super(SetOps* ops) {
+  ops->linear[kFormSuper4] = kernel_of<Super4>(0x2000 + Super4::kId);
+  ops->linear[kFormSuper8] = kernel_of<Super8>(0x2000 + Super8::kId);
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,233 @@
+// Linear kernels for codes in super-groups: products of a sub-group are added up as integers (vpdpbusd), these sums are
+// multiplied by the sub-group's whole number and added up, and a super-group costs one multiplication by its scale and
+// one addition. Sums of minima are products of pairs of 16 bits: sub-minima and the row's sums of sub-groups.
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/cpu/ops.h"
+
+namespace coxswain::kernels {
+namespace {
+
+#include "kernels/cpu/avx512/bytes.h"
+#include "kernels/cpu/avx512/linear.h"
+#include "kernels/formats/int4.h"
+#include "kernels/formats/super.h"
+
+constexpr uint32_t kMultiple = 32;
+
+template <typename Codes, int kPart, int kRows, int kVectors>
+inline void multiply_part(Set::Sums (&sum)[kRows][kVectors],
+                          const uint8_t* w,
+                          const uint8_t* a,
+                          size_t a_stride) {
+  Set::Bytes codes[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v)
+    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 64));
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const __m512i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) Set::dot(sum[r][v], codes[v], x);
+  }
+  if constexpr (kPart + 1 < Codes::kParts)
+    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
+}
+
+// Whole numbers of sub-group `sub` of 16 outputs; `words` are the parameters of these.
+template <typename Codes>
+inline __m512i subs_of(const uint16_t* words, size_t sub) {
+  constexpr size_t kOfWord = Codes::kHasMinima ? 2 : 4;
+  const __m512i word = Set::load_words(words + (1 + sub / kOfWord) * kPanel * 2);
+  const auto place = static_cast<unsigned>(sub % kOfWord) * (32 / kOfWord);
+  if constexpr (Codes::kHasMinima)
+    return _mm512_and_si512(_mm512_srl_epi32(word, _mm_cvtsi32_si128(static_cast<int>(place))),
+                            _mm512_set1_epi32(0xFF));
+  return _mm512_srai_epi32(_mm512_sll_epi32(word, _mm_cvtsi32_si128(static_cast<int>(24 - place))),
+                           24);
+}
+
+// Where a super-group is read: `words` are its parameters, `starts` what the first row gives to it.
+struct Group {
+  const uint8_t* w;
+  const uint8_t* a;
+  size_t a_stride;
+  const uint16_t* words;
+  const char* starts;
+
+  __m512i start(int row, size_t i) const {
+    return Set::broadcast(starts + static_cast<size_t>(row) * a_stride + i * sizeof(int32_t));
+  }
+};
+
+// Sums of one sub-group.
+template <typename Codes, int kRows, int kVectors>
+inline void sum_sub(__m512i (&sum)[kRows][kVectors], const Group& g, size_t sub) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const __m512i start = Codes::kHasMinima ? _mm512_setzero_si512() : g.start(r, sub);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = start;
+  }
+  const uint8_t* w = g.w + sub * (Codes::kSub / Codes::kUnitValues * kPanel * Codes::kUnitBytes);
+  const uint8_t* a = g.a + sub * Codes::kSub;
+#pragma GCC unroll 4
+  for (int i = 0; i < Codes::kSub; i += Codes::kUnitValues) {
+    multiply_part<Codes, 0, kRows, kVectors>(sum, w, a, g.a_stride);
+    w += kPanel * Codes::kUnitBytes;
+    a += Codes::kUnitValues;
+  }
+}
+
+// Sums of the minima of 16 outputs times those of a row's sub-groups.
+inline __m512i minima_of(const Group& g, int row, int vector) {
+  __m512i minima = _mm512_setzero_si512();
+#pragma GCC unroll 4
+  for (size_t pair = 0; pair < 4; ++pair) {
+    const __m512i words = Set::load_words(g.words + (1 + pair) * kPanel * 2 + vector * 32);
+    minima = _mm512_add_epi32(minima,
+                              _mm512_madd_epi16(_mm512_srli_epi16(words, 8), g.start(row, pair)));
+  }
+  return minima;
+}
+
+// A super-group of up to n inputs times kRows rows and kVectors vectors of outputs, into acc.
+template <typename Codes, int kRows, int kVectors>
+inline void add_group(const Group& g, size_t n, float* acc, bool first) {
+  __m512i total[kRows][kVectors] = {};
+  for (size_t sub = 0; sub * Codes::kSub < n; ++sub) {
+    __m512i sum[kRows][kVectors];
+    sum_sub<Codes, kRows, kVectors>(sum, g, sub);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512i subs = subs_of<Codes>(g.words + v * 32, sub);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r)
+        total[r][v] = _mm512_add_epi32(total[r][v], _mm512_mullo_epi32(sum[r][v], subs));
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const __m512i scales = Set::load_words(g.words + v * 32);
+    const __m512 scale = Set::widen_first(scales);
+    const __m512 minimum = Set::widen_second(scales);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      float* const at = acc + r * kPanel + v * 16;
+      __m512 out = first ? _mm512_setzero_ps() : _mm512_load_ps(at);
+      out = _mm512_add_ps(out, _mm512_mul_ps(_mm512_cvtepi32_ps(total[r][v]), scale));
+      if constexpr (Codes::kHasMinima)
+        out = _mm512_sub_ps(out, _mm512_mul_ps(_mm512_cvtepi32_ps(minima_of(g, r, v)), minimum));
+      _mm512_store_ps(at, out);
+    }
+  }
+}
+
+template <typename Codes, int kRows, int kVectors>
+inline void multiply_groups(const TileArgs* t, int vector) {
+  constexpr size_t kStepBytes = size_t{kPanel} * Codes::kUnitBytes;
+  Group g = {.w = static_cast<const uint8_t*>(t->w) + vector * 64,
+             .a = static_cast<const uint8_t*>(t->a),
+             .a_stride = t->a_stride_bytes,
+             .words = t->scales + vector * 32,
+             .starts = reinterpret_cast<const char*>(t->a_starts)};
+  float* const acc = static_cast<float*>(t->acc) + vector * 16;
+  const bool asks = t->prefetch != nullptr && vector == 0;
+  const char* next = asks ? t->prefetch : nullptr;
+  for (size_t k = 0; k < t->k; k += kSuperInputs) {
+    const size_t n = kSuperInputs < t->k - k ? kSuperInputs : t->k - k;
+    for (size_t unit = 0; asks && unit < n / Codes::kUnitValues; ++unit) {
+      prefetch_share(next, t->prefetch_step);
+      next += t->prefetch_step;
+    }
+    add_group<Codes, kRows, kVectors>(g, n, acc, t->first && k == 0);
+    g.w += n / Codes::kUnitValues * kStepBytes;
+    g.a += n;
+    g.words += kSuperWords * kPanel * 2;
+    g.starts += Codes::kStarts * sizeof(int32_t);
+  }
+}
+
+// One or two rows have registers for the whole panel; more take half of it.
+template <typename Codes, int kRows>
+inline void run_super_rows(const TileArgs* t) {
+  if (t->rows != kRows) {
+    if constexpr (kRows > 1) run_super_rows<Codes, kRows - 1>(t);
+    return;
+  }
+  if constexpr (kRows <= 2) {
+    multiply_groups<Codes, kRows, kVectors>(t, 0);
+  } else {
+    multiply_groups<Codes, kRows, kVectors / 2>(t, 0);
+    multiply_groups<Codes, kRows, kVectors / 2>(t, kVectors / 2);
+  }
+}
+
+template <typename Codes>
+void super_tile(const TileArgs* t) {
+  run_super_rows<Codes, kRowTile>(t);
+}
+
+template <typename Codes>
+void convert_row(const ConvertArgs* args) {
+  const ConvertArgs c = *args;
+  int8_t* out = static_cast<int8_t*>(c.values);
+  const float absmax = absmax_of(c.x, c.k);
+  *c.scale = absmax / 127.0F;
+  const size_t n_groups = (c.k_padded + kSuperInputs - 1) / kSuperInputs;
+  if (!counts(absmax)) {
+    memset(out, 0, c.k_padded);
+    memset(c.starts, 0, n_groups * Codes::kStarts * sizeof(int32_t));
+    return;
+  }
+  const __m512 inverse = _mm512_set1_ps(127.0F / absmax);
+  for (size_t g = 0; g < n_groups; ++g) {
+    int32_t sums[kSuperInputs / Codes::kSub] = {};
+    for (size_t i = 0; i < kSuperInputs && g * kSuperInputs + i < c.k_padded; i += 16) {
+      const size_t at = g * kSuperInputs + i;
+      const __m512i value = quantised(c, at, inverse);
+      sums[i / Codes::kSub] += _mm512_reduce_add_epi32(value);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + at), _mm512_cvtepi32_epi8(value));
+    }
+    put_starts<Codes>(sums, c.starts + g * Codes::kStarts);
+  }
+}
+
+void finish_rows(const FinishArgs* f) {
+  for (size_t r = 0; r < f->rows; ++r) {
+    const float* acc = static_cast<const float*>(f->acc) + r * kPanel;
+    const __m512 scale = _mm512_set1_ps(f->row_scales[r]);
+    for (size_t j = 0; j < f->n; j += 16)
+      put(f, r, j, _mm512_mul_ps(_mm512_load_ps(acc + j), scale));
+  }
+}
+
+template <typename Codes>
+LinearKernel super_of(uint32_t layout_id) {
+  LinearKernel kernel{};
+  kernel.layout_id = layout_id;
+  kernel.panel = kPanel;
+  kernel.unit_values = Codes::kUnitValues;
+  kernel.unit_bytes = Codes::kUnitBytes;
+  kernel.k_multiple = kMultiple;
+  kernel.group = kSuperInputs;
+  kernel.group_starts = Codes::kStarts;
+  kernel.row_tile = kRowTile;
+  kernel.k_block = kBlockBytes / (kPanel * Codes::kUnitBytes) * Codes::kUnitValues;
+  kernel.form = kActivationS8;
+  kernel.convert_row = convert_row<Codes>;
+  kernel.tile = super_tile<Codes>;
+  kernel.finish = finish_rows;
+  return kernel;
+}
+
+}  // namespace
+
+void fill_avx512_linear_super(SetOps* ops) {
+  ops->linear[kFormSuper4] = super_of<Super4>(0x3000 + Super4::kId);
+  ops->linear[kFormSuper8] = super_of<Super8>(0x3000 + Super8::kId);
+}
+
+}  // namespace coxswain::kernels

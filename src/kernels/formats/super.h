@@ -1,0 +1,46 @@
+#ifndef COXSWAIN_KERNELS_FORMATS_SUPER_H_
+#define COXSWAIN_KERNELS_FORMATS_SUPER_H_
+// Codes in super-groups of 256 inputs: a float16 scale, and for each sub-group a whole number that it is multiplied by.
+//
+//   Super4   value = scale * (sub * code) - minimum * sub_minimum    4 bits, sub-groups of 32, GGUF's Q4_K
+//   Super8   value = scale * (sub * (code - 128))                    8 bits, sub-groups of 16, signed sub, GGUF's Q6_K
+//
+// The parameters of a super-group are five words of 32 bits, each of all outputs of a panel side by side: scale and
+// minimum; then, for Super4, four times sub, sub_minimum, sub, sub_minimum in bytes, for Super8 four times four subs.
+//
+// Integer sums of sub-groups times their subs are integers too: one multiplication by the scale and one addition for
+// each super-group, then one of each for the minima.
+//
+// Included inside an anonymous namespace, after formats/int4.h, whose units these are.
+
+inline constexpr int kSuperInputs = 256;
+inline constexpr int kSuperWords = 5;
+
+struct Super4 : Int4<kSuperInputs, 22> {
+  static constexpr bool kHasMinima = true;
+  static constexpr int kSub = 32;  // inputs of a sub-group
+  static constexpr int kZero = 0;
+  static constexpr int kStarts = 4;  // of a row for each super-group: pairs of sums of sub-groups
+};
+
+struct Super8 : Int8<kSuperInputs> {
+  static constexpr uint32_t kId = 23;
+  static constexpr bool kHasMinima = false;
+  static constexpr int kSub = 16;
+  static constexpr int kStarts = 16;  // -kZero times the sum of each sub-group
+};
+
+// Sums of the sub-groups of one super-group, which a row gives to its products.
+template <typename Codes>
+inline void put_starts(const int32_t* sums, int32_t* starts) {
+  for (int i = 0; i < Codes::kStarts; ++i) {
+    if (Codes::kHasMinima) {
+      starts[i] = static_cast<int32_t>((static_cast<uint32_t>(sums[2 * i]) & 0xFFFFU) |
+                                       static_cast<uint32_t>(sums[2 * i + 1]) << 16);
+    } else {
+      starts[i] = -Codes::kZero * sums[i];
+    }
+  }
+}
+
+#endif  // COXSWAIN_KERNELS_FORMATS_SUPER_H_
