@@ -35,19 +35,19 @@ class NoText final : public TextCodec {
 
 class ServedRunner {
  public:
-  // Dies with a message if the socket cannot be had. `runner` outlives it.
-  explicit ServedRunner(StepRunner& runner)
-      : service_(require(rpc::ShardService::start(runner, codec_, options(), log_))),
+  // Dies with a message if the socket cannot be had. `runner` outlives it. Several of a process have different names.
+  explicit ServedRunner(StepRunner& runner, std::string_view name = {})
+      : service_(require(rpc::ShardService::start(runner, codec_, options(name), log_))),
         client_(require(rpc::ShardedClient::connect(service_->socket_path(), {}))) {}
 
   const std::shared_ptr<StepRunner>& client() const { return client_; }
 
  private:
   // On a path that only this process uses.
-  static rpc::ShardServiceOptions options() {
-    const std::string name = "coxswain-bench-" + std::to_string(::getpid());
+  static rpc::ShardServiceOptions options(std::string_view name) {
+    const std::string file = "coxswain-bench-" + std::to_string(::getpid()) + std::string(name);
     rpc::ShardServiceOptions out;
-    out.socket_path = (std::filesystem::temp_directory_path() / name).string();
+    out.socket_path = (std::filesystem::temp_directory_path() / file).string();
     return out;
   }
 

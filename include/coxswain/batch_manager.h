@@ -29,10 +29,11 @@
 //
 // Tensors, parameters, and what is refused and why: docs/batch-manager.md.
 //
-// Thread rule: notify(), callback_failures() and gauges() from any thread; callbacks are called by the worker, one at a
-// time, and must not block for long; they must not destroy the manager.
+// Thread rule: notify(), callback_failures(), kv_events() and gauges() from any thread; callbacks are called by the
+// worker, one at a time, and must not block for long; they must not destroy the manager.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -46,6 +47,7 @@
 
 #include <coxswain/capacity_policy.h>
 #include <coxswain/export.h>
+#include <coxswain/kv_events.h>
 #include <coxswain/logits_processor.h>
 #include <coxswain/named_tensor.h>
 #include <coxswain/status.h>
@@ -109,6 +111,13 @@ struct BatchManagerOptions {
   // Finished prefixes are found again by later requests (enableBlockReuse), also the beginning of a block, by a copy.
   bool enable_kv_cache_reuse = true;
   bool enable_partial_reuse = true;
+  // Bytes of memory behind the KV cache, for blocks of requests that have ended (hostCacheSize); 0 = none. Refused
+  // where blocks cannot be kept. Those of a priority below secondary_offload_min_priority (0 to 100; unless it is given
+  // 0), and what follows them in their request, are not kept there.
+  std::uint64_t kv_cache_host_memory_bytes = 0;
+  std::optional<std::uint32_t> secondary_offload_min_priority = {};
+  // Events of the KV cache that are kept for kv_events() (eventBufferMaxSize); 0 = none are made.
+  std::size_t event_buffer_max_size = 0;
   // Accepted for programs that set it: the next step is always prepared while one runs.
   bool enable_trt_overlap = false;
   // output_ids of a request that does not stream begins behind the prompt.
@@ -155,6 +164,8 @@ class COXSWAIN_EXPORT BatchManager {
   // There are requests: an idle worker calls get_requests at once.
   void notify();
   CallbackFailures callback_failures() const;
+  // What has become of cached prefixes since the last call; what did not fit is counted.
+  KvEvents kv_events();
   // The statistics of the last iteration as Triton's backend names them (nv_trt_llm_...), in Prometheus' text format.
   std::string gauges() const;
 

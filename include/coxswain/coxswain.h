@@ -120,6 +120,11 @@ typedef struct coxswain_request {
   const int32_t* logit_bias_tokens; /* [n_logit_bias] */
   const float* logit_bias;          /* [n_logit_bias]; added to the logits of these tokens */
   size_t n_logit_bias;
+  /* BeamParams (beam_params.h). A width above 1: a search, whose n best answers come whole at its end, best first. */
+  uint32_t beam_width;
+  float beam_length_penalty;
+  int32_t beam_early_stopping;
+  float beam_diversity_rate;
 } coxswain_request;
 
 typedef struct coxswain_top_token {

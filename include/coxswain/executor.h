@@ -71,11 +71,15 @@ struct ExecutorOptions {
   bool prefix_caching = true;
   // A prefix that ends inside a cached block takes the beginning of it, as a copy.
   bool partial_reuse = true;
-  // A folder that keeps whole KV blocks of requests that have ended, in files of up to so many bytes: a later request
-  // that begins alike takes them from there, also in a later process over the same model. One engine at a time uses
-  // it. Empty, or 0: nothing is kept. The files hold what was said.
+  // Bytes of memory, beside the model's, that keep whole KV blocks of requests that have ended: a later request that
+  // begins alike takes them from there, when the KV cache needed the room. 0: none are kept.
+  std::uint64_t kv_host_bytes_max = 0;
+  // The same in files below a folder, of up to so many bytes, which a later process over the same model finds again;
+  // memory is asked first. One engine at a time uses the folder. Empty, or 0: none. The files hold what was said.
   std::string kv_spill_path = {};
   std::uint64_t kv_spill_bytes_max = 0;
+  // 0 to 100: neither keeps blocks of a lower priority (Request::retention) and what follows them in their request.
+  std::uint32_t kv_offload_priority_min = 0;
   // Of how many steps the statistics are kept for iteration_stats() and request_stats(); 0 = of none, and a step costs
   // nothing for them. The oldest go first.
   std::size_t iteration_stats_max = 1000;

@@ -40,23 +40,27 @@ struct KvCacheConfig {
   bool copy_on_partial_reuse = true;
   std::size_t event_buffer_max_size = 0;  // events of the cache that are kept; 0 = none are made
 
-  // What we do not have; another value than these is refused by name. A second tier of memory:
+  // Bytes of memory behind the cache, for blocks of requests that have ended; 0 = none.
   std::uint64_t host_cache_size = 0;
-  bool onboard_blocks = true;
+  // Blocks of a lower priority are not kept there; 0 to 100. Unless it is given all are.
   std::optional<std::uint32_t> secondary_offload_min_priority = {};
-  // Encoder-decoder models and unified virtual memory:
+
+  // Another value than these is refused by name: a block is always brought into the cache before it is used, no model
+  // here has cross attention, and memory is not unified.
+  bool onboard_blocks = true;
   std::optional<double> cross_kv_cache_fraction = {};
   bool use_uvm = false;
 };
 
 // What the options have a place for is set, the rest is left to the other overload; all of the config is checked.
-// Errors, each naming field, limit and value: kInvalidArgument; kUnimplemented for what we do not have.
+// Errors, each naming field, limit and value: kInvalidArgument; kUnimplemented for what is not supported.
 
 // free_gpu_memory_fraction, max_attention_window, sink_token_length.
 COXSWAIN_EXPORT Status apply(const KvCacheConfig& config, LocalModelOptions& options);
-// max_tokens, enable_block_reuse, enable_partial_reuse, event_buffer_max_size.
+// max_tokens, enable_block_reuse, enable_partial_reuse, event_buffer_max_size; and of the memory behind the cache
+// host_cache_size and secondary_offload_min_priority.
 COXSWAIN_EXPORT Status apply(const KvCacheConfig& config, ExecutorOptions& options);
-// All but event_buffer_max_size: a BatchManager tells no events, and another value than 0 is refused.
+// All of them.
 COXSWAIN_EXPORT Status apply(const KvCacheConfig& config, BatchManagerOptions& options);
 
 }  // namespace coxswain

@@ -11,6 +11,11 @@
 // every process and at every time. It is no proof: whoever chooses tokens could
 // make two of one hash, so tokens are compared.
 //
+// A cache level says where a block is: 0 the cache itself, 1 memory behind it, 2 files (ExecutorOptions:
+// kv_host_bytes_max, kv_spill_path). What is in several is told of as of the fastest: a block that the cache evicts and
+// that a level behind it has is updated, not removed. What a former process has left in files is told of once this one
+// has come across it.
+//
 // Thread rule: values.
 
 #include <cstdint>
@@ -22,9 +27,11 @@ namespace coxswain {
 
 struct KvEventBlock {
   std::uint64_t hash = 0;
-  std::vector<TokenId> tokens = {};   // of kStored
-  std::uint32_t priority = 0;         // of kStored and kUpdated: 0 to 100
-  std::uint32_t priority_before = 0;  // of kUpdated
+  std::vector<TokenId> tokens = {};      // of kStored
+  std::uint32_t priority = 0;            // of kStored and kUpdated: 0 to 100
+  std::uint32_t priority_before = 0;     // of kUpdated
+  std::uint32_t cache_level = 0;         // of kStored and kUpdated
+  std::uint32_t cache_level_before = 0;  // of kUpdated
 
   friend bool operator==(const KvEventBlock&, const KvEventBlock&) = default;
 };
@@ -33,8 +40,8 @@ struct KvEvent {
   enum class Kind : std::uint8_t {
     kCreated,  // an empty pool of n_blocks: at the start and for each new runner; what was told of the group is over
     kStored,   // each block continues the one before it, the first one that of `parent`
-    kRemoved,  // evicted
-    kUpdated,  // another priority
+    kRemoved,  // evicted, and in no level
+    kUpdated,  // another priority or cache level
   };
   // Counts up from 1; a hole means that the reader was too slow for the buffer.
   std::uint64_t id = 0;
@@ -42,7 +49,9 @@ struct KvEvent {
   std::uint32_t kv_group = 0;
   std::uint32_t window_tokens = 0;  // of the group; 0 = every position is kept
   std::uint32_t n_blocks = 0;       // of kCreated
-  std::uint64_t parent = 0;         // of kStored
+  // Of kCreated: how many blocks the levels behind the cache, if there are any, have room for at least, level 1 first.
+  std::vector<std::uint32_t> tier_blocks = {};
+  std::uint64_t parent = 0;  // of kStored
   std::vector<KvEventBlock> blocks = {};
 
   friend bool operator==(const KvEvent&, const KvEvent&) = default;

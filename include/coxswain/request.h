@@ -3,8 +3,10 @@
 //
 // Thread rule: values.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,24 @@ struct Prompt {
   std::vector<TextSpan> spans = {};
 
   friend bool operator==(const Prompt&, const Prompt&) = default;
+};
+
+namespace library {
+struct ParkedAt;
+}
+
+// Which part of a request an engine is asked for. With the last two, one engine computes prompts and another one
+// generates: a request is enqueued as kContextOnly at the first, and with what its response says as kGenerationOnly,
+// and otherwise the same, at the second.
+enum class RequestType : std::uint8_t { kContextAndGeneration, kContextOnly, kGenerationOnly };
+
+// What a context-only request leaves. The keys and values of the prompt stay in its engine until a generation-only
+// request has fetched them, the lease is over, or the last copy of this is gone.
+struct ContextPhase {
+  RequestId request{};                         // the context-only one
+  std::vector<OutputToken> first_tokens = {};  // one
+  double cumulative_logprob = 0.0;
+  std::shared_ptr<const library::ParkedAt> state = {};
 };
 
 struct Request {
@@ -55,6 +75,14 @@ struct Request {
   // generated tokens. It finds theirs either way.
   bool cache_prompt = true;
   bool cache_generation = true;
+  // One sequence, no beams. kContextOnly: Response::context_phase, unless the first token ends the answer; its text
+  // comes with the generation, so that a stop string that it begins is never seen.
+  RequestType type = RequestType::kContextAndGeneration;
+  std::chrono::milliseconds context_lease{30'000};  // of kContextOnly
+  // Of kGenerationOnly. Its responses begin with the first token. Where the keys and values cannot be fetched (the
+  // other engine is gone, the lease over, no room, another block size, no attachments) the prompt is computed again,
+  // for the same tokens. What was wanted of the prompt came with the context and does not come again.
+  std::optional<ContextPhase> context_phase = {};
   std::int32_t priority = 0;  // higher first; then arrival
   // Fails with kQueueTimeout if it is still waiting then.
   std::optional<TimePoint> queue_deadline = {};
@@ -87,11 +115,15 @@ struct Response {
   bool final = false;
   Status status = {};
   std::optional<FinishReason> finish = {};
+  // In the place of `finish`, of a request that was context-only.
+  std::optional<ContextPhase> context_phase = {};
   Usage usage = {};  // in the last one of a sequence
 
   // Nothing has come: the time that await() was given is over.
   bool empty() const { return !ends_sequence() && !final && tokens.empty() && prompt.empty(); }
-  bool ends_sequence() const { return finish.has_value() || !status.ok(); }
+  bool ends_sequence() const {
+    return finish.has_value() || context_phase.has_value() || !status.ok();
+  }
 };
 
 // The mean negative log-likelihood of the prompt's tokens, of which the first has none; perplexity is exp() of it.

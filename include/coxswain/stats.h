@@ -54,14 +54,18 @@ struct BlockUse {
   friend bool operator==(const BlockUse&, const BlockUse&) = default;
 };
 
-// The files behind the KV cache (ExecutorOptions::kv_spill_path) since they were opened. A block is that of all groups.
+// The memory and the files behind the KV cache (ExecutorOptions::kv_host_bytes_max, kv_spill_path) since the engine
+// began. A block is that of all groups.
 struct KvTierStats {
-  std::uint64_t blocks_offloaded = 0;  // written
-  std::uint64_t blocks_onboarded = 0;  // read back into the cache
-  std::uint64_t blocks_refused = 0;    // not what they should be: removed, computed again
-  std::uint64_t blocks_skipped = 0;    // not kept: too many on their way, or a full disk
-  std::uint64_t blocks_held = 0;       // in files now
-  std::uint64_t bytes_held = 0;        // of these files
+  std::uint64_t blocks_offloaded = 0;         // kept, in memory or files
+  std::uint64_t blocks_onboarded = 0;         // brought back into the cache
+  std::uint64_t memory_blocks_onboarded = 0;  // of these, from memory
+  std::uint64_t blocks_refused = 0;           // not what they should be: removed, computed again
+  std::uint64_t blocks_skipped = 0;           // not kept: too many on their way, or a full disk
+  std::uint64_t blocks_held = 0;              // in files now
+  std::uint64_t bytes_held = 0;               // of these files
+  std::uint64_t memory_blocks_held = 0;       // in memory now
+  std::uint64_t memory_bytes_held = 0;        // that these take
 
   friend bool operator==(const KvTierStats&, const KvTierStats&) = default;
 };

@@ -39,7 +39,8 @@ class COXSWAIN_EXPORT Stepper {
   Result<RequestId> add(Request request);
   // The request ends with kCancelled in the next step(). Unknown ids are ignored.
   void cancel(RequestId id);
-  // Plans, and waits until the oldest step in flight has been computed, or until a deadline or a cancel ends a request.
+  // Plans, and waits until the oldest step in flight has been computed, or until a deadline or a cancel ends a request;
+  // where a request waits for blocks from memory or files, for these.
   // Returns what is new, one response for each request that has something, in no order. Returns at once while idle.
   std::vector<Response> step();
   // Every request was answered and handed over.

@@ -34,6 +34,11 @@ struct BeamSlot {
   TokenId token = 0;                      // the one whose position comes next
 };
 
+struct BeamTold {
+  std::uint32_t n_tokens = 0;
+  double cumulative_logprob = 0.0;
+};
+
 struct BeamGroup {
   explicit BeamGroup(BeamSearch begun) : search(std::move(begun)) {}
 
@@ -41,11 +46,14 @@ struct BeamGroup {
   std::vector<BeamSlot> more;             // slots 1, 2, ... of the beams; slot 0 is the sequence
   std::vector<std::uint32_t> slot_of{0};  // per beam of the search
   std::vector<SequenceEdit> edits;        // not yet told
+  // Of slots without a beam: others may begin as edits of them, so the runner forgets them one choice later.
+  std::vector<SequenceId> spent;
   // By slot, of the step that is applied: what the rows before that of slot 0 gave.
   std::vector<std::vector<TokenAlternative>> candidates;
   Status failure;                   // of one of these
   bool runner_has_output = false;   // of slot 0
   std::vector<TokenEvent> answers;  // once the search has ended
+  std::vector<BeamTold> told;       // per answer: what a stream has been told of it
 
   bool has_begun() const { return search.n_steps() > 0; }
   std::uint32_t n_slots() const { return 1 + static_cast<std::uint32_t>(more.size()); }

@@ -43,24 +43,10 @@ GenerationRequest beam_request(std::uint32_t width, std::size_t n_prompt, std::u
   return out;
 }
 
-std::vector<PlainBeam> expected(const FakeRunnerOptions& fake, const GenerationRequest& request) {
-  std::vector<TokenId> end_ids = fake.about.eos_token_ids;
-  if (!request.stopping.end_ids.empty()) end_ids = request.stopping.end_ids;
-  if (request.stopping.ignore_eos) end_ids.clear();
-  return plain_beam_search(request.beams,
-                           request.stopping.max_new_tokens,
-                           end_ids,
-                           [&](const std::vector<TokenId>& output) {
-                             std::vector<TokenId> tokens = request.prompt;
-                             tokens.insert(tokens.end(), output.begin(), output.end());
-                             return candidates_behind(fake, request, tokens, fake.vocab_size);
-                           });
-}
-
 void expect_found(const RequestRecorder& sink,
                   const FakeRunnerOptions& fake,
                   const GenerationRequest& request) {
-  const std::vector<PlainBeam> all = expected(fake, request);
+  const std::vector<PlainBeam> all = plain_beam_search(fake, request);
   ASSERT_GE(all.size(), sink.size());
   for (std::size_t i = 0; i < sink.size(); ++i) {
     const TokenEvent last = sink[i].final_event();
@@ -220,6 +206,88 @@ TEST(Beams, ACancelEndsThemAll) {
   driver.turn();
   driver.expect_idle();
   EXPECT_TRUE(driver.runner->live().empty());
+}
+
+// A search that has fewer beams from one step to the next: beams end with all their continuations.
+TEST(Beams, WhereNearlyAllTokensAreForbiddenBeamsBecomeFewer) {
+  FakeRunnerOptions fake = beam_fake();
+  fake.few_candidates = true;
+  fake.n_sampled = 9;
+  std::size_t n_missing = 0;
+  std::size_t n_long = 0;
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    CoreDriver driver(fake);
+    GenerationRequest request = beam_request(2 + seed % 5, 1 + seed / 5, 12);
+    request.stopping.end_ids = {0, 1};
+    request.beams.early_stopping = 0;
+    request.stream_beams = seed % 2 == 0;
+    const auto sink = driver.add_all(request);
+    ASSERT_NE(sink, nullptr) << driver.status.message();
+    ASSERT_TRUE(driver.run());
+    const std::vector<PlainBeam> all = plain_beam_search(fake, request);
+    for (std::size_t i = 0; i < sink->size(); ++i) {
+      const TokenEvent last = (*sink)[i].final_event();
+      ASSERT_EQ(last.status.ok(), i < all.size()) << last.status.message();
+      n_missing += i < all.size() ? 0 : 1;
+      if (i >= all.size()) continue;
+      EXPECT_EQ((*sink)[i].ids(), all[i].ids) << "answer " << i;
+      n_long += all[i].ids.size() > 6 ? 1 : 0;
+    }
+    driver.expect_idle();
+    EXPECT_TRUE(driver.runner->live().empty());
+  }
+  EXPECT_GT(n_missing, 20U);
+  EXPECT_GT(n_long, 20U);
+}
+
+// A search that has few beams at first may have more later: who promises room to all promises it to these, too.
+TEST(Beams, ARoomThatIsPromisedIsThatOfAllBeams) {
+  FakeRunnerOptions fake = beam_fake(28);
+  fake.few_candidates = true;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    CoreDriver driver(fake,
+                      {.policy = CapacityPolicy::kGuaranteedNoEvict, .prefix_caching = false});
+    RequestMaker random(seed);
+    std::vector<std::pair<GenerationRequest, std::shared_ptr<RequestRecorder>>> sent;
+    for (std::uint64_t i = 1; i <= 6; ++i) {
+      GenerationRequest request =
+          beam_request(2 + static_cast<std::uint32_t>(random.pick(5)), 3 + random.pick(14), 11);
+      request.id = RequestId{i};
+      request.prompt[0] = static_cast<TokenId>(random.pick(50));
+      request.stopping.ignore_eos = true;
+      request.n_beam_answers = 1;
+      if (auto sink = driver.add_all(request)) sent.emplace_back(request, std::move(sink));
+      for (std::uint64_t turns = random.pick(4); turns > 0; --turns) driver.turn();
+    }
+    ASSERT_TRUE(driver.run(2'000)) << "nobody finds a block any more";
+    EXPECT_EQ(driver.core->stats().pauses, 0U);
+    for (const auto& [request, sink] : sent) expect_found(*sink, fake, request);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// Its final events say how many tokens it had told of.
+TEST(Beams, AStreamThatIsCutCountsWhatItTold) {
+  CoreDriver driver(beam_fake());
+  GenerationRequest request = beam_request(4, 6, 30);
+  request.stopping.ignore_eos = true;
+  request.stream_beams = true;
+  const auto sink = driver.add_all(request);
+  for (int i = 0; i < 8; ++i) driver.turn();
+  driver.core->cancel(RequestId{1});
+  for (std::size_t i = 0; i < 4; ++i) {
+    const TokenEvent last = (*sink)[i].final_event();
+    EXPECT_EQ(last.status.code(), Code::kCancelled);
+    EXPECT_GT(last.n_generated, 3U);
+    EXPECT_EQ(last.n_generated, (*sink)[i].n_tokens());
+    double sum = 0.0;
+    for (const OutputToken& token : (*sink)[i].tokens()) sum += static_cast<double>(token.logprob);
+    EXPECT_EQ(last.cumulative_logprob, sum);
+  }
+  ASSERT_TRUE(driver.run());
+  driver.expect_idle();
 }
 
 TEST(Beams, WhatIsNotHonouredIsRefusedByName) {

@@ -5,8 +5,8 @@
 //
 // A key stands for a block and all before it, of one identity (docs/scheduling.md).
 //
-// Thread rule: any thread for keys, n_known, serves, takes, stats; one engine for the others. `done` is called once, on
-// the tier's thread, unless forget_jobs() comes before.
+// Thread rule: any thread for keys, places, capacity, serves, takes, stats; one engine for the others. `done` is called
+// once, on the tier's thread, unless forget_jobs() comes before.
 
 #include <compare>
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <coxswain/stats.h>
@@ -33,15 +34,30 @@ struct TierBlock {
   BlockKey key;
   std::vector<TokenId> tokens = {};  // of the block itself
   std::uint32_t priority = 0;        // 0 to 100: lower ones go first (Retention)
+  std::uint32_t groups = 1;  // a bit for each KV group that has, or shall get, keys and values
 };
 
-// A piece on its way: the attachment holds these blocks, in order, in every KV group.
+// Where a block is.
+struct TierPlace {
+  std::uint32_t groups = 0;  // as TierBlock has them; 0: the block is not there
+  std::uint32_t level = 0;   // the fastest that has some of it, as KvEventBlock::cache_level
+  std::uint32_t priority = 0;
+
+  friend bool operator==(const TierPlace&, const TierPlace&) = default;
+};
+
+struct TierDone {
+  std::uint32_t n_blocks = 0;  // of the job, from the front, that were kept, or are attached
+  // Blocks, the job's or others, that are elsewhere now.
+  std::vector<std::pair<BlockKey, TierPlace>> moved = {};
+};
+
+// A piece on its way: the attachment holds these blocks, in order, in each KV group those that have it.
 struct TierJob {
   std::shared_ptr<StepRunner> runner = {};
   std::uint64_t attachment = 0;
   std::vector<TierBlock> blocks = {};
-  // How many of the blocks, from the front, were kept, or are attached.
-  std::function<void(std::uint32_t)> done = [](std::uint32_t) {};
+  std::function<void(TierDone)> done = [](const TierDone&) {};
 };
 
 class BlockTier {
@@ -52,8 +68,9 @@ class BlockTier {
   virtual std::vector<BlockKey> keys(std::string_view identity,
                                      std::span<const TokenId> tokens,
                                      std::uint32_t block_tokens) const = 0;
-  // How many blocks from the front are there. They are then the last to go.
-  virtual std::uint32_t n_known(std::span<const BlockKey> keys) = 0;
+  virtual std::vector<TierPlace> places(std::span<const BlockKey> keys) const = 0;
+  // They are the last ones to go of their priority, the first of them last of all: a prefix needs its beginning.
+  virtual void touch(std::span<const BlockKey> keys) = 0;
   // Whether its blocks are those of this runner.
   virtual bool serves(const RunnerInfo& info) const = 0;
   // Whether blocks are taken: not where the store cannot be written.
@@ -67,6 +84,8 @@ class BlockTier {
   virtual void forget_jobs() = 0;
 
   virtual KvTierStats stats() const = 0;
+  // KvEvent::tier_blocks.
+  virtual std::vector<std::uint32_t> capacity() const = 0;
 };
 
 }  // namespace coxswain::batch

@@ -53,11 +53,13 @@ void AttachmentSlots::give() {
 
 BlockTransfers::BlockTransfers(kvcache::KvCache& cache,
                                const RunnerInfo& info,
-                               std::uint64_t first_attachment)
+                               std::uint64_t first_attachment,
+                               std::uint64_t first_hold)
     : cache_(cache),
       layout_(kv_layout_of(info)),
       piece_blocks_max_(cache.prefix_caching() ? blocks_of_a_piece(info, layout_) : 0),
       slots_(std::make_shared<AttachmentSlots>(kSlots)),
+      next_hold_(first_hold),
       next_attachment_(std::max<std::uint64_t>(first_attachment, 1)) {}
 
 HeldPrefix BlockTransfers::keep(Hold hold, std::uint32_t n_cached) {
@@ -68,12 +70,14 @@ HeldPrefix BlockTransfers::keep(Hold hold, std::uint32_t n_cached) {
   return out;
 }
 
-HeldPrefix BlockTransfers::hold(std::string_view identity, std::span<const TokenId> tokens) {
+HeldPrefix BlockTransfers::hold(std::string_view identity,
+                                std::span<const TokenId> tokens,
+                                TimePoint until) {
   if (piece_blocks_max_ == 0) return {};
   // A prefix leaves a token to compute: one behind the last whole block.
   std::vector<TokenId> all(tokens.begin(), tokens.end());
   all.push_back(0);
-  Hold hold{.lease = cache_.open(identity, all, true, {}, false)};
+  Hold hold{.lease = cache_.open(identity, all, true, {}, false), .until = until};
   const std::uint32_t n = hold.lease.n_blocks();
   return n == 0 ? HeldPrefix{} : keep(std::move(hold), n);
 }
@@ -81,7 +85,8 @@ HeldPrefix BlockTransfers::hold(std::string_view identity, std::span<const Token
 Result<HeldPrefix> BlockTransfers::hold_for_import(std::string_view identity,
                                                    std::span<const TokenId> tokens,
                                                    std::uint32_t n_blocks,
-                                                   std::uint32_t piece_blocks) {
+                                                   std::uint32_t piece_blocks,
+                                                   TimePoint until) {
   if (piece_blocks_max_ == 0)
     return Status(Code::kUnimplemented, "the runner takes no KV blocks as attachments");
   const std::size_t n_tokens = std::size_t{n_blocks} * cache_.block_tokens();
@@ -93,7 +98,7 @@ Result<HeldPrefix> BlockTransfers::hold_for_import(std::string_view identity,
     front.push_back(0);
     return cache_.open(identity, front, true, {}, false);
   };
-  Hold hold{.lease = open(n_blocks)};
+  Hold hold{.lease = open(n_blocks), .until = until};
   std::uint32_t n_cached = hold.lease.n_blocks();
   if (n_cached < n_blocks && n_cached % piece_blocks != 0) {
     hold.lease = open(n_cached - n_cached % piece_blocks);
@@ -114,14 +119,37 @@ void BlockTransfers::move(BlockPiece piece) {
   waiting_.push_back(std::move(piece));
 }
 
-void BlockTransfers::close(std::uint64_t hold, std::uint32_t publish) {
+void BlockTransfers::publish(std::uint64_t hold, std::uint32_t n_blocks) {
   const auto found = holds_.find(hold);
-  if (found == holds_.end()) return;
-  if (publish > 0) {
-    const std::size_t n_tokens = std::size_t{publish} * cache_.block_tokens();
-    cache_.publish(found->second.lease, std::span(found->second.tokens).first(n_tokens));
+  if (found == holds_.end() || n_blocks == 0) return;
+  const std::size_t n_tokens = std::size_t{n_blocks} * cache_.block_tokens();
+  cache_.publish(found->second.lease, std::span(found->second.tokens).first(n_tokens));
+}
+
+// The blocks of a piece that a step moves retire with the step.
+void BlockTransfers::close(std::uint64_t hold, std::uint32_t publish) {
+  this->publish(hold, publish);
+  if (holds_.erase(hold) == 0) return;
+  const auto leaves = std::stable_partition(
+      waiting_.begin(), waiting_.end(), [&](const BlockPiece& p) { return p.hold != hold; });
+  std::vector<BlockPiece> dropped;
+  std::move(leaves, waiting_.end(), std::back_inserter(dropped));
+  waiting_.erase(leaves, waiting_.end());
+  for (const BlockPiece& piece : dropped) piece.done({Code::kCancelled, "the hold has ended"});
+}
+
+TimePoint BlockTransfers::next_deadline() const {
+  TimePoint out = TimePoint::max();
+  for (const auto& [id, hold] : holds_) out = std::min(out, hold.until);
+  return out;
+}
+
+void BlockTransfers::expire(TimePoint now) {
+  std::vector<std::uint64_t> late;
+  for (const auto& [id, hold] : holds_) {
+    if (now >= hold.until) late.push_back(id);
   }
-  holds_.erase(found);
+  for (const std::uint64_t id : late) close(id);
 }
 
 void BlockTransfers::fill(StepPlan& plan) {

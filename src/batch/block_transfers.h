@@ -1,10 +1,14 @@
 #pragma once
 // BlockTransfers: KV blocks of cached prefixes on their way out of the runner and into it, as attachments
-// (kv_layout.h): for saved sessions and for the tier of files.
+// (kv_layout.h): for saved sessions, hand-overs and the tier of files.
 //
 //     hold       a lease on the whole blocks of a prefix: those that are cached (out), or these and new ones (in)
 //     move       a piece of them to or from an attachment, in a plan without rows: if it fails, no request does
-//     close      the lease ends; what came in is published, so that requests find it
+//     publish    what came in is there: requests find it
+//     close      the lease ends
+//
+// A hold may have a deadline: for whom nobody vouches, such as a hand-over between two engines. It then ends by itself,
+// and what was to move does not.
 //
 // A block that is held is neither evicted nor written. Attachments are bounded by slots: whoever wants to move a piece
 // takes one before the attachment exists and gives it back when the attachment is gone, so that the runner always has
@@ -73,8 +77,11 @@ class BlockTransfers {
   static constexpr std::uint32_t kSlots = 2;
   static constexpr std::uint32_t kPieceBlocksMax = 256;
 
-  // `first_attachment` begins the ids that next_attachment() gives.
-  BlockTransfers(kvcache::KvCache& cache, const RunnerInfo& info, std::uint64_t first_attachment);
+  // The ids of attachments and holds begin there. Those of holds are of one engine, through all of its runners.
+  BlockTransfers(kvcache::KvCache& cache,
+                 const RunnerInfo& info,
+                 std::uint64_t first_attachment,
+                 std::uint64_t first_hold = 1);
   ~BlockTransfers() { fail({Code::kUnavailable, "the engine ends"}); }
   BlockTransfers(const BlockTransfers&) = delete;
   BlockTransfers& operator=(const BlockTransfers&) = delete;
@@ -83,19 +90,29 @@ class BlockTransfers {
   std::uint32_t piece_blocks_max() const { return piece_blocks_max_; }
   const std::shared_ptr<AttachmentSlots>& slots() const { return slots_; }
   std::uint64_t next_attachment() { return next_attachment_++; }
+  std::uint64_t next_hold() const { return next_hold_; }
 
   // What the cache has of `tokens` in whole blocks.
-  HeldPrefix hold(std::string_view identity, std::span<const TokenId> tokens);
+  HeldPrefix hold(std::string_view identity,
+                  std::span<const TokenId> tokens,
+                  TimePoint until = TimePoint::max());
   // The first n_blocks of `tokens`, what the cache has of them in whole pieces of piece_blocks and blocks of its own
   // for the rest. REQUIRES: as many whole blocks in `tokens`. Errors: kResourceExhausted.
   Result<HeldPrefix> hold_for_import(std::string_view identity,
                                      std::span<const TokenId> tokens,
                                      std::uint32_t n_blocks,
-                                     std::uint32_t piece_blocks);
+                                     std::uint32_t piece_blocks,
+                                     TimePoint until = TimePoint::max());
   // REQUIRES: inside of what is held; whoever brings an attachment has attached it.
   void move(BlockPiece piece);
-  // REQUIRES: its pieces are done. `publish`: the first so many blocks are there now, for others too.
+  // The first so many blocks of what is held are there now, for others too.
+  void publish(std::uint64_t hold, std::uint32_t n_blocks);
+  // Pieces that wait are done with kCancelled; one that a step moves is moved. Unknown ids are ignored, here and above.
   void close(std::uint64_t hold, std::uint32_t publish = 0);
+  bool holds(std::uint64_t hold) const { return holds_.contains(hold); }
+  // Holds whose deadline has come end.
+  void expire(TimePoint now);
+  TimePoint next_deadline() const;  // TimePoint::max(): none
 
   bool empty() const { return holds_.empty(); }
   bool has_work() const { return !waiting_.empty(); }
@@ -110,6 +127,7 @@ class BlockTransfers {
   struct Hold {
     std::vector<TokenId> tokens = {};  // of the held blocks, where some come in
     kvcache::KvLease lease;
+    TimePoint until = TimePoint::max();
   };
   struct InFlight {
     std::uint64_t step = 0;
@@ -124,7 +142,7 @@ class BlockTransfers {
   std::map<std::uint64_t, Hold> holds_;
   std::deque<BlockPiece> waiting_;
   std::deque<InFlight> in_flight_;
-  std::uint64_t next_hold_ = 1;
+  std::uint64_t next_hold_;
   std::uint64_t next_attachment_;
 };
 

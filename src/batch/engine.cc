@@ -43,6 +43,7 @@ class ThreadedEngine final : public Engine {
   Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) override {
     return inbox_.submit(std::move(request), std::move(sink));
   }
+  Status accepting() const override { return inbox_.accepting(); }
   void cancel(RequestId id) override { inbox_.cancel(id); }
   void post(EngineWork work) override { inbox_.post(std::move(work)); }
   EngineStats stats() const override { return inbox_.stats(); }

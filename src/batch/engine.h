@@ -27,6 +27,7 @@
 
 #include <coxswain/beam_params.h>
 #include <coxswain/capacity_policy.h>
+#include <coxswain/kv_layout.h>
 #include <coxswain/retention.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
@@ -113,7 +114,24 @@ struct EngineOptions {
   bool final_after_retire = false;
   // Where blocks are kept that the KV cache may lose; null = nowhere. Of one engine at a time.
   std::shared_ptr<BlockTier> tier = {};
+  // Blocks of a lower priority (Retention), and what follows them in their sequence, are not kept there.
+  std::uint32_t tier_priority_min = 0;
   bool check_invariants = false;  // after every step; tests and debug builds
+};
+
+// What an engine keeps of a request that was to compute its prompt alone: the whole blocks of it, leased for whoever
+// goes on (handover.h).
+struct ParkedContext {
+  // Of the engine (block_transfers.h); 0: nothing is kept, the prompt is computed again.
+  std::uint64_t hold = 0;
+  std::uint64_t incarnation = 0;  // of its runner: RunnerInfo::epoch
+  // Of the tokens in these blocks and all else that decides what they hold.
+  std::uint64_t digest = 0;
+  std::uint32_t n_blocks = 0;
+  std::uint32_t piece_blocks = 0;                // that leave the runner at once
+  std::vector<std::uint32_t> first_blocks = {};  // per KV group, behind what has left its window
+  std::shared_ptr<const KvLayout> layout = {};
+  TimePoint until{};  // given back then
 };
 
 // Tokens of a request as they appear. Plain values, moved to the sink.
@@ -129,12 +147,14 @@ struct TokenEvent {
   bool final = false;
   Status status;
   std::optional<SequenceFinish> finish;
+  // On the final event of a request with context_only that its first token did not finish, in the place of `finish`.
+  std::shared_ptr<const ParkedContext> parked;
   // On the final event:
   std::uint32_t n_generated = 0;
   std::uint32_t n_cached_prompt_tokens = 0;  // taken from the prefix cache
   TimePoint queued_at{};
-  TimePoint scheduled_at{};  // first time in a plan; equal to queued_at if never
-  TimePoint first_token_at{};
+  TimePoint scheduled_at{};    // first time in a plan; equal to queued_at if never
+  TimePoint first_token_at{};  // of this engine, where the request has had progress elsewhere
 };
 
 class TokenSink;
@@ -170,6 +190,17 @@ inline constexpr std::string_view kPromptField = "prompt";
 inline constexpr std::string_view kMaxNewTokensField = "max_new_tokens";
 inline constexpr std::string_view kSequencesField = "n";
 inline constexpr std::string_view kBeamsField = "beams";
+inline constexpr std::string_view kProgressField = "progress";
+inline constexpr std::string_view kContextOnlyField = "context_only";
+
+// Of an earlier life of the request in another engine: ids that were generated and delivered there, none of which ended
+// it. Those whose text a stop string held back (request/stop_holdback.h) were not delivered, and come again.
+struct Progress {
+  std::vector<TokenId> ids = {};
+  double cumulative_logprob = 0.0;  // of all of them
+
+  bool empty() const { return ids.empty(); }
+};
 
 // What validate() has proven: ids in range, lengths within limits, parameters legal.
 struct GenerationRequest {
@@ -179,7 +210,17 @@ struct GenerationRequest {
   StoppingParams stopping;
   bool prompt_logprobs = false;  // skips the prefix look-up, publishes its own blocks
   OutputParams outputs = {};     // those of the context skip it, too
-  std::string adapter_digest;    // of its content, as in SequenceSpec; empty = base weights
+  // The sequence goes on behind these, bit for bit as if they had come from this engine. Events hold what follows: what
+  // was asked for of the prompt left with the first token, then, and does not come again. n_generated and
+  // cumulative_logprob count them, stopping.max_new_tokens is the whole request's. One sequence alone, no beams; of a
+  // runner that takes ids.
+  Progress progress = {};
+  // The prompt alone is computed: the request ends with the first token behind it (and behind its progress), and its
+  // blocks stay leased for so long (TokenEvent::parked). One sequence, no beams; of a runner that takes ids.
+  std::optional<std::chrono::milliseconds> context_only = {};
+  // A hold of this engine's BlockTransfers that ends when the request is admitted, or ends: what it begins behind.
+  std::uint64_t adopted_hold = 0;
+  std::string adapter_digest;  // of its content, as in SequenceSpec; empty = base weights
   std::string cache_salt;
   // Further sequences of the same prompt, one for each of these seeds: each yields what the request alone with that
   // seed yields, bit for bit. The prompt is computed once where the runner can edit (Capabilities::moves).
@@ -208,7 +249,20 @@ class EngineCore;
 // What is done on the engine thread, between two steps. It must not block.
 using EngineWork = std::function<void(EngineCore&)>;
 
-class Engine {
+// Where requests are handed in: an engine, or what stands before several.
+class RequestDoor {
+ public:
+  virtual ~RequestDoor() = default;
+
+  // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full; kInvalidArgument/kValidation
+  // with kPromptField, kMaxNewTokensField or a field of SamplingParams if the request can never fit or the runner would
+  // not take it; kFailedPrecondition if the id is in use; kUnavailable while draining or without a runner.
+  virtual Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) = 0;
+  // Idempotent; unknown ids are ignored. The final event has code kCancelled.
+  virtual void cancel(RequestId id) = 0;
+};
+
+class Engine : public RequestDoor {
  public:
   // Starts the engine thread. `runner` is shared with nobody while the engine lives. `observer` may be null; it is
   // not owned and outlives the engine.
@@ -217,14 +271,10 @@ class Engine {
                                         EngineObserver* observer = nullptr);
   // Cancels what is left (each gets its final event), tells the runner what it may forget and joins the thread: another
   // engine may use the runner then.
-  virtual ~Engine() = default;
+  ~Engine() override = default;
 
-  // Errors (nothing is then owned): kResourceExhausted/kOverloaded if the queue is full; kInvalidArgument/kValidation
-  // with kPromptField, kMaxNewTokensField or a field of SamplingParams if the request can never fit or the runner would
-  // not take it; kFailedPrecondition if the id is in use; kUnavailable while draining or without a runner.
-  virtual Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) = 0;
-  // Idempotent; unknown ids are ignored. The final event has code kCancelled.
-  virtual void cancel(RequestId id) = 0;
+  // Why it takes no request at all now: it is drained, or has no runner.
+  virtual Status accepting() const { return {}; }
 
   // Once, soon; of an engine that ends, while it ends. For blocks of prefixes on their way (prefix_copy.h): whoever
   // posts bounds what is under way.

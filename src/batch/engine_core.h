@@ -43,6 +43,14 @@ namespace coxswain::batch {
 // How a request ends whose step or row the runner has failed: the cause, with kind kGeneration.
 Status generation_error(const Status& cause);
 
+// Of the engine's maps.
+constexpr std::uint64_t key_of(SequenceId id) {
+  return static_cast<std::uint64_t>(id);
+}
+constexpr std::uint64_t key_of(RequestId id) {
+  return static_cast<std::uint64_t>(id);
+}
+
 class EngineCore {
  public:
   // How often clients of paused sequences are asked whether they read again.
@@ -94,7 +102,10 @@ class EngineCore {
   // Blocks of cached prefixes, in and out. Another one for each runner.
   BlockTransfers& transfers() { return *transfers_; }
   const std::shared_ptr<StepRunner>& runner() const { return runner_; }
+  const RunnerInfo& runner_info() const { return info_; }
   TierDriver* tier() { return tier_.get(); }  // null without EngineOptions::tier
+  // A sequence waits for blocks of the tier, and nothing else goes on: post() brings them.
+  bool waits_for_tier() const { return tier_ != nullptr && tier_->is_onboarding(); }
   bool owes_offloads() const { return tier_ != nullptr && runner_up_ && !tier_->empty(); }
   // What else but its tokens decides what a request's cached blocks hold (docs/scheduling.md).
   std::string prefix_identity(const GenerationRequest& request) const;
@@ -108,7 +119,8 @@ class EngineCore {
   bool owes_drops() const { return tells_drops_ && runner_up_; }
   // TimePoint::max() if there is none.
   TimePoint next_deadline() const {
-    return deadlines_.empty() ? TimePoint::max() : deadlines_.begin()->first;
+    const TimePoint of_holds = transfers_->next_deadline();
+    return deadlines_.empty() ? of_holds : std::min(deadlines_.begin()->first, of_holds);
   }
   EngineStats stats() const;
   void observe_state();  // tells the observer
@@ -204,7 +216,8 @@ class EngineCore {
   bool outputs_complete(const Sequence& s, const SequenceResult& result) const;
   static void add_outputs(Sequence& s, SequenceResult& result, TokenEvent& event);
   void emit_tokens(Sequence& s, SequenceResult& result, TimePoint now);
-  void note_tokens(Sequence& s, std::uint32_t n_new, bool first, TimePoint now);
+  void note_tokens(Sequence& s, std::uint32_t n_new, TimePoint now);
+  std::shared_ptr<const ParkedContext> park(const Sequence& s, TimePoint now);
   void settle(const StepRow& row);
   // step_beams.cc
   static Status beams_admissible(const RunnerInfo& info,
@@ -212,7 +225,7 @@ class EngineCore {
                                  const GenerationRequest& request);
   std::unique_ptr<BeamGroup> begin_beams(const GenerationRequest& request) const;
   void drop_beams(Sequence& s);
-  void drop_slot(const BeamSlot& slot);
+  void drop_spent(BeamGroup& beams);
   void restart_beams(Sequence& s);
   bool grow_beams(Sequence& s, std::uint32_t n_blocks);
   void build_beam_rows(const PlannedRow& planned, StepPlan& plan, Step& step);

@@ -54,7 +54,8 @@ Status Inbox::submit(GenerationRequest request, std::shared_ptr<TokenSink> sink)
   // Without the lock: this looks at every token.
   COXSWAIN_RETURN_IF_ERROR(EngineCore::admissible(*info, options_, request, request.prompt));
   const std::size_t n_sequences = request.n_sequences();
-  const std::size_t n_tokens = n_sequences * waiting_tokens(request, request.prompt.size());
+  const std::size_t n_ids = request.prompt.size() + request.progress.ids.size();
+  const std::size_t n_tokens = n_sequences * waiting_tokens(request, n_ids);
   const std::uint64_t n_output_bytes = output_bytes(*info, request, request.prompt.size());
   {
     base::MutexLock lock(mu_);

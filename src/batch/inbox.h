@@ -44,6 +44,10 @@ class Inbox {
       : options_(options), info_(std::make_shared<const RunnerInfo>(std::move(info))) {}
 
   Status submit(GenerationRequest request, std::shared_ptr<TokenSink> sink);
+  Status accepting() const {
+    base::MutexLock lock(mu_);
+    return refuses_all();
+  }
   void cancel(RequestId id);
   void post(EngineWork work);
   void replace_runner(std::shared_ptr<StepRunner> runner);

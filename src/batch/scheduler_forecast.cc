@@ -21,9 +21,8 @@ FutureBlocks::Use Scheduler::future_of(const Sequence& s,
                                        std::uint32_t n_blocks) const {
   const std::uint32_t end = s.goes_on() ? std::max(expected_end(s), s.context_end()) : 0;
   const std::uint32_t freed = s.lease ? reclaimable(s, group) + n_blocks - s.n_blocks() : n_blocks;
-  std::uint32_t shared = 0;  // that beams to come need not take
-  if (s.beams != nullptr && !s.beams->has_begun())
-    shared = (s.n_places() - 1) * (s.n_prompt / in_.cache->block_tokens());
+  // That beams to come need not take.
+  const std::uint32_t shared = s.n_beams_to_come() * (s.n_prompt / in_.cache->block_tokens());
   return {.n_steps = base::sub_sat(end, s.context_end()),
           .n_tokens = s.context_end(),
           .n_blocks = n_blocks + shared,

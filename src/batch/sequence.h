@@ -102,9 +102,11 @@ struct Sequence {
   bool prompt_sent = false;
   bool answered = false;  // its final event has left, and the sink with it
   std::uint32_t n_prompt = 0;
-  std::uint32_t n_new_max = 0;  // request.stopping.max_new_tokens
+  // request.stopping.max_new_tokens, or up to the token that ends context_only.
+  std::uint32_t n_new_max = 0;
   std::uint32_t planned = 0;
   std::uint32_t computed = 0;
+  std::uint32_t n_found = 0;      // positions that its lease began with
   std::uint32_t n_in_flight = 0;  // submitted steps that name it and have not retired: 0..2
   std::uint32_t n_pending = 0;    // of these, sampling rows: 0..2
   std::uint32_t n_pending_extra = 0;
@@ -165,9 +167,9 @@ struct Sequence {
   std::uint32_t shared_prompt() const {
     return std::min(n_prompt, static_cast<std::uint32_t>(tokens.size()) - 1);
   }
-  // Whether siblings can begin behind its prompt.
+  // Whether siblings can begin behind its prompt: a row of it has been computed, and with it what the row has copied.
   bool has_computed_prompt() const {
-    return state == SequenceState::kRunning && computed >= n_prompt && lease.n_partial() == 0;
+    return state == SequenceState::kRunning && computed >= n_prompt && computed > n_found;
   }
   // How many of the batch it counts as.
   std::uint32_t n_places() const { return beams != nullptr ? request.beams.width : 1; }
@@ -183,14 +185,17 @@ struct Sequence {
   std::uint32_t n_blocks_at(std::uint32_t n) const {
     return n * (beams != nullptr ? beams->n_slots() : 1);
   }
+  // Beams that it does not have, or not yet: they come as forks.
+  std::uint32_t n_beams_to_come() const {
+    return beams != nullptr ? n_places() - beams->n_slots() : 0;
+  }
   // How many blocks it will take until its tables have `n`, from `n_held` in all on. Beams to come share what is whole
   // of the prompt.
   std::uint32_t n_blocks_to(std::uint32_t n,
                             std::uint32_t n_held,
                             std::uint32_t block_tokens) const {
-    const std::uint32_t n_more = base::sub_sat(n_blocks_at(n), n_held);
-    if (beams == nullptr || beams->has_begun()) return n_more;
-    return n_more + (n_places() - 1) * base::sub_sat(n, n_prompt / block_tokens);
+    return base::sub_sat(n_blocks_at(n), n_held) +
+           n_beams_to_come() * base::sub_sat(n, n_prompt / block_tokens);
   }
   // What the cache may show to others ends here.
   std::uint32_t publish_end() const {

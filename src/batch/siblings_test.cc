@@ -231,5 +231,44 @@ TEST(Siblings, TheyCountInTheQueueAsManyAsTheyAre) {
   EXPECT_EQ(engine->stats().finished, 4U);
 }
 
+// Those that were paused begin again behind the prompt of the first of them, whose copy of a part of a block may be in
+// a step that fails.
+TEST(Siblings, WhatOthersCopyIsThereAlsoBehindAPause) {
+  const FakeRunnerOptions options = fake();
+  std::size_t n_failed = 0;
+  std::size_t n_finished = 0;
+  for (std::uint64_t failing = 0; failing < 12; ++failing) {
+    SCOPED_TRACE(failing);
+    CoreDriver d(options,
+                 {.prefix_caching = false, .sequence_idle_max = std::chrono::milliseconds(0)});
+    GenerationRequest request = request_of(19, 4);
+    request.stopping.ignore_eos = true;
+    const auto sink = d.add_all(request);
+    for (int i = 0; i < 7; ++i) d.turn();
+    sink->set_stalled(true);
+    for (int i = 0; i < 4; ++i) d.turn();
+    ASSERT_EQ(d.core->stats().pauses, 4U);
+    sink->set_stalled(false);
+    const std::uint64_t first = d.runner->n_submitted();
+    d.runner->step_failure = [=](std::uint64_t step) {
+      return step == first + 1 + failing ? internal_error("told to fail") : Status();
+    };
+    ASSERT_TRUE(d.run());
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const bool ok = (*sink)[i].final_event().status.ok();
+      ++(ok ? n_finished : n_failed);
+      const auto expected = expected_output(options, alone(request, i));
+      if (ok) {
+        (*sink)[i].expect_complete(expected, false);
+      } else {
+        (*sink)[i].expect_beginning(expected);
+      }
+    }
+    d.expect_idle();
+  }
+  EXPECT_GT(n_failed, 4U);
+  EXPECT_GT(n_finished, 4U);
+}
+
 }  // namespace
 }  // namespace coxswain::batch

@@ -1,8 +1,8 @@
 // Laws 2 and 3 under everything that can happen at once. Under a clock that only the runner's steps and waiting move, a
 // seed draws the runner's kind and cache, policies and limits; steps that are quick, stretched, slow or hang until
 // somebody ends them, fail or lose the runner, and rows that fail; requests of one and of several sequences that begin
-// alike, with deadlines, stop strings, priorities and retention; cancels, clients that do not read, runners that are
-// replaced, also while a step hangs.
+// alike, and beam searches, with deadlines, stop strings, priorities and retention; cancels, clients that do not read,
+// runners that are replaced, also while a step hangs.
 //
 // Every sequence gets one final event, in time whatever the runner does; its text is what the request yields alone, or
 // the beginning of it; the engine's invariants hold after each half of a pass, and what testing/step_watch.h looks at
@@ -10,6 +10,7 @@
 //
 // COXSWAIN_SIMULATION_SEEDS=FIRST-LAST runs other seeds than those of every build (docs/fuzzing.md).
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,7 @@
 #include <gtest/gtest.h>
 
 #include "batch/testing/core_driver.h"
+#include "batch/testing/plain_beams.h"
 #include "batch/testing/step_watch.h"
 
 namespace coxswain::batch {
@@ -33,6 +35,8 @@ using testing::expect_idle;
 using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
+using testing::plain_beam_search;
+using testing::PlainBeam;
 using testing::Recorder;
 using testing::RequestMaker;
 using testing::RequestRecorder;
@@ -100,6 +104,9 @@ struct Met {
   std::uint64_t n_silent = 0;  // clients that did not read for too long
   std::uint64_t n_replaced = 0;
   std::uint64_t n_evicted = 0;  // blocks
+  std::map<Code, std::uint64_t> search_ends;
+  std::uint64_t n_search_pauses = 0;
+  std::uint64_t n_searches_cut = 0;  // that a stream had told of before they failed
 };
 
 class Simulation {
@@ -148,6 +155,7 @@ class Simulation {
     o.n_blocks = {between(14, 23)};
     if (one_in(8)) o.rope_switch_length = 20;
     o.rope_length_is_exact = one_in(2);
+    if (one_in(2)) draw_beam_fake(o);
     switch (make_.pick(8)) {
       case 0:
         o.capabilities.look_ahead = false;
@@ -163,6 +171,7 @@ class Simulation {
       case 2:
         o.capabilities = {};  // a stock runner
         o.n_blocks = {25};
+        searches_ = false;
         break;
       case 3:
         o.capabilities.draft_tokens_max = 3;
@@ -170,11 +179,22 @@ class Simulation {
         break;
       case 4:
         o.capabilities.plans_chunks = false;
+        searches_ = false;
         break;
       default:
         break;
     }
     return o;
+  }
+
+  // Such a runner lists candidates, for searches.
+  void draw_beam_fake(FakeRunnerOptions& o) {
+    searches_ = true;
+    o.capabilities.moves = o.capabilities.edits = true;
+    o.capabilities.candidates_max = 12;
+    o.about.eos_token_ids = {48, 49};
+    o.few_candidates = one_in(8);
+    if (one_in(2)) o.n_blocks = {between(20, 40)};
   }
 
   EngineOptions draw_options() {
@@ -307,20 +327,39 @@ class Simulation {
     }
     r.cache_prompt = !one_in(10);
     r.cache_generation = !one_in(10);
+    if (searches_ && options_.batch_size_max > 1 && one_in(3)) make_search(r);
     return r;
+  }
+
+  // Where the cache holds as many beams.
+  void make_search(GenerationRequest& request) {
+    constexpr std::array kPenalties{-0.5F, 0.0F, 1.0F};
+    GenerationRequest r = request;
+    r.beams = {.width = between(2, std::min(6U, options_.batch_size_max)),
+               .length_penalty = kPenalties[make_.pick(kPenalties.size())],
+               .early_stopping = static_cast<std::int32_t>(make_.pick(3)),
+               .diversity_rate = one_in(4) ? 0.5F : 0.0F};
+    r.sampling.do_sample = false;
+    r.more_seeds.clear();
+    r.stopping.stop_sequences.clear();
+    r.stopping.max_new_tokens = std::min(r.stopping.max_new_tokens, between(4, 12));
+    if (one_in(4)) r.stopping.end_ids = {3, 17, 30};
+    r.n_beam_answers = between(1, r.beams.width);
+    r.stream_beams = one_in(3);
+    if (EngineCore::admissible(runner_->info(), options_, r, r.prompt).ok()) request = std::move(r);
   }
 
   void submit(TimePoint at) {
     auto t = std::make_unique<Tracked>();
     t->request = draw_request(at);
     const GenerationRequest& r = t->request;
-    t->sink = std::make_shared<RequestRecorder>(r.n_sequences());
-    t->final_at.resize(r.n_sequences());
-    for (std::uint32_t i = 0; i < r.n_sequences(); ++i)
+    t->sink = std::make_shared<RequestRecorder>(r.n_answers());
+    t->final_at.resize(r.n_answers());
+    for (std::uint32_t i = 0; i < r.n_answers(); ++i)
       (*t->sink)[i].on_each = [this, t = t.get(), i] { note_event(*t, i); };
     const Status admissible = EngineCore::admissible(runner_->info(), options_, r, r.prompt);
     ASSERT_TRUE(admissible.ok()) << admissible.message();
-    watch_.note_added(r.id, t->sink);
+    watch_.note_added(r, t->sink);
     core_.add(r, t->sink, at);
     ++met_.n_requests;
     all_.push_back(std::move(t));
@@ -351,27 +390,66 @@ class Simulation {
     for (const std::string& what : runner_->violations()) ADD_FAILURE() << what;
     EXPECT_EQ(stats.pauses, watch_.n_pauses);
     met_.n_pauses[options_.policy] += stats.pauses;
+    met_.n_search_pauses += watch_.n_search_pauses;
     met_.n_evicted += watch_.n_evicted;
   }
 
   void check_answer(const Tracked& t) {
     ASSERT_TRUE(t.sink->done());
-    for (std::uint32_t i = 0; i < t.sink->size(); ++i) check_sequence(t, i);
+    const bool searched = t.request.beams.width > 1;
+    if (searched) check_search(t);
+    for (std::uint32_t i = 0; i < t.sink->size(); ++i) {
+      if (!searched) check_sequence(t, i);
+      check_end(t, i);
+    }
+  }
+
+  void check_search(const Tracked& t) {
+    const Status status = (*t.sink)[0].final_event().status;
+    ++met_.search_ends[status.code()];
+    if (!status.ok() && (*t.sink)[0].n_tokens() == 0) return;
+    std::vector<std::vector<PlainBeam>> told;
+    const std::vector<PlainBeam> found = plain_beam_search(fake_, t.request, &told);
+    for (std::size_t i = 0; i < t.sink->size(); ++i) {
+      const Recorder& sink = (*t.sink)[i];
+      if (status.ok() && i >= found.size()) {  // nearly all tokens are forbidden
+        EXPECT_EQ(sink.final_event().status.code(), Code::kNotFound);
+        continue;
+      }
+      EXPECT_EQ(sink.final_event().status.code(), status.code());
+      if (status.ok()) {
+        EXPECT_EQ(sink.ids(), found[i].ids);
+        EXPECT_EQ(sink.final_event().finish->reason,
+                  found[i].at_end_token ? FinishReason::kEosToken : FinishReason::kLength);
+        continue;
+      }
+      // What a stream told last was the best of some step.
+      EXPECT_TRUE(t.request.stream_beams);
+      ++met_.n_searches_cut;
+      const std::vector<TokenId> ids = sink.ids();
+      EXPECT_TRUE(ids.empty() || std::ranges::any_of(told, [&](const auto& best) {
+                    return i < best.size() && best[i].ids == ids;
+                  }));
+    }
   }
 
   void check_sequence(const Tracked& t, std::uint32_t i) {
     const auto expected = expected_output(fake_, alone(t.request, i));
     const Recorder& sink = (*t.sink)[i];
     const TokenEvent event = sink.final_event();
-    ++met_.ends[{event.status.code(), event.status.kind()}];
     if (event.status.ok()) {
       sink.expect_complete(expected, t.request.prompt_logprobs);
       EXPECT_EQ(event.finish->generated_text, expected.text);
       if (expected.reason == FinishReason::kStopSequence) ++met_.n_stop_strings;
     } else {
       sink.expect_beginning(expected);
-      EXPECT_FALSE(event.status.message().empty());
     }
+  }
+
+  void check_end(const Tracked& t, std::uint32_t i) {
+    const TokenEvent event = (*t.sink)[i].final_event();
+    ++met_.ends[{event.status.code(), event.status.kind()}];
+    EXPECT_EQ(event.status.ok(), event.status.message().empty());
     if (event.status.code() == Code::kCancelled) {
       EXPECT_TRUE(t.cancelled_at || t.was_stalled);
       if (!t.cancelled_at) ++met_.n_silent;
@@ -407,6 +485,7 @@ class Simulation {
   RequestMaker make_;
   Met& met_;
   bool failures_ = true;
+  bool searches_ = false;     // the runner lists candidates
   bool runner_gone_ = false;  // takes no plan any more
   FakeRunnerOptions fake_;
   EngineOptions options_;
@@ -439,6 +518,11 @@ void expect_all_met(const Met& met, std::uint64_t n_seeds) {
   EXPECT_GT(met.n_pauses.at(CapacityPolicy::kAdaptive), n_seeds);
   EXPECT_GT(met.n_replaced, n_seeds);
   EXPECT_GT(met.n_evicted, 10 * n_seeds);
+  for (const Code code :
+       {Code::kOk, Code::kCancelled, Code::kDeadlineExceeded, Code::kUnavailable, Code::kInternal})
+    EXPECT_GT(met.search_ends.at(code), n_seeds / 4) << static_cast<int>(code);
+  EXPECT_GT(met.n_search_pauses, n_seeds);
+  EXPECT_GT(met.n_searches_cut, n_seeds / 4);
 }
 
 TEST(Simulation, EveryAnswerIsRightAndInTime) {
@@ -450,11 +534,18 @@ TEST(Simulation, EveryAnswerIsRightAndInTime) {
     Simulation(seed, met).run();
     if (::testing::Test::HasFailure()) return;
   }
-  std::printf("seeds %llu to %llu: %llu requests, %llu deadlines answered beside a step\n",
-              static_cast<unsigned long long>(range.first),
-              static_cast<unsigned long long>(range.last),
-              static_cast<unsigned long long>(met.n_requests),
-              static_cast<unsigned long long>(met.n_ends_beside_step));
+  std::uint64_t n_searches = 0;
+  for (const auto& [code, n] : met.search_ends) n_searches += n;
+  std::printf(
+      "seeds %llu to %llu: %llu requests, %llu of them beam searches (%llu pauses), %llu deadlines "
+      "answered "
+      "beside a step\n",
+      static_cast<unsigned long long>(range.first),
+      static_cast<unsigned long long>(range.last),
+      static_cast<unsigned long long>(met.n_requests),
+      static_cast<unsigned long long>(n_searches),
+      static_cast<unsigned long long>(met.n_search_pauses),
+      static_cast<unsigned long long>(met.n_ends_beside_step));
   const std::uint64_t n_seeds = range.last - range.first + 1;
   if (n_seeds >= 50) expect_all_met(met, n_seeds);
 }

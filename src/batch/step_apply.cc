@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "batch/engine_admission.h"
 #include "batch/engine_core.h"
 
 namespace coxswain::batch {
@@ -205,9 +206,9 @@ void EngineCore::add_outputs(Sequence& s, SequenceResult& result, TokenEvent& ev
   }
 }
 
-void EngineCore::note_tokens(Sequence& s, std::uint32_t n_new, bool first, TimePoint now) {
+void EngineCore::note_tokens(Sequence& s, std::uint32_t n_new, TimePoint now) {
   stats_.generated_tokens += n_new;
-  if (first) {
+  if (s.first_token_step == 0) {
     s.first_token_at = now;
     s.first_token_step = applied_step_;
   }
@@ -218,8 +219,9 @@ void EngineCore::note_tokens(Sequence& s, std::uint32_t n_new, bool first, TimeP
 
 void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now) {
   const auto n_new = static_cast<std::uint32_t>(result.tokens.size());
-  note_tokens(s, n_new, s.n_produced() == n_new, now);
-  if (!result.finish && s.n_produced() >= s.n_new_max)
+  note_tokens(s, n_new, now);
+  const bool parks = !result.finish && s.request.context_only;
+  if (!result.finish && !parks && s.n_produced() >= s.n_new_max)
     return fail(s, generation_error(internal_error("the runner went on after max_new_tokens")));
   const auto fill = [&](TokenEvent& event) {
     for (const OutputToken& token : result.tokens)
@@ -229,16 +231,38 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
     event.tokens = std::move(result.tokens);
     if (s.wants_more) add_outputs(s, result, event);
   };
-  if (!result.finish) {
+  if (!result.finish && !parks) {
     SinkEvent& out = events_.emplace_back();  // an event is large: made where it stays
     out.sink = s.sink;
     return fill(out.event);
   }
   TokenEvent last;
   fill(last);
-  forecast_.finished(s.n_produced(), s.n_new_max);
-  last.finish = std::move(result.finish);
+  if (parks) {
+    last.parked = park(s, now);
+  } else {
+    forecast_.finished(s.n_produced(), s.request.stopping.max_new_tokens);
+    last.finish = std::move(result.finish);
+  }
   end(s, Outcome::kFinished, std::move(last));
+}
+
+// What is computed of the prompt is held for whoever goes on, in another engine.
+std::shared_ptr<const ParkedContext> EngineCore::park(const Sequence& s, TimePoint now) {
+  auto out = std::make_shared<ParkedContext>();
+  out->until = now + *s.request.context_only;
+  out->incarnation = info_.epoch;
+  const auto computed = std::span(s.tokens).first(s.computed);
+  HeldPrefix held = transfers_->hold(s.identity, computed, out->until);
+  if (held.id == 0) return out;
+  out->hold = held.id;
+  out->n_blocks = held.n_blocks;
+  out->piece_blocks = transfers_->piece_blocks_max();
+  out->first_blocks = std::move(held.first_blocks);
+  out->layout = std::make_shared<const KvLayout>(kv_layout_of(info_));
+  out->digest = prefix_digest(s.identity,
+                              computed.first(std::size_t{held.n_blocks} * cache_->block_tokens()));
+  return out;
 }
 
 // Whom the step told the runner to forget is told again with the next plan: twice does no harm.

@@ -105,15 +105,19 @@ std::unique_ptr<BeamGroup> EngineCore::begin_beams(const GenerationRequest& requ
 // Nothing of the slots behind the first one is left.
 void EngineCore::drop_beams(Sequence& s) {
   if (s.beams == nullptr) return;
-  for (const BeamSlot& slot : s.beams->more) drop_slot(slot);
+  for (const BeamSlot& slot : s.beams->more) {
+    if (slot.known_to_runner) s.beams->spent.push_back(slot.id);
+  }
+  drop_spent(*s.beams);
   s.beams->more.clear();
   s.beams->edits.clear();
   s.beams->candidates.clear();
 }
 
-void EngineCore::drop_slot(const BeamSlot& slot) {
-  if (!slot.known_to_runner) return;
-  dropped_.push_back(slot.id);
+void EngineCore::drop_spent(BeamGroup& beams) {
+  if (beams.spent.empty()) return;
+  dropped_.insert(dropped_.end(), beams.spent.begin(), beams.spent.end());
+  beams.spent.clear();
   tells_drops_ = true;
 }
 
@@ -121,9 +125,10 @@ void EngineCore::drop_slot(const BeamSlot& slot) {
 void EngineCore::restart_beams(Sequence& s) {
   if (s.beams == nullptr) return;
   drop_beams(s);
-  const bool has_output = s.beams->runner_has_output;
+  BeamGroup before = std::move(*s.beams);
   s.beams = begin_beams(s.request);
-  s.beams->runner_has_output = has_output;
+  s.beams->runner_has_output = before.runner_has_output;
+  s.beams->told = std::move(before.told);
   s.tokens.resize(s.n_prompt);
 }
 
@@ -218,7 +223,7 @@ void EngineCore::apply_beam_row(const StepRow& row, SequenceResult& result, Time
                 generation_error(internal_error("the runner listed no candidates, or too many")));
   }
   const auto children = beams.search.step(candidates);
-  note_tokens(s, static_cast<std::uint32_t>(candidates.size()), s.first_token_step == 0, now);
+  note_tokens(s, static_cast<std::uint32_t>(candidates.size()), now);
   if (beams.search.ended()) return finish_beams(s);
   place_beams(s, children);
   if (s.request.stream_beams) tell_beams(s);
@@ -253,6 +258,7 @@ std::vector<std::uint32_t> EngineCore::slots_for(const BeamGroup& beams,
 // The beams of the next step move in: leases now, the runner's sequences with their rows.
 void EngineCore::place_beams(Sequence& s, std::span<const BeamSearch::Child> children) {
   BeamGroup& beams = *s.beams;
+  drop_spent(beams);
   const std::vector<std::uint32_t> slots = slots_for(beams, children);
   std::vector<BeamSlot> next(std::max<std::size_t>(beams.n_slots(), std::ranges::max(slots) + 1));
   const auto lease_of = [&](std::uint32_t slot) -> kvcache::KvLease& {
@@ -283,8 +289,8 @@ void EngineCore::place_beams(Sequence& s, std::span<const BeamSearch::Child> chi
     if (stays[slot]) {
       next[slot].lease = std::move(lease_of(slot));
       next[slot].table_sent = std::move(old != nullptr ? old->table_sent : s.table_sent);
-    } else if (!used[slot]) {
-      drop_slot(*old);
+    } else if (!used[slot] && old->known_to_runner) {
+      beams.spent.push_back(old->id);
     }
   }
   for (BeamSlot& slot : next) {
@@ -346,7 +352,12 @@ std::vector<TokenEvent> EngineCore::beam_events(Sequence& s) {
 }
 
 void EngineCore::tell_beams(Sequence& s) {
-  for (TokenEvent& event : beam_events(s)) events_.push_back({s.sink, std::move(event)});
+  s.beams->told.resize(s.request.n_beam_answers);
+  for (TokenEvent& event : beam_events(s)) {
+    s.beams->told[event.sequence] = {.n_tokens = static_cast<std::uint32_t>(event.tokens.size()),
+                                     .cumulative_logprob = event.cumulative_logprob};
+    events_.push_back({s.sink, std::move(event)});
+  }
 }
 
 void EngineCore::finish_beams(Sequence& s) {
@@ -364,11 +375,17 @@ void EngineCore::finish_beams(Sequence& s) {
 // One for each answer: what was found, or why there is nothing.
 std::vector<TokenEvent> EngineCore::final_beam_events(Sequence& s) {
   std::vector<TokenEvent> out = std::move(s.beams->answers);
-  for (TokenEvent& event : out) event.n_generated = static_cast<std::uint32_t>(event.tokens.size());
   while (out.size() < s.request.n_beam_answers) {
     TokenEvent& event = out.emplace_back();
     event.sequence = static_cast<std::uint32_t>(out.size()) - 1;
     event.status = s.final_event.status;
+  }
+  for (TokenEvent& event : out) {
+    event.n_generated = static_cast<std::uint32_t>(event.tokens.size());
+    if (event.status.ok() || event.sequence >= s.beams->told.size()) continue;
+    const BeamTold& told = s.beams->told[event.sequence];
+    event.n_generated = told.n_tokens;
+    event.cumulative_logprob = told.cumulative_logprob;
   }
   return out;
 }

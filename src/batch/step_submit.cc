@@ -212,7 +212,9 @@ void EngineCore::admit(const PlannedRow& row, Step& step, TimePoint now) {
                            use_partial,
                            s.retention_rule());
   }
-  s.planned = s.computed = s.lease.n_blocks() * cache_->block_tokens() + s.lease.n_partial();
+  transfers_->close(std::exchange(s.request.adopted_hold, 0));
+  s.n_found = s.lease.n_blocks() * cache_->block_tokens() + s.lease.n_partial();
+  s.planned = s.computed = s.n_found;
   const std::uint32_t n_reused = s.lease.n_blocks();
   for (BlockUse* use : {&s.block_use, &block_use_}) {
     use->reused += n_reused;

@@ -1,6 +1,7 @@
 #include "batch/tier_driver.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "batch/engine_core.h"
@@ -20,19 +21,22 @@ std::vector<TierBlock> blocks_of(std::span<const BlockKey> keys,
   return out;
 }
 
+std::uint32_t priority_of(const kvcache::RetentionRule& rule, std::uint32_t first_token) {
+  return rule.at(first_token).value_or(kvcache::BlockRetention{}).priority;
+}
+
 }  // namespace
 
 TierDriver::TierDriver(Parts parts) : parts_(std::move(parts)) {
   piece_blocks_ = std::min(parts_.transfers->piece_blocks_max(), kPieceBlocks);
   works_ = parts_.serves && piece_blocks_ > 0;
-  for (std::size_t g = 0; g < parts_.cache->n_groups(); ++g)
-    works_ &= parts_.cache->window_tokens(g) == 0;
+  n_offload_blocks_.assign(parts_.cache->n_groups(), 0);
 }
 
 // What was made for the tier and not taken would stay with the runner.
 TierDriver::~TierDriver() {
   works_ = false;
-  parts_.tier->forget_jobs();
+  if (parts_.serves) parts_.tier->forget_jobs();
   for (const std::uint64_t attachment : {exporting_, importing_}) {
     if (attachment != 0) static_cast<void>(parts_.runner->detach(attachment));
   }
@@ -49,49 +53,175 @@ std::uint32_t TierDriver::piece_of(const Prefix& prefix) const {
   return std::min(piece_blocks_, prefix.end - prefix.next);
 }
 
+// Of the piece, those that have something to move.
 std::vector<TierBlock> TierDriver::next_blocks(const Prefix& prefix) const {
-  const auto first = prefix.blocks.begin() + prefix.next;
-  return {first, first + piece_of(prefix)};
+  std::vector<TierBlock> out;
+  for (std::uint32_t i = prefix.next; i < prefix.next + piece_of(prefix); ++i) {
+    if (prefix.blocks[i].groups != 0) out.push_back(prefix.blocks[i]);
+  }
+  return out;
 }
 
-void TierDriver::offload(const Sequence& s) {
-  if (!works_ || s.lease.n_published() == 0) return;
+// Blocks of a prefix that are held of a group.
+std::uint32_t TierDriver::n_held(std::size_t group, std::uint32_t n_blocks) const {
+  const std::uint32_t from = parts_.cache->seen_from(group, n_blocks);
+  return n_blocks - from + std::min(parts_.cache->n_sinks(group), from);
+}
+
+bool TierDriver::has_room_for(std::uint32_t n_blocks) const {
+  for (std::size_t g = 0; g < n_offload_blocks_.size(); ++g) {
+    if (n_offload_blocks_[g] + n_held(g, n_blocks) > parts_.cache->counts(g).total / 2)
+      return false;
+  }
+  return true;
+}
+
+void TierDriver::count_held(std::uint32_t n_blocks, bool begins) {
+  for (std::size_t g = 0; g < n_offload_blocks_.size(); ++g) {
+    std::uint32_t& n = n_offload_blocks_[g];
+    n = begins ? n + n_held(g, n_blocks) : n - n_held(g, n_blocks);
+  }
+}
+
+// What the position behind the first `end` blocks sees moves.
+void TierDriver::set_groups(Prefix& prefix, std::uint32_t end) const {
+  prefix.end = end;
+  for (std::uint32_t i = 0; i < end; ++i) {
+    std::uint32_t& groups = prefix.blocks[i].groups;
+    groups = 0;
+    for (std::size_t g = 0; g < n_offload_blocks_.size(); ++g) {
+      if (i < parts_.cache->n_sinks(g) || i >= parts_.cache->seen_from(g, end))
+        groups |= std::uint32_t{1} << g;
+    }
+  }
+}
+
+// To the next block of which the tier does not have all that moves.
+void TierDriver::skip_known(Prefix& prefix) {
+  while (prefix.next < prefix.end &&
+         (prefix.blocks[prefix.next].groups & ~prefix.places[prefix.next].groups) == 0)
+    ++prefix.next;
+}
+
+// How long a prefix is there, where the cache has n_cached blocks of it and the tier, behind these, all that the
+// position behind it sees.
+std::uint32_t TierDriver::n_usable(std::span<const TierPlace> places,
+                                   std::uint32_t n_cached) const {
+  const kvcache::KvCache& cache = *parts_.cache;
+  const std::size_t n_groups = n_offload_blocks_.size();
+  const auto has = [&](std::uint32_t i, std::size_t g) {
+    return (places[i].groups >> g & 1U) != 0;
+  };
+  std::vector<std::uint32_t> sinks_end(n_groups, n_cached);  // the sink blocks up to it are there
+  std::vector<std::uint32_t> from(n_groups, n_cached);       // the blocks from it to i are there
+  std::uint32_t n = n_cached;
+  for (std::uint32_t i = n_cached; i < places.size(); ++i) {
+    bool usable = true;
+    for (std::size_t g = 0; g < n_groups; ++g) {
+      if (has(i, g) && sinks_end[g] == i) ++sinks_end[g];
+      if (!has(i, g)) from[g] = i + 1;
+      usable &= from[g] <= std::max(n_cached, cache.seen_from(g, i + 1)) &&
+                sinks_end[g] >= std::min(cache.n_sinks(g), i + 1);
+    }
+    if (usable) n = i + 1;
+  }
+  return n;
+}
+
+void TierDriver::note(const TierBlock& block,
+                      std::uint64_t hash,
+                      std::uint64_t parent,
+                      const TierPlace& at) {
+  parts_.cache->note_tier({.hash = hash,
+                           .parent = parent,
+                           .tokens = block.tokens,
+                           .priority = block.priority,
+                           .groups = at.groups,
+                           .level = at.level});
+  if (at.groups == 0) {
+    hashes_.erase(block.key);
+  } else {
+    hashes_[block.key] = hash;
+  }
+}
+
+// Of all blocks of the prefix.
+void TierDriver::note_all(const Prefix& prefix) {
+  for (std::size_t i = 0; i < prefix.blocks.size() && !prefix.hashes.empty(); ++i) {
+    if (prefix.places[i].groups != 0)
+      note(prefix.blocks[i], prefix.hashes[i + 1], prefix.hashes[i], prefix.places[i]);
+  }
+}
+
+// Blocks of the piece from `first` on come in their order, then the others.
+void TierDriver::note_moved(const Prefix& prefix, std::uint32_t first, const TierDone& done) {
+  if (prefix.hashes.empty()) return;
+  std::set<BlockKey> noted;
+  for (std::uint32_t i = first; i < std::min(first + piece_blocks_, prefix.end); ++i) {
+    const TierBlock& block = prefix.blocks[i];
+    const auto moved =
+        std::ranges::find(done.moved, block.key, &std::pair<BlockKey, TierPlace>::first);
+    if (moved == done.moved.end()) continue;
+    note(block, prefix.hashes[i + 1], prefix.hashes[i], moved->second);
+    noted.insert(block.key);
+  }
+  for (const auto& [key, place] : done.moved) {
+    const auto known = hashes_.find(key);
+    if (known != hashes_.end() && !noted.contains(key)) note({.key = key}, known->second, 0, place);
+  }
+}
+
+// Of a sequence that ends: its published blocks up to the first that is below the least priority.
+std::uint32_t TierDriver::n_wanted(const Sequence& s) const {
   const std::uint32_t block = parts_.cache->block_tokens();
   const auto n =
       std::min(s.lease.n_published(), static_cast<std::uint32_t>(s.tokens.size()) / block);
+  const kvcache::RetentionRule rule = s.retention_rule();
+  std::uint32_t i = 0;
+  while (i < n && priority_of(rule, i * block) >= parts_.priority_min) ++i;
+  return i;
+}
+
+void TierDriver::offload(const Sequence& s) {
+  if (!works_) return;
+  const std::uint32_t n = n_wanted(s);
+  if (n == 0) return;
+  const std::uint32_t block = parts_.cache->block_tokens();
   const auto tokens = std::span(s.tokens).first(std::size_t{n} * block);
   const std::vector<BlockKey> keys = parts_.tier->keys(s.identity, tokens, block);
-  const std::uint32_t n_known = parts_.tier->n_known(keys);
-  if (n_known == n) return;
-  const std::uint32_t n_held_max = parts_.cache->counts(0).total / 2;
-  if (!parts_.tier->takes() || offloads_.size() >= kOffloadsMax ||
-      n_offload_blocks_ + n > n_held_max) {
-    n_skipped_ += n - n_known;
+  parts_.tier->touch(keys);
+  Prefix prefix{.blocks = blocks_of(keys, tokens, block), .places = parts_.tier->places(keys)};
+  const kvcache::RetentionRule rule = s.retention_rule();
+  for (std::uint32_t i = 0; i < n; ++i) prefix.blocks[i].priority = priority_of(rule, i * block);
+  if (parts_.cache->makes_events()) prefix.hashes = parts_.cache->event_hashes(s.identity, tokens);
+  note_all(prefix);
+  set_groups(prefix, n);
+  skip_known(prefix);
+  if (prefix.next == n) return;
+  if (!parts_.tier->takes() || offloads_.size() >= kOffloadsMax || !has_room_for(n)) {
+    n_skipped_ += n - prefix.next;
     return;
   }
   const HeldPrefix held = parts_.transfers->hold(s.identity, tokens);
-  if (held.n_blocks <= n_known) return parts_.transfers->close(held.id);
-  Prefix prefix{.hold = held.id,
-                .next = n_known,
-                .end = held.n_blocks,
-                .blocks = blocks_of(keys, tokens, block)};
-  const kvcache::RetentionRule rule = s.retention_rule();
-  for (std::uint32_t i = 0; i < n; ++i) {
-    prefix.blocks[i].priority = rule.at(i * block).value_or(kvcache::BlockRetention{}).priority;
-  }
-  n_offload_blocks_ += prefix.end;
+  if (held.id == 0) return;
+  prefix.hold = held.id;
+  prefix.next = 0;
+  set_groups(prefix, held.n_blocks);  // a window group may have lost what is seen at the end
+  count_held(prefix.end, true);
   offloads_.push_back(std::move(prefix));
   if (offloads_.size() == 1) export_next();
 }
 
 // The first of the offloads goes on, or the next one begins.
 void TierDriver::export_next() {
-  while (!offloads_.empty() && offloads_.front().next == offloads_.front().end) {
+  while (!offloads_.empty()) {
+    skip_known(offloads_.front());
+    if (offloads_.front().next < offloads_.front().end) break;
     parts_.transfers->close(offloads_.front().hold);
     std::vector<BlockKey> keys;  // the beginning shall go last
     for (const TierBlock& block : offloads_.front().blocks) keys.push_back(block.key);
-    parts_.tier->n_known(keys);
-    n_offload_blocks_ -= offloads_.front().end;
+    parts_.tier->touch(keys);
+    count_held(offloads_.front().end, false);
     offloads_.pop_front();
   }
   if (offloads_.empty()) return;
@@ -114,17 +244,19 @@ void TierDriver::export_next() {
          parts_.tier->store({.runner = parts_.runner,
                              .attachment = attachment,
                              .blocks = next_blocks(p),
-                             .done = [post = parts_.post, attachment](std::uint32_t) {
-                               post([attachment](EngineCore& core) {
-                                 if (core.tier() != nullptr) core.tier()->stored(attachment);
+                             .done = [post = parts_.post, attachment](const TierDone& done) {
+                               post([attachment, done](EngineCore& core) {
+                                 if (core.tier() != nullptr) core.tier()->stored(attachment, done);
                                });
                              }});
          p.next += piece_of(p);
        }});
 }
 
-void TierDriver::stored(std::uint64_t attachment) {
+void TierDriver::stored(std::uint64_t attachment, const TierDone& done) {
   if (attachment != exporting_) return;  // of another runner's time
+  const Prefix& prefix = offloads_.front();
+  note_moved(prefix, prefix.next - std::min(prefix.next, piece_blocks_), done);
   exporting_ = 0;
   export_next();
 }
@@ -137,14 +269,21 @@ bool TierDriver::onboard(const Sequence& s) {
   if (n_cached >= n_most) return false;
   const auto tokens = std::span(s.tokens).first(std::size_t{n_most} * block);
   const std::vector<BlockKey> keys = parts_.tier->keys(s.identity, tokens, block);
-  const std::uint32_t n = n_cached + parts_.tier->n_known(std::span(keys).subspan(n_cached));
+  std::vector<TierPlace> places = parts_.tier->places(keys);
+  const std::uint32_t n = n_usable(places, n_cached);
   if (n == n_cached) return false;
+  parts_.tier->touch(std::span(keys).first(n));
   const auto used = tokens.first(std::size_t{n} * block);
-  onboards_.push_back({.end = n,
-                       .blocks = blocks_of(std::span(keys).first(n), used, block),
-                       .identity = s.identity,
-                       .tokens = {used.begin(), used.end()},
-                       .sequence = s.id});
+  Prefix prefix{.blocks = blocks_of(std::span(keys).first(n), used, block),
+                .places = std::move(places),
+                .identity = s.identity,
+                .tokens = {used.begin(), used.end()},
+                .sequence = s.id};
+  for (std::uint32_t i = 0; i < n; ++i) prefix.blocks[i].priority = prefix.places[i].priority;
+  set_groups(prefix, n);
+  if (parts_.cache->makes_events()) prefix.hashes = parts_.cache->event_hashes(s.identity, used);
+  note_all(prefix);
+  onboards_.push_back(std::move(prefix));
   if (onboards_.size() == 1) start_onboarding();
   return !onboards_.empty() && onboards_.back().sequence == s.id;
 }
@@ -161,43 +300,50 @@ void TierDriver::start_onboarding() {
 }
 
 void TierDriver::load_next() {
-  const Prefix& prefix = onboards_.front();
+  Prefix& prefix = onboards_.front();
+  while (prefix.next < prefix.end && prefix.blocks[prefix.next].groups == 0) ++prefix.next;
   if (prefix.next >= prefix.end) return end_onboarding();
   importing_ = parts_.transfers->next_attachment();
   parts_.tier->load({.runner = parts_.runner,
                      .attachment = importing_,
                      .blocks = next_blocks(prefix),
-                     .done = [post = parts_.post, attachment = importing_](std::uint32_t n) {
-                       post([attachment, n](EngineCore& core) {
-                         if (core.tier() != nullptr) core.tier()->loaded(attachment, n);
+                     .done = [post = parts_.post, attachment = importing_](const TierDone& done) {
+                       post([attachment, done](EngineCore& core) {
+                         if (core.tier() != nullptr) core.tier()->loaded(attachment, done);
                        });
                      }});
 }
 
-void TierDriver::loaded(std::uint64_t attachment, std::uint32_t n) {
+void TierDriver::loaded(std::uint64_t attachment, const TierDone& done) {
   if (attachment != importing_) return;
-  if (n == 0) {
+  const Prefix& prefix = onboards_.front();
+  note_moved(prefix, prefix.next, done);
+  if (done.n_blocks == 0) {
     importing_ = 0;
     return end_onboarding();
   }
-  const Prefix& prefix = onboards_.front();
+  std::uint32_t n = 0;  // of the piece, up to the last block that is attached
+  for (std::uint32_t left = done.n_blocks; left > 0; ++n)
+    left -= prefix.blocks[prefix.next + n].groups != 0 ? 1 : 0;
   parts_.transfers->move({.hold = prefix.hold,
                           .comes_in = true,
                           .first = prefix.next,
                           .n = n,
                           .attachment = attachment,
-                          .done = [this, n](const Status& status) { imported(n, status); }});
+                          .done = [this, n, n_loaded = done.n_blocks](const Status& status) {
+                            imported(n, n_loaded, status);
+                          }});
 }
 
-void TierDriver::imported(std::uint32_t n, const Status& status) {
+void TierDriver::imported(std::uint32_t n, std::uint32_t n_loaded, const Status& status) {
   if (!status.ok()) static_cast<void>(parts_.runner->detach(importing_));
   importing_ = 0;
   if (!status.ok()) return end_onboarding();
   Prefix& prefix = onboards_.front();
-  const bool whole = n == piece_of(prefix);
+  const bool whole = n_loaded == next_blocks(prefix).size();
   prefix.next += n;
-  n_onboarded_ += n;
-  if (!whole) return end_onboarding();  // one of its files was not right
+  n_onboarded_ += n_loaded;
+  if (!whole) return end_onboarding();  // one of them was not right
   load_next();
 }
 

@@ -5,16 +5,20 @@
 //   offload   hold the prefix -> export a piece -> the tier takes and keeps it -> next piece
 //   onboard   hold as many new blocks -> the tier attaches a piece -> import it -> next piece -> publish
 //
-// One piece at a time each way, the step loop waits for neither. What finds no room on its way (offloads_max sequences,
-// half of the blocks) is not kept; what cannot be onboarded is computed.
+// Of a KV group with a window the blocks move that the position behind the prefix sees. Where another sequence has left
+// a block in other groups the tier has both. A prefix may come back up to any block where each group has what is seen
+// there, in the cache or in the tier.
 //
-// Groups with a window have no tier: the driver then does nothing.
+// One piece at a time each way, the step loop waits for neither. What finds no room on its way (offloads_max sequences,
+// half of the blocks of a group) is not kept, nor are a block below the least priority and those behind it; what cannot
+// be onboarded is computed.
 //
 // Thread rule: one engine thread.
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +46,7 @@ class TierDriver {
     kvcache::KvCache* cache = nullptr;
     BlockTransfers* transfers = nullptr;
     bool serves = false;                              // BlockTier::serves() of the runner
+    std::uint32_t priority_min = 0;                   // EngineOptions::tier_priority_min
     std::function<void(EngineWork)> post;             // to the engine thread, from any
     std::function<void(SequenceId)> may_be_admitted;  // onboarding is over
   };
@@ -56,6 +61,8 @@ class TierDriver {
   // Once for a sequence that waits. True: it waits further, until may_be_admitted().
   bool onboard(const Sequence& s);
 
+  // Whether a sequence waits for blocks.
+  bool is_onboarding() const { return !onboards_.empty(); }
   bool empty() const { return offloads_.empty() && onboards_.empty(); }
   KvTierStats stats() const;
 
@@ -64,20 +71,32 @@ class TierDriver {
     std::uint64_t hold = 0;
     std::uint32_t next = 0;  // block
     std::uint32_t end = 0;
-    std::vector<TierBlock> blocks = {};  // [end]
+    std::vector<TierBlock> blocks = {};  // [end], each of the groups that move
+    std::vector<TierPlace> places = {};  // of them, when this began
     std::string identity = {};           // for an onboarding, as what follows
     std::vector<TokenId> tokens = {};
     SequenceId sequence{};
+    std::vector<std::uint64_t> hashes = {};  // where events are made: KvCache::event_hashes()
   };
+  std::uint32_t n_wanted(const Sequence& s) const;
+  std::uint32_t n_usable(std::span<const TierPlace> places, std::uint32_t n_cached) const;
+  std::uint32_t n_held(std::size_t group, std::uint32_t n_blocks) const;
+  bool has_room_for(std::uint32_t n_blocks) const;
+  void count_held(std::uint32_t n_blocks, bool begins);
+  void set_groups(Prefix& prefix, std::uint32_t end) const;
+  static void skip_known(Prefix& prefix);
   std::uint32_t piece_of(const Prefix& prefix) const;
   std::vector<TierBlock> next_blocks(const Prefix& prefix) const;
   void export_next();
-  void stored(std::uint64_t attachment);
+  void stored(std::uint64_t attachment, const TierDone& done);
   void start_onboarding();
   void load_next();
-  void loaded(std::uint64_t attachment, std::uint32_t n);
-  void imported(std::uint32_t n, const Status& status);
+  void loaded(std::uint64_t attachment, const TierDone& done);
+  void imported(std::uint32_t n, std::uint32_t n_loaded, const Status& status);
   void end_onboarding();
+  void note(const TierBlock& block, std::uint64_t hash, std::uint64_t parent, const TierPlace& at);
+  void note_all(const Prefix& prefix);
+  void note_moved(const Prefix& prefix, std::uint32_t first, const TierDone& done);
 
   const Parts parts_;
   bool works_ = false;
@@ -87,7 +106,9 @@ class TierDriver {
   // Of the piece on its way; 0: none. The tier or the runner may have it.
   std::uint64_t exporting_ = 0;
   std::uint64_t importing_ = 0;
-  std::uint32_t n_offload_blocks_ = 0;  // held for offloads
+  std::vector<std::uint32_t> n_offload_blocks_;  // held for offloads, per group
+  // Where events are made: the hashes of blocks that the tier has and that were told of.
+  std::map<BlockKey, std::uint64_t> hashes_;
   std::uint64_t n_onboarded_ = 0;
   std::uint64_t n_skipped_ = 0;
 };

@@ -28,16 +28,16 @@ std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
   const bool lost = !parts_.engine.stats().runner_up || state.code() == Code::kUnavailable;
   std::optional<std::chrono::milliseconds> pause;
   if (lost) {
-    if (state.ok()) state = Status(Code::kUnavailable, "the shard is lost");
+    if (state.ok()) state = Status(Code::kUnavailable, parts_.shard + " is lost");
     if (was_up_) {
-      parts_.log.error("the shard is lost", {{"reason", state.message()}});
+      parts_.log.error(parts_.shard + " is lost", {{"reason", state.message()}});
       lost_at_ = Clock::now();
     }
     was_up_ = false;
     parts_.on_state(state);
     state = reconnect();
     if (state.ok()) {
-      parts_.log.info("connected to the shard again");
+      parts_.log.info("connected to " + parts_.shard + " again");
       backoff_ = options_.backoff_first;
       was_up_ = true;
       probe_.forget();
@@ -50,7 +50,7 @@ std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
     }
   }
   note_probe(state);
-  if (parts_.metrics != nullptr) parts_.metrics->replica_up.set(state.ok() ? 1 : 0);
+  if (parts_.up != nullptr) parts_.up->set(state.ok() ? 1 : 0);
   parts_.on_state(state);
   const bool goes_on = !state.ok() || (parts_.health_asked && parts_.health_asked());
   if (!pause && goes_on) pause = options_.poll_interval;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include <coxswain/status.h>
@@ -46,12 +47,14 @@ class ReplicaSupervisor {
     // Told every state, also an unchanged one.
     std::function<void(const Status&)> on_state;
     telemetry::Metrics* metrics = nullptr;
+    telemetry::GaugePart* up = nullptr;  // of the metrics, for this replica
     telemetry::Logger& log;
     // True if somebody asked for the health lately. Set: an idle runner is probed then.
     std::function<bool()> health_asked = {};
     // Called when nothing could be connected to for stuck_patience after a loss, and again after as
     // long: a process that stands still does not end by itself.
     std::function<void()> on_stuck = {};
+    std::string shard = "the shard";  // what the log calls it
   };
 
   // `expected`: what the first runner said about itself; a successor must serve the same model.

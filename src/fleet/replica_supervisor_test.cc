@@ -53,6 +53,7 @@ TEST(ReplicaSupervisor, ReconnectsAfterALossAndTellsTheState) {
   telemetry::Logger log(
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
   telemetry::Metrics metrics{telemetry::MetricsOptions{}};
+  telemetry::GaugePart up(metrics.replica_up);
   batch::ScriptedEngine engine;
   Bell bell;
   States states;
@@ -67,6 +68,7 @@ TEST(ReplicaSupervisor, ReconnectsAfterALossAndTellsTheState) {
                                 },
                                 [&](const Status& status) { states.tell(status); },
                                 &metrics,
+                                &up,
                                 log},
                                expected_info(),
                                fast());
@@ -100,6 +102,7 @@ TEST(ReplicaSupervisor, AShardThatDoesNotComeBackIsReported) {
                                 },
                                 [&](const Status& status) { states.tell(status); },
                                 nullptr,
+                                nullptr,
                                 log,
                                 {},
                                 [&] { ++n_stuck; }},
@@ -130,6 +133,7 @@ TEST(ReplicaSupervisor, ALateStepIsNoLoss) {
                                   return runner_of(8);
                                 },
                                 [&](const Status& status) { states.tell(status); },
+                                nullptr,
                                 nullptr,
                                 log},
                                expected_info(),
@@ -162,6 +166,7 @@ TEST(ReplicaSupervisor, NobodyLooksUntilTheBellRings) {
          states.tell(status);
        },
        nullptr,
+       nullptr,
        log,
        [&] { return asked.load(); }},
       expected_info(),
@@ -192,6 +197,7 @@ TEST(ReplicaSupervisor, AShardWithAnotherModelIsNotTaken) {
        bell,
        []() -> Result<std::shared_ptr<StepRunner>> { return runner_of(9); },
        [&](const Status& status) { states.tell(status); },
+       nullptr,
        nullptr,
        log},
       expected_info(),

@@ -69,7 +69,9 @@ KvCache::KvCache(const KvCacheOptions& options)
       prefix_caching_(options.prefix_caching),
       partial_reuse_(options.partial_reuse),
       index_(windows_of(options), options.hash_key, options.events),
-      events_(options.events) {
+      events_(options.events),
+      told_(options.groups.size()),
+      tier_blocks_(options.tier_blocks) {
   for (const KvGroupOptions& group : options.groups) {
     windows_.push_back(group.window_tokens);
     sink_tokens_.push_back(group.window_tokens > 0 ? group.sink_tokens : 0);

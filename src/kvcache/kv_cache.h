@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -52,7 +53,18 @@ struct KvCacheOptions {
   bool prefix_caching = true;
   bool partial_reuse = false;  // of a part of a block: whoever computes can copy blocks
   bool events = false;         // take_events()
-  base::HashKey hash_key{};    // secret, drawn once per process
+  std::vector<std::uint32_t> tier_blocks = {};  // KvEvent::tier_blocks
+  base::HashKey hash_key{};                     // secret, drawn once per process
+};
+
+// A block, as its events have it, that a level behind the cache has, or has no longer.
+struct TierNote {
+  std::uint64_t hash = 0;
+  std::uint64_t parent = 0;
+  std::span<const TokenId> tokens = {};
+  std::uint32_t priority = 0;
+  std::uint32_t groups = 0;  // of which it is there: a bit for each
+  std::uint32_t level = 0;   // 0: in none
 };
 
 // Keys and values of block `from` go to block `to`, both of one group.
@@ -152,6 +164,16 @@ class KvCache {
             .sink_tokens = sink_tokens_[group]};
   }
   bool prefix_caching() const { return prefix_caching_; }
+  // The position behind a prefix of n_blocks sees the blocks of sink tokens and those from here on.
+  std::uint32_t seen_from(std::size_t group, std::uint32_t n_blocks) const {
+    if (windows_[group] == 0) return 0;
+    const std::uint32_t n = base::ceil_div(windows_[group] - 1, block_tokens_);
+    return std::max(n_blocks - std::min(n_blocks, n), std::min(n_blocks, n_sinks(group)));
+  }
+  // Blocks of sink tokens, which stay beside the window; of a group that keeps every position 0.
+  std::uint32_t n_sinks(std::size_t group) const {
+    return base::ceil_div(sink_tokens_[group], block_tokens_);
+  }
   std::uint32_t blocks_for(std::uint32_t n_tokens) const {
     return base::ceil_div(n_tokens, block_tokens_);
   }
@@ -204,6 +226,12 @@ class KvCache {
   // What has become of cached blocks since the last call, without ids; nothing unless KvCacheOptions::events.
   bool has_events() const { return !pending_events_.empty(); }
   std::vector<KvEvent> take_events() { return std::exchange(pending_events_, {}); }
+  bool makes_events() const { return events_; }
+  // The hashes that events have of the whole blocks of `tokens`, behind that of the identity.
+  std::vector<std::uint64_t> event_hashes(std::string_view identity,
+                                          std::span<const TokenId> tokens) const;
+  // What becomes of blocks behind the cache is told, too.
+  void note_tier(const TierNote& note);
 
   // Blocks that grow() can hand out now: free ones and cached ones that can be evicted.
   std::uint32_t available(std::size_t group) const {
@@ -234,6 +262,7 @@ class KvCache {
   void tell_stored(PrefixIndex::Node node, std::size_t group);
   void tell_removed(std::size_t group, std::uint64_t hash);
   void tell_updated(PrefixIndex::Node node, std::uint32_t priority_before);
+  void note_tier(const TierNote& note, std::size_t group);
   // Whether the group tells of the blocks of nodes: window groups, and the first of the others for all of these.
   bool tells(std::size_t group) const;
 
@@ -250,16 +279,6 @@ class KvCache {
   std::ptrdiff_t count_idle(std::size_t group, std::span<const PrefixIndex::Node> nodes) const;
   void hold_source(KvLease& lease, std::size_t group, BlockId id);
   void drop_sources(KvLease& lease, std::uint64_t last_step);
-  // The position behind a prefix of n_blocks sees the blocks of sink tokens and those from here on.
-  std::uint32_t seen_from(std::size_t group, std::uint32_t n_blocks) const {
-    if (windows_[group] == 0) return 0;
-    const std::uint32_t n = base::ceil_div(windows_[group] - 1, block_tokens_);
-    return std::max(n_blocks - std::min(n_blocks, n), std::min(n_blocks, n_sinks(group)));
-  }
-  // Blocks of sink tokens, which stay beside the window; of a group that keeps every position 0.
-  std::uint32_t n_sinks(std::size_t group) const {
-    return base::ceil_div(sink_tokens_[group], block_tokens_);
-  }
   PrefixIndex::Node& node_of(std::size_t group, BlockId id) { return nodes_[group][id - 1]; }
   std::span<const TokenId> block_of(std::span<const TokenId> tokens, std::uint32_t index) const {
     return tokens.subspan(std::size_t{index} * block_tokens_, block_tokens_);
@@ -276,6 +295,14 @@ class KvCache {
   PrefixIndex index_;
   const bool events_;
   std::vector<KvEvent> pending_events_;
+  // As it was told last.
+  struct Told {
+    bool cached = false;
+    std::uint32_t level = 0;  // behind the cache; 0: in none
+    std::uint32_t priority = 0;
+  };
+  std::vector<std::unordered_map<std::uint64_t, Told>> told_;  // per group, by hash
+  const std::vector<std::uint32_t> tier_blocks_;
   // Where no group keeps its blocks nodes outlive them: at most so many.
   std::uint64_t n_nodes_max_ = 0;
 };

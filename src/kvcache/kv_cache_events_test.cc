@@ -69,6 +69,71 @@ TEST(KvCacheEvents, TellOfAChainAndItsEnd) {
   EXPECT_EQ(events[2], (KvEvent{.kind = Kind::kRemoved, .blocks = {{.hash = second.hash}}}));
 }
 
+std::vector<KvEvent> of_group(std::vector<KvEvent> events, std::uint32_t group) {
+  std::erase_if(events, [&](const KvEvent& event) { return event.kv_group != group; });
+  return events;
+}
+
+// A level behind the cache has the first of two blocks, and later one that the cache never had.
+TEST(KvCacheEvents, WhatALevelBehindTheCacheHasIsUpdatedNotRemoved) {
+  KvCacheOptions o = options({{.n_blocks = 3}, {.n_blocks = 3, .window_tokens = 9}});
+  o.tier_blocks = {5, 6};
+  KvCache cache(o);
+  auto events = cache.take_events();
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].tier_blocks, (std::vector<std::uint32_t>{5, 6}));
+  const std::vector<TokenId> tokens{1, 2, 3, 4, 5, 6};
+  const std::vector<std::uint64_t> hashes = cache.event_hashes("id", tokens);
+  {
+    KvLease lease = cache.open("id", {}, true);
+    compute(cache, lease, {1, 2, 3, 4});
+  }
+  events = of_group(cache.take_events(), 0);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].parent, hashes[0]);
+  EXPECT_EQ(events[0].blocks[0].hash, hashes[1]);
+  EXPECT_EQ(events[0].blocks[1].hash, hashes[2]);
+
+  cache.note_tier({.hash = hashes[1], .parent = hashes[0], .groups = 1, .level = 2});
+  EXPECT_FALSE(cache.has_events()) << "the cache has it, too";
+  {
+    KvLease all = cache.open("id", {}, false);
+    ASSERT_TRUE(cache.grow(all, 3).ok());
+  }
+  events = cache.take_events();
+  const auto full = of_group(events, 0);
+  ASSERT_EQ(full.size(), 2U);
+  EXPECT_EQ(full[0], (KvEvent{.kind = Kind::kRemoved, .blocks = {{.hash = hashes[2]}}}));
+  const KvEventBlock demoted{
+      .hash = hashes[1], .priority = 35, .priority_before = 35, .cache_level = 2};
+  EXPECT_EQ(full[1], (KvEvent{.kind = Kind::kUpdated, .blocks = {demoted}}));
+  for (const KvEvent& event : of_group(events, 1)) EXPECT_EQ(event.kind, Kind::kRemoved);
+
+  const std::vector<TokenId> third{5, 6};
+  const KvEventBlock stored{.hash = hashes[3], .tokens = third, .priority = 50, .cache_level = 1};
+  cache.note_tier({.hash = hashes[3],
+                   .parent = hashes[2],
+                   .tokens = third,
+                   .priority = 50,
+                   .groups = 1,
+                   .level = 1});
+  cache.note_tier({.hash = hashes[1], .groups = 1, .level = 1});
+  {
+    KvLease lease = cache.open("id", {}, true);
+    compute(cache, lease, {1, 2});
+  }
+  cache.note_tier({.hash = hashes[3]});
+  events = of_group(cache.take_events(), 0);
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[0], (KvEvent{.kind = Kind::kStored, .parent = hashes[2], .blocks = {stored}}));
+  ASSERT_EQ(events[1].blocks.size(), 2U);
+  EXPECT_EQ(events[1].blocks[0].cache_level, 1U);
+  EXPECT_EQ(events[1].blocks[0].cache_level_before, 2U);
+  EXPECT_EQ(events[1].blocks[1].cache_level, 0U);
+  EXPECT_EQ(events[1].blocks[1].cache_level_before, 1U);
+  EXPECT_EQ(events[2], (KvEvent{.kind = Kind::kRemoved, .blocks = {{.hash = hashes[3]}}}));
+}
+
 TEST(KvCacheEvents, AreNotMadeUnlessWanted) {
   KvCacheOptions o = options({{.n_blocks = 3}});
   o.events = false;

@@ -49,6 +49,7 @@ TEST(KvCacheRandom, AgreesWithTheNaiveModel) {
     EXPECT_GT(model.n_remembered(), 20U);
     EXPECT_GT(model.n_parts(), 20U);
     EXPECT_GT(model.n_forks(), 20U);
+    EXPECT_GT(model.n_imported(), 50U);
     EXPECT_GT(model.n_expired(), 20U);
     n_shortened += model.n_shortened();
     n_refilled += model.n_refilled();

@@ -12,6 +12,14 @@ PrefixIndex::PrefixIndex(std::vector<bool> is_window, const base::HashKey& key, 
       key_(key),
       chains_(chains) {}
 
+std::uint64_t PrefixIndex::root_chain(std::string_view identity) {
+  return base::sip_hash(std::as_bytes(std::span(identity)), {}, base::kSip24);
+}
+
+std::uint64_t PrefixIndex::next_chain(std::uint64_t above, std::span<const TokenId> tokens) {
+  return base::sip_hash(std::as_bytes(tokens), {above, 0}, base::kSip24);
+}
+
 PrefixIndex::Node PrefixIndex::find_root(std::string_view identity) const {
   const auto it = roots_.find(identity);
   if (it == roots_.end()) return {};
@@ -22,8 +30,7 @@ PrefixIndex::Node PrefixIndex::root(std::string_view identity) {
   if (const Node found = find_root(identity)) return found;
   const std::uint32_t slot = new_slot();
   entries_[slot].identity = std::string(identity);
-  if (chains_)
-    entries_[slot].chain = base::sip_hash(std::as_bytes(std::span(identity)), {}, base::kSip24);
+  if (chains_) entries_[slot].chain = root_chain(identity);
   roots_.emplace(entries_[slot].identity, slot);
   return {slot, entries_[slot].uid};
 }
@@ -95,8 +102,7 @@ PrefixIndex::Node PrefixIndex::insert(Node parent, std::span<const TokenId> toke
   e.tokens.assign(tokens.begin(), tokens.end());
   e.blocks.assign(is_window_.size(), kReleasedBlock);
   e.hash = child_key(parent, tokens);
-  if (chains_)
-    e.chain = base::sip_hash(std::as_bytes(tokens), {entry(parent).chain, 0}, base::kSip24);
+  if (chains_) e.chain = next_chain(entry(parent).chain, tokens);
   e.busy = n_full_;
   children_.emplace(e.hash, slot);
   ++n_nodes_;

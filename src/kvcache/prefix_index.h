@@ -72,7 +72,10 @@ class PrefixIndex {
   std::span<const BlockId> blocks(Node node) const { return entry(node).blocks; }
   // Whether a node may be put below this one: if nobody uses it, that would pin blocks that others count as free.
   bool takes_children(Node node) const { return n_full_ == 0 || pinned(node); }
-  // The hash of identity and all tokens up to the node's last, as coxswain/kv_events.h has it. 0 without chains.
+  // Hashes as coxswain/kv_events.h has them: of an identity, and of the tokens of a block behind it or another.
+  static std::uint64_t root_chain(std::string_view identity);
+  static std::uint64_t next_chain(std::uint64_t above, std::span<const TokenId> tokens);
+  // That of identity and all tokens up to the node's last. 0 without chains.
   std::uint64_t chain(Node node) const { return entry(node).chain; }
   std::uint64_t parent_chain(Node node) const { return entries_[entry(node).parent].chain; }
   std::span<const TokenId> tokens(Node node) const { return entry(node).tokens; }

@@ -31,12 +31,31 @@ Status differs(const char* field, std::uint64_t found, std::uint64_t expected) {
                           std::to_string(expected));
 }
 
-std::string image_head(const KvLayout& layout, std::uint32_t n) {
+bool has(std::uint32_t groups, std::size_t group) {
+  return (groups >> group & 1U) != 0;
+}
+
+std::uint64_t group_bytes(const KvLayout& layout, std::size_t group) {
+  return sizeof(std::uint64_t) + layout.groups[group].bytes_per_block;
+}
+
+// How many of the blocks each group has.
+std::vector<std::uint32_t> counts_of(const KvLayout& layout,
+                                     std::span<const std::uint32_t> groups) {
+  std::vector<std::uint32_t> out(layout.groups.size(), 0);
+  for (std::size_t g = 0; g < out.size(); ++g) {
+    out[g] = static_cast<std::uint32_t>(
+        std::ranges::count_if(groups, [&](std::uint32_t of) { return has(of, g); }));
+  }
+  return out;
+}
+
+std::string image_head(const KvLayout& layout, std::span<const std::uint32_t> counts) {
   const std::string text = describe(layout);
   std::string out(kImageMagic);
   append_raw(out, static_cast<std::uint32_t>(text.size()));
   out += text;
-  for (std::size_t g = 0; g < layout.groups.size(); ++g) append_raw(out, n);
+  for (const std::uint32_t n : counts) append_raw(out, n);
   return out;
 }
 
@@ -63,6 +82,7 @@ Status check_head(std::uint64_t layout_hash,
       {"layout", raw_at<std::uint64_t>(file, 32), layout_hash},
       {"bytes", raw_at<std::uint64_t>(file, 40), block_bytes},
       {"checksum of the tokens", raw_at<std::uint64_t>(file, 64), sum_of(text_of(block.tokens))},
+      {"groups", raw_at<std::uint64_t>(file, 72), block.groups},
   };
   for (const Field& f : fields) {
     if (f.found != f.expected) return differs(f.name, f.found, f.expected);
@@ -76,11 +96,46 @@ std::uint64_t layout_hash(const KvLayout& layout) {
   return sum_of(describe(layout));
 }
 
-std::uint64_t block_bytes(const KvLayout& layout) {
+std::uint64_t block_bytes(const KvLayout& layout, std::uint32_t groups) {
   std::uint64_t out = 0;
-  for (const KvLayout::Group& group : layout.groups)
-    out += sizeof(std::uint64_t) + group.bytes_per_block;
+  for (std::size_t g = 0; g < layout.groups.size(); ++g)
+    out += has(groups, g) ? group_bytes(layout, g) : 0;
   return out;
+}
+
+std::string select_groups(const KvLayout& layout,
+                          std::uint32_t groups,
+                          std::string_view bytes,
+                          std::uint32_t wanted) {
+  if (groups == wanted) return std::string(bytes);
+  std::string out;
+  std::size_t at = 0;
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
+    if (has(wanted, g)) out += bytes.substr(at, group_bytes(layout, g));
+    at += has(groups, g) ? group_bytes(layout, g) : 0;
+  }
+  return out;
+}
+
+std::string merge_groups(const KvLayout& layout,
+                         std::uint32_t first_groups,
+                         std::string_view first,
+                         std::uint32_t second_groups,
+                         std::string_view second) {
+  std::string out;
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
+    const std::uint64_t n = group_bytes(layout, g);
+    const bool in_first = has(first_groups, g);
+    const bool in_second = has(second_groups, g);
+    if (in_first || in_second) out += (in_first ? first : second).substr(0, n);
+    if (in_first) first.remove_prefix(n);
+    if (in_second) second.remove_prefix(n);
+  }
+  return out;
+}
+
+std::uint64_t write_bytes_max(std::uint64_t n_bytes, std::uint64_t n_tokens) {
+  return kBlockFileHeadBytes + n_tokens * sizeof(TokenId) + ZSTD_compressBound(n_bytes);
 }
 
 std::string write_block(std::uint64_t layout_hash,
@@ -98,7 +153,7 @@ std::string write_block(std::uint64_t layout_hash,
   append_raw(out, std::uint64_t{frame.size()});
   append_raw(out, sum_of(frame));
   append_raw(out, sum_of(text_of(block.tokens)));
-  append_raw(out, std::uint64_t{0});
+  append_raw(out, std::uint64_t{block.groups});
   append_raw(out, sum_of(out));
   out += text_of(block.tokens);
   return out += frame;
@@ -132,31 +187,37 @@ Result<std::string> read_block(std::uint64_t layout_hash,
 
 Result<std::vector<std::string>> split_image(const KvLayout& layout,
                                              std::string_view image,
-                                             std::uint32_t n) {
-  const std::vector<std::uint32_t> counts(layout.groups.size(), n);
-  if (!image.starts_with(image_head(layout, n)) ||
-      image.size() != blocks_attachment_bytes(layout, counts)) {
+                                             std::span<const std::uint32_t> groups) {
+  const std::vector<std::uint32_t> counts = counts_of(layout, groups);
+  const std::string head = image_head(layout, counts);
+  if (!image.starts_with(head) || image.size() != blocks_attachment_bytes(layout, counts))
     return internal_error("the runner made an attachment of other blocks");
-  }
-  std::vector<std::string> out(n);
-  std::size_t at = image_head(layout, n).size();
-  for (const KvLayout::Group& group : layout.groups) {
-    const std::size_t size = sizeof(std::uint64_t) + group.bytes_per_block;
-    for (std::string& block : out) {
-      block += image.substr(at, size);
-      at += size;
+  std::vector<std::string> out(groups.size());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].reserve(block_bytes(layout, groups[i]));
+  std::size_t at = head.size();
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (!has(groups[i], g)) continue;
+      out[i] += image.substr(at, group_bytes(layout, g));
+      at += group_bytes(layout, g);
     }
   }
   return out;
 }
 
-std::string join_image(const KvLayout& layout, std::span<const std::string> blocks) {
-  std::string out = image_head(layout, static_cast<std::uint32_t>(blocks.size()));
-  std::size_t at = 0;
-  for (const KvLayout::Group& group : layout.groups) {
-    const std::size_t size = sizeof(std::uint64_t) + group.bytes_per_block;
-    for (const std::string& block : blocks) out.append(block, at, size);
-    at += size;
+std::string join_image(const KvLayout& layout,
+                       std::span<const std::string> blocks,
+                       std::span<const std::uint32_t> groups) {
+  const std::vector<std::uint32_t> counts = counts_of(layout, groups);
+  std::string out = image_head(layout, counts);
+  out.reserve(blocks_attachment_bytes(layout, counts));
+  std::vector<std::size_t> at(blocks.size(), 0);
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (!has(groups[i], g)) continue;
+      out.append(blocks[i], at[i], group_bytes(layout, g));
+      at[i] += group_bytes(layout, g);
+    }
   }
   return out;
 }

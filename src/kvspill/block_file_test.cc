@@ -45,19 +45,37 @@ TEST(BlockFile, AnotherBlockIsRefused) {
   other.key.low = 5;
   EXPECT_FALSE(read_block(kHash, other, bytes.size(), file).ok());
   other = kBlock;
+  other.groups = 3;
+  EXPECT_FALSE(read_block(kHash, other, bytes.size(), file).ok());
+  other = kBlock;
   other.tokens[3] = 5;
   EXPECT_FALSE(read_block(kHash, other, bytes.size(), file).ok());
 }
 
 TEST(BlockFile, AnImageIsItsBlocksAgain) {
   const KvLayout layout = make_layout();
+  const std::vector<std::uint32_t> groups{3, 1, 3, 2};  // of two groups the second block has one
   std::vector<std::string> blocks;
-  for (const char c : {'a', 'b', 'c'}) blocks.emplace_back(block_bytes(layout), c);
-  blocks[1][70] = 'x';
-  const std::string image = join_image(layout, blocks);
-  EXPECT_EQ(split_image(layout, image, 3).value(), blocks);
-  EXPECT_FALSE(split_image(layout, image, 2).ok());
-  EXPECT_FALSE(split_image(layout, image + "x", 3).ok());
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    blocks.emplace_back(block_bytes(layout, groups[i]), static_cast<char>('a' + i));
+  blocks[0][70] = 'x';
+  const std::string image = join_image(layout, blocks, groups);
+  EXPECT_EQ(split_image(layout, image, groups).value(), blocks);
+  EXPECT_FALSE(split_image(layout, image, std::vector<std::uint32_t>{3, 3, 3, 2}).ok());
+  EXPECT_FALSE(split_image(layout, image + "x", groups).ok());
+}
+
+TEST(BlockFile, GroupsOfABlockAreTakenApartAndPutTogether) {
+  const KvLayout layout = make_layout();
+  const std::string first(block_bytes(layout, 1), 'a');
+  const std::string second(block_bytes(layout, 2), 'b');
+  EXPECT_EQ(merge_groups(layout, 1, first, 2, second), first + second);
+  EXPECT_EQ(merge_groups(layout, 2, second, 1, first), first + second);
+  EXPECT_EQ(merge_groups(layout, 2, second, 3, first + std::string(second.size(), 'c')),
+            first + second);
+  EXPECT_EQ(select_groups(layout, 3, first + second, 1), first);
+  EXPECT_EQ(select_groups(layout, 3, first + second, 2), second);
+  EXPECT_EQ(select_groups(layout, 3, first + second, 3), first + second);
 }
 
 }  // namespace

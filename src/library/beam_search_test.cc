@@ -39,41 +39,14 @@ LocalModel open_demo(std::size_t n_threads = 1, std::uint32_t block_tokens = 16)
   return model.value();
 }
 
-// Computes each beam of each step from its first token on, in blocks that nobody has.
+// Each beam of each step from its first token on.
 std::vector<PlainBeam> plain(const LocalModel& model, const Request& request) {
-  StepRunner& runner = *model.runner();
-  const RunnerInfo info = runner.info();
-  std::uint64_t step = 0;
-  const auto next = [&](const std::vector<TokenId>& output) {
-    StepPlan plan{.step = ++step, .epoch = info.epoch};
-    SequenceSpec spec{.id = SequenceId{1'000'000 + step}};
-    spec.prompt = request.prompt.ids;
-    spec.produced = output;
-    spec.sampling = request.sampling;
-    spec.stopping = request.stopping;
-    Row row{.sequence = spec.id};
-    row.n_tokens = static_cast<std::uint32_t>(spec.prompt.size() + output.size());
-    row.emit = Emit::kCandidates;
-    row.n_candidates = info.capabilities.candidates_max;
-    for (std::uint32_t g = 0; g < info.kv_groups.size(); ++g) {
-      BlockTableChange table{.kv_group = g};
-      for (BlockId block = 1; (block - 1) * info.block_tokens < row.n_tokens; ++block)
-        table.blocks.push_back(block);
-      row.table_changes.push_back(std::move(table));
-    }
-    if (step > 1) plan.dropped = {SequenceId{1'000'000 + step - 1}};
-    plan.new_sequences = {std::move(spec)};
-    plan.rows = {std::move(row)};
-    auto result = runner.run(std::move(plan));
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    return result.value().sequences[0].candidates;
-  };
-  std::vector<TokenId> end_ids = info.eos_token_ids;
-  if (request.stopping.ignore_eos) end_ids.clear();
-  auto out = plain_beam_search(request.beams, request.stopping.max_new_tokens, end_ids, next);
-  static_cast<void>(runner.run(
-      {.step = ++step, .epoch = info.epoch, .dropped = {SequenceId{1'000'000 + step - 1}}}));
-  return out;
+  batch::GenerationRequest search;
+  search.prompt = request.prompt.ids;
+  search.sampling = request.sampling;
+  search.stopping = request.stopping;
+  search.beams = request.beams;
+  return plain_beam_search(*model.runner(), search);
 }
 
 Request beam_request(const LocalModel& model, std::string_view text, const BeamParams& beams) {

@@ -1,6 +1,8 @@
 // The C API over the demo model, as a C program uses it; and what a caller can do wrong.
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -10,10 +12,13 @@
 #include <vector>
 
 #include <coxswain/coxswain.h>
+#include <coxswain/executor.h>
+#include <coxswain/local_model.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "library/testing/c_api_engine.h"
+#include "library/testing/requests.h"
 
 namespace {
 
@@ -136,6 +141,87 @@ TEST_F(CApi, ABiasForbidsOrForcesATokenAndAMinimumAnEnd) {
   std::vector<std::int32_t> once = collect(enqueue()).tokens;
   std::ranges::sort(once);
   EXPECT_EQ(std::ranges::adjacent_find(once), once.end());
+}
+
+// What the C++ API answers to the same search over the same model.
+std::vector<coxswain::Response> searched_in_cpp(const coxswain_prompt* prompt,
+                                                const coxswain_request& search) {
+  const char* root = std::getenv("COXSWAIN_SOURCE_DIR");
+  const auto model =
+      coxswain::open_model(std::string(root == nullptr ? "." : root) + "/models/demo",
+                           {.kv_bytes = std::uint64_t{8} << 20});
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  coxswain::Request request;
+  std::size_t n_ids = 0;
+  const std::int32_t* ids = coxswain_prompt_ids(prompt, &n_ids);
+  request.prompt.ids.assign(ids, ids + n_ids);
+  request.stopping.max_new_tokens = search.max_new_tokens;
+  request.n = search.n;
+  request.beams = {.width = search.beam_width,
+                   .length_penalty = search.beam_length_penalty,
+                   .early_stopping = search.beam_early_stopping,
+                   .diversity_rate = search.beam_diversity_rate};
+  coxswain::Executor engine(*model);
+  const auto id = engine.enqueue(request);
+  EXPECT_TRUE(id.ok()) << id.status().message();
+  std::vector<coxswain::Response> out;
+  do out.push_back(engine.await(*id));
+  while (!out.back().final);
+  return out;
+}
+
+TEST_F(CApi, ABeamSearchGivesItsBestAnswersBestFirst) {
+  request_.max_new_tokens = 12;
+  request_.beam_width = 4;
+  request_.n = 3;
+  coxswain_response piece;
+  coxswain_response_init(&piece, sizeof piece);
+  for (const float length_penalty : {0.0F, 2.0F}) {
+    request_.beam_length_penalty = length_penalty;
+    request_.beam_early_stopping = length_penalty > 0.0F ? 0 : 1;
+    request_.beam_diversity_rate = length_penalty > 0.0F ? 0.25F : 0.0F;
+    const std::vector<coxswain::Response> expected = searched_in_cpp(prompt_, request_);
+    ASSERT_EQ(expected.size(), 3U);
+    const std::uint64_t id = enqueue();
+    double last_score = std::numeric_limits<double>::infinity();
+    for (const coxswain::Response& answer : expected) {
+      ASSERT_EQ(coxswain_await(engine_, id, -1, &piece, nullptr), COXSWAIN_OK);
+      EXPECT_EQ(piece.code, COXSWAIN_OK);
+      EXPECT_EQ(piece.sequence, answer.sequence);
+      EXPECT_EQ(piece.text, answer.text);
+      EXPECT_EQ(std::vector<std::int32_t>(piece.tokens, piece.tokens + piece.n_tokens),
+                coxswain::library::testing::ids_of(answer.tokens));
+      EXPECT_EQ(piece.cumulative_logprob, answer.cumulative_logprob);
+      const double score = piece.cumulative_logprob /
+                           std::pow(static_cast<double>(piece.n_tokens), double{length_penalty});
+      EXPECT_LE(score, last_score);
+      last_score = score;
+    }
+    EXPECT_EQ(piece.is_final, 1);
+  }
+  coxswain_response_clear(&piece);
+}
+
+TEST_F(CApi, BadBeamsAreNamed) {
+  request_.beam_width = 17;
+  enqueue(COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_EQ(error_.text(), "`beams` must have a width >= 1 and <= 16. Given: 17");
+  request_.beam_width = 2;
+  request_.n = 3;
+  enqueue(COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_EQ(error_.text(), "`n` must be >= 1 and <= the width of `beams`, 2. Given: 3");
+  request_.n = 1;
+  request_.beam_length_penalty = std::numeric_limits<float>::quiet_NaN();
+  enqueue(COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.text(), HasSubstr("length_penalty"));
+}
+
+// A program that was compiled before there were beams.
+TEST_F(CApi, EarlierCallersSearchNoBeams) {
+  const Answer now = collect(enqueue());
+  request_.struct_size = offsetof(coxswain_request, beam_width);
+  request_.beam_width = 99;  // behind the end of its struct
+  EXPECT_EQ(collect(enqueue()).tokens, now.tokens);
 }
 
 TEST_F(CApi, StatisticsOfTheStepsSinceTheLastCall) {

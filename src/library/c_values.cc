@@ -20,7 +20,7 @@ static_assert(offsetof(coxswain_request, cache_salt) + sizeof(char*) == kRequest
 static_assert(offsetof(coxswain_response, owned) + sizeof(void*) == kResponseBytes);
 static_assert(offsetof(coxswain_engine_options, iteration_stats_max) + 4 ==
               sizeof(coxswain_engine_options));
-static_assert(offsetof(coxswain_request, n_logit_bias) + sizeof(std::size_t) ==
+static_assert(offsetof(coxswain_request, beam_diversity_rate) + sizeof(float) ==
               sizeof(coxswain_request));
 static_assert(offsetof(coxswain_response, cumulative_logprob) + sizeof(double) ==
               sizeof(coxswain_response));
@@ -164,6 +164,10 @@ coxswain_request default_request() {
   out.n_top_tokens = from.sampling.n_top_tokens;
   out.min_new_tokens = from.stopping.min_new_tokens;
   out.no_repeat_ngram_size = from.sampling.no_repeat_ngram_size;
+  out.beam_width = from.beams.width;
+  out.beam_length_penalty = from.beams.length_penalty;
+  out.beam_early_stopping = from.beams.early_stopping;
+  out.beam_diversity_rate = from.beams.diversity_rate;
   return out;
 }
 
@@ -187,6 +191,10 @@ Result<Request> request_of(const coxswain_request& given) {
   COXSWAIN_RETURN_IF_ERROR(read_bias(given, sampling));
   out.n = given.n;
   out.best_of = given.best_of;
+  out.beams = {.width = given.beam_width,
+               .length_penalty = given.beam_length_penalty,
+               .early_stopping = given.beam_early_stopping,
+               .diversity_rate = given.beam_diversity_rate};
   out.stopping.max_new_tokens = given.max_new_tokens;
   out.stopping.min_new_tokens = given.min_new_tokens;
   for (std::size_t i = 0; i < given.n_stop; ++i) {

@@ -1,13 +1,12 @@
 #include "library/engine_parts.h"
 
 #include <algorithm>
-#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "kvspill/file_tier.h"
+#include "kvspill/spill_tier.h"
 #include "request/token_limits.h"
 
 namespace coxswain::library {
@@ -25,14 +24,16 @@ Status check(const ExecutorOptions& options) {
   COXSWAIN_RETURN_IF_ERROR(require_positive("queue_requests_max", options.queue_requests_max));
   COXSWAIN_RETURN_IF_ERROR(require_positive("queue_tokens_max", options.queue_tokens_max));
   COXSWAIN_RETURN_IF_ERROR(require_positive("requests_max", options.requests_max));
+  if (options.kv_offload_priority_min > kRetentionPriorityMax) {
+    return invalid_argument(
+        "`kv_offload_priority_min` must be >= 0 and <= " + std::to_string(kRetentionPriorityMax) +
+            ". Given: " + std::to_string(options.kv_offload_priority_min),
+        "kv_offload_priority_min");
+  }
   return require_positive("unread_tokens_max", options.unread_tokens_max);
 }
 
-// Null where none is asked for.
-Result<std::shared_ptr<batch::BlockTier>> make_tier(const ExecutorOptions& options,
-                                                    const RunnerInfo& info) {
-  std::shared_ptr<batch::BlockTier> out;
-  if (options.kv_spill_path.empty() || options.kv_spill_bytes_max == 0) return out;
+kvspill::SpillOptions spill_options(const ExecutorOptions& options) {
   const auto warn = [log = options.log](std::string_view line) {
     if (!log) return;
     try {
@@ -40,15 +41,10 @@ Result<std::shared_ptr<batch::BlockTier>> make_tier(const ExecutorOptions& optio
     } catch (...) {  // NOLINT(bugprone-empty-catch): a log that fails has nowhere to say so
     }
   };
-  try {
-    out = std::make_shared<kvspill::FileTier>(
-        kvspill::FileTierOptions{
-            .path = options.kv_spill_path, .bytes_max = options.kv_spill_bytes_max, .warn = warn},
-        info);
-  } catch (const std::exception& e) {
-    return Status(Code::kResourceExhausted, std::string("cannot start the file tier: ") + e.what());
-  }
-  return out;
+  return {.memory_bytes_max = options.kv_host_bytes_max,
+          .path = options.kv_spill_path,
+          .file_bytes_max = options.kv_spill_bytes_max,
+          .warn = warn};
 }
 
 }  // namespace
@@ -74,7 +70,8 @@ Result<EngineParts> make_parts(std::shared_ptr<StepRunner> runner, const Executo
   out.options.prefix_caching = options.prefix_caching;
   out.options.partial_reuse = options.partial_reuse;
   out.options.stall_timeout = options.stall_timeout;
-  COXSWAIN_ASSIGN_OR_RETURN(out.options.tier, make_tier(options, info));
+  COXSWAIN_ASSIGN_OR_RETURN(out.options.tier, kvspill::make_tier(spill_options(options), info));
+  out.options.tier_priority_min = options.kv_offload_priority_min;
   out.limits.input_tokens_max = tokens.input_tokens_max;
   out.limits.total_tokens_max = tokens.total_tokens_max;
   out.limits.n_max = options.queue_requests_max;

@@ -28,6 +28,32 @@ Status check_sequences(const Request& request, const request::RequestLimits& lim
                           "best_of");
 }
 
+// The type, and what belongs to one type alone.
+Status check_type(const Request& request) {
+  const bool generates_alone = request.type == RequestType::kGenerationOnly;
+  if (request.context_phase.has_value() != generates_alone) {
+    return invalid_argument(generates_alone
+                                ? "`context_phase` must be given to a generation-only request"
+                                : "`context_phase` is for a generation-only request",
+                            "context_phase");
+  }
+  if (request.type == RequestType::kContextAndGeneration) return {};
+  if (request.n != 1 || chooses_answers(request) || request.beams.width > 1) {
+    return invalid_argument(
+        "a context-only or generation-only request has one sequence: `n` and `best_of` must be 1, "
+        "and there are no beams",
+        std::string(batch::kSequencesField));
+  }
+  if (request.type == RequestType::kContextOnly) {
+    if (request.context_lease.count() > 0) return {};
+    return invalid_argument(
+        "`context_lease` must be > 0 ms. Given: " + std::to_string(request.context_lease.count()),
+        "context_lease");
+  }
+  if (!request.context_phase->first_tokens.empty()) return {};
+  return invalid_argument("`context_phase.first_tokens` must have a token", "context_phase");
+}
+
 }  // namespace
 
 Status require_one_answer(const Request& request) {
@@ -35,6 +61,13 @@ Status require_one_answer(const Request& request) {
   return invalid_argument(
       "`n` must be 1 where one answer is read. Given: " + std::to_string(request.n),
       std::string(batch::kSequencesField));
+}
+
+Status require_whole_request(const Request& request) {
+  if (request.type == RequestType::kContextAndGeneration) return {};
+  return invalid_argument(
+      "`type` must be context and generation here: an Executor's enqueue(Request) takes the others",
+      "type");
 }
 
 Status require_one_sequence(const Request& request) {
@@ -50,6 +83,7 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
                                                      const request::RequestLimits& limits) {
   COXSWAIN_RETURN_IF_ERROR(request::check_stop_sequences(request.stopping.stop_sequences, limits));
   COXSWAIN_RETURN_IF_ERROR(check_sequences(request, limits));
+  COXSWAIN_RETURN_IF_ERROR(check_type(request));
   const std::size_t n_prompt = request.prompt.ids.size();
   const bool wants_all = request.stopping.max_new_tokens == 0;
   if (n_prompt > limits.total_tokens_max || (wants_all && n_prompt == limits.total_tokens_max)) {
@@ -74,6 +108,12 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
     for (std::uint32_t i = 1; i < n_sequences; ++i) out.more_seeds.push_back(out.sampling.seed + i);
   }
   out.stopping = std::move(request.stopping);
+  if (request.type == RequestType::kContextOnly) out.context_only = request.context_lease;
+  if (request.context_phase) {
+    for (const OutputToken& token : request.context_phase->first_tokens)
+      out.progress.ids.push_back(token.id);
+    out.progress.cumulative_logprob = request.context_phase->cumulative_logprob;
+  }
   out.prompt_logprobs = request.prompt_logprobs;
   out.outputs = request.outputs;
   out.cache_salt = std::move(request.cache_salt);

@@ -26,4 +26,7 @@ inline bool chooses_answers(const Request& request) {
 Status require_one_answer(const Request& request);
 Status require_one_sequence(const Request& request);
 
+// For whoever does not hand requests over. Errors: kInvalidArgument naming `type`.
+Status require_whole_request(const Request& request);
+
 }  // namespace coxswain::library

@@ -11,6 +11,8 @@
 #include "base/mutex.h"
 #include "batch/engine.h"
 #include "batch/stats_history.h"
+#include "library/await_words.h"
+#include "library/engine_door.h"
 #include "library/engine_parts.h"
 #include "library/engine_request.h"
 #include "library/latest_cell.h"
@@ -19,43 +21,14 @@
 namespace coxswain {
 namespace {
 
+using library::deadline_after;
+using library::failed_response;
+using library::failure;
+using library::unknown_response;
+using library::wait_until;
+
 std::uint64_t key_of(RequestId id) {
   return static_cast<std::uint64_t>(id);
-}
-
-// `timeout` from now on, without end where the clock has none.
-TimePoint deadline_after(std::chrono::milliseconds timeout) {
-  const TimePoint now = Clock::now();
-  const auto room = std::chrono::duration_cast<std::chrono::milliseconds>(TimePoint::max() - now);
-  return timeout < room ? now + timeout : TimePoint::max();
-}
-
-template <typename Predicate>
-void wait_until(base::CondVar& changed, base::MutexLock& lock, TimePoint until, Predicate done) {
-  if (until == TimePoint::max()) {
-    changed.wait(lock, done);
-  } else {
-    changed.wait_until(lock, until, done);
-  }
-}
-
-Response failed_response(RequestId id, Status status) {
-  return {.id = id, .final = true, .status = std::move(status)};
-}
-
-batch::TokenEvent failure(Status status) {
-  batch::TokenEvent out;
-  out.final = true;
-  out.status = std::move(status);
-  return out;
-}
-
-Response unknown_response(RequestId id) {
-  return failed_response(id,
-                         {Code::kNotFound,
-                          "request " + std::to_string(key_of(id)) +
-                              " is unknown: it was never enqueued, or its final response was "
-                              "collected"});
 }
 
 }  // namespace
@@ -130,6 +103,7 @@ class Executor::Impl final : public batch::EventOutlet,
     bool collected = false;         // and was handed over
     bool is_submitted = false;      // the engine knows it
     bool cancel_is_wanted = false;  // as soon as it does
+    std::uint64_t transfer = 0;     // of a generation-only request on its way to the engine
   };
   using SlotPtr = std::shared_ptr<Slot>;
 
@@ -138,8 +112,15 @@ class Executor::Impl final : public batch::EventOutlet,
                      const LatestState& state,
                      const batch::GenerationRequest& request) EXCLUDES(mu_);
   Status open_slot(const SlotPtr& slot) EXCLUDES(mu_);
-  Status submit(batch::GenerationRequest request, const SlotPtr& slot) EXCLUDES(mu_);
+  Status submit(batch::GenerationRequest request,
+                const SlotPtr& slot,
+                const std::optional<ContextPhase>& context) EXCLUDES(mu_);
+  Status fetch(batch::GenerationRequest request, const SlotPtr& slot, const ContextPhase& context)
+      EXCLUDES(mu_);
+  Status start_handovers() REQUIRES(mu_);
+  void fetched(const SlotPtr& slot, const Status& status) EXCLUDES(mu_);
   void take_event(Slot& slot, batch::TokenEvent event) REQUIRES(mu_);
+  void cancel(Slot& slot) REQUIRES(mu_);
   Response collect(Slot& slot) REQUIRES(mu_);
   void leave_ready(Slot& slot) REQUIRES(mu_);
   void forget(Slot& slot) REQUIRES(mu_);
@@ -164,7 +145,9 @@ class Executor::Impl final : public batch::EventOutlet,
   std::size_t n_unanswered_ GUARDED_BY(mu_) = 0;
   std::size_t n_to_await_ GUARDED_BY(mu_) = 0;  // slots that are not apart
   bool closed_ GUARDED_BY(mu_) = false;
-  std::unique_ptr<library::SignalThread> signals_ GUARDED_BY(mu_);  // once somebody wants it
+  std::unique_ptr<library::SignalThread> signals_ GUARDED_BY(mu_);     // once somebody wants it
+  std::unique_ptr<batch::HandoverService> handovers_ GUARDED_BY(mu_);  // likewise
+  const std::shared_ptr<library::EngineDoor> door_ = std::make_shared<library::EngineDoor>();
   std::unique_ptr<batch::Engine> engine_;  // null where status_ is not ok, and after stop()
 };
 
@@ -178,11 +161,19 @@ Status Executor::Impl::start(library::EngineParts parts) {
   } catch (const std::exception& e) {
     return {Code::kResourceExhausted, std::string("cannot start an engine: ") + e.what()};
   }
+  door_->open(engine_.get());
   return {};
 }
 
 void Executor::Impl::stop() {
   shutdown(Shutdown::kCancel, {});
+  std::unique_ptr<batch::HandoverService> handovers;
+  {
+    base::MutexLock lock(mu_);
+    handovers = std::move(handovers_);
+  }
+  handovers.reset();
+  door_->close();  // what others fetch from here is there, or given up
   std::unique_ptr<batch::Engine> engine;
   std::unique_ptr<library::SignalThread> signals;
   {
@@ -218,7 +209,9 @@ Status Executor::Impl::open_slot(const SlotPtr& slot) {
   return {};
 }
 
-Status Executor::Impl::submit(batch::GenerationRequest request, const SlotPtr& slot) {
+Status Executor::Impl::submit(batch::GenerationRequest request,
+                              const SlotPtr& slot,
+                              const std::optional<ContextPhase>& context) {
   COXSWAIN_RETURN_IF_ERROR(open_slot(slot));
   const RequestId id = request.id;
   {
@@ -228,6 +221,7 @@ Status Executor::Impl::submit(batch::GenerationRequest request, const SlotPtr& s
       return {};
     }
   }
+  if (context) return fetch(std::move(request), slot, *context);
   Status status = engine_->submit(std::move(request), slot);
   base::MutexLock lock(mu_);
   if (!status.ok()) {
@@ -238,6 +232,54 @@ Status Executor::Impl::submit(batch::GenerationRequest request, const SlotPtr& s
   slot->is_submitted = true;
   if (slot->cancel_is_wanted) engine_->cancel(id);
   return {};
+}
+
+Status Executor::Impl::start_handovers() {
+  if (handovers_ != nullptr) return {};
+  if (closed_) return {Code::kCancelled, "the executor is shut down"};
+  try {
+    handovers_ = std::make_unique<batch::HandoverService>();
+  } catch (const std::exception& e) {
+    return {Code::kResourceExhausted, std::string("cannot start a thread: ") + e.what()};
+  }
+  return {};
+}
+
+// The first token is the answer's; then the blocks come, and the engine goes on behind them.
+Status Executor::Impl::fetch(batch::GenerationRequest request,
+                             const SlotPtr& slot,
+                             const ContextPhase& context) {
+  batch::TokenEvent first;
+  first.tokens = context.first_tokens;
+  first.cumulative_logprob = context.cumulative_logprob;
+  const auto state = context.state;
+  batch::Engine* const from = state != nullptr ? state->door->enter() : nullptr;
+  base::MutexLock lock(mu_);
+  take_event(*slot, std::move(first));
+  if (Status status = start_handovers(); !status.ok()) {
+    if (from != nullptr) state->door->leave();
+    take_event(*slot, failure(std::move(status)));
+    return {};
+  }
+  slot->transfer = handovers_->start(
+      {.from = from,
+       .to = engine_.get(),
+       .parked = from != nullptr ? state->parked : nullptr,
+       .request = std::move(request),
+       .sink = slot},
+      [self = shared_from_this(), slot, state, from](const batch::HandoverResult& result) {
+        if (from != nullptr) state->door->leave();
+        self->fetched(slot, result.status);
+      });
+  return {};
+}
+
+void Executor::Impl::fetched(const SlotPtr& slot, const Status& status) {
+  base::MutexLock lock(mu_);
+  slot->transfer = 0;
+  if (!status.ok()) return take_event(*slot, failure(status));
+  slot->is_submitted = true;
+  if (slot->cancel_is_wanted) engine_->cancel(slot->gatherer.id());
 }
 
 Status Executor::Impl::give_latest(const SlotPtr& slot,
@@ -266,6 +308,9 @@ Result<RequestId> Executor::Impl::enqueue(Request request,
                                           Place place) {
   COXSWAIN_RETURN_IF_ERROR(status_);
   if (state != nullptr) COXSWAIN_RETURN_IF_ERROR(library::require_one_sequence(request));
+  if (state != nullptr || place == Place::kApart)
+    COXSWAIN_RETURN_IF_ERROR(library::require_whole_request(request));
+  const std::optional<ContextPhase> context = request.context_phase;
   const RequestId id{next_id_.fetch_add(1)};
   const std::uint32_t n_best = library::chooses_answers(request) ? request.n : 0;
   COXSWAIN_ASSIGN_OR_RETURN(batch::GenerationRequest made,
@@ -273,7 +318,7 @@ Result<RequestId> Executor::Impl::enqueue(Request request,
   const auto slot = std::make_shared<Slot>(*this, made, n_best);
   slot->apart = place == Place::kApart || state != nullptr;
   if (state != nullptr) COXSWAIN_RETURN_IF_ERROR(give_latest(slot, *state, made));
-  COXSWAIN_RETURN_IF_ERROR(submit(std::move(made), slot));
+  COXSWAIN_RETURN_IF_ERROR(submit(std::move(made), slot, context));
   return id;
 }
 
@@ -313,7 +358,10 @@ void Executor::Impl::take_event(Slot& slot, batch::TokenEvent event) {
     if (event.final) forget(slot);
     return;
   }
-  slot.gatherer.add(std::move(event));
+  std::shared_ptr<const library::ParkedAt> parked_at;
+  if (event.parked != nullptr)
+    parked_at = std::make_shared<const library::ParkedAt>(door_, event.parked);
+  slot.gatherer.add(std::move(event), std::move(parked_at));
   if (slot.gatherer.answered()) note_answered(slot);
   slot.n_unread.store(slot.gatherer.n_unread_tokens(), std::memory_order_relaxed);
   if (!slot.gatherer.has_news()) return;
@@ -381,12 +429,17 @@ std::size_t Executor::Impl::n_ready() const {
   return ready_.size();
 }
 
+void Executor::Impl::cancel(Slot& slot) {
+  slot.cancel_is_wanted = true;
+  if (slot.is_submitted) engine_->cancel(slot.gatherer.id());
+  if (slot.transfer != 0) handovers_->cancel(slot.transfer);
+}
+
 void Executor::Impl::cancel(RequestId id) {
   base::MutexLock lock(mu_);
   const auto it = slots_.find(key_of(id));
   if (it == slots_.end()) return;
-  it->second->cancel_is_wanted = true;
-  if (it->second->is_submitted) engine_->cancel(id);
+  cancel(*it->second);
 }
 
 void Executor::Impl::shutdown(Shutdown how, std::chrono::milliseconds grace) {
@@ -401,8 +454,7 @@ void Executor::Impl::shutdown(Shutdown how, std::chrono::milliseconds grace) {
   }
   for (const auto& [id, slot] : slots_) {
     if (slot->answered) continue;
-    slot->cancel_is_wanted = true;
-    if (slot->is_submitted) engine_->cancel(RequestId{id});
+    cancel(*slot);
   }
   all_answered_.wait(lock, all_answered);
 }

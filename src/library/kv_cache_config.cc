@@ -5,6 +5,7 @@
 
 #include <coxswain/executor.h>
 #include <coxswain/local_model.h>
+#include <coxswain/retention.h>
 
 namespace coxswain {
 namespace {
@@ -15,9 +16,13 @@ std::string given(std::string_view field, std::string_view legal, std::string_vi
   return text;
 }
 
-Status not_honoured(std::string_view field, std::string_view why) {
+Status not_honoured(std::string_view field,
+                    std::string_view legal,
+                    std::string_view why,
+                    std::string_view value) {
   std::string text = "`";
-  text.append(field).append("` is not supported: ").append(why);
+  text.append(field).append("` must be ").append(legal).append(", ").append(why);
+  text.append(". Given: ").append(value);
   return {Code::kUnimplemented, ErrorKind::kValidation, std::move(text), std::string(field)};
 }
 
@@ -34,14 +39,25 @@ Status check(const KvCacheConfig& config) {
         given("free_gpu_memory_fraction", "> 0 and < 1", std::to_string(*share)),
         "free_gpu_memory_fraction");
   }
-  constexpr std::string_view kNoTier = "KV blocks have one tier of memory";
-  if (config.host_cache_size != 0) return not_honoured("host_cache_size", kNoTier);
-  if (!config.onboard_blocks) return not_honoured("onboard_blocks", kNoTier);
-  if (config.secondary_offload_min_priority)
-    return not_honoured("secondary_offload_min_priority", kNoTier);
-  if (config.cross_kv_cache_fraction)
-    return not_honoured("cross_kv_cache_fraction", "the engine has no encoder-decoder models");
-  if (config.use_uvm) return not_honoured("use_uvm", "the engine has no unified virtual memory");
+  if (const auto least = config.secondary_offload_min_priority;
+      least && *least > kRetentionPriorityMax) {
+    return invalid_argument(given("secondary_offload_min_priority",
+                                  ">= 0 and <= " + std::to_string(kRetentionPriorityMax),
+                                  std::to_string(*least)),
+                            "secondary_offload_min_priority");
+  }
+  if (!config.onboard_blocks) {
+    return not_honoured(
+        "onboard_blocks", "true", "a block is brought into the cache before it is used", "false");
+  }
+  if (const auto share = config.cross_kv_cache_fraction) {
+    return not_honoured("cross_kv_cache_fraction",
+                        "absent",
+                        "the engine has no encoder-decoder models",
+                        std::to_string(*share));
+  }
+  if (config.use_uvm)
+    return not_honoured("use_uvm", "false", "the engine has no unified virtual memory", "true");
   return {};
 }
 
@@ -66,6 +82,9 @@ Status apply(const KvCacheConfig& config, ExecutorOptions& options) {
   if (!config.enable_block_reuse) options.prefix_caching = false;
   if (!library::partial_reuse(config)) options.partial_reuse = false;
   if (config.event_buffer_max_size > 0) options.kv_events_max = config.event_buffer_max_size;
+  if (config.host_cache_size > 0) options.kv_host_bytes_max = config.host_cache_size;
+  if (config.secondary_offload_min_priority)
+    options.kv_offload_priority_min = *config.secondary_offload_min_priority;
   return {};
 }
 

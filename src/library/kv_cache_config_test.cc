@@ -17,7 +17,9 @@ TEST(KvCacheConfig, BecomesOptionsOfModelAndEngine) {
                              .free_gpu_memory_fraction = 0.5,
                              .enable_block_reuse = false,
                              .copy_on_partial_reuse = false,
-                             .event_buffer_max_size = 100};
+                             .event_buffer_max_size = 100,
+                             .host_cache_size = std::uint64_t{5} << 30,
+                             .secondary_offload_min_priority = 30};
   LocalModelOptions model;
   ASSERT_TRUE(apply(config, model).ok());
   EXPECT_EQ(model.kv_fraction, 0.5);
@@ -29,6 +31,8 @@ TEST(KvCacheConfig, BecomesOptionsOfModelAndEngine) {
   EXPECT_FALSE(engine.prefix_caching);
   EXPECT_FALSE(engine.partial_reuse);
   EXPECT_EQ(engine.kv_events_max, 100U);
+  EXPECT_EQ(engine.kv_host_bytes_max, std::uint64_t{5} << 30);
+  EXPECT_EQ(engine.kv_offload_priority_min, 30U);
 }
 
 TEST(KvCacheConfig, WhatIsNotSaidStaysAsItWas) {
@@ -37,24 +41,26 @@ TEST(KvCacheConfig, WhatIsNotSaidStaysAsItWas) {
   EXPECT_EQ(model.kv_fraction, 0.25);
   EXPECT_EQ(model.max_attention_window, (std::vector<std::uint32_t>{9}));
   EXPECT_EQ(model.sink_token_length, 2U);
-  ExecutorOptions engine{.batch_total_tokens_max = 7, .prefix_caching = false, .kv_events_max = 8};
+  ExecutorOptions engine{.batch_total_tokens_max = 7,
+                         .prefix_caching = false,
+                         .kv_host_bytes_max = 9,
+                         .kv_offload_priority_min = 3,
+                         .kv_events_max = 8};
   ASSERT_TRUE(apply(KvCacheConfig{}, engine).ok());
   EXPECT_EQ(engine.batch_total_tokens_max, 7U);
   EXPECT_FALSE(engine.prefix_caching);
   EXPECT_TRUE(engine.partial_reuse);
   EXPECT_EQ(engine.kv_events_max, 8U);
+  EXPECT_EQ(engine.kv_host_bytes_max, 9U);
+  EXPECT_EQ(engine.kv_offload_priority_min, 3U);
 }
 
-TEST(KvCacheConfig, WhatWeDoNotHaveIsRefusedByName) {
+TEST(KvCacheConfig, WhatIsNotSupportedIsRefusedByName) {
   struct Refused {
     KvCacheConfig config;
     Code code;
     std::string field;
     std::string message;
-  };
-  constexpr const char* kTier = "KV blocks have one tier of memory";
-  const auto not_supported = [](const std::string& field, const std::string& why) {
-    return "`" + field + "` is not supported: " + why;
   };
   const std::vector<Refused> all{
       {{.max_tokens = 0},
@@ -65,26 +71,24 @@ TEST(KvCacheConfig, WhatWeDoNotHaveIsRefusedByName) {
        Code::kInvalidArgument,
        "free_gpu_memory_fraction",
        "`free_gpu_memory_fraction` must be > 0 and < 1. Given: 1.000000"},
-      {{.host_cache_size = 1},
-       Code::kUnimplemented,
-       "host_cache_size",
-       not_supported("host_cache_size", kTier)},
+      {{.secondary_offload_min_priority = 101},
+       Code::kInvalidArgument,
+       "secondary_offload_min_priority",
+       "`secondary_offload_min_priority` must be >= 0 and <= 100. Given: 101"},
       {{.onboard_blocks = false},
        Code::kUnimplemented,
        "onboard_blocks",
-       not_supported("onboard_blocks", kTier)},
-      {{.secondary_offload_min_priority = 30},
-       Code::kUnimplemented,
-       "secondary_offload_min_priority",
-       not_supported("secondary_offload_min_priority", kTier)},
+       "`onboard_blocks` must be true, a block is brought into the cache before it is used. "
+       "Given: false"},
       {{.cross_kv_cache_fraction = 0.5},
        Code::kUnimplemented,
        "cross_kv_cache_fraction",
-       not_supported("cross_kv_cache_fraction", "the engine has no encoder-decoder models")},
+       "`cross_kv_cache_fraction` must be absent, the engine has no encoder-decoder models. "
+       "Given: 0.500000"},
       {{.use_uvm = true},
        Code::kUnimplemented,
        "use_uvm",
-       not_supported("use_uvm", "the engine has no unified virtual memory")}};
+       "`use_uvm` must be false, the engine has no unified virtual memory. Given: true"}};
   for (const Refused& refused : all) {
     LocalModelOptions model;
     ExecutorOptions engine;

@@ -39,7 +39,7 @@ void ResponseGatherer::make_texts(std::vector<OutputToken>& tokens) const {
   if (!tokens.empty()) tokens.back().text += stream->finish();
 }
 
-void ResponseGatherer::add(batch::TokenEvent event) {
+void ResponseGatherer::add(batch::TokenEvent event, std::shared_ptr<const ParkedAt> parked_at) {
   if (event.whole && codec_ != nullptr) make_texts(event.tokens);
   Part& part = parts_[event.sequence];
   Response& next = part.next;
@@ -65,6 +65,13 @@ void ResponseGatherer::add(batch::TokenEvent event) {
   --n_open_;
   next.status = std::move(event.status);
   if (event.finish) next.finish = event.finish->reason;
+  if (event.parked != nullptr) {
+    next.text.clear();  // it comes with the generation
+    next.context_phase = ContextPhase{.request = id_,
+                                      .first_tokens = next.tokens,
+                                      .cumulative_logprob = next.cumulative_logprob,
+                                      .state = std::move(parked_at)};
+  }
   next.usage = {.n_prompt_tokens = n_prompt_,
                 .n_cached_prompt_tokens = event.n_cached_prompt_tokens,
                 .n_generated_tokens = event.n_generated};

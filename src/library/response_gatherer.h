@@ -28,8 +28,8 @@ class ResponseGatherer {
                             std::uint32_t n_best = 0,
                             std::shared_ptr<const TextCodec> codec = nullptr);
 
-  // REQUIRES: no final event of the sequence was added.
-  void add(batch::TokenEvent event);
+  // `parked_at`: where to fetch what a context-only request leaves. REQUIRES: no final event of the sequence was added.
+  void add(batch::TokenEvent event, std::shared_ptr<const ParkedAt> parked_at = {});
   // What came of the first sequence that has news since it was last taken, nothing without news.
   Response take();
   bool has_news() const { return next_with_news() < parts_.size(); }

@@ -1,12 +1,14 @@
 #include "coxswain/stepper.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "base/keyed_hash.h"
 #include "batch/engine_core.h"
+#include "batch/posted_work.h"
 #include "batch/sequence.h"
 #include "library/engine_parts.h"
 #include "library/engine_request.h"
@@ -14,6 +16,10 @@
 
 namespace coxswain {
 namespace {
+
+// So long a stepper that ends goes on with blocks that are on their way to the tier, and a step waits for blocks of it.
+constexpr std::chrono::seconds kOffloadGrace{5};
+constexpr std::chrono::milliseconds kTierPatience{100};
 
 std::uint64_t key_of(RequestId id) {
   return static_cast<std::uint64_t>(id);
@@ -42,9 +48,11 @@ class Stepper::Impl final : public batch::EngineObserver {
         std::move(parts.value().runner),
         engine_options_,
         base::draw_hash_key(),
-        batch::EngineCore::Hooks{.before_final_event = [](RequestId) {},
-                                 .runner_lost = [this] { lost_ = true; },
-                                 .observer = this});
+        batch::EngineCore::Hooks{
+            .before_final_event = [](RequestId) {},
+            .runner_lost = [this] { lost_ = true; },
+            .observer = this,
+            .post = [this](batch::EngineWork work) { posted_.post(std::move(work)); }});
   }
   ~Impl() override;
 
@@ -75,6 +83,7 @@ class Stepper::Impl final : public batch::EngineObserver {
   Status has_room(const batch::GenerationRequest& request) const;
   void end_those_that_wait();
   void compute();
+  void finish_offloads();
 
   const ExecutorOptions options_;
   Status status_;
@@ -89,7 +98,8 @@ class Stepper::Impl final : public batch::EngineObserver {
   std::unordered_map<std::uint64_t, std::shared_ptr<Sink>> sinks_;  // not yet answered
   std::vector<Sink*> ready_;                                        // of these, with news
   std::uint64_t output_bytes_ = 0;                                  // of all of them
-  std::unique_ptr<batch::EngineCore> core_;                         // null where status_ is not ok
+  batch::PostedWork posted_;
+  std::unique_ptr<batch::EngineCore> core_;  // null where status_ is not ok
 };
 
 // The runner is left as it was found: nothing in flight, nothing remembered.
@@ -100,6 +110,21 @@ Stepper::Impl::~Impl() {
     while (core_->submit_next(Clock::now())) {
     }
     if (core_->n_in_flight() > 0) core_->apply_oldest(core_->wait_oldest(), Clock::now());
+  }
+  finish_offloads();
+}
+
+// What is on its way to the tier, for a while.
+void Stepper::Impl::finish_offloads() {
+  const TimePoint until = Clock::now() + kOffloadGrace;
+  while (core_->owes_offloads() && Clock::now() < until) {
+    posted_.run(*core_);
+    core_->submit_next(Clock::now());
+    if (core_->n_in_flight() > 0) {
+      core_->apply_oldest(core_->wait_oldest(), Clock::now());
+    } else if (core_->owes_offloads()) {
+      posted_.wait(until);
+    }
   }
 }
 
@@ -122,6 +147,7 @@ Result<RequestId> Stepper::Impl::add(Request request) {
   if (lost_) return Status(Code::kUnavailable, ErrorKind::kUnavailable, why_lost_.message());
   const RequestId id{next_id_};
   const std::uint32_t n_best = library::chooses_answers(request) ? request.n : 0;
+  COXSWAIN_RETURN_IF_ERROR(library::require_whole_request(request));
   COXSWAIN_ASSIGN_OR_RETURN(batch::GenerationRequest made,
                             library::make_engine_request(std::move(request), id, limits_));
   COXSWAIN_RETURN_IF_ERROR(
@@ -143,10 +169,13 @@ void Stepper::Impl::end_those_that_wait() {
 }
 
 void Stepper::Impl::compute() {
+  posted_.run(*core_);
   core_->advance(Clock::now());
   while (core_->submit_next(Clock::now())) {
   }
   end_those_that_wait();
+  if (ready_.empty() && core_->n_in_flight() == 0 && core_->waits_for_tier())
+    return posted_.wait(std::min(core_->next_deadline(), Clock::now() + kTierPatience));
   while (ready_.empty() && core_->n_in_flight() > 0) {
     Result<StepResult> result = core_->wait_oldest(core_->next_deadline());
     if (core_->still_runs(result)) {

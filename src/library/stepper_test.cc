@@ -1,6 +1,8 @@
 // Stepper over a FakeRunner and the demo model, and the one-liners.
 
+#include <filesystem>
 #include <stdexcept>
+#include <unistd.h>
 
 #include <coxswain/generate.h>
 #include <coxswain/stepper.h>
@@ -74,6 +76,43 @@ TEST(Stepper, CancelAndDeadlineEndARequest) {
   ASSERT_TRUE(late_id.ok());
   answers = run(engine);
   EXPECT_EQ(answers[late_id.value()].status.kind(), ErrorKind::kDeadline);
+}
+
+FakeRunnerOptions with_attachments() {
+  FakeRunnerOptions out;
+  out.n_blocks = {30};
+  out.capabilities.attachments = true;
+  out.capabilities.attachment_bytes_max = 20 << 10;
+  return out;
+}
+
+TEST(Stepper, TakesFromMemoryAndFilesWhatTheCacheHasLost) {
+  const FakeRunnerOptions fake = with_attachments();
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / ("stepper_" + std::to_string(::getpid()));
+  const Request request = make_request(41, 5, 7);
+  // Cached tokens of the request behind others that need the room, `n` times.
+  const auto cached = [&](const ExecutorOptions& options, int n) {
+    Stepper engine(std::make_shared<FakeRunner>(fake), options);
+    std::uint32_t out = 0;
+    for (int i = 0; i < n; ++i) {
+      for (const TokenId family : {7, 1, 2, 3}) {
+        const Request next = make_request(41, 5, family);
+        const auto id = engine.add(next);
+        EXPECT_TRUE(id.ok()) << id.status().message();
+        const auto answers = run(engine);
+        EXPECT_EQ(ids_of(answers.at(id.value()).tokens), expected(fake, next).tokens);
+        if (family == 7) out = answers.at(id.value()).usage.n_cached_prompt_tokens;
+      }
+    }
+    return out;
+  };
+  EXPECT_EQ(cached({}, 2), 0U);
+  EXPECT_EQ(cached({.kv_host_bytes_max = 1 << 20}, 2), 40U);
+  const ExecutorOptions files{.kv_spill_path = folder, .kv_spill_bytes_max = 1 << 20};
+  EXPECT_EQ(cached(files, 1), 0U);
+  EXPECT_EQ(cached(files, 1), 40U);  // another process would find them, too
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Stepper, RefusesByName) {

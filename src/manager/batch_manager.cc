@@ -8,9 +8,11 @@
 
 #include <coxswain/batch_manager.h>
 #include <coxswain/local_model.h>
+#include <coxswain/retention.h>
 #include <sys/prctl.h>
 
 #include "base/mutex.h"
+#include "kvspill/spill_tier.h"
 #include "manager/manager_loop.h"
 #include "manager/safe_callbacks.h"
 
@@ -31,7 +33,7 @@ class Worker {
          BatchManagerCallbacks callbacks)
       : idle_poll_(settings.options.idle_poll),
         callbacks_(std::move(callbacks)),
-        loop_(std::move(runner), settings, callbacks_),
+        loop_(std::move(runner), settings, callbacks_, [this] { notify(); }),
         thread_([this] { run(); }) {}
   ~Worker() {
     {
@@ -52,6 +54,7 @@ class Worker {
     called_.notify_one();
   }
   CallbackFailures failures() const { return callbacks_.failures(); }
+  KvEvents kv_events() { return loop_.kv_events(); }
   std::string gauges() const {
     base::MutexLock lock(mu_);
     return gauges_of(stats_);
@@ -87,12 +90,12 @@ class Worker {
 
   const std::chrono::microseconds idle_poll_;
   SafeCallbacks callbacks_;
-  ManagerLoop loop_;  // the worker's alone
   mutable base::Mutex mu_;
   base::CondVar called_;
   ManagerStats stats_ GUARDED_BY(mu_);
   bool notified_ GUARDED_BY(mu_) = false;
   bool leaving_ GUARDED_BY(mu_) = false;
+  ManagerLoop loop_;  // the worker's alone; it may call notify() as long as it lives
   std::thread thread_;
 };
 
@@ -123,7 +126,28 @@ Status check(std::int32_t max_beam_width,
   const double share = options.kv_cache_free_gpu_mem_fraction.value_or(1.0);
   if (!(share > 0.0 && share <= 1.0))
     return refuse("kv_cache_free_gpu_mem_fraction", "> 0 and <= 1", std::to_string(share));
+  if (const auto least = options.secondary_offload_min_priority;
+      least && *least > kRetentionPriorityMax) {
+    return refuse("secondary_offload_min_priority",
+                  ">= 0 and <= " + std::to_string(kRetentionPriorityMax),
+                  std::to_string(*least));
+  }
   return {};
+}
+
+// There is no log: what could not be kept is refused.
+Status add_tier(batch::EngineOptions& engine,
+                const BatchManagerOptions& options,
+                const RunnerInfo& info) {
+  const std::uint64_t bytes = options.kv_cache_host_memory_bytes;
+  std::string why;
+  COXSWAIN_ASSIGN_OR_RETURN(
+      engine.tier,
+      kvspill::make_tier(
+          {.memory_bytes_max = bytes, .warn = [&](std::string_view line) { why = line; }}, info));
+  engine.tier_priority_min = options.secondary_offload_min_priority.value_or(0);
+  if (engine.tier == nullptr || engine.tier->takes()) return {};
+  return refuse("kv_cache_host_memory_bytes", "0, " + why, std::to_string(bytes));
 }
 
 batch::EngineOptions engine_options(BatchingType type,
@@ -147,10 +171,11 @@ Result<std::unique_ptr<BatchManager>> start(std::shared_ptr<StepRunner> runner,
                                             CapacityPolicy policy,
                                             BatchManagerCallbacks callbacks,
                                             const BatchManagerOptions& options) {
-  const manager::ManagerLoop::Settings settings{.engine = engine_options(type, policy, options),
-                                                .type = type,
-                                                .max_beam_width = max_beam_width,
-                                                .options = options};
+  manager::ManagerLoop::Settings settings{.engine = engine_options(type, policy, options),
+                                          .type = type,
+                                          .max_beam_width = max_beam_width,
+                                          .options = options};
+  COXSWAIN_RETURN_IF_ERROR(add_tier(settings.engine, options, runner->info()));
   try {
     return std::unique_ptr<BatchManager>(new BatchManager(
         std::make_unique<manager::Worker>(std::move(runner), settings, std::move(callbacks))));
@@ -217,6 +242,10 @@ Result<std::unique_ptr<BatchManager>> BatchManager::create(const std::string& fo
 
 void BatchManager::notify() {
   worker_->notify();
+}
+
+KvEvents BatchManager::kv_events() {
+  return worker_->kv_events();
 }
 
 std::string BatchManager::gauges() const {

@@ -12,7 +12,10 @@ TEST(KvCacheConfig, BecomesOptionsOfAManager) {
                      .sink_token_length = 4,
                      .free_gpu_memory_fraction = 0.9,
                      .enable_block_reuse = false,
-                     .enable_partial_reuse = false},
+                     .enable_partial_reuse = false,
+                     .event_buffer_max_size = 3,
+                     .host_cache_size = 1 << 20,
+                     .secondary_offload_min_priority = 30},
                     options)
                   .ok());
   EXPECT_EQ(options.max_tokens_in_paged_kv_cache, 4096U);
@@ -21,15 +24,9 @@ TEST(KvCacheConfig, BecomesOptionsOfAManager) {
   EXPECT_EQ(options.kv_cache_free_gpu_mem_fraction, 0.9);
   EXPECT_FALSE(options.enable_kv_cache_reuse);
   EXPECT_FALSE(options.enable_partial_reuse);
-}
-
-TEST(KvCacheConfig, AManagerTellsNoEvents) {
-  BatchManagerOptions options;
-  const Status status = apply({.event_buffer_max_size = 3}, options);
-  EXPECT_EQ(status.code(), Code::kUnimplemented);
-  EXPECT_EQ(status.field(), "event_buffer_max_size");
-  EXPECT_EQ(status.message(),
-            "`event_buffer_max_size` must be 0, a BatchManager tells no events. Given: 3");
+  EXPECT_EQ(options.event_buffer_max_size, 3U);
+  EXPECT_EQ(options.kv_cache_host_memory_bytes, 1U << 20);
+  EXPECT_EQ(options.secondary_offload_min_priority, 30U);
 }
 
 }  // namespace

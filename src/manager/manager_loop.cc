@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/keyed_hash.h"
+#include "batch/stats_history.h"
 
 namespace coxswain::manager {
 
@@ -24,7 +25,12 @@ TensorRules rules_of(const RunnerInfo& info, const ManagerLoop::Settings& settin
 
 class ManagerLoop::Observer final : public batch::EngineObserver {
  public:
-  batch::StatsWanted stats_wanted() const override { return {.iterations = true}; }
+  explicit Observer(std::size_t kv_events_max)
+      : history({.iterations_max = 0, .kv_events_max = kv_events_max}) {}
+  batch::StatsWanted stats_wanted() const override {
+    return {.iterations = true, .kv_events = history.stats_wanted().kv_events};
+  }
+  void on_kv_events(std::span<KvEvent> events) override { history.on_kv_events(events); }
   void on_iteration(const IterationStats& stats, std::span<const RequestStats>) override {
     last = stats;
   }
@@ -32,26 +38,34 @@ class ManagerLoop::Observer final : public batch::EngineObserver {
   void begin() { last = {.batch_size_max = last.batch_size_max, .kv = last.kv, .wait = last.wait}; }
 
   IterationStats last;
+  batch::StatsHistory history;  // of events alone
 };
 
 ManagerLoop::ManagerLoop(std::shared_ptr<StepRunner> runner,
                          const Settings& settings,
-                         SafeCallbacks& callbacks)
+                         SafeCallbacks& callbacks,
+                         std::function<void()> wake)
     : settings_(settings),
       callbacks_(callbacks),
       info_(runner->info()),
       rules_(rules_of(info_, settings_)),
-      observer_(std::make_unique<Observer>()),
+      observer_(std::make_unique<Observer>(settings_.options.event_buffer_max_size)),
       collector_(settings_.type),
       stats_{.is_v1 = settings_.type == BatchingType::kV1},
+      posted_(std::move(wake)),
       core_(std::move(runner),
             settings_.engine,
             base::draw_hash_key(),
             {.before_final_event = [](RequestId) {},
              .runner_lost = [] {},
-             .observer = observer_.get()}) {}
+             .observer = observer_.get(),
+             .post = [this](batch::EngineWork work) { posted_.post(std::move(work)); }}) {}
 
 ManagerLoop::~ManagerLoop() = default;
+
+KvEvents ManagerLoop::kv_events() {
+  return observer_->history.take_kv_events();
+}
 
 bool ManagerLoop::turn(bool leaving) {
   if (!leaving && !left_) take_requests();
@@ -175,9 +189,11 @@ void ManagerLoop::refuse(std::uint64_t id, std::string error) {
 
 bool ManagerLoop::compute() {
   observer_->begin();
-  if (core_.n_sequences() == 0 && core_.n_in_flight() == 0 && !core_.owes_drops()) return false;
+  bool worked = posted_.run(core_);
+  if (core_.n_sequences() == 0 && core_.n_in_flight() == 0 && !core_.owes_drops() &&
+      !core_.owes_offloads())
+    return worked;
   core_.advance(Clock::now());
-  bool worked = false;
   while (core_.submit_next(Clock::now())) worked = true;
   if (core_.n_in_flight() > 0) {
     core_.apply_oldest(core_.wait_oldest(), Clock::now());

@@ -6,9 +6,10 @@
 // The engine's events are only collected while a step is applied; they leave together afterwards, when nothing of an
 // ended request is left in the engine (EngineOptions::final_after_retire).
 //
-// Thread rule: one thread.
+// Thread rule: one thread, but for kv_events().
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -20,6 +21,7 @@
 
 #include "batch/engine_core.h"
 #include "batch/engine_observer.h"
+#include "batch/posted_work.h"
 #include "manager/manager_stats.h"
 #include "manager/request_tensors.h"
 #include "manager/safe_callbacks.h"
@@ -36,10 +38,12 @@ class ManagerLoop {
     BatchManagerOptions options;
   };
 
-  // `callbacks` outlives the loop.
-  ManagerLoop(std::shared_ptr<StepRunner> runner,
-              const Settings& settings,
-              SafeCallbacks& callbacks);
+  // `callbacks` outlives the loop. `wake` is called from any thread: another turn has something to do.
+  ManagerLoop(
+      std::shared_ptr<StepRunner> runner,
+      const Settings& settings,
+      SafeCallbacks& callbacks,
+      std::function<void()> wake = [] {});
   ~ManagerLoop();
 
   // One iteration; with `leaving` no requests are asked for. False: there was nothing to do.
@@ -48,6 +52,8 @@ class ManagerLoop {
   bool is_empty() const { return served_.empty() && news_.empty(); }
   // Of the last turn; without a request nothing is active or scheduled in it.
   const ManagerStats& stats() const { return stats_; }
+  // Any thread.
+  KvEvents kv_events();
   // The request of terminate_req_id has come.
   bool has_left() const { return left_; }
 
@@ -85,7 +91,8 @@ class ManagerLoop {
   TimePoint next_stop_poll_{};
   TimePoint next_stats_{};
   bool left_ = false;
-  batch::EngineCore core_;  // its sinks are in served_
+  batch::PostedWork posted_;  // by the tier of the core, which it outlives
+  batch::EngineCore core_;    // its sinks are in served_
 };
 
 }  // namespace coxswain::manager

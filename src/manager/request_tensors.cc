@@ -14,30 +14,10 @@
 
 #include "manager/nearest_name.h"
 #include "manager/retention_tensors.h"
+#include "manager/tensor_form.h"
 
 namespace coxswain::manager {
 namespace {
-
-enum class Shape : std::uint8_t {
-  kScalar,  // one value: [1], or [1, 1] where a front end has put a batch dimension in front
-  kRow,     // [1, n]
-  kVocab,   // [1, V]
-  kWords,   // [1, 2, m]
-};
-
-std::string_view text_of(Shape shape) {
-  switch (shape) {
-    case Shape::kScalar:
-      return "[1]";
-    case Shape::kRow:
-      return "[1, n]";
-    case Shape::kVocab:
-      return "[1, V]";
-    case Shape::kWords:
-      return "[1, 2, m]";
-  }
-  return "";
-}
 
 // What the tensors say, before they are put together.
 struct Fields {
@@ -62,25 +42,6 @@ struct Row {
   Status (*take)(const NamedTensor& tensor, Fields& fields);
 };
 
-Status refuse(std::string_view name, std::string_view legal, std::string_view given) {
-  std::string text = "`";
-  text.append(name).append("` must be ").append(legal).append(". Given: ").append(given);
-  return invalid_argument(std::move(text), std::string(name));
-}
-
-Status not_honoured(std::string_view name, std::string_view why) {
-  std::string text = "`";
-  text.append(name).append("` is not supported: ").append(why);
-  return {Code::kUnimplemented, ErrorKind::kValidation, std::move(text), std::string(name)};
-}
-
-std::string shape_text(std::span<const std::int64_t> shape) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return out + "]";
-}
-
 bool is_of_vocabulary(TokenId id, const Fields& fields) {
   return id >= 0 && static_cast<std::uint32_t>(id) < fields.rules.vocab_size;
 }
@@ -92,68 +53,6 @@ std::string legal_id(const Fields& fields) {
 template <typename T>
 T value_of(const NamedTensor& tensor) {
   return tensor.as<T>().front();
-}
-
-bool fits(Shape wanted, std::span<const std::int64_t> shape, std::uint32_t vocab_size) {
-  switch (wanted) {
-    case Shape::kScalar:
-      return (shape.size() == 1 && shape[0] == 1) ||
-             (shape.size() == 2 && shape[0] == 1 && shape[1] == 1);
-    case Shape::kRow:
-      return shape.size() == 2 && shape[0] == 1 && shape[1] >= 0;
-    case Shape::kVocab:
-      return shape.size() == 2 && shape[0] == 1 && shape[1] == std::int64_t{vocab_size};
-    case Shape::kWords:
-      return shape.size() == 3 && shape[0] == 1 && shape[1] == 2 && shape[2] >= 0;
-  }
-  return false;
-}
-
-Status check_form(const Row& row, const NamedTensor& tensor, std::uint32_t vocab_size) {
-  if (tensor.type != row.type || !fits(row.shape, tensor.shape, vocab_size)) {
-    std::string legal = std::string(name_of(row.type)) + " " + std::string(text_of(row.shape));
-    if (row.shape == Shape::kVocab) legal += " with V = " + std::to_string(vocab_size);
-    return refuse(
-        row.name, legal, std::string(name_of(tensor.type)) + " " + shape_text(tensor.shape));
-  }
-  std::uint64_t n_values = 1;
-  for (const std::int64_t size : tensor.shape) {
-    const auto factor = static_cast<std::uint64_t>(size);
-    if (factor != 0 && n_values > std::numeric_limits<std::uint32_t>::max() / factor)
-      return refuse(row.name, "smaller than 2^32 elements", shape_text(tensor.shape));
-    n_values *= factor;
-  }
-  const std::uint64_t n_given = tensor.bytes.size() / bytes_of(tensor.type);
-  if (n_given == n_values) return {};
-  return refuse(row.name,
-                "as many values as its shape " + shape_text(tensor.shape) + " says, " +
-                    std::to_string(n_values),
-                std::to_string(n_given));
-}
-
-// Row 0: the ids of all words, one behind the other; row 1: where each word ends, filled up with -1.
-Result<std::vector<std::vector<TokenId>>> unpack_words(const NamedTensor& tensor) {
-  const auto all = tensor.as<std::int32_t>();
-  const auto ids = all.first(all.size() / 2);
-  const auto ends = all.last(all.size() / 2);
-  std::vector<std::vector<TokenId>> out;
-  std::int32_t begin = 0;
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (ends[i] == -1) {
-      if (std::ranges::all_of(ends.subspan(i), [](std::int32_t end) { return end == -1; })) break;
-      return refuse(
-          tensor.name, "a list whose row 1 ends with its padding of -1", "-1 before an end");
-    }
-    if (ends[i] <= begin || static_cast<std::size_t>(ends[i]) > ids.size()) {
-      return refuse(tensor.name,
-                    "a list whose row 1 has the ends of the words, rising and at most " +
-                        std::to_string(ids.size()),
-                    std::to_string(ends[i]) + " behind " + std::to_string(begin));
-    }
-    out.emplace_back(ids.begin() + begin, ids.begin() + ends[i]);
-    begin = ends[i];
-  }
-  return out;
 }
 
 Status take_count(const NamedTensor& tensor, std::int32_t least, std::uint32_t& target) {
@@ -458,7 +357,8 @@ constexpr std::array kRefused{
 Status take_tensor(const NamedTensor& tensor, Fields& fields) {
   const auto row = std::ranges::find(kRows, tensor.name, &Row::name);
   if (row != kRows.end()) {
-    COXSWAIN_RETURN_IF_ERROR(check_form(*row, tensor, fields.rules.vocab_size));
+    COXSWAIN_RETURN_IF_ERROR(
+        check_form({row->name, row->type, row->shape}, tensor, fields.rules.vocab_size));
     return row->take(tensor, fields);
   }
   const auto refused = std::ranges::find(kRefused, tensor.name, &Refused::name);

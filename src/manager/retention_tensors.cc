@@ -5,16 +5,12 @@
 #include <string_view>
 #include <utility>
 
+#include "manager/tensor_form.h"
+
 namespace coxswain::manager {
 namespace {
 
 constexpr std::int32_t kNone = -1;
-
-Status refuse(std::string_view name, std::string_view legal, std::string_view given) {
-  std::string text = "`";
-  text.append(name).append("` must be ").append(legal).append(". Given: ").append(given);
-  return invalid_argument(std::move(text), std::string(name));
-}
 
 Status check_column(std::string_view name,
                     std::span<const std::int32_t> column,

@@ -134,6 +134,10 @@ Status take_stats_period(const Given& given, TritonParameters& out) {
   return take_period(given, out.options.stats_period);
 }
 
+Status take_host_memory(const Given& given, TritonParameters& out) {
+  return take_count<std::uint64_t>(given, 0, out.options.kv_cache_host_memory_bytes);
+}
+
 Status take_beam_width(const Given& given, TritonParameters& out) {
   return take_count<std::int32_t>(given, 1, out.max_beam_width);
 }
@@ -172,6 +176,7 @@ constexpr std::array kRows{
     Row{"kv_cache_free_gpu_mem_fraction", take_fraction},
     Row{"max_attention_window_size", take_windows},
     Row{"sink_token_length", take_limit<&BatchManagerOptions::sink_token_length>},
+    Row{"kv_cache_host_memory_bytes", take_host_memory},
     Row{"enable_kv_cache_reuse", take_flag<&BatchManagerOptions::enable_kv_cache_reuse>},
     Row{"enable_trt_overlap", take_flag<&BatchManagerOptions::enable_trt_overlap>},
     Row{"enable_chunked_context", take_flag<&BatchManagerOptions::enable_chunked_context>},
@@ -190,12 +195,12 @@ struct Fixed {
 };
 
 constexpr std::string_view kOfExecutor = "an Executor keeps a history";
-constexpr std::string_view kNoTier = "KV blocks have one tier of memory";
 constexpr std::string_view kNoAdapters = "the engine has no LoRA adapters";
 
 constexpr std::array kFixed{
-    Fixed{"kv_cache_host_memory_bytes", "0", kNoTier},
-    Fixed{"kv_cache_onboard_blocks", "true True 1", kNoTier},
+    Fixed{"kv_cache_onboard_blocks",
+          "true True 1",
+          "a block is brought into the cache before it is used"},
     Fixed{"normalize_log_probs", "true True 1", "log-probabilities are always normalised"},
     Fixed{"iter_stats_max_iterations", "1000", kOfExecutor},
     Fixed{"request_stats_max_iterations", "0", kOfExecutor},

@@ -111,10 +111,12 @@ TEST(TritonParameters, TakesJson) {
   const auto parsed = parse_triton_parameters(
       R"( {"gpt_model_type": "V1", "max_num_requests": 3, "decoupled": false,
            "batch_scheduler_policy": {"string_value": "max_utilization"},
+           "kv_cache_host_memory_bytes": 5368709120,
            "lora_cache_gpu_memory_fraction": 0.05})");
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
   EXPECT_EQ(parsed->type, BatchingType::kV1);
   EXPECT_EQ(parsed->options.max_num_requests, 3U);
+  EXPECT_EQ(parsed->options.kv_cache_host_memory_bytes, std::uint64_t{5} << 30);
   EXPECT_FALSE(parsed->options.decoupled);
   EXPECT_EQ(parsed->policy, CapacityPolicy::kMaxUtilization);
 }

@@ -34,6 +34,8 @@ std::string value_word(const OptionSpec& spec) {
       return "TEXT";
     case OptionType::kU64:
       return "N";
+    case OptionType::kU64List:
+      return "N,...";
     case OptionType::kF64:
       return "X";
   }
@@ -181,11 +183,13 @@ std::string values_text(const OptionSpec& spec) {
       return "text, repeatable";
     case OptionType::kF64:
       return "number";
-    case OptionType::kU64: {
+    case OptionType::kU64:
+    case OptionType::kU64List: {
       std::string out = spec.unit.empty() ? "whole number" : std::string(spec.unit);
       if (spec.min != 0 || spec.max != std::numeric_limits<std::uint64_t>::max()) {
         out += ", " + std::to_string(spec.min) + " to " + std::to_string(spec.max);
       }
+      if (spec.type == OptionType::kU64List) out += ", one or more with commas between them";
       return out;
     }
     case OptionType::kString:

@@ -31,7 +31,8 @@ inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 enum class OptionType : std::uint8_t {
   kString,
-  kU64,  // a time where the unit is "ms" or "s"
+  kU64,      // a time where the unit is "ms" or "s"
+  kU64List,  // one or more, with commas between them
   kF64,
   kFlag,    // no value on the command line
   kBool,    // needs `true` or `false`, or one of `choices`, of which `true` and `1` mean true
@@ -67,7 +68,7 @@ struct OptionSpec {
   OptionType type = OptionType::kString;
   std::string_view default_value{};  // empty: no value unless set
   std::string_view unit{};           // "bytes", "tokens", "ms", ...
-  std::uint64_t min = 0;             // of kU64
+  std::uint64_t min = 0;             // of kU64, and of each number of a kU64List
   std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
   double low = 0;  // of kF64
   double high = 1e9;

@@ -53,9 +53,9 @@ class OptionValues {
 
   Binary binary() const { return binary_; }
 
-  // const std::string& | std::uint16_t, 32 or 64 | milliseconds | double | bool | const
-  // std::vector<std::string>&, or an optional of it for a row without a default. A list is empty if
-  // it was not given.
+  // const std::string& | std::uint16_t, 32 or 64 | milliseconds | double | bool | const std::vector<std::uint64_t>& |
+  // const std::vector<std::string>&, or an optional of it for a row without a default. A list of texts is empty if it
+  // was not given.
   template <OptionName kName>
   decltype(auto) get() const;
 
@@ -78,6 +78,7 @@ class OptionValues {
     Source source = Source::kUnset;
     std::vector<std::string> texts;
     std::uint64_t u64 = 0;
+    std::vector<std::uint64_t> u64s;
     double f64 = 0;
     bool flag = false;
   };
@@ -136,6 +137,9 @@ decltype(auto) OptionValues::get() const {
   const Entry& found = entry(kName.view());
   if constexpr (kFacts.kind == ValueKind::kList) {
     return (found.texts);
+  } else if constexpr (kFacts.kind == ValueKind::kU64List) {
+    static_assert(kFacts.has_value, "a list of numbers has a default");
+    return (found.u64s);
   } else if constexpr (!kFacts.has_value) {
     using Value = decltype(value_of<kFacts.kind>(found));
     return found.source == Source::kUnset ? std::optional<Value>()

@@ -306,6 +306,26 @@ TEST(Parse, BytesTakeUnits) {
       Contains("--memory-bytes-max=4294967296"));
 }
 
+TEST(Parse, NumbersStandInAListWithCommas) {
+  const auto windows = [](const char* text) {
+    return good(Binary::kServer, {"serve", "m", "--max-attention-window", text})
+        .get<"max-attention-window">();
+  };
+  EXPECT_THAT(windows("4096"), ElementsAre(4096U));
+  EXPECT_THAT(windows("4096,0,16777216"), ElementsAre(4096U, 0U, 16'777'216U));
+  EXPECT_THAT(good(Binary::kServer, {"serve", "m"}).get<"max-attention-window">(), ElementsAre(0U));
+  for (const char* bad : {",", "1,", ",1", "1,,2", "1, 2", "1;2", "1,-2", "1,16777217", "all"}) {
+    EXPECT_THAT(refused(Binary::kLauncher, {"--max-attention-window", bad}),
+                HasSubstr("`--max-attention-window` must be whole numbers from 0 to 16777216 "
+                          "(tokens) with commas between them, not `" +
+                          std::string(bad) + "`"));
+  }
+  const OptionValues launcher =
+      good(Binary::kLauncher, {"--model-id=m"}, {{"COXSWAIN_MAX_ATTENTION_WINDOW", "64,0"}});
+  EXPECT_THAT(forwarded_arguments(launcher, Binary::kServer),
+              Contains("--max-attention-window=64,0"));
+}
+
 TEST(Parse, AMistypedOptionIsAnsweredWithTheOneMeant) {
   const auto meant = [](const char* typed) {
     const std::string line = refused(Binary::kLauncher, {typed, "x"});

@@ -206,6 +206,8 @@ class ValueReader {
         return wrong(entry, "one of " + joined(spec.choices));
       case OptionType::kU64:
         return check_u64(entry);
+      case OptionType::kU64List:
+        return check_u64_list(entry);
       case OptionType::kF64:
         return check_f64(entry);
     }
@@ -230,6 +232,26 @@ class ValueReader {
     }
     entry.u64 = *value;
     if (in_bytes) entry.texts.front() = std::to_string(*value);  // children get plain numbers
+    return {};
+  }
+
+  static Status check_u64_list(Entry& entry) {
+    const OptionSpec& spec = *entry.spec;
+    entry.u64s.clear();
+    std::string_view rest = entry.texts.front();
+    for (bool more = true; more;) {
+      const std::size_t comma = rest.find(',');
+      more = comma != std::string_view::npos;
+      const auto value = number<std::uint64_t>(rest.substr(0, comma));
+      if (!value || *value < spec.min || *value > spec.max) {
+        return wrong(entry,
+                     "whole numbers from " + std::to_string(spec.min) + " to " +
+                         std::to_string(spec.max) + " (" + std::string(spec.unit) +
+                         ") with commas between them");
+      }
+      entry.u64s.push_back(*value);
+      if (more) rest.remove_prefix(comma + 1);
+    }
     return {};
   }
 

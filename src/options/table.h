@@ -68,6 +68,7 @@ enum class ValueKind : std::uint8_t {
   kU16,
   kU32,
   kU64,
+  kU64List,
   kList
 };
 
@@ -83,6 +84,8 @@ consteval ValueKind kind_of(const OptionSpec& row) {
       return ValueKind::kReal;
     case OptionType::kList:
       return ValueKind::kList;
+    case OptionType::kU64List:
+      return ValueKind::kU64List;
     case OptionType::kU64:
       break;
   }

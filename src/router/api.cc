@@ -78,7 +78,7 @@ std::string ignored_fields_header(const api::IgnoredFields& names) {
 // queue never refuses.
 Api::Api(ApiOptions options, ApiParts parts)
     : options_(std::move(options)),
-      engine_(parts.engine),
+      door_(parts.door),
       tokenizer_(std::move(parts.tokenizer)),
       render_chat_(std::move(parts.render_chat)),
       metrics_(parts.metrics),
@@ -291,7 +291,7 @@ Status Api::start_call(CallSetup setup, Ticket& ticket) {
   setup.request_id = ticket.request->request_id;
   setup.path = ticket.request->path;
   std::make_shared<Call>(
-      std::move(setup), std::move(*ticket.tally), engine_, delivery_, metrics_, log_)
+      std::move(setup), std::move(*ticket.tally), door_, delivery_, metrics_, log_)
       ->start();
   return {};
 }

@@ -70,7 +70,7 @@ struct ApiOptions {
 using ChatRenderer = std::function<Result<chat::Rendered>(const chat::RenderInput&)>;
 
 struct ApiParts {
-  batch::Engine& engine;
+  batch::RequestDoor& door;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   ChatRenderer render_chat;
   telemetry::Metrics* metrics = nullptr;
@@ -161,7 +161,7 @@ class Api {
   http::Response models() const;
 
   const ApiOptions options_;
-  batch::Engine& engine_;
+  batch::RequestDoor& door_;
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   const ChatRenderer render_chat_;
   telemetry::Metrics* const metrics_;

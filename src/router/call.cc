@@ -91,13 +91,13 @@ class Call::Sink final : public DeliverySink, public std::enable_shared_from_thi
 
 Call::Call(CallSetup setup,
            RequestTally tally,
-           batch::Engine& engine,
+           batch::RequestDoor& door,
            Delivery& delivery,
            telemetry::Metrics* metrics,
            telemetry::Logger& log)
     : setup_(std::move(setup)),
       tally_(std::move(tally)),
-      engine_(engine),
+      door_(door),
       delivery_(delivery),
       metrics_(metrics),
       log_(log),
@@ -115,21 +115,21 @@ void Call::start() {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Status status(Code::kCancelled, "the client is gone");
     const auto sink = std::make_shared<Sink>(self, i * setup_.per_prompt);
-    if (!abandoned_.load()) status = engine_.submit(std::move(requests[i]), sink);
+    if (!abandoned_.load()) status = door_.submit(std::move(requests[i]), sink);
     if (!status.ok()) {
       batch::TokenEvent event;
       event.final = true;
       event.status = std::move(status);
       delivery_.push(sink, std::move(event));
     } else if (abandoned_.load()) {
-      engine_.cancel(ids_[i]);  // the notice came between the check and the submission
+      door_.cancel(ids_[i]);  // the notice came between the check and the submission
     }
   }
 }
 
 void Call::abandon() {
   abandoned_.store(true);
-  for (RequestId id : ids_) engine_.cancel(id);
+  for (RequestId id : ids_) door_.cancel(id);
 }
 
 // What the client is told: nothing of cancels, and fields by the names that its route has for them.

@@ -67,7 +67,7 @@ class Call : public std::enable_shared_from_this<Call> {
  public:
   Call(CallSetup setup,
        RequestTally tally,
-       batch::Engine& engine,
+       batch::RequestDoor& door,
        Delivery& delivery,
        telemetry::Metrics* metrics,
        telemetry::Logger& log);
@@ -105,7 +105,7 @@ class Call : public std::enable_shared_from_this<Call> {
 
   CallSetup setup_;
   RequestTally tally_;
-  batch::Engine& engine_;
+  batch::RequestDoor& door_;
   Delivery& delivery_;
   telemetry::Metrics* metrics_;
   telemetry::Logger& log_;

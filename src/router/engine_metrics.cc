@@ -16,15 +16,15 @@ double seconds(std::chrono::nanoseconds d) {
 
 void EngineMetrics::on_state(const batch::EngineState& state) {
   const batch::EngineStats& s = state.stats;
-  metrics_.queue_size.set(s.queued);
-  metrics_.batch_current_size.set(state.batch_sequences);
-  metrics_.batch_current_max_tokens.set(static_cast<double>(state.batch_tokens_max));
-  metrics_.batch_max_total_tokens.set(static_cast<double>(state.cache_tokens_total));
-  metrics_.kv_blocks_total.set(s.blocks_total);
-  metrics_.kv_blocks_free.set(s.blocks_free);
-  metrics_.kv_blocks_cached.set(s.blocks_cached);
-  metrics_.kv_blocks_leased.set(s.blocks_leased);
-  metrics_.kv_blocks_retiring.set(s.blocks_retiring);
+  queue_size_.set(s.queued);
+  batch_size_.set(state.batch_sequences);
+  batch_tokens_max_.set(static_cast<double>(state.batch_tokens_max));
+  cache_tokens_.set(static_cast<double>(state.cache_tokens_total));
+  blocks_total_.set(s.blocks_total);
+  blocks_free_.set(s.blocks_free);
+  blocks_cached_.set(s.blocks_cached);
+  blocks_leased_.set(s.blocks_leased);
+  blocks_retiring_.set(s.blocks_retiring);
   if (s.tier != tier_) count_tier(s.tier);
 }
 
@@ -35,10 +35,14 @@ void EngineMetrics::count_tier(const KvTierStats& tier) {
   };
   metrics_.kv_tier_blocks_offloaded.add(more(tier.blocks_offloaded, tier_.blocks_offloaded));
   metrics_.kv_tier_blocks_onboarded.add(more(tier.blocks_onboarded, tier_.blocks_onboarded));
+  metrics_.kv_tier_memory_blocks_onboarded.add(
+      more(tier.memory_blocks_onboarded, tier_.memory_blocks_onboarded));
   metrics_.kv_tier_blocks_refused.add(more(tier.blocks_refused, tier_.blocks_refused));
   metrics_.kv_tier_blocks_skipped.add(more(tier.blocks_skipped, tier_.blocks_skipped));
-  metrics_.kv_tier_blocks.set(static_cast<double>(tier.blocks_held));
-  metrics_.kv_tier_bytes.set(static_cast<double>(tier.bytes_held));
+  tier_blocks_.set(static_cast<double>(tier.blocks_held));
+  tier_bytes_.set(static_cast<double>(tier.bytes_held));
+  tier_memory_blocks_.set(static_cast<double>(tier.memory_blocks_held));
+  tier_memory_bytes_.set(static_cast<double>(tier.memory_bytes_held));
   tier_ = tier;
 }
 
@@ -82,11 +86,11 @@ void EngineMetrics::on_step_failed(batch::StepKind kind, const Status&) {
 }
 
 void EngineMetrics::on_runner_up() {
-  metrics_.replica_up.set(1);
+  replica_up_.set(1);
 }
 
 void EngineMetrics::on_runner_lost(const Status& why) {
-  metrics_.replica_up.set(0);
+  replica_up_.set(0);
   log_.error("the model runner is lost", {{"error", std::string_view(why.message())}});
   if (on_lost_) on_lost_();
 }

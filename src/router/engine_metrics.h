@@ -1,5 +1,6 @@
 #pragma once
-// EngineMetrics: what the engine tells about itself (batch/engine_observer.h), as metrics and log lines.
+// EngineMetrics: what the engine tells about itself (batch/engine_observer.h), as metrics and log lines. Of several
+// engines each has its own; the gauges are the sums over all.
 //
 // Thread rule: as EngineObserver; metrics and log outlive it.
 
@@ -32,11 +33,28 @@ class EngineMetrics final : public batch::EngineObserver {
   void on_runner_replaced(std::size_t n_requests) override;
   void on_broken_invariant(std::string_view what) override;
 
+  // Whether its shard answers: for whoever else learns of it. From any thread.
+  telemetry::GaugePart& replica_up() { return replica_up_; }
+
  private:
   void count_tier(const KvTierStats& tier);
 
   KvTierStats tier_;  // as told last
   telemetry::Metrics& metrics_;
+  telemetry::GaugePart queue_size_{metrics_.queue_size};
+  telemetry::GaugePart batch_size_{metrics_.batch_current_size};
+  telemetry::GaugePart batch_tokens_max_{metrics_.batch_current_max_tokens};
+  telemetry::GaugePart cache_tokens_{metrics_.batch_max_total_tokens};
+  telemetry::GaugePart blocks_total_{metrics_.kv_blocks_total};
+  telemetry::GaugePart blocks_free_{metrics_.kv_blocks_free};
+  telemetry::GaugePart blocks_cached_{metrics_.kv_blocks_cached};
+  telemetry::GaugePart blocks_leased_{metrics_.kv_blocks_leased};
+  telemetry::GaugePart blocks_retiring_{metrics_.kv_blocks_retiring};
+  telemetry::GaugePart tier_blocks_{metrics_.kv_tier_blocks};
+  telemetry::GaugePart tier_bytes_{metrics_.kv_tier_bytes};
+  telemetry::GaugePart tier_memory_blocks_{metrics_.kv_tier_memory_blocks};
+  telemetry::GaugePart tier_memory_bytes_{metrics_.kv_tier_memory_bytes};
+  telemetry::GaugePart replica_up_{metrics_.replica_up};
   telemetry::Logger& log_;
   const std::function<void()> on_lost_;
 };

@@ -55,14 +55,33 @@ TEST_F(EngineMetricsTest, TheStateSetsTheGauges) {
   EXPECT_EQ(metrics_.kv_blocks_retiring.value(), 4);
 }
 
+TEST_F(EngineMetricsTest, OfSeveralEnginesTheGaugesAreTheSums) {
+  EngineMetrics other{metrics_, log_};
+  watched_.on_state({.stats = {.queued = 3, .blocks_free = 7}});
+  other.on_state({.stats = {.queued = 2, .blocks_free = 5}});
+  EXPECT_EQ(metrics_.queue_size.value(), 5);
+  EXPECT_EQ(metrics_.kv_blocks_free.value(), 12);
+  other.on_state({.stats = {.blocks_free = 6}});
+  EXPECT_EQ(metrics_.queue_size.value(), 3);
+  EXPECT_EQ(metrics_.kv_blocks_free.value(), 13);
+  watched_.on_runner_up();
+  other.on_runner_up();
+  EXPECT_EQ(metrics_.replica_up.value(), 2);
+  other.on_runner_lost(Status(Code::kUnavailable, "killed"));
+  EXPECT_EQ(metrics_.replica_up.value(), 1);
+}
+
 TEST_F(EngineMetricsTest, TheTierIsCountedOnce) {
   batch::EngineState state;
   state.stats.tier = {.blocks_offloaded = 5,
                       .blocks_onboarded = 4,
+                      .memory_blocks_onboarded = 2,
                       .blocks_refused = 3,
                       .blocks_skipped = 2,
                       .blocks_held = 6,
-                      .bytes_held = 700};
+                      .bytes_held = 700,
+                      .memory_blocks_held = 8,
+                      .memory_bytes_held = 900};
   watched_.on_state(state);
   watched_.on_state(state);
   state.stats.tier.blocks_offloaded = 7;
@@ -74,6 +93,9 @@ TEST_F(EngineMetricsTest, TheTierIsCountedOnce) {
   EXPECT_EQ(metrics_.kv_tier_blocks_skipped.value(), 2U);
   EXPECT_EQ(metrics_.kv_tier_blocks.value(), 6);
   EXPECT_EQ(metrics_.kv_tier_bytes.value(), 700);
+  EXPECT_EQ(metrics_.kv_tier_memory_blocks_onboarded.value(), 2U);
+  EXPECT_EQ(metrics_.kv_tier_memory_blocks.value(), 8);
+  EXPECT_EQ(metrics_.kv_tier_memory_bytes.value(), 900);
 }
 
 TEST_F(EngineMetricsTest, StepsAreCountedByKind) {

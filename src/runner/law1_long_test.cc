@@ -249,6 +249,35 @@ TEST_P(Law1Long, OnEverySetTheSameBits) {
   }
 }
 
+// Beams whose outputs cross positions 256 and 512, beside a prompt in chunks.
+TEST_P(Law1Long, BeamsTheSameBits) {
+  auto reference = start(folder_.path(), base());
+  ASSERT_NE(reference, nullptr);
+  std::vector<batch::GenerationRequest> requests(3);
+  requests[0].prompt = request(1, 506, 0).prompt;
+  requests[1].prompt = request(2, 251, 0).prompt;
+  requests[2].prompt = request(3, 400, 0).prompt;
+  for (batch::GenerationRequest& r : requests)
+    r.stopping = {.max_new_tokens = 9, .ignore_eos = true};
+  requests[0].beams = {.width = 3, .length_penalty = 1.0F};
+  requests[1].beams = {.width = 4, .length_penalty = 1.0F, .diversity_rate = 0.3F};
+  requests[0].n_beam_answers = 3;
+  requests[1].n_beam_answers = 4;
+  const auto expected = testing::compute_alone(*reference, std::move(requests));
+  for (const std::size_t n_threads : {1U, 3U}) {
+    SCOPED_TRACE(n_threads);
+    RunnerSetup setup = base();
+    setup.block_tokens = n_threads == 1 ? 16 : 8;
+    setup.n_threads = n_threads;
+    setup.task_order_seed = n_threads;
+    batch::EngineOptions options;
+    options.prefill_tokens_max = 150;
+    options.prefix_caching = n_threads == 1;
+    const Happened happened = testing::expect_as_alone(folder_.path(), setup, options, expected);
+    EXPECT_EQ(happened.n_shared_tokens > 0, options.prefix_caching);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Law1Long, ::testing::ValuesIn(kModels), [](const auto& model) {
   return std::string(model.param.name);
 });

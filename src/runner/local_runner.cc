@@ -5,11 +5,11 @@
 
 #include "base/cpu_topology.h"
 #include "base/float_mode.h"
+#include "base/machine.h"
 #include "base/random.h"
 #include "kernels/kernel_table.h"
 #include "kernels/probe.h"
 #include "kvstore/block_image.h"
-#include "runner/machine.h"
 #include "tokenizer/text_codec.h"
 
 namespace coxswain::runner {
@@ -40,7 +40,8 @@ std::uint64_t weight_bytes_min(const RunnerOptions& options) {
 
 Result<std::uint64_t> memory_budget(const RunnerOptions& options) {
   if (options.memory_budget_bytes != 0) return options.memory_budget_bytes;
-  return available_memory_bytes();
+  COXSWAIN_ASSIGN_OR_RETURN(const std::uint64_t available, base::available_memory_bytes());
+  return available - std::min(available, options.others_bytes);
 }
 
 Status check_local_options(const RunnerOptions& options) {
@@ -148,7 +149,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
 
 Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_id) {
   const model::ModelInfo& model = model_->info();
-  const std::size_t n_threads = options.n_threads != 0 ? options.n_threads : usable_cores();
+  const std::size_t n_threads = options.n_threads != 0 ? options.n_threads : base::usable_cores();
   ExecutorLimits limits;
   limits.rows_max = std::size_t{options.max_batch_prefill_tokens} + options.max_batch_size;
   limits.logit_rows_max = std::min(limits.rows_max, kLogitRowsMax);

@@ -51,8 +51,9 @@ struct RunnerOptions {
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_bytes = 0;
   double kv_fraction = 1.0;  // of what the budget leaves, where neither is given; (0, 1]
-  // 0 = what the machine and its control groups have available.
+  // 0 = what the machine and its control groups have available, less what others will take of it.
   std::uint64_t memory_budget_bytes = 0;
+  std::uint64_t others_bytes = 0;
   std::uint32_t max_total_tokens = 0;  // of one request; 0 = what model and cache allow
   std::uint32_t max_batch_prefill_tokens = 4096;
   std::uint32_t max_batch_size = 256;

@@ -8,8 +8,10 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "serve/admin_address.h"
 #include "serve/log_level.h"
 #include "serve/port_lease.h"
+#include "serve/replica_roles.h"
 
 namespace coxswain::serve {
 namespace {
@@ -57,6 +59,121 @@ std::vector<std::string> reported_variables() {
   return out;
 }
 
+void add_input_length(const options::OptionValues& values, supervise::ChildSpec& child) {
+  if (const auto length = values.get<"max-input-length">();
+      length && !values.is_set<"max-input-tokens">()) {
+    child.argv.push_back("--max-input-tokens=" + std::to_string(*length));
+  }
+}
+
+// The part of a replica in what several have together. What is given for the memory is for all of them; threads are
+// given for each.
+void add_shares(const options::OptionValues& values,
+                const LauncherSite& site,
+                std::size_t n_replicas,
+                supervise::ChildSpec& shard) {
+  const auto set = [&](std::string_view name, std::uint64_t value) {
+    const std::string flag = "--" + std::string(name) + "=";
+    std::erase_if(shard.argv, [&](const std::string& a) { return a.starts_with(flag); });
+    shard.argv.push_back(flag + std::to_string(value));
+  };
+  if (values.get<"threads">() == 0)
+    set("threads", std::max<std::size_t>(site.cores / n_replicas, 1));
+  const std::uint64_t given = values.get<"memory-bytes-max">();
+  set("memory-bytes-max", (given != 0 ? given : site.memory_bytes) / n_replicas);
+  if (const std::uint64_t kv = values.get<"kv-cache-bytes-max">(); kv != 0)
+    set("kv-cache-bytes-max", kv / n_replicas);
+}
+
+ReplicaPlan plan_replica(const options::OptionValues& values,
+                         const LauncherSite& site,
+                         std::size_t index,
+                         std::size_t n_replicas) {
+  ReplicaPlan plan;
+  // Without an explicit path the sockets lie in the private folder; with one, TGI's scheme (prefix
+  // and rank) holds.
+  std::string prefix = values.is_set<"shard-uds-path">() ? values.get<"shard-uds-path">()
+                                                         : site.run_folder + "/shard";
+  const std::string number = std::to_string(index);
+  if (index > 0) prefix += "-replica-" + number;
+  plan.socket = prefix + "-0";
+  plan.status_file = site.run_folder + "/shard-" + number + ".json";
+  supervise::ChildSpec& shard = plan.shard;
+  shard.name = (n_replicas == 1 ? "shard-" : "replica-") + number;
+  shard.argv = {find_program(site.program_folder, "text-generation-server"),
+                "serve",
+                site.model.folder,
+                "--uds-path=" + prefix};
+  for (std::string& argument : options::forwarded_arguments(values, options::Binary::kServer)) {
+    if (argument != "--json-output") shard.argv.push_back(std::move(argument));
+  }
+  add_input_length(values, shard);
+  if (n_replicas > 1) add_shares(values, site, n_replicas, shard);
+  shard.argv.push_back("--json-output");
+  // Its lines come out through the launcher's log.
+  const LogLevel level = log_level_of(values.get<"LOG_LEVEL">(), kLogTarget);
+  shard.argv.push_back("--logger-level=" + std::string(name_of(level.level)));
+  shard.environment = {
+      {"COXSWAIN_STATUS_FILE", plan.status_file}, {"RANK", "0"}, {"WORLD_SIZE", "1"}};
+  shard.environment_removed = reported_variables();
+  shard.environment_removed.insert(shard.environment_removed.end(),
+                                   {"LOG_LEVEL", "API_KEY", "REVISION"});
+  add_environment(shard, values, options::Binary::kServer);
+  return plan;
+}
+
+supervise::ChildSpec plan_router(const options::OptionValues& values,
+                                 const LauncherSite& site,
+                                 const LauncherPlan& plan) {
+  supervise::ChildSpec router;
+  router.name = "router";
+  router.argv = {find_program(site.program_folder, "text-generation-router"),
+                 "--tokenizer-name=" + site.model.folder,
+                 "--port=" + std::to_string(site.port),
+                 "--master-shard-uds-path=" + plan.replicas.front().socket};
+  for (std::size_t i = 1; i < plan.replicas.size(); ++i)
+    router.argv.push_back("--replica-uds-path=" + plan.replicas[i].socket);
+  for (std::string& argument : options::forwarded_arguments(values, options::Binary::kRouter)) {
+    if (!argument.starts_with("--port=")) router.argv.push_back(std::move(argument));
+  }
+  if (site.model.folder != site.model.name && !values.is_set<"served-model-name">()) {
+    router.argv.push_back("--served-model-name=" + site.model.name);
+  }
+  add_input_length(values, router);
+  router.environment = {{"COXSWAIN_STATUS_FILE", plan.router_status_file}};
+  hand_down(kListenVariable, site.listen_fd, router);
+  hand_down(kMetricsListenVariable, site.metrics_fd, router);
+  router.environment_removed = reported_variables();
+  router.environment_removed.emplace_back("REVISION");
+  add_environment(router, values, options::Binary::kRouter);
+  return router;
+}
+
+std::vector<supervise::ChildSpec*> children_of(LauncherPlan& plan) {
+  std::vector<supervise::ChildSpec*> out{&plan.router};
+  for (ReplicaPlan& replica : plan.replicas) out.push_back(&replica.shard);
+  return out;
+}
+
+// Roles, and what several replicas on one machine cannot have.
+Status validate_replicas(const options::OptionValues& values) {
+  const std::size_t n_replicas = values.get<"replicas">();
+  COXSWAIN_ASSIGN_OR_RETURN(const std::vector<ReplicaRole> roles,
+                            parse_roles(values.get<"roles">().value_or(""), n_replicas));
+  for (const ReplicaRole role : roles) {
+    if (role == ReplicaRole::kMixed) continue;
+    return invalid_argument("`roles`: the role `" + std::string(name_of(role)) +
+                            "` is not supported yet, every replica is mixed");
+  }
+  if (n_replicas > 1 && values.get<"pin-threads">()) {
+    return invalid_argument(
+        "`pin_threads` must not be set with `replicas` above 1: all of them would be bound to the "
+        "same cores. Given: " +
+        std::to_string(n_replicas));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status validate_launcher_options(const options::OptionValues& values) {
@@ -90,68 +207,23 @@ Status validate_launcher_options(const options::OptionValues& values) {
     return invalid_argument("`prometheus_port` must not be `port`. Given: " +
                             std::to_string(*metrics));
   }
-  return {};
+  if (const auto admin = values.get<"admin-listen">())
+    COXSWAIN_RETURN_IF_ERROR(parse_admin_address(*admin).status());
+  return validate_replicas(values);
 }
 
 LauncherPlan make_launcher_plan(const options::OptionValues& values, const LauncherSite& site) {
   LauncherPlan plan;
   plan.model_id = site.model.name;
-  // Without an explicit path the sockets lie in the private folder; with one, TGI's scheme (prefix
-  // and rank) holds.
-  const std::string prefix = values.is_set<"shard-uds-path">() ? values.get<"shard-uds-path">()
-                                                               : site.run_folder + "/shard";
-  plan.socket = prefix + "-0";
-  plan.shard_status_file = site.run_folder + "/shard-0.json";
   plan.router_status_file = site.run_folder + "/router.json";
   plan.grace = values.get<"graceful-termination-timeout">();
-
-  plan.shard.name = "shard-0";
-  plan.shard.argv = {find_program(site.program_folder, "text-generation-server"),
-                     "serve",
-                     site.model.folder,
-                     "--uds-path=" + prefix};
-  for (std::string& argument : options::forwarded_arguments(values, options::Binary::kServer)) {
-    if (argument != "--json-output") plan.shard.argv.push_back(std::move(argument));
-  }
-  if (const auto length = values.get<"max-input-length">();
-      length && !values.is_set<"max-input-tokens">()) {
-    plan.shard.argv.push_back("--max-input-tokens=" + std::to_string(*length));
-  }
-  plan.shard.argv.push_back("--json-output");
-  // Its lines come out through the launcher's log.
-  const LogLevel level = log_level_of(values.get<"LOG_LEVEL">(), kLogTarget);
-  plan.shard.argv.push_back("--logger-level=" + std::string(name_of(level.level)));
-  plan.shard.environment = {
-      {"COXSWAIN_STATUS_FILE", plan.shard_status_file}, {"RANK", "0"}, {"WORLD_SIZE", "1"}};
-  plan.shard.environment_removed = reported_variables();
-  plan.shard.environment_removed.insert(plan.shard.environment_removed.end(),
-                                        {"LOG_LEVEL", "API_KEY", "REVISION"});
-  add_environment(plan.shard, values, options::Binary::kServer);
-
-  plan.router.name = "router";
-  plan.router.argv = {find_program(site.program_folder, "text-generation-router"),
-                      "--tokenizer-name=" + site.model.folder,
-                      "--port=" + std::to_string(site.port),
-                      "--master-shard-uds-path=" + plan.socket};
-  for (std::string& argument : options::forwarded_arguments(values, options::Binary::kRouter)) {
-    if (!argument.starts_with("--port=")) plan.router.argv.push_back(std::move(argument));
-  }
-  if (site.model.folder != site.model.name && !values.is_set<"served-model-name">()) {
-    plan.router.argv.push_back("--served-model-name=" + site.model.name);
-  }
-  if (const auto length = values.get<"max-input-length">();
-      length && !values.is_set<"max-input-tokens">()) {
-    plan.router.argv.push_back("--max-input-tokens=" + std::to_string(*length));
-  }
-  for (supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
+  const std::size_t n_replicas = values.get<"replicas">();
+  for (std::size_t i = 0; i < n_replicas; ++i)
+    plan.replicas.push_back(plan_replica(values, site, i, n_replicas));
+  plan.router = plan_router(values, site, plan);
+  for (supervise::ChildSpec* child : children_of(plan)) {
     child->signals_held = {SIGTERM, SIGINT, SIGUSR1};  // as hold_signals() does in both programs
   }
-  plan.router.environment = {{"COXSWAIN_STATUS_FILE", plan.router_status_file}};
-  hand_down(kListenVariable, site.listen_fd, plan.router);
-  hand_down(kMetricsListenVariable, site.metrics_fd, plan.router);
-  plan.router.environment_removed = reported_variables();
-  plan.router.environment_removed.emplace_back("REVISION");
-  add_environment(plan.router, values, options::Binary::kRouter);
   return plan;
 }
 

@@ -4,6 +4,7 @@
 // Thread rule: pure functions of their arguments and the file system.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,14 +27,22 @@ struct LauncherSite {
   int metrics_fd = -1;         // bound to --prometheus-port; -1: none
   std::string run_folder;      // private, for sockets and status files
   std::string program_folder;  // holds the other binaries
+  // What replicas share, looked at once, before any of them takes something. Not needed for a single one.
+  std::size_t cores = 1;
+  std::uint64_t memory_bytes = 0;
+};
+
+// One replica: a shard with the whole model.
+struct ReplicaPlan {
+  std::string socket;
+  std::string status_file;
+  supervise::ChildSpec shard;
 };
 
 struct LauncherPlan {
-  std::string model_id;  // as given
-  std::string socket;    // of shard 0
-  std::string shard_status_file;
+  std::string model_id;               // as given
+  std::vector<ReplicaPlan> replicas;  // at least one
   std::string router_status_file;
-  supervise::ChildSpec shard;
   supervise::ChildSpec router;
   std::chrono::milliseconds grace{};
 };

@@ -14,6 +14,7 @@ namespace coxswain::serve {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -50,23 +51,23 @@ std::string refusal(std::initializer_list<const char*> arguments) {
 
 TEST(LauncherPlan, TheChildrenMeetInThePrivateFolder) {
   const LauncherPlan plan = plan_of({"--model-id=a"});
-  EXPECT_EQ(plan.socket, "/run/x/shard-0");
-  EXPECT_EQ(plan.shard.argv[0], "/opt/bin/text-generation-server");
-  EXPECT_EQ(plan.shard.argv[1], "serve");
-  EXPECT_EQ(plan.shard.argv[2], "/models/a");
-  EXPECT_THAT(plan.shard.argv, Contains("--uds-path=/run/x/shard"));
+  EXPECT_EQ(plan.replicas[0].socket, "/run/x/shard-0");
+  EXPECT_EQ(plan.replicas[0].shard.argv[0], "/opt/bin/text-generation-server");
+  EXPECT_EQ(plan.replicas[0].shard.argv[1], "serve");
+  EXPECT_EQ(plan.replicas[0].shard.argv[2], "/models/a");
+  EXPECT_THAT(plan.replicas[0].shard.argv, Contains("--uds-path=/run/x/shard"));
   EXPECT_EQ(plan.router.argv[0], "/opt/bin/text-generation-router");
   EXPECT_THAT(plan.router.argv,
               AllOf(Contains("--tokenizer-name=/models/a"),
                     Contains("--port=3001"),
                     Contains("--master-shard-uds-path=/run/x/shard-0"),
                     Contains("--served-model-name=a")));
-  EXPECT_THAT(plan.shard.environment,
-              Contains(Pair("COXSWAIN_STATUS_FILE", plan.shard_status_file)));
+  EXPECT_THAT(plan.replicas[0].shard.environment,
+              Contains(Pair("COXSWAIN_STATUS_FILE", plan.replicas[0].status_file)));
   EXPECT_THAT(plan.router.environment,
               Contains(Pair("COXSWAIN_STATUS_FILE", plan.router_status_file)));
-  EXPECT_NE(plan.shard_status_file, plan.router_status_file);
-  for (const supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
+  EXPECT_NE(plan.replicas[0].status_file, plan.router_status_file);
+  for (const supervise::ChildSpec* child : {&plan.replicas[0].shard, &plan.router}) {
     EXPECT_THAT(child->signals_held, ElementsAre(SIGTERM, SIGINT, SIGUSR1));
   }
 }
@@ -80,14 +81,14 @@ TEST(LauncherPlan, TheRouterInheritsThePorts) {
   EXPECT_THAT(
       plan.router.environment,
       AllOf(Contains(Pair(kListenVariable, "7")), Contains(Pair(kMetricsListenVariable, "9"))));
-  EXPECT_TRUE(plan.shard.descriptors_kept.empty());
+  EXPECT_TRUE(plan.replicas[0].shard.descriptors_kept.empty());
   EXPECT_TRUE(plan_of({"--model-id=a"}).router.descriptors_kept.empty());
 }
 
 TEST(LauncherPlan, AnExplicitSocketPathIsKept) {
   const LauncherPlan plan = plan_of({"--model-id=a", "--shard-uds-path=/tmp/tgi"});
-  EXPECT_EQ(plan.socket, "/tmp/tgi-0");
-  EXPECT_THAT(plan.shard.argv, Contains("--uds-path=/tmp/tgi"));
+  EXPECT_EQ(plan.replicas[0].socket, "/tmp/tgi-0");
+  EXPECT_THAT(plan.replicas[0].shard.argv, Contains("--uds-path=/tmp/tgi"));
 }
 
 TEST(LauncherPlan, OptionsGoToThoseThatHaveThem) {
@@ -95,10 +96,10 @@ TEST(LauncherPlan, OptionsGoToThoseThatHaveThem) {
       plan_of({"--model-id=a", "--threads=2", "--dtype=float32", "--port=5", "--json-output"},
               {{"MAX_BEST_OF", "3"}});
   EXPECT_THAT(
-      plan.shard.argv,
+      plan.replicas[0].shard.argv,
       AllOf(Contains("--threads=2"), Contains("--dtype=float32"), Contains("--json-output")));
-  EXPECT_THAT(plan.shard.argv, Each(Not(StartsWith("--max-best-of"))));
-  EXPECT_EQ(std::ranges::count(plan.shard.argv, "--json-output"), 1);
+  EXPECT_THAT(plan.replicas[0].shard.argv, Each(Not(StartsWith("--max-best-of"))));
+  EXPECT_EQ(std::ranges::count(plan.replicas[0].shard.argv, "--json-output"), 1);
   EXPECT_THAT(
       plan.router.argv,
       AllOf(Contains("--max-best-of=3"), Contains("--json-output"), Contains("--port=3001")));
@@ -109,34 +110,91 @@ TEST(LauncherPlan, OptionsGoToThoseThatHaveThem) {
 TEST(LauncherPlan, TheShardAlwaysLogsRecordsAtTheLaunchersLevel) {
   const LauncherPlan other =
       plan_of({"--model-id=a"}, {{"LOG_LEVEL", "text_generation_launcher=warn,debug"}});
-  EXPECT_THAT(other.shard.argv, Contains("--logger-level=warn"));
+  EXPECT_THAT(other.replicas[0].shard.argv, Contains("--logger-level=warn"));
   const LauncherPlan plan = plan_of({"--model-id=a"}, {{"LOG_LEVEL", "debug"}});
-  EXPECT_THAT(plan.shard.argv, AllOf(Contains("--json-output"), Contains("--logger-level=debug")));
-  EXPECT_THAT(plan.shard.environment_removed, Contains("LOG_LEVEL"));
+  EXPECT_THAT(plan.replicas[0].shard.argv,
+              AllOf(Contains("--json-output"), Contains("--logger-level=debug")));
+  EXPECT_THAT(plan.replicas[0].shard.environment_removed, Contains("LOG_LEVEL"));
 }
 
 TEST(LauncherPlan, TheOldNameOfTheInputLimitReachesBoth) {
   const LauncherPlan plan = plan_of({"--model-id=a", "--max-input-length=70"});
-  EXPECT_THAT(plan.shard.argv, Contains("--max-input-tokens=70"));
+  EXPECT_THAT(plan.replicas[0].shard.argv, Contains("--max-input-tokens=70"));
   EXPECT_THAT(plan.router.argv, Contains("--max-input-tokens=70"));
 }
 
 TEST(LauncherPlan, TheKeyTravelsInTheEnvironmentOfTheRouterAlone) {
   const LauncherPlan plan = plan_of({"--model-id=a", "--api-key=secret"});
-  for (const supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
+  for (const supervise::ChildSpec* child : {&plan.replicas[0].shard, &plan.router}) {
     EXPECT_THAT(child->argv, Each(Not(HasSubstr("secret"))));
   }
   EXPECT_THAT(plan.router.environment, Contains(Pair("API_KEY", "secret")));
-  EXPECT_THAT(plan.shard.environment_removed, Contains("API_KEY"));
+  EXPECT_THAT(plan.replicas[0].shard.environment_removed, Contains("API_KEY"));
 }
 
 TEST(LauncherPlan, VariablesWithoutEffectAreReportedOnce) {
   const LauncherPlan plan = plan_of({"--model-id=a"});
-  for (const supervise::ChildSpec* child : {&plan.shard, &plan.router}) {
+  for (const supervise::ChildSpec* child : {&plan.replicas[0].shard, &plan.router}) {
     EXPECT_THAT(child->environment_removed,
                 AllOf(Contains("USAGE_STATS"), Contains("TRUST_REMOTE_CODE")));
     EXPECT_THAT(child->environment_removed, Not(Contains("PORT")));
   }
+}
+
+LauncherPlan plan_of_three(std::initializer_list<const char*> arguments) {
+  LauncherSite machine = site();
+  machine.cores = 8;
+  machine.memory_bytes = 9000;
+  return make_launcher_plan(values_of(arguments), machine);
+}
+
+TEST(LauncherPlan, ReplicasShareTheMachine) {
+  const LauncherPlan plan =
+      plan_of_three({"--model-id=a", "--replicas=3", "--kv-cache-bytes-max=600"});
+  ASSERT_EQ(plan.replicas.size(), 3U);
+  EXPECT_EQ(plan.replicas[0].socket, "/run/x/shard-0");
+  EXPECT_EQ(plan.replicas[2].socket, "/run/x/shard-replica-2-0");
+  for (const ReplicaPlan& replica : plan.replicas) {
+    EXPECT_THAT(replica.shard.argv,
+                AllOf(Contains("--threads=2"),
+                      Contains("--memory-bytes-max=3000"),
+                      Contains("--kv-cache-bytes-max=200"),
+                      Not(Contains("--kv-cache-bytes-max=600"))));
+    EXPECT_THAT(replica.shard.environment,
+                Contains(Pair("COXSWAIN_STATUS_FILE", replica.status_file)));
+    EXPECT_THAT(replica.shard.signals_held, ElementsAre(SIGTERM, SIGINT, SIGUSR1));
+  }
+  EXPECT_EQ(plan.replicas[1].shard.name, "replica-1");
+  EXPECT_NE(plan.replicas[1].status_file, plan.replicas[0].status_file);
+  EXPECT_THAT(plan.router.argv,
+              AllOf(Contains("--master-shard-uds-path=/run/x/shard-0"),
+                    Contains("--replica-uds-path=/run/x/shard-replica-1-0"),
+                    Contains("--replica-uds-path=/run/x/shard-replica-2-0")));
+}
+
+TEST(LauncherPlan, WhatIsGivenIsSharedToo) {
+  const LauncherPlan plan =
+      plan_of_three({"--model-id=a", "--replicas=3", "--memory-bytes-max=600", "--threads=5"});
+  EXPECT_THAT(plan.replicas[1].shard.argv,
+              AllOf(Contains("--threads=5"), Contains("--memory-bytes-max=200")));
+}
+
+TEST(LauncherPlan, ASingleReplicaLooksForItself) {
+  const LauncherPlan plan = plan_of_three({"--model-id=a", "--roles=mixed=1"});
+  ASSERT_EQ(plan.replicas.size(), 1U);
+  EXPECT_EQ(plan.replicas[0].shard.name, "shard-0");
+  EXPECT_THAT(plan.replicas[0].shard.argv,
+              Each(Not(AnyOf(StartsWith("--threads"), StartsWith("--memory-bytes-max")))));
+  EXPECT_THAT(plan.router.argv, Each(Not(StartsWith("--replica-uds-path"))));
+}
+
+TEST(LauncherOptions, RulesOfReplicas) {
+  EXPECT_EQ(refusal({"--replicas=2", "--roles=mixed=2"}), "");
+  EXPECT_THAT(refusal({"--replicas=2", "--roles=mixed=3"}), HasSubstr("`replicas` is 2"));
+  EXPECT_THAT(refusal({"--replicas=2", "--roles=prefill=1"}),
+              HasSubstr("the role `prefill` is not supported yet"));
+  EXPECT_THAT(refusal({"--replicas=2", "--pin-threads"}), HasSubstr("`pin_threads`"));
+  EXPECT_EQ(refusal({"--pin-threads"}), "");
 }
 
 TEST(LauncherOptions, RulesOverSeveralOptions) {
@@ -155,6 +213,8 @@ TEST(LauncherOptions, RulesOverSeveralOptions) {
   EXPECT_EQ(refusal({"--port=81", "--prometheus-port=81"}),
             "`prometheus_port` must not be `port`. Given: 81");
   EXPECT_EQ(refusal({"--port=0", "--prometheus-port=0"}), "");
+  EXPECT_THAT(refusal({"--admin-listen=0.0.0.0:81"}), StartsWith("`admin_listen` must be"));
+  EXPECT_EQ(refusal({"--admin-listen=localhost:81"}), "");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "serve/launcher_process.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/machine.h"
 #include "options/options.h"
 #include "serve/launcher_plan.h"
 #include "serve/launcher_report.h"
@@ -77,7 +79,7 @@ supervise::ServiceSpec service_of(const supervise::ChildSpec& child,
 }
 
 void show_startup(const LauncherPlan& plan, bool json, telemetry::Logger& log) {
-  const auto shard = json::parse_file(plan.shard_status_file, kStatusBytesMax);
+  const auto shard = json::parse_file(plan.replicas.front().status_file, kStatusBytesMax);
   const auto router = json::parse_file(plan.router_status_file, kStatusBytesMax);
   if (!shard.ok() || !router.ok()) return;
   if (json) {
@@ -88,7 +90,7 @@ void show_startup(const LauncherPlan& plan, bool json, telemetry::Logger& log) {
         {{"shard", telemetry::JsonText{shard_text}}, {"router", telemetry::JsonText{router_text}}});
     return;
   }
-  std::fputs(startup_block(plan.model_id, *shard, *router).c_str(), stdout);
+  std::fputs(startup_block(plan.model_id, plan.replicas.size(), *shard, *router).c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -101,24 +103,31 @@ supervise::SupervisorEvents events_for(const LauncherPlan& plan,
                        supervise::Stream stream,
                        std::string_view line) { forwarder.on_line(service, stream, line); };
   // The lines that TGI writes while it starts; harnesses wait for them.
-  events.on_start = [&log](const std::string& service) {
+  const auto of_shard = [&plan, &log](const std::string& service, std::string_view line) {
+    if (plan.replicas.size() == 1) {
+      log.info(line, {{"rank", std::int64_t{0}}});
+    } else {
+      log.info(line, {{"rank", std::int64_t{0}}, {"of", std::string_view(service)}});
+    }
+  };
+  events.on_start = [&log, of_shard](const std::string& service) {
     if (service == kRouter) {
       log.info("Starting Webserver");
     } else {
-      log.info("Starting shard", {{"rank", std::int64_t{0}}});
+      of_shard(service, "Starting shard");
     }
   };
-  events.on_waiting = [&log](const std::string& service) {
+  events.on_waiting = [&log, of_shard](const std::string& service) {
     if (service == kRouter) {
       log.info("Waiting for webserver to be ready...");
     } else {
-      log.info("Waiting for shard to be ready...", {{"rank", std::int64_t{0}}});
+      of_shard(service, "Waiting for shard to be ready...");
     }
   };
-  events.on_ready = [&plan, &log, json, shown = false](const std::string& service,
-                                                       std::chrono::milliseconds took) mutable {
+  events.on_ready = [&plan, &log, of_shard, json, shown = false](
+                        const std::string& service, std::chrono::milliseconds took) mutable {
     if (service != kRouter) {
-      log.info("Shard ready in " + seconds_text(took), {{"rank", std::int64_t{0}}});
+      of_shard(service, "Shard ready in " + seconds_text(took));
     } else if (!shown) {
       shown = true;
       show_startup(plan, json, log);
@@ -165,6 +174,21 @@ StartFailure bind_failure(const Status& status) {
   return make_start_failure("WebserverCannotStart", status, {}, kExitFailure);
 }
 
+// What replicas are to share. A single one looks for itself.
+std::optional<StartFailure> look_at_machine(const options::OptionValues& values,
+                                            LauncherSite& site) {
+  if (values.get<"replicas">() == 1) return std::nullopt;
+  site.cores = base::usable_cores();
+  if (values.get<"memory-bytes-max">() != 0) return std::nullopt;
+  const auto memory = base::available_memory_bytes();
+  if (!memory.ok())
+    return StartFailure{
+        "ShardCannotStart", memory.status().message(), "Set --memory-bytes-max.", kExitFailure};
+  // The router keeps KV blocks of its own beside them.
+  site.memory_bytes = *memory - std::min<std::uint64_t>(*memory, values.get<"kv-host-bytes-max">());
+  return std::nullopt;
+}
+
 int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (const Status status = validate_launcher_options(values); !status.ok()) {
     return report({"ArgumentValidation", status.message(), kOptionCure, kExitUsage});
@@ -206,13 +230,15 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
                    1});
 
   site.run_folder = folder->path();
+  if (const auto failure = look_at_machine(values, site)) return report(*failure);
   const LauncherPlan plan = make_launcher_plan(values, site);
-  const SocketFolder socket_folder(plan.socket);
+  const SocketFolder socket_folder(plan.replicas.front().socket);
   const bool json = values.get<"json-output">();
   LogForwarder forwarder(log);
   supervise::Supervisor supervisor({.grace = plan.grace, .hangup_stops = hangup_stops()},
                                    events_for(plan, json, forwarder, log));
-  supervisor.add(service_of(plan.shard, plan.shard_status_file), 0);
+  for (const ReplicaPlan& replica : plan.replicas)
+    supervisor.add(service_of(replica.shard, replica.status_file), 0);
   supervise::ServiceSpec router = service_of(plan.router, plan.router_status_file);
   // The router alone holds the ports then, and closes them as it stops accepting.
   router.before_stop = [&] {

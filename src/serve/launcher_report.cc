@@ -102,6 +102,7 @@ void LogForwarder::on_line(const std::string& service,
 }
 
 std::string startup_block(const std::string& model_id,
+                          std::size_t n_replicas,
                           const json::Value& shard,
                           const json::Value& router) {
   const std::string url = text_of(router, "url");
@@ -113,6 +114,7 @@ std::string startup_block(const std::string& model_id,
     out += text + "\n";
   };
   row("model", model_id + " (" + text_of(shard, "model_type") + ")");
+  if (n_replicas > 1) row("replicas", std::to_string(n_replicas) + ", each with what follows");
   row("compute",
       text_of(shard, "dtype") + " on " + text_of(shard, "kernel_set") + ", " +
           text_of(shard, "threads") + " threads");

@@ -5,6 +5,7 @@
 // Thread rule: one thread.
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,8 +46,9 @@ StartFailure failure_of(const supervise::RunResult& result,
                         const std::optional<StartFailure>& said);
 
 // The block shown once everything serves: model, type, instruction set, memory plan, limits, URL
-// and a curl to paste. `shard` and `router` are the status files' objects.
+// and a curl to paste. `shard` and `router` are the status files' objects; of several replicas, that of the first.
 std::string startup_block(const std::string& model_id,
+                          std::size_t n_replicas,
                           const json::Value& shard,
                           const json::Value& router);
 

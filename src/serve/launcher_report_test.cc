@@ -134,7 +134,7 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
   const json::Value router = parsed(
       R"({"url":"http://127.0.0.1:3000","port":3000,"max_input_tokens":1023,"max_total_tokens":2048,)"
       R"("max_concurrent_requests":128,"connections_max":10000,"open_files_max":20000,"api_key":false,"chat":true})");
-  const std::string block = startup_block("demo", shard, router);
+  const std::string block = startup_block("demo", 1, shard, router);
   EXPECT_THAT(
       block,
       AllOf(HasSubstr("  model     demo (llama)\n"),
@@ -151,7 +151,7 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
 
 TEST(StartupBlock, WithAKeyAndWithoutAChatTemplate) {
   const std::string block = startup_block(
-      "m", parsed("{}"), parsed(R"({"url":"http://h:1","api_key":true,"chat":false})"));
+      "m", 2, parsed("{}"), parsed(R"({"url":"http://h:1","api_key":true,"chat":false})"));
   EXPECT_THAT(block,
               AllOf(HasSubstr("m (?)"),
                     HasSubstr("  pages     none of 2 MiB: /sys/kernel/mm/"),

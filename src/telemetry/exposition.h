@@ -30,9 +30,28 @@ class Counter {
 class Gauge {
  public:
   void set(double v) { value_.store(v, std::memory_order_relaxed); }
+  void add(double v) { value_.fetch_add(v, std::memory_order_relaxed); }
   double value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
+  std::atomic<double> value_{0};
+};
+
+// One of several whose sum a gauge shows; nobody else sets that gauge. Whole numbers, so that the sum is exact.
+class GaugePart {
+ public:
+  explicit GaugePart(Gauge& sum) : sum_(sum) {}
+  GaugePart(const GaugePart&) = delete;
+  GaugePart& operator=(const GaugePart&) = delete;
+
+  void set(double v) {
+    const double before = value_.exchange(v, std::memory_order_relaxed);
+    if (before != v) sum_.add(v - before);
+  }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  Gauge& sum_;
   std::atomic<double> value_{0};
 };
 

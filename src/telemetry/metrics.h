@@ -139,23 +139,30 @@ class Metrics {
       "tgi_prefix_cache_partial_hits_total", "Requests of whose prompt a part was in the KV cache");
   Counter& prefix_cache_misses = counter("tgi_prefix_cache_misses_total",
                                          "Requests of whose prompt nothing was in the KV cache");
-  Counter& kv_tier_blocks_offloaded =
-      counter("tgi_kv_tier_blocks_offloaded_total", "Blocks written below --kv-spill-path");
+  Counter& kv_tier_blocks_offloaded = counter("tgi_kv_tier_blocks_offloaded_total",
+                                              "Blocks kept in memory or files behind the KV cache");
   Counter& kv_tier_blocks_onboarded =
-      counter("tgi_kv_tier_blocks_onboarded_total", "Blocks read back into the KV cache");
+      counter("tgi_kv_tier_blocks_onboarded_total", "Blocks brought back into the KV cache");
+  Counter& kv_tier_memory_blocks_onboarded =
+      counter("tgi_kv_tier_memory_blocks_onboarded_total", "Of these, blocks from memory");
   Counter& kv_tier_blocks_refused =
-      counter("tgi_kv_tier_blocks_refused_total", "Files of blocks that were not right: removed");
+      counter("tgi_kv_tier_blocks_refused_total", "Blocks that were not right: removed");
   Counter& kv_tier_blocks_skipped = counter("tgi_kv_tier_blocks_skipped_total",
                                             "Blocks that could not be written in time or at all");
   Gauge& kv_tier_blocks = gauge("tgi_kv_tier_blocks", "Blocks in files");
   Gauge& kv_tier_bytes = gauge("tgi_kv_tier_bytes", "Bytes of these files");
+  Gauge& kv_tier_memory_blocks = gauge("tgi_kv_tier_memory_blocks", "Blocks in memory");
+  Gauge& kv_tier_memory_bytes = gauge("tgi_kv_tier_memory_bytes", "Bytes that these take");
   Counter& prompt_tokens = counter("tgi_prompt_tokens_total", "Prompt tokens of all requests");
   Counter& preemptions =
       counter("tgi_preemptions_total", "Times that a request was paused for lack of blocks");
 
   // ---- the processes ----
-  Gauge& replica_up = gauge("tgi_replica_up", "1 if the shard answers, otherwise 0");
+  Gauge& replica_up = gauge("tgi_replica_up", "Shards that answer: of a single one, 1 or 0");
   Counter& replica_restarts = counter("tgi_replica_restarts_total", "Times a shard was lost");
+  Counter& request_resumes =
+      counter("tgi_request_resumes_total",
+              "Sequences that went on after the shard that computed them was lost");
   Gauge& process_start_time =
       gauge("process_start_time_seconds", "Start of the process, seconds since 1970 in UTC");
 };

@@ -1,5 +1,6 @@
 """Starts text-generation-launcher as a user does and keeps what it says."""
 
+import json
 import os
 import pathlib
 import re
@@ -21,6 +22,9 @@ START_SECONDS = 60
 STOP_SECONDS = 30
 
 URL_ROW = re.compile(r"^  url +(http://\S+)", re.MULTILINE)
+
+# A failing start says what is wrong in one line and what to do in the next.
+CAUSE = re.compile(r'Error: (\w+)\("(.*)"\)')
 
 
 class Launcher:
@@ -146,3 +150,15 @@ class Launcher:
         """{'name' or 'name{label="value"}': value}"""
         lines = self.get("/metrics").text.splitlines()
         return {name: float(value) for name, value in (l.rsplit(" ", 1) for l in lines if l and not l.startswith("#"))}
+
+
+def failed_start(launcher):
+    """(exit code, variant, cause, cure) of a launcher that is expected to give up by itself."""
+    code = launcher.wait_exit()
+    launcher.check_nothing_left()
+    lines = launcher.err().splitlines()
+    assert len(lines) == 2, launcher.log()
+    match = CAUSE.fullmatch(lines[0])
+    assert match, launcher.log()
+    assert lines[1].strip() and not lines[1].startswith("Error"), launcher.log()
+    return code, match[1], json.loads(f'"{match[2]}"'), lines[1]

@@ -1,4 +1,4 @@
-"""--kv-spill-path: KV blocks in files, found again behind a restart, and never believed."""
+"""--kv-spill-path: KV blocks in files, found again behind a restart, and never believed; and --kv-host-bytes-max."""
 
 from process_tree import wait_until
 
@@ -54,3 +54,16 @@ def test_a_folder_that_cannot_be_used_hurts_nobody(launch, tmp_path):
     launcher = launch(*arguments(tmp_path / "file")).wait_ready()
     assert answer_of(launcher)["details"]["generated_tokens"] > 0
     assert "no KV blocks are kept in files" in launcher.out() + launcher.err()
+
+
+def test_memory_has_what_the_cache_has_lost(launch):
+    launcher = launch("--kv-host-bytes-max", "64MB", "--kv-cache-bytes-max", "1MB").wait_ready()
+    answer = answer_of(launcher)
+    wait_until(lambda: launcher.metrics()["tgi_kv_tier_memory_blocks"], 20, lambda: f"kept: {launcher.metrics()}")
+    for i in range(8):
+        other = {"inputs": f"{i} words of another kind. " * 30, "parameters": {"max_new_tokens": 4}}
+        assert launcher.post("/generate", other).status_code == 200
+    assert answer_of(launcher) == answer
+    metrics = launcher.metrics()
+    assert metrics["tgi_kv_tier_memory_blocks_onboarded_total"] > 0, metrics
+    assert metrics["tgi_kv_tier_blocks"] == 0

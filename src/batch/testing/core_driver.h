@@ -42,7 +42,7 @@ class CoreDriver {
   std::shared_ptr<Recorder> add(const GenerationRequest& request) {
     status = EngineCore::admissible(runner->info(), options_, request, request.prompt);
     if (!status.ok()) return nullptr;
-    auto sink = std::make_shared<Recorder>();
+    auto sink = std::make_shared<Recorder>(request.progress);
     core->add(request, sink, now);
     return sink;
   }

@@ -67,6 +67,8 @@ struct FakeRunnerOptions {
   // keys, as those do that a grammar forces.
   bool forces_tokens = false;
   bool drafts_in_vain = false;  // no draft is ever right: one token a row
+  // Lists of candidates have one to three, as where nearly all tokens are forbidden.
+  bool few_candidates = false;
 };
 
 struct ExpectedOutput {

@@ -23,6 +23,9 @@ namespace coxswain::batch::testing {
 
 class Recorder final : public TokenSink {
  public:
+  // Of a request that has had `before` elsewhere.
+  explicit Recorder(const Progress& before = {})
+      : n_before_(before.ids.size()), cumulative_logprob_(before.cumulative_logprob) {}
   void on_event(TokenEvent event) override {
     std::function<void()> call;
     {
@@ -45,8 +48,9 @@ class Recorder final : public TokenSink {
         EXPECT_EQ(event.cumulative_logprob, cumulative_logprob_);
       }
       if (event.final) {
-        EXPECT_EQ(event.finish.has_value(), event.status.ok()) << "a final event finishes or fails";
-        EXPECT_EQ(event.n_generated, tokens_.size());
+        EXPECT_EQ(event.finish.has_value() || event.parked != nullptr, event.status.ok())
+            << "a final event finishes, parks or fails";
+        EXPECT_EQ(event.n_generated, n_before_ + tokens_.size());
         event.tokens.clear();
         final_ = std::move(event);
       } else {
@@ -154,12 +158,13 @@ class Recorder final : public TokenSink {
     return out;
   }
 
+  const std::size_t n_before_;
   mutable base::Mutex mu_;
   base::CondVar changed_;
   std::vector<OutputToken> tokens_ GUARDED_BY(mu_);
   std::vector<PromptToken> prompt_ GUARDED_BY(mu_);
   SequenceOutputs outputs_ GUARDED_BY(mu_);
-  double cumulative_logprob_ GUARDED_BY(mu_) = 0.0;
+  double cumulative_logprob_ GUARDED_BY(mu_);
   std::optional<TokenEvent> final_ GUARDED_BY(mu_);
   bool stalled_ GUARDED_BY(mu_) = false;
 };

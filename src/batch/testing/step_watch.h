@@ -32,10 +32,11 @@ class StepWatch final : public EngineObserver {
       : options_(options), capabilities_(info.capabilities), block_tokens_(info.block_tokens) {}
 
   // Before EngineCore::add().
-  void note_added(RequestId id, std::shared_ptr<const RequestRecorder> sink) {
-    n_added_ += sink->size();
-    waiting_.emplace(id, 0);
-    sinks_.emplace(id, std::move(sink));
+  void note_added(const GenerationRequest& request, std::shared_ptr<const RequestRecorder> sink) {
+    n_added_ += request.n_sequences();
+    waiting_.emplace(request.id, 0);
+    if (request.beams.width > 1) searches_.insert(request.id);
+    sinks_.emplace(request.id, std::move(sink));
   }
 
   StatsWanted stats_wanted() const override {
@@ -81,7 +82,10 @@ class StepWatch final : public EngineObserver {
     for (const RequestStats& request : requests) check_request(request);
   }
 
-  void on_pause(RequestId) override { ++n_pauses; }
+  void on_pause(RequestId id) override {
+    ++n_pauses;
+    n_search_pauses += searches_.count(id);
+  }
 
   void on_kv_events(std::span<KvEvent> events) override {
     for (const KvEvent& event : events) {
@@ -108,6 +112,7 @@ class StepWatch final : public EngineObserver {
   }
 
   std::uint64_t n_pauses = 0;
+  std::uint64_t n_search_pauses = 0;  // of these, of beam searches
   std::uint64_t n_evicted = 0;
 
  private:
@@ -115,7 +120,8 @@ class StepWatch final : public EngineObserver {
 
   void check_request(const RequestStats& request) const {
     const RequestRecorder& sink = *sinks_.at(request.id);
-    if (sink.size() > 1) return;  // it does not say which one
+    if (sink.size() > 1) return;                 // it does not say which one
+    if (searches_.contains(request.id)) return;  // a pause forgets its tokens
     const std::size_t n_seen = sink[0].n_tokens();
     EXPECT_GE(request.n_generated_tokens, n_seen);
     EXPECT_LE(request.n_generated_tokens, n_seen + (request.scheduled ? tokens_max() : 0));
@@ -128,6 +134,7 @@ class StepWatch final : public EngineObserver {
   const Capabilities capabilities_;
   const std::uint32_t block_tokens_;
   std::map<RequestId, std::shared_ptr<const RequestRecorder>> sinks_;
+  std::set<RequestId> searches_;
   std::map<RequestId, std::uint64_t> waiting_;  // never admitted: how often overtaken
   std::uint64_t n_added_ = 0;
   std::uint64_t n_completed_ = 0;

@@ -10,7 +10,7 @@ void CacheModel::step() {
   ++now_;
   cache_.advance(time());
   expire();
-  switch (pick(9)) {
+  switch (pick(10)) {
     case 0:
     case 1:
       open();
@@ -18,7 +18,7 @@ void CacheModel::step() {
     case 2:
     case 3:
     case 4:
-      extend();
+      compute();
       break;
     case 5:
       close();
@@ -28,6 +28,9 @@ void CacheModel::step() {
       break;
     case 7:
       fork();
+      break;
+    case 8:
+      import();
       break;
     default:
       retire();
@@ -211,7 +214,7 @@ void CacheModel::copy(Holder& h) {
 }
 
 // Computes a few tokens more: gives back what has left the window, grows the table, writes, publishes.
-void CacheModel::extend() {
+void CacheModel::compute() {
   if (holders_.empty()) return;
   Holder& h = holders_[pick(holders_.size())];
   while (h.tokens.size() <= h.computed || pick(3) == 0)
@@ -245,6 +248,56 @@ void CacheModel::extend() {
   }
   h.computed = end;
   cache_.publish(h.lease, std::span(h.tokens).first(end), h.rule());
+  publish(h);
+  ASSERT_EQ(h.lease.n_published(), h.n_published);
+}
+
+// Whole blocks come from elsewhere: a window group takes those alone that the position behind them sees.
+void CacheModel::import() {
+  if (holders_.empty()) return;
+  Holder& h = holders_[pick(holders_.size())];
+  if (!h.sources.empty() || h.computed % block_ != 0) return;
+  const std::uint32_t before = h.lease.n_blocks();
+  const auto n_blocks = static_cast<std::uint32_t>(before + 1 + pick(4));
+  while (h.tokens.size() < std::size_t{n_blocks} * block_)
+    h.tokens.push_back(static_cast<TokenId>(pick(2)));
+  bool fits = true;
+  std::uint32_t n_nodes = 0;  // to evict
+  std::vector<std::vector<BlockId>> tables;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    tables.emplace_back(h.lease.table(g).begin(), h.lease.table(g).end());
+    std::uint32_t need = 0;
+    for (std::uint32_t i = before; i < n_blocks; ++i) need += sees(g, n_blocks, i) ? 1 : 0;
+    fits &= need <= cache_.available(g);
+    const std::uint32_t free = cache_.counts(g).free;
+    if (!is_window(g) && need > free) n_nodes = std::max(n_nodes, need - free);
+  }
+  ASSERT_EQ(cache_.extend(h.lease, n_blocks).ok(), fits);
+  ASSERT_EQ(h.lease.n_blocks(), fits ? n_blocks : before);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    for (std::uint32_t i = 0; i < before; ++i) {
+      const bool out = fits && !sees(g, n_blocks, i);
+      ASSERT_EQ(h.lease.table(g)[i], out ? kReleasedBlock : tables[g][i]);
+      if (out && tables[g][i] != kReleasedBlock) dropped(h, g, tables[g][i], false);
+    }
+  }
+  if (!fits) {
+    ++n_refused_;
+    return;
+  }
+  forget_evicted(h, before, n_nodes);
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    for (std::uint32_t i = before; i < n_blocks; ++i) {
+      const BlockId id = h.lease.table(g)[i];
+      ASSERT_EQ(id != kReleasedBlock, sees(g, n_blocks, i));
+      if (id == kReleasedBlock) continue;
+      expect_exclusive(h, g, id);
+      content_[g][id] = h.key(i);
+    }
+  }
+  n_imported_ += n_blocks - before;
+  h.computed = n_blocks * block_;
+  cache_.publish(h.lease, std::span(h.tokens).first(h.computed), h.rule());
   publish(h);
   ASSERT_EQ(h.lease.n_published(), h.n_published);
 }

@@ -78,6 +78,7 @@ class CacheModel {
   std::uint64_t n_remembered() const { return n_remembered_; }
   std::uint64_t n_parts() const { return n_parts_; }
   std::uint64_t n_forks() const { return n_forks_; }
+  std::uint64_t n_imported() const { return n_imported_; }  // blocks
   std::uint64_t n_expired() const { return n_expired_; }
 
  private:
@@ -137,7 +138,8 @@ class CacheModel {
   Part part_behind(const Holder& h, std::uint32_t n) const;
   void fork();
   void copy(Holder& h);
-  void extend();
+  void compute();
+  void import();
   void slide(Holder& h);
 
   const Node* node_of(std::size_t g, BlockId id) const;
@@ -210,6 +212,7 @@ class CacheModel {
   std::uint64_t n_remembered_ = 0;
   std::uint64_t n_parts_ = 0;
   std::uint64_t n_forks_ = 0;
+  std::uint64_t n_imported_ = 0;
   std::uint64_t n_expired_ = 0;
 };
 

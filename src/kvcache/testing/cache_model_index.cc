@@ -103,6 +103,7 @@ void CacheModel::forget_evicted(const Holder& h, std::uint32_t before, std::uint
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const auto table = h.lease.table(g);
     given[g].insert(table.begin() + before, table.end());
+    given[g].erase(kReleasedBlock);
   }
   std::set<Key> gone_nodes;
   const std::map<Key, Node> before_it = index_;

@@ -37,6 +37,12 @@ inline constexpr OptionSpec kHttpRows[] = {
      .binaries = kFront,
      .common = true,
      .help = "Origin that browsers may send requests from; repeatable; any if not given"},
+    {.name = "admin-listen",
+     .env = "COXSWAIN_ADMIN_LISTEN",
+     .binaries = kFront,
+     .ours = true,
+     .help = "Loopback address, such as 127.0.0.1:9100, that tells how each replica is: /fleet and "
+             "/metrics, without a key"},
     {.name = "http-threads",
      .env = "COXSWAIN_HTTP_THREADS",
      .type = OptionType::kU64,

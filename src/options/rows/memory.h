@@ -77,15 +77,15 @@ inline constexpr OptionSpec kMemoryRows[] = {
      .help = "Upper bound of the KV cache; 0 is what the memory leaves"},
     {.name = "max-attention-window",
      .env = "COXSWAIN_MAX_ATTENTION_WINDOW",
-     .type = OptionType::kU64,
+     .type = OptionType::kU64List,
      .default_value = "0",
      .unit = "tokens",
      .max = std::uint64_t{1} << 24,
      .binaries = kBack,
      .ours = true,
      .help = "A layer attends to so many of the last positions at most, or to its own window, if "
-             "that is "
-             "less; 0 is no limit"},
+             "that is less; 0 is no limit. Of several numbers the first is of the first layer, and "
+             "they repeat"},
     {.name = "sink-token-length",
      .env = "COXSWAIN_SINK_TOKEN_LENGTH",
      .type = OptionType::kU64,
@@ -96,6 +96,15 @@ inline constexpr OptionSpec kMemoryRows[] = {
      .ours = true,
      .help =
          "First positions of a sequence that layers with a window attend to, too (StreamingLLM)"},
+    {.name = "kv-host-bytes-max",
+     .env = "COXSWAIN_KV_HOST_BYTES_MAX",
+     .type = OptionType::kU64,
+     .default_value = "0",
+     .unit = "bytes",
+     .binaries = kAll,
+     .ours = true,
+     .help = "Memory of the router, beside the shards', that keeps KV blocks of requests that have "
+             "ended, in front of --kv-spill-path; 0 keeps none"},
     {.name = "kv-spill-path",
      .env = "COXSWAIN_KV_SPILL_PATH",
      .binaries = kAll,
@@ -109,7 +118,8 @@ inline constexpr OptionSpec kMemoryRows[] = {
      .unit = "bytes",
      .binaries = kAll,
      .ours = true,
-     .help = "Upper bound of the files below --kv-spill-path for one model; 0 keeps none"},
+     .help = "Upper bound of the files below --kv-spill-path; those of models that are not served "
+             "go first; 0 keeps none"},
     {.name = "memory-bytes-max",
      .env = "COXSWAIN_MEMORY_BYTES_MAX",
      .type = OptionType::kU64,

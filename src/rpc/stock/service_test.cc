@@ -4,11 +4,9 @@
 
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -16,8 +14,7 @@
 #include <proto/generate_v3.grpc.pb.h>
 
 #include "rpc/sharded_client.h"
-#include "rpc/testing/fake_codec.h"
-#include "rpc/testing/served_shard.h"
+#include "rpc/testing/stock_router.h"
 
 namespace coxswain::rpc {
 namespace {
@@ -25,112 +22,10 @@ namespace {
 namespace v2 = ::generate::v2;
 namespace v3 = ::generate::v3;
 using testing::expected_output;
-using testing::FakeCodec;
-using testing::FakeRunner;
-
-constexpr std::uint32_t kBlock = 4;  // tokens
-
-void set_neutral(v3::NextTokenChooserParameters& p) {
-  p.set_temperature(1.0F);
-  p.set_top_p(1.0F);
-  p.set_typical_p(1.0F);
-  p.set_repetition_penalty(1.0F);
-}
-
-// As the router writes it: blocks for prompt + max_new - 1 positions and their slots.
-v3::Request request_of(std::uint64_t id,
-                       const std::string& text,
-                       std::uint32_t max_new,
-                       std::uint32_t first_block) {
-  v3::Request request;
-  request.set_id(id);
-  request.set_inputs(text);
-  request.mutable_input_chunks()->add_chunks()->set_text(text);
-  request.set_truncate(100);
-  request.set_add_special_tokens(false);
-  set_neutral(*request.mutable_parameters());
-  request.mutable_stopping_parameters()->set_max_new_tokens(max_new);
-  const auto n = static_cast<std::uint32_t>(text.size()) + max_new - 1;
-  for (std::uint32_t i = 0; i < n; ++i) {
-    if (i % kBlock == 0) request.add_blocks(first_block + i / kBlock);
-    request.add_slots((first_block + i / kBlock) * kBlock + i % kBlock);
-  }
-  return request;
-}
-
-// What the fake says to `text`, `n` tokens long.
-std::string expected_text(const std::string& text, std::uint32_t n) {
-  return expected_output(*FakeCodec().encode(text, false), n).text;
-}
-
-class StockRouter : public testing::ServedShard {
- protected:
-  void SetUp() override { start(runner_); }
-
-  void start(StepRunner& runner) {
-    serve(runner);
-    auto channel = grpc::CreateChannel("unix:" + socket(), grpc::InsecureChannelCredentials());
-    stub_ = v3::TextGenerationService::NewStub(channel);
-    stub2_ = v2::TextGenerationService::NewStub(channel);
-  }
-
-  // The error text; empty if the call went well.
-  std::string prefill(const v3::PrefillRequest& request, v3::PrefillResponse& response) {
-    grpc::ClientContext context;
-    return text_of(stub_->Prefill(&context, request, &response));
-  }
-  std::string prefill(std::uint64_t batch,
-                      const std::vector<v3::Request>& requests,
-                      v3::PrefillResponse& response) {
-    return prefill(prefill_of(batch, requests), response);
-  }
-  static v3::PrefillRequest prefill_of(std::uint64_t batch,
-                                       const std::vector<v3::Request>& requests) {
-    v3::PrefillRequest request;
-    request.mutable_batch()->set_id(batch);
-    request.mutable_batch()->set_size(static_cast<std::uint32_t>(requests.size()));
-    for (const v3::Request& r : requests) *request.mutable_batch()->add_requests() = r;
-    return request;
-  }
-  std::string decode(const std::vector<std::uint64_t>& batches, v3::DecodeResponse& response) {
-    v3::DecodeRequest request;
-    for (const std::uint64_t id : batches) request.add_batches()->set_id(id);
-    grpc::ClientContext context;
-    return text_of(stub_->Decode(&context, request, &response));
-  }
-  std::string filter(std::uint64_t batch,
-                     const std::vector<std::uint64_t>& keep,
-                     v3::FilterBatchResponse& response) {
-    v3::FilterBatchRequest request;
-    request.set_batch_id(batch);
-    for (const std::uint64_t id : keep) request.add_request_ids(id);
-    grpc::ClientContext context;
-    return text_of(stub_->FilterBatch(&context, request, &response));
-  }
-  std::string clear(std::optional<std::uint64_t> id) {
-    v3::ClearCacheRequest request;
-    if (id) request.set_id(*id);
-    v3::ClearCacheResponse response;
-    grpc::ClientContext context;
-    return text_of(stub_->ClearCache(&context, request, &response));
-  }
-  static std::string text_of(const grpc::Status& status) {
-    if (status.ok()) return {};
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
-    return status.error_message();
-  }
-  // The error of a prefill with this one request.
-  std::string refusal(const v3::Request& request) {
-    v3::PrefillResponse response;
-    std::string text = prefill(900, {request}, response);
-    EXPECT_EQ(clear(900), "");
-    return text;
-  }
-
-  std::optional<FakeRunner> other_;  // a runner of another shape, for start()
-  std::unique_ptr<v3::TextGenerationService::Stub> stub_;
-  std::unique_ptr<v2::TextGenerationService::Stub> stub2_;
-};
+using testing::expected_text;
+using testing::kBlock;
+using testing::request_of;
+using testing::StockRouter;
 
 TEST_F(StockRouter, StartSequence) {
   {
@@ -381,96 +276,6 @@ TEST_F(StockRouter, TheHealthGenerationUsesBlockZero) {
   }
   v3::DecodeResponse decoded;
   EXPECT_EQ(decode({1}, decoded), "");
-}
-
-TEST_F(StockRouter, BadCallersAreRefusedAndHurtNobody) {
-  v3::PrefillResponse response;
-  ASSERT_EQ(prefill(1, {request_of(1, "hello", 20, 1)}, response), "");
-  const std::size_t live = runner_.live().size();
-
-  EXPECT_EQ(refusal(request_of(2, "abc", 2, 64)), "`blocks`: 64 is not below 64");
-  EXPECT_EQ(refusal(request_of(2, "abc", 2, 3)), "`blocks`: 3 is in use by another sequence");
-  v3::Request request = request_of(2, "hello!", 2, 30);
-  request.set_blocks(0, 1);  // reads a block that another one writes
-  for (int i = 0; i < 4; ++i) request.set_slots(i, 4U + static_cast<std::uint32_t>(i));
-  request.set_cache_len(4);
-  EXPECT_EQ(refusal(request), "`blocks`: 1 is in use by another sequence");
-  request = request_of(2, "hello", 2, 30);
-  request.set_blocks(1, 30);
-  for (int i = 4; i < 6; ++i) request.set_slots(i, 116U + static_cast<std::uint32_t>(i));
-  EXPECT_EQ(refusal(request), "`blocks`: 30 is there twice");
-  request = request_of(2, "abc", 2, 30);
-  request.set_slots(1, 3);
-  EXPECT_EQ(refusal(request), "`slots` must be cell 121 for position 1. Given: 3");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_slots()->RemoveLast();
-  EXPECT_EQ(refusal(request), "`slots` must be between 4 and 4 in number. Given: 3");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_stopping_parameters()->set_max_new_tokens(3);
-  EXPECT_EQ(refusal(request), "`blocks` must be enough for 5 tokens. Given: 1 blocks");
-  request = request_of(2, "abc", 2, 30);
-  request.set_cache_len(3);
-  EXPECT_EQ(refusal(request), "`cache_len` must be less than the prompt of 3. Given: 3");
-  request = request_of(2, "abc", 2, 30);
-  request.set_chunk_len(4);
-  EXPECT_EQ(refusal(request), "Rust and Python tokenizers are not aligned");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_stopping_parameters()->set_max_new_tokens(0xFFFFFFFFu);
-  EXPECT_EQ(refusal(request),
-            "`max_new_tokens` must be such that prompt and output have at most 200 tokens. Given: "
-            "4294967298");
-
-  v3::DecodeResponse decoded;
-  EXPECT_EQ(decode({1}, decoded), "");
-  EXPECT_EQ(decoded.generations(0).tokens().texts(0), expected_text("hello", 2).substr(1));
-  EXPECT_EQ(runner_.live().size(), live);
-}
-
-TEST_F(StockRouter, BadParametersAreRefusedByName) {
-  v3::Request request = request_of(2, "abc", 2, 30);
-  request.mutable_parameters()->set_temperature(0);
-  EXPECT_EQ(refusal(request), "`temperature` must be > 0.0. Given: 0");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_parameters()->set_top_p(1.5F);
-  EXPECT_EQ(refusal(request), "`top_p` must be > 0.0 and <= 1.0. Given: 1.5");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_parameters()->set_repetition_penalty(std::numeric_limits<float>::quiet_NaN());
-  EXPECT_EQ(refusal(request), "`repetition_penalty` must be a finite number. Given: nan");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_parameters()->set_watermark(true);
-  EXPECT_EQ(refusal(request), "`watermark` is not supported yet");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_parameters()->set_grammar("{}");
-  EXPECT_EQ(refusal(request), "`grammar` is not supported yet");
-  request = request_of(2, "abc", 2, 30);
-  request.set_adapter_id("fast");
-  EXPECT_EQ(refusal(request), "`adapter_id` is not supported yet");
-  request = request_of(2, "abc", 2, 30);
-  request.set_truncate(0);
-  EXPECT_EQ(refusal(request), "`truncate` must be > 0. Given: 0");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_stopping_parameters()->set_max_new_tokens(0);
-  EXPECT_EQ(refusal(request), "`max_new_tokens` must be strictly positive. Given: 0");
-  request = request_of(2, "", 2, 30);
-  EXPECT_EQ(refusal(request), "`inputs` must be at least one token. Given: 0");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_input_chunks()->add_chunks()->set_text("more");
-  EXPECT_EQ(refusal(request), "Request contained more than one text chunk");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_input_chunks()->add_chunks()->mutable_image()->set_mimetype("image/png");
-  EXPECT_EQ(refusal(request),
-            "`input_chunks` has an image of type 'image/png': this model reads text");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_input_chunks()->add_chunks();
-  EXPECT_EQ(refusal(request), "`input_chunks` has a chunk of a kind that is not known here");
-  request = request_of(2, "abc", 2, 30);
-  request.mutable_input_chunks()->clear_chunks();
-  EXPECT_EQ(refusal(request), "Request without a text chunk");
-  v3::PrefillResponse response;
-  EXPECT_EQ(prefill(1, {}, response), "Batch must have at least one request");
-  EXPECT_EQ(prefill(1, {request_of(5, "a", 1, 1), request_of(5, "b", 1, 2)}, response),
-            "request id 5 is twice in the batch");
-  EXPECT_EQ(runner_.n_submitted(), 0U);
 }
 
 TEST_F(StockRouter, FilterAndClear) {

@@ -62,6 +62,47 @@ batch::GenerationRequest request_of(const SequenceSpec& spec, std::uint64_t id) 
   return request;
 }
 
+void expect_idle(batch::Engine& engine, const ReleaseCounter& runner, Happened& happened) {
+  EXPECT_TRUE(engine.drain(std::chrono::milliseconds(10'000)));
+  const batch::EngineStats stats = engine.stats();
+  EXPECT_EQ(stats.blocks_leased + stats.blocks_retiring, 0u);
+  EXPECT_EQ(stats.blocks_free + stats.blocks_cached, stats.blocks_total);
+  happened.n_pauses = stats.pauses;
+  happened.n_released_blocks = runner.n_released();
+}
+
+void expect_found(const batch::testing::PlainBeam& beam, const DriveOutcome& seen) {
+  ASSERT_TRUE(seen.status.ok()) << seen.status.message();
+  std::vector<TokenId> ids;
+  std::vector<float> logprobs;
+  for (const OutputToken& token : seen.tokens) {
+    ids.push_back(token.id);
+    logprobs.push_back(token.logprob);
+  }
+  EXPECT_EQ(ids, beam.ids);
+  EXPECT_EQ(logprobs, beam.logprobs);
+  EXPECT_EQ(seen.finish.reason,
+            beam.at_end_token ? FinishReason::kEosToken : FinishReason::kLength);
+}
+
+// How many tokens of the prompt were cached.
+std::uint64_t expect_as_alone(const Alone& one, batch::testing::RequestRecorder& sink) {
+  DriveOutcome first = outcome_of(sink[0]);
+  const std::uint64_t n_shared = first.n_shared_tokens;
+  if (one.request.beams.width == 1) {
+    expect_same_outcomes({one.outcome}, {first}, "beside others");
+    return n_shared;
+  }
+  EXPECT_GE(one.found.size(), sink.size());
+  for (std::size_t i = 0; i < std::min<std::size_t>(one.found.size(), sink.size()); ++i)
+    expect_found(one.found[i], outcome_of(sink[i]));
+  DriveOutcome prompt = one.outcome;
+  prompt.tokens = first.tokens;
+  prompt.finish = first.finish;
+  expect_same_outcomes({prompt}, {first}, "the prompt of a search");
+  return n_shared;
+}
+
 }  // namespace
 
 Happened& Happened::operator+=(const Happened& other) {
@@ -152,12 +193,54 @@ Happened expect_same_through_engine(const std::string& model_dir,
           "engine, round " + std::to_string(round) + ", sequence " + std::to_string(sequence));
     }
   }
-  EXPECT_TRUE(engine->drain(std::chrono::milliseconds(10'000)));
-  const batch::EngineStats stats = engine->stats();
-  EXPECT_EQ(stats.blocks_leased + stats.blocks_retiring, 0u);
-  EXPECT_EQ(stats.blocks_free + stats.blocks_cached, stats.blocks_total);
-  happened.n_pauses = stats.pauses;
-  happened.n_released_blocks = runner->n_released();
+  expect_idle(*engine, *runner, happened);
+  return happened;
+}
+
+std::vector<Alone> compute_alone(LocalRunner& reference,
+                                 std::vector<batch::GenerationRequest> requests) {
+  std::vector<Alone> out;
+  for (batch::GenerationRequest& request : requests) {
+    SequenceSpec spec{.id = SequenceId{1}};
+    spec.prompt = request.prompt;
+    spec.sampling = request.sampling;
+    spec.stopping = request.stopping;
+    spec.prompt_logprobs = request.prompt_logprobs;
+    Alone& one = out.emplace_back();
+    one.outcome = drive_each_alone(reference, {spec}).front();
+    if (request.beams.width > 1) one.found = batch::testing::plain_beam_search(reference, request);
+    one.request = std::move(request);
+  }
+  return out;
+}
+
+Happened expect_as_alone(const std::string& model_dir,
+                         const RunnerSetup& setup,
+                         batch::EngineOptions options,
+                         const std::vector<Alone>& requests) {
+  Happened happened;
+  auto local = start(model_dir, setup);
+  if (local == nullptr) return happened;
+  const auto runner = std::make_shared<ReleaseCounter>(std::move(local));
+  options.check_invariants = true;
+  options.batch_size_max = std::min(options.batch_size_max, setup.batch_size_max);
+  const auto engine = batch::Engine::create(runner, options);
+  for (std::uint64_t round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<batch::testing::RequestRecorder>> sinks;
+    for (const Alone& one : requests) {
+      batch::GenerationRequest request = one.request;
+      request.id = RequestId{1 + sinks.size() + 100 * round};
+      sinks.push_back(std::make_shared<batch::testing::RequestRecorder>(request.n_answers()));
+      const Status status = engine->submit(std::move(request), sinks.back());
+      EXPECT_TRUE(status.ok()) << status.message();
+      if (!status.ok()) return happened;
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE("round " + std::to_string(round) + ", request " + std::to_string(i));
+      happened.n_shared_tokens += expect_as_alone(requests[i], *sinks[i]);
+    }
+  }
+  expect_idle(*engine, *runner, happened);
   return happened;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "batch/engine.h"
+#include "batch/testing/plain_beams.h"
 #include "runner/local_runner.h"
 #include "runner/plan_driver.h"
 
@@ -75,5 +76,21 @@ void expect_children_as_alone(LocalRunner& reference,
                               batch::EngineOptions options,
                               const std::vector<SequenceSpec>& specs,
                               const std::vector<std::uint64_t>& seeds);
+
+// A request, and what it yields over a runner that nobody else uses.
+struct Alone {
+  batch::GenerationRequest request;
+  std::vector<batch::testing::PlainBeam> found;  // by a beam search: of plain_beam_search()
+  DriveOutcome outcome;  // of any other; of a search only what it has of its prompt
+};
+
+std::vector<Alone> compute_alone(LocalRunner& reference,
+                                 std::vector<batch::GenerationRequest> requests);
+
+// Two rounds of all requests through an engine, as in expect_same_through_engine().
+Happened expect_as_alone(const std::string& model_dir,
+                         const RunnerSetup& setup,
+                         batch::EngineOptions options,
+                         const std::vector<Alone>& requests);
 
 }  // namespace coxswain::runner::testing

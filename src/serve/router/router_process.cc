@@ -13,14 +13,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "batch/engine.h"
-#include "fleet/replica_supervisor.h"
 #include "http/server.h"
 #include "json/json.h"
-#include "kvspill/file_tier.h"
 #include "options/options.h"
 #include "router/api.h"
-#include "router/engine_metrics.h"
 #include "serve/model_source.h"
 #include "serve/open_files.h"
 #include "serve/router/chat_renderer.h"
@@ -108,7 +104,7 @@ std::optional<StartFailure> RouterProcess::start() {
   }
   if (auto failure = load_files()) return failure;
   if (auto failure = connect()) return failure;
-  if (auto failure = start_engine()) return failure;
+  if (auto failure = start_engines()) return failure;
   start_api();
   return start_http();
 }
@@ -146,18 +142,14 @@ std::optional<StartFailure> RouterProcess::load_files() {
 
 std::optional<StartFailure> RouterProcess::connect() {
   const bool below_launcher = environment_.contains(kParentPipeVariable);
-  connector_ = std::make_unique<ShardConnector>(
-      values_, below_launcher, tokenizer_, log_, [this] { bell_.ring(); });
-  auto runner = connector_->connect_patiently();
-  if (!runner.ok()) {
+  replicas_ = std::make_unique<ReplicaGroup>(values_, below_launcher, tokenizer_, log_);
+  if (const Status status = replicas_->connect(); !status.ok()) {
     return StartFailure{
         "Backend",
-        "Backend failed: Unable to connect to the model shards: " + runner.status().message(),
+        "Backend failed: Unable to connect to the model shards: " + status.message(),
         "Start text-generation-server, or name its socket with --master-shard-uds-path."};
   }
-  runner_ = std::move(runner).value();
-  info_ = runner_->info();
-  if (!info_.capabilities.takes_ids) {
+  if (!replicas_->info().capabilities.takes_ids) {
     log_.warn(
         "the shard is driven by generate.v3: no prefix cache, and answers may depend on what else "
         "runs");
@@ -165,15 +157,16 @@ std::optional<StartFailure> RouterProcess::connect() {
   return std::nullopt;
 }
 
-std::optional<StartFailure> RouterProcess::start_engine() {
+std::optional<StartFailure> RouterProcess::start_engines() {
   const request::TokenLimitOptions asked = token_limit_options(values_);
-  auto limits = request::resolve_limits(asked, info_);
+  auto limits = replicas_->resolve_limits(asked);
   if (!limits.ok()) return bad_option(limits.status().message());
   limits_ = limits.value();
-  if (tokenizer_->vocab_size() > info_.vocab_size) {
+  if (const std::uint32_t n_model = replicas_->info().vocab_size;
+      tokenizer_->vocab_size() > n_model) {
     log_.warn("the tokenizer knows more ids than the model; such ids are refused",
               {{"tokenizer", std::uint64_t{tokenizer_->vocab_size()}},
-               {"model", std::uint64_t{info_.vocab_size}}});
+               {"model", std::uint64_t{n_model}}});
   }
   log_.info("Setting max batch total tokens to " + std::to_string(limits_.batch_total_tokens_max));
   if (!asked.input_tokens_max) {
@@ -184,24 +177,13 @@ std::optional<StartFailure> RouterProcess::start_engine() {
   }
   metrics_ = std::make_unique<telemetry::Metrics>(telemetry::MetricsOptions{
       .input_tokens_max = limits_.input_tokens_max, .total_tokens_max = limits_.total_tokens_max});
-  metrics_->batch_max_total_tokens.set(static_cast<double>(limits_.batch_total_tokens_max));
-  engine_metrics_ =
-      std::make_unique<router::EngineMetrics>(*metrics_, log_, [this] { bell_.ring(); });
-  batch::EngineOptions engine = engine_options(values_, limits_, info_);
-  const auto& spill_path = values_.get<"kv-spill-path">();
-  if (const std::uint64_t bytes = values_.get<"kv-spill-bytes-max">(); spill_path && bytes > 0) {
-    engine.tier = std::make_shared<kvspill::FileTier>(
-        kvspill::FileTierOptions{.path = *spill_path,
-                                 .bytes_max = bytes,
-                                 .warn = [this](std::string_view line) { log_.warn(line); }},
-        info_);
-  }
-  engine_ = batch::Engine::create(std::move(runner_), std::move(engine), engine_metrics_.get());
+  if (const Status status = replicas_->start(*metrics_); !status.ok())
+    return StartFailure{"Memory", status.message(), kOptionCure};
   return std::nullopt;
 }
 
 void RouterProcess::start_api() {
-  router::ApiOptions options = api_options(values_, limits_, info_);
+  router::ApiOptions options = api_options(values_, limits_, replicas_->info());
   options.version = COXSWAIN_VERSION;
   if (const auto type = environment_.find("COMPUTE_TYPE");
       type != environment_.end() && !type->second.empty()) {
@@ -212,19 +194,11 @@ void RouterProcess::start_api() {
   has_key_ = !options.auth.api_key.empty();
   api_ = std::make_unique<router::Api>(
       std::move(options),
-      router::ApiParts{
-          *engine_, tokenizer_, renderer_, metrics_.get(), log_, [this] { bell_.ring(); }});
-  supervisor_ = std::make_unique<fleet::ReplicaSupervisor>(
-      fleet::ReplicaSupervisor::Parts{*engine_,
-                                      bell_,
-                                      [this] { return connector_->connect(); },
-                                      [this](const Status& s) { api_->set_health(s); },
-                                      metrics_.get(),
-                                      log_,
-                                      [this] { return api_->health_asked(kHealthAsked); },
-                                      [this] { connector_->end_stuck_shard(); }},
-      info_,
-      fleet::ReplicaSupervisor::Options{});
+      router::ApiParts{replicas_->fleet(), tokenizer_, renderer_, metrics_.get(), log_, [this] {
+                         replicas_->ring();
+                       }});
+  replicas_->supervise([this](const Status& s) { api_->set_health(s); },
+                       [this] { return api_->health_asked(kHealthAsked); });
 }
 
 std::optional<StartFailure> RouterProcess::start_http() {
@@ -233,6 +207,7 @@ std::optional<StartFailure> RouterProcess::start_http() {
   http::ServerOptions http_options = server_options(values_, open_files_, warnings);
   for (const std::string& warning : warnings) log_.warn(warning);
   if (auto failure = start_metrics(http_options)) return failure;
+  if (auto failure = start_admin(http_options)) return failure;
   if (auto failure = listen(kListenVariable, "--port", port_lease_, http_options)) return failure;
   auto server = http::Server::create(http_options);
   if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
@@ -257,6 +232,21 @@ std::optional<StartFailure> RouterProcess::start_metrics(http::ServerOptions opt
   api_->add_metrics_route(*metrics_server_);
   if (const Status status = metrics_server_->start(); !status.ok())
     return bind_failure(status, kOption);
+  return std::nullopt;
+}
+
+std::optional<StartFailure> RouterProcess::start_admin(const http::ServerOptions& options) {
+  const auto text = values_.get<"admin-listen">();
+  if (!text) return std::nullopt;
+  const auto address = parse_admin_address(*text);
+  if (!address.ok()) return bad_option(address.status().message());
+  auto server = AdminServer::start(
+      *address, options, {.view = [this] { return replicas_->view(); }, .metrics = *metrics_});
+  if (!server.ok()) return bind_failure(server.status(), "--admin-listen");
+  admin_server_ = std::move(server).value();
+  log_.info(
+      "the replicas are shown",
+      {{"at", std::string_view(address->host)}, {"port", std::uint64_t{admin_server_->port()}}});
   return std::nullopt;
 }
 
@@ -306,21 +296,22 @@ void RouterProcess::end() {
   if (api_) api_->begin_draining();
   if (server_) server_->stop_accepting();
   drain();
-  if (supervisor_) supervisor_->stop();
+  if (replicas_) replicas_->stop_supervisors();
   if (server_) server_->stop();
   if (metrics_server_) metrics_server_->stop();
+  if (admin_server_) admin_server_->stop();
   if (api_) api_->stop();
-  engine_.reset();
+  replicas_.reset();
 }
 
 // Until all is answered or the grace is over; each further signal halves what is left of it.
 void RouterProcess::drain() {
-  if (!engine_ || !server_) return;
+  if (!replicas_ || !server_) return;
   TimePoint deadline = Clock::now() + grace();
   int n_seen = stop_.n_requests();
   while (Clock::now() < deadline) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    if (engine_->drain(std::min(left, milliseconds(100)))) {
+    if (replicas_->fleet().drain(std::min(left, milliseconds(100)))) {
       if (server_->open_requests() == 0) return;
       std::this_thread::sleep_for(kSendingPause);  // answers on their way to the operating system
     }
@@ -348,17 +339,22 @@ void RouterProcess::on_parent_gone() {
 }
 
 void RouterProcess::dump_state() {
-  const batch::EngineStats stats = engine_->stats();
-  log_.info("state",
-            {{"queued", std::uint64_t{stats.queued}},
-             {"running", std::uint64_t{stats.running}},
-             {"accepted", stats.accepted},
-             {"finished", stats.finished},
-             {"failed", stats.failed},
-             {"cancelled", stats.cancelled},
-             {"blocks_free", std::uint64_t{stats.blocks_free}},
-             {"blocks_cached", std::uint64_t{stats.blocks_cached}},
-             {"blocks_leased", std::uint64_t{stats.blocks_leased}}});
+  const fleet::FleetStatus all = replicas_->fleet().status();
+  for (std::size_t i = 0; i < all.replicas.size(); ++i) {
+    const batch::EngineStats& stats = all.replicas[i].stats;
+    const std::string line =
+        all.replicas.size() == 1 ? "state" : "state of replica " + std::to_string(i);
+    log_.info(line,
+              {{"queued", std::uint64_t{stats.queued}},
+               {"running", std::uint64_t{stats.running}},
+               {"accepted", stats.accepted},
+               {"finished", stats.finished},
+               {"failed", stats.failed},
+               {"cancelled", stats.cancelled},
+               {"blocks_free", std::uint64_t{stats.blocks_free}},
+               {"blocks_cached", std::uint64_t{stats.blocks_cached}},
+               {"blocks_leased", std::uint64_t{stats.blocks_leased}}});
+  }
 }
 
 int run_router(int argc, char** argv) {

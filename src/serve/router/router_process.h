@@ -1,7 +1,8 @@
 #pragma once
-// RouterProcess: the process text-generation-router: HTTP in front, one engine loop over one replica behind.
+// RouterProcess: the process text-generation-router: HTTP in front, and behind it an engine loop over
+// each replica of the model.
 //
-// Order of the start: options, tokenizer and templates, the shard, limits, engine, HTTP. The port
+// Order of the start: options, tokenizer and templates, the shards, limits, engines, HTTP. The port
 // opens last, so that whoever can connect can also be served. Order of the end: no new connections,
 // running requests finish within the grace, what is left gets one clear error, then threads are
 // joined from the outside in.
@@ -21,32 +22,21 @@
 #include <string>
 #include <vector>
 
-#include <coxswain/step_runner.h>
-
-#include "fleet/bell.h"
 #include "options/options.h"
 #include "request/token_limits.h"
 #include "router/api.h"
 #include "serve/parent_watch.h"
 #include "serve/port_lease.h"
-#include "serve/router/shard_connector.h"
+#include "serve/router/admin_server.h"
+#include "serve/router/replica_group.h"
 #include "serve/start_failure.h"
 #include "serve/stop_signals.h"
 #include "telemetry/log.h"
 
-namespace coxswain::batch {
-class Engine;
-}
-namespace coxswain::fleet {
-class ReplicaSupervisor;
-}
 namespace coxswain::http {
 class Server;
 struct ServerOptions;
 }  // namespace coxswain::http
-namespace coxswain::router {
-class EngineMetrics;
-}
 namespace coxswain::telemetry {
 class Metrics;
 }
@@ -72,10 +62,11 @@ class RouterProcess {
   std::optional<StartFailure> start();
   std::optional<StartFailure> load_files();
   std::optional<StartFailure> connect();
-  std::optional<StartFailure> start_engine();
+  std::optional<StartFailure> start_engines();
   void start_api();
   std::optional<StartFailure> start_http();
   std::optional<StartFailure> start_metrics(http::ServerOptions options);
+  std::optional<StartFailure> start_admin(const http::ServerOptions& options);
   std::optional<StartFailure> listen(const char* variable,
                                      const char* option,
                                      std::optional<PortLease>& lease,
@@ -93,22 +84,17 @@ class RouterProcess {
   telemetry::Logger log_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   router::ChatRenderer renderer_;
-  fleet::Bell bell_;                           // of the supervisor
-  std::unique_ptr<ShardConnector> connector_;  // of the supervisor's thread once that runs
-  std::shared_ptr<StepRunner> runner_;         // until the engine has it
-  RunnerInfo info_;
   request::TokenLimits limits_;
   bool has_key_ = false;
   std::unique_ptr<telemetry::Metrics> metrics_;
-  std::unique_ptr<router::EngineMetrics> engine_metrics_;
-  std::unique_ptr<batch::Engine> engine_;
+  std::unique_ptr<ReplicaGroup> replicas_;
   std::unique_ptr<router::Api> api_;
-  std::unique_ptr<fleet::ReplicaSupervisor> supervisor_;
   std::uint64_t open_files_ = 0;         // the limit of this process
   std::optional<PortLease> port_lease_;  // the servers have the sockets
   std::optional<PortLease> metrics_port_lease_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<http::Server> metrics_server_;  // of --prometheus-port
+  std::unique_ptr<AdminServer> admin_server_;
   std::atomic<bool> orphaned_{false};
   StopSignals stop_;
   ParentWatch parent_;

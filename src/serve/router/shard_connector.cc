@@ -22,11 +22,13 @@ constexpr milliseconds kWaitingLogged{5'000};
 }  // namespace
 
 ShardConnector::ShardConnector(const options::OptionValues& values,
+                               std::string socket,
                                bool below_launcher,
                                std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                                telemetry::Logger& log,
                                std::function<void()> on_lost)
     : values_(values),
+      socket_(std::move(socket)),
       below_launcher_(below_launcher),
       tokenizer_(std::move(tokenizer)),
       log_(log),
@@ -39,10 +41,9 @@ Result<ShardConnector::Runner> ShardConnector::connect() {
 }
 
 Result<ShardConnector::Runner> ShardConnector::connect_once() const {
-  const std::string& path = values_.get<"master-shard-uds-path">();
   const std::string& protocol = values_.get<"shard-protocol">();
   if (protocol != "generate.v3") {
-    auto client = rpc::ShardedClient::connect(path, {.on_lost = on_lost_});
+    auto client = rpc::ShardedClient::connect(socket_, {.on_lost = on_lost_});
     if (client.ok()) return Runner(std::move(client).value());
     const bool is_stock = client.status().code() == Code::kUnimplemented;
     if (!is_stock || protocol == "engine") return client.status();
@@ -52,7 +53,7 @@ Result<ShardConnector::Runner> ShardConnector::connect_once() const {
   COXSWAIN_ASSIGN_OR_RETURN(
       auto client,
       rpc::StockShardClient::connect(
-          path, stock, std::make_shared<const tokenizer::TokenizerCodec>(tokenizer_)));
+          socket_, stock, std::make_shared<const tokenizer::TokenizerCodec>(tokenizer_)));
   return Runner(std::move(client));
 }
 
@@ -77,7 +78,7 @@ Result<ShardConnector::Runner> ShardConnector::connect_patiently() {
 }
 
 void ShardConnector::note_shard_process() {
-  if (below_launcher_) shard_process_ = find_sibling(values_.get<"master-shard-uds-path">());
+  if (below_launcher_) shard_process_ = find_sibling(socket_);
 }
 
 void ShardConnector::end_stuck_shard() {

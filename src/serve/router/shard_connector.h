@@ -1,16 +1,17 @@
 #pragma once
-// ShardConnector: how the router reaches its shards, at the start and after each loss.
+// ShardConnector: how the router reaches the shard of a replica, at the start and after each loss.
 //
 // It speaks our own stream (rpc::ShardedClient), or generate.v3 (rpc::StockShardClient) with shards
 // that know nothing else or if --shard-protocol says so. Below a launcher it knows the shard's
 // process, so that one that stands still can be ended: the launcher sees a death like any other and
 // starts the next one.
 //
-// Thread rule: one thread at a time: main() until connected, then the replica supervisor's.
+// Thread rule: one thread at a time: main() until connected, then the supervisor's of its replica.
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
@@ -26,8 +27,10 @@ class ShardConnector {
  public:
   using Runner = std::shared_ptr<StepRunner>;
 
-  // `values` of the router and the log must outlive this. `on_lost`: rpc::ClientOptions::on_lost.
+  // To the shard at `socket`. `values` of the router and the log must outlive this.
+  // `on_lost`: rpc::ClientOptions::on_lost.
   ShardConnector(const options::OptionValues& values,
+                 std::string socket,
                  bool below_launcher,
                  std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                  telemetry::Logger& log,
@@ -46,6 +49,7 @@ class ShardConnector {
   void note_shard_process();
 
   const options::OptionValues& values_;
+  const std::string socket_;
   const bool below_launcher_;
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   telemetry::Logger& log_;

@@ -12,7 +12,7 @@
 namespace coxswain::serve {
 namespace {
 
-// For blocks on their way from and to the files of --kv-spill-path.
+// For blocks on their way from and to --kv-host-bytes-max and the files of --kv-spill-path.
 constexpr std::uint64_t kSpillAttachmentBytes = std::uint64_t{32} << 20;
 
 constexpr const char* kSocketCure =
@@ -79,14 +79,15 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.n_threads = values.get<"threads">();
   out.pin_threads = values.get<"pin-threads">();
   if (const std::string& isa = values.get<"isa">(); isa != "auto") out.isa = isa;
-  if (const auto window = static_cast<std::uint32_t>(values.get<"max-attention-window">());
-      window > 0)
-    out.windows.max_attention_window = {window};
+  for (const std::uint64_t window : values.get<"max-attention-window">())
+    out.windows.max_attention_window.push_back(static_cast<std::uint32_t>(window));
   out.windows.sink_token_length = static_cast<std::uint32_t>(values.get<"sink-token-length">());
   out.kv_bytes = values.get<"kv-cache-bytes-max">();
-  if (values.get<"kv-spill-path">() && values.get<"kv-spill-bytes-max">() > 0)
+  if (values.get<"kv-host-bytes-max">() > 0 ||
+      (values.get<"kv-spill-path">() && values.get<"kv-spill-bytes-max">() > 0))
     out.attachment_bytes_max = kSpillAttachmentBytes;
   out.memory_budget_bytes = values.get<"memory-bytes-max">();
+  out.others_bytes = values.get<"kv-host-bytes-max">();
   out.max_batch_prefill_tokens = values.get<"max-batch-prefill-tokens">();
   out.max_total_tokens = values.get<"max-total-tokens">().value_or(0);
   // 0 is refused by the router.

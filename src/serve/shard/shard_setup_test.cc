@@ -73,7 +73,7 @@ TEST(ShardSetup, OptionsReachTheRunner) {
                                                                   "--pin-threads",
                                                                   "--block-tokens=32",
                                                                   "--max-total-tokens=70",
-                                                                  "--max-attention-window=64",
+                                                                  "--max-attention-window=64,0,9",
                                                                   "--sink-token-length=4",
                                                                   "--max-batch-size=3"}));
   EXPECT_EQ(options.dtype, tensor::DType::kBf16);
@@ -85,7 +85,7 @@ TEST(ShardSetup, OptionsReachTheRunner) {
   EXPECT_EQ(options.max_total_tokens, 70U);
   EXPECT_EQ(options.max_batch_size, 3U);
   EXPECT_EQ(options.windows,
-            (model::WindowLimits{.max_attention_window = {64}, .sink_token_length = 4}));
+            (model::WindowLimits{.max_attention_window = {64, 0, 9}, .sink_token_length = 4}));
 }
 
 TEST(ShardSetup, FailuresHaveTheirCureAndCode) {

@@ -3,7 +3,7 @@
 //
 // Sources: /proc/meminfo (MemAvailable), memory.max and memory.current (cgroup v2),
 // memory.limit_in_bytes and memory.usage_in_bytes (v1), cpu.max and cpu.cfs_quota_us, each from the
-// process's own group up to the root, the CPU mask and the topology (base/cpu_topology.h).
+// process's own group up to the root, the CPU mask and the topology (cpu_topology.h).
 //
 // Pages of files that the kernel gives back under pressure count as available (memory.stat).
 //
@@ -16,7 +16,7 @@
 
 #include <coxswain/status.h>
 
-namespace coxswain::runner {
+namespace coxswain::base {
 
 // Bytes that this process can still take before something is killed. `root` replaces "/" in tests.
 // Errors: kUnavailable if the kernel does not say.
@@ -28,4 +28,4 @@ std::size_t usable_cores(const std::filesystem::path& root = "/");
 // The same for this mask.
 std::size_t usable_cores(std::span<const int> allowed, const std::filesystem::path& root);
 
-}  // namespace coxswain::runner
+}  // namespace coxswain::base

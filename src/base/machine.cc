@@ -1,4 +1,4 @@
-#include "runner/machine.h"
+#include "base/machine.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 
 #include "base/cpu_topology.h"
 
-namespace coxswain::runner {
+namespace coxswain::base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -145,11 +145,11 @@ Result<std::uint64_t> available_memory_bytes(const fs::path& root) {
 }
 
 std::size_t usable_cores(const fs::path& root) {
-  return usable_cores(base::allowed_cpus(), root);
+  return usable_cores(allowed_cpus(), root);
 }
 
 std::size_t usable_cores(std::span<const int> allowed, const fs::path& root) {
-  auto cores = static_cast<double>(base::order_by_core(allowed, root).n_cores);
+  auto cores = static_cast<double>(order_by_core(allowed, root).n_cores);
   const auto limit = [&](double quota) {
     if (quota > 0.0) cores = std::min(cores, quota);
   };
@@ -165,4 +165,4 @@ std::size_t usable_cores(std::span<const int> allowed, const fs::path& root) {
   return static_cast<std::size_t>(std::max(1.0, std::ceil(cores)));
 }
 
-}  // namespace coxswain::runner
+}  // namespace coxswain::base

@@ -1,4 +1,4 @@
-#include "runner/machine.h"
+#include "base/machine.h"
 
 #include <filesystem>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "base/testing/temp_folder.h"
 
-namespace coxswain::runner {
+namespace coxswain::base {
 namespace {
 
 class MachineTest : public testing::Test {
@@ -16,7 +16,7 @@ class MachineTest : public testing::Test {
   void SetUp() override { put("proc/meminfo", "MemTotal: 4000 kB\nMemAvailable:    1000 kB\n"); }
   void put(const std::string& path, const std::string& text) { folder_.write(path, text); }
 
-  const base::TempFolder folder_;
+  const TempFolder folder_;
   const std::string& root_ = folder_.path();
 };
 
@@ -81,4 +81,4 @@ TEST_F(MachineTest, WithoutMeminfoThereIsAnError) {
 }
 
 }  // namespace
-}  // namespace coxswain::runner
+}  // namespace coxswain::base

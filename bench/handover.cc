@@ -1,0 +1,223 @@
+// coxswain-bench-handover: what it costs to hand a prompt's KV blocks from one engine to another; kHelp says more.
+
+#include "batch/handover.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "arguments.h"
+#include "base/mutex.h"
+#include "require.h"
+#include "runner/local_runner.h"
+#include "served_runner.h"
+
+namespace coxswain {
+namespace {
+
+using bench::die;
+using bench::require;
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::string_view kHelp =
+    R"(usage: coxswain-bench-handover MODEL [--tokens N] [--rounds N] [--threads N] [--shards yes|no]
+
+One engine computes a prompt of N tokens (2000) and its first token; a second one goes on, in turn behind the blocks that
+are handed over and behind the prompt computed again. Prints medians over the rounds (7) of: the prompt at the first
+engine; from then to the second token, both ways; of the hand-over its time, bytes and bytes a second.
+
+  MODEL    folder of a model, for example models/demo
+  --shards yes: both runners behind sockets, so that the bytes cross two processes' walls twice as they do between shards
+           (here all in one process); no (the default): the engines call the runners
+
+Tokens of both ways must be equal; ends with 1 otherwise.
+)";
+
+class Sink final : public batch::TokenSink {
+ public:
+  void on_event(batch::TokenEvent event) override {
+    base::MutexLock lock(mu_);
+    for (const OutputToken& token : event.tokens) ids_.push_back(token.id);
+    if (ids_.size() == event.tokens.size()) first_at_ = Clock::now();
+    if (event.final) last_ = std::move(event);
+    news_.notify_all();
+  }
+  batch::TokenEvent wait() {
+    base::MutexLock lock(mu_);
+    news_.wait(lock, [&]() REQUIRES(mu_) { return last_.final; });
+    if (!last_.status.ok()) die(last_.status);
+    return last_;
+  }
+  std::vector<TokenId> ids() const {
+    base::MutexLock lock(mu_);
+    return ids_;
+  }
+  TimePoint first_at() const {
+    base::MutexLock lock(mu_);
+    return first_at_;
+  }
+
+ private:
+  mutable base::Mutex mu_;
+  base::CondVar news_;
+  std::vector<TokenId> ids_ GUARDED_BY(mu_);
+  TimePoint first_at_ GUARDED_BY(mu_){};
+  batch::TokenEvent last_ GUARDED_BY(mu_);
+};
+
+// An engine over a runner of its own, behind a socket or not.
+class Side {
+ public:
+  Side(const runner::RunnerOptions& options, bool behind_socket, std::string_view name)
+      : local_(require(runner::LocalRunner::create(options))) {
+    std::shared_ptr<StepRunner> runner = local_;
+    if (behind_socket) {
+      served_ = std::make_unique<bench::ServedRunner>(*local_, name);
+      runner = served_->client();
+    }
+    engine_ = batch::Engine::create(std::move(runner), {});
+  }
+  ~Side() { engine_.reset(); }
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+
+  batch::Engine& engine() { return *engine_; }
+
+ private:
+  std::shared_ptr<runner::LocalRunner> local_;
+  std::unique_ptr<bench::ServedRunner> served_;
+  std::unique_ptr<batch::Engine> engine_;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+struct Figures {
+  std::vector<double> prompt_s;
+  std::vector<double> moved_s;
+  std::vector<double> again_s;
+  std::vector<double> transfer_s;
+  std::uint64_t n_bytes = 0;
+};
+
+class Rounds {
+ public:
+  Rounds(Side& first, Side& second, std::uint32_t n_tokens)
+      : first_(first), second_(second), n_tokens_(n_tokens) {}
+
+  Figures run(std::uint32_t n_rounds) {
+    for (std::uint32_t i = 0; i <= n_rounds; ++i) {
+      if (i == 1) figures_ = {};  // the first one is to warm up
+      const auto [context, parked] = compute_prompt();
+      // Another salt: nothing is found that the other way has left.
+      const std::vector<TokenId> moved = go_on(context, parked);
+      batch::GenerationRequest again = context;
+      again.cache_salt += " again";
+      if (go_on(again, nullptr) != moved) {
+        std::puts("the tokens differ");
+        std::exit(1);
+      }
+    }
+    return figures_;
+  }
+
+ private:
+  std::pair<batch::GenerationRequest, std::shared_ptr<const batch::ParkedContext>>
+  compute_prompt() {
+    batch::GenerationRequest request;
+    request.id = RequestId{++n_requests_};
+    for (std::uint32_t i = 0; i < n_tokens_; ++i)
+      request.prompt.push_back(static_cast<TokenId>(5 + (i * 37 + i / 50) % 1000));
+    request.cache_salt = std::to_string(n_requests_);
+    request.stopping = {.max_new_tokens = 4, .ignore_eos = true};
+    batch::GenerationRequest context = request;
+    context.context_only = std::chrono::seconds(30);
+    const auto sink = std::make_shared<Sink>();
+    const TimePoint begin = Clock::now();
+    if (Status status = first_.engine().submit(std::move(context), sink); !status.ok()) die(status);
+    const batch::TokenEvent last = sink->wait();
+    figures_.prompt_s.push_back(Seconds(Clock::now() - begin).count());
+    request.progress = {.ids = sink->ids(), .cumulative_logprob = last.cumulative_logprob};
+    return {std::move(request), last.parked};
+  }
+
+  // Returns what follows the first token.
+  std::vector<TokenId> go_on(const batch::GenerationRequest& request,
+                             std::shared_ptr<const batch::ParkedContext> parked) {
+    const bool moves = parked != nullptr;
+    const auto sink = std::make_shared<Sink>();
+    std::promise<batch::HandoverResult> promise;
+    const TimePoint begin = Clock::now();
+    service_.start({.from = &first_.engine(),
+                    .to = &second_.engine(),
+                    .parked = std::move(parked),
+                    .request = request,
+                    .sink = sink},
+                   [&](batch::HandoverResult result) { promise.set_value(std::move(result)); });
+    const batch::HandoverResult result = promise.get_future().get();
+    if (!result.status.ok()) die(result.status);
+    if (moves && !result.moved) die(result.why_not);
+    sink->wait();
+    const double seconds = Seconds(sink->first_at() - begin).count();
+    (moves ? figures_.moved_s : figures_.again_s).push_back(seconds);
+    if (moves) figures_.transfer_s.push_back(Seconds(result.duration).count());
+    figures_.n_bytes = std::max(figures_.n_bytes, result.n_bytes);
+    return sink->ids();
+  }
+
+  Side& first_;
+  Side& second_;
+  const std::uint32_t n_tokens_;
+  batch::HandoverService service_;
+  Figures figures_;
+  std::uint64_t n_requests_ = 0;
+};
+
+int run(int argc, char** argv) {
+  bench::Arguments arguments(argc, argv, kHelp);
+  const std::uint32_t n_tokens = arguments.count("tokens", 2000);
+  const std::uint32_t n_rounds = arguments.count("rounds", 7);
+  const bool shards = arguments.one_of("shards", {"yes", "no"}, "no") == "yes";
+  runner::RunnerOptions options;
+  options.n_threads = arguments.count("threads", 1);
+  options.model_dir = arguments.required_word("MODEL");
+  arguments.finish();
+  options.without_text = true;
+  options.max_total_tokens = n_tokens + 8;
+  options.kv_blocks = 4 * (n_tokens / options.block_tokens + 2);
+  options.max_batch_size = 4;
+  options.attachment_bytes_max = std::uint64_t{32} << 20;
+  Side first(options, shards, "first");
+  Side second(options, shards, "second");
+  const Figures all = Rounds(first, second, n_tokens).run(n_rounds);
+  const double transfer = median(all.transfer_s);
+  const double mib = static_cast<double>(all.n_bytes) / (1 << 20);
+  std::printf("%u tokens, %u rounds, medians\n", n_tokens, n_rounds);
+  std::printf("  prompt and first token at the first engine  %8.2f ms\n",
+              median(all.prompt_s) * 1e3);
+  std::printf("  to the second token, blocks handed over     %8.2f ms\n",
+              median(all.moved_s) * 1e3);
+  std::printf("  to the second token, computed again         %8.2f ms\n",
+              median(all.again_s) * 1e3);
+  std::printf("  hand-over up to the commit                  %8.2f ms, %.2f MiB, %.0f MiB/s\n",
+              transfer * 1e3,
+              mib,
+              mib / transfer);
+  return 0;
+}
+
+}  // namespace
+}  // namespace coxswain
+
+int main(int argc, char** argv) {
+  return coxswain::run(argc, argv);
+}

@@ -1,0 +1,94 @@
+// coxswain: what is done beside serving. Its verbs do their work and end; servers are programs of their own.
+
+#include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fleet/import/import.h"
+
+namespace coxswain::apps {
+namespace {
+
+using Words = std::span<const std::string_view>;
+
+constexpr std::size_t kFileBytesMax = std::size_t{16} << 20;
+
+constexpr std::string_view kUsage =
+    "usage: coxswain VERB ...\n"
+    "\n"
+    "  fleet import FILE...   prints how text-generation-launcher is started for a set-up of "
+    "BlitzScale, and what of it\n"
+    "                         has no equivalent. FILEs: its deployment (JSON with init_states, "
+    "replicas, machines), its\n"
+    "                         list of stubs (JSON), its experiment template (TOML); at most one of "
+    "each\n"
+    "  --help, -h             prints this\n"
+    "\n"
+    "Exit codes: 0 ok, 1 a file cannot be read or is none of these, 2 usage.\n";
+
+int usage_error(const std::string& what) {
+  std::fprintf(
+      stderr, "coxswain: %s. There is: fleet import FILE... (coxswain --help)\n", what.c_str());
+  return 2;
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Status(Code::kNotFound, path + " cannot be opened");
+  std::string out;
+  out.resize(kFileBytesMax + 1);
+  in.read(out.data(), static_cast<std::streamsize>(out.size()));
+  if (in.bad()) return Status(Code::kNotFound, path + " cannot be read");
+  out.resize(static_cast<std::size_t>(in.gcount()));
+  if (out.size() > kFileBytesMax) {
+    return invalid_argument(path + " must be at most " + std::to_string(kFileBytesMax) + " bytes");
+  }
+  return out;
+}
+
+int import_fleet(Words paths) {
+  if (paths.empty()) return usage_error("fleet import needs a FILE");
+  std::vector<std::string> texts;
+  for (const std::string_view path : paths) {
+    auto text = read_file(std::string(path));
+    if (!text.ok()) {
+      std::fprintf(stderr, "coxswain: %s\n", text.status().message().c_str());
+      return 1;
+    }
+    texts.push_back(std::move(text).value());
+  }
+  std::vector<fleet::ImportFile> files;
+  for (std::size_t i = 0; i < paths.size(); ++i) files.push_back({paths[i], texts[i]});
+  const auto imported = fleet::import_setup(files);
+  if (!imported.ok()) {
+    std::fprintf(stderr, "coxswain: %s\n", imported.status().message().c_str());
+    return 1;
+  }
+  std::fputs(fleet::text_of(imported.value()).c_str(), stdout);
+  return 0;
+}
+
+int run(Words words) {
+  if (words.empty()) return usage_error("a verb is missing");
+  if (words[0] == "--help" || words[0] == "-h") {
+    std::fwrite(kUsage.data(), 1, kUsage.size(), stdout);
+    return 0;
+  }
+  if (words[0] != "fleet") return usage_error("no verb `" + std::string(words[0]) + "`");
+  if (words.size() < 2) return usage_error("fleet needs a verb of its own");
+  if (words[1] != "import") return usage_error("no verb `fleet " + std::string(words[1]) + "`");
+  return import_fleet(words.subspan(2));
+}
+
+}  // namespace
+}  // namespace coxswain::apps
+
+int main(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  return coxswain::apps::run(words);
+}

@@ -1,0 +1,559 @@
+#include "batch/handover.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/mutex.h"
+#include "batch/block_transfers.h"
+#include "batch/engine_admission.h"
+#include "batch/engine_core.h"
+#include "batch/handover_protocol.h"
+
+namespace coxswain::batch {
+namespace {
+
+using handover::Action;
+using handover::Actions;
+using handover::Giver;
+using handover::Kind;
+using handover::Message;
+using handover::Mover;
+using handover::Taker;
+
+// How soon a transfer that found no slot for an attachment looks again.
+constexpr std::chrono::milliseconds kSlotPoll{1};
+
+Status unavailable(std::string message) {
+  return {Code::kUnavailable, ErrorKind::kUnavailable, std::move(message)};
+}
+
+std::uint32_t n_pieces_of(const ParkedContext& parked) {
+  if (parked.piece_blocks == 0) return 0;
+  return (parked.n_blocks + parked.piece_blocks - 1) / parked.piece_blocks;
+}
+
+// One hand-over. What is marked belongs to the engine thread of that side, all else to the service's thread; `job` and
+// what is const is read by all.
+struct Transfer {
+  Transfer(std::uint64_t number, HandoverJob of, HandoverService::Done when, TimePoint until)
+      : id(number),
+        job(std::move(of)),
+        done(std::move(when)),
+        deadline(until),
+        mover(n_pieces_of(*job.parked)),
+        giver(n_pieces_of(*job.parked), job.parked->until),
+        taker(n_pieces_of(*job.parked), job.parked->until) {}
+
+  BlockPiece piece(std::uint64_t held, std::uint32_t index, std::uint64_t attachment) const {
+    const std::uint32_t first = index * job.parked->piece_blocks;
+    return {.hold = held,
+            .first = first,
+            .n = std::min(job.parked->piece_blocks, job.parked->n_blocks - first),
+            .attachment = attachment};
+  }
+
+  const std::uint64_t id;
+  const HandoverJob job;
+  const HandoverService::Done done;
+  const TimePoint deadline;
+  const TimePoint began = Clock::now();
+
+  Mover mover;
+  std::shared_ptr<AttachmentSlots> from_slots;
+  std::shared_ptr<AttachmentSlots> to_slots;
+  std::shared_ptr<StepRunner> from_runner;
+  std::shared_ptr<StepRunner> to_runner;
+  bool has_from_slot = false;
+  bool has_to_slot = false;
+  std::optional<Mover::Send> waits_for_slot;
+  std::uint64_t first_attachment = 0;  // of the pieces, at the destination
+  bool cancelled = false;
+  Status why;  // it did not move
+  std::uint32_t n_pieces = 0;
+  std::uint64_t n_bytes = 0;
+
+  Giver giver;             // source
+  Taker taker;             // destination, as what follows
+  std::uint64_t hold = 0;  // there
+};
+using TransferPtr = std::shared_ptr<Transfer>;
+
+}  // namespace
+
+class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(HandoverOptions options, std::unique_ptr<BlockTransport> transport)
+      : options_(options),
+        transport_(transport != nullptr ? std::move(transport)
+                                        : std::make_unique<RouterTransport>()) {}
+
+  void run() {
+    thread_ = std::thread([this] { loop(); });
+  }
+  void stop();
+  std::uint64_t start(HandoverJob job, Done done);
+  void cancel(std::uint64_t id);
+  HandoverStats stats() const {
+    base::MutexLock lock(mu_);
+    return stats_;
+  }
+
+ private:
+  using Work = std::function<void()>;
+  // To the service's thread, from any. What comes after its end is nobody's.
+  void post(Work work);
+  void loop();
+  TimePoint next_wake() const;
+  void look_at_clock(TimePoint now);
+
+  // the service's thread
+  void begin(const TransferPtr& t);
+  void opened(const TransferPtr& t, bool holds);
+  void send(const TransferPtr& t, const Mover::Sends& sends);
+  void send_one(const TransferPtr& t, const Mover::Send& each);
+  bool take_slot(Transfer& t, const Mover::Send& each);
+  void pass(const TransferPtr& t, const Message& exported);
+  void heard(const TransferPtr& t, bool from_giver, const Message& message, const Status& why);
+  void give_up(const TransferPtr& t, Status why);
+  void settle(const TransferPtr& t);
+  void compute_again(const TransferPtr& t);
+  void finish(const TransferPtr& t, Status status, bool moved);
+
+  // an engine's thread
+  void act_giver(EngineCore& core, const TransferPtr& t, const Actions& actions, const Status& why);
+  void act_taker(EngineCore& core, const TransferPtr& t, const Actions& actions, const Status& why);
+  void copy_out(EngineCore& core, const TransferPtr& t, std::uint32_t piece);
+  void copy_in(EngineCore& core,
+               const TransferPtr& t,
+               std::uint32_t piece,
+               std::uint64_t attachment);
+  Status reserve(EngineCore& core, const TransferPtr& t, std::uint32_t& n_there);
+  Status begin_sequence(EngineCore& core, const TransferPtr& t);
+
+  const HandoverOptions options_;
+  const std::unique_ptr<BlockTransport> transport_;
+  std::thread thread_;
+  std::map<std::uint64_t, TransferPtr> transfers_;  // the service's thread
+
+  mutable base::Mutex mu_;
+  base::CondVar news_;
+  std::deque<Work> work_ GUARDED_BY(mu_);
+  bool stopping_ GUARDED_BY(mu_) = false;
+  std::uint64_t next_id_ GUARDED_BY(mu_) = 1;
+  HandoverStats stats_ GUARDED_BY(mu_);
+};
+
+// ---- any thread ----
+
+void HandoverService::Impl::post(Work work) {
+  {
+    base::MutexLock lock(mu_);
+    work_.push_back(std::move(work));
+  }
+  news_.notify_one();
+}
+
+std::uint64_t HandoverService::Impl::start(HandoverJob job, Done done) {
+  std::uint64_t id = 0;
+  {
+    base::MutexLock lock(mu_);
+    id = next_id_++;
+    ++stats_.n_running;
+  }
+  if (job.parked == nullptr) job.parked = std::make_shared<const ParkedContext>();
+  TimePoint until = Clock::now() + options_.timeout;
+  if (job.parked->hold != 0) until = std::min(until, job.parked->until);
+  if (job.request.deadline) until = std::min(until, *job.request.deadline);
+  auto t = std::make_shared<Transfer>(id, std::move(job), std::move(done), until);
+  post([this, t] { begin(t); });
+  return id;
+}
+
+void HandoverService::Impl::cancel(std::uint64_t id) {
+  post([this, id] {
+    const auto found = transfers_.find(id);
+    if (found == transfers_.end() || found->second->mover.begun()) return;
+    found->second->cancelled = true;
+    give_up(TransferPtr(found->second), {Code::kCancelled, "the hand-over was cancelled"});
+  });
+}
+
+void HandoverService::Impl::stop() {
+  {
+    base::MutexLock lock(mu_);
+    stopping_ = true;
+  }
+  post([this] {
+    const auto all = transfers_;
+    for (const auto& [id, t] : all) {
+      t->cancelled = true;
+      give_up(t, {Code::kCancelled, "the hand-over service ends"});
+    }
+  });
+  thread_.join();
+}
+
+// ---- the service's thread ----
+
+void HandoverService::Impl::loop() {
+  while (true) {
+    std::deque<Work> work;
+    {
+      base::MutexLock lock(mu_);
+      const auto any = [&]() REQUIRES(mu_) { return !work_.empty(); };
+      if (stopping_ && work_.empty() && transfers_.empty()) return;
+      const TimePoint wake = next_wake();
+      if (wake == TimePoint::max()) {
+        news_.wait(lock, any);
+      } else {
+        news_.wait_until(lock, wake, any);
+      }
+      work.swap(work_);
+    }
+    for (const Work& each : work) each();
+    look_at_clock(Clock::now());
+  }
+}
+
+TimePoint HandoverService::Impl::next_wake() const {
+  TimePoint out = TimePoint::max();
+  for (const auto& [id, t] : transfers_) {
+    if (t->mover.phase() != Mover::Phase::kAborting) out = std::min(out, t->deadline);
+    if (t->waits_for_slot) out = std::min(out, Clock::now() + kSlotPoll);
+  }
+  return out;
+}
+
+void HandoverService::Impl::look_at_clock(TimePoint now) {
+  const auto all = transfers_;
+  for (const auto& [id, t] : all) {
+    if (now >= t->deadline && !t->mover.done() && t->mover.phase() != Mover::Phase::kAborting) {
+      give_up(t, {Code::kDeadlineExceeded, "the hand-over took too long"});
+    } else if (t->waits_for_slot) {
+      const Mover::Send again = *std::exchange(t->waits_for_slot, std::nullopt);
+      send(t, {again});
+    }
+  }
+}
+
+void HandoverService::Impl::begin(const TransferPtr& t) {
+  transfers_.emplace(t->id, t);
+  const ParkedContext& parked = *t->job.parked;
+  bool ends = false;
+  {
+    base::MutexLock lock(mu_);
+    ends = stopping_;
+  }
+  if (ends) return finish(t, {Code::kCancelled, "the hand-over service ends"}, false);
+  if (parked.hold == 0 || t->job.from == nullptr) {
+    t->why = parked.hold == 0 ? Status(Code::kUnimplemented, "the source has kept no blocks")
+                              : unavailable("the source is gone");
+    return compute_again(t);
+  }
+  if (transfers_.size() > options_.transfers_max) {
+    t->why = {Code::kResourceExhausted,
+              "`transfers_max` is " + std::to_string(options_.transfers_max) +
+                  ": as many hand-overs are under way"};
+    return compute_again(t);
+  }
+  if (t->job.from == t->job.to) {  // the blocks are where they are wanted
+    GenerationRequest request = t->job.request;
+    request.adopted_hold = parked.hold;
+    return finish(t, t->job.to->submit(std::move(request), t->job.sink), true);
+  }
+  t->job.from->post([self = shared_from_this(), t](EngineCore& core) {
+    const bool holds = core.transfers().holds(t->job.parked->hold) &&
+                       core.runner_info().epoch == t->job.parked->incarnation;
+    self->post([self, t, holds, slots = core.transfers().slots(), runner = core.runner()] {
+      t->from_slots = slots;
+      t->from_runner = runner;
+      self->opened(t, holds);
+    });
+  });
+}
+
+void HandoverService::Impl::opened(const TransferPtr& t, bool holds) {
+  if (t->mover.phase() != Mover::Phase::kPreparing) return;  // cancelled meanwhile
+  if (holds) return send(t, t->mover.start());
+  t->why = unavailable("the source does not hold the blocks any more");
+  compute_again(t);
+}
+
+// Which slot the next step of a piece needs, if it is free.
+bool HandoverService::Impl::take_slot(Transfer& t, const Mover::Send& each) {
+  if (each.message.kind == Kind::kExport && !t.has_from_slot)
+    return t.has_from_slot = t.from_slots->try_take();
+  if (each.message.kind == Kind::kExported && !t.has_to_slot)
+    return t.has_to_slot = t.to_slots->try_take();
+  return true;
+}
+
+void HandoverService::Impl::send(const TransferPtr& t, const Mover::Sends& sends) {
+  for (const Mover::Send& each : sends) send_one(t, each);
+  settle(t);
+}
+
+void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& each) {
+  if (!take_slot(*t, each)) {
+    t->waits_for_slot = each;
+    return;
+  }
+  const auto self = shared_from_this();
+  switch (each.to) {
+    case Mover::To::kTransport:
+      return pass(t, each.message);
+    case Mover::To::kGiver:
+      return t->job.from->post([self, t, message = each.message](EngineCore& core) {
+        self->act_giver(core, t, t->giver.take(message, Clock::now()), {});
+      });
+    case Mover::To::kTaker:
+      return t->job.to->post([self, t, message = each.message](EngineCore& core) {
+        self->act_taker(core, t, t->taker.take(message, Clock::now()), {});
+      });
+  }
+}
+
+void HandoverService::Impl::pass(const TransferPtr& t, const Message& exported) {
+  const std::uint64_t as = t->first_attachment + exported.piece;
+  const Result<std::uint64_t> passed = transport_->pass({.from = t->from_runner.get(),
+                                                         .made = exported.attachment,
+                                                         .to = t->to_runner.get(),
+                                                         .as = as});
+  t->from_slots->give();
+  t->has_from_slot = false;
+  if (passed.ok()) {
+    t->n_bytes += passed.value();
+    ++t->n_pieces;
+  } else if (t->why.ok()) {
+    t->why = passed.status();
+  }
+  send(t, t->mover.passed(exported.piece, passed.ok() ? as : 0));
+}
+
+void HandoverService::Impl::heard(const TransferPtr& t,
+                                  bool from_giver,
+                                  const Message& message,
+                                  const Status& why) {
+  if (t->why.ok()) t->why = why;
+  if (!from_giver && t->has_to_slot) {
+    t->to_slots->give();
+    t->has_to_slot = false;
+  }
+  send(t, from_giver ? t->mover.from_giver(message) : t->mover.from_taker(message));
+}
+
+void HandoverService::Impl::give_up(const TransferPtr& t, Status why) {
+  if (t->why.ok() || t->cancelled) t->why = std::move(why);
+  const auto waited = std::exchange(t->waits_for_slot, std::nullopt);
+  send(t, t->mover.abort());
+  if (waited && waited->to == Mover::To::kTransport)  // its bytes do not pass any more
+    send(t, t->mover.passed(waited->message.piece, 0));
+}
+
+// Once the mover knows how it ends.
+void HandoverService::Impl::settle(const TransferPtr& t) {
+  if (!t->mover.done() || !transfers_.contains(t->id)) return;
+  if (t->mover.phase() == Mover::Phase::kMoved) return finish(t, {}, true);
+  if (!t->cancelled) return compute_again(t);
+  release_parked(*t->job.from, *t->job.parked);
+  finish(t, t->why, false);
+}
+
+void HandoverService::Impl::compute_again(const TransferPtr& t) {
+  Status status = t->job.to->submit(t->job.request, t->job.sink);
+  if (status.ok() && t->job.from != nullptr) release_parked(*t->job.from, *t->job.parked);
+  finish(t, std::move(status), false);
+}
+
+void HandoverService::Impl::finish(const TransferPtr& t, Status status, bool moved) {
+  if (transfers_.erase(t->id) == 0) return;
+  if (std::exchange(t->has_from_slot, false)) t->from_slots->give();
+  if (std::exchange(t->has_to_slot, false)) t->to_slots->give();
+  {
+    base::MutexLock lock(mu_);
+    --stats_.n_running;
+    ++(!status.ok() ? stats_.n_failed : moved ? stats_.n_moved : stats_.n_recomputed);
+    stats_.n_bytes += t->n_bytes;
+  }
+  const bool has_moved = status.ok() && moved;
+  t->done({.status = std::move(status),
+           .moved = has_moved,
+           .why_not = has_moved ? Status() : t->why,
+           .n_pieces = t->n_pieces,
+           .n_bytes = t->n_bytes,
+           .duration = Clock::now() - t->began});
+}
+
+// ---- the engines' threads ----
+
+void HandoverService::Impl::act_giver(EngineCore& core,
+                                      const TransferPtr& t,
+                                      const Actions& actions,
+                                      const Status& why) {
+  for (const Action& action : actions) {
+    switch (action.kind) {
+      case Action::Kind::kCopy:
+        copy_out(core, t, action.piece);
+        break;
+      case Action::Kind::kForget:
+        static_cast<void>(core.runner()->detach(action.attachment));
+        break;
+      case Action::Kind::kClose:
+        core.transfers().close(t->job.parked->hold);
+        break;
+      default:
+        post([self = shared_from_this(), t, reply = action.reply, why] {
+          self->heard(t, true, reply, why);
+        });
+    }
+  }
+}
+
+// A piece that fails is told by a post: the engine may be in the middle of losing its runner.
+void HandoverService::Impl::copy_out(EngineCore& core, const TransferPtr& t, std::uint32_t piece) {
+  const std::uint64_t attachment = core.transfers().next_attachment();
+  BlockPiece out = t->piece(t->job.parked->hold, piece, attachment);
+  out.done = [self = shared_from_this(), t, piece, attachment](const Status& status) {
+    t->job.from->post([self, t, piece, attachment, status](EngineCore& engine) {
+      self->act_giver(engine, t, t->giver.copied(piece, status.ok() ? attachment : 0), status);
+    });
+  };
+  core.transfers().move(std::move(out));
+}
+
+void HandoverService::Impl::act_taker(EngineCore& core,
+                                      const TransferPtr& t,
+                                      const Actions& actions,
+                                      const Status& why) {
+  for (const Action& action : actions) {
+    switch (action.kind) {
+      case Action::Kind::kReserve: {
+        std::uint32_t n_there = 0;
+        const Status status = reserve(core, t, n_there);
+        act_taker(core, t, t->taker.reserved(status.ok(), n_there), status);
+        break;
+      }
+      case Action::Kind::kCopy:
+        copy_in(core, t, action.piece, action.attachment);
+        break;
+      case Action::Kind::kBegin: {
+        const Status status = begin_sequence(core, t);
+        act_taker(core, t, t->taker.begun(status.ok()), status);
+        break;
+      }
+      case Action::Kind::kForget:
+        static_cast<void>(core.runner()->detach(action.attachment));
+        break;
+      case Action::Kind::kClose:
+        core.transfers().close(t->hold);
+        break;
+      case Action::Kind::kReply:
+        post([self = shared_from_this(), t, reply = action.reply, why] {
+          self->heard(t, false, reply, why);
+        });
+    }
+  }
+}
+
+void HandoverService::Impl::copy_in(EngineCore& core,
+                                    const TransferPtr& t,
+                                    std::uint32_t piece,
+                                    std::uint64_t attachment) {
+  BlockPiece in = t->piece(t->hold, piece, attachment);
+  in.comes_in = true;
+  in.done = [self = shared_from_this(), t, piece, attachment](const Status& status) {
+    t->job.to->post([self, t, piece, attachment, status](EngineCore& engine) {
+      if (!status.ok()) static_cast<void>(engine.runner()->detach(attachment));
+      self->act_taker(engine, t, t->taker.copied(piece, status.ok()), status);
+    });
+  };
+  core.transfers().move(std::move(in));
+}
+
+Status HandoverService::Impl::reserve(EngineCore& core,
+                                      const TransferPtr& t,
+                                      std::uint32_t& n_there) {
+  const ParkedContext& parked = *t->job.parked;
+  const GenerationRequest& request = t->job.request;
+  BlockTransfers& transfers = core.transfers();
+  COXSWAIN_RETURN_IF_ERROR(t->job.to->accepting());
+  const KvLayout ours = kv_layout_of(core.runner_info());
+  if (parked.layout == nullptr || *parked.layout != ours) {
+    return {Code::kFailedPrecondition,
+            "KV blocks of another layout: " +
+                (parked.layout == nullptr ? "none is told"
+                                          : difference(describe(*parked.layout), describe(ours)))};
+  }
+  if (parked.piece_blocks > transfers.piece_blocks_max()) {
+    return {Code::kUnimplemented,
+            "pieces of " + std::to_string(parked.piece_blocks) + " KV blocks; the runner takes " +
+                std::to_string(transfers.piece_blocks_max()) + " as one attachment"};
+  }
+  std::vector<TokenId> ids = request.prompt;
+  ids.insert(ids.end(), request.progress.ids.begin(), request.progress.ids.end());
+  const std::size_t n_tokens = std::size_t{parked.n_blocks} * ours.block_tokens;
+  const std::string identity = core.prefix_identity(request);
+  if (n_tokens > ids.size() ||
+      prefix_digest(identity, std::span(ids).first(n_tokens)) != parked.digest)
+    return invalid_argument("the parked blocks are of another request");
+  COXSWAIN_ASSIGN_OR_RETURN(
+      const HeldPrefix held,
+      transfers.hold_for_import(identity, ids, parked.n_blocks, parked.piece_blocks, parked.until));
+  if (held.first_blocks != parked.first_blocks) {
+    transfers.close(held.id);
+    return {Code::kUnimplemented, "the windows of the KV groups begin at other blocks"};
+  }
+  t->hold = held.id;
+  const std::uint32_t n_pieces = n_pieces_of(parked);
+  n_there = held.n_cached == parked.n_blocks ? n_pieces : held.n_cached / parked.piece_blocks;
+  const std::uint64_t first = transfers.next_attachment();
+  for (std::uint32_t i = 1; i < n_pieces; ++i) static_cast<void>(transfers.next_attachment());
+  // Behind this the reply is posted: the service's thread has all of it when it reads that.
+  post([t, first, slots = transfers.slots(), runner = core.runner()] {
+    t->to_slots = slots;
+    t->to_runner = runner;
+    t->first_attachment = first;
+  });
+  return {};
+}
+
+Status HandoverService::Impl::begin_sequence(EngineCore& core, const TransferPtr& t) {
+  core.transfers().publish(t->hold, t->job.parked->n_blocks);
+  GenerationRequest request = t->job.request;
+  request.adopted_hold = t->hold;
+  return t->job.to->submit(std::move(request), t->job.sink);
+}
+
+// ---- the door ----
+
+HandoverService::HandoverService(HandoverOptions options, std::unique_ptr<BlockTransport> transport)
+    : impl_(std::make_shared<Impl>(options, std::move(transport))) {
+  impl_->run();
+}
+
+HandoverService::~HandoverService() {
+  impl_->stop();
+}
+
+std::uint64_t HandoverService::start(HandoverJob job, Done done) {
+  return impl_->start(std::move(job), std::move(done));
+}
+
+void HandoverService::cancel(std::uint64_t transfer) {
+  impl_->cancel(transfer);
+}
+
+HandoverStats HandoverService::stats() const {
+  return impl_->stats();
+}
+
+void release_parked(Engine& engine, const ParkedContext& parked) {
+  if (parked.hold == 0) return;
+  engine.post([hold = parked.hold](EngineCore& core) { core.transfers().close(hold); });
+}
+
+}  // namespace coxswain::batch

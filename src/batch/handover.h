@@ -1,0 +1,95 @@
+#pragma once
+// HandoverService: a request whose prompt one engine has computed goes on in another one, with its KV blocks.
+//
+//     source.submit(request with context_only) -> first token, and TokenEvent::parked
+//     HandoverService::start({parked, source, destination, request with progress, sink})
+//       blocks pass (handover_protocol.h); the destination decodes behind them: its events go to `sink`
+//
+// Whatever goes wrong on the way, the destination computes the prompt again and yields the same tokens: blocks are
+// never more than a short cut, and a request is submitted to the destination exactly once. Whole blocks move; the
+// positions of the last one, if it is a part, are computed in the destination's first step, with the first token.
+//
+// Every block that is leased for a transfer has a deadline on its side, so that nobody waits for a side that is gone.
+//
+// Thread rule: any thread. One thread of its own, which sleeps while nothing moves, carries bytes and calls `done`.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <coxswain/block_transport.h>
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "batch/engine.h"
+
+namespace coxswain::batch {
+
+struct HandoverOptions {
+  // From start() to the commit; then the destination computes the prompt itself.
+  std::chrono::milliseconds timeout{10'000};
+  // Requests on their way at once; more are computed again at once.
+  std::uint32_t transfers_max = 64;
+};
+
+struct HandoverJob {
+  // Both live until `done` has been called. They may be the same one: nothing moves then. A source
+  // that is gone is null.
+  Engine* from = nullptr;
+  Engine* to = nullptr;
+  std::shared_ptr<const ParkedContext> parked;
+  // As it was submitted to `from`, with the id that it has at `to`, without context_only, with the first token (and
+  // what it had before) in `progress`.
+  GenerationRequest request;
+  std::shared_ptr<TokenSink> sink;
+};
+
+struct HandoverResult {
+  // Of Engine::submit() at the destination: ok: `sink` gets exactly one final event; else it got none, and what is
+  // parked stays so until its deadline, for another try. kCancelled after cancel(): that is given back, too.
+  Status status;
+  bool moved = false;          // else the destination computes the prompt again,
+  Status why_not;              // because of this
+  std::uint32_t n_pieces = 0;  // that moved: what the destination had already did not
+  std::uint64_t n_bytes = 0;
+  std::chrono::nanoseconds duration{};
+};
+
+struct HandoverStats {
+  std::uint64_t n_moved = 0;
+  std::uint64_t n_recomputed = 0;
+  std::uint64_t n_failed = 0;  // neither: cancelled, or refused by the destination
+  std::uint64_t n_bytes = 0;
+  std::uint32_t n_running = 0;
+};
+
+class HandoverService {
+ public:
+  using Done = std::function<void(HandoverResult)>;
+
+  // Without a transport bytes pass through this process (RouterTransport).
+  explicit HandoverService(HandoverOptions options = {},
+                           std::unique_ptr<BlockTransport> transport = {});
+  // What is under way is cancelled, unless it has begun; `done` of each has been called then.
+  ~HandoverService();
+  HandoverService(const HandoverService&) = delete;
+  HandoverService& operator=(const HandoverService&) = delete;
+
+  // `done` is called once, on the service's thread, and must not block. The number is for cancel().
+  std::uint64_t start(HandoverJob job, Done done);
+  // Unknown numbers, and what has begun at its destination, are left alone: cancel it there.
+  void cancel(std::uint64_t transfer);
+
+  HandoverStats stats() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+// The blocks are given back without a hand-over: nobody goes on. Any thread; done soon.
+void release_parked(Engine& engine, const ParkedContext& parked);
+
+}  // namespace coxswain::batch

@@ -1,0 +1,577 @@
+#include "fleet/fleet.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace coxswain::fleet {
+namespace {
+
+// An engine is given more while fewer of its requests wait than this, or fewer of their tokens than a step computes.
+constexpr std::uint32_t kWaitingInEngineMax = 4;
+// How many more sequences than the others a replica may have and still get those that it has the beginning of.
+constexpr std::uint32_t kUnfairnessMax = 4;
+// How long a replica keeps the blocks of a prompt that another one is to go on with.
+constexpr std::chrono::seconds kParkedMax{15};
+
+// Figures of the first stay that a step had count for the client.
+void note_life(SequenceLife& life, const batch::TokenEvent& event) {
+  if (!life.was_scheduled && event.scheduled_at != event.queued_at) {
+    life.was_scheduled = true;
+    life.scheduled_at = event.scheduled_at;
+    life.n_cached_prompt_tokens = event.n_cached_prompt_tokens;
+  }
+  if (life.first_token_at == TimePoint{}) life.first_token_at = event.first_token_at;
+}
+
+Status cancelled() {
+  return {Code::kCancelled, "the request was cancelled"};
+}
+
+Status shutting_down(Code code) {
+  return {code, ErrorKind::kUnavailable, "the server is shutting down"};
+}
+
+Status queue_full(std::string_view limit, std::uint64_t value) {
+  return {
+      Code::kResourceExhausted,
+      ErrorKind::kOverloaded,
+      "`" + std::string(limit) + "` is " + std::to_string(value) + ": as many are waiting already"};
+}
+
+std::uint64_t key_of(RequestId id) {
+  return static_cast<std::uint64_t>(id);
+}
+
+std::uint64_t n_prompt_tokens(const batch::GenerationRequest& request) {
+  return std::uint64_t{request.n_sequences()} * request.prompt.size();
+}
+
+}  // namespace
+
+Fleet::Fleet(const std::vector<FleetMember>& members, const FleetOptions& options, Parts parts)
+    : options_(options), parts_(parts) {
+  if (parts_.metrics != nullptr) queue_size_.emplace(parts_.metrics->queue_size);
+  replicas_.reserve(members.size());
+  const auto does_both = [](const FleetMember& m) { return m.computes_prompts && m.generates; };
+  if (!std::ranges::all_of(members, does_both))
+    handovers_ = std::make_unique<batch::HandoverService>();
+  for (const FleetMember& member : members) replicas_.push_back(make_replica(member));
+  thread_ = std::thread([this] { loop(); });
+}
+
+Fleet::~Fleet() {
+  std::vector<batch::SinkEvent> events;
+  {
+    base::MutexLock lock(mu_);
+    draining_ = ending_ = true;
+  }
+  stop_ = true;
+  bell_.ring();
+  thread_.join();
+  handovers_.reset();
+  for (auto& replica : replicas_) replica->engine.reset();
+  {
+    base::MutexLock lock(mu_);
+    while (!waiting_.empty())
+      end_waiting(waiting_.begin()->second, shutting_down(Code::kCancelled), events);
+  }
+  forward_events(events);
+}
+
+std::unique_ptr<Fleet::Replica> Fleet::make_replica(const FleetMember& member) {
+  auto replica = std::make_unique<Replica>();
+  const auto ring_if_any_waits = [this] {
+    if (any_waiting_.load(std::memory_order_relaxed)) bell_.ring();
+  };
+  replica->observer = std::make_unique<ReplicaObserver>(
+      member.observer,
+      ReplicaObserver::Notices{.on_state = ring_if_any_waits,
+                               .on_lost = [this] { bell_.ring(); },
+                               .on_replaced =
+                                   [this, r = replica.get()] {
+                                     r->incarnation.fetch_add(1);
+                                     bell_.ring();
+                                   }});
+  replica->step_prompt_tokens = member.step_prompt_tokens;
+  replica->resumes = member.resumes;
+  replica->computes_prompts = member.computes_prompts;
+  replica->generates = member.generates;
+  replica->engine = member.make_engine(*replica->observer);
+  return replica;
+}
+
+Status Fleet::submit(batch::GenerationRequest request, std::shared_ptr<batch::TokenSink> sink) {
+  const auto owned = std::make_shared<FleetRequest>(std::move(request), std::move(sink));
+  if (replicas_.size() > 1) owned->prefix_keys = hints_.keys(owned->request);
+  const auto n_answers = static_cast<std::uint32_t>(owned->lives.size());
+  const auto stay = std::make_shared<Stay>(
+      static_cast<batch::EventOutlet&>(*this), owned, StayRange{.first = 0, .n = n_answers});
+  {
+    base::MutexLock lock(mu_);
+    COXSWAIN_RETURN_IF_ERROR(check_taken(owned->request));
+    owned->arrival = next_arrival_++;
+    const bool others_first = !waiting_.empty() && waiting_.begin()->first < stay->rank();
+    if (replicas_.size() > 1 && others_first) {
+      COXSWAIN_RETURN_IF_ERROR(check_room(owned->request));
+      requests_[key_of(owned->request.id)] = owned;
+      owned->stays.push_back(stay);
+      wait(stay);
+      return {};
+    }
+    requests_[key_of(owned->request.id)] = owned;
+    owned->stays.push_back(stay);
+  }
+  const Placement placement = place(stay);
+  if (placement.placed == Placed::kYes) return {};
+  base::MutexLock lock(mu_);
+  Status refusal = placement.refusal;
+  if (placement.placed == Placed::kNoRoom) {
+    refusal = check_room(owned->request);
+    if (refusal.ok()) wait(stay);
+  }
+  if (!refusal.ok()) {
+    requests_.erase(key_of(owned->request.id));
+    owned->stays.clear();
+    answered_.notify_all();
+  }
+  return refusal;
+}
+
+Status Fleet::check_taken(const batch::GenerationRequest& request) const {
+  if (draining_) return shutting_down(Code::kUnavailable);
+  if (requests_.contains(key_of(request.id))) {
+    return {Code::kFailedPrecondition,
+            ErrorKind::kInternal,
+            "a request with this id is still being served"};
+  }
+  const auto is_up = [](const auto& replica) { return replica->engine->stats().runner_up; };
+  if (std::ranges::none_of(replicas_, is_up))
+    return {Code::kUnavailable, ErrorKind::kUnavailable, "no model runner is available"};
+  return {};
+}
+
+Status Fleet::check_room(const batch::GenerationRequest& request) const {
+  std::uint64_t n_waiting = request.n_sequences();
+  std::uint64_t n_tokens = n_prompt_tokens(request);
+  for (const auto& replica : replicas_) {
+    const batch::EngineStats stats = replica->engine->stats();
+    n_waiting += stats.queued;
+    n_tokens += stats.queued_tokens;
+  }
+  for (const auto& [rank, stay] : waiting_) {
+    n_waiting += stay->range().n;
+    n_tokens += n_prompt_tokens(stay->request().request);
+  }
+  if (n_waiting > options_.queue_requests_max)
+    return queue_full("queue_requests_max", options_.queue_requests_max);
+  if (n_tokens > options_.queue_tokens_max)
+    return queue_full("queue_tokens_max", options_.queue_tokens_max);
+  return {};
+}
+
+void Fleet::cancel(RequestId id) {
+  base::MutexLock lock(mu_);
+  const auto found = requests_.find(key_of(id));
+  if (found == requests_.end() || found->second->cancelled) return;
+  found->second->cancelled = true;
+  for (const StayPtr& stay : found->second->stays) {
+    if (stay->transfer != 0 && handovers_ && !ending_) handovers_->cancel(stay->transfer);
+    if (stay->replica) replicas_[*stay->replica]->engine->cancel(stay->engine_id);
+  }
+  bell_.ring();  // for those that wait
+}
+
+bool Fleet::drain(std::chrono::milliseconds grace) {
+  const TimePoint end = Clock::now() + grace;
+  {
+    base::MutexLock lock(mu_);
+    draining_ = true;
+    const auto all_answered = [this]() REQUIRES(mu_) { return requests_.empty(); };
+    if (!answered_.wait_until(lock, end, all_answered)) return false;
+  }
+  for (const auto& replica : replicas_) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    if (!replica->engine->drain(std::max(left, std::chrono::milliseconds(0)))) return false;
+  }
+  return true;
+}
+
+FleetStatus Fleet::status() const {
+  FleetStatus out;
+  base::MutexLock lock(mu_);
+  for (const auto& replica : replicas_) {
+    out.replicas.push_back({.stats = replica->engine->stats(),
+                            .incarnation = replica->incarnation.load(),
+                            .n_stays = replica->n_stays});
+  }
+  out.n_requests = requests_.size();
+  out.n_waiting = waiting_.size();
+  for (const auto& [rank, stay] : waiting_) out.n_resuming += stay->n_losses > 0 ? 1 : 0;
+  out.n_resumed = n_resumed_;
+  return out;
+}
+
+// ---- where a stay goes
+
+bool Fleet::has_room(const Replica& replica, const batch::EngineStats& stats) const {
+  if (replicas_.size() == 1) return true;
+  return stats.queued < kWaitingInEngineMax || stats.queued_tokens < replica.step_prompt_tokens;
+}
+
+bool Fleet::suits(const Replica& replica, const Stay& stay) {
+  return stay.is_prompt() ? replica.computes_prompts : replica.generates;
+}
+
+// The replica with the fewest sequences; or, not far behind it, the one that has the beginning of the prompt.
+std::optional<std::size_t> Fleet::choose(const Stay& stay) const {
+  std::optional<std::size_t> best;
+  std::uint32_t least = 0;
+  const bool any_suits = std::ranges::any_of(replicas_, [&](const auto& replica) {
+    return suits(*replica, stay) && replica->engine->stats().runner_up;
+  });
+  std::vector<std::optional<std::uint32_t>> loads(replicas_.size());
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    const batch::EngineStats stats = replicas_[i]->engine->stats();
+    const bool refused = (stay.refused >> i & 1) != 0;
+    if (!stats.runner_up || refused || !has_room(*replicas_[i], stats)) continue;
+    if (any_suits && !suits(*replicas_[i], stay)) continue;
+    const std::uint32_t load = stats.running + stats.queued;
+    loads[i] = load;
+    if (best && load >= least) continue;
+    best = i;
+    least = load;
+  }
+  const auto hinted = hints_.replica_of(stay.request().prefix_keys);
+  if (hinted && loads[*hinted] && *loads[*hinted] <= least + kUnfairnessMax) return hinted;
+  return best;
+}
+
+// Chooses a replica and gives it the stay, on paper.
+std::optional<std::size_t> Fleet::board(const StayPtr& stay) {
+  const auto replica = choose(*stay);
+  if (!replica) return std::nullopt;
+  waiting_.erase(stay->rank());
+  note_waiting();
+  stay->replica = replica;
+  stay->engine_id = RequestId{next_engine_id_++};
+  stay->recalled = false;
+  ++replicas_[*replica]->n_stays;
+  hints_.note(stay->request().prefix_keys, *replica);
+  return replica;
+}
+
+// The engine is asked without the lock: it looks at every token.
+Fleet::Placement Fleet::place(const StayPtr& stay) {
+  Status last;
+  {
+    base::MutexLock lock(mu_);
+    stay->refused = 0;
+  }
+  while (true) {
+    std::optional<std::size_t> replica;
+    RequestId id{};
+    {
+      base::MutexLock lock(mu_);
+      if (stay->request().cancelled) return {Placed::kRefused, cancelled()};
+      replica = board(stay);
+      id = stay->engine_id;
+    }
+    if (!replica) return {last.ok() ? Placed::kNoRoom : Placed::kRefused, last};
+    batch::Engine& engine = *replicas_[*replica]->engine;
+    batch::GenerationRequest request = stay->engine_request(id);
+    if (!replicas_[*replica]->generates && stay->is_prompt()) request.context_only = kParkedMax;
+    Status status = engine.submit(std::move(request), stay);
+    base::MutexLock lock(mu_);
+    if (status.ok()) {
+      // The notice came between the look and the submission.
+      if (stay->request().cancelled) engine.cancel(id);
+      return {};
+    }
+    --replicas_[*replica]->n_stays;
+    stay->replica.reset();
+    stay->refused |= std::uint64_t{1} << *replica;
+    last = std::move(status);
+  }
+}
+
+void Fleet::wait(const StayPtr& stay) {
+  waiting_.emplace(stay->rank(), stay);
+  note_waiting();
+  bell_.ring();
+}
+
+void Fleet::note_waiting() {
+  any_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
+  if (queue_size_) queue_size_->set(static_cast<double>(waiting_.size()));
+}
+
+// ---- what engines say
+
+void Fleet::on_events(std::span<batch::SinkEvent> events) {
+  std::size_t n = 0;
+  std::vector<Departure> departures;
+  for (batch::SinkEvent& e : events) {
+    const auto stay = std::static_pointer_cast<Stay>(std::move(e.sink));
+    if (e.event.parked != nullptr) departures.push_back(depart(*stay, e.event));
+    if (!passes(*stay, e.event)) continue;
+    e.event.sequence += stay->range().first;
+    e.sink = stay->request().sink;
+    if (&events[n] != &e) events[n] = std::move(e);
+    ++n;
+  }
+  forward_events(events.first(n));
+  // Behind the first token, so that nothing overtakes it.
+  for (const Departure& departure : departures) hand_over(departure);
+}
+
+// The prompt is computed. Its event becomes one of many, and the sequence has its next stay, which nobody sees yet.
+Fleet::Departure Fleet::depart(Stay& stay, batch::TokenEvent& event) {
+  FleetRequest& request = stay.request();
+  event.final = false;
+  base::MutexLock lock(mu_);
+  note_life(stay.life_of(event), event);
+  Departure out{
+      .next = std::make_shared<Stay>(
+          static_cast<batch::EventOutlet&>(*this), request.shared_from_this(), stay.range()),
+      .from = *stay.replica,
+      .parked = std::exchange(event.parked, nullptr)};
+  out.next->n_losses = stay.n_losses;
+  request.stays.push_back(out.next);
+  --stay.n_open;
+  leave_engine(stay);
+  return out;
+}
+
+void Fleet::hand_over(const Departure& departure) {
+  const StayPtr& next = departure.next;
+  batch::Engine& from = *replicas_[departure.from]->engine;
+  {
+    base::MutexLock lock(mu_);
+    if (!ending_ && !next->request().cancelled && board(next)) {
+      next->transfer = handovers_->start(
+          {.from = &from,
+           .to = replicas_[*next->replica]->engine.get(),
+           .parked = departure.parked,
+           .request = next->engine_request(next->engine_id),
+           .sink = next},
+          [this, departure](const batch::HandoverResult& result) { arrive(departure, result); });
+      return;
+    }
+    wait(next);
+  }
+  batch::release_parked(from, *departure.parked);
+}
+
+// On the service's thread: an engine has the sequence, or it waits for one that computes all again.
+void Fleet::arrive(const Departure& departure, const batch::HandoverResult& result) {
+  const StayPtr& next = departure.next;
+  {
+    base::MutexLock lock(mu_);
+    next->transfer = 0;
+    if (result.status.ok()) {
+      if (next->request().cancelled && next->replica)
+        replicas_[*next->replica]->engine->cancel(next->engine_id);
+      return;
+    }
+    --replicas_[*next->replica]->n_stays;
+    next->replica.reset();
+    wait(next);
+  }
+  if (result.status.code() != Code::kCancelled)
+    batch::release_parked(*replicas_[departure.from]->engine, *departure.parked);
+}
+
+// Whether the client is told.
+bool Fleet::passes(Stay& stay, batch::TokenEvent& event) {
+  if (!event.final) {
+    if (!event.whole) stay.note(event);
+    return true;
+  }
+  base::MutexLock lock(mu_);
+  --stay.n_open;
+  const bool stays_alive = goes_on(stay, event);
+  if (stay.n_open == 0) leave_engine(stay);
+  if (!stays_alive) return answer(stay, event);
+  go_on(stay, event);
+  return false;
+}
+
+bool Fleet::goes_on(const Stay& stay, const batch::TokenEvent& event) const {
+  const FleetRequest& request = stay.request();
+  if (event.status.ok() || ending_ || request.cancelled) return false;
+  const bool lost =
+      event.status.code() == Code::kUnavailable && event.status.kind() == ErrorKind::kGeneration;
+  const bool recalled = stay.recalled && event.status.code() == Code::kCancelled;
+  if (!lost && !recalled) return false;
+  if (lost && stay.n_losses >= options_.resumes_max) return false;
+  return stay.life_of(event).progress.empty() || replicas_.front()->resumes;
+}
+
+void Fleet::leave_engine(Stay& stay) {
+  --replicas_[*stay.replica]->n_stays;
+  stay.replica.reset();
+  std::erase_if(stay.request().stays, [&](const StayPtr& s) { return s.get() == &stay; });
+}
+
+// The sequence waits for its next stay, in front: its arrival is that of its request. Beams go on together.
+void Fleet::go_on(Stay& stay, const batch::TokenEvent& event) {
+  FleetRequest& request = stay.request();
+  note_life(stay.life_of(event), event);
+  if (request.is_beams() && stay.n_open > 0) return;
+  const std::uint32_t sequence = stay.range().first + event.sequence;
+  const StayRange range = request.is_beams() ? stay.range() : StayRange{.first = sequence, .n = 1};
+  const auto next = std::make_shared<Stay>(
+      static_cast<batch::EventOutlet&>(*this), request.shared_from_this(), range);
+  const bool lost = event.status.code() == Code::kUnavailable;
+  next->n_losses = stay.n_losses + (lost ? 1 : 0);
+  if (lost) {
+    ++n_resumed_;
+    if (parts_.metrics != nullptr) parts_.metrics->request_resumes.add();
+  }
+  request.stays.push_back(next);
+  wait(next);
+}
+
+// The final event of a sequence, on its way to the client.
+bool Fleet::answer(Stay& stay, batch::TokenEvent& event) {
+  FleetRequest& request = stay.request();
+  const SequenceLife& life = stay.life_of(event);
+  event.queued_at = request.queued_at;
+  if (life.was_scheduled) {
+    event.scheduled_at = life.scheduled_at;
+    event.n_cached_prompt_tokens = life.n_cached_prompt_tokens;
+  } else if (event.scheduled_at < event.queued_at) {
+    event.scheduled_at = event.queued_at;
+  }
+  if (life.first_token_at != TimePoint{}) event.first_token_at = life.first_token_at;
+  if (request.cancelled && !event.status.ok()) event.status = cancelled();
+  if (--request.n_open == 0) {
+    requests_.erase(key_of(request.request.id));
+    if (requests_.empty()) answered_.notify_all();
+  }
+  return true;
+}
+
+// ---- what waits
+
+void Fleet::loop() {
+  while (!stop_) bell_.wait(look());
+}
+
+// Returns how long nothing is to be done, unless the bell rings.
+std::optional<std::chrono::milliseconds> Fleet::look() {
+  const TimePoint now = Clock::now();
+  std::vector<batch::SinkEvent> events;
+  {
+    base::MutexLock lock(mu_);
+    recall_from_lost();
+    events = end_overdue(now);
+  }
+  forward_events(events);
+  while (!stop_ && place_first()) {
+  }
+  base::MutexLock lock(mu_);
+  std::optional<TimePoint> next;
+  for (const auto& [rank, stay] : waiting_) {
+    const auto deadline = stay->deadline();
+    if (deadline) next = std::min(*deadline, next.value_or(*deadline));
+  }
+  if (!next) return std::nullopt;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
+  return std::max(left, std::chrono::milliseconds(0));
+}
+
+// What waits in the engine of a replica that is away is served by others, if there are any.
+void Fleet::recall_from_lost() {
+  std::vector<bool> away;
+  away.reserve(replicas_.size());
+  for (const auto& replica : replicas_) away.push_back(!replica->engine->stats().runner_up);
+  const auto n_away = static_cast<std::size_t>(std::ranges::count(away, true));
+  for (std::size_t i = 0; i < away.size(); ++i)
+    if (away[i]) hints_.forget(i);
+  if (n_away == 0 || n_away == away.size()) return;
+  for (const auto& [id, request] : requests_) {
+    for (const StayPtr& stay : request->stays) {
+      if (!stay->replica || !away[*stay->replica] || stay->recalled) continue;
+      stay->recalled = true;
+      replicas_[*stay->replica]->engine->cancel(stay->engine_id);
+    }
+  }
+}
+
+std::vector<batch::SinkEvent> Fleet::end_overdue(TimePoint now) {
+  std::vector<std::pair<StayPtr, Status>> over;
+  for (const auto& [rank, stay] : waiting_) {
+    const auto& last = stay->request().request.deadline;
+    if (stay->request().cancelled) {
+      over.emplace_back(stay, cancelled());
+    } else if (last && now >= *last) {
+      over.emplace_back(stay,
+                        Status(Code::kDeadlineExceeded,
+                               ErrorKind::kDeadline,
+                               "the time limit of the request has passed"));
+    } else if (const auto deadline = stay->deadline(); deadline && now >= *deadline) {
+      over.emplace_back(stay,
+                        Status(Code::kDeadlineExceeded,
+                               ErrorKind::kQueueTimeout,
+                               "the request waited too long for its turn"));
+    }
+  }
+  std::vector<batch::SinkEvent> events;
+  for (const auto& [stay, why] : over) end_waiting(stay, why, events);
+  return events;
+}
+
+// REQUIRES: no engine has it.
+void Fleet::end_waiting(const StayPtr& stay,
+                        const Status& why,
+                        std::vector<batch::SinkEvent>& events) {
+  waiting_.erase(stay->rank());
+  note_waiting();
+  FleetRequest& request = stay->request();
+  std::erase(request.stays, stay);
+  for (std::uint32_t i = 0; i < stay->range().n; ++i) {
+    batch::TokenEvent event;
+    event.sequence = i;
+    event.final = true;
+    event.status = why;
+    event.queued_at = event.scheduled_at = request.queued_at;
+    const SequenceLife& life = stay->life_of(event);
+    event.n_generated = static_cast<std::uint32_t>(life.progress.ids.size());
+    event.cumulative_logprob = life.progress.cumulative_logprob;
+    answer(*stay, event);
+    event.sequence += stay->range().first;
+    events.push_back({request.sink, std::move(event)});
+  }
+}
+
+// The head of the queue. False if there is none, or no room for it.
+bool Fleet::place_first() {
+  StayPtr stay;
+  {
+    base::MutexLock lock(mu_);
+    if (waiting_.empty()) return false;
+    stay = waiting_.begin()->second;
+  }
+  const Placement placement = place(stay);
+  if (placement.placed == Placed::kYes) return true;
+  std::vector<batch::SinkEvent> events;
+  {
+    base::MutexLock lock(mu_);
+    const Code code = placement.refusal.code();
+    const bool waits_on = placement.placed == Placed::kNoRoom || code == Code::kUnavailable ||
+                          code == Code::kResourceExhausted;
+    if (waits_on && !stay->request().cancelled) {
+      waiting_.emplace(stay->rank(), stay);
+      note_waiting();
+      return false;
+    }
+    end_waiting(stay, placement.refusal, events);
+  }
+  forward_events(events);
+  return true;
+}
+
+}  // namespace coxswain::fleet

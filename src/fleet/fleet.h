@@ -1,0 +1,174 @@
+#pragma once
+// Fleet: the door before one or several engines, each over a replica of the same model.
+//
+// It owns a request from submit() to its last event. With several engines requests wait here, by priority and then by
+// arrival, and go to an engine that has room for them; with one they wait in the engine, and nothing is changed but
+// this: where a runner is lost, what it computed goes back to the front of the queue and on behind the tokens that were
+// delivered, in another engine or with the runner's successor. Its events continue as if nothing had been (law 1), so
+// the client sees a pause. docs/fleet.md.
+//
+// Guarantees: those of batch::Engine for ids, order of events and final events. A request is in one engine at most; one
+// that was lost more than resumes_max times fails with the runner's error, kGeneration.
+//
+// Thread rule: all methods of Fleet from any thread. Sinks are called by the threads of the engines and by the fleet's
+// own, for a sequence by one at a time.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "batch/engine.h"
+#include "batch/handover.h"
+#include "fleet/bell.h"
+#include "fleet/prefix_hints.h"
+#include "fleet/replica_observer.h"
+#include "fleet/stay.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+
+namespace coxswain::fleet {
+
+struct FleetOptions {
+  // Of all that wait, here and in the engines; where there is one engine it looks after its own queue.
+  std::uint32_t queue_requests_max = 1024;
+  std::size_t queue_tokens_max = std::size_t{16} << 20;
+  // How often a sequence goes on after its runner was lost.
+  std::uint32_t resumes_max = 3;
+};
+
+// One engine to be.
+struct FleetMember {
+  // The engine tells the observer that it is given, which tells `observer`.
+  std::function<std::unique_ptr<batch::Engine>(batch::EngineObserver&)> make_engine;
+  batch::EngineObserver& observer;
+  std::size_t step_prompt_tokens = 256;  // that a step has room for
+  bool resumes = true;  // Capabilities::takes_ids: can go on behind delivered tokens
+  // What it is for. One that only computes prompts hands each sequence on to one that generates, behind the first token
+  // and with its blocks (batch/handover.h). Where none of the right kind serves, any other does its work.
+  bool computes_prompts = true;
+  bool generates = true;
+};
+
+// What is known of a replica, for people.
+struct ReplicaStatus {
+  batch::EngineStats stats;
+  std::uint64_t incarnation = 1;  // runners that it has had
+  std::size_t n_stays = 0;        // requests, or sequences of such, that its engine has
+};
+
+struct FleetStatus {
+  std::vector<ReplicaStatus> replicas;
+  std::size_t n_requests = 0;  // accepted and unanswered
+  std::size_t n_waiting = 0;   // of these, or of their sequences, in no engine
+  std::size_t n_resuming = 0;  // of those that wait, such that were lost before
+  std::uint64_t n_resumed = 0;
+};
+
+class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
+ public:
+  struct Parts {
+    telemetry::Logger& log;
+    telemetry::Metrics* metrics = nullptr;
+  };
+
+  // REQUIRES: 1 to 64 members.
+  Fleet(const std::vector<FleetMember>& members, const FleetOptions& options, Parts parts);
+  // Cancels what is left, each with its final event.
+  ~Fleet() override;
+
+  Status submit(batch::GenerationRequest request, std::shared_ptr<batch::TokenSink> sink) override;
+  void cancel(RequestId id) override;
+
+  // Refuses new requests; true once all are answered and no step names their blocks, false when `grace` has passed.
+  bool drain(std::chrono::milliseconds grace);
+
+  std::size_t n_replicas() const { return replicas_.size(); }
+  // For those who watch over a replica. Requests come through submit().
+  batch::Engine& engine(std::size_t replica) { return *replicas_[replica]->engine; }
+  FleetStatus status() const;
+
+ private:
+  struct Replica {
+    std::unique_ptr<ReplicaObserver> observer;
+    std::unique_ptr<batch::Engine> engine;
+    std::size_t step_prompt_tokens = 0;
+    bool resumes = true;
+    bool computes_prompts = true;
+    bool generates = true;
+    std::atomic<std::uint64_t> incarnation{1};
+    std::size_t n_stays = 0;  // guarded by mu_
+  };
+  enum class Placed : std::uint8_t { kYes, kNoRoom, kRefused };
+  struct Placement {
+    Placed placed = Placed::kYes;
+    Status refusal;
+  };
+  using StayPtr = std::shared_ptr<Stay>;
+  // A sequence whose prompt is computed, and what it left behind.
+  struct Departure {
+    StayPtr next;
+    std::size_t from = 0;
+    std::shared_ptr<const batch::ParkedContext> parked;
+  };
+
+  void on_events(std::span<batch::SinkEvent> events) override;
+  bool passes(Stay& stay, batch::TokenEvent& event);
+  Departure depart(Stay& stay, batch::TokenEvent& event);
+  void hand_over(const Departure& departure);
+  void arrive(const Departure& departure, const batch::HandoverResult& result);
+  bool goes_on(const Stay& stay, const batch::TokenEvent& event) const REQUIRES(mu_);
+  void leave_engine(Stay& stay) REQUIRES(mu_);
+  void go_on(Stay& stay, const batch::TokenEvent& event) REQUIRES(mu_);
+  bool answer(Stay& stay, batch::TokenEvent& event) REQUIRES(mu_);
+
+  std::unique_ptr<Replica> make_replica(const FleetMember& member);
+  Status check_taken(const batch::GenerationRequest& request) const REQUIRES(mu_);
+  Status check_room(const batch::GenerationRequest& request) const REQUIRES(mu_);
+  bool has_room(const Replica& replica, const batch::EngineStats& stats) const;
+  static bool suits(const Replica& replica, const Stay& stay);
+  std::optional<std::size_t> choose(const Stay& stay) const REQUIRES(mu_);
+  Placement place(const StayPtr& stay);
+  std::optional<std::size_t> board(const StayPtr& stay) REQUIRES(mu_);
+  void wait(const StayPtr& stay) REQUIRES(mu_);
+
+  void loop();
+  std::optional<std::chrono::milliseconds> look();
+  void recall_from_lost() REQUIRES(mu_);
+  std::vector<batch::SinkEvent> end_overdue(TimePoint now) REQUIRES(mu_);
+  void end_waiting(const StayPtr& stay, const Status& why, std::vector<batch::SinkEvent>& events)
+      REQUIRES(mu_);
+  bool place_first();
+  void note_waiting() REQUIRES(mu_);
+
+  const FleetOptions options_;
+  const Parts parts_;
+  Bell bell_;
+  PrefixHints hints_;  // its changing part is guarded by mu_
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  mutable base::Mutex mu_;
+  base::CondVar answered_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<FleetRequest>> requests_ GUARDED_BY(mu_);
+  std::map<Stay::Rank, StayPtr> waiting_ GUARDED_BY(mu_);
+  std::uint64_t next_arrival_ GUARDED_BY(mu_) = 0;
+  std::uint64_t next_engine_id_ GUARDED_BY(mu_) = 1;
+  std::uint64_t n_resumed_ GUARDED_BY(mu_) = 0;
+  bool draining_ GUARDED_BY(mu_) = false;
+  bool ending_ GUARDED_BY(mu_) = false;
+  std::unique_ptr<batch::HandoverService> handovers_;  // null where every replica does both
+  std::atomic<bool> any_waiting_{false};
+  std::optional<telemetry::GaugePart> queue_size_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace coxswain::fleet

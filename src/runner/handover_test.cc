@@ -1,0 +1,157 @@
+// Requests handed over between engines over real models: tokens, log-probabilities and logits are those of the
+// undisturbed request, bit for bit, in every family, behind windows and sink tokens, too.
+
+#include "batch/handover.h"
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "batch/testing/recorder.h"
+#include "model/test_models.h"
+#include "runner/local_runner.h"
+
+namespace coxswain::runner {
+namespace {
+
+using batch::GenerationRequest;
+using batch::HandoverResult;
+using batch::testing::Recorder;
+
+std::unique_ptr<batch::Engine> start(const std::string& dir,
+                                     std::size_t n_threads,
+                                     const model::WindowLimits& windows) {
+  RunnerOptions options;
+  options.model_dir = dir;
+  options.without_text = true;
+  options.dtype = tensor::DType::kF32;
+  options.block_tokens = 4;
+  options.n_threads = n_threads;
+  options.kv_blocks = 200;
+  options.max_total_tokens = 100;
+  options.max_batch_prefill_tokens = 64;
+  options.max_batch_size = 8;
+  options.output_bytes_max = std::uint64_t{16} << 20;
+  options.attachment_bytes_max = std::uint64_t{1} << 20;
+  options.windows = windows;
+  auto runner = LocalRunner::create(options);
+  EXPECT_TRUE(runner.ok()) << runner.status().message();
+  if (!runner.ok()) return nullptr;
+  batch::EngineOptions engine;
+  engine.check_invariants = true;
+  engine.batch_size_max = 8;
+  engine.prefill_tokens_max = 24;
+  return batch::Engine::create(std::move(runner).value(), engine);
+}
+
+std::vector<GenerationRequest> requests() {
+  GenerationRequest greedy;
+  for (TokenId i = 0; i < 41; ++i) greedy.prompt.push_back(3 + i * 11 % 58);
+  greedy.stopping = {.max_new_tokens = 12, .ignore_eos = true};
+  std::vector<GenerationRequest> out(5, greedy);
+  out[1].sampling.do_sample = true;
+  out[1].sampling.seed = 17;
+  out[1].sampling.temperature = 1.3F;
+  out[2].sampling = out[1].sampling;
+  out[2].sampling.repetition_penalty = 1.2F;
+  out[2].sampling.n_top_tokens = 3;
+  out[2].prompt_logprobs = true;
+  out[3].sampling.no_repeat_ngram_size = 2;
+  out[4].outputs = {.context_logits = true, .generation_logits = true};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].cache_salt = std::to_string(i);
+  return out;
+}
+
+std::shared_ptr<Recorder> run(batch::Engine& engine, const GenerationRequest& request) {
+  auto sink = std::make_shared<Recorder>(request.progress);
+  const Status status = engine.submit(request, sink);
+  EXPECT_TRUE(status.ok()) << status.message();
+  if (status.ok()) sink->wait_final();
+  EXPECT_TRUE(sink->final_event().status.ok()) << sink->final_event().status.message();
+  return sink;
+}
+
+void expect_same(const Recorder& whole, const Recorder& first, const Recorder& rest) {
+  std::vector<OutputToken> tokens = first.tokens();
+  const std::vector<OutputToken> more = rest.tokens();
+  tokens.insert(tokens.end(), more.begin(), more.end());
+  EXPECT_EQ(tokens, whole.tokens());
+  EXPECT_EQ(rest.final_event().finish, whole.final_event().finish);
+  EXPECT_EQ(rest.final_event().cumulative_logprob, whole.final_event().cumulative_logprob);
+  SequenceOutputs outputs = first.outputs();
+  batch::append_outputs(rest.outputs(), outputs);
+  EXPECT_EQ(outputs, whole.outputs());
+  EXPECT_EQ(first.prompt().size(), whole.prompt().size());
+  for (std::size_t i = 1; i < whole.prompt().size(); ++i)
+    EXPECT_EQ(first.prompt()[i], whole.prompt()[i]);
+}
+
+void expect_handed_over(const std::string& dir, const model::WindowLimits& windows) {
+  const auto from = start(dir, 1, windows);
+  const auto to = start(dir, 2, windows);
+  ASSERT_TRUE(from != nullptr && to != nullptr);
+  batch::HandoverService service;
+  std::uint64_t id = 0;
+  for (GenerationRequest request : requests()) {
+    request.id = RequestId{++id};
+    const auto whole = run(*from, request);
+    request.cache_salt += " once more";
+    GenerationRequest context = request;
+    context.context_only = std::chrono::seconds(30);
+    const auto first = run(*from, context);
+    ASSERT_NE(first->final_event().parked, nullptr);
+    request.progress = {.ids = first->ids(),
+                        .cumulative_logprob = first->final_event().cumulative_logprob};
+    const auto rest = std::make_shared<Recorder>(request.progress);
+    std::promise<HandoverResult> promise;
+    service.start({.from = from.get(),
+                   .to = to.get(),
+                   .parked = first->final_event().parked,
+                   .request = request,
+                   .sink = rest},
+                  [&](HandoverResult result) { promise.set_value(std::move(result)); });
+    const HandoverResult result = promise.get_future().get();
+    ASSERT_TRUE(result.status.ok()) << result.status.message();
+    EXPECT_TRUE(result.moved) << result.why_not.message();
+    rest->wait_final();
+    EXPECT_EQ(rest->final_event().n_cached_prompt_tokens, 40U);
+    expect_same(*whole, *first, *rest);
+  }
+  for (const auto& engine : {from.get(), to.get()}) {
+    EXPECT_TRUE(engine->drain(std::chrono::seconds(10)));
+    EXPECT_EQ(engine->stats().blocks_retiring, 0U);
+  }
+}
+
+class HandoverModels : public ::testing::TestWithParam<model::SmallModel> {};
+
+TEST_P(HandoverModels, TheSameBits) {
+  base::TempFolder folder;
+  model::RandomCheckpointOptions options;
+  options.dir = folder.path();
+  options.type = tensor::DType::kF32;
+  ASSERT_TRUE(write_random_checkpoint(model::small_config(GetParam().fields), options).ok());
+  expect_handed_over(folder.path(), {});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families,
+                         HandoverModels,
+                         ::testing::ValuesIn(model::small_models()),
+                         [](const auto& family) { return std::string(family.param.name); });
+
+TEST(HandoverWindows, TheSameBitsBehindSinkTokens) {
+  base::TempFolder folder;
+  model::RandomCheckpointOptions options;
+  options.dir = folder.path();
+  options.type = tensor::DType::kF32;
+  ASSERT_TRUE(
+      write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"), options).ok());
+  expect_handed_over(folder.path(), {.max_attention_window = {7, 0}, .sink_token_length = 5});
+  expect_handed_over(folder.path(), {.max_attention_window = {7, 12}, .sink_token_length = 0});
+}
+
+}  // namespace
+}  // namespace coxswain::runner

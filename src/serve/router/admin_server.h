@@ -1,0 +1,45 @@
+#pragma once
+// AdminServer: the listener of --admin-listen, for whoever operates this machine.
+//
+//   GET /fleet     each replica and the whole, JSON (fleet_document.h)
+//   GET /metrics   what the other listener has, and the same by replica
+//
+// Thread rule: one thread; the functions that it is given are called by its own.
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <coxswain/status.h>
+
+#include "http/server.h"
+#include "serve/admin_address.h"
+#include "serve/port_lease.h"
+#include "serve/router/fleet_document.h"
+#include "telemetry/metrics.h"
+
+namespace coxswain::serve {
+
+class AdminServer {
+ public:
+  struct Sources {
+    std::function<FleetView()> view;
+    const telemetry::Metrics& metrics;
+  };
+
+  // Listens at `address`; `limits` has everything else. Errors: kUnavailable, "cause; cure" (start_failure.h).
+  static Result<std::unique_ptr<AdminServer>> start(const AdminAddress& address,
+                                                    http::ServerOptions limits,
+                                                    Sources sources);
+  std::uint16_t port() const { return server_->port(); }
+  void stop() { server_->stop(); }
+
+ private:
+  AdminServer(PortLease lease, Sources sources, std::unique_ptr<http::Server> server);
+
+  const PortLease lease_;  // the server has the socket
+  const Sources sources_;
+  const std::unique_ptr<http::Server> server_;
+};
+
+}  // namespace coxswain::serve

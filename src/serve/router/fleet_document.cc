@@ -1,0 +1,144 @@
+#include "serve/router/fleet_document.h"
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "telemetry/exposition.h"
+
+namespace coxswain::serve {
+namespace {
+
+json::Value count(std::uint64_t n) {
+  return json::Value::unsigned_integer(n);
+}
+
+std::string_view state_of(const Status& health) {
+  if (health.ok()) return "serving";
+  return health.code() == Code::kUnavailable ? "lost" : "late";
+}
+
+json::Value blocks_of(const batch::EngineStats& stats) {
+  json::Object out;
+  out.append_new("total", count(stats.blocks_total));
+  out.append_new("free", count(stats.blocks_free));
+  out.append_new("cached", count(stats.blocks_cached));
+  out.append_new("leased", count(stats.blocks_leased));
+  out.append_new("retiring", count(stats.blocks_retiring));
+  return json::Value(std::move(out));
+}
+
+json::Value replica_document(std::size_t index,
+                             const fleet::ReplicaStatus& replica,
+                             const Status& health) {
+  json::Object out;
+  out.append_new("replica", count(index));
+  out.append_new("role", "mixed");
+  out.append_new("state", std::string(state_of(health)));
+  if (!health.ok()) out.append_new("reason", health.message());
+  out.append_new("incarnation", count(replica.incarnation));
+  out.append_new("restarts", count(replica.incarnation - 1));
+  out.append_new("requests", count(replica.n_stays));
+  out.append_new("queued", count(replica.stats.queued));
+  out.append_new("running", count(replica.stats.running));
+  out.append_new("blocks", blocks_of(replica.stats));
+  out.append_new("steps", count(replica.stats.steps));
+  out.append_new("prompt_tokens", count(replica.stats.prompt_tokens));
+  out.append_new("cached_prompt_tokens", count(replica.stats.cached_prompt_tokens));
+  out.append_new("generated_tokens", count(replica.stats.generated_tokens));
+  out.append_new("pauses", count(replica.stats.pauses));
+  return json::Value(std::move(out));
+}
+
+// One family: a value for each replica.
+struct ReplicaMetric {
+  std::string_view name;
+  std::string_view help;
+  bool counts = false;  // only grows, but for a new runner
+  std::uint64_t (*value)(const fleet::ReplicaStatus&);
+};
+
+constexpr std::array kMetrics{
+    ReplicaMetric{"tgi_replica_incarnation",
+                  "Runners that the replica has had",
+                  false,
+                  [](const fleet::ReplicaStatus& r) { return r.incarnation; }},
+    ReplicaMetric{"tgi_replica_queue_size",
+                  "Requests that wait in the replica's engine",
+                  false,
+                  [](const fleet::ReplicaStatus& r) { return std::uint64_t{r.stats.queued}; }},
+    ReplicaMetric{"tgi_replica_running",
+                  "Sequences that the replica computes",
+                  false,
+                  [](const fleet::ReplicaStatus& r) { return std::uint64_t{r.stats.running}; }},
+    ReplicaMetric{
+        "tgi_replica_kv_blocks_total",
+        "Blocks of the replica's KV cache",
+        false,
+        [](const fleet::ReplicaStatus& r) { return std::uint64_t{r.stats.blocks_total}; }},
+    ReplicaMetric{"tgi_replica_kv_blocks_free",
+                  "Of these, such that hold nothing",
+                  false,
+                  [](const fleet::ReplicaStatus& r) { return std::uint64_t{r.stats.blocks_free}; }},
+    ReplicaMetric{
+        "tgi_replica_kv_blocks_leased",
+        "Of these, such that requests use",
+        false,
+        [](const fleet::ReplicaStatus& r) { return std::uint64_t{r.stats.blocks_leased}; }},
+    ReplicaMetric{"tgi_replica_steps_total",
+                  "Steps that the replica has computed",
+                  true,
+                  [](const fleet::ReplicaStatus& r) { return r.stats.steps; }},
+    ReplicaMetric{"tgi_replica_generated_tokens_total",
+                  "Tokens that the replica has generated",
+                  true,
+                  [](const fleet::ReplicaStatus& r) { return r.stats.generated_tokens; }}};
+
+std::string label_of(std::size_t replica) {
+  return "replica=\"" + std::to_string(replica) + "\"";
+}
+
+}  // namespace
+
+json::Value fleet_document(const FleetView& view) {
+  json::Array replicas;
+  std::uint64_t n_serving = 0;
+  std::uint64_t n_restarts = 0;
+  for (std::size_t i = 0; i < view.status.replicas.size(); ++i) {
+    const fleet::ReplicaStatus& replica = view.status.replicas[i];
+    replicas.push_back(replica_document(i, replica, view.health[i]));
+    n_serving += view.health[i].ok() ? 1 : 0;
+    n_restarts += replica.incarnation - 1;
+  }
+  json::Object out;
+  out.append_new("replicas", json::Value(std::move(replicas)));
+  out.append_new("serving", count(n_serving));
+  out.append_new("restarts", count(n_restarts));
+  out.append_new("requests", count(view.status.n_requests));
+  out.append_new("waiting", count(view.status.n_waiting));
+  out.append_new("resuming", count(view.status.n_resuming));
+  out.append_new("resumed", count(view.status.n_resumed));
+  return json::Value(std::move(out));
+}
+
+std::string replica_metrics(const FleetView& view) {
+  telemetry::Registry registry;
+  for (std::size_t i = 0; i < view.health.size(); ++i) {
+    registry.gauge("tgi_replica_serving", "1 if the replica's shard answers, else 0", label_of(i))
+        .set(view.health[i].ok() ? 1 : 0);
+  }
+  for (const ReplicaMetric& metric : kMetrics) {
+    for (std::size_t i = 0; i < view.status.replicas.size(); ++i) {
+      const std::uint64_t value = metric.value(view.status.replicas[i]);
+      if (metric.counts) {
+        registry.counter(metric.name, metric.help, label_of(i)).add(value);
+      } else {
+        registry.gauge(metric.name, metric.help, label_of(i)).set(static_cast<double>(value));
+      }
+    }
+  }
+  return registry.render();
+}
+
+}  // namespace coxswain::serve

@@ -1,0 +1,25 @@
+#pragma once
+// What GET /fleet and the metrics of --admin-listen tell about each replica. docs/fleet.md has the fields.
+//
+// Thread rule: pure functions.
+
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+
+#include "fleet/fleet.h"
+#include "json/json.h"
+
+namespace coxswain::serve {
+
+struct FleetView {
+  fleet::FleetStatus status;
+  std::vector<Status> health = {};  // of each replica, as its supervisor saw it last
+};
+
+json::Value fleet_document(const FleetView& view);
+// In the text form of Prometheus, with the label `replica`.
+std::string replica_metrics(const FleetView& view);
+
+}  // namespace coxswain::serve

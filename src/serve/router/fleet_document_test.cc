@@ -1,0 +1,56 @@
+#include "serve/router/fleet_document.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace coxswain::serve {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+FleetView view_of_two() {
+  FleetView out;
+  out.status.replicas = {
+      {.stats = {.queued = 1, .running = 2, .steps = 30, .blocks_total = 9, .blocks_free = 4},
+       .incarnation = 1,
+       .n_stays = 3},
+      {.stats = {}, .incarnation = 4, .n_stays = 0}};
+  out.status.n_requests = 5;
+  out.status.n_waiting = 2;
+  out.status.n_resuming = 1;
+  out.status.n_resumed = 7;
+  out.health = {Status(), Status(Code::kUnavailable, "no socket")};
+  return out;
+}
+
+TEST(FleetDocument, EachReplicaAndTheWhole) {
+  EXPECT_EQ(
+      json::write(fleet_document(view_of_two())),
+      R"({"replicas":[{"replica":0,"role":"mixed","state":"serving","incarnation":1,"restarts":0,"requests":3,)"
+      R"("queued":1,"running":2,"blocks":{"total":9,"free":4,"cached":0,"leased":0,"retiring":0},"steps":30,)"
+      R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0},)"
+      R"({"replica":1,"role":"mixed","state":"lost","reason":"no socket","incarnation":4,"restarts":3,"requests":0,)"
+      R"("queued":0,"running":0,"blocks":{"total":0,"free":0,"cached":0,"leased":0,"retiring":0},"steps":0,)"
+      R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0}],)"
+      R"("serving":1,"restarts":3,"requests":5,"waiting":2,"resuming":1,"resumed":7})");
+}
+
+TEST(FleetDocument, AReplicaThatIsSlowIsLate) {
+  FleetView view = view_of_two();
+  view.health[1] = Status(Code::kDeadlineExceeded, "no step has finished");
+  EXPECT_THAT(json::write(fleet_document(view)), HasSubstr(R"("state":"late")"));
+}
+
+TEST(ReplicaMetrics, HaveTheLabel) {
+  EXPECT_THAT(replica_metrics(view_of_two()),
+              AllOf(HasSubstr("# TYPE tgi_replica_running gauge\n"
+                              "tgi_replica_running{replica=\"0\"} 2\n"
+                              "tgi_replica_running{replica=\"1\"} 0\n"),
+                    HasSubstr("tgi_replica_serving{replica=\"1\"} 0\n"),
+                    HasSubstr("# TYPE tgi_replica_steps_total counter\n"
+                              "tgi_replica_steps_total{replica=\"0\"} 30\n")));
+}
+
+}  // namespace
+}  // namespace coxswain::serve

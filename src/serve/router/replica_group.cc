@@ -1,0 +1,166 @@
+#include "serve/router/replica_group.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "kvspill/spill_tier.h"
+#include "serve/router/router_setup.h"
+
+namespace coxswain::serve {
+
+ReplicaGroup::ReplicaGroup(const options::OptionValues& values,
+                           bool below_launcher,
+                           const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer,
+                           telemetry::Logger& log)
+    : values_(values), log_(log) {
+  std::vector<std::string> sockets{values.get<"master-shard-uds-path">()};
+  const std::vector<std::string>& more = values.get<"replica-uds-path">();
+  sockets.insert(sockets.end(), more.begin(), more.end());
+  for (std::size_t i = 0; i < sockets.size(); ++i) {
+    auto replica = std::make_unique<Replica>();
+    replica->shard =
+        sockets.size() == 1 ? "the shard" : "the shard of replica " + std::to_string(i);
+    replica->connector = std::make_unique<ShardConnector>(
+        values, sockets[i], below_launcher, tokenizer, log, [r = replica.get()] {
+          r->bell.ring();
+        });
+    replicas_.push_back(std::move(replica));
+  }
+}
+
+ReplicaGroup::~ReplicaGroup() = default;
+
+Status ReplicaGroup::connect() {
+  for (const auto& replica : replicas_) {
+    COXSWAIN_ASSIGN_OR_RETURN(replica->runner, replica->connector->connect_patiently());
+    replica->info = replica->runner->info();
+    const RunnerInfo& first = info();
+    if (replica->info.vocab_size != first.vocab_size ||
+        replica->info.model_fingerprint != first.model_fingerprint) {
+      return {Code::kFailedPrecondition, replica->shard + " serves another model than the first"};
+    }
+  }
+  return {};
+}
+
+Result<request::TokenLimits> ReplicaGroup::resolve_limits(const request::TokenLimitOptions& asked) {
+  for (const auto& replica : replicas_) {
+    COXSWAIN_ASSIGN_OR_RETURN(replica->limits, request::resolve_limits(asked, replica->info));
+  }
+  request::TokenLimits all = replicas_.front()->limits;
+  all.batch_total_tokens_max = 0;
+  for (const auto& replica : replicas_) {
+    const request::TokenLimits& own = replica->limits;
+    all.input_tokens_max = std::min(all.input_tokens_max, own.input_tokens_max);
+    all.total_tokens_max = std::min(all.total_tokens_max, own.total_tokens_max);
+    all.batch_total_tokens_max += own.batch_total_tokens_max;
+  }
+  return all;
+}
+
+// A tier is of one engine at a time: each replica has a part of it, in a folder of its own.
+Result<batch::EngineOptions> ReplicaGroup::engine_options_of(std::size_t index) {
+  const Replica& replica = *replicas_[index];
+  std::string path = values_.get<"kv-spill-path">().value_or("");
+  if (!path.empty() && index > 0) path += "/replica-" + std::to_string(index);
+  batch::EngineOptions out = engine_options(values_, replica.limits, replica.info);
+  COXSWAIN_ASSIGN_OR_RETURN(
+      out.tier,
+      kvspill::make_tier({.memory_bytes_max = values_.get<"kv-host-bytes-max">() / replicas_.size(),
+                          .path = path,
+                          .file_bytes_max = values_.get<"kv-spill-bytes-max">() / replicas_.size(),
+                          .warn = [this](std::string_view line) { log_.warn(line); }},
+                         replica.info));
+  return out;
+}
+
+Result<fleet::FleetMember> ReplicaGroup::member(std::size_t index) {
+  Replica& replica = *replicas_[index];
+  COXSWAIN_ASSIGN_OR_RETURN(batch::EngineOptions options, engine_options_of(index));
+  const std::size_t step_prompt_tokens = options.prefill_tokens_max;
+  return fleet::FleetMember{
+      .make_engine =
+          [&replica, options = std::move(options)](batch::EngineObserver& observer) {
+            return batch::Engine::create(std::move(replica.runner), options, &observer);
+          },
+      .observer = *replica.metrics,
+      .step_prompt_tokens = step_prompt_tokens,
+      .resumes = replica.info.capabilities.takes_ids};
+}
+
+Status ReplicaGroup::start(telemetry::Metrics& metrics) {
+  metrics_ = &metrics;
+  std::vector<fleet::FleetMember> members;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    Replica& replica = *replicas_[i];
+    replica.metrics =
+        std::make_unique<router::EngineMetrics>(metrics, log_, [&replica] { replica.bell.ring(); });
+    COXSWAIN_ASSIGN_OR_RETURN(fleet::FleetMember one, member(i));
+    members.push_back(std::move(one));
+  }
+  fleet::FleetOptions options;
+  options.queue_requests_max = values_.get<"queue-requests-max">();
+  options.queue_tokens_max = values_.get<"queue-tokens-max">();
+  options.resumes_max = values_.get<"request-resumes-max">();
+  fleet_ = std::make_unique<fleet::Fleet>(
+      members, options, fleet::Fleet::Parts{.log = log_, .metrics = &metrics});
+  return {};
+}
+
+void ReplicaGroup::supervise(std::function<void(const Status&)> on_health,
+                             const std::function<bool()>& health_asked) {
+  on_health_ = std::move(on_health);
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    Replica& replica = *replicas_[i];
+    replica.supervisor = std::make_unique<fleet::ReplicaSupervisor>(
+        fleet::ReplicaSupervisor::Parts{
+            .engine = fleet_->engine(i),
+            .bell = replica.bell,
+            .connect = [&replica] { return replica.connector->connect(); },
+            .on_state = [this, &replica](const Status& s) { note_health(replica, s); },
+            .metrics = metrics_,
+            .up = &replica.metrics->replica_up(),
+            .log = log_,
+            .health_asked = health_asked,
+            .on_stuck = [&replica] { replica.connector->end_stuck_shard(); },
+            .shard = replica.shard},
+        replica.info,
+        fleet::ReplicaSupervisor::Options{});
+  }
+}
+
+void ReplicaGroup::note_health(Replica& replica, const Status& status) {
+  base::MutexLock lock(mu_);
+  replica.health = status;
+  std::vector<Status> each;
+  each.reserve(replicas_.size());
+  for (const auto& r : replicas_) each.push_back(r->health);
+  on_health_(health_of_all(each));
+}
+
+FleetView ReplicaGroup::view() const {
+  FleetView out{.status = fleet_->status()};
+  base::MutexLock lock(mu_);
+  for (const auto& replica : replicas_) out.health.push_back(replica->health);
+  return out;
+}
+
+void ReplicaGroup::ring() {
+  for (const auto& replica : replicas_) replica->bell.ring();
+}
+
+void ReplicaGroup::stop_supervisors() {
+  for (const auto& replica : replicas_)
+    if (replica->supervisor) replica->supervisor->stop();
+}
+
+Status health_of_all(const std::vector<Status>& each) {
+  const auto well = std::ranges::find_if(each, &Status::ok);
+  if (well != each.end()) return *well;
+  const auto late =
+      std::ranges::find_if(each, [](const Status& s) { return s.code() != Code::kUnavailable; });
+  return late != each.end() ? *late : each.front();
+}
+
+}  // namespace coxswain::serve

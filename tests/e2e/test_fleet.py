@@ -1,0 +1,162 @@
+"""--replicas: several shards behind one router, any of which may die at any moment."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import threading
+import time
+
+import pytest
+import requests
+
+from demo import MESSAGES, PROMPT
+from process_tree import wait_until
+from sse import Stream
+
+N_STREAMS = 24
+# A service that dies five times within a minute ends the launcher.
+KILLS_OF_EACH = 3
+
+
+def shards(launcher):
+    """{replica: pid} of those that run."""
+    found = {}
+    for process in launcher.processes():
+        if process.program != "text-generation-server":
+            continue
+        try:
+            words = pathlib.Path(f"/proc/{process.pid}/cmdline").read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        path = next(w for w in words if w.startswith("--uds-path="))
+        found[1 if path.endswith("-replica-1") else 0] = process.pid
+    return found
+
+
+@pytest.fixture
+def fleet(launch):
+    return launch("--replicas", "2", "--threads", "1", "--admin-listen", "127.0.0.1:0").wait_ready()
+
+
+def seen(launcher, path):
+    port = re.search(r"the replicas are shown at=127.0.0.1 port=(\d+)", launcher.out())[1]
+    response = requests.get(f"http://127.0.0.1:{port}{path}", timeout=60)
+    assert response.status_code == 200
+    return response
+
+
+def bodies():
+    """(path, body): greedy and sampled, native and /v1, streams and whole answers, several sequences."""
+    out = []
+    for i in range(N_STREAMS):
+        n = 60 + 20 * (i % 5)
+        sampled = {"temperature": 1.0, "seed": i} if i % 2 else {"temperature": 0}
+        if i % 4 == 0:
+            parameters = {"max_new_tokens": n, "details": True, "decoder_input_details": i % 8 == 0}
+            out.append(("/generate" if i % 8 == 0 else "/generate_stream", {"inputs": PROMPT * (1 + i % 3), "parameters": parameters}))
+        elif i % 4 == 1:
+            parameters = {"max_new_tokens": n, "do_sample": True, "temperature": 1.1, "seed": i, "repetition_penalty": 1.2}
+            out.append(("/generate_stream", {"inputs": PROMPT, "parameters": parameters}))
+        elif i % 4 == 2:
+            out.append(("/v1/completions", {"prompt": PROMPT, "max_tokens": n, "ignore_eos": True, "logprobs": 2, "stream": i % 8 == 2, **sampled}))
+        else:
+            n_sequences = {"n": 2} if i % 8 == 7 else {}
+            out.append(("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": n, "stream": i % 8 == 3, **sampled, **n_sequences}))
+    return out
+
+
+def answer_of(launcher, path, body):
+    """What the client has in the end, in a form that two runs can be compared in."""
+    if not (body.get("stream") or path == "/generate_stream"):
+        response = launcher.post(path, body)
+        assert response.status_code == 200, response.text
+        return {k: v for k, v in response.json().items() if k not in ("id", "created")}
+    with Stream(launcher.url, path, body) as stream:
+        events = list(stream.events())
+    assert stream.status == 200 and not any("error" in e for e in events), events[-1]
+    return [{k: v for k, v in e.items() if k not in ("id", "created")} for e in events]
+
+
+def wait_idle(launcher):
+    def idle():
+        m = launcher.metrics()
+        return m["tgi_kv_blocks_leased"] == m["tgi_kv_blocks_retiring"] == m["tgi_queue_size"] == m["tgi_batch_current_size"] == 0 and m
+
+    m = wait_until(idle, 20, lambda: f"idle: {launcher.metrics()}")
+    assert m["tgi_kv_blocks_free"] + m["tgi_kv_blocks_cached"] == m["tgi_kv_blocks_total"]
+    return m
+
+
+def test_both_replicas_serve(fleet):
+    assert len(shards(fleet)) == 2
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: fleet.post("/generate", {"inputs": PROMPT, "parameters": {"max_new_tokens": 200}}).json(), range(8)))
+    assert all(a == answers[0] for a in answers)
+    m = wait_idle(fleet)
+    assert m["tgi_replica_up"] == 2 and m["tgi_request_success"] == 8
+    fleet.process.send_signal(signal.SIGUSR1)
+    wait_until(lambda: "state of replica 1 queued=0" in fleet.out(), 20, fleet.log)
+    finished = [line.split(" finished=")[1].split()[0] for line in fleet.out().splitlines() if "state of replica" in line]
+    assert len(finished) == 2 and all(int(n) > 0 for n in finished), finished
+    assert "replicas  2, each with what follows" in fleet.out()
+    shown = seen(fleet, "/fleet").json()
+    assert [r["state"] for r in shown["replicas"]] == ["serving"] * 2 and shown["serving"] == 2
+    assert sum(r["generated_tokens"] for r in shown["replicas"]) > 0 and shown["requests"] == 0
+    labelled = seen(fleet, "/metrics").text
+    assert 'tgi_replica_serving{replica="1"} 1' in labelled and "tgi_replica_up 2" in labelled
+    assert fleet.stop() == 0, fleet.log()
+
+
+def test_streams_survive_kills(fleet):
+    """Every answer is that of an undisturbed run, whichever shard dies when; /health stays well while the other one serves."""
+    work = bodies()
+    expected = [answer_of(fleet, path, body) for path, body in work]
+    rng = random.Random(int(os.environ.get("COXSWAIN_FLEET_SEED", "7")))
+    stop = threading.Event()
+    unwell = []
+
+    def ask_health():
+        while not stop.is_set():
+            if fleet.get("/health").status_code != 200:
+                unwell.append(fleet.metrics()["tgi_replica_up"])
+            time.sleep(0.02)
+
+    def kill():
+        order = [0, 1] * KILLS_OF_EACH
+        rng.shuffle(order)
+        for n_before, replica in enumerate(order):
+            time.sleep(rng.random() * 0.4)
+            os.kill(shards(fleet)[replica], signal.SIGKILL)
+            back = {"tgi_replica_up": 2, "tgi_replica_restarts_total": n_before + 1}
+            wait_until(lambda: back.items() <= fleet.metrics().items(), 60, fleet.log)
+
+    watcher, killer = threading.Thread(target=ask_health), threading.Thread(target=kill)
+    watcher.start()
+    killer.start()
+    try:
+        rounds = 0
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            while killer.is_alive() or rounds == 0:
+                order = rng.sample(range(len(work)), len(work))
+                answers = list(pool.map(lambda i: answer_of(fleet, *work[i]), order))
+                for i, answer in zip(order, answers):
+                    assert answer == expected[i], f"{work[i]}\n{json.dumps(answer)[:2000]}\n{json.dumps(expected[i])[:2000]}"
+                rounds += 1
+    finally:
+        stop.set()
+        killer.join()
+        watcher.join()
+    assert unwell == []
+    m = wait_idle(fleet)
+    assert m["tgi_replica_restarts_total"] == 2 * KILLS_OF_EACH
+    assert m["tgi_request_resumes_total"] > 0
+    shown = seen(fleet, "/fleet").json()
+    assert shown["restarts"] == 2 * KILLS_OF_EACH and shown["resumed"] == m["tgi_request_resumes_total"]
+    assert [r["restarts"] for r in shown["replicas"]] == [KILLS_OF_EACH] * 2
+    assert shown["requests"] == shown["waiting"] == 0 and all(r["requests"] == r["blocks"]["leased"] == 0 for r in shown["replicas"])
+    assert m["tgi_request_success"] == m["tgi_request_count"] == len(work) * (rounds + 1)
+    assert fleet.stop() == 0, fleet.log()
