@@ -508,11 +508,17 @@ TEST_F(SpillTierTest, AModelThatIsNotServedGivesWay) {
   EXPECT_TRUE(warnings().empty());
 }
 
+// How many writes a disk that fills up still takes. FileCalls are plain functions and have nothing of their own.
+int& n_writes_left() {
+  static int n = 0;
+  return n;
+}
+
 TEST_F(SpillTierTest, AFullDiskEndsTheTakingWithOneLine) {
+  n_writes_left() = 5;
   base::FileCalls full = base::FileCalls::system();
   full.write = [](int fd, const void* bytes, std::size_t n) -> ssize_t {
-    static int n_left = 5;
-    if (--n_left < 0) {
+    if (--n_writes_left() < 0) {
       errno = ENOSPC;
       return -1;
     }
