@@ -143,6 +143,7 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   base::CondVar news_;
   std::deque<Work> work_ GUARDED_BY(mu_);
   bool stopping_ GUARDED_BY(mu_) = false;
+  bool ended_ GUARDED_BY(mu_) = false;  // nobody does work any more
   std::uint64_t next_id_ GUARDED_BY(mu_) = 1;
   HandoverStats stats_ GUARDED_BY(mu_);
 };
@@ -152,6 +153,7 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
 void HandoverService::Impl::post(Work work) {
   {
     base::MutexLock lock(mu_);
+    if (ended_) return;  // it names the service, which would hold itself
     work_.push_back(std::move(work));
   }
   news_.notify_one();
@@ -205,7 +207,10 @@ void HandoverService::Impl::loop() {
     {
       base::MutexLock lock(mu_);
       const auto any = [&]() REQUIRES(mu_) { return !work_.empty(); };
-      if (stopping_ && work_.empty() && transfers_.empty()) return;
+      if (stopping_ && work_.empty() && transfers_.empty()) {
+        ended_ = true;
+        return;
+      }
       const TimePoint wake = next_wake();
       if (wake == TimePoint::max()) {
         news_.wait(lock, any);

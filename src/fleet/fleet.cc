@@ -524,8 +524,8 @@ std::vector<batch::SinkEvent> Fleet::end_overdue(TimePoint now) {
   return events;
 }
 
-// REQUIRES: no engine has it.
-void Fleet::end_waiting(const StayPtr& stay,
+// A copy of the pointer: the one in `waiting_` goes. REQUIRES: no engine has it.
+void Fleet::end_waiting(StayPtr stay,  // NOLINT(performance-unnecessary-value-param)
                         const Status& why,
                         std::vector<batch::SinkEvent>& events) {
   waiting_.erase(stay->rank());

@@ -146,6 +146,7 @@ class Packer {
 std::vector<std::byte> repeated(std::span<const std::byte> from,
                                 const tensor::QuantRows& rows,
                                 std::size_t group) {
+  if (from.empty()) return {};
   const std::size_t n_groups = (rows.k + group - 1) / group;
   const std::size_t size = from.size() / (rows.n_rows * rows.scheme.n_groups(rows.k));
   const std::size_t row_bytes = from.size() / rows.n_rows;

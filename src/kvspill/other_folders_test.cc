@@ -24,9 +24,9 @@ class OtherFoldersTest : public ::testing::Test {
 
   // A folder of `n` blocks of 100 bytes: the first was used `age` hours ago, the next ones each an hour later.
   fs::path make(const std::string& model, std::size_t n, int age) {
-    const fs::path folder = path_ / folder_name(model);
+    fs::path folder = path_ / folder_name(model);
     fs::create_directories(folder);
-    std::ofstream(folder / kLockName);
+    std::ofstream(folder / kLockName) << "";
     std::ofstream(folder / kSecretName) << "secret";
     for (std::size_t i = 0; i < n; ++i) {
       const fs::path file = folder / block_name({.high = i, .low = 7}, {.groups = 1});

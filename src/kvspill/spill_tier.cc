@@ -269,6 +269,7 @@ bool SpillTier::keep(const TierBlock& block, std::string_view bytes) {
 std::uint32_t SpillTier::do_store(const TierJob& job) {
   const auto n = static_cast<std::uint32_t>(job.blocks.size());
   std::vector<std::uint32_t> groups;
+  groups.reserve(n);
   for (const TierBlock& block : job.blocks) groups.push_back(block.groups);
   const auto image = job.runner->take(job.attachment);
   const auto blocks = image.ok() ? split_image(layout_, image->bytes, groups)

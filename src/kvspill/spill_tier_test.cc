@@ -275,6 +275,12 @@ struct Mirror {
   }
 };
 
+void expect_created(const KvEvent& event, const std::vector<std::uint32_t>& capacity) {
+  EXPECT_EQ(event.id, 1U);
+  EXPECT_EQ(event.n_blocks, 79U);
+  EXPECT_EQ(event.tier_blocks, capacity);
+}
+
 TEST_F(SpillTierTest, EventsTellTheLevelOfABlock) {
   const FakeRunnerOptions fake = fake_options(80);
   const SpillOptions options{.memory_bytes_max = 30'000, .path = path_, .file_bytes_max = 12'000};
@@ -284,22 +290,21 @@ TEST_F(SpillTierTest, EventsTellTheLevelOfABlock) {
     ASSERT_EQ(capacity.size(), 2U);
     batch::StatsHistory history({.kv_events_max = 100'000});
     Mirror mirror;
+    const auto follow_all = [&] {
+      for (const KvEvent& event : history.take_kv_events().events) {
+        if (event.kind == KvEvent::Kind::kCreated) expect_created(event, capacity);
+        mirror.follow(event);
+      }
+    };
     {
       const Replica replica(fake, tier, 0, &history);
       for (std::uint64_t id = 1; !mirror.has_seen_all(); ++id) {
         ASSERT_LT(id, 5000U) << "a kind of event does not come";
         replica.run(request(id, id * id % 11));
-        for (const KvEvent& event : history.take_kv_events().events) {
-          if (event.kind == KvEvent::Kind::kCreated) {
-            EXPECT_EQ(event.id, 1U);
-            EXPECT_EQ(event.n_blocks, 79U);
-            EXPECT_EQ(event.tier_blocks, capacity);
-          }
-          mirror.follow(event);
-        }
+        follow_all();
       }
     }
-    for (const KvEvent& event : history.take_kv_events().events) mirror.follow(event);
+    follow_all();
     const KvTierStats stats = tier->stats();
     EXPECT_LE(mirror.n_at(0), 79U);
     EXPECT_GT(mirror.n_at(0), 40U);

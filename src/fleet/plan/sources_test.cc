@@ -18,6 +18,7 @@ ReplicaView serving(std::uint32_t id, Role role, std::uint32_t used = 0) {
 
 std::vector<std::uint32_t> ids(const std::vector<ReplicaLife>& lives) {
   std::vector<std::uint32_t> out;
+  out.reserve(lives.size());
   for (const ReplicaLife life : lives) out.push_back(static_cast<std::uint32_t>(life.replica));
   return out;
 }

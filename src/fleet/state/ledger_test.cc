@@ -232,79 +232,88 @@ TEST_F(LedgerTest, ReservationsHaveAnOwnerAndADeadline) {
 }
 
 // Random operations beside a model that knows only how many tokens each client has and who may still speak.
-TEST(LedgerRandom, KeepsItsPromisesUnderRandomOperations) {
-  std::mt19937 draw(20);
-  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(draw() % n); };
-  Ledger ledger;
-  std::vector<std::uint64_t> incarnation{1, 1, 1};
-  std::map<RequestId, std::uint64_t> delivered;
-  std::map<RequestId, int> ends;
-  const auto note_ends = [&](const Moved& moved) {
-    ends[moved.request] += moved.now.stage == Stage::kDone ? 1 : 0;
-  };
-  const auto life = [&] {
-    const std::uint32_t i = below(3);
-    return ReplicaLife{ReplicaId{i}, incarnation[i] - (below(8) == 0 ? 1 : 0)};
-  };
-  std::uint64_t n_moves = 0;
-  for (std::uint64_t i = 0; i < 20'000; ++i) {
+class RandomLedger {
+ public:
+  // One operation on a request of the newest twelve.
+  void run(std::uint64_t i) {
     const RequestId request{below(12) + (i / 1000) * 12};
-    const Ledger::Entry* entry = ledger.find(request);
+    const Ledger::Entry* entry = ledger_.find(request);
     if (entry == nullptr) {
-      ASSERT_TRUE(ledger.accept(request, TimePoint{}, 3).ok());
-      continue;
+      ASSERT_TRUE(ledger_.accept(request, TimePoint{}, 3).ok());
+      return;
     }
     Seen seen = entry->seen();
     if (below(10) == 0) seen.version -= 1;
-    Result<Moved> moved = Status(Code::kInternal, "no move");
-    switch (below(8)) {
-      case 0:
-        moved = ledger.move(request, seen, Owner::prefill(life()));
-        break;
-      case 1:
-        moved = ledger.move(
-            request, seen, Owner::transfer_of(TransferId{i}, entry->owner.replica, life()));
-        break;
-      case 2:
-        moved = ledger.move(request, seen, Owner::decode(life()));
-        break;
-      case 3:
-        moved = below(4) == 0 ? ledger.finish(request, seen, Outcome::kEnded)
-                              : ledger.abort_transfer(request, seen);
-        break;
-      case 4:
-        (void)ledger.reserve({.request = request, .at = life(), .amount = 1});
-        break;
-      case 5:
-        if (below(20) == 0) {
-          const std::uint32_t lost = below(3);
-          for (const Moved& each : ledger.lose({ReplicaId{lost}, incarnation[lost]}))
-            note_ends(each);
-          ++incarnation[lost];
-        }
-        break;
-      default: {
-        const std::uint64_t index =
-            delivered[request] + below(3) - (delivered[request] > 0 ? 1 : 0);
-        const bool is_next = index == delivered[request];
-        const TokenVerdict verdict = ledger.token(request, life(), index);
-        if (verdict == TokenVerdict::kDeliver) {
-          ASSERT_TRUE(is_next);
-          ++delivered[request];
-        }
-      }
+    if (const std::uint32_t what = below(8); what < 4) {
+      move(i, what, request, seen);
+    } else if (what == 4) {
+      (void)ledger_.reserve({.request = request, .at = life(), .amount = 1});
+    } else if (what == 5) {
+      if (below(20) == 0) lose(below(3));
+    } else {
+      speak(request);
     }
-    if (moved.ok()) {
-      ++n_moves;
-      note_ends(moved.value());
-      ASSERT_NE(seen, ledger.find(request)->seen());
-    }
-    ASSERT_EQ(ledger.check(), Status()) << "step " << i;
-    ASSERT_EQ(ledger.find(request)->next_index, delivered[request]);
-    ASSERT_EQ(ends[request], ledger.find(request)->owner.stage == Stage::kDone ? 1 : 0);
+    ASSERT_EQ(ledger_.check(), Status()) << "step " << i;
+    ASSERT_EQ(ledger_.find(request)->next_index, delivered_[request]);
+    ASSERT_EQ(ends_[request], ledger_.find(request)->owner.stage == Stage::kDone ? 1 : 0);
   }
-  EXPECT_GT(n_moves, 500U);
-  EXPECT_GT(ledger.counters().tokens_delivered, 100U);
+
+  const Ledger& ledger() const { return ledger_; }
+  std::uint64_t n_moves() const { return n_moves_; }
+
+ private:
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(draw_() % n); }
+  ReplicaLife life() {
+    const std::uint32_t i = below(3);
+    return {ReplicaId{i}, incarnation_[i] - (below(8) == 0 ? 1 : 0)};
+  }
+  void note_end(const Moved& moved) {
+    ends_[moved.request] += moved.now.stage == Stage::kDone ? 1 : 0;
+  }
+
+  Result<Moved> try_move(std::uint64_t i, std::uint32_t what, RequestId request, const Seen& seen) {
+    if (what == 0) return ledger_.move(request, seen, Owner::prefill(life()));
+    if (what == 1) {
+      const ReplicaLife from = ledger_.find(request)->owner.replica;
+      return ledger_.move(request, seen, Owner::transfer_of(TransferId{i}, from, life()));
+    }
+    if (what == 2) return ledger_.move(request, seen, Owner::decode(life()));
+    if (below(4) == 0) return ledger_.finish(request, seen, Outcome::kEnded);
+    return ledger_.abort_transfer(request, seen);
+  }
+  void move(std::uint64_t i, std::uint32_t what, RequestId request, const Seen& seen) {
+    const Result<Moved> moved = try_move(i, what, request, seen);
+    if (!moved.ok()) return;
+    ++n_moves_;
+    note_end(moved.value());
+    ASSERT_NE(seen, ledger_.find(request)->seen());
+  }
+  void lose(std::uint32_t replica) {
+    for (const Moved& each : ledger_.lose({ReplicaId{replica}, incarnation_[replica]}))
+      note_end(each);
+    ++incarnation_[replica];
+  }
+  void speak(RequestId request) {
+    std::uint64_t& delivered = delivered_[request];
+    const std::uint64_t index = delivered + below(3) - (delivered > 0 ? 1 : 0);
+    if (ledger_.token(request, life(), index) != TokenVerdict::kDeliver) return;
+    ASSERT_EQ(index, delivered);
+    ++delivered;
+  }
+
+  std::mt19937 draw_{20};
+  Ledger ledger_;
+  std::vector<std::uint64_t> incarnation_{1, 1, 1};
+  std::map<RequestId, std::uint64_t> delivered_;
+  std::map<RequestId, int> ends_;
+  std::uint64_t n_moves_ = 0;
+};
+
+TEST(LedgerRandom, KeepsItsPromisesUnderRandomOperations) {
+  RandomLedger random;
+  for (std::uint64_t i = 0; i < 20'000 && !::testing::Test::HasFatalFailure(); ++i) random.run(i);
+  EXPECT_GT(random.n_moves(), 500U);
+  EXPECT_GT(random.ledger().counters().tokens_delivered, 100U);
 }
 
 }  // namespace

@@ -43,14 +43,13 @@ TEST(LinkLedger, LeasesEndWithTimeAndWithTheirOwner) {
 
 TEST(LinkLedger, ShowsTheSixMarks) {
   std::set<LinkMark> marks;
-  for (const auto medium : {LinkMedium::kNetwork, LinkMedium::kScaleUp}) {
-    for (const auto direction : {LinkDirection::kSend, LinkDirection::kReceive}) {
-      for (const std::uint32_t n_receivers : {1U, 3U}) {
-        for (const std::uint32_t n_lanes : {1U, 2U}) {
-          marks.insert(blitz_mark({ReplicaId{0}, medium, direction},
-                                  {.n_receivers = n_receivers, .n_lanes = n_lanes}));
-        }
-      }
+  for (const LinkUse use : {LinkUse{.n_receivers = 1, .n_lanes = 1},
+                            LinkUse{.n_receivers = 1, .n_lanes = 2},
+                            LinkUse{.n_receivers = 3, .n_lanes = 1},
+                            LinkUse{.n_receivers = 3, .n_lanes = 2}}) {
+    for (const auto medium : {LinkMedium::kNetwork, LinkMedium::kScaleUp}) {
+      for (const auto direction : {LinkDirection::kSend, LinkDirection::kReceive})
+        marks.insert(blitz_mark({ReplicaId{0}, medium, direction}, use));
     }
   }
   EXPECT_EQ(marks.size(), 6U);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -243,7 +244,24 @@ TEST(ReplicaStep, ADrainEndsAtItsSecondDeadlineWhateverItHolds) {
   EXPECT_GT(n, 50U);
 }
 
-// Breadth first from a place without a process. The counts are cut where they leave the small model.
+// Where events lead, early and late. The counts are cut where they leave the small model.
+std::vector<ReplicaState> successors(const ReplicaState& state, std::span<const Event> events) {
+  std::vector<ReplicaState> out;
+  for (const Event& event : events) {
+    const std::uint64_t joins = std::holds_alternative<Joined>(event) ? 1 : 0;
+    for (const TimePoint now : {kEarly, kLate}) {
+      Transition next = step(state, {state.life.incarnation + joins, event}, now, kConfig);
+      next.state.counts = {};
+      EXPECT_EQ(check(next.state, kConfig), Status());
+      const bool small = next.state.life.incarnation <= 1 && next.state.params.load <= 1 &&
+                         requests_of(next.state) <= 2;
+      if (next.verdict == Verdict::kDone && small) out.push_back(next.state);
+    }
+  }
+  return out;
+}
+
+// Breadth first from a place without a process.
 TEST(ReplicaStep, ReachesEveryNameFromAnEmptyPlace) {
   const std::vector<Event> events = all_events();
   const auto key = [](const ReplicaState& s) {
@@ -272,19 +290,8 @@ TEST(ReplicaStep, ReachesEveryNameFromAnEmptyPlace) {
     const ReplicaState state = open.back();
     open.pop_back();
     names.insert(blitz_name(state));
-    for (const Event& event : events) {
-      const bool joins = std::holds_alternative<Joined>(event);
-      for (const TimePoint now : {kEarly, kLate}) {
-        Transition out =
-            step(state, {state.life.incarnation + (joins ? 1 : 0), event}, now, kConfig);
-        out.state.counts = {};
-        ASSERT_EQ(check(out.state, kConfig), Status());
-        const bool small = out.state.life.incarnation <= 1 && out.state.params.load <= 1 &&
-                           requests_of(out.state) <= 2;
-        if (out.verdict == Verdict::kDone && small && seen.insert(key(out.state)).second) {
-          open.push_back(out.state);
-        }
-      }
+    for (const ReplicaState& next : successors(state, events)) {
+      if (seen.insert(key(next)).second) open.push_back(next);
     }
   }
   EXPECT_EQ(names.size(), 15U);

@@ -115,7 +115,8 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
   const uint8_t* w = static_cast<const uint8_t*>(t->w) + unit * kStepBytes + piece.vector * 32;
   const uint8_t* a = static_cast<const uint8_t*>(t->a) + piece.begin;
   const char* starts = reinterpret_cast<const char*>(t->a_starts + group);
-  const uint16_t* scales = t->scales + (group * kPanel + piece.vector * 8) * Codes::kWords;
+  const uint16_t* scales =
+      t->scales + group * kPanel * Codes::kWords + piece.vector * 8 * Codes::kWords;
   float* acc = static_cast<float*>(t->acc) + piece.vector * 8;
   const bool first = t->first && piece.begin == 0;
   // Bytes that are asked for: the next block's, or those that follow in the stream.

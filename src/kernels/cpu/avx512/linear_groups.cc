@@ -94,7 +94,8 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
   const uint8_t* w = static_cast<const uint8_t*>(t->w) + unit * kStepBytes + piece.vector * 64;
   const uint8_t* a = static_cast<const uint8_t*>(t->a) + piece.begin;
   const char* starts = reinterpret_cast<const char*>(t->a_starts + group);
-  const uint16_t* scales = t->scales + (group * kPanel + piece.vector * 16) * Codes::kWords;
+  const uint16_t* scales =
+      t->scales + group * kPanel * Codes::kWords + piece.vector * 16 * Codes::kWords;
   char* acc = static_cast<char*>(t->acc) + piece.vector * 64;
   const bool first = t->first && piece.begin == 0;
   const bool asks = t->prefetch != nullptr && piece.vector == 0;
