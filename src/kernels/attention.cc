@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 
+#include "kernels/cache_type.h"
 #include "kernels/for_rows.h"
 
 namespace coxswain::kernels {
@@ -13,12 +14,6 @@ static_assert(kAttentionPartition == kPositionsMax);
 
 constexpr std::size_t ceil_div(std::size_t a, std::size_t b) {
   return (a + b - 1) / b;
-}
-
-CacheType cache_type(tensor::DType type) {
-  assert(type != tensor::DType::kI8);
-  if (type == tensor::DType::kBf16) return kCacheBf16;
-  return type == tensor::DType::kF16 ? kCacheF16 : kCacheF32;
 }
 
 AttentionShape shape_of(const AttentionArgs& args) {

@@ -46,6 +46,7 @@ void fill(Isa isa, SetOps& ops) {
       fill_avx2_linear(&ops);
       fill_avx2_linear_groups(&ops);
       fill_avx2_linear_super(&ops);
+      fill_avx2_encode(&ops);
       fill_avx2_vector(&ops);
       break;
     case Isa::kAvx512:
@@ -53,6 +54,7 @@ void fill(Isa isa, SetOps& ops) {
       fill_avx512_linear_int8(&ops);
       fill_avx512_linear_groups(&ops);
       fill_avx512_linear_super(&ops);
+      fill_avx512_encode(&ops);
       fill_avx512_vector(&ops);
       if (cpu_features().avx512_bf16) {
         fill_avx512_linear_bf16(&ops);

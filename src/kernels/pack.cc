@@ -1,10 +1,14 @@
 #include "kernels/pack.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
+#include "kernels/cache_type.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/formats/widen.h"
 
@@ -15,32 +19,81 @@ constexpr std::size_t round_up(std::size_t a, std::size_t b) {
   return (a + b - 1) / b * b;
 }
 
-// Copies rows of `n_units` units each into neighbouring places of a panel, unit by unit, so that stores are in order.
+// Rows of `n_units` units each that go into neighbouring places of a panel.
+struct RowGroup {
+  std::byte* panel;        // the first unit of the first row
+  std::size_t panel_rows;  // of the whole panel
+  std::span<const std::byte* const> rows;
+  std::size_t n_units;
+};
+
+// Unit by unit, so that stores are in order.
 template <std::size_t kUnitBytes>
-void interleave(std::byte* panel,
-                std::size_t panel_rows,
-                const std::vector<const std::byte*>& rows,
-                std::size_t n_units) {
-  for (std::size_t i = 0; i < n_units; ++i) {
-    std::byte* out = panel + i * panel_rows * kUnitBytes;
-    for (const std::byte* row : rows) {
+void interleave(const RowGroup& group) {
+  for (std::size_t i = 0; i < group.n_units; ++i) {
+    std::byte* out = group.panel + i * group.panel_rows * kUnitBytes;
+    for (const std::byte* row : group.rows) {
       std::memcpy(out, row + i * kUnitBytes, kUnitBytes);
       out += kUnitBytes;
     }
   }
 }
 
-// The same for units of any size; the usual ones have a loop of their own.
-void interleave_units(std::byte* panel,
-                      std::size_t panel_rows,
-                      const std::vector<const std::byte*>& rows,
-                      std::size_t n_units,
-                      std::size_t unit_bytes) {
-  if (unit_bytes == 2) return interleave<2>(panel, panel_rows, rows, n_units);
-  if (unit_bytes == 4) return interleave<4>(panel, panel_rows, rows, n_units);
-  for (std::size_t u = 0; u < n_units; ++u) {
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      std::memcpy(panel + (u * panel_rows + r) * unit_bytes, rows[r] + u * unit_bytes, unit_bytes);
+using FourWords [[gnu::vector_size(16)]] = std::uint32_t;
+
+FourWords load_words(const std::byte* from) {
+  FourWords out;
+  std::memcpy(&out, from, sizeof(out));
+  return out;
+}
+
+// Words [u, u + 4) of four rows: stored as four words of rows side by side, `step` bytes apart.
+void turn(const std::byte* const* rows, std::size_t u, std::byte* out, std::size_t step) {
+  const FourWords a = load_words(rows[0] + u * 4);
+  const FourWords b = load_words(rows[1] + u * 4);
+  const FourWords c = load_words(rows[2] + u * 4);
+  const FourWords d = load_words(rows[3] + u * 4);
+  const FourWords ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const FourWords ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const FourWords cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const FourWords cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const FourWords turned[4] = {__builtin_shufflevector(ab0, cd0, 0, 1, 4, 5),
+                               __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7),
+                               __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5),
+                               __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7)};
+  for (std::size_t i = 0; i < 4; ++i) std::memcpy(out + i * step, &turned[i], sizeof(turned[i]));
+}
+
+// Units of four bytes: sixteen at a time, a cache line of each row, and four rows at a time.
+void interleave_words(const RowGroup& group) {
+  constexpr std::size_t kBlock = 16;
+  const std::size_t step = group.panel_rows * 4;
+  for (std::size_t begin = 0; begin < group.n_units; begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, group.n_units);
+    for (std::size_t r = 0; r < group.rows.size(); r += 4) {
+      std::byte* const out = group.panel + r * 4;
+      std::size_t u = begin;
+      if (r + 4 <= group.rows.size()) {
+        for (; u + 4 <= end; u += 4) turn(group.rows.data() + r, u, out + u * step, step);
+      }
+      const std::size_t n_rows = std::min<std::size_t>(4, group.rows.size() - r);
+      for (; u < end; ++u) {
+        for (std::size_t i = 0; i < n_rows; ++i)
+          std::memcpy(out + u * step + i * 4, group.rows[r + i] + u * 4, 4);
+      }
+    }
+  }
+}
+
+// Units of any size; the usual ones have a loop of their own.
+void interleave_units(const RowGroup& group, std::size_t unit_bytes) {
+  if (unit_bytes == 2) return interleave<2>(group);
+  if (unit_bytes == 4) return interleave_words(group);
+  for (std::size_t u = 0; u < group.n_units; ++u) {
+    for (std::size_t r = 0; r < group.rows.size(); ++r) {
+      std::memcpy(group.panel + (u * group.panel_rows + r) * unit_bytes,
+                  group.rows[r] + u * unit_bytes,
+                  unit_bytes);
     }
   }
 }
@@ -96,7 +149,8 @@ class Packer {
       : image_(image),
         places_(*image.ops, image.k),
         row_bytes_(places_.n_units * places_.kernel.unit_bytes),
-        values_(places_.kernel.panel * row_bytes_),
+        stride_(round_up(row_bytes_, kLine) + kLine),
+        values_(kRowsAtOnce * stride_),
         scales_(places_.n_groups * places_.format.scale_bytes) {}
 
   // `encode(i, out)` fills out for row row_begin + i, or returns where its values lie already.
@@ -105,17 +159,16 @@ class Packer {
     const std::size_t panel = places_.kernel.panel;
     for (std::size_t i = 0; i < n_rows;) {
       const std::size_t first = row_begin + i;
-      const std::size_t count = std::min(panel - first % panel, n_rows - i);
-      rows_.clear();
+      const std::size_t count = std::min({panel - first % panel, n_rows - i, kRowsAtOnce});
       for (std::size_t r = 0; r < count; ++r) {
-        const EncodedRow row{values_.data() + r * row_bytes_, scales_.data(), &sum_};
-        rows_.push_back(encode(i + r, row));
+        const EncodedRow row{values_.data() + r * stride_, scales_.data(), &sum_};
+        rows_[r] = encode(i + r, row);
         put_parameters(first + r);
       }
-      interleave_units(image_.bytes.data() + places_.unit(first),
-                       panel,
-                       rows_,
-                       places_.n_units,
+      interleave_units({image_.bytes.data() + places_.unit(first),
+                        panel,
+                        std::span(rows_).first(count),
+                        places_.n_units},
                        places_.kernel.unit_bytes);
       i += count;
     }
@@ -133,13 +186,18 @@ class Packer {
       std::memcpy(image_.bytes.data() + image_.sums_at + n * sizeof(sum_), &sum_, sizeof(sum_));
   }
 
+  // Their values stay in a near cache, and fill whole lines of a panel.
+  static constexpr std::size_t kRowsAtOnce = 16;
+  static constexpr std::size_t kLine = 64;
+
   MatrixImage& image_;
   Places places_;
   std::size_t row_bytes_;
-  std::vector<std::byte> values_;  // of a panel's rows
+  std::size_t stride_;  // rows a power of two apart would meet in a few sets of the cache
+  std::vector<std::byte> values_;  // of some rows
   std::vector<std::byte> scales_;  // of one row
   std::int32_t sum_ = 0;
-  std::vector<const std::byte*> rows_;
+  std::array<const std::byte*, kRowsAtOnce> rows_{};
 };
 
 // Parameters of smaller groups: each stands as often as its group holds such.
@@ -181,7 +239,8 @@ void pack_rows(MatrixImage& image, std::size_t row_begin, const DenseRows& rows)
   const std::size_t source_bytes = k * tensor::size_of(rows.type);
   Packer packer(image);
   const bool as_it_is = !format.is_quantised() && rows.type == format.plain;
-  std::vector<float> wide(as_it_is ? 0 : k);
+  const auto encode_row = image.ops->kernel->encode_row;
+  std::vector<float> wide(as_it_is || encode_row != nullptr ? 0 : k);
   packer.put(row_begin, rows.n_rows, [&](std::size_t i, const EncodedRow& out) -> const std::byte* {
     const std::byte* const from = rows.data + i * source_bytes;
     const std::size_t padding = packer.row_bytes() - (k * format.bits + 7) / 8;
@@ -189,6 +248,14 @@ void pack_rows(MatrixImage& image, std::size_t row_begin, const DenseRows& rows)
     std::memset(out.values + packer.row_bytes() - padding, 0, padding);
     if (as_it_is) {
       std::memcpy(out.values, from, source_bytes);
+    } else if (encode_row != nullptr) {
+      const EncodeArgs row{.x = from,
+                           .type = cache_type(rows.type),
+                           .k = k,
+                           .values = reinterpret_cast<std::int8_t*>(out.values),
+                           .scale = reinterpret_cast<float*>(out.scales),
+                           .sum = out.sum};
+      encode_row(&row);
     } else {
       widen(from, rows.type, k, wide.data());
       format.encode(wide.data(), k, out);

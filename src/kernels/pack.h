@@ -3,7 +3,7 @@
 // [n / panel][groups][panel], then sums; zeros beyond n and k. How a row becomes values and scales is the format's.
 //
 // These are the entries of LinearOps for every CPU set. Thread rule: calls for different rows of one image may run at
-// once only if the rows lie in different panels.
+// once.
 
 #include <cstddef>
 

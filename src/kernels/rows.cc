@@ -1,20 +1,14 @@
 #include "kernels/rows.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
+#include "kernels/cache_type.h"
 #include "kernels/for_rows.h"
 #include "kernels/weight_format.h"
 
 namespace coxswain::kernels {
 namespace {
-
-CacheType stored_type(tensor::DType type) {
-  assert(type != tensor::DType::kI8);
-  if (type == tensor::DType::kBf16) return kCacheBf16;
-  return type == tensor::DType::kF16 ? kCacheF16 : kCacheF32;
-}
 
 // The ids of the n_used highest scores, ascending. One pass keeps the best so far in order; a later score has to be
 // above an earlier one to pass it.
@@ -46,7 +40,7 @@ void choose_of_row(const ChooseExpertsArgs& args, std::size_t row, const VectorO
 }  // namespace
 
 void run_look_up(ExecContext& exec, const LookUpArgs& args, const VectorOps& ops) {
-  const CacheType type = stored_type(args.type);
+  const CacheType type = cache_type(args.type);
   const std::size_t row_bytes = args.n * tensor::size_of(args.type);
   for_rows(exec, args.ids.size(), args.n, [&](std::size_t row) {
     const std::byte* from = args.table + static_cast<std::size_t>(args.ids[row]) * row_bytes;

@@ -134,8 +134,8 @@ struct LinearOps {
     std::size_t sums_at = 0;
   };
   Layout (*layout)(const LinearOps& ops, std::size_t n, std::size_t k) = nullptr;
-  // Rows [row_begin, row_begin + n_rows) of the image. Calls for different rows may run at once if the rows lie in
-  // different panels (multiples of 64 rows do on every set).
+  // Rows [row_begin, row_begin + n_rows) of the image. Calls for different rows may run at once, those of pack_codes
+  // too: each writes the bytes of its rows alone.
   void (*pack)(MatrixImage& image, std::size_t row_begin, const DenseRows& rows) = nullptr;
   // REQUIRES: format->takes(rows.scheme), tensor::check(rows) is ok.
   void (*pack_codes)(MatrixImage& image,

@@ -134,7 +134,8 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint, files.open_weights());
 
   TensorMap& tensors = architecture.tensors;
-  WeightLoader loader(checkpoint, tensors.prefixes, *options.kernels, options.progress);
+  WeightLoader loader(
+      checkpoint, tensors.prefixes, *options.kernels, options.progress, options.exec);
   COXSWAIN_RETURN_IF_ERROR(split_untied_head(loader, tensors));
   COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
                             loader.stored_type(last_matrix(tensors.layers.front().mixer)));

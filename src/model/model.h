@@ -40,6 +40,8 @@ struct LoadOptions {
   // Ids that the tokenizer knows: the vocabulary must have a row for each. 0 = not known.
   std::size_t n_token_ids = 0;
   std::optional<TokenId> tokenizer_eos;  // the end token that the tokenizer names
+  // Whose threads read and pack; null: the calling thread alone. What is loaded is the same bits.
+  kernels::ExecContext* exec = nullptr;
   // Called with bytes done and bytes in all; from the loading thread.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };

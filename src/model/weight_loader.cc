@@ -8,6 +8,7 @@
 #include <utility>
 #include <xxhash.h>
 
+#include "base/numbers.h"
 #include "kernels/formats/widen.h"
 
 namespace coxswain::model {
@@ -23,9 +24,10 @@ using tensor::QuantScheme;
 constexpr std::string_view kNotFinite =
     "has scales or values that are not finite, or not once they are multiplied";
 
-// Slices are whole panels of every layout (a power of two rows) of about this many bytes.
-constexpr std::uint64_t kSliceBytes = std::uint64_t{4} << 20;
-constexpr std::uint64_t kSliceRowMultiple = 64;
+// Slices have about this many bytes, so that they are still in a second-level cache when they are packed, and a
+// multiple of as many rows as are packed at once.
+constexpr std::uint64_t kSliceBytes = std::uint64_t{512} << 10;
+constexpr std::uint64_t kSliceRowMultiple = 16;
 
 std::uint64_t rows_per_slice(std::uint64_t row_bytes) {
   const std::uint64_t rows =
@@ -135,11 +137,14 @@ std::size_t Linear::n() const {
 WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint,
                            const std::vector<std::string>& prefixes,
                            const kernels::KernelTable& table,
-                           Progress progress)
+                           Progress progress,
+                           kernels::ExecContext* exec)
     : checkpoint_(checkpoint),
       prefixes_(prefixes),
       table_(table),
       progress_(std::move(progress)),
+      exec_(exec),
+      rooms_(exec == nullptr ? 1 : exec->n_threads()),
       bytes_total_(checkpoint.n_bytes()) {}
 
 weights::Checkpoint::Located WeightLoader::find(const std::string& name) const {
@@ -178,6 +183,13 @@ Result<WeightLoader::Source> WeightLoader::source(const Rows& rows, std::uint64_
   if (!fits || rows.count == 0 || rows.first + (rows.count - 1) * rows.step >= out.n) {
     return internal_error("tensor map of \"" + rows.tensor + "\" does not fit its shape");
   }
+  return out;
+}
+
+Result<WeightLoader::Source> WeightLoader::open(const Rows& rows, std::uint64_t k) {
+  COXSWAIN_ASSIGN_OR_RETURN(const Source out, source(rows, k));
+  known_.insert(out.at.tensor);
+  if (out.at.derived != nullptr) COXSWAIN_RETURN_IF_ERROR(open_derived(*out.at.derived));
   return out;
 }
 
@@ -220,44 +232,73 @@ std::vector<std::string> WeightLoader::unread() const {
   return out;
 }
 
+void WeightLoader::report_progress() const {
+  if (progress_) progress_(std::min(bytes_read_.load(), bytes_total_), bytes_total_);
+}
+
+Status WeightLoader::run(std::size_t n_tasks, Task task) {
+  if (exec_ != nullptr && n_tasks > 1) return run_threaded(n_tasks, task);
+  for (std::size_t i = 0; i < n_tasks; ++i) {
+    COXSWAIN_RETURN_IF_ERROR(task(i, rooms_.front()));
+    report_progress();
+  }
+  return {};
+}
+
+Status WeightLoader::run_threaded(std::size_t n_tasks, Task task) {
+  base::Mutex mu;
+  Status error;
+  std::atomic<std::size_t> failed{n_tasks};
+  exec_->pool().run(n_tasks, [&](std::size_t i, std::size_t worker) {
+    if (i > failed.load()) return;
+    Status status = task(i, rooms_[worker]);
+    if (!status.ok()) {
+      const base::MutexLock lock(mu);
+      if (i >= failed.load()) return;
+      failed.store(i);
+      error = std::move(status);
+    }
+    if (worker == 0) report_progress();
+  });
+  return error;
+}
+
 Status WeightLoader::read(const weights::Checkpoint::Located& at,
                           std::uint64_t offset,
                           std::span<std::byte> out) {
   COXSWAIN_RETURN_IF_ERROR(at.read(offset, out));
-  known_.insert(at.tensor);
   const std::string& name = at.tensor->name;
   // A sum, so that it does not depend on the order in which tensors are read.
   fingerprint_ +=
       XXH3_64bits_withSeed(out.data(), out.size(), XXH3_64bits(name.data(), name.size()) + offset);
   bytes_read_ += out.size();
-  if (progress_) progress_(std::min(bytes_read_, bytes_total_), bytes_total_);
   return {};
 }
 
 Status WeightLoader::read_values(const Source& source,
                                  std::uint64_t first,
-                                 std::vector<std::byte>& out,
-                                 std::uint64_t n_values) {
+                                 std::span<std::byte> out,
+                                 std::vector<std::byte>& blocks) {
   const std::size_t element = tensor::size_of(source.type);
-  out.resize(n_values * element);
-  if (source.at.derived != nullptr)
-    return derive_values(source, first, {reinterpret_cast<float*>(out.data()), n_values});
+  const std::uint64_t n_values = out.size() / element;
+  auto* const values = reinterpret_cast<float*>(out.data());
+  if (source.at.derived != nullptr) return derive_values(source, first, {values, n_values});
   if (source.at.tensor->type != weights::StoredType::kBlocks)
     return read(source.at, first * element, out);
   const weights::BlockType& type = source.at.tensor->blocks;
   if (first % type.values != 0 || n_values % type.values != 0)
     return tensor_error(source.at,
                         "has rows that are no whole blocks of " + std::string(type.name));
-  blocks_.resize(n_values / type.values * type.bytes);
-  COXSWAIN_RETURN_IF_ERROR(read(source.at, first / type.values * type.bytes, blocks_));
-  auto* const values = reinterpret_cast<float*>(out.data());
+  blocks.resize(n_values / type.values * type.bytes);
+  COXSWAIN_RETURN_IF_ERROR(read(source.at, first / type.values * type.bytes, blocks));
   for (std::uint64_t b = 0; b < n_values / type.values; ++b)
-    type.decode(blocks_.data() + b * type.bytes, values + b * type.values);
+    type.decode(blocks.data() + b * type.bytes, values + b * type.values);
   return {};
 }
 
 Status WeightLoader::open_derived(const weights::DerivedTensor& derived) {
   if (derived_ == &derived) return {};
+  const base::MutexLock lock(rows_mu_);
   rows_.reset();  // before the next takes memory
   derived_ = nullptr;
   for (const weights::StoredTensor& part : derived.parts) known_.insert(part.info);
@@ -275,11 +316,13 @@ Status WeightLoader::derive_values(const Source& source,
                                    std::uint64_t first,
                                    std::span<float> out) {
   const weights::DerivedTensor& derived = *source.at.derived;
-  COXSWAIN_RETURN_IF_ERROR(open_derived(derived));
   const std::uint64_t k = derived.info.shape.back();
   if (first % k != 0 || out.size() % k != 0)
     return internal_error("parts of rows of \"" + derived.info.name + "\" are asked for");
-  COXSWAIN_RETURN_IF_ERROR(rows_->read(first / k, out.size() / k, out.data()));
+  {
+    const base::MutexLock lock(rows_mu_);
+    COXSWAIN_RETURN_IF_ERROR(rows_->read(first / k, out.size() / k, out.data()));
+  }
   for (const float value : out) {
     if (!std::isfinite(value)) return tensor_error(source.at, std::string(kNotFinite));
   }
@@ -297,6 +340,7 @@ bool WeightLoader::is_quantised(const MatrixMap& map) const {
 Result<QuantScheme> WeightLoader::scheme_of(const Source& source, std::uint64_t k) {
   if (source.at.derived != nullptr) {
     COXSWAIN_RETURN_IF_ERROR(open_derived(*source.at.derived));
+    const base::MutexLock lock(rows_mu_);
     return rows_->scheme();
   }
   const weights::BlockType& type = source.at.tensor->blocks;
@@ -305,13 +349,14 @@ Result<QuantScheme> WeightLoader::scheme_of(const Source& source, std::uint64_t 
   return has_codes ? type.codes->scheme : QuantScheme{};
 }
 
-Status WeightLoader::read_codes(const Source& source,
-                                std::uint64_t k,
-                                std::uint64_t first,
-                                std::uint64_t n,
-                                tensor::CodeRows& out) {
+Status WeightLoader::read_codes(
+    const Source& source, std::uint64_t k, std::uint64_t first, std::uint64_t n, Room& room) {
+  tensor::CodeRows& out = room.codes;
   if (source.at.derived != nullptr) {
-    COXSWAIN_RETURN_IF_ERROR(rows_->read_codes(first, n, out));
+    {
+      const base::MutexLock lock(rows_mu_);
+      COXSWAIN_RETURN_IF_ERROR(rows_->read_codes(first, n, out));
+    }
     const std::size_t n_groups = out.scheme.n_groups(k);
     if (!is_finite(out.scheme.scale, out.scales) ||
         (out.offsets.size() > n * n_groups && !is_finite(out.scheme.scale, out.offsets)))
@@ -321,8 +366,8 @@ Status WeightLoader::read_codes(const Source& source,
   const weights::BlockType& type = source.at.tensor->blocks;
   const QuantScheme& scheme = type.codes->scheme;
   const std::uint64_t n_blocks = n * k / type.values;
-  blocks_.resize(n_blocks * type.bytes);
-  COXSWAIN_RETURN_IF_ERROR(read(source.at, first * k / type.values * type.bytes, blocks_));
+  room.blocks.resize(n_blocks * type.bytes);
+  COXSWAIN_RETURN_IF_ERROR(read(source.at, first * k / type.values * type.bytes, room.blocks));
   out.resize(scheme, n, k);
   const std::size_t scale_bytes = tensor::size_of(scheme.scale);
   const std::size_t n_subs = scheme.sub_group == 0 ? 0 : type.values / scheme.sub_group;
@@ -333,15 +378,15 @@ Status WeightLoader::read_codes(const Source& source,
     parts.offset = out.offsets.empty() ? nullptr : out.offsets.data() + b * scale_bytes;
     parts.sub_scales = out.sub_scales.data() + b * n_subs;
     parts.sub_minimums = parts.sub_scales + n_blocks * n_subs;
-    type.codes->split(blocks_.data() + b * type.bytes, parts);
+    type.codes->split(room.blocks.data() + b * type.bytes, parts);
   }
   return {};
 }
 
-Status WeightLoader::for_each_slice(const MatrixMap& map, const TakeRows& take) {
+Status WeightLoader::for_each_slice(const MatrixMap& map, TakeRows take) {
   std::size_t row_begin = 0;
   for (const Rows& rows : map.rows) {
-    COXSWAIN_ASSIGN_OR_RETURN(const Source from, source(rows, map.k));
+    COXSWAIN_ASSIGN_OR_RETURN(const Source from, open(rows, map.k));
     const bool straight = !from.transposed && rows.step == 1;
     COXSWAIN_RETURN_IF_ERROR(straight ? straight_slices(rows, from, map.k, row_begin, take)
                                       : gathered_slices(rows, from, map.k, row_begin, take));
@@ -350,43 +395,64 @@ Status WeightLoader::for_each_slice(const MatrixMap& map, const TakeRows& take) 
   return {};
 }
 
-Status WeightLoader::straight_slices(const Rows& rows,
-                                     const Source& source,
-                                     std::uint64_t k,
-                                     std::size_t row_begin,
-                                     const TakeRows& take) {
-  const std::uint64_t step = rows_per_slice(k * tensor::size_of(source.type));
-  for (std::uint64_t at = 0; at < rows.count; at += step) {
+Status WeightLoader::straight_slices(
+    const Rows& rows, const Source& source, std::uint64_t k, std::size_t row_begin, TakeRows take) {
+  const std::size_t row_bytes = k * tensor::size_of(source.type);
+  const std::uint64_t step = rows_per_slice(row_bytes);
+  return run(base::ceil_div(rows.count, step), [&](std::size_t i, Room& room) -> Status {
+    const std::uint64_t at = i * step;
     const std::uint64_t n = std::min(step, rows.count - at);
-    COXSWAIN_RETURN_IF_ERROR(
-        read_values(source, (rows.index * source.n + rows.first + at) * k, buffer_, n * k));
-    take(row_begin + at, {buffer_.data(), source.type, n});
-  }
+    room.values.resize(n * row_bytes);
+    COXSWAIN_RETURN_IF_ERROR(read_values(
+        source, (rows.index * source.n + rows.first + at) * k, room.values, room.blocks));
+    take(row_begin + at, {room.values.data(), source.type, n});
+    return {};
+  });
+}
+
+Status WeightLoader::read_whole(const Rows& rows, const Source& source, std::uint64_t k) {
+  const std::pair of(source.at.tensor, rows.index);
+  if (whole_of_ == of) return {};
+  whole_of_ = {};
+  const std::size_t element = tensor::size_of(source.type);
+  whole_.resize(source.n * k * element);
+  // As they are stored.
+  const std::uint64_t width = source.transposed ? source.n : k;
+  const std::uint64_t n_rows = source.transposed ? k : source.n;
+  const std::uint64_t step = rows_per_slice(width * element);
+  const auto read_slice = [&](std::size_t i, Room& room) -> Status {
+    const std::uint64_t first = i * step * width;
+    const std::uint64_t n = std::min(step * width, source.n * k - first);
+    return read_values(source,
+                       rows.index * source.n * k + first,
+                       std::span(whole_).subspan(first * element, n * element),
+                       room.blocks);
+  };
+  COXSWAIN_RETURN_IF_ERROR(run(base::ceil_div(n_rows, step), read_slice));
+  whole_of_ = of;
   return {};
 }
 
-Status WeightLoader::gathered_slices(const Rows& rows,
-                                     const Source& source,
-                                     std::uint64_t k,
-                                     std::size_t row_begin,
-                                     const TakeRows& take) {
+Status WeightLoader::gathered_slices(
+    const Rows& rows, const Source& source, std::uint64_t k, std::size_t row_begin, TakeRows take) {
+  COXSWAIN_RETURN_IF_ERROR(read_whole(rows, source, k));
   const std::size_t element = tensor::size_of(source.type);
-  COXSWAIN_RETURN_IF_ERROR(read_values(source, rows.index * source.n * k, buffer_, source.n * k));
   const std::uint64_t step = rows_per_slice(k * element);
-  for (std::uint64_t at = 0; at < rows.count; at += step) {
+  return run(base::ceil_div(rows.count, step), [&](std::size_t slice, Room& room) -> Status {
+    const std::uint64_t at = slice * step;
     const std::uint64_t n = std::min(step, rows.count - at);
-    gathered_.resize(n * k * element);
+    room.values.resize(n * k * element);
     for (std::uint64_t i = 0; i < n; ++i) {
       const std::uint64_t row = rows.first + (at + i) * rows.step;
       for (std::uint64_t j = 0; j < k; ++j) {
         const std::uint64_t from = source.transposed ? j * source.n + row : row * k + j;
         std::memcpy(
-            gathered_.data() + (i * k + j) * element, buffer_.data() + from * element, element);
+            room.values.data() + (i * k + j) * element, whole_.data() + from * element, element);
       }
     }
-    take(row_begin + at, {gathered_.data(), source.type, n});
-  }
-  return {};
+    take(row_begin + at, {room.values.data(), source.type, n});
+    return {};
+  });
 }
 
 Result<std::vector<float>> WeightLoader::floats(const std::string& name, std::uint64_t size) {
@@ -401,9 +467,14 @@ Result<std::vector<float>> WeightLoader::floats(const std::string& name, std::ui
                             ", the config asks for " + std::to_string(size) + " values");
   }
   COXSWAIN_ASSIGN_OR_RETURN(const DType type, type_of_values(at));
-  COXSWAIN_RETURN_IF_ERROR(read_values({at, type, 0, false}, 0, buffer_, stored));
+  const Source source{at, type, 0, false};
+  known_.insert(at.tensor);
+  if (at.derived != nullptr) COXSWAIN_RETURN_IF_ERROR(open_derived(*at.derived));
+  Room& room = rooms_.front();
+  room.values.resize(stored * tensor::size_of(type));
+  COXSWAIN_RETURN_IF_ERROR(read_values(source, 0, room.values, room.blocks));
   std::vector<float> out(stored);
-  widen(buffer_.data(), type, stored, out.data());
+  widen(room.values.data(), type, stored, out.data());
   return out;
 }
 
@@ -474,17 +545,20 @@ Result<MatrixImage> WeightLoader::image_as_stored(const MatrixMap& map,
 Result<MatrixImage> WeightLoader::image_of_codes(const MatrixMap& map,
                                                  const kernels::LinearOps& ops) {
   COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, kernels::make_image(ops, map.n(), map.k));
-  std::size_t row = 0;
+  std::size_t row_begin = 0;
   for (const Rows& rows : map.rows) {
-    COXSWAIN_ASSIGN_OR_RETURN(const Source from, source(rows, map.k));
-    const std::uint64_t slice = rows.step == 1 ? rows_per_slice(map.k) : 1;
-    for (std::uint64_t at = 0; at < rows.count; at += slice) {
-      const std::uint64_t n = std::min(slice, rows.count - at);
+    COXSWAIN_ASSIGN_OR_RETURN(const Source from, open(rows, map.k));
+    const std::uint64_t step = rows.step == 1 ? rows_per_slice(map.k) : 1;
+    const auto pack_slice = [&](std::size_t i, Room& room) -> Status {
+      const std::uint64_t at = i * step;
+      const std::uint64_t n = std::min(step, rows.count - at);
       const std::uint64_t first = rows.index * from.n + rows.first + at * rows.step;
-      COXSWAIN_RETURN_IF_ERROR(read_codes(from, map.k, first, n, codes_));
-      ops.pack_codes(image, row, codes_.view());
-      row += n;
-    }
+      COXSWAIN_RETURN_IF_ERROR(read_codes(from, map.k, first, n, room));
+      ops.pack_codes(image, row_begin + at, room.codes.view());
+      return {};
+    };
+    COXSWAIN_RETURN_IF_ERROR(run(base::ceil_div(rows.count, step), pack_slice));
+    row_begin += rows.count;
   }
   return image;
 }
@@ -514,13 +588,13 @@ Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
   out.width = map.k;
   const std::size_t row_bytes = map.k * tensor::size_of(type);
   COXSWAIN_ASSIGN_OR_RETURN(out.data, tensor::AlignedBuffer::allocate(out.n_rows * row_bytes));
-  std::vector<float> wide(map.k);
   COXSWAIN_RETURN_IF_ERROR(for_each_slice(map, [&](std::size_t row_begin, const DenseRows& slice) {
     std::byte* to = out.data.data() + row_begin * row_bytes;
     if (slice.type == type) {
       std::memcpy(to, slice.data, slice.n_rows * row_bytes);
       return;
     }
+    std::vector<float> wide(map.k);
     for (std::size_t i = 0; i < slice.n_rows; ++i) {
       widen(slice.data + i * map.k * tensor::size_of(slice.type), slice.type, map.k, wide.data());
       narrow(type, wide.data(), map.k, to + i * row_bytes);

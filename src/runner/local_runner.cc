@@ -108,8 +108,13 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   load.windows = options.windows;
   load.kernels = kernels;
   load.progress = options.progress;
-  COXSWAIN_ASSIGN_OR_RETURN(auto model, model::Model::load(load));
-  return create_with(resolved, std::move(model), std::move(codec), std::move(kernel_set_id));
+  // The threads that will compute read and pack, too.
+  std::unique_ptr<LocalRunner> runner(new LocalRunner());
+  runner->make_threads(options);
+  load.exec = runner->exec_.get();
+  COXSWAIN_ASSIGN_OR_RETURN(runner->model_, model::Model::load(load));
+  runner->codec_ = std::move(codec);
+  return finish(std::move(runner), resolved, std::move(kernel_set_id));
 }
 
 Result<std::string> LocalRunner::outlook(const RunnerOptions& options) {
@@ -137,8 +142,22 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
     std::shared_ptr<const TextCodec> codec,
     std::string kernel_set_id) {
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
+  runner->make_threads(options);
   runner->model_ = std::move(model);
   runner->codec_ = std::move(codec);
+  return finish(std::move(runner), options, std::move(kernel_set_id));
+}
+
+void LocalRunner::make_threads(const RunnerOptions& options) {
+  const std::size_t n_threads = options.n_threads != 0 ? options.n_threads : base::usable_cores();
+  if (options.pin_threads) cpus_ = base::order_by_core(base::allowed_cpus()).cpus;
+  exec_ = std::make_unique<kernels::ExecContext>(n_threads, cpus_);
+  exec_->pool().shuffle_tasks(options.task_order_seed);
+}
+
+Result<std::unique_ptr<LocalRunner>> LocalRunner::finish(std::unique_ptr<LocalRunner> runner,
+                                                         const RunnerOptions& options,
+                                                         std::string kernel_set_id) {
   COXSWAIN_RETURN_IF_ERROR(runner->set_up(options, std::move(kernel_set_id)));
   runner->compute_ = std::thread([self = runner.get()] { self->compute_loop(); });
   // Worker 0 of the pool.
@@ -149,7 +168,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
 
 Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_id) {
   const model::ModelInfo& model = model_->info();
-  const std::size_t n_threads = options.n_threads != 0 ? options.n_threads : base::usable_cores();
+  const std::size_t n_threads = exec_->n_threads();
   ExecutorLimits limits;
   limits.rows_max = std::size_t{options.max_batch_prefill_tokens} + options.max_batch_size;
   limits.logit_rows_max = std::min(limits.rows_max, kLogitRowsMax);
@@ -190,9 +209,6 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   }
   COXSWAIN_ASSIGN_OR_RETURN(plan_, plan_memory(request));
 
-  if (options.pin_threads) cpus_ = base::order_by_core(base::allowed_cpus()).cpus;
-  exec_ = std::make_unique<kernels::ExecContext>(n_threads, cpus_);
-  exec_->pool().shuffle_tasks(options.task_order_seed);
   COXSWAIN_RETURN_IF_ERROR(model_->reserve(limits.rows_max, limits.logit_rows_max, *exec_));
   for (const KvGroup& group : plan_.groups) kv.n_blocks.push_back(group.n_blocks);
   COXSWAIN_ASSIGN_OR_RETURN(kv_, kvstore::KvStore::create(kv));

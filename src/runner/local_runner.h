@@ -113,6 +113,10 @@ class LocalRunner final : public StepRunner {
 
  private:
   LocalRunner() = default;
+  void make_threads(const RunnerOptions& options);
+  static Result<std::unique_ptr<LocalRunner>> finish(std::unique_ptr<LocalRunner> runner,
+                                                     const RunnerOptions& options,
+                                                     std::string kernel_set_id);
   Status set_up(const RunnerOptions& options, std::string kernel_set_id);
   void fill_info(const RunnerOptions& options, std::string kernel_set_id);
   Status warm_up();

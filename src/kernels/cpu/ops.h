@@ -67,6 +67,18 @@ struct ConvertArgs {
   int32_t* starts;  // group formats: one for each group of the padded row
 };
 
+enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16 };
+
+// One row of weights as they are stored, on its way into int8: formats/int8.cc says what it becomes.
+struct EncodeArgs {
+  const void* x;
+  CacheType type;
+  size_t k;
+  int8_t* values;  // [k]
+  float* scale;
+  int32_t* sum;
+};
+
 // A linear kernel. Weights are packed as [n / panel][k / unit_values][panel][unit], zero beyond n and k; a unit is
 // unit_values inputs of one output. Each output is one chain of additions in ascending k, whatever the tile.
 struct LinearKernel {
@@ -96,6 +108,8 @@ struct LinearKernel {
   // Bytes of activations that pass together over a panel, from 96 to 256 rows; 0: 96 rows. More rows read the weights
   // less often, but have to stay in a near cache.
   uint32_t chunk_bytes;
+  // Of int8: the bits of WeightFormat::encode(). Null: encode() makes them.
+  void (*encode_row)(const EncodeArgs*);
 };
 
 // Rows of activations below this have no finite 127 / absmax and count as zero.
@@ -106,12 +120,15 @@ static inline bool counts(float absmax) {
   return absmax >= kAbsmaxLeast && absmax <= 0x1.FFFFFEp127F;
 }
 
+// Neither infinite nor NaN.
+static inline bool is_number(float x) {
+  return x >= -0x1.FFFFFEp127F && x <= 0x1.FFFFFEp127F;
+}
+
 inline constexpr size_t kPanelMax = 64;
 inline constexpr size_t kPositionsMax = 256;
 // Floats between rows of widened keys: rows a power of two apart would meet in a few sets of the first-level cache.
 inline constexpr size_t kKeyStride = kPositionsMax + 16;
-
-enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16 };
 
 struct AttentionShape {
   const void* k;
@@ -262,6 +279,8 @@ void fill_avx512_linear_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_avx512_linear_int8(SetOps* ops);
 void fill_avx512_linear_groups(SetOps* ops);
 void fill_avx512_vector(SetOps* ops);
+void fill_avx2_encode(SetOps* ops);
+void fill_avx512_encode(SetOps* ops);
 void fill_avx512_attention_bf16(SetOps* ops);  // needs vdpbf16ps
 void fill_amx_linear(SetOps* ops);
 void fill_amx_linear_groups(SetOps* ops);

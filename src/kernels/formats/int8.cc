@@ -33,13 +33,16 @@ void encode(const float* x, std::size_t k, const EncodedRow& out) {
     std::memset(out.values, 0, k);
     return;
   }
+  // Stores of bytes may alias anything: what the loop reads lies in variables of its own.
+  auto* const values = reinterpret_cast<std::int8_t*>(out.values);
+  std::int32_t sum = 0;
   for (std::size_t i = 0; i < k; ++i) {
     const float scaled = std::clamp(x[i] * inverse, -127.0F, 127.0F);
-    const auto value =
-        static_cast<std::int8_t>(static_cast<std::int32_t>((scaled + kRound) - kRound));
-    *out.sum += value;
-    out.values[i] = static_cast<std::byte>(value);
+    const auto value = static_cast<std::int32_t>((scaled + kRound) - kRound);
+    sum += value;
+    values[i] = static_cast<std::int8_t>(value);
   }
+  *out.sum = sum;
 }
 
 void encode_codes(const tensor::QuantRows& rows, std::size_t row, const EncodedRow& out) {

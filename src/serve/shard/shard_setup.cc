@@ -1,5 +1,7 @@
 #include "serve/shard/shard_setup.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -63,8 +65,13 @@ void LoadProgress::operator()(std::uint64_t done, std::uint64_t total) {
   const TimePoint now = Clock::now();
   if (now < next_ || total == 0) return;
   next_ = now + interval_;
+  const double seconds = std::max(std::chrono::duration<double>(now - began_).count(), 1e-3);
+  const double rate = std::max(static_cast<double>(done) / seconds, 1.0);
+  const auto left = static_cast<std::uint64_t>(static_cast<double>(total - done) / rate);
   log_->info("Loading weights: " + std::to_string(done * 100 / total) + " % (" +
-             runner::format_bytes(done) + " of " + runner::format_bytes(total) + ")");
+             runner::format_bytes(done) + " of " + runner::format_bytes(total) + "), " +
+             runner::format_bytes(static_cast<std::uint64_t>(rate)) + "/s, " +
+             std::to_string(left) + " s left");
 }
 
 runner::RunnerOptions runner_options(const options::OptionValues& values) {

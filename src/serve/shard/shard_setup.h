@@ -17,17 +17,18 @@
 
 namespace coxswain::serve {
 
-// Tells the log how far the weights are, every `interval`. RunnerOptions::progress.
+// Tells the log how far the weights are, how fast and until when, every `interval`. RunnerOptions::progress.
 class LoadProgress {
  public:
   LoadProgress(telemetry::Logger& log, std::chrono::milliseconds interval)
-      : log_(&log), interval_(interval), next_(Clock::now() + interval) {}
+      : log_(&log), interval_(interval), began_(Clock::now()), next_(began_ + interval) {}
 
   void operator()(std::uint64_t done, std::uint64_t total);
 
  private:
   telemetry::Logger* log_;
   std::chrono::milliseconds interval_;
+  TimePoint began_;
   TimePoint next_;
 };
 

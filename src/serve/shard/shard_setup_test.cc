@@ -15,6 +15,7 @@
 namespace coxswain::serve {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 options::OptionValues values_of(std::initializer_list<const char*> arguments) {
@@ -46,8 +47,10 @@ TEST(LoadProgress, ALineEveryInterval) {
   std::string none;
   std::getline(file, first);
   std::getline(file, second);
-  EXPECT_THAT(first, HasSubstr("INFO shard: Loading weights: 25 % (1.00 MiB of 4.00 MiB)"));
+  EXPECT_THAT(first, HasSubstr("INFO shard: Loading weights: 25 % (1.00 MiB of 4.00 MiB), "));
+  EXPECT_THAT(first, ContainsRegex("[0-9.]+ [A-Z][a-zA-Z]*/s, [0-9]+ s left"));
   EXPECT_THAT(second, HasSubstr("Loading weights: 100 %"));
+  EXPECT_THAT(second, HasSubstr("/s, 0 s left"));
   EXPECT_FALSE(std::getline(file, none)) << none;
 }
 
