@@ -30,6 +30,10 @@ std::uint32_t blocks_of_a_piece(const RunnerInfo& info, const KvLayout& layout) 
 
 }  // namespace
 
+std::uint32_t piece_blocks_max(const RunnerInfo& info) {
+  return blocks_of_a_piece(info, kv_layout_of(info));
+}
+
 bool AttachmentSlots::try_take() {
   base::MutexLock lock(mu_);
   if (n_free_ == 0) return false;

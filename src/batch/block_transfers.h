@@ -50,6 +50,9 @@ class AttachmentSlots {
   std::uint32_t n_free_ GUARDED_BY(mu_);
 };
 
+// KV blocks that leave such a runner, or come in, as one attachment; 0: it moves none.
+std::uint32_t piece_blocks_max(const RunnerInfo& info);
+
 struct HeldPrefix {
   std::uint64_t id = 0;  // 0: nothing is held
   std::uint32_t n_blocks = 0;

@@ -8,13 +8,6 @@
 namespace coxswain::fleet {
 namespace {
 
-// An engine is given more while fewer of its requests wait than this, or fewer of their tokens than a step computes.
-constexpr std::uint32_t kWaitingInEngineMax = 4;
-// How many more sequences than the others a replica may have and still get those that it has the beginning of.
-constexpr std::uint32_t kUnfairnessMax = 4;
-// How long a replica keeps the blocks of a prompt that another one is to go on with.
-constexpr std::chrono::seconds kParkedMax{15};
-
 // Figures of the first stay that a step had count for the client.
 void note_life(SequenceLife& life, const batch::TokenEvent& event) {
   if (!life.was_scheduled && event.scheduled_at != event.queued_at) {
@@ -23,10 +16,6 @@ void note_life(SequenceLife& life, const batch::TokenEvent& event) {
     life.n_cached_prompt_tokens = event.n_cached_prompt_tokens;
   }
   if (life.first_token_at == TimePoint{}) life.first_token_at = event.first_token_at;
-}
-
-Status cancelled() {
-  return {Code::kCancelled, "the request was cancelled"};
 }
 
 Status shutting_down(Code code) {
@@ -54,8 +43,7 @@ Fleet::Fleet(const std::vector<FleetMember>& members, const FleetOptions& option
     : options_(options), parts_(parts) {
   if (parts_.metrics != nullptr) queue_size_.emplace(parts_.metrics->queue_size);
   replicas_.reserve(members.size());
-  const auto does_both = [](const FleetMember& m) { return m.computes_prompts && m.generates; };
-  if (!std::ranges::all_of(members, does_both))
+  if (std::ranges::any_of(members, [](const auto& m) { return m.role != Role::kMixed; }))
     handovers_ = std::make_unique<batch::HandoverService>();
   for (const FleetMember& member : members) replicas_.push_back(make_replica(member));
   thread_ = std::thread([this] { loop(); });
@@ -96,8 +84,7 @@ std::unique_ptr<Fleet::Replica> Fleet::make_replica(const FleetMember& member) {
                                    }});
   replica->step_prompt_tokens = member.step_prompt_tokens;
   replica->resumes = member.resumes;
-  replica->computes_prompts = member.computes_prompts;
-  replica->generates = member.generates;
+  replica->role = member.role;
   replica->engine = member.make_engine(*replica->observer);
   return replica;
 }
@@ -188,8 +175,12 @@ bool Fleet::drain(std::chrono::milliseconds grace) {
   {
     base::MutexLock lock(mu_);
     draining_ = true;
-    const auto all_answered = [this]() REQUIRES(mu_) { return requests_.empty(); };
-    if (!answered_.wait_until(lock, end, all_answered)) return false;
+    const auto all_done = [this]() REQUIRES(mu_) {
+      return requests_.empty() && std::ranges::all_of(replicas_, [](const auto& replica) {
+               return replica->n_arriving == 0;
+             });
+    };
+    if (!answered_.wait_until(lock, end, all_done)) return false;
   }
   for (const auto& replica : replicas_) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
@@ -203,6 +194,7 @@ FleetStatus Fleet::status() const {
   base::MutexLock lock(mu_);
   for (const auto& replica : replicas_) {
     out.replicas.push_back({.stats = replica->engine->stats(),
+                            .role = replica->role,
                             .incarnation = replica->incarnation.load(),
                             .n_stays = replica->n_stays});
   }
@@ -210,111 +202,18 @@ FleetStatus Fleet::status() const {
   out.n_waiting = waiting_.size();
   for (const auto& [rank, stay] : waiting_) out.n_resuming += stay->n_losses > 0 ? 1 : 0;
   out.n_resumed = n_resumed_;
+  if (handovers_) out.handovers = handovers_->stats();
   return out;
-}
-
-// ---- where a stay goes
-
-bool Fleet::has_room(const Replica& replica, const batch::EngineStats& stats) const {
-  if (replicas_.size() == 1) return true;
-  return stats.queued < kWaitingInEngineMax || stats.queued_tokens < replica.step_prompt_tokens;
-}
-
-bool Fleet::suits(const Replica& replica, const Stay& stay) {
-  return stay.is_prompt() ? replica.computes_prompts : replica.generates;
-}
-
-// The replica with the fewest sequences; or, not far behind it, the one that has the beginning of the prompt.
-std::optional<std::size_t> Fleet::choose(const Stay& stay) const {
-  std::optional<std::size_t> best;
-  std::uint32_t least = 0;
-  const bool any_suits = std::ranges::any_of(replicas_, [&](const auto& replica) {
-    return suits(*replica, stay) && replica->engine->stats().runner_up;
-  });
-  std::vector<std::optional<std::uint32_t>> loads(replicas_.size());
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    const batch::EngineStats stats = replicas_[i]->engine->stats();
-    const bool refused = (stay.refused >> i & 1) != 0;
-    if (!stats.runner_up || refused || !has_room(*replicas_[i], stats)) continue;
-    if (any_suits && !suits(*replicas_[i], stay)) continue;
-    const std::uint32_t load = stats.running + stats.queued;
-    loads[i] = load;
-    if (best && load >= least) continue;
-    best = i;
-    least = load;
-  }
-  const auto hinted = hints_.replica_of(stay.request().prefix_keys);
-  if (hinted && loads[*hinted] && *loads[*hinted] <= least + kUnfairnessMax) return hinted;
-  return best;
-}
-
-// Chooses a replica and gives it the stay, on paper.
-std::optional<std::size_t> Fleet::board(const StayPtr& stay) {
-  const auto replica = choose(*stay);
-  if (!replica) return std::nullopt;
-  waiting_.erase(stay->rank());
-  note_waiting();
-  stay->replica = replica;
-  stay->engine_id = RequestId{next_engine_id_++};
-  stay->recalled = false;
-  ++replicas_[*replica]->n_stays;
-  hints_.note(stay->request().prefix_keys, *replica);
-  return replica;
-}
-
-// The engine is asked without the lock: it looks at every token.
-Fleet::Placement Fleet::place(const StayPtr& stay) {
-  Status last;
-  {
-    base::MutexLock lock(mu_);
-    stay->refused = 0;
-  }
-  while (true) {
-    std::optional<std::size_t> replica;
-    RequestId id{};
-    {
-      base::MutexLock lock(mu_);
-      if (stay->request().cancelled) return {Placed::kRefused, cancelled()};
-      replica = board(stay);
-      id = stay->engine_id;
-    }
-    if (!replica) return {last.ok() ? Placed::kNoRoom : Placed::kRefused, last};
-    batch::Engine& engine = *replicas_[*replica]->engine;
-    batch::GenerationRequest request = stay->engine_request(id);
-    if (!replicas_[*replica]->generates && stay->is_prompt()) request.context_only = kParkedMax;
-    Status status = engine.submit(std::move(request), stay);
-    base::MutexLock lock(mu_);
-    if (status.ok()) {
-      // The notice came between the look and the submission.
-      if (stay->request().cancelled) engine.cancel(id);
-      return {};
-    }
-    --replicas_[*replica]->n_stays;
-    stay->replica.reset();
-    stay->refused |= std::uint64_t{1} << *replica;
-    last = std::move(status);
-  }
-}
-
-void Fleet::wait(const StayPtr& stay) {
-  waiting_.emplace(stay->rank(), stay);
-  note_waiting();
-  bell_.ring();
-}
-
-void Fleet::note_waiting() {
-  any_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
-  if (queue_size_) queue_size_->set(static_cast<double>(waiting_.size()));
 }
 
 // ---- what engines say
 
 void Fleet::on_events(std::span<batch::SinkEvent> events) {
   std::size_t n = 0;
-  std::vector<Departure> departures;
+  std::vector<StayPtr> departed;
   for (batch::SinkEvent& e : events) {
     const auto stay = std::static_pointer_cast<Stay>(std::move(e.sink));
-    if (e.event.parked != nullptr) departures.push_back(depart(*stay, e.event));
+    if (e.event.parked != nullptr) departed.push_back(depart(*stay, e.event));
     if (!passes(*stay, e.event)) continue;
     e.event.sequence += stay->range().first;
     e.sink = stay->request().sink;
@@ -323,64 +222,23 @@ void Fleet::on_events(std::span<batch::SinkEvent> events) {
   }
   forward_events(events.first(n));
   // Behind the first token, so that nothing overtakes it.
-  for (const Departure& departure : departures) hand_over(departure);
+  for (const StayPtr& stay : departed) hand_over(stay);
 }
 
 // The prompt is computed. Its event becomes one of many, and the sequence has its next stay, which nobody sees yet.
-Fleet::Departure Fleet::depart(Stay& stay, batch::TokenEvent& event) {
+Fleet::StayPtr Fleet::depart(Stay& stay, batch::TokenEvent& event) {
   FleetRequest& request = stay.request();
   event.final = false;
   base::MutexLock lock(mu_);
   note_life(stay.life_of(event), event);
-  Departure out{
-      .next = std::make_shared<Stay>(
-          static_cast<batch::EventOutlet&>(*this), request.shared_from_this(), stay.range()),
-      .from = *stay.replica,
-      .parked = std::exchange(event.parked, nullptr)};
-  out.next->n_losses = stay.n_losses;
-  request.stays.push_back(out.next);
+  auto next = std::make_shared<Stay>(
+      static_cast<batch::EventOutlet&>(*this), request.shared_from_this(), stay.range());
+  next->n_losses = stay.n_losses;
+  next->parked = {.replica = *stay.replica, .context = std::exchange(event.parked, nullptr)};
+  request.stays.push_back(next);
   --stay.n_open;
   leave_engine(stay);
-  return out;
-}
-
-void Fleet::hand_over(const Departure& departure) {
-  const StayPtr& next = departure.next;
-  batch::Engine& from = *replicas_[departure.from]->engine;
-  {
-    base::MutexLock lock(mu_);
-    if (!ending_ && !next->request().cancelled && board(next)) {
-      next->transfer = handovers_->start(
-          {.from = &from,
-           .to = replicas_[*next->replica]->engine.get(),
-           .parked = departure.parked,
-           .request = next->engine_request(next->engine_id),
-           .sink = next},
-          [this, departure](const batch::HandoverResult& result) { arrive(departure, result); });
-      return;
-    }
-    wait(next);
-  }
-  batch::release_parked(from, *departure.parked);
-}
-
-// On the service's thread: an engine has the sequence, or it waits for one that computes all again.
-void Fleet::arrive(const Departure& departure, const batch::HandoverResult& result) {
-  const StayPtr& next = departure.next;
-  {
-    base::MutexLock lock(mu_);
-    next->transfer = 0;
-    if (result.status.ok()) {
-      if (next->request().cancelled && next->replica)
-        replicas_[*next->replica]->engine->cancel(next->engine_id);
-      return;
-    }
-    --replicas_[*next->replica]->n_stays;
-    next->replica.reset();
-    wait(next);
-  }
-  if (result.status.code() != Code::kCancelled)
-    batch::release_parked(*replicas_[departure.from]->engine, *departure.parked);
+  return next;
 }
 
 // Whether the client is told.
@@ -446,7 +304,7 @@ bool Fleet::answer(Stay& stay, batch::TokenEvent& event) {
     event.scheduled_at = event.queued_at;
   }
   if (life.first_token_at != TimePoint{}) event.first_token_at = life.first_token_at;
-  if (request.cancelled && !event.status.ok()) event.status = cancelled();
+  if (request.cancelled && !event.status.ok()) event.status = was_cancelled();
   if (--request.n_open == 0) {
     requests_.erase(key_of(request.request.id));
     if (requests_.empty()) answered_.notify_all();
@@ -506,7 +364,7 @@ std::vector<batch::SinkEvent> Fleet::end_overdue(TimePoint now) {
   for (const auto& [rank, stay] : waiting_) {
     const auto& last = stay->request().request.deadline;
     if (stay->request().cancelled) {
-      over.emplace_back(stay, cancelled());
+      over.emplace_back(stay, was_cancelled());
     } else if (last && now >= *last) {
       over.emplace_back(stay,
                         Status(Code::kDeadlineExceeded,
@@ -532,6 +390,7 @@ void Fleet::end_waiting(StayPtr stay,  // NOLINT(performance-unnecessary-value-p
   note_waiting();
   FleetRequest& request = stay->request();
   std::erase(request.stays, stay);
+  drop_parked(*stay);
   for (std::uint32_t i = 0; i < stay->range().n; ++i) {
     batch::TokenEvent event;
     event.sequence = i;
@@ -545,33 +404,6 @@ void Fleet::end_waiting(StayPtr stay,  // NOLINT(performance-unnecessary-value-p
     event.sequence += stay->range().first;
     events.push_back({request.sink, std::move(event)});
   }
-}
-
-// The head of the queue. False if there is none, or no room for it.
-bool Fleet::place_first() {
-  StayPtr stay;
-  {
-    base::MutexLock lock(mu_);
-    if (waiting_.empty()) return false;
-    stay = waiting_.begin()->second;
-  }
-  const Placement placement = place(stay);
-  if (placement.placed == Placed::kYes) return true;
-  std::vector<batch::SinkEvent> events;
-  {
-    base::MutexLock lock(mu_);
-    const Code code = placement.refusal.code();
-    const bool waits_on = placement.placed == Placed::kNoRoom || code == Code::kUnavailable ||
-                          code == Code::kResourceExhausted;
-    if (waits_on && !stay->request().cancelled) {
-      waiting_.emplace(stay->rank(), stay);
-      note_waiting();
-      return false;
-    }
-    end_waiting(stay, placement.refusal, events);
-  }
-  forward_events(events);
-  return true;
 }
 
 }  // namespace coxswain::fleet

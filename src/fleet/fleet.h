@@ -32,6 +32,7 @@
 #include "fleet/bell.h"
 #include "fleet/prefix_hints.h"
 #include "fleet/replica_observer.h"
+#include "fleet/state/replica_state.h"
 #include "fleet/stay.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -44,6 +45,8 @@ struct FleetOptions {
   std::size_t queue_tokens_max = std::size_t{16} << 20;
   // How often a sequence goes on after its runner was lost.
   std::uint32_t resumes_max = 3;
+  // Shorter prompts are computed where it goes on: they leave no whole block to hand over.
+  std::size_t apart_tokens_min = 1;
 };
 
 // One engine to be.
@@ -53,15 +56,16 @@ struct FleetMember {
   batch::EngineObserver& observer;
   std::size_t step_prompt_tokens = 256;  // that a step has room for
   bool resumes = true;  // Capabilities::takes_ids: can go on behind delivered tokens
-  // What it is for. One that only computes prompts hands each sequence on to one that generates, behind the first token
-  // and with its blocks (batch/handover.h). Where none of the right kind serves, any other does its work.
-  bool computes_prompts = true;
-  bool generates = true;
+  // What it is for: prefill, decode or mixed. One that only computes prompts hands each sequence on to one that
+  // generates, behind the first token and with its blocks (batch/handover.h). Where none of the right kind serves, any
+  // other does its work.
+  Role role = Role::kMixed;
 };
 
 // What is known of a replica, for people.
 struct ReplicaStatus {
   batch::EngineStats stats;
+  Role role = Role::kMixed;
   std::uint64_t incarnation = 1;  // runners that it has had
   std::size_t n_stays = 0;        // requests, or sequences of such, that its engine has
 };
@@ -72,6 +76,7 @@ struct FleetStatus {
   std::size_t n_waiting = 0;   // of these, or of their sequences, in no engine
   std::size_t n_resuming = 0;  // of those that wait, such that were lost before
   std::uint64_t n_resumed = 0;
+  batch::HandoverStats handovers = {};
 };
 
 class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
@@ -89,7 +94,8 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   Status submit(batch::GenerationRequest request, std::shared_ptr<batch::TokenSink> sink) override;
   void cancel(RequestId id) override;
 
-  // Refuses new requests; true once all are answered and no step names their blocks, false when `grace` has passed.
+  // Refuses new requests; true once all are answered and neither a step nor a hand-over names their blocks, false when
+  // `grace` has passed.
   bool drain(std::chrono::milliseconds grace);
 
   std::size_t n_replicas() const { return replicas_.size(); }
@@ -103,10 +109,10 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
     std::unique_ptr<batch::Engine> engine;
     std::size_t step_prompt_tokens = 0;
     bool resumes = true;
-    bool computes_prompts = true;
-    bool generates = true;
+    Role role = Role::kMixed;
     std::atomic<std::uint64_t> incarnation{1};
-    std::size_t n_stays = 0;  // guarded by mu_
+    std::size_t n_stays = 0;     // guarded by mu_
+    std::size_t n_arriving = 0;  // of these, whose blocks are on their way; guarded by mu_
   };
   enum class Placed : std::uint8_t { kYes, kNoRoom, kRefused };
   struct Placement {
@@ -114,18 +120,16 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
     Status refusal;
   };
   using StayPtr = std::shared_ptr<Stay>;
-  // A sequence whose prompt is computed, and what it left behind.
-  struct Departure {
-    StayPtr next;
-    std::size_t from = 0;
-    std::shared_ptr<const batch::ParkedContext> parked;
+  // What is under way from a replica that has computed a prompt to the one that goes on.
+  struct Transfer {
+    StayPtr stay;
+    Parked parked;
+    std::size_t to = 0;
   };
 
   void on_events(std::span<batch::SinkEvent> events) override;
   bool passes(Stay& stay, batch::TokenEvent& event);
-  Departure depart(Stay& stay, batch::TokenEvent& event);
-  void hand_over(const Departure& departure);
-  void arrive(const Departure& departure, const batch::HandoverResult& result);
+  StayPtr depart(Stay& stay, batch::TokenEvent& event);
   bool goes_on(const Stay& stay, const batch::TokenEvent& event) const REQUIRES(mu_);
   void leave_engine(Stay& stay) REQUIRES(mu_);
   void go_on(Stay& stay, const batch::TokenEvent& event) REQUIRES(mu_);
@@ -134,11 +138,18 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   std::unique_ptr<Replica> make_replica(const FleetMember& member);
   Status check_taken(const batch::GenerationRequest& request) const REQUIRES(mu_);
   Status check_room(const batch::GenerationRequest& request) const REQUIRES(mu_);
-  bool has_room(const Replica& replica, const batch::EngineStats& stats) const;
-  static bool suits(const Replica& replica, const Stay& stay);
+  bool is_apart(const Stay& stay) const REQUIRES(mu_);
+  bool suits(const Replica& replica, const Stay& stay) const REQUIRES(mu_);
+  bool has_room(const Replica& replica, const batch::EngineStats& stats, const Stay& stay) const
+      REQUIRES(mu_);
   std::optional<std::size_t> choose(const Stay& stay) const REQUIRES(mu_);
   Placement place(const StayPtr& stay);
   std::optional<std::size_t> board(const StayPtr& stay) REQUIRES(mu_);
+  void hand_over(const StayPtr& stay);
+  void begin_transfer(const StayPtr& stay) REQUIRES(mu_);
+  void drop_parked(Stay& stay) REQUIRES(mu_);
+  void arrive(const Transfer& transfer, const batch::HandoverResult& result);
+  void count(const batch::HandoverResult& result) const;
   void wait(const StayPtr& stay) REQUIRES(mu_);
 
   void loop();
@@ -148,6 +159,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   void end_waiting(StayPtr stay, const Status& why, std::vector<batch::SinkEvent>& events)
       REQUIRES(mu_);
   bool place_first();
+  bool place_waiting(const StayPtr& stay);
   void note_waiting() REQUIRES(mu_);
 
   const FleetOptions options_;

@@ -48,31 +48,23 @@ std::shared_ptr<FakeRunner> runner_that_dies(const FakeRunnerOptions& options,
   return out;
 }
 
-// What each replica of a test is for.
-struct Kind {
-  bool computes_prompts = true;
-  bool generates = true;
-};
-
 class TestFleet {
  public:
   explicit TestFleet(std::vector<std::shared_ptr<FakeRunner>> runners,
                      const FleetOptions& options = {},
                      const batch::EngineOptions& engine = engine_options(),
-                     const std::vector<Kind>& kinds = {})
+                     const std::vector<Role>& roles = {})
       : runners_(std::move(runners)) {
     std::vector<FleetMember> members;
     members.reserve(runners_.size());
     for (const auto& runner : runners_) {
-      const Kind kind = kinds.empty() ? Kind() : kinds[members.size()];
       members.push_back({.make_engine =
                              [runner, engine](batch::EngineObserver& observer) {
                                return batch::Engine::create(runner, engine, &observer);
                              },
                          .observer = nobody_,
                          .step_prompt_tokens = engine.prefill_tokens_max,
-                         .computes_prompts = kind.computes_prompts,
-                         .generates = kind.generates});
+                         .role = roles.empty() ? Role::kMixed : roles[members.size()]});
     }
     fleet_ =
         std::make_unique<Fleet>(members, options, Fleet::Parts{.log = log_, .metrics = &metrics_});
@@ -107,12 +99,16 @@ class TestFleet {
   // Everything is answered, and nobody holds a block.
   void expect_idle() {
     EXPECT_TRUE(fleet_->drain(60s));
+    // A source gives its blocks back behind the hand-over.
+    wait_until([&] {
+      return std::ranges::all_of(fleet_->status().replicas,
+                                 [](const auto& r) { return r.stats.blocks_leased == 0; });
+    });
     const FleetStatus status = fleet_->status();
     EXPECT_EQ(status.n_requests, 0U);
     EXPECT_EQ(status.n_waiting, 0U);
     for (const ReplicaStatus& replica : status.replicas) {
       EXPECT_EQ(replica.n_stays, 0U);
-      EXPECT_EQ(replica.stats.blocks_leased, 0U);
       EXPECT_EQ(replica.stats.blocks_retiring, 0U);
       EXPECT_EQ(replica.stats.queued + replica.stats.running, 0U);
     }
@@ -152,8 +148,8 @@ TEST(Fleet, RequestsAreSharedOut) {
     sink->wait_final();
     sink->expect_complete(expected_output(fake(), request), false);
   }
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_GE(fleet->engine(i).stats().finished, 4U);
   fleet.expect_idle();
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_GE(fleet->engine(i).stats().finished, 4U);
 }
 
 // With one replica its successor goes on, with two the other one.
@@ -339,8 +335,11 @@ class QueueTest : public ::testing::Test {
   // Held runners, each with one request that runs, and so many that wait that none takes more.
   void fill() {
     for (std::uint64_t id = 1; id <= 10; ++id) submit(request_of(7 * id, 4));
-    TestFleet::wait_until([&] { return fleet_.runner(0).live().size() == 1; });
-    TestFleet::wait_until([&] { return fleet_.runner(1).live().size() == 1; });
+    TestFleet::wait_until([&] {
+      return std::ranges::all_of(fleet_->status().replicas, [](const ReplicaStatus& r) {
+        return r.stats.running == 1 && r.stats.queued == 4;
+      });
+    });
   }
   std::shared_ptr<Recorder> submit(const GenerationRequest& request) {
     auto sink = std::make_shared<Recorder>();
@@ -452,13 +451,15 @@ class RolesTest : public ::testing::Test {
     return out;
   }
   // One replica for prompts and one that generates, which die at these steps.
-  static std::unique_ptr<TestFleet> two(std::uint64_t prompts_die_at, std::uint64_t others_die_at) {
+  static std::unique_ptr<TestFleet> two(std::uint64_t prompts_die_at,
+                                        std::uint64_t others_die_at,
+                                        const FakeRunnerOptions& runner = movable()) {
     return std::make_unique<TestFleet>(
-        std::vector<std::shared_ptr<FakeRunner>>{runner_that_dies(movable(), prompts_die_at),
-                                                 runner_that_dies(movable(), others_die_at)},
-        FleetOptions{.resumes_max = 100},
+        std::vector<std::shared_ptr<FakeRunner>>{runner_that_dies(runner, prompts_die_at),
+                                                 runner_that_dies(runner, others_die_at)},
+        FleetOptions{.resumes_max = 100, .apart_tokens_min = 8},
         TestFleet::engine_options(),
-        std::vector<Kind>{{.generates = false}, {.computes_prompts = false}});
+        std::vector<Role>{Role::kPrefill, Role::kDecode});
   }
   static GenerationRequest long_request(std::uint64_t id) {
     GenerationRequest out = request_of(id, 12);
@@ -489,6 +490,57 @@ TEST_F(RolesTest, PromptsAndWhatFollowsThemAreComputedApart) {
   fleet->expect_idle();
   EXPECT_EQ((*fleet)->engine(0).stats().generated_tokens, 20U) << "the first token of each";
   EXPECT_GT((*fleet)->engine(1).stats().generated_tokens, 20U);
+}
+
+TEST_F(RolesTest, BlocksAreKeptWhileNobodyHasRoom) {
+  FakeRunnerOptions roomy = movable();
+  roomy.n_blocks = {1025};
+  const auto fleet = two(0, 0, roomy);
+  fleet->runner(1).hold();
+  std::vector<Open> open;
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    open.push_back({long_request(id), std::make_shared<Recorder>()});
+    ASSERT_TRUE((*fleet)->submit(open.back().request, open.back().sink).ok());
+  }
+  for (const Open& o : open) o.sink->wait_tokens(1);
+  TestFleet::wait_until([&] { return (*fleet)->status().n_waiting >= 12; });
+  (*fleet)->cancel(RequestId{20});
+  EXPECT_EQ(open.back().sink->wait().code(), Code::kCancelled);
+  open.pop_back();
+  fleet->runner(1).release();
+  expect_all(open);
+  fleet->expect_idle();
+  const FleetStatus status = (*fleet)->status();
+  EXPECT_EQ(status.handovers.n_moved, 19U);
+  EXPECT_EQ(status.handovers.n_recomputed, 0U);
+  EXPECT_EQ(status.replicas[0].role, Role::kPrefill);
+}
+
+TEST_F(RolesTest, WhatIsNotComputedApartDoesNotWaitForPrompts) {
+  const auto fleet = two(0, 0);
+  fleet->runner(0).hold();
+  std::vector<Open> open;
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    open.push_back({long_request(id), std::make_shared<Recorder>()});
+    ASSERT_TRUE((*fleet)->submit(open.back().request, open.back().sink).ok());
+  }
+  TestFleet::wait_until([&] { return (*fleet)->status().n_waiting > 0; });
+  GenerationRequest brief = request_of(101);
+  brief.prompt.resize(5, 3);
+  GenerationRequest several = long_request(102);
+  several.more_seeds = {17};
+  const auto first = std::make_shared<Recorder>();
+  const auto second = std::make_shared<RequestRecorder>(2);
+  ASSERT_TRUE((*fleet)->submit(brief, first).ok());
+  ASSERT_TRUE((*fleet)->submit(several, second).ok());
+  EXPECT_TRUE(first->wait().ok());
+  EXPECT_TRUE((*second)[0].wait().ok());
+  EXPECT_TRUE((*second)[1].wait().ok());
+  EXPECT_FALSE(open.front().sink->done());
+  fleet->runner(0).release();
+  expect_all(open);
+  first->expect_complete(expected_output(movable(), brief), false);
+  fleet->expect_idle();
 }
 
 TEST_F(RolesTest, EitherMayBeLostAtAnyStep) {

@@ -34,11 +34,16 @@ std::optional<TimePoint> Stay::deadline() const {
 }
 
 bool Stay::is_prompt() const {
-  return range_.n == 1 && !request_->is_beams() && request_->lives[range_.first].progress.empty();
+  return range_.n == 1 && !request_->is_beams() && request_->request.cache_prompt &&
+         request_->lives[range_.first].progress.empty();
 }
 
 bool Stay::has_begun() const {
   return std::ranges::any_of(request_->lives, &SequenceLife::was_scheduled);
+}
+
+Status was_cancelled() {
+  return {Code::kCancelled, "the request was cancelled"};
 }
 
 void forward_events(std::span<batch::SinkEvent> events) {

@@ -51,6 +51,12 @@ struct FleetRequest : std::enable_shared_from_this<FleetRequest> {
   bool is_beams() const { return request.beams.width > 1; }
 };
 
+// What a replica that has computed a prompt keeps of it for whoever goes on.
+struct Parked {
+  std::size_t replica = 0;
+  std::shared_ptr<const batch::ParkedContext> context;  // null: nothing
+};
+
 // What a stay comprises: all sequences of a request, or one.
 struct StayRange {
   std::uint32_t first = 0;
@@ -84,7 +90,7 @@ class Stay final : public batch::TokenSink, public std::enable_shared_from_this<
   }
   // Until when it may wait.
   std::optional<TimePoint> deadline() const;
-  // One sequence without beams that has delivered nothing: its prompt can be computed apart.
+  // Its prompt can be computed apart: one sequence without beams that has delivered nothing and keeps no blocks secret.
   bool is_prompt() const;
   bool has_begun() const;  // a step had it, in this stay or in an earlier one
 
@@ -94,7 +100,8 @@ class Stay final : public batch::TokenSink, public std::enable_shared_from_this<
   std::optional<std::size_t> replica;  // whose engine has it; empty while it waits
   RequestId engine_id{};               // there
   bool recalled = false;               // cancelled there, to go on elsewhere
-  std::uint64_t transfer = 0;          // of the blocks that it goes on with; 0: none
+  Parked parked;                       // what it goes on with; a transfer takes it
+  std::uint64_t transfer = 0;          // of that; 0: none is under way
   std::uint64_t refused = 0;  // replicas that refused it in this attempt to place it, a bit each
 
  private:
@@ -102,6 +109,9 @@ class Stay final : public batch::TokenSink, public std::enable_shared_from_this<
   const StayRange range_;
   const std::shared_ptr<FleetRequest> request_;
 };
+
+// What a cancelled request ends with.
+Status was_cancelled();
 
 // Hands events to their sinks, those of one outlet together.
 void forward_events(std::span<batch::SinkEvent> events);

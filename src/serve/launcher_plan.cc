@@ -18,6 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of each shard whose blocks other replicas go on with: four pieces of 16 MiB.
+constexpr std::uint64_t kHandoverBytes = std::uint64_t{64} << 20;
+
 // A program beside the launcher, else the name alone, to be found in PATH.
 std::string find_program(const std::string& program_folder, const std::string& name) {
   const fs::path beside = fs::path(program_folder) / name;
@@ -66,6 +69,10 @@ void add_input_length(const options::OptionValues& values, supervise::ChildSpec&
   }
 }
 
+Result<std::vector<fleet::Role>> roles_of(const options::OptionValues& values) {
+  return parse_roles(values.get<"roles">().value_or(""), values.get<"replicas">());
+}
+
 // The part of a replica in what several have together. What is given for the memory is for all of them; threads are
 // given for each.
 void add_shares(const options::OptionValues& values,
@@ -83,6 +90,8 @@ void add_shares(const options::OptionValues& values,
   set("memory-bytes-max", (given != 0 ? given : site.memory_bytes) / n_replicas);
   if (const std::uint64_t kv = values.get<"kv-cache-bytes-max">(); kv != 0)
     set("kv-cache-bytes-max", kv / n_replicas);
+  if (!values.get<"kv-handover-bytes-max">() && any_hands_over(roles_of(values).value()))
+    set("kv-handover-bytes-max", kHandoverBytes);
 }
 
 ReplicaPlan plan_replica(const options::OptionValues& values,
@@ -158,13 +167,7 @@ std::vector<supervise::ChildSpec*> children_of(LauncherPlan& plan) {
 // Roles, and what several replicas on one machine cannot have.
 Status validate_replicas(const options::OptionValues& values) {
   const std::size_t n_replicas = values.get<"replicas">();
-  COXSWAIN_ASSIGN_OR_RETURN(const std::vector<ReplicaRole> roles,
-                            parse_roles(values.get<"roles">().value_or(""), n_replicas));
-  for (const ReplicaRole role : roles) {
-    if (role == ReplicaRole::kMixed) continue;
-    return invalid_argument("`roles`: the role `" + std::string(name_of(role)) +
-                            "` is not supported yet, every replica is mixed");
-  }
+  COXSWAIN_RETURN_IF_ERROR(roles_of(values).status());
   if (n_replicas > 1 && values.get<"pin-threads">()) {
     return invalid_argument(
         "`pin_threads` must not be set with `replicas` above 1: all of them would be bound to the "

@@ -179,8 +179,20 @@ TEST(LauncherPlan, WhatIsGivenIsSharedToo) {
               AllOf(Contains("--threads=5"), Contains("--memory-bytes-max=200")));
 }
 
+TEST(LauncherPlan, ShardsThatHandOverHaveRoomForIt) {
+  const LauncherPlan plan = plan_of_three({"--model-id=a", "--replicas=3", "--roles=prefill=1"});
+  EXPECT_THAT(plan.router.argv, Contains("--roles=prefill=1"));
+  for (const ReplicaPlan& replica : plan.replicas)
+    EXPECT_THAT(replica.shard.argv, Contains("--kv-handover-bytes-max=67108864"));
+  const LauncherPlan given = plan_of_three(
+      {"--model-id=a", "--replicas=3", "--roles=decode=1", "--kv-handover-bytes-max=9000"});
+  EXPECT_THAT(given.replicas[2].shard.argv, Contains("--kv-handover-bytes-max=9000"));
+  const LauncherPlan mixed = plan_of_three({"--model-id=a", "--replicas=3", "--roles=mixed=3"});
+  EXPECT_THAT(mixed.replicas[0].shard.argv, Each(Not(StartsWith("--kv-handover-bytes-max"))));
+}
+
 TEST(LauncherPlan, ASingleReplicaLooksForItself) {
-  const LauncherPlan plan = plan_of_three({"--model-id=a", "--roles=mixed=1"});
+  const LauncherPlan plan = plan_of_three({"--model-id=a"});
   ASSERT_EQ(plan.replicas.size(), 1U);
   EXPECT_EQ(plan.replicas[0].shard.name, "shard-0");
   EXPECT_THAT(plan.replicas[0].shard.argv,
@@ -191,8 +203,9 @@ TEST(LauncherPlan, ASingleReplicaLooksForItself) {
 TEST(LauncherOptions, RulesOfReplicas) {
   EXPECT_EQ(refusal({"--replicas=2", "--roles=mixed=2"}), "");
   EXPECT_THAT(refusal({"--replicas=2", "--roles=mixed=3"}), HasSubstr("`replicas` is 2"));
-  EXPECT_THAT(refusal({"--replicas=2", "--roles=prefill=1"}),
-              HasSubstr("the role `prefill` is not supported yet"));
+  EXPECT_EQ(refusal({"--replicas=2", "--roles=prefill=1,decode=1"}), "");
+  EXPECT_THAT(refusal({"--replicas=2", "--roles=prefill=2"}), HasSubstr("that generates"));
+  EXPECT_THAT(refusal({"--roles=prefill=1"}), HasSubstr("`replicas` is 1"));
   EXPECT_THAT(refusal({"--replicas=2", "--pin-threads"}), HasSubstr("`pin_threads`"));
   EXPECT_EQ(refusal({"--pin-threads"}), "");
 }

@@ -5,20 +5,19 @@
 #include <charconv>
 #include <optional>
 #include <string>
-#include <utility>
 
 namespace coxswain::serve {
 namespace {
 
-using NamedRole = std::pair<std::string_view, ReplicaRole>;
-constexpr std::array<NamedRole, 3> kRoles{{{"mixed", ReplicaRole::kMixed},
-                                           {"prefill", ReplicaRole::kPrefill},
-                                           {"decode", ReplicaRole::kDecode}}};
+using fleet::Role;
 
-std::optional<ReplicaRole> role_of(std::string_view name) {
-  const auto* const found = std::ranges::find(kRoles, name, &NamedRole::first);
+constexpr std::array kRoles{Role::kMixed, Role::kPrefill, Role::kDecode};
+
+std::optional<Role> role_of(std::string_view name) {
+  const auto* const found =
+      std::ranges::find_if(kRoles, [&](Role role) { return name == fleet::name_of(role); });
   if (found == kRoles.end()) return std::nullopt;
-  return found->second;
+  return *found;
 }
 
 std::optional<std::size_t> count_of(std::string_view digits) {
@@ -34,12 +33,14 @@ Status wrong_part(std::string_view part, const char* why) {
 
 }  // namespace
 
-std::string_view name_of(ReplicaRole role) {
-  return std::ranges::find(kRoles, role, &NamedRole::second)->first;
+bool any_hands_over(const std::vector<Role>& roles) {
+  return std::ranges::any_of(roles, [](Role role) { return role != Role::kMixed; });
 }
 
-Result<std::vector<ReplicaRole>> parse_roles(std::string_view text, std::size_t n_replicas) {
-  std::vector<ReplicaRole> roles;
+Result<std::vector<Role>> parse_roles(std::string_view text, std::size_t n_replicas) {
+  if (!text.empty() && n_replicas == 1)
+    return invalid_argument("`roles` is for several replicas. `replicas` is 1");
+  std::vector<Role> roles;
   std::size_t n_named = 0;
   while (!text.empty()) {
     const std::string_view part = text.substr(0, text.find(','));
@@ -57,7 +58,11 @@ Result<std::vector<ReplicaRole>> parse_roles(std::string_view text, std::size_t 
     }
     roles.insert(roles.end(), *n, *role);
   }
-  roles.resize(n_replicas, ReplicaRole::kMixed);
+  roles.resize(n_replicas, Role::kMixed);
+  if (std::ranges::none_of(roles, fleet::computes_prompts))
+    return invalid_argument("`roles` leaves no replica that computes prompts: each is `decode`");
+  if (std::ranges::none_of(roles, fleet::generates))
+    return invalid_argument("`roles` leaves no replica that generates: each is `prefill`");
   return roles;
 }
 

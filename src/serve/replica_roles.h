@@ -4,21 +4,20 @@
 // Thread rule: pure functions.
 
 #include <cstddef>
-#include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include <coxswain/status.h>
 
+#include "fleet/state/replica_state.h"
+
 namespace coxswain::serve {
 
-// What a replica computes: prompts, what follows them, or both.
-enum class ReplicaRole : std::uint8_t { kMixed, kPrefill, kDecode };
-
-std::string_view name_of(ReplicaRole role);
-
 // The roles of `n_replicas`, those that are named first, in the order of the text. Errors: kInvalidArgument, naming the
-// part of the text that is wrong, or both numbers where more replicas are named than there are.
-Result<std::vector<ReplicaRole>> parse_roles(std::string_view text, std::size_t n_replicas);
+// part of the text that is wrong, both numbers where more replicas are named than there are, or what nobody would do.
+Result<std::vector<fleet::Role>> parse_roles(std::string_view text, std::size_t n_replicas);
+
+// Whether any of them computes prompts for another one.
+bool any_hands_over(const std::vector<fleet::Role>& roles);
 
 }  // namespace coxswain::serve

@@ -163,6 +163,14 @@ class Metrics {
   Counter& request_resumes =
       counter("tgi_request_resumes_total",
               "Sequences that went on after the shard that computed them was lost");
+  Counter& kv_handovers = counter(
+      "tgi_kv_handovers_total", "Sequences that went on in another replica behind their KV blocks");
+  Counter& kv_handovers_recomputed =
+      counter("tgi_kv_handovers_recomputed_total",
+              "Of those that were to, such whose prompt was computed again");
+  Counter& kv_handover_bytes = counter("tgi_kv_handover_bytes_total", "Bytes of these blocks");
+  Histogram& kv_handover_duration =
+      duration("tgi_kv_handover_duration", "Seconds from the first token to the other replica");
   Gauge& process_start_time =
       gauge("process_start_time_seconds", "Start of the process, seconds since 1970 in UTC");
 };

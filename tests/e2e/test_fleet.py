@@ -14,6 +14,7 @@ import pytest
 import requests
 
 from demo import MESSAGES, PROMPT
+from launcher import failed_start
 from process_tree import wait_until
 from sse import Stream
 
@@ -37,6 +38,11 @@ def shards(launcher):
     return found
 
 
+# A shorter prompt than a block of tokens is computed where its answer is.
+LONG_PROMPT = "One day a fox and a small bird went to the old river to look for a red stone. " * 4
+ROLES = ("--replicas", "2", "--threads", "1", "--roles", "prefill=1,decode=1", "--admin-listen", "127.0.0.1:0")
+
+
 @pytest.fixture
 def fleet(launch):
     return launch("--replicas", "2", "--threads", "1", "--admin-listen", "127.0.0.1:0").wait_ready()
@@ -49,7 +55,7 @@ def seen(launcher, path):
     return response
 
 
-def bodies():
+def bodies(prompt=PROMPT, messages=MESSAGES):
     """(path, body): greedy and sampled, native and /v1, streams and whole answers, several sequences."""
     out = []
     for i in range(N_STREAMS):
@@ -57,16 +63,20 @@ def bodies():
         sampled = {"temperature": 1.0, "seed": i} if i % 2 else {"temperature": 0}
         if i % 4 == 0:
             parameters = {"max_new_tokens": n, "details": True, "decoder_input_details": i % 8 == 0}
-            out.append(("/generate" if i % 8 == 0 else "/generate_stream", {"inputs": PROMPT * (1 + i % 3), "parameters": parameters}))
+            out.append(("/generate" if i % 8 == 0 else "/generate_stream", {"inputs": prompt * (1 + i % 3), "parameters": parameters}))
         elif i % 4 == 1:
             parameters = {"max_new_tokens": n, "do_sample": True, "temperature": 1.1, "seed": i, "repetition_penalty": 1.2}
-            out.append(("/generate_stream", {"inputs": PROMPT, "parameters": parameters}))
+            out.append(("/generate_stream", {"inputs": prompt, "parameters": parameters}))
         elif i % 4 == 2:
-            out.append(("/v1/completions", {"prompt": PROMPT, "max_tokens": n, "ignore_eos": True, "logprobs": 2, "stream": i % 8 == 2, **sampled}))
+            out.append(("/v1/completions", {"prompt": prompt, "max_tokens": n, "ignore_eos": True, "logprobs": 2, "stream": i % 8 == 2, **sampled}))
         else:
             n_sequences = {"n": 2} if i % 8 == 7 else {}
-            out.append(("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": n, "stream": i % 8 == 3, **sampled, **n_sequences}))
+            out.append(("/v1/chat/completions", {"messages": messages, "max_tokens": n, "stream": i % 8 == 3, **sampled, **n_sequences}))
     return out
+
+
+def long_bodies():
+    return bodies(LONG_PROMPT, [{"role": "user", "content": LONG_PROMPT}])
 
 
 def answer_of(launcher, path, body):
@@ -111,10 +121,15 @@ def test_both_replicas_serve(fleet):
     assert fleet.stop() == 0, fleet.log()
 
 
-def test_streams_survive_kills(fleet):
-    """Every answer is that of an undisturbed run, whichever shard dies when; /health stays well while the other one serves."""
-    work = bodies()
-    expected = [answer_of(fleet, path, body) for path, body in work]
+def expect_answers(launcher, work, expected, order):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda i: answer_of(launcher, *work[i]), order))
+    for i, answer in zip(order, answers):
+        assert answer == expected[i], f"{work[i]}\n{json.dumps(answer)[:2000]}\n{json.dumps(expected[i])[:2000]}"
+
+
+def live_through_kills(fleet, work, expected):
+    """Kills each shard a few times while the work is done again and again; returns how often it was."""
     rng = random.Random(int(os.environ.get("COXSWAIN_FLEET_SEED", "7")))
     stop = threading.Event()
     unwell = []
@@ -139,18 +154,22 @@ def test_streams_survive_kills(fleet):
     killer.start()
     try:
         rounds = 0
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            while killer.is_alive() or rounds == 0:
-                order = rng.sample(range(len(work)), len(work))
-                answers = list(pool.map(lambda i: answer_of(fleet, *work[i]), order))
-                for i, answer in zip(order, answers):
-                    assert answer == expected[i], f"{work[i]}\n{json.dumps(answer)[:2000]}\n{json.dumps(expected[i])[:2000]}"
-                rounds += 1
+        while killer.is_alive() or rounds == 0:
+            expect_answers(fleet, work, expected, rng.sample(range(len(work)), len(work)))
+            rounds += 1
     finally:
         stop.set()
         killer.join()
         watcher.join()
     assert unwell == []
+    return rounds
+
+
+def test_streams_survive_kills(fleet):
+    """Every answer is that of an undisturbed run, whichever shard dies when; /health stays well while the other one serves."""
+    work = bodies()
+    expected = [answer_of(fleet, path, body) for path, body in work]
+    rounds = live_through_kills(fleet, work, expected)
     m = wait_idle(fleet)
     assert m["tgi_replica_restarts_total"] == 2 * KILLS_OF_EACH
     assert m["tgi_request_resumes_total"] > 0
@@ -160,3 +179,52 @@ def test_streams_survive_kills(fleet):
     assert shown["requests"] == shown["waiting"] == 0 and all(r["requests"] == r["blocks"]["leased"] == 0 for r in shown["replicas"])
     assert m["tgi_request_success"] == m["tgi_request_count"] == len(work) * (rounds + 1)
     assert fleet.stop() == 0, fleet.log()
+
+
+def test_a_prompt_is_computed_in_one_replica_and_its_answer_in_another(launch, server):
+    """All answers are those of a single replica."""
+    fleet = launch(*ROLES).wait_ready()
+    work = long_bodies()
+    expected = [answer_of(server, path, body) for path, body in work]
+    for _ in range(3):
+        expect_answers(fleet, work, expected, range(len(work)))
+    m = wait_idle(fleet)
+    n_apart = 3 * sum("n" not in body for _, body in work)
+    assert m["tgi_kv_handovers_total"] + m["tgi_kv_handovers_recomputed_total"] == n_apart
+    assert m["tgi_kv_handovers_recomputed_total"] == 0 and m["tgi_kv_handover_bytes_total"] > 0
+    assert m["tgi_kv_handover_duration_count"] == n_apart
+    shown = seen(fleet, "/fleet").json()
+    assert shown["handovers"]["moved"] == n_apart and shown["handovers"]["running"] == 0
+    prefill, decode = shown["replicas"]
+    assert (prefill["role"], decode["role"]) == ("prefill", "decode")
+    # The first token of each; a probe of an idle replica is one token, too.
+    assert n_apart <= prefill["generated_tokens"] < 2 * n_apart < decode["generated_tokens"]
+    assert fleet.stop() == 0, fleet.log()
+
+
+def test_streams_survive_kills_of_either_role(launch, server):
+    fleet = launch(*ROLES).wait_ready()
+    work = long_bodies()
+    expected = [answer_of(server, path, body) for path, body in work]
+    rounds = live_through_kills(fleet, work, expected)
+    m = wait_idle(fleet)
+    assert m["tgi_replica_restarts_total"] == 2 * KILLS_OF_EACH
+    assert m["tgi_kv_handovers_total"] > 0 and m["tgi_request_resumes_total"] > 0
+    assert m["tgi_request_success"] == m["tgi_request_count"] == len(work) * rounds
+    shown = seen(fleet, "/fleet").json()
+    assert [r["role"] for r in shown["replicas"]] == ["prefill", "decode"]
+    assert shown["requests"] == shown["handovers"]["running"] == 0
+    assert fleet.stop() == 0, fleet.log()
+
+
+@pytest.mark.parametrize("arguments, environment, says", [
+    (["--replicas", "2", "--roles", "prefill=2"], {}, "no replica that generates"),
+    (["--replicas", "2", "--roles", "decode=2"], {}, "no replica that computes prompts"),
+    (["--roles", "prefill=1"], {}, "`replicas` is 1"),
+    ([*ROLES, "--kv-handover-bytes-max", "1000"], {}, "`kv_handover_bytes_max`"),
+    (ROLES, {"PREFIX_CACHING": "false"}, "`PREFIX_CACHING`"),
+    (ROLES, {"COXSWAIN_SHARD_PROTOCOL": "generate.v3"}, "speaks generate.v3"),
+])
+def test_roles_that_cannot_be_are_refused(launch, arguments, environment, says):
+    code, variant, cause, _ = failed_start(launch(*arguments, environment=environment))
+    assert code == 2 and variant == "ArgumentValidation" and says in cause and "`roles`" in cause

@@ -18,6 +18,12 @@
 namespace coxswain::fleet {
 
 enum class Role : std::uint8_t { kNone, kPrefill, kDecode, kMixed };
+constexpr bool computes_prompts(Role role) {
+  return role == Role::kPrefill || role == Role::kMixed;
+}
+constexpr bool generates(Role role) {
+  return role == Role::kDecode || role == Role::kMixed;
+}
 enum class Residency : std::uint8_t { kAbsent, kLoading, kResident };
 enum class SourceTier : std::uint8_t { kPeer, kHostMemory, kDisk };
 
@@ -104,8 +110,8 @@ struct ReplicaState {
   friend bool operator==(const ReplicaState&, const ReplicaState&) = default;
 
   bool idle() const { return work.none() && ingress.inbound == 0; }
-  bool takes_prompts() const { return role == Role::kPrefill || role == Role::kMixed; }
-  bool decodes() const { return role == Role::kDecode || role == Role::kMixed; }
+  bool takes_prompts() const { return computes_prompts(role); }
+  bool decodes() const { return generates(role); }
 };
 
 struct ReplicaConfig {

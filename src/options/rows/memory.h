@@ -120,6 +120,15 @@ inline constexpr OptionSpec kMemoryRows[] = {
      .ours = true,
      .help = "Upper bound of the files below --kv-spill-path; those of models that are not served "
              "go first; 0 keeps none"},
+    {.name = "kv-handover-bytes-max",
+     .env = "COXSWAIN_KV_HANDOVER_BYTES_MAX",
+     .type = OptionType::kU64,
+     .unit = "bytes",
+     .binaries = kBack,
+     .ours = true,
+     .help =
+         "Memory of each shard for KV blocks on their way to and from other replicas; a quarter "
+         "of it has to hold a block; by default 64 MiB where --roles names some, else none"},
     {.name = "memory-bytes-max",
      .env = "COXSWAIN_MEMORY_BYTES_MAX",
      .type = OptionType::kU64,

@@ -38,9 +38,10 @@ inline constexpr OptionSpec kProcessRows[] = {
              "memory; an answer goes on if one of them dies"},
     {.name = "roles",
      .env = "COXSWAIN_ROLES",
-     .binaries = kInLauncher,
+     .binaries = kFront,
      .ours = true,
-     .help = "What replicas are for, such as `mixed=2`; those that are not named are mixed"},
+     .help = "What replicas are for, such as `prefill=1,decode=1`: to compute prompts, to go on "
+             "behind them, or both (`mixed`), as those that are not named"},
     {.name = "request-resumes-max",
      .env = "COXSWAIN_REQUEST_RESUMES_MAX",
      .type = OptionType::kU64,

@@ -29,12 +29,21 @@ json::Value blocks_of(const batch::EngineStats& stats) {
   return json::Value(std::move(out));
 }
 
+json::Value handovers_of(const batch::HandoverStats& stats) {
+  json::Object out;
+  out.append_new("moved", count(stats.n_moved));
+  out.append_new("recomputed", count(stats.n_recomputed));
+  out.append_new("running", count(stats.n_running));
+  out.append_new("bytes", count(stats.n_bytes));
+  return json::Value(std::move(out));
+}
+
 json::Value replica_document(std::size_t index,
                              const fleet::ReplicaStatus& replica,
                              const Status& health) {
   json::Object out;
   out.append_new("replica", count(index));
-  out.append_new("role", "mixed");
+  out.append_new("role", std::string(fleet::name_of(replica.role)));
   out.append_new("state", std::string(state_of(health)));
   if (!health.ok()) out.append_new("reason", health.message());
   out.append_new("incarnation", count(replica.incarnation));
@@ -119,6 +128,7 @@ json::Value fleet_document(const FleetView& view) {
   out.append_new("waiting", count(view.status.n_waiting));
   out.append_new("resuming", count(view.status.n_resuming));
   out.append_new("resumed", count(view.status.n_resumed));
+  out.append_new("handovers", handovers_of(view.status.handovers));
   return json::Value(std::move(out));
 }
 

@@ -13,6 +13,7 @@ FleetView view_of_two() {
   FleetView out;
   out.status.replicas = {
       {.stats = {.queued = 1, .running = 2, .steps = 30, .blocks_total = 9, .blocks_free = 4},
+       .role = fleet::Role::kPrefill,
        .incarnation = 1,
        .n_stays = 3},
       {.stats = {}, .incarnation = 4, .n_stays = 0}};
@@ -20,6 +21,7 @@ FleetView view_of_two() {
   out.status.n_waiting = 2;
   out.status.n_resuming = 1;
   out.status.n_resumed = 7;
+  out.status.handovers = {.n_moved = 8, .n_recomputed = 2, .n_bytes = 4096, .n_running = 1};
   out.health = {Status(), Status(Code::kUnavailable, "no socket")};
   return out;
 }
@@ -27,13 +29,14 @@ FleetView view_of_two() {
 TEST(FleetDocument, EachReplicaAndTheWhole) {
   EXPECT_EQ(
       json::write(fleet_document(view_of_two())),
-      R"({"replicas":[{"replica":0,"role":"mixed","state":"serving","incarnation":1,"restarts":0,"requests":3,)"
+      R"({"replicas":[{"replica":0,"role":"prefill","state":"serving","incarnation":1,"restarts":0,"requests":3,)"
       R"("queued":1,"running":2,"blocks":{"total":9,"free":4,"cached":0,"leased":0,"retiring":0},"steps":30,)"
       R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0},)"
       R"({"replica":1,"role":"mixed","state":"lost","reason":"no socket","incarnation":4,"restarts":3,"requests":0,)"
       R"("queued":0,"running":0,"blocks":{"total":0,"free":0,"cached":0,"leased":0,"retiring":0},"steps":0,)"
       R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0}],)"
-      R"("serving":1,"restarts":3,"requests":5,"waiting":2,"resuming":1,"resumed":7})");
+      R"("serving":1,"restarts":3,"requests":5,"waiting":2,"resuming":1,"resumed":7,)"
+      R"("handovers":{"moved":8,"recomputed":2,"running":1,"bytes":4096}})");
 }
 
 TEST(FleetDocument, AReplicaThatIsSlowIsLate) {

@@ -4,7 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include "batch/block_transfers.h"
 #include "kvspill/spill_tier.h"
+#include "serve/replica_roles.h"
 #include "serve/router/router_setup.h"
 
 namespace coxswain::serve {
@@ -13,7 +15,7 @@ ReplicaGroup::ReplicaGroup(const options::OptionValues& values,
                            bool below_launcher,
                            const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer,
                            telemetry::Logger& log)
-    : values_(values), log_(log) {
+    : values_(values), log_(log), roles_(replica_roles(values).value()) {
   std::vector<std::string> sockets{values.get<"master-shard-uds-path">()};
   const std::vector<std::string>& more = values.get<"replica-uds-path">();
   sockets.insert(sockets.end(), more.begin(), more.end());
@@ -59,6 +61,24 @@ Result<request::TokenLimits> ReplicaGroup::resolve_limits(const request::TokenLi
   return all;
 }
 
+Status ReplicaGroup::check_roles() const {
+  if (!any_hands_over(roles_)) return {};
+  const auto cannot = [](const std::string& why) {
+    return invalid_argument("`roles` names replicas that hand KV blocks over: " + why);
+  };
+  if (!values_.get<"PREFIX_CACHING">()) return cannot("`PREFIX_CACHING` must not be false");
+  for (const auto& replica : replicas_) {
+    if (!replica->info.capabilities.takes_ids)
+      return cannot(replica->shard + " speaks generate.v3, which cannot");
+    if (batch::piece_blocks_max(replica->info) == 0) {
+      return cannot(replica->shard +
+                    " has no room for one with `kv_handover_bytes_max`, or has a " +
+                    "model whose state is not made of blocks");
+    }
+  }
+  return {};
+}
+
 // A tier is of one engine at a time: each replica has a part of it, in a folder of its own.
 Result<batch::EngineOptions> ReplicaGroup::engine_options_of(std::size_t index) {
   const Replica& replica = *replicas_[index];
@@ -86,7 +106,8 @@ Result<fleet::FleetMember> ReplicaGroup::member(std::size_t index) {
           },
       .observer = *replica.metrics,
       .step_prompt_tokens = step_prompt_tokens,
-      .resumes = replica.info.capabilities.takes_ids};
+      .resumes = replica.info.capabilities.takes_ids,
+      .role = roles_[index]};
 }
 
 Status ReplicaGroup::start(telemetry::Metrics& metrics) {
@@ -103,6 +124,7 @@ Status ReplicaGroup::start(telemetry::Metrics& metrics) {
   options.queue_requests_max = values_.get<"queue-requests-max">();
   options.queue_tokens_max = values_.get<"queue-tokens-max">();
   options.resumes_max = values_.get<"request-resumes-max">();
+  options.apart_tokens_min = info().block_tokens;
   fleet_ = std::make_unique<fleet::Fleet>(
       members, options, fleet::Fleet::Parts{.log = log_, .metrics = &metrics});
   return {};

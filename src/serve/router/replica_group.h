@@ -33,7 +33,7 @@ namespace coxswain::serve {
 
 class ReplicaGroup {
  public:
-  // `values` of the router and the log must outlive this.
+  // `values` of the router, for which replica_roles() is well, and the log must outlive this.
   ReplicaGroup(const options::OptionValues& values,
                bool below_launcher,
                const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer,
@@ -50,6 +50,9 @@ class ReplicaGroup {
   // Of a request in any of them: the least that one of them can serve; batch_total_tokens_max is the sum.
   // Errors: as request::resolve_limits().
   Result<request::TokenLimits> resolve_limits(const request::TokenLimitOptions& asked);
+
+  // Whether the shards can do what --roles wants of them. Errors: kInvalidArgument.
+  Status check_roles() const;
 
   // `metrics` must outlive this. Errors: those of kvspill::make_tier().
   Status start(telemetry::Metrics& metrics);
@@ -83,6 +86,7 @@ class ReplicaGroup {
 
   const options::OptionValues& values_;
   telemetry::Logger& log_;
+  const std::vector<fleet::Role> roles_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   telemetry::Metrics* metrics_ = nullptr;
   std::unique_ptr<fleet::Fleet> fleet_;

@@ -102,6 +102,8 @@ std::optional<StartFailure> RouterProcess::start() {
   if (values_.get<"max-batch-size">() == 0) {
     return bad_option("`max_batch_size` must be > 0");
   }
+  if (const Status roles = replica_roles(values_).status(); !roles.ok())
+    return bad_option(roles.message());
   if (auto failure = load_files()) return failure;
   if (auto failure = connect()) return failure;
   if (auto failure = start_engines()) return failure;
@@ -159,6 +161,8 @@ std::optional<StartFailure> RouterProcess::connect() {
 
 std::optional<StartFailure> RouterProcess::start_engines() {
   const request::TokenLimitOptions asked = token_limit_options(values_);
+  if (const Status roles = replicas_->check_roles(); !roles.ok())
+    return bad_option(roles.message());
   auto limits = replicas_->resolve_limits(asked);
   if (!limits.ok()) return bad_option(limits.status().message());
   limits_ = limits.value();

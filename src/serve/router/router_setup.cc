@@ -8,6 +8,7 @@
 #include "api/errors.h"
 #include "router/error_response.h"
 #include "serve/log_level.h"
+#include "serve/replica_roles.h"
 
 namespace coxswain::serve {
 namespace {
@@ -28,6 +29,11 @@ CapacityPolicy capacity_policy(std::string_view word) {
 }
 
 }  // namespace
+
+Result<std::vector<fleet::Role>> replica_roles(const options::OptionValues& values) {
+  return parse_roles(values.get<"roles">().value_or(""),
+                     1 + values.get<"replica-uds-path">().size());
+}
 
 request::TokenLimitOptions token_limit_options(const options::OptionValues& values) {
   request::TokenLimitOptions out;

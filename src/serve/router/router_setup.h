@@ -10,6 +10,7 @@
 #include <coxswain/step_runner.h>
 
 #include "batch/engine.h"
+#include "fleet/state/replica_state.h"
 #include "http/server.h"
 #include "options/options.h"
 #include "request/token_limits.h"
@@ -18,6 +19,9 @@
 #include "telemetry/log.h"
 
 namespace coxswain::serve {
+
+// What each replica is for: the one at --master-shard-uds-path, then the others. Errors: those of parse_roles().
+Result<std::vector<fleet::Role>> replica_roles(const options::OptionValues& values);
 
 request::TokenLimitOptions token_limit_options(const options::OptionValues& values);
 

@@ -93,6 +93,8 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   if (values.get<"kv-host-bytes-max">() > 0 ||
       (values.get<"kv-spill-path">() && values.get<"kv-spill-bytes-max">() > 0))
     out.attachment_bytes_max = kSpillAttachmentBytes;
+  out.attachment_bytes_max =
+      std::max(out.attachment_bytes_max, values.get<"kv-handover-bytes-max">().value_or(0));
   out.memory_budget_bytes = values.get<"memory-bytes-max">();
   out.others_bytes = values.get<"kv-host-bytes-max">();
   out.max_batch_prefill_tokens = values.get<"max-batch-prefill-tokens">();

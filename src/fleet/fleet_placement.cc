@@ -1,0 +1,246 @@
+// Fleet: where a sequence goes, and how it gets there.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "fleet/fleet.h"
+
+namespace coxswain::fleet {
+namespace {
+
+// An engine is given more while fewer of its requests wait than this, or fewer of their tokens than a step computes.
+constexpr std::uint32_t kWaitingInEngineMax = 4;
+// How many more sequences than the others a replica may have and still get those that it has the beginning of.
+constexpr std::uint32_t kUnfairnessMax = 4;
+// How long a replica keeps the blocks of a prompt that another one is to go on with.
+constexpr std::chrono::seconds kParkedMax{15};
+// On their way to one replica at once. Two pieces move at a time; the others keep these two moving.
+constexpr std::size_t kArrivingMax = 4;
+
+// Whether what comes in finds room, as far as blocks tell; where nothing leaves, nothing is to be waited for.
+bool has_blocks_for(const Parked& parked, const batch::EngineStats& stats) {
+  if (parked.context == nullptr || parked.context->layout == nullptr) return true;
+  const std::size_t n_groups = parked.context->layout->groups.size();
+  return stats.blocks_leased == 0 ||
+         stats.blocks_free + stats.blocks_cached >= parked.context->n_blocks * n_groups;
+}
+
+}  // namespace
+
+// Whether its prompt is computed by one replica for another one.
+bool Fleet::is_apart(const Stay& stay) const {
+  return handovers_ != nullptr && stay.is_prompt() &&
+         stay.request().request.prompt.size() >= options_.apart_tokens_min;
+}
+
+bool Fleet::suits(const Replica& replica, const Stay& stay) const {
+  return is_apart(stay) ? computes_prompts(replica.role) : generates(replica.role);
+}
+
+bool Fleet::has_room(const Replica& replica,
+                     const batch::EngineStats& stats,
+                     const Stay& stay) const {
+  if (replicas_.size() == 1) return true;
+  if (stay.parked.context != nullptr &&
+      (replica.n_arriving >= kArrivingMax || !has_blocks_for(stay.parked, stats)))
+    return false;
+  return stats.queued < kWaitingInEngineMax || stats.queued_tokens < replica.step_prompt_tokens;
+}
+
+// The replica with the fewest sequences; or, not far behind it, the one that has the beginning of the prompt.
+std::optional<std::size_t> Fleet::choose(const Stay& stay) const {
+  std::optional<std::size_t> best;
+  std::uint32_t least = 0;
+  const bool any_suits = std::ranges::any_of(replicas_, [&](const auto& replica) REQUIRES(mu_) {
+    return suits(*replica, stay) && replica->engine->stats().runner_up;
+  });
+  std::vector<std::optional<std::uint32_t>> loads(replicas_.size());
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    const Replica& replica = *replicas_[i];
+    const batch::EngineStats stats = replica.engine->stats();
+    const bool refused = (stay.refused >> i & 1) != 0;
+    if (!stats.runner_up || refused || !has_room(replica, stats, stay)) continue;
+    if (any_suits && !suits(replica, stay)) continue;
+    const auto load = stats.running + stats.queued + static_cast<std::uint32_t>(replica.n_arriving);
+    loads[i] = load;
+    if (best && load >= least) continue;
+    best = i;
+    least = load;
+  }
+  const auto hinted = hints_.replica_of(stay.request().prefix_keys);
+  if (hinted && loads[*hinted] && *loads[*hinted] <= least + kUnfairnessMax) return hinted;
+  return best;
+}
+
+// Chooses a replica and gives it the stay, on paper.
+std::optional<std::size_t> Fleet::board(const StayPtr& stay) {
+  const auto replica = choose(*stay);
+  if (!replica) return std::nullopt;
+  waiting_.erase(stay->rank());
+  note_waiting();
+  stay->replica = replica;
+  stay->engine_id = RequestId{next_engine_id_++};
+  stay->recalled = false;
+  ++replicas_[*replica]->n_stays;
+  // Where the prompt is computed; others begin there, too.
+  if (stay->parked.context == nullptr) hints_.note(stay->request().prefix_keys, *replica);
+  return replica;
+}
+
+// The engine is asked without the lock: it looks at every token.
+Fleet::Placement Fleet::place(const StayPtr& stay) {
+  Status last;
+  {
+    base::MutexLock lock(mu_);
+    stay->refused = 0;
+  }
+  while (true) {
+    std::optional<std::size_t> replica;
+    batch::GenerationRequest request;
+    {
+      base::MutexLock lock(mu_);
+      if (stay->request().cancelled) return {Placed::kRefused, was_cancelled()};
+      replica = board(stay);
+      if (!replica) return {last.ok() ? Placed::kNoRoom : Placed::kRefused, last};
+      if (stay->parked.context != nullptr) {
+        begin_transfer(stay);
+        return {};
+      }
+      request = stay->engine_request(stay->engine_id);
+      if (is_apart(*stay) && !generates(replicas_[*replica]->role))
+        request.context_only = kParkedMax;
+    }
+    const RequestId id = request.id;
+    batch::Engine& engine = *replicas_[*replica]->engine;
+    Status status = engine.submit(std::move(request), stay);
+    base::MutexLock lock(mu_);
+    if (status.ok()) {
+      // The notice came between the look and the submission.
+      if (stay->request().cancelled) engine.cancel(id);
+      return {};
+    }
+    --replicas_[*replica]->n_stays;
+    stay->replica.reset();
+    stay->refused |= std::uint64_t{1} << *replica;
+    last = std::move(status);
+  }
+}
+
+void Fleet::wait(const StayPtr& stay) {
+  waiting_.emplace(stay->rank(), stay);
+  note_waiting();
+  bell_.ring();
+}
+
+void Fleet::note_waiting() {
+  any_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
+  if (queue_size_) queue_size_->set(static_cast<double>(waiting_.size()));
+}
+
+// What is to be computed apart, and what is not, wait for different replicas: the first of each is tried. False if
+// neither has gone.
+bool Fleet::place_first() {
+  std::array<StayPtr, 2> heads;
+  {
+    base::MutexLock lock(mu_);
+    for (const auto& [rank, stay] : waiting_) {
+      StayPtr& head = heads[is_apart(*stay) ? 1 : 0];
+      if (head == nullptr) head = stay;
+      if (handovers_ == nullptr || (heads[0] != nullptr && heads[1] != nullptr)) break;
+    }
+  }
+  bool any = false;
+  for (const StayPtr& head : heads) any = (head != nullptr && place_waiting(head)) || any;
+  return any;
+}
+
+// False: it waits on.
+bool Fleet::place_waiting(const StayPtr& stay) {
+  const Placement placement = place(stay);
+  if (placement.placed == Placed::kYes) return true;
+  std::vector<batch::SinkEvent> events;
+  {
+    base::MutexLock lock(mu_);
+    const Code code = placement.refusal.code();
+    const bool waits_on = placement.placed == Placed::kNoRoom || code == Code::kUnavailable ||
+                          code == Code::kResourceExhausted;
+    const bool cancelled = stay->request().cancelled;
+    if (waits_on && !cancelled) {
+      waiting_.emplace(stay->rank(), stay);
+      note_waiting();
+      return false;
+    }
+    end_waiting(stay, cancelled ? was_cancelled() : placement.refusal, events);
+  }
+  forward_events(events);
+  return true;
+}
+
+// ---- hand-over
+
+// A sequence whose prompt is computed goes to whoever goes on; its blocks are kept while none has room for it.
+void Fleet::hand_over(const StayPtr& stay) {
+  base::MutexLock lock(mu_);
+  const bool others_first = !waiting_.empty() && waiting_.begin()->first < stay->rank();
+  const bool goes = !ending_ && !stay->request().cancelled && !others_first && board(stay);
+  if (!goes) return wait(stay);
+  begin_transfer(stay);
+}
+
+// REQUIRES: it has boarded.
+void Fleet::begin_transfer(const StayPtr& stay) {
+  const Transfer transfer{
+      .stay = stay, .parked = std::exchange(stay->parked, {}), .to = *stay->replica};
+  ++replicas_[transfer.to]->n_arriving;
+  stay->transfer =
+      handovers_->start({.from = replicas_[transfer.parked.replica]->engine.get(),
+                         .to = replicas_[transfer.to]->engine.get(),
+                         .parked = transfer.parked.context,
+                         .request = stay->engine_request(stay->engine_id),
+                         .sink = stay},
+                        [this, transfer](const auto& result) { arrive(transfer, result); });
+}
+
+// On the service's thread: an engine has the sequence, or it waits for one that computes all again.
+void Fleet::arrive(const Transfer& transfer, const batch::HandoverResult& result) {
+  const StayPtr& stay = transfer.stay;
+  count(result);
+  base::MutexLock lock(mu_);
+  if (--replicas_[transfer.to]->n_arriving == 0) answered_.notify_all();
+  stay->transfer = 0;
+  if (result.status.ok()) {
+    if (stay->request().cancelled && stay->replica)
+      replicas_[*stay->replica]->engine->cancel(stay->engine_id);
+    if (!waiting_.empty()) bell_.ring();
+    return;
+  }
+  --replicas_[transfer.to]->n_stays;
+  stay->replica.reset();
+  stay->parked = transfer.parked;
+  drop_parked(*stay);
+  wait(stay);
+}
+
+// Nobody goes on with it.
+void Fleet::drop_parked(Stay& stay) {
+  const Parked parked = std::exchange(stay.parked, {});
+  if (parked.context != nullptr && !ending_)
+    batch::release_parked(*replicas_[parked.replica]->engine, *parked.context);
+}
+
+void Fleet::count(const batch::HandoverResult& result) const {
+  if (!result.status.ok()) return;
+  if (!result.moved) {
+    parts_.log.debug("a prompt is computed again",
+                     {{"reason", std::string_view(result.why_not.message())}});
+  }
+  if (parts_.metrics == nullptr) return;
+  (result.moved ? parts_.metrics->kv_handovers : parts_.metrics->kv_handovers_recomputed).add();
+  parts_.metrics->kv_handover_bytes.add(result.n_bytes);
+  if (result.moved)
+    parts_.metrics->kv_handover_duration.observe(
+        std::chrono::duration<double>(result.duration).count());
+}
+
+}  // namespace coxswain::fleet
