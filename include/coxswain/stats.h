@@ -60,6 +60,8 @@ struct KvTierStats {
   std::uint64_t blocks_offloaded = 0;         // kept, in memory or files
   std::uint64_t blocks_onboarded = 0;         // brought back into the cache
   std::uint64_t memory_blocks_onboarded = 0;  // of these, from memory
+  std::uint64_t paused_blocks_offloaded = 0;  // of those kept, of sequences that were paused
+  std::uint64_t paused_blocks_onboarded = 0;  // of those brought back, for sequences that go on
   std::uint64_t blocks_refused = 0;           // not what they should be: removed, computed again
   std::uint64_t blocks_skipped = 0;           // not kept: too many on their way, or a full disk
   std::uint64_t blocks_held = 0;              // in files now

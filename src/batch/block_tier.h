@@ -1,13 +1,14 @@
 #pragma once
 // BlockTier: where blocks of prefixes are kept that the KV cache may have lost: a second level behind it. The engine
-// hands it blocks of sequences that have ended and asks it for what a prompt can use of them (tier_driver.h). The tier
-// moves bytes between its store and the runner's attachments, on a thread of its own.
+// hands it blocks of sequences that have ended or were paused and asks it for what a context can use of them
+// (tier_driver.h). The tier moves bytes between its store and the runner's attachments, on a thread of its own.
 //
 // A key stands for a block and all before it, of one identity (docs/scheduling.md).
 //
 // Thread rule: any thread for keys, places, capacity, serves, takes, stats; one engine for the others. `done` is called
 // once, on the tier's thread, unless forget_jobs() comes before.
 
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -47,7 +48,8 @@ struct TierPlace {
 };
 
 struct TierDone {
-  std::uint32_t n_blocks = 0;  // of the job, from the front, that were kept, or are attached
+  std::uint32_t n_blocks = 0;        // of the job, from the front, that were kept, or are attached
+  std::chrono::nanoseconds took{0};  // without the jobs before it
   // Blocks, the job's or others, that are elsewhere now.
   std::vector<std::pair<BlockKey, TierPlace>> moved = {};
 };

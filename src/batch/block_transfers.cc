@@ -172,7 +172,25 @@ void BlockTransfers::fill(StepPlan& plan) {
   in_flight_.push_back({.step = plan.step, .piece = std::move(piece)});
 }
 
-void BlockTransfers::retired(std::uint64_t step, const Status& status) {
+void BlockTransfers::shrink(std::uint64_t hold, std::uint32_t n_blocks) {
+  const auto found = holds_.find(hold);
+  if (found != holds_.end()) cache_.shrink(found->second.lease, n_blocks);
+}
+
+std::uint32_t BlockTransfers::n_held(std::uint64_t hold, std::size_t group) const {
+  const auto found = holds_.find(hold);
+  if (found == holds_.end()) return 0;
+  const kvcache::KvLease& lease = found->second.lease;
+  return lease.n_held(group, lease.n_blocks());
+}
+
+std::uint32_t BlockTransfers::reclaimable(std::uint64_t hold, std::size_t group) const {
+  const auto found = holds_.find(hold);
+  return found == holds_.end() ? 0 : cache_.reclaimable(found->second.lease, group);
+}
+
+void BlockTransfers::retired(std::uint64_t step, const Status& status, Clock::duration took) {
+  step_took_ = took;
   while (!in_flight_.empty() && in_flight_.front().step <= step) {
     const BlockPiece piece = std::move(in_flight_.front().piece);
     in_flight_.pop_front();

@@ -113,6 +113,11 @@ class BlockTransfers {
   // Pieces that wait are done with kCancelled; one that a step moves is moved. Unknown ids are ignored, here and above.
   void close(std::uint64_t hold, std::uint32_t publish = 0);
   bool holds(std::uint64_t hold) const { return holds_.contains(hold); }
+  // Of what is held the first n_blocks stay held. REQUIRES: no piece of the others is left.
+  void shrink(std::uint64_t hold, std::uint32_t n_blocks);
+  // Blocks of a group that are held, and how many of these come back when the hold ends. 0 of an unknown one.
+  std::uint32_t n_held(std::uint64_t hold, std::size_t group) const;
+  std::uint32_t reclaimable(std::uint64_t hold, std::size_t group) const;
   // Holds whose deadline has come end.
   void expire(TimePoint now);
   TimePoint next_deadline() const;  // TimePoint::max(): none
@@ -121,8 +126,10 @@ class BlockTransfers {
   bool has_work() const { return !waiting_.empty(); }
   // The next piece becomes part of the plan. REQUIRES: has_work().
   void fill(StepPlan& plan);
-  // The result of the step is there.
-  void retired(std::uint64_t step, const Status& status);
+  // The result of the step is there; it took so long beside those before it.
+  void retired(std::uint64_t step, const Status& status, Clock::duration took = {});
+  // Of the step whose piece is just done.
+  Clock::duration step_took() const { return step_took_; }
   // Nothing moves any more: pieces are done with `why`, holds end.
   void fail(const Status& why);
 
@@ -145,6 +152,7 @@ class BlockTransfers {
   std::map<std::uint64_t, Hold> holds_;
   std::deque<BlockPiece> waiting_;
   std::deque<InFlight> in_flight_;
+  Clock::duration step_took_{};
   std::uint64_t next_hold_;
   std::uint64_t next_attachment_;
 };

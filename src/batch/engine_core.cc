@@ -215,7 +215,7 @@ bool EngineCore::note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& 
   const bool can_pause = info_.capabilities.grows_blocks && info_.capabilities.selects_rows;
   if (since >= options_.sequence_idle_max && can_pause && s.state == SequenceState::kRunning &&
       s.goes_on()) {
-    pause(s);
+    pause(s, now);
   }
   return true;
 }
@@ -258,8 +258,10 @@ void EngineCore::leave_lists(Sequence& s) {
 }
 
 // Folds what was produced into the context: tokens already holds it. The lease goes, the id stays.
-void EngineCore::pause(Sequence& s) {
+void EngineCore::pause(Sequence& s, TimePoint now) {
   leave_lists(s);
+  if (tier_ != nullptr) tier_->offload_paused(s, step_cost_, now);
+  s.tier_asked = false;
   s.lease.reset();
   restart_beams(s);
   s.state = SequenceState::kPaused;

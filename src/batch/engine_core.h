@@ -150,7 +150,7 @@ class EngineCore {
     std::size_t rows_bytes = 0;
     TimePoint submitted_at{};
     bool prefill = false;
-    StepShape shape;       // where a target of latency is set
+    StepShape shape;       // where costs are learned
     IterationStats stats;  // of its plan; the rest when the result is there
   };
   // engine_core.cc: the life of sequences
@@ -162,7 +162,7 @@ class EngineCore {
   void insert_waiting(Sequence& s);
   void insert_running(Sequence& s);
   void leave_lists(Sequence& s);
-  void pause(Sequence& s);
+  void pause(Sequence& s, TimePoint now);
   void end(Sequence& s, Outcome outcome, TokenEvent event);
   void cancel_request(Sequence& s, const Status& why);
   void leave_request(Sequence& s);
@@ -186,7 +186,7 @@ class EngineCore {
   const Decision& decide();
   std::uint32_t prompt_tokens_in_time() const;
   void note_shape(Step& step) const;
-  void commit_pauses(const Decision& decision);
+  void commit_pauses(const Decision& decision, TimePoint now);
   void count_waiting_tokens(const Decision& decision, const Step& step);
   void commit_admissions(const Decision& decision, Step& step, TimePoint now);
   void admit(const PlannedRow& row, Step& step, TimePoint now);
@@ -203,6 +203,10 @@ class EngineCore {
   void send(StepPlan plan, Step step);
   bool submit_transfer(TimePoint now);
   void ask_tier();
+  bool ask_tier_for(const Decision& decision);
+  std::span<const std::uint32_t> blocks_on_loan();
+  // Whether somebody asks step_cost_.
+  bool learns_costs() const { return options_.target_itl.count() > 0 || tier_ != nullptr; }
 
   // step_apply.cc: StepResult -> events
   Status result_matches(const Step& step, const StepResult& result) const;
@@ -295,6 +299,7 @@ class EngineCore {
   std::set<std::pair<TimePoint, SequenceId>> deadlines_;
   std::vector<StepRow> spare_rows_;           // keeps its capacity from step to step
   std::vector<std::uint32_t> first_changed_;  // scratch of table_changes()
+  std::vector<std::uint32_t> on_loan_;        // of blocks_on_loan()
   StepCost step_cost_;
   LengthForecast forecast_;
   EngineStats stats_;

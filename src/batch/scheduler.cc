@@ -46,7 +46,7 @@ void Scheduler::reset(const SchedulerInput& in) {
   n_stalled_ = 0;
   for (std::size_t g = 0; g < n_groups; ++g) {
     available_[g] = in_.cache->available(g);
-    incoming_[g] = in_.cache->counts(g).retiring;
+    incoming_[g] = in_.cache->counts(g).retiring + on_loan(g);
   }
   std::uint32_t n_decodes = 0;
   const bool mixes =

@@ -58,6 +58,8 @@ struct SchedulerInput {
   // Prompt tokens that the step has time for; one block may run all the same.
   std::uint32_t prompt_tokens_max = 0xFFFFFFFFU;
   std::uint32_t batch_size_max = 0xFFFFFFFFU;  // beside the option
+  // Per KV group, or empty: blocks that are copied for paused sequences, and then come back.
+  std::span<const std::uint32_t> on_loan = {};
   bool steps_in_flight = false;
 };
 
@@ -111,6 +113,9 @@ class Scheduler {
   bool batch_is_full() const { return n_running_ >= batch_size_max(); }
   bool has_place(const Sequence& s) const {
     return n_running_ == 0 || n_running_ + s.n_places() <= batch_size_max();
+  }
+  std::uint32_t on_loan(std::size_t group) const {
+    return in_.on_loan.empty() ? 0 : in_.on_loan[group];
   }
   std::uint32_t reclaimable(const Sequence& s, std::size_t group) const;
   std::uint32_t chunk_unit(std::uint32_t row_tokens) const;

@@ -241,6 +241,9 @@ bool Scheduler::preempt_for(const Sequence& s, const std::vector<std::uint32_t>&
     }
     return n_running_ + s.n_places() <= batch_size_max() + n_places;
   };
+  for (std::size_t g = 0; g < room.size(); ++g) room[g] += on_loan(g);
+  if (enough()) return false;  // it waits until these are back
+  room = available_;
   for (const bool stalled : {true, false}) {
     for (std::size_t j = in_.running.size(); j-- > 0 && !enough();) {
       const Sequence& r = *in_.running[j];

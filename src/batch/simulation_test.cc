@@ -2,7 +2,8 @@
 // seed draws the runner's kind and cache, policies and limits; steps that are quick, stretched, slow or hang until
 // somebody ends them, fail or lose the runner, and rows that fail; requests of one and of several sequences that begin
 // alike, and beam searches, with deadlines, stop strings, priorities and retention; cancels, clients that do not read,
-// runners that are replaced, also while a step hangs.
+// runners that are replaced, also while a step hangs; a tier behind the cache that is slow, forgets, and gives back
+// what is broken.
 //
 // Every sequence gets one final event, in time whatever the runner does; its text is what the request yields alone, or
 // the beginning of it; the engine's invariants hold after each half of a pass, and what testing/step_watch.h looks at
@@ -24,6 +25,7 @@
 #include <gtest/gtest.h>
 
 #include "batch/testing/core_driver.h"
+#include "batch/testing/fake_tier.h"
 #include "batch/testing/plain_beams.h"
 #include "batch/testing/step_watch.h"
 
@@ -35,6 +37,7 @@ using testing::expect_idle;
 using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
+using testing::FakeTier;
 using testing::plain_beam_search;
 using testing::PlainBeam;
 using testing::Recorder;
@@ -107,6 +110,8 @@ struct Met {
   std::map<Code, std::uint64_t> search_ends;
   std::uint64_t n_search_pauses = 0;
   std::uint64_t n_searches_cut = 0;  // that a stream had told of before they failed
+  // Blocks that the tier has kept and brought back, and those of sequences that were paused.
+  KvTierStats tier;
 };
 
 class Simulation {
@@ -119,7 +124,11 @@ class Simulation {
         quick_(make_.pick(3) == 0),
         runner_(std::make_shared<FakeRunner>(fake_)),
         watch_(options_, runner_->info()),
-        core_(runner_, options_, base::HashKey{seed, 4}, {.observer = &watch_}) {
+        core_(runner_,
+              options_,
+              base::HashKey{seed, 4},
+              {.observer = &watch_,
+               .post = [this](EngineWork work) { posted_.push_back(std::move(work)); }}) {
     start_runner();
   }
 
@@ -184,6 +193,10 @@ class Simulation {
       default:
         break;
     }
+    if (one_in(2)) {
+      o.capabilities.attachments = true;
+      o.capabilities.attachment_bytes_max = std::uint64_t{between(18, 22)} << 10;
+    }
     return o;
   }
 
@@ -222,11 +235,41 @@ class Simulation {
     o.prompts_first = one_in(8);
     o.dynamic_batch.tunes_batch_size = one_in(8);
     o.dynamic_batch.batch_sizes = {{3, 1}, {6, 4}};
+    if (fake_.capabilities.attachments) {
+      tier_ = std::make_shared<FakeTier>(FakeRunner(fake_).info(), between(10, 80));
+      tier_->draw_fault = [this] { return draw_tier_fault(); };
+      o.tier = tier_;
+    }
     return o;
   }
 
-  Clock::duration draw_step_time() {
-    if (quick_) return time_between(500, 1'500);
+  FakeTier::Fault draw_tier_fault() {
+    tier_->took = std::chrono::microseconds(between(1, 50));
+    switch (failures_ ? make_.pick(20) : 4) {
+      case 0:
+        return FakeTier::Fault::kLost;
+      case 1:
+        return FakeTier::Fault::kCut;
+      case 2:
+        return FakeTier::Fault::kBroken;
+      default:
+        return FakeTier::Fault::kNone;
+    }
+  }
+
+  // The tier's thread, which may be behind.
+  void do_tier_jobs() {
+    while (tier_ != nullptr && !one_in(3) && tier_->do_one()) {
+    }
+    for (const EngineWork& work : std::exchange(posted_, {})) work(core_);
+  }
+
+  // Positions take time, so that it is known what a prompt takes.
+  Clock::duration draw_step_time(const StepPlan& plan) {
+    if (tier_ != nullptr && plan.rows.empty()) return time_between(10, 50);
+    std::uint32_t n_positions = 0;
+    for (const Row& row : plan.rows) n_positions += row.n_tokens;
+    if (quick_) return time_between(300, 600) + n_positions * 80us;
     const std::uint64_t kind = failures_ ? make_.pick(1000) : 0;
     if (kind < 850) return time_between(100, 3'000);
     if (kind < 950) return time_between(3'000, 30'000);
@@ -238,7 +281,7 @@ class Simulation {
   void start_runner() {
     runner_gone_ = false;
     runner_->set_clock(&now_);
-    runner_->step_time = [this](std::uint64_t) { return draw_step_time(); };
+    runner_->step_time = [this](const StepPlan& plan) { return draw_step_time(plan); };
     runner_->submit_failure = [this](std::uint64_t) -> Status {
       runner_gone_ = runner_gone_ || (failures_ && one_in(1000));
       return runner_gone_ ? Status(Code::kUnavailable, "the runner is gone") : Status();
@@ -272,13 +315,16 @@ class Simulation {
 
   // What the engine thread does once it has read its inbox.
   void pass() {
+    do_tier_jobs();
     core_.advance(now_);
     while (core_.submit_next(now_)) check();
     check();
     const TimePoint wake = std::min(core_.next_deadline(), now_ + kPoll);
     if (core_.n_in_flight() == 0) {
       // Asleep: the next command, a deadline, a stalled client.
-      EXPECT_TRUE(core_.n_sequences() == 0 || core_.any_stalled() || !core_.runner_up())
+      const bool tier_is_behind = tier_ != nullptr && (tier_->has_jobs() || !posted_.empty());
+      EXPECT_TRUE(core_.n_sequences() == 0 || core_.any_stalled() || !core_.runner_up() ||
+                  tier_is_behind)
           << "nothing is computed although somebody waits";
       now_ = std::max(now_ + 50us, std::min(next_action_, wake));
       return;
@@ -380,18 +426,26 @@ class Simulation {
     next_action_ = TimePoint::max();
     for (auto& t : all_) t->sink->set_stalled(false);
     if (!core_.runner_up() || runner_gone_) replace();
-    for (int i = 0; i < 100'000 && (core_.n_sequences() + core_.n_in_flight() > 0); ++i) pass();
+    for (int i = 0;
+         i < 100'000 && (core_.n_sequences() + core_.n_in_flight() > 0 || core_.owes_offloads());
+         ++i)
+      pass();
     pass();  // the runner is told what it may forget
     while (core_.n_in_flight() > 0) pass();
     const EngineStats stats = core_.stats();
     expect_idle(stats);
     EXPECT_EQ(stats.blocks_cached, watch_.n_stored());
     EXPECT_TRUE(runner_->live().empty());
+    EXPECT_TRUE(runner_->attached().empty());
     for (const std::string& what : runner_->violations()) ADD_FAILURE() << what;
     EXPECT_EQ(stats.pauses, watch_.n_pauses);
     met_.n_pauses[options_.policy] += stats.pauses;
     met_.n_search_pauses += watch_.n_search_pauses;
     met_.n_evicted += watch_.n_evicted;
+    met_.tier.blocks_offloaded += stats.tier.blocks_offloaded;
+    met_.tier.blocks_onboarded += stats.tier.blocks_onboarded;
+    met_.tier.paused_blocks_offloaded += stats.tier.paused_blocks_offloaded;
+    met_.tier.paused_blocks_onboarded += stats.tier.paused_blocks_onboarded;
   }
 
   void check_answer(const Tracked& t) {
@@ -487,6 +541,8 @@ class Simulation {
   bool failures_ = true;
   bool searches_ = false;     // the runner lists candidates
   bool runner_gone_ = false;  // takes no plan any more
+  std::shared_ptr<FakeTier> tier_;
+  std::vector<EngineWork> posted_;
   FakeRunnerOptions fake_;
   EngineOptions options_;
   const bool quick_;  // no step is slow, and more happens meanwhile
@@ -523,6 +579,10 @@ void expect_all_met(const Met& met, std::uint64_t n_seeds) {
     EXPECT_GT(met.search_ends.at(code), n_seeds / 4) << static_cast<int>(code);
   EXPECT_GT(met.n_search_pauses, n_seeds);
   EXPECT_GT(met.n_searches_cut, n_seeds / 4);
+  EXPECT_GT(met.tier.blocks_offloaded, n_seeds);
+  EXPECT_GT(met.tier.blocks_onboarded, n_seeds);
+  EXPECT_GT(met.tier.paused_blocks_offloaded, n_seeds / 4);
+  EXPECT_GT(met.tier.paused_blocks_onboarded, n_seeds / 4);
 }
 
 TEST(Simulation, EveryAnswerIsRightAndInTime) {
@@ -546,6 +606,12 @@ TEST(Simulation, EveryAnswerIsRightAndInTime) {
       static_cast<unsigned long long>(n_searches),
       static_cast<unsigned long long>(met.n_search_pauses),
       static_cast<unsigned long long>(met.n_ends_beside_step));
+  std::printf(
+      "tier: %llu blocks kept, %llu of paused sequences; %llu brought back, %llu for these\n",
+      static_cast<unsigned long long>(met.tier.blocks_offloaded),
+      static_cast<unsigned long long>(met.tier.paused_blocks_offloaded),
+      static_cast<unsigned long long>(met.tier.blocks_onboarded),
+      static_cast<unsigned long long>(met.tier.paused_blocks_onboarded));
   const std::uint64_t n_seeds = range.last - range.first + 1;
   if (n_seeds >= 50) expect_all_met(met, n_seeds);
 }

@@ -36,7 +36,7 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
         now - std::max(step.submitted_at, std::exchange(stats_.last_step_at, now));
     if (status.ok()) {
       observe_step(step, result.value().timings, now);
-      if (options_.target_itl.count() > 0 && !step.rows.empty())
+      if (learns_costs() && !step.rows.empty())
         step_cost_.observe(step.shape, std::chrono::duration<double>(step.stats.duration).count());
       const std::uint64_t n_before = stats_.generated_tokens;
       for (std::size_t i = 0; i < step.rows.size(); ++i)
@@ -46,7 +46,7 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
     } else {
       apply_failed_step(step, status);
     }
-    transfers_->retired(step.ticket.step, status);
+    transfers_->retired(step.ticket.step, status, step.stats.duration);
   }
   step.rows.clear();
   spare_rows_ = std::move(step.rows);

@@ -31,6 +31,12 @@ double StepCost::predict(const StepShape& step) const {
   return out;
 }
 
+double StepCost::prompt_seconds(std::uint32_t n_tokens) const {
+  if (n_steps_ < kStepsMin) return 0;
+  const std::uint64_t n = n_tokens;
+  return predict({.n_prompt_tokens = n_tokens, .prompt_context = n * (n + 1) / 2}) - predict({});
+}
+
 void StepCost::observe(const StepShape& step, double seconds) {
   if (seconds <= 0) return;
   const double predicted = predict(step);

@@ -33,6 +33,8 @@ class StepCost {
 
   void observe(const StepShape& step, double seconds);
   double predict(const StepShape& step) const;  // seconds; 0 before the first step
+  // Seconds that the first so many tokens of a prompt add to the steps that compute them; 0: nothing is known yet.
+  double prompt_seconds(std::uint32_t n_tokens) const;
   // What a step with prompts took beyond its prediction, as a factor, at least 1.02: see above.
   double margin() const { return margin_; }
 

@@ -34,7 +34,16 @@ const Decision& EngineCore::decide() {
                           .decode_is_due = decode_is_due_,
                           .prompt_tokens_max = std::min(prompt_tokens, prompt_tokens_in_time()),
                           .batch_size_max = batch_size,
+                          .on_loan = blocks_on_loan(),
                           .steps_in_flight = !steps_.empty() || !transfers_->empty()});
+}
+
+// Per group; nothing is on loan where it is empty.
+std::span<const std::uint32_t> EngineCore::blocks_on_loan() {
+  on_loan_.clear();
+  if (tier_ == nullptr || !tier_->has_loans()) return {};
+  for (std::size_t g = 0; g < cache_->n_groups(); ++g) on_loan_.push_back(tier_->on_loan(g));
+  return on_loan_;
 }
 
 // What the latency target leaves to prompts beside the decodes; everything where nobody decodes.
@@ -59,7 +68,7 @@ std::uint32_t EngineCore::prompt_tokens_in_time() const {
 }
 
 void EngineCore::note_shape(Step& step) const {
-  if (options_.target_itl.count() == 0) return;
+  if (!learns_costs()) return;
   for (const StepRow& row : step.rows) {
     const std::uint64_t n = row.n_tokens;
     const std::uint64_t context = n * row.first_position + n * (n + 1) / 2;
@@ -109,6 +118,20 @@ void EngineCore::ask_tier() {
   for (Sequence* s : asks) s->onboarding = tier_->onboard(*s);
 }
 
+// Those that go on after a pause ask when there is room for them. True if any is not admitted yet, but waits for what
+// the tier has of it.
+bool EngineCore::ask_tier_for(const Decision& decision) {
+  bool any = false;
+  for (const PlannedRow& row : decision.rows) {
+    Sequence& s = *row.sequence;
+    if (!row.admitted || s.state != SequenceState::kPaused || std::exchange(s.tier_asked, true))
+      continue;
+    s.onboarding = tier_->onboard(s);
+    any |= s.onboarding;
+  }
+  return any;
+}
+
 // A plan of its own: one that fails takes no row with it.
 bool EngineCore::submit_transfer(TimePoint now) {
   if (!transfers_->has_work()) return false;
@@ -134,7 +157,8 @@ void EngineCore::take_dropped(StepPlan& plan, Step& step) {
 
 EngineCore::Filled EngineCore::fill(StepPlan& plan, Step& step, TimePoint now) {
   const Decision& decision = decide();
-  commit_pauses(decision);
+  if (tier_ != nullptr && ask_tier_for(decision)) return Filled::kPlanAgain;
+  commit_pauses(decision, now);
   if (decision.impossible != nullptr) {
     fail(*decision.impossible,
          {Code::kResourceExhausted,
@@ -171,8 +195,8 @@ void EngineCore::count_waiting_tokens(const Decision& decision, const Step& step
   }
 }
 
-void EngineCore::commit_pauses(const Decision& decision) {
-  for (Sequence* s : decision.paused) pause(*s);
+void EngineCore::commit_pauses(const Decision& decision, TimePoint now) {
+  for (Sequence* s : decision.paused) pause(*s, now);
   forecast_.paused(static_cast<std::uint32_t>(decision.paused.size()));
 }
 

@@ -30,7 +30,6 @@ std::uint32_t priority_of(const kvcache::RetentionRule& rule, std::uint32_t firs
 TierDriver::TierDriver(Parts parts) : parts_(std::move(parts)) {
   piece_blocks_ = std::min(parts_.transfers->piece_blocks_max(), kPieceBlocks);
   works_ = parts_.serves && piece_blocks_ > 0;
-  n_offload_blocks_.assign(parts_.cache->n_groups(), 0);
 }
 
 // What was made for the tier and not taken would stay with the runner.
@@ -46,17 +45,33 @@ KvTierStats TierDriver::stats() const {
   KvTierStats out = parts_.tier->stats();
   out.blocks_onboarded += n_onboarded_;
   out.blocks_skipped += n_skipped_;
+  out.paused_blocks_offloaded += n_paused_offloaded_;
+  out.paused_blocks_onboarded += n_paused_onboarded_;
   return out;
 }
 
-std::uint32_t TierDriver::piece_of(const Prefix& prefix) const {
-  return std::min(piece_blocks_, prefix.end - prefix.next);
+void TierDriver::Pace::note(std::chrono::nanoseconds took, std::size_t n_blocks) {
+  constexpr double kKept = 0.75;
+  if (n_blocks == 0) return;
+  const double now = std::chrono::duration<double>(took).count() / static_cast<double>(n_blocks);
+  seconds = seconds > 0 ? kKept * seconds + (1 - kKept) * now : now;
 }
 
-// Of the piece, those that have something to move.
-std::vector<TierBlock> TierDriver::next_blocks(const Prefix& prefix) const {
+std::uint32_t TierDriver::on_loan(std::size_t group) const {
+  std::uint32_t n = 0;
+  for (const Prefix& prefix : paused_) n += parts_.transfers->reclaimable(prefix.hold, group);
+  return n;
+}
+
+TierDriver::Piece TierDriver::piece_of(const Prefix& prefix) const {
+  const std::uint32_t n = std::min(piece_blocks_, prefix.end - prefix.next);
+  return {.first = prefix.paused ? prefix.end - n : prefix.next, .n = n};
+}
+
+// Those that have something to move.
+std::vector<TierBlock> TierDriver::blocks_in(const Prefix& prefix, Piece piece) {
   std::vector<TierBlock> out;
-  for (std::uint32_t i = prefix.next; i < prefix.next + piece_of(prefix); ++i) {
+  for (std::uint32_t i = piece.first; i < piece.first + piece.n; ++i) {
     if (prefix.blocks[i].groups != 0) out.push_back(prefix.blocks[i]);
   }
   return out;
@@ -69,18 +84,20 @@ std::uint32_t TierDriver::n_held(std::size_t group, std::uint32_t n_blocks) cons
 }
 
 bool TierDriver::has_room_for(std::uint32_t n_blocks) const {
-  for (std::size_t g = 0; g < n_offload_blocks_.size(); ++g) {
-    if (n_offload_blocks_[g] + n_held(g, n_blocks) > parts_.cache->counts(g).total / 2)
-      return false;
+  for (std::size_t g = 0; g < parts_.cache->n_groups(); ++g) {
+    std::uint32_t n = n_held(g, n_blocks);
+    for (const auto* offloads : {&offloads_, &paused_}) {
+      for (const Prefix& prefix : *offloads) n += parts_.transfers->n_held(prefix.hold, g);
+    }
+    if (n > parts_.cache->counts(g).total / 2) return false;
   }
   return true;
 }
 
-void TierDriver::count_held(std::uint32_t n_blocks, bool begins) {
-  for (std::size_t g = 0; g < n_offload_blocks_.size(); ++g) {
-    std::uint32_t& n = n_offload_blocks_[g];
-    n = begins ? n + n_held(g, n_blocks) : n - n_held(g, n_blocks);
-  }
+// Blocks that one paused sequence may have: what comes displaces what was used longest ago.
+std::uint32_t TierDriver::n_paused_max() const {
+  const std::vector<std::uint32_t> capacity = parts_.tier->capacity();
+  return capacity.empty() ? 0 : std::ranges::max(capacity) / 2;
 }
 
 // What the position behind the first `end` blocks sees moves.
@@ -89,7 +106,7 @@ void TierDriver::set_groups(Prefix& prefix, std::uint32_t end) const {
   for (std::uint32_t i = 0; i < end; ++i) {
     std::uint32_t& groups = prefix.blocks[i].groups;
     groups = 0;
-    for (std::size_t g = 0; g < n_offload_blocks_.size(); ++g) {
+    for (std::size_t g = 0; g < parts_.cache->n_groups(); ++g) {
       if (i < parts_.cache->n_sinks(g) || i >= parts_.cache->seen_from(g, end))
         groups |= std::uint32_t{1} << g;
     }
@@ -98,9 +115,11 @@ void TierDriver::set_groups(Prefix& prefix, std::uint32_t end) const {
 
 // To the next block of which the tier does not have all that moves.
 void TierDriver::skip_known(Prefix& prefix) {
-  while (prefix.next < prefix.end &&
-         (prefix.blocks[prefix.next].groups & ~prefix.places[prefix.next].groups) == 0)
-    ++prefix.next;
+  const auto known = [&](std::uint32_t i) {
+    return (prefix.blocks[i].groups & ~prefix.places[i].groups) == 0;
+  };
+  while (prefix.next < prefix.end && known(prefix.next)) ++prefix.next;
+  while (prefix.paused && prefix.next < prefix.end && known(prefix.end - 1)) --prefix.end;
 }
 
 // How long a prefix is there, where the cache has n_cached blocks of it and the tier, behind these, all that the
@@ -108,7 +127,7 @@ void TierDriver::skip_known(Prefix& prefix) {
 std::uint32_t TierDriver::n_usable(std::span<const TierPlace> places,
                                    std::uint32_t n_cached) const {
   const kvcache::KvCache& cache = *parts_.cache;
-  const std::size_t n_groups = n_offload_blocks_.size();
+  const std::size_t n_groups = parts_.cache->n_groups();
   const auto has = [&](std::uint32_t i, std::size_t g) {
     return (places[i].groups >> g & 1U) != 0;
   };
@@ -157,7 +176,8 @@ void TierDriver::note_all(const Prefix& prefix) {
 void TierDriver::note_moved(const Prefix& prefix, std::uint32_t first, const TierDone& done) {
   if (prefix.hashes.empty()) return;
   std::set<BlockKey> noted;
-  for (std::uint32_t i = first; i < std::min(first + piece_blocks_, prefix.end); ++i) {
+  const auto n_all = static_cast<std::uint32_t>(prefix.blocks.size());
+  for (std::uint32_t i = first; i < std::min(first + piece_blocks_, n_all); ++i) {
     const TierBlock& block = prefix.blocks[i];
     const auto moved =
         std::ranges::find(done.moved, block.key, &std::pair<BlockKey, TierPlace>::first);
@@ -171,7 +191,7 @@ void TierDriver::note_moved(const Prefix& prefix, std::uint32_t first, const Tie
   }
 }
 
-// Of a sequence that ends: its published blocks up to the first that is below the least priority.
+// Of a sequence that gives its blocks back: those published up to the first that is below the least priority.
 std::uint32_t TierDriver::n_wanted(const Sequence& s) const {
   const std::uint32_t block = parts_.cache->block_tokens();
   const auto n =
@@ -182,81 +202,136 @@ std::uint32_t TierDriver::n_wanted(const Sequence& s) const {
   return i;
 }
 
+// Its first n_blocks, with what the tier has of them.
+TierDriver::Prefix TierDriver::offload_of(const Sequence& s, std::uint32_t n_blocks) const {
+  const std::uint32_t block = parts_.cache->block_tokens();
+  const auto tokens = std::span(s.tokens).first(std::size_t{n_blocks} * block);
+  const std::vector<BlockKey> keys = parts_.tier->keys(s.identity, tokens, block);
+  parts_.tier->touch(keys);
+  Prefix out{.blocks = blocks_of(keys, tokens, block),
+             .places = parts_.tier->places(keys),
+             .sequence = s.id};
+  const kvcache::RetentionRule rule = s.retention_rule();
+  for (std::uint32_t i = 0; i < n_blocks; ++i)
+    out.blocks[i].priority = priority_of(rule, i * block);
+  if (parts_.cache->makes_events()) out.hashes = parts_.cache->event_hashes(s.identity, tokens);
+  set_groups(out, n_blocks);
+  return out;
+}
+
 void TierDriver::offload(const Sequence& s) {
   if (!works_) return;
   const std::uint32_t n = n_wanted(s);
   if (n == 0) return;
-  const std::uint32_t block = parts_.cache->block_tokens();
-  const auto tokens = std::span(s.tokens).first(std::size_t{n} * block);
-  const std::vector<BlockKey> keys = parts_.tier->keys(s.identity, tokens, block);
-  parts_.tier->touch(keys);
-  Prefix prefix{.blocks = blocks_of(keys, tokens, block), .places = parts_.tier->places(keys)};
-  const kvcache::RetentionRule rule = s.retention_rule();
-  for (std::uint32_t i = 0; i < n; ++i) prefix.blocks[i].priority = priority_of(rule, i * block);
-  if (parts_.cache->makes_events()) prefix.hashes = parts_.cache->event_hashes(s.identity, tokens);
+  Prefix prefix = offload_of(s, n);
   note_all(prefix);
-  set_groups(prefix, n);
+  begin(offloads_, s, std::move(prefix), TimePoint::max());
+}
+
+void TierDriver::offload_paused(const Sequence& s, const StepCost& cost, TimePoint now) {
+  if (!works_) return;
+  const std::uint32_t n = std::min(n_wanted(s), n_paused_max());
+  if (n == 0 || std::ranges::find(paused_, s.id, &Prefix::sequence) != paused_.end()) return;
+  const double of_tier = n * (export_pace_.seconds + load_pace_.seconds + import_pace_.seconds);
+  if (of_tier >= cost.prompt_seconds(n * parts_.cache->block_tokens())) return;
+  Prefix prefix = offload_of(s, n);
+  prefix.paused = true;
+  note_all(prefix);
+  begin(paused_, s, std::move(prefix), now + kLoanMax);
+}
+
+void TierDriver::begin(std::deque<Prefix>& offloads,
+                       const Sequence& s,
+                       Prefix prefix,
+                       TimePoint until) {
+  const auto n = static_cast<std::uint32_t>(prefix.blocks.size());
   skip_known(prefix);
-  if (prefix.next == n) return;
-  if (!parts_.tier->takes() || offloads_.size() >= kOffloadsMax || !has_room_for(n)) {
-    n_skipped_ += n - prefix.next;
+  if (prefix.next == prefix.end) return;
+  // Those of a paused one were its own, and come back bit by bit.
+  const bool has_room = prefix.paused || has_room_for(n);
+  if (!parts_.tier->takes() || offloads.size() >= kOffloadsMax || !has_room) {
+    n_skipped_ += prefix.end - prefix.next;
     return;
   }
-  const HeldPrefix held = parts_.transfers->hold(s.identity, tokens);
+  const auto tokens = std::span(s.tokens).first(std::size_t{n} * parts_.cache->block_tokens());
+  const HeldPrefix held = parts_.transfers->hold(s.identity, tokens, until);
   if (held.id == 0) return;
   prefix.hold = held.id;
   prefix.next = 0;
   set_groups(prefix, held.n_blocks);  // a window group may have lost what is seen at the end
-  count_held(prefix.end, true);
-  offloads_.push_back(std::move(prefix));
-  if (offloads_.size() == 1) export_next();
+  offloads.push_back(std::move(prefix));
+  export_next();
 }
 
-// The first of the offloads goes on, or the next one begins.
-void TierDriver::export_next() {
-  while (!offloads_.empty()) {
-    skip_known(offloads_.front());
-    if (offloads_.front().next < offloads_.front().end) break;
-    parts_.transfers->close(offloads_.front().hold);
+// Those of which everything is on its way that should be. Of a paused one what is known is given back.
+void TierDriver::end_done(std::deque<Prefix>& offloads) {
+  while (!offloads.empty()) {
+    Prefix& prefix = offloads.front();
+    skip_known(prefix);
+    if (prefix.next < prefix.end) {
+      if (prefix.paused) parts_.transfers->shrink(prefix.hold, prefix.end);
+      return;
+    }
+    parts_.transfers->close(prefix.hold);
     std::vector<BlockKey> keys;  // the beginning shall go last
-    for (const TierBlock& block : offloads_.front().blocks) keys.push_back(block.key);
+    keys.reserve(prefix.blocks.size());
+    for (const TierBlock& block : prefix.blocks) keys.push_back(block.key);
     parts_.tier->touch(keys);
-    count_held(offloads_.front().end, false);
-    offloads_.pop_front();
+    offloads.pop_front();
   }
-  if (offloads_.empty()) return;
-  const Prefix& prefix = offloads_.front();
+}
+
+// Unless a piece is on its way, the next one goes.
+void TierDriver::export_next() {
+  if (exporting_ != 0) return;
+  end_done(paused_);
+  end_done(offloads_);
+  if (paused_.empty() && offloads_.empty()) return;
+  exports_ = paused_.empty() ? &offloads_ : &paused_;
+  const Prefix& prefix = exports_->front();
+  const Piece piece = piece_of(prefix);
   exporting_ = parts_.transfers->next_attachment();
+  exported_from_ = piece.first;
   parts_.transfers->move(
       {.hold = prefix.hold,
-       .first = prefix.next,
-       .n = piece_of(prefix),
+       .first = piece.first,
+       .n = piece.n,
        .attachment = exporting_,
-       .done = [this, attachment = exporting_](const Status& status) {
-         Prefix& p = offloads_.front();
-         if (!status.ok()) {  // nothing was made; what follows would have a hole before it
-           n_skipped_ += p.end - p.next;
-           p.next = p.end;
-           exporting_ = 0;
-           if (works_) export_next();
-           return;
-         }
-         parts_.tier->store({.runner = parts_.runner,
-                             .attachment = attachment,
-                             .blocks = next_blocks(p),
-                             .done = [post = parts_.post, attachment](const TierDone& done) {
-                               post([attachment, done](EngineCore& core) {
-                                 if (core.tier() != nullptr) core.tier()->stored(attachment, done);
-                               });
-                             }});
-         p.next += piece_of(p);
-       }});
+       .done = [this, piece](const Status& status) { exported(piece, status); }});
+}
+
+// Of a paused sequence the blocks of the piece are given back.
+void TierDriver::exported(Piece piece, const Status& status) {
+  Prefix& prefix = exports_->front();
+  if (!status.ok()) {  // nothing was made; what follows would have a hole before it
+    n_skipped_ += prefix.end - prefix.next;
+    prefix.next = prefix.end;
+    exporting_ = 0;
+    if (works_) export_next();
+    return;
+  }
+  export_pace_.note(parts_.transfers->step_took(), piece.n);
+  parts_.tier->store({.runner = parts_.runner,
+                      .attachment = exporting_,
+                      .blocks = blocks_in(prefix, piece),
+                      .done = [post = parts_.post, attachment = exporting_](const TierDone& done) {
+                        post([attachment, done](EngineCore& core) {
+                          if (core.tier() != nullptr) core.tier()->stored(attachment, done);
+                        });
+                      }});
+  if (prefix.paused) {
+    prefix.end = piece.first;
+    parts_.transfers->shrink(prefix.hold, prefix.end);
+  } else {
+    prefix.next += piece.n;
+  }
 }
 
 void TierDriver::stored(std::uint64_t attachment, const TierDone& done) {
   if (attachment != exporting_) return;  // of another runner's time
-  const Prefix& prefix = offloads_.front();
-  note_moved(prefix, prefix.next - std::min(prefix.next, piece_blocks_), done);
+  const Prefix& prefix = exports_->front();
+  if (prefix.paused) n_paused_offloaded_ += done.n_blocks;
+  note_moved(prefix, exported_from_, done);
   exporting_ = 0;
   export_next();
 }
@@ -274,7 +349,8 @@ bool TierDriver::onboard(const Sequence& s) {
   if (n == n_cached) return false;
   parts_.tier->touch(std::span(keys).first(n));
   const auto used = tokens.first(std::size_t{n} * block);
-  Prefix prefix{.blocks = blocks_of(std::span(keys).first(n), used, block),
+  Prefix prefix{.resumes = s.state == SequenceState::kPaused,
+                .blocks = blocks_of(std::span(keys).first(n), used, block),
                 .places = std::move(places),
                 .identity = s.identity,
                 .tokens = {used.begin(), used.end()},
@@ -306,7 +382,7 @@ void TierDriver::load_next() {
   importing_ = parts_.transfers->next_attachment();
   parts_.tier->load({.runner = parts_.runner,
                      .attachment = importing_,
-                     .blocks = next_blocks(prefix),
+                     .blocks = blocks_in(prefix, piece_of(prefix)),
                      .done = [post = parts_.post, attachment = importing_](const TierDone& done) {
                        post([attachment, done](EngineCore& core) {
                          if (core.tier() != nullptr) core.tier()->loaded(attachment, done);
@@ -318,6 +394,7 @@ void TierDriver::loaded(std::uint64_t attachment, const TierDone& done) {
   if (attachment != importing_) return;
   const Prefix& prefix = onboards_.front();
   note_moved(prefix, prefix.next, done);
+  load_pace_.note(done.took, done.n_blocks);
   if (done.n_blocks == 0) {
     importing_ = 0;
     return end_onboarding();
@@ -340,9 +417,11 @@ void TierDriver::imported(std::uint32_t n, std::uint32_t n_loaded, const Status&
   importing_ = 0;
   if (!status.ok()) return end_onboarding();
   Prefix& prefix = onboards_.front();
-  const bool whole = n_loaded == next_blocks(prefix).size();
+  const bool whole = n_loaded == blocks_in(prefix, piece_of(prefix)).size();
   prefix.next += n;
+  import_pace_.note(parts_.transfers->step_took(), n_loaded);
   n_onboarded_ += n_loaded;
+  n_paused_onboarded_ += prefix.resumes ? n_loaded : 0;
   if (!whole) return end_onboarding();  // one of them was not right
   load_next();
 }

@@ -377,6 +377,24 @@ Status KvCache::extend(KvLease& lease, std::uint32_t n_blocks) {
   return {};
 }
 
+// Whoever publishes through it all the same begins at the root again.
+void KvCache::shrink(KvLease& lease, std::uint32_t n_blocks) {
+  assert(lease.cache_ == this && lease.partial_.n_tokens == 0);
+  if (n_blocks >= lease.n_blocks()) return;
+  for (std::size_t g = 0; g < pools_.size(); ++g) {
+    auto& table = lease.tables_[g];
+    for (; table.size() > n_blocks; table.pop_back()) {
+      if (table.back() != kReleasedBlock) {
+        drop(g, table.back(), lease.last_step_);
+      } else {
+        --lease.n_released_[g];
+      }
+    }
+  }
+  lease.n_published_ = 0;
+  lease.cursor_ = {};
+}
+
 bool KvCache::release_before(KvLease& lease, std::uint32_t position, std::uint32_t computed) {
   bool changed = false;
   for (std::size_t g = 0; g < pools_.size(); ++g) {

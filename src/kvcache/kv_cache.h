@@ -212,6 +212,8 @@ class KvCache {
   // The same for blocks whose keys and values come from elsewhere (an import): window groups take only those that the
   // position behind n_blocks sees, and give back the others.
   Status extend(KvLease& lease, std::uint32_t n_blocks);
+  // Gives back the last blocks: the tables keep n_blocks. Of a lease that is written no more.
+  void shrink(KvLease& lease, std::uint32_t n_blocks);
   // Window groups: gives back blocks that no position >= `position` can see, those of [0, computed) alone: what is
   // not computed is not published either. True if a table changed.
   bool release_before(KvLease& lease, std::uint32_t position, std::uint32_t computed);

@@ -420,6 +420,35 @@ TEST(KvCache, BlocksOfSinkTokensAreNotGivenBack) {
   EXPECT_EQ(cache.check(), "");
 }
 
+TEST(KvCache, AShrunkLeaseGivesBackItsLastBlocks) {
+  KvCache cache(with_sinks(20, 20));
+  filled(cache, "id", iota_tokens(32)).reset();
+  KvLease hold = cache.open("id", iota_tokens(33), true);
+  EXPECT_EQ(hold.n_released(1), 4U);
+  EXPECT_EQ(cache.counts(0).leased, 8U);
+  EXPECT_EQ(cache.counts(1).leased, 4U);
+  cache.shrink(hold, 7);
+  EXPECT_EQ(cache.counts(0).leased, 7U);
+  EXPECT_EQ(cache.counts(1).leased, 3U);
+  EXPECT_EQ(cache.check(), "");
+  hold.mark_used(1);
+  cache.shrink(hold, 3);  // the last block of the window, and three that had left it
+  EXPECT_EQ(hold.n_blocks(), 3U);
+  EXPECT_EQ(hold.n_released(1), 1U);
+  EXPECT_EQ(hold.n_held(1, 3), 2U);
+  EXPECT_EQ(cache.reclaimable(hold, 1), 2U);
+  EXPECT_EQ(cache.counts(0).retiring, 4U);
+  cache.retire(1);
+  EXPECT_EQ(cache.counts(0).cached, 5U);
+  EXPECT_EQ(cache.probe("id", iota_tokens(33)).n_blocks, 8U) << "nothing was evicted";
+  KvLease other = cache.open("", {}, false);
+  ASSERT_TRUE(cache.grow(other, 17).ok());
+  EXPECT_EQ(cache.counts(0).leased, 20U);
+  hold.reset();
+  EXPECT_EQ(cache.available(0), 3U);
+  EXPECT_EQ(cache.check(), "");
+}
+
 TEST(KvCache, APrefixNeedsItsSinkTokens) {
   KvCache cache(with_sinks(40, 8));
   KvLease other = outlived_prefix(cache);

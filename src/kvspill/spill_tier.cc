@@ -215,7 +215,10 @@ void SpillTier::run() {
       jobs_.erase(it);
       runs_job_ = true;
     }
-    next.job.done(finish(next.stores ? do_store(next.job) : do_load(next.job)));
+    const TimePoint begin = Clock::now();
+    TierDone done = finish(next.stores ? do_store(next.job) : do_load(next.job));
+    done.took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin);
+    next.job.done(std::move(done));
     next = {};
     {
       base::MutexLock lock(mu_);

@@ -37,6 +37,10 @@ void EngineMetrics::count_tier(const KvTierStats& tier) {
   metrics_.kv_tier_blocks_onboarded.add(more(tier.blocks_onboarded, tier_.blocks_onboarded));
   metrics_.kv_tier_memory_blocks_onboarded.add(
       more(tier.memory_blocks_onboarded, tier_.memory_blocks_onboarded));
+  metrics_.kv_tier_paused_blocks_offloaded.add(
+      more(tier.paused_blocks_offloaded, tier_.paused_blocks_offloaded));
+  metrics_.kv_tier_paused_blocks_onboarded.add(
+      more(tier.paused_blocks_onboarded, tier_.paused_blocks_onboarded));
   metrics_.kv_tier_blocks_refused.add(more(tier.blocks_refused, tier_.blocks_refused));
   metrics_.kv_tier_blocks_skipped.add(more(tier.blocks_skipped, tier_.blocks_skipped));
   tier_blocks_.set(static_cast<double>(tier.blocks_held));

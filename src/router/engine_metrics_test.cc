@@ -76,6 +76,8 @@ TEST_F(EngineMetricsTest, TheTierIsCountedOnce) {
   state.stats.tier = {.blocks_offloaded = 5,
                       .blocks_onboarded = 4,
                       .memory_blocks_onboarded = 2,
+                      .paused_blocks_offloaded = 3,
+                      .paused_blocks_onboarded = 1,
                       .blocks_refused = 3,
                       .blocks_skipped = 2,
                       .blocks_held = 6,
@@ -89,6 +91,8 @@ TEST_F(EngineMetricsTest, TheTierIsCountedOnce) {
   watched_.on_state(state);
   EXPECT_EQ(metrics_.kv_tier_blocks_offloaded.value(), 7U);
   EXPECT_EQ(metrics_.kv_tier_blocks_onboarded.value(), 5U);
+  EXPECT_EQ(metrics_.kv_tier_paused_blocks_offloaded.value(), 3U);
+  EXPECT_EQ(metrics_.kv_tier_paused_blocks_onboarded.value(), 1U);
   EXPECT_EQ(metrics_.kv_tier_blocks_refused.value(), 3U);
   EXPECT_EQ(metrics_.kv_tier_blocks_skipped.value(), 2U);
   EXPECT_EQ(metrics_.kv_tier_blocks.value(), 6);

@@ -145,6 +145,12 @@ class Metrics {
       counter("tgi_kv_tier_blocks_onboarded_total", "Blocks brought back into the KV cache");
   Counter& kv_tier_memory_blocks_onboarded =
       counter("tgi_kv_tier_memory_blocks_onboarded_total", "Of these, blocks from memory");
+  Counter& kv_tier_paused_blocks_offloaded =
+      counter("tgi_kv_tier_paused_blocks_offloaded_total",
+              "Of the blocks kept, those of requests that were paused");
+  Counter& kv_tier_paused_blocks_onboarded =
+      counter("tgi_kv_tier_paused_blocks_onboarded_total",
+              "Of the blocks brought back, those of requests that go on after a pause");
   Counter& kv_tier_blocks_refused =
       counter("tgi_kv_tier_blocks_refused_total", "Blocks that were not right: removed");
   Counter& kv_tier_blocks_skipped = counter("tgi_kv_tier_blocks_skipped_total",

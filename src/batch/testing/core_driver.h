@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -64,12 +65,14 @@ class CoreDriver {
   // True if a step was computed.
   bool turn() {
     ++n_turns;
-    now += std::chrono::milliseconds(1);
+    now += turn_time;
+    for (const EngineWork& work : std::exchange(posted_, {})) work(*core);
     core->advance(now);
     while (core->submit_next(now)) check();
     check();
     if (core->n_in_flight() == 0) return false;
-    core->apply_oldest(core->wait_oldest(), now);
+    Result<StepResult> result = core->wait_oldest();  // may move the clock
+    core->apply_oldest(std::move(result), now);
     check();
     ++n_steps;
     return true;
@@ -88,16 +91,22 @@ class CoreDriver {
 
  private:
   EngineCore::Hooks hooks() {
-    return {.before_final_event = [](RequestId) {}, .runner_lost = [] {}, .observer = &observer};
+    return {.before_final_event = [](RequestId) {},
+            .runner_lost = [] {},
+            .observer = &observer,
+            .post = [this](EngineWork work) { posted_.push_back(std::move(work)); }};
   }
   FakeRunnerOptions fake_;
   EngineOptions options_;
+  std::vector<EngineWork> posted_;
 
  public:
   RecordingObserver observer;
   std::shared_ptr<FakeRunner> runner;
   std::unique_ptr<EngineCore> core;
   TimePoint now = TimePoint(std::chrono::hours(1));
+  // Of a turn, beside what its step takes.
+  Clock::duration turn_time = std::chrono::milliseconds(1);
   Status status;
   int n_turns = 0;
   int n_steps = 0;

@@ -206,7 +206,7 @@ Result<StepTicket> FakeRunner::submit(StepPlan plan) {
   const StepTicket ticket{plan.step};
   job.plan = std::move(plan);
   if (clock_ != nullptr)
-    job.ends_at = last_ends_at_ = std::max(*clock_, last_ends_at_) + step_time(job.plan.step);
+    job.ends_at = last_ends_at_ = std::max(*clock_, last_ends_at_) + step_time(job.plan);
   jobs_.push_back(std::move(job));
   ++n_submitted_;
   changed_.notify_all();

@@ -114,7 +114,7 @@ class FakeRunner final : public StepRunner {
   // Steps take simulated time: one after the other, each from when it can begin for step_time(). wait() moves the
   // clock to the end of its step or to `until`, whichever comes first.
   void set_clock(TimePoint* clock) { clock_ = clock; }
-  std::function<Clock::duration(std::uint64_t step)> step_time = [](std::uint64_t) {
+  std::function<Clock::duration(const StepPlan& plan)> step_time = [](const StepPlan&) {
     return Clock::duration::zero();
   };
 

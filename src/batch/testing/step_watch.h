@@ -3,13 +3,15 @@
 // each step and without a look into the engine.
 //
 // - a step has no more rows and prompt tokens than the options allow, and no more sequences run
-// - a request that waits is overtaken at most overtakes_max times, and by as many as are admitted in one step
+// - a request that waits is overtaken at most overtakes_max times, and by as many as are admitted in one step; where
+//   there is a tier, by more while it waits for that
 // - every sequence is counted once, as queued, active or completed; requests have the tokens that their sinks have, but
 //   for those of the step; what is used and free is the cache
 // - the cache tells of no block that it stores twice or removes without having stored it
 //
 // Thread rule: one thread.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,7 +55,7 @@ class StepWatch final : public EngineObserver {
     waiting_.erase(admitted.request);
     for (auto& [id, n_overtaken] : waiting_) {
       if (id > admitted.request) break;
-      if (sinks_.at(id)->done()) continue;
+      if (options_.tier != nullptr || sinks_.at(id)->done()) continue;
       const std::uint64_t n_most = std::uint64_t{options_.overtakes_max} + options_.batch_size_max;
       EXPECT_LE(++n_overtaken, n_most)
           << "request " << static_cast<std::uint64_t>(id) << " starves";
@@ -89,16 +91,22 @@ class StepWatch final : public EngineObserver {
 
   void on_kv_events(std::span<KvEvent> events) override {
     for (const KvEvent& event : events) {
-      std::set<std::uint64_t>& stored = stored_[event.kv_group];
+      std::map<std::uint64_t, std::uint32_t>& stored = stored_[event.kv_group];
       if (event.kind == KvEvent::Kind::kCreated) stored.clear();
       for (const KvEventBlock& block : event.blocks) {
+        const auto it = stored.find(block.hash);
         if (event.kind == KvEvent::Kind::kStored) {
-          EXPECT_TRUE(stored.insert(block.hash).second) << "stored twice";
+          EXPECT_TRUE(it == stored.end()) << "stored twice";
+          stored[block.hash] = block.cache_level;
+        } else if (it == stored.end()) {
+          ADD_FAILURE() << "removed or changed and not stored";
         } else if (event.kind == KvEvent::Kind::kRemoved) {
-          EXPECT_EQ(stored.erase(block.hash), 1U) << "removed and not stored";
-          ++n_evicted;
+          n_evicted += it->second == 0 ? 1 : 0;
+          stored.erase(it);
         } else {
-          EXPECT_TRUE(stored.contains(block.hash)) << "changed and not stored";
+          EXPECT_EQ(it->second, block.cache_level_before);
+          n_evicted += it->second == 0 && block.cache_level > 0 ? 1 : 0;
+          it->second = block.cache_level;
         }
       }
     }
@@ -106,9 +114,10 @@ class StepWatch final : public EngineObserver {
 
   // Cached blocks that were told of, in all groups.
   std::size_t n_stored() const {
-    std::size_t n = 0;
-    for (const auto& [group, stored] : stored_) n += stored.size();
-    return n;
+    std::ptrdiff_t n = 0;
+    for (const auto& [group, stored] : stored_)
+      n += std::ranges::count(stored, 0U, [](const auto& block) { return block.second; });
+    return static_cast<std::size_t>(n);
   }
 
   std::uint64_t n_pauses = 0;
@@ -139,7 +148,8 @@ class StepWatch final : public EngineObserver {
   std::uint64_t n_added_ = 0;
   std::uint64_t n_completed_ = 0;
   std::uint64_t last_iteration_ = 0;
-  std::map<std::uint32_t, std::set<std::uint64_t>> stored_;  // by KV group: hashes
+  // By KV group: hashes, with the level of each block.
+  std::map<std::uint32_t, std::map<std::uint64_t, std::uint32_t>> stored_;
 };
 
 }  // namespace coxswain::batch::testing
