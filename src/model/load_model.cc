@@ -58,12 +58,15 @@ Result<DecoderWeights> load_weights(const BlockLoad& how,
   const DType row_type = tensor::size_of(dtype) < tensor::size_of(stored) ? dtype : stored;
   // A tied head holds the rows too; but those that are quantised here have lost bits that an embedding should keep.
   const bool own_table = !map.head.matrix.empty() || how.format.format->is_quantised();
+  how.loader.begin_part("embedding");
   COXSWAIN_ASSIGN_OR_RETURN(
       out.embedding, Embedding::load(how, arch.embedding, map.embedding, row_type, own_table));
+  how.loader.begin_part("layers");
   for (std::size_t i = 0; i < arch.layers.size(); ++i) {
     COXSWAIN_ASSIGN_OR_RETURN(Layer layer, Layer::load(how, arch.layers[i], map.layers[i]));
     out.layers.push_back(std::move(layer));
   }
+  how.loader.begin_part("head");
   COXSWAIN_ASSIGN_OR_RETURN(out.head,
                             Head::load(how, arch.head, arch.norm, map.head, map.embedding.table));
   out.linear = how.loader.limits();
@@ -152,6 +155,7 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   warn_of_unread(loader, options.model_dir, info);
   info.dtype = std::string(keeps_codes ? loader.main_format().name : format.format->name);
   info.weight_bytes = loader.bytes();
+  info.weight_shares = loader.shares();
   const std::string identity =
       json::write(files.config()) + info.dtype + (keeps_codes ? " as stored" : "");
   info.fingerprint = XXH3_64bits_withSeed(identity.data(), identity.size(), loader.fingerprint());

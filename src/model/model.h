@@ -46,6 +46,15 @@ struct LoadOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 
+// What of one part of a model is held in one format.
+struct WeightShare {
+  std::string part;    // "embedding", "layers", "head"
+  std::string format;  // as ModelInfo::dtype; norms and biases are float32
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const WeightShare&, const WeightShare&) = default;
+};
+
 struct ModelInfo {
   std::string model_type;
   // The linear layers' weight format, that of most bytes: "bfloat16", "int8", "int4" ...
@@ -60,8 +69,10 @@ struct ModelInfo {
   std::vector<TokenId> eos_token_ids;
   std::uint32_t rope_switch_length = 0;
   bool rope_length_is_exact = false;
-  std::uint64_t fingerprint = 0;      // of config and weights
-  std::uint64_t weight_bytes = 0;     // as held in memory
+  std::uint64_t fingerprint = 0;   // of config and weights
+  std::uint64_t weight_bytes = 0;  // as held in memory
+  // The same by part, in the order of the parts, most bytes first. A tied embedding is read back from the head.
+  std::vector<WeightShare> weight_shares = {};
   std::vector<std::string> warnings;  // about the files: a line each
 };
 

@@ -226,6 +226,33 @@ TEST(Model, OtherTypesStayNearTheStoredOne) {
   }
 }
 
+// Tied, so that the embedding is read back from the head unless weights are quantised here.
+TEST(Model, SharesSayWhatEachPartIsHeldIn) {
+  const auto config = small_config(R"({"model_type":"llama","tie_word_embeddings":true})");
+  const auto shares = [&](const char* quantize) {
+    const base::TempFolder folder;
+    LoadOptions options = scalar();
+    options.quantize = quantize;
+    const auto model = load_small(folder, config, options);
+    std::vector<std::string> out;
+    std::uint64_t bytes = 0;
+    for (const WeightShare& share : model->info().weight_shares) {
+      EXPECT_GT(share.bytes, 0U);
+      bytes += share.bytes;
+      out.push_back(share.part + " " + share.format);
+    }
+    EXPECT_EQ(bytes, model->info().weight_bytes);
+    return out;
+  };
+  EXPECT_THAT(
+      shares(""),
+      testing::ElementsAre("layers bfloat16", "layers float32", "head bfloat16", "head float32"));
+  EXPECT_THAT(
+      shares("int4"),
+      testing::ElementsAre(
+          "embedding bfloat16", "layers int4", "layers float32", "head int8", "head float32"));
+}
+
 TEST(Model, AnUnknownWeightFormatIsRefusedWithTheOnesThereAre) {
   const base::TempFolder folder;
   LoadOptions options = scalar();

@@ -24,6 +24,8 @@ using tensor::QuantScheme;
 constexpr std::string_view kNotFinite =
     "has scales or values that are not finite, or not once they are multiplied";
 
+constexpr std::string_view kFloat32 = "float32";
+
 // Slices have about this many bytes, so that they are still in a second-level cache when they are packed, and a
 // multiple of as many rows as are packed at once.
 constexpr std::uint64_t kSliceBytes = std::uint64_t{512} << 10;
@@ -145,6 +147,7 @@ WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint,
       progress_(std::move(progress)),
       exec_(exec),
       rooms_(exec == nullptr ? 1 : exec->n_threads()),
+      parts_(1),
       bytes_total_(checkpoint.n_bytes()) {}
 
 weights::Checkpoint::Located WeightLoader::find(const std::string& name) const {
@@ -513,16 +516,42 @@ Result<Linear> WeightLoader::linear(const MatrixMap& map, const Holding& how) {
     out.pieces.push_back(std::move(image));
   }
   COXSWAIN_ASSIGN_OR_RETURN(out.bias, bias(map));
-  bytes_ += out.bias.size() * sizeof(float);
+  count(kFloat32, out.bias.size() * sizeof(float));
   std::vector<const WeightFormat*> formats;
   for (const MatrixImage& image : out.pieces) {
-    bytes_ += image.bytes.taken();
+    count(image.ops->format->name, image.bytes.taken());
     bytes_of_[image.ops->format] += image.bytes.size();
     if (std::ranges::find(formats, image.ops->format) == formats.end())
       formats.push_back(image.ops->format);
   }
   limits_.n_pieces = std::max(limits_.n_pieces, out.pieces.size());
   limits_.n_forms = std::max(limits_.n_forms, formats.size());
+  return out;
+}
+
+void WeightLoader::begin_part(std::string name) {
+  parts_.emplace_back(std::move(name), decltype(parts_)::value_type::second_type{});
+}
+
+void WeightLoader::count(std::string_view format, std::uint64_t bytes) {
+  if (bytes != 0) parts_.back().second[std::string(format)] += bytes;
+}
+
+std::vector<WeightShare> WeightLoader::shares() const {
+  std::vector<WeightShare> out;
+  for (const auto& [part, formats] : parts_) {
+    const auto first = static_cast<std::ptrdiff_t>(out.size());
+    for (const auto& [format, bytes] : formats) out.push_back({part, format, bytes});
+    std::stable_sort(out.begin() + first,
+                     out.end(),
+                     [](const WeightShare& a, const WeightShare& b) { return a.bytes > b.bytes; });
+  }
+  return out;
+}
+
+std::uint64_t WeightLoader::bytes() const {
+  std::uint64_t out = 0;
+  for (const WeightShare& share : shares()) out += share.bytes;
   return out;
 }
 
@@ -600,7 +629,7 @@ Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
       narrow(type, wide.data(), map.k, to + i * row_bytes);
     }
   }));
-  bytes_ += out.data.taken();
+  count(tensor::name_of(type), out.data.taken());
   return out;
 }
 
@@ -611,7 +640,7 @@ Result<std::vector<float>> WeightLoader::vector(const VectorMap& map) {
                               floats(name, map.size / map.tensors.size()));
     out.insert(out.end(), values.begin(), values.end());
   }
-  bytes_ += out.size() * sizeof(float);
+  count(kFloat32, out.size() * sizeof(float));
   return out;
 }
 

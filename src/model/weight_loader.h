@@ -22,6 +22,7 @@
 #include "base/function_ref.h"
 #include "base/mutex.h"
 #include "kernels/kernel_table.h"
+#include "model/model.h"
 #include "model/tensor_map.h"
 #include "model/weight_parts.h"
 #include "weights/checkpoint.h"
@@ -59,7 +60,12 @@ class WeightLoader {
   // other programs, nor types that no weight has.
   std::vector<std::string> unread() const;
 
-  std::uint64_t bytes() const { return bytes_; }  // held by everything made so far
+  // What is made from now on belongs to this part of the model, for shares().
+  void begin_part(std::string name);
+  // Of everything made so far: parts in the order in which they were begun, most bytes first.
+  std::vector<WeightShare> shares() const;
+
+  std::uint64_t bytes() const;  // held by everything made so far
   // The format of most bytes of the linear layers made so far. REQUIRES: there is one.
   const kernels::WeightFormat& main_format() const;
   const LinearLimits& limits() const { return limits_; }  // of all of them
@@ -132,6 +138,7 @@ class WeightLoader {
                          std::uint64_t k,
                          std::size_t row_begin,
                          TakeRows take);
+  void count(std::string_view format, std::uint64_t bytes);
   Result<std::vector<float>> floats(const std::string& name, std::uint64_t size);
   Result<std::vector<float>> bias(const MatrixMap& map);
 
@@ -149,7 +156,7 @@ class WeightLoader {
   const weights::DerivedTensor* derived_ = nullptr;  // whose reader is open
   base::Mutex rows_mu_;
   std::unique_ptr<weights::RowReader> rows_ GUARDED_BY(rows_mu_);
-  std::uint64_t bytes_ = 0;
+  std::vector<std::pair<std::string, std::map<std::string, std::uint64_t, std::less<>>>> parts_;
   std::uint64_t bytes_total_ = 0;
   std::atomic<std::uint64_t> bytes_read_{0};
   std::atomic<std::uint64_t> fingerprint_{0};

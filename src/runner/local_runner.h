@@ -109,6 +109,10 @@ class LocalRunner final : public StepRunner {
   std::size_t n_threads() const { return exec_->n_threads(); }
   // What is odd about the model's files but does not keep it from being served.
   const std::vector<std::string>& warnings() const { return model_->info().warnings; }
+  // What the weights are held in: model::ModelInfo::weight_shares.
+  const std::vector<model::WeightShare>& weight_shares() const {
+    return model_->info().weight_shares;
+  }
   std::shared_ptr<const TextCodec> codec() const { return codec_; }  // null without text
 
  private:

@@ -48,6 +48,21 @@ std::string bytes_text(std::uint64_t bytes) {
   return out.data();
 }
 
+// "embedding bfloat16 501 MiB; layers int8 927 MiB, float32 260 KiB; head int8 251 MiB". Empty if `shard` has none.
+std::string weights_text(const json::Value& shard) {
+  std::string out;
+  std::string last;
+  const json::Value* shares = shard.find("weights");
+  if (shares == nullptr || !shares->is_array()) return out;
+  for (const json::Value& share : shares->as_array()) {
+    const std::string part = text_of(share, "part");
+    out += out.empty() ? part : part == last ? "," : "; " + part;
+    out += " " + text_of(share, "format") + " " + bytes_text(count_of(share, "bytes"));
+    last = part;
+  }
+  return out;
+}
+
 telemetry::Level level_of(const json::Value& record) {
   const json::Value* level = record.find("level");
   if (level == nullptr || !level->is_string()) return telemetry::Level::kInfo;
@@ -118,6 +133,7 @@ std::string startup_block(const std::string& model_id,
   row("compute",
       text_of(shard, "dtype") + " on " + text_of(shard, "kernel_set") + ", " +
           text_of(shard, "threads") + " threads");
+  if (const std::string weights = weights_text(shard); !weights.empty()) row("weights", weights);
   row("memory",
       bytes_text(count_of(shard, "weight_bytes")) + " weights + " +
           bytes_text(count_of(shard, "kv_bytes")) + " KV cache (" +

@@ -23,9 +23,11 @@ from process_tree import wait_until
 class TestSuccess:
     def test_block(self, server):
         out = server.out()
-        rows = dict(re.findall(r"^  (model|compute|memory|limits|url|try) +(.*)$", out, re.MULTILINE))
+        rows = dict(re.findall(r"^  (model|compute|weights|memory|limits|url|try) +(.*)$", out, re.MULTILINE))
         assert rows["model"] == f"{MODEL} (qwen3)"
         assert re.fullmatch(r"bfloat16 on [\w.-]+, \d+ threads", rows["compute"]), rows["compute"]
+        size = r"[\d.]+ [KM]?i?B"
+        assert re.fullmatch(rf"layers bfloat16 {size}, float32 {size}; head bfloat16 {size}, float32 {size}", rows["weights"])
         assert re.fullmatch(r".* weights \+ .* KV cache \([\d,]+ tokens\) \+ .* buffers, .* kept free", rows["memory"])
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         assert rows["limits"] == (f"{CONTEXT - 1:,} prompt tokens, {CONTEXT:,} tokens in all, 128 requests at a time, "

@@ -131,6 +131,15 @@ json::Object facts_of(const runner::LocalRunner& runner) {
   facts.set("threads",
             json::Value::unsigned_integer(static_cast<std::uint64_t>(runner.n_threads())));
   facts.set("weight_bytes", json::Value::unsigned_integer(plan.weight_bytes));
+  json::Array shares;
+  for (const model::WeightShare& share : runner.weight_shares()) {
+    json::Object each;
+    each.set("part", json::Value(share.part));
+    each.set("format", json::Value(share.format));
+    each.set("bytes", json::Value::unsigned_integer(share.bytes));
+    shares.emplace_back(std::move(each));
+  }
+  facts.set("weights", json::Value(std::move(shares)));
   facts.set("kv_bytes", json::Value::unsigned_integer(plan.kv_bytes));
   facts.set("kv_tokens", json::Value::unsigned_integer(plan.kv_tokens));
   facts.set("workspace_bytes", json::Value::unsigned_integer(plan.workspace_bytes));
