@@ -207,6 +207,7 @@ TEST_F(StoredCodes, ArePiecesOfTheFormatsThatTakeThem) {
   const std::vector<Rows> rows{rows_of("a"), rows_of("b"), rows_of("c")};
   const Linear kept = linear(rows, true);
   std::vector<std::string> formats;
+  formats.reserve(kept.pieces.size());
   for (const kernels::MatrixImage& image : kept.pieces)
     formats.emplace_back(image.ops->format->name);
   EXPECT_THAT(formats, ElementsAre("int4", "int4-zero", "float16"));

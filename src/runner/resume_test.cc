@@ -136,6 +136,7 @@ TEST_P(Resume, BehindEveryTokenTheSameBits) {
   options.type = tensor::DType::kF32;
   ASSERT_TRUE(write_random_checkpoint(model::small_config(GetParam().fields), options).ok());
   std::vector<TokenId> prompt;
+  prompt.reserve(19);
   for (TokenId i = 0; i < 19; ++i) prompt.push_back(3 + i * 11 % 58);
   auto one = start(folder.path(), {.block_tokens = 16});
   auto other = start(folder.path(), {.block_tokens = 4, .n_threads = 2, .kv_tokens = 320});
