@@ -50,7 +50,8 @@ int steps_until_done(CoreDriver& d, const Recorder& sink) {
 TEST(Golden, BothRunTogetherWhereBothFit) {
   for (const auto p : {CapacityPolicy::kMaxUtilization,
                        CapacityPolicy::kGuaranteedNoEvict,
-                       CapacityPolicy::kStaticBatch}) {
+                       CapacityPolicy::kStaticBatch,
+                       CapacityPolicy::kAdaptive}) {
     CoreDriver d(cache_of(20), policy(p));
     auto a = d.add(one_block_prompt(0));
     auto b = d.add(one_block_prompt(1));
@@ -79,8 +80,11 @@ TEST(Golden, MaxUtilizationPausesTheNewestAndResumesItAfterTheOther) {
   b->expect_complete(expected_output(cache_of(10), request), false);
 }
 
+// The adaptive policy reserves it, too, while nothing has finished.
 TEST(Golden, WhoReservesTheAnswerRunsOneAfterTheOther) {
-  for (const auto p : {CapacityPolicy::kGuaranteedNoEvict, CapacityPolicy::kStaticBatch}) {
+  for (const auto p : {CapacityPolicy::kGuaranteedNoEvict,
+                       CapacityPolicy::kStaticBatch,
+                       CapacityPolicy::kAdaptive}) {
     CoreDriver d(cache_of(10), policy(p));
     auto a = d.add(one_block_prompt(0));
     auto b = d.add(one_block_prompt(1));
