@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "arguments.h"
-#include "base/mutex.h"
 #include "require.h"
 #include "runner/local_runner.h"
 #include "served_runner.h"
+#include "timed_sink.h"
 
 namespace coxswain {
 namespace {
@@ -39,38 +39,6 @@ engine; from then to the second token, both ways; of the hand-over its time, byt
 
 Tokens of both ways must be equal; ends with 1 otherwise.
 )";
-
-class Sink final : public batch::TokenSink {
- public:
-  void on_event(batch::TokenEvent event) override {
-    base::MutexLock lock(mu_);
-    for (const OutputToken& token : event.tokens) ids_.push_back(token.id);
-    if (ids_.size() == event.tokens.size()) first_at_ = Clock::now();
-    if (event.final) last_ = std::move(event);
-    news_.notify_all();
-  }
-  batch::TokenEvent wait() {
-    base::MutexLock lock(mu_);
-    news_.wait(lock, [&]() REQUIRES(mu_) { return last_.final; });
-    if (!last_.status.ok()) die(last_.status);
-    return last_;
-  }
-  std::vector<TokenId> ids() const {
-    base::MutexLock lock(mu_);
-    return ids_;
-  }
-  TimePoint first_at() const {
-    base::MutexLock lock(mu_);
-    return first_at_;
-  }
-
- private:
-  mutable base::Mutex mu_;
-  base::CondVar news_;
-  std::vector<TokenId> ids_ GUARDED_BY(mu_);
-  TimePoint first_at_ GUARDED_BY(mu_){};
-  batch::TokenEvent last_ GUARDED_BY(mu_);
-};
 
 // An engine over a runner of its own, behind a socket or not.
 class Side {
@@ -141,7 +109,7 @@ class Rounds {
     request.stopping = {.max_new_tokens = 4, .ignore_eos = true};
     batch::GenerationRequest context = request;
     context.context_only = std::chrono::seconds(30);
-    const auto sink = std::make_shared<Sink>();
+    const auto sink = std::make_shared<bench::TimedSink>();
     const TimePoint begin = Clock::now();
     if (Status status = first_.engine().submit(std::move(context), sink); !status.ok()) die(status);
     const batch::TokenEvent last = sink->wait();
@@ -154,7 +122,7 @@ class Rounds {
   std::vector<TokenId> go_on(const batch::GenerationRequest& request,
                              std::shared_ptr<const batch::ParkedContext> parked) {
     const bool moves = parked != nullptr;
-    const auto sink = std::make_shared<Sink>();
+    const auto sink = std::make_shared<bench::TimedSink>();
     std::promise<batch::HandoverResult> promise;
     const TimePoint begin = Clock::now();
     service_.start({.from = &first_.engine(),

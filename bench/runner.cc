@@ -19,6 +19,7 @@
 #include "require.h"
 #include "runner/local_runner.h"
 #include "step_fit.h"
+#include "tier_hit.h"
 
 namespace coxswain::bench {
 namespace {
@@ -38,6 +39,7 @@ struct Options {
   std::uint32_t batch = 16;
   std::uint32_t rounds = 6;
   std::string only;
+  std::uint32_t tokens = 2000;
 
   std::uint32_t blocks_each() const { return (kPromptTokens + rounds * kBurst) / kBlockTokens + 1; }
   bool wants(std::string_view part) const { return only.empty() || only == part; }
@@ -45,7 +47,8 @@ struct Options {
 
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
-                             [--batch N] [--rounds N] [--only decode|prefill|engine|fit]
+                             [--batch N] [--rounds N] [--only decode|prefill|engine|fit|tier]
+                             [--tokens N]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
 llama's shape, such as coxswain-make-model writes.
@@ -56,6 +59,7 @@ llama's shape, such as coxswain-make-model writes.
   --batch N        streams that decode together (16)
   --rounds N       rounds of decode steps (6)
   --only PART      one of the parts below (the first three)
+  --tokens N       of the prompts of `tier` (2000)
 
   decode   tokens of one stream, and of a batch of streams, as shares of the read bandwidth: bytes
            of the matrices a step reads, over its time, over the bandwidth before and after it
@@ -64,6 +68,8 @@ llama's shape, such as coxswain-make-model writes.
   engine   the same decode steps behind the engine and a socket: what serving adds
   fit      steps of all shapes up to a batch of streams, and what they say of the cost of a step:
            the constants of bench/step_costs.h, which coxswain-bench-scheduler --trace computes with
+  tier     the first token of a prompt that is computed, in the cache, in memory behind it, in files;
+           what a pause costs with its blocks lost and with them kept. Of any model
 
 Rounds alternate, because the bandwidth of some machines changes within a minute. The last line
 says what other programs took: above a few percent the figures are not the machine's.
@@ -77,7 +83,8 @@ Options parse(int argc, char** argv) {
   options.isa = arguments.text("isa");
   options.batch = arguments.count("batch", options.batch);
   options.rounds = arguments.count("rounds", options.rounds);
-  options.only = arguments.one_of("only", {"decode", "prefill", "engine", "fit"}, "");
+  options.only = arguments.one_of("only", {"decode", "prefill", "engine", "fit", "tier"}, "");
+  options.tokens = arguments.count("tokens", options.tokens);
   options.model_dir = arguments.required_word("MODEL_DIR");
   arguments.finish();
   return options;
@@ -193,14 +200,19 @@ class Streams {
   std::uint32_t length_ = 0;
 };
 
+runner::RunnerOptions runner_options(const Options& options) {
+  runner::RunnerOptions out;
+  out.model_dir = options.model_dir;
+  out.without_text = true;
+  out.quantize = options.quantize;
+  out.n_threads = options.n_threads;
+  out.isa = options.isa;
+  out.block_tokens = kBlockTokens;
+  return out;
+}
+
 std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
-  runner::RunnerOptions runner;
-  runner.model_dir = options.model_dir;
-  runner.without_text = true;
-  runner.quantize = options.quantize;
-  runner.n_threads = options.n_threads;
-  runner.isa = options.isa;
-  runner.block_tokens = kBlockTokens;
+  runner::RunnerOptions runner = runner_options(options);
   runner.kv_blocks =
       std::max({(1 + options.batch) * options.blocks_each(),
                 kPrefillMax / kBlockTokens + 1,
@@ -332,10 +344,12 @@ void RunnerBench::prefill(std::uint32_t n_tokens) {
               peak / 1e12);
 }
 
-int run(const Options& options) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+void run_parts(const Options& options, OthersLoad& others) {
+  if (options.only == "tier") {
+    others.begin();
+    return print_tier_hits(runner_options(options), options.tokens, options.rounds);
+  }
   RunnerBench bench(options);
-  OthersLoad others;
   others.begin();
   if (options.wants("prefill")) {
     bench.prefill(512);
@@ -344,6 +358,12 @@ int run(const Options& options) {
   if (options.wants("decode")) bench.decode();
   if (options.wants("engine")) bench.engine();
   if (options.only == "fit") bench.fit();
+}
+
+int run(const Options& options) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  OthersLoad others;
+  run_parts(options, others);
   others.end();
   std::printf("other programs took %.1f %% of all CPU time\n", 100 * others.share());
   return 0;
