@@ -1,5 +1,4 @@
-// coxswain-bench-load: how soon a model is in memory, beside what this machine needs for the bytes alone; kHelp says
-// more.
+// coxswain-bench-load: how soon a model is in memory, beside what this machine needs for its bytes alone (kHelp).
 
 #include <algorithm>
 #include <chrono>

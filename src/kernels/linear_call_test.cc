@@ -78,8 +78,8 @@ TEST(LinearCall, PiecesOfDifferentFormatsWriteSideBySide) {
       const LinearInput input{x.data(), k, m, k};
       const LinearProblem problem{.m = m, .pieces = pieces};
       ExecContext exec(3);
-      auto scratch = testing::scratch_of(
-          linear_scratch_bytes({.rows = m, .k = k, .n_pieces = pieces.size(), .n_forms = 4}));
+      auto scratch = testing::scratch_of(linear_scratch_bytes(
+          {.rows = m, .k = k, .n_pieces = pieces.size(), .n_forms = pieces.size()}));
       table->linear(exec,
                     {.inputs = {&input, 1}, .problems = {&problem, 1}, .scratch = scratch.bytes()});
       for (std::size_t i = 0; i < pieces.size(); ++i) {

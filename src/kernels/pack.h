@@ -2,8 +2,7 @@
 // Images of weights for a LinearKernel: values as [n / panel][k / unit_values][panel][unit], then scales as
 // [n / panel][groups][panel], then sums; zeros beyond n and k. How a row becomes values and scales is the format's.
 //
-// These are the entries of LinearOps for every CPU set. Thread rule: calls for different rows of one image may run at
-// once.
+// These are the entries of LinearOps for every CPU set. Thread rule: different rows of one image at once.
 
 #include <cstddef>
 

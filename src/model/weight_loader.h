@@ -104,8 +104,8 @@ class WeightLoader {
   Status read(const weights::Checkpoint::Located& at,
               std::uint64_t offset,
               std::span<std::byte> out);
-  // Values of a tensor from `first` on, as its type or, of blocks and derived tensors, as float32; whole blocks or rows,
-  // or an error.
+  // Values of a tensor from `first` on, as its type or, of blocks and derived tensors, as float32; whole blocks or
+  // rows, or an error.
   Status read_values(const Source& source,
                      std::uint64_t first,
                      std::span<std::byte> out,
