@@ -10,6 +10,8 @@ namespace {
 
 // Of a runner's attachment_bytes_max for each attachment, beside its bytes.
 constexpr std::uint64_t kSlotOverheadBytes = 4096;
+// Larger ones are gaps in what the destination generates (docs/adr/0074-a-prompt-goes-apart-where-less-is-lost.md).
+constexpr std::uint64_t kHandoverPieceBytes = std::uint64_t{1} << 20;
 
 // As many blocks as a slot has room for, in every group.
 std::uint32_t blocks_of_a_piece(const RunnerInfo& info, const KvLayout& layout) {
@@ -32,6 +34,15 @@ std::uint32_t blocks_of_a_piece(const RunnerInfo& info, const KvLayout& layout) 
 
 std::uint32_t piece_blocks_max(const RunnerInfo& info) {
   return blocks_of_a_piece(info, kv_layout_of(info));
+}
+
+std::uint32_t handover_piece_blocks(const RunnerInfo& info) {
+  const KvLayout layout = kv_layout_of(info);
+  const std::uint32_t most = blocks_of_a_piece(info, layout);
+  if (most == 0) return 0;
+  const std::vector<std::uint32_t> one(layout.groups.size(), 1);
+  const std::uint64_t wanted = kHandoverPieceBytes / blocks_attachment_bytes(layout, one);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, 1, most));
 }
 
 bool AttachmentSlots::try_take() {

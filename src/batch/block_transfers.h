@@ -52,6 +52,8 @@ class AttachmentSlots {
 
 // KV blocks that leave such a runner, or come in, as one attachment; 0: it moves none.
 std::uint32_t piece_blocks_max(const RunnerInfo& info);
+// Of these, as many as pass between two steps of answers without being noticed: about a MiB.
+std::uint32_t handover_piece_blocks(const RunnerInfo& info);
 
 struct HeldPrefix {
   std::uint64_t id = 0;  // 0: nothing is held

@@ -49,6 +49,7 @@ struct StepFinished {
   std::uint64_t step = 0;
   StepKind kind = StepKind::kDecode;
   std::uint32_t n_rows = 0;
+  std::uint32_t n_prompt_tokens = 0;    // of these rows; 0 of a decode
   std::chrono::nanoseconds duration{};  // from submission to the result
   StepTimings timings;                  // as the runner measured them
   WaitReason wait = WaitReason::kNone;  // of the head of the queue, when the step was planned

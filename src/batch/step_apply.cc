@@ -257,7 +257,7 @@ std::shared_ptr<const ParkedContext> EngineCore::park(const Sequence& s, TimePoi
   if (held.id == 0) return out;
   out->hold = held.id;
   out->n_blocks = held.n_blocks;
-  out->piece_blocks = transfers_->piece_blocks_max();
+  out->piece_blocks = handover_piece_blocks(info_);
   out->first_blocks = std::move(held.first_blocks);
   out->layout = std::make_shared<const KvLayout>(kv_layout_of(info_));
   out->digest = prefix_digest(s.identity,
@@ -287,9 +287,13 @@ StepKind EngineCore::kind_of(const Step& step) {
 
 void EngineCore::observe_step(const Step& step, const StepTimings& timings, TimePoint now) {
   if (step.rows.empty()) return;
+  std::uint32_t n_prompt_tokens = 0;
+  if (step.prefill)
+    for (const StepRow& row : step.rows) n_prompt_tokens += row.prefill ? row.n_tokens : 0;
   observer_.on_step_finished({.step = step.ticket.step,
                               .kind = kind_of(step),
                               .n_rows = static_cast<std::uint32_t>(step.rows.size()),
+                              .n_prompt_tokens = n_prompt_tokens,
                               .duration = now - step.submitted_at,
                               .timings = timings,
                               .wait = step.stats.wait});

@@ -81,7 +81,8 @@ std::unique_ptr<Fleet::Replica> Fleet::make_replica(const FleetMember& member) {
                                    [this, r = replica.get()] {
                                      r->incarnation.fetch_add(1);
                                      bell_.ring();
-                                   }});
+                                   },
+                               .on_prompts = [this](const auto& step) { note_prompts(step); }});
   replica->step_prompt_tokens = member.step_prompt_tokens;
   replica->resumes = member.resumes;
   replica->role = member.role;
@@ -203,6 +204,7 @@ FleetStatus Fleet::status() const {
   for (const auto& [rank, stay] : waiting_) out.n_resuming += stay->n_losses > 0 ? 1 : 0;
   out.n_resumed = n_resumed_;
   if (handovers_) out.handovers = handovers_->stats();
+  out.n_together = n_together_;
   return out;
 }
 
@@ -268,8 +270,7 @@ bool Fleet::goes_on(const Stay& stay, const batch::TokenEvent& event) const {
 }
 
 void Fleet::leave_engine(Stay& stay) {
-  --replicas_[*stay.replica]->n_stays;
-  stay.replica.reset();
+  vacate(stay);
   std::erase_if(stay.request().stays, [&](const StayPtr& s) { return s.get() == &stay; });
 }
 

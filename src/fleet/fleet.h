@@ -30,6 +30,8 @@
 #include "batch/engine.h"
 #include "batch/handover.h"
 #include "fleet/bell.h"
+#include "fleet/plan/disaggregation.h"
+#include "fleet/plan/line_fit.h"
 #include "fleet/prefix_hints.h"
 #include "fleet/replica_observer.h"
 #include "fleet/state/replica_state.h"
@@ -47,6 +49,7 @@ struct FleetOptions {
   std::uint32_t resumes_max = 3;
   // Shorter prompts are computed where it goes on: they leave no whole block to hand over.
   std::size_t apart_tokens_min = 1;
+  Disaggregation disaggregation = Disaggregation::kStatic;
 };
 
 // One engine to be.
@@ -77,6 +80,7 @@ struct FleetStatus {
   std::size_t n_resuming = 0;  // of those that wait, such that were lost before
   std::uint64_t n_resumed = 0;
   batch::HandoverStats handovers = {};
+  std::uint64_t n_together = 0;  // prompts that Disaggregation::kAuto left where their answers are
 };
 
 class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
@@ -111,8 +115,9 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
     bool resumes = true;
     Role role = Role::kMixed;
     std::atomic<std::uint64_t> incarnation{1};
-    std::size_t n_stays = 0;     // guarded by mu_
-    std::size_t n_arriving = 0;  // of these, whose blocks are on their way; guarded by mu_
+    std::size_t n_stays = 0;           // guarded by mu_
+    std::size_t n_arriving = 0;        // of these, whose blocks are on their way; guarded by mu_
+    std::uint64_t n_apart_tokens = 0;  // of prompts that it computes for others; guarded by mu_
   };
   enum class Placed : std::uint8_t { kYes, kNoRoom, kRefused };
   struct Placement {
@@ -138,18 +143,24 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   std::unique_ptr<Replica> make_replica(const FleetMember& member);
   Status check_taken(const batch::GenerationRequest& request) const REQUIRES(mu_);
   Status check_room(const batch::GenerationRequest& request) const REQUIRES(mu_);
+  bool can_be_apart(const Stay& stay) const REQUIRES(mu_);
   bool is_apart(const Stay& stay) const REQUIRES(mu_);
-  bool suits(const Replica& replica, const Stay& stay) const REQUIRES(mu_);
+  std::optional<PromptCase> prompt_case(const Stay& stay) const REQUIRES(mu_);
+  PromptSite site_of(std::size_t replica, const Stay& stay) const REQUIRES(mu_);
+  static bool suits(const Replica& replica, const Stay& stay);
   bool has_room(const Replica& replica, const batch::EngineStats& stats, const Stay& stay) const
       REQUIRES(mu_);
   std::optional<std::size_t> choose(const Stay& stay) const REQUIRES(mu_);
   Placement place(const StayPtr& stay);
   std::optional<std::size_t> board(const StayPtr& stay) REQUIRES(mu_);
   void hand_over(const StayPtr& stay);
+  void vacate(Stay& stay) REQUIRES(mu_);
   void begin_transfer(const StayPtr& stay) REQUIRES(mu_);
   void drop_parked(Stay& stay) REQUIRES(mu_);
   void arrive(const Transfer& transfer, const batch::HandoverResult& result);
   void count(const batch::HandoverResult& result) const;
+  void note_transfer(const Transfer& transfer, const batch::HandoverResult& result) REQUIRES(mu_);
+  void note_prompts(const batch::StepFinished& step);
   void wait(const StayPtr& stay) REQUIRES(mu_);
 
   void loop();
@@ -174,10 +185,15 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   std::uint64_t next_arrival_ GUARDED_BY(mu_) = 0;
   std::uint64_t next_engine_id_ GUARDED_BY(mu_) = 1;
   std::uint64_t n_resumed_ GUARDED_BY(mu_) = 0;
+  std::uint64_t n_together_ GUARDED_BY(mu_) = 0;
+  LineFit transfer_cost_ GUARDED_BY(mu_);  // seconds over tokens that moved
+  TimePoint last_transfer_ GUARDED_BY(mu_){};
   bool draining_ GUARDED_BY(mu_) = false;
   bool ending_ GUARDED_BY(mu_) = false;
   std::unique_ptr<batch::HandoverService> handovers_;  // null where every replica does both
   std::atomic<bool> any_waiting_{false};
+  mutable base::Mutex cost_mu_;               // held for nothing else, inside of mu_
+  LineFit prompt_cost_ GUARDED_BY(cost_mu_);  // seconds over prompt tokens of a step
   std::optional<telemetry::GaugePart> queue_size_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

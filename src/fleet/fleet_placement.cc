@@ -17,6 +17,9 @@ constexpr std::uint32_t kUnfairnessMax = 4;
 constexpr std::chrono::seconds kParkedMax{15};
 // On their way to one replica at once. Two pieces move at a time; the others keep these two moving.
 constexpr std::size_t kArrivingMax = 4;
+// What hand-overs took lately, so many of them, says what the next one takes.
+constexpr std::uint64_t kTransfersMin = 4;
+constexpr std::chrono::seconds kTransferBelieved{10};
 
 // Whether what comes in finds room, as far as blocks tell; where nothing leaves, nothing is to be waited for.
 bool has_blocks_for(const Parked& parked, const batch::EngineStats& stats) {
@@ -28,14 +31,77 @@ bool has_blocks_for(const Parked& parked, const batch::EngineStats& stats) {
 
 }  // namespace
 
-// Whether its prompt is computed by one replica for another one.
-bool Fleet::is_apart(const Stay& stay) const {
-  return handovers_ != nullptr && stay.is_prompt() &&
+bool Fleet::can_be_apart(const Stay& stay) const {
+  return !ending_ && handovers_ != nullptr && stay.is_prompt() &&
          stay.request().request.prompt.size() >= options_.apart_tokens_min;
 }
 
-bool Fleet::suits(const Replica& replica, const Stay& stay) const {
-  return is_apart(stay) ? computes_prompts(replica.role) : generates(replica.role);
+// Whether its prompt is to be computed by one replica for another one, as things are.
+bool Fleet::is_apart(const Stay& stay) const {
+  if (!can_be_apart(stay)) return false;
+  if (options_.disaggregation == Disaggregation::kStatic) return true;
+  const auto prompt = prompt_case(stay);
+  if (!prompt) return false;
+  const bool apart = pays_apart(*prompt);
+  parts_.log.debug("where a prompt is computed",
+                   {{"apart", apart},
+                    {"token_us", prompt->token_seconds * 1e6},
+                    {"transfer_ms", prompt->transfer_seconds * 1e3},
+                    {"tokens", prompt->together.own_tokens},
+                    {"generating", prompt->together.n_generating},
+                    {"waiting_together", prompt->together.waiting_tokens},
+                    {"waiting_apart", prompt->apart.waiting_tokens}});
+  return apart;
+}
+
+// Between the replica that would compute it, of those that do nothing else, and the one that would generate. Empty if
+// there is none of either.
+std::optional<PromptCase> Fleet::prompt_case(const Stay& stay) const {
+  std::optional<PromptSite> together;
+  std::optional<PromptSite> apart;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    if (!replicas_[i]->engine->stats().runner_up) continue;
+    const PromptSite site = site_of(i, stay);
+    if (generates(replicas_[i]->role)) {
+      if (!together || site.n_generating < together->n_generating) together = site;
+    } else if (!apart || site.waiting_tokens < apart->waiting_tokens) {
+      apart = site;
+    }
+  }
+  if (!together || !apart) return std::nullopt;
+  PromptCase out{.together = *together, .apart = *apart};
+  {
+    base::MutexLock lock(cost_mu_);
+    out.token_seconds = prompt_cost_.slope();
+  }
+  // Until something is known it is tried.
+  const bool known =
+      Clock::now() - last_transfer_ < kTransferBelieved && transfer_cost_.n_seen() >= kTransfersMin;
+  if (known) {
+    out.transfer_seconds =
+        transfer_cost_.at(static_cast<double>(stay.request().request.prompt.size()));
+  }
+  return out;
+}
+
+PromptSite Fleet::site_of(std::size_t replica, const Stay& stay) const {
+  const Replica& r = *replicas_[replica];
+  const batch::EngineStats stats = r.engine->stats();
+  PromptSite out{.own_tokens = stay.request().request.prompt.size()};
+  const auto known = hints_.longest(stay.request().prefix_keys);
+  if (known && known->replica == replica)
+    out.own_tokens -= std::min<std::uint64_t>(out.own_tokens, known->n_tokens);
+  if (generates(r.role)) {
+    out.waiting_tokens = stats.queued_tokens;
+    out.n_generating = stats.running + stats.queued + r.n_arriving;
+  } else {
+    out.waiting_tokens = r.n_apart_tokens;
+  }
+  return out;
+}
+
+bool Fleet::suits(const Replica& replica, const Stay& stay) {
+  return stay.apart ? computes_prompts(replica.role) : generates(replica.role);
 }
 
 bool Fleet::has_room(const Replica& replica,
@@ -52,7 +118,7 @@ bool Fleet::has_room(const Replica& replica,
 std::optional<std::size_t> Fleet::choose(const Stay& stay) const {
   std::optional<std::size_t> best;
   std::uint32_t least = 0;
-  const bool any_suits = std::ranges::any_of(replicas_, [&](const auto& replica) REQUIRES(mu_) {
+  const bool any_suits = std::ranges::any_of(replicas_, [&](const auto& replica) {
     return suits(*replica, stay) && replica->engine->stats().runner_up;
   });
   std::vector<std::optional<std::uint32_t>> loads(replicas_.size());
@@ -83,6 +149,7 @@ std::optional<std::size_t> Fleet::board(const StayPtr& stay) {
   stay->engine_id = RequestId{next_engine_id_++};
   stay->recalled = false;
   ++replicas_[*replica]->n_stays;
+  if (stay->apart) replicas_[*replica]->n_apart_tokens += stay->request().request.prompt.size();
   // Where the prompt is computed; others begin there, too.
   if (stay->parked.context == nullptr) hints_.note(stay->request().prefix_keys, *replica);
   return replica;
@@ -94,6 +161,7 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
   {
     base::MutexLock lock(mu_);
     stay->refused = 0;
+    stay->apart = is_apart(*stay);
   }
   while (true) {
     std::optional<std::size_t> replica;
@@ -108,8 +176,8 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
         return {};
       }
       request = stay->engine_request(stay->engine_id);
-      if (is_apart(*stay) && !generates(replicas_[*replica]->role))
-        request.context_only = kParkedMax;
+      if (stay->apart && !generates(replicas_[*replica]->role)) request.context_only = kParkedMax;
+      n_together_ += !stay->apart && can_be_apart(*stay) ? 1 : 0;
     }
     const RequestId id = request.id;
     batch::Engine& engine = *replicas_[*replica]->engine;
@@ -120,14 +188,22 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
       if (stay->request().cancelled) engine.cancel(id);
       return {};
     }
-    --replicas_[*replica]->n_stays;
-    stay->replica.reset();
+    vacate(*stay);
     stay->refused |= std::uint64_t{1} << *replica;
     last = std::move(status);
   }
 }
 
+// It is in no engine any more.
+void Fleet::vacate(Stay& stay) {
+  Replica& replica = *replicas_[*stay.replica];
+  --replica.n_stays;
+  if (stay.apart) replica.n_apart_tokens -= stay.request().request.prompt.size();
+  stay.replica.reset();
+}
+
 void Fleet::wait(const StayPtr& stay) {
+  stay->apart = is_apart(*stay);
   waiting_.emplace(stay->rank(), stay);
   note_waiting();
   bell_.ring();
@@ -145,7 +221,7 @@ bool Fleet::place_first() {
   {
     base::MutexLock lock(mu_);
     for (const auto& [rank, stay] : waiting_) {
-      StayPtr& head = heads[is_apart(*stay) ? 1 : 0];
+      StayPtr& head = heads[stay->apart ? 1 : 0];
       if (head == nullptr) head = stay;
       if (handovers_ == nullptr || (heads[0] != nullptr && heads[1] != nullptr)) break;
     }
@@ -207,6 +283,7 @@ void Fleet::arrive(const Transfer& transfer, const batch::HandoverResult& result
   const StayPtr& stay = transfer.stay;
   count(result);
   base::MutexLock lock(mu_);
+  if (result.status.ok() && result.moved) note_transfer(transfer, result);
   if (--replicas_[transfer.to]->n_arriving == 0) answered_.notify_all();
   stay->transfer = 0;
   if (result.status.ok()) {
@@ -215,8 +292,7 @@ void Fleet::arrive(const Transfer& transfer, const batch::HandoverResult& result
     if (!waiting_.empty()) bell_.ring();
     return;
   }
-  --replicas_[transfer.to]->n_stays;
-  stay->replica.reset();
+  vacate(*stay);
   stay->parked = transfer.parked;
   drop_parked(*stay);
   wait(stay);
@@ -241,6 +317,22 @@ void Fleet::count(const batch::HandoverResult& result) const {
   if (result.moved)
     parts_.metrics->kv_handover_duration.observe(
         std::chrono::duration<double>(result.duration).count());
+}
+
+void Fleet::note_transfer(const Transfer& transfer, const batch::HandoverResult& result) {
+  const batch::ParkedContext& moved = *transfer.parked.context;
+  if (moved.layout == nullptr) return;
+  const TimePoint now = Clock::now();
+  if (now - last_transfer_ >= kTransferBelieved) transfer_cost_ = {};
+  transfer_cost_.observe(static_cast<double>(moved.n_blocks) * moved.layout->block_tokens,
+                         std::chrono::duration<double>(result.duration).count());
+  last_transfer_ = now;
+}
+
+void Fleet::note_prompts(const batch::StepFinished& step) {
+  const auto took = step.timings.total.count() > 0 ? step.timings.total : step.duration;
+  base::MutexLock lock(cost_mu_);
+  prompt_cost_.observe(step.n_prompt_tokens, std::chrono::duration<double>(took).count());
 }
 
 }  // namespace coxswain::fleet

@@ -453,11 +453,12 @@ class RolesTest : public ::testing::Test {
   // One replica for prompts and one that generates, which die at these steps.
   static std::unique_ptr<TestFleet> two(std::uint64_t prompts_die_at,
                                         std::uint64_t others_die_at,
-                                        const FakeRunnerOptions& runner = movable()) {
+                                        const FakeRunnerOptions& runner = movable(),
+                                        Disaggregation how = Disaggregation::kStatic) {
     return std::make_unique<TestFleet>(
         std::vector<std::shared_ptr<FakeRunner>>{runner_that_dies(runner, prompts_die_at),
                                                  runner_that_dies(runner, others_die_at)},
-        FleetOptions{.resumes_max = 100, .apart_tokens_min = 8},
+        FleetOptions{.resumes_max = 100, .apart_tokens_min = 8, .disaggregation = how},
         TestFleet::engine_options(),
         std::vector<Role>{Role::kPrefill, Role::kDecode});
   }
@@ -490,6 +491,27 @@ TEST_F(RolesTest, PromptsAndWhatFollowsThemAreComputedApart) {
   fleet->expect_idle();
   EXPECT_EQ((*fleet)->engine(0).stats().generated_tokens, 20U) << "the first token of each";
   EXPECT_GT((*fleet)->engine(1).stats().generated_tokens, 20U);
+}
+
+// What pays depends on the time that steps take; answers do not.
+TEST_F(RolesTest, WhereAPromptIsComputedChangesNothing) {
+  const auto fleet = two(0, 0, movable(), Disaggregation::kAuto);
+  std::vector<Open> open;
+  for (std::uint64_t id = 1; id <= 60; ++id) {
+    open.push_back({long_request(id), std::make_shared<Recorder>()});
+    ASSERT_TRUE((*fleet)->submit(open.back().request, open.back().sink).ok());
+  }
+  expect_all(open);
+  fleet->expect_idle();
+  const FleetStatus status = (*fleet)->status();
+  // One token alone is not handed over.
+  const auto n_brief =
+      std::ranges::count_if(open, [](const Open& o) { return o.sink->n_tokens() == 1; });
+  const std::uint64_t n =
+      status.n_together + status.handovers.n_moved + status.handovers.n_recomputed;
+  EXPECT_LE(n, 60U);
+  EXPECT_GE(n + static_cast<std::uint64_t>(n_brief), 60U);
+  EXPECT_GE(status.n_together, 1U) << "nothing is known of steps at first";
 }
 
 TEST_F(RolesTest, BlocksAreKeptWhileNobodyHasRoom) {

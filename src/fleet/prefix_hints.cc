@@ -31,9 +31,11 @@ std::vector<std::uint64_t> PrefixHints::keys(const batch::GenerationRequest& req
   return out;
 }
 
-std::optional<std::size_t> PrefixHints::replica_of(const std::vector<std::uint64_t>& keys) const {
-  for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
-    if (const auto found = known_.find(*key); found != known_.end()) return found->second->replica;
+std::optional<PrefixHints::Known> PrefixHints::longest(
+    const std::vector<std::uint64_t>& keys) const {
+  for (std::size_t i = keys.size(); i-- > 0;) {
+    if (const auto found = known_.find(keys[i]); found != known_.end())
+      return Known{.replica = found->second->replica, .n_tokens = kShortest << i};
   }
   return std::nullopt;
 }

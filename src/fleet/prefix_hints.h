@@ -26,8 +26,16 @@ class PrefixHints {
   // One for each beginning of the prompt, the shortest first; empty for a short prompt.
   std::vector<std::uint64_t> keys(const batch::GenerationRequest& request) const;
 
-  // Who got the longest of them last.
-  std::optional<std::size_t> replica_of(const std::vector<std::uint64_t>& keys) const;
+  struct Known {
+    std::size_t replica = 0;
+    std::size_t n_tokens = 0;
+  };
+  // Who got the longest of them last, and how long that is.
+  std::optional<Known> longest(const std::vector<std::uint64_t>& keys) const;
+  std::optional<std::size_t> replica_of(const std::vector<std::uint64_t>& keys) const {
+    const auto known = longest(keys);
+    return known ? std::optional(known->replica) : std::nullopt;
+  }
   void note(const std::vector<std::uint64_t>& keys, std::size_t replica);
   // The replica has lost what it had.
   void forget(std::size_t replica);

@@ -42,6 +42,8 @@ TEST(PrefixHints, TheLongestBeginningDecides) {
   EXPECT_EQ(hints.replica_of(hints.keys(prompt_of(256))), 0U);
   hints.note(hints.keys(prompt_of(256)), 1);
   EXPECT_EQ(hints.replica_of(hints.keys(prompt_of(300))), 1U);
+  EXPECT_EQ(hints.longest(hints.keys(prompt_of(300)))->n_tokens, 256U);
+  EXPECT_EQ(hints.longest(hints.keys(prompt_of(200)))->n_tokens, 128U);
   batch::GenerationRequest fork = prompt_of(100);
   fork.prompt.resize(300, 7);
   EXPECT_EQ(hints.replica_of(hints.keys(fork)), 1U) << "it went there last";

@@ -19,6 +19,8 @@ class ReplicaObserver final : public batch::EngineObserver {
     std::function<void()> on_state;  // often: after every half of a turn
     std::function<void()> on_lost;   // behind the final events of what ran
     std::function<void()> on_replaced;
+    // A step with prompts.
+    std::function<void(const batch::StepFinished&)> on_prompts = [](const auto&) {};
   };
 
   // `next` is told everything; not owned.
@@ -35,7 +37,10 @@ class ReplicaObserver final : public batch::EngineObserver {
   void on_admissions(std::uint32_t n_requests) override { next_.on_admissions(n_requests); }
   void on_pause(RequestId id) override { next_.on_pause(id); }
   void on_step_submitted(batch::StepKind kind) override { next_.on_step_submitted(kind); }
-  void on_step_finished(const batch::StepFinished& step) override { next_.on_step_finished(step); }
+  void on_step_finished(const batch::StepFinished& step) override {
+    next_.on_step_finished(step);
+    if (step.n_prompt_tokens > 0) notices_.on_prompts(step);
+  }
   void on_step_failed(batch::StepKind kind, const Status& why) override {
     next_.on_step_failed(kind, why);
   }

@@ -100,9 +100,10 @@ class Stay final : public batch::TokenSink, public std::enable_shared_from_this<
   std::optional<std::size_t> replica;  // whose engine has it; empty while it waits
   RequestId engine_id{};               // there
   bool recalled = false;               // cancelled there, to go on elsewhere
-  Parked parked;                       // what it goes on with; a transfer takes it
-  std::uint64_t transfer = 0;          // of that; 0: none is under way
-  std::uint64_t refused = 0;  // replicas that refused it in this attempt to place it, a bit each
+  bool apart = false;  // its prompt is computed for another replica; decided when it is placed
+  Parked parked;       // what it goes on with; a transfer takes it
+  std::uint64_t transfer = 0;  // of that; 0: none is under way
+  std::uint64_t refused = 0;   // replicas that refused it in this attempt to place it, a bit each
 
  private:
   batch::EventOutlet& fleet_;

@@ -69,10 +69,6 @@ void add_input_length(const options::OptionValues& values, supervise::ChildSpec&
   }
 }
 
-Result<std::vector<fleet::Role>> roles_of(const options::OptionValues& values) {
-  return parse_roles(values.get<"roles">().value_or(""), values.get<"replicas">());
-}
-
 // The part of a replica in what several have together. What is given for the memory is for all of them; threads are
 // given for each.
 void add_shares(const options::OptionValues& values,
@@ -90,7 +86,8 @@ void add_shares(const options::OptionValues& values,
   set("memory-bytes-max", (given != 0 ? given : site.memory_bytes) / n_replicas);
   if (const std::uint64_t kv = values.get<"kv-cache-bytes-max">(); kv != 0)
     set("kv-cache-bytes-max", kv / n_replicas);
-  if (!values.get<"kv-handover-bytes-max">() && any_hands_over(roles_of(values).value()))
+  if (!values.get<"kv-handover-bytes-max">() &&
+      any_hands_over(roles_of(values, n_replicas).value()))
     set("kv-handover-bytes-max", kHandoverBytes);
 }
 
@@ -167,7 +164,7 @@ std::vector<supervise::ChildSpec*> children_of(LauncherPlan& plan) {
 // Roles, and what several replicas on one machine cannot have.
 Status validate_replicas(const options::OptionValues& values) {
   const std::size_t n_replicas = values.get<"replicas">();
-  COXSWAIN_RETURN_IF_ERROR(roles_of(values).status());
+  COXSWAIN_RETURN_IF_ERROR(roles_of(values, n_replicas).status());
   if (n_replicas > 1 && values.get<"pin-threads">()) {
     return invalid_argument(
         "`pin_threads` must not be set with `replicas` above 1: all of them would be bound to the "

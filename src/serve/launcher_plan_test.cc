@@ -189,6 +189,10 @@ TEST(LauncherPlan, ShardsThatHandOverHaveRoomForIt) {
   EXPECT_THAT(given.replicas[2].shard.argv, Contains("--kv-handover-bytes-max=9000"));
   const LauncherPlan mixed = plan_of_three({"--model-id=a", "--replicas=3", "--roles=mixed=3"});
   EXPECT_THAT(mixed.replicas[0].shard.argv, Each(Not(StartsWith("--kv-handover-bytes-max"))));
+  const LauncherPlan off =
+      plan_of_three({"--model-id=a", "--replicas=3", "--roles=prefill=1", "--disaggregation=off"});
+  EXPECT_THAT(off.replicas[0].shard.argv, Each(Not(StartsWith("--kv-handover-bytes-max"))));
+  EXPECT_THAT(off.router.argv, Contains("--disaggregation=off"));
 }
 
 TEST(LauncherPlan, ASingleReplicaLooksForItself) {

@@ -33,6 +33,13 @@ Status wrong_part(std::string_view part, const char* why) {
 
 }  // namespace
 
+Result<std::vector<Role>> roles_of(const options::OptionValues& values, std::size_t n_replicas) {
+  auto roles = parse_roles(values.get<"roles">().value_or(""), n_replicas);
+  if (roles.ok() && values.get<"disaggregation">() == "off")
+    roles.value().assign(n_replicas, Role::kMixed);
+  return roles;
+}
+
 bool any_hands_over(const std::vector<Role>& roles) {
   return std::ranges::any_of(roles, [](Role role) { return role != Role::kMixed; });
 }

@@ -10,8 +10,13 @@
 #include <coxswain/status.h>
 
 #include "fleet/state/replica_state.h"
+#include "options/options.h"
 
 namespace coxswain::serve {
+
+// What --roles and --disaggregation make of `n_replicas`. Errors: those of parse_roles().
+Result<std::vector<fleet::Role>> roles_of(const options::OptionValues& values,
+                                          std::size_t n_replicas);
 
 // The roles of `n_replicas`, those that are named first, in the order of the text. Errors: kInvalidArgument, naming the
 // part of the text that is wrong, both numbers where more replicas are named than there are, or what nobody would do.

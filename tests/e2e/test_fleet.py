@@ -202,6 +202,25 @@ def test_a_prompt_is_computed_in_one_replica_and_its_answer_in_another(launch, s
     assert fleet.stop() == 0, fleet.log()
 
 
+@pytest.mark.parametrize("how", ["auto", "off"])
+def test_how_prompts_are_shared_out_changes_no_answer(launch, server, how):
+    fleet = launch(*ROLES, "--disaggregation", how).wait_ready()
+    work = long_bodies()
+    expected = [answer_of(server, path, body) for path, body in work]
+    for _ in range(3):
+        expect_answers(fleet, work, expected, range(len(work)))
+    m = wait_idle(fleet)
+    shown = seen(fleet, "/fleet").json()
+    n_apart = m["tgi_kv_handovers_total"] + m["tgi_kv_handovers_recomputed_total"]
+    if how == "off":
+        assert n_apart == shown["handovers"]["together"] == 0
+        assert [r["role"] for r in shown["replicas"]] == ["mixed", "mixed"]
+    else:
+        assert n_apart + shown["handovers"]["together"] == 3 * sum("n" not in body for _, body in work)
+        assert shown["handovers"]["together"] > 0, "nothing is known of steps at first"
+    assert fleet.stop() == 0, fleet.log()
+
+
 def test_streams_survive_kills_of_either_role(launch, server):
     fleet = launch(*ROLES).wait_ready()
     work = long_bodies()

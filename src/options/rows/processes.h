@@ -42,6 +42,16 @@ inline constexpr OptionSpec kProcessRows[] = {
      .ours = true,
      .help = "What replicas are for, such as `prefill=1,decode=1`: to compute prompts, to go on "
              "behind them, or both (`mixed`), as those that are not named"},
+    {.name = "disaggregation",
+     .env = "COXSWAIN_DISAGGREGATION",
+     .type = OptionType::kChoice,
+     .default_value = "static",
+     .choices = "off|static|auto",
+     .binaries = kFront,
+     .ours = true,
+     .help =
+         "With --roles: off makes every replica mixed; static hands over each prompt that fills "
+         "a block; auto hands over where requests lose less time by it"},
     {.name = "request-resumes-max",
      .env = "COXSWAIN_REQUEST_RESUMES_MAX",
      .type = OptionType::kU64,

@@ -29,12 +29,14 @@ json::Value blocks_of(const batch::EngineStats& stats) {
   return json::Value(std::move(out));
 }
 
-json::Value handovers_of(const batch::HandoverStats& stats) {
+json::Value handovers_of(const fleet::FleetStatus& status) {
+  const batch::HandoverStats& stats = status.handovers;
   json::Object out;
   out.append_new("moved", count(stats.n_moved));
   out.append_new("recomputed", count(stats.n_recomputed));
   out.append_new("running", count(stats.n_running));
   out.append_new("bytes", count(stats.n_bytes));
+  out.append_new("together", count(status.n_together));
   return json::Value(std::move(out));
 }
 
@@ -128,7 +130,7 @@ json::Value fleet_document(const FleetView& view) {
   out.append_new("waiting", count(view.status.n_waiting));
   out.append_new("resuming", count(view.status.n_resuming));
   out.append_new("resumed", count(view.status.n_resumed));
-  out.append_new("handovers", handovers_of(view.status.handovers));
+  out.append_new("handovers", handovers_of(view.status));
   return json::Value(std::move(out));
 }
 

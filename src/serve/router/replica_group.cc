@@ -125,6 +125,8 @@ Status ReplicaGroup::start(telemetry::Metrics& metrics) {
   options.queue_tokens_max = values_.get<"queue-tokens-max">();
   options.resumes_max = values_.get<"request-resumes-max">();
   options.apart_tokens_min = info().block_tokens;
+  if (values_.get<"disaggregation">() == "auto")
+    options.disaggregation = fleet::Disaggregation::kAuto;
   fleet_ = std::make_unique<fleet::Fleet>(
       members, options, fleet::Fleet::Parts{.log = log_, .metrics = &metrics});
   return {};

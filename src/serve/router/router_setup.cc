@@ -31,8 +31,7 @@ CapacityPolicy capacity_policy(std::string_view word) {
 }  // namespace
 
 Result<std::vector<fleet::Role>> replica_roles(const options::OptionValues& values) {
-  return parse_roles(values.get<"roles">().value_or(""),
-                     1 + values.get<"replica-uds-path">().size());
+  return roles_of(values, 1 + values.get<"replica-uds-path">().size());
 }
 
 request::TokenLimitOptions token_limit_options(const options::OptionValues& values) {
