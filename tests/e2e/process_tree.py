@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import signal
 import time
 
 TAG_VARIABLE = "COXSWAIN_E2E_TAG"
@@ -54,3 +55,14 @@ def processes_with_tag(tag):
             program = pathlib.Path(command.split(b"\0")[0].decode(errors="replace")).name
             found.append(Process(int(folder.name), program, stat.rsplit(b")", 1)[1].split()[0].decode()))
     return found
+
+
+def stop_process(pid):
+    """Stands still when this returns: a thread that runs takes the signal a little later than it is sent."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def stands_still():
+        stats = [_read(task / "stat") for task in pathlib.Path(f"/proc/{pid}/task").glob("*")]
+        return all(stat is None or stat.rsplit(b")", 1)[1].split()[0] in (b"T", b"Z", b"X") for stat in stats)
+
+    wait_until(stands_still, 10, f"process {pid} stands still")

@@ -3,13 +3,12 @@
 import json
 import os
 import re
-import signal
 
 import pytest
 
 from demo import MESSAGES, PROMPT
 from launcher import Launcher
-from process_tree import wait_until
+from process_tree import stop_process, wait_until
 
 LONG = {"inputs": PROMPT, "parameters": {"max_new_tokens": 8}}
 
@@ -111,16 +110,18 @@ def test_colour_is_for_every_line(launch, value):
 def test_a_shard_that_stands_still_is_replaced(launch):
     launcher = launch().wait_ready()
     before = launcher.shard_pid()
-    os.kill(before, signal.SIGSTOP)
+    expected = launcher.post("/generate", LONG).json()
+    wait_until(lambda: launcher.metrics()["tgi_batch_current_size"] == 0, 10, "nothing runs")
+    stop_process(before)
     response = launcher.post("/generate", LONG)
-    assert response.status_code == 200, response.text
+    assert (response.status_code, response.json()) == (200, expected)
 
     def another():
         now = launcher.shard_pid()
         return now is not None and now != before and launcher.is_healthy()
 
     wait_until(another, 60, launcher.log)
-    assert launcher.post("/generate", LONG).json() == response.json()
+    assert launcher.post("/generate", LONG).json() == expected
     assert launcher.metrics()["tgi_request_resumes_total"] >= 1
     assert launcher.stop() == 0
 

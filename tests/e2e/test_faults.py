@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from demo import MODEL, PROMPT
-from process_tree import wait_until
+from process_tree import stop_process, wait_until
 from sse import Stream
 
 LONG = {"prompt": PROMPT, "max_tokens": 1000, "temperature": 0, "ignore_eos": True}
@@ -25,10 +25,6 @@ LOST = "Request failed during generation: the shard was lost"
 @pytest.fixture
 def own(launch):
     return launch().wait_ready()
-
-
-def stop_process(pid):
-    os.kill(pid, signal.SIGSTOP)
 
 
 def continue_process(pid):
@@ -278,6 +274,8 @@ class TestKilledShard:
     def test_without_resumes_before_the_first_token(self, launch):
         own = launch("--request-resumes-max", "0").wait_ready()
         before = own.shard_pid()
+        assert own.post("/generate", {"inputs": PROMPT}).status_code == 200  # behind the probe of the start
+        wait_until(lambda: own.metrics()["tgi_batch_current_size"] == 0, 10, "nothing runs")
         stop_process(before)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             answer = pool.submit(own.post, "/generate", {"inputs": PROMPT})

@@ -17,7 +17,7 @@ import requests
 import launcher as launcher_module
 from demo import CONTEXT, MODEL
 from launcher import Launcher, failed_start
-from process_tree import wait_until
+from process_tree import stop_process, wait_until
 
 
 class TestSuccess:
@@ -60,7 +60,7 @@ class TestSuccess:
         """The launcher says that it waits, and a shard that stands still while it loads does not hold up the end."""
         launcher = launch()
         wait_until(launcher.shard_pid, 60, launcher.log)
-        os.kill(launcher.shard_pid(), signal.SIGSTOP)
+        stop_process(launcher.shard_pid())
         wait_until(lambda: "Waiting for shard to be ready... rank=0" in launcher.out(), 60, launcher.log)
         assert launcher.stop() == 0
 
@@ -256,7 +256,7 @@ class TestPort:
             port = probe.getsockname()[1]
         first = launch(port=port)
         wait_until(first.shard_pid, 60, first.log)
-        os.kill(first.shard_pid(), signal.SIGSTOP)  # so it is still loading
+        stop_process(first.shard_pid())  # so it is still loading
         with socket.socket() as client:  # TGI's port opens after the warm-up, too
             assert client.connect_ex(("127.0.0.1", port)) != 0
         second = launch(port=port)
