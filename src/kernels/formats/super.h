@@ -11,7 +11,11 @@
 // Integer sums of sub-groups times their subs are integers too: one multiplication by the scale and one addition for
 // each super-group, then one of each for the minima.
 //
-// Included inside an anonymous namespace, after formats/int4.h, whose units these are.
+// Included inside an anonymous namespace, as formats/int4.h is, whose units these are.
+
+#include <stdint.h>
+
+#include "kernels/formats/int4.h"
 
 inline constexpr int kSuperInputs = 256;
 inline constexpr int kSuperWords = 5;
