@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
+
 namespace coxswain::fleet {
 namespace {
 
@@ -200,6 +202,10 @@ class Reader {
 }  // namespace
 
 Result<json::Value> parse_toml(std::string_view text) {
+  if (const std::size_t valid = base::valid_utf8_prefix(text); valid < text.size()) {
+    const auto line = 1 + std::ranges::count(text.substr(0, valid), '\n');
+    return invalid_argument("line " + std::to_string(line) + ": this is not UTF-8");
+  }
   return Reader(text).document();
 }
 

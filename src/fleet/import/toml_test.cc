@@ -80,5 +80,11 @@ TEST(Toml, EveryPrefixOfATemplateIsReadOrRefused) {
   }
 }
 
+TEST(Toml, TextIsUtf8) {
+  const auto broken = parse_toml("a = 1\n[\"b\x99\"]\n");
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.status().message(), "line 2: this is not UTF-8");
+}
+
 }  // namespace
 }  // namespace coxswain::fleet
