@@ -62,8 +62,10 @@ Fleet::~Fleet() {
   for (auto& replica : replicas_) replica->engine.reset();
   {
     base::MutexLock lock(mu_);
-    while (!waiting_.empty())
-      end_waiting(waiting_.begin()->second, shutting_down(Code::kCancelled), events);
+    while (!waiting_.empty()) {
+      const StayPtr stay = waiting_.begin()->second;
+      end_waiting(stay, shutting_down(Code::kCancelled), events);
+    }
   }
   forward_events(events);
 }
@@ -383,8 +385,8 @@ std::vector<batch::SinkEvent> Fleet::end_overdue(TimePoint now) {
   return events;
 }
 
-// A copy of the pointer: the one in `waiting_` goes. REQUIRES: no engine has it.
-void Fleet::end_waiting(StayPtr stay,  // NOLINT(performance-unnecessary-value-param)
+// REQUIRES: no engine has it, and `stay` is not the pointer in `waiting_`, which goes.
+void Fleet::end_waiting(const StayPtr& stay,
                         const Status& why,
                         std::vector<batch::SinkEvent>& events) {
   waiting_.erase(stay->rank());

@@ -167,7 +167,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   std::optional<std::chrono::milliseconds> look();
   void recall_from_lost() REQUIRES(mu_);
   std::vector<batch::SinkEvent> end_overdue(TimePoint now) REQUIRES(mu_);
-  void end_waiting(StayPtr stay, const Status& why, std::vector<batch::SinkEvent>& events)
+  void end_waiting(const StayPtr& stay, const Status& why, std::vector<batch::SinkEvent>& events)
       REQUIRES(mu_);
   bool place_first();
   bool place_waiting(const StayPtr& stay);

@@ -39,7 +39,7 @@ MatrixMap last_matrix(const MixerMap& mixer) {
 Status split_untied_head(WeightLoader& loader, TensorMap& map) {
   if (!map.head.matrix.empty()) return {};
   COXSWAIN_ASSIGN_OR_RETURN(const bool differs,
-                            loader.other_name_differs(map.embedding.table.rows.front()));
+                            loader.reader().other_name_differs(map.embedding.table.rows.front()));
   if (!differs) return {};
   map.head.matrix = map.embedding.table;
   map.head.matrix.rows.front().tensor = map.embedding.table.rows.front().otherwise;
@@ -53,7 +53,8 @@ Result<DecoderWeights> load_weights(const BlockLoad& how,
   const ArchSpec& arch = architecture.arch;
   const TensorMap& map = architecture.tensors;
   DecoderWeights out;
-  COXSWAIN_ASSIGN_OR_RETURN(const DType stored, how.loader.stored_type(map.embedding.table));
+  COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
+                            how.loader.reader().stored_type(map.embedding.table));
   // Widening rows that are only looked up would cost memory and change nothing.
   const DType row_type = tensor::size_of(dtype) < tensor::size_of(stored) ? dtype : stored;
   // A tied head holds the rows too; but those that are quantised here have lost bits that an embedding should keep.
@@ -89,7 +90,7 @@ Status check_stored_form(const LoadOptions& options, const weights::StoredQuant&
 // A tensor that nothing reads may mean that config.json leaves a field out.
 void warn_of_unread(const WeightLoader& loader, const std::string& model_dir, ModelInfo& info) {
   constexpr std::size_t kNamed = 3;
-  const std::vector<std::string> names = loader.unread();
+  const std::vector<std::string> names = loader.reader().unread();
   if (names.empty()) return;
   std::string text = model_dir + ": " + std::to_string(names.size()) +
                      (names.size() == 1 ? " tensor is" : " tensors are") +
@@ -141,7 +142,7 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
       checkpoint, tensors.prefixes, *options.kernels, options.progress, options.exec);
   COXSWAIN_RETURN_IF_ERROR(split_untied_head(loader, tensors));
   COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
-                            loader.stored_type(last_matrix(tensors.layers.front().mixer)));
+                            loader.reader().stored_type(last_matrix(tensors.layers.front().mixer)));
   const DType dtype = options.dtype.value_or(stored);
   // Codes that no format takes become bfloat16: what that rounds away is far less than what quantising did.
   const bool keeps_codes = !options.dtype && !is_made && checkpoint.has_quantised();
@@ -158,7 +159,8 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   info.weight_shares = loader.shares();
   const std::string identity =
       json::write(files.config()) + info.dtype + (keeps_codes ? " as stored" : "");
-  info.fingerprint = XXH3_64bits_withSeed(identity.data(), identity.size(), loader.fingerprint());
+  info.fingerprint =
+      XXH3_64bits_withSeed(identity.data(), identity.size(), loader.reader().fingerprint());
   return std::unique_ptr<Model>(std::make_unique<Decoder>(
       std::move(architecture.arch), std::move(weights), std::move(info), *options.kernels));
 }

@@ -82,10 +82,10 @@ TEST_F(StoredWeights, ScalesAreInTheFingerprintAndCountAsRead) {
     const auto stored = checkpoint({0.5F, scale});
     ASSERT_TRUE(stored.ok()) << stored.status().message();
     WeightLoader loader(*stored, prefixes_, *table_, {});
-    EXPECT_THAT(loader.unread(), ElementsAre("m.weight_scale"));
+    EXPECT_THAT(loader.reader().unread(), ElementsAre("m.weight_scale"));
     ASSERT_TRUE(loader.linear(map(false), format_).ok());
-    EXPECT_THAT(loader.unread(), IsEmpty());
-    fingerprints.push_back(loader.fingerprint());
+    EXPECT_THAT(loader.reader().unread(), IsEmpty());
+    fingerprints.push_back(loader.reader().fingerprint());
   }
   EXPECT_NE(fingerprints[0], fingerprints[1]);
   EXPECT_EQ(fingerprints[0], fingerprints[2]);

@@ -1,6 +1,6 @@
 #pragma once
 // Where in a checkpoint the values of a weight stand. Family files write these beside the ArchSpec (architecture.h);
-// WeightLoader reads them.
+// WeightReader reads them.
 //
 // Names are given without the prefix that some checkpoints put before all of them (TensorMap::prefixes).
 //

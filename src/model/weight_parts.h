@@ -28,11 +28,9 @@ struct LinearLimits {
   std::size_t n_forms = 1;   // formats that meet in a layer
 };
 
-// What a linear layer is to be held in.
+// What a linear layer is to be held in: a format alone says it all.
 struct Holding {
-  Holding(const kernels::WeightFormat& of,
-          bool codes = false)  // NOLINT(google-explicit-constructor)
-      : format(&of), keeps_codes(codes) {}
+  Holding(const kernels::WeightFormat& of, bool codes = false) : format(&of), keeps_codes(codes) {}
 
   const kernels::WeightFormat* format;
   // Rows that are stored as codes stay so where a format takes them, rows that are stored as floats stay of their type;

@@ -44,7 +44,8 @@ std::vector<GenerationRequest> requests() {
                                         request_of(24, 8, 5),
                                         request_of(30, 14, 1),
                                         request_of(1, 6, 3),
-                                        request_of(17, 10, 1)};
+                                        request_of(17, 10, 1),
+                                        request_of(20, 16, 3)};
   out[0].beams.length_penalty = 1.0F;
   out[0].sampling.repetition_penalty = 1.2F;
   out[1].sampling.no_repeat_ngram_size = 2;
@@ -84,7 +85,7 @@ std::vector<Way> ways() {
                  {.prefill_tokens_max = 9, .chunking = equal, .prefix_caching = false}});
   out.push_back({{.block_tokens = 8, .kv_tokens = 168},
                  {.policy = kMaxUtilization, .prefill_tokens_max = 24}});
-  out.push_back({{.block_tokens = 4, .n_threads = 2, .kv_tokens = 200},
+  out.push_back({{.block_tokens = 4, .n_threads = 2, .kv_tokens = 176},
                  {.policy = kAdaptive, .batch_size_max = 9, .prefill_tokens_max = 16}});
   out.push_back(
       {{.block_tokens = 8, .n_threads = 3, .kv_tokens = 168, .task_order_seed = 2},
@@ -120,7 +121,10 @@ TEST_P(Law1Beams, InEveryWayTheSameBits) {
   options.type = tensor::DType::kF32;
   ASSERT_TRUE(write_random_checkpoint(model::small_config(GetParam().fields), options).ok());
   const Happened happened = expect_invariance(folder.path(), {});
-  EXPECT_GT(happened.n_pauses, 0U);
+  // Where every layer has a window, blocks are given back so soon that all of them may fit.
+  if (GetParam().name != "mistral") {
+    EXPECT_GT(happened.n_pauses, 0U);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families,

@@ -13,7 +13,7 @@ Result<Embedding> Embedding::load(const BlockLoad& how,
   Embedding out;
   out.spec_ = spec;
   if (own_table) {
-    if (how.format.keeps_codes && how.loader.is_quantised(map.table)) {
+    if (how.format.keeps_codes && how.loader.reader().is_quantised(map.table)) {
       COXSWAIN_ASSIGN_OR_RETURN(out.packed_, how.loader.linear(map.table, how.format));
     } else {
       COXSWAIN_ASSIGN_OR_RETURN(out.table_, how.loader.rows(map.table, row_type));

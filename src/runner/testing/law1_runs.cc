@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -11,13 +12,15 @@
 namespace coxswain::runner::testing {
 namespace {
 
-// Hands everything on and counts the blocks that plans release.
-class ReleaseCounter final : public StepRunner {
+// Hands everything on and counts the blocks that plans release. While it is held no step begins, so that requests which
+// are submitted meanwhile run beside one another, however fast the machine is.
+class GatedRunner final : public StepRunner {
  public:
-  explicit ReleaseCounter(std::unique_ptr<StepRunner> runner) : runner_(std::move(runner)) {}
+  explicit GatedRunner(std::unique_ptr<StepRunner> runner) : runner_(std::move(runner)) {}
 
   RunnerInfo info() const override { return runner_->info(); }
   Result<StepTicket> submit(StepPlan plan) override {
+    held_.wait(true);
     for (const Row& row : plan.rows) {
       for (const BlockTableChange& change : row.table_changes) {
         n_released_ += static_cast<std::uint64_t>(
@@ -31,11 +34,29 @@ class ReleaseCounter final : public StepRunner {
   }
   Status healthy() override { return runner_->healthy(); }
 
+  void hold() { held_ = true; }
+  void release() {
+    held_ = false;
+    held_.notify_all();
+  }
   std::uint64_t n_released() const { return n_released_; }
 
  private:
   std::unique_ptr<StepRunner> runner_;
+  std::atomic<bool> held_{false};
   std::atomic<std::uint64_t> n_released_{0};
+};
+
+// Holds a runner as long as it lives.
+class Hold {
+ public:
+  explicit Hold(GatedRunner& runner) : runner_(runner) { runner_.hold(); }
+  ~Hold() { runner_.release(); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  GatedRunner& runner_;
 };
 
 DriveOutcome outcome_of(batch::testing::Recorder& sink) {
@@ -62,7 +83,7 @@ batch::GenerationRequest request_of(const SequenceSpec& spec, std::uint64_t id) 
   return request;
 }
 
-void expect_idle(batch::Engine& engine, const ReleaseCounter& runner, Happened& happened) {
+void expect_idle(batch::Engine& engine, const GatedRunner& runner, Happened& happened) {
   EXPECT_TRUE(engine.drain(std::chrono::milliseconds(10'000)));
   const batch::EngineStats stats = engine.stats();
   EXPECT_EQ(stats.blocks_leased + stats.blocks_retiring, 0u);
@@ -166,12 +187,13 @@ Happened expect_same_through_engine(const std::string& model_dir,
   Happened happened;
   auto local = start(model_dir, setup);
   if (local == nullptr) return happened;
-  const auto runner = std::make_shared<ReleaseCounter>(std::move(local));
+  const auto runner = std::make_shared<GatedRunner>(std::move(local));
   options.check_invariants = true;
   options.batch_size_max = std::min(options.batch_size_max, setup.batch_size_max);
   const auto engine = batch::Engine::create(runner, options);
   for (std::uint64_t round = 0; round < 2; ++round) {
     std::vector<std::shared_ptr<batch::testing::RequestRecorder>> sinks;
+    std::optional<Hold> hold(*runner);
     for (const SequenceSpec& spec : specs) {
       const std::uint64_t id = static_cast<std::uint64_t>(spec.id) + 100 * round;
       batch::GenerationRequest request = request_of(spec, id);
@@ -181,6 +203,7 @@ Happened expect_same_through_engine(const std::string& model_dir,
       EXPECT_TRUE(status.ok()) << status.message();
       if (!status.ok()) return happened;
     }
+    hold.reset();
     for (std::uint64_t sequence = 0; sequence <= round; ++sequence) {
       std::vector<DriveOutcome> seen;
       for (const auto& sink : sinks) {
@@ -221,12 +244,13 @@ Happened expect_as_alone(const std::string& model_dir,
   Happened happened;
   auto local = start(model_dir, setup);
   if (local == nullptr) return happened;
-  const auto runner = std::make_shared<ReleaseCounter>(std::move(local));
+  const auto runner = std::make_shared<GatedRunner>(std::move(local));
   options.check_invariants = true;
   options.batch_size_max = std::min(options.batch_size_max, setup.batch_size_max);
   const auto engine = batch::Engine::create(runner, options);
   for (std::uint64_t round = 0; round < 2; ++round) {
     std::vector<std::shared_ptr<batch::testing::RequestRecorder>> sinks;
+    std::optional<Hold> hold(*runner);
     for (const Alone& one : requests) {
       batch::GenerationRequest request = one.request;
       request.id = RequestId{1 + sinks.size() + 100 * round};
@@ -235,6 +259,7 @@ Happened expect_as_alone(const std::string& model_dir,
       EXPECT_TRUE(status.ok()) << status.message();
       if (!status.ok()) return happened;
     }
+    hold.reset();
     for (std::size_t i = 0; i < requests.size(); ++i) {
       SCOPED_TRACE("round " + std::to_string(round) + ", request " + std::to_string(i));
       happened.n_shared_tokens += expect_as_alone(requests[i], *sinks[i]);
