@@ -37,6 +37,7 @@ with their first token within 2 s and a mean gap of at most 100 ms.
 
   --from N      begin with the Nth request of the trace (1)
   --requests N  of the trace (2000)
+  --machine M   whose steps were measured: amx or zen5 (amx)
   --speed N     of the simulated machine, in multiples of the one that was measured (8)
   --factor N    max_new_tokens of a request, in multiples of its real length (4)
   --svg FILE    where to draw the same figures
@@ -254,12 +255,14 @@ void bench_prefix_hit(std::uint32_t n_requests) {
 
 int main(int argc, char** argv) {
   bench::Arguments arguments(argc, argv, kHelp);
-  const bench::TraceOptions trace{.path = arguments.text("trace"),
-                                  .first_request = arguments.count("from", 1),
-                                  .n_requests = arguments.count("requests", 2000),
-                                  .length_factor = arguments.count("factor", 4),
-                                  .speed = arguments.count("speed", 8),
-                                  .svg_path = arguments.text("svg")};
+  const bench::TraceOptions trace{
+      .path = arguments.text("trace"),
+      .first_request = arguments.count("from", 1),
+      .n_requests = arguments.count("requests", 2000),
+      .length_factor = arguments.count("factor", 4),
+      .costs = bench::costs_of(arguments.one_of("machine", {"amx", "zen5"}, "amx")),
+      .speed = arguments.count("speed", 8),
+      .svg_path = arguments.text("svg")};
   const std::uint32_t n = arguments.count_word("SEQUENCES", 256);
   const std::uint32_t n_steps = arguments.count_word("STEPS", 2000);
   arguments.finish();

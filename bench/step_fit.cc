@@ -173,15 +173,15 @@ void print_step_costs(StepRunner& runner, std::uint32_t n_streams) {
               100 * errors[errors.size() / 2],
               100 * errors[errors.size() * 9 / 10]);
   // The model is linear: a large number of each says what one takes.
-  const auto print = [&](const char* name, const batch::StepShape& shape, double n) {
-    std::printf(
-        "inline constexpr double %s = %.3ge-6;\n", name, (cost.predict(shape) - step) / n * 1e6);
+  const auto us = [&](const batch::StepShape& shape, double n) {
+    return (cost.predict(shape) - step) / n * 1e6;
   };
-  std::printf("inline constexpr double kStepSeconds = %.3ge-3;\n", step * 1e3);
-  print("kDecodeSeconds", {.n_decodes = 1000}, 1000);
-  print("kPromptTokenSeconds", {.n_prompt_tokens = 1000}, 1000);
-  print("kDecodeContextSeconds", {.decode_context = 1'000'000}, 1e6);
-  print("kPromptContextSeconds", {.prompt_context = 1'000'000}, 1e6);
+  std::printf("StepCosts{NAME, %.1fe-3, %.0fe-6, %.0fe-6, %.3ge-6, %.3ge-6}\n",
+              step * 1e3,
+              us({.n_decodes = 1000}, 1000),
+              us({.n_prompt_tokens = 1000}, 1000),
+              us({.decode_context = 1'000'000}, 1e6),
+              us({.prompt_context = 1'000'000}, 1e6));
 }
 
 }  // namespace coxswain::bench

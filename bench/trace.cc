@@ -93,6 +93,7 @@ struct Setting {
   std::uint32_t n_blocks = 0;
   double requests_per_s = 0;  // 0 = all at once
   std::uint32_t length_factor = 1;
+  StepCosts costs = kStepCosts.front();
   std::uint32_t speed = 1;
 };
 
@@ -113,8 +114,8 @@ class Simulation {
     auto runner = std::make_shared<batch::testing::TimedRunner>(
         setting.n_blocks,
         now_,
-        [speed = setting.speed](const batch::StepShape& shape) {
-          return duration(step_seconds(shape) / speed);
+        [costs = setting.costs, speed = setting.speed](const batch::StepShape& shape) {
+          return duration(step_seconds(costs, shape) / speed);
         },
         [&trace](const SequenceSpec& spec) {
           return trace[static_cast<std::size_t>(spec.prompt[0])].n_output -
@@ -223,12 +224,15 @@ bool simulate_trace(const TraceOptions& options) {
     return false;
   }
   const std::uint32_t everything = blocks_for_all(trace);
-  const Outcome full = Simulation(trace, {.n_blocks = everything, .speed = options.speed}).run();
-  const Outcome peak =
-      Simulation(
-          trace,
-          {.n_blocks = everything, .requests_per_s = full.requests_per_s, .speed = options.speed})
+  const Outcome full =
+      Simulation(trace, {.n_blocks = everything, .costs = options.costs, .speed = options.speed})
           .run();
+  const Outcome peak = Simulation(trace,
+                                  {.n_blocks = everything,
+                                   .requests_per_s = full.requests_per_s,
+                                   .costs = options.costs,
+                                   .speed = options.speed})
+                           .run();
   const std::uint32_t least = largest_request(trace, options.length_factor);
   const std::uint32_t n_blocks =
       std::max(least, static_cast<std::uint32_t>(kCacheShare * peak.blocks_peak));
@@ -255,6 +259,7 @@ bool simulate_trace(const TraceOptions& options) {
                                     .n_blocks = n_blocks,
                                     .requests_per_s = load * full.requests_per_s,
                                     .length_factor = options.length_factor,
+                                    .costs = options.costs,
                                     .speed = options.speed})
                             .run();
       std::printf("| %.2f | %s | %.0f | %.3f | %.1f, %.1f | %llu |\n",

@@ -189,7 +189,7 @@ TEST_F(LatencyTarget, PromptsMoveOnUnderATargetThatCannotBeKept) {
 }
 
 // Sixteen clients, each with one prompt of 128 tokens after the other and 64 tokens of answer, over steps as a 1B model
-// in int8 takes them (bench/step_costs.h).
+// in int8 takes them on two cores with AMX (bench/step_costs.h).
 class SixteenClients : public ::testing::Test {
  protected:
   struct Served {
