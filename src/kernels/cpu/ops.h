@@ -119,6 +119,11 @@ inline constexpr float kAbsmaxLeast = 0x1p-120F;
 static inline bool counts(float absmax) {
   return absmax >= kAbsmaxLeast && absmax <= 0x1.FFFFFEp127F;
 }
+// Writes the scale of such a row and says what makes its values integers in [-127, 127]; 0: none of them counts.
+static inline float inverse_of(float absmax, float* scale) {
+  *scale = absmax / 127.0F;
+  return counts(absmax) ? 127.0F / absmax : 0.0F;
+}
 
 // Neither infinite nor NaN.
 static inline bool is_number(float x) {

@@ -22,6 +22,8 @@ template <int kGroupInputs, uint32_t kFormatId = kGroupInputs == 32 ? 16 : 17>
 struct Int4 {
   static constexpr uint32_t kId = kFormatId;   // the format's, part of layout ids
   static constexpr int kGroup = kGroupInputs;  // inputs that share a scale
+  static constexpr int kSub = kGroup;          // inputs whose sum a row gives
+  static constexpr int kStarts = 1;            // of a row for each group, made of these sums
   static constexpr GroupOffset kOffset = GroupOffset::kNone;
   static constexpr int kWords = 1;  // of a group's parameters, 16 bits each
   static constexpr int kUnitValues = 8;
@@ -39,14 +41,6 @@ struct Int4 {
     return Set::and_bytes(kPart == 0 ? units : Set::template shift_right<4>(units), 0x0F);
   }
 };
-
-// What a row gives to a group whose activations have this sum, in the vector sets (cpu/avx512/linear_groups.cc).
-template <typename Codes>
-inline int32_t start_of_row(int32_t sum) {
-  if (Codes::kOffset == GroupOffset::kZero)
-    return static_cast<int32_t>(static_cast<uint32_t>(-sum) << 16);
-  return Codes::kOffset == GroupOffset::kMinimum ? sum : -Codes::kZero * sum;
-}
 
 template <int kGroupInputs>
 struct Int4Zero : Int4<kGroupInputs, kGroupInputs == 32 ? 19 : 20> {
@@ -67,6 +61,8 @@ template <int kGroupInputs>
 struct Int8 {
   static constexpr uint32_t kId = 18;
   static constexpr int kGroup = kGroupInputs;
+  static constexpr int kSub = kGroup;
+  static constexpr int kStarts = 1;
   static constexpr GroupOffset kOffset = GroupOffset::kNone;
   static constexpr int kWords = 1;
   static constexpr int kUnitValues = 4;
@@ -82,5 +78,22 @@ struct Int8 {
     return units;
   }
 };
+
+// What a row gives to a group, in the vector sets (cpu/avx512/linear_groups.cc): `sums` are those of its activations,
+// of each sub-group. A start is one sum, or the lower 16 bits of two (formats/super.h).
+template <typename Codes>
+inline void put_starts(const int32_t* sums, int32_t* starts) {
+  constexpr bool kPairs = Codes::kStarts * Codes::kSub != Codes::kGroup;
+  for (int i = 0; i < Codes::kStarts; ++i) {
+    if constexpr (kPairs) {
+      starts[i] = static_cast<int32_t>((static_cast<uint32_t>(sums[2 * i]) & 0xFFFFU) |
+                                       static_cast<uint32_t>(sums[2 * i + 1]) << 16);
+    } else if constexpr (Codes::kOffset == GroupOffset::kZero) {
+      starts[i] = static_cast<int32_t>(static_cast<uint32_t>(-sums[i]) << 16);
+    } else {
+      starts[i] = Codes::kOffset == GroupOffset::kMinimum ? sums[i] : -Codes::kZero * sums[i];
+    }
+  }
+}
 
 #endif  // COXSWAIN_KERNELS_FORMATS_INT4_H_

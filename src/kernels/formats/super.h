@@ -34,17 +34,4 @@ struct Super8 : Int8<kSuperInputs> {
   static constexpr int kStarts = 16;  // -kZero times the sum of each sub-group
 };
 
-// Sums of the sub-groups of one super-group, which a row gives to its products.
-template <typename Codes>
-inline void put_starts(const int32_t* sums, int32_t* starts) {
-  for (int i = 0; i < Codes::kStarts; ++i) {
-    if (Codes::kHasMinima) {
-      starts[i] = static_cast<int32_t>((static_cast<uint32_t>(sums[2 * i]) & 0xFFFFU) |
-                                       static_cast<uint32_t>(sums[2 * i + 1]) << 16);
-    } else {
-      starts[i] = -Codes::kZero * sums[i];
-    }
-  }
-}
-
 #endif  // COXSWAIN_KERNELS_FORMATS_SUPER_H_

@@ -1,10 +1,15 @@
 #ifndef COXSWAIN_KERNELS_CPU_AVX2_BYTES_H_
 #define COXSWAIN_KERNELS_CPU_AVX2_BYTES_H_
 // Vectors of codes as AVX2 has them: 4 bytes of each of 8 outputs (cpu/avx512/bytes.h).
-// Included inside an anonymous namespace of coxswain::kernels, after <immintrin.h>.
+// Included inside an anonymous namespace of coxswain::kernels, after <immintrin.h> and "kernels/cpu/ops.h".
+
+#include "kernels/cpu/avx2/linear.h"
 
 struct Set {
   using Bytes = __m256i;
+  using Sums = __m256i;   // int32 of 8 outputs
+  using Floats = __m256;  // of 8 outputs
+  static constexpr size_t kOutputs = 8;
 
   static Bytes load(const uint8_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -44,6 +49,19 @@ struct Set {
   }
   static __m256 widen_f16(const uint16_t* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Floats all(float x) { return _mm256_set1_ps(x); }
+  static Sums add(Sums a, Sums b) { return _mm256_add_epi32(a, b); }
+  static int32_t sum(Sums a) {
+    __m128i out = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    out = _mm_add_epi32(out, _mm_shuffle_epi32(out, 0x4E));
+    out = _mm_add_epi32(out, _mm_shuffle_epi32(out, 0xB1));
+    return _mm_cvtsi128_si32(out);
+  }
+  // Integers in [-128, 127], a byte each.
+  static void store_bytes(int8_t* p, Sums a) {
+    const __m128i words = packed16(a);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
   }
 };
 

@@ -15,8 +15,6 @@ namespace {
 
 #include "kernels/cpu/avx2/linear.h"
 
-constexpr int kPanel = 32;
-constexpr int kPanelVectors = 4;
 constexpr int kRowTile = 6;
 constexpr int kWideRows = 2;  // that take all vectors of a panel at once
 // Steps of k after which the other half of the panel has its turn: few enough that the second half
@@ -205,15 +203,14 @@ void finish_int8(const FinishArgs* f) {
 void convert_row(const ConvertArgs* args) {
   const ConvertArgs c = *args;
   int16_t* out = static_cast<int16_t*>(c.values);
-  const float absmax = absmax_of(c.x, c.k);
-  *c.scale = absmax / 127.0F;
-  if (!counts(absmax)) {
+  const float inverse = inverse_of(absmax_of(c.x, c.k), c.scale);
+  if (inverse == 0.0F) {
     memset(out, 0, c.k_padded * sizeof(int16_t));
     return;
   }
-  const __m256 inverse = _mm256_set1_ps(127.0F / absmax);
+  const __m256 factor = _mm256_set1_ps(inverse);
   for (size_t i = 0; i < c.k_padded; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), packed16(quantised(c, i, inverse)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), packed16(quantised(c, i, factor)));
 }
 
 template <typename Math>

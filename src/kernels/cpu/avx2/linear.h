@@ -3,6 +3,9 @@
 // What the linear kernels of AVX2 share. Included inside an anonymous namespace of coxswain::kernels, after
 // <immintrin.h> and "kernels/cpu/ops.h".
 
+constexpr int kPanel = 32;
+constexpr int kPanelVectors = 4;
+
 inline __m256i lanes_of(size_t n, size_t first) {
   const int count = n > first + 8 ? 8 : n > first ? static_cast<int>(n - first) : 0;
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));

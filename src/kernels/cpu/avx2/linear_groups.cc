@@ -10,53 +10,10 @@
 namespace coxswain::kernels {
 namespace {
 
-#include "kernels/cpu/avx2/bytes.h"
-#include "kernels/cpu/avx2/linear.h"
-#include "kernels/formats/int4.h"
+#include "kernels/cpu/avx2/linear_codes.h"
 
-constexpr int kPanel = 32;
-constexpr int kPanelVectors = 4;
-constexpr int kRowTile = 4;
-constexpr uint32_t kMultiple = 32;
 // Values of k after which the other half of a panel has its turn, so that it is found in the first-level cache.
 constexpr size_t kPieceValues = 512;
-
-// Codes of 8 bits leave 16 bits when two products of unsigned ones are added; as signed ones they do not.
-template <typename Codes>
-inline constexpr bool kAsSigned = Codes::kHighest > 127;
-
-// Units whose products may be added up in 16 bits: each lane takes 2 products of each of a unit's parts.
-template <typename Codes>
-constexpr size_t units_in_16_bits() {
-  constexpr int kMagnitude = kAsSigned<Codes> ? 128 : Codes::kHighest;
-  return 32767 / (2 * 127 * kMagnitude * Codes::kParts);
-}
-
-template <typename Codes, int kPart, int kRows, int kVectors>
-inline void multiply_part(__m256i (&sum)[kRows][kVectors],
-                          const uint8_t* w,
-                          const uint8_t* a,
-                          size_t a_stride) {
-  __m256i codes[kVectors];
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 32));
-    if constexpr (kAsSigned<Codes>)
-      codes[v] = _mm256_xor_si256(codes[v], _mm256_set1_epi8(static_cast<char>(0x80)));
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) {
-    const __m256i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const __m256i products =
-          kAsSigned<Codes> ? Set::signed_products(codes[v], x) : Set::products(codes[v], x);
-      sum[r][v] = _mm256_add_epi16(sum[r][v], products);
-    }
-  }
-  if constexpr (kPart + 1 < Codes::kParts)
-    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
-}
 
 // Where the sum of a group starts for 8 outputs; `words` are theirs.
 template <typename Codes>
@@ -124,7 +81,6 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
   const char* next =
       stream ? reinterpret_cast<const char*>(w) + 4096 : t->prefetch + unit * t->prefetch_step;
   const size_t ask = stream ? kStepBytes : piece.vector == 0 ? t->prefetch_step : 0;
-  const __m256i ones = _mm256_set1_epi16(1);
   __m256 out[kRows][kVectors];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
@@ -151,12 +107,7 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
         w += kStepBytes;
         a += Codes::kUnitValues;
       }
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v)
-          sum[r][v] = _mm256_add_epi32(sum[r][v], _mm256_madd_epi16(part[r][v], ones));
-      }
+      add_parts(sum, part);
     }
     add_group<Codes, kRows, kVectors>(out, sum, scales, starts, t->a_stride_bytes);
     scales += kPanel * Codes::kWords;
@@ -191,66 +142,12 @@ void group_tile(const TileArgs* t) {
   run_group_rows<Codes, kRowTile>(t);
 }
 
-template <typename Codes>
-void convert_row(const ConvertArgs* args) {
-  const ConvertArgs c = *args;
-  int8_t* out = static_cast<int8_t*>(c.values);
-  const float absmax = absmax_of(c.x, c.k);
-  *c.scale = absmax / 127.0F;
-  const size_t n_groups = (c.k_padded + Codes::kGroup - 1) / Codes::kGroup;
-  memset(c.starts, 0, n_groups * sizeof(int32_t));
-  if (!counts(absmax)) {
-    memset(out, 0, c.k_padded);
-    return;
-  }
-  const __m256 inverse = _mm256_set1_ps(127.0F / absmax);
-  for (size_t i = 0; i < c.k_padded; i += 8) {
-    const __m256i values = quantised(c, i, inverse);
-    const __m128i words = packed16(values);
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(out + i), _mm_packs_epi16(words, words));
-    __m128i sum =
-        _mm_add_epi32(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
-    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
-    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
-    c.starts[i / Codes::kGroup] += _mm_cvtsi128_si32(sum);
-  }
-  for (size_t g = 0; g < n_groups; ++g) c.starts[g] = start_of_row<Codes>(c.starts[g]);
-}
-
-void finish_rows(const FinishArgs* f) {
-  for (size_t j = 0; j < f->n; j += 8) {
-    const __m256i lanes = lanes_of(f->n, j);
-    for (size_t r = 0; r < f->rows; ++r) {
-      const float* acc = static_cast<const float*>(f->acc) + r * kPanel + j;
-      put(f, r, j, lanes, _mm256_mul_ps(_mm256_load_ps(acc), _mm256_set1_ps(f->row_scales[r])));
-    }
-  }
-}
-
-template <typename Codes>
-LinearKernel groups_of(uint32_t layout_id) {
-  LinearKernel kernel{};
-  kernel.layout_id = layout_id;
-  kernel.panel = kPanel;
-  kernel.unit_values = Codes::kUnitValues;
-  kernel.unit_bytes = Codes::kUnitBytes;
-  kernel.k_multiple = kMultiple;
-  kernel.group = Codes::kGroup;
-  kernel.row_tile = kRowTile;
-  kernel.k_block = 4096;
-  kernel.form = kActivationS8;
-  kernel.convert_row = convert_row<Codes>;
-  kernel.tile = group_tile<Codes>;
-  kernel.finish = finish_rows;
-  return kernel;
-}
-
 }  // namespace
 
 void fill_avx2_linear_groups(SetOps* ops) {
 #define COXSWAIN_PLAIN_FORMAT(name)
 #define COXSWAIN_GROUP_FORMAT(name, codes) \
-  ops->linear[kForm##name] = groups_of<codes>(0x2000 + codes::kId);
+  ops->linear[kForm##name] = codes_kernel<codes>(convert_row<codes>, group_tile<codes>);
 #define COXSWAIN_SUPER_FORMAT(name)
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT

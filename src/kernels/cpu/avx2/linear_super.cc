@@ -9,49 +9,8 @@
 namespace coxswain::kernels {
 namespace {
 
-#include "kernels/cpu/avx2/bytes.h"
-#include "kernels/cpu/avx2/linear.h"
-#include "kernels/formats/int4.h"
+#include "kernels/cpu/avx2/linear_codes.h"
 #include "kernels/formats/super.h"
-
-constexpr int kPanel = 32;
-constexpr int kPanelVectors = 4;
-constexpr int kRowTile = 4;
-constexpr uint32_t kMultiple = 32;
-
-// Codes of 8 bits are taken as signed ones: sums of two products then fit 16 bits.
-template <typename Codes>
-inline constexpr bool kAsSigned = Codes::kHighest > 127;
-
-// Sums of products of one sub-group, 4-bit codes: all of them fit 16 bits (8 * 2 * 15 * 127).
-template <typename Codes, int kPart, int kRows, int kVectors>
-inline void multiply_part(__m256i (&sum)[kRows][kVectors],
-                          const uint8_t* w,
-                          const uint8_t* a,
-                          size_t a_stride) {
-  __m256i codes[kVectors];
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 32));
-    if constexpr (kAsSigned<Codes>)
-      codes[v] = _mm256_xor_si256(codes[v], _mm256_set1_epi8(static_cast<char>(0x80)));
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) {
-    const __m256i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      if constexpr (kAsSigned<Codes>) {
-        const __m256i products = Set::signed_products(codes[v], x);
-        sum[r][v] = _mm256_add_epi32(sum[r][v], _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
-      } else {
-        sum[r][v] = _mm256_add_epi16(sum[r][v], Set::products(codes[v], x));
-      }
-    }
-  }
-  if constexpr (kPart + 1 < Codes::kParts)
-    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
-}
 
 // Whole numbers of sub-group `sub` of 8 outputs; `words` are the parameters of these.
 template <typename Codes>
@@ -77,19 +36,18 @@ struct Group {
 // Sums of one sub-group in 32 bits.
 template <typename Codes, int kRows, int kVectors>
 inline void sum_sub(__m256i (&sum)[kRows][kVectors], const Group& g, size_t sub) {
+  constexpr int kBlock = static_cast<int>(units_in_16_bits<Codes>()) * Codes::kUnitValues;
+  static_assert(Codes::kSub % kBlock == 0);
   const uint8_t* w = g.w + sub * (Codes::kSub / Codes::kUnitValues * kPanel * Codes::kUnitBytes);
   const uint8_t* a = g.a + sub * Codes::kSub;
-  for (int i = 0; i < Codes::kSub; i += Codes::kUnitValues) {
-    multiply_part<Codes, 0, kRows, kVectors>(sum, w, a, g.a_stride);
-    w += kPanel * Codes::kUnitBytes;
-    a += Codes::kUnitValues;
-  }
-  if constexpr (kAsSigned<Codes>) return;
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      sum[r][v] = _mm256_madd_epi16(sum[r][v], _mm256_set1_epi16(1));
+  for (int block = 0; block < Codes::kSub; block += kBlock) {
+    __m256i part[kRows][kVectors] = {};
+    for (int i = 0; i < kBlock; i += Codes::kUnitValues) {
+      multiply_part<Codes, 0, kRows, kVectors>(part, w, a, g.a_stride);
+      w += kPanel * Codes::kUnitBytes;
+      a += Codes::kUnitValues;
+    }
+    add_parts(sum, part);
   }
 }
 
@@ -175,70 +133,11 @@ void super_tile(const TileArgs* t) {
   run_super_rows<Codes, kRowTile>(t);
 }
 
-template <typename Codes>
-void convert_row(const ConvertArgs* args) {
-  const ConvertArgs c = *args;
-  int8_t* out = static_cast<int8_t*>(c.values);
-  const float absmax = absmax_of(c.x, c.k);
-  *c.scale = absmax / 127.0F;
-  const size_t n_groups = (c.k_padded + kSuperInputs - 1) / kSuperInputs;
-  if (!counts(absmax)) {
-    memset(out, 0, c.k_padded);
-    memset(c.starts, 0, n_groups * Codes::kStarts * sizeof(int32_t));
-    return;
-  }
-  const __m256 inverse = _mm256_set1_ps(127.0F / absmax);
-  for (size_t g = 0; g < n_groups; ++g) {
-    int32_t sums[kSuperInputs / Codes::kSub] = {};
-    for (size_t i = 0; i < kSuperInputs && g * kSuperInputs + i < c.k_padded; i += 8) {
-      const size_t at = g * kSuperInputs + i;
-      const __m256i values = quantised(c, at, inverse);
-      const __m128i words = packed16(values);
-      _mm_storel_epi64(reinterpret_cast<__m128i*>(out + at), _mm_packs_epi16(words, words));
-      __m128i sum =
-          _mm_add_epi32(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
-      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
-      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
-      sums[i / Codes::kSub] += _mm_cvtsi128_si32(sum);
-    }
-    put_starts<Codes>(sums, c.starts + g * Codes::kStarts);
-  }
-}
-
-void finish_rows(const FinishArgs* f) {
-  for (size_t j = 0; j < f->n; j += 8) {
-    const __m256i lanes = lanes_of(f->n, j);
-    for (size_t r = 0; r < f->rows; ++r) {
-      const float* acc = static_cast<const float*>(f->acc) + r * kPanel + j;
-      put(f, r, j, lanes, _mm256_mul_ps(_mm256_load_ps(acc), _mm256_set1_ps(f->row_scales[r])));
-    }
-  }
-}
-
-template <typename Codes>
-LinearKernel kernel_of(uint32_t layout_id) {
-  LinearKernel kernel{};
-  kernel.layout_id = layout_id;
-  kernel.panel = kPanel;
-  kernel.unit_values = Codes::kUnitValues;
-  kernel.unit_bytes = Codes::kUnitBytes;
-  kernel.k_multiple = kMultiple;
-  kernel.group = kSuperInputs;
-  kernel.group_starts = Codes::kStarts;
-  kernel.row_tile = kRowTile;
-  kernel.k_block = 4096;
-  kernel.form = kActivationS8;
-  kernel.convert_row = convert_row<Codes>;
-  kernel.tile = super_tile<Codes>;
-  kernel.finish = finish_rows;
-  return kernel;
-}
-
 }  // namespace
 
 void fill_avx2_linear_super(SetOps* ops) {
-  ops->linear[kFormSuper4] = kernel_of<Super4>(0x2000 + Super4::kId);
-  ops->linear[kFormSuper8] = kernel_of<Super8>(0x2000 + Super8::kId);
+  ops->linear[kFormSuper4] = codes_kernel<Super4>(convert_row<Super4>, super_tile<Super4>);
+  ops->linear[kFormSuper8] = codes_kernel<Super8>(convert_row<Super8>, super_tile<Super8>);
 }
 
 }  // namespace coxswain::kernels

@@ -8,6 +8,7 @@ struct Set {
   using Bytes = __m512i;
   using Sums = __m512i;   // int32 of 16 outputs
   using Floats = __m512;  // of 16 outputs
+  static constexpr size_t kOutputs = 16;
 
   static Bytes load(const uint8_t* p) { return _mm512_loadu_si512(p); }
   static __m512i load_words(const uint16_t* p) { return _mm512_loadu_si512(p); }
@@ -36,6 +37,13 @@ struct Set {
   // Pairs of words: the first of each, and the second, as float16.
   static Floats widen_first(__m512i pairs) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(pairs)); }
   static Floats widen_second(__m512i pairs) { return widen_first(_mm512_srli_epi32(pairs, 16)); }
+  static Floats all(float x) { return _mm512_set1_ps(x); }
+  static Sums add(Sums a, Sums b) { return _mm512_add_epi32(a, b); }
+  static int32_t sum(Sums a) { return _mm512_reduce_add_epi32(a); }
+  // Integers in [-128, 127], a byte each.
+  static void store_bytes(int8_t* p, Sums a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a));
+  }
 };
 
 #endif  // COXSWAIN_KERNELS_CPU_AVX512_BYTES_H_

@@ -12,33 +12,10 @@
 namespace coxswain::kernels {
 namespace {
 
-#include "kernels/cpu/avx512/bytes.h"
-#include "kernels/cpu/avx512/linear.h"
-#include "kernels/formats/int4.h"
+#include "kernels/cpu/avx512/linear_codes.h"
 
-constexpr uint32_t kMultiple = 32;
 // Values of k after which the other half of a panel has its turn, so that it is found in the first-level cache.
 constexpr size_t kPieceValues = 512;
-
-// One unit of kVectors vectors times kRows rows.
-template <typename Codes, int kPart, int kRows, int kVectors>
-inline void multiply_part(Set::Sums (&sum)[kRows][kVectors],
-                          const uint8_t* w,
-                          const uint8_t* a,
-                          size_t a_stride) {
-  Set::Bytes codes[kVectors];
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v)
-    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 64));
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    const __m512i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) Set::dot(sum[r][v], codes[v], x);
-  }
-  if constexpr (kPart + 1 < Codes::kParts)
-    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
-}
 
 // Where the sum of a group starts for 16 outputs; `words` are theirs.
 template <typename Codes>
@@ -159,65 +136,12 @@ void group_tile(const TileArgs* t) {
   run_group_rows<Codes, kRowTile>(t);
 }
 
-template <typename Codes>
-void convert_row(const ConvertArgs* args) {
-  const ConvertArgs c = *args;
-  int8_t* out = static_cast<int8_t*>(c.values);
-  const float absmax = absmax_of(c.x, c.k);
-  *c.scale = absmax / 127.0F;
-  const size_t n_groups = (c.k_padded + Codes::kGroup - 1) / Codes::kGroup;
-  if (!counts(absmax)) {
-    memset(out, 0, c.k_padded);
-    memset(c.starts, 0, n_groups * sizeof(int32_t));
-    return;
-  }
-  const __m512 inverse = _mm512_set1_ps(127.0F / absmax);
-  for (size_t g = 0; g < n_groups; ++g) {
-    const size_t begin = g * Codes::kGroup;
-    const size_t end = begin + Codes::kGroup < c.k_padded ? begin + Codes::kGroup : c.k_padded;
-    __m512i sum = _mm512_setzero_si512();
-    for (size_t i = begin; i < end; i += 16) {
-      const __m512i value = quantised(c, i, inverse);
-      sum = _mm512_add_epi32(sum, value);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(value));
-    }
-    c.starts[g] = start_of_row<Codes>(_mm512_reduce_add_epi32(sum));
-  }
-}
-
-void finish_rows(const FinishArgs* f) {
-  for (size_t r = 0; r < f->rows; ++r) {
-    const float* acc = static_cast<const float*>(f->acc) + r * kPanel;
-    const __m512 scale = _mm512_set1_ps(f->row_scales[r]);
-    for (size_t j = 0; j < f->n; j += 16)
-      put(f, r, j, _mm512_mul_ps(_mm512_load_ps(acc + j), scale));
-  }
-}
-
-template <typename Codes>
-LinearKernel groups_of(uint32_t layout_id) {
-  LinearKernel kernel{};
-  kernel.layout_id = layout_id;
-  kernel.panel = kPanel;
-  kernel.unit_values = Codes::kUnitValues;
-  kernel.unit_bytes = Codes::kUnitBytes;
-  kernel.k_multiple = kMultiple;
-  kernel.group = Codes::kGroup;
-  kernel.row_tile = kRowTile;
-  kernel.k_block = kBlockBytes / (kPanel * Codes::kUnitBytes) * Codes::kUnitValues;
-  kernel.form = kActivationS8;
-  kernel.convert_row = convert_row<Codes>;
-  kernel.tile = group_tile<Codes>;
-  kernel.finish = finish_rows;
-  return kernel;
-}
-
 }  // namespace
 
 void fill_avx512_linear_groups(SetOps* ops) {
 #define COXSWAIN_PLAIN_FORMAT(name)
 #define COXSWAIN_GROUP_FORMAT(name, codes) \
-  ops->linear[kForm##name] = groups_of<codes>(0x3000 + codes::kId);
+  ops->linear[kForm##name] = codes_kernel<codes>(convert_row<codes>, group_tile<codes>);
 #define COXSWAIN_SUPER_FORMAT(name)
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT

@@ -34,16 +34,15 @@ struct Int8 {
 void convert_row(const ConvertArgs* args) {
   const ConvertArgs c = *args;
   uint8_t* out = static_cast<uint8_t*>(c.values);
-  const float absmax = absmax_of(c.x, c.k);
-  *c.scale = absmax / 127.0F;
-  if (!counts(absmax)) {
+  const float inverse = inverse_of(absmax_of(c.x, c.k), c.scale);
+  if (inverse == 0.0F) {
     memset(out, 128, c.k_padded);
     return;
   }
-  const __m512 inverse = _mm512_set1_ps(127.0F / absmax);
+  const __m512 factor = _mm512_set1_ps(inverse);
   const __m512i offset = _mm512_set1_epi32(128);
   for (size_t i = 0; i < c.k_padded; i += 16) {
-    const __m512i shifted = _mm512_add_epi32(quantised(c, i, inverse), offset);
+    const __m512i shifted = _mm512_add_epi32(quantised(c, i, factor), offset);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(shifted));
   }
 }

@@ -10,31 +10,8 @@
 namespace coxswain::kernels {
 namespace {
 
-#include "kernels/cpu/avx512/bytes.h"
-#include "kernels/cpu/avx512/linear.h"
-#include "kernels/formats/int4.h"
+#include "kernels/cpu/avx512/linear_codes.h"
 #include "kernels/formats/super.h"
-
-constexpr uint32_t kMultiple = 32;
-
-template <typename Codes, int kPart, int kRows, int kVectors>
-inline void multiply_part(Set::Sums (&sum)[kRows][kVectors],
-                          const uint8_t* w,
-                          const uint8_t* a,
-                          size_t a_stride) {
-  Set::Bytes codes[kVectors];
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v)
-    codes[v] = Codes::template codes<Set, kPart>(Set::load(w + v * 64));
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    const __m512i x = Set::broadcast(a + static_cast<size_t>(r) * a_stride + kPart * 4);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) Set::dot(sum[r][v], codes[v], x);
-  }
-  if constexpr (kPart + 1 < Codes::kParts)
-    multiply_part<Codes, kPart + 1, kRows, kVectors>(sum, w, a, a_stride);
-}
 
 // Whole numbers of sub-group `sub` of 16 outputs; `words` are the parameters of these.
 template <typename Codes>
@@ -170,64 +147,11 @@ void super_tile(const TileArgs* t) {
   run_super_rows<Codes, kRowTile>(t);
 }
 
-template <typename Codes>
-void convert_row(const ConvertArgs* args) {
-  const ConvertArgs c = *args;
-  int8_t* out = static_cast<int8_t*>(c.values);
-  const float absmax = absmax_of(c.x, c.k);
-  *c.scale = absmax / 127.0F;
-  const size_t n_groups = (c.k_padded + kSuperInputs - 1) / kSuperInputs;
-  if (!counts(absmax)) {
-    memset(out, 0, c.k_padded);
-    memset(c.starts, 0, n_groups * Codes::kStarts * sizeof(int32_t));
-    return;
-  }
-  const __m512 inverse = _mm512_set1_ps(127.0F / absmax);
-  for (size_t g = 0; g < n_groups; ++g) {
-    int32_t sums[kSuperInputs / Codes::kSub] = {};
-    for (size_t i = 0; i < kSuperInputs && g * kSuperInputs + i < c.k_padded; i += 16) {
-      const size_t at = g * kSuperInputs + i;
-      const __m512i value = quantised(c, at, inverse);
-      sums[i / Codes::kSub] += _mm512_reduce_add_epi32(value);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + at), _mm512_cvtepi32_epi8(value));
-    }
-    put_starts<Codes>(sums, c.starts + g * Codes::kStarts);
-  }
-}
-
-void finish_rows(const FinishArgs* f) {
-  for (size_t r = 0; r < f->rows; ++r) {
-    const float* acc = static_cast<const float*>(f->acc) + r * kPanel;
-    const __m512 scale = _mm512_set1_ps(f->row_scales[r]);
-    for (size_t j = 0; j < f->n; j += 16)
-      put(f, r, j, _mm512_mul_ps(_mm512_load_ps(acc + j), scale));
-  }
-}
-
-template <typename Codes>
-LinearKernel super_of(uint32_t layout_id) {
-  LinearKernel kernel{};
-  kernel.layout_id = layout_id;
-  kernel.panel = kPanel;
-  kernel.unit_values = Codes::kUnitValues;
-  kernel.unit_bytes = Codes::kUnitBytes;
-  kernel.k_multiple = kMultiple;
-  kernel.group = kSuperInputs;
-  kernel.group_starts = Codes::kStarts;
-  kernel.row_tile = kRowTile;
-  kernel.k_block = kBlockBytes / (kPanel * Codes::kUnitBytes) * Codes::kUnitValues;
-  kernel.form = kActivationS8;
-  kernel.convert_row = convert_row<Codes>;
-  kernel.tile = super_tile<Codes>;
-  kernel.finish = finish_rows;
-  return kernel;
-}
-
 }  // namespace
 
 void fill_avx512_linear_super(SetOps* ops) {
-  ops->linear[kFormSuper4] = super_of<Super4>(0x3000 + Super4::kId);
-  ops->linear[kFormSuper8] = super_of<Super8>(0x3000 + Super8::kId);
+  ops->linear[kFormSuper4] = codes_kernel<Super4>(convert_row<Super4>, super_tile<Super4>);
+  ops->linear[kFormSuper8] = codes_kernel<Super8>(convert_row<Super8>, super_tile<Super8>);
 }
 
 }  // namespace coxswain::kernels

@@ -10,8 +10,8 @@
 namespace coxswain::kernels {
 namespace {
 
-constexpr size_t kPanel = 16;
-constexpr size_t kRowTile = 4;
+#include "kernels/cpu/scalar/float16.h"
+#include "kernels/cpu/scalar/linear.h"
 
 float widen_f32(float value) {
   return value;
@@ -23,8 +23,6 @@ float widen_bf16(uint16_t bits) {
   memcpy(&value, &wide, 4);
   return value;
 }
-
-#include "kernels/cpu/scalar/float16.h"
 
 template <typename Acc>
 void load_acc(Acc (&sum)[kRowTile][kPanel], const TileArgs* t) {
@@ -61,59 +59,25 @@ void tile(const TileArgs* t) {
   store_acc(sum, t);
 }
 
-int32_t widen_int8(int8_t value) {
-  return value;
-}
-
 void finish_f32(const FinishArgs* f) {
   for (size_t r = 0; r < f->rows; ++r) {
     const float* acc = static_cast<const float*>(f->acc) + r * f->panel;
-    float* y = f->y + r * f->y_stride;
-    for (size_t j = 0; j < f->n; ++j) {
-      float value = acc[j];
-      if (f->bias != nullptr) value += f->bias[j];
-      y[j] = f->accumulate ? y[j] + value : value;
-    }
+    for (size_t j = 0; j < f->n; ++j) put(f, r, j, acc[j]);
   }
 }
 
 void finish_int8(const FinishArgs* f) {
   for (size_t r = 0; r < f->rows; ++r) {
     const int32_t* acc = static_cast<const int32_t*>(f->acc) + r * f->panel;
-    float* y = f->y + r * f->y_stride;
     for (size_t j = 0; j < f->n; ++j) {
       // Unsigned: the offset's share may pass 2^31 on its way; the difference fits.
       const uint32_t exact =
           static_cast<uint32_t>(acc[j]) -
           static_cast<uint32_t>(f->activation_offset) * static_cast<uint32_t>(f->column_sums[j]);
-      float value =
-          static_cast<float>(static_cast<int32_t>(exact)) * f->scales[j] * f->row_scales[r];
-      if (f->bias != nullptr) value += f->bias[j];
-      y[j] = f->accumulate ? y[j] + value : value;
+      const float value = static_cast<float>(static_cast<int32_t>(exact)) * f->scales[j];
+      put(f, r, j, value * f->row_scales[r]);
     }
   }
-}
-
-void convert_row(const ConvertArgs* args) {
-  const ConvertArgs c = *args;
-  int16_t* out = static_cast<int16_t*>(c.values);
-  uint32_t highest = 0;  // as bits, so that a NaN is above everything and makes the whole row NaN
-  for (size_t i = 0; i < c.k; ++i) {
-    uint32_t bits = 0;
-    memcpy(&bits, c.x + i, 4);
-    bits &= 0x7FFFFFFFU;
-    highest = highest > bits ? highest : bits;
-  }
-  float absmax = 0.0F;
-  memcpy(&absmax, &highest, 4);
-  *c.scale = absmax / 127.0F;
-  if (!counts(absmax)) {
-    memset(out, 0, c.k_padded * sizeof(int16_t));
-    return;
-  }
-  const float inverse = 127.0F / absmax;
-  for (size_t i = 0; i < c.k; ++i) out[i] = static_cast<int16_t>(lrintf(c.x[i] * inverse));
-  for (size_t i = c.k; i < c.k_padded; ++i) out[i] = 0;
 }
 
 LinearKernel base(uint32_t layout_id, uint32_t weight_bytes) {
@@ -142,7 +106,7 @@ void fill_scalar_linear(SetOps* ops) {
   ops->linear[kFormInt8] = base(0x104, 1);
   ops->linear[kFormInt8].tile = tile<int8_t, int16_t, int32_t, widen_int8>;
   ops->linear[kFormInt8].form = kActivationS16;
-  ops->linear[kFormInt8].convert_row = convert_row;
+  ops->linear[kFormInt8].convert_row = convert_row<int16_t>;
   ops->linear[kFormInt8].finish = finish_int8;
 }
 

@@ -10,15 +10,8 @@ namespace coxswain::kernels {
 namespace {
 
 #include "kernels/cpu/scalar/float16.h"
+#include "kernels/cpu/scalar/linear.h"
 #include "kernels/formats/int4.h"
-
-constexpr size_t kPanel = 16;
-constexpr size_t kRowTile = 4;
-constexpr uint32_t kMultiple = 32;
-
-int32_t widen_int8(int8_t value) {
-  return value;
-}
 
 // One unit of every output times the rows: a is at the unit's first input.
 template <typename Codes>
@@ -66,59 +59,14 @@ void tile(const TileArgs* t) {
   }
 }
 
-void finish(const FinishArgs* f) {
-  for (size_t r = 0; r < f->rows; ++r) {
-    const float* acc = static_cast<const float*>(f->acc) + r * f->panel;
-    float* y = f->y + r * f->y_stride;
-    for (size_t j = 0; j < f->n; ++j) {
-      float value = acc[j] * f->row_scales[r];
-      if (f->bias != nullptr) value += f->bias[j];
-      y[j] = f->accumulate ? y[j] + value : value;
-    }
-  }
-}
-
 // This set takes a zero that all groups have away product by product; starts are the sums of groups.
 template <typename Codes>
-void convert_row(const ConvertArgs* args) {
+void convert_groups(const ConvertArgs* args) {
+  convert_row<int8_t>(args);
   const ConvertArgs c = *args;
-  int8_t* out = static_cast<int8_t*>(c.values);
-  uint32_t highest = 0;  // as bits, so that a NaN is above everything and makes the whole row NaN
-  for (size_t i = 0; i < c.k; ++i) {
-    uint32_t bits = 0;
-    memcpy(&bits, c.x + i, 4);
-    bits &= 0x7FFFFFFFU;
-    highest = highest > bits ? highest : bits;
-  }
-  float absmax = 0.0F;
-  memcpy(&absmax, &highest, 4);
-  *c.scale = absmax / 127.0F;
-  memset(out, 0, c.k_padded);
   memset(c.starts, 0, (c.k_padded + Codes::kGroup - 1) / Codes::kGroup * sizeof(int32_t));
-  if (!counts(absmax)) return;
-  const float inverse = 127.0F / absmax;
-  for (size_t i = 0; i < c.k; ++i) {
-    out[i] = static_cast<int8_t>(lrintf(c.x[i] * inverse));
-    c.starts[i / Codes::kGroup] += widen_int8(out[i]);
-  }
-}
-
-template <typename Codes>
-LinearKernel kernel_of(uint32_t layout_id) {
-  LinearKernel kernel{};
-  kernel.layout_id = layout_id;
-  kernel.panel = kPanel;
-  kernel.unit_values = Codes::kUnitValues;
-  kernel.unit_bytes = Codes::kUnitBytes;
-  kernel.k_multiple = kMultiple;
-  kernel.group = Codes::kGroup;
-  kernel.row_tile = kRowTile;
-  kernel.k_block = 4096;
-  kernel.form = kActivationS8;
-  kernel.convert_row = convert_row<Codes>;
-  kernel.tile = tile<Codes>;
-  kernel.finish = finish;
-  return kernel;
+  const int8_t* values = static_cast<const int8_t*>(c.values);
+  for (size_t i = 0; i < c.k; ++i) c.starts[i / Codes::kGroup] += widen_int8(values[i]);
 }
 
 }  // namespace
@@ -126,7 +74,7 @@ LinearKernel kernel_of(uint32_t layout_id) {
 void fill_scalar_linear_groups(SetOps* ops) {
 #define COXSWAIN_PLAIN_FORMAT(name)
 #define COXSWAIN_GROUP_FORMAT(name, codes) \
-  ops->linear[kForm##name] = kernel_of<codes>(0x1000 + codes::kId);
+  ops->linear[kForm##name] = codes_kernel<codes>(convert_groups<codes>, tile<codes>);
 #define COXSWAIN_SUPER_FORMAT(name)
 #include "kernels/formats/list.inc"
 #undef COXSWAIN_PLAIN_FORMAT

@@ -9,16 +9,9 @@ namespace coxswain::kernels {
 namespace {
 
 #include "kernels/cpu/scalar/float16.h"
+#include "kernels/cpu/scalar/linear.h"
 #include "kernels/formats/int4.h"
 #include "kernels/formats/super.h"
-
-constexpr size_t kPanel = 16;
-constexpr size_t kRowTile = 4;
-constexpr uint32_t kMultiple = 32;
-
-int32_t widen_int8(int8_t value) {
-  return value;
-}
 
 // The parameters of one output: word `i` of them.
 uint32_t word_of(const uint16_t* words, size_t i, size_t output) {
@@ -80,62 +73,12 @@ void tile(const TileArgs* t) {
   }
 }
 
-void finish(const FinishArgs* f) {
-  for (size_t r = 0; r < f->rows; ++r) {
-    const float* acc = static_cast<const float*>(f->acc) + r * f->panel;
-    float* y = f->y + r * f->y_stride;
-    for (size_t j = 0; j < f->n; ++j) {
-      float value = acc[j] * f->row_scales[r];
-      if (f->bias != nullptr) value += f->bias[j];
-      y[j] = f->accumulate ? y[j] + value : value;
-    }
-  }
-}
-
-// This set adds up what starts are for product by product.
-void convert_row(const ConvertArgs* args) {
-  const ConvertArgs c = *args;
-  int8_t* out = static_cast<int8_t*>(c.values);
-  uint32_t highest = 0;  // as bits, so that a NaN is above everything and makes the whole row NaN
-  for (size_t i = 0; i < c.k; ++i) {
-    uint32_t bits = 0;
-    memcpy(&bits, c.x + i, 4);
-    bits &= 0x7FFFFFFFU;
-    highest = highest > bits ? highest : bits;
-  }
-  float absmax = 0.0F;
-  memcpy(&absmax, &highest, 4);
-  *c.scale = absmax / 127.0F;
-  memset(out, 0, c.k_padded);
-  if (!counts(absmax)) return;
-  const float inverse = 127.0F / absmax;
-  for (size_t i = 0; i < c.k; ++i) out[i] = static_cast<int8_t>(lrintf(c.x[i] * inverse));
-}
-
-template <typename Codes>
-LinearKernel kernel_of(uint32_t layout_id) {
-  LinearKernel kernel{};
-  kernel.layout_id = layout_id;
-  kernel.panel = kPanel;
-  kernel.unit_values = Codes::kUnitValues;
-  kernel.unit_bytes = Codes::kUnitBytes;
-  kernel.k_multiple = kMultiple;
-  kernel.group = kSuperInputs;
-  kernel.group_starts = Codes::kStarts;
-  kernel.row_tile = kRowTile;
-  kernel.k_block = 4096;
-  kernel.form = kActivationS8;
-  kernel.convert_row = convert_row;
-  kernel.tile = tile<Codes>;
-  kernel.finish = finish;
-  return kernel;
-}
-
 }  // namespace
 
+// Rows without starts: this set adds up what these are for product by product.
 void fill_scalar_linear_super(SetOps* ops) {
-  ops->linear[kFormSuper4] = kernel_of<Super4>(0x1000 + Super4::kId);
-  ops->linear[kFormSuper8] = kernel_of<Super8>(0x1000 + Super8::kId);
+  ops->linear[kFormSuper4] = codes_kernel<Super4>(convert_row<int8_t>, tile<Super4>);
+  ops->linear[kFormSuper8] = codes_kernel<Super8>(convert_row<int8_t>, tile<Super8>);
 }
 
 }  // namespace coxswain::kernels
