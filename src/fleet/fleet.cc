@@ -43,7 +43,7 @@ Fleet::Fleet(const std::vector<FleetMember>& members, const FleetOptions& option
     : options_(options), parts_(parts) {
   if (parts_.metrics != nullptr) queue_size_.emplace(parts_.metrics->queue_size);
   replicas_.reserve(members.size());
-  if (std::ranges::any_of(members, [](const auto& m) { return m.role != Role::kMixed; }))
+  if (members.size() > 1 && options_.no_roles.ok())
     handovers_ = std::make_unique<batch::HandoverService>();
   for (const FleetMember& member : members) replicas_.push_back(make_replica(member));
   thread_ = std::thread([this] { loop(); });
@@ -136,8 +136,9 @@ Status Fleet::check_taken(const batch::GenerationRequest& request) const {
             ErrorKind::kInternal,
             "a request with this id is still being served"};
   }
-  const auto is_up = [](const auto& replica) { return replica->engine->stats().runner_up; };
-  if (std::ranges::none_of(replicas_, is_up))
+  bool any_serves = false;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) any_serves = any_serves || serves(i);
+  if (!any_serves)
     return {Code::kUnavailable, ErrorKind::kUnavailable, "no model runner is available"};
   return {};
 }
@@ -199,7 +200,17 @@ FleetStatus Fleet::status() const {
     out.replicas.push_back({.stats = replica->engine->stats(),
                             .role = replica->role,
                             .incarnation = replica->incarnation.load(),
-                            .n_stays = replica->n_stays});
+                            .n_stays = replica->n_stays,
+                            .n_arriving = replica->n_arriving,
+                            .drain = replica->drain});
+  }
+  for (const auto& [id, request] : requests_) {
+    for (const StayPtr& stay : request->stays)
+      if (stay->replica && stay->parks) ++out.replicas[*stay->replica].n_for_others;
+  }
+  for (const auto& [rank, stay] : waiting_) {
+    if (stay->via) ++out.replicas[*stay->via].n_leaving;
+    if (stay->parked.context != nullptr) ++out.replicas[stay->parked.replica].n_leaving;
   }
   out.n_requests = requests_.size();
   out.n_waiting = waiting_.size();
@@ -254,9 +265,10 @@ bool Fleet::passes(Stay& stay, batch::TokenEvent& event) {
   base::MutexLock lock(mu_);
   --stay.n_open;
   const bool stays_alive = goes_on(stay, event);
+  const std::size_t replica = *stay.replica;
   if (stay.n_open == 0) leave_engine(stay);
   if (!stays_alive) return answer(stay, event);
-  go_on(stay, event);
+  go_on(stay, event, replica);
   return false;
 }
 
@@ -277,7 +289,7 @@ void Fleet::leave_engine(Stay& stay) {
 }
 
 // The sequence waits for its next stay, in front: its arrival is that of its request. Beams go on together.
-void Fleet::go_on(Stay& stay, const batch::TokenEvent& event) {
+void Fleet::go_on(Stay& stay, const batch::TokenEvent& event, std::size_t replica) {
   FleetRequest& request = stay.request();
   note_life(stay.life_of(event), event);
   if (request.is_beams() && stay.n_open > 0) return;
@@ -291,6 +303,8 @@ void Fleet::go_on(Stay& stay, const batch::TokenEvent& event) {
     ++n_resumed_;
     if (parts_.metrics != nullptr) parts_.metrics->request_resumes.add();
   }
+  if (stay.hands_on && stay.recalled && !lost && handovers_ != nullptr && next->can_move())
+    next->via = replica;
   request.stays.push_back(next);
   wait(next);
 }
@@ -328,6 +342,7 @@ std::optional<std::chrono::milliseconds> Fleet::look() {
   {
     base::MutexLock lock(mu_);
     recall_from_lost();
+    drain_replicas(now);
     events = end_overdue(now);
   }
   forward_events(events);
@@ -335,6 +350,11 @@ std::optional<std::chrono::milliseconds> Fleet::look() {
   }
   base::MutexLock lock(mu_);
   std::optional<TimePoint> next;
+  for (const auto& replica : replicas_) {
+    const bool ticks = replica->drain.phase != DrainPhase::kNo && !replica->moved_on;
+    if (ticks && replica->drain.deadline > now)
+      next = std::min(replica->drain.deadline, next.value_or(replica->drain.deadline));
+  }
   for (const auto& [rank, stay] : waiting_) {
     const auto deadline = stay->deadline();
     if (deadline) next = std::min(*deadline, next.value_or(*deadline));
@@ -356,8 +376,7 @@ void Fleet::recall_from_lost() {
   for (const auto& [id, request] : requests_) {
     for (const StayPtr& stay : request->stays) {
       if (!stay->replica || !away[*stay->replica] || stay->recalled) continue;
-      stay->recalled = true;
-      replicas_[*stay->replica]->engine->cancel(stay->engine_id);
+      recall(stay, false);
     }
   }
 }

@@ -50,6 +50,10 @@ struct FleetOptions {
   // Shorter prompts are computed where it goes on: they leave no whole block to hand over.
   std::size_t apart_tokens_min = 1;
   Disaggregation disaggregation = Disaggregation::kStatic;
+  // Why replicas cannot have roles; well where they can.
+  Status no_roles = {};
+  // Between the deadline of a replica's drain and the moment when what is still there is computed elsewhere.
+  std::chrono::milliseconds migrate_grace = ReplicaConfig{}.migrate_grace;
 };
 
 // One engine to be.
@@ -71,6 +75,10 @@ struct ReplicaStatus {
   Role role = Role::kMixed;
   std::uint64_t incarnation = 1;  // runners that it has had
   std::size_t n_stays = 0;        // requests, or sequences of such, that its engine has
+  std::size_t n_arriving = 0;     // of these, whose blocks are on their way to it
+  std::size_t n_for_others = 0;   // of these, such that others go on with
+  std::size_t n_leaving = 0;      // in no engine, whose blocks it has
+  Drain drain = {};               // over where it has nothing any more
 };
 
 struct FleetStatus {
@@ -102,6 +110,19 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   // `grace` has passed.
   bool drain(std::chrono::milliseconds grace);
 
+  // From now on work is placed by the new role. What a replica that begins to compute prompts alone was generating is
+  // handed on, where somebody else generates; several sequences of one request and beams end where they are, as do the
+  // prompts of one that becomes a decode replica. Errors: kInvalidArgument, with the field: no such replica, or nobody
+  // would compute prompts or generate; FleetOptions::no_roles.
+  Status set_role(std::size_t replica, Role role);
+  // Nothing new is placed there. What is there at `deadline` goes on elsewhere: handed over with its blocks where they
+  // can move, else, and what is left migrate_grace later, computed again; no client sees it. While no other replica
+  // serves it stays. A further one changes a deadline that has not passed. Errors: kInvalidArgument: no such replica;
+  // kFailedPrecondition: it is the last that serves.
+  Status begin_drain(std::size_t replica, TimePoint deadline);
+  // It is given work again. Errors: kInvalidArgument.
+  Status cancel_drain(std::size_t replica);
+
   std::size_t n_replicas() const { return replicas_.size(); }
   // For those who watch over a replica. Requests come through submit().
   batch::Engine& engine(std::size_t replica) { return *replicas_[replica]->engine; }
@@ -113,8 +134,10 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
     std::unique_ptr<batch::Engine> engine;
     std::size_t step_prompt_tokens = 0;
     bool resumes = true;
-    Role role = Role::kMixed;
     std::atomic<std::uint64_t> incarnation{1};
+    Role role = Role::kMixed;          // guarded by mu_
+    Drain drain{};                     // guarded by mu_
+    bool moved_on = false;             // the drain's second deadline has passed; guarded by mu_
     std::size_t n_stays = 0;           // guarded by mu_
     std::size_t n_arriving = 0;        // of these, whose blocks are on their way; guarded by mu_
     std::uint64_t n_apart_tokens = 0;  // of prompts that it computes for others; guarded by mu_
@@ -137,7 +160,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   StayPtr depart(Stay& stay, batch::TokenEvent& event);
   bool goes_on(const Stay& stay, const batch::TokenEvent& event) const REQUIRES(mu_);
   void leave_engine(Stay& stay) REQUIRES(mu_);
-  void go_on(Stay& stay, const batch::TokenEvent& event) REQUIRES(mu_);
+  void go_on(Stay& stay, const batch::TokenEvent& event, std::size_t replica) REQUIRES(mu_);
   bool answer(Stay& stay, batch::TokenEvent& event) REQUIRES(mu_);
 
   std::unique_ptr<Replica> make_replica(const FleetMember& member);
@@ -150,6 +173,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   static bool suits(const Replica& replica, const Stay& stay);
   bool has_room(const Replica& replica, const batch::EngineStats& stats, const Stay& stay) const
       REQUIRES(mu_);
+  bool may_go_via(const Stay& stay) const REQUIRES(mu_);
   std::optional<std::size_t> choose(const Stay& stay) const REQUIRES(mu_);
   Placement place(const StayPtr& stay);
   std::optional<std::size_t> board(const StayPtr& stay) REQUIRES(mu_);
@@ -162,6 +186,16 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   void note_transfer(const Transfer& transfer, const batch::HandoverResult& result) REQUIRES(mu_);
   void note_prompts(const batch::StepFinished& step);
   void wait(const StayPtr& stay) REQUIRES(mu_);
+
+  Status check_replica(std::size_t replica) const;
+  bool serves(std::size_t replica) const REQUIRES(mu_);
+  bool any_other_serves(std::size_t replica) const REQUIRES(mu_);
+  bool has_roles() const REQUIRES(mu_);
+  bool can_recall(const Stay& stay) const REQUIRES(mu_);
+  void recall(const StayPtr& stay, bool hands_on) REQUIRES(mu_);
+  void recall_generating(std::size_t replica) REQUIRES(mu_);
+  void recall_all(std::size_t replica, bool hands_on) REQUIRES(mu_);
+  void drain_replicas(TimePoint now) REQUIRES(mu_);
 
   void loop();
   std::optional<std::chrono::milliseconds> look();
@@ -190,7 +224,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   TimePoint last_transfer_ GUARDED_BY(mu_){};
   bool draining_ GUARDED_BY(mu_) = false;
   bool ending_ GUARDED_BY(mu_) = false;
-  std::unique_ptr<batch::HandoverService> handovers_;  // null where every replica does both
+  std::unique_ptr<batch::HandoverService> handovers_;  // null where there can be no roles
   std::atomic<bool> any_waiting_{false};
   mutable base::Mutex cost_mu_;               // held for nothing else, inside of mu_
   LineFit prompt_cost_ GUARDED_BY(cost_mu_);  // seconds over prompt tokens of a step

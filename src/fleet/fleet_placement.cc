@@ -32,7 +32,7 @@ bool has_blocks_for(const Parked& parked, const batch::EngineStats& stats) {
 }  // namespace
 
 bool Fleet::can_be_apart(const Stay& stay) const {
-  return !ending_ && handovers_ != nullptr && stay.is_prompt() &&
+  return !ending_ && has_roles() && stay.is_prompt() &&
          stay.request().request.prompt.size() >= options_.apart_tokens_min;
 }
 
@@ -60,7 +60,7 @@ std::optional<PromptCase> Fleet::prompt_case(const Stay& stay) const {
   std::optional<PromptSite> together;
   std::optional<PromptSite> apart;
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    if (!replicas_[i]->engine->stats().runner_up) continue;
+    if (!serves(i)) continue;
     const PromptSite site = site_of(i, stay);
     if (generates(replicas_[i]->role)) {
       if (!together || site.n_generating < together->n_generating) together = site;
@@ -114,19 +114,30 @@ bool Fleet::has_room(const Replica& replica,
   return stats.queued < kWaitingInEngineMax || stats.queued_tokens < replica.step_prompt_tokens;
 }
 
+// Whether whoever has its blocks computes one more token and hands it on; it is known to go elsewhere then.
+bool Fleet::may_go_via(const Stay& stay) const {
+  const std::size_t via = *stay.via;
+  const Replica& replica = *replicas_[via];
+  const bool leaves =
+      !generates(replica.role) || (replica.drain.phase != DrainPhase::kNo && !replica.moved_on);
+  return leaves && (stay.refused >> via & 1) == 0 && replica.engine->stats().runner_up &&
+         any_other_serves(via);
+}
+
 // The replica with the fewest sequences; or, not far behind it, the one that has the beginning of the prompt.
 std::optional<std::size_t> Fleet::choose(const Stay& stay) const {
   std::optional<std::size_t> best;
   std::uint32_t least = 0;
-  const bool any_suits = std::ranges::any_of(replicas_, [&](const auto& replica) {
-    return suits(*replica, stay) && replica->engine->stats().runner_up;
-  });
+  if (stay.via && may_go_via(stay)) return stay.via;
+  bool any_suits = false;
+  for (std::size_t i = 0; i < replicas_.size(); ++i)
+    any_suits = any_suits || (serves(i) && suits(*replicas_[i], stay));
   std::vector<std::optional<std::uint32_t>> loads(replicas_.size());
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
     const Replica& replica = *replicas_[i];
     const batch::EngineStats stats = replica.engine->stats();
     const bool refused = (stay.refused >> i & 1) != 0;
-    if (!stats.runner_up || refused || !has_room(replica, stats, stay)) continue;
+    if (!serves(i) || refused || !has_room(replica, stats, stay)) continue;
     if (any_suits && !suits(replica, stay)) continue;
     const auto load = stats.running + stats.queued + static_cast<std::uint32_t>(replica.n_arriving);
     loads[i] = load;
@@ -147,7 +158,9 @@ std::optional<std::size_t> Fleet::board(const StayPtr& stay) {
   note_waiting();
   stay->replica = replica;
   stay->engine_id = RequestId{next_engine_id_++};
-  stay->recalled = false;
+  stay->recalled = stay->hands_on = false;
+  stay->parks = stay->parked.context == nullptr &&
+                (stay->via == replica || (stay->apart && !generates(replicas_[*replica]->role)));
   ++replicas_[*replica]->n_stays;
   if (stay->apart) replicas_[*replica]->n_apart_tokens += stay->request().request.prompt.size();
   // Where the prompt is computed; others begin there, too.
@@ -176,7 +189,7 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
         return {};
       }
       request = stay->engine_request(stay->engine_id);
-      if (stay->apart && !generates(replicas_[*replica]->role)) request.context_only = kParkedMax;
+      if (stay->parks) request.context_only = kParkedMax;
       n_together_ += !stay->apart && can_be_apart(*stay) ? 1 : 0;
     }
     const RequestId id = request.id;
@@ -185,7 +198,7 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
     base::MutexLock lock(mu_);
     if (status.ok()) {
       // The notice came between the look and the submission.
-      if (stay->request().cancelled) engine.cancel(id);
+      if (stay->request().cancelled || stay->recalled) engine.cancel(id);
       return {};
     }
     vacate(*stay);
@@ -214,16 +227,20 @@ void Fleet::note_waiting() {
   if (queue_size_) queue_size_->set(static_cast<double>(waiting_.size()));
 }
 
-// What is to be computed apart, and what is not, wait for different replicas: the first of each is tried. False if
-// neither has gone.
+// What is to be computed apart, what is not, and what is handed on wait for different replicas: the first of each is
+// tried. False if none has gone.
 bool Fleet::place_first() {
-  std::array<StayPtr, 2> heads;
+  std::array<StayPtr, 3> heads;
   {
     base::MutexLock lock(mu_);
+    const bool several = has_roles() || std::ranges::any_of(replicas_, [](const auto& replica) {
+                           return replica->drain.phase != DrainPhase::kNo;
+                         });
     for (const auto& [rank, stay] : waiting_) {
-      StayPtr& head = heads[stay->apart ? 1 : 0];
+      StayPtr& head = heads[stay->via ? 2 : stay->apart ? 1 : 0];
       if (head == nullptr) head = stay;
-      if (handovers_ == nullptr || (heads[0] != nullptr && heads[1] != nullptr)) break;
+      const bool all = std::ranges::none_of(heads, [](const auto& h) { return h == nullptr; });
+      if (!several || all) break;
     }
   }
   bool any = false;
@@ -287,7 +304,7 @@ void Fleet::arrive(const Transfer& transfer, const batch::HandoverResult& result
   if (--replicas_[transfer.to]->n_arriving == 0) answered_.notify_all();
   stay->transfer = 0;
   if (result.status.ok()) {
-    if (stay->request().cancelled && stay->replica)
+    if ((stay->request().cancelled || stay->recalled) && stay->replica)
       replicas_[*stay->replica]->engine->cancel(stay->engine_id);
     if (!waiting_.empty()) bell_.ring();
     return;

@@ -38,6 +38,11 @@ bool Stay::is_prompt() const {
          request_->lives[range_.first].progress.empty();
 }
 
+bool Stay::can_move() const {
+  return range_.n == 1 && !request_->is_beams() && request_->request.cache_prompt &&
+         !request_->lives[range_.first].progress.empty();
+}
+
 bool Stay::has_begun() const {
   return std::ranges::any_of(request_->lives, &SequenceLife::was_scheduled);
 }

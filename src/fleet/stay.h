@@ -92,6 +92,8 @@ class Stay final : public batch::TokenSink, public std::enable_shared_from_this<
   std::optional<TimePoint> deadline() const;
   // Its prompt can be computed apart: one sequence without beams that has delivered nothing and keeps no blocks secret.
   bool is_prompt() const;
+  // One sequence without beams that has delivered something, whose blocks others may have.
+  bool can_move() const;
   bool has_begun() const;  // a step had it, in this stay or in an earlier one
 
   // Guarded by the fleet's lock.
@@ -100,6 +102,10 @@ class Stay final : public batch::TokenSink, public std::enable_shared_from_this<
   std::optional<std::size_t> replica;  // whose engine has it; empty while it waits
   RequestId engine_id{};               // there
   bool recalled = false;               // cancelled there, to go on elsewhere
+  bool hands_on = false;               // of a recall: with its blocks, if they can move
+  bool parks = false;  // its engine is to compute as far as the next token, then to keep the blocks
+  // Who has its blocks in the cache: it computes one token more there, and is handed over from there.
+  std::optional<std::size_t> via;
   bool apart = false;  // its prompt is computed for another replica; decided when it is placed
   Parked parked;       // what it goes on with; a transfer takes it
   std::uint64_t transfer = 0;  // of that; 0: none is under way

@@ -66,10 +66,7 @@ Result<std::vector<Role>> parse_roles(std::string_view text, std::size_t n_repli
     roles.insert(roles.end(), *n, *role);
   }
   roles.resize(n_replicas, Role::kMixed);
-  if (std::ranges::none_of(roles, fleet::computes_prompts))
-    return invalid_argument("`roles` leaves no replica that computes prompts: each is `decode`");
-  if (std::ranges::none_of(roles, fleet::generates))
-    return invalid_argument("`roles` leaves no replica that generates: each is `prefill`");
+  COXSWAIN_RETURN_IF_ERROR(fleet::check_roles(roles));
   return roles;
 }
 

@@ -140,6 +140,15 @@ std::string_view name_of(DrainPhase phase) {
   return kNames.at(static_cast<std::size_t>(phase));
 }
 
+Status check_roles(std::span<const Role> roles) {
+  if (std::ranges::none_of(roles, computes_prompts))
+    return invalid_argument("`roles` leaves no replica that computes prompts: each is `decode`",
+                            "roles");
+  if (std::ranges::none_of(roles, generates))
+    return invalid_argument("`roles` leaves no replica that generates: each is `prefill`", "roles");
+  return {};
+}
+
 Status check(const ReplicaState& state, const ReplicaConfig& config) {
   if (state.lost && state.params.residency != Residency::kAbsent) {
     return broken("a lost replica has nothing");

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include <coxswain/status.h>
@@ -154,6 +155,9 @@ std::string_view name_of(SourceTier tier);
 std::string_view name_of(Admission admission);
 std::string_view name_of(Assist assist);
 std::string_view name_of(DrainPhase phase);
+
+// Whether somebody computes prompts and somebody generates. Errors: kInvalidArgument, which names what nobody would do.
+Status check_roles(std::span<const Role> roles);
 
 // Which combinations of regions may be. Errors: kInternal, which names the regions that contradict each other.
 Status check(const ReplicaState& state, const ReplicaConfig& config);

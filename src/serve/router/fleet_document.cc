@@ -19,6 +19,30 @@ std::string_view state_of(const Status& health) {
   return health.code() == Code::kUnavailable ? "lost" : "late";
 }
 
+// Those of its regions (fleet/state) that change in this fleet.
+fleet::ReplicaState regions_of(const fleet::ReplicaStatus& replica, const Status& health) {
+  fleet::ReplicaState out;
+  if (health.code() == Code::kUnavailable) return out;
+  out.lost = false;
+  out.role = replica.role;
+  out.params.residency = fleet::Residency::kResident;
+  out.work.prefilling = static_cast<std::uint32_t>(replica.n_for_others);
+  out.work.parked = static_cast<std::uint32_t>(replica.n_leaving);
+  out.work.running = static_cast<std::uint32_t>(replica.n_stays - replica.n_for_others);
+  out.ingress.inbound = static_cast<std::uint32_t>(replica.n_arriving);
+  out.drain = replica.drain;
+  out.admission = fleet::Admission::kOpen;
+  const bool drains = replica.drain.phase != fleet::DrainPhase::kNo;
+  out.ingress.open = !drains && fleet::generates(replica.role);
+  if (!drains) return out;
+  out.admission = fleet::Admission::kClosed;
+  if (out.idle()) {
+    out.role = fleet::Role::kNone;
+    out.drain = {};
+  }
+  return out;
+}
+
 json::Value blocks_of(const batch::EngineStats& stats) {
   json::Object out;
   out.append_new("total", count(stats.blocks_total));
@@ -48,6 +72,10 @@ json::Value replica_document(std::size_t index,
   out.append_new("role", std::string(fleet::name_of(replica.role)));
   out.append_new("state", std::string(state_of(health)));
   if (!health.ok()) out.append_new("reason", health.message());
+  const fleet::ReplicaState regions = regions_of(replica, health);
+  out.append_new("admission", std::string(fleet::name_of(regions.admission)));
+  out.append_new("drain", std::string(fleet::name_of(replica.drain.phase)));
+  out.append_new("blitz_name", std::string(fleet::name_of(fleet::blitz_name(regions))));
   out.append_new("incarnation", count(replica.incarnation));
   out.append_new("restarts", count(replica.incarnation - 1));
   out.append_new("requests", count(replica.n_stays));

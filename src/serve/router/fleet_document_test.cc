@@ -30,11 +30,11 @@ FleetView view_of_two() {
 TEST(FleetDocument, EachReplicaAndTheWhole) {
   EXPECT_EQ(
       json::write(fleet_document(view_of_two())),
-      R"({"replicas":[{"replica":0,"role":"prefill","state":"serving","incarnation":1,"restarts":0,"requests":3,)"
-      R"("queued":1,"running":2,"blocks":{"total":9,"free":4,"cached":0,"leased":0,"retiring":0},"steps":30,)"
+      R"({"replicas":[{"replica":0,"role":"prefill","state":"serving","admission":"open","drain":"no",)"
+      R"("blitz_name":"AusPrefill","incarnation":1,"restarts":0,"requests":3,"queued":1,"running":2,"blocks":{"total":9,"free":4,"cached":0,"leased":0,"retiring":0},"steps":30,)"
       R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0},)"
-      R"({"replica":1,"role":"mixed","state":"lost","reason":"no socket","incarnation":4,"restarts":3,"requests":0,)"
-      R"("queued":0,"running":0,"blocks":{"total":0,"free":0,"cached":0,"leased":0,"retiring":0},"steps":0,)"
+      R"({"replica":1,"role":"mixed","state":"lost","reason":"no socket","admission":"closed","drain":"no",)"
+      R"("blitz_name":"Inactive","incarnation":4,"restarts":3,"requests":0,"queued":0,"running":0,"blocks":{"total":0,"free":0,"cached":0,"leased":0,"retiring":0},"steps":0,)"
       R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0}],)"
       R"("serving":1,"restarts":3,"requests":5,"waiting":2,"resuming":1,"resumed":7,)"
       R"("handovers":{"moved":8,"recomputed":2,"running":1,"bytes":4096,"together":3}})");
@@ -44,6 +44,17 @@ TEST(FleetDocument, AReplicaThatIsSlowIsLate) {
   FleetView view = view_of_two();
   view.health[1] = Status(Code::kDeadlineExceeded, "no step has finished");
   EXPECT_THAT(json::write(fleet_document(view)), HasSubstr(R"("state":"late")"));
+}
+
+TEST(FleetDocument, ADrainedReplicaIsShown) {
+  FleetView view = view_of_two();
+  view.status.replicas[0].drain.phase = fleet::DrainPhase::kWaiting;
+  const std::string busy = json::write(fleet_document(view));
+  EXPECT_THAT(busy, HasSubstr(R"("admission":"closed","drain":"waiting","blitz_name":"Shutting)"));
+  view.status.replicas[0].n_stays = 0;
+  view.status.replicas[0].drain.phase = fleet::DrainPhase::kMigrating;
+  EXPECT_THAT(json::write(fleet_document(view)),
+              HasSubstr(R"("drain":"migrating","blitz_name":"ShuttingNull")"));
 }
 
 TEST(ReplicaMetrics, HaveTheLabel) {

@@ -6,7 +6,6 @@
 
 #include "batch/block_transfers.h"
 #include "kvspill/spill_tier.h"
-#include "serve/replica_roles.h"
 #include "serve/router/router_setup.h"
 
 namespace coxswain::serve {
@@ -61,11 +60,11 @@ Result<request::TokenLimits> ReplicaGroup::resolve_limits(const request::TokenLi
   return all;
 }
 
-Status ReplicaGroup::check_roles() const {
-  if (!any_hands_over(roles_)) return {};
+Status ReplicaGroup::can_have_roles() const {
   const auto cannot = [](const std::string& why) {
-    return invalid_argument("`roles` names replicas that hand KV blocks over: " + why);
+    return invalid_argument("`roles` names replicas that hand KV blocks over: " + why, "roles");
   };
+  if (values_.get<"disaggregation">() == "off") return cannot("`disaggregation` is off");
   if (!values_.get<"PREFIX_CACHING">()) return cannot("`PREFIX_CACHING` must not be false");
   for (const auto& replica : replicas_) {
     if (!replica->info.capabilities.takes_ids)
@@ -125,6 +124,7 @@ Status ReplicaGroup::start(telemetry::Metrics& metrics) {
   options.queue_tokens_max = values_.get<"queue-tokens-max">();
   options.resumes_max = values_.get<"request-resumes-max">();
   options.apart_tokens_min = info().block_tokens;
+  options.no_roles = can_have_roles();
   if (values_.get<"disaggregation">() == "auto")
     options.disaggregation = fleet::Disaggregation::kAuto;
   fleet_ = std::make_unique<fleet::Fleet>(

@@ -23,6 +23,7 @@
 #include "options/options.h"
 #include "request/token_limits.h"
 #include "router/engine_metrics.h"
+#include "serve/replica_roles.h"
 #include "serve/router/fleet_document.h"
 #include "serve/router/shard_connector.h"
 #include "telemetry/log.h"
@@ -52,7 +53,7 @@ class ReplicaGroup {
   Result<request::TokenLimits> resolve_limits(const request::TokenLimitOptions& asked);
 
   // Whether the shards can do what --roles wants of them. Errors: kInvalidArgument.
-  Status check_roles() const;
+  Status check_roles() const { return any_hands_over(roles_) ? can_have_roles() : Status(); }
 
   // `metrics` must outlive this. Errors: those of kvspill::make_tier().
   Status start(telemetry::Metrics& metrics);
@@ -80,6 +81,7 @@ class ReplicaGroup {
     Status health;  // guarded by mu_
   };
 
+  Status can_have_roles() const;
   Result<fleet::FleetMember> member(std::size_t index);
   Result<batch::EngineOptions> engine_options_of(std::size_t index);
   void note_health(Replica& replica, const Status& status);
