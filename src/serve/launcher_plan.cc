@@ -86,8 +86,9 @@ void add_shares(const options::OptionValues& values,
   set("memory-bytes-max", (given != 0 ? given : site.memory_bytes) / n_replicas);
   if (const std::uint64_t kv = values.get<"kv-cache-bytes-max">(); kv != 0)
     set("kv-cache-bytes-max", kv / n_replicas);
+  // Through the admin listener a replica may be given a role later.
   if (!values.get<"kv-handover-bytes-max">() &&
-      any_hands_over(roles_of(values, n_replicas).value()))
+      (values.get<"admin-listen">() || any_hands_over(roles_of(values, n_replicas).value())))
     set("kv-handover-bytes-max", kHandoverBytes);
 }
 

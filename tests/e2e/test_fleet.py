@@ -48,11 +48,19 @@ def fleet(launch):
     return launch("--replicas", "2", "--threads", "1", "--admin-listen", "127.0.0.1:0").wait_ready()
 
 
-def seen(launcher, path):
+def admin(launcher, path):
     port = re.search(r"the replicas are shown at=127.0.0.1 port=(\d+)", launcher.out())[1]
-    response = requests.get(f"http://127.0.0.1:{port}{path}", timeout=60)
+    return f"http://127.0.0.1:{port}{path}"
+
+
+def seen(launcher, path):
+    response = requests.get(admin(launcher, path), timeout=60)
     assert response.status_code == 200
     return response
+
+
+def command(launcher, kind, **data):
+    return requests.post(admin(launcher, "/modify_cluster_state"), json={"type": kind, "data": data}, timeout=60)
 
 
 def bodies(prompt=PROMPT, messages=MESSAGES):
@@ -233,6 +241,54 @@ def test_streams_survive_kills_of_either_role(launch, server):
     shown = seen(fleet, "/fleet").json()
     assert [r["role"] for r in shown["replicas"]] == ["prefill", "decode"]
     assert shown["requests"] == shown["handovers"]["running"] == 0
+    assert fleet.stop() == 0, fleet.log()
+
+
+def test_roles_change_while_streams_run(launch, server):
+    """Each replica takes each role, and is taken away and brought back; every answer is that of a single replica."""
+    fleet = launch("--replicas", "2", "--threads", "1", "--admin-listen", "127.0.0.1:0").wait_ready()
+    work = long_bodies()
+    expected = [answer_of(server, path, body) for path, body in work]
+    both = dict(old_stub_indices=[0], new_stub_indices=[1]), dict(old_stub_indices=[1], new_stub_indices=[0])
+    changes = [("TriggerPrefillUp", both[0]), ("TriggerNormalUp", both[0]), ("TriggerDecodeUp", both[1]), ("TriggerNormalUp", both[1]),
+               ("TriggerScaleDown", dict(stub_indices=[0])), ("TriggerNormalUp", both[1]),
+               ("TriggerNoramalDown", dict(stub_indices=[1])), ("TriggerDecodeUp", both[0]), ("TriggerNormalUp", both[0])]
+    refused = []
+
+    def change():
+        for kind, data in changes:
+            time.sleep(0.2)
+            answer = command(fleet, kind, **data)
+            if answer.status_code != 200:
+                refused.append((kind, data, answer.text))
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    rounds = 0
+    while changer.is_alive() or rounds == 0:
+        expect_answers(fleet, work, expected, range(len(work)))
+        rounds += 1
+    changer.join()
+    assert refused == []
+    m = wait_idle(fleet)
+    assert m["tgi_request_success"] == m["tgi_request_count"] == len(work) * rounds
+    shown = seen(fleet, "/fleet").json()
+    assert [(r["role"], r["admission"], r["drain"]) for r in shown["replicas"]] == [("mixed", "open", "no")] * 2
+    assert all(r["requests"] == r["blocks"]["leased"] == 0 for r in shown["replicas"])
+    assert fleet.out().count("a replica has another role") == 6
+    assert fleet.stop() == 0, fleet.log()
+
+
+def test_changes_that_cannot_be_are_refused(fleet):
+    nobody = command(fleet, "TriggerMutation", stub_indices=[0, 1])
+    assert nobody.status_code == 422 and "no replica that computes prompts" in nobody.json()["error"]
+    answer = command(fleet, "TriggerScaleDown", stub_indices=[0, 1])
+    assert (answer.status_code, answer.json()["error_type"]) == (422, "validation"), answer.text
+    assert command(fleet, "TriggerMutation", stub_indices=[2]).status_code == 422
+    foreign = requests.post(admin(fleet, "/modify_cluster_state"), data='{"type":"TriggerScaleDown","data":{"stub_indices":[0]}}',
+                            headers={"Content-Type": "text/plain"}, timeout=60)
+    assert foreign.status_code == 415
+    assert [r["admission"] for r in seen(fleet, "/fleet").json()["replicas"]] == ["open", "open"]
     assert fleet.stop() == 0, fleet.log()
 
 

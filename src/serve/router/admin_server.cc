@@ -2,16 +2,28 @@
 
 #include <utility>
 
+#include "api/errors.h"
 #include "json/json.h"
+#include "router/api.h"
 
 namespace coxswain::serve {
+namespace {
+
+http::Response refusal(int status, const Status& why) {
+  http::Response out;
+  out.status = status;
+  out.body = api::error_body(api::ApiStyle::kNative, why);
+  return out;
+}
+
+}  // namespace
 
 AdminServer::AdminServer(PortLease lease, Sources sources, std::unique_ptr<http::Server> server)
     : lease_(std::move(lease)), sources_(std::move(sources)), server_(std::move(server)) {
-  server_->add_route("GET", "/fleet", [this](auto, auto responder) {
-    http::Response response;
-    response.body = json::write(fleet_document(sources_.view()));
-    responder->send(std::move(response));
+  server_->add_route(
+      "GET", "/fleet", [this](auto, auto responder) { responder->send(fleet_response()); });
+  server_->add_route("POST", "/modify_cluster_state", [this](auto request, auto responder) {
+    responder->send(modify(*request));
   });
   server_->add_route("GET", "/metrics", [this](auto, auto responder) {
     http::Response response;
@@ -19,6 +31,23 @@ AdminServer::AdminServer(PortLease lease, Sources sources, std::unique_ptr<http:
     response.body = sources_.metrics.render() + replica_metrics(sources_.view());
     responder->send(std::move(response));
   });
+}
+
+http::Response AdminServer::fleet_response() const {
+  http::Response out;
+  out.body = json::write(fleet_document(sources_.view()));
+  return out;
+}
+
+http::Response AdminServer::modify(const http::Request& request) const {
+  constexpr int kUnsupportedMediaType = 415;
+  if (!router::is_json_content_type(request.header("content-type"))) {
+    return refusal(kUnsupportedMediaType,
+                   invalid_argument("`content-type` must be application/json", "content-type"));
+  }
+  const Status done = sources_.modify(request.body);
+  if (!done.ok()) return refusal(api::error_row(api::client_kind(done)).http_status, done);
+  return fleet_response();
 }
 
 Result<std::unique_ptr<AdminServer>> AdminServer::start(const AdminAddress& address,

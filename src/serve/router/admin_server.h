@@ -1,14 +1,17 @@
 #pragma once
 // AdminServer: the listener of --admin-listen, for whoever operates this machine.
 //
-//   GET /fleet     each replica and the whole, JSON (fleet_document.h)
-//   GET /metrics   what the other listener has, and the same by replica
+//   GET /fleet                   each replica and the whole, JSON (fleet_document.h)
+//   GET /metrics                 what the other listener has, and the same by replica
+//   POST /modify_cluster_state   changes roles and drains (cluster_control.h); answers what GET /fleet does. Only as
+//                                application/json, which no browser sends here for a foreign page
 //
 // Thread rule: one thread; the functions that it is given are called by its own.
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include <coxswain/status.h>
 
@@ -24,6 +27,7 @@ class AdminServer {
  public:
   struct Sources {
     std::function<FleetView()> view;
+    std::function<Status(std::string_view body)> modify;
     const telemetry::Metrics& metrics;
   };
 
@@ -35,6 +39,8 @@ class AdminServer {
   void stop() { server_->stop(); }
 
  private:
+  http::Response fleet_response() const;
+  http::Response modify(const http::Request& request) const;
   AdminServer(PortLease lease, Sources sources, std::unique_ptr<http::Server> server);
 
   const PortLease lease_;  // the server has the socket

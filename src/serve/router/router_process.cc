@@ -20,6 +20,7 @@
 #include "serve/model_source.h"
 #include "serve/open_files.h"
 #include "serve/router/chat_renderer.h"
+#include "serve/router/cluster_control.h"
 #include "serve/router/router_setup.h"
 #include "serve/status_file.h"
 #include "serve/text_files.h"
@@ -244,8 +245,15 @@ std::optional<StartFailure> RouterProcess::start_admin(const http::ServerOptions
   if (!text) return std::nullopt;
   const auto address = parse_admin_address(*text);
   if (!address.ok()) return bad_option(address.status().message());
-  auto server = AdminServer::start(
-      *address, options, {.view = [this] { return replicas_->view(); }, .metrics = *metrics_});
+  auto server =
+      AdminServer::start(*address,
+                         options,
+                         {.view = [this] { return replicas_->view(); },
+                          .modify =
+                              [this](std::string_view body) {
+                                return modify_cluster_state(replicas_->fleet(), body, Clock::now());
+                              },
+                          .metrics = *metrics_});
   if (!server.ok()) return bind_failure(server.status(), "--admin-listen");
   admin_server_ = std::move(server).value();
   log_.info(
