@@ -1,15 +1,24 @@
 // coxswain: what is done beside serving. Its verbs do their work and end; servers are programs of their own.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
 #include "fleet/import/import.h"
+#include "fleet/top/fleet_page.h"
+#include "fleet/top/http_get.h"
+#include "serve/admin_address.h"
 
 namespace coxswain::apps {
 namespace {
@@ -27,13 +36,19 @@ constexpr std::string_view kUsage =
     "replicas, machines), its\n"
     "                         list of stubs (JSON), its experiment template (TOML); at most one of "
     "each\n"
+    "  fleet top HOST:PORT    shows the replicas of a server, each second anew, by its "
+    "--admin-listen; one page if stdout\n"
+    "                         is no terminal\n"
     "  --help, -h             prints this\n"
     "\n"
-    "Exit codes: 0 ok, 1 a file cannot be read or is none of these, 2 usage.\n";
+    "Exit codes: 0 ok, 1 a file cannot be read or is none of these, or no server answers, 2 "
+    "usage.\n";
 
 int usage_error(const std::string& what) {
   std::fprintf(
-      stderr, "coxswain: %s. There is: fleet import FILE... (coxswain --help)\n", what.c_str());
+      stderr,
+      "coxswain: %s. There is: fleet import FILE..., fleet top HOST:PORT (coxswain --help)\n",
+      what.c_str());
   return 2;
 }
 
@@ -73,6 +88,43 @@ int import_fleet(Words paths) {
   return 0;
 }
 
+Result<json::Value> ask(const serve::AdminAddress& server) {
+  COXSWAIN_ASSIGN_OR_RETURN(
+      const std::string body,
+      fleet::http_get(server.host, server.port, "/fleet", std::chrono::seconds(5)));
+  return json::parse(body);
+}
+
+// Until the server answers no more, or once if nobody looks.
+Status show_fleet(const serve::AdminAddress& server) {
+  constexpr std::chrono::seconds kPeriod{1};
+  constexpr std::string_view kClear = "\x1b[H\x1b[2J";
+  const bool lives = isatty(STDOUT_FILENO) != 0;
+  COXSWAIN_ASSIGN_OR_RETURN(json::Value before, ask(server));
+  TimePoint asked = Clock::now();
+  do {
+    std::this_thread::sleep_for(kPeriod);
+    COXSWAIN_ASSIGN_OR_RETURN(json::Value now, ask(server));
+    const TimePoint then = std::exchange(asked, Clock::now());
+    const double seconds = std::chrono::duration<double>(asked - then).count();
+    COXSWAIN_ASSIGN_OR_RETURN(const std::string page, fleet::fleet_page(now, before, seconds));
+    std::printf("%s%s", lives ? kClear.data() : "", page.c_str());
+    std::fflush(stdout);
+    before = std::move(now);
+  } while (lives);
+  return {};
+}
+
+int top_fleet(Words words) {
+  if (words.size() != 1) return usage_error("fleet top needs HOST:PORT");
+  const auto server = serve::parse_admin_address(words[0]);
+  if (!server.ok()) return usage_error(server.status().message());
+  const Status status = show_fleet(*server);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "coxswain: %s\n", status.message().c_str());
+  return 1;
+}
+
 int run(Words words) {
   if (words.empty()) return usage_error("a verb is missing");
   if (words[0] == "--help" || words[0] == "-h") {
@@ -81,8 +133,9 @@ int run(Words words) {
   }
   if (words[0] != "fleet") return usage_error("no verb `" + std::string(words[0]) + "`");
   if (words.size() < 2) return usage_error("fleet needs a verb of its own");
-  if (words[1] != "import") return usage_error("no verb `fleet " + std::string(words[1]) + "`");
-  return import_fleet(words.subspan(2));
+  if (words[1] == "import") return import_fleet(words.subspan(2));
+  if (words[1] == "top") return top_fleet(words.subspan(2));
+  return usage_error("no verb `fleet " + std::string(words[1]) + "`");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import signal
+import subprocess
 import threading
 import time
 
@@ -14,7 +15,7 @@ import pytest
 import requests
 
 from demo import MESSAGES, PROMPT
-from launcher import failed_start
+from launcher import BIN, failed_start
 from process_tree import wait_until
 from sse import Stream
 
@@ -277,6 +278,17 @@ def test_roles_change_while_streams_run(launch, server):
     assert all(r["requests"] == r["blocks"]["leased"] == 0 for r in shown["replicas"])
     assert fleet.out().count("a replica has another role") == 6
     assert fleet.stop() == 0, fleet.log()
+
+
+def test_the_fleet_as_a_page(fleet):
+    port = admin(fleet, "").rsplit(":", 1)[1]
+    page = subprocess.run([BIN / "coxswain", "fleet", "top", f"localhost:{port}"], capture_output=True, text=True, timeout=60)
+    assert page.returncode == 0 and page.stdout.startswith("2 of 2 replicas serving; 0 requests"), page
+    rows = [line.split() for line in page.stdout.splitlines()[3:]]
+    assert [row[:5] for row in rows[1:]] == [[str(i), "mixed", "serving", "open", "no"] for i in (0, 1)]
+    assert fleet.stop() == 0, fleet.log()
+    gone = subprocess.run([BIN / "coxswain", "fleet", "top", f"localhost:{port}"], capture_output=True, text=True, timeout=60)
+    assert gone.returncode == 1 and f"127.0.0.1:{port}: Connection refused" in gone.stderr
 
 
 def test_changes_that_cannot_be_are_refused(fleet):
