@@ -1,5 +1,5 @@
 // What becomes of requests where they are cancelled, clients do not read, steps fail or the runner is lost: one case
-// each. simulation_test.cc has them all at once.
+// each. testing/simulation.h has them all at once.
 
 #include <gtest/gtest.h>
 
