@@ -101,7 +101,7 @@ conformance() {
 build_asan() { build asan; }
 test_asan() { ctest --preset asan --no-tests=error -j "$jobs" | tail -n 40; return "${PIPESTATUS[0]}"; }
 
-tsan_modules="base telemetry batch http supervise rpc library"
+tsan_modules="base telemetry batch http supervise rpc library manager fleet serve_router"
 thread_sanitizer() {
   configure tsan || return 1
   local targets=() names="" module
