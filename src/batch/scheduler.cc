@@ -95,11 +95,27 @@ void Scheduler::add_row(Sequence& s, std::uint32_t n_tokens, bool prefill, std::
   ++n_prefills_;
 }
 
-// Prompts alone while there are any, then the batch decodes.
+// Prompts alone while there are any, then the batch decodes. Nobody is let in on blocks that the next decodes take:
+// what was paused for them would take them again and again.
 void Scheduler::plan_prompts_first() {
   plan_running(Rows::kPrompts);
+  for (std::size_t i = 0; i < in_.running.size() && !rules_.reserves_answers; ++i) {
+    const Sequence& s = *in_.running[i];
+    if (is_paused(i) || s.stalled || !s.wants_row() || !s.decoding()) continue;
+    // Drafts may go beyond what is promised to it.
+    const std::uint32_t n_new = new_blocks(i, 1);
+    for (std::size_t g = 0; g < outstanding_.size(); ++g)
+      outstanding_[g] += base::sub_sat(n_new, reserved_running(i, g));
+  }
   admit_beside_running();
   if (out_.rows.empty()) plan_running(Rows::kDecodes);
+}
+
+// That running[index] takes for `n_tokens` more.
+std::uint32_t Scheduler::new_blocks(std::size_t index, std::uint32_t n_tokens) const {
+  const Sequence& s = *in_.running[index];
+  return base::sub_sat(s.n_blocks_at(in_.cache->blocks_for(end_max(s, n_tokens))),
+                       blocks_after_[index]);
 }
 
 void Scheduler::plan_running(Rows which) {
@@ -111,15 +127,12 @@ void Scheduler::plan_running(Rows which) {
     std::uint32_t n_tokens = prefill ? prefill_chunk(s, s.planned, n_prefills_) : 1;
     if (n_tokens == 0) continue;
     const std::uint32_t held = blocks_after_[i];
-    const auto new_blocks = [&](std::uint32_t n) {
-      return base::sub_sat(s.n_blocks_at(in_.cache->blocks_for(end_max(s, n))), held);
-    };
-    std::uint32_t n_new = new_blocks(n_tokens);
+    std::uint32_t n_new = new_blocks(i, n_tokens);
     if (prefill && in_.capabilities.plans_chunks && !fits_now(n_new)) {
       const std::uint32_t room = std::ranges::min(available_) * in_.cache->block_tokens();
       const std::uint32_t held_room = base::sub_sat(held * in_.cache->block_tokens(), s.planned);
       n_tokens = std::min(n_tokens, std::max(room + held_room, in_.cache->block_tokens()));
-      n_new = new_blocks(n_tokens);
+      n_new = new_blocks(i, n_tokens);
     }
     if (n_new > 0 && !make_room(i, n_new)) continue;
     add_row(s, n_tokens, prefill, held + n_new);

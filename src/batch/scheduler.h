@@ -89,6 +89,7 @@ class Scheduler {
   bool batch_is_closed() const;
   void plan_running(Rows which);
   void plan_prompts_first();
+  std::uint32_t new_blocks(std::size_t index, std::uint32_t n_tokens) const;
   void plan_lockstep();
   void admit_beside_running();
   void admit_waiting();
