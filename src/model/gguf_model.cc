@@ -156,11 +156,20 @@ class ConfigMaker {
     if (status_.ok()) status_ = std::move(status);
   }
   void set(const char* field, json::Value value) { config_.set(field, std::move(value)); }
+  // A header may hold what JSON cannot: infinities, also as the quotient of two of its numbers.
+  json::Value real(const char* field, double value) {
+    if (std::isfinite(value)) return json::Value::real(value);
+    fail({Code::kInvalidArgument,
+          ErrorKind::kValidation,
+          path_ + ": the header makes `" + field + "` " + std::to_string(value) +
+              ", which must be finite",
+          field});
+    return json::Value::integer(0);
+  }
   // Whole numbers stay whole: the families tell the two apart.
   void set_number(const char* field, double value) {
     const bool whole = value == std::floor(value) && std::abs(value) < 0x1p53;
-    set(field,
-        whole ? json::Value::integer(static_cast<std::int64_t>(value)) : json::Value::real(value));
+    set(field, whole ? json::Value::integer(static_cast<std::int64_t>(value)) : real(field, value));
   }
   double required(std::string_view name) {
     const std::string whole = key(name);
@@ -246,7 +255,8 @@ void ConfigMaker::end_tokens() {
   json::Array ids;
   for (const char* const name : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
     const auto id = header_.number(std::string("tokenizer.ggml.") + name);
-    if (id && *id >= 0) ids.push_back(json::Value::integer(static_cast<std::int64_t>(*id)));
+    if (id && *id >= 0 && *id < 0x1p53)
+      ids.push_back(json::Value::integer(static_cast<std::int64_t>(*id)));
   }
   if (!ids.empty()) set("eos_token_id", std::move(ids));
 }
@@ -283,7 +293,7 @@ json::Value ConfigMaker::factors(std::string_view tensor) {
                             "\" has a value that is no number"));
       return out;
     }
-    out.push_back(json::Value::real(static_cast<double>(value)));
+    out.push_back(real("rope_scaling", static_cast<double>(value)));
   }
   return out;
 }
@@ -302,26 +312,28 @@ void ConfigMaker::rope() {
     scaling.set("rope_type", "longrope");
     scaling.set("short_factor", values);
     scaling.set("long_factor", values);
-    scaling.set("attention_factor", json::Value::real(1.0));
-    scaling.set("original_max_position_embeddings", json::Value::real(trained));
+    scaling.set("attention_factor", real("attention_factor", 1.0));
+    scaling.set("original_max_position_embeddings",
+                real("original_max_position_embeddings", trained));
   } else if (find_tensor_(kLongFactors) != nullptr && find_tensor_(kShortFactors) != nullptr) {
     scaling.set("rope_type", "longrope");
     scaling.set("short_factor", factors(kShortFactors));
     scaling.set("long_factor", factors(kLongFactors));
     const double attention = number("rope.scaling.attn_factor").value_or(0);
-    if (attention > 0) scaling.set("attention_factor", json::Value::real(attention));
+    if (attention > 0) scaling.set("attention_factor", real("attention_factor", attention));
     set_number("original_max_position_embeddings", trained);
   } else if (type == "linear" || (type.empty() && factor.value_or(0) > 1)) {
     scaling.set("rope_type", "linear");
-    scaling.set("factor", json::Value::real(factor.value_or(1)));
+    scaling.set("factor", real("factor", factor.value_or(1)));
   } else if (type == "yarn") {
     scaling.set("rope_type", "yarn");
-    scaling.set("factor", json::Value::real(factor.value_or(1)));
-    scaling.set("original_max_position_embeddings", json::Value::real(trained));
+    scaling.set("factor", real("factor", factor.value_or(1)));
+    scaling.set("original_max_position_embeddings",
+                real("original_max_position_embeddings", trained));
     const double beta_fast = number("rope.scaling.yarn_beta_fast").value_or(32);
     const double beta_slow = number("rope.scaling.yarn_beta_slow").value_or(1);
-    scaling.set("beta_fast", json::Value::real(beta_fast));
-    scaling.set("beta_slow", json::Value::real(beta_slow));
+    scaling.set("beta_fast", real("beta_fast", beta_fast));
+    scaling.set("beta_slow", real("beta_slow", beta_slow));
   } else if (!type.empty() && type != "none") {
     fail({Code::kUnimplemented,
           ErrorKind::kValidation,

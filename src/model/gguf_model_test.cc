@@ -3,6 +3,7 @@
 
 #include "model/gguf_model.h"
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -363,6 +364,12 @@ TEST_F(GgufErrors, NameTheKeyOrTheTensor) {
               HasSubstr("llama.attention.head_count (a value for each layer) is not supported"));
   EXPECT_THAT(error(whole_file().key("llama.rope.scaling.type", string_value("odd"))),
               HasSubstr("key llama.rope.scaling.type is \"odd\""));
+  EXPECT_THAT(error(whole_file().key("llama.rope.freq_base", f32_value(HUGE_VALF))),
+              HasSubstr("the header makes `rope_theta` inf, which must be finite"));
+  EXPECT_THAT(error(whole_file()
+                        .key("llama.attention.key_length", u32_value(0))
+                        .key("llama.rope.dimension_count", u32_value(16))),
+              HasSubstr("the header makes `partial_rotary_factor` inf"));
   EXPECT_THAT(
       error(whole_file().tensor_with("blk.0.attn_odd.weight", {32}, 0, std::string(128, 0))),
       HasSubstr("\"blk.0.attn_odd.weight\" is not known"));
