@@ -39,15 +39,21 @@ Status check(const fleet::FleetStatus& status, const std::vector<Change>& change
     after.push_back(serves ? std::optional(replica.role) : std::nullopt);
   }
   bool any_role = false;
+  bool any_drain = false;
   for (const Change& change : changes) {
     any_role = any_role || change.role.has_value();
+    any_drain = any_drain || change.gone_by.has_value();
     if (change.role) after[change.replica] = change.role;
     if (change.gone_by) after[change.replica].reset();
   }
   std::vector<fleet::Role> roles;
-  for (const std::optional<fleet::Role>& role : after)
-    if (role) roles.push_back(*role);
-  if (roles.empty()) {
+  bool any_serves = false;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if (!after[i]) continue;
+    roles.push_back(*after[i]);
+    any_serves = any_serves || status.replicas[i].stats.runner_up;
+  }
+  if (any_drain && !any_serves) {
     return {Code::kFailedPrecondition,
             ErrorKind::kValidation,
             "`stub_indices` would leave no replica that serves",

@@ -22,9 +22,9 @@ namespace coxswain::serve {
 // How long a replica may go on with what it has when TriggerNoramalDown takes it away.
 constexpr std::chrono::seconds kDrainTime{30};
 
-// Nothing done where the body is wrong or the fleet could not serve afterwards. Errors: kInvalidArgument, which names
-// the member, or what nobody would do; kFailedPrecondition: no replica would be left; where replicas have one role for
-// ever, what Fleet::set_role says.
+// All of it, or nothing where the body is wrong or the fleet could not serve behind it. Errors: kInvalidArgument: the
+// member, or what nobody would do; kFailedPrecondition: no replica would be left that serves; where replicas have one
+// role for ever, what Fleet::set_role says.
 Status modify_cluster_state(fleet::Fleet& fleet, std::string_view body, TimePoint now);
 
 }  // namespace coxswain::serve

@@ -1,11 +1,13 @@
 #include "serve/router/cluster_control.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "batch/testing/recorder.h"
 #include "fleet/testing/test_fleet.h"
 
 namespace coxswain::serve {
@@ -20,7 +22,8 @@ class ClusterControl : public ::testing::Test {
   void begin(const std::vector<Role>& roles, const fleet::FleetOptions& options = {}) {
     std::vector<std::shared_ptr<batch::testing::FakeRunner>> runners;
     for (std::size_t i = 0; i < roles.size(); ++i)
-      runners.push_back(fleet::testing::runner_that_dies(fleet::testing::fake(), 0));
+      runners.push_back(fleet::testing::runner_that_dies(
+          fleet::testing::fake(), last_dies_ && i + 1 == roles.size() ? 1 : 0));
     fleet_ = std::make_unique<fleet::testing::TestFleet>(
         runners, options, fleet::testing::TestFleet::engine_options(), roles);
   }
@@ -39,6 +42,7 @@ class ClusterControl : public ::testing::Test {
   }
 
   const TimePoint now_ = Clock::now();
+  bool last_dies_ = false;
   std::unique_ptr<fleet::testing::TestFleet> fleet_;
 };
 
@@ -93,6 +97,25 @@ TEST_F(ClusterControl, NothingIsDoneOfWhatCannotBe) {
   EXPECT_FALSE(post("no document").ok());
   EXPECT_EQ(roles(), (std::vector{Role::kPrefill, Role::kDecode}));
   EXPECT_EQ(open(), (std::vector{true, true}));
+}
+
+TEST_F(ClusterControl, ALostReplicaIsNoneThatServes) {
+  last_dies_ = true;
+  begin({Role::kMixed, Role::kMixed, Role::kMixed});
+  const std::string down = R"({"type":"TriggerScaleDown","data":{"stub_indices":[0,1]}})";
+  ASSERT_EQ(post(down), Status());
+  // It is the last one that takes it, and dies of it.
+  const auto sink = std::make_shared<batch::testing::RequestRecorder>(1);
+  ASSERT_EQ((*fleet_)->submit(fleet::testing::request_of(1), sink), Status());
+  fleet_->wait_until([&] { return !fleet_->is_up(2); });
+  ASSERT_EQ(
+      post(
+          R"({"type":"TriggerNormalUp","data":{"old_stub_indices":[2],"new_stub_indices":[0,1]}})"),
+      Status());
+  EXPECT_EQ(post(down).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(open(), (std::vector{true, true, true})) << "not the first of the two alone";
+  (*sink)[0].wait_final();
+  EXPECT_EQ((*sink)[0].final_event().status, Status());
 }
 
 TEST_F(ClusterControl, AFleetWithoutRolesDrains) {
