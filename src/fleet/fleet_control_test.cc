@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -8,7 +7,7 @@
 
 #include "batch/testing/fake_runner.h"
 #include "batch/testing/recorder.h"
-#include "fleet/fleet.h"
+#include "fleet/testing/test_fleet.h"
 
 namespace coxswain::fleet {
 namespace {
@@ -44,46 +43,16 @@ class FleetControlTest : public ::testing::Test {
   };
 
   void begin(const std::vector<Role>& roles, const FleetOptions& fleet_options = options()) {
-    batch::EngineOptions engine;
-    engine.policy = CapacityPolicy::kMaxUtilization;
-    engine.prefill_tokens_max = 16;
-    engine.check_invariants = true;
-    std::vector<FleetMember> members;
-    for (const Role role : roles) {
-      runners_.push_back(make_runner(dies_at_));
-      runners_.back()->on_step = [time = step_time_](std::uint64_t) {
+    std::vector<std::shared_ptr<FakeRunner>> runners;
+    for (std::size_t i = 0; i < roles.size(); ++i) {
+      runners.push_back(testing::runner_that_dies(movable(), dies_at_));
+      runners.back()->on_step = [time = step_time_](std::uint64_t) {
         std::this_thread::sleep_for(time);
       };
-      members.push_back({.make_engine =
-                             [runner = runners_.back(), engine](batch::EngineObserver& observer) {
-                               return batch::Engine::create(runner, engine, &observer);
-                             },
-                         .observer = nobody_,
-                         .step_prompt_tokens = engine.prefill_tokens_max,
-                         .role = role});
     }
-    fleet_ = std::make_unique<Fleet>(members, fleet_options, Fleet::Parts{.log = log_});
-  }
-  void TearDown() override {
-    fleet_.reset();
-    for (const auto& runner : runners_) EXPECT_EQ(runner->violations(), std::vector<std::string>());
-  }
-
-  static std::shared_ptr<FakeRunner> make_runner(std::uint64_t dies_at) {
-    static std::atomic<std::uint64_t> epoch{500};
-    FakeRunnerOptions own = movable();
-    own.epoch = epoch.fetch_add(1);
-    auto out = std::make_shared<FakeRunner>(own);
-    if (dies_at != 0) {
-      out->step_failure = [dies_at](std::uint64_t step) {
-        return step >= dies_at ? Status(Code::kUnavailable, "the shard was lost") : Status();
-      };
-    }
-    return out;
-  }
-  void replace(std::size_t replica, std::uint64_t dies_at) {
-    runners_.push_back(make_runner(dies_at));
-    fleet_->engine(replica).replace_runner(runners_.back());
+    whole_ = std::make_unique<testing::TestFleet>(
+        runners, fleet_options, testing::TestFleet::engine_options(), roles);
+    fleet_ = &**whole_;
   }
 
   static GenerationRequest request_of(std::uint64_t id, std::uint32_t n_new) {
@@ -113,23 +82,6 @@ class FleetControlTest : public ::testing::Test {
       }
     }
   }
-  template <typename Condition>
-  static void wait_until(Condition condition) {
-    while (!condition()) std::this_thread::sleep_for(100us);
-  }
-  void expect_idle() {
-    EXPECT_TRUE(fleet_->drain(60s));
-    wait_until([&] {
-      return std::ranges::all_of(fleet_->status().replicas,
-                                 [](const auto& r) { return r.stats.blocks_leased == 0; });
-    });
-    const FleetStatus status = fleet_->status();
-    EXPECT_EQ(status.n_requests + status.n_waiting, 0U);
-    for (const ReplicaStatus& replica : status.replicas) {
-      EXPECT_EQ(replica.n_stays + replica.n_arriving + replica.n_leaving, 0U);
-      EXPECT_EQ(replica.stats.blocks_retiring, 0U);
-    }
-  }
   // Each of them has tokens, and many are to come.
   void run(std::size_t n) {
     for (std::uint64_t id = 1; id <= n; ++id) submit(long_answer(2 * id));
@@ -142,11 +94,8 @@ class FleetControlTest : public ::testing::Test {
     return out;
   }
 
-  batch::EngineObserver nobody_;
-  telemetry::Logger log_{
-      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2}};
-  std::vector<std::shared_ptr<FakeRunner>> runners_;
-  std::unique_ptr<Fleet> fleet_;
+  std::unique_ptr<testing::TestFleet> whole_;
+  Fleet* fleet_ = nullptr;  // of it
   std::vector<Open> open_;
   Clock::duration step_time_ = 1ms;
   std::uint64_t dies_at_ = 0;
@@ -161,7 +110,7 @@ TEST_F(FleetControlTest, NewWorkFollowsTheRoles) {
   const FleetStatus status = fleet_->status();
   EXPECT_EQ(status.replicas[0].stats.generated_tokens, 8U) << "the first token of each";
   EXPECT_EQ(status.replicas[0].role, Role::kPrefill);
-  expect_idle();
+  whole_->expect_idle();
 }
 
 TEST_F(FleetControlTest, WhatIsGeneratedIsHandedOn) {
@@ -176,7 +125,7 @@ TEST_F(FleetControlTest, WhatIsGeneratedIsHandedOn) {
   EXPECT_GT(status.handovers.n_moved, 0U);
   EXPECT_GT(status.replicas[1].stats.generated_tokens, 0U);
   EXPECT_EQ(status.n_resumed, 0U);
-  expect_idle();
+  whole_->expect_idle();
 }
 
 TEST_F(FleetControlTest, ADrainedReplicaHasNothing) {
@@ -186,7 +135,7 @@ TEST_F(FleetControlTest, ADrainedReplicaHasNothing) {
   submit(several);
   run(6);
   ASSERT_EQ(fleet_->begin_drain(0, Clock::now()), Status());
-  wait_until([&] {
+  testing::TestFleet::wait_until([&] {
     const FleetStatus status = fleet_->status();
     const ReplicaStatus& first = status.replicas[0];
     return first.n_stays + first.n_leaving + first.stats.blocks_leased == 0 &&
@@ -199,12 +148,12 @@ TEST_F(FleetControlTest, ADrainedReplicaHasNothing) {
   EXPECT_EQ(fleet_->status().replicas[0].n_stays, 0U);
   EXPECT_EQ(n_tokens(), n_before);
   ASSERT_EQ(fleet_->cancel_drain(0), Status());
-  runners_[1]->hold();
+  whole_->runner(1).hold();
   for (std::uint64_t id = 201; id <= 212; ++id) submit(request_of(id, 20));
-  wait_until([&] { return n_tokens() > n_before; });
-  runners_[1]->release();
+  testing::TestFleet::wait_until([&] { return n_tokens() > n_before; });
+  whole_->runner(1).release();
   expect_all();
-  expect_idle();
+  whole_->expect_idle();
 }
 
 TEST_F(FleetControlTest, UntilItsDeadlineWorkEndsByItself) {
@@ -215,7 +164,7 @@ TEST_F(FleetControlTest, UntilItsDeadlineWorkEndsByItself) {
   const FleetStatus status = fleet_->status();
   EXPECT_EQ(status.replicas[0].drain.phase, DrainPhase::kWaiting);
   EXPECT_EQ(status.handovers.n_moved + status.handovers.n_recomputed, 0U);
-  expect_idle();
+  whole_->expect_idle();
 }
 
 TEST_F(FleetControlTest, WhereBlocksCannotMoveItIsComputedAgain) {
@@ -227,7 +176,7 @@ TEST_F(FleetControlTest, WhereBlocksCannotMoveItIsComputedAgain) {
   ASSERT_EQ(fleet_->begin_drain(0, Clock::now()), Status());
   expect_all();
   EXPECT_EQ(fleet_->status().handovers.n_moved, 0U);
-  expect_idle();
+  whole_->expect_idle();
 }
 
 TEST_F(FleetControlTest, WhatCannotBeIsRefusedByName) {
@@ -246,7 +195,7 @@ TEST_F(FleetControlTest, WhatCannotBeIsRefusedByName) {
   EXPECT_EQ(fleet_->begin_drain(2, Clock::now()).code(), Code::kFailedPrecondition);
   submit(long_answer(1));
   expect_all();
-  expect_idle();
+  whole_->expect_idle();
 }
 
 // What changes at random while requests run, and replicas die as well.
@@ -290,7 +239,9 @@ class FleetChangesTest : public FleetControlTest {
     for (std::uint64_t id = 1; id <= 24 || !all_done();) {
       for (std::size_t i = 0; i < fleet_->n_replicas(); ++i) {
         if (!fleet_->engine(i).stats().runner_up)
-          replace(i, kills && ++n_kills < 20 ? 1 + random(30) : 0);
+          whole_->replace(
+              i,
+              testing::runner_that_dies(movable(), kills && ++n_kills < 20 ? 1 + random(30) : 0));
       }
       if (++n_changes <= kChangesMax) {
         change(random);
@@ -312,10 +263,10 @@ class FleetChangesTest : public FleetControlTest {
     }
     expect_all();
     for (std::size_t i = 0; i < fleet_->n_replicas(); ++i)
-      if (!fleet_->engine(i).stats().runner_up) replace(i, 0);
-    expect_idle();
-    TearDown();
-    runners_.clear();
+      if (!fleet_->engine(i).stats().runner_up)
+        whole_->replace(i, testing::runner_that_dies(movable(), 0));
+    whole_->expect_idle();
+    whole_.reset();
     open_.clear();
   }
 };

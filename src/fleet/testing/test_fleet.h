@@ -104,7 +104,7 @@ class TestFleet {
     EXPECT_EQ(status.n_requests, 0U);
     EXPECT_EQ(status.n_waiting, 0U);
     for (const ReplicaStatus& replica : status.replicas) {
-      EXPECT_EQ(replica.n_stays, 0U);
+      EXPECT_EQ(replica.n_stays + replica.n_arriving + replica.n_leaving, 0U);
       EXPECT_EQ(replica.stats.blocks_retiring, 0U);
       EXPECT_EQ(replica.stats.queued + replica.stats.running, 0U);
     }
