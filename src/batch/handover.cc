@@ -24,7 +24,7 @@ using handover::Message;
 using handover::Mover;
 using handover::Taker;
 
-// How soon a transfer that found no slot for an attachment looks again.
+// How soon a transfer that found no slots for an attachment looks again.
 constexpr std::chrono::milliseconds kSlotPoll{1};
 
 Status unavailable(std::string message) {
@@ -69,7 +69,7 @@ struct Transfer {
   std::shared_ptr<StepRunner> to_runner;
   bool has_from_slot = false;
   bool has_to_slot = false;
-  std::optional<Mover::Send> waits_for_slot;
+  std::optional<Mover::Send> waits_for_slots;
   std::uint64_t first_attachment = 0;  // of the pieces, at the destination
   bool cancelled = false;
   Status why;  // it did not move
@@ -115,7 +115,7 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   void opened(const TransferPtr& t, bool holds);
   void send(const TransferPtr& t, const Mover::Sends& sends);
   void send_one(const TransferPtr& t, const Mover::Send& each);
-  bool take_slot(Transfer& t, const Mover::Send& each);
+  static bool take_slots(Transfer& t);
   void pass(const TransferPtr& t, const Message& exported);
   void heard(const TransferPtr& t, bool from_giver, const Message& message, const Status& why);
   void give_up(const TransferPtr& t, Status why);
@@ -228,7 +228,7 @@ TimePoint HandoverService::Impl::next_wake() const {
   TimePoint out = TimePoint::max();
   for (const auto& [id, t] : transfers_) {
     if (t->mover.phase() != Mover::Phase::kAborting) out = std::min(out, t->deadline);
-    if (t->waits_for_slot) out = std::min(out, Clock::now() + kSlotPoll);
+    if (t->waits_for_slots) out = std::min(out, Clock::now() + kSlotPoll);
   }
   return out;
 }
@@ -238,8 +238,8 @@ void HandoverService::Impl::look_at_clock(TimePoint now) {
   for (const auto& [id, t] : all) {
     if (now >= t->deadline && !t->mover.done() && t->mover.phase() != Mover::Phase::kAborting) {
       give_up(t, {Code::kDeadlineExceeded, "the hand-over took too long"});
-    } else if (t->waits_for_slot) {
-      const Mover::Send again = *std::exchange(t->waits_for_slot, std::nullopt);
+    } else if (t->waits_for_slots) {
+      const Mover::Send again = *std::exchange(t->waits_for_slots, std::nullopt);
       send(t, {again});
     }
   }
@@ -288,13 +288,13 @@ void HandoverService::Impl::opened(const TransferPtr& t, bool holds) {
   compute_again(t);
 }
 
-// Which slot the next step of a piece needs, if it is free.
-bool HandoverService::Impl::take_slot(Transfer& t, const Mover::Send& each) {
-  if (each.message.kind == Kind::kExport && !t.has_from_slot)
-    return t.has_from_slot = t.from_slots->try_take();
-  if (each.message.kind == Kind::kExported && !t.has_to_slot)
-    return t.has_to_slot = t.to_slots->try_take();
-  return true;
+// A piece leaves its source once both sides have room for it: one that lay there, waiting for the other side, could
+// wait for pieces that come from there and wait for it.
+bool HandoverService::Impl::take_slots(Transfer& t) {
+  if (!t.from_slots->try_take()) return false;
+  if (t.to_slots->try_take()) return t.has_from_slot = t.has_to_slot = true;
+  t.from_slots->give();
+  return false;
 }
 
 void HandoverService::Impl::send(const TransferPtr& t, const Mover::Sends& sends) {
@@ -303,8 +303,8 @@ void HandoverService::Impl::send(const TransferPtr& t, const Mover::Sends& sends
 }
 
 void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& each) {
-  if (!take_slot(*t, each)) {
-    t->waits_for_slot = each;
+  if (each.message.kind == Kind::kExport && !take_slots(*t)) {
+    t->waits_for_slots = each;
     return;
   }
   const auto self = shared_from_this();
@@ -353,10 +353,8 @@ void HandoverService::Impl::heard(const TransferPtr& t,
 
 void HandoverService::Impl::give_up(const TransferPtr& t, Status why) {
   if (t->why.ok() || t->cancelled) t->why = std::move(why);
-  const auto waited = std::exchange(t->waits_for_slot, std::nullopt);
+  t->waits_for_slots.reset();
   send(t, t->mover.abort());
-  if (waited && waited->to == Mover::To::kTransport)  // its bytes do not pass any more
-    send(t, t->mover.passed(waited->message.piece, 0));
 }
 
 // Once the mover knows how it ends.

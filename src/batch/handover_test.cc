@@ -315,6 +315,41 @@ TEST(HandoverCases, WhatNobodyFetchesIsGivenBack) {
   expect_whole(fake, r, first, second);
 }
 
+// Each side has more pieces on their way to the other one than either has room for, and the limit never comes.
+TEST(HandoverCases, ThoseThatGoBothWaysDoNotWaitForEachOther) {
+  const FakeRunnerOptions fake = fake_options({0}, 257);
+  const Replica one(fake);
+  const Replica other(fake);
+  struct Crossing {
+    GenerationRequest request;
+    FirstLife first;
+    SecondLife second;
+    std::promise<HandoverResult> result;
+  };
+  std::vector<Crossing> all(8);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].request = request(90, 12, i);
+    all[i].first = compute_prompt(i % 2 == 0 ? one : other, all[i].request);
+    all[i].second.sink = std::make_shared<Recorder>(all[i].first.rest.progress);
+  }
+  HandoverService service({.timeout = 1h});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    service.start({.from = (i % 2 == 0 ? one : other).engine.get(),
+                   .to = (i % 2 == 0 ? other : one).engine.get(),
+                   .parked = all[i].first.parked,
+                   .request = all[i].first.rest,
+                   .sink = all[i].second.sink},
+                  [&result = all[i].result](HandoverResult r) { result.set_value(std::move(r)); });
+  }
+  for (Crossing& each : all) {
+    each.second.result = each.result.get_future().get();
+    EXPECT_TRUE(each.second.result.moved) << each.second.result.why_not.message();
+    EXPECT_GT(each.second.result.n_pieces, 1U);
+    each.second.sink->wait_final();
+    expect_whole(fake, each.request, each.first, each.second);
+  }
+}
+
 // What happens when the bytes of a piece pass.
 class FaultyTransport final : public BlockTransport {
  public:
