@@ -38,6 +38,7 @@
 
 namespace coxswain::batch {
 
+class AttachmentSlots;
 class BlockTier;
 
 // How prompts share what a step has for them.
@@ -132,6 +133,9 @@ struct ParkedContext {
   std::vector<std::uint32_t> first_blocks = {};  // per KV group, behind what has left its window
   std::shared_ptr<const KvLayout> layout = {};
   TimePoint until{};  // given back then
+  // Where they leave it, of `hold` alone.
+  std::shared_ptr<StepRunner> runner = {};
+  std::shared_ptr<AttachmentSlots> slots = {};
 };
 
 // Tokens of a request as they appear. Plain values, moved to the sink.

@@ -63,9 +63,7 @@ struct Transfer {
   const TimePoint began = Clock::now();
 
   Mover mover;
-  std::shared_ptr<AttachmentSlots> from_slots;
   std::shared_ptr<AttachmentSlots> to_slots;
-  std::shared_ptr<StepRunner> from_runner;
   std::shared_ptr<StepRunner> to_runner;
   bool has_from_slot = false;
   bool has_to_slot = false;
@@ -112,7 +110,6 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
 
   // the service's thread
   void begin(const TransferPtr& t);
-  void opened(const TransferPtr& t, bool holds);
   void send(const TransferPtr& t, const Mover::Sends& sends);
   void send_one(const TransferPtr& t, const Mover::Send& each);
   static bool take_slots(Transfer& t);
@@ -124,6 +121,7 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   void finish(const TransferPtr& t, Status status, bool moved);
 
   // an engine's thread
+  void ask_giver(EngineCore& core, const TransferPtr& t, const Message& message);
   void act_giver(EngineCore& core, const TransferPtr& t, const Actions& actions, const Status& why);
   void act_taker(EngineCore& core, const TransferPtr& t, const Actions& actions, const Status& why);
   void copy_out(EngineCore& core, const TransferPtr& t, std::uint32_t piece);
@@ -270,30 +268,16 @@ void HandoverService::Impl::begin(const TransferPtr& t) {
     request.adopted_hold = parked.hold;
     return finish(t, t->job.to->submit(std::move(request), t->job.sink), true);
   }
-  t->job.from->post([self = shared_from_this(), t](EngineCore& core) {
-    const bool holds = core.transfers().holds(t->job.parked->hold) &&
-                       core.runner_info().epoch == t->job.parked->incarnation;
-    self->post([self, t, holds, slots = core.transfers().slots(), runner = core.runner()] {
-      t->from_slots = slots;
-      t->from_runner = runner;
-      self->opened(t, holds);
-    });
-  });
-}
-
-void HandoverService::Impl::opened(const TransferPtr& t, bool holds) {
-  if (t->mover.phase() != Mover::Phase::kPreparing) return;  // cancelled meanwhile
-  if (holds) return send(t, t->mover.start());
-  t->why = unavailable("the source does not hold the blocks any more");
-  compute_again(t);
+  send(t, t->mover.start());
 }
 
 // A piece leaves its source once both sides have room for it: one that lay there, waiting for the other side, could
 // wait for pieces that come from there and wait for it.
 bool HandoverService::Impl::take_slots(Transfer& t) {
-  if (!t.from_slots->try_take()) return false;
+  AttachmentSlots& from = *t.job.parked->slots;
+  if (!from.try_take()) return false;
   if (t.to_slots->try_take()) return t.has_from_slot = t.has_to_slot = true;
-  t.from_slots->give();
+  from.give();
   return false;
 }
 
@@ -313,7 +297,7 @@ void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& ea
       return pass(t, each.message);
     case Mover::To::kGiver:
       return t->job.from->post([self, t, message = each.message](EngineCore& core) {
-        self->act_giver(core, t, t->giver.take(message, Clock::now()), {});
+        self->ask_giver(core, t, message);
       });
     case Mover::To::kTaker:
       return t->job.to->post([self, t, message = each.message](EngineCore& core) {
@@ -324,11 +308,11 @@ void HandoverService::Impl::send_one(const TransferPtr& t, const Mover::Send& ea
 
 void HandoverService::Impl::pass(const TransferPtr& t, const Message& exported) {
   const std::uint64_t as = t->first_attachment + exported.piece;
-  const Result<std::uint64_t> passed = transport_->pass({.from = t->from_runner.get(),
+  const Result<std::uint64_t> passed = transport_->pass({.from = t->job.parked->runner.get(),
                                                          .made = exported.attachment,
                                                          .to = t->to_runner.get(),
                                                          .as = as});
-  t->from_slots->give();
+  t->job.parked->slots->give();
   t->has_from_slot = false;
   if (passed.ok()) {
     t->n_bytes += passed.value();
@@ -374,7 +358,7 @@ void HandoverService::Impl::compute_again(const TransferPtr& t) {
 
 void HandoverService::Impl::finish(const TransferPtr& t, Status status, bool moved) {
   if (transfers_.erase(t->id) == 0) return;
-  if (std::exchange(t->has_from_slot, false)) t->from_slots->give();
+  if (std::exchange(t->has_from_slot, false)) t->job.parked->slots->give();
   if (std::exchange(t->has_to_slot, false)) t->to_slots->give();
   {
     base::MutexLock lock(mu_);
@@ -392,6 +376,18 @@ void HandoverService::Impl::finish(const TransferPtr& t, Status status, bool mov
 }
 
 // ---- the engines' threads ----
+
+void HandoverService::Impl::ask_giver(EngineCore& core,
+                                      const TransferPtr& t,
+                                      const Message& message) {
+  const ParkedContext& parked = *t->job.parked;
+  Status why;
+  if (!core.transfers().holds(parked.hold) || core.runner_info().epoch != parked.incarnation) {
+    act_giver(core, t, t->giver.end(), {});
+    why = unavailable("the source does not hold the blocks any more");
+  }
+  act_giver(core, t, t->giver.take(message, Clock::now()), why);
+}
 
 void HandoverService::Impl::act_giver(EngineCore& core,
                                       const TransferPtr& t,
@@ -416,13 +412,15 @@ void HandoverService::Impl::act_giver(EngineCore& core,
   }
 }
 
-// A piece that fails is told by a post: the engine may be in the middle of losing its runner.
+// What fails goes on in a post: the engine may be in the middle of losing its runner. All else goes on at once: a post
+// waits until a step has ended.
 void HandoverService::Impl::copy_out(EngineCore& core, const TransferPtr& t, std::uint32_t piece) {
   const std::uint64_t attachment = core.transfers().next_attachment();
   BlockPiece out = t->piece(t->job.parked->hold, piece, attachment);
-  out.done = [self = shared_from_this(), t, piece, attachment](const Status& status) {
-    t->job.from->post([self, t, piece, attachment, status](EngineCore& engine) {
-      self->act_giver(engine, t, t->giver.copied(piece, status.ok() ? attachment : 0), status);
+  out.done = [self = shared_from_this(), &core, t, piece, attachment](const Status& status) {
+    if (status.ok()) return self->act_giver(core, t, t->giver.copied(piece, attachment), {});
+    t->job.from->post([self, t, piece, status](EngineCore& engine) {
+      self->act_giver(engine, t, t->giver.copied(piece, 0), status);
     });
   };
   core.transfers().move(std::move(out));
@@ -468,10 +466,11 @@ void HandoverService::Impl::copy_in(EngineCore& core,
                                     std::uint64_t attachment) {
   BlockPiece in = t->piece(t->hold, piece, attachment);
   in.comes_in = true;
-  in.done = [self = shared_from_this(), t, piece, attachment](const Status& status) {
+  in.done = [self = shared_from_this(), &core, t, piece, attachment](const Status& status) {
+    if (status.ok()) return self->act_taker(core, t, t->taker.copied(piece, true), {});
     t->job.to->post([self, t, piece, attachment, status](EngineCore& engine) {
-      if (!status.ok()) static_cast<void>(engine.runner()->detach(attachment));
-      self->act_taker(engine, t, t->taker.copied(piece, status.ok()), status);
+      static_cast<void>(engine.runner()->detach(attachment));
+      self->act_taker(engine, t, t->taker.copied(piece, false), status);
     });
   };
   core.transfers().move(std::move(in));

@@ -133,10 +133,15 @@ Actions Taker::import(const Message& message) {
 Actions Taker::commit() {
   if (phase_ == Phase::kBeginning) return {};
   if (phase_ == Phase::kBegun) return {reply(Kind::kCommitted)};
-  if (phase_ != Phase::kReserved ||
-      !std::ranges::all_of(pieces_, [](Piece piece) { return piece == Piece::kThere; })) {
-    return abort();
-  }
+  if (phase_ != Phase::kReserved) return abort();
+  commit_wanted_ = true;
+  return begin_if_whole();
+}
+
+Actions Taker::begin_if_whole() {
+  const bool whole =
+      std::ranges::all_of(pieces_, [](Piece piece) { return piece == Piece::kThere; });
+  if (!commit_wanted_ || !whole) return {};
   phase_ = Phase::kBeginning;
   return {{.kind = Action::Kind::kBegin}};
 }
@@ -178,7 +183,10 @@ Actions Taker::copied(std::uint32_t piece, bool ok) {
   if (phase_ != Phase::kReserved) return {};
   if (!ok) return abort();
   pieces_[piece] = Piece::kThere;
-  return {reply(Kind::kImported, piece)};
+  Actions out{reply(Kind::kImported, piece)};
+  const Actions more = begin_if_whole();
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
 }
 
 Actions Taker::begun(bool ok) {
@@ -208,7 +216,9 @@ Mover::Sends Mover::from_taker(const Message& message) {
       if (phase_ != Phase::kImporting || message.piece != next_) return {};
       ++next_;
       attachment_ = 0;
-      return next_piece();
+      if (next_ < n_pieces_) return next_piece();
+      phase_ = Phase::kCommitting;  // which was asked for with the piece
+      return {};
     case Kind::kCommitted:
       if (begun() || phase_ == Phase::kFailed) return {};
       phase_ = Phase::kReleasing;
@@ -258,8 +268,11 @@ Mover::Sends Mover::resend() const {
       return {to_taker(Kind::kPrepare)};
     case Phase::kExporting:
       return {to_giver(Kind::kExport, next_)};
-    case Phase::kImporting:
-      return {to_taker(Kind::kImport, next_, attachment_)};
+    case Phase::kImporting: {
+      Sends out{to_taker(Kind::kImport, next_, attachment_)};
+      if (next_ + 1 == n_pieces_) out.push_back(to_taker(Kind::kCommit));
+      return out;
+    }
     case Phase::kCommitting:
       return {to_taker(Kind::kCommit)};
     case Phase::kAborting:

@@ -9,7 +9,7 @@
 //       the bytes pass (block_transport.h)
 //     Import i -----------------> copies it in
 //             <------------------ Imported i                       ... in any order, each as often as it takes
-//     Commit -------------------> all is there: the sequence begins
+//     Commit -------------------> once all is there it begins
 //             <------------------ Committed
 //     Release ----------------------------------------------------> gives its blocks back
 //
@@ -138,12 +138,14 @@ class Taker {
   Actions prepare();
   Actions import(const Message& message);
   Actions commit();
+  Actions begin_if_whole();
   Actions abort(std::uint32_t piece = 0, std::uint64_t attachment = 0);
   Actions stop();
 
   Phase phase_ = Phase::kNone;
-  bool abort_wanted_ = false;  // as soon as the effect in progress is known
-  std::uint32_t n_there_ = 0;  // at the front, as it was prepared
+  bool abort_wanted_ = false;   // as soon as the effect in progress is known
+  bool commit_wanted_ = false;  // as soon as all is there
+  std::uint32_t n_there_ = 0;   // at the front, as it was prepared
   std::vector<Piece> pieces_;
   TimePoint deadline_;
 };

@@ -283,8 +283,10 @@ TEST(HandoverProtocol, PiecesThatAreThereAlreadyDoNotMove) {
   const auto sends = mover.from_taker(prepared.front().reply);
   ASSERT_EQ(sends.size(), 1U);
   EXPECT_EQ(sends.front().message, (Message{.kind = Kind::kExport, .piece = 2}));
-  // And a commit before the last one has come is none.
-  EXPECT_EQ(taker.take({.kind = Kind::kCommit}, {}).back().reply.kind, Kind::kGone);
+  // A commit before the last one has come takes effect behind it.
+  EXPECT_EQ(taker.take({.kind = Kind::kCommit}, {}), Actions{});
+  taker.take({.kind = Kind::kImport, .piece = 2, .attachment = 7}, {});
+  EXPECT_EQ(taker.copied(2, true).back().kind, Action::Kind::kBegin);
 }
 
 }  // namespace

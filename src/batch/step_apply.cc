@@ -260,6 +260,8 @@ std::shared_ptr<const ParkedContext> EngineCore::park(const Sequence& s, TimePoi
   out->piece_blocks = handover_piece_blocks(info_);
   out->first_blocks = std::move(held.first_blocks);
   out->layout = std::make_shared<const KvLayout>(kv_layout_of(info_));
+  out->runner = runner_;
+  out->slots = transfers_->slots();
   out->digest = prefix_digest(s.identity,
                               computed.first(std::size_t{held.n_blocks} * cache_->block_tokens()));
   return out;
