@@ -60,6 +60,7 @@ constexpr std::array kTransitions{
     Transition{State::kBackingOff, State::kStarting},
     Transition{State::kBackingOff, State::kStopped},
     Transition{State::kStopping, State::kStopped},
+    Transition{State::kStopped, State::kStarting},  // wanted again
 };
 
 sigset_t handled_signals() {
@@ -79,7 +80,10 @@ struct Service {
   ServiceSpec spec;
   int group = 0;
   State state = State::kWaiting;
-  bool was_ready = false;
+  bool wanted = true;
+  bool may_fail = false;
+  bool was_ready = false;  // since it was wanted
+  TimePoint kill_at{};     // one that is not wanted
   std::optional<ChildProcess> process;
   RestartPolicy policy;
   TimePoint next_start{};
@@ -110,6 +114,8 @@ struct Supervisor::Impl {
   TimePoint stop_deadline{};
   int stopping_group = 0;
   TimePoint group_deadline{};
+  int watched_fd = -1;
+  std::function<void()> on_readable;
 
   int highest_group() const {
     int highest = 0;
@@ -117,8 +123,8 @@ struct Supervisor::Impl {
     return highest;
   }
   bool all_ready_below(int group) const {
-    return std::ranges::all_of(services,
-                               [&](const auto& s) { return s->group >= group || s->was_ready; });
+    return std::ranges::all_of(
+        services, [&](const auto& s) { return s->group >= group || s->was_ready || !s->wanted; });
   }
   bool all_stopped(int from_group) const {
     return std::ranges::all_of(services, [&](const auto& s) {
@@ -132,6 +138,9 @@ struct Supervisor::Impl {
   void read_output(Service& service, Stream stream);
   void reap(TimePoint now);
   void watch_held(Service& service, TimePoint now);
+  void want(Service& service, bool wanted, bool may_fail);
+  void tell_to_end(Service& service);
+  void note_unwanted(Service& service, bool failed);
   void on_end(Service& service, const Exit& exit, const Status& start_error, TimePoint now);
   void fail(RunResult result, TimePoint now);
   void begin_stop(std::string_view reason, TimePoint now);
@@ -164,7 +173,8 @@ void Supervisor::Impl::start_due(TimePoint now) {
     if (stopping) return;
     const bool first = service->state == State::kWaiting && all_ready_below(service->group);
     const bool again = service->state == State::kBackingOff && now >= service->next_start;
-    if (first || again) start(*service);
+    const bool wanted = service->state == State::kStopped && service->wanted;
+    if (first || again || wanted) start(*service);
   }
 }
 
@@ -205,6 +215,8 @@ void Supervisor::Impl::reap(TimePoint now) {
     if (!service->process) continue;
     const auto exit = service->process->poll_exit();
     if (!exit) {
+      const bool overdue = !stopping && service->state == State::kStopping;
+      if (overdue && now >= service->kill_at) service->process->send_signal(SIGKILL);
       watch_held(*service, now);
       continue;
     }
@@ -240,6 +252,11 @@ void Supervisor::Impl::on_end(Service& service,
     service.enter(State::kStopped);
     return;
   }
+  if (service.state == State::kStopping) {
+    service.enter(State::kStopped);
+    if (!service.wanted) note_unwanted(service, false);
+    return;
+  }
   const std::string& name = service.spec.child.name;
   const auto next = service.was_ready ? service.policy.on_death(now) : std::nullopt;
   std::optional<milliseconds> delay;
@@ -255,6 +272,11 @@ void Supervisor::Impl::on_end(Service& service,
     return;
   }
   service.enter(State::kStopped);
+  if (!service.was_ready && service.may_fail) {
+    service.wanted = false;
+    note_unwanted(service, true);
+    return;
+  }
   fail({.outcome = service.was_ready ? Outcome::kGaveUp : Outcome::kStartFailed,
         .service = name,
         .exit = exit,
@@ -294,10 +316,34 @@ void Supervisor::Impl::tell_group(TimePoint now) {
       service->enter(State::kStopped);
       continue;
     }
-    service->process->send_signal(SIGTERM);
-    service->process->send_signal(SIGCONT);  // one that is held would not hear it
-    service->enter(State::kStopping);
+    tell_to_end(*service);
   }
+}
+
+void Supervisor::Impl::tell_to_end(Service& service) {
+  service.process->send_signal(SIGTERM);
+  service.process->send_signal(SIGCONT);  // one that is held would not hear it
+  if (service.state != State::kStopping) service.enter(State::kStopping);
+}
+
+// One that is still ending is started when it has ended.
+void Supervisor::Impl::want(Service& service, bool wanted, bool may_fail) {
+  if (stopping || service.wanted == wanted) return;
+  service.wanted = wanted;
+  service.may_fail = may_fail;
+  service.was_ready = false;
+  if (wanted) return;
+  if (service.process) {
+    tell_to_end(service);
+    service.kill_at = Clock::now() + options.unwanted_max;
+    return;
+  }
+  if (service.state != State::kStopped) service.enter(State::kStopped);
+  note_unwanted(service, false);
+}
+
+void Supervisor::Impl::note_unwanted(Service& service, bool failed) {
+  if (events.on_unwanted) events.on_unwanted(service.spec.child.name, failed);
 }
 
 void Supervisor::Impl::advance_stop(TimePoint now) {
@@ -346,6 +392,8 @@ milliseconds Supervisor::Impl::next_timeout(TimePoint now) const {
   for (const auto& service : services) {
     if (service->state == State::kStarting) timeout = std::min(timeout, kReadyPoll);
     if (service->state == State::kBackingOff) until(service->next_start);
+    if (!stopping && service->state == State::kStopping)
+      until(std::max(service->kill_at, now + kReadyPoll));
     if (service->state == State::kReady && service->held_since)
       until(*service->held_since + options.held_max);
   }
@@ -367,10 +415,12 @@ void Supervisor::Impl::wait(TimePoint now) {
       owners.emplace_back(service.get(), stream);
     }
   }
+  if (watched_fd >= 0) fds.push_back({watched_fd, POLLIN, 0});
   poll(fds.data(), fds.size(), static_cast<int>(next_timeout(now).count()));
-  for (std::size_t i = 1; i < fds.size(); ++i) {
+  for (std::size_t i = 1; i < owners.size(); ++i) {
     if ((fds[i].revents & (POLLIN | POLLHUP)) != 0) read_output(*owners[i].first, owners[i].second);
   }
+  if (watched_fd >= 0 && (fds.back().revents & POLLIN) != 0) on_readable();
   read_signals(Clock::now());
 }
 
@@ -399,12 +449,26 @@ void Supervisor::add(ServiceSpec spec, int group) {
   auto service = std::make_unique<Service>();
   service->spec = std::move(spec);
   service->group = group;
+  if (service->spec.waits_to_be_wanted) {
+    service->wanted = false;
+    service->state = State::kStopped;
+  }
   service->policy = RestartPolicy(impl_->options.restarts);
   impl_->services.push_back(std::move(service));
 }
 
 void Supervisor::request_stop() {
   impl_->begin_stop("", Clock::now());
+}
+
+void Supervisor::want(const std::string& service, bool wanted, bool may_fail) {
+  for (const auto& s : impl_->services)
+    if (s->spec.child.name == service) impl_->want(*s, wanted, may_fail);
+}
+
+void Supervisor::watch(int fd, std::function<void()> on_readable) {
+  impl_->watched_fd = fd;
+  impl_->on_readable = std::move(on_readable);
 }
 
 RunResult Supervisor::run() {

@@ -11,13 +11,15 @@
 //   ready        a process runs and serves; one that a signal holds for too long is killed
 //   backing_off  its process died after it had served, or did not start again; the next start has a time
 //   stopping     told to end (SIGTERM), SIGKILL follows at its deadline
-//   stopped      no process, none will be started
+//   stopped      no process, none will be started unless it is wanted again
 //
 // A process that ends before it was ever ready ends the whole run with kStartFailed; one that dies
 // too often, with kGaveUp. Shutdown (SIGTERM, SIGINT or request_stop()): the highest group is told
 // first; the next one when that is gone or its share of the grace is used. A second signal halves
 // what is left of the grace. Everything is over by the end of the grace. SIGUSR1 reports every
 // service to on_state and is passed on to those that are ready.
+//
+// A service that is not wanted (want()) has no process: nobody waits for it, and its end is no death.
 //
 // Thread rule: one thread; it must be the one that called block_signals(), and live as long as the process.
 
@@ -44,6 +46,8 @@ struct ServiceSpec {
   std::function<bool()> ready;
   // Run before every start (removing a stale socket).
   std::function<void()> before_start = [] {};
+  // No process until want() says so.
+  bool waits_to_be_wanted = false;
   // Run once, before it is told to end because everything does.
   std::function<void()> before_stop = [] {};
 };
@@ -62,6 +66,8 @@ struct SupervisorEvents {
                      std::optional<std::chrono::milliseconds> next_start)>
       on_exit;
   std::function<void(const std::string& service, const Status& status)> on_start_error;
+  // One that is not wanted any more has ended; `failed`: one that was wanted has ended before it was ready.
+  std::function<void(const std::string& service, bool failed)> on_unwanted;
   // A service that stood still is killed.
   std::function<void(const std::string& service, pid_t pid)> on_held;
   std::function<void(std::string_view signal_name)> on_stop;
@@ -88,6 +94,8 @@ struct SupervisorOptions {
   std::chrono::milliseconds grace{90'000};
   // Of the grace, what is kept back for the services that stop last.
   std::chrono::milliseconds reserve{5'000};
+  // How long a service may take to end that is not wanted any more.
+  std::chrono::milliseconds unwanted_max{10'000};
   // How long a signal (SIGSTOP) may hold a service.
   std::chrono::milliseconds held_max{10'000};
   // Between two calls of on_waiting for a service.
@@ -114,6 +122,11 @@ class Supervisor {
   RunResult run();
   // Ends run() as SIGTERM would. From a callback only.
   void request_stop();
+  // Starts the service's process, if it has none, or ends it. One that `may_fail` and ends before it was ready is not
+  // wanted any more, and the run goes on. Does nothing while everything ends. From a callback only.
+  void want(const std::string& service, bool wanted, bool may_fail = true);
+  // Calls `on_readable` while something can be read from `fd`, which is not owned. Once, before run().
+  void watch(int fd, std::function<void()> on_readable);
 
  private:
   struct Impl;

@@ -1,6 +1,7 @@
 #include "supervise/supervisor.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 #include <signal.h>
@@ -348,6 +349,88 @@ TEST_F(SupervisorTest, AServiceThatIsHeldStillHearsTheEnd) {
   on_ready_ = [&](const std::string&) { supervisor.request_stop(); };
   EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
   EXPECT_LT(position("shard: bye"), log_.size());
+}
+
+TEST_F(SupervisorTest, AServiceThatIsWantedStartsAndOneThatIsNotEnds) {
+  SupervisorEvents noting = events();
+  Supervisor* all = nullptr;
+  noting.on_unwanted = [&](const std::string& name, bool failed) {
+    log_.push_back(name + (failed ? " failed" : " is gone"));
+    if (starts_["second"] < 2) {
+      all->want("second", true);
+    } else {
+      all->request_stop();
+    }
+  };
+  Supervisor supervisor({.restarts = {.deaths_max = 1}}, noting);
+  all = &supervisor;
+  supervisor.add(service("first", kServe), 0);
+  ServiceSpec second = service("second", kServe);
+  second.waits_to_be_wanted = true;
+  supervisor.add(std::move(second), 0);
+  supervisor.add(service("router", kServe), 1);
+  on_ready_ = [&](const std::string& name) {
+    if (name == "router") all->want("second", true);
+    if (name == "second") all->want("second", false);
+  };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_EQ(starts_["second"], 2);
+  EXPECT_LT(position("router is ready"), position("second: ready"));
+  EXPECT_LT(position("second: bye"), position("second is gone"));
+  EXPECT_LT(position("second is gone"), log_.size());
+  EXPECT_EQ(starts_["first"], 1);
+}
+
+TEST_F(SupervisorTest, AServiceThatIsWantedAndFailsIsNoReasonToEnd) {
+  SupervisorEvents noting = events();
+  Supervisor* all = nullptr;
+  noting.on_unwanted = [&](const std::string& name, bool failed) {
+    EXPECT_TRUE(failed);
+    log_.push_back(name + " failed");
+    all->request_stop();
+  };
+  Supervisor supervisor({}, noting);
+  all = &supervisor;
+  supervisor.add(service("first", kServe), 0);
+  ServiceSpec second = service("second", "exit 3");
+  second.waits_to_be_wanted = true;
+  supervisor.add(std::move(second), 0);
+  on_ready_ = [&](const std::string&) { all->want("second", true); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("second ended: exit status 3"), position("second failed"));
+  EXPECT_LT(position("second failed"), position("first: bye"));
+  EXPECT_LT(position("first: bye"), log_.size());
+}
+
+TEST_F(SupervisorTest, OneThatDoesNotEndWhenItIsNotWantedIsKilled) {
+  SupervisorEvents noting = events();
+  Supervisor* all = nullptr;
+  noting.on_unwanted = [&](const std::string& name, bool) {
+    log_.push_back(name + " is gone");
+    all->request_stop();
+  };
+  Supervisor supervisor({.unwanted_max = milliseconds(10)}, noting);
+  all = &supervisor;
+  supervisor.add(service("deaf", "trap '' TERM; echo ready; while :; do sleep 0.01; done"), 0);
+  on_ready_ = [&](const std::string& name) { all->want(name, false); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("deaf is gone"), log_.size());
+}
+
+TEST_F(SupervisorTest, WhatIsWatchedIsRead) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  Supervisor supervisor({}, events());
+  supervisor.add(service("shard", kServe), 0);
+  supervisor.watch(ends[0], [&] {
+    char byte = 0;
+    EXPECT_EQ(read(ends[0], &byte, 1), 1);
+    EXPECT_EQ(byte, 'x');
+    supervisor.request_stop();
+  });
+  on_ready_ = [&](const std::string&) { EXPECT_EQ(write(ends[1], "x", 1), 1); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  for (const int fd : ends) close(fd);
 }
 
 TEST_F(SupervisorTest, AMissingProgramFailsTheStart) {
