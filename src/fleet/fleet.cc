@@ -40,7 +40,7 @@ std::uint64_t n_prompt_tokens(const batch::GenerationRequest& request) {
 }  // namespace
 
 Fleet::Fleet(const std::vector<FleetMember>& members, const FleetOptions& options, Parts parts)
-    : options_(options), parts_(parts) {
+    : options_(options), parts_(std::move(parts)) {
   if (parts_.metrics != nullptr) queue_size_.emplace(parts_.metrics->queue_size);
   replicas_.reserve(members.size());
   if (members.size() > 1 && options_.no_roles.ok())
@@ -88,6 +88,11 @@ std::unique_ptr<Fleet::Replica> Fleet::make_replica(const FleetMember& member) {
   replica->step_prompt_tokens = member.step_prompt_tokens;
   replica->resumes = member.resumes;
   replica->role = member.role;
+  if (!member.present) {
+    replica->drain.phase = DrainPhase::kMigrating;
+    replica->moved_on = true;
+    replica->incarnation = 0;
+  }
   replica->engine = member.make_engine(*replica->observer);
   return replica;
 }
@@ -102,6 +107,7 @@ Status Fleet::submit(batch::GenerationRequest request, std::shared_ptr<batch::To
     base::MutexLock lock(mu_);
     COXSWAIN_RETURN_IF_ERROR(check_taken(owned->request));
     owned->arrival = next_arrival_++;
+    note_arrival(*owned);
     const bool others_first = !waiting_.empty() && waiting_.begin()->first < stay->rank();
     if (replicas_.size() > 1 && others_first) {
       COXSWAIN_RETURN_IF_ERROR(check_room(owned->request));
@@ -322,6 +328,7 @@ bool Fleet::answer(Stay& stay, batch::TokenEvent& event) {
   }
   if (life.first_token_at != TimePoint{}) event.first_token_at = life.first_token_at;
   if (request.cancelled && !event.status.ok()) event.status = was_cancelled();
+  note_latency(request, event);
   if (--request.n_open == 0) {
     requests_.erase(key_of(request.request.id));
     if (requests_.empty()) answered_.notify_all();

@@ -30,6 +30,7 @@
 #include "batch/engine.h"
 #include "batch/handover.h"
 #include "fleet/bell.h"
+#include "fleet/load_history.h"
 #include "fleet/plan/disaggregation.h"
 #include "fleet/plan/line_fit.h"
 #include "fleet/prefix_hints.h"
@@ -67,13 +68,15 @@ struct FleetMember {
   // generates, behind the first token and with its blocks (batch/handover.h). Where none of the right kind serves, any
   // other does its work.
   Role role = Role::kMixed;
+  // False: its runner answers nothing, and it is given no work until cancel_drain().
+  bool present = true;
 };
 
 // What is known of a replica, for people.
 struct ReplicaStatus {
-  batch::EngineStats stats;
+  batch::EngineStats stats = {};
   Role role = Role::kMixed;
-  std::uint64_t incarnation = 1;  // runners that it has had
+  std::uint64_t incarnation = 1;  // runners that it has had; 0: none yet
   std::size_t n_stays = 0;        // requests, or sequences of such, that its engine has
   std::size_t n_arriving = 0;     // of these, whose blocks are on their way to it
   std::size_t n_for_others = 0;   // of these, such that others go on with
@@ -91,11 +94,23 @@ struct FleetStatus {
   std::uint64_t n_together = 0;  // prompts that Disaggregation::kAuto left where their answers are
 };
 
+// What a planner is told beside the status.
+struct FleetLoad {
+  std::uint64_t waiting_tokens = 0;  // of prompts that no step has begun with
+  std::uint64_t arrived_tokens = 0;  // of prompts, since the beginning
+  // Seconds that a prompt token takes to compute, and to be handed over; 0 = unknown.
+  double prompt_token_s = 0;
+  double transfer_token_s = 0;
+  Latencies latencies = {};
+};
+
 class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
  public:
   struct Parts {
     telemetry::Logger& log;
     telemetry::Metrics* metrics = nullptr;
+    // A request has come, and there was none. Must not block.
+    std::function<void()> on_work = {};
   };
 
   // REQUIRES: 1 to 64 members.
@@ -127,6 +142,8 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   // For those who watch over a replica. Requests come through submit().
   batch::Engine& engine(std::size_t replica) { return *replicas_[replica]->engine; }
   FleetStatus status() const;
+  // Latencies are those of the `window` before `now`.
+  FleetLoad load(TimePoint now, std::chrono::milliseconds window) const;
 
  private:
   struct Replica {
@@ -187,6 +204,9 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   void note_prompts(const batch::StepFinished& step);
   void wait(const StayPtr& stay) REQUIRES(mu_);
 
+  void note_arrival(const FleetRequest& request) REQUIRES(mu_);
+  void note_latency(const FleetRequest& request, const batch::TokenEvent& event) REQUIRES(mu_);
+
   Status check_replica(std::size_t replica) const;
   bool serves(std::size_t replica) const REQUIRES(mu_);
   bool any_other_serves(std::size_t replica) const REQUIRES(mu_);
@@ -220,6 +240,8 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   std::uint64_t next_engine_id_ GUARDED_BY(mu_) = 1;
   std::uint64_t n_resumed_ GUARDED_BY(mu_) = 0;
   std::uint64_t n_together_ GUARDED_BY(mu_) = 0;
+  std::uint64_t n_arrived_tokens_ GUARDED_BY(mu_) = 0;
+  LatencyWindow latencies_ GUARDED_BY(mu_);
   LineFit transfer_cost_ GUARDED_BY(mu_);  // seconds over tokens that moved
   TimePoint last_transfer_ GUARDED_BY(mu_){};
   bool draining_ GUARDED_BY(mu_) = false;

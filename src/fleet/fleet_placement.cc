@@ -234,7 +234,7 @@ bool Fleet::place_first() {
   {
     base::MutexLock lock(mu_);
     const bool several = has_roles() || std::ranges::any_of(replicas_, [](const auto& replica) {
-                           return replica->drain.phase != DrainPhase::kNo;
+                           return replica->drain.phase != DrainPhase::kNo && !replica->moved_on;
                          });
     for (const auto& [rank, stay] : waiting_) {
       StayPtr& head = heads[stay->via ? 2 : stay->apart ? 1 : 0];

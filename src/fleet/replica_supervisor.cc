@@ -27,6 +27,7 @@ std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
   Status state = parts_.engine.healthy();
   const bool lost = !parts_.engine.stats().runner_up || state.code() == Code::kUnavailable;
   std::optional<std::chrono::milliseconds> pause;
+  if (lost && parts_.wanted && !parts_.wanted()) return stay_away();
   if (lost) {
     if (state.ok()) state = Status(Code::kUnavailable, parts_.shard + " is lost");
     if (was_up_) {
@@ -41,7 +42,8 @@ std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
       backoff_ = options_.backoff_first;
       was_up_ = true;
       probe_.forget();
-      if (parts_.metrics != nullptr) parts_.metrics->replica_restarts.add();
+      if (parts_.metrics != nullptr && !was_away_) parts_.metrics->replica_restarts.add();
+      was_away_ = false;
     } else {
       parts_.log.debug("no shard yet", {{"reason", state.message()}});
       note_stuck();
@@ -55,6 +57,18 @@ std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
   const bool goes_on = !state.ok() || (parts_.health_asked && parts_.health_asked());
   if (!pause && goes_on) pause = options_.poll_interval;
   return pause;
+}
+
+// Until the bell rings.
+std::optional<std::chrono::milliseconds> ReplicaSupervisor::stay_away() {
+  was_up_ = false;
+  was_away_ = true;
+  lost_at_ = Clock::now();
+  backoff_ = options_.backoff_first;
+  probe_.forget();
+  if (parts_.up != nullptr) parts_.up->set(0);
+  parts_.on_state(Status(Code::kUnavailable, parts_.shard + " is not there"));
+  return std::nullopt;
 }
 
 void ReplicaSupervisor::note_stuck() {

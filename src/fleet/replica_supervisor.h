@@ -55,6 +55,8 @@ class ReplicaSupervisor {
     // long: a process that stands still does not end by itself.
     std::function<void()> on_stuck = {};
     std::string shard = "the shard";  // what the log calls it
+    // False: there is to be no process, so none is looked for, and its absence is no loss. Empty: always.
+    std::function<bool()> wanted = {};
   };
 
   // `expected`: what the first runner said about itself; a successor must serve the same model.
@@ -69,6 +71,7 @@ class ReplicaSupervisor {
   void loop();
   // Looks once; returns how long to wait before the next look, unless the bell rings.
   std::optional<std::chrono::milliseconds> look();
+  std::optional<std::chrono::milliseconds> stay_away();
   Status reconnect();
   void note_stuck();
   void note_probe(Status& state);
@@ -78,7 +81,8 @@ class ReplicaSupervisor {
   const Options options_;
   std::chrono::milliseconds backoff_;
   bool was_up_ = true;
-  TimePoint lost_at_{};  // or when on_stuck was called last
+  bool was_away_ = false;  // because it was not wanted
+  TimePoint lost_at_{};    // or when on_stuck was called last
   HealthProbe probe_;
   bool probe_was_ok_ = true;
   std::atomic<bool> stop_{false};

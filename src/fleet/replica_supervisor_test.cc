@@ -185,6 +185,41 @@ TEST(ReplicaSupervisor, NobodyLooksUntilTheBellRings) {
   supervisor.stop();
 }
 
+// It sleeps, and what it connects to later is no restart.
+TEST(ReplicaSupervisor, AReplicaThatIsNotWantedIsNotLookedFor) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  telemetry::Metrics metrics{telemetry::MetricsOptions{}};
+  batch::ScriptedEngine engine;
+  Bell bell;
+  engine.set_state(Status(Code::kUnavailable, "absent"), false);
+  States states;
+  std::atomic<int> n_tries{0};
+  std::atomic<bool> wanted{false};
+  ReplicaSupervisor supervisor({.engine = engine,
+                                .bell = bell,
+                                .connect = [&]() -> Result<std::shared_ptr<StepRunner>> {
+                                  ++n_tries;
+                                  return runner_of(8);
+                                },
+                                .on_state = [&](const Status& s) { states.tell(s); },
+                                .metrics = &metrics,
+                                .log = log,
+                                .wanted = [&] { return wanted.load(); }},
+                               expected_info(),
+                               fast());
+  const auto away = [](const Status& s) { return s.message() == "the shard is not there"; };
+  states.wait_for(away);
+  bell.ring();
+  states.wait_for(away);
+  EXPECT_EQ(n_tries.load(), 0);
+  wanted = true;
+  bell.ring();
+  engine.wait_for_runners(1);
+  supervisor.stop();
+  EXPECT_EQ(metrics.replica_restarts.value(), 0);
+}
+
 TEST(ReplicaSupervisor, AShardWithAnotherModelIsNotTaken) {
   telemetry::Logger log(
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});

@@ -49,7 +49,8 @@ class TestFleet {
   explicit TestFleet(std::vector<std::shared_ptr<batch::testing::FakeRunner>> runners,
                      const FleetOptions& options = {},
                      const batch::EngineOptions& engine = engine_options(),
-                     const std::vector<Role>& roles = {})
+                     const std::vector<Role>& roles = {},
+                     std::size_t n_present = 64)
       : runners_(std::move(runners)) {
     std::vector<FleetMember> members;
     members.reserve(runners_.size());
@@ -60,7 +61,8 @@ class TestFleet {
                              },
                          .observer = nobody_,
                          .step_prompt_tokens = engine.prefill_tokens_max,
-                         .role = roles.empty() ? Role::kMixed : roles[members.size()]});
+                         .role = roles.empty() ? Role::kMixed : roles[members.size()],
+                         .present = members.size() < n_present});
     }
     fleet_ =
         std::make_unique<Fleet>(members, options, Fleet::Parts{.log = log_, .metrics = &metrics_});

@@ -128,6 +128,26 @@ const json::Value* at(const json::Value* list, std::size_t i) {
                                                                             : nullptr;
 }
 
+constexpr std::size_t kDecisionsShown = 5;
+
+// What a fleet that scales itself has decided last, the newest first.
+std::string decisions(Reader& reader, const json::Value& scaling) {
+  const json::Value& list = reader.member(scaling, "decisions");
+  std::string out = "\nautoscale: " + reader.text(scaling, "planner") + ", " +
+                    std::to_string(reader.number(scaling, "replicas_min")) + " to " +
+                    count(reader.number(scaling, "replicas_max"), "replica", "replicas") + "\n";
+  if (!list.is_array()) return out;
+  const json::Array& all = list.as_array();
+  for (std::size_t i = all.size(); i > 0 && i + kDecisionsShown > all.size(); --i) {
+    const json::Value& one = all[i - 1];
+    out += "  " + std::to_string(reader.number(one, "ago_ms") / 1000) +
+           " s ago: " + reader.text(one, "decision") + " replica " +
+           std::to_string(reader.number(one, "replica")) + " (" + reader.text(one, "outcome") +
+           "): " + reader.text(one, "reason") + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<std::string> fleet_page(const json::Value& now, const json::Value& before, double seconds) {
@@ -140,6 +160,8 @@ Result<std::string> fleet_page(const json::Value& now, const json::Value& before
   for (std::size_t i = 0; i < replicas.as_array().size(); ++i)
     rows.push_back(row_of(reader, replicas.as_array()[i], at(old, i), seconds));
   std::string out = summary(reader, now, rows.size() - 1) + "\n" + table(rows);
+  const json::Value* const scaling = now.is_object() ? now.find("autoscale") : nullptr;
+  if (scaling != nullptr) out += decisions(reader, *scaling);
   if (!reader.status().ok()) return reader.status();
   return out;
 }

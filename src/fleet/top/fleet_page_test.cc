@@ -46,6 +46,30 @@ TEST(FleetPage, WithoutAnEarlierOneThereAreNoRates) {
   EXPECT_NE(page->find("         -            -         0\n"), std::string::npos) << *page;
 }
 
+TEST(FleetPage, TheLastDecisionsTheNewestFirst) {
+  json::Value all = fleet(replica(0, 300, 4000));
+  std::string list;
+  for (int i = 0; i < 7; ++i) {
+    list += R"({"ago_ms":)" + std::to_string(9000 - 1000 * i) + R"(,"decision":"load","replica":)" +
+            std::to_string(i) + R"(,"outcome":"done","reason":"more are needed"},)";
+  }
+  list.pop_back();
+  const std::string text = json::write(all);
+  const auto scaled = json::parse(text.substr(0, text.size() - 1) +
+                                  R"(,"autoscale":{"planner":"act","replicas_min":1,)"
+                                  R"("replicas_max":8,"decisions":[)" +
+                                  list + "]}}");
+  ASSERT_EQ(scaled.status(), Status());
+  const auto page = fleet_page(*scaled, json::Value(), 0);
+  ASSERT_EQ(page.status(), Status());
+  EXPECT_NE(page->find("\nautoscale: act, 1 to 8 replicas\n"
+                       "  3 s ago: load replica 6 (done): more are needed\n"
+                       "  4 s ago: load replica 5 "),
+            std::string::npos)
+      << *page;
+  EXPECT_EQ(page->find("replica 1 "), std::string::npos) << *page;
+}
+
 TEST(FleetPage, WhatIsNoFleetIsRefusedByMember) {
   EXPECT_EQ(fleet_page(json::parse("[]").value(), json::Value(), 0).status().field(), "replicas");
   EXPECT_EQ(

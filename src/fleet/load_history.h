@@ -1,0 +1,65 @@
+#pragma once
+// What a fleet was asked for lately: LoadHistory has prompt tokens and blocks in use, LatencyWindow what clients
+// waited. Both keep what is within a window, of bounded length.
+//
+// Thread rule: one thread at a time.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include <coxswain/types.h>
+
+namespace coxswain::fleet {
+
+// Looked at now and then.
+struct LoadPoint {
+  TimePoint at{};
+  std::uint64_t arrived_tokens = 0;  // of prompts, since the beginning
+  std::uint64_t used_blocks = 0;
+};
+
+class LoadHistory {
+ public:
+  explicit LoadHistory(std::chrono::milliseconds window) : window_(window) {}
+
+  // Of rising times. What is older than the window goes, but for the last of it, where the first interval begins.
+  void add(const LoadPoint& point);
+
+  double tokens_per_s() const;       // over the window, or what is known of it
+  double slope() const;              // tokens per s, per s: its second half against its first
+  double peak_tokens_per_s() const;  // between two looks
+  std::uint64_t peak_blocks() const;
+
+ private:
+  const std::chrono::milliseconds window_;
+  std::deque<LoadPoint> points_;
+};
+
+struct Latencies {  // 95th percentiles, 0 = unknown
+  std::chrono::milliseconds ttft{0};
+  std::chrono::milliseconds itl{0};  // of the mean gap of a sequence
+};
+
+class LatencyWindow {
+ public:
+  // A sequence has ended, with `n_tokens`, one at least.
+  void note(TimePoint ended,
+            Clock::duration to_first,
+            Clock::duration since_first,
+            std::uint64_t n_tokens);
+  // Of those that ended in the `window` before `now`, the last kSamplesMax of them.
+  Latencies within(TimePoint now, std::chrono::milliseconds window) const;
+
+ private:
+  static constexpr std::size_t kSamplesMax = 512;
+  struct Sample {
+    TimePoint at{};
+    Clock::duration ttft{};
+    Clock::duration itl{};  // 0: it had one token
+  };
+  std::deque<Sample> samples_;
+};
+
+}  // namespace coxswain::fleet
