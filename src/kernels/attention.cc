@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
 
 #include "kernels/cache_type.h"
 #include "kernels/for_rows.h"
@@ -22,6 +23,10 @@ AttentionShape shape_of(const AttentionArgs& args) {
   shape.v = args.cache.v;
   shape.k_block_stride_bytes = args.cache.k_block_stride_bytes;
   shape.v_block_stride_bytes = args.cache.v_block_stride_bytes;
+  shape.k_head_bytes =
+      kv_head_bytes(args.cache.type, args.cache.block_tokens, args.cache.k_head_dim);
+  shape.v_head_bytes =
+      kv_head_bytes(args.cache.type, args.cache.block_tokens, args.cache.v_head_dim);
   shape.type = cache_type(args.cache.type);
   shape.block_tokens = args.cache.block_tokens;
   shape.k_head_dim = args.cache.k_head_dim;
@@ -150,17 +155,30 @@ void run_attention(ExecContext& exec, const AttentionArgs& args, const VectorOps
   assert(args.scratch.size() >= exec.n_threads() * floats * sizeof(float));
   auto* scratch = reinterpret_cast<float*>(args.scratch.data());
   const TaskIndex tasks(args, cut);
+  const auto attend = shape.type == kCacheU8 ? ops.attention_u8 : ops.attention;
   exec.pool().run(tasks.n_tasks(), [&](std::size_t i, std::size_t worker) {
     const TaskIndex::Place place = tasks.find(i);
     const AttentionTask task = task_of(*place.sequence, args, cut, place.index);
-    ops.attention(&shape, &task, scratch + worker * floats);
+    attend(&shape, &task, scratch + worker * floats);
   });
 }
 
 void run_kv_write(ExecContext& exec, const KvWriteArgs& args, const VectorOps& ops) {
   const KvLayerView& cache = args.cache;
   const CacheType type = cache_type(cache.type);
-  const std::size_t value_bytes = tensor::size_of(cache.type);
+  const std::size_t k_head_bytes = kv_head_bytes(cache.type, cache.block_tokens, cache.k_head_dim);
+  const std::size_t v_head_bytes = kv_head_bytes(cache.type, cache.block_tokens, cache.v_head_dim);
+  // A vector of the head at `base`.
+  const auto store = [&](std::byte* base, std::size_t slot, const float* x, std::size_t n) {
+    std::byte* out = base + slot * n * value_bytes(type);
+    if (type != kCacheU8) return ops.store_row(out, type, x, n);
+    float scale = 0.0F;
+    float zero = 0.0F;
+    ops.store_codes(reinterpret_cast<std::uint8_t*>(out), &scale, &zero, x, n);
+    std::byte* const scales = base + cache.block_tokens * n;
+    std::memcpy(scales + slot * sizeof(float), &scale, sizeof scale);
+    std::memcpy(scales + (cache.block_tokens + slot) * sizeof(float), &zero, sizeof zero);
+  };
   const auto write_row = [&](const AttentionSequence& sequence, std::size_t row) {
     const std::size_t position = static_cast<std::size_t>(sequence.first_position) + row;
     const std::size_t block = sequence.blocks[position / cache.block_tokens];
@@ -168,13 +186,10 @@ void run_kv_write(ExecContext& exec, const KvWriteArgs& args, const VectorOps& o
     const float* k = args.k + (sequence.first_row + row) * args.k_stride;
     const float* v = args.v + (sequence.first_row + row) * args.v_stride;
     for (std::size_t head = 0; head < cache.n_kv_heads; ++head) {
-      const std::size_t index = head * cache.block_tokens + slot;
-      std::byte* k_out =
-          cache.k + block * cache.k_block_stride_bytes + index * cache.k_head_dim * value_bytes;
-      std::byte* v_out =
-          cache.v + block * cache.v_block_stride_bytes + index * cache.v_head_dim * value_bytes;
-      ops.store_row(k_out, type, k + head * cache.k_head_dim, cache.k_head_dim);
-      ops.store_row(v_out, type, v + head * cache.v_head_dim, cache.v_head_dim);
+      std::byte* k_out = cache.k + block * cache.k_block_stride_bytes + head * k_head_bytes;
+      std::byte* v_out = cache.v + block * cache.v_block_stride_bytes + head * v_head_bytes;
+      store(k_out, slot, k + head * cache.k_head_dim, cache.k_head_dim);
+      store(v_out, slot, v + head * cache.v_head_dim, cache.v_head_dim);
     }
   };
   std::size_t n_rows = 0;

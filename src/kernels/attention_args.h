@@ -28,17 +28,29 @@ inline constexpr std::int32_t kAttentionPartition = 256;
 
 // The cache of one layer: block b starts at base + b * block_stride_bytes and holds keys
 // [n_kv_heads, block_tokens, head_dim]; values likewise, in a region of their own.
+//
+// kI8 is asymmetric, by head and token. Behind each head's codes [block_tokens, head_dim], of 8 bits without sign, lie
+// float32 scales [block_tokens] and zeros [block_tokens]; a value is code * scale + zero, with zero the least value of
+// the vector and scale (greatest - least) / 255. A vector that holds an infinity or NaN is NaN throughout.
+//
+// kF8E4M3 and kF8E5M2 have no scale: round to nearest even, beyond the greatest finite number that number; NaN stays.
 struct KvLayerView {
   std::byte* k = nullptr;
   std::byte* v = nullptr;
   std::size_t k_block_stride_bytes = 0;
   std::size_t v_block_stride_bytes = 0;
-  tensor::DType type = tensor::DType::kF32;  // kF32, kBf16 or kF16
+  tensor::DType type = tensor::DType::kF32;
   std::size_t n_kv_heads = 0;
   std::size_t block_tokens = 0;
   std::size_t k_head_dim = 0;
   std::size_t v_head_dim = 0;
 };
+
+// Bytes of one head in a block: its vectors, and what stands behind them.
+constexpr std::size_t kv_head_bytes(tensor::DType type, std::size_t tokens, std::size_t head_dim) {
+  const std::size_t parameters = type == tensor::DType::kI8 ? 2 * sizeof(float) : 0;
+  return tokens * (head_dim * tensor::size_of(type) + parameters);
+}
 
 // Stores keys and values of the step's rows. Attention always reads them back as stored.
 struct KvWriteArgs {

@@ -58,6 +58,15 @@ constexpr Case kCases[] = {
     {.name = "float16_sinks_soft_cap", .type = DType::kF16, .soft_cap = 5.0F, .sinks = true},
     {.name = "bfloat16_window", .type = DType::kBf16, .n_kv_heads = 6, .window = 41},
     {.name = "float32_wide_window_alibi", .window = 270, .alibi = true},
+    {.name = "int8", .type = DType::kI8},
+    {.name = "int8_window",
+     .type = DType::kI8,
+     .n_heads = 5,
+     .n_kv_heads = 1,
+     .dim = 37,
+     .window = 41},
+    {.name = "fp8_e4m3fn", .type = DType::kF8E4M3},
+    {.name = "fp8_e5m2", .type = DType::kF8E5M2, .dim = 37},
 };
 
 // n consecutive positions of a sequence.
@@ -86,7 +95,7 @@ class Attention {
         slopes_(random_floats(c.n_heads, 5, 0.05F)),
         blocks_(kSequences * kBlocks) {
     std::iota(blocks_.rbegin(), blocks_.rend(), BlockId{0});
-    const std::size_t block_bytes = kBlockTokens * c.kv_width() * tensor::size_of(c.type);
+    const std::size_t block_bytes = c.n_kv_heads * kv_head_bytes(c.type, kBlockTokens, c.dim);
     cache_.assign(2 * blocks_.size() * block_bytes, std::byte{0xFF});
     view_ = {.k = cache_.data(),
              .v = cache_.data() + blocks_.size() * block_bytes,

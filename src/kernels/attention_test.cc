@@ -86,6 +86,62 @@ const Case kCases[] = {
      .dv = 128,
      .length = 280,
      .alibi = true},
+    {.name = "int8 cache", .type = DType::kI8, .n_heads = 8, .length = 530},
+    {.name = "int8 cache, odd sizes and window, blocks of 2",
+     .type = DType::kI8,
+     .n_heads = 5,
+     .n_kv_heads = 5,
+     .dk = 37,
+     .dv = 19,
+     .length = 290,
+     .block_tokens = 2,
+     .window = 33},
+    {.name = "int8 cache, group of 7, blocks of 1",
+     .type = DType::kI8,
+     .n_heads = 7,
+     .n_kv_heads = 1,
+     .dk = 96,
+     .dv = 130,
+     .length = 70,
+     .block_tokens = 1},
+    {.name = "int8 cache, few values, window and an odd number of sink tokens",
+     .type = DType::kI8,
+     .n_heads = 8,
+     .dk = 3,
+     .dv = 8,
+     .length = 300,
+     .window = 33,
+     .sink_tokens = 21},
+    {.name = "int8 cache, soft cap, sinks and wide window, blocks of 256",
+     .type = DType::kI8,
+     .n_heads = 3,
+     .n_kv_heads = 1,
+     .length = 700,
+     .block_tokens = 256,
+     .soft_cap = 5.0F,
+     .window = 300,
+     .sinks = true},
+    {.name = "int8 cache, alibi",
+     .type = DType::kI8,
+     .dk = 128,
+     .dv = 128,
+     .length = 280,
+     .alibi = true},
+    {.name = "e4m3 cache", .type = DType::kF8E4M3, .n_heads = 8, .length = 530},
+    {.name = "e4m3 cache, odd sizes and window, blocks of 2",
+     .type = DType::kF8E4M3,
+     .n_heads = 5,
+     .n_kv_heads = 5,
+     .dk = 37,
+     .dv = 19,
+     .length = 290,
+     .block_tokens = 2,
+     .window = 33},
+    {.name = "e5m2 cache and sink tokens",
+     .type = DType::kF8E5M2,
+     .length = 300,
+     .window = 65,
+     .sink_tokens = 7},
     {.name = "many heads",
      .type = DType::kBf16,
      .n_heads = 130,
@@ -100,14 +156,13 @@ class Cache {
  public:
   explicit Cache(const Case& c)
       : c_(c), n_blocks_((c.length + c.block_tokens - 1) / c.block_tokens) {
-    const std::size_t bytes = tensor::size_of(c.type);
     view_.type = c.type;
     view_.n_kv_heads = c.n_kv_heads;
     view_.block_tokens = c.block_tokens;
     view_.k_head_dim = c.dk;
     view_.v_head_dim = c.dv;
-    view_.k_block_stride_bytes = c.n_kv_heads * c.block_tokens * c.dk * bytes + 64;
-    view_.v_block_stride_bytes = c.n_kv_heads * c.block_tokens * c.dv * bytes;
+    view_.k_block_stride_bytes = c.n_kv_heads * kv_head_bytes(c.type, c.block_tokens, c.dk) + 64;
+    view_.v_block_stride_bytes = c.n_kv_heads * kv_head_bytes(c.type, c.block_tokens, c.dv);
     // NaN where nothing is written: reading it would show.
     k_.assign(view_.k_block_stride_bytes * n_blocks_, std::byte{0xFF});
     v_.assign(view_.v_block_stride_bytes * n_blocks_, std::byte{0xFF});
@@ -219,10 +274,37 @@ class Runner {
   tensor::AlignedBuffer scratch_;
 };
 
+// The nearest of the numbers with so many bits behind the point, the even one of two.
+double nearest(double value, int mantissa_bits, int least_exponent) {
+  if (value == 0.0) return 0.0;
+  const int exponent = std::max(std::ilogb(value), least_exponent) - mantissa_bits;
+  return std::ldexp(std::nearbyint(std::ldexp(value, -exponent)), exponent);
+}
+
 float stored(float value, DType type) {
   if (type == DType::kBf16) return tensor::bf16_to_float(tensor::float_to_bf16(value));
   if (type == DType::kF16) return tensor::f16_to_float(tensor::float_to_f16(value));
+  if (type == DType::kF8E4M3)
+    return static_cast<float>(std::clamp(nearest(value, 3, -6), -448.0, 448.0));
+  if (type == DType::kF8E5M2)
+    return static_cast<float>(std::clamp(nearest(value, 2, -14), -57344.0, 57344.0));
   return value;
+}
+
+// Vectors of n values as they come back.
+std::vector<double> stored_rows(std::span<const float> values, std::size_t n, DType type) {
+  std::vector<double> out(values.size());
+  for (std::size_t row = 0; row < values.size(); row += n) {
+    const auto [least, most] = std::ranges::minmax(values.subspan(row, n));
+    const float scale = most / 255.0F - least / 255.0F;
+    for (std::size_t i = row; i < row + n; ++i) {
+      const auto code = static_cast<double>(std::nearbyint((values[i] - least) * (1.0F / scale)));
+      out[i] = type == DType::kI8 ? (scale == 0.0F ? 0.0 : code * static_cast<double>(scale)) +
+                                        static_cast<double>(least)
+                                  : static_cast<double>(stored(values[i], type));
+    }
+  }
+  return out;
 }
 
 // Whether the set multiplies with vdpbf16ps: queries and weights are then rounded to bf16.
@@ -230,8 +312,21 @@ bool rounds_to_bf16(const KernelTable& table, const Case& c) {
   return c.type == DType::kBf16 && table.isa == Isa::kAvx512 && cpu_features().avx512_bf16;
 }
 
-std::vector<double> definition(
-    const Case& c, const Inputs& in, std::size_t row, std::size_t head, DType q_type) {
+struct StoredInputs {
+  StoredInputs(const Case& c, const Inputs& in, DType q_type)
+      : k(stored_rows(in.k, c.dk, c.type)),
+        v(stored_rows(in.v, c.dv, c.type)),
+        q(stored_rows(in.q, c.dk, q_type)),
+        sinks(in.sinks),
+        slopes(in.slopes) {}
+  std::vector<double> k, v, q;
+  std::span<const float> sinks, slopes;
+};
+
+std::vector<double> definition(const Case& c,
+                               const StoredInputs& in,
+                               std::size_t row,
+                               std::size_t head) {
   const std::size_t kv = head / (c.n_heads / c.n_kv_heads);
   const std::size_t window = static_cast<std::size_t>(c.window);
   const std::size_t first = window != 0 && row + 1 > window ? row + 1 - window : 0;
@@ -242,8 +337,7 @@ std::vector<double> definition(
     visible.push_back(p);
     double score = 0.0;
     for (std::size_t d = 0; d < c.dk; ++d) {
-      score += static_cast<double>(stored(in.q[(row * c.n_heads + head) * c.dk + d], q_type)) *
-               static_cast<double>(stored(in.k[(p * c.n_kv_heads + kv) * c.dk + d], c.type));
+      score += in.q[(row * c.n_heads + head) * c.dk + d] * in.k[(p * c.n_kv_heads + kv) * c.dk + d];
     }
     score /= std::sqrt(static_cast<double>(c.dk));
     if (c.soft_cap != 0.0F) score = c.soft_cap * std::tanh(score / c.soft_cap);
@@ -258,8 +352,7 @@ std::vector<double> definition(
     const double weight = std::exp(scores[i] - highest);
     total += weight;
     for (std::size_t d = 0; d < c.dv; ++d)
-      out[d] += weight * static_cast<double>(
-                             stored(in.v[(visible[i] * c.n_kv_heads + kv) * c.dv + d], c.type));
+      out[d] += weight * in.v[(visible[i] * c.n_kv_heads + kv) * c.dv + d];
   }
   for (double& value : out) value /= total;
   return out;
@@ -267,19 +360,19 @@ std::vector<double> definition(
 
 void expect_definition(const KernelTable& table,
                        const Case& c,
-                       const Inputs& in,
+                       const StoredInputs& in,
                        std::span<const float> out,
                        std::size_t row) {
-  const bool rounds = rounds_to_bf16(table, c);
   const double dk = static_cast<double>(c.dk);
   // A score is a sum of dk products of at most 4, scaled; its error moves a weight by as much,
   // relatively. |v| <= 1.
   const double score_error = dk * 4.0 / std::sqrt(dk) * dk * 0x1p-24 + 20.0 * 0x1p-24;
-  const double weight_error = rounds ? 0x1p-9 : 0.0;
-  const double tolerance = 2.0 * score_error + 64.0 * 0x1p-22 + weight_error;
+  // Over codes of 8 bits queries and weights may be rounded to 16 bits of the greatest: of a query, half a step by 2.
+  const double rounded_query = c.type == DType::kI8 ? std::sqrt(dk) * 2.0 * 2.0 / 65024.0 : 0.0;
+  const double weight_error = rounds_to_bf16(table, c) || c.type == DType::kI8 ? 0x1p-9 : 0.0;
+  const double tolerance = 2.0 * (score_error + rounded_query) + 64.0 * 0x1p-22 + weight_error;
   for (std::size_t head = 0; head < c.n_heads; ++head) {
-    const std::vector<double> want =
-        definition(c, in, row, head, rounds ? DType::kBf16 : DType::kF32);
+    const std::vector<double> want = definition(c, in, row, head);
     for (std::size_t d = 0; d < c.dv; ++d) {
       ASSERT_NEAR(out[(row * c.n_heads + head) * c.dv + d], want[d], tolerance)
           << table.id << " " << c.name << " row " << row << " head " << head << " d " << d;
@@ -291,9 +384,10 @@ TEST(Attention, AgreesWithTheDefinition) {
   for (const KernelTable* table : runnable_tables()) {
     for (const Case& c : kCases) {
       const Inputs in(c);
+      const StoredInputs stored(c, in, rounds_to_bf16(*table, c) ? DType::kBf16 : DType::kF32);
       const std::vector<float> out = Runner(*table, c, in, 2).step(0, c.length);
       for (std::size_t row = 0; row < c.length; row += row < 5 || row + 5 > c.length ? 1 : 13)
-        expect_definition(*table, c, in, out, row);
+        expect_definition(*table, c, stored, out, row);
     }
   }
 }
@@ -337,12 +431,14 @@ void expect_nan_stays_where_seen(const KernelTable& table, const Case& c, std::s
 }
 
 TEST(Attention, ValuesThatARowCannotSeeMayBeNan) {
-  const Case c{.name = "NaN", .type = DType::kBf16, .n_heads = 4, .length = 64, .window = 21};
   for (const KernelTable* table : runnable_tables()) {
-    for (const std::size_t bad : {30U, 31U}) expect_nan_stays_where_seen(*table, c, bad);
-    Case sinks = c;
-    sinks.sink_tokens = 9;
-    for (const std::size_t bad : {8U, 9U, 10U}) expect_nan_stays_where_seen(*table, sinks, bad);
+    for (const DType type : {DType::kBf16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}) {
+      const Case c{.name = "NaN", .type = type, .n_heads = 4, .length = 64, .window = 21};
+      for (const std::size_t bad : {30U, 31U}) expect_nan_stays_where_seen(*table, c, bad);
+      Case sinks = c;
+      sinks.sink_tokens = 9;
+      for (const std::size_t bad : {8U, 9U, 10U}) expect_nan_stays_where_seen(*table, sinks, bad);
+    }
   }
 }
 
@@ -402,7 +498,8 @@ TEST(Attention, SequencesOfAStepDoNotTouchEachOther) {
 }
 
 TEST(KvWrite, EverySetStoresTheSameBits) {
-  for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
+  for (const DType type :
+       {DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}) {
     Case c{.name = "store",
            .type = type,
            .n_heads = 3,
@@ -416,6 +513,12 @@ TEST(KvWrite, EverySetStoresTheSameBits) {
     in.k[2] = 70000.0F;
     in.k[3] = INFINITY;
     in.v[5] = 65519.0F;
+    // Vectors of one value, of zeros of both signs, of the least and the greatest numbers.
+    std::fill_n(in.k.begin() + 19, 19, -0.3F);
+    for (std::size_t i = 38; i < 57; ++i) in.k[i] = i % 3 == 0 ? -0.0F : 0.0F;
+    for (std::size_t i = 57; i < 76; ++i) in.k[i] = i % 2 == 0 ? -3e38F : 3e38F;
+    for (std::size_t i = 76; i < 95; ++i) in.k[i] = i % 2 == 0 ? -1e-45F : 1e-45F;
+    in.v[70] = NAN;
     std::optional<std::vector<std::byte>> want;
     for (const KernelTable* table : runnable_tables()) {
       ExecContext exec(2);

@@ -3,18 +3,26 @@
 //
 // Thread rule: a pure function.
 
-#include <cassert>
-
 #include "kernels/cpu/ops.h"
 #include "tensor/dtype.h"
 
 namespace coxswain::kernels {
 
-// kF32, kBf16 or kF16.
 constexpr CacheType cache_type(tensor::DType type) {
-  assert(type != tensor::DType::kI8);
-  if (type == tensor::DType::kBf16) return kCacheBf16;
-  if (type == tensor::DType::kF16) return kCacheF16;
+  switch (type) {
+    case tensor::DType::kF32:
+      return kCacheF32;
+    case tensor::DType::kBf16:
+      return kCacheBf16;
+    case tensor::DType::kF16:
+      return kCacheF16;
+    case tensor::DType::kI8:
+      return kCacheU8;
+    case tensor::DType::kF8E4M3:
+      return kCacheE4M3;
+    case tensor::DType::kF8E5M2:
+      return kCacheE5M2;
+  }
   return kCacheF32;
 }
 

@@ -115,7 +115,7 @@ Status Probe::attention_of(DType type) {
   constexpr std::size_t kLength = kAttentionPartition + 5;
   constexpr std::size_t kQueries = 7;
   constexpr std::array<BlockId, 2> kBlocks{1, 0};
-  const std::size_t stride = kKvHeads * kAttentionPartition * kHeadDim * tensor::size_of(type);
+  const std::size_t stride = kKvHeads * kv_head_bytes(type, kAttentionPartition, kHeadDim);
   std::vector<std::byte> keys(2 * stride);
   std::vector<std::byte> cached(2 * stride);
   const KvLayerView view{.k = keys.data(),
@@ -174,7 +174,8 @@ Status Probe::attention_of(DType type) {
 }
 
 Status Probe::attention() {
-  for (const DType type : {DType::kF32, DType::kBf16, DType::kF16})
+  for (const DType type :
+       {DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2})
     COXSWAIN_RETURN_IF_ERROR(attention_of(type));
   return {};
 }

@@ -115,6 +115,9 @@ TEST(BlockImage, WhatDiffersIsNamed) {
   };
   EXPECT_EQ(refusal([](RunnerInfo& i) { i.kernel_set_id = "other"; }),
             "KV blocks: of another layout: kernel_set_id=k, here kernel_set_id=other");
+  EXPECT_EQ(
+      refusal([](RunnerInfo& i) { i.kv_groups[0].dtype = "int8"; }),
+      "KV blocks: of another layout: kv_groups[0].dtype=float32, here kv_groups[0].dtype=int8");
   EXPECT_EQ(refusal([](RunnerInfo& i) { i.kv_groups[1].window = 9; }),
             "KV blocks: of another layout: kv_groups[1].window=0, here kv_groups[1].window=9");
   EXPECT_EQ(refusal([](RunnerInfo& i) { i.kv_groups[0].layers = {0}; }),

@@ -12,18 +12,17 @@ constexpr std::uint32_t kHeadDimMax = 1U << 16;
 constexpr std::uint32_t kLayersMax = 1000;
 
 std::uint64_t k_block_bytes(const KvStoreOptions& options, const KvLayerShape& layer) {
-  return std::uint64_t{layer.n_kv_heads} * options.block_tokens * layer.k_head_dim *
-         tensor::size_of(options.type);
+  return layer.n_kv_heads * std::uint64_t{kernels::kv_head_bytes(
+                                options.type, options.block_tokens, layer.k_head_dim)};
 }
 
 std::uint64_t v_block_bytes(const KvStoreOptions& options, const KvLayerShape& layer) {
-  return std::uint64_t{layer.n_kv_heads} * options.block_tokens * layer.v_head_dim *
-         tensor::size_of(options.type);
+  return layer.n_kv_heads * std::uint64_t{kernels::kv_head_bytes(
+                                options.type, options.block_tokens, layer.v_head_dim)};
 }
 
 Status check(const KvStoreOptions& options) {
   const auto bad = [](const std::string& what) { return invalid_argument("KV cache: " + what); };
-  if (options.type == tensor::DType::kI8) return bad("elements of type int8 are not supported");
   const std::uint32_t tokens = options.block_tokens;
   if (tokens == 0 || (tokens & (tokens - 1)) != 0 || tokens > kernels::kAttentionPartition) {
     return bad("block_tokens is " + std::to_string(tokens) + ", must be a power of two up to " +

@@ -1,9 +1,9 @@
 #pragma once
 // KvStore: the bytes behind block ids. Allocated once at start; nothing grows later.
 //
-// For each KV group and layer: keys, then values, of all blocks; a block of a layer is [n_kv_heads,
-// block_tokens, head_dim] of the store's element type (kernels::KvLayerView). Block sizes are
-// powers of two and divide kernels::kAttentionPartition.
+// For each KV group and layer: keys, then values, of all blocks; a block of a layer is [n_kv_heads, block_tokens,
+// head_dim] of the store's element type, int8 with its scales and zeros (kernels::KvLayerView). Block sizes are powers
+// of two and divide kernels::kAttentionPartition.
 //
 // Thread rule: owned by one runner; views are used by its kernels only.
 

@@ -32,8 +32,20 @@ TEST(KvStore, SizesFollowTheShapes) {
   EXPECT_EQ(view.block_tokens, 4U);
 }
 
-TEST(KvStore, CopiesOneBlockOfOneGroup) {
-  auto store = KvStore::create(two_groups());
+TEST(KvStore, Int8HasAScaleAndAZeroForEachHeadAndToken) {
+  KvStoreOptions options = two_groups();
+  options.type = tensor::DType::kI8;
+  EXPECT_EQ(KvStore::bytes_per_block(options, 0), 2U * 4 * (8 + 6 + 2 * 8));
+  auto store = KvStore::create(options);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  EXPECT_EQ(store->layer(0).k_block_stride_bytes, 2U * 4 * (8 + 8));
+  EXPECT_EQ(store->layer(0).v_block_stride_bytes, 2U * 4 * (6 + 8));
+}
+
+void expect_copy(tensor::DType type) {
+  KvStoreOptions options = two_groups();
+  options.type = type;
+  auto store = KvStore::create(options);
   ASSERT_TRUE(store.ok());
   for (std::uint32_t layer = 0; layer < 2; ++layer) {
     const auto view = store->layer(layer);
@@ -48,6 +60,13 @@ TEST(KvStore, CopiesOneBlockOfOneGroup) {
   EXPECT_EQ(std::to_integer<int>(copied.v[3 * copied.v_block_stride_bytes - 1]), 11);
   EXPECT_EQ(std::to_integer<int>(copied.k[copied.k_block_stride_bytes]), 0);
   EXPECT_EQ(std::to_integer<int>(other.k[other.k_block_stride_bytes]), 0);
+}
+
+TEST(KvStore, CopiesOneBlockOfOneGroup) {
+  for (const tensor::DType type : tensor::kCacheTypes) {
+    SCOPED_TRACE(tensor::name_of(type));
+    expect_copy(type);
+  }
 }
 
 TEST(KvStore, ABlockCopiedToItselfStaysAsItIs) {
@@ -71,7 +90,6 @@ TEST(KvStore, RefusesSizesOutOfRange) {
   refused([](KvStoreOptions& o) { o.block_tokens = 12; }, "power of two");
   refused([](KvStoreOptions& o) { o.block_tokens = 512; }, "power of two");
   refused([](KvStoreOptions& o) { o.block_tokens = 0; }, "power of two");
-  refused([](KvStoreOptions& o) { o.type = tensor::DType::kI8; }, "int8");
   refused([](KvStoreOptions& o) { o.layers[1].group = 2; }, "group 2 of 2");
   refused([](KvStoreOptions& o) { o.layers[1].n_kv_heads = 0; }, "0 heads of 8 and 8 values");
   refused([](KvStoreOptions& o) { o.n_blocks[0] = 0; }, "number of blocks of a group is 0");

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "json/json.h"
@@ -15,22 +16,29 @@ namespace {
 
 using library::ModelState;
 
+constexpr std::array kComputeTypes{tensor::DType::kF32, tensor::DType::kBf16, tensor::DType::kF16};
+
 // Empty for an empty name. Errors: kInvalidArgument.
-Result<std::optional<tensor::DType>> dtype_of(const std::string& field, const std::string& name) {
+Result<std::optional<tensor::DType>> dtype_of(const std::string& field,
+                                              const std::string& name,
+                                              std::span<const tensor::DType> types) {
   if (name.empty()) return std::optional<tensor::DType>();
-  for (const auto type : {tensor::DType::kF32, tensor::DType::kBf16, tensor::DType::kF16}) {
+  std::string names;
+  for (const tensor::DType type : types) {
     if (name == tensor::name_of(type)) return std::optional(type);
+    names += names.empty() ? "" : ", ";
+    names += tensor::name_of(type);
   }
-  return invalid_argument("`" + field + "` must be float32, bfloat16 or float16. Given: " + name,
-                          field);
+  return invalid_argument("`" + field + "` must be one of " + names + ". Given: " + name, field);
 }
 
 Result<runner::RunnerOptions> runner_options(const std::string& path,
                                              const LocalModelOptions& options) {
   runner::RunnerOptions out;
   out.model_dir = path;
-  COXSWAIN_ASSIGN_OR_RETURN(out.dtype, dtype_of("dtype", options.dtype));
-  COXSWAIN_ASSIGN_OR_RETURN(out.kv_dtype, dtype_of("kv_dtype", options.kv_dtype));
+  COXSWAIN_ASSIGN_OR_RETURN(out.dtype, dtype_of("dtype", options.dtype, kComputeTypes));
+  COXSWAIN_ASSIGN_OR_RETURN(out.kv_dtype,
+                            dtype_of("kv_dtype", options.kv_dtype, tensor::kCacheTypes));
   out.quantize = options.quantize;
   out.block_tokens = options.block_tokens;
   out.n_threads = options.n_threads;

@@ -5,6 +5,7 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,13 @@ using batch::testing::Recorder;
 
 std::unique_ptr<batch::Engine> start(const std::string& dir,
                                      std::size_t n_threads,
-                                     const model::WindowLimits& windows) {
+                                     const model::WindowLimits& windows,
+                                     std::optional<tensor::DType> kv_dtype) {
   RunnerOptions options;
   options.model_dir = dir;
   options.without_text = true;
   options.dtype = tensor::DType::kF32;
+  options.kv_dtype = kv_dtype;
   options.block_tokens = 4;
   options.n_threads = n_threads;
   options.kv_blocks = 200;
@@ -89,9 +92,11 @@ void expect_same(const Recorder& whole, const Recorder& first, const Recorder& r
     EXPECT_EQ(first.prompt()[i], whole.prompt()[i]);
 }
 
-void expect_handed_over(const std::string& dir, const model::WindowLimits& windows) {
-  const auto from = start(dir, 1, windows);
-  const auto to = start(dir, 2, windows);
+void expect_handed_over(const std::string& dir,
+                        const model::WindowLimits& windows,
+                        std::optional<tensor::DType> kv_dtype = {}) {
+  const auto from = start(dir, 1, windows, kv_dtype);
+  const auto to = start(dir, 2, windows, kv_dtype);
   ASSERT_TRUE(from != nullptr && to != nullptr);
   batch::HandoverService service;
   std::uint64_t id = 0;
@@ -141,6 +146,17 @@ INSTANTIATE_TEST_SUITE_P(Families,
                          HandoverModels,
                          ::testing::ValuesIn(model::small_models()),
                          [](const auto& family) { return std::string(family.param.name); });
+
+TEST(HandoverCacheTypes, TheSameBits) {
+  base::TempFolder folder;
+  model::RandomCheckpointOptions options;
+  options.dir = folder.path();
+  options.type = tensor::DType::kF32;
+  ASSERT_TRUE(
+      write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"), options).ok());
+  for (const auto type : {tensor::DType::kI8, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2})
+    expect_handed_over(folder.path(), {}, type);
+}
 
 TEST(HandoverWindows, TheSameBitsBehindSinkTokens) {
   base::TempFolder folder;

@@ -284,6 +284,60 @@ TEST(Law1Types, EveryWeightTypeAndKernelSet) {
   }
 }
 
+constexpr tensor::DType kNarrowCacheTypes[] = {
+    tensor::DType::kI8, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2};
+
+TEST(Law1Types, EveryCacheTypeAndKernelSet) {
+  base::TempFolder folder;
+  model::RandomCheckpointOptions options;
+  options.dir = folder.path();
+  options.type = tensor::DType::kBf16;
+  ASSERT_TRUE(write_random_checkpoint(
+                  model::small_config(R"({"model_type":"llama","hidden_size":64})"), options)
+                  .ok());
+  for (const kernels::Isa isa : kernels::available_isas()) {
+    for (const tensor::DType type : kNarrowCacheTypes) {
+      SCOPED_TRACE(std::string(kernels::name_of(isa)) + " " + std::string(tensor::name_of(type)));
+      expect_invariance(folder.path(),
+                        {.kv_dtype = type, .isa = std::string(kernels::name_of(isa))});
+    }
+  }
+}
+
+// Hits, pauses, released windows and sequences that part.
+TEST(Law1Types, EveryCacheTypeThroughTheEngine) {
+  base::TempFolder folder;
+  model::RandomCheckpointOptions options;
+  options.dir = folder.path();
+  options.type = tensor::DType::kF32;
+  ASSERT_TRUE(
+      write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"), options).ok());
+  for (const tensor::DType type : kNarrowCacheTypes) {
+    SCOPED_TRACE(tensor::name_of(type));
+    RunnerSetup setup =
+        with_processors({.block_tokens = 4,
+                         .n_threads = 2,
+                         .kv_dtype = type,
+                         .windows = {.max_attention_window = {7, 0}, .sink_token_length = 5}});
+    auto reference = start(folder.path(), setup);
+    ASSERT_NE(reference, nullptr);
+    EXPECT_EQ(reference->info().kv_groups[0].dtype, tensor::name_of(type));
+    std::vector<SequenceSpec> specs = requests();
+    for (SequenceSpec& spec : specs) spec.rope_length = 0;
+    const auto expected = drive_each_alone(*reference, specs);
+    batch::EngineOptions engine;
+    engine.prefill_tokens_max = 24;
+    for (const std::uint32_t kv_tokens : {2048U, 120U}) {
+      setup.kv_tokens = kv_tokens;
+      const Happened happened =
+          expect_same_through_engine(folder.path(), setup, engine, specs, expected);
+      EXPECT_GT(happened.n_released_blocks, 0U);
+    }
+    setup.kv_tokens = 2048;
+    expect_children_as_alone(*reference, folder.path(), setup, {}, specs, {71, 72});
+  }
+}
+
 // Windows that are put on a model, and sink tokens beside them, in every way and on every set: inside a block, of some
 // blocks, of all that some requests have.
 TEST(Law1Windows, LimitsAndSinkTokens) {

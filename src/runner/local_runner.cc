@@ -197,6 +197,7 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
       StepExecutor::workspace_bytes(model, limits, n_threads) + options.attachment_bytes_max +
       options.output_bytes_max;
   request.block_tokens = options.block_tokens;
+  request.kv_type = tensor::name_of(kv.type);
   request.kv_blocks = options.kv_blocks;
   request.kv_bytes = options.kv_bytes;
   request.kv_fraction = options.kv_fraction;

@@ -157,7 +157,8 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
                   .workspace_bytes = request.workspace_bytes,
                   .reserve_bytes = reserve_bytes_of(request.available_bytes),
                   .groups = request.groups,
-                  .block_tokens = request.block_tokens};
+                  .block_tokens = request.block_tokens,
+                  .kv_type = request.kv_type};
   const std::uint64_t fixed = plan.weight_bytes + plan.workspace_bytes + plan.reserve_bytes;
   const std::uint64_t left = request.available_bytes > fixed ? request.available_bytes - fixed : 0;
   if (!(request.kv_fraction > 0.0 && request.kv_fraction <= 1.0)) {
@@ -209,7 +210,7 @@ std::vector<std::string> MemoryPlan::to_lines() const {
       line("kv cache",
            kv_bytes,
            std::to_string(kv_tokens) + " tokens in " + blocks_text(groups) + " blocks of " +
-               std::to_string(block_tokens)),
+               std::to_string(block_tokens) + (kv_type.empty() ? "" : " in " + kv_type)),
       line("workspace", workspace_bytes, ""),
       line("reserve", reserve_bytes, "left to everything else"),
       line("available",

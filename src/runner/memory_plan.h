@@ -29,6 +29,7 @@ struct MemoryRequest {
   std::uint64_t workspace_bytes = 0;
   std::vector<KvGroup> groups = {};  // kind, window and bytes_per_block
   std::uint32_t block_tokens = 0;
+  std::string kv_type = {};  // name, for to_lines()
   // Asked for: blocks of each group, block 0 included, or bytes; 0 and 0 = as much as is useful and there.
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_bytes = 0;
@@ -48,6 +49,7 @@ struct MemoryPlan {
   std::vector<KvGroup> groups = {};  // n_blocks, too: block 0 included, which is never leased
   std::uint64_t kv_tokens = 0;       // kv_capacity_tokens() for the longest request
   std::uint32_t block_tokens = 0;
+  std::string kv_type = {};
   std::uint32_t total_tokens_max = 0;  // resolved: never more than the cache serves
 
   // For the start-up block, one line each.

@@ -180,6 +180,10 @@ TEST(MemoryPlan, PrintsOneLineForEachPart) {
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[0], "weights      2.00 GiB");
   EXPECT_EQ(lines[1], "kv cache    513.0 MiB  8192 tokens in 513 blocks of 16");
+  MemoryRequest typed = request_of(100 * kGiB);
+  typed.kv_type = "int8";
+  EXPECT_EQ(plan_memory(typed)->to_lines()[1],
+            "kv cache    513.0 MiB  8192 tokens in 513 blocks of 16 in int8");
   EXPECT_EQ(plan_memory(gemma3(100 * kGiB))->to_lines()[1],
             "kv cache     2.19 GiB  524288 tokens in 32769 + 576 (window of 512) blocks of 16");
   MemoryRequest sinks = gemma3(100 * kGiB);

@@ -9,7 +9,7 @@
 
 namespace coxswain::tensor {
 
-enum class DType : std::uint8_t { kF32, kBf16, kF16, kI8 };
+enum class DType : std::uint8_t { kF32, kBf16, kF16, kI8, kF8E4M3, kF8E5M2 };
 
 constexpr std::size_t size_of(DType type) {
   switch (type) {
@@ -19,12 +19,14 @@ constexpr std::size_t size_of(DType type) {
     case DType::kF16:
       return 2;
     case DType::kI8:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
       return 1;
   }
   return 0;
 }
 
-// "float32", "bfloat16", "float16", "int8"
+// "float32", "bfloat16", "float16", "int8", "fp8_e4m3fn", "fp8_e5m2"
 constexpr std::string_view name_of(DType type) {
   switch (type) {
     case DType::kF32:
@@ -35,9 +37,17 @@ constexpr std::string_view name_of(DType type) {
       return "float16";
     case DType::kI8:
       return "int8";
+    case DType::kF8E4M3:
+      return "fp8_e4m3fn";
+    case DType::kF8E5M2:
+      return "fp8_e5m2";
   }
   return "";
 }
+
+// The types that keys and values can be kept as.
+inline constexpr DType kCacheTypes[] = {
+    DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2};
 
 constexpr float bf16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);

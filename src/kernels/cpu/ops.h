@@ -67,7 +67,13 @@ struct ConvertArgs {
   int32_t* starts;  // group formats: one for each group of the padded row
 };
 
-enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16 };
+// The types of rows, and of keys and values. Codes of 8 bits stand for code * scale + zero, with a scale and a zero for
+// each vector (attention_args.h).
+enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16, kCacheU8, kCacheE4M3, kCacheE5M2 };
+
+static inline constexpr size_t value_bytes(CacheType type) {
+  return type == kCacheF32 ? 4 : type == kCacheBf16 || type == kCacheF16 ? 2 : 1;
+}
 
 // One row of weights as they are stored, on its way into int8: formats/int8.cc says what it becomes.
 struct EncodeArgs {
@@ -140,6 +146,8 @@ struct AttentionShape {
   const void* v;
   size_t k_block_stride_bytes;
   size_t v_block_stride_bytes;
+  size_t k_head_bytes;  // of a block
+  size_t v_head_bytes;
   CacheType type;
   size_t block_tokens;
   size_t k_head_dim;
@@ -233,8 +241,12 @@ struct CombineRow {
 };
 
 struct VectorOps {
+  // Of any type but kCacheU8, and of that.
   void (*attention)(const AttentionShape*, const AttentionTask*, float* scratch);
+  void (*attention_u8)(const AttentionShape*, const AttentionTask*, float* scratch);
   void (*store_row)(void* dst, CacheType type, const float* x, size_t n);
+  // A vector as codes, its scale and its zero.
+  void (*store_codes)(uint8_t* codes, float* scale, float* zero, const float* x, size_t n);
   void (*rms_norm)(const NormRow*);
   void (*layer_norm)(const NormRow*);
   void (*rope)(const RopeHead*);
@@ -287,6 +299,7 @@ void fill_avx512_vector(SetOps* ops);
 void fill_avx2_encode(SetOps* ops);
 void fill_avx512_encode(SetOps* ops);
 void fill_avx512_attention_bf16(SetOps* ops);  // needs vdpbf16ps
+void fill_avx512_attention_u8(SetOps* ops);
 void fill_amx_linear(SetOps* ops);
 void fill_amx_linear_groups(SetOps* ops);
 

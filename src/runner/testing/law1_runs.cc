@@ -138,6 +138,7 @@ std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSet
   options.model_dir = model_dir;
   options.without_text = true;
   options.dtype = setup.dtype;
+  options.kv_dtype = setup.kv_dtype;
   options.quantize = setup.quantize;
   options.isa = setup.isa;
   options.windows = setup.windows;
@@ -162,6 +163,7 @@ Happened expect_same_when_driven(const std::string& model_dir,
                                  const std::vector<DriveOutcome>& expected) {
   RunnerSetup setup = way.setup;
   setup.dtype = base.dtype;
+  setup.kv_dtype = base.kv_dtype;
   setup.quantize = base.quantize;
   setup.isa = base.isa;
   setup.logits_processors = base.logits_processors;

@@ -28,6 +28,7 @@ struct RunnerSetup {
   std::uint64_t output_bytes_max = std::uint64_t{16} << 20;
   LogitsProcessors logits_processors = {};
   std::optional<tensor::DType> dtype = tensor::DType::kF32;
+  std::optional<tensor::DType> kv_dtype = {};
   std::string quantize = {};
   std::string isa = {};
   model::WindowLimits windows = {};

@@ -33,7 +33,14 @@ std::optional<tensor::DType> dtype_of(const std::string& name) {
   if (name == "float32") return tensor::DType::kF32;
   if (name == "bfloat16") return tensor::DType::kBf16;
   if (name == "float16") return tensor::DType::kF16;
-  return std::nullopt;  // "auto" and not given
+  return std::nullopt;  // not given
+}
+
+// Empty for "auto".
+std::optional<tensor::DType> cache_type_of(const std::string& name) {
+  for (const tensor::DType type : tensor::kCacheTypes)
+    if (name == tensor::name_of(type)) return type;
+  return std::nullopt;
 }
 
 int exit_code_of(const Status& status) {
@@ -81,7 +88,7 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.tokenizer_config_path = tokenizer_config_path(values);
   out.dtype = dtype_of(values.get<"dtype">().value_or(""));
   out.quantize = values.get<"quantize">().value_or("");
-  out.kv_dtype = dtype_of(values.get<"kv-cache-dtype">());
+  out.kv_dtype = cache_type_of(values.get<"kv-cache-dtype">());
   out.block_tokens = static_cast<std::uint32_t>(values.get<"block-tokens">());
   out.n_threads = values.get<"threads">();
   out.pin_threads = values.get<"pin-threads">();

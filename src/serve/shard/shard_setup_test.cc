@@ -70,7 +70,7 @@ TEST(ShardSetup, DefaultsLeaveTheChoiceToTheRunner) {
 
 TEST(ShardSetup, OptionsReachTheRunner) {
   const runner::RunnerOptions options = runner_options(values_of({"--dtype=bfloat16",
-                                                                  "--kv-cache-dtype=float32",
+                                                                  "--kv-cache-dtype=int8",
                                                                   "--quantize=int8",
                                                                   "--isa=scalar",
                                                                   "--pin-threads",
@@ -80,7 +80,7 @@ TEST(ShardSetup, OptionsReachTheRunner) {
                                                                   "--sink-token-length=4",
                                                                   "--max-batch-size=3"}));
   EXPECT_EQ(options.dtype, tensor::DType::kBf16);
-  EXPECT_EQ(options.kv_dtype, tensor::DType::kF32);
+  EXPECT_EQ(options.kv_dtype, tensor::DType::kI8);
   EXPECT_EQ(options.quantize, "int8");
   EXPECT_EQ(options.isa, "scalar");
   EXPECT_TRUE(options.pin_threads);

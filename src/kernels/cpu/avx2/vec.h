@@ -95,10 +95,32 @@ struct Vec {
     store_16bit_n(p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), n);
   }
 
+  static __m128i load_8bit_n(const uint8_t* p, size_t n) {
+    if (n == kLanes) return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    uint8_t lanes[kLanes] = {};
+    memcpy(lanes, p, n);
+    return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes));
+  }
+  static Reg load_u8_n(const uint8_t* p, size_t n) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_8bit_n(p, n)));
+  }
+  static Reg load_e5m2_n(const uint8_t* p, size_t n) {
+    return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(load_8bit_n(p, n)), 8));
+  }
+  static Reg load_e4m3_n(const uint8_t* p, size_t n) {
+    const __m128i half = _mm_slli_epi16(_mm_cvtepi8_epi16(load_8bit_n(p, n)), 7);
+    const Reg value = _mm256_mul_ps(
+        _mm256_cvtph_ps(_mm_and_si128(half, _mm_set1_epi16(static_cast<int16_t>(0xBFFF)))),
+        set1(256.0F));
+    return if_less(set1(448.0F), max(value, sub(zero(), value)), set1(NAN), value);
+  }
   static Reg load_cache_n(const void* src, CacheType type, size_t at, size_t n) {
     if (type == kCacheBf16) return load_bf16_n(static_cast<const uint16_t*>(src) + at, n);
     if (type == kCacheF16) return load_f16_n(static_cast<const uint16_t*>(src) + at, n);
-    return load_n(static_cast<const float*>(src) + at, n);
+    if (type == kCacheF32) return load_n(static_cast<const float*>(src) + at, n);
+    const uint8_t* const bytes = static_cast<const uint8_t*>(src) + at;
+    if (type == kCacheU8) return load_u8_n(bytes, n);
+    return type == kCacheE4M3 ? load_e4m3_n(bytes, n) : load_e5m2_n(bytes, n);
   }
 
   // In place: rows[i] lane j becomes rows[j] lane i.

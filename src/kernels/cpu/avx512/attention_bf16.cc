@@ -32,7 +32,7 @@ inline __m256i round_bf16(__m512 value) {
 }
 
 // A step is two values of a head, or two positions, the even one in the lower half.
-struct Bf16Pairs {
+struct Bf16Pairs : FloatTiles<Bf16Pairs> {
   static constexpr size_t kStep = 2;
 
   static void put_query(float* dst, const float* x, size_t dk) {
@@ -95,7 +95,7 @@ struct Bf16Pairs {
         Vec::transpose(rows);
 #pragma GCC unroll 16
         for (size_t i = 0; i < 16; ++i) {
-          if (d / 2 + i < w.q_stride) Vec::store_n(out + i * kKeyStride, rows[i], s.count);
+          if (d / 2 + i < w.steps) Vec::store_n(out + i * kKeyStride, rows[i], s.count);
         }
       }
     }

@@ -1,6 +1,7 @@
 // Rows of stored floats as int8, sixteen values at a time: the bits that formats/int8.cc defines.
 
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/ops.h"

@@ -62,10 +62,29 @@ struct Vec {
         p, first_n(n), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
 
+  static __m128i load_8bit_n(const uint8_t* p, size_t n) {
+    return _mm_maskz_loadu_epi8(first_n(n), p);
+  }
+  static Reg load_u8_n(const uint8_t* p, size_t n) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_8bit_n(p, n)));
+  }
+  static Reg load_e5m2_n(const uint8_t* p, size_t n) {
+    return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(load_8bit_n(p, n)), 8));
+  }
+  static Reg load_e4m3_n(const uint8_t* p, size_t n) {
+    const __m256i half = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_8bit_n(p, n)), 7);
+    const Reg value = _mm512_mul_ps(
+        _mm512_cvtph_ps(_mm256_and_si256(half, _mm256_set1_epi16(static_cast<int16_t>(0xBFFF)))),
+        set1(256.0F));
+    return if_less(set1(448.0F), max(value, sub(zero(), value)), set1(NAN), value);
+  }
   static Reg load_cache_n(const void* src, CacheType type, size_t at, size_t n) {
     if (type == kCacheBf16) return load_bf16_n(static_cast<const uint16_t*>(src) + at, n);
     if (type == kCacheF16) return load_f16_n(static_cast<const uint16_t*>(src) + at, n);
-    return load_n(static_cast<const float*>(src) + at, n);
+    if (type == kCacheF32) return load_n(static_cast<const float*>(src) + at, n);
+    const uint8_t* const bytes = static_cast<const uint8_t*>(src) + at;
+    if (type == kCacheU8) return load_u8_n(bytes, n);
+    return type == kCacheE4M3 ? load_e4m3_n(bytes, n) : load_e5m2_n(bytes, n);
   }
 
   // In place: rows[i] lane j becomes rows[j] lane i.
@@ -142,6 +161,12 @@ struct Vec {
       transpose_one_by_one<kCacheF32>(dst, ld, src, dim, n);
     } else if (type == kCacheF16) {
       transpose_one_by_one<kCacheF16>(dst, ld, src, dim, n);
+    } else if (type == kCacheE4M3) {
+      transpose_one_by_one<kCacheE4M3>(dst, ld, src, dim, n);
+    } else if (type == kCacheE5M2) {
+      transpose_one_by_one<kCacheE5M2>(dst, ld, src, dim, n);
+    } else if (type == kCacheU8) {
+      transpose_one_by_one<kCacheU8>(dst, ld, src, dim, n);
     } else if (n == 16 && dim % 32 == 0) {
       transpose_bf16_pairs(dst, ld, static_cast<const uint16_t*>(src), dim);
     } else {

@@ -23,7 +23,9 @@ namespace {
 
 void fill_avx512_vector(SetOps* ops) {
   ops->vector = {attention,
+                 attention,
                  store_row,
+                 store_codes,
                  rms_norm,
                  layer_norm,
                  rope,

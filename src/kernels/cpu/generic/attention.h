@@ -13,10 +13,17 @@
 //
 // Keys and values of a partition are first laid out in scratch. How, and with which instruction
 // they are multiplied, is a `Cache`:
-//   kStep              values of a head, or positions, that one instruction takes: 1 or 2
-//   put_query          a query row in scratch: a float's room for each step
+//   kStep              values of a head, or positions, that one instruction takes
+//   query_floats       room of a query row of so many steps
+//   kPositionsAhead    how far ahead of their use keys and values are asked for: a head's share of
+//                      a block is too short a stretch for hardware to follow
+//   kParameterRows     further rows behind the keys, [position] each
+//   put_query          a query row in scratch
 //   put_stretch        some positions in scratch: keys as [step of d][position], values as
 //                      [step of positions][d], a float's room for each
+//   score_rows         products of some query rows with all keys of the partition
+//   add_values         the weighted sums
+// The last two of caches that are multiplied as floats are those of FloatTiles, which asks for
 //   put_weights        e^(score - highest) of a row, in place: a float's room for each step
 //   dot                the instruction
 //   only               a step of values with the other position's taken out (kStep 2)
@@ -51,7 +58,8 @@ struct AttentionWork {
   size_t dk;
   size_t dv_padded;
   size_t n_q;
-  size_t q_stride;  // steps of a head
+  size_t q_stride;
+  size_t steps;  // of a head
   // The pass over positions [begin, end): the sink tokens and what is behind them are two, where there are such.
   size_t begin;
   size_t end;
@@ -78,14 +86,20 @@ inline Visible visible_of(const AttentionWork& w, size_t q, size_t partition_beg
   return {begin - partition_begin, end - partition_begin};
 }
 
-inline const char* cache_row(
-    const void* base, size_t block_stride, uint32_t block, size_t index, size_t row_bytes) {
-  return static_cast<const char*>(base) + block * block_stride + index * row_bytes;
-}
+// What a task reads of one block.
+struct BlockHead {
+  const char* k;
+  const char* v;
+};
 
-// How far ahead of their use keys and values are asked for: a head's share of a block is too short
-// a stretch for hardware to follow.
-constexpr size_t kPositionsAhead = 32;
+inline BlockHead block_head(const AttentionWork& w, size_t position) {
+  const AttentionShape& shape = *w.shape;
+  const uint32_t block = w.task->blocks[position / shape.block_tokens];
+  return {static_cast<const char*>(shape.k) + block * shape.k_block_stride_bytes +
+              w.task->kv_head * shape.k_head_bytes,
+          static_cast<const char*>(shape.v) + block * shape.v_block_stride_bytes +
+              w.task->kv_head * shape.v_head_bytes};
+}
 
 inline void prefetch_bytes(const char* p, size_t n) {
   // g++ 12 takes a function that only prefetches with its builtin for one without effect, and drops the calls.
@@ -93,22 +107,20 @@ inline void prefetch_bytes(const char* p, size_t n) {
 }
 
 // Asks for `count` positions of one block from `position` on.
-inline void prefetch_positions(const AttentionWork& w,
-                               size_t position,
-                               size_t count,
-                               size_t value_bytes) {
+inline void prefetch_positions(const AttentionWork& w, size_t position, size_t count) {
   const AttentionShape& shape = *w.shape;
   if (position >= w.end) return;
-  const uint32_t block = w.task->blocks[position / shape.block_tokens];
-  const size_t slot = position % shape.block_tokens;
-  const size_t rows = lesser(count, shape.block_tokens - slot);
-  const size_t index = w.task->kv_head * shape.block_tokens + slot;
-  const size_t k_bytes = w.dk * value_bytes;
-  const size_t v_bytes = shape.v_head_dim * value_bytes;
-  prefetch_bytes(cache_row(shape.k, shape.k_block_stride_bytes, block, index, k_bytes),
-                 rows * k_bytes);
-  prefetch_bytes(cache_row(shape.v, shape.v_block_stride_bytes, block, index, v_bytes),
-                 rows * v_bytes);
+  const BlockHead from = block_head(w, position);
+  const size_t tokens = shape.block_tokens;
+  const size_t slot = position % tokens;
+  const size_t rows = lesser(count, tokens - slot);
+  const size_t k_bytes = w.dk * value_bytes(shape.type);
+  const size_t v_bytes = shape.v_head_dim * value_bytes(shape.type);
+  prefetch_bytes(from.k + slot * k_bytes, rows * k_bytes);
+  prefetch_bytes(from.v + slot * v_bytes, rows * v_bytes);
+  if (slot != 0) return;
+  prefetch_bytes(from.k + tokens * k_bytes, shape.k_head_bytes - tokens * k_bytes);
+  prefetch_bytes(from.v + tokens * v_bytes, shape.v_head_bytes - tokens * v_bytes);
 }
 
 // Positions that lie side by side in a block, and in one group of 16 of the partition.
@@ -117,6 +129,9 @@ struct Stretch {
   size_t count;
   const char* k;
   const char* v;
+  // Of kCacheU8: the first one's scale; zeros are block_tokens floats further.
+  const char* k_scales;
+  const char* v_scales;
 };
 
 // Lays positions [begin, end) of the partition out. Lanes of keys beside them, up to the next
@@ -127,28 +142,29 @@ inline void load_partition(const AttentionWork& w,
                            size_t begin,
                            size_t end) {
   const AttentionShape& shape = *w.shape;
-  const size_t value_bytes = shape.type == kCacheF32 ? 4 : 2;
-  const size_t k_bytes = w.dk * value_bytes;
-  const size_t v_bytes = shape.v_head_dim * value_bytes;
+  const size_t k_bytes = w.dk * value_bytes(shape.type);
+  const size_t v_bytes = shape.v_head_dim * value_bytes(shape.type);
   const size_t tokens = shape.block_tokens;
   const size_t lanes_end = round_up_16(end);
-  for (size_t d = 0; d < w.q_stride && (begin % 16 != 0 || end % 16 != 0); ++d) {
+  const size_t rows = w.steps + Cache::kParameterRows;
+  for (size_t d = 0; d < rows && (begin % 16 != 0 || end % 16 != 0); ++d) {
     float* lane = w.s.keys + d * kKeyStride;
     for (size_t j = begin / 16 * 16; j < begin; ++j) lane[j] = 0.0F;
     for (size_t j = end; j < lanes_end; ++j) lane[j] = 0.0F;
   }
   for (size_t j = begin; j < end;) {
     const size_t position = partition_begin + j;
-    const uint32_t block = w.task->blocks[position / tokens];
+    const BlockHead from = block_head(w, position);
     const size_t slot = position % tokens;
     const size_t count = lesser(lesser(tokens - slot, end - j), 16 - j % 16);
-    prefetch_positions(w, position + kPositionsAhead, count, value_bytes);
-    const size_t index = w.task->kv_head * tokens + slot;
+    prefetch_positions(w, position + Cache::kPositionsAhead, count);
     Cache::put_stretch(w,
                        {j,
                         count,
-                        cache_row(shape.k, shape.k_block_stride_bytes, block, index, k_bytes),
-                        cache_row(shape.v, shape.v_block_stride_bytes, block, index, v_bytes)});
+                        from.k + slot * k_bytes,
+                        from.v + slot * v_bytes,
+                        from.k + tokens * k_bytes + slot * sizeof(float),
+                        from.v + tokens * v_bytes + slot * sizeof(float)});
     j += count;
   }
 }
@@ -163,7 +179,7 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
     for (int v = 0; v < kVectors; ++v) sum[r][v] = Vec::zero();
   }
   const float* keys = w.s.keys + j;
-  for (size_t d = 0; d < w.q_stride; ++d, keys += kKeyStride) {
+  for (size_t d = 0; d < w.steps; ++d, keys += kKeyStride) {
     Vec::Reg key[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
@@ -183,16 +199,6 @@ inline void score_tile(const AttentionWork& w, const float* q, size_t j) {
                      static_cast<size_t>(v) * Vec::kLanes,
                  sum[r][v]);
   }
-}
-
-// Scores of positions [begin, end), and of their neighbours within a vector.
-template <typename Cache, int kRows>
-inline void score_rows(const AttentionWork& w, const float* q, size_t begin, size_t end) {
-  constexpr size_t kWide = size_t{Vec::kScoreVectors} * Vec::kLanes;
-  size_t j = begin / Vec::kLanes * Vec::kLanes;
-  for (; j + kWide <= round_up_16(end); j += kWide)
-    score_tile<Cache, kRows, Vec::kScoreVectors>(w, q, j);
-  for (; j < end; j += Vec::kLanes) score_tile<Cache, kRows, 1>(w, q, j);
 }
 
 // part[r][d] += weight[r][j] * values[j][d] for j in [begin, end), ascending. Only the first and
@@ -249,6 +255,48 @@ inline void value_rows(const AttentionWork& w, size_t row, size_t begin, size_t 
     value_tile<Cache, kRows, Vec::kScoreVectors>(w, row, d, begin, end);
   for (; d < w.dv_padded; d += Vec::kLanes) value_tile<Cache, kRows, 1>(w, row, d, begin, end);
 }
+
+template <typename Cache>
+struct FloatTiles {
+  static constexpr size_t kPositionsAhead = 32;
+  static constexpr size_t kParameterRows = 0;
+  static size_t query_floats(size_t steps) { return steps; }
+
+  // Scores of positions [begin, end), and of their neighbours within a vector.
+  template <int kRows>
+  static void score_rows(const AttentionWork& w, const float* q, size_t begin, size_t end) {
+    constexpr size_t kWide = size_t{Vec::kScoreVectors} * Vec::kLanes;
+    size_t j = begin / Vec::kLanes * Vec::kLanes;
+    for (; j + kWide <= round_up_16(end); j += kWide)
+      score_tile<Cache, kRows, Vec::kScoreVectors>(w, q, j);
+    for (; j < end; j += Vec::kLanes) score_tile<Cache, kRows, 1>(w, q, j);
+  }
+
+  // What all rows see is worked on together, the rest of each row before and behind it.
+  template <int kRows>
+  static void add_values(const AttentionWork& w, const Visible (&visible)[kRows], size_t, size_t) {
+    size_t common_begin = 0;
+    size_t common_end = kPositionsMax;
+    for (const Visible& v : visible) {
+      common_begin = greater(common_begin, v.begin);
+      common_end = lesser(common_end, v.end);
+    }
+    common_begin = (common_begin + Cache::kStep - 1) / Cache::kStep * Cache::kStep;
+    common_end = common_end / Cache::kStep * Cache::kStep;
+    if (common_end < common_begin) common_end = common_begin;  // nothing in common
+    for (size_t r = 0; r < kRows; ++r) {
+      if (visible[r].begin == visible[r].end) continue;
+      Cache::put_weights(w.s.scores + r * kKeyStride, visible[r]);
+      for (size_t d = 0; d < w.dv_padded; ++d) w.s.part[r * w.dv_padded + d] = 0.0F;
+      value_rows<Cache, 1>(w, r, visible[r].begin, lesser(common_begin, visible[r].end));
+    }
+    value_rows<Cache, kRows>(w, 0, common_begin, common_end);
+    for (size_t r = 0; r < kRows; ++r) {
+      if (visible[r].begin == visible[r].end) continue;
+      value_rows<Cache, 1>(w, r, greater(common_end, visible[r].begin), visible[r].end);
+    }
+  }
+};
 
 // The scores of one row, as far as visible, to e^(score - highest); zero beside them within their
 // vectors. Returns highest and sum.
@@ -326,37 +374,26 @@ inline void attend_tile(const AttentionWork& w, size_t q, size_t partition_begin
   Visible visible[kRows];
   size_t lowest = kPositionsMax;
   size_t highest = 0;
-  size_t common_begin = 0;
-  size_t common_end = kPositionsMax;
   for (int r = 0; r < kRows; ++r) {
     const Visible v = visible_of(w, q + static_cast<size_t>(r), partition_begin);
     visible[r] = v;
-    common_begin = greater(common_begin, v.begin);
-    common_end = lesser(common_end, v.end);
     if (v.begin == v.end) continue;
     lowest = lesser(lowest, v.begin);
     highest = greater(highest, v.end);
   }
   if (highest == 0) return;
-  common_begin = (common_begin + Cache::kStep - 1) / Cache::kStep * Cache::kStep;
-  common_end = common_end / Cache::kStep * Cache::kStep;
-  if (common_end < common_begin) common_end = common_begin;  // nothing in common
-  score_rows<Cache, kRows>(w, w.s.q + q * w.q_stride, lowest, highest);
+  Cache::template score_rows<kRows>(w, w.s.q + q * w.q_stride, lowest, highest);
   Softmax softmax[kRows];
   for (int r = 0; r < kRows; ++r) {
     const size_t row = static_cast<size_t>(r);
     if (visible[r].begin == visible[r].end) continue;
     softmax[r] =
         softmax_row(w, q + row, w.s.scores + row * kKeyStride, visible[r], partition_begin);
-    Cache::put_weights(w.s.scores + row * kKeyStride, visible[r]);
-    for (size_t d = 0; d < w.dv_padded; ++d) w.s.part[row * w.dv_padded + d] = 0.0F;
-    value_rows<Cache, 1>(w, row, visible[r].begin, lesser(common_begin, visible[r].end));
   }
-  value_rows<Cache, kRows>(w, 0, common_begin, common_end);
+  Cache::template add_values<kRows>(w, visible, lowest, highest);
   for (int r = 0; r < kRows; ++r) {
     const size_t row = static_cast<size_t>(r);
     if (visible[r].begin == visible[r].end) continue;
-    value_rows<Cache, 1>(w, row, greater(common_end, visible[r].begin), visible[r].end);
     merge_row(w, q + row, w.s.part + row * w.dv_padded, softmax[r]);
   }
 }
@@ -426,10 +463,11 @@ inline void attention_over(const AttentionShape* shape, const AttentionTask* tas
   w.dk = shape->k_head_dim;
   w.dv_padded = round_up_16(shape->v_head_dim);
   w.n_q = task->n_rows * task->n_heads;
-  w.q_stride = (w.dk + Cache::kStep - 1) / Cache::kStep;
+  w.steps = (w.dk + Cache::kStep - 1) / Cache::kStep;
+  w.q_stride = Cache::query_floats(w.steps);
   // Every piece starts at a multiple of 16 floats.
   w.s.keys = scratch;
-  w.s.values = w.s.keys + w.dk * kKeyStride;
+  w.s.values = w.s.keys + round_up_16(w.dk) * kKeyStride;
   w.s.scores = w.s.values + kPositionsMax * w.dv_padded;
   w.s.part = w.s.scores + static_cast<size_t>(Vec::kTileRows) * kKeyStride;
   w.s.out = w.s.part + static_cast<size_t>(Vec::kTileRows) * w.dv_padded;

@@ -1,25 +1,10 @@
 #ifndef COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_WIDENED_H_
 #define COXSWAIN_KERNELS_CPU_GENERIC_ATTENTION_WIDENED_H_
-// Attention in float32 over a cache of any type: keys and values of a partition are widened into
-// scratch, keys as [d][position], values as [position][d]. Included inside an anonymous namespace
-// of coxswain::kernels, after generic/attention.h.
+// Attention in float32 over a cache of any type: keys and values of a partition are widened into scratch, keys as
+// [d][position], values as [position][d]. Included inside an anonymous namespace of coxswain::kernels, after
+// generic/attention.h, of which it is a Cache.
 
-inline void widen_row(float* dst, const char* src, CacheType type, size_t n) {
-  if (type == kCacheF32) {
-    const float* p = reinterpret_cast<const float*>(src);
-    for_vectors(n, [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_n(p + i, c), c); });
-  } else if (type == kCacheBf16) {
-    const uint16_t* p = reinterpret_cast<const uint16_t*>(src);
-    for_vectors(n,
-                [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_bf16_n(p + i, c), c); });
-  } else {
-    const uint16_t* p = reinterpret_cast<const uint16_t*>(src);
-    for_vectors(n,
-                [&](size_t i, size_t c) { Vec::store_n(dst + i, Vec::load_f16_n(p + i, c), c); });
-  }
-}
-
-struct Widened {
+struct Widened : FloatTiles<Widened> {
   static constexpr size_t kStep = 1;
   static void put_query(float* dst, const float* x, size_t dk) {
     memcpy(dst, x, dk * sizeof(float));
@@ -31,12 +16,47 @@ struct Widened {
   static void put_stretch(const AttentionWork& w, const Stretch& s) {
     const CacheType type = w.shape->type;
     const size_t dv = w.shape->v_head_dim;
-    const size_t dv_bytes = dv * (type == kCacheF32 ? 4 : 2);
+    const size_t dv_bytes = dv * value_bytes(type);
     Vec::transpose_16(w.s.keys + s.begin, kKeyStride, s.k, type, w.dk, s.count);
+    if (type == kCacheU8) scale_keys(w, s);
     for (size_t i = 0; i < s.count; ++i) {
       float* row = w.s.values + (s.begin + i) * w.dv_padded;
-      widen_row(row, s.v + i * dv_bytes, type, dv);
+      const char* from = s.v + i * dv_bytes;
+      if (type == kCacheU8) {
+        const Vec::Reg scale = Vec::set1(float_at(s.v_scales, i));
+        const Vec::Reg zero = Vec::set1(float_at(s.v_scales, w.shape->block_tokens + i));
+        for_vectors(dv, [&](size_t d, size_t n) {
+          Vec::store_n(row + d, Vec::fmadd(Vec::load_cache_n(from, type, d, n), scale, zero), n);
+        });
+      } else {
+        for_vectors(dv, [&](size_t d, size_t n) {
+          Vec::store_n(row + d, Vec::load_cache_n(from, type, d, n), n);
+        });
+      }
       for (size_t d = dv; d < w.dv_padded; ++d) row[d] = 0.0F;
+    }
+  }
+
+ private:
+  static float float_at(const char* floats, size_t i) {
+    float out = 0.0F;
+    memcpy(&out, floats + i * sizeof(float), sizeof out);
+    return out;
+  }
+
+  // Codes of keys to what they stand for.
+  static void scale_keys(const AttentionWork& w, const Stretch& s) {
+    float scales[16];
+    float zeros[16];
+    memcpy(scales, s.k_scales, s.count * sizeof(float));
+    memcpy(zeros, s.k_scales + w.shape->block_tokens * sizeof(float), s.count * sizeof(float));
+    for (size_t d = 0; d < w.dk; ++d) {
+      float* keys = w.s.keys + d * kKeyStride + s.begin;
+      for_vectors(s.count, [&](size_t i, size_t n) {
+        const Vec::Reg code = Vec::load_n(keys + i, n);
+        const Vec::Reg scale = Vec::load_n(scales + i, n);
+        Vec::store_n(keys + i, Vec::fmadd(code, scale, Vec::load_n(zeros + i, n)), n);
+      });
     }
   }
 };

@@ -181,17 +181,11 @@ inline void softmax(float* x, size_t total) {
   });
 }
 
-inline Vec::Reg load_stored_n(const void* row, CacheType type, size_t at, size_t n) {
-  if (type == kCacheBf16) return Vec::load_bf16_n(static_cast<const uint16_t*>(row) + at, n);
-  if (type == kCacheF16) return Vec::load_f16_n(static_cast<const uint16_t*>(row) + at, n);
-  return Vec::load_n(static_cast<const float*>(row) + at, n);
-}
-
 inline void load_row(
     float* y, const void* row, CacheType type, size_t total, float scale, bool accumulate) {
   const Vec::Reg factor = Vec::set1(scale);
   for_vectors(total, [&](size_t i, size_t n) {
-    Vec::Reg value = Vec::mul(load_stored_n(row, type, i, n), factor);
+    Vec::Reg value = Vec::mul(Vec::load_cache_n(row, type, i, n), factor);
     if (accumulate) value = Vec::add(value, Vec::load_n(y + i, n));
     Vec::store_n(y + i, value, n);
   });
@@ -208,9 +202,82 @@ inline void combine(const CombineRow* row) {
   });
 }
 
+// A float of 8 bits: kMantissa bits behind the point, kBias off the exponent, kGreatest the greatest finite number.
+template <int kMantissa, int kBias, uint32_t kGreatest>
+inline uint8_t to_f8(float x) {
+  constexpr int kShift = 23 - kMantissa;
+  constexpr uint32_t kRebias = static_cast<uint32_t>(127 - kBias) << 23;
+  uint32_t bits = 0;
+  memcpy(&bits, &x, 4);
+  const uint32_t sign = bits >> 24 & 0x80U;
+  const uint32_t magnitude = bits & 0x7FFFFFFFU;
+  if (magnitude > 0x7F800000U) return static_cast<uint8_t>(sign | 0x7FU);
+  if (magnitude >= (kGreatest << kShift) + kRebias) return static_cast<uint8_t>(sign | kGreatest);
+  if (magnitude >= kRebias + (1U << 23)) {
+    const uint32_t odd = magnitude >> kShift & 1U;
+    return static_cast<uint8_t>(sign |
+                                ((magnitude - kRebias + (1U << (kShift - 1)) - 1 + odd) >> kShift));
+  }
+  // Subnormal: the last bit of a float near this power of two is the least subnormal.
+  constexpr uint32_t kNear = static_cast<uint32_t>(127 + 23 + 1 - kBias - kMantissa) << 23;
+  float near = 0.0F;
+  float value = 0.0F;
+  memcpy(&near, &kNear, 4);
+  memcpy(&value, &magnitude, 4);
+  value += near;
+  memcpy(&bits, &value, 4);
+  return static_cast<uint8_t>(sign | (bits - kNear));
+}
+
+// attention_args.h says what becomes of a vector. Rounds to nearest even.
+inline void store_codes(uint8_t* codes, float* scale, float* zero, const float* x, size_t total) {
+  Vec::Reg highest = Vec::set1(-INFINITY);
+  Vec::Reg negated = highest;     // the least, with the other sign
+  Vec::Reg broken = Vec::zero();  // NaN where a value is no number
+  for_vectors(total, [&](size_t i, size_t n) {
+    const Vec::Reg value = Vec::load_n(x + i, n);
+    broken = Vec::fmadd(value, Vec::zero(), broken);
+    highest = Vec::max(highest, Vec::select(value, highest, 0, n));
+    negated = Vec::max(negated, Vec::select(Vec::sub(Vec::zero(), value), negated, 0, n));
+  });
+  // Added zeros: the sign of a zero would hang on the order.
+  const float top = Vec::highest(highest) + 0.0F;
+  const float least = 0.0F - Vec::highest(negated) + 0.0F;
+  if (!is_number(Vec::sum(broken))) {
+    *scale = *zero = NAN;
+    memset(codes, 0, total);
+    return;
+  }
+  *zero = least;
+  *scale = top / 255.0F - least / 255.0F;
+  const float inverse = 1.0F / *scale;
+  if (!is_number(inverse)) {
+    *scale = 0.0F;
+    memset(codes, 0, total);
+    return;
+  }
+  const Vec::Reg begin = Vec::set1(least);
+  const Vec::Reg factor = Vec::set1(inverse);
+  const Vec::Reg last = Vec::set1(255.0F);
+  for_vectors(total, [&](size_t i, size_t n) {
+    const Vec::Reg steps = Vec::mul(Vec::sub(Vec::load_n(x + i, n), begin), factor);
+    float lanes[Vec::kLanes];
+    Vec::store(lanes, Vec::round(Vec::max(Vec::min(steps, last), Vec::zero())));
+    for (size_t lane = 0; lane < n; ++lane)
+      codes[i + lane] = static_cast<uint8_t>(static_cast<int32_t>(lanes[lane]));
+  });
+}
+
+// Of any type but kCacheU8.
 inline void store_row(void* dst, CacheType type, const float* x, size_t total) {
   if (type == kCacheF32) {
     memcpy(dst, x, total * sizeof(float));
+    return;
+  }
+  if (value_bytes(type) == 1) {
+    uint8_t* bytes = static_cast<uint8_t*>(dst);
+    for (size_t i = 0; i < total; ++i)
+      bytes[i] = type == kCacheE4M3 ? to_f8<3, 7, 0x7E>(x[i]) : to_f8<2, 15, 0x7B>(x[i]);
     return;
   }
   uint16_t* out = static_cast<uint16_t*>(dst);

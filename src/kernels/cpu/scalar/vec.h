@@ -101,18 +101,47 @@ struct Vec {
     *p = static_cast<uint16_t>(sign | half);
   }
 
+  static Reg load_u8_n(const uint8_t* p, size_t n) {
+    return n != 0 ? static_cast<float>(*p) : 0.0F;
+  }
+  // Floats of 8 bits as float16: e5m2 is its upper half.
+  static Reg load_e5m2_n(const uint8_t* p, size_t n) {
+    if (n == 0) return 0.0F;
+    const uint16_t half = static_cast<uint16_t>(*p << 8);
+    return load_f16_n(&half, 1);
+  }
+  static Reg load_e4m3_n(const uint8_t* p, size_t n) {
+    if (n == 0) return 0.0F;
+    const uint16_t half = static_cast<uint16_t>((*p & 0x80U) << 8 | (*p & 0x7FU) << 7);
+    return (*p & 0x7FU) == 0x7FU ? NAN : load_f16_n(&half, 1) * 256.0F;
+  }
+  // Of kCacheU8 the codes.
+  static Reg load_cache_n(const void* src, CacheType type, size_t at, size_t n) {
+    const uint8_t* const bytes = static_cast<const uint8_t*>(src) + at * value_bytes(type);
+    const uint16_t* const halves = static_cast<const uint16_t*>(src) + at;
+    switch (type) {
+      case kCacheBf16:
+        return load_bf16_n(halves, n);
+      case kCacheF16:
+        return load_f16_n(halves, n);
+      case kCacheU8:
+        return load_u8_n(bytes, n);
+      case kCacheE4M3:
+        return load_e4m3_n(bytes, n);
+      case kCacheE5M2:
+        return load_e5m2_n(bytes, n);
+      case kCacheF32:
+        break;
+    }
+    return load_n(static_cast<const float*>(src) + at, n);
+  }
+
   // dst[d * ld + j] = element d of the vector j, for j < n (n <= 16) and d < dim. src holds n
   // vectors of dim values.
   static void transpose_16(
       float* dst, size_t ld, const void* src, CacheType type, size_t dim, size_t n) {
     for (size_t j = 0; j < n; ++j) {
-      for (size_t d = 0; d < dim; ++d) {
-        const size_t at = j * dim + d;
-        dst[d * ld + j] = type == kCacheF32 ? static_cast<const float*>(src)[at]
-                          : type == kCacheBf16
-                              ? load_bf16_n(static_cast<const uint16_t*>(src) + at, 1)
-                              : load_f16_n(static_cast<const uint16_t*>(src) + at, 1);
-      }
+      for (size_t d = 0; d < dim; ++d) dst[d * ld + j] = load_cache_n(src, type, j * dim + d, 1);
     }
   }
 };

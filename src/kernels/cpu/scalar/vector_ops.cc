@@ -22,7 +22,9 @@ namespace {
 
 void fill_scalar_vector(SetOps* ops) {
   ops->vector = {attention,
+                 attention,
                  store_row,
+                 store_codes,
                  rms_norm,
                  layer_norm,
                  rope,
