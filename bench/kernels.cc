@@ -138,7 +138,10 @@ class Bench {
   void print_decode(const Weights& weights, const WeightFormat& format);
   void print_rows(const Weights& weights, const WeightFormat& format, std::size_t m);
   // Of `n_streams` sequences, the last n_rows of `length` positions each. They share one cache.
-  void attention_rows(std::size_t n_streams, std::size_t n_rows, std::size_t length);
+  void attention_rows(tensor::DType type,
+                      std::size_t n_streams,
+                      std::size_t n_rows,
+                      std::size_t length);
 
   const Options& options_;
   const KernelTable& table_;
@@ -262,9 +265,11 @@ class LayersCache {
   static constexpr std::size_t kDim = 64;
   static constexpr std::size_t kTokens = 16;
 
-  explicit LayersCache(std::size_t length)
-      : blocks_(length / kTokens),
-        region_bytes_(blocks_.size() * kBlockBytes),
+  LayersCache(tensor::DType type, std::size_t length)
+      : type_(type),
+        block_bytes_(kKvHeads * kernels::kv_head_bytes(type, kTokens, kDim)),
+        blocks_(length / kTokens),
+        region_bytes_(blocks_.size() * block_bytes_),
         bytes_(require(tensor::AlignedBuffer::allocate(2 * region_bytes_ * kLayers))) {
     for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = static_cast<BlockId>(i);
   }
@@ -273,8 +278,8 @@ class LayersCache {
     kernels::KvLayerView view;
     view.k = bytes_.data() + 2 * index * region_bytes_;
     view.v = view.k + region_bytes_;
-    view.k_block_stride_bytes = view.v_block_stride_bytes = kBlockBytes;
-    view.type = tensor::DType::kBf16;
+    view.k_block_stride_bytes = view.v_block_stride_bytes = block_bytes_;
+    view.type = type_;
     view.n_kv_heads = kKvHeads;
     view.block_tokens = kTokens;
     view.k_head_dim = view.v_head_dim = kDim;
@@ -291,8 +296,8 @@ class LayersCache {
   }
 
  private:
-  static constexpr std::size_t kBlockBytes = kKvHeads * kTokens * kDim * 2;
-
+  tensor::DType type_;
+  std::size_t block_bytes_;
   std::vector<BlockId> blocks_;
   std::size_t region_bytes_;
   tensor::AlignedBuffer bytes_;
@@ -300,17 +305,24 @@ class LayersCache {
 
 void Bench::attention() {
   if (!wanted("attention")) return;
-  for (const std::size_t length : {std::size_t{512}, std::size_t{2048}}) {
-    attention_rows(1, 1, length);
-    attention_rows(1, length, length);
+  for (const tensor::DType type :
+       {tensor::DType::kBf16, tensor::DType::kI8, tensor::DType::kF8E4M3}) {
+    for (const std::size_t length : {std::size_t{512}, std::size_t{2048}}) {
+      attention_rows(type, 1, 1, length);
+      attention_rows(type, 1, length, length);
+    }
+    attention_rows(type, 1, 1, 8192);
+    attention_rows(type, 256, 1, 64);
   }
-  attention_rows(256, 1, 64);
 }
 
-void Bench::attention_rows(std::size_t n_streams, std::size_t n_rows, std::size_t length) {
+void Bench::attention_rows(tensor::DType type,
+                           std::size_t n_streams,
+                           std::size_t n_rows,
+                           std::size_t length) {
   constexpr std::size_t kWidth = LayersCache::kHeads * LayersCache::kDim;
   constexpr std::size_t kKvWidth = LayersCache::kKvHeads * LayersCache::kDim;
-  LayersCache cache(length);
+  LayersCache cache(type, length);
   const std::vector<float> x = random_values(std::max(length, n_streams) * kWidth);
   std::vector<float> out(n_streams * n_rows * kWidth);
   auto scratch = require(tensor::AlignedBuffer::allocate(
@@ -346,11 +358,12 @@ void Bench::attention_rows(std::size_t n_streams, std::size_t n_rows, std::size_
       static_cast<double>(n_streams) * rows * (static_cast<double>(length) - (rows - 1) / 2);
   const double operations = keys * kWidth * 4;
   std::printf(
-      "attention %3zu x %4zu rows, %4zu positions, bf16 cache: %8.1f us a layer, %.3f T/s (%3.0f "
+      "attention %3zu x %4zu rows, %4zu positions, %s cache: %8.1f us a layer, %.3f T/s (%3.0f "
       "%% of f32 peak), %.1f GB/s of cache\n",
       n_streams,
       n_rows,
       length,
+      std::string(tensor::name_of(type)).c_str(),
       seconds * 1e6,
       operations / seconds / 1e12,
       100 * operations / seconds / peaks_.f32,

@@ -34,6 +34,7 @@ constexpr std::uint32_t kPrefillMax = 2048;
 struct Options {
   std::string model_dir;
   std::string quantize;
+  std::string kv_type;
   std::size_t n_threads = std::max(1U, std::thread::hardware_concurrency());
   std::string isa;
   std::uint32_t batch = 16;
@@ -48,12 +49,13 @@ struct Options {
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
                              [--batch N] [--rounds N] [--only decode|prefill|engine|fit|tier]
-                             [--tokens N]
+                             [--tokens N] [--kv-cache-dtype NAME]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
 llama's shape, such as coxswain-make-model writes.
 
   --quantize NAME  int8, int4 or int4-g128: the format of the weights (as stored)
+  --kv-cache-dtype NAME  float32, bfloat16, float16, int8, fp8_e4m3fn or fp8_e5m2 (as the weights)
   --threads N      threads of the pool (all CPUs)
   --isa NAME       the instruction set, as --isa of the server (the best that this CPU has)
   --batch N        streams that decode together (16)
@@ -79,6 +81,8 @@ Options parse(int argc, char** argv) {
   Arguments arguments(argc, argv, kHelp);
   Options options;
   options.quantize = arguments.one_of("quantize", {"int8", "int4", "int4-g128"}, "");
+  options.kv_type = arguments.one_of(
+      "kv-cache-dtype", {"float32", "bfloat16", "float16", "int8", "fp8_e4m3fn", "fp8_e5m2"}, "");
   options.n_threads = arguments.count("threads", static_cast<std::uint32_t>(options.n_threads));
   options.isa = arguments.text("isa");
   options.batch = arguments.count("batch", options.batch);
@@ -205,6 +209,8 @@ runner::RunnerOptions runner_options(const Options& options) {
   out.model_dir = options.model_dir;
   out.without_text = true;
   out.quantize = options.quantize;
+  for (const tensor::DType type : tensor::kCacheTypes)
+    if (options.kv_type == tensor::name_of(type)) out.kv_dtype = type;
   out.n_threads = options.n_threads;
   out.isa = options.isa;
   out.block_tokens = kBlockTokens;
