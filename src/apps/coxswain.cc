@@ -15,6 +15,7 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "apps/pull.h"
 #include "fleet/import/import.h"
 #include "fleet/top/fleet_page.h"
 #include "fleet/top/http_get.h"
@@ -39,15 +40,20 @@ constexpr std::string_view kUsage =
     "  fleet top HOST:PORT    shows the replicas of a server, each second anew, by its "
     "--admin-listen; one page if stdout\n"
     "                         is no terminal\n"
+    "  pull MODEL             downloads org/name of the Hugging Face hub, or the one GGUF model "
+    "org/name:TYPE, into the\n"
+    "                         hub's cache and prints its folder; [--revision R] "
+    "[--huggingface-hub-cache FOLDER]\n"
     "  --help, -h             prints this\n"
     "\n"
-    "Exit codes: 0 ok, 1 a file cannot be read or is none of these, or no server answers, 2 "
-    "usage.\n";
+    "Exit codes: 0 ok, 1 a file cannot be read or is none of these, no server answers, or a model "
+    "is not whole, 2 usage.\n";
 
 int usage_error(const std::string& what) {
   std::fprintf(
       stderr,
-      "coxswain: %s. There is: fleet import FILE..., fleet top HOST:PORT (coxswain --help)\n",
+      "coxswain: %s. There is: fleet import FILE..., fleet top HOST:PORT, pull MODEL (coxswain "
+      "--help)\n",
       what.c_str());
   return 2;
 }
@@ -125,12 +131,21 @@ int top_fleet(Words words) {
   return 1;
 }
 
+int pull(Words words) {
+  const Status status = pull_model(words);
+  if (status.code() == Code::kInvalidArgument) return usage_error(status.message());
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "coxswain: %s\n", status.message().c_str());
+  return 1;
+}
+
 int run(Words words) {
   if (words.empty()) return usage_error("a verb is missing");
   if (words[0] == "--help" || words[0] == "-h") {
     std::fwrite(kUsage.data(), 1, kUsage.size(), stdout);
     return 0;
   }
+  if (words[0] == "pull") return pull(words.subspan(1));
   if (words[0] != "fleet") return usage_error("no verb `" + std::string(words[0]) + "`");
   if (words.size() < 2) return usage_error("fleet needs a verb of its own");
   if (words[1] == "import") return import_fleet(words.subspan(2));

@@ -40,24 +40,10 @@ int report(const StartFailure& failure) {
 
 // Where models of the hub lie, as its tools look for them.
 HubCache hub_cache(const options::OptionValues& values) {
-  HubCache out{.folder = {}, .revision = values.get<"revision">()};
-  const auto variable = [](const char* name) -> std::string {
-    const char* text = std::getenv(name);
-    return text == nullptr ? "" : text;
-  };
-  const std::string caches = variable("XDG_CACHE_HOME");
-  if (const auto cache = values.get<"huggingface-hub-cache">()) {
-    out.folder = *cache;
-  } else if (const auto folder = values.get<"HF_HUB_CACHE">()) {
-    out.folder = *folder;
-  } else if (const auto home = values.get<"HF_HOME">()) {
-    out.folder = *home + "/hub";
-  } else if (!caches.empty()) {
-    out.folder = caches + "/huggingface/hub";
-  } else if (const std::string home_folder = variable("HOME"); !home_folder.empty()) {
-    out.folder = home_folder + "/.cache/huggingface/hub";
-  }
-  return out;
+  return {.folder = hub_cache_folder(values.get<"huggingface-hub-cache">().value_or(""),
+                                     values.get<"HF_HUB_CACHE">().value_or(""),
+                                     values.get<"HF_HOME">().value_or("")),
+          .revision = values.get<"revision">()};
 }
 
 StartFailure no_model(const std::vector<std::string>& bundled) {

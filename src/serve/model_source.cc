@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <unistd.h>
+
+#include "gguf/file_names.h"
 
 namespace coxswain::serve {
 namespace {
@@ -18,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kGguf = ".gguf";
 constexpr const char* kFolderCure =
     "Give a GGUF file, or the folder that holds config.json, tokenizer.json and *.safetensors; "
-    "downloads are not supported yet.";
+    "`coxswain pull org/name` downloads one of the hub.";
 
 bool is_model(const fs::path& folder) {
   std::error_code error;
@@ -40,40 +43,17 @@ bool is_hub_entry(const fs::path& folder) {
   return fs::is_directory(folder / "snapshots", error) && !is_model(folder);
 }
 
-// The GGUF models of a folder, sorted: of a split one the first file. Files of other parts of a model than its text, as
-// converters name them, are none.
+// The GGUF models of a folder, sorted: of a split one the first file.
 std::vector<std::string> gguf_models(const fs::path& folder) {
   std::vector<std::string> out;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (!name.ends_with(kGguf) || name.starts_with("mmproj")) continue;
-    const std::size_t of = name.rfind("-of-");
-    const bool is_later_part = of != std::string::npos && of >= 6 && name[of - 6] == '-' &&
-                               name.substr(of - 5, 5) != "00001";
-    if (!is_later_part) out.push_back(name);
+    if (gguf::is_model_name(name) && !gguf::is_later_part(name)) out.push_back(name);
   }
   std::ranges::sort(out);
   return out;
-}
-
-std::string upper(std::string text) {
-  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return text;
-}
-
-// Whether `word` stands in `name` between characters that are neither letters nor digits nor '_'.
-bool has_word(const std::string& name, const std::string& word) {
-  const std::string in = upper(name);
-  const auto belongs = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  for (std::size_t at = in.find(word); at != std::string::npos; at = in.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    if ((at == 0 || !belongs(in[at - 1])) && (end == in.size() || !belongs(in[end]))) return true;
-  }
-  return false;
 }
 
 // The one GGUF model of the folder, or of several the one whose name has `type`; the folder itself if that is not one.
@@ -81,7 +61,7 @@ ModelSource with_gguf(ModelSource source, const std::string& type) {
   if (type.empty() && is_model(source.folder)) return source;
   std::vector<std::string> names = gguf_models(source.folder);
   if (!type.empty())
-    std::erase_if(names, [&](const std::string& name) { return !has_word(name, upper(type)); });
+    std::erase_if(names, [&](const std::string& name) { return !gguf::has_word(name, type); });
   if (names.size() == 1) source.folder = (fs::path(source.folder) / names.front()).string();
   return source;
 }
@@ -223,6 +203,22 @@ ModelSource find_folder(const std::string& model_id,
 }
 
 }  // namespace
+
+std::string hub_cache_folder(const std::string& hub_cache_option,
+                             const std::string& hf_hub_cache,
+                             const std::string& hf_home) {
+  const auto variable = [](const char* name) -> std::string {
+    const char* text = std::getenv(name);
+    return text == nullptr ? "" : text;
+  };
+  if (!hub_cache_option.empty()) return hub_cache_option;
+  if (!hf_hub_cache.empty()) return hf_hub_cache;
+  if (!hf_home.empty()) return hf_home + "/hub";
+  const std::string caches = variable("XDG_CACHE_HOME");
+  if (!caches.empty()) return caches + "/huggingface/hub";
+  const std::string home = variable("HOME");
+  return home.empty() ? "" : home + "/.cache/huggingface/hub";
+}
 
 ModelSource find_model(const std::string& model_id,
                        const std::string& program_folder,

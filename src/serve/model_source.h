@@ -4,7 +4,8 @@
 // An existing folder wins; one of a hub cache (`models--org--name`, with `refs` and `snapshots`) stands for the
 // snapshot that its refs name. Else a plain name may be a model that comes with the programs: it is looked up in the
 // folder of the installed tree (<prefix>/share/coxswain/models) or of the source tree (<source>/models), found from
-// where the programs themselves lie. Else `org/name` is looked up in the hub cache. Nothing is downloaded.
+// where the programs themselves lie. Else `org/name` is looked up in the hub cache. Nothing is
+// downloaded here: `coxswain pull` does that.
 //
 // A folder without config.json that holds one GGUF model stands for that file; `FOLDER:Q4_K_M` picks the one of several
 // whose name has that word, upper or lower case.
@@ -24,6 +25,12 @@ struct HubCache {
   std::string folder;                     // empty: none
   std::optional<std::string> revision{};  // a name in refs, or a commit; main if not given
 };
+
+// Where it lies: the first of these that is not empty; HF_HOME has it as `hub`. Else XDG_CACHE_HOME or HOME say where;
+// empty if there is neither.
+std::string hub_cache_folder(const std::string& hub_cache_option,
+                             const std::string& hf_hub_cache,
+                             const std::string& hf_home);
 
 struct ModelSource {
   // To read from, a folder or a GGUF file; the model id itself if nothing else is known by that name.

@@ -1,0 +1,170 @@
+"""coxswain pull against a hub that misbehaves, and huggingface_hub over the cache that it wrote."""
+
+import collections
+import hashlib
+import http.server
+import json
+import os
+import pathlib
+import re
+import subprocess
+import threading
+
+import pytest
+
+from launcher import BIN
+
+COMMIT = "c" * 40
+TOKEN = "hf_secret"
+
+
+def git_blob(data):
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+class Hub:
+    """A hub of one model, and the store on another port that large files are redirected to."""
+
+    def __init__(self):
+        self.files = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}", "model.safetensors": os.urandom(1 << 20)}
+        self.needs_token = False
+        self.cuts = 0  # answers of the store that end half-way
+        self.lies = False  # the store's bytes are others
+        self.loops = False  # redirects without end
+        self.asked = collections.defaultdict(list)  # {"hub" or "store": headers of each request}
+        self.store = self.serve("store")
+        self.front = self.serve("hub")
+        self.url = f"http://127.0.0.1:{self.front.server_port}"
+
+    def serve(self, role):
+        hub = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                hub.asked[role].append(dict(self.headers))
+                (hub.answer_store if role == "store" else hub.answer_front)(self)
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def listing(self):
+        def entry(name, data):
+            if name.endswith(".safetensors"):
+                return {"rfilename": name, "size": len(data), "blobId": "0" * 40, "lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}}
+            return {"rfilename": name, "size": len(data), "blobId": git_blob(data)}
+
+        return json.dumps({"sha": COMMIT, "siblings": [entry(*f) for f in self.files.items()]}).encode()
+
+    def answer_front(self, request):
+        if self.needs_token and request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return send(request, 401, b"no", {"X-Error-Message": "Access to model org/name is restricted."})
+        if request.path.startswith("/api/models/org/name/revision/main"):
+            return send(request, 200, self.listing())
+        name = request.path.rpartition("/")[2]
+        if self.loops:
+            return send(request, 302, b"", {"Location": request.path})
+        if name.endswith(".safetensors"):
+            return send(request, 302, b"", {"Location": f"http://127.0.0.1:{self.store.server_port}/{name}"})
+        return send(request, 200, self.files[name])
+
+    def answer_store(self, request):
+        data = self.files[request.path[1:]]
+        if self.lies:
+            data = bytes(len(data))
+        begin = int(re.fullmatch(r"bytes=(\d+)-", request.headers.get("Range", "bytes=0-"))[1])
+        body = data[begin:]
+        headers = {"Content-Range": f"bytes {begin}-{len(data) - 1}/{len(data)}"} if begin else {}
+        cut = len(body)
+        if self.cuts:
+            self.cuts -= 1
+            cut //= 2
+        send(request, 206 if begin else 200, body, headers, cut)
+
+    def close(self):
+        for server in (self.front, self.store):
+            server.shutdown()
+            server.server_close()
+
+
+def send(request, status, body, headers=None, cut=None):
+    request.send_response(status)
+    for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(body[:cut])
+    request.close_connection = True
+
+
+@pytest.fixture
+def hub():
+    made = Hub()
+    yield made
+    made.close()
+
+
+def pull(hub, cache, *words, **variables):
+    env = {"PATH": os.environ["PATH"], "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(cache), "no_proxy": "*", **variables}
+    return subprocess.run([BIN / "coxswain", "pull", *(words or ["org/name"])], env=env, capture_output=True, text=True, timeout=120)
+
+
+def check_whole(hub, done):
+    assert done.returncode == 0, done.stderr
+    folder = pathlib.Path(done.stdout.strip())
+    assert folder.name == COMMIT
+    assert {f.name: f.read_bytes() for f in folder.iterdir()} == hub.files
+
+
+def test_cut_connections_are_gone_on_with(hub, tmp_path):
+    hub.cuts = 3
+    check_whole(hub, pull(hub, tmp_path))
+    ranges = [headers.get("Range") for headers in hub.asked["store"]]
+    size = 1 << 20
+    assert ranges == [None, *(f"bytes={size - (size >> i)}-" for i in (1, 2, 3))]
+    hub.asked.clear()
+    check_whole(hub, pull(hub, tmp_path))
+    assert len(hub.asked["hub"]) == 1 and not hub.asked["store"]
+
+
+def test_the_token_stays_with_the_hub(hub, tmp_path):
+    hub.needs_token = True
+    refused = pull(hub, tmp_path)
+    assert refused.returncode == 1
+    assert "HTTP 401" in refused.stderr and "HF_TOKEN" in refused.stderr and "is restricted" in refused.stderr
+    done = pull(hub, tmp_path, HF_TOKEN=TOKEN)
+    check_whole(hub, done)
+    assert TOKEN not in done.stderr
+    assert all("Authorization" not in headers for headers in hub.asked["store"]) and hub.asked["store"]
+
+
+def test_wrong_bytes_are_no_model(hub, tmp_path):
+    hub.lies = True
+    done = pull(hub, tmp_path)
+    assert done.returncode == 1 and "model.safetensors" in done.stderr and "digest" in done.stderr
+    assert not (tmp_path / "models--org--name/refs/main").exists()
+    hub.lies = False
+    check_whole(hub, pull(hub, tmp_path))
+
+
+def test_what_is_refused(hub, tmp_path):
+    assert pull(hub, tmp_path, "../x").returncode == 2
+    assert pull(hub, tmp_path, "org/name", "--revision", "../x").returncode == 2
+    offline = pull(hub, tmp_path, HF_HUB_OFFLINE="1")
+    assert offline.returncode == 1 and "HF_HUB_OFFLINE" in offline.stderr
+    assert not hub.asked
+    hub.files["../escaped.json"] = b"{}"
+    escaped = pull(hub, tmp_path)
+    assert escaped.returncode == 1 and "../escaped.json" in escaped.stderr
+
+
+def test_huggingface_hub_reads_the_cache(hub, tmp_path):
+    done = pull(hub, tmp_path)
+    check_whole(hub, done)
+    python = pathlib.Path(os.environ["COXSWAIN_E2E_VENVS"]) / "venv-huggingface-hub/bin/python"
+    script = "import sys, huggingface_hub as h; print(h.snapshot_download('org/name', cache_dir=sys.argv[1], local_files_only=True)); print(h.hf_hub_download('org/name', 'config.json', cache_dir=sys.argv[1], local_files_only=True)); print(h.scan_cache_dir(sys.argv[1]).warnings)"
+    read = subprocess.run([python, "-B", "-c", script, tmp_path], capture_output=True, text=True, timeout=120)
+    assert read.returncode == 0, read.stderr
+    assert read.stdout.split("\n")[:3] == [done.stdout.strip(), done.stdout.strip() + "/config.json", "[]"]
