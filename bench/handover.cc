@@ -15,6 +15,7 @@
 
 #include "arguments.h"
 #include "require.h"
+#include "rpc/memory_transport.h"
 #include "runner/local_runner.h"
 #include "served_runner.h"
 #include "timed_sink.h"
@@ -27,15 +28,15 @@ using bench::require;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::string_view kHelp =
-    R"(usage: coxswain-bench-handover MODEL [--tokens N] [--rounds N] [--threads N] [--shards yes|no]
+    R"(usage: coxswain-bench-handover MODEL [--tokens N] [--rounds N] [--threads N] [--shards no|memory|router]
 
 One engine computes a prompt of N tokens (2000) and its first token; a second one goes on, in turn behind the blocks that
 are handed over and behind the prompt computed again. Prints medians over the rounds (7) of: the prompt at the first
 engine; from then to the second token, both ways; of the hand-over its time, bytes and bytes a second.
 
   MODEL    folder of a model, for example models/demo
-  --shards yes: both runners behind sockets, so that the bytes cross two processes' walls twice as they do between shards
-           (here all in one process); no (the default): the engines call the runners
+  --shards memory|router: both runners behind sockets as shards are, though in one process; the bytes pass through shared
+           memory, or through the middle. no (the default): the engines call the runners
 
 Tokens of both ways must be equal; ends with 1 otherwise.
 )";
@@ -79,8 +80,8 @@ struct Figures {
 
 class Rounds {
  public:
-  Rounds(Side& first, Side& second, std::uint32_t n_tokens)
-      : first_(first), second_(second), n_tokens_(n_tokens) {}
+  Rounds(Side& first, Side& second, std::uint32_t n_tokens, std::unique_ptr<BlockTransport> by)
+      : first_(first), second_(second), n_tokens_(n_tokens), service_({}, std::move(by)) {}
 
   Figures run(std::uint32_t n_rounds) {
     for (std::uint32_t i = 0; i <= n_rounds; ++i) {
@@ -154,7 +155,7 @@ int run(int argc, char** argv) {
   bench::Arguments arguments(argc, argv, kHelp);
   const std::uint32_t n_tokens = arguments.count("tokens", 2000);
   const std::uint32_t n_rounds = arguments.count("rounds", 7);
-  const bool shards = arguments.one_of("shards", {"yes", "no"}, "no") == "yes";
+  const std::string shards = arguments.one_of("shards", {"no", "memory", "router"}, "no");
   runner::RunnerOptions options;
   options.n_threads = arguments.count("threads", 1);
   options.model_dir = arguments.required_word("MODEL");
@@ -164,9 +165,11 @@ int run(int argc, char** argv) {
   options.kv_blocks = 4 * (n_tokens / options.block_tokens + 2);
   options.max_batch_size = 4;
   options.attachment_bytes_max = std::uint64_t{32} << 20;
-  Side first(options, shards, "first");
-  Side second(options, shards, "second");
-  const Figures all = Rounds(first, second, n_tokens).run(n_rounds);
+  Side first(options, shards != "no", "first");
+  Side second(options, shards != "no", "second");
+  std::unique_ptr<BlockTransport> by;
+  if (shards == "memory") by = std::make_unique<rpc::MemoryTransport>();
+  const Figures all = Rounds(first, second, n_tokens, std::move(by)).run(n_rounds);
   const double transfer = median(all.transfer_s);
   const double mib = static_cast<double>(all.n_bytes) / (1 << 20);
   std::printf("%u tokens, %u rounds, medians\n", n_tokens, n_rounds);

@@ -96,8 +96,13 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t start(HandoverJob job, Done done);
   void cancel(std::uint64_t id);
   HandoverStats stats() const {
-    base::MutexLock lock(mu_);
-    return stats_;
+    HandoverStats out;
+    {
+      base::MutexLock lock(mu_);
+      out = stats_;
+    }
+    out.transport = transport_->name();
+    return out;
   }
 
  private:

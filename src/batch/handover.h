@@ -63,6 +63,7 @@ struct HandoverStats {
   std::uint64_t n_failed = 0;  // neither: cancelled, or refused by the destination
   std::uint64_t n_bytes = 0;
   std::uint32_t n_running = 0;
+  std::string transport = {};  // BlockTransport::name()
 };
 
 class HandoverService {

@@ -39,12 +39,17 @@ std::uint64_t n_prompt_tokens(const batch::GenerationRequest& request) {
 
 }  // namespace
 
-Fleet::Fleet(const std::vector<FleetMember>& members, const FleetOptions& options, Parts parts)
+Fleet::Fleet(const std::vector<FleetMember>& members,
+             const FleetOptions& options,
+             Parts parts,
+             std::unique_ptr<BlockTransport> transport)
     : options_(options), parts_(std::move(parts)) {
   if (parts_.metrics != nullptr) queue_size_.emplace(parts_.metrics->queue_size);
   replicas_.reserve(members.size());
-  if (members.size() > 1 && options_.no_roles.ok())
-    handovers_ = std::make_unique<batch::HandoverService>();
+  if (members.size() > 1 && options_.no_roles.ok()) {
+    handovers_ =
+        std::make_unique<batch::HandoverService>(batch::HandoverOptions{}, std::move(transport));
+  }
   for (const FleetMember& member : members) replicas_.push_back(make_replica(member));
   thread_ = std::thread([this] { loop(); });
 }

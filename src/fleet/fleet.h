@@ -113,8 +113,11 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
     std::function<void()> on_work = {};
   };
 
-  // REQUIRES: 1 to 64 members.
-  Fleet(const std::vector<FleetMember>& members, const FleetOptions& options, Parts parts);
+  // `transport` carries what is handed over; without one it passes through this process. REQUIRES: 1 to 64 members.
+  Fleet(const std::vector<FleetMember>& members,
+        const FleetOptions& options,
+        Parts parts,
+        std::unique_ptr<BlockTransport> transport = {});
   // Cancels what is left, each with its final event.
   ~Fleet() override;
 

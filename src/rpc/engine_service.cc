@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unistd.h>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@
 #include "rpc/convert.h"
 #include "rpc/plan_check.h"
 #include "rpc/runner_gate.h"
+#include "rpc/shared_bytes.h"
 
 namespace coxswain::rpc {
 
@@ -98,6 +101,46 @@ class AttachmentOwners {
  private:
   base::Mutex mu_;
   std::unordered_map<std::uint64_t, std::uint64_t> stream_of_ GUARDED_BY(mu_);
+};
+
+// Attachments that other shards may read, until they are erased or taken back.
+//
+// Thread rule: any thread.
+class SharedAttachments {
+ public:
+  // Its name for other processes. Errors: those of share_bytes().
+  Result<SharedBytes> put(const Attachment& attachment) {
+    COXSWAIN_ASSIGN_OR_RETURN(Descriptor fd, share_bytes(attachment.bytes));
+    const SharedBytes out{.pid = ::getpid(), .fd = fd.get(), .n_bytes = attachment.bytes.size()};
+    base::MutexLock lock(mu_);
+    held_.insert_or_assign(
+        attachment.id, Held{.kind = attachment.kind, .fd = std::move(fd), .n_bytes = out.n_bytes});
+    return out;
+  }
+  void erase(std::uint64_t id) {
+    base::MutexLock lock(mu_);
+    held_.erase(id);
+  }
+  // Nothing: there is none.
+  std::optional<Result<Attachment>> take(std::uint64_t id) {
+    base::MutexLock lock(mu_);
+    const auto found = held_.find(id);
+    if (found == held_.end()) return {};
+    const Held held = std::move(found->second);
+    held_.erase(found);
+    Result<std::string> bytes = read_shared(held.fd.get(), held.n_bytes);
+    if (!bytes.ok()) return bytes.status();
+    return Attachment{.id = id, .kind = held.kind, .bytes = std::move(bytes).value()};
+  }
+
+ private:
+  struct Held {
+    AttachmentKind kind = AttachmentKind::kBlocks;
+    Descriptor fd;
+    std::uint64_t n_bytes = 0;
+  };
+  base::Mutex mu_;
+  std::unordered_map<std::uint64_t, Held> held_ GUARDED_BY(mu_);
 };
 
 // Runs the plans of one stream in order and answers each.
@@ -273,7 +316,7 @@ class EngineService final : public pb::Engine::Service {
     state.stopped = true;
     state.plans.close();
     executor.join();
-    for (const std::uint64_t id : owners_.remove_stream(stream_id)) (void)runner_.detach(id);
+    for (const std::uint64_t id : owners_.remove_stream(stream_id)) (void)forget(id);
     log_.info("an engine stream has ended");
     return grpc::Status::OK;
   }
@@ -290,7 +333,7 @@ class EngineService final : public pb::Engine::Service {
                       const pb::DetachRequest* request,
                       pb::DetachResponse* response) override {
     Status status = check_epoch(request->epoch());
-    if (status.ok()) status = runner_.detach(request->id());
+    if (status.ok()) status = forget(request->id());
     if (!status.ok()) to_proto(status, *response->mutable_status());
     owners_.remove(request->id());
     return grpc::Status::OK;
@@ -308,6 +351,11 @@ class EngineService final : public pb::Engine::Service {
     }
     response.set_kind(static_cast<pb::AttachmentKind>(taken->kind));
     response.set_n_bytes(taken->bytes.size());
+    if (request->share() && share(*taken, response)) {
+      writer->Write(response);
+      return grpc::Status::OK;
+    }
+    owners_.remove(request->id());
     const std::string_view bytes = taken->bytes;
     std::size_t at = 0;
     do {
@@ -331,9 +379,24 @@ class EngineService final : public pb::Engine::Service {
 
   Result<Attachment> take(const pb::TakeRequest& request) {
     COXSWAIN_RETURN_IF_ERROR(check_epoch(request.epoch()));
-    auto out = runner_.take(request.id());
-    if (out.ok()) owners_.remove(request.id());
-    return out;
+    if (auto shared = shared_.take(request.id())) return *std::move(shared);
+    return runner_.take(request.id());
+  }
+
+  // False: its bytes have to be sent.
+  bool share(const Attachment& attachment, pb::TakeResponse& response) {
+    const Result<SharedBytes> where = shared_.put(attachment);
+    if (!where.ok()) return false;
+    response.mutable_shared()->set_pid(where->pid);
+    response.mutable_shared()->set_fd(where->fd);
+    // If the stream has ended meanwhile nobody takes it.
+    if (!owners_.has(attachment.id)) shared_.erase(attachment.id);
+    return true;
+  }
+
+  Status forget(std::uint64_t id) {
+    shared_.erase(id);
+    return runner_.detach(id);
   }
 
   // The size is said first and checked before a byte is kept.
@@ -356,11 +419,18 @@ class EngineService final : public pb::Engine::Service {
                   std::to_string(can.attachment_bytes_max)};
     }
     const std::uint64_t stream_id = message.stream();
-    do {
+    if (message.has_shared()) {
+      COXSWAIN_ASSIGN_OR_RETURN(
+          attachment.bytes,
+          read_shared(
+              {.pid = message.shared().pid(), .fd = message.shared().fd(), .n_bytes = n_bytes}));
+    }
+    while (attachment.bytes.size() < n_bytes || !message.part().empty()) {
       if (message.part().size() > n_bytes - attachment.bytes.size())
         return invalid_argument("an attachment is longer than it says", "part");
       attachment.bytes += message.part();
-    } while (reader.Read(&message));
+      if (!reader.Read(&message)) break;
+    }
     if (attachment.bytes.size() != n_bytes)
       return invalid_argument("an attachment is cut off", "part");
     const std::uint64_t id = attachment.id;
@@ -371,6 +441,7 @@ class EngineService final : public pb::Engine::Service {
   }
 
   AttachmentOwners owners_;
+  SharedAttachments shared_;
   StepRunner& runner_;
   RunnerGate& gate_;
   const std::size_t message_bytes_max_;

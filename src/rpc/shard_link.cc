@@ -304,13 +304,21 @@ Status ShardLink::receive(pb::StepsResponse& to, TimePoint until) {
   return {};
 }
 
-Status ShardLink::attach(const Attachment& attachment, std::uint64_t epoch, std::uint64_t stream) {
+Status ShardLink::attach(const SharedAttachment& shared,
+                         std::uint64_t epoch,
+                         std::uint64_t stream) {
+  const Attachment& attachment = shared.attachment;
   pb::AttachRequest message;
   message.set_stream(stream);
   message.set_epoch(epoch);
   message.set_id(attachment.id);
   message.set_kind(static_cast<pb::AttachmentKind>(attachment.kind));
   message.set_n_bytes(attachment.bytes.size());
+  if (shared.where) {
+    message.set_n_bytes(shared.where->n_bytes);
+    message.mutable_shared()->set_pid(shared.where->pid);
+    message.mutable_shared()->set_fd(shared.where->fd);
+  }
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
   pb::AttachResponse response;
@@ -341,14 +349,16 @@ Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
   return response.has_status() ? from_proto(response.status()) : Status();
 }
 
-Result<Attachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch) {
+Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, bool share) {
   pb::TakeRequest request;
   request.set_epoch(epoch);
   request.set_id(id);
+  request.set_share(share);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
   const auto reader = impl_->attachments->Take(&context, request);
-  Attachment out{.id = id};
+  SharedAttachment whole{.attachment = {.id = id}};
+  Attachment& out = whole.attachment;
   std::uint64_t n_bytes = 0;
   Status refused;
   bool first = true;
@@ -359,6 +369,10 @@ Result<Attachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch) {
       if (!pb::AttachmentKind_IsValid(message.kind())) refused = internal_error("an unknown kind");
       out.kind = static_cast<AttachmentKind>(message.kind());
       n_bytes = message.n_bytes();
+      if (message.has_shared()) {
+        whole.where = SharedBytes{
+            .pid = message.shared().pid(), .fd = message.shared().fd(), .n_bytes = n_bytes};
+      }
       first = false;
     }
     out.bytes += message.part();
@@ -366,9 +380,9 @@ Result<Attachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch) {
   if (const grpc::Status status = reader->Finish(); !status.ok())
     return lost("an attachment of " + impl_->path, status);
   if (!refused.ok()) return refused;
-  if (first || out.bytes.size() != n_bytes)
+  if (first || (!whole.where && out.bytes.size() != n_bytes))
     return unavailable("an attachment of " + impl_->path + " is cut off");
-  return out;
+  return whole;
 }
 
 Status ShardLink::healthy() {

@@ -18,6 +18,8 @@
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 
+#include "rpc/shared_bytes.h"
+
 namespace coxswain::engine::v1 {
 class StepsRequest;
 class StepsResponse;
@@ -64,9 +66,10 @@ class ShardLink {
 
   // In parts, over the connection of the Health calls, so that no plan waits behind them. `stream`: drawn by the
   // caller, sent with its first plan; the shard forgets the attachments of a stream when it ends. From any thread.
-  Status attach(const Attachment& attachment, std::uint64_t epoch, std::uint64_t stream);
+  Status attach(const SharedAttachment& attachment, std::uint64_t epoch, std::uint64_t stream);
   Status detach(std::uint64_t id, std::uint64_t epoch);
-  Result<Attachment> take(std::uint64_t id, std::uint64_t epoch);
+  // `share`: where it can be, the attachment stays there and is shared.
+  Result<SharedAttachment> take(std::uint64_t id, std::uint64_t epoch, bool share);
 
  private:
   struct Impl;

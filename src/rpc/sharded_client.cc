@@ -152,10 +152,14 @@ Status ShardedClient::healthy() {
 }
 
 Status ShardedClient::attach(Attachment attachment) {
+  return attach_shared({.attachment = std::move(attachment)});
+}
+
+Status ShardedClient::attach_shared(const SharedAttachment& attachment) {
   for (std::size_t rank = 0; rank < links_.size(); ++rank) {
     Status status = links_[rank]->attach(attachment, epochs_[rank], stream_);
     if (status.ok()) continue;
-    while (rank-- > 0) (void)links_[rank]->detach(attachment.id, epochs_[rank]);
+    while (rank-- > 0) (void)links_[rank]->detach(attachment.attachment.id, epochs_[rank]);
     return status;
   }
   return {};
@@ -171,10 +175,16 @@ Status ShardedClient::detach(std::uint64_t id) {
 }
 
 Result<Attachment> ShardedClient::take(std::uint64_t id) {
-  auto out = links_.front()->take(id, epochs_.front());
+  COXSWAIN_ASSIGN_OR_RETURN(SharedAttachment out, links_.front()->take(id, epochs_.front(), false));
   for (std::size_t rank = 1; rank < links_.size(); ++rank)
     (void)links_[rank]->detach(id, epochs_[rank]);
-  return out;
+  return std::move(out.attachment);
+}
+
+Result<SharedAttachment> ShardedClient::share(std::uint64_t id) {
+  if (links_.size() == 1) return links_.front()->take(id, epochs_.front(), true);
+  COXSWAIN_ASSIGN_OR_RETURN(Attachment whole, take(id));
+  return SharedAttachment{.attachment = std::move(whole)};
 }
 
 }  // namespace coxswain::rpc

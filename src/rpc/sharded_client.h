@@ -41,6 +41,11 @@ class ShardedClient : public StepRunner {
   Status detach(std::uint64_t id) override;
   // Of rank 0; the others forget theirs.
   Result<Attachment> take(std::uint64_t id) override;
+  // As take(), but where it can be the bytes stay with the shard, in shared memory, until detach() or take(); take()
+  // where there are several shards. Errors: those of take().
+  Result<SharedAttachment> share(std::uint64_t id);
+  // Errors: those of attach(); kUnimplemented if a shard cannot read what is shared.
+  Status attach_shared(const SharedAttachment& attachment);
 
  private:
   ShardedClient(std::vector<std::unique_ptr<ShardLink>> links,

@@ -204,6 +204,7 @@ def test_a_prompt_is_computed_in_one_replica_and_its_answer_in_another(launch, s
     assert m["tgi_kv_handover_duration_count"] == n_apart
     shown = seen(fleet, "/fleet").json()
     assert shown["handovers"]["moved"] == n_apart and shown["handovers"]["running"] == 0
+    assert shown["handovers"]["transport"] == "memory"
     prefill, decode = shown["replicas"]
     assert (prefill["role"], decode["role"]) == ("prefill", "decode")
     # The first token of each; a probe of an idle replica is one token, too.

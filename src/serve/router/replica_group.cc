@@ -6,6 +6,7 @@
 
 #include "batch/block_transfers.h"
 #include "kvspill/spill_tier.h"
+#include "rpc/memory_transport.h"
 #include "serve/router/router_setup.h"
 
 namespace coxswain::serve {
@@ -127,8 +128,10 @@ Status ReplicaGroup::start(telemetry::Metrics& metrics) {
   options.no_roles = can_have_roles();
   if (values_.get<"disaggregation">() == "auto")
     options.disaggregation = fleet::Disaggregation::kAuto;
-  fleet_ = std::make_unique<fleet::Fleet>(
-      members, options, fleet::Fleet::Parts{.log = log_, .metrics = &metrics});
+  fleet_ = std::make_unique<fleet::Fleet>(members,
+                                          options,
+                                          fleet::Fleet::Parts{.log = log_, .metrics = &metrics},
+                                          std::make_unique<rpc::MemoryTransport>());
   return {};
 }
 
