@@ -257,6 +257,8 @@ std::string_view title_of(Group group) {
       return "Logs and traces";
     case Group::kProcesses:
       return "Processes";
+    case Group::kFleet:
+      return "Replicas that come and go";
   }
   return "";
 }

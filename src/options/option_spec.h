@@ -56,8 +56,9 @@ enum class Group : std::uint8_t {
   kSecurity,
   kLogs,
   kProcesses,
+  kFleet,
 };
-inline constexpr std::size_t kGroupCount = 8;
+inline constexpr std::size_t kGroupCount = 9;
 
 // Lists of words are separated by '|'. Getters are given `name`, or `env` where the row has no flag.
 struct OptionSpec {

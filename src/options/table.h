@@ -10,6 +10,7 @@
 
 #include "options/option_spec.h"
 #include "options/rows/batching.h"
+#include "options/rows/fleet.h"
 #include "options/rows/http.h"
 #include "options/rows/limits.h"
 #include "options/rows/logs.h"
@@ -46,7 +47,8 @@ inline constexpr auto kOptionTable = join_rows(kModelRows,
                                                kHttpRows,
                                                kSecurityRows,
                                                kLogRows,
-                                               kProcessRows);
+                                               kProcessRows,
+                                               kFleetRows);
 
 // A name written in code.
 template <std::size_t kSize>

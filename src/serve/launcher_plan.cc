@@ -11,6 +11,7 @@
 #include "serve/admin_address.h"
 #include "serve/log_level.h"
 #include "serve/port_lease.h"
+#include "serve/replica_channel.h"
 #include "serve/replica_roles.h"
 
 namespace coxswain::serve {
@@ -88,7 +89,8 @@ void add_shares(const options::OptionValues& values,
     set("kv-cache-bytes-max", kv / n_replicas);
   // Through the admin listener a replica may be given a role later.
   if (!values.get<"kv-handover-bytes-max">() &&
-      (values.get<"admin-listen">() || any_hands_over(roles_of(values, n_replicas).value())))
+      (values.get<"admin-listen">() || values.get<"autoscale">() ||
+       any_hands_over(roles_of(values, n_replicas).value())))
     set("kv-handover-bytes-max", kHandoverBytes);
 }
 
@@ -150,6 +152,12 @@ supervise::ChildSpec plan_router(const options::OptionValues& values,
   router.environment = {{"COXSWAIN_STATUS_FILE", plan.router_status_file}};
   hand_down(kListenVariable, site.listen_fd, router);
   hand_down(kMetricsListenVariable, site.metrics_fd, router);
+  if (site.replica_fd >= 0) {
+    router.environment.emplace_back(
+        kReplicaChannelVariable,
+        std::to_string(site.replica_fd) + ":" + std::to_string(plan.n_started));
+    router.descriptors_kept.push_back(site.replica_fd);
+  }
   router.environment_removed = reported_variables();
   router.environment_removed.emplace_back("REVISION");
   add_environment(router, values, options::Binary::kRouter);
@@ -162,10 +170,29 @@ std::vector<supervise::ChildSpec*> children_of(LauncherPlan& plan) {
   return out;
 }
 
+// How many there may be.
+Status validate_range(const options::OptionValues& values) {
+  const std::uint64_t n = values.get<"replicas">();
+  const std::uint64_t least = values.get<"replicas-min">();
+  const std::uint64_t most = n_replicas_max(values);
+  if (!values.get<"autoscale">()) {
+    if (!values.is_set<"replicas-min">() && !values.is_set<"replicas-max">()) return {};
+    return invalid_argument("`replicas_min` and `replicas_max` are for `autoscale`");
+  }
+  if (most < 2) return invalid_argument("`autoscale` needs a `replicas_max` above 1. Given: 1");
+  if (n < least || n > most) {
+    return invalid_argument(
+        "`replicas` must be in `replicas_min`..`replicas_max`. Given: " + std::to_string(n) +
+        " and " + std::to_string(least) + ".." + std::to_string(most));
+  }
+  return validate_planner(values, roles_of(values, n).value());
+}
+
 // Roles, and what several replicas on one machine cannot have.
 Status validate_replicas(const options::OptionValues& values) {
-  const std::size_t n_replicas = values.get<"replicas">();
-  COXSWAIN_RETURN_IF_ERROR(roles_of(values, n_replicas).status());
+  COXSWAIN_RETURN_IF_ERROR(roles_of(values, values.get<"replicas">()).status());
+  COXSWAIN_RETURN_IF_ERROR(validate_range(values));
+  const std::size_t n_replicas = n_replicas_max(values);
   if (n_replicas > 1 && values.get<"pin-threads">()) {
     return invalid_argument(
         "`pin_threads` must not be set with `replicas` above 1: all of them would be bound to the "
@@ -176,6 +203,11 @@ Status validate_replicas(const options::OptionValues& values) {
 }
 
 }  // namespace
+
+std::size_t n_replicas_max(const options::OptionValues& values) {
+  const std::size_t n = values.get<"replicas">();
+  return values.get<"autoscale">() ? values.get<"replicas-max">().value_or(n) : n;
+}
 
 Status validate_launcher_options(const options::OptionValues& values) {
   const auto input = values.get<"max-input-tokens">();
@@ -218,7 +250,8 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
   plan.model_id = site.model.name;
   plan.router_status_file = site.run_folder + "/router.json";
   plan.grace = values.get<"graceful-termination-timeout">();
-  const std::size_t n_replicas = values.get<"replicas">();
+  plan.n_started = values.get<"replicas">();
+  const std::size_t n_replicas = n_replicas_max(values);
   for (std::size_t i = 0; i < n_replicas; ++i)
     plan.replicas.push_back(plan_replica(values, site, i, n_replicas));
   plan.router = plan_router(values, site, plan);

@@ -24,6 +24,7 @@ struct LauncherSite {
   ModelSource model;
   std::uint16_t port = 0;      // of the router, already chosen
   int listen_fd = -1;          // bound to it
+  int replica_fd = -1;         // the router's end of the channel of --autoscale; -1: none
   int metrics_fd = -1;         // bound to --prometheus-port; -1: none
   std::string run_folder;      // private, for sockets and status files
   std::string program_folder;  // holds the other binaries
@@ -41,11 +42,15 @@ struct ReplicaPlan {
 
 struct LauncherPlan {
   std::string model_id;               // as given
-  std::vector<ReplicaPlan> replicas;  // at least one
+  std::vector<ReplicaPlan> replicas;  // at least one; all that there can be
+  std::size_t n_started = 1;          // of these, such that have a process from the start on
   std::string router_status_file;
   supervise::ChildSpec router;
   std::chrono::milliseconds grace{};
 };
+
+// How many replicas there can be.
+std::size_t n_replicas_max(const options::OptionValues& values);
 
 // The rules that concern several options at once, in TGI's order and words.
 // Errors: kInvalidArgument with the text.

@@ -204,6 +204,47 @@ TEST(LauncherPlan, ASingleReplicaLooksForItself) {
   EXPECT_THAT(plan.router.argv, Each(Not(StartsWith("--replica-uds-path"))));
 }
 
+TEST(LauncherPlan, AFleetThatScalesIsPlannedForAllThatThereCanBe) {
+  LauncherSite machine = site();
+  machine.cores = 8;
+  machine.memory_bytes = 9000;
+  machine.replica_fd = 7;
+  const LauncherPlan plan = make_launcher_plan(
+      values_of({"--model-id=a", "--replicas=1", "--autoscale", "--replicas-max=3"}), machine);
+  ASSERT_EQ(plan.replicas.size(), 3U);
+  EXPECT_EQ(plan.n_started, 1U);
+  EXPECT_THAT(plan.replicas[0].shard.argv,
+              AllOf(Contains("--threads=2"),
+                    Contains("--memory-bytes-max=3000"),
+                    Contains("--kv-handover-bytes-max=67108864")));
+  EXPECT_THAT(plan.router.argv,
+              AllOf(Contains("--autoscale"),
+                    Contains("--replica-uds-path=/run/x/shard-replica-2-0"),
+                    Not(Contains("--replicas-max=3"))));
+  EXPECT_THAT(plan.router.environment, Contains(Pair("COXSWAIN_REPLICA_CHANNEL", "7:1")));
+  EXPECT_THAT(plan.router.descriptors_kept, Contains(7));
+}
+
+TEST(LauncherOptions, RulesOfScaling) {
+  EXPECT_EQ(refusal({"--autoscale", "--replicas-max=3"}), "");
+  EXPECT_EQ(refusal({"--autoscale", "--replicas=2"}), "");
+  EXPECT_THAT(refusal({"--replicas-max=3"}), HasSubstr("`autoscale`"));
+  EXPECT_THAT(refusal({"--autoscale"}), HasSubstr("`replicas_max` above 1"));
+  EXPECT_THAT(refusal({"--autoscale", "--replicas=4", "--replicas-max=3"}),
+              HasSubstr("Given: 4 and 1..3"));
+  EXPECT_THAT(refusal({"--autoscale", "--replicas-min=2", "--replicas-max=3"}),
+              HasSubstr("Given: 1 and 2..3"));
+  EXPECT_THAT(refusal({"--autoscale", "--replicas-max=3", "--pin-threads"}),
+              HasSubstr("`pin_threads`"));
+  EXPECT_THAT(refusal({"--autoscale", "--replicas=3", "--roles=prefill=1,decode=1"}),
+              HasSubstr("`roles`"));
+  EXPECT_THAT(refusal({"--autoscale",
+                       "--replicas-max=3",
+                       "--planner-backlog-low-ms=9",
+                       "--planner-backlog-high-ms=8"}),
+              HasSubstr("Given: 9 and 8"));
+}
+
 TEST(LauncherOptions, RulesOfReplicas) {
   EXPECT_EQ(refusal({"--replicas=2", "--roles=mixed=2"}), "");
   EXPECT_THAT(refusal({"--replicas=2", "--roles=mixed=3"}), HasSubstr("`replicas` is 2"));

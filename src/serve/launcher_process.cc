@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "serve/log_level.h"
 #include "serve/model_source.h"
 #include "serve/port_lease.h"
+#include "serve/replica_channel.h"
 #include "serve/runtime_environment.h"
 #include "serve/socket_folder.h"
 #include "serve/start_failure.h"
@@ -76,7 +78,7 @@ void show_startup(const LauncherPlan& plan, bool json, telemetry::Logger& log) {
         {{"shard", telemetry::JsonText{shard_text}}, {"router", telemetry::JsonText{router_text}}});
     return;
   }
-  std::fputs(startup_block(plan.model_id, plan.replicas.size(), *shard, *router).c_str(), stdout);
+  std::fputs(startup_block(plan.model_id, plan.n_started, *shard, *router).c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -163,7 +165,7 @@ StartFailure bind_failure(const Status& status) {
 // What replicas are to share. A single one looks for itself.
 std::optional<StartFailure> look_at_machine(const options::OptionValues& values,
                                             LauncherSite& site) {
-  if (values.get<"replicas">() == 1) return std::nullopt;
+  if (n_replicas_max(values) == 1) return std::nullopt;
   site.cores = base::usable_cores();
   if (values.get<"memory-bytes-max">() != 0) return std::nullopt;
   const auto memory = base::available_memory_bytes();
@@ -173,6 +175,100 @@ std::optional<StartFailure> look_at_machine(const options::OptionValues& values,
   // The router keeps KV blocks of its own beside them.
   site.memory_bytes = *memory - std::min<std::uint64_t>(*memory, values.get<"kv-host-bytes-max">());
   return std::nullopt;
+}
+
+// Replicas whose processes the router asks for.
+class ScaledReplicas {
+ public:
+  ScaledReplicas(const LauncherPlan& plan,
+                 supervise::Supervisor& supervisor,
+                 const ReplicaChannel& ours,
+                 const ReplicaChannel& routers,
+                 telemetry::Logger& log)
+      : plan_(plan), supervisor_(supervisor), ours_(ours), routers_(routers), log_(log) {}
+
+  // A router that starts has the first of them, and what was said before is of another one's time.
+  void begin_anew() {
+    const auto nothing = [](const Status&) {};
+    for (const ReplicaChannel* end : {&ours_, &routers_})
+      while (!end->receive(plan_.replicas.size(), nothing).empty()) {
+      }
+    for (std::size_t i = 0; i < plan_.replicas.size(); ++i)
+      supervisor_.want(plan_.replicas[i].shard.name, i < plan_.n_started, false);
+  }
+  void read() {
+    const auto bad = [this](const Status& status) { log_.warn(status.message()); };
+    for (const ReplicaMessage& message : ours_.receive(plan_.replicas.size(), bad)) {
+      const bool starts = message.verb == ReplicaVerb::kStart;
+      if (starts || message.verb == ReplicaVerb::kStop)
+        supervisor_.want(plan_.replicas[message.replica].shard.name, starts);
+    }
+  }
+  void tell(const std::string& service, ReplicaVerb verb) {
+    for (std::size_t i = 0; i < plan_.replicas.size(); ++i) {
+      if (plan_.replicas[i].shard.name != service) continue;
+      if (const Status sent = ours_.send({.verb = verb, .replica = i}); !sent.ok())
+        log_.warn(sent.message());
+    }
+  }
+
+ private:
+  const LauncherPlan& plan_;
+  supervise::Supervisor& supervisor_;
+  const ReplicaChannel& ours_;
+  const ReplicaChannel& routers_;
+  telemetry::Logger& log_;
+};
+
+void add_scaling(supervise::SupervisorEvents& events,
+                 std::optional<ScaledReplicas>& scaled,
+                 telemetry::Logger& log) {
+  events.on_ready = [&scaled, ready = events.on_ready](const std::string& service,
+                                                       std::chrono::milliseconds took) {
+    ready(service, took);
+    scaled->tell(service, ReplicaVerb::kReady);
+  };
+  events.on_unwanted = [&](const std::string& service, bool failed) {
+    if (!failed)
+      log.info("process ended, nobody needs it", {{"service", std::string_view(service)}});
+    scaled->tell(service, failed ? ReplicaVerb::kFailed : ReplicaVerb::kEnded);
+  };
+}
+
+using ChannelEnds = std::pair<ReplicaChannel, ReplicaChannel>;  // ours, the router's
+
+// Until all of it has ended. Returns the exit code.
+int run_plan(const LauncherPlan& plan,
+             const std::optional<ChannelEnds>& channel,
+             bool json,
+             const std::function<void()>& close_ports,
+             telemetry::Logger& log) {
+  const SocketFolder socket_folder(plan.replicas.front().socket);
+  LogForwarder forwarder(log);
+  std::optional<ScaledReplicas> scaled;
+  supervise::SupervisorEvents events = events_for(plan, json, forwarder, log);
+  if (channel) add_scaling(events, scaled, log);
+  supervise::Supervisor supervisor({.grace = plan.grace, .hangup_stops = hangup_stops()},
+                                   std::move(events));
+  for (std::size_t i = 0; i < plan.replicas.size(); ++i) {
+    supervise::ServiceSpec shard = service_of(plan.replicas[i].shard, plan.replicas[i].status_file);
+    shard.waits_to_be_wanted = i >= plan.n_started;
+    supervisor.add(std::move(shard), 0);
+  }
+  supervise::ServiceSpec router = service_of(plan.router, plan.router_status_file);
+  router.before_stop = close_ports;
+  if (channel) {
+    scaled.emplace(plan, supervisor, channel->first, channel->second, log);
+    supervisor.watch(channel->first.fd(), [&] { scaled->read(); });
+    router.before_start = [&, unlink_status = router.before_start] {
+      unlink_status();
+      scaled->begin_anew();
+    };
+  }
+  supervisor.add(std::move(router), 1);
+  const supervise::RunResult result = supervisor.run();
+  if (result.outcome == supervise::Outcome::kStopped) return 0;
+  return report(failure_of(result, forwarder.last_failure()));
 }
 
 int launch(const options::OptionValues& values, telemetry::Logger& log) {
@@ -217,24 +313,19 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
 
   site.run_folder = folder->path();
   if (const auto failure = look_at_machine(values, site)) return report(*failure);
+  std::optional<ChannelEnds> channel;
+  if (values.get<"autoscale">()) {
+    auto made = ReplicaChannel::make();
+    if (!made.ok()) return report({"ShardCannotStart", made.status().message(), "", kExitFailure});
+    site.replica_fd = channel.emplace(std::move(made).value()).second.fd();
+  }
   const LauncherPlan plan = make_launcher_plan(values, site);
-  const SocketFolder socket_folder(plan.replicas.front().socket);
-  const bool json = values.get<"json-output">();
-  LogForwarder forwarder(log);
-  supervise::Supervisor supervisor({.grace = plan.grace, .hangup_stops = hangup_stops()},
-                                   events_for(plan, json, forwarder, log));
-  for (const ReplicaPlan& replica : plan.replicas)
-    supervisor.add(service_of(replica.shard, replica.status_file), 0);
-  supervise::ServiceSpec router = service_of(plan.router, plan.router_status_file);
   // The router alone holds the ports then, and closes them as it stops accepting.
-  router.before_stop = [&] {
+  const auto close_ports = [&] {
     port.reset();
     metrics_port.reset();
   };
-  supervisor.add(std::move(router), 1);
-  const supervise::RunResult result = supervisor.run();
-  if (result.outcome == supervise::Outcome::kStopped) return 0;
-  return report(failure_of(result, forwarder.last_failure()));
+  return run_plan(plan, channel, values.get<"json-output">(), close_ports, log);
 }
 
 }  // namespace

@@ -44,6 +44,30 @@ bool any_hands_over(const std::vector<Role>& roles) {
   return std::ranges::any_of(roles, [](Role role) { return role != Role::kMixed; });
 }
 
+Status validate_planner(const options::OptionValues& values, const std::vector<Role>& roles) {
+  if (any_hands_over(roles) && std::ranges::find(roles, Role::kMixed) != roles.end())
+    return invalid_argument(
+        "`roles` must name all replicas or none with `autoscale`: none is mixed");
+  const auto n_least = static_cast<std::ptrdiff_t>(values.get<"replicas-min">());
+  for (const Role role :
+       any_hands_over(roles) ? std::vector{Role::kPrefill, Role::kDecode} : roles) {
+    if (std::ranges::count(roles, role) < n_least) {
+      return invalid_argument("`replicas_min` is of each role. Given: " + std::to_string(n_least) +
+                              ", and fewer are " + std::string(fleet::name_of(role)));
+    }
+  }
+  const auto backlog_low = values.get<"planner-backlog-low-ms">();
+  const auto backlog_high = values.get<"planner-backlog-high-ms">();
+  if (backlog_low > backlog_high) {
+    return invalid_argument(
+        "`planner_backlog_low_ms` must be <= `planner_backlog_high_ms`. Given: " +
+        std::to_string(backlog_low.count()) + " and " + std::to_string(backlog_high.count()));
+  }
+  if (values.get<"planner-occupancy-low">() > values.get<"planner-occupancy-high">())
+    return invalid_argument("`planner_occupancy_low` must be <= `planner_occupancy_high`");
+  return {};
+}
+
 Result<std::vector<Role>> parse_roles(std::string_view text, std::size_t n_replicas) {
   if (!text.empty() && n_replicas == 1)
     return invalid_argument("`roles` is for several replicas. `replicas` is 1");

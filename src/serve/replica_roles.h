@@ -22,6 +22,9 @@ Result<std::vector<fleet::Role>> roles_of(const options::OptionValues& values,
 // part of the text that is wrong, both numbers where more replicas are named than there are, or what nobody would do.
 Result<std::vector<fleet::Role>> parse_roles(std::string_view text, std::size_t n_replicas);
 
+// What --autoscale asks of `roles` and of the planner's bounds. Errors: kInvalidArgument.
+Status validate_planner(const options::OptionValues& values, const std::vector<fleet::Role>& roles);
+
 // Whether any of them computes prompts for another one.
 bool any_hands_over(const std::vector<fleet::Role>& roles);
 

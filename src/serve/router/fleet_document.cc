@@ -1,6 +1,8 @@
 #include "serve/router/fleet_document.h"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -65,20 +67,73 @@ json::Value handovers_of(const fleet::FleetStatus& status) {
   return json::Value(std::move(out));
 }
 
+// Runners after the first.
+std::uint64_t restarts_of(const fleet::ReplicaStatus& replica) {
+  return replica.incarnation - std::min<std::uint64_t>(replica.incarnation, 1);
+}
+
+json::Value role_document(const fleet::RoleNeed& need) {
+  json::Object out;
+  out.append_new("replicas", count(need.n));
+  out.append_new("serving", count(need.n_serving));
+  out.append_new("least", count(need.min));
+  out.append_new("most", count(need.max));
+  return json::Value(std::move(out));
+}
+
+json::Value inputs_document(const fleet::PlanInputs& inputs) {
+  json::Object out;
+  out.append_new("waiting_tokens", json::Value::real(inputs.waiting_tokens));
+  out.append_new("tokens_at_arrival", json::Value::real(inputs.tokens_at_arrival));
+  out.append_new("used_blocks", json::Value::real(inputs.used_blocks));
+  out.append_new("moving_tokens", json::Value::real(inputs.moving_tokens));
+  out.append_new("load_s", json::Value::real(inputs.load_s));
+  const bool mixed = inputs.prefill.role == fleet::Role::kMixed;
+  out.append_new(std::string(fleet::name_of(inputs.prefill.role)), role_document(inputs.prefill));
+  if (!mixed) out.append_new("decode", role_document(inputs.decode));
+  return json::Value(std::move(out));
+}
+
+json::Value scaling_document(const fleet::AutoscalerView& view, TimePoint now) {
+  json::Array decisions;
+  for (const fleet::DecisionRecord& record : view.decisions) {
+    const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(now - record.at);
+    json::Object one;
+    one.append_new("ago_ms",
+                   count(static_cast<std::uint64_t>(std::max<std::int64_t>(ago.count(), 0))));
+    one.append_new("decision", std::string(fleet::name_of(record.decision.choice)));
+    one.append_new("replica", count(static_cast<std::uint64_t>(record.decision.replica.replica)));
+    one.append_new("outcome", record.outcome);
+    one.append_new("reason", std::string(record.decision.reason));
+    one.append_new("inputs", inputs_document(record.decision.inputs));
+    decisions.push_back(json::Value(std::move(one)));
+  }
+  json::Object out;
+  out.append_new("planner", std::string(view.dry_run ? "dry-run" : "act"));
+  out.append_new("replicas_min", count(view.replicas_min));
+  out.append_new("replicas_max", count(view.replicas_max));
+  out.append_new("inputs", inputs_document(view.inputs));
+  out.append_new("decisions", json::Value(std::move(decisions)));
+  return json::Value(std::move(out));
+}
+
 json::Value replica_document(std::size_t index,
                              const fleet::ReplicaStatus& replica,
-                             const Status& health) {
+                             const Status& health,
+                             fleet::Presence presence) {
   json::Object out;
   out.append_new("replica", count(index));
   out.append_new("role", std::string(fleet::name_of(replica.role)));
-  out.append_new("state", std::string(state_of(health)));
+  out.append_new("state",
+                 std::string(presence == fleet::Presence::kPresent ? state_of(health)
+                                                                   : fleet::name_of(presence)));
   if (!health.ok()) out.append_new("reason", health.message());
   const fleet::ReplicaState regions = regions_of(replica, health);
   out.append_new("admission", std::string(fleet::name_of(regions.admission)));
   out.append_new("drain", std::string(fleet::name_of(replica.drain.phase)));
   out.append_new("blitz_name", std::string(fleet::name_of(fleet::blitz_name(regions))));
   out.append_new("incarnation", count(replica.incarnation));
-  out.append_new("restarts", count(replica.incarnation - 1));
+  out.append_new("restarts", count(restarts_of(replica)));
   out.append_new("requests", count(replica.n_stays));
   out.append_new("queued", count(replica.stats.queued));
   out.append_new("running", count(replica.stats.running));
@@ -147,9 +202,10 @@ json::Value fleet_document(const FleetView& view) {
   std::uint64_t n_restarts = 0;
   for (std::size_t i = 0; i < view.status.replicas.size(); ++i) {
     const fleet::ReplicaStatus& replica = view.status.replicas[i];
-    replicas.push_back(replica_document(i, replica, view.health[i]));
+    const auto presence = view.scaling ? view.scaling->presences[i] : fleet::Presence::kPresent;
+    replicas.push_back(replica_document(i, replica, view.health[i], presence));
     n_serving += view.health[i].ok() ? 1 : 0;
-    n_restarts += replica.incarnation - 1;
+    n_restarts += restarts_of(replica);
   }
   json::Object out;
   out.append_new("replicas", json::Value(std::move(replicas)));
@@ -160,6 +216,7 @@ json::Value fleet_document(const FleetView& view) {
   out.append_new("resuming", count(view.status.n_resuming));
   out.append_new("resumed", count(view.status.n_resumed));
   out.append_new("handovers", handovers_of(view.status));
+  if (view.scaling) out.append_new("autoscale", scaling_document(*view.scaling, view.now));
   return json::Value(std::move(out));
 }
 

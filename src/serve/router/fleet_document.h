@@ -3,11 +3,13 @@
 //
 // Thread rule: pure functions.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <coxswain/status.h>
 
+#include "fleet/autoscaler.h"
 #include "fleet/fleet.h"
 #include "json/json.h"
 
@@ -16,6 +18,8 @@ namespace coxswain::serve {
 struct FleetView {
   fleet::FleetStatus status;
   std::vector<Status> health = {};  // of each replica, as its supervisor saw it last
+  TimePoint now{};
+  std::optional<fleet::AutoscalerView> scaling = {};
 };
 
 json::Value fleet_document(const FleetView& view);

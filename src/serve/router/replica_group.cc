@@ -7,6 +7,7 @@
 #include "batch/block_transfers.h"
 #include "kvspill/spill_tier.h"
 #include "rpc/memory_transport.h"
+#include "serve/router/absent_runner.h"
 #include "serve/router/router_setup.h"
 
 namespace coxswain::serve {
@@ -29,12 +30,28 @@ ReplicaGroup::ReplicaGroup(const options::OptionValues& values,
         });
     replicas_.push_back(std::move(replica));
   }
+  n_present_ = replicas_.size();
+}
+
+Status ReplicaGroup::scale_over(ReplicaChannel channel, std::size_t n_present) {
+  n_present_ = std::min(n_present, replicas_.size());
+  const std::vector roles(roles_.begin(), roles_.begin() + static_cast<std::ptrdiff_t>(n_present_));
+  COXSWAIN_ASSIGN_OR_RETURN(scaling_, autoscaler_options(values_, roles, replicas_.size()));
+  processes_ = std::make_unique<LauncherProcesses>(std::move(channel), replicas_.size(), log_);
+  return {};
 }
 
 ReplicaGroup::~ReplicaGroup() = default;
 
 Status ReplicaGroup::connect() {
-  for (const auto& replica : replicas_) {
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    const auto& replica = replicas_[i];
+    if (i >= n_present_) {
+      replica->info = info();
+      replica->runner = std::make_shared<AbsentRunner>(info());
+      replica->health = Status(Code::kUnavailable, replica->shard + " is not there");
+      continue;
+    }
     COXSWAIN_ASSIGN_OR_RETURN(replica->runner, replica->connector->connect_patiently());
     replica->info = replica->runner->info();
     const RunnerInfo& first = info();
@@ -107,7 +124,8 @@ Result<fleet::FleetMember> ReplicaGroup::member(std::size_t index) {
       .observer = *replica.metrics,
       .step_prompt_tokens = step_prompt_tokens,
       .resumes = replica.info.capabilities.takes_ids,
-      .role = roles_[index]};
+      .role = roles_[index],
+      .present = index < n_present_};
 }
 
 Status ReplicaGroup::start(telemetry::Metrics& metrics) {
@@ -128,11 +146,36 @@ Status ReplicaGroup::start(telemetry::Metrics& metrics) {
   options.no_roles = can_have_roles();
   if (values_.get<"disaggregation">() == "auto")
     options.disaggregation = fleet::Disaggregation::kAuto;
-  fleet_ = std::make_unique<fleet::Fleet>(members,
-                                          options,
-                                          fleet::Fleet::Parts{.log = log_, .metrics = &metrics},
-                                          std::make_unique<rpc::MemoryTransport>());
+  const auto on_work = [this] {
+    if (autoscaler_) autoscaler_->ring();
+  };
+  fleet_ = std::make_unique<fleet::Fleet>(
+      members,
+      options,
+      fleet::Fleet::Parts{.log = log_, .metrics = &metrics, .on_work = on_work},
+      std::make_unique<rpc::MemoryTransport>());
+  start_autoscaler();
   return {};
+}
+
+void ReplicaGroup::start_autoscaler() {
+  if (!scales()) return;
+  scaling_.planner.block_tokens = info().block_tokens;
+  const auto up = [this] {
+    base::MutexLock lock(mu_);
+    std::vector<bool> out;
+    for (const auto& replica : replicas_)
+      out.push_back(replica->health.code() != Code::kUnavailable);
+    return out;
+  };
+  autoscaler_ = std::make_unique<fleet::Autoscaler>(
+      fleet::Autoscaler::Parts{.fleet = *fleet_,
+                               .processes = *processes_,
+                               .up = up,
+                               .on_process = [this](std::size_t i) { replicas_[i]->bell.ring(); },
+                               .log = log_},
+      scaling_,
+      n_present_);
 }
 
 void ReplicaGroup::supervise(std::function<void(const Status&)> on_health,
@@ -151,14 +194,17 @@ void ReplicaGroup::supervise(std::function<void(const Status&)> on_health,
             .log = log_,
             .health_asked = health_asked,
             .on_stuck = [&replica] { replica.connector->end_stuck_shard(); },
-            .shard = replica.shard},
+            .shard = replica.shard,
+            .wanted = [this, i] { return !autoscaler_ || autoscaler_->wants(i); }},
         replica.info,
         fleet::ReplicaSupervisor::Options{});
   }
+  if (autoscaler_) autoscaler_->start();
 }
 
 void ReplicaGroup::note_health(Replica& replica, const Status& status) {
   base::MutexLock lock(mu_);
+  if (autoscaler_ && replica.health.ok() != status.ok()) autoscaler_->ring();
   replica.health = status;
   std::vector<Status> each;
   each.reserve(replicas_.size());
@@ -167,7 +213,8 @@ void ReplicaGroup::note_health(Replica& replica, const Status& status) {
 }
 
 FleetView ReplicaGroup::view() const {
-  FleetView out{.status = fleet_->status()};
+  FleetView out{.status = fleet_->status(), .now = Clock::now()};
+  if (autoscaler_) out.scaling = autoscaler_->view();
   base::MutexLock lock(mu_);
   for (const auto& replica : replicas_) out.health.push_back(replica->health);
   return out;
@@ -178,6 +225,7 @@ void ReplicaGroup::ring() {
 }
 
 void ReplicaGroup::stop_supervisors() {
+  if (autoscaler_) autoscaler_->stop();
   for (const auto& replica : replicas_)
     if (replica->supervisor) replica->supervisor->stop();
 }

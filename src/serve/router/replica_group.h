@@ -17,13 +17,16 @@
 #include <coxswain/step_runner.h>
 
 #include "base/mutex.h"
+#include "fleet/autoscaler.h"
 #include "fleet/bell.h"
 #include "fleet/fleet.h"
 #include "fleet/replica_supervisor.h"
 #include "options/options.h"
 #include "request/token_limits.h"
 #include "router/engine_metrics.h"
+#include "serve/replica_channel.h"
 #include "serve/replica_roles.h"
+#include "serve/router/autoscale_setup.h"
 #include "serve/router/fleet_document.h"
 #include "serve/router/shard_connector.h"
 #include "telemetry/log.h"
@@ -43,8 +46,13 @@ class ReplicaGroup {
   ReplicaGroup(const ReplicaGroup&) = delete;
   ReplicaGroup& operator=(const ReplicaGroup&) = delete;
 
-  // To all shards, as ShardConnector::connect_patiently(). Errors: those, and kFailedPrecondition if they do not serve
-  // the same model.
+  // Before connect(): the launcher starts and ends processes for --autoscale, and only the first `n_present` replicas
+  // have one. Errors: those of autoscaler_options().
+  Status scale_over(ReplicaChannel channel, std::size_t n_present);
+  bool scales() const { return processes_ != nullptr; }
+
+  // To all shards that are there, as ShardConnector::connect_patiently(). Errors: those, and kFailedPrecondition
+  // if they do not serve the same model.
   Status connect();
   // What the first shard says about itself.
   const RunnerInfo& info() const { return replicas_.front()->info; }
@@ -85,13 +93,18 @@ class ReplicaGroup {
   Result<fleet::FleetMember> member(std::size_t index);
   Result<batch::EngineOptions> engine_options_of(std::size_t index);
   void note_health(Replica& replica, const Status& status);
+  void start_autoscaler();
 
   const options::OptionValues& values_;
   telemetry::Logger& log_;
   const std::vector<fleet::Role> roles_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   telemetry::Metrics* metrics_ = nullptr;
+  std::size_t n_present_ = 0;  // at the start
+  fleet::AutoscalerOptions scaling_;
+  std::unique_ptr<LauncherProcesses> processes_;  // null without --autoscale
   std::unique_ptr<fleet::Fleet> fleet_;
+  std::unique_ptr<fleet::Autoscaler> autoscaler_;
   std::function<void(const Status&)> on_health_;
   mutable base::Mutex mu_;
 };

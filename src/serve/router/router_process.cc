@@ -65,6 +65,12 @@ std::int64_t unix_time() {
       .count();
 }
 
+Status scales_itself() {
+  return {Code::kFailedPrecondition,
+          ErrorKind::kValidation,
+          "`autoscale` is set: the planner alone changes this fleet"};
+}
+
 StartFailure bind_failure(const Status& status, const char* option) {
   return make_start_failure(
       "Axum",
@@ -146,6 +152,7 @@ std::optional<StartFailure> RouterProcess::load_files() {
 std::optional<StartFailure> RouterProcess::connect() {
   const bool below_launcher = environment_.contains(kParentPipeVariable);
   replicas_ = std::make_unique<ReplicaGroup>(values_, below_launcher, tokenizer_, log_);
+  if (const Status scaling = prepare_scaling(); !scaling.ok()) return bad_option(scaling.message());
   if (const Status status = replicas_->connect(); !status.ok()) {
     return StartFailure{
         "Backend",
@@ -158,6 +165,17 @@ std::optional<StartFailure> RouterProcess::connect() {
         "runs");
   }
   return std::nullopt;
+}
+
+Status RouterProcess::prepare_scaling() {
+  if (!values_.get<"autoscale">()) return {};
+  const auto channel = environment_.find(kReplicaChannelVariable);
+  if (channel == environment_.end()) {
+    return invalid_argument(
+        "`autoscale` needs text-generation-launcher, which starts and ends the replicas");
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(auto inherited, ReplicaChannel::inherit(channel->second));
+  return replicas_->scale_over(std::move(inherited.first), inherited.second);
 }
 
 std::optional<StartFailure> RouterProcess::start_engines() {
@@ -249,10 +267,10 @@ std::optional<StartFailure> RouterProcess::start_admin(const http::ServerOptions
       AdminServer::start(*address,
                          options,
                          {.view = [this] { return replicas_->view(); },
-                          .modify =
-                              [this](std::string_view body) {
-                                return modify_cluster_state(replicas_->fleet(), body, Clock::now());
-                              },
+                          .modify = [this](std::string_view body) -> Status {
+                            if (replicas_->scales()) return scales_itself();
+                            return modify_cluster_state(replicas_->fleet(), body, Clock::now());
+                          },
                           .metrics = *metrics_});
   if (!server.ok()) return bind_failure(server.status(), "--admin-listen");
   admin_server_ = std::move(server).value();

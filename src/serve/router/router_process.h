@@ -62,6 +62,7 @@ class RouterProcess {
   std::optional<StartFailure> start();
   std::optional<StartFailure> load_files();
   std::optional<StartFailure> connect();
+  Status prepare_scaling();
   std::optional<StartFailure> start_engines();
   void start_api();
   std::optional<StartFailure> start_http();
