@@ -12,7 +12,7 @@ install_packages "${BUILD_PACKAGES[@]}"
 export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/ccache}
 # Without a home, or with one that cannot be written to, what is compiled is kept in the clone.
 { mkdir -p "$CCACHE_DIR" && [ -w "$CCACHE_DIR" ]; } 2>/dev/null || export CCACHE_DIR=$PWD/build/ccache
-programs=(text-generation-launcher text-generation-router text-generation-server)
+programs=(text-generation-launcher text-generation-router text-generation-server coxswain)
 
 [ -f build/release/build.ninja ] || cmake --preset release -DCOXSWAIN_BUILD_TESTS=OFF -DCOXSWAIN_BUILD_BENCH=OFF -Wno-dev >/dev/null
 # Configures again if a CMake file has changed.
