@@ -174,12 +174,14 @@ bool Autoscaler::is_quiet(const FleetStatus& status, const Plan& plan) const {
     return false;
   const bool changes = plan.inputs.prefill.delta != 0 || plan.inputs.decode.delta != 0;
   if (options_.dry_run) return !changes || !plan.decisions.empty();
-  return !changes && std::ranges::all_of(places_, [&](const ReplicaPlace& place) {
-    const auto i = static_cast<std::size_t>(&place - places_.data());
-    return place.presence == Presence::kAbsent ||
-           (place.presence == Presence::kPresent && place.up &&
-            status.replicas[i].drain.phase == DrainPhase::kNo);
-  });
+  if (changes) return false;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const ReplicaPlace& place = places_[i];
+    const bool serves = place.presence == Presence::kPresent && place.up &&
+                        status.replicas[i].drain.phase == DrainPhase::kNo;
+    if (!serves && place.presence != Presence::kAbsent) return false;
+  }
+  return true;
 }
 
 bool Autoscaler::wants(std::size_t replica) const {
