@@ -465,7 +465,13 @@ void KvCache::publish(KvLease& lease,
                       std::span<const TokenId> computed,
                       const RetentionRule& rule) {
   if (!prefix_caching_) return;
-  const auto n_whole = static_cast<std::uint32_t>(computed.size() / block_tokens_);
+  auto n_whole = static_cast<std::uint32_t>(computed.size() / block_tokens_);
+  // A node at the end of which no group has a block would be nobody's.
+  const auto is_held = [&](std::uint32_t i) {
+    return std::ranges::any_of(lease.tables_,
+                               [&](const auto& table) { return table[i] != kReleasedBlock; });
+  };
+  while (lease.n_published_ < n_whole && !is_held(n_whole - 1)) --n_whole;
   if (lease.n_published_ >= n_whole) return;
   if (!has_room_for(n_whole - lease.n_published_)) return;
   if (lease.n_published_ > 0 && !index_.alive(lease.cursor_)) {  // an equal prefix was evicted

@@ -356,6 +356,23 @@ TEST(KvCache, WindowGroupsGiveBlocksBack) {
   }
 }
 
+TEST(KvCache, WhatEveryWindowHasLeftIsNotPublished) {
+  KvCacheOptions o = options(8);
+  o.groups[0].window_tokens = 9;
+  KvCache cache(o);
+  KvLease lease = cache.open("id", {}, true);
+  ASSERT_TRUE(cache.grow(lease, 6).ok());
+  EXPECT_TRUE(cache.release_before(lease, 24, 24));  // blocks 0 to 3
+  cache.publish(lease, iota_tokens(12));
+  EXPECT_EQ(cache.check(), "");
+  EXPECT_EQ(lease.n_published(), 0U);
+  cache.publish(lease, iota_tokens(24));
+  EXPECT_EQ(cache.check(), "");
+  EXPECT_EQ(lease.n_published(), 6U);
+  lease.reset();
+  EXPECT_EQ(cache.counts(0).cached, 2U);
+}
+
 // A prefix of eight blocks that lies behind its window, and a lease that has taken four blocks since: those of the
 // prefix that left the window last went first.
 KvLease outlived_prefix(KvCache& cache) {
