@@ -164,6 +164,7 @@ void ReplicaGroup::start_autoscaler() {
   const auto up = [this] {
     base::MutexLock lock(mu_);
     std::vector<bool> out;
+    out.reserve(replicas_.size());
     for (const auto& replica : replicas_)
       out.push_back(replica->health.code() != Code::kUnavailable);
     return out;
