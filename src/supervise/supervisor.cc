@@ -183,6 +183,8 @@ void Supervisor::Impl::poll_ready() {
     if (service->state != State::kStarting || !service->process) continue;
     const TimePoint now = Clock::now();
     if (service->spec.ready()) {
+      // What it said before it was ready is told before.
+      for (const Stream stream : kStreams) read_output(*service, stream);
       service->enter(State::kReady);
       service->was_ready = true;
       events.on_ready(service->spec.child.name,

@@ -107,6 +107,24 @@ TEST_F(SupervisorTest, StartsInOrderAndStopsInReverse) {
   EXPECT_LT(position("shard: bye"), log_.size());
 }
 
+// ready() sees a file that the service wrote after its lines, which nobody has read yet.
+TEST_F(SupervisorTest, WhatWasSaidBeforeReadyIsToldBefore) {
+  Supervisor supervisor(
+      {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, events());
+  const std::string sign = folder_.path() + "/sign";
+  ServiceSpec spec =
+      service("router", "echo connected; echo warned >&2; : > " + sign + "; exec sleep 1000");
+  spec.ready = [sign] {
+    while (access(sign.c_str(), F_OK) != 0) usleep(1000);
+    return true;
+  };
+  supervisor.add(std::move(spec), 0);
+  on_ready_ = [&](const std::string&) { supervisor.request_stop(); };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("router: connected"), position("router is ready"));
+  EXPECT_LT(position("router! warned"), position("router is ready"));
+}
+
 TEST_F(SupervisorTest, ARestartedServiceServesAgain) {
   Supervisor supervisor(
       {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, events());
