@@ -19,23 +19,25 @@ namespace coxswain {
 
 // Why the first of those that wait was not admitted to a step.
 enum class WaitReason : std::uint8_t {
-  kNone,          // nobody waits
-  kNoBlocks,      // the KV cache has too few blocks beside what runs and what is reserved
-  kBatchFull,     // as many sequences run as may
-  kTokenBudget,   // the prompt tokens of the step went to others
-  kPolicy,        // the capacity policy, or TGI's waiting_served_ratio, holds it back
-  kStalled,       // its client does not read
-  kInFlight,      // paused, and its last token is not there yet
-  kSharedPrefix,  // its next block is being computed for another sequence
+  kNone,            // nobody waits
+  kNoBlocks,        // the KV cache has too few blocks beside what runs and what is reserved
+  kBatchFull,       // as many sequences run as may
+  kTokenBudget,     // the prompt tokens of the step went to others
+  kPolicy,          // the capacity policy, or TGI's waiting_served_ratio, holds it back
+  kStalled,         // its client does not read
+  kInFlight,        // paused, and its last token is not there yet
+  kSharedPrefix,    // its next block is being computed for another sequence
+  kNoAdapterPages,  // its adapter has no room beside those that are in use
 };
-inline constexpr std::array<std::string_view, 8> kWaitReasonNames{"none",
+inline constexpr std::array<std::string_view, 9> kWaitReasonNames{"none",
                                                                   "no_blocks",
                                                                   "batch_full",
                                                                   "token_budget",
                                                                   "policy",
                                                                   "stalled",
                                                                   "in_flight",
-                                                                  "shared_prefix"};
+                                                                  "shared_prefix",
+                                                                  "no_adapter_pages"};
 constexpr std::string_view name_of(WaitReason reason) {
   return kWaitReasonNames[static_cast<std::size_t>(reason)];
 }

@@ -109,6 +109,8 @@ struct RunnerInfo {
   bool rope_length_is_exact = false;
   // Names that SamplingParams::logits_processor may have; of another process none.
   std::vector<std::string> logits_processors = {};
+  // That the adapters of the rows of a step may take together, in pages of the runner's; 0 = no limit.
+  std::uint32_t adapter_pages = 0;
   Capabilities capabilities = {};
 };
 

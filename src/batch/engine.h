@@ -224,7 +224,8 @@ struct GenerationRequest {
   std::optional<std::chrono::milliseconds> context_only = {};
   // A hold of this engine's BlockTransfers that ends when the request is admitted, or ends: what it begins behind.
   std::uint64_t adopted_hold = 0;
-  std::string adapter_digest;  // of its content, as in SequenceSpec; empty = base weights
+  std::string adapter_digest;       // of its content, as in SequenceSpec; empty = base weights
+  std::uint32_t adapter_pages = 0;  // of RunnerInfo::adapter_pages, taken once by all who use it
   std::string cache_salt;
   // Further sequences of the same prompt, one for each of these seeds: each yields what the request alone with that
   // seed yields, bit for bit. The prompt is computed once where the runner can edit (Capabilities::moves).

@@ -57,6 +57,11 @@ Status check_local(const RunnerInfo& info,
   const auto& known = info.logits_processors;
   if (!processor.empty() && std::find(known.begin(), known.end(), processor) == known.end())
     return refuse("logits_processor", "the runner has no logits processor `" + processor + "`");
+  if (info.adapter_pages > 0 && request.adapter_pages > info.adapter_pages) {
+    return refuse("adapter",
+                  "its adapter takes " + std::to_string(request.adapter_pages) +
+                      " pages, the runner has " + std::to_string(info.adapter_pages));
+  }
   if (!request.outputs.any()) return {};
   const std::uint64_t bytes = output_bytes(info, request, n_prompt);
   const std::uint64_t limit = info.capabilities.output_bytes_max;

@@ -233,6 +233,55 @@ TEST(Golden, RoomForDraftsMakesAPauseEarlier) {
   b->expect_complete(expected_output(fake, request), false);
 }
 
+// Requests 0 and 2 have one adapter, request 1 another.
+std::vector<std::shared_ptr<Recorder>> add_with_adapters(CoreDriver& d, std::uint32_t pages) {
+  std::vector<std::shared_ptr<Recorder>> sinks;
+  for (const std::uint64_t id : {0, 1, 2}) {
+    GenerationRequest r = one_block_prompt(id);
+    r.stopping.max_new_tokens = 50;
+    r.adapter_digest = id == 1 ? "b" : "a";
+    r.adapter_pages = pages;
+    sinks.push_back(d.add(r));
+  }
+  return sinks;
+}
+
+FakeRunnerOptions with_adapter_pages(std::uint32_t n) {
+  FakeRunnerOptions out = cache_of(30);
+  out.about.adapter_pages = n;
+  return out;
+}
+
+TEST(Golden, AnAdapterTakesItsPagesOnce) {
+  for (const auto p : {CapacityPolicy::kMaxUtilization,
+                       CapacityPolicy::kGuaranteedNoEvict,
+                       CapacityPolicy::kStaticBatch,
+                       CapacityPolicy::kAdaptive}) {
+    CoreDriver d(with_adapter_pages(30), policy(p));
+    for (const auto& sink : add_with_adapters(d, 15)) EXPECT_EQ(steps_until_done(d, *sink), 50);
+  }
+}
+
+// Only one of the two fits. TensorRT-LLM lets others pass who waits for pages, but under MAX_UTILIZATION; here that is
+// a question of overtaking alone.
+TEST(Golden, WhoWaitsForPagesOfAdaptersIsPassed) {
+  for (const auto p : {CapacityPolicy::kMaxUtilization,
+                       CapacityPolicy::kGuaranteedNoEvict,
+                       CapacityPolicy::kStaticBatch,
+                       CapacityPolicy::kAdaptive}) {
+    for (const std::uint32_t overtakes_max : {0, 1}) {
+      EngineOptions o = policy(p);
+      o.overtakes_max = overtakes_max;
+      CoreDriver d(with_adapter_pages(30), o);
+      const auto sinks = add_with_adapters(d, 20);
+      EXPECT_EQ(steps_until_done(d, *sinks[0]), 50);
+      EXPECT_EQ(sinks[2]->done(), overtakes_max == 1);
+      EXPECT_EQ(steps_until_done(d, *sinks[1]), 100);
+      EXPECT_EQ(steps_until_done(d, *sinks[2]), overtakes_max == 1 ? 100 : 150);
+    }
+  }
+}
+
 // Two places in the batch. Two of higher priority come at iteration 2 and have them until they are done.
 TEST(Golden, PrioritiesAboveTheActiveLimit) {
   EngineOptions o = policy(CapacityPolicy::kMaxUtilization);

@@ -40,6 +40,8 @@ void Scheduler::reset(const SchedulerInput& in) {
   paused_.assign(in_.running.size(), 0);
   blocks_after_.resize(in_.running.size());
   computing_.clear();
+  adapters_.clear();
+  n_adapter_pages_ = 0;
   n_prefills_ = 0;
   n_running_ = 0;
   short_of_blocks_ = false;

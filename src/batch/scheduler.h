@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <coxswain/stats.h>
@@ -60,6 +61,7 @@ struct SchedulerInput {
   std::uint32_t batch_size_max = 0xFFFFFFFFU;  // beside the option
   // Per KV group, or empty: blocks that are copied for paused sequences, and then come back.
   std::span<const std::uint32_t> on_loan = {};
+  std::uint32_t adapter_pages = 0;  // RunnerInfo's
   bool steps_in_flight = false;
 };
 
@@ -115,6 +117,8 @@ class Scheduler {
   bool has_place(const Sequence& s) const {
     return n_running_ == 0 || n_running_ + s.n_places() <= batch_size_max();
   }
+  void note_adapter(const Sequence& s);
+  bool has_adapter_room(const Sequence& s) const;
   std::uint32_t on_loan(std::size_t group) const {
     return in_.on_loan.empty() ? 0 : in_.on_loan[group];
   }
@@ -173,6 +177,8 @@ class Scheduler {
   std::vector<std::uint64_t> computing_;
   std::vector<const Sequence*> blocked_;          // looked at and not admitted
   std::vector<std::uint64_t> admitted_arrivals_;  // of this plan
+  std::vector<std::string_view> adapters_;  // of what runs after this plan, where pages are counted
+  std::uint32_t n_adapter_pages_ = 0;       // of these
   std::uint32_t prefill_budget_ = 0;
   std::uint32_t step_max_ = 0;  // prompt tokens of a step without decodes
   std::uint32_t chunk_unit_ = 0;

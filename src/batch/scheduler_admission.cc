@@ -21,7 +21,22 @@ void Scheduler::count_for_admissions() {
   for (std::size_t i = 0; i < in_.running.size(); ++i) {
     if (is_paused(i)) continue;
     for (std::size_t g = 0; g < outstanding_.size(); ++g) outstanding_[g] += reserved_running(i, g);
+    note_adapter(*in_.running[i]);
   }
+}
+
+void Scheduler::note_adapter(const Sequence& s) {
+  if (in_.adapter_pages == 0 || s.request.adapter_pages == 0) return;
+  if (std::ranges::find(adapters_, s.request.adapter_digest) != adapters_.end()) return;
+  adapters_.push_back(s.request.adapter_digest);
+  n_adapter_pages_ += s.request.adapter_pages;
+}
+
+// Its adapter is in use, or its pages are free.
+bool Scheduler::has_adapter_room(const Sequence& s) const {
+  return in_.adapter_pages == 0 || s.request.adapter_pages == 0 ||
+         s.request.adapter_pages <= base::sub_sat(in_.adapter_pages, n_adapter_pages_) ||
+         std::ranges::find(adapters_, s.request.adapter_digest) != adapters_.end();
 }
 
 // A prompt that shares its next block with one being computed waits a step and takes it from the cache.
@@ -131,6 +146,7 @@ kvcache::PrefixProbe Scheduler::shared_with(const Sequence& source, std::uint32_
 // Plans the first row of `s` if everything it needs is there. A request that only waits for a block
 // being computed counts as not fitting, so it is overtaken no more often than any other.
 bool Scheduler::admit(Sequence& s) {
+  if (!has_adapter_room(s)) return refuse(WaitReason::kNoAdapterPages);
   const bool use_prefix = !s.wants_prompt || s.prompt_complete();
   kvcache::PrefixProbe prefix =
       use_prefix ? in_.cache->probe(s.identity, s.tokens, s.prefix_memo) : kvcache::PrefixProbe{};
@@ -203,6 +219,7 @@ bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
   prefill_budget_ = base::sub_sat(prefill_budget_, n_tokens);
   ++n_prefills_;
   n_running_ += s.n_places();
+  note_adapter(s);
   const std::uint32_t next_end = (prefix.n_blocks + 1) * block;
   if (prefix.next_key != 0 && rules_.waits_for_equal_blocks && end >= next_end &&
       next_end <= s.publish_end())

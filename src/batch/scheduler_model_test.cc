@@ -21,6 +21,7 @@ namespace {
 
 using testing::CoreDriver;
 using testing::FakeRunnerOptions;
+using testing::give_adapter;
 using testing::NaiveRow;
 using testing::NaiveScheduler;
 using testing::Recorder;
@@ -50,7 +51,7 @@ class ModelRun {
         fake_(draw_fake()),
         options_(draw_options()),
         driver_(fake_, options_),
-        naive_(options_, fake_.block_tokens, fake_.n_blocks[0] - 1) {
+        naive_(options_, fake_.block_tokens, fake_.n_blocks[0] - 1, fake_.about.adapter_pages) {
     driver_.runner->keep_plans();
   }
 
@@ -77,6 +78,7 @@ class ModelRun {
     o.capabilities.look_ahead = false;
     o.block_tokens = between(1, 5);
     o.n_blocks = {1 + base::ceil_div(between(70, 120), o.block_tokens)};
+    o.about.adapter_pages = between(10, 16);
     return o;
   }
 
@@ -123,11 +125,11 @@ class ModelRun {
     GenerationRequest r = make_.make(40, 30);
     r.prompt_logprobs = false;
     r.stopping.ignore_eos = true;
+    give_adapter(r, between(0, 3));
     const auto sink = driver_.add(r);
     const auto id = static_cast<std::uint64_t>(r.id);
     if (sink == nullptr) return ADD_FAILURE() << driver_.status.message();
-    naive_.add(
-        id, r.priority, static_cast<std::uint32_t>(r.prompt.size()), r.stopping.max_new_tokens);
+    naive_.add(r);
     sinks_[id] = sink;
   }
 

@@ -35,6 +35,7 @@ const Decision& EngineCore::decide() {
                           .prompt_tokens_max = std::min(prompt_tokens, prompt_tokens_in_time()),
                           .batch_size_max = batch_size,
                           .on_loan = blocks_on_loan(),
+                          .adapter_pages = info_.adapter_pages,
                           .steps_in_flight = !steps_.empty() || !transfers_->empty()});
 }
 

@@ -292,6 +292,7 @@ void to_proto(const RunnerInfo& from, pb::InfoResponse& to) {
   tokens_to_wire(from.eos_token_ids, *to.mutable_eos_token_ids());
   to.set_rope_switch_length(from.rope_switch_length);
   to.set_rope_length_is_exact(from.rope_length_is_exact);
+  to.set_adapter_pages(from.adapter_pages);
   pb::Capabilities& capabilities = *to.mutable_capabilities();
   capabilities.set_plans_chunks(from.capabilities.plans_chunks);
   capabilities.set_selects_rows(from.capabilities.selects_rows);
@@ -340,6 +341,7 @@ Result<RunnerInfo> from_proto(const pb::InfoResponse& from) {
                             tokens_from_wire(from.eos_token_ids(), "eos_token_ids"));
   to.rope_switch_length = from.rope_switch_length();
   to.rope_length_is_exact = from.rope_length_is_exact();
+  to.adapter_pages = from.adapter_pages();
   const pb::Capabilities& can = from.capabilities();
   to.capabilities = {.plans_chunks = can.plans_chunks(),
                      .selects_rows = can.selects_rows(),

@@ -255,6 +255,7 @@ TEST(Convert, InfoSurvives) {
   info.eos_token_ids = {2, 7};
   info.rope_switch_length = 4096;
   info.rope_length_is_exact = true;
+  info.adapter_pages = 30;
   info.capabilities = {.plans_chunks = true,
                        .selects_rows = false,
                        .grows_blocks = true,

@@ -35,6 +35,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <coxswain/step_runner.h>
@@ -70,6 +71,15 @@ struct FakeRunnerOptions {
   // Lists of candidates have one to three, as where nearly all tokens are forbidden.
   bool few_candidates = false;
 };
+
+// Adapter `n` of this runner takes 3 n pages; 0 = none.
+inline std::uint32_t adapter_pages(std::string_view digest) {
+  return digest.empty() ? 0 : 3 * static_cast<std::uint32_t>(digest.size());
+}
+inline void give_adapter(GenerationRequest& r, std::uint32_t n) {
+  r.adapter_digest = std::string(n, 'a');
+  r.adapter_pages = adapter_pages(r.adapter_digest);
+}
 
 struct ExpectedOutput {
   std::vector<TokenId> tokens;

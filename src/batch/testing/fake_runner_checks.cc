@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "batch/testing/fake_runner.h"
 #include "batch/testing/fake_tokens.h"
@@ -20,6 +22,16 @@ void FakeRunner::check_fields(const StepPlan& plan) {
     violate("hidden states, which this runner has not");
   const LayerRange all{.begin = 0, .end = options_.about.n_layers};
   if (plan.layers != LayerRange{} && plan.layers != all) violate("a part of the layers");
+  std::set<std::string> adapters;
+  std::uint32_t n_pages = 0;
+  for (const Row& row : plan.rows) {
+    const auto state = sequences_.find(row.sequence);
+    if (state == sequences_.end()) continue;
+    const std::string& digest = state->second.spec.adapter_digest;
+    if (adapters.insert(digest).second) n_pages += adapter_pages(digest);
+  }
+  if (const std::uint32_t most = options_.about.adapter_pages; most > 0 && n_pages > most)
+    violate("adapters of " + std::to_string(n_pages) + " pages in one step");
   for (const Row& row : plan.rows) {
     if ((row.emit == Emit::kCandidates) != (row.n_candidates > 0) ||
         row.n_candidates > options_.capabilities.candidates_max) {

@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <map>
 #include <ostream>
+#include <set>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/numbers.h"
@@ -31,11 +34,22 @@ struct NaiveRow {
 
 class NaiveScheduler {
  public:
-  NaiveScheduler(const EngineOptions& options, std::uint32_t block_tokens, std::uint32_t n_blocks)
-      : options_(options), block_(block_tokens), n_blocks_(n_blocks) {}
+  NaiveScheduler(const EngineOptions& options,
+                 std::uint32_t block_tokens,
+                 std::uint32_t n_blocks,
+                 std::uint32_t adapter_pages)
+      : options_(options),
+        block_(block_tokens),
+        n_blocks_(n_blocks),
+        adapter_pages_(adapter_pages) {}
 
-  void add(std::uint64_t id, std::int32_t priority, std::uint32_t n_prompt, std::uint32_t n_new) {
-    all_[id] = {.id = id, .priority = priority, .n_prompt = n_prompt, .n_new = n_new};
+  void add(const GenerationRequest& r) {
+    const auto id = static_cast<std::uint64_t>(r.id);
+    all_[id] = {.id = id,
+                .priority = r.priority,
+                .n_prompt = static_cast<std::uint32_t>(r.prompt.size()),
+                .n_new = r.stopping.max_new_tokens,
+                .adapter = {r.adapter_digest, r.adapter_pages}};
   }
   void erase(std::uint64_t id) { all_.erase(id); }
   // Of those that have run.
@@ -75,11 +89,13 @@ class NaiveScheduler {
 
  private:
   enum class State : std::uint8_t { kWaiting, kRunning, kPaused };
+  using Adapter = std::pair<std::string, std::uint32_t>;  // its digest and pages
   struct Request {
     std::uint64_t id = 0;
     std::int32_t priority = 0;
     std::uint32_t n_prompt = 0;
     std::uint32_t n_new = 0;
+    Adapter adapter;
     State state = State::kWaiting;
     bool stalled = false;
     std::uint32_t computed = 0;
@@ -265,6 +281,8 @@ class NaiveScheduler {
         if (r->n_produced > 1) return;
       }
     }
+    std::set<Adapter> adapters;
+    for (const Request* r : running()) adapters.insert(r->adapter);
     std::vector<const Request*> passed;
     for (const Request* r : waiting()) {
       if (budget_ < block_) return;
@@ -272,7 +290,8 @@ class NaiveScheduler {
       if (r->stalled) continue;
       if (std::ranges::any_of(passed, [&](const Request* p) { return !may_be_passed(*p); })) return;
       const std::uint32_t n = chunk(*r);
-      if (n > 0 && (has_room(*r, {}) || preempt(*r))) {
+      if (n > 0 && has_adapter_room(*r, adapters) && (has_room(*r, {}) || preempt(*r))) {
+        adapters.insert(r->adapter);
         rows_.push_back({.id = r->id, .n_tokens = n, .prefill = true, .admitted = true});
         budget_ = minus(budget_, n);
         continue;
@@ -286,6 +305,13 @@ class NaiveScheduler {
     std::uint32_t n = r.overtaken;
     for (const Planned& row : rows_) n += row.admitted && row.id > r.id ? 1 : 0;
     return n < options_.overtakes_max;
+  }
+
+  bool has_adapter_room(const Request& r, std::set<Adapter> adapters) const {
+    adapters.insert(r.adapter);
+    std::uint32_t n = 0;
+    for (const auto& [digest, pages] : adapters) n += pages;
+    return r.adapter.second == 0 || n <= adapter_pages_;
   }
 
   // Whether the known context of `r`, or all of it, fits once `gone` have left.
@@ -345,6 +371,7 @@ class NaiveScheduler {
   const EngineOptions options_;
   const std::uint32_t block_;
   const std::uint32_t n_blocks_;
+  const std::uint32_t adapter_pages_;
   std::map<std::uint64_t, Request> all_;  // by id
   std::vector<Planned> rows_;
   std::vector<std::uint64_t> paused_;  // by this plan

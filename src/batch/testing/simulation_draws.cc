@@ -47,6 +47,7 @@ FakeRunnerOptions Simulation::draw_fake() {
   o.capabilities.moves = !one_in(8);
   o.n_blocks = {between(14, 23)};
   if (one_in(8)) o.rope_switch_length = 20;
+  if (one_in(2)) o.about.adapter_pages = between(9, 16);
   o.rope_length_is_exact = one_in(2);
   if (one_in(2)) draw_beam_fake(o);
   switch (make_.pick(8)) {
@@ -157,6 +158,7 @@ Clock::duration Simulation::draw_step_time(const StepPlan& plan) {
 
 GenerationRequest Simulation::draw_request(TimePoint at) {
   GenerationRequest r = make_.make_some(24, 20);
+  if (fake_.about.adapter_pages > 0) give_adapter(r, between(0, 3));
   if (one_in(3)) r.queue_deadline = at + time_between(0, 150'000);
   if (one_in(2)) r.deadline = at + time_between(0, 500'000);
   if (one_in(4)) {
