@@ -1,7 +1,12 @@
 #include "kvstore/kv_store.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
+
+#include "base/numbers.h"
+#include "tensor/page_arena.h"
 
 namespace coxswain::kvstore {
 namespace {
@@ -53,16 +58,31 @@ Status check(const KvStoreOptions& options) {
   return {};
 }
 
-Result<tensor::AlignedBuffer> allocate(std::uint64_t n_blocks, std::uint64_t block_bytes) {
-  std::uint64_t bytes = 0;
-  if (__builtin_mul_overflow(n_blocks, block_bytes, &bytes)) {
-    return Status(Code::kResourceExhausted, "KV cache: more than 2^64 bytes asked for");
+// Where regions begin: each an odd multiple of a step behind the one before, so that as many as a huge page has steps
+// begin at different places of one.
+class Regions {
+ public:
+  explicit Regions(std::size_t n_regions)
+      : step_(std::max<std::uint64_t>(tensor::kHugePageBytes / std::bit_ceil(n_regions), 64)) {}
+
+  // False: more than 2^64 bytes.
+  bool add(std::uint64_t n_blocks, std::uint64_t block_bytes) {
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(n_blocks, block_bytes, &bytes)) return false;
+    begins_.push_back(end_);
+    const std::uint64_t n_steps = base::ceil_div(bytes, step_) | 1;
+    return !__builtin_mul_overflow(n_steps, step_, &bytes) &&
+           !__builtin_add_overflow(end_, bytes, &end_);
   }
-  auto buffer = tensor::AlignedBuffer::allocate(bytes);
-  if (!buffer.ok())
-    return buffer.status().with_context("KV cache of " + std::to_string(bytes) + " bytes a layer");
-  return buffer;
-}
+
+  std::uint64_t bytes() const { return end_; }
+  std::uint64_t begin(std::size_t index) const { return begins_[index]; }
+
+ private:
+  std::uint64_t step_;
+  std::uint64_t end_ = 0;
+  std::vector<std::uint64_t> begins_;
+};
 
 }  // namespace
 
@@ -70,13 +90,23 @@ Result<KvStore> KvStore::create(const KvStoreOptions& options) {
   COXSWAIN_RETURN_IF_ERROR(check(options));
   KvStore store;
   store.options_ = options;
-  store.layers_.reserve(options.layers.size());
+  Regions regions(2 * options.layers.size());
   for (const KvLayerShape& shape : options.layers) {
     const std::uint64_t n_blocks = options.n_blocks[shape.group];
-    Layer layer;
-    COXSWAIN_ASSIGN_OR_RETURN(layer.k, allocate(n_blocks, k_block_bytes(options, shape)));
-    COXSWAIN_ASSIGN_OR_RETURN(layer.v, allocate(n_blocks, v_block_bytes(options, shape)));
-    store.layers_.push_back(std::move(layer));
+    if (!regions.add(n_blocks, k_block_bytes(options, shape)) ||
+        !regions.add(n_blocks, v_block_bytes(options, shape))) {
+      return Status(Code::kResourceExhausted, "KV cache: more than 2^64 bytes asked for");
+    }
+  }
+  auto memory = tensor::AlignedBuffer::allocate(regions.bytes());
+  if (!memory.ok())
+    return memory.status().with_context("KV cache of " + std::to_string(regions.bytes()) +
+                                        " bytes");
+  store.memory_ = std::move(memory).value();
+  for (std::size_t i = 0; i < options.layers.size(); ++i) {
+    std::byte* const begin = store.memory_.data();
+    store.layers_.push_back(
+        {.k = begin + regions.begin(2 * i), .v = begin + regions.begin(2 * i + 1)});
   }
   return store;
 }
@@ -92,8 +122,8 @@ std::uint64_t KvStore::bytes_per_block(const KvStoreOptions& options, std::uint3
 
 kernels::KvLayerView KvStore::layer(std::uint32_t index) {
   const KvLayerShape& shape = options_.layers[index];
-  return {.k = layers_[index].k.data(),
-          .v = layers_[index].v.data(),
+  return {.k = layers_[index].k,
+          .v = layers_[index].v,
           .k_block_stride_bytes = k_block_bytes(options_, shape),
           .v_block_stride_bytes = v_block_bytes(options_, shape),
           .type = options_.type,
@@ -112,8 +142,8 @@ void KvStore::move_block(const BlockMove& move) {
     if (shape.group != move.kv_group) continue;
     const std::uint64_t k_bytes = k_block_bytes(options_, shape);
     const std::uint64_t v_bytes = v_block_bytes(options_, shape);
-    std::byte* const k = layers_[i].k.data();
-    std::byte* const v = layers_[i].v.data();
+    std::byte* const k = layers_[i].k;
+    std::byte* const v = layers_[i].v;
     std::memcpy(k + to * k_bytes, k + from * k_bytes, k_bytes);
     std::memcpy(v + to * v_bytes, v + from * v_bytes, v_bytes);
   }
@@ -126,8 +156,8 @@ void KvStore::copy_out(std::uint32_t group, BlockId block, std::span<std::byte> 
     if (shape.group != group) continue;
     const std::uint64_t k_bytes = k_block_bytes(options_, shape);
     const std::uint64_t v_bytes = v_block_bytes(options_, shape);
-    std::memcpy(at, layers_[i].k.data() + block * k_bytes, k_bytes);
-    std::memcpy(at + k_bytes, layers_[i].v.data() + block * v_bytes, v_bytes);
+    std::memcpy(at, layers_[i].k + block * k_bytes, k_bytes);
+    std::memcpy(at + k_bytes, layers_[i].v + block * v_bytes, v_bytes);
     at += k_bytes + v_bytes;
   }
 }
@@ -139,15 +169,16 @@ void KvStore::copy_in(std::uint32_t group, BlockId block, std::span<const std::b
     if (shape.group != group) continue;
     const std::uint64_t k_bytes = k_block_bytes(options_, shape);
     const std::uint64_t v_bytes = v_block_bytes(options_, shape);
-    std::memcpy(layers_[i].k.data() + block * k_bytes, at, k_bytes);
-    std::memcpy(layers_[i].v.data() + block * v_bytes, at + k_bytes, v_bytes);
+    std::memcpy(layers_[i].k + block * k_bytes, at, k_bytes);
+    std::memcpy(layers_[i].v + block * v_bytes, at + k_bytes, v_bytes);
     at += k_bytes + v_bytes;
   }
 }
 
 std::uint64_t KvStore::bytes() const {
   std::uint64_t bytes = 0;
-  for (const Layer& layer : layers_) bytes += layer.k.size() + layer.v.size();
+  for (std::uint32_t group = 0; group < options_.n_blocks.size(); ++group)
+    bytes += options_.n_blocks[group] * bytes_per_block(options_, group);
   return bytes;
 }
 

@@ -1,9 +1,13 @@
 #pragma once
 // KvStore: the bytes behind block ids. Allocated once at start; nothing grows later.
 //
-// For each KV group and layer: keys, then values, of all blocks; a block of a layer is [n_kv_heads, block_tokens,
-// head_dim] of the store's element type, int8 with its scales and zeros (kernels::KvLayerView). Block sizes are powers
-// of two and divide kernels::kAttentionPartition.
+// For each layer: keys, then values, of all blocks; a block of a layer is [n_kv_heads, block_tokens, head_dim] of the
+// store's element type, int8 with its scales and zeros (kernels::KvLayerView). Their number of positions is a power of
+// two that divides kernels::kAttentionPartition.
+//
+// Memory is first touched when a block is first written, a huge page at a time. These regions lie in one mapping, at
+// places that differ within their huge pages: otherwise the same block would be the first of its page in all of them,
+// and its step would wait until the system has zeroed a page for each (64 MiB for 16 layers).
 //
 // Thread rule: owned by one runner; views are used by its kernels only.
 
@@ -55,10 +59,11 @@ class KvStore {
 
  private:
   struct Layer {
-    tensor::AlignedBuffer k;
-    tensor::AlignedBuffer v;
+    std::byte* k = nullptr;
+    std::byte* v = nullptr;
   };
   KvStoreOptions options_;
+  tensor::AlignedBuffer memory_;
   std::vector<Layer> layers_;
 };
 

@@ -1,9 +1,13 @@
 #include "kvstore/kv_store.h"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tensor/page_arena.h"
 
 namespace coxswain::kvstore {
 namespace {
@@ -30,6 +34,34 @@ TEST(KvStore, SizesFollowTheShapes) {
   EXPECT_EQ(view.k_block_stride_bytes, 2U * 4 * 8 * 2);
   EXPECT_EQ(view.v_block_stride_bytes, 2U * 4 * 6 * 2);
   EXPECT_EQ(view.block_tokens, 4U);
+}
+
+// 40 regions of 33 blocks that are a sixteenth of a huge page each.
+TEST(KvStore, LayersReachANewHugePageAtDifferentBlocks) {
+  KvStoreOptions options;
+  options.type = tensor::DType::kF32;
+  options.n_blocks = {33};
+  options.layers.assign(20, {.group = 0, .n_kv_heads = 16, .k_head_dim = 128, .v_head_dim = 128});
+  auto store = KvStore::create(options);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  const std::size_t page = tensor::kHugePageBytes;
+  std::vector<std::size_t> n_new(33);  // pages first touched with this block
+  std::set<std::size_t> pages;
+  for (std::size_t b = 0; b < n_new.size(); ++b) {
+    const auto touch = [&](const std::byte* begin, std::size_t stride) {
+      ASSERT_EQ(stride, page / 16);
+      const auto first = reinterpret_cast<std::uintptr_t>(begin) + b * stride;
+      for (const std::size_t at : {first, first + stride - 1})
+        n_new[b] += pages.insert(at / page).second ? 1 : 0;
+    };
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      const auto view = store->layer(i);
+      touch(view.k, view.k_block_stride_bytes);
+      touch(view.v, view.v_block_stride_bytes);
+    }
+  }
+  n_new[0] = 0;  // where each region begins
+  EXPECT_LE(std::ranges::max(n_new), 4U);
 }
 
 TEST(KvStore, Int8HasAScaleAndAZeroForEachHeadAndToken) {
