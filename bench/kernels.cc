@@ -306,7 +306,7 @@ class LayersCache {
 void Bench::attention() {
   if (!wanted("attention")) return;
   for (const tensor::DType type :
-       {tensor::DType::kBf16, tensor::DType::kI8, tensor::DType::kF8E4M3}) {
+       {tensor::DType::kBf16, tensor::DType::kI8, tensor::DType::kI4, tensor::DType::kF8E4M3}) {
     for (const std::size_t length : {std::size_t{512}, std::size_t{2048}}) {
       attention_rows(type, 1, 1, length);
       attention_rows(type, 1, length, length);

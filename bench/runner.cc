@@ -55,7 +55,7 @@ A whole model beside the limits of this machine, measured in the same run. For d
 llama's shape, such as coxswain-make-model writes.
 
   --quantize NAME  int8, int4 or int4-g128: the format of the weights (as stored)
-  --kv-cache-dtype NAME  float32, bfloat16, float16, int8, fp8_e4m3fn or fp8_e5m2 (as the weights)
+  --kv-cache-dtype NAME  float32, bfloat16, float16, int8, int4, fp8_e4m3fn or fp8_e5m2 (as the weights)
   --threads N      threads of the pool (all CPUs)
   --isa NAME       the instruction set, as --isa of the server (the best that this CPU has)
   --batch N        streams that decode together (16)
@@ -81,8 +81,10 @@ Options parse(int argc, char** argv) {
   Arguments arguments(argc, argv, kHelp);
   Options options;
   options.quantize = arguments.one_of("quantize", {"int8", "int4", "int4-g128"}, "");
-  options.kv_type = arguments.one_of(
-      "kv-cache-dtype", {"float32", "bfloat16", "float16", "int8", "fp8_e4m3fn", "fp8_e5m2"}, "");
+  options.kv_type =
+      arguments.one_of("kv-cache-dtype",
+                       {"float32", "bfloat16", "float16", "int8", "int4", "fp8_e4m3fn", "fp8_e5m2"},
+                       "");
   options.n_threads = arguments.count("threads", static_cast<std::uint32_t>(options.n_threads));
   options.isa = arguments.text("isa");
   options.batch = arguments.count("batch", options.batch);

@@ -36,7 +36,7 @@ struct LocalModelOptions {
   std::string dtype = {};  // "float32", "bfloat16", "float16"; empty = as stored
   // "int8", "int4", "int4-g128": made at load. Or the form in which weights are stored ("gptq"). Empty = off.
   std::string quantize = {};
-  // As dtype, or "int8", "fp8_e4m3fn", "fp8_e5m2"; empty = that of the weights, bfloat16 where they are quantised.
+  // As dtype, or "int8", "int4", "fp8_e4m3fn", "fp8_e5m2"; empty = the weights', bfloat16 where they are quantised.
   std::string kv_dtype = {};
   std::uint32_t block_tokens = 16;  // positions of a KV block, a power of two
   std::size_t n_threads = 0;        // 0 = one for each physical core that this process may use

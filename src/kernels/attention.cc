@@ -155,7 +155,7 @@ void run_attention(ExecContext& exec, const AttentionArgs& args, const VectorOps
   assert(args.scratch.size() >= exec.n_threads() * floats * sizeof(float));
   auto* scratch = reinterpret_cast<float*>(args.scratch.data());
   const TaskIndex tasks(args, cut);
-  const auto attend = shape.type == kCacheU8 ? ops.attention_u8 : ops.attention;
+  const auto attend = has_codes(shape.type) ? ops.attention_codes : ops.attention;
   exec.pool().run(tasks.n_tasks(), [&](std::size_t i, std::size_t worker) {
     const TaskIndex::Place place = tasks.find(i);
     const AttentionTask task = task_of(*place.sequence, args, cut, place.index);
@@ -170,12 +170,12 @@ void run_kv_write(ExecContext& exec, const KvWriteArgs& args, const VectorOps& o
   const std::size_t v_head_bytes = kv_head_bytes(cache.type, cache.block_tokens, cache.v_head_dim);
   // A vector of the head at `base`.
   const auto store = [&](std::byte* base, std::size_t slot, const float* x, std::size_t n) {
-    std::byte* out = base + slot * n * value_bytes(type);
-    if (type != kCacheU8) return ops.store_row(out, type, x, n);
+    std::byte* out = base + slot * vector_bytes(type, n);
+    if (!has_codes(type)) return ops.store_row(out, type, x, n);
     float scale = 0.0F;
     float zero = 0.0F;
-    ops.store_codes(reinterpret_cast<std::uint8_t*>(out), &scale, &zero, x, n);
-    std::byte* const scales = base + cache.block_tokens * n;
+    ops.store_codes(reinterpret_cast<std::uint8_t*>(out), type, &scale, &zero, x, n);
+    std::byte* const scales = base + cache.block_tokens * vector_bytes(type, n);
     std::memcpy(scales + slot * sizeof(float), &scale, sizeof scale);
     std::memcpy(scales + (cache.block_tokens + slot) * sizeof(float), &zero, sizeof zero);
   };

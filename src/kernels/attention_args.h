@@ -33,6 +33,9 @@ inline constexpr std::int32_t kAttentionPartition = 256;
 // float32 scales [block_tokens] and zeros [block_tokens]; a value is code * scale + zero, with zero the least value of
 // the vector and scale (greatest - least) / 255. A vector that holds an infinity or NaN is NaN throughout.
 //
+// kI4 is the same in 15 steps, two codes in a byte: of each 64 values of a vector, or what is left at its end, the
+// first half in the lower bits and the second in the upper.
+//
 // kF8E4M3 and kF8E5M2 have no scale: round to nearest even, beyond the greatest finite number that number; NaN stays.
 struct KvLayerView {
   std::byte* k = nullptr;
@@ -46,10 +49,15 @@ struct KvLayerView {
   std::size_t v_head_dim = 0;
 };
 
+// Bytes of a vector, without what stands behind those of its head.
+constexpr std::size_t kv_vector_bytes(tensor::DType type, std::size_t n) {
+  return type == tensor::DType::kI4 ? n / 64 * 32 + (n % 64 + 1) / 2 : n * tensor::size_of(type);
+}
+
 // Bytes of one head in a block: its vectors, and what stands behind them.
 constexpr std::size_t kv_head_bytes(tensor::DType type, std::size_t tokens, std::size_t head_dim) {
-  const std::size_t parameters = type == tensor::DType::kI8 ? 2 * sizeof(float) : 0;
-  return tokens * (head_dim * tensor::size_of(type) + parameters);
+  const bool codes = type == tensor::DType::kI8 || type == tensor::DType::kI4;
+  return tokens * (kv_vector_bytes(type, head_dim) + (codes ? 2 * sizeof(float) : 0));
 }
 
 // Stores keys and values of the step's rows. Attention always reads them back as stored.

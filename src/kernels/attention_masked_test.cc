@@ -122,8 +122,7 @@ std::size_t partition_of(std::size_t position) {
 // Runs body(table, cache type) for every set and type.
 void for_each_set(const std::function<void(const KernelTable&, DType)>& body) {
   for (const KernelTable* table : runnable_tables()) {
-    for (const DType type :
-         {DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}) {
+    for (const DType type : tensor::kCacheTypes) {
       SCOPED_TRACE(std::string(table->id) + " " + std::string(tensor::name_of(type)));
       body(*table, type);
     }
@@ -166,7 +165,8 @@ TEST(MaskedAttention, ARowOfNothingElseIsZero) {
           table, {.type = type, .hides = [](std::size_t) { return false; }, .sinks = sinks}, 1);
       for (const std::size_t row : {std::size_t{0}, std::size_t{300}, kLast}) {
         EXPECT_EQ(head(all.attend(row), 0), std::vector<float>(kDim, 0.0F)) << row;
-        if (type == DType::kI8) continue;  // the key's other values share its scale
+        // The key's other values share its scale.
+        if (type == DType::kI8 || type == DType::kI4) continue;
         EXPECT_EQ(head(all.attend(row), 1), head(none.attend(row), 1)) << row;  // its neighbour
       }
     }

@@ -65,6 +65,13 @@ constexpr Case kCases[] = {
      .n_kv_heads = 1,
      .dim = 37,
      .window = 41},
+    {.name = "int4", .type = DType::kI4},
+    {.name = "int4_window",
+     .type = DType::kI4,
+     .n_heads = 5,
+     .n_kv_heads = 1,
+     .dim = 37,
+     .window = 41},
     {.name = "fp8_e4m3fn", .type = DType::kF8E4M3},
     {.name = "fp8_e5m2", .type = DType::kF8E5M2, .dim = 37},
 };

@@ -127,6 +127,47 @@ const Case kCases[] = {
      .dv = 128,
      .length = 280,
      .alibi = true},
+    {.name = "int4 cache", .type = DType::kI4, .n_heads = 8, .length = 530},
+    {.name = "int4 cache, odd sizes and window, blocks of 2",
+     .type = DType::kI4,
+     .n_heads = 5,
+     .n_kv_heads = 5,
+     .dk = 37,
+     .dv = 19,
+     .length = 290,
+     .block_tokens = 2,
+     .window = 33},
+    {.name = "int4 cache, group of 7, blocks of 1",
+     .type = DType::kI4,
+     .n_heads = 7,
+     .n_kv_heads = 1,
+     .dk = 96,
+     .dv = 130,
+     .length = 70,
+     .block_tokens = 1},
+    {.name = "int4 cache, few values, window and an odd number of sink tokens",
+     .type = DType::kI4,
+     .n_heads = 8,
+     .dk = 3,
+     .dv = 8,
+     .length = 300,
+     .window = 33,
+     .sink_tokens = 21},
+    {.name = "int4 cache, soft cap, sinks and wide window, blocks of 256",
+     .type = DType::kI4,
+     .n_heads = 3,
+     .n_kv_heads = 1,
+     .length = 700,
+     .block_tokens = 256,
+     .soft_cap = 5.0F,
+     .window = 300,
+     .sinks = true},
+    {.name = "int4 cache, alibi",
+     .type = DType::kI4,
+     .dk = 128,
+     .dv = 128,
+     .length = 280,
+     .alibi = true},
     {.name = "e4m3 cache", .type = DType::kF8E4M3, .n_heads = 8, .length = 530},
     {.name = "e4m3 cache, odd sizes and window, blocks of 2",
      .type = DType::kF8E4M3,
@@ -291,17 +332,22 @@ float stored(float value, DType type) {
   return value;
 }
 
+bool has_codes(DType type) {
+  return type == DType::kI8 || type == DType::kI4;
+}
+
 // Vectors of n values as they come back.
 std::vector<double> stored_rows(std::span<const float> values, std::size_t n, DType type) {
   std::vector<double> out(values.size());
   for (std::size_t row = 0; row < values.size(); row += n) {
     const auto [least, most] = std::ranges::minmax(values.subspan(row, n));
-    const float scale = most / 255.0F - least / 255.0F;
+    const float steps = type == DType::kI4 ? 15.0F : 255.0F;
+    const float scale = most / steps - least / steps;
     for (std::size_t i = row; i < row + n; ++i) {
       const auto code = static_cast<double>(std::nearbyint((values[i] - least) * (1.0F / scale)));
-      out[i] = type == DType::kI8 ? (scale == 0.0F ? 0.0 : code * static_cast<double>(scale)) +
-                                        static_cast<double>(least)
-                                  : static_cast<double>(stored(values[i], type));
+      out[i] = has_codes(type) ? (scale == 0.0F ? 0.0 : code * static_cast<double>(scale)) +
+                                     static_cast<double>(least)
+                               : static_cast<double>(stored(values[i], type));
     }
   }
   return out;
@@ -367,9 +413,9 @@ void expect_definition(const KernelTable& table,
   // A score is a sum of dk products of at most 4, scaled; its error moves a weight by as much,
   // relatively. |v| <= 1.
   const double score_error = dk * 4.0 / std::sqrt(dk) * dk * 0x1p-24 + 20.0 * 0x1p-24;
-  // Over codes of 8 bits queries and weights may be rounded to 16 bits of the greatest: of a query, half a step by 2.
-  const double rounded_query = c.type == DType::kI8 ? std::sqrt(dk) * 2.0 * 2.0 / 65024.0 : 0.0;
-  const double weight_error = rounds_to_bf16(table, c) || c.type == DType::kI8 ? 0x1p-9 : 0.0;
+  // Over codes queries and weights may be rounded to 16 bits of the greatest: of a query, half a step by 2.
+  const double rounded_query = has_codes(c.type) ? std::sqrt(dk) * 2.0 * 2.0 / 65024.0 : 0.0;
+  const double weight_error = rounds_to_bf16(table, c) || has_codes(c.type) ? 0x1p-9 : 0.0;
   const double tolerance = 2.0 * (score_error + rounded_query) + 64.0 * 0x1p-22 + weight_error;
   for (std::size_t head = 0; head < c.n_heads; ++head) {
     const std::vector<double> want = definition(c, in, row, head);
@@ -432,7 +478,8 @@ void expect_nan_stays_where_seen(const KernelTable& table, const Case& c, std::s
 
 TEST(Attention, ValuesThatARowCannotSeeMayBeNan) {
   for (const KernelTable* table : runnable_tables()) {
-    for (const DType type : {DType::kBf16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}) {
+    for (const DType type :
+         {DType::kBf16, DType::kI8, DType::kI4, DType::kF8E4M3, DType::kF8E5M2}) {
       const Case c{.name = "NaN", .type = type, .n_heads = 4, .length = 64, .window = 21};
       for (const std::size_t bad : {30U, 31U}) expect_nan_stays_where_seen(*table, c, bad);
       Case sinks = c;
@@ -498,8 +545,7 @@ TEST(Attention, SequencesOfAStepDoNotTouchEachOther) {
 }
 
 TEST(KvWrite, EverySetStoresTheSameBits) {
-  for (const DType type :
-       {DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2}) {
+  for (const DType type : tensor::kCacheTypes) {
     Case c{.name = "store",
            .type = type,
            .n_heads = 3,

@@ -22,6 +22,8 @@ constexpr CacheType cache_type(tensor::DType type) {
       return kCacheE4M3;
     case tensor::DType::kF8E5M2:
       return kCacheE5M2;
+    case tensor::DType::kI4:
+      return kCacheU4;
   }
   return kCacheF32;
 }

@@ -56,7 +56,7 @@ void fill(Isa isa, SetOps& ops) {
       fill_avx512_linear_super(&ops);
       fill_avx512_encode(&ops);
       fill_avx512_vector(&ops);
-      fill_avx512_attention_u8(&ops);
+      fill_avx512_attention_codes(&ops);
       if (cpu_features().avx512_bf16) {
         fill_avx512_linear_bf16(&ops);
         fill_avx512_attention_bf16(&ops);
@@ -66,7 +66,7 @@ void fill(Isa isa, SetOps& ops) {
       fill_amx_linear(&ops);
       fill_amx_linear_groups(&ops);
       fill_avx512_vector(&ops);  // the CPUs that have tiles do vdpbf16ps at half the float32 rate
-      fill_avx512_attention_u8(&ops);
+      fill_avx512_attention_codes(&ops);
       break;
   }
 }

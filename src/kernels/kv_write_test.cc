@@ -106,5 +106,27 @@ TEST(KvWrite, CodesSpanTheVectorFromItsLeastToItsGreatest) {
   }
 }
 
+// 70 values: 64 in 32 bytes, six in three.
+TEST(KvWrite, CodesOfFourBitsLieInHalves) {
+  std::vector<float> x(70);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 16) * 0.5F - 2.0F;
+  for (const KernelTable* table : runnable_tables()) {
+    const std::vector<std::byte> got = written(*table, DType::kI4, x);
+    ASSERT_EQ(got.size(), 35 + 2 * sizeof(float));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t begin = i < 64 ? 0 : 64;
+      const std::size_t half = i < 64 ? 32 : 3;
+      const std::size_t in_half = (i - begin) % half;
+      const int pair = std::to_integer<int>(got[begin / 2 + in_half]);
+      EXPECT_EQ(i - begin < half ? pair & 15 : pair >> 4, static_cast<int>(i * 7 % 16))
+          << table->id << " " << i;
+    }
+    float parameters[2] = {};  // scale and zero
+    std::memcpy(parameters, got.data() + 35, sizeof parameters);
+    EXPECT_FLOAT_EQ(parameters[0], 0.5F) << table->id;
+    EXPECT_EQ(parameters[1], -2.0F) << table->id;
+  }
+}
+
 }  // namespace
 }  // namespace coxswain::kernels

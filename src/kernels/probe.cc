@@ -174,9 +174,7 @@ Status Probe::attention_of(DType type) {
 }
 
 Status Probe::attention() {
-  for (const DType type :
-       {DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2})
-    COXSWAIN_RETURN_IF_ERROR(attention_of(type));
+  for (const DType type : tensor::kCacheTypes) COXSWAIN_RETURN_IF_ERROR(attention_of(type));
   return {};
 }
 

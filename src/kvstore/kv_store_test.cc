@@ -74,6 +74,14 @@ TEST(KvStore, Int8HasAScaleAndAZeroForEachHeadAndToken) {
   EXPECT_EQ(store->layer(0).v_block_stride_bytes, 2U * 4 * (6 + 8));
 }
 
+TEST(KvStore, Int4HasTwoValuesInAByte) {
+  KvStoreOptions options = two_groups();
+  options.type = tensor::DType::kI4;
+  options.layers[1].k_head_dim = 65;  // 32 bytes and one
+  EXPECT_EQ(KvStore::bytes_per_block(options, 0), 2U * 4 * (4 + 3 + 2 * 8));
+  EXPECT_EQ(KvStore::bytes_per_block(options, 1), 1U * 4 * (33 + 4 + 2 * 8));
+}
+
 void expect_copy(tensor::DType type) {
   KvStoreOptions options = two_groups();
   options.type = type;

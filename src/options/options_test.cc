@@ -384,7 +384,6 @@ TEST(Parse, RefusesWhatWouldChangeSomething) {
   EXPECT_THAT(refused(Binary::kLauncher, {"--quantize", "eetq"}),
               AllOf(HasSubstr("`eetq` for `--quantize` is not supported yet; supported: `int8`, "),
                     HasSubstr("`fp8`, or leave it out for the type of the stored tensors")));
-  EXPECT_THAT(refused(Binary::kLauncher, {"--kv-cache-dtype", "int4"}), HasSubstr("`int4`"));
   EXPECT_THAT(refused(Binary::kServer, {"serve", "m", "--sharded"}), HasSubstr("--sharded"));
   for (const char* name : {"WORLD_SIZE", "ROPE_FACTOR", "LORA_ADAPTERS"}) {
     EXPECT_THAT(refused(Binary::kServer, {"serve", "m"}, {{name, "2"}}), HasSubstr(name));

@@ -154,7 +154,8 @@ TEST(HandoverCacheTypes, TheSameBits) {
   options.type = tensor::DType::kF32;
   ASSERT_TRUE(
       write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"), options).ok());
-  for (const auto type : {tensor::DType::kI8, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2})
+  for (const auto type :
+       {tensor::DType::kI8, tensor::DType::kI4, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2})
     expect_handed_over(folder.path(), {}, type);
 }
 

@@ -285,7 +285,7 @@ TEST(Law1Types, EveryWeightTypeAndKernelSet) {
 }
 
 constexpr tensor::DType kNarrowCacheTypes[] = {
-    tensor::DType::kI8, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2};
+    tensor::DType::kI8, tensor::DType::kI4, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2};
 
 TEST(Law1Types, EveryCacheTypeAndKernelSet) {
   base::TempFolder folder;

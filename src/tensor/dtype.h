@@ -9,7 +9,7 @@
 
 namespace coxswain::tensor {
 
-enum class DType : std::uint8_t { kF32, kBf16, kF16, kI8, kF8E4M3, kF8E5M2 };
+enum class DType : std::uint8_t { kF32, kBf16, kF16, kI8, kF8E4M3, kF8E5M2, kI4 };
 
 constexpr std::size_t size_of(DType type) {
   switch (type) {
@@ -22,11 +22,13 @@ constexpr std::size_t size_of(DType type) {
     case DType::kF8E4M3:
     case DType::kF8E5M2:
       return 1;
+    case DType::kI4:
+      break;
   }
-  return 0;
+  return 0;  // less than a byte: kernels::kv_vector_bytes()
 }
 
-// "float32", "bfloat16", "float16", "int8", "fp8_e4m3fn", "fp8_e5m2"
+// "float32", "bfloat16", "float16", "int8", "fp8_e4m3fn", "fp8_e5m2", "int4"
 constexpr std::string_view name_of(DType type) {
   switch (type) {
     case DType::kF32:
@@ -41,13 +43,15 @@ constexpr std::string_view name_of(DType type) {
       return "fp8_e4m3fn";
     case DType::kF8E5M2:
       return "fp8_e5m2";
+    case DType::kI4:
+      return "int4";
   }
   return "";
 }
 
 // The types that keys and values can be kept as.
 inline constexpr DType kCacheTypes[] = {
-    DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2};
+    DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kF8E4M3, DType::kF8E5M2, DType::kI4};
 
 constexpr float bf16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);

@@ -331,6 +331,7 @@ struct CacheLimit {
 };
 constexpr CacheLimit kCacheLimits[] = {{tensor::DType::kBf16, 0.001, 0.001},
                                        {tensor::DType::kI8, 0.003, 0.001},
+                                       {tensor::DType::kI4, 0.35, 0.01},
                                        {tensor::DType::kF8E4M3, 0.05, 0.005},
                                        {tensor::DType::kF8E5M2, 0.12, 0.05}};
 

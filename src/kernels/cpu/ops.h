@@ -67,12 +67,29 @@ struct ConvertArgs {
   int32_t* starts;  // group formats: one for each group of the padded row
 };
 
-// The types of rows, and of keys and values. Codes of 8 bits stand for code * scale + zero, with a scale and a zero for
-// each vector (attention_args.h).
-enum CacheType : uint8_t { kCacheF32, kCacheBf16, kCacheF16, kCacheU8, kCacheE4M3, kCacheE5M2 };
+// The types of rows, and of keys and values. Codes of 8 and 4 bits stand for code * scale + zero, with a scale and a
+// zero for each vector (attention_args.h).
+enum CacheType : uint8_t {
+  kCacheF32,
+  kCacheBf16,
+  kCacheF16,
+  kCacheU8,
+  kCacheE4M3,
+  kCacheE5M2,
+  kCacheU4
+};
 
+static inline constexpr bool has_codes(CacheType type) {
+  return type == kCacheU8 || type == kCacheU4;
+}
+
+// Of any type but kCacheU4.
 static inline constexpr size_t value_bytes(CacheType type) {
   return type == kCacheF32 ? 4 : type == kCacheBf16 || type == kCacheF16 ? 2 : 1;
+}
+// Of a vector of n values.
+static inline constexpr size_t vector_bytes(CacheType type, size_t n) {
+  return type == kCacheU4 ? n / 64 * 32 + (n % 64 + 1) / 2 : n * value_bytes(type);
 }
 
 // One row of weights as they are stored, on its way into int8: formats/int8.cc says what it becomes.
@@ -241,12 +258,13 @@ struct CombineRow {
 };
 
 struct VectorOps {
-  // Of any type but kCacheU8, and of that.
+  // Of types without codes, and of those.
   void (*attention)(const AttentionShape*, const AttentionTask*, float* scratch);
-  void (*attention_u8)(const AttentionShape*, const AttentionTask*, float* scratch);
+  void (*attention_codes)(const AttentionShape*, const AttentionTask*, float* scratch);
   void (*store_row)(void* dst, CacheType type, const float* x, size_t n);
   // A vector as codes, its scale and its zero.
-  void (*store_codes)(uint8_t* codes, float* scale, float* zero, const float* x, size_t n);
+  void (*store_codes)(
+      uint8_t* codes, CacheType type, float* scale, float* zero, const float* x, size_t n);
   void (*rms_norm)(const NormRow*);
   void (*layer_norm)(const NormRow*);
   void (*rope)(const RopeHead*);
@@ -299,7 +317,7 @@ void fill_avx512_vector(SetOps* ops);
 void fill_avx2_encode(SetOps* ops);
 void fill_avx512_encode(SetOps* ops);
 void fill_avx512_attention_bf16(SetOps* ops);  // needs vdpbf16ps
-void fill_avx512_attention_u8(SetOps* ops);
+void fill_avx512_attention_codes(SetOps* ops);
 void fill_amx_linear(SetOps* ops);
 void fill_amx_linear_groups(SetOps* ops);
 

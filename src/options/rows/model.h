@@ -80,12 +80,10 @@ inline constexpr OptionSpec kModelRows[] = {
      .env_binaries = kInLauncher,
      .type = OptionType::kChoice,
      .default_value = "auto",
-     .choices = "auto|float32|bfloat16|float16|int8|fp8_e4m3fn|fp8_e5m2",
-     .refused_choices = "int4",
+     .choices = "auto|float32|bfloat16|float16|int8|int4|fp8_e4m3fn|fp8_e5m2",
      .binaries = kBack,
-     .help = "Type of cached keys and values; auto is the type computed in. int8 has a scale and a "
-             "zero for each head and token",
-     .reason = "int8 has half the bytes of bfloat16"},
+     .help = "Type of cached keys and values; auto is the type computed in. int8 and int4 have a "
+             "scale and a zero for each head and token"},
     {.name = "sharded",
      .env = "SHARDED",
      .type = OptionType::kBool,

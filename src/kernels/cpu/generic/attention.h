@@ -114,8 +114,8 @@ inline void prefetch_positions(const AttentionWork& w, size_t position, size_t c
   const size_t tokens = shape.block_tokens;
   const size_t slot = position % tokens;
   const size_t rows = lesser(count, tokens - slot);
-  const size_t k_bytes = w.dk * value_bytes(shape.type);
-  const size_t v_bytes = shape.v_head_dim * value_bytes(shape.type);
+  const size_t k_bytes = vector_bytes(shape.type, w.dk);
+  const size_t v_bytes = vector_bytes(shape.type, shape.v_head_dim);
   prefetch_bytes(from.k + slot * k_bytes, rows * k_bytes);
   prefetch_bytes(from.v + slot * v_bytes, rows * v_bytes);
   if (slot != 0) return;
@@ -129,10 +129,21 @@ struct Stretch {
   size_t count;
   const char* k;
   const char* v;
-  // Of kCacheU8: the first one's scale; zeros are block_tokens floats further.
+  // Of codes: the first one's scale; zeros are block_tokens floats further.
   const char* k_scales;
   const char* v_scales;
 };
+
+// Codes d to d + n of a vector of 4-bit codes; d is a multiple of 64 and n at most that. Up to 64 bytes are written.
+inline void unpack_codes(uint8_t* to, const char* vector, size_t d, size_t n) {
+  const char* from = vector + d / 2;
+  const size_t half = (n + 1) / 2;
+  for (size_t i = 0; i < half; ++i) {
+    const uint8_t pair = static_cast<uint8_t>(from[i]);
+    to[i] = pair & 15U;
+    to[half + i] = pair >> 4;
+  }
+}
 
 // Lays positions [begin, end) of the partition out. Lanes of keys beside them, up to the next
 // multiple of 16, become zero.
@@ -142,8 +153,8 @@ inline void load_partition(const AttentionWork& w,
                            size_t begin,
                            size_t end) {
   const AttentionShape& shape = *w.shape;
-  const size_t k_bytes = w.dk * value_bytes(shape.type);
-  const size_t v_bytes = shape.v_head_dim * value_bytes(shape.type);
+  const size_t k_bytes = vector_bytes(shape.type, w.dk);
+  const size_t v_bytes = vector_bytes(shape.type, shape.v_head_dim);
   const size_t tokens = shape.block_tokens;
   const size_t lanes_end = round_up_16(end);
   const size_t rows = w.steps + Cache::kParameterRows;

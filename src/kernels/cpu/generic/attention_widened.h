@@ -16,18 +16,18 @@ struct Widened : FloatTiles<Widened> {
   static void put_stretch(const AttentionWork& w, const Stretch& s) {
     const CacheType type = w.shape->type;
     const size_t dv = w.shape->v_head_dim;
-    const size_t dv_bytes = dv * value_bytes(type);
-    Vec::transpose_16(w.s.keys + s.begin, kKeyStride, s.k, type, w.dk, s.count);
-    if (type == kCacheU8) scale_keys(w, s);
+    const size_t dv_bytes = vector_bytes(type, dv);
+    if (type == kCacheU4) {
+      put_packed_keys(w, s);
+    } else {
+      Vec::transpose_16(w.s.keys + s.begin, kKeyStride, s.k, type, w.dk, s.count);
+    }
+    if (has_codes(type)) scale_keys(w, s);
     for (size_t i = 0; i < s.count; ++i) {
       float* row = w.s.values + (s.begin + i) * w.dv_padded;
       const char* from = s.v + i * dv_bytes;
-      if (type == kCacheU8) {
-        const Vec::Reg scale = Vec::set1(float_at(s.v_scales, i));
-        const Vec::Reg zero = Vec::set1(float_at(s.v_scales, w.shape->block_tokens + i));
-        for_vectors(dv, [&](size_t d, size_t n) {
-          Vec::store_n(row + d, Vec::fmadd(Vec::load_cache_n(from, type, d, n), scale, zero), n);
-        });
+      if (has_codes(type)) {
+        put_codes(w, s, i, row, from);
       } else {
         for_vectors(dv, [&](size_t d, size_t n) {
           Vec::store_n(row + d, Vec::load_cache_n(from, type, d, n), n);
@@ -42,6 +42,39 @@ struct Widened : FloatTiles<Widened> {
     float out = 0.0F;
     memcpy(&out, floats + i * sizeof(float), sizeof out);
     return out;
+  }
+
+  // The values of one position.
+  static void put_codes(
+      const AttentionWork& w, const Stretch& s, size_t i, float* row, const char* from) {
+    const Vec::Reg scale = Vec::set1(float_at(s.v_scales, i));
+    const Vec::Reg zero = Vec::set1(float_at(s.v_scales, w.shape->block_tokens + i));
+    const size_t dv = w.shape->v_head_dim;
+    for (size_t begin = 0; begin < dv; begin += 64) {
+      const size_t width = lesser(dv - begin, 64);
+      uint8_t unpacked[64];
+      const void* codes = from + begin;
+      if (w.shape->type == kCacheU4) {
+        unpack_codes(unpacked, from, begin, width);
+        codes = unpacked;
+      }
+      for_vectors(width, [&](size_t d, size_t n) {
+        const Vec::Reg code = Vec::load_cache_n(codes, kCacheU8, d, n);
+        Vec::store_n(row + begin + d, Vec::fmadd(code, scale, zero), n);
+      });
+    }
+  }
+
+  static void put_packed_keys(const AttentionWork& w, const Stretch& s) {
+    const size_t bytes = vector_bytes(kCacheU4, w.dk);
+    for (size_t d = 0; d < w.dk; d += 64) {
+      const size_t width = lesser(w.dk - d, 64);
+      uint8_t codes[17 * 64];  // an odd width writes a byte beyond its own
+      for (size_t i = 0; i < s.count; ++i)
+        unpack_codes(codes + i * width, s.k + i * bytes, d, width);
+      Vec::transpose_16(
+          w.s.keys + d * kKeyStride + s.begin, kKeyStride, codes, kCacheU8, width, s.count);
+    }
   }
 
   // Codes of keys to what they stand for.

@@ -229,8 +229,19 @@ inline uint8_t to_f8(float x) {
   return static_cast<uint8_t>(sign | (bits - kNear));
 }
 
+// n <= 64 codes of 4 bits, two in a byte.
+inline void pack_codes(uint8_t* to, const uint8_t* codes, size_t n) {
+  const size_t half = (n + 1) / 2;
+  for (size_t i = 0; i < half; ++i) {
+    const uint32_t upper = half + i < n ? codes[half + i] : 0U;
+    to[i] = static_cast<uint8_t>(codes[i] | upper << 4);
+  }
+}
+
 // attention_args.h says what becomes of a vector. Rounds to nearest even.
-inline void store_codes(uint8_t* codes, float* scale, float* zero, const float* x, size_t total) {
+inline void store_codes(
+    uint8_t* codes, CacheType type, float* scale, float* zero, const float* x, size_t total) {
+  const float greatest = type == kCacheU4 ? 15.0F : 255.0F;
   Vec::Reg highest = Vec::set1(-INFINITY);
   Vec::Reg negated = highest;     // the least, with the other sign
   Vec::Reg broken = Vec::zero();  // NaN where a value is no number
@@ -245,30 +256,39 @@ inline void store_codes(uint8_t* codes, float* scale, float* zero, const float* 
   const float least = 0.0F - Vec::highest(negated) + 0.0F;
   if (!is_number(Vec::sum(broken))) {
     *scale = *zero = NAN;
-    memset(codes, 0, total);
+    memset(codes, 0, vector_bytes(type, total));
     return;
   }
   *zero = least;
-  *scale = top / 255.0F - least / 255.0F;
+  *scale = top / greatest - least / greatest;
   const float inverse = 1.0F / *scale;
   if (!is_number(inverse)) {
     *scale = 0.0F;
-    memset(codes, 0, total);
+    memset(codes, 0, vector_bytes(type, total));
     return;
   }
   const Vec::Reg begin = Vec::set1(least);
   const Vec::Reg factor = Vec::set1(inverse);
-  const Vec::Reg last = Vec::set1(255.0F);
-  for_vectors(total, [&](size_t i, size_t n) {
-    const Vec::Reg steps = Vec::mul(Vec::sub(Vec::load_n(x + i, n), begin), factor);
-    float lanes[Vec::kLanes];
-    Vec::store(lanes, Vec::round(Vec::max(Vec::min(steps, last), Vec::zero())));
-    for (size_t lane = 0; lane < n; ++lane)
-      codes[i + lane] = static_cast<uint8_t>(static_cast<int32_t>(lanes[lane]));
-  });
+  const Vec::Reg last = Vec::set1(greatest);
+  for (size_t d = 0; d < total; d += 64) {
+    const size_t width = total - d < 64 ? total - d : 64;
+    uint8_t some[64];
+    for_vectors(width, [&](size_t i, size_t n) {
+      const Vec::Reg steps = Vec::mul(Vec::sub(Vec::load_n(x + d + i, n), begin), factor);
+      float lanes[Vec::kLanes];
+      Vec::store(lanes, Vec::round(Vec::max(Vec::min(steps, last), Vec::zero())));
+      for (size_t lane = 0; lane < n; ++lane)
+        some[i + lane] = static_cast<uint8_t>(static_cast<int32_t>(lanes[lane]));
+    });
+    if (type == kCacheU4) {
+      pack_codes(codes + d / 2, some, width);
+    } else {
+      memcpy(codes + d, some, width);
+    }
+  }
 }
 
-// Of any type but kCacheU8.
+// Of types without codes.
 inline void store_row(void* dst, CacheType type, const float* x, size_t total) {
   if (type == kCacheF32) {
     memcpy(dst, x, total * sizeof(float));

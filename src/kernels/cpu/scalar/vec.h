@@ -115,7 +115,7 @@ struct Vec {
     const uint16_t half = static_cast<uint16_t>((*p & 0x80U) << 8 | (*p & 0x7FU) << 7);
     return (*p & 0x7FU) == 0x7FU ? NAN : load_f16_n(&half, 1) * 256.0F;
   }
-  // Of kCacheU8 the codes.
+  // Of kCacheU8 the codes; of kCacheU4 nothing.
   static Reg load_cache_n(const void* src, CacheType type, size_t at, size_t n) {
     const uint8_t* const bytes = static_cast<const uint8_t*>(src) + at * value_bytes(type);
     const uint16_t* const halves = static_cast<const uint16_t*>(src) + at;
@@ -131,6 +131,7 @@ struct Vec {
       case kCacheE5M2:
         return load_e5m2_n(bytes, n);
       case kCacheF32:
+      case kCacheU4:  // not here: generic/attention.h unpacks them
         break;
     }
     return load_n(static_cast<const float*>(src) + at, n);

@@ -1,4 +1,4 @@
-// Attention over a cache of 8-bit codes with vpdpbusd: four products a lane and instruction, exact.
+// Attention over a cache of codes of 8 or 4 bits with vpdpbusd: four products a lane and instruction, exact.
 //
 // Queries, and weights times the scales of their values, become integers of 16 bits in two bytes: the greatest of a
 // row, and of a row and partition, is 32512. So the sum over codes c of a key with scale s and zero z is
@@ -48,6 +48,7 @@ inline float inverse_of_greatest(float absmax, float* unit) {
 }
 
 // A step is four values of a head, or four positions: a byte each.
+template <CacheType kType>
 struct Codes {
   static constexpr size_t kStep = 4;
   static constexpr size_t kParameterRows = 4;
@@ -120,6 +121,22 @@ struct Codes {
 
   // [position]: scales and zeros of keys, then of values.
   static float* parameters(const AttentionWork& w) { return w.s.keys + w.steps * kKeyStride; }
+
+  // Bytes d to d + 63 of a vector of n codes, zero behind its end.
+  static __m512i codes_of(const char* vector, size_t d, size_t n) {
+    if constexpr (kType == kCacheU8) return _mm512_maskz_loadu_epi8(bytes_of(n, d), vector + d);
+    const size_t half = (lesser(n - d, 64) + 1) / 2;
+    const __m256i low_bits = _mm256_set1_epi8(15);
+    const __m256i pairs =
+        _mm256_maskz_loadu_epi8(static_cast<__mmask32>((uint64_t{1} << half) - 1), vector + d / 2);
+    const __m256i lower = _mm256_and_si256(pairs, low_bits);
+    const __m256i upper = _mm256_and_si256(_mm256_srli_epi16(pairs, 4), low_bits);
+    if (half == 32) return _mm512_inserti64x4(_mm512_castsi256_si512(lower), upper, 1);
+    char codes[64] = {};
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes), lower);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes + half), upper);
+    return _mm512_loadu_si512(codes);
+  }
 
   // The accumulator is named as read and written: g++ 12 copies and spills it around the intrinsic.
   static void dot(__m512i& sum, __m512i codes, __m512i factors) {
@@ -260,14 +277,13 @@ struct Codes {
   }
 
   static void put_keys(const AttentionWork& w, const Stretch& s) {
+    const size_t bytes = vector_bytes(kType, w.dk);
     for (size_t d = 0; d < w.dk; d += 64) {
-      const __mmask64 mask = bytes_of(w.dk, d);
       Vec::Reg rows[16];
 #pragma GCC unroll 16
       for (size_t j = 0; j < 16; ++j) {
-        rows[j] = j < s.count
-                      ? _mm512_castsi512_ps(_mm512_maskz_loadu_epi8(mask, s.k + j * w.dk + d))
-                      : Vec::zero();
+        rows[j] =
+            j < s.count ? _mm512_castsi512_ps(codes_of(s.k + j * bytes, d, w.dk)) : Vec::zero();
       }
       Vec::transpose(rows);
       float* out = w.s.keys + d / 4 * kKeyStride + s.begin;
@@ -283,14 +299,14 @@ struct Codes {
     // Fours of values, so that those of a quarter of 16 stand in the same place of each quarter.
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const size_t dv = w.shape->v_head_dim;
-    const char* from = s.v + i * dv;
+    const size_t bytes = vector_bytes(kType, dv);
+    const char* from = s.v + i * bytes;
     float* out = w.s.values + (s.begin + i) / 4 * w.dv_padded;
     for (size_t d = 0; d < dv; d += 64) {
-      const __mmask64 mask = bytes_of(dv, d);
       __m512i rows[4];
 #pragma GCC unroll 4
       for (size_t j = 0; j < 4; ++j)
-        rows[j] = _mm512_permutexvar_epi32(order, _mm512_maskz_loadu_epi8(mask, from + j * dv + d));
+        rows[j] = _mm512_permutexvar_epi32(order, codes_of(from + j * bytes, d, dv));
       const __m512i even = _mm512_unpacklo_epi8(rows[0], rows[1]);
       const __m512i odd = _mm512_unpacklo_epi8(rows[2], rows[3]);
       const __m512i even_high = _mm512_unpackhi_epi8(rows[0], rows[1]);
@@ -311,18 +327,26 @@ struct Codes {
     const size_t dv = w.shape->v_head_dim;
     const size_t j = s.begin + i;
     char* out = reinterpret_cast<char*>(w.s.values + j / 4 * w.dv_padded) + j % 4;
-    for (size_t d = 0; d < dv; ++d) out[4 * d] = s.v[i * dv + d];
+    for (size_t d = 0; d < dv; d += 64) {
+      char codes[64];
+      _mm512_storeu_si512(codes, codes_of(s.v + i * vector_bytes(kType, dv), d, dv));
+      for (size_t k = 0; k < lesser(dv - d, 64); ++k) out[4 * (d + k)] = codes[k];
+    }
   }
 };
 
-void attention_u8(const AttentionShape* shape, const AttentionTask* task, float* scratch) {
-  attention_over<Codes>(shape, task, scratch);
+void attention_codes(const AttentionShape* shape, const AttentionTask* task, float* scratch) {
+  if (shape->type == kCacheU8) {
+    attention_over<Codes<kCacheU8>>(shape, task, scratch);
+  } else {
+    attention_over<Codes<kCacheU4>>(shape, task, scratch);
+  }
 }
 
 }  // namespace
 
-void fill_avx512_attention_u8(SetOps* ops) {
-  ops->vector.attention_u8 = attention_u8;
+void fill_avx512_attention_codes(SetOps* ops) {
+  ops->vector.attention_codes = attention_codes;
 }
 
 }  // namespace coxswain::kernels
