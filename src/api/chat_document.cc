@@ -81,9 +81,9 @@ Result<std::string> read_part(const json::Value& part,
   }
   const IgnoredFields unknown = finish_fields(fields, limits);
   if (!fields.ok()) {
-    return invalid_argument(
-        "a part of `" + at(message, "content") + "`: " + fields.status().message(),
-        at(message, "content." + fields.status().field()));
+    return within(fields.status(),
+                  "a part of `" + at(message, "content") + "`",
+                  at(message, "content." + fields.status().field()));
   }
   for (const std::string& name : unknown) ignored.push_back("content." + name);
   return text->as_string();
@@ -148,8 +148,9 @@ Status check_message_fields(const json::Object& message,
     fields.require_neutral(name, neutral);
   }
   if (fields.ok()) return {};
-  return invalid_argument("messages[" + std::to_string(index) + "]: " + fields.status().message(),
-                          at(index, fields.status().field()));
+  return within(fields.status(),
+                "messages[" + std::to_string(index) + "]",
+                at(index, fields.status().field()));
 }
 
 // null is the content of an answer that only calls functions: templates test for it. Elsewhere it is an empty text.
@@ -252,9 +253,9 @@ void read_tools(FieldReader& fields, std::string_view tools_name, std::string_vi
     fields.fail(quoted + " must be an array. Given: " + std::string(type_name(*tools)), tools_name);
   } else if (!tools->as_array().empty() &&
              (choice == nullptr || !choice->is_string() || choice->as_string() != "none")) {
-    fields.fail(quoted + " is not supported yet, except as [] or with `" +
-                    std::string(choice_name) + "` \"none\". Given: an array",
-                tools_name);
+    fields.fail(unsupported(quoted + " is not supported yet, except as [] or with `" +
+                                std::string(choice_name) + "` \"none\". Given: an array",
+                            tools_name));
   }
 }
 

@@ -97,8 +97,8 @@ Result<CompletionRequest> read_completion_request(const json::Value& body,
   const json::Value* prompt = fields.find("prompt");
   if (fields.find("suffix") != nullptr) {
     fields.fail(
-        invalid_argument("Suffix is not supported and can be achieved by preprocessing the prompt.",
-                         "suffix")
+        unsupported("Suffix is not supported and can be achieved by preprocessing the prompt.",
+                    "suffix")
             .as_whole_text());
   }
   out.parameters = read_openai_parameters(fields, limits);

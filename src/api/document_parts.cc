@@ -127,8 +127,8 @@ bool read_include_usage(FieldReader& fields) {
     if (!options.has_read(member.first)) options.require_neutral(member.first, "");
   }
   if (!options.ok()) {
-    fields.fail("`stream_options`: " + options.status().message(),
-                "stream_options." + options.status().field());
+    fields.fail(
+        within(options.status(), "`stream_options`", "stream_options." + options.status().field()));
   }
   return include;
 }

@@ -12,33 +12,59 @@ namespace {
 
 using telemetry::FailureLabel;
 
+constexpr std::string_view kRequestFault = "invalid_request_error";
+constexpr std::string_view kServerFault = "server_error";
+
+// clang-format off
 constexpr std::array kKinds{
-    ErrorRow{ErrorKind::kNone, 500, "internal", FailureLabel::kGeneration},
-    ErrorRow{ErrorKind::kInvalidJson, 400, "invalid_json", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kValidation, 422, "validation", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kTemplateError, 422, "template_error", FailureLabel::kTemplate},
-    ErrorRow{ErrorKind::kToolError, 422, "tool_error", FailureLabel::kValidation},
-    ErrorRow{
-        ErrorKind::kUnsupportedMediaType, 415, "unsupported_media_type", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kPayloadTooLarge, 413, "payload_too_large", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kHeadersTooLarge, 431, "headers_too_large", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kUriTooLong, 414, "uri_too_long", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kBadRequest, 400, "bad_request", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kTimeout, 408, "timeout", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kNotFound, 404, "not_found", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kMethodNotAllowed, 405, "method_not_allowed", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kUnauthorized, 401, "unauthorized", FailureLabel::kValidation},
-    ErrorRow{ErrorKind::kOverloaded, 429, "overloaded", FailureLabel::kOverloaded, true},
-    ErrorRow{ErrorKind::kUnavailable, 503, "unavailable", FailureLabel::kUnavailable, true},
-    ErrorRow{ErrorKind::kQueueTimeout, 503, "queue_timeout", FailureLabel::kDeadline, true},
-    ErrorRow{ErrorKind::kGeneration, 424, "generation", FailureLabel::kGeneration},
-    ErrorRow{
-        ErrorKind::kIncompleteGeneration, 500, "incomplete_generation", FailureLabel::kIncomplete},
-    ErrorRow{ErrorKind::kDeadline, 504, "deadline", FailureLabel::kDeadline},
-    ErrorRow{ErrorKind::kHealthcheck, 503, "healthcheck", FailureLabel::kUnavailable},
-    ErrorRow{ErrorKind::kInternal, 500, "internal", FailureLabel::kGeneration},
-    ErrorRow{ErrorKind::kContextLength, 400, "context_length_exceeded", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kNone, 500, "internal",
+             500, kServerFault, "internal_error", FailureLabel::kGeneration},
+    ErrorRow{ErrorKind::kInvalidJson, 400, "invalid_json",
+             400, kRequestFault, "invalid_json", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kValidation, 422, "validation",
+             400, kRequestFault, "invalid_value", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kTemplateError, 422, "template_error",
+             400, kRequestFault, "template_error", FailureLabel::kTemplate},
+    ErrorRow{ErrorKind::kToolError, 422, "tool_error",
+             400, kRequestFault, "tool_error", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kUnsupportedMediaType, 415, "unsupported_media_type",
+             415, kRequestFault, "unsupported_media_type", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kPayloadTooLarge, 413, "payload_too_large",
+             413, kRequestFault, "payload_too_large", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kHeadersTooLarge, 431, "headers_too_large",
+             431, kRequestFault, "headers_too_large", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kUriTooLong, 414, "uri_too_long",
+             414, kRequestFault, "uri_too_long", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kBadRequest, 400, "bad_request",
+             400, kRequestFault, "bad_request", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kTimeout, 408, "timeout",
+             408, kRequestFault, "request_timeout", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kNotFound, 404, "not_found",
+             404, kRequestFault, "unknown_url", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kMethodNotAllowed, 405, "method_not_allowed",
+             405, kRequestFault, "method_not_allowed", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kUnauthorized, 401, "unauthorized",
+             401, kRequestFault, "invalid_api_key", FailureLabel::kValidation},
+    ErrorRow{ErrorKind::kOverloaded, 429, "overloaded",
+             429, "rate_limit_error", "rate_limit_exceeded", FailureLabel::kOverloaded, true},
+    ErrorRow{ErrorKind::kUnavailable, 503, "unavailable",
+             503, kServerFault, "service_unavailable", FailureLabel::kUnavailable, true},
+    ErrorRow{ErrorKind::kQueueTimeout, 503, "queue_timeout",
+             503, kServerFault, "queue_timeout", FailureLabel::kDeadline, true},
+    ErrorRow{ErrorKind::kGeneration, 424, "generation",
+             500, kServerFault, "generation_failed", FailureLabel::kGeneration},
+    ErrorRow{ErrorKind::kIncompleteGeneration, 500, "incomplete_generation",
+             500, kServerFault, "internal_error", FailureLabel::kIncomplete},
+    ErrorRow{ErrorKind::kDeadline, 504, "deadline",
+             504, kServerFault, "deadline_exceeded", FailureLabel::kDeadline},
+    ErrorRow{ErrorKind::kHealthcheck, 503, "healthcheck",
+             503, kServerFault, "service_unavailable", FailureLabel::kUnavailable},
+    ErrorRow{ErrorKind::kInternal, 500, "internal",
+             500, kServerFault, "internal_error", FailureLabel::kGeneration},
+    ErrorRow{ErrorKind::kContextLength, 400, "context_length_exceeded",
+             400, kRequestFault, "context_length_exceeded", FailureLabel::kValidation},
 };
+// clang-format on
 
 static_assert(std::ranges::is_sorted(kKinds, {}, &ErrorRow::kind) &&
               kKinds.size() == static_cast<std::size_t>(ErrorKind::kContextLength) + 1);
@@ -75,12 +101,12 @@ std::string generation_text(const Status& status) {
   return std::string(kPrefix) + status.message();
 }
 
-// {"error":{"message":...,"type":...,"param":...,"code":...},"error_type":...}
-std::string openai_body(std::string_view text, const Status& status, std::string_view kind) {
-  std::string out = R"({"error":{"message":)";
+// {"error":{"message":...,"type":...,"param":...,"code":...
+void append_openai_error(std::string& out, std::string_view text, const Status& status) {
+  out += R"({"error":{"message":)";
   json::append_quoted(out, text);
   out += R"(,"type":)";
-  json::append_quoted(out, kind);
+  json::append_quoted(out, error_row(client_kind(status)).openai_type);
   out += R"(,"param":)";
   if (status.field().empty()) {
     out += "null";
@@ -88,9 +114,14 @@ std::string openai_body(std::string_view text, const Status& status, std::string
     json::append_quoted(out, base::cut_utf8(status.field(), kEchoBytesMax));
   }
   out += R"(,"code":)";
-  json::append_quoted(out, kind);
+  json::append_quoted(out, openai_code(status));
+}
+
+std::string openai_body(std::string_view text, const Status& status) {
+  std::string out;
+  append_openai_error(out, text, status);
   out += R"(},"error_type":)";
-  json::append_quoted(out, kind);
+  json::append_quoted(out, error_row(client_kind(status)).name);
   out += '}';
   return out;
 }
@@ -106,8 +137,22 @@ std::string native_body(std::string_view text, std::string_view kind) {
 
 }  // namespace
 
-ApiStyle style_of(std::string_view path) {
-  return path == "/v1" || path.starts_with("/v1/") ? ApiStyle::kOpenAi : ApiStyle::kNative;
+ApiStyle style_of(std::string_view path, ApiStyle v1) {
+  return path == "/v1" || path.starts_with("/v1/") ? v1 : ApiStyle::kNative;
+}
+
+int http_status(ApiStyle style, const Status& status) {
+  const ErrorRow& row = error_row(client_kind(status));
+  return style == ApiStyle::kOpenAi ? row.openai_status : row.tgi_status;
+}
+
+std::string_view openai_code(const Status& status) {
+  const ErrorKind kind = client_kind(status);
+  if (kind == ErrorKind::kValidation && status.code() == Code::kUnimplemented) {
+    return "unsupported_parameter";
+  }
+  if (kind == ErrorKind::kNotFound && status.field() == "model") return "model_not_found";
+  return error_row(kind).openai_code;
 }
 
 const ErrorRow& error_row(ErrorKind kind) {
@@ -171,21 +216,26 @@ std::string error_body(ApiStyle style, const Status& status) {
   for (std::size_t bytes = kErrorBodyBytesMax;; bytes /= 2) {
     const std::string_view part = base::cut_utf8(text, bytes);
     std::string body =
-        style == ApiStyle::kOpenAi ? openai_body(part, status, kind) : native_body(part, kind);
+        style == ApiStyle::kOpenAi ? openai_body(part, status) : native_body(part, kind);
     if (body.size() <= kErrorBodyBytesMax || part.empty()) return body;
   }
 }
 
 std::string error_event(ApiStyle style, const Status& status) {
   if (style == ApiStyle::kNative) return sse_event(error_body(style, status));
-  const ErrorRow& row = error_row(client_kind(status));
+  constexpr int kTgiStreamStatus = 422;
   const std::string text = client_text(status);
-  std::string body = R"({"error":{"message":)";
-  json::append_quoted(body, base::cut_utf8(text, kErrorBodyBytesMax / 2));
-  body += R"(,"type":)";
-  json::append_quoted(body, row.name);
+  const std::string_view part = base::cut_utf8(text, kErrorBodyBytesMax / 2);
+  std::string body;
+  if (style == ApiStyle::kOpenAi) {
+    append_openai_error(body, part, status);
+  } else {
+    body = R"({"error":{"message":)";
+    json::append_quoted(body, part);
+  }
   body += R"(,"http_status_code":)";
-  json::append_integer(body, row.http_status);
+  json::append_integer(body,
+                       style == ApiStyle::kOpenAi ? http_status(style, status) : kTgiStreamStatus);
   body += "}}";
   return sse_event(body);
 }

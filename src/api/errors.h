@@ -1,9 +1,9 @@
 #pragma once
-// How a Status becomes what a client is told: the one table of error kinds, the texts, and the error bodies of the two
-// API families. Texts follow docs/api.md; a body is JSON, valid UTF-8 and at most kErrorBodyBytesMax long.
+// How a Status becomes what a client is told: the one table of error kinds, the texts, and the error bodies of each
+// style. Texts follow docs/api.md; a body is JSON, valid UTF-8 and at most kErrorBodyBytesMax long.
 //
-// Native routes: {"error": text, "error_type": kind}.
-// Routes below /v1: {"error": {"message", "type", "param", "code"}, "error_type": kind}.
+// kNative and kTgi: {"error": text, "error_type": kind}, with TGI's statuses.
+// kOpenAi: {"error": {"message", "type", "param", "code"}, "error_type": kind}, with OpenAI's statuses.
 //
 // Thread rule: pure functions.
 
@@ -22,20 +22,28 @@ inline constexpr std::size_t kErrorBodyBytesMax = 1024;
 // How much of a client's own text an error message may repeat.
 inline constexpr std::size_t kEchoBytesMax = 64;
 
-enum class ApiStyle : std::uint8_t { kNative, kOpenAi };
+// How a route answers. Those below /v1 have one of two dialects (--v1-dialect): OpenAI's, or TGI's of the same routes.
+enum class ApiStyle : std::uint8_t { kNative, kOpenAi, kTgi };
 
-// kOpenAi for /v1 and everything below it.
-ApiStyle style_of(std::string_view path);
+// `v1` for /v1 and everything below it.
+ApiStyle style_of(std::string_view path, ApiStyle v1);
 
 // What an error kind means to clients and to the metrics. The only place that says so.
 struct ErrorRow {
   ErrorKind kind = ErrorKind::kNone;
-  int http_status = 500;
+  int tgi_status = 500;        // HTTP
   std::string_view name = {};  // "validation", "overloaded", ...
+  int openai_status = 500;
+  std::string_view openai_type = {};
+  std::string_view openai_code = {};  // of the closed list in docs/api.md
   telemetry::FailureLabel label = telemetry::FailureLabel::kGeneration;  // of tgi_request_failure
   bool retry_after = false;                                              // waiting can help
 };
 const ErrorRow& error_row(ErrorKind kind);
+
+int http_status(ApiStyle style, const Status& status);
+// `error.code` in OpenAI's dialect: that of the row, or a narrower one that the status allows.
+std::string_view openai_code(const Status& status);
 
 // The kind that a client is told: that of the status, or the one its code stands for.
 ErrorKind client_kind(const Status& status);
@@ -46,6 +54,7 @@ telemetry::FailureLabel failure_label(const Status& status);
 
 std::string error_body(ApiStyle style, const Status& status);
 // The event of an error inside a stream, framing included. Streams below /v1 still end with [DONE].
+// kTgi: {"error": {"message", "http_status_code": 422}}, whatever the cause, as TGI does.
 std::string error_event(ApiStyle style, const Status& status);
 
 // At most kEchoBytesMax bytes of `text`, cut between characters.

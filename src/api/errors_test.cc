@@ -1,5 +1,7 @@
 #include "api/errors.h"
 
+#include <iterator>
+
 #include <gtest/gtest.h>
 
 #include "json/json.h"
@@ -7,39 +9,72 @@
 namespace coxswain::api {
 namespace {
 
-TEST(Errors, EveryKindHasItsStatusAndName) {
+TEST(Errors, EveryKindInEveryDialect) {
   struct Row {
     ErrorKind kind;
-    int status;
     std::string_view name;
+    int tgi;
+    int openai;
+    std::string_view code;
   };
+  // clang-format off
   const Row rows[] = {
-      {ErrorKind::kInvalidJson, 400, "invalid_json"},
-      {ErrorKind::kValidation, 422, "validation"},
-      {ErrorKind::kTemplateError, 422, "template_error"},
-      {ErrorKind::kToolError, 422, "tool_error"},
-      {ErrorKind::kUnsupportedMediaType, 415, "unsupported_media_type"},
-      {ErrorKind::kPayloadTooLarge, 413, "payload_too_large"},
-      {ErrorKind::kHeadersTooLarge, 431, "headers_too_large"},
-      {ErrorKind::kUriTooLong, 414, "uri_too_long"},
-      {ErrorKind::kBadRequest, 400, "bad_request"},
-      {ErrorKind::kTimeout, 408, "timeout"},
-      {ErrorKind::kNotFound, 404, "not_found"},
-      {ErrorKind::kMethodNotAllowed, 405, "method_not_allowed"},
-      {ErrorKind::kUnauthorized, 401, "unauthorized"},
-      {ErrorKind::kOverloaded, 429, "overloaded"},
-      {ErrorKind::kUnavailable, 503, "unavailable"},
-      {ErrorKind::kQueueTimeout, 503, "queue_timeout"},
-      {ErrorKind::kGeneration, 424, "generation"},
-      {ErrorKind::kIncompleteGeneration, 500, "incomplete_generation"},
-      {ErrorKind::kDeadline, 504, "deadline"},
-      {ErrorKind::kHealthcheck, 503, "healthcheck"},
-      {ErrorKind::kInternal, 500, "internal"},
+      {ErrorKind::kInvalidJson, "invalid_json", 400, 400, "invalid_json"},
+      {ErrorKind::kValidation, "validation", 422, 400, "invalid_value"},
+      {ErrorKind::kTemplateError, "template_error", 422, 400, "template_error"},
+      {ErrorKind::kToolError, "tool_error", 422, 400, "tool_error"},
+      {ErrorKind::kUnsupportedMediaType, "unsupported_media_type", 415, 415, "unsupported_media_type"},
+      {ErrorKind::kPayloadTooLarge, "payload_too_large", 413, 413, "payload_too_large"},
+      {ErrorKind::kHeadersTooLarge, "headers_too_large", 431, 431, "headers_too_large"},
+      {ErrorKind::kUriTooLong, "uri_too_long", 414, 414, "uri_too_long"},
+      {ErrorKind::kBadRequest, "bad_request", 400, 400, "bad_request"},
+      {ErrorKind::kTimeout, "timeout", 408, 408, "request_timeout"},
+      {ErrorKind::kNotFound, "not_found", 404, 404, "unknown_url"},
+      {ErrorKind::kMethodNotAllowed, "method_not_allowed", 405, 405, "method_not_allowed"},
+      {ErrorKind::kUnauthorized, "unauthorized", 401, 401, "invalid_api_key"},
+      {ErrorKind::kOverloaded, "overloaded", 429, 429, "rate_limit_exceeded"},
+      {ErrorKind::kUnavailable, "unavailable", 503, 503, "service_unavailable"},
+      {ErrorKind::kQueueTimeout, "queue_timeout", 503, 503, "queue_timeout"},
+      {ErrorKind::kGeneration, "generation", 424, 500, "generation_failed"},
+      {ErrorKind::kIncompleteGeneration, "incomplete_generation", 500, 500, "internal_error"},
+      {ErrorKind::kDeadline, "deadline", 504, 504, "deadline_exceeded"},
+      {ErrorKind::kHealthcheck, "healthcheck", 503, 503, "service_unavailable"},
+      {ErrorKind::kInternal, "internal", 500, 500, "internal_error"},
+      {ErrorKind::kContextLength, "context_length_exceeded", 400, 400, "context_length_exceeded"},
   };
+  // clang-format on
+  ASSERT_EQ(std::size(rows), static_cast<std::size_t>(ErrorKind::kContextLength));
   for (const Row& row : rows) {
-    EXPECT_EQ(error_row(row.kind).http_status, row.status) << row.name;
-    EXPECT_EQ(error_row(row.kind).name, row.name);
+    SCOPED_TRACE(row.name);
+    const Status status(Code::kInternal, row.kind, "x", "f");
+    EXPECT_EQ(http_status(ApiStyle::kOpenAi, status), row.openai);
+    EXPECT_EQ(http_status(ApiStyle::kNative, status), row.tgi);
+    EXPECT_EQ(http_status(ApiStyle::kTgi, status), row.tgi);
+    const std::string native = error_body(ApiStyle::kNative, status);
+    EXPECT_EQ(error_body(ApiStyle::kTgi, status), native);
+    const auto tgi = json::parse(native);
+    ASSERT_TRUE(tgi.ok());
+    EXPECT_EQ(tgi->find("error")->as_string(), client_text(status));
+    EXPECT_EQ(tgi->find("error_type")->as_string(), row.name);
+    const auto openai = json::parse(error_body(ApiStyle::kOpenAi, status));
+    ASSERT_TRUE(openai.ok());
+    const json::Value& error = *openai->find("error");
+    const std::string_view type = row.openai == 429  ? "rate_limit_error"
+                                  : row.openai < 500 ? "invalid_request_error"
+                                                     : "server_error";
+    EXPECT_EQ(error.find("message")->as_string(), client_text(status));
+    EXPECT_EQ(error.find("type")->as_string(), type);
+    EXPECT_EQ(error.find("param")->as_string(), "f");
+    EXPECT_EQ(error.find("code")->as_string(), row.code);
+    EXPECT_EQ(openai->find("error_type")->as_string(), row.name);
   }
+}
+
+TEST(Errors, CodesThatAreNarrowerThanTheirKind) {
+  EXPECT_EQ(openai_code({Code::kUnimplemented, ErrorKind::kValidation, "x"}),
+            "unsupported_parameter");
+  EXPECT_EQ(openai_code({Code::kNotFound, ErrorKind::kNotFound, "x", "model"}), "model_not_found");
+  EXPECT_EQ(openai_code({Code::kNotFound, ErrorKind::kNotFound, "x"}), "unknown_url");
 }
 
 TEST(Errors, BodiesOfBothFamilies) {
@@ -49,9 +84,11 @@ TEST(Errors, BodiesOfBothFamilies) {
       R"({"error":"Input validation error: `top_k` must be strictly positive","error_type":"validation"})");
   EXPECT_EQ(
       error_body(ApiStyle::kOpenAi, status),
-      R"({"error":{"message":"Input validation error: `top_k` must be strictly positive","type":"validation","param":"top_k","code":"validation"},"error_type":"validation"})");
-  EXPECT_EQ(style_of("/v1/models"), ApiStyle::kOpenAi);
-  EXPECT_EQ(style_of("/v10"), ApiStyle::kNative);
+      R"({"error":{"message":"Input validation error: `top_k` must be strictly positive","type":"invalid_request_error","param":"top_k","code":"invalid_value"},"error_type":"validation"})");
+  for (const ApiStyle v1 : {ApiStyle::kOpenAi, ApiStyle::kTgi}) {
+    EXPECT_EQ(style_of("/v1/models", v1), v1);
+    EXPECT_EQ(style_of("/v10", v1), ApiStyle::kNative);
+  }
 }
 
 TEST(Errors, TextsThatHideWhatTheClientNeedNotKnow) {
@@ -76,7 +113,7 @@ TEST(Errors, BodiesStayBelowTheLimitAndValid) {
   for (const char* piece : {"a", "\x01", "\xC3\xA9", "\""}) {
     std::string text;
     while (text.size() < 5000) text += piece;
-    for (ApiStyle style : {ApiStyle::kNative, ApiStyle::kOpenAi}) {
+    for (ApiStyle style : {ApiStyle::kNative, ApiStyle::kOpenAi, ApiStyle::kTgi}) {
       const std::string body = error_body(style, invalid_argument(text, text));
       EXPECT_LE(body.size(), kErrorBodyBytesMax);
       EXPECT_TRUE(json::parse(body).ok());
@@ -89,8 +126,10 @@ TEST(Errors, StreamEvents) {
   EXPECT_EQ(error_event(ApiStyle::kNative, status),
             "data: {\"error\":\"too slow\",\"error_type\":\"deadline\"}\n\n");
   EXPECT_EQ(error_event(ApiStyle::kOpenAi, status),
-            "data: {\"error\":{\"message\":\"too slow\",\"type\":\"deadline\","
-            "\"http_status_code\":504}}\n\n");
+            "data: {\"error\":{\"message\":\"too slow\",\"type\":\"server_error\",\"param\":null,"
+            "\"code\":\"deadline_exceeded\",\"http_status_code\":504}}\n\n");
+  EXPECT_EQ(error_event(ApiStyle::kTgi, status),
+            "data: {\"error\":{\"message\":\"too slow\",\"http_status_code\":422}}\n\n");
 }
 
 TEST(Errors, EchoCutsBetweenCharacters) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "api/errors.h"
 
@@ -50,6 +51,15 @@ std::string_view why_not(const DocumentedField& field, Place here) {
 }
 
 }  // namespace
+
+Status unsupported(std::string message, std::string_view field) {
+  return {Code::kUnimplemented, ErrorKind::kValidation, std::move(message), std::string(field)};
+}
+
+Status within(const Status& refusal, std::string_view place, std::string field) {
+  Status placed = refusal.with_context(place);
+  return {placed.code(), placed.kind(), placed.message(), std::move(field)};
+}
 
 std::string_view type_name(const json::Value& value) {
   switch (value.type()) {
@@ -207,7 +217,7 @@ void FieldReader::refuse_unless_neutral(const DocumentedField& field, std::strin
   if (!field.neutral.empty()) text += ", except as " + or_list(field.neutral);
   const bool is_scalar = !value->is_array() && !value->is_object();
   text += ". Given: " + (is_scalar ? echo(json::write(*value)) : std::string(type_name(*value)));
-  fail(std::move(text), field.name);
+  fail(unsupported(std::move(text), field.name));
 }
 
 void FieldReader::require_neutral(std::string_view name, std::string_view neutral) {

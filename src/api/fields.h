@@ -81,4 +81,9 @@ std::string_view type_name(const json::Value& value);
 // of anything else.
 std::string given_text(const json::Value& value);
 
+// A refusal of what this server does not support: `unsupported_parameter` in OpenAI's dialect.
+Status unsupported(std::string message, std::string_view field);
+// The refusal of a member of `place`, as one of `field` of the whole document.
+Status within(const Status& refusal, std::string_view place, std::string field);
+
 }  // namespace coxswain::api

@@ -5,6 +5,8 @@
 namespace coxswain::api {
 
 std::string_view Wording::name(std::string_view field) const {
+  // TGI names the fields of its own request, whatever the client called them.
+  if (style_ == ApiStyle::kTgi) return field;
   if (field == "inputs") return prompt_field_;
   if (native()) return field;
   const auto called = [](std::string_view name, std::string_view usual) {

@@ -162,7 +162,7 @@ void Api::accept(const std::shared_ptr<const http::Request>& request,
   auto ticket = std::make_shared<Ticket>();
   ticket->request = request;
   ticket->responder = responder;
-  ticket->style = api::style_of(request->path);
+  ticket->style = api::style_of(request->path, options_.auth.v1);
   if (counted) ticket->tally.emplace(metrics_);
   Status refusal = check_content_type(*request);
   if (refusal.ok() && draining_.load()) {

@@ -105,6 +105,7 @@ ApiOptions options_of(const json::Value& value) {
   ApiOptions out = TestApi::default_options();
   out.auth.api_key = text_or(value, "api_key", "");
   out.auth.protect_all = flag(value, "protect_all");
+  if (text_or(value, "v1_dialect", "openai") == "tgi") out.auth.v1 = api::ApiStyle::kTgi;
   out.strict_model = flag(value, "strict_model");
   out.documents.strict_fields = flag(value, "strict_fields");
   out.parse_special_in_content = flag(value, "parse_special_in_content");

@@ -79,10 +79,10 @@ TEST(Api, RefusalsOfTheEngineNameTheFieldAsTheRouteDoes) {
       R"({"error":"Input validation error: `max_new_tokens`: no room","error_type":"validation"})");
   const auto completion = test.server.post("/v1/completions", R"({"prompt":"ab"})");
   completion->wait_for_end();
-  EXPECT_EQ(completion->response().status, 422);
+  EXPECT_EQ(completion->response().status, 400);
   EXPECT_EQ(
       completion->response().body,
-      R"({"error":{"message":"Input validation error: `max_tokens`: no room","type":"validation","param":"max_tokens","code":"validation"},"error_type":"validation"})");
+      R"({"error":{"message":"Input validation error: `max_tokens`: no room","type":"invalid_request_error","param":"max_tokens","code":"invalid_value"},"error_type":"validation"})");
   sequence.refusal = invalid_argument("it is empty", std::string(batch::kPromptField));
   test.engine.script = {sequence};
   const auto prompt = test.server.post("/generate", kBody);
@@ -162,7 +162,7 @@ TEST(Api, AFailedSequenceCancelsItsSiblings) {
   test.engine.script = {held(), failing};
   const auto responder = test.server.post("/v1/completions", R"({"prompt":["a","b"]})");
   responder->wait_for_end();
-  EXPECT_EQ(responder->response().status, 424);
+  EXPECT_EQ(responder->response().status, 500);
   test.engine.wait_for_cancels(2);
 }
 
@@ -207,10 +207,11 @@ TEST(Api, AnErrorAfterAKeepAliveIsAnEvent) {
   responder->wait_for_end();
   const auto chunks = responder->chunks();
   ASSERT_GE(chunks.size(), 3u);
-  EXPECT_EQ(chunks[chunks.size() - 2],
-            R"(data: {"error":{"message":"Request failed during generation: the shard was lost",)"
-            R"("type":"generation","http_status_code":424}})"
-            "\n\n");
+  EXPECT_EQ(
+      chunks[chunks.size() - 2],
+      R"(data: {"error":{"message":"Request failed during generation: the shard was lost",)"
+      R"("type":"server_error","param":null,"code":"generation_failed","http_status_code":500}})"
+      "\n\n");
   EXPECT_EQ(chunks.back(), "data: [DONE]\n\n");
 }
 
@@ -286,7 +287,7 @@ TEST(Api, DrainingRefusesNewWorkAndFinishesTheOld) {
   EXPECT_EQ(refused->header("retry-after"), "1");
   EXPECT_EQ(
       refused->response().body,
-      R"({"error":{"message":"the server is shutting down","type":"unavailable","param":null,"code":"unavailable"},"error_type":"unavailable"})");
+      R"({"error":{"message":"the server is shutting down","type":"server_error","param":null,"code":"service_unavailable"},"error_type":"unavailable"})");
   EXPECT_EQ(test.server.get("/health")->response().status, 503);
   test.engine.play_held(finished());
   running->wait_for_end();

@@ -52,7 +52,8 @@ std::function<std::unique_ptr<http::Response>(const http::Request&)> make_gate(
     if (is_authorized(request.header("authorization"), options.api_key)) return nullptr;
     const Status refused(
         Code::kFailedPrecondition, ErrorKind::kUnauthorized, "missing or wrong API key");
-    return std::make_unique<http::Response>(error_response(api::style_of(request.path), refused));
+    return std::make_unique<http::Response>(
+        error_response(api::style_of(request.path, options.v1), refused));
   };
 }
 

@@ -8,13 +8,15 @@
 #include <string>
 #include <string_view>
 
+#include "api/errors.h"
 #include "http/server.h"
 
 namespace coxswain::router {
 
 struct AuthOptions {
-  std::string api_key;       // empty: everything is open
-  bool protect_all = false;  // only the health routes stay open
+  std::string api_key;                        // empty: everything is open
+  bool protect_all = false;                   // only the health routes stay open
+  api::ApiStyle v1 = api::ApiStyle::kOpenAi;  // dialect of refusals below /v1
 };
 
 // Whether the value of an Authorization header carries `key`. The scheme is compared without case,

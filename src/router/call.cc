@@ -142,7 +142,7 @@ Status Call::client_status(const Status& status) const {
   if (status.field() == batch::kPromptField) name = &setup_.prompt_field;
   if (status.field() == batch::kMaxNewTokensField) name = &setup_.max_new_tokens_field;
   if (name == nullptr) return status;
-  return invalid_argument("`" + *name + "`: " + status.message(), *name);
+  return {status.code(), status.kind(), "`" + *name + "`: " + status.message(), *name};
 }
 
 bool Call::stalled(std::size_t n_pending) const {
@@ -240,7 +240,7 @@ void Call::fail(const Status& status) {
   log_failure(log_, {setup_.request_id, setup_.path, 0, 0, std::nullopt}, gone ? status : told);
   if (begun_) {
     setup_.responder->write(api::error_event(setup_.style, told));
-    if (setup_.style == api::ApiStyle::kOpenAi) setup_.responder->write(api::kSseDone);
+    if (setup_.style != api::ApiStyle::kNative) setup_.responder->write(api::kSseDone);
     setup_.responder->end();
   } else {
     setup_.responder->send(error_response(setup_.style, told));

@@ -3,12 +3,12 @@
 namespace coxswain::router {
 
 http::Response error_response(api::ApiStyle style, const Status& status) {
-  const api::ErrorRow& row = api::error_row(api::client_kind(status));
   http::Response out;
-  out.status = row.http_status;
+  out.status = api::http_status(style, status);
   out.body = api::error_body(style, status);
-  if (row.retry_after) out.headers.emplace_back("retry-after", "1");
-  if (row.http_status == 401) out.headers.emplace_back("www-authenticate", "Bearer");
+  if (api::error_row(api::client_kind(status)).retry_after)
+    out.headers.emplace_back("retry-after", "1");
+  if (out.status == 401) out.headers.emplace_back("www-authenticate", "Bearer");
   return out;
 }
 

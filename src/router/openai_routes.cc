@@ -129,7 +129,7 @@ Status Api::chat(Ticket& ticket) {
   COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
   COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
   ValidationInput input;
-  input.style = api::ApiStyle::kOpenAi;
+  input.style = ticket.style;
   input.stream = request.stream;
   input.parameters = &request.parameters;
   input.text = {prompt.text, false, prompt.untrusted};
@@ -162,7 +162,7 @@ Status Api::complete(Ticket& ticket) {
   std::size_t n_characters = 0;
   for (const api::Prompt& prompt : request.prompts) {
     ValidationInput input;
-    input.style = api::ApiStyle::kOpenAi;
+    input.style = ticket.style;
     input.stream = request.stream;
     input.parameters = &request.parameters;
     input.prompt_field = "prompt";

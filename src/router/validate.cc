@@ -18,7 +18,7 @@ bool asks_for_sampling(const api::Parameters& p) {
 bool samples(api::ApiStyle style, const api::Parameters& p) {
   const float temperature = p.temperature.value_or(1.0F);
   if (temperature < kGreedyTemperature) return false;
-  if (style == api::ApiStyle::kOpenAi) return true;
+  if (style != api::ApiStyle::kNative) return true;
   return p.do_sample || temperature != 1.0F || p.top_k || p.top_p || p.typical_p;
 }
 
@@ -74,9 +74,13 @@ constexpr std::array<RouteRule, 6> kRouteRules{{
     {"typical_p", &api::Parameters::typical_p, kInsideUnit, request::kProbability},
 }};
 
-Status check_rule(const api::Wording& wording, const api::Parameters& p, const RouteRule& rule) {
+Status check_rule(const ValidationInput& input,
+                  const api::Wording& wording,
+                  const RouteRule& rule) {
+  const api::Parameters& p = *input.parameters;
+  const bool v1 = input.style != api::ApiStyle::kNative;
   const std::optional<float> value = p.*rule.value;
-  const request::Range& range = wording.native() ? rule.native : rule.openai;
+  const request::Range& range = v1 ? rule.openai : rule.native;
   if (!value || range.contains(*value)) return {};
   return wording.refuse(rule.field, range, *value);
 }
@@ -140,12 +144,13 @@ Status Validator::check_sequences(const ValidationInput& input) const {
 Status Validator::check_sampling(const ValidationInput& input) const {
   const api::Parameters& p = *input.parameters;
   const api::Wording wording = wording_of(input);
-  for (const RouteRule& rule : kRouteRules) COXSWAIN_RETURN_IF_ERROR(check_rule(wording, p, rule));
+  for (const RouteRule& rule : kRouteRules)
+    COXSWAIN_RETURN_IF_ERROR(check_rule(input, wording, rule));
   if (p.top_k && *p.top_k <= 0) {
     return wording.refuse(
         "top_k", "`top_k` must be strictly positive", ">= 1", std::to_string(*p.top_k));
   }
-  return check_rule(wording, p, kMinPRule);
+  return check_rule(input, wording, kMinPRule);
 }
 
 Status Validator::check_stopping(const ValidationInput& input) const {
@@ -164,7 +169,7 @@ Status Validator::check_others(const ValidationInput& input) const {
   if (p.seed && p.best_of.value_or(1) > 1) {
     return wording.refuse("seed", "`seed` must not be set when `best_of` > 1");
   }
-  const std::size_t asked_max = wording.native()
+  const std::size_t asked_max = input.style == api::ApiStyle::kNative
                                     ? limits_.top_n_tokens_max
                                     : std::max(limits_.top_n_tokens_max, kTopLogprobsMax);
   const std::size_t top_n_tokens_max = std::min(asked_max, kTopTokensMax);
@@ -177,10 +182,10 @@ Status Validator::check_others(const ValidationInput& input) const {
   return {};
 }
 
-// Native routes reserve at most so many of the tokens that were asked for: an answer may end at the room before them.
+// TGI reserves at most so many of the tokens that were asked for: an answer may end at the room before them.
 constexpr std::uint32_t kReservedTokensMax = 1024;
 
-// What must fit behind the prompt. Below /v1 a number that the client did not give is not spoken of.
+// What must fit behind the prompt. In OpenAI's dialect a number that the client did not give is not spoken of.
 std::optional<std::uint64_t> required_tokens(const ValidationInput& input) {
   const std::optional<std::uint32_t> asked = input.parameters->max_new_tokens;
   if (input.style == api::ApiStyle::kOpenAi) return asked;
@@ -195,8 +200,12 @@ Status Validator::check_length(const ValidationInput& input,
   if (fault == request::LengthFault::kNone) return {};
   const std::string count = (exact ? "" : "at least ") + std::to_string(n_tokens);
   const std::string max_new = std::to_string(input.parameters->max_new_tokens.value_or(0));
+  const std::string prompt_rule =
+      "`inputs` must have less than " + std::to_string(limits_.input_tokens_max) + " tokens";
+  const std::string total_rule =
+      "`inputs` tokens + `max_new_tokens` must be <= " + std::to_string(limits_.total_tokens_max);
   if (!wording.native()) {
-    // In the words that clients look for, to shorten the prompt or to ask a model with more room.
+    // In the words that clients look for, OpenAI's and TGI's, to shorten the prompt or to ask a model with more room.
     std::string text = "This model's maximum context length is " +
                        std::to_string(limits_.total_tokens_max) + " tokens, at most " +
                        std::to_string(limits_.input_tokens_max) +
@@ -205,21 +214,19 @@ Status Validator::check_length(const ValidationInput& input,
     if (fault == request::LengthFault::kTotal) {
       text += " and " + max_new + " in `" + std::string(wording.name("max_new_tokens")) + "`";
     }
+    text +=
+        fault == request::LengthFault::kTotal ? " (" + total_rule + ")" : " (" + prompt_rule + ")";
     return {Code::kInvalidArgument,
             ErrorKind::kContextLength,
             std::move(text),
             std::string(wording.name("inputs"))};
   }
   if (fault == request::LengthFault::kPrompt) {
-    return wording.refuse("inputs",
-                          "`inputs` must have less than " +
-                              std::to_string(limits_.input_tokens_max) +
-                              " tokens. Given: " + count);
+    return wording.refuse("inputs", prompt_rule + ". Given: " + count);
   }
   return wording.refuse(
       "inputs",
-      "`inputs` tokens + `max_new_tokens` must be <= " + std::to_string(limits_.total_tokens_max) +
-          ". Given: " + count + " `inputs` tokens and " + max_new + " `max_new_tokens`");
+      total_rule + ". Given: " + count + " `inputs` tokens and " + max_new + " `max_new_tokens`");
 }
 
 // Steps 12 to 16 of the table: the prompt as ids, cut to `truncate`, inside the limits.
@@ -289,7 +296,7 @@ Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
       request::resolve_max_new_tokens(p.max_new_tokens, out.prompt_.size(), limits_);
   out.stopping_.stop_sequences = p.stop;
   out.stopping_.ignore_eos = p.ignore_eos;
-  if (input.style == api::ApiStyle::kOpenAi) out.stopping_.order = FinishOrder::kStopFirst;
+  if (input.style != api::ApiStyle::kNative) out.stopping_.order = FinishOrder::kStopFirst;
   out.prompt_logprobs_ = p.decoder_input_details || input.prompt_logprobs;
   const std::uint64_t n = std::max<std::uint64_t>(p.best_of.value_or(1), p.n.value_or(1));
   out.seeds_ = request::resolve_seeds(p.seed, n, draw_seed_);

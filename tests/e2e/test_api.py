@@ -490,7 +490,7 @@ class TestOtherRoutes:
         response = server.get("/nothing")
         assert response.status_code == 404 and response.json()["error_type"] == "not_found"
         response = server.get("/v1/nothing")
-        assert response.status_code == 404 and response.json()["error"]["type"] == "not_found"
+        assert response.status_code == 404 and response.json()["error"]["code"] == "unknown_url"
         response = server.get("/generate")
         assert response.status_code == 405 and response.headers["allow"] == "POST"
         assert response.json()["error_type"] == "method_not_allowed"

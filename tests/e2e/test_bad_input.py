@@ -18,8 +18,15 @@ def native(text, kind="validation"):
     return {"error": text, "error_type": kind}
 
 
-def openai(text, param, kind="validation"):
-    return {"error": {"message": text, "type": kind, "param": param, "code": kind}, "error_type": kind}
+def openai(text, param, code=None, kind="validation"):
+    if code is None:
+        unsupported = "not supported yet" in text or "of another route" in text or text.startswith("Suffix is not")
+        code = "unsupported_parameter" if unsupported else "invalid_value"
+    return {"error": {"message": text, "type": "invalid_request_error", "param": param, "code": code}, "error_type": kind}
+
+
+def overflow(text):
+    return openai(text, "prompt", "context_length_exceeded", "context_length_exceeded")
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +147,7 @@ def test_broken_json_on_openai_routes(server):
     for path in ("/v1/chat/completions", "/v1/completions"):
         response = send(server, path, "{")
         assert response.status_code == 400
-        assert response.json() == openai(NOT_JSON + "incomplete JSON at line 1 column 2", None, "invalid_json")
+        assert response.json() == openai(NOT_JSON + "incomplete JSON at line 1 column 2", None, "invalid_json", "invalid_json")
 
 
 CHATS = [
@@ -188,7 +195,7 @@ def test_chats(server, change, text, param, stream):
     if not change:
         del body["messages"]
     response = server.post("/v1/chat/completions", body)
-    assert (response.status_code, response.json()) == (422, openai(INVALID + text, param))
+    assert (response.status_code, response.json()) == (400, openai(INVALID + text, param))
 
 
 COMPLETIONS = [
@@ -212,7 +219,7 @@ COMPLETIONS = [
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_completions(server, change, text, param, stream):
     response = server.post("/v1/completions", {"prompt": "a", "stream": stream, **change})
-    assert (response.status_code, response.json()) == (422, openai(text, param))
+    assert (response.status_code, response.json()) == (400, openai(text, param))
 
 
 MAXIMUM = f"This model's maximum context length is {CONTEXT} tokens, at most {INPUT} of them in the prompt. Given: "
@@ -229,13 +236,13 @@ class TestPromptLength:
 
     def test_one_token_too_many_in_all(self, server):
         response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT - 24), "max_tokens": 25})
-        text = f"{MAXIMUM}{CONTEXT - 24} tokens in `prompt` and 25 in `max_tokens`"
-        assert (response.status_code, response.json()) == (400, openai(text, "prompt", "context_length_exceeded"))
+        text = f"{MAXIMUM}{CONTEXT - 24} tokens in `prompt` and 25 in `max_tokens` (`inputs` tokens + `max_new_tokens` must be <= {CONTEXT})"
+        assert (response.status_code, response.json()) == (400, overflow(text))
 
     def test_one_prompt_token_too_many(self, server):
         response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT)})
-        text = f"{MAXIMUM}{CONTEXT} tokens in `prompt`"
-        assert (response.status_code, response.json()) == (400, openai(text, "prompt", "context_length_exceeded"))
+        text = f"{MAXIMUM}{CONTEXT} tokens in `prompt` (`inputs` must have less than {INPUT} tokens)"
+        assert (response.status_code, response.json()) == (400, overflow(text))
 
     def test_more_new_tokens_than_room_end_at_the_room(self, server):
         tail = server.post("/generate", {"inputs": "fox " * 5_000, "parameters": {"max_new_tokens": 2**32 - 1, "truncate": CONTEXT - 1024,

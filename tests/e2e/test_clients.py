@@ -118,7 +118,7 @@ class TestHuggingfaceHub:
 
     def test_errors_are_exceptions(self, from_hub):
         assert from_hub["validation_error"] == "Input validation error: `max_new_tokens` must be strictly positive"
-        assert from_hub["chat_error"] == 422
+        assert from_hub["chat_error"] == 400
 
 
 @pytest.fixture(scope="module", name="from_openai")
@@ -188,14 +188,15 @@ class TestOpenAI:
         assert from_openai["chat_after_a_function_call"]["tops"]
 
     def test_errors_are_exceptions_of_their_class(self, from_openai):
-        refused = {"class": "UnprocessableEntityError", "status": 422, "type": "validation", "code": "validation"}
+        refused = {"class": "BadRequestError", "status": 400, "type": "invalid_request_error", "code": "invalid_value"}
         zero = {**refused, "param": "max_tokens", "message": "Input validation error: `max_tokens` must be >= 1. Given: 0"}
-        assert from_openai["error_unprocessable"] == zero
+        assert from_openai["error_invalid"] == zero
         assert from_openai["error_of_stream"] == zero
         assert from_openai["error_unsupported_field"] == {
-            **refused, "param": "tools", "message": "Input validation error: `tools` is not supported yet, "
+            **refused, "code": "unsupported_parameter", "param": "tools", "message": "Input validation error: `tools` is not supported yet, "
             'except as [] or with `tool_choice` "none". Given: an array'}
         too_long = from_openai["error_too_long"]
         assert (too_long["class"], too_long["status"], too_long["code"]) == ("BadRequestError", 400, "context_length_exceeded")
         assert too_long["message"].startswith("This model's maximum context length is ")
-        assert from_openai["error_not_found"]["class"] == "NotFoundError" and from_openai["error_not_found"]["type"] == "not_found"
+        assert "(`inputs` must have less than " in too_long["message"]
+        assert from_openai["error_not_found"]["class"] == "NotFoundError" and from_openai["error_not_found"]["code"] == "unknown_url"

@@ -42,7 +42,7 @@ class TestArrays:
         if path == "/generate":
             body = {"inputs": "x", "parameters": body}
         response = server.post(path, body)
-        assert response.status_code == 422
+        assert response.status_code == (422 if path == "/generate" else 400)
         error = response.json()["error"]
         text = error if path == "/generate" else error["message"]
         assert text.startswith(f"Input validation error: `{name}` must have at most 10000 elements. Given: more at line 1 column ")
@@ -50,7 +50,7 @@ class TestArrays:
 
     def test_a_prompt_may_be_longer(self, server):
         message = server.post("/v1/completions", {"prompt": [5] * 10_001}).json()["error"]["message"]
-        assert message.endswith("Given: 10001 tokens in `prompt`")
+        assert "Given: 10001 tokens in `prompt` (" in message
 
     def test_messages_have_their_own(self, server):
         response = server.post("/v1/chat/completions", {"messages": MESSAGES * 10_001})

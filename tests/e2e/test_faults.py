@@ -268,7 +268,8 @@ class TestKilledShard:
             rest = list(events)
         errors = [e for e in rest if "error" in e]
         assert len(errors) == 1 and rest[-1] is errors[0], rest[-3:]
-        assert errors[0] == {"error": {"message": LOST, "type": "generation", "http_status_code": 424}}
+        assert errors[0] == {"error": {"message": LOST, "type": "server_error", "param": None, "code": "generation_failed",
+                                        "http_status_code": 500}}
         self.comes_back(own, before)
 
     def test_without_resumes_before_the_first_token(self, launch):

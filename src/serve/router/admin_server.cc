@@ -46,7 +46,7 @@ http::Response AdminServer::modify(const http::Request& request) const {
                    invalid_argument("`content-type` must be application/json", "content-type"));
   }
   const Status done = sources_.modify(request.body);
-  if (!done.ok()) return refusal(api::error_row(api::client_kind(done)).http_status, done);
+  if (!done.ok()) return refusal(api::http_status(api::ApiStyle::kNative, done), done);
   return fleet_response();
 }
 

@@ -28,6 +28,10 @@ CapacityPolicy capacity_policy(std::string_view word) {
   return CapacityPolicy::kAdaptive;
 }
 
+api::ApiStyle v1_style(const options::OptionValues& values) {
+  return values.get<"v1-dialect">() == "tgi" ? api::ApiStyle::kTgi : api::ApiStyle::kOpenAi;
+}
+
 }  // namespace
 
 Result<std::vector<fleet::Role>> replica_roles(const options::OptionValues& values) {
@@ -112,8 +116,8 @@ http::ServerOptions server_options(const options::OptionValues& values,
   out.stall_timeout = values.get<"stall-timeout-ms">();
   out.cors_allow_origins = values.get<"cors-allow-origin">();
   if (out.cors_allow_origins.empty()) out.cors_allow_origins = {"*"};
-  out.refusal = [](std::string_view path, const Status& why) {
-    return router::error_response(api::style_of(path), why);
+  out.refusal = [v1 = v1_style(values)](std::string_view path, const Status& why) {
+    return router::error_response(api::style_of(path, v1), why);
   };
   return out;
 }
@@ -134,6 +138,7 @@ router::ApiOptions api_options(const options::OptionValues& values,
   out.strict_model = values.get<"strict-model">();
   out.parse_special_in_content = values.get<"parse-special-in-content">();
   out.auth.api_key = values.get<"api-key">().value_or(std::string());
+  out.auth.v1 = v1_style(values);
   out.auth.protect_all = values.get<"protect-all">();
   out.limits.input_tokens_max = limits.input_tokens_max;
   out.limits.total_tokens_max = limits.total_tokens_max;

@@ -101,7 +101,7 @@ def error_of(call):
     return None
 
 
-def error_unprocessable():
+def error_invalid():
     return error_of(lambda: client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=0))
 
 
@@ -162,5 +162,5 @@ def misfits():
 
 CASES = [misfits, models_list, completion, completion_list, completion_stream, completion_echo_logprobs, chat, chat_stream, chat_stream_usage,
          chat_logprobs, chat_several, chat_stop, chat_after_a_function_call, error_too_long,
-         error_unprocessable, error_of_stream, error_unsupported_field, error_not_found]
+         error_invalid, error_of_stream, error_unsupported_field, error_not_found]
 print(json.dumps({case.__name__: case() for case in CASES}))
