@@ -16,11 +16,14 @@
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
 
+#include "api/errors.h"
+
 namespace coxswain::api {
 
 // What is known about one sequence of a request, growing with every event.
 struct SequenceAnswer {
-  std::uint32_t n_prompt = 0;              // tokens
+  std::uint32_t n_prompt = 0;  // tokens
+  std::uint32_t n_cached = 0;  // of these, taken from the prefix cache; once the sequence has ended
   std::optional<std::uint64_t> seed;       // empty: greedy
   std::string prompt_text;                 // only where the answer repeats it
   std::vector<std::string> prompt_pieces;  // what each token adds to it, if they are listed
@@ -78,6 +81,8 @@ std::unique_ptr<AnswerFormat> make_native_answer(const NativeAnswerOptions& opti
 std::unique_ptr<AnswerFormat> make_native_stream(const NativeAnswerOptions& options);
 
 struct OpenAiAnswerOptions {
+  ApiStyle style = ApiStyle::
+      kOpenAi;  // or kTgi: names of ends, no `bytes`, no cached tokens; where `usage` stands
   std::string id;
   std::int64_t created = 0;  // seconds since 1970
   std::string model;

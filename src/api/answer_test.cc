@@ -2,10 +2,13 @@
 
 #include <cmath>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace coxswain::api {
 namespace {
+
+using ::testing::HasSubstr;
 
 OutputToken token(TokenId id, std::string text, float logprob, bool special = false) {
   OutputToken out;
@@ -107,7 +110,7 @@ TEST(ChatAnswer, StopStringIsCutAndUsageAddsUp) {
   two[0].finish.stop_text_begin = 3;
   EXPECT_EQ(
       make_chat_answer(openai_options())->body(two),
-      R"({"object":"chat.completion","id":"x-1","created":1700000000,"model":"m","system_fingerprint":"1-f","choices":[{"index":0,"message":{"role":"assistant","content":" am"},"logprobs":null,"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":" am a"},"logprobs":null,"finish_reason":"length"}],"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}})");
+      R"({"object":"chat.completion","id":"x-1","created":1700000000,"model":"m","system_fingerprint":"1-f","choices":[{"index":0,"message":{"role":"assistant","content":" am"},"logprobs":null,"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":" am a"},"logprobs":null,"finish_reason":"length"}],"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11,"prompt_tokens_details":{"cached_tokens":0}}})");
 }
 
 TEST(ChatAnswer, Logprobs) {
@@ -119,7 +122,7 @@ TEST(ChatAnswer, Logprobs) {
   const std::string body = make_chat_answer(options)->body(one);
   EXPECT_NE(
       body.find(
-          R"("logprobs":{"content":[{"token":" am","logprob":-1.25,"top_logprobs":[{"token":"x","logprob":-0.5}]}]},"finish_reason":"stop")"),
+          R"("logprobs":{"content":[{"token":" am","logprob":-1.25,"bytes":[32,97,109],"top_logprobs":[{"token":"x","logprob":-0.5,"bytes":[120]}]}]},"finish_reason":"stop")"),
       std::string::npos)
       << body;
 }
@@ -143,14 +146,63 @@ TEST(ChatStream, RoleInEveryDeltaAndSpecialTokensAreEmpty) {
       head +
           "\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"tool_"
           "calls\":null},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}\n\n");
-  EXPECT_EQ(stream->closing(std::span(&sequence, 1)),
-            (std::vector<std::string>{head + "\"choices\":[],\"usage\":{\"prompt_tokens\":7,"
-                                             "\"completion_tokens\":2,\"total_tokens\":9}}\n\n",
-                                      "data: [DONE]\n\n"}));
+  EXPECT_EQ(
+      stream->closing(std::span(&sequence, 1)),
+      (std::vector<std::string>{head + "\"choices\":[],\"usage\":{\"prompt_tokens\":7,"
+                                       "\"completion_tokens\":2,\"total_tokens\":9,"
+                                       "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\n",
+                                "data: [DONE]\n\n"}));
 }
 
-TEST(CompletionStream, EmptyFinishReasonUntilTheLastChunk) {
-  const auto stream = make_completion_stream(openai_options(), 1);
+TEST(CompletionStream, FinishReasonIsNullUntilTheLastChunkAndUsageStandsAlone) {
+  OpenAiAnswerOptions options = openai_options();
+  options.include_usage = true;
+  const auto stream = make_completion_stream(options, 1);
+  SequenceAnswer sequence = finished();
+  sequence.n_cached = 4;
+  const std::string head = R"(data: {"object":"text_completion","id":"x-1","created":1700000000,)";
+  const std::string served = R"("model":"m","system_fingerprint":"1-f",)";
+  EXPECT_EQ(stream->events(sequence, 1, piece_of(sequence.tokens[0], false)).front(),
+            head + R"("choices":[{"index":1,"text":" am","logprobs":null,"finish_reason":null}],)" +
+                served + "\"usage\":null}\n\n");
+  EXPECT_EQ(stream->events(sequence, 1, piece_of(sequence.tokens[1], true)).front(),
+            head +
+                R"("choices":[{"index":1,"text":" a","logprobs":null,"finish_reason":"length"}],)" +
+                served + "\"usage\":null}\n\n");
+  EXPECT_EQ(
+      stream->closing(std::span(&sequence, 1)),
+      (std::vector<std::string>{
+          head + served +
+              R"("choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9,)" +
+              "\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n",
+          "data: [DONE]\n\n"}));
+}
+
+TEST(TgisDialect, EndsHaveItsNamesAndThereAreNoBytesOrCachedTokens) {
+  std::vector<SequenceAnswer> one{finished(FinishReason::kStopSequence)};
+  one[0].tokens.resize(1);
+  OpenAiAnswerOptions options = openai_options();
+  options.style = ApiStyle::kTgi;
+  options.logprobs = true;
+  const std::string chat = make_chat_answer(options)->body(one);
+  EXPECT_THAT(chat, HasSubstr(R"([{"token":" am","logprob":-1.25,"top_logprobs":[]}])"));
+  EXPECT_THAT(chat, HasSubstr(R"("finish_reason":"stop_sequence")"));
+  EXPECT_THAT(chat, HasSubstr(R"("total_tokens":9}})"));
+  options.logprobs = false;
+  one[0] = finished(FinishReason::kEosToken);
+  EXPECT_THAT(make_completion_answer(options, 1)->body(one),
+              HasSubstr(R"("finish_reason":"stop")"));
+  EXPECT_THAT(make_completion_stream(options, 1)
+                  ->events(one[0], 0, piece_of(one[0].tokens[1], true))
+                  .front(),
+              HasSubstr(R"("finish_reason":"eos_token")"));
+}
+
+TEST(CompletionStream, TgisHasAnEmptyFinishReasonAndTheUsageInTheLastChunk) {
+  OpenAiAnswerOptions options = openai_options();
+  options.style = ApiStyle::kTgi;
+  options.include_usage = true;  // TGI does not know it here
+  const auto stream = make_completion_stream(options, 1);
   SequenceAnswer sequence = finished();
   EXPECT_EQ(stream->events(sequence, 1, piece_of(sequence.tokens[0], false)).front(),
             "data: "
@@ -189,8 +241,10 @@ TEST(CompletionAnswer, AlternativesThatAreNotKnownAreNull) {
 TEST(CompletionAnswer, PromptsAreCountedOnceForSeveralSequences) {
   const std::vector<SequenceAnswer> four(4, finished());
   const std::string body = make_completion_answer(openai_options(), 2)->body(four);
-  EXPECT_NE(body.find(R"("usage":{"prompt_tokens":14,"completion_tokens":8,"total_tokens":22})"),
-            std::string::npos)
+  EXPECT_NE(
+      body.find(
+          R"("usage":{"prompt_tokens":14,"completion_tokens":8,"total_tokens":22,"prompt_tokens_details":{"cached_tokens":0}})"),
+      std::string::npos)
       << body;
 }
 

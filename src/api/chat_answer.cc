@@ -9,29 +9,40 @@
 namespace coxswain::api {
 namespace {
 
-// {"token":...,"logprob":...,"top_logprobs":[...]}
-void append_logprob(std::string& out, const OutputToken& token) {
-  out += R"({"token":)";
-  json::append_quoted(out, token.text);
+// "token":...,"logprob":...,"bytes":[...]    The bytes are UTF-8, those of the text alone; not in TGI's dialect.
+void append_token(std::string& out, ApiStyle style, std::string_view text, float logprob) {
+  out += R"("token":)";
+  json::append_quoted(out, text);
   out += R"(,"logprob":)";
-  json::append_real32(out, token.logprob);
+  json::append_real32(out, logprob);
+  if (style != ApiStyle::kOpenAi) return;
+  out += R"(,"bytes":[)";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i > 0) out += ',';
+    json::append_unsigned(out, static_cast<unsigned char>(text[i]));
+  }
+  out += ']';
+}
+
+// {"token":...,"logprob":...,"bytes":[...],"top_logprobs":[...]}
+void append_logprob(std::string& out, ApiStyle style, const OutputToken& token) {
+  out += '{';
+  append_token(out, style, token.text, token.logprob);
   out += R"(,"top_logprobs":[)";
   for (std::size_t i = 0; i < token.alternatives.size(); ++i) {
     if (i > 0) out += ',';
-    out += R"({"token":)";
-    json::append_quoted(out, token.alternatives[i].text);
-    out += R"(,"logprob":)";
-    json::append_real32(out, token.alternatives[i].logprob);
+    out += '{';
+    append_token(out, style, token.alternatives[i].text, token.alternatives[i].logprob);
     out += '}';
   }
   out += "]}";
 }
 
-void append_logprobs(std::string& out, std::span<const OutputToken> tokens) {
+void append_logprobs(std::string& out, ApiStyle style, std::span<const OutputToken> tokens) {
   out += R"({"content":[)";
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0) out += ',';
-    append_logprob(out, tokens[i]);
+    append_logprob(out, style, tokens[i]);
   }
   out += "]}";
 }
@@ -53,7 +64,7 @@ class ChatAnswer final : public AnswerFormat {
       append_choice(out, sequences[i], i);
     }
     out += R"(],"usage":)";
-    append_usage(out, usage_of(sequences, sequences.size()));
+    append_usage(out, options_.style, usage_of(sequences, sequences.size()));
     out += '}';
     return out;
   }
@@ -71,12 +82,12 @@ class ChatAnswer final : public AnswerFormat {
     json::append_quoted(out, request::text_before_stop(sequence.finish));
     out += R"(},"logprobs":)";
     if (options_.logprobs) {
-      append_logprobs(out, sequence.tokens);
+      append_logprobs(out, options_.style, sequence.tokens);
     } else {
       out += "null";
     }
     out += R"(,"finish_reason":)";
-    json::append_quoted(out, openai_finish_name(sequence.finish.reason));
+    json::append_quoted(out, openai_finish_name(options_.style, sequence.finish.reason));
     out += '}';
   }
 
@@ -113,7 +124,7 @@ class ChatStream final : public AnswerFormat {
     if (options_.include_usage) {
       std::string last = head();
       last += R"("choices":[],"usage":)";
-      append_usage(last, usage_of(sequences, sequences.size()));
+      append_usage(last, options_.style, usage_of(sequences, sequences.size()));
       last += '}';
       out.push_back(sse_event(last));
     }
@@ -141,13 +152,13 @@ class ChatStream final : public AnswerFormat {
     json::append_quoted(out, text);
     out += R"(,"tool_calls":null},"logprobs":)";
     if (options_.logprobs) {
-      append_logprobs(out, std::span(&token, 1));
+      append_logprobs(out, options_.style, std::span(&token, 1));
     } else {
       out += "null";
     }
     out += R"(,"finish_reason":)";
     if (finish != nullptr) {
-      json::append_quoted(out, openai_finish_name(finish->reason));
+      json::append_quoted(out, openai_finish_name(options_.style, finish->reason));
     } else {
       out += "null";
     }

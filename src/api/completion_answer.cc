@@ -20,7 +20,8 @@ struct Choice {
 };
 
 // {"index":...,"text":...,"logprobs":...,"finish_reason":...}
-void append_choice(std::string& out, const Choice& choice) {
+// Before the end of a stream finish_reason is null, in TGI's dialect "".
+void append_choice(std::string& out, ApiStyle style, const Choice& choice) {
   out += R"({"index":)";
   json::append_unsigned(out, choice.index);
   out += R"(,"text":)";
@@ -28,7 +29,11 @@ void append_choice(std::string& out, const Choice& choice) {
   out += R"(,"logprobs":)";
   out += choice.logprobs;
   out += R"(,"finish_reason":)";
-  json::append_quoted(out, choice.finish);
+  if (choice.finish.empty() && style == ApiStyle::kOpenAi) {
+    out += "null";
+  } else {
+    json::append_quoted(out, choice.finish);
+  }
   out += '}';
 }
 
@@ -47,10 +52,10 @@ class CompletionAnswer final : public AnswerFormat {
     out += R"(,"choices":[)";
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       if (i > 0) out += ',';
-      append_choice(out, choice(i, sequences[i]));
+      append_choice(out, options_.style, choice(i, sequences[i]));
     }
     out += R"(],"usage":)";
-    append_usage(out, usage_of(sequences, per_prompt_));
+    append_usage(out, options_.style, usage_of(sequences, per_prompt_));
     out += '}';
     return out;
   }
@@ -62,7 +67,8 @@ class CompletionAnswer final : public AnswerFormat {
 
  private:
   Choice choice(std::size_t index, const SequenceAnswer& sequence) const {
-    Choice out{.index = index, .finish = openai_finish_name(sequence.finish.reason)};
+    Choice out{.index = index,
+               .finish = openai_finish_name(options_.style, sequence.finish.reason)};
     CompletionLogprobs logprobs(options_.n_top_logprobs);
     if (options_.echo) {
       out.text = sequence.prompt_text;
@@ -119,12 +125,12 @@ class CompletionStream final : public AnswerFormat {
 
   std::vector<std::string> closing(std::span<const SequenceAnswer> sequences) override {
     std::vector<std::string> out;
-    if (options_.include_usage) {
+    if (options_.include_usage && options_.style == ApiStyle::kOpenAi) {
       std::string last = R"({"object":"text_completion")";
       append_identity(last, options_);
       append_served_by(last, options_);
       last += R"(,"choices":[],"usage":)";
-      append_usage(last, usage_of(sequences, per_prompt_));
+      append_usage(last, options_.style, usage_of(sequences, per_prompt_));
       last += '}';
       out.push_back(sse_event(last));
     }
@@ -144,22 +150,28 @@ class CompletionStream final : public AnswerFormat {
     std::string out = R"({"object":"text_completion")";
     append_identity(out, options_);
     out += R"(,"choices":[)";
-    append_choice(out, choice);
+    append_choice(out, options_.style, choice);
     out += ']';
     append_served_by(out, options_);
+    if (options_.include_usage && options_.style == ApiStyle::kOpenAi) out += R"(,"usage":null)";
     out += '}';
     return out;
   }
 
+  // TGI's has the usage of its prompt.
   std::string last_chunk(const SequenceAnswer& sequence, Choice choice) const {
-    choice.finish = openai_finish_name(sequence.finish.reason);
+    const bool tgi = options_.style == ApiStyle::kTgi;
+    const bool raw = tgi && sequence.finish.reason == FinishReason::kEosToken;
+    choice.finish = raw ? "eos_token" : openai_finish_name(options_.style, sequence.finish.reason);
+    if (!tgi) return chunk(choice);
     std::string out = R"({"object":"text_completion")";
     append_identity(out, options_);
     append_served_by(out, options_);
     out += R"(,"choices":[)";
-    append_choice(out, choice);
+    append_choice(out, options_.style, choice);
     out += R"(],"usage":)";
-    append_usage(out, Usage{sequence.n_prompt, sequence.n_generated});
+    append_usage(
+        out, options_.style, Usage{sequence.n_prompt, sequence.n_generated, sequence.n_cached});
     out += '}';
     return out;
   }

@@ -11,7 +11,7 @@
 
 namespace coxswain::api {
 
-std::string_view openai_finish_name(FinishReason reason);
+std::string_view openai_finish_name(ApiStyle style, FinishReason reason);
 
 // ,"id":...,"created":...   (comma first)
 void append_identity(std::string& out, const OpenAiAnswerOptions& options);
@@ -21,9 +21,10 @@ void append_served_by(std::string& out, const OpenAiAnswerOptions& options);
 struct Usage {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t completion_tokens = 0;
+  std::uint64_t cached_tokens = 0;  // of the prompts
 };
 // Prompts are counted once however many sequences answer them; sequences come prompt by prompt.
 Usage usage_of(std::span<const SequenceAnswer> sequences, std::size_t per_prompt);
-void append_usage(std::string& out, const Usage& usage);
+void append_usage(std::string& out, ApiStyle style, const Usage& usage);
 
 }  // namespace coxswain::api

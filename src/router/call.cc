@@ -165,6 +165,7 @@ void Call::absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const
     sequence.prompt = std::move(event.prompt);
   }
   if (!event.final) return;
+  sequence.n_cached = event.n_cached_prompt_tokens;
   if (event.finish && !sequence.prompt_only) sequence.finish = std::move(*event.finish);
   sequence.queued_at = event.queued_at;
   sequence.scheduled_at = event.scheduled_at;

@@ -79,6 +79,7 @@ bool ends_with_assistant(const json::Value& messages) {
 api::OpenAiAnswerOptions Api::openai_answer(std::string_view prefix,
                                             const std::optional<std::string>& model) const {
   api::OpenAiAnswerOptions out;
+  out.style = options_.auth.v1;
   out.id = prefix;
   out.id += hex(options_.random());
   out.id += hex(options_.random());

@@ -12,3 +12,11 @@ VOCABULARY = CONFIG["vocab_size"]
 # Both are continued by a story of several sentences, so there are tokens enough to look at, a full stop and an end.
 PROMPT = "Once there was a fox"
 MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+
+
+def counts(usage):
+    """Of a usage, what the same request has every time: how much of a prompt is in the cache depends on what came before."""
+    assert list(usage) == ["prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details"]
+    assert list(usage["prompt_tokens_details"]) == ["cached_tokens"]
+    assert 0 <= usage["prompt_tokens_details"]["cached_tokens"] < usage["prompt_tokens"]
+    return {name: value for name, value in usage.items() if name != "prompt_tokens_details"}

@@ -7,7 +7,7 @@ import threading
 import pytest
 import requests
 
-from demo import CONFIG, CONTEXT, MESSAGES, PROMPT
+from demo import CONFIG, CONTEXT, MESSAGES, PROMPT, counts
 from launcher import Launcher
 from process_tree import wait_until
 from sse import Stream
@@ -220,7 +220,8 @@ class TestChat:
         with Stream(server.url, "/v1/chat/completions",
                     {**self.BODY, "stream": True, "stream_options": {"include_usage": True}}) as stream:
             events = list(stream.events())
-        assert events[-1]["choices"] == [] and events[-1]["usage"] == whole["usage"]
+        assert events[-1]["choices"] == [] and counts(events[-1]["usage"]) == counts(whole["usage"])
+        assert events[-1]["usage"]["prompt_tokens_details"]["cached_tokens"] > 0  # of the first request
 
     def test_same_prompt_as_its_token_ids(self, server):
         """The template, its special tokens and the end of text: chat = completion of the ids of /chat_tokenize."""
@@ -233,7 +234,7 @@ class TestChat:
         completion = server.post("/v1/completions", {"prompt": ids, "max_tokens": 400, "temperature": 0}).json()
         assert chat["choices"][0]["message"]["content"] == completion["choices"][0]["text"]
         assert chat["choices"][0]["finish_reason"] == completion["choices"][0]["finish_reason"] == "stop"
-        assert chat["usage"] == completion["usage"]
+        assert counts(chat["usage"]) == counts(completion["usage"])
         assert "<|" not in chat["choices"][0]["message"]["content"]
 
     def test_users_cannot_write_special_tokens(self, server):
@@ -277,7 +278,7 @@ class TestCompletions:
         body = server.post("/v1/completions", {"prompt": prompts, "max_tokens": 6, "temperature": 0}).json()
         assert [c["index"] for c in body["choices"]] == [0, 1, 2, 3]
         assert [c["text"] for c in body["choices"]] == [a["choices"][0]["text"] for a in alone]
-        for name, value in body["usage"].items():
+        for name, value in counts(body["usage"]).items():
             assert value == sum(a["usage"][name] for a in alone), name
 
     def test_token_ids(self, server):
@@ -285,7 +286,7 @@ class TestCompletions:
         by_text = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 8, "temperature": 0}).json()
         by_ids = server.post("/v1/completions", {"prompt": ids, "max_tokens": 8, "temperature": 0}).json()
         by_lists = server.post("/v1/completions", {"prompt": [ids, ids], "max_tokens": 8, "temperature": 0}).json()
-        assert by_ids["choices"] == by_text["choices"] and by_ids["usage"] == by_text["usage"]
+        assert by_ids["choices"] == by_text["choices"] and counts(by_ids["usage"]) == counts(by_text["usage"])
         assert [c["text"] for c in by_lists["choices"]] == [by_text["choices"][0]["text"]] * 2
 
     def test_ignore_eos(self, server):
@@ -300,9 +301,9 @@ class TestCompletions:
         assert chunks[-1] == b"data: [DONE]\n\n"
         events = [json.loads(c[6:]) for c in chunks[:-1]]
         assert "".join(e["choices"][0]["text"] for e in events) == whole["choices"][0]["text"]
-        assert [e["choices"][0]["finish_reason"] for e in events] == [""] * 7 + ["length"]
+        assert [e["choices"][0]["finish_reason"] for e in events] == [None] * 7 + ["length"]
         assert [list(e) for e in events[:-1]] == [["object", "id", "created", "choices", "model", "system_fingerprint"]] * 7
-        assert events[-1]["usage"] == whole["usage"]
+        assert "usage" not in events[-1]
 
     def test_log_probabilities_of_a_given_text(self, server):
         """What evaluation harnesses ask: how likely is this text, and was each token the best one?"""
@@ -502,6 +503,25 @@ class TestOtherRoutes:
         assert response.headers["access-control-allow-origin"] == "*"
         assert "authorization" in response.headers["access-control-allow-headers"].lower()
         assert "access-control-allow-credentials" not in response.headers
+
+
+class TestTgisDialect:
+    def test_refusals_and_ends(self, launch):
+        own = launch("--v1-dialect", "tgi").wait_ready()
+        refused = own.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 0})
+        assert (refused.status_code, refused.json()) == (422, {
+            "error": "Input validation error: `max_new_tokens` must be strictly positive", "error_type": "validation"})
+        unknown = own.get("/v1/nothing")
+        assert unknown.status_code == 404 and list(unknown.json()) == ["error", "error_type"]
+        body = {"prompt": PROMPT, "max_tokens": 4, "temperature": 0}
+        whole = own.post("/v1/completions", body).json()
+        assert list(whole["usage"]) == ["prompt_tokens", "completion_tokens", "total_tokens"]
+        with Stream(own.url, "/v1/completions", {**body, "stream": True}) as stream:
+            events = list(stream.events())
+        assert [e["choices"][0]["finish_reason"] for e in events] == [""] * 3 + ["length"]
+        assert events[-1]["usage"] == whole["usage"]
+        stopped = own.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 100, "temperature": 0, "stop": ["."]}).json()
+        assert stopped["choices"][0]["finish_reason"] == "stop_sequence"
 
 
 @pytest.fixture(scope="module")

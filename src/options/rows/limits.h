@@ -168,8 +168,8 @@ inline constexpr OptionSpec kLimitRows[] = {
      .choices = "openai|tgi",
      .binaries = kFront,
      .ours = true,
-     .help = "How routes below /v1 word errors: `openai` with OpenAI's statuses, types and codes, "
-             "`tgi` as TGI does"},
+     .help =
+         "How routes below /v1 answer: with OpenAI's statuses, codes and words for ends, or TGI's"},
     {.name = "parse-special-in-content",
      .env = "COXSWAIN_PARSE_SPECIAL_IN_CONTENT",
      .type = OptionType::kFlag,

@@ -15,18 +15,24 @@ MESSAGES = json.loads(sys.argv[3])
 client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="-", timeout=60, max_retries=0)
 
 
+def counts(usage):
+    """Without what depends on the cache."""
+    assert usage.prompt_tokens_details.cached_tokens is not None
+    return {name: value for name, value in usage.to_dict().items() if name != "prompt_tokens_details"}
+
+
 def models_list():
     return [[m.id, m.object] for m in client.models.list()]
 
 
 def completion():
     answer = client.completions.create(model="tgi", prompt=PROMPT, max_tokens=12, temperature=0)
-    return {"text": answer.choices[0].text, "finish_reason": answer.choices[0].finish_reason, "usage": answer.usage.to_dict()}
+    return {"text": answer.choices[0].text, "finish_reason": answer.choices[0].finish_reason, "usage": counts(answer.usage)}
 
 
 def completion_list():
     answer = client.completions.create(model="tgi", prompt=[PROMPT, "The dog"], max_tokens=6, temperature=0)
-    return {"texts": [c.text for c in answer.choices], "indexes": [c.index for c in answer.choices], "usage": answer.usage.to_dict()}
+    return {"texts": [c.text for c in answer.choices], "indexes": [c.index for c in answer.choices], "usage": counts(answer.usage)}
 
 
 def completion_stream():
@@ -34,7 +40,7 @@ def completion_stream():
         model="tgi", prompt=PROMPT, max_tokens=12, temperature=0, stream=True, stream_options={"include_usage": True}))
     parts = [c for c in chunks if c.choices]
     return {"text": "".join(c.choices[0].text for c in parts), "finish_reason": parts[-1].choices[0].finish_reason,
-            "usage": chunks[-1].usage.to_dict(), "choices_of_last": len(chunks[-1].choices)}
+            "usage": counts(chunks[-1].usage), "choices_of_last": len(chunks[-1].choices)}
 
 
 def completion_echo_logprobs():
@@ -47,7 +53,7 @@ def chat():
     answer = client.chat.completions.create(model="tgi", messages=MESSAGES, max_tokens=20, temperature=0)
     choice = answer.choices[0]
     return {"content": choice.message.content, "role": choice.message.role, "finish_reason": choice.finish_reason,
-            "id": answer.id, "object": answer.object, "model": answer.model, "usage": answer.usage.to_dict()}
+            "id": answer.id, "object": answer.object, "model": answer.model, "usage": counts(answer.usage)}
 
 
 def chat_stream():
@@ -59,7 +65,7 @@ def chat_stream():
 def chat_stream_usage():
     chunks = list(client.chat.completions.create(
         model="tgi", messages=MESSAGES, max_tokens=20, temperature=0, stream=True, stream_options={"include_usage": True}))
-    return {"usage": chunks[-1].usage.to_dict(), "choices_of_last": len(chunks[-1].choices),
+    return {"usage": counts(chunks[-1].usage), "choices_of_last": len(chunks[-1].choices),
             "usages_before": [c.usage for c in chunks[:-1]]}
 
 
