@@ -28,6 +28,7 @@ using BenchClock = std::chrono::steady_clock;
 
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-load MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME] [--rounds N]
+                            [--weights-cache-dir DIR]
 
 How soon a model's weights are in memory, as the server loads them: read, packed, hashed.
 
@@ -35,6 +36,7 @@ How soon a model's weights are in memory, as the server loads them: read, packed
   --threads N      threads that pack (a thread for each core)
   --isa NAME       the instruction set, as --isa of the server (the best that this CPU has)
   --rounds N       loads (5)
+  --weights-cache-dir DIR  keeps what the first load packs, as the server does; the others read it (none)
 
 Every round has three times: the load; the same bytes copied out of the files in pieces of 512 KiB by
 as many threads, and nothing done with them; and the zeroing of as much fresh memory as the weights
@@ -97,6 +99,8 @@ int run(int argc, char** argv) {
   const std::size_t n_threads =
       arguments.count("threads", static_cast<std::uint32_t>(base::usable_cores()));
   options.kernels = require(kernels::select_kernels(arguments.text("isa")));
+  options.cache.folder = arguments.text("weights-cache-dir");
+  options.cache.maker = "bench " + std::string(options.kernels->id);
   const std::uint32_t n_rounds = arguments.count("rounds", 5);
   options.model_dir = arguments.required_word("MODEL_DIR");
   arguments.finish();

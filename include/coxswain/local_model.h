@@ -38,6 +38,10 @@ struct LocalModelOptions {
   std::string quantize = {};
   // As dtype, or "int8", "int4", "fp8_e4m3fn", "fp8_e5m2"; empty = the weights', bfloat16 where they are quantised.
   std::string kv_dtype = {};
+  // Where packed weights are kept for later opens, and the most bytes of the folder, of which those used longest ago go
+  // first; empty = nowhere, 0 = no limit. Whoever can write there decides what is computed.
+  std::string weights_cache_dir = {};
+  std::uint64_t weights_cache_bytes_max = 0;
   std::uint32_t block_tokens = 16;  // positions of a KV block, a power of two
   std::size_t n_threads = 0;        // 0 = one for each physical core that this process may use
   bool pin_threads = false;         // binds them to cores; for the one busy process of a machine

@@ -40,6 +40,8 @@ Result<runner::RunnerOptions> runner_options(const std::string& path,
   COXSWAIN_ASSIGN_OR_RETURN(out.kv_dtype,
                             dtype_of("kv_dtype", options.kv_dtype, tensor::kCacheTypes));
   out.quantize = options.quantize;
+  out.weights_cache_dir = options.weights_cache_dir;
+  out.weights_cache_bytes_max = options.weights_cache_bytes_max;
   out.block_tokens = options.block_tokens;
   out.n_threads = options.n_threads;
   out.pin_threads = options.pin_threads;

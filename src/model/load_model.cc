@@ -1,6 +1,8 @@
 // Model::load: from a folder to a Decoder.
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -100,6 +102,52 @@ void warn_of_unread(const WeightLoader& loader, const std::string& model_dir, Mo
   info.warnings.push_back(text + (names.size() > kNamed ? ", ..." : ""));
 }
 
+std::string text_of(const weights::StoredQuant& quant) {
+  std::string out = quantize_name(quant);
+  const auto add = [&](std::uint64_t value) { out += " " + std::to_string(value); };
+  for (const std::uint64_t value : {std::uint64_t{quant.bits},
+                                    quant.group_size,
+                                    std::uint64_t{quant.zeros_less_one},
+                                    quant.block_rows,
+                                    quant.block_inputs})
+    add(value);
+  for (const weights::StoredGroup& group : quant.groups) {
+    for (const std::uint64_t value : {std::uint64_t{group.is_packed},
+                                      std::uint64_t{group.is_float},
+                                      std::uint64_t{group.symmetric},
+                                      std::uint64_t{group.bits},
+                                      group.group_size,
+                                      group.block_rows,
+                                      group.block_inputs})
+      add(value);
+  }
+  for (const std::string& module : quant.plain_modules) out += " " + module;
+  return out;
+}
+
+// All that decides what is loaded, but for the program. A file is known by what the system says of it and by its
+// header: whoever writes other weights into it changes one of them.
+std::string cache_key(const LoadOptions& options,
+                      const ModelFiles& files,
+                      const weights::Checkpoint& checkpoint) {
+  const auto hash = [](const std::string& text) {
+    return std::to_string(XXH3_64bits(text.data(), text.size()));
+  };
+  std::string out = "quantize " + options.quantize + "\ndtype " +
+                    (options.dtype ? std::string(tensor::name_of(*options.dtype)) : "") +
+                    "\nconfig " + hash(json::write(files.config())) + "\nstored " +
+                    hash(text_of(files.stored_quant())) + "\n";
+  for (const weights::TensorFile& file : checkpoint.files()) {
+    std::string header;
+    for (const weights::TensorInfo& tensor : file.tensors()) {
+      header += tensor.name + " " + std::string(tensor.type_name()) + " " +
+                weights::shape_text(tensor.shape) + " " + std::to_string(tensor.begin) + "\n";
+    }
+    out += "file " + file.identity() + " " + hash(header) + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir) {
@@ -138,8 +186,15 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint, files.open_weights());
 
   TensorMap& tensors = architecture.tensors;
-  WeightLoader loader(
-      checkpoint, tensors.prefixes, *options.kernels, options.progress, options.exec);
+  std::optional<WeightCache> cache;
+  if (!options.cache.folder.empty())
+    cache.emplace(options.cache, cache_key(options, files, checkpoint), options.exec);
+  WeightLoader loader(checkpoint,
+                      tensors.prefixes,
+                      *options.kernels,
+                      options.progress,
+                      options.exec,
+                      cache ? &*cache : nullptr);
   COXSWAIN_RETURN_IF_ERROR(split_untied_head(loader, tensors));
   COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
                             loader.reader().stored_type(last_matrix(tensors.layers.front().mixer)));
@@ -157,10 +212,16 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   info.dtype = std::string(keeps_codes ? loader.main_format().name : format.format->name);
   info.weight_bytes = loader.bytes();
   info.weight_shares = loader.shares();
+  std::uint64_t of_weights = loader.reader().fingerprint();
+  if (cache) {
+    of_weights = cache->fingerprint().value_or(of_weights);
+    cache->save(of_weights);
+    info.cached_bytes = cache->bytes_read();
+    std::ranges::copy(cache->warnings(), std::back_inserter(info.warnings));
+  }
   const std::string identity =
       json::write(files.config()) + info.dtype + (keeps_codes ? " as stored" : "");
-  info.fingerprint =
-      XXH3_64bits_withSeed(identity.data(), identity.size(), loader.reader().fingerprint());
+  info.fingerprint = XXH3_64bits_withSeed(identity.data(), identity.size(), of_weights);
   return std::unique_ptr<Model>(std::make_unique<Decoder>(
       std::move(architecture.arch), std::move(weights), std::move(info), *options.kernels));
 }

@@ -23,6 +23,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kvstore/kv_store.h"
+#include "model/weight_cache.h"
 #include "model/window_limits.h"
 
 namespace coxswain::model {
@@ -42,6 +43,7 @@ struct LoadOptions {
   std::optional<TokenId> tokenizer_eos;  // the end token that the tokenizer names
   // Whose threads read and pack; null: the calling thread alone. What is loaded is the same bits.
   kernels::ExecContext* exec = nullptr;
+  WeightCacheOptions cache = {};
   // Called with bytes done and bytes in all; from the loading thread.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
@@ -73,6 +75,7 @@ struct ModelInfo {
   std::uint64_t weight_bytes = 0;  // as held in memory
   // The same by part, in the order of the parts, most bytes first. A tied embedding is read back from the head.
   std::vector<WeightShare> weight_shares = {};
+  std::uint64_t cached_bytes = 0;  // of weight_bytes, read as they were packed by an earlier load
   std::vector<std::string> warnings;  // about the files: a line each
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 #include <utility>
+#include <xxhash.h>
 
 #include "kernels/formats/widen.h"
 
@@ -53,8 +54,26 @@ WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint,
                            const std::vector<std::string>& prefixes,
                            const kernels::KernelTable& table,
                            WeightReader::Progress progress,
-                           kernels::ExecContext* exec)
-    : reader_(checkpoint, prefixes, std::move(progress), exec), table_(table), parts_(1) {}
+                           kernels::ExecContext* exec,
+                           WeightCache* cache)
+    : reader_(checkpoint, prefixes, std::move(progress), exec),
+      table_(table),
+      cache_(cache),
+      parts_(1) {}
+
+Status WeightLoader::fill(std::span<std::byte> bytes,
+                          const MatrixMap& map,
+                          std::string_view form,
+                          std::uint64_t layout_id,
+                          base::FunctionRef<Status()> make) {
+  if (cache_ == nullptr) return make();
+  const std::uint64_t parts[] = {XXH3_64bits(form.data(), form.size()), layout_id, map.n(), map.k};
+  const std::uint64_t identity = XXH3_64bits(parts, sizeof parts);
+  if (cache_->read(identity, bytes)) return reader_.pass(map);
+  COXSWAIN_RETURN_IF_ERROR(make());
+  cache_->keep(identity, bytes);
+  return {};
+}
 
 Result<Linear> WeightLoader::linear(const MatrixMap& map, const Holding& how) {
   Linear out;
@@ -139,7 +158,9 @@ Result<MatrixImage> WeightLoader::image_of_codes(const MatrixMap& map,
   const auto pack = [&](std::size_t row_begin, const tensor::QuantRows& rows) {
     ops.pack_codes(image, row_begin, rows);
   };
-  COXSWAIN_RETURN_IF_ERROR(reader_.for_each_code_slice(map, pack));
+  COXSWAIN_RETURN_IF_ERROR(fill(image.bytes.bytes(), map, ops.format->name, ops.layout_id, [&] {
+    return reader_.for_each_code_slice(map, pack);
+  }));
   return image;
 }
 
@@ -153,9 +174,12 @@ Result<MatrixImage> WeightLoader::image_of_values(const MatrixMap& map,
   }
   const kernels::LinearOps& ops = table_.ops(format);
   COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, kernels::make_image(ops, map.n(), map.k));
-  COXSWAIN_RETURN_IF_ERROR(reader_.for_each_slice(
-      map,
-      [&](std::size_t row_begin, const DenseRows& rows) { ops.pack(image, row_begin, rows); }));
+  const auto pack = [&](std::size_t row_begin, const DenseRows& rows) {
+    ops.pack(image, row_begin, rows);
+  };
+  COXSWAIN_RETURN_IF_ERROR(fill(image.bytes.bytes(), map, format.name, ops.layout_id, [&] {
+    return reader_.for_each_slice(map, pack);
+  }));
   return image;
 }
 
@@ -167,20 +191,21 @@ Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
   out.width = map.k;
   const std::size_t row_bytes = map.k * tensor::size_of(type);
   COXSWAIN_ASSIGN_OR_RETURN(out.data, tensor::AlignedBuffer::allocate(out.n_rows * row_bytes));
-  COXSWAIN_RETURN_IF_ERROR(
-      reader_.for_each_slice(map, [&](std::size_t row_begin, const DenseRows& slice) {
-        std::byte* to = out.data.data() + row_begin * row_bytes;
-        if (slice.type == type) {
-          std::memcpy(to, slice.data, slice.n_rows * row_bytes);
-          return;
-        }
-        std::vector<float> wide(map.k);
-        for (std::size_t i = 0; i < slice.n_rows; ++i) {
-          widen(
-              slice.data + i * map.k * tensor::size_of(slice.type), slice.type, map.k, wide.data());
-          narrow(type, wide.data(), map.k, to + i * row_bytes);
-        }
-      }));
+  const auto take = [&](std::size_t row_begin, const DenseRows& slice) {
+    std::byte* to = out.data.data() + row_begin * row_bytes;
+    if (slice.type == type) {
+      std::memcpy(to, slice.data, slice.n_rows * row_bytes);
+      return;
+    }
+    std::vector<float> wide(map.k);
+    for (std::size_t i = 0; i < slice.n_rows; ++i) {
+      widen(slice.data + i * map.k * tensor::size_of(slice.type), slice.type, map.k, wide.data());
+      narrow(type, wide.data(), map.k, to + i * row_bytes);
+    }
+  };
+  COXSWAIN_RETURN_IF_ERROR(fill(out.data.bytes(), map, tensor::name_of(type), 0, [&] {
+    return reader_.for_each_slice(map, take);
+  }));
   count(tensor::name_of(type), out.data.taken());
   return out;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,9 +16,11 @@
 
 #include <coxswain/status.h>
 
+#include "base/function_ref.h"
 #include "kernels/kernel_table.h"
 #include "model/model.h"
 #include "model/tensor_map.h"
+#include "model/weight_cache.h"
 #include "model/weight_parts.h"
 #include "model/weight_reader.h"
 
@@ -25,12 +28,14 @@ namespace coxswain::model {
 
 class WeightLoader {
  public:
-  // As WeightReader's; `table` must outlive the loader, too.
+  // As WeightReader's. `table` must outlive the loader, and so must `cache`, where matrices are looked for first; null:
+  // all are made.
   WeightLoader(const weights::Checkpoint& checkpoint,
                const std::vector<std::string>& prefixes,
                const kernels::KernelTable& table,
                WeightReader::Progress progress,
-               kernels::ExecContext* exec = nullptr);
+               kernels::ExecContext* exec = nullptr,
+               WeightCache* cache = nullptr);
 
   WeightReader& reader() { return reader_; }
   const WeightReader& reader() const { return reader_; }
@@ -58,10 +63,17 @@ class WeightLoader {
   Result<kernels::MatrixImage> image_of_codes(const MatrixMap& map, const kernels::LinearOps& ops);
   Result<kernels::MatrixImage> image_of_values(const MatrixMap& map,
                                                const kernels::WeightFormat& format);
+  // `bytes`, which are to hold `map` in that form: from the cache, else as make() fills them.
+  Status fill(std::span<std::byte> bytes,
+              const MatrixMap& map,
+              std::string_view form,
+              std::uint64_t layout_id,
+              base::FunctionRef<Status()> make);
   void count(std::string_view format, std::uint64_t bytes);
 
   WeightReader reader_;
   const kernels::KernelTable& table_;
+  WeightCache* cache_;
   std::map<const kernels::WeightFormat*, std::uint64_t> bytes_of_;  // of linear layers
   LinearLimits limits_;
   std::vector<std::pair<std::string, std::map<std::string, std::uint64_t, std::less<>>>> parts_;

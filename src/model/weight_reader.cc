@@ -160,6 +160,20 @@ Result<WeightReader::Source> WeightReader::open(const Rows& rows, std::uint64_t 
   return out;
 }
 
+Status WeightReader::pass(const MatrixMap& map) {
+  for (const Rows& rows : map.rows) {
+    COXSWAIN_ASSIGN_OR_RETURN(const Source passed, source(rows, map.k));
+    if (known_.insert(passed.at.tensor).second && passed.at.derived == nullptr)
+      bytes_read_ += passed.at.tensor->n_bytes();
+    if (passed.at.derived == nullptr) continue;
+    for (const weights::StoredTensor& part : passed.at.derived->parts) {
+      if (known_.insert(part.info).second) bytes_read_ += part.info->n_bytes();
+    }
+  }
+  report_progress();
+  return {};
+}
+
 Result<std::string> WeightReader::name_of(const MatrixMap& map) const {
   COXSWAIN_ASSIGN_OR_RETURN(const Source first, source(map.rows.front(), map.k));
   return tensor_text(first.at);

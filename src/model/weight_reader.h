@@ -58,6 +58,8 @@ class WeightReader {
   Status for_each_slice(const MatrixMap& map, TakeRows take);
   // The same as codes. REQUIRES: one tensor, which scheme_of() has a scheme for.
   Status for_each_code_slice(const MatrixMap& map, TakeCodes take);
+  // Counts the tensors of `map` as read.
+  Status pass(const MatrixMap& map);
   // All values of a tensor that has `size` of them.
   Result<std::vector<float>> floats(const std::string& name, std::uint64_t size);
   // [map.n()], or empty where no row has any.

@@ -108,6 +108,9 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   load.windows = options.windows;
   load.kernels = kernels;
   load.progress = options.progress;
+  load.cache = {.folder = options.weights_cache_dir,
+                .bytes_max = options.weights_cache_bytes_max,
+                .maker = std::string(kEngineVersion) + " " + kernel_set_id};
   // The threads that will compute read and pack, too.
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
   runner->make_threads(options);

@@ -68,6 +68,10 @@ struct RunnerOptions {
   LogitsProcessors logits_processors;
   std::string tokenizer_config_path;
   bool without_text = false;  // no tokenizer: tokens have ids only
+  // Where packed weights are kept for later starts, and the most that all of the folder may take; empty = nowhere, 0 =
+  // no limit. Whoever can write there decides what is computed.
+  std::string weights_cache_dir;
+  std::uint64_t weights_cache_bytes_max = 0;
   // The model's, where it has been loaded already; null = it is read from the model's files.
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   // Bytes of weights read so far, and in all.
@@ -110,6 +114,7 @@ class LocalRunner final : public StepRunner {
   // What is odd about the model's files but does not keep it from being served.
   const std::vector<std::string>& warnings() const { return model_->info().warnings; }
   // What the weights are held in: model::ModelInfo::weight_shares.
+  std::uint64_t cached_weight_bytes() const { return model_->info().cached_bytes; }
   const std::vector<model::WeightShare>& weight_shares() const {
     return model_->info().weight_shares;
   }

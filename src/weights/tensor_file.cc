@@ -75,6 +75,14 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
   return out + "]";
 }
 
+std::string TensorFile::identity() const {
+  struct stat about {};
+  if (fstat(descriptor_, &about) != 0) return "";
+  const auto changed = std::int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec;
+  return std::to_string(n_bytes_) + " " + std::to_string(changed) + " " +
+         std::to_string(about.st_ino);
+}
+
 Result<TensorFile> TensorFile::open(const std::string& path) {
   TensorFile file;
   file.path_ = path;

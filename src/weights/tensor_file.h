@@ -109,6 +109,8 @@ class TensorFile {
 
   const std::string& path() const { return path_; }
   std::uint64_t n_bytes() const { return n_bytes_; }
+  // What the system knows it by, its path apart: size, time of the last change in ns, inode.
+  std::string identity() const;
   std::span<const TensorInfo> tensors() const { return tensors_; }
   const TensorInfo* find(std::string_view name) const;
   // False if there is one of that name.

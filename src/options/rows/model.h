@@ -84,6 +84,23 @@ inline constexpr OptionSpec kModelRows[] = {
      .binaries = kBack,
      .help = "Type of cached keys and values; auto is the type computed in. int8 and int4 have a "
              "scale and a zero for each head and token"},
+    {.name = "weights-cache-dir",
+     .env = "COXSWAIN_WEIGHTS_CACHE_DIR",
+     .default_value = "off",
+     .binaries = kBack,
+     .ours = true,
+     .help = "Folder that keeps weights as they are packed, for later starts, or off; whoever can "
+             "write there decides what the model computes"},
+    {.name = "weights-cache-bytes-max",
+     .env = "COXSWAIN_WEIGHTS_CACHE_BYTES_MAX",
+     .type = OptionType::kU64,
+     .default_value = "0",
+     .unit = "bytes",
+     .binaries = kBack,
+     .ours = true,
+     .help =
+         "Upper bound of the files in --weights-cache-dir; those used longest ago go first; 0 is "
+         "no limit"},
     {.name = "sharded",
      .env = "SHARDED",
      .type = OptionType::kBool,

@@ -88,6 +88,9 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.tokenizer_config_path = tokenizer_config_path(values);
   out.dtype = dtype_of(values.get<"dtype">().value_or(""));
   out.quantize = values.get<"quantize">().value_or("");
+  if (const std::string& folder = values.get<"weights-cache-dir">(); folder != "off")
+    out.weights_cache_dir = folder;
+  out.weights_cache_bytes_max = values.get<"weights-cache-bytes-max">();
   out.kv_dtype = cache_type_of(values.get<"kv-cache-dtype">());
   out.block_tokens = static_cast<std::uint32_t>(values.get<"block-tokens">());
   out.n_threads = values.get<"threads">();

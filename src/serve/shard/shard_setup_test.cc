@@ -61,6 +61,7 @@ TEST(ShardSetup, DefaultsLeaveTheChoiceToTheRunner) {
   EXPECT_EQ(options.dtype, std::nullopt);
   EXPECT_EQ(options.kv_dtype, std::nullopt);
   EXPECT_EQ(options.isa, "");
+  EXPECT_EQ(options.weights_cache_dir, "");
   const runner::RunnerOptions own;
   EXPECT_EQ(options.block_tokens, own.block_tokens);
   EXPECT_EQ(options.n_threads, own.n_threads);
@@ -72,6 +73,8 @@ TEST(ShardSetup, OptionsReachTheRunner) {
   const runner::RunnerOptions options = runner_options(values_of({"--dtype=bfloat16",
                                                                   "--kv-cache-dtype=int8",
                                                                   "--quantize=int8",
+                                                                  "--weights-cache-dir=/w",
+                                                                  "--weights-cache-bytes-max=7",
                                                                   "--isa=scalar",
                                                                   "--pin-threads",
                                                                   "--block-tokens=32",
@@ -82,6 +85,8 @@ TEST(ShardSetup, OptionsReachTheRunner) {
   EXPECT_EQ(options.dtype, tensor::DType::kBf16);
   EXPECT_EQ(options.kv_dtype, tensor::DType::kI8);
   EXPECT_EQ(options.quantize, "int8");
+  EXPECT_EQ(options.weights_cache_dir, "/w");
+  EXPECT_EQ(options.weights_cache_bytes_max, 7U);
   EXPECT_EQ(options.isa, "scalar");
   EXPECT_TRUE(options.pin_threads);
   EXPECT_EQ(options.block_tokens, 32U);

@@ -1,0 +1,62 @@
+#pragma once
+// WeightCache: packed weights of one load, from a file where an equal load has left one, else on their way into it.
+//
+// Images come in the order in which a loader asks for them. One that the file does not hold as it should ends its use:
+// that image and all behind it are made from the checkpoint, and the file is written anew. Nothing here is an error of
+// the load: what went wrong is a warning.
+//
+// Thread rule: one thread, which is one of those of the context.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/exec_context.h"
+#include "weights/image_file.h"
+
+namespace coxswain::model {
+
+struct WeightCacheOptions {
+  std::string folder = {};      // made where it is missing; empty = no cache
+  std::uint64_t bytes_max = 0;  // of all its files, those used longest ago go first; 0 = no limit
+  std::string maker = {};       // all of the program that decides what an image holds
+};
+
+class WeightCache {
+ public:
+  // `key` names the stored weights and what is made of them, without paths. `exec` may be null.
+  WeightCache(const WeightCacheOptions& options, std::string key, kernels::ExecContext* exec);
+
+  // Whether the next image could be read; `out` is zero before, and after where it could not.
+  bool read(std::uint64_t identity, std::span<std::byte> out);
+  // The next image; its bytes stay until save().
+  void keep(std::uint64_t identity, std::span<const std::byte> bytes);
+  // Of the checkpoint, where not all of it was read.
+  std::optional<std::uint64_t> fingerprint() const;
+  // Writes the file, if an image had to be made.
+  void save(std::uint64_t fingerprint);
+
+  // Of the images read.
+  std::uint64_t bytes_read() const { return bytes_read_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  void give_up(const Status& why);
+  Status make_room(std::uint64_t bytes) const;
+
+  const WeightCacheOptions options_;
+  const std::string key_;
+  const std::string path_;
+  kernels::ExecContext* const exec_;
+  std::optional<weights::ImageFile> file_;
+  std::vector<weights::StoredImage> images_;
+  std::optional<std::uint64_t> fingerprint_;
+  std::uint64_t bytes_read_ = 0;
+  bool made_any_ = false;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace coxswain::model
