@@ -205,7 +205,8 @@ Status Validator::check_length(const ValidationInput& input,
   const std::string total_rule =
       "`inputs` tokens + `max_new_tokens` must be <= " + std::to_string(limits_.total_tokens_max);
   if (!wording.native()) {
-    // In the words that clients look for, OpenAI's and TGI's, to shorten the prompt or to ask a model with more room.
+    // In the words that clients look for, OpenAI's and TGI's, to shorten the prompt or to ask a model with more room;
+    // some see the message alone, so the code stands there, too.
     std::string text = "This model's maximum context length is " +
                        std::to_string(limits_.total_tokens_max) + " tokens, at most " +
                        std::to_string(limits_.input_tokens_max) +
@@ -214,8 +215,9 @@ Status Validator::check_length(const ValidationInput& input,
     if (fault == request::LengthFault::kTotal) {
       text += " and " + max_new + " in `" + std::string(wording.name("max_new_tokens")) + "`";
     }
-    text +=
-        fault == request::LengthFault::kTotal ? " (" + total_rule + ")" : " (" + prompt_rule + ")";
+    text += " (context_length_exceeded: ";
+    text += fault == request::LengthFault::kTotal ? total_rule : prompt_rule;
+    text += ')';
     return {Code::kInvalidArgument,
             ErrorKind::kContextLength,
             std::move(text),

@@ -181,7 +181,8 @@ const BadValue kBadValues[] = {
      "`max_new_tokens`",
      "inputs",
      "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. Given: 6 "
-     "tokens in `inputs` and 11 in `max_tokens` (`inputs` tokens + `max_new_tokens` must be <= 16)",
+     "tokens in `inputs` and 11 in `max_tokens` (context_length_exceeded: `inputs` tokens + "
+     "`max_new_tokens` must be <= 16)",
      nullptr},
     {"huge max_new_tokens",
      [](api::Parameters& p) { p.max_new_tokens = std::numeric_limits<std::uint32_t>::max(); },
@@ -189,7 +190,8 @@ const BadValue kBadValues[] = {
      "`max_new_tokens`",
      "inputs",
      "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. Given: 6 "
-     "tokens in `inputs` and 4294967295 in `max_tokens` (`inputs` tokens + `max_new_tokens` must "
+     "tokens in `inputs` and 4294967295 in `max_tokens` (context_length_exceeded: `inputs` tokens "
+     "+ `max_new_tokens` must "
      "be <= 16)",
      nullptr},
     {"truncate 0",
@@ -227,7 +229,8 @@ TEST_F(ValidateTest, APromptAboveTheTotalIsAPromptThatIsTooLong) {
   const std::string text(20, 'a');
   EXPECT_EQ(check(api::ApiStyle::kOpenAi, {}, text).status().message(),
             "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. "
-            "Given: 21 tokens in `inputs` (`inputs` must have less than 10 tokens)");
+            "Given: 21 tokens in `inputs` (context_length_exceeded: `inputs` must have less than "
+            "10 tokens)");
   EXPECT_EQ(check(api::ApiStyle::kNative, {}, text).status().message(),
             "`inputs` tokens + `max_new_tokens` must be <= 16. Given: 21 `inputs` tokens and 0 "
             "`max_new_tokens`");
@@ -276,13 +279,14 @@ TEST_F(ValidateTest, APromptThatIsTooLongIsNamedAsItsRouteDoes) {
   input.text.text = text;
   EXPECT_EQ(validator_.validate(input).status().message(),
             "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. "
-            "Given: 17 tokens in `messages` (`inputs` must have less than 10 tokens)");
+            "Given: 17 tokens in `messages` (context_length_exceeded: `inputs` must have less than "
+            "10 tokens)");
   p.max_new_tokens = 2;
   const Status both = validator_.validate(input).status();
   EXPECT_EQ(both.message(),
             "This model's maximum context length is 16 tokens, at most 10 of them in the prompt. "
             "Given: 17 tokens in `messages` and 2 in `max_tokens` "
-            "(`inputs` tokens + `max_new_tokens` must be <= 16)");
+            "(context_length_exceeded: `inputs` tokens + `max_new_tokens` must be <= 16)");
   EXPECT_EQ(both.kind(), ErrorKind::kContextLength);
   EXPECT_EQ(both.field(), "messages");
 }

@@ -236,12 +236,12 @@ class TestPromptLength:
 
     def test_one_token_too_many_in_all(self, server):
         response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT - 24), "max_tokens": 25})
-        text = f"{MAXIMUM}{CONTEXT - 24} tokens in `prompt` and 25 in `max_tokens` (`inputs` tokens + `max_new_tokens` must be <= {CONTEXT})"
+        text = f"{MAXIMUM}{CONTEXT - 24} tokens in `prompt` and 25 in `max_tokens` (context_length_exceeded: `inputs` tokens + `max_new_tokens` must be <= {CONTEXT})"
         assert (response.status_code, response.json()) == (400, overflow(text))
 
     def test_one_prompt_token_too_many(self, server):
         response = server.post("/v1/completions", {"prompt": self.ids(CONTEXT)})
-        text = f"{MAXIMUM}{CONTEXT} tokens in `prompt` (`inputs` must have less than {INPUT} tokens)"
+        text = f"{MAXIMUM}{CONTEXT} tokens in `prompt` (context_length_exceeded: `inputs` must have less than {INPUT} tokens)"
         assert (response.status_code, response.json()) == (400, overflow(text))
 
     def test_more_new_tokens_than_room_end_at_the_room(self, server):

@@ -198,5 +198,36 @@ class TestOpenAI:
         too_long = from_openai["error_too_long"]
         assert (too_long["class"], too_long["status"], too_long["code"]) == ("BadRequestError", 400, "context_length_exceeded")
         assert too_long["message"].startswith("This model's maximum context length is ")
-        assert "(`inputs` must have less than " in too_long["message"]
+        assert "(context_length_exceeded: `inputs` must have less than " in too_long["message"]
         assert from_openai["error_not_found"]["class"] == "NotFoundError" and from_openai["error_not_found"]["code"] == "unknown_url"
+
+
+@pytest.fixture(scope="module", name="from_litellm")
+def run_litellm(run_client):
+    return run_client("litellm")
+
+
+class TestLiteLLM:
+    def test_chat(self, from_litellm, plain_chat, chat_content):
+        assert from_litellm["chat"] == {"content": chat_content, "total_tokens": plain_chat["usage"]["total_tokens"]}
+
+    def test_an_overflow_has_its_class(self, from_litellm):
+        overflow = {"class": "ContextWindowExceededError", "status": 400}
+        assert from_litellm["error_too_long"] == overflow and from_litellm["error_no_room"] == overflow
+        assert from_litellm["error_invalid"] == {"class": "BadRequestError", "status": 400}
+
+
+@pytest.fixture(scope="module", name="from_langchain")
+def run_langchain(run_client):
+    return run_client("langchain")
+
+
+class TestLangChain:
+    def test_chat(self, from_langchain, plain_chat, chat_content):
+        assert from_langchain["chat"] == {"content": chat_content, "total_tokens": plain_chat["usage"]["total_tokens"]}
+        assert from_langchain["chat_stream"] == chat_content
+
+    def test_an_overflow_has_its_class(self, from_langchain):
+        overflow = {"overflow": True, "status": 400}
+        assert [from_langchain[case] for case in ("error_too_long", "error_of_stream", "error_no_room")] == [overflow] * 3
+        assert from_langchain["error_invalid"] == {"overflow": False, "status": 400}

@@ -158,7 +158,7 @@ def misfits():
         body = {"prompt": PROMPT, "max_tokens": 4, **more}
         check(Completion, raw("/completions", body), str(more))
         chunks = raw("/completions", {**body, "stream": True})
-        for chunk in chunks:  # before the end it is the empty string, as text-generation-inference has it
+        for chunk in chunks:  # null before the end, as OpenAI sends it; the client's type does not know
             for choice in chunk["choices"]:
                 choice["finish_reason"] = choice["finish_reason"] or "length"
         check(Completion, chunks, f"stream {more}")
