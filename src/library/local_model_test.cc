@@ -69,7 +69,7 @@ TEST(LocalModel, AnAssistantsLastMessageIsContinued) {
 TEST(LocalModel, RefusesByName) {
   EXPECT_EQ(open_model("/no/such/folder").status().code(), Code::kNotFound);
   EXPECT_EQ(open_model(demo_model(), {.dtype = "float8"}).status().field(), "dtype");
-  EXPECT_EQ(open_model(demo_model(), {.kv_dtype = "int4"}).status().field(), "kv_dtype");
+  EXPECT_EQ(open_model(demo_model(), {.kv_dtype = "int2"}).status().field(), "kv_dtype");
   EXPECT_EQ(open_model(demo_model(), {.batch_size_max = 0}).status().field(), "batch_size_max");
   const LocalModel model = open_demo();
   EXPECT_EQ(model.chat({}).status().field(), "messages");
