@@ -186,7 +186,19 @@ void Api::refuse(Ticket& ticket, const Status& status) {
   if (ticket.tally) ticket.tally->fail(api::failure_label(status));
   const http::Request& request = *ticket.request;
   log_refusal(log_, {request.request_id, request.path, 0, 0, std::nullopt}, status);
-  ticket.responder->send(error_response(ticket.style, status));
+  http::Response response = error_response(ticket.style, status);
+  if (ticket.tally) {
+    for (http::Header& header : rate_limit_headers(ticket.style)) {
+      response.headers.push_back(std::move(header));
+    }
+  }
+  ticket.responder->send(std::move(response));
+}
+
+std::vector<http::Header> Api::rate_limit_headers(api::ApiStyle style) const {
+  if (style != api::ApiStyle::kOpenAi) return {};
+  return {{"x-ratelimit-limit-requests", std::to_string(generation_permits_.size())},
+          {"x-ratelimit-remaining-requests", std::to_string(generation_permits_.free())}};
 }
 
 void Api::run(const TicketPtr& ticket, Work work) {
@@ -285,6 +297,9 @@ Status Api::start_call(CallSetup setup, Ticket& ticket) {
   if (n > 1 && !ticket.permits.grow(n - 1)) return overloaded();
   setup.responder = ticket.responder;
   setup.style = ticket.style;
+  for (http::Header& header : rate_limit_headers(ticket.style)) {
+    setup.headers.push_back(std::move(header));
+  }
   setup.received = ticket.request->received;
   setup.unsent_bytes_max = options_.unsent_bytes_max;
   setup.permits = std::move(ticket.permits);

@@ -150,6 +150,8 @@ class Api {
                      const Ticket& ticket);
   Status check_served() const;
   Status start_call(CallSetup setup, Ticket& ticket);
+  // In OpenAI's dialect, of generation routes: how many requests may be in the house, and how many more may come now.
+  std::vector<http::Header> rate_limit_headers(api::ApiStyle style) const;
   std::vector<http::Header> common_headers(std::size_t n_characters,
                                            const api::IgnoredFields& ignored) const;
   api::OpenAiAnswerOptions openai_answer(std::string_view prefix,
