@@ -292,9 +292,8 @@ Status take_words(Binary binary, CommandLine& line) {
   if (line.texts.contains("model-id"))
     return invalid_argument("the model is the word after `serve`, there is no option `--model-id`");
   if (line.words.empty()) return invalid_argument("a command is missing: serve MODEL_ID");
-  if (line.words[0] == "download-weights" || line.words[0] == "quantize") {
-    return invalid_argument("the command `" + line.words[0] + "` is not supported yet");
-  }
+  if (line.words[0] == "quantize")
+    return invalid_argument("the command `quantize` is not supported yet");
   if (line.words[0] != "serve") {
     return invalid_argument("unknown command `" + shown(line.words[0]) + "`: serve is there");
   }

@@ -18,6 +18,7 @@
 #include "serve/launcher_plan.h"
 #include "serve/launcher_report.h"
 #include "serve/log_level.h"
+#include "serve/model_download.h"
 #include "serve/model_source.h"
 #include "serve/port_lease.h"
 #include "serve/replica_channel.h"
@@ -282,9 +283,15 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (!model_id) return report(no_model(bundled));
   site.model = find_model(*model_id, site.program_folder, hub_cache(values));
   std::string cure;
-  if (const Status status = check_model_folder(site.model, bundled, cure); !status.ok()) {
-    return report({"DownloadError", status.message(), cure, kExitModel});
+  Status status = check_model_folder(site.model, bundled, cure);
+  if (!status.ok() && may_download(*model_id)) {
+    const DownloadEnd end = download_model(*model_id, site.program_folder, hub_cache(values), log);
+    if (end.stopped) return 0;
+    if (end.failure) return report(*end.failure);
+    site.model = find_model(*model_id, site.program_folder, hub_cache(values));
+    status = check_model_folder(site.model, bundled, cure);
   }
+  if (!status.ok()) return report({"DownloadError", status.message(), cure, kExitModel});
   if (const auto failure = check_text_files(values)) return report(*failure);
   if (values.is_set<"revision">() && !site.model.has_revision()) {
     log.warn("`--revision` has no effect: a folder has one revision only",

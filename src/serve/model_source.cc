@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kGguf = ".gguf";
 constexpr const char* kFolderCure =
     "Give a GGUF file, or the folder that holds config.json, tokenizer.json and *.safetensors; "
-    "`coxswain pull org/name` downloads one of the hub.";
+    "org/name is one of the hub.";
 
 bool is_model(const fs::path& folder) {
   std::error_code error;

@@ -5,7 +5,7 @@
 // snapshot that its refs name. Else a plain name may be a model that comes with the programs: it is looked up in the
 // folder of the installed tree (<prefix>/share/coxswain/models) or of the source tree (<source>/models), found from
 // where the programs themselves lie. Else `org/name` is looked up in the hub cache. Nothing is
-// downloaded here: `coxswain pull` does that.
+// downloaded here: that is model_download.h.
 //
 // A folder without config.json that holds one GGUF model stands for that file; `FOLDER:Q4_K_M` picks the one of several
 // whose name has that word, upper or lower case.

@@ -12,7 +12,9 @@ import threading
 
 import pytest
 
-from launcher import BIN
+from demo import MODEL
+from launcher import BIN, failed_start
+from process_tree import wait_until
 
 COMMIT = "c" * 40
 TOKEN = "hf_secret"
@@ -31,6 +33,7 @@ class Hub:
         self.cuts = 0  # answers of the store that end half-way
         self.lies = False  # the store's bytes are others
         self.loops = False  # redirects without end
+        self.holds = None  # an event: the store sends half, and waits for it
         self.asked = collections.defaultdict(list)  # {"hub" or "store": headers of each request}
         self.store = self.serve("store")
         self.front = self.serve("hub")
@@ -65,6 +68,8 @@ class Hub:
         if request.path.startswith("/api/models/org/name/revision/main"):
             return send(request, 200, self.listing())
         name = request.path.rpartition("/")[2]
+        if name not in self.files:
+            return send(request, 404, b"none", {"X-Error-Message": "Revision not found"})
         if self.loops:
             return send(request, 302, b"", {"Location": request.path})
         if name.endswith(".safetensors"):
@@ -79,6 +84,8 @@ class Hub:
         body = data[begin:]
         headers = {"Content-Range": f"bytes {begin}-{len(data) - 1}/{len(data)}"} if begin else {}
         cut = len(body)
+        if self.holds is not None:
+            return send_held(request, body, headers, self.holds)
         if self.cuts:
             self.cuts -= 1
             cut //= 2
@@ -96,6 +103,17 @@ def send(request, status, body, headers=None, cut=None):
         request.send_header(name, value)
     request.end_headers()
     request.wfile.write(body[:cut])
+    request.close_connection = True
+
+
+def send_held(request, body, headers, event):
+    request.send_response(200)
+    for name, value in {"Content-Length": str(len(body)), **headers}.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(body[:len(body) // 2])
+    request.wfile.flush()
+    event.wait(60)
     request.close_connection = True
 
 
@@ -158,6 +176,83 @@ def test_what_is_refused(hub, tmp_path):
     hub.files["../escaped.json"] = b"{}"
     escaped = pull(hub, tmp_path)
     assert escaped.returncode == 1 and "../escaped.json" in escaped.stderr
+
+
+def test_redirects_end(hub, tmp_path):
+    hub.loops = True
+    done = pull(hub, tmp_path)
+    assert done.returncode == 1 and "redirect" in done.stderr
+    assert len(hub.asked["hub"]) < 100
+
+
+def real_model(hub):
+    hub.files = {f.name: f.read_bytes() for f in MODEL.iterdir() if f.suffix in (".json", ".safetensors", ".jinja")}
+
+
+def variables(hub, cache):
+    return {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(cache), "no_proxy": "*"}
+
+
+def test_the_launcher_downloads(hub, launch, tmp_path):
+    """The first start downloads; the second asks nobody; a revision that the cache lacks is asked for."""
+    real_model(hub)
+    launcher = launch(model="org/name", environment=variables(hub, tmp_path)).wait_ready()
+    assert launcher.get("/info").json()["model_id"] == "org/name"
+    assert launcher.stop() == 0
+    out = launcher.out()
+    steps = ["Starting check and download process for org/name", "Download: model.safetensors 100.0 %",
+             "Successfully downloaded weights for org/name", "Starting shard rank=0"]
+    places = [out.find(step) for step in steps]
+    assert -1 not in places and places == sorted(places), out
+    hub.asked.clear()
+    again = launch(model="org/name", environment=variables(hub, tmp_path)).wait_ready()
+    assert again.stop() == 0 and not hub.asked and "download process" not in again.out()
+    code, variant, cause, _ = failed_start(launch("--revision", "other", model="org/name", environment=variables(hub, tmp_path)))
+    assert (code, variant) == (3, "DownloadError") and "other" in cause and hub.asked["hub"]
+
+
+def test_a_download_is_stopped_and_gone_on_with(hub, launch, tmp_path):
+    real_model(hub)
+    hub.holds = threading.Event()
+    launcher = launch(model="org/name", environment=variables(hub, tmp_path))
+    wait_until(lambda: hub.asked["store"], 60, launcher.log)
+    wait_until(lambda: [*tmp_path.rglob("*.incomplete")], 60, launcher.log)
+    assert launcher.stop() == 0
+    assert "Starting shard" not in launcher.out()
+    hub.holds.set()
+    hub.holds = None
+    again = launch(model="org/name", environment=variables(hub, tmp_path)).wait_ready()
+    assert again.stop() == 0
+
+
+def test_what_the_launcher_refuses(hub, launch, tmp_path):
+    """Each says why; a model of pickles is not downloaded, and nothing is where HF_HUB_OFFLINE is set."""
+    hub.needs_token = True
+    code, variant, cause, _ = failed_start(launch(model="org/name", environment=variables(hub, tmp_path)))
+    assert (code, variant) == (3, "DownloadError") and "HTTP 401" in cause and "HF_TOKEN" in cause
+    hub.needs_token = False
+    hub.files = {"config.json": b"{}", "pytorch_model.bin": b"x"}
+    code, variant, cause, _ = failed_start(launch(model="org/name", environment=variables(hub, tmp_path)))
+    assert (code, variant) == (3, "DownloadError") and "safetensors" in cause
+    hub.asked.clear()
+    offline = {**variables(hub, tmp_path), "HF_HUB_OFFLINE": "1"}
+    code, variant, cause, _ = failed_start(launch(model="org/name", environment=offline))
+    assert (code, variant) == (3, "DownloadError") and not hub.asked
+
+
+def test_download_weights(hub, tmp_path):
+    """The command of images that bring a model before they serve it, with the options of TGI's."""
+    def download(*words):
+        return subprocess.run([BIN / "text-generation-server", "download-weights", *words], env={"PATH": os.environ["PATH"], **variables(hub, tmp_path)},
+                              capture_output=True, text=True, timeout=120)
+
+    done = download("org/name", "--revision", "main", "--extension", ".safetensors", "--auto-convert", "--logger-level", "INFO", "--json-output")
+    check_whole(hub, done)
+    there = download(str(tmp_path))
+    assert there.returncode == 0 and "Files are already present on the host. Skipping download." in there.stdout
+    for words in ((), ("org/name", "--extension", ".bin"), ("org/name", "--merge-lora"), ("org/name", "--revision"), ("org/name", "x"), ("--what",)):
+        refused = download(*words)
+        assert refused.returncode == 2 and "download-weights" in refused.stderr, words
 
 
 def test_huggingface_hub_reads_the_cache(hub, tmp_path):
