@@ -8,8 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "batch/engine_core.h"
-#include "batch/testing/fake_runner.h"
-#include "batch/testing/recorder.h"
+#include "batch/testing/replica.h"
 
 namespace coxswain::batch {
 namespace {
@@ -17,18 +16,9 @@ namespace {
 using testing::expected_output;
 using testing::FakeRunner;
 using testing::FakeRunnerOptions;
+using testing::handover_fake;
 using testing::Recorder;
-
-FakeRunnerOptions fake_options(std::vector<std::uint32_t> windows = {0},
-                               std::uint32_t n_blocks = 65) {
-  FakeRunnerOptions out;
-  out.windows = std::move(windows);
-  out.n_blocks.assign(out.windows.size(), n_blocks);
-  out.capabilities.attachments = true;
-  out.capabilities.attachment_bytes_max = 22 << 10;
-  out.about.max_total_tokens = 240;
-  return out;
-}
+using testing::Replica;
 
 GenerationRequest request(std::size_t n_prompt, std::uint32_t n_new, std::uint64_t id) {
   GenerationRequest out;
@@ -38,29 +28,6 @@ GenerationRequest request(std::size_t n_prompt, std::uint32_t n_new, std::uint64
   out.stopping.max_new_tokens = n_new;
   return out;
 }
-
-// An engine with its runner; the runner's rules were kept in the end.
-struct Replica {
-  explicit Replica(const FakeRunnerOptions& fake, EngineOptions options = {})
-      : runner(std::make_shared<FakeRunner>(fake)) {
-    options.check_invariants = true;
-    engine = Engine::create(runner, options);
-  }
-  ~Replica() {
-    engine.reset();
-    EXPECT_TRUE(runner->violations().empty()) << runner->violations().front();
-    EXPECT_TRUE(runner->attached().empty()) << "an attachment is left";
-  }
-  std::shared_ptr<Recorder> run(const GenerationRequest& r) const {
-    auto sink = std::make_shared<Recorder>();
-    EXPECT_TRUE(engine->submit(r, sink).ok());
-    EXPECT_TRUE(sink->wait().ok()) << sink->wait().message();
-    return sink;
-  }
-
-  std::shared_ptr<FakeRunner> runner;
-  std::unique_ptr<Engine> engine;
-};
 
 struct Copied {
   PrefixPieces pieces;
@@ -113,7 +80,7 @@ void expect_nothing_computed_again(const FakeRunnerOptions& fake) {
 
 // Sink tokens of no block, of a part of the second one, and up to what the window sees.
 TEST_P(PrefixCopy, WhatCameInIsNotComputedAgain) {
-  FakeRunnerOptions fake = fake_options(GetParam());
+  FakeRunnerOptions fake = handover_fake(GetParam());
   for (const std::uint32_t n_sinks : {0U, 6U, 90U}) {
     fake.sink_tokens = n_sinks;
     expect_nothing_computed_again(fake);
@@ -127,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Groups,
                                            std::vector<std::uint32_t>{24, 10}));
 
 TEST(PrefixCopyFaults, AnImageThatIsNotRightChangesNothing) {
-  const FakeRunnerOptions fake = fake_options();
+  const FakeRunnerOptions fake = handover_fake();
   const GenerationRequest first = request(90, 8, 1);
   const Replica from(fake);
   from.run(first);
@@ -149,7 +116,7 @@ TEST(PrefixCopyFaults, AnImageThatIsNotRightChangesNothing) {
 }
 
 TEST(PrefixCopyFaults, ARunnerThatFailsTheStepFailsNoRequest) {
-  const FakeRunnerOptions fake = fake_options();
+  const FakeRunnerOptions fake = handover_fake();
   const GenerationRequest first = request(60, 8, 1);
   const Replica replica(fake);
   replica.run(first);
@@ -164,13 +131,13 @@ TEST(PrefixCopyFaults, ARunnerThatFailsTheStepFailsNoRequest) {
 
 TEST(PrefixCopyFaults, NoRoomAndNoAttachmentsAreErrorsOfTheCopyAlone) {
   const GenerationRequest first = request(90, 8, 1);
-  const Replica from(fake_options());
+  const Replica from(handover_fake());
   from.run(first);
   const Copied copied = copy_out(from, first);
-  const Replica small(fake_options({0}, 20));
+  const Replica small(handover_fake({0}, 20));
   EXPECT_EQ(import_prefix(*small.engine, first, copied.pieces, copied.bring()).code(),
             Code::kResourceExhausted);
-  FakeRunnerOptions none = fake_options();
+  FakeRunnerOptions none = handover_fake();
   none.capabilities.attachments = false;
   const Replica closed(none);
   EXPECT_EQ(import_prefix(*closed.engine, first, copied.pieces, copied.bring()).code(),
@@ -180,7 +147,7 @@ TEST(PrefixCopyFaults, NoRoomAndNoAttachmentsAreErrorsOfTheCopyAlone) {
 }
 
 TEST(PrefixCopyFaults, ALostRunnerEndsACopyInTheMiddle) {
-  const FakeRunnerOptions fake = fake_options();
+  const FakeRunnerOptions fake = handover_fake();
   const GenerationRequest first = request(90, 8, 1);
   const Replica replica(fake);
   replica.run(first);
@@ -197,7 +164,7 @@ TEST(PrefixCopyFaults, ALostRunnerEndsACopyInTheMiddle) {
 
 // While requests come and go the blocks that are copied stay what they are.
 TEST(PrefixCopyFaults, BesideRequestsThatNeedTheRoom) {
-  const FakeRunnerOptions fake = fake_options({0}, 40);
+  const FakeRunnerOptions fake = handover_fake({0}, 40);
   const GenerationRequest first = request(90, 8, 1);
   const Replica from(fake);
   from.run(first);

@@ -128,7 +128,8 @@ Status Autoscaler::carry_out(const Decision& decision, TimePoint now) {
     return parts_.fleet.begin_drain(replica, drain->deadline);
   if (std::holds_alternative<CancelDrain>(decision.command))
     return parts_.fleet.cancel_drain(replica);
-  return {Code::kUnimplemented, "this fleet does not do that"};
+  // Assists and unloading are of executors that load parameters from peers.
+  return internal_error("no replica of these processes can do that");
 }
 
 Status Autoscaler::begin_start(std::size_t replica, Role role, TimePoint now) {

@@ -249,6 +249,7 @@ class Download {
       }
       while (!piece.empty()) {
         const ssize_t n = pwrite(part.fd, piece.data(), piece.size(), static_cast<off_t>(came));
+        if (n < 0 && errno == EINTR) continue;
         if (n < 0) return no_file(part.path, errno);
         came += static_cast<std::uint64_t>(n);
         piece.remove_prefix(static_cast<std::size_t>(n));

@@ -38,8 +38,8 @@ struct Wanted {
   std::string revision = "main";                    // branch, tag or commit
   std::string token{};                              // of the hub's user
   int tries_max = 5;                                // in a row that bring nothing, for each file
-  std::chrono::milliseconds pause{
-      1000};  // before the second try; twice as long before each further one
+  // Before the second try; twice as long before each further one.
+  std::chrono::milliseconds pause{1000};
   std::function<void(const Progress&)> tell = [](const Progress&) {};
 };
 

@@ -1,0 +1,265 @@
+// Hand-overs in which something goes wrong, one at a time and all at once: tokens are those of the undisturbed request,
+// and in the end nobody holds a block.
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "batch/handover.h"
+#include "batch/testing/core_driver.h"
+#include "batch/testing/handover_lives.h"
+
+namespace coxswain::batch {
+namespace {
+
+using testing::compute_prompt;
+using testing::expect_whole;
+using testing::FakeRunner;
+using testing::FakeRunnerOptions;
+using testing::FirstLife;
+using testing::go_on;
+using testing::handover_fake;
+using testing::handover_request;
+using testing::Recorder;
+using testing::Replica;
+using testing::RequestMaker;
+using testing::SecondLife;
+using namespace std::chrono_literals;
+
+// What happens when the bytes of a piece pass.
+class FaultyTransport final : public BlockTransport {
+ public:
+  using Fault = std::function<Status(const BlockPassage& passage)>;
+  explicit FaultyTransport(Fault fault) : fault_(std::move(fault)) {}
+
+  std::string_view name() const override { return "faulty"; }
+  Result<std::uint64_t> pass(const BlockPassage& passage) override {
+    if (Status status = fault_(passage); !status.ok()) {
+      static_cast<void>(passage.from->take(passage.made));
+      return status;
+    }
+    return inner_.pass(passage);
+  }
+
+ private:
+  const Fault fault_;
+  RouterTransport inner_;
+};
+
+enum class What {
+  kTransport,
+  kBytes,
+  kSourceStep,
+  kDestinationStep,
+  kSourceLost,
+  kDestinationLost
+};
+
+void replace_runner(Replica& replica, FakeRunnerOptions fake) {
+  fake.epoch = 2;
+  replica.runner = std::make_shared<FakeRunner>(fake);
+  replica.engine->replace_runner(replica.runner);
+}
+
+// Something goes wrong while the bytes of a piece are about to pass.
+Status fault(What what, Replica& from, Replica& to, const BlockPassage& passage) {
+  const FakeRunnerOptions fake = handover_fake();
+  switch (what) {
+    case What::kTransport:
+      return {Code::kUnavailable, "told to fail"};
+    case What::kBytes: {
+      Attachment taken = passage.from->take(passage.made).value();
+      taken.id = passage.as;
+      taken.bytes.back() = static_cast<char>(taken.bytes.back() ^ 1);
+      return passage.to->attach(std::move(taken));
+    }
+    case What::kSourceStep:
+      from.runner->fail_next({Code::kInternal, "told to fail"});
+      break;
+    case What::kDestinationStep:
+      to.runner->fail_next({Code::kInternal, "told to fail"});
+      break;
+    case What::kSourceLost:
+      replace_runner(from, fake);
+      break;
+    case What::kDestinationLost:
+      replace_runner(to, fake);
+      break;
+  }
+  return {};
+}
+
+void expect_same_after_fault(What what, int at) {
+  const FakeRunnerOptions fake = handover_fake();
+  Replica from(fake);
+  Replica to(fake);
+  int n = 0;
+  HandoverService service(
+      {}, std::make_unique<FaultyTransport>([&](const BlockPassage& passage) -> Status {
+        return n++ == at ? fault(what, from, to, passage) : Status();
+      }));
+  const GenerationRequest r = handover_request(220, 12);
+  FirstLife first = compute_prompt(from, r);
+  ASSERT_GT(first.parked->n_blocks, 2 * first.parked->piece_blocks);
+  const SecondLife second = go_on(service, from, to, first);
+  ASSERT_TRUE(second.result.status.ok()) << second.result.status.message();
+  EXPECT_FALSE(second.result.moved);
+  expect_whole(fake, r, first, second);
+}
+
+TEST(HandoverFaults, WherePiecesFailThePromptIsComputedAgain) {
+  for (const What what : {What::kTransport,
+                          What::kBytes,
+                          What::kSourceStep,
+                          What::kDestinationStep,
+                          What::kSourceLost,
+                          What::kDestinationLost}) {
+    for (int at = 0; at < 3; ++at) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(what)) + " at piece " + std::to_string(at));
+      expect_same_after_fault(what, at);
+    }
+  }
+}
+
+TEST(HandoverFaults, AHungTransferIsGivenUp) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake);
+  const Replica to(fake);
+  const GenerationRequest r = handover_request(90, 12);
+  FirstLife first = compute_prompt(from, r);
+  HandoverService service({.timeout = 20ms});
+  from.runner->hold();
+  SecondLife second{.sink = std::make_shared<Recorder>(first.rest.progress)};
+  std::promise<HandoverResult> promise;
+  service.start({.from = from.engine.get(),
+                 .to = to.engine.get(),
+                 .parked = first.parked,
+                 .request = first.rest,
+                 .sink = second.sink},
+                [&](HandoverResult result) { promise.set_value(std::move(result)); });
+  second.result = promise.get_future().get();
+  EXPECT_EQ(second.result.why_not.code(), Code::kDeadlineExceeded);
+  second.sink->wait_final();
+  expect_whole(fake, r, first, second);
+  from.runner->release();
+}
+
+TEST(HandoverFaults, ACancelledOneIsSubmittedToNobody) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake);
+  const Replica to(fake);
+  FirstLife first = compute_prompt(from, handover_request(90, 12));
+  HandoverService* door = nullptr;
+  std::atomic<std::uint64_t> number = 0;
+  HandoverService service({}, std::make_unique<FaultyTransport>([&](const BlockPassage&) {
+                            door->cancel(number);
+                            return Status();
+                          }));
+  door = &service;
+  auto sink = std::make_shared<Recorder>(first.rest.progress);
+  std::promise<HandoverResult> promise;
+  from.runner->hold();  // so that the number is known before anything passes
+  number = service.start({.from = from.engine.get(),
+                          .to = to.engine.get(),
+                          .parked = first.parked,
+                          .request = first.rest,
+                          .sink = sink},
+                         [&](HandoverResult result) { promise.set_value(std::move(result)); });
+  from.runner->release();
+  const HandoverResult result = promise.get_future().get();
+  EXPECT_EQ(result.status.code(), Code::kCancelled);
+  EXPECT_FALSE(sink->done());
+  EXPECT_EQ(to.engine->stats().accepted, 0U);
+  from.wait_for_no_leases();
+}
+
+TEST(HandoverFaults, AServiceThatEndsLeavesNothingBehind) {
+  const FakeRunnerOptions fake = handover_fake();
+  const Replica from(fake);
+  const Replica to(fake);
+  std::vector<FirstLife> first;
+  std::vector<std::shared_ptr<Recorder>> sinks;
+  std::atomic<int> n_done = 0;
+  {
+    HandoverService service;
+    for (std::uint64_t id = 1; id <= 6; ++id) {
+      first.push_back(compute_prompt(from, handover_request(20 + id, 6, id)));
+      sinks.push_back(std::make_shared<Recorder>(first.back().rest.progress));
+      service.start({.from = from.engine.get(),
+                     .to = to.engine.get(),
+                     .parked = first.back().parked,
+                     .request = first.back().rest,
+                     .sink = sinks.back()},
+                    [&n_done, sink = sinks.back()](const HandoverResult& result) {
+                      if (result.status.ok()) sink->wait_final();
+                      ++n_done;
+                    });
+    }
+  }
+  EXPECT_EQ(n_done, 6);
+  for (const FirstLife& each : first) release_parked(*from.engine, *each.parked);
+}
+
+struct Client {
+  GenerationRequest request;
+  FirstLife first;
+  std::shared_ptr<Recorder> sink;
+  std::promise<HandoverResult> promise;
+  std::future<HandoverResult> result = promise.get_future();
+};
+
+// Three engines, requests that wander from each to each, pieces that fail, short leases and little room.
+TEST(HandoverRandom, EveryRequestIsAnsweredOnceWithItsTokens) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const FakeRunnerOptions fake =
+        seed % 2 == 0 ? handover_fake({0, 24}, 70) : handover_fake({0}, 50);
+    std::vector<std::unique_ptr<Replica>> replicas;
+    replicas.reserve(3);
+    for (int i = 0; i < 3; ++i) replicas.push_back(std::make_unique<Replica>(fake));
+    RequestMaker make(seed);
+    std::atomic<std::uint64_t> n_passed = 0;
+    HandoverService service({.timeout = 2s},
+                            std::make_unique<FaultyTransport>([&](const BlockPassage&) -> Status {
+                              if (++n_passed % 9 == 0) return {Code::kUnavailable, "told to fail"};
+                              return {};
+                            }));
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int i = 0; i < 40; ++i) {
+      auto client = std::make_unique<Client>();
+      client->request = make.make(90, 30);
+      client->request.priority = 0;
+      const std::size_t a = make.pick(3);
+      const std::size_t b = make.pick(3);
+      const auto lease = make.pick(6) == 0 ? 1ms : 20'000ms;
+      client->first = compute_prompt(*replicas[a], client->request, lease);
+      clients.push_back(std::move(client));
+      Client& c = *clients.back();
+      if (c.first.parked == nullptr) continue;
+      c.sink = std::make_shared<Recorder>(c.first.rest.progress);
+      service.start({.from = replicas[a]->engine.get(),
+                     .to = replicas[b]->engine.get(),
+                     .parked = c.first.parked,
+                     .request = c.first.rest,
+                     .sink = c.sink},
+                    [&c](HandoverResult result) { c.promise.set_value(std::move(result)); });
+    }
+    std::size_t n_moved = 0;
+    for (const auto& c : clients) {
+      if (c->first.parked == nullptr) continue;
+      const SecondLife second{.sink = c->sink, .result = c->result.get()};
+      ASSERT_TRUE(second.result.status.ok()) << second.result.status.message();
+      n_moved += second.result.moved ? 1 : 0;
+      c->sink->wait_final();
+      expect_whole(fake, c->request, c->first, second);
+    }
+    EXPECT_GT(n_moved, 5U);
+  }
+}
+
+}  // namespace
+}  // namespace coxswain::batch
