@@ -95,7 +95,14 @@ unit_tests() { ctest --preset release --no-tests=error -j "$jobs" | tail -n 40; 
 
 conformance() {
   [ -n "${COXSWAIN_DATA:-}" ] || { echo "skipped: no reference data"; return 0; }
-  build/release/bin/coxswain-conformance --data "$COXSWAIN_DATA"
+  build/release/bin/coxswain-conformance --data "$COXSWAIN_DATA" || return 1
+  # Weights of every stored form once more, as they come out of files of packed weights.
+  local kept
+  kept=$(mktemp -d) || return 1
+  build/release/bin/coxswain-conformance quant --data "$COXSWAIN_DATA" --weights-cache-dir "$kept"
+  local rc=$?
+  rm -rf "$kept"
+  return "$rc"
 }
 
 build_asan() { build asan; }

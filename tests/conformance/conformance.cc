@@ -79,7 +79,7 @@ struct CommandLine {
 
 constexpr std::string_view kUsage =
     "usage: coxswain-conformance [KIND...] [--data DIR] [--only NAME] [--isa SET] [--threads N] "
-    "[--known-skips FILE]\n";
+    "[--known-skips FILE] [--weights-cache-dir DIR]\n";
 
 std::optional<CommandLine> parse_command_line(std::span<char*> args) {
   CommandLine out;
@@ -102,6 +102,8 @@ std::optional<CommandLine> parse_command_line(std::span<char*> args) {
       out.options.only = value;
     } else if (arg == "--isa") {
       out.options.isa = value;
+    } else if (arg == "--weights-cache-dir") {
+      out.options.weights_cache_dir = value;
     } else if (arg == "--known-skips") {
       out.known_skips_path = value;
     } else if (arg == "--threads") {

@@ -20,6 +20,8 @@ struct ConformanceOptions {
   std::string only;      // run cases of this name only; empty = all
   std::string isa;       // forces a kernel set; empty = the best one
   std::size_t n_threads = 1;
+  // Where the models of a run find the packed weights of the run before; empty = nowhere. See LoadOptions::cache.
+  std::string weights_cache_dir;
   bool ci = false;                       // a skip that is not listed is a failure
   std::vector<std::string> known_skips;  // "kind/name"
 };

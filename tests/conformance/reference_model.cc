@@ -51,8 +51,15 @@ Result<ReferenceModel> load_reference_model(const ConformanceOptions& options,
   load_options.model_dir = path;
   if (!as_stored) load_options.dtype = tensor::DType::kF32;
   load_options.kernels = table;
+  load_options.cache = {.folder = options.weights_cache_dir, .maker = std::string(table->id)};
   ReferenceModel out;
   COXSWAIN_ASSIGN_OR_RETURN(out.model, model::Model::load(load_options));
+  if (!options.weights_cache_dir.empty()) {
+    // What has just been packed, or was there, as it comes out of its file.
+    COXSWAIN_ASSIGN_OR_RETURN(out.model, model::Model::load(load_options));
+    if (out.model->info().cached_bytes == 0)
+      return Status(Code::kDataLoss, path + ": no packed weights were read");
+  }
   out.exec = std::make_unique<kernels::ExecContext>(options.n_threads);
   model::SingleSequenceOptions sequence;
   sequence.tokens_max = tokens_max;
