@@ -22,6 +22,7 @@ using testing::FakeRunner;
 using testing::FakeRunnerOptions;
 using testing::FirstLife;
 using testing::go_on;
+using testing::hand_over;
 using testing::handover_fake;
 using testing::handover_request;
 using testing::Recorder;
@@ -133,15 +134,7 @@ TEST(HandoverFaults, AHungTransferIsGivenUp) {
   FirstLife first = compute_prompt(from, r);
   HandoverService service({.timeout = 20ms});
   from.runner->hold();
-  SecondLife second{.sink = std::make_shared<Recorder>(first.rest.progress)};
-  std::promise<HandoverResult> promise;
-  service.start({.from = from.engine.get(),
-                 .to = to.engine.get(),
-                 .parked = first.parked,
-                 .request = first.rest,
-                 .sink = second.sink},
-                [&](HandoverResult result) { promise.set_value(std::move(result)); });
-  second.result = promise.get_future().get();
+  const SecondLife second = hand_over(service, from, to, first);
   EXPECT_EQ(second.result.why_not.code(), Code::kDeadlineExceeded);
   second.sink->wait_final();
   expect_whole(fake, r, first, second);

@@ -22,6 +22,7 @@ using testing::ExpectedOutput;
 using testing::FakeRunnerOptions;
 using testing::FirstLife;
 using testing::go_on;
+using testing::hand_over;
 using testing::handover_fake;
 using testing::handover_request;
 using testing::Recorder;
@@ -156,15 +157,7 @@ TEST(HandoverCases, NoRoomAtTheDestination) {
   FirstLife first = compute_prompt(from, r);
   // Holds 20 of 26 blocks.
   FirstLife parked_there = compute_prompt(to, handover_request(80, 20, 2));
-  SecondLife second{.sink = std::make_shared<Recorder>(first.rest.progress)};
-  std::promise<HandoverResult> promise;
-  service.start({.from = from.engine.get(),
-                 .to = to.engine.get(),
-                 .parked = first.parked,
-                 .request = first.rest,
-                 .sink = second.sink},
-                [&](HandoverResult result) { promise.set_value(std::move(result)); });
-  second.result = promise.get_future().get();
+  const SecondLife second = hand_over(service, from, to, first);
   EXPECT_EQ(second.result.why_not.code(), Code::kResourceExhausted);
   release_parked(*to.engine, *parked_there.parked);
   second.sink->wait_final();

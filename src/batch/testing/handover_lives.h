@@ -60,10 +60,11 @@ struct SecondLife {
   HandoverResult result = {};
 };
 
-inline SecondLife go_on(HandoverService& service,
-                        const Replica& from,
-                        const Replica& to,
-                        FirstLife& first) {
+// Until its result is there; tokens may still come.
+inline SecondLife hand_over(HandoverService& service,
+                            const Replica& from,
+                            const Replica& to,
+                            const FirstLife& first) {
   SecondLife out{.sink = std::make_shared<Recorder>(first.rest.progress)};
   std::promise<HandoverResult> promise;
   service.start({.from = from.engine.get(),
@@ -73,6 +74,14 @@ inline SecondLife go_on(HandoverService& service,
                  .sink = out.sink},
                 [&](HandoverResult result) { promise.set_value(std::move(result)); });
   out.result = promise.get_future().get();
+  return out;
+}
+
+inline SecondLife go_on(HandoverService& service,
+                        const Replica& from,
+                        const Replica& to,
+                        const FirstLife& first) {
+  SecondLife out = hand_over(service, from, to, first);
   if (out.result.status.ok()) out.sink->wait_final();
   return out;
 }
