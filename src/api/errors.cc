@@ -101,12 +101,19 @@ std::string generation_text(const Status& status) {
   return std::string(kPrefix) + status.message();
 }
 
+// What a shard does not support its client should leave out: no failure of the server, and no use in trying again.
+const ErrorRow& openai_row(const Status& status) {
+  const ErrorKind kind = client_kind(status);
+  const bool unsupported = kind == ErrorKind::kGeneration && status.code() == Code::kUnimplemented;
+  return error_row(unsupported ? ErrorKind::kValidation : kind);
+}
+
 // {"error":{"message":...,"type":...,"param":...,"code":...
 void append_openai_error(std::string& out, std::string_view text, const Status& status) {
   out += R"({"error":{"message":)";
   json::append_quoted(out, text);
   out += R"(,"type":)";
-  json::append_quoted(out, error_row(client_kind(status)).openai_type);
+  json::append_quoted(out, openai_row(status).openai_type);
   out += R"(,"param":)";
   if (status.field().empty()) {
     out += "null";
@@ -142,17 +149,16 @@ ApiStyle style_of(std::string_view path, ApiStyle v1) {
 }
 
 int http_status(ApiStyle style, const Status& status) {
-  const ErrorRow& row = error_row(client_kind(status));
-  return style == ApiStyle::kOpenAi ? row.openai_status : row.tgi_status;
+  return style == ApiStyle::kOpenAi ? openai_row(status).openai_status
+                                    : error_row(client_kind(status)).tgi_status;
 }
 
 std::string_view openai_code(const Status& status) {
-  const ErrorKind kind = client_kind(status);
-  if (kind == ErrorKind::kValidation && status.code() == Code::kUnimplemented) {
+  const ErrorRow& row = openai_row(status);
+  if (row.kind == ErrorKind::kValidation && status.code() == Code::kUnimplemented)
     return "unsupported_parameter";
-  }
-  if (kind == ErrorKind::kNotFound && status.field() == "model") return "model_not_found";
-  return error_row(kind).openai_code;
+  if (row.kind == ErrorKind::kNotFound && status.field() == "model") return "model_not_found";
+  return row.openai_code;
 }
 
 const ErrorRow& error_row(ErrorKind kind) {

@@ -73,6 +73,10 @@ TEST(Errors, EveryKindInEveryDialect) {
 TEST(Errors, CodesThatAreNarrowerThanTheirKind) {
   EXPECT_EQ(openai_code({Code::kUnimplemented, ErrorKind::kValidation, "x"}),
             "unsupported_parameter");
+  const Status by_shard(Code::kUnimplemented, ErrorKind::kGeneration, "x", "logit_bias");
+  EXPECT_EQ(openai_code(by_shard), "unsupported_parameter");
+  EXPECT_EQ(http_status(ApiStyle::kOpenAi, by_shard), 400);
+  EXPECT_EQ(http_status(ApiStyle::kTgi, by_shard), 424);
   EXPECT_EQ(openai_code({Code::kNotFound, ErrorKind::kNotFound, "x", "model"}), "model_not_found");
   EXPECT_EQ(openai_code({Code::kNotFound, ErrorKind::kNotFound, "x"}), "unknown_url");
 }

@@ -20,7 +20,7 @@ std::vector<Sequence*>::iterator place_of(std::vector<Sequence*>& running, const
 }  // namespace
 
 Status generation_error(const Status& cause) {
-  return {cause.code(), ErrorKind::kGeneration, cause.message()};
+  return {cause.code(), ErrorKind::kGeneration, cause.message(), cause.field()};
 }
 
 EngineCore::EngineCore(std::shared_ptr<StepRunner> runner,

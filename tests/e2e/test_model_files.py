@@ -129,7 +129,7 @@ class TestModelFiles:
         path.write_text(json.dumps(config))
         launcher = launch(model=model_copy).wait_ready()
         response = launcher.post("/v1/chat/completions", chat)
-        assert response.status_code == 422 and response.json()["error_type"] == "template_error"
+        assert response.status_code == 400 and response.json()["error_type"] == "template_error"
         assert response.json()["error"]["message"] == 'Template error: the model has no chat template named "default"; there are: tool_use'
         assert launcher.stop() == 0
 
@@ -151,6 +151,6 @@ class TestModelFiles:
         path.write_text(json.dumps(config))
         launcher = launch(model=model_copy).wait_ready()
         response = launcher.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]})
-        assert response.status_code == 422 and response.json()["error_type"] == "template_error"
+        assert response.status_code == 400 and response.json()["error_type"] == "template_error"
         assert re.search(r"^  try +curl \S+/generate ", launcher.out(), re.MULTILINE)
         assert launcher.stop() == 0

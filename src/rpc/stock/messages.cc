@@ -12,7 +12,10 @@ namespace {
 namespace v3 = ::generate::v3;
 
 Status not_carried(const std::string& field) {
-  return invalid_argument("`" + field + "` is not supported by this shard", field);
+  return {Code::kUnimplemented,
+          ErrorKind::kValidation,
+          "`" + field + "` is not supported by this shard",
+          field};
 }
 
 bool reads_as(const TextCodec& codec, const PromptText& prompt, std::span<const TokenId> ids) {
@@ -108,8 +111,10 @@ Result<PromptText> text_of_prompt(std::span<const TokenId> ids, const TextCodec&
   while (!inner.empty() && codec.is_special(inner.back())) inner = inner.first(inner.size() - 1);
   PromptText framed{.text = codec.decode(inner, false), .add_special_tokens = true};
   if (reads_as(codec, framed, ids)) return framed;
-  return invalid_argument("this shard takes text, and no text stands for the tokens of the prompt",
-                          "inputs");
+  return Status(Code::kUnimplemented,
+                ErrorKind::kValidation,
+                "this shard takes text, and no text stands for the tokens of the prompt",
+                "inputs");
 }
 
 Status to_stock_request(const SequenceSpec& spec,
