@@ -58,8 +58,8 @@ void expect_all_met(const Simulation::Met& met, std::uint64_t n_seeds) {
   EXPECT_GT(met.n_evicted, 10 * n_seeds);
   for (const Code code :
        {Code::kOk, Code::kCancelled, Code::kDeadlineExceeded, Code::kUnavailable, Code::kInternal})
-    EXPECT_GT(met.search_ends.at(code), n_seeds / 4) << static_cast<int>(code);
-  EXPECT_GT(met.n_search_pauses, n_seeds / 2);
+    EXPECT_GT(met.search_ends.at(code), n_seeds / 8) << static_cast<int>(code);
+  EXPECT_GT(met.n_search_pauses, n_seeds / 8);  // of few seeds that have many
   EXPECT_GT(met.n_searches_cut, n_seeds / 4);
   EXPECT_GT(met.tier.blocks_offloaded, n_seeds);
   EXPECT_GT(met.tier.blocks_onboarded, n_seeds);

@@ -213,6 +213,8 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   Status check_replica(std::size_t replica) const;
   bool serves(std::size_t replica) const REQUIRES(mu_);
   bool any_other_serves(std::size_t replica) const REQUIRES(mu_);
+  // Any but those that have refused it.
+  bool others_serve(const Stay& stay) const REQUIRES(mu_);
   bool has_roles() const REQUIRES(mu_);
   bool can_recall(const Stay& stay) const REQUIRES(mu_);
   void recall(const StayPtr& stay, bool hands_on) REQUIRES(mu_);

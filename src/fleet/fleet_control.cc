@@ -30,6 +30,12 @@ bool Fleet::any_other_serves(std::size_t replica) const {
   return false;
 }
 
+bool Fleet::others_serve(const Stay& stay) const {
+  for (std::size_t i = 0; i < replicas_.size(); ++i)
+    if ((stay.refused >> i & 1) == 0 && serves(i)) return true;
+  return false;
+}
+
 bool Fleet::has_roles() const {
   return handovers_ != nullptr && std::ranges::any_of(replicas_, [](const auto& replica) {
            return replica->role != Role::kMixed;

@@ -183,7 +183,11 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
       base::MutexLock lock(mu_);
       if (stay->request().cancelled) return {Placed::kRefused, was_cancelled()};
       replica = board(stay);
-      if (!replica) return {last.ok() ? Placed::kNoRoom : Placed::kRefused, last};
+      if (!replica) {
+        // One was lost between the look and the submission, and the others are full: it waits for these.
+        const bool waits = last.ok() || (last.code() == Code::kUnavailable && others_serve(*stay));
+        return {waits ? Placed::kNoRoom : Placed::kRefused, last};
+      }
       if (stay->parked.context != nullptr) {
         begin_transfer(stay);
         return {};

@@ -1,10 +1,12 @@
 // What waits before all engines: its order, its ends and its limit.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -106,6 +108,35 @@ TEST_F(QueueTest, AFullQueueRefuses) {
       << "its id is in use";
   release();
   fleet_.expect_idle();
+}
+
+// A replica is lost between the look at it and the submission, and the other one is full: the request waits for that.
+TEST_F(QueueTest, ALossDuringASubmissionRefusesNothing) {
+  TestFleet fleet({runner_that_dies(fake(), 0), runner_that_dies(fake(), 1)}, {}, one_at_a_time());
+  fleet.runner(0).hold();
+  std::uint64_t id = 0;
+  while (id < 5) ASSERT_TRUE(fleet->submit(request_of(++id, 4), std::make_shared<Recorder>()).ok());
+  TestFleet::wait_until([&] { return fleet->status().replicas[0].stats.queued == 4; });
+  std::atomic<std::uint64_t> n_refused{0};
+  std::atomic<bool> done{false};
+  std::thread client([&] {
+    while (!done) {
+      const auto sink = std::make_shared<Recorder>();
+      const bool taken = fleet->submit(request_of(++id, 4), sink).ok();
+      fleet->cancel(RequestId{id});
+      if (taken && id % 32 == 0) static_cast<void>(sink->wait());
+      n_refused += taken ? 0 : 1;
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    TestFleet::wait_until([&] { return !fleet.is_up(1); });
+    fleet.replace(1, runner_that_dies(fake(), 1));
+  }
+  done = true;
+  client.join();
+  fleet.runner(0).release();
+  EXPECT_EQ(n_refused, 0U) << "of " << id;
+  fleet.expect_idle();
 }
 
 TEST_F(QueueTest, WhatFitsNowhereIsRefused) {

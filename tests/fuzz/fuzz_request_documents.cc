@@ -40,7 +40,7 @@ const router::Validator& validator() {
 
 void check_error(api::ApiStyle style, const Status& status) {
   require(!status.message().empty(), "an error says why");
-  const int http = api::error_row(api::client_kind(status)).http_status;
+  const int http = api::http_status(style, status);
   require(http >= 400 && http < 500, "a client's mistake is the client's");
   const std::string body = api::error_body(style, status);
   require(body.size() <= api::kErrorBodyBytesMax, "an error body is short");

@@ -68,6 +68,7 @@ class TestFleet {
         std::make_unique<Fleet>(members, options, Fleet::Parts{.log = log_, .metrics = &metrics_});
   }
   ~TestFleet() {
+    for (const auto& runner : runners_) runner->release();  // of a test that gave up
     fleet_.reset();
     for (const auto& runner : runners_) EXPECT_EQ(runner->violations(), std::vector<std::string>());
     EXPECT_EQ(metrics_.queue_size.value(), 0);
