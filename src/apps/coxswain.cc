@@ -37,9 +37,10 @@ constexpr std::string_view kUsage =
     "replicas, machines), its\n"
     "                         list of stubs (JSON), its experiment template (TOML); at most one of "
     "each\n"
-    "  fleet top HOST:PORT    shows the replicas of a server, each second anew, by its "
-    "--admin-listen; one page if stdout\n"
-    "                         is no terminal\n"
+    "  fleet top WHERE        shows the replicas of a server, each second anew; WHERE: HOST:PORT "
+    "or "
+    "unix:PATH of its\n"
+    "                         --admin-listen. One page if stdout is no terminal\n"
     "  pull MODEL             downloads org/name of the Hugging Face hub, or the one GGUF model "
     "org/name:TYPE, into the\n"
     "                         hub's cache and prints its folder; [--revision R] "
@@ -52,7 +53,7 @@ constexpr std::string_view kUsage =
 int usage_error(const std::string& what) {
   std::fprintf(
       stderr,
-      "coxswain: %s. There is: fleet import FILE..., fleet top HOST:PORT, pull MODEL (coxswain "
+      "coxswain: %s. There is: fleet import FILE..., fleet top WHERE, pull MODEL (coxswain "
       "--help)\n",
       what.c_str());
   return 2;
@@ -122,7 +123,7 @@ Status show_fleet(const serve::AdminAddress& server) {
 }
 
 int top_fleet(Words words) {
-  if (words.size() != 1) return usage_error("fleet top needs HOST:PORT");
+  if (words.size() != 1) return usage_error("fleet top needs HOST:PORT or unix:PATH");
   const auto server = serve::parse_admin_address(words[0]);
   if (!server.ok()) return usage_error(server.status().message());
   const Status status = show_fleet(*server);

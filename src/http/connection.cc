@@ -11,7 +11,7 @@
 namespace coxswain::http {
 namespace {
 
-using boost::asio::ip::tcp;
+using Socket = boost::asio::generic::stream_protocol::socket;
 using boost::system::error_code;
 
 // An idle connection does not hold on to the memory of a large answer.
@@ -23,7 +23,7 @@ constexpr auto kNever = std::chrono::steady_clock::time_point::max();
 
 Connection::Connection(std::shared_ptr<ServerCore> core,
                        std::shared_ptr<Loop> loop,
-                       tcp::socket socket,
+                       Socket socket,
                        std::string address,
                        std::string_view refusal)
     : core_(std::move(core)),
@@ -64,7 +64,7 @@ void Connection::wait_readable() {
   if (waiting_readable_ || input_ended_ || phase_ == Phase::kClosed) return;
   if (phase_ == Phase::kServing && input_.size() >= kPipelinedBytesMax) return;
   waiting_readable_ = true;
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const error_code& error) {
     self->waiting_readable_ = false;
     if (self->phase_ == Phase::kClosed) return;
     if (error) return self->close();
@@ -396,7 +396,7 @@ void Connection::linger_when_sent() {
 // reset could destroy it.
 void Connection::begin_linger() {
   error_code error;
-  socket_.shutdown(tcp::socket::shutdown_send, error);
+  socket_.shutdown(Socket::shutdown_send, error);
   if (error) return close();
   phase_ = Phase::kLingering;
   phase_began_ = Clock::now();

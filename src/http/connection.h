@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "http/core.h"
@@ -41,7 +41,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // closes, a literal.
   Connection(std::shared_ptr<ServerCore> core,
              std::shared_ptr<Loop> loop,
-             boost::asio::ip::tcp::socket socket,
+             boost::asio::generic::stream_protocol::socket socket,
              std::string address,
              std::string_view refusal);
   ~Connection();
@@ -99,7 +99,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   const std::shared_ptr<ServerCore> core_;
   const std::shared_ptr<Loop> loop_;
-  boost::asio::ip::tcp::socket socket_;
+  boost::asio::generic::stream_protocol::socket socket_;
   boost::asio::steady_timer timer_;
   const std::string address_;
   const std::string_view refusal_;

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <future>
 
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -24,6 +28,8 @@ namespace {
 
 using boost::asio::ip::tcp;
 using boost::system::error_code;
+using Stream = boost::asio::generic::stream_protocol;  // TCP, or a Unix socket that we are given
+using Acceptor = boost::asio::basic_socket_acceptor<Stream>;
 
 constexpr std::chrono::milliseconds kAcceptPause{100};  // after running out of descriptors
 constexpr std::size_t kRefusingMax = 64;      // connections above the limit that get a 503
@@ -49,6 +55,23 @@ std::string address_text(const boost::asio::ip::address& address) {
         .to_string();
   }
   return address.to_string();
+}
+
+int family_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  return getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? address.ss_family
+                                                                                : AF_UNSPEC;
+}
+
+// None of a Unix socket.
+std::optional<tcp::endpoint> tcp_endpoint(const Stream::endpoint& endpoint) {
+  const int family = endpoint.protocol().family();
+  if (family != AF_INET && family != AF_INET6) return std::nullopt;
+  tcp::endpoint out;
+  out.resize(endpoint.size());
+  std::memcpy(out.data(), endpoint.data(), endpoint.size());
+  return out;
 }
 
 void run_loop(Loop& loop) {
@@ -99,8 +122,8 @@ class AsioServer final : public Server {
  private:
   Status listen();
   void accept_next();
-  void on_accept(const error_code& error, tcp::socket socket, const std::shared_ptr<Loop>& loop);
-  void admit(tcp::socket socket, const std::shared_ptr<Loop>& loop);
+  void on_accept(const error_code& error, Stream::socket socket, const std::shared_ptr<Loop>& loop);
+  void admit(Stream::socket socket, const std::shared_ptr<Loop>& loop);
   static void on_each_connection(const std::shared_ptr<Loop>& loop, void (Connection::*action)());
 
   const std::shared_ptr<ServerCore> core_;
@@ -109,7 +132,7 @@ class AsioServer final : public Server {
   std::uint16_t port_ = 0;
   bool started_ = false;
   // On the first loop:
-  std::optional<tcp::acceptor> acceptor_;
+  std::optional<Acceptor> acceptor_;
   std::optional<boost::asio::steady_timer> accept_pause_;
 };
 
@@ -125,22 +148,22 @@ Status AsioServer::listen() {
   const auto address = boost::asio::ip::make_address(options.address, error);
   if (error) return failed(error);
   const tcp::endpoint endpoint(address, options.port);
-  tcp::acceptor& acceptor = acceptor_.emplace(loops_.front()->io);
+  Acceptor& acceptor = acceptor_.emplace(loops_.front()->io);
   if (options.bound_socket >= 0) {
-    acceptor.assign(endpoint.protocol(), options.bound_socket, error);
+    acceptor.assign(Stream(family_of(options.bound_socket), 0), options.bound_socket, error);
   } else {
     acceptor.open(endpoint.protocol(), error);
     if (error) return failed(error);
-    acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    acceptor.set_option(Acceptor::reuse_address(true), error);
     if (address.is_v6()) acceptor.set_option(boost::asio::ip::v6_only(false), error);
     acceptor.bind(endpoint, error);
   }
   if (error) return failed(error);
   acceptor.listen(boost::asio::socket_base::max_listen_connections, error);
   if (error) return failed(error);
-  const tcp::endpoint bound = acceptor.local_endpoint(error);
+  const Stream::endpoint bound = acceptor.local_endpoint(error);
   if (error) return failed(error);
-  port_ = bound.port();
+  if (const auto tcp_bound = tcp_endpoint(bound)) port_ = tcp_bound->port();
   return {};
 }
 
@@ -161,13 +184,13 @@ Status AsioServer::start() {
 void AsioServer::accept_next() {
   if (!acceptor_->is_open()) return;
   const auto loop = loops_[next_loop_++ % loops_.size()];
-  acceptor_->async_accept(loop->io, [this, loop](const error_code& error, tcp::socket socket) {
+  acceptor_->async_accept(loop->io, [this, loop](const error_code& error, Stream::socket socket) {
     on_accept(error, std::move(socket), loop);
   });
 }
 
 void AsioServer::on_accept(const error_code& error,
-                           tcp::socket socket,
+                           Stream::socket socket,
                            const std::shared_ptr<Loop>& loop) {
   if (error == boost::asio::error::operation_aborted) return;
   if (!error) {
@@ -183,18 +206,21 @@ void AsioServer::on_accept(const error_code& error,
   }
 }
 
-void AsioServer::admit(tcp::socket socket, const std::shared_ptr<Loop>& loop) {
+void AsioServer::admit(Stream::socket socket, const std::shared_ptr<Loop>& loop) {
   error_code error;
-  const tcp::endpoint remote = socket.remote_endpoint(error);
+  const Stream::endpoint remote = socket.remote_endpoint(error);
   if (error) return;  // already gone
+  const auto tcp_remote = tcp_endpoint(remote);
   socket.non_blocking(true, error);
-  socket.set_option(tcp::no_delay(true), error);
-  setsockopt(socket.native_handle(),
-             IPPROTO_TCP,
-             TCP_NOTSENT_LOWAT,
-             &kKernelUnsentBytes,
-             sizeof(kKernelUnsentBytes));
-  std::string address = address_text(remote.address());
+  if (tcp_remote) {
+    socket.set_option(tcp::no_delay(true), error);
+    setsockopt(socket.native_handle(),
+               IPPROTO_TCP,
+               TCP_NOTSENT_LOWAT,
+               &kKernelUnsentBytes,
+               sizeof(kKernelUnsentBytes));
+  }
+  std::string address = tcp_remote ? address_text(tcp_remote->address()) : "unix";
   const std::string_view refusal = core_->census.enter(address);
   if (!refusal.empty() && core_->refusing.fetch_add(1, std::memory_order_relaxed) >= kRefusingMax) {
     core_->refusing.fetch_sub(1, std::memory_order_relaxed);

@@ -77,7 +77,8 @@ using Handler = std::function<void(std::shared_ptr<const Request>, std::shared_p
 struct ServerOptions {
   std::string address = "0.0.0.0";  // IP literal
   std::uint16_t port = 3000;        // 0 = any free port, see Server::port()
-  // A socket that is bound already, in place of address and port; start() takes it over. -1: none.
+  // A socket that is bound already, in place of address and port; start() takes it over. A Unix socket has port 0, and
+  // its clients are `unix`. -1: none.
   int bound_socket = -1;
   std::size_t threads = 1;
   std::size_t request_line_bytes_max = 8 << 10;

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/un.h>
 
 #include "http/server.h"
 #include "http/test_client.h"
@@ -16,6 +17,26 @@ namespace coxswain::http {
 namespace {
 
 using ::testing::HasSubstr;
+
+TEST_F(ServerTest, AUnixSocketThatItIsGiven) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // The system chooses a name that is no file's.
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)), 0);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  start({.bound_socket = listener});
+  EXPECT_EQ(server_->port(), 0);
+  const int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address), size), 0);
+  const std::string request = get("/show", "Connection: close\r\nx-request-id: 7\r\n");
+  ASSERT_EQ(send(client, request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+  std::string answer(1000, '\0');
+  answer.resize(static_cast<std::size_t>(recv(client, answer.data(), answer.size(), MSG_WAITALL)));
+  EXPECT_THAT(answer, HasSubstr("200 OK"));
+  EXPECT_THAT(answer, HasSubstr("GET /show  unix 7 "));
+  close(client);
+}
 
 TEST_F(ServerTest, TooManyConnectionsGet503) {
   start({.connections_max = 3});

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 
 namespace coxswain::serve {
 namespace {
@@ -21,9 +22,19 @@ Result<AdminAddress> parse_admin_address(std::string_view text) {
   const auto wrong = [&](const char* why) {
     return invalid_argument("`admin_listen` " + std::string(why) + ". Given: " + std::string(text));
   };
+  if (constexpr std::string_view kUnix = "unix:"; text.starts_with(kUnix)) {
+    const std::string_view path = text.substr(kUnix.size());
+    if (!path.starts_with('/')) return wrong("must have a path that begins with / behind unix:");
+    if (path.size() >= sizeof(sockaddr_un{}.sun_path)) {
+      return wrong(("must have a path of at most " +
+                    std::to_string(sizeof(sockaddr_un{}.sun_path) - 1) + " bytes behind unix:")
+                       .c_str());
+    }
+    return AdminAddress{.host = std::string(path)};
+  }
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos)
-    return wrong("must be an address and a port, such as 127.0.0.1:9100");
+    return wrong("must be an address and a port, such as 127.0.0.1:9100, or unix:PATH");
   AdminAddress out;
   const std::string_view digits = text.substr(colon + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out.port);

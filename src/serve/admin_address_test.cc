@@ -22,6 +22,21 @@ TEST(AdminAddress, IsOnTheLoopback) {
   expect_address("[::1]:9100", "::1", 9100);
 }
 
+TEST(AdminAddress, IsAUnixSocket) {
+  expect_address("unix:/run/coxswain/admin:1", "/run/coxswain/admin:1", 0);
+  const auto address = parse_admin_address("unix:/a");
+  ASSERT_TRUE(address.ok());
+  EXPECT_TRUE(address->is_path());
+  EXPECT_FALSE(parse_admin_address("127.0.0.1:1")->is_path());
+  const auto refusal = [](const std::string& text) {
+    return parse_admin_address(text).status().message();
+  };
+  for (const char* text : {"unix:", "unix:admin", "unix:127.0.0.1:9100"})
+    EXPECT_THAT(refusal(text), HasSubstr("a path that begins with /")) << text;
+  EXPECT_THAT(refusal("unix:/" + std::string(107, 'a')), HasSubstr("at most 107 bytes"));
+  EXPECT_EQ(refusal("unix:/" + std::string(106, 'a')), "");
+}
+
 TEST(AdminAddress, WhatIsWrongIsSaid) {
   const auto refusal = [](std::string_view text) {
     return parse_admin_address(text).status().message();
@@ -31,7 +46,8 @@ TEST(AdminAddress, WhatIsWrongIsSaid) {
   for (const char* text : {"127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1"})
     EXPECT_THAT(refusal(text), HasSubstr("a port from 0 to 65535")) << text;
   EXPECT_EQ(refusal("9100"),
-            "`admin_listen` must be an address and a port, such as 127.0.0.1:9100. Given: 9100");
+            "`admin_listen` must be an address and a port, such as 127.0.0.1:9100, or "
+            "unix:PATH. Given: 9100");
 }
 
 }  // namespace

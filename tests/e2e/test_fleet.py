@@ -1,12 +1,16 @@
 """--replicas: several shards behind one router, any of which may die at any moment."""
 
 import concurrent.futures
+import contextlib
+import http.client
 import json
 import os
 import pathlib
 import random
 import re
 import signal
+import socket
+import stat
 import subprocess
 import threading
 import time
@@ -50,8 +54,19 @@ def fleet(launch):
 
 
 def admin(launcher, path):
-    port = re.search(r"the replicas are shown at=127.0.0.1 port=(\d+)", launcher.out())[1]
+    port = re.search(r"the replicas are shown at=127.0.0.1:(\d+)", launcher.out())[1]
     return f"http://127.0.0.1:{port}{path}"
+
+
+def over(socket_path, method, path, body=None):
+    """The status and the document that an HTTP request over a Unix socket is answered with."""
+    connection = http.client.HTTPConnection("localhost", timeout=60)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(socket_path))
+    with contextlib.closing(connection):
+        connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
 
 
 def seen(launcher, path):
@@ -298,6 +313,26 @@ def test_the_fleet_as_a_page(fleet):
     assert fleet.stop() == 0, fleet.log()
     gone = subprocess.run([BIN / "coxswain", "fleet", "top", f"localhost:{port}"], capture_output=True, text=True, timeout=60)
     assert gone.returncode == 1 and f"127.0.0.1:{port}: Connection refused" in gone.stderr
+
+
+def test_an_admin_socket_of_the_user_alone(launch, tmp_path):
+    path = tmp_path / "admin"
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(path))  # of a server that was killed
+    left.close()
+    fleet = launch("--replicas", "2", "--threads", "1", "--admin-listen", f"unix:{path}").wait_ready()
+    assert f"the replicas are shown at=unix:{path}" in fleet.out()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    status, document = over(path, "GET", "/fleet")
+    assert status == 200 and len(document["replicas"]) == 2
+    status, document = over(path, "POST", "/modify_cluster_state", {"type": "TriggerMutation", "data": {"stub_indices": [7]}})
+    assert (status, document["error_type"]) == (422, "validation")
+    page = subprocess.run([BIN / "coxswain", "fleet", "top", f"unix:{path}"], capture_output=True, text=True, timeout=60)
+    assert page.returncode == 0 and page.stdout.startswith("2 of 2 replicas serving; 0 requests"), page
+    code, _, cause, _ = failed_start(launch("--admin-listen", f"unix:{path}"))
+    assert code == 1 and f"another server listens at {path}" in cause
+    assert fleet.stop() == 0, fleet.log()
+    assert not path.exists()
 
 
 def test_changes_that_cannot_be_are_refused(fleet):

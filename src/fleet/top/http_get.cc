@@ -3,13 +3,14 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <netdb.h>
+#include <optional>
 #include <string_view>
 #include <unistd.h>
 
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 
 namespace coxswain::fleet {
 namespace {
@@ -29,10 +30,6 @@ class Socket {
  private:
   int fd_;
 };
-
-Status unreachable(const std::string& host, std::uint16_t port, const std::string& why) {
-  return {Code::kUnavailable, host + ":" + std::to_string(port) + ": " + why};
-}
 
 std::string last_error() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINPROGRESS ? "no answer in time"
@@ -64,40 +61,69 @@ bool receive_all(int fd, std::string& out) {
   }
 }
 
+// Where to connect.
+struct Destination {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+};
+
+std::optional<Destination> destination_of(const std::string& host, std::uint16_t port) {
+  Destination out;
+  if (host.starts_with('/')) {
+    sockaddr_un path{};
+    if (host.size() >= sizeof(path.sun_path)) return std::nullopt;
+    path.sun_family = AF_UNIX;
+    host.copy(path.sun_path, host.size());
+    out.size = sizeof(path);
+    std::memcpy(&out.address, &path, out.size);
+    return out;
+  }
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+    return std::nullopt;
+  out.size = found->ai_addrlen;
+  std::memcpy(&out.address, found->ai_addr, out.size);
+  ::freeaddrinfo(found);
+  return out;
+}
+
 }  // namespace
 
 Result<std::string> http_get(const std::string& host,
                              std::uint16_t port,
                              const std::string& path,
                              std::chrono::milliseconds patience) {
-  addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
-    return unreachable(host, port, "not an address");
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> address(found, &::freeaddrinfo);
-  const Socket socket(
-      ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, address->ai_protocol));
+  const bool is_path = host.starts_with('/');
+  const std::string where = is_path ? host : host + ":" + std::to_string(port);
+  const auto unreachable = [&](const std::string& why) {
+    return Status(Code::kUnavailable, where + ": " + why);
+  };
+  const auto to = destination_of(host, port);
+  if (!to) return unreachable("not an address");
+  const Socket socket(::socket(to->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval limit{.tv_sec = patience.count() / 1000,
                       .tv_usec = static_cast<suseconds_t>(patience.count() % 1000 * 1000)};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   std::string answer;
-  const std::string request =
-      "GET " + path + " HTTP/1.0\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
-  if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) != 0 ||
+  const std::string request = "GET " + path +
+                              " HTTP/1.0\r\nHost: " + (is_path ? "localhost" : host) +
+                              "\r\nConnection: close\r\n\r\n";
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to->address), to->size) != 0 ||
       !send_all(socket.get(), request) || !receive_all(socket.get(), answer)) {
-    return unreachable(host, port, last_error());
+    return unreachable(last_error());
   }
   const std::size_t body = answer.find("\r\n\r\n");
   const std::size_t code = answer.find(' ');
   if (!answer.starts_with("HTTP/1.") || body == std::string::npos || code > body)
-    return unreachable(host, port, "the answer is not HTTP");
+    return unreachable("the answer is not HTTP");
   if (answer.compare(code + 1, 3, "200") != 0) {
-    return Status(Code::kFailedPrecondition,
-                  host + ":" + std::to_string(port) + path + " answers " +
-                      answer.substr(code + 1, answer.find("\r\n") - code - 1));
+    return Status(
+        Code::kFailedPrecondition,
+        where + path + " answers " + answer.substr(code + 1, answer.find("\r\n") - code - 1));
   }
   return answer.substr(body + 4);
 }

@@ -41,9 +41,8 @@ inline constexpr OptionSpec kHttpRows[] = {
      .env = "COXSWAIN_ADMIN_LISTEN",
      .binaries = kFront,
      .ours = true,
-     .help =
-         "Loopback address, such as 127.0.0.1:9100, that shows each replica and changes what it "
-         "does: /fleet, /metrics and /modify_cluster_state, without a key"},
+     .help = "Loopback address, such as 127.0.0.1:9100, or unix:PATH, that shows each replica and "
+             "changes what it does: /fleet, /metrics and /modify_cluster_state, without a key"},
     {.name = "http-threads",
      .env = "COXSWAIN_HTTP_THREADS",
      .type = OptionType::kU64,

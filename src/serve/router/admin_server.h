@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <coxswain/status.h>
@@ -31,19 +32,28 @@ class AdminServer {
     const telemetry::Metrics& metrics;
   };
 
-  // Listens at `address`; `limits` has everything else. Errors: kUnavailable, "cause; cure" (start_failure.h).
+  // Listens at `address`; `limits` has everything else. A Unix socket is our own user's (mode 0600); one that nobody
+  // listens at is replaced. Errors: kUnavailable, "cause; cure" (start_failure.h).
   static Result<std::unique_ptr<AdminServer>> start(const AdminAddress& address,
                                                     http::ServerOptions limits,
                                                     Sources sources);
-  std::uint16_t port() const { return server_->port(); }
+  ~AdminServer();
+  AdminServer(const AdminServer&) = delete;
+  AdminServer& operator=(const AdminServer&) = delete;
+  // Where it listens, as --admin-listen has it; any free port is a number.
+  std::string where() const;
   void stop() { server_->stop(); }
 
  private:
   http::Response fleet_response() const;
   http::Response modify(const http::Request& request) const;
-  AdminServer(PortLease lease, Sources sources, std::unique_ptr<http::Server> server);
+  AdminServer(AdminAddress address,
+              std::optional<PortLease> lease,
+              Sources sources,
+              std::unique_ptr<http::Server> server);
 
-  const PortLease lease_;  // the server has the socket
+  const AdminAddress address_;
+  const std::optional<PortLease> lease_;  // of a port; the server has the socket
   const Sources sources_;
   const std::unique_ptr<http::Server> server_;
 };

@@ -274,9 +274,7 @@ std::optional<StartFailure> RouterProcess::start_admin(const http::ServerOptions
                           .metrics = *metrics_});
   if (!server.ok()) return bind_failure(server.status(), "--admin-listen");
   admin_server_ = std::move(server).value();
-  log_.info(
-      "the replicas are shown",
-      {{"at", std::string_view(address->host)}, {"port", std::uint64_t{admin_server_->port()}}});
+  log_.info("the replicas are shown", {{"at", std::string_view(admin_server_->where())}});
   return std::nullopt;
 }
 
