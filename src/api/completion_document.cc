@@ -27,18 +27,7 @@ Status empty_array() {
 
 Result<std::vector<TokenId>> read_ids(const json::Array& array) {
   if (array.empty()) return empty_array();
-  std::vector<TokenId> out;
-  out.reserve(array.size());
-  for (const json::Value& entry : array) {
-    const auto id = entry.to_int64();
-    if (!id || *id < 0 || *id > std::numeric_limits<TokenId>::max()) {
-      return bad_prompt("`prompt` must have token ids that are integers from 0 to " +
-                        std::to_string(std::numeric_limits<TokenId>::max()) +
-                        ". Given: " + given_text(entry));
-    }
-    out.push_back(static_cast<TokenId>(*id));
-  }
-  return out;
+  return read_token_ids(array, "prompt");
 }
 
 Result<std::vector<Prompt>> read_list(const json::Array& array, const DocumentLimits& limits) {

@@ -144,4 +144,20 @@ IgnoredFields finish_fields(FieldReader& fields, const DocumentLimits& limits) {
   return out;
 }
 
+Result<std::vector<TokenId>> read_token_ids(const json::Array& array, std::string_view field) {
+  std::vector<TokenId> out;
+  out.reserve(array.size());
+  for (const json::Value& entry : array) {
+    const auto id = entry.to_int64();
+    if (!id || *id < 0 || *id > std::numeric_limits<TokenId>::max()) {
+      return invalid_argument(
+          "`" + std::string(field) + "` must have token ids that are integers from 0 to " +
+              std::to_string(std::numeric_limits<TokenId>::max()) + ". Given: " + given_text(entry),
+          std::string(field));
+    }
+    out.push_back(static_cast<TokenId>(*id));
+  }
+  return out;
+}
+
 }  // namespace coxswain::api

@@ -25,4 +25,7 @@ bool read_include_usage(FieldReader& fields);
 // Unknown and effect-free names; refuses unknown ones if limits.strict_fields.
 IgnoredFields finish_fields(FieldReader& fields, const DocumentLimits& limits);
 
+// An array of token ids; empty ones included. Errors: one that is no integer from 0 on.
+Result<std::vector<TokenId>> read_token_ids(const json::Array& array, std::string_view field);
+
 }  // namespace coxswain::api

@@ -109,11 +109,21 @@ struct CompletionRequest {
   IgnoredFields ignored;
 };
 
+// Body of POST /detokenize.
+struct DetokenizeRequest {
+  std::optional<std::string> model;
+  std::vector<TokenId> tokens;
+  bool skip_special_tokens = false;
+  IgnoredFields ignored;
+};
+
 // Errors: kInvalidArgument with kind kValidation, naming the field.
 Result<GenerateRequest> read_generate_request(const json::Value& body,
                                               const DocumentLimits& limits);
 Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLimits& limits);
 Result<CompletionRequest> read_completion_request(const json::Value& body,
+                                                  const DocumentLimits& limits);
+Result<DetokenizeRequest> read_detokenize_request(const json::Value& body,
                                                   const DocumentLimits& limits);
 
 }  // namespace coxswain::api

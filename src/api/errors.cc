@@ -145,7 +145,9 @@ std::string native_body(std::string_view text, std::string_view kind) {
 }  // namespace
 
 ApiStyle style_of(std::string_view path, ApiStyle v1) {
-  return path == "/v1" || path.starts_with("/v1/") ? v1 : ApiStyle::kNative;
+  const bool is_v1 = path == "/v1" || path.starts_with("/v1/") ||
+                     std::ranges::find(kNamesOfOpenAi, path) != kNamesOfOpenAi.end();
+  return is_v1 ? v1 : ApiStyle::kNative;
 }
 
 int http_status(ApiStyle style, const Status& status) {

@@ -7,6 +7,7 @@
 //
 // Thread rule: pure functions.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -25,7 +26,10 @@ inline constexpr std::size_t kEchoBytesMax = 64;
 // How a route answers. Those below /v1 have one of two dialects (--v1-dialect): OpenAI's, or TGI's of the same routes.
 enum class ApiStyle : std::uint8_t { kNative, kOpenAi, kTgi };
 
-// `v1` for /v1 and everything below it.
+// OpenAI's routes under the names that they have below /v1: clients whose base URL lacks it.
+inline constexpr std::array<std::string_view, 3> kNamesOfOpenAi{
+    "/chat/completions", "/completions", "/models"};
+// `v1` for /v1, everything below it and kNamesOfOpenAi.
 ApiStyle style_of(std::string_view path, ApiStyle v1);
 
 // What an error kind means to clients and to the metrics. The only place that says so.

@@ -5,23 +5,38 @@
 #include "base/edit_distance.h"
 
 namespace coxswain::http {
+namespace {
+
+constexpr std::string_view kAllBelow = "/*";
+
+}  // namespace
 
 void RouteTable::add(std::string method, std::string path, Handler handler) {
   paths_[std::move(path)][std::move(method)] = std::move(handler);
 }
 
+const RouteTable::Methods* RouteTable::methods_of(std::string_view path) const {
+  if (const auto exact = paths_.find(path); exact != paths_.end()) return &exact->second;
+  for (const auto& [route, methods] : paths_) {
+    if (!route.ends_with(kAllBelow)) continue;
+    const std::string_view folder = std::string_view(route).substr(0, route.size() - 1);
+    if (path.size() > folder.size() && path.starts_with(folder)) return &methods;
+  }
+  return nullptr;
+}
+
 const Handler* RouteTable::find(std::string_view path, std::string_view method) const {
-  const auto methods = paths_.find(path);
-  if (methods == paths_.end()) return nullptr;
-  const auto handler = methods->second.find(method == "HEAD" ? "GET" : method);
-  return handler == methods->second.end() ? nullptr : &handler->second;
+  const Methods* methods = methods_of(path);
+  if (methods == nullptr) return nullptr;
+  const auto handler = methods->find(method == "HEAD" ? "GET" : method);
+  return handler == methods->end() ? nullptr : &handler->second;
 }
 
 std::string RouteTable::allowed(std::string_view path) const {
   std::string out;
-  const auto methods = paths_.find(path);
-  if (methods == paths_.end()) return out;
-  for (const auto& [method, handler] : methods->second) {
+  const Methods* methods = methods_of(path);
+  if (methods == nullptr) return out;
+  for (const auto& [method, handler] : *methods) {
     if (!out.empty()) out += ", ";
     out += method == "GET" ? "GET, HEAD" : method;
   }
@@ -34,7 +49,7 @@ std::string_view RouteTable::nearest(std::string_view path) const {
   std::string_view out;
   std::size_t errors_max = path.size() / 2;
   for (const auto& route : paths_) {
-    if (route.first == "/") continue;
+    if (route.first == "/" || route.first.ends_with(kAllBelow)) continue;
     const std::size_t errors = base::edit_distance(path, route.first);
     if (errors > errors_max || (errors == errors_max && !out.empty())) continue;
     errors_max = errors;

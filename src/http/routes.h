@@ -1,5 +1,5 @@
 #pragma once
-// Routes by exact path and method, and what CORS adds to an answer.
+// Routes by path and method, and what CORS adds to an answer.
 //
 // Thread rule: filled before the server starts, read by its I/O threads from then on.
 
@@ -15,9 +15,10 @@ namespace coxswain::http {
 
 class RouteTable {
  public:
+  // A path that ends in "/*" stands for all longer ones; one that is named itself goes first.
   void add(std::string method, std::string path, Handler handler);
 
-  bool has_path(std::string_view path) const { return paths_.find(path) != paths_.end(); }
+  bool has_path(std::string_view path) const { return methods_of(path) != nullptr; }
   // HEAD finds the handler of GET. Null if there is none.
   const Handler* find(std::string_view path, std::string_view method) const;
   // "GET, HEAD, POST", for the header Allow; empty for an unknown path.
@@ -26,7 +27,11 @@ class RouteTable {
   std::string_view nearest(std::string_view path) const;
 
  private:
-  std::map<std::string, std::map<std::string, Handler, std::less<>>, std::less<>> paths_;
+  using Methods = std::map<std::string, Handler, std::less<>>;
+  // Null if there is no such path.
+  const Methods* methods_of(std::string_view path) const;
+
+  std::map<std::string, Methods, std::less<>> paths_;
 };
 
 class CorsPolicy {

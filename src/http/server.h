@@ -110,7 +110,8 @@ class Server {
   static Result<std::unique_ptr<Server>> create(ServerOptions options);
   virtual ~Server() = default;
 
-  // HEAD is served by the GET handler. Unknown path: 404; known path, other method: 405 with Allow.
+  // A path that ends in "/*" stands for all longer ones. HEAD is served by the GET handler. Unknown path: 404; known
+  // path, other method: 405 with Allow.
   virtual void add_route(std::string method, std::string path, Handler handler) = 0;
   // Called before routing for every request but CORS preflights, as soon as its head is there (the body is still
   // empty); returning a Response refuses it (authentication).

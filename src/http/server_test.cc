@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "http/routes.h"
 #include "http/test_client.h"
 #include "http/test_server.h"
 
@@ -13,6 +14,21 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+
+TEST_F(ServerTest, APathMayStandForAllBelowIt) {
+  RouteTable routes;
+  for (const char* path : {"/a", "/a/*", "/a/b"})
+    routes.add("GET", path, [](const auto&, const auto&) {});
+  const auto handler = [&](const char* path) { return routes.find(path, "GET"); };
+  EXPECT_NE(handler("/a/b"), handler("/a/c"));
+  EXPECT_EQ(handler("/a/c"), handler("/a/c/d"));
+  EXPECT_NE(handler("/a"), handler("/a/c"));
+  EXPECT_EQ(handler("/a/"), nullptr);
+  EXPECT_EQ(handler("/ab"), nullptr);
+  EXPECT_EQ(routes.allowed("/a/c"), "GET, HEAD");
+  EXPECT_EQ(routes.find("/a/c", "POST"), nullptr);
+  EXPECT_EQ(routes.nearest("/a*"), "/a");
+}
 
 TEST_F(ServerTest, AnswersRequests) {
   start();

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kMembersMax = 10'000;   // per object of a request document
 constexpr std::size_t kElementsMax = 10'000;  // per array, but for those with a limit of their own
-constexpr std::array<std::string_view, 3> kArraysWithOwnLimit{"messages", "tools", "prompt"};
+constexpr std::array<std::string_view, 4> kArraysWithOwnLimit{
+    "messages", "tools", "prompt", "tokens"};
 constexpr std::size_t kIgnoredHeaderBytesMax = 512;
 
 // Takes the part before the next `mark` off `rest`.
@@ -131,17 +132,30 @@ void Api::add_routes(http::Server& server) {
   add_generation_route(server, "/", &Api::generate_compat);
   add_generation_route(server, "/generate", &Api::generate);
   add_generation_route(server, "/generate_stream", &Api::generate_stream);
-  add_generation_route(server, "/v1/chat/completions", &Api::chat);
-  add_generation_route(server, "/v1/completions", &Api::complete);
+  for (const char* path : {"/v1/chat/completions", "/chat/completions"})
+    add_generation_route(server, path, &Api::chat);
+  for (const char* path : {"/v1/completions", "/completions"})
+    add_generation_route(server, path, &Api::complete);
   add_tokenize_route(server, "/tokenize", &Api::tokenize);
   add_tokenize_route(server, "/chat_tokenize", &Api::chat_tokenize);
+  add_tokenize_route(server, "/detokenize", &Api::detokenize);
   server.add_route("GET", "/", [this](auto, auto responder) { responder->send(front_page()); });
-  for (const char* path : {"/health", "/ping"}) {
+  for (const char* path : {"/health", "/health/ready", "/ping"}) {
     server.add_route("GET", path, [this](auto, auto responder) { responder->send(health()); });
   }
   server.add_route("GET", "/info", [this](auto, auto responder) { responder->send(info()); });
   server.add_route(
-      "GET", "/v1/models", [this](auto, auto responder) { responder->send(models()); });
+      "GET", "/health/live", [](auto, auto responder) { responder->send({.content_type = ""}); });
+  server.add_route("GET", "/version", [this](auto, auto responder) { responder->send(version()); });
+  for (const char* path : {"/v1/models", "/models"}) {
+    const auto folder_bytes = std::string_view(path).size() + 1;
+    server.add_route(
+        "GET", path, [this](auto request, auto responder) { responder->send(models(*request)); });
+    server.add_route(
+        "GET", std::string(path) + "/*", [this, folder_bytes](auto request, auto responder) {
+          responder->send(model(*request, request->path.substr(folder_bytes)));
+        });
+  }
 }
 
 void Api::add_metrics_route(http::Server& server) {
@@ -230,7 +244,11 @@ Status Api::check_model(const std::optional<std::string>& model) const {
   if (!options_.strict_model || !model || *model == options_.model_id || *model == "tgi") {
     return {};
   }
-  return {Code::kNotFound, ErrorKind::kNotFound, "no model `" + api::echo(*model) + "`", "model"};
+  return unknown_model(*model);
+}
+
+Status Api::unknown_model(std::string_view name) {
+  return {Code::kNotFound, ErrorKind::kNotFound, "no model `" + api::echo(name) + "`", "model"};
 }
 
 std::vector<http::Header> Api::common_headers(std::size_t n_characters,

@@ -49,7 +49,7 @@ struct ApiOptions {
   std::string compute_type = "gpu+optimized";
   std::size_t concurrent_requests_max = 128;
   std::size_t validation_workers = 2;
-  std::size_t tokenize_jobs_max = 66;  // of /tokenize and /chat_tokenize, running and waiting
+  std::size_t tokenize_jobs_max = 66;  // of routes that turn texts and tokens, running and waiting
   std::size_t json_depth_max = 128;
   std::size_t unsent_bytes_max = 256 << 10;      // a stream above it is not planned further
   std::chrono::milliseconds queue_timeout{0};    // 0 = off
@@ -131,6 +131,7 @@ class Api {
   Status complete(Ticket& ticket);
   Status tokenize(Ticket& ticket);
   Status chat_tokenize(Ticket& ticket);
+  Status detokenize(Ticket& ticket);
 
   Result<json::Value> read_body(const Ticket& ticket) const;
   static Status overloaded();
@@ -144,6 +145,7 @@ class Api {
                       bool as_array);
   Result<ChatPrompt> render(const api::ChatRequest& request) const;
   Status check_model(const std::optional<std::string>& model) const;
+  static Status unknown_model(std::string_view name);
   void add_sequences(CallSetup& setup,
                      const ValidationInput& input,
                      const ValidRequest& valid,
@@ -160,7 +162,10 @@ class Api {
   http::Response health() const;
   http::Response front_page() const;
   http::Response info() const;
-  http::Response models() const;
+  http::Response version() const;
+  http::Response models(const http::Request& request) const;
+  http::Response model(const http::Request& request, const std::string& id) const;
+  std::string model_document(const http::Request& request) const;
 
   const ApiOptions options_;
   batch::RequestDoor& door_;

@@ -11,8 +11,12 @@ namespace coxswain::router {
 namespace {
 
 constexpr std::string_view kScheme = "bearer";
-constexpr std::array<std::string_view, 2> kHealthRoutes{"/health", "/ping"};
-constexpr std::array<std::string_view, 4> kOpenRoutes{"/", "/info", "/metrics", "/v1/models"};
+// Of clients of Anthropic and of Azure.
+constexpr std::array<std::string_view, 2> kKeyHeaders{"x-api-key", "api-key"};
+constexpr std::array<std::string_view, 4> kHealthRoutes{
+    "/health", "/health/live", "/health/ready", "/ping"};
+constexpr std::array<std::string_view, 5> kOpenRoutes{
+    "/", "/info", "/metrics", "/models", "/v1/models"};
 
 // Looks at every byte of `given` whatever the first difference is.
 bool equal_in_constant_time(std::string_view given, std::string_view key) {
@@ -50,6 +54,8 @@ std::function<std::unique_ptr<http::Response>(const http::Request&)> make_gate(
   return [options](const http::Request& request) -> std::unique_ptr<http::Response> {
     if (is_open_route(request.method, request.path, options.protect_all)) return nullptr;
     if (is_authorized(request.header("authorization"), options.api_key)) return nullptr;
+    for (const std::string_view header : kKeyHeaders)
+      if (equal_in_constant_time(request.header(header), options.api_key)) return nullptr;
     const Status refused(
         Code::kFailedPrecondition, ErrorKind::kUnauthorized, "missing or wrong API key");
     return std::make_unique<http::Response>(

@@ -1,4 +1,4 @@
-// GET /health, /info and /v1/models.
+// GET /health, /info, /version and /v1/models.
 
 #include <chrono>
 
@@ -11,6 +11,10 @@ namespace {
 
 // Whoever looks after the health goes on for longer than this after it was asked for.
 constexpr std::chrono::milliseconds kHealthAskedPause{1'000};
+
+bool is_for_anthropic(const http::Request& request) {
+  return !request.header("anthropic-version").empty();
+}
 
 }  // namespace
 
@@ -42,7 +46,7 @@ http::Response Api::front_page() const {
       "Coxswain serves a language model here.\n\n"
       "POST /v1/chat/completions, /v1/completions    the forms of OpenAI\n"
       "POST /generate, /generate_stream              the forms of text-generation-inference\n"
-      "POST /tokenize, /chat_tokenize                token ids and places\n"
+      "POST /tokenize, /chat_tokenize, /detokenize   token ids and places, and back\n"
       "GET  /info, /v1/models                        what is served, with its limits\n"
       "GET  /health, /metrics                        for whoever watches it\n";
   return response;
@@ -70,13 +74,48 @@ http::Response Api::info() const {
   return response;
 }
 
-http::Response Api::models() const {
+http::Response Api::version() const {
   http::Response response;
-  response.body = R"({"object":"list","data":[{"id":)";
-  json::append_quoted(response.body, options_.model_id);
-  response.body += R"(,"object":"model","created":0,"owned_by":)";
-  json::append_quoted(response.body, options_.model_id);
-  response.body += "}]}";
+  response.body = R"({"version":)";
+  json::append_quoted(response.body, options_.version);
+  response.body += '}';
+  return response;
+}
+
+std::string Api::model_document(const http::Request& request) const {
+  std::string out = R"({"id":)";
+  json::append_quoted(out, options_.model_id);
+  if (is_for_anthropic(request)) {
+    out += R"(,"type":"model","display_name":)";
+    json::append_quoted(out, options_.model_id);
+    return out + R"(,"created_at":"1970-01-01T00:00:00Z"})";
+  }
+  out += R"(,"object":"model","created":0,"owned_by":)";
+  json::append_quoted(out, options_.model_id);
+  if (options_.auth.v1 == api::ApiStyle::kOpenAi)
+    out += R"(,"max_model_len":)" + std::to_string(options_.limits.total_tokens_max);
+  return out + "}";
+}
+
+http::Response Api::models(const http::Request& request) const {
+  http::Response response;
+  const std::string list = "[" + model_document(request) + "]";
+  if (is_for_anthropic(request)) {
+    std::string id;
+    json::append_quoted(id, options_.model_id);
+    response.body = R"({"data":)" + list + R"(,"has_more":false,"first_id":)" + id +
+                    R"(,"last_id":)" + id + "}";
+  } else {
+    response.body = R"({"object":"list","data":)" + list + "}";
+  }
+  return response;
+}
+
+http::Response Api::model(const http::Request& request, const std::string& id) const {
+  if (id != options_.model_id)
+    return error_response(api::style_of(request.path, options_.auth.v1), unknown_model(id));
+  http::Response response;
+  response.body = model_document(request);
   return response;
 }
 

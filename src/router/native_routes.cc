@@ -1,4 +1,4 @@
-// POST /, /generate, /generate_stream and /tokenize.
+// POST /, /generate, /generate_stream, /tokenize and their like.
 
 #include "api/answer.h"
 #include "base/utf8.h"
@@ -141,6 +141,20 @@ Status Api::chat_tokenize(Ticket& ticket) {
   json::append_quoted(out, prompt.text);
   out += '}';
   send_tokens(ticket, std::move(out));
+  return {};
+}
+
+Status Api::detokenize(Ticket& ticket) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  COXSWAIN_ASSIGN_OR_RETURN(const api::DetokenizeRequest request,
+                            api::read_detokenize_request(body, options_.documents));
+  COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
+  COXSWAIN_RETURN_IF_ERROR(validator_.check_ids(request.tokens, "tokens"));
+  const std::string text = tokenizer_->decode(request.tokens, request.skip_special_tokens);
+  COXSWAIN_RETURN_IF_ERROR(reserve_tokens(ticket, 0, text));
+  std::string quoted;
+  json::append_quoted(quoted, text);
+  send_tokens(ticket, R"({"prompt":)" + quoted + R"(,"content":)" + quoted + "}");
   return {};
 }
 

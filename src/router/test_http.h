@@ -2,13 +2,13 @@
 // An HTTP server for tests: keeps the routes and calls their handlers directly.
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "http/routes.h"
 #include "http/server.h"
 
 namespace coxswain::router {
@@ -125,7 +125,7 @@ class FakeResponder final : public http::Responder {
 class FakeServer final : public http::Server {
  public:
   void add_route(std::string method, std::string path, http::Handler handler) override {
-    routes_[{std::move(method), std::move(path)}] = std::move(handler);
+    routes_.add(std::move(method), std::move(path), std::move(handler));
   }
   void set_gate(
       std::function<std::unique_ptr<http::Response>(const http::Request&)> gate) override {
@@ -140,8 +140,8 @@ class FakeServer final : public http::Server {
   // Hands the request to its handler, past the gate. Null if there is no such route.
   std::shared_ptr<FakeResponder> call(http::Request request) {
     auto responder = std::make_shared<FakeResponder>();
-    const auto route = routes_.find({request.method, request.path});
-    if (route == routes_.end()) return nullptr;
+    const http::Handler* handler = routes_.find(request.path, request.method);
+    if (handler == nullptr) return nullptr;
     request.received = std::chrono::steady_clock::now();
     if (gate_) {
       if (auto refusal = gate_(request)) {
@@ -149,7 +149,7 @@ class FakeServer final : public http::Server {
         return responder;
       }
     }
-    route->second(std::make_shared<const http::Request>(std::move(request)), responder);
+    (*handler)(std::make_shared<const http::Request>(std::move(request)), responder);
     return responder;
   }
   std::shared_ptr<FakeResponder> post(std::string path, std::string body) {
@@ -168,7 +168,7 @@ class FakeServer final : public http::Server {
   }
 
  private:
-  std::map<std::pair<std::string, std::string>, http::Handler> routes_;
+  http::RouteTable routes_;
   std::function<std::unique_ptr<http::Response>(const http::Request&)> gate_;
 };
 

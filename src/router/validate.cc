@@ -89,6 +89,11 @@ api::Wording wording_of(const ValidationInput& input) {
   return {input.style, input.prompt_field, *input.parameters};
 }
 
+std::string foreign_id(const std::string& field, std::uint32_t vocab_size, TokenId given) {
+  return "`" + field + "` token ids must be < " + std::to_string(vocab_size) +
+         ". Given: " + std::to_string(given);
+}
+
 }  // namespace
 
 batch::GenerationRequest ValidRequest::engine_request(RequestId id) const {
@@ -272,13 +277,24 @@ Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) c
   }
   if (ids.empty()) return wording.refuse("inputs", cannot_be_empty);
   if (const auto foreign = request::find_foreign_id(ids, limits_.vocab_size)) {
-    return wording.refuse("inputs",
-                          "`" + std::string(wording.name("inputs")) + "` token ids must be < " +
-                              std::to_string(limits_.vocab_size) +
-                              ". Given: " + std::to_string(*foreign));
+    return wording.refuse(
+        "inputs", foreign_id(std::string(wording.name("inputs")), limits_.vocab_size, *foreign));
   }
   COXSWAIN_RETURN_IF_ERROR(check_length(input, ids.size(), exact));
   return ids;
+}
+
+Status Validator::check_ids(const std::vector<TokenId>& ids, std::string_view field) const {
+  const std::string name(field);
+  if (ids.size() > limits_.total_tokens_max) {
+    return invalid_argument("`" + name + "` must have at most " +
+                                std::to_string(limits_.total_tokens_max) +
+                                " token ids. Given: " + std::to_string(ids.size()),
+                            name);
+  }
+  if (const auto foreign = request::find_foreign_id(ids, limits_.vocab_size))
+    return invalid_argument(foreign_id(name, limits_.vocab_size, *foreign), name);
+  return {};
 }
 
 Result<ValidRequest> Validator::validate(const ValidationInput& input) const {

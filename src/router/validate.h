@@ -88,6 +88,9 @@ class Validator {
   // Errors: kInvalidArgument with kind kValidation, naming the field as this route calls it.
   Result<ValidRequest> validate(const ValidationInput& input) const;
 
+  // Whether there are as many as a request may have, and the vocabulary has them. Errors: as above.
+  Status check_ids(const std::vector<TokenId>& ids, std::string_view field) const;
+
   const ValidationLimits& limits() const { return limits_; }
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
 

@@ -427,7 +427,7 @@ class TestOtherRoutes:
         response = server.get("/v1/models")
         assert response.status_code == 200
         assert ordered(response.text) == [
-            ("object", "list"), ("data", [[("id", model), ("object", "model"), ("created", 0), ("owned_by", model)]])]
+            ("object", "list"), ("data", [[("id", model), ("object", "model"), ("created", 0), ("owned_by", model), ("max_model_len", CONTEXT)]])]
 
     def test_info(self, server):
         response = server.get("/info")
@@ -441,7 +441,14 @@ class TestOtherRoutes:
             "max_total_tokens": CONTEXT, "validation_workers": 2, "max_client_batch_size": 4, "router": "text-generation-router",
             "sha": None, "docker_label": None}.items())
 
-    @pytest.mark.parametrize("path", ["/health", "/ping"])
+    def test_detokenize(self, server):
+        chat = server.post("/chat_tokenize", {"messages": MESSAGES}).json()
+        ids = [token["id"] for token in chat["tokenize_response"]]
+        assert server.post("/detokenize", {"tokens": ids}).json() == dict.fromkeys(["prompt", "content"], chat["templated_text"])
+        text = server.post("/detokenize", {"tokens": ids, "skip_special_tokens": True}).json()["prompt"]
+        assert MESSAGES[0]["content"] in text and len(text) < len(chat["templated_text"])
+
+    @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/ping"])
     def test_health(self, server, path):
         response = server.get(path)
         assert response.status_code == 200 and response.content == b""
@@ -451,7 +458,7 @@ class TestOtherRoutes:
         response = server.get("/")
         assert response.status_code == 200 and response.headers["Content-Type"] == "text/plain; charset=utf-8"
         routes = re.findall(r"/\w[\w/]*", response.text)
-        assert len(routes) == 10
+        assert len(routes) == 11
         for route in routes:
             assert server.get(route).status_code in (200, 405), route
 
@@ -551,7 +558,7 @@ class TestApiKey:
         assert response.status_code == 200
 
     def test_open_routes(self, locked):
-        for path in ("/health", "/ping", "/info", "/metrics", "/v1/models"):
+        for path in ("/health", "/health/live", "/health/ready", "/ping", "/info", "/metrics", "/v1/models"):
             assert locked.get(path).status_code == 200, path
 
     def test_the_key_is_nowhere_to_be_read(self, locked):

@@ -281,7 +281,7 @@ class TestHttp:
         assert answer.startswith(b"HTTP/1.1 200 ")
 
     def test_an_unknown_path_names_the_nearest(self, server):
-        for path, nearest in (("/v1/chat/completion", "/v1/chat/completions"), ("/completions", "/v1/completions"), ("/v1/model", "/v1/models")):
+        for path, nearest in (("/v1/chat/completion", "/v1/chat/completions"), ("/v1/completion", "/v1/completions"), ("/v1/model", "/v1/models")):
             response = send(server, path, "{}")
             assert response.status_code == 404
             error = response.json()["error"]

@@ -22,7 +22,14 @@ def counts(usage):
 
 
 def models_list():
-    return [[m.id, m.object] for m in client.models.list()]
+    listed = [[m.id, m.object] for m in client.models.list()]
+    one = client.models.retrieve(listed[0][0])
+    assert [[one.id, one.object]] == listed
+    try:
+        client.models.retrieve("org/other")
+    except openai.NotFoundError as error:
+        assert error.code == "model_not_found"
+    return listed
 
 
 def completion():
