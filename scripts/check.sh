@@ -45,6 +45,8 @@ stage() {
     passed=$((passed + 1)); printf 'ok      %4d s   %s\n' $((SECONDS - begin)) "$(tail -n 1 "$log" | cut -c1-100)"
   else
     failed=$((failed + 1)); printf 'FAILED  %4d s   (log: %s)\n' $((SECONDS - begin)) "${log#"$root"/}"
+    # What failed is said where it failed, above the rest of a long log.
+    grep -n -m 20 -A 12 -E ': Failure$|^(==[0-9]+==)?(ERROR|WARNING): [A-Za-z]+Sanitizer|runtime error:|\*\*\*(Failed|Timeout|Exception)' "$log"
     tail -n 60 "$log"
   fi
   report+=$(printf '%-13s %5d s' "$name" $((SECONDS - begin)))$'\n'
@@ -91,7 +93,7 @@ headers() { configure release && cmake --build --preset release --target headers
 
 build() { configure "$1" && cmake --build --preset "$1" -- -j "$jobs" && echo "built"; }
 build_release() { build release; }
-unit_tests() { ctest --preset release --no-tests=error -j "$jobs" | tail -n 40; return "${PIPESTATUS[0]}"; }
+unit_tests() { ctest --preset release --no-tests=error -j "$jobs"; }
 
 conformance() {
   [ -n "${COXSWAIN_DATA:-}" ] || { echo "skipped: no reference data"; return 0; }
@@ -106,7 +108,7 @@ conformance() {
 }
 
 build_asan() { build asan; }
-test_asan() { ctest --preset asan --no-tests=error -j "$jobs" | tail -n 40; return "${PIPESTATUS[0]}"; }
+test_asan() { ctest --preset asan --no-tests=error -j "$jobs"; }
 
 tsan_modules="base telemetry batch http supervise rpc library manager fleet serve_router"
 thread_sanitizer() {

@@ -67,8 +67,11 @@ void replace_runner(Replica& replica, FakeRunnerOptions fake) {
 }
 
 // Something goes wrong while the bytes of a piece are about to pass.
-Status fault(What what, Replica& from, Replica& to, const BlockPassage& passage) {
-  const FakeRunnerOptions fake = handover_fake();
+Status fault(What what,
+             const FakeRunnerOptions& fake,
+             Replica& from,
+             Replica& to,
+             const BlockPassage& passage) {
   switch (what) {
     case What::kTransport:
       return {Code::kUnavailable, "told to fail"};
@@ -79,10 +82,10 @@ Status fault(What what, Replica& from, Replica& to, const BlockPassage& passage)
       return passage.to->attach(std::move(taken));
     }
     case What::kSourceStep:
-      from.runner->fail_next({Code::kInternal, "told to fail"});
+      from.runner->fail_next_transfer({Code::kInternal, "told to fail"});
       break;
     case What::kDestinationStep:
-      to.runner->fail_next({Code::kInternal, "told to fail"});
+      to.runner->fail_next_transfer({Code::kInternal, "told to fail"});
       break;
     case What::kSourceLost:
       replace_runner(from, fake);
@@ -95,17 +98,19 @@ Status fault(What what, Replica& from, Replica& to, const BlockPassage& passage)
 }
 
 void expect_same_after_fault(What what, int at) {
-  const FakeRunnerOptions fake = handover_fake();
+  FakeRunnerOptions fake = handover_fake();
+  fake.capabilities.attachment_bytes_max = 20 << 10;  // small pieces
   Replica from(fake);
   Replica to(fake);
   int n = 0;
   HandoverService service(
       {}, std::make_unique<FaultyTransport>([&](const BlockPassage& passage) -> Status {
-        return n++ == at ? fault(what, from, to, passage) : Status();
+        return n++ == at ? fault(what, fake, from, to, passage) : Status();
       }));
   const GenerationRequest r = handover_request(220, 12);
   FirstLife first = compute_prompt(from, r);
-  ASSERT_GT(first.parked->n_blocks, 2 * first.parked->piece_blocks);
+  // The source is ahead by a piece, and is to have one more to make.
+  EXPECT_GT(first.parked->n_blocks, 4 * first.parked->piece_blocks);
   const SecondLife second = go_on(service, from, to, first);
   ASSERT_TRUE(second.result.status.ok()) << second.result.status.message();
   EXPECT_FALSE(second.result.moved);

@@ -3,8 +3,6 @@
 
 #include "batch/prefix_copy.h"
 
-#include <thread>
-
 #include <gtest/gtest.h>
 
 #include "batch/engine_core.h"
@@ -120,9 +118,7 @@ TEST(PrefixCopyFaults, ARunnerThatFailsTheStepFailsNoRequest) {
   const GenerationRequest first = request(60, 8, 1);
   const Replica replica(fake);
   replica.run(first);
-  replica.runner->wait_for_live(0);  // the step that says who is forgotten is the last one
-  while (replica.runner->n_steps() < replica.runner->n_submitted()) std::this_thread::yield();
-  replica.runner->fail_next({Code::kInternal, "told to fail"});
+  replica.runner->fail_next_transfer({Code::kInternal, "told to fail"});
   const auto failed = export_prefix(
       *replica.engine, first, [](std::uint32_t, const std::string&) { return Status(); });
   EXPECT_EQ(failed.status().message(), "told to fail");

@@ -86,6 +86,11 @@ void FakeRunner::fail_next(Status status) {
   next_failure_ = std::move(status);
 }
 
+void FakeRunner::fail_next_transfer(Status status) {
+  base::MutexLock lock(mu_);
+  next_transfer_failure_ = std::move(status);
+}
+
 void FakeRunner::fail_sequences_starting_with(TokenId token) {
   base::MutexLock lock(mu_);
   failing_start_ = token;
@@ -213,8 +218,11 @@ Result<StepTicket> FakeRunner::submit(StepPlan plan) {
   return ticket;
 }
 
-Status FakeRunner::failure_of(std::uint64_t step) {
-  return next_failure_.ok() ? step_failure(step) : std::exchange(next_failure_, Status());
+Status FakeRunner::failure_of(const StepPlan& plan) {
+  const bool transfers = !plan.imports.empty() || !plan.exports.empty();
+  if (transfers && !next_transfer_failure_.ok())
+    return std::exchange(next_transfer_failure_, Status());
+  return next_failure_.ok() ? step_failure(plan.step) : std::exchange(next_failure_, Status());
 }
 
 Status FakeRunner::failure_of(std::uint64_t step, const SequenceSpec& spec) {
@@ -354,7 +362,7 @@ Result<StepResult> FakeRunner::wait(StepTicket ticket, TimePoint until) {
   }
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
-  if (Status status = failure_of(ticket.step); !status.ok()) {
+  if (Status status = failure_of(job.plan); !status.ok()) {
     for (auto& node : job.dropped) sequences_.insert(std::move(node));
     return status;
   }

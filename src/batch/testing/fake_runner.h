@@ -140,6 +140,8 @@ class FakeRunner final : public StepRunner {
   void refuse_next(Status status);
   // Fails the next step as a whole, or every row of the prompts that begin with this token.
   void fail_next(Status status);
+  // The next one whose plan imports or exports blocks.
+  void fail_next_transfer(Status status);
   void fail_sequences_starting_with(TokenId token);
 
   std::vector<std::string> violations() const;
@@ -185,7 +187,7 @@ class FakeRunner final : public StepRunner {
   void check_scheduling(const Row& row, const State& state) REQUIRES(mu_);
   void check_writes(const Row& row, const State& state) REQUIRES(mu_);
   void violate(std::string what) REQUIRES(mu_);
-  Status failure_of(std::uint64_t step) REQUIRES(mu_);
+  Status failure_of(const StepPlan& plan) REQUIRES(mu_);
   Status failure_of(std::uint64_t step, const SequenceSpec& spec) REQUIRES(mu_);
   void move_block(const BlockMove& move) REQUIRES(mu_);
   void export_blocks(const BlockTransfer& transfer) REQUIRES(mu_);
@@ -223,6 +225,7 @@ class FakeRunner final : public StepRunner {
   Status health_ GUARDED_BY(mu_);
   Status next_refusal_ GUARDED_BY(mu_);
   Status next_failure_ GUARDED_BY(mu_);
+  Status next_transfer_failure_ GUARDED_BY(mu_);
   Status attachment_refusal_ GUARDED_BY(mu_);
   std::vector<Attachment> attached_ GUARDED_BY(mu_);
   std::optional<TokenId> failing_start_ GUARDED_BY(mu_);
