@@ -216,7 +216,7 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   if (cache) {
     of_weights = cache->fingerprint().value_or(of_weights);
     cache->save(of_weights);
-    info.cached_bytes = cache->bytes_read();
+    info.weight_cache = cache->use();
     std::ranges::copy(cache->warnings(), std::back_inserter(info.warnings));
   }
   const std::string identity =

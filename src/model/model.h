@@ -75,7 +75,7 @@ struct ModelInfo {
   std::uint64_t weight_bytes = 0;  // as held in memory
   // The same by part, in the order of the parts, most bytes first. A tied embedding is read back from the head.
   std::vector<WeightShare> weight_shares = {};
-  std::uint64_t cached_bytes = 0;  // of weight_bytes, read as they were packed by an earlier load
+  WeightCacheUse weight_cache = {};
   std::vector<std::string> warnings;  // about the files: a line each
 };
 

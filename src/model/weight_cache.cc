@@ -1,7 +1,6 @@
 #include "model/weight_cache.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -103,9 +102,21 @@ void WeightCache::save(std::uint64_t fingerprint) {
   if (!made_any_) return;
   std::error_code error;
   fs::create_directories(options_.folder, error);  // or write() says what is wrong
-  Status status = make_room(ImageFile::bytes_for(key_, images_));
+  const std::uint64_t bytes = ImageFile::bytes_for(key_, images_);
+  Status status = make_room(bytes);
   if (status.ok()) status = ImageFile::write(path_, key_, fingerprint, images_);
-  if (!status.ok()) warnings_.push_back("packed weights are not kept: " + status.message());
+  if (!status.ok())
+    warnings_.push_back("packed weights are not kept: " + status.message());
+  else
+    bytes_written_ = bytes;
+}
+
+WeightCacheUse WeightCache::use() const {
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - began_;
+  return {.path = path_,
+          .bytes_read = bytes_read_,
+          .bytes_written = bytes_written_,
+          .seconds = time.count()};
 }
 
 Status WeightCache::make_room(std::uint64_t bytes) const {

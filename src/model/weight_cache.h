@@ -7,6 +7,7 @@
 //
 // Thread rule: one thread, which is one of those of the context.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,14 @@ struct WeightCacheOptions {
   std::string maker = {};       // all of the program that decides what an image holds
 };
 
+// What a load had of its file, and what it left there.
+struct WeightCacheUse {
+  std::string path = {};            // empty: no cache
+  std::uint64_t bytes_read = 0;     // of images, as an earlier load packed them
+  std::uint64_t bytes_written = 0;  // of the file; 0: it held all, or could not be written
+  double seconds = 0;               // of the load, with the writing
+};
+
 class WeightCache {
  public:
   // `key` names the stored weights and what is made of them, without paths. `exec` may be null.
@@ -39,8 +48,8 @@ class WeightCache {
   // Writes the file, if an image had to be made.
   void save(std::uint64_t fingerprint);
 
-  // Of the images read.
-  std::uint64_t bytes_read() const { return bytes_read_; }
+  // Since construction.
+  WeightCacheUse use() const;
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
@@ -54,7 +63,9 @@ class WeightCache {
   std::optional<weights::ImageFile> file_;
   std::vector<weights::StoredImage> images_;
   std::optional<std::uint64_t> fingerprint_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::uint64_t bytes_read_ = 0;
+  std::uint64_t bytes_written_ = 0;
   bool made_any_ = false;
   std::vector<std::string> warnings_;
 };

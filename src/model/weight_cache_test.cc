@@ -42,7 +42,7 @@ class WeightCacheTest : public testing::Test {
     ASSERT_TRUE(written.ok()) << written.message();
   }
 
-  // Also sets cached_ and warnings_.
+  // Also sets cached_, written_, path_ and warnings_.
   Loaded load(const kernels::KernelTable& table,
               const std::string& quantize = "",
               std::uint64_t bytes_max = 0) {
@@ -57,7 +57,9 @@ class WeightCacheTest : public testing::Test {
     EXPECT_TRUE(model.ok()) << model.status().message();
     if (!model.ok()) return {};
     const ModelInfo& info = (*model)->info();
-    cached_ = info.cached_bytes;
+    cached_ = info.weight_cache.bytes_read;
+    written_ = info.weight_cache.bytes_written;
+    path_ = info.weight_cache.path;
     warnings_ = info.warnings;
     const std::vector<TokenId> ids{1, 5, 9, 60};
     auto sequence = SingleSequence::create(**model, exec, {});
@@ -79,6 +81,8 @@ class WeightCacheTest : public testing::Test {
   base::TempFolder model_;
   base::TempFolder cache_;
   std::uint64_t cached_ = 0;
+  std::uint64_t written_ = 0;
+  std::string path_;
   std::vector<std::string> warnings_;
 };
 
@@ -96,10 +100,13 @@ TEST_F(WeightCacheTest, EveryFormatAndSetComesBackAsItWasPacked) {
         const Loaded packed = load(table, quantize);
         EXPECT_EQ(cached_, 0U);
         EXPECT_THAT(warnings_, IsEmpty());
+        ASSERT_THAT(files(), ElementsAre(fs::path(path_)));
+        EXPECT_EQ(written_, fs::file_size(path_));
         EXPECT_EQ(load(table, quantize), packed);
         EXPECT_GT(cached_, packed.weight_bytes / 2);
+        EXPECT_EQ(written_, 0U);
         EXPECT_THAT(warnings_, IsEmpty());
-        EXPECT_EQ(files().size(), 1U);
+        EXPECT_THAT(files(), ElementsAre(fs::path(path_)));
       }
     }
   }

@@ -113,8 +113,8 @@ class LocalRunner final : public StepRunner {
   std::size_t n_threads() const { return exec_->n_threads(); }
   // What is odd about the model's files but does not keep it from being served.
   const std::vector<std::string>& warnings() const { return model_->info().warnings; }
+  const model::WeightCacheUse& weight_cache() const { return model_->info().weight_cache; }
   // What the weights are held in: model::ModelInfo::weight_shares.
-  std::uint64_t cached_weight_bytes() const { return model_->info().cached_bytes; }
   const std::vector<model::WeightShare>& weight_shares() const {
     return model_->info().weight_shares;
   }

@@ -134,6 +134,7 @@ std::string startup_block(const std::string& model_id,
       text_of(shard, "dtype") + " on " + text_of(shard, "kernel_set") + ", " +
           text_of(shard, "threads") + " threads");
   if (const std::string weights = weights_text(shard); !weights.empty()) row("weights", weights);
+  if (shard.find("packed") != nullptr) row("packed", text_of(shard, "packed"));
   row("memory",
       bytes_text(count_of(shard, "weight_bytes")) + " weights + " +
           bytes_text(count_of(shard, "kv_bytes")) + " KV cache (" +

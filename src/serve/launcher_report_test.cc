@@ -130,7 +130,7 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
   const json::Value shard = parsed(
       R"({"model_type":"llama","dtype":"bfloat16","kernel_set":"avx2","threads":4,"weight_bytes":3221225472,)"
       R"("kv_bytes":1073741824,"kv_tokens":65536,"workspace_bytes":1536,"reserve_bytes":0,)"
-      R"("huge_page_bytes":2147483648,"weights":[{"part":"layers","format":"int8","bytes":1073741824},)"
+      R"("packed":"3.0 GiB read from /w/a.weights in 0.51 s","huge_page_bytes":2147483648,"weights":[{"part":"layers","format":"int8","bytes":1073741824},)"
       R"({"part":"layers","format":"float32","bytes":2048},{"part":"head","format":"bfloat16","bytes":1572864}]})");
   const json::Value router = parsed(
       R"({"url":"http://127.0.0.1:3000","port":3000,"max_input_tokens":1023,"max_total_tokens":2048,)"
@@ -141,6 +141,7 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
       AllOf(HasSubstr("  model     demo (llama)\n"),
             HasSubstr("  compute   bfloat16 on avx2, 4 threads\n"),
             HasSubstr("  weights   layers int8 1.0 GiB, float32 2.0 KiB; head bfloat16 1.5 MiB\n"),
+            HasSubstr("  packed    3.0 GiB read from /w/a.weights in 0.51 s\n"),
             HasSubstr("3.0 GiB weights + 1.0 GiB KV cache (65,536 tokens) + 1.5 KiB buffers, 0 B "
                       "kept free\n"),
             HasSubstr("  pages     2.0 GiB in pages of 2 MiB so far;"),
@@ -157,6 +158,7 @@ TEST(StartupBlock, WithAKeyAndWithoutAChatTemplate) {
   EXPECT_THAT(block,
               AllOf(HasSubstr("m (?)"),
                     Not(HasSubstr("  weights")),
+                    Not(HasSubstr("  packed")),
                     HasSubstr("  pages     none of 2 MiB: /sys/kernel/mm/"),
                     HasSubstr("http://h:1 (API key required)"),
                     HasSubstr("curl http://h:1/generate -H \"Authorization: Bearer $API_KEY\"")));

@@ -57,7 +57,7 @@ Result<ReferenceModel> load_reference_model(const ConformanceOptions& options,
   if (!options.weights_cache_dir.empty()) {
     // What has just been packed, or was there, as it comes out of its file.
     COXSWAIN_ASSIGN_OR_RETURN(out.model, model::Model::load(load_options));
-    if (out.model->info().cached_bytes == 0)
+    if (out.model->info().weight_cache.bytes_read == 0)
       return Status(Code::kDataLoss, path + ": no packed weights were read");
   }
   out.exec = std::make_unique<kernels::ExecContext>(options.n_threads);

@@ -75,8 +75,8 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   auto runner = runner::LocalRunner::create(options);
   if (!runner.ok()) return report(log, runner.status(), model_failure(runner.status()));
   for (const std::string& warning : runner.value()->warnings()) log.warn(warning);
-  if (const std::uint64_t cached = runner.value()->cached_weight_bytes(); cached > 0)
-    log.info("Weights read as packed before: " + runner::format_bytes(cached));
+  if (const std::string text = packed_text(runner.value()->weight_cache()); !text.empty())
+    log.info("Packed weights: " + text);
   for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);
 
   signals.serve();

@@ -1,8 +1,10 @@
 #include "serve/shard/shard_setup.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -81,6 +83,16 @@ void LoadProgress::operator()(std::uint64_t done, std::uint64_t total) {
              std::to_string(left) + " s left");
 }
 
+std::string packed_text(const model::WeightCacheUse& use) {
+  if (use.path.empty()) return "";
+  std::array<char, 32> time;
+  std::snprintf(time.data(), time.size(), " in %.2f s", use.seconds);
+  if (use.bytes_written != 0)
+    return runner::format_bytes(use.bytes_written) + " written to " + use.path + time.data();
+  if (use.bytes_read == 0) return std::string("not kept, made") + time.data();
+  return runner::format_bytes(use.bytes_read) + " read from " + use.path + time.data();
+}
+
 runner::RunnerOptions runner_options(const options::OptionValues& values) {
   runner::RunnerOptions out;
   out.model_dir = values.get<"model-id">().value_or("");  // parse() asks for it
@@ -154,6 +166,8 @@ json::Object facts_of(const runner::LocalRunner& runner) {
   facts.set("kv_tokens", json::Value::unsigned_integer(plan.kv_tokens));
   facts.set("workspace_bytes", json::Value::unsigned_integer(plan.workspace_bytes));
   facts.set("reserve_bytes", json::Value::unsigned_integer(plan.reserve_bytes));
+  if (std::string text = packed_text(runner.weight_cache()); !text.empty())
+    facts.set("packed", json::Value(std::move(text)));
   facts.set("huge_page_bytes", json::Value::unsigned_integer(tensor::huge_page_bytes()));
   return facts;
 }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include <coxswain/status.h>
 #include <coxswain/types.h>
@@ -31,6 +32,10 @@ class LoadProgress {
   TimePoint began_;
   TimePoint next_;
 };
+
+// "1.20 GiB read from /w/12ab.weights in 0.31 s": which packed weights were found and which were left. Empty without
+// --weights-cache-dir.
+std::string packed_text(const model::WeightCacheUse& use);
 
 runner::RunnerOptions runner_options(const options::OptionValues& values);
 

@@ -96,6 +96,19 @@ TEST(ShardSetup, OptionsReachTheRunner) {
             (model::WindowLimits{.max_attention_window = {64, 0, 9}, .sink_token_length = 4}));
 }
 
+TEST(ShardSetup, PackedWeightsAreToldByWhatBecameOfThem) {
+  model::WeightCacheUse use;
+  EXPECT_EQ(packed_text(use), "");
+  use = {.path = "/w/a", .bytes_read = 0, .bytes_written = 0, .seconds = 4.126};
+  EXPECT_EQ(packed_text(use), "not kept, made in 4.13 s");
+  use.bytes_written = std::uint64_t{3} << 20;
+  EXPECT_EQ(packed_text(use), "3.00 MiB written to /w/a in 4.13 s");
+  use.bytes_read = std::uint64_t{1} << 20;  // a part, before damage was met
+  EXPECT_EQ(packed_text(use), "3.00 MiB written to /w/a in 4.13 s");
+  use.bytes_written = 0;
+  EXPECT_EQ(packed_text(use), "1.00 MiB read from /w/a in 4.13 s");
+}
+
 TEST(ShardSetup, FailuresHaveTheirCureAndCode) {
   const StartFailure files = model_failure(Status(Code::kDataLoss, "cut short"));
   EXPECT_EQ(files.variant, "ShardCannotStart");
