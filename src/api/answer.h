@@ -101,4 +101,12 @@ std::unique_ptr<AnswerFormat> make_completion_answer(OpenAiAnswerOptions options
 std::unique_ptr<AnswerFormat> make_completion_stream(OpenAiAnswerOptions options,
                                                      std::size_t per_prompt);
 
+// Of POST /v1/messages.
+struct MessagesAnswerOptions {
+  std::string id;
+  std::string model;
+};
+std::unique_ptr<AnswerFormat> make_messages_answer(MessagesAnswerOptions options);
+std::unique_ptr<AnswerFormat> make_messages_stream(MessagesAnswerOptions options);
+
 }  // namespace coxswain::api

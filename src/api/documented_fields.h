@@ -16,6 +16,7 @@ enum Place : std::uint8_t {
   kNativeParameters = 2,  // member of the native document
   kChatDocument = 4,
   kCompletionDocument = 8,
+  kMessagesDocument = 16,
 };
 
 struct DocumentedField {

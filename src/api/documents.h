@@ -80,7 +80,7 @@ struct GenerateRequest {
   IgnoredFields ignored;
 };
 
-// Body of POST /v1/chat/completions and /chat_tokenize.
+// Body of POST /v1/chat/completions and /chat_tokenize; what that of POST /v1/messages stands for.
 struct ChatRequest {
   std::optional<std::string> model;
   json::Value messages;   // array of objects; content is a string, every other member as it came
@@ -121,6 +121,11 @@ struct DetokenizeRequest {
 Result<GenerateRequest> read_generate_request(const json::Value& body,
                                               const DocumentLimits& limits);
 Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLimits& limits);
+// POST /v1/messages: `system` is the first message; neighbours of one role are one message, a blank line between them.
+Result<ChatRequest> read_messages_request(const json::Value& body, const DocumentLimits& limits);
+// POST /v1/messages/count_tokens: the same without a need for `max_tokens`.
+Result<ChatRequest> read_count_tokens_request(const json::Value& body,
+                                              const DocumentLimits& limits);
 Result<CompletionRequest> read_completion_request(const json::Value& body,
                                                   const DocumentLimits& limits);
 Result<DetokenizeRequest> read_detokenize_request(const json::Value& body,

@@ -365,7 +365,6 @@ TEST(Documents, WhatOtherApisDocumentIsRefusedByName) {
                                     "prompt_cache_retention",
                                     "lora",
                                     "lora_path",
-                                    "system",
                                     "previous_response_id",
                                     "adapter_name",
                                     "lora_request",
@@ -403,6 +402,8 @@ TEST(Documents, FieldsOfOtherPlacesSayWhereTheyBelong) {
             "`stream` must stand beside `parameters`, not in it, except as false. Given: true");
   EXPECT_EQ(message(R"({"inputs":"x","parameters":{"max_tokens":1}})"),
             "`max_tokens` is a field of another route, not of this one. Given: 1");
+  EXPECT_EQ(message(R"({"inputs":"x","system":"y"})"),
+            "`system` is a field of another route, not of this one. Given: \"y\"");
 }
 
 TEST(ChatDocument, SizesAreLimited) {

@@ -133,26 +133,94 @@ std::string openai_body(std::string_view text, const Status& status) {
   return out;
 }
 
-std::string native_body(std::string_view text, std::string_view kind) {
+int anthropic_status(const Status& status) {
+  constexpr int kOverloadedStatus = 529;
+  const int openai = openai_row(status).openai_status;
+  return openai == 429 || openai == 503 ? kOverloadedStatus : openai;
+}
+
+std::string_view anthropic_type(int http_status) {
+  switch (http_status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 504:
+      return "timeout_error";
+    case 529:
+      return "overloaded_error";
+    default:
+      return http_status < 500 ? kRequestFault : "api_error";
+  }
+}
+
+std::string anthropic_body(std::string_view text,
+                           const Status& status,
+                           std::string_view request_id) {
+  std::string out = R"({"type":"error","error":{"type":)";
+  json::append_quoted(out, anthropic_type(anthropic_status(status)));
+  out += R"(,"message":)";
+  json::append_quoted(out, text);
+  out += R"(},"request_id":)";
+  if (request_id.empty()) {
+    out += "null";
+  } else {
+    json::append_quoted(out, request_id);
+  }
+  out += '}';
+  return out;
+}
+
+std::string native_body(std::string_view text, const Status& status) {
   std::string out = R"({"error":)";
   json::append_quoted(out, text);
   out += R"(,"error_type":)";
-  json::append_quoted(out, kind);
+  json::append_quoted(out, error_row(client_kind(status)).name);
   out += '}';
   return out;
+}
+
+std::string body_of(ApiStyle style,
+                    std::string_view text,
+                    const Status& status,
+                    std::string_view request_id) {
+  switch (style) {
+    case ApiStyle::kOpenAi:
+      return openai_body(text, status);
+    case ApiStyle::kAnthropic:
+      return anthropic_body(text, status, request_id);
+    case ApiStyle::kNative:
+    case ApiStyle::kTgi:
+      break;
+  }
+  return native_body(text, status);
 }
 
 }  // namespace
 
 ApiStyle style_of(std::string_view path, ApiStyle v1) {
+  if (path.starts_with(kMessagesPath) &&
+      (path.size() == kMessagesPath.size() || path[kMessagesPath.size()] == '/')) {
+    return ApiStyle::kAnthropic;
+  }
   const bool is_v1 = path == "/v1" || path.starts_with("/v1/") ||
                      std::ranges::find(kNamesOfOpenAi, path) != kNamesOfOpenAi.end();
   return is_v1 ? v1 : ApiStyle::kNative;
 }
 
 int http_status(ApiStyle style, const Status& status) {
-  return style == ApiStyle::kOpenAi ? openai_row(status).openai_status
-                                    : error_row(client_kind(status)).tgi_status;
+  switch (style) {
+    case ApiStyle::kOpenAi:
+      return openai_row(status).openai_status;
+    case ApiStyle::kAnthropic:
+      return anthropic_status(status);
+    case ApiStyle::kNative:
+    case ApiStyle::kTgi:
+      break;
+  }
+  return error_row(client_kind(status)).tgi_status;
 }
 
 std::string_view openai_code(const Status& status) {
@@ -217,20 +285,20 @@ FailureLabel failure_label(const Status& status) {
   return error_row(client_kind(status)).label;
 }
 
-std::string error_body(ApiStyle style, const Status& status) {
-  const std::string_view kind = error_row(client_kind(status)).name;
+std::string error_body(ApiStyle style, const Status& status, std::string_view request_id) {
   const std::string text = client_text(status);
   // Escaping can make a text longer, so a body over the limit is made again from half the text.
   for (std::size_t bytes = kErrorBodyBytesMax;; bytes /= 2) {
     const std::string_view part = base::cut_utf8(text, bytes);
-    std::string body =
-        style == ApiStyle::kOpenAi ? openai_body(part, status) : native_body(part, kind);
+    std::string body = body_of(style, part, status, request_id);
     if (body.size() <= kErrorBodyBytesMax || part.empty()) return body;
   }
 }
 
-std::string error_event(ApiStyle style, const Status& status) {
+std::string error_event(ApiStyle style, const Status& status, std::string_view request_id) {
   if (style == ApiStyle::kNative) return sse_event(error_body(style, status));
+  if (style == ApiStyle::kAnthropic)
+    return sse_event("error", error_body(style, status, request_id));
   constexpr int kTgiStreamStatus = 422;
   const std::string text = client_text(status);
   const std::string_view part = base::cut_utf8(text, kErrorBodyBytesMax / 2);

@@ -4,6 +4,7 @@
 //
 // kNative and kTgi: {"error": text, "error_type": kind}, with TGI's statuses.
 // kOpenAi: {"error": {"message", "type", "param", "code"}, "error_type": kind}, with OpenAI's statuses.
+// kAnthropic: {"type": "error", "error": {"type", "message"}, "request_id"}, with Anthropic's statuses.
 //
 // Thread rule: pure functions.
 
@@ -24,12 +25,14 @@ inline constexpr std::size_t kErrorBodyBytesMax = 1024;
 inline constexpr std::size_t kEchoBytesMax = 64;
 
 // How a route answers. Those below /v1 have one of two dialects (--v1-dialect): OpenAI's, or TGI's of the same routes.
-enum class ApiStyle : std::uint8_t { kNative, kOpenAi, kTgi };
+// /v1/messages has Anthropic's.
+enum class ApiStyle : std::uint8_t { kNative, kOpenAi, kTgi, kAnthropic };
 
 // OpenAI's routes under the names that they have below /v1: clients whose base URL lacks it.
 inline constexpr std::array<std::string_view, 3> kNamesOfOpenAi{
     "/chat/completions", "/completions", "/models"};
-// `v1` for /v1, everything below it and kNamesOfOpenAi.
+inline constexpr std::string_view kMessagesPath = "/v1/messages";
+// kAnthropic for kMessagesPath and what is below it, `v1` for the rest of /v1 and kNamesOfOpenAi.
 ApiStyle style_of(std::string_view path, ApiStyle v1);
 
 // What an error kind means to clients and to the metrics. The only place that says so.
@@ -56,10 +59,11 @@ std::string client_text(const Status& status);
 // Under which label tgi_request_failure counts it.
 telemetry::FailureLabel failure_label(const Status& status);
 
-std::string error_body(ApiStyle style, const Status& status);
-// The event of an error inside a stream, framing included. Streams below /v1 still end with [DONE].
+// `request_id` stands in bodies of kAnthropic only; null if it is empty.
+std::string error_body(ApiStyle style, const Status& status, std::string_view request_id = {});
+// The event of an error inside a stream, framing included. Streams of kOpenAi and kTgi still end with [DONE].
 // kTgi: {"error": {"message", "http_status_code": 422}}, whatever the cause, as TGI does.
-std::string error_event(ApiStyle style, const Status& status);
+std::string error_event(ApiStyle style, const Status& status, std::string_view request_id = {});
 
 // At most kEchoBytesMax bytes of `text`, cut between characters.
 std::string echo(std::string_view text);

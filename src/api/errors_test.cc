@@ -70,6 +70,38 @@ TEST(Errors, EveryKindInEveryDialect) {
   }
 }
 
+TEST(Errors, AnthropicsStatusesAndTypes) {
+  struct Row {
+    ErrorKind kind;
+    int status;
+    std::string_view type;
+  };
+  const Row rows[] = {
+      {ErrorKind::kInvalidJson, 400, "invalid_request_error"},
+      {ErrorKind::kValidation, 400, "invalid_request_error"},
+      {ErrorKind::kContextLength, 400, "invalid_request_error"},
+      {ErrorKind::kUnauthorized, 401, "authentication_error"},
+      {ErrorKind::kNotFound, 404, "not_found_error"},
+      {ErrorKind::kPayloadTooLarge, 413, "request_too_large"},
+      {ErrorKind::kUnsupportedMediaType, 415, "invalid_request_error"},
+      {ErrorKind::kGeneration, 500, "api_error"},
+      {ErrorKind::kInternal, 500, "api_error"},
+      {ErrorKind::kDeadline, 504, "timeout_error"},
+      {ErrorKind::kOverloaded, 529, "overloaded_error"},
+      {ErrorKind::kUnavailable, 529, "overloaded_error"},
+      {ErrorKind::kQueueTimeout, 529, "overloaded_error"},
+  };
+  for (const Row& row : rows) {
+    const Status status(Code::kInternal, row.kind, "x");
+    EXPECT_EQ(http_status(ApiStyle::kAnthropic, status), row.status);
+    EXPECT_EQ(error_body(ApiStyle::kAnthropic, status, "r"),
+              R"({"type":"error","error":{"type":")" + std::string(row.type) + R"(","message":")" +
+                  client_text(status) + R"("},"request_id":"r"})");
+  }
+  const Status by_shard(Code::kUnimplemented, ErrorKind::kGeneration, "x");
+  EXPECT_EQ(http_status(ApiStyle::kAnthropic, by_shard), 400);
+}
+
 TEST(Errors, CodesThatAreNarrowerThanTheirKind) {
   EXPECT_EQ(openai_code({Code::kUnimplemented, ErrorKind::kValidation, "x"}),
             "unsupported_parameter");
@@ -92,6 +124,9 @@ TEST(Errors, BodiesOfBothFamilies) {
   for (const ApiStyle v1 : {ApiStyle::kOpenAi, ApiStyle::kTgi}) {
     EXPECT_EQ(style_of("/v1/models", v1), v1);
     EXPECT_EQ(style_of("/v10", v1), ApiStyle::kNative);
+    EXPECT_EQ(style_of("/v1/messages", v1), ApiStyle::kAnthropic);
+    EXPECT_EQ(style_of("/v1/messages/count_tokens", v1), ApiStyle::kAnthropic);
+    EXPECT_EQ(style_of("/v1/messages2", v1), v1);
   }
 }
 
@@ -117,7 +152,8 @@ TEST(Errors, BodiesStayBelowTheLimitAndValid) {
   for (const char* piece : {"a", "\x01", "\xC3\xA9", "\""}) {
     std::string text;
     while (text.size() < 5000) text += piece;
-    for (ApiStyle style : {ApiStyle::kNative, ApiStyle::kOpenAi, ApiStyle::kTgi}) {
+    for (ApiStyle style :
+         {ApiStyle::kNative, ApiStyle::kOpenAi, ApiStyle::kTgi, ApiStyle::kAnthropic}) {
       const std::string body = error_body(style, invalid_argument(text, text));
       EXPECT_LE(body.size(), kErrorBodyBytesMax);
       EXPECT_TRUE(json::parse(body).ok());
@@ -134,6 +170,9 @@ TEST(Errors, StreamEvents) {
             "\"code\":\"deadline_exceeded\",\"http_status_code\":504}}\n\n");
   EXPECT_EQ(error_event(ApiStyle::kTgi, status),
             "data: {\"error\":{\"message\":\"too slow\",\"http_status_code\":422}}\n\n");
+  EXPECT_EQ(error_event(ApiStyle::kAnthropic, status),
+            "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"timeout_error\","
+            "\"message\":\"too slow\"},\"request_id\":null}\n\n");
 }
 
 TEST(Errors, EchoCutsBetweenCharacters) {

@@ -1,6 +1,6 @@
 #pragma once
-// Framing of server-sent events: one event is `data: ` + compact JSON + two line feeds, and goes
-// out as one HTTP chunk.
+// Framing of server-sent events: one event is `data: ` + compact JSON + two line feeds, and goes out as one HTTP chunk.
+// Anthropic's begin with `event: ` + name + a line feed.
 //
 // Thread rule: pure function.
 
@@ -10,7 +10,7 @@
 namespace coxswain::api {
 
 inline constexpr std::string_view kSseContentType = "text/event-stream";
-inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";  // ends streams below /v1 only
+inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";  // ends OpenAI's streams only
 inline constexpr std::string_view kSseKeepAlive = ":\n\n";
 
 inline std::string sse_event(std::string_view json_text) {
@@ -19,6 +19,14 @@ inline std::string sse_event(std::string_view json_text) {
   out += "data: ";
   out += json_text;
   out += "\n\n";
+  return out;
+}
+
+inline std::string sse_event(std::string_view name, std::string_view json_text) {
+  std::string out = "event: ";
+  out += name;
+  out += '\n';
+  out += sse_event(json_text);
   return out;
 }
 

@@ -13,6 +13,7 @@ std::string_view Wording::name(std::string_view field) const {
     return name.empty() ? usual : name;
   };
   if (field == "max_new_tokens") return called(parameters_.new_tokens_field, "max_tokens");
+  if (field == "stop" && style_ == ApiStyle::kAnthropic) return "stop_sequences";
   if (field == "top_n_tokens") return called(parameters_.top_tokens_field, "top_logprobs");
   return field;
 }

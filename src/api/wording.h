@@ -38,7 +38,7 @@ class Wording {
   Status refuse(std::string_view field, std::string text) const;
 
   // In TGI's words.
-  bool native() const { return style_ != ApiStyle::kOpenAi; }
+  bool native() const { return style_ == ApiStyle::kNative || style_ == ApiStyle::kTgi; }
 
  private:
   ApiStyle style_;

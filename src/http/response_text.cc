@@ -80,6 +80,8 @@ std::string_view reason_phrase(int status) {
       return "Service Unavailable";
     case 504:
       return "Gateway Timeout";
+    case 529:  // Anthropic's
+      return "Overloaded";
     default:
       return "Status";
   }

@@ -136,6 +136,8 @@ void Api::add_routes(http::Server& server) {
     add_generation_route(server, path, &Api::chat);
   for (const char* path : {"/v1/completions", "/completions"})
     add_generation_route(server, path, &Api::complete);
+  add_generation_route(server, "/v1/messages", &Api::messages);
+  add_tokenize_route(server, "/v1/messages/count_tokens", &Api::count_message_tokens);
   add_tokenize_route(server, "/tokenize", &Api::tokenize);
   add_tokenize_route(server, "/chat_tokenize", &Api::chat_tokenize);
   add_tokenize_route(server, "/detokenize", &Api::detokenize);
@@ -200,7 +202,7 @@ void Api::refuse(Ticket& ticket, const Status& status) {
   if (ticket.tally) ticket.tally->fail(api::failure_label(status));
   const http::Request& request = *ticket.request;
   log_refusal(log_, {request.request_id, request.path, 0, 0, std::nullopt}, status);
-  http::Response response = error_response(ticket.style, status);
+  http::Response response = error_response(ticket.style, status, request.request_id);
   if (ticket.tally) {
     for (http::Header& header : rate_limit_headers(ticket.style)) {
       response.headers.push_back(std::move(header));

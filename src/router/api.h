@@ -129,6 +129,8 @@ class Api {
   Status generate_compat(Ticket& ticket);  // POST /
   Status chat(Ticket& ticket);
   Status complete(Ticket& ticket);
+  Status messages(Ticket& ticket);              // POST /v1/messages
+  Status count_message_tokens(Ticket& ticket);  // POST /v1/messages/count_tokens
   Status tokenize(Ticket& ticket);
   Status chat_tokenize(Ticket& ticket);
   Status detokenize(Ticket& ticket);

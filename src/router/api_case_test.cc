@@ -133,6 +133,7 @@ http::Request request_of(const json::Value& value) {
   if (headers.is_object()) {
     for (const auto& [name, text] : headers.as_object()) {
       out.headers.emplace_back(name, text.as_string());
+      if (name == "x-request-id") out.request_id = text.as_string();
     }
   } else {
     out.headers.emplace_back("content-type", "application/json");

@@ -59,7 +59,7 @@ std::function<std::unique_ptr<http::Response>(const http::Request&)> make_gate(
     const Status refused(
         Code::kFailedPrecondition, ErrorKind::kUnauthorized, "missing or wrong API key");
     return std::make_unique<http::Response>(
-        error_response(api::style_of(request.path, options.v1), refused));
+        error_response(api::style_of(request.path, options.v1), refused, request.request_id));
   };
 }
 

@@ -240,11 +240,13 @@ void Call::fail(const Status& status) {
   tally_.fail(api::failure_label(setup_.responder->closed() ? status : told));
   log_failure(log_, {setup_.request_id, setup_.path, 0, 0, std::nullopt}, gone ? status : told);
   if (begun_) {
-    setup_.responder->write(api::error_event(setup_.style, told));
-    if (setup_.style != api::ApiStyle::kNative) setup_.responder->write(api::kSseDone);
+    setup_.responder->write(api::error_event(setup_.style, told, setup_.request_id));
+    const bool openai =
+        setup_.style == api::ApiStyle::kOpenAi || setup_.style == api::ApiStyle::kTgi;
+    if (openai) setup_.responder->write(api::kSseDone);
     setup_.responder->end();
   } else {
-    setup_.responder->send(error_response(setup_.style, told));
+    setup_.responder->send(error_response(setup_.style, told, setup_.request_id));
   }
 }
 

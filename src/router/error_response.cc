@@ -2,13 +2,17 @@
 
 namespace coxswain::router {
 
-http::Response error_response(api::ApiStyle style, const Status& status) {
+http::Response error_response(api::ApiStyle style,
+                              const Status& status,
+                              std::string_view request_id) {
   http::Response out;
   out.status = api::http_status(style, status);
-  out.body = api::error_body(style, status);
+  out.body = api::error_body(style, status, request_id);
   if (api::error_row(api::client_kind(status)).retry_after)
     out.headers.emplace_back("retry-after", "1");
   if (out.status == 401) out.headers.emplace_back("www-authenticate", "Bearer");
+  if (style == api::ApiStyle::kAnthropic && !request_id.empty())
+    out.headers.emplace_back("request-id", request_id);
   return out;
 }
 

@@ -46,6 +46,7 @@ http::Response Api::front_page() const {
       "Coxswain serves a language model here.\n\n"
       "POST /v1/chat/completions, /v1/completions    the forms of OpenAI\n"
       "POST /generate, /generate_stream              the forms of text-generation-inference\n"
+      "POST /v1/messages                             the form of Anthropic\n"
       "POST /tokenize, /chat_tokenize, /detokenize   token ids and places, and back\n"
       "GET  /info, /v1/models                        what is served, with its limits\n"
       "GET  /health, /metrics                        for whoever watches it\n";

@@ -165,7 +165,10 @@ Status Validator::check_stopping(const ValidationInput& input) const {
     return wording.refuse(
         "max_new_tokens", "`max_new_tokens` must be strictly positive", ">= 1", "0");
   }
-  return request::check_stop_sequences(p.stop, limits_);
+  Status stops = request::check_stop_sequences(p.stop, limits_);
+  const std::string name(wording.name("stop"));
+  if (stops.ok() || stops.field() == name) return stops;
+  return {stops.code(), stops.kind(), "`" + name + "`: " + stops.message(), name};
 }
 
 Status Validator::check_others(const ValidationInput& input) const {
@@ -193,7 +196,7 @@ constexpr std::uint32_t kReservedTokensMax = 1024;
 // What must fit behind the prompt. In OpenAI's dialect a number that the client did not give is not spoken of.
 std::optional<std::uint64_t> required_tokens(const ValidationInput& input) {
   const std::optional<std::uint32_t> asked = input.parameters->max_new_tokens;
-  if (input.style == api::ApiStyle::kOpenAi) return asked;
+  if (!wording_of(input).native()) return asked;
   return std::min(asked.value_or(0), kReservedTokensMax);
 }
 
