@@ -1,7 +1,7 @@
 // Bodies of requests, from JSON to what the engine is given.
 //
-// First byte: bits 0-1 = route, bit 2 = the route's style of errors, bit 3 = streaming. Every body
-// is read leniently and strictly, with wide and with narrow limits.
+// First byte: bits 0-1 = route, bit 2 = the route's style of errors, bit 3 = streaming, bit 4 =
+// /v1/messages instead of the others. Every body is read leniently and strictly, with wide and with narrow limits.
 
 #include <algorithm>
 #include <memory>
@@ -153,11 +153,16 @@ void check_document(const Call& call, const json::Value& body, Read read) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   coxswain::fuzz::Input input(data, size);
   const std::uint8_t flags = input.byte();
-  const Call call{(flags & 4) != 0 ? api::ApiStyle::kOpenAi : api::ApiStyle::kNative,
-                  (flags & 8) != 0};
+  const bool messages = (flags & 16) != 0;
+  const api::ApiStyle others = (flags & 4) != 0 ? api::ApiStyle::kOpenAi : api::ApiStyle::kNative;
+  const Call call{messages ? api::ApiStyle::kAnthropic : others, (flags & 8) != 0};
   const auto body = json::parse(input.rest());
   if (!body.ok()) {
     check_error(call.style, body.status());
+    return 0;
+  }
+  if (messages) {
+    check_document(call, *body, api::read_messages_request);
     return 0;
   }
   switch (flags & 3) {
