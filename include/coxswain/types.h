@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,18 @@ inline constexpr float kGreedyTemperature = 1e-6F;
 inline constexpr std::size_t kTopTokensMax = 64;
 inline constexpr std::size_t kLocalTopTokensMax = 1024;
 
+// What the text of an answer has to look like, compiled: the bytes that grammar/program.h reads and writes. Copies
+// share them. Thread rule: immutable.
+struct CompiledGrammar {
+  std::shared_ptr<const std::string> bytes = nullptr;  // null: any text
+
+  explicit operator bool() const { return bytes != nullptr; }
+  std::size_t size() const { return bytes == nullptr ? 0 : bytes->size(); }
+  friend bool operator==(const CompiledGrammar& a, const CompiledGrammar& b) {
+    return a.bytes == b.bytes || (a.bytes != nullptr && b.bytes != nullptr && *a.bytes == *b.bytes);
+  }
+};
+
 // How the next token is chosen. Defaults mean "off"; a default-constructed value is greedy.
 // Order of the steps and the formulas: docs/sampling.md. The ranges below are what request/sampling_rules.h enforces
 // for everybody; no value may be NaN, and only a bias may be infinite.
@@ -72,6 +85,8 @@ struct SamplingParams {
   std::string logits_processor = {};
   // Handed to it as it is, for example the program's id of the request.
   std::uint64_t logits_processor_tag = 0;
+  // Tokens that would lead out of it are not chosen; end tokens only where the text is whole. Empty = off.
+  CompiledGrammar grammar = {};
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };

@@ -1,0 +1,60 @@
+#pragma once
+// Compiler: from what a client sends to what a runner walks.
+//
+// Results are kept by content, errors too, so that a schema sent with every request is compiled once.
+//
+// Thread rule: methods from any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+#include <coxswain/types.h>
+
+#include "grammar/json_schema.h"
+#include "grammar/program.h"
+
+namespace coxswain::grammar {
+
+inline constexpr std::size_t kSourceBytesMax = 256U << 10;   // of what a client sends
+inline constexpr std::size_t kCompilerBytesMax = 64U << 20;  // of what is kept
+
+struct Source {
+  enum class Kind : std::uint8_t {
+    kJsonSchema,  // text: the schema as JSON
+    kJsonObject,  // any JSON object
+    kRegex,       // text: the pattern; the whole answer matches
+    kChoice,      // one of `choices`
+  };
+  Kind kind = Kind::kJsonSchema;
+  std::string text = {};
+  std::vector<std::string> choices = {};
+  SchemaOptions schema = {};
+
+  friend bool operator==(const Source&, const Source&) = default;
+};
+
+// Errors: kInvalidArgument and kResourceExhausted, with what the client may read.
+Result<Program> compile(const Source& source);
+// The same as it travels to a runner.
+Result<CompiledGrammar> compile_source(const Source& source);
+
+class Compiler {
+ public:
+  explicit Compiler(std::size_t kept_bytes_max = kCompilerBytesMax);
+  ~Compiler();
+  Compiler(const Compiler&) = delete;
+  Compiler& operator=(const Compiler&) = delete;
+
+  // Errors: as compile().
+  Result<CompiledGrammar> compile(const Source& source);
+
+ private:
+  class Kept;
+  std::unique_ptr<Kept> kept_;
+};
+
+}  // namespace coxswain::grammar

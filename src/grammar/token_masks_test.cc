@@ -1,0 +1,172 @@
+#include "grammar/token_masks.h"
+
+#include <regex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "grammar/regex.h"
+#include "grammar/testing/texts.h"
+
+namespace coxswain::grammar {
+namespace {
+
+Program compiled(std::string_view pattern) {
+  Expressions expressions;
+  const auto root = parse_regex(expressions, pattern);
+  EXPECT_TRUE(root.ok()) << root.status().message();
+  auto program = compile_program(expressions, root.value());
+  EXPECT_TRUE(program.ok()) << program.status().message();
+  return std::move(program.value());
+}
+
+TEST(TokenTrie, HoldsEveryTokenOnce) {
+  const std::vector<std::string> tokens = {
+      "ab", "", "a", "abc", "b", "a", std::string("\0x", 2), "\xFF"};
+  const auto trie = testing::trie_of(tokens);
+  std::multiset<TokenId> seen;
+  std::string path;
+  for (std::size_t i = 0; i < trie->nodes().size(); ++i) {
+    const auto& node = trie->nodes()[i];
+    path.resize(node.depth - 1U);
+    path += static_cast<char>(node.byte);
+    EXPECT_GT(node.end, i);
+    for (const TokenId id :
+         trie->tokens().subspan(node.first_token, node.last_token - node.first_token)) {
+      EXPECT_EQ(tokens[static_cast<std::size_t>(id)], path);
+      seen.insert(id);
+    }
+  }
+  EXPECT_EQ(seen, (std::multiset<TokenId>{0, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(trie->bytes(3), "abc");
+  EXPECT_EQ(trie->bytes(1), "");
+  EXPECT_EQ(trie->bytes(-1), "");
+  EXPECT_EQ(trie->bytes(8), "");
+}
+
+// The texts that the masks let through are those that the pattern matches, no more and no fewer, however the
+// vocabulary cuts them.
+TEST(TokenMasks, LetThroughWhatMatchesAndNothingElse) {
+  const std::vector<std::vector<std::string>> vocabularies = {
+      {"a", "b", "c"}, {"a", "b", "c", "ab", "bc", "abc", "aa"}, {"ab", "b", "ca", "c", "bca"}};
+  for (const std::string pattern :
+       {"(ab|c)*", "a{2,3}b?", "[ab]*c[ab]*", "(a|ab)(c|bc)", "abcabc"}) {
+    const Program program = compiled(pattern);
+    const std::regex expected(pattern);
+    for (const auto& tokens : vocabularies) {
+      const std::size_t n_tokens = 5;
+      std::set<std::string> spelled = {""};
+      std::set<std::string> texts = {""};
+      for (std::size_t n = 0; n < n_tokens; ++n) {
+        std::set<std::string> longer;
+        for (const std::string& text : spelled) {
+          for (const std::string& token : tokens) longer.insert(text + token);
+        }
+        texts.insert(longer.begin(), longer.end());
+        spelled = std::move(longer);
+      }
+      std::erase_if(texts,
+                    [&](const std::string& text) { return !std::regex_match(text, expected); });
+      EXPECT_EQ(testing::texts_by_masks(program, tokens, n_tokens), texts) << pattern;
+    }
+  }
+}
+
+TEST(TokenMasks, CharactersMayBeCutAnywhere) {
+  const TokenMasks masks(compiled("é+"),
+                         testing::trie_of({"\xC3", "\xA9", "é", "\xA9\xC3", "e", "\xA8"}));
+  TokenMasks::Position at = masks.begin();
+  EXPECT_EQ((*masks.mask(at).value())[0], 0b000101U);
+  ASSERT_TRUE(masks.advance(at, 0));
+  EXPECT_FALSE(masks.is_whole(at));
+  EXPECT_EQ((*masks.mask(at).value())[0], 0b001010U);
+  ASSERT_TRUE(masks.advance(at, 3));
+  EXPECT_FALSE(masks.advance(at, 2));
+  ASSERT_TRUE(masks.advance(at, 1));
+  EXPECT_TRUE(masks.is_whole(at));
+  EXPECT_FALSE(masks.is_at_end(at));
+}
+
+TEST(TokenMasks, AtTheEndNothingFollows) {
+  const TokenMasks masks(compiled("ab"), testing::trie_of({"a", "b", "ab"}));
+  TokenMasks::Position at = masks.begin();
+  EXPECT_FALSE(masks.is_whole(at));
+  ASSERT_TRUE(masks.advance(at, "ab"));
+  EXPECT_TRUE(masks.is_at_end(at));
+  EXPECT_EQ((*masks.mask(at).value())[0], 0U);
+  EXPECT_FALSE(masks.advance(at, 0));
+  EXPECT_TRUE(masks.is_at_end(at));  // as it was
+}
+
+// More sets and masks than are kept: every one is made anew, and positions from before go on.
+TEST(TokenMasks, ForgettingChangesNothing) {
+  std::vector<std::string> tokens;
+  for (char c = 'a'; c <= 'z'; ++c) tokens.emplace_back(1, c);
+  const std::string pattern = "([a-m]{0,3000}z|[n-y]{0,3000}z)";
+  const TokenMasks masks(compiled(pattern), testing::trie_of(tokens));
+  TokenMasks::Position low = masks.begin();
+  TokenMasks::Position high = masks.begin();
+  const TokenMask first = *masks.mask(low).value();
+  for (int i = 0; i < 3000; ++i) {
+    ASSERT_EQ((*masks.mask(low).value())[0], i == 0 ? 0x3FFFFFFU : 0x2001FFFU) << i;
+    ASSERT_TRUE(masks.advance(low, i % 13));
+    ASSERT_TRUE(masks.advance(high, 13 + i % 12));
+    if (i % 7 == 0) {
+      ASSERT_EQ((*masks.mask(high).value())[0], 0x3FFE000U) << i;
+    }
+  }
+  EXPECT_EQ((*masks.mask(low).value())[0], 0x2000000U);
+  EXPECT_EQ((*masks.mask(high).value())[0], 0x2000000U);
+  EXPECT_EQ(*masks.mask(masks.begin()).value(), first);
+}
+
+TEST(TokenMasks, ManyThreadsAskAtOnce) {
+  std::vector<std::string> tokens;
+  for (char c = 'a'; c <= 'z'; ++c) tokens.emplace_back(1, c);
+  const TokenMasks masks(compiled("([a-m]{1,40}[n-z]{1,40})*"), testing::trie_of(tokens));
+  std::vector<std::thread> threads;
+  std::vector<std::string> texts(4);
+  for (std::size_t t = 0; t < texts.size(); ++t) {
+    threads.emplace_back([&, t] {
+      TokenMasks::Position at = masks.begin();
+      for (std::size_t i = 0; i < 500; ++i) {
+        const auto mask = masks.mask(at);
+        TokenId id = static_cast<TokenId>((i * 7 + 3) % 26);
+        while (!testing::is_allowed(*mask.value(), id)) id = (id + 1) % 26;
+        if (!masks.advance(at, id)) return;
+        texts[t] += tokens[static_cast<std::size_t>(id)];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(texts[0].size(), 500U);
+  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]);
+}
+
+// A grammar that would be in too many places at once is given up.
+TEST(TokenMasks, AGrammarInTooManyStatesIsGivenUp) {
+  Expressions expressions;
+  // Every rule may go on with any other: after a few bytes a text may lie in very many calls.
+  std::vector<RuleId> ids;
+  for (int i = 0; i < 40; ++i) ids.push_back(expressions.add_rule());
+  for (const RuleId id : ids) {
+    std::vector<Node> choices = {expressions.bytes("b")};
+    for (const RuleId other : ids) {
+      choices.push_back(expressions.sequence(
+          {expressions.bytes("a"), expressions.rule(other), expressions.bytes("b")}));
+    }
+    expressions.define(id, expressions.choice(choices));
+  }
+  auto program = compile_program(expressions, expressions.rule(ids.front()));
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  const TokenMasks masks(std::move(program.value()), testing::trie_of({"a", "aaaaaaaa", "b"}));
+  const auto mask = masks.mask(masks.begin());
+  ASSERT_FALSE(mask.ok());
+  EXPECT_EQ(mask.status().message(), "the grammar is in too many states at once");
+}
+
+}  // namespace
+}  // namespace coxswain::grammar
