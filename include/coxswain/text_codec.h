@@ -34,6 +34,11 @@ class TextCodec {
                                          bool skip_special) const = 0;
   virtual std::string token_text(TokenId id) const = 0;
   virtual bool is_special(TokenId id) const = 0;
+  // What the token adds to a text in the midst of it, whole characters or not; empty for special tokens and for ids
+  // that add nothing.
+  virtual std::string token_bytes(TokenId id) const {
+    return is_special(id) ? std::string() : token_text(id);
+  }
 };
 
 }  // namespace coxswain

@@ -315,6 +315,10 @@ TEST(Beams, WhatIsNotHonouredIsRefusedByName) {
             "`beams` must be 1 wide beside `do_sample`. Given: true");
   EXPECT_EQ(refusal(fake, [](G& r) { r.stopping.stop_sequences = {"a"}; }),
             "`beams` must be 1 wide beside `stop_sequences`. Given: some");
+  EXPECT_EQ(
+      refusal(fake,
+              [](G& r) { r.sampling.grammar.bytes = std::make_shared<const std::string>("g"); }),
+      "`grammar` must be left out of a beam search. Given: one beside `beams`");
   FakeRunnerOptions less = fake;
   less.capabilities.edits = false;
   EXPECT_EQ(refusal(less, none), "`beams` is not supported: this runner cannot edit sequences");

@@ -32,6 +32,7 @@ inline std::size_t spec_bytes_max(const GenerationRequest& request, std::size_t 
                     (stops.size() + request.sampling.logit_bias.size()) * kSpecItemBytes;
   for (const std::string& stop : stops) out += stop.size();
   out += request.stopping.end_ids.size() * kSpecItemBytes;
+  out += request.sampling.grammar.size();
   for (const auto* sequences :
        {&request.sampling.bad_words, &request.stopping.stop_token_sequences})
     for (const std::vector<TokenId>& ids : *sequences)

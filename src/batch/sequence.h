@@ -52,7 +52,8 @@ enum class Outcome : std::uint8_t { kFinished, kFailed, kCancelled };
 inline std::size_t waiting_tokens(const GenerationRequest& request, std::size_t n_ids) {
   std::size_t n_bytes = request.adapter_digest.size() + request.cache_salt.size() +
                         request.sampling.logit_bias.size() * sizeof(std::pair<TokenId, float>) +
-                        request.stopping.end_ids.size() * sizeof(TokenId);
+                        request.stopping.end_ids.size() * sizeof(TokenId) +
+                        request.sampling.grammar.size();
   for (const auto* sequences :
        {&request.sampling.bad_words, &request.stopping.stop_token_sequences})
     for (const std::vector<TokenId>& ids : *sequences) n_bytes += ids.size() * sizeof(TokenId);

@@ -57,6 +57,9 @@ Status check_beside(const GenerationRequest& request) {
     return refuse("must be 1 wide beside `stop_sequences`", "some");
   if (!request.stopping.stop_token_sequences.empty())
     return refuse("must be 1 wide beside `stop_token_sequences`", "some");
+  if (request.sampling.grammar)
+    return invalid_argument(
+        "`grammar` must be left out of a beam search. Given: one beside `beams`", "grammar");
   if (request.outputs.any_generation())
     return refuse("must be 1 wide beside `outputs` of the generation", "some");
   if (!request.more_seeds.empty()) return refuse("must be 1 wide beside `more_seeds`", "some");

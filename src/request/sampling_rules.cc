@@ -61,7 +61,17 @@ Status check_sampling(const SamplingParams& params,
                   std::to_string(params.n_top_tokens));
   }
   COXSWAIN_RETURN_IF_ERROR(check_token_sequences("bad_words", params.bad_words, vocab_size));
+  if (params.grammar && params.grammar.size() == 0)
+    return refuse("grammar", "a compiled one", "no bytes");
+  COXSWAIN_RETURN_IF_ERROR(check_grammar_size(params.grammar.size()));
   return check_logit_bias(params.logit_bias, vocab_size);
+}
+
+Status check_grammar_size(std::size_t n_bytes) {
+  if (n_bytes <= kGrammarBytesMax) return {};
+  return refuse("grammar",
+                "at most " + std::to_string(kGrammarBytesMax) + " bytes when compiled",
+                std::to_string(n_bytes));
 }
 
 Status check_stopping(const StoppingParams& stopping, std::uint32_t vocab_size) {

@@ -30,6 +30,7 @@ inline constexpr Range kFinite{};
 inline constexpr std::size_t kTokenSequencesMax = 1024;
 inline constexpr std::size_t kTokenSequenceIdsMax = 16'384;
 inline constexpr std::size_t kEndIdsMax = 256;
+inline constexpr std::size_t kGrammarBytesMax = std::size_t{8} << 20;  // compiled
 
 struct SamplingRule {
   std::string_view field;
@@ -52,6 +53,9 @@ inline constexpr std::array<SamplingRule, 8> kSamplingRules{{
 Status check_sampling(const SamplingParams& params,
                       std::uint32_t vocab_size,
                       std::size_t top_tokens_max = kTopTokensMax);
+
+// The part of check_sampling() about the size of a compiled grammar.
+Status check_grammar_size(std::size_t n_bytes);
 
 // Errors: as check_sampling(). Stop strings are for check_stop_sequences() (checks.h).
 Status check_stopping(const StoppingParams& stopping, std::uint32_t vocab_size);

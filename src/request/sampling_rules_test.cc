@@ -35,6 +35,22 @@ TEST(Range, TextAndEnds) {
   }
 }
 
+TEST(SamplingRules, GrammarsAreBounded) {
+  const auto of_size = [](std::size_t n) {
+    SamplingParams params;
+    params.grammar.bytes = std::make_shared<const std::string>(n, 'g');
+    return check_sampling(params, kVocabSize);
+  };
+  EXPECT_TRUE(of_size(1).ok());
+  EXPECT_TRUE(of_size(kGrammarBytesMax).ok());
+  const Status long_one = of_size(kGrammarBytesMax + 1);
+  EXPECT_EQ(long_one.field(), "grammar");
+  EXPECT_EQ(long_one.message(),
+            "`grammar` must be at most 8388608 bytes when compiled. Given: 8388609");
+  // Nothing would be left of it on the wire.
+  EXPECT_EQ(of_size(0).field(), "grammar");
+}
+
 TEST(SamplingRules, DefaultsAreLegal) {
   EXPECT_EQ(check_sampling({}, kVocabSize), Status());
 }

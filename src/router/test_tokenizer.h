@@ -46,6 +46,7 @@ class ByteTokenizer final : public tokenizer::Tokenizer {
     return id >= 0 && id < 256 ? std::string(1, static_cast<char>(id)) : std::string();
   }
   bool is_special(TokenId id) const override { return id >= 256; }
+  std::string token_bytes(TokenId id) const override { return token(id); }
   std::optional<TokenId> eos_id() const override { return kEos; }
   std::string bos_token() const override { return "<s>"; }
   std::string eos_token() const override { return "</s>"; }

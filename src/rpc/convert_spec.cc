@@ -1,7 +1,10 @@
 #include <limits>
+#include <memory>
+#include <string>
 
 #include <proto/engine_v1.pb.h>
 
+#include "request/sampling_rules.h"
 #include "rpc/convert.h"
 #include "rpc/convert_detail.h"
 
@@ -49,6 +52,7 @@ void sampling_to_proto(const SamplingParams& from, pb::SamplingParams& to) {
   lists_to_wire(from.bad_words, *to.mutable_bad_words());
   to.set_logits_processor(from.logits_processor);
   to.set_logits_processor_tag(from.logits_processor_tag);
+  if (from.grammar) to.set_grammar(*from.grammar.bytes);
 }
 
 Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
@@ -75,6 +79,9 @@ Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
   COXSWAIN_ASSIGN_OR_RETURN(to.bad_words, lists_from_wire(from.bad_words(), "sampling.bad_words"));
   to.logits_processor = from.logits_processor();
   to.logits_processor_tag = from.logits_processor_tag();
+  COXSWAIN_RETURN_IF_ERROR(request::check_grammar_size(from.grammar().size()));
+  if (!from.grammar().empty())
+    to.grammar.bytes = std::make_shared<const std::string>(from.grammar());
   return to;
 }
 

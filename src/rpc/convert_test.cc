@@ -62,6 +62,7 @@ SamplingParams any_sampling() {
   p.no_repeat_ngram_size = any_u32();
   p.logits_processor = any_text();
   p.logits_processor_tag = any_u64();
+  if (any_bool()) p.grammar.bytes = std::make_shared<const std::string>("g" + any_bytes());
   p.bad_words = some(rc::gen::exec([] { return any_tokens(); }));
   return p;
 }
@@ -364,6 +365,21 @@ TEST(Convert, CapsHoldAtTheirBoundary) {
   EXPECT_TRUE(from_proto(changes).ok());
   changes.mutable_rows(0)->add_table_changes();
   EXPECT_EQ(from_proto(changes).status().field(), "rows.table_changes");
+}
+
+TEST(Convert, AGrammarHasABoundedNumberOfBytes) {
+  pb::StepPlan plan;
+  pb::SamplingParams& sampling = *plan.add_new_sequences()->mutable_sampling();
+  sampling.set_grammar(std::string(8'388'608, 'g'));
+  const auto longest = from_proto(plan);
+  ASSERT_TRUE(longest.ok());
+  EXPECT_EQ(longest->new_sequences[0].sampling.grammar.size(), 8'388'608U);
+  sampling.mutable_grammar()->push_back('g');
+  EXPECT_EQ(from_proto(plan).status().field(), "grammar");
+  EXPECT_EQ(from_proto(plan).status().message(),
+            "`grammar` must be at most 8388608 bytes when compiled. Given: 8388609");
+  sampling.clear_grammar();
+  EXPECT_FALSE(from_proto(plan)->new_sequences[0].sampling.grammar);
 }
 
 TEST(Convert, AStopOffsetBehindTheTextIsRefused) {

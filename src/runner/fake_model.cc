@@ -157,6 +157,10 @@ class FakeCodec final : public TextCodec {
     return std::string(1, static_cast<char>('a' + (id - 5) % 26));
   }
   bool is_special(TokenId id) const override { return id >= 0 && id < 3; }
+  std::string token_bytes(TokenId id) const override {
+    if (is_special(id)) return {};
+    return id == 3 ? "\xC3" : id == 4 ? "\xA9" : token_text(id);
+  }
 };
 
 }  // namespace

@@ -220,12 +220,14 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   if (options.attachment_bytes_max > 0) attachments_.emplace(options.attachment_bytes_max);
   fill_info(options, std::move(kernel_set_id));
   layout_ = kv_layout_of(info_);
+  if (codec_ != nullptr) grammars_.emplace(*codec_, model.vocab_size);
   executor_.emplace(ExecutorParts{.model = model_.get(),
                                   .kv = &*kv_,
                                   .exec = exec_.get(),
                                   .codec = codec_.get(),
                                   .attachments = attachments_ ? &*attachments_ : nullptr,
-                                  .layout = &layout_},
+                                  .layout = &layout_,
+                                  .grammars = grammars_ ? &*grammars_ : nullptr},
                     limits);
   return {};
 }

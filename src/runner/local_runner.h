@@ -137,6 +137,7 @@ class LocalRunner final : public StepRunner {
   std::unique_ptr<kernels::ExecContext> exec_;
   std::optional<kvstore::KvStore> kv_;
   std::optional<AttachmentStore> attachments_;  // empty if attachment_bytes_max is 0
+  std::optional<Grammars> grammars_;            // empty without a tokenizer
   KvLayout layout_;
   std::optional<StepExecutor> executor_;  // used by the compute thread only
   RunnerInfo info_;

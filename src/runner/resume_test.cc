@@ -12,6 +12,7 @@
 #include "json/json.h"
 #include "model/test_models.h"
 #include "runner/testing/law1_runs.h"
+#include "runner/testing/test_grammars.h"
 
 namespace coxswain::runner {
 namespace {
@@ -186,7 +187,7 @@ TEST(ResumeText, StopsAndPiecesOfText) {
 
   GenerationRequest request = plain(prompt, 60);
   request.stopping.ignore_eos = false;
-  std::vector<GenerationRequest> all(4, request);
+  std::vector<GenerationRequest> all(6, request);
   all[1].stopping.stop_sequences = {"=13, 3+5", "never"};
   all[1].stopping.order = FinishOrder::kStopFirst;
   all[2].stopping.stop_token_sequences = {{ids[30], ids[31], ids[32], ids[33]}};
@@ -194,6 +195,12 @@ TEST(ResumeText, StopsAndPiecesOfText) {
   all[3].sampling.temperature = 3.0F;
   all[3].sampling.seed = 5;
   all[3].stopping.stop_sequences = {"zzzz"};
+  all[4].sampling.grammar = testing::regex_grammar("([0-9]{1,3}[+=,] ?){6,8}");
+  all[5].sampling = all[4].sampling;
+  all[5].sampling.do_sample = true;
+  all[5].sampling.temperature = 2.0F;
+  all[5].sampling.seed = 6;
+  all[5].stopping.ignore_eos = true;
   std::size_t n_stopped = 0;
   for (const GenerationRequest& each : all) {
     EXPECT_GT(expect_rest_everywhere(*first, *second, each), 3U);
@@ -201,9 +208,13 @@ TEST(ResumeText, StopsAndPiecesOfText) {
     again.id = RequestId{2};
     const Life life = run(*first, {again}).at(0);
     n_stopped += life.last.finish->reason == FinishReason::kStopSequence ? 1 : 0;
+    if (each.sampling.grammar) {
+      EXPECT_TRUE(testing::matches("([0-9]{1,3}[+=,] ?){6,8}", life.last.finish->generated_text))
+          << life.last.finish->generated_text;
+    }
     EXPECT_FALSE(life.last.finish->generated_text.empty());
   }
-  EXPECT_EQ(n_stopped, 2U);
+  EXPECT_GE(n_stopped, 2U);
 }
 
 }  // namespace

@@ -18,13 +18,15 @@ constexpr std::size_t kContextTokens = 8;
 SequenceState::SequenceState(SequenceSpec spec,
                              const TextCodec* codec,
                              std::span<const TokenId> eos,
-                             std::size_t n_kv_groups)
+                             std::size_t n_kv_groups,
+                             std::shared_ptr<const grammar::TokenMasks> grammar)
     : block_tables(n_kv_groups),
       spec_(std::move(spec)),
       codec_(codec),
       eos_(eos),
       has_counts_(sampling::needs_token_counts(spec_.sampling)),
       may_forbid_(sampling::may_forbid(spec_.sampling, spec_.stopping)),
+      grammar_(std::move(grammar)),
       stops_(spec_.stopping.stop_sequences) {
   const std::size_t room = std::min<std::size_t>(spec_.stopping.max_new_tokens, kOutputReserve);
   output_.reserve(std::max(room, spec_.produced.size()));
@@ -35,6 +37,7 @@ SequenceState::SequenceState(SequenceSpec spec,
     raw_ = codec_->stream(context, false);
     generated_ = codec_->stream(context, true);
   }
+  if (grammar_ != nullptr) place_ = grammar_->begin();
   append(spec_.produced);
 }
 
@@ -70,6 +73,8 @@ std::uint32_t SequenceState::rope_length() const {
 std::string SequenceState::append_text(TokenId id) {
   output_.push_back(id);
   if (has_counts_) counts_.add(id);
+  if (grammar_ != nullptr && !is_end(id) && !grammar_->advance(place_, id))
+    has_left_grammar_ = true;
   if (codec_ == nullptr) return {};
   if (!stops_.empty() || !spec_.stopping.stop_token_sequences.empty())
     marks_.push_back({.raw = raw_length_, .generated = generated_text_.size()});
@@ -82,6 +87,33 @@ std::string SequenceState::append_text(TokenId id) {
 std::span<const TokenId> SequenceState::end_ids() const {
   if (spec_.stopping.ignore_eos) return {};
   return spec_.stopping.end_ids.empty() ? eos_ : std::span(spec_.stopping.end_ids);
+}
+
+bool SequenceState::is_end(TokenId id) const {
+  const std::span<const TokenId> ends = end_ids();
+  return std::find(ends.begin(), ends.end(), id) != ends.end();
+}
+
+Status SequenceState::find_allowed(grammar::TokenMask& mask) const {
+  mask.clear();
+  if (grammar_ == nullptr) return {};
+  if (has_left_grammar_)
+    return invalid_argument("the tokens produced before do not follow the grammar", "grammar");
+  const auto found = grammar_->mask(place_);
+  if (!found.ok()) return found.status();
+  mask = **found;
+  const bool is_whole = grammar_->is_whole(place_);
+  for (const TokenId id : end_ids()) {
+    const auto index = static_cast<std::size_t>(id);
+    if (index / 64 >= mask.size()) continue;
+    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+    mask[index / 64] = is_whole ? mask[index / 64] | bit : mask[index / 64] & ~bit;
+  }
+  return {};
+}
+
+bool SequenceState::is_whole_without_end() const {
+  return grammar_ != nullptr && end_ids().empty() && grammar_->is_at_end(place_);
 }
 
 void SequenceState::find_forbidden(std::vector<TokenId>& ids) const {
@@ -102,8 +134,7 @@ std::size_t SequenceState::stop_tokens_at_end() const {
 
 std::optional<FinishReason> SequenceState::reason_to_end(TokenId id, std::string_view piece) {
   const bool at_length = output_.size() >= spec_.stopping.max_new_tokens;
-  const std::span<const TokenId> ends = end_ids();
-  const bool at_eos = std::find(ends.begin(), ends.end(), id) != ends.end();
+  const bool at_eos = is_end(id);
   const bool stop_first = spec_.stopping.order == FinishOrder::kStopFirst;
   if (stop_first || (!at_length && !at_eos)) {
     if (const auto match = stops_.push(piece)) {
@@ -114,6 +145,7 @@ std::optional<FinishReason> SequenceState::reason_to_end(TokenId id, std::string
       if (!marks_.empty()) stop_begin_ = marks_[output_.size() - n].raw;
       return FinishReason::kStopSequence;
     }
+    if (is_whole_without_end()) return FinishReason::kStopSequence;
   }
   if (at_eos && (stop_first || !at_length)) return FinishReason::kEosToken;
   return at_length ? std::optional(FinishReason::kLength) : std::nullopt;

@@ -1,9 +1,9 @@
 #pragma once
 // SequenceState: what the runner remembers of one sequence beside its keys and values.
 //
-// All of it but the block tables is a pure function of (spec, output ids): penalty counts, partial
-// characters, the stop matcher and the text so far. So it survives pauses as it is and is rebuilt
-// from SequenceSpec::produced after a restart.
+// All of it but the block tables is a pure function of (spec, output ids): penalty counts, partial characters, the stop
+// matcher, the place in the grammar and the text so far. So it survives pauses as it is and is rebuilt from
+// SequenceSpec::produced after a restart.
 //
 // Thread rule: belongs to the compute thread.
 
@@ -19,6 +19,7 @@
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
 
+#include "grammar/token_masks.h"
 #include "sampling/forbidden_tokens.h"
 #include "sampling/sampler.h"
 #include "sampling/stop_matcher.h"
@@ -35,10 +36,12 @@ struct Choice {
 class SequenceState {
  public:
   // `codec` may be null: then tokens have no text. `eos`, the model's end tokens, and `codec` outlive the state.
+  // `grammar`: of the spec's grammar; null if it has none.
   SequenceState(SequenceSpec spec,
                 const TextCodec* codec,
                 std::span<const TokenId> eos,
-                std::size_t n_kv_groups);
+                std::size_t n_kv_groups,
+                std::shared_ptr<const grammar::TokenMasks> grammar = nullptr);
 
   const SequenceSpec& spec() const { return spec_; }
   std::size_t prompt_length() const { return spec_.prompt.size(); }
@@ -53,6 +56,12 @@ class SequenceState {
   const sampling::TokenCounts* counts() const { return has_counts_ ? &counts_ : nullptr; }
   // The ids that may not come next, ascending; none of a request that forbids none.
   void find_forbidden(std::vector<TokenId>& ids) const;
+  // The ids that the grammar lets come next, a bit for each: end tokens where the text is whole. Empty of a request
+  // without one. Errors: kInvalidArgument if the output has left the grammar, which only what others produced can;
+  // kResourceExhausted where the grammar is in too many states.
+  Status find_allowed(grammar::TokenMask& mask) const;
+  // What a state of the same spec is made with.
+  const std::shared_ptr<const grammar::TokenMasks>& grammar() const { return grammar_; }
   std::uint32_t rope_length() const;
   std::vector<TokenAlternative> with_text(std::span<const sampling::ScoredToken> tokens) const;
 
@@ -86,7 +95,10 @@ class SequenceState {
   std::string append_text(TokenId id);
   // The end tokens of the sequence; none if they are ignored.
   std::span<const TokenId> end_ids() const;
+  bool is_end(TokenId id) const;
   std::optional<FinishReason> reason_to_end(TokenId id, std::string_view piece);
+  // The grammar lets nothing follow, and no end token says so.
+  bool is_whole_without_end() const;
   // How many tokens the longest stop sequence of ids has that the output ends with; 0: none.
   std::size_t stop_tokens_at_end() const;
   std::size_t to_generated_offset(std::size_t raw_offset) const;
@@ -104,6 +116,9 @@ class SequenceState {
   bool has_counts_ = false;
   bool may_forbid_ = false;
   bool finished_ = false;
+  bool has_left_grammar_ = false;
+  std::shared_ptr<const grammar::TokenMasks> grammar_;
+  grammar::TokenMasks::Position place_;  // of the output in it
   sampling::TokenCounts counts_;
   sampling::StopMatcher stops_;
   std::unique_ptr<TextCodec::Stream> raw_;        // special tokens spelled out

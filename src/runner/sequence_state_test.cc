@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "grammar/regex.h"
 #include "runner/fake_model.h"
+#include "runner/grammars.h"
+#include "runner/testing/test_grammars.h"
 
 namespace coxswain::runner {
 namespace {
@@ -14,12 +17,34 @@ TokenId letter(char c) {
   return 5 + (c - 'a');
 }
 
-class SequenceStateTest : public testing::Test {
+class SequenceStateTest : public ::testing::Test {
  protected:
   SequenceState make(StoppingParams stopping, std::vector<TokenId> produced = {}) {
     SequenceSpec spec{
         .prompt = {letter('x')}, .produced = std::move(produced), .stopping = std::move(stopping)};
     return SequenceState(std::move(spec), codec_.get(), eos_, 1);
+  }
+  SequenceState make_with(const std::string& pattern,
+                          StoppingParams stopping,
+                          std::vector<TokenId> produced = {}) {
+    SequenceSpec spec{
+        .prompt = {letter('x')}, .produced = std::move(produced), .stopping = std::move(stopping)};
+    spec.sampling.grammar = testing::regex_grammar(pattern);
+    auto masks = grammars_.open(spec.sampling.grammar);
+    EXPECT_TRUE(masks.ok()) << masks.status().message();
+    return SequenceState(std::move(spec), codec_.get(), eos_, 1, std::move(masks).value());
+  }
+  // The ids that may follow, of the first `n`.
+  std::vector<TokenId> allowed(const SequenceState& state, TokenId n = 31) {
+    grammar::TokenMask mask;
+    const Status status = state.find_allowed(mask);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(mask.size(), 1U);
+    std::vector<TokenId> ids;
+    for (TokenId id = 0; id < n && !mask.empty(); ++id) {
+      if (grammar::testing::is_allowed(mask, id)) ids.push_back(id);
+    }
+    return ids;
   }
   // Feeds ids until the sequence ends; the pieces are joined in text_.
   std::optional<SequenceFinish> feed(SequenceState& state, const std::vector<TokenId>& ids) {
@@ -32,9 +57,60 @@ class SequenceStateTest : public testing::Test {
     return std::nullopt;
   }
   std::shared_ptr<const TextCodec> codec_ = make_fake_codec();
+  Grammars grammars_{*codec_, 64};
   std::vector<TokenId> eos_ = {kEos};
   std::string text_;
 };
+
+TEST_F(SequenceStateTest, AGrammarFollowsTheOutput) {
+  grammar::Expressions expressions;
+  const auto root = grammar::parse_regex(expressions, "ab?é");
+  auto program = grammar::compile_program(expressions, root.value());
+  ASSERT_TRUE(program.ok());
+  const auto trie = std::make_shared<const grammar::TokenTrie>(
+      31, [&](TokenId id) { return codec_->token_bytes(id); });
+  const auto masks = std::make_shared<const grammar::TokenMasks>(std::move(program).value(), trie);
+  const auto allowed = [](const SequenceState& state) {
+    grammar::TokenMask mask;
+    EXPECT_TRUE(state.find_allowed(mask).ok());
+    std::vector<TokenId> out;
+    for (TokenId id = 0; id < 64; ++id) {
+      if (mask.at(0) >> id & 1) out.push_back(id);
+    }
+    return out;
+  };
+  const std::vector<TokenId> ids = {letter('a'), letter('b'), kHalf, kOtherHalf, kEos};
+  const std::vector<std::vector<TokenId>> expected = {
+      {letter('a')}, {kHalf, letter('b')}, {kHalf}, {kOtherHalf}, {kEos}};
+  auto state = [&](std::vector<TokenId> produced, bool ignore_eos = false) {
+    SequenceSpec spec{.prompt = {letter('x')},
+                      .produced = std::move(produced),
+                      .stopping = {.max_new_tokens = 9, .ignore_eos = ignore_eos}};
+    return SequenceState(std::move(spec), codec_.get(), eos_, 1, masks);
+  };
+  auto walked = state({});
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(allowed(walked), expected[i]) << i;
+    EXPECT_EQ(allowed(state({ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(i)})),
+              expected[i])
+        << i;
+    const auto finish = feed(walked, {ids[i]});
+    ASSERT_EQ(finish.has_value(), i + 1 == ids.size());
+    if (finish) {
+      EXPECT_EQ(finish->reason, FinishReason::kEosToken);
+    }
+  }
+  // Without an end token the last one that may come ends the sequence.
+  auto endless = state({letter('a'), kHalf}, true);
+  const auto finish = feed(endless, {kOtherHalf});
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(finish->reason, FinishReason::kStopSequence);
+  EXPECT_EQ(finish->generated_text, "a\xC3\xA9");
+  EXPECT_EQ(finish->stop_text_begin, 3U);
+  // What does not follow is not forgotten.
+  grammar::TokenMask mask;
+  EXPECT_EQ(state({letter('b')}).find_allowed(mask).code(), Code::kInvalidArgument);
+}
 
 TEST_F(SequenceStateTest, LengthWinsOverEosAndStop) {
   auto state = make({.max_new_tokens = 2, .stop_sequences = {"<2>"}});
@@ -161,6 +237,100 @@ TEST_F(SequenceStateTest, ProducedTokensRebuildTheState) {
   EXPECT_EQ(rebuilt.token_at(2), letter('b'));
   EXPECT_EQ(feed(rebuilt, {letter('c'), letter('d')}), expected);
   EXPECT_EQ(expected->stop_text_begin, 1u);
+}
+
+TEST_F(SequenceStateTest, TheGrammarFollowsTheOutput) {
+  using Ids = std::vector<TokenId>;
+  auto state = make_with("a(b|\xC3\xA9)+", {.max_new_tokens = 9});
+  EXPECT_EQ(allowed(state), Ids{letter('a')});
+  feed(state, {letter('a')});
+  EXPECT_EQ(allowed(state), (Ids{kHalf, letter('b')}));
+  feed(state, {kHalf});
+  EXPECT_EQ(allowed(state), Ids{kOtherHalf});
+  feed(state, {kOtherHalf});
+  EXPECT_EQ(allowed(state), (Ids{kEos, kHalf, letter('b')}));
+  // All tokens that spell b.
+  EXPECT_EQ(allowed(state, 64),
+            (Ids{kEos, kHalf, letter('b'), letter('b') + 26, letter('b') + 52}));
+  const auto finish = feed(state, {letter('b') + 26, kEos});
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(finish->reason, FinishReason::kEosToken);
+  EXPECT_EQ(finish->generated_text,
+            "a\xC3\xA9"
+            "b");
+  // A request without one.
+  grammar::TokenMask mask(3, 0);
+  EXPECT_TRUE(make({.max_new_tokens = 9}).find_allowed(mask).ok());
+  EXPECT_TRUE(mask.empty());
+}
+
+TEST_F(SequenceStateTest, ProducedTokensRebuildThePlaceInTheGrammar) {
+  const std::vector<TokenId> ids = {
+      letter('a'), kHalf, kOtherHalf, letter('b'), letter('a'), letter('b'), letter('c')};
+  const std::string pattern =
+      "(a(b|\xC3\xA9"
+      "b)){2}[cd]{2}";
+  auto walked = make_with(pattern, {.max_new_tokens = 12});
+  for (std::size_t n = 0; n <= ids.size(); ++n) {
+    const auto begin = ids.begin();
+    auto rebuilt =
+        make_with(pattern, {.max_new_tokens = 12}, {begin, begin + static_cast<std::ptrdiff_t>(n)});
+    EXPECT_EQ(allowed(rebuilt, 64), allowed(walked, 64)) << n;
+    EXPECT_FALSE(allowed(rebuilt).empty()) << n;
+    if (n < ids.size()) feed(walked, {ids[n]});
+  }
+  EXPECT_EQ(allowed(walked), (std::vector<TokenId>{letter('c'), letter('d')}));
+}
+
+TEST_F(SequenceStateTest, EndTokensAreAllowedWhereTheTextIsWholeAndNowhereElse) {
+  using Ids = std::vector<TokenId>;
+  // c would be text of the grammar, too.
+  const StoppingParams own{.max_new_tokens = 9, .end_ids = {letter('c'), 1}};
+  auto state = make_with("b[bc]c", own);
+  EXPECT_EQ(allowed(state), Ids{letter('b')});
+  feed(state, {letter('b')});
+  EXPECT_EQ(allowed(state), Ids{letter('b')});
+  EXPECT_EQ(allowed(make_with("b[bc]*", own, {letter('b')})), (Ids{1, letter('b'), letter('c')}));
+  // Without end tokens none is allowed, and the sequence ends with its text.
+  const StoppingParams endless{.max_new_tokens = 9, .ignore_eos = true};
+  auto ending = make_with("ab?", endless);
+  EXPECT_FALSE(feed(ending, {letter('a')}));
+  EXPECT_EQ(allowed(ending), Ids{letter('b')});
+  const auto finish = feed(ending, {letter('b')});
+  ASSERT_TRUE(finish);
+  EXPECT_EQ(finish->reason, FinishReason::kStopSequence);
+  EXPECT_EQ(finish->generated_text, "ab");
+  EXPECT_EQ(finish->stop_text_begin, 2U);
+  EXPECT_EQ(feed(*std::make_unique<SequenceState>(make_with("ab?", endless, {letter('a')})),
+                 {letter('b')}),
+            finish);
+  // The length comes first, or last, as for stop strings.
+  auto at_length = make_with("ab", {.max_new_tokens = 2, .ignore_eos = true});
+  EXPECT_EQ(feed(at_length, {letter('a'), letter('b')})->reason, FinishReason::kLength);
+  auto stop_first =
+      make_with("ab", {.max_new_tokens = 2, .ignore_eos = true, .order = FinishOrder::kStopFirst});
+  EXPECT_EQ(feed(stop_first, {letter('a'), letter('b')})->reason, FinishReason::kStopSequence);
+  // With end tokens it goes on to one.
+  auto going = make_with("ab", {.max_new_tokens = 9});
+  EXPECT_FALSE(feed(going, {letter('a'), letter('b')}));
+  EXPECT_EQ(allowed(going), Ids{kEos});
+}
+
+TEST_F(SequenceStateTest, TokensOutsideTheGrammarAreNamed) {
+  grammar::TokenMask mask;
+  const auto status_of = [&](std::vector<TokenId> produced) {
+    return make_with("ab*", {.max_new_tokens = 9}, std::move(produced)).find_allowed(mask);
+  };
+  EXPECT_TRUE(status_of({letter('a'), letter('b')}).ok());
+  for (const std::vector<TokenId>& produced :
+       {std::vector<TokenId>{letter('b')}, {letter('a'), letter('c'), letter('b')}, {1}}) {
+    EXPECT_EQ(status_of(produced).code(), Code::kInvalidArgument);
+    EXPECT_EQ(status_of(produced).field(), "grammar");
+  }
+  EXPECT_EQ(status_of({letter('b')}).message(),
+            "the tokens produced before do not follow the grammar");
+  // An end token is no part of the text.
+  EXPECT_TRUE(status_of({letter('a'), kEos, letter('b')}).ok());
 }
 
 TEST_F(SequenceStateTest, AlternativesCarryTextAndFlags) {

@@ -35,6 +35,7 @@ StepExecutor::StepExecutor(const ExecutorParts& parts, const ExecutorLimits& lim
   for (std::size_t i = 0; i < parts_.exec->n_threads(); ++i)
     samplers_.emplace_back(info.vocab_size, limits_.top_tokens_max);
   forbidden_.resize(parts_.exec->n_threads());
+  allowed_.resize(parts_.exec->n_threads());
 }
 
 std::uint64_t StepExecutor::workspace_bytes(const model::ModelInfo& model,
@@ -45,7 +46,7 @@ std::uint64_t StepExecutor::workspace_bytes(const model::ModelInfo& model,
   const std::uint64_t per_logit_row =
       std::uint64_t{model.vocab_size} * sizeof(float) + sizeof(std::uint32_t);
   return limits.rows_max * per_row + limits.logit_rows_max * per_logit_row +
-         n_threads * sampling::Sampler::bytes(model.vocab_size);
+         n_threads * (sampling::Sampler::bytes(model.vocab_size) + model.vocab_size / 8 + 8);
 }
 
 Result<StepResult> StepExecutor::execute(StepPlan plan) {

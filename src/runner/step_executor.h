@@ -32,6 +32,7 @@
 #include "kvstore/kv_store.h"
 #include "model/model.h"
 #include "runner/attachment_store.h"
+#include "runner/grammars.h"
 #include "runner/sequence_state.h"
 #include "sampling/sampler.h"
 #include "tensor/paged_vector.h"
@@ -47,6 +48,7 @@ struct ExecutorParts {
   // May be null: then plans with layer ranges, imports and exports are refused.
   AttachmentStore* attachments = nullptr;
   const KvLayout* layout = nullptr;  // of `kv`
+  Grammars* grammars = nullptr;      // may be null: then sequences with a grammar are refused
 };
 
 // By the name that requests give.
@@ -180,6 +182,7 @@ class StepExecutor {
   tensor::PagedVector<float> logits_;        // [logit_rows_max, vocab_size]
   std::vector<sampling::Sampler> samplers_;  // per worker, as the next
   std::vector<std::vector<TokenId>> forbidden_;
+  std::vector<grammar::TokenMask> allowed_;
   StepTimings timings_;
 };
 

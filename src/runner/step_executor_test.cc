@@ -56,6 +56,42 @@ class StepExecutorTest : public testing::Test {
   std::unique_ptr<StepExecutor> executor_;
 };
 
+// What was produced elsewhere is walked again; what does not follow fails its sequence alone.
+TEST_F(StepExecutorTest, AGrammarGoesOnBehindWhatWasProduced) {
+  Grammars grammars(*codec_, model_->info().vocab_size);
+  executor_ = std::make_unique<StepExecutor>(ExecutorParts{.model = model_.get(),
+                                                           .kv = &*kv_,
+                                                           .exec = &exec_,
+                                                           .codec = codec_.get(),
+                                                           .grammars = &grammars},
+                                             ExecutorLimits{.rows_max = 32});
+  grammar::Expressions expressions;
+  const auto program = grammar::compile_program(expressions, expressions.bytes("abc"));
+  ASSERT_TRUE(program.ok());
+  StepPlan plan{.step = 1};
+  for (const std::uint64_t i : {1U, 2U, 3U}) {
+    SequenceSpec spec = spec_of(i);
+    spec.sampling.grammar.bytes = std::make_shared<const std::string>(program->to_bytes());
+    if (i > 1) spec.produced = {i == 2 ? 5 : 6};
+    Row row = prompt_row(spec, {static_cast<BlockId>(2 * i), static_cast<BlockId>(2 * i + 1)});
+    row.tokens.insert(row.tokens.end(), spec.produced.begin(), spec.produced.end());
+    row.n_tokens = static_cast<std::uint32_t>(row.tokens.size());
+    plan.new_sequences.push_back(std::move(spec));
+    plan.rows.push_back(std::move(row));
+  }
+  const StepResult result = execute(plan);
+  ASSERT_EQ(result.sequences.size(), 3U);
+  EXPECT_EQ(result.sequences[0].tokens.at(0).text, "a");
+  EXPECT_EQ(result.sequences[1].tokens.at(0).text, "b");
+  EXPECT_EQ(result.sequences[2].status.message(),
+            "the tokens produced before do not follow the grammar");
+  // Without a vocabulary there are no masks.
+  executor_ = std::make_unique<StepExecutor>(
+      ExecutorParts{.model = model_.get(), .kv = &*kv_, .exec = &exec_},
+      ExecutorLimits{.rows_max = 32});
+  EXPECT_EQ(execute(plan).sequences.at(0).status.message(), "grammars need a tokenizer");
+}
+
 TEST_F(StepExecutorTest, ABrokenRowFailsItsSequenceAndNoOther) {
   const SequenceSpec good = spec_of(1);
   const SequenceSpec bad = spec_of(2);

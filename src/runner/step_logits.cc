@@ -55,11 +55,14 @@ void StepExecutor::choose(LogitRow& wanted, std::span<float> logits, std::size_t
     listing.n_top_tokens = wanted.ready->row->n_candidates;
   }
   state->find_forbidden(forbidden_[worker]);
+  wanted.status = state->find_allowed(allowed_[worker]);
+  if (!wanted.status.ok()) return;
   const auto out = samplers_[worker].sample({.logits = logits,
                                              .params = lists ? &listing : &state->spec().sampling,
                                              .counts = state->counts(),
                                              .position = wanted.position + 1,
-                                             .forbidden = forbidden_[worker]});
+                                             .forbidden = forbidden_[worker],
+                                             .allowed = allowed_[worker]});
   wanted.status = out.status();
   if (!out.ok()) return;
   wanted.choice.token = out->token;

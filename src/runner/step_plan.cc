@@ -138,7 +138,8 @@ void StepExecutor::apply_edits(std::span<const SequenceEdit> edits, Rejected& re
     next.state.emplace(std::move(spec),
                        parts_.codec,
                        parts_.model->info().eos_token_ids,
-                       parts_.kv->options().n_blocks.size());
+                       parts_.kv->options().n_blocks.size(),
+                       source.grammar());
     if (!rewinds) continue;
     next.state->block_tables = source.block_tables;
     next.state->computed = std::min(source.computed, source.prompt_length() + edit.n_output);
@@ -183,13 +184,18 @@ Status StepExecutor::add_sequence(SequenceSpec&& spec) {
   if (sequences_.erase(spec.id) != 0) return broken_plan("a sequence was introduced twice");
   if (sequences_.size() >= limits_.sequences_max) return too_many_sequences();
   COXSWAIN_RETURN_IF_ERROR(check_spec(spec));
+  std::shared_ptr<const grammar::TokenMasks> grammar;
+  if (spec.sampling.grammar) {
+    COXSWAIN_ASSIGN_OR_RETURN(grammar, parts_.grammars->open(spec.sampling.grammar));
+  }
   const SequenceId id = spec.id;
   sequences_.emplace(std::piecewise_construct,
                      std::forward_as_tuple(id),
                      std::forward_as_tuple(std::move(spec),
                                            parts_.codec,
                                            parts_.model->info().eos_token_ids,
-                                           parts_.kv->options().n_blocks.size()));
+                                           parts_.kv->options().n_blocks.size(),
+                                           std::move(grammar)));
   return {};
 }
 
@@ -219,6 +225,10 @@ Status StepExecutor::check_spec(const SequenceSpec& spec) const {
   if (parts_.codec == nullptr && !spec.stopping.stop_sequences.empty()) {
     return {
         Code::kFailedPrecondition, ErrorKind::kValidation, "stop strings need a tokenizer", "stop"};
+  }
+  if (parts_.grammars == nullptr && spec.sampling.grammar) {
+    return {
+        Code::kFailedPrecondition, ErrorKind::kValidation, "grammars need a tokenizer", "grammar"};
   }
   COXSWAIN_RETURN_IF_ERROR(request::check_stopping(spec.stopping, vocab_size));
   COXSWAIN_RETURN_IF_ERROR(check_local(spec));

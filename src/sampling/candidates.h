@@ -29,6 +29,8 @@ class CandidateSet {
   TokenId id(std::size_t index) const { return dense_ ? static_cast<TokenId>(index) : ids_[index]; }
   std::span<float> scores() { return {scores_.data(), size_}; }
   std::span<const float> scores() const { return {scores_.data(), size_}; }
+  // Whether it has every id of the row, so that an index is the id.
+  bool is_whole() const { return dense_; }
   // Where `id` stands; empty if it is no candidate.
   std::optional<std::size_t> index_of(TokenId id) const;
 

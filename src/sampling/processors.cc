@@ -1,6 +1,7 @@
 #include "sampling/processors.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "sampling/row_math.h"
 
@@ -60,14 +61,27 @@ void apply_temperature(CandidateSet& set, float temperature) {
   divide(set.scores(), temperature);
 }
 
-void keep_allowed(CandidateSet& set, std::span<const TokenId> ids) {
-  const auto is_candidate = [&](TokenId id) { return set.index_of(id).has_value(); };
-  if (std::none_of(ids.begin(), ids.end(), is_candidate)) return;
-  auto next = ids.begin();
-  set.keep_if([&](std::size_t i) {
-    next = std::lower_bound(next, ids.end(), set.id(i));
-    return next != ids.end() && *next == set.id(i);
-  });
+bool keep_masked(CandidateSet& set, std::span<const std::uint64_t> mask) {
+  const std::span<std::uint32_t> found = set.index_scratch();
+  std::size_t n = 0;
+  if (set.is_whole()) {  // bit by bit: most masks allow few ids
+    const std::size_t n_words = std::min(mask.size(), (set.size() + 63) / 64);
+    for (std::size_t word = 0; word < n_words; ++word) {
+      for (std::uint64_t left = mask[word]; left != 0; left &= left - 1) {
+        const std::size_t id = word * 64 + static_cast<std::size_t>(std::countr_zero(left));
+        if (id < set.size()) found[n++] = static_cast<std::uint32_t>(id);
+      }
+    }
+  } else {
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      const auto id = static_cast<std::size_t>(set.id(i));
+      const bool allowed = id / 64 < mask.size() && (mask[id / 64] >> (id % 64) & 1) != 0;
+      if (allowed) found[n++] = static_cast<std::uint32_t>(i);
+    }
+  }
+  if (n == 0) return false;
+  if (n < set.size()) set.keep(found.first(n));
+  return true;
 }
 
 void remove_ids(CandidateSet& set, std::span<const TokenId> ids) {

@@ -33,8 +33,9 @@ void apply_logit_bias(CandidateSet& set, std::span<const std::pair<TokenId, floa
 // score / temperature. REQUIRES: temperature > 0.
 void apply_temperature(CandidateSet& set, float temperature);
 
-// Only `ids` (ascending) stay; the set is unchanged if none of them is a candidate.
-void keep_allowed(CandidateSet& set, std::span<const TokenId> ids);
+// Only ids whose bit is set stay, the lowest in the lowest bit of the first word; ids without a bit leave. False, and
+// the set as it was, if none would stay.
+[[nodiscard]] bool keep_masked(CandidateSet& set, std::span<const std::uint64_t> mask);
 
 // `ids` (ascending, each once) leave the set; it is unchanged if that would empty it.
 void remove_ids(CandidateSet& set, std::span<const TokenId> ids);

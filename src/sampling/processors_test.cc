@@ -107,14 +107,42 @@ TEST(Processors, ExtremeValuesStayFinite) {
 
 TEST(Processors, MasksNeverEmptyTheSet) {
   CandidateSet set = set_of({1.0F, 2.0F, 3.0F, 4.0F});
-  keep_allowed(set, std::vector<TokenId>{1, 3, 9});
+  EXPECT_TRUE(keep_masked(set, std::vector<std::uint64_t>{0b10'0000'1010}));
   EXPECT_EQ(ids_of(set), (std::vector<TokenId>{1, 3}));
-  keep_allowed(set, std::vector<TokenId>{0, 2});
+  EXPECT_FALSE(keep_masked(set, std::vector<std::uint64_t>{0b101}));
+  EXPECT_FALSE(keep_masked(set, {}));
   EXPECT_EQ(ids_of(set), (std::vector<TokenId>{1, 3}));
   remove_ids(set, std::vector<TokenId>{1});
   EXPECT_EQ(ids_of(set), (std::vector<TokenId>{3}));
   remove_ids(set, std::vector<TokenId>{3});
   EXPECT_EQ(ids_of(set), (std::vector<TokenId>{3}));
+}
+
+// Of whole sets and of those that have lost ids before; masks shorter and longer than the row.
+TEST(Processors, MaskedIdsAreThoseOfAPlainFilter) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 300; ++round) {
+    const std::size_t n = 1 + random() % 300;
+    std::vector<float> row(n);
+    for (float& value : row) value = static_cast<float>(random() % 100);
+    std::vector<TokenId> expected(n);
+    for (std::size_t i = 0; i < n; ++i) expected[i] = static_cast<TokenId>(i);
+    CandidateSet set = set_of(row);
+    for (int pass = 0; pass < 3; ++pass) {
+      std::vector<std::uint64_t> mask(random() % 7);
+      for (std::uint64_t& word : mask) word = random() | (pass == 0 ? 0 : random());
+      std::vector<TokenId> left;
+      for (const TokenId id : expected) {
+        const auto bit = static_cast<std::size_t>(id);
+        if (bit / 64 < mask.size() && (mask[bit / 64] >> (bit % 64) & 1) != 0) left.push_back(id);
+      }
+      ASSERT_EQ(keep_masked(set, mask), !left.empty());
+      if (!left.empty()) expected = left;
+      ASSERT_EQ(ids_of(set), expected);
+      for (std::size_t i = 0; i < set.size(); ++i)
+        ASSERT_EQ(set.scores()[i], row[static_cast<std::size_t>(set.id(i))]);
+    }
+  }
 }
 
 // Of whole sets and of those that have lost ids before, at both ends and in between.

@@ -76,7 +76,7 @@ std::size_t Sampler::bytes(std::size_t vocab_max) {
   return CandidateSet::bytes(vocab_max) + kTopTokensMax * sizeof(ScoredToken);
 }
 
-void Sampler::process(const SampleInput& input) {
+bool Sampler::process(const SampleInput& input) {
   const SamplingParams& p = *input.params;
   assert(input.counts != nullptr || !needs_token_counts(p));
   if (p.repetition_penalty != 1.0F)
@@ -89,6 +89,7 @@ void Sampler::process(const SampleInput& input) {
     apply_count_penalties(set_, *input.counts, counted, p.frequency_penalty, p.presence_penalty);
   }
   apply_logit_bias(set_, p.logit_bias);
+  if (!input.allowed.empty() && !keep_masked(set_, input.allowed)) return false;
   if (!input.forbidden.empty()) remove_ids(set_, input.forbidden);
   if (p.temperature != 1.0F && p.temperature >= kGreedyTemperature)
     apply_temperature(set_, p.temperature);
@@ -96,6 +97,7 @@ void Sampler::process(const SampleInput& input) {
   keep_top_p(set_, p.top_p);
   keep_typical(set_, p.typical_p);
   keep_min_p(set_, p.min_p);
+  return true;
 }
 
 std::size_t Sampler::pick(const SampleInput& input, const CandidateSet::Weights& weights) const {
@@ -106,7 +108,7 @@ std::size_t Sampler::pick(const SampleInput& input, const CandidateSet::Weights&
 
 Result<SampleOutput> Sampler::sample(const SampleInput& input) {
   const SamplingParams& p = *input.params;
-  const bool plain = is_plain(p) && input.forbidden.empty();
+  const bool plain = is_plain(p) && input.forbidden.empty() && input.allowed.empty();
   if (is_greedy(p) && p.n_top_tokens == 0 && plain) {  // two passes over the logits, no copy
     const RowSummary row = summarise(input.logits);
     if (row.has_nan) return nan_status();
@@ -116,7 +118,11 @@ Result<SampleOutput> Sampler::sample(const SampleInput& input) {
         .top = {}};
   }
   if (!set_.assign(input.logits)) return nan_status();
-  process(input);
+  if (!process(input)) {
+    return Status(Code::kInternal,
+                  ErrorKind::kGeneration,
+                  "the model has no token that the grammar of the request allows here");
+  }
   const CandidateSet::Weights weights = set_.weights();
   const std::size_t chosen = pick(input, weights);
   top_.clear();

@@ -1,7 +1,7 @@
 #pragma once
 // Sampler: from one row of logits to one token, its log-probability and the best alternatives.
 //
-// The result is a pure function of (logits, params, counts, position, forbidden): nothing else is read, sums
+// The result is a pure function of (logits, params, counts, position, forbidden, allowed): nothing else is read, sums
 // have a fixed order, ties go to the lowest id, and the random number is philox(seed, position).
 // Order of the steps and formulas: docs/sampling.md.
 //
@@ -35,6 +35,8 @@ struct SampleInput {
   std::uint64_t position = 0;           // of the token to choose: prompt + output so far
   // Ids that may not be chosen (forbidden_tokens.h), ascending, each once. Without effect if no other is left.
   std::span<const TokenId> forbidden = {};
+  // A bit for each id that may be chosen (processors.h, keep_masked); empty: all of them.
+  std::span<const std::uint64_t> allowed = {};
 };
 
 struct SampleOutput {
@@ -52,13 +54,13 @@ class Sampler {
   // More than max(kTopTokensMax, n_top_tokens_max) alternatives are never reported.
   explicit Sampler(std::size_t vocab_max, std::size_t n_top_tokens_max = kTopTokensMax);
 
-  // Errors: kInternal with kind kGeneration if the logits hold a NaN.
+  // Errors: kInternal with kind kGeneration if the logits hold a NaN, and if no id that is allowed is above -infinity.
   Result<SampleOutput> sample(const SampleInput& input);
 
   static std::size_t bytes(std::size_t vocab_max);
 
  private:
-  void process(const SampleInput& input);
+  bool process(const SampleInput& input);  // false: nothing is allowed
   std::size_t pick(const SampleInput& input, const CandidateSet::Weights& weights) const;
 
   CandidateSet set_;

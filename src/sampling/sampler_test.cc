@@ -50,6 +50,37 @@ TEST(Sampler, TheTwoGreedyPathsGiveTheSameBits) {
   }
 }
 
+TEST(Sampler, WhatIsNotAllowedIsNotChosen) {
+  const auto row = random_row(200, 2.0F, 7);
+  Sampler sampler(row.size());
+  std::vector<std::uint64_t> mask(4, 0);
+  for (const std::size_t id : {3U, 70U, 71U, 199U}) mask[id / 64] |= std::uint64_t{1} << (id % 64);
+  std::vector<float> few(row.size(), -std::numeric_limits<float>::infinity());
+  for (const std::size_t id : {3U, 70U, 71U, 199U}) few[id] = row[id];
+  for (const bool draws : {false, true}) {
+    for (std::uint64_t position = 0; position < 50; ++position) {
+      const SamplingParams params{.do_sample = draws, .seed = 4, .n_top_tokens = 2};
+      const auto seen =
+          sampler.sample({.logits = row, .params = &params, .position = position, .allowed = mask});
+      ASSERT_TRUE(seen.ok());
+      const ScoredToken token = seen->token;
+      const std::vector<ScoredToken> top(seen->top.begin(), seen->top.end());
+      const SampleOutput expected = sampled(sampler, few, params, position);
+      EXPECT_EQ(token, expected.token);
+      EXPECT_TRUE(std::equal(top.begin(), top.end(), expected.top.begin(), expected.top.end()));
+    }
+  }
+  // What is forbidden gives way where nothing else is allowed.
+  const std::vector<TokenId> forbidden = {3, 70, 71, 199};
+  const SamplingParams greedy;
+  EXPECT_TRUE(
+      sampler.sample({.logits = row, .params = &greedy, .forbidden = forbidden, .allowed = mask})
+          .ok());
+  const std::vector<std::uint64_t> none(4, 0);
+  const auto nothing = sampler.sample({.logits = row, .params = &greedy, .allowed = none});
+  EXPECT_EQ(nothing.status().kind(), ErrorKind::kGeneration);
+}
+
 TEST(Sampler, ATemperatureBelowTheLimitIsGreedy) {
   const auto row = random_row(100, 1.0F, 2);
   Sampler sampler(row.size());
@@ -173,6 +204,77 @@ TEST(Sampler, NanFailsAndExtremesDoNot) {
       EXPECT_TRUE(std::isfinite(out->token.logprob));
       EXPECT_GE(out->top.size(), 1u);
     }
+  }
+}
+
+// The mask of these ids, for a row of n.
+std::vector<std::uint64_t> mask_of(std::size_t n, const std::vector<TokenId>& ids) {
+  std::vector<std::uint64_t> mask((n + 63) / 64, 0);
+  for (const TokenId id : ids)
+    mask[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << id % 64;
+  return mask;
+}
+
+TEST(Sampler, OnlyAllowedTokensAreChosenAndCounted) {
+  const auto row = random_row(300, 2.0F, 12);
+  const std::vector<TokenId> ids = {3, 64, 127, 299};
+  const auto mask = mask_of(row.size(), ids);
+  std::vector<float> left;
+  for (const TokenId id : ids) left.push_back(row[static_cast<std::size_t>(id)]);
+  const std::size_t best =
+      static_cast<std::size_t>(std::max_element(left.begin(), left.end()) - left.begin());
+  Sampler sampler(row.size());
+  const SamplingParams greedy;
+  const auto chosen = sampler.sample({.logits = row, .params = &greedy, .allowed = mask});
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ(chosen->token.id, ids[best]);
+  EXPECT_NEAR(chosen->token.logprob, log_softmax(left, best), 1e-5);
+  std::vector<int> seen(row.size(), 0);
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    // A top-k of the whole row would leave none of them: it is taken of what is allowed.
+    const SamplingParams drawn{
+        .do_sample = true, .temperature = 3.0F, .top_k = 3, .seed = seed, .n_top_tokens = 9};
+    const auto out = sampler.sample({.logits = row, .params = &drawn, .allowed = mask});
+    ASSERT_TRUE(out.ok());
+    EXPECT_EQ(out->top.size(), 3U);
+    ++seen[static_cast<std::size_t>(out->token.id)];
+  }
+  for (std::size_t i = 0; i < row.size(); ++i)
+    EXPECT_TRUE(seen[i] == 0 || mask_of(row.size(), ids)[i / 64] >> (i % 64) & 1) << i;
+  EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](int n) { return n > 0; }), 3);
+}
+
+TEST(Sampler, ForbiddenTokensLeaveOnlyIfAnAllowedOneStays) {
+  const std::vector<float> row = {4.0F, 3.0F, 2.0F, 1.0F};
+  const auto mask = mask_of(row.size(), {1, 3});
+  Sampler sampler(row.size());
+  const SamplingParams greedy;
+  const auto id_without = [&](const std::vector<TokenId>& forbidden) {
+    return sampler
+        .sample({.logits = row, .params = &greedy, .forbidden = forbidden, .allowed = mask})
+        ->token.id;
+  };
+  EXPECT_EQ(id_without({}), 1);
+  EXPECT_EQ(id_without({1}), 3);
+  EXPECT_EQ(id_without({1, 3}), 1);
+  EXPECT_EQ(id_without({0, 2}), 1);
+}
+
+TEST(Sampler, AGrammarThatAllowsNothingFails) {
+  const float low = -std::numeric_limits<float>::infinity();
+  const std::vector<float> row = {1.0F, low, 2.0F};
+  Sampler sampler(row.size());
+  for (const SamplingParams& params : {SamplingParams{}, SamplingParams{.do_sample = true}}) {
+    for (const auto& mask :
+         {mask_of(3, {}), mask_of(3, {1}), std::vector<std::uint64_t>{~0x7ULL}}) {
+      const auto out = sampler.sample({.logits = row, .params = &params, .allowed = mask});
+      EXPECT_EQ(out.status().code(), Code::kInternal);
+      EXPECT_EQ(out.status().kind(), ErrorKind::kGeneration);
+      EXPECT_EQ(out.status().message(),
+                "the model has no token that the grammar of the request allows here");
+    }
+    EXPECT_TRUE(
+        sampler.sample({.logits = row, .params = &params, .allowed = mask_of(3, {2})}).ok());
   }
 }
 

@@ -60,7 +60,8 @@ class TextEnd final : public DecoderStage {
   std::string& out_;
 };
 
-// Makes stages of one type from an options value. A Stage may have kTakesPieces and later_token().
+// Makes stages of one type from an options value. A Stage may have kTakesPieces and later_token(), and later_bytes()
+// where that is not the same.
 template <typename Stage, typename Options>
 class Step final : public DecoderStep {
  public:
@@ -78,6 +79,14 @@ class Step final : public DecoderStep {
     if constexpr (requires { Stage::later_token(token, options_); })
       return Stage::later_token(token, options_);
     return std::nullopt;
+  }
+  std::string later_bytes(std::string_view token, bool is_fused) const override {
+    if constexpr (requires { Stage::later_bytes(token, options_, is_fused); })
+      return Stage::later_bytes(token, options_, is_fused);
+    else if constexpr (requires { Stage::later_token(token, options_); })
+      return Stage::later_token(token, options_);
+    else
+      return std::string(token);
   }
   std::unique_ptr<DecoderStage> make_stage(DecoderStage* next, bool is_fused) const override {
     return std::make_unique<Stage>(next, options_, is_fused);
@@ -101,6 +110,9 @@ class JoinStage final : public DecoderStage {
     if (!is_first_) next().push(" ");
     is_first_ = false;
     next().push(token);
+  }
+  static std::string later_bytes(std::string_view token, NoOptions, bool) {
+    return std::string(" ").append(token);
   }
 
  private:
@@ -143,6 +155,10 @@ class ByteLevelStage final : public DecoderStage {
     assembler_.push(bytes_, text_);
     if (!text_.empty()) next().push(text_);
   }
+  static std::string later_bytes(std::string_view token, NoOptions, bool) {
+    std::string bytes;
+    return append_bytes_of_characters(bytes, token) ? bytes : std::string(token);
+  }
   void finish() override {
     text_.clear();
     assembler_.finish(text_);
@@ -171,6 +187,10 @@ class ByteFallbackStage final : public DecoderStage {
     }
     if (!text_.empty()) next().push(text_);
     if (!byte) next().push(token);
+  }
+  static std::string later_bytes(std::string_view token, NoOptions, bool) {
+    const std::optional<char> byte = byte_of_token_name(token);
+    return byte ? std::string(1, *byte) : std::string(token);
   }
   void finish() override {
     text_.clear();
@@ -260,9 +280,16 @@ class StripStage final : public DecoderStage {
       --left_;
     }
     if (is_fused_) return push_fused(token);
-    for (std::size_t n = 0; n < options_.stop && token.ends_with(options_.content); ++n)
-      token.remove_suffix(options_.content.size());
-    next().push(token);
+    next().push(without_end(token, options_));
+  }
+  // Of one string only its two ends are stripped.
+  static std::string later_bytes(std::string_view token,
+                                 const StripOptions& options,
+                                 bool is_fused) {
+    if (is_fused) return std::string(token);
+    for (std::size_t n = 0; n < options.start && token.starts_with(options.content); ++n)
+      token.remove_prefix(options.content.size());
+    return std::string(without_end(token, options));
   }
 
   void finish() override {
@@ -272,6 +299,11 @@ class StripStage final : public DecoderStage {
   }
 
  private:
+  static std::string_view without_end(std::string_view token, const StripOptions& options) {
+    for (std::size_t n = 0; n < options.stop && token.ends_with(options.content); ++n)
+      token.remove_suffix(options.content.size());
+    return token;
+  }
   // The characters at the end that may be stripped wait until something else follows.
   void push_fused(std::string_view piece) {
     std::string_view rest = piece;
@@ -315,7 +347,7 @@ class ReplaceStage final : public DecoderStage {
       : DecoderStage(next), options_(options), is_fused_(is_fused) {}
 
   void push(std::string_view token) override {
-    if (!is_fused_) return next().push(replaced(token));
+    if (!is_fused_) return next().push(replaced(token, options_));
     held_.append(token);
     if (options_.regex) return;  // a match may still grow: wait for the end
     const std::size_t settled = settled_bytes();
@@ -325,9 +357,12 @@ class ReplaceStage final : public DecoderStage {
     held_.erase(0, settled);
   }
   void finish() override {
-    if (!held_.empty()) next().push(replaced(held_));
+    if (!held_.empty()) next().push(replaced(held_, options_));
     held_.clear();
     next().finish();
+  }
+  static std::string later_bytes(std::string_view token, const ReplaceOptions& options, bool) {
+    return replaced(token, options);
   }
 
  private:
@@ -347,14 +382,14 @@ class ReplaceStage final : public DecoderStage {
     return text.size();
   }
 
-  std::string replaced(std::string_view text) const {
-    if (!options_.regex) return replace_all(text, options_.from, options_.to);
-    const auto found = options_.regex->find_all(text);
+  static std::string replaced(std::string_view text, const ReplaceOptions& options) {
+    if (!options.regex) return replace_all(text, options.from, options.to);
+    const auto found = options.regex->find_all(text);
     if (!found.ok()) return std::string(text);
     std::string out;
     std::size_t at = 0;
     for (const TextSpan& span : found.value()) {
-      out.append(text.substr(at, span.begin - at)).append(options_.to);
+      out.append(text.substr(at, span.begin - at)).append(options.to);
       at = span.end;
     }
     return out.append(text.substr(at));
@@ -457,6 +492,16 @@ DecoderChain::DecoderChain(const DecoderPlan& plan) {
       stages_.push_back(std::make_unique<WholeStage>(stages_.back().get()));
   }
   first_ = stages_.back().get();
+}
+
+std::string later_bytes(const DecoderPlan& plan, std::string_view token) {
+  std::string out(token);
+  bool is_fused = false;
+  for (const auto& step : plan) {
+    out = step->later_bytes(out, is_fused);
+    is_fused = is_fused || step->fuses();
+  }
+  return out;
 }
 
 void Utf8Assembler::push(std::string_view bytes, std::string& out) {

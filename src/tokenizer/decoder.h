@@ -49,9 +49,15 @@ class DecoderStep {
   virtual std::size_t growth() const { return 1; }
   // What every token but the first becomes, where that depends on the token alone.
   virtual std::optional<std::string> later_token(std::string_view) const { return std::nullopt; }
+  // The bytes that a token becomes in the middle of a text, whatever stands around it; a piece where is_fused.
+  virtual std::string later_bytes(std::string_view token, bool is_fused) const = 0;
 };
 
 using DecoderPlan = std::vector<std::unique_ptr<DecoderStep>>;
+
+// The bytes that a token adds in the middle of a text: of an unfinished character too, and with what a step would drop
+// at the ends of the text or replace across tokens.
+std::string later_bytes(const DecoderPlan& plan, std::string_view token);
 
 // A running decoder.
 class DecoderChain {

@@ -381,6 +381,14 @@ std::string PipelineTokenizer::decode(std::span<const TokenId> ids, bool skip_sp
   return chain.take();
 }
 
+std::string PipelineTokenizer::token_bytes(TokenId id) const {
+  if (!exists(id) || is_special(id)) return {};
+  const auto index = static_cast<std::size_t>(id);
+  if (!bytes_begin_.empty())
+    return bytes_.substr(bytes_begin_[index], bytes_begin_[index + 1] - bytes_begin_[index]);
+  return later_bytes(parts_.decoder, decoded_name(id));
+}
+
 std::string PipelineTokenizer::decode_bytes(std::span<const TokenId> ids, bool skip_special) const {
   std::string bytes;
   bytes.reserve(ids.size() * 5);

@@ -49,6 +49,7 @@ class PipelineTokenizer final : public Tokenizer {
   std::optional<TokenId> token_to_id(std::string_view token) const override;
   std::string token(TokenId id) const override { return std::string(name(id)); }
   bool is_special(TokenId id) const override;
+  std::string token_bytes(TokenId id) const override;
   std::string unknown_split_pattern() const override {
     return parts_.pre_tokenizer.unknown_pattern;
   }

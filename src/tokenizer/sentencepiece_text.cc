@@ -136,6 +136,14 @@ class SentencePieceStage final : public DecoderStage {
     emit();
     next().finish();
   }
+  static void append_with_blanks(std::string_view token, std::string& out) {
+    for (std::size_t found = token.find(kMetaspaceUtf8); found != std::string_view::npos;
+         found = token.find(kMetaspaceUtf8)) {
+      out.append(token.substr(0, found)).push_back(' ');
+      token.remove_prefix(found + kMetaspaceUtf8.size());
+    }
+    out += token;
+  }
 
  private:
   // The first token that has text loses its blanks; the rule follows the library step by step.
@@ -150,12 +158,7 @@ class SentencePieceStage final : public DecoderStage {
       token.remove_prefix(kMetaspaceUtf8.size());
       took_first_blank_ = !options_.drops_first_blanks;
     }
-    for (std::size_t found = token.find(kMetaspaceUtf8); found != std::string_view::npos;
-         found = token.find(kMetaspaceUtf8)) {
-      text_.append(token.substr(0, found)).push_back(' ');
-      token.remove_prefix(found + kMetaspaceUtf8.size());
-    }
-    text_ += token;
+    append_with_blanks(token, text_);
   }
 
   void emit() {
@@ -179,6 +182,13 @@ class SentencePieceStep final : public DecoderStep {
     return std::make_unique<SentencePieceStage>(next, options_);
   }
   bool fuses() const override { return true; }
+  std::string later_bytes(std::string_view token, bool) const override {
+    if (const auto byte = byte_of_token_name(token)) return {*byte};
+    if (token == options_.unk_piece) return options_.unk_surface;
+    std::string out;
+    SentencePieceStage::append_with_blanks(token, out);
+    return out;
+  }
 
  private:
   SentencePieceDecoderOptions options_;

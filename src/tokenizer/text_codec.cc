@@ -51,4 +51,8 @@ bool TokenizerCodec::is_special(TokenId id) const {
   return tokenizer_->is_special(id);
 }
 
+std::string TokenizerCodec::token_bytes(TokenId id) const {
+  return tokenizer_->token_bytes(id);
+}
+
 }  // namespace coxswain::tokenizer

@@ -22,6 +22,7 @@ class TokenizerCodec final : public TextCodec {
                                  bool skip_special) const override;
   std::string token_text(TokenId id) const override;
   bool is_special(TokenId id) const override;
+  std::string token_bytes(TokenId id) const override;
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;

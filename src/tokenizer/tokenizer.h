@@ -67,6 +67,9 @@ class Tokenizer {
   virtual std::optional<TokenId> token_to_id(std::string_view token) const = 0;
   virtual std::string token(TokenId id) const = 0;  // as the vocabulary writes it
   virtual bool is_special(TokenId id) const = 0;
+  // What the token adds to a text in the midst of it, whole characters or not; empty for special tokens and for ids
+  // that do not exist.
+  virtual std::string token_bytes(TokenId id) const = 0;
 
   // From tokenizer_config.json / special_tokens_map.json / the model file; empty if unknown.
   virtual std::optional<TokenId> eos_id() const = 0;

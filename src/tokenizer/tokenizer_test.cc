@@ -1,6 +1,10 @@
 #include "tokenizer/tokenizer.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <random>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -47,6 +51,34 @@ constexpr std::string_view kByteLevel = R"({
   "decoder": {"type": "ByteLevel"},
   "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "Ġ": 3, "ab": 4, "abc": 5, "Ġa": 6, "Ã": 7, "©": 8, "<": 9, "|": 13, "e": 14, "n": 15, "d": 16, ">": 17},
             "merges": ["a b", "ab c", "Ġ a"]}})";
+
+TEST_F(TokenizerTest, EveryTokenHasTheBytesThatItAdds) {
+  const auto byte_level = load_json(std::string(kByteLevel));
+  ASSERT_NE(byte_level, nullptr);
+  EXPECT_EQ(byte_level->token_bytes(6), " a");
+  EXPECT_EQ(byte_level->token_bytes(7), "\xC3");
+  EXPECT_EQ(byte_level->token_bytes(8), "\xA9");
+  EXPECT_EQ(byte_level->token_bytes(12), "<tool>");
+  EXPECT_EQ(byte_level->token_bytes(10), "");
+  EXPECT_EQ(byte_level->token_bytes(11), "");
+  EXPECT_EQ(byte_level->token_bytes(-1), "");
+  EXPECT_EQ(byte_level->token_bytes(999), "");
+  // As SentencePiece's vocabularies become: a blank before the first word is taken away, bytes are fused.
+  const auto pieces = load_json(R"({
+    "added_tokens": [{"id": 0, "content": "<s>", "special": true, "normalized": false}],
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+      {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    "model": {"type": "BPE", "byte_fallback": true, "vocab": {"<s>": 0, "<0xC3>": 1, "\u2581a": 2, "a": 3, "\u2581\u2581": 4, "<0x0A>": 5},
+              "merges": []}})");
+  ASSERT_NE(pieces, nullptr);
+  EXPECT_EQ(pieces->token_bytes(0), "");
+  EXPECT_EQ(pieces->token_bytes(1), "\xC3");
+  EXPECT_EQ(pieces->token_bytes(2), " a");
+  EXPECT_EQ(pieces->token_bytes(3), "a");
+  EXPECT_EQ(pieces->token_bytes(4), "  ");
+  EXPECT_EQ(pieces->token_bytes(5), "\n");
+}
 
 TEST_F(TokenizerTest, ByteLevelEncodesAndDecodes) {
   const auto tokenizer = load_json(std::string(kByteLevel));
@@ -261,6 +293,122 @@ TEST_F(TokenizerTest, OnlyHexadecimalDigitsNameAByte) {
     "model": {"type": "BPE", "byte_fallback": true, "merges": [], "vocab": {"<0x41>": 0, "<0xzz>": 1, "<0x4>>": 2}}})");
   ASSERT_NE(tokenizer, nullptr);
   EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{0, 1, 2}, false), "A<0xzz><0x4>>");
+}
+
+TEST_F(TokenizerTest, BytesOfATokenAreThoseItAddsInTheMiddleOfAText) {
+  const auto bytes = load_json(std::string(kByteLevel));
+  ASSERT_NE(bytes, nullptr);
+  EXPECT_EQ(bytes->token_bytes(6), " a");
+  EXPECT_EQ(bytes->token_bytes(7), "\xC3");  // half a character
+  EXPECT_EQ(bytes->token_bytes(8), "\xA9");
+  EXPECT_EQ(bytes->token_bytes(12), "<tool>");
+  for (const TokenId none : {10, 11, -1, 18, 1'000'000}) EXPECT_EQ(bytes->token_bytes(none), "");
+  const auto of = [&](const std::string& decoder, const std::string& token) {
+    const auto tokenizer =
+        load_json(R"({"decoder": )" + decoder + R"(, "model": {"type": "WordLevel", "vocab": {")" +
+                  token + R"(": 0}}})");
+    return tokenizer == nullptr ? std::string("!") : tokenizer->token_bytes(0);
+  };
+  const std::string fallback =
+      R"({"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+          {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})";
+  EXPECT_EQ(of(fallback, "\u2581a"), " a");  // only the whole text loses its first blank
+  EXPECT_EQ(of(fallback, "<0xE2>"), "\xE2");
+  EXPECT_EQ(of(R"({"type": "Strip", "content": "x", "start": 2, "stop": 1})", "xxxabxx"), "xabx");
+  EXPECT_EQ(of(R"({"type": "Metaspace", "replacement": "\u2581"})", "\u2581a\u2581"), " a ");
+  EXPECT_EQ(of(R"({"type": "WordPiece"})", "ab"), " ab");
+  EXPECT_EQ(of(R"({"type": "WordPiece"})", "##ab"), "ab");
+  EXPECT_EQ(of(R"({"type": "WordPiece"})", "?"), "?");  // cleaned up
+  EXPECT_EQ(of("null", "ab"), " ab");
+}
+
+std::string without_leading_blanks(std::string_view text) {
+  return std::string(text.substr(std::min(text.find_first_not_of(' '), text.size())));
+}
+
+// Words, numbers, blanks and characters of every length, those among them that are spelled byte by byte.
+std::string random_text(std::mt19937& random) {
+  static constexpr std::array<std::string_view, 16> kParts{"word",
+                                                           "{\"key\": ",
+                                                           "12345",
+                                                           "\n",
+                                                           "caf\u00e9",
+                                                           "\u4f60\u597d",
+                                                           "\U0001F9A6",
+                                                           "\U00012345",
+                                                           "  x",
+                                                           "don't",
+                                                           "[true,",
+                                                           "\u03b1\u03b2",
+                                                           "\t-",
+                                                           "</s>x",
+                                                           "A_b",
+                                                           "\u05d0\u0300"};
+  std::string text = "a";
+  for (auto n = random() % 12; n > 0; --n) {
+    if (random() % 2 == 0) text += ' ';
+    text += kParts[random() % kParts.size()];
+  }
+  return text + "z";
+}
+
+// Real tokenizers of every format: what tokens add is what the text of all is made of.
+TEST(TokenBytes, OfATextsTokensAreTheText) {
+  const char* data = std::getenv("COXSWAIN_DATA");  // NOLINT(concurrency-mt-unsafe)
+  const std::filesystem::path folder =
+      std::filesystem::path(data == nullptr ? "" : data) / "tokenizers";
+  if (data == nullptr || !std::filesystem::is_directory(folder))
+    GTEST_SKIP() << "COXSWAIN_DATA names no folder with tokenizers";
+  struct Case {
+    const char* path;
+    bool keeps_text;  // false: it normalizes the text or does not know all of it
+  };
+  std::mt19937 random(8);
+  for (const Case& each : {Case{"gpt2/tokenizer.json", true},
+                           {"llama-3/tokenizer.json", true},
+                           {"qwen2.5", true},
+                           {"deepseek-v3/tokenizer.json", true},
+                           {"llama-2/tokenizer.json", true},
+                           {"llama-2/tokenizer.model", true},
+                           {"mistral-common/mistral_instruct_tokenizer_240323.model.v3", true},
+                           {"tiktoken/cl100k_base.tiktoken", true},
+                           {"gguf-vocab/ggml-vocab-gpt-2.gguf", true},
+                           {"gguf-vocab/ggml-vocab-llama-spm.gguf", true},
+                           {"gguf-vocab/ggml-vocab-bert-bge.gguf", false},
+                           {"bert-base-uncased/tokenizer.json", false},
+                           {"t5-small/tokenizer.json", false},
+                           {"sentencepiece-unigram/test_model.model", false}}) {
+    SCOPED_TRACE(each.path);
+    const auto loaded = Tokenizer::load(folder / each.path);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    const Tokenizer& tokenizer = **loaded;
+    for (int round = 0; round < 200; ++round) {
+      const std::string text = random_text(random);
+      // What users send makes no special tokens.
+      const std::vector<TextSpan> all{{0, text.size()}};
+      const auto encoding = tokenizer.encode(text, {.add_special_tokens = false, .untrusted = all});
+      ASSERT_TRUE(encoding.ok()) << encoding.status().message();
+      std::string joined;
+      std::vector<TokenId> plain;
+      for (const TokenId id : encoding->ids) {
+        joined += tokenizer.token_bytes(id);
+        if (!tokenizer.is_special(id)) plain.push_back(id);
+      }
+      ASSERT_EQ(without_leading_blanks(joined),
+                without_leading_blanks(tokenizer.decode(plain, true)));
+      if (each.keeps_text) {
+        ASSERT_TRUE(joined == text || joined == " " + text) << joined << "\n" << text;
+      }
+    }
+    std::size_t n_special = 0;
+    for (TokenId id = 0; id < static_cast<TokenId>(tokenizer.vocab_size()); ++id) {
+      if (!tokenizer.is_special(id)) continue;
+      ++n_special;
+      EXPECT_EQ(tokenizer.token_bytes(id), "") << id;
+    }
+    EXPECT_GT(n_special + (each.path == std::string_view("tiktoken/cl100k_base.tiktoken") ? 1 : 0),
+              0U);
+  }
 }
 
 TEST_F(TokenizerTest, UnknownCharacterWithoutUnknownTokenIsAnError) {

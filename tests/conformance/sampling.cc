@@ -102,6 +102,17 @@ void remove_distinct(CandidateSet& set, std::vector<TokenId> ids) {
   remove_ids(set, ids);
 }
 
+// None is left out where none would stay.
+void keep_ids(CandidateSet& set, const std::vector<TokenId>& ids) {
+  std::vector<std::uint64_t> mask;
+  for (const TokenId id : ids) {
+    const auto index = static_cast<std::size_t>(id);
+    if (index / 64 >= mask.size()) mask.resize(index / 64 + 1, 0);
+    mask[index / 64] |= std::uint64_t{1} << (index % 64);
+  }
+  static_cast<void>(keep_masked(set, mask));
+}
+
 using Context = std::span<const TokenId>;
 using StepFunction = void (*)(CandidateSet&, Context, const json::Value&);
 
@@ -151,7 +162,7 @@ const std::map<std::string, StepFunction>& step_functions() {
            remove_distinct(set, golden_ids(step, "eos_ids"));
        }},
       {"logit_bias", [](S set, Context, V step) { apply_logit_bias(set, biases_of(step)); }},
-      {"allowed_ids", [](S set, Context, V step) { keep_allowed(set, golden_ids(step, "ids")); }},
+      {"allowed_ids", [](S set, Context, V step) { keep_ids(set, golden_ids(step, "ids")); }},
   };
   return functions;
 }

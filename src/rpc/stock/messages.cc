@@ -31,6 +31,7 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   if (!from.bad_words.empty()) return not_carried("bad_words");
   if (!from.logits_processor.empty()) return not_carried("logits_processor");
   if (from.no_repeat_ngram_size != 0) return not_carried("no_repeat_ngram_size");
+  if (from.grammar) return not_carried("grammar");
   // A shard samples as soon as any of these is on.
   to.set_do_sample(from.do_sample);
   to.set_temperature(from.do_sample ? from.temperature : 1.0F);

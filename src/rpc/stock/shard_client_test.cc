@@ -170,13 +170,19 @@ TEST_F(StockClient, WhatTheProtocolCannotCarryFailsAloneAndByName) {
   by_hand.prompt = {kBeginToken, 30, kBeginToken, 31};  // the text "<s>" is read as letters
   batch::GenerationRequest long_one = request_of("long", 5);
   long_one.stopping.min_new_tokens = 2;
+  batch::GenerationRequest formed = request_of("formed", 5);
+  formed.sampling.grammar.bytes = std::make_shared<const std::string>("any");
   const batch::GenerationRequest plain = request_of("plain", 5);
   runner_.hold();
   const auto fourth = submit(long_one);
   const auto first = submit(biased);
   const auto second = submit(by_hand);
   const auto third = submit(plain);
+  const auto fifth = submit(formed);
   runner_.release();
+  EXPECT_NE(fifth->wait().message().find("`grammar` is not supported by this shard"),
+            std::string::npos)
+      << fifth->wait().message();
   EXPECT_NE(first->wait().message().find("`logit_bias` is not supported by this shard"),
             std::string::npos)
       << first->wait().message();

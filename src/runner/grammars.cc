@@ -1,0 +1,45 @@
+#include "runner/grammars.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "request/sampling_rules.h"
+
+namespace coxswain::runner {
+namespace {
+
+static_assert(request::kGrammarBytesMax == grammar::kCompiledBytesMax);
+
+// What is kept beside what sequences use; each takes some MiB once its masks are made.
+constexpr std::size_t kEntriesMax = 32;
+
+}  // namespace
+
+Result<std::shared_ptr<const grammar::TokenMasks>> Grammars::open(const CompiledGrammar& grammar) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.grammar == grammar;
+  });
+  if (found != entries_.end()) {
+    entries_.splice(entries_.begin(), entries_, found);
+    return found->masks;
+  }
+  if (grammar.size() > grammar::kCompiledBytesMax) {
+    return invalid_argument("the compiled grammar has " + std::to_string(grammar.size()) +
+                                " bytes; at most " + std::to_string(grammar::kCompiledBytesMax) +
+                                " are allowed",
+                            "grammar");
+  }
+  auto program = grammar::Program::from_bytes(*grammar.bytes);
+  if (!program.ok()) return invalid_argument(program.status().message(), "grammar");
+  if (trie_ == nullptr) {
+    trie_ = std::make_shared<const grammar::TokenTrie>(
+        vocab_size_, [&](TokenId id) { return codec_.token_bytes(id); });
+  }
+  auto masks = std::make_shared<const grammar::TokenMasks>(std::move(program).value(), trie_);
+  entries_.push_front({grammar, masks});
+  if (entries_.size() > kEntriesMax) entries_.pop_back();
+  return masks;
+}
+
+}  // namespace coxswain::runner
