@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "api/errors.h"
+#include "api/grammar_document.h"
 #include "base/utf8.h"
 
 namespace coxswain::api {
@@ -85,6 +86,7 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   out.stop = fields.read_strings("stop", FieldReader::BareString::kAllowed);
   out.ignore_eos = fields.read_bool("ignore_eos").value_or(false);
   read_scheduling(fields, out);
+  read_v1_grammar(fields, out);
   out.do_sample = true;
   read_logit_bias(fields, limits, out);
   fields.require_neutral("do_sample", "true");

@@ -13,7 +13,7 @@ namespace coxswain::api {
 // The body as an object, or why it is none.
 Result<const json::Object*> require_object(const json::Value& body);
 
-// Sampling and stopping fields that /v1/chat/completions and /v1/completions share, extensions included.
+// Sampling and stopping fields and the form of the answer: what /v1/chat/completions and /v1/completions share.
 Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& limits);
 
 // priority, timeout_ms and cache_salt, which every route has.

@@ -21,6 +21,7 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "grammar/compiler.h"
 #include "json/json.h"
 
 namespace coxswain::api {
@@ -35,6 +36,12 @@ struct DocumentLimits {
   std::size_t logit_bias_entries_max = 1024;
   std::size_t client_batch_max = 4;  // prompts in one completion request (--max-client-batch-size)
   bool strict_fields = false;        // refuse unknown fields
+};
+
+// What the text of an answer has to look like.
+struct AskedGrammar {
+  grammar::Source source;
+  std::string field;  // path of the member that says so: "response_format.json_schema.schema"
 };
 
 // How to generate, as given: an empty optional is a field that the client left out.
@@ -63,6 +70,7 @@ struct Parameters {
   std::optional<std::uint32_t> top_n_tokens;
   std::vector<std::pair<TokenId, float>> logit_bias;
   bool ignore_eos = false;
+  std::optional<AskedGrammar> grammar;
   // When it runs, not what it yields.
   std::int32_t priority = 0;                // higher first
   std::optional<std::uint32_t> timeout_ms;  // from its arrival

@@ -3,6 +3,7 @@
 #include "api/document_parts.h"
 #include "api/documents.h"
 #include "api/fields.h"
+#include "api/grammar_document.h"
 
 namespace coxswain::api {
 namespace {
@@ -26,7 +27,7 @@ Parameters read_parameters(FieldReader& fields) {
   out.seed = fields.read_u64("seed");
   out.top_n_tokens = fields.read_u32("top_n_tokens");
   read_scheduling(fields, out);
-  if (fields.find("grammar") != nullptr) fields.fail("grammar is not supported", "grammar");
+  read_native_grammar(fields, out);
   fields.refuse_documented(kNativeParameters);
   return out;
 }

@@ -409,7 +409,7 @@ TEST(Parse, OptionsWithoutEffectSaySo) {
               ElementsAre("`--cuda-memory-fraction` has no effect: it tunes CUDA devices only"));
   // What is off anyway needs no word.
   EXPECT_THAT(run(Binary::kLauncher,
-                  {"--disable-grammar-support"},
+                  {},
                   {{"TRUST_REMOTE_CODE", "false"}, {"DISABLE_CUSTOM_KERNELS", "false"}})
                   .warnings,
               IsEmpty());

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "chat/template_set.h"
+#include "grammar/token_masks.h"
 #include "json/json.h"
 #include "router/test_api.h"
 
@@ -110,6 +111,7 @@ ApiOptions options_of(const json::Value& value) {
   out.documents.strict_fields = flag(value, "strict_fields");
   out.parse_special_in_content = flag(value, "parse_special_in_content");
   out.concurrent_requests_max = number_or(value, "concurrent_requests_max", 128);
+  out.limits.allows_grammars = !flag(value, "disable_grammar_support");
   out.limits.total_tokens_max =
       static_cast<std::uint32_t>(number_or(value, "total_tokens_max", out.limits.total_tokens_max));
   return out;
@@ -147,6 +149,27 @@ http::Request request_of(const json::Value& value) {
 std::string chunk_of(const json::Value& value) {
   if (value.is_string()) return value.as_string();
   return "data: " + json::write(value) + "\n\n";
+}
+
+// Whether `text` is whole by the grammar that an engine got, whatever the tokens.
+bool follows(const CompiledGrammar& compiled, std::string_view text) {
+  auto program = grammar::Program::from_bytes(*compiled.bytes);
+  if (!program.ok()) {
+    ADD_FAILURE() << program.status().message();
+    return false;
+  }
+  const auto bytes = std::make_shared<const grammar::TokenTrie>(
+      256, [](TokenId id) { return std::string(1, static_cast<char>(id)); });
+  const grammar::TokenMasks masks(std::move(program).value(), bytes);
+  grammar::TokenMasks::Position position = masks.begin();
+  return masks.advance(position, text) && masks.is_whole(position);
+}
+
+void check_texts(const CompiledGrammar& compiled, const json::Value& texts, bool should_follow) {
+  ASSERT_TRUE(compiled) << "the engine got no grammar";
+  for (const json::Value& text : texts.as_array()) {
+    EXPECT_EQ(follows(compiled, text.as_string()), should_follow) << text.as_string();
+  }
 }
 
 void check_submissions(const json::Value& expected, const batch::ScriptedEngine& engine) {
@@ -191,6 +214,10 @@ void check_submissions(const json::Value& expected, const batch::ScriptedEngine&
         EXPECT_EQ(static_cast<double>(got.sampling.frequency_penalty), value.to_double());
       } else if (name == "relative_frequency_penalty") {
         EXPECT_EQ(static_cast<double>(got.sampling.relative_frequency_penalty), value.to_double());
+      } else if (name == "has_grammar") {
+        EXPECT_EQ(static_cast<bool>(got.sampling.grammar), value.as_bool());
+      } else if (name == "follows" || name == "does_not_follow") {
+        check_texts(got.sampling.grammar, value, name == "follows");
       } else {
         ADD_FAILURE() << "the case expects an unknown member " << name;
       }

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "api/fields.h"
 #include "api/wording.h"
 #include "request/sampling_rules.h"
 
@@ -111,7 +112,10 @@ batch::GenerationRequest ValidRequest::engine_request(RequestId id) const {
 Validator::Validator(ValidationLimits limits,
                      std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                      SeedSource draw_seed)
-    : limits_(limits), tokenizer_(std::move(tokenizer)), draw_seed_(std::move(draw_seed)) {}
+    : limits_(limits),
+      tokenizer_(std::move(tokenizer)),
+      draw_seed_(std::move(draw_seed)),
+      grammars_(std::make_unique<grammar::Compiler>()) {}
 
 Status Validator::check_sequences(const ValidationInput& input) const {
   const api::Parameters& p = *input.parameters;
@@ -300,6 +304,26 @@ Status Validator::check_ids(const std::vector<TokenId>& ids, std::string_view fi
   return {};
 }
 
+// Step 17 of the table: what the text of the answer has to look like.
+Result<CompiledGrammar> Validator::compile_grammar(const ValidationInput& input) const {
+  const std::optional<api::AskedGrammar>& asked = input.parameters->grammar;
+  if (!asked) return CompiledGrammar{};
+  const bool native = wording_of(input).native();
+  const std::string name = "`" + asked->field + "`";
+  if (!limits_.allows_grammars) {
+    return api::unsupported(native ? "grammar is not supported"
+                                   : name + " is not supported: --disable-grammar-support is set",
+                            asked->field);
+  }
+  Result<CompiledGrammar> compiled = grammars_->compile(asked->source);
+  if (compiled.ok()) return compiled;
+  const Status why = compiled.status();
+  // That a limit is reached does not pass with time: it is the request's.
+  if (why.code() != Code::kInvalidArgument && why.code() != Code::kResourceExhausted) return why;
+  return invalid_argument((native ? "grammar" : name) + " is not valid: " + why.message(),
+                          asked->field);
+}
+
 Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
   const api::Parameters& p = *input.parameters;
   COXSWAIN_RETURN_IF_ERROR(check_sequences(input));
@@ -309,6 +333,7 @@ Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
   SamplingParams sampling = make_sampling(input.style, p);
   COXSWAIN_RETURN_IF_ERROR(request::check_sampling(sampling, limits_.vocab_size));
   COXSWAIN_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenize(input));
+  COXSWAIN_ASSIGN_OR_RETURN(sampling.grammar, compile_grammar(input));
 
   ValidRequest out;
   out.prompt_ = std::move(ids);

@@ -6,8 +6,8 @@
 // (docs/api.md, "Checks"); routes below /v1 differ in these points only: temperature 0 is greedy,
 // top_p and typical_p may be 1, penalties are OpenAI's, and refusals are worded as wording.h says.
 //
-// Thread rule: a Validator is immutable; validate() may be called from any thread and may take as
-// long as tokenising the text.
+// Thread rule: a Validator is immutable but for the grammars that it keeps compiled, which its compiler guards;
+// validate() may be called from any thread and may take as long as tokenising the text and compiling a grammar.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +24,7 @@
 #include "api/documents.h"
 #include "api/errors.h"
 #include "batch/engine.h"
+#include "grammar/compiler.h"
 #include "request/checks.h"
 #include "tokenizer/tokenizer.h"
 
@@ -32,6 +33,7 @@ namespace coxswain::router {
 struct ValidationLimits : request::RequestLimits {
   // Texts up to this size are counted to the end, so that a refusal can say how long they are.
   std::size_t exact_count_bytes_max = std::size_t{256} << 10;
+  bool allows_grammars = true;  // --disable-grammar-support
 };
 
 // A text with how to encode it. The spans must be sorted and disjoint.
@@ -101,10 +103,13 @@ class Validator {
   Status check_others(const ValidationInput& input) const;
   Result<std::vector<TokenId>> tokenize(const ValidationInput& input) const;
   Status check_length(const ValidationInput& input, std::size_t n_tokens, bool exact) const;
+  Result<CompiledGrammar> compile_grammar(const ValidationInput& input) const;
 
   ValidationLimits limits_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   SeedSource draw_seed_;
+  // For all routes: what one has compiled, the others find.
+  std::unique_ptr<grammar::Compiler> grammars_;
 };
 
 }  // namespace coxswain::router

@@ -91,7 +91,9 @@ PARAMETERS = [
     ({"json_schema": {}}, "`json_schema` is not supported yet. Given: an object"),
     # of other routes
     ({"max_tokens": 5}, "`max_tokens` is a field of another route, not of this one. Given: 5"),
-    ({"grammar": {"type": "regex", "value": "a"}}, "grammar is not supported"),
+    # forms of answers that are none
+    ({"grammar": {"type": "json", "value": 7}}, "grammar is not supported"),
+    ({"grammar": {"type": "regex", "value": 7}}, "`grammar.value` must be a string. Given: 7"),
 ]
 
 
@@ -182,7 +184,9 @@ CHATS = [
     ({"stream_options": {"bar": 1}}, "`stream_options`: `bar` is not supported yet. Given: 1", "stream_options.bar"),
     ({"chat_template_kwargs": {"messages": [{"role": "user", "content": "Hi"}] * 3000}},
      "`chat_template_kwargs.messages` is not allowed: the server sets it", "chat_template_kwargs.messages"),
-    ({"response_format": {"type": "json_object"}}, '`response_format` is not supported yet, except as {"type":"text"}. Given: an object', "response_format"),
+    ({"response_format": {"type": "xml"}}, "`response_format.type` must be text, json, json_object, json_schema or regex. Given: xml",
+     "response_format.type"),
+    ({"guided_grammar": "root ::= x"}, '`guided_grammar` is not supported yet. Given: "root ::= x"', "guided_grammar"),
     ({"reasoning_effort": "high"}, '`reasoning_effort` is not supported yet. Given: "high"', "reasoning_effort"),
     ({"model": "m" * 257}, "`model` must have at most 256 bytes. Given: 257", "model"),
 ]

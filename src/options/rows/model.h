@@ -207,10 +207,8 @@ inline constexpr OptionSpec kModelRows[] = {
      .env = "DISABLE_GRAMMAR_SUPPORT",
      .type = OptionType::kFlag,
      .binaries = kFront,
-     .status = OptionStatus::kNoop,
-     .neutral = "true",
-     .help = "Refuse requests with a grammar",
-     .reason = "they are always refused yet"},
+     .help = "Refuse requests that ask for an answer of a given form: `grammar`, `response_format` "
+             "and the like"},
     {.name = "watermark-gamma",
      .env = "WATERMARK_GAMMA",
      .type = OptionType::kF64,

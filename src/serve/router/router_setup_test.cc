@@ -112,6 +112,12 @@ TEST(RouterSetup, TheModelIsNamedAsItIsServed) {
       "a");
 }
 
+TEST(RouterSetup, GrammarsAreAllowedUnlessTheyAreNot) {
+  EXPECT_TRUE(api_options(values_of({}), {}, any_info()).limits.allows_grammars);
+  EXPECT_FALSE(
+      api_options(values_of({"--disable-grammar-support"}), {}, any_info()).limits.allows_grammars);
+}
+
 TEST(RouterSetup, LimitsGivenAreToldFromDefaults) {
   const auto none = token_limit_options(values_of({}));
   EXPECT_EQ(none.input_tokens_max, std::nullopt);

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import typing
 import urllib.request
 
 import openai
@@ -105,6 +106,35 @@ def chat_after_a_function_call():
     return {"finish_reason": answer.choices[0].finish_reason, "tops": {len(t.top_logprobs) for t in answer.choices[0].logprobs.content} == {20}}
 
 
+class Story(pydantic.BaseModel):
+    hero: typing.Literal["fox", "bird"]
+    n_friends: int = pydantic.Field(ge=1, le=9)
+
+
+def parsed(completion):
+    choice = completion.choices[0]
+    story = choice.message.parsed
+    return {"type": type(story).__name__, "hero": story.hero, "n_friends": story.n_friends, "finish_reason": choice.finish_reason,
+            "content": choice.message.content}
+
+
+def parse():
+    return parsed(client.chat.completions.parse(model="tgi", messages=MESSAGES, max_tokens=100, temperature=0, response_format=Story))
+
+
+def parse_stream():
+    with client.chat.completions.stream(model="tgi", messages=MESSAGES, max_tokens=100, temperature=0, response_format=Story) as stream:
+        for _ in stream:
+            pass
+        return parsed(stream.get_final_completion())
+
+
+def json_object():
+    answer = client.chat.completions.create(
+        model="tgi", messages=MESSAGES, max_tokens=40, temperature=0, response_format={"type": "json_object"})
+    return {"begins": answer.choices[0].message.content.lstrip().startswith("{")}
+
+
 def error_of(call):
     try:
         call()
@@ -125,6 +155,12 @@ def error_of_stream():
 def error_unsupported_field():
     return error_of(lambda: client.chat.completions.create(
         model="tgi", messages=MESSAGES, tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]))
+
+
+def error_bad_schema():
+    schema = {"type": "object", "properties": {"a": {"type": "colour"}}}
+    return error_of(lambda: client.chat.completions.create(
+        model="tgi", messages=MESSAGES, response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}))
 
 
 def error_too_long():
@@ -174,6 +210,6 @@ def misfits():
 
 
 CASES = [misfits, models_list, completion, completion_list, completion_stream, completion_echo_logprobs, chat, chat_stream, chat_stream_usage,
-         chat_logprobs, chat_several, chat_stop, chat_after_a_function_call, error_too_long,
-         error_invalid, error_of_stream, error_unsupported_field, error_not_found]
+         chat_logprobs, chat_several, chat_stop, chat_after_a_function_call, parse, parse_stream, json_object, error_too_long,
+         error_bad_schema, error_invalid, error_of_stream, error_unsupported_field, error_not_found]
 print(json.dumps({case.__name__: case() for case in CASES}))
