@@ -19,7 +19,7 @@
 
 namespace coxswain {
 
-enum class ElementType : std::uint8_t { kBool, kInt32, kInt64, kUint64, kFloat32 };
+enum class ElementType : std::uint8_t { kBool, kInt32, kInt64, kUint64, kFloat32, kUint8 };
 
 constexpr std::string_view name_of(ElementType type) {
   switch (type) {
@@ -33,6 +33,8 @@ constexpr std::string_view name_of(ElementType type) {
       return "uint64";
     case ElementType::kFloat32:
       return "float32";
+    case ElementType::kUint8:
+      return "uint8";
   }
   return "unknown";
 }
@@ -40,6 +42,7 @@ constexpr std::string_view name_of(ElementType type) {
 constexpr std::size_t bytes_of(ElementType type) {
   switch (type) {
     case ElementType::kBool:
+    case ElementType::kUint8:
       return 1;
     case ElementType::kInt32:
     case ElementType::kFloat32:
@@ -51,17 +54,18 @@ constexpr std::size_t bytes_of(ElementType type) {
   return 1;
 }
 
-// The element type of a C++ type; other types than these five do not compile.
+// The element type of a C++ type; other types than these six do not compile.
 template <typename T>
 inline constexpr ElementType kElementType = [] {
   static_assert(std::is_same_v<T, bool> || std::is_same_v<T, std::int32_t> ||
                     std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint64_t> ||
-                    std::is_same_v<T, float>,
-                "a tensor has elements of bool, int32, int64, uint64 or float");
+                    std::is_same_v<T, float> || std::is_same_v<T, std::uint8_t>,
+                "a tensor has elements of bool, int32, int64, uint64, float or uint8");
   if constexpr (std::is_same_v<T, bool>) return ElementType::kBool;
   if constexpr (std::is_same_v<T, std::int32_t>) return ElementType::kInt32;
   if constexpr (std::is_same_v<T, std::int64_t>) return ElementType::kInt64;
   if constexpr (std::is_same_v<T, std::uint64_t>) return ElementType::kUint64;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return ElementType::kUint8;
   return ElementType::kFloat32;
 }();
 
@@ -88,6 +92,13 @@ struct NamedTensor {
       std::memcpy(out.bytes.data(), values.data(), out.bytes.size());
     }
     return out;
+  }
+
+  // The bytes of a text, [1, n].
+  static NamedTensor text(std::string name, std::string_view value) {
+    return of<std::uint8_t>(std::move(name),
+                            {1, static_cast<std::int64_t>(value.size())},
+                            std::vector<std::uint8_t>(value.begin(), value.end()));
   }
 
   // The values, for as long as the tensor stays as it is; none if its elements have another type.

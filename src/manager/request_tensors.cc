@@ -8,9 +8,12 @@
 #include <optional>
 #include <ranges>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <coxswain/grammar.h>
 
 #include "manager/nearest_name.h"
 #include "manager/retention_tensors.h"
@@ -31,6 +34,8 @@ struct Fields {
   std::int32_t end_id = -1;
   std::int32_t pad_id = -1;
   RetentionTensors retention;
+  std::optional<GuideType> guide_type;
+  std::optional<std::string> guide;
   std::optional<std::uint32_t> n_sequences;
 };
 
@@ -230,6 +235,30 @@ Status take_perf_metrics(const NamedTensor& tensor, Fields&) {
   return take_only(tensor, false, "times are in no response; only false is taken");
 }
 
+std::string text_of(const NamedTensor& tensor) {
+  const auto bytes = tensor.as<std::uint8_t>();
+  return {bytes.begin(), bytes.end()};
+}
+
+Status take_guide_type(const NamedTensor& tensor, Fields& f) {
+  const std::string name = text_of(tensor);
+  if (name == "json") {
+    f.guide_type = GuideType::kJson;
+  } else if (name == "json_schema") {
+    f.guide_type = GuideType::kJsonSchema;
+  } else if (name == "regex") {
+    f.guide_type = GuideType::kRegex;
+  } else {
+    return refuse(tensor.name, "json, json_schema or regex", name);
+  }
+  return {};
+}
+
+Status take_guide(const NamedTensor& tensor, Fields& f) {
+  f.guide = text_of(tensor);
+  return {};
+}
+
 Status take_stop(const NamedTensor&, Fields&) {  // true: is_stop_message()
   return {};
 }
@@ -328,6 +357,8 @@ constexpr std::array kRows{
         take_decode_retention<&RetentionTensors::decode_duration_ms>},
     Row{"num_return_sequences", ElementType::kInt32, Shape::kScalar, take_return_sequences},
     Row{"return_perf_metrics", ElementType::kBool, Shape::kScalar, take_perf_metrics},
+    Row{"guided_decoding_guide_type", ElementType::kUint8, Shape::kRow, take_guide_type},
+    Row{"guided_decoding_guide", ElementType::kUint8, Shape::kRow, take_guide},
 };
 
 struct Refused {
@@ -338,7 +369,6 @@ struct Refused {
 constexpr std::string_view kNoAdapters = "the engine has no LoRA adapters";
 constexpr std::string_view kNoDrafts = "draft tokens are not taken from requests";
 constexpr std::string_view kNoTables = "the engine has no prompt tables";
-constexpr std::string_view kNoGrammar = "the engine has no guided decoding";
 
 constexpr std::array kRefused{
     Refused{"lora_task_id", kNoAdapters},
@@ -350,8 +380,6 @@ constexpr std::array kRefused{
     Refused{"prompt_embedding_table", kNoTables},
     Refused{"prompt_vocab_size", kNoTables},
     Refused{"decoder_input_ids", "the engine has no encoder-decoder models"},
-    Refused{"guided_decoding_guide_type", kNoGrammar},
-    Refused{"guided_decoding_guide", kNoGrammar},
 };
 
 Status take_tensor(const NamedTensor& tensor, Fields& fields) {
@@ -413,8 +441,29 @@ Status put_beams_together(Fields& f) {
   return {};
 }
 
+Status put_guide_together(Fields& f) {
+  if (!f.guide_type) {
+    if (!f.guide) return {};
+    return refuse(
+        "guided_decoding_guide_type", "there beside `guided_decoding_guide`", "no tensor");
+  }
+  if (!f.guide && f.guide_type != GuideType::kJson)
+    return refuse("guided_decoding_guide", "there for a guide of this type", "no tensor");
+  auto compiled = compile_grammar(*f.guide_type, f.guide.value_or(""));
+  if (!compiled.ok()) {
+    return invalid_argument("`guided_decoding_guide` is not valid: " + compiled.status().message(),
+                            "guided_decoding_guide");
+  }
+  f.out.request.sampling.grammar = std::move(compiled).value();
+  if (f.out.request.beams.width == 1) return {};
+  return refuse("beam_width",
+                "1 beside `guided_decoding_guide_type`",
+                std::to_string(f.out.request.beams.width));
+}
+
 // What depends on several tensors.
 Status put_together(Fields& f) {
+  COXSWAIN_RETURN_IF_ERROR(put_guide_together(f));
   batch::GenerationRequest& request = f.out.request;
   request.prompt.assign(f.input_ids.begin(), f.input_ids.end());
   const std::uint32_t n_max = f.rules.input_tokens_max;

@@ -1,7 +1,10 @@
 #include "manager/request_tensors.h"
 
 #include <cmath>
+#include <optional>
+#include <tuple>
 
+#include <coxswain/grammar.h>
 #include <gtest/gtest.h>
 
 #include "manager/testing/program.h"
@@ -224,6 +227,10 @@ TEST(RequestTensors, SaysWhatIsWrong) {
        "is taken"},
       {NamedTensor::of<std::int32_t>("position_ids", {1, 3}, {0, 1, 5}),
        "`position_ids` is not supported: positions are 0, 1, 2 ... of the whole prompt"},
+      {NamedTensor::text("guided_decoding_guide_type", "ebnf"),
+       "`guided_decoding_guide_type` must be json, json_schema or regex. Given: ebnf"},
+      {i32("guided_decoding_guide_type", 1),
+       "`guided_decoding_guide_type` must be uint8 [1, n]. Given: int32 [1]"},
       {NamedTensor::of<std::int32_t>("draft_input_ids", {2}, {1, 2}),
        "`draft_input_ids` is not supported: draft tokens are not taken from requests"},
       {NamedTensor::of<std::uint64_t>("lora_task_id", {1}, {1}),
@@ -237,6 +244,40 @@ TEST(RequestTensors, SaysWhatIsWrong) {
     EXPECT_EQ(parsed.status().message(), wrong.message);
     EXPECT_EQ(parsed.status().field(), wrong.tensor.name);
   }
+}
+
+TEST(RequestTensors, AGuideIsCompiled) {
+  const auto guided =
+      [](const char* type, std::optional<std::string> guide, std::int32_t width = 1) {
+        auto request = make_request(7, kPrompt, 6);
+        request->set(i32("beam_width", width));
+        if (*type != '\0') request->set(NamedTensor::text("guided_decoding_guide_type", type));
+        if (guide) request->set(NamedTensor::text("guided_decoding_guide", *guide));
+        return parse_request(*request, {.vocab_size = kVocab, .max_beam_width = 4});
+      };
+  for (const auto& [type, kind, guide] :
+       {std::tuple("json", GuideType::kJson, ""),
+        std::tuple("json_schema", GuideType::kJsonSchema, R"({"type": "integer"})"),
+        std::tuple("regex", GuideType::kRegex, "a+")}) {
+    const auto parsed = guided(type, guide);
+    ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+    EXPECT_EQ(parsed->request.sampling.grammar, compile_grammar(kind, guide).value());
+  }
+  EXPECT_TRUE(guided("json", std::nullopt).ok());
+  const auto refusal =
+      [&](const char* type, std::optional<std::string> guide, std::int32_t width = 1) {
+        return guided(type, std::move(guide), width).status().message();
+      };
+  EXPECT_EQ(refusal("", "a+"),
+            "`guided_decoding_guide_type` must be there beside `guided_decoding_guide`. Given: no "
+            "tensor");
+  EXPECT_EQ(refusal("regex", std::nullopt),
+            "`guided_decoding_guide` must be there for a guide of this type. Given: no tensor");
+  EXPECT_EQ(
+      refusal("regex", "(a"),
+      "`guided_decoding_guide` is not valid: at byte 2 of the pattern: a group without its ')'");
+  EXPECT_EQ(refusal("regex", "a", 2),
+            "`beam_width` must be 1 beside `guided_decoding_guide_type`. Given: 2");
 }
 
 TEST(RequestTensors, TwoMustBeThere) {

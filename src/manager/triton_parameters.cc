@@ -213,7 +213,7 @@ constexpr std::array kFixed{
     Fixed{"lora_prefetch_dir", "", kNoAdapters},
     Fixed{"gpu_weights_percent", "1 1.0", "weights are held whole"},
     Fixed{"participant_ids", "", "a manager is one process"},
-    Fixed{"guided_decoding_backend", "", "the engine has no guided decoding"},
+    Fixed{"guided_decoding_backend", "xgrammar llguidance", "grammars are the engine's own"},
 };
 
 Status take_fixed(const Fixed& row, const Given& given) {

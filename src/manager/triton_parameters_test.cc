@@ -96,7 +96,7 @@ lora_prefetch_dir:
 multi_block_mode: true
 gpu_weights_percent: 1.0
 participant_ids:
-guided_decoding_backend:
+guided_decoding_backend: xgrammar
 )";
 
 TEST(TritonParameters, TakesTheWholeTemplateAtItsDefaults) {
