@@ -77,7 +77,7 @@ constexpr DocumentedField kFields[] = {
     {"grammar_triggers"},
     {"guided_choice", "", kV1},
     {"guided_decoding_backend"},
-    {"guided_grammar"},
+    {"guided_grammar", "", kV1},
     {"guided_json", "", kV1},
     {"guided_regex", "", kV1},
     {"guided_whitespace_pattern"},

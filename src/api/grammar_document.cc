@@ -65,10 +65,16 @@ Status finish_object(FieldReader& fields, const json::Object& object, std::strin
   return within(fields.status(), quoted(path), below(path, fields.status().field()));
 }
 
-Result<Source> regex_source(const json::Value& value, const std::string& path) {
+Result<Source> text_source(Source::Kind kind, const json::Value& value, const std::string& path) {
   if (!value.is_string()) return wrong(path, "be a string", given_text(value));
   COXSWAIN_RETURN_IF_ERROR(check_bytes(path, value.as_string().size()));
-  return Source{.kind = Source::Kind::kRegex, .text = value.as_string()};
+  return Source{.kind = kind, .text = value.as_string()};
+}
+Result<Source> regex_source(const json::Value& value, const std::string& path) {
+  return text_source(Source::Kind::kRegex, value, path);
+}
+Result<Source> rules_source(const json::Value& value, const std::string& path) {
+  return text_source(Source::Kind::kRules, value, path);
 }
 
 // TGI's clients write schemas without a `type`: what has `properties` is an object there. By JSON Schema it may be
@@ -211,6 +217,7 @@ Result<Asked> read_structured_outputs(const json::Value& object, const std::stri
   const json::Value* schema = fields.find("json");
   const json::Value* regex = fields.find("regex");
   const json::Value* choice = fields.find("choice");
+  const json::Value* rules = fields.find("grammar");
   const bool json_object = fields.read_bool("json_object").value_or(false);
   SchemaOptions options;
   if (fields.read_bool("disable_any_whitespace").value_or(false))
@@ -219,9 +226,10 @@ Result<Asked> read_structured_outputs(const json::Value& object, const std::stri
   fields.read_bool("disable_fallback");  // nothing falls back here
   COXSWAIN_RETURN_IF_ERROR(finish_object(fields, object.as_object(), path));
 
-  const std::array<std::pair<std::string_view, bool>, 4> kinds{{{"json", schema != nullptr},
+  const std::array<std::pair<std::string_view, bool>, 5> kinds{{{"json", schema != nullptr},
                                                                 {"regex", regex != nullptr},
                                                                 {"choice", choice != nullptr},
+                                                                {"grammar", rules != nullptr},
                                                                 {"json_object", json_object}}};
   std::string_view kind;
   for (const auto& [name, is_given] : kinds) {
@@ -229,11 +237,13 @@ Result<Asked> read_structured_outputs(const json::Value& object, const std::stri
     if (!kind.empty()) return refuse_both(below(path, kind), below(path, name));
     kind = name;
   }
-  if (kind.empty()) return wrong(path, "have one of json, regex, choice and json_object", "none");
+  if (kind.empty())
+    return wrong(path, "have one of json, regex, choice, grammar and json_object", "none");
   const std::string at = below(path, kind);
   if (schema != nullptr) return asked(schema_or_text_source(*schema, at, Family::kV1, options), at);
   if (regex != nullptr) return asked(regex_source(*regex, at), at);
   if (choice != nullptr) return asked(choice_source(*choice, at), at);
+  if (rules != nullptr) return asked(rules_source(*rules, at), at);
   return Asked(AskedGrammar{{.kind = Source::Kind::kJsonObject, .schema = options}, at});
 }
 
@@ -246,7 +256,7 @@ constexpr FormField kNativeField{"grammar", [](const json::Value& value, const s
                                    return read_typed_form(value, path, Family::kNative);
                                  }};
 
-constexpr std::array<FormField, 5> kV1Fields{{
+constexpr std::array<FormField, 6> kV1Fields{{
     {"response_format",
      [](const json::Value& value, const std::string& path) {
        return read_typed_form(value, path, Family::kV1);
@@ -262,6 +272,10 @@ constexpr std::array<FormField, 5> kV1Fields{{
     {"guided_choice",
      [](const json::Value& value, const std::string& path) {
        return asked(choice_source(value, path), path);
+     }},
+    {"guided_grammar",
+     [](const json::Value& value, const std::string& path) {
+       return asked(rules_source(value, path), path);
      }},
     {"structured_outputs", read_structured_outputs},
 }};

@@ -1,6 +1,6 @@
 #pragma once
 // The fields that say what the text of an answer has to look like: TGI's `grammar`, OpenAI's `response_format`, vLLM's
-// `guided_json`, `guided_regex`, `guided_choice` and `structured_outputs`. Internal to the documents.
+// `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar` and `structured_outputs`. Internal to the documents.
 //
 // Types and sizes are checked here; whether a schema or a pattern can be enforced is for the validator to find out. A
 // member that is not known is refused by name: an answer that has another form than was asked for is worse than none.

@@ -119,6 +119,12 @@ TEST(GrammarDocument, FormsBelowV1AreTakenOnBothRoutes) {
       {R"("structured_outputs":{"choice":["a"]})",
        "structured_outputs.choice",
        {.kind = Source::Kind::kChoice, .choices = {"a"}}},
+      {R"("guided_grammar":"root ::= \"a\"")",
+       "guided_grammar",
+       {.kind = Source::Kind::kRules, .text = "root ::= \"a\""}},
+      {R"("structured_outputs":{"grammar":"start: \"a\""})",
+       "structured_outputs.grammar",
+       {.kind = Source::Kind::kRules, .text = "start: \"a\""}},
       {R"("structured_outputs":{"json_object":true})",
        "structured_outputs.json_object",
        {.kind = Source::Kind::kJsonObject}},
@@ -257,14 +263,20 @@ TEST(GrammarDocument, RefusalsBelowV1NameTheMember) {
       {R"("guided_choice":["a",1])",
        "`guided_choice` must be an array of strings. Given: an array with an integer",
        "guided_choice"},
-      {R"("guided_grammar":"root ::= \"a\"")",
-       "`guided_grammar` is not supported yet. Given: \"root ::= \\\"a\\\"\"",
+      {R"("guided_grammar":{"root":"a"})",
+       "`guided_grammar` must be a string. Given: an object",
        "guided_grammar"},
       {R"("structured_outputs":{})",
-       "`structured_outputs` must have one of json, regex, choice and json_object. Given: none",
+       "`structured_outputs` must have one of json, regex, choice, grammar and json_object. Given: "
+       "none",
        "structured_outputs"},
-      {R"("structured_outputs":{"grammar":"a"})",
-       "`structured_outputs`: `grammar` is not supported yet. Given: \"a\"",
+      {R"("structured_outputs":{"grammar":7})",
+       "`structured_outputs.grammar` must be a string. Given: 7",
+       "structured_outputs.grammar"},
+      {R"("structured_outputs":{"grammar":"a","regex":"a"})",
+       "`structured_outputs.regex` and `structured_outputs.grammar` must not both ask for a form "
+       "of "
+       "the answer",
        "structured_outputs.grammar"},
       {R"("structured_outputs":{"choice":[]})",
        "`structured_outputs.choice` must have at least 1 string. Given: 0",
@@ -299,9 +311,11 @@ TEST(GrammarDocument, SourcesHaveASizeAtMost) {
   const std::string text = fits + "a";
   const std::string limit = "` must have at most 262144 bytes. Given: ";
   EXPECT_TRUE(read_chat(R"("guided_regex":")" + fits + "\"").ok());
+  EXPECT_TRUE(read_chat(R"("guided_grammar":")" + fits + "\"").ok());
   EXPECT_TRUE(read_chat(R"("guided_choice":[")" + fits + "\"]").ok());
   const std::pair<std::string, std::string> rows[] = {
       {R"("guided_regex":")" + text + "\"", "`guided_regex" + limit + "262145"},
+      {R"("guided_grammar":")" + text + "\"", "`guided_grammar" + limit + "262145"},
       {R"("guided_choice":["a",")" + fits + "\"]", "`guided_choice" + limit + "262145"},
       {R"("guided_json":{"title":")" + fits + "\"}", "`guided_json" + limit + "262156"},
       {R"("guided_json":"{\"title\":\")" + fits + "\\\"}\"", "`guided_json" + limit + "262156"},

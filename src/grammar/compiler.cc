@@ -8,6 +8,7 @@
 
 #include "base/keyed_hash.h"
 #include "base/mutex.h"
+#include "grammar/ebnf.h"
 #include "grammar/regex.h"
 #include "json/json.h"
 
@@ -46,6 +47,8 @@ Result<Node> read(Expressions& expressions, const Source& source) {
       if (texts.empty()) return invalid_argument("there is nothing to choose from");
       return expressions.choice(texts);
     }
+    case Source::Kind::kRules:
+      return parse_rules(expressions, source.text);
   }
   return internal_error("a grammar of a kind that is not known");
 }

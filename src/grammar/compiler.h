@@ -28,6 +28,7 @@ struct Source {
     kJsonObject,  // any JSON object
     kRegex,       // text: the pattern; the whole answer matches
     kChoice,      // one of `choices`
+    kRules,       // text: rules in GBNF or Lark's language (ebnf.h)
   };
   Kind kind = Kind::kJsonSchema;
   std::string text = {};

@@ -1,6 +1,7 @@
 #include "grammar/regex_classes.h"
 
 #include <array>
+#include <span>
 #include <utf8proc.h>
 #include <utility>
 
@@ -66,6 +67,27 @@ const CharacterSet& spaces() {
   return set;
 }
 
+// The sets of kCategories, in their order. Made once: a pattern may name one of them ten thousand times.
+std::span<const CharacterSet> category_characters() {
+  static const std::array<CharacterSet, kCategories.size()> sets = [] {
+    std::array<CharacterSet, kCategories.size()> out;
+    const auto category_of = [](char32_t c) {
+      return std::string_view(utf8proc_category_string(static_cast<utf8proc_int32_t>(c)));
+    };
+    char32_t begin = 0;
+    for (char32_t c = 1; c <= kCodePointMax + 1; ++c) {
+      const std::string_view category = category_of(begin);
+      if (c <= kCodePointMax && category_of(c) == category) continue;
+      for (std::size_t i = 0; i < kCategories.size(); ++i) {
+        if (category.starts_with(kCategories[i].name)) out[i].add(begin, c - 1);
+      }
+      begin = c;
+    }
+    return out;
+  }();
+  return sets;
+}
+
 }  // namespace
 
 std::optional<CharacterSet> escaped_class(char32_t letter) {
@@ -99,21 +121,9 @@ std::optional<CharacterSet> property_characters(std::string_view name) {
   }
   if (name == "Any") return CharacterSet::all();
   if (name == "ASCII") return CharacterSet{{0, 0x7F}};
-  for (const Category& category : kCategories) {
-    if (name != category.name && name != category.long_name) continue;
-    CharacterSet set;
-    char32_t begin = 0;
-    bool inside = false;
-    for (char32_t c = 0; c <= kCodePointMax + 1; ++c) {
-      const bool is_member =
-          c <= kCodePointMax &&
-          std::string_view(utf8proc_category_string(static_cast<utf8proc_int32_t>(c)))
-              .starts_with(category.name);
-      if (is_member && !inside) begin = c;
-      if (!is_member && inside) set.add(begin, c - 1);
-      inside = is_member;
-    }
-    return set;
+  for (std::size_t i = 0; i < kCategories.size(); ++i) {
+    if (name != kCategories[i].name && name != kCategories[i].long_name) continue;
+    return category_characters()[i];
   }
   return std::nullopt;
 }

@@ -16,6 +16,7 @@ using Kind = Item::Kind;
 
 constexpr std::size_t kDepthMax = 200;         // of groups
 constexpr std::uint32_t kRepeatMax = 100'000;  // of {n,m}
+constexpr std::size_t kRangesMax = 1'000'000;  // of all classes of a pattern
 
 // From a pattern to items: recursive descent.
 class Parser {
@@ -89,7 +90,17 @@ class Parser {
     return make_set(CharacterSet::of(take_character()));
   }
 
-  static ItemPtr make_set(CharacterSet set) {
+  void count_ranges(const CharacterSet& set) {
+    n_ranges_ += set.ranges().size();
+    if (n_ranges_ > kRangesMax) {
+      fail("the classes up to here have more than " + std::to_string(kRangesMax) +
+               " ranges of characters",
+           Code::kResourceExhausted);
+    }
+  }
+
+  ItemPtr make_set(CharacterSet set) {
+    count_ranges(set);
     return make_item({.kind = Kind::kSet, .set = std::move(set)});
   }
 
@@ -235,6 +246,7 @@ class Parser {
     if (peek() == ']') fail("a class may not be empty; write '\\]' for a bracket");
     while (!at_end() && peek() != ']') {
       const CharacterSet first = parse_member();
+      count_ranges(first);
       const bool is_range = peek() == '-' && at_ + 1 < pattern_.size() && pattern_[at_ + 1] != ']';
       if (!is_range) {
         set.add(first);
@@ -337,6 +349,7 @@ class Parser {
 
   std::string_view pattern_;
   std::size_t at_ = 0;
+  std::size_t n_ranges_ = 0;
   Status status_;
 };
 

@@ -165,5 +165,14 @@ TEST(Regex, HostilePatternsEndAtALimit) {
   EXPECT_TRUE(accepts("(a*)*(a*)*(a*)*", std::string(1000, 'a')));
 }
 
+TEST(Regex, ClassesHaveANumberOfRangesAtMost) {
+  std::string properties;
+  for (int i = 0; i < 50'000; ++i) properties += "\\p{L}";
+  for (const std::string& pattern : {properties, "[" + properties + "]"}) {
+    EXPECT_NE(refusal(pattern).find("more than 1000000 ranges"), std::string::npos)
+        << refusal(pattern);
+  }
+}
+
 }  // namespace
 }  // namespace coxswain::grammar

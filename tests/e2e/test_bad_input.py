@@ -186,7 +186,7 @@ CHATS = [
      "`chat_template_kwargs.messages` is not allowed: the server sets it", "chat_template_kwargs.messages"),
     ({"response_format": {"type": "xml"}}, "`response_format.type` must be text, json, json_object, json_schema or regex. Given: xml",
      "response_format.type"),
-    ({"guided_grammar": "root ::= x"}, '`guided_grammar` is not supported yet. Given: "root ::= x"', "guided_grammar"),
+    ({"guided_grammar": "root ::= x"}, "`guided_grammar` is not valid: line 1, column 10: 'x' is not defined", "guided_grammar"),
     ({"reasoning_effort": "high"}, '`reasoning_effort` is not supported yet. Given: "high"', "reasoning_effort"),
     ({"model": "m" * 257}, "`model` must have at most 256 bytes. Given: 257", "model"),
 ]
