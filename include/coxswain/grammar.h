@@ -21,9 +21,10 @@ namespace coxswain {
 
 // In the order of TensorRT-LLM's guide types.
 enum class GuideType : std::uint8_t {
-  kJson,        // any JSON object; the guide is empty
-  kJsonSchema,  // a schema as JSON text, draft 7 or 2020-12; any white space of JSON, bounded
-  kRegex,       // the whole answer matches
+  kJson,         // any JSON object; the guide is empty
+  kJsonSchema,   // a schema as JSON text, draft 7 or 2020-12; any white space of JSON, bounded
+  kRegex,        // the whole answer matches
+  kEbnfGrammar,  // rules, as GBNF or as Lark writes them
 };
 
 // Errors: kInvalidArgument with the JSON pointer or the offset of what is at fault; kResourceExhausted for guides above

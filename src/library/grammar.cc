@@ -16,9 +16,11 @@ Source::Kind kind_of(GuideType type) {
     case GuideType::kJsonSchema:
       return Source::Kind::kJsonSchema;
     case GuideType::kRegex:
+      return Source::Kind::kRegex;
+    case GuideType::kEbnfGrammar:
       break;
   }
-  return Source::Kind::kRegex;
+  return Source::Kind::kRules;
 }
 
 }  // namespace

@@ -248,8 +248,10 @@ Status take_guide_type(const NamedTensor& tensor, Fields& f) {
     f.guide_type = GuideType::kJsonSchema;
   } else if (name == "regex") {
     f.guide_type = GuideType::kRegex;
+  } else if (name == "ebnf_grammar") {
+    f.guide_type = GuideType::kEbnfGrammar;
   } else {
-    return refuse(tensor.name, "json, json_schema or regex", name);
+    return refuse(tensor.name, "json, json_schema, regex or ebnf_grammar", name);
   }
   return {};
 }

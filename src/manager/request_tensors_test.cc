@@ -228,7 +228,8 @@ TEST(RequestTensors, SaysWhatIsWrong) {
       {NamedTensor::of<std::int32_t>("position_ids", {1, 3}, {0, 1, 5}),
        "`position_ids` is not supported: positions are 0, 1, 2 ... of the whole prompt"},
       {NamedTensor::text("guided_decoding_guide_type", "ebnf"),
-       "`guided_decoding_guide_type` must be json, json_schema or regex. Given: ebnf"},
+       "`guided_decoding_guide_type` must be json, json_schema, regex or ebnf_grammar. Given: "
+       "ebnf"},
       {i32("guided_decoding_guide_type", 1),
        "`guided_decoding_guide_type` must be uint8 [1, n]. Given: int32 [1]"},
       {NamedTensor::of<std::int32_t>("draft_input_ids", {2}, {1, 2}),
@@ -258,7 +259,8 @@ TEST(RequestTensors, AGuideIsCompiled) {
   for (const auto& [type, kind, guide] :
        {std::tuple("json", GuideType::kJson, ""),
         std::tuple("json_schema", GuideType::kJsonSchema, R"({"type": "integer"})"),
-        std::tuple("regex", GuideType::kRegex, "a+")}) {
+        std::tuple("regex", GuideType::kRegex, "a+"),
+        std::tuple("ebnf_grammar", GuideType::kEbnfGrammar, "root ::= \"a\"+")}) {
     const auto parsed = guided(type, guide);
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     EXPECT_EQ(parsed->request.sampling.grammar, compile_grammar(kind, guide).value());
