@@ -132,6 +132,14 @@ def test_completions(server):
         assert re.fullmatch("[0-9]{3}(-[0-9]{2})?", choice["text"]) and choice["finish_reason"] == "stop"
 
 
+@pytest.mark.parametrize("rules", ['root ::= sum (" and " sum)?\nsum ::= [0-9] "+" [0-9]',
+                                   'start: sum [" and " sum]\nsum: DIGIT "+" DIGIT\nDIGIT: "0".."9"'], ids=["gbnf", "lark"])
+def test_rules(server, rules):
+    for members in ({"guided_grammar": rules}, {"structured_outputs": {"grammar": rules}}):
+        choice = chat(server, **members)
+        assert re.fullmatch(r"\d\+\d( and \d\+\d)?", choice["message"]["content"]) and choice["finish_reason"] == "stop"
+
+
 def test_ignore_eos_ends_with_the_form(server):
     response = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 20, "guided_choice": CHOICES, "ignore_eos": True})
     choice = response.json()["choices"][0]
