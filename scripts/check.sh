@@ -110,7 +110,7 @@ conformance() {
 build_asan() { build asan; }
 test_asan() { ctest --preset asan --no-tests=error -j "$jobs"; }
 
-tsan_modules="base telemetry batch http supervise rpc library manager fleet serve_router"
+tsan_modules="base telemetry batch grammar http supervise rpc library manager fleet serve_router"
 thread_sanitizer() {
   configure tsan || return 1
   local targets=() names="" module

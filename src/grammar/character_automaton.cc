@@ -154,11 +154,14 @@ class Determinizer {
     std::map<std::uint32_t, int> active;
     for (auto at = events.begin(); at != events.end(); ++at) {
       for (const auto& [target, change] : at->second) {
-        if ((active[target] += change) == 0) active.erase(target);
+        int& count = active[target];
+        count += change;
+        if (count == 0) active.erase(target);
       }
       const auto next = std::next(at);
       if (active.empty() || next == events.end()) continue;
       std::vector<std::uint32_t> targets;
+      targets.reserve(active.size());
       for (const auto& [target, count] : active) targets.push_back(target);
       out[targets].add(at->first, next->first - 1);
     }

@@ -149,7 +149,7 @@ Compiler::~Compiler() = default;
 Result<CompiledGrammar> Compiler::compile(const Source& source) {
   std::string key = key_of(source);
   if (const auto kept = kept_->find(key)) return *kept;
-  const auto answer = compile_source(source);
+  auto answer = compile_source(source);
   kept_->add(std::move(key), answer);
   return answer;
 }

@@ -421,7 +421,8 @@ TEST(Rules, TerminalsThatDoubleStaySmall) {
   std::string grammar = "start: T0\n";
   for (int i = 0; i < 60; ++i) {
     const std::string next = "T" + std::to_string(i + 1);
-    grammar += "T" + std::to_string(i) + ": " + next + " " + next + "\n";
+    grammar.append("T").append(std::to_string(i)).append(": ");
+    grammar.append(next).append(" ").append(next).append("\n");
   }
   const auto program = compiled(grammar + "T60: \"a\"?");
   ASSERT_TRUE(program.ok()) << program.status().message();

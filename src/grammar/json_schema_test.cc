@@ -195,15 +195,16 @@ TEST(JsonSchema, Formats) {
   const auto format = [](const std::string& name) {
     return compile_text(R"({"type":"string","format":")" + name + R"("})");
   };
-  const auto expect =
-      [&](const char* name, std::vector<std::string> yes, std::vector<std::string> no) {
-        const auto grammar = format(name);
-        ASSERT_TRUE(grammar.ok()) << grammar.status().message();
-        for (const std::string& text : yes)
-          EXPECT_TRUE(grammar->accepts('"' + text + '"')) << name << " " << text;
-        for (const std::string& text : no)
-          EXPECT_FALSE(grammar->accepts('"' + text + '"')) << name << " " << text;
-      };
+  const auto expect = [&](const char* name,
+                          const std::vector<std::string>& yes,
+                          const std::vector<std::string>& no) {
+    const auto grammar = format(name);
+    ASSERT_TRUE(grammar.ok()) << grammar.status().message();
+    for (const std::string& text : yes)
+      EXPECT_TRUE(grammar->accepts('"' + text + '"')) << name << " " << text;
+    for (const std::string& text : no)
+      EXPECT_FALSE(grammar->accepts('"' + text + '"')) << name << " " << text;
+  };
   expect("date",
          {"2024-02-29", "2000-02-29", "2023-12-31"},
          {"2023-02-29", "1900-02-29", "2023-04-31", "2023-1-1"});
@@ -411,7 +412,8 @@ TEST(JsonSchema, HostileSchemasEndSoon) {
   std::string doubled = R"({"$defs":{"d0":{"type":"string"})";
   for (int i = 1; i < 45; ++i) {
     const std::string before = "{\"$ref\":\"#/$defs/d" + std::to_string(i - 1) + "\"}";
-    doubled += ",\"d" + std::to_string(i) + "\":{\"allOf\":[" + before + "," + before + "]}";
+    doubled.append(",\"d").append(std::to_string(i)).append("\":{\"allOf\":[");
+    doubled.append(before).append(",").append(before).append("]}");
   }
   schemas.push_back(doubled + R"(},"$ref":"#/$defs/d44"})");
   schemas.push_back(doubled + R"(},"$ref":"#/$defs/d44","enum":["a","b"]})");
@@ -433,8 +435,12 @@ TEST(JsonSchema, HostileSchemasEndSoon) {
   schemas.push_back(one + "]}");
   std::string names = R"({"type":"object","properties":{)";
   for (int i = 0; i < 3000; ++i)
-    names += std::string(i > 0 ? "," : "") + "\"name_of_member_" + std::to_string(i * 7919) +
-             "\":{\"type\":\"string\",\"maxLength\":" + std::to_string(i % 50) + "}";
+    names.append(i > 0 ? "," : "")
+        .append("\"name_of_member_")
+        .append(std::to_string(i * 7919))
+        .append("\":{\"type\":\"string\",\"maxLength\":")
+        .append(std::to_string(i % 50))
+        .append("}");
   schemas.push_back(names + "}}");
   std::string nested = R"({"type":"array"})";
   for (int i = 0; i < 60; ++i)

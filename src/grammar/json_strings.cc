@@ -28,6 +28,7 @@ bool is_bounded(const Shape& shape) {
 
 std::vector<Pattern> patterns_of(const Shape& shape) {
   std::vector<Pattern> out;
+  out.reserve(shape.patterns.size() + shape.excluded_patterns.size() + shape.formats.size());
   for (const Shape::Keyword& keyword : shape.patterns)
     out.push_back({keyword.text, Match::kAnywhere, false, keyword.schema->pointer + "/pattern"});
   for (const Shape::Keyword& keyword : shape.excluded_patterns)

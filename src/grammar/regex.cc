@@ -143,7 +143,10 @@ class Writer {
     const bool before = options_.searches && !branch.begin;
     const bool behind = options_.searches && !branch.end;
     const bool bounded = options_.length_min > 0 || options_.length_max != kUnbounded;
-    if (!bounded) return around(before, 0, kUnbounded, branch.items, behind, 0, kUnbounded);
+    const Lengths any_number{0, kUnbounded};
+    const Lengths none{0, 0};
+    if (!bounded)
+      return around(before ? any_number : none, branch.items, behind ? any_number : none);
     const std::uint64_t min = options_.length_min;
     const std::uint64_t max = options_.length_max;
     if (core.min > max && max != kUnbounded) return out_.nothing();
@@ -154,24 +157,16 @@ class Writer {
     if (core.min != core.max) return no_length();
     const std::uint64_t least = min > core.min ? min - core.min : 0;
     const std::uint64_t most = max == kUnbounded ? kUnbounded : max - core.min;
-    if (!before || !behind) {
-      return around(before, least, most, branch.items, behind, least, most);
-    }
+    const Lengths rest{least, most};
+    if (!before || !behind) return around(before ? rest : none, branch.items, behind ? rest : none);
     if (std::max(least, most == kUnbounded ? 0 : most) > kSearchedMax) return no_length();
     std::vector<Node> choices;
     const std::uint64_t last = most == kUnbounded ? least : most;
     for (std::uint64_t n = 0; n <= last; ++n) {
       const bool open = most == kUnbounded && n == last;  // any number more before it
-      const std::uint64_t rest = least > n ? least - n : 0;
-      const auto one = around(true,
-                              n,
-                              open ? kUnbounded : n,
-                              branch.items,
-                              true,
-                              rest,
-                              most == kUnbounded ? kUnbounded : most - n);
-      if (!one.ok()) return one;
-      choices.push_back(one.value());
+      choices.push_back(around({n, open ? kUnbounded : n},
+                               branch.items,
+                               {least > n ? least - n : 0, most == kUnbounded ? most : most - n}));
     }
     return out_.choice(choices);
   }
@@ -188,24 +183,16 @@ class Writer {
     return out_.characters(set);
   }
 
-  Node any(std::uint64_t min, std::uint64_t max) {
-    return out_.repeat(spell(CharacterSet::all()),
-                       static_cast<std::uint32_t>(min),
-                       static_cast<std::uint32_t>(std::min<std::uint64_t>(max, kUnbounded)));
+  Node any(const Lengths& lengths) {
+    return out_.repeat(
+        spell(CharacterSet::all()),
+        static_cast<std::uint32_t>(lengths.min),
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(lengths.max, kUnbounded)));
   }
 
-  Result<Node> around(bool before,
-                      std::uint64_t before_min,
-                      std::uint64_t before_max,
-                      const std::vector<ItemPtr>& core,
-                      bool behind,
-                      std::uint64_t behind_min,
-                      std::uint64_t behind_max) {
-    std::vector<Node> parts;
-    if (before) parts.push_back(any(before_min, before_max));
-    parts.push_back(items(core));
-    if (behind) parts.push_back(any(behind_min, behind_max));
-    return out_.sequence(parts);
+  // `core` with so many characters of any kind before and behind it.
+  Node around(const Lengths& before, const std::vector<ItemPtr>& core, const Lengths& behind) {
+    return out_.sequence({any(before), items(core), any(behind)});
   }
 
   Node items(const std::vector<ItemPtr>& parts) {
@@ -246,7 +233,7 @@ class Writer {
         const Lengths one = lengths_of(*part);
         if (one.min > max || one.max < min) continue;
         const bool fits = one.min >= min && one.max <= max;
-        const Result<Node> bounded = fits ? Result<Node>(node(*part)) : bound_one({part}, min, max);
+        Result<Node> bounded = fits ? Result<Node>(node(*part)) : bound_one({part}, min, max);
         if (!bounded.ok()) return bounded;
         choices.push_back(bounded.value());
       }
@@ -275,6 +262,7 @@ class Writer {
                           : std::min<std::uint64_t>(variable->max, (max - fixed) / one.min);
     if (low > high) return out_.nothing();
     std::vector<Node> nodes;
+    nodes.reserve(parts.size());
     for (const ItemPtr& part : parts) {
       nodes.push_back(part.get() == variable ? out_.repeat(node(*variable->parts.front()),
                                                            static_cast<std::uint32_t>(low),
@@ -300,7 +288,7 @@ Result<Node> parse_regex(Expressions& expressions,
   Writer writer(expressions, options);
   std::vector<Node> nodes;
   for (const Branch& branch : branches.value()) {
-    const auto node = writer.write(branch);
+    auto node = writer.write(branch);
     if (!node.ok()) return node;
     nodes.push_back(node.value());
   }

@@ -160,7 +160,7 @@ TEST(Regex, HostilePatternsEndAtALimit) {
   EXPECT_NE(refusal("(abcdefghij){3}{3}").find("needs a group"), std::string::npos);
   EXPECT_NE(refusal(std::string(300, '(') + std::string(300, ')')).find("nest"), std::string::npos);
   std::string nested = "a";
-  for (int i = 0; i < 20; ++i) nested = "(" + nested + "){4}";
+  for (int i = 0; i < 20; ++i) nested.insert(0, "(").append("){4}");
   EXPECT_NE(refusal(nested).find("more than 200000 states"), std::string::npos);
   EXPECT_TRUE(accepts("(a*)*(a*)*(a*)*", std::string(1000, 'a')));
 }

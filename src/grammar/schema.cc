@@ -181,7 +181,7 @@ std::optional<Decimal> SchemaReader::number(const SchemaPlace& place, std::strin
     fail(place, key, "must be a number");
     return std::nullopt;
   }
-  const auto out = Decimal::parse(value->number_text());
+  auto out = Decimal::parse(value->number_text());
   if (!out) fail(place, key, "the number has an exponent beyond 1000");
   return out;
 }
@@ -353,16 +353,35 @@ void SchemaReader::read_in_place(const SchemaPlace& place, Schema& out) {
   out.otherwise = schema(place, "else");
 }
 
+namespace {
+
+struct CycleStep {
+  const Schema* schema;
+  Schema::List parts;
+  std::size_t next = 0;
+};
+
+using Depths = std::map<const Schema*, std::size_t>;
+
+// How deep a schema lies whose parts are all known; too deep is an error.
+Status note_depth(const CycleStep& step, Depths& depths) {
+  std::size_t depth = 0;
+  for (const Schema* part : step.parts) depth = std::max(depth, depths[part] + 1);
+  depths[step.schema] = depth;
+  if (depth <= kSchemaDepthMax) return {};
+  return {Code::kResourceExhausted,
+          ErrorKind::kValidation,
+          "the JSON schema cannot be used: at '" + step.schema->pointer + "': more than " +
+              std::to_string(kSchemaDepthMax) + " schemas lead to each other for one value"};
+}
+
+}  // namespace
+
 // Depth first, over schemas that apply to the same value: coming back to one that is still being looked at is a circle.
 Status SchemaReader::check_cycles(const Schema* root) const {
-  struct Step {
-    const Schema* schema;
-    Schema::List parts;
-    std::size_t next = 0;
-  };
   std::set<const Schema*> open;
-  std::map<const Schema*, std::size_t> depths;  // of those that are done
-  std::vector<Step> path;
+  Depths depths;  // of those that are done
+  std::vector<CycleStep> path;
   const auto enter = [&](const Schema* schema) {
     open.insert(schema);
     path.push_back({schema, in_place_of(*schema)});
@@ -370,21 +389,11 @@ Status SchemaReader::check_cycles(const Schema* root) const {
   std::vector<const Schema*> roots = {root};
   for (const auto& [value, schema] : known_) roots.push_back(schema);
   for (const Schema* start : roots) {
-    if (depths.contains(start)) continue;
-    enter(start);
+    if (!depths.contains(start)) enter(start);
     while (!path.empty()) {
-      Step& step = path.back();
+      CycleStep& step = path.back();
       if (step.next == step.parts.size()) {
-        std::size_t depth = 0;
-        for (const Schema* part : step.parts) depth = std::max(depth, depths[part] + 1);
-        if (depth > kSchemaDepthMax) {
-          return Status(Code::kResourceExhausted,
-                        ErrorKind::kValidation,
-                        "the JSON schema cannot be used: at '" + step.schema->pointer +
-                            "': more than " + std::to_string(kSchemaDepthMax) +
-                            " schemas lead to each other for one value");
-        }
-        depths[step.schema] = depth;
+        if (Status status = note_depth(step, depths); !status.ok()) return status;
         open.erase(step.schema);
         path.pop_back();
         continue;

@@ -292,7 +292,7 @@ Result<std::shared_ptr<const Shapes>> SchemaMerger::merged(const Conjunction& co
 }
 
 Result<std::shared_ptr<const Shapes>> SchemaMerger::shapes(const Conjunction& conjunction) {
-  const auto all = merged(conjunction);
+  auto all = merged(conjunction);
   if (!all.ok()) return all;
   auto out = std::make_shared<Shapes>();
   for (const Shape& shape : *all.value()) {

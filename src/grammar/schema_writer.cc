@@ -58,7 +58,7 @@ Result<Node> SchemaWriter::write(const Conjunction& conjunction) {
   const RuleId rule = e_.add_rule();
   const auto at = written_.emplace(std::move(key), e_.rule(rule)).first;
   ++depth_;
-  const auto node = write_shapes(conjunction);
+  auto node = write_shapes(conjunction);
   --depth_;
   if (!node.ok()) return node;
   e_.define(rule, node.value());
@@ -75,7 +75,7 @@ Result<Node> SchemaWriter::write_shapes(const Conjunction& conjunction) {
   if (!shapes.ok()) return shapes.status();
   std::vector<Node> parts;
   for (const Shape& shape : *shapes.value()) {
-    const auto node = write_shape(shape);
+    auto node = write_shape(shape);
     if (!node.ok()) return node;
     parts.push_back(node.value());
   }
@@ -161,12 +161,12 @@ Result<Node> SchemaWriter::write_numbers(const Shape& shape) {
   for (const Decimal& gap : gaps) {
     NumberRange below = range;
     below.lower_maximum(gap, true);
-    const auto node = write_range(shape, below);
+    auto node = write_range(shape, below);
     if (!node.ok()) return node;
     parts.push_back(node.value());
     range.raise_minimum(gap, true);
   }
-  const auto node = write_range(shape, range);
+  auto node = write_range(shape, range);
   if (!node.ok()) return node;
   parts.push_back(node.value());
   return e_.choice(parts);
@@ -181,9 +181,9 @@ Result<Node> SchemaWriter::write_range(const Shape& shape, const NumberRange& ra
     return refused_schema(shape.multiple_of->pointer,
                           "multipleOf",
                           "cannot be kept for numbers that are no integers");
-  const auto node = !fractions ? integer_text(e_, range)
-                    : integers ? number_text(e_, range)
-                               : fraction_text(e_, range);
+  auto node = !fractions ? integer_text(e_, range)
+              : integers ? number_text(e_, range)
+                         : fraction_text(e_, range);
   if (node.ok() || shape.multiple_of == nullptr) return node;
   return refused_schema(shape.multiple_of->pointer, "multipleOf", node.status().message());
 }
@@ -191,7 +191,7 @@ Result<Node> SchemaWriter::write_range(const Shape& shape, const NumberRange& ra
 Result<Node> SchemaWriter::write_array(const Shape& shape) {
   if (excludes(shape, kArrayType)) return cannot_exclude(shape, kArrayType);
   if (has_free_arrays(shape)) return text_.any_array();
-  const auto inside =
+  auto inside =
       shape.unique != nullptr && shape.items_max > 1 ? write_unique(shape) : write_elements(shape);
   if (!inside.ok() || inside.value() == e_.nothing()) return inside;
   return text_.array(inside.value());
@@ -220,17 +220,17 @@ Result<Node> SchemaWriter::write_unique(const Shape& shape) {
   }
   const auto shapes = merger_.shapes(merger_.element(shape, 0));
   if (!shapes.ok()) return shapes.status();
-  static const json::Value kTrue(true);
-  static const json::Value kFalse(false);
-  static const json::Value kNull;
+  static const json::Value true_value(true);
+  static const json::Value false_value(false);
+  static const json::Value null_value;
   std::vector<const json::Value*> values;
   for (const Shape& one : *shapes.value()) {
     std::vector<const json::Value*> listed;
     if (one.values) {
       listed = *one.values;
     } else if ((one.types & ~(kNullType | kBoolType)) == 0) {
-      if ((one.types & kNullType) != 0) listed.push_back(&kNull);
-      if ((one.types & kBoolType) != 0) listed.insert(listed.end(), {&kTrue, &kFalse});
+      if ((one.types & kNullType) != 0) listed.push_back(&null_value);
+      if ((one.types & kBoolType) != 0) listed.insert(listed.end(), {&true_value, &false_value});
     } else {
       return refused;
     }
@@ -243,9 +243,7 @@ Result<Node> SchemaWriter::write_unique(const Shape& shape) {
   }
   Parts parts{.min = shape.items_min, .max = shape.items_max, .comma = text_.comma_of_array()};
   for (const json::Value* value : values) parts.list.push_back({text_.literal(*value), false});
-  const auto inside = write_parts(parts);
-  if (!inside.ok()) return inside;
-  return inside;
+  return write_parts(parts);
 }
 
 Result<Node> SchemaWriter::write_elements(const Shape& shape) {
@@ -282,21 +280,29 @@ Result<Node> SchemaWriter::write_elements(const Shape& shape) {
   if (min > kElementsMax || n_places > kElementsMax) return too_much("minItems", kElementsMax);
   if (max != kUnbounded) max = std::min(max, std::max(kElementsMax, min));
   const Node comma = text_.comma_of_array();
-  const auto last = write(rest);
+  auto last = write(rest);
   if (!last.ok() && max > n_places) return last;
   const Node tail = last.ok() && max > n_places ? last.value() : e_.nothing();
   if (anywhere) {
-    const auto one = write(contained);
+    auto one = write(contained);
     if (!one.ok()) return one;
     const Node before = e_.repeat(e_.sequence({rule_of(tail), comma}), 0);
     const Node behind = e_.repeat(e_.sequence({comma, rule_of(tail)}), 0);
     return e_.sequence({before, one.value(), behind, text_.space()});
   }
-  // From the end: what may follow the i-th place.
-  std::uint32_t n = static_cast<std::uint32_t>(n_places);
+  return write_places(places, tail, min, max);
+}
+
+// From the end: what may follow the i-th place.
+Result<Node> SchemaWriter::write_places(const std::vector<Conjunction>& places,
+                                        Node tail,
+                                        std::uint32_t min,
+                                        std::uint32_t max) {
+  const Node comma = text_.comma_of_array();
+  auto n = static_cast<std::uint32_t>(places.size());
   std::vector<Node> nodes;
   for (std::uint32_t i = 0; i < n && i < max; ++i) {
-    const auto node = write(places[i]);
+    auto node = write(places[i]);
     if (!node.ok()) return node;
     if (node.value() == e_.nothing()) max = std::min(max, i);
     nodes.push_back(node.value());
@@ -342,7 +348,7 @@ Result<Node> SchemaWriter::write_object(const Shape& shape) {
     if (!conjunction.ok()) return conjunction.status();
     Node node = e_.nothing();
     if (!merger_.is_empty(conjunction.value())) {
-      const auto value = write(conjunction.value());
+      auto value = write(conjunction.value());
       if (!value.ok()) return value;
       node = value.value();
     }
@@ -353,7 +359,7 @@ Result<Node> SchemaWriter::write_object(const Shape& shape) {
   auto more = other_members(shape, names);
   if (!more.ok()) return more.status();
   parts.more = more.value();
-  const auto inside = write_parts(parts);
+  auto inside = write_parts(parts);
   if (!inside.ok()) return inside;
   if (inside.value() == e_.nothing() && shape.min_members_of != nullptr && parts.more) {
     return refused_schema(shape.min_members_of->pointer,
@@ -395,6 +401,12 @@ Result<std::optional<CharacterAutomaton>> SchemaWriter::names_language(const Sha
   return out;
 }
 
+Result<Node> SchemaWriter::write_member(Node name, const Conjunction& conjunction) {
+  auto value = write(conjunction);
+  if (!value.ok()) return value;
+  return e_.sequence({name, text_.colon(), value.value()});
+}
+
 Result<std::optional<Node>> SchemaWriter::other_members(const Shape& shape,
                                                         const std::vector<std::string>& declared) {
   std::vector<std::string> patterns;
@@ -405,22 +417,26 @@ Result<std::optional<Node>> SchemaWriter::other_members(const Shape& shape,
       at = schema;
     }
   }
-  const auto member = [&](Node name, const Conjunction& conjunction) -> Result<Node> {
-    const auto value = write(conjunction);
-    if (!value.ok()) return value;
-    return e_.sequence({name, text_.colon(), value.value()});
-  };
   if (merger_.is_closed(shape)) return std::optional<Node>();
   if (patterns.empty() && shape.names.empty()) {
     const auto conjunction = merger_.other_member(shape, {});
     if (!conjunction.ok()) return conjunction.status();
     if (merger_.is_empty(conjunction.value())) return std::optional<Node>();
     const Node name = declared.empty() ? text_.any_string() : text_.string_but(declared);
-    const auto node = member(name, conjunction.value());
+    auto node = write_member(name, conjunction.value());
     if (!node.ok()) return node.status();
     if (node.value() == e_.nothing()) return std::optional<Node>();
     return std::optional<Node>(rule_of(node.value()));
   }
+  return members_by_pattern(shape, declared, patterns, at);
+}
+
+// Names by the patterns that they match; `at` has the last of these.
+Result<std::optional<Node>> SchemaWriter::members_by_pattern(
+    const Shape& shape,
+    const std::vector<std::string>& declared,
+    const std::vector<std::string>& patterns,
+    const Schema* at) {
   if (patterns.size() > kPatternsMax) {
     return refused_schema(
         at->pointer, "patternProperties", "more than 4 patterns cannot be told apart");
@@ -440,7 +456,6 @@ Result<std::optional<Node>> SchemaWriter::other_members(const Shape& shape,
   auto unknown = base.intersection(known.value().complement());
   if (!unknown.ok()) return broken(unknown.status());
   std::vector<Node> parts;
-  // Names by the patterns that they match.
   for (std::size_t mask = 0; mask < std::size_t{1} << patterns.size(); ++mask) {
     std::vector<std::string> matched;
     for (std::size_t i = 0; i < patterns.size(); ++i) {
@@ -461,7 +476,7 @@ Result<std::optional<Node>> SchemaWriter::other_members(const Shape& shape,
     if (language.is_empty()) continue;
     const Node name =
         text_.quoted(language.write(e_, [&](const CharacterSet& set) { return text_.spell(set); }));
-    const auto node = member(name, conjunction.value());
+    auto node = write_member(name, conjunction.value());
     if (!node.ok()) return node.status();
     parts.push_back(node.value());
   }

@@ -54,10 +54,19 @@ class SchemaWriter {
   Result<Node> write_range(const Shape& shape, const NumberRange& range);
   Result<Node> write_array(const Shape& shape);
   Result<Node> write_elements(const Shape& shape);
+  Result<Node> write_places(const std::vector<Conjunction>& places,
+                            Node tail,
+                            std::uint32_t min,
+                            std::uint32_t max);
   Result<Node> write_unique(const Shape& shape);
   Result<Node> write_object(const Shape& shape);
   Result<std::optional<Node>> other_members(const Shape& shape,
                                             const std::vector<std::string>& declared);
+  Result<std::optional<Node>> members_by_pattern(const Shape& shape,
+                                                 const std::vector<std::string>& declared,
+                                                 const std::vector<std::string>& patterns,
+                                                 const Schema* at);
+  Result<Node> write_member(Node name, const Conjunction& conjunction);
   Result<std::optional<CharacterAutomaton>> names_language(const Shape& shape);
   Result<Node> write_parts(const Parts& parts);
   Node write_parts_unbounded(const Parts& parts, std::size_t last_required);

@@ -258,9 +258,9 @@ class TokenMasks::Tables {
 
   // The position with what it needs to be found again after clear().
   void keep(SetId set, Position& position) REQUIRES(mu_) {
-    position.set = set;
-    position.generation = generation_;
-    std::vector<std::uint32_t>& key = position.key;
+    position.set_ = set;
+    position.generation_ = generation_;
+    std::vector<std::uint32_t>& key = position.key_;
     const std::vector<Place>& places = sets_[set].places;
     // Stacks have higher numbers than what lies below them.
     std::vector<StackId> stacks;
@@ -290,8 +290,8 @@ class TokenMasks::Tables {
   }
 
   SetId find(const Position& position) REQUIRES(mu_) {
-    if (position.generation == generation_) return position.set;
-    const std::vector<std::uint32_t>& key = position.key;
+    if (position.generation_ == generation_) return position.set_;
+    const std::vector<std::uint32_t>& key = position.key_;
     if (key.empty()) return kDead;
     Set set;
     set.whole = key[0] != 0;

@@ -32,9 +32,9 @@ class TokenMasks {
 
    private:
     friend class TokenMasks;
-    std::uint32_t set = 0;
-    std::uint32_t generation = 0;
-    std::vector<std::uint32_t> key = {};  // the set, spelled so that it outlives the tables
+    std::uint32_t set_ = 0;
+    std::uint32_t generation_ = 0;
+    std::vector<std::uint32_t> key_ = {};  // the set, spelled so that it outlives the tables
   };
 
   // `store`: of all grammars over this tree; null: what is made is kept for this one alone.

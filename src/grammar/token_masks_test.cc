@@ -47,9 +47,25 @@ TEST(TokenTrie, HoldsEveryTokenOnce) {
   EXPECT_EQ(trie->bytes(8), "");
 }
 
+// Every text of at most n tokens.
+std::set<std::string> texts_of(const std::vector<std::string>& tokens, std::size_t n) {
+  std::set<std::string> out = {""};
+  std::set<std::string> spelled = out;
+  for (; n > 0; --n) {
+    std::set<std::string> longer;
+    for (const std::string& text : spelled) {
+      for (const std::string& token : tokens) longer.insert(text + token);
+    }
+    out.insert(longer.begin(), longer.end());
+    spelled = std::move(longer);
+  }
+  return out;
+}
+
 // The texts that the masks let through are those that the pattern matches, no more and no fewer, however the
 // vocabulary cuts them.
 TEST(TokenMasks, LetThroughWhatMatchesAndNothingElse) {
+  constexpr std::size_t kTokens = 5;
   const std::vector<std::vector<std::string>> vocabularies = {
       {"a", "b", "c"}, {"a", "b", "c", "ab", "bc", "abc", "aa"}, {"ab", "b", "ca", "c", "bca"}};
   for (const std::string pattern :
@@ -57,20 +73,10 @@ TEST(TokenMasks, LetThroughWhatMatchesAndNothingElse) {
     const Program program = compiled(pattern);
     const std::regex expected(pattern);
     for (const auto& tokens : vocabularies) {
-      const std::size_t n_tokens = 5;
-      std::set<std::string> spelled = {""};
-      std::set<std::string> texts = {""};
-      for (std::size_t n = 0; n < n_tokens; ++n) {
-        std::set<std::string> longer;
-        for (const std::string& text : spelled) {
-          for (const std::string& token : tokens) longer.insert(text + token);
-        }
-        texts.insert(longer.begin(), longer.end());
-        spelled = std::move(longer);
-      }
+      std::set<std::string> texts = texts_of(tokens, kTokens);
       std::erase_if(texts,
                     [&](const std::string& text) { return !std::regex_match(text, expected); });
-      EXPECT_EQ(testing::texts_by_masks(program, tokens, n_tokens), texts) << pattern;
+      EXPECT_EQ(testing::texts_by_masks(program, tokens, kTokens), texts) << pattern;
     }
   }
 }
@@ -240,6 +246,7 @@ TEST(TokenMasks, AGrammarInTooManyStatesIsGivenUp) {
   Expressions expressions;
   // Every rule may go on with any other: after a few bytes a text may lie in very many calls.
   std::vector<RuleId> ids;
+  ids.reserve(40);
   for (int i = 0; i < 40; ++i) ids.push_back(expressions.add_rule());
   for (const RuleId id : ids) {
     std::vector<Node> choices = {expressions.bytes("b")};
