@@ -220,6 +220,7 @@ TEST(Sampler, OnlyAllowedTokensAreChosenAndCounted) {
   const std::vector<TokenId> ids = {3, 64, 127, 299};
   const auto mask = mask_of(row.size(), ids);
   std::vector<float> left;
+  left.reserve(ids.size());
   for (const TokenId id : ids) left.push_back(row[static_cast<std::size_t>(id)]);
   const std::size_t best =
       static_cast<std::size_t>(std::max_element(left.begin(), left.end()) - left.begin());
