@@ -444,7 +444,7 @@ TEST(JsonSchema, HostileSchemasEndSoon) {
   schemas.push_back(names + "}}");
   std::string nested = R"({"type":"array"})";
   for (int i = 0; i < 60; ++i)
-    nested = R"({"type":"array","items":)" + nested + R"(,"maxItems":4000})";
+    nested.insert(0, R"({"type":"array","items":)").append(R"(,"maxItems":4000})");
   schemas.push_back(nested);
   schemas.push_back(
       R"x({"type":"string","pattern":"(a|b)*a(a|b){30}","maxLength":100,"not":{"pattern":"b"}})x");
