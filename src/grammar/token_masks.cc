@@ -10,7 +10,6 @@
 
 #include "base/keyed_hash.h"
 #include "base/mutex.h"
-#include "grammar/mask_signature.h"
 
 namespace coxswain::grammar {
 namespace {
@@ -22,14 +21,8 @@ constexpr std::size_t kMasksMax = 128;
 constexpr std::size_t kSetsOfCallMax = 65'536;
 constexpr std::size_t kStacksMax = 1U << 20;
 constexpr std::size_t kPlacesMax = 4'096;
-// Of a core: with more than this share of the tree behind its exits one with more of the stack is looked for, up to a
-// number of frames.
-constexpr std::size_t kShareBehindMax = 16;
-constexpr std::size_t kFramesMax = 3;
 // So many places are looked through one by one.
 constexpr std::size_t kSeenMin = 48;
-// With fewer bytes that may follow a place the walk is short enough not to look for what was made before.
-constexpr std::size_t kBytesMin = 16;
 
 using SetId = std::uint32_t;
 using StackId = std::uint32_t;  // 0: nothing to return to
@@ -76,12 +69,8 @@ struct ByteClasses {
 // through as the set is made.
 class TokenMasks::Tables {
  public:
-  Tables(Program program, const TokenTrie& trie, MaskStore* store)
-      : program_(std::move(program)),
-        classes_(program_),
-        trie_(trie),
-        store_(store),
-        signature_(program_, trie.longest_bytes()) {
+  Tables(Program program, const TokenTrie& trie)
+      : program_(std::move(program)), classes_(program_), trie_(trie) {
     base::MutexLock lock(mu_);
     clear();
   }
@@ -149,7 +138,6 @@ class TokenMasks::Tables {
     std::vector<Place> places;  // ascending
     bool whole = false;
     std::shared_ptr<const TokenMask> mask = nullptr;
-    std::shared_ptr<const CoreMask> core = nullptr;
   };
   struct Stack {
     StateId target = 0;
@@ -304,169 +292,39 @@ class TokenMasks::Tables {
     return intern(std::move(set));
   }
 
-  // Sets the bits of the tokens whose ends lie in nodes [begin, end), the tree behind a text that stands in `from`;
-  // notes the nodes with children where nothing is left to return to. False where it made more sets than one call may.
-  bool walk(SetId from,
-            std::size_t begin,
-            std::size_t end,
-            TokenMask& mask,
-            std::vector<std::uint32_t>* exits) REQUIRES(mu_) {
+  // Null where the walk made more sets than one call may.
+  std::shared_ptr<const TokenMask> make_mask(SetId from) REQUIRES(mu_) {
+    auto mask = std::make_shared<TokenMask>((trie_.n_tokens() + 63) / 64, 0);
     const std::size_t n_classes = classes_.first_byte.size();
     const std::span<const TokenTrie::NodeEntry> nodes = trie_.nodes();
     const std::span<const TokenId> tokens = trie_.tokens();
-    if (begin < end) path_[nodes[begin].depth - 1U] = from;
-    for (std::size_t i = begin; i < end;) {
+    std::array<SetId, 256> path = {};  // by depth
+    path[0] = from;
+    for (std::size_t i = 0; i < nodes.size();) {
       const TokenTrie::NodeEntry& node = nodes[i];
-      const SetId before = path_[node.depth - 1U];
+      const SetId before = path[node.depth - 1U];
       SetId set = rows_[before * n_classes + classes_.of[node.byte]];
       if (set == kUnknown) {
         set = step(before, node.byte);
-        if (sets_.size() > kSetsOfCallMax || overflowed_) return false;
+        if (sets_.size() > kSetsOfCallMax || overflowed_) return nullptr;
       }
       if (set == kDead) {
         i = node.end;
         continue;
       }
-      path_[node.depth] = set;
+      path[node.depth] = set;
       for (std::uint32_t t = node.first_token; t < node.last_token; ++t) {
         const auto id = static_cast<std::size_t>(tokens[t]);
-        mask[id / 64] |= std::uint64_t{1} << (id % 64);
+        (*mask)[id / 64] |= std::uint64_t{1} << (id % 64);
       }
       ++i;
-      if (exits != nullptr && node.end > i && sets_[set].whole)
-        exits->push_back(static_cast<std::uint32_t>(i - 1));
     }
-    return true;
-  }
-
-  // Null where the walk made more sets than one call may.
-  std::shared_ptr<const TokenMask> make_mask(SetId from) REQUIRES(mu_) {
-    auto mask = std::make_shared<TokenMask>((trie_.n_tokens() + 63) / 64, 0);
-    // Places where few bytes may follow are walked; the others, outermost first, give cores with those that lie within.
-    Set few;
-    std::vector<Place> many;
-    for (const Place& place : std::vector<Place>(sets_[from].places)) {
-      const bool is_short = count_bytes(intern(Set{.places = {place}})) < kBytesMin;
-      (is_short ? few.places : many).push_back(place);
-    }
-    std::stable_sort(many.begin(), many.end(), [&](const Place& a, const Place& b) REQUIRES(mu_) {
-      return depth_of(a.stack) < depth_of(b.stack);
-    });
-    bool fits = walk(intern(std::move(few)), 0, trie_.nodes().size(), *mask, nullptr);
-    while (fits && !many.empty()) fits = add_tokens_of(many, *mask);
-    return fits && !overflowed_ ? mask : nullptr;
-  }
-
-  // Adds what may follow from the first of these places and from those that go with it, which leave. False as walk().
-  bool add_tokens_of(std::vector<Place>& places, TokenMask& mask) REQUIRES(mu_) {
-    const std::span<const TokenTrie::NodeEntry> nodes = trie_.nodes();
-    StackId below = places.front().stack;
-    Set group;
-    for (std::size_t i = 0;; ++i) {
-      group.places.clear();
-      Set within;
-      for (const Place& place : places) {
-        if (!has_below(place.stack, below)) continue;
-        group.places.push_back(place);
-        within.places.push_back(rebased(place, below));
-      }
-      std::sort(within.places.begin(), within.places.end());
-      const std::shared_ptr<const CoreMask> core = core_of(intern(std::move(within)));
-      if (core == nullptr) return false;
-      const bool goes_deeper = below != 0 && is_left_anywhere(*core);
-      if (goes_deeper && i + 1 < kFramesMax) {
-        below = stacks_[below].below;
-        continue;
-      }
-      std::erase_if(
-          places, [&](const Place& place) REQUIRES(mu_) { return has_below(place.stack, below); });
-      if (goes_deeper) break;
-      for (std::size_t word = 0; word < mask.size(); ++word) mask[word] |= core->allowed[word];
-      if (below == 0) return true;
-      std::vector<Place> returned = {{stacks_[below].target, stacks_[below].below}};
-      const SetId behind = intern(close(returned));
-      for (const std::uint32_t exit : core->exits) {
-        if (!walk(behind, exit + 1U, nodes[exit].end, mask, nullptr)) return false;
-      }
-      return true;
-    }
-    std::sort(group.places.begin(), group.places.end());
-    return walk(intern(std::move(group)), 0, nodes.size(), mask, nullptr);
-  }
-
-  // What follows the rule is most of the walk.
-  bool is_left_anywhere(const CoreMask& core) const {
-    return core.n_behind > trie_.nodes().size() / kShareBehindMax;
-  }
-
-  std::size_t depth_of(StackId stack) const REQUIRES(mu_) {
-    std::size_t depth = 0;
-    for (; stack != 0; stack = stacks_[stack].below) ++depth;
-    return depth;
-  }
-
-  bool has_below(StackId stack, StackId below) const REQUIRES(mu_) {
-    // What lies below has a lower number.
-    while (stack > below) stack = stacks_[stack].below;
-    return stack == below;
-  }
-
-  // How many bytes may follow.
-  std::size_t count_bytes(SetId set) REQUIRES(mu_) {
-    std::size_t n = 0;
-    for (std::size_t byte = 0; byte < 256; ++byte)
-      n += step(set, static_cast<std::uint8_t>(byte)) != kDead ? 1 : 0;
-    return n;
-  }
-
-  // What lies above `below` in the stack of a place, from the bottom.
-  std::vector<StateId> targets_above(StackId stack, StackId below) const REQUIRES(mu_) {
-    std::vector<StateId> out;
-    for (; stack != below; stack = stacks_[stack].below) out.push_back(stacks_[stack].target);
-    std::reverse(out.begin(), out.end());
-    return out;
-  }
-
-  // The place with nothing below that.
-  Place rebased(Place place, StackId below) REQUIRES(mu_) {
-    StackId stack = 0;
-    for (const StateId target : targets_above(place.stack, below)) stack = push(target, stack);
-    place.stack = stack;
-    return place;
-  }
-
-  // Null where the walk made more sets than one call may.
-  std::shared_ptr<const CoreMask> core_of(SetId set) REQUIRES(mu_) {
-    if (sets_[set].core != nullptr) return sets_[set].core;
-    std::string signature = store_ == nullptr ? std::string() : signature_of(sets_[set].places);
-    std::shared_ptr<const CoreMask> core = signature.empty() ? nullptr : store_->find(signature);
-    if (core == nullptr) {
-      auto made = std::make_shared<CoreMask>();
-      made->allowed.assign((trie_.n_tokens() + 63) / 64, 0);
-      if (!walk(set, 0, trie_.nodes().size(), made->allowed, &made->exits)) return nullptr;
-      for (const std::uint32_t exit : made->exits)
-        made->n_behind += trie_.nodes()[exit].end - exit - 1;
-      if (is_left_anywhere(*made)) made->exits.clear();
-      made->exits.shrink_to_fit();
-      core = std::move(made);
-      if (!signature.empty()) store_->add(std::move(signature), core);
-    }
-    return sets_[set].core = core;
-  }
-
-  std::string signature_of(const std::vector<Place>& places) const REQUIRES(mu_) {
-    std::vector<MaskSignature::Start> starts;
-    starts.reserve(places.size());
-    for (const Place& place : places)
-      starts.push_back({.state = place.state, .targets = targets_above(place.stack, 0)});
-    return signature_.make(starts);
+    return mask;
   }
 
   const Program program_;
   const ByteClasses classes_;
   const TokenTrie& trie_;
-  MaskStore* const store_;  // may be null
-  const MaskSignature signature_;
 
   base::Mutex mu_;
   std::uint32_t generation_ GUARDED_BY(mu_) = 0;
@@ -477,18 +335,13 @@ class TokenMasks::Tables {
   std::vector<Stack> stacks_ GUARDED_BY(mu_);
   std::unordered_map<std::uint64_t, StackId> stack_ids_ GUARDED_BY(mu_);
   std::size_t n_masks_ GUARDED_BY(mu_) = 0;
-  bool overflowed_ GUARDED_BY(mu_) = false;           // a set was too large, and stands as dead
-  std::array<SetId, 256> path_ GUARDED_BY(mu_) = {};  // of walk(): the set by depth
-  std::vector<Place> next_ GUARDED_BY(mu_);           // of step()
+  bool overflowed_ GUARDED_BY(mu_) = false;  // a set was too large, and stands as dead
+  std::vector<Place> next_ GUARDED_BY(mu_);  // of step()
   std::unordered_set<Place, PlaceHash> seen_ GUARDED_BY(mu_);  // of close()
 };
 
-TokenMasks::TokenMasks(Program program,
-                       std::shared_ptr<const TokenTrie> trie,
-                       std::shared_ptr<MaskStore> store)
-    : trie_(std::move(trie)),
-      store_(std::move(store)),
-      tables_(std::make_unique<Tables>(std::move(program), *trie_, store_.get())) {}
+TokenMasks::TokenMasks(Program program, std::shared_ptr<const TokenTrie> trie)
+    : trie_(std::move(trie)), tables_(std::make_unique<Tables>(std::move(program), *trie_)) {}
 TokenMasks::~TokenMasks() = default;
 
 TokenMasks::Position TokenMasks::begin() const {

@@ -17,11 +17,13 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
-#include "grammar/mask_store.h"
 #include "grammar/program.h"
 #include "grammar/token_trie.h"
 
 namespace coxswain::grammar {
+
+// A bit for each token of the vocabulary, the lowest id in the lowest bit of the first word.
+using TokenMask = std::vector<std::uint64_t>;
 
 class TokenMasks {
  public:
@@ -37,10 +39,7 @@ class TokenMasks {
     std::vector<std::uint32_t> key_ = {};  // the set, spelled so that it outlives the tables
   };
 
-  // `store`: of all grammars over this tree; null: what is made is kept for this one alone.
-  TokenMasks(Program program,
-             std::shared_ptr<const TokenTrie> trie,
-             std::shared_ptr<MaskStore> store = nullptr);
+  TokenMasks(Program program, std::shared_ptr<const TokenTrie> trie);
   ~TokenMasks();
   TokenMasks(const TokenMasks&) = delete;
   TokenMasks& operator=(const TokenMasks&) = delete;
@@ -61,7 +60,6 @@ class TokenMasks {
  private:
   class Tables;
   std::shared_ptr<const TokenTrie> trie_;
-  std::shared_ptr<MaskStore> store_;
   std::unique_ptr<Tables> tables_;
 };
 

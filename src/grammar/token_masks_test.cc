@@ -134,42 +134,6 @@ TEST(TokenMasks, TokensMayLeaveManyRulesAtOnce) {
   EXPECT_EQ(testing::texts_by_masks(program, tokens, 5), expected);
 }
 
-// A grammar finds what another has made of the rules that they share, and no other than it would have made.
-TEST(TokenMasks, GrammarsShareWhatIsTheSameInThem) {
-  std::vector<std::string> tokens;
-  for (const char c : std::string("ab'],[!x")) tokens.emplace_back(1, c);
-  for (const char* token : {"ab", "a'", "']", "','", "'],", "b'x", "']!", "x'", "'x'"})
-    tokens.emplace_back(token);
-  const auto trie = testing::trie_of(tokens);
-  const auto store = std::make_shared<MaskStore>();
-  Expressions e;
-  const RuleId text = e.add_rule();
-  e.define(text, e.sequence({e.bytes("'"), e.repeat(e.characters({{'a', 'b'}}), 0), e.bytes("'")}));
-  std::vector<Program> programs = {lists()};
-  for (const char* end : {"x", "!", "]"}) {
-    auto program = compile_program(e, e.repeat(e.sequence({e.rule(text), e.bytes(end)}), 1));
-    programs.push_back(std::move(program.value()));
-  }
-  for (const Program& program : programs) {
-    const TokenMasks shared(program, trie, store);
-    const TokenMasks alone(program, trie);
-    std::vector<TokenMasks::Position> places = {shared.begin()};
-    std::vector<TokenMasks::Position> others = {alone.begin()};
-    for (std::size_t i = 0; i < places.size() && i < 200; ++i) {
-      const TokenMask mask = *shared.mask(places[i]).value();
-      ASSERT_EQ(mask, *alone.mask(others[i]).value());
-      for (TokenId id = 0; id < static_cast<TokenId>(tokens.size()); ++id) {
-        TokenMasks::Position next = places[i];
-        TokenMasks::Position other = others[i];
-        ASSERT_EQ(shared.advance(next, id), testing::is_allowed(mask, id)) << id;
-        if (!alone.advance(other, id)) continue;
-        places.push_back(next);
-        others.push_back(other);
-      }
-    }
-  }
-}
-
 TEST(TokenMasks, CharactersMayBeCutAnywhere) {
   const TokenMasks masks(compiled("é+"),
                          testing::trie_of({"\xC3", "\xA9", "é", "\xA9\xC3", "e", "\xA8"}));

@@ -17,9 +17,7 @@ TokenTrie::TokenTrie(std::size_t n_tokens, const std::function<std::string(Token
   for (std::size_t i = 0; i < n_tokens; ++i) {
     begin_.push_back(static_cast<std::uint32_t>(text_.size()));
     const std::string bytes = token_bytes(static_cast<TokenId>(i));
-    if (bytes.size() > kTokenBytesMax) continue;
-    text_ += bytes;
-    longest_bytes_ = std::max(longest_bytes_, static_cast<std::uint32_t>(bytes.size()));
+    if (bytes.size() <= kTokenBytesMax) text_ += bytes;
   }
   begin_.push_back(static_cast<std::uint32_t>(text_.size()));
 

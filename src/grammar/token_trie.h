@@ -34,8 +34,7 @@ class TokenTrie {
   // more than 255 bytes has none here.
   TokenTrie(std::size_t n_tokens, const std::function<std::string(TokenId)>& token_bytes);
 
-  std::size_t n_tokens() const { return n_tokens_; }              // of the vocabulary
-  std::uint32_t longest_bytes() const { return longest_bytes_; }  // of the tokens in the tree
+  std::size_t n_tokens() const { return n_tokens_; }  // of the vocabulary
   // What a token adds; empty: not in the tree.
   std::string_view bytes(TokenId id) const;
   std::span<const NodeEntry> nodes() const { return nodes_; }
@@ -43,7 +42,6 @@ class TokenTrie {
 
  private:
   std::size_t n_tokens_ = 0;
-  std::uint32_t longest_bytes_ = 0;
   std::string text_;                  // of all tokens, one after the other
   std::vector<std::uint32_t> begin_;  // [n_tokens + 1] into text_
   std::vector<NodeEntry> nodes_;

@@ -36,8 +36,7 @@ Result<std::shared_ptr<const grammar::TokenMasks>> Grammars::open(const Compiled
     trie_ = std::make_shared<const grammar::TokenTrie>(
         vocab_size_, [&](TokenId id) { return codec_.token_bytes(id); });
   }
-  auto masks =
-      std::make_shared<const grammar::TokenMasks>(std::move(program).value(), trie_, store_);
+  auto masks = std::make_shared<const grammar::TokenMasks>(std::move(program).value(), trie_);
   entries_.push_front({grammar, masks});
   if (entries_.size() > kEntriesMax) entries_.pop_back();
   return masks;

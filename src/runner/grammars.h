@@ -37,7 +37,6 @@ class Grammars {
   const TextCodec& codec_;
   std::size_t vocab_size_;
   std::shared_ptr<const grammar::TokenTrie> trie_;
-  std::shared_ptr<grammar::MaskStore> store_ = std::make_shared<grammar::MaskStore>();
   std::list<Entry> entries_;  // the one used last in front
 };
 
