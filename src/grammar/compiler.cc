@@ -20,6 +20,8 @@ constexpr std::size_t kSchemaDepthMax = 64;
 std::size_t source_bytes(const Source& source) {
   std::size_t n = source.text.size();
   for (const std::string& choice : source.choices) n += choice.size();
+  for (const Tag& tag : source.tags) n += tag.begin.size() + tag.schema.size() + tag.end.size();
+  for (const std::string& trigger : source.triggers) n += trigger.size();
   return n;
 }
 
@@ -49,6 +51,8 @@ Result<Node> read(Expressions& expressions, const Source& source) {
     }
     case Source::Kind::kRules:
       return parse_rules(expressions, source.text);
+    case Source::Kind::kTags:
+      return tagged_text(expressions, source.tags, source.triggers, source.schema);
   }
   return internal_error("a grammar of a kind that is not known");
 }
@@ -64,8 +68,18 @@ std::string key_of(const Source& source) {
   key += std::to_string(static_cast<int>(source.kind));
   key += std::to_string(static_cast<int>(source.schema.space));
   key += source.schema.closes_objects ? 'c' : 'o';
+  key += source.preamble.is_open ? 'i' : 'b';
+  add(source.preamble.begin);
+  add(source.preamble.end);
   add(source.text);
   for (const std::string& choice : source.choices) add(choice);
+  key += std::to_string(source.tags.size());
+  for (const Tag& tag : source.tags) {
+    add(tag.begin);
+    add(tag.schema);
+    add(tag.end);
+  }
+  for (const std::string& trigger : source.triggers) add(trigger);
   return key;
 }
 
@@ -79,9 +93,9 @@ Result<Program> compile(const Source& source) {
                       std::to_string(kSourceBytesMax) + " are allowed");
   }
   Expressions expressions;
-  const auto root = read(expressions, source);
-  if (!root.ok()) return root.status();
-  return compile_program(expressions, root.value());
+  COXSWAIN_ASSIGN_OR_RETURN(const Node before, preamble_text(expressions, source.preamble));
+  COXSWAIN_ASSIGN_OR_RETURN(const Node text, read(expressions, source));
+  return compile_program(expressions, expressions.sequence({before, text}));
 }
 
 Result<CompiledGrammar> compile_source(const Source& source) {

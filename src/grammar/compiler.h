@@ -16,6 +16,7 @@
 
 #include "grammar/json_schema.h"
 #include "grammar/program.h"
+#include "grammar/tags.h"
 
 namespace coxswain::grammar {
 
@@ -29,11 +30,15 @@ struct Source {
     kRegex,       // text: the pattern; the whole answer matches
     kChoice,      // one of `choices`
     kRules,       // text: rules in GBNF or Lark's language (ebnf.h)
+    kTags,        // `tags`, with free text around them if there are `triggers` (tags.h)
   };
   Kind kind = Kind::kJsonSchema;
   std::string text = {};
   std::vector<std::string> choices = {};
+  std::vector<Tag> tags = {};
+  std::vector<std::string> triggers = {};
   SchemaOptions schema = {};
+  Preamble preamble = {};  // in front of a text of any kind
 
   friend bool operator==(const Source&, const Source&) = default;
 };

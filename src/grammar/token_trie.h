@@ -2,7 +2,8 @@
 // TokenTrie: the texts of a vocabulary as a tree of bytes, laid out in the order of a walk so that a subtree can be
 // passed over in one step.
 //
-// Special tokens and tokens without bytes are not in it: no text may spell them.
+// Tokens without bytes are not in it: no text may spell them. A special token has kSpecialToken and its spelling, so
+// that a grammar may ask for it, and no text of characters does: the byte is in none.
 //
 // Thread rule: immutable; const methods from any thread.
 
@@ -17,6 +18,8 @@
 #include <coxswain/types.h>
 
 namespace coxswain::grammar {
+
+inline constexpr char kSpecialToken = '\xff';
 
 class TokenTrie {
  public:
