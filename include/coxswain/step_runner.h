@@ -120,6 +120,9 @@ struct SequenceSpec {
   std::vector<TokenId> prompt = {};  // [n_prompt], n_prompt >= 1
   // Output ids of an earlier life (re-sent after a lost runner); usually empty.
   std::vector<TokenId> produced = {};
+  // The output may begin like this: checked before anything that the runner itself would guess, never more than a
+  // guess. Without effect where the runner makes no drafts.
+  std::vector<TokenId> draft = {};
   SamplingParams sampling = {};
   StoppingParams stopping = {};
   bool prompt_logprobs = false;

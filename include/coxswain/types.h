@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,31 @@ struct CompiledGrammar {
   }
 };
 
+// The steps of a chain whose order a request may choose (SamplingParams::samplers).
+enum class SamplerStep : std::uint8_t {
+  kDry,
+  kTopNSigma,
+  kTopK,
+  kTypicalP,
+  kTopP,
+  kMinP,
+  kEpsilon,
+  kEta,
+  kXtc,
+  kTemperature,
+};
+
+// A block of thoughts in the output that is closed once it has so many tokens: those of `close` are then the next ones,
+// whatever the model would rather say, unless a grammar binds the text there.
+struct ThoughtBudget {
+  std::uint32_t tokens_max = 0;
+  // Opens the block, which counts from behind it; empty: the output begins inside of it.
+  std::vector<TokenId> open = {};
+  std::vector<TokenId> close = {};  // not empty
+
+  friend bool operator==(const ThoughtBudget&, const ThoughtBudget&) = default;
+};
+
 // How the next token is chosen. Defaults mean "off"; a default-constructed value is greedy.
 // Order of the steps and the formulas: docs/sampling.md. The ranges below are what request/sampling_rules.h enforces
 // for everybody; no value may be NaN, and only a bias may be infinite.
@@ -81,12 +107,33 @@ struct SamplingParams {
   std::uint32_t no_repeat_ngram_size = 0;
   // Sequences of ids that are not completed, in prompt and output: the last id of each may not follow the others.
   std::vector<std::vector<TokenId>> bad_words = {};
+  // No other ids are chosen, but for the request's end tokens; empty = all.
+  std::vector<TokenId> allowed_tokens = {};
+  float epsilon_cutoff = 0.0F;     // [0, 1)
+  float eta_cutoff = 0.0F;         // [0, 1)
+  float top_n_sigma = 0.0F;        // >= 0; 0 = off
+  float dynatemp_range = 0.0F;     // >= 0: the temperature moves in temperature +- range; 0 = off
+  float dynatemp_exponent = 1.0F;  // > 0
+  float xtc_probability = 0.0F;    // [0, 1]; 0 = off
+  float xtc_threshold = 0.1F;      // (0, 1]
+  float dry_multiplier = 0.0F;     // >= 0; 0 = off
+  float dry_base = 1.75F;          // >= 1
+  std::uint32_t dry_allowed_length = 2;  // > 0
+  // Last tokens of prompt and output that are looked at; 0 = all.
+  std::uint32_t dry_penalty_last_n = 0;
+  // A repetition does not reach over a token whose text holds one of these.
+  std::vector<std::string> dry_sequence_breakers = {};
+  // TGI's, with its gamma, delta and hash of the last token (Kirchenbauer et al. 2023).
+  bool watermark = false;
+  // These alone, in this order; a step at its neutral value does nothing. Empty: all, in the order of docs/sampling.md.
+  std::vector<SamplerStep> samplers = {};
   // A processor that the runner has under this name sees the logits first (logits_processor.h); empty = none.
   std::string logits_processor = {};
   // Handed to it as it is, for example the program's id of the request.
   std::uint64_t logits_processor_tag = 0;
   // Tokens that would lead out of it are not chosen; end tokens only where the text is whole. Empty = off.
   CompiledGrammar grammar = {};
+  std::optional<ThoughtBudget> thoughts = {};
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };

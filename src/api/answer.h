@@ -17,6 +17,7 @@
 #include <coxswain/types.h>
 
 #include "api/errors.h"
+#include "reply/parser.h"
 
 namespace coxswain::api {
 
@@ -80,6 +81,15 @@ struct NativeAnswerOptions {
 std::unique_ptr<AnswerFormat> make_native_answer(const NativeAnswerOptions& options);
 std::unique_ptr<AnswerFormat> make_native_stream(const NativeAnswerOptions& options);
 
+// How the text of an answer is read where it may be more than what the model says.
+struct ReplyOptions {
+  reply::ParserSetup parser;
+  bool one_call = false;  // calls behind the first are left out
+  // Ids are "0", "1", ...; else drawn from the seed, unless the model gives them.
+  bool numbers_calls = false;
+  std::uint64_t id_seed = 0;
+};
+
 struct OpenAiAnswerOptions {
   ApiStyle style = ApiStyle::
       kOpenAi;  // or kTgi: names of ends, no `bytes`, no cached tokens; where `usage` stands
@@ -89,6 +99,8 @@ struct OpenAiAnswerOptions {
   std::string system_fingerprint;
   bool logprobs = false;
   bool include_usage = false;  // streams
+  // Chats:
+  std::optional<ReplyOptions> reply;  // empty: all is content
   // Completions:
   std::uint32_t n_top_logprobs = 0;
   bool echo = false;  // prompt_text in front
@@ -105,6 +117,7 @@ std::unique_ptr<AnswerFormat> make_completion_stream(OpenAiAnswerOptions options
 struct MessagesAnswerOptions {
   std::string id;
   std::string model;
+  ReplyOptions reply;
 };
 std::unique_ptr<AnswerFormat> make_messages_answer(MessagesAnswerOptions options);
 std::unique_ptr<AnswerFormat> make_messages_stream(MessagesAnswerOptions options);

@@ -2,6 +2,7 @@
 
 #include "api/answer.h"
 #include "api/openai_parts.h"
+#include "api/reply_reader.h"
 #include "api/sse.h"
 #include "json/json.h"
 #include "request/stop_holdback.h"
@@ -47,12 +48,39 @@ void append_logprobs(std::string& out, ApiStyle style, std::span<const OutputTok
   out += "]}";
 }
 
+// "reasoning_content":...,"reasoning":...   Both names are in use.
+void append_reasoning(std::string& out, std::string_view text) {
+  out += R"("reasoning_content":)";
+  json::append_quoted(out, text);
+  out += R"(,"reasoning":)";
+  json::append_quoted(out, text);
+}
+
+// {"id":...,"type":"function","function":{...}}
+void append_call(std::string& out, ApiStyle style, const Reply::Call& call) {
+  out += R"({"id":)";
+  json::append_quoted(out, call.id);
+  out += R"(,"type":"function","function":{)";
+  if (style == ApiStyle::kTgi) out += R"("description":null,)";
+  out += R"("name":)";
+  json::append_quoted(out, call.name);
+  out += R"(,"arguments":)";
+  json::append_quoted(out, call.arguments);
+  out += "}}";
+}
+
+// Calls end an answer as if it had stopped; what was cut off did not.
+std::string_view finish_name(ApiStyle style, FinishReason reason, bool has_calls) {
+  const std::string_view name = openai_finish_name(style, reason);
+  return has_calls && style == ApiStyle::kOpenAi && name == "stop" ? "tool_calls" : name;
+}
+
 class ChatAnswer final : public AnswerFormat {
  public:
   explicit ChatAnswer(OpenAiAnswerOptions options) : options_(std::move(options)) {}
 
   bool streams() const override { return false; }
-  bool keeps_tokens() const override { return options_.logprobs; }
+  bool keeps_tokens() const override { return options_.logprobs || options_.reply; }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
     std::string out = R"({"object":"chat.completion")";
@@ -63,8 +91,10 @@ class ChatAnswer final : public AnswerFormat {
       if (i > 0) out += ',';
       append_choice(out, sequences[i], i);
     }
+    Usage usage = usage_of(sequences, sequences.size());
+    if (options_.reply) usage.reasoning_tokens = n_reasoning_tokens_;
     out += R"(],"usage":)";
-    append_usage(out, options_.style, usage_of(sequences, sequences.size()));
+    append_usage(out, options_.style, usage);
     out += '}';
     return out;
   }
@@ -75,24 +105,87 @@ class ChatAnswer final : public AnswerFormat {
   std::vector<std::string> closing(std::span<const SequenceAnswer>) override { return {}; }
 
  private:
-  void append_choice(std::string& out, const SequenceAnswer& sequence, std::size_t index) const {
+  void append_choice(std::string& out, const SequenceAnswer& sequence, std::size_t index) {
+    Reply reply;
+    if (options_.reply) {
+      reply = read_reply(*options_.reply, sequence, index);
+      n_reasoning_tokens_ += reply.n_reasoning_tokens;
+    } else {
+      reply.content = request::text_before_stop(sequence.finish);
+    }
     out += R"({"index":)";
     json::append_unsigned(out, index);
-    out += R"(,"message":{"role":"assistant","content":)";
-    json::append_quoted(out, request::text_before_stop(sequence.finish));
-    out += R"(},"logprobs":)";
+    out += R"(,"message":)";
+    append_message(out, reply);
+    out += R"(,"logprobs":)";
     if (options_.logprobs) {
       append_logprobs(out, options_.style, sequence.tokens);
     } else {
       out += "null";
     }
     out += R"(,"finish_reason":)";
-    json::append_quoted(out, openai_finish_name(options_.style, sequence.finish.reason));
+    json::append_quoted(out,
+                        finish_name(options_.style, sequence.finish.reason, !reply.calls.empty()));
     out += '}';
   }
 
+  // Of calls alone the content is null, or absent in TGI's dialect.
+  void append_message(std::string& out, const Reply& reply) const {
+    out += R"({"role":"assistant")";
+    const bool has_content = reply.calls.empty() || !reply.content.empty();
+    if (has_content || options_.style == ApiStyle::kOpenAi) out += R"(,"content":)";
+    if (has_content) {
+      json::append_quoted(out, reply.content);
+    } else if (options_.style == ApiStyle::kOpenAi) {
+      out += "null";
+    }
+    if (!reply.reasoning.empty()) {
+      out += ',';
+      append_reasoning(out, reply.reasoning);
+    }
+    if (!reply.calls.empty()) {
+      out += R"(,"tool_calls":[)";
+      for (std::size_t i = 0; i < reply.calls.size(); ++i) {
+        if (i > 0) out += ',';
+        append_call(out, options_.style, reply.calls[i]);
+      }
+      out += ']';
+    }
+    out += '}';
+  }
+
+  std::uint64_t n_reasoning_tokens_ = 0;
   OpenAiAnswerOptions options_;
 };
+
+// {"index":...,"id":...,"type":"function","function":{"name":...,"arguments":""}}, or {"index":...,"function":{...}}
+// for what follows of the arguments. TGI's chunks all have all members.
+void append_call_delta(std::string& out,
+                       ApiStyle style,
+                       std::size_t index,
+                       const std::string& id,
+                       const reply::Part& part) {
+  const bool begins = part.kind == reply::Part::Kind::kCall;
+  const bool tgi = style == ApiStyle::kTgi;
+  out += R"("tool_calls":[{"index":)";
+  json::append_unsigned(out, index);
+  if (begins || tgi) {
+    out += R"(,"id":)";
+    json::append_quoted(out, id);
+    out += R"(,"type":"function")";
+  }
+  out += R"(,"function":{)";
+  if (begins) {
+    out += R"("name":)";
+    json::append_quoted(out, part.text);
+    out += ',';
+  } else if (tgi) {
+    out += R"("name":null,)";
+  }
+  out += R"("arguments":)";
+  json::append_quoted(out, begins ? std::string_view() : part.text);
+  out += "}}]";
+}
 
 class ChatStream final : public AnswerFormat {
  public:
@@ -105,16 +198,15 @@ class ChatStream final : public AnswerFormat {
   std::vector<std::string> events(const SequenceAnswer& sequence,
                                   std::size_t index,
                                   const AnswerPiece& piece) override {
-    while (holdbacks_.size() <= index) holdbacks_.emplace_back(sequence.stops);
-    request::StopHoldback& holdback = holdbacks_[index];
     std::vector<std::string> out;
     for (std::size_t i = 0; i < piece.tokens.size(); ++i) {
-      const OutputToken& token = piece.tokens[i];
       const bool last = piece.final && i + 1 == piece.tokens.size();
-      const std::string_view visible = token.special ? std::string_view() : token.text;
-      const std::string text =
-          last ? holdback.finish(visible, sequence.finish) : holdback.push(visible);
-      out.push_back(sse_event(chunk(index, token, text, last ? &sequence.finish : nullptr)));
+      const SequenceFinish* finish = last ? &sequence.finish : nullptr;
+      if (options_.reply) {
+        add_parts(out, sequence, index, piece.tokens[i], finish);
+      } else {
+        add_text(out, sequence, index, piece.tokens[i], finish);
+      }
     }
     return out;
   }
@@ -122,9 +214,15 @@ class ChatStream final : public AnswerFormat {
   std::vector<std::string> closing(std::span<const SequenceAnswer> sequences) override {
     std::vector<std::string> out;
     if (options_.include_usage) {
+      Usage usage = usage_of(sequences, sequences.size());
+      if (options_.reply) {
+        usage.reasoning_tokens = 0;
+        for (const Spoken& one : spoken_)
+          *usage.reasoning_tokens += one.reader.n_reasoning_tokens();
+      }
       std::string last = head();
       last += R"("choices":[],"usage":)";
-      append_usage(last, options_.style, usage_of(sequences, sequences.size()));
+      append_usage(last, options_.style, usage);
       last += '}';
       out.push_back(sse_event(last));
     }
@@ -133,6 +231,81 @@ class ChatStream final : public AnswerFormat {
   }
 
  private:
+  // A sequence whose text is read.
+  struct Spoken {
+    ReplyReader reader;
+    std::string call_id = {};  // of the last call
+    std::size_t n_calls = 0;
+    bool has_role = false;
+  };
+
+  // One chunk for each token.
+  void add_text(std::vector<std::string>& out,
+                const SequenceAnswer& sequence,
+                std::size_t index,
+                const OutputToken& token,
+                const SequenceFinish* finish) {
+    while (holdbacks_.size() <= index) holdbacks_.emplace_back(sequence.stops);
+    request::StopHoldback& holdback = holdbacks_[index];
+    const std::string_view visible = token.special ? std::string_view() : token.text;
+    const std::string text =
+        finish != nullptr ? holdback.finish(visible, *finish) : holdback.push(visible);
+    std::string delta = R"("role":"assistant","content":)";
+    json::append_quoted(delta, text);
+    delta += R"(,"tool_calls":null)";
+    const std::string_view reason =
+        finish != nullptr ? openai_finish_name(options_.style, finish->reason) : "";
+    out.push_back(sse_event(chunk(index, delta, options_.logprobs ? &token : nullptr, reason)));
+  }
+
+  // One chunk for each part, the token's log-probabilities in the first, and a last one that says why it ended.
+  void add_parts(std::vector<std::string>& out,
+                 const SequenceAnswer& sequence,
+                 std::size_t index,
+                 const OutputToken& token,
+                 const SequenceFinish* finish) {
+    while (spoken_.size() <= index) {
+      spoken_.push_back({ReplyReader(*options_.reply, spoken_.size(), sequence.stops)});
+    }
+    Spoken& spoken = spoken_[index];
+    const OutputToken* logprobs = options_.logprobs ? &token : nullptr;
+    for (const reply::Part& part : spoken.reader.push(token, finish)) {
+      out.push_back(sse_event(chunk(index, delta(spoken, part), logprobs, "")));
+      logprobs = nullptr;
+    }
+    if (finish == nullptr && logprobs == nullptr) return;
+    const std::string_view reason =
+        finish == nullptr ? "" : finish_name(options_.style, finish->reason, spoken.n_calls > 0);
+    out.push_back(sse_event(chunk(index, role(spoken), logprobs, reason)));
+  }
+
+  // "role":"assistant"   Once; in all of TGI's chunks.
+  std::string role(Spoken& spoken) const {
+    const bool wanted = !spoken.has_role || options_.style == ApiStyle::kTgi;
+    spoken.has_role = true;
+    return wanted ? R"("role":"assistant")" : "";
+  }
+
+  // The members of a delta.
+  std::string delta(Spoken& spoken, const reply::Part& part) const {
+    using Kind = reply::Part::Kind;
+    std::string out = role(spoken);
+    if (!out.empty()) out += ',';
+    if (part.kind == Kind::kText) {
+      out += R"("content":)";
+      json::append_quoted(out, part.text);
+    } else if (part.kind == Kind::kReasoning) {
+      append_reasoning(out, part.text);
+    } else {
+      if (part.kind == Kind::kCall) {
+        spoken.call_id = part.id;
+        ++spoken.n_calls;
+      }
+      append_call_delta(out, options_.style, spoken.n_calls - 1, spoken.call_id, part);
+    }
+    return out;
+  }
+
   std::string head() const {
     std::string out = R"({"object":"chat.completion.chunk")";
     append_identity(out, options_);
@@ -141,24 +314,25 @@ class ChatStream final : public AnswerFormat {
     return out;
   }
 
+  // Null: without log-probabilities; an empty reason: it goes on.
   std::string chunk(std::size_t index,
-                    const OutputToken& token,
-                    std::string_view text,
-                    const SequenceFinish* finish) const {
+                    std::string_view delta,
+                    const OutputToken* logprobs,
+                    std::string_view finish_reason) const {
     std::string out = head();
     out += R"("choices":[{"index":)";
     json::append_unsigned(out, index);
-    out += R"(,"delta":{"role":"assistant","content":)";
-    json::append_quoted(out, text);
-    out += R"(,"tool_calls":null},"logprobs":)";
-    if (options_.logprobs) {
-      append_logprobs(out, options_.style, std::span(&token, 1));
+    out += R"(,"delta":{)";
+    out += delta;
+    out += R"(},"logprobs":)";
+    if (logprobs != nullptr) {
+      append_logprobs(out, options_.style, std::span(logprobs, 1));
     } else {
       out += "null";
     }
     out += R"(,"finish_reason":)";
-    if (finish != nullptr) {
-      json::append_quoted(out, openai_finish_name(options_.style, finish->reason));
+    if (!finish_reason.empty()) {
+      json::append_quoted(out, finish_reason);
     } else {
       out += "null";
     }
@@ -167,7 +341,8 @@ class ChatStream final : public AnswerFormat {
   }
 
   OpenAiAnswerOptions options_;
-  std::vector<request::StopHoldback> holdbacks_;  // [n_sequences]
+  std::vector<request::StopHoldback> holdbacks_;  // [n_sequences], where all is content
+  std::vector<Spoken> spoken_;                    // [n_sequences], where it is not
 };
 
 }  // namespace

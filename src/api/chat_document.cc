@@ -7,6 +7,7 @@
 #include "api/documents.h"
 #include "api/errors.h"
 #include "api/fields.h"
+#include "api/tools_document.h"
 
 namespace coxswain::api {
 namespace {
@@ -41,6 +42,8 @@ constexpr std::array<std::string_view, 9> kNotForTemplates{"messages",
                                                            "eos_token",
                                                            "chat_template",
                                                            "tokenize"};
+
+constexpr std::size_t kEffortBytesMax = 64;
 
 std::string at(std::size_t index, std::string_view member) {
   return "messages[" + std::to_string(index) + "]." + std::string(member);
@@ -242,21 +245,19 @@ json::Value read_typed(FieldReader& fields,
   return {};
 }
 
-// Functions that may be called, and whether: only that they may not.
-void read_tools(FieldReader& fields, std::string_view tools_name, std::string_view choice_name) {
-  const json::Value* tools = fields.find(tools_name);
-  const json::Value* choice = fields.find(choice_name);
-  fields.require_neutral(choice_name, R"("none" "auto")");
-  if (tools == nullptr) return;
-  const std::string quoted = "`" + std::string(tools_name) + "`";
-  if (!tools->is_array()) {
-    fields.fail(quoted + " must be an array. Given: " + std::string(type_name(*tools)), tools_name);
-  } else if (!tools->as_array().empty() &&
-             (choice == nullptr || !choice->is_string() || choice->as_string() != "none")) {
-    fields.fail(unsupported(quoted + " is not supported yet, except as [] or with `" +
-                                std::string(choice_name) + "` \"none\". Given: an array",
-                            tools_name));
-  }
+// The older names of tools.
+void refuse_functions(FieldReader& fields) {
+  const json::Value* functions = fields.find("functions");
+  const json::Value* choice = fields.find("function_call");
+  fields.require_neutral("function_call", R"("none" "auto")");
+  const bool none = choice != nullptr && choice->is_string() && choice->as_string() == "none";
+  if (functions == nullptr || none) return;
+  if (functions->is_array() && functions->as_array().empty()) return;
+  fields.fail(
+      unsupported("`functions` is not supported, except as [] or with `function_call` "
+                  "\"none\": `tools` has what it had. Given: " +
+                      std::string(type_name(*functions)),
+                  "functions"));
 }
 
 std::optional<std::uint32_t> read_max_tokens(FieldReader& fields, Parameters& out) {
@@ -285,6 +286,20 @@ json::Value read_template_arguments(FieldReader& fields) {
   return out;
 }
 
+// How much to think, as templates read it; what chat_template_kwargs says goes before.
+void read_thinking(FieldReader& fields, json::Value& arguments) {
+  const auto effort = fields.read_string("reasoning_effort", kEffortBytesMax);
+  auto thinks = fields.read_bool("enable_thinking");
+  if (!thinks && effort == "none") thinks = false;
+  if (!effort && !thinks) return;
+  json::Object out = arguments.is_object() ? arguments.as_object() : json::Object();
+  if (effort && out.find("reasoning_effort") == nullptr)
+    out.append_new("reasoning_effort", *effort);
+  if (thinks && out.find("enable_thinking") == nullptr)
+    out.append_new("enable_thinking", json::Value(*thinks));
+  arguments = json::Value(std::move(out));
+}
+
 }  // namespace
 
 Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLimits& limits) {
@@ -303,8 +318,9 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
   out.template_arguments = read_template_arguments(fields);
   out.add_generation_prompt = fields.read_bool("add_generation_prompt");
   out.continue_final_message = fields.read_bool("continue_final_message");
-  read_tools(fields, "tools", "tool_choice");
-  read_tools(fields, "functions", "function_call");
+  read_thinking(fields, out.template_arguments);
+  out.tools = read_openai_tools(fields, limits);
+  refuse_functions(fields);
   fields.require_neutral("add_special_tokens", "false");
   fields.refuse_documented(kChatDocument);
   if (!out.logprobs && out.parameters.top_n_tokens.value_or(0) > 0) {

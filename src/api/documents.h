@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@
 
 #include "grammar/compiler.h"
 #include "json/json.h"
+#include "reply/parser.h"
 
 namespace coxswain::api {
 
@@ -34,6 +36,9 @@ struct DocumentLimits {
   std::size_t model_bytes_max = 256;
   std::size_t user_bytes_max = 256;
   std::size_t logit_bias_entries_max = 1024;
+  std::size_t tools_max = 1024;
+  std::size_t tool_name_bytes_max = 256;
+  std::size_t tool_prompt_bytes_max = 16 << 10;
   std::size_t client_batch_max = 4;  // prompts in one completion request (--max-client-batch-size)
   bool strict_fields = false;        // refuse unknown fields
 };
@@ -88,12 +93,26 @@ struct GenerateRequest {
   IgnoredFields ignored;
 };
 
+// Functions that the model may call, as the client declares them.
+struct AskedTools {
+  enum class Choice : std::uint8_t { kAuto, kRequired, kNamed };
+  json::Value list;  // as templates read them; null: none are declared, or none may be called
+  std::shared_ptr<const std::vector<reply::Tool>> callable;  // null where `list` is
+  std::vector<std::string> strict;    // names of those whose arguments have to follow their schema
+  Choice choice = Choice::kAuto;      // kNamed: `callable` is that one
+  bool parallel = true;               // more than one call in an answer
+  std::optional<std::string> prompt;  // TGI's tool_prompt
+
+  explicit operator bool() const { return callable != nullptr; }
+};
+
 // Body of POST /v1/chat/completions and /chat_tokenize; what that of POST /v1/messages stands for.
 struct ChatRequest {
   std::optional<std::string> model;
   json::Value messages;   // array of objects; content is a string, every other member as it came
   json::Value documents;  // array or null
   json::Value template_arguments;  // object or null
+  AskedTools tools;
   std::optional<bool> add_generation_prompt;
   std::optional<bool> continue_final_message;
   Parameters parameters;

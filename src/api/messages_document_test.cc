@@ -84,9 +84,15 @@ TEST(MessagesDocument, RefusesByName) {
     Code code = Code::kInvalidArgument;
   };
   const Row rows[] = {
-      {R"("tools":[{"name":"f"}])", "tools", Code::kUnimplemented},
-      {R"("tool_choice":{"type":"any"})", "tool_choice", Code::kUnimplemented},
-      {R"("thinking":{"type":"enabled","budget_tokens":1024})", "thinking", Code::kUnimplemented},
+      {R"("tools":{})", "tools"},
+      {R"("tools":[{"name":"f"}])", "tools.0.input_schema"},
+      {R"("tools":[{"input_schema":{}}])", "tools.0.name"},
+      {R"("tools":[{"type":"bash_20250124","name":"bash"}])", "tools.0.type", Code::kUnimplemented},
+      {R"("tool_choice":{"type":"any"})", "tool_choice"},
+      {R"("tool_choice":{"type":"all"})", "tool_choice.type"},
+      {R"("tool_choice":{"type":"tool"})", "tool_choice"},
+      {R"("thinking":{"type":"on"})", "thinking.type"},
+      {R"("thinking":true)", "thinking"},
       {R"("service_tier":"flex")", "service_tier", Code::kUnimplemented},
       {R"("output_config":{})", "output_config", Code::kUnimplemented},
       {R"("seed":1)", "seed", Code::kUnimplemented},
@@ -128,7 +134,8 @@ TEST(MessagesDocument, RefusesMessagesByTheirPlace) {
        "`messages.1.content` must be a string or an array of blocks. Given: an integer"},
       {R"([{"role":"user","content":[{"type":"text","text":"x"},{"type":"image"}]}])",
        "messages.0.content.1",
-       "`messages.0.content.1` must be of type `text`: `image` blocks are not supported"},
+       "`messages.0.content.1` must be of type `text` or `tool_result`: `image` blocks are not "
+       "supported"},
       {R"([{"role":"user","content":["x"]}])",
        "messages.0.content.0",
        "`messages.0.content.0` must be an object with a `type`. Given: a string"},

@@ -46,6 +46,11 @@ void append_usage(std::string& out, ApiStyle style, const Usage& usage) {
     out += R"(,"prompt_tokens_details":{"cached_tokens":)";
     json::append_unsigned(out, usage.cached_tokens);
     out += '}';
+    if (usage.reasoning_tokens) {
+      out += R"(,"completion_tokens_details":{"reasoning_tokens":)";
+      json::append_unsigned(out, *usage.reasoning_tokens);
+      out += '}';
+    }
   }
   out += '}';
 }

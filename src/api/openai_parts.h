@@ -3,6 +3,8 @@
 //
 // Thread rule: pure functions.
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +23,8 @@ void append_served_by(std::string& out, const OpenAiAnswerOptions& options);
 struct Usage {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t completion_tokens = 0;
-  std::uint64_t cached_tokens = 0;  // of the prompts
+  std::uint64_t cached_tokens = 0;                     // of the prompts
+  std::optional<std::uint64_t> reasoning_tokens = {};  // of the completions, if they may have some
 };
 // Prompts are counted once however many sequences answer them; sequences come prompt by prompt.
 Usage usage_of(std::span<const SequenceAnswer> sequences, std::size_t per_prompt);

@@ -173,6 +173,14 @@ Result<const NamedTemplate*> TemplateSet::choose(const RenderInput& input) const
                     "\"; there are: " + (names.empty() ? "none" : names));
 }
 
+TemplateSet::ForTools TemplateSet::for_tools() const {
+  const NamedTemplate* chosen = find("tool_use");
+  if (chosen == nullptr) chosen = find("default");
+  if (chosen == nullptr) return {};
+  const auto index = static_cast<std::size_t>(chosen - templates_.data());
+  return {chosen->source, compiled_[index].mentions("tools")};
+}
+
 Result<Rendered> TemplateSet::render(const RenderInput& input) const {
   COXSWAIN_ASSIGN_OR_RETURN(const NamedTemplate* chosen, choose(input));
   return compiled_[static_cast<std::size_t>(chosen - templates_.data())].render(input);

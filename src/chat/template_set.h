@@ -9,6 +9,7 @@
 // Thread rule: immutable; render() from any thread.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chat/chat_template.h"
@@ -41,6 +42,13 @@ class TemplateSet {
 
   bool empty() const { return templates_.empty(); }
   const std::vector<NamedTemplate>& templates() const { return templates_; }
+
+  // The template that a request with tools gets, unless it names one, and whether it shows them to the model.
+  struct ForTools {
+    std::string_view source;  // empty: there is none
+    bool reads_tools = false;
+  };
+  ForTools for_tools() const;
 
   // Errors: those of ChatTemplate::render(), and kTemplateError listing the names if there is no template to choose.
   Result<Rendered> render(const RenderInput& input) const;

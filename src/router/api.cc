@@ -81,7 +81,7 @@ Api::Api(ApiOptions options, ApiParts parts)
     : options_(std::move(options)),
       door_(parts.door),
       tokenizer_(std::move(parts.tokenizer)),
-      render_chat_(std::move(parts.render_chat)),
+      chat_(std::move(parts.chat)),
       metrics_(parts.metrics),
       log_(parts.log),
       on_health_asked_(std::move(parts.on_health_asked)),

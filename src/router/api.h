@@ -28,10 +28,10 @@
 #include "api/documents.h"
 #include "base/mutex.h"
 #include "batch/engine.h"
-#include "chat/chat_template.h"
 #include "http/server.h"
 #include "router/auth.h"
 #include "router/call.h"
+#include "router/chat_form.h"
 #include "router/delivery.h"
 #include "router/permits.h"
 #include "router/validate.h"
@@ -66,13 +66,10 @@ struct ApiOptions {
   std::function<std::uint64_t()> random;
 };
 
-// Renders a conversation; empty if the model has no template.
-using ChatRenderer = std::function<Result<chat::Rendered>(const chat::RenderInput&)>;
-
 struct ApiParts {
   batch::RequestDoor& door;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
-  ChatRenderer render_chat;
+  ChatModel chat;
   telemetry::Metrics* metrics = nullptr;
   telemetry::Logger& log;
   // Somebody asks for the health after a while in which nobody did: from here on set_health() is wanted.
@@ -146,6 +143,10 @@ class Api {
                       bool stream,
                       bool as_array);
   Result<ChatPrompt> render(const api::ChatRequest& request) const;
+  // How the answer is read; what its text has to look like goes into the request.
+  Result<std::optional<api::ReplyOptions>> shape_answer(api::ChatRequest& request,
+                                                        const ChatPrompt& prompt,
+                                                        api::ApiStyle style) const;
   Status check_model(const std::optional<std::string>& model) const;
   static Status unknown_model(std::string_view name);
   void add_sequences(CallSetup& setup,
@@ -172,7 +173,7 @@ class Api {
   const ApiOptions options_;
   batch::RequestDoor& door_;
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
-  const ChatRenderer render_chat_;
+  const ChatModel chat_;
   telemetry::Metrics* const metrics_;
   telemetry::Logger& log_;
   const std::function<void()> on_health_asked_;

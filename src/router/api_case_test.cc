@@ -10,6 +10,7 @@
 #include "chat/template_set.h"
 #include "grammar/token_masks.h"
 #include "json/json.h"
+#include "reply/parser.h"
 #include "router/test_api.h"
 
 namespace coxswain::router {
@@ -112,6 +113,8 @@ ApiOptions options_of(const json::Value& value) {
   out.parse_special_in_content = flag(value, "parse_special_in_content");
   out.concurrent_requests_max = number_or(value, "concurrent_requests_max", 128);
   out.limits.allows_grammars = !flag(value, "disable_grammar_support");
+  out.limits.input_tokens_max =
+      static_cast<std::uint32_t>(number_or(value, "input_tokens_max", out.limits.input_tokens_max));
   out.limits.total_tokens_max =
       static_cast<std::uint32_t>(number_or(value, "total_tokens_max", out.limits.total_tokens_max));
   return out;
@@ -125,6 +128,18 @@ ChatRenderer renderer_of(const json::Value& options) {
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
   const auto set = std::make_shared<const chat::TemplateSet>(std::move(compiled).value());
   return [set](const chat::RenderInput& input) { return set->render(input); };
+}
+
+ChatModel model_of(const json::Value& options) {
+  ChatModel out{renderer_of(options)};
+  out.reads_tools = flag(options, "reads_tools");
+  const auto tools = reply::tool_format_named(text_or(options, "tool_call_parser", "none"));
+  const auto reasoning =
+      reply::reasoning_format_named(text_or(options, "reasoning_parser", "none"));
+  EXPECT_TRUE(tools && reasoning);
+  out.formats = {tools.value_or(reply::ToolFormat::kNone),
+                 reasoning.value_or(reply::ReasoningFormat::kNone)};
+  return out;
 }
 
 http::Request request_of(const json::Value& value) {
@@ -242,7 +257,7 @@ void check_headers(const json::Value& expected, const FakeResponder& responder) 
 
 void run_case(const json::Value& file) {
   const json::Value& options = member(file, "options");
-  TestApi test(options_of(options), renderer_of(options));
+  TestApi test(options_of(options), model_of(options));
   if (member(file, "engine").is_array()) {
     for (const json::Value& sequence : member(file, "engine").as_array()) {
       test.engine.script.push_back(sequence_of(sequence));

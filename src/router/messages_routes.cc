@@ -10,10 +10,11 @@ namespace coxswain::router {
 
 Status Api::messages(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const api::ChatRequest request,
+  COXSWAIN_ASSIGN_OR_RETURN(api::ChatRequest request,
                             api::read_messages_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
   COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
+  COXSWAIN_ASSIGN_OR_RETURN(auto reply, shape_answer(request, prompt, ticket.style));
   ValidationInput input;
   input.style = ticket.style;
   input.stream = request.stream;
@@ -23,7 +24,8 @@ Status Api::messages(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
 
   api::OpenAiAnswerOptions named = openai_answer("msg_", request.model);
-  api::MessagesAnswerOptions answer{std::move(named.id), std::move(named.model)};
+  api::MessagesAnswerOptions answer{
+      std::move(named.id), std::move(named.model), reply ? *std::move(reply) : api::ReplyOptions()};
   CallSetup setup;
   setup.format = request.stream ? api::make_messages_stream(std::move(answer))
                                 : api::make_messages_answer(std::move(answer));

@@ -90,7 +90,7 @@ api::OpenAiAnswerOptions Api::openai_answer(std::string_view prefix,
 }
 
 Result<Api::ChatPrompt> Api::render(const api::ChatRequest& request) const {
-  if (!render_chat_) {
+  if (!chat_) {
     return Status(Code::kInvalidArgument, ErrorKind::kTemplateError, "template not found");
   }
   const bool final_message = request.continue_final_message.value_or(
@@ -101,7 +101,10 @@ Result<Api::ChatPrompt> Api::render(const api::ChatRequest& request) const {
         "continue_final_message");
   }
   chat::RenderInput input;
-  input.messages = request.messages;
+  const json::Value messages =
+      messages_with_tools(request.messages, request.tools, chat_.reads_tools);
+  input.messages = messages;
+  if (chat_.reads_tools) input.tools = request.tools.list;
   input.documents = request.documents;
   input.bos_token = tokenizer_->bos_token();
   input.eos_token = tokenizer_->eos_token();
@@ -109,12 +112,12 @@ Result<Api::ChatPrompt> Api::render(const api::ChatRequest& request) const {
   input.continue_final_message = final_message;
   input.extra = request.template_arguments;
   input.now = std::chrono::system_clock::time_point(std::chrono::seconds(options_.unix_time()));
-  auto objects = with_argument_objects(request.messages);
+  auto objects = with_argument_objects(messages);
   if (objects) input.messages = std::move(*objects);
-  Result<chat::Rendered> rendered = render_chat_(input);
+  Result<chat::Rendered> rendered = chat_.render(input);
   if (!rendered.ok() && objects) {  // some templates join texts
-    input.messages = request.messages;
-    rendered = render_chat_(input);
+    input.messages = messages;
+    rendered = chat_.render(input);
   }
   COXSWAIN_RETURN_IF_ERROR(rendered.status());
   ChatPrompt out;
@@ -123,12 +126,28 @@ Result<Api::ChatPrompt> Api::render(const api::ChatRequest& request) const {
   return out;
 }
 
+Result<std::optional<api::ReplyOptions>> Api::shape_answer(api::ChatRequest& request,
+                                                           const ChatPrompt& prompt,
+                                                           api::ApiStyle style) const {
+  COXSWAIN_ASSIGN_OR_RETURN(ChatForm form,
+                            chat_form(request,
+                                      {.model = chat_,
+                                       .tokenizer = *tokenizer_,
+                                       .style = style,
+                                       .allows_grammars = options_.limits.allows_grammars,
+                                       .prompt = prompt.text}));
+  request.parameters.grammar = std::move(form.grammar);
+  if (form.reply && request.tools) form.reply->id_seed = options_.random();
+  return std::move(form.reply);
+}
+
 Status Api::chat(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
-  COXSWAIN_ASSIGN_OR_RETURN(const api::ChatRequest request,
+  COXSWAIN_ASSIGN_OR_RETURN(api::ChatRequest request,
                             api::read_chat_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
   COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
+  COXSWAIN_ASSIGN_OR_RETURN(auto reply, shape_answer(request, prompt, ticket.style));
   ValidationInput input;
   input.style = ticket.style;
   input.stream = request.stream;
@@ -140,6 +159,7 @@ Status Api::chat(Ticket& ticket) {
   api::OpenAiAnswerOptions answer = openai_answer("chatcmpl-", request.model);
   answer.logprobs = request.logprobs;
   answer.include_usage = request.include_usage;
+  answer.reply = std::move(reply);
   CallSetup setup;
   setup.timing = TimingHeaders::kChoices;
   setup.per_prompt = valid.n_sequences();

@@ -41,13 +41,12 @@ struct TestApi {
     return out;
   }
 
-  explicit TestApi(ApiOptions options = default_options(),
-                   ChatRenderer render_chat = render_plainly) {
+  explicit TestApi(ApiOptions options = default_options(), ChatModel chat = {render_plainly}) {
     options.unix_time = [] { return std::int64_t{1'700'000'000}; };
     options.random = [this] { return next_random.fetch_add(1); };
     api = std::make_unique<Api>(
         std::move(options),
-        ApiParts{engine, std::make_shared<ByteTokenizer>(), std::move(render_chat), &metrics, log});
+        ApiParts{engine, std::make_shared<ByteTokenizer>(), std::move(chat), &metrics, log});
     api->add_routes(server);
   }
   ~TestApi() { api->stop(); }

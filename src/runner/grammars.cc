@@ -33,8 +33,10 @@ Result<std::shared_ptr<const grammar::TokenMasks>> Grammars::open(const Compiled
   auto program = grammar::Program::from_bytes(*grammar.bytes);
   if (!program.ok()) return invalid_argument(program.status().message(), "grammar");
   if (trie_ == nullptr) {
-    trie_ = std::make_shared<const grammar::TokenTrie>(
-        vocab_size_, [&](TokenId id) { return codec_.token_bytes(id); });
+    trie_ = std::make_shared<const grammar::TokenTrie>(vocab_size_, [&](TokenId id) {
+      return codec_.is_special(id) ? grammar::kSpecialToken + codec_.token_text(id)
+                                   : codec_.token_bytes(id);
+    });
   }
   auto masks = std::make_shared<const grammar::TokenMasks>(std::move(program).value(), trie_);
   entries_.push_front({grammar, masks});

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from demo import MESSAGES, PROMPT
+from demo import ASKS_FOR_A_TOOL, MESSAGES, PROMPT, TOOLS, WEATHER_RESULT
 from launcher import Launcher
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -58,7 +58,9 @@ def run_client(server):
         if name not in results:
             python = pathlib.Path(os.environ["COXSWAIN_E2E_VENVS"]) / f"venv-{name}/bin/python"
             script = HERE / "clients" / (name.replace("-", "_") + "_client.py")
-            done = subprocess.run([python, "-B", script, server.url, PROMPT, json.dumps(MESSAGES)], capture_output=True, text=True, timeout=120)
+            tools = {"messages": ASKS_FOR_A_TOOL, "tools": TOOLS, "result": WEATHER_RESULT}
+            done = subprocess.run([python, "-B", script, server.url, PROMPT, json.dumps(MESSAGES), json.dumps(tools)],
+                                  capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stdout + done.stderr
             results[name] = json.loads(done.stdout)
         return results[name]

@@ -12,6 +12,14 @@ VOCABULARY = CONFIG["vocab_size"]
 # Both are continued by a story of several sentences, so there are tokens enough to look at, a full stop and an end.
 PROMPT = "Once there was a fox"
 MESSAGES = [{"role": "user", "content": "Tell me a story about a fox."}]
+# The demo model was trained to choose among such functions, and to say that it has none.
+ASKS_FOR_A_TOOL = [{"role": "user", "content": "What is the weather in Oslo?"}]
+WEATHER = {"name": "get_weather", "description": "Weather of a city",
+           "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
+TIMER = {"name": "set_timer", "description": "Start a timer",
+         "parameters": {"type": "object", "properties": {"minutes": {"type": "integer"}}, "required": ["minutes"]}}
+TOOLS = [{"type": "function", "function": WEATHER}, {"type": "function", "function": TIMER}]
+WEATHER_RESULT = '{"temperature": 4, "sky": "cloudy"}'
 
 
 def counts(usage):

@@ -74,6 +74,15 @@ def test_errors_are_exceptions(got):
     invalid = {"class": "BadRequestError", "status": 400, "type": "invalid_request_error"}
     assert got["error_invalid"] == {**invalid, "message": "Input validation error: `max_tokens` must be >= 1. Given: 0"}
     assert got["error_of_stream"] == got["error_invalid"]
-    assert got["error_image"] == {**invalid, "message": "Input validation error: `messages.0.content.1` must be of type `text`: "
+    assert got["error_image"] == {**invalid, "message": "Input validation error: `messages.0.content.1` must be of type `text` or `tool_result`: "
                                                         "`image` blocks are not supported"}
-    assert got["error_tools"]["message"].startswith("Input validation error: `tools` is not supported yet")
+    assert got["error_tools"]["message"] == ("Input validation error: `tools.0.type` must be custom: this server runs no tools. "
+                                             "Given: bash_20250124")
+
+
+def test_tools(got):
+    loop = got["tool_loop"]
+    call = ["tool_use", "get_weather", {"city": "Oslo"}]
+    assert (loop["blocks"], loop["stop_reason"]) == ([call], "tool_use")
+    assert "Oslo" in loop["then"][0] and loop["then_stop_reason"] == "end_turn"
+    assert got["tool_stream"] == {"blocks": [call], "stop_reason": "tool_use"}

@@ -176,7 +176,10 @@ CHATS = [
     ({"top_logprobs": 1}, "`top_logprobs` needs `logprobs` to be true. Given: 1", "top_logprobs"),
     ({"logit_bias": {"99999": 1}}, f"`logit_bias` token ids must be < {VOCABULARY}. Given: 99999", "logit_bias"),
     ({"logit_bias": {"05": 1}}, "`logit_bias` must have token ids, as plain decimals, as keys. Given: 05", "logit_bias"),
-    ({"tools": [{}]}, '`tools` is not supported yet, except as [] or with `tool_choice` "none". Given: an array', "tools"),
+    ({"tools": [{}]}, "`tools.0` must have a `function`. Given: none", "tools.0"),
+    ({"tools": {}}, "`tools` must be an array. Given: an object", "tools"),
+    ({"tools": [{"function": {"name": ""}}]}, '`tools.0.function.name` must be a string that is not empty. Given: ""', "tools.0.function.name"),
+    ({"tool_choice": "required"}, "`tool_choice` must be none or auto where there are no `tools`. Given: required", "tool_choice"),
     ({"regex": "[0-9]+"}, '`regex` is not supported yet. Given: "[0-9]+"', "regex"),
     ({"thinking": {"type": "enabled"}}, "`thinking` is not supported yet. Given: an object", "thinking"),
     ({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {}}]}]},
@@ -187,7 +190,7 @@ CHATS = [
     ({"response_format": {"type": "xml"}}, "`response_format.type` must be text, json, json_object, json_schema or regex. Given: xml",
      "response_format.type"),
     ({"guided_grammar": "root ::= x"}, "`guided_grammar` is not valid: line 1, column 10: 'x' is not defined", "guided_grammar"),
-    ({"reasoning_effort": "high"}, '`reasoning_effort` is not supported yet. Given: "high"', "reasoning_effort"),
+    ({"reasoning_effort": 3}, "`reasoning_effort` must be a string. Given: an integer", "reasoning_effort"),
     ({"model": "m" * 257}, "`model` must have at most 256 bytes. Given: 257", "model"),
 ]
 

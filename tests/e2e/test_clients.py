@@ -3,6 +3,8 @@
 Each clients/*_client.py makes its calls once and prints what it got; the tests compare that with plain HTTP.
 """
 
+import json
+
 import pytest
 
 from demo import CONTEXT, MESSAGES, PROMPT, counts
@@ -113,6 +115,13 @@ class TestHuggingfaceHub:
         assert from_hub["chat_completion_stream"] == {
             "content": chat_content, "finish_reason": plain_chat["choices"][0]["finish_reason"], "roles": ["assistant"]}
 
+    def test_a_function_is_called(self, from_hub):
+        whole, streamed = from_hub["tool_call"], from_hub["tool_call_stream"]
+        [[kind, name, arguments]] = whole["calls"]
+        assert (kind, name, json.loads(arguments)) == ("function", "get_weather", {"city": "Oslo"})
+        assert (whole["content"], whole["finish_reason"]) == (None, "tool_calls")
+        assert streamed == {"names": [name], "arguments": arguments, "indexes": [0], "finish_reason": "tool_calls", "content": ""}
+
     def test_chat_by_openai_names(self, from_hub, chat_content):
         assert from_hub["chat_by_openai_names"] == chat_content
 
@@ -187,14 +196,36 @@ class TestOpenAI:
         assert from_openai["chat_after_a_function_call"]["finish_reason"] in ("length", "stop")
         assert from_openai["chat_after_a_function_call"]["tops"]
 
+    def test_a_function_is_called_and_its_result_told(self, from_openai):
+        loop = from_openai["tool_loop"]
+        [[kind, name, arguments]] = loop["calls"]
+        assert (kind, name, json.loads(arguments)) == ("function", "get_weather", {"city": "Oslo"})
+        assert (loop["content"], loop["finish_reason"]) == (None, "tool_calls")
+        text, finish_reason, calls = loop["then"]
+        assert "Oslo" in text and (finish_reason, calls) == ("stop", [])
+
+    def test_a_call_streams_as_it_is(self, from_openai):
+        streamed, whole = from_openai["tool_stream"], from_openai["tool_loop"]
+        assert streamed["argument_events"] > 1
+        assert {name: streamed[name] for name in ("calls", "content", "finish_reason")} == {
+            "calls": whole["calls"], "content": None, "finish_reason": "tool_calls"}
+
+    def test_tool_choice(self, from_openai):
+        choices = from_openai["tool_choices"]
+        assert choices["auto"]["names"] == [] and choices["auto"]["has_content"]  # "Hello!" needs no function
+        assert choices["none"] == choices["auto"]
+        assert choices["required"]["names"][0] in ("get_weather", "set_timer") and not choices["required"]["has_content"]
+        assert choices["named"] == {"names": ["set_timer"], "arguments": [["minutes"]], "has_content": False}
+
     def test_errors_are_exceptions_of_their_class(self, from_openai):
         refused = {"class": "BadRequestError", "status": 400, "type": "invalid_request_error", "code": "invalid_value"}
         zero = {**refused, "param": "max_tokens", "message": "Input validation error: `max_tokens` must be >= 1. Given: 0"}
         assert from_openai["error_invalid"] == zero
         assert from_openai["error_of_stream"] == zero
         assert from_openai["error_unsupported_field"] == {
-            **refused, "code": "unsupported_parameter", "param": "tools", "message": "Input validation error: `tools` is not supported yet, "
-            'except as [] or with `tool_choice` "none". Given: an array'}
+            **refused, "code": "unsupported_parameter", "param": "prediction",
+            "message": "Input validation error: `prediction` is not supported yet. Given: an object"}
+        assert from_openai["error_of_tools"] == {**refused, "param": "tool_choice", "message": "Tool error: Tool with name none not found"}
         too_long = from_openai["error_too_long"]
         assert (too_long["class"], too_long["status"], too_long["code"]) == ("BadRequestError", 400, "context_length_exceeded")
         assert too_long["message"].startswith("This model's maximum context length is ")

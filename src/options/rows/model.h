@@ -209,6 +209,20 @@ inline constexpr OptionSpec kModelRows[] = {
      .binaries = kFront,
      .help = "Refuse requests that ask for an answer of a given form: `grammar`, `response_format` "
              "and the like"},
+    {.name = "tool-call-parser",
+     .env = "TOOL_CALL_PARSER",
+     .binaries = kFront,
+     .help = "How the model writes calls of functions: none, json, demo, hermes, llama3_json, "
+             "llama3_pythonic, mistral, "
+             "qwen3_coder, deepseek_v3, deepseek_v31, gemma, glm45, granite, phi4, "
+             "functionary, kimi_k2 or "
+             "cohere; else as its chat template and its tokens tell"},
+    {.name = "reasoning-parser",
+     .env = "REASONING_PARSER",
+     .binaries = kFront,
+     .help = "How the model marks what it thinks: none, think, mistral, granite or "
+             "cohere; else as its chat "
+             "template tells"},
     {.name = "watermark-gamma",
      .env = "WATERMARK_GAMMA",
      .type = OptionType::kF64,

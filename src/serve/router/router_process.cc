@@ -19,7 +19,7 @@
 #include "router/api.h"
 #include "serve/model_source.h"
 #include "serve/open_files.h"
-#include "serve/router/chat_renderer.h"
+#include "serve/router/chat_model.h"
 #include "serve/router/cluster_control.h"
 #include "serve/router/router_setup.h"
 #include "serve/status_file.h"
@@ -140,12 +140,16 @@ std::optional<StartFailure> RouterProcess::load_files() {
         "the tokenizer's split pattern has no scanner of its own and runs slower, with limits",
         {{"pattern", std::string_view(pattern)}});
   }
-  auto renderer = load_chat_renderer(model, config);
-  if (!renderer.ok()) {
-    return bad_text_files(renderer.status());
+  auto chat = load_chat_model({.model_dir = model,
+                               .tokenizer_config_path = config,
+                               .tool_call_parser = values_.get<"tool-call-parser">().value_or(""),
+                               .reasoning_parser = values_.get<"reasoning-parser">().value_or("")},
+                              *tokenizer_);
+  if (!chat.ok()) {
+    return bad_text_files(chat.status());
   }
-  renderer_ = std::move(renderer).value();
-  if (!renderer_) log_.warn("the model has no chat template: chat routes answer 422");
+  chat_ = std::move(chat).value();
+  if (!chat_) log_.warn("the model has no chat template: chat routes answer 422");
   return std::nullopt;
 }
 
@@ -217,7 +221,7 @@ void RouterProcess::start_api() {
   has_key_ = !options.auth.api_key.empty();
   api_ = std::make_unique<router::Api>(
       std::move(options),
-      router::ApiParts{replicas_->fleet(), tokenizer_, renderer_, metrics_.get(), log_, [this] {
+      router::ApiParts{replicas_->fleet(), tokenizer_, chat_, metrics_.get(), log_, [this] {
                          replicas_->ring();
                        }});
   replicas_->supervise([this](const Status& s) { api_->set_health(s); },
@@ -307,7 +311,7 @@ std::optional<StartFailure> RouterProcess::announce(const http::ServerOptions& o
   facts.append_new("connections_max", json::Value::unsigned_integer(options.connections_max));
   facts.append_new("open_files_max", json::Value::unsigned_integer(open_files_));
   facts.append_new("api_key", has_key_);
-  facts.append_new("chat", static_cast<bool>(renderer_));
+  facts.append_new("chat", static_cast<bool>(chat_));
   if (const Status status = write_status_file(facts); !status.ok()) {
     return StartFailure{"Status", status.message(), "Set TMPDIR to a folder you may write to."};
   }

@@ -84,7 +84,7 @@ class RouterProcess {
   const options::Environment& environment_;
   telemetry::Logger log_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
-  router::ChatRenderer renderer_;
+  router::ChatModel chat_;
   request::TokenLimits limits_;
   bool has_key_ = false;
   std::unique_ptr<telemetry::Metrics> metrics_;

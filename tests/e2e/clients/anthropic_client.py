@@ -8,6 +8,7 @@ import anthropic
 
 PROMPT = sys.argv[2]
 MESSAGES = json.loads(sys.argv[3])
+TOOLS = json.loads(sys.argv[4])
 # The package has no arguments for these any more; the API has the fields.
 GREEDY = {"temperature": 0}
 
@@ -103,10 +104,38 @@ def error_image():
     return error_of(lambda: client.messages.create(**asked(messages=[{"role": "user", "content": [{"type": "text", "text": "?"}, image]}])))
 
 
+def with_tools(**more):
+    tools = [{"name": t["function"]["name"], "description": t["function"]["description"], "input_schema": t["function"]["parameters"]}
+             for t in TOOLS["tools"]]
+    return asked(max_tokens=60, messages=TOOLS["messages"], tools=tools, **more)
+
+
+def blocks_of(message):
+    return [block.text if block.type == "text" else [block.type, block.name, block.input] for block in message.content]
+
+
+def tool_loop():
+    """The model calls a function, gets its result and answers."""
+    first = client.messages.create(**with_tools())
+    result = {"type": "tool_result", "tool_use_id": first.content[-1].id, "content": TOOLS["result"]}
+    messages = [*TOOLS["messages"], {"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+    second = client.messages.create(**{**with_tools(), "messages": messages})
+    return {"blocks": blocks_of(first), "stop_reason": first.stop_reason, "then": blocks_of(second), "then_stop_reason": second.stop_reason}
+
+
+def tool_stream():
+    with client.messages.stream(**with_tools()) as streamed:
+        for _ in streamed:
+            pass
+        message = streamed.get_final_message()
+    return {"blocks": blocks_of(message), "stop_reason": message.stop_reason}
+
+
 def error_tools():
-    return error_of(lambda: client.messages.create(**asked(tools=[{"name": "f", "input_schema": {"type": "object"}}])))
+    return error_of(lambda: client.messages.create(**asked(tools=[{"type": "bash_20250124", "name": "bash"}])))
 
 
 CASES = [create, create_with_blocks, create_stop, create_behind_a_beginning, create_with_system, create_streamed, stream, from_async,
-         count_tokens, models, error_invalid, error_of_stream, error_image, error_tools]
+         count_tokens, models, error_invalid, error_of_stream, error_image,
+         error_tools, tool_loop, tool_stream]
 print(json.dumps({case.__name__: case() for case in CASES}))

@@ -8,6 +8,7 @@ from huggingface_hub.errors import HfHubHTTPError, ValidationError
 
 PROMPT = sys.argv[2]
 MESSAGES = json.loads(sys.argv[3])
+TOOLS = json.loads(sys.argv[4])
 
 client = InferenceClient(base_url=sys.argv[1], timeout=60)
 
@@ -65,6 +66,24 @@ def chat_by_openai_names():
     return answer.choices[0].message.content
 
 
+def asked():
+    return {"messages": TOOLS["messages"], "tools": TOOLS["tools"], "max_tokens": 60, "temperature": 0.0}
+
+
+def tool_call():
+    choice = client.chat_completion(**asked()).choices[0]
+    return {"calls": [[c.type, c.function.name, c.function.arguments] for c in choice.message.tool_calls], "content": choice.message.content,
+            "finish_reason": choice.finish_reason}
+
+
+def tool_call_stream():
+    chunks = [chunk.choices[0] for chunk in client.chat_completion(**asked(), stream=True)]
+    calls = [call for chunk in chunks for call in chunk.delta.tool_calls or []]
+    return {"names": [c.function.name for c in calls if c.function.name], "arguments": "".join(c.function.arguments for c in calls),
+            "indexes": sorted({c.index for c in calls}), "finish_reason": chunks[-1].finish_reason,
+            "content": "".join(chunk.delta.content or "" for chunk in chunks)}
+
+
 def validation_error():
     try:
         client.text_generation("Hi", max_new_tokens=0)
@@ -82,5 +101,6 @@ def chat_error():
 
 
 CASES = [text_generation, text_generation_alone, text_generation_details, text_generation_stream, text_generation_stream_details,
-         chat_completion, chat_completion_logprobs, chat_completion_stream, chat_by_openai_names, validation_error, chat_error]
+         chat_completion, chat_completion_logprobs, chat_completion_stream, chat_by_openai_names, tool_call, tool_call_stream,
+         validation_error, chat_error]
 print(json.dumps({case.__name__: case() for case in CASES}))

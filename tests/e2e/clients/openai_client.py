@@ -12,6 +12,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 PROMPT = sys.argv[2]
 MESSAGES = json.loads(sys.argv[3])
+TOOLS = json.loads(sys.argv[4])
 
 client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="-", timeout=60, max_retries=0)
 
@@ -106,6 +107,48 @@ def chat_after_a_function_call():
     return {"finish_reason": answer.choices[0].finish_reason, "tops": {len(t.top_logprobs) for t in answer.choices[0].logprobs.content} == {20}}
 
 
+def asked(**more):
+    return {"model": "tgi", "max_tokens": 60, "temperature": 0, "messages": TOOLS["messages"], "tools": TOOLS["tools"], **more}
+
+
+def calls_of(message):
+    return [[call.type, call.function.name, call.function.arguments] for call in message.tool_calls or []]
+
+
+def tool_loop():
+    """The model calls a function, gets its result and answers."""
+    first = client.chat.completions.create(**asked()).choices[0]
+    turn = {"role": "tool", "tool_call_id": first.message.tool_calls[0].id, "content": TOOLS["result"]}
+    second = client.chat.completions.create(**asked(messages=[*TOOLS["messages"], first.message, turn])).choices[0]
+    return {"calls": calls_of(first.message), "content": first.message.content, "finish_reason": first.finish_reason,
+            "then": [second.message.content, second.finish_reason, calls_of(second.message)]}
+
+
+def tool_stream():
+    with client.chat.completions.stream(**asked()) as stream:
+        events = [event.type for event in stream]
+        choice = stream.get_final_completion().choices[0]
+    return {"calls": calls_of(choice.message), "content": choice.message.content, "finish_reason": choice.finish_reason,
+            "argument_events": events.count("tool_calls.function.arguments.delta")}
+
+
+def tool_choices():
+    """What has to be called is called, whatever the question."""
+    hello = [{"role": "user", "content": "Hello!"}]
+    out = {}
+    for name, choice in {"auto": "auto", "none": "none", "required": "required",
+                         "named": {"type": "function", "function": {"name": "set_timer"}}}.items():
+        answer = client.chat.completions.create(**asked(messages=hello, tool_choice=choice)).choices[0]
+        out[name] = {"names": [call.function.name for call in answer.message.tool_calls or []],
+                     "arguments": [sorted(json.loads(call.function.arguments)) for call in answer.message.tool_calls or []],
+                     "has_content": bool(answer.message.content)}
+    return out
+
+
+def error_of_tools():
+    return error_of(lambda: client.chat.completions.create(**asked(tool_choice={"type": "function", "function": {"name": "none"}})))
+
+
 class Story(pydantic.BaseModel):
     hero: typing.Literal["fox", "bird"]
     n_friends: int = pydantic.Field(ge=1, le=9)
@@ -153,8 +196,7 @@ def error_of_stream():
 
 
 def error_unsupported_field():
-    return error_of(lambda: client.chat.completions.create(
-        model="tgi", messages=MESSAGES, tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]))
+    return error_of(lambda: client.chat.completions.create(model="tgi", messages=MESSAGES, prediction={"type": "content", "content": "x"}))
 
 
 def error_bad_schema():
@@ -210,6 +252,7 @@ def misfits():
 
 
 CASES = [misfits, models_list, completion, completion_list, completion_stream, completion_echo_logprobs, chat, chat_stream, chat_stream_usage,
-         chat_logprobs, chat_several, chat_stop, chat_after_a_function_call, parse, parse_stream, json_object, error_too_long,
-         error_bad_schema, error_invalid, error_of_stream, error_unsupported_field, error_not_found]
+         chat_logprobs, chat_several, chat_stop, chat_after_a_function_call, tool_loop, tool_stream, tool_choices, parse, parse_stream,
+         json_object, error_too_long, error_bad_schema, error_invalid, error_of_stream, error_unsupported_field, error_of_tools,
+         error_not_found]
 print(json.dumps({case.__name__: case() for case in CASES}))
