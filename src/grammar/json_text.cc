@@ -99,8 +99,16 @@ Node JsonText::comma_of_array() {
   return expressions_.sequence({expressions_.bytes(","), space()});
 }
 
+Node JsonText::quote() {
+  return expressions_.bytes("\"");
+}
+
 Node JsonText::quoted(Node body) {
-  return expressions_.sequence({expressions_.bytes("\""), body, expressions_.bytes("\"")});
+  return expressions_.sequence({quote(), opened(body)});
+}
+
+Node JsonText::opened(Node body) {
+  return expressions_.sequence({body, quote()});
 }
 
 Node JsonText::object(Node inside) {
@@ -123,7 +131,10 @@ Node JsonText::any_array() {
   return once(array_, &JsonText::make_any_array);
 }
 Node JsonText::any_string() {
-  return once(string_, &JsonText::make_any_string);
+  return expressions_.sequence({quote(), opened_string()});
+}
+Node JsonText::opened_string() {
+  return once(string_, &JsonText::make_opened_string);
 }
 Node JsonText::any_number() {
   return once(number_, &JsonText::make_any_number);
@@ -190,7 +201,7 @@ Node JsonText::make_any_array() {
   return array(e.optional(e.sequence({any_value(), more, space()})));
 }
 
-Node JsonText::make_any_string() {
+Node JsonText::make_opened_string() {
   Expressions& e = expressions_;
   const Node hex = e.characters(CharacterSet{{U'0', U'9'}, {U'A', U'F'}, {U'a', U'f'}});
   const Node hex_but_d = e.characters(
@@ -213,7 +224,7 @@ Node JsonText::make_any_string() {
                                                                   {U't', U't'}})});
   const Node character =
       e.choice({e.characters(plain_characters()), short_escape, e.sequence({u, unit})});
-  return quoted(e.repeat(character, 0));
+  return opened(e.repeat(character, 0));
 }
 
 Node JsonText::make_any_integer() {
@@ -242,7 +253,15 @@ Node JsonText::name(std::string_view text) {
   return expressions_.bytes('"' + spell_text(text) + '"');
 }
 
+Node JsonText::opened_name(std::string_view text) {
+  return expressions_.bytes(spell_text(text) + '"');
+}
+
 Node JsonText::string_but(std::span<const std::string> texts) {
+  return expressions_.sequence({quote(), opened_string_but(texts)});
+}
+
+Node JsonText::opened_string_but(std::span<const std::string> texts) {
   Expressions& e = expressions_;
   // A tree of the texts. Behind a character that leaves it, anything may follow; where it ends, a text must not.
   struct Branch {
@@ -272,7 +291,7 @@ Node JsonText::string_but(std::span<const std::string> texts) {
     if (!branches[i].ends) parts.push_back(e.empty());
     nodes[i] = e.choice(parts);
   }
-  return quoted(nodes[0]);
+  return opened(nodes[0]);
 }
 
 Node JsonText::literal(const json::Value& value) {

@@ -37,22 +37,27 @@ class JsonText {
   Expressions& expressions() { return expressions_; }
 
   Node space();
-  Node colon();            // with the space around it
-  Node comma();            // between members
-  Node comma_of_array();   // between elements
+  Node colon();           // with the space around it
+  Node comma();           // between members
+  Node comma_of_array();  // between elements
+  Node quote();
   Node quoted(Node body);  // in quotes
+  Node opened(Node body);  // the same behind the first quote
 
   Node any_value();
   Node any_object();
   Node any_array();
   Node any_string();
+  Node opened_string();
   Node any_number();
   Node any_integer();
   // One character of a bound string: as it is, or with the one escape it needs.
   Node spell(const CharacterSet& set);
   Node name(std::string_view text);
+  Node opened_name(std::string_view text);
   // A bound string that is none of these.
   Node string_but(std::span<const std::string> texts);
+  Node opened_string_but(std::span<const std::string> texts);
   // One spelling of a value: members in their order, numbers as the document has them.
   Node literal(const json::Value& value);
 
@@ -67,7 +72,7 @@ class JsonText {
   Node make_any_value();
   Node make_any_object();
   Node make_any_array();
-  Node make_any_string();
+  Node make_opened_string();
   Node make_any_number();
   Node make_any_integer();
   Node make_any_text();

@@ -242,7 +242,10 @@ Result<Node> SchemaWriter::write_unique(const Shape& shape) {
     }
   }
   Parts parts{.min = shape.items_min, .max = shape.items_max, .comma = text_.comma_of_array()};
-  for (const json::Value* value : values) parts.list.push_back({text_.literal(*value), false});
+  const bool opened = std::ranges::all_of(values, &json::Value::is_string);
+  if (opened) parts.opening = text_.quote();
+  for (const json::Value* value : values)
+    parts.list.push_back({opened ? text_.opened_name(value->as_string()) : text_.literal(*value)});
   return write_parts(parts);
 }
 
@@ -341,7 +344,10 @@ Result<Node> SchemaWriter::write_object(const Shape& shape) {
     for (const auto& [name, value] : schema->properties) declare(name);
   }
   for (const std::string& name : shape.required) declare(name);
-  Parts parts{.min = shape.members_min, .max = shape.members_max, .comma = text_.comma()};
+  Parts parts{.min = shape.members_min,
+              .max = shape.members_max,
+              .comma = text_.comma(),
+              .opening = text_.quote()};
   for (const std::string& name : names) {
     const bool required = std::ranges::find(shape.required, name) != shape.required.end();
     const auto conjunction = merger_.member(shape, name);
@@ -354,7 +360,7 @@ Result<Node> SchemaWriter::write_object(const Shape& shape) {
     }
     if (node == e_.nothing() && required) return node;
     if (node == e_.nothing()) continue;
-    parts.list.push_back({e_.sequence({text_.name(name), text_.colon(), node}), required});
+    parts.list.push_back({e_.sequence({text_.opened_name(name), text_.colon(), node}), required});
   }
   auto more = other_members(shape, names);
   if (!more.ok()) return more.status();
@@ -422,7 +428,7 @@ Result<std::optional<Node>> SchemaWriter::other_members(const Shape& shape,
     const auto conjunction = merger_.other_member(shape, {});
     if (!conjunction.ok()) return conjunction.status();
     if (merger_.is_empty(conjunction.value())) return std::optional<Node>();
-    const Node name = declared.empty() ? text_.any_string() : text_.string_but(declared);
+    const Node name = declared.empty() ? text_.opened_string() : text_.opened_string_but(declared);
     auto node = write_member(name, conjunction.value());
     if (!node.ok()) return node.status();
     if (node.value() == e_.nothing()) return std::optional<Node>();
@@ -475,7 +481,7 @@ Result<std::optional<Node>> SchemaWriter::members_by_pattern(
     }
     if (language.is_empty()) continue;
     const Node name =
-        text_.quoted(language.write(e_, [&](const CharacterSet& set) { return text_.spell(set); }));
+        text_.opened(language.write(e_, [&](const CharacterSet& set) { return text_.spell(set); }));
     auto node = write_member(name, conjunction.value());
     if (!node.ok()) return node.status();
     parts.push_back(node.value());
@@ -485,70 +491,54 @@ Result<std::optional<Node>> SchemaWriter::members_by_pattern(
   return std::optional<Node>(rule_of(node));
 }
 
-// Optional ones before the last that is required bring their comma behind them, the others before them.
-Node SchemaWriter::write_parts_unbounded(const Parts& parts, std::size_t last_required) {
-  std::vector<Node> nodes;
-  for (std::size_t i = 0; i < parts.list.size(); ++i) {
-    const Part& part = parts.list[i];
-    Node node = part.node;
-    if (i < last_required) node = e_.sequence({part.node, parts.comma});
-    if (i > last_required) node = e_.sequence({parts.comma, part.node});
-    nodes.push_back(part.required ? node : e_.optional(node));
-  }
-  if (parts.more) nodes.push_back(e_.repeat(e_.sequence({parts.comma, *parts.more}), 0));
-  nodes.push_back(text_.space());
-  return e_.sequence(nodes);
-}
-
+// As two chains, from the end, for each count that matters: `next` is written behind a comma, `behind` where a part has
+// been written. What parts have in common (a comma, white space, a quote) is so read in one place, not in one for each.
 Result<Node> SchemaWriter::write_parts(const Parts& parts) {
   const auto n = static_cast<std::uint32_t>(parts.list.size());
-  std::uint32_t n_required = 0;
-  std::size_t last_required = 0;
-  for (std::uint32_t i = 0; i < n; ++i) {
-    if (!parts.list[i].required) continue;
-    ++n_required;
-    last_required = i;
-  }
+  const auto n_required =
+      static_cast<std::uint32_t>(std::ranges::count_if(parts.list, &Part::required));
   const bool no_max = parts.max == kUnbounded || (parts.max >= n && !parts.more);
   const bool no_min = parts.min <= n_required;
-  if (no_max && no_min && n_required > 0) return write_parts_unbounded(parts, last_required);
-  const std::uint32_t cap = no_max ? std::max<std::uint32_t>(1, no_min ? 1 : parts.min)
-                                   : std::min<std::uint32_t>(parts.max, kElementsMax);
+  const std::uint32_t min = no_min ? 0 : parts.min;
+  // Counts from here on are alike.
+  const std::uint32_t cap = no_max ? min : std::min<std::uint32_t>(parts.max, kElementsMax);
   if (parts.min > n + 1) return e_.nothing();
   if (std::size_t{cap} * (n + 1) > 100'000)
     return too_much("the number of members times their bound", 100'000);
-  // rest[c]: what may follow when c have been written; from the end.
-  std::vector<Node> rest(cap + 1, e_.nothing());
-  const auto with_comma = [&](Node node, std::uint32_t count) {
-    return count == 0 ? node : e_.sequence({parts.comma, node});
-  };
+  const auto ends = [&](std::uint32_t count) { return count >= min; };
+  const Node comma = e_.sequence({parts.comma, parts.opening});
+  std::vector<Node> next(cap + 1, e_.nothing());
+  std::vector<Node> behind(cap + 1, e_.nothing());
   for (std::uint32_t count = 0; count <= cap; ++count) {
-    std::vector<Node> ends;
-    if (no_min || count >= parts.min) ends.push_back(count == 0 ? e_.empty() : text_.space());
-    const bool may_add =
-        parts.more && (no_max || count < cap) && (no_min || count + 1 >= parts.min);
-    if (may_add) {
+    if (parts.more && (no_max || count < cap) && count + 1 >= min) {
       const std::uint32_t more = no_max ? kUnbounded : cap - count - 1;
-      ends.push_back(e_.sequence({with_comma(*parts.more, count),
-                                  e_.repeat(e_.sequence({parts.comma, *parts.more}), 0, more),
-                                  text_.space()}));
+      next[count] = rule_of(e_.sequence(
+          {*parts.more, e_.repeat(e_.sequence({comma, *parts.more}), 0, more), text_.space()}));
     }
-    rest[count] = rule_of(e_.choice(ends));
+    const Node end = ends(count) ? text_.space() : e_.nothing();
+    behind[count] = rule_of(e_.choice({e_.sequence({comma, next[count]}), end}));
   }
+  bool may_end = true;
   for (std::uint32_t i = n; i-- > 0;) {
-    const Node part = rule_of(parts.list[i].node);
-    std::vector<Node> before(cap + 1, e_.nothing());
-    for (std::uint32_t count = 0; count <= std::min(cap, i); ++count) {
+    const Part& part = parts.list[i];
+    const Node node = cap == 0 ? part.node : rule_of(part.node);
+    may_end = may_end && !part.required;
+    std::vector<Node> earlier(cap + 1, e_.nothing());
+    for (std::uint32_t count = 0; count <= cap; ++count) {
       std::vector<Node> ways;
-      if (no_max || count < cap) {
-        ways.push_back(e_.sequence({with_comma(part, count), rest[std::min(count + 1, cap)]}));
-      }
-      if (!parts.list[i].required) ways.push_back(rest[count]);
-      before[count] = rule_of(e_.choice(ways));
+      if (no_max || count < cap)
+        ways.push_back(e_.sequence({node, behind[std::min(count + 1, cap)]}));
+      if (!part.required) ways.push_back(next[count]);
+      earlier[count] = rule_of(e_.choice(ways));
     }
-    rest = std::move(before);
+    next = std::move(earlier);
+    for (std::uint32_t count = 0; count <= cap; ++count) {
+      const Node end = may_end && ends(count) ? text_.space() : e_.nothing();
+      behind[count] = rule_of(e_.choice({e_.sequence({comma, next[count]}), end}));
+    }
   }
-  return rest[0];
+  const Node none = may_end && ends(0) ? e_.empty() : e_.nothing();
+  return e_.choice({e_.sequence({parts.opening, next[0]}), none});
 }
 
 }  // namespace coxswain::grammar

@@ -45,6 +45,7 @@ class SchemaWriter {
     std::uint32_t min = 0;
     std::uint32_t max = kUnbounded;
     Node comma = 0;
+    Node opening = 1;  // what all begin with; it is not in `list` and `more`
   };
 
   Result<Node> write_shapes(const Conjunction& conjunction);
@@ -69,7 +70,6 @@ class SchemaWriter {
   Result<Node> write_member(Node name, const Conjunction& conjunction);
   Result<std::optional<CharacterAutomaton>> names_language(const Shape& shape);
   Result<Node> write_parts(const Parts& parts);
-  Node write_parts_unbounded(const Parts& parts, std::size_t last_required);
   Status cannot_exclude(const Shape& shape, Types types) const;
   Node rule_of(Node node);
 

@@ -22,9 +22,6 @@
 
 namespace coxswain::grammar {
 
-// A bit for each token of the vocabulary, the lowest id in the lowest bit of the first word.
-using TokenMask = std::vector<std::uint64_t>;
-
 class TokenMasks {
  public:
   // Where a text stands in the grammar. A value: copies go their own ways.

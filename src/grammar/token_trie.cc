@@ -53,6 +53,57 @@ TokenTrie::TokenTrie(std::size_t n_tokens, const std::function<std::string(Token
     last = text;
   }
   close_to(0);
+  find_groups();
+  for (std::size_t i = 0; i < nodes_.size(); i = nodes_[i].end)
+    first_nodes_.push_back({static_cast<std::uint32_t>(i), nodes_[i].byte});
+  all_.assign((n_tokens + 63) / 64, 0);
+  for (const TokenId id : tokens_) {
+    const auto i = static_cast<std::size_t>(id);
+    all_[i / 64] |= std::uint64_t{1} << (i % 64);
+  }
+}
+
+void TokenTrie::find_groups() {
+  std::vector<Utf8Place> path(
+      kTokenBytesMax + 1);  // by depth; n_left is 0 between characters and behind a broken one
+  std::vector<std::uint8_t> within(nodes_.size(), 0);
+  groups_.assign(nodes_.size(), 0);
+  constexpr TextGroups kBroken = TextGroups{1} << kBrokenGroup;
+  constexpr TextGroups kManyBytes = TextGroups{1} << kManyBytesGroup;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const NodeEntry& node = nodes_[i];
+    const Utf8Place before = path[node.depth - 1U];
+    Utf8Place& place = path[node.depth];
+    within[i] = before.n_left > 0 ? 1 : 0;
+    if (within[i] != 0) {
+      const bool fits = before.first <= node.byte && node.byte <= before.last;
+      place = fits ? behind_byte(before) : Utf8Place{};
+      if (!fits) groups_[i] = kBroken;
+    } else if (node.byte < 0x80) {
+      place = {};
+      groups_[i] = TextGroups{1} << ascii_group(node.byte);
+    } else {
+      place = behind_lead(node.byte);
+      groups_[i] = place.n_left > 0 ? kManyBytes : kBroken;
+    }
+  }
+  // From the leaves up: a node stands before its children.
+  std::vector<std::uint32_t> parents(kTokenBytesMax + 1);
+  std::vector<std::uint32_t> parent_of(nodes_.size(), 0);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    parents[nodes_[i].depth] = static_cast<std::uint32_t>(i);
+    parent_of[i] = parents[nodes_[i].depth - 1U];
+  }
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    nodes_[i].characters = static_cast<std::uint8_t>(nodes_[i].characters + 1 - within[i]);
+    if (nodes_[i].depth == 1) continue;
+    NodeEntry& parent = nodes_[parent_of[i]];
+    parent.characters = std::max(parent.characters, nodes_[i].characters);
+    groups_[parent_of[i]] |= groups_[i];
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (within[i] != 0) groups_[i] = kBroken;
+  }
 }
 
 std::string_view TokenTrie::bytes(TokenId id) const {

@@ -17,9 +17,14 @@
 
 #include <coxswain/types.h>
 
+#include "grammar/text_groups.h"
+
 namespace coxswain::grammar {
 
 inline constexpr char kSpecialToken = '\xff';
+
+// A bit for each token of the vocabulary, the lowest id in the lowest bit of the first word.
+using TokenMask = std::vector<std::uint64_t>;
 
 class TokenTrie {
  public:
@@ -31,6 +36,8 @@ class TokenTrie {
     std::uint32_t last_token = 0;
     std::uint8_t byte = 0;
     std::uint8_t depth = 0;  // 1 below the root, which is not a node
+    // Of the longest text from this byte on to the end of a token of the subtree, where the byte begins a character.
+    std::uint8_t characters = 0;
   };
 
   // token_bytes(id) for each id of [0, n_tokens): the bytes that it adds to a text; empty: never allowed. A token of
@@ -42,13 +49,35 @@ class TokenTrie {
   std::string_view bytes(TokenId id) const;
   std::span<const NodeEntry> nodes() const { return nodes_; }
   std::span<const TokenId> tokens() const { return tokens_; }
+  // What texts of the subtree are spelled with from the node's byte on; only kBrokenGroup where the byte stands within a
+  // character.
+  TextGroups groups(std::size_t node) const { return groups_[node]; }
+  // The first token in the order of tokens() behind the subtree of a node.
+  std::uint32_t end_token(std::size_t node) const {
+    const std::size_t end = nodes_[node].end;
+    return end < nodes_.size() ? nodes_[end].first_token
+                               : static_cast<std::uint32_t>(tokens_.size());
+  }
+  // Children of the root, ascending.
+  struct FirstNode {
+    std::uint32_t node = 0;
+    std::uint8_t byte = 0;
+  };
+  std::span<const FirstNode> first_nodes() const { return first_nodes_; }
+  // The bits of tokens().
+  const TokenMask& all() const { return all_; }
 
  private:
+  void find_groups();
+
   std::size_t n_tokens_ = 0;
   std::string text_;                  // of all tokens, one after the other
   std::vector<std::uint32_t> begin_;  // [n_tokens + 1] into text_
   std::vector<NodeEntry> nodes_;
   std::vector<TokenId> tokens_;
+  std::vector<TextGroups> groups_;  // [node]
+  std::vector<FirstNode> first_nodes_;
+  TokenMask all_;
 };
 
 }  // namespace coxswain::grammar

@@ -1,0 +1,55 @@
+#pragma once
+// TextAhead: what may be read from a set of places whatever it is otherwise, so that whole subtrees of the vocabulary are
+// taken without a walk: in the midst of a string nearly every word may follow.
+//
+// A step is known by the groups of characters (text_groups.h) that all lead to one set, or to sets that can go on
+// wherever that one can. A text of n characters may follow where n steps in a row take what it is spelled with.
+//
+// Asking may add sets, as any step does. Thread rule: belongs to one thread at a time.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "grammar/place_sets.h"
+#include "grammar/text_groups.h"
+
+namespace coxswain::grammar {
+
+class TextAhead {
+ public:
+  // `sets` outlives this.
+  explicit TextAhead(PlaceSets& sets) : sets_(sets) {}
+
+  void clear() { steps_.clear(); }  // with the sets
+  // What may be in a text of `n` characters that follows; 0 for long ones. `asks`: find out what is not known.
+  TextGroups groups(SetId from, std::uint8_t n, bool asks) {
+    std::size_t level = 0;
+    while (level < kCharacters.size() && kCharacters[level] < n) ++level;
+    if (level == kCharacters.size()) return 0;
+    if (from < steps_.size() && level < steps_[from].n_ahead) return steps_[from].ahead[level];
+    return asks ? look(from, level) : 0;
+  }
+
+ private:
+  // How far is looked, in characters.
+  static constexpr std::array<std::uint8_t, 7> kCharacters = {2, 4, 6, 9, 14, 20, 32};
+
+  struct Step {
+    SetId next = kUnknownSet;  // kUnknownSet: it was not looked for
+    TextGroups groups = 0;
+    std::array<TextGroups, kCharacters.size()> ahead = {};
+    std::uint8_t n_ahead = 0;  // levels that are known
+  };
+
+  TextGroups look(SetId from, std::size_t level);
+  const Step& step(SetId from);
+  bool rests_lead_to(SetId from, const Utf8Place& place, SetId to);
+  bool long_characters_lead_to(SetId from, SetId to);
+
+  PlaceSets& sets_;
+  std::vector<Step> steps_;  // [set], as far as they were asked for
+};
+
+}  // namespace coxswain::grammar
