@@ -319,6 +319,8 @@ TEST(Beams, WhatIsNotHonouredIsRefusedByName) {
       refusal(fake,
               [](G& r) { r.sampling.grammar.bytes = std::make_shared<const std::string>("g"); }),
       "`grammar` must be left out of a beam search. Given: one beside `beams`");
+  EXPECT_EQ(refusal(fake, [](G& r) { r.sampling.thoughts = {.close = {3}}; }),
+            "`thoughts` must be left out of a beam search. Given: some beside `beams`");
   FakeRunnerOptions less = fake;
   less.capabilities.edits = false;
   EXPECT_EQ(refusal(less, none), "`beams` is not supported: this runner cannot edit sequences");

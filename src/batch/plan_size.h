@@ -33,6 +33,8 @@ inline std::size_t spec_bytes_max(const GenerationRequest& request, std::size_t 
   for (const std::string& stop : stops) out += stop.size();
   out += request.stopping.end_ids.size() * kSpecItemBytes;
   out += request.sampling.grammar.size();
+  if (const auto& thoughts = request.sampling.thoughts)
+    out += kSpecItemBytes + (thoughts->open.size() + thoughts->close.size()) * kIdBytes;
   for (const auto* sequences :
        {&request.sampling.bad_words, &request.stopping.stop_token_sequences})
     for (const std::vector<TokenId>& ids : *sequences)

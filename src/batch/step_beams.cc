@@ -60,6 +60,9 @@ Status check_beside(const GenerationRequest& request) {
   if (request.sampling.grammar)
     return invalid_argument(
         "`grammar` must be left out of a beam search. Given: one beside `beams`", "grammar");
+  if (request.sampling.thoughts)
+    return invalid_argument(
+        "`thoughts` must be left out of a beam search. Given: some beside `beams`", "thoughts");
   if (request.outputs.any_generation())
     return refuse("must be 1 wide beside `outputs` of the generation", "some");
   if (!request.more_seeds.empty()) return refuse("must be 1 wide beside `more_seeds`", "some");

@@ -64,6 +64,7 @@ Status check_sampling(const SamplingParams& params,
   if (params.grammar && params.grammar.size() == 0)
     return refuse("grammar", "a compiled one", "no bytes");
   COXSWAIN_RETURN_IF_ERROR(check_grammar_size(params.grammar.size()));
+  if (params.thoughts) COXSWAIN_RETURN_IF_ERROR(check_thoughts(*params.thoughts, vocab_size));
   return check_logit_bias(params.logit_bias, vocab_size);
 }
 
@@ -72,6 +73,20 @@ Status check_grammar_size(std::size_t n_bytes) {
   return refuse("grammar",
                 "at most " + std::to_string(kGrammarBytesMax) + " bytes when compiled",
                 std::to_string(n_bytes));
+}
+
+Status check_thoughts(const ThoughtBudget& thoughts, std::uint32_t vocab_size) {
+  if (thoughts.close.empty()) return refuse("thoughts.close", "at least one token id", "none");
+  const auto check = [&](std::string_view field, std::span<const TokenId> ids) {
+    if (ids.size() > kThoughtIdsMax) {
+      return refuse(field,
+                    "at most " + std::to_string(kThoughtIdsMax) + " token ids",
+                    std::to_string(ids.size()));
+    }
+    return check_ids(field, ids, vocab_size);
+  };
+  COXSWAIN_RETURN_IF_ERROR(check("thoughts.open", thoughts.open));
+  return check("thoughts.close", thoughts.close);
 }
 
 Status check_stopping(const StoppingParams& stopping, std::uint32_t vocab_size) {

@@ -30,6 +30,7 @@ inline constexpr Range kFinite{};
 inline constexpr std::size_t kTokenSequencesMax = 1024;
 inline constexpr std::size_t kTokenSequenceIdsMax = 16'384;
 inline constexpr std::size_t kEndIdsMax = 256;
+inline constexpr std::size_t kThoughtIdsMax = 64;  // that open or close a block of thoughts
 inline constexpr std::size_t kGrammarBytesMax = std::size_t{8} << 20;  // compiled
 
 struct SamplingRule {
@@ -56,6 +57,9 @@ Status check_sampling(const SamplingParams& params,
 
 // The part of check_sampling() about the size of a compiled grammar.
 Status check_grammar_size(std::size_t n_bytes);
+
+// The part of check_sampling() about the ids around a block of thoughts.
+Status check_thoughts(const ThoughtBudget& thoughts, std::uint32_t vocab_size);
 
 // Errors: as check_sampling(). Stop strings are for check_stop_sequences() (checks.h).
 Status check_stopping(const StoppingParams& stopping, std::uint32_t vocab_size);

@@ -134,6 +134,29 @@ TEST(SamplingRules, SequencesOfIdsAreOfTheVocabularyAndFew) {
   EXPECT_EQ(of_stops({{}}).field(), "stop_token_sequences");
 }
 
+TEST(SamplingRules, ThoughtsAreClosedByFewIdsOfTheVocabulary) {
+  const auto of = [](std::vector<TokenId> open, std::vector<TokenId> close) {
+    SamplingParams params;
+    params.thoughts = {.tokens_max = 5, .open = std::move(open), .close = std::move(close)};
+    return check_sampling(params, kVocabSize);
+  };
+  const std::vector<TokenId> longest(64, 1);
+  const std::vector<TokenId> longer(65, 1);
+  EXPECT_TRUE(of({}, {9}).ok());
+  EXPECT_TRUE(of(longest, longest).ok());
+  EXPECT_EQ(of({1}, {}),
+            invalid_argument("`thoughts.close` must be at least one token id. Given: none",
+                             "thoughts.close"));
+  EXPECT_EQ(of({}, longer),
+            invalid_argument("`thoughts.close` must be at most 64 token ids. Given: 65",
+                             "thoughts.close"));
+  EXPECT_EQ(of(longer, {1}).field(), "thoughts.open");
+  EXPECT_EQ(of({-1}, {1}).field(), "thoughts.open");
+  EXPECT_EQ(of({}, {10}),
+            invalid_argument("`thoughts.close` must be token ids >= 0 and < 10. Given: 10",
+                             "thoughts.close"));
+}
+
 TEST(SamplingRules, EndTokensAndTheLeastLength) {
   EXPECT_TRUE(
       check_stopping({.max_new_tokens = 3, .min_new_tokens = 3, .end_ids = {0, 9}}, kVocabSize)

@@ -53,6 +53,11 @@ void sampling_to_proto(const SamplingParams& from, pb::SamplingParams& to) {
   to.set_logits_processor(from.logits_processor);
   to.set_logits_processor_tag(from.logits_processor_tag);
   if (from.grammar) to.set_grammar(*from.grammar.bytes);
+  if (!from.thoughts) return;
+  pb::ThoughtBudget& thoughts = *to.mutable_thoughts();
+  thoughts.set_tokens_max(from.thoughts->tokens_max);
+  tokens_to_wire(from.thoughts->open, *thoughts.mutable_open());
+  tokens_to_wire(from.thoughts->close, *thoughts.mutable_close());
 }
 
 Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
@@ -82,6 +87,16 @@ Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
   COXSWAIN_RETURN_IF_ERROR(request::check_grammar_size(from.grammar().size()));
   if (!from.grammar().empty())
     to.grammar.bytes = std::make_shared<const std::string>(from.grammar());
+  if (!from.has_thoughts()) return to;
+  ThoughtBudget& thoughts = to.thoughts.emplace();
+  thoughts.tokens_max = from.thoughts().tokens_max();
+  COXSWAIN_ASSIGN_OR_RETURN(thoughts.open,
+                            tokens_from_wire(from.thoughts().open(), "sampling.thoughts.open"));
+  COXSWAIN_ASSIGN_OR_RETURN(thoughts.close,
+                            tokens_from_wire(from.thoughts().close(), "sampling.thoughts.close"));
+  // Which ids there are is for the runner to say.
+  COXSWAIN_RETURN_IF_ERROR(
+      request::check_thoughts(thoughts, std::numeric_limits<std::uint32_t>::max()));
   return to;
 }
 

@@ -63,6 +63,14 @@ SamplingParams any_sampling() {
   p.logits_processor = any_text();
   p.logits_processor_tag = any_u64();
   if (any_bool()) p.grammar.bytes = std::make_shared<const std::string>("g" + any_bytes());
+  if (any_bool()) {
+    const auto some_ids = [](std::uint32_t least) {
+      std::vector<TokenId> ids(least + any_u32() % 64);
+      for (TokenId& id : ids) id = any_token();
+      return ids;
+    };
+    p.thoughts = {.tokens_max = any_u32(), .open = some_ids(0), .close = some_ids(1)};
+  }
   p.bad_words = some(rc::gen::exec([] { return any_tokens(); }));
   return p;
 }

@@ -16,6 +16,14 @@ constexpr std::size_t kEntriesMax = 32;
 
 }  // namespace
 
+Grammars::Grammars(const TextCodec& codec, std::size_t vocab_size)
+    : trie_(std::async(std::launch::async, [&codec, vocab_size] {
+        return std::make_shared<const grammar::TokenTrie>(vocab_size, [&](TokenId id) {
+          return codec.is_special(id) ? grammar::kSpecialToken + codec.token_text(id)
+                                      : codec.token_bytes(id);
+        });
+      })) {}
+
 Result<std::shared_ptr<const grammar::TokenMasks>> Grammars::open(const CompiledGrammar& grammar) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.grammar == grammar;
@@ -32,13 +40,7 @@ Result<std::shared_ptr<const grammar::TokenMasks>> Grammars::open(const Compiled
   }
   auto program = grammar::Program::from_bytes(*grammar.bytes);
   if (!program.ok()) return invalid_argument(program.status().message(), "grammar");
-  if (trie_ == nullptr) {
-    trie_ = std::make_shared<const grammar::TokenTrie>(vocab_size_, [&](TokenId id) {
-      return codec_.is_special(id) ? grammar::kSpecialToken + codec_.token_text(id)
-                                   : codec_.token_bytes(id);
-    });
-  }
-  auto masks = std::make_shared<const grammar::TokenMasks>(std::move(program).value(), trie_);
+  auto masks = std::make_shared<const grammar::TokenMasks>(std::move(program).value(), trie_.get());
   entries_.push_front({grammar, masks});
   if (entries_.size() > kEntriesMax) entries_.pop_back();
   return masks;

@@ -1,12 +1,13 @@
 #pragma once
 // Grammars: the compiled grammars of a runner's sequences, over its vocabulary.
 //
-// Sequences of the same grammar share its tables. The tree of the vocabulary is made with the first grammar, so that a
-// runner that never sees one does not pay for it.
+// Sequences of the same grammar share its tables. The tree of the vocabulary is made from the beginning on, by a thread
+// of its own, so that no step waits for it.
 //
 // Thread rule: belongs to one thread; what open() returns may go to any.
 
 #include <cstddef>
+#include <future>
 #include <list>
 #include <memory>
 
@@ -21,8 +22,7 @@ namespace coxswain::runner {
 class Grammars {
  public:
   // `codec` outlives this. `vocab_size`: of the model; ids that the codec does not have are never allowed.
-  Grammars(const TextCodec& codec, std::size_t vocab_size)
-      : codec_(codec), vocab_size_(vocab_size) {}
+  Grammars(const TextCodec& codec, std::size_t vocab_size);
 
   // REQUIRES: `grammar` is not empty.
   // Errors: kInvalidArgument, field `grammar`, for bytes that are no compiled grammar.
@@ -34,9 +34,7 @@ class Grammars {
     std::shared_ptr<const grammar::TokenMasks> masks;
   };
 
-  const TextCodec& codec_;
-  std::size_t vocab_size_;
-  std::shared_ptr<const grammar::TokenTrie> trie_;
+  std::shared_future<std::shared_ptr<const grammar::TokenTrie>> trie_;
   std::list<Entry> entries_;  // the one used last in front
 };
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -35,23 +36,22 @@ class CountingCodec final : public TextCodec {
     return inner_->stream(context, skip_special);
   }
   std::string token_text(TokenId id) const override { return inner_->token_text(id); }
-  bool is_special(TokenId id) const override { return inner_->is_special(id); }
-  std::string token_bytes(TokenId id) const override {
+  bool is_special(TokenId id) const override {
     ++n_asked;
-    return inner_->token_bytes(id);
+    return inner_->is_special(id);
   }
+  std::string token_bytes(TokenId id) const override { return inner_->token_bytes(id); }
   mutable std::atomic<std::size_t> n_asked{0};
 
  private:
   std::shared_ptr<const TextCodec> inner_ = make_fake_codec();
 };
 
-TEST(Grammars, TheVocabularyIsReadOnceAndOnlyIfAGrammarComes) {
+TEST(Grammars, TheVocabularyIsReadOnceBeforeAGrammarComes) {
   const auto codec = std::make_shared<const CountingCodec>();
   Grammars grammars(*codec, 64);
-  EXPECT_EQ(codec->n_asked, 0U);
+  while (codec->n_asked < 64) std::this_thread::yield();
   ASSERT_TRUE(grammars.open(regex_grammar("a+")).ok());
-  EXPECT_EQ(codec->n_asked, 64U);
   ASSERT_TRUE(grammars.open(regex_grammar("b+")).ok());
   EXPECT_EQ(codec->n_asked, 64U);
 }

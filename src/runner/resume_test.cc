@@ -107,7 +107,7 @@ GenerationRequest plain(std::vector<TokenId> prompt, std::uint32_t n_new) {
 
 // Everything whose state follows from the ids.
 std::vector<GenerationRequest> variants(const GenerationRequest& greedy) {
-  std::vector<GenerationRequest> out(8, greedy);
+  std::vector<GenerationRequest> out(9, greedy);
   out[1].sampling.do_sample = true;
   out[1].sampling.seed = 17;
   out[1].sampling.temperature = 1.3F;
@@ -125,6 +125,8 @@ std::vector<GenerationRequest> variants(const GenerationRequest& greedy) {
   for (TokenId id = 3; id < 30; ++id) out[6].sampling.bad_words.push_back({id, id + 1});
   out[7].stopping.min_new_tokens = greedy.stopping.max_new_tokens / 2;
   out[7].stopping.ignore_eos = false;
+  out[8].sampling = out[1].sampling;
+  out[8].sampling.thoughts = {.tokens_max = 4, .close = {9, 8, 9}};
   return out;
 }
 

@@ -38,6 +38,7 @@ SequenceState::SequenceState(SequenceSpec spec,
     generated_ = codec_->stream(context, true);
   }
   if (grammar_ != nullptr) place_ = grammar_->begin();
+  if (spec_.sampling.thoughts) thoughts_.emplace(*spec_.sampling.thoughts);
   append(spec_.produced);
 }
 
@@ -73,6 +74,7 @@ std::uint32_t SequenceState::rope_length() const {
 std::string SequenceState::append_text(TokenId id) {
   output_.push_back(id);
   if (has_counts_) counts_.add(id);
+  if (thoughts_) thoughts_->add(id);
   if (grammar_ != nullptr && !is_end(id) && !grammar_->advance(place_, id))
     has_left_grammar_ = true;
   if (codec_ == nullptr) return {};
@@ -110,6 +112,14 @@ Status SequenceState::find_allowed(grammar::TokenMask& mask) const {
     mask[index / 64] = is_whole ? mask[index / 64] | bit : mask[index / 64] & ~bit;
   }
   return {};
+}
+
+std::optional<TokenId> SequenceState::find_forced(const grammar::TokenMask& allowed) const {
+  const std::optional<TokenId> forced = thoughts_ ? thoughts_->forced() : std::nullopt;
+  if (!forced || allowed.empty()) return forced;
+  const auto id = static_cast<std::size_t>(*forced);
+  const bool may_follow = id / 64 < allowed.size() && (allowed[id / 64] >> (id % 64) & 1) != 0;
+  return may_follow ? forced : std::nullopt;
 }
 
 bool SequenceState::is_whole_without_end() const {

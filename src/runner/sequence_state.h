@@ -2,7 +2,8 @@
 // SequenceState: what the runner remembers of one sequence beside its keys and values.
 //
 // All of it but the block tables is a pure function of (spec, output ids): penalty counts, partial characters, the stop
-// matcher, the place in the grammar and the text so far. So it survives pauses as it is and is rebuilt from
+// matcher, the places in the grammar and in the
+// thoughts, and the text so far. So it survives pauses as it is and is rebuilt from
 // SequenceSpec::produced after a restart.
 //
 // Thread rule: belongs to the compute thread.
@@ -23,6 +24,7 @@
 #include "sampling/forbidden_tokens.h"
 #include "sampling/sampler.h"
 #include "sampling/stop_matcher.h"
+#include "sampling/thought_budget.h"
 #include "sampling/token_counts.h"
 
 namespace coxswain::runner {
@@ -60,6 +62,8 @@ class SequenceState {
   // without one. Errors: kInvalidArgument if the output has left the grammar, which only what others produced can;
   // kResourceExhausted where the grammar is in too many states.
   Status find_allowed(grammar::TokenMask& mask) const;
+  // The id that comes next whatever the model would choose; none where `allowed`, of find_allowed(), does not have it.
+  std::optional<TokenId> find_forced(const grammar::TokenMask& allowed) const;
   // What a state of the same spec is made with.
   const std::shared_ptr<const grammar::TokenMasks>& grammar() const { return grammar_; }
   std::uint32_t rope_length() const;
@@ -119,6 +123,7 @@ class SequenceState {
   bool has_left_grammar_ = false;
   std::shared_ptr<const grammar::TokenMasks> grammar_;
   grammar::TokenMasks::Position place_;  // of the output in it
+  std::optional<sampling::ThoughtState> thoughts_;
   sampling::TokenCounts counts_;
   sampling::StopMatcher stops_;
   std::unique_ptr<TextCodec::Stream> raw_;        // special tokens spelled out

@@ -62,7 +62,8 @@ void StepExecutor::choose(LogitRow& wanted, std::span<float> logits, std::size_t
                                              .counts = state->counts(),
                                              .position = wanted.position + 1,
                                              .forbidden = forbidden_[worker],
-                                             .allowed = allowed_[worker]});
+                                             .allowed = allowed_[worker],
+                                             .forced = state->find_forced(allowed_[worker])});
   wanted.status = out.status();
   if (!out.ok()) return;
   wanted.choice.token = out->token;

@@ -108,7 +108,8 @@ std::size_t Sampler::pick(const SampleInput& input, const CandidateSet::Weights&
 
 Result<SampleOutput> Sampler::sample(const SampleInput& input) {
   const SamplingParams& p = *input.params;
-  const bool plain = is_plain(p) && input.forbidden.empty() && input.allowed.empty();
+  const bool plain =
+      is_plain(p) && input.forbidden.empty() && input.allowed.empty() && !input.forced;
   if (is_greedy(p) && p.n_top_tokens == 0 && plain) {  // two passes over the logits, no copy
     const RowSummary row = summarise(input.logits);
     if (row.has_nan) return nan_status();
@@ -124,13 +125,19 @@ Result<SampleOutput> Sampler::sample(const SampleInput& input) {
                   "the model has no token that the grammar of the request allows here");
   }
   const CandidateSet::Weights weights = set_.weights();
-  const std::size_t chosen = pick(input, weights);
   top_.clear();
   const std::size_t limit =
       std::min(top_.capacity(), std::max<std::size_t>(kTopTokensMax, p.n_top_tokens));
   for (const std::uint32_t i : best_candidates(set_, p.n_top_tokens, limit)) {
     top_.push_back({set_.id(i), logprob(set_.scores()[i], weights)});
   }
+  if (input.forced) {
+    // One that did not survive is the only one that could be chosen.
+    const auto at = set_.index_of(*input.forced);
+    return SampleOutput{.token = {*input.forced, at ? logprob(set_.scores()[*at], weights) : 0.0F},
+                        .top = top_};
+  }
+  const std::size_t chosen = pick(input, weights);
   return SampleOutput{.token = {set_.id(chosen), logprob(set_.scores()[chosen], weights)},
                       .top = top_};
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Sampler: from one row of logits to one token, its log-probability and the best alternatives.
 //
-// The result is a pure function of (logits, params, counts, position, forbidden, allowed): nothing else is read, sums
+// The result is a pure function of (logits, params, counts, position, forbidden, allowed, forced): nothing else is read, sums
 // have a fixed order, ties go to the lowest id, and the random number is philox(seed, position).
 // Order of the steps and formulas: docs/sampling.md.
 //
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct SampleInput {
   std::span<const TokenId> forbidden = {};
   // A bit for each id that may be chosen (processors.h, keep_masked); empty: all of them.
   std::span<const std::uint64_t> allowed = {};
+  // The id that is chosen (thought_budget.h), whatever the scores are.
+  std::optional<TokenId> forced = {};
 };
 
 struct SampleOutput {

@@ -310,5 +310,25 @@ TEST(Sampler, LogprobOfIsLogSoftmax) {
   }
 }
 
+// A forced id is chosen whatever the scores are, with the log-probability that they give it.
+TEST(Sampler, AForcedIdIsChosen) {
+  const std::vector<float> row = {1.0F, 3.0F, 2.0F, 0.0F};
+  Sampler sampler(row.size());
+  SamplingParams params;
+  const auto forced = [&](TokenId id) {
+    return sampler.sample({.logits = row, .params = &params, .forced = id})->token;
+  };
+  for (const bool do_sample : {false, true}) {
+    params = {.do_sample = do_sample};
+    for (TokenId id = 0; id < 4; ++id) {
+      EXPECT_EQ(forced(id).id, id);
+      EXPECT_NEAR(forced(id).logprob, logprob_of(row, id).value(), 1e-6F);
+    }
+    params.top_k = 2;
+    EXPECT_EQ(forced(3), (ScoredToken{3, 0.0F}));        // it did not survive
+    EXPECT_NEAR(forced(2).logprob, -1.3132617F, 1e-6F);  // -log(1 + e)
+  }
+}
+
 }  // namespace
 }  // namespace coxswain::sampling

@@ -29,6 +29,7 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   if (from.presence_penalty != 0.0F) return not_carried("presence_penalty");
   if (!from.logit_bias.empty()) return not_carried("logit_bias");
   if (!from.bad_words.empty()) return not_carried("bad_words");
+  if (from.thoughts) return not_carried("thoughts");
   if (!from.logits_processor.empty()) return not_carried("logits_processor");
   if (from.no_repeat_ngram_size != 0) return not_carried("no_repeat_ngram_size");
   if (from.grammar) return not_carried("grammar");
