@@ -300,6 +300,23 @@ void read_thinking(FieldReader& fields, json::Value& arguments) {
   arguments = json::Value(std::move(out));
 }
 
+// By the names of several servers; -1: any number.
+std::optional<AskedThoughts> read_thinking_budget(FieldReader& fields) {
+  std::optional<AskedThoughts> out;
+  for (const std::string_view name :
+       {"thinking_token_budget", "thinking_budget", "thinking_budget_tokens"}) {
+    const auto tokens = fields.read_i32(name);
+    if (!tokens || *tokens == -1) continue;
+    if (*tokens < -1) {
+      fields.fail("`" + std::string(name) +
+                      "` must be >= 0, or -1 for no bound. Given: " + std::to_string(*tokens),
+                  name);
+    }
+    out = {static_cast<std::uint32_t>(*tokens), std::string(name)};
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLimits& limits) {
@@ -319,6 +336,7 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
   out.add_generation_prompt = fields.read_bool("add_generation_prompt");
   out.continue_final_message = fields.read_bool("continue_final_message");
   read_thinking(fields, out.template_arguments);
+  out.thoughts = read_thinking_budget(fields);
   out.tools = read_openai_tools(fields, limits);
   refuse_functions(fields);
   fields.require_neutral("add_special_tokens", "false");

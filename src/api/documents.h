@@ -76,6 +76,7 @@ struct Parameters {
   std::vector<std::pair<TokenId, float>> logit_bias;
   bool ignore_eos = false;
   std::optional<AskedGrammar> grammar;
+  std::optional<ThoughtBudget> thoughts;  // set by who knows how the model spells them
   // When it runs, not what it yields.
   std::int32_t priority = 0;                // higher first
   std::optional<std::uint32_t> timeout_ms;  // from its arrival
@@ -106,6 +107,12 @@ struct AskedTools {
   explicit operator bool() const { return callable != nullptr; }
 };
 
+// The most tokens that thoughts may have.
+struct AskedThoughts {
+  std::uint32_t tokens_max = 0;
+  std::string field;  // that says so
+};
+
 // Body of POST /v1/chat/completions and /chat_tokenize; what that of POST /v1/messages stands for.
 struct ChatRequest {
   std::optional<std::string> model;
@@ -113,6 +120,7 @@ struct ChatRequest {
   json::Value documents;  // array or null
   json::Value template_arguments;  // object or null
   AskedTools tools;
+  std::optional<AskedThoughts> thoughts;
   std::optional<bool> add_generation_prompt;
   std::optional<bool> continue_final_message;
   Parameters parameters;

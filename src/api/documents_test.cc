@@ -348,7 +348,7 @@ TEST(Documents, WhatOtherApisDocumentIsRefusedByName) {
                                     "id_slot",
                                     "samplers",
                                     "separate_reasoning",
-                                    "thinking_budget",
+                                    "thinking_budget_message",
                                     "return_token_ids",
                                     "guided_whitespace_pattern",
                                     "guided_decoding_backend",

@@ -306,7 +306,7 @@ void read_thinking(FieldReader& fields, ChatRequest& out) {
                            (type ? echo(*type) : "none"),
                        "thinking.type");
   }
-  if (budget) out.ignored.emplace_back("thinking.budget_tokens");
+  if (budget && type == "enabled") out.thoughts = {*budget, "thinking.budget_tokens"};
   json::Object arguments;
   arguments.append_new("enable_thinking", json::Value(type != "disabled"));
   out.template_arguments = json::Value(std::move(arguments));

@@ -130,6 +130,9 @@ TEST(ToolsDocument, RefusesByName) {
       {f + R"("parallel_tool_calls":1)",
        "parallel_tool_calls",
        "`parallel_tool_calls` must be a boolean. Given: 1"},
+      {R"("thinking_budget":-2)",
+       "thinking_budget",
+       "`thinking_budget` must be >= 0, or -1 for no bound. Given: -2"},
       {R"("reasoning_effort":5)",
        "reasoning_effort",
        "`reasoning_effort` must be a string. Given: 5"},
@@ -165,6 +168,23 @@ TEST(ToolsDocument, HowMuchToThinkGoesToTheTemplate) {
       arguments(R"("reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true})"),
       R"({"enable_thinking":true,"reasoning_effort":"none"})");
   EXPECT_EQ(arguments(R"("seed":1)"), "null");
+}
+
+TEST(ToolsDocument, ThoughtsMayBeBounded) {
+  for (const std::string name :
+       {"thinking_token_budget", "thinking_budget", "thinking_budget_tokens"}) {
+    const auto bounded = chat_with("\"" + name + "\":7");
+    ASSERT_TRUE(bounded.ok() && bounded->thoughts) << name;
+    EXPECT_EQ(bounded->thoughts->tokens_max, 7U);
+    EXPECT_EQ(bounded->thoughts->field, name);
+    const auto unbounded = chat_with("\"" + name + "\":-1");
+    ASSERT_TRUE(unbounded.ok()) << name;
+    EXPECT_FALSE(unbounded->thoughts);
+  }
+  const auto anthropics = message_with(R"("thinking":{"type":"enabled","budget_tokens":9})");
+  ASSERT_TRUE(anthropics.ok() && anthropics->thoughts);
+  EXPECT_EQ(anthropics->thoughts->tokens_max, 9U);
+  EXPECT_FALSE(message_with(R"("thinking":{"type":"disabled","budget_tokens":9})")->thoughts);
 }
 
 TEST(ToolsDocument, AnthropicsFormBecomesTheSame) {
@@ -215,7 +235,8 @@ TEST(ToolsDocument, AnthropicsBlocksBecomeMessages) {
             R"({"role":"user","content":"And?"},)"
             R"({"role":"assistant","content":"Cold.\n\nVery."}])");
   EXPECT_EQ(json::write(request->template_arguments), R"({"enable_thinking":true})");
-  EXPECT_THAT(request->ignored, ::testing::Contains("thinking.budget_tokens"));
+  ASSERT_TRUE(request->thoughts);
+  EXPECT_EQ(request->thoughts->tokens_max, 1024U);
 }
 
 TEST(ToolsDocument, AnthropicsBlocksAreRefusedByTheirPlace) {

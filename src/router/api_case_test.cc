@@ -229,6 +229,9 @@ void check_submissions(const json::Value& expected, const batch::ScriptedEngine&
         EXPECT_EQ(static_cast<double>(got.sampling.frequency_penalty), value.to_double());
       } else if (name == "relative_frequency_penalty") {
         EXPECT_EQ(static_cast<double>(got.sampling.relative_frequency_penalty), value.to_double());
+      } else if (name == "thoughts_tokens_max") {
+        ASSERT_TRUE(got.sampling.thoughts);
+        EXPECT_EQ(got.sampling.thoughts->tokens_max, value.to_uint64());
       } else if (name == "has_grammar") {
         EXPECT_EQ(static_cast<bool>(got.sampling.grammar), value.as_bool());
       } else if (name == "follows" || name == "does_not_follow") {

@@ -84,6 +84,7 @@ class FormMaker {
 
   Result<ChatForm> make() {
     ChatForm out;
+    COXSWAIN_ASSIGN_OR_RETURN(out.thoughts, make_thoughts());
     COXSWAIN_ASSIGN_OR_RETURN(out.grammar, make_grammar());
     if (out.grammar && out.grammar->source.kind == Source::Kind::kTags) spell(out.grammar->source);
     if (out.grammar) out.grammar->source.preamble = preamble();
@@ -103,6 +104,34 @@ class FormMaker {
   // Whether a grammar can say what a call looks like in the midst of an answer.
   bool has_shape() const { return shape_.format == formats_.tools; }
   std::string frame() const { return shape_.prompt_suffix + shape_.before_name; }
+
+  Result<std::optional<ThoughtBudget>> make_thoughts() const {
+    if (!request_.thoughts) return std::optional<ThoughtBudget>();
+    const reply::ReasoningFormat format = input_.model.formats.reasoning;
+    const Frames frames = frames_of(format);
+    if (frames.thoughts_end.empty()) {
+      // Anthropic's clients send it to every model.
+      if (input_.style == api::ApiStyle::kAnthropic) return std::optional<ThoughtBudget>();
+      return api::unsupported("`" + request_.thoughts->field +
+                                  "` is not supported: the model has no block of thoughts that is "
+                                  "known (--reasoning-parser)",
+                              request_.thoughts->field);
+    }
+    ThoughtBudget out{.tokens_max = request_.thoughts->tokens_max};
+    if (!reply::opens_reasoning(format, input_.prompt)) {
+      COXSWAIN_ASSIGN_OR_RETURN(out.open, ids_of(frames.thoughts_begin));
+    }
+    COXSWAIN_ASSIGN_OR_RETURN(out.close, ids_of(frames.thoughts_end));
+    return std::optional(std::move(out));
+  }
+
+  Result<std::vector<TokenId>> ids_of(std::string_view text) const {
+    tokenizer::EncodeOptions options;
+    options.add_special_tokens = false;
+    COXSWAIN_ASSIGN_OR_RETURN(tokenizer::Encoding encoding,
+                              input_.tokenizer.encode(text, options));
+    return std::move(encoding.ids);
+  }
 
   Result<std::optional<api::AskedGrammar>> make_grammar() const {
     const std::optional<api::AskedGrammar>& asked = request_.parameters.grammar;

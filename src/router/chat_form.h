@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include <coxswain/status.h>
+#include <coxswain/types.h>
 
 #include "api/answer.h"
 #include "api/documents.h"
@@ -33,6 +34,7 @@ struct ChatModel {
 
 struct ChatForm {
   std::optional<api::AskedGrammar> grammar;
+  std::optional<ThoughtBudget> thoughts;
   std::optional<api::ReplyOptions> reply;  // empty: all of the text is content
 };
 

@@ -144,6 +144,25 @@ TEST_F(ChatFormTest, ThoughtsComeBeforeAForm) {
   EXPECT_TRUE(form().reply->parser.in_reasoning);
 }
 
+TEST_F(ChatFormTest, ABoundOnThoughtsIsTokens) {
+  request_.thoughts = api::AskedThoughts{5, "thinking_budget"};
+  const auto unknown = make();
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.status().field(), "thinking_budget");
+  style_ = api::ApiStyle::kAnthropic;
+  EXPECT_FALSE(form().thoughts);
+  style_ = api::ApiStyle::kOpenAi;
+  model_.formats.reasoning = reply::ReasoningFormat::kThink;
+  const auto bytes = [](std::string_view text) {
+    return std::vector<TokenId>(text.begin(), text.end());
+  };
+  EXPECT_EQ(form().thoughts, (ThoughtBudget{5, bytes("<think>"), bytes("</think>")}));
+  prompt_ = "<assistant><think>";
+  EXPECT_EQ(form().thoughts, (ThoughtBudget{5, {}, bytes("</think>")}));
+  style_ = api::ApiStyle::kTgi;
+  EXPECT_TRUE(form().thoughts);
+}
+
 TEST_F(ChatFormTest, ACallOrTheFormThatIsAskedFor) {
   ask_for({.kind = Source::Kind::kJsonSchema, .text = R"({"type":"null"})"});
   request_.tools = two_tools(Choice::kAuto);

@@ -137,6 +137,7 @@ Result<std::optional<api::ReplyOptions>> Api::shape_answer(api::ChatRequest& req
                                        .allows_grammars = options_.limits.allows_grammars,
                                        .prompt = prompt.text}));
   request.parameters.grammar = std::move(form.grammar);
+  request.parameters.thoughts = std::move(form.thoughts);
   if (form.reply && request.tools) form.reply->id_seed = options_.random();
   return std::move(form.reply);
 }

@@ -41,6 +41,7 @@ SamplingParams make_sampling(api::ApiStyle style, const api::Parameters& p) {
     out.presence_penalty = p.presence_penalty.value_or(0.0F);
   }
   out.logit_bias = p.logit_bias;
+  out.thoughts = p.thoughts;
   out.n_top_tokens = p.top_n_tokens.value_or(0);
   return out;
 }

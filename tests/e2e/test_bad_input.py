@@ -181,7 +181,7 @@ CHATS = [
     ({"tools": [{"function": {"name": ""}}]}, '`tools.0.function.name` must be a string that is not empty. Given: ""', "tools.0.function.name"),
     ({"tool_choice": "required"}, "`tool_choice` must be none or auto where there are no `tools`. Given: required", "tool_choice"),
     ({"regex": "[0-9]+"}, '`regex` is not supported yet. Given: "[0-9]+"', "regex"),
-    ({"thinking": {"type": "enabled"}}, "`thinking` is not supported yet. Given: an object", "thinking"),
+    ({"thinking": {"type": "enabled"}}, "`thinking` is a field of another route, not of this one. Given: an object", "thinking"),
     ({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {}}]}]},
      "a part of `messages[0].content`: `cache_control` is not supported yet. Given: an object", "messages[0].content.cache_control"),
     ({"stream_options": {"bar": 1}}, "`stream_options`: `bar` is not supported yet. Given: 1", "stream_options.bar"),
@@ -190,7 +190,7 @@ CHATS = [
     ({"response_format": {"type": "xml"}}, "`response_format.type` must be text, json, json_object, json_schema or regex. Given: xml",
      "response_format.type"),
     ({"guided_grammar": "root ::= x"}, "`guided_grammar` is not valid: line 1, column 10: 'x' is not defined", "guided_grammar"),
-    ({"reasoning_effort": 3}, "`reasoning_effort` must be a string. Given: an integer", "reasoning_effort"),
+    ({"reasoning_effort": 3}, "`reasoning_effort` must be a string. Given: 3", "reasoning_effort"),
     ({"model": "m" * 257}, "`model` must have at most 256 bytes. Given: 257", "model"),
 ]
 

@@ -225,7 +225,7 @@ class TestOpenAI:
         assert from_openai["error_unsupported_field"] == {
             **refused, "code": "unsupported_parameter", "param": "prediction",
             "message": "Input validation error: `prediction` is not supported yet. Given: an object"}
-        assert from_openai["error_of_tools"] == {**refused, "param": "tool_choice", "message": "Tool error: Tool with name none not found"}
+        assert from_openai["error_of_tools"] == {**refused, "code": "tool_error", "param": "tool_choice", "message": "Tool error: Tool with name none not found"}
         too_long = from_openai["error_too_long"]
         assert (too_long["class"], too_long["status"], too_long["code"]) == ("BadRequestError", 400, "context_length_exceeded")
         assert too_long["message"].startswith("This model's maximum context length is ")

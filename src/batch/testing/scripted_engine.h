@@ -30,7 +30,8 @@ struct ScriptedSequence {
 
 class ScriptedEngine final : public Engine {
  public:
-  std::deque<ScriptedSequence> script;  // one for each sequence; the last one is used again
+  // One for each sequence; the last one is used again, and without any submissions fail.
+  std::deque<ScriptedSequence> script;
   Status health;
   EngineStats statistics;
 
@@ -39,7 +40,8 @@ class ScriptedEngine final : public Engine {
     {
       base::MutexLock lock(mu_);
       for (ScriptedSequence& sequence : sequences) {
-        if (!script.empty()) sequence = script.front();
+        if (script.empty()) return Status(Code::kInternal, "the script of the engine is empty");
+        sequence = script.front();
         if (script.size() > 1) script.pop_front();
         if (!sequence.refusal.ok()) return sequence.refusal;
       }
