@@ -26,6 +26,9 @@ struct Answer {
   Source source;
   Sink sink;
   std::shared_ptr<const std::vector<Tool>> tools;
+  // Of formats whose messages hold thoughts and calls alike: which of them are told apart from text.
+  bool reads_calls = false;
+  bool reads_thoughts = false;
 
   const Tool* tool_named(std::string_view name) const;
   // A call is certain: its frame is no text any more.

@@ -19,6 +19,8 @@ CallShape call_shape(ToolFormat format) {
       break;
     case ToolFormat::kMistral:
       return {format, "[TOOL_CALLS]", "[{\"name\": \"", "\", \"arguments\": ", "}]"};
+    case ToolFormat::kMistralArgs:
+      return {format, "[TOOL_CALLS]", "", "[ARGS]", ""};
     case ToolFormat::kDeepSeekV3:
       return {format,
               "<｜tool▁calls▁begin｜>",
@@ -31,12 +33,17 @@ CallShape call_shape(ToolFormat format) {
               "<｜tool▁call▁begin｜>",
               "<｜tool▁sep｜>",
               "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"};
+    case ToolFormat::kHarmony:  // <|call|> behind it ends the answer, as a token
+      return {
+          format, "<|channel|>commentary to=", "functions.", " <|constrain|>json<|message|>", ""};
     case ToolFormat::kGranite:
       return {format, "<|tool_call|>", "[{\"name\": \"", "\", \"arguments\": ", "}]"};
     case ToolFormat::kPhi4:
       return {format, "functools", "[{\"name\": \"", "\", \"arguments\": ", "}]"};
     case ToolFormat::kFunctionary:
       return {format, "<function=", "", ">", "</function>"};
+    case ToolFormat::kFunctionaryV3:
+      return {format, "", "", "\n", ""};
     case ToolFormat::kKimiK2:
       return {format,
               "<|tool_calls_section_begin|>",

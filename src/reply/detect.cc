@@ -1,5 +1,4 @@
-// Which formats a chat template speaks of. The frames of former turns, which it writes, are the ones that its model
-// writes.
+// Which formats a chat template speaks of: the frames of former turns, which it writes, are those of its model.
 
 #include <algorithm>
 #include <array>
@@ -21,6 +20,9 @@ struct Sign {
 
 // The first row that fits counts.
 constexpr std::array kToolSigns = {
+    // Apriel: a list behind <tool_calls>, of which only its instructions speak as hermes does.
+    Sign<ToolFormat>{ToolFormat::kNone, {"<tool_calls>["}},
+    Sign<ToolFormat>{ToolFormat::kHarmony, {"<|channel|>", "<|message|>"}},
     Sign<ToolFormat>{ToolFormat::kGlm45, {"<tool_call>", "<arg_key>"}},
     Sign<ToolFormat>{ToolFormat::kQwen3Coder, {"<tool_call>", "<parameter="}},
     Sign<ToolFormat>{ToolFormat::kHermes, {"<tool_call>"}},
@@ -28,6 +30,8 @@ constexpr std::array kToolSigns = {
     Sign<ToolFormat>{ToolFormat::kPhi4, {"<|tool_call|>", "<|/tool_call|>"}},
     Sign<ToolFormat>{ToolFormat::kDemo, {"<|tool_call|>"}},
     Sign<ToolFormat>{ToolFormat::kPhi4, {"functools["}},
+    Sign<ToolFormat>{ToolFormat::kPhi4, {"<|tool|>", "<|/tool|>"}},
+    Sign<ToolFormat>{ToolFormat::kMistralArgs, {"[TOOL_CALLS]", "[ARGS]"}},
     Sign<ToolFormat>{ToolFormat::kMistral, {"[TOOL_CALLS]"}},
     Sign<ToolFormat>{ToolFormat::kDeepSeekV3, {"<｜tool▁call▁begin｜>", "```json"}},
     Sign<ToolFormat>{ToolFormat::kDeepSeekV31, {"<｜tool▁call▁begin｜>"}},
@@ -36,15 +40,18 @@ constexpr std::array kToolSigns = {
     Sign<ToolFormat>{ToolFormat::kGemma, {"<|tool_call>call:"}},
     Sign<ToolFormat>{ToolFormat::kGemma, {"<start_function_call>"}},
     Sign<ToolFormat>{ToolFormat::kFunctionary, {"<function=", "</function>"}},
-    Sign<ToolFormat>{ToolFormat::kFunctionary, {">>>all"}},
+    Sign<ToolFormat>{ToolFormat::kFunctionaryV3, {">>>all"}},
     Sign<ToolFormat>{ToolFormat::kLlama3Pythonic, {"[func_name1(params_name1="}},
     Sign<ToolFormat>{ToolFormat::kLlama3Json, {"<|start_header_id|>", "\"parameters\": "}},
 };
 
 constexpr std::array kReasoningSigns = {
+    Sign<ReasoningFormat>{ReasoningFormat::kHarmony, {"<|channel|>", "<|message|>"}},
+    Sign<ReasoningFormat>{ReasoningFormat::kGemma, {"<|channel>thought"}},
     Sign<ReasoningFormat>{ReasoningFormat::kMistral, {"[THINK]"}},
     Sign<ReasoningFormat>{ReasoningFormat::kCohere, {"<|START_THINKING|>"}},
     Sign<ReasoningFormat>{ReasoningFormat::kGranite, {"Here is my thought process:"}},
+    Sign<ReasoningFormat>{ReasoningFormat::kGranite33, {"<think>", "<response>"}},
     Sign<ReasoningFormat>{ReasoningFormat::kThink, {"<think>"}},
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "reply/channels.h"
 #include "reply/framed_calls.h"
 #include "reply/json_calls.h"
 #include "reply/spelled_values.h"
@@ -57,11 +58,14 @@ constexpr std::array kCallFormats = {
                read_pythonic_bare},
     CallFormat{ToolFormat::kMistral, "mistral", kMistralOpeners, kMistralInner, read_mistral},
     CallFormat{
+        ToolFormat::kMistralArgs, "mistral_args", kMistralOpeners, kMistralInner, read_mistral},
+    CallFormat{
         ToolFormat::kQwen3Coder, "qwen3_coder", kQwen3CoderOpeners, kTagInner, read_qwen3_coder},
     CallFormat{
         ToolFormat::kDeepSeekV3, "deepseek_v3", kDeepSeekOpeners, kDeepSeekInner, read_deepseek},
     CallFormat{
         ToolFormat::kDeepSeekV31, "deepseek_v31", kDeepSeekOpeners, kDeepSeekInner, read_deepseek},
+    CallFormat{ToolFormat::kHarmony, "harmony"},  // read with its messages: ReasoningStyle::read
     CallFormat{
         ToolFormat::kGemma, "gemma", kGemmaOpeners, kGemmaInner, read_gemma, read_gemma_bare},
     CallFormat{ToolFormat::kGlm45, "glm45", kHermesOpeners, kGlm45Inner, read_glm45},
@@ -73,23 +77,62 @@ constexpr std::array kCallFormats = {
                {},
                read_functionary,
                read_functionary_bare},
+    CallFormat{ToolFormat::kFunctionaryV3,
+               "functionary_v3",
+               kFunctionaryOpeners,
+               {},
+               read_functionary,
+               read_functionary_bare},
     CallFormat{ToolFormat::kKimiK2, "kimi_k2", kKimiOpeners, kKimiInner, read_kimi},
     CallFormat{ToolFormat::kCohere, "cohere", kCohereOpeners, kCohereInner, read_cohere},
 };
 
+constexpr string_view kThinkOpen[] = {"<think>"};
+constexpr string_view kThinkClose[] = {"</think>"};
+constexpr string_view kMistralThinkOpen[] = {"[THINK]"};
+constexpr string_view kMistralThinkClose[] = {"[/THINK]"};
+constexpr string_view kGraniteOpen[] = {"Here is my thought process:",
+                                        "Here's my thought process:"};
+constexpr string_view kGraniteClose[] = {"Here is my response:", "Here's my response:"};
+constexpr string_view kCohereThinkOpen[] = {"<|START_THINKING|>"};
+constexpr string_view kCohereThinkClose[] = {"<|END_THINKING|>"};
+constexpr string_view kGemmaThinkOpen[] = {"<|channel>"};
+constexpr string_view kGemmaThinkClose[] = {"<channel|>"};
+constexpr string_view kHarmonyThinkOpen[] = {"<|channel|>analysis<|message|>"};
+constexpr string_view kHarmonyThinkClose[] = {"<|end|><|start|>assistant"};
+
 constexpr std::array kReasoningStyles = {
     ReasoningStyle{ReasoningFormat::kNone, "none"},
-    ReasoningStyle{ReasoningFormat::kThink, "think", "<think>", "</think>"},
-    ReasoningStyle{ReasoningFormat::kMistral, "mistral", "[THINK]", "[/THINK]"},
-    ReasoningStyle{ReasoningFormat::kGranite,
-                   "granite",
-                   "Here is my thought process:",
-                   "Here is my response:"},
-    ReasoningStyle{ReasoningFormat::kCohere,
-                   "cohere",
-                   "<|START_THINKING|>",
-                   "<|END_THINKING|>",
-                   kCohereDropped},
+    ReasoningStyle{ReasoningFormat::kThink, "think", kThinkOpen, kThinkClose},
+    ReasoningStyle{ReasoningFormat::kMistral, "mistral", kMistralThinkOpen, kMistralThinkClose},
+    ReasoningStyle{ReasoningFormat::kGranite, "granite", kGraniteOpen, kGraniteClose},
+    ReasoningStyle{.format = ReasoningFormat::kGranite33,
+                   .name = "granite33",
+                   .open = kThinkOpen,
+                   .close = kThinkClose,
+                   .response_open = "<response>",
+                   .response_close = "</response>"},
+    ReasoningStyle{.format = ReasoningFormat::kCohere,
+                   .name = "cohere",
+                   .open = kCohereThinkOpen,
+                   .close = kCohereThinkClose,
+                   .dropped = kCohereDropped,
+                   .content_begin = kCohereDropped[0]},
+    ReasoningStyle{.format = ReasoningFormat::kGemma,
+                   .name = "gemma",
+                   .open = kGemmaThinkOpen,
+                   .close = kGemmaThinkClose,
+                   .label = "thought\n"},
+    ReasoningStyle{.format = ReasoningFormat::kHarmony,
+                   .name = "harmony",
+                   .open = kHarmonyThinkOpen,
+                   .close = kHarmonyThinkClose,
+                   .dropped = kHarmonyEnds,
+                   .content_begin = "<|channel|>final<|message|>",
+                   .openers = kHarmonyOpeners,
+                   .inner = kHarmonyInner,
+                   .start = kHarmonyStart,
+                   .read = read_harmony},
 };
 
 template <typename Rows>
@@ -152,11 +195,25 @@ std::string reasoning_format_names() {
   return joined_names(kReasoningStyles);
 }
 
+ReasoningFrames reasoning_frames(ReasoningFormat format) {
+  const ReasoningStyle& style = reasoning_style(format);
+  if (style.open.empty()) return {};
+  return {std::string(style.open.front()).append(style.label),
+          std::string(style.close.front()),
+          std::string(style.content_begin)};
+}
+
 bool opens_reasoning(ReasoningFormat format, std::string_view prompt_tail) {
-  const std::string_view open = reasoning_style(format).open;
-  const std::size_t end = prompt_tail.find_last_not_of(" \t\r\n");
-  if (open.empty() || end == std::string_view::npos) return false;
-  return prompt_tail.substr(0, end + 1).ends_with(open);
+  constexpr std::string_view kSpace = " \t\r\n";
+  const ReasoningStyle& style = reasoning_style(format);
+  const auto without_space = [&](std::string_view text) {
+    return text.substr(0, text.find_last_not_of(kSpace) + 1);
+  };
+  prompt_tail = without_space(prompt_tail);
+  const std::string_view label = without_space(style.label);
+  if (prompt_tail.ends_with(label)) prompt_tail.remove_suffix(label.size());
+  return std::ranges::any_of(style.open,
+                             [&](std::string_view open) { return prompt_tail.ends_with(open); });
 }
 
 }  // namespace coxswain::reply

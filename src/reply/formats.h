@@ -24,10 +24,25 @@ struct CallFormat {
 struct ReasoningStyle {
   ReasoningFormat format = ReasoningFormat::kNone;
   std::string_view name;
-  std::string_view open = {};
-  std::string_view close = {};
-  Texts dropped = {};  // frames of the text that is no reasoning
+  // What frames thoughts. Models write it in several ways; the first is the one that grammars ask for.
+  Texts open = {};
+  Texts close = {};
+  std::string_view label = {};  // behind `open`
+  // What frames the text behind thoughts; it has no meaning elsewhere.
+  std::string_view response_open = {};
+  std::string_view response_close = {};
+  Texts dropped = {};                   // frames of the text that is no reasoning
+  std::string_view content_begin = {};  // of `dropped`, what grammars put before that text
+  // For an answer of messages, each with a header: reads one behind openers[opener], kStart, or inside of thoughts.
+  Texts openers = {};
+  Texts inner = {};             // other texts of headers, which may be special tokens
+  std::string_view start = {};  // begins the answer if the prompt holds the rest of the opener
+  Reading<Outcome> (*read)(Answer& answer, int opener) = nullptr;
 };
+
+// Behind a style's `start`, and inside of thoughts.
+inline constexpr int kStart = -1;
+inline constexpr int kInThoughts = -2;
 
 std::span<const CallFormat> call_formats();
 std::span<const ReasoningStyle> reasoning_styles();

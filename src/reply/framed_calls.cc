@@ -80,6 +80,43 @@ Reading<Outcome> read_kimi_call(Answer& answer) {
   co_return Outcome::kRead;
 }
 
+constexpr std::string_view kPython = "python";
+
+// Whether >>>NAME comes next; >>> and a space are a Python shell's prompt within code.
+Reading<bool> at_recipient(Answer& answer) {
+  for (std::size_t i = 0; i < kFunctionaryOpeners[1].size(); ++i) {
+    const int c = co_await answer.source.ahead(i);
+    if (c != kFunctionaryOpeners[1][i]) co_return false;
+  }
+  const int c = co_await answer.source.ahead(kFunctionaryOpeners[1].size());
+  co_return c != Source::kEnd&& is_name(static_cast<char>(c));
+}
+
+// Code up to the next recipient or the answer's end; or an object, as for other functions.
+Reading<Outcome> read_code(Answer& answer) {
+  int c = co_await answer.source.next();
+  if (c == '{') {
+    const Outcome outcome = co_await named_call(answer, kPython, "");
+    co_return outcome;
+  }
+  answer.begin_call(kPython, "");
+  answer.sink.arguments("{\"code\": \"");
+  for (;;) {
+    c = co_await answer.source.next();
+    if (c == Source::kEnd) break;
+    if (c == '>') {
+      const bool ends = co_await at_recipient(answer);
+      if (ends) break;
+    }
+    std::string json;
+    if (c == '"' || c == '\\') json += '\\';
+    append_json_byte(json, answer.source.take(), true);
+    answer.sink.arguments(json);
+  }
+  answer.sink.arguments("\"}");
+  co_return Outcome::kRead;
+}
+
 // NAME, the end of a line, and an object, or text for all.
 Reading<Outcome> read_recipient(Answer& answer) {
   const std::string name = co_await word(answer);
@@ -87,7 +124,8 @@ Reading<Outcome> read_recipient(Answer& answer) {
   if (!line) co_return Outcome::kNot;
   if (name == "all") co_return Outcome::kRead;
   if (answer.tool_named(name) == nullptr) co_return Outcome::kNot;
-  const Outcome outcome = co_await named_call(answer, name, "");
+  const Outcome outcome =
+      name == kPython ? co_await read_code(answer) : co_await named_call(answer, name, "");
   co_return outcome;
 }
 
@@ -126,6 +164,11 @@ Reading<Outcome> read_mistral(Answer& answer, int /*opener*/) {
 Reading<Outcome> read_functionary(Answer& answer, int opener) {
   if (opener == 1) {
     const Outcome outcome = co_await read_recipient(answer);
+    co_return outcome;
+  }
+  if (opener == 2) {
+    if (answer.tool_named(kPython) == nullptr) co_return Outcome::kNot;
+    const Outcome outcome = co_await read_code(answer);
     co_return outcome;
   }
   const std::string name = co_await word(answer);

@@ -12,7 +12,8 @@ Reading<Outcome> read_deepseek(Answer& answer, int opener);
 Reading<Outcome> read_kimi(Answer& answer, int opener);
 // Mistral: a list of call objects, or NAME[CALL_ID]ID[ARGS]{...} of which [CALL_ID] and [ARGS] may be missing.
 Reading<Outcome> read_mistral(Answer& answer, int opener);
-// Functionary: <function=NAME>{...}</function>, or >>>NAME with the object on the next line; >>>all opens text.
+// Functionary: <function=NAME>{...}</function>, or >>>NAME with the object on the next line; >>>all opens text. Code
+// behind >>>python or <|python_tag|> is a call of `python`, if that is declared, with the code as the argument `code`.
 Reading<Outcome> read_functionary(Answer& answer, int opener);
 // The same where an answer begins, whose prompt ends with >>>.
 Reading<Outcome> read_functionary_bare(Answer& answer);
@@ -28,6 +29,6 @@ inline constexpr std::string_view kKimiInner[] = {
     "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>"};
 inline constexpr std::string_view kMistralOpeners[] = {"[TOOL_CALLS]"};
 inline constexpr std::string_view kMistralInner[] = {"[CALL_ID]", "[ARGS]"};
-inline constexpr std::string_view kFunctionaryOpeners[] = {"<function=", ">>>"};
+inline constexpr std::string_view kFunctionaryOpeners[] = {"<function=", ">>>", "<|python_tag|>"};
 
 }  // namespace coxswain::reply

@@ -49,7 +49,8 @@ enum class ToolFormat : std::uint8_t {
   kHermes,
   kLlama3Json,
   kLlama3Pythonic,
-  kMistral,
+  kMistral,      // [TOOL_CALLS] and a list
+  kMistralArgs,  // [TOOL_CALLS]NAME[ARGS]{...}; what it reads is the same
   kQwen3Coder,
   kDeepSeekV3,
   kDeepSeekV31,
@@ -58,18 +59,21 @@ enum class ToolFormat : std::uint8_t {
   kGlm45,
   kGranite,
   kPhi4,
-  kFunctionary,
+  kFunctionary,    // <function=NAME>{...}</function>
+  kFunctionaryV3,  // >>>NAME and a line end; what it reads is the same
   kKimiK2,
   kCohere,
 };
 
 enum class ReasoningFormat : std::uint8_t {
   kNone,
-  kThink,    // <think> ... </think>
-  kMistral,  // [THINK] ... [/THINK]
-  kGranite,
+  kThink,      // <think> ... </think>
+  kMistral,    // [THINK] ... [/THINK]
+  kGranite,    // Here is my thought process: ... Here is my response: ...
+  kGranite33,  // <think> ... </think><response> ... </response>
   kCohere,
-  kHarmony,  // channels; with ToolFormat::kHarmony only
+  kGemma,    // <|channel>thought ... <channel|>
+  kHarmony,  // channels, which ToolFormat::kHarmony brings with it
 };
 
 struct Formats {
@@ -104,6 +108,14 @@ struct CallShape {
   std::string after = {};
 };
 CallShape call_shape(ToolFormat format);
+
+// How a model frames what it thinks, and what begins the text it says, where that has a frame.
+struct ReasoningFrames {
+  std::string begin = {};
+  std::string end = {};
+  std::string content_begin = {};
+};
+ReasoningFrames reasoning_frames(ReasoningFormat format);
 
 // Whether the end of a prompt has opened a block of reasoning, so that the answer begins inside of one.
 bool opens_reasoning(ReasoningFormat format, std::string_view prompt_tail);

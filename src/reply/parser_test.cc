@@ -245,6 +245,175 @@ TEST(ReplyParser, AnswersOfACallShapeAreCalls) {
   }
 }
 
+TEST(ReplyParser, HarmonyWithoutToolsOrWithoutThoughts) {
+  const std::string_view text =
+      "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b";
+  ParserSetup setup = setup_for(ToolFormat::kHarmony, ReasoningFormat::kHarmony);
+  setup.tools = nullptr;
+  EXPECT_EQ(read(setup, text), (Reply{"a", "b", {}}));
+  EXPECT_EQ(read(setup_for(ToolFormat::kHarmony), text), only_text("ab"));
+  // A call that nobody asked for is text, with its header.
+  const std::string_view call = "<|channel|>commentary to=functions.f<|message|>{}";
+  EXPECT_EQ(read(setup, call), only_text(call));
+  // Tools whose calls are asked for as JSON stand in the final message.
+  EXPECT_EQ(read(setup_for(ToolFormat::kJson, ReasoningFormat::kHarmony),
+                 "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final"
+                 "<|message|>{\"name\": \"f\", \"arguments\": {}}"),
+            (Reply{"a", "", {{"f", "{}"}}}));
+}
+
+TEST(ReplyParser, HarmonyHeaders) {
+  const ParserSetup setup = setup_for(ToolFormat::kHarmony, ReasoningFormat::kHarmony);
+  const Reply call{"", "", {{"f", "{}"}}};
+  EXPECT_EQ(read(setup, "<|channel|>commentary to=functions.f code<|message|><|call|>"), call);
+  EXPECT_EQ(read(setup, "<|channel|>analysis to=f json<|message|> {} <|end|>"), call);
+  EXPECT_EQ(read(setup, "<|start|>assistant<|message|>a<|end|>"), only_text("a"));
+  for (const std::string_view text : {"<|start|>user<|message|>Hello",
+                                      "<|channel|>",
+                                      "<|channel|>final",
+                                      "<|channel|>commentary to=",
+                                      "<|channel|>commentary to=browser.search<|message|>{}",
+                                      "<|channel|>commentary to=functions.<|message|>{}",
+                                      "<|channel|>commentary to=functions.f<|message|>text",
+                                      "<|channel|>a b c d e f<|message|>g",
+                                      "to=f without a header",
+                                      " to be"}) {
+    EXPECT_EQ(read(setup, text), only_text(text)) << text;
+  }
+  EXPECT_EQ(read(setup,
+                 "<|channel|>analysis<|message|>a <|channel|>, b<|start|>assistant<|channel|>final"
+                 "<|message|>c"),
+            (Reply{"a <|channel|>, b", "c", {}}));
+  EXPECT_EQ(read(setup, "<|channel|>commentary to=functions.f<|message|>{\"a\": ]<|call|>"),
+            (Reply{"", "]", {{"f", "{\"a\": "}}}));
+}
+
+TEST(ReplyParser, HarmonyThatThePromptHasOpened) {
+  ParserSetup setup = setup_for(ToolFormat::kHarmony, ReasoningFormat::kHarmony);
+  setup.in_reasoning = true;
+  EXPECT_EQ(read(setup, "a<|end|><|start|>assistant<|channel|>final<|message|>b"),
+            (Reply{"a", "b", {}}));
+  EXPECT_EQ(read(setup, "<|channel|>analysis<|message|>a"), (Reply{"a", "", {}}));
+  EXPECT_TRUE(opens_reasoning(ReasoningFormat::kHarmony,
+                              "<|start|>assistant<|channel|>analysis<|message|>"));
+  EXPECT_FALSE(opens_reasoning(ReasoningFormat::kHarmony, "<|start|>assistant"));
+}
+
+TEST(ReplyParser, SpecialTokensOfHarmonyAreNoText) {
+  EXPECT_EQ(read(setup_for(ToolFormat::kHarmony, ReasoningFormat::kHarmony),
+                 "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary "
+                 "to=functions.f <|constrain|>json<|message|>{}<|call|><|endoftext|>",
+                 {"<|channel|>",
+                  "<|message|>",
+                  "<|end|>",
+                  "<|start|>",
+                  "<|constrain|>",
+                  "<|call|>",
+                  "<|endoftext|>"}),
+            (Reply{"a", "", {{"f", "{}"}}}));
+}
+
+TEST(ReplyParser, FramesOfThoughts) {
+  const auto thoughts = [](ReasoningFormat format, std::string_view text) {
+    return read(setup_for(ToolFormat::kHermes, format), text);
+  };
+  EXPECT_EQ(thoughts(ReasoningFormat::kGranite,
+                     "Here's my thought process:\na\n\nHere's my response:\nb"),
+            (Reply{"a\n", "b", {}}));
+  const ReasoningFormat granite = ReasoningFormat::kGranite33;
+  EXPECT_EQ(thoughts(granite, "<think>a</think>\n<response> b </response>\n"),
+            (Reply{"a", "b", {}}));
+  EXPECT_EQ(thoughts(granite, "<think>a</think><response><response>1</response> 2</response>"),
+            (Reply{"a", "<response>12</response>", {}}));
+  EXPECT_EQ(thoughts(granite, "<response>1</response>"), only_text("<response>1</response>"));
+  EXPECT_EQ(thoughts(ReasoningFormat::kThink, "<think>a</think><response>1</response>"),
+            (Reply{"a", "<response>1</response>", {}}));
+  EXPECT_EQ(thoughts(ReasoningFormat::kGemma,
+                     "<|channel>thought\na\n<channel|><tool_call>{\"name\": \"f\"}"),
+            (Reply{"a", "", {{"f", "{}"}}}));
+  EXPECT_TRUE(opens_reasoning(ReasoningFormat::kGemma, "<|turn>model\n<|channel>thought\n"));
+  EXPECT_FALSE(opens_reasoning(ReasoningFormat::kGemma, "model\n<|channel>thought\n<channel|>"));
+}
+
+TEST(ReplyParser, FramesOfThoughtsAreReadAsGrammarsWriteThem) {
+  for (int i = 1; i <= static_cast<int>(ReasoningFormat::kHarmony); ++i) {
+    const auto format = static_cast<ReasoningFormat>(i);
+    const ReasoningFrames frames = reasoning_frames(format);
+    std::string text = frames.begin;
+    text.append("a").append(frames.end).append(frames.content_begin).append("b");
+    ParserSetup setup = setup_for(ToolFormat::kNone, format);
+    EXPECT_EQ(read(setup, text), (Reply{"a", "b", {}})) << name_of(format);
+    setup.in_reasoning = opens_reasoning(format, frames.begin);
+    EXPECT_TRUE(setup.in_reasoning) << name_of(format);
+    EXPECT_EQ(read(setup, text.substr(frames.begin.size())), (Reply{"a", "b", {}}));
+  }
+  EXPECT_TRUE(reasoning_frames(ReasoningFormat::kNone).begin.empty());
+}
+
+TEST(ReplyParser, FunctionaryCallsPythonWithCode) {
+  ParserSetup setup = setup_for(ToolFormat::kFunctionaryV3);
+  auto declared = std::make_shared<std::vector<Tool>>(*setup.tools);
+  declared->push_back({"python"});
+  const std::string_view code = "python\n>>> \"a\\n\"\n\tb>>>c>>f\n{}";
+  EXPECT_EQ(read(setup, code).calls.size(), 0U);
+  setup.tools = declared;
+  EXPECT_EQ(read(setup, code),
+            (Reply{"", ">>>c>>f\n{}", {{"python", R"({"code": ">>> \"a\\n\"\n\tb"})"}}}));
+  EXPECT_EQ(read(setup, "python\n1>>>f\n{}"),
+            (Reply{"", "", {{"python", R"({"code": "1"})"}, {"f", "{}"}}}));
+  EXPECT_EQ(read(setup, "python\n{\"code\": \"1\"}"),
+            (Reply{"", "", {{"python", R"({"code": "1"})"}}}));
+}
+
+// A reader that looks at a text again and again would not come to an end with these.
+TEST(ReplyParser, TakesTimeInProportionToTheText) {
+  struct Case {
+    ToolFormat format;
+    std::string_view unit;
+  };
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  for (const auto& [format, unit] :
+       {Case{ToolFormat::kHermes, "<tool_call>"},
+        Case{ToolFormat::kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": ["},
+        Case{ToolFormat::kHermes, "<think></thin"},
+        Case{ToolFormat::kHermes, " \n"},
+        Case{ToolFormat::kJson, "{\"arguments\": {\"a\": [1, 2]},"},
+        Case{ToolFormat::kLlama3Json, "<|python_tag|>f(a={"},
+        Case{ToolFormat::kLlama3Pythonic, "[f(a=["},
+        Case{ToolFormat::kMistral, "[TOOL_CALLS][{"},
+        Case{ToolFormat::kMistralArgs, "[TOOL_CALLS]f"},
+        Case{ToolFormat::kQwen3Coder, "<function=f><parameter=a></para"},
+        Case{ToolFormat::kDeepSeekV31, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>"},
+        Case{ToolFormat::kHarmony, "<|channel|>analysis"},
+        Case{ToolFormat::kHarmony, "<|channel|>analysis<|message|><|channel|>"},
+        Case{ToolFormat::kGemma, "<|tool_call>call:f{a:{"},
+        Case{ToolFormat::kGlm45, "<tool_call>f<arg_key>"},
+        Case{ToolFormat::kPhi4, "functools[{\"name\": \"f\"}, "},
+        Case{ToolFormat::kFunctionary, "<function=f>{"},
+        Case{ToolFormat::kFunctionaryV3, ">>>f\n>>"},
+        Case{ToolFormat::kKimiK2, "<|tool_calls_section_begin|><|tool_call_begin|>"},
+        Case{ToolFormat::kCohere, "<|START_ACTION|>[{\"tool_call_id\": \""}}) {
+    std::string text;
+    while (text.size() < kBytes) text += unit;
+    const bool channels = format == ToolFormat::kHarmony;
+    const std::unique_ptr<Parser> parser = make_parser(
+        setup_for(format, channels ? ReasoningFormat::kHarmony : ReasoningFormat::kThink));
+    std::size_t n_bytes = 0;
+    std::vector<Part> parts;
+    const auto count = [&] {
+      for (const Part& part : parts) n_bytes += part.text.size();
+      parts.clear();
+    };
+    for (std::size_t at = 0; at < text.size(); at += 5) {
+      parser->push(std::string_view(text).substr(at, 5), false, parts);
+      count();
+    }
+    parser->finish(parts);
+    count();
+    EXPECT_LE(n_bytes, text.size()) << name_of(format);
+  }
+}
+
 TEST(ReplyFormats, HaveNames) {
   EXPECT_EQ(tool_format_named("hermes"), ToolFormat::kHermes);
   EXPECT_EQ(tool_format_named("Hermes"), std::nullopt);

@@ -69,6 +69,7 @@ class [[nodiscard]] Reading {
 };
 
 template <typename T>
+// NOLINTNEXTLINE(readability-identifier-naming): see above
 class Reading<T>::promise_type {
  public:
   // Gives the turn back to whoever awaits the result.

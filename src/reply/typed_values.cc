@@ -1,6 +1,7 @@
 #include "reply/typed_values.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "reply/characters.h"
@@ -11,8 +12,20 @@ namespace {
 
 using Types = std::vector<std::string>;
 
+// Python's names of types, which tools are declared with although JSON schema does not know them.
+constexpr std::array<std::array<std::string_view, 2>, 6> kPythonTypes = {{{"str", "string"},
+                                                                          {"int", "integer"},
+                                                                          {"float", "number"},
+                                                                          {"bool", "boolean"},
+                                                                          {"dict", "object"},
+                                                                          {"list", "array"}}};
+
 void append_type(const json::Value& value, Types& types) {
-  if (value.is_string()) types.push_back(value.as_string());
+  if (!value.is_string()) return;
+  types.push_back(value.as_string());
+  for (const auto& [python, name] : kPythonTypes) {
+    if (types.back() == python) types.back() = name;
+  }
 }
 
 // The names of the types that a schema allows; none if it does not say.

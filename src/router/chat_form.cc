@@ -36,34 +36,6 @@ std::string spelled(const tokenizer::Tokenizer& tokenizer, const std::string& te
   return out.append(text, begin);
 }
 
-// How a model frames what it thinks, and what it says, where that has a frame.
-struct Frames {
-  std::string_view thoughts_begin;
-  std::string_view thoughts_end;
-  std::string_view content_begin;
-};
-
-Frames frames_of(reply::ReasoningFormat format) {
-  using Format = reply::ReasoningFormat;
-  switch (format) {
-    case Format::kNone:
-      return {};
-    case Format::kThink:
-      return {"<think>", "</think>", ""};
-    case Format::kMistral:
-      return {"[THINK]", "[/THINK]", ""};
-    case Format::kGranite:
-      return {"Here is my thought process:", "Here is my response:", ""};
-    case Format::kCohere:
-      return {"<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>"};
-    case Format::kHarmony:
-      return {"<|channel|>analysis<|message|>",
-              "<|end|><|start|>assistant",
-              "<|channel|>final<|message|>"};
-  }
-  return {};
-}
-
 // The text of a JSON string without its quotes.
 std::string escaped(std::string_view text) {
   std::string out;
@@ -108,8 +80,8 @@ class FormMaker {
   Result<std::optional<ThoughtBudget>> make_thoughts() const {
     if (!request_.thoughts) return std::optional<ThoughtBudget>();
     const reply::ReasoningFormat format = input_.model.formats.reasoning;
-    const Frames frames = frames_of(format);
-    if (frames.thoughts_end.empty()) {
+    const reply::ReasoningFrames frames = reply::reasoning_frames(format);
+    if (frames.end.empty()) {
       // Anthropic's clients send it to every model.
       if (input_.style == api::ApiStyle::kAnthropic) return std::optional<ThoughtBudget>();
       return api::unsupported("`" + request_.thoughts->field +
@@ -119,9 +91,9 @@ class FormMaker {
     }
     ThoughtBudget out{.tokens_max = request_.thoughts->tokens_max};
     if (!reply::opens_reasoning(format, input_.prompt)) {
-      COXSWAIN_ASSIGN_OR_RETURN(out.open, ids_of(frames.thoughts_begin));
+      COXSWAIN_ASSIGN_OR_RETURN(out.open, ids_of(frames.begin));
     }
-    COXSWAIN_ASSIGN_OR_RETURN(out.close, ids_of(frames.thoughts_end));
+    COXSWAIN_ASSIGN_OR_RETURN(out.close, ids_of(frames.end));
     return std::optional(std::move(out));
   }
 
@@ -166,7 +138,7 @@ class FormMaker {
 
   // A schema as what the model says; empty for other grammars.
   std::optional<grammar::Tag> schema_tag(const Source& source) const {
-    const std::string begin(frames_of(formats_.reasoning).content_begin);
+    const std::string begin = reply::reasoning_frames(formats_.reasoning).content_begin;
     if (source.kind == Source::Kind::kJsonObject) return grammar::Tag{begin, "", "", "the answer"};
     if (source.kind == Source::Kind::kJsonSchema)
       return grammar::Tag{begin, source.text, "", "the answer"};
@@ -214,9 +186,9 @@ class FormMaker {
   }
 
   grammar::Preamble preamble() const {
-    const Frames frames = frames_of(formats_.reasoning);
-    return {.begin = spelled(input_.tokenizer, std::string(frames.thoughts_begin)),
-            .end = spelled(input_.tokenizer, std::string(frames.thoughts_end)),
+    const reply::ReasoningFrames frames = reply::reasoning_frames(formats_.reasoning);
+    return {.begin = spelled(input_.tokenizer, frames.begin),
+            .end = spelled(input_.tokenizer, frames.end),
             .is_open = is_open_};
   }
 

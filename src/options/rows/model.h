@@ -212,17 +212,17 @@ inline constexpr OptionSpec kModelRows[] = {
     {.name = "tool-call-parser",
      .env = "TOOL_CALL_PARSER",
      .binaries = kFront,
-     .help = "How the model writes calls of functions: none, json, demo, hermes, llama3_json, "
-             "llama3_pythonic, mistral, "
-             "qwen3_coder, deepseek_v3, deepseek_v31, gemma, glm45, granite, phi4, "
-             "functionary, kimi_k2 or "
-             "cohere; else as its chat template and its tokens tell"},
+     .help =
+         "How the model writes calls of functions: none, json, demo, hermes, llama3_json, "
+         "llama3_pythonic, mistral, mistral_args, qwen3_coder, deepseek_v3, deepseek_v31, "
+         "harmony, gemma, glm45, granite, phi4, functionary, functionary_v3, kimi_k2 or cohere; "
+         "else as its chat template tells"},
     {.name = "reasoning-parser",
      .env = "REASONING_PARSER",
      .binaries = kFront,
-     .help = "How the model marks what it thinks: none, think, mistral, granite or "
-             "cohere; else as its chat "
-             "template tells"},
+     .help =
+         "How the model marks what it thinks: none, think, mistral, granite, granite33, cohere, "
+         "gemma or harmony; else as its chat template tells"},
     {.name = "watermark-gamma",
      .env = "WATERMARK_GAMMA",
      .type = OptionType::kF64,

@@ -2,6 +2,7 @@
 // Runs parsers over answers, whole and in pieces.
 
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,14 @@ struct Reply {
   std::vector<Call> calls = {};
   friend bool operator==(const Reply&, const Reply&) = default;
 };
+
+// For failure messages.
+inline std::ostream& operator<<(std::ostream& out, const Reply& reply) {
+  out << "thoughts: " << reply.reasoning << "\ncontent: " << reply.content;
+  for (const Call& call : reply.calls)
+    out << "\ncall " << call.id << ": " << call.name << call.arguments;
+  return out;
+}
 
 // Parts of one kind that follow one another as one part.
 inline std::vector<Part> joined(const std::vector<Part>& parts) {
@@ -91,11 +100,7 @@ inline std::vector<Piece> pieces_of(std::string_view text, std::span<const std::
   return pieces;
 }
 
-inline bool begins_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-}
-
-// `pieces` with those that are not special cut before each of their characters that `cuts` wants, counted over all.
+// `pieces` with those that are not special cut before each of their bytes that `cuts` wants, counted over all.
 template <typename Cuts>
 std::vector<Piece> cut(const std::vector<Piece>& pieces, const Cuts& cuts) {
   std::vector<Piece> all;
@@ -103,7 +108,7 @@ std::vector<Piece> cut(const std::vector<Piece>& pieces, const Cuts& cuts) {
   for (const Piece& piece : pieces) {
     all.push_back({"", piece.special});
     for (const char c : piece.text) {
-      const bool here = !piece.special && begins_character(c) && !all.back().text.empty();
+      const bool here = !piece.special && !all.back().text.empty();
       if (here && cuts(at)) all.push_back({"", false});
       all.back().text += c;
       ++at;
@@ -121,11 +126,11 @@ inline std::vector<Part> parts_of(const ParserSetup& setup, const std::vector<Pi
 }
 
 // The parts of the whole answer. `differs`, if not null, is set to the cut at which they come out otherwise; -1 stands
-// for a cut before every character.
+// for a cut before every byte.
 inline std::vector<Part> parts_at_every_cut(const ParserSetup& setup,
                                             const std::vector<Piece>& pieces,
                                             std::optional<long>& differs) {
-  const std::vector<Part> whole = parts_of(setup, pieces);
+  std::vector<Part> whole = parts_of(setup, pieces);
   std::size_t size = 0;
   for (const Piece& piece : pieces) size += piece.text.size();
   for (std::size_t position = 1; position < size; ++position) {
