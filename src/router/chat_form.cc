@@ -75,6 +75,11 @@ class FormMaker {
   bool is_required() const { return tools() && tools().choice != api::AskedTools::Choice::kAuto; }
   // Whether a grammar can say what a call looks like in the midst of an answer.
   bool has_shape() const { return shape_.format == formats_.tools; }
+  // Whether special tokens frame what the model says, which free text of a grammar cannot hold.
+  bool says_in_frames() const {
+    return formats_.tools == reply::ToolFormat::kHarmony ||
+           !reply::reasoning_frames(formats_.reasoning).content_begin.empty();
+  }
   std::string frame() const { return shape_.prompt_suffix + shape_.before_name; }
 
   Result<std::optional<ThoughtBudget>> make_thoughts() const {
@@ -117,7 +122,7 @@ class FormMaker {
     if (is_required()) return std::optional(api::AskedGrammar{calls(), "tool_choice"});
     if (asked) return either(*asked);
     if (tools().strict.empty() || !has_shape() || shape_.prompt_suffix.empty() ||
-        !input_.allows_grammars) {
+        says_in_frames() || !input_.allows_grammars) {
       return std::optional<api::AskedGrammar>();
     }
     Source source = calls();
