@@ -10,12 +10,24 @@ namespace coxswain::grammar {
 namespace {
 
 constexpr std::size_t kNfaStatesMax = 20'000;
+constexpr std::size_t kWorkMax = 2'000'000;  // ranges of characters that are looked at
 
 Status too_large() {
   return {Code::kResourceExhausted,
           ErrorKind::kValidation,
           "the restrictions of the text need more than " + std::to_string(kAutomatonStatesMax) +
               " states together"};
+}
+
+Status too_much_work() {
+  return {Code::kResourceExhausted,
+          ErrorKind::kValidation,
+          "the restrictions of the text need more than " + std::to_string(kWorkMax) +
+              " ranges of characters together"};
+}
+
+std::size_t n_ranges(const CharacterSet& set) {
+  return set.ranges().size();
 }
 
 }  // namespace
@@ -45,6 +57,7 @@ class Determinizer {
       if (i >= kAutomatonStatesMax) return too_large();
       CharacterAutomaton::State state;
       state.accepts = std::binary_search(sets[i].begin(), sets[i].end(), end);
+      if (n_work_ > kWorkMax) return too_much_work();
       for (auto& [targets, set] : edges_of(sets[i])) {
         state.edges.emplace_back(std::move(set), number(targets));
       }
@@ -140,30 +153,39 @@ class Determinizer {
 
   // The characters by where they lead to: a sweep over the ends of all ranges.
   std::map<std::vector<std::uint32_t>, CharacterSet> edges_of(
-      const std::vector<std::uint32_t>& states) const {
-    std::map<char32_t, std::vector<std::pair<std::uint32_t, int>>> events;
+      const std::vector<std::uint32_t>& states) {
+    struct Event {
+      char32_t at = 0;
+      std::uint32_t target = 0;
+      int change = 0;
+    };
+    std::vector<Event> events;
+    n_work_ += states.size();
     for (const std::uint32_t state : states) {
       for (const auto& [set, target] : states_[state].edges) {
+        n_work_ += n_ranges(set);
         for (const CharacterSet::Range& range : set.ranges()) {
-          events[range.first].emplace_back(target, 1);
-          events[range.last + 1].emplace_back(target, -1);
+          events.push_back({range.first, target, 1});
+          events.push_back({range.last + 1, target, -1});
         }
       }
     }
+    std::ranges::sort(events, {}, &Event::at);
     std::map<std::vector<std::uint32_t>, CharacterSet> out;
     std::map<std::uint32_t, int> active;
-    for (auto at = events.begin(); at != events.end(); ++at) {
-      for (const auto& [target, change] : at->second) {
-        int& count = active[target];
-        count += change;
-        if (count == 0) active.erase(target);
+    for (std::size_t i = 0; i < events.size();) {
+      const char32_t first = events[i].at;
+      for (; i < events.size() && events[i].at == first; ++i) {
+        int& count = active[events[i].target];
+        count += events[i].change;
+        if (count == 0) active.erase(events[i].target);
       }
-      const auto next = std::next(at);
-      if (active.empty() || next == events.end()) continue;
+      if (active.empty()) continue;
       std::vector<std::uint32_t> targets;
       targets.reserve(active.size());
       for (const auto& [target, count] : active) targets.push_back(target);
-      out[targets].add(at->first, next->first - 1);
+      n_work_ += targets.size();
+      out[targets].add(first, events[i].at - 1);
     }
     return out;
   }
@@ -171,6 +193,7 @@ class Determinizer {
   const Expressions& expressions_;
   std::vector<State> states_;
   bool too_large_ = false;
+  std::size_t n_work_ = 0;
 };
 
 CharacterAutomaton CharacterAutomaton::all() {
@@ -230,13 +253,16 @@ Result<CharacterAutomaton> CharacterAutomaton::intersection(const CharacterAutom
     return at->second;
   };
   number({0, 0});
+  std::size_t n_work = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     if (i >= kAutomatonStatesMax) return too_large();
+    if (n_work > kWorkMax) return too_much_work();
     const State& a = states_[pairs[i].first];
     const State& b = other.states_[pairs[i].second];
     State state{.accepts = a.accepts && b.accepts};
     for (const auto& [a_set, a_target] : a.edges) {
       for (const auto& [b_set, b_target] : b.edges) {
+        n_work += n_ranges(a_set) + n_ranges(b_set);
         CharacterSet both = a_set.intersection(b_set);
         if (!both.empty()) state.edges.emplace_back(std::move(both), number({a_target, b_target}));
       }

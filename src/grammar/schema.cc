@@ -69,22 +69,26 @@ Types type_of(const Value& value) {
   return number && number->is_integer() ? kIntegerType : kFractionType;
 }
 
-bool same_json(const Value& a, const Value& b) {
-  if (a.type() != b.type()) return false;
-  if (a.is_number()) {
-    const auto a_number = Decimal::parse(a.number_text());
-    const auto b_number = Decimal::parse(b.number_text());
-    return a_number && b_number ? *a_number == *b_number : a.number_text() == b.number_text();
+std::string value_key(const Value& value) {
+  if (value.is_number()) {
+    const auto number = Decimal::parse(value.number_text());
+    if (!number) return value.number_text();
+    return (number->is_negative() ? "-" : "") + number->digits() + "e" +
+           std::to_string(number->exponent());
   }
-  if (a.is_array()) {
-    return std::ranges::equal(a.as_array(), b.as_array(), same_json);
+  if (value.is_array()) {
+    std::string out = "[";
+    for (const Value& element : value.as_array()) out += value_key(element) + ",";
+    return out + "]";
   }
-  if (!a.is_object()) return a == b;
-  if (a.as_object().size() != b.as_object().size()) return false;
-  return std::ranges::all_of(a.as_object(), [&](const json::Object::Member& member) {
-    const Value* other = b.find(member.first);
-    return other != nullptr && same_json(member.second, *other);
-  });
+  if (!value.is_object()) return json::write(value);
+  std::vector<std::string> members;
+  for (const auto& [name, member] : value.as_object())
+    members.push_back(json::write(Value(name)) + ":" + value_key(member));
+  std::ranges::sort(members);
+  std::string out = "{";
+  for (const std::string& member : members) out += member + ",";
+  return out + "}";
 }
 
 Schema& SchemaArena::add(std::string pointer) {
@@ -244,13 +248,21 @@ void SchemaReader::read_types(const SchemaPlace& place, Schema& out) {
 }
 
 void SchemaReader::read_values(const SchemaPlace& place, Schema& out) {
-  if (const Value* value = place.value->find("const")) out.values.push_back({value});
+  const auto add = [&](ValueList& to, const Value& value) {
+    to.all.push_back(&value);
+    to.keys.insert(value_key(value));
+  };
+  if (const Value* value = place.value->find("const")) {
+    ValueList one;
+    add(one, *value);
+    out.values.push_back(std::make_shared<const ValueList>(std::move(one)));
+  }
   const Value* list = place.value->find("enum");
   if (list == nullptr) return;
   if (!list->is_array()) return fail(place, "enum", "must be an array");
-  std::vector<const Value*> values;
-  for (const Value& value : list->as_array()) values.push_back(&value);
-  out.values.push_back(std::move(values));
+  ValueList values;
+  for (const Value& value : list->as_array()) add(values, value);
+  out.values.push_back(std::make_shared<const ValueList>(std::move(values)));
 }
 
 void SchemaReader::read_numbers(const SchemaPlace& place, Schema& out) {

@@ -10,14 +10,17 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include <coxswain/status.h>
 
+#include "base/keyed_hash.h"
 #include "grammar/expression.h"
 #include "grammar/json_numbers.h"
 #include "grammar/schema_document.h"
@@ -37,14 +40,24 @@ inline constexpr Types kArrayType = 32;
 inline constexpr Types kObjectType = 64;
 inline constexpr Types kAllTypes = 127;
 
+// The same text for the same value: 1 is 1.0, and members have no order.
+std::string value_key(const json::Value& value);
+using ValueKeys = std::unordered_set<std::string, base::KeyedHash, std::equal_to<>>;
+
+// Of an `enum` or `const`, in their order.
+struct ValueList {
+  std::vector<const json::Value*> all;
+  ValueKeys keys;
+};
+
 struct Schema {
   using List = std::vector<const Schema*>;
 
   std::uint32_t id = 0;
   std::string pointer = {};
   Types types = kAllTypes;
-  std::vector<std::vector<const json::Value*>> values = {};  // one of each list
-  std::vector<const json::Value*> excluded = {};             // none of these
+  std::vector<std::shared_ptr<const ValueList>> values = {};  // one of each list
+  std::shared_ptr<const ValueList> excluded = {};             // none of these; may be null
 
   NumberRange numbers = {};
 
@@ -149,8 +162,6 @@ class SchemaReader {
 // "the schema at '/a/b' ...": every refusal is worded so.
 Status refused_schema(std::string_view pointer, std::string_view keyword, std::string_view what);
 
-// By value: 1 is 1.0, and members have no order.
-bool same_json(const json::Value& a, const json::Value& b);
 Types type_of(const json::Value& value);
 
 }  // namespace coxswain::grammar

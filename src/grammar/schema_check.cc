@@ -116,11 +116,12 @@ Answer SchemaMerger::check(const Value& value, const Schema& schema) {
 
 Answer SchemaMerger::check_value(const Value& value, const Schema& schema) {
   if ((type_of(value) & schema.types) == 0) return Answer::kNo;
-  const auto is_same = [&](const Value* other) { return same_json(value, *other); };
+  if (schema.values.empty() && schema.excluded == nullptr) return Answer::kYes;
+  const std::string key = counted_key(value);
   for (const auto& values : schema.values) {
-    if (std::ranges::none_of(values, is_same)) return Answer::kNo;
+    if (!values->keys.contains(key)) return Answer::kNo;
   }
-  return answer(std::ranges::none_of(schema.excluded, is_same));
+  return answer(schema.excluded == nullptr || !schema.excluded->keys.contains(key));
 }
 
 Answer SchemaMerger::check_string(const std::string& text, const Schema& schema) {
@@ -142,14 +143,12 @@ Answer SchemaMerger::check_string(const std::string& text, const Schema& schema)
 Answer SchemaMerger::check_array(const json::Array& elements, const Schema& schema) {
   Answer out = answer(elements.size() >= schema.items_min && elements.size() <= schema.items_max);
   Count contained;
+  ValueKeys seen;
   for (std::size_t i = 0; i < elements.size() && out != Answer::kNo; ++i) {
     const Schema* part = i < schema.prefix.size() ? schema.prefix[i] : schema.items;
     if (part != nullptr) out = both(out, check(elements[i], *part));
     if (schema.contains != nullptr) contained.add(check(elements[i], *schema.contains));
-    if (!schema.unique) continue;
-    for (std::size_t j = 0; j < i; ++j) {
-      if (same_json(elements[i], elements[j])) return Answer::kNo;
-    }
+    if (schema.unique && !seen.insert(value_key(elements[i])).second) return Answer::kNo;
   }
   if (schema.contains != nullptr)
     out = both(out, contained.within(schema.contains_min, schema.contains_max));

@@ -24,17 +24,6 @@ std::vector<std::uint32_t> key_of(const Conjunction& conjunction) {
   return out;
 }
 
-void add_values(const std::vector<const json::Value*>& values, Shape& shape) {
-  if (!shape.values) {
-    shape.values = values;
-    return;
-  }
-  std::erase_if(*shape.values, [&](const json::Value* kept) {
-    return std::ranges::none_of(values,
-                                [&](const json::Value* value) { return same_json(*kept, *value); });
-  });
-}
-
 void add_keyword(const std::optional<std::string>& text,
                  const Schema& schema,
                  std::vector<Shape::Keyword>& out) {
@@ -55,8 +44,9 @@ void add_numbers(const Schema& schema, Shape& shape) {
 
 void add_keywords(const Schema& schema, Shape& shape) {
   shape.types &= schema.types;
-  for (const auto& values : schema.values) add_values(values, shape);
-  shape.excluded.insert(shape.excluded.end(), schema.excluded.begin(), schema.excluded.end());
+  if (schema.excluded != nullptr)
+    shape.excluded.insert(
+        shape.excluded.end(), schema.excluded->all.begin(), schema.excluded->all.end());
   if (shape.values) {
     Types types = 0;
     for (const json::Value* value : *shape.values) types |= type_of(*value);
@@ -119,10 +109,27 @@ Status SchemaMerger::add(const Schema* schema, const Schema* parent, Draft& draf
   if (std::ranges::find(shape.schemas, schema) != shape.schemas.end()) return {};
   if (shape.schemas.size() > kSchemasMax) return too_many("parts", kSchemasMax);
   shape.schemas.push_back(schema);
+  for (const auto& values : schema->values) COXSWAIN_RETURN_IF_ERROR(add_values(*values, shape));
   add_keywords(*schema, shape);
   for (const Schema* part : schema->all_of) COXSWAIN_RETURN_IF_ERROR(add(part, schema, draft));
   if (shape.types == 0) return {};  // whatever follows
   return add_pending(schema, draft);
+}
+
+Status SchemaMerger::add_values(const ValueList& values, Shape& shape) {
+  if (!shape.values) {
+    shape.values = values.all;
+    return {};
+  }
+  std::erase_if(*shape.values,
+                [&](const json::Value* kept) { return !values.keys.contains(counted_key(*kept)); });
+  return n_checks_ > kChecksMax ? too_many("comparisons of values", kChecksMax) : Status();
+}
+
+std::string SchemaMerger::counted_key(const json::Value& value) {
+  std::string out = value_key(value);
+  n_checks_ += 1 + out.size() / kKeyBytesOfACheck;
+  return out;
 }
 
 Status SchemaMerger::add_pending(const Schema* schema, Draft& draft) {
@@ -202,7 +209,8 @@ Result<Shapes> SchemaMerger::resolve(Draft first) {
     Draft draft = std::move(work.back());
     work.pop_back();
     if (draft.shape.types == 0) continue;
-    if (++n_drafts > kDraftsMax || ++n_merges_ > kMergesMax * 4)
+    n_merges_ += 1 + (draft.shape.values ? draft.shape.values->size() / kValuesOfAMerge : 0);
+    if (++n_drafts > kDraftsMax || n_merges_ > kMergesMax * 4)
       return too_many("combinations of alternatives", kDraftsMax);
     if (draft.pending.empty()) {
       if (possible_types(draft.shape, kEmptinessDepthMax) == 0) continue;

@@ -27,7 +27,10 @@ namespace coxswain::grammar {
 
 inline constexpr std::size_t kShapesMax = 256;
 inline constexpr std::size_t kMergesMax = 50'000;
-inline constexpr std::size_t kChecksMax = 2'000'000;  // of values; beyond, it cannot be told
+inline constexpr std::size_t kChecksMax = 400'000;  // of values; beyond, it cannot be told
+// More are as much work as another one.
+inline constexpr std::size_t kKeyBytesOfACheck = 64;
+inline constexpr std::size_t kValuesOfAMerge = 64;
 
 // Schemas that hold together, ascending by id, each once.
 using Conjunction = std::vector<const Schema*>;
@@ -116,6 +119,8 @@ class SchemaMerger {
 
   Result<std::shared_ptr<const Shapes>> merged(const Conjunction& conjunction);
   Status add(const Schema* schema, const Schema* parent, Draft& draft);
+  Status add_values(const ValueList& values, Shape& shape);
+  std::string counted_key(const json::Value& value);
   Status add_pending(const Schema* schema, Draft& draft);
   Status add_negation(const Schema* of, const Schema* schema, Draft& draft);
   Result<Shapes> resolve(Draft draft);

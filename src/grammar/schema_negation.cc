@@ -49,7 +49,7 @@ const SchemaMerger::Negation& SchemaMerger::negation(const Schema* schema) {
 
 void SchemaMerger::negate_value(const Schema& schema, Negation& out) {
   for (const auto& values : schema.values) made(schema, kAllTypes, out).excluded = values;
-  if (!schema.excluded.empty()) made(schema, kAllTypes, out).values.push_back(schema.excluded);
+  if (schema.excluded != nullptr) made(schema, kAllTypes, out).values.push_back(schema.excluded);
   const NumberRange& numbers = schema.numbers;
   if (numbers.minimum) {
     made(schema, kNumberType, out)

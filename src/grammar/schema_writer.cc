@@ -115,7 +115,8 @@ Result<Node> SchemaWriter::write_shape(const Shape& shape) {
 
 Status SchemaWriter::cannot_exclude(const Shape& shape, Types types) const {
   for (const Schema* schema : shape.schemas) {
-    for (const json::Value* value : schema->excluded) {
+    if (schema->excluded == nullptr) continue;
+    for (const json::Value* value : schema->excluded->all) {
       if ((type_of(*value) & types) != 0) {
         return refused_schema(
             schema->pointer, {}, "an array or object cannot be told from all others in 'not'");
@@ -224,6 +225,7 @@ Result<Node> SchemaWriter::write_unique(const Shape& shape) {
   static const json::Value false_value(false);
   static const json::Value null_value;
   std::vector<const json::Value*> values;
+  ValueKeys known;
   for (const Shape& one : *shapes.value()) {
     std::vector<const json::Value*> listed;
     if (one.values) {
@@ -237,8 +239,7 @@ Result<Node> SchemaWriter::write_unique(const Shape& shape) {
     for (const json::Value* value : listed) {
       const Answer answer = merger_.check(*value, one);
       if (answer == Answer::kUnknown) return refused;
-      const auto same = [&](const json::Value* other) { return same_json(*value, *other); };
-      if (answer == Answer::kYes && std::ranges::none_of(values, same)) values.push_back(value);
+      if (answer == Answer::kYes && known.insert(value_key(*value)).second) values.push_back(value);
     }
   }
   Parts parts{.min = shape.items_min, .max = shape.items_max, .comma = text_.comma_of_array()};
