@@ -268,6 +268,28 @@ TEST(JsonSchema, References) {
          {"1"}});
 }
 
+// What stands beside a reference is kept in every draft, but where less of it would allow more.
+TEST(JsonSchema, ReferencesHaveNeighbours) {
+  for (const std::string draft : {"http://json-schema.org/draft-07/schema#",
+                                  "https://json-schema.org/draft/2020-12/schema"}) {
+    const std::string schema = "{\"$schema\":\"" + draft +
+                               R"(","$ref":"#/definitions/a","type":"object","definitions":{"a":)"
+                               R"({"properties":{"b":{"type":"null"}}}}})";
+    check({schema.c_str(), {R"({"b":null})", "{}"}, {"1", "[]", R"({"b":1})"}});
+  }
+  check(
+      {R"({"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"a":{"enum":["x",1]}},)"
+       R"("oneOf":[{"$ref":"#/definitions/a","type":"string"},{"enum":[1,2]}]})",
+       {"\"x\"", "2"},
+       {"1"}});
+  check(
+      {R"({"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"a":{"enum":["x",1]}},)"
+       R"("type":"object","required":["k"],"oneOf":[)"
+       R"({"properties":{"k":{"$ref":"#/definitions/a","type":"string"}}},{"properties":{"k":{"enum":[1,2]}}}]})",
+       {R"({"k":2})"},
+       {R"({"k":1})"}});
+}
+
 TEST(JsonSchema, ValuesAreEqualAsNumbersAndObjectsAre) {
   check(
       {R"({"allOf":[{"enum":[1.0,{"a":1,"b":[20]},"1","01e0"]},{"enum":[10e-1,{"b":[2e1],"a":1},"01e0"]}]})",

@@ -41,6 +41,18 @@ Schema::List in_place_of(const Schema& schema) {
   return out;
 }
 
+Schema::List parts_of(const Schema& schema) {
+  Schema::List out = in_place_of(schema);
+  out.insert(out.end(), schema.prefix.begin(), schema.prefix.end());
+  for (const auto* named : {&schema.properties, &schema.pattern_properties}) {
+    for (const auto& [name, part] : *named) out.push_back(part);
+  }
+  for (const Schema* part : {schema.items, schema.contains, schema.additional, schema.names}) {
+    if (part != nullptr) out.push_back(part);
+  }
+  return out;
+}
+
 }  // namespace
 
 Status refused_schema(std::string_view pointer, std::string_view keyword, std::string_view what) {
@@ -113,6 +125,7 @@ Result<const Schema*> SchemaReader::read() {
   }
   if (!status_.ok()) return status_;
   COXSWAIN_RETURN_IF_ERROR(check_cycles(root));
+  if (document_.is_draft7()) drop_neighbours();
   return root;
 }
 
@@ -219,7 +232,6 @@ void SchemaReader::read_object(const SchemaPlace& place, Schema& out) {
     if (!target.ok()) return fail(place, "$ref", target.status().message());
     out.all_of.push_back(schema_at(std::move(target).value()));
     out.has_reference = true;
-    if (document_.is_draft7()) return;
   }
   read_types(place, out);
   read_values(place, out);
@@ -417,6 +429,32 @@ Status SchemaReader::check_cycles(const Schema* root) const {
     }
   }
   return {};
+}
+
+// Draft 7 passes over what stands beside a reference; who writes it there wants it kept, and a schema allows no more for
+// it. Only within 'not', 'oneOf' and 'if' a part that allows less may let the whole allow more.
+void SchemaReader::drop_neighbours() {
+  Schema::List waiting;
+  for (const auto& [value, schema] : known_) {
+    for (const Schema::List* parts : {&schema->none_of, &schema->one_of})
+      waiting.insert(waiting.end(), parts->begin(), parts->end());
+    if (schema->condition != nullptr) waiting.push_back(schema->condition);
+  }
+  std::set<const Schema*> within;
+  while (!waiting.empty()) {
+    const Schema* schema = waiting.back();
+    waiting.pop_back();
+    if (!within.insert(schema).second) continue;
+    const Schema::List parts = parts_of(*schema);
+    waiting.insert(waiting.end(), parts.begin(), parts.end());
+  }
+  for (const auto& [value, schema] : known_) {
+    if (!schema->has_reference || !within.contains(schema)) continue;
+    *schema = Schema{.id = schema->id,
+                     .pointer = schema->pointer,
+                     .all_of = {schema->all_of.front()},
+                     .has_reference = true};
+  }
 }
 
 }  // namespace coxswain::grammar

@@ -151,6 +151,7 @@ class SchemaReader {
   std::optional<std::vector<std::string>> texts(const json::Value& value);
   void fail(const SchemaPlace& place, std::string_view key, std::string_view what);
   Status check_cycles(const Schema* root) const;
+  void drop_neighbours();
 
   SchemaDocument document_;
   SchemaArena& arena_;

@@ -25,7 +25,7 @@ class SchemaDocument {
  public:
   explicit SchemaDocument(const json::Value& root);
 
-  // Of drafts 4 to 7, in which what stands beside $ref is passed over.
+  // Of drafts 4 to 7, which pass over what stands beside $ref.
   bool is_draft7() const { return is_draft7_; }
   bool names_draft() const { return names_draft_; }
   const SchemaPlace& root() const { return root_; }
