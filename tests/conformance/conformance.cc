@@ -11,6 +11,7 @@
 #include <span>
 #include <system_error>
 
+#include "conformance/grammar.h"
 #include "conformance/models.h"
 #include "conformance/quant.h"
 #include "conformance/sampling.h"
@@ -30,6 +31,7 @@ struct ConformanceKind {
 // One row for each kind, in the order in which they run without a kind on the command line.
 std::span<const ConformanceKind> conformance_kinds() {
   static constexpr std::array kKinds{
+      ConformanceKind{"grammar", run_grammar_conformance},
       ConformanceKind{"models", run_models_conformance},
       ConformanceKind{"quant", run_quant_conformance},
       ConformanceKind{"sampling", run_sampling_conformance},
