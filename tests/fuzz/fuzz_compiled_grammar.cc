@@ -2,13 +2,11 @@
 //
 // First part, to a NUL: the text. The rest: the program.
 
-#include <memory>
 #include <string>
 #include <string_view>
 
-#include "fuzz/fuzz_input.h"
+#include "fuzz/grammar_checks.h"
 #include "grammar/program.h"
-#include "grammar/token_masks.h"
 
 namespace {
 
@@ -18,10 +16,7 @@ namespace grammar = coxswain::grammar;
 
 constexpr std::size_t kTextMax = 64;
 constexpr std::size_t kProgramMax = 4096;
-
-bool allows(const grammar::TokenMask& mask, TokenId id) {
-  return ((mask[static_cast<std::size_t>(id) / 64] >> (id % 64)) & 1) != 0;
-}
+constexpr std::size_t kWalkMax = 4;
 
 }  // namespace
 
@@ -35,9 +30,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   require(grammar::Program::from_bytes(program->to_bytes()).ok(), "what was read can be written");
-  const auto trie = std::make_shared<const grammar::TokenTrie>(
-      256, [](TokenId id) { return std::string(1, static_cast<char>(id)); });
-  const grammar::TokenMasks masks(*std::move(program), trie);
+  coxswain::fuzz::Draw draw(text.size());
+  coxswain::fuzz::walk(*program, draw, kWalkMax);
+  const grammar::TokenMasks masks(*std::move(program), coxswain::fuzz::small_vocabulary());
   auto by_bytes = masks.begin();
   auto by_tokens = masks.begin();
   for (const char c : text) {
@@ -45,7 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto mask = masks.mask(by_tokens);
     const bool goes_on = masks.advance(by_tokens, token);
     require(masks.advance(by_bytes, std::string_view(&c, 1)) == goes_on, "a byte is its token");
-    if (mask.ok()) require(allows(**mask, token) == goes_on, "the mask says what can be read");
+    if (mask.ok())
+      require(coxswain::fuzz::allows(**mask, token) == goes_on, "the mask says what can be read");
     require(masks.is_whole(by_bytes) == masks.is_whole(by_tokens), "both stand at one place");
   }
   return 0;
