@@ -2,7 +2,8 @@
 // CharacterAutomaton: a regular language over characters as a deterministic automaton: what expressions cannot say, the
 // intersection and the complement of patterns, lengths and lists of texts.
 //
-// Errors of every function that returns a Result: kResourceExhausted beyond kAutomatonStatesMax states, or too many ranges.
+// Errors of every function that returns a Result: kResourceExhausted beyond kAutomatonStatesMax states, or where too
+// many ranges of characters would have to be looked at.
 // Thread rule: plain values.
 
 #include <cstddef>

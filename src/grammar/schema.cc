@@ -431,8 +431,8 @@ Status SchemaReader::check_cycles(const Schema* root) const {
   return {};
 }
 
-// Draft 7 passes over what stands beside a reference; who writes it there wants it kept, and a schema allows no more for
-// it. Only within 'not', 'oneOf' and 'if' a part that allows less may let the whole allow more.
+// Draft 7 passes over what stands beside a reference; who writes it there wants it kept, and a schema allows no more
+// for it. Only within 'not', 'oneOf' and 'if' a part that allows less may let the whole allow more.
 void SchemaReader::drop_neighbours() {
   Schema::List waiting;
   for (const auto& [value, schema] : known_) {

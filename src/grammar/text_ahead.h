@@ -1,6 +1,6 @@
 #pragma once
-// TextAhead: what may be read from a set of places whatever it is otherwise, so that whole subtrees of the vocabulary are
-// taken without a walk: in the midst of a string nearly every word may follow.
+// TextAhead: what may be read from a set of places whatever it is otherwise, so that whole subtrees of the vocabulary
+// are taken without a walk: in the midst of a string nearly every word may follow.
 //
 // A step is known by the groups of characters (text_groups.h) that all lead to one set, or to sets that can go on
 // wherever that one can. A text of n characters may follow where n steps in a row take what it is spelled with.

@@ -64,8 +64,8 @@ TokenTrie::TokenTrie(std::size_t n_tokens, const std::function<std::string(Token
 }
 
 void TokenTrie::find_groups() {
-  std::vector<Utf8Place> path(
-      kTokenBytesMax + 1);  // by depth; n_left is 0 between characters and behind a broken one
+  // By depth; n_left is 0 between characters and behind a broken one.
+  std::vector<Utf8Place> path(kTokenBytesMax + 1);
   std::vector<std::uint8_t> within(nodes_.size(), 0);
   groups_.assign(nodes_.size(), 0);
   constexpr TextGroups kBroken = TextGroups{1} << kBrokenGroup;

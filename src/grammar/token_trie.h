@@ -49,8 +49,8 @@ class TokenTrie {
   std::string_view bytes(TokenId id) const;
   std::span<const NodeEntry> nodes() const { return nodes_; }
   std::span<const TokenId> tokens() const { return tokens_; }
-  // What texts of the subtree are spelled with from the node's byte on; only kBrokenGroup where the byte stands within a
-  // character.
+  // What texts of the subtree are spelled with from the node's byte on; only kBrokenGroup where the byte
+  // stands within a character.
   TextGroups groups(std::size_t node) const { return groups_[node]; }
   // The first token in the order of tokens() behind the subtree of a node.
   std::uint32_t end_token(std::size_t node) const {

@@ -84,8 +84,8 @@ TEST(Thoughts, InEveryWayTheSameBits) {
   expect_same_outcomes(whole, drive(*peer, specs, {.seed = 6, .pause_share = 0.1}), "streamed");
 }
 
-// Thoughts of a grammar are closed where it lets them be, and what follows is its text; what it does not let follow is
-// not forced.
+// Thoughts of a grammar are closed where it lets them be, and what follows is its text; what it does not let follow
+// is not forced.
 TEST(Thoughts, AGrammarComesBefore) {
   const auto runner = runner_of(1);
   SequenceSpec spec{.id = SequenceId{1}, .prompt = {5, 6, 7}, .stopping = {.max_new_tokens = 24}};

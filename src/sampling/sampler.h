@@ -1,8 +1,8 @@
 #pragma once
 // Sampler: from one row of logits to one token, its log-probability and the best alternatives.
 //
-// The result is a pure function of (logits, params, counts, position, forbidden, allowed, forced): nothing else is read, sums
-// have a fixed order, ties go to the lowest id, and the random number is philox(seed, position).
+// The result is a pure function of (logits, params, counts, position, forbidden, allowed, forced): nothing else is
+// read, sums have a fixed order, ties go to the lowest id, and the random number is philox(seed, position).
 // Order of the steps and formulas: docs/sampling.md.
 //
 // All memory is taken by the constructor. Thread rule: a Sampler belongs to one thread at a time;

@@ -3,8 +3,8 @@
 // come next so that the block closes in time.
 //
 // A pure function of the budget and the output ids. Only the first block counts: it begins with the output, or behind
-// the first `open`, and ends with the first `close` in it. Once it has tokens_max tokens, the next are those of `close`,
-// from behind the part of it that the block already ends with.
+// the first `open`, and ends with the first `close` in it. Once it has tokens_max tokens, the next are those of
+// `close`, from behind the part of it that the block already ends with.
 //
 // Thread rule: belongs to one thread.
 

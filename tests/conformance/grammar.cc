@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t kFileBytesMax = std::size_t{64} << 20;
 
-// Two engines, and the white space that they let be between the tokens of a schema's text; without, they read the regular
-// expression that outlines_core has made of it.
+// Two engines, and the white space that they let be between the tokens of a schema's text; without, they read the
+// regular expression that outlines_core has made of it.
 struct EnginePair {
   const char* first;
   const char* second;
