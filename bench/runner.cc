@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "arguments.h"
 #include "engine_share.h"
+#include "grammar/compiler.h"
 #include "machine_limits.h"
 #include "model_size.h"
 #include "require.h"
@@ -48,7 +50,7 @@ struct Options {
 
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
-                             [--batch N] [--rounds N] [--only decode|prefill|engine|fit|tier]
+                             [--batch N] [--rounds N] [--only decode|prefill|engine|fit|tier|grammar]
                              [--tokens N] [--kv-cache-dtype NAME]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
@@ -72,6 +74,8 @@ llama's shape, such as coxswain-make-model writes.
            the constants of bench/step_costs.h, which coxswain-bench-scheduler --trace computes with
   tier     the first token of a prompt that is computed, in the cache, in memory behind it, in files;
            what a pause costs with its blocks lost and with them kept. Of any model
+  grammar  a batch of streams, half of them greedy, each with a grammar of its own, and the same
+           without: steps of both in turn, and their ratio. Of any model with a tokenizer
 
 Rounds alternate, because the bandwidth of some machines changes within a minute. The last line
 says what other programs took: above a few percent the figures are not the machine's.
@@ -89,7 +93,8 @@ Options parse(int argc, char** argv) {
   options.isa = arguments.text("isa");
   options.batch = arguments.count("batch", options.batch);
   options.rounds = arguments.count("rounds", options.rounds);
-  options.only = arguments.one_of("only", {"decode", "prefill", "engine", "fit", "tier"}, "");
+  options.only =
+      arguments.one_of("only", {"decode", "prefill", "engine", "fit", "tier", "grammar"}, "");
   options.tokens = arguments.count("tokens", options.tokens);
   options.model_dir = arguments.required_word("MODEL_DIR");
   arguments.finish();
@@ -121,8 +126,8 @@ class Streams {
         first_block_(first_block),
         blocks_each_(blocks_each) {}
 
-  // The prompts, and one token of each. Returns the seconds that took.
-  double start(std::uint32_t n_prompt) {
+  // The prompts, and one token of each. Returns the seconds that took. `sampling`: of each stream; none: greedy.
+  double start(std::uint32_t n_prompt, const std::vector<SamplingParams>& sampling = {}) {
     length_ = n_prompt;
     StepPlan plan{.step = 1, .epoch = info_.epoch};
     for (std::uint32_t s = 0; s < n_; ++s) {
@@ -131,6 +136,7 @@ class Streams {
         spec.prompt.push_back(static_cast<TokenId>((i * 7919 + s * 104729 + 5) % info_.vocab_size));
       spec.stopping = {.max_new_tokens = blocks_each_ * kBlockTokens - n_prompt,
                        .ignore_eos = true};
+      if (!sampling.empty()) spec.sampling = sampling.at(s);
       Row row{
           .sequence = spec.id, .n_tokens = n_prompt, .tokens = spec.prompt, .emit = Emit::kSample};
       for (std::uint32_t g = 0; g < info_.kv_groups.size(); ++g) {
@@ -193,6 +199,7 @@ class Streams {
     const StepResult step = require(std::move(result));
     for (const SequenceResult& sequence : step.sequences) {
       if (!sequence.status.ok()) die(sequence.status);
+      if (sequence.finish) die(internal_error("a stream has ended before the last round"));
     }
     return step.timings;
   }
@@ -209,7 +216,7 @@ class Streams {
 runner::RunnerOptions runner_options(const Options& options) {
   runner::RunnerOptions out;
   out.model_dir = options.model_dir;
-  out.without_text = true;
+  out.without_text = options.only != "grammar";
   out.quantize = options.quantize;
   for (const tensor::DType type : tensor::kCacheTypes)
     if (options.kv_type == tensor::name_of(type)) out.kv_dtype = type;
@@ -222,7 +229,7 @@ runner::RunnerOptions runner_options(const Options& options) {
 std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
   runner::RunnerOptions runner = runner_options(options);
   runner.kv_blocks =
-      std::max({(1 + options.batch) * options.blocks_each(),
+      std::max({(1 + options.batch) * options.blocks_each() * (options.only == "grammar" ? 2 : 1),
                 kPrefillMax / kBlockTokens + 1,
                 options.only == "fit" ? step_fit_blocks(options.batch, kBlockTokens) : 0}) +
       1;
@@ -254,6 +261,7 @@ class RunnerBench {
       print_engine_share(*runner_, n, kPromptTokens, options_.rounds * kBurst);
   }
 
+  void grammar();
   void fit() { print_step_costs(*runner_, options_.batch); }
 
  private:
@@ -352,6 +360,59 @@ void RunnerBench::prefill(std::uint32_t n_tokens) {
               peak / 1e12);
 }
 
+// A list of 200 objects, whose names and bounds are the stream's own.
+CompiledGrammar grammar_of_stream(std::uint32_t stream) {
+  const std::string i = std::to_string(stream);
+  const std::string schema =
+      R"({"type":"array","minItems":200,"items":{"type":"object","properties":{"id)" + i +
+      R"(":{"type":"string","pattern":"^[A-Z]{2}-[0-9]{4}$"},"kind":{"enum":["new","old","kind )" +
+      i + R"("]},"count":{"type":"integer","minimum":)" + i + R"(},"note)" + i +
+      R"(":{"type":"string","maxLength":)" + std::to_string(8 + stream % 16) +
+      R"(},"parts":{"type":"array","items":{"type":"boolean"},"maxItems":3},"price":{"type":"number"}},)"
+      R"("required":["id)" +
+      i + R"(","kind","count","note)" + i + R"(","parts"]}})";
+  return require(grammar::compile_source({.text = schema}));
+}
+
+void RunnerBench::grammar() {
+  const std::uint32_t each = options_.blocks_each();
+  std::vector<SamplingParams> free(options_.batch);
+  for (std::uint32_t s = 0; s < options_.batch; ++s) {
+    free[s].do_sample = s % 2 == 1;
+    free[s].seed = s;
+  }
+  std::vector<SamplingParams> bound = free;
+  for (std::uint32_t s = 0; s < options_.batch; ++s) bound[s].grammar = grammar_of_stream(s);
+  Streams without(*runner_, 1, options_.batch, 1, each);
+  Streams with(*runner_, 1 + options_.batch, options_.batch, 1 + options_.batch * each, each);
+  without.start(kPromptTokens, free);
+  with.start(kPromptTokens, bound);
+  std::vector<double> ratios;
+  std::vector<double> cpu_ratios;
+  for (std::uint32_t round = 0; round < options_.rounds; ++round) {
+    const std::clock_t first = std::clock();
+    const Streams::Burst a = without.decode(kBurst);
+    const std::clock_t second = std::clock();
+    const Streams::Burst b = with.decode(kBurst);
+    const std::clock_t third = std::clock();
+    ratios.push_back(a.step_s / b.step_s);
+    cpu_ratios.push_back(static_cast<double>(second - first) / static_cast<double>(third - second));
+    std::printf("  round: %.2f ms a step (sampling %.2f), with grammars %.2f ms (sampling %.2f)\n",
+                a.step_s * 1e3,
+                a.sample_s * 1e3,
+                b.step_s * 1e3,
+                b.sample_s * 1e3);
+  }
+  without.drop();
+  with.drop();
+  std::printf(
+      "grammar: %u streams with as many grammars decode at %.2f x the same without; by CPU time "
+      "%.2f x\n",
+      options_.batch,
+      median(ratios),
+      median(cpu_ratios));
+}
+
 void run_parts(const Options& options, OthersLoad& others) {
   if (options.only == "tier") {
     others.begin();
@@ -359,6 +420,7 @@ void run_parts(const Options& options, OthersLoad& others) {
   }
   RunnerBench bench(options);
   others.begin();
+  if (options.only == "grammar") return bench.grammar();
   if (options.wants("prefill")) {
     bench.prefill(512);
     bench.prefill(kPrefillMax);

@@ -56,6 +56,12 @@ class TokenMasks::Tables {
     return sets_.is_whole(set) && !sets_.has_places(set);
   }
 
+  bool has_mask(const Position& position) EXCLUDES(mu_) {
+    base::MutexLock lock(mu_);
+    return position.generation_ == sets_.generation() && position.set_ < masks_.size() &&
+           masks_[position.set_] != nullptr;
+  }
+
   Result<std::shared_ptr<const TokenMask>> mask(const Position& position) EXCLUDES(mu_) {
     base::MutexLock lock(mu_);
     tidy();
@@ -111,8 +117,8 @@ class TokenMasks::Tables {
     return sets_.find(position.key_);
   }
 
-  // Null where the walk made more sets than one call may. `passes`: subtrees that may follow as a whole are passed over;
-  // the mask is the same.
+  // Null where the walk made more sets than one call may. `passes`: subtrees that may follow as a whole are passed
+  // over; the mask is the same.
   std::shared_ptr<const TokenMask> make_mask(SetId from, bool passes) REQUIRES(mu_) {
     const std::span<const TokenTrie::NodeEntry> nodes = trie_.nodes();
     std::array<SetId, 256> path = {};  // by depth
@@ -186,8 +192,8 @@ class TokenMasks::Tables {
   base::Mutex mu_;
   PlaceSets sets_ GUARDED_BY(mu_);
   TextAhead ahead_ GUARDED_BY(mu_);
-  std::vector<std::shared_ptr<const TokenMask>> masks_
-      GUARDED_BY(mu_);  // [set], as far as they were asked for
+  // [set], as far as they were asked for
+  std::vector<std::shared_ptr<const TokenMask>> masks_ GUARDED_BY(mu_);
   std::size_t n_masks_ GUARDED_BY(mu_) = 0;
   std::vector<TokenRange> allowed_ GUARDED_BY(mu_);  // of make_mask()
 };
@@ -215,6 +221,10 @@ bool TokenMasks::is_whole(const Position& position) const {
 
 bool TokenMasks::is_at_end(const Position& position) const {
   return tables_->is_at_end(position);
+}
+
+bool TokenMasks::has_mask(const Position& position) const {
+  return tables_->has_mask(position);
 }
 
 Result<std::shared_ptr<const TokenMask>> TokenMasks::mask(const Position& position) const {

@@ -53,6 +53,8 @@ class TokenMasks {
   // The tokens that may follow; end tokens are the caller's to add where the text is whole. kResourceExhausted where
   // the grammar is in too many states at once.
   Result<std::shared_ptr<const TokenMask>> mask(const Position& position) const;
+  // Whether mask() has it at hand; false is no promise that it has not.
+  bool has_mask(const Position& position) const;
 
  private:
   class Tables;

@@ -114,6 +114,11 @@ Status SequenceState::find_allowed(grammar::TokenMask& mask) const {
   return {};
 }
 
+std::optional<MasksAhead::Wanted> SequenceState::wanted_mask() const {
+  if (grammar_ == nullptr || has_left_grammar_ || grammar_->has_mask(place_)) return std::nullopt;
+  return MasksAhead::Wanted{grammar_, place_};
+}
+
 std::optional<TokenId> SequenceState::find_forced(const grammar::TokenMask& allowed) const {
   const std::optional<TokenId> forced = thoughts_ ? thoughts_->forced() : std::nullopt;
   if (!forced || allowed.empty()) return forced;

@@ -2,9 +2,8 @@
 // SequenceState: what the runner remembers of one sequence beside its keys and values.
 //
 // All of it but the block tables is a pure function of (spec, output ids): penalty counts, partial characters, the stop
-// matcher, the places in the grammar and in the
-// thoughts, and the text so far. So it survives pauses as it is and is rebuilt from
-// SequenceSpec::produced after a restart.
+// matcher, the places in the grammar and in the thoughts, and the text so far. So it survives pauses as it is and is
+// rebuilt from SequenceSpec::produced after a restart.
 //
 // Thread rule: belongs to the compute thread.
 
@@ -21,6 +20,7 @@
 #include <coxswain/text_codec.h>
 
 #include "grammar/token_masks.h"
+#include "runner/masks_ahead.h"
 #include "sampling/forbidden_tokens.h"
 #include "sampling/sampler.h"
 #include "sampling/stop_matcher.h"
@@ -62,6 +62,8 @@ class SequenceState {
   // without one. Errors: kInvalidArgument if the output has left the grammar, which only what others produced can;
   // kResourceExhausted where the grammar is in too many states.
   Status find_allowed(grammar::TokenMask& mask) const;
+  // What find_allowed() will have to make; none where it is made already.
+  std::optional<MasksAhead::Wanted> wanted_mask() const;
   // The id that comes next whatever the model would choose; none where `allowed`, of find_allowed(), does not have it.
   std::optional<TokenId> find_forced(const grammar::TokenMask& allowed) const;
   // What a state of the same spec is made with.

@@ -36,6 +36,7 @@ StepExecutor::StepExecutor(const ExecutorParts& parts, const ExecutorLimits& lim
     samplers_.emplace_back(info.vocab_size, limits_.top_tokens_max);
   forbidden_.resize(parts_.exec->n_threads());
   allowed_.resize(parts_.exec->n_threads());
+  if (parts_.grammars != nullptr) masks_ahead_.emplace();
 }
 
 std::uint64_t StepExecutor::workspace_bytes(const model::ModelInfo& model,
@@ -345,9 +346,20 @@ void StepExecutor::write_hidden() {
   }
 }
 
+void StepExecutor::begin_masks() {
+  if (!masks_ahead_) return;
+  std::vector<MasksAhead::Wanted> wanted;
+  for (const LogitRow& row : logit_rows_) {
+    if (!row.sample) continue;
+    if (auto mask = row.ready->state->wanted_mask()) wanted.push_back(*std::move(mask));
+  }
+  masks_ahead_->begin(std::move(wanted));
+}
+
 void StepExecutor::run_slice(std::size_t n_rows) {
   if (n_rows == 0) return;
   const auto begin = Clock::now();
+  begin_masks();
   const std::span<model::SequenceRows> sequences(batch_rows_.data(), n_batch_rows_);
   if (layers_.begin > 0) read_hidden();
   if (!forward(0, n_rows, sequences).ok()) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -33,6 +34,7 @@
 #include "model/model.h"
 #include "runner/attachment_store.h"
 #include "runner/grammars.h"
+#include "runner/masks_ahead.h"
 #include "runner/sequence_state.h"
 #include "sampling/sampler.h"
 #include "tensor/paged_vector.h"
@@ -139,6 +141,7 @@ class StepExecutor {
   void read_hidden();
   void write_hidden();
   void run_slice(std::size_t n_rows);
+  void begin_masks();
 
   // step_logits.cc
   void run_logits(std::span<LogitRow> wanted);
@@ -183,6 +186,7 @@ class StepExecutor {
   std::vector<sampling::Sampler> samplers_;  // per worker, as the next
   std::vector<std::vector<TokenId>> forbidden_;
   std::vector<grammar::TokenMask> allowed_;
+  std::optional<MasksAhead> masks_ahead_;  // there with Grammars
   StepTimings timings_;
 };
 

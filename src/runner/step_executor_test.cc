@@ -1,11 +1,16 @@
 #include "runner/step_executor.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "runner/fake_model.h"
+#include "runner/testing/test_grammars.h"
 
 namespace coxswain::runner {
 namespace {
@@ -13,7 +18,7 @@ namespace {
 constexpr std::uint32_t kBlocks = 16;
 constexpr std::uint32_t kBlockTokens = 4;
 
-class StepExecutorTest : public testing::Test {
+class StepExecutorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     model_ = make_fake_model({.n_groups = 1});
@@ -90,6 +95,91 @@ TEST_F(StepExecutorTest, AGrammarGoesOnBehindWhatWasProduced) {
       ExecutorParts{.model = model_.get(), .kv = &*kv_, .exec = &exec_},
       ExecutorLimits{.rows_max = 32});
   EXPECT_EQ(execute(plan).sequences.at(0).status.message(), "grammars need a tokenizer");
+}
+
+// Its forward pass does not end before `until` says so.
+class SlowModel final : public model::Model {
+ public:
+  explicit SlowModel(std::unique_ptr<model::Model> inner) : inner_(std::move(inner)) {}
+  const model::ModelInfo& info() const override { return inner_->info(); }
+  Status reserve(std::size_t rows, std::size_t logit_rows, kernels::ExecContext& exec) override {
+    return inner_->reserve(rows, logit_rows, exec);
+  }
+  std::uint64_t workspace_bytes(std::size_t rows,
+                                std::size_t logit_rows,
+                                std::size_t n_threads) const override {
+    return inner_->workspace_bytes(rows, logit_rows, n_threads);
+  }
+  Status forward(const model::Batch& batch,
+                 LayerRange layers,
+                 std::span<float> hidden,
+                 kvstore::KvStore& kv,
+                 kernels::ExecContext& exec) override {
+    const auto deadline = Clock::now() + std::chrono::seconds(20);
+    while (!until()) {
+      if (Clock::now() > deadline) return {Code::kDeadlineExceeded, "nothing was made meanwhile"};
+      std::this_thread::yield();
+    }
+    return inner_->forward(batch, layers, hidden, kv, exec);
+  }
+  Status logits(std::span<const float> hidden,
+                std::span<const std::uint32_t> rows,
+                std::span<float> out,
+                kernels::ExecContext& exec) override {
+    return inner_->logits(hidden, rows, out, exec);
+  }
+  Status final_hidden(std::span<const float> hidden,
+                      std::span<const std::uint32_t> rows,
+                      std::span<float> out,
+                      kernels::ExecContext& exec) override {
+    return inner_->final_hidden(hidden, rows, out, exec);
+  }
+  std::function<bool()> until = [] { return true; };
+
+ private:
+  std::unique_ptr<model::Model> inner_;
+};
+
+TEST_F(StepExecutorTest, MasksAreMadeWhileTheForwardPassRuns) {
+  const auto grammar = testing::regex_grammar("[a-f]{3}[g-m]{3}");
+  const auto run = [&](bool waits) {
+    SlowModel model(make_fake_model({.n_groups = 1}));
+    Grammars grammars(*codec_, model.info().vocab_size);
+    const auto masks = grammars.open(grammar).value();
+    StepExecutor executor({.model = &model,
+                           .kv = &*kv_,
+                           .exec = &exec_,
+                           .codec = codec_.get(),
+                           .grammars = &grammars},
+                          {.rows_max = 32});
+    auto place = masks->begin();
+    if (waits) model.until = [&] { return masks->has_mask(place); };
+    SequenceSpec spec = spec_of(1);
+    spec.sampling.grammar = grammar;
+    spec.sampling.do_sample = true;
+    StepPlan plan{.step = 1, .rows = {prompt_row(spec, {1, 2, 3})}};
+    plan.new_sequences.push_back(spec);
+    std::vector<OutputToken> out;
+    while (true) {
+      EXPECT_FALSE(masks->has_mask(place));
+      const auto result = executor.execute(std::move(plan));
+      EXPECT_TRUE(result.ok()) << result.status().message();
+      const SequenceResult& sequence = result->sequences.at(0);
+      EXPECT_TRUE(sequence.status.ok()) << sequence.status.message();
+      if (sequence.tokens.empty()) return out;
+      out.push_back(sequence.tokens[0]);
+      if (sequence.finish) return out;
+      EXPECT_TRUE(masks->advance(place, out.back().id));
+      plan = {.rows = {{.sequence = spec.id,
+                        .first_position = static_cast<std::uint32_t>(4 + out.size()),
+                        .n_tokens = 1,
+                        .continues = true,
+                        .emit = Emit::kSample}}};
+    }
+  };
+  const auto alone = run(false);
+  EXPECT_EQ(alone.size(), 6U);
+  EXPECT_EQ(run(true), alone);
 }
 
 TEST_F(StepExecutorTest, ABrokenRowFailsItsSequenceAndNoOther) {
