@@ -94,6 +94,24 @@ std::vector<std::pair<std::string, SamplingParams>> cases() {
   add("temperature 10000, typical-p 0.9", p);
   p.temperature = 0.7F;
   p.typical_p = 1.0F;
+  p.top_n_sigma = 1.0F;
+  add("temperature 0.7, top-n-sigma 1", p);
+  p.top_n_sigma = 0.0F;
+  p.eta_cutoff = 3e-4F;
+  add("temperature 0.7, eta 3e-4", p);
+  p.eta_cutoff = 0.0F;
+  p.dynatemp_range = 0.5F;
+  add("temperature 0.7 +- 0.5", p);
+  p.dynatemp_range = 0.0F;
+  p.xtc_probability = 1.0F;
+  add("temperature 0.7, XTC", p);
+  p.xtc_probability = 0.0F;
+  p.dry_multiplier = 0.8F;
+  add("temperature 0.7, DRY, 4096 ids", p);
+  p.dry_multiplier = 0.0F;
+  p.watermark = true;
+  add("temperature 0.7, watermark", p);
+  p.watermark = false;
   p.repetition_penalty = 1.1F;
   add("temperature 0.7, repetition 1.1, 4096 ids", p);
   return out;
@@ -120,21 +138,29 @@ int run(std::size_t vocab) {
       row_seconds * 1e6,
       step_seconds * 1e3);
   const std::vector<TokenId> forbidden{7, static_cast<TokenId>(vocab / 2)};
+  sampling::RepetitionScratch scratch;
+  std::vector<sampling::Repetition> repetitions;
   for (const auto& [name, params] : cases()) {
     std::uint64_t position = 0;
     bool ok = true;
     const bool forbids = params.no_repeat_ngram_size > 0;
+    const bool repeats = sampling::wants_repetitions(params);
     const double seconds = best_seconds([&] {
+      if (repeats)
+        find_repetitions({.prompt = context, .output = {}}, {}, params, scratch, repetitions);
       ok = ok &&
            sampler
                .sample({.logits = logits,
                         .params = &params,
                         .counts = &counts,
                         .position = position++,
-                        .forbidden = forbids ? std::span(forbidden) : std::span<const TokenId>()})
+                        .forbidden = forbids ? std::span(forbidden) : std::span<const TokenId>(),
+                        .repetitions = repetitions,
+                        .previous = context.back()})
                .ok();
     });
     if (!ok) return 1;
+    repetitions.clear();
     std::printf("%-42s %8.0f us  %5.1f x the row  %5.2f %% of a step\n",
                 name.c_str(),
                 seconds * 1e6,

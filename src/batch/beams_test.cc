@@ -321,6 +321,8 @@ TEST(Beams, WhatIsNotHonouredIsRefusedByName) {
       "`grammar` must be left out of a beam search. Given: one beside `beams`");
   EXPECT_EQ(refusal(fake, [](G& r) { r.sampling.thoughts = {.close = {3}}; }),
             "`thoughts` must be left out of a beam search. Given: some beside `beams`");
+  EXPECT_EQ(refusal(fake, [](G& r) { r.sampling.xtc_probability = 0.5F; }),
+            "`xtc_probability` must be 0 in a beam search, which draws nothing. Given: 0.500000");
   FakeRunnerOptions less = fake;
   less.capabilities.edits = false;
   EXPECT_EQ(refusal(less, none), "`beams` is not supported: this runner cannot edit sequences");

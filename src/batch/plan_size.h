@@ -32,9 +32,11 @@ inline std::size_t spec_bytes_max(const GenerationRequest& request, std::size_t 
                     (stops.size() + request.sampling.logit_bias.size()) * kSpecItemBytes;
   for (const std::string& stop : stops) out += stop.size();
   out += request.stopping.end_ids.size() * kSpecItemBytes;
-  out += request.sampling.grammar.size();
   if (const auto& thoughts = request.sampling.thoughts)
     out += kSpecItemBytes + (thoughts->open.size() + thoughts->close.size()) * kIdBytes;
+  out += request.sampling.grammar.size() + request.sampling.allowed_tokens.size() * kIdBytes;
+  for (const std::string& text : request.sampling.dry_sequence_breakers)
+    out += kSpecItemBytes + text.size();
   for (const auto* sequences :
        {&request.sampling.bad_words, &request.stopping.stop_token_sequences})
     for (const std::vector<TokenId>& ids : *sequences)

@@ -53,7 +53,9 @@ inline std::size_t waiting_tokens(const GenerationRequest& request, std::size_t 
   std::size_t n_bytes = request.adapter_digest.size() + request.cache_salt.size() +
                         request.sampling.logit_bias.size() * sizeof(std::pair<TokenId, float>) +
                         request.stopping.end_ids.size() * sizeof(TokenId) +
+                        request.sampling.allowed_tokens.size() * sizeof(TokenId) +
                         request.sampling.grammar.size();
+  for (const std::string& text : request.sampling.dry_sequence_breakers) n_bytes += text.size();
   for (const auto* sequences :
        {&request.sampling.bad_words, &request.stopping.stop_token_sequences})
     for (const std::vector<TokenId>& ids : *sequences) n_bytes += ids.size() * sizeof(TokenId);

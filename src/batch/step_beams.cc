@@ -63,6 +63,11 @@ Status check_beside(const GenerationRequest& request) {
   if (request.sampling.thoughts)
     return invalid_argument(
         "`thoughts` must be left out of a beam search. Given: some beside `beams`", "thoughts");
+  if (request.sampling.xtc_probability > 0.0F)
+    return invalid_argument(
+        "`xtc_probability` must be 0 in a beam search, which draws nothing. Given: " +
+            std::to_string(request.sampling.xtc_probability),
+        "xtc_probability");
   if (request.outputs.any_generation())
     return refuse("must be 1 wide beside `outputs` of the generation", "some");
   if (!request.more_seeds.empty()) return refuse("must be 1 wide beside `more_seeds`", "some");

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace coxswain::request {
 namespace {
@@ -43,6 +44,48 @@ Status check_token_sequences(std::string_view field,
                 std::to_string(n_ids));
 }
 
+Status check_allowed(std::span<const TokenId> ids, std::uint32_t vocab_size) {
+  constexpr std::string_view kField = "allowed_token_ids";
+  if (ids.size() > vocab_size) {
+    return refuse(
+        kField, "at most " + std::to_string(vocab_size) + " token ids", std::to_string(ids.size()));
+  }
+  return check_ids(kField, ids, vocab_size);
+}
+
+Status check_dry(const SamplingParams& params) {
+  if (params.dry_allowed_length == 0) return refuse("dry_allowed_length", ">= 1", "0");
+  constexpr std::string_view kField = "dry_sequence_breakers";
+  const std::vector<std::string>& breakers = params.dry_sequence_breakers;
+  if (breakers.size() > kDryBreakersMax) {
+    return refuse(kField,
+                  "at most " + std::to_string(kDryBreakersMax) + " texts",
+                  std::to_string(breakers.size()));
+  }
+  for (const std::string& text : breakers) {
+    if (text.empty() || text.size() > kDryBreakerBytesMax) {
+      return refuse(kField,
+                    "texts of 1 to " + std::to_string(kDryBreakerBytesMax) + " bytes",
+                    std::to_string(text.size()));
+    }
+  }
+  return {};
+}
+
+Status check_samplers(std::span<const SamplerStep> steps) {
+  std::array<bool, kSamplerNames.size()> seen{};
+  for (const SamplerStep step : steps) {
+    const auto index = static_cast<std::size_t>(step);
+    if (index >= seen.size()) return refuse("samplers", "known steps", std::to_string(index));
+    if (std::exchange(seen[index], true)) {
+      return refuse("samplers",
+                    "steps that stand there once",
+                    "`" + std::string(kSamplerNames[index]) + "` twice");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_sampling(const SamplingParams& params,
@@ -61,6 +104,9 @@ Status check_sampling(const SamplingParams& params,
                   std::to_string(params.n_top_tokens));
   }
   COXSWAIN_RETURN_IF_ERROR(check_token_sequences("bad_words", params.bad_words, vocab_size));
+  COXSWAIN_RETURN_IF_ERROR(check_allowed(params.allowed_tokens, vocab_size));
+  COXSWAIN_RETURN_IF_ERROR(check_dry(params));
+  COXSWAIN_RETURN_IF_ERROR(check_samplers(params.samplers));
   if (params.grammar && params.grammar.size() == 0)
     return refuse("grammar", "a compiled one", "no bytes");
   COXSWAIN_RETURN_IF_ERROR(check_grammar_size(params.grammar.size()));

@@ -24,6 +24,9 @@ namespace coxswain::request {
 inline constexpr Range kPositive{.low = 0.0F, .low_included = false};
 inline constexpr Range kProbability{.low = 0.0F, .high = 1.0F, .low_included = false};  // (0, 1]
 inline constexpr Range kMinP{.low = 0.0F, .high = 1.0F, .high_included = false};        // [0, 1)
+inline constexpr Range kNotNegative{.low = 0.0F};
+inline constexpr Range kShare{.low = 0.0F, .high = 1.0F};  // [0, 1]
+inline constexpr Range kDryBase{.low = 1.0F};
 inline constexpr Range kFinite{};
 
 // Of a list of sequences of ids (bad words, stop sequences), and of their ids together.
@@ -31,6 +34,9 @@ inline constexpr std::size_t kTokenSequencesMax = 1024;
 inline constexpr std::size_t kTokenSequenceIdsMax = 16'384;
 inline constexpr std::size_t kEndIdsMax = 256;
 inline constexpr std::size_t kThoughtIdsMax = 64;  // that open or close a block of thoughts
+// Of dry_sequence_breakers: how many, and the bytes of one.
+inline constexpr std::size_t kDryBreakersMax = 64;
+inline constexpr std::size_t kDryBreakerBytesMax = 256;
 inline constexpr std::size_t kGrammarBytesMax = std::size_t{8} << 20;  // compiled
 
 struct SamplingRule {
@@ -39,7 +45,7 @@ struct SamplingRule {
   Range range;
 };
 
-inline constexpr std::array<SamplingRule, 8> kSamplingRules{{
+inline constexpr std::array<SamplingRule, 17> kSamplingRules{{
     {"temperature", &SamplingParams::temperature, kPositive},
     {"repetition_penalty", &SamplingParams::repetition_penalty, kPositive},
     {"frequency_penalty", &SamplingParams::relative_frequency_penalty, kFinite},
@@ -48,7 +54,29 @@ inline constexpr std::array<SamplingRule, 8> kSamplingRules{{
     {"top_p", &SamplingParams::top_p, kProbability},
     {"typical_p", &SamplingParams::typical_p, kProbability},
     {"min_p", &SamplingParams::min_p, kMinP},
+    {"epsilon_cutoff", &SamplingParams::epsilon_cutoff, kMinP},
+    {"eta_cutoff", &SamplingParams::eta_cutoff, kMinP},
+    {"top_n_sigma", &SamplingParams::top_n_sigma, kNotNegative},
+    {"dynatemp_range", &SamplingParams::dynatemp_range, kNotNegative},
+    {"dynatemp_exponent", &SamplingParams::dynatemp_exponent, kPositive},
+    {"xtc_probability", &SamplingParams::xtc_probability, kShare},
+    {"xtc_threshold", &SamplingParams::xtc_threshold, kProbability},
+    {"dry_multiplier", &SamplingParams::dry_multiplier, kNotNegative},
+    {"dry_base", &SamplingParams::dry_base, kDryBase},
 }};
+
+// The steps of SamplingParams::samplers as requests name them, in the order of the enum.
+inline constexpr std::array<std::string_view, 10> kSamplerNames{"dry",
+                                                                "top_n_sigma",
+                                                                "top_k",
+                                                                "typical_p",
+                                                                "top_p",
+                                                                "min_p",
+                                                                "epsilon_cutoff",
+                                                                "eta_cutoff",
+                                                                "xtc",
+                                                                "temperature"};
+static_assert(static_cast<std::size_t>(SamplerStep::kTemperature) + 1 == kSamplerNames.size());
 
 // All rules. Errors: kInvalidArgument with kind kValidation, naming the field, what is legal and what was given.
 Status check_sampling(const SamplingParams& params,

@@ -74,6 +74,15 @@ TEST(SamplingRules, EndsOfEveryRange) {
       {&SamplingParams::relative_frequency_penalty, {-9.0F, 9.0F}, {}},
       {&SamplingParams::frequency_penalty, {-9.0F, 9.0F}, {}},
       {&SamplingParams::presence_penalty, {-9.0F, 9.0F}, {}},
+      {&SamplingParams::epsilon_cutoff, {0.0F, below_one}, {1.0F, -tiny}},
+      {&SamplingParams::eta_cutoff, {0.0F, below_one}, {1.0F, -tiny}},
+      {&SamplingParams::top_n_sigma, {0.0F, 9.0F}, {-tiny}},
+      {&SamplingParams::dynatemp_range, {0.0F, 9.0F}, {-tiny}},
+      {&SamplingParams::dynatemp_exponent, {tiny, 9.0F}, {0.0F, -1.0F}},
+      {&SamplingParams::xtc_probability, {0.0F, 1.0F}, {-tiny, above_one}},
+      {&SamplingParams::xtc_threshold, {tiny, 1.0F}, {0.0F, above_one}},
+      {&SamplingParams::dry_multiplier, {0.0F, 9.0F}, {-tiny}},
+      {&SamplingParams::dry_base, {1.0F, 9.0F}, {below_one, -2.0F}},
   };
   ASSERT_EQ(cases.size(), kSamplingRules.size());
   for (const Case& c : cases) {
@@ -155,6 +164,44 @@ TEST(SamplingRules, ThoughtsAreClosedByFewIdsOfTheVocabulary) {
   EXPECT_EQ(of({}, {10}),
             invalid_argument("`thoughts.close` must be token ids >= 0 and < 10. Given: 10",
                              "thoughts.close"));
+}
+
+TEST(SamplingRules, AllowedTokensAreOfTheVocabulary) {
+  EXPECT_TRUE(check_sampling({.allowed_tokens = {0, 9, 9}}, kVocabSize).ok());
+  EXPECT_EQ(check_sampling({.allowed_tokens = {0, 10}}, kVocabSize),
+            invalid_argument("`allowed_token_ids` must be token ids >= 0 and < 10. Given: 10",
+                             "allowed_token_ids"));
+  EXPECT_EQ(check_sampling({.allowed_tokens = std::vector<TokenId>(11, 1)}, kVocabSize),
+            invalid_argument("`allowed_token_ids` must be at most 10 token ids. Given: 11",
+                             "allowed_token_ids"));
+}
+
+TEST(SamplingRules, DryHasALengthAndFewShortBreakers) {
+  const auto of_breakers = [](std::vector<std::string> texts) {
+    return check_sampling({.dry_sequence_breakers = std::move(texts)}, kVocabSize);
+  };
+  EXPECT_EQ(check_sampling({.dry_allowed_length = 0}, kVocabSize),
+            invalid_argument("`dry_allowed_length` must be >= 1. Given: 0", "dry_allowed_length"));
+  EXPECT_TRUE(of_breakers(std::vector<std::string>(64, std::string(256, 'a'))).ok());
+  EXPECT_EQ(of_breakers(std::vector<std::string>(65, "a")),
+            invalid_argument("`dry_sequence_breakers` must be at most 64 texts. Given: 65",
+                             "dry_sequence_breakers"));
+  for (const std::size_t size : {0U, 257U}) {
+    EXPECT_EQ(of_breakers({"a", std::string(size, 'a')}),
+              invalid_argument("`dry_sequence_breakers` must be texts of 1 to 256 bytes. Given: " +
+                                   std::to_string(size),
+                               "dry_sequence_breakers"));
+  }
+}
+
+TEST(SamplingRules, AStepStandsInTheOrderOnce) {
+  using Step = SamplerStep;
+  EXPECT_TRUE(check_sampling({.samplers = {Step::kTemperature, Step::kDry}}, kVocabSize).ok());
+  EXPECT_EQ(check_sampling({.samplers = {Step::kTopK, Step::kDry, Step::kTopK}}, kVocabSize),
+            invalid_argument("`samplers` must be steps that stand there once. Given: `top_k` twice",
+                             "samplers"));
+  EXPECT_EQ(check_sampling({.samplers = {static_cast<Step>(10)}}, kVocabSize),
+            invalid_argument("`samplers` must be known steps. Given: 10", "samplers"));
 }
 
 TEST(SamplingRules, EndTokensAndTheLeastLength) {

@@ -409,6 +409,42 @@ TEST_F(ValidateTest, WhetherItSamples) {
     if (i == 2) p.typical_p = 0.5F;
     EXPECT_TRUE(sampled(api::ApiStyle::kNative, p)) << i;
   }
+  void (*const reshaping[])(api::Parameters&) = {
+      [](api::Parameters& q) { q.min_p = 0.1F; },
+      [](api::Parameters& q) { q.steps.top_n_sigma = 1.0F; },
+      [](api::Parameters& q) { q.steps.epsilon_cutoff = 0.1F; },
+      [](api::Parameters& q) { q.steps.eta_cutoff = 0.1F; },
+      [](api::Parameters& q) { q.steps.dynatemp_range = 0.1F; },
+      [](api::Parameters& q) { q.steps.xtc_probability = 0.1F; }};
+  for (const auto& set : reshaping) {
+    p = {};
+    p.best_of = 2;
+    EXPECT_EQ(check(api::ApiStyle::kNative, p).status().field(), "best_of");
+    set(p);
+    EXPECT_TRUE(sampled(api::ApiStyle::kNative, p));
+  }
+  p = {};
+  p.steps.dry_multiplier = 1.0F;
+  p.steps.watermark = true;
+  p.steps.samplers = {SamplerStep::kDry};
+  EXPECT_FALSE(sampled(api::ApiStyle::kNative, p));
+}
+
+TEST_F(ValidateTest, BadWordsAreFewAndHaveLetters) {
+  api::Parameters p;
+  p.bad_words.assign(512, "  a");
+  const auto out = check(api::ApiStyle::kNative, p);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  ASSERT_EQ(out->sampling().bad_words.size(), 1024U);
+  EXPECT_EQ(out->sampling().bad_words[0], (std::vector<TokenId>{'a'}));
+  EXPECT_EQ(out->sampling().bad_words[1], (std::vector<TokenId>{' ', 'a'}));
+  p.bad_words.emplace_back("b");
+  EXPECT_EQ(check(api::ApiStyle::kNative, p).status(),
+            invalid_argument("`bad_words` must be at most 512 words. Given: 513", "bad_words"));
+  p.bad_words = {std::string(8193, 'a')};
+  EXPECT_EQ(check(api::ApiStyle::kOpenAi, p).status(),
+            invalid_argument("`bad_words` must be at most 16384 token ids together. Given: 16387",
+                             "bad_words"));
 }
 
 TEST_F(ValidateTest, ZeroTemperatureIsGreedyBelowV1Only) {

@@ -29,6 +29,20 @@ Result<std::vector<std::vector<TokenId>>> lists_from_wire(const TokenLists& from
   return to;
 }
 
+Result<std::vector<SamplerStep>> samplers_from_wire(const U32List& from) {
+  std::vector<SamplerStep> to;
+  for (const std::uint32_t step : from) {
+    if (step >= request::kSamplerNames.size()) {
+      return invalid_argument("`sampling.samplers` must be below " +
+                                  std::to_string(request::kSamplerNames.size()) +
+                                  ". Given: " + std::to_string(step),
+                              "sampling.samplers");
+    }
+    to.push_back(static_cast<SamplerStep>(step));
+  }
+  return to;
+}
+
 void sampling_to_proto(const SamplingParams& from, pb::SamplingParams& to) {
   to.set_do_sample(from.do_sample);
   to.set_temperature(from.temperature);
@@ -53,6 +67,21 @@ void sampling_to_proto(const SamplingParams& from, pb::SamplingParams& to) {
   to.set_logits_processor(from.logits_processor);
   to.set_logits_processor_tag(from.logits_processor_tag);
   if (from.grammar) to.set_grammar(*from.grammar.bytes);
+  tokens_to_wire(from.allowed_tokens, *to.mutable_allowed_tokens());
+  to.set_epsilon_cutoff(from.epsilon_cutoff);
+  to.set_eta_cutoff(from.eta_cutoff);
+  to.set_top_n_sigma(from.top_n_sigma);
+  to.set_dynatemp_range(from.dynatemp_range);
+  to.set_dynatemp_exponent(from.dynatemp_exponent);
+  to.set_xtc_probability(from.xtc_probability);
+  to.set_xtc_threshold(from.xtc_threshold);
+  to.set_dry_multiplier(from.dry_multiplier);
+  to.set_dry_base(from.dry_base);
+  to.set_dry_allowed_length(from.dry_allowed_length);
+  to.set_dry_penalty_last_n(from.dry_penalty_last_n);
+  for (const std::string& text : from.dry_sequence_breakers) to.add_dry_sequence_breakers(text);
+  to.set_watermark(from.watermark);
+  for (const SamplerStep step : from.samplers) to.add_samplers(static_cast<std::uint32_t>(step));
   if (!from.thoughts) return;
   pb::ThoughtBudget& thoughts = *to.mutable_thoughts();
   thoughts.set_tokens_max(from.thoughts->tokens_max);
@@ -87,6 +116,23 @@ Result<SamplingParams> sampling_from_proto(const pb::SamplingParams& from) {
   COXSWAIN_RETURN_IF_ERROR(request::check_grammar_size(from.grammar().size()));
   if (!from.grammar().empty())
     to.grammar.bytes = std::make_shared<const std::string>(from.grammar());
+  COXSWAIN_ASSIGN_OR_RETURN(to.allowed_tokens,
+                            tokens_from_wire(from.allowed_tokens(), "sampling.allowed_tokens"));
+  to.epsilon_cutoff = from.epsilon_cutoff();
+  to.eta_cutoff = from.eta_cutoff();
+  to.top_n_sigma = from.top_n_sigma();
+  to.dynatemp_range = from.dynatemp_range();
+  to.dynatemp_exponent = from.dynatemp_exponent();
+  to.xtc_probability = from.xtc_probability();
+  to.xtc_threshold = from.xtc_threshold();
+  to.dry_multiplier = from.dry_multiplier();
+  to.dry_base = from.dry_base();
+  to.dry_allowed_length = from.dry_allowed_length();
+  to.dry_penalty_last_n = from.dry_penalty_last_n();
+  to.dry_sequence_breakers.assign(from.dry_sequence_breakers().begin(),
+                                  from.dry_sequence_breakers().end());
+  to.watermark = from.watermark();
+  COXSWAIN_ASSIGN_OR_RETURN(to.samplers, samplers_from_wire(from.samplers()));
   if (!from.has_thoughts()) return to;
   ThoughtBudget& thoughts = to.thoughts.emplace();
   thoughts.tokens_max = from.thoughts().tokens_max();
@@ -134,6 +180,7 @@ void outputs_to_proto(const OutputParams& from, pb::OutputParams& to) {
 // Elements of lists that take more memory than their bytes on the wire.
 std::size_t n_items_of(const pb::SequenceSpec& spec) {
   const int n = spec.sampling().logit_bias_size() + spec.sampling().bad_words_size() +
+                spec.sampling().dry_sequence_breakers_size() +
                 spec.stopping().stop_sequences_size() +
                 spec.stopping().stop_token_sequences_size() + spec.stopping().end_ids_size();
   return static_cast<std::size_t>(n);

@@ -72,6 +72,23 @@ SamplingParams any_sampling() {
     p.thoughts = {.tokens_max = any_u32(), .open = some_ids(0), .close = some_ids(1)};
   }
   p.bad_words = some(rc::gen::exec([] { return any_tokens(); }));
+  p.allowed_tokens = any_tokens();
+  for (float* value : {&p.epsilon_cutoff,
+                       &p.eta_cutoff,
+                       &p.top_n_sigma,
+                       &p.dynatemp_range,
+                       &p.dynatemp_exponent,
+                       &p.xtc_probability,
+                       &p.xtc_threshold,
+                       &p.dry_multiplier,
+                       &p.dry_base})
+    *value = any_float();
+  p.dry_allowed_length = any_u32();
+  p.dry_penalty_last_n = any_u32();
+  p.dry_sequence_breakers = some(rc::gen::exec([] { return any_bytes(); }));
+  p.watermark = any_bool();
+  p.samplers = some(rc::gen::map(rc::gen::inRange(0, 10),
+                                 [](int step) { return static_cast<SamplerStep>(step); }));
   return p;
 }
 
@@ -388,6 +405,10 @@ TEST(Convert, AGrammarHasABoundedNumberOfBytes) {
             "`grammar` must be at most 8388608 bytes when compiled. Given: 8388609");
   sampling.clear_grammar();
   EXPECT_FALSE(from_proto(plan)->new_sequences[0].sampling.grammar);
+  sampling.add_samplers(9);
+  EXPECT_TRUE(from_proto(plan).ok());
+  sampling.add_samplers(10);
+  EXPECT_EQ(from_proto(plan).status().message(), "`sampling.samplers` must be below 10. Given: 10");
 }
 
 TEST(Convert, AStopOffsetBehindTheTextIsRefused) {

@@ -52,6 +52,26 @@ std::vector<SequenceSpec> requests() {
       spec.sampling.penalties_count_prompt = true;
     }
     if (i == 2 || i == 5) spec.sampling.no_repeat_ngram_size = 2;
+    if (i == 0 || i == 3) {
+      spec.sampling.watermark = true;
+      spec.sampling.dry_multiplier = 0.8F;
+      spec.sampling.dry_allowed_length = 1;
+      for (TokenId id = 3; id < static_cast<TokenId>(kVocab); id += 2)
+        spec.sampling.allowed_tokens.push_back(id);
+    }
+    if (i == 3) {
+      spec.sampling.top_n_sigma = 2.5F;
+      spec.sampling.xtc_probability = 0.5F;
+      spec.sampling.xtc_threshold = 0.05F;
+    }
+    if (i == 5) {
+      spec.sampling.dynatemp_range = 0.5F;
+      spec.sampling.dynatemp_exponent = 1.5F;
+      spec.sampling.epsilon_cutoff = 1e-3F;
+      spec.sampling.eta_cutoff = 1e-3F;
+      spec.sampling.samplers = {
+          SamplerStep::kEta, SamplerStep::kTemperature, SamplerStep::kEpsilon};
+    }
     if (i == 4) {
       for (TokenId id = 3; id < 40; ++id) spec.sampling.bad_words.push_back({id});
       spec.stopping.min_new_tokens = 9;

@@ -13,6 +13,12 @@ constexpr std::size_t kOutputReserve = 1024;
 // Decoders look back over few tokens (a leading blank, an unfinished character); this many are plenty.
 constexpr std::size_t kContextTokens = 8;
 
+void set_bit(grammar::TokenMask& mask, TokenId id) {
+  const auto index = static_cast<std::size_t>(id);
+  if (index / 64 >= mask.size()) mask.resize(index / 64 + 1, 0);
+  mask[index / 64] |= std::uint64_t{1} << (index % 64);
+}
+
 }  // namespace
 
 SequenceState::SequenceState(SequenceSpec spec,
@@ -26,6 +32,7 @@ SequenceState::SequenceState(SequenceSpec spec,
       eos_(eos),
       has_counts_(sampling::needs_token_counts(spec_.sampling)),
       may_forbid_(sampling::may_forbid(spec_.sampling, spec_.stopping)),
+      wants_repetitions_(sampling::wants_repetitions(spec_.sampling)),
       grammar_(std::move(grammar)),
       stops_(spec_.stopping.stop_sequences) {
   const std::size_t room = std::min<std::size_t>(spec_.stopping.max_new_tokens, kOutputReserve);
@@ -39,6 +46,16 @@ SequenceState::SequenceState(SequenceSpec spec,
   }
   if (grammar_ != nullptr) place_ = grammar_->begin();
   if (spec_.sampling.thoughts) thoughts_.emplace(*spec_.sampling.thoughts);
+  if (!spec_.sampling.allowed_tokens.empty()) {
+    for (const TokenId id : spec_.sampling.allowed_tokens) set_bit(allowed_, id);
+    for (const TokenId id : end_ids()) set_bit(allowed_, id);
+  }
+  has_breaks_ =
+      wants_repetitions_ && codec_ != nullptr && !spec_.sampling.dry_sequence_breakers.empty();
+  if (has_breaks_) {
+    breaks_.reserve(spec_.prompt.size() + room);
+    for (const TokenId id : spec_.prompt) breaks_.push_back(breaks_repetitions(id) ? 1 : 0);
+  }
   append(spec_.produced);
 }
 
@@ -75,6 +92,7 @@ std::string SequenceState::append_text(TokenId id) {
   output_.push_back(id);
   if (has_counts_) counts_.add(id);
   if (thoughts_) thoughts_->add(id);
+  if (has_breaks_) breaks_.push_back(breaks_repetitions(id) ? 1 : 0);
   if (grammar_ != nullptr && !is_end(id) && !grammar_->advance(place_, id))
     has_left_grammar_ = true;
   if (codec_ == nullptr) return {};
@@ -84,6 +102,20 @@ std::string SequenceState::append_text(TokenId id) {
   raw_length_ += piece.size();
   generated_text_ += generated_->push(id);
   return piece;
+}
+
+bool SequenceState::breaks_repetitions(TokenId id) {
+  const auto [known, is_new] = is_break_.try_emplace(id, false);
+  if (is_new) {
+    // Special tokens as they are spelled, so that the end of a turn may be one.
+    const std::string text =
+        codec_->is_special(id) ? codec_->token_text(id) : codec_->token_bytes(id);
+    known->second = std::any_of(
+        spec_.sampling.dry_sequence_breakers.begin(),
+        spec_.sampling.dry_sequence_breakers.end(),
+        [&](const std::string& breaker) { return text.find(breaker) != std::string::npos; });
+  }
+  return known->second;
 }
 
 std::span<const TokenId> SequenceState::end_ids() const {
@@ -97,8 +129,11 @@ bool SequenceState::is_end(TokenId id) const {
 }
 
 Status SequenceState::find_allowed(grammar::TokenMask& mask) const {
+  if (grammar_ == nullptr) {
+    mask = allowed_;
+    return {};
+  }
   mask.clear();
-  if (grammar_ == nullptr) return {};
   if (has_left_grammar_)
     return invalid_argument("the tokens produced before do not follow the grammar", "grammar");
   const auto found = grammar_->mask(place_);
@@ -111,6 +146,9 @@ Status SequenceState::find_allowed(grammar::TokenMask& mask) const {
     const std::uint64_t bit = std::uint64_t{1} << (index % 64);
     mask[index / 64] = is_whole ? mask[index / 64] | bit : mask[index / 64] & ~bit;
   }
+  if (allowed_.empty()) return {};
+  mask.resize(std::min(mask.size(), allowed_.size()));
+  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] &= allowed_[i];
   return {};
 }
 
@@ -125,6 +163,14 @@ std::optional<TokenId> SequenceState::find_forced(const grammar::TokenMask& allo
   const auto id = static_cast<std::size_t>(*forced);
   const bool may_follow = id / 64 < allowed.size() && (allowed[id / 64] >> (id % 64) & 1) != 0;
   return may_follow ? forced : std::nullopt;
+}
+
+void SequenceState::find_repetitions(sampling::RepetitionScratch& scratch,
+                                     std::vector<sampling::Repetition>& found) const {
+  found.clear();
+  if (!wants_repetitions_) return;
+  sampling::find_repetitions(
+      {.prompt = spec_.prompt, .output = output_}, breaks_, spec_.sampling, scratch, found);
 }
 
 bool SequenceState::is_whole_without_end() const {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <coxswain/step_runner.h>
@@ -21,6 +22,7 @@
 
 #include "grammar/token_masks.h"
 #include "runner/masks_ahead.h"
+#include "sampling/dry.h"
 #include "sampling/forbidden_tokens.h"
 #include "sampling/sampler.h"
 #include "sampling/stop_matcher.h"
@@ -58,14 +60,17 @@ class SequenceState {
   const sampling::TokenCounts* counts() const { return has_counts_ ? &counts_ : nullptr; }
   // The ids that may not come next, ascending; none of a request that forbids none.
   void find_forbidden(std::vector<TokenId>& ids) const;
-  // The ids that the grammar lets come next, a bit for each: end tokens where the text is whole. Empty of a request
-  // without one. Errors: kInvalidArgument if the output has left the grammar, which only what others produced can;
-  // kResourceExhausted where the grammar is in too many states.
+  // The ids that grammar and allowed tokens let come next, a bit for each: end tokens where the text is whole. Empty of
+  // a request with neither. Errors: kInvalidArgument if the output has left the grammar, which only what others
+  // produced can; kResourceExhausted where the grammar is in too many states.
   Status find_allowed(grammar::TokenMask& mask) const;
   // What find_allowed() will have to make; none where it is made already.
   std::optional<MasksAhead::Wanted> wanted_mask() const;
   // The id that comes next whatever the model would choose; none where `allowed`, of find_allowed(), does not have it.
   std::optional<TokenId> find_forced(const grammar::TokenMask& allowed) const;
+  // What DRY looks at; none of a request without it.
+  void find_repetitions(sampling::RepetitionScratch& scratch,
+                        std::vector<sampling::Repetition>& found) const;
   // What a state of the same spec is made with.
   const std::shared_ptr<const grammar::TokenMasks>& grammar() const { return grammar_; }
   std::uint32_t rope_length() const;
@@ -99,6 +104,8 @@ class SequenceState {
  private:
   // The decoded text of one more token, with and without special tokens.
   std::string append_text(TokenId id);
+  // Whether the text of a token holds one of DRY's sequence breakers.
+  bool breaks_repetitions(TokenId id);
   // The end tokens of the sequence; none if they are ignored.
   std::span<const TokenId> end_ids() const;
   bool is_end(TokenId id) const;
@@ -121,11 +128,17 @@ class SequenceState {
   std::vector<TokenId> output_;
   bool has_counts_ = false;
   bool may_forbid_ = false;
+  bool wants_repetitions_ = false;
+  bool has_breaks_ = false;
   bool finished_ = false;
   bool has_left_grammar_ = false;
   std::shared_ptr<const grammar::TokenMasks> grammar_;
   grammar::TokenMasks::Position place_;  // of the output in it
   std::optional<sampling::ThoughtState> thoughts_;
+  grammar::TokenMask allowed_;  // of allowed_tokens, with the end tokens; empty without any
+  // For each token of prompt and output, if there are sequence breakers; and what is known of ids by now.
+  std::vector<std::uint8_t> breaks_;
+  std::unordered_map<TokenId, bool> is_break_;
   sampling::TokenCounts counts_;
   sampling::StopMatcher stops_;
   std::unique_ptr<TextCodec::Stream> raw_;        // special tokens spelled out

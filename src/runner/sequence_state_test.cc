@@ -208,6 +208,64 @@ TEST_F(SequenceStateTest, EndTokensAreForbiddenUntilTheLeastLength) {
   EXPECT_TRUE(ids.empty());
 }
 
+TEST_F(SequenceStateTest, AllowedTokensBindTheGrammarToo) {
+  using Ids = std::vector<TokenId>;
+  const auto make_allowing = [&](Ids ids, const std::string& pattern, StoppingParams stopping) {
+    SequenceSpec spec{.prompt = {letter('x')}, .stopping = std::move(stopping)};
+    spec.sampling.allowed_tokens = std::move(ids);
+    std::shared_ptr<const grammar::TokenMasks> masks;
+    if (!pattern.empty()) {
+      spec.sampling.grammar = testing::regex_grammar(pattern);
+      masks = grammars_.open(spec.sampling.grammar).value();
+    }
+    return SequenceState(std::move(spec), codec_.get(), eos_, 1, std::move(masks));
+  };
+  const Ids ids = {letter('c'), letter('a')};
+  EXPECT_EQ(allowed(make_allowing(ids, "", {.max_new_tokens = 9})),
+            (Ids{kEos, letter('a'), letter('c')}));
+  EXPECT_EQ(allowed(make_allowing(ids, "", {.max_new_tokens = 9, .ignore_eos = true})),
+            (Ids{letter('a'), letter('c')}));
+  EXPECT_EQ(allowed(make_allowing(ids, "", {.max_new_tokens = 9, .end_ids = {7}})),
+            (Ids{letter('a'), 7}));  // 7 is c
+  auto bound = make_allowing(ids, "[ab]c?", {.max_new_tokens = 9});
+  EXPECT_EQ(allowed(bound), Ids{letter('a')});
+  feed(bound, {letter('a')});
+  EXPECT_EQ(allowed(bound), (Ids{kEos, letter('c')}));
+}
+
+TEST_F(SequenceStateTest, ARepetitionEndsAtASequenceBreaker) {
+  using Ids = std::vector<TokenId>;
+  const auto found_of = [](const SequenceState& state) {
+    sampling::RepetitionScratch scratch;
+    std::vector<sampling::Repetition> found;
+    state.find_repetitions(scratch, found);
+    return found;
+  };
+  const auto make_dry = [&](std::vector<std::string> breakers, Ids produced) {
+    SequenceSpec spec{.prompt = {letter('a'), letter('b'), 1, letter('c'), letter('d')},
+                      .produced = std::move(produced),
+                      .stopping = {.max_new_tokens = 9}};
+    spec.sampling.dry_multiplier = 1.0F;
+    spec.sampling.dry_sequence_breakers = std::move(breakers);
+    return SequenceState(std::move(spec), codec_.get(), eos_, 1);
+  };
+  using Found = std::vector<sampling::Repetition>;
+  const Ids output = {letter('a'), letter('b'), 1, letter('c')};
+  EXPECT_EQ(found_of(make_dry({}, output)), (Found{{.id = letter('d'), .length = 4}}));
+  EXPECT_EQ(found_of(make_dry({"z", "b"}, output)), (Found{{.id = letter('d'), .length = 2}}));
+  // A special token as it is spelled; behind it is too little.
+  EXPECT_EQ(found_of(make_dry({"<1>"}, output)), Found{});
+  EXPECT_EQ(found_of(make_dry({"d"}, output)), Found{});
+  // The same whether tokens were produced here or elsewhere.
+  auto walked = make_dry({"b"}, {});
+  for (std::size_t n = 0; n < output.size(); ++n) {
+    const Ids before(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(n));
+    EXPECT_EQ(found_of(walked), found_of(make_dry({"b"}, before))) << n;
+    feed(walked, {output[n]});
+  }
+  EXPECT_EQ(found_of(make({.max_new_tokens = 9})), Found{});
+}
+
 TEST_F(SequenceStateTest, StopOffsetsPointIntoTheTextWithoutSpecialTokens) {
   auto state = make({.max_new_tokens = 9, .stop_sequences = {"cd"}});
   const auto finish = feed(state, {letter('a'), 1, kHalf, kOtherHalf, letter('c'), letter('d')});

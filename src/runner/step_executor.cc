@@ -37,6 +37,8 @@ StepExecutor::StepExecutor(const ExecutorParts& parts, const ExecutorLimits& lim
   forbidden_.resize(parts_.exec->n_threads());
   allowed_.resize(parts_.exec->n_threads());
   if (parts_.grammars != nullptr) masks_ahead_.emplace();
+  repetition_scratch_.resize(parts_.exec->n_threads());
+  repetitions_.resize(parts_.exec->n_threads());
 }
 
 std::uint64_t StepExecutor::workspace_bytes(const model::ModelInfo& model,

@@ -187,6 +187,8 @@ class StepExecutor {
   std::vector<std::vector<TokenId>> forbidden_;
   std::vector<grammar::TokenMask> allowed_;
   std::optional<MasksAhead> masks_ahead_;  // there with Grammars
+  std::vector<sampling::RepetitionScratch> repetition_scratch_;
+  std::vector<std::vector<sampling::Repetition>> repetitions_;
   StepTimings timings_;
 };
 

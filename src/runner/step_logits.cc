@@ -55,6 +55,7 @@ void StepExecutor::choose(LogitRow& wanted, std::span<float> logits, std::size_t
     listing.n_top_tokens = wanted.ready->row->n_candidates;
   }
   state->find_forbidden(forbidden_[worker]);
+  state->find_repetitions(repetition_scratch_[worker], repetitions_[worker]);
   wanted.status = state->find_allowed(allowed_[worker]);
   if (!wanted.status.ok()) return;
   const auto out = samplers_[worker].sample({.logits = logits,
@@ -63,7 +64,9 @@ void StepExecutor::choose(LogitRow& wanted, std::span<float> logits, std::size_t
                                              .position = wanted.position + 1,
                                              .forbidden = forbidden_[worker],
                                              .allowed = allowed_[worker],
-                                             .forced = state->find_forced(allowed_[worker])});
+                                             .forced = state->find_forced(allowed_[worker]),
+                                             .repetitions = repetitions_[worker],
+                                             .previous = state->token_at(state->length() - 1)});
   wanted.status = out.status();
   if (!out.ok()) return;
   wanted.choice.token = out->token;

@@ -226,6 +226,12 @@ Status StepExecutor::check_spec(const SequenceSpec& spec) const {
     return {
         Code::kFailedPrecondition, ErrorKind::kValidation, "stop strings need a tokenizer", "stop"};
   }
+  if (parts_.codec == nullptr && !spec.sampling.dry_sequence_breakers.empty()) {
+    return {Code::kFailedPrecondition,
+            ErrorKind::kValidation,
+            "sequence breakers need a tokenizer",
+            "dry_sequence_breakers"};
+  }
   if (parts_.grammars == nullptr && spec.sampling.grammar) {
     return {
         Code::kFailedPrecondition, ErrorKind::kValidation, "grammars need a tokenizer", "grammar"};

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/scalar_math.h"
 #include "sampling/row_math.h"
 
 namespace coxswain::sampling {
@@ -101,6 +102,19 @@ CandidateSet::Weights CandidateSet::weights() {
   out.sum = exp_weights(scores(), out.max_score, out.values, sums);
   out.block_sums = sums;
   return out;
+}
+
+// With log p = score - max - log(sum).
+double entropy_of(const CandidateSet& set, const CandidateSet::Weights& weights) {
+  const double log_sum = base::log(weights.sum);
+  double entropy = 0.0;
+  const std::span<const float> scores = set.scores();
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (weights.values[i] == 0.0F) continue;
+    const double log_p = static_cast<double>(scores[i] - weights.max_score) - log_sum;
+    entropy -= static_cast<double>(weights.values[i]) / weights.sum * log_p;
+  }
+  return entropy;
 }
 
 }  // namespace coxswain::sampling

@@ -70,6 +70,8 @@ class CandidateSet {
   // Room for one value or index per candidate, for the steps. Contents are undefined.
   std::span<float> float_scratch() { return {float_scratch_.data(), size_}; }
   std::span<std::uint32_t> index_scratch() { return {index_scratch_.data(), size_}; }
+  // Room for one index per id of the largest row; the same memory.
+  std::span<std::uint32_t> vocab_scratch() { return index_scratch_; }
   std::span<double> bucket_scratch() { return buckets_; }
   static constexpr std::size_t kBuckets = 4096;
 
@@ -87,5 +89,8 @@ class CandidateSet {
   std::size_t size_ = 0;
   bool dense_ = true;  // index == id
 };
+
+// -sum p log p, in nats. `weights` are those of `set`.
+double entropy_of(const CandidateSet& set, const CandidateSet::Weights& weights);
 
 }  // namespace coxswain::sampling

@@ -18,7 +18,8 @@ PhiloxCounter philox4x32_10(PhiloxCounter counter, PhiloxKey key);
 
 // What a number is drawn for. Values are part of what a seed means: append only.
 enum class DrawPurpose : std::uint32_t {
-  kToken = 0,  // the token at a position
+  kToken = 0,       // the token at a position
+  kTopChoices = 1,  // whether XTC acts there
 };
 
 // Uniform in [0, 1), a multiple of 2^-53.

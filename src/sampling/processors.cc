@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/scalar_math.h"
 #include "sampling/row_math.h"
 
 namespace coxswain::sampling {
@@ -59,6 +60,18 @@ void apply_logit_bias(CandidateSet& set, std::span<const std::pair<TokenId, floa
 
 void apply_temperature(CandidateSet& set, float temperature) {
   divide(set.scores(), temperature);
+}
+
+void apply_dynamic_temperature(CandidateSet& set, float temperature, float range, float exponent) {
+  if (set.size() == 1) return;
+  const double low = std::max(0.0, static_cast<double>(temperature) - static_cast<double>(range));
+  const double high = static_cast<double>(temperature) + static_cast<double>(range);
+  const double most = base::log(static_cast<double>(set.size()));
+  // Rounding may leave it a little outside.
+  const double share = std::clamp(entropy_of(set, set.weights()) / most, 0.0, 1.0);
+  const double raised = share > 0.0 ? base::pow(share, static_cast<double>(exponent)) : 0.0;
+  const auto chosen = static_cast<float>(low + (high - low) * raised);
+  divide(set.scores(), std::max(chosen, kGreedyTemperature));
 }
 
 bool keep_masked(CandidateSet& set, std::span<const std::uint64_t> mask) {

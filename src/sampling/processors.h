@@ -33,6 +33,12 @@ void apply_logit_bias(CandidateSet& set, std::span<const std::pair<TokenId, floa
 // score / temperature. REQUIRES: temperature > 0.
 void apply_temperature(CandidateSet& set, float temperature);
 
+// score / T, where T goes from max(0, temperature - range) to temperature + range as the entropy of the candidates goes
+// from 0 to the largest that so many can have: low + (high - low) * (entropy / log(size)) ^ exponent. (kalomaze 2024,
+// https://github.com/LostRuins/koboldcpp/pull/600; the exponent: https://github.com/ggml-org/llama.cpp/pull/4972.)
+// REQUIRES: temperature, range and exponent > 0.
+void apply_dynamic_temperature(CandidateSet& set, float temperature, float range, float exponent);
+
 // Only ids whose bit is set stay, the lowest in the lowest bit of the first word; ids without a bit leave. False, and
 // the set as it was, if none would stay.
 [[nodiscard]] bool keep_masked(CandidateSet& set, std::span<const std::uint64_t> mask);

@@ -1,6 +1,7 @@
 #include "sampling/processors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <random>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "sampling/row_math.h"
+#include "sampling/test_rows.h"
 
 namespace coxswain::sampling {
 namespace {
@@ -178,6 +180,47 @@ TEST(CandidateSet, ForbiddenIdsAreLeftOutUnlessAllAre) {
   EXPECT_EQ(set_of({low, low}).size(), 2u);
   CandidateSet set(4);
   EXPECT_FALSE(set.assign(std::vector<float>{0.0F, std::numeric_limits<float>::quiet_NaN()}));
+}
+
+// By the formula of https://github.com/ggml-org/llama.cpp/pull/4972, in double.
+TEST(Processors, DynamicTemperatureFollowsTheEntropy) {
+  for (const float spread : {0.01F, 1.0F, 4.0F}) {
+    const auto row = random_row(200, spread, 21);
+    double sum = 0.0;
+    for (const float v : row) sum += std::exp(static_cast<double>(v));
+    double entropy = 0.0;
+    for (const float v : row) {
+      const double p = std::exp(static_cast<double>(v)) / sum;
+      entropy -= p * std::log(p);
+    }
+    const double share = entropy / std::log(static_cast<double>(row.size()));
+    struct Case {
+      float temperature;
+      float range;
+      float exponent;
+    };
+    for (const Case& c : {Case{1.0F, 0.5F, 1.0F}, Case{0.7F, 2.0F, 0.5F}, Case{2.0F, 1.5F, 3.0F}}) {
+      const double low = std::max(0.0, static_cast<double>(c.temperature - c.range));
+      const double high = static_cast<double>(c.temperature + c.range);
+      const double chosen = low + (high - low) * std::pow(share, static_cast<double>(c.exponent));
+      auto set = set_of(row);
+      apply_dynamic_temperature(set, c.temperature, c.range, c.exponent);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const double expected = static_cast<double>(row[i]) / chosen;
+        EXPECT_NEAR(set.scores()[i], expected, 2e-5 * std::max(1.0, std::fabs(expected)));
+      }
+    }
+  }
+}
+
+TEST(Processors, DynamicTemperatureOfOneCertainCandidateIsTheLowest) {
+  auto sure = set_of({0.0F, 1e30F, 5.0F});
+  apply_dynamic_temperature(sure, 1.0F, 2.0F, 1.0F);  // 0, held where a greedy request begins
+  EXPECT_EQ(sure.scores()[1], kScoreMax);
+  EXPECT_NEAR(sure.scores()[2], 5e6F, 1.0F);
+  auto alone = set_of({3.0F});
+  apply_dynamic_temperature(alone, 1.0F, 0.5F, 1.0F);
+  EXPECT_EQ(alone.scores()[0], 3.0F);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -184,6 +185,25 @@ std::size_t indices_at_least(std::span<const float> row,
     }
   }
   return n;
+}
+
+double standard_deviation(std::span<const float> row) {
+  const auto mean_of = [&](auto value_at) {
+    double lanes[kLanes] = {};
+    std::size_t i = 0;
+    for (; i + kLanes <= row.size(); i += kLanes) {
+      for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += value_at(row[i + l]);
+    }
+    for (std::size_t l = 0; i < row.size(); ++i, ++l) lanes[l] += value_at(row[i]);
+    double sum = 0.0;
+    for (const double lane : lanes) sum += lane;
+    return sum / static_cast<double>(row.size());
+  };
+  const double mean = mean_of([](float x) { return static_cast<double>(x); });
+  return std::sqrt(mean_of([mean](float x) {
+    const double distance = static_cast<double>(x) - mean;
+    return distance * distance;
+  }));
 }
 
 }  // namespace coxswain::sampling

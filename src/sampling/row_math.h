@@ -59,4 +59,7 @@ std::size_t indices_at_least(std::span<const float> row,
                              float threshold,
                              std::span<std::uint32_t> out);
 
+// The square root of the mean squared distance from the mean. REQUIRES: not empty, every value within +-kScoreMax.
+double standard_deviation(std::span<const float> row);
+
 }  // namespace coxswain::sampling

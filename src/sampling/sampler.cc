@@ -9,6 +9,7 @@
 #include "sampling/row_math.h"
 #include "sampling/select.h"
 #include "sampling/warpers.h"
+#include "sampling/watermark.h"
 
 namespace coxswain::sampling {
 namespace {
@@ -26,8 +27,10 @@ bool has_count_penalty(const SamplingParams& p) {
 // Whether the scores are the logits themselves.
 bool is_plain(const SamplingParams& p) {
   const bool scaled = p.temperature != 1.0F && p.temperature >= kGreedyTemperature;
-  const bool cut = p.top_k > 0 || p.top_p < 1.0F || p.typical_p < 1.0F || p.min_p > 0.0F;
-  return !scaled && !cut && p.logit_bias.empty() && !needs_token_counts(p);
+  const bool cut = p.top_k > 0 || p.top_p < 1.0F || p.typical_p < 1.0F || p.min_p > 0.0F ||
+                   p.top_n_sigma > 0.0F || p.epsilon_cutoff > 0.0F || p.eta_cutoff > 0.0F;
+  return !scaled && !cut && p.dynatemp_range == 0.0F && !p.watermark && p.logit_bias.empty() &&
+         !needs_token_counts(p);
 }
 
 float logprob(float score, const CandidateSet::Weights& weights) {
@@ -76,9 +79,9 @@ std::size_t Sampler::bytes(std::size_t vocab_max) {
   return CandidateSet::bytes(vocab_max) + kTopTokensMax * sizeof(ScoredToken);
 }
 
-bool Sampler::process(const SampleInput& input) {
+void Sampler::penalise(const SampleInput& input) {
   const SamplingParams& p = *input.params;
-  assert(input.counts != nullptr || !needs_token_counts(p));
+  assert(input.counts != nullptr);
   if (p.repetition_penalty != 1.0F)
     apply_repetition_penalty(set_, *input.counts, p.repetition_penalty);
   if (p.relative_frequency_penalty != 0.0F) {
@@ -88,15 +91,56 @@ bool Sampler::process(const SampleInput& input) {
     const Counted counted = p.penalties_count_prompt ? Counted::kPromptAndOutput : Counted::kOutput;
     apply_count_penalties(set_, *input.counts, counted, p.frequency_penalty, p.presence_penalty);
   }
+}
+
+void Sampler::apply_step(SamplerStep step, const SampleInput& input) {
+  const SamplingParams& p = *input.params;
+  switch (step) {
+    case SamplerStep::kDry:
+      return apply_dry(set_, input.repetitions, p);
+    case SamplerStep::kTopNSigma:
+      return keep_top_n_sigma(set_, p.top_n_sigma);
+    case SamplerStep::kTopK:
+      return keep_top_k(set_, static_cast<std::size_t>(std::max(p.top_k, 0)));
+    case SamplerStep::kTypicalP:
+      return keep_typical(set_, p.typical_p);
+    case SamplerStep::kTopP:
+      return keep_top_p(set_, p.top_p);
+    case SamplerStep::kMinP:
+      return keep_min_p(set_, p.min_p);
+    case SamplerStep::kEpsilon:
+      return keep_epsilon(set_, p.epsilon_cutoff);
+    case SamplerStep::kEta:
+      return keep_eta(set_, p.eta_cutoff);
+    case SamplerStep::kXtc:
+      if (p.xtc_probability > 0.0F && !is_greedy(p) &&
+          uniform_draw(p.seed, input.position, DrawPurpose::kTopChoices) <
+              static_cast<double>(p.xtc_probability))
+        exclude_top_choices(set_, p.xtc_threshold);
+      return;
+    case SamplerStep::kTemperature:
+      if (p.temperature < kGreedyTemperature) return;
+      if (p.dynatemp_range > 0.0F)
+        return apply_dynamic_temperature(
+            set_, p.temperature, p.dynatemp_range, p.dynatemp_exponent);
+      if (p.temperature != 1.0F) apply_temperature(set_, p.temperature);
+      return;
+  }
+}
+
+bool Sampler::process(const SampleInput& input) {
+  const SamplingParams& p = *input.params;
+  if (p.watermark) {
+    const auto room = set_.vocab_scratch().first(input.logits.size());
+    apply_watermark(set_, green_ids(input.previous, kWatermarkGamma, room), kWatermarkDelta);
+  }
+  if (needs_token_counts(p)) penalise(input);
   apply_logit_bias(set_, p.logit_bias);
   if (!input.allowed.empty() && !keep_masked(set_, input.allowed)) return false;
   if (!input.forbidden.empty()) remove_ids(set_, input.forbidden);
-  if (p.temperature != 1.0F && p.temperature >= kGreedyTemperature)
-    apply_temperature(set_, p.temperature);
-  keep_top_k(set_, static_cast<std::size_t>(std::max(p.top_k, 0)));
-  keep_top_p(set_, p.top_p);
-  keep_typical(set_, p.typical_p);
-  keep_min_p(set_, p.min_p);
+  const std::span<const SamplerStep> steps =
+      p.samplers.empty() ? std::span<const SamplerStep>(kSamplerOrder) : std::span(p.samplers);
+  for (const SamplerStep step : steps) apply_step(step, input);
   return true;
 }
 
@@ -108,8 +152,8 @@ std::size_t Sampler::pick(const SampleInput& input, const CandidateSet::Weights&
 
 Result<SampleOutput> Sampler::sample(const SampleInput& input) {
   const SamplingParams& p = *input.params;
-  const bool plain =
-      is_plain(p) && input.forbidden.empty() && input.allowed.empty() && !input.forced;
+  const bool plain = is_plain(p) && input.forbidden.empty() && input.allowed.empty() &&
+                     !input.forced && input.repetitions.empty();
   if (is_greedy(p) && p.n_top_tokens == 0 && plain) {  // two passes over the logits, no copy
     const RowSummary row = summarise(input.logits);
     if (row.has_nan) return nan_status();
@@ -122,7 +166,8 @@ Result<SampleOutput> Sampler::sample(const SampleInput& input) {
   if (!process(input)) {
     return Status(Code::kInternal,
                   ErrorKind::kGeneration,
-                  "the model has no token that the grammar of the request allows here");
+                  "the model has no token here that the grammar or the allowed tokens of the "
+                  "request let through");
   }
   const CandidateSet::Weights weights = set_.weights();
   top_.clear();

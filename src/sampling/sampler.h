@@ -1,13 +1,14 @@
 #pragma once
 // Sampler: from one row of logits to one token, its log-probability and the best alternatives.
 //
-// The result is a pure function of (logits, params, counts, position, forbidden, allowed, forced): nothing else is
-// read, sums have a fixed order, ties go to the lowest id, and the random number is philox(seed, position).
+// The result is a pure function of SampleInput: nothing else is read, sums have a fixed order, ties go to the lowest
+// id, and the random number is philox(seed, position).
 // Order of the steps and formulas: docs/sampling.md.
 //
 // All memory is taken by the constructor. Thread rule: a Sampler belongs to one thread at a time;
 // rows of a step may be spread over several samplers.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <coxswain/types.h>
 
 #include "sampling/candidates.h"
+#include "sampling/dry.h"
 #include "sampling/token_counts.h"
 
 namespace coxswain::sampling {
@@ -40,6 +42,9 @@ struct SampleInput {
   std::span<const std::uint64_t> allowed = {};
   // The id that is chosen (thought_budget.h), whatever the scores are.
   std::optional<TokenId> forced = {};
+  // What DRY looks at (dry.h); none unless wants_repetitions(*params).
+  std::span<const Repetition> repetitions = {};
+  TokenId previous = 0;  // the last one of prompt and output; read for a watermark alone
 };
 
 struct SampleOutput {
@@ -47,6 +52,20 @@ struct SampleOutput {
   // At least n_top_tokens best candidates (fewer if fewer are left), best first, with everything
   // that ties with the last up to kTopTokensMax. Valid until the next call.
   std::span<const ScoredToken> top;
+};
+
+// The order of the steps of a request that names none.
+inline constexpr std::array kSamplerOrder{
+    SamplerStep::kDry,
+    SamplerStep::kTopNSigma,
+    SamplerStep::kTemperature,
+    SamplerStep::kTopK,
+    SamplerStep::kTopP,
+    SamplerStep::kTypicalP,
+    SamplerStep::kMinP,
+    SamplerStep::kEpsilon,
+    SamplerStep::kEta,
+    SamplerStep::kXtc,
 };
 
 bool is_greedy(const SamplingParams& params);
@@ -64,6 +83,8 @@ class Sampler {
 
  private:
   bool process(const SampleInput& input);  // false: nothing is allowed
+  void penalise(const SampleInput& input);
+  void apply_step(SamplerStep step, const SampleInput& input);
   std::size_t pick(const SampleInput& input, const CandidateSet::Weights& weights) const;
 
   CandidateSet set_;

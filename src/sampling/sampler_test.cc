@@ -7,7 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "sampling/philox.h"
+#include "sampling/processors.h"
 #include "sampling/test_rows.h"
+#include "sampling/warpers.h"
 
 namespace coxswain::sampling {
 namespace {
@@ -272,11 +275,75 @@ TEST(Sampler, AGrammarThatAllowsNothingFails) {
       EXPECT_EQ(out.status().code(), Code::kInternal);
       EXPECT_EQ(out.status().kind(), ErrorKind::kGeneration);
       EXPECT_EQ(out.status().message(),
-                "the model has no token that the grammar of the request allows here");
+                "the model has no token here that the grammar or the allowed tokens of the "
+                "request let through");
     }
     EXPECT_TRUE(
         sampler.sample({.logits = row, .params = &params, .allowed = mask_of(3, {2})}).ok());
   }
+}
+
+TEST(Sampler, StepsFollowTheOrderOfTheRequest) {
+  using Step = SamplerStep;
+  const auto row = random_row(400, 2.0F, 12);
+  Sampler sampler(row.size(), 400);
+  SamplingParams params{.do_sample = true,
+                        .temperature = 3.0F,
+                        .top_k = 60,
+                        .top_p = 0.8F,
+                        .min_p = 0.1F,
+                        .n_top_tokens = 400};
+  // Each id that is left with the log-softmax of what is left, by the functions of the steps in turn.
+  const auto expect = [&](std::vector<Step> named, const std::vector<Step>& turns) {
+    params.samplers = std::move(named);
+    CandidateSet set(row.size());
+    ASSERT_TRUE(set.assign(row));
+    for (const Step step : turns) {
+      if (step == Step::kTemperature) apply_temperature(set, params.temperature);
+      if (step == Step::kTopK) keep_top_k(set, 60);
+      if (step == Step::kTopP) keep_top_p(set, params.top_p);
+      if (step == Step::kMinP) keep_min_p(set, params.min_p);
+    }
+    const SampleOutput out = sampled(sampler, row, params);
+    ASSERT_EQ(out.top.size(), set.size());
+    const std::vector<float> left(set.scores().begin(), set.scores().end());
+    for (const ScoredToken& token : out.top) {
+      const auto at = set.index_of(token.id);
+      ASSERT_TRUE(at);
+      EXPECT_NEAR(token.logprob, log_softmax(left, *at), 1e-5);
+    }
+  };
+  expect({}, {Step::kTemperature, Step::kTopK, Step::kTopP, Step::kMinP});
+  expect({Step::kTopP, Step::kMinP, Step::kTopK, Step::kTemperature},
+         {Step::kTopP, Step::kMinP, Step::kTopK, Step::kTemperature});
+  expect({Step::kMinP, Step::kTemperature, Step::kTopP},
+         {Step::kMinP, Step::kTemperature, Step::kTopP});
+  expect({Step::kXtc, Step::kDry, Step::kTopNSigma, Step::kEta}, {});
+}
+
+TEST(Sampler, EveryStepStandsInTheDefaultOrderOnce) {
+  std::vector<SamplerStep> steps(kSamplerOrder.begin(), kSamplerOrder.end());
+  std::sort(steps.begin(), steps.end());
+  for (std::size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], static_cast<SamplerStep>(i));
+}
+
+TEST(Sampler, XtcActsWhereItsOwnDrawSaysSo) {
+  const std::vector<float> row = {2.0F, 1.9F, 1.8F, -3.0F};
+  Sampler sampler(row.size());
+  SamplingParams params{.do_sample = true, .seed = 5, .n_top_tokens = 4, .xtc_probability = 0.3F};
+  std::size_t n_acted = 0;
+  for (std::uint64_t position = 0; position < 300; ++position) {
+    const bool acts = uniform_draw(5, position, DrawPurpose::kTopChoices) < 0.3;
+    const SampleOutput out = sampled(sampler, row, params, position);
+    EXPECT_EQ(out.top.size(), acts ? 2U : 4U);
+    EXPECT_EQ(out.top.front().id, acts ? 2 : 0);
+    n_acted += acts ? 1 : 0;
+  }
+  EXPECT_NEAR(static_cast<double>(n_acted), 90.0, 30.0);
+  params.xtc_probability = 1.0F;
+  EXPECT_EQ(sampled(sampler, row, params).top.front().id, 2);
+  params.do_sample = false;  // nothing is drawn
+  EXPECT_EQ(sampled(sampler, row, params).token.id, 0);
 }
 
 TEST(Sampler, TiesBeyondTheLimitAreLeftOut) {

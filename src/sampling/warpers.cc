@@ -103,19 +103,6 @@ MassCut find_mass_cut(CandidateSet& set,
   return walk(members, keys, weights.values, mass, target);
 }
 
-// -sum p log p, with log p = score - max - log(sum).
-double entropy_of(const CandidateSet& set, const CandidateSet::Weights& weights) {
-  const double log_sum = base::log(weights.sum);
-  double entropy = 0.0;
-  const std::span<const float> scores = set.scores();
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (weights.values[i] == 0.0F) continue;
-    const double log_p = static_cast<double>(scores[i] - weights.max_score) - log_sum;
-    entropy -= static_cast<double>(weights.values[i]) / weights.sum * log_p;
-  }
-  return entropy;
-}
-
 void keep_probability(CandidateSet& set, double lowest) {
   const CandidateSet::Weights weights = set.weights();
   const double threshold = lowest * weights.sum;
@@ -195,6 +182,29 @@ void keep_eta(CandidateSet& set, float epsilon) {
   const double entropy = entropy_of(set, set.weights());
   const auto e = static_cast<double>(epsilon);
   keep_probability(set, std::min(e, std::sqrt(e) * base::exp(-entropy)));
+}
+
+void keep_top_n_sigma(CandidateSet& set, float n) {
+  if (n <= 0.0F || set.size() == 1) return;
+  const double threshold = static_cast<double>(max_of(set.scores())) -
+                           static_cast<double>(n) * standard_deviation(set.scores());
+  set.keep_if([&](std::size_t i) { return static_cast<double>(set.scores()[i]) >= threshold; });
+}
+
+void exclude_top_choices(CandidateSet& set, float threshold) {
+  const CandidateSet::Weights weights = set.weights();
+  const double lowest = static_cast<double>(threshold) * weights.sum;
+  const auto is_top = [&](std::size_t i) {
+    return static_cast<double>(weights.values[i]) >= lowest;
+  };
+  std::size_t n_top = 0;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (!is_top(i)) continue;
+    if (n_top++ == 0 || set.scores()[i] < set.scores()[last]) last = i;
+  }
+  if (n_top < 2) return;
+  set.keep_if([&](std::size_t i) { return i == last || !is_top(i); });
 }
 
 }  // namespace coxswain::sampling

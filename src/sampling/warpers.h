@@ -6,6 +6,9 @@
 //   top-p      nucleus sampling (Holtzman et al. 2020)
 //   typical-p  locally typical sampling (Meister et al. 2023)
 //   min-p      Nguyen et al. 2024
+//   epsilon, eta  Hewitt et al. 2022
+//   top-n-sigma   Tang et al. 2024, arXiv 2411.07641
+//   XTC           p-e-w 2024, https://github.com/oobabooga/text-generation-webui/pull/6335
 //
 // Thread rule: pure functions of the set. None of them allocates.
 
@@ -33,5 +36,12 @@ void keep_epsilon(CandidateSet& set, float epsilon);
 
 // Probability of at least min(epsilon, sqrt(epsilon) * exp(-entropy)); the best stays. epsilon <= 0: off.
 void keep_eta(CandidateSet& set, float epsilon);
+
+// Scores of at least the largest minus n standard deviations of all scores. n <= 0: off.
+void keep_top_n_sigma(CandidateSet& set, float n);
+
+// Of the candidates with a probability of at least `threshold` all but the least likely leave, at a tie all but the one
+// with the lowest id. Nothing happens where fewer than two are so likely.
+void exclude_top_choices(CandidateSet& set, float threshold);
 
 }  // namespace coxswain::sampling

@@ -187,6 +187,61 @@ TEST(Warpers, MinPEpsilonAndEtaCutByProbability) {
             at_least(std::min(0.004, std::sqrt(0.004) * std::exp(-entropy))));
 }
 
+// arXiv 2411.07641, algorithm 1: scores of at least max - n sigma.
+TEST(Warpers, TopNSigmaCutsByStandardDeviations) {
+  for (const std::size_t n : kSizes) {
+    const auto row = random_row(n, 2.0F, static_cast<unsigned>(n) + 3);
+    double mean = 0.0;
+    for (const float v : row) mean += static_cast<double>(v);
+    mean /= static_cast<double>(n);
+    double variance = 0.0;
+    for (const float v : row) variance += std::pow(static_cast<double>(v) - mean, 2.0);
+    const double sigma = std::sqrt(variance / static_cast<double>(n));
+    const auto best = static_cast<double>(*std::max_element(row.begin(), row.end()));
+    for (const float sigmas : {0.01F, 1.0F, 2.5F, 100.0F}) {
+      std::vector<TokenId> expected;
+      for (std::size_t i = 0; i < n; ++i) {
+        if (static_cast<double>(row[i]) >= best - static_cast<double>(sigmas) * sigma)
+          expected.push_back(static_cast<TokenId>(i));
+      }
+      EXPECT_EQ(warped(row, [&](CandidateSet& set) { keep_top_n_sigma(set, sigmas); }), expected)
+          << n << " " << sigmas;
+    }
+  }
+  EXPECT_EQ(
+      warped({1e30F, -1e30F, 0.0F}, [](CandidateSet& set) { keep_top_n_sigma(set, 1e30F); }).size(),
+      3U);
+}
+
+// https://github.com/oobabooga/text-generation-webui/pull/6335: sorted by probability, a candidate leaves if the next
+// one is likely enough, too.
+TEST(Warpers, XtcLeavesTheLeastOfTheTopChoices) {
+  for (const float grid : {0.0F, 0.5F}) {
+    for (unsigned seed = 0; seed < 40; ++seed) {
+      const auto row = random_row(30, 1.5F, seed, grid);
+      const auto p = softmax(row);
+      std::vector<std::size_t> order(row.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      // Of a tie the lowest id comes last.
+      std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return p[a] != p[b] ? p[a] > p[b] : a > b;
+      });
+      for (const float threshold : {0.02F, 0.1F, 0.3F, 0.6F}) {
+        std::vector<TokenId> expected;
+        for (std::size_t k = 0; k < order.size(); ++k) {
+          const bool leaves =
+              k + 1 < order.size() && p[order[k + 1]] >= static_cast<double>(threshold);
+          if (!leaves) expected.push_back(static_cast<TokenId>(order[k]));
+        }
+        std::sort(expected.begin(), expected.end());
+        EXPECT_EQ(warped(row, [&](CandidateSet& set) { exclude_top_choices(set, threshold); }),
+                  expected)
+            << seed << " " << threshold;
+      }
+    }
+  }
+}
+
 TEST(Warpers, NeutralValuesChangeNothing) {
   const auto row = random_row(300, 2.0F, 10);
   const auto kept = warped(row, [](CandidateSet& set) {
@@ -198,6 +253,7 @@ TEST(Warpers, NeutralValuesChangeNothing) {
     keep_min_p(set, 0.0F);
     keep_epsilon(set, 0.0F);
     keep_eta(set, 0.0F);
+    keep_top_n_sigma(set, 0.0F);
   });
   EXPECT_EQ(kept.size(), row.size());
 }
@@ -213,6 +269,8 @@ TEST(Warpers, OneCandidateSurvivesEverything) {
         keep_typical(set, 1e-38F);
         keep_min_p(set, 1.0F);
         keep_eta(set, 1.0F);
+        keep_top_n_sigma(set, 1e-38F);
+        exclude_top_choices(set, 1e-38F);
       });
       EXPECT_GE(kept.size(), 1u);
     }

@@ -22,6 +22,7 @@
 #include "sampling/sampler.h"
 #include "sampling/select.h"
 #include "sampling/warpers.h"
+#include "sampling/watermark.h"
 
 namespace coxswain::conformance {
 namespace {
@@ -366,6 +367,38 @@ void run_logprobs_file(FileVerdict& verdict, const json::Value& file) {
   }
 }
 
+std::string run_watermark(const json::Value& test) {
+  const auto vocab = static_cast<std::size_t>(golden_number(test, "vocab", 0));
+  const auto n_green = static_cast<std::size_t>(golden_number(test, "n_green", 0));
+  const auto mask = decode_base64(golden_string(test, "green_mask"));
+  const auto first = golden_ids(test, "first16");
+  if (vocab == 0 || mask.size() * 8 < vocab) return "no vocabulary or no mask";
+  std::vector<std::uint32_t> room(vocab);
+  const auto previous = static_cast<TokenId>(golden_number(test, "previous_id", -1));
+  const auto green = sampling::green_ids(previous, golden_number(test, "gamma", NAN), room);
+  if (green.size() != n_green) return std::to_string(green.size()) + " green ids";
+  if (!std::equal(first.begin(), first.end(), green.begin())) return "the first green ids";
+  CandidateSet set(vocab);
+  if (!set.assign(std::vector<float>(vocab, 1.0F))) return "NaN in the logits";
+  const float delta = value_of(test, "delta");
+  sampling::apply_watermark(set, green, delta);
+  for (std::size_t id = 0; id < vocab; ++id) {
+    const bool is_green = (mask[id / 8] >> (id % 8) & 1) != 0;
+    if (set.scores()[id] != (is_green ? 1.0F + delta : 1.0F))
+      return "the score of id " + std::to_string(id);
+  }
+  return {};
+}
+
+void run_watermark_file(FileVerdict& verdict, const json::Value& file) {
+  for (const json::Value& test : array_of(file, "cases")) {
+    const auto vocab = static_cast<std::size_t>(golden_number(test, "vocab", 0));
+    const auto previous = static_cast<std::size_t>(golden_number(test, "previous_id", 0));
+    verdict.add("v" + std::to_string(vocab) + " behind " + std::to_string(previous),
+                run_watermark(test));
+  }
+}
+
 // Steps as request parameters. A mask becomes logits at -infinity, which every step leaves alone.
 SamplingParams params_of(const json::Value& test, std::vector<float>& logits) {
   SamplingParams out{.do_sample = true};
@@ -453,10 +486,6 @@ ConformanceCounts run_sampling_conformance(const ConformanceOptions& options) {
     if (!file_name.ends_with(".json")) continue;
     const std::string name = file_name.substr(0, file_name.size() - 5);
     if (!report.wants(name)) continue;
-    if (name == "watermark") {
-      report.skip(name, "watermarks are not offered");
-      continue;
-    }
     const auto file =
         json::parse_file(options.data_dir + "/goldens/sampling/" + file_name, kFileBytesMax);
     if (!file.ok()) {
@@ -466,6 +495,8 @@ ConformanceCounts run_sampling_conformance(const ConformanceOptions& options) {
     FileVerdict verdict;
     if (name == "logprobs") {
       run_logprobs_file(verdict, *file);
+    } else if (name == "watermark") {
+      run_watermark_file(verdict, *file);
     } else if (name == "distributions") {
       run_distributions_file(verdict, *file);
     } else {

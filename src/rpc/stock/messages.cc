@@ -33,6 +33,14 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   if (!from.logits_processor.empty()) return not_carried("logits_processor");
   if (from.no_repeat_ngram_size != 0) return not_carried("no_repeat_ngram_size");
   if (from.grammar) return not_carried("grammar");
+  if (!from.allowed_tokens.empty()) return not_carried("allowed_token_ids");
+  if (from.epsilon_cutoff != 0.0F) return not_carried("epsilon_cutoff");
+  if (from.eta_cutoff != 0.0F) return not_carried("eta_cutoff");
+  if (from.top_n_sigma != 0.0F) return not_carried("top_n_sigma");
+  if (from.dynatemp_range != 0.0F) return not_carried("dynatemp_range");
+  if (from.xtc_probability != 0.0F) return not_carried("xtc_probability");
+  if (from.dry_multiplier != 0.0F) return not_carried("dry_multiplier");
+  if (!from.samplers.empty()) return not_carried("samplers");
   // A shard samples as soon as any of these is on.
   to.set_do_sample(from.do_sample);
   to.set_temperature(from.do_sample ? from.temperature : 1.0F);
@@ -42,6 +50,7 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   to.set_seed(from.seed);
   to.set_repetition_penalty(from.repetition_penalty);
   to.set_frequency_penalty(from.relative_frequency_penalty);
+  to.set_watermark(from.watermark);
   return {};
 }
 

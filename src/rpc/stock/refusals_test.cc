@@ -71,9 +71,6 @@ TEST_F(StockRouter, BadParametersAreRefusedByName) {
   request.mutable_parameters()->set_repetition_penalty(std::numeric_limits<float>::quiet_NaN());
   EXPECT_EQ(refusal(request), "`repetition_penalty` must be a finite number. Given: nan");
   request = request_of(2, "abc", 2, 30);
-  request.mutable_parameters()->set_watermark(true);
-  EXPECT_EQ(refusal(request), "`watermark` is not supported yet");
-  request = request_of(2, "abc", 2, 30);
   request.mutable_parameters()->set_grammar("{}");
   EXPECT_EQ(refusal(request), "`grammar` is not supported yet");
   request = request_of(2, "abc", 2, 30);

@@ -66,9 +66,7 @@ Result<std::vector<TokenId>> tokenize(const v3::Request& request,
   return ids;
 }
 
-Result<SamplingParams> sampling_of(const v3::Request& message,
-                                   StockUse use,
-                                   std::uint32_t vocab_size) {
+Result<SamplingParams> sampling_of(const v3::Request& message, std::uint32_t vocab_size) {
   const v3::NextTokenChooserParameters& from = message.parameters();
   SamplingParams to;
   to.temperature = from.temperature();
@@ -80,10 +78,8 @@ Result<SamplingParams> sampling_of(const v3::Request& message,
   to.relative_frequency_penalty = from.frequency_penalty();
   to.seed = from.seed();
   to.n_top_tokens = message.top_n_tokens();
+  to.watermark = from.watermark();
   COXSWAIN_RETURN_IF_ERROR(request::check_sampling(to, vocab_size));
-  if (use == StockUse::kGenerate && from.watermark()) {
-    return invalid_argument("`watermark` is not supported yet", "watermark");
-  }
   if (!from.grammar().empty()) return invalid_argument("`grammar` is not supported yet", "grammar");
   // A stock router that asks for any warper expects to sample.
   to.do_sample = from.do_sample() || to.temperature != 1.0F || to.top_k != 0 || to.top_p < 1.0F ||
@@ -202,7 +198,7 @@ Result<StockRequest> read_stock_request(const v3::Request& request,
   if (out.spec.prompt.empty()) return wrong("inputs", "at least one token", "0");
   if (!request.adapter_id().empty())
     return invalid_argument("`adapter_id` is not supported yet", "adapter_id");
-  COXSWAIN_ASSIGN_OR_RETURN(out.spec.sampling, sampling_of(request, use, info.vocab_size));
+  COXSWAIN_ASSIGN_OR_RETURN(out.spec.sampling, sampling_of(request, info.vocab_size));
   COXSWAIN_ASSIGN_OR_RETURN(out.spec.stopping, stopping_of(request));
   out.spec.prompt_logprobs = request.prefill_logprobs();
   if (use == StockUse::kWarmup) {

@@ -28,8 +28,7 @@ struct StockRequest {
 
 enum class StockUse : std::uint8_t {
   kGenerate,
-  kWarmup,  // what only measures memory is left out: blocks, watermark; the prompt is cut to the
-            // positions of the model
+  kWarmup,  // only measures memory: without blocks, the prompt cut to what the model has positions for
 };
 
 // Errors: kInvalidArgument with the field named, in the words of text-generation-inference where it has some.

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <proto/generate_v3.pb.h>
 
+#include "rpc/stock/messages.h"
 #include "rpc/stock/request.h"
 #include "rpc/testing/engine_over_shard.h"
 
@@ -161,6 +162,37 @@ TEST_F(StockClient, WhoLeavesIsFilteredOutAndTheOthersGoOn) {
   EXPECT_TRUE(stays_sink->wait().ok());
   EXPECT_EQ(stays_sink->ids(), expected_output(stays).tokens);
   runner_.wait_for_live(0);
+}
+
+TEST_F(StockClient, AWatermarkTravelsAndOtherStepsAreRefusedByName) {
+  SequenceSpec spec{.prompt = ids_of("marked"), .stopping = {.max_new_tokens = 3}};
+  spec.sampling.watermark = true;
+  const std::vector<BlockId> blocks = {1, 2};
+  const auto wired = [&](v3::Request& to) {
+    return to_stock_request(spec, blocks, 4, FakeCodec(), to);
+  };
+  v3::Request request;
+  ASSERT_TRUE(wired(request).ok());
+  EXPECT_TRUE(request.parameters().watermark());
+  const auto read = read_stock_request(request, FakeCodec(), runner_.info(), StockUse::kGenerate);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->spec.sampling, spec.sampling);
+  const std::pair<std::string, void (*)(SamplingParams&)> steps[] = {
+      {"allowed_token_ids", [](SamplingParams& p) { p.allowed_tokens = {4}; }},
+      {"epsilon_cutoff", [](SamplingParams& p) { p.epsilon_cutoff = 0.1F; }},
+      {"eta_cutoff", [](SamplingParams& p) { p.eta_cutoff = 0.1F; }},
+      {"top_n_sigma", [](SamplingParams& p) { p.top_n_sigma = 1.0F; }},
+      {"dynatemp_range", [](SamplingParams& p) { p.dynatemp_range = 0.5F; }},
+      {"xtc_probability", [](SamplingParams& p) { p.xtc_probability = 0.5F; }},
+      {"dry_multiplier", [](SamplingParams& p) { p.dry_multiplier = 0.5F; }},
+      {"samplers", [](SamplingParams& p) { p.samplers = {SamplerStep::kTopK}; }}};
+  for (const auto& [field, set] : steps) {
+    spec.sampling = {};
+    set(spec.sampling);
+    const Status refused = wired(request);
+    EXPECT_EQ(refused.field(), field);
+    EXPECT_EQ(refused.message(), "`" + field + "` is not supported by this shard");
+  }
 }
 
 TEST_F(StockClient, WhatTheProtocolCannotCarryFailsAloneAndByName) {
