@@ -1,13 +1,16 @@
 #include "api/document_parts.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "api/errors.h"
 #include "api/grammar_document.h"
 #include "base/utf8.h"
+#include "request/sampling_rules.h"
 
 namespace coxswain::api {
 namespace {
@@ -22,6 +25,8 @@ constexpr std::int64_t kTimeoutMsMax = 86'400'000;  // a day
 constexpr std::size_t kCacheSaltBytesMax = 256;
 
 constexpr float kLogitBiasMax = 100.0F;
+// Longer ones would make a step of a long prompt slow for everybody in it.
+constexpr std::uint32_t kNgramMax = 64;
 
 void read_logit_bias(FieldReader& fields, const DocumentLimits& limits, Parameters& out) {
   const json::Value* value = fields.find("logit_bias");
@@ -62,6 +67,62 @@ void read_logit_bias(FieldReader& fields, const DocumentLimits& limits, Paramete
   }
 }
 
+void read_allowed_tokens(FieldReader& fields, SamplingParams& out) {
+  constexpr std::string_view kField = "allowed_token_ids";
+  const json::Value* value = fields.find(kField);
+  if (value == nullptr) return;
+  if (!value->is_array() || value->as_array().empty()) {
+    fields.fail("`allowed_token_ids` must be an array of at least one token id. Given: " +
+                    std::string(value->is_array() ? "an empty one" : type_name(*value)),
+                kField);
+    return;
+  }
+  auto ids = read_token_ids(value->as_array(), kField);
+  if (!ids.ok()) return fields.fail(ids.status());
+  out.allowed_tokens = std::move(ids).value();
+}
+
+// llama-server's defaults: a new line, and what sets off a name, a speech or an action.
+constexpr std::array<const char*, 4> kDryBreakers{"\n", ":", "\"", "*"};
+
+void read_dry(FieldReader& fields, SamplingParams& out) {
+  out.dry_multiplier = fields.read_float("dry_multiplier").value_or(out.dry_multiplier);
+  out.dry_base = fields.read_float("dry_base").value_or(out.dry_base);
+  out.dry_allowed_length = fields.read_u32("dry_allowed_length").value_or(out.dry_allowed_length);
+  const std::int32_t last_n = fields.read_i32("dry_penalty_last_n").value_or(-1);
+  const bool has_breakers = fields.find("dry_sequence_breakers") != nullptr;
+  out.dry_sequence_breakers =
+      fields.read_strings("dry_sequence_breakers", FieldReader::BareString::kRefused);
+  if (last_n < -1) {
+    fields.fail("`dry_penalty_last_n` must be >= -1. Given: " + std::to_string(last_n),
+                "dry_penalty_last_n");
+  }
+  if (last_n == 0 && out.dry_multiplier > 0.0F) out.dry_multiplier = 0.0F;  // no token: no penalty
+  out.dry_penalty_last_n = last_n < 0 ? 0 : static_cast<std::uint32_t>(last_n);
+  if (!has_breakers && out.dry_multiplier > 0.0F)
+    out.dry_sequence_breakers.assign(kDryBreakers.begin(), kDryBreakers.end());
+}
+
+void read_samplers(FieldReader& fields, SamplingParams& out) {
+  constexpr std::string_view kField = "samplers";
+  const json::Value* value = fields.find(kField);
+  if (value == nullptr) return;
+  for (const std::string& name : fields.read_strings(kField, FieldReader::BareString::kRefused)) {
+    const std::string_view ours = name == "typ_p" ? "typical_p" : std::string_view(name);
+    const auto found = std::ranges::find(request::kSamplerNames, ours);
+    if (found == request::kSamplerNames.end()) {
+      std::string names;
+      for (const std::string_view known : request::kSamplerNames)
+        names.append(names.empty() ? "" : ", ").append(known);
+      return fields.fail("`samplers` must have names of these: " + names + ". Given: " + echo(name),
+                         kField);
+    }
+    out.samplers.push_back(static_cast<SamplerStep>(found - request::kSamplerNames.begin()));
+  }
+  if (out.samplers.empty())
+    fields.fail("`samplers` must have at least one name. Given: none", kField);
+}
+
 }  // namespace
 
 Result<const json::Object*> require_object(const json::Value& body) {
@@ -79,7 +140,7 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   out.top_k = fields.read_i32("top_k");
   if (out.top_k == 0 || out.top_k == -1) out.top_k.reset();  // off
   out.typical_p = fields.read_float("typical_p");
-  out.min_p = fields.read_float("min_p");
+  read_sampling_steps(fields, out);
   out.seed = fields.read_seed("seed");
   out.n = fields.read_u32("n");
   out.max_new_tokens = fields.read_u32("max_tokens");
@@ -93,6 +154,33 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   for (std::string_view label : kLabels) fields.read_string(label, limits.user_bytes_max);
   fields.note_without_effect(kWithoutEffect);
   return out;
+}
+
+void read_sampling_steps(FieldReader& fields, Parameters& out) {
+  out.min_p = fields.read_float("min_p");
+  SamplingParams& steps = out.steps;
+  const auto read = [&](float& value, std::string_view name) {
+    value = fields.read_float(name).value_or(value);
+  };
+  read(steps.epsilon_cutoff, "epsilon_cutoff");
+  read(steps.eta_cutoff, "eta_cutoff");
+  read(steps.top_n_sigma, "top_n_sigma");
+  if (steps.top_n_sigma == -1.0F) steps.top_n_sigma = 0.0F;  // off
+  read(steps.dynatemp_range, "dynatemp_range");
+  read(steps.dynatemp_exponent, "dynatemp_exponent");
+  read(steps.xtc_probability, "xtc_probability");
+  read(steps.xtc_threshold, "xtc_threshold");
+  read_dry(fields, steps);
+  steps.watermark = fields.read_bool("watermark").value_or(false);
+  steps.no_repeat_ngram_size = fields.read_u32("no_repeat_ngram_size").value_or(0);
+  if (steps.no_repeat_ngram_size > kNgramMax) {
+    fields.fail("`no_repeat_ngram_size` must be >= 0 and <= " + std::to_string(kNgramMax) +
+                    ". Given: " + std::to_string(steps.no_repeat_ngram_size),
+                "no_repeat_ngram_size");
+  }
+  out.bad_words = fields.read_strings("bad_words", FieldReader::BareString::kRefused);
+  read_allowed_tokens(fields, steps);
+  read_samplers(fields, steps);
 }
 
 void read_scheduling(FieldReader& fields, Parameters& out) {

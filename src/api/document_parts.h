@@ -16,6 +16,9 @@ Result<const json::Object*> require_object(const json::Value& body);
 // Sampling and stopping fields and the form of the answer: what /v1/chat/completions and /v1/completions share.
 Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& limits);
 
+// min_p, bad_words and Parameters::steps, which native parameters and both documents below /v1 have.
+void read_sampling_steps(FieldReader& fields, Parameters& out);
+
 // priority, timeout_ms and cache_salt, which every route has.
 void read_scheduling(FieldReader& fields, Parameters& out);
 

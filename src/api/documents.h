@@ -61,6 +61,10 @@ struct Parameters {
   std::optional<float> top_p;
   std::optional<float> typical_p;
   std::optional<float> min_p;
+  // The steps that no rule of a route stands for, as the engine takes them: cutoffs, dynamic temperature, XTC, DRY,
+  // watermark, allowed tokens, n-grams and the order.
+  SamplingParams steps;
+  std::vector<std::string> bad_words;  // texts
   bool do_sample = false;
   std::optional<std::uint32_t> max_new_tokens;
   // What the client called these, unless the route's usual name.

@@ -26,6 +26,7 @@ Parameters read_parameters(FieldReader& fields) {
   out.decoder_input_details = fields.read_bool("decoder_input_details").value_or(false);
   out.seed = fields.read_u64("seed");
   out.top_n_tokens = fields.read_u32("top_n_tokens");
+  read_sampling_steps(fields, out);
   read_scheduling(fields, out);
   read_native_grammar(fields, out);
   fields.refuse_documented(kNativeParameters);

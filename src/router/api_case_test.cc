@@ -2,6 +2,7 @@
 // The format: tests/api/README.md.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -11,6 +12,7 @@
 #include "grammar/token_masks.h"
 #include "json/json.h"
 #include "reply/parser.h"
+#include "request/sampling_rules.h"
 #include "router/test_api.h"
 
 namespace coxswain::router {
@@ -187,6 +189,44 @@ void check_texts(const CompiledGrammar& compiled, const json::Value& texts, bool
   }
 }
 
+void expect_texts(const std::vector<std::string>& got, const json::Value& want) {
+  EXPECT_EQ(json::write(json::Value(json::Array(got.begin(), got.end()))), json::write(want));
+}
+
+// False for a name that is none of a step.
+bool check_step(const SamplingParams& got, std::string_view name, const json::Value& value) {
+  const auto rule = std::ranges::find(request::kSamplingRules, name, &request::SamplingRule::field);
+  if (rule != request::kSamplingRules.end()) {
+    EXPECT_EQ(got.*rule->value, static_cast<float>(value.to_double().value_or(NAN))) << name;
+  } else if (name == "watermark") {
+    EXPECT_EQ(got.watermark, value.as_bool());
+  } else if (name == "no_repeat_ngram_size") {
+    EXPECT_EQ(got.no_repeat_ngram_size, value.to_uint64());
+  } else if (name == "dry_allowed_length") {
+    EXPECT_EQ(got.dry_allowed_length, value.to_uint64());
+  } else if (name == "dry_penalty_last_n") {
+    EXPECT_EQ(got.dry_penalty_last_n, value.to_uint64());
+  } else if (name == "dry_sequence_breakers") {
+    expect_texts(got.dry_sequence_breakers, value);
+  } else if (name == "samplers") {
+    std::vector<std::string> names;
+    for (const SamplerStep step : got.samplers)
+      names.emplace_back(request::kSamplerNames[static_cast<std::size_t>(step)]);
+    expect_texts(names, value);
+  } else if (name == "bad_words") {
+    std::vector<std::string> words;
+    for (const auto& ids : got.bad_words) words.push_back(ByteTokenizer().decode(ids, false));
+    expect_texts(words, value);
+  } else if (name == "allowed_token_ids") {
+    const auto& ids = value.as_array();
+    EXPECT_TRUE(std::ranges::equal(
+        got.allowed_tokens, ids, {}, {}, [](const json::Value& id) { return id.to_int64(); }));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void check_submissions(const json::Value& expected, const batch::ScriptedEngine& engine) {
   std::vector<batch::GenerationRequest> submitted;  // one for each sequence
   for (const batch::GenerationRequest& request : engine.submitted()) {
@@ -225,7 +265,7 @@ void check_submissions(const json::Value& expected, const batch::ScriptedEngine&
         EXPECT_EQ(got.cache_salt, value.as_string());
       } else if (name == "has_deadline") {
         EXPECT_EQ(got.deadline.has_value(), value.as_bool());
-      } else if (name == "frequency_penalty") {
+      } else if (name == "frequency_penalty") {  // OpenAI's
         EXPECT_EQ(static_cast<double>(got.sampling.frequency_penalty), value.to_double());
       } else if (name == "relative_frequency_penalty") {
         EXPECT_EQ(static_cast<double>(got.sampling.relative_frequency_penalty), value.to_double());
@@ -236,7 +276,7 @@ void check_submissions(const json::Value& expected, const batch::ScriptedEngine&
         EXPECT_EQ(static_cast<bool>(got.sampling.grammar), value.as_bool());
       } else if (name == "follows" || name == "does_not_follow") {
         check_texts(got.sampling.grammar, value, name == "follows");
-      } else {
+      } else if (!check_step(got.sampling, name, value)) {
         ADD_FAILURE() << "the case expects an unknown member " << name;
       }
     }

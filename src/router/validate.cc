@@ -11,8 +11,15 @@
 namespace coxswain::router {
 namespace {
 
+// A step that reshapes the distribution, beside those that TGI knows.
+bool reshapes(const api::Parameters& p) {
+  const SamplingParams& s = p.steps;
+  return p.min_p.value_or(0.0F) > 0.0F || s.top_n_sigma > 0.0F || s.epsilon_cutoff > 0.0F ||
+         s.eta_cutoff > 0.0F || s.dynatemp_range > 0.0F || s.xtc_probability > 0.0F;
+}
+
 bool asks_for_sampling(const api::Parameters& p) {
-  return p.do_sample || p.temperature || p.top_k || p.top_p || p.typical_p;
+  return p.do_sample || p.temperature || p.top_k || p.top_p || p.typical_p || reshapes(p);
 }
 
 // do_sample, or any parameter that reshapes the distribution.
@@ -20,11 +27,11 @@ bool samples(api::ApiStyle style, const api::Parameters& p) {
   const float temperature = p.temperature.value_or(1.0F);
   if (temperature < kGreedyTemperature) return false;
   if (style != api::ApiStyle::kNative) return true;
-  return p.do_sample || temperature != 1.0F || p.top_k || p.top_p || p.typical_p;
+  return p.do_sample || temperature != 1.0F || p.top_k || p.top_p || p.typical_p || reshapes(p);
 }
 
 SamplingParams make_sampling(api::ApiStyle style, const api::Parameters& p) {
-  SamplingParams out;
+  SamplingParams out = p.steps;
   out.do_sample = samples(style, p);
   if (out.do_sample) {
     out.temperature = p.temperature.value_or(1.0F);
@@ -44,6 +51,15 @@ SamplingParams make_sampling(api::ApiStyle style, const api::Parameters& p) {
   out.thoughts = p.thoughts;
   out.n_top_tokens = p.top_n_tokens.value_or(0);
   return out;
+}
+
+// A greedy request's log-probabilities are those of the whole distribution.
+void leave_whole(SamplingParams& sampling) {
+  sampling.top_n_sigma = 0.0F;
+  sampling.epsilon_cutoff = 0.0F;
+  sampling.eta_cutoff = 0.0F;
+  sampling.dynatemp_range = 0.0F;
+  sampling.xtc_probability = 0.0F;
 }
 
 // What a route lets through of a field, on top of the rules that hold for everybody: TGI's routes take no probability
@@ -292,6 +308,34 @@ Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) c
   return ids;
 }
 
+// Each as it stands at the begin of a text, and as it stands behind a blank.
+Result<std::vector<std::vector<TokenId>>> Validator::tokenize_bad_words(
+    const std::vector<std::string>& words) const {
+  const auto wrong = [](std::string_view rule, const std::string& given) {
+    return invalid_argument("`bad_words` must be " + std::string(rule) + ". Given: " + given,
+                            "bad_words");
+  };
+  if (words.size() > request::kTokenSequencesMax / 2) {
+    return wrong("at most " + std::to_string(request::kTokenSequencesMax / 2) + " words",
+                 std::to_string(words.size()));
+  }
+  tokenizer::EncodeOptions options;
+  options.add_special_tokens = false;
+  options.wants_offsets = false;
+  std::vector<std::vector<TokenId>> out;
+  for (const std::string& word : words) {
+    const std::size_t begin = word.find_first_not_of(' ');
+    if (begin == std::string::npos) return wrong("words with more than blanks", "one without");
+    const std::string bare = word.substr(begin);
+    for (const std::string& text : {bare, " " + bare}) {
+      auto encoding = tokenizer_->encode(text, options);
+      if (!encoding.ok()) return wrong("text", "tokenizer error " + encoding.status().message());
+      out.push_back(std::move(encoding.value().ids));
+    }
+  }
+  return out;
+}
+
 Status Validator::check_ids(const std::vector<TokenId>& ids, std::string_view field) const {
   const std::string name(field);
   if (ids.size() > limits_.total_tokens_max) {
@@ -332,7 +376,9 @@ Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
   COXSWAIN_RETURN_IF_ERROR(check_stopping(input));
   COXSWAIN_RETURN_IF_ERROR(check_others(input));
   SamplingParams sampling = make_sampling(input.style, p);
+  COXSWAIN_ASSIGN_OR_RETURN(sampling.bad_words, tokenize_bad_words(p.bad_words));
   COXSWAIN_RETURN_IF_ERROR(request::check_sampling(sampling, limits_.vocab_size));
+  if (!sampling.do_sample) leave_whole(sampling);
   COXSWAIN_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenize(input));
   COXSWAIN_ASSIGN_OR_RETURN(sampling.grammar, compile_grammar(input));
 

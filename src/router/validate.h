@@ -103,6 +103,8 @@ class Validator {
   Status check_others(const ValidationInput& input) const;
   Result<std::vector<TokenId>> tokenize(const ValidationInput& input) const;
   Status check_length(const ValidationInput& input, std::size_t n_tokens, bool exact) const;
+  Result<std::vector<std::vector<TokenId>>> tokenize_bad_words(
+      const std::vector<std::string>& words) const;
   Result<CompiledGrammar> compile_grammar(const ValidationInput& input) const;
 
   ValidationLimits limits_;

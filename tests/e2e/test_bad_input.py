@@ -58,6 +58,7 @@ PARAMETERS = [
     ({"top_p": 0}, "`top_p` must be > 0.0 and < 1.0"),
     ({"top_p": 1.0}, "`top_p` must be > 0.0 and < 1.0"),
     ({"typical_p": 0.0}, "`typical_p` must be > 0.0 and < 1.0"),
+    ({"xtc_threshold": 0}, "`xtc_threshold` must be > 0.0 and <= 1.0. Given: 0"),
     ({"typical_p": 1}, "`typical_p` must be > 0.0 and < 1.0"),
     ({"max_new_tokens": 0}, "`max_new_tokens` must be strictly positive"),
     ({"truncate": 0}, f"`truncate` must be strictly positive and less than {INPUT}. Given: 0"),
@@ -85,7 +86,7 @@ PARAMETERS = [
     ({"stop": [1]}, "`stop` must be an array of strings. Given: an array with an integer"),
     ({"seed": -3}, "`seed` must be an integer from 0 to 18446744073709551615. Given: -3"),
     # not supported, so refused by name
-    ({"watermark": True}, "`watermark` is not supported yet, except as false. Given: true"),
+    ({"mirostat": 2}, "`mirostat` is not supported yet, except as 0. Given: 2"),
     ({"adapter_id": "a"}, '`adapter_id` is not supported yet. Given: "a"'),
     ({"repeat_penalty": 1.1}, "`repeat_penalty` is not supported yet, except as 1 or 1.0. Given: 1.1"),
     ({"json_schema": {}}, "`json_schema` is not supported yet. Given: an object"),
