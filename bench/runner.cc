@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "drafts.h"
 #include "engine_share.h"
 #include "grammar/compiler.h"
 #include "machine_limits.h"
@@ -43,6 +44,7 @@ struct Options {
   std::uint32_t rounds = 6;
   std::string only;
   std::uint32_t tokens = 2000;
+  std::uint32_t drafts = 6;
 
   std::uint32_t blocks_each() const { return (kPromptTokens + rounds * kBurst) / kBlockTokens + 1; }
   bool wants(std::string_view part) const { return only.empty() || only == part; }
@@ -50,8 +52,8 @@ struct Options {
 
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
-                             [--batch N] [--rounds N] [--only decode|prefill|engine|fit|tier|grammar]
-                             [--tokens N] [--kv-cache-dtype NAME]
+                             [--batch N] [--rounds N] [--tokens N] [--drafts N] [--kv-cache-dtype NAME]
+                             [--only decode|prefill|engine|fit|tier|grammar|drafts]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
 llama's shape, such as coxswain-make-model writes.
@@ -64,6 +66,7 @@ llama's shape, such as coxswain-make-model writes.
   --rounds N       rounds of decode steps (6)
   --only PART      one of the parts below (the first three)
   --tokens N       of the prompts of `tier` (2000)
+  --drafts N       tokens guessed ahead in a step of `drafts` (6)
 
   decode   tokens of one stream, and of a batch of streams, as shares of the read bandwidth: bytes
            of the matrices a step reads, over its time, over the bandwidth before and after it
@@ -76,6 +79,9 @@ llama's shape, such as coxswain-make-model writes.
            what a pause costs with its blocks lost and with them kept. Of any model
   grammar  a batch of streams, half of them greedy, each with a grammar of its own, and the same
            without: steps of both in turn, and their ratio. Of any model with a tokenizer
+  drafts   decode with guesses of the tokens to come beside the same without: answers that are
+           given, guessed with 70 of 100 tokens right, with none, looked up, and copies of the prompt that are
+           looked up
 
 Rounds alternate, because the bandwidth of some machines changes within a minute. The last line
 says what other programs took: above a few percent the figures are not the machine's.
@@ -93,9 +99,10 @@ Options parse(int argc, char** argv) {
   options.isa = arguments.text("isa");
   options.batch = arguments.count("batch", options.batch);
   options.rounds = arguments.count("rounds", options.rounds);
-  options.only =
-      arguments.one_of("only", {"decode", "prefill", "engine", "fit", "tier", "grammar"}, "");
+  options.only = arguments.one_of(
+      "only", {"decode", "prefill", "engine", "fit", "tier", "grammar", "drafts"}, "");
   options.tokens = arguments.count("tokens", options.tokens);
+  options.drafts = arguments.count("drafts", options.drafts);
   options.model_dir = arguments.required_word("MODEL_DIR");
   arguments.finish();
   return options;
@@ -231,10 +238,13 @@ std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
   runner.kv_blocks =
       std::max({(1 + options.batch) * options.blocks_each() * (options.only == "grammar" ? 2 : 1),
                 kPrefillMax / kBlockTokens + 1,
-                options.only == "fit" ? step_fit_blocks(options.batch, kBlockTokens) : 0}) +
+                options.only == "fit" ? step_fit_blocks(options.batch, kBlockTokens) : 0,
+                draft_blocks(options.batch, kBlockTokens)}) +
       1;
   runner.max_total_tokens = kPrefillMax + kBlockTokens;
   runner.max_batch_size = options.batch + 1;  // and a prompt beside them
+  runner.draft_tokens_max = options.drafts;
+  runner.logits_processors = draft_processors();
   return require(runner::LocalRunner::create(runner));
 }
 
@@ -263,6 +273,10 @@ class RunnerBench {
 
   void grammar();
   void fit() { print_step_costs(*runner_, options_.batch); }
+  void drafts() {
+    for (const std::uint32_t n : {1U, options_.batch})
+      print_draft_gains(*runner_, n, options_.rounds);
+  }
 
  private:
   double read() { return reader_.measure(exec_.pool(), Timer::kWall); }
@@ -428,6 +442,7 @@ void run_parts(const Options& options, OthersLoad& others) {
   if (options.wants("decode")) bench.decode();
   if (options.wants("engine")) bench.engine();
   if (options.only == "fit") bench.fit();
+  if (options.only == "drafts") bench.drafts();
 }
 
 int run(const Options& options) {

@@ -62,6 +62,8 @@ struct LocalModelOptions {
   std::uint32_t total_tokens_max = 0;       // of one request; 0 = what model and cache allow
   std::uint32_t prefill_tokens_max = 4096;  // prompt tokens of one step
   std::uint32_t batch_size_max = 256;       // sequences of one step
+  // Tokens guessed ahead for a sequence in a step, at most, where that pays: the same tokens, faster. 0 = none.
+  std::uint32_t draft_tokens_max = 0;
   // Bytes of logits and hidden states that requests may hold at once (Request::outputs); 0 = they may ask for none.
   std::uint64_t output_bytes_max = 0;
   // SamplingParams::n_top_tokens; at most kLocalTopTokensMax.

@@ -50,6 +50,9 @@ struct ContextPhase {
 
 struct Request {
   Prompt prompt = {};
+  // How the answer may begin, as in an edited text: never more than a guess, which makes a model with draft_tokens_max
+  // faster where it is right. Refused beside a beam search.
+  std::vector<TokenId> draft = {};
   SamplingParams sampling = {};  // greedy; the seed is used as it is, 0 too
   // Sequences of the prompt, which is computed once. Sequence i is the request alone with the seed sampling.seed + i.
   // Of a beam search: its n best answers, best first; sequence 0 is the best one.

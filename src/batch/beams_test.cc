@@ -303,6 +303,8 @@ TEST(Beams, WhatIsNotHonouredIsRefusedByName) {
   using G = GenerationRequest;
   EXPECT_EQ(refusal(fake, [](G& r) { r.beams.width = 17; }),
             "`beams` must have a width >= 1 and <= 16. Given: 17");
+  EXPECT_EQ(refusal(fake, [](G& r) { r.draft = {5}; }),
+            "a beam search takes no draft: it must be empty");
   EXPECT_EQ(refusal(fake, [](G& r) { r.beams.width = 0; }),
             "`beams` must have a width >= 1 and <= 16. Given: 0");
   EXPECT_EQ(refusal(fake, [](G& r) { r.beams.length_penalty = INFINITY; }),

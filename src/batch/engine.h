@@ -192,6 +192,7 @@ class TokenSink {
 // has another name for the field, or another sentence, puts it in the message's place.
 inline constexpr std::string_view kPromptField = "prompt";
 inline constexpr std::string_view kMaxNewTokensField = "max_new_tokens";
+inline constexpr std::string_view kDraftField = "draft";
 inline constexpr std::string_view kSequencesField = "n";
 inline constexpr std::string_view kBeamsField = "beams";
 inline constexpr std::string_view kProgressField = "progress";
@@ -210,6 +211,7 @@ struct Progress {
 struct GenerationRequest {
   RequestId id{};
   std::vector<TokenId> prompt;
+  std::vector<TokenId> draft = {};  // as in SequenceSpec
   SamplingParams sampling;
   StoppingParams stopping;
   bool prompt_logprobs = false;  // skips the prefix look-up, publishes its own blocks

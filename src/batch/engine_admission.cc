@@ -177,6 +177,11 @@ Status EngineCore::admissible(const RunnerInfo& info,
                     "token ids must be >= 0 and < " + std::to_string(info.vocab_size) +
                         ". Given: " + std::to_string(*foreign));
     }
+    if (const auto foreign = request::find_foreign_id(request.draft, info.vocab_size)) {
+      return refuse(kDraftField,
+                    "token ids must be >= 0 and < " + std::to_string(info.vocab_size) +
+                        ". Given: " + std::to_string(*foreign));
+    }
     COXSWAIN_RETURN_IF_ERROR(request::check_sampling(
         request.sampling, info.vocab_size, info.capabilities.top_tokens_max));
     COXSWAIN_RETURN_IF_ERROR(request::check_stopping(request.stopping, info.vocab_size));
@@ -185,6 +190,8 @@ Status EngineCore::admissible(const RunnerInfo& info,
   COXSWAIN_RETURN_IF_ERROR(check_local(info, request, n_prompt));
   COXSWAIN_RETURN_IF_ERROR(request::check_retention(request.retention));
   COXSWAIN_RETURN_IF_ERROR(beams_admissible(info, options, request));
+  if (request.beams.width > 1 && !request.draft.empty())
+    return refuse(kDraftField, "a beam search takes no draft: it must be empty");
   if (request.n_sequences() > options.queue_requests_max) {
     return refuse(kSequencesField,
                   "the request asks for " + std::to_string(request.n_sequences()) +

@@ -80,6 +80,8 @@ class EngineObserver {
   virtual void on_step_submitted(StepKind) {}
   virtual void on_step_finished(const StepFinished&) {}
   virtual void on_step_failed(StepKind, const Status&) {}
+  // Of each row that might have drafts: how many tokens it yielded beyond one.
+  virtual void on_drafts_accepted(std::uint32_t /*n_tokens*/) {}
 
   // Asked once, at the engine's construction.
   virtual StatsWanted stats_wanted() const { return {}; }

@@ -472,6 +472,21 @@ TEST(Engine, AReplacedRunnerIsNotMissed) {
   EXPECT_TRUE(watcher.up);
 }
 
+TEST(Engine, TheObserverIsToldOfTokensBeyondOneARow) {
+  RecordingObserver seen;
+  FakeRunnerOptions fake;
+  fake.capabilities.draft_tokens_max = 3;
+  Fixture f(fake, test_options(), &seen);
+  const auto sink = f.submit(make_request(1, 5, 40));
+  sink->wait_final();
+  f.engine.reset();
+  // One each of the prompt's step and of every row that decoded.
+  EXPECT_GT(seen.n_drafts_accepted, 10U);
+  EXPECT_EQ(sink->tokens().size(), 40U);
+  EXPECT_GE(seen.n_drafts_accepted + seen.finished.size(), 40U);
+  EXPECT_LE(seen.n_drafts_accepted + seen.finished.size(), 41U);  // a surplus row
+}
+
 TEST(Engine, ARequestEndsAtItsDeadline) {
   Fixture f;
   auto request = make_request(1, 5, 200);

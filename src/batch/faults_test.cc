@@ -232,6 +232,9 @@ TEST(Faults, WhatTheRunnerWouldNotTakeIsRefusedAtOnceAndNamed) {
                    "token ids must be >= 0 and < 50. Given: " + std::to_string(foreign));
   }
   r.prompt = {1};
+  r.draft = {1, 50};
+  expect_refused(kDraftField, "token ids must be >= 0 and < 50. Given: 50");
+  r.draft = {};
   r.sampling.top_p = 0.0F;
   expect_refused("top_p", "`top_p` must be > 0.0 and <= 1.0. Given: 0");
   r.sampling = {};

@@ -27,8 +27,8 @@ inline constexpr std::size_t kTableChangeBytes = 16;  // beside its blocks
 // Of the SequenceSpec of `request`, with so many ids of prompt and output.
 inline std::size_t spec_bytes_max(const GenerationRequest& request, std::size_t n_tokens) {
   const auto& stops = request.stopping.stop_sequences;
-  std::size_t out = kSpecBytes + n_tokens * kIdBytes + request.adapter_digest.size() +
-                    request.cache_salt.size() +
+  std::size_t out = kSpecBytes + (n_tokens + request.draft.size()) * kIdBytes +
+                    request.adapter_digest.size() + request.cache_salt.size() +
                     (stops.size() + request.sampling.logit_bias.size()) * kSpecItemBytes;
   for (const std::string& stop : stops) out += stop.size();
   out += request.stopping.end_ids.size() * kSpecItemBytes;

@@ -52,8 +52,9 @@ enum class Outcome : std::uint8_t { kFinished, kFailed, kCancelled };
 inline std::size_t waiting_tokens(const GenerationRequest& request, std::size_t n_ids) {
   std::size_t n_bytes = request.adapter_digest.size() + request.cache_salt.size() +
                         request.sampling.logit_bias.size() * sizeof(std::pair<TokenId, float>) +
-                        request.stopping.end_ids.size() * sizeof(TokenId) +
-                        request.sampling.allowed_tokens.size() * sizeof(TokenId) +
+                        (request.stopping.end_ids.size() + request.draft.size() +
+                         request.sampling.allowed_tokens.size()) *
+                            sizeof(TokenId) +
                         request.sampling.grammar.size();
   for (const std::string& text : request.sampling.dry_sequence_breakers) n_bytes += text.size();
   for (const auto* sequences :

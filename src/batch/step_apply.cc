@@ -122,6 +122,8 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
         s, generation_error(internal_error("log-probabilities, logits or states are missing")));
   }
   for (const OutputToken& token : result.tokens) s.tokens.push_back(token.id);
+  if (row.n_draft_max > 0 && !result.tokens.empty())
+    observer_.on_drafts_accepted(static_cast<std::uint32_t>(result.tokens.size()) - 1);
   if (s.state == SequenceState::kRunning) {  // else it was paused meanwhile: only the tokens count
     const std::uint32_t nearest = s.computed + row.n_tokens;
     const std::uint32_t next = result.next_position != 0 ? result.next_position : nearest;

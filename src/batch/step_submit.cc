@@ -322,6 +322,7 @@ SequenceSpec EngineCore::make_spec(const Sequence& s) {
   return {.id = s.id,
           .prompt = {s.tokens.begin(), s.tokens.begin() + s.n_prompt},
           .produced = {s.tokens.begin() + s.n_prompt, s.tokens.end()},
+          .draft = s.request.draft,
           .sampling = s.request.sampling,
           .stopping = s.request.stopping,
           .prompt_logprobs = s.request.prompt_logprobs,

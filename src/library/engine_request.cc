@@ -99,6 +99,7 @@ Result<batch::GenerationRequest> make_engine_request(Request request,
   batch::GenerationRequest out;
   out.id = id;
   out.prompt = std::move(request.prompt.ids);
+  out.draft = std::move(request.draft);
   out.sampling = std::move(request.sampling);
   out.beams = request.beams;
   if (request.beams.width > 1) {

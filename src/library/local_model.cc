@@ -55,6 +55,7 @@ Result<runner::RunnerOptions> runner_options(const std::string& path,
   out.max_total_tokens = options.total_tokens_max;
   out.max_batch_prefill_tokens = options.prefill_tokens_max;
   out.max_batch_size = options.batch_size_max;
+  out.draft_tokens_max = options.draft_tokens_max;
   out.output_bytes_max = options.output_bytes_max;
   out.top_tokens_max = options.top_tokens_max;
   out.logits_processors = options.logits_processors;

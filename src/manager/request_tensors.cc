@@ -170,6 +170,12 @@ Status take_seed(const NamedTensor& tensor, Fields& f) {
   return {};
 }
 
+Status take_draft(const NamedTensor& tensor, Fields& f) {
+  const std::span<const TokenId> ids = tensor.as<std::int32_t>();
+  f.out.request.draft.assign(ids.begin(), ids.end());
+  return {};
+}
+
 Status take_end_id(const NamedTensor& tensor, Fields& f) {
   f.end_id = value_of<std::int32_t>(tensor);
   if (f.end_id == -1 || is_of_vocabulary(f.end_id, f)) return {};
@@ -316,6 +322,7 @@ constexpr std::array kRows{
     Row{"no_repeat_ngram_size", ElementType::kInt32, Shape::kScalar, take_ngram_size},
     Row{"noRepeatNgramSize", ElementType::kInt32, Shape::kScalar, take_ngram_size},
     Row{"random_seed", ElementType::kUint64, Shape::kScalar, take_seed},
+    Row{"draft_input_ids", ElementType::kInt32, Shape::kRow, take_draft},
     Row{"end_id", ElementType::kInt32, Shape::kScalar, take_end_id},
     Row{"pad_id", ElementType::kInt32, Shape::kScalar, take_pad_id},
     Row{"bad_words_list", ElementType::kInt32, Shape::kWords, take_bad_words},
@@ -369,14 +376,13 @@ struct Refused {
 };
 
 constexpr std::string_view kNoAdapters = "the engine has no LoRA adapters";
-constexpr std::string_view kNoDrafts = "draft tokens are not taken from requests";
+constexpr std::string_view kNoDrafts = "a draft token counts if it is the one chosen";
 constexpr std::string_view kNoTables = "the engine has no prompt tables";
 
 constexpr std::array kRefused{
     Refused{"lora_task_id", kNoAdapters},
     Refused{"lora_weights", kNoAdapters},
     Refused{"lora_config", kNoAdapters},
-    Refused{"draft_input_ids", kNoDrafts},
     Refused{"draft_logits", kNoDrafts},
     Refused{"draft_acceptance_threshold", kNoDrafts},
     Refused{"prompt_embedding_table", kNoTables},
@@ -532,6 +538,7 @@ Status in_tensor_words(const Status& status) {
       Word{batch::kPromptField, "input_ids"},
       Word{batch::kMaxNewTokensField, "request_output_len"},
       Word{batch::kBeamsField, "beam_width"},
+      Word{batch::kDraftField, "draft_input_ids"},
       Word{"top_k", "runtime_top_k"},
       Word{"top_p", "runtime_top_p"},
       Word{"min_p", "runtime_min_p"},

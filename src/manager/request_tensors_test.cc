@@ -58,6 +58,10 @@ std::vector<Honoured> of_lengths_and_beams() {
          return p.request.beams.width == 3 && p.request.n_beam_answers == 3 &&
                 p.outputs.n_beams == 3;
        }},
+      {NamedTensor::of<std::int32_t>("draft_input_ids", {1, 2}, {1, 2}),
+       [](P p) {
+         return p.request.draft == std::vector<TokenId>{1, 2};
+       }},
       {f32("len_penalty", -1), [](P p) { return p.request.beams.length_penalty == -1.0F; }},
       {i32("early_stopping", 0), [](P p) { return p.request.beams.early_stopping == 0; }},
       {f32("beam_search_diversity_rate", 1),
@@ -232,8 +236,8 @@ TEST(RequestTensors, SaysWhatIsWrong) {
        "ebnf"},
       {i32("guided_decoding_guide_type", 1),
        "`guided_decoding_guide_type` must be uint8 [1, n]. Given: int32 [1]"},
-      {NamedTensor::of<std::int32_t>("draft_input_ids", {2}, {1, 2}),
-       "`draft_input_ids` is not supported: draft tokens are not taken from requests"},
+      {NamedTensor::of<float>("draft_logits", {1, 2}, {1, 2}),
+       "`draft_logits` is not supported: a draft token counts if it is the one chosen"},
       {NamedTensor::of<std::uint64_t>("lora_task_id", {1}, {1}),
        "`lora_task_id` is not supported: the engine has no LoRA adapters"},
       {NamedTensor::of<float>("prompt_embedding_table", {1, 1, 1}, {1}),

@@ -377,8 +377,6 @@ TEST(Parse, AMistypedHostnameIsRefused) {
 TEST(Parse, RefusesWhatWouldChangeSomething) {
   EXPECT_THAT(refused(Binary::kLauncher, {"--lora-adapters=a"}),
               HasSubstr("`--lora-adapters` is not supported yet"));
-  EXPECT_THAT(refused(Binary::kLauncher, {}, {{"SPECULATE", "2"}}),
-              HasSubstr("`SPECULATE` is not supported yet"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--ngrok"}), HasSubstr("`--ngrok` is not supported yet"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--num-shard", "2"}), HasSubstr("num-shard"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--quantize", "eetq"}),
@@ -389,12 +387,7 @@ TEST(Parse, RefusesWhatWouldChangeSomething) {
     EXPECT_THAT(refused(Binary::kServer, {"serve", "m"}, {{name, "2"}}), HasSubstr(name));
   }
   good(Binary::kLauncher,
-       {"--num-shard=1",
-        "--speculate=0",
-        "--watermark-delta=2.0",
-        "--quantize=int8",
-        "--watermark-gamma",
-        "0.50"},
+       {"--num-shard=1", "--watermark-delta=2.0", "--quantize=int8", "--watermark-gamma", "0.50"},
        {{"NGROK", "false"}});
 }
 

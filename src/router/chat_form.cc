@@ -105,8 +105,7 @@ class FormMaker {
   Result<std::vector<TokenId>> ids_of(std::string_view text) const {
     tokenizer::EncodeOptions options;
     options.add_special_tokens = false;
-    COXSWAIN_ASSIGN_OR_RETURN(tokenizer::Encoding encoding,
-                              input_.tokenizer.encode(text, options));
+    COXSWAIN_ASSIGN_OR_RETURN(tokenizer::Encoding encoding, input_.tokenizer.encode(text, options));
     return std::move(encoding.ids);
   }
 

@@ -89,6 +89,10 @@ void EngineMetrics::on_step_failed(batch::StepKind kind, const Status&) {
   metrics_.batch_inference_failure[method_of(kind)].add();
 }
 
+void EngineMetrics::on_drafts_accepted(std::uint32_t n_tokens) {
+  metrics_.request_skipped_tokens.observe(n_tokens);
+}
+
 void EngineMetrics::on_runner_up() {
   replica_up_.set(1);
 }

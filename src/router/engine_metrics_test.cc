@@ -111,6 +111,7 @@ TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
                              .timings = {.forward = 1s, .sample = 500ms, .total = 2s},
                              .wait = WaitReason::kNoBlocks});
   watched_.on_step_failed(StepKind::kPrefill, internal_error("no"));
+  for (const std::uint32_t n : {0U, 3U}) watched_.on_drafts_accepted(n);
   EXPECT_EQ(metrics_.batch_inference_count[BatchMethod::kPrefill].value(), 1U);
   EXPECT_EQ(metrics_.batch_inference_count[BatchMethod::kDecode].value(), 2U);
   EXPECT_EQ(metrics_.batch_inference_success[BatchMethod::kDecode].value(), 1U);
@@ -123,7 +124,9 @@ TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
               AllOf(HasSubstr("tgi_queue_head_steps_total{reason=\"no_blocks\"} 1\n"),
                     HasSubstr("tgi_batch_inference_duration_sum{method=\"decode\"} 2\n"),
                     HasSubstr("tgi_batch_forward_duration_sum{method=\"decode\"} 1\n"),
-                    HasSubstr("tgi_batch_decode_duration_sum{method=\"decode\"} 0.5\n")));
+                    HasSubstr("tgi_batch_decode_duration_sum{method=\"decode\"} 0.5\n"),
+                    HasSubstr("tgi_request_skipped_tokens_sum 3\n"),
+                    HasSubstr("tgi_request_skipped_tokens_count 2\n")));
 }
 
 TEST_F(EngineMetricsTest, AdmissionsAndPausesAreCounted) {

@@ -227,6 +227,7 @@ void spec_to_proto(const SequenceSpec& from, engine::v1::SequenceSpec& to) {
   to.set_adapter_digest(from.adapter_digest);
   to.set_cache_salt(from.cache_salt);
   if (from.outputs.any()) outputs_to_proto(from.outputs, *to.mutable_outputs());
+  tokens_to_wire(from.draft, *to.mutable_draft());
 }
 
 Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::size_t& n_items) {
@@ -238,6 +239,7 @@ Result<SequenceSpec> spec_from_proto(const engine::v1::SequenceSpec& from, std::
   COXSWAIN_ASSIGN_OR_RETURN(to.prompt, tokens_from_wire(from.prompt(), "new_sequences.prompt"));
   COXSWAIN_ASSIGN_OR_RETURN(to.produced,
                             tokens_from_wire(from.produced(), "new_sequences.produced"));
+  COXSWAIN_ASSIGN_OR_RETURN(to.draft, tokens_from_wire(from.draft(), "new_sequences.draft"));
   COXSWAIN_ASSIGN_OR_RETURN(to.sampling, sampling_from_proto(from.sampling()));
   COXSWAIN_ASSIGN_OR_RETURN(to.stopping, stopping_from_proto(from.stopping()));
   to.prompt_logprobs = from.prompt_logprobs();

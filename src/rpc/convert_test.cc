@@ -97,6 +97,7 @@ SequenceSpec any_spec() {
   spec.id = SequenceId{any_u64()};
   spec.prompt = any_tokens();
   spec.produced = any_tokens();
+  spec.draft = any_tokens();
   spec.sampling = any_sampling();
   spec.stopping.max_new_tokens = any_u32();
   spec.stopping.stop_sequences = some(rc::gen::exec([] { return any_bytes(); }));

@@ -181,6 +181,8 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   limits.top_tokens_max = options.top_tokens_max;
   limits.output_bytes_max = options.output_bytes_max;
   limits.logits_processors = options.logits_processors;
+  limits.draft_tokens_max = options.draft_tokens_max;
+  limits.draft_policy = options.draft_policy;
 
   kvstore::KvStoreOptions kv;
   kv.type = kv_type_of(options, model);
@@ -263,6 +265,7 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
                         .attachments = attachments_.has_value(),
                         .moves = true,
                         .plans_in_flight_max = kPlansInFlightMax,
+                        .draft_tokens_max = options.draft_tokens_max,
                         .candidates_max = kTopTokensMax,
                         .attachment_bytes_max = options.attachment_bytes_max,
                         .top_tokens_max = options.top_tokens_max,
@@ -421,6 +424,7 @@ void LocalRunner::compute_loop() {
       running_ = false;
       ++state_.steps;
       state_.sequences = executor_->n_sequences();
+      state_.drafts = executor_->draft_counts();
       results_.push_back(std::move(result));
     }
     changed_.notify_all();

@@ -66,6 +66,9 @@ struct RunnerOptions {
   std::uint32_t top_tokens_max = kTopTokensMax;
   // What requests may name as SamplingParams::logits_processor; none is null.
   LogitsProcessors logits_processors;
+  // Tokens that are guessed ahead for a sequence in a step, at most; 0: none. Same tokens in fewer steps.
+  std::uint32_t draft_tokens_max = 0;
+  DraftPolicy draft_policy = DraftPolicy::kByGain;
   std::string tokenizer_config_path;
   bool without_text = false;  // no tokenizer: tokens have ids only
   // Where packed weights are kept for later starts, and the most that all of the folder may take; empty = nowhere, 0 =
@@ -83,6 +86,7 @@ struct RunnerState {
   std::uint64_t steps = 0;          // executed, the warm-up's included
   std::size_t sequences = 0;        // remembered after the last step
   std::size_t plans_in_flight = 0;  // submitted and not waited for
+  DraftCounts drafts = {};
 };
 
 class LocalRunner final : public StepRunner {

@@ -177,6 +177,7 @@ class Driver {
       row.tokens.assign(begin, begin + n);
       if (n == left) row.emit = Emit::kSample;
     }
+    if (row.emit == Emit::kSample && row.n_tokens == 1) row.n_draft_max = options_.n_draft_max;
     row.prompt_logprobs = request.spec->prompt_logprobs &&
                           row.first_position < request.spec->prompt.size() &&
                           !prompt_reported(request);
@@ -222,7 +223,12 @@ class Driver {
   }
 
   bool change_tables(Request& request, Row& row) {
-    const std::uint32_t end = row.first_position + row.n_tokens;
+    std::uint32_t end = row.first_position + row.n_tokens;
+    // The row before it may yield as many.
+    const std::uint32_t n_extra = (1 + request.n_in_flight) * options_.n_draft_max;
+    const std::size_t n_all = request.spec->prompt.size() + request.spec->stopping.max_new_tokens;
+    if (row.emit == Emit::kSample)
+      end = std::max(end, std::min(end + n_extra, static_cast<std::uint32_t>(n_all) - 1));
     const std::uint32_t n_blocks = (end + info_.block_tokens - 1) / info_.block_tokens;
     for (std::uint32_t g = 0; g < request.tables.size(); ++g) {
       std::vector<BlockId>& table = request.tables[g];
@@ -283,6 +289,11 @@ class Driver {
           outcome.prompt.push_back(std::move(token));
       }
       if (sequence.outputs) add_outputs(*sequence.outputs, outcome.outputs);
+      if (sequence.tokens.size() > 1) {
+        const auto n_more = static_cast<std::uint32_t>(sequence.tokens.size() - 1);
+        request.computed += n_more;
+        outcome.n_drafts += n_more;
+      }
       for (OutputToken& token : sequence.tokens) {
         request.known.push_back(token.id);
         outcome.tokens.push_back(std::move(token));

@@ -26,7 +26,8 @@ struct DriveOptions {
   bool share_prefixes = false;
   // Blocks that have left their group's window are given to others. Not with share_prefixes.
   bool release_windows = false;
-  bool look_ahead = false;  // two plans in flight
+  bool look_ahead = false;        // two plans in flight
+  std::uint32_t n_draft_max = 0;  // of every row that decodes
 };
 
 struct DriveOutcome {
@@ -38,6 +39,7 @@ struct DriveOutcome {
   std::uint32_t n_shared_tokens = 0;
   std::uint32_t n_pauses = 0;
   std::uint32_t n_released_blocks = 0;
+  std::uint32_t n_drafts = 0;  // tokens beyond one a row
 };
 
 // The rows of one step behind those before it.

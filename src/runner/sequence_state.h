@@ -1,9 +1,9 @@
 #pragma once
 // SequenceState: what the runner remembers of one sequence beside its keys and values.
 //
-// All of it but the block tables is a pure function of (spec, output ids): penalty counts, partial characters, the stop
-// matcher, the places in the grammar and in the thoughts, and the text so far. So it survives pauses as it is and is
-// rebuilt from SequenceSpec::produced after a restart.
+// All of it but the block tables and the drafter is a pure function of (spec, output ids): penalty counts, partial
+// characters, the stop matcher, the places in the grammar and in the thoughts, and the text so far. So it survives pauses
+// as it is and is rebuilt from SequenceSpec::produced after a restart.
 //
 // Thread rule: belongs to the compute thread.
 
@@ -21,6 +21,7 @@
 #include <coxswain/text_codec.h>
 
 #include "grammar/token_masks.h"
+#include "runner/drafts.h"
 #include "runner/masks_ahead.h"
 #include "sampling/dry.h"
 #include "sampling/forbidden_tokens.h"
@@ -100,6 +101,7 @@ class SequenceState {
   };
   PromptCarry carry;
   std::uint64_t last_step_serial = 0;  // of the row that named it last (StepExecutor)
+  std::unique_ptr<Drafter> drafter;    // from its first row that may have drafts on (StepExecutor)
 
  private:
   // The decoded text of one more token, with and without special tokens.

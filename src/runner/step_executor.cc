@@ -32,6 +32,7 @@ StepExecutor::StepExecutor(const ExecutorParts& parts, const ExecutorLimits& lim
   logits_.resize(limits_.logit_rows_max * info.vocab_size);
   logit_rows_.reserve(limits_.rows_max);
   logit_row_ids_.reserve(limits_.logit_rows_max);
+  logit_groups_.reserve(limits_.logit_rows_max + 1);
   for (std::size_t i = 0; i < parts_.exec->n_threads(); ++i)
     samplers_.emplace_back(info.vocab_size, limits_.top_tokens_max);
   forbidden_.resize(parts_.exec->n_threads());
@@ -81,6 +82,7 @@ Result<StepResult> StepExecutor::execute(StepPlan plan) {
   StepResult out{.step = plan.step, .epoch = plan.epoch};
   out.layers_ready = {.begin = 0, .end = n_layers};
   prepare_rows(plan, rejected, out);
+  add_drafts();
   for (std::size_t next = 0; next < rows_.size();) run_slice(fill_slice(next));
   for (const BlockTransfer& transfer : plan.exports)
     COXSWAIN_RETURN_IF_ERROR(export_blocks(transfer));
@@ -91,6 +93,7 @@ Result<StepResult> StepExecutor::execute(StepPlan plan) {
                                                       .bytes = std::move(hidden_out_bytes_)}));
     hidden_out_bytes_ = {};
   }
+  observe_cost();
   timings_.total = std::chrono::duration_cast<Nanoseconds>(Clock::now() - begin);
   out.timings = timings_;
   return out;
@@ -142,6 +145,7 @@ Status StepExecutor::prepare(ReadyRow& ready) {
   if (state.last_step_serial >= step_first_serial_) return broken_plan("two rows of one sequence");
   state.last_step_serial = row_serial_;
   COXSWAIN_RETURN_IF_ERROR(resolve(ready));
+  ready.n_drafts_max = drafts_allowed(ready);
   COXSWAIN_RETURN_IF_ERROR(change_tables(*ready.row, state));
   COXSWAIN_RETURN_IF_ERROR(check_blocks(ready));
   state.computed = ready.first_position + ready.n_tokens;
@@ -152,11 +156,20 @@ Status StepExecutor::prepare(ReadyRow& ready) {
 Status StepExecutor::resolve(ReadyRow& ready) const {
   const Row& row = *ready.row;
   const SequenceState& state = *ready.state;
-  if (row.n_draft_max > 0)
-    return {Code::kUnimplemented, "this runner drafts nothing: `n_draft_max` must be 0"};
+  if (row.n_draft_max > limits_.draft_tokens_max) {
+    return {Code::kUnimplemented,
+            "this runner has draft_tokens_max " + std::to_string(limits_.draft_tokens_max) +
+                ": `n_draft_max` is " + std::to_string(row.n_draft_max)};
+  }
+  if (row.n_draft_max > 0 && row.emit != Emit::kSample)
+    return broken_plan("drafts in a row that samples nothing");
   ready.first_position = row.continues ? state.computed : row.first_position;
   ready.n_tokens = row.n_tokens;
-  const std::uint64_t end = std::uint64_t{ready.first_position} + row.n_tokens;
+  if (row.continues && state.length() > ready.first_position) {
+    ready.n_tokens = std::min(state.length() - ready.first_position,
+                              std::size_t{row.n_tokens} + row.n_draft_max);
+  }
+  const std::uint64_t end = std::uint64_t{ready.first_position} + ready.n_tokens;
   if (row.n_tokens == 0 || end > state.length())
     return broken_plan("positions outside the sequence");
   if (row.continues &&
@@ -217,7 +230,7 @@ Status StepExecutor::change_tables(const Row& row, SequenceState& state) const {
 Status StepExecutor::check_blocks(const ReadyRow& ready) {
   const SequenceState& state = *ready.state;
   const std::size_t block_tokens = parts_.kv->options().block_tokens;
-  const std::size_t end = ready.first_position + ready.n_tokens;
+  const std::size_t end = ready.first_position + ready.n_tokens + ready.n_drafts_max;
   for (std::size_t g = 0; g < writers_.size(); ++g) {
     const KvGroup& group = parts_.model->info().kv_groups[g];
     const std::vector<BlockId>& table = state.block_tables[g];
@@ -262,7 +275,8 @@ std::size_t StepExecutor::fill_slice(std::size_t& next) {
   std::size_t used = 0;
   while (next < rows_.size() && used < limits_.rows_max) {
     ReadyRow& ready = rows_[next];
-    const std::size_t left = ready.state == nullptr ? 0 : ready.n_tokens - ready.n_done;
+    const bool is_over = ready.state == nullptr || ready.settled;
+    const std::size_t left = is_over ? 0 : ready.n_tokens - ready.n_done;
     const std::size_t n_rows = std::min(left, limits_.rows_max - used);
     if (n_rows > 0) add_to_slice(ready, used, n_rows);
     used += n_rows;
@@ -284,9 +298,12 @@ void StepExecutor::add_to_slice(ReadyRow& ready, std::size_t first_row, std::siz
   batch_owner_.push_back(&ready);
 
   const std::size_t prompt_length = ready.state->prompt_length();
+  const std::size_t first_draft = ready.first_position + ready.n_tokens - ready.n_drafts;
   for (std::size_t i = 0; i < n_rows; ++i) {
     const std::size_t position = first_position + i;
-    const TokenId token = ready.state->token_at(position);
+    const bool is_draft = position >= first_draft;
+    const TokenId token = is_draft ? drafts_[ready.first_draft + position - first_draft]
+                                   : ready.state->token_at(position);
     tokens_[first_row + i] = token;
     const bool is_prompt = row.prompt_logprobs && position < prompt_length;
     if (is_prompt) {
@@ -298,7 +315,7 @@ void StepExecutor::add_to_slice(ReadyRow& ready, std::size_t first_row, std::siz
            .text = parts_.codec != nullptr ? parts_.codec->token_text(token) : std::string(),
            .alternatives = carried ? carry.alternatives : std::vector<TokenAlternative>()});
     }
-    const bool sample = ready.emits && position + 1 == ready.first_position + ready.n_tokens;
+    const bool sample = ready.emits && position + 1 >= first_draft;
     const bool prompt_logprob = is_prompt && position + 1 < prompt_length;
     if (sample || prompt_logprob) {
       logit_rows_.push_back({.slice_row = static_cast<std::uint32_t>(first_row + i),

@@ -33,6 +33,7 @@
 #include "kvstore/kv_store.h"
 #include "model/model.h"
 #include "runner/attachment_store.h"
+#include "runner/drafts.h"
 #include "runner/grammars.h"
 #include "runner/masks_ahead.h"
 #include "runner/sequence_state.h"
@@ -65,6 +66,14 @@ struct ExecutorLimits {
   // 0: what OutputParams ask for is refused. How much is asked for at once is the caller's to bound.
   std::uint64_t output_bytes_max = 0;
   LogitsProcessors logits_processors = {};
+  std::uint32_t draft_tokens_max = 0;  // Row::n_draft_max
+  DraftPolicy draft_policy = DraftPolicy::kByGain;
+};
+
+// Since the start.
+struct DraftCounts {
+  std::uint64_t computed = 0;  // guessed tokens that were rows of a step
+  std::uint64_t accepted = 0;
 };
 
 class StepExecutor {
@@ -78,6 +87,7 @@ class StepExecutor {
   Result<StepResult> execute(StepPlan plan);
 
   std::size_t n_sequences() const { return sequences_.size(); }
+  const DraftCounts& draft_counts() const { return draft_counts_; }
   static std::uint64_t workspace_bytes(const model::ModelInfo& model,
                                        const ExecutorLimits& limits,
                                        std::size_t n_threads);
@@ -91,9 +101,13 @@ class StepExecutor {
     // What the row stands for: differs from the plan's where it continues.
     std::size_t first_position = 0;
     std::size_t n_tokens = 0;
+    std::size_t n_drafts_max = 0;
+    std::size_t n_drafts = 0;  // of n_tokens, the last ones: drafts_[first_draft, + n_drafts)
+    std::size_t first_draft = 0;
     std::size_t first_hidden = 0;  // row of hidden_in_ and hidden_out_
     bool emits = false;            // its end is the end of the context
     std::size_t n_done = 0;        // rows already run
+    bool settled = false;          // no draft behind the last token chosen is of use
   };
   using Rejected = std::vector<std::pair<SequenceId, Status>>;
   // A row of a slice whose logits are wanted, and what for.
@@ -130,6 +144,12 @@ class StepExecutor {
   Status resolve(ReadyRow& ready) const;
   Status check_blocks(const ReadyRow& ready);
   void fail(ReadyRow& ready, const Status& status);
+  // step_drafts.cc
+  std::size_t drafts_allowed(const ReadyRow& ready) const;
+  void add_drafts();
+  void observe_cost();
+  // Whether the draft behind `position`, if there is one, was right to say `token`.
+  bool goes_on(const ReadyRow& ready, std::size_t position, TokenId token) const;
 
   // Fills tokens_ and batch_rows_ from rows_[next...]; returns the number of rows of the slice.
   std::size_t fill_slice(std::size_t& next);
@@ -145,6 +165,7 @@ class StepExecutor {
 
   // step_logits.cc
   void run_logits(std::span<LogitRow> wanted);
+  void run_logits_of(std::span<LogitRow> wanted, std::span<float> logits, std::size_t worker);
   void choose(LogitRow& wanted, std::span<float> logits, std::size_t worker);
   void judge_prompt(LogitRow& wanted, std::span<const float> logits, std::size_t worker);
   void deliver(LogitRow& wanted);
@@ -175,12 +196,18 @@ class StepExecutor {
   std::uint64_t step_first_serial_ = 0;
 
   std::vector<ReadyRow> rows_;
+  std::vector<TokenId> drafts_;  // of the step
+  RowCosts row_costs_;
+  std::size_t n_base_rows_ = 0;  // of the step, without drafts
+  std::uint32_t steps_without_drafts_ = 0;
+  DraftCounts draft_counts_;
   std::vector<TokenId> tokens_;                  // [rows_max]
   std::vector<model::SequenceRows> batch_rows_;  // the first n_batch_rows_ are in use
   std::vector<ReadyRow*> batch_owner_;
   std::size_t n_batch_rows_ = 0;
   std::vector<LogitRow> logit_rows_;  // of the slice
   std::vector<std::uint32_t> logit_row_ids_;
+  std::vector<std::size_t> logit_groups_;    // of run_logits(): where each begins, and the end
   tensor::PagedVector<float> hidden_;        // [rows_max, hidden_size]
   tensor::PagedVector<float> logits_;        // [logit_rows_max, vocab_size]
   std::vector<sampling::Sampler> samplers_;  // per worker, as the next

@@ -22,26 +22,47 @@ void StepExecutor::run_logits(std::span<LogitRow> wanted) {
       hidden_, logit_row_ids_, {logits_.data(), wanted.size() * vocab_size}, *parts_.exec);
   const auto sampling = Clock::now();
   timings_.forward += std::chrono::duration_cast<Nanoseconds>(sampling - begin);
-  parts_.exec->pool().run(wanted.size(), [&](std::size_t index, std::size_t worker) {
-    if (!status.ok()) {
-      wanted[index].status = status.with_context("logits");
-      return;
+  if (!status.ok()) {
+    for (LogitRow& row : wanted) row.status = status.with_context("logits");
+  } else {
+    // Drafts are decided one after the other, behind the token before them.
+    logit_groups_.clear();
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (i == 0 || wanted[i].ready->n_drafts == 0 || wanted[i].ready != wanted[i - 1].ready)
+        logit_groups_.push_back(i);
     }
-    LogitRow& row = wanted[index];
-    choose(row, {logits_.data() + index * vocab_size, vocab_size}, worker);
-    // The text is made here too, on every core, where no other row of these is of the same sequence.
-    row.delivered = row.status.ok() && !row.ready->row->prompt_logprobs;
-    if (row.delivered) deliver(row);
-  });
+    logit_groups_.push_back(wanted.size());
+    const std::size_t n_groups = logit_groups_.size() - 1;
+    parts_.exec->pool().run(n_groups, [&](std::size_t index, std::size_t worker) {
+      const std::size_t first = logit_groups_[index];
+      const std::size_t n = logit_groups_[index + 1] - first;
+      run_logits_of(
+          wanted.subspan(first, n), {logits_.data() + first * vocab_size, n * vocab_size}, worker);
+    });
+  }
   for (LogitRow& row : wanted) {
     if (!row.delivered) deliver(row);
   }
   timings_.sample += std::chrono::duration_cast<Nanoseconds>(Clock::now() - sampling);
 }
 
+void StepExecutor::run_logits_of(std::span<LogitRow> wanted,
+                                 std::span<float> logits,
+                                 std::size_t worker) {
+  const std::size_t vocab_size = parts_.model->info().vocab_size;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    LogitRow& row = wanted[i];
+    choose(row, logits.subspan(i * vocab_size, vocab_size), worker);
+    // The text is made here too, on every core, where no other group of these is of the same sequence.
+    row.delivered = row.status.ok() && !row.ready->row->prompt_logprobs;
+    if (!row.delivered) return;
+    deliver(row);
+  }
+}
+
 void StepExecutor::choose(LogitRow& wanted, std::span<float> logits, std::size_t worker) {
   const SequenceState* state = wanted.ready->state;
-  if (state == nullptr) return;
+  if (state == nullptr || wanted.ready->settled) return;
   if (wanted.prompt_logprob) judge_prompt(wanted, logits, worker);
   if (!wanted.sample || !wanted.status.ok()) return;
   const bool lists = wanted.ready->row->emit == Emit::kCandidates;
@@ -99,9 +120,13 @@ void StepExecutor::judge_prompt(LogitRow& wanted,
 
 void StepExecutor::deliver(LogitRow& wanted) {
   ReadyRow& ready = *wanted.ready;
-  if (ready.state == nullptr) return;
-  if (!wanted.status.ok()) return fail(ready, wanted.status);
+  if (ready.state == nullptr || ready.settled) return;
   SequenceResult& result = *ready.result;
+  if (!wanted.status.ok()) {
+    if (result.tokens.empty()) return fail(ready, wanted.status);
+    ready.settled = true;  // it fails in the next step, as it would have without drafts
+    return;
+  }
   if (wanted.prompt_logprob) {
     const std::size_t index = wanted.position + 1 - ready.first_position;
     auto alternatives = ready.state->with_text(wanted.prompt_top);
@@ -122,6 +147,11 @@ void StepExecutor::deliver(LogitRow& wanted) {
     return;
   }
   SequenceState::Accepted accepted = ready.state->accept(wanted.choice);
+  if (ready.n_drafts > 0) {
+    ready.state->computed = wanted.position + 1;
+    result.next_position = static_cast<std::uint32_t>(ready.state->computed);
+    ready.settled = accepted.finish || !goes_on(ready, wanted.position, accepted.token.id);
+  }
   result.tokens.push_back(std::move(accepted.token));
   result.finish = std::move(accepted.finish);
 }

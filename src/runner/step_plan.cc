@@ -203,7 +203,8 @@ Status StepExecutor::check_spec(const SequenceSpec& spec) const {
   const std::uint32_t vocab_size = parts_.model->info().vocab_size;
   if (spec.prompt.empty()) return invalid_argument("the prompt has no tokens", "inputs");
   if (request::find_foreign_id(spec.prompt, vocab_size) ||
-      request::find_foreign_id(spec.produced, vocab_size)) {
+      request::find_foreign_id(spec.produced, vocab_size) ||
+      request::find_foreign_id(spec.draft, vocab_size)) {
     return invalid_argument("token ids must be in [0, " + std::to_string(vocab_size) + ")",
                             "inputs");
   }

@@ -109,6 +109,9 @@ class Metrics {
       durations_by_method("tgi_batch_forward_duration", "Seconds of the forward pass");
   ByMethod<Histogram> batch_decode_duration = durations_by_method(
       "tgi_batch_decode_duration", "Seconds spent in choosing tokens and turning them into text");
+  Histogram& request_skipped_tokens =
+      batch_size("tgi_request_skipped_tokens",
+                 "Tokens of a request and a step beyond one, where some might be guessed");
 
   // ---- what TGI's boards ask for and never happens here ----
   ByMethod<Histogram> batch_filter_duration =
@@ -116,8 +119,6 @@ class Metrics {
   ByMethod<Histogram> batch_concat_duration =
       durations_by_method("tgi_batch_concat_duration", "Always empty: batches are not joined");
   Counter& batch_concat = counter("tgi_batch_concat", "Always 0: batches are not joined");
-  Histogram& request_skipped_tokens =
-      batch_size("tgi_request_skipped_tokens", "Always empty: tokens are not speculated on");
 
   // ---- the KV cache ----
   Gauge& kv_blocks_total = gauge("tgi_kv_blocks_total", "Blocks of the KV cache");

@@ -103,3 +103,22 @@ def test_the_same_on_every_start_and_number_of_threads(server, launch):
     other = launch("--threads", "1", "--max-batch-prefill-tokens", "32").wait_ready()
     assert ask(other, body) == expected
     assert other.stop() == 0
+
+
+def test_the_same_with_tokens_guessed_ahead(server, launch):
+    """Greedy and sampled, with stop strings, alone and together, streamed and not; and tokens were guessed."""
+    bodies = bodies_of(21, True) + bodies_of(22, False)
+    for i, stop in enumerate([" the", ".", "a ", "zebra"]):
+        bodies[7 * i]["parameters"]["stop"] = [stop]
+    expected = [ask(server, body) for body in bodies]
+    other = launch("--speculate", "5").wait_ready()
+    assert [ask(other, body) for body in bodies] == expected
+    assert together(other, bodies) == expected
+    for body, answer in list(zip(bodies, expected))[::8]:
+        body["parameters"]["decoder_input_details"] = False
+        with Stream(other.url, "/generate_stream", body) as s:
+            tokens = [json.loads(json.dumps(e["token"]), parse_float=str) for e in s.events()]
+        assert tokens == answer["details"]["tokens"]
+    assert other.metrics()["tgi_request_skipped_tokens_sum"] > 20
+    assert server.metrics()["tgi_request_skipped_tokens_sum"] == 0
+    assert other.stop() == 0

@@ -222,7 +222,7 @@ class TestUsage:
         (["--max-concurrent-requests", "many"], {}, "`--max-concurrent-requests` must be a whole number"),
         (["--dtype", "int3"], {}, "`--dtype`"),
         (["--num-shard", "2"], {}, "`--num-shard` is not supported yet"),
-        (["--speculate", "2"], {}, "`--speculate` is not supported yet"),
+        (["--speculate", "65"], {}, "`--speculate`"),
         ([], {"MAX_BATCH_SIZE": "x"}, "MAX_BATCH_SIZE"),
         ([], {"JSON_OUTPUT": "1"}, "JSON_OUTPUT"),
     ], ids=["unknown", "mistyped", "range", "type", "choice", "shards", "speculate", "variable", "flag variable"])

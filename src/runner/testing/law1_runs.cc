@@ -30,7 +30,11 @@ class GatedRunner final : public StepRunner {
     return runner_->submit(std::move(plan));
   }
   Result<StepResult> wait(StepTicket ticket, TimePoint until) override {
-    return runner_->wait(ticket, until);
+    auto result = runner_->wait(ticket, until);
+    if (!result.ok()) return result;
+    for (const SequenceResult& sequence : result->sequences)
+      if (sequence.tokens.size() > 1) n_drafts_ += sequence.tokens.size() - 1;
+    return result;
   }
   Status healthy() override { return runner_->healthy(); }
 
@@ -40,11 +44,13 @@ class GatedRunner final : public StepRunner {
     held_.notify_all();
   }
   std::uint64_t n_released() const { return n_released_; }
+  std::uint64_t n_drafts() const { return n_drafts_; }
 
  private:
   std::unique_ptr<StepRunner> runner_;
   std::atomic<bool> held_{false};
   std::atomic<std::uint64_t> n_released_{0};
+  std::atomic<std::uint64_t> n_drafts_{0};
 };
 
 // Holds a runner as long as it lives.
@@ -76,6 +82,7 @@ batch::GenerationRequest request_of(const SequenceSpec& spec, std::uint64_t id) 
   batch::GenerationRequest request;
   request.id = RequestId{id};
   request.prompt = spec.prompt;
+  request.draft = spec.draft;
   request.sampling = spec.sampling;
   request.stopping = spec.stopping;
   request.prompt_logprobs = spec.prompt_logprobs;
@@ -90,6 +97,7 @@ void expect_idle(batch::Engine& engine, const GatedRunner& runner, Happened& hap
   EXPECT_EQ(stats.blocks_free + stats.blocks_cached, stats.blocks_total);
   happened.n_pauses = stats.pauses;
   happened.n_released_blocks = runner.n_released();
+  happened.n_drafts = runner.n_drafts();
 }
 
 void expect_found(const batch::testing::PlainBeam& beam, const DriveOutcome& seen) {
@@ -130,6 +138,7 @@ Happened& Happened::operator+=(const Happened& other) {
   n_shared_tokens += other.n_shared_tokens;
   n_pauses += other.n_pauses;
   n_released_blocks += other.n_released_blocks;
+  n_drafts += other.n_drafts;
   return *this;
 }
 
@@ -151,6 +160,8 @@ std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSet
   options.task_order_seed = setup.task_order_seed;
   options.output_bytes_max = setup.output_bytes_max;
   options.logits_processors = setup.logits_processors;
+  options.draft_tokens_max = setup.draft_tokens_max;
+  options.draft_policy = DraftPolicy::kAlways;
   auto runner = LocalRunner::create(options);
   EXPECT_TRUE(runner.ok()) << runner.status().message();
   return runner.ok() ? std::move(runner).value() : nullptr;
@@ -176,7 +187,8 @@ Happened expect_same_when_driven(const std::string& model_dir,
   for (const DriveOutcome& outcome : seen) {
     happened += {.n_shared_tokens = outcome.n_shared_tokens,
                  .n_pauses = outcome.n_pauses,
-                 .n_released_blocks = outcome.n_released_blocks};
+                 .n_released_blocks = outcome.n_released_blocks,
+                 .n_drafts = outcome.n_drafts};
   }
   return happened;
 }

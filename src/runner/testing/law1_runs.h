@@ -32,6 +32,7 @@ struct RunnerSetup {
   std::string quantize = {};
   std::string isa = {};
   model::WindowLimits windows = {};
+  std::uint32_t draft_tokens_max = 0;  // all that are guessed are computed
 };
 
 // Null, and a failure of the test, if there is none.
@@ -49,6 +50,7 @@ struct Happened {
   std::uint64_t n_shared_tokens = 0;
   std::uint64_t n_pauses = 0;
   std::uint64_t n_released_blocks = 0;
+  std::uint64_t n_drafts = 0;  // accepted
 
   Happened& operator+=(const Happened& other);
 };

@@ -41,6 +41,8 @@ void dump_state(const runner::LocalRunner& runner, telemetry::Logger& log) {
            {{"steps", state.steps},
             {"sequences", std::uint64_t{state.sequences}},
             {"plans_in_flight", std::uint64_t{state.plans_in_flight}},
+            {"drafts_computed", state.drafts.computed},
+            {"drafts_accepted", state.drafts.accepted},
             {"kv_tokens", runner.memory_plan().kv_tokens}});
 }
 

@@ -121,6 +121,7 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.others_bytes = values.get<"kv-host-bytes-max">();
   out.max_batch_prefill_tokens = values.get<"max-batch-prefill-tokens">();
   out.max_total_tokens = values.get<"max-total-tokens">().value_or(0);
+  out.draft_tokens_max = static_cast<std::uint32_t>(values.get<"speculate">());
   // 0 is refused by the router.
   if (const auto size = values.get<"max-batch-size">(); size && *size > 0)
     out.max_batch_size = *size;
