@@ -3,7 +3,8 @@
 // else looks at them. What TensorRT-LLM calls a logits post-processor.
 //
 // Processors are given to a runner in this process when it is made, each under a name, and a request asks for one by
-// name (SamplingParams::logits_processor). No other process has them: a shard refuses the name.
+// name (SamplingParams::logits_processor). One that is given under an empty name is for all requests that name none. No
+// other process has them: a shard refuses the name.
 //
 // Called once for each token, after the forward pass and before the penalties (docs/sampling.md), also where the row
 // lists candidates. For a repeatable answer the result is a function of `input` and the logits alone: a sequence that

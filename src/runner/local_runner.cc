@@ -51,9 +51,10 @@ Status check_local_options(const RunnerOptions& options) {
                             "top_tokens_max");
   }
   for (const auto& [name, processor] : options.logits_processors) {
-    if (name.empty() || processor == nullptr)
-      return invalid_argument("logits_processors must have names and none that is null",
-                              "logits_processors");
+    if (processor == nullptr)
+      return invalid_argument(
+          "logits_processors must have none that is null. Given: `" + name + "`",
+          "logits_processors");
   }
   return {};
 }
@@ -270,8 +271,9 @@ void LocalRunner::fill_info(const RunnerOptions& options, std::string kernel_set
                         .attachment_bytes_max = options.attachment_bytes_max,
                         .top_tokens_max = options.top_tokens_max,
                         .output_bytes_max = options.output_bytes_max};
-  for (const auto& [name, processor] : options.logits_processors)
-    info_.logits_processors.push_back(name);
+  for (const auto& [name, processor] : options.logits_processors) {
+    if (!name.empty()) info_.logits_processors.push_back(name);
+  }
 }
 
 // One prompt and one decode step in block 0, which belongs to nobody, then forgotten: faults code

@@ -64,7 +64,8 @@ struct RunnerOptions {
   std::uint64_t output_bytes_max = 0;
   // SamplingParams::n_top_tokens; at most kLocalTopTokensMax.
   std::uint32_t top_tokens_max = kTopTokensMax;
-  // What requests may name as SamplingParams::logits_processor; none is null.
+  // What requests may name as SamplingParams::logits_processor; none is null. One under the empty name is for requests
+  // that name none.
   LogitsProcessors logits_processors;
   // Tokens that are guessed ahead for a sequence in a step, at most; 0: none. Same tokens in fewer steps.
   std::uint32_t draft_tokens_max = 0;

@@ -317,6 +317,19 @@ TEST(Outputs, ARunnerThatWasNotMadeForThemRefusesThemByName) {
   options.top_tokens_max = 1024;
   options.logits_processors = {{"none", nullptr}};
   EXPECT_EQ(make().status().field(), "logits_processors");
+  // One without a name is for the requests that name none, and is not told of.
+  options.logits_processors = {{"", processor([](const LogitsInput&, std::span<float> logits) {
+                                  logits[41] = 100.0F;
+                                  return Status();
+                                })}};
+  const auto forced = make();
+  ASSERT_TRUE(forced.ok()) << forced.status().message();
+  EXPECT_TRUE((*forced)->info().logits_processors.empty());
+  SequenceSpec unnamed = spec;
+  unnamed.sampling = {};
+  const DriveOutcome said = drive(**forced, {unnamed}, {}).front();
+  ASSERT_EQ(said.tokens.size(), 2U) << said.status.message();
+  for (const OutputToken& token : said.tokens) EXPECT_EQ(token.id, 41);
   options.logits_processors.clear();
   const auto able = make();
   ASSERT_TRUE(able.ok()) << able.status().message();

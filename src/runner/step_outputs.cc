@@ -91,9 +91,11 @@ void StepExecutor::write_outputs() {
 
 Status StepExecutor::process_logits(const SequenceState& state, std::span<float> logits) const {
   const SamplingParams& sampling = state.spec().sampling;
-  if (sampling.logits_processor.empty()) return {};
   const auto found = limits_.logits_processors.find(sampling.logits_processor);
-  if (found == limits_.logits_processors.end()) return internal_error("no such logits processor");
+  if (found == limits_.logits_processors.end()) {
+    return sampling.logits_processor.empty() ? Status()
+                                             : internal_error("no such logits processor");
+  }
   const LogitsInput input{.sequence = state.spec().id,
                           .tag = sampling.logits_processor_tag,
                           .prompt = state.spec().prompt,

@@ -224,6 +224,12 @@ inline constexpr OptionSpec kModelRows[] = {
      .help =
          "How the model marks what it thinks: none, think, mistral, granite, granite33, cohere, "
          "gemma or harmony; else as its chat template tells"},
+    {.name = "script",
+     .env = "COXSWAIN_SCRIPT",
+     .binaries = kBack,
+     .ours = true,
+     .help = "Only for tests of clients: a file of answers that take the place of the model's, an "
+             "array of {\"after\", \"answer\"} (docs/api.md)"},
     {.name = "watermark-gamma",
      .env = "WATERMARK_GAMMA",
      .type = OptionType::kF64,

@@ -14,6 +14,7 @@
 #include "runner/local_runner.h"
 #include "serve/model_source.h"
 #include "serve/parent_watch.h"
+#include "serve/shard/script.h"
 #include "serve/shard/shard_setup.h"
 #include "serve/socket_folder.h"
 #include "serve/start_failure.h"
@@ -21,6 +22,7 @@
 #include "serve/stop_signals.h"
 #include "serve/text_files.h"
 #include "telemetry/log.h"
+#include "tokenizer/text_codec.h"
 
 namespace coxswain::serve {
 namespace {
@@ -57,6 +59,17 @@ std::optional<StartFailure> find_folder(const options::OptionValues& values, std
   return StartFailure{"ShardCannotStart", status.message(), cure, kExitModel};
 }
 
+Status add_script(const std::string& path, runner::RunnerOptions& options) {
+  COXSWAIN_ASSIGN_OR_RETURN(
+      options.tokenizer,
+      tokenizer::Tokenizer::load(options.model_dir,
+                                 {.tokenizer_config_path = options.tokenizer_config_path}));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      options.logits_processors[""],
+      load_script(path, std::make_shared<tokenizer::TokenizerCodec>(options.tokenizer)));
+  return {};
+}
+
 int serve(const options::OptionValues& values, telemetry::Logger& log) {
   StopSignals signals({.grace = kStopGrace, .on_stop = [&](std::string_view reason) {
                          log.info("Exiting gracefully: " + std::string(reason));
@@ -71,6 +84,17 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   runner::RunnerOptions options = runner_options(values);
   if (const auto failure = find_folder(values, options.model_dir))
     return report(log, Status(Code::kNotFound, failure->cause), *failure);
+  if (const auto script = values.get<"script">()) {
+    log.warn("--script is for tests: answers come from " + *script);
+    if (const Status status = add_script(*script, options); !status.ok()) {
+      return report(log,
+                    status,
+                    {.variant = "ArgumentValidation",
+                     .cause = status.message(),
+                     .cure = "Correct that file, or leave out --script.",
+                     .exit_code = kExitUsage});
+    }
+  }
   if (const auto outlook = runner::LocalRunner::outlook(options); outlook.ok())
     log.info("Memory before the weights are read: " + *outlook);
   options.progress = LoadProgress(log, kProgressInterval);
