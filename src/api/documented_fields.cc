@@ -151,7 +151,7 @@ constexpr DocumentedField kFields[] = {
     {"num_keep"},
     {"num_predict"},
     {"options", "{}"},
-    {"output_config"},
+    {"output_config", "", kMessagesDocument},
     {"output_format"},
     {"parallel_tool_calls", "true false", kChatDocument},
     {"parameters", "{}", kNativeDocument},

@@ -247,6 +247,26 @@ Result<Asked> read_structured_outputs(const json::Value& object, const std::stri
   return Asked(AskedGrammar{{.kind = Source::Kind::kJsonObject, .schema = options}, at});
 }
 
+// Anthropic's: a schema in `format`. What `effort` says is for the template.
+Result<Asked> read_output_config(const json::Value& object, const std::string& path) {
+  if (!object.is_object()) return wrong(path, "be an object", given_text(object));
+  FieldReader fields(object.as_object());
+  fields.read_string("effort", kTypeBytesMax);
+  const json::Value* format = fields.find("format");
+  COXSWAIN_RETURN_IF_ERROR(finish_object(fields, object.as_object(), path));
+  if (format == nullptr) return Asked();
+  const std::string at = below(path, "format");
+  if (!format->is_object()) return wrong(at, "be an object", given_text(*format));
+  FieldReader members(format->as_object());
+  const auto type = members.read_string("type", kTypeBytesMax);
+  const json::Value* schema = members.find("schema");
+  COXSWAIN_RETURN_IF_ERROR(finish_object(members, format->as_object(), at));
+  if (type != "json_schema")
+    return wrong(below(at, "type"), "be json_schema", type ? echo(*type) : "none");
+  if (schema == nullptr) return missing(below(at, "schema"));
+  return asked(schema_source(*schema, below(at, "schema"), SchemaOptions{}), below(at, "schema"));
+}
+
 struct FormField {
   std::string_view name;
   Result<Asked> (*read)(const json::Value& value, const std::string& path);
@@ -255,6 +275,8 @@ struct FormField {
 constexpr FormField kNativeField{"grammar", [](const json::Value& value, const std::string& path) {
                                    return read_typed_form(value, path, Family::kNative);
                                  }};
+
+constexpr FormField kMessagesField{"output_config", read_output_config};
 
 constexpr std::array<FormField, 6> kV1Fields{{
     {"response_format",
@@ -298,6 +320,10 @@ void read_fields(FieldReader& fields, std::span<const FormField> table, Paramete
 
 void read_native_grammar(FieldReader& fields, Parameters& out) {
   read_fields(fields, std::span(&kNativeField, 1), out);
+}
+
+void read_messages_grammar(FieldReader& fields, Parameters& out) {
+  read_fields(fields, std::span(&kMessagesField, 1), out);
 }
 
 void read_v1_grammar(FieldReader& fields, Parameters& out) {

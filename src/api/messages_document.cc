@@ -8,6 +8,7 @@
 #include "api/documents.h"
 #include "api/errors.h"
 #include "api/fields.h"
+#include "api/grammar_document.h"
 #include "api/tools_document.h"
 #include "base/keyed_hash.h"
 
@@ -290,7 +291,7 @@ json::Value chat_of(std::vector<Turn> turns, json::Array chat) {
 }
 
 // {"type": "enabled" | "adaptive" | "disabled"}, as templates read it.
-void read_thinking(FieldReader& fields, ChatRequest& out) {
+void read_thinking(FieldReader& fields, ChatRequest& out, json::Object& arguments) {
   const json::Value* value = fields.find("thinking");
   if (value == nullptr) return;
   if (!value->is_object()) return fields.fail(bad_type("thinking", "an object", *value));
@@ -307,9 +308,7 @@ void read_thinking(FieldReader& fields, ChatRequest& out) {
                        "thinking.type");
   }
   if (budget && type == "enabled") out.thoughts = {*budget, "thinking.budget_tokens"};
-  json::Object arguments;
   arguments.append_new("enable_thinking", json::Value(type != "disabled"));
-  out.template_arguments = json::Value(std::move(arguments));
 }
 
 void check_metadata(FieldReader& fields, const DocumentLimits& limits) {
@@ -349,7 +348,13 @@ Result<ChatRequest> read_document(const json::Value& body,
   out.stream = fields.read_bool("stream").value_or(false);
   check_metadata(fields, limits);
   fields.require_neutral("service_tier", R"("auto" "standard_only")");
-  read_thinking(fields, out);
+  read_messages_grammar(fields, out.parameters);
+  json::Object arguments;
+  read_thinking(fields, out, arguments);
+  const json::Value* config = fields.find("output_config");
+  const json::Value* effort = config == nullptr ? nullptr : config->find("effort");
+  if (effort != nullptr && effort->is_string()) arguments.append_new("reasoning_effort", *effort);
+  if (!arguments.empty()) out.template_arguments = json::Value(std::move(arguments));
   out.tools = read_anthropic_tools(fields, limits);
   fields.note_without_effect(kWithoutEffect);
   fields.refuse_documented(kMessagesDocument);
