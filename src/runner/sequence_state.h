@@ -2,8 +2,8 @@
 // SequenceState: what the runner remembers of one sequence beside its keys and values.
 //
 // All of it but the block tables and the drafter is a pure function of (spec, output ids): penalty counts, partial
-// characters, the stop matcher, the places in the grammar and in the thoughts, and the text so far. So it survives pauses
-// as it is and is rebuilt from SequenceSpec::produced after a restart.
+// characters, the stop matcher, the places in the grammar and in the thoughts, and the text so far. So it survives
+// pauses as it is and is rebuilt from SequenceSpec::produced after a restart.
 //
 // Thread rule: belongs to the compute thread.
 

@@ -3,13 +3,15 @@
 usage: stock_protocol.py BINARY MODEL_DIR PROTO_DIR
 
 MODEL_DIR holds golden.json (greedy ids and log-probabilities of a few prompts). Needs grpcio and grpcio-tools. Checks the
-start sequence, greedy answers with and without chunked prompts and joined batches, filtering, a removed socket file, a second server and a clean stop.
+start sequence, greedy answers with and without chunked prompts and joined batches, a grammar, filtering, a removed socket
+file, a second server and a clean stop.
 """
 
 import importlib
 import json
 import math
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -105,6 +107,21 @@ def check_generation(router, prompts):
     print(f"{len(prompts)} prompts, {max_new} tokens each: as the reference")
 
 
+def check_grammar(router, prompt):
+    """As a regular expression, which is how such routers send every grammar."""
+    pb, stub, answers = router.pb, router.stub, {}
+    request = router.request(7, prompt["text"], MAX_NEW_TOKENS, len(prompt["prompt_ids"]))
+    request.parameters.grammar, request.parameters.grammar_type = "(yes|no), [0-9]{3}!", pb.GRAMMAR_TYPE_REGEX
+    response = stub.Prefill(pb.PrefillRequest(batch=router.batch(7, [request])))
+    collect(answers, response)
+    while response.HasField("batch"):
+        response = stub.Decode(pb.DecodeRequest(batches=[response.batch]))
+        collect(answers, response)
+    text = answers[7][-1].generated_text.text
+    assert re.fullmatch("(yes|no), [0-9]{3}!", text.strip()), text
+    print(f"by a grammar: {text}")
+
+
 def check_warmup(router):
     pb = router.pb
     request = router.request(0, "_test " * 100, 20, 100)
@@ -158,6 +175,7 @@ def main():
             check_warmup(router)
             prompts = json.loads((pathlib.Path(model_dir) / "golden.json").read_text())["prompts"]
             check_generation(router, prompts)
+            check_grammar(router, prompts[0])
             check_health_generation(router)
             stub.Health(pb.HealthRequest())
             assert error_of(stub.Decode, pb.DecodeRequest(batches=[pb.CachedBatch(id=9)])) == "Batch ID 9 not found in cache."

@@ -89,7 +89,8 @@ Result<StockBatches::Batch> StockBatches::make_batch(const v3::Batch& from, Stoc
     if (use == StockUse::kGenerate && !ids.insert(request.id()).second) {
       status = invalid_argument(
           "request id " + std::to_string(request.id()) + " is twice in the batch", "requests");
-    } else if (auto parsed = read_stock_request(request, codec_, info_, use); !parsed.ok()) {
+    } else if (auto parsed = read_stock_request(request, codec_, info_, use, grammars_);
+               !parsed.ok()) {
       status = parsed.status();
     } else if (auto sequence = make_sequence(std::move(parsed).value(), use); !sequence.ok()) {
       status = sequence.status();

@@ -108,6 +108,7 @@ class StockBatches {
   const TextCodec& codec_;
   const Share share_;
   const RunnerInfo info_;
+  grammar::Compiler grammars_;
   std::vector<BlockBook> books_;  // one per KV group
   std::map<std::uint64_t, Batch> batches_;
   std::vector<SequenceId> dropped_;  // to be named in the next plan

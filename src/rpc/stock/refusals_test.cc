@@ -71,8 +71,10 @@ TEST_F(StockRouter, BadParametersAreRefusedByName) {
   request.mutable_parameters()->set_repetition_penalty(std::numeric_limits<float>::quiet_NaN());
   EXPECT_EQ(refusal(request), "`repetition_penalty` must be a finite number. Given: nan");
   request = request_of(2, "abc", 2, 30);
-  request.mutable_parameters()->set_grammar("{}");
-  EXPECT_EQ(refusal(request), "`grammar` is not supported yet");
+  request.mutable_parameters()->set_grammar("(a");
+  EXPECT_EQ(refusal(request), "`grammar_type` must be 1 or 2 beside `grammar`. Given: 0");
+  request.mutable_parameters()->set_grammar_type(v3::GRAMMAR_TYPE_REGEX);
+  EXPECT_EQ(refusal(request).substr(0, 24), "`grammar` is not valid: ");
   request = request_of(2, "abc", 2, 30);
   request.set_adapter_id("fast");
   EXPECT_EQ(refusal(request), "`adapter_id` is not supported yet");

@@ -66,7 +66,27 @@ Result<std::vector<TokenId>> tokenize(const v3::Request& request,
   return ids;
 }
 
-Result<SamplingParams> sampling_of(const v3::Request& message, std::uint32_t vocab_size) {
+// A stock router sends a regular expression, whatever its client sent.
+Result<CompiledGrammar> grammar_of(const v3::NextTokenChooserParameters& from,
+                                   grammar::Compiler& grammars) {
+  if (from.grammar().empty()) return CompiledGrammar();
+  grammar::Source source{.text = from.grammar(), .schema = grammar::kTgiSchema};
+  if (from.grammar_type() == v3::GRAMMAR_TYPE_REGEX) {
+    source.kind = grammar::Source::Kind::kRegex;
+  } else if (from.grammar_type() != v3::GRAMMAR_TYPE_JSON) {
+    return wrong("grammar_type", "1 or 2 beside `grammar`", std::to_string(from.grammar_type()));
+  }
+  auto compiled = grammars.compile(source);
+  if (compiled.ok()) return compiled;
+  return Status(compiled.status().code(),
+                ErrorKind::kValidation,
+                "`grammar` is not valid: " + compiled.status().message(),
+                "grammar");
+}
+
+Result<SamplingParams> sampling_of(const v3::Request& message,
+                                   std::uint32_t vocab_size,
+                                   grammar::Compiler& grammars) {
   const v3::NextTokenChooserParameters& from = message.parameters();
   SamplingParams to;
   to.temperature = from.temperature();
@@ -80,7 +100,7 @@ Result<SamplingParams> sampling_of(const v3::Request& message, std::uint32_t voc
   to.n_top_tokens = message.top_n_tokens();
   to.watermark = from.watermark();
   COXSWAIN_RETURN_IF_ERROR(request::check_sampling(to, vocab_size));
-  if (!from.grammar().empty()) return invalid_argument("`grammar` is not supported yet", "grammar");
+  COXSWAIN_ASSIGN_OR_RETURN(to.grammar, grammar_of(from, grammars));
   // A stock router that asks for any warper expects to sample.
   to.do_sample = from.do_sample() || to.temperature != 1.0F || to.top_k != 0 || to.top_p < 1.0F ||
                  to.typical_p < 1.0F;
@@ -191,14 +211,15 @@ void shape_for_warmup(const RunnerInfo& info, StockRequest& out) {
 Result<StockRequest> read_stock_request(const v3::Request& request,
                                         const TextCodec& codec,
                                         const RunnerInfo& info,
-                                        StockUse use) {
+                                        StockUse use,
+                                        grammar::Compiler& grammars) {
   StockRequest out;
   out.request_id = request.id();
   COXSWAIN_ASSIGN_OR_RETURN(out.spec.prompt, tokenize(request, codec, use));
   if (out.spec.prompt.empty()) return wrong("inputs", "at least one token", "0");
   if (!request.adapter_id().empty())
     return invalid_argument("`adapter_id` is not supported yet", "adapter_id");
-  COXSWAIN_ASSIGN_OR_RETURN(out.spec.sampling, sampling_of(request, info.vocab_size));
+  COXSWAIN_ASSIGN_OR_RETURN(out.spec.sampling, sampling_of(request, info.vocab_size, grammars));
   COXSWAIN_ASSIGN_OR_RETURN(out.spec.stopping, stopping_of(request));
   out.spec.prompt_logprobs = request.prefill_logprobs();
   if (use == StockUse::kWarmup) {

@@ -2,7 +2,7 @@
 // One Request of generate.v3 as a sequence that a StepRunner can run: text to ids, truncation,
 // parameters, block and slot checks.
 //
-// Thread rule: pure functions.
+// Thread rule: pure functions, but for the grammars that are kept.
 
 #include <cstdint>
 #include <vector>
@@ -10,6 +10,8 @@
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 #include <coxswain/text_codec.h>
+
+#include "grammar/compiler.h"
 
 namespace generate::v3 {
 class Request;
@@ -31,10 +33,12 @@ enum class StockUse : std::uint8_t {
   kWarmup,  // only measures memory: without blocks, the prompt cut to what the model has positions for
 };
 
-// Errors: kInvalidArgument with the field named, in the words of text-generation-inference where it has some.
+// Errors: kInvalidArgument with the field named, in the words of text-generation-inference where it has some;
+// kResourceExhausted for a grammar that is too large.
 Result<StockRequest> read_stock_request(const generate::v3::Request& request,
                                         const TextCodec& codec,
                                         const RunnerInfo& info,
-                                        StockUse use);
+                                        StockUse use,
+                                        grammar::Compiler& grammars);
 
 }  // namespace coxswain::rpc

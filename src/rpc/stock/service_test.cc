@@ -13,7 +13,9 @@
 #include <proto/generate_v2.grpc.pb.h>
 #include <proto/generate_v3.grpc.pb.h>
 
+#include "grammar/compiler.h"
 #include "rpc/sharded_client.h"
+#include "rpc/stock/request.h"
 #include "rpc/testing/stock_router.h"
 
 namespace coxswain::rpc {
@@ -247,6 +249,28 @@ TEST_F(StockRouter, PromptsAreCutFromTheLeftAndKeepTheirSpecialTokens) {
   const auto& texts = response.generations(0).prefill_tokens().texts();
   EXPECT_EQ(std::vector<std::string>(texts.begin(), texts.end()),
             (std::vector<std::string>{"<s>", "d", "e", "f"}));
+}
+
+TEST_F(StockRouter, AGrammarIsCompiledAsItsTypeSays) {
+  v3::Request request = request_of(1, "abc", 2, 1);
+  grammar::Compiler grammars;
+  const auto grammar_of = [&](const std::string& text, v3::GrammarType type) {
+    request.mutable_parameters()->set_grammar(text);
+    request.mutable_parameters()->set_grammar_type(type);
+    const auto read = read_stock_request(
+        request, testing::FakeCodec(), runner_.info(), StockUse::kGenerate, grammars);
+    EXPECT_TRUE(read.ok()) << read.status().message();
+    return read.ok() ? read->spec.sampling.grammar : CompiledGrammar();
+  };
+  using Kind = grammar::Source::Kind;
+  EXPECT_FALSE(grammar_of("", v3::GRAMMAR_TYPE_REGEX));
+  EXPECT_EQ(grammar_of("[ab]{3}", v3::GRAMMAR_TYPE_REGEX),
+            grammar::compile_source({.kind = Kind::kRegex, .text = "[ab]{3}"}).value());
+  const std::string schema = R"({"properties":{"a":{"type":"null"}},"required":["a"]})";
+  EXPECT_EQ(grammar_of(schema, v3::GRAMMAR_TYPE_JSON),
+            grammar::compile_source(
+                {.kind = Kind::kJsonSchema, .text = schema, .schema = grammar::kTgiSchema})
+                .value());
 }
 
 TEST_F(StockRouter, StopSequencesEndARequest) {

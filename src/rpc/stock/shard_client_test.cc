@@ -174,7 +174,9 @@ TEST_F(StockClient, AWatermarkTravelsAndOtherStepsAreRefusedByName) {
   v3::Request request;
   ASSERT_TRUE(wired(request).ok());
   EXPECT_TRUE(request.parameters().watermark());
-  const auto read = read_stock_request(request, FakeCodec(), runner_.info(), StockUse::kGenerate);
+  grammar::Compiler grammars;
+  const auto read =
+      read_stock_request(request, FakeCodec(), runner_.info(), StockUse::kGenerate, grammars);
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(read->spec.sampling, spec.sampling);
   const std::pair<std::string, void (*)(SamplingParams&)> steps[] = {
@@ -271,8 +273,12 @@ TEST(StockMessages, AShardReadsWhatWasMeant) {
   ASSERT_TRUE(to_stock_request(spec, blocks, 4, FakeCodec(), message).ok());
   EXPECT_EQ(message.slots_size(), 6);
   EXPECT_EQ(message.slots(4), 36U);
-  const auto read = read_stock_request(
-      message, FakeCodec(), FakeRunner(testing::fake_shard_options()).info(), StockUse::kGenerate);
+  grammar::Compiler grammars;
+  const auto read = read_stock_request(message,
+                                       FakeCodec(),
+                                       FakeRunner(testing::fake_shard_options()).info(),
+                                       StockUse::kGenerate,
+                                       grammars);
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(read->request_id, 9U);
   EXPECT_EQ(read->blocks, blocks);
