@@ -132,6 +132,8 @@ tidy() {
   fi
   files=$(echo "$files" | grep -v -e '^tests/fuzz/' -e '^scripts/' -e '^$' | sort -u)
   [ -z "$files" ] && { echo "no changed files"; return 0; }
+  # Worth the time that it takes to install them.
+  [ "$(echo "$files" | wc -l)" -gt 20 ] && { install_packages "${FULL_CHECK_PACKAGES[@]}" || return 1; }
   # shellcheck disable=SC2086  # names without blanks
   python3 scripts/tidy.py -j "$jobs" $files
 }

@@ -13,7 +13,7 @@ CHECK_PACKAGES=(
   clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev
   python3 python3-venv git curl
 )
-# For checks over the whole tree: what makes clang-tidy fast (scripts/tidy_scope.cc).
+# For checks of many files: what makes clang-tidy fast (scripts/tidy_scope.cc).
 FULL_CHECK_PACKAGES=(
   libclang-16-dev llvm-16-dev
 )

@@ -312,7 +312,7 @@ std::optional<AskedThoughts> read_thinking_budget(FieldReader& fields) {
                       "` must be >= 0, or -1 for no bound. Given: " + std::to_string(*tokens),
                   name);
     }
-    out = {static_cast<std::uint32_t>(*tokens), std::string(name)};
+    out.emplace(AskedThoughts{static_cast<std::uint32_t>(*tokens), std::string(name)});
   }
   return out;
 }

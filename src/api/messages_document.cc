@@ -307,7 +307,8 @@ void read_thinking(FieldReader& fields, ChatRequest& out, json::Object& argument
                            (type ? echo(*type) : "none"),
                        "thinking.type");
   }
-  if (budget && type == "enabled") out.thoughts = {*budget, "thinking.budget_tokens"};
+  if (budget && type == "enabled")
+    out.thoughts.emplace(AskedThoughts{*budget, "thinking.budget_tokens"});
   arguments.append_new("enable_thinking", json::Value(type != "disabled"));
 }
 

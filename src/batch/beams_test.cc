@@ -321,7 +321,7 @@ TEST(Beams, WhatIsNotHonouredIsRefusedByName) {
       refusal(fake,
               [](G& r) { r.sampling.grammar.bytes = std::make_shared<const std::string>("g"); }),
       "`grammar` must be left out of a beam search. Given: one beside `beams`");
-  EXPECT_EQ(refusal(fake, [](G& r) { r.sampling.thoughts = {.close = {3}}; }),
+  EXPECT_EQ(refusal(fake, [](G& r) { r.sampling.thoughts.emplace(ThoughtBudget{.close = {3}}); }),
             "`thoughts` must be left out of a beam search. Given: some beside `beams`");
   EXPECT_EQ(refusal(fake, [](G& r) { r.sampling.xtc_probability = 0.5F; }),
             "`xtc_probability` must be 0 in a beam search, which draws nothing. Given: 0.500000");

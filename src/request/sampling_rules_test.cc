@@ -146,7 +146,8 @@ TEST(SamplingRules, SequencesOfIdsAreOfTheVocabularyAndFew) {
 TEST(SamplingRules, ThoughtsAreClosedByFewIdsOfTheVocabulary) {
   const auto of = [](std::vector<TokenId> open, std::vector<TokenId> close) {
     SamplingParams params;
-    params.thoughts = {.tokens_max = 5, .open = std::move(open), .close = std::move(close)};
+    params.thoughts.emplace(
+        ThoughtBudget{.tokens_max = 5, .open = std::move(open), .close = std::move(close)});
     return check_sampling(params, kVocabSize);
   };
   const std::vector<TokenId> longest(64, 1);

@@ -69,7 +69,8 @@ SamplingParams any_sampling() {
       for (TokenId& id : ids) id = any_token();
       return ids;
     };
-    p.thoughts = {.tokens_max = any_u32(), .open = some_ids(0), .close = some_ids(1)};
+    p.thoughts.emplace(
+        ThoughtBudget{.tokens_max = any_u32(), .open = some_ids(0), .close = some_ids(1)});
   }
   p.bad_words = some(rc::gen::exec([] { return any_tokens(); }));
   p.allowed_tokens = any_tokens();

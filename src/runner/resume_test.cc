@@ -126,7 +126,7 @@ std::vector<GenerationRequest> variants(const GenerationRequest& greedy) {
   out[7].stopping.min_new_tokens = greedy.stopping.max_new_tokens / 2;
   out[7].stopping.ignore_eos = false;
   out[8].sampling = out[1].sampling;
-  out[8].sampling.thoughts = {.tokens_max = 4, .close = {9, 8, 9}};
+  out[8].sampling.thoughts.emplace(ThoughtBudget{.tokens_max = 4, .close = {9, 8, 9}});
   return out;
 }
 

@@ -31,7 +31,7 @@ std::vector<SequenceSpec> requests() {
     for (std::uint32_t p = 0; p < 3 + i * 3; ++p)
       spec.prompt.push_back(static_cast<TokenId>(5 + (p * 7 + (p > 7 ? i : 0)) % 50));
     spec.stopping = {.max_new_tokens = 24, .ignore_eos = true};
-    spec.sampling.thoughts = {.tokens_max = i, .close = {30, 31, 32}};
+    spec.sampling.thoughts.emplace(ThoughtBudget{.tokens_max = i, .close = {30, 31, 32}});
     if (i % 2 == 1) {
       spec.sampling.do_sample = true;
       spec.sampling.seed = 11 + i;
@@ -93,7 +93,7 @@ TEST(Thoughts, AGrammarComesBefore) {
   source.preamble = {.begin = "", .end = "xy", .is_open = true};
   spec.sampling.grammar = grammar::compile_source(source).value();
   const auto close = runner->codec()->encode("xy", false).value();
-  spec.sampling.thoughts = {.tokens_max = 4, .close = close};
+  spec.sampling.thoughts.emplace(ThoughtBudget{.tokens_max = 4, .close = close});
   const auto closed = drive_each_alone(*runner, std::vector{spec})[0];
   ASSERT_TRUE(closed.status.ok()) << closed.status.message();
   const std::string text = closed.finish.generated_text;
