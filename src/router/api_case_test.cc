@@ -210,11 +210,13 @@ bool check_step(const SamplingParams& got, std::string_view name, const json::Va
     expect_texts(got.dry_sequence_breakers, value);
   } else if (name == "samplers") {
     std::vector<std::string> names;
+    names.reserve(got.samplers.size());
     for (const SamplerStep step : got.samplers)
       names.emplace_back(request::kSamplerNames[static_cast<std::size_t>(step)]);
     expect_texts(names, value);
   } else if (name == "bad_words") {
     std::vector<std::string> words;
+    words.reserve(got.bad_words.size());
     for (const auto& ids : got.bad_words) words.push_back(ByteTokenizer().decode(ids, false));
     expect_texts(words, value);
   } else if (name == "allowed_token_ids") {

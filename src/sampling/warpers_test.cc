@@ -215,27 +215,35 @@ TEST(Warpers, TopNSigmaCutsByStandardDeviations) {
 
 // https://github.com/oobabooga/text-generation-webui/pull/6335: sorted by probability, a candidate leaves if the next
 // one is likely enough, too.
+template <typename Row>
+std::vector<TokenId> without_top_choices(const Row& row, float threshold) {
+  const auto p = softmax(row);
+  std::vector<std::size_t> order(row.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  // Of a tie the lowest id comes last.
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return p[a] != p[b] ? p[a] > p[b] : a > b;
+  });
+  std::vector<TokenId> out;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const bool leaves = k + 1 < order.size() && p[order[k + 1]] >= static_cast<double>(threshold);
+    if (!leaves) out.push_back(static_cast<TokenId>(order[k]));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+template <typename Row>
+std::vector<TokenId> left_by_xtc(const Row& row, float threshold) {
+  return warped(row, [&](CandidateSet& set) { exclude_top_choices(set, threshold); });
+}
+
 TEST(Warpers, XtcLeavesTheLeastOfTheTopChoices) {
   for (const float grid : {0.0F, 0.5F}) {
     for (unsigned seed = 0; seed < 40; ++seed) {
       const auto row = random_row(30, 1.5F, seed, grid);
-      const auto p = softmax(row);
-      std::vector<std::size_t> order(row.size());
-      std::iota(order.begin(), order.end(), std::size_t{0});
-      // Of a tie the lowest id comes last.
-      std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return p[a] != p[b] ? p[a] > p[b] : a > b;
-      });
       for (const float threshold : {0.02F, 0.1F, 0.3F, 0.6F}) {
-        std::vector<TokenId> expected;
-        for (std::size_t k = 0; k < order.size(); ++k) {
-          const bool leaves =
-              k + 1 < order.size() && p[order[k + 1]] >= static_cast<double>(threshold);
-          if (!leaves) expected.push_back(static_cast<TokenId>(order[k]));
-        }
-        std::sort(expected.begin(), expected.end());
-        EXPECT_EQ(warped(row, [&](CandidateSet& set) { exclude_top_choices(set, threshold); }),
-                  expected)
+        EXPECT_EQ(left_by_xtc(row, threshold), without_top_choices(row, threshold))
             << seed << " " << threshold;
       }
     }
