@@ -7,11 +7,11 @@ CallShape call_shape(ToolFormat format) {
   switch (format) {
     case ToolFormat::kDemo:
       shape.format = format;
-      shape.prompt_suffix = "<|tool_call|>";
+      shape.marker = "<|tool_call|>";
       break;
     case ToolFormat::kHermes:
       shape.format = format;
-      shape.prompt_suffix = "<tool_call>\n";
+      shape.marker = "<tool_call>\n";
       break;
     case ToolFormat::kLlama3Json:
       shape.format = format;

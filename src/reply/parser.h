@@ -96,13 +96,11 @@ std::string reasoning_format_names();
 Formats detect_formats(std::string_view template_source,
                        const std::function<bool(std::string_view)>& has_token);
 
-// How one call is spelled, for answers that have to be a call: behind `prompt_suffix`, which ends the prompt, the
-// answer is before_name, the name, between, the arguments as a JSON object, after. The parser reads
-// prompt_suffix and then the answer. Empty for a format whose arguments are no JSON (the answer is asked for as kJson
-// spells it then).
+// How one call is spelled, for answers that have to be a call: marker, before_name, the name, between, the arguments as
+// a JSON object, after. Formats whose arguments are no JSON have the shape of kJson.
 struct CallShape {
   ToolFormat format = ToolFormat::kJson;  // that reads it
-  std::string prompt_suffix = {};
+  std::string marker = {};                // opens a call in the midst of text; empty: nothing does
   std::string before_name = {};
   std::string between = {};
   std::string after = {};

@@ -230,7 +230,7 @@ TEST(ReplyParser, AnswersOfACallShapeAreCalls) {
   for (int i = 0; i <= static_cast<int>(ToolFormat::kCohere); ++i) {
     const auto format = static_cast<ToolFormat>(i);
     const CallShape shape = call_shape(format);
-    std::string text = shape.prompt_suffix;
+    std::string text = shape.marker;
     for (const std::string_view part : {std::string_view(shape.before_name),
                                         std::string_view("f"),
                                         std::string_view(shape.between),

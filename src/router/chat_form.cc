@@ -80,7 +80,7 @@ class FormMaker {
     return formats_.tools == reply::ToolFormat::kHarmony ||
            !reply::reasoning_frames(formats_.reasoning).content_begin.empty();
   }
-  std::string frame() const { return shape_.prompt_suffix + shape_.before_name; }
+  std::string frame() const { return shape_.marker + shape_.before_name; }
 
   Result<std::optional<ThoughtBudget>> make_thoughts() const {
     if (!request_.thoughts) return std::optional<ThoughtBudget>();
@@ -120,13 +120,12 @@ class FormMaker {
     }
     if (is_required()) return std::optional(api::AskedGrammar{calls(), "tool_choice"});
     if (asked) return either(*asked);
-    if (tools().strict.empty() || !has_shape() || shape_.prompt_suffix.empty() ||
-        says_in_frames() || !input_.allows_grammars) {
+    if (tools().strict.empty() || !has_shape() || shape_.marker.empty() || says_in_frames() ||
+        !input_.allows_grammars) {
       return std::optional<api::AskedGrammar>();
     }
     Source source = calls();
-    source.triggers = {
-        shape_.prompt_suffix.substr(0, shape_.prompt_suffix.find_last_not_of(" \n") + 1)};
+    source.triggers = {shape_.marker.substr(0, shape_.marker.find_last_not_of(" \n") + 1)};
     return std::optional(api::AskedGrammar{std::move(source), "tools"});
   }
 
