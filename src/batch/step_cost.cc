@@ -6,8 +6,8 @@ namespace coxswain::batch {
 namespace {
 
 constexpr double kKept = 0.99;  // of the weight of a step when the next one comes
-constexpr std::size_t kRatios = 128;
-constexpr double kQuantile = 0.98;
+constexpr std::size_t kRatios = 256;
+constexpr double kQuantile = 0.99;
 // What one step may teach: a process that was stopped for a while says nothing about steps.
 constexpr double kRatioMax = 4;
 constexpr double kMarginMin = 1.02;

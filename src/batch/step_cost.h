@@ -7,8 +7,9 @@
 // old steps are forgotten (half of the weight is that of the last 70), so the model follows the range. The fit is by
 // least squares of the relative error, solved by coordinate descent (Lawson and Hanson's problem; five unknowns).
 //
-// What the model does not see (other programs, a cold cache) is covered by a margin: the 98th of 100 of what measured
-// steps with prompts took, over what had been predicted for them, of the last 128.
+// What the model does not see (other programs, a cold cache) is covered by a margin: the 99th of 100 of what measured
+// steps with prompts took, over what had been predicted for them, of the last 256. Two steps that took a quarter more
+// are assumed before the first: they decide for the first hundred.
 //
 // Time comes in as values: the same steps give the same answers. Thread rule: one engine thread.
 
@@ -59,9 +60,10 @@ class StepCost {
   Vector coefficients_{};
   std::uint32_t n_steps_ = 0;
   std::uint32_t prompt_tokens_seen_ = 0;
-  std::vector<double> ratios_;  // a ring
+  static constexpr double kRatioAssumed = 1.25;
+  std::vector<double> ratios_{kRatioAssumed, kRatioAssumed};  // a ring
   std::size_t next_ratio_ = 0;
-  double margin_ = 1.02;
+  double margin_ = kRatioAssumed;
 };
 
 }  // namespace coxswain::batch

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -105,6 +106,30 @@ TEST(StepCost, NoiseBecomesMargin) {
     cost.observe(step, noisy(i, step));
   }
   EXPECT_GT(cost.margin(), 1.3);
+}
+
+// A step in eighty takes twice as long, and all of them a little more or less than another of their shape.
+TEST(StepCost, OneStepInAHundredAtMostIsLate) {
+  StepCost cost;
+  std::mt19937 random(7);  // NOLINT(bugprone-random-generator-seed): the same steps each time
+  const StepShape decodes{.n_decodes = 16};
+  constexpr int kSteps = 4000;
+  int n_late = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    StepShape step = decodes;
+    step.n_prompt_tokens = cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096);
+    const double noise = 0.95 + 0.1 * static_cast<double>(random() % 1000) / 1000;
+    const double took = plain_cost(step) * noise * (random() % 80 == 0 ? 2 : 1);
+    cost.observe(step, took);
+    n_late += took > 0.120 ? 1 : 0;
+  }
+  EXPECT_LE(n_late, kSteps / 100);
+  EXPECT_GT(cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096), 16U) << "prompts go on";
+}
+
+TEST(StepCost, TheFirstStepsHaveAMargin) {
+  StepCost cost = taught(plain_cost, 20);
+  EXPECT_EQ(cost.margin(), 1.25) << "what twenty steps took says little of the slowest of a hundred";
 }
 
 TEST(StepCost, APauseOfTheProcessTeachesLittle) {
