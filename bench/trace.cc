@@ -251,28 +251,36 @@ bool simulate_trace(const TraceOptions& options) {
       "|---|---|---|---|---|---|\n");
   TracePlot plot(options.path);
   for (const auto& [policy, name] : kPolicies) plot.add_line(name);
+  const auto simulate = [&](CapacityPolicy policy, double load) {
+    return Simulation(trace,
+                      {.policy = policy,
+                       .n_blocks = n_blocks,
+                       .requests_per_s = load * full.requests_per_s,
+                       .length_factor = options.length_factor,
+                       .costs = options.costs,
+                       .speed = options.speed})
+        .run();
+  };
+  const auto print = [](const char* load, const char* name, const Outcome& o) {
+    std::printf("| %s | %s | %.0f | %.3f | %.1f, %.1f | %llu |\n",
+                load,
+                name,
+                o.tokens_per_s,
+                o.goodput,
+                o.first_token_p50,
+                o.first_token_p99,
+                static_cast<unsigned long long>(o.pauses));
+  };
   for (const double load : kLoads) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%.2f", load);
     for (std::size_t p = 0; p < kPolicies.size(); ++p) {
-      const auto [policy, name] = kPolicies[p];
-      const Outcome o = Simulation(trace,
-                                   {.policy = policy,
-                                    .n_blocks = n_blocks,
-                                    .requests_per_s = load * full.requests_per_s,
-                                    .length_factor = options.length_factor,
-                                    .costs = options.costs,
-                                    .speed = options.speed})
-                            .run();
-      std::printf("| %.2f | %s | %.0f | %.3f | %.1f, %.1f | %llu |\n",
-                  load,
-                  name,
-                  o.tokens_per_s,
-                  o.goodput,
-                  o.first_token_p50,
-                  o.first_token_p99,
-                  static_cast<unsigned long long>(o.pauses));
+      const Outcome o = simulate(kPolicies[p].first, load);
+      print(text, kPolicies[p].second, o);
       plot.add_point(p, {.load = load, .tokens_per_s = o.tokens_per_s, .goodput = o.goodput});
     }
   }
+  for (const auto& [policy, name] : kPolicies) print("all at once", name, simulate(policy, 0));
   return options.svg_path.empty() || plot.write(options.svg_path);
 }
 

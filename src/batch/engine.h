@@ -101,7 +101,7 @@ struct EngineOptions {
   // introduces, and of its rows. What does not fit goes with the next plan; a request larger than the first is refused.
   std::size_t plan_new_bytes_max = std::size_t{40} << 20;
   std::size_t plan_rows_bytes_max = std::size_t{16} << 20;
-  std::uint32_t overtakes_max = 32;  // how often a waiting request may be overtaken
+  std::uint32_t overtakes_max = 128;  // how often a waiting request may be overtaken
   bool prefix_caching = true;
   // The beginning of a cached block is copied where the rest of it differs, if the runner moves blocks.
   bool partial_reuse = true;

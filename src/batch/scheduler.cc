@@ -131,9 +131,10 @@ void Scheduler::plan_running(Rows which) {
     const std::uint32_t held = blocks_after_[i];
     std::uint32_t n_new = new_blocks(i, n_tokens);
     if (prefill && in_.capabilities.plans_chunks && !fits_now(n_new)) {
-      const std::uint32_t room = std::ranges::min(available_) * in_.cache->block_tokens();
-      const std::uint32_t held_room = base::sub_sat(held * in_.cache->block_tokens(), s.planned);
-      n_tokens = std::min(n_tokens, std::max(room + held_room, in_.cache->block_tokens()));
+      const std::uint32_t block = in_.cache->block_tokens();
+      const std::uint32_t room_end = (held + std::ranges::min(available_)) * block;
+      const std::uint32_t block_end = (s.planned / block + 1) * block;
+      n_tokens = std::min(n_tokens, std::max(room_end, block_end) - s.planned);
       n_new = new_blocks(i, n_tokens);
     }
     if (n_new > 0 && !make_room(i, n_new)) continue;

@@ -151,6 +151,11 @@ class Scheduler {
     std::uint32_t n_entries = 0;
     std::uint32_t n_blocks = 0;
   };
+  // Whether blocks for the rest of a prompt need not be free now: those who decode beside it end meanwhile.
+  bool foresees_prompts(std::size_t group) const {
+    return rules_.foresees_lengths && in_.capabilities.plans_chunks && !options_.prompts_first &&
+           in_.cache->window_tokens(group) == 0;
+  }
   std::uint32_t reserved_blocks(const Sequence& s,
                                 std::size_t group,
                                 std::uint32_t computed,

@@ -188,7 +188,8 @@ bool Scheduler::admit_behind(Sequence& s, const kvcache::PrefixProbe& prefix) {
   }
   const auto fits = [&] {
     for (std::size_t g = 0; g < need.size(); ++g) {
-      if (need[g] + outstanding_[g] > available_[g]) return false;
+      const bool foreseen = foresees_prompts(g);
+      if ((foreseen ? taken[g] : need[g] + outstanding_[g]) > available_[g]) return false;
     }
     return has_place(s);
   };

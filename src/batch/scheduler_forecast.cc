@@ -23,18 +23,26 @@ FutureBlocks::Use Scheduler::future_of(const Sequence& s,
   const std::uint32_t freed = s.lease ? reclaimable(s, group) + n_blocks - s.n_blocks() : n_blocks;
   // That beams to come need not take.
   const std::uint32_t shared = s.n_beams_to_come() * (s.n_prompt / in_.cache->block_tokens());
-  return {.n_steps = base::sub_sat(end, s.context_end()),
+  const std::uint32_t n_prompt =
+      end > 0 && foresees_prompts(group)
+          ? base::sub_sat(in_.cache->blocks_for(s.context_end()), n_blocks)
+          : 0;
+  return {.n_steps = base::sub_sat(end, s.context_end()) +
+                     n_prompt * in_.cache->block_tokens() / step_max_,
           .n_tokens = s.context_end(),
           .n_blocks = n_blocks + shared,
-          .n_freed = freed,
-          .n_tables = s.n_places()};
+          .n_freed = s.stalled ? 0 : freed,
+          .n_tables = s.n_places(),
+          .n_prompt = n_prompt};
 }
 
 // Once a plan, and only where somebody could be admitted.
 void Scheduler::foresee_running() {
   if (foreseen_) return;
   foreseen_ = true;
-  futures_.assign(in_.cache->n_groups(), FutureBlocks(in_.cache->block_tokens()));
+  const std::uint32_t block = in_.cache->block_tokens();
+  const std::uint32_t prompt_max = base::round_up(options_.prefill_tokens_max, block);
+  futures_.assign(in_.cache->n_groups(), FutureBlocks(block, prompt_max));
   for (std::size_t g = 0; g < futures_.size(); ++g) {
     if (in_.cache->window_tokens(g) > 0) continue;
     for (std::size_t i = 0; i < in_.running.size(); ++i) {

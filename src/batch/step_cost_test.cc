@@ -129,7 +129,8 @@ TEST(StepCost, OneStepInAHundredAtMostIsLate) {
 
 TEST(StepCost, TheFirstStepsHaveAMargin) {
   StepCost cost = taught(plain_cost, 20);
-  EXPECT_EQ(cost.margin(), 1.25) << "what twenty steps took says little of the slowest of a hundred";
+  EXPECT_EQ(cost.margin(), 1.25)
+      << "what twenty steps took says little of the slowest of a hundred";
 }
 
 TEST(StepCost, APauseOfTheProcessTeachesLittle) {
