@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include <coxswain/chat.h>
 #include <coxswain/export.h>
 #include <coxswain/logits_processor.h>
 #include <coxswain/request.h>
@@ -72,13 +73,11 @@ struct LocalModelOptions {
   std::map<std::string, std::shared_ptr<LogitsProcessor>> logits_processors = {};
   // A tokenizer_config.json or chat template in the place of those in the folder; empty = none.
   std::string tokenizer_config_path = {};
+  // How the model writes calls of functions and thoughts, by name (docs/tools.md); empty = as its template shows.
+  std::string tool_call_parser = {};
+  std::string reasoning_parser = {};
   // Bytes of weights read so far, and in all.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
-};
-
-struct ChatMessage {
-  std::string role;  // "system", "user", "assistant", or what else the template knows
-  std::string content;
 };
 
 struct TokenizeOptions {
@@ -97,6 +96,9 @@ class COXSWAIN_EXPORT LocalModel {
   // assistant's, that answer is continued. What the contents hold never becomes a special token. Errors:
   // kTemplateError: the model has no template, or it refuses the conversation.
   Result<Prompt> chat(const std::vector<ChatMessage>& messages) const;
+  // The same with functions that may be called, a form of the answer or a bound on thoughts (chat.h). Errors: these,
+  // and kInvalidArgument, kUnimplemented and kResourceExhausted naming a field of `options`.
+  Result<ChatTurn> chat(const std::vector<ChatMessage>& messages, const ChatOptions& options) const;
 
   std::shared_ptr<const TextCodec> codec() const;
   RunnerInfo info() const;

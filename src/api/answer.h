@@ -17,7 +17,7 @@
 #include <coxswain/types.h>
 
 #include "api/errors.h"
-#include "reply/parser.h"
+#include "speech/reply_reader.h"
 
 namespace coxswain::api {
 
@@ -81,14 +81,7 @@ struct NativeAnswerOptions {
 std::unique_ptr<AnswerFormat> make_native_answer(const NativeAnswerOptions& options);
 std::unique_ptr<AnswerFormat> make_native_stream(const NativeAnswerOptions& options);
 
-// How the text of an answer is read where it may be more than what the model says.
-struct ReplyOptions {
-  reply::ParserSetup parser;
-  bool one_call = false;  // calls behind the first are left out
-  // Ids are "0", "1", ...; else drawn from the seed, unless the model gives them.
-  bool numbers_calls = false;
-  std::uint64_t id_seed = 0;
-};
+using speech::ReplyOptions;
 
 struct OpenAiAnswerOptions {
   ApiStyle style = ApiStyle::

@@ -22,9 +22,8 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
-#include "grammar/compiler.h"
 #include "json/json.h"
-#include "reply/parser.h"
+#include "speech/asked.h"
 
 namespace coxswain::api {
 
@@ -43,11 +42,9 @@ struct DocumentLimits {
   bool strict_fields = false;        // refuse unknown fields
 };
 
-// What the text of an answer has to look like.
-struct AskedGrammar {
-  grammar::Source source;
-  std::string field;  // path of the member that says so: "response_format.json_schema.schema"
-};
+using speech::AskedGrammar;
+using speech::AskedThoughts;
+using speech::AskedTools;
 
 // How to generate, as given: an empty optional is a field that the client left out.
 struct Parameters {
@@ -96,25 +93,6 @@ struct GenerateRequest {
   Parameters parameters;
   std::optional<bool> stream;  // decides on POST / only
   IgnoredFields ignored;
-};
-
-// Functions that the model may call, as the client declares them.
-struct AskedTools {
-  enum class Choice : std::uint8_t { kAuto, kRequired, kNamed };
-  json::Value list;  // as templates read them; null: none are declared, or none may be called
-  std::shared_ptr<const std::vector<reply::Tool>> callable;  // null where `list` is
-  std::vector<std::string> strict;    // names of those whose arguments have to follow their schema
-  Choice choice = Choice::kAuto;      // kNamed: `callable` is that one
-  bool parallel = true;               // more than one call in an answer
-  std::optional<std::string> prompt;  // TGI's tool_prompt
-
-  explicit operator bool() const { return callable != nullptr; }
-};
-
-// The most tokens that thoughts may have.
-struct AskedThoughts {
-  std::uint32_t tokens_max = 0;
-  std::string field;  // that says so
 };
 
 // Body of POST /v1/chat/completions and /chat_tokenize; what that of POST /v1/messages stands for.

@@ -1,59 +1,19 @@
 #pragma once
-// ReplyReader: the tokens of one sequence as the parts of its answer (thoughts, text and calls), without any part of
-// a stop string.
+// The parts of a whole answer: thoughts, text and calls.
 //
-// Thread rule: one thread.
+// Thread rule: pure functions.
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include <coxswain/step_runner.h>
-
 #include "api/answer.h"
-#include "reply/parser.h"
-#include "request/stop_holdback.h"
+#include "speech/reply_reader.h"
 
 namespace coxswain::api {
 
-class ReplyReader {
- public:
-  // `sequence`: which of the request's, so that calls of different ones have different ids.
-  ReplyReader(const ReplyOptions& options, std::size_t sequence, std::vector<std::string> stops);
-
-  // What the token adds; `finish` comes with the last one. Every call has an id; arguments belong to the last call.
-  std::vector<reply::Part> push(const OutputToken& token, const SequenceFinish* finish);
-
-  std::uint32_t n_calls() const { return options_.one_call && n_calls_ > 1 ? 1 : n_calls_; }
-  // Up to the last one that yielded a thought, counted from the one behind the last that yielded something else.
-  std::uint32_t n_reasoning_tokens() const { return n_reasoning_tokens_; }
-
- private:
-  // A special token stands behind so many bytes of visible text.
-  struct Special {
-    std::size_t offset;
-    std::string text;
-  };
-
-  void parse(std::string_view visible, std::vector<reply::Part>& out);
-  std::vector<reply::Part> finished(std::vector<reply::Part> parts);
-  std::string call_id() const;
-
-  ReplyOptions options_;
-  std::size_t sequence_;
-  request::StopHoldback holdback_;
-  std::unique_ptr<reply::Parser> parser_;
-  std::deque<Special> specials_;  // whose place was not released yet
-  std::size_t n_visible_ = 0;     // bytes that came
-  std::size_t n_released_ = 0;    // of these, bytes that the parser has
-  std::uint32_t n_calls_ = 0;     // that the parser found
-  std::uint32_t n_reasoning_tokens_ = 0;
-  std::uint32_t n_silent_tokens_ = 0;  // since the last part
-};
+using speech::ReplyReader;
 
 // A whole answer.
 struct Reply {

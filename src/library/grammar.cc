@@ -3,6 +3,7 @@
 #include <coxswain/grammar.h>
 
 #include "grammar/compiler.h"
+#include "library/chat_parts.h"
 
 namespace coxswain {
 namespace {
@@ -25,10 +26,16 @@ Source::Kind kind_of(GuideType type) {
 
 }  // namespace
 
+Result<Source> library::guide_source(const Guide& guide) {
+  if (guide.type == GuideType::kJson && !guide.text.empty())
+    return invalid_argument("the guide must be empty for any JSON. Given: " + guide.text);
+  return Source{.kind = kind_of(guide.type), .text = guide.text};
+}
+
 Result<CompiledGrammar> compile_grammar(GuideType type, std::string_view guide) {
-  if (type == GuideType::kJson && !guide.empty())
-    return invalid_argument("the guide must be empty for any JSON. Given: " + std::string(guide));
-  return grammar::compile_source({.kind = kind_of(type), .text = std::string(guide)});
+  COXSWAIN_ASSIGN_OR_RETURN(const Source source,
+                            library::guide_source({.type = type, .text = std::string(guide)}));
+  return grammar::compile_source(source);
 }
 
 }  // namespace coxswain

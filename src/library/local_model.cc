@@ -1,13 +1,11 @@
 #include "coxswain/local_model.h"
 
 #include <array>
-#include <chrono>
 #include <exception>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "json/json.h"
 #include "library/model_state.h"
 #include "tensor/dtype.h"
 
@@ -75,6 +73,11 @@ Result<LocalModel> open(const std::string& path, const LocalModelOptions& option
       tokenizer::Tokenizer::load(path, {.tokenizer_config_path = options.tokenizer_config_path}));
   COXSWAIN_ASSIGN_OR_RETURN(state->templates,
                             chat::TemplateSet::load(path, options.tokenizer_config_path));
+  COXSWAIN_ASSIGN_OR_RETURN(state->manner,
+                            speech::manner_of(state->templates,
+                                              *state->tokenizer,
+                                              {options.tool_call_parser, "`tool_call_parser`"},
+                                              {options.reasoning_parser, "`reasoning_parser`"}));
   wanted.tokenizer = state->tokenizer;
   COXSWAIN_ASSIGN_OR_RETURN(state->runner, runner::LocalRunner::create(wanted));
   state->prefill_tokens_max = options.prefill_tokens_max;
@@ -120,31 +123,6 @@ Result<Prompt> LocalModel::tokenize(std::string_view text, const TokenizeOptions
     end = span.end;
   }
   return encode(*state_, std::string(text), options.add_special_tokens, options.untrusted);
-}
-
-Result<Prompt> LocalModel::chat(const std::vector<ChatMessage>& messages) const {
-  if (messages.empty()) return invalid_argument("`messages` cannot be empty", "messages");
-  if (state_->templates.empty()) {
-    return Status(
-        Code::kInvalidArgument, ErrorKind::kTemplateError, "the model has no chat template");
-  }
-  json::Array list;
-  for (const ChatMessage& message : messages) {
-    json::Object entry;
-    entry.set("role", json::Value(message.role));
-    entry.set("content", json::Value(message.content));
-    list.emplace_back(std::move(entry));
-  }
-  const bool continues = messages.back().role == "assistant";
-  chat::RenderInput input;
-  input.messages = json::Value(std::move(list));
-  input.bos_token = state_->tokenizer->bos_token();
-  input.eos_token = state_->tokenizer->eos_token();
-  input.add_generation_prompt = !continues;
-  input.continue_final_message = continues;
-  input.now = std::chrono::system_clock::now();
-  COXSWAIN_ASSIGN_OR_RETURN(chat::Rendered rendered, state_->templates.render(input));
-  return encode(*state_, std::move(rendered.text), false, rendered.untrusted);
 }
 
 std::shared_ptr<const TextCodec> LocalModel::codec() const {

@@ -12,7 +12,9 @@
 #include <coxswain/status.h>
 
 #include "chat/template_set.h"
+#include "grammar/compiler.h"
 #include "runner/local_runner.h"
+#include "speech/model.h"
 #include "tokenizer/tokenizer.h"
 
 namespace coxswain::library {
@@ -20,6 +22,8 @@ namespace coxswain::library {
 struct ModelState {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   chat::TemplateSet templates;
+  speech::Manner manner;
+  grammar::Compiler grammars;  // of chats: any thread
   std::shared_ptr<runner::LocalRunner> runner;
   // What the runner has room for.
   std::uint32_t prefill_tokens_max = 0;

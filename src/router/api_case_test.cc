@@ -122,7 +122,7 @@ ApiOptions options_of(const json::Value& value) {
   return out;
 }
 
-ChatRenderer renderer_of(const json::Value& options) {
+speech::Renderer renderer_of(const json::Value& options) {
   if (flag(options, "no_template")) return {};
   if (!member(options, "template").is_string()) return render_plainly;
   auto compiled =
@@ -134,13 +134,13 @@ ChatRenderer renderer_of(const json::Value& options) {
 
 ChatModel model_of(const json::Value& options) {
   ChatModel out{renderer_of(options)};
-  out.reads_tools = flag(options, "reads_tools");
+  out.manner.reads_tools = flag(options, "reads_tools");
   const auto tools = reply::tool_format_named(text_or(options, "tool_call_parser", "none"));
   const auto reasoning =
       reply::reasoning_format_named(text_or(options, "reasoning_parser", "none"));
   EXPECT_TRUE(tools && reasoning);
-  out.formats = {tools.value_or(reply::ToolFormat::kNone),
-                 reasoning.value_or(reply::ReasoningFormat::kNone)};
+  out.manner.formats = {tools.value_or(reply::ToolFormat::kNone),
+                        reasoning.value_or(reply::ReasoningFormat::kNone)};
   return out;
 }
 

@@ -34,7 +34,7 @@ api::AskedTools two_tools(Choice choice) {
 
 class ChatFormTest : public testing::Test {
  protected:
-  Result<ChatForm> make() {
+  Result<speech::Form> make() {
     return chat_form(request_,
                      {.model = model_,
                       .tokenizer = tokenizer_,
@@ -43,10 +43,10 @@ class ChatFormTest : public testing::Test {
                       .prompt = prompt_});
   }
   // Which has to be.
-  ChatForm form() {
+  speech::Form form() {
     auto out = make();
     EXPECT_TRUE(out.ok()) << out.status().message();
-    return out.ok() ? std::move(out).value() : ChatForm{};
+    return out.ok() ? std::move(out).value() : speech::Form{};
   }
   void ask_for(Source source) {
     request_.parameters.grammar = api::AskedGrammar{std::move(source), "response_format"};
@@ -55,8 +55,8 @@ class ChatFormTest : public testing::Test {
   ByteTokenizer tokenizer_;
   ChatModel model_{
       .render = [](const chat::RenderInput&) -> Result<chat::Rendered> { return chat::Rendered{}; },
-      .reads_tools = true,
-      .formats = {reply::ToolFormat::kHermes, reply::ReasoningFormat::kNone}};
+      .manner = {.reads_tools = true,
+                 .formats = {reply::ToolFormat::kHermes, reply::ReasoningFormat::kNone}}};
   api::ChatRequest request_;
   api::ApiStyle style_ = api::ApiStyle::kOpenAi;
   bool allows_grammars_ = true;
@@ -64,14 +64,14 @@ class ChatFormTest : public testing::Test {
 };
 
 TEST_F(ChatFormTest, ATextWithoutPartsIsNotRead) {
-  const ChatForm got = form();
+  const speech::Form got = form();
   EXPECT_FALSE(got.grammar);
   EXPECT_FALSE(got.reply);
 }
 
 TEST_F(ChatFormTest, AnswersMayHoldCallsAndAreFree) {
   request_.tools = two_tools(Choice::kAuto);
-  const ChatForm got = form();
+  const speech::Form got = form();
   EXPECT_FALSE(got.grammar);
   ASSERT_TRUE(got.reply);
   EXPECT_EQ(got.reply->parser.formats.tools, reply::ToolFormat::kHermes);
@@ -81,7 +81,7 @@ TEST_F(ChatFormTest, AnswersMayHoldCallsAndAreFree) {
 
 TEST_F(ChatFormTest, ARequiredCallIsAllThereIs) {
   request_.tools = two_tools(Choice::kRequired);
-  const ChatForm got = form();
+  const speech::Form got = form();
   ASSERT_TRUE(got.grammar);
   EXPECT_EQ(got.grammar->field, "tool_choice");
   const Source& source = got.grammar->source;
@@ -98,9 +98,9 @@ TEST_F(ChatFormTest, ARequiredCallIsAllThereIs) {
 
 // Where no grammar says how a format spells a call, a forced one is JSON, and is read as that.
 TEST_F(ChatFormTest, AForcedCallIsSpelledAsItCanBe) {
-  model_.formats.tools = reply::ToolFormat::kLlama3Pythonic;
+  model_.manner.formats.tools = reply::ToolFormat::kLlama3Pythonic;
   request_.tools = two_tools(Choice::kRequired);
-  const ChatForm got = form();
+  const speech::Form got = form();
   ASSERT_TRUE(got.grammar && got.reply);
   EXPECT_EQ(got.grammar->source.tags[0].begin, "{\"name\": \"a\", \"arguments\": ");
   EXPECT_EQ(got.reply->parser.formats.tools, reply::ToolFormat::kJson);
@@ -111,7 +111,7 @@ TEST_F(ChatFormTest, AForcedCallIsSpelledAsItCanBe) {
 TEST_F(ChatFormTest, StrictCallsStandInFreeText) {
   request_.tools = two_tools(Choice::kAuto);
   request_.tools.strict = {"a"};
-  const ChatForm got = form();
+  const speech::Form got = form();
   ASSERT_TRUE(got.grammar);
   EXPECT_EQ(got.grammar->field, "tools");
   EXPECT_EQ(got.grammar->source.triggers, std::vector<std::string>{"<tool_call>"});
@@ -120,13 +120,13 @@ TEST_F(ChatFormTest, StrictCallsStandInFreeText) {
 }
 
 TEST_F(ChatFormTest, SpecialTokensAreMarked) {
-  model_.formats.reasoning = reply::ReasoningFormat::kThink;
+  model_.manner.formats.reasoning = reply::ReasoningFormat::kThink;
   ask_for({.kind = Source::Kind::kJsonObject});
   request_.tools = two_tools(Choice::kNamed);
   auto tools = *request_.tools.callable;
   tools[0].name = "x</s>y";
   request_.tools.callable = std::make_shared<const std::vector<reply::Tool>>(tools);
-  const ChatForm got = form();
+  const speech::Form got = form();
   ASSERT_TRUE(got.grammar);
   const std::string marked = std::string(1, grammar::kSpecialToken) + "</s>";
   EXPECT_EQ(got.grammar->source.tags[0].begin,
@@ -137,7 +137,7 @@ TEST_F(ChatFormTest, SpecialTokensAreMarked) {
 TEST_F(ChatFormTest, ThoughtsComeBeforeAForm) {
   ask_for({.kind = Source::Kind::kJsonObject});
   EXPECT_EQ(form().grammar->source.preamble, grammar::Preamble{});
-  model_.formats.reasoning = reply::ReasoningFormat::kThink;
+  model_.manner.formats.reasoning = reply::ReasoningFormat::kThink;
   EXPECT_EQ(form().grammar->source.preamble, (grammar::Preamble{"<think>", "</think>", false}));
   prompt_ = "<|im_start|>assistant\n<think>\n";
   EXPECT_EQ(form().grammar->source.preamble, (grammar::Preamble{"<think>", "</think>", true}));
@@ -152,7 +152,7 @@ TEST_F(ChatFormTest, ABoundOnThoughtsIsTokens) {
   style_ = api::ApiStyle::kAnthropic;
   EXPECT_FALSE(form().thoughts);
   style_ = api::ApiStyle::kOpenAi;
-  model_.formats.reasoning = reply::ReasoningFormat::kThink;
+  model_.manner.formats.reasoning = reply::ReasoningFormat::kThink;
   const auto bytes = [](std::string_view text) {
     return std::vector<TokenId>(text.begin(), text.end());
   };
@@ -166,7 +166,7 @@ TEST_F(ChatFormTest, ABoundOnThoughtsIsTokens) {
 TEST_F(ChatFormTest, ACallOrTheFormThatIsAskedFor) {
   ask_for({.kind = Source::Kind::kJsonSchema, .text = R"({"type":"null"})"});
   request_.tools = two_tools(Choice::kAuto);
-  const ChatForm got = form();
+  const speech::Form got = form();
   ASSERT_TRUE(got.grammar);
   EXPECT_EQ(got.grammar->field, "response_format");
   ASSERT_EQ(got.grammar->source.tags.size(), 3U);
@@ -182,14 +182,14 @@ TEST_F(ChatFormTest, FormsThatHaveNoPlaceBesideCallsAreRefused) {
   EXPECT_EQ(regex.status().code(), Code::kUnimplemented);
   EXPECT_NE(regex.status().message().find("`response_format` is not supported beside `tools`"),
             std::string::npos);
-  model_.formats.tools = reply::ToolFormat::kLlama3Pythonic;
+  model_.manner.formats.tools = reply::ToolFormat::kLlama3Pythonic;
   ask_for({.kind = Source::Kind::kJsonObject});
   EXPECT_FALSE(make().ok());
 }
 
 TEST_F(ChatFormTest, ClientsOfTgiGetAllOfTheText) {
   style_ = api::ApiStyle::kTgi;
-  model_.formats.reasoning = reply::ReasoningFormat::kThink;
+  model_.manner.formats.reasoning = reply::ReasoningFormat::kThink;
   EXPECT_FALSE(form().reply);
   request_.tools = two_tools(Choice::kAuto);
   EXPECT_TRUE(form().reply->numbers_calls);
@@ -200,13 +200,13 @@ TEST_F(ChatFormTest, ClientsOfTgiGetAllOfTheText) {
 }
 
 TEST_F(ChatFormTest, ATemplateThatShowsNoToolsIsHelped) {
-  model_.reads_tools = false;
+  model_.manner.reads_tools = false;
   request_.tools = two_tools(Choice::kAuto);
   EXPECT_EQ(form().reply->parser.formats.tools, reply::ToolFormat::kJson);
 
   const json::Value messages = parsed(R"([{"role":"user","content":"Hi"}])");
   const auto last = [&](bool reads_tools) {
-    const json::Value out = messages_with_tools(messages, request_.tools, reads_tools);
+    const json::Value out = speech::messages_with_tools(messages, request_.tools, reads_tools);
     return out.as_array().back().find("content")->as_string();
   };
   EXPECT_EQ(last(true), "Hi");

@@ -44,36 +44,6 @@ void repeat_prompt(std::span<api::SequenceAnswer> answers, const api::SequenceAn
   }
 }
 
-// The messages with the arguments of their function calls as objects, the form that most templates are written for;
-// clients send JSON texts. Empty if there is nothing to turn.
-std::optional<json::Value> with_argument_objects(const json::Value& messages) {
-  const auto has_calls = [](const json::Value& message) {
-    return message.find("tool_calls") != nullptr;
-  };
-  if (std::ranges::none_of(messages.as_array(), has_calls)) return std::nullopt;
-  bool turned = false;
-  json::Array out = messages.as_array();
-  for (json::Value& message : out) {
-    json::Value* calls = message.as_object().find("tool_calls");
-    if (calls == nullptr) continue;
-    for (json::Value& call : calls->as_array()) {
-      json::Value& arguments = *call.as_object().find("function")->as_object().find("arguments");
-      if (!arguments.is_string()) continue;
-      auto parsed = json::parse(arguments.as_string());
-      if (!parsed.ok() || !parsed.value().is_object()) continue;
-      arguments = std::move(parsed.value());
-      turned = true;
-    }
-  }
-  if (!turned) return std::nullopt;
-  return json::Value(std::move(out));
-}
-
-bool ends_with_assistant(const json::Value& messages) {
-  const json::Value* role = messages.as_array().back().find("role");
-  return role != nullptr && role->is_string() && role->as_string() == "assistant";
-}
-
 }  // namespace
 
 api::OpenAiAnswerOptions Api::openai_answer(std::string_view prefix,
@@ -93,43 +63,30 @@ Result<Api::ChatPrompt> Api::render(const api::ChatRequest& request) const {
   if (!chat_) {
     return Status(Code::kInvalidArgument, ErrorKind::kTemplateError, "template not found");
   }
-  const bool final_message = request.continue_final_message.value_or(
-      ends_with_assistant(request.messages) && !request.add_generation_prompt.value_or(false));
-  if (final_message && request.add_generation_prompt.value_or(false)) {
-    return invalid_argument(
-        "`continue_final_message` and `add_generation_prompt` must not both be true",
-        "continue_final_message");
-  }
-  chat::RenderInput input;
-  const json::Value messages =
-      messages_with_tools(request.messages, request.tools, chat_.reads_tools);
-  input.messages = messages;
-  if (chat_.reads_tools) input.tools = request.tools.list;
-  input.documents = request.documents;
-  input.bos_token = tokenizer_->bos_token();
-  input.eos_token = tokenizer_->eos_token();
-  input.add_generation_prompt = request.add_generation_prompt.value_or(!final_message);
-  input.continue_final_message = final_message;
-  input.extra = request.template_arguments;
-  input.now = std::chrono::system_clock::time_point(std::chrono::seconds(options_.unix_time()));
-  auto objects = with_argument_objects(messages);
-  if (objects) input.messages = std::move(*objects);
-  Result<chat::Rendered> rendered = chat_.render(input);
-  if (!rendered.ok() && objects) {  // some templates join texts
-    input.messages = messages;
-    rendered = chat_.render(input);
-  }
-  COXSWAIN_RETURN_IF_ERROR(rendered.status());
+  const auto now =
+      std::chrono::system_clock::time_point(std::chrono::seconds(options_.unix_time()));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      chat::Rendered rendered,
+      speech::render({.messages = request.messages,
+                      .tools = request.tools,
+                      .documents = request.documents,
+                      .template_arguments = request.template_arguments,
+                      .add_generation_prompt = request.add_generation_prompt,
+                      .continue_final_message = request.continue_final_message,
+                      .now = now},
+                     chat_.manner.reads_tools,
+                     *tokenizer_,
+                     chat_.render));
   ChatPrompt out;
-  out.text = std::move(rendered.value().text);
-  if (!options_.parse_special_in_content) out.untrusted = std::move(rendered.value().untrusted);
+  out.text = std::move(rendered.text);
+  if (!options_.parse_special_in_content) out.untrusted = std::move(rendered.untrusted);
   return out;
 }
 
 Result<std::optional<api::ReplyOptions>> Api::shape_answer(api::ChatRequest& request,
                                                            const ChatPrompt& prompt,
                                                            api::ApiStyle style) const {
-  COXSWAIN_ASSIGN_OR_RETURN(ChatForm form,
+  COXSWAIN_ASSIGN_OR_RETURN(speech::Form form,
                             chat_form(request,
                                       {.model = chat_,
                                        .tokenizer = *tokenizer_,
