@@ -115,4 +115,18 @@ struct MessagesAnswerOptions {
 std::unique_ptr<AnswerFormat> make_messages_answer(MessagesAnswerOptions options);
 std::unique_ptr<AnswerFormat> make_messages_stream(MessagesAnswerOptions options);
 
+// Of POST /api/chat and /api/generate. Streams are lines of JSON.
+struct OllamaAnswerOptions {
+  bool chat = true;  // a `message`, or a `response`
+  std::string model;
+  std::int64_t created = 0;  // seconds since 1970
+  TimePoint received{};
+  bool logprobs = false;
+  ReplyOptions reply;
+};
+std::unique_ptr<AnswerFormat> make_ollama_answer(OllamaAnswerOptions options);
+std::unique_ptr<AnswerFormat> make_ollama_stream(OllamaAnswerOptions options);
+// To a request without anything to answer: `reason` is "load" or "unload".
+std::string ollama_empty_answer(const OllamaAnswerOptions& options, std::string_view reason);
+
 }  // namespace coxswain::api

@@ -208,30 +208,6 @@ Result<json::Value> read_message(const json::Value& value,
   return json::Value(std::move(out));
 }
 
-Result<json::Value> read_messages(const json::Value* value,
-                                  const DocumentLimits& limits,
-                                  IgnoredFields& ignored) {
-  if (value == nullptr) return invalid_argument("`messages` is missing", "messages");
-  if (!value->is_array()) {
-    return invalid_argument("`messages` must be an array. Given: " + std::string(type_name(*value)),
-                            "messages");
-  }
-  const json::Array& in = value->as_array();
-  if (in.empty()) return invalid_argument("`messages` cannot be empty", "messages");
-  if (in.size() > limits.messages_max) {
-    return invalid_argument("`messages` must have at most " + std::to_string(limits.messages_max) +
-                                " entries. Given: " + std::to_string(in.size()),
-                            "messages");
-  }
-  json::Array out;
-  out.reserve(in.size());
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    COXSWAIN_ASSIGN_OR_RETURN(json::Value message, read_message(in[i], i, limits, ignored));
-    out.push_back(std::move(message));
-  }
-  return json::Value(std::move(out));
-}
-
 json::Value read_typed(FieldReader& fields,
                        std::string_view name,
                        json::Value::Type type,
@@ -319,6 +295,30 @@ std::optional<AskedThoughts> read_thinking_budget(FieldReader& fields) {
 
 }  // namespace
 
+Result<json::Value> read_chat_messages(const json::Value* value,
+                                       const DocumentLimits& limits,
+                                       IgnoredFields& ignored) {
+  if (value == nullptr) return invalid_argument("`messages` is missing", "messages");
+  if (!value->is_array()) {
+    return invalid_argument("`messages` must be an array. Given: " + std::string(type_name(*value)),
+                            "messages");
+  }
+  const json::Array& in = value->as_array();
+  if (in.empty()) return invalid_argument("`messages` cannot be empty", "messages");
+  if (in.size() > limits.messages_max) {
+    return invalid_argument("`messages` must have at most " + std::to_string(limits.messages_max) +
+                                " entries. Given: " + std::to_string(in.size()),
+                            "messages");
+  }
+  json::Array out;
+  out.reserve(in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    COXSWAIN_ASSIGN_OR_RETURN(json::Value message, read_message(in[i], i, limits, ignored));
+    out.push_back(std::move(message));
+  }
+  return json::Value(std::move(out));
+}
+
 Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLimits& limits) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Object* object, require_object(body));
   FieldReader fields(*object);
@@ -327,8 +327,7 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
   const json::Value* messages = fields.find("messages");
   out.parameters = read_openai_parameters(fields, limits);
   out.parameters.max_new_tokens = read_max_tokens(fields, out.parameters);
-  out.parameters.top_n_tokens = fields.read_u32("top_logprobs");
-  out.logprobs = fields.read_bool("logprobs").value_or(false);
+  out.logprobs = read_logprobs(fields, out.parameters);
   out.stream = fields.read_bool("stream").value_or(false);
   out.include_usage = read_include_usage(fields);
   out.documents = read_typed(fields, "documents", json::Value::Type::kArray, "an array");
@@ -341,14 +340,9 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
   refuse_functions(fields);
   fields.require_neutral("add_special_tokens", "false");
   fields.refuse_documented(kChatDocument);
-  if (!out.logprobs && out.parameters.top_n_tokens.value_or(0) > 0) {
-    fields.fail("`top_logprobs` needs `logprobs` to be true. Given: " +
-                    std::to_string(*out.parameters.top_n_tokens),
-                "top_logprobs");
-  }
   out.ignored = finish_fields(fields, limits);
   COXSWAIN_RETURN_IF_ERROR(fields.status());
-  COXSWAIN_ASSIGN_OR_RETURN(out.messages, read_messages(messages, limits, out.ignored));
+  COXSWAIN_ASSIGN_OR_RETURN(out.messages, read_chat_messages(messages, limits, out.ignored));
   return out;
 }
 

@@ -223,6 +223,17 @@ bool read_include_usage(FieldReader& fields) {
   return include;
 }
 
+bool read_logprobs(FieldReader& fields, Parameters& out) {
+  const bool wanted = fields.read_bool("logprobs").value_or(false);
+  out.top_n_tokens = fields.read_u32("top_logprobs");
+  if (!wanted && out.top_n_tokens.value_or(0) > 0) {
+    fields.fail(
+        "`top_logprobs` needs `logprobs` to be true. Given: " + std::to_string(*out.top_n_tokens),
+        "top_logprobs");
+  }
+  return wanted;
+}
+
 IgnoredFields finish_fields(FieldReader& fields, const DocumentLimits& limits) {
   IgnoredFields out = fields.unknown();
   if (limits.strict_fields && !out.empty()) {

@@ -22,6 +22,14 @@ void read_sampling_steps(FieldReader& fields, Parameters& out);
 // priority, timeout_ms and cache_salt, which every route has.
 void read_scheduling(FieldReader& fields, Parameters& out);
 
+// The messages of a chat: contents as texts, all other members as they came.
+Result<json::Value> read_chat_messages(const json::Value* value,
+                                       const DocumentLimits& limits,
+                                       IgnoredFields& ignored);
+
+// `logprobs` and, with it alone, `top_logprobs`.
+bool read_logprobs(FieldReader& fields, Parameters& out);
+
 // stream_options.include_usage.
 bool read_include_usage(FieldReader& fields);
 

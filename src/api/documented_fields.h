@@ -11,19 +11,21 @@
 namespace coxswain::api {
 
 // Objects of requests, as bits.
-enum Place : std::uint8_t {
+enum Place : std::uint16_t {
   kNativeDocument = 1,
   kNativeParameters = 2,  // member of the native document
   kChatDocument = 4,
   kCompletionDocument = 8,
   kMessagesDocument = 16,
+  kOllamaDocument = 32,
+  kOllamaOptions = 64,  // member of Ollama's document
 };
 
 struct DocumentedField {
   std::string_view name;
   // Compact JSON texts, separated by blanks, of values that change nothing in an object without it, as null does.
   std::string_view neutral = {};
-  std::uint8_t places = 0;  // objects that have it; none: not supported
+  std::uint16_t places = 0;  // objects that have it; none: not supported
 };
 
 // Null for a name that no API documents.

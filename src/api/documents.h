@@ -126,6 +126,15 @@ struct CompletionRequest {
   IgnoredFields ignored;
 };
 
+// Body of POST /api/chat and /api/generate.
+struct OllamaRequest {
+  // Its `messages` are null where there is nothing to answer: the client wants the model loaded.
+  ChatRequest chat;
+  bool raw = false;      // `prompt` is given to the model as it is
+  std::string prompt;    // of /api/generate, which also is the last message
+  bool unloads = false;  // keep_alive is 0
+};
+
 // Body of POST /detokenize.
 struct DetokenizeRequest {
   std::optional<std::string> model;
@@ -143,6 +152,12 @@ Result<ChatRequest> read_messages_request(const json::Value& body, const Documen
 // POST /v1/messages/count_tokens: the same without a need for `max_tokens`.
 Result<ChatRequest> read_count_tokens_request(const json::Value& body,
                                               const DocumentLimits& limits);
+Result<OllamaRequest> read_ollama_chat_request(const json::Value& body,
+                                               const DocumentLimits& limits);
+Result<OllamaRequest> read_ollama_generate_request(const json::Value& body,
+                                                   const DocumentLimits& limits);
+// POST /api/show: the name of the model.
+Result<std::string> read_ollama_show_request(const json::Value& body, const DocumentLimits& limits);
 Result<CompletionRequest> read_completion_request(const json::Value& body,
                                                   const DocumentLimits& limits);
 Result<DetokenizeRequest> read_detokenize_request(const json::Value& body,

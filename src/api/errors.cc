@@ -173,6 +173,19 @@ std::string anthropic_body(std::string_view text,
   return out;
 }
 
+// Of a full house Ollama's clients know 503 alone.
+int ollama_status(const Status& status) {
+  const int openai = openai_row(status).openai_status;
+  return openai == 429 ? 503 : openai;
+}
+
+std::string ollama_body(std::string_view text) {
+  std::string out = R"({"error":)";
+  json::append_quoted(out, text);
+  out += '}';
+  return out;
+}
+
 std::string native_body(std::string_view text, const Status& status) {
   std::string out = R"({"error":)";
   json::append_quoted(out, text);
@@ -191,6 +204,8 @@ std::string body_of(ApiStyle style,
       return openai_body(text, status);
     case ApiStyle::kAnthropic:
       return anthropic_body(text, status, request_id);
+    case ApiStyle::kOllama:
+      return ollama_body(text);
     case ApiStyle::kNative:
     case ApiStyle::kTgi:
       break;
@@ -205,6 +220,7 @@ ApiStyle style_of(std::string_view path, ApiStyle v1) {
       (path.size() == kMessagesPath.size() || path[kMessagesPath.size()] == '/')) {
     return ApiStyle::kAnthropic;
   }
+  if (path.starts_with(kOllamaFolder)) return ApiStyle::kOllama;
   const bool is_v1 = path == "/v1" || path.starts_with("/v1/") ||
                      std::ranges::find(kNamesOfOpenAi, path) != kNamesOfOpenAi.end();
   return is_v1 ? v1 : ApiStyle::kNative;
@@ -216,6 +232,8 @@ int http_status(ApiStyle style, const Status& status) {
       return openai_row(status).openai_status;
     case ApiStyle::kAnthropic:
       return anthropic_status(status);
+    case ApiStyle::kOllama:
+      return ollama_status(status);
     case ApiStyle::kNative:
     case ApiStyle::kTgi:
       break;
@@ -299,6 +317,7 @@ std::string error_event(ApiStyle style, const Status& status, std::string_view r
   if (style == ApiStyle::kNative) return sse_event(error_body(style, status));
   if (style == ApiStyle::kAnthropic)
     return sse_event("error", error_body(style, status, request_id));
+  if (style == ApiStyle::kOllama) return error_body(style, status) + "\n";
   constexpr int kTgiStreamStatus = 422;
   const std::string text = client_text(status);
   const std::string_view part = base::cut_utf8(text, kErrorBodyBytesMax / 2);

@@ -5,6 +5,7 @@
 // kNative and kTgi: {"error": text, "error_type": kind}, with TGI's statuses.
 // kOpenAi: {"error": {"message", "type", "param", "code"}, "error_type": kind}, with OpenAI's statuses.
 // kAnthropic: {"type": "error", "error": {"type", "message"}, "request_id"}, with Anthropic's statuses.
+// kOllama: {"error": text}, with Ollama's statuses.
 //
 // Thread rule: pure functions.
 
@@ -25,14 +26,16 @@ inline constexpr std::size_t kErrorBodyBytesMax = 1024;
 inline constexpr std::size_t kEchoBytesMax = 64;
 
 // How a route answers. Those below /v1 have one of two dialects (--v1-dialect): OpenAI's, or TGI's of the same routes.
-// /v1/messages has Anthropic's.
-enum class ApiStyle : std::uint8_t { kNative, kOpenAi, kTgi, kAnthropic };
+// /v1/messages has Anthropic's, routes below /api Ollama's.
+enum class ApiStyle : std::uint8_t { kNative, kOpenAi, kTgi, kAnthropic, kOllama };
 
 // OpenAI's routes under the names that they have below /v1: clients whose base URL lacks it.
 inline constexpr std::array<std::string_view, 3> kNamesOfOpenAi{
     "/chat/completions", "/completions", "/models"};
 inline constexpr std::string_view kMessagesPath = "/v1/messages";
-// kAnthropic for kMessagesPath and what is below it, `v1` for the rest of /v1 and kNamesOfOpenAi.
+inline constexpr std::string_view kOllamaFolder = "/api/";
+// kAnthropic for kMessagesPath and what is below it, kOllama for what is below kOllamaFolder, `v1` for the rest
+// of /v1 and kNamesOfOpenAi.
 ApiStyle style_of(std::string_view path, ApiStyle v1);
 
 // What an error kind means to clients and to the metrics. The only place that says so.

@@ -46,6 +46,8 @@ std::string_view why_not(const DocumentedField& field, Place here) {
   if (here == kNativeParameters && (field.places & kNativeDocument) != 0) {
     return " must stand beside `parameters`, not in it";
   }
+  if (here == kOllamaDocument && (field.places & kOllamaOptions) != 0)
+    return " must stand in `options`";
   return field.places == 0 ? " is not supported yet"
                            : " is a field of another route, not of this one";
 }

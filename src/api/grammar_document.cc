@@ -267,6 +267,15 @@ Result<Asked> read_output_config(const json::Value& object, const std::string& p
   return asked(schema_source(*schema, below(at, "schema"), SchemaOptions{}), below(at, "schema"));
 }
 
+Result<Asked> read_format(const json::Value& value, const std::string& path) {
+  if (value.is_object()) return asked(schema_source(value, path, SchemaOptions{}), path);
+  if (!value.is_string()) return wrong(path, "be \"json\" or a schema", given_text(value));
+  if (value.as_string().empty()) return Asked();
+  if (value.as_string() != "json")
+    return wrong(path, "be \"json\" or a schema", echo(value.as_string()));
+  return Asked(AskedGrammar{{.kind = Source::Kind::kJsonObject, .schema = SchemaOptions{}}, path});
+}
+
 struct FormField {
   std::string_view name;
   Result<Asked> (*read)(const json::Value& value, const std::string& path);
@@ -277,6 +286,7 @@ constexpr FormField kNativeField{"grammar", [](const json::Value& value, const s
                                  }};
 
 constexpr FormField kMessagesField{"output_config", read_output_config};
+constexpr FormField kOllamaField{"format", read_format};
 
 constexpr std::array<FormField, 6> kV1Fields{{
     {"response_format",
@@ -324,6 +334,10 @@ void read_native_grammar(FieldReader& fields, Parameters& out) {
 
 void read_messages_grammar(FieldReader& fields, Parameters& out) {
   read_fields(fields, std::span(&kMessagesField, 1), out);
+}
+
+void read_ollama_grammar(FieldReader& fields, Parameters& out) {
+  read_fields(fields, std::span(&kOllamaField, 1), out);
 }
 
 void read_v1_grammar(FieldReader& fields, Parameters& out) {

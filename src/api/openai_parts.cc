@@ -3,6 +3,38 @@
 #include "json/json.h"
 
 namespace coxswain::api {
+namespace {
+
+// "token":...,"logprob":...,"bytes":[...]    The bytes are UTF-8, those of the text alone; not in TGI's dialect.
+void append_token(std::string& out, ApiStyle style, std::string_view text, float logprob) {
+  out += R"("token":)";
+  json::append_quoted(out, text);
+  out += R"(,"logprob":)";
+  json::append_real32(out, logprob);
+  if (style != ApiStyle::kOpenAi) return;
+  out += R"(,"bytes":[)";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i > 0) out += ',';
+    json::append_unsigned(out, static_cast<unsigned char>(text[i]));
+  }
+  out += ']';
+}
+
+// {"token":...,"logprob":...,"bytes":[...],"top_logprobs":[...]}
+void append_logprob(std::string& out, ApiStyle style, const OutputToken& token) {
+  out += '{';
+  append_token(out, style, token.text, token.logprob);
+  out += R"(,"top_logprobs":[)";
+  for (std::size_t i = 0; i < token.alternatives.size(); ++i) {
+    if (i > 0) out += ',';
+    out += '{';
+    append_token(out, style, token.alternatives[i].text, token.alternatives[i].logprob);
+    out += '}';
+  }
+  out += "]}";
+}
+
+}  // namespace
 
 std::string_view openai_finish_name(ApiStyle style, FinishReason reason) {
   if (style == ApiStyle::kTgi && reason == FinishReason::kStopSequence) return "stop_sequence";
@@ -53,6 +85,15 @@ void append_usage(std::string& out, ApiStyle style, const Usage& usage) {
     }
   }
   out += '}';
+}
+
+void append_logprobs(std::string& out, ApiStyle style, std::span<const OutputToken> tokens) {
+  out += R"({"content":[)";
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (i > 0) out += ',';
+    append_logprob(out, style, tokens[i]);
+  }
+  out += "]}";
 }
 
 }  // namespace coxswain::api

@@ -1,5 +1,5 @@
 #pragma once
-// Pieces of JSON that chat and completion answers share. Internal to the answers.
+// Pieces of JSON that answers in OpenAI's form share. Internal to the answers.
 //
 // Thread rule: pure functions.
 
@@ -19,6 +19,9 @@ std::string_view openai_finish_name(ApiStyle style, FinishReason reason);
 void append_identity(std::string& out, const OpenAiAnswerOptions& options);
 // ,"model":...,"system_fingerprint":...
 void append_served_by(std::string& out, const OpenAiAnswerOptions& options);
+
+// {"content":[{"token","logprob","bytes","top_logprobs"}, ...]}; not in TGI's dialect: `bytes`.
+void append_logprobs(std::string& out, ApiStyle style, std::span<const OutputToken> tokens);
 
 struct Usage {
   std::uint64_t prompt_tokens = 0;

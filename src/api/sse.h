@@ -1,6 +1,6 @@
 #pragma once
 // Framing of server-sent events: one event is `data: ` + compact JSON + two line feeds, and goes out as one HTTP chunk.
-// Anthropic's begin with `event: ` + name + a line feed.
+// Anthropic's begin with `event: ` + name + a line feed. Ollama's streams are lines of JSON instead.
 //
 // Thread rule: pure function.
 
@@ -12,6 +12,9 @@ namespace coxswain::api {
 inline constexpr std::string_view kSseContentType = "text/event-stream";
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";  // ends OpenAI's streams only
 inline constexpr std::string_view kSseKeepAlive = ":\n\n";
+inline constexpr std::string_view kNdjsonContentType = "application/x-ndjson";
+// White space in front of the next line: an empty line would be no JSON.
+inline constexpr std::string_view kNdjsonKeepAlive = " ";
 
 inline std::string sse_event(std::string_view json_text) {
   std::string out;

@@ -1,8 +1,25 @@
 #include "api/wording.h"
 
+#include <array>
 #include <utility>
 
 namespace coxswain::api {
+namespace {
+
+// Members of Ollama's `options`, by the names of native fields.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOllamaNames{{
+    {"temperature", "options.temperature"},
+    {"repetition_penalty", "options.repeat_penalty"},
+    {"frequency_penalty", "options.frequency_penalty"},
+    {"presence_penalty", "options.presence_penalty"},
+    {"top_p", "options.top_p"},
+    {"typical_p", "options.typical_p"},
+    {"top_k", "options.top_k"},
+    {"min_p", "options.min_p"},
+    {"stop", "options.stop"},
+}};
+
+}  // namespace
 
 std::string_view Wording::name(std::string_view field) const {
   // TGI names the fields of its own request, whatever the client called them.
@@ -14,6 +31,10 @@ std::string_view Wording::name(std::string_view field) const {
   };
   if (field == "max_new_tokens") return called(parameters_.new_tokens_field, "max_tokens");
   if (field == "stop" && style_ == ApiStyle::kAnthropic) return "stop_sequences";
+  if (style_ == ApiStyle::kOllama) {
+    for (const auto& [native_name, ollama] : kOllamaNames)
+      if (field == native_name) return ollama;
+  }
   if (field == "top_n_tokens") return called(parameters_.top_tokens_field, "top_logprobs");
   return field;
 }

@@ -138,6 +138,13 @@ void Api::add_routes(http::Server& server) {
     add_generation_route(server, path, &Api::complete);
   add_generation_route(server, "/v1/messages", &Api::messages);
   add_tokenize_route(server, "/v1/messages/count_tokens", &Api::count_message_tokens);
+  add_generation_route(server, "/api/chat", &Api::ollama_chat);
+  add_generation_route(server, "/api/generate", &Api::ollama_generate);
+  add_tokenize_route(server, "/api/show", &Api::ollama_show);
+  server.add_route(
+      "GET", "/api/tags", [this](auto, auto responder) { responder->send(ollama_tags()); });
+  server.add_route(
+      "GET", "/api/ps", [this](auto, auto responder) { responder->send(ollama_running()); });
   add_tokenize_route(server, "/tokenize", &Api::tokenize);
   add_tokenize_route(server, "/chat_tokenize", &Api::chat_tokenize);
   add_tokenize_route(server, "/detokenize", &Api::detokenize);
@@ -148,7 +155,8 @@ void Api::add_routes(http::Server& server) {
   server.add_route("GET", "/info", [this](auto, auto responder) { responder->send(info()); });
   server.add_route(
       "GET", "/health/live", [](auto, auto responder) { responder->send({.content_type = ""}); });
-  server.add_route("GET", "/version", [this](auto, auto responder) { responder->send(version()); });
+  for (const char* path : {"/version", "/api/version"})
+    server.add_route("GET", path, [this](auto, auto responder) { responder->send(version()); });
   for (const char* path : {"/v1/models", "/models"}) {
     const auto folder_bytes = std::string_view(path).size() + 1;
     server.add_route(
@@ -180,7 +188,8 @@ void Api::accept(const std::shared_ptr<const http::Request>& request,
   ticket->responder = responder;
   ticket->style = api::style_of(request->path, options_.auth.v1);
   if (counted) ticket->tally.emplace(metrics_);
-  Status refusal = check_content_type(*request);
+  Status refusal;
+  if (ticket->style != api::ApiStyle::kOllama) refusal = check_content_type(*request);
   if (refusal.ok() && draining_.load()) {
     refusal = {Code::kUnavailable, ErrorKind::kUnavailable, "the server is shutting down"};
   }

@@ -128,6 +128,9 @@ class Api {
   Status complete(Ticket& ticket);
   Status messages(Ticket& ticket);              // POST /v1/messages
   Status count_message_tokens(Ticket& ticket);  // POST /v1/messages/count_tokens
+  Status ollama_chat(Ticket& ticket);           // POST /api/chat
+  Status ollama_generate(Ticket& ticket);       // POST /api/generate
+  Status ollama_show(Ticket& ticket);           // POST /api/show
   Status tokenize(Ticket& ticket);
   Status chat_tokenize(Ticket& ticket);
   Status detokenize(Ticket& ticket);
@@ -142,12 +145,14 @@ class Api {
                       const api::GenerateRequest& request,
                       bool stream,
                       bool as_array);
+  Status start_ollama(Ticket& ticket, api::OllamaRequest request, bool is_chat);
   Result<ChatPrompt> render(const api::ChatRequest& request) const;
   // How the answer is read; what its text has to look like goes into the request.
   Result<std::optional<api::ReplyOptions>> shape_answer(api::ChatRequest& request,
                                                         const ChatPrompt& prompt,
                                                         api::ApiStyle style) const;
   Status check_model(const std::optional<std::string>& model) const;
+  Status check_ollama_model(std::string_view name) const;  // with a tag or without
   static Status unknown_model(std::string_view name);
   void add_sequences(CallSetup& setup,
                      const ValidationInput& input,
@@ -168,6 +173,9 @@ class Api {
   http::Response version() const;
   http::Response models(const http::Request& request) const;
   http::Response model(const http::Request& request, const std::string& id) const;
+  http::Response ollama_tags() const;
+  http::Response ollama_running() const;  // GET /api/ps
+  json::Object ollama_model() const;
   std::string model_document(const http::Request& request) const;
 
   const ApiOptions options_;

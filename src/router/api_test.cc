@@ -194,6 +194,21 @@ TEST(Api, SilentStreamsGetComments) {
   EXPECT_TRUE(responder->chunks().back().starts_with("data: {\"index\":1,"));
 }
 
+// Between lines of JSON there is room for a blank, none for a comment.
+TEST(Api, SilentStreamsOfLinesGetBlanks) {
+  ApiOptions options = TestApi::default_options();
+  options.keep_alive_interval = std::chrono::milliseconds(1);
+  TestApi test(std::move(options));
+  test.engine.script = {held()};
+  const auto responder =
+      test.server.post("/api/chat", R"({"model":"m","messages":[{"role":"user","content":"a"}]})");
+  responder->wait_for_chunks(1);
+  EXPECT_EQ(responder->chunks()[0], " ");
+  test.engine.play_held(finished());
+  responder->wait_for_end();
+  EXPECT_TRUE(responder->chunks().back().ends_with("}\n"));
+}
+
 TEST(Api, AnErrorAfterAKeepAliveIsAnEvent) {
   ApiOptions options = TestApi::default_options();
   options.keep_alive_interval = std::chrono::milliseconds(1);

@@ -15,8 +15,8 @@ constexpr std::string_view kScheme = "bearer";
 constexpr std::array<std::string_view, 2> kKeyHeaders{"x-api-key", "api-key"};
 constexpr std::array<std::string_view, 4> kHealthRoutes{
     "/health", "/health/live", "/health/ready", "/ping"};
-constexpr std::array<std::string_view, 5> kOpenRoutes{
-    "/", "/info", "/metrics", "/models", "/v1/models"};
+constexpr std::array<std::string_view, 6> kOpenRoutes{
+    "/", "/api/version", "/info", "/metrics", "/models", "/v1/models"};
 
 // Looks at every byte of `given` whatever the first difference is.
 bool equal_in_constant_time(std::string_view given, std::string_view key) {

@@ -199,7 +199,8 @@ void Call::begin_stream() {
   head.headers = setup_.headers;
   head.headers.emplace_back("cache-control", "no-cache");
   head.headers.emplace_back("x-accel-buffering", "no");
-  head.content_type = std::string(api::kSseContentType);
+  head.content_type =
+      setup_.style == api::ApiStyle::kOllama ? api::kNdjsonContentType : api::kSseContentType;
   setup_.responder->begin_stream(std::move(head));
 }
 
@@ -251,7 +252,9 @@ void Call::fail(const Status& status) {
 }
 
 TimePoint Call::keep_alive(TimePoint now, std::chrono::milliseconds interval) {
-  if (now - written_at_ >= interval) write_events({std::string(api::kSseKeepAlive)});
+  const std::string_view sign =
+      setup_.style == api::ApiStyle::kOllama ? api::kNdjsonKeepAlive : api::kSseKeepAlive;
+  if (now - written_at_ >= interval) write_events({std::string(sign)});
   return written_at_ + interval;
 }
 

@@ -76,8 +76,8 @@ class Call : public std::enable_shared_from_this<Call> {
   void start();
 
   void deliver(std::size_t sequence, batch::TokenEvent event);
-  // Writes a comment if nothing was written for `interval`; returns when to ask again. The first
-  // comment starts the stream.
+  // Writes a comment, or a blank between lines, if nothing was written for `interval`; returns when to ask again. The
+  // first one starts the stream.
   TimePoint keep_alive(TimePoint now, std::chrono::milliseconds interval);
   // Ends the call with an error now, if it has not ended.
   void fail(const Status& status);

@@ -47,6 +47,7 @@ http::Response Api::front_page() const {
       "POST /v1/chat/completions, /v1/completions    the forms of OpenAI\n"
       "POST /generate, /generate_stream              the forms of text-generation-inference\n"
       "POST /v1/messages                             the form of Anthropic\n"
+      "POST /api/chat, /api/generate                 the forms of Ollama\n"
       "POST /tokenize, /chat_tokenize, /detokenize   token ids and places, and back\n"
       "GET  /info, /v1/models                        what is served, with its limits\n"
       "GET  /health, /metrics                        for whoever watches it\n";

@@ -214,8 +214,10 @@ Status Validator::check_others(const ValidationInput& input) const {
 // TGI reserves at most so many of the tokens that were asked for: an answer may end at the room before them.
 constexpr std::uint32_t kReservedTokensMax = 1024;
 
-// What must fit behind the prompt. In OpenAI's dialect a number that the client did not give is not spoken of.
+// What must fit behind the prompt. In OpenAI's dialect a number that the client did not give is not spoken of; to
+// Ollama's clients it is an upper bound.
 std::optional<std::uint64_t> required_tokens(const ValidationInput& input) {
+  if (input.style == api::ApiStyle::kOllama) return std::nullopt;
   const std::optional<std::uint32_t> asked = input.parameters->max_new_tokens;
   if (!wording_of(input).native()) return asked;
   return std::min(asked.value_or(0), kReservedTokensMax);

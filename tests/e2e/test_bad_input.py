@@ -88,7 +88,7 @@ PARAMETERS = [
     # not supported, so refused by name
     ({"mirostat": 2}, "`mirostat` is not supported yet, except as 0. Given: 2"),
     ({"adapter_id": "a"}, '`adapter_id` is not supported yet. Given: "a"'),
-    ({"repeat_penalty": 1.1}, "`repeat_penalty` is not supported yet, except as 1 or 1.0. Given: 1.1"),
+    ({"repeat_penalty": 1.1}, "`repeat_penalty` is a field of another route, not of this one, except as 1 or 1.0. Given: 1.1"),
     ({"json_schema": {}}, "`json_schema` is not supported yet. Given: an object"),
     # of other routes
     ({"max_tokens": 5}, "`max_tokens` is a field of another route, not of this one. Given: 5"),

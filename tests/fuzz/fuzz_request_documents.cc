@@ -1,7 +1,8 @@
 // Bodies of requests, from JSON to what the engine is given.
 //
 // First byte: bits 0-1 = route, bit 2 = the route's style of errors, bit 3 = streaming, bit 4 =
-// /v1/messages instead of the others. Every body is read leniently and strictly, with wide and with narrow limits.
+// /v1/messages instead of the others, bit 5 = Ollama's routes. Every body is read leniently and strictly,
+// with wide and with narrow limits.
 
 #include <algorithm>
 #include <memory>
@@ -113,9 +114,20 @@ void validate_all(const Call& call, const api::ChatRequest& request) {
   }
   validate(call, request.parameters, json::write(request.messages));
 }
+void validate_all(const Call& call, const api::OllamaRequest& request) {
+  if (!request.chat.messages.is_null()) validate_all(call, request.chat);
+}
 void validate_all(const Call& call, const api::CompletionRequest& request) {
   require(!request.prompts.empty(), "there is a prompt");
   for (const api::Prompt& prompt : request.prompts) validate(call, request.parameters, prompt);
+}
+
+const api::IgnoredFields& ignored_of(const api::OllamaRequest& request) {
+  return request.chat.ignored;
+}
+template <typename Request>
+const api::IgnoredFields& ignored_of(const Request& request) {
+  return request.ignored;
 }
 
 template <typename Read>
@@ -132,7 +144,7 @@ void check_document(const Call& call, const json::Value& body, Read read) {
   if (strict.ok()) {
     validate_all(call, *strict);
   } else {
-    require(!lenient->ignored.empty(), "strictness refuses only what is ignored otherwise");
+    require(!ignored_of(*lenient).empty(), "strictness refuses only what is ignored otherwise");
     check_error(call.style, strict.status());
   }
   validate_all(call, *lenient);
@@ -155,10 +167,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t flags = input.byte();
   const bool messages = (flags & 16) != 0;
   const api::ApiStyle others = (flags & 4) != 0 ? api::ApiStyle::kOpenAi : api::ApiStyle::kNative;
-  const Call call{messages ? api::ApiStyle::kAnthropic : others, (flags & 8) != 0};
+  const bool ollama = (flags & 32) != 0;
+  const api::ApiStyle named = messages ? api::ApiStyle::kAnthropic : others;
+  const Call call{ollama ? api::ApiStyle::kOllama : named, (flags & 8) != 0};
   const auto body = json::parse(input.rest());
   if (!body.ok()) {
     check_error(call.style, body.status());
+    return 0;
+  }
+  if (ollama) {
+    check_document(
+        call,
+        *body,
+        (flags & 1) != 0 ? api::read_ollama_chat_request : api::read_ollama_generate_request);
     return 0;
   }
   if (messages) {
