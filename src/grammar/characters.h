@@ -21,7 +21,7 @@ class CharacterSet {
   struct Range {  // [first, last]
     char32_t first = 0;
     char32_t last = 0;
-    friend bool operator==(const Range&, const Range&) = default;
+    friend auto operator<=>(const Range&, const Range&) = default;
   };
 
   CharacterSet() = default;
@@ -38,7 +38,7 @@ class CharacterSet {
   bool empty() const { return ranges_.empty(); }
   // Ascending, neither touching nor overlapping.
   std::span<const Range> ranges() const { return ranges_; }
-  friend bool operator==(const CharacterSet&, const CharacterSet&) = default;
+  friend auto operator<=>(const CharacterSet&, const CharacterSet&) = default;
 
  private:
   std::vector<Range> ranges_;

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <span>
 #include <string>
@@ -77,7 +78,7 @@ class Expressions {
 
   Node add(Entry entry);
 
-  std::vector<Entry> entries_;
+  std::deque<Entry> entries_;  // entries are large: none is moved
   std::vector<Node> rules_;
   std::size_t size_ = 0;
 };

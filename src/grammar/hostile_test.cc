@@ -214,7 +214,7 @@ void add_members(Set& out) {
                           return "\"name_of_member_" + i + R"(":{"type":"string","maxLength":40})";
                         }) +
                  "}}",
-             kStates);
+             kTaken);
   add_schema(out,
              "many members and a bound",
              R"({"type":"object","maxProperties":60,"properties":{)" +
@@ -260,7 +260,7 @@ void add_bounds(Set& out) {
                           return R"({"type":"string","minLength":9)" + i.substr(0, 1) + "00}";
                         }) +
                  "]}",
-             kStates);
+             kTaken);
   add_schema(out,
              "digits",
              R"({"type":"integer","multipleOf":1999,"minimum":17,"maximum":99999999999999})",

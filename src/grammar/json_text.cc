@@ -147,6 +147,11 @@ Node JsonText::any_text() {
 }
 
 Node JsonText::spell(const CharacterSet& set) {
+  if (const auto at = spelled_.find(set); at != spelled_.end()) return at->second;
+  return spelled_.emplace(set, make_spelled(set)).first->second;
+}
+
+Node JsonText::make_spelled(const CharacterSet& set) {
   // What is not ASCII and what needs escapes takes many edges, and mostly is the same: rules, made once for each set.
   static const CharacterSet ascii{{0, 0x7F}};
   const CharacterSet plain = set.intersection(plain_characters());
@@ -158,23 +163,23 @@ Node JsonText::spell(const CharacterSet& set) {
 Node JsonText::spell_part(const CharacterSet& set, bool escaped) {
   Expressions& e = expressions_;
   if (set.empty()) return e.nothing();
-  std::vector<std::pair<char32_t, char32_t>> key;
-  for (const CharacterSet::Range& range : set.ranges()) key.emplace_back(range.first, range.last);
-  if (const auto at = spelled_.find(key); at != spelled_.end()) return at->second;
+  const auto [at, is_new] = spelled_parts_.try_emplace(set, 0);
+  if (!is_new) return at->second;
   Node node = e.characters(set);
   if (escaped) {
     std::vector<Node> spellings;
-    for (const auto& [first, last] : key) {
-      for (char32_t c = first; c <= last; ++c) spellings.push_back(e.bytes(escape_of(c)));
+    for (const CharacterSet::Range& range : set.ranges()) {
+      for (char32_t c = range.first; c <= range.last; ++c)
+        spellings.push_back(e.bytes(escape_of(c)));
     }
     node = e.choice(spellings);
   }
-  if (key.size() > 1 || key[0].first != key[0].second) {
+  if (set.ranges().size() > 1 || set.ranges()[0].first != set.ranges()[0].last) {
     const RuleId rule = e.add_rule();
     e.define(rule, node);
     node = e.rule(rule);
   }
-  return spelled_.emplace(std::move(key), node).first->second;
+  return at->second = node;
 }
 
 Node JsonText::make_any_value() {

@@ -77,12 +77,14 @@ class JsonText {
   Node make_any_integer();
   Node make_any_text();
   Node any_text();  // of a bound string, without quotes
+  Node make_spelled(const CharacterSet& set);
   Node spell_part(const CharacterSet& set, bool escaped);
 
   Expressions& expressions_;
   SchemaOptions::Space space_;
   std::optional<Node> space_node_, value_, object_, array_, string_, number_, integer_, text_;
-  std::map<std::vector<std::pair<char32_t, char32_t>>, Node> spelled_;  // sets that take many edges
+  std::map<CharacterSet, Node> spelled_;
+  std::map<CharacterSet, Node> spelled_parts_;  // that take many edges
 };
 
 }  // namespace coxswain::grammar

@@ -59,7 +59,7 @@ class Program {
   bool returns(StateId state) const { return states_[state].returns; }
 
  private:
-  friend class ProgramBuilder;
+  friend class ProgramGraph;
   Program() = default;
 
   StateId start_ = 0;

@@ -1,12 +1,12 @@
-// From expressions to a Program: Thompson's construction (CACM 11(6), 1968) with a call for each rule, then what leads
-// nowhere is taken out.
+// From expressions to a Program: Thompson's construction (CACM 11(6), 1968) with a call for each rule.
 
-#include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "grammar/program.h"
+#include "grammar/program_graph.h"
 
 namespace coxswain::grammar {
 namespace {
@@ -26,80 +26,36 @@ class ProgramBuilder {
 
   Result<Program> build(Node root) {
     const Piece main = add_piece(root);
-    while (!waiting_.empty() && status_.ok()) {
+    while (!waiting_.empty() && ok()) {
       const auto [node, piece] = waiting_.back();
       waiting_.pop_back();
       compile(node, piece.entry, piece.exit, 0);
     }
-    if (!status_.ok()) return status_;
-    start_ = main.entry;
-    drop_what_never_ends();
-    if (!ends_[start_]) return invalid_argument("the grammar allows no text at all");
-    if (const Status status = check_left_recursion(); !status.ok()) return status;
-    return finish();
+    return graph_.finish(main.entry);
   }
 
  private:
-  struct State {
-    std::vector<Program::ByteEdge> bytes;
-    std::vector<Program::CallEdge> calls;
-    std::vector<StateId> jumps;
-    bool returns = false;
-  };
   // States between which an expression lies that is called.
   struct Piece {
     StateId entry = 0;
     StateId exit = 0;
   };
 
-  void fail(Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-
-  StateId add_state() {
-    if (states_.size() == kProgramStatesMax) {
-      fail({Code::kResourceExhausted,
-            ErrorKind::kValidation,
-            "the grammar needs more than " + std::to_string(kProgramStatesMax) + " states"});
-      return 0;
-    }
-    states_.emplace_back();
-    return static_cast<StateId>(states_.size() - 1);
-  }
-
-  bool take_edge() {
-    if (++n_edges_ > kProgramEdgesMax) {
-      fail({Code::kResourceExhausted,
-            ErrorKind::kValidation,
-            "the grammar needs more than " + std::to_string(kProgramEdgesMax) + " edges"});
-    }
-    return status_.ok();
-  }
-  void add_byte_edge(StateId from, ByteRange range, StateId to) {
-    if (take_edge()) states_[from].bytes.push_back({range, to});
-  }
-  void add_jump(StateId from, StateId to) {
-    if (from != to && take_edge()) states_[from].jumps.push_back(to);
-  }
-  void add_call(StateId from, StateId entry, StateId to) {
-    if (take_edge()) states_[from].calls.push_back({entry, to});
-  }
-
   // An expression with a beginning and an end of its own; its states are made later, so that rules may call each other.
   Piece add_piece(Node node) {
-    const Piece piece{add_state(), add_state()};
-    if (!status_.ok()) return {};
-    states_[piece.exit].returns = true;
+    const Piece piece{graph_.add_state(), graph_.add_state()};
+    if (!ok()) return {};
+    graph_.set_returns(piece.exit);
     waiting_.emplace_back(node, piece);
     return piece;
   }
 
   void compile(Node node, StateId from, StateId to, std::size_t depth) {
-    if (!status_.ok()) return;
+    if (!ok()) return;
     if (depth > kDepthMax) {
-      return fail({Code::kResourceExhausted,
-                   ErrorKind::kValidation,
-                   "the grammar nests more than " + std::to_string(kDepthMax) + " levels"});
+      return graph_.fail({Code::kResourceExhausted,
+                          ErrorKind::kValidation,
+                          "the grammar nests more than " + std::to_string(kDepthMax) + " levels"});
     }
     const Expressions::Entry& entry = expressions_.entry(node);
     switch (entry.kind) {
@@ -111,8 +67,8 @@ class ProgramBuilder {
         return compile_characters(entry.characters, from, to);
       case Kind::kSequence: {
         StateId at = from;
-        for (std::size_t i = 0; i < entry.parts.size() && status_.ok(); ++i) {
-          const StateId next = i + 1 == entry.parts.size() ? to : add_state();
+        for (std::size_t i = 0; i < entry.parts.size() && ok(); ++i) {
+          const StateId next = i + 1 == entry.parts.size() ? to : graph_.add_state();
           compile(entry.parts[i], at, next, depth + 1);
           at = next;
         }
@@ -124,17 +80,17 @@ class ProgramBuilder {
       case Kind::kRepeat:
         return compile_repeat(entry, from, to, depth);
       case Kind::kRule:
-        return add_call(from, rule_entry(entry.rule), to);
+        return graph_.add_call(from, rule_entry(entry.rule), to);
     }
   }
 
   void compile_bytes(std::string_view bytes, StateId from, StateId to) {
-    if (bytes.empty()) return add_jump(from, to);
+    if (bytes.empty()) return graph_.add_jump(from, to);
     StateId at = from;
-    for (std::size_t i = 0; i < bytes.size() && status_.ok(); ++i) {
-      const StateId next = i + 1 == bytes.size() ? to : add_state();
+    for (std::size_t i = 0; i < bytes.size() && ok(); ++i) {
+      const StateId next = i + 1 == bytes.size() ? to : graph_.add_state();
       const auto byte = static_cast<std::uint8_t>(bytes[i]);
-      add_byte_edge(at, {byte, byte}, next);
+      graph_.add_byte_edge(at, {byte, byte}, next);
       at = next;
     }
   }
@@ -148,12 +104,12 @@ class ProgramBuilder {
         const ByteSequence end(sequence.begin() + static_cast<std::ptrdiff_t>(i), sequence.end());
         const auto [at, is_new] = ends.try_emplace(end, 0);
         if (is_new) {
-          at->second = add_state();
-          add_byte_edge(at->second, sequence[i], next);
+          at->second = graph_.add_state();
+          graph_.add_byte_edge(at->second, sequence[i], next);
         }
         next = at->second;
       }
-      add_byte_edge(from, sequence.front(), next);
+      graph_.add_byte_edge(from, sequence.front(), next);
     }
   }
 
@@ -162,29 +118,64 @@ class ProgramBuilder {
                       StateId to,
                       std::size_t depth) {
     const Node part = entry.parts.front();
-    const std::uint32_t n_copies = entry.max == kUnbounded ? entry.min : entry.max;
-    std::optional<StateId> called;
-    if (n_copies > kCopiesMax) called = add_piece(part).entry;
-    const auto copy = [&](StateId begin, StateId end) {
-      if (called) return add_call(begin, *called, end);
-      compile(part, begin, end, depth + 1);
-    };
+    const bool is_bounded = entry.max != kUnbounded;
+    if ((is_bounded ? entry.max : entry.min) > kCopiesMax) {
+      if (entry.min > 0) {
+        const StateId next = entry.min == entry.max ? to : graph_.add_state();
+        graph_.add_call(from, chained(part, entry.min, true), next);
+        from = next;
+      }
+      if (entry.min < entry.max && is_bounded)
+        return graph_.add_call(from, chained(part, entry.max - entry.min, false), to);
+      if (is_bounded) return;
+      const StateId loop = graph_.add_state();
+      graph_.add_jump(from, loop);
+      graph_.add_call(loop, chained(part, 1, true), loop);
+      return graph_.add_jump(loop, to);
+    }
     // No copy begins in `from` or ends in `to`: others may loop there.
-    StateId at = add_state();
-    add_jump(from, at);
-    for (std::uint32_t i = 0; i < n_copies && status_.ok(); ++i) {
-      if (i >= entry.min) add_jump(at, to);
-      const StateId next = add_state();
-      copy(at, next);
+    StateId at = graph_.add_state();
+    graph_.add_jump(from, at);
+    for (std::uint32_t i = 0; i < (is_bounded ? entry.max : entry.min) && ok(); ++i) {
+      if (i >= entry.min) graph_.add_jump(at, to);
+      const StateId next = graph_.add_state();
+      compile(part, at, next, depth + 1);
       at = next;
     }
-    if (entry.max == kUnbounded) {
-      const StateId loop = add_state();
-      add_jump(at, loop);
-      copy(loop, loop);
+    if (!is_bounded) {
+      const StateId loop = graph_.add_state();
+      graph_.add_jump(at, loop);
+      compile(part, loop, loop, depth + 1);
       at = loop;
     }
-    add_jump(at, to);
+    graph_.add_jump(at, to);
+  }
+
+  // Where a rule begins that reads `part` n times, or up to so many times: one chain for all that repeat it, however
+  // often, since a schema gives many strings the same bound, or nearly the same.
+  StateId chained(Node part, std::uint32_t n, bool exactly) {
+    const auto [at, is_new] = chains_.try_emplace({part, exactly});
+    std::vector<StateId>& chain = at->second;
+    if (is_new) {
+      chain.push_back(graph_.add_state());
+      if (ok()) graph_.set_returns(chain[0]);
+    }
+    if (chain.size() > n) return chain[n];
+    const StateId called = called_part(part);
+    while (chain.size() <= n) {
+      const StateId state = graph_.add_state();
+      if (!ok()) return 0;
+      graph_.add_call(state, called, chain.back());
+      if (!exactly) graph_.set_returns(state);
+      chain.push_back(state);
+    }
+    return chain[n];
+  }
+
+  StateId called_part(Node part) {
+    const auto at = called_.find(part);
+    if (at != called_.end()) return at->second;
+    return called_.emplace(part, add_piece(part).entry).first->second;
   }
 
   StateId rule_entry(RuleId rule) {
@@ -192,160 +183,14 @@ class ProgramBuilder {
     return rules_[rule]->entry;
   }
 
-  // The states from which the rule that they are in can end; without reading anything if `reads` is false.
-  std::vector<bool> find_ends(bool reads) const {
-    const std::size_t n = states_.size();
-    std::vector<bool> ends(n, false);
-    std::vector<std::vector<StateId>> before(n);
-    // Who calls, and what has to end beside this.
-    std::vector<std::vector<std::pair<StateId, StateId>>> calls(n);
-    std::vector<StateId> work;
-    const auto mark = [&](StateId state) {
-      if (ends[state]) return;
-      ends[state] = true;
-      work.push_back(state);
-    };
-    for (StateId state = 0; state < n; ++state) {
-      for (const StateId target : states_[state].jumps) before[target].push_back(state);
-      for (const auto& edge : states_[state].calls) {
-        calls[edge.target].emplace_back(state, edge.entry);
-        calls[edge.entry].emplace_back(state, edge.target);
-      }
-      if (reads) {
-        for (const auto& edge : states_[state].bytes) before[edge.target].push_back(state);
-      }
-      if (states_[state].returns) mark(state);
-    }
-    while (!work.empty()) {
-      const StateId state = work.back();
-      work.pop_back();
-      for (const StateId from : before[state]) mark(from);
-      for (const auto& [from, other] : calls[state]) {
-        if (ends[other]) mark(from);
-      }
-    }
-    return ends;
-  }
-
-  // Takes out the edges behind which no rule ends: they would lead a text to where it can neither go on nor stop.
-  void drop_what_never_ends() {
-    ends_ = find_ends(true);
-    for (State& state : states_) {
-      std::erase_if(state.bytes, [&](const auto& edge) { return !ends_[edge.target]; });
-      std::erase_if(state.jumps, [&](StateId target) { return !ends_[target]; });
-      std::erase_if(state.calls,
-                    [&](const auto& edge) { return !ends_[edge.target] || !ends_[edge.entry]; });
-    }
-  }
-
-  // A call that comes back to itself without a byte would never come to an end. Kosaraju's two passes find the states
-  // that reach each other so.
-  Status check_left_recursion() const {
-    const std::size_t n = states_.size();
-    const std::vector<bool> nullable = find_ends(false);
-    std::vector<std::vector<StateId>> next(n);
-    std::vector<std::vector<StateId>> back(n);
-    const auto connect = [&](StateId from, StateId to) {
-      next[from].push_back(to);
-      back[to].push_back(from);
-    };
-    for (StateId state = 0; state < n; ++state) {
-      for (const StateId target : states_[state].jumps) connect(state, target);
-      for (const auto& edge : states_[state].calls) {
-        connect(state, edge.entry);
-        if (nullable[edge.entry]) connect(state, edge.target);
-      }
-    }
-    std::vector<StateId> order;
-    std::vector<bool> seen(n, false);
-    std::vector<std::pair<StateId, std::size_t>> path;
-    for (StateId root = 0; root < n; ++root) {
-      if (seen[root]) continue;
-      seen[root] = true;
-      path.emplace_back(root, 0);
-      while (!path.empty()) {
-        auto& [state, i] = path.back();
-        if (i == next[state].size()) {
-          order.push_back(state);
-          path.pop_back();
-          continue;
-        }
-        const StateId to = next[state][i++];
-        if (seen[to]) continue;
-        seen[to] = true;
-        path.emplace_back(to, 0);
-      }
-    }
-    std::vector<StateId> group(n, static_cast<StateId>(n));
-    for (std::size_t i = order.size(); i-- > 0;) {
-      std::vector<StateId> work;
-      if (group[order[i]] == n) work.push_back(order[i]);
-      while (!work.empty()) {
-        const StateId state = work.back();
-        work.pop_back();
-        if (group[state] != n) continue;
-        group[state] = order[i];
-        for (const StateId from : back[state]) work.push_back(from);
-      }
-    }
-    for (StateId state = 0; state < n; ++state) {
-      for (const auto& edge : states_[state].calls) {
-        if (group[state] == group[edge.entry])
-          return invalid_argument("a rule of the grammar calls itself before it reads anything");
-      }
-    }
-    return {};
-  }
-
-  // The states that can be reached, numbered anew; one that does nothing but jump on is passed over.
-  Program finish() const {
-    constexpr StateId kNone = 0xFFFFFFFF;
-    const auto skip = [&](StateId state) {
-      for (std::size_t i = 0; i < states_.size(); ++i) {
-        const State& at = states_[state];
-        if (at.returns || !at.bytes.empty() || !at.calls.empty() || at.jumps.size() != 1) break;
-        state = at.jumps.front();
-      }
-      return state;
-    };
-    std::vector<StateId> number(states_.size(), kNone);
-    std::vector<StateId> order;
-    const auto visit = [&](StateId state) {
-      state = skip(state);
-      if (number[state] == kNone) {
-        number[state] = static_cast<StateId>(order.size());
-        order.push_back(state);
-      }
-      return number[state];
-    };
-    Program out;
-    out.start_ = visit(start_);
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const State& state = states_[order[i]];
-      out.states_.push_back({.first_byte_edge = static_cast<std::uint32_t>(out.byte_edges_.size()),
-                             .first_call_edge = static_cast<std::uint32_t>(out.call_edges_.size()),
-                             .first_jump = static_cast<std::uint32_t>(out.jumps_.size()),
-                             .returns = state.returns});
-      for (const auto& edge : state.bytes)
-        out.byte_edges_.push_back({edge.range, visit(edge.target)});
-      for (const auto& edge : state.calls)
-        out.call_edges_.push_back({visit(edge.entry), visit(edge.target)});
-      for (const StateId target : state.jumps) out.jumps_.push_back(visit(target));
-    }
-    out.states_.push_back({.first_byte_edge = static_cast<std::uint32_t>(out.byte_edges_.size()),
-                           .first_call_edge = static_cast<std::uint32_t>(out.call_edges_.size()),
-                           .first_jump = static_cast<std::uint32_t>(out.jumps_.size())});
-    return out;
-  }
+  bool ok() const { return graph_.status().ok(); }
 
   const Expressions& expressions_;
-  Status status_;
-  std::vector<State> states_;
+  ProgramGraph graph_;
   std::vector<std::optional<Piece>> rules_;
   std::vector<std::pair<Node, Piece>> waiting_;
-  std::vector<bool> ends_;
-  std::size_t n_edges_ = 0;
-  StateId start_ = 0;
+  std::map<std::pair<Node, bool>, std::vector<StateId>> chains_;
+  std::map<Node, StateId> called_;
 };
 
 Result<Program> compile_program(const Expressions& expressions, Node root) {

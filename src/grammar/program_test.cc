@@ -1,7 +1,9 @@
 #include "grammar/program.h"
 
+#include <iterator>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -53,6 +55,34 @@ TEST(Program, RepetitionsAreExact) {
       ASSERT_FALSE(
           acceptor.begins("ab"
                           "a"));
+    }
+  }
+}
+
+TEST(Program, RepetitionsOfTheSameShareStates) {
+  struct Bounds {
+    std::uint32_t min = 0;
+    std::uint32_t max = 0;
+  };
+  constexpr Bounds kBounds[] = {{0, 6}, {5, 9}, {7, kUnbounded}, {6, 6}, {2, 12}, {0, 100}};
+  Expressions expressions;
+  const Node part = expressions.choice({expressions.bytes("a"), expressions.bytes("bb")});
+  std::vector<Node> ways;
+  for (std::size_t i = 0; i < std::size(kBounds); ++i) {
+    const Node count = expressions.repeat(part, kBounds[i].min, kBounds[i].max);
+    ways.push_back(expressions.sequence({count, expressions.bytes(std::to_string(i)), count}));
+  }
+  const auto program = compile_program(expressions, expressions.choice(ways));
+  ASSERT_TRUE(program.ok());
+  EXPECT_LT(program->n_states(), 200U);
+  const testing::Acceptor acceptor(program.value());
+  for (std::size_t i = 0; i < std::size(kBounds); ++i) {
+    const auto fits = [&](std::size_t n) { return n >= kBounds[i].min && n <= kBounds[i].max; };
+    for (std::size_t n = 0; n < 14; ++n) {
+      for (std::size_t m = 0; m < 14; ++m) {
+        const std::string text = std::string(n, 'a') + std::to_string(i) + std::string(m, 'a');
+        ASSERT_EQ(acceptor.accepts(text), fits(n) && fits(m)) << text;
+      }
     }
   }
 }

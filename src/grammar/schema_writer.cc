@@ -100,7 +100,7 @@ Result<Node> SchemaWriter::write_shape(const Shape& shape) {
   };
   if (has(kObjectType)) COXSWAIN_RETURN_IF_ERROR(take(write_object(shape)));
   if (has(kArrayType)) COXSWAIN_RETURN_IF_ERROR(take(write_array(shape)));
-  if (has(kStringType)) COXSWAIN_RETURN_IF_ERROR(take(string_text(text_, merger_, shape)));
+  if (has(kStringType)) COXSWAIN_RETURN_IF_ERROR(take(write_string(shape)));
   if (has(kNumberType)) COXSWAIN_RETURN_IF_ERROR(take(write_numbers(shape)));
   if (has(kBoolType)) {
     for (const bool value : {true, false}) {
@@ -111,6 +111,23 @@ Result<Node> SchemaWriter::write_shape(const Shape& shape) {
   }
   if (has(kNullType)) parts.push_back(e_.bytes("null"));
   return e_.choice(parts);
+}
+
+// Schemas say the same of many strings: each is written once.
+Result<Node> SchemaWriter::write_string(const Shape& shape) {
+  if (has_free_strings(shape) && !excludes(shape, kStringType)) return text_.any_string();
+  StringKey key{shape.length_min, shape.length_max, {}, {}};
+  for (const auto* keywords : {&shape.patterns, &shape.excluded_patterns, &shape.formats}) {
+    for (const Shape::Keyword& keyword : *keywords) std::get<2>(key).push_back(keyword.text);
+    std::get<2>(key).emplace_back();
+  }
+  for (const json::Value* value : shape.excluded) {
+    if (value->is_string()) std::get<3>(key).push_back(value->as_string());
+  }
+  if (const auto at = strings_.find(key); at != strings_.end()) return at->second;
+  auto node = string_text(text_, merger_, shape);
+  if (!node.ok()) return node;
+  return strings_.emplace(std::move(key), rule_of(node.value())).first->second;
 }
 
 Status SchemaWriter::cannot_exclude(const Shape& shape, Types types) const {

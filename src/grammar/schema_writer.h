@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <coxswain/status.h>
@@ -48,8 +49,13 @@ class SchemaWriter {
     Node opening = 1;  // what all begin with; it is not in `list` and `more`
   };
 
+  // Bounds, patterns of each kind, texts that are excluded.
+  using StringKey =
+      std::tuple<std::uint32_t, std::uint32_t, std::vector<std::string>, std::vector<std::string>>;
+
   Result<Node> write_shapes(const Conjunction& conjunction);
   Result<Node> write_shape(const Shape& shape);
+  Result<Node> write_string(const Shape& shape);
   Result<Node> write_values(const Shape& shape);
   Result<Node> write_numbers(const Shape& shape);
   Result<Node> write_range(const Shape& shape, const NumberRange& range);
@@ -77,6 +83,7 @@ class SchemaWriter {
   Expressions& e_;
   SchemaMerger& merger_;
   std::map<std::vector<std::uint32_t>, Node> written_;
+  std::map<StringKey, Node> strings_;
   std::size_t depth_ = 0;
 };
 
