@@ -1,8 +1,10 @@
 // coxswain: what is done beside serving. Its verbs do their work and end; servers are programs of their own.
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <span>
 #include <string>
@@ -20,6 +22,7 @@
 #include "fleet/top/fleet_page.h"
 #include "fleet/top/http_get.h"
 #include "serve/admin_address.h"
+#include "serve/model_source.h"
 
 namespace coxswain::apps {
 namespace {
@@ -45,6 +48,9 @@ constexpr std::string_view kUsage =
     "org/name:TYPE, into the\n"
     "                         hub's cache and prints its folder; [--revision R] "
     "[--huggingface-hub-cache FOLDER]\n"
+    "  quantize MODEL FOLDER  writes a quantised copy of a model; `coxswain quantize --help` has "
+    "its "
+    "options\n"
     "  --help, -h             prints this\n"
     "\n"
     "Exit codes: 0 ok, 1 a file cannot be read or is none of these, no server answers, or a model "
@@ -53,8 +59,8 @@ constexpr std::string_view kUsage =
 int usage_error(const std::string& what) {
   std::fprintf(
       stderr,
-      "coxswain: %s. There is: fleet import FILE..., fleet top WHERE, pull MODEL (coxswain "
-      "--help)\n",
+      "coxswain: %s. There is: fleet import FILE..., fleet top WHERE, pull MODEL, quantize MODEL "
+      "FOLDER (coxswain --help)\n",
       what.c_str());
   return 2;
 }
@@ -140,6 +146,20 @@ int pull(Words words) {
   return 1;
 }
 
+// The server has the model's code: this process becomes one of its verbs.
+int quantize(Words words) {
+  const std::string program = serve::program_folder() + "/text-generation-server";
+  std::vector<std::string> all{program, "quantize"};
+  for (const std::string_view word : words) all.emplace_back(word);
+  std::vector<char*> argv;
+  for (std::string& word : all) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  std::fprintf(
+      stderr, "coxswain: %s cannot be started: %s\n", program.c_str(), std::strerror(errno));
+  return 1;
+}
+
 int run(Words words) {
   if (words.empty()) return usage_error("a verb is missing");
   if (words[0] == "--help" || words[0] == "-h") {
@@ -147,6 +167,7 @@ int run(Words words) {
     return 0;
   }
   if (words[0] == "pull") return pull(words.subspan(1));
+  if (words[0] == "quantize") return quantize(words.subspan(1));
   if (words[0] != "fleet") return usage_error("no verb `" + std::string(words[0]) + "`");
   if (words.size() < 2) return usage_error("fleet needs a verb of its own");
   if (words[1] == "import") return import_fleet(words.subspan(2));

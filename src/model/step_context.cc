@@ -6,6 +6,7 @@ namespace coxswain::model {
 
 void StepContext::linear(
     const Linear& w, ConstRows x, float* y, std::size_t m, bool accumulate) const {
+  if (observer != nullptr) (*observer)(w, x, m);
   std::array<kernels::LinearPiece, kLinearPiecesMax> pieces;
   std::size_t n_pieces = 0;
   std::size_t n = 0;

@@ -4,6 +4,7 @@
 // Thread rule: the runner's thread.
 
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include "kernels/kernel_table.h"
@@ -28,6 +29,10 @@ struct RopeTable {
   kernels::RopeStyle style = kernels::RopeStyle::kHalves;
 };
 
+// Sees what a linear layer is about to multiply, x [m, w.k()]: for those who calibrate. What experts and heads multiply
+// is not shown.
+using LinearObserver = std::function<void(const Linear& w, ConstRows x, std::size_t m)>;
+
 struct StepContext {
   const kernels::KernelTable& kernels;
   kernels::ExecContext& exec;
@@ -35,6 +40,7 @@ struct StepContext {
   std::size_t hidden = 0;  // width of a row
   std::size_t n_rows = 0;
   std::span<const RopeTable> ropes;  // ArchSpec::ropes
+  const LinearObserver* observer = nullptr;
 
   // y[m, n] = w x (+ bias) (+ y).
   void linear(const Linear& w, ConstRows x, float* y, std::size_t m, bool accumulate = false) const;

@@ -78,6 +78,7 @@ Status WeightLoader::fill(std::span<std::byte> bytes,
 Result<Linear> WeightLoader::linear(const MatrixMap& map, const Holding& how) {
   Linear out;
   if (map.empty()) return out;
+  out.tensor = map.rows.front().tensor;
   std::vector<MatrixMap> parts;
   if (how.keeps_codes && reader_.is_quantised(map)) parts = by_tensor(map);
   if (!parts.empty() && parts.size() <= kLinearPiecesMax) {

@@ -4,6 +4,7 @@
 // Thread rule: immutable after load.
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "kernels/kernel_table.h"
@@ -41,6 +42,7 @@ struct Holding {
 // y = x * w^T + bias, w [n, k]: pieces stacked along n, each in a weight format of its own. One piece but for
 // weights that are stored as codes: there one for each stored tensor.
 struct Linear {
+  std::string tensor;  // that its first rows come from, as families name it
   std::vector<kernels::MatrixImage> pieces;
   std::vector<float> bias;  // [n] or empty
 

@@ -1,0 +1,168 @@
+#include "quantize/layer_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "kernels/formats/widen.h"
+#include "model/weight_reader.h"
+
+namespace coxswain::quantize {
+namespace {
+
+using model::MatrixMap;
+using model::Rows;
+
+constexpr std::string_view kWeight = ".weight";
+
+// Name of the layer's matrices and what they are seen as.
+struct Multiplied {
+  const MatrixMap* map;
+  bool is_seen;
+};
+
+std::vector<Multiplied> multiplied(const model::LayerMap& layer) {
+  std::vector<Multiplied> out;
+  std::visit(
+      [&](const auto& mixer) {
+        out.push_back({&mixer.qkv, true});
+        out.push_back({&mixer.out, true});
+      },
+      layer.mixer);
+  if (const auto* mlp = std::get_if<model::MlpMap>(&layer.feed_forward)) {
+    out.push_back({&mlp->up, true});
+    out.push_back({&mlp->down, true});
+  } else if (const auto* experts = std::get_if<model::ExpertsMap>(&layer.feed_forward)) {
+    for (const model::MlpMap& expert : experts->experts) {
+      out.push_back({&expert.up, false});
+      out.push_back({&expert.down, false});
+    }
+    out.push_back({&experts->shared.up, false});
+    out.push_back({&experts->shared.down, false});
+  }
+  return out;
+}
+
+class Planner {
+ public:
+  Planner(const model::TensorMap& tensors, const weights::Checkpoint& checkpoint)
+      : tensors_(tensors), checkpoint_(checkpoint) {}
+
+  Result<LayerPlan> layer(const model::LayerMap& layer) {
+    LayerPlan out;
+    for (const Multiplied& each : multiplied(layer)) {
+      for (const Rows& rows : each.map->rows)
+        COXSWAIN_RETURN_IF_ERROR(add_target(*each.map, rows, each.is_seen, out));
+    }
+    Names names{*this, {}};
+    layer.visit(names);
+    for (const std::string& name : names.found) {
+      if (taken_.insert(name).second) out.plain.push_back(name);
+    }
+    return out;
+  }
+
+  std::vector<std::string> rest() const {
+    std::vector<std::string> out;
+    for (const weights::TensorFile& file : checkpoint_.files()) {
+      for (const weights::TensorInfo& tensor : file.tensors()) {
+        if (!taken_.contains(tensor.name)) out.push_back(tensor.name);
+      }
+    }
+    return out;
+  }
+
+ private:
+  // Gathers the stored names of what a map visits.
+  struct Names {
+    const Planner& planner;
+    std::vector<std::string> found;
+
+    void add(const std::string& name) {
+      if (std::string stored = planner.stored_name(name); !stored.empty())
+        found.push_back(std::move(stored));
+    }
+    void operator()(const MatrixMap& map) {
+      for (const Rows& rows : map.rows) {
+        add(rows.tensor);
+        add(rows.otherwise);
+        add(rows.bias);
+      }
+    }
+    void operator()(const model::VectorMap& map) {
+      for (const std::string& name : map.tensors) add(name);
+    }
+    void operator()(const model::NormMap& map) {
+      (*this)(map.weight);
+      (*this)(map.bias);
+    }
+  };
+
+  std::string stored_name(const std::string& name) const {
+    if (name.empty()) return {};
+    for (const std::string& prefix : tensors_.prefixes) {
+      if (checkpoint_.find(prefix + name)) return prefix + name;
+    }
+    return {};
+  }
+
+  Status add_target(const MatrixMap& map, const Rows& rows, bool is_seen, LayerPlan& out) {
+    const std::string stored = stored_name(rows.tensor);
+    const bool is_matrix = rows.shape.size() == 2 && rows.index == 0 && stored.ends_with(kWeight);
+    if (!is_matrix)
+      return {Code::kUnimplemented,
+              "tensor \"" + rows.tensor +
+                  "\" is not there, or no matrix of its own, and cannot be quantised"};
+    if (!taken_.insert(stored).second) return {};
+    Target target;
+    target.stored = stored;
+    target.is_transposed = rows.transposed;
+    if (is_seen) target.seen_as = map.rows.front().tensor;
+    Rows whole = rows;
+    whole.first = 0;
+    whole.count = rows.transposed ? rows.shape.back() : rows.shape.front();
+    whole.step = 1;
+    whole.bias.clear();
+    target.map = {{std::move(whole)}, map.k};
+    out.targets.push_back(std::move(target));
+    return {};
+  }
+
+  const model::TensorMap& tensors_;
+  const weights::Checkpoint& checkpoint_;
+  std::set<std::string> taken_;
+};
+
+}  // namespace
+
+std::string Target::module() const {
+  return stored.substr(0, stored.size() - kWeight.size());
+}
+
+Result<ModelPlan> plan_of(const model::Architecture& architecture,
+                          const weights::Checkpoint& checkpoint) {
+  Planner planner(architecture.tensors, checkpoint);
+  ModelPlan out;
+  for (const model::LayerMap& layer : architecture.tensors.layers) {
+    COXSWAIN_ASSIGN_OR_RETURN(LayerPlan plan, planner.layer(layer));
+    out.layers.push_back(std::move(plan));
+  }
+  out.outside = planner.rest();
+  return out;
+}
+
+Result<Weights> read_weights(const weights::Checkpoint& checkpoint,
+                             const std::vector<std::string>& prefixes,
+                             const MatrixMap& map) {
+  Weights out{map.n(), map.k, std::vector<float>(map.n() * map.k)};
+  model::WeightReader reader(checkpoint, prefixes, {}, nullptr);
+  COXSWAIN_RETURN_IF_ERROR(
+      reader.for_each_slice(map, [&](std::size_t row, const kernels::DenseRows& rows) {
+        kernels::widen(rows.data, rows.type, rows.n_rows * map.k, out.row(row).data());
+      }));
+  return out;
+}
+
+}  // namespace coxswain::quantize

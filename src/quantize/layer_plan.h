@@ -1,0 +1,49 @@
+#pragma once
+// LayerPlan: which tensors of a checkpoint belong to a layer, and which of these are quantised: the matrices of
+// attention and feed-forward. Norms, biases and what chooses experts stay as they are.
+//
+// Thread rule: values and pure functions.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <coxswain/status.h>
+
+#include "model/architecture.h"
+#include "quantize/matrix.h"
+#include "weights/checkpoint.h"
+
+namespace coxswain::quantize {
+
+// A stored matrix, to be quantised as a whole.
+struct Target {
+  std::string stored;  // "model.layers.0.mlp.up_proj.weight"
+  model::MatrixMap map;
+  // model::Linear::tensor of the layer that multiplies it; empty for experts, whose inputs nobody shows.
+  std::string seen_as;
+  bool is_transposed = false;
+
+  std::string module() const;  // `stored` without ".weight"
+};
+
+struct LayerPlan {
+  std::vector<Target> targets;
+  std::vector<std::string> plain;  // stored names of all the others
+};
+
+struct ModelPlan {
+  std::vector<LayerPlan> layers;
+  std::vector<std::string> outside;  // of no layer
+};
+
+// Errors: kUnimplemented, naming a tensor that is no matrix of its own (experts that are stored together).
+Result<ModelPlan> plan_of(const model::Architecture& architecture,
+                          const weights::Checkpoint& checkpoint);
+
+// Errors: those of model::WeightReader.
+Result<Weights> read_weights(const weights::Checkpoint& checkpoint,
+                             const std::vector<std::string>& prefixes,
+                             const model::MatrixMap& map);
+
+}  // namespace coxswain::quantize
