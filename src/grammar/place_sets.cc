@@ -173,16 +173,27 @@ void PlaceSets::grow_slots() {
 }
 
 SetId PlaceSets::make_step(SetId from, std::uint8_t byte) {
-  const std::size_t byte_class = classes_.of[byte];
   next_.clear();
+  // [first, last]: what the same edges read.
+  unsigned first = 0;
+  unsigned last = 255;
   for (const Place& place : places_of(from)) {
     for (const Program::ByteEdge& edge : program_.byte_edges(place.state)) {
-      if (edge.range.first <= byte && byte <= edge.range.last)
+      if (edge.range.last < byte) {
+        first = std::max(first, edge.range.last + 1U);
+      } else if (edge.range.first > byte) {
+        last = std::min(last, edge.range.first - 1U);
+      } else {
+        first = std::max<unsigned>(first, edge.range.first);
+        last = std::min<unsigned>(last, edge.range.last);
         next_.push_back({edge.target, place.stack});
+      }
     }
   }
   const SetId to = close();
-  return rows_[from * classes_.first_byte.size() + byte_class] = to;
+  SetId* const row = &rows_[from * classes_.first_byte.size()];
+  std::fill(row + classes_.of[first], row + classes_.of[last] + 1, to);
+  return to;
 }
 
 void PlaceSets::spell(SetId set, std::vector<std::uint32_t>& key) const {

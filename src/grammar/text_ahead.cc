@@ -80,4 +80,18 @@ TextGroups TextAhead::look(SetId from, std::size_t level) {
   return ahead[level];
 }
 
+bool TextAhead::look_for_plain(SetId from) {
+  bool takes = true;
+  SetId at = from;
+  for (std::size_t i = 0; i < kPlainCharactersMax && takes; ++i) {
+    const Step& taken = step(at);
+    takes = (kPlainGroups & ~taken.groups) == 0;
+    if (taken.next == at) break;
+    at = taken.next;
+  }
+  if (plain_.size() < sets_.size()) plain_.resize(sets_.size());
+  plain_[from] = takes ? Plain::kYes : Plain::kNo;
+  return takes;
+}
+
 }  // namespace coxswain::grammar

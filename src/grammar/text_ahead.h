@@ -22,7 +22,10 @@ class TextAhead {
   // `sets` outlives this.
   explicit TextAhead(PlaceSets& sets) : sets_(sets) {}
 
-  void clear() { steps_.clear(); }  // with the sets
+  void clear() {  // with the sets
+    steps_.clear();
+    plain_.clear();
+  }
   // What may be in a text of `n` characters that follows; 0 for long ones. `asks`: find out what is not known.
   TextGroups groups(SetId from, std::uint8_t n, bool asks) {
     std::size_t level = 0;
@@ -32,7 +35,15 @@ class TextAhead {
     return asks ? look(from, level) : 0;
   }
 
+  // Whether every text of kPlainGroups and up to kPlainCharactersMax characters may follow; false also where it is not
+  // known and not asked for.
+  bool takes_plain(SetId from, bool asks) {
+    if (from < plain_.size() && plain_[from] != Plain::kUnknown) return plain_[from] == Plain::kYes;
+    return asks && look_for_plain(from);
+  }
+
  private:
+  enum class Plain : std::uint8_t { kUnknown, kNo, kYes };
   // How far is looked, in characters.
   static constexpr std::array<std::uint8_t, 7> kCharacters = {2, 4, 6, 9, 14, 20, 32};
 
@@ -44,12 +55,14 @@ class TextAhead {
   };
 
   TextGroups look(SetId from, std::size_t level);
+  bool look_for_plain(SetId from);
   const Step& step(SetId from);
   bool rests_lead_to(SetId from, const Utf8Place& place, SetId to);
   bool long_characters_lead_to(SetId from, SetId to);
 
   PlaceSets& sets_;
-  std::vector<Step> steps_;  // [set], as far as they were asked for
+  std::vector<Step> steps_;   // [set], as far as they were asked for
+  std::vector<Plain> plain_;  // likewise
 };
 
 }  // namespace coxswain::grammar

@@ -112,6 +112,7 @@ TEST(TextAhead, MasksAreThoseOfAWalkOverEveryToken) {
       {.text = R"({"type": "string"})"},
       {.text = R"({"type": "string", "maxLength": 5})"},
       {.text = R"({"type": "string", "minLength": 3, "maxLength": 30})"},
+      {.text = R"({"type": "string", "minLength": 40, "maxLength": 70})"},
       {.text = R"({"type": "string", "pattern": "ate"})"},
       {.text = R"({"type": "string", "pattern": "^[a-e ]*$"})"},
       {.text =

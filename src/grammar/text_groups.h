@@ -30,6 +30,13 @@ constexpr unsigned ascii_group(std::uint8_t byte) {
   return 56U + (byte - (unsigned{'z'} + 1U));                  // 56 to 59
 }
 
+// What strings of JSON take as it is: no quotes, backslashes and control characters.
+inline constexpr TextGroups kPlainGroups =
+    ~(TextGroups{1} << ascii_group('"') | TextGroups{1} << ascii_group('\\') |
+      TextGroups{1} << ascii_group('\n') | TextGroups{1} << ascii_group(0) |
+      TextGroups{1} << kBrokenGroup);
+inline constexpr std::size_t kPlainCharactersMax = 32;
+
 // Where a text stands within a UTF-8 character: the bytes [first, last] may follow, and how many in all.
 struct Utf8Place {
   std::uint8_t first = 0;

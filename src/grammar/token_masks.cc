@@ -1,5 +1,6 @@
 #include "grammar/token_masks.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -68,8 +69,8 @@ class TokenMasks::Tables {
     SetId set = find(position);
     if (set < masks_.size() && masks_[set]) return masks_[set];
     if (n_masks_ == kMasksMax) {
-      clear();
-      set = find(position);
+      masks_.clear();
+      n_masks_ = 0;
     }
     auto made = make_mask(set, true);
     if (made == nullptr) {
@@ -124,12 +125,21 @@ class TokenMasks::Tables {
     std::array<SetId, 256> path = {};  // by depth
     path[0] = from;
     allowed_.clear();
+    passed_.clear();
+    if (passes && ahead_.takes_plain(from, true) && !takes_more_than_plain(from))
+      return pass(from, 0, nodes.size()) ? mask_of_passed() : nullptr;
     for (const auto& [first, byte] : trie_.first_nodes()) {
       if (sets_.known_step(from, byte) == kDeadSet) continue;
       for (std::size_t i = first, end = nodes[first].end; i < end;) {
         const TokenTrie::NodeEntry& node = nodes[i];
         const SetId before = path[node.depth - 1U];
         SetId set = sets_.known_step(before, node.byte);
+        if (passes && set != kDeadSet && set != kUnknownSet && node.end - i >= kPassedNodesMin &&
+            ahead_.takes_plain(set, node.end - i >= kAskedNodesMin)) {
+          if (!pass(before, i, node.end)) return nullptr;
+          i = node.end;
+          continue;
+        }
         const bool is_all = set != kDeadSet && passes && takes_all(before, i);
         if (!is_all && set == kUnknownSet && !sets_.failed()) set = sets_.step(before, node.byte);
         if (sets_.failed()) return nullptr;
@@ -143,7 +153,45 @@ class TokenMasks::Tables {
         ++i;
       }
     }
-    return mask_of_allowed();
+    // Looking ahead may have met a set that was too large, which then stands as dead.
+    if (sets_.failed()) return nullptr;
+    return passed_.empty() ? mask_of_allowed() : mask_of_passed();
+  }
+
+  // Free text is better passed over by takes_all().
+  bool takes_more_than_plain(SetId from) REQUIRES(mu_) {
+    const TextGroups groups = ahead_.groups(from, kPlainCharactersMax, true);
+    return (groups & ~kPlainGroups) != 0;
+  }
+
+  // Takes the plain tokens of [first, last), subtrees behind `set`, and walks to the others. False where the walk made
+  // more sets than one call may.
+  bool pass(SetId set, std::size_t first, std::size_t last) REQUIRES(mu_) {
+    const std::span<const TokenTrie::NodeEntry> nodes = trie_.nodes();
+    const std::uint32_t begin = trie_.before(first).plain_tokens;
+    const std::uint32_t end = trie_.before(last).plain_tokens;
+    if (!passed_.empty() && passed_.back().last == begin)
+      passed_.back().last = end;
+    else
+      passed_.push_back({begin, end});
+
+    const std::span<const TokenTrie::OtherNode> others = trie_.others();
+    std::array<SetId, 256> path;  // by depth
+    if (first < nodes.size()) path[nodes[first].depth - 1U] = set;
+    for (std::size_t i = trie_.before(first).others; i < trie_.before(last).others;) {
+      const TokenTrie::OtherNode& other = others[i];
+      const TokenTrie::NodeEntry& node = nodes[other.node];
+      const SetId at = sets_.step(path[node.depth - 1U], node.byte);
+      if (sets_.failed()) return false;
+      if (at == kDeadSet) {
+        i = other.end;
+        continue;
+      }
+      path[node.depth] = at;
+      if (other.has_tokens) allow(node.first_token, node.last_token);
+      ++i;
+    }
+    return true;
   }
 
   // Whether all of the subtree that begins at node i may follow.
@@ -188,6 +236,39 @@ class TokenMasks::Tables {
     return mask;
   }
 
+  // The plain tokens that were passed over, and all that are allowed beside them.
+  std::shared_ptr<const TokenMask> mask_of_passed() REQUIRES(mu_) {
+    const std::span<const TokenId> tokens = trie_.tokens();
+    const std::span<const std::uint32_t> plain = trie_.plain_tokens();
+    std::size_t n = 0;
+    for (const TokenRange& range : passed_) n += range.last - range.first;
+    const bool most = n > plain.size() / 2;
+    auto mask = most ? std::make_shared<TokenMask>(trie_.plain())
+                     : std::make_shared<TokenMask>(trie_.plain().size(), 0);
+    const auto flip = [&](std::uint32_t first, std::uint32_t last) {
+      for (std::uint32_t i = first; i < last; ++i) {
+        const auto id = static_cast<std::size_t>(tokens[plain[i]]);
+        (*mask)[id / 64] ^= std::uint64_t{1} << (id % 64);
+      }
+    };
+    std::uint32_t at = 0;
+    for (const TokenRange& range : passed_) {
+      if (most)
+        flip(at, range.first);
+      else
+        flip(range.first, range.last);
+      at = range.last;
+    }
+    if (most) flip(at, static_cast<std::uint32_t>(plain.size()));
+    for (const TokenRange& range : allowed_) {
+      for (std::uint32_t t = range.first; t < range.last; ++t) {
+        const auto id = static_cast<std::size_t>(tokens[t]);
+        (*mask)[id / 64] |= std::uint64_t{1} << (id % 64);
+      }
+    }
+    return mask;
+  }
+
   const TokenTrie& trie_;
   base::Mutex mu_;
   PlaceSets sets_ GUARDED_BY(mu_);
@@ -196,6 +277,7 @@ class TokenMasks::Tables {
   std::vector<std::shared_ptr<const TokenMask>> masks_ GUARDED_BY(mu_);
   std::size_t n_masks_ GUARDED_BY(mu_) = 0;
   std::vector<TokenRange> allowed_ GUARDED_BY(mu_);  // of make_mask()
+  std::vector<TokenRange> passed_ GUARDED_BY(mu_);   // likewise, of plain_tokens()
 };
 
 TokenMasks::TokenMasks(Program program, std::shared_ptr<const TokenTrie> trie)

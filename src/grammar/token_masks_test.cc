@@ -47,6 +47,41 @@ TEST(TokenTrie, HoldsEveryTokenOnce) {
   EXPECT_EQ(trie->bytes(8), "");
 }
 
+TEST(TokenTrie, TellsPlainTokensFromOthers) {
+  const std::vector<std::string> tokens = {"ab",
+                                           "a\"b",
+                                           "a",
+                                           "ab",
+                                           "\n",
+                                           std::string(32, 'b'),
+                                           std::string(33, 'b'),
+                                           "\xC3\xA9",
+                                           "\xC3",
+                                           "\xA9",
+                                           "a\xC3x",
+                                           "\\",
+                                           ""};
+  const auto trie = testing::trie_of(tokens);
+  std::set<TokenId> plain;
+  for (const std::uint32_t place : trie->plain_tokens()) plain.insert(trie->tokens()[place]);
+  EXPECT_EQ(plain, (std::set<TokenId>{0, 2, 3, 5, 7, 8}));
+  std::set<TokenId> others;
+  for (std::size_t i = 0; i < trie->others().size(); ++i) {
+    const TokenTrie::OtherNode& other = trie->others()[i];
+    const auto& node = trie->nodes()[other.node];
+    EXPECT_EQ(trie->before(other.node).others, i);
+    EXPECT_EQ(trie->before(node.end).others, other.end);
+    if (!other.has_tokens) continue;
+    for (const TokenId id :
+         trie->tokens().subspan(node.first_token, node.last_token - node.first_token))
+      others.insert(id);
+  }
+  EXPECT_EQ(others, (std::set<TokenId>{1, 4, 6, 9, 10, 11}));
+  for (TokenId id = 0; id < static_cast<TokenId>(tokens.size()); ++id)
+    EXPECT_EQ(testing::is_allowed(trie->plain(), id), plain.contains(id)) << id;
+  EXPECT_EQ(trie->before(trie->nodes().size()).plain_tokens, plain.size());
+}
+
 // Every text of at most n tokens.
 std::set<std::string> texts_of(const std::vector<std::string>& tokens, std::size_t n) {
   std::set<std::string> out = {""};

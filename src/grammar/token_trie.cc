@@ -68,6 +68,12 @@ void TokenTrie::find_groups() {
   std::vector<Utf8Place> path(kTokenBytesMax + 1);
   std::vector<std::uint8_t> within(nodes_.size(), 0);
   groups_.assign(nodes_.size(), 0);
+  std::vector<bool> is_plain(nodes_.size(), false);
+  struct Spelled {  // of the path
+    TextGroups groups = 0;
+    std::size_t characters = 0;
+  };
+  std::vector<Spelled> spelled(kTokenBytesMax + 1);
   constexpr TextGroups kBroken = TextGroups{1} << kBrokenGroup;
   constexpr TextGroups kManyBytes = TextGroups{1} << kManyBytesGroup;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -86,7 +92,12 @@ void TokenTrie::find_groups() {
       place = behind_lead(node.byte);
       groups_[i] = place.n_left > 0 ? kManyBytes : kBroken;
     }
+    const Spelled& parent = spelled[node.depth - 1U];
+    spelled[node.depth] = {parent.groups | groups_[i], parent.characters + 1U - within[i]};
+    is_plain[i] = (spelled[node.depth].groups & ~kPlainGroups) == 0 &&
+                  spelled[node.depth].characters <= kPlainCharactersMax;
   }
+  find_plain(is_plain);
   // From the leaves up: a node stands before its children.
   std::vector<std::uint32_t> parents(kTokenBytesMax + 1);
   std::vector<std::uint32_t> parent_of(nodes_.size(), 0);
@@ -103,6 +114,44 @@ void TokenTrie::find_groups() {
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (within[i] != 0) groups_[i] = kBroken;
+  }
+}
+
+void TokenTrie::find_plain(const std::vector<bool>& is_plain) {
+  plain_.assign((n_tokens_ + 63) / 64, 0);
+  std::vector<std::uint32_t> path;  // nodes to here
+  std::vector<std::uint32_t> open;  // those of them that are in others_, as its numbers
+  const auto close_to = [&](std::size_t depth) {
+    for (; open.size() > depth; open.pop_back())
+      others_[open.back()].end = static_cast<std::uint32_t>(others_.size());
+  };
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    const NodeEntry& node = nodes_[i];
+    path.resize(node.depth - 1U);
+    path.push_back(i);
+    close_to(node.depth - 1U);
+    before_.push_back({static_cast<std::uint32_t>(plain_tokens_.size()), 0});
+    if (node.first_token == node.last_token) continue;
+    if (is_plain[i]) {
+      for (std::uint32_t t = node.first_token; t < node.last_token; ++t) {
+        plain_tokens_.push_back(t);
+        const auto id = static_cast<std::size_t>(tokens_[t]);
+        plain_[id / 64] |= std::uint64_t{1} << (id % 64);
+      }
+      continue;
+    }
+    for (std::size_t depth = open.size(); depth < path.size(); ++depth) {
+      open.push_back(static_cast<std::uint32_t>(others_.size()));
+      others_.push_back({.node = path[depth]});
+    }
+    others_.back().has_tokens = true;
+  }
+  close_to(0);
+  before_.push_back({static_cast<std::uint32_t>(plain_tokens_.size()), 0});
+  // Nodes on the way are known only when what they lead to is met.
+  for (std::size_t i = 0, n = 0; i < before_.size(); ++i) {
+    while (n < others_.size() && others_[n].node < i) ++n;
+    before_[i].others = static_cast<std::uint32_t>(n);
   }
 }
 

@@ -64,11 +64,30 @@ class TokenTrie {
     std::uint8_t byte = 0;
   };
   std::span<const FirstNode> first_nodes() const { return first_nodes_; }
+  // Tokens whose texts are plain (text_groups.h), so many that they are kept apart: where all of them may follow,
+  // only the others are walked.
+  struct OtherNode {
+    std::uint32_t node = 0;
+    std::uint32_t end = 0;  // of others(): the first behind its subtree
+    bool has_tokens = false;
+  };
+  // Nodes on the way to tokens that are not plain, ascending; `has_tokens`: they end here.
+  std::span<const OtherNode> others() const { return others_; }
+  // The plain ones by their places in tokens(), ascending, and their bits.
+  std::span<const std::uint32_t> plain_tokens() const { return plain_tokens_; }
+  const TokenMask& plain() const { return plain_; }
+  // How many of each come before a node; behind the last node: all.
+  struct Before {
+    std::uint32_t plain_tokens = 0;
+    std::uint32_t others = 0;
+  };
+  const Before& before(std::size_t node) const { return before_[node]; }
   // The bits of tokens().
   const TokenMask& all() const { return all_; }
 
  private:
   void find_groups();
+  void find_plain(const std::vector<bool>& is_plain);
 
   std::size_t n_tokens_ = 0;
   std::string text_;                  // of all tokens, one after the other
@@ -77,6 +96,10 @@ class TokenTrie {
   std::vector<TokenId> tokens_;
   std::vector<TextGroups> groups_;  // [node]
   std::vector<FirstNode> first_nodes_;
+  std::vector<OtherNode> others_;
+  std::vector<std::uint32_t> plain_tokens_;
+  TokenMask plain_;
+  std::vector<Before> before_;  // [node], and behind the last
   TokenMask all_;
 };
 
