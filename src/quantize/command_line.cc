@@ -2,9 +2,10 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <optional>
 #include <vector>
+
+#include "quantize/gguf_output.h"
 
 namespace coxswain::quantize {
 namespace {
@@ -25,11 +26,12 @@ constexpr std::string_view kUsage =
     "\n"
     "  --method gptq|rtn          gptq (default): rounds what calibration texts show to matter "
     "least; rtn: round to nearest\n"
-    "  --format gptq|compressed-tensors\n"
-    "                             of the files; default gptq\n"
+    "  --format gptq|compressed-tensors|gguf\n"
+    "                             of the files; default gptq. gguf: of a GGUF file of floats, rtn\n"
     "  --type int4|int8|fp8       of a weight; default int4. fp8: compressed-tensors, one scale "
     "for "
     "each output, rtn\n"
+    "         Q4_K_M|Q4_0|Q8_0    of a GGUF file; default Q4_K_M\n"
     "  --groupsize N              inputs that share a scale, -1: all of an output; default 128\n"
     "  --percdamp X               gptq: share of the mean second moment that is added; default "
     "0.01\n"
@@ -45,6 +47,8 @@ constexpr std::string_view kUsage =
     "                             how progress is printed\n"
     "  --trust-remote-code        accepted; no code of a model is ever run\n"
     "  --help, -h                 prints this\n";
+
+enum class Format : std::uint8_t { kGptq, kCompressedTensors, kGguf };
 
 class Reader {
  public:
@@ -96,11 +100,16 @@ class Reader {
   }
   Status group_size();
   Status percdamp();
+  // What --format and --type say together.
+  Status resolve_type();
   Status check() const;
 
   std::span<const std::string_view> words_;
   std::size_t at_ = 0;
   std::vector<std::string> names_;  // words that are no options
+  Format format_ = Format::kGptq;
+  std::string type_;
+  bool has_method_ = false;
   Command out_;
 };
 
@@ -125,19 +134,19 @@ Status Reader::percdamp() {
 
 std::optional<Status> Reader::read_option(std::string_view word) {
   using MethodName = std::pair<std::string_view, Method>;
-  using FormName = std::pair<std::string_view, StoredForm>;
-  using KindName = std::pair<std::string_view, NumberKind>;
+  using FormatName = std::pair<std::string_view, Format>;
+  constexpr std::array kFormats{FormatName{"gptq", Format::kGptq},
+                                FormatName{"compressed-tensors", Format::kCompressedTensors},
+                                FormatName{"gguf", Format::kGguf}};
   constexpr std::array kMethods{MethodName{"gptq", Method::kGptq},
                                 MethodName{"rtn", Method::kRoundToNearest}};
-  constexpr std::array kForms{FormName{"gptq", StoredForm::kGptq},
-                              FormName{"compressed-tensors", StoredForm::kCompressedTensors}};
-  constexpr std::array kKinds{KindName{"int4", NumberKind::kInt4},
-                              KindName{"int8", NumberKind::kInt8},
-                              KindName{"fp8", NumberKind::kFloat8}};
   QuantizeOptions& options = out_.options;
-  if (word == "--method") return choice(kMethods, options.method);
-  if (word == "--format") return choice(kForms, options.stored.form);
-  if (word == "--type") return choice(kKinds, options.stored.kind);
+  if (word == "--method") {
+    has_method_ = true;
+    return choice(kMethods, options.method);
+  }
+  if (word == "--format") return choice(kFormats, format_);
+  if (word == "--type") return text(type_);
   if (word == "--groupsize") return group_size();
   if (word == "--percdamp") return percdamp();
   if (word == "--calibration") return text(options.calibration_path);
@@ -162,6 +171,29 @@ std::optional<Status> Reader::read_option(std::string_view word) {
   return Status();
 }
 
+Status Reader::resolve_type() {
+  QuantizeOptions& options = out_.options;
+  if (format_ == Format::kGguf) {
+    if (!has_method_) options.method = Method::kRoundToNearest;
+    options.gguf_mix = type_.empty() ? "Q4_K_M" : type_;
+    if (is_gguf_mix(options.gguf_mix)) return {};
+    return invalid_argument("`--type` of `--format gguf` must be one of Q4_K_M, Q4_0, Q8_0, not " +
+                            type_);
+  }
+  options.stored.form =
+      format_ == Format::kGptq ? StoredForm::kGptq : StoredForm::kCompressedTensors;
+  constexpr std::array<std::pair<std::string_view, NumberKind>, 3> kKinds{
+      {{"int4", NumberKind::kInt4}, {"int8", NumberKind::kInt8}, {"fp8", NumberKind::kFloat8}}};
+  if (type_.empty()) return {};
+  for (const auto& [name, kind] : kKinds) {
+    if (name != type_) continue;
+    options.stored.kind = kind;
+    return {};
+  }
+  return invalid_argument("`--type` must be one of int4, int8, fp8, not " + type_ +
+                          "; those of GGUF go with `--format gguf`");
+}
+
 Status Reader::check() const {
   const QuantizeOptions& options = out_.options;
   const bool is_float = options.stored.kind == NumberKind::kFloat8;
@@ -169,6 +201,8 @@ Status Reader::check() const {
   if (is_float && (options.stored.form != StoredForm::kCompressedTensors || is_gptq))
     return invalid_argument(
         "`--type fp8` goes with `--format compressed-tensors` and `--method rtn`");
+  if (!options.gguf_mix.empty() && is_gptq)
+    return invalid_argument("`--format gguf` goes with `--method rtn`");
   if (options.stored.act_order && !is_gptq)
     return invalid_argument("`--act-order` goes with `--method gptq`");
   return {};
@@ -192,6 +226,7 @@ Result<Command> Reader::read() {
   if (names_.size() < 2) return invalid_argument("it needs MODEL_ID and OUTPUT_DIR");
   out_.options.model_dir = names_[0];
   out_.options.output_dir = names_[1];
+  COXSWAIN_RETURN_IF_ERROR(resolve_type());
   COXSWAIN_RETURN_IF_ERROR(check());
   if (out_.options.stored.kind == NumberKind::kFloat8) out_.options.stored.group_size = 0;
   return out_;

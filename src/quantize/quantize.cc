@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -15,6 +16,7 @@
 #include "base/keyed_hash.h"
 #include "model/model_files.h"
 #include "model/stored_quant_config.h"
+#include "quantize/gguf_output.h"
 #include "quantize/gptq.h"
 #include "quantize/layer_plan.h"
 #include "quantize/layer_walk.h"
@@ -43,6 +45,62 @@ std::string number_text(double value) {
   std::array<char, 32> out{};
   std::snprintf(out.data(), out.size(), "%.4f", value);
   return out.data();
+}
+
+std::string after_text(double before, double after) {
+  std::array<char, 64> change{};
+  std::snprintf(change.data(), change.size(), " (%+.2f %%)", (after / before - 1) * 100);
+  return "perplexity after: " + number_text(after) + change.data();
+}
+
+Result<Samples> evaluation_of(const QuantizeOptions& options,
+                              const tokenizer::Tokenizer& tokenizer,
+                              std::size_t tokens_max) {
+  COXSWAIN_ASSIGN_OR_RETURN(const std::string text,
+                            text_of(options.evaluation_path, default_evaluation_text()));
+  return samples_of(tokenizer, text, "the evaluation text", tokens_max, kEvaluationSamplesMax);
+}
+
+// "model-F16.gguf" becomes "model-Q4_K_M.gguf".
+std::string gguf_path(const QuantizeOptions& options) {
+  std::string stem = std::filesystem::path(options.model_dir).stem();
+  for (const char* const type : {"f32", "f16", "bf16", "F32", "F16", "BF16"}) {
+    const std::string ending = std::string("-") + type;
+    if (!stem.ends_with(ending)) continue;
+    stem.resize(stem.size() - ending.size());
+    break;
+  }
+  return options.output_dir + "/" + stem + "-" + options.gguf_mix + ".gguf";
+}
+
+Status quantize_gguf(const QuantizeOptions& options,
+                     const Report& report,
+                     const kernels::KernelTable& table) {
+  if (!options.model_dir.ends_with(".gguf"))
+    return {Code::kUnimplemented,
+            options.model_dir + ": the format gguf is made of a GGUF file of floats"};
+  kernels::ExecContext exec(options.n_threads);
+  COXSWAIN_ASSIGN_OR_RETURN(const model::ModelInfo info, model::describe_folder(options.model_dir));
+  COXSWAIN_ASSIGN_OR_RETURN(const auto tokenizer, tokenizer::Tokenizer::load(options.model_dir));
+  COXSWAIN_ASSIGN_OR_RETURN(const Samples evaluation,
+                            evaluation_of(options,
+                                          *tokenizer,
+                                          std::min<std::uint64_t>(options.sample_tokens_max,
+                                                                  info.max_position_embeddings)));
+  const std::string to = gguf_path(options);
+  std::error_code error;
+  std::filesystem::create_directories(options.output_dir, error);
+  if (error || std::filesystem::exists(to, error))
+    return {Code::kFailedPrecondition,
+            to + (error ? ": " + error.message() : " is there already; name a new folder")};
+  COXSWAIN_ASSIGN_OR_RETURN(const double before,
+                            perplexity(options.model_dir, evaluation, table, exec));
+  report("perplexity before: " + number_text(before));
+  COXSWAIN_RETURN_IF_ERROR(write_gguf(options.model_dir, to, options.gguf_mix, exec.pool()));
+  report("written: " + to);
+  COXSWAIN_ASSIGN_OR_RETURN(const double after, perplexity(to, evaluation, table, exec));
+  report(after_text(before, after));
+  return {};
 }
 
 class Run {
@@ -85,7 +143,9 @@ class Run {
 Status Run::open() {
   if (options_.model_dir.ends_with(".gguf"))
     return {Code::kUnimplemented,
-            options_.model_dir + ": a folder of safetensors is needed for this format"};
+            options_.model_dir +
+                ": a folder of safetensors is needed for this format; a GGUF file becomes another "
+                "with --format gguf"};
   COXSWAIN_ASSIGN_OR_RETURN(model::ModelFiles files, model::ModelFiles::open(options_.model_dir));
   files_ = std::make_unique<model::ModelFiles>(std::move(files));
   if (files_->stored_quant().method != weights::StoredMethod::kNone)
@@ -117,11 +177,7 @@ Status Run::open_texts() {
   COXSWAIN_ASSIGN_OR_RETURN(const auto tokenizer, tokenizer::Tokenizer::load(options_.model_dir));
   const std::size_t tokens_max =
       std::min<std::uint64_t>(options_.sample_tokens_max, architecture_->arch.max_positions);
-  COXSWAIN_ASSIGN_OR_RETURN(const std::string evaluation,
-                            text_of(options_.evaluation_path, default_evaluation_text()));
-  COXSWAIN_ASSIGN_OR_RETURN(
-      evaluation_,
-      samples_of(*tokenizer, evaluation, "the evaluation text", tokens_max, kEvaluationSamplesMax));
+  COXSWAIN_ASSIGN_OR_RETURN(evaluation_, evaluation_of(options_, *tokenizer, tokens_max));
   if (!calibrates()) return {};
   COXSWAIN_ASSIGN_OR_RETURN(calibration_text_,
                             text_of(options_.calibration_path, default_calibration_text()));
@@ -264,9 +320,7 @@ Status Run::go() {
       options_.model_dir, files_->config(), quantization_config(options_.stored, ignored())));
   COXSWAIN_ASSIGN_OR_RETURN(const double after,
                             perplexity(options_.output_dir, evaluation_, table_, exec_));
-  std::array<char, 64> change{};
-  std::snprintf(change.data(), change.size(), " (%+.2f %%)", (after / before - 1) * 100);
-  report_("perplexity after: " + number_text(after) + change.data());
+  report_(after_text(before, after));
   return {};
 }
 
@@ -275,6 +329,7 @@ Status Run::go() {
 Status quantize(const QuantizeOptions& options, const Report& report) {
   const base::FloatMode mode;
   COXSWAIN_ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::select_kernels(""));
+  if (!options.gguf_mix.empty()) return quantize_gguf(options, report, *table);
   return Run(options, report, *table).go();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// quantize(): makes a quantised copy of a model's folder, a layer at a time. docs/quantize.md is its manual.
+// quantize(): makes a quantised copy of a model's folder, a layer at a time, or of a GGUF file. docs/quantize.md is
+// its manual.
 //
 // Every finished layer is a file of the copy. A run that was interrupted goes on behind the last of them, if it is
 // asked for the same once more.
@@ -24,6 +25,8 @@ struct QuantizeOptions {
   std::string output_dir;
   Method method = Method::kGptq;
   StoredOptions stored = {};
+  // "Q4_K_M": a GGUF file is made of the GGUF file `model_dir`, rounded to nearest. Empty: a folder as `stored` says.
+  std::string gguf_mix = {};
   std::string calibration_path = {};  // empty: the text that comes with the program
   std::string evaluation_path = {};   // likewise
   std::uint64_t samples_max = 128;

@@ -383,6 +383,12 @@ TEST(CommandLine, ErrorsNameTheWord) {
   EXPECT_THAT(refused({"a", "b", "--groupsize"}).message(), HasSubstr("needs a value"));
   EXPECT_THAT(refused({"a", "b", "--upload-to-model-id", "x/y"}).message(), HasSubstr("hub"));
   EXPECT_THAT(refused({"a", "b", "--type", "int3"}).message(), HasSubstr("int4, int8, fp8"));
+  EXPECT_THAT(refused({"a", "b", "--method", "awq"}).message(), HasSubstr("gptq, rtn, not awq"));
+  EXPECT_THAT(refused({"a", "b", "--type", "Q4_0"}).message(), HasSubstr("--format gguf"));
+  EXPECT_THAT(refused({"a", "b", "--format", "gguf", "--type", "Q3_K"}).message(),
+              HasSubstr("Q4_K_M, Q4_0, Q8_0"));
+  EXPECT_THAT(refused({"a", "b", "--format", "gguf", "--method", "gptq"}).message(),
+              HasSubstr("--method rtn"));
   EXPECT_THAT(refused({"a", "b", "--type", "fp8"}).message(), HasSubstr("compressed-tensors"));
   EXPECT_THAT(refused({"a", "b", "--method", "rtn", "--act-order"}).message(), HasSubstr("gptq"));
 }
