@@ -152,6 +152,7 @@ int quantize(Words words) {
   std::vector<std::string> all{program, "quantize"};
   for (const std::string_view word : words) all.emplace_back(word);
   std::vector<char*> argv;
+  argv.reserve(all.size() + 1);
   for (std::string& word : all) argv.push_back(word.data());
   argv.push_back(nullptr);
   execv(program.c_str(), argv.data());

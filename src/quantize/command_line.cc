@@ -24,8 +24,9 @@ constexpr std::string_view kUsage =
     "goes on behind its last layer when it is started again with the same words. "
     "docs/quantize.md says more.\n"
     "\n"
-    "  --method gptq|rtn          gptq (default): rounds what calibration texts show to matter "
-    "least; rtn: round to nearest\n"
+    "  --method gptq|awq|rtn      gptq (default): rounds what calibration texts show to matter "
+    "least; awq: rescales what\n"
+    "                             they show to matter most, and rounds; rtn: rounds to nearest\n"
     "  --format gptq|compressed-tensors|gguf\n"
     "                             of the files; default gptq. gguf: of a GGUF file of floats, rtn\n"
     "  --type int4|int8|fp8       of a weight; default int4. fp8: compressed-tensors, one scale "
@@ -139,6 +140,7 @@ std::optional<Status> Reader::read_option(std::string_view word) {
                                 FormatName{"compressed-tensors", Format::kCompressedTensors},
                                 FormatName{"gguf", Format::kGguf}};
   constexpr std::array kMethods{MethodName{"gptq", Method::kGptq},
+                                MethodName{"awq", Method::kAwq},
                                 MethodName{"rtn", Method::kRoundToNearest}};
   QuantizeOptions& options = out_.options;
   if (word == "--method") {
@@ -198,10 +200,11 @@ Status Reader::check() const {
   const QuantizeOptions& options = out_.options;
   const bool is_float = options.stored.kind == NumberKind::kFloat8;
   const bool is_gptq = options.method == Method::kGptq;
-  if (is_float && (options.stored.form != StoredForm::kCompressedTensors || is_gptq))
+  const bool is_rounded = options.method == Method::kRoundToNearest;
+  if (is_float && (options.stored.form != StoredForm::kCompressedTensors || !is_rounded))
     return invalid_argument(
         "`--type fp8` goes with `--format compressed-tensors` and `--method rtn`");
-  if (!options.gguf_mix.empty() && is_gptq)
+  if (!options.gguf_mix.empty() && !is_rounded)
     return invalid_argument("`--format gguf` goes with `--method rtn`");
   if (options.stored.act_order && !is_gptq)
     return invalid_argument("`--act-order` goes with `--method gptq`");

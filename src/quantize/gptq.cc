@@ -95,8 +95,13 @@ class Solver {
   Solver(const Weights& weights,
          const std::vector<std::uint64_t>& order,
          const std::vector<float>& inverse,
+         bool static_groups,
          QuantisedMatrix& out)
-      : weights_(weights), order_(order), inverse_(inverse), out_(out) {}
+      : weights_(weights),
+        order_(order),
+        inverse_(inverse),
+        static_groups_(static_groups),
+        out_(out) {}
 
   // Rows [first, first + n), n at most kRowsTogether.
   void run(std::uint64_t first, std::uint64_t n) const {
@@ -107,12 +112,16 @@ class Solver {
         w[i * kRowsTogether + r] = weights_.row(first + r)[order_[i]];
     }
     const std::uint64_t width = out_.group_size == 0 ? k : out_.group_size;
+    if (static_groups_) {
+      for (std::uint64_t r = 0; r < n; ++r) round_row(weights_.row(first + r), first + r, out_);
+    }
     for (std::uint64_t i = 0; i < k; ++i) {
-      if (i % width == 0) choose_scales(w, i, std::min(width, k - i), first, n);
+      if (!static_groups_ && i % width == 0) choose_scales(w, i, std::min(width, k - i), first, n);
       float errors[kRowsTogether] = {};
       const float* const factors = inverse_.data() + i * k;
+      const std::uint32_t group = out_.groups[order_[i]];
       for (std::uint64_t r = 0; r < n; ++r) {
-        const float scale = out_.scale(first + r, i / width);
+        const float scale = out_.scale(first + r, group);
         const float value = w[i * kRowsTogether + r];
         const std::uint8_t code = code_of(out_.kind, value, scale);
         out_.codes[(first + r) * k + order_[i]] = code;
@@ -148,6 +157,7 @@ class Solver {
   const Weights& weights_;
   const std::vector<std::uint64_t>& order_;
   const std::vector<float>& inverse_;
+  bool static_groups_;
   QuantisedMatrix& out_;
 };
 
@@ -226,11 +236,11 @@ Result<QuantisedMatrix> gptq(Weights weights,
   Matrix().swap(matrix);
 
   QuantisedMatrix out = QuantisedMatrix::of(options.kind, weights.n, k, options.group_size);
-  if (out.group_size != 0) {
+  if (out.group_size != 0 && !options.static_groups) {
     for (std::uint64_t i = 0; i < k; ++i)
       out.groups[order[i]] = static_cast<std::uint32_t>(i / out.group_size);
   }
-  const Solver solver(weights, order, inverse, out);
+  const Solver solver(weights, order, inverse, options.static_groups, out);
   exec.pool().run((weights.n + kRowsTogether - 1) / kRowsTogether,
                   [&](std::size_t tile, std::size_t) {
                     const std::uint64_t first = tile * kRowsTogether;

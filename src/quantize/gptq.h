@@ -46,7 +46,8 @@ struct GptqOptions {
   NumberKind kind = NumberKind::kInt4;
   std::uint64_t group_size = 128;  // 0: all
   double percdamp = 0.01;          // of the mean second moment, added to all
-  bool act_order = false;          // inputs of large second moment first; groups follow that order
+  bool act_order = false;          // inputs of large second moment first
+  bool static_groups = false;      // groups do not follow that order, and scales are chosen first
 };
 
 // Errors: kInvalidArgument where rounding cannot make up: the moments are no positive matrix even when damped.

@@ -1,6 +1,6 @@
 #include "quantize/layer_plan.h"
 
-#include <algorithm>
+#include <cstring>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -8,6 +8,7 @@
 
 #include "kernels/formats/widen.h"
 #include "model/weight_reader.h"
+#include "tensor/dtype.h"
 
 namespace coxswain::quantize {
 namespace {
@@ -101,11 +102,7 @@ class Planner {
   };
 
   std::string stored_name(const std::string& name) const {
-    if (name.empty()) return {};
-    for (const std::string& prefix : tensors_.prefixes) {
-      if (checkpoint_.find(prefix + name)) return prefix + name;
-    }
-    return {};
+    return quantize::stored_name(tensors_, checkpoint_, name);
   }
 
   Status add_target(const MatrixMap& map, const Rows& rows, bool is_seen, LayerPlan& out) {
@@ -139,6 +136,52 @@ class Planner {
 
 std::string Target::module() const {
   return stored.substr(0, stored.size() - kWeight.size());
+}
+
+std::string stored_name(const model::TensorMap& tensors,
+                        const weights::Checkpoint& checkpoint,
+                        const std::string& name) {
+  if (name.empty()) return {};
+  for (const std::string& prefix : tensors.prefixes) {
+    if (checkpoint.find(prefix + name)) return prefix + name;
+  }
+  return {};
+}
+
+float StoredVector::rounded(float value) const {
+  if (type == weights::StoredType::kBf16)
+    return tensor::bf16_to_float(tensor::float_to_bf16(value));
+  if (type == weights::StoredType::kF16) return tensor::f16_to_float(tensor::float_to_f16(value));
+  return value;
+}
+
+Result<StoredVector> read_vector(const weights::Checkpoint& checkpoint, const std::string& stored) {
+  const auto at = checkpoint.find(stored);
+  const auto type = weights::float_type(at.tensor->type);
+  if (!type)
+    return invalid_argument("tensor \"" + stored + "\" has type " +
+                            std::string(at.tensor->type_name()) + ", not F32, F16 or BF16");
+  std::vector<std::byte> bytes(at.tensor->n_bytes());
+  COXSWAIN_RETURN_IF_ERROR(at.read(0, bytes));
+  StoredVector out{at.tensor->type, std::vector<float>(bytes.size() / tensor::size_of(*type))};
+  kernels::widen(bytes.data(), *type, out.values.size(), out.values.data());
+  return out;
+}
+
+std::vector<std::byte> bytes_of(weights::StoredType type, const std::vector<float>& values) {
+  const auto stored = *weights::float_type(type);
+  std::vector<std::byte> out(values.size() * tensor::size_of(stored));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::byte* const to = out.data() + i * tensor::size_of(stored);
+    if (stored == tensor::DType::kF32) {
+      std::memcpy(to, &values[i], sizeof(float));
+      continue;
+    }
+    const std::uint16_t bits = stored == tensor::DType::kBf16 ? tensor::float_to_bf16(values[i])
+                                                              : tensor::float_to_f16(values[i]);
+    std::memcpy(to, &bits, sizeof(bits));
+  }
+  return out;
 }
 
 Result<ModelPlan> plan_of(const model::Architecture& architecture,

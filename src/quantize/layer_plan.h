@@ -4,6 +4,7 @@
 //
 // Thread rule: values and pure functions.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -40,6 +41,23 @@ struct ModelPlan {
 // Errors: kUnimplemented, naming a tensor that is no matrix of its own (experts that are stored together).
 Result<ModelPlan> plan_of(const model::Architecture& architecture,
                           const weights::Checkpoint& checkpoint);
+
+// Under which `name` of a TensorMap lies in the checkpoint; empty if it does not.
+std::string stored_name(const model::TensorMap& tensors,
+                        const weights::Checkpoint& checkpoint,
+                        const std::string& name);
+
+// A tensor of F32, F16 or BF16, whole.
+struct StoredVector {
+  weights::StoredType type = weights::StoredType::kF32;
+  std::vector<float> values;
+
+  float rounded(float value) const;  // to the nearest that the type has
+};
+// Errors: kInvalidArgument, naming it, for another type.
+Result<StoredVector> read_vector(const weights::Checkpoint& checkpoint, const std::string& stored);
+// Values as the type has them.
+std::vector<std::byte> bytes_of(weights::StoredType type, const std::vector<float>& values);
 
 // Errors: those of model::WeightReader.
 Result<Weights> read_weights(const weights::Checkpoint& checkpoint,

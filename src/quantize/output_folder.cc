@@ -77,6 +77,7 @@ bool OutputFolder::is_finished(std::size_t index) const {
 
 Status OutputFolder::write(std::size_t index, const std::vector<OutputTensor>& tensors) const {
   std::vector<weights::TensorDeclaration> declarations;
+  declarations.reserve(tensors.size());
   for (const OutputTensor& tensor : tensors) declarations.push_back(tensor.declaration);
   COXSWAIN_ASSIGN_OR_RETURN(weights::SafetensorsWriter writer,
                             weights::SafetensorsWriter::create(file_path(index), declarations));

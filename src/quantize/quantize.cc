@@ -16,6 +16,7 @@
 #include "base/keyed_hash.h"
 #include "model/model_files.h"
 #include "model/stored_quant_config.h"
+#include "quantize/awq.h"
 #include "quantize/gguf_output.h"
 #include "quantize/gptq.h"
 #include "quantize/layer_plan.h"
@@ -115,7 +116,7 @@ class Run {
   Status open_texts();
   std::string identity() const;
   Status quantize_layer(std::size_t index, const OutputFolder& folder);
-  Result<QuantisedMatrix> quantised(const Target& target);
+  Result<QuantisedMatrix> quantised(const Target& target, const AwqFolding& folding);
   // Adds the tensor as it is stored.
   Status copy(const std::string& name, std::vector<OutputTensor>& out) const;
   Status write_outside(const OutputFolder& folder) const;
@@ -154,6 +155,11 @@ Status Run::open() {
                             " already; quantise the model that it was made from");
   COXSWAIN_ASSIGN_OR_RETURN(model::Architecture architecture, files_->architecture());
   architecture_ = std::make_unique<model::Architecture>(std::move(architecture));
+  if (options_.method == Method::kAwq && !AwqLayer::folds(architecture_->arch))
+    return {Code::kUnimplemented,
+            options_.model_dir +
+                ": --method awq folds into norms that stand before one block each, " +
+                architecture_->arch.model_type + " has none"};
   COXSWAIN_ASSIGN_OR_RETURN(weights::Checkpoint source, files_->open_weights());
   source_ = std::make_unique<weights::Checkpoint>(std::move(source));
   COXSWAIN_ASSIGN_OR_RETURN(plan_, plan_of(*architecture_, *source_));
@@ -215,17 +221,22 @@ Status Run::copy(const std::string& name, std::vector<OutputTensor>& out) const 
   return {};
 }
 
-Result<QuantisedMatrix> Run::quantised(const Target& target) {
+Result<QuantisedMatrix> Run::quantised(const Target& target, const AwqFolding& folding) {
   COXSWAIN_ASSIGN_OR_RETURN(Weights weights,
                             read_weights(*source_, architecture_->tensors.prefixes, target.map));
   const StoredOptions& stored = options_.stored;
   if (options_.method == Method::kGptq) {
     auto out = gptq(std::move(weights),
                     moments_.at(target.seen_as),
-                    {stored.kind, stored.group_size, stored.percdamp, stored.act_order},
+                    {stored.kind,
+                     stored.group_size,
+                     stored.percdamp,
+                     stored.act_order,
+                     stored.groups_in_order()},
                     exec_);
     return out.ok() ? out : out.status().with_context("\"" + target.stored + "\"");
   }
+  folding.apply(target.stored, weights);
   QuantisedMatrix out = QuantisedMatrix::of(stored.kind, weights.n, weights.k, stored.group_size);
   exec_.pool().run(weights.n,
                    [&](std::size_t row, std::size_t) { round_row(weights.row(row), row, out); });
@@ -247,13 +258,25 @@ Status Run::look_at(std::size_t index) {
 Status Run::quantize_layer(std::size_t index, const OutputFolder& folder) {
   const LayerPlan& layer = plan_.layers[index];
   if (calibrates()) COXSWAIN_RETURN_IF_ERROR(look_at(index));
+  AwqFolding folding;
+  if (options_.method == Method::kAwq) {
+    const AwqLayer awq(
+        *architecture_, *source_, {options_.stored.kind, options_.stored.group_size}, exec_.pool());
+    COXSWAIN_ASSIGN_OR_RETURN(folding, awq.search(index, layer, moments_));
+  }
   std::vector<OutputTensor> tensors;
   for (const Target& target : layer.targets) {
-    COXSWAIN_ASSIGN_OR_RETURN(const QuantisedMatrix matrix, quantised(target));
+    COXSWAIN_ASSIGN_OR_RETURN(const QuantisedMatrix matrix, quantised(target, folding));
     for (OutputTensor& tensor : stored_tensors(options_.stored, target.module(), matrix))
       tensors.push_back(std::move(tensor));
   }
-  for (const std::string& name : layer.plain) COXSWAIN_RETURN_IF_ERROR(copy(name, tensors));
+  for (const std::string& name : layer.plain) {
+    COXSWAIN_RETURN_IF_ERROR(copy(name, tensors));
+    const auto folded = folding.plain.find(name);
+    if (folded == folding.plain.end()) continue;
+    OutputTensor& tensor = tensors.back();
+    tensor.bytes = bytes_of(tensor.declaration.type, folded->second);
+  }
   return folder.write(index, tensors);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// quantize(): makes a quantised copy of a model's folder, a layer at a time, or of a GGUF file. docs/quantize.md is
-// its manual.
+// quantize(): makes a quantised copy of a model's folder, a layer at a time, or of a GGUF file (docs/quantize.md).
 //
 // Every finished layer is a file of the copy. A run that was interrupted goes on behind the last of them, if it is
 // asked for the same once more.
@@ -18,7 +17,7 @@
 
 namespace coxswain::quantize {
 
-enum class Method : std::uint8_t { kRoundToNearest, kGptq };
+enum class Method : std::uint8_t { kRoundToNearest, kGptq, kAwq };
 
 struct QuantizeOptions {
   std::string model_dir;

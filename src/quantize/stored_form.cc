@@ -68,9 +68,7 @@ std::vector<OutputTensor> gptq_tensors(const std::string& module, const Quantise
   return out;
 }
 
-std::vector<OutputTensor> packed_tensors(const std::string& module,
-                                         const QuantisedMatrix& m,
-                                         bool act_order) {
+std::vector<OutputTensor> packed_tensors(const std::string& module, const QuantisedMatrix& m) {
   const std::uint32_t bits = bits_of(m.kind);
   const std::uint64_t per_word = kWordBits / bits;
   const std::uint64_t words = words_of(m.k, bits);
@@ -85,8 +83,6 @@ std::vector<OutputTensor> packed_tensors(const std::string& module,
       module + ".weight_scale", StoredType::kF16, {m.n, m.n_groups()}, as_float16(m.scales)));
   out.push_back(tensor_of(
       module + ".weight_shape", StoredType::kI64, {2}, std::vector<std::uint64_t>{m.n, m.k}));
-  if (act_order)
-    out.push_back(tensor_of(module + ".weight_g_idx", StoredType::kI32, {m.k}, m.groups));
   return out;
 }
 
@@ -125,7 +121,7 @@ json::Value compressed_config(const StoredOptions& options,
   weights.set("group_size",
               has_groups ? json::Value::unsigned_integer(options.group_size) : json::Value());
   weights.set("dynamic", false);
-  weights.set("actorder", options.act_order ? json::Value("group") : json::Value());
+  weights.set("actorder", options.act_order ? json::Value("weight") : json::Value());
   json::Object group;
   group.set("targets", json::Array{json::Value("Linear")});
   group.set("weights", std::move(weights));
@@ -170,7 +166,7 @@ std::vector<OutputTensor> stored_tensors(const StoredOptions& options,
                                          const QuantisedMatrix& matrix) {
   if (matrix.kind == NumberKind::kFloat8) return float8_tensors(module, matrix);
   return options.form == StoredForm::kGptq ? gptq_tensors(module, matrix)
-                                           : packed_tensors(module, matrix, options.act_order);
+                                           : packed_tensors(module, matrix);
 }
 
 json::Value quantization_config(const StoredOptions& options,

@@ -25,6 +25,8 @@ struct StoredOptions {
   NumberKind kind = NumberKind::kInt4;
   std::uint64_t group_size = 128;  // 0: all
   bool act_order = false;
+  // Present compressed-tensors have no order of groups but that of the inputs.
+  bool groups_in_order() const { return form == StoredForm::kCompressedTensors; }
   double percdamp = 0.01;
 };
 

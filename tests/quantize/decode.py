@@ -93,13 +93,11 @@ class Packed:
         self.words, self.scales, extents = (
             Values(tensors[f"{module}.{part}"]) for part in ("weight_packed", "weight_scale", "weight_shape"))
         assert extents[[0]] == self.scales.shape[0] and scheme["symmetric"]
-        order = tensors.get(f"{module}.weight_g_idx")
-        self.order = order and Values(order)
 
     def weight(self, n, k):
         per_word = 32 // self.bits
         code = bits_at(self.words[n, k // per_word], k % per_word * self.bits, self.bits)
-        group = self.order[[k]] if self.order else k // self.size if self.size else 0
+        group = k // self.size if self.size else 0
         scale = self.scales[n, group]
         return (code - 2**(self.bits - 1)) * scale, scale, code in (0, 2**self.bits - 1)
 
@@ -118,7 +116,23 @@ class Float8:
 KINDS = {".qweight": Gptq, ".weight_packed": Packed, ".weight_scale": Float8}
 
 
-def check(source, folder, rounds):
+# AWQ folds its factors into the norm ahead. Those between the up- and the down-projection stand in no plain tensor.
+NORMS = {"q_proj": "input_layernorm", "k_proj": "input_layernorm", "v_proj": "input_layernorm",
+         "gate_proj": "post_attention_layernorm"}
+UNSEEN = ("up_proj", "down_proj")
+
+
+def factors_of(source, tensors, module):
+    """What the inputs of a module's weights were multiplied by."""
+    part = module.split(".")[-1]
+    if part not in NORMS:
+        return None
+    norm = ".".join(module.split(".")[:3] + [NORMS[part], "weight"])
+    before, after = Values(source[norm]), Values(tensors[norm])
+    return [before[[k]] / after[[k]] if after[[k]] else 1.0 for k in range(before.shape[0])]
+
+
+def check(source, folder, rounds, folds):
     config = json.loads((folder / "config.json").read_text())["quantization_config"]
     if config["quant_method"] == "gptq":
         assert json.loads((folder / "quantize_config.json").read_text()) == config
@@ -135,14 +149,19 @@ def check(source, folder, rounds):
     assert len(modules) >= 7, modules
     assert all(("proj" in name) == (name in quantised) for name in source if "layers" in name and "norm" not in name)
     for name, tensor in source.items():
-        assert name in quantised or tensors[name] == tensor, f"{name} should be as it was"
+        folded = folds and name.endswith(tuple(f"{norm}.weight" for norm in NORMS.values()))
+        assert name in quantised or folded or tensors[name] == tensor, f"{name} should be as it was"
+    assert folds == any(tensors.get(name) != tensor for name, tensor in source.items() if "layernorm" in name)
     for module, kind in sorted(modules.items()):
+        if folds and module.endswith(UNSEEN):
+            continue
+        factors = factors_of(source, tensors, module)
         plain, decoded = Values(source[f"{module}.weight"]), kind(tensors, module, config)
         outputs, inputs = plain.shape
         off = size = 0.0
         for _ in range(WEIGHTS_LOOKED_AT):
             n, k = draw.randrange(outputs), draw.randrange(inputs)
-            wanted, (found, step, at_end) = plain[n, k], decoded.weight(n, k)
+            wanted, (found, step, at_end) = plain[n, k] * (factors[k] if factors else 1), decoded.weight(n, k)
             off, size = off + (wanted - found)**2, size + wanted**2
             beyond = at_end and abs(wanted) > abs(found)
             assert not rounds or beyond or abs(wanted - found) <= step * 0.5001, (module, n, k, wanted, found, step)
@@ -159,6 +178,7 @@ def main(server, model):
         (True, "--method rtn --type fp8 --format compressed-tensors"),
         (True, "--method rtn --type int4 --format gptq"),
         (True, "--method rtn --type int8 --format gptq --groupsize 64"),
+        (True, "--method awq --groupsize 64 --calibration-samples 2 --calibration-tokens 256"),
         (False, "--act-order --groupsize 64 --calibration-samples 2 --calibration-tokens 256"),
         (False, "--act-order --format compressed-tensors --groupsize 64 --calibration-samples 2 --calibration-tokens 256"),
     ]
@@ -168,7 +188,7 @@ def main(server, model):
             done = subprocess.run([server, "quantize", model, folder, *words.split()], capture_output=True, text=True)
             assert done.returncode == 0, done.stdout + done.stderr
             assert "perplexity before: " in done.stdout and "perplexity after: " in done.stdout, done.stdout
-            print(f"{words}: {check(source, folder, rounds)} matrices")
+            print(f"{words}: {check(source, folder, rounds, 'awq' in words)} matrices")
 
 
 if __name__ == "__main__":
