@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -70,6 +71,24 @@ class AnswerFormat {
                                           const AnswerPiece& piece) = 0;
   // Streams: what follows the last event of the last sequence.
   virtual std::vector<std::string> closing(std::span<const SequenceAnswer> sequences) = 0;
+  // Streams that have begun: the last events where a failure has a form of its own, else nothing.
+  virtual std::vector<std::string> failure(const Status&) { return {}; }
+};
+
+class WholeAnswer : public AnswerFormat {
+ public:
+  bool streams() const final { return false; }
+  std::vector<std::string> events(const SequenceAnswer&, std::size_t, const AnswerPiece&) final {
+    return {};
+  }
+  std::vector<std::string> closing(std::span<const SequenceAnswer>) final { return {}; }
+};
+
+class StreamedAnswer : public AnswerFormat {
+ public:
+  bool streams() const final { return true; }
+  bool keeps_tokens() const final { return false; }
+  std::string body(std::span<const SequenceAnswer>) final { return {}; }
 };
 
 struct NativeAnswerOptions {
@@ -114,6 +133,20 @@ struct MessagesAnswerOptions {
 };
 std::unique_ptr<AnswerFormat> make_messages_answer(MessagesAnswerOptions options);
 std::unique_ptr<AnswerFormat> make_messages_stream(MessagesAnswerOptions options);
+
+// Of POST /v1/responses.
+struct ResponsesAnswerOptions {
+  std::string id;
+  std::int64_t created = 0;  // seconds since 1970
+  std::string model;
+  std::string echo;  // more members of the document, a comma in front
+  bool logprobs = false;
+  ReplyOptions reply;
+  // Called with the document and its `output` once the answer is whole, before it leaves; may be empty.
+  std::function<void(const std::string& document, const std::string& output)> keep;
+};
+std::unique_ptr<AnswerFormat> make_responses_answer(ResponsesAnswerOptions options);
+std::unique_ptr<AnswerFormat> make_responses_stream(ResponsesAnswerOptions options);
 
 // Of POST /api/chat and /api/generate. Streams are lines of JSON.
 struct OllamaAnswerOptions {

@@ -37,11 +37,10 @@ std::string_view finish_name(ApiStyle style, FinishReason reason, bool has_calls
   return has_calls && style == ApiStyle::kOpenAi && name == "stop" ? "tool_calls" : name;
 }
 
-class ChatAnswer final : public AnswerFormat {
+class ChatAnswer final : public WholeAnswer {
  public:
   explicit ChatAnswer(OpenAiAnswerOptions options) : options_(std::move(options)) {}
 
-  bool streams() const override { return false; }
   bool keeps_tokens() const override { return options_.logprobs || options_.reply; }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
@@ -60,11 +59,6 @@ class ChatAnswer final : public AnswerFormat {
     out += '}';
     return out;
   }
-
-  std::vector<std::string> events(const SequenceAnswer&, std::size_t, const AnswerPiece&) override {
-    return {};
-  }
-  std::vector<std::string> closing(std::span<const SequenceAnswer>) override { return {}; }
 
  private:
   void append_choice(std::string& out, const SequenceAnswer& sequence, std::size_t index) {
@@ -149,13 +143,9 @@ void append_call_delta(std::string& out,
   out += "}}]";
 }
 
-class ChatStream final : public AnswerFormat {
+class ChatStream final : public StreamedAnswer {
  public:
   explicit ChatStream(OpenAiAnswerOptions options) : options_(std::move(options)) {}
-
-  bool streams() const override { return true; }
-  bool keeps_tokens() const override { return false; }
-  std::string body(std::span<const SequenceAnswer>) override { return {}; }
 
   std::vector<std::string> events(const SequenceAnswer& sequence,
                                   std::size_t index,

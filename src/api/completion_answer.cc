@@ -37,12 +37,11 @@ void append_choice(std::string& out, ApiStyle style, const Choice& choice) {
   out += '}';
 }
 
-class CompletionAnswer final : public AnswerFormat {
+class CompletionAnswer final : public WholeAnswer {
  public:
   CompletionAnswer(OpenAiAnswerOptions options, std::size_t per_prompt)
       : options_(std::move(options)), per_prompt_(per_prompt) {}
 
-  bool streams() const override { return false; }
   bool keeps_tokens() const override { return options_.logprobs; }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
@@ -59,11 +58,6 @@ class CompletionAnswer final : public AnswerFormat {
     out += '}';
     return out;
   }
-
-  std::vector<std::string> events(const SequenceAnswer&, std::size_t, const AnswerPiece&) override {
-    return {};
-  }
-  std::vector<std::string> closing(std::span<const SequenceAnswer>) override { return {}; }
 
  private:
   Choice choice(std::size_t index, const SequenceAnswer& sequence) const {
@@ -84,14 +78,10 @@ class CompletionAnswer final : public AnswerFormat {
   std::size_t per_prompt_;
 };
 
-class CompletionStream final : public AnswerFormat {
+class CompletionStream final : public StreamedAnswer {
  public:
   CompletionStream(OpenAiAnswerOptions options, std::size_t per_prompt)
       : options_(std::move(options)), per_prompt_(per_prompt) {}
-
-  bool streams() const override { return true; }
-  bool keeps_tokens() const override { return false; }
-  std::string body(std::span<const SequenceAnswer>) override { return {}; }
 
   std::vector<std::string> events(const SequenceAnswer& sequence,
                                   std::size_t index,

@@ -19,6 +19,7 @@ enum Place : std::uint16_t {
   kMessagesDocument = 16,
   kOllamaDocument = 32,
   kOllamaOptions = 64,  // member of Ollama's document
+  kResponsesDocument = 128,
 };
 
 struct DocumentedField {

@@ -126,6 +126,16 @@ struct CompletionRequest {
   IgnoredFields ignored;
 };
 
+// Body of POST /v1/responses.
+struct ResponsesRequest {
+  ChatRequest chat;   // its `messages` are set by set_response_messages()
+  json::Array items;  // of `input`
+  std::string instructions;
+  std::optional<std::string> previous;  // id of the response whose items come first
+  std::optional<bool> store;
+  json::Object echo;  // what the answer repeats
+};
+
 // Body of POST /api/chat and /api/generate.
 struct OllamaRequest {
   // Its `messages` are null where there is nothing to answer: the client wants the model loaded.
@@ -152,6 +162,13 @@ Result<ChatRequest> read_messages_request(const json::Value& body, const Documen
 // POST /v1/messages/count_tokens: the same without a need for `max_tokens`.
 Result<ChatRequest> read_count_tokens_request(const json::Value& body,
                                               const DocumentLimits& limits);
+Result<ResponsesRequest> read_responses_request(const json::Value& body,
+                                                const DocumentLimits& limits);
+// Makes the chat of `instructions`, the items of earlier responses and those of the request. Neighbours of one role are
+// one message, a blank line between them.
+Status set_response_messages(ResponsesRequest& request,
+                             const json::Array& earlier,
+                             const DocumentLimits& limits);
 Result<OllamaRequest> read_ollama_chat_request(const json::Value& body,
                                                const DocumentLimits& limits);
 Result<OllamaRequest> read_ollama_generate_request(const json::Value& body,

@@ -216,10 +216,11 @@ std::string body_of(ApiStyle style,
 }  // namespace
 
 ApiStyle style_of(std::string_view path, ApiStyle v1) {
-  if (path.starts_with(kMessagesPath) &&
-      (path.size() == kMessagesPath.size() || path[kMessagesPath.size()] == '/')) {
-    return ApiStyle::kAnthropic;
-  }
+  const auto is_at_or_below = [&](std::string_view folder) {
+    return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
+  };
+  if (is_at_or_below(kMessagesPath)) return ApiStyle::kAnthropic;
+  if (is_at_or_below(kResponsesPath) || path == "/responses") return ApiStyle::kOpenAi;
   if (path.starts_with(kOllamaFolder)) return ApiStyle::kOllama;
   const bool is_v1 = path == "/v1" || path.starts_with("/v1/") ||
                      std::ranges::find(kNamesOfOpenAi, path) != kNamesOfOpenAi.end();
@@ -246,6 +247,12 @@ std::string_view openai_code(const Status& status) {
   if (row.kind == ErrorKind::kValidation && status.code() == Code::kUnimplemented)
     return "unsupported_parameter";
   if (row.kind == ErrorKind::kNotFound && status.field() == "model") return "model_not_found";
+  if (row.kind == ErrorKind::kNotFound && status.field() == "response_id")
+    return "response_not_found";
+  if (row.kind == ErrorKind::kNotFound && status.field() == "request_id")
+    return "request_not_found";
+  if (row.kind == ErrorKind::kValidation && status.code() == Code::kNotFound)
+    return "previous_response_not_found";
   return row.openai_code;
 }
 

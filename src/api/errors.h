@@ -33,9 +33,10 @@ enum class ApiStyle : std::uint8_t { kNative, kOpenAi, kTgi, kAnthropic, kOllama
 inline constexpr std::array<std::string_view, 3> kNamesOfOpenAi{
     "/chat/completions", "/completions", "/models"};
 inline constexpr std::string_view kMessagesPath = "/v1/messages";
+inline constexpr std::string_view kResponsesPath = "/v1/responses";
 inline constexpr std::string_view kOllamaFolder = "/api/";
-// kAnthropic for kMessagesPath and what is below it, kOllama for what is below kOllamaFolder, `v1` for the rest
-// of /v1 and kNamesOfOpenAi.
+// kAnthropic for kMessagesPath and what is below it, kOllama for what is below kOllamaFolder, kOpenAi for what TGI has
+// not: kResponsesPath and what is below it, `v1` for the rest of /v1 and kNamesOfOpenAi.
 ApiStyle style_of(std::string_view path, ApiStyle v1);
 
 // What an error kind means to clients and to the metrics. The only place that says so.

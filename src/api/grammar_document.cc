@@ -276,6 +276,38 @@ Result<Asked> read_format(const json::Value& value, const std::string& path) {
   return Asked(AskedGrammar{{.kind = Source::Kind::kJsonObject, .schema = SchemaOptions{}}, path});
 }
 
+// OpenAI's of responses: what `json_schema` holds elsewhere stands beside the type.
+Result<Asked> read_text_format(const json::Value& format, const std::string& path) {
+  if (!format.is_object()) return wrong(path, "be an object", given_text(format));
+  FieldReader fields(format.as_object());
+  const auto type = fields.read_string("type", kTypeBytesMax);
+  fields.read_string("name", kNameBytesMax);
+  fields.read_string("description", kDescriptionBytesMax);
+  fields.read_bool("strict");
+  const json::Value* schema = fields.find("schema");
+  COXSWAIN_RETURN_IF_ERROR(finish_object(fields, format.as_object(), path));
+  if (type == "text") return Asked();
+  if (type == "json_object")
+    return Asked(
+        AskedGrammar{{.kind = Source::Kind::kJsonObject, .schema = SchemaOptions{}}, path});
+  if (type != "json_schema")
+    return wrong(
+        below(path, "type"), "be text, json_object or json_schema", type ? echo(*type) : "none");
+  if (schema == nullptr) return missing(below(path, "schema"));
+  return asked(schema_source(*schema, below(path, "schema"), SchemaOptions{}),
+               below(path, "schema"));
+}
+
+Result<Asked> read_text(const json::Value& object, const std::string& path) {
+  if (!object.is_object()) return wrong(path, "be an object", given_text(object));
+  FieldReader fields(object.as_object());
+  const json::Value* format = fields.find("format");
+  fields.require_neutral("verbosity", R"("medium")");
+  COXSWAIN_RETURN_IF_ERROR(finish_object(fields, object.as_object(), path));
+  if (format == nullptr) return Asked();
+  return read_text_format(*format, below(path, "format"));
+}
+
 struct FormField {
   std::string_view name;
   Result<Asked> (*read)(const json::Value& value, const std::string& path);
@@ -287,6 +319,7 @@ constexpr FormField kNativeField{"grammar", [](const json::Value& value, const s
 
 constexpr FormField kMessagesField{"output_config", read_output_config};
 constexpr FormField kOllamaField{"format", read_format};
+constexpr FormField kResponsesField{"text", read_text};
 
 constexpr std::array<FormField, 6> kV1Fields{{
     {"response_format",
@@ -338,6 +371,10 @@ void read_messages_grammar(FieldReader& fields, Parameters& out) {
 
 void read_ollama_grammar(FieldReader& fields, Parameters& out) {
   read_fields(fields, std::span(&kOllamaField, 1), out);
+}
+
+void read_responses_grammar(FieldReader& fields, Parameters& out) {
+  read_fields(fields, std::span(&kResponsesField, 1), out);
 }
 
 void read_v1_grammar(FieldReader& fields, Parameters& out) {

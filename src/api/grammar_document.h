@@ -1,6 +1,6 @@
 #pragma once
-// The fields that say what the text of an answer has to look like: TGI's `grammar`, OpenAI's `response_format`,
-// Anthropic's `output_config`, Ollama's `format`, vLLM's `guided_json`, `guided_regex`, `guided_choice`,
+// The fields that say what the text of an answer has to look like: TGI's `grammar`, OpenAI's `response_format` and
+// `text`, Anthropic's `output_config`, Ollama's `format`, vLLM's `guided_json`, `guided_regex`, `guided_choice`,
 // `guided_grammar` and `structured_outputs`. Internal to the documents.
 //
 // Types and sizes are checked here; whether a schema or a pattern can be enforced is for the validator to find out. A
@@ -18,6 +18,9 @@ void read_native_grammar(FieldReader& fields, Parameters& out);
 
 // `output_config.format` of /v1/messages.
 void read_messages_grammar(FieldReader& fields, Parameters& out);
+
+// `text.format` of /v1/responses.
+void read_responses_grammar(FieldReader& fields, Parameters& out);
 
 // Ollama's `format`: "json" or a schema.
 void read_ollama_grammar(FieldReader& fields, Parameters& out);

@@ -128,11 +128,10 @@ void append_delta(std::string& out, const reply::Part& part) {
   out += '}';
 }
 
-class MessagesAnswer final : public AnswerFormat {
+class MessagesAnswer final : public WholeAnswer {
  public:
   explicit MessagesAnswer(MessagesAnswerOptions options) : options_(std::move(options)) {}
 
-  bool streams() const override { return false; }
   bool keeps_tokens() const override { return true; }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
@@ -166,23 +165,14 @@ class MessagesAnswer final : public AnswerFormat {
     return out;
   }
 
-  std::vector<std::string> events(const SequenceAnswer&, std::size_t, const AnswerPiece&) override {
-    return {};
-  }
-  std::vector<std::string> closing(std::span<const SequenceAnswer>) override { return {}; }
-
  private:
   MessagesAnswerOptions options_;
 };
 
 // How much of the prompt was in the cache is known at the end, and so stands in message_delta alone.
-class MessagesStream final : public AnswerFormat {
+class MessagesStream final : public StreamedAnswer {
  public:
   explicit MessagesStream(MessagesAnswerOptions options) : options_(std::move(options)) {}
-
-  bool streams() const override { return true; }
-  bool keeps_tokens() const override { return false; }
-  std::string body(std::span<const SequenceAnswer>) override { return {}; }
 
   std::vector<std::string> events(const SequenceAnswer& sequence,
                                   std::size_t,

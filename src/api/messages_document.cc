@@ -2,7 +2,6 @@
 
 #include <array>
 #include <string_view>
-#include <unordered_map>
 
 #include "api/document_parts.h"
 #include "api/documents.h"
@@ -10,34 +9,14 @@
 #include "api/fields.h"
 #include "api/grammar_document.h"
 #include "api/tools_document.h"
-#include "base/keyed_hash.h"
+#include "api/turns.h"
 
 namespace coxswain::api {
 namespace {
 
 // They label a request or mark what a cache may keep, which is everything here.
 constexpr std::array<std::string_view, 2> kWithoutEffect{"metadata", "cache_control"};
-constexpr std::string_view kBetweenTurns = "\n\n";  // of one role
 constexpr std::size_t kTypeBytesMax = 64;
-
-std::string quoted(std::string_view path) {
-  return "`" + std::string(path) + "`";
-}
-
-Status bad_type(const std::string& path, std::string_view must, const json::Value& given) {
-  std::string text = quoted(path) + " must be ";
-  text.append(must).append(". Given: ").append(type_name(given));
-  return invalid_argument(std::move(text), path);
-}
-
-// A message of the chat: Anthropic's blocks are spread over several where a result of a function is among them.
-struct Turn {
-  std::string role;
-  std::string text = {};
-  std::string thoughts = {};
-  json::Array calls = {};
-  std::string call_id = {};  // of a result
-};
 
 struct Reading {
   const DocumentLimits& limits;
@@ -191,22 +170,12 @@ Status read_assistant_block(const json::Value& block,
   return {};
 }
 
-// Begins a turn, or goes on with the last one of this role, behind a blank line.
-void open_turn(const std::string& role, Reading& reading) {
-  if (!reading.turns.empty() && reading.turns.back().role == role &&
-      reading.turns.back().calls.empty()) {
-    reading.turns.back().text += kBetweenTurns;
-  } else {
-    reading.turns.push_back({.role = role});
-  }
-}
-
 Status read_content(const json::Value& content,
                     const std::string& role,
                     const std::string& path,
                     Reading& reading) {
   if (content.is_string()) {
-    open_turn(role, reading);
+    open_turn(role, reading.turns);
     reading.turns.back().text += content.as_string();
     return {};
   }
@@ -216,11 +185,11 @@ Status read_content(const json::Value& content,
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::string at = path + "." + std::to_string(i);
     COXSWAIN_ASSIGN_OR_RETURN(const std::string type, type_of_block(blocks[i], at));
-    if (i == 0 && type != "tool_result") open_turn(role, reading);
+    if (i == 0 && type != "tool_result") open_turn(role, reading.turns);
     COXSWAIN_RETURN_IF_ERROR(role == "user" ? read_user_block(blocks[i], type, at, reading)
                                             : read_assistant_block(blocks[i], type, at, reading));
   }
-  if (blocks.empty()) open_turn(role, reading);
+  if (blocks.empty()) open_turn(role, reading.turns);
   return {};
 }
 
@@ -258,36 +227,6 @@ Status read_turns(const json::Value* value, Reading& reading) {
   for (std::size_t i = 0; i < in.size(); ++i)
     COXSWAIN_RETURN_IF_ERROR(read_message(in[i], "messages." + std::to_string(i), reading));
   return {};
-}
-
-json::Value message_of(std::string role, std::string text) {
-  json::Object out;
-  out.append_new("role", std::move(role));
-  out.append_new("content", std::move(text));
-  return json::Value(std::move(out));
-}
-
-// The turns as messages of a chat; results get the names of the functions that were called.
-json::Value chat_of(std::vector<Turn> turns, json::Array chat) {
-  std::unordered_map<std::string, json::Value, base::KeyedHash> names;  // by id of the call
-  chat.reserve(chat.size() + turns.size());
-  for (Turn& turn : turns) {
-    json::Object out;
-    out.append_new("role", turn.role);
-    const bool calls_alone = turn.text.empty() && !turn.calls.empty();
-    out.append_new("content", calls_alone ? json::Value() : json::Value(std::move(turn.text)));
-    if (!turn.thoughts.empty()) out.append_new("reasoning_content", std::move(turn.thoughts));
-    for (const json::Value& call : turn.calls)
-      names[call.find("id")->as_string()] = *call.find("function")->find("name");
-    if (!turn.calls.empty()) out.append_new("tool_calls", std::move(turn.calls));
-    if (turn.role == "tool") {
-      if (const auto name = names.find(turn.call_id); name != names.end())
-        out.append_new("name", name->second);
-      out.append_new("tool_call_id", std::move(turn.call_id));
-    }
-    chat.emplace_back(std::move(out));
-  }
-  return json::Value(std::move(chat));
 }
 
 // {"type": "enabled" | "adaptive" | "disabled"}, as templates read it.

@@ -106,11 +106,10 @@ void append_generated_text(std::string& out,
                           : sequence.finish.generated_text);
 }
 
-class NativeAnswer final : public AnswerFormat {
+class NativeAnswer final : public WholeAnswer {
  public:
   explicit NativeAnswer(const NativeAnswerOptions& options) : options_(options) {}
 
-  bool streams() const override { return false; }
   bool keeps_tokens() const override { return options_.details; }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
@@ -128,11 +127,6 @@ class NativeAnswer final : public AnswerFormat {
     out += options_.as_array ? "}]" : "}";
     return out;
   }
-
-  std::vector<std::string> events(const SequenceAnswer&, std::size_t, const AnswerPiece&) override {
-    return {};
-  }
-  std::vector<std::string> closing(std::span<const SequenceAnswer>) override { return {}; }
 
  private:
   void append_losers(std::string& out,
@@ -157,13 +151,9 @@ class NativeAnswer final : public AnswerFormat {
   NativeAnswerOptions options_;
 };
 
-class NativeStream final : public AnswerFormat {
+class NativeStream final : public StreamedAnswer {
  public:
   explicit NativeStream(const NativeAnswerOptions& options) : options_(options) {}
-
-  bool streams() const override { return true; }
-  bool keeps_tokens() const override { return false; }
-  std::string body(std::span<const SequenceAnswer>) override { return {}; }
 
   std::vector<std::string> events(const SequenceAnswer& sequence,
                                   std::size_t,

@@ -75,11 +75,8 @@ void append_said(std::string& out, const OllamaAnswerOptions& options, const Rep
 
 // ,"logprobs":[...]
 void append_token_logprobs(std::string& out, std::span<const OutputToken> tokens) {
-  constexpr std::string_view kFrame = R"({"content":)";
-  std::string list;
-  append_logprobs(list, ApiStyle::kOpenAi, tokens);
   out += R"(,"logprobs":)";
-  out += std::string_view(list).substr(kFrame.size(), list.size() - kFrame.size() - 1);
+  append_logprob_list(out, ApiStyle::kOpenAi, tokens);
 }
 
 void append_duration(std::string& out, std::string_view name, TimePoint begin, TimePoint end) {
@@ -107,11 +104,10 @@ void append_done(std::string& out,
   out += '}';
 }
 
-class OllamaAnswer final : public AnswerFormat {
+class OllamaAnswer final : public WholeAnswer {
  public:
   explicit OllamaAnswer(OllamaAnswerOptions options) : options_(std::move(options)) {}
 
-  bool streams() const override { return false; }
   bool keeps_tokens() const override { return true; }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
@@ -124,23 +120,14 @@ class OllamaAnswer final : public AnswerFormat {
     return out;
   }
 
-  std::vector<std::string> events(const SequenceAnswer&, std::size_t, const AnswerPiece&) override {
-    return {};
-  }
-  std::vector<std::string> closing(std::span<const SequenceAnswer>) override { return {}; }
-
  private:
   OllamaAnswerOptions options_;
 };
 
 // A line for each part of a token; a call is a line once its arguments are whole.
-class OllamaStream final : public AnswerFormat {
+class OllamaStream final : public StreamedAnswer {
  public:
   explicit OllamaStream(OllamaAnswerOptions options) : options_(std::move(options)) {}
-
-  bool streams() const override { return true; }
-  bool keeps_tokens() const override { return false; }
-  std::string body(std::span<const SequenceAnswer>) override { return {}; }
 
   std::vector<std::string> events(const SequenceAnswer& sequence,
                                   std::size_t,

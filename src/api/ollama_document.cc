@@ -10,6 +10,7 @@
 #include "api/fields.h"
 #include "api/grammar_document.h"
 #include "api/tools_document.h"
+#include "api/turns.h"
 
 namespace coxswain::api {
 namespace {
@@ -163,13 +164,6 @@ json::Value renamed(const json::Value& message) {
     }
   }
   if (out.find("content") == nullptr) out.append_new("content", json::Value());
-  return json::Value(std::move(out));
-}
-
-json::Value message_of(std::string_view role, std::string text) {
-  json::Object out;
-  out.append_new("role", role);
-  out.append_new("content", std::move(text));
   return json::Value(std::move(out));
 }
 

@@ -88,12 +88,18 @@ void append_usage(std::string& out, ApiStyle style, const Usage& usage) {
 }
 
 void append_logprobs(std::string& out, ApiStyle style, std::span<const OutputToken> tokens) {
-  out += R"({"content":[)";
+  out += R"({"content":)";
+  append_logprob_list(out, style, tokens);
+  out += '}';
+}
+
+void append_logprob_list(std::string& out, ApiStyle style, std::span<const OutputToken> tokens) {
+  out += '[';
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0) out += ',';
     append_logprob(out, style, tokens[i]);
   }
-  out += "]}";
+  out += ']';
 }
 
 }  // namespace coxswain::api

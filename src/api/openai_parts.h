@@ -20,7 +20,9 @@ void append_identity(std::string& out, const OpenAiAnswerOptions& options);
 // ,"model":...,"system_fingerprint":...
 void append_served_by(std::string& out, const OpenAiAnswerOptions& options);
 
-// {"content":[{"token","logprob","bytes","top_logprobs"}, ...]}; not in TGI's dialect: `bytes`.
+// [{"token","logprob","bytes","top_logprobs"}, ...]; not in TGI's dialect: `bytes`.
+void append_logprob_list(std::string& out, ApiStyle style, std::span<const OutputToken> tokens);
+// {"content":[...]}
 void append_logprobs(std::string& out, ApiStyle style, std::span<const OutputToken> tokens);
 
 struct Usage {

@@ -104,6 +104,42 @@ Status add_openai_tool(const json::Value& value,
   return {};
 }
 
+// A declared function in OpenAI's form, as templates read it.
+json::Value listed_tool(const reply::Tool& tool, const json::Value& declared) {
+  json::Object function;
+  function.append_new("name", tool.name);
+  const json::Value* description = declared.find("description");
+  if (description != nullptr && description->is_string())
+    function.append_new("description", *description);
+  if (!tool.parameters.is_null()) function.append_new("parameters", tool.parameters);
+  json::Object out;
+  out.append_new("type", std::string("function"));
+  out.append_new("function", std::move(function));
+  return json::Value(std::move(out));
+}
+
+// The function's members stand in the tool itself.
+Status add_responses_tool(const json::Value& value,
+                          const std::string& path,
+                          const DocumentLimits& limits,
+                          Declared& out) {
+  if (!value.is_object()) return wrong(path, "be an object", given_text(value));
+  FieldReader fields(value.as_object());
+  const std::string type = fields.read_string("type", kTypeBytesMax).value_or("function");
+  if (!fields.ok()) return within(fields.status(), quoted(path), below(path, "type"));
+  if (type != "function") {
+    return unsupported(quoted(below(path, "type")) +
+                           " must be function: this server runs no tools. Given: " + echo(type),
+                       below(path, "type"));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(reply::Tool tool,
+                            read_function(value, path, {"parameters", ""}, limits));
+  out.list.push_back(listed_tool(tool, value));
+  if (is_strict(value)) out.strict.push_back(tool.name);
+  out.tools.push_back(std::move(tool));
+  return {};
+}
+
 Status add_anthropic_tool(const json::Value& value,
                           const std::string& path,
                           const DocumentLimits& limits,
@@ -120,16 +156,7 @@ Status add_anthropic_tool(const json::Value& value,
   COXSWAIN_ASSIGN_OR_RETURN(reply::Tool tool,
                             read_function(value, path, {"input_schema", ""}, limits));
   if (tool.parameters.is_null()) return wrong(below(path, "input_schema"), "be an object", "none");
-  json::Object function;
-  function.append_new("name", tool.name);
-  const json::Value* description = value.find("description");
-  if (description != nullptr && description->is_string())
-    function.append_new("description", *description);
-  function.append_new("parameters", tool.parameters);
-  json::Object listed;
-  listed.append_new("type", std::string("function"));
-  listed.append_new("function", std::move(function));
-  out.list.emplace_back(std::move(listed));
+  out.list.push_back(listed_tool(tool, value));
   if (is_strict(value)) out.strict.push_back(tool.name);
   out.tools.push_back(std::move(tool));
   return {};
@@ -185,6 +212,24 @@ Result<Choice> read_openai_choice(const json::Value& value, const DocumentLimits
   if (!members.ok())
     return within(members.status(), "`tool_choice.function`", "tool_choice.function.name");
   if (!name) return wrong("tool_choice.function", "have a `name`", "none");
+  return Choice{Choice::Kind::kNamed, *name, true};
+}
+
+Result<Choice> read_responses_choice(const json::Value& value, const DocumentLimits& limits) {
+  constexpr std::string_view kMust =
+      R"(be "none", "auto", "required" or {"type":"function","name":...})";
+  if (value.is_string()) return choice_of_word(value.as_string());
+  if (!value.is_object()) return wrong("tool_choice", kMust, given_text(value));
+  FieldReader fields(value.as_object());
+  const std::string type = fields.read_string("type", kTypeBytesMax).value_or("function");
+  const auto name = fields.read_string("name", limits.tool_name_bytes_max);
+  if (!fields.ok())
+    return within(fields.status(), "`tool_choice`", below("tool_choice", fields.status().field()));
+  if (type != "function") {
+    return unsupported("`tool_choice.type` must be function. Given: " + echo(type),
+                       "tool_choice.type");
+  }
+  if (!name) return wrong("tool_choice", "have a `name`", "none");
   return Choice{Choice::Kind::kNamed, *name, true};
 }
 
@@ -271,6 +316,12 @@ AskedTools read_openai_tools(FieldReader& fields, const DocumentLimits& limits) 
   if (!fields.read_bool("parallel_tool_calls").value_or(true)) out.parallel = false;
   out.prompt = fields.read_string("tool_prompt", limits.tool_prompt_bytes_max);
   if (out.prompt && out.prompt->empty()) out.prompt.reset();
+  return out;
+}
+
+AskedTools read_responses_tools(FieldReader& fields, const DocumentLimits& limits) {
+  AskedTools out = read_tools(fields, add_responses_tool, read_responses_choice, limits);
+  if (!fields.read_bool("parallel_tool_calls").value_or(true)) out.parallel = false;
   return out;
 }
 

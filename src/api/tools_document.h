@@ -10,6 +10,8 @@
 namespace coxswain::api {
 
 AskedTools read_openai_tools(FieldReader& fields, const DocumentLimits& limits);
+// Of POST /v1/responses.
+AskedTools read_responses_tools(FieldReader& fields, const DocumentLimits& limits);
 AskedTools read_anthropic_tools(FieldReader& fields, const DocumentLimits& limits);
 
 }  // namespace coxswain::api

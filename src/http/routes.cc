@@ -71,7 +71,7 @@ void CorsPolicy::append_headers(std::string_view origin, std::vector<Header>& he
 }
 
 void CorsPolicy::append_preflight_headers(std::vector<Header>& headers) {
-  headers.emplace_back("access-control-allow-methods", "GET, POST");
+  headers.emplace_back("access-control-allow-methods", "GET, POST, DELETE");
   // "*" stands for every header but authorization.
   headers.emplace_back("access-control-allow-headers", "authorization, content-type, *");
   headers.emplace_back("access-control-max-age", "600");

@@ -88,6 +88,7 @@ Api::Api(ApiOptions options, ApiParts parts)
       validator_(options_.limits, tokenizer_, options_.random),
       generation_permits_(options_.concurrent_requests_max),
       tokenize_permits_(options_.tokenize_jobs_max),
+      responses_(options_.stored_responses_bytes_max),
       delivery_(options_.keep_alive_interval),
       workers_(options_.validation_workers,
                options_.concurrent_requests_max + options_.tokenize_jobs_max) {}
@@ -127,6 +128,16 @@ void Api::add_tokenize_route(http::Server& server, const char* path, Work work) 
   });
 }
 
+void Api::add_item_route(http::Server& server,
+                         const char* method,
+                         std::string_view folder,
+                         http::Response (Api::*answer)(const std::string& id)) {
+  server.add_route(
+      method, std::string(folder) + "*", [this, folder, answer](auto request, auto responder) {
+        responder->send((this->*answer)(request->path.substr(folder.size())));
+      });
+}
+
 void Api::add_routes(http::Server& server) {
   add_metrics_route(server);
   add_generation_route(server, "/", &Api::generate_compat);
@@ -138,6 +149,11 @@ void Api::add_routes(http::Server& server) {
     add_generation_route(server, path, &Api::complete);
   add_generation_route(server, "/v1/messages", &Api::messages);
   add_tokenize_route(server, "/v1/messages/count_tokens", &Api::count_message_tokens);
+  for (const char* path : {"/v1/responses", "/responses"})
+    add_generation_route(server, path, &Api::respond);
+  add_item_route(server, "GET", "/v1/responses/", &Api::stored_response);
+  add_item_route(server, "DELETE", "/v1/responses/", &Api::delete_response);
+  add_item_route(server, "DELETE", "/v1/requests/", &Api::cancel_request);
   add_generation_route(server, "/api/chat", &Api::ollama_chat);
   add_generation_route(server, "/api/generate", &Api::ollama_generate);
   add_tokenize_route(server, "/api/show", &Api::ollama_show);
@@ -334,9 +350,11 @@ Status Api::start_call(CallSetup setup, Ticket& ticket) {
   setup.permits = std::move(ticket.permits);
   setup.request_id = ticket.request->request_id;
   setup.path = ticket.request->path;
-  std::make_shared<Call>(
-      std::move(setup), std::move(*ticket.tally), door_, delivery_, metrics_, log_)
-      ->start();
+  const std::array<std::string, 2> ids{setup.request_id, setup.answer_id};
+  const auto call = std::make_shared<Call>(
+      std::move(setup), std::move(*ticket.tally), door_, delivery_, metrics_, log_);
+  for (const std::string& id : ids) running_.add(id, call);
+  call->start();
   return {};
 }
 

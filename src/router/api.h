@@ -34,6 +34,8 @@
 #include "router/chat_form.h"
 #include "router/delivery.h"
 #include "router/permits.h"
+#include "router/response_store.h"
+#include "router/running_calls.h"
 #include "router/validate.h"
 #include "router/worker_pool.h"
 #include "telemetry/log.h"
@@ -51,9 +53,10 @@ struct ApiOptions {
   std::size_t validation_workers = 2;
   std::size_t tokenize_jobs_max = 66;  // of routes that turn texts and tokens, running and waiting
   std::size_t json_depth_max = 128;
-  std::size_t unsent_bytes_max = 256 << 10;      // a stream above it is not planned further
-  std::chrono::milliseconds queue_timeout{0};    // 0 = off
-  std::chrono::milliseconds request_timeout{0};  // 0 = off
+  std::size_t stored_responses_bytes_max = 64 << 20;  // of /v1/responses; 0 = none are kept
+  std::size_t unsent_bytes_max = 256 << 10;           // a stream above it is not planned further
+  std::chrono::milliseconds queue_timeout{0};         // 0 = off
+  std::chrono::milliseconds request_timeout{0};       // 0 = off
   std::chrono::milliseconds keep_alive_interval{15'000};
   bool strict_model = false;
   bool parse_special_in_content = false;  // text of users may turn into special tokens
@@ -112,6 +115,11 @@ class Api {
 
   void add_generation_route(http::Server& server, const char* path, Work work);
   void add_tokenize_route(http::Server& server, const char* path, Work work);
+  // Of what is below `folder`, a literal, by its id.
+  void add_item_route(http::Server& server,
+                      const char* method,
+                      std::string_view folder,
+                      http::Response (Api::*answer)(const std::string& id));
   void accept(const std::shared_ptr<const http::Request>& request,
               const std::shared_ptr<http::Responder>& responder,
               PermitPool& pool,
@@ -128,6 +136,7 @@ class Api {
   Status complete(Ticket& ticket);
   Status messages(Ticket& ticket);              // POST /v1/messages
   Status count_message_tokens(Ticket& ticket);  // POST /v1/messages/count_tokens
+  Status respond(Ticket& ticket);               // POST /v1/responses
   Status ollama_chat(Ticket& ticket);           // POST /api/chat
   Status ollama_generate(Ticket& ticket);       // POST /api/generate
   Status ollama_show(Ticket& ticket);           // POST /api/show
@@ -145,6 +154,8 @@ class Api {
                       const api::GenerateRequest& request,
                       bool stream,
                       bool as_array);
+  // The items of the response that the request goes on from.
+  Result<json::Array> earlier_items(const api::ResponsesRequest& request);
   Status start_ollama(Ticket& ticket, api::OllamaRequest request, bool is_chat);
   Result<ChatPrompt> render(const api::ChatRequest& request) const;
   // How the answer is read; what its text has to look like goes into the request.
@@ -173,6 +184,9 @@ class Api {
   http::Response version() const;
   http::Response models(const http::Request& request) const;
   http::Response model(const http::Request& request, const std::string& id) const;
+  http::Response stored_response(const std::string& id);
+  http::Response delete_response(const std::string& id);
+  http::Response cancel_request(const std::string& id);
   http::Response ollama_tags() const;
   http::Response ollama_running() const;  // GET /api/ps
   json::Object ollama_model() const;
@@ -193,6 +207,8 @@ class Api {
   mutable base::Mutex health_mu_;
   Status health_ GUARDED_BY(health_mu_);
   mutable std::atomic<Clock::rep> health_asked_at_{0};
+  ResponseStore responses_;
+  RunningCalls running_;
   Delivery delivery_;
   WorkerPool workers_;
 };

@@ -115,6 +115,8 @@ ApiOptions options_of(const json::Value& value) {
   out.documents.strict_fields = flag(value, "strict_fields");
   out.parse_special_in_content = flag(value, "parse_special_in_content");
   out.concurrent_requests_max = number_or(value, "concurrent_requests_max", 128);
+  out.stored_responses_bytes_max =
+      number_or(value, "stored_responses_bytes_max", out.stored_responses_bytes_max);
   out.limits.allows_grammars = !flag(value, "disable_grammar_support");
   out.limits.input_tokens_max =
       static_cast<std::uint32_t>(number_or(value, "input_tokens_max", out.limits.input_tokens_max));
@@ -313,6 +315,13 @@ void run_case(const json::Value& file) {
   if (member(file, "engine").is_array()) {
     for (const json::Value& sequence : member(file, "engine").as_array()) {
       test.engine.script.push_back(sequence_of(sequence));
+    }
+  }
+  if (const json::Value* before = file.find("before")) {
+    for (const json::Value& request : before->as_array()) {
+      const auto earlier = test.server.call(request_of(request));
+      ASSERT_NE(earlier, nullptr) << "no such route";
+      earlier->wait_for_end();
     }
   }
   const auto responder = test.server.call(request_of(member(file, "request")));

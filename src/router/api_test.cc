@@ -209,6 +209,35 @@ TEST(Api, SilentStreamsOfLinesGetBlanks) {
   EXPECT_TRUE(responder->chunks().back().ends_with("}\n"));
 }
 
+// By the id that the client chose and by that of the answer; the client is told, and no retry is asked for.
+TEST(Api, ARunningRequestIsCancelledByItsIds) {
+  for (const std::string id : {"mine", "chatcmpl-00000000000000020000000000000003"}) {
+    TestApi test;
+    test.engine.script = {held()};
+    http::Request request;
+    request.method = "POST";
+    request.path = "/v1/chat/completions";
+    request.headers = {{"content-type", "application/json"}};
+    request.request_id = "mine";
+    request.body = R"({"messages":[{"role":"user","content":"a"}]})";
+    const auto responder = test.server.call(std::move(request));
+    test.engine.wait_for_submissions(1);
+    const auto remove = [&] {
+      http::Request cancel;
+      cancel.method = "DELETE";
+      cancel.path = "/v1/requests/" + id;
+      return test.server.call(std::move(cancel));
+    };
+    EXPECT_EQ(remove()->response().body,
+              R"({"id":")" + id + R"(","object":"request","cancelled":true})");
+    responder->wait_for_end();
+    EXPECT_EQ(responder->response().status, 400) << id;
+    EXPECT_NE(responder->response().body.find(R"("code":"bad_request")"), std::string::npos);
+    EXPECT_EQ(test.metrics.request_failure[telemetry::FailureLabel::kDropped].value(), 1U);
+    EXPECT_EQ(responder->header("retry-after"), "");
+  }
+}
+
 TEST(Api, AnErrorAfterAKeepAliveIsAnEvent) {
   ApiOptions options = TestApi::default_options();
   options.keep_alive_interval = std::chrono::milliseconds(1);

@@ -132,8 +132,16 @@ void Call::abandon() {
   for (RequestId id : ids_) door_.cancel(id);
 }
 
+void Call::cancel() {
+  cancelled_.store(true);
+  abandon();
+}
+
 // What the client is told: nothing of cancels, and fields by the names that its route has for them.
 Status Call::client_status(const Status& status) const {
+  if (status.code() == Code::kCancelled && cancelled_.load()) {
+    return {Code::kInvalidArgument, ErrorKind::kBadRequest, "the request was cancelled"};
+  }
   if (status.code() == Code::kCancelled) {
     return {Code::kUnavailable, ErrorKind::kUnavailable, "the request was cancelled"};
   }
@@ -238,13 +246,18 @@ void Call::fail(const Status& status) {
   setup_.permits = Permits();
   const Status told = client_status(status);
   const bool gone = setup_.responder->closed() && status.code() == Code::kCancelled;
-  tally_.fail(api::failure_label(setup_.responder->closed() ? status : told));
+  const bool wanted = setup_.responder->closed() || cancelled_.load();
+  tally_.fail(api::failure_label(wanted ? status : told));
   log_failure(log_, {setup_.request_id, setup_.path, 0, 0, std::nullopt}, gone ? status : told);
   if (begun_) {
-    setup_.responder->write(api::error_event(setup_.style, told, setup_.request_id));
-    const bool openai =
-        setup_.style == api::ApiStyle::kOpenAi || setup_.style == api::ApiStyle::kTgi;
-    if (openai) setup_.responder->write(api::kSseDone);
+    std::vector<std::string> last = setup_.format->failure(told);
+    if (last.empty()) {
+      last.push_back(api::error_event(setup_.style, told, setup_.request_id));
+      const bool openai =
+          setup_.style == api::ApiStyle::kOpenAi || setup_.style == api::ApiStyle::kTgi;
+      if (openai) last.emplace_back(api::kSseDone);
+    }
+    write_events(last);
     setup_.responder->end();
   } else {
     setup_.responder->send(error_response(setup_.style, told, setup_.request_id));

@@ -7,7 +7,7 @@
 // failed sequence fails the call and cancels the others; a client that goes away cancels all of them at once.
 //
 // Thread rule: start() on any thread, once. deliver(), keep_alive() and fail() on the delivery thread only. The
-// engine asks for stalled() on its own thread; abandon() may be called from any thread.
+// engine asks for stalled() on its own thread; abandon() and cancel() may be called from any thread.
 //
 // Life: held by the sinks that the engine owns and by queued events; the engine and the delivery
 // must outlive the server's connections.
@@ -57,6 +57,7 @@ struct CallSetup {
   std::string max_new_tokens_field = "max_new_tokens";
   std::size_t per_prompt = 1;  // neighbouring sequences that share one prompt: those of a request
   std::string request_id;      // for the log
+  std::string answer_id;       // of its document, if it has one
   std::string path;
   TimePoint received{};
   std::size_t unsent_bytes_max = 256 << 10;
@@ -87,6 +88,8 @@ class Call : public std::enable_shared_from_this<Call> {
 
   // The client is gone: cancels all sequences.
   void abandon();
+  // Somebody wants it to end: the same, and the client is told.
+  void cancel();
 
  private:
   class Sink;
@@ -111,6 +114,7 @@ class Call : public std::enable_shared_from_this<Call> {
   telemetry::Logger& log_;
   std::vector<RequestId> ids_;
   std::atomic<bool> abandoned_{false};  // no sequence is to run any more
+  std::atomic<bool> cancelled_{false};  // on purpose
 
   // Of the delivery thread.
   bool begun_ = false;

@@ -45,6 +45,7 @@ http::Response Api::front_page() const {
   response.body =
       "Coxswain serves a language model here.\n\n"
       "POST /v1/chat/completions, /v1/completions    the forms of OpenAI\n"
+      "POST /v1/responses                            the newer form of OpenAI\n"
       "POST /generate, /generate_stream              the forms of text-generation-inference\n"
       "POST /v1/messages                             the form of Anthropic\n"
       "POST /api/chat, /api/generate                 the forms of Ollama\n"

@@ -24,9 +24,10 @@ Status Api::messages(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const ValidRequest valid, validator_.validate(input));
 
   api::OpenAiAnswerOptions named = openai_answer("msg_", request.model);
+  CallSetup setup;
+  setup.answer_id = named.id;
   api::MessagesAnswerOptions answer{
       std::move(named.id), std::move(named.model), reply ? *std::move(reply) : api::ReplyOptions()};
-  CallSetup setup;
   setup.format = request.stream ? api::make_messages_stream(std::move(answer))
                                 : api::make_messages_answer(std::move(answer));
   setup.headers = common_headers(base::count_characters(prompt.text), request.ignored);

@@ -119,6 +119,7 @@ Status Api::chat(Ticket& ticket) {
   answer.include_usage = request.include_usage;
   answer.reply = std::move(reply);
   CallSetup setup;
+  setup.answer_id = answer.id;
   setup.timing = TimingHeaders::kChoices;
   setup.per_prompt = valid.n_sequences();
   setup.format = request.stream ? api::make_chat_stream(std::move(answer))
@@ -168,6 +169,7 @@ Status Api::complete(Ticket& ticket) {
   answer.logprobs = request.logprobs;
   answer.n_top_logprobs = request.parameters.top_n_tokens.value_or(0);
   answer.echo = request.echo;
+  setup.answer_id = answer.id;
   setup.format = request.stream ? api::make_completion_stream(std::move(answer), setup.per_prompt)
                                 : api::make_completion_answer(std::move(answer), setup.per_prompt);
   setup.headers = common_headers(n_characters, request.ignored);

@@ -51,12 +51,14 @@ def reference_models():
 
 @pytest.fixture(scope="session")
 def run_client(server):
-    """run_client(NAME) runs clients/NAME.py in that client's environment against the server: {case: what it returned}."""
+    """run_client(NAME) runs clients/NAME_client.py, or that of `script`, in the client's environment against the server:
+    {case: what it returned}."""
     results = {}
 
-    def run(name):
+    def run(environment, script=None):
+        name = script or environment
         if name not in results:
-            python = pathlib.Path(os.environ["COXSWAIN_E2E_VENVS"]) / f"venv-{name}/bin/python"
+            python = pathlib.Path(os.environ["COXSWAIN_E2E_VENVS"]) / f"venv-{environment}/bin/python"
             script = HERE / "clients" / (name.replace("-", "_") + "_client.py")
             tools = {"messages": ASKS_FOR_A_TOOL, "tools": TOOLS, "result": WEATHER_RESULT}
             done = subprocess.run([python, "-B", script, server.url, PROMPT, json.dumps(MESSAGES), json.dumps(tools)],

@@ -16,7 +16,7 @@ from demo import CONFIG, MODEL
 from launcher import Launcher
 
 HERE = pathlib.Path(__file__).resolve().parent
-CLIENTS = ["openai_agents", "pydantic_ai", "langchain_agents", "instructor", "smolagents"]
+CLIENTS = ["openai_agents", "openai_agents_responses", "pydantic_ai", "langchain_agents", "instructor", "smolagents"]
 END = "<|end|>"
 ADA = {"name": "Ada", "age": 36}
 BOB = {"name": "Bob", "age": 70}
@@ -120,7 +120,8 @@ def client_of(name):
     return got
 
 
-from_openai_agents, from_pydantic_ai, from_langchain, from_instructor, from_smolagents = map(client_of, CLIENTS)
+(from_openai_agents, from_openai_agents_responses, from_pydantic_ai, from_langchain, from_instructor,
+ from_smolagents) = map(client_of, CLIENTS)
 
 
 def is_of_the_form(person):
@@ -142,6 +143,11 @@ class TestOpenAIAgents:
         assert from_openai_agents["output_type"] == from_openai_agents["output_type_stream"] == ADA
         assert is_of_the_form(from_openai_agents["output_type_against_the_model"])
         assert from_openai_agents["tool_and_output_type"] == {"calls": ["Rome"], "final": ADA}
+
+    def test_responses_say_the_same(self, from_openai_agents, from_openai_agents_responses):
+        forms = [got.pop("output_type_against_the_model") for got in (dict(from_openai_agents), dict(from_openai_agents_responses))]
+        assert all(map(is_of_the_form, forms))
+        assert from_openai_agents_responses == {**from_openai_agents, "output_type_against_the_model": forms[1]}
 
     def test_a_handoff(self, from_openai_agents):
         assert from_openai_agents["handoff"] == {"last": "Expert", "final": "I am the expert."}

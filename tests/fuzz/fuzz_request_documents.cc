@@ -1,8 +1,8 @@
 // Bodies of requests, from JSON to what the engine is given.
 //
-// First byte: bits 0-1 = route, bit 2 = the route's style of errors, bit 3 = streaming, bit 4 =
-// /v1/messages instead of the others, bit 5 = Ollama's routes. Every body is read leniently and strictly,
-// with wide and with narrow limits.
+// First byte: bits 0-1 = route, bit 2 = the route's style of errors, bit 3 = streaming, bit 4 = /v1/messages instead
+// of the others, bit 5 = Ollama's routes, bit 6 = /v1/responses. Every body is read leniently and strictly, with
+// wide and with narrow limits.
 
 #include <algorithm>
 #include <memory>
@@ -122,6 +122,23 @@ void validate_all(const Call& call, const api::CompletionRequest& request) {
   for (const api::Prompt& prompt : request.prompts) validate(call, request.parameters, prompt);
 }
 
+void validate_all(const Call& call, const api::ResponsesRequest& request) {
+  validate_all(call, request.chat);
+}
+
+coxswain::Result<api::ResponsesRequest> read_responses(const json::Value& body,
+                                                       const api::DocumentLimits& limits) {
+  auto out = api::read_responses_request(body, limits);
+  if (!out.ok()) return out;
+  // What an earlier answer left reads as what a client sends.
+  const json::Array earlier = out->items.size() > 1 ? out->items : json::Array();
+  COXSWAIN_RETURN_IF_ERROR(api::set_response_messages(*out, earlier, limits));
+  return out;
+}
+
+const api::IgnoredFields& ignored_of(const api::ResponsesRequest& request) {
+  return request.chat.ignored;
+}
 const api::IgnoredFields& ignored_of(const api::OllamaRequest& request) {
   return request.chat.ignored;
 }
@@ -173,6 +190,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto body = json::parse(input.rest());
   if (!body.ok()) {
     check_error(call.style, body.status());
+    return 0;
+  }
+  if ((flags & 64) != 0) {
+    check_document(Call{api::ApiStyle::kOpenAi, (flags & 8) != 0}, *body, read_responses);
     return 0;
   }
   if (ollama) {

@@ -132,6 +132,7 @@ router::ApiOptions api_options(const options::OptionValues& values,
   out.validation_workers = values.get<"validation-workers">();
   out.tokenize_jobs_max = out.validation_workers + values.get<"tokenize-queue-max">();
   out.json_depth_max = values.get<"json-depth-max">();
+  out.stored_responses_bytes_max = values.get<"stored-responses-bytes-max">();
   out.unsent_bytes_max = values.get<"unsent-bytes-max">();
   out.queue_timeout = values.get<"queue-timeout-ms">();
   out.request_timeout = values.get<"request-timeout-ms">();

@@ -73,5 +73,7 @@ async def handoff():
     return {"last": result.last_agent.name, "final": result.final_output}
 
 
-run([tool_loop, tool_loop_with_a_system_prompt, tool_loop_stream, forced_tool, output_type, output_type_stream,
-     output_type_against_the_model, tool_and_output_type, handoff])
+CASES = [tool_loop, tool_loop_with_a_system_prompt, tool_loop_stream, forced_tool, output_type, output_type_stream,
+         output_type_against_the_model, tool_and_output_type, handoff]
+if __name__ == "__main__":
+    run(CASES)
