@@ -272,9 +272,12 @@ Parameters read_parameters(FieldReader& fields) {
 }
 
 // What the answer repeats of a field, or what stands for one that was left out.
-void repeat(FieldReader& fields, json::Object& echo, const char* name, json::Value otherwise) {
+void repeat(FieldReader& fields,
+            json::Object& echo,
+            const char* name,
+            const json::Value& otherwise) {
   const json::Value* value = fields.find(name);
-  echo.append_new(name, value != nullptr ? *value : std::move(otherwise));
+  echo.append_new(name, value != nullptr ? *value : otherwise);
 }
 
 void read_metadata(FieldReader& fields, json::Object& echo) {

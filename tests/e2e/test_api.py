@@ -458,7 +458,7 @@ class TestOtherRoutes:
         response = server.get("/")
         assert response.status_code == 200 and response.headers["Content-Type"] == "text/plain; charset=utf-8"
         routes = re.findall(r"/\w[\w/]*", response.text)
-        assert len(routes) == 12
+        assert len(routes) == 15
         for route in routes:
             assert server.get(route).status_code in (200, 405), route
 
