@@ -62,7 +62,7 @@ std::vector<std::string> vocabulary() {
   std::mt19937 random(7);
   std::vector<std::string> out;
   for (unsigned byte = 0; byte < 256; ++byte) out.emplace_back(1, static_cast<char>(byte));
-  for (std::size_t n = 0; n < 6000; ++n) {
+  for (std::size_t n = 0; n < 10'000; ++n) {
     std::string text;
     // Mostly letters, so that whole subtrees are.
     const std::size_t n_pieces = n % 5 == 0 ? pieces.size() : 16;
@@ -80,7 +80,9 @@ void expect_exact(const Source& source,
                   std::uint32_t seed) {
   auto program = compile(source);
   ASSERT_TRUE(program.ok()) << program.status().message();
-  const TokenMasks masks(std::move(program).value(), testing::trie_of(tokens));
+  const auto trie = testing::trie_of(tokens);
+  ASSERT_GE(trie->nodes().size(), 16'384U);  // of fewer, none are passed over
+  const TokenMasks masks(std::move(program).value(), trie);
   std::mt19937 random(seed);
   for (int text = 0; text < 4; ++text) {
     TokenMasks::Position at = masks.begin();

@@ -17,6 +17,8 @@ constexpr std::size_t kMasksMax = 128;
 // Subtrees of fewer nodes are walked rather than asked about; of so many it is found out what they need.
 constexpr std::size_t kPassedNodesMin = 2;
 constexpr std::size_t kAskedNodesMin = 64;
+// A smaller vocabulary is walked sooner than it is looked ahead of a string with a bound.
+constexpr std::size_t kNodesToPass = 16'384;
 
 }  // namespace
 
@@ -72,7 +74,7 @@ class TokenMasks::Tables {
       masks_.clear();
       n_masks_ = 0;
     }
-    auto made = make_mask(set, true);
+    auto made = make_mask(set, trie_.nodes().size() >= kNodesToPass);
     if (made == nullptr) {
       // What others had asked for may have taken the room, or what was looked ahead of.
       clear();
