@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "draft_prompts.h"
 #include "drafts.h"
 #include "engine_share.h"
 #include "grammar/compiler.h"
@@ -45,6 +46,8 @@ struct Options {
   std::string only;
   std::uint32_t tokens = 2000;
   std::uint32_t drafts = 6;
+  std::string speculative_model;
+  std::string prompts;
 
   std::uint32_t blocks_each() const { return (kPromptTokens + rounds * kBurst) / kBlockTokens + 1; }
   bool wants(std::string_view part) const { return only.empty() || only == part; }
@@ -53,6 +56,7 @@ struct Options {
 constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
                              [--batch N] [--rounds N] [--tokens N] [--drafts N] [--kv-cache-dtype NAME]
+                             [--speculative-model DIR --prompts FILE]
                              [--only decode|prefill|engine|fit|tier|grammar|drafts]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
@@ -67,6 +71,8 @@ llama's shape, such as coxswain-make-model writes.
   --only PART      one of the parts below (the first three)
   --tokens N       of the prompts of `tier` (2000)
   --drafts N       tokens guessed ahead in a step of `drafts` (6)
+  --speculative-model DIR  a draft model or heads that guess them
+  --prompts FILE   with it: greedy answers to these, a golden.json as in models/demo, instead of `drafts`' own
 
   decode   tokens of one stream, and of a batch of streams, as shares of the read bandwidth: bytes
            of the matrices a step reads, over its time, over the bandwidth before and after it
@@ -103,6 +109,8 @@ Options parse(int argc, char** argv) {
       "only", {"decode", "prefill", "engine", "fit", "tier", "grammar", "drafts"}, "");
   options.tokens = arguments.count("tokens", options.tokens);
   options.drafts = arguments.count("drafts", options.drafts);
+  options.speculative_model = arguments.text("speculative-model");
+  options.prompts = arguments.text("prompts");
   options.model_dir = arguments.required_word("MODEL_DIR");
   arguments.finish();
   return options;
@@ -239,11 +247,13 @@ std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
       std::max({(1 + options.batch) * options.blocks_each() * (options.only == "grammar" ? 2 : 1),
                 kPrefillMax / kBlockTokens + 1,
                 options.only == "fit" ? step_fit_blocks(options.batch, kBlockTokens) : 0,
-                draft_blocks(options.batch, kBlockTokens)}) +
+                draft_blocks(options.batch, kBlockTokens),
+                prompt_blocks(options.batch, kBlockTokens)}) +
       1;
   runner.max_total_tokens = kPrefillMax + kBlockTokens;
   runner.max_batch_size = options.batch + 1;  // and a prompt beside them
   runner.draft_tokens_max = options.drafts;
+  runner.speculative_model_dir = options.speculative_model;
   runner.logits_processors = draft_processors();
   return require(runner::LocalRunner::create(runner));
 }
@@ -274,8 +284,13 @@ class RunnerBench {
   void grammar();
   void fit() { print_step_costs(*runner_, options_.batch); }
   void drafts() {
-    for (const std::uint32_t n : {1U, options_.batch})
-      print_draft_gains(*runner_, n, options_.rounds);
+    for (const std::uint32_t n : {1U, options_.batch}) {
+      if (options_.prompts.empty()) {
+        print_draft_gains(*runner_, n, options_.rounds);
+      } else {
+        print_prompt_gains(*runner_, options_.prompts, n, options_.rounds);
+      }
+    }
   }
 
  private:

@@ -164,6 +164,16 @@ Status Decoder::final_hidden(std::span<const float> hidden,
   return {};
 }
 
+Status Decoder::project(std::span<const float> normed,
+                        std::span<float> out,
+                        kernels::ExecContext& exec) {
+  const std::size_t n = normed.size() / arch_.hidden_size;
+  if (n > work_.sizes.n_logit_rows || out.size() != n * arch_.vocab_size)
+    return internal_error("logits of " + std::to_string(n) + " rows are more than reserved");
+  weights_.head.project(step_of(n, exec), work_.room, normed, out);
+  return {};
+}
+
 Status Decoder::logits(std::span<const float> hidden,
                        std::span<const std::uint32_t> rows,
                        std::span<float> out,

@@ -51,6 +51,8 @@ class Decoder final : public Model {
                       std::span<const std::uint32_t> rows,
                       std::span<float> out,
                       kernels::ExecContext& exec) override;
+  // project() of guess_heads.h.
+  Status project(std::span<const float> normed, std::span<float> out, kernels::ExecContext& exec);
 
  private:
   Status check_batch(const Batch& batch,

@@ -13,6 +13,7 @@
 #include "model/decoder.h"
 #include "model/describe.h"
 #include "model/end_tokens.h"
+#include "model/guess_heads.h"
 #include "model/model_files.h"
 #include "model/stored_quant_config.h"
 #include "model/weight_loader.h"
@@ -176,6 +177,11 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(const ModelFiles files, ModelFiles::open(options.model_dir));
   if (!options.quantize.empty() && !is_made)
     COXSWAIN_RETURN_IF_ERROR(check_stored_form(options, files.stored_quant()));
+  COXSWAIN_ASSIGN_OR_RETURN(const GuessConfig guesses, read_guess_config(options.model_dir));
+  if (guesses.is_heads()) {
+    return invalid_argument(files.config_path() + ": heads that guess tokens are no model: " +
+                            "base_model_name_or_path is " + guesses.base);
+  }
   COXSWAIN_ASSIGN_OR_RETURN(Architecture architecture, files.architecture());
   COXSWAIN_RETURN_IF_ERROR(apply(options.windows, architecture.arch));
   if (options.n_token_ids > architecture.arch.vocab_size) {

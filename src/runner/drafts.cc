@@ -149,4 +149,16 @@ double RowCosts::price(std::size_t n_base, std::size_t n_tokens) const {
   return step > 0 ? line.slope * static_cast<double>(n_tokens) / step : 0;
 }
 
+double RowCosts::step_seconds(std::size_t n_base) const {
+  const Sums& sums = sums_[size_of(n_base)];
+  if (sums.weight == 0) return 0;
+  const Line line = line_of(sums);
+  return line.start + line.slope * static_cast<double>(n_base);
+}
+
+double RowCosts::row_seconds(std::size_t n_base) const {
+  const Sums& sums = sums_[size_of(n_base)];
+  return sums.weight == 0 ? 0 : line_of(sums).slope;
+}
+
 }  // namespace coxswain::runner

@@ -14,6 +14,8 @@
 
 #include <coxswain/types.h>
 
+#include "runner/guess_source.h"
+
 namespace coxswain::runner {
 
 enum class DraftPolicy : std::uint8_t {
@@ -59,6 +61,9 @@ class RowCosts {
   void observe(std::size_t n_base, std::size_t n_rows, double seconds);
   // What a row of a guess must be worth, in tokens, where a step of `n_base` rows yields `n_tokens` without it.
   double price(std::size_t n_base, std::size_t n_tokens) const;
+  // Of a step of `n_base` rows, and of a further row; 0 if no such step was seen.
+  double step_seconds(std::size_t n_base) const;
+  double row_seconds(std::size_t n_base) const;
 
  private:
   struct Sums {

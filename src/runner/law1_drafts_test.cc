@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/test_heads.h"
 #include "model/test_models.h"
 #include "runner/testing/law1_runs.h"
 #include "runner/testing/seam_peer.h"
@@ -161,9 +162,126 @@ TEST_P(Law1Drafts, HowManyAreComputedChangesNothing) {
   expect_same_outcomes(expected_, drive(**runner, specs_, {.n_draft_max = 8}), "by gain");
 }
 
+// Drafts of the model itself, which are right where it is greedy, and of another model, which hardly are.
+TEST_P(Law1Drafts, ADraftModelChangesNothing) {
+  const base::TempFolder other;
+  ASSERT_TRUE(model::write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"),
+                                             {.dir = other.path(), .seed = 5, .progress = {}})
+                  .ok());
+  for (SequenceSpec& spec : specs_) spec.draft.clear();
+  const bool is_short =
+      GetParam().fields.find("\"max_position_embeddings\":24") != std::string::npos;
+  for (const std::string& dir : {folder_.path(), other.path()}) {
+    SCOPED_TRACE(dir == other.path() ? "another model" : "the model itself");
+    const auto expect_same = [&](const std::string& name, RunnerSetup setup, DriveOptions drive) {
+      setup.draft_tokens_max = drive.n_draft_max;
+      setup.speculative_model_dir = dir;
+      const Happened happened =
+          expect_same_when_driven(folder_.path(), {}, {name, setup, drive}, specs_, expected_);
+      EXPECT_TRUE(dir == other.path() || is_short || happened.n_drafts > 60) << happened.n_drafts;
+      return happened;
+    };
+    expect_same("together", {.n_threads = 2}, {.n_draft_max = 4});
+    const Happened paused = expect_same("ahead, pauses, shared prefixes",
+                                        {.block_tokens = 4, .n_threads = 3},
+                                        {.seed = 4,
+                                         .chunk_tokens_max = 9,
+                                         .include_share = 0.7,
+                                         .pause_share = 0.1,
+                                         .share_prefixes = true,
+                                         .look_ahead = true,
+                                         .n_draft_max = 7});
+    EXPECT_GT(paused.n_pauses, 0U);
+    expect_same("few rows, a draft's cache for two",
+                {.rows_max = 3, .batch_size_max = 2},
+                {.seed = 6, .n_draft_max = 9});
+  }
+  batch::EngineOptions options;
+  options.prefill_tokens_max = 24;
+  options.policy = CapacityPolicy::kMaxUtilization;
+  const RunnerSetup setup{.block_tokens = 4,
+                          .n_threads = 2,
+                          .kv_tokens = 120,
+                          .draft_tokens_max = 5,
+                          .speculative_model_dir = folder_.path()};
+  const Happened happened =
+      expect_same_through_engine(folder_.path(), setup, options, specs_, expected_);
+  EXPECT_GT(happened.n_pauses, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families,
                          Law1Drafts,
                          ::testing::ValuesIn(model::small_models()),
+                         [](const auto& family) { return std::string(family.param.name); });
+
+class Law1DraftsByHeads : public Law1Drafts {};
+
+TEST_P(Law1DraftsByHeads, ChangeNothing) {
+  for (SequenceSpec& spec : specs_) spec.draft.clear();
+  for (const model::TestHeads& heads : model::test_heads()) {
+    const base::TempFolder folder;
+    model::write_heads(folder, heads, 48, kVocab);
+    for (const bool paused : {false, true}) {
+      const RunnerSetup setup{.block_tokens = 4,
+                              .n_threads = paused ? 3U : 1U,
+                              .draft_tokens_max = 2,
+                              .speculative_model_dir = folder.path()};
+      const auto runner = start(folder_.path(), setup);
+      ASSERT_NE(runner, nullptr);
+      const auto seen = drive(*runner,
+                              specs_,
+                              {.seed = 3,
+                               .chunk_tokens_max = 9,
+                               .include_share = 0.8,
+                               .pause_share = paused ? 0.1 : 0.0,
+                               .share_prefixes = paused,
+                               .look_ahead = paused,
+                               .n_draft_max = 2});
+      expect_same_outcomes(expected_, seen, heads.name);
+      EXPECT_GT(runner->state().drafts.computed, 200U) << heads.name;
+      EXPECT_GT(runner->state().drafts.accepted, 0U) << heads.name;
+      EXPECT_GT(runner->memory_plan().draft_bytes, 0U);
+    }
+  }
+}
+
+TEST_P(Law1DraftsByHeads, WhatDoesNotFitIsRefused) {
+  const auto message = [&](const std::string& dir, std::uint32_t draft_tokens_max) {
+    RunnerOptions options;
+    options.model_dir = folder_.path();
+    options.without_text = true;
+    options.draft_tokens_max = draft_tokens_max;
+    options.speculative_model_dir = dir;
+    options.kv_blocks = 64;
+    const auto runner = LocalRunner::create(options);
+    return runner.ok() ? (*runner)->speculation() : runner.status().message();
+  };
+  const base::TempFolder medusa;
+  model::write_heads(medusa, model::test_heads()[0], 48, kVocab);
+  EXPECT_EQ(message(medusa.path(), 4),
+            "Speculate is set to `4` but this medusa models only has `3` heads, please make them "
+            "match");
+  EXPECT_EQ(message(medusa.path(), 0), "Using speculation medusa with 3 input ids.");
+  EXPECT_EQ(message(medusa.path(), 1), "Using speculation medusa with 1 input ids.");
+  EXPECT_EQ(message(folder_.path(), 2), "Using speculation draft model with 2 input ids.");
+  EXPECT_EQ(message("", 2), "Using speculation n-gram with 2 input ids.");
+  EXPECT_NE(message(folder_.path(), 0).find("`speculate` must be above 0"), std::string::npos);
+  const base::TempFolder wide;
+  model::write_heads(wide, model::test_heads()[0], 40, kVocab);
+  EXPECT_NE(message(wide.path(), 2).find("0.0.linear"), std::string::npos)
+      << message(wide.path(), 2);
+  const base::TempFolder other;
+  ASSERT_TRUE(model::write_random_checkpoint(
+                  model::small_config(R"({"model_type":"llama","vocab_size":60})"),
+                  {.dir = other.path(), .progress = {}})
+                  .ok());
+  EXPECT_NE(message(other.path(), 2).find("a vocabulary of 60 tokens, the model one of 61"),
+            std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(OneFamily,
+                         Law1DraftsByHeads,
+                         ::testing::Values(model::small_models().front()),
                          [](const auto& family) { return std::string(family.param.name); });
 
 class Law1DraftsOverWire : public Law1Drafts {};
@@ -187,7 +305,7 @@ INSTANTIATE_TEST_SUITE_P(OneFamily,
 
 // ---- a trained model, with text ----
 
-std::unique_ptr<LocalRunner> start_trained(std::uint32_t draft_tokens_max) {
+std::unique_ptr<LocalRunner> start_trained(std::uint32_t draft_tokens_max, bool by_model = false) {
   const char* data = std::getenv("COXSWAIN_DATA");
   const std::string dir = data == nullptr ? "" : std::string(data) + "/models/stories260K";
   if (data == nullptr || !std::filesystem::exists(dir)) return nullptr;
@@ -197,6 +315,7 @@ std::unique_ptr<LocalRunner> start_trained(std::uint32_t draft_tokens_max) {
   options.kv_blocks = 256;
   options.draft_tokens_max = draft_tokens_max;
   options.draft_policy = DraftPolicy::kAlways;
+  if (by_model) options.speculative_model_dir = dir;
   auto created = LocalRunner::create(options);
   EXPECT_TRUE(created.ok()) << created.status().message();
   return created.ok() ? std::move(created).value() : nullptr;
@@ -238,32 +357,56 @@ std::vector<SequenceSpec> texts(const TextCodec& codec) {
   return out;
 }
 
+TEST(Law1DraftsText, ADraftWithAnotherTokenizerIsRefused) {
+  const char* data = std::getenv("COXSWAIN_DATA");
+  const char* source = std::getenv("COXSWAIN_SOURCE_DIR");
+  const std::string stories = std::string(data == nullptr ? "" : data) + "/models/stories260K";
+  if (source == nullptr || !std::filesystem::exists(stories))
+    GTEST_SKIP() << "COXSWAIN_DATA has no models/stories260K";
+  RunnerOptions options;
+  options.model_dir = std::string(source) + "/models/demo";
+  options.speculative_model_dir = stories;
+  options.draft_tokens_max = 3;
+  options.kv_blocks = 64;
+  options.max_total_tokens = 500;
+  const auto refused = LocalRunner::create(options);
+  EXPECT_EQ(refused.status().message(),
+            "speculative_model " + stories +
+                ": its tokenizer is not the model's: 512 tokens, the model has 3072");
+  options.speculative_model_dir = std::string(source) + "/models/demo-draft";
+  const auto created = LocalRunner::create(options);
+  EXPECT_TRUE(created.ok()) << created.status().message();
+}
+
 TEST(Law1DraftsText, GrammarsStopStringsAndEnds) {
   const auto reference = start_trained(0);
   if (reference == nullptr) GTEST_SKIP() << "COXSWAIN_DATA has no models/stories260K";
   std::vector<SequenceSpec> specs = texts(*reference->codec());
   const auto expected = drive_each_alone(*reference, specs);
-  const auto drafting = start_trained(6);
-  ASSERT_NE(drafting, nullptr);
-  // By look-up alone, then told what comes.
-  for (const bool told : {false, true}) {
-    if (told) guess(specs, expected);
-    std::uint32_t n_drafts = 0;
-    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-      const auto seen = drive(*drafting,
-                              specs,
-                              {.seed = seed,
-                               .include_share = 0.8,
-                               .pause_share = seed == 2 ? 0.05 : 0.0,
-                               .look_ahead = seed % 2 == 0,
-                               .n_draft_max = static_cast<std::uint32_t>(seed + 2)});
-      expect_same_outcomes(expected, seen, "seed " + std::to_string(seed));
-      for (const DriveOutcome& outcome : seen) n_drafts += outcome.n_drafts;
+  // By look-up alone, told what comes, and by a model's guesses.
+  for (const bool by_model : {false, true}) {
+    const auto drafting = start_trained(6, by_model);
+    ASSERT_NE(drafting, nullptr);
+    for (const bool told : {false, true}) {
+      if (told) guess(specs, expected);
+      std::uint32_t n_drafts = 0;
+      for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+        const auto seen = drive(*drafting,
+                                specs,
+                                {.seed = seed,
+                                 .include_share = 0.8,
+                                 .pause_share = seed == 2 ? 0.05 : 0.0,
+                                 .look_ahead = seed % 2 == 0,
+                                 .n_draft_max = static_cast<std::uint32_t>(seed + 2)});
+        expect_same_outcomes(expected, seen, "seed " + std::to_string(seed));
+        for (const DriveOutcome& outcome : seen) n_drafts += outcome.n_drafts;
+      }
+      EXPECT_GT(n_drafts, 60U);
     }
-    EXPECT_GT(n_drafts, 60U);
+    EXPECT_GT(drafting->state().drafts.accepted, 0U);
+    EXPECT_GT(drafting->state().drafts.computed, drafting->state().drafts.accepted);
+    for (SequenceSpec& spec : specs) spec.draft.clear();
   }
-  EXPECT_GT(drafting->state().drafts.accepted, 0U);
-  EXPECT_GT(drafting->state().drafts.computed, drafting->state().drafts.accepted);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/probe.h"
 #include "kvstore/block_image.h"
+#include "runner/head_source.h"
 #include "tokenizer/text_codec.h"
 
 namespace coxswain::runner {
@@ -59,6 +60,42 @@ Status check_local_options(const RunnerOptions& options) {
   return {};
 }
 
+// How many tokens are guessed in a step with this folder. Errors: those of its config.json; more than there are heads.
+Result<std::uint32_t> guesses_max(std::uint32_t wanted, const std::string& folder) {
+  COXSWAIN_ASSIGN_OR_RETURN(const model::GuessConfig config, model::read_guess_config(folder));
+  if (!config.is_heads()) {
+    if (wanted > 0) return wanted;
+    return invalid_argument("`speculate` must be above 0 with a draft model: " + folder,
+                            "speculate");
+  }
+  if (wanted > config.n_heads) {
+    const bool is_medusa = config.kind == model::GuessConfig::Kind::kMedusa;
+    return invalid_argument("Speculate is set to `" + std::to_string(wanted) + "` but this " +
+                                (is_medusa ? "medusa" : "mlp_speculator") + " models only has `" +
+                                std::to_string(config.n_heads) + "` heads, please make them match",
+                            "speculate");
+  }
+  return wanted > 0 ? wanted : static_cast<std::uint32_t>(config.n_heads);
+}
+
+// A token must mean the same to both.
+Status check_same_tokens(const tokenizer::Tokenizer& model, const tokenizer::Tokenizer& draft) {
+  const auto differ = [](const std::string& how) {
+    return invalid_argument("its tokenizer is not the model's: " + how, "speculative_model");
+  };
+  if (model.vocab_size() != draft.vocab_size()) {
+    return differ(std::to_string(draft.vocab_size()) + " tokens, the model has " +
+                  std::to_string(model.vocab_size()));
+  }
+  for (std::size_t i = 0; i < model.vocab_size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (model.token(id) == draft.token(id)) continue;
+    return differ("token " + std::to_string(i) + " is `" + draft.token(id) + "`, the model's is `" +
+                  model.token(id) + "`");
+  }
+  return {};
+}
+
 // What a block of each layer holds, where all layers of the group hold the same.
 void fill_shape(const kvstore::KvStoreOptions& kv, std::uint32_t group, KvGroup& to) {
   const kvstore::KvLayerShape* first = nullptr;
@@ -77,6 +114,18 @@ void fill_shape(const kvstore::KvStoreOptions& kv, std::uint32_t group, KvGroup&
   to.v_dim = first->v_head_dim;
 }
 
+ExecutorLimits limits_of(const RunnerOptions& options) {
+  ExecutorLimits out;
+  out.rows_max = std::size_t{options.max_batch_prefill_tokens} + options.max_batch_size;
+  out.logit_rows_max = std::min(out.rows_max, kLogitRowsMax);
+  out.top_tokens_max = options.top_tokens_max;
+  out.output_bytes_max = options.output_bytes_max;
+  out.logits_processors = options.logits_processors;
+  out.draft_tokens_max = options.draft_tokens_max;
+  out.draft_policy = options.draft_policy;
+  return out;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& options) {
@@ -91,8 +140,8 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
 
   model::LoadOptions load;
   std::shared_ptr<const TextCodec> codec;
+  auto tokenizer = options.tokenizer;
   if (!options.without_text) {
-    auto tokenizer = options.tokenizer;
     if (tokenizer == nullptr) {
       COXSWAIN_ASSIGN_OR_RETURN(
           tokenizer,
@@ -101,7 +150,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
     }
     load.n_token_ids = tokenizer->vocab_size();
     load.tokenizer_eos = tokenizer->eos_id();
-    codec = std::make_shared<tokenizer::TokenizerCodec>(std::move(tokenizer));
+    codec = std::make_shared<tokenizer::TokenizerCodec>(tokenizer);
   }
   load.model_dir = options.model_dir;
   load.dtype = options.dtype;
@@ -118,7 +167,74 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   load.exec = runner->exec_.get();
   COXSWAIN_ASSIGN_OR_RETURN(runner->model_, model::Model::load(load));
   runner->codec_ = std::move(codec);
+  if (!options.speculative_model_dir.empty()) {
+    COXSWAIN_ASSIGN_OR_RETURN(resolved.draft_tokens_max,
+                              guesses_max(options.draft_tokens_max, options.speculative_model_dir));
+    COXSWAIN_RETURN_IF_ERROR(runner->load_draft(
+        resolved, std::move(load), options.without_text ? nullptr : tokenizer.get()));
+  }
   return finish(std::move(runner), resolved, std::move(kernel_set_id));
+}
+
+Status LocalRunner::load_draft(const RunnerOptions& options,
+                               model::LoadOptions load,
+                               const tokenizer::Tokenizer* tokenizer) {
+  const std::string context = "speculative_model " + options.speculative_model_dir;
+  load.model_dir = options.speculative_model_dir;
+  load.windows = {};
+  // The form in which the large model is stored is not that of the small one.
+  if (kernels::find_format(load.quantize) == nullptr) load.quantize.clear();
+  COXSWAIN_ASSIGN_OR_RETURN(const model::GuessConfig config,
+                            model::read_guess_config(load.model_dir));
+  if (config.is_heads()) {
+    auto heads = model::GuessHeads::load(load, *model_, HeadSource::kRowsMax, exec_->n_threads());
+    if (!heads.ok()) return heads.status().with_context(context);
+    heads_ = std::move(heads).value();
+    return {};
+  }
+  if (tokenizer != nullptr) {
+    auto own = tokenizer::Tokenizer::load(load.model_dir, {});
+    if (!own.ok()) return own.status().with_context(context);
+    const Status same = check_same_tokens(*tokenizer, **own);
+    if (!same.ok()) return same.with_context(context);
+  }
+  auto loaded = model::Model::load(load);
+  if (!loaded.ok()) return loaded.status().with_context(context);
+  draft_model_ = std::move(loaded).value();
+  if (tokenizer == nullptr && draft_model_->info().vocab_size != model_->info().vocab_size) {
+    return invalid_argument(
+        context + ": it has a vocabulary of " + std::to_string(draft_model_->info().vocab_size) +
+            " tokens, the model one of " + std::to_string(model_->info().vocab_size),
+        "speculative_model");
+  }
+  return {};
+}
+
+// Guesses are for few sequences at a time; a share of the memory that the large model would hardly miss is enough.
+DraftModelOptions LocalRunner::draft_options(const RunnerOptions& options,
+                                             std::uint64_t available) const {
+  constexpr std::uint32_t kStreams = 16;
+  constexpr std::uint64_t kShare = 16;
+  const model::ModelInfo& info = draft_model_->info();
+  DraftModelOptions out{.n_max = options.draft_tokens_max,
+                        .kv_type = kv_type_of({}, info),
+                        .vocab_size = model_->info().vocab_size};
+  const std::uint32_t longest = std::min(
+      info.max_position_embeddings,
+      options.max_total_tokens != 0 ? options.max_total_tokens : info.max_position_embeddings);
+  const std::uint64_t wanted = std::uint64_t{longest + options.draft_tokens_max + 16} *
+                               std::clamp(options.max_batch_size, 1U, kStreams);
+  const std::uint64_t each = DraftModel::kv_bytes_per_token(*draft_model_, out);
+  out.kv_tokens = static_cast<std::uint32_t>(std::min(
+      {wanted, available / kShare / std::max<std::uint64_t>(each, 1), std::uint64_t{1} << 30}));
+  return out;
+}
+
+std::string LocalRunner::speculation() const {
+  if (info_.capabilities.draft_tokens_max == 0) return "";
+  const std::string method = draft_ == nullptr ? "n-gram" : std::string(draft_->name());
+  return "Using speculation " + method + " with " +
+         std::to_string(info_.capabilities.draft_tokens_max) + " input ids.";
 }
 
 Result<std::string> LocalRunner::outlook(const RunnerOptions& options) {
@@ -173,17 +289,10 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::finish(std::unique_ptr<LocalRu
 Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_id) {
   const model::ModelInfo& model = model_->info();
   const std::size_t n_threads = exec_->n_threads();
-  ExecutorLimits limits;
-  limits.rows_max = std::size_t{options.max_batch_prefill_tokens} + options.max_batch_size;
-  limits.logit_rows_max = std::min(limits.rows_max, kLogitRowsMax);
+  ExecutorLimits limits = limits_of(options);
   if (limits.rows_max == 0)
     return invalid_argument("max_batch_prefill_tokens must be above 0", "max_batch_prefill_tokens");
   COXSWAIN_RETURN_IF_ERROR(check_local_options(options));
-  limits.top_tokens_max = options.top_tokens_max;
-  limits.output_bytes_max = options.output_bytes_max;
-  limits.logits_processors = options.logits_processors;
-  limits.draft_tokens_max = options.draft_tokens_max;
-  limits.draft_policy = options.draft_policy;
 
   kvstore::KvStoreOptions kv;
   kv.type = kv_type_of(options, model);
@@ -202,6 +311,13 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
       model_->workspace_bytes(limits.rows_max, limits.logit_rows_max, n_threads) +
       StepExecutor::workspace_bytes(model, limits, n_threads) + options.attachment_bytes_max +
       options.output_bytes_max;
+  DraftModelOptions draft;
+  if (draft_model_ != nullptr) {
+    draft = draft_options(options, request.available_bytes);
+    request.draft_bytes = DraftModel::bytes(*draft_model_, draft, n_threads);
+  }
+  const std::size_t n_head_rows = std::min(limits.logit_rows_max, HeadSource::kRowsMax);
+  if (heads_ != nullptr) request.draft_bytes = HeadSource::bytes(*model_, *heads_, n_head_rows);
   request.block_tokens = options.block_tokens;
   request.kv_type = tensor::name_of(kv.type);
   request.kv_blocks = options.kv_blocks;
@@ -223,6 +339,8 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
   if (options.attachment_bytes_max > 0) attachments_.emplace(options.attachment_bytes_max);
   fill_info(options, std::move(kernel_set_id));
   layout_ = kv_layout_of(info_);
+  COXSWAIN_RETURN_IF_ERROR(
+      make_guesser(draft, n_head_rows, options.draft_tokens_max).with_context("speculative_model"));
   if (codec_ != nullptr) grammars_.emplace(*codec_, model.vocab_size);
   executor_.emplace(ExecutorParts{.model = model_.get(),
                                   .kv = &*kv_,
@@ -230,8 +348,27 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
                                   .codec = codec_.get(),
                                   .attachments = attachments_ ? &*attachments_ : nullptr,
                                   .layout = &layout_,
-                                  .grammars = grammars_ ? &*grammars_ : nullptr},
+                                  .grammars = grammars_ ? &*grammars_ : nullptr,
+                                  .guesser = draft_.get()},
                     limits);
+  return {};
+}
+
+Status LocalRunner::make_guesser(const DraftModelOptions& draft,
+                                 std::size_t n_head_rows,
+                                 std::uint32_t draft_tokens_max) {
+  if (draft_model_ != nullptr) {
+    COXSWAIN_ASSIGN_OR_RETURN(auto made,
+                              DraftModel::create(std::move(draft_model_), draft, *exec_));
+    COXSWAIN_RETURN_IF_ERROR(made->measure());
+    draft_ = std::move(made);
+  }
+  if (heads_ != nullptr) {
+    auto made = std::make_unique<HeadSource>(
+        *model_, std::move(heads_), n_head_rows, draft_tokens_max, *exec_);
+    COXSWAIN_RETURN_IF_ERROR(made->measure());
+    draft_ = std::move(made);
+  }
   return {};
 }
 

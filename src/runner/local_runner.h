@@ -24,8 +24,10 @@
 
 #include "base/mutex.h"
 #include "kvstore/kv_store.h"
+#include "model/guess_heads.h"
 #include "model/model.h"
 #include "runner/attachment_store.h"
+#include "runner/draft_model.h"
 #include "runner/memory_plan.h"
 #include "runner/step_executor.h"
 #include "tokenizer/tokenizer.h"
@@ -70,6 +72,9 @@ struct RunnerOptions {
   // Tokens that are guessed ahead for a sequence in a step, at most; 0: none. Same tokens in fewer steps.
   std::uint32_t draft_tokens_max = 0;
   DraftPolicy draft_policy = DraftPolicy::kByGain;
+  // Folder of a model of the same vocabulary, or of heads for this model, that guesses them; empty = none does. A model
+  // needs draft_tokens_max, which for heads is their number if it is 0.
+  std::string speculative_model_dir;
   std::string tokenizer_config_path;
   bool without_text = false;  // no tokenizer: tokens have ids only
   // Where packed weights are kept for later starts, and the most that all of the folder may take; empty = nowhere, 0 =
@@ -124,14 +129,25 @@ class LocalRunner final : public StepRunner {
     return model_->info().weight_shares;
   }
   std::shared_ptr<const TextCodec> codec() const { return codec_; }  // null without text
+  // What guesses tokens, as TGI names it; empty if nothing does.
+  std::string speculation() const;
 
  private:
   LocalRunner() = default;
   void make_threads(const RunnerOptions& options);
+  // Reads what guesses tokens, `load` being how the model was read. draft_ is made when memory is planned.
+  Status load_draft(const RunnerOptions& options,
+                    model::LoadOptions load,
+                    const tokenizer::Tokenizer* tokenizer);
+  DraftModelOptions draft_options(const RunnerOptions& options, std::uint64_t available) const;
   static Result<std::unique_ptr<LocalRunner>> finish(std::unique_ptr<LocalRunner> runner,
                                                      const RunnerOptions& options,
                                                      std::string kernel_set_id);
   Status set_up(const RunnerOptions& options, std::string kernel_set_id);
+  // From draft_model_ or heads_, if one is there.
+  Status make_guesser(const DraftModelOptions& draft,
+                      std::size_t n_head_rows,
+                      std::uint32_t draft_tokens_max);
   void fill_info(const RunnerOptions& options, std::string kernel_set_id);
   Status warm_up();
   void compute_loop();
@@ -144,7 +160,10 @@ class LocalRunner final : public StepRunner {
   std::optional<AttachmentStore> attachments_;  // empty if attachment_bytes_max is 0
   std::optional<Grammars> grammars_;            // empty without a tokenizer
   KvLayout layout_;
-  std::optional<StepExecutor> executor_;  // used by the compute thread only
+  std::unique_ptr<model::Model> draft_model_;  // until draft_ owns it
+  std::unique_ptr<model::GuessHeads> heads_;   // the same
+  std::unique_ptr<StepSource> draft_;          // may be null
+  std::optional<StepExecutor> executor_;       // used by the compute thread only
   RunnerInfo info_;
   MemoryPlan plan_;
 

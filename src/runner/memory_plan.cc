@@ -155,11 +155,13 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
   MemoryPlan plan{.available_bytes = request.available_bytes,
                   .weight_bytes = request.weight_bytes,
                   .workspace_bytes = request.workspace_bytes,
+                  .draft_bytes = request.draft_bytes,
                   .reserve_bytes = reserve_bytes_of(request.available_bytes),
                   .groups = request.groups,
                   .block_tokens = request.block_tokens,
                   .kv_type = request.kv_type};
-  const std::uint64_t fixed = plan.weight_bytes + plan.workspace_bytes + plan.reserve_bytes;
+  const std::uint64_t fixed =
+      plan.weight_bytes + plan.workspace_bytes + plan.draft_bytes + plan.reserve_bytes;
   const std::uint64_t left = request.available_bytes > fixed ? request.available_bytes - fixed : 0;
   if (!(request.kv_fraction > 0.0 && request.kv_fraction <= 1.0)) {
     return invalid_argument(
@@ -204,8 +206,9 @@ Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
 }
 
 std::vector<std::string> MemoryPlan::to_lines() const {
-  const std::uint64_t planned = weight_bytes + workspace_bytes + kv_bytes + reserve_bytes;
-  return {
+  const std::uint64_t planned =
+      weight_bytes + workspace_bytes + draft_bytes + kv_bytes + reserve_bytes;
+  std::vector<std::string> out = {
       line("weights", weight_bytes, ""),
       line("kv cache",
            kv_bytes,
@@ -216,6 +219,9 @@ std::vector<std::string> MemoryPlan::to_lines() const {
       line("available",
            available_bytes,
            format_bytes(available_bytes > planned ? available_bytes - planned : 0) + " not used")};
+  if (draft_bytes > 0)
+    out.insert(out.begin() + 1, line("draft", draft_bytes, "weights, workspace and cache"));
+  return out;
 }
 
 }  // namespace coxswain::runner

@@ -1,7 +1,7 @@
 #pragma once
 // MemoryPlan: who gets which bytes, decided before the cache is taken. Load never takes more than it says.
 //
-//   available = weights + workspace + kv + reserve (+ unused)
+//   available = weights + workspace + kv + draft model or heads + reserve (+ unused)
 //
 // Each KV group has blocks of its own. Groups that keep every position have one for each block of a request, groups
 // with a window what their window needs: the cache is divided for requests of total_tokens_max, or, if that is not
@@ -27,6 +27,7 @@ struct MemoryRequest {
   std::uint64_t available_bytes = 0;  // before anything of the runner is taken
   std::uint64_t weight_bytes = 0;
   std::uint64_t workspace_bytes = 0;
+  std::uint64_t draft_bytes = 0;     // all of what guesses tokens
   std::vector<KvGroup> groups = {};  // kind, window and bytes_per_block
   std::uint32_t block_tokens = 0;
   std::string kv_type = {};  // name, for to_lines()
@@ -44,6 +45,7 @@ struct MemoryPlan {
   std::uint64_t available_bytes = 0;
   std::uint64_t weight_bytes = 0;
   std::uint64_t workspace_bytes = 0;
+  std::uint64_t draft_bytes = 0;
   std::uint64_t kv_bytes = 0;
   std::uint64_t reserve_bytes = 0;
   std::vector<KvGroup> groups = {};  // n_blocks, too: block 0 included, which is never leased

@@ -1,7 +1,7 @@
 #pragma once
 // SequenceState: what the runner remembers of one sequence beside its keys and values.
 //
-// All of it but the block tables and the drafter is a pure function of (spec, output ids): penalty counts, partial
+// All of it but the block tables and what guesses are made from is a pure function of (spec, output ids): penalty counts, partial
 // characters, the stop matcher, the places in the grammar and in the thoughts, and the text so far. So it survives
 // pauses as it is and is rebuilt from SequenceSpec::produced after a restart.
 //
@@ -22,6 +22,7 @@
 
 #include "grammar/token_masks.h"
 #include "runner/drafts.h"
+#include "runner/guess_source.h"
 #include "runner/masks_ahead.h"
 #include "sampling/dry.h"
 #include "sampling/forbidden_tokens.h"
@@ -102,6 +103,7 @@ class SequenceState {
   PromptCarry carry;
   std::uint64_t last_step_serial = 0;  // of the row that named it last (StepExecutor)
   std::unique_ptr<Drafter> drafter;    // from its first row that may have drafts on (StepExecutor)
+  std::unique_ptr<StepSource::Kept> kept;  // of the runner's StepSource, as the drafter
 
  private:
   // The decoded text of one more token, with and without special tokens.

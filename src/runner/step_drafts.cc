@@ -14,6 +14,17 @@ constexpr std::uint32_t kStepsToProbe = 64;
 constexpr double kChanceToProbe = 0.5;
 // A row must be worth so much more than it costs.
 constexpr double kMargin = 1.15;
+// What is thought of a source's time where it was not asked for long: it may have been disturbed when it was.
+constexpr double kMarginToProbe = 0.6;
+// A source that has a prompt to follow does so for the tokens to come, but no more than so many.
+constexpr std::size_t kTokensToFollowFor = 32;
+
+double tokens_of(double chance, std::size_t n) {
+  double sum = 0;
+  double all = 1;
+  for (std::size_t i = 0; i < n; ++i) sum += all *= chance;
+  return sum;
+}
 
 }  // namespace
 
@@ -30,35 +41,111 @@ std::size_t StepExecutor::drafts_allowed(const ReadyRow& ready) const {
   return std::min<std::size_t>(row.n_draft_max - n_taken, n_left - 1);
 }
 
+Guess StepExecutor::best_known_guess(const ReadyRow& ready) const {
+  std::unique_ptr<Drafter>& drafter = ready.state->drafter;
+  if (drafter == nullptr) drafter = std::make_unique<Drafter>(ready.state->spec().draft);
+  drafter->follow(ready.state->spec().prompt, ready.state->output());
+  if (!drafter->has_guess()) return {};
+  return {.ids = drafter->guess(ready.n_drafts_max), .chance = drafter->chance()};
+}
+
+// As far as each row pays.
+void StepExecutor::find_known_guesses(double price) {
+  bool may_probe = ++steps_without_drafts_ >= kStepsToProbe;
+  for (ReadyRow& ready : rows_) {
+    if (ready.n_drafts_max == 0) continue;
+    ready.guess = best_known_guess(ready);
+    const double chance = ready.guess.chance;
+    std::size_t n = rows_that_pay(chance, ready.guess.ids.size(), price);
+    const bool probes = n == 0 && may_probe && chance > kChanceToProbe;
+    if (probes || limits_.draft_policy == DraftPolicy::kAlways) n = ready.guess.ids.size();
+    ready.guess.ids = ready.guess.ids.first(n);
+    if (n > 0) may_probe = false;
+  }
+}
+
+// Lets the source that computes guess for the sequences that it knows more of than is known for nothing, if that pays.
+void StepExecutor::guess_together(double price, std::size_t n_tokens) {
+  StepSource& source = *parts_.guesser;
+  RoundBase base{.tokens = static_cast<double>(n_tokens),
+                 .seconds = row_costs_.step_seconds(n_base_rows_),
+                 .row_seconds = row_costs_.row_seconds(n_base_rows_),
+                 .row_price = price};
+  candidates_.clear();
+  candidate_rows_.clear();
+  for (ReadyRow& ready : rows_) {
+    if (ready.n_drafts_max == 0) continue;
+    const auto n_known = static_cast<double>(ready.guess.ids.size());
+    const double known_tokens = tokens_of(ready.guess.chance, ready.guess.ids.size());
+    base.tokens += known_tokens;
+    base.seconds += n_known * base.row_seconds;
+    source.begin(*ready.state);
+    const std::size_t n_first = source.n_first_rows(*ready.state);
+    if (n_first == 0 || (n_known > 0 && ready.guess.chance >= ready.state->kept->chance)) continue;
+    const std::size_t n_left =
+        ready.state->spec().stopping.max_new_tokens - ready.state->output().size();
+    const auto n_steps = static_cast<double>(std::min(n_left, kTokensToFollowFor));
+    candidates_.push_back({.chance = ready.state->kept->chance,
+                           .n_max = std::min(ready.n_drafts_max, source.n_max()),
+                           .first_rows = 1 + static_cast<double>(n_first - 1) / n_steps,
+                           .known_rows = n_known,
+                           .known_tokens = known_tokens});
+    candidate_rows_.push_back(&ready);
+  }
+  const bool probes = ++steps_without_guesser_ >= kStepsToProbe;
+  const bool always = limits_.draft_policy == DraftPolicy::kAlways;
+  std::size_t n_rounds = source.n_max();
+  if (!always) {
+    // Without a step of this size there is nothing to compare with.
+    n_rounds =
+        base.seconds > 0
+            ? rounds_that_pay(source.costs(), base, candidates_, probes ? kMarginToProbe : kMargin)
+            : 0;
+  }
+  guesses_.clear();
+  if (n_rounds == 0 || candidates_.empty()) return;
+  steps_without_guesser_ = 0;
+  std::size_t n_asked = 0;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const std::size_t n_max = std::min(n_rounds, candidates_[i].n_max);
+    const std::size_t n = always ? n_max : rows_that_pay(candidates_[i].chance, n_max, price);
+    if (n == 0) continue;
+    guesses_.push_back({.state = candidate_rows_[i]->state, .n = n});
+    candidate_rows_[n_asked++] = candidate_rows_[i];
+  }
+  source.guess(guesses_);
+  for (std::size_t i = 0; i < n_asked; ++i) {
+    if (guesses_[i].ids.empty()) continue;
+    candidate_rows_[i]->guess.ids = guesses_[i].ids;
+    candidate_rows_[i]->by_guesser = true;
+  }
+}
+
 void StepExecutor::add_drafts() {
   drafts_.clear();
   n_base_rows_ = 0;
+  guess_time_ = {};
   if (limits_.draft_tokens_max == 0) return;
   std::size_t n_tokens = 0;
-  for (ReadyRow& ready : rows_) {
+  for (const ReadyRow& ready : rows_) {
     n_base_rows_ += ready.n_tokens;
     n_tokens += ready.emits ? 1 : 0;
-    if (ready.n_drafts_max == 0) continue;
-    std::unique_ptr<Drafter>& drafter = ready.state->drafter;
-    if (drafter == nullptr) drafter = std::make_unique<Drafter>(ready.state->spec().draft);
-    drafter->follow(ready.state->spec().prompt, ready.state->output());
   }
   const double price = kMargin * row_costs_.price(n_base_rows_, n_tokens);
-  bool may_probe = ++steps_without_drafts_ >= kStepsToProbe;
+  find_known_guesses(price);
+  if (parts_.guesser != nullptr) {
+    const auto begin = Clock::now();
+    guess_together(price, n_tokens);
+    guess_time_ = Clock::now() - begin;
+  }
   for (ReadyRow& ready : rows_) {
-    if (ready.n_drafts_max == 0 || !ready.state->drafter->has_guess()) continue;
-    const double chance = ready.state->drafter->chance();
-    std::size_t n = 0;
-    for (double all = chance; n < ready.n_drafts_max && all > price; all *= chance) ++n;
-    const bool probes = n == 0 && may_probe && chance > kChanceToProbe;
-    if (probes || limits_.draft_policy == DraftPolicy::kAlways) n = ready.n_drafts_max;
-    const std::span<const TokenId> guess = ready.state->drafter->guess(n);
-    if (guess.empty()) continue;
+    if (ready.n_drafts_max > 0 && parts_.guesser != nullptr && !ready.by_guesser)
+      parts_.guesser->forget(*ready.state->kept);
+    if (ready.guess.ids.empty()) continue;
     ready.first_draft = drafts_.size();
-    ready.n_drafts = guess.size();
-    ready.n_tokens += guess.size();
-    drafts_.insert(drafts_.end(), guess.begin(), guess.end());
-    may_probe = false;
+    ready.n_drafts = ready.guess.ids.size();
+    ready.n_tokens += ready.n_drafts;
+    drafts_.insert(drafts_.end(), ready.guess.ids.begin(), ready.guess.ids.end());
     steps_without_drafts_ = 0;
   }
 }
@@ -75,13 +162,17 @@ void StepExecutor::observe_cost() {
   draft_counts_.computed += drafts_.size();
   bool decodes = true;
   for (const ReadyRow& ready : rows_) {
-    if (ready.n_drafts > 0 && !ready.result->tokens.empty())
-      draft_counts_.accepted += ready.result->tokens.size() - 1;
     decodes &= ready.n_tokens - ready.n_drafts == 1;
+    if (ready.n_drafts == 0 || ready.result->tokens.empty()) continue;
+    const std::size_t n_right = ready.result->tokens.size() - 1;
+    draft_counts_.accepted += n_right;
+    if (!ready.by_guesser) continue;
+    const bool one_wrong = n_right < ready.n_drafts && !ready.result->finish;
+    parts_.guesser->learn(*ready.state->kept, n_right, one_wrong);
   }
-  if (!decodes) return;
   const std::chrono::duration<double> time = timings_.forward + timings_.sample;
-  row_costs_.observe(n_base_rows_, n_base_rows_ + drafts_.size(), time.count());
+  if (decodes) row_costs_.observe(n_base_rows_, n_base_rows_ + drafts_.size(), time.count());
+  timings_.forward += guess_time_;
 }
 
 }  // namespace coxswain::runner

@@ -13,6 +13,7 @@
 //
 // Thread rule: one thread (the compute thread). Memory that depends on rows is taken by the constructor.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -35,6 +36,7 @@
 #include "runner/attachment_store.h"
 #include "runner/drafts.h"
 #include "runner/grammars.h"
+#include "runner/guess_source.h"
 #include "runner/masks_ahead.h"
 #include "runner/sequence_state.h"
 #include "sampling/sampler.h"
@@ -52,6 +54,7 @@ struct ExecutorParts {
   AttachmentStore* attachments = nullptr;
   const KvLayout* layout = nullptr;  // of `kv`
   Grammars* grammars = nullptr;      // may be null: then sequences with a grammar are refused
+  StepSource* guesser = nullptr;     // may be null: then drafts are what is known of each sequence
 };
 
 // By the name that requests give.
@@ -104,6 +107,8 @@ class StepExecutor {
     std::size_t n_drafts_max = 0;
     std::size_t n_drafts = 0;  // of n_tokens, the last ones: drafts_[first_draft, + n_drafts)
     std::size_t first_draft = 0;
+    Guess guess = {};              // for nothing, as far as it pays; then the one that is computed
+    bool by_guesser = false;       // ExecutorParts::guesser has made it
     std::size_t first_hidden = 0;  // row of hidden_in_ and hidden_out_
     bool emits = false;            // its end is the end of the context
     std::size_t n_done = 0;        // rows already run
@@ -146,6 +151,10 @@ class StepExecutor {
   void fail(ReadyRow& ready, const Status& status);
   // step_drafts.cc
   std::size_t drafts_allowed(const ReadyRow& ready) const;
+  // Of all that costs nothing.
+  Guess best_known_guess(const ReadyRow& ready) const;
+  void find_known_guesses(double price);
+  void guess_together(double price, std::size_t n_tokens);
   void add_drafts();
   void observe_cost();
   // Whether the draft behind `position`, if there is one, was right to say `token`.
@@ -200,6 +209,11 @@ class StepExecutor {
   RowCosts row_costs_;
   std::size_t n_base_rows_ = 0;  // of the step, without drafts
   std::uint32_t steps_without_drafts_ = 0;
+  std::uint32_t steps_without_guesser_ = 0;
+  std::vector<RoundCandidate> candidates_;  // of guess_together(), as the next
+  std::vector<ReadyRow*> candidate_rows_;
+  std::vector<StepSource::Wanted> guesses_;
+  std::chrono::nanoseconds guess_time_{};  // of the step
   DraftCounts draft_counts_;
   std::vector<TokenId> tokens_;                  // [rows_max]
   std::vector<model::SequenceRows> batch_rows_;  // the first n_batch_rows_ are in use

@@ -147,6 +147,10 @@ void StepExecutor::deliver(LogitRow& wanted) {
     return;
   }
   SequenceState::Accepted accepted = ready.state->accept(wanted.choice);
+  if (ready.state->kept != nullptr && parts_.guesser->wants_hidden()) {
+    const std::size_t width = parts_.model->info().hidden_size;
+    parts_.guesser->keep_hidden(*ready.state, {hidden_.data() + wanted.slice_row * width, width});
+  }
   if (ready.n_drafts > 0) {
     ready.state->computed = wanted.position + 1;
     result.next_position = static_cast<std::uint32_t>(ready.state->computed);

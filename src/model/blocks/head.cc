@@ -43,17 +43,14 @@ void Head::normed(const StepContext& step,
   if (spec_.norm) run_norm(step, norm_spec_, norm_, out, out, n);
 }
 
-void Head::run(const StepContext& step,
-               std::span<std::byte> room,
-               std::span<const float> hidden,
-               std::span<const std::uint32_t> rows,
-               std::span<float> out) const {
-  Carver carver(room);
-  const std::size_t n = rows.size();
-  float* x = carver.take<float>(n * step.hidden).data();
-  normed(step, hidden, rows, x);
+void Head::project(const StepContext& step,
+                   std::span<std::byte> room,
+                   std::span<const float> normed,
+                   std::span<float> out) const {
+  const std::size_t n = normed.size() / step.hidden;
+  const float* x = normed.data();
   if (!projection_.empty()) {
-    float* const narrow = carver.take<float>(n * projection_.n()).data();
+    float* const narrow = Carver(room).take<float>(n * projection_.n()).data();
     step.linear(projection_, x, narrow, n);
     x = narrow;
   }
@@ -61,6 +58,17 @@ void Head::run(const StepContext& step,
   if (spec_.scale == 1.0F && spec_.soft_cap == 0.0F) return;
   const std::size_t vocab = matrix_.n();
   step.kernels.soft_cap(step.exec, {out.data(), vocab, n, vocab, spec_.scale, spec_.soft_cap});
+}
+
+void Head::run(const StepContext& step,
+               std::span<std::byte> room,
+               std::span<const float> hidden,
+               std::span<const std::uint32_t> rows,
+               std::span<float> out) const {
+  Carver carver(room);
+  const std::span<float> x = carver.take<float>(rows.size() * step.hidden);
+  normed(step, hidden, rows, x.data());
+  project(step, carver.rest(), x, out);
 }
 
 }  // namespace coxswain::model

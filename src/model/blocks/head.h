@@ -59,7 +59,12 @@ class Head {
               std::span<const std::uint32_t> rows,
               float* out) const;
 
-  // out [rows.size(), vocab].
+  // What is behind the norm: normed [n, hidden], out [n, vocab].
+  void project(const StepContext& step,
+               std::span<std::byte> room,
+               std::span<const float> normed,
+               std::span<float> out) const;
+  // Both: out [rows.size(), vocab].
   void run(const StepContext& step,
            std::span<std::byte> room,
            std::span<const float> hidden,

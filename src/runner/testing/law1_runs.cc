@@ -162,6 +162,7 @@ std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSet
   options.logits_processors = setup.logits_processors;
   options.draft_tokens_max = setup.draft_tokens_max;
   options.draft_policy = DraftPolicy::kAlways;
+  options.speculative_model_dir = setup.speculative_model_dir;
   auto runner = LocalRunner::create(options);
   EXPECT_TRUE(runner.ok()) << runner.status().message();
   return runner.ok() ? std::move(runner).value() : nullptr;

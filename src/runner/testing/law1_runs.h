@@ -33,6 +33,7 @@ struct RunnerSetup {
   std::string isa = {};
   model::WindowLimits windows = {};
   std::uint32_t draft_tokens_max = 0;  // all that are guessed are computed
+  std::string speculative_model_dir = {};
 };
 
 // Null, and a failure of the test, if there is none.
