@@ -31,6 +31,10 @@ http::Response answer_of(json::Object document) {
   return out;
 }
 
+bool thinks(const ChatModel& model) {
+  return model.manner.formats.reasoning != reply::ReasoningFormat::kNone;
+}
+
 bool wants_thoughts(const api::ChatRequest& request) {
   const json::Value* thinks = request.template_arguments.find("enable_thinking");
   return thinks != nullptr && thinks->is_bool() && thinks->as_bool();
@@ -61,7 +65,7 @@ Status Api::ollama_generate(Ticket& ticket) {
 Status Api::start_ollama(Ticket& ticket, api::OllamaRequest request, bool is_chat) {
   api::ChatRequest& chat = request.chat;
   COXSWAIN_RETURN_IF_ERROR(check_ollama_model(*chat.model));
-  if (chat_.manner.formats.reasoning == reply::ReasoningFormat::kNone && wants_thoughts(chat)) {
+  if (wants_thoughts(chat) && !thinks(chat_)) {
     return {Code::kUnimplemented,
             ErrorKind::kValidation,
             "`think` is not supported: the model has no block of thoughts that is known "
@@ -111,8 +115,7 @@ Status Api::ollama_show(Ticket& ticket) {
   COXSWAIN_RETURN_IF_ERROR(check_ollama_model(name));
   json::Array capabilities{"completion"};
   if (chat_) capabilities.emplace_back("tools");
-  if (chat_.manner.formats.reasoning != reply::ReasoningFormat::kNone)
-    capabilities.emplace_back("thinking");
+  if (thinks(chat_)) capabilities.emplace_back("thinking");
   json::Object info;
   info.append_new("general.architecture", "coxswain");
   info.append_new("coxswain.context_length",
