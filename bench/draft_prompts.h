@@ -13,8 +13,8 @@ namespace coxswain::bench {
 // Block ids that print_prompt_gains() uses, from 1 on.
 std::uint32_t prompt_blocks(std::uint32_t n_streams, std::uint32_t block_tokens);
 
-// Answers all prompts (`entries`: `prompt_ids`) greedily, `n_streams` at a time, without guesses and with them in turn for
-// `n_rounds` rounds, and prints the gain in decoded tokens a second. Dies where a token is another.
+// Answers all prompts (`entries`: `prompt_ids`) greedily, `n_streams` at a time, without guesses and with them in turn
+// for `n_rounds` rounds, and prints the gain in decoded tokens a second. Dies where a token is another.
 void print_prompt_gains(runner::LocalRunner& runner,
                         const std::string& path,
                         std::uint32_t n_streams,

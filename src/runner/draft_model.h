@@ -2,8 +2,8 @@
 // DraftModel: a small model of the same vocabulary that guesses what a larger one will say.
 //
 // It has a KV store of its own, of a fixed number of blocks, and follows the known tokens of the sequences that it is
-// asked about: what is behind is computed first, up to kRowsMax rows a step, so a prompt costs nothing unless guesses of
-// its sequence are wanted. Where a sequence finds no block, the one that was asked about least lately loses all of
+// asked about: what is behind is computed first, up to kRowsMax rows a step, so a prompt costs nothing unless guesses
+// of its sequence are wanted. Where a sequence finds no block, the one that was asked about least lately loses all of
 // its own. All KV groups have the same blocks at the same places.
 //
 // Thread rule: belongs to the compute thread, which outlives no state of a sequence.

@@ -111,7 +111,7 @@ struct RoundBase {
   double row_price = 0;    // in tokens, with a margin: rows that are worth less are not computed
 };
 
-// How many rounds give most tokens a second; 0: none do by more than `margin`, the source's time counting so many times.
+// How many rounds give most tokens a second; 0: none do, where the source's time counts `margin` times.
 std::size_t rounds_that_pay(const WorkCosts& costs,
                             const RoundBase& base,
                             std::span<const RoundCandidate> candidates,

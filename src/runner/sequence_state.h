@@ -1,9 +1,9 @@
 #pragma once
 // SequenceState: what the runner remembers of one sequence beside its keys and values.
 //
-// All of it but the block tables and what guesses are made from is a pure function of (spec, output ids): penalty counts, partial
-// characters, the stop matcher, the places in the grammar and in the thoughts, and the text so far. So it survives
-// pauses as it is and is rebuilt from SequenceSpec::produced after a restart.
+// All of it but the block tables and what guesses are made from is a pure function of (spec, output ids): penalty
+// counts, partial characters, the stop matcher, the places in the grammar and in the thoughts, and the text so far. So
+// it survives pauses as it is and is rebuilt from SequenceSpec::produced after a restart.
 //
 // Thread rule: belongs to the compute thread.
 

@@ -116,6 +116,9 @@ ReplicaPlan plan_replica(const options::OptionValues& values,
   for (std::string& argument : options::forwarded_arguments(values, options::Binary::kServer)) {
     if (argument != "--json-output") shard.argv.push_back(std::move(argument));
   }
+  std::erase_if(shard.argv,
+                [](const std::string& a) { return a.starts_with("--speculative-model="); });
+  if (!site.guesser.empty()) shard.argv.push_back("--speculative-model=" + site.guesser);
   add_input_length(values, shard);
   if (n_replicas > 1) add_shares(values, site, n_replicas, shard);
   shard.argv.push_back("--json-output");

@@ -22,6 +22,7 @@ inline constexpr const char* kLogTarget = "text_generation_launcher";
 // What the launcher found out about its surroundings.
 struct LauncherSite {
   ModelSource model;
+  std::string guesser = {};    // folder of what guesses its tokens; empty: nothing does
   std::uint16_t port = 0;      // of the router, already chosen
   int listen_fd = -1;          // bound to it
   int replica_fd = -1;         // the router's end of the channel of --autoscale; -1: none

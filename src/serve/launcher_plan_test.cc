@@ -117,6 +117,18 @@ TEST(LauncherPlan, TheShardAlwaysLogsRecordsAtTheLaunchersLevel) {
   EXPECT_THAT(plan.replicas[0].shard.environment_removed, Contains("LOG_LEVEL"));
 }
 
+TEST(LauncherPlan, WhatGuessesTokensIsNamedByItsFolder) {
+  LauncherSite found = site();
+  found.guesser = "/models/a-draft";
+  const auto values = values_of({"--model-id=a", "--speculate=4", "--speculative-model=a-draft"});
+  EXPECT_THAT(make_launcher_plan(values, found).replicas[0].shard.argv,
+              AllOf(Contains("--speculative-model=/models/a-draft"),
+                    Contains("--speculate=4"),
+                    Not(Contains("--speculative-model=a-draft"))));
+  EXPECT_THAT(plan_of({"--model-id=a"}).replicas[0].shard.argv,
+              Each(Not(StartsWith("--speculative-model"))));
+}
+
 TEST(LauncherPlan, TheOldNameOfTheInputLimitReachesBoth) {
   const LauncherPlan plan = plan_of({"--model-id=a", "--max-input-length=70"});
   EXPECT_THAT(plan.replicas[0].shard.argv, Contains("--max-input-tokens=70"));

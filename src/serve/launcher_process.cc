@@ -272,6 +272,22 @@ int run_plan(const LauncherPlan& plan,
   return report(failure_of(result, forwarder.last_failure()));
 }
 
+// The draft model or heads.
+std::optional<StartFailure> take_guesser(const options::OptionValues& values, LauncherSite& site) {
+  std::string cure;
+  auto guesser = find_guesser(values.get<"speculative-model">().value_or(""),
+                              site.program_folder,
+                              hub_cache(values),
+                              site.model,
+                              cure);
+  if (!guesser.ok())
+    return StartFailure{"ArgumentValidation", guesser.status().message(), cure, kExitModel};
+  // Heads that --model-id names are switched off like any speculation.
+  if (!values.is_set<"speculate">() || values.get<"speculate">() > 0)
+    site.guesser = std::move(guesser).value();
+  return {};
+}
+
 int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (const Status status = validate_launcher_options(values); !status.ok()) {
     return report({"ArgumentValidation", status.message(), kOptionCure, kExitUsage});
@@ -292,6 +308,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
     status = check_model_folder(site.model, bundled, cure);
   }
   if (!status.ok()) return report({"DownloadError", status.message(), cure, kExitModel});
+  if (const auto failure = take_guesser(values, site)) return report(*failure);
   if (const auto failure = check_text_files(values)) return report(*failure);
   if (values.is_set<"revision">() && !site.model.has_revision()) {
     log.warn("`--revision` has no effect: a folder has one revision only",

@@ -135,11 +135,13 @@ std::string startup_block(const std::string& model_id,
           text_of(shard, "threads") + " threads");
   if (const std::string weights = weights_text(shard); !weights.empty()) row("weights", weights);
   if (shard.find("packed") != nullptr) row("packed", text_of(shard, "packed"));
+  const std::uint64_t draft = count_of(shard, "draft_bytes");
   row("memory",
       bytes_text(count_of(shard, "weight_bytes")) + " weights + " +
           bytes_text(count_of(shard, "kv_bytes")) + " KV cache (" +
           with_separators(count_of(shard, "kv_tokens")) + " tokens) + " +
-          bytes_text(count_of(shard, "workspace_bytes")) + " buffers, " +
+          bytes_text(count_of(shard, "workspace_bytes")) + " buffers" +
+          (draft == 0 ? "" : " + " + bytes_text(draft) + " for drafts") + ", " +
           bytes_text(count_of(shard, "reserve_bytes")) + " kept free");
   const std::uint64_t huge = count_of(shard, "huge_page_bytes");
   row("pages",

@@ -153,10 +153,14 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
 }
 
 TEST(StartupBlock, WithAKeyAndWithoutAChatTemplate) {
-  const std::string block = startup_block(
-      "m", 2, parsed("{}"), parsed(R"({"url":"http://h:1","api_key":true,"chat":false})"));
+  const std::string block =
+      startup_block("m",
+                    2,
+                    parsed(R"({"draft_bytes":2048})"),
+                    parsed(R"({"url":"http://h:1","api_key":true,"chat":false})"));
   EXPECT_THAT(block,
               AllOf(HasSubstr("m (?)"),
+                    HasSubstr("buffers + 2.0 KiB for drafts, "),
                     Not(HasSubstr("  weights")),
                     Not(HasSubstr("  packed")),
                     HasSubstr("  pages     none of 2 MiB: /sys/kernel/mm/"),

@@ -10,8 +10,10 @@
 #include <fstream>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include "gguf/file_names.h"
+#include "json/json.h"
 
 namespace coxswain::serve {
 namespace {
@@ -202,6 +204,19 @@ ModelSource find_folder(const std::string& model_id,
   return is_hub_entry(entry) ? snapshot_of(entry, model_id, hub) : as_given;
 }
 
+// What the config.json of heads says that they are for; none if the folder holds no heads. Whoever loads them says what
+// is wrong with that file.
+std::optional<std::string> base_of_heads(const std::string& folder) {
+  constexpr std::size_t kBytesMax = std::size_t{16} << 20;
+  const auto config = json::parse_file((fs::path(folder) / "config.json").string(), kBytesMax);
+  if (!config.ok() || !config->is_object()) return std::nullopt;
+  const json::Value* type = config->find("model_type");
+  const bool is_mlp = type != nullptr && type->is_string() && type->as_string() == "mlp_speculator";
+  if (!is_mlp && config->find("medusa_num_heads") == nullptr) return std::nullopt;
+  const json::Value* base = config->find("base_model_name_or_path");
+  return base != nullptr && base->is_string() ? base->as_string() : std::string();
+}
+
 }  // namespace
 
 std::string hub_cache_folder(const std::string& hub_cache_option,
@@ -275,6 +290,36 @@ Status check_model_folder(const ModelSource& model,
   if (!may(config, R_OK)) return unreadable(config, cure);
   if (file_with(folder, {".safetensors"}).empty()) return no_weights(folder, cure);
   return {};
+}
+
+Result<std::string> find_guesser(const std::string& speculative_model,
+                                 const std::string& program_folder,
+                                 const HubCache& hub,
+                                 ModelSource& model,
+                                 std::string& cure) {
+  const std::vector<std::string> bundled = bundled_models(program_folder);
+  const std::optional<std::string> base = base_of_heads(model.folder);
+  if (base) {
+    if (!speculative_model.empty()) {
+      cure = "Leave out --speculative-model, or serve the model itself.";
+      return invalid_argument("`--speculative-model` beside " + model.folder +
+                              ", which holds heads that guess tokens");
+    }
+    std::error_code error;
+    const fs::path beside = (fs::path(model.folder) / *base).lexically_normal();
+    ModelSource found = fs::exists(beside, error)
+                            ? ModelSource{.folder = beside.string(), .name = {}}
+                            : find_model(*base, program_folder, {.folder = hub.folder});
+    found.name = model.name;
+    COXSWAIN_RETURN_IF_ERROR(check_model_folder(found, bundled, cure)
+                                 .with_context("base_model_name_or_path of " + model.folder));
+    return std::exchange(model, std::move(found)).folder;
+  }
+  if (speculative_model.empty()) return std::string();
+  ModelSource guesser = find_model(speculative_model, program_folder, {.folder = hub.folder});
+  COXSWAIN_RETURN_IF_ERROR(
+      check_model_folder(guesser, bundled, cure).with_context("`--speculative-model`"));
+  return std::move(guesser.folder);
 }
 
 std::string program_folder() {

@@ -55,6 +55,15 @@ Status check_model_folder(const ModelSource& model,
                           const std::vector<std::string>& bundled,
                           std::string& cure);
 
+// Where the folder of `model` holds heads that guess tokens, `model` becomes the one that they are for (named in their
+// config.json, relative to that folder or like a model id) and keeps its name. Else `speculative_model` is looked up
+// like a model. What guesses tokens then: a folder, or empty. Errors: as check_model_folder(), `cure` is filled then.
+Result<std::string> find_guesser(const std::string& speculative_model,
+                                 const std::string& program_folder,
+                                 const HubCache& hub,
+                                 ModelSource& model,
+                                 std::string& cure);
+
 // Where the program of this process lies.
 std::string program_folder();
 

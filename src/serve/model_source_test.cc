@@ -53,6 +53,52 @@ TEST(ModelSource, NamesThatComeAlongAreSortedAndHaveAConfig) {
   EXPECT_THAT(bundled_models("/nowhere/at/all"), IsEmpty());
 }
 
+void write_model(const base::TempFolder& folder, const std::string& name, const char* config) {
+  folder.write(name + "/config.json", config);
+  folder.write(name + "/model.safetensors", "");
+}
+
+TEST(Guesser, HeadsAreServedWithTheModelThatTheyAreFor) {
+  const base::TempFolder folder;
+  write_model(folder, "base", "{}");
+  write_model(folder, "medusa", R"({"medusa_num_heads":2,"base_model_name_or_path":"../base"})");
+  write_model(
+      folder, "mlp", R"({"model_type":"mlp_speculator","base_model_name_or_path":"org/name"})");
+  folder.write("models--org--name/refs/main", "c0ffee");
+  write_model(folder, "models--org--name/snapshots/c0ffee", "{}");
+  std::string cure;
+  const HubCache hub{.folder = folder.path()};
+  ModelSource model{.folder = folder.file("medusa"), .name = "heads"};
+  EXPECT_EQ(find_guesser("", "/nowhere/bin", hub, model, cure).value(), folder.file("medusa"));
+  EXPECT_EQ(model.folder, folder.file("base"));
+  EXPECT_EQ(model.name, "heads");
+  model = {.folder = folder.file("mlp"), .name = "heads"};
+  EXPECT_EQ(find_guesser("", "/nowhere/bin", hub, model, cure).value(), folder.file("mlp"));
+  EXPECT_EQ(model.folder, folder.file("models--org--name/snapshots/c0ffee"));
+  model = {.folder = folder.file("mlp"), .name = "heads"};
+  EXPECT_THAT(
+      find_guesser("", "/nowhere/bin", {}, model, cure).status().message(),
+      HasSubstr("base_model_name_or_path of " + folder.file("mlp") + ": no folder named org/name"));
+  EXPECT_THAT(find_guesser("x", "/nowhere/bin", hub, model, cure).status().message(),
+              HasSubstr("`--speculative-model` beside"));
+}
+
+TEST(Guesser, ANameIsLookedUpLikeAModel) {
+  const base::TempFolder folder;
+  write_model(folder, "models/tiny", "{}");
+  write_model(folder, "models/tiny-draft", "{}");
+  const std::string programs = folder.file("build/release/bin");
+  std::string cure;
+  ModelSource model{.folder = folder.file("models/tiny"), .name = "tiny"};
+  EXPECT_EQ(find_guesser("", programs, {}, model, cure).value(), "");
+  EXPECT_EQ(find_guesser("tiny-draft", programs, {}, model, cure).value(),
+            folder.file("models/tiny-draft"));
+  EXPECT_EQ(model.folder, folder.file("models/tiny"));
+  EXPECT_THAT(find_guesser("tiny-daft", programs, {}, model, cure).status().message(),
+              HasSubstr("`--speculative-model`: no folder named tiny-daft"));
+  EXPECT_THAT(cure, HasSubstr("tiny-draft"));
+}
+
 // A folder as the tools of the hub leave it: two snapshots, of which refs name one each.
 void write_hub_entry(const base::TempFolder& folder) {
   folder.write("models--org--name/refs/main", "c0ffee");

@@ -141,6 +141,15 @@ inline constexpr OptionSpec kModelRows[] = {
      .binaries = kBack,
      .help =
          "Tokens guessed ahead for a request in a step, where that pays; the same tokens, faster"},
+    {.name = "speculative-model",
+     .env = "COXSWAIN_SPECULATIVE_MODEL",
+     .env_binaries = kInLauncher,
+     .binaries = kBack,
+     .ours = true,
+     .help = "Folder or name of a smaller model with the same tokenizer, or of Medusa or MLP "
+             "speculator "
+             "heads for this one, that guesses the tokens of --speculate; a --model-id of heads "
+             "serves the model they are for"},
     {.name = "rope-scaling",
      .env = "ROPE_SCALING",
      .type = OptionType::kChoice,

@@ -49,12 +49,21 @@ void dump_state(const runner::LocalRunner& runner, telemetry::Logger& log) {
 }
 
 // The folder that the word after `serve` means, or what keeps it from being served.
-std::optional<StartFailure> find_folder(const options::OptionValues& values, std::string& folder) {
+// Beside it the folder of what guesses its tokens.
+std::optional<StartFailure> find_folders(const options::OptionValues& values,
+                                         runner::RunnerOptions& options) {
   const std::string programs = program_folder();
-  const ModelSource model = find_model(values.get<"model-id">().value_or(""), programs, {});
-  folder = model.folder;
+  ModelSource model = find_model(values.get<"model-id">().value_or(""), programs, {});
+  options.model_dir = model.folder;
   std::string cure;
-  const Status status = check_model_folder(model, bundled_models(programs), cure);
+  Status status = check_model_folder(model, bundled_models(programs), cure);
+  if (status.ok()) {
+    auto guesser = find_guesser(options.speculative_model_dir, programs, {}, model, cure);
+    status = guesser.status();
+    options.model_dir = model.folder;
+    const bool is_off = values.is_set<"speculate">() && values.get<"speculate">() == 0;
+    if (guesser.ok()) options.speculative_model_dir = is_off ? "" : std::move(guesser).value();
+  }
   if (status.ok()) return check_text_files(values);
   return StartFailure{"ShardCannotStart", status.message(), cure, kExitModel};
 }
@@ -82,7 +91,7 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
     return report(log, free, path_failure(free));
   }
   runner::RunnerOptions options = runner_options(values);
-  if (const auto failure = find_folder(values, options.model_dir))
+  if (const auto failure = find_folders(values, options))
     return report(log, Status(Code::kNotFound, failure->cause), *failure);
   if (const auto script = values.get<"script">()) {
     log.warn("--script is for tests: answers come from " + *script);
@@ -103,6 +112,7 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   for (const std::string& warning : runner.value()->warnings()) log.warn(warning);
   if (const std::string text = packed_text(runner.value()->weight_cache()); !text.empty())
     log.info("Packed weights: " + text);
+  if (const std::string text = runner.value()->speculation(); !text.empty()) log.info(text);
   for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);
 
   signals.serve();

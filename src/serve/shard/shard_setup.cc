@@ -122,6 +122,7 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.max_batch_prefill_tokens = values.get<"max-batch-prefill-tokens">();
   out.max_total_tokens = values.get<"max-total-tokens">().value_or(0);
   out.draft_tokens_max = static_cast<std::uint32_t>(values.get<"speculate">());
+  out.speculative_model_dir = values.get<"speculative-model">().value_or("");
   // 0 is refused by the router.
   if (const auto size = values.get<"max-batch-size">(); size && *size > 0)
     out.max_batch_size = *size;
@@ -166,6 +167,7 @@ json::Object facts_of(const runner::LocalRunner& runner) {
   facts.set("kv_bytes", json::Value::unsigned_integer(plan.kv_bytes));
   facts.set("kv_tokens", json::Value::unsigned_integer(plan.kv_tokens));
   facts.set("workspace_bytes", json::Value::unsigned_integer(plan.workspace_bytes));
+  facts.set("draft_bytes", json::Value::unsigned_integer(plan.draft_bytes));
   facts.set("reserve_bytes", json::Value::unsigned_integer(plan.reserve_bytes));
   if (std::string text = packed_text(runner.weight_cache()); !text.empty())
     facts.set("packed", json::Value(std::move(text)));

@@ -82,6 +82,7 @@ TEST(ShardSetup, OptionsReachTheRunner) {
                                                                   "--max-attention-window=64,0,9",
                                                                   "--sink-token-length=4",
                                                                   "--speculate=5",
+                                                                  "--speculative-model=/d",
                                                                   "--max-batch-size=3"}));
   EXPECT_EQ(options.dtype, tensor::DType::kBf16);
   EXPECT_EQ(options.kv_dtype, tensor::DType::kI8);
@@ -94,6 +95,7 @@ TEST(ShardSetup, OptionsReachTheRunner) {
   EXPECT_EQ(options.max_total_tokens, 70U);
   EXPECT_EQ(options.max_batch_size, 3U);
   EXPECT_EQ(options.draft_tokens_max, 5U);
+  EXPECT_EQ(options.speculative_model_dir, "/d");
   EXPECT_EQ(options.windows,
             (model::WindowLimits{.max_attention_window = {64, 0, 9}, .sink_token_length = 4}));
 }
