@@ -9,6 +9,7 @@
 #include "base/keyed_hash.h"
 #include "base/mutex.h"
 #include "grammar/ebnf.h"
+#include "grammar/pattern.h"
 #include "grammar/regex.h"
 #include "json/json.h"
 
@@ -22,6 +23,8 @@ std::size_t source_bytes(const Source& source) {
   for (const std::string& choice : source.choices) n += choice.size();
   for (const Tag& tag : source.tags) n += tag.begin.size() + tag.schema.size() + tag.end.size();
   for (const std::string& trigger : source.triggers) n += trigger.size();
+  for (const std::string& text : source.messages.begins) n += text.size();
+  for (const std::string& text : source.messages.between) n += text.size();
   return n;
 }
 
@@ -52,9 +55,23 @@ Result<Node> read(Expressions& expressions, const Source& source) {
     case Source::Kind::kRules:
       return parse_rules(expressions, source.text);
     case Source::Kind::kTags:
+      if (!source.messages.begins.empty())
+        return messages_text(expressions, source.tags, source.messages, source.schema);
       return tagged_text(expressions, source.tags, source.triggers, source.schema);
   }
   return internal_error("a grammar of a kind that is not known");
+}
+
+Result<Node> read_all(Expressions& expressions, const Source& source) {
+  if (const std::size_t n = source_bytes(source); n > kSourceBytesMax) {
+    return Status(Code::kResourceExhausted,
+                  ErrorKind::kValidation,
+                  "the grammar has " + std::to_string(n) + " bytes; at most " +
+                      std::to_string(kSourceBytesMax) + " are allowed");
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(const Node before, preamble_text(expressions, source.preamble));
+  COXSWAIN_ASSIGN_OR_RETURN(const Node text, read(expressions, source));
+  return expressions.sequence({before, text});
 }
 
 // What tells sources apart.
@@ -79,28 +96,31 @@ std::string key_of(const Source& source) {
     add(tag.schema);
     add(tag.end);
   }
+  key += std::to_string(source.triggers.size());
   for (const std::string& trigger : source.triggers) add(trigger);
+  key += std::to_string(source.messages.begins.size());
+  for (const std::string& text : source.messages.begins) add(text);
+  for (const std::string& text : source.messages.between) add(text);
   return key;
 }
 
 }  // namespace
 
 Result<Program> compile(const Source& source) {
-  if (const std::size_t n = source_bytes(source); n > kSourceBytesMax) {
-    return Status(Code::kResourceExhausted,
-                  ErrorKind::kValidation,
-                  "the grammar has " + std::to_string(n) + " bytes; at most " +
-                      std::to_string(kSourceBytesMax) + " are allowed");
-  }
   Expressions expressions;
-  COXSWAIN_ASSIGN_OR_RETURN(const Node before, preamble_text(expressions, source.preamble));
-  COXSWAIN_ASSIGN_OR_RETURN(const Node text, read(expressions, source));
-  return compile_program(expressions, expressions.sequence({before, text}));
+  COXSWAIN_ASSIGN_OR_RETURN(const Node text, read_all(expressions, source));
+  return compile_program(expressions, text);
 }
 
-Result<CompiledGrammar> compile_source(const Source& source) {
-  const auto program = compile(source);
+Result<CompiledGrammar> compile_source(const Source& source, Form form) {
+  Expressions expressions;
+  COXSWAIN_ASSIGN_OR_RETURN(const Node text, read_all(expressions, source));
+  const auto program = compile_program(expressions, text);
   if (!program.ok()) return program.status();
+  if (form == Form::kPattern) {
+    COXSWAIN_ASSIGN_OR_RETURN(const std::string pattern, pattern_of(expressions, text));
+    return carry_pattern(pattern);
+  }
   auto bytes = std::make_shared<const std::string>(program->to_bytes());
   if (bytes->size() > kCompiledBytesMax) {
     return Status(Code::kResourceExhausted,
@@ -157,13 +177,14 @@ class Compiler::Kept {
   std::size_t n_bytes_ GUARDED_BY(mu_) = 0;
 };
 
-Compiler::Compiler(std::size_t kept_bytes_max) : kept_(std::make_unique<Kept>(kept_bytes_max)) {}
+Compiler::Compiler(std::size_t kept_bytes_max, Form form)
+    : kept_(std::make_unique<Kept>(kept_bytes_max)), form_(form) {}
 Compiler::~Compiler() = default;
 
 Result<CompiledGrammar> Compiler::compile(const Source& source) {
   std::string key = key_of(source);
   if (const auto kept = kept_->find(key)) return *kept;
-  auto answer = compile_source(source);
+  auto answer = compile_source(source, form_);
   kept_->add(std::move(key), answer);
   return answer;
 }

@@ -37,6 +37,7 @@ struct Source {
   std::vector<std::string> choices = {};
   std::vector<Tag> tags = {};
   std::vector<std::string> triggers = {};
+  Messages messages = {};  // of kTags: without triggers
   SchemaOptions schema = {};
   Preamble preamble = {};  // in front of a text of any kind
 
@@ -45,12 +46,17 @@ struct Source {
 
 // Errors: kInvalidArgument and kResourceExhausted, with what the client may read.
 Result<Program> compile(const Source& source);
+// What runners take.
+enum class Form : std::uint8_t {
+  kProgram,
+  kPattern,  // carry_pattern(); errors are those of pattern_of(), too
+};
 // The same as it travels to a runner.
-Result<CompiledGrammar> compile_source(const Source& source);
+Result<CompiledGrammar> compile_source(const Source& source, Form form = Form::kProgram);
 
 class Compiler {
  public:
-  explicit Compiler(std::size_t kept_bytes_max = kCompilerBytesMax);
+  explicit Compiler(std::size_t kept_bytes_max = kCompilerBytesMax, Form form = Form::kProgram);
   ~Compiler();
   Compiler(const Compiler&) = delete;
   Compiler& operator=(const Compiler&) = delete;
@@ -61,6 +67,7 @@ class Compiler {
  private:
   class Kept;
   std::unique_ptr<Kept> kept_;
+  Form form_;
 };
 
 }  // namespace coxswain::grammar

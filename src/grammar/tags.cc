@@ -50,6 +50,20 @@ std::string name_of(std::span<const Tag> tags, std::size_t i) {
   return tags[i].name.empty() ? "tag " + std::to_string(i) : tags[i].name;
 }
 
+Result<std::vector<Node>> read_tags(Expressions& expressions,
+                                    std::span<const Tag> tags,
+                                    const SchemaOptions& options) {
+  if (tags.empty()) return invalid_argument("there is no tag");
+  std::vector<Node> nodes;
+  nodes.reserve(tags.size());
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    auto node = read_tag(expressions, tags[i], options);
+    if (!node.ok()) return node.status().with_context(name_of(tags, i));
+    nodes.push_back(node.value());
+  }
+  return nodes;
+}
+
 Status check_triggers(std::span<const Tag> tags, std::span<const std::string> triggers) {
   if (std::ranges::any_of(triggers, &std::string::empty))
     return invalid_argument("a trigger may not be empty");
@@ -75,18 +89,27 @@ Result<Node> preamble_text(Expressions& e, const Preamble& preamble) {
   return e.optional(e.sequence({e.bytes(preamble.begin), rest}));
 }
 
+Result<Node> messages_text(Expressions& expressions,
+                           std::span<const Tag> tags,
+                           const Messages& messages,
+                           const SchemaOptions& options) {
+  COXSWAIN_ASSIGN_OR_RETURN(std::vector<Node> nodes, read_tags(expressions, tags, options));
+  const Node text = expressions.repeat(expressions.characters(CharacterSet::all()), 0, kUnbounded);
+  for (const std::string& begin : messages.begins)
+    nodes.push_back(expressions.sequence({expressions.bytes(begin), text}));
+  std::vector<Node> between;
+  between.reserve(messages.between.size());
+  for (const std::string& one : messages.between) between.push_back(expressions.bytes(one));
+  const Node message = expressions.choice(nodes);
+  const Node more = expressions.sequence({expressions.choice(between), message});
+  return expressions.sequence({message, expressions.repeat(more, 0, kUnbounded)});
+}
+
 Result<Node> tagged_text(Expressions& expressions,
                          std::span<const Tag> tags,
                          std::span<const std::string> triggers,
                          const SchemaOptions& options) {
-  if (tags.empty()) return invalid_argument("there is no tag");
-  std::vector<Node> nodes;
-  nodes.reserve(tags.size());
-  for (std::size_t i = 0; i < tags.size(); ++i) {
-    auto node = read_tag(expressions, tags[i], options);
-    if (!node.ok()) return node.status().with_context(name_of(tags, i));
-    nodes.push_back(node.value());
-  }
+  COXSWAIN_ASSIGN_OR_RETURN(const std::vector<Node> nodes, read_tags(expressions, tags, options));
   const Node tag = expressions.choice(nodes);
   if (triggers.empty()) return tag;
   COXSWAIN_RETURN_IF_ERROR(check_triggers(tags, triggers));

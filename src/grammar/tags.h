@@ -12,6 +12,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include <coxswain/status.h>
 
@@ -39,6 +40,19 @@ struct Preamble {
   friend bool operator==(const Preamble&, const Preamble&) = default;
 };
 Result<Node> preamble_text(Expressions& expressions, const Preamble& preamble);
+
+// What tags stand among where all text is framed, by special tokens as a rule: messages, each a tag, or one of `begins`
+// and free text, with one of `between` in between. Empty: text is as above.
+struct Messages {
+  std::vector<std::string> begins = {};
+  std::vector<std::string> between = {};
+
+  friend bool operator==(const Messages&, const Messages&) = default;
+};
+Result<Node> messages_text(Expressions& expressions,
+                           std::span<const Tag> tags,
+                           const Messages& messages,
+                           const SchemaOptions& options);
 
 Result<Node> tagged_text(Expressions& expressions,
                          std::span<const Tag> tags,

@@ -152,6 +152,45 @@ TEST(Tags, SourcesThatDifferAreCompiledApart) {
   EXPECT_NE(thinks, plain);
   source.preamble.is_open = true;
   EXPECT_NE(bytes(source), thinks);
+  source.preamble = {};
+  source.messages = {.begins = {"m"}, .between = {"e"}};
+  EXPECT_NE(bytes(source), plain);
+}
+
+// As a model with frames around all that it says: a call that has begun follows its schema, and no text leads around.
+TEST(Tags, StandAmongFramedMessages) {
+  const auto special = [](std::string_view text) {
+    return std::string(1, kSpecialToken).append(text);
+  };
+  const std::string call = special("<c>");
+  const std::string say = special("<m>");
+  const std::string next = special("<e>");
+  const auto program = compile({.kind = Source::Kind::kTags,
+                                .tags = {{call + "f", R"({"const":1})", ""}},
+                                .messages = {.begins = {say, call + "g"}, .between = {next}},
+                                .schema = {.space = SchemaOptions::Space::kNone}});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  std::set<std::string> texts;
+  for (const std::string& text :
+       testing::texts_by_masks(program.value(), {call, say, next, "f", "g", "1", "<c>"}, 5))
+    texts.insert(text);
+  const std::vector<std::string> some{call + "f1",
+                                      say,
+                                      say + "f1<c>f",
+                                      call + "gf1",
+                                      say + next + say,
+                                      say + next + call + "f1",
+                                      call + "f1" + next + say};
+  for (const std::string& text : some) EXPECT_TRUE(texts.contains(text)) << text;
+  for (const std::string& text : texts) {
+    EXPECT_TRUE(text.starts_with(call) || text.starts_with(say)) << text;
+    for (std::size_t at = text.find(call); at != text.npos; at = text.find(call, at + 1)) {
+      EXPECT_TRUE(at == 0 || text.substr(0, at).ends_with(next)) << text;
+      const std::string_view rest = std::string_view(text).substr(at + call.size());
+      EXPECT_TRUE(rest.starts_with("g") || rest == "f1" || rest.starts_with("f1" + next)) << text;
+    }
+  }
+  EXPECT_GT(texts.size(), 100U);
 }
 
 }  // namespace

@@ -62,4 +62,18 @@ CallShape call_shape(ToolFormat format) {
   return shape;
 }
 
+MessageFrames message_frames(ToolFormat format) {
+  if (format == ToolFormat::kHarmony) {
+    return {{"<|channel|>analysis<|message|>",
+             "<|channel|>commentary<|message|>",
+             "<|channel|>final<|message|>"},
+            {"<|end|><|start|>assistant"}};
+  }
+  if (format == ToolFormat::kCohere) {
+    return {{"", "<|START_THINKING|>", "<|START_RESPONSE|>"},
+            {"<|END_THINKING|>", "<|END_RESPONSE|>"}};
+  }
+  return {};
+}
+
 }  // namespace coxswain::reply

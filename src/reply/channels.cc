@@ -99,6 +99,7 @@ Reading<Message> read_message(Answer& answer, int opener) {
     co_return out;
   }
   out.is_thought = answer.reads_thoughts && header.channel == "analysis";
+  if (!out.is_thought) answer.sink.begin_message();
   out.outcome = Outcome::kRead;
   co_return out;
 }

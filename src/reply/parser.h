@@ -115,6 +115,14 @@ struct ReasoningFrames {
 };
 ReasoningFrames reasoning_frames(ReasoningFormat format);
 
+// Of models that frame all they say: an answer is messages, one of `begins` and then text, with one of `between` in
+// between, calls among them. Empty for others.
+struct MessageFrames {
+  std::vector<std::string> begins = {};
+  std::vector<std::string> between = {};
+};
+MessageFrames message_frames(ToolFormat format);
+
 // Whether the end of a prompt has opened a block of reasoning, so that the answer begins inside of one.
 bool opens_reasoning(ReasoningFormat format, std::string_view prompt_tail);
 

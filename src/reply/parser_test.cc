@@ -251,7 +251,7 @@ TEST(ReplyParser, HarmonyWithoutToolsOrWithoutThoughts) {
   ParserSetup setup = setup_for(ToolFormat::kHarmony, ReasoningFormat::kHarmony);
   setup.tools = nullptr;
   EXPECT_EQ(read(setup, text), (Reply{"a", "b", {}}));
-  EXPECT_EQ(read(setup_for(ToolFormat::kHarmony), text), only_text("ab"));
+  EXPECT_EQ(read(setup_for(ToolFormat::kHarmony), text), only_text("a\n\nb"));
   // A call that nobody asked for is text, with its header.
   const std::string_view call = "<|channel|>commentary to=functions.f<|message|>{}";
   EXPECT_EQ(read(setup, call), only_text(call));
@@ -286,6 +286,21 @@ TEST(ReplyParser, HarmonyHeaders) {
             (Reply{"a <|channel|>, b", "c", {}}));
   EXPECT_EQ(read(setup, "<|channel|>commentary to=functions.f<|message|>{\"a\": ]<|call|>"),
             (Reply{"", "]", {{"f", "{\"a\": "}}}));
+}
+
+TEST(ReplyParser, HarmonysMessagesOfTextAreParted) {
+  const ParserSetup setup = setup_for(ToolFormat::kHarmony, ReasoningFormat::kHarmony);
+  const std::string final_text = "<|start|>assistant<|channel|>final<|message|> b";
+  const std::string preamble = "<|channel|>commentary<|message|>a \n<|end|>";
+  EXPECT_EQ(read(setup, preamble + final_text), only_text("a\n\nb"));
+  EXPECT_EQ(
+      read(setup,
+           preamble + "<|start|>assistant<|channel|>analysis<|message|>t<|end|>" + final_text),
+      (Reply{"t", "a\n\nb", {}}));
+  // Nothing to part from.
+  EXPECT_EQ(read(setup, "<|channel|>commentary<|message|> <|end|>" + final_text), only_text("b"));
+  EXPECT_EQ(read(setup, preamble + "<|start|>assistant<|channel|>final<|message|>"),
+            only_text("a"));
 }
 
 TEST(ReplyParser, HarmonyThatThePromptHasOpened) {

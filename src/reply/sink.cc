@@ -1,5 +1,7 @@
 #include "reply/sink.h"
 
+#include <utility>
+
 #include "reply/characters.h"
 
 namespace coxswain::reply {
@@ -19,13 +21,18 @@ void Sink::text_byte(char c) {
     return;
   }
   flush();
+  if (std::exchange(parts_messages_, false)) {
+    for (int i = 0; i < 2; ++i) append(Part::Kind::kText, '\n');
+  }
   drop_space_ = false;
   fresh_ = false;
+  said_ = true;
   append(Part::Kind::kText, c);
 }
 
 void Sink::begin_call(std::string_view name, std::string_view id) {
   frame();
+  said_ = false;
   out_->push_back({Part::Kind::kCall, std::string(name), std::string(id)});
 }
 

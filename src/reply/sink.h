@@ -19,6 +19,8 @@ class Sink {
   void text(std::string_view text);
   void text(char c) { text_byte(c); }
   void reasoning(char c) { append(Part::Kind::kReasoning, c); }
+  // What follows is another message than the text before: a blank line parts them.
+  void begin_message() { parts_messages_ = said_; }
   void begin_call(std::string_view name, std::string_view id);
   void arguments(char c) { append(Part::Kind::kArguments, c); }
   void arguments(std::string_view text);
@@ -40,6 +42,8 @@ class Sink {
   std::string space_;      // kept back
   bool fresh_ = true;
   bool drop_space_ = false;
+  bool said_ = false;  // text, since the beginning or the last call
+  bool parts_messages_ = false;
 };
 
 }  // namespace coxswain::reply

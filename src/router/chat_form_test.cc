@@ -119,6 +119,26 @@ TEST_F(ChatFormTest, StrictCallsStandInFreeText) {
   EXPECT_FALSE(form().grammar) << "nobody asked for a grammar";
 }
 
+TEST_F(ChatFormTest, StrictCallsStandAmongFramedMessages) {
+  request_.tools = two_tools(Choice::kAuto);
+  request_.tools.strict = {"a"};
+  model_.manner.formats = {reply::ToolFormat::kHarmony, reply::ReasoningFormat::kHarmony};
+  const speech::Form harmony = form();
+  ASSERT_TRUE(harmony.grammar);
+  EXPECT_TRUE(harmony.grammar->source.triggers.empty());
+  EXPECT_EQ(harmony.grammar->source.tags[0].begin,
+            "<|channel|>commentary to=functions.a <|constrain|>json<|message|>");
+  EXPECT_EQ(harmony.grammar->source.messages.begins.size(), 3U);
+  model_.manner.formats = {reply::ToolFormat::kCohere, reply::ReasoningFormat::kCohere};
+  const speech::Form cohere = form();
+  ASSERT_TRUE(cohere.grammar);
+  EXPECT_EQ(cohere.grammar->source.messages.between,
+            (std::vector<std::string>{"<|END_THINKING|>", "<|END_RESPONSE|>"}));
+  // Calls of one format in the frames of another.
+  model_.manner.formats.tools = reply::ToolFormat::kHermes;
+  EXPECT_FALSE(form().grammar);
+}
+
 TEST_F(ChatFormTest, SpecialTokensAreMarked) {
   model_.manner.formats.reasoning = reply::ReasoningFormat::kThink;
   ask_for({.kind = Source::Kind::kJsonObject});

@@ -73,8 +73,7 @@ class FormMaker {
   bool has_shape() const { return shape_.format == formats_.tools; }
   // Whether special tokens frame what the model says, which free text of a grammar cannot hold.
   bool says_in_frames() const {
-    return formats_.tools == reply::ToolFormat::kHarmony ||
-           !reply::reasoning_frames(formats_.reasoning).content_begin.empty();
+    return !reply::reasoning_frames(formats_.reasoning).content_begin.empty();
   }
   std::string frame() const { return shape_.marker + shape_.before_name; }
 
@@ -116,12 +115,15 @@ class FormMaker {
     }
     if (is_required()) return std::optional(AskedGrammar{calls(), "tool_choice"});
     if (asked) return either(*asked);
-    if (tools().strict.empty() || !has_shape() || shape_.marker.empty() || says_in_frames() ||
-        !input_.allows_grammars) {
+    if (tools().strict.empty() || !has_shape() || shape_.marker.empty() || !input_.allows_grammars)
       return std::optional<AskedGrammar>();
-    }
     Source source = calls();
-    source.triggers = {shape_.marker.substr(0, shape_.marker.find_last_not_of(" \n") + 1)};
+    reply::MessageFrames frames = reply::message_frames(formats_.tools);
+    source.messages = {.begins = std::move(frames.begins), .between = std::move(frames.between)};
+    if (source.messages.begins.empty()) {
+      if (says_in_frames()) return std::optional<AskedGrammar>();
+      source.triggers = {shape_.marker.substr(0, shape_.marker.find_last_not_of(" \n") + 1)};
+    }
     return std::optional(AskedGrammar{std::move(source), "tools"});
   }
 
@@ -181,7 +183,10 @@ class FormMaker {
       tag.begin = spelled(input_.tokenizer, tag.begin);
       tag.end = spelled(input_.tokenizer, tag.end);
     }
-    for (std::string& trigger : source.triggers) trigger = spelled(input_.tokenizer, trigger);
+    for (std::vector<std::string>* texts :
+         {&source.triggers, &source.messages.begins, &source.messages.between}) {
+      for (std::string& text : *texts) text = spelled(input_.tokenizer, text);
+    }
   }
 
   grammar::Preamble preamble() const {
