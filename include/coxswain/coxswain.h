@@ -71,6 +71,8 @@ typedef struct coxswain_model_options {
   uint32_t total_tokens_max;
   uint32_t prefill_tokens_max;
   uint32_t batch_size_max;
+  uint32_t draft_tokens_max; /* 0 = nothing is guessed ahead */
+  uint32_t top_tokens_max;
 } coxswain_model_options;
 
 /* Fields are those of ExecutorOptions (executor.h) and SessionsOptions (session.h), their defaults too. */
@@ -125,6 +127,8 @@ typedef struct coxswain_request {
   float beam_length_penalty;
   int32_t beam_early_stopping;
   float beam_diversity_rate;
+  const int32_t* draft; /* [n_draft]; how the answer may begin (Request::draft of request.h) */
+  size_t n_draft;
 } coxswain_request;
 
 typedef struct coxswain_top_token {
@@ -155,6 +159,8 @@ typedef struct coxswain_response {
   const coxswain_top_token* top_tokens; /* of all tokens, one behind the other, best first */
   const uint32_t* n_top_tokens;         /* [n_tokens]; how many of them are of each token */
   double cumulative_logprob;            /* of the answer so far */
+  uint32_t n_draft_tokens;          /* guessed ahead and computed, of an answer that has ended */
+  uint32_t n_accepted_draft_tokens; /* of these, right */
 } coxswain_response;
 
 /* Such as "0.1.0"; lives as long as the library. */

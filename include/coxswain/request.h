@@ -96,6 +96,10 @@ struct Usage {
   std::uint32_t n_prompt_tokens = 0;
   std::uint32_t n_cached_prompt_tokens = 0;  // of these, taken from the prefix cache
   std::uint32_t n_generated_tokens = 0;
+  // Guessed ahead and computed (LocalModelOptions::draft_tokens_max), and of these, right: what it cost and what it
+  // gained, which depend on the clock and on what ran beside.
+  std::uint32_t n_draft_tokens = 0;
+  std::uint32_t n_accepted_draft_tokens = 0;
 
   friend bool operator==(const Usage&, const Usage&) = default;
 };

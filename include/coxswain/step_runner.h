@@ -297,6 +297,8 @@ struct SequenceResult {
   std::vector<TokenAlternative> candidates = {};
   // First position whose keys are not computed. 0 = the one behind the positions of the row.
   std::uint32_t next_position = 0;
+  // Guesses of tokens that were computed beside the known ones; those that were right are the tokens beyond one.
+  std::uint32_t n_drafts = 0;
   std::vector<PromptToken> prompt = {};  // for the positions of this step, if asked for
   // Of this step: a row for each position of the context, and for each token. Null: none. Behind a pointer, because few
   // requests ask and every row of a step has a result; two results are equal only if they share it.

@@ -34,6 +34,9 @@ struct SequenceAnswer {
   std::vector<OutputToken> tokens;  // only if the format keeps them
   std::vector<PromptToken> prompt;
   std::uint32_t n_generated = 0;  // tokens
+  // Tokens guessed ahead and computed, and of these, right; once the sequence has ended.
+  std::uint32_t n_drafts = 0;
+  std::uint32_t n_drafts_accepted = 0;
   double logprob_sum = 0;
   SequenceFinish finish;  // once the sequence has ended
   TimePoint queued_at{};

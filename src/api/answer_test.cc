@@ -52,6 +52,21 @@ TEST(NativeAnswer, TextOnlyAndWithDetails) {
       R"({"generated_text":" am a","details":{"finish_reason":"length","generated_tokens":2,"seed":null,"prefill":[],"tokens":[{"id":716,"text":" am","logprob":-1.25,"special":false},{"id":257,"text":" a","logprob":-0.5,"special":false}]}})");
 }
 
+TEST(NativeAnswer, DraftsAreDetailsWhereThereWereSome) {
+  SequenceAnswer sequence;
+  sequence.n_drafts = 9;
+  sequence.n_drafts_accepted = 6;
+  const NativeAnswerOptions options{.details = true};
+  EXPECT_THAT(make_native_answer(options)->body({&sequence, 1}),
+              testing::HasSubstr(R"("tokens":[],"draft_n":9,"draft_n_accepted":6}})"));
+  const OutputToken token{.id = 5, .text = "a"};
+  const auto events = make_native_stream(options)->events(
+      sequence, 0, {.tokens = {&token, 1}, .prompt = {}, .final = true});
+  std::string all;
+  for (const std::string& event : events) all += event;
+  EXPECT_THAT(all, testing::HasSubstr(R"("input_length":0,"draft_n":9,"draft_n_accepted":6})"));
+}
+
 TEST(NativeAnswer, PromptTextInFrontAndInAnArray) {
   std::vector<SequenceAnswer> one{finished()};
   one[0].prompt_text = "I";

@@ -87,13 +87,23 @@ void append_finish(std::string& out, const SequenceAnswer& sequence) {
   append_seed(out, sequence.seed);
 }
 
-// "finish_reason" to "tokens", without braces.
+// Of sequences whose shard has guessed ahead alone: TGI has no such members.
+void append_drafts(std::string& out, const SequenceAnswer& sequence) {
+  if (sequence.n_drafts == 0) return;
+  out += R"(,"draft_n":)";
+  json::append_unsigned(out, sequence.n_drafts);
+  out += R"(,"draft_n_accepted":)";
+  json::append_unsigned(out, sequence.n_drafts_accepted);
+}
+
+// "finish_reason" to "tokens" and what follows, without braces.
 void append_details(std::string& out, const SequenceAnswer& sequence) {
   append_finish(out, sequence);
   out += R"(,"prefill":)";
   append_tokens(out, sequence.prompt);
   out += R"(,"tokens":)";
   append_tokens(out, sequence.tokens);
+  append_drafts(out, sequence);
 }
 
 void append_generated_text(std::string& out,
@@ -198,6 +208,7 @@ class NativeStream final : public StreamedAnswer {
     append_finish(out, sequence);
     out += R"(,"input_length":)";
     json::append_unsigned(out, sequence.n_prompt);
+    append_drafts(out, sequence);
     out += '}';
   }
 

@@ -156,6 +156,7 @@ struct TokenEvent {
   // On the final event:
   std::uint32_t n_generated = 0;
   std::uint32_t n_cached_prompt_tokens = 0;  // taken from the prefix cache
+  DraftCounts drafts = {};
   TimePoint queued_at{};
   TimePoint scheduled_at{};    // first time in a plan; equal to queued_at if never
   TimePoint first_token_at{};  // of this engine, where the request has had progress elsewhere

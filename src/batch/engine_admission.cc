@@ -212,7 +212,8 @@ Status EngineCore::admissible(const RunnerInfo& info,
                       " bytes of a plan, `plan_new_bytes_max` is " +
                       std::to_string(options.plan_new_bytes_max));
   }
-  const std::uint64_t n_tokens = n_prompt + n_new - 1;  // the last token is never computed
+  // The last token is never computed.
+  const std::uint64_t n_tokens = n_prompt + n_new - 1 + spare_positions(info);
   const kvcache::KvCacheOptions cache = cache_options(info, options, {});
   std::uint64_t n_held = UINT32_MAX / 2;
   const auto n_counted = static_cast<std::uint32_t>(std::min(n_tokens, n_held));

@@ -27,6 +27,11 @@ std::string cache_identity(const RunnerInfo& info,
                            const GenerationRequest& request,
                            std::uint32_t rope_length);
 
+// Positions of a table beyond those of prompt and output: for guesses of a runner whose tables do not grow.
+inline std::uint32_t spare_positions(const RunnerInfo& info) {
+  return info.capabilities.grows_blocks ? 0 : info.capabilities.draft_tokens_max;
+}
+
 // Of tokens in cached blocks and of what `identity` says: two engines that agree on it mean the same blocks.
 std::uint64_t prefix_digest(std::string_view identity, std::span<const TokenId> tokens);
 

@@ -117,6 +117,7 @@ Sequence& EngineCore::add_sequence(GenerationRequest request,
   s->n_prompt = static_cast<std::uint32_t>(request.prompt.size());
   s->n_new_max = request.context_only ? static_cast<std::uint32_t>(request.progress.ids.size()) + 1
                                       : request.stopping.max_new_tokens;
+  s->n_spare = spare_positions(info_);
   s->wants_prompt = request.prompt_logprobs || request.outputs.any_context();
   s->wants_more = s->wants_prompt || request.outputs.any();
   s->tokens = std::exchange(request.prompt, {});

@@ -214,6 +214,7 @@ class EngineCore {
                                 const StepRow& row,
                                 const SequenceResult& result);
   void apply_row(const StepRow& row, SequenceResult& result, TimePoint now);
+  void note_drafts(Sequence& s, const SequenceResult& result);
   void apply_failed_step(const Step& step, const Status& status);
   static void collect_prompt(Sequence& s, const StepRow& row, std::vector<PromptToken>& prompt);
   void collect_context(Sequence& s, const StepRow& row, SequenceOutputs& from);

@@ -81,6 +81,7 @@ void EngineCore::send_final(Sequence& s) {
   for (TokenEvent& event : finals) {
     event.final = true;
     event.n_cached_prompt_tokens = s.n_cached_prompt_tokens;
+    event.drafts = s.drafts;
     event.queued_at = s.queued_at;
     event.scheduled_at = s.scheduled_at;
     event.first_token_at = s.first_token_at;

@@ -55,6 +55,19 @@ struct StepFinished {
   WaitReason wait = WaitReason::kNone;  // of the head of the queue, when the step was planned
 };
 
+// Tokens that the runner guessed ahead.
+struct DraftCounts {
+  std::uint32_t computed = 0;
+  std::uint32_t accepted = 0;  // of these
+
+  DraftCounts& operator+=(const DraftCounts& other) {
+    computed += other.computed;
+    accepted += other.accepted;
+    return *this;
+  }
+  friend bool operator==(const DraftCounts&, const DraftCounts&) = default;
+};
+
 // What on_iteration() and on_kv_events() are told. It costs a step something only where it is wanted; `requests` costs
 // a walk over all.
 struct StatsWanted {
@@ -80,8 +93,8 @@ class EngineObserver {
   virtual void on_step_submitted(StepKind) {}
   virtual void on_step_finished(const StepFinished&) {}
   virtual void on_step_failed(StepKind, const Status&) {}
-  // Of each row that might have drafts: how many tokens it yielded beyond one.
-  virtual void on_drafts_accepted(std::uint32_t /*n_tokens*/) {}
+  // Of each row that might have drafts, `accepted` of them being the tokens that it yielded beyond one.
+  virtual void on_drafts(const DraftCounts&) {}
 
   // Asked once, at the engine's construction.
   virtual StatsWanted stats_wanted() const { return {}; }

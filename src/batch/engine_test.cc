@@ -481,10 +481,13 @@ TEST(Engine, TheObserverIsToldOfTokensBeyondOneARow) {
   sink->wait_final();
   f.engine.reset();
   // One each of the prompt's step and of every row that decoded.
-  EXPECT_GT(seen.n_drafts_accepted, 10U);
+  const std::uint32_t n_accepted = seen.drafts.accepted;
+  EXPECT_GT(n_accepted, 10U);
+  EXPECT_GT(seen.drafts.computed, n_accepted);
+  EXPECT_EQ(sink->final_event().drafts, seen.drafts);
   EXPECT_EQ(sink->tokens().size(), 40U);
-  EXPECT_GE(seen.n_drafts_accepted + seen.finished.size(), 40U);
-  EXPECT_LE(seen.n_drafts_accepted + seen.finished.size(), 41U);  // a surplus row
+  EXPECT_GE(n_accepted + seen.finished.size(), 40U);
+  EXPECT_LE(n_accepted + seen.finished.size(), 41U);  // a surplus row
 }
 
 TEST(Engine, ARequestEndsAtItsDeadline) {

@@ -108,6 +108,7 @@ struct Sequence {
   std::uint32_t n_prompt = 0;
   // request.stopping.max_new_tokens, or up to the token that ends context_only.
   std::uint32_t n_new_max = 0;
+  std::uint32_t n_spare = 0;  // positions for drafts behind these, where tables do not grow
   std::uint32_t planned = 0;
   std::uint32_t computed = 0;
   std::uint32_t n_found = 0;      // positions that its lease began with
@@ -135,6 +136,7 @@ struct Sequence {
   // As it left the waiting queue, and of a paused one now: admissions of later arrivals while it waited.
   std::uint32_t overtaken = 0;
   std::uint32_t n_cached_prompt_tokens = 0;
+  DraftCounts drafts;
   TimePoint queued_at{};
   TimePoint scheduled_at{};
   TimePoint first_token_at{};
@@ -154,7 +156,7 @@ struct Sequence {
   }
   std::uint32_t remaining() const { return context_end() - planned; }
   // The most positions it will ever hold: the last token is never computed.
-  std::uint32_t tokens_max() const { return n_prompt + n_new_max - 1; }
+  std::uint32_t tokens_max() const { return n_prompt + n_new_max - 1 + n_spare; }
   // False once the samples in flight reach max_new_tokens.
   bool goes_on() const { return n_produced() + n_pending < n_new_max; }
   // Beams wait for what the step in flight lists.

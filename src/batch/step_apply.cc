@@ -122,8 +122,7 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
         s, generation_error(internal_error("log-probabilities, logits or states are missing")));
   }
   for (const OutputToken& token : result.tokens) s.tokens.push_back(token.id);
-  if (row.n_draft_max > 0 && !result.tokens.empty())
-    observer_.on_drafts_accepted(static_cast<std::uint32_t>(result.tokens.size()) - 1);
+  if (row.n_draft_max > 0 && !result.tokens.empty()) note_drafts(s, result);
   if (s.state == SequenceState::kRunning) {  // else it was paused meanwhile: only the tokens count
     const std::uint32_t nearest = s.computed + row.n_tokens;
     const std::uint32_t next = result.next_position != 0 ? result.next_position : nearest;
@@ -134,6 +133,15 @@ void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint
     cache_->publish(s.lease, std::span(s.tokens).first(n_shown), s.retention_rule());
   }
   if (!result.tokens.empty()) emit_tokens(s, result, now);
+}
+
+// Tokens beyond one may also be forced ones, which nobody has guessed.
+void EngineCore::note_drafts(Sequence& s, const SequenceResult& result) {
+  const auto n_more = static_cast<std::uint32_t>(result.tokens.size()) - 1;
+  const DraftCounts counts{.computed = result.n_drafts,
+                           .accepted = std::min(n_more, result.n_drafts)};
+  s.drafts += counts;
+  observer_.on_drafts(counts);
 }
 
 // After a pause in the middle of a prompt positions come twice; the first answer stands.

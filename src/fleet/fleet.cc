@@ -16,6 +16,7 @@ void note_life(SequenceLife& life, const batch::TokenEvent& event) {
     life.n_cached_prompt_tokens = event.n_cached_prompt_tokens;
   }
   if (life.first_token_at == TimePoint{}) life.first_token_at = event.first_token_at;
+  life.drafts += event.drafts;
 }
 
 Status shutting_down(Code code) {
@@ -332,6 +333,7 @@ bool Fleet::answer(Stay& stay, batch::TokenEvent& event) {
     event.scheduled_at = event.queued_at;
   }
   if (life.first_token_at != TimePoint{}) event.first_token_at = life.first_token_at;
+  event.drafts += life.drafts;
   if (request.cancelled && !event.status.ok()) event.status = was_cancelled();
   note_latency(request, event);
   if (--request.n_open == 0) {

@@ -44,7 +44,7 @@ class ReplicaObserver final : public batch::EngineObserver {
   void on_step_failed(batch::StepKind kind, const Status& why) override {
     next_.on_step_failed(kind, why);
   }
-  void on_drafts_accepted(std::uint32_t n_tokens) override { next_.on_drafts_accepted(n_tokens); }
+  void on_drafts(const batch::DraftCounts& drafts) override { next_.on_drafts(drafts); }
   batch::StatsWanted stats_wanted() const override { return next_.stats_wanted(); }
   void on_iteration(const IterationStats& stats, std::span<const RequestStats> requests) override {
     next_.on_iteration(stats, requests);

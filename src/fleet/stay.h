@@ -26,6 +26,7 @@ struct SequenceLife {
   batch::Progress progress;  // what was delivered
   bool was_scheduled = false;
   std::uint32_t n_cached_prompt_tokens = 0;  // of the first life in a step, as its times
+  batch::DraftCounts drafts;                 // of all lives that have ended
   TimePoint scheduled_at{};
   TimePoint first_token_at{};
 };

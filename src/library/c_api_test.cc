@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <coxswain/coxswain.h>
@@ -222,6 +223,34 @@ TEST_F(CApi, EarlierCallersSearchNoBeams) {
   request_.struct_size = offsetof(coxswain_request, beam_width);
   request_.beam_width = 99;  // behind the end of its struct
   EXPECT_EQ(collect(enqueue()).tokens, now.tokens);
+}
+
+TEST_F(CApi, ADraftChangesNoToken) {
+  request_.ignore_eos = 1;
+  const Answer plain = collect(enqueue());
+  request_.draft = plain.tokens.data();
+  request_.n_draft = plain.tokens.size();
+  EXPECT_EQ(collect(enqueue()).tokens, plain.tokens);  // without effect: the model guesses nothing
+  coxswain_model_options options;
+  coxswain_model_options_init(&options, sizeof options);
+  options.kv_bytes = 8 << 20;
+  options.draft_tokens_max = 4;
+  const std::string folder = std::string(std::getenv("COXSWAIN_SOURCE_DIR")) + "/models/demo";
+  coxswain_model* model = nullptr;
+  coxswain_engine* engine = nullptr;
+  ASSERT_EQ(coxswain_open(folder.c_str(), &options, &model, error_.out()), COXSWAIN_OK);
+  ASSERT_EQ(coxswain_start(model, nullptr, &engine, error_.out()), COXSWAIN_OK);
+  std::swap(engine, engine_);
+  const Answer guessed = collect(enqueue());
+  EXPECT_EQ(guessed.tokens, plain.tokens);
+  EXPECT_GT(guessed.n_accepted_drafts, 0U);
+  EXPECT_GE(guessed.n_drafts, guessed.n_accepted_drafts);
+  request_.draft = nullptr;
+  enqueue(COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.text(), HasSubstr("`draft`"));
+  std::swap(engine, engine_);
+  coxswain_close(engine);
+  coxswain_model_close(model);
 }
 
 TEST_F(CApi, StatisticsOfTheStepsSinceTheLastCall) {

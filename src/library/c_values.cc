@@ -20,9 +20,13 @@ static_assert(offsetof(coxswain_request, cache_salt) + sizeof(char*) == kRequest
 static_assert(offsetof(coxswain_response, owned) + sizeof(void*) == kResponseBytes);
 static_assert(offsetof(coxswain_engine_options, iteration_stats_max) + 4 ==
               sizeof(coxswain_engine_options));
+static_assert(offsetof(coxswain_model_options, top_tokens_max) + 4 ==
+              sizeof(coxswain_model_options));
 static_assert(offsetof(coxswain_request, beam_diversity_rate) + sizeof(float) ==
+              offsetof(coxswain_request, draft));
+static_assert(offsetof(coxswain_request, n_draft) + sizeof(std::size_t) ==
               sizeof(coxswain_request));
-static_assert(offsetof(coxswain_response, cumulative_logprob) + sizeof(double) ==
+static_assert(offsetof(coxswain_response, n_accepted_draft_tokens) + 4 ==
               sizeof(coxswain_response));
 
 std::string text_or_empty(const char* text) {
@@ -90,6 +94,8 @@ coxswain_model_options default_model_options() {
   out.total_tokens_max = from.total_tokens_max;
   out.prefill_tokens_max = from.prefill_tokens_max;
   out.batch_size_max = from.batch_size_max;
+  out.draft_tokens_max = from.draft_tokens_max;
+  out.top_tokens_max = from.top_tokens_max;
   return out;
 }
 
@@ -104,6 +110,8 @@ LocalModelOptions options_of(const coxswain_model_options& given) {
   out.total_tokens_max = given.total_tokens_max;
   out.prefill_tokens_max = given.prefill_tokens_max;
   out.batch_size_max = given.batch_size_max;
+  out.draft_tokens_max = given.draft_tokens_max;
+  out.top_tokens_max = given.top_tokens_max;
   return out;
 }
 
@@ -189,6 +197,8 @@ Result<Request> request_of(const coxswain_request& given) {
   sampling.n_top_tokens = given.n_top_tokens;
   sampling.no_repeat_ngram_size = given.no_repeat_ngram_size;
   COXSWAIN_RETURN_IF_ERROR(read_bias(given, sampling));
+  if (given.n_draft > 0 && given.draft == nullptr) return must_be_set("draft");
+  out.draft.assign(given.draft, given.draft + given.n_draft);
   out.n = given.n;
   out.best_of = given.best_of;
   out.beams = {.width = given.beam_width,
@@ -243,6 +253,8 @@ coxswain_response response_of(Response given) {
   out.n_prompt_tokens = from.usage.n_prompt_tokens;
   out.n_cached_prompt_tokens = from.usage.n_cached_prompt_tokens;
   out.n_generated_tokens = from.usage.n_generated_tokens;
+  out.n_draft_tokens = from.usage.n_draft_tokens;
+  out.n_accepted_draft_tokens = from.usage.n_accepted_draft_tokens;
   out.sequence = from.sequence;
   out.ends_sequence = from.ends_sequence() ? 1 : 0;
   out.top_tokens = owned->top_tokens.data();

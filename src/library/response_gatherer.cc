@@ -74,7 +74,9 @@ void ResponseGatherer::add(batch::TokenEvent event, std::shared_ptr<const Parked
   }
   next.usage = {.n_prompt_tokens = n_prompt_,
                 .n_cached_prompt_tokens = event.n_cached_prompt_tokens,
-                .n_generated_tokens = event.n_generated};
+                .n_generated_tokens = event.n_generated,
+                .n_draft_tokens = event.drafts.computed,
+                .n_accepted_draft_tokens = event.drafts.accepted};
   if (n_open_ == 0 && n_best_ > 0) choose();
 }
 

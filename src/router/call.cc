@@ -45,6 +45,8 @@ struct Call::Figures {
   RequestTimes times;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t generated_tokens = 0;
+  std::uint64_t draft_tokens = 0;
+  std::uint64_t draft_tokens_accepted = 0;
 
   void add_times(const api::SequenceAnswer& sequence, TimePoint received) {
     const Clock::duration inferring = between(sequence.scheduled_at, sequence.finished_at);
@@ -174,6 +176,8 @@ void Call::absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const
   }
   if (!event.final) return;
   sequence.n_cached = event.n_cached_prompt_tokens;
+  sequence.n_drafts = event.drafts.computed;
+  sequence.n_drafts_accepted = event.drafts.accepted;
   if (event.finish && !sequence.prompt_only) sequence.finish = std::move(*event.finish);
   sequence.queued_at = event.queued_at;
   sequence.scheduled_at = event.scheduled_at;
@@ -295,7 +299,10 @@ Call::Figures Call::figures() const {
       out.add_times(sequence, setup_.received);
     }
     if (chosen ? i == best : i % setup_.per_prompt == 0) out.prompt_tokens += sequence.n_prompt;
-    if (!chosen || i == best) out.generated_tokens += sequence.n_generated;
+    if (chosen && i != best) continue;
+    out.generated_tokens += sequence.n_generated;
+    out.draft_tokens += sequence.n_drafts;
+    out.draft_tokens_accepted += sequence.n_drafts_accepted;
   }
   return out;
 }
@@ -307,7 +314,9 @@ RequestRecord Call::record(const Figures& figures) const {
           setup_.path,
           figures.prompt_tokens,
           figures.generated_tokens,
-          setup_.sequences[best].seed};
+          setup_.sequences[best].seed,
+          figures.draft_tokens,
+          figures.draft_tokens_accepted};
 }
 
 std::vector<http::Header> Call::timing_headers(const Figures& figures) const {

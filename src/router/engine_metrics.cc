@@ -89,8 +89,10 @@ void EngineMetrics::on_step_failed(batch::StepKind kind, const Status&) {
   metrics_.batch_inference_failure[method_of(kind)].add();
 }
 
-void EngineMetrics::on_drafts_accepted(std::uint32_t n_tokens) {
-  metrics_.request_skipped_tokens.observe(n_tokens);
+void EngineMetrics::on_drafts(const batch::DraftCounts& drafts) {
+  metrics_.request_skipped_tokens.observe(drafts.accepted);
+  metrics_.draft_tokens.add(drafts.computed);
+  metrics_.draft_tokens_accepted.add(drafts.accepted);
 }
 
 void EngineMetrics::on_runner_up() {

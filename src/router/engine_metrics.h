@@ -28,7 +28,7 @@ class EngineMetrics final : public batch::EngineObserver {
   void on_step_submitted(batch::StepKind kind) override;
   void on_step_finished(const batch::StepFinished& step) override;
   void on_step_failed(batch::StepKind kind, const Status& why) override;
-  void on_drafts_accepted(std::uint32_t n_tokens) override;
+  void on_drafts(const batch::DraftCounts& drafts) override;
   void on_runner_up() override;
   void on_runner_lost(const Status& why) override;
   void on_runner_replaced(std::size_t n_requests) override;

@@ -111,7 +111,7 @@ TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
                              .timings = {.forward = 1s, .sample = 500ms, .total = 2s},
                              .wait = WaitReason::kNoBlocks});
   watched_.on_step_failed(StepKind::kPrefill, internal_error("no"));
-  for (const std::uint32_t n : {0U, 3U}) watched_.on_drafts_accepted(n);
+  for (const std::uint32_t n : {0U, 3U}) watched_.on_drafts({.computed = 4, .accepted = n});
   EXPECT_EQ(metrics_.batch_inference_count[BatchMethod::kPrefill].value(), 1U);
   EXPECT_EQ(metrics_.batch_inference_count[BatchMethod::kDecode].value(), 2U);
   EXPECT_EQ(metrics_.batch_inference_success[BatchMethod::kDecode].value(), 1U);
@@ -126,7 +126,9 @@ TEST_F(EngineMetricsTest, StepsAreCountedByKind) {
                     HasSubstr("tgi_batch_forward_duration_sum{method=\"decode\"} 1\n"),
                     HasSubstr("tgi_batch_decode_duration_sum{method=\"decode\"} 0.5\n"),
                     HasSubstr("tgi_request_skipped_tokens_sum 3\n"),
-                    HasSubstr("tgi_request_skipped_tokens_count 2\n")));
+                    HasSubstr("tgi_request_skipped_tokens_count 2\n"),
+                    HasSubstr("tgi_draft_tokens_total 8\n"),
+                    HasSubstr("tgi_draft_tokens_accepted_total 3\n")));
 }
 
 TEST_F(EngineMetricsTest, AdmissionsAndPausesAreCounted) {

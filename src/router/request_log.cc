@@ -2,6 +2,7 @@
 
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "api/errors.h"
 
@@ -51,17 +52,21 @@ void log_success(telemetry::Logger& log, const RequestRecord& record, const Requ
   const std::string inference = duration_text(times.inference);
   const std::string per_token = duration_text(times.per_token);
   const std::string seed = record.seed ? std::to_string(*record.seed) : "None";
-  log.info("Success",
-           {{"request_id", record.request_id},
-            {"path", record.path},
-            {"total_time", std::string_view(total)},
-            {"validation_time", std::string_view(validation)},
-            {"queue_time", std::string_view(queue)},
-            {"inference_time", std::string_view(inference)},
-            {"time_per_token", std::string_view(per_token)},
-            {"seed", std::string_view(seed)},
-            {"prompt_tokens", record.prompt_tokens},
-            {"generated_tokens", record.generated_tokens}});
+  std::vector<telemetry::Field> fields{{"request_id", record.request_id},
+                                       {"path", record.path},
+                                       {"total_time", std::string_view(total)},
+                                       {"validation_time", std::string_view(validation)},
+                                       {"queue_time", std::string_view(queue)},
+                                       {"inference_time", std::string_view(inference)},
+                                       {"time_per_token", std::string_view(per_token)},
+                                       {"seed", std::string_view(seed)},
+                                       {"prompt_tokens", record.prompt_tokens},
+                                       {"generated_tokens", record.generated_tokens}};
+  if (record.draft_tokens > 0) {
+    fields.push_back({"draft_tokens", record.draft_tokens});
+    fields.push_back({"draft_tokens_accepted", record.draft_tokens_accepted});
+  }
+  log.log(telemetry::Level::kInfo, "Success", fields);
 }
 
 void log_failure(telemetry::Logger& log, const RequestRecord& record, const Status& status) {

@@ -44,7 +44,7 @@ class RequestLogTest : public testing::Test {
   }
 
   int ends_[2] = {-1, -1};
-  RequestRecord record_{"r1", "/generate", 5, 7, 42};
+  RequestRecord record_{"r1", "/generate", 5, 7, 42, 0, 0};
 };
 
 TEST_F(RequestLogTest, SuccessHasTheFieldsOfTheSpan) {
@@ -60,6 +60,14 @@ TEST_F(RequestLogTest, SuccessHasTheFieldsOfTheSpan) {
               HasSubstr("INFO router: Success request_id=r1 path=/generate total_time=20ms "
                         "validation_time=300us queue_time=40us inference_time=19ms "
                         "time_per_token=2.714ms seed=42 prompt_tokens=5 generated_tokens=7\n"));
+}
+
+TEST_F(RequestLogTest, DraftsAreToldWhereThereWereSome) {
+  telemetry::Logger log(options(false));
+  record_.draft_tokens = 9;
+  record_.draft_tokens_accepted = 6;
+  log_success(log, record_, {});
+  EXPECT_THAT(written(), HasSubstr("generated_tokens=7 draft_tokens=9 draft_tokens_accepted=6\n"));
 }
 
 TEST_F(RequestLogTest, JsonHasThemAsMembers) {

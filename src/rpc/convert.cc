@@ -143,6 +143,7 @@ void sequence_to_proto(const SequenceResult& from, pb::SequenceResult& to) {
   }
   alternatives_to_proto(from.candidates, *to.mutable_candidates());
   to.set_next_position(from.next_position);
+  to.set_n_drafts(from.n_drafts);
   if (!from.finish) return;
   to.mutable_finish()->set_reason(static_cast<pb::FinishReason>(from.finish->reason));
   to.mutable_finish()->set_generated_text(from.finish->generated_text);
@@ -182,6 +183,7 @@ Result<SequenceResult> sequence_from_proto(const pb::SequenceResult& from, std::
         to.candidates, alternatives_from_proto(from.candidates(), "sequences.candidates.id"));
   }
   to.next_position = from.next_position();
+  to.n_drafts = from.n_drafts();
   if (from.has_finish()) {
     COXSWAIN_ASSIGN_OR_RETURN(to.finish, finish_from_proto(from.finish()));
   }

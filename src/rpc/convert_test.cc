@@ -197,6 +197,7 @@ SequenceResult any_sequence_result() {
   }));
   r.candidates = any_alternatives();
   r.next_position = any_u32();
+  r.n_drafts = any_u32();
   r.prompt = some(rc::gen::exec([] {
     return PromptToken{.id = any_token(),
                        .logprob = any_float(),

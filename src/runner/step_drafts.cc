@@ -162,6 +162,7 @@ void StepExecutor::observe_cost() {
   draft_counts_.computed += drafts_.size();
   bool decodes = true;
   for (const ReadyRow& ready : rows_) {
+    ready.result->n_drafts = static_cast<std::uint32_t>(ready.n_drafts);
     decodes &= ready.n_tokens - ready.n_drafts == 1;
     if (ready.n_drafts == 0 || ready.result->tokens.empty()) continue;
     const std::size_t n_right = ready.result->tokens.size() - 1;

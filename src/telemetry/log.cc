@@ -78,7 +78,7 @@ struct Logger::Impl {
 
   void log(Level level,
            std::string_view message,
-           std::initializer_list<Field> fields,
+           std::span<const Field> fields,
            std::uint64_t left_out) {
     std::string line = options.json ? json_line(level, message, fields, left_out)
                                     : text_line(level, message, fields, left_out);
@@ -88,7 +88,7 @@ struct Logger::Impl {
 
   std::string text_line(Level level,
                         std::string_view message,
-                        std::initializer_list<Field> fields,
+                        std::span<const Field> fields,
                         std::uint64_t left_out) const {
     const std::string_view name = name_of(level);
     std::string line = timestamp_now() + std::string(name.size() == 4 ? "  " : " ");
@@ -108,7 +108,7 @@ struct Logger::Impl {
 
   std::string json_line(Level level,
                         std::string_view message,
-                        std::initializer_list<Field> fields,
+                        std::span<const Field> fields,
                         std::uint64_t left_out) const {
     std::string line = "{\"timestamp\":\"" + timestamp_now() + "\",\"level\":\"";
     line.append(name_of(level)).append("\",\"target\":");
@@ -208,6 +208,10 @@ bool Logger::enabled(Level level) const {
 }
 
 void Logger::log(Level level, std::string_view message, std::initializer_list<Field> fields) {
+  log(level, message, std::span(fields.begin(), fields.size()));
+}
+
+void Logger::log(Level level, std::string_view message, std::span<const Field> fields) {
   if (enabled(level)) impl_->log(level, message, fields, 0);
 }
 
@@ -217,7 +221,7 @@ void Logger::warn_limited(std::string_view key,
                           std::initializer_list<Field> fields) {
   if (!enabled(Level::kWarn)) return;
   if (const auto left_out = impl_->admit(key, interval)) {
-    impl_->log(Level::kWarn, message, fields, *left_out);
+    impl_->log(Level::kWarn, message, std::span(fields.begin(), fields.size()), *left_out);
   }
 }
 

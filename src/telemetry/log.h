@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -55,6 +56,7 @@ class Logger {
 
   bool enabled(Level level) const;
   void log(Level level, std::string_view message, std::initializer_list<Field> fields = {});
+  void log(Level level, std::string_view message, std::span<const Field> fields);
   void debug(std::string_view message, std::initializer_list<Field> fields = {}) {
     log(Level::kDebug, message, fields);
   }

@@ -112,6 +112,9 @@ class Metrics {
   Histogram& request_skipped_tokens =
       batch_size("tgi_request_skipped_tokens",
                  "Tokens of a request and a step beyond one, where some might be guessed");
+  Counter& draft_tokens = counter("tgi_draft_tokens_total", "Tokens guessed ahead and computed");
+  Counter& draft_tokens_accepted =
+      counter("tgi_draft_tokens_accepted_total", "Of these, tokens that were right");
 
   // ---- what TGI's boards ask for and never happens here ----
   ByMethod<Histogram> batch_filter_duration =

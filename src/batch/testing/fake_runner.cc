@@ -302,6 +302,7 @@ void FakeRunner::sample_row(std::uint32_t room,
                             const Tables& tables,
                             SequenceResult& out) {
   const std::uint32_t first_new = state.computed;
+  out.n_drafts = room;
   while (true) {
     const auto end = static_cast<std::uint32_t>(state.tokens.size());
     const std::uint64_t context = read(tables, end);

@@ -21,7 +21,7 @@ class RecordingObserver final : public EngineObserver {
   }
   void on_step_finished(const StepFinished& step) override { finished.push_back(step); }
   void on_step_failed(StepKind, const Status& why) override { failed.push_back(why); }
-  void on_drafts_accepted(std::uint32_t n_tokens) override { n_drafts_accepted += n_tokens; }
+  void on_drafts(const DraftCounts& counts) override { drafts += counts; }
   void on_runner_up() override { life += "up "; }
   void on_runner_lost(const Status& why) override { life += "lost: " + why.message() + " "; }
   void on_runner_replaced(std::size_t n_requests) override {
@@ -34,7 +34,7 @@ class RecordingObserver final : public EngineObserver {
   std::vector<RequestId> paused;
   std::uint32_t n_prefills = 0;
   std::uint32_t n_decodes = 0;
-  std::uint32_t n_drafts_accepted = 0;
+  DraftCounts drafts;
   std::vector<StepFinished> finished;
   std::vector<Status> failed;
   std::string life;  // of the runners

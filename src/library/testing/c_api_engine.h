@@ -39,6 +39,8 @@ struct Answer {
   std::string error;
   std::int32_t finish = COXSWAIN_FINISH_NONE;
   std::uint32_t n_generated = 0;
+  std::uint32_t n_drafts = 0;
+  std::uint32_t n_accepted_drafts = 0;
 };
 
 class CApiTest : public ::testing::Test {
@@ -90,6 +92,8 @@ class CApiTest : public ::testing::Test {
     out.error = piece.error;
     out.finish = piece.finish;
     out.n_generated = piece.n_generated_tokens;
+    out.n_drafts = piece.n_draft_tokens;
+    out.n_accepted_drafts = piece.n_accepted_draft_tokens;
     coxswain_response_clear(&piece);
     EXPECT_EQ(piece.owned, nullptr);
     EXPECT_EQ(piece.struct_size, sizeof piece);
