@@ -132,7 +132,9 @@ Validator::Validator(ValidationLimits limits,
     : limits_(limits),
       tokenizer_(std::move(tokenizer)),
       draw_seed_(std::move(draw_seed)),
-      grammars_(std::make_unique<grammar::Compiler>()) {}
+      grammars_(std::make_unique<grammar::Compiler>(
+          grammar::kCompilerBytesMax,
+          limits.grammars_are_patterns ? grammar::Form::kPattern : grammar::Form::kProgram)) {}
 
 Status Validator::check_sequences(const ValidationInput& input) const {
   const api::Parameters& p = *input.parameters;
@@ -365,6 +367,13 @@ Result<CompiledGrammar> Validator::compile_grammar(const ValidationInput& input)
   Result<CompiledGrammar> compiled = grammars_->compile(asked->source);
   if (compiled.ok()) return compiled;
   const Status why = compiled.status();
+  if (why.code() == Code::kUnimplemented) {
+    return api::unsupported((native ? "grammar" : name) +
+                                " is not supported by this shard, which takes regular "
+                                "expressions: " +
+                                why.message(),
+                            asked->field);
+  }
   // That a limit is reached does not pass with time: it is the request's.
   if (why.code() != Code::kInvalidArgument && why.code() != Code::kResourceExhausted) return why;
   return invalid_argument((native ? "grammar" : name) + " is not valid: " + why.message(),

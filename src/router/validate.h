@@ -34,6 +34,8 @@ struct ValidationLimits : request::RequestLimits {
   // Texts up to this size are counted to the end, so that a refusal can say how long they are.
   std::size_t exact_count_bytes_max = std::size_t{256} << 10;
   bool allows_grammars = true;  // --disable-grammar-support
+  // Shards take grammars as regular expressions alone (generate.v3).
+  bool grammars_are_patterns = false;
 };
 
 // A text with how to encode it. The spans must be sorted and disjoint.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "grammar/pattern.h"
 #include "router/test_tokenizer.h"
 
 namespace coxswain::router {
@@ -549,6 +550,29 @@ TEST(ValidateGrammars, AreRefusedWhereTheyAreNotAllowed) {
   input.style = api::ApiStyle::kOpenAi;
   EXPECT_EQ(validator.validate(input).status().message(),
             "`guided_regex` is not supported: --disable-grammar-support is set");
+}
+
+TEST(ValidateGrammars, ArePatternsWhereShardsTakeNoOtherForm) {
+  ValidationLimits limits = small_limits();
+  limits.grammars_are_patterns = true;
+  const Validator validator(
+      limits, std::make_shared<ByteTokenizer>(), [] { return std::uint64_t{1}; });
+  api::Parameters p;
+  ValidationInput input;
+  input.style = api::ApiStyle::kOpenAi;
+  input.parameters = &p;
+  input.text.text = "hello";
+  p.grammar = asked_for("a(b)?");
+  const auto taken = validator.validate(input);
+  ASSERT_TRUE(taken.ok()) << taken.status().message();
+  EXPECT_EQ(grammar::carried_pattern(taken->sampling().grammar), "ab?");
+  p.grammar = api::AskedGrammar{{.kind = grammar::Source::Kind::kJsonObject}, "response_format"};
+  const Status status = validator.validate(input).status();
+  EXPECT_EQ(status.code(), Code::kUnimplemented);
+  EXPECT_EQ(status.field(), "response_format");
+  EXPECT_EQ(status.message(),
+            "`response_format` is not supported by this shard, which takes regular expressions: it "
+            "is recursive, which no regular expression is");
 }
 
 TEST_F(ValidateTest, TokenIdsAreCheckedAgainstTheVocabulary) {

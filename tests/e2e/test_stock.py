@@ -60,6 +60,29 @@ class TestRouterOverStockShards:
         assert limits[0]["max_input_tokens"] == limits[1]["max_input_tokens"]
         assert over_stock.stop() == 0
 
+    def test_grammars_travel_as_patterns(self, server, over_stock):
+        schema = {"properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}}, "required": ["name", "age"]}
+        for grammar in ({"type": "regex", "value": r"(\d{1,3}\.){3}\d{1,3}"}, {"type": "json", "value": schema}):
+            body = {"inputs": PROMPT, "parameters": {"max_new_tokens": 40, "grammar": grammar}}
+            texts = [s.post("/generate", body).json()["generated_text"] for s in (server, over_stock)]
+            assert texts[0] == texts[1] and texts[0]
+        recursive = {"prompt": PROMPT, "max_tokens": 9, "response_format": {"type": "json_object"}}
+        response = over_stock.post("/v1/completions", recursive)
+        assert response.status_code == 400 and "it is recursive" in response.json()["error"]["message"], response.text
+        assert over_stock.stop() == 0
+
+    def test_shards_that_guess(self, launch, server):
+        options = ("--max-batch-prefill-tokens", "2048", "--speculate", "4")
+        launcher = launch(*options, environment={"COXSWAIN_SHARD_PROTOCOL": "generate.v3"}).wait_ready()
+        bodies = bodies_of(23, True)[:8] + bodies_of(22, False)
+        assert together(launcher, bodies) == together(server, bodies)
+        details = [launcher.post("/generate", body).json()["details"] for body in bodies]
+        computed, right = (sum(d.get(name, 0) for d in details) for name in ("draft_n", "draft_n_accepted"))
+        assert 0 < right <= computed
+        metrics = launcher.metrics()
+        assert metrics["tgi_draft_tokens_total"] >= metrics["tgi_draft_tokens_accepted_total"] == metrics["tgi_request_skipped_tokens_sum"] > 0
+        assert launcher.stop() == 0
+
     def test_what_the_protocol_cannot_carry(self, over_stock):
         for field, value in (("logit_bias", {"20": 1}), ("presence_penalty", 1)):
             response = over_stock.post("/v1/completions", {"prompt": "Once", "max_tokens": 3, field: value})

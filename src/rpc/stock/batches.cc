@@ -153,8 +153,10 @@ Row StockBatches::next_row(const Sequence& sequence) const {
     }
   }
   if (sequence.next_chunk == 0) {
-    row.tokens = {sequence.last_token};
+    row.tokens = sequence.tail;
     row.emit = Emit::kSample;
+    row.n_draft_max = std::min(info_.capabilities.draft_tokens_max,
+                               sequence.spec.stopping.max_new_tokens - sequence.n_generated - 1);
   } else {
     const auto begin = sequence.spec.prompt.begin() + sequence.n_computed;
     row.tokens.assign(begin, begin + sequence.next_chunk);
@@ -199,7 +201,11 @@ Status StockBatches::apply(const StepResult& result, Batch& batch) {
       if (failure.ok()) failure = outcome.status;
       continue;
     }
-    sequence.n_computed += std::max<std::uint32_t>(sequence.next_chunk, 1);
+    const std::uint32_t n_row = sequence.tail.empty()
+                                    ? sequence.next_chunk
+                                    : static_cast<std::uint32_t>(sequence.tail.size());
+    sequence.n_computed =
+        outcome.next_position != 0 ? outcome.next_position : sequence.n_computed + n_row;
     const bool complete = sequence.n_computed >= sequence.spec.prompt.size();
     sequence.next_chunk =
         complete ? 0
@@ -207,10 +213,18 @@ Status StockBatches::apply(const StepResult& result, Batch& batch) {
     sequence.prompt_tokens.insert(
         sequence.prompt_tokens.end(), outcome.prompt.begin(), outcome.prompt.end());
     if (!complete) continue;
-    if (outcome.tokens.size() != 1)
+    if (outcome.tokens.empty())
       return internal_error("the runner gave no token where one was asked for");
-    sequence.last_token = outcome.tokens[0].id;
-    ++sequence.n_generated;
+    sequence.n_generated += static_cast<std::uint32_t>(outcome.tokens.size());
+    if (outcome.finish) continue;
+    for (const OutputToken& token : outcome.tokens) sequence.tail.push_back(token.id);
+    // Of the last one there is none in any case.
+    const std::size_t n_known = sequence.spec.prompt.size() + sequence.n_generated;
+    if (sequence.n_computed >= n_known || n_known - sequence.n_computed > sequence.tail.size())
+      return internal_error("the runner stands at a position that the row cannot reach");
+    sequence.tail.erase(
+        sequence.tail.begin(),
+        sequence.tail.end() - static_cast<std::ptrdiff_t>(n_known - sequence.n_computed));
   }
   return failure;
 }

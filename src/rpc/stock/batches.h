@@ -73,7 +73,7 @@ class StockBatches {
     std::uint32_t n_computed = 0;          // positions in the KV cache
     std::uint32_t next_chunk = 0;  // prompt tokens of the next step; 0 when the prompt is complete
     std::uint32_t n_generated = 0;
-    TokenId last_token = 0;
+    std::vector<TokenId> tail;               // of the output: not in the KV cache
     std::vector<PromptToken> prompt_tokens;  // collected until the first token
     bool known_to_runner = false;
     bool finished = false;

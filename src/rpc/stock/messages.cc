@@ -5,6 +5,8 @@
 
 #include <proto/generate_v3.pb.h>
 
+#include "grammar/pattern.h"
+
 namespace coxswain::rpc {
 
 namespace {
@@ -32,7 +34,8 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   if (from.thoughts) return not_carried("thoughts");
   if (!from.logits_processor.empty()) return not_carried("logits_processor");
   if (from.no_repeat_ngram_size != 0) return not_carried("no_repeat_ngram_size");
-  if (from.grammar) return not_carried("grammar");
+  const auto pattern = grammar::carried_pattern(from.grammar);
+  if (from.grammar && !pattern) return not_carried("grammar");
   if (!from.allowed_tokens.empty()) return not_carried("allowed_token_ids");
   if (from.epsilon_cutoff != 0.0F) return not_carried("epsilon_cutoff");
   if (from.eta_cutoff != 0.0F) return not_carried("eta_cutoff");
@@ -51,6 +54,10 @@ Status to_parameters(const SamplingParams& from, v3::NextTokenChooserParameters&
   to.set_repetition_penalty(from.repetition_penalty);
   to.set_frequency_penalty(from.relative_frequency_penalty);
   to.set_watermark(from.watermark);
+  if (pattern) {
+    to.set_grammar(std::string(*pattern));
+    to.set_grammar_type(v3::GRAMMAR_TYPE_REGEX);
+  }
   return {};
 }
 
@@ -75,6 +82,16 @@ OutputToken token_at(const v3::Tokens& from, int i) {
 
 bool is_whole(const v3::Tokens& tokens) {
   return tokens.logprobs_size() == tokens.ids_size() && tokens.texts_size() == tokens.ids_size();
+}
+
+void add_alternatives(const v3::Tokens& top, OutputToken& token) {
+  for (int i = 0; i < top.ids_size(); ++i) {
+    OutputToken other = token_at(top, i);
+    token.alternatives.push_back({.id = other.id,
+                                  .logprob = other.logprob,
+                                  .special = other.special,
+                                  .text = std::move(other.text)});
+  }
 }
 
 // Where the stop string begins that the text ends with.
@@ -130,7 +147,7 @@ Result<PromptText> text_of_prompt(std::span<const TokenId> ids, const TextCodec&
 
 Status to_stock_request(const SequenceSpec& spec,
                         std::span<const BlockId> blocks,
-                        std::uint32_t block_tokens,
+                        const RunnerInfo& shard,
                         const TextCodec& codec,
                         v3::Request& to) {
   if (!spec.produced.empty()) return internal_error("a stock shard cannot resume a sequence");
@@ -148,7 +165,9 @@ Status to_stock_request(const SequenceSpec& spec,
   to.set_prefill_logprobs(spec.prompt_logprobs);
   to.set_top_n_tokens(spec.sampling.n_top_tokens);
   COXSWAIN_RETURN_IF_ERROR(to_criteria(spec.stopping, *to.mutable_stopping_parameters()));
-  const std::size_t n_positions = spec.prompt.size() + spec.stopping.max_new_tokens - 1;
+  const std::uint32_t block_tokens = shard.block_tokens;
+  const std::size_t n_positions =
+      spec.prompt.size() + spec.stopping.max_new_tokens + shard.capabilities.draft_tokens_max - 1;
   if (blocks.size() * block_tokens < n_positions)
     return internal_error("the block table of a stock sequence is too short");
   for (const BlockId block : blocks) to.add_blocks(block);
@@ -160,23 +179,20 @@ Status to_stock_request(const SequenceSpec& spec,
 }
 
 Result<SequenceResult> from_stock(const v3::Generation& from, const SequenceSpec& spec) {
-  if (from.tokens().ids_size() != 1 || !is_whole(from.tokens()) || !is_whole(from.prefill_tokens()))
-    return internal_error("the shard gave another number of tokens than one");
+  const int n_tokens = from.tokens().ids_size();
+  if (n_tokens < 1 || !is_whole(from.tokens()) || !is_whole(from.prefill_tokens()))
+    return internal_error("the shard gave no whole token");
   SequenceResult out;
   out.sequence = spec.id;
-  OutputToken token = token_at(from.tokens(), 0);
-  if (from.top_tokens_size() > 0) {
-    const v3::Tokens& top = from.top_tokens(0);
-    if (!is_whole(top)) return internal_error("the shard gave alternatives without their values");
-    for (int i = 0; i < top.ids_size(); ++i) {
-      OutputToken other = token_at(top, i);
-      token.alternatives.push_back({.id = other.id,
-                                    .logprob = other.logprob,
-                                    .special = other.special,
-                                    .text = std::move(other.text)});
+  for (int t = 0; t < n_tokens; ++t) {
+    OutputToken token = token_at(from.tokens(), t);
+    if (t < from.top_tokens_size()) {
+      const v3::Tokens& top = from.top_tokens(t);
+      if (!is_whole(top)) return internal_error("the shard gave alternatives without their values");
+      add_alternatives(top, token);
     }
+    out.tokens.push_back(std::move(token));
   }
-  out.tokens.push_back(std::move(token));
   const v3::Tokens& prompt = from.prefill_tokens();
   for (int i = 0; i < prompt.ids_size(); ++i) {
     out.prompt.push_back({.id = static_cast<TokenId>(prompt.ids(i)),

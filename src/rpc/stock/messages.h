@@ -31,15 +31,15 @@ struct PromptText {
 // is none (ids chosen by hand, or a user's text that spells a special token).
 Result<PromptText> text_of_prompt(std::span<const TokenId> ids, const TextCodec& codec);
 
-// `blocks`: for the prompt and all but the last of its output. Errors: kInvalidArgument naming the
-// parameter that the protocol cannot carry; those of text_of_prompt().
+// `blocks`: for the prompt, all but the last of its output and what the shard may guess beyond. Errors:
+// kInvalidArgument naming the parameter that the protocol cannot carry; those of text_of_prompt().
 Status to_stock_request(const SequenceSpec& spec,
                         std::span<const BlockId> blocks,
-                        std::uint32_t block_tokens,
+                        const RunnerInfo& shard,
                         const TextCodec& codec,
                         generate::v3::Request& to);
 
-// One token of the sequence, and its end if it is the last. Errors: kInternal if the answer is not that.
+// Tokens of the sequence, and its end if one of them is the last. Errors: kInternal if the answer is not that.
 Result<SequenceResult> from_stock(const generate::v3::Generation& from, const SequenceSpec& spec);
 
 struct WarmupLimits {

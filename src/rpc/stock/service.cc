@@ -58,7 +58,7 @@ void describe(const RunnerInfo& info, v3::InfoResponse& to) {
   to.set_requires_padding(false);
   to.set_dtype("torch." + info.dtype);
   to.set_device_type(info.device_type);
-  to.set_speculate(0);
+  to.set_speculate(info.capabilities.draft_tokens_max);
   to.set_support_chunking(info.capabilities.plans_chunks);
   // A router that caches prefixes may send a prompt that is cached whole, which leaves nothing to
   // compute the next token from.

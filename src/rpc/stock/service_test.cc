@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -271,6 +272,59 @@ TEST_F(StockRouter, AGrammarIsCompiledAsItsTypeSays) {
             grammar::compile_source(
                 {.kind = Kind::kJsonSchema, .text = schema, .schema = grammar::kTgiSchema})
                 .value());
+}
+
+// A shard that was started with --speculate: its router has given blocks for the guesses, too, or, as one of
+// generate.v2, has not.
+TEST_F(StockRouter, AShardThatGuessesYieldsSeveralTokensAStep) {
+  for (const bool forces : {false, true}) {
+    batch::testing::FakeRunnerOptions fake = testing::fake_shard_options();
+    fake.capabilities.draft_tokens_max = 3;
+    fake.forces_tokens = forces;
+    other_.emplace(fake);
+    start(*other_);
+    grpc::ClientContext context;
+    v3::InfoResponse info;
+    ASSERT_TRUE(stub_->Info(&context, {}, &info).ok());
+    EXPECT_EQ(info.speculate(), 3U);
+    std::map<std::uint64_t, std::string> texts;
+    std::map<std::uint64_t, int> n_tokens;
+    std::map<std::uint64_t, v3::GeneratedText> ends;
+    int n_most = 0;
+    const auto note = [&](const auto& response) {
+      for (const v3::Generation& generation : response.generations()) {
+        const v3::Tokens& tokens = generation.tokens();
+        EXPECT_EQ(generation.top_tokens_size(), tokens.ids_size());
+        n_most = std::max(n_most, tokens.ids_size());
+        n_tokens[generation.request_id()] += tokens.ids_size();
+        for (const std::string& text : tokens.texts()) texts[generation.request_id()] += text;
+        if (generation.has_generated_text())
+          ends[generation.request_id()] = generation.generated_text();
+      }
+    };
+    std::vector<v3::Request> requests = {request_of(1, "hello", 30, 1),
+                                         request_of(2, "you", 25, 20)};
+    for (v3::Request& request : requests) request.set_top_n_tokens(2);
+    v3::PrefillResponse first;
+    ASSERT_EQ(prefill(7, requests, first), "");
+    note(first);
+    v3::DecodeResponse response;
+    int n_steps = 0;
+    for (bool goes_on = first.has_batch(); goes_on; goes_on = response.has_batch(), ++n_steps) {
+      ASSERT_EQ(decode({7}, response), "");
+      note(response);
+    }
+    EXPECT_GT(n_most, 1);
+    EXPECT_LT(n_steps, 29);
+    EXPECT_EQ(n_tokens[1], 30);
+    EXPECT_EQ(n_tokens[2], 25);
+    EXPECT_EQ(texts[1], expected_text("hello", 30));
+    EXPECT_EQ(texts[2], expected_text("you", 25));
+    EXPECT_EQ(ends[1].text(), texts[1]);
+    EXPECT_EQ(ends[1].generated_tokens(), 30U);
+    EXPECT_TRUE(other_->live().empty());
+    EXPECT_TRUE(other_->violations().empty());
+  }
 }
 
 TEST_F(StockRouter, StopSequencesEndARequest) {

@@ -16,6 +16,7 @@ namespace v3 = ::generate::v3;
 
 // What a shard that does not tell its capacity is taken to hold, as its own router does.
 constexpr std::uint32_t kCapacityTokensMin = 16'000;
+constexpr std::uint32_t kSpeculateMax = 1024;
 
 Status not_supported(const std::string& what) {
   return {Code::kUnimplemented,
@@ -30,7 +31,6 @@ Status unknown_state(const Status& status) {
 
 Result<RunnerInfo> describe(const v3::InfoResponse& from, const StockClientOptions& options) {
   if (from.requires_padding()) return not_supported("pad their batches");
-  if (from.speculate() != 0) return not_supported("speculate");
   if (from.block_size() == 0) return internal_error("the shard tells no block size");
   RunnerInfo info;
   info.epoch = base::random_u64();
@@ -40,6 +40,12 @@ Result<RunnerInfo> describe(const v3::InfoResponse& from, const StockClientOptio
   info.kernel_set_id = "generate.v3";
   info.vocab_size = options.vocab_size;
   info.block_tokens = from.block_size();
+  if (from.speculate() > kSpeculateMax) {
+    return internal_error("the shard guesses " + std::to_string(from.speculate()) +
+                          " tokens ahead; at most " + std::to_string(kSpeculateMax) +
+                          " make sense");
+  }
+  info.capabilities.draft_tokens_max = from.speculate();
   return info;
 }
 
@@ -198,7 +204,7 @@ Result<StepResult> StockShardClient::prefill(const StepPlan& plan) {
     }
     const std::vector<BlockId>& blocks = row.table_changes[0].blocks;
     v3::Request one;
-    if (Status s = to_stock_request(*spec, blocks, info_.block_tokens, *codec_, one); !s.ok()) {
+    if (Status s = to_stock_request(*spec, blocks, info_, *codec_, one); !s.ok()) {
       refused.emplace(row.sequence, std::move(s));
       continue;
     }
@@ -294,7 +300,12 @@ StepResult StockShardClient::collect(const StepPlan& plan, const std::vector<Res
       one.status = read.status();
     } else {
       one = std::move(read).value();
-      sequence->second.finished = one.finish.has_value();
+      Sequence& known = sequence->second;
+      known.finished = one.finish.has_value();
+      known.n_produced += static_cast<std::uint32_t>(one.tokens.size());
+      one.next_position =
+          static_cast<std::uint32_t>(known.spec.prompt.size()) + known.n_produced - 1;
+      if (row.n_draft_max > 0) one.n_drafts = row.n_draft_max;
     }
     if (!one.status.ok()) abandoned_.push_back(row.sequence);
     out.sequences.push_back(std::move(one));

@@ -41,7 +41,7 @@ struct StockClientOptions {
 class StockShardClient final : public StepRunner {
  public:
   // `codec`: the tokenizer of the model that the shard serves. Errors: kUnavailable if a shard does
-  // not answer; kUnimplemented for one that pads or speculates; kInternal with the shard's words if
+  // not answer; kUnimplemented for one that pads its batches; kInternal with the shard's words if
   // it cannot warm up.
   static Result<std::unique_ptr<StockShardClient>> connect(const std::string& path,
                                                            const StockClientOptions& options,
@@ -66,6 +66,7 @@ class StockShardClient final : public StepRunner {
   };
   struct Sequence {
     SequenceSpec spec;
+    std::uint32_t n_produced = 0;
     bool finished = false;
   };
 

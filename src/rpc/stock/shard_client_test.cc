@@ -24,6 +24,8 @@ using testing::FakeRunner;
 using testing::kBeginToken;
 using testing::Recorder;
 
+const RunnerInfo kShard{.block_tokens = 4};
+
 std::vector<TokenId> ids_of(const std::string& text) {
   return *FakeCodec().encode(text, false);
 }
@@ -169,7 +171,7 @@ TEST_F(StockClient, AWatermarkTravelsAndOtherStepsAreRefusedByName) {
   spec.sampling.watermark = true;
   const std::vector<BlockId> blocks = {1, 2};
   const auto wired = [&](v3::Request& to) {
-    return to_stock_request(spec, blocks, 4, FakeCodec(), to);
+    return to_stock_request(spec, blocks, kShard, FakeCodec(), to);
   };
   v3::Request request;
   ASSERT_TRUE(wired(request).ok());
@@ -194,6 +196,40 @@ TEST_F(StockClient, AWatermarkTravelsAndOtherStepsAreRefusedByName) {
     const Status refused = wired(request);
     EXPECT_EQ(refused.field(), field);
     EXPECT_EQ(refused.message(), "`" + field + "` is not supported by this shard");
+  }
+}
+
+TEST_F(StockClient, AGrammarTravelsAsAPattern) {
+  using grammar::Source;
+  const std::string schema =
+      R"({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})";
+  const std::pair<Source, std::string> grammars[] = {
+      {{.kind = Source::Kind::kRegex, .text = "[ab]{3}c?"}, "[ab]{3}c?"},
+      {{.kind = Source::Kind::kChoice, .choices = {"yes", "no"}}, "yes|no"},
+      {{.kind = Source::Kind::kJsonSchema, .text = schema, .schema = grammar::kTgiSchema}, ""}};
+  for (const auto& [source, pattern] : grammars) {
+    SequenceSpec spec{.prompt = ids_of("formed"), .stopping = {.max_new_tokens = 3}};
+    const auto compiled = grammar::compile_source(source, grammar::Form::kPattern);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    spec.sampling.grammar = *compiled;
+    const std::vector<BlockId> blocks = {1, 2};
+    v3::Request request;
+    ASSERT_TRUE(to_stock_request(spec, blocks, kShard, FakeCodec(), request).ok());
+    EXPECT_EQ(request.parameters().grammar_type(), v3::GRAMMAR_TYPE_REGEX);
+    if (!pattern.empty()) {
+      EXPECT_EQ(request.parameters().grammar(), pattern);
+    }
+    grammar::Compiler compiler;
+    const auto read =
+        read_stock_request(request, FakeCodec(), runner_.info(), StockUse::kGenerate, compiler);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_TRUE(read->spec.sampling.grammar);
+    if (source.kind == Source::Kind::kRegex) {
+      EXPECT_EQ(read->spec.sampling.grammar, grammar::compile_source(source).value());
+    }
+    spec.sampling.grammar = grammar::compile_source(source).value();
+    EXPECT_EQ(to_stock_request(spec, blocks, kShard, FakeCodec(), request).message(),
+              "`grammar` is not supported by this shard");
   }
 }
 
@@ -254,6 +290,78 @@ TEST_F(StockClient, ADeadShardEndsEveryRequestOnceAndANewOneServes) {
   EXPECT_EQ(sink->ids(), expected_output(after).tokens);
 }
 
+// Stock shards that were started with --speculate: some of their steps yield several tokens of a request.
+class StockClientThatGuesses : public StockClient {
+ protected:
+  void SetUp() override {
+    batch::testing::FakeRunnerOptions fake = testing::fake_shard_options();
+    fake.capabilities.draft_tokens_max = 3;
+    guesses_.emplace(fake);
+    serve(*guesses_);
+    batch::EngineOptions options{.prefill_tokens_max = 64, .prefix_caching = false};
+    options.batch_size_max = 12;
+    options.check_invariants = true;
+    engine_ = batch::Engine::create(connect(), options);
+  }
+  void TearDown() override {
+    StockClient::TearDown();
+    for (const std::string& what : guesses_->violations()) ADD_FAILURE() << what;
+  }
+
+  std::optional<FakeRunner> guesses_;
+};
+
+TEST_F(StockClientThatGuesses, EveryRequestGetsWhatItGetsAlone) {
+  EXPECT_EQ(connect()->info().capabilities.draft_tokens_max, 3U);
+  batch::DraftCounts drafts;
+  std::size_t n_tokens = 0;
+  for (auto& [request, sink] : submit_any(80)) {
+    const Status status = sink->wait();
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(sink->ids(), expected_output(request).tokens);
+    ASSERT_TRUE(sink->finish());
+    EXPECT_EQ(sink->finish()->generated_text, expected_output(request).text);
+    drafts += sink->final_event().drafts;
+    n_tokens += sink->ids().size();
+  }
+  EXPECT_GT(drafts.accepted, n_tokens / 10);
+  EXPECT_GT(drafts.computed, drafts.accepted);
+  while (engine_->stats().blocks_leased != 0) std::this_thread::yield();
+  guesses_->wait_for_live(0);
+}
+
+TEST_F(StockClientThatGuesses, TablesHaveRoomForGuesses) {
+  const batch::GenerationRequest request = request_of("abcd", 5);  // 8 positions: two blocks
+  const auto sink = submit(request);
+  while (sink->tokens().empty()) std::this_thread::yield();
+  ASSERT_TRUE(sink->wait().ok());
+  // The pool has 63 blocks of 4 positions; the guesses beyond the last token need one more.
+  batch::GenerationRequest whole = request_of(std::string(100, 'x'), 63 * 4 - 100 + 1);
+  const Status status = engine_->submit(whole, std::make_shared<Recorder>());
+  EXPECT_EQ(status.field(), batch::kMaxNewTokensField) << status.message();
+}
+
+TEST_F(StockClientThatGuesses, EachTokenHasItsAlternatives) {
+  batch::GenerationRequest request = request_of("abc", 20);
+  request.sampling.n_top_tokens = 2;
+  const auto sink = submit(request);
+  ASSERT_TRUE(sink->wait().ok());
+  ASSERT_EQ(sink->tokens().size(), 20U);
+  for (const OutputToken& token : sink->tokens()) EXPECT_EQ(token.alternatives.size(), 2U);
+  EXPECT_GT(sink->final_event().drafts.accepted, 0U);
+}
+
+TEST(StockMessages, AShardThatGuessesHasSlotsForIt) {
+  SequenceSpec spec{.id = SequenceId{9}, .prompt = {107, 114}};
+  spec.stopping.max_new_tokens = 3;
+  RunnerInfo shard = kShard;
+  shard.capabilities.draft_tokens_max = 4;
+  v3::Request message;
+  ASSERT_TRUE(to_stock_request(spec, std::vector<BlockId>{1, 2}, shard, FakeCodec(), message).ok());
+  EXPECT_EQ(message.slots_size(), 2 + 3 + 4 - 1);
+  EXPECT_FALSE(to_stock_request(spec, std::vector<BlockId>{1}, shard, FakeCodec(), message).ok());
+}
+
 TEST(StockMessages, AShardReadsWhatWasMeant) {
   SequenceSpec spec{.id = SequenceId{9}, .prompt = {kBeginToken, 107, 114}};
   spec.sampling = {.do_sample = true,
@@ -270,7 +378,7 @@ TEST(StockMessages, AShardReadsWhatWasMeant) {
   spec.rope_length = 7;
   const std::vector<BlockId> blocks{5, 9};
   v3::Request message;
-  ASSERT_TRUE(to_stock_request(spec, blocks, 4, FakeCodec(), message).ok());
+  ASSERT_TRUE(to_stock_request(spec, blocks, kShard, FakeCodec(), message).ok());
   EXPECT_EQ(message.slots_size(), 6);
   EXPECT_EQ(message.slots(4), 36U);
   grammar::Compiler grammars;
@@ -292,7 +400,7 @@ TEST(StockMessages, GreedyStaysGreedy) {
   spec.sampling.temperature = 0.5F;  // a shard would sample because of it
   spec.stopping.max_new_tokens = 1;
   v3::Request message;
-  ASSERT_TRUE(to_stock_request(spec, std::vector<BlockId>{1}, 4, FakeCodec(), message).ok());
+  ASSERT_TRUE(to_stock_request(spec, std::vector<BlockId>{1}, kShard, FakeCodec(), message).ok());
   EXPECT_EQ(message.parameters().temperature(), 1.0F);
   EXPECT_FALSE(message.parameters().do_sample());
 }

@@ -149,6 +149,7 @@ router::ApiOptions api_options(const options::OptionValues& values,
   out.limits.top_n_tokens_max = values.get<"max-top-n-tokens">();
   out.limits.vocab_size = info.vocab_size;
   out.limits.allows_grammars = !values.get<"disable-grammar-support">();
+  out.limits.grammars_are_patterns = !info.capabilities.takes_ids;  // stock shards
   out.documents.client_batch_max = values.get<"max-client-batch-size">();
   out.documents.strict_fields = values.get<"strict-fields">();
   return out;

@@ -114,6 +114,10 @@ TEST(RouterSetup, TheModelIsNamedAsItIsServed) {
 
 TEST(RouterSetup, GrammarsAreAllowedUnlessTheyAreNot) {
   EXPECT_TRUE(api_options(values_of({}), {}, any_info()).limits.allows_grammars);
+  RunnerInfo stock = any_info();
+  stock.capabilities.takes_ids = false;
+  EXPECT_TRUE(api_options(values_of({}), {}, stock).limits.grammars_are_patterns);
+  EXPECT_FALSE(api_options(values_of({}), {}, any_info()).limits.grammars_are_patterns);
   EXPECT_FALSE(
       api_options(values_of({"--disable-grammar-support"}), {}, any_info()).limits.allows_grammars);
 }
