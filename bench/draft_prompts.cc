@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/numbers.h"
+#include "grammar/compiler.h"
 #include "json/json.h"
+#include "request/draft_room.h"
 #include "require.h"
 
 namespace coxswain::bench {
@@ -59,7 +61,8 @@ struct Run {
 
 class PromptBench {
  public:
-  explicit PromptBench(runner::LocalRunner& runner) : runner_(runner), info_(runner.info()) {}
+  explicit PromptBench(runner::LocalRunner& runner, CompiledGrammar grammar)
+      : runner_(runner), info_(runner.info()), grammar_(std::move(grammar)) {}
 
   // Answers these together.
   void run(std::span<const Ids> prompts, std::uint32_t n_draft_max, Run& out) {
@@ -93,6 +96,7 @@ class PromptBench {
     SequenceSpec spec{.id = SequenceId{1 + s}, .prompt = prompt};
     spec.rope_length = kTokensMax;
     spec.stopping = {.max_new_tokens = kNewMax};
+    spec.sampling.grammar = grammar_;
     Row row{.sequence = spec.id,
             .n_tokens = static_cast<std::uint32_t>(prompt.size()),
             .emit = Emit::kSample};
@@ -130,35 +134,33 @@ class PromptBench {
 
   runner::LocalRunner& runner_;
   const RunnerInfo info_;
+  const CompiledGrammar grammar_;
   std::span<Ids> answers_;
   std::vector<bool> ended_;
 };
 
-}  // namespace
+struct Gains {
+  std::uint32_t n_streams = 0;
+  std::uint32_t n_rounds = 0;
+  std::uint32_t n_draft_max = 0;
+  CompiledGrammar grammar = {};
+};
 
-std::uint32_t prompt_blocks(std::uint32_t n_streams, std::uint32_t block_tokens) {
-  return n_streams * base::ceil_div(kTokensMax, block_tokens) + 1;
-}
-
-void print_prompt_gains(runner::LocalRunner& runner,
-                        const std::string& path,
-                        std::uint32_t n_streams,
-                        std::uint32_t n_rounds) {
-  std::vector<Ids> prompts = read_prompts(path);
-  // Whole batches.
-  for (std::size_t i = 0; prompts.size() % n_streams != 0; ++i) prompts.push_back(prompts[i]);
-  PromptBench bench(runner);
+// Whole batches.
+void print_gains(runner::LocalRunner& runner, std::vector<Ids> prompts, const Gains& of) {
+  for (std::size_t i = 0; prompts.size() % of.n_streams != 0; ++i) prompts.push_back(prompts[i]);
+  PromptBench bench(runner, of.grammar);
   std::vector<double> wall;
   std::vector<double> cpu;
   Run last;
   const auto before = runner.state().drafts;
-  for (std::uint32_t round = 0; round < n_rounds; ++round) {
+  for (std::uint32_t round = 0; round < of.n_rounds; ++round) {
     Run off;
     Run on;
-    for (std::size_t at = 0; at < prompts.size(); at += n_streams) {
-      const auto batch = std::span(prompts).subspan(at, n_streams);
+    for (std::size_t at = 0; at < prompts.size(); at += of.n_streams) {
+      const auto batch = std::span(prompts).subspan(at, of.n_streams);
       bench.run(batch, 0, off);
-      bench.run(batch, runner.info().capabilities.draft_tokens_max, on);
+      bench.run(batch, of.n_draft_max, on);
     }
     if (on.answers != off.answers) die(internal_error("drafts have changed a token"));
     wall.push_back(off.wall_s / on.wall_s);
@@ -170,13 +172,55 @@ void print_prompt_gains(runner::LocalRunner& runner,
   std::printf(
       "%u streams, %zu prompts: %5.2f x none (%5.2f x by CPU time), %.2f tokens a step and stream, "
       "%.2f of %.0f guesses right\n",
-      n_streams,
+      of.n_streams,
       prompts.size(),
       median(wall),
       median(cpu),
-      static_cast<double>(last.n_tokens) / last.n_steps / n_streams,
+      static_cast<double>(last.n_tokens) / last.n_steps / of.n_streams,
       static_cast<double>(after.accepted - before.accepted) / std::max(computed, 1.0),
-      computed / n_rounds);
+      computed / of.n_rounds);
+}
+
+}  // namespace
+
+std::uint32_t prompt_blocks(std::uint32_t n_streams, std::uint32_t block_tokens) {
+  return n_streams * base::ceil_div(kTokensMax, block_tokens) + 1;
+}
+
+void print_prompt_gains(runner::LocalRunner& runner,
+                        const std::string& path,
+                        std::uint32_t n_streams,
+                        std::uint32_t n_rounds) {
+  print_gains(runner,
+              read_prompts(path),
+              {.n_streams = n_streams,
+               .n_rounds = n_rounds,
+               .n_draft_max = runner.info().capabilities.draft_tokens_max});
+}
+
+void print_forced_gains(runner::LocalRunner& runner,
+                        std::uint32_t n_streams,
+                        std::uint32_t n_rounds) {
+  constexpr const char* kSchema = R"({"type": "object", "properties": {
+    "customer_identifier": {"type": "integer", "minimum": 1, "maximum": 9999},
+    "shipping_address_city": {"type": "string", "maxLength": 8},
+    "payment_has_been_received": {"type": "boolean"},
+    "preferred_delivery_method": {"enum": ["standard delivery", "express delivery", "collected in the shop"]},
+    "remaining_account_balance": {"type": "integer", "minimum": 0, "maximum": 999}},
+    "required": ["customer_identifier", "shipping_address_city", "payment_has_been_received",
+                 "preferred_delivery_method", "remaining_account_balance"]})";
+  std::vector<Ids> prompts;
+  for (std::uint32_t s = 0; s < n_streams; ++s) {
+    const std::string text = "Write the order of customer " + std::to_string(s + 1) + " as JSON.";
+    prompts.push_back(require(runner.codec()->encode(text, true)));
+  }
+  std::printf("forced text: ");
+  print_gains(runner,
+              std::move(prompts),
+              {.n_streams = n_streams,
+               .n_rounds = n_rounds,
+               .n_draft_max = request::kForcedTokensMax,
+               .grammar = require(grammar::compile_source({.text = kSchema}))});
 }
 
 }  // namespace coxswain::bench

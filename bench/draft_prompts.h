@@ -1,5 +1,6 @@
 #pragma once
-// coxswain-bench-runner --only drafts --prompts FILE: what a draft model or heads gain on the prompts of a file.
+// coxswain-bench-runner --only drafts --prompts FILE: what a draft model or heads gain on the prompts of a file; --only
+// grammar: what guesses of forced text gain.
 //
 // Thread rule: one thread.
 
@@ -17,6 +18,11 @@ std::uint32_t prompt_blocks(std::uint32_t n_streams, std::uint32_t block_tokens)
 // for `n_rounds` rounds, and prints the gain in decoded tokens a second. Dies where a token is another.
 void print_prompt_gains(runner::LocalRunner& runner,
                         const std::string& path,
+                        std::uint32_t n_streams,
+                        std::uint32_t n_rounds);
+
+// The same of answers in a form whose members have long names, whose text is guessed where the form forces it.
+void print_forced_gains(runner::LocalRunner& runner,
                         std::uint32_t n_streams,
                         std::uint32_t n_rounds);
 

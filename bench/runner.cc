@@ -84,7 +84,8 @@ llama's shape, such as coxswain-make-model writes.
   tier     the first token of a prompt that is computed, in the cache, in memory behind it, in files;
            what a pause costs with its blocks lost and with them kept. Of any model
   grammar  a batch of streams, half of them greedy, each with a grammar of its own, and the same
-           without: steps of both in turn, and their ratio. Of any model with a tokenizer
+           without: steps of both in turn, and their ratio; answers of a form with long names, with
+           and without guesses of what the form forces. Of any model with a tokenizer
   drafts   decode with guesses of the tokens to come beside the same without: answers that are
            given, guessed with 70 of 100 tokens right, with none, looked up, and copies of the prompt that are
            looked up
@@ -252,7 +253,7 @@ std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
       1;
   runner.max_total_tokens = kPrefillMax + kBlockTokens;
   runner.max_batch_size = options.batch + 1;  // and a prompt beside them
-  runner.draft_tokens_max = options.drafts;
+  runner.draft_tokens_max = options.only == "grammar" ? 0 : options.drafts;
   runner.speculative_model_dir = options.speculative_model;
   runner.logits_processors = draft_processors();
   return require(runner::LocalRunner::create(runner));
@@ -282,6 +283,10 @@ class RunnerBench {
   }
 
   void grammar();
+  void forced() {
+    for (const std::uint32_t n : {1U, options_.batch})
+      print_forced_gains(*runner_, n, options_.rounds);
+  }
   void fit() { print_step_costs(*runner_, options_.batch); }
   void drafts() {
     for (const std::uint32_t n : {1U, options_.batch}) {
@@ -449,7 +454,10 @@ void run_parts(const Options& options, OthersLoad& others) {
   }
   RunnerBench bench(options);
   others.begin();
-  if (options.only == "grammar") return bench.grammar();
+  if (options.only == "grammar") {
+    bench.grammar();
+    return bench.forced();
+  }
   if (options.wants("prefill")) {
     bench.prefill(512);
     bench.prefill(kPrefillMax);

@@ -490,6 +490,21 @@ TEST(Engine, TheObserverIsToldOfTokensBeyondOneARow) {
   EXPECT_LE(n_accepted + seen.finished.size(), 41U);  // a surplus row
 }
 
+TEST(Engine, OnlyAGrammarGivesRoomForSeveralTokens) {
+  for (const bool has_grammar : {false, true}) {
+    RecordingObserver seen;
+    Fixture f({}, test_options(), &seen);
+    auto request = make_request(1, 5, 40);
+    if (has_grammar) request.sampling.grammar.bytes = std::make_shared<const std::string>("any");
+    const auto sink = f.submit(request);
+    sink->wait_final();
+    f.engine.reset();
+    EXPECT_EQ(sink->tokens().size(), 40U);
+    EXPECT_EQ(seen.drafts.accepted > 10, has_grammar);
+    EXPECT_EQ(seen.finished.size() < 30, has_grammar);
+  }
+}
+
 TEST(Engine, ARequestEndsAtItsDeadline) {
   Fixture f;
   auto request = make_request(1, 5, 200);

@@ -19,6 +19,7 @@ struct Case {
   const char* name;
   FakeRunnerOptions runner;
   EngineOptions engine;
+  bool has_grammars = false;  // every other request
 };
 
 struct Totals {
@@ -35,7 +36,9 @@ void run_batch(const Case& c, std::uint64_t seed, Totals& totals) {
   std::vector<std::pair<GenerationRequest, std::shared_ptr<Recorder>>> all;
   std::vector<bool> cancelled;
   for (int i = 0; i < 60; ++i) {
-    const auto request = make.make(24, 20);
+    auto request = make.make(24, 20);
+    if (c.has_grammars && i % 2 == 0)
+      request.sampling.grammar.bytes = std::make_shared<const std::string>("any");
     auto sink = d.add(request);
     ASSERT_NE(sink, nullptr) << d.status.message();
     all.emplace_back(request, sink);
@@ -233,6 +236,29 @@ TEST(Invariance, SeveralTokensAResult) {
       }
     }
   }
+}
+
+// A runner that makes no drafts: the fake refuses rows with room for them where no grammar binds the request.
+TEST(Invariance, AGrammarGivesRoomForSeveralTokens) {
+  for (const bool forces : {false, true}) {
+    for (const std::uint32_t n_blocks : {100U, 14U}) {
+      Case c{.name = "grammars", .runner = fake(n_blocks), .engine = {}, .has_grammars = true};
+      c.runner.forces_tokens = forces;
+      c.engine.prefill_tokens_max = 12;
+      const Totals forced = run_seeds(c);
+      EXPECT_EQ(forced.pauses > 0, n_blocks == 14);
+      c.has_grammars = false;
+      EXPECT_LT(forced.steps, run_seeds(c).steps);
+    }
+  }
+  Case c{.name = "windows", .runner = fake(40), .engine = {}, .has_grammars = true};
+  c.runner.n_blocks = {40, 30};
+  c.runner.windows = {0, 6};
+  c.engine.prefill_tokens_max = 8;
+  EXPECT_GT(run_seeds(c).finished, 200U);
+  c.runner.capabilities.look_ahead = false;
+  c.engine.policy = CapacityPolicy::kGuaranteedNoEvict;
+  EXPECT_EQ(run_seeds(c).pauses, 0U);
 }
 
 TEST(Invariance, SeveralTokensAResultWithoutLookAhead) {

@@ -67,9 +67,8 @@ bool Scheduler::fits_alone(const kvcache::KvCacheOptions& cache,
 // each, and so may the row itself.
 std::uint32_t Scheduler::end_max(const Sequence& s, std::uint32_t n_tokens) const {
   const std::uint32_t end = s.planned + n_tokens;
-  if (in_.capabilities.draft_tokens_max == 0) return end;
-  const std::uint32_t extra =
-      s.n_pending_extra + (s.decoding() ? s.draft_tokens(in_.capabilities.draft_tokens_max) : 0);
+  std::uint32_t extra = s.n_pending_extra;
+  if (s.decoding()) extra += s.draft_tokens(in_.capabilities, in_.cache->block_tokens());
   return extra == 0 ? end : std::max(end, std::min(end + extra, s.tokens_max()));
 }
 // The longest row of `s`.
@@ -154,8 +153,9 @@ std::uint32_t Scheduler::reserved_blocks(const Sequence& s,
   const std::uint32_t to_come =
       s.n_blocks_to(in_.cache->blocks_for(n_tokens), held.n_entries, block);
   if (window == 0 || to_come == 0) return to_come;
-  const std::uint32_t row = std::max(base::sub_sat(s.context_end(), computed) + s.n_pending_extra,
-                                     1 + in_.capabilities.draft_tokens_max);
+  const std::uint32_t row = std::max({base::sub_sat(s.context_end(), computed) + s.n_pending_extra,
+                                      1 + in_.capabilities.draft_tokens_max,
+                                      1 + s.draft_tokens(in_.capabilities, block)});
   const std::uint32_t peak = s.n_places() * peak_blocks(block,
                                                         in_.cache->group_options(group),
                                                         n_tokens,

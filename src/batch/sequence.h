@@ -36,6 +36,7 @@
 #include "batch/beam_group.h"
 #include "batch/engine.h"
 #include "kvcache/kv_cache.h"
+#include "request/draft_room.h"
 
 namespace coxswain::batch {
 
@@ -162,9 +163,12 @@ struct Sequence {
   // Beams wait for what the step in flight lists.
   bool wants_row() const { return goes_on() && (beams == nullptr || n_pending == 0); }
   bool decoding() const { return planned > 0 && (n_pending > 0 || remaining() == 1); }
-  // How many tokens beyond one its next decode row may yield, of a runner that yields up to `n_max`: never more than
-  // max_new_tokens in all.
-  std::uint32_t draft_tokens(std::uint32_t n_max) const {
+  // How many tokens beyond one its next decode row may yield: never more than max_new_tokens in all. The room for
+  // what a grammar forces stays in a block, so that plans need no more for it; a stock shard has no use for it.
+  std::uint32_t draft_tokens(const Capabilities& can, std::uint32_t block_tokens) const {
+    const bool may_force = can.takes_ids && static_cast<bool>(request.sampling.grammar);
+    const std::uint32_t room = request::draft_room(can.draft_tokens_max, may_force);
+    const std::uint32_t n_max = std::max(can.draft_tokens_max, std::min(room, block_tokens - 1));
     const std::uint32_t next = n_produced() + n_pending + 1;
     return n_max == 0 || next >= n_new_max || beams != nullptr ? 0
                                                                : std::min(n_max, n_new_max - next);

@@ -365,7 +365,7 @@ void EngineCore::build_row(const PlannedRow& planned, StepPlan& plan, Step& step
     row.tokens.assign(first, first + planned.n_tokens);
   }
   if (planned.sample && !planned.prefill)
-    row.n_draft_max = s.draft_tokens(info_.capabilities.draft_tokens_max);
+    row.n_draft_max = s.draft_tokens(info_.capabilities, cache_->block_tokens());
   const std::size_t row_bytes = row_bytes_max(row);
   if (step.rows_bytes > 0 && step.rows_bytes + row_bytes > options_.plan_rows_bytes_max) {
     for (const BlockTableChange& change : row.table_changes)

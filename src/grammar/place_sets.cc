@@ -69,6 +69,18 @@ bool PlaceSets::covers(SetId set, SetId part) const {
   return std::includes(places.begin(), places.end(), of_part.begin(), of_part.end());
 }
 
+std::optional<std::uint8_t> PlaceSets::only_byte(SetId set) const {
+  const std::size_t n_classes = classes_.first_byte.size();
+  const auto row = std::span(rows_).subspan(set * n_classes, n_classes);
+  const auto lives = [](SetId to) { return to != kDeadSet; };
+  const auto only = std::ranges::find_if(row, lives);
+  if (only == row.end() || std::find_if(only + 1, row.end(), lives) != row.end()) return {};
+  const auto at = static_cast<std::size_t>(only - row.begin());
+  const unsigned end = at + 1 < n_classes ? classes_.first_byte[at + 1] : 256U;
+  if (end - classes_.first_byte[at] != 1) return {};
+  return classes_.first_byte[at];
+}
+
 PlaceSets::StackId PlaceSets::push(StateId target, StackId below) {
   const std::uint64_t key = std::uint64_t{target} << 32 | below;
   const auto [at, is_new] = stack_ids_.try_emplace(key, static_cast<StackId>(stacks_.size()));

@@ -11,6 +11,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -52,6 +53,8 @@ class PlaceSets {
   bool covers(SetId set, SetId part) const;
 
   const ByteClasses& classes() const { return classes_; }
+  // The one byte that can follow; none where there are more, or none.
+  std::optional<std::uint8_t> only_byte(SetId set) const;
   // kUnknownSet where no text has gone yet.
   SetId known_step(SetId from, std::uint8_t byte) const {
     return rows_[from * classes_.first_byte.size() + classes_.of[byte]];

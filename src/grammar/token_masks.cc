@@ -59,6 +59,21 @@ class TokenMasks::Tables {
     return sets_.is_whole(set) && !sets_.has_places(set);
   }
 
+  std::string forced_text(const Position& position) EXCLUDES(mu_) {
+    base::MutexLock lock(mu_);
+    tidy();
+    SetId set = find(position);
+    std::string out;
+    while (out.size() < kForcedBytesMax && !sets_.is_whole(set)) {
+      const auto byte = sets_.only_byte(set);
+      if (!byte) break;
+      set = sets_.step(set, *byte);
+      if (set == kDeadSet) break;
+      out.push_back(static_cast<char>(*byte));
+    }
+    return out;
+  }
+
   bool has_mask(const Position& position) EXCLUDES(mu_) {
     base::MutexLock lock(mu_);
     return position.generation_ == sets_.generation() && position.set_ < masks_.size() &&
@@ -305,6 +320,19 @@ bool TokenMasks::is_whole(const Position& position) const {
 
 bool TokenMasks::is_at_end(const Position& position) const {
   return tables_->is_at_end(position);
+}
+
+void TokenMasks::find_forced(const Position& position,
+                             std::size_t n_max,
+                             std::vector<TokenId>& ids) const {
+  ids.clear();
+  const std::string text = tables_->forced_text(position);
+  for (std::string_view left = text; !left.empty() && ids.size() < n_max;) {
+    const auto id = trie_->longest(left);
+    if (!id) break;
+    ids.push_back(*id);
+    left.remove_prefix(trie_->bytes(*id).size());
+  }
 }
 
 bool TokenMasks::has_mask(const Position& position) const {

@@ -22,6 +22,8 @@
 
 namespace coxswain::grammar {
 
+inline constexpr std::size_t kForcedBytesMax = 64;
+
 class TokenMasks {
  public:
   // Where a text stands in the grammar. A value: copies go their own ways.
@@ -53,6 +55,9 @@ class TokenMasks {
   // The tokens that may follow; end tokens are the caller's to add where the text is whole. kResourceExhausted where
   // the grammar is in too many states at once.
   Result<std::shared_ptr<const TokenMask>> mask(const Position& position) const;
+  // What has to follow, as far as no other byte may, in up to `n_max` tokens: the longest that spell it. The text has
+  // at most kForcedBytesMax bytes.
+  void find_forced(const Position& position, std::size_t n_max, std::vector<TokenId>& ids) const;
   // Whether mask() has it at hand; false is no promise that it has not.
   bool has_mask(const Position& position) const;
 

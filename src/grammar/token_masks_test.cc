@@ -116,6 +116,62 @@ TEST(TokenMasks, LetThroughWhatMatchesAndNothingElse) {
   }
 }
 
+TEST(TokenMasks, TextThatHasToFollowIsFoundInItsLongestTokens) {
+  const std::vector<std::string> tokens = {
+      "a", "b", "c", "d", "ab", "abc", "ca", "", "abc", "abcx", "x", "bcd"};
+  const auto forced = [&](std::string_view pattern, std::string_view before, std::size_t n_max) {
+    const TokenMasks masks(compiled(pattern), testing::trie_of(tokens));
+    TokenMasks::Position at = masks.begin();
+    EXPECT_TRUE(masks.advance(at, before));
+    std::vector<TokenId> ids = {99};
+    masks.find_forced(at, n_max, ids);
+    std::string out;
+    for (const TokenId id : ids)
+      out += (out.empty() ? "" : "|") + tokens[static_cast<std::size_t>(id)];
+    return out;
+  };
+  EXPECT_EQ(forced("abcabcd", "", 9), "abc|abc|d");
+  EXPECT_EQ(forced("abcabcd", "", 2), "abc|abc");
+  EXPECT_EQ(forced("abcabcd", "", 0), "");
+  EXPECT_EQ(forced("abcabcd", "a", 9), "b|ca|bcd");
+  EXPECT_EQ(forced("abcabcd", "abcabcd", 9), "");
+  // As far as it is the only one: to a choice, an end that is not the only one, a byte of several.
+  EXPECT_EQ(forced("abc(abc|d)", "", 9), "abc");
+  EXPECT_EQ(forced("abc(abc|d)", "abcd", 9), "");
+  EXPECT_EQ(forced("abc(abc|d)", "abca", 9), "b|c");
+  EXPECT_EQ(forced("ab(cab)*", "", 9), "ab");
+  EXPECT_EQ(forced("ab[cd]d", "", 9), "ab");
+  EXPECT_EQ(forced("ab[^c]", "", 9), "ab");
+  EXPECT_EQ(forced("(abc|abcabc)d", "", 9), "abc");
+  EXPECT_EQ(forced("(ab|abca)bcdd", "", 9), "ab");
+  EXPECT_EQ(forced("(abca|abca)bcdd", "", 9), "abc|abc|d|d");
+  // No token has a byte of it; a text without an end.
+  EXPECT_EQ(forced("abzab", "", 9), "ab");
+  EXPECT_EQ(forced("(ca){9999}", "", 99).size(), 3 * kForcedBytesMax / 2 - 1);
+}
+
+// Whatever follows begins so.
+TEST(TokenMasks, NoTextLeavesWhatHasToFollow) {
+  const std::vector<std::string> tokens = {"a", "b", "c", "ab", "bc", "abc", "aa"};
+  for (const std::string pattern :
+       {"(ab|c)*", "a{2,3}b?", "[ab]*c[ab]*", "(a|ab)(c|bc)", "abcabc", "ab(ca|cb)a"}) {
+    const Program program = compiled(pattern);
+    const TokenMasks masks(program, testing::trie_of(tokens));
+    const std::set<std::string> texts = testing::texts_by_masks(program, tokens, 6);
+    for (const std::string& before : texts_of({"a", "b", "c"}, 5)) {
+      TokenMasks::Position at = masks.begin();
+      if (!masks.advance(at, before)) continue;
+      std::vector<TokenId> ids;
+      masks.find_forced(at, 9, ids);
+      std::string forced = before;
+      for (const TokenId id : ids) forced += tokens[static_cast<std::size_t>(id)];
+      EXPECT_TRUE(masks.advance(at, std::string_view(forced).substr(before.size())));
+      for (const std::string& text : texts)
+        EXPECT_TRUE(!text.starts_with(before) || text.starts_with(forced)) << text << forced;
+    }
+  }
+}
+
 // Lists of texts within each other: tokens begin in one rule and end in others.
 Program lists() {
   Expressions e;

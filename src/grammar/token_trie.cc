@@ -161,4 +161,18 @@ std::string_view TokenTrie::bytes(TokenId id) const {
   return std::string_view(text_).substr(begin_[i], begin_[i + 1] - begin_[i]);
 }
 
+std::optional<TokenId> TokenTrie::longest(std::string_view text) const {
+  std::optional<TokenId> out;
+  std::size_t end = nodes_.size();  // of the siblings
+  std::size_t i = 0;
+  for (const char byte : text) {
+    while (i < end && nodes_[i].byte != static_cast<std::uint8_t>(byte)) i = nodes_[i].end;
+    if (i >= end) break;
+    if (nodes_[i].first_token < nodes_[i].last_token) out = tokens_[nodes_[i].first_token];
+    end = nodes_[i].end;
+    ++i;
+  }
+  return out;
+}
+
 }  // namespace coxswain::grammar

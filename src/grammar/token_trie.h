@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,8 @@ class TokenTrie {
   std::size_t n_tokens() const { return n_tokens_; }  // of the vocabulary
   // What a token adds; empty: not in the tree.
   std::string_view bytes(TokenId id) const;
+  // The token of the most bytes that `text` begins with.
+  std::optional<TokenId> longest(std::string_view text) const;
   std::span<const NodeEntry> nodes() const { return nodes_; }
   std::span<const TokenId> tokens() const { return tokens_; }
   // What texts of the subtree are spelled with from the node's byte on; only kBrokenGroup where the byte

@@ -7,6 +7,7 @@
 
 #include <coxswain/kv_layout.h>
 
+#include "request/draft_room.h"
 #include "request/sampling_rules.h"
 
 namespace coxswain::rpc {
@@ -44,7 +45,8 @@ Status check_spec(const SequenceSpec& spec, const RunnerInfo& info) {
 
 Status check_emit(const Row& row, const RunnerInfo& info) {
   const Capabilities& can = info.capabilities;
-  if (row.n_draft_max > can.draft_tokens_max) {
+  // Whether a grammar binds the sequence is the runner's to know.
+  if (row.n_draft_max > request::draft_room(can.draft_tokens_max, true)) {
     return no_use("rows.n_draft_max",
                   "is " + std::to_string(row.n_draft_max) + ", this runner has draft_tokens_max " +
                       std::to_string(can.draft_tokens_max));

@@ -177,7 +177,7 @@ class Driver {
       row.tokens.assign(begin, begin + n);
       if (n == left) row.emit = Emit::kSample;
     }
-    if (row.emit == Emit::kSample && row.n_tokens == 1) row.n_draft_max = options_.n_draft_max;
+    if (row.emit == Emit::kSample && row.n_tokens == 1) row.n_draft_max = n_draft_max(request);
     row.prompt_logprobs = request.spec->prompt_logprobs &&
                           row.first_position < request.spec->prompt.size() &&
                           !prompt_reported(request);
@@ -222,10 +222,15 @@ class Driver {
     request.outcome.n_shared_tokens += request.computed;
   }
 
+  std::uint32_t n_draft_max(const Request& request) const {
+    const bool has_grammar = static_cast<bool>(request.spec->sampling.grammar);
+    return std::max(options_.n_draft_max, has_grammar ? options_.n_forced_max : 0);
+  }
+
   bool change_tables(Request& request, Row& row) {
     std::uint32_t end = row.first_position + row.n_tokens;
     // The row before it may yield as many.
-    const std::uint32_t n_extra = (1 + request.n_in_flight) * options_.n_draft_max;
+    const std::uint32_t n_extra = (1 + request.n_in_flight) * n_draft_max(request);
     const std::size_t n_all = request.spec->prompt.size() + request.spec->stopping.max_new_tokens;
     if (row.emit == Emit::kSample)
       end = std::max(end, std::min(end + n_extra, static_cast<std::uint32_t>(n_all) - 1));

@@ -26,8 +26,9 @@ struct DriveOptions {
   bool share_prefixes = false;
   // Blocks that have left their group's window are given to others. Not with share_prefixes.
   bool release_windows = false;
-  bool look_ahead = false;        // two plans in flight
-  std::uint32_t n_draft_max = 0;  // of every row that decodes
+  bool look_ahead = false;         // two plans in flight
+  std::uint32_t n_draft_max = 0;   // of every row that decodes
+  std::uint32_t n_forced_max = 0;  // likewise where a grammar binds the sequence, if that is more
 };
 
 struct DriveOutcome {

@@ -217,8 +217,8 @@ TEST(LocalRunnerSeams, WhatHasNoUseIsRefusedByName) {
     const auto result = peer.try_run(std::move(plan));
     return result.ok() ? std::string() : result.status().message();
   };
-  EXPECT_EQ(refused([](StepPlan& p) { p.rows[0].n_draft_max = 1; }),
-            "plan: `rows.n_draft_max` is 1, this runner has draft_tokens_max 0");
+  EXPECT_EQ(refused([](StepPlan& p) { p.rows[0].n_draft_max = 9; }),
+            "plan: `rows.n_draft_max` is 9, this runner has draft_tokens_max 0");
   EXPECT_EQ(refused([](StepPlan& p) { p.rows[0].n_candidates = 1; }),
             "plan: `rows.n_candidates` is for rows that emit candidates");
   EXPECT_EQ(refused([](StepPlan& p) {

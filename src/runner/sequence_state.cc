@@ -165,6 +165,11 @@ std::optional<TokenId> SequenceState::find_forced(const grammar::TokenMask& allo
   return may_follow ? forced : std::nullopt;
 }
 
+Guess SequenceState::guess_forced(std::size_t n_max, double& chance) {
+  if (grammar_ == nullptr || has_left_grammar_) return {};
+  return forced_.guess(*grammar_, place_, output_, n_max, chance);
+}
+
 void SequenceState::find_repetitions(sampling::RepetitionScratch& scratch,
                                      std::vector<sampling::Repetition>& found) const {
   found.clear();

@@ -22,6 +22,7 @@
 
 #include "grammar/token_masks.h"
 #include "runner/drafts.h"
+#include "runner/forced_text.h"
 #include "runner/guess_source.h"
 #include "runner/masks_ahead.h"
 #include "sampling/dry.h"
@@ -70,6 +71,8 @@ class SequenceState {
   std::optional<MasksAhead::Wanted> wanted_mask() const;
   // The id that comes next whatever the model would choose; none where `allowed`, of find_allowed(), does not have it.
   std::optional<TokenId> find_forced(const grammar::TokenMask& allowed) const;
+  // Of what the grammar forces behind the output, as ForcedText::guess(); empty of a sequence without one.
+  Guess guess_forced(std::size_t n_max, double& chance);
   // What DRY looks at; none of a request without it.
   void find_repetitions(sampling::RepetitionScratch& scratch,
                         std::vector<sampling::Repetition>& found) const;
@@ -138,6 +141,7 @@ class SequenceState {
   bool has_left_grammar_ = false;
   std::shared_ptr<const grammar::TokenMasks> grammar_;
   grammar::TokenMasks::Position place_;  // of the output in it
+  ForcedText forced_;
   std::optional<sampling::ThoughtState> thoughts_;
   grammar::TokenMask allowed_;  // of allowed_tokens, with the end tokens; empty without any
   // For each token of prompt and output, if there are sequence breakers; and what is known of ids by now.

@@ -41,12 +41,16 @@ std::size_t StepExecutor::drafts_allowed(const ReadyRow& ready) const {
   return std::min<std::size_t>(row.n_draft_max - n_taken, n_left - 1);
 }
 
-Guess StepExecutor::best_known_guess(const ReadyRow& ready) const {
+Guess StepExecutor::best_known_guess(const ReadyRow& ready) {
+  const Guess forced = ready.state->guess_forced(ready.n_drafts_max, forced_chance_);
+  if (limits_.draft_tokens_max == 0) return forced;
   std::unique_ptr<Drafter>& drafter = ready.state->drafter;
   if (drafter == nullptr) drafter = std::make_unique<Drafter>(ready.state->spec().draft);
   drafter->follow(ready.state->spec().prompt, ready.state->output());
-  if (!drafter->has_guess()) return {};
-  return {.ids = drafter->guess(ready.n_drafts_max), .chance = drafter->chance()};
+  const bool is_better = forced.ids.empty() || drafter->chance() > forced.chance;
+  if (!drafter->has_guess() || !is_better) return forced;
+  const std::size_t n_max = std::min<std::size_t>(ready.n_drafts_max, limits_.draft_tokens_max);
+  return {.ids = drafter->guess(n_max), .chance = drafter->chance()};
 }
 
 // As far as each row pays.
@@ -125,7 +129,9 @@ void StepExecutor::add_drafts() {
   drafts_.clear();
   n_base_rows_ = 0;
   guess_time_ = {};
-  if (limits_.draft_tokens_max == 0) return;
+  // Without drafts a row has room only for what its grammar forces.
+  may_guess_ = limits_.draft_tokens_max > 0 || std::ranges::any_of(rows_, &ReadyRow::n_drafts_max);
+  if (!may_guess_) return;
   std::size_t n_tokens = 0;
   for (const ReadyRow& ready : rows_) {
     n_base_rows_ += ready.n_tokens;
@@ -158,7 +164,7 @@ bool StepExecutor::goes_on(const ReadyRow& ready, std::size_t position, TokenId 
 
 // Of steps that only decode: prompts have other costs.
 void StepExecutor::observe_cost() {
-  if (limits_.draft_tokens_max == 0 || rows_.empty()) return;
+  if (!may_guess_ || rows_.empty()) return;
   draft_counts_.computed += drafts_.size();
   bool decodes = true;
   for (const ReadyRow& ready : rows_) {

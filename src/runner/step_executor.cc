@@ -10,6 +10,7 @@
 #include <coxswain/kv_layout.h>
 
 #include "kvstore/block_image.h"
+#include "request/draft_room.h"
 
 namespace coxswain::runner {
 namespace {
@@ -156,7 +157,8 @@ Status StepExecutor::prepare(ReadyRow& ready) {
 Status StepExecutor::resolve(ReadyRow& ready) const {
   const Row& row = *ready.row;
   const SequenceState& state = *ready.state;
-  if (row.n_draft_max > limits_.draft_tokens_max) {
+  const bool has_grammar = state.grammar() != nullptr;
+  if (row.n_draft_max > request::draft_room(limits_.draft_tokens_max, has_grammar)) {
     return {Code::kUnimplemented,
             "this runner has draft_tokens_max " + std::to_string(limits_.draft_tokens_max) +
                 ": `n_draft_max` is " + std::to_string(row.n_draft_max)};

@@ -69,7 +69,7 @@ struct ExecutorLimits {
   // 0: what OutputParams ask for is refused. How much is asked for at once is the caller's to bound.
   std::uint64_t output_bytes_max = 0;
   LogitsProcessors logits_processors = {};
-  std::uint32_t draft_tokens_max = 0;  // Row::n_draft_max
+  std::uint32_t draft_tokens_max = 0;  // Row::n_draft_max, but for what a grammar forces
   DraftPolicy draft_policy = DraftPolicy::kByGain;
 };
 
@@ -152,7 +152,7 @@ class StepExecutor {
   // step_drafts.cc
   std::size_t drafts_allowed(const ReadyRow& ready) const;
   // Of all that costs nothing.
-  Guess best_known_guess(const ReadyRow& ready) const;
+  Guess best_known_guess(const ReadyRow& ready);
   void find_known_guesses(double price);
   void guess_together(double price, std::size_t n_tokens);
   void add_drafts();
@@ -208,6 +208,8 @@ class StepExecutor {
   std::vector<TokenId> drafts_;  // of the step
   RowCosts row_costs_;
   std::size_t n_base_rows_ = 0;  // of the step, without drafts
+  bool may_guess_ = false;       // in this step
+  double forced_chance_ = 0.5;   // ForcedText's of all sequences, lately
   std::uint32_t steps_without_drafts_ = 0;
   std::uint32_t steps_without_guesser_ = 0;
   std::vector<RoundCandidate> candidates_;  // of guess_together(), as the next

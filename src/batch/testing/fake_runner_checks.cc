@@ -8,6 +8,7 @@
 
 #include "batch/testing/fake_runner.h"
 #include "batch/testing/fake_tokens.h"
+#include "request/draft_room.h"
 
 namespace coxswain::batch::testing {
 
@@ -43,7 +44,9 @@ void FakeRunner::check_fields(const StepPlan& plan) {
 void FakeRunner::check_row(const Row& row, const State& state, const StepPlan& plan) {
   const Capabilities& can = options_.capabilities;
   if (row.n_tokens == 0) return violate("an empty row");
-  if (row.n_draft_max > can.draft_tokens_max) violate("more drafts than the runner makes");
+  const bool has_grammar = static_cast<bool>(state.spec.sampling.grammar);
+  if (row.n_draft_max > request::draft_room(can.draft_tokens_max, has_grammar))
+    violate("more drafts than the runner makes");
   if (row.continues) {
     if (!can.look_ahead || row.n_tokens != 1 || state.submitted_sample_in_step + 1 != plan.step) {
       violate("a row takes a token that the step before does not sample");

@@ -145,7 +145,7 @@ Happened& Happened::operator+=(const Happened& other) {
 std::unique_ptr<LocalRunner> start(const std::string& model_dir, const RunnerSetup& setup) {
   RunnerOptions options;
   options.model_dir = model_dir;
-  options.without_text = true;
+  options.without_text = !setup.with_text;
   options.dtype = setup.dtype;
   options.kv_dtype = setup.kv_dtype;
   options.quantize = setup.quantize;

@@ -34,6 +34,7 @@ struct RunnerSetup {
   model::WindowLimits windows = {};
   std::uint32_t draft_tokens_max = 0;  // all that are guessed are computed
   std::string speculative_model_dir = {};
+  bool with_text = false;  // a tokenizer, for grammars
 };
 
 // Null, and a failure of the test, if there is none.
