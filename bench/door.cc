@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "arguments.h"
 #include "batch/engine.h"
 #include "fleet/fleet.h"
+#include "measures.h"
 
 namespace {
 
@@ -86,12 +86,6 @@ class EmptyEngine final : public batch::Engine {
   std::vector<batch::SinkEvent> events_;
 };
 
-double thread_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-}
-
 struct Cost {
   std::vector<double> per_event;
   std::vector<double> per_request;
@@ -104,28 +98,23 @@ void run_round(batch::RequestDoor& door,
                Cost& cost) {
   CountingOutlet outlet;
   const auto sink = std::make_shared<OutletSink>(outlet);
-  const double begin = thread_ns();
+  const double begin = 1e9 * bench::thread_cpu_seconds();
   for (std::uint64_t id = 1; id <= n_sequences; ++id) {
     batch::GenerationRequest request;
     request.id = RequestId{id};
     request.prompt.resize(kPromptTokens);
     if (!door.submit(std::move(request), sink).ok()) std::fputs("refused\n", stderr);
   }
-  const double submitted = thread_ns();
+  const double submitted = 1e9 * bench::thread_cpu_seconds();
   for (std::uint32_t i = 1; i < n_steps; ++i) engine.step(false);
-  const double yielded = thread_ns();
+  const double yielded = 1e9 * bench::thread_cpu_seconds();
   engine.step(true);
-  const double ended = thread_ns();
+  const double ended = 1e9 * bench::thread_cpu_seconds();
   const double n_events = static_cast<double>(n_sequences) * (n_steps - 1);
   if (outlet.n() != std::uint64_t{n_sequences} * n_steps)
     std::fputs("events are missing\n", stderr);
   cost.per_event.push_back((yielded - submitted) / n_events);
   cost.per_request.push_back((submitted - begin + ended - yielded) / n_sequences);
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 }  // namespace
@@ -160,9 +149,9 @@ int main(int argc, char** argv) {
       [](const char* what, const std::vector<double>& a, const std::vector<double>& b) {
         std::printf("%-12s engine %7.0f ns   fleet %7.0f ns   more %7.0f ns\n",
                     what,
-                    median(a),
-                    median(b),
-                    median(b) - median(a));
+                    bench::median(a),
+                    bench::median(b),
+                    bench::median(b) - bench::median(a));
       };
   print("event", direct.per_event, through.per_event);
   print("request", direct.per_request, through.per_request);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <span>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "base/numbers.h"
 #include "grammar/compiler.h"
 #include "json/json.h"
+#include "measures.h"
 #include "request/draft_room.h"
 #include "require.h"
 
@@ -21,18 +21,6 @@ constexpr std::uint32_t kTokensMax = 512;  // prompt and answer
 constexpr std::uint32_t kNewMax = 160;
 
 using Ids = std::vector<TokenId>;
-
-double cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 std::vector<Ids> read_prompts(const std::string& path) {
   const json::Value file = require(json::parse_file(path, std::size_t{64} << 20));
@@ -74,7 +62,7 @@ class PromptBench {
     for (std::size_t s = 0; s < prompts.size(); ++s) add(plan, s, prompts[s]);
     take(require(runner_.run(std::move(plan))));
     const auto begin = std::chrono::steady_clock::now();
-    const double cpu = cpu_seconds();
+    const double cpu = process_cpu_seconds();
     StepTicket next = require(runner_.submit(decode_plan(n_draft_max)));
     while (std::ranges::find(ended_, false) != ended_.end()) {
       const StepTicket current = next;
@@ -83,7 +71,7 @@ class PromptBench {
       ++out.n_steps;
     }
     out.wall_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    out.cpu_s += cpu_seconds() - cpu;
+    out.cpu_s += process_cpu_seconds() - cpu;
     take(require(runner_.wait(next)));
     StepPlan last{.epoch = info_.epoch};
     for (std::size_t s = 0; s < prompts.size(); ++s) last.dropped.push_back(SequenceId{1 + s});

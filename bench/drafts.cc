@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <random>
 #include <string>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/numbers.h"
+#include "measures.h"
 #include "require.h"
 
 namespace coxswain::bench {
@@ -26,18 +26,6 @@ enum class Kind : std::uint8_t { kOff, kGiven, kSomeRight, kNoneRight, kLookUp, 
 constexpr const char* kCopy = "copy";
 constexpr std::array<std::string_view, 6> kNames{
     "no drafts", "given", "70 of 100 right", "none right", "look-up alone", "prompt copied"};
-
-double cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Makes every answer a copy of the prompt, again and again.
 class Copy final : public LogitsProcessor {
@@ -67,7 +55,7 @@ class DraftBench {
     Run out{.outputs = std::vector<Ids>(n_)};
     take(require(runner_.run(std::move(first))), out);
     const auto begin = std::chrono::steady_clock::now();
-    const double cpu = cpu_seconds();
+    const double cpu = process_cpu_seconds();
     StepTicket next = require(runner_.submit(decode_plan(kind)));
     while (true) {
       const StepTicket current = next;
@@ -78,7 +66,7 @@ class DraftBench {
         break;
     }
     out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    out.cpu_s = cpu_seconds() - cpu;
+    out.cpu_s = process_cpu_seconds() - cpu;
     take(require(runner_.wait(next)), out);
     StepPlan last{.step = 1, .epoch = info_.epoch};
     for (std::uint32_t s = 0; s < n_; ++s) last.dropped.push_back(SequenceId{1 + s});

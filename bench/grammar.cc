@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <ctime>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "grammar/compiler.h"
 #include "grammar/token_masks.h"
 #include "json/json.h"
+#include "measures.h"
 #include "require.h"
 
 namespace coxswain::bench {
@@ -33,15 +33,8 @@ One thread, its time on the processor, every schema compiled anew with no mask k
 bench/grammar.py writes both files, runs this and other engines on them, and prints the ratios.
 )";
 
-// Of this thread on a processor, in microseconds.
-double now() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
-}
-
 double microseconds_since(double begin) {
-  return now() - begin;
+  return 1e6 * thread_cpu_seconds() - begin;
 }
 
 std::vector<std::string> read_lines(const std::string& path) {
@@ -96,7 +89,7 @@ int run(int argc, char** argv) {
     const json::Value one = require(json::parse(line));
     ++n_schemas;
     grammar::Source source{.text = json::write(*one.find("schema"))};
-    const auto begin = now();
+    const auto begin = 1e6 * thread_cpu_seconds();
     auto program = grammar::compile(source);
     const double compile_time = microseconds_since(begin);
     if (!program.ok()) {
@@ -110,7 +103,7 @@ int run(int argc, char** argv) {
       auto position = masks.begin();
       bool follows = true;
       for (const json::Value& id : answer.as_array()) {
-        const auto asked = now();
+        const auto asked = 1e6 * thread_cpu_seconds();
         const auto mask = masks.mask(position);
         mask_times.push_back(microseconds_since(asked));
         if (!mask.ok()) die(mask.status());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "measures.h"
 #include "require.h"
 #include "rpc/memory_transport.h"
 #include "runner/local_runner.h"
@@ -24,6 +25,7 @@ namespace coxswain {
 namespace {
 
 using bench::die;
+using bench::median;
 using bench::require;
 using Seconds = std::chrono::duration<double>;
 
@@ -64,11 +66,6 @@ class Side {
   std::unique_ptr<bench::ServedRunner> served_;
   std::unique_ptr<batch::Engine> engine_;
 };
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 struct Figures {
   std::vector<double> prompt_s;

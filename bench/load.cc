@@ -16,6 +16,7 @@
 #include "base/machine.h"
 #include "kernels/exec_context.h"
 #include "kernels/kernel_table.h"
+#include "measures.h"
 #include "model/model.h"
 #include "model/model_files.h"
 #include "require.h"
@@ -84,12 +85,6 @@ double peak_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 int run(int argc, char** argv) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include "engine_share.h"
 #include "grammar/compiler.h"
 #include "machine_limits.h"
+#include "measures.h"
 #include "model_size.h"
 #include "require.h"
 #include "runner/local_runner.h"
@@ -115,12 +115,6 @@ Options parse(int argc, char** argv) {
   options.model_dir = arguments.required_word("MODEL_DIR");
   arguments.finish();
   return options;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 double seconds(std::chrono::nanoseconds time) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <deque>
 #include <memory>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "arguments.h"
 #include "batch/engine_core.h"
+#include "measures.h"
 #include "trace.h"
 
 namespace {
@@ -113,13 +113,6 @@ void turn(batch::EngineCore& core) {
   core.apply_oldest(core.wait_oldest(), now);
 }
 
-// CPU time of this thread.
-double cpu_us() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
-}
-
 // Decode of n sequences with 512 positions each, as many waiting behind them.
 void bench_decode(std::uint32_t n, std::uint32_t n_steps) {
   constexpr std::uint32_t kPrompt = 512;
@@ -133,9 +126,9 @@ void bench_decode(std::uint32_t n, std::uint32_t n_steps) {
   for (std::uint32_t i = 0; i < 2 * n; ++i)
     core.add(request(i, kPrompt, n_steps + 100), sink, Clock::now());
   for (int i = 0; i < 4; ++i) turn(core);
-  const double begin = cpu_us();
+  const double begin = 1e6 * bench::thread_cpu_seconds();
   for (std::uint32_t i = 0; i < n_steps; ++i) turn(core);
-  const double us = (cpu_us() - begin) / n_steps;
+  const double us = (1e6 * bench::thread_cpu_seconds() - begin) / n_steps;
   if (core.stats().generated_tokens < std::uint64_t{n} * n_steps)
     std::printf("not every sequence ran in every step\n");
   std::printf("decode    %4u sequences, %4u waiting: %8.1f us per step, %.3f us per row\n",
@@ -176,10 +169,10 @@ void bench_queue(std::uint32_t n, std::uint32_t n_queued, std::uint32_t n_steps)
   const std::uint64_t n_finished = core.stats().finished;
   std::vector<double> us(n_steps);
   for (double& t : us) {
-    const double begin = cpu_us();
+    const double begin = 1e6 * bench::thread_cpu_seconds();
     add();
     turn(core);
-    t = cpu_us() - begin;
+    t = 1e6 * bench::thread_cpu_seconds() - begin;
   }
   if (core.stats().finished - n_finished < n_steps * std::uint64_t{9} / 10 ||
       core.stats().queued < n_queued * 9 / 10)
@@ -219,9 +212,9 @@ void bench_blocked(std::uint32_t n_steps) {
   if (core.stats().queued != 9) std::printf("the long prompts are not blocked\n");
   std::vector<double> us(n_steps);
   for (double& t : us) {
-    const double begin = cpu_us();
+    const double begin = 1e6 * bench::thread_cpu_seconds();
     turn(core);
-    t = cpu_us() - begin;
+    t = 1e6 * bench::thread_cpu_seconds() - begin;
   }
   print_percentiles("nine heads blocked, 2,048 cached blocks each: 33 running", us);
 }
@@ -242,9 +235,9 @@ void bench_prefix_hit(std::uint32_t n_requests) {
     while (core.n_in_flight() > 0) core.apply_oldest(core.wait_oldest(), Clock::now());
   };
   serve(0);
-  const double begin = cpu_us();
+  const double begin = 1e6 * bench::thread_cpu_seconds();
   for (std::uint32_t i = 1; i <= n_requests; ++i) serve(i);
-  const double us = (cpu_us() - begin) / n_requests;
+  const double us = (1e6 * bench::thread_cpu_seconds() - begin) / n_requests;
   std::printf(
       "admission of 4096 cached tokens (255 blocks): %8.1f us per request, %.3f us per block\n",
       us,

@@ -19,14 +19,15 @@
 #include <coxswain/executor.h>
 #include <coxswain/local_model.h>
 #include <coxswain/session.h>
-#include <sys/resource.h>
 
 #include "arguments.h"
+#include "measures.h"
 #include "require.h"
 
 namespace coxswain {
 namespace {
 
+using bench::process_cpu_seconds;
 using bench::require;
 using namespace std::chrono_literals;
 
@@ -74,15 +75,6 @@ double resident_mib() {
   std::uint64_t n_resident = 0;
   statm >> n_pages >> n_resident;
   return static_cast<double>(n_resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1048576.0;
-}
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // One in three begins with the same tokens, one in three with others.
@@ -298,9 +290,9 @@ bool blocks_are_free(Executor& engine) {
 bool is_idle() {
   constexpr double kSeconds = 3.0;
   std::this_thread::sleep_for(100ms);
-  const double before = cpu_seconds();
+  const double before = process_cpu_seconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(kSeconds));
-  const double share = (cpu_seconds() - before) / kSeconds;
+  const double share = (process_cpu_seconds() - before) / kSeconds;
   std::printf("idle: %.3f %% of a core\n", 100.0 * share);
   return share <= kIdleShareMax;
 }

@@ -1,6 +1,5 @@
 #include "tier_hit.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 
 #include "batch/engine.h"
 #include "kvspill/spill_tier.h"
+#include "measures.h"
 #include "require.h"
 #include "timed_sink.h"
 
@@ -26,11 +26,6 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::uint32_t kShortAnswer = 4;
 constexpr std::uint32_t kAnswer = 64;  // tokens of one that is paused
 constexpr std::uint64_t kTierBytes = std::uint64_t{1} << 30;
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 double since(TimePoint begin, TimePoint end) {
   return Seconds(end - begin).count();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "measures.h"
 
 namespace {
 
@@ -76,24 +77,13 @@ encode call held at once, without and with offsets, the result included.
 bench/tokenizer.py runs it beside the reference library on the same texts and prints the ratios.
 )";
 
-double seconds_of(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-// Of this thread alone: other load on the machine does not count.
-double cpu_seconds() {
-  return seconds_of(CLOCK_THREAD_CPUTIME_ID);
-}
-
 template <typename Run>
 double best_seconds(int n_rounds, Run run) {
   double best = std::numeric_limits<double>::infinity();
   for (int round = 0; round < n_rounds; ++round) {
-    const double start = cpu_seconds();
+    const double start = thread_cpu_seconds();
     run();
-    best = std::min(best, cpu_seconds() - start);
+    best = std::min(best, thread_cpu_seconds() - start);
   }
   return best;
 }
