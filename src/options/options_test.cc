@@ -409,12 +409,11 @@ TEST(Parse, OptionsWithoutEffectSaySo) {
   EXPECT_THAT(run(Binary::kLauncher, {}, {{"ENABLE_PREFILL_LOGPROBS", "false"}}).warnings,
               ElementsAre("`ENABLE_PREFILL_LOGPROBS` has no effect: they are always allowed"));
   // What nothing depends on here does not keep a TGI container from starting.
-  EXPECT_THAT(run(Binary::kLauncher,
-                  {"--ngrok-authtoken=t"},
-                  {{"OTLP_ENDPOINT", "http://c:4317"}, {"REVISION", "main"}})
-                  .warnings,
-              UnorderedElementsAre("`--ngrok-authtoken` has no effect: no tunnel is opened",
-                                   "`OTLP_ENDPOINT` has no effect: traces are not exported yet"));
+  EXPECT_THAT(
+      run(Binary::kLauncher, {"--ngrok-authtoken=t"}, {{"CUDA_GRAPHS", "1"}, {"REVISION", "main"}})
+          .warnings,
+      UnorderedElementsAre("`--ngrok-authtoken` has no effect: no tunnel is opened",
+                           "`CUDA_GRAPHS` has no effect: it tunes CUDA devices only"));
   EXPECT_THAT(run(Binary::kServer, {"serve", "m"}, {{"RANK", "2"}}).warnings,
               ElementsAre(HasSubstr("its socket ends in -0")));
 }

@@ -84,6 +84,7 @@ Api::Api(ApiOptions options, ApiParts parts)
       chat_(std::move(parts.chat)),
       metrics_(parts.metrics),
       log_(parts.log),
+      spans_(parts.spans),
       on_health_asked_(std::move(parts.on_health_asked)),
       validator_(options_.limits, tokenizer_, options_.random),
       generation_permits_(options_.concurrent_requests_max),
@@ -203,7 +204,10 @@ void Api::accept(const std::shared_ptr<const http::Request>& request,
   ticket->request = request;
   ticket->responder = responder;
   ticket->style = api::style_of(request->path, options_.auth.v1);
-  if (counted) ticket->tally.emplace(metrics_);
+  if (counted) {
+    ticket->tally.emplace(metrics_);
+    ticket->trace = RequestTrace(spans_, *request);
+  }
   Status refusal;
   if (ticket->style != api::ApiStyle::kOllama) refusal = check_content_type(*request);
   if (refusal.ok() && draining_.load()) {
@@ -226,7 +230,9 @@ void Api::refuse(Ticket& ticket, const Status& status) {
   ticket.permits = Permits();
   if (ticket.tally) ticket.tally->fail(api::failure_label(status));
   const http::Request& request = *ticket.request;
-  log_refusal(log_, {request.request_id, request.path, 0, 0, std::nullopt}, status);
+  const RequestRecord facts{.request_id = request.request_id, .path = request.path};
+  log_refusal(log_, facts, status);
+  ticket.trace.fail(facts, status, api::http_status(ticket.style, status));
   http::Response response = error_response(ticket.style, status, request.request_id);
   if (ticket.tally) {
     for (http::Header& header : rate_limit_headers(ticket.style)) {
@@ -348,6 +354,7 @@ Status Api::start_call(CallSetup setup, Ticket& ticket) {
   setup.received = ticket.request->received;
   setup.unsent_bytes_max = options_.unsent_bytes_max;
   setup.permits = std::move(ticket.permits);
+  setup.trace = ticket.trace;
   setup.request_id = ticket.request->request_id;
   setup.path = ticket.request->path;
   const std::array<std::string, 2> ids{setup.request_id, setup.answer_id};

@@ -40,6 +40,7 @@
 #include "router/worker_pool.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
+#include "telemetry/trace.h"
 #include "tokenizer/tokenizer.h"
 
 namespace coxswain::router {
@@ -75,6 +76,7 @@ struct ApiParts {
   ChatModel chat;
   telemetry::Metrics* metrics = nullptr;
   telemetry::Logger& log;
+  telemetry::SpanSink* spans = nullptr;  // none: requests are not traced
   // Somebody asks for the health after a while in which nobody did: from here on set_health() is wanted.
   std::function<void()> on_health_asked = {};
 };
@@ -198,6 +200,7 @@ class Api {
   const ChatModel chat_;
   telemetry::Metrics* const metrics_;
   telemetry::Logger& log_;
+  telemetry::SpanSink* spans_;
   const std::function<void()> on_health_asked_;
   const Validator validator_;
   PermitPool generation_permits_;

@@ -9,6 +9,7 @@
 #include "http/server.h"
 #include "router/api.h"
 #include "router/permits.h"
+#include "router/request_trace.h"
 #include "router/tally.h"
 
 namespace coxswain::router {
@@ -18,6 +19,7 @@ struct Api::Ticket {
   std::shared_ptr<http::Responder> responder;
   api::ApiStyle style = api::ApiStyle::kNative;
   Permits permits;
+  RequestTrace trace;                 // generation routes only
   std::optional<RequestTally> tally;  // generation routes only
 };
 

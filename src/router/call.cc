@@ -229,7 +229,9 @@ void Call::complete() {
   setup_.permits = Permits();
   tally_.succeed();
   const Figures all = figures();
-  log_success(log_, record(all), all.times);
+  const RequestRecord facts = record(all);
+  log_success(log_, facts, all.times);
+  setup_.trace.succeed(facts, all.times, setup_.sequences[api::best_sequence(setup_.sequences)]);
   if (streams()) {
     write_events(setup_.format->closing(setup_.sequences));
     setup_.responder->end();
@@ -252,7 +254,9 @@ void Call::fail(const Status& status) {
   const bool gone = setup_.responder->closed() && status.code() == Code::kCancelled;
   const bool wanted = setup_.responder->closed() || cancelled_.load();
   tally_.fail(api::failure_label(wanted ? status : told));
-  log_failure(log_, {setup_.request_id, setup_.path, 0, 0, std::nullopt}, gone ? status : told);
+  const RequestRecord facts{.request_id = setup_.request_id, .path = setup_.path};
+  log_failure(log_, facts, gone ? status : told);
+  setup_.trace.fail(facts, told, begun_ ? 200 : api::http_status(setup_.style, told));
   if (begun_) {
     std::vector<std::string> last = setup_.format->failure(told);
     if (last.empty()) {

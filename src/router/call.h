@@ -29,6 +29,7 @@
 #include "http/server.h"
 #include "router/permits.h"
 #include "router/request_log.h"
+#include "router/request_trace.h"
 #include "router/tally.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -60,6 +61,7 @@ struct CallSetup {
   std::string answer_id;       // of its document, if it has one
   std::string path;
   TimePoint received{};
+  RequestTrace trace;
   std::size_t unsent_bytes_max = 256 << 10;
   Permits permits;
 };

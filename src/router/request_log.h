@@ -29,7 +29,7 @@ struct RequestRecord {
   std::string_view path;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t generated_tokens = 0;
-  std::optional<std::uint64_t> seed;  // empty: greedy
+  std::optional<std::uint64_t> seed{};  // empty: greedy
   // Guessed ahead and computed, and of these, right. Told where there are some.
   std::uint64_t draft_tokens = 0;
   std::uint64_t draft_tokens_accepted = 0;

@@ -137,9 +137,9 @@ class TestSuccess:
     def test_what_changes_nothing_is_a_warning(self, launch):
         """What a TGI container may have set and nothing here depends on."""
         launcher = launch("--ngrok-authtoken", "t", environment={
-            "OTLP_ENDPOINT": "http://collector:4317", "REVISION": "main", "LOG_LEVEL": "text_generation_router=debug"}).wait_ready()
+            "CUDA_GRAPHS": "1,2", "REVISION": "main", "LOG_LEVEL": "text_generation_router=debug"}).wait_ready()
         out = launcher.out()
-        for name in ("--ngrok-authtoken", "OTLP_ENDPOINT", "--revision"):
+        for name in ("--ngrok-authtoken", "CUDA_GRAPHS", "--revision"):
             assert len(re.findall(rf"WARN .*`{name}` has no effect", out)) == 1, out
         assert launcher.err() == ""
         assert launcher.stop() == 0

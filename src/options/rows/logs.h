@@ -6,7 +6,7 @@
 
 namespace coxswain::options {
 
-inline constexpr std::string_view kNoTraces = "traces are not exported yet";
+inline constexpr std::string_view kRouterTraces = "the router's traces have the times of a request";
 
 inline constexpr OptionSpec kLogRows[] = {
     {.name = "json-output",
@@ -34,24 +34,32 @@ inline constexpr OptionSpec kLogRows[] = {
      .help = "Colour the log"},
     {.name = "otlp-endpoint",
      .env = "OTLP_ENDPOINT",
-     .env_binaries = kFront,
-     .binaries = kAll,
-     .status = OptionStatus::kNoop,
-     .help = "Collector that traces are sent to",
-     .reason = kNoTraces},
+     .binaries = kFront,
+     .help = "Collector that traces of requests are sent to, as http://HOST:4317 (docs/traces.md); "
+             "none by default"},
+    {.name = "otlp-protocol",
+     .env = "OTLP_PROTOCOL",
+     .type = OptionType::kChoice,
+     .default_value = "grpc",
+     .choices = "grpc|http/protobuf",
+     .binaries = kFront,
+     .help = "How the collector is spoken to"},
     {.name = "otlp-service-name",
      .env = "OTLP_SERVICE_NAME",
      .default_value = "text-generation-inference.router",
      .binaries = kFront,
+     .help = "Name of the service in traces"},
+    {.name = "otlp-endpoint",
+     .binaries = kInServer,
      .status = OptionStatus::kNoop,
-     .help = "Name of the service in traces",
-     .reason = kNoTraces},
+     .help = "Collector that traces are sent to",
+     .reason = kRouterTraces},
     {.name = "otlp-service-name",
      .default_value = "text-generation-inference.server",
      .binaries = kInServer,
      .status = OptionStatus::kNoop,
      .help = "Name of the service in traces",
-     .reason = kNoTraces},
+     .reason = kRouterTraces},
     {.name = "usage-stats",
      .env = "USAGE_STATS",
      .type = OptionType::kChoice,

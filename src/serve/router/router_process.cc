@@ -114,6 +114,7 @@ std::optional<StartFailure> RouterProcess::start() {
   if (auto failure = load_files()) return failure;
   if (auto failure = connect()) return failure;
   if (auto failure = start_engines()) return failure;
+  if (auto failure = start_traces()) return failure;
   start_api();
   return start_http();
 }
@@ -209,6 +210,22 @@ std::optional<StartFailure> RouterProcess::start_engines() {
   return std::nullopt;
 }
 
+std::optional<StartFailure> RouterProcess::start_traces() {
+  const auto endpoint = values_.get<"otlp-endpoint">();
+  if (!endpoint) return std::nullopt;
+  auto traces = otlp::Exporter::create(
+      {.endpoint = *endpoint,
+       .protocol = values_.get<"otlp-protocol">() == "grpc" ? otlp::Protocol::kGrpc
+                                                            : otlp::Protocol::kHttpProtobuf,
+       .service_name = values_.get<"otlp-service-name">(),
+       .version = COXSWAIN_VERSION},
+      log_);
+  if (!traces.ok())
+    return bad_option("`otlp_endpoint` " + *endpoint + ": " + traces.status().message());
+  traces_ = std::move(traces).value();
+  return std::nullopt;
+}
+
 void RouterProcess::start_api() {
   router::ApiOptions options = api_options(values_, limits_, replicas_->info());
   options.version = COXSWAIN_VERSION;
@@ -221,9 +238,13 @@ void RouterProcess::start_api() {
   has_key_ = !options.auth.api_key.empty();
   api_ = std::make_unique<router::Api>(
       std::move(options),
-      router::ApiParts{replicas_->fleet(), tokenizer_, chat_, metrics_.get(), log_, [this] {
-                         replicas_->ring();
-                       }});
+      router::ApiParts{.door = replicas_->fleet(),
+                       .tokenizer = tokenizer_,
+                       .chat = chat_,
+                       .metrics = metrics_.get(),
+                       .log = log_,
+                       .spans = traces_.get(),
+                       .on_health_asked = [this] { replicas_->ring(); }});
   replicas_->supervise([this](const Status& s) { api_->set_health(s); },
                        [this] { return api_->health_asked(kHealthAsked); });
 }

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "options/options.h"
+#include "otlp/exporter.h"
 #include "request/token_limits.h"
 #include "router/api.h"
 #include "serve/parent_watch.h"
@@ -64,6 +65,7 @@ class RouterProcess {
   std::optional<StartFailure> connect();
   Status prepare_scaling();
   std::optional<StartFailure> start_engines();
+  std::optional<StartFailure> start_traces();
   void start_api();
   std::optional<StartFailure> start_http();
   std::optional<StartFailure> start_metrics(http::ServerOptions options);
@@ -89,6 +91,7 @@ class RouterProcess {
   bool has_key_ = false;
   std::unique_ptr<telemetry::Metrics> metrics_;
   std::unique_ptr<ReplicaGroup> replicas_;
+  std::unique_ptr<otlp::Exporter> traces_;
   std::unique_ptr<router::Api> api_;
   std::uint64_t open_files_ = 0;         // the limit of this process
   std::optional<PortLease> port_lease_;  // the servers have the sockets
