@@ -285,7 +285,7 @@ std::string help_text(Binary binary, HelpSize size) {
   }
   out +=
       "\nEach option has an environment variable too, --port for example PORT (--help-all names "
-      "them).\nThe command line beats the environment; an empty variable counts as unset.\n"
+      "them).\nThe command line beats the environment, which beats the file of --config.\n"
       "  -h, --help       Print the options that people use\n"
       "      --help-all   Print all options\n"
       "  -V, --version    Print the version\n";
@@ -302,12 +302,13 @@ Each entry names the option, its environment variable, its values, its default a
 
 `--help` shows the options that people use, `--help-all` all of them.
 
-The command line beats the environment. An empty variable counts as unset. Variables of flags are exactly `true` or
-`false`. Options in bytes take units: `2MB` is 2,000,000 bytes, `4GiB` 4,294,967,296. Variables that are not listed
-for a program are never read by it. A usage error prints one line, which names the option that was probably meant,
-and ends with exit code 2. Options that are not supported yet are refused as soon as they are set to a value that
-would change something; options without effect give a warning that says why. `text-generation-launcher` passes what
-it was given to the processes that it starts, the key by the environment only.
+The command line beats the environment, which beats the file of `--config`: lines of names as they stand here, without
+dashes before them, and values (docs/config.md). An empty variable counts as unset. Variables of flags are exactly
+`true` or `false`. Options in bytes take units: `2MB` is 2,000,000 bytes, `4GiB` 4,294,967,296. Variables that are not
+listed for a program are never read by it. A usage error prints one line, which names the option that was probably
+meant, and ends with exit code 2. Options that are not supported yet are refused as soon as they are set to a value
+that would change something; options without effect give a warning that says why. `text-generation-launcher` passes
+what it was given to the processes that it starts, the key by the environment only.
 )";
   for (std::size_t i = 0; i < kGroupCount; ++i) {
     const auto group = static_cast<Group>(i);

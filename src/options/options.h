@@ -2,13 +2,13 @@
 // Every option of every binary, declared once: a row of the table (table.h, rows/) gives the flag, the environment
 // variable, the default, the help text and the line of the reference page (docs/options.md).
 //
-// A value comes from the command line, else from the environment variable of the same row, else it
-// is the default. An empty variable counts as unset. Variables of flags are exactly `true` or
-// `false`. A variable that belongs to no row of the binary is never looked at. Options that TGI has
+// A value comes from the command line, else from the environment variable of the same row, else from the file of
+// --config (config_file.h), else it is the default. An empty variable counts as unset. Variables of flags are exactly
+// `true` or `false`. A variable that belongs to no row of the binary is never looked at. Options that TGI has
 // and this version does not support are refused by name as soon as they would change something;
 // options that have nothing to do here are accepted, and setting one gives a warning that says why.
 //
-// Thread rule: values; parse() touches no global state and prints nothing.
+// Thread rule: values; parse() reads the file of --config, touches no other state and prints nothing.
 
 #include <chrono>
 #include <cstddef>
@@ -37,7 +37,7 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 // From the `environ` array of the process (entries without '=' are skipped).
 Environment environment_of(const char* const* environ_entries);
 
-enum class Source : std::uint8_t { kUnset, kDefault, kEnvironment, kCommandLine };
+enum class Source : std::uint8_t { kUnset, kDefault, kFile, kEnvironment, kCommandLine };
 
 // Checked values of one binary.
 //
@@ -59,17 +59,19 @@ class OptionValues {
   template <OptionName kName>
   decltype(auto) get() const;
 
-  // Whether it came from the command line or the environment.
+  // Whether somebody gave it: it is no default.
   template <OptionName kName>
   bool is_set() const {
     static_assert(facts_of(kName.view()).exists, "no option has this name");
-    return source(kName.view()) >= Source::kEnvironment;
+    return source(kName.view()) >= Source::kFile;
   }
 
   // For those who walk over the rows. REQUIRES: `key` is that of a row of this binary.
   Source source(std::string_view key) const { return entry(key).source; }
   // As they would stand on a command line, one for each time; empty if there is no value.
   const std::vector<std::string>& texts(std::string_view key) const { return entry(key).texts; }
+  // Where in the file of --config it stands, as "serve.yaml:3"; empty if it is not from there.
+  const std::string& place(std::string_view key) const { return entry(key).place; }
 
  private:
   friend class ValueReader;
@@ -77,6 +79,7 @@ class OptionValues {
     const OptionSpec* spec = nullptr;
     Source source = Source::kUnset;
     std::vector<std::string> texts;
+    std::string place;
     std::uint64_t u64 = 0;
     std::vector<std::uint64_t> u64s;
     double f64 = 0;
@@ -91,7 +94,7 @@ class OptionValues {
 };
 
 struct ParseResult {
-  // Set when the program should print `output` and end: 0 (to stdout: --help, --version) or 2 (to
+  // Set when the program should print `output` and end: 0 (to stdout: --help, --version, --print-config) or 2 (to
   // stderr: a usage error, one line).
   std::optional<int> exit_code;
   std::string output;
@@ -99,20 +102,23 @@ struct ParseResult {
   std::vector<std::string> warnings;  // for the log, once it exists
 };
 
-// `argv[0]` is skipped. The server takes `serve MODEL_ID`; MODEL_ID is its option "model-id". Options in bytes
-// take units (`4GiB`, `2MB`).
+// `argv[0]` is skipped. The server takes `serve MODEL_ID`; MODEL_ID is its option "model-id", which the file may give
+// too. Options in bytes take units (`4GiB`, `2MB`).
 ParseResult parse(Binary binary, int argc, const char* const* argv, const Environment& environment);
 
 // The arguments that give `child` the values of `parent` for every option that both have, secrets left out, as
 // `--name=value`. Only what was set, or what differs between the two defaults, is listed.
 std::vector<std::string> forwarded_arguments(const OptionValues& parent, Binary child);
-// The same for secrets, as NAME=value for the child's environment.
+// The same for secrets, and for variables that the parent read in its file, as NAME=value for the child's environment.
 std::vector<std::string> forwarded_environment(const OptionValues& parent, Binary child);
 
 // --help shows the options that people use, a line or two each, with an example; --help-all shows
 // all of them.
 enum class HelpSize : std::uint8_t { kShort, kFull };
 std::string help_text(Binary binary, HelpSize size);
+// What --print-config prints: what was given as --config reads it back, with where it came from; secrets, and what is
+// so by default, in comments.
+std::string config_text(const OptionValues& values, const std::vector<std::string>& warnings);
 // docs/options.md, complete.
 std::string reference_page();
 

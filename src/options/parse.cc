@@ -9,6 +9,8 @@
 #include <coxswain/status.h>
 
 #include "options/command_line.h"
+#include "options/config_file.h"
+#include "options/nearest_option.h"
 #include "options/options.h"
 #include "options/words.h"
 
@@ -79,10 +81,14 @@ bool is_address(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
-// The option as the person who set it knows it.
-std::string label(const OptionSpec& spec, Source source) {
-  if (source == Source::kEnvironment || spec.name.empty()) return "`" + std::string(spec.env) + "`";
-  return "`--" + std::string(spec.name) + "`";
+constexpr Binary kBinaries[] = {Binary::kLauncher, Binary::kRouter, Binary::kServer};
+
+// A row of any program, `binary` first.
+const OptionSpec* find_anywhere(Binary binary, std::string_view key) {
+  const OptionSpec* found = find_option(binary, key);
+  for (const Binary other : kBinaries)
+    if (found == nullptr) found = find_option(other, key);
+  return found;
 }
 
 std::string joined(std::string_view list) {
@@ -110,16 +116,20 @@ bool is_neutral(const OptionSpec& spec, const std::string& text) {
 // Turns texts into checked entries.
 class ValueReader {
  public:
-  ValueReader(Binary binary, const CommandLine& line, const Environment& environment)
-      : line_(line), environment_(environment), values_(binary) {}
+  ValueReader(Binary binary,
+              const CommandLine& line,
+              const Environment& environment,
+              const ConfigFile& file)
+      : line_(line), environment_(environment), file_(file), values_(binary) {}
 
   Status read_all(std::vector<std::string>& warnings) {
+    COXSWAIN_RETURN_IF_ERROR(check_file(warnings));
     for (auto& [key, entry] : values_.entries_) {
       find_texts(entry);
       if (entry.source == Source::kUnset) continue;
       if (entry.spec->env == "HOSTNAME") COXSWAIN_RETURN_IF_ERROR(settle_hostname(entry, warnings));
       COXSWAIN_RETURN_IF_ERROR(check(entry));
-      if (entry.source >= Source::kEnvironment) {
+      if (entry.source >= Source::kFile) {
         COXSWAIN_RETURN_IF_ERROR(check_support(entry, warnings));
       }
     }
@@ -131,6 +141,64 @@ class ValueReader {
  private:
   using Entry = OptionValues::Entry;
 
+  // Names, and the values that are not for this program; its own are checked where they hold.
+  Status check_file(std::vector<std::string>& warnings) const {
+    const Binary binary = values_.binary();
+    for (const auto& [name, given] : file_.entries) {
+      const std::string place = file_.place(given.line) + ": ";
+      const OptionSpec* spec = find_anywhere(binary, name);
+      if (spec == nullptr) return invalid_argument(place + unknown_name(binary, name));
+      if (name == "config" || name == "print-config")
+        return invalid_argument(place + "`" + name + "` stands on the command line only");
+      if (given.is_list && spec->type != OptionType::kList)
+        return invalid_argument(place + "`" + name + "` has one value, not a list");
+      if (spec->is_in(binary)) continue;
+      Entry entry = entry_of(*spec, given);
+      COXSWAIN_RETURN_IF_ERROR(check(entry));
+      if (binary == Binary::kLauncher)
+        warnings.push_back(label(entry) + " has no effect: the launcher does not take it");
+    }
+    return {};
+  }
+
+  static std::string unknown_name(Binary binary, std::string_view name) {
+    std::string nearest = nearest_option(binary, name);
+    for (const Binary other : kBinaries)
+      if (nearest.empty()) nearest = nearest_option(other, name);
+    return "unknown option `" + shown(name) + "`" +
+           (nearest.empty() ? "" : "; did you mean `" + nearest.substr(2) + "`?");
+  }
+
+  Entry entry_of(const OptionSpec& spec, const ConfigEntry& given) const {
+    Entry entry;
+    entry.spec = &spec;
+    entry.source = Source::kFile;
+    entry.texts = given.texts;
+    entry.place = file_.place(given.line);
+    return entry;
+  }
+
+  // The option as the person who set it knows it.
+  static std::string label(const Entry& entry) {
+    const OptionSpec& spec = *entry.spec;
+    if (entry.source == Source::kFile)
+      return "`" + std::string(spec.key()) + "` (" + entry.place + ")";
+    if (entry.source == Source::kEnvironment || spec.name.empty())
+      return "`" + std::string(spec.env) + "`";
+    return "`--" + std::string(spec.name) + "`";
+  }
+
+  // Containers set HOSTNAME to their own name, which must not open a machine whose file says where to listen.
+  static bool is_for_container(const OptionSpec& spec, const std::string& text) {
+    return spec.env == "HOSTNAME" && text != "localhost" && !is_address(without_brackets(text));
+  }
+
+  static std::string without_brackets(const std::string& text) {
+    const bool has =
+        text.starts_with('[') && text.ends_with(']') && text.find(':') != std::string::npos;
+    return has ? text.substr(1, text.size() - 2) : text;
+  }
+
   void find_texts(Entry& entry) const {
     const OptionSpec& spec = *entry.spec;
     const auto given = line_.texts.find(spec.name);
@@ -141,7 +209,11 @@ class ValueReader {
     }
     const std::string_view env = spec.env_in(values_.binary());
     const auto variable = environment_.find(env);
-    if (!env.empty() && variable != environment_.end() && !variable->second.empty()) {
+    const bool is_set = !env.empty() && variable != environment_.end() && !variable->second.empty();
+    const auto in_file = file_.entries.find(spec.key());
+    if (in_file != file_.entries.end() && (!is_set || is_for_container(spec, variable->second))) {
+      entry = entry_of(spec, in_file->second);
+    } else if (is_set) {
       entry.texts = {variable->second};
       entry.source = Source::kEnvironment;
     } else if (!spec.default_value.empty()) {
@@ -155,23 +227,21 @@ class ValueReader {
 
   static Status wrong(const Entry& entry, const std::string& expected) {
     const bool hide = entry.spec->secret;
-    return invalid_argument(label(*entry.spec, entry.source) + " must be " + expected +
+    return invalid_argument(label(entry) + " must be " + expected +
                             (hide ? "" : ", not `" + shown(entry.texts.front()) + "`"));
   }
 
-  // Containers set the variable to their own name, so what is no address there means all addresses, as for TGI. On the
-  // command line it is a mistake, and listening on all addresses would open the machine.
+  // Containers set the variable to their own name, so what is no address there means all addresses, as for TGI.
+  // Elsewhere it is a mistake, and listening on all addresses would open the machine.
   static Status settle_hostname(Entry& entry, std::vector<std::string>& warnings) {
     std::string& text = entry.texts.front();
     if (text == "localhost") text = "127.0.0.1";
-    if (text.starts_with('[') && text.ends_with(']') && text.find(':') != std::string::npos)
-      text = text.substr(1, text.size() - 2);
+    text = without_brackets(text);
     if (is_address(text)) return {};
-    if (entry.source == Source::kCommandLine)
+    if (entry.source != Source::kEnvironment)
       return wrong(entry, "an IPv4 or IPv6 address or `localhost`");
-    warnings.push_back("Invalid hostname " + shown(text) + " in " +
-                       label(*entry.spec, entry.source) + ", defaulting to " +
-                       std::string(kAnyAddress));
+    warnings.push_back("Invalid hostname " + shown(text) + " in " + label(entry) +
+                       ", defaulting to " + std::string(kAnyAddress));
     text = kAnyAddress;
     return {};
   }
@@ -179,7 +249,7 @@ class ValueReader {
   static Status check(Entry& entry) {
     const OptionSpec& spec = *entry.spec;
     for (const std::string& text : entry.texts) {
-      if (text.empty()) return invalid_argument(label(spec, entry.source) + " must not be empty");
+      if (text.empty()) return invalid_argument(label(entry) + " must not be empty");
     }
     const std::string& text = entry.texts.front();
     switch (spec.type) {
@@ -199,7 +269,7 @@ class ValueReader {
       case OptionType::kChoice:
         if (has_word(spec.choices, text)) return {};
         if (has_word(spec.refused_choices, text)) {
-          return invalid_argument("`" + text + "` for " + label(spec, entry.source) +
+          return invalid_argument("`" + text + "` for " + label(entry) +
                                   " is not supported yet; supported: " + joined(spec.choices) +
                                   (spec.reason.empty() ? "" : ", or " + std::string(spec.reason)));
         }
@@ -270,14 +340,15 @@ class ValueReader {
     if (spec.status == OptionStatus::kLive || is_neutral(spec, entry.texts.front())) return {};
     const std::string reason = spec.reason.empty() ? "" : ": " + std::string(spec.reason);
     if (spec.status == OptionStatus::kRefused) {
-      return invalid_argument(label(spec, entry.source) + " is not supported yet" + reason);
+      return invalid_argument(label(entry) + " is not supported yet" + reason);
     }
-    warnings.push_back(label(spec, entry.source) + " has no effect" + reason);
+    warnings.push_back(label(entry) + " has no effect" + reason);
     return {};
   }
 
   const CommandLine& line_;
   const Environment& environment_;
+  const ConfigFile& file_;
   OptionValues values_;
 };
 
@@ -297,12 +368,26 @@ Status take_words(Binary binary, CommandLine& line) {
   if (line.words[0] != "serve") {
     return invalid_argument("unknown command `" + shown(line.words[0]) + "`: serve is there");
   }
-  if (line.words.size() < 2) return invalid_argument("`serve` needs the folder of a model");
+  if (line.words.size() < 2) return {};
   if (line.words.size() > 2) {
     return invalid_argument("unexpected argument `" + shown(line.words[2]) + "`");
   }
   line.texts["model-id"] = {line.words[1]};
   return {};
+}
+
+// That of --config; without entries if none is named.
+Result<ConfigFile> config_of(const CommandLine& line, const Environment& environment) {
+  const auto given = line.texts.find("config");
+  if (given != line.texts.end()) return read_config(given->second.front());
+  const auto variable = environment.find("COXSWAIN_CONFIG");
+  if (variable == environment.end() || variable->second.empty()) return ConfigFile{};
+  return read_config(variable->second);
+}
+
+ParseResult ended(Binary binary, std::string output) {
+  return {
+      .exit_code = 0, .output = std::move(output), .values = OptionValues(binary), .warnings = {}};
 }
 
 ParseResult usage_error(Binary binary, const Status& status) {
@@ -333,24 +418,28 @@ ParseResult parse(Binary binary,
   auto line = split_command_line(binary, argc, argv);
   if (!line.ok()) return usage_error(binary, line.status());
   if (line->help || line->help_all || line->version) {
-    return {.exit_code = 0,
-            .output = line->help_all ? help_text(binary, HelpSize::kFull)
-                      : line->help   ? help_text(binary, HelpSize::kShort)
-                                   : std::string(program_name(binary)) + " " COXSWAIN_VERSION "\n",
-            .values = OptionValues(binary),
-            .warnings = {}};
+    return ended(binary,
+                 line->help_all ? help_text(binary, HelpSize::kFull)
+                 : line->help   ? help_text(binary, HelpSize::kShort)
+                                : std::string(program_name(binary)) + " " COXSWAIN_VERSION "\n");
   }
   if (const Status status = take_words(binary, *line); !status.ok()) {
     return usage_error(binary, status);
   }
+  const auto file = config_of(*line, environment);
+  if (!file.ok()) return usage_error(binary, file.status());
   std::vector<std::string> warnings;
-  ValueReader reader(binary, *line, environment);
+  ValueReader reader(binary, *line, environment, *file);
   if (const Status status = reader.read_all(warnings); !status.ok()) {
     return usage_error(binary, status);
   }
+  OptionValues values = std::move(reader).take();
+  if (values.get<"print-config">()) return ended(binary, config_text(values, warnings));
+  if (binary == Binary::kServer && values.texts("model-id").empty())
+    return usage_error(binary, invalid_argument("`serve` needs the folder of a model"));
   return {.exit_code = std::nullopt,
           .output = {},
-          .values = std::move(reader).take(),
+          .values = std::move(values),
           .warnings = std::move(warnings)};
 }
 

@@ -10,7 +10,8 @@ namespace {
 // The live row of `child` that means the same; null if it has none.
 const OptionSpec* same_option(const OptionSpec& spec, Binary child) {
   const OptionSpec* other = find_option(child, spec.key());
-  const bool usable = other != nullptr && other->type == spec.type &&
+  const bool is_own = spec.key() == "config" || spec.key() == "print-config";
+  const bool usable = !is_own && other != nullptr && other->type == spec.type &&
                       spec.status == OptionStatus::kLive && other->status == OptionStatus::kLive;
   return usable ? other : nullptr;
 }
@@ -65,8 +66,8 @@ std::vector<std::string> forwarded_arguments(const OptionValues& parent, Binary 
     if (!spec.is_in(parent.binary()) || spec.name.empty() || spec.secret) continue;
     const OptionSpec* other = same_option(spec, child);
     if (other == nullptr || spec.name == "model-id") continue;
-    const bool differs = parent.source(spec.name) >= Source::kEnvironment ||
-                         other->default_value != spec.default_value;
+    const bool differs =
+        parent.source(spec.name) >= Source::kFile || other->default_value != spec.default_value;
     if (!differs) continue;
     const std::string flag = "--" + std::string(spec.name);
     for (const std::string& text : parent.texts(spec.name)) {
@@ -83,8 +84,11 @@ std::vector<std::string> forwarded_arguments(const OptionValues& parent, Binary 
 std::vector<std::string> forwarded_environment(const OptionValues& parent, Binary child) {
   std::vector<std::string> out;
   for (const OptionSpec& spec : option_table()) {
-    const bool ours = spec.is_in(parent.binary()) && spec.secret;
-    if (!ours || spec.env_in(child).empty() || same_option(spec, child) == nullptr) continue;
+    if (!spec.is_in(parent.binary())) continue;
+    const bool read_in_file = spec.name.empty() && parent.source(spec.key()) == Source::kFile;
+    if (!(spec.secret || read_in_file) || spec.env_in(child).empty() ||
+        same_option(spec, child) == nullptr)
+      continue;
     for (const std::string& text : parent.texts(spec.key()))
       out.push_back(std::string(spec.env) + "=" + text);
   }

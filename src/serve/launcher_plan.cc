@@ -129,7 +129,7 @@ ReplicaPlan plan_replica(const options::OptionValues& values,
       {"COXSWAIN_STATUS_FILE", plan.status_file}, {"RANK", "0"}, {"WORLD_SIZE", "1"}};
   shard.environment_removed = reported_variables();
   shard.environment_removed.insert(shard.environment_removed.end(),
-                                   {"LOG_LEVEL", "API_KEY", "REVISION"});
+                                   {"LOG_LEVEL", "API_KEY", "REVISION", "COXSWAIN_CONFIG"});
   add_environment(shard, values, options::Binary::kServer);
   return plan;
 }
@@ -162,7 +162,8 @@ supervise::ChildSpec plan_router(const options::OptionValues& values,
     router.descriptors_kept.push_back(site.replica_fd);
   }
   router.environment_removed = reported_variables();
-  router.environment_removed.emplace_back("REVISION");
+  router.environment_removed.insert(router.environment_removed.end(),
+                                    {"REVISION", "COXSWAIN_CONFIG"});
   add_environment(router, values, options::Binary::kRouter);
   return router;
 }

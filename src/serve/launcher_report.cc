@@ -177,7 +177,7 @@ std::string startup_block(const std::string& model_id,
 std::string given_options(const options::OptionValues& values) {
   std::string out;
   for (const options::OptionSpec& spec : options::option_table()) {
-    if (!spec.is_in(values.binary()) || values.source(spec.key()) < options::Source::kEnvironment)
+    if (!spec.is_in(values.binary()) || values.source(spec.key()) < options::Source::kFile)
       continue;
     for (const std::string& text : values.texts(spec.key())) {
       out += out.empty() ? "" : " ";

@@ -56,6 +56,20 @@ class TestSuccess:
         assert launcher.wait_exit() == 3
         assert "--api-key=..." in launcher.out() and "secret-key" not in launcher.out()
 
+    def test_options_of_a_file(self, launch, tmp_path):
+        """The launcher hands them on, its children do not look for the file, and the environment beats it."""
+        path = tmp_path / "serve.yaml"
+        path.write_text(f"model-id: {MODEL}\nport: 1\nhostname: 127.0.0.1\nmax-total-tokens: 100\napi-key: from-file\n"
+                        "max-best-of: 3\n")
+        environment = {"COXSWAIN_CONFIG": str(path), "PORT": "0", "HOSTNAME": "3f2a8c"}
+        launcher = launch(model=None, port=None, environment=environment).wait_ready()
+        assert launcher.url.startswith("http://127.0.0.1:")
+        info = requests.get(f"{launcher.url}/info", headers={"Authorization": "Bearer from-file"}, timeout=5).json()
+        assert (info["max_total_tokens"], info["max_best_of"]) == (100, 3)
+        assert requests.post(f"{launcher.url}/generate", json={"inputs": "a"}, timeout=5).status_code == 401
+        assert "from-file" not in launcher.log()
+        assert launcher.stop() == 0
+
     def test_a_start_that_takes_long(self, launch):
         """The launcher says that it waits, and a shard that stands still while it loads does not hold up the end."""
         launcher = launch()

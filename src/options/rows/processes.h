@@ -7,6 +7,17 @@
 namespace coxswain::options {
 
 inline constexpr OptionSpec kProcessRows[] = {
+    {.name = "config",
+     .env = "COXSWAIN_CONFIG",
+     .binaries = kAll,
+     .ours = true,
+     .common = true,
+     .help = "File of options, as lines `name: value` (docs/config.md)"},
+    {.name = "print-config",
+     .type = OptionType::kFlag,
+     .binaries = kAll,
+     .ours = true,
+     .help = "Print what holds and where each value came from, as --config reads it back, and end"},
     {.name = "shard-uds-path",
      .env = "SHARD_UDS_PATH",
      .default_value = "/tmp/text-generation-server",
