@@ -149,6 +149,11 @@ std::string cache_key(const LoadOptions& options,
   return out;
 }
 
+std::optional<DType> kv_dtype_of(const ModelFiles& files) {
+  if (files.stored_quant().float8_cache) return DType::kF8E4M3;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir) {
@@ -160,7 +165,9 @@ Result<std::uint64_t> stored_weight_bytes(const std::string& model_dir) {
 Result<ModelInfo> describe_folder(const std::string& model_dir) {
   COXSWAIN_ASSIGN_OR_RETURN(const ModelFiles files, ModelFiles::open(model_dir));
   COXSWAIN_ASSIGN_OR_RETURN(const Architecture architecture, files.architecture());
-  return describe(architecture.arch);
+  ModelInfo info = describe(architecture.arch);
+  info.kv_dtype = kv_dtype_of(files);
+  return info;
 }
 
 Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
@@ -216,6 +223,7 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_RETURN_IF_ERROR(read_end_tokens(options, files.config(), files.config_path(), info));
   warn_of_unread(loader, options.model_dir, info);
   info.dtype = std::string(keeps_codes ? loader.main_format().name : format.format->name);
+  info.kv_dtype = kv_dtype_of(files);
   info.weight_bytes = loader.bytes();
   info.weight_shares = loader.shares();
   std::uint64_t of_weights = loader.reader().fingerprint();

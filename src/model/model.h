@@ -71,6 +71,8 @@ struct ModelInfo {
   std::vector<TokenId> eos_token_ids;
   std::uint32_t rope_switch_length = 0;
   bool rope_length_is_exact = false;
+  // That the checkpoint is meant to be served with; empty: it says nothing.
+  std::optional<tensor::DType> kv_dtype = {};
   std::uint64_t fingerprint = 0;   // of config and weights
   std::uint64_t weight_bytes = 0;  // as held in memory
   // The same by part, in the order of the parts, most bytes first. A tied embedding is read back from the head.

@@ -296,6 +296,23 @@ bool is_empty_or_dense(const json::Value& object) {
          (format != nullptr && format->is_string() && format->as_string() == "dense");
 }
 
+// Whether the cache is to hold 8-bit floats. The scales, where there are some, are tensors.
+bool read_float8_cache(ConfigReader& reader) {
+  constexpr std::string_view kField = "kv_cache_scheme";
+  if (!reader.has(kField)) return false;
+  const json::Value* const found = reader.get(kField);
+  ConfigReader scheme = reader.object(kField);
+  reader.join(scheme);
+  if (found == nullptr || !found->is_object()) return false;
+  constexpr std::array<std::uint32_t, 1> kBits{8};
+  read_bits(scheme, "num_bits", kBits);
+  refuse_unless(scheme, "type", scheme.text_or("type", "int") == "float");
+  refuse_unless(scheme, "strategy", scheme.text_or("strategy", "tensor") == "tensor");
+  refuse_unless(scheme, "symmetric", scheme.flag_or("symmetric", true));
+  reader.join(scheme);
+  return true;
+}
+
 StoredQuant read_compressed_tensors(ConfigReader& reader, const json::Value& value) {
   constexpr std::array<std::string_view, 8> kFields{"format",
                                                     "quantization_status",
@@ -323,6 +340,7 @@ StoredQuant read_compressed_tensors(ConfigReader& reader, const json::Value& val
         reader, field, found != nullptr && found->is_object() && is_empty_or_dense(*found));
   }
   out.plain_modules = reader.texts_or_empty("ignore", kPatternsMax);
+  out.float8_cache = read_float8_cache(reader);
   read_groups(reader, packed, out);
   return out;
 }

@@ -95,6 +95,25 @@ TEST(StoredQuantConfig, FormsOfOtherPrograms) {
   EXPECT_FALSE(groups->groups[0].is_packed);
 }
 
+std::string with_cache(const std::string& scheme) {
+  std::string out = group_of(R"("num_bits":8,"strategy":"channel")");
+  out.pop_back();
+  return out + R"(,"kv_cache_scheme":)" + scheme + "}";
+}
+
+TEST(StoredQuantConfig, SaysWhetherTheCacheHoldsFloats) {
+  for (const auto& [scheme, is_float] :
+       {std::pair{
+            R"({"num_bits":8,"type":"float","strategy":"tensor","symmetric":true,"dynamic":false})",
+            true},
+        std::pair{R"({"num_bits":8,"type":"float"})", true},
+        std::pair{"null", false}}) {
+    const auto stored = parsed(with_cache(scheme));
+    ASSERT_TRUE(stored.ok()) << stored.status().message();
+    EXPECT_EQ(stored->float8_cache, is_float) << scheme;
+  }
+}
+
 TEST(StoredQuantConfig, RefusesWhatItDoesNotKnowByFieldAndValue) {
   struct Case {
     std::string config;
@@ -140,6 +159,13 @@ TEST(StoredQuantConfig, RefusesWhatItDoesNotKnowByFieldAndValue) {
       {group_of(R"("num_bits":8,"strategy":"group")"), "weights.group_size is missing"},
       {group_of(R"("num_bits":8,"type":"uint")"), "weights.type (\"uint\") is not supported"},
       {group_of(R"("num_bits":8,"strategy":"channel","shift":1)"), "shift (1) is not known"},
+      {with_cache(R"({"num_bits":4,"type":"float"})"),
+       "here.kv_cache_scheme.num_bits (4) is not supported"},
+      {with_cache(R"({"num_bits":8,"type":"int"})"),
+       "here.kv_cache_scheme.type (\"int\") is not supported"},
+      {with_cache(R"({"num_bits":8,"type":"float","strategy":"attn_head"})"),
+       "here.kv_cache_scheme.strategy (\"attn_head\") is not supported"},
+      {with_cache("7"), "here.kv_cache_scheme must be"},
       {R"({"quant_method":"awq","bits":8})", "here.bits (8) is not supported"},
       {R"({"quant_method":"awq","version":"gemv"})", "here.version (\"gemv\") is not supported"},
       {R"({"quant_method":"awq","zero_point":false})", "here.zero_point (false) is not supported"},

@@ -485,6 +485,18 @@ Result<std::vector<float>> WeightReader::floats(const std::string& name, std::ui
   return out;
 }
 
+Result<float> WeightReader::scale_or_one(std::initializer_list<std::string> names) {
+  for (const std::string& name : names) {
+    const auto at = find(name);
+    if (!at) continue;
+    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<float> values, floats(name, 1));
+    if (!std::isfinite(values.front()) || values.front() <= 0.0F)
+      return tensor_error(at, "is a scale, which has to be a finite number above 0");
+    return values.front();
+  }
+  return 1.0F;
+}
+
 Result<std::vector<float>> WeightReader::bias(const MatrixMap& map) {
   std::vector<float> out;
   for (const Rows& rows : map.rows) {

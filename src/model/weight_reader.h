@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,6 +63,8 @@ class WeightReader {
   Status pass(const MatrixMap& map);
   // All values of a tensor that has `size` of them.
   Result<std::vector<float>> floats(const std::string& name, std::uint64_t size);
+  // A scale under the first of these names that is there; 1 where none is. Errors: it is not a finite number above 0.
+  Result<float> scale_or_one(std::initializer_list<std::string> names);
   // [map.n()], or empty where no row has any.
   Result<std::vector<float>> bias(const MatrixMap& map);
 

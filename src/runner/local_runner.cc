@@ -23,6 +23,7 @@ constexpr const char* kEngineVersion = "coxswain-0.1.0";
 
 tensor::DType kv_type_of(const RunnerOptions& options, const model::ModelInfo& info) {
   if (options.kv_dtype) return *options.kv_dtype;
+  if (info.kv_dtype) return *info.kv_dtype;
   if (info.dtype == tensor::name_of(tensor::DType::kF32)) return tensor::DType::kF32;
   if (info.dtype == tensor::name_of(tensor::DType::kF16)) return tensor::DType::kF16;
   return tensor::DType::kBf16;

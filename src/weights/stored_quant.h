@@ -52,6 +52,7 @@ struct StoredQuant {
   std::uint64_t block_inputs = 0;
   std::string code;                 // bitsandbytes in 4 bits: "nf4", "fp4"
   std::vector<StoredGroup> groups;  // compressed-tensors
+  bool float8_cache = false;        // keys and values are meant to be kept as e4m3fn
   // Modules that are stored plainly: parts of names between dots, or several; * stands for anything.
   std::vector<std::string> plain_modules;
 };

@@ -6,6 +6,23 @@
 #include "model/weight_loader.h"
 
 namespace coxswain::model {
+namespace {
+
+// "layers.3.self_attn.q_proj.weight" is of "layers.3.self_attn".
+std::string module_of(const AttentionMap& map) {
+  std::string name = map.qkv.rows.front().tensor;
+  for (int i = 0; i < 2; ++i) name.resize(std::min(name.rfind('.'), name.size()));
+  return name;
+}
+
+void scale_rows(
+    const StepContext& step, float* x, std::size_t stride, std::size_t width, float scale) {
+  if (scale == 1.0F) return;
+  step.kernels.soft_cap(step.exec,
+                        {.x = x, .x_stride = stride, .m = step.n_rows, .n = width, .scale = scale});
+}
+
+}  // namespace
 
 Result<Attention> Attention::load(const BlockLoad& how, const Spec& spec, const Map& map) {
   Attention out;
@@ -15,6 +32,12 @@ Result<Attention> Attention::load(const BlockLoad& how, const Spec& spec, const 
   COXSWAIN_ASSIGN_OR_RETURN(out.q_norm_, how.loader.norm(map.q_norm));
   COXSWAIN_ASSIGN_OR_RETURN(out.k_norm_, how.loader.norm(map.k_norm));
   COXSWAIN_ASSIGN_OR_RETURN(out.sinks_, how.loader.vector(map.sinks));
+  const std::string module = module_of(map);
+  WeightReader& reader = how.loader.reader();
+  COXSWAIN_ASSIGN_OR_RETURN(out.k_scale_,
+                            reader.scale_or_one({module + ".k_scale", module + ".kv_scale"}));
+  COXSWAIN_ASSIGN_OR_RETURN(out.v_scale_,
+                            reader.scale_or_one({module + ".v_scale", module + ".kv_scale"}));
   return out;
 }
 
@@ -80,7 +103,12 @@ void Attention::attend(const StepContext& step,
                        const Buffers& buffers,
                        const kernels::KvLayerView& cache) const {
   const float* const q = buffers.qkv.data();
-  const float* const k = q + spec_.q_width();
+  float* const k = buffers.qkv.data() + spec_.q_width();
+  const bool scaled = cache.type == tensor::DType::kF8E4M3;
+  const float k_scale = scaled ? k_scale_ : 1.0F;
+  const float v_scale = scaled ? v_scale_ : 1.0F;
+  scale_rows(step, k, spec_.qkv_width(), spec_.kv_width(), 1.0F / k_scale);
+  scale_rows(step, k + spec_.kv_width(), spec_.qkv_width(), spec_.kv_width(), 1.0F / v_scale);
   kernels::KvWriteArgs write;
   write.cache = cache;
   write.k = k;
@@ -97,7 +125,7 @@ void Attention::attend(const StepContext& step,
   args.out = buffers.heads.data();
   args.out_stride = spec_.q_width();
   args.n_heads = spec_.n_heads;
-  args.scale = spec_.scale;
+  args.scale = spec_.scale * k_scale;
   args.soft_cap = spec_.soft_cap;
   args.window = static_cast<std::int32_t>(spec_.window);
   args.sink_tokens = static_cast<std::int32_t>(spec_.sink_tokens);
@@ -106,6 +134,7 @@ void Attention::attend(const StepContext& step,
   args.sequences = step.work.sequences;
   args.scratch = buffers.scratch;
   step.kernels.attention(step.exec, args);
+  scale_rows(step, buffers.heads.data(), spec_.q_width(), spec_.q_width(), v_scale);
 }
 
 void Attention::run(const StepContext& step,

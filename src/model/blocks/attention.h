@@ -109,6 +109,9 @@ class Attention {
   NormWeights q_norm_;
   NormWeights k_norm_;
   std::vector<float> sinks_;  // [n_heads] or empty
+  // Of e4m3fn in the cache, which holds keys and values divided by them.
+  float k_scale_ = 1.0F;
+  float v_scale_ = 1.0F;
 };
 
 }  // namespace coxswain::model

@@ -82,8 +82,8 @@ inline constexpr OptionSpec kModelRows[] = {
      .default_value = "auto",
      .choices = "auto|float32|bfloat16|float16|int8|int4|fp8_e4m3fn|fp8_e5m2",
      .binaries = kBack,
-     .help = "Type of cached keys and values; auto is the type computed in. int8 and int4 have a "
-             "scale and a zero for each head and token"},
+     .help = "Type of cached keys and values; auto is the one that the checkpoint names, else the "
+             "type computed in. int8 and int4 have a scale and a zero for each head and token"},
     {.name = "weights-cache-dir",
      .env = "COXSWAIN_WEIGHTS_CACHE_DIR",
      .default_value = "off",
