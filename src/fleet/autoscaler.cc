@@ -25,6 +25,7 @@ Autoscaler::Autoscaler(Parts parts, AutoscalerOptions options, std::size_t n_pre
   base::MutexLock lock(mu_);
   for (std::size_t i = n_present; i < places_.size(); ++i)
     places_[i] = {.presence = Presence::kAbsent, .up = false};
+  if (can_rest()) parts_.fleet.when_none_serves(Status());
 }
 
 void Autoscaler::start() {
@@ -49,12 +50,9 @@ std::optional<milliseconds> Autoscaler::tick(TimePoint now) {
   const FleetLoad load = parts_.fleet.load(now, options_.window);
   history_.add(
       {.at = now, .arrived_tokens = load.arrived_tokens, .used_blocks = used_blocks(status)});
-  Measured what = options_.measured;
-  what.start_s = start_s_;
-  const Plan plan = fleet::plan(measured(options_.planner, what, status, load),
-                                memory_,
-                                snapshot_of(now, status, load, history_, places_));
-  memory_ = plan.memory;
+  const Plan plan = fleet::plan(
+      config_for(status, load), memory_, snapshot_of(now, status, load, history_, places_));
+  if (!options_.dry_run) memory_ = plan.memory;  // what is not done needs no pause
   inputs_ = plan.inputs;
   decide(plan, now);
   end_warm(parts_.fleet.status(), now);
@@ -65,13 +63,37 @@ std::optional<milliseconds> Autoscaler::tick(TimePoint now) {
 void Autoscaler::hear(TimePoint now) {
   for (const ProcessNews& news : parts_.processes.news()) {
     ReplicaPlace& place = places_[news.replica];
-    if (news.what == ProcessNews::What::kFailed) {
-      parts_.log.error("a replica did not start", {{"replica", std::uint64_t{news.replica}}});
-      place.blocked_until = now + options_.start_pause;
-    }
     if (news.what != ProcessNews::What::kReady) place.presence = Presence::kAbsent;
+    if (news.what == ProcessNews::What::kFailed) note_failed_start(news.replica, now);
     parts_.on_process(news.replica);
   }
+}
+
+// They are copies of one program on one machine: once so many have failed, none is tried before the pause is over.
+void Autoscaler::note_failed_start(std::size_t replica, TimePoint now) {
+  ++n_failed_starts_;
+  parts_.log.error(
+      "a replica did not start",
+      {{"replica", std::uint64_t{replica}}, {"failed_in_a_row", std::uint64_t{n_failed_starts_}}});
+  places_[replica].blocked_until = now + options_.start_pause;
+  if (!fails() || !can_rest()) return;
+  for (ReplicaPlace& place : places_)
+    if (place.presence == Presence::kAbsent) place.blocked_until = now + options_.start_pause;
+  parts_.fleet.when_none_serves({Code::kUnavailable,
+                                 ErrorKind::kUnavailable,
+                                 "no replica can be started: " + std::to_string(n_failed_starts_) +
+                                     " starts in a row have failed"});
+}
+
+// A fleet whose starts fail has no reason to give up its last replica, and tries until it has one.
+PlannerConfig Autoscaler::config_for(const FleetStatus& status, const FleetLoad& load) const {
+  Measured what = options_.measured;
+  what.start_s = start_s_;
+  PlannerConfig out = measured(options_.planner, what, status, load);
+  if (!fails()) return out;
+  out.prefill_min = std::max(out.prefill_min, 1U);
+  out.decode_min = std::max(out.decode_min, 1U);
+  return out;
 }
 
 // What has been started, and answers, is given work.
@@ -82,6 +104,8 @@ void Autoscaler::open_started(const FleetStatus& status, TimePoint now) {
     place.presence = Presence::kPresent;
     const std::chrono::duration<double> took = now - place.started;
     if (options_.measures_start) start_s_ = took.count();
+    n_failed_starts_ = 0;
+    if (can_rest()) parts_.fleet.when_none_serves(Status());
     Status opened = parts_.fleet.set_role(i, place.role);
     if (!opened.ok()) parts_.log.warn(opened.message(), {{"replica", std::uint64_t{i}}});
     opened = parts_.fleet.cancel_drain(i);
@@ -164,7 +188,9 @@ void Autoscaler::end_warm(const FleetStatus& status, TimePoint now) {
     places_[i].presence = Presence::kEnding;
     parts_.log.info(
         "a replica that nobody needs ends",
-        {{"replica", std::uint64_t{i}}, {"warm_ms", std::int64_t{options_.warm_ttl.count()}}});
+        {{"replica", std::uint64_t{i}},
+         {"warm_ms", std::int64_t{options_.warm_ttl.count()}},
+         {"left", std::uint64_t{n_places(Presence::kPresent) + n_places(Presence::kStarting)}}});
   }
 }
 
@@ -191,12 +217,28 @@ bool Autoscaler::wants(std::size_t replica) const {
   return presence == Presence::kStarting || presence == Presence::kPresent;
 }
 
+std::size_t Autoscaler::n_places(Presence presence) const {
+  return static_cast<std::size_t>(std::ranges::count(places_, presence, &ReplicaPlace::presence));
+}
+
+std::string_view Autoscaler::state() const {
+  const auto serves = [](const ReplicaPlace& place) {
+    return place.presence == Presence::kPresent && place.up;
+  };
+  if (std::ranges::any_of(places_, serves)) return "serving";
+  if (fails()) return "failing";
+  const bool none = n_places(Presence::kPresent) + n_places(Presence::kStarting) == 0;
+  return none ? "zero" : "starting";
+}
+
 AutoscalerView Autoscaler::view() const {
   AutoscalerView out{.dry_run = options_.dry_run,
                      .replicas_min = options_.planner.prefill_min,
                      .replicas_max = options_.planner.prefill_max};
   base::MutexLock lock(mu_);
   out.inputs = inputs_;
+  out.state = state();
+  out.n_failed_starts = n_failed_starts_;
   for (const ReplicaPlace& place : places_) out.presences.push_back(place.presence);
   out.decisions.assign(decisions_.begin(), decisions_.end());
   return out;

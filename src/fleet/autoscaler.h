@@ -6,6 +6,10 @@
 // then the replica gets its role and work. An end: it is drained; empty for warm_ttl, and not wanted again, its process
 // ends. A start that failed is not tried again for start_pause. What it is told not to do (dry_run) it only says.
 //
+// Where the planner's least is zero the last replica ends, too, and requests wait in the fleet until one has started.
+// Once kStartsTried starts in a row have failed, those that wait and those that come are refused while none serves, and
+// it goes on trying until one serves.
+//
 // It sleeps while nobody asks for anything and nothing is left to be changed. Whoever knows better rings its bell.
 //
 // Thread rule: start() begins a thread; tick() is that thread's, or the only caller's. The other methods from any.
@@ -17,6 +21,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -73,7 +78,9 @@ struct AutoscalerView {
   bool dry_run = false;
   std::uint32_t replicas_min = 0;
   std::uint32_t replicas_max = 0;
-  PlanInputs inputs = {};  // of the last look
+  std::string_view state = "serving";  // or none does: "zero", "starting", "failing"
+  std::uint32_t n_failed_starts = 0;   // since one went well
+  PlanInputs inputs = {};              // of the last look
   std::vector<Presence> presences = {};
   std::vector<DecisionRecord> decisions = {};  // the last of them, the newest last
 };
@@ -81,6 +88,7 @@ struct AutoscalerView {
 class Autoscaler {
  public:
   static constexpr std::size_t kDecisionsKept = 64;
+  static constexpr std::uint32_t kStartsTried = 3;
 
   struct Parts {
     Fleet& fleet;
@@ -111,12 +119,19 @@ class Autoscaler {
 
  private:
   void hear(TimePoint now) REQUIRES(mu_);
+  void note_failed_start(std::size_t replica, TimePoint now) REQUIRES(mu_);
+  PlannerConfig config_for(const FleetStatus& status, const FleetLoad& load) const REQUIRES(mu_);
   void open_started(const FleetStatus& status, TimePoint now) REQUIRES(mu_);
   void decide(const Plan& plan, TimePoint now) REQUIRES(mu_);
   Status carry_out(const Decision& decision, TimePoint now) REQUIRES(mu_);
   Status begin_start(std::size_t replica, Role role, TimePoint now) REQUIRES(mu_);
   void end_warm(const FleetStatus& status, TimePoint now) REQUIRES(mu_);
   bool is_quiet(const FleetStatus& status, const Plan& plan) const REQUIRES(mu_);
+  // Requests may wait while no replica serves.
+  bool can_rest() const { return options_.planner.prefill_min == 0 && !options_.dry_run; }
+  bool fails() const REQUIRES(mu_) { return n_failed_starts_ >= kStartsTried; }
+  std::size_t n_places(Presence presence) const REQUIRES(mu_);
+  std::string_view state() const REQUIRES(mu_);
 
   const Parts parts_;
   const AutoscalerOptions options_;
@@ -128,6 +143,7 @@ class Autoscaler {
   PlannerMemory memory_ GUARDED_BY(mu_);
   PlanInputs inputs_ GUARDED_BY(mu_);
   double start_s_ GUARDED_BY(mu_);
+  std::uint32_t n_failed_starts_ GUARDED_BY(mu_) = 0;  // in a row
   std::deque<DecisionRecord> decisions_ GUARDED_BY(mu_);
   bool decided_ GUARDED_BY(mu_) = false;  // something that was not decided the last time
   // Of the last look: what is decided again is not told again.

@@ -65,7 +65,7 @@ class AutoscalerTest : public ::testing::Test {
   }
   ~AutoscalerTest() override { released_ = true; }
 
-  void begin() {
+  void make() {
     scaler_ = std::make_unique<Autoscaler>(Autoscaler::Parts{.fleet = **fleet_,
                                                              .processes = starter_,
                                                              .up = [this] { return up_; },
@@ -73,6 +73,9 @@ class AutoscalerTest : public ::testing::Test {
                                                              .log = log_},
                                            options_,
                                            1);
+  }
+  void begin() {
+    make();
     EXPECT_EQ(tick(), std::nullopt) << "nothing is asked for";
   }
   std::optional<std::chrono::milliseconds> tick(std::chrono::milliseconds later = 500ms) {
@@ -107,11 +110,10 @@ class AutoscalerTest : public ::testing::Test {
   }
   // As if all processes that are told to end did.
   void settle() {
-    std::size_t n_told = 0;
     for (int i = 0; i < 1'000 && tick(); ++i) {
-      for (; n_told < starter_.stopped.size(); ++n_told) {
-        up_[starter_.stopped[n_told]] = false;
-        starter_.told.push_back({.replica = starter_.stopped[n_told], .what = What::kEnded});
+      for (; n_ended_ < starter_.stopped.size(); ++n_ended_) {
+        up_[starter_.stopped[n_ended_]] = false;
+        starter_.told.push_back({.replica = starter_.stopped[n_ended_], .what = What::kEnded});
       }
     }
     EXPECT_EQ(tick(), std::nullopt) << "it sleeps in the end";
@@ -122,6 +124,7 @@ class AutoscalerTest : public ::testing::Test {
 
   std::unique_ptr<testing::TestFleet> fleet_;
   FakeStarter starter_;
+  std::size_t n_ended_ = 0;  // of those that are to stop
   std::vector<bool> up_{true, false, false};
   telemetry::Logger log_{
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2}};
@@ -238,6 +241,189 @@ TEST_F(AutoscalerTest, AnotherReplicaStartsInThePlaceOfALostOne) {
   expect_all();
   settle();
   EXPECT_EQ(n_present(), 1);
+}
+
+// ---- zero
+
+class AutoscalerZeroTest : public AutoscalerTest {
+ protected:
+  AutoscalerZeroTest() {
+    options_.planner.prefill_min = options_.planner.decode_min = 0;
+    options_.planner.tokens_prefilled_per_s = 1000;  // a few prompts need one replica
+  }
+
+  // Nobody has asked for anything since the beginning.
+  void begin_at_zero() {
+    make();
+    settle();
+    EXPECT_EQ(n_present(), 0);
+    EXPECT_EQ(starter_.stopped, std::vector<std::size_t>{0});
+    EXPECT_EQ(scaler_->view().state, "zero");
+  }
+  void fail(std::size_t replica) {
+    starter_.told.push_back({.replica = replica, .what = What::kFailed});
+    tick();
+  }
+  // Each replica was started for the requests that wait, and none came.
+  void fail_all() {
+    tick();
+    for (std::size_t i = 0; i < kReplicas; ++i) {
+      ASSERT_EQ(starter_.started.size(), i + 1);
+      fail(starter_.started.back());
+    }
+  }
+};
+
+TEST_F(AutoscalerZeroTest, TheLastReplicaEndsAndARequestStartsOne) {
+  begin_at_zero();
+  for (std::size_t round = 1; round <= 2; ++round) {
+    submit(3);
+    EXPECT_EQ((*fleet_)->status().n_waiting, 3U);
+    EXPECT_EQ(tick(), options_.tick);
+    EXPECT_EQ(starter_.started.size(), round);
+    EXPECT_EQ(scaler_->view().state, "starting");
+    tick();
+    EXPECT_EQ(starter_.started.size(), round) << "one is on its way";
+    arrive(starter_.started.back());
+    tick();
+    EXPECT_EQ(scaler_->view().state, "serving");
+    expect_all();
+    settle();
+    EXPECT_EQ(n_present(), 0);
+    EXPECT_EQ(starter_.stopped.size(), round + 1);
+  }
+}
+
+TEST_F(AutoscalerZeroTest, TheLastReplicaStaysForTheWindowAndTheTimeThatItIsWarm) {
+  make();
+  tick();
+  submit(1);
+  tick();
+  expect_all();
+  const TimePoint idle = now_;
+  while (starter_.stopped.empty()) ASSERT_EQ(tick(), options_.tick);
+  EXPECT_GE(now_ - idle, options_.window + options_.warm_ttl - 2 * options_.tick);
+  EXPECT_LE(now_ - idle, options_.window + options_.warm_ttl + 4 * options_.tick);
+}
+
+TEST_F(AutoscalerZeroTest, AnAnswerThatIsUnderWayKeepsTheLastReplica) {
+  make();
+  submit(1);
+  while (used_blocks((*fleet_)->status()) == 0) std::this_thread::sleep_for(100us);
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(tick(), options_.tick);
+  EXPECT_EQ((*fleet_)->status().replicas[0].drain.phase, DrainPhase::kNo);
+  expect_all();
+}
+
+TEST_F(AutoscalerZeroTest, AWarmReplicaNeedsNoStart) {
+  make();
+  tick();
+  ASSERT_TRUE(is_warm((*fleet_)->status().replicas[0]));
+  EXPECT_EQ(scaler_->view().state, "serving");
+  released_ = true;
+  submit(2);
+  tick();
+  expect_all();
+  EXPECT_EQ(starter_.started, std::vector<std::size_t>());
+  EXPECT_EQ(starter_.stopped, std::vector<std::size_t>());
+}
+
+TEST_F(AutoscalerZeroTest, WhatIsNoPromptStartsOne) {
+  begin_at_zero();
+  batch::GenerationRequest request = testing::request_of(1);
+  request.more_seeds = {5};
+  const auto sink = std::make_shared<RequestRecorder>(2);
+  ASSERT_EQ((*fleet_)->submit(request, sink), Status());
+  tick();
+  ASSERT_EQ(starter_.started, std::vector<std::size_t>{0});
+  released_ = true;
+  arrive(0);
+  tick();
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE((*sink)[i].wait().ok());
+}
+
+TEST_F(AutoscalerZeroTest, OneFailedStartIsAnotherReplicasTurn) {
+  begin_at_zero();
+  submit(2);
+  tick();
+  fail(0);
+  ASSERT_EQ(starter_.started, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(scaler_->view().n_failed_starts, 1U);
+  EXPECT_EQ((*fleet_)->when_none_serves(), Status());
+  arrive(1);
+  tick();
+  EXPECT_EQ(scaler_->view().n_failed_starts, 0U);
+  expect_all();
+}
+
+TEST_F(AutoscalerZeroTest, WhenStartsFailNobodyWaitsForEverAndItTriesOn) {
+  begin_at_zero();
+  submit(2);
+  fail_all();
+  for (const auto& sink : sinks_) {
+    EXPECT_EQ((*sink)[0].wait().code(), Code::kUnavailable);
+    EXPECT_EQ((*sink)[0].wait().message(),
+              "no replica can be started: 3 starts in a row have failed");
+  }
+  EXPECT_EQ((*fleet_)->status().n_requests, 0U);
+  EXPECT_EQ(scaler_->view().state, "failing");
+  const auto late = std::make_shared<RequestRecorder>(1);
+  EXPECT_EQ((*fleet_)->submit(testing::request_of(50), late).code(), Code::kUnavailable);
+  requests_.clear();
+  sinks_.clear();
+
+  EXPECT_EQ(tick(), options_.tick) << "it does not give up";
+  EXPECT_EQ(starter_.started.size(), 3U);
+  tick(options_.start_pause);
+  ASSERT_EQ(starter_.started.size(), 4U);
+  fail(starter_.started.back());
+  tick();
+  EXPECT_EQ(starter_.started.size(), 4U) << "the pause is that of all";
+  tick(options_.start_pause);
+  ASSERT_EQ(starter_.started.size(), 5U);
+  arrive(starter_.started.back());
+  tick();
+  EXPECT_EQ(scaler_->view().state, "serving");
+  submit(2);
+  expect_all();
+  settle();
+  EXPECT_EQ(scaler_->view().state, "zero");
+  submit(1);
+  EXPECT_EQ((*fleet_)->status().n_waiting, 1U) << "what waits is welcome again";
+  tick();
+  arrive(starter_.started.back());
+  tick();
+  expect_all();
+}
+
+TEST_F(AutoscalerZeroTest, AFleetThatStartsNothingKeepsWhatItHas) {
+  options_.planner.tokens_prefilled_per_s = 10;
+  make();
+  submit(12);
+  tick();
+  ASSERT_EQ(starter_.started, (std::vector<std::size_t>{1, 2}));
+  fail(1);
+  fail(2);
+  tick(options_.start_pause);
+  ASSERT_GT(starter_.started.size(), 2U);
+  while (scaler_->view().n_failed_starts < Autoscaler::kStartsTried) fail(starter_.started.back());
+  expect_all();
+  for (int i = 0; i < 1'000 && tick(); ++i) {
+    starter_.told = {};
+  }
+  EXPECT_EQ(starter_.stopped, std::vector<std::size_t>());
+  EXPECT_EQ(scaler_->view().state, "serving");
+}
+
+TEST_F(AutoscalerZeroTest, ADryRunEndsNothing) {
+  options_.dry_run = true;
+  make();
+  settle();
+  ASSERT_EQ(scaler_->view().decisions.size(), 1U);
+  EXPECT_EQ(scaler_->view().decisions[0].decision.choice, Choice::kDrain);
+  EXPECT_EQ(scaler_->view().decisions[0].outcome, "dry run");
+  EXPECT_EQ((*fleet_)->status().replicas[0].drain.phase, DrainPhase::kNo);
+  EXPECT_FALSE((*fleet_)->when_none_serves().ok());
 }
 
 TEST_F(AutoscalerTest, ItsThreadWakesForWork) {

@@ -148,11 +148,7 @@ Status Fleet::check_taken(const batch::GenerationRequest& request) const {
             ErrorKind::kInternal,
             "a request with this id is still being served"};
   }
-  bool any_serves = false;
-  for (std::size_t i = 0; i < replicas_.size(); ++i) any_serves = any_serves || serves(i);
-  if (!any_serves)
-    return {Code::kUnavailable, ErrorKind::kUnavailable, "no model runner is available"};
-  return {};
+  return any_serves() ? Status() : none_serves_;
 }
 
 Status Fleet::check_room(const batch::GenerationRequest& request) const {
@@ -397,10 +393,13 @@ void Fleet::recall_from_lost() {
 
 std::vector<batch::SinkEvent> Fleet::end_overdue(TimePoint now) {
   std::vector<std::pair<StayPtr, Status>> over;
+  const bool all = std::exchange(turns_away_, false) && !any_serves();
   for (const auto& [rank, stay] : waiting_) {
     const auto& last = stay->request().request.deadline;
     if (stay->request().cancelled) {
       over.emplace_back(stay, was_cancelled());
+    } else if (all) {
+      over.emplace_back(stay, none_serves_);
     } else if (last && now >= *last) {
       over.emplace_back(stay,
                         Status(Code::kDeadlineExceeded,

@@ -109,7 +109,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   struct Parts {
     telemetry::Logger& log;
     telemetry::Metrics* metrics = nullptr;
-    // A request has come, and there was none. Must not block.
+    // A request has come, and there was none; or one waits while no replica serves. Must not block.
     std::function<void()> on_work = {};
   };
 
@@ -136,10 +136,16 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   // Nothing new is placed there. What is there at `deadline` goes on elsewhere: handed over with its blocks where they
   // can move, else, and what is left migrate_grace later, computed again; no client sees it. While no other replica
   // serves it stays. A further one changes a deadline that has not passed. Errors: kInvalidArgument: no such replica;
-  // kFailedPrecondition: it is the last that serves.
+  // kFailedPrecondition: it is the last that serves, unless requests may wait for a start and there is none.
   Status begin_drain(std::size_t replica, TimePoint deadline);
   // It is given work again. Errors: kInvalidArgument.
   Status cancel_drain(std::size_t replica);
+
+  // What becomes of requests while no replica serves. Well: they wait, whoever says so starts one for them, and no role
+  // has to be there. Otherwise, and until something is said, they are refused with it; if none serves when it is said,
+  // what waits here ends with it.
+  void when_none_serves(const Status& door);
+  Status when_none_serves() const;
 
   std::size_t n_replicas() const { return replicas_.size(); }
   // For those who watch over a replica. Requests come through submit().
@@ -212,6 +218,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
 
   Status check_replica(std::size_t replica) const;
   bool serves(std::size_t replica) const REQUIRES(mu_);
+  bool any_serves() const REQUIRES(mu_);
   bool any_other_serves(std::size_t replica) const REQUIRES(mu_);
   // Any but those that have refused it.
   bool others_serve(const Stay& stay) const REQUIRES(mu_);
@@ -249,6 +256,9 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   LatencyWindow latencies_ GUARDED_BY(mu_);
   LineFit transfer_cost_ GUARDED_BY(mu_);  // seconds over tokens that moved
   TimePoint last_transfer_ GUARDED_BY(mu_){};
+  Status none_serves_ GUARDED_BY(mu_){
+      Code::kUnavailable, ErrorKind::kUnavailable, "no model runner is available"};
+  bool turns_away_ GUARDED_BY(mu_) = false;  // what waits is to end with none_serves_
   bool draining_ GUARDED_BY(mu_) = false;
   bool ending_ GUARDED_BY(mu_) = false;
   std::unique_ptr<batch::HandoverService> handovers_;  // null where there can be no roles

@@ -24,6 +24,10 @@ bool Fleet::serves(std::size_t replica) const {
          replicas_[replica]->engine->stats().runner_up;
 }
 
+bool Fleet::any_serves() const {
+  return any_other_serves(replicas_.size());
+}
+
 bool Fleet::any_other_serves(std::size_t replica) const {
   for (std::size_t i = 0; i < replicas_.size(); ++i)
     if (i != replica && serves(i)) return true;
@@ -58,7 +62,7 @@ Status Fleet::set_role(std::size_t replica, Role role) {
       roles.push_back(replicas_[i]->role);
     }
   }
-  COXSWAIN_RETURN_IF_ERROR(check_roles(roles));
+  if (!none_serves_.ok()) COXSWAIN_RETURN_IF_ERROR(check_roles(roles));
   parts_.log.info("a replica has another role",
                   {{"replica", std::uint64_t{replica}},
                    {"from", name_of(r.role)},
@@ -74,7 +78,8 @@ Status Fleet::set_role(std::size_t replica, Role role) {
 Status Fleet::begin_drain(std::size_t replica, TimePoint deadline) {
   COXSWAIN_RETURN_IF_ERROR(check_replica(replica));
   base::MutexLock lock(mu_);
-  if (!any_other_serves(replica)) {
+  const bool may_be_last = none_serves_.ok() && requests_.empty();
+  if (!any_other_serves(replica) && !may_be_last) {
     return {Code::kFailedPrecondition,
             ErrorKind::kValidation,
             "`replica` " + std::to_string(replica) + " is the last that serves",
@@ -109,6 +114,18 @@ Status Fleet::cancel_drain(std::size_t replica) {
   for (const auto& [rank, stay] : waiting_) stay->apart = is_apart(*stay);
   bell_.ring();
   return {};
+}
+
+void Fleet::when_none_serves(const Status& door) {
+  base::MutexLock lock(mu_);
+  none_serves_ = door;
+  turns_away_ = !door.ok();
+  bell_.ring();
+}
+
+Status Fleet::when_none_serves() const {
+  base::MutexLock lock(mu_);
+  return none_serves_;
 }
 
 // What an engine owes a client of a runner that cannot go on behind tokens ends where it is.

@@ -185,7 +185,8 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
       replica = board(stay);
       if (!replica) {
         // One was lost between the look and the submission, and the others are full: it waits for these.
-        const bool waits = last.ok() || (last.code() == Code::kUnavailable && others_serve(*stay));
+        const bool waits = last.ok() || (last.code() == Code::kUnavailable &&
+                                         (others_serve(*stay) || none_serves_.ok()));
         return {waits ? Placed::kNoRoom : Placed::kRefused, last};
       }
       if (stay->parked.context != nullptr) {
@@ -223,6 +224,7 @@ void Fleet::wait(const StayPtr& stay) {
   stay->apart = is_apart(*stay);
   waiting_.emplace(stay->rank(), stay);
   note_waiting();
+  if (parts_.on_work && !ending_ && !any_serves()) parts_.on_work();
   bell_.ring();
 }
 

@@ -44,7 +44,7 @@ ReplicaView view_of(std::size_t index,
   }
   out.residency = Residency::kResident;
   out.lost = !place.up;
-  out.used_blocks = replica.stats.blocks_leased;
+  out.used_blocks = used_blocks(replica);
   out.former_role = replica.role;
   if (is_warm(replica)) return out;
   out.role = replica.role;
@@ -52,9 +52,13 @@ ReplicaView view_of(std::size_t index,
   return out;
 }
 
+std::uint32_t used_blocks(const ReplicaStatus& replica) {
+  return is_empty(replica) ? 0 : replica.stats.blocks_leased;
+}
+
 std::uint64_t used_blocks(const FleetStatus& status) {
   std::uint64_t sum = 0;
-  for (const ReplicaStatus& replica : status.replicas) sum += replica.stats.blocks_leased;
+  for (const ReplicaStatus& replica : status.replicas) sum += used_blocks(replica);
   return sum;
 }
 
@@ -68,6 +72,7 @@ Snapshot snapshot_of(TimePoint now,
   for (std::size_t i = 0; i < places.size(); ++i)
     out.replicas.push_back(view_of(i, status.replicas[i], places[i], now));
   out.waiting_tokens = load.waiting_tokens;
+  out.n_waiting = status.n_waiting;
   out.arriving_tokens_per_s = history.tokens_per_s();
   out.arriving_slope = history.slope();
   out.peak_blocks = history.peak_blocks();

@@ -46,7 +46,8 @@ ReplicaView view_of(std::size_t index,
                     const ReplicaPlace& place,
                     TimePoint now);
 
-// KV blocks that requests use, in all replicas.
+// KV blocks that requests use; what an empty replica has is a health probe's, which asks for no replica.
+std::uint32_t used_blocks(const ReplicaStatus& replica);
 std::uint64_t used_blocks(const FleetStatus& status);
 
 // REQUIRES: as many places as replicas.

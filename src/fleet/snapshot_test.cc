@@ -43,6 +43,14 @@ TEST(Snapshot, ADrainedReplicaIsWarmWhenItIsEmpty) {
   EXPECT_EQ(view.former_role, Role::kDecode);
 }
 
+TEST(Snapshot, AHealthProbeUsesNoBlocks) {
+  FleetStatus status;
+  status.replicas = {busy(), busy()};
+  status.replicas[1].n_stays = 0;
+  EXPECT_EQ(used_blocks(status), 17U);
+  EXPECT_EQ(view_of(1, status.replicas[1], {}, kNow).used_blocks, 0U);
+}
+
 TEST(Snapshot, AReplicaWithoutAProcessIsColdAndOneThatEndsIsLost) {
   const ReplicaPlace absent{.presence = Presence::kAbsent, .up = false};
   EXPECT_TRUE(view_of(0, busy(), absent, kNow).is_cold());
@@ -82,6 +90,7 @@ TEST(Snapshot, WhatIsMeasuredTakesThePlaceOfDefaults) {
 TEST(Snapshot, TheWhole) {
   FleetStatus status;
   status.replicas = {busy(), busy()};
+  status.n_waiting = 4;
   LoadHistory history(10s);
   history.add({.at = kNow - 1s});
   history.add({.at = kNow, .arrived_tokens = 50, .used_blocks = used_blocks(status)});
@@ -91,6 +100,7 @@ TEST(Snapshot, TheWhole) {
   EXPECT_EQ(out.now, kNow);
   EXPECT_EQ(out.replicas.size(), 2U);
   EXPECT_EQ(out.waiting_tokens, 9U);
+  EXPECT_EQ(out.n_waiting, 4U);
   EXPECT_EQ(out.arriving_tokens_per_s, 50.0);
   EXPECT_EQ(out.peak_tokens_per_s, 50.0);
   EXPECT_EQ(out.peak_blocks, 34U);

@@ -240,6 +240,8 @@ TEST(LauncherPlan, AFleetThatScalesIsPlannedForAllThatThereCanBe) {
 TEST(LauncherOptions, RulesOfScaling) {
   EXPECT_EQ(refusal({"--autoscale", "--replicas-max=3"}), "");
   EXPECT_EQ(refusal({"--autoscale", "--replicas=2"}), "");
+  EXPECT_EQ(refusal({"--autoscale", "--replicas-min=0", "--replicas-max=3"}), "");
+  EXPECT_THAT(refusal({"--replicas-min=0"}), HasSubstr("`autoscale`"));
   EXPECT_THAT(refusal({"--replicas-max=3"}), HasSubstr("`autoscale`"));
   EXPECT_THAT(refusal({"--autoscale"}), HasSubstr("`replicas_max` above 1"));
   EXPECT_THAT(refusal({"--autoscale", "--replicas=4", "--replicas-max=3"}),

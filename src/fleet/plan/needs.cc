@@ -102,6 +102,7 @@ void keep_for_peak(RoleNeed& need, double peak, double of_one) {
 PlanInputs needs_of(const PlannerConfig& config, const Snapshot& snapshot) {
   PlanInputs out;
   out.waiting_tokens = static_cast<double>(snapshot.waiting_tokens);
+  out.n_waiting = snapshot.n_waiting;
   for (const ReplicaView& replica : snapshot.replicas) {
     if (replica.lost) continue;
     const double used = replica.used_blocks;
@@ -130,7 +131,7 @@ PlanInputs needs_of(const PlannerConfig& config, const Snapshot& snapshot) {
     prefill.include(moving);
     decode.include(moving);
   }
-  if (out.waiting_tokens > 0.0) {  // from zero, too
+  if (out.waiting_tokens > 0.0 || out.n_waiting > 0) {  // from zero, too
     prefill.include({1.0, 1.0});
     decode.include({1.0, 1.0});
   }

@@ -19,6 +19,8 @@ class Planner {
     out_.inputs = needs_of(config, snapshot);
     std::erase_if(out_.memory.changes,
                   [&](TimePoint at) { return at + config.changes_window <= snapshot.now; });
+    const RoleNeed& prompts = out_.inputs.prefill;
+    from_zero_ = prompts.n + out_.inputs.decode.n == 0 && prompts.min > 0;
     const PlannerMemory& m = out_.memory;
     prefill_ = cooled(out_.inputs.prefill.delta, m.prefill_up, m.prefill_down);
     decode_ = cooled(out_.inputs.decode.delta, m.decode_up, m.decode_down);
@@ -43,12 +45,15 @@ class Planner {
     const auto since = [&](TimePoint at, std::chrono::milliseconds pause) {
       return at == TimePoint::min() || at + pause <= snapshot_.now;
     };
-    if (delta > 0 && !since(up, config_.up_cooldown)) return 0;
+    if (delta > 0 && !since(up, config_.up_cooldown)) return from_zero_ ? 1 : 0;
     if (delta < 0 && !since(std::max(up, down), config_.down_cooldown)) return 0;
     return delta;
   }
 
-  bool may_change() const { return out_.memory.changes.size() < config_.changes_max; }
+  bool may_change() const {
+    return out_.memory.changes.size() < config_.changes_max ||
+           (from_zero_ && out_.decisions.empty());
+  }
 
   void decide(Choice choice,
               const ReplicaView& replica,
@@ -99,6 +104,8 @@ class Planner {
   const PlannerConfig& config_;
   const Snapshot& snapshot_;
   std::vector<ReplicaView> fleet_;
+  // Somebody waits and nobody is there: damping does not hold up the first of each role.
+  bool from_zero_ = false;
   std::int32_t prefill_ = 0;
   std::int32_t decode_ = 0;
   Plan out_;
@@ -354,6 +361,7 @@ std::string text_of(const Decision& decision) {
     add("target", static_cast<double>(assist->target.replica));
   }
   const PlanInputs& in = decision.inputs;
+  add("waiting", static_cast<double>(in.n_waiting));
   add("waiting_tokens", in.waiting_tokens);
   add("tokens_at_arrival", in.tokens_at_arrival);
   add("used_blocks", in.used_blocks);

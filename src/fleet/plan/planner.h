@@ -85,6 +85,7 @@ struct Snapshot {
   TimePoint now{};
   std::vector<ReplicaView> replicas = {};
   std::uint64_t waiting_tokens = 0;    // of prompts in the queue
+  std::uint64_t n_waiting = 0;         // whatever waits in no replica, prompts or not
   double arriving_tokens_per_s = 0.0;  // of prompts
   double arriving_slope = 0.0;         // tokens per s, per s
   std::uint64_t peak_blocks = 0;       // of all replicas, over the last window
@@ -115,6 +116,7 @@ struct RoleNeed {
 
 struct PlanInputs {
   double waiting_tokens = 0;  // queue and backlog of loading replicas
+  std::uint64_t n_waiting = 0;
   // What of it is left when a load that begins now would have arrived.
   double tokens_at_arrival = 0;
   double used_blocks = 0;

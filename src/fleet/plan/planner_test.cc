@@ -189,6 +189,87 @@ TEST(Planner, ScalesFromZeroOverHostMemoryOrDisk) {
   EXPECT_TRUE(tiers.contains(SourceTier::kHostMemory));
 }
 
+PlannerConfig mixed_from_zero() {
+  PlannerConfig out = config();
+  out.mixed = true;
+  out.executor = Executor::kAllCache;
+  out.prefill_min = out.decode_min = 0;
+  return out;
+}
+
+TEST(Planner, GivesTheLastReplicaUpWhenNothingIsAskedFor) {
+  PlannerConfig c = mixed_from_zero();
+  Snapshot s = snapshot_of({replica(0, Role::kMixed), cold(1)});
+  const Plan made = plan(c, {}, s);
+  EXPECT_EQ(choices(made), (std::map<Choice, int>{{Choice::kDrain, 1}}));
+  PlannerMemory memory;
+  memory.prefill_up = kNow - c.down_cooldown + milliseconds(1);
+  EXPECT_TRUE(plan(c, memory, s).decisions.empty()) << "it has just come";
+  const auto stays = [&](const Snapshot& busy) { return plan(c, {}, busy).decisions.empty(); };
+  Snapshot busy = s;
+  busy.peak_blocks = 1;
+  EXPECT_TRUE(stays(busy)) << "it had blocks within the window";
+  busy = s;
+  busy.peak_tokens_per_s = 1;
+  EXPECT_TRUE(stays(busy)) << "a prompt came within the window";
+  busy = s;
+  busy.n_waiting = 1;
+  EXPECT_TRUE(stays(busy));
+  busy = s;
+  busy.replicas[0].used_blocks = 1;
+  EXPECT_TRUE(stays(busy));
+  c.prefill_min = 1;
+  EXPECT_TRUE(stays(s)) << "one stays";
+}
+
+TEST(Planner, GivesBothRolesUp) {
+  PlannerConfig c = config();
+  c.prefill_min = c.decode_min = 0;
+  const auto all = snapshot_of({replica(0, Role::kPrefill), replica(1, Role::kDecode)});
+  EXPECT_EQ(choices(plan(c, {}, all)), (std::map<Choice, int>{{Choice::kDrain, 2}}));
+  c.decode_min = 1;
+  const Plan made = plan(c, {}, all);
+  ASSERT_EQ(made.decisions.size(), 1U);
+  EXPECT_EQ(made.decisions[0].replica.replica, ReplicaId{0}) << "the other role's least is 1";
+}
+
+TEST(Planner, WhoeverWaitsAtZeroIsNotHeldUpByDamping) {
+  PlannerConfig c = mixed_from_zero();
+  c.up_cooldown = seconds(60);
+  c.changes_max = 2;
+  PlannerMemory memory;
+  memory.prefill_up = memory.decode_up = kNow - seconds(1);
+  memory.changes = {kNow - seconds(1), kNow - seconds(1)};
+  Snapshot s = snapshot_of({cold(0), cold(1)});
+  EXPECT_TRUE(plan(c, memory, s).decisions.empty()) << "nobody waits";
+  s.n_waiting = 1;  // no prompt: its tokens are not counted
+  const Plan one = plan(c, memory, s);
+  EXPECT_EQ(choices(one), (std::map<Choice, int>{{Choice::kLoad, 1}}));
+  EXPECT_EQ(one.inputs.n_waiting, 1U);
+  s.waiting_tokens = 1'000'000;
+  EXPECT_EQ(choices(plan(c, memory, s)), (std::map<Choice, int>{{Choice::kLoad, 1}}))
+      << "the others are";
+  s.replicas[0] = replica(0, Role::kMixed);
+  EXPECT_TRUE(plan(c, memory, s).decisions.empty()) << "one serves";
+  s.replicas[0].residency = Residency::kLoading;
+  EXPECT_TRUE(plan(c, memory, s).decisions.empty()) << "one is on its way";
+  s.replicas[0].residency = Residency::kResident;
+  s.replicas[0].draining = true;
+  EXPECT_EQ(choices(plan(c, memory, s)), (std::map<Choice, int>{{Choice::kCancelDrain, 1}}));
+  s.replicas[0] = replica(0, Role::kNone);
+  EXPECT_EQ(choices(plan(c, memory, s)), (std::map<Choice, int>{{Choice::kReuseWarm, 1}}));
+  s.replicas[0].lost = true;
+  EXPECT_EQ(choices(plan(c, memory, s)), (std::map<Choice, int>{{Choice::kLoad, 1}}));
+
+  c.mixed = false;
+  c.changes_max = 32;
+  s.replicas = {cold(0), cold(1), cold(2)};
+  std::set<Role> roles;
+  for (const Decision& decision : plan(c, memory, s).decisions)
+    roles.insert(std::get<Load>(decision.command).role);
+  EXPECT_EQ(roles, (std::set{Role::kPrefill, Role::kDecode})) << "one of each";
+}
+
 TEST(Planner, ChangesRolesWhereOneHasTooManyAndTheOtherTooFew) {
   const Plan made = plan(config(),
                          {},
@@ -323,11 +404,12 @@ TEST(Planner, ADecisionSaysWhy) {
            {},
            snapshot_of({replica(0, Role::kPrefill), replica(1, Role::kDecode), cold(2)}, 20'000));
   const std::string text = text_of(*first(made, Choice::kLoad));
-  EXPECT_EQ(text,
-            "load replica=2 role=prefill source=peer peer=1 live=true waiting_tokens=20000 "
-            "tokens_at_arrival=20000 used_blocks=0 moving_tokens=0 load_s=0 prefill=1/4..11 "
-            "decode=1/1..1: "
-            "more are needed and it is empty");
+  EXPECT_EQ(
+      text,
+      "load replica=2 role=prefill source=peer peer=1 live=true waiting=0 waiting_tokens=20000 "
+      "tokens_at_arrival=20000 used_blocks=0 moving_tokens=0 load_s=0 prefill=1/4..11 "
+      "decode=1/1..1: "
+      "more are needed and it is empty");
 }
 
 // Every decision, whatever the fleet looks like, is a command that its replica takes.

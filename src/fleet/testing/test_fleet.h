@@ -64,8 +64,9 @@ class TestFleet {
                          .role = roles.empty() ? Role::kMixed : roles[members.size()],
                          .present = members.size() < n_present});
     }
-    fleet_ =
-        std::make_unique<Fleet>(members, options, Fleet::Parts{.log = log_, .metrics = &metrics_});
+    const auto note_work = [this] { ++n_rung; };
+    fleet_ = std::make_unique<Fleet>(
+        members, options, Fleet::Parts{.log = log_, .metrics = &metrics_, .on_work = note_work});
   }
   ~TestFleet() {
     for (const auto& runner : runners_) runner->release();  // of a test that gave up
@@ -81,6 +82,8 @@ class TestFleet {
     out.check_invariants = true;
     return out;
   }
+
+  std::atomic<std::uint64_t> n_rung{0};  // Parts::on_work
 
   Fleet& operator*() { return *fleet_; }
   Fleet* operator->() { return fleet_.get(); }

@@ -130,12 +130,23 @@ const json::Value* at(const json::Value* list, std::size_t i) {
 
 constexpr std::size_t kDecisionsShown = 5;
 
+// Why nobody serves.
+std::string absence(Reader& reader, const json::Value& scaling) {
+  const std::string state = reader.text(scaling, "state");
+  const std::uint64_t n_failed = reader.number(scaling, "failed_starts");
+  if (state == "zero") return "; none runs until something is asked for";
+  if (state == "starting") return "; none serves yet";
+  if (state == "failing") return "; " + count(n_failed, "start", "starts") + " in a row failed";
+  return "";
+}
+
 // What a fleet that scales itself has decided last, the newest first.
 std::string decisions(Reader& reader, const json::Value& scaling) {
   const json::Value& list = reader.member(scaling, "decisions");
   std::string out = "\nautoscale: " + reader.text(scaling, "planner") + ", " +
                     std::to_string(reader.number(scaling, "replicas_min")) + " to " +
-                    count(reader.number(scaling, "replicas_max"), "replica", "replicas") + "\n";
+                    count(reader.number(scaling, "replicas_max"), "replica", "replicas") +
+                    absence(reader, scaling) + "\n";
   if (!list.is_array()) return out;
   const json::Array& all = list.as_array();
   for (std::size_t i = all.size(); i > 0 && i + kDecisionsShown > all.size(); --i) {

@@ -46,23 +46,43 @@ TEST(FleetPage, WithoutAnEarlierOneThereAreNoRates) {
   EXPECT_NE(page->find("         -            -         0\n"), std::string::npos) << *page;
 }
 
+// With an `autoscale` that has `members`.
+json::Value scaled(const std::string& members) {
+  const std::string text = json::write(fleet(replica(0, 300, 4000)));
+  auto out = json::parse(text.substr(0, text.size() - 1) +
+                         R"(,"autoscale":{"planner":"act","replicas_min":0,"replicas_max":8,)" +
+                         members + "}}");
+  EXPECT_EQ(out.status(), Status());
+  return std::move(out).value();
+}
+
+TEST(FleetPage, SaysWhyNobodyServes) {
+  const auto line = [](const std::string& state) {
+    const auto page = fleet_page(
+        scaled(R"("failed_starts":3,"decisions":[],"state":")" + state + "\""), json::Value(), 0);
+    EXPECT_EQ(page.status(), Status());
+    return page->substr(page->find("\nautoscale"));
+  };
+  const std::string fleet = "\nautoscale: act, 0 to 8 replicas";
+  EXPECT_EQ(line("serving"), fleet + "\n");
+  EXPECT_EQ(line("zero"), fleet + "; none runs until something is asked for\n");
+  EXPECT_EQ(line("starting"), fleet + "; none serves yet\n");
+  EXPECT_EQ(line("failing"), fleet + "; 3 starts in a row failed\n");
+}
+
 TEST(FleetPage, TheLastDecisionsTheNewestFirst) {
-  json::Value all = fleet(replica(0, 300, 4000));
   std::string list;
   for (int i = 0; i < 7; ++i) {
     list += R"({"ago_ms":)" + std::to_string(9000 - 1000 * i) + R"(,"decision":"load","replica":)" +
             std::to_string(i) + R"(,"outcome":"done","reason":"more are needed"},)";
   }
   list.pop_back();
-  const std::string text = json::write(all);
-  const auto scaled = json::parse(text.substr(0, text.size() - 1) +
-                                  R"(,"autoscale":{"planner":"act","replicas_min":1,)"
-                                  R"("replicas_max":8,"decisions":[)" +
-                                  list + "]}}");
-  ASSERT_EQ(scaled.status(), Status());
-  const auto page = fleet_page(*scaled, json::Value(), 0);
+  const auto page =
+      fleet_page(scaled(R"("state":"serving","failed_starts":0,"decisions":[)" + list + "]"),
+                 json::Value(),
+                 0);
   ASSERT_EQ(page.status(), Status());
-  EXPECT_NE(page->find("\nautoscale: act, 1 to 8 replicas\n"
+  EXPECT_NE(page->find("\nautoscale: act, 0 to 8 replicas\n"
                        "  3 s ago: load replica 6 (done): more are needed\n"
                        "  4 s ago: load replica 5 "),
             std::string::npos)

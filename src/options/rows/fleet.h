@@ -18,11 +18,11 @@ inline constexpr OptionSpec kFleetRows[] = {
      .type = OptionType::kU64,
      .default_value = "1",
      .unit = "replicas",
-     .min = 1,
      .max = 64,
      .binaries = kFront,
      .ours = true,
-     .help = "With --autoscale: so many replicas stay, of each role where there are roles"},
+     .help = "With --autoscale: so many replicas stay, of each role where there are roles; with 0 "
+             "none runs while nothing is asked for, and a request waits until one has started"},
     {.name = "replicas-max",
      .env = "COXSWAIN_REPLICAS_MAX",
      .type = OptionType::kU64,

@@ -83,6 +83,7 @@ json::Value role_document(const fleet::RoleNeed& need) {
 
 json::Value inputs_document(const fleet::PlanInputs& inputs) {
   json::Object out;
+  out.append_new("waiting", count(inputs.n_waiting));
   out.append_new("waiting_tokens", json::Value::real(inputs.waiting_tokens));
   out.append_new("tokens_at_arrival", json::Value::real(inputs.tokens_at_arrival));
   out.append_new("used_blocks", json::Value::real(inputs.used_blocks));
@@ -112,6 +113,8 @@ json::Value scaling_document(const fleet::AutoscalerView& view, TimePoint now) {
   out.append_new("planner", std::string(view.dry_run ? "dry-run" : "act"));
   out.append_new("replicas_min", count(view.replicas_min));
   out.append_new("replicas_max", count(view.replicas_max));
+  out.append_new("state", std::string(view.state));
+  out.append_new("failed_starts", count(view.n_failed_starts));
   out.append_new("inputs", inputs_document(view.inputs));
   out.append_new("decisions", json::Value(std::move(decisions)));
   return json::Value(std::move(out));

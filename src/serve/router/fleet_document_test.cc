@@ -62,27 +62,32 @@ TEST(FleetDocument, AFleetThatScalesItselfTellsWhatItDecided) {
   FleetView view = view_of_two();
   view.now = TimePoint(std::chrono::seconds(100));
   view.status.replicas[1].incarnation = 0;
-  view.scaling = fleet::AutoscalerView{
-      .dry_run = true,
-      .replicas_min = 1,
-      .replicas_max = 2,
-      .inputs = {},
-      .presences = {fleet::Presence::kPresent, fleet::Presence::kAbsent},
-      .decisions = {{.at = TimePoint(std::chrono::seconds(98)),
-                     .decision = {.choice = fleet::Choice::kLoad,
-                                  .replica = {.replica = fleet::ReplicaId{1}},
-                                  .command = fleet::Load{},
-                                  .reason = "more are needed",
-                                  .inputs = {.waiting_tokens = 70, .prefill = {.n = 1, .min = 2}}},
-                     .outcome = "dry run"}}};
+  view.scaling =
+      fleet::AutoscalerView{.dry_run = true,
+                            .replicas_min = 1,
+                            .replicas_max = 2,
+                            .state = "zero",
+                            .n_failed_starts = 2,
+                            .inputs = {},
+                            .presences = {fleet::Presence::kPresent, fleet::Presence::kAbsent},
+                            .decisions = {{.at = TimePoint(std::chrono::seconds(98)),
+                                           .decision = {.choice = fleet::Choice::kLoad,
+                                                        .replica = {.replica = fleet::ReplicaId{1}},
+                                                        .command = fleet::Load{},
+                                                        .reason = "more are needed",
+                                                        .inputs = {.waiting_tokens = 70,
+                                                                   .n_waiting = 5,
+                                                                   .prefill = {.n = 1, .min = 2}}},
+                                           .outcome = "dry run"}}};
   const std::string text = json::write(fleet_document(view));
   EXPECT_THAT(text, HasSubstr(R"("state":"absent")"));
   EXPECT_THAT(text, HasSubstr(R"("incarnation":0,"restarts":0)"));
   EXPECT_THAT(text,
-              HasSubstr(R"("autoscale":{"planner":"dry-run","replicas_min":1,"replicas_max":2)"));
+              HasSubstr(R"("autoscale":{"planner":"dry-run","replicas_min":1,"replicas_max":2,)"
+                        R"("state":"zero","failed_starts":2,)"));
   EXPECT_THAT(text,
               HasSubstr(R"({"ago_ms":2000,"decision":"load","replica":1,"outcome":"dry run",)"
-                        R"("reason":"more are needed","inputs":{"waiting_tokens":70)"));
+                        R"("reason":"more are needed","inputs":{"waiting":5,"waiting_tokens":70)"));
 }
 
 TEST(ReplicaMetrics, HaveTheLabel) {

@@ -210,7 +210,10 @@ void ReplicaGroup::note_health(Replica& replica, const Status& status) {
   std::vector<Status> each;
   each.reserve(replicas_.size());
   for (const auto& r : replicas_) each.push_back(r->health);
-  on_health_(health_of_all(each));
+  Status all = health_of_all(each);
+  // A fleet at zero serves whoever asks.
+  if (all.code() == Code::kUnavailable && fleet_->when_none_serves().ok()) all = Status();
+  on_health_(all);
 }
 
 FleetView ReplicaGroup::view() const {

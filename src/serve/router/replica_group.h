@@ -102,9 +102,9 @@ class ReplicaGroup {
   telemetry::Metrics* metrics_ = nullptr;
   std::size_t n_present_ = 0;  // at the start
   fleet::AutoscalerOptions scaling_;
-  std::unique_ptr<LauncherProcesses> processes_;  // null without --autoscale
+  std::unique_ptr<LauncherProcesses> processes_;   // null without --autoscale
+  std::unique_ptr<fleet::Autoscaler> autoscaler_;  // outlives the fleet, which rings it
   std::unique_ptr<fleet::Fleet> fleet_;
-  std::unique_ptr<fleet::Autoscaler> autoscaler_;
   std::function<void(const Status&)> on_health_;
   mutable base::Mutex mu_;
 };
