@@ -17,6 +17,7 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "apps/migrate_command.h"
 #include "apps/pull.h"
 #include "fleet/import/import.h"
 #include "fleet/top/fleet_page.h"
@@ -44,6 +45,12 @@ constexpr std::string_view kUsage =
     "or "
     "unix:PATH of its\n"
     "                         --admin-listen. One page if stdout is no terminal\n"
+    "  migrate -- COMMAND...  prints text-generation-launcher's command line for one of TGI, vLLM, "
+    "llama-server, Ollama,\n"
+    "                         LMDeploy or TensorRT-LLM, and what has no equivalent; [--from "
+    "PROGRAM] "
+    "[--file FILE] instead of\n"
+    "                         -- COMMAND: a command, a Modelfile or a config.pbtxt; - is stdin\n"
     "  pull MODEL             downloads org/name of the Hugging Face hub, or the one GGUF model "
     "org/name:TYPE, into the\n"
     "                         hub's cache and prints its folder; [--revision R] "
@@ -59,8 +66,8 @@ constexpr std::string_view kUsage =
 int usage_error(const std::string& what) {
   std::fprintf(
       stderr,
-      "coxswain: %s. There is: fleet import FILE..., fleet top WHERE, pull MODEL, quantize MODEL "
-      "FOLDER (coxswain --help)\n",
+      "coxswain: %s. There is: fleet import FILE..., fleet top WHERE, migrate -- COMMAND..., pull "
+      "MODEL, quantize MODEL FOLDER (coxswain --help)\n",
       what.c_str());
   return 2;
 }
@@ -138,8 +145,7 @@ int top_fleet(Words words) {
   return 1;
 }
 
-int pull(Words words) {
-  const Status status = pull_model(words);
+int ended(const Status& status) {
   if (status.code() == Code::kInvalidArgument) return usage_error(status.message());
   if (status.ok()) return 0;
   std::fprintf(stderr, "coxswain: %s\n", status.message().c_str());
@@ -167,7 +173,8 @@ int run(Words words) {
     std::fwrite(kUsage.data(), 1, kUsage.size(), stdout);
     return 0;
   }
-  if (words[0] == "pull") return pull(words.subspan(1));
+  if (words[0] == "pull") return ended(pull_model(words.subspan(1)));
+  if (words[0] == "migrate") return ended(migrate_words(words.subspan(1)));
   if (words[0] == "quantize") return quantize(words.subspan(1));
   if (words[0] != "fleet") return usage_error("no verb `" + std::string(words[0]) + "`");
   if (words.size() < 2) return usage_error("fleet needs a verb of its own");

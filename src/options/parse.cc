@@ -149,9 +149,11 @@ class ValueReader {
       const OptionSpec* spec = find_anywhere(binary, name);
       if (spec == nullptr) return invalid_argument(place + unknown_name(binary, name));
       if (name == "config" || name == "print-config")
-        return invalid_argument(place + "`" + name + "` stands on the command line only");
+        return invalid_argument(std::string(place).append("`").append(name).append(
+            "` stands on the command line only"));
       if (given.is_list && spec->type != OptionType::kList)
-        return invalid_argument(place + "`" + name + "` has one value, not a list");
+        return invalid_argument(
+            std::string(place).append("`").append(name).append("` has one value, not a list"));
       if (spec->is_in(binary)) continue;
       Entry entry = entry_of(*spec, given);
       COXSWAIN_RETURN_IF_ERROR(check(entry));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/shell_words.h"
 #include "fleet/import/deployment.h"
 #include "fleet/import/toml.h"
 #include "json/json.h"
@@ -226,15 +227,6 @@ class Import {
   bool has_template_ = false;
 };
 
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-=,./:@+";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 Result<Imported> import_setup(std::span<const ImportFile> files) {
@@ -250,7 +242,7 @@ std::string text_of(const Imported& imported) {
   for (const std::vector<std::string>& command : imported.commands) {
     std::string line;
     for (const std::string& word : command)
-      line.append(line.empty() ? "" : " ").append(quoted(word));
+      line.append(line.empty() ? "" : " ").append(base::shell_quoted(word));
     out.append(line).append("\n");
   }
   if (!imported.without_equivalent.empty()) out.append("\nwithout equivalent:\n");
