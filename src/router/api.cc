@@ -34,6 +34,19 @@ Status check_content_type(const http::Request& request) {
           "Expected request with `Content-Type: application/json`"};
 }
 
+std::string_view name_of(const HeldKeyPtr& key) {
+  return key == nullptr ? std::string_view() : key->spec.name;
+}
+
+// As OpenAI writes durations: 20ms, 7s, 1m30s.
+std::string reset_text(std::chrono::nanoseconds time) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+  if (ms < 1000) return std::to_string(ms) + "ms";
+  const auto seconds = (ms + 999) / 1000;
+  const std::string minutes = seconds < 60 ? "" : std::to_string(seconds / 60) + "m";
+  return minutes + std::to_string(seconds % 60) + "s";
+}
+
 }  // namespace
 
 bool is_json_content_type(std::string_view content_type) {
@@ -220,32 +233,55 @@ void Api::accept(const std::shared_ptr<const http::Request>& request,
       refusal = overloaded();
     }
   }
+  if (refusal.ok()) refusal = check_key(*ticket);
   if (refusal.ok() && !workers_.post([this, ticket, work] { run(ticket, work); })) {
     refusal = overloaded();
   }
   if (!refusal.ok()) refuse(*ticket, refusal);
 }
 
+Status Api::check_key(Ticket& ticket) const {
+  if (options_.auth.keys == nullptr) return {};
+  ticket.key = options_.auth.keys->find(*ticket.request);
+  if (ticket.key == nullptr) return unauthorized();  // taken away behind the gate
+  const std::shared_ptr<KeyMeter>& meter = ticket.key->meter;
+  std::chrono::nanoseconds retry_in{};
+  Status refusal = meter->enter(ticket.key->spec, Clock::now(), retry_in);
+  if (!refusal.ok()) {
+    ticket.retry_after = std::chrono::ceil<std::chrono::seconds>(retry_in);
+    return refusal;
+  }
+  ticket.permits.accompany(
+      std::shared_ptr<const void>(meter.get(), [meter](const void*) { meter->leave(); }));
+  return {};
+}
+
 void Api::refuse(Ticket& ticket, const Status& status) {
   ticket.permits = Permits();
   if (ticket.tally) ticket.tally->fail(api::failure_label(status));
   const http::Request& request = *ticket.request;
-  const RequestRecord facts{.request_id = request.request_id, .path = request.path};
+  const RequestRecord facts{
+      .request_id = request.request_id, .path = request.path, .key = name_of(ticket.key)};
   log_refusal(log_, facts, status);
   ticket.trace.fail(facts, status, api::http_status(ticket.style, status));
-  http::Response response = error_response(ticket.style, status, request.request_id);
+  http::Response response =
+      error_response(ticket.style, status, request.request_id, ticket.retry_after);
   if (ticket.tally) {
-    for (http::Header& header : rate_limit_headers(ticket.style)) {
+    for (http::Header& header : rate_limit_headers(ticket)) {
       response.headers.push_back(std::move(header));
     }
   }
   ticket.responder->send(std::move(response));
 }
 
-std::vector<http::Header> Api::rate_limit_headers(api::ApiStyle style) const {
-  if (style != api::ApiStyle::kOpenAi) return {};
-  return {{"x-ratelimit-limit-requests", std::to_string(generation_permits_.size())},
-          {"x-ratelimit-remaining-requests", std::to_string(generation_permits_.free())}};
+std::vector<http::Header> Api::rate_limit_headers(const Ticket& ticket) const {
+  if (ticket.style != api::ApiStyle::kOpenAi) return {};
+  KeyRoom room{generation_permits_.size(), generation_permits_.free(), std::nullopt};
+  if (ticket.key) room = ticket.key->meter->room(ticket.key->spec, Clock::now()).value_or(room);
+  std::vector<http::Header> out{{"x-ratelimit-limit-requests", std::to_string(room.limit)},
+                                {"x-ratelimit-remaining-requests", std::to_string(room.remaining)}};
+  if (room.full_in) out.emplace_back("x-ratelimit-reset-requests", reset_text(*room.full_in));
+  return out;
 }
 
 void Api::run(const TicketPtr& ticket, Work work) {
@@ -311,7 +347,7 @@ void Api::add_sequences(CallSetup& setup,
     request.deadline = std::min(request.deadline.value_or(own), own);
   }
   request.priority = asked.priority;
-  request.cache_salt = asked.cache_salt;
+  request.cache_salt = ticket.key ? salt_of(ticket.key->spec, asked.cache_salt) : asked.cache_salt;
   setup.requests.push_back(std::move(request));
   for (std::size_t i = 0; i < valid.n_sequences(); ++i) {
     api::SequenceAnswer answer;
@@ -348,7 +384,7 @@ Status Api::start_call(CallSetup setup, Ticket& ticket) {
   if (n > 1 && !ticket.permits.grow(n - 1)) return overloaded();
   setup.responder = ticket.responder;
   setup.style = ticket.style;
-  for (http::Header& header : rate_limit_headers(ticket.style)) {
+  for (http::Header& header : rate_limit_headers(ticket)) {
     setup.headers.push_back(std::move(header));
   }
   setup.received = ticket.request->received;
@@ -357,6 +393,7 @@ Status Api::start_call(CallSetup setup, Ticket& ticket) {
   setup.trace = ticket.trace;
   setup.request_id = ticket.request->request_id;
   setup.path = ticket.request->path;
+  setup.key_name = name_of(ticket.key);
   const std::array<std::string, 2> ids{setup.request_id, setup.answer_id};
   const auto call = std::make_shared<Call>(
       std::move(setup), std::move(*ticket.tally), door_, delivery_, metrics_, log_);

@@ -173,8 +173,11 @@ class Api {
                      const Ticket& ticket);
   Status check_served() const;
   Status start_call(CallSetup setup, Ticket& ticket);
-  // In OpenAI's dialect, of generation routes: how many requests may be in the house, and how many more may come now.
-  std::vector<http::Header> rate_limit_headers(api::ApiStyle style) const;
+  // Whose request it is, and whether the key's limits let it in.
+  Status check_key(Ticket& ticket) const;
+  // In OpenAI's dialect, of generation routes: how many requests may be in the house or come with this key, and how
+  // many more may come now.
+  std::vector<http::Header> rate_limit_headers(const Ticket& ticket) const;
   std::vector<http::Header> common_headers(std::size_t n_characters,
                                            const api::IgnoredFields& ignored) const;
   api::OpenAiAnswerOptions openai_answer(std::string_view prefix,

@@ -108,7 +108,8 @@ batch::ScriptedSequence sequence_of(const json::Value& value) {
 
 ApiOptions options_of(const json::Value& value) {
   ApiOptions out = TestApi::default_options();
-  out.auth.api_key = text_or(value, "api_key", "");
+  if (const std::string key = text_or(value, "api_key", ""); !key.empty())
+    out.auth.keys = std::make_shared<KeyRing>(key);
   out.auth.protect_all = flag(value, "protect_all");
   if (text_or(value, "v1_dialect", "openai") == "tgi") out.auth.v1 = api::ApiStyle::kTgi;
   out.strict_model = flag(value, "strict_model");

@@ -3,6 +3,7 @@
 //
 // Thread rule: owned by one thread at a time, which hands it on whole.
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -18,6 +19,8 @@ struct Api::Ticket {
   std::shared_ptr<const http::Request> request;
   std::shared_ptr<http::Responder> responder;
   api::ApiStyle style = api::ApiStyle::kNative;
+  HeldKeyPtr key;  // null: none is asked for
+  std::chrono::seconds retry_after{1};
   Permits permits;
   RequestTrace trace;                 // generation routes only
   std::optional<RequestTally> tally;  // generation routes only

@@ -254,7 +254,8 @@ void Call::fail(const Status& status) {
   const bool gone = setup_.responder->closed() && status.code() == Code::kCancelled;
   const bool wanted = setup_.responder->closed() || cancelled_.load();
   tally_.fail(api::failure_label(wanted ? status : told));
-  const RequestRecord facts{.request_id = setup_.request_id, .path = setup_.path};
+  const RequestRecord facts{
+      .request_id = setup_.request_id, .path = setup_.path, .key = setup_.key_name};
   log_failure(log_, facts, gone ? status : told);
   setup_.trace.fail(facts, told, begun_ ? 200 : api::http_status(setup_.style, told));
   if (begun_) {
@@ -320,7 +321,8 @@ RequestRecord Call::record(const Figures& figures) const {
           figures.generated_tokens,
           setup_.sequences[best].seed,
           figures.draft_tokens,
-          figures.draft_tokens_accepted};
+          figures.draft_tokens_accepted,
+          setup_.key_name};
 }
 
 std::vector<http::Header> Call::timing_headers(const Figures& figures) const {

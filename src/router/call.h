@@ -60,6 +60,7 @@ struct CallSetup {
   std::string request_id;      // for the log
   std::string answer_id;       // of its document, if it has one
   std::string path;
+  std::string key_name;  // whose request it is, for the log
   TimePoint received{};
   RequestTrace trace;
   std::size_t unsent_bytes_max = 256 << 10;

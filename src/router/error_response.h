@@ -1,6 +1,7 @@
 #pragma once
 // A Status as an HTTP answer. Thread rule: pure function.
 
+#include <chrono>
 #include <string_view>
 
 #include <coxswain/status.h>
@@ -10,10 +11,11 @@
 
 namespace coxswain::router {
 
-// With Retry-After where waiting can help, and WWW-Authenticate for a missing key.
+// With Retry-After where waiting can help (`retry_after`, in whole seconds), and WWW-Authenticate for a missing key.
 // Anthropic's clients find the id of the request in the header request-id.
 http::Response error_response(api::ApiStyle style,
                               const Status& status,
-                              std::string_view request_id = {});
+                              std::string_view request_id = {},
+                              std::chrono::seconds retry_after = std::chrono::seconds(1));
 
 }  // namespace coxswain::router

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -18,10 +19,13 @@ class Permits {
  public:
   Permits() = default;
   Permits(Permits&& other) noexcept
-      : pool_(std::exchange(other.pool_, nullptr)), n_(std::exchange(other.n_, 0)) {}
+      : pool_(std::exchange(other.pool_, nullptr)),
+        n_(std::exchange(other.n_, 0)),
+        companion_(std::move(other.companion_)) {}
   Permits& operator=(Permits&& other) noexcept {
     std::swap(pool_, other.pool_);
     std::swap(n_, other.n_);
+    std::swap(companion_, other.companion_);
     return *this;
   }
   ~Permits();
@@ -31,6 +35,8 @@ class Permits {
   bool grow(std::size_t n);
   // Takes more up to `n` in all, or all there are if `n` is above that.
   bool grow_to(std::size_t n);
+  // Let go together with the permits.
+  void accompany(std::shared_ptr<const void> companion) { companion_ = std::move(companion); }
 
  private:
   friend class PermitPool;
@@ -38,6 +44,7 @@ class Permits {
 
   PermitPool* pool_ = nullptr;
   std::size_t n_ = 0;
+  std::shared_ptr<const void> companion_;
 };
 
 class PermitPool {

@@ -62,6 +62,7 @@ void log_success(telemetry::Logger& log, const RequestRecord& record, const Requ
                                        {"seed", std::string_view(seed)},
                                        {"prompt_tokens", record.prompt_tokens},
                                        {"generated_tokens", record.generated_tokens}};
+  if (!record.key.empty()) fields.push_back({"key", record.key});
   if (record.draft_tokens > 0) {
     fields.push_back({"draft_tokens", record.draft_tokens});
     fields.push_back({"draft_tokens_accepted", record.draft_tokens_accepted});
@@ -71,18 +72,23 @@ void log_success(telemetry::Logger& log, const RequestRecord& record, const Requ
 
 void log_failure(telemetry::Logger& log, const RequestRecord& record, const Status& status) {
   const Failure failure = failure_of(status);
-  log.log(failure.ours ? telemetry::Level::kError : telemetry::Level::kInfo,
-          failure.text,
-          {{"request_id", record.request_id}, {"path", record.path}, {"error_type", failure.kind}});
+  std::vector<telemetry::Field> fields{
+      {"request_id", record.request_id}, {"path", record.path}, {"error_type", failure.kind}};
+  if (!record.key.empty()) fields.push_back({"key", record.key});
+  log.log(failure.ours ? telemetry::Level::kError : telemetry::Level::kInfo, failure.text, fields);
 }
 
 void log_refusal(telemetry::Logger& log, const RequestRecord& record, const Status& status) {
   const Failure failure = failure_of(status);
-  log.warn_limited(
-      "refused: " + std::string(failure.kind),
-      kRefusalInterval,
-      failure.text,
-      {{"request_id", record.request_id}, {"path", record.path}, {"error_type", failure.kind}});
+  const std::string kind = "refused: " + std::string(failure.kind);
+  const telemetry::Field id{"request_id", record.request_id};
+  const telemetry::Field path{"path", record.path};
+  const telemetry::Field type{"error_type", failure.kind};
+  if (record.key.empty()) {
+    log.warn_limited(kind, kRefusalInterval, failure.text, {id, path, type});
+  } else {
+    log.warn_limited(kind, kRefusalInterval, failure.text, {id, path, type, {"key", record.key}});
+  }
 }
 
 }  // namespace coxswain::router

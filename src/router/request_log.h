@@ -33,6 +33,7 @@ struct RequestRecord {
   // Guessed ahead and computed, and of these, right. Told where there are some.
   std::uint64_t draft_tokens = 0;
   std::uint64_t draft_tokens_accepted = 0;
+  std::string_view key{};  // the name of the key; told where there is one
 };
 
 // "Success", at info level.

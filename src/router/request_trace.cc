@@ -40,17 +40,19 @@ RequestTrace::RequestTrace(telemetry::SpanSink* sink, const http::Request& reque
 }
 
 Span RequestTrace::request_span(const RequestRecord& record, TimePoint end, int http_status) const {
-  return {.trace = trace_,
-          .id = telemetry::new_span_id(),
-          .parent = parent_,
-          .name = "POST " + std::string(record.path),
-          .kind = telemetry::SpanKind::kServer,
-          .begin = received_,
-          .end = std::max(received_, end),
-          .attributes = {{"http.request.method", "POST"},
-                         {"url.path", std::string(record.path)},
-                         {"http.response.status_code", std::int64_t{http_status}},
-                         {"request_id", std::string(record.request_id)}}};
+  Span out{.trace = trace_,
+           .id = telemetry::new_span_id(),
+           .parent = parent_,
+           .name = "POST " + std::string(record.path),
+           .kind = telemetry::SpanKind::kServer,
+           .begin = received_,
+           .end = std::max(received_, end),
+           .attributes = {{"http.request.method", "POST"},
+                          {"url.path", std::string(record.path)},
+                          {"http.response.status_code", std::int64_t{http_status}},
+                          {"request_id", std::string(record.request_id)}}};
+  if (!record.key.empty()) out.attributes.emplace_back("api_key_name", std::string(record.key));
+  return out;
 }
 
 void RequestTrace::succeed(const RequestRecord& record,

@@ -260,7 +260,8 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
     plan.replicas.push_back(plan_replica(values, site, i, n_replicas));
   plan.router = plan_router(values, site, plan);
   for (supervise::ChildSpec* child : children_of(plan)) {
-    child->signals_held = {SIGTERM, SIGINT, SIGUSR1};  // as hold_signals() does in both programs
+    child->signals_held = {
+        SIGTERM, SIGINT, SIGHUP, SIGUSR1};  // as hold_signals() does in both programs
   }
   return plan;
 }

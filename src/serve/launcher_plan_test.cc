@@ -68,7 +68,7 @@ TEST(LauncherPlan, TheChildrenMeetInThePrivateFolder) {
               Contains(Pair("COXSWAIN_STATUS_FILE", plan.router_status_file)));
   EXPECT_NE(plan.replicas[0].status_file, plan.router_status_file);
   for (const supervise::ChildSpec* child : {&plan.replicas[0].shard, &plan.router}) {
-    EXPECT_THAT(child->signals_held, ElementsAre(SIGTERM, SIGINT, SIGUSR1));
+    EXPECT_THAT(child->signals_held, ElementsAre(SIGTERM, SIGINT, SIGHUP, SIGUSR1));
   }
 }
 
@@ -174,7 +174,7 @@ TEST(LauncherPlan, ReplicasShareTheMachine) {
                       Not(Contains("--kv-cache-bytes-max=600"))));
     EXPECT_THAT(replica.shard.environment,
                 Contains(Pair("COXSWAIN_STATUS_FILE", replica.status_file)));
-    EXPECT_THAT(replica.shard.signals_held, ElementsAre(SIGTERM, SIGINT, SIGUSR1));
+    EXPECT_THAT(replica.shard.signals_held, ElementsAre(SIGTERM, SIGINT, SIGHUP, SIGUSR1));
   }
   EXPECT_EQ(plan.replicas[1].shard.name, "replica-1");
   EXPECT_NE(plan.replicas[1].status_file, plan.replicas[0].status_file);

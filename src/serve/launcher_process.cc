@@ -123,7 +123,7 @@ supervise::SupervisorEvents events_for(const LauncherPlan& plan,
     }
   };
   events.on_hangup = [&log] {
-    log.info("SIGHUP: nothing is reloaded, options and keys are read when the launcher starts");
+    log.info("SIGHUP: files of keys are read again, options are read when the launcher starts");
   };
   events.on_exit = [&](const std::string& service, const supervise::Exit& exit, auto next_start) {
     const std::string how = exit.describe();
@@ -258,6 +258,7 @@ int run_plan(const LauncherPlan& plan,
   }
   supervise::ServiceSpec router = service_of(plan.router, plan.router_status_file);
   router.before_stop = close_ports;
+  router.takes_hangup = true;
   if (channel) {
     scaled.emplace(plan, supervisor, channel->first, channel->second, log);
     supervisor.watch(channel->first.fd(), [&] { scaled->read(); });
@@ -310,6 +311,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (!status.ok()) return report({"DownloadError", status.message(), cure, kExitModel});
   if (const auto failure = take_guesser(values, site)) return report(*failure);
   if (const auto failure = check_text_files(values)) return report(*failure);
+  if (const auto failure = check_front_files(values)) return report(*failure);
   if (values.is_set<"revision">() && !site.model.has_revision()) {
     log.warn("`--revision` has no effect: a folder has one revision only",
              {{"folder", std::string_view(site.model.folder)}});

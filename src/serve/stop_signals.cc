@@ -24,7 +24,7 @@ sigset_t set_of(std::initializer_list<int> signals) {
 }
 
 sigset_t watched_signals() {
-  return set_of({SIGTERM, SIGINT, SIGUSR1, kWakeUp});
+  return set_of({SIGTERM, SIGINT, SIGHUP, SIGUSR1, kWakeUp});
 }
 
 timespec time_until(TimePoint deadline) {
@@ -38,8 +38,7 @@ timespec time_until(TimePoint deadline) {
 
 void hold_signals() {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);
-  const sigset_t set = set_of({SIGTERM, SIGINT, SIGUSR1});
+  const sigset_t set = set_of({SIGTERM, SIGINT, SIGHUP, SIGUSR1});
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
@@ -68,6 +67,7 @@ void StopSignals::watch() {
       if (deadline_ && Clock::now() >= *deadline_) std::_Exit(EXIT_SUCCESS);
     }
     if (signal == SIGUSR1) dump_state();
+    if (signal == SIGHUP && options_.on_hangup) options_.on_hangup();
     if (signal == SIGTERM || signal == SIGINT) {
       request_stop("Signal " + std::to_string(signal), options_.grace);
     }

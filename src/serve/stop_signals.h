@@ -6,7 +6,7 @@
 //   within a time    a request that gives one ends the process then, with code 0, if this object still lives
 //
 // A thread of its own takes the signals, so nothing runs in a signal handler. SIGUSR1 asks for a
-// dump of the state while the process waits.
+// dump of the state while the process waits; what SIGHUP asks for is an option.
 //
 // Thread rule: made after hold_signals() and before any other thread, one object in a process; methods from any thread.
 
@@ -23,8 +23,8 @@
 
 namespace coxswain::serve {
 
-// Keeps SIGTERM, SIGINT and SIGUSR1 waiting until a thread of this process takes them, and ignores
-// SIGHUP and SIGPIPE. First thing in main(), before any other thread: by default each of them
+// Keeps SIGTERM, SIGINT, SIGHUP and SIGUSR1 waiting until a thread of this process takes them, and ignores
+// SIGPIPE. First thing in main(), before any other thread: by default each of them
 // kills, and the exit code would be wrong.
 void hold_signals();
 
@@ -35,7 +35,9 @@ class StopSignals {
     std::optional<std::chrono::milliseconds> grace;
     // Called with what asked for the first stop, before anything ends: "Signal 15", or the reason
     // of request_stop(). It must not call this object.
-    std::function<void(std::string_view reason)> on_stop;
+    std::function<void(std::string_view reason)> on_stop{};
+    // Called for SIGHUP, before or after serve(). It must not call this object.
+    std::function<void()> on_hangup{};
   };
   explicit StopSignals(Options options);
   ~StopSignals();

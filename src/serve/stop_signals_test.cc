@@ -72,6 +72,17 @@ TEST(StopSignals, TheStateIsDumpedOnlyWhileTheProcessWaits) {
   EXPECT_EQ(n_dumps, n_before);
 }
 
+TEST(StopSignals, AHangUpIsPassedOnAndStopsNothing) {
+  std::atomic<int> n_hangups = 0;
+  StopSignals signals({.grace = {}, .on_hangup = [&] { ++n_hangups; }});
+  send(SIGHUP);
+  EXPECT_TRUE(soon([&] { return n_hangups == 1; }));
+  signals.serve();
+  send(SIGHUP);
+  EXPECT_TRUE(soon([&] { return n_hangups == 2; }));
+  EXPECT_EQ(signals.n_requests(), 0);
+}
+
 TEST(StopSignals, ASignalBeforeServingEndsTheProcessWithSuccess) {
   const auto start = [] {
     const StopSignals signals({});

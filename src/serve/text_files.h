@@ -1,5 +1,5 @@
 #pragma once
-// The files named by --tokenizer-config-path.
+// Files that options name.
 //
 // Thread rule: pure functions of their arguments and the file system.
 
@@ -18,7 +18,10 @@ inline std::string tokenizer_config_path(const options::OptionValues& values) {
   return path.ends_with(".json") ? path : std::string();
 }
 
-// What is wrong with the file that the option names, before anything else is read; empty if nothing.
+// What is wrong with the file of --tokenizer-config-path, before anything else is read; empty if nothing.
 std::optional<StartFailure> check_text_files(const options::OptionValues& values);
+
+// Whether the router will be able to read the files that it alone needs. What stands in them is looked at there.
+std::optional<StartFailure> check_front_files(const options::OptionValues& values);
 
 }  // namespace coxswain::serve

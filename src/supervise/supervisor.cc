@@ -370,8 +370,12 @@ void Supervisor::Impl::read_signals(TimePoint now) {
     if (info.ssi_signo != SIGHUP) continue;
     if (options.hangup_stops) {
       begin_stop("SIGHUP", now);
-    } else if (events.on_hangup) {
-      events.on_hangup();
+    } else {
+      if (events.on_hangup) events.on_hangup();
+      for (const auto& service : services) {
+        if (service->spec.takes_hangup && service->state == State::kReady)
+          service->process->send_signal(SIGHUP);
+      }
     }
   }
 }

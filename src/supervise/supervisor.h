@@ -48,6 +48,8 @@ struct ServiceSpec {
   std::function<void()> before_start = [] {};
   // No process until want() says so.
   bool waits_to_be_wanted = false;
+  // Once it is ready, a SIGHUP that is not a reason to stop is passed on to it.
+  bool takes_hangup = false;
   // Run once, before it is told to end because everything does.
   std::function<void()> before_stop = [] {};
 };

@@ -227,6 +227,31 @@ TEST_F(SupervisorTest, AHangUpIsToldAndStopsNothing) {
   EXPECT_EQ(position("stop SIGHUP"), log_.size());
 }
 
+TEST_F(SupervisorTest, AHangUpIsPassedOnToWhomItConcerns) {
+  Supervisor* running = nullptr;
+  SupervisorEvents noting = events();
+  const auto on_line = noting.on_line;
+  noting.on_line = [&](const std::string& name, Stream stream, std::string_view line) {
+    on_line(name, stream, line);
+    if (line == "hung up") running->request_stop();
+  };
+  Supervisor supervisor(
+      {.grace = milliseconds(20000), .reserve = milliseconds(5000), .restarts = {}}, noting);
+  running = &supervisor;
+  supervisor.add(service("shard", kServe), 0);
+  ServiceSpec router = service("router",
+                               "trap 'echo hung up' HUP; trap 'echo bye; exit 0' TERM; echo ready; "
+                               "while :; do sleep 0.01; done");
+  router.takes_hangup = true;
+  supervisor.add(std::move(router), 1);
+  on_ready_ = [](const std::string& name) {
+    if (name == "router") kill(getpid(), SIGHUP);
+  };
+  EXPECT_EQ(supervisor.run().outcome, Outcome::kStopped);
+  EXPECT_LT(position("router: hung up"), position("shard: bye"));
+  EXPECT_LT(position("shard: bye"), log_.size());
+}
+
 TEST_F(SupervisorTest, AHangUpStopsWhereItIsToStop) {
   Supervisor supervisor({.grace = milliseconds(20000),
                          .reserve = milliseconds(5000),

@@ -14,6 +14,13 @@ inline constexpr OptionSpec kSecurityRows[] = {
      .common = true,
      .help = "Key that requests must carry as `Authorization: Bearer KEY`; the variable keeps it "
              "out of process lists"},
+    {.name = "api-keys-path",
+     .env = "COXSWAIN_API_KEYS_PATH",
+     .binaries = kFront,
+     .ours = true,
+     .help =
+         "JSON file of further keys, each with a name and limits of its own; read again when it "
+         "changes"},
     {.name = "protect-all",
      .env = "COXSWAIN_PROTECT_ALL",
      .type = OptionType::kFlag,

@@ -42,6 +42,12 @@ AdminServer::AdminServer(AdminAddress address,
       server_(std::move(server)) {
   server_->add_route(
       "GET", "/fleet", [this](auto, auto responder) { responder->send(fleet_response()); });
+  server_->add_route("GET", "/admin/keys", [this](auto, auto responder) {
+    http::Response response;
+    const router::KeyRing none;
+    response.body = json::write(router::key_document(sources_.keys ? *sources_.keys : none));
+    responder->send(std::move(response));
+  });
   server_->add_route("POST", "/modify_cluster_state", [this](auto request, auto responder) {
     responder->send(modify(*request));
   });

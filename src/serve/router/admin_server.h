@@ -2,6 +2,7 @@
 // AdminServer: the listener of --admin-listen, for whoever operates this machine.
 //
 //   GET /fleet                   each replica and the whole, JSON (fleet_document.h)
+//   GET /admin/keys              names, limits and counts of the keys (key_ring.h); none where none is asked for
 //   GET /metrics                 what the other listener has, and the same by replica
 //   POST /modify_cluster_state   changes roles and drains (cluster_control.h); answers what GET /fleet does. Only as
 //                                application/json, which no browser sends here for a foreign page
@@ -17,6 +18,7 @@
 #include <coxswain/status.h>
 
 #include "http/server.h"
+#include "router/key_ring.h"
 #include "serve/admin_address.h"
 #include "serve/port_lease.h"
 #include "serve/router/fleet_document.h"
@@ -29,6 +31,7 @@ class AdminServer {
   struct Sources {
     std::function<FleetView()> view;
     std::function<Status(std::string_view body)> modify;
+    std::shared_ptr<const router::KeyRing> keys;
     const telemetry::Metrics& metrics;
   };
 

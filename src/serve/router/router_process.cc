@@ -86,7 +86,7 @@ RouterProcess::RouterProcess(const options::OptionValues& values,
     : values_(values),
       environment_(environment),
       log_(log_options(values)),
-      stop_({}),
+      stop_({.grace = {}, .on_hangup = [this] { files_.ask(); }}),
       parent_([this] { on_parent_gone(); }) {}
 
 RouterProcess::~RouterProcess() = default;
@@ -111,12 +111,32 @@ std::optional<StartFailure> RouterProcess::start() {
   }
   if (const Status roles = replica_roles(values_).status(); !roles.ok())
     return bad_option(roles.message());
+  if (auto failure = load_keys()) return failure;
   if (auto failure = load_files()) return failure;
   if (auto failure = connect()) return failure;
   if (auto failure = start_engines()) return failure;
   if (auto failure = start_traces()) return failure;
   start_api();
   return start_http();
+}
+
+std::optional<StartFailure> RouterProcess::load_keys() {
+  const std::string own = values_.get<"api-key">().value_or("");
+  const std::string path = values_.get<"api-keys-path">().value_or("");
+  if (own.empty() && path.empty()) return std::nullopt;
+  keys_ = std::make_shared<router::KeyRing>(own);
+  if (path.empty()) return std::nullopt;
+  files_.add({path}, [this, path] {
+    const Status read = keys_->read(path);
+    if (read.ok()) {
+      log_.info("the keys were read again", {{"keys", std::uint64_t{keys_->all().size()}}});
+    } else {
+      log_.error("the keys stay as they were", {{"error", std::string_view(read.message())}});
+    }
+  });
+  const Status read = keys_->read(path).with_context("`--api-keys-path`");
+  if (read.ok()) return std::nullopt;
+  return StartFailure{"ArgumentValidation", read.message(), "Correct that file.", kExitUsage};
 }
 
 std::optional<StartFailure> RouterProcess::load_files() {
@@ -235,7 +255,7 @@ void RouterProcess::start_api() {
   }
   options.unix_time = unix_time;
   options.random = base::random_u64;
-  has_key_ = !options.auth.api_key.empty();
+  options.auth.keys = keys_;
   api_ = std::make_unique<router::Api>(
       std::move(options),
       router::ApiParts{.door = replicas_->fleet(),
@@ -262,7 +282,8 @@ std::optional<StartFailure> RouterProcess::start_http() {
   server_ = std::move(server).value();
   api_->add_routes(*server_);
   if (const Status status = server_->start(); !status.ok()) return bind_failure(status, "--port");
-  if (!has_key_) log_.warn("no API key: whoever reaches this port can use it");
+  files_.start();
+  if (!keys_) log_.warn("no API key: whoever reaches this port can use it");
   return announce(http_options);
 }
 
@@ -296,6 +317,7 @@ std::optional<StartFailure> RouterProcess::start_admin(const http::ServerOptions
                             if (replicas_->scales()) return scales_itself();
                             return modify_cluster_state(replicas_->fleet(), body, Clock::now());
                           },
+                          .keys = keys_,
                           .metrics = *metrics_});
   if (!server.ok()) return bind_failure(server.status(), "--admin-listen");
   admin_server_ = std::move(server).value();
@@ -331,7 +353,7 @@ std::optional<StartFailure> RouterProcess::announce(const http::ServerOptions& o
                    json::Value::unsigned_integer(values_.get<"max-concurrent-requests">()));
   facts.append_new("connections_max", json::Value::unsigned_integer(options.connections_max));
   facts.append_new("open_files_max", json::Value::unsigned_integer(open_files_));
-  facts.append_new("api_key", has_key_);
+  facts.append_new("api_key", keys_ != nullptr);
   facts.append_new("chat", static_cast<bool>(chat_));
   if (const Status status = write_status_file(facts); !status.ok()) {
     return StartFailure{"Status", status.message(), "Set TMPDIR to a folder you may write to."};

@@ -10,6 +10,7 @@
 //   SIGTERM, SIGINT       an orderly end; each further signal halves what is left of the grace
 //   the launcher is gone  an end within two seconds, however much is running
 //   SIGUSR1               counts of the engine in the log
+//   SIGHUP                files of keys are read again, as if they had changed
 //
 // Thread rule: made in main() after hold_signals() and before any other thread, one in a process;
 // run() once. request_stop() from any thread.
@@ -26,6 +27,7 @@
 #include "otlp/exporter.h"
 #include "request/token_limits.h"
 #include "router/api.h"
+#include "serve/file_watch.h"
 #include "serve/parent_watch.h"
 #include "serve/port_lease.h"
 #include "serve/router/admin_server.h"
@@ -61,6 +63,7 @@ class RouterProcess {
  private:
   // The steps of the start, in this order; each gives what kept it from succeeding.
   std::optional<StartFailure> start();
+  std::optional<StartFailure> load_keys();
   std::optional<StartFailure> load_files();
   std::optional<StartFailure> connect();
   Status prepare_scaling();
@@ -88,7 +91,7 @@ class RouterProcess {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   router::ChatModel chat_;
   request::TokenLimits limits_;
-  bool has_key_ = false;
+  std::shared_ptr<router::KeyRing> keys_;  // null: everything is open
   std::unique_ptr<telemetry::Metrics> metrics_;
   std::unique_ptr<ReplicaGroup> replicas_;
   std::unique_ptr<otlp::Exporter> traces_;
@@ -100,6 +103,7 @@ class RouterProcess {
   std::unique_ptr<http::Server> metrics_server_;  // of --prometheus-port
   std::unique_ptr<AdminServer> admin_server_;
   std::atomic<bool> orphaned_{false};
+  FileWatch files_;  // the first to go behind the signals that ask it
   StopSignals stop_;
   ParentWatch parent_;
 };

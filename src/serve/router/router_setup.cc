@@ -138,7 +138,6 @@ router::ApiOptions api_options(const options::OptionValues& values,
   out.request_timeout = values.get<"request-timeout-ms">();
   out.strict_model = values.get<"strict-model">();
   out.parse_special_in_content = values.get<"parse-special-in-content">();
-  out.auth.api_key = values.get<"api-key">().value_or(std::string());
   out.auth.v1 = v1_style(values);
   out.auth.protect_all = values.get<"protect-all">();
   out.limits.input_tokens_max = limits.input_tokens_max;
