@@ -7,8 +7,9 @@ namespace coxswain::fleet {
 FleetLoad Fleet::load(TimePoint now, std::chrono::milliseconds window) const {
   FleetLoad out;
   base::MutexLock lock(mu_);
+  // What an engine has that the fleet gave nothing is a health probe's.
   for (const auto& replica : replicas_)
-    out.waiting_tokens += replica->engine->stats().queued_tokens;
+    if (replica->n_stays > 0) out.waiting_tokens += replica->engine->stats().queued_tokens;
   for (const auto& [rank, stay] : waiting_) {
     if (stay->is_prompt())
       out.waiting_tokens += std::uint64_t{stay->range().n} * stay->request().request.prompt.size();

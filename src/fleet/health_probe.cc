@@ -40,6 +40,7 @@ Status HealthProbe::look(TimePoint now, bool asked) {
   request.prompt = {0};
   request.stopping = {.max_new_tokens = 1, .stop_sequences = {}, .ignore_eos = true};
   request.cache_salt = "health";
+  running_id_ = request.id;
   running_ = std::make_shared<Sink>();
   // Draining, or without a runner: others say so.
   if (!engine_.submit(std::move(request), running_).ok()) running_.reset();
@@ -62,6 +63,8 @@ void HealthProbe::take_result(TimePoint now) {
 }
 
 void HealthProbe::forget() {
+  // It may wait in an engine that has no runner, and would do so for as long.
+  if (running_) engine_.cancel(running_id_);
   running_.reset();
   last_ = Status();
 }

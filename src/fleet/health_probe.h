@@ -26,7 +26,7 @@ class HealthProbe {
   // Looks once and starts a probe if one is due. `asked`: somebody wants to know.
   // What the last probe said, until a step or another probe goes well: ok, or kInternal.
   Status look(TimePoint now, bool asked);
-  // The runner is another one.
+  // The runner is another one, or there is none.
   void forget();
 
  private:
@@ -36,6 +36,7 @@ class HealthProbe {
   batch::Engine& engine_;
   const std::chrono::milliseconds interval_;
   std::shared_ptr<Sink> running_;
+  RequestId running_id_{};
   Status last_;
   TimePoint last_good_{};
   TimePoint failed_at_{};

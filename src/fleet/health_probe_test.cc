@@ -84,6 +84,7 @@ TEST_F(HealthProbeTest, OneThatDoesNotComeBackIsNotFollowedByOthers) {
   for (int i = 0; i < 5; ++i, now_ += kInterval) EXPECT_TRUE(look().ok());
   EXPECT_EQ(n_probes(), 1U);
   probe_.forget();  // another runner
+  engine_.wait_for_cancels(1);
   step();
   EXPECT_EQ(n_probes(), 2U);
 }

@@ -103,6 +103,20 @@ TEST_F(ZeroTest, LimitsOfTimeAndOfTheQueueHold) {
   EXPECT_TRUE(sinks[1]->wait().ok());
 }
 
+TEST_F(ZeroTest, AProbeThatWaitsInAnEngineIsNoLoad) {
+  fleet_.runner(0).hold();
+  const auto runs = std::make_shared<Recorder>();
+  ASSERT_EQ(fleet_->engine(0).submit(request_of(1), runs), Status());
+  TestFleet::wait_until([&] { return fleet_->engine(0).stats().running == 1; });
+  const auto waits = std::make_shared<Recorder>();
+  ASSERT_EQ(fleet_->engine(0).submit(request_of(2), waits), Status());
+  EXPECT_GT(fleet_->engine(0).stats().queued_tokens, 0U);
+  EXPECT_EQ(fleet_->load(Clock::now(), 1s).waiting_tokens, 0U);
+  fleet_.runner(0).release();
+  EXPECT_TRUE(runs->wait().ok());
+  EXPECT_TRUE(waits->wait().ok());
+}
+
 TEST_F(ZeroTest, WhatWaitsEndsWhenNothingStarts) {
   const auto first = submit(request_of(1));
   const auto second = submit(request_of(2));

@@ -183,7 +183,10 @@ Status validate_range(const options::OptionValues& values) {
     if (!values.is_set<"replicas-min">() && !values.is_set<"replicas-max">()) return {};
     return invalid_argument("`replicas_min` and `replicas_max` are for `autoscale`");
   }
-  if (most < 2) return invalid_argument("`autoscale` needs a `replicas_max` above 1. Given: 1");
+  if (most < 2 && least > 0) {
+    return invalid_argument(
+        "`autoscale` needs a `replicas_max` above 1, or a `replicas_min` of 0. Given: 1");
+  }
   if (n < least || n > most) {
     return invalid_argument(
         "`replicas` must be in `replicas_min`..`replicas_max`. Given: " + std::to_string(n) +

@@ -241,6 +241,7 @@ TEST(LauncherOptions, RulesOfScaling) {
   EXPECT_EQ(refusal({"--autoscale", "--replicas-max=3"}), "");
   EXPECT_EQ(refusal({"--autoscale", "--replicas=2"}), "");
   EXPECT_EQ(refusal({"--autoscale", "--replicas-min=0", "--replicas-max=3"}), "");
+  EXPECT_EQ(refusal({"--autoscale", "--replicas-min=0"}), "") << "one comes and goes";
   EXPECT_THAT(refusal({"--replicas-min=0"}), HasSubstr("`autoscale`"));
   EXPECT_THAT(refusal({"--replicas-max=3"}), HasSubstr("`autoscale`"));
   EXPECT_THAT(refusal({"--autoscale"}), HasSubstr("`replicas_max` above 1"));

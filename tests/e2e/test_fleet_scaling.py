@@ -21,6 +21,11 @@ SCALES = ("--replicas", "1", "--autoscale", "--replicas-max", "3", "--threads", 
           "--admin-listen", "127.0.0.1:0", "--planner-prefill-rate", "20", "--planner-tick-ms", "50",
           "--planner-window-ms", "1000", "--planner-warm-ttl-ms", "500", "--planner-down-cooldown-ms", "200",
           "--planner-drain-ms", "200", "--planner-start-pause-ms", "500")
+# One replica is enough for what waits.
+ZERO = (*("10000" if word == "20" else word for word in SCALES), "--replicas-min", "0")
+# As much, of one replica that has the whole machine.
+ONE = tuple("1" if word == "3" else word for word in ZERO)
+TO_END = ("/generate", {"inputs": PROMPT, "parameters": {"max_new_tokens": 40}})
 LONG = 120  # seconds; nothing waits as long unless it fails
 
 
@@ -123,11 +128,6 @@ def test_roles_scale_too(launch, server):
 # ---- zero
 
 
-# One replica is enough for what waits.
-ZERO = (*("10000" if word == "20" else word for word in SCALES), "--replicas-min", "0")
-TO_END = ("/generate", {"inputs": PROMPT, "parameters": {"max_new_tokens": 40}})
-
-
 def scaling(launcher):
     return seen(launcher, "/fleet").json()["autoscale"]
 
@@ -138,7 +138,7 @@ def wait_zero(launcher):
         shown = scaling(launcher)
         return shown["state"] == "zero" and not shard_pids(launcher) and set(states(launcher)) == {"absent"}
 
-    wait_until(at_zero, LONG, lambda: f"{states(launcher)}\n{launcher.log()}")
+    wait_until(at_zero, LONG, lambda: f"{launcher.log()}\n{seen(launcher, '/fleet').text}")
 
 
 def cpu_seconds(launcher):
@@ -194,8 +194,9 @@ def test_a_fleet_of_roles_ends_and_comes_back(launch, server):
     assert fleet.stop() == 0, fleet.log()
 
 
-def test_the_only_replica_may_die_while_it_starts(launch, server):
-    fleet = launch(*ZERO).wait_ready()
+@pytest.mark.parametrize("options", [ZERO, ONE])
+def test_the_only_replica_may_die_while_it_starts(launch, server, options):
+    fleet = launch(*options).wait_ready()
     expected = answer_of(server, *TO_END)
     for _ in range(5):
         wait_zero(fleet)
@@ -261,8 +262,11 @@ def test_a_dry_run_only_says_what_it_would_do(launch, server):
     assert fleet.stop() == 0, fleet.log()
 
 
-def test_a_router_that_is_started_again_finds_the_first_replicas(launch):
-    fleet = launch(*SCALES).wait_ready()
+@pytest.mark.parametrize("options", [SCALES, ZERO])
+def test_a_router_that_is_started_again_finds_the_first_replicas(launch, options):
+    fleet = launch(*options).wait_ready()
+    if options == ZERO:
+        wait_zero(fleet)
     first = fleet.router_pid()
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: fleet.router_pid() not in (None, first) and fleet.is_healthy(), LONG, fleet.log)
