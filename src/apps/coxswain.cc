@@ -22,7 +22,9 @@
 #include "fleet/import/import.h"
 #include "fleet/top/fleet_page.h"
 #include "fleet/top/http_get.h"
+#include "options/options.h"
 #include "serve/admin_address.h"
+#include "serve/doctor.h"
 #include "serve/model_source.h"
 
 namespace coxswain::apps {
@@ -45,6 +47,9 @@ constexpr std::string_view kUsage =
     "or "
     "unix:PATH of its\n"
     "                         --admin-listen. One page if stdout is no terminal\n"
+    "  doctor [OPTIONS]       says whether this machine gives what text-generation-launcher needs "
+    "with these OPTIONS of it,\n"
+    "                         such as --model-id MODEL; exit code 1 if something would fail\n"
     "  migrate -- COMMAND...  prints text-generation-launcher's command line for one of TGI, vLLM, "
     "llama-server, Ollama,\n"
     "                         LMDeploy or TensorRT-LLM, and what has no equivalent; [--from "
@@ -64,11 +69,12 @@ constexpr std::string_view kUsage =
     "is not whole, 2 usage.\n";
 
 int usage_error(const std::string& what) {
-  std::fprintf(
-      stderr,
-      "coxswain: %s. There is: fleet import FILE..., fleet top WHERE, migrate -- COMMAND..., pull "
-      "MODEL, quantize MODEL FOLDER (coxswain --help)\n",
-      what.c_str());
+  std::fprintf(stderr,
+               "coxswain: %s. There is: doctor, fleet import FILE..., fleet top "
+               "WHERE, migrate -- "
+               "COMMAND..., pull "
+               "MODEL, quantize MODEL FOLDER (coxswain --help)\n",
+               what.c_str());
   return 2;
 }
 
@@ -167,6 +173,25 @@ int quantize(Words words) {
   return 1;
 }
 
+int doctor(Words words) {
+  std::vector<std::string> texts(words.begin(), words.end());
+  std::vector<const char*> argv{"coxswain doctor"};
+  for (const std::string& text : texts) argv.push_back(text.c_str());
+  const auto parsed = options::parse(options::Binary::kLauncher,
+                                     static_cast<int>(argv.size()),
+                                     argv.data(),
+                                     options::environment_of(environ));
+  if (parsed.exit_code) {
+    std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
+    return *parsed.exit_code;
+  }
+  for (const std::string& warning : parsed.warnings)
+    std::fprintf(stderr, "coxswain: %s\n", warning.c_str());
+  const auto findings = serve::examine(parsed.values, {.program_folder = serve::program_folder()});
+  std::fputs(serve::text_of(findings).c_str(), stdout);
+  return serve::any_fails(findings) ? 1 : 0;
+}
+
 int run(Words words) {
   if (words.empty()) return usage_error("a verb is missing");
   if (words[0] == "--help" || words[0] == "-h") {
@@ -174,6 +199,7 @@ int run(Words words) {
     return 0;
   }
   if (words[0] == "pull") return ended(pull_model(words.subspan(1)));
+  if (words[0] == "doctor") return doctor(words.subspan(1));
   if (words[0] == "migrate") return ended(migrate_words(words.subspan(1)));
   if (words[0] == "quantize") return quantize(words.subspan(1));
   if (words[0] != "fleet") return usage_error("no verb `" + std::string(words[0]) + "`");

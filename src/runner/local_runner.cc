@@ -257,6 +257,11 @@ Result<std::string> LocalRunner::outlook(const RunnerOptions& options) {
          format_bytes(block_bytes / options.block_tokens) + " a token)";
 }
 
+Status LocalRunner::check_fits(const RunnerOptions& options) {
+  COXSWAIN_ASSIGN_OR_RETURN(const std::uint64_t budget, memory_budget(options));
+  return check_weights_fit(budget, weight_bytes_min(options));
+}
+
 Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
     const RunnerOptions& options,
     std::unique_ptr<model::Model> model,

@@ -103,6 +103,8 @@ class LocalRunner final : public StepRunner {
   // Where memory will go, for the log before create(), which may take long: what is there, the least that the weights
   // need, what the KV cache gets at most. Errors: those of the model's files.
   static Result<std::string> outlook(const RunnerOptions& options);
+  // create() fails with this before it reads weights. Errors: kResourceExhausted.
+  static Status check_fits(const RunnerOptions& options);
   // The same with a model that is already there. `codec` may be null: tokens without text.
   static Result<std::unique_ptr<LocalRunner>> create_with(const RunnerOptions& options,
                                                           std::unique_ptr<model::Model> model,

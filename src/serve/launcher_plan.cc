@@ -8,6 +8,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "base/shell_words.h"
 #include "serve/admin_address.h"
 #include "serve/log_level.h"
 #include "serve/port_lease.h"
@@ -267,6 +268,22 @@ LauncherPlan make_launcher_plan(const options::OptionValues& values, const Launc
         SIGTERM, SIGINT, SIGHUP, SIGUSR1};  // as hold_signals() does in both programs
   }
   return plan;
+}
+
+std::string plan_text(const LauncherPlan& plan, const std::string& model_folder) {
+  const auto command = [](const supervise::ChildSpec& child) {
+    std::string out;
+    for (const std::string& word : child.argv)
+      if (word != "--plan") out += (out.empty() ? "" : " ") + base::shell_quoted(word);
+    return out + "\n";
+  };
+  std::string out = "model    " + model_folder + "\n";
+  if (plan.replicas.size() > 1) {
+    out += "replicas " + std::to_string(plan.replicas.size()) + ", of which " +
+           std::to_string(plan.n_started) + " start; each has its part, as the first here\n";
+  }
+  return out + "shard    " + command(plan.replicas.front().shard) + "router   " +
+         command(plan.router);
 }
 
 }  // namespace coxswain::serve

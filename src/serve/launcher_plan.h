@@ -60,4 +60,7 @@ Status validate_launcher_options(const options::OptionValues& values);
 // REQUIRES: validated options.
 LauncherPlan make_launcher_plan(const options::OptionValues& values, const LauncherSite& site);
 
+// For --plan: what would be started, a line each, without the keys, which go by the environment.
+std::string plan_text(const LauncherPlan& plan, const std::string& model_folder);
+
 }  // namespace coxswain::serve

@@ -45,6 +45,21 @@ LauncherPlan plan_of(std::initializer_list<const char*> arguments,
   return make_launcher_plan(values_of(arguments, environment), site());
 }
 
+TEST(LauncherPlanText, HasTheCommandsWithoutKeys) {
+  const auto values = values_of({"--plan", "--threads=3", "--api-key=secret", "--replicas=2"});
+  LauncherSite there = site();
+  there.memory_bytes = 4000;
+  const std::string text = plan_text(make_launcher_plan(values, there), "/models/a");
+  EXPECT_THAT(text, StartsWith("model    /models/a\nreplicas 2, of which 2 start; "));
+  EXPECT_THAT(text, HasSubstr("\nshard    /opt/bin/text-generation-server serve /models/a "));
+  EXPECT_THAT(text, HasSubstr(" --threads=3 "));
+  EXPECT_THAT(text, HasSubstr(" --memory-bytes-max=2000 "));
+  EXPECT_THAT(text, HasSubstr("\nrouter   /opt/bin/text-generation-router "));
+  EXPECT_THAT(text, Not(AnyOf(HasSubstr("secret"), HasSubstr("--plan"))));
+  // The shard that the launcher becomes is asked for its plan.
+  EXPECT_THAT(make_launcher_plan(values, there).replicas.front().shard.argv, Contains("--plan"));
+}
+
 std::string refusal(std::initializer_list<const char*> arguments) {
   return validate_launcher_options(values_of(arguments)).message();
 }

@@ -289,6 +289,28 @@ std::optional<StartFailure> take_guesser(const options::OptionValues& values, La
   return {};
 }
 
+// --plan: says what would be started, and becomes the first shard, which says where its memory would go.
+int show_plan(const options::OptionValues& values, LauncherSite& site) {
+  site.port = values.get<"port">();
+  site.run_folder = "RUN_FOLDER";
+  if (const auto failure = look_at_machine(values, site)) return report(*failure);
+  const LauncherPlan plan = make_launcher_plan(values, site);
+  std::fputs(plan_text(plan, site.model.folder).c_str(), stdout);
+  std::fflush(stdout);
+  std::vector<std::string> words = plan.replicas.front().shard.argv;
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  for (const std::string& name : plan.replicas.front().shard.environment_removed)
+    unsetenv(name.c_str());
+  execv(argv.front(), argv.data());
+  return report({"ShardCannotStart",
+                 words.front() + " cannot be started",
+                 "Install all binaries into one folder.",
+                 kExitFailure});
+}
+
 int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (const Status status = validate_launcher_options(values); !status.ok()) {
     return report({"ArgumentValidation", status.message(), kOptionCure, kExitUsage});
@@ -301,7 +323,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   site.model = find_model(*model_id, site.program_folder, hub_cache(values));
   std::string cure;
   Status status = check_model_folder(site.model, bundled, cure);
-  if (!status.ok() && may_download(*model_id)) {
+  if (!status.ok() && may_download(*model_id) && !values.get<"plan">()) {
     const DownloadEnd end = download_model(*model_id, site.program_folder, hub_cache(values), log);
     if (end.stopped) return 0;
     if (end.failure) return report(*end.failure);
@@ -312,6 +334,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (const auto failure = take_guesser(values, site)) return report(*failure);
   if (const auto failure = check_text_files(values)) return report(*failure);
   if (const auto failure = check_front_files(values)) return report(*failure);
+  if (values.get<"plan">()) return show_plan(values, site);
   if (values.is_set<"revision">() && !site.model.has_revision()) {
     log.warn("`--revision` has no effect: a folder has one revision only",
              {{"folder", std::string_view(site.model.folder)}});
@@ -370,8 +393,10 @@ int run_launcher(int argc, char** argv) {
                          .target = kLogTarget,
                          .file_descriptor = 1});
   const std::string given = given_options(parsed.values);
-  log.info("Starting text-generation-launcher " COXSWAIN_VERSION,
-           {{"with", std::string_view(given)}});
+  if (!parsed.values.get<"plan">()) {
+    log.info("Starting text-generation-launcher " COXSWAIN_VERSION,
+             {{"with", std::string_view(given)}});
+  }
   for (const std::string& warning : parsed.warnings) log.warn(warning);
   if (!level.warning.empty()) log.warn(level.warning);
   if (parsed.values.get<"env">()) {

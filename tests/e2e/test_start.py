@@ -70,6 +70,16 @@ class TestSuccess:
         assert "from-file" not in launcher.log()
         assert launcher.stop() == 0
 
+    def test_a_plan_starts_nothing(self, launch):
+        launcher = launch("--plan", "--replicas", "2", "--memory-bytes-max", "4GB")
+        assert launcher.wait_exit() == 0
+        assert re.search(rf"^model    {re.escape(str(MODEL))}\nreplicas 2, .*\nshard    .* --memory-bytes-max=2000000000 .*\nrouter   .*\n"
+                         r"memory   1\.86 GiB available, weights at least 5\.63 MiB, ", launcher.out(), re.MULTILINE), launcher.log()
+        assert not list(launcher.temporary.iterdir())
+        launcher = launch("--plan", "--memory-bytes-max", "1MB")
+        assert launcher.wait_exit() == 1
+        assert 'Error: ShardCannotStart("the weights need at least 5.63 MiB' in launcher.err()
+
     def test_a_start_that_takes_long(self, launch):
         """The launcher says that it waits, and a shard that stands still while it loads does not hold up the end."""
         launcher = launch()

@@ -79,6 +79,18 @@ Status add_script(const std::string& path, runner::RunnerOptions& options) {
   return {};
 }
 
+// --plan: what the weights and the cache would get.
+int print_plan(const options::OptionValues& values, telemetry::Logger& log) {
+  runner::RunnerOptions options = runner_options(values);
+  if (const auto failure = find_folders(values, options))
+    return report(log, Status(Code::kNotFound, failure->cause), *failure);
+  const auto outlook = runner::LocalRunner::outlook(options);
+  if (!outlook.ok()) return report(log, outlook.status(), model_failure(outlook.status()));
+  std::printf("memory   %s\n", outlook->c_str());
+  const Status fits = runner::LocalRunner::check_fits(options);
+  return fits.ok() ? 0 : report(log, fits, model_failure(fits));
+}
+
 int serve(const options::OptionValues& values, telemetry::Logger& log) {
   StopSignals signals({.grace = kStopGrace, .on_stop = [&](std::string_view reason) {
                          log.info("Exiting gracefully: " + std::string(reason));
@@ -144,7 +156,7 @@ int run_shard(int argc, const char* const* argv) {
                          .json = parsed.values.get<"json-output">(),
                          .target = "text_generation_server"});
   for (const std::string& warning : parsed.warnings) log.warn(warning);
-  return serve(parsed.values, log);
+  return parsed.values.get<"plan">() ? print_plan(parsed.values, log) : serve(parsed.values, log);
 }
 
 }  // namespace coxswain::serve
