@@ -22,6 +22,7 @@
 #include "fleet/import/import.h"
 #include "fleet/top/fleet_page.h"
 #include "fleet/top/http_get.h"
+#include "options/completions.h"
 #include "options/options.h"
 #include "serve/admin_address.h"
 #include "serve/doctor.h"
@@ -47,6 +48,9 @@ constexpr std::string_view kUsage =
     "or "
     "unix:PATH of its\n"
     "                         --admin-listen. One page if stdout is no terminal\n"
+    "  completions WHAT       prints completions of all programs for bash, zsh or fish, or with "
+    "`man "
+    "PROGRAM` its manual page\n"
     "  doctor [OPTIONS]       says whether this machine gives what text-generation-launcher needs "
     "with these OPTIONS of it,\n"
     "                         such as --model-id MODEL; exit code 1 if something would fail\n"
@@ -70,7 +74,7 @@ constexpr std::string_view kUsage =
 
 int usage_error(const std::string& what) {
   std::fprintf(stderr,
-               "coxswain: %s. There is: doctor, fleet import FILE..., fleet top "
+               "coxswain: %s. There is: completions WHAT, doctor, fleet import FILE..., fleet top "
                "WHERE, migrate -- "
                "COMMAND..., pull "
                "MODEL, quantize MODEL FOLDER (coxswain --help)\n",
@@ -173,6 +177,22 @@ int quantize(Words words) {
   return 1;
 }
 
+int completions(Words words) {
+  if (words.size() == 2 && words[0] == "man") {
+    for (const auto binary :
+         {options::Binary::kLauncher, options::Binary::kRouter, options::Binary::kServer}) {
+      if (options::program_name(binary) != words[1]) continue;
+      std::fputs(options::man_page(binary).c_str(), stdout);
+      return 0;
+    }
+    return usage_error("no manual page for `" + std::string(words[1]) + "`");
+  }
+  const auto shell = words.size() == 1 ? options::shell_of(words[0]) : std::nullopt;
+  if (!shell) return usage_error("completions needs bash, zsh, fish or man PROGRAM");
+  std::fputs(options::completion_script(*shell).c_str(), stdout);
+  return 0;
+}
+
 int doctor(Words words) {
   std::vector<std::string> texts(words.begin(), words.end());
   std::vector<const char*> argv{"coxswain doctor"};
@@ -199,6 +219,7 @@ int run(Words words) {
     return 0;
   }
   if (words[0] == "pull") return ended(pull_model(words.subspan(1)));
+  if (words[0] == "completions") return completions(words.subspan(1));
   if (words[0] == "doctor") return doctor(words.subspan(1));
   if (words[0] == "migrate") return ended(migrate_words(words.subspan(1)));
   if (words[0] == "quantize") return quantize(words.subspan(1));

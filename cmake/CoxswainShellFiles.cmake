@@ -1,0 +1,23 @@
+# Completions and manual pages, written by the program that is installed, as they are installed.
+install(CODE [[
+  set(prefix "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
+  set(writer "$<TARGET_FILE:coxswain>")
+  function(write_shell_file path)
+    get_filename_component(folder "${prefix}/${path}" DIRECTORY)
+    file(MAKE_DIRECTORY "${folder}")
+    execute_process(COMMAND "${writer}" completions ${ARGN} OUTPUT_FILE "${prefix}/${path}" RESULT_VARIABLE failed)
+    if(failed)
+      message(FATAL_ERROR "${path} cannot be written")
+    endif()
+    message(STATUS "Installing: ${prefix}/${path}")
+  endfunction()
+  # bash and fish look for the file of the command, zsh for one that names it.
+  foreach(name text-generation-launcher text-generation-router text-generation-server coxswain)
+    write_shell_file(share/bash-completion/completions/${name} bash)
+    write_shell_file(share/fish/vendor_completions.d/${name}.fish fish)
+    if(NOT name STREQUAL coxswain)
+      write_shell_file(share/man/man1/${name}.1 man ${name})
+    endif()
+  endforeach()
+  write_shell_file(share/zsh/site-functions/_coxswain zsh)
+]])
