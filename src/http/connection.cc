@@ -16,6 +16,8 @@ using boost::system::error_code;
 
 // An idle connection does not hold on to the memory of a large answer.
 constexpr std::size_t kKeptBytesMax = 16 << 10;
+constexpr std::size_t kSealedAtOnce = 64 << 10;
+constexpr std::size_t kRecordBytesMax = 16 << 10;  // text in one record of TLS
 
 constexpr auto kNever = std::chrono::steady_clock::time_point::max();
 
@@ -32,6 +34,7 @@ Connection::Connection(std::shared_ptr<ServerCore> core,
       timer_(loop_->io),
       address_(std::move(address)),
       refusal_(refusal),
+      tls_(core_->options.tls ? core_->options.tls->new_session() : nullptr),
       parser_(core_->parser_limits) {}
 
 Connection::~Connection() {
@@ -75,20 +78,25 @@ void Connection::wait_readable() {
 void Connection::on_readable() {
   error_code error;
   const std::size_t n = socket_.read_some(boost::asio::buffer(loop_->scratch), error);
-  if (error == boost::asio::error::eof && phase_ == Phase::kServing && exchange_ == nullptr &&
-      queued_bytes() > 0) {
+  bool ended = error == boost::asio::error::eof;
+  if (error && !ended && error != boost::asio::error::would_block) return close();
+  const std::string_view bytes(loop_->scratch.data(), n);
+  if (phase_ == Phase::kLingering) {
+    lingered_bytes_ += n;
+    if (lingered_bytes_ > kLingerBytesMax) return close();
+  } else if (tls_ != nullptr && n > 0) {
+    ended = on_sealed(bytes);
+    if (phase_ == Phase::kClosed) return;
+  } else if (n > 0) {
+    on_bytes(bytes);
+  }
+  if (ended && phase_ == Phase::kServing && exchange_ == nullptr && queued_bytes() > 0) {
     // The client has said all it wants to and reads on: it gets the answers that are ready.
     input_ended_ = true;
     close_after_answer_ = true;
     return;
   }
-  if (error && error != boost::asio::error::would_block) return close();
-  if (phase_ == Phase::kLingering) {
-    lingered_bytes_ += n;
-    if (lingered_bytes_ > kLingerBytesMax) return close();
-  } else if (n > 0) {
-    on_bytes({loop_->scratch.data(), n});
-  }
+  if (ended) return close();
   wait_readable();
   update_deadline();
 }
@@ -103,6 +111,29 @@ void Connection::on_bytes(std::string_view bytes) {
     const std::size_t used = process(bytes);
     input_ = bytes.substr(used);
   }
+}
+
+// Bytes of TLS. True if they were the client's last.
+bool Connection::on_sealed(std::string_view bytes) {
+  const bool was_established = tls_->established();
+  loop_->opened.resize(kRecordBytesMax);
+  tls_->receive(bytes);
+  while (const std::size_t n = tls_->read(loop_->opened)) {
+    on_bytes({loop_->opened.data(), n});
+    if (phase_ != Phase::kServing) return false;
+  }
+  if (!was_established && tls_->established()) phase_began_ = Clock::now();
+  if (tls_->state() != TlsSession::State::kBroken) {
+    write_more();  // what TLS itself has to say, and what waited for the handshake
+    return tls_->state() == TlsSession::State::kEnded;
+  }
+  if (exchange_ != nullptr || has_unsent()) {
+    close();
+    return false;
+  }
+  say_goodbye();  // why not
+  begin_linger();
+  return false;
 }
 
 void Connection::resume_input() {
@@ -357,26 +388,54 @@ void Connection::finish_exchange() {
 
 void Connection::write_more() {
   if (writing_ || processing_ || phase_ != Phase::kServing) return;
-  if (sent_ == sending_.size()) {
+  if (sent_ == sending_.size() && may_send_text()) {
     sending_.clear();
     if (sending_.capacity() > kKeptBytesMax) sending_ = std::string();
     sent_ = 0;
     std::swap(sending_, queued_);
     last_progress_ = Clock::now();
   }
-  if (sending_.empty()) {
+  const std::string_view next = next_to_send();
+  if (next.empty()) {
+    if (queued_bytes() > 0) return;  // waits for the handshake, or cannot be sent
     held_.clear();
     linger_when_sent();
     return;
   }
   writing_ = true;
-  socket_.async_write_some(boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_),
+  socket_.async_write_some(boost::asio::buffer(next.data(), next.size()),
                            [self = shared_from_this()](const error_code& error, std::size_t n) {
                              self->writing_ = false;
                              if (self->phase_ == Phase::kClosed) return;
                              if (error) return self->close();
-                             self->on_written(n);
+                             self->on_sent(n);
                            });
+}
+
+// What the socket is to be given.
+std::string_view Connection::next_to_send() {
+  if (tls_ == nullptr) return std::string_view(sending_).substr(sent_);
+  if (sealed_sent_ == sealed_.size()) {
+    sealed_.clear();
+    if (sealed_.capacity() > kKeptBytesMax && sent_ == sending_.size()) sealed_ = std::string();
+    sealed_sent_ = 0;
+    const std::string_view text = std::string_view(sending_).substr(sent_, kSealedAtOnce);
+    sealed_text_bytes_ = text.size();
+    if (!text.empty() && !tls_->write(text)) {
+      close();
+      return {};
+    }
+    tls_->take_output(sealed_);
+    last_progress_ = Clock::now();
+  }
+  return std::string_view(sealed_).substr(sealed_sent_);
+}
+
+// The operating system has taken `n` bytes. Text counts as written once all of it that was sealed together is.
+void Connection::on_sent(std::size_t n) {
+  if (tls_ == nullptr) return on_written(n);
+  sealed_sent_ += n;
+  on_written(sealed_sent_ == sealed_.size() ? std::exchange(sealed_text_bytes_, 0) : 0);
 }
 
 void Connection::on_written(std::size_t n) {
@@ -389,7 +448,19 @@ void Connection::on_written(std::size_t n) {
 }
 
 void Connection::linger_when_sent() {
-  if (close_after_answer_ && exchange_ == nullptr) begin_linger();
+  if (!close_after_answer_ || exchange_ != nullptr) return;
+  say_goodbye();
+  begin_linger();
+}
+
+// The last word of TLS, if the operating system has room for it: so the client knows that nothing was cut off.
+void Connection::say_goodbye() {
+  if (tls_ == nullptr) return;
+  tls_->end();
+  std::string last;
+  tls_->take_output(last);
+  error_code ignored;
+  if (!last.empty()) socket_.write_some(boost::asio::buffer(last), ignored);
 }
 
 // Half-closes and waits for the client to do the same, so that it can read the answer before a
@@ -412,6 +483,7 @@ void Connection::drain() {
 
 void Connection::close() {
   if (phase_ == Phase::kClosed) return;
+  if (phase_ == Phase::kServing && exchange_ == nullptr && !has_unsent()) say_goodbye();
   phase_ = Phase::kClosed;
   const auto self = shared_from_this();  // the loop's reference may be the last
   error_code ignored;
@@ -430,8 +502,9 @@ void Connection::close() {
 Connection::Clock::time_point Connection::next_deadline() const {
   const ServerOptions& options = core_->options;
   if (phase_ == Phase::kLingering) return phase_began_ + kLingerTime;
+  if (!may_send_text()) return phase_began_ + options.header_timeout;
   Clock::time_point deadline = kNever;
-  if (queued_bytes() > 0) deadline = last_progress_ + options.stall_timeout;
+  if (has_unsent()) deadline = last_progress_ + options.stall_timeout;
   if (exchange_ != nullptr || close_after_answer_) return deadline;
   if (parser_.idle()) return std::min(deadline, phase_began_ + options.idle_timeout);
   if (!parser_.in_body()) return std::min(deadline, phase_began_ + options.header_timeout);
@@ -457,7 +530,8 @@ void Connection::on_timer() {
   const Clock::time_point now = Clock::now();
   if (next_deadline() > now) return arm_timer();
   armed_until_ = kNever;
-  const bool stalled = queued_bytes() > 0 && last_progress_ + core_->options.stall_timeout <= now;
+  if (!may_send_text()) return close();
+  const bool stalled = has_unsent() && last_progress_ + core_->options.stall_timeout <= now;
   if (phase_ == Phase::kLingering || stalled || parser_.idle()) return close();
   refuse(408, {Code::kDeadlineExceeded, ErrorKind::kTimeout, "the request came too slowly"});
   write_more();

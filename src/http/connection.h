@@ -12,6 +12,9 @@
 // Reading goes on while a handler works, so a client that leaves is noticed at once; it stops while kPipelinedBytesMax
 // wait or the client does not take its answers.
 //
+// With TLS the same bytes pass through a TlsSession first and last. Until the handshake is done nothing is parsed or
+// sent but its own, within the time that the headers of a request have; who does not speak TLS is let go unanswered.
+//
 // Thread rule: every member runs on the loop's thread.
 
 #include <chrono>
@@ -26,6 +29,7 @@
 #include "http/core.h"
 #include "http/exchange.h"
 #include "http/request_parser.h"
+#include "http/tls.h"
 
 namespace coxswain::http {
 
@@ -63,6 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void wait_readable();
   void on_readable();
   void on_bytes(std::string_view bytes);
+  bool on_sealed(std::string_view bytes);
   void resume_input();
   std::size_t process(std::string_view bytes);
   bool may_parse() const;
@@ -86,8 +91,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void queue_head(Response& head, bool whole, const Exchange::Form& form);
   void finish_exchange();
   void write_more();
+  std::string_view next_to_send();
+  void on_sent(std::size_t n);
   void on_written(std::size_t n);
   std::size_t queued_bytes() const { return sending_.size() - sent_ + queued_.size(); }
+  bool has_unsent() const { return queued_bytes() > 0 || sealed_sent_ < sealed_.size(); }
+  bool may_send_text() const { return tls_ == nullptr || tls_->established(); }
+  void say_goodbye();
   void linger_when_sent();
   void begin_linger();
 
@@ -103,6 +113,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer timer_;
   const std::string address_;
   const std::string_view refusal_;
+  const std::unique_ptr<TlsSession> tls_;  // null: plain HTTP
 
   Phase phase_ = Phase::kServing;
   RequestParser parser_;
@@ -122,8 +133,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::string sending_;  // given to the socket
   std::size_t sent_ = 0;
-  std::string queued_;           // next
-  std::size_t ahead_bytes_ = 0;  // of earlier answers, before those of exchange_
+  std::string queued_;  // next
+  std::string sealed_;  // of TLS: what the socket is given in place of sending_
+  std::size_t sealed_sent_ = 0;
+  std::size_t sealed_text_bytes_ = 0;  // of sending_ that are in sealed_
+  std::size_t ahead_bytes_ = 0;        // of earlier answers, before those of exchange_
   bool writing_ = false;
   std::vector<std::shared_ptr<const void>> held_;  // until all of the above is sent
 

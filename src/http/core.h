@@ -40,6 +40,7 @@ struct Loop {
   // Of the loop's thread only:
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::vector<char> scratch = std::vector<char>(kScratchBytes);  // what was just read
+  std::vector<char> opened;                                      // the same, of TLS, as text
   std::int64_t date_second = -1;
   std::string date;
 

@@ -5,8 +5,8 @@
 // any thread, whole or as a stream. Handlers run on the I/O threads and must not block: hand work
 // to another thread and keep the Responder.
 //
-// Limits, refusals and their exact behaviour: docs/http-limits.md. Every refusal below is answered here, in the form
-// that ServerOptions::refusal gives it, and never reaches a handler.
+// With ServerOptions::tls clients speak TLS (tls.h). Limits, refusals and their exact behaviour: docs/http-limits.md.
+// Every refusal below is answered here, in the form that ServerOptions::refusal gives it; no handler sees it.
 //
 // Thread rule: routes are added before start(). Responder methods may be called from any thread, one at a time.
 
@@ -49,6 +49,8 @@ struct Response {
   // go on any thread.
   std::shared_ptr<const void> held{};
 };
+
+class TlsIdentity;
 
 class Responder {
  public:
@@ -103,6 +105,7 @@ struct ServerOptions {
   // Headers and body of a refusal that is made here, and any thread's to ask for; the HTTP status is set afterwards.
   // Empty: the message as plain text.
   std::function<Response(std::string_view path, const Status& why)> refusal{};
+  std::shared_ptr<const TlsIdentity> tls{};  // null: plain HTTP
 };
 
 class Server {

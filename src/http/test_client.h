@@ -71,7 +71,7 @@ class TestClient {
       connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
     }
   }
-  ~TestClient() { close(); }
+  virtual ~TestClient() { close(); }
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
 
@@ -87,9 +87,9 @@ class TestClient {
   }
 
   // False if the server has closed.
-  bool send(std::string_view bytes) const {
+  bool send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t n = write_bytes(bytes);
       if (n <= 0) return false;
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
@@ -151,6 +151,14 @@ class TestClient {
   }
   int n_continues() const { return n_continues_; }
 
+ protected:
+  // As send() and recv().
+  virtual ssize_t write_bytes(std::string_view bytes) {
+    return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  virtual ssize_t read_bytes(char* bytes, std::size_t n_max) { return recv(fd_, bytes, n_max, 0); }
+  int fd() const { return fd_; }
+
  private:
   void receive_chunks(Answer& answer) {
     for (;;) {
@@ -168,7 +176,7 @@ class TestClient {
   }
   bool receive_some() {
     char bytes[16384];
-    const ssize_t n = recv(fd_, bytes, sizeof(bytes), 0);
+    const ssize_t n = read_bytes(bytes, sizeof(bytes));
     if (n <= 0) {
       ended_ = n == 0 || errno == ECONNRESET;
       return false;

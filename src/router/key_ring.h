@@ -89,8 +89,8 @@ class KeyRing {
   Table by_hash_ GUARDED_BY(mu_);                 // all
 };
 
-// The cache salt of a request: of what its key has and of what it asks for itself, which may be none. No two pairs
-// have the same.
+// The cache salt of a request: of what its key has and of what it asks for, each of which may be none. No two pairs
+// have the same one.
 std::string salt_of(const ApiKey& key, const std::string& asked);
 
 // Names, limits and counts, for whoever operates the server: {"keys":[...]}.

@@ -1,8 +1,8 @@
 #pragma once
 // FileWatch calls back once some of its files have changed, or somebody asks for it.
 //
-// It looks twice a second. A change counts when two looks in a row saw the same, so that a file is not read while it is
-// being written, and a certificate not before its key is there. Files are told apart by device, number, size and
+// It looks twice a second. A change counts when two looks in a row saw the same, so that a file is not read while it
+// is being written, and a certificate not before its key is there. Files are told apart by device, number, size and
 // time, behind links: a link that points elsewhere is a change.
 //
 // Thread rule: add() and start() by one thread, in this order; ask() from any. Callbacks run on a thread of its own.

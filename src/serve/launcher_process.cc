@@ -123,7 +123,7 @@ supervise::SupervisorEvents events_for(const LauncherPlan& plan,
     }
   };
   events.on_hangup = [&log] {
-    log.info("SIGHUP: files of keys are read again, options are read when the launcher starts");
+    log.info("SIGHUP: files of keys and certificates are read again, options are not");
   };
   events.on_exit = [&](const std::string& service, const supervise::Exit& exit, auto next_start) {
     const std::string how = exit.describe();

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace coxswain::serve {
 namespace {
@@ -32,8 +33,25 @@ std::optional<StartFailure> check_text_files(const options::OptionValues& values
 }
 
 std::optional<StartFailure> check_front_files(const options::OptionValues& values) {
-  return check_file(
-      "--api-keys-path", values.get<"api-keys-path">().value_or(""), "Correct that option.");
+  const std::string cert = values.get<"tls-cert-path">().value_or("");
+  const std::string key = values.get<"tls-key-path">().value_or("");
+  const std::string client_ca = values.get<"tls-client-ca-path">().value_or("");
+  const char* missing = cert.empty() ? "`tls_cert_path`" : "`tls_key_path`";
+  if (cert.empty() != key.empty() || (cert.empty() && !client_ca.empty())) {
+    return StartFailure{"ArgumentValidation",
+                        std::string(missing) + " must be set, too, for TLS",
+                        "Name both --tls-cert-path and --tls-key-path.",
+                        kExitUsage};
+  }
+  const std::pair<const char*, std::string> files[] = {
+      {"--api-keys-path", values.get<"api-keys-path">().value_or("")},
+      {"--tls-cert-path", cert},
+      {"--tls-key-path", key},
+      {"--tls-client-ca-path", client_ca}};
+  for (const auto& [option, path] : files) {
+    if (auto failure = check_file(option, path, "Correct that option.")) return failure;
+  }
+  return std::nullopt;
 }
 
 }  // namespace coxswain::serve

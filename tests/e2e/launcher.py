@@ -21,7 +21,7 @@ BIN = pathlib.Path(os.environ.get("COXSWAIN_BIN_DIR", ROOT / "build/release/bin"
 START_SECONDS = 60
 STOP_SECONDS = 30
 
-URL_ROW = re.compile(r"^  url +(http://\S+)", re.MULTILINE)
+URL_ROW = re.compile(r"^  url +(https?://\S+)", re.MULTILINE)
 
 # A failing start says what is wrong in one line and what to do in the next.
 CAUSE = re.compile(r'Error: (\w+)\("(.*)"\)')

@@ -47,7 +47,7 @@ def test_keys_have_limits_names_and_are_read_again(launch, tmp_path):
 
     # A file that is broken changes nothing, and one that is right changes who may ask.
     path.write_text(json.dumps([ALICE | {"rate": 1}]))
-    wait_until(lambda: "the keys stay as they were" in launcher.out(), 30, launcher.log)
+    wait_until(lambda: "the old one holds" in launcher.out(), 30, launcher.log)
     assert "`[0].rate` is no member of a key" in launcher.out()
     assert launcher.post("/generate", SMALL, headers=bearer(BOB)).status_code == 200
     carol = {"name": "carol", "key": "sk-carol-3"}

@@ -349,7 +349,7 @@ class TestHangUp:
     def test_where_there_is_no_terminal_it_is_logged(self, launch):
         launcher = launch().wait_ready()
         launcher.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "SIGHUP: files of keys are read again" in launcher.out(), 60, launcher.log)
+        wait_until(lambda: "SIGHUP: files of keys and certificates are read again" in launcher.out(), 60, launcher.log)
         assert launcher.get("/health").status_code == 200
         assert launcher.stop() == 0
 
@@ -366,7 +366,7 @@ class TestHangUp:
             os.close(terminal)
             launcher.process.send_signal(signal.SIGHUP)
             if outlives:
-                wait_until(lambda: "SIGHUP: files of keys are read again" in launcher.out(), 60, launcher.log)
+                wait_until(lambda: "SIGHUP: files of keys and certificates are read again" in launcher.out(), 60, launcher.log)
                 assert launcher.stop() == 0
             else:
                 assert launcher.wait_exit() == 0

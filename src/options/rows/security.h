@@ -21,6 +21,23 @@ inline constexpr OptionSpec kSecurityRows[] = {
      .help =
          "JSON file of further keys, each with a name and limits of its own; read again when it "
          "changes"},
+    {.name = "tls-cert-path",
+     .env = "COXSWAIN_TLS_CERT_PATH",
+     .binaries = kFront,
+     .ours = true,
+     .help =
+         "PEM file of the certificate, with its chain, to speak TLS on --port; read again when it "
+         "changes"},
+    {.name = "tls-key-path",
+     .env = "COXSWAIN_TLS_KEY_PATH",
+     .binaries = kFront,
+     .ours = true,
+     .help = "PEM file of the key of that certificate, without a password"},
+    {.name = "tls-client-ca-path",
+     .env = "COXSWAIN_TLS_CLIENT_CA_PATH",
+     .binaries = kFront,
+     .ours = true,
+     .help = "PEM file of the authorities of which every client must have a certificate"},
     {.name = "protect-all",
      .env = "COXSWAIN_PROTECT_ALL",
      .type = OptionType::kFlag,

@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "http/server.h"
+#include "http/tls.h"
 #include "json/json.h"
 #include "options/options.h"
 #include "router/api.h"
@@ -111,7 +112,9 @@ std::optional<StartFailure> RouterProcess::start() {
   }
   if (const Status roles = replica_roles(values_).status(); !roles.ok())
     return bad_option(roles.message());
+  if (auto failure = check_front_files(values_)) return failure;
   if (auto failure = load_keys()) return failure;
+  if (auto failure = load_certificate()) return failure;
   if (auto failure = load_files()) return failure;
   if (auto failure = connect()) return failure;
   if (auto failure = start_engines()) return failure;
@@ -126,17 +129,36 @@ std::optional<StartFailure> RouterProcess::load_keys() {
   if (own.empty() && path.empty()) return std::nullopt;
   keys_ = std::make_shared<router::KeyRing>(own);
   if (path.empty()) return std::nullopt;
-  files_.add({path}, [this, path] {
-    const Status read = keys_->read(path);
-    if (read.ok()) {
-      log_.info("the keys were read again", {{"keys", std::uint64_t{keys_->all().size()}}});
-    } else {
-      log_.error("the keys stay as they were", {{"error", std::string_view(read.message())}});
-    }
-  });
+  files_.add({path}, [this, path] { read_again("the keys", keys_->read(path)); });
   const Status read = keys_->read(path).with_context("`--api-keys-path`");
   if (read.ok()) return std::nullopt;
   return StartFailure{"ArgumentValidation", read.message(), "Correct that file.", kExitUsage};
+}
+
+std::optional<StartFailure> RouterProcess::load_certificate() {
+  const http::TlsFiles files{.certificate = values_.get<"tls-cert-path">().value_or(""),
+                             .key = values_.get<"tls-key-path">().value_or(""),
+                             .client_ca = values_.get<"tls-client-ca-path">().value_or("")};
+  if (files.certificate.empty()) return std::nullopt;
+  files_.add({files.certificate, files.key, files.client_ca},
+             [this] { read_again("the certificate", tls_->reload()); });
+  auto tls = http::TlsIdentity::load(files);
+  if (!tls.ok()) {
+    return StartFailure{
+        "ArgumentValidation", tls.status().message(), "Correct that file.", kExitUsage};
+  }
+  tls_ = std::move(tls).value();
+  return std::nullopt;
+}
+
+// What became of a file that has changed.
+void RouterProcess::read_again(const char* what, const Status& read) {
+  if (read.ok()) {
+    log_.info("read again", {{"what", what}});
+  } else {
+    log_.error("a file that has changed is not used, the old one holds",
+               {{"what", what}, {"error", std::string_view(read.message())}});
+  }
 }
 
 std::optional<StartFailure> RouterProcess::load_files() {
@@ -277,6 +299,7 @@ std::optional<StartFailure> RouterProcess::start_http() {
   if (auto failure = start_metrics(http_options)) return failure;
   if (auto failure = start_admin(http_options)) return failure;
   if (auto failure = listen(kListenVariable, "--port", port_lease_, http_options)) return failure;
+  http_options.tls = tls_;
   auto server = http::Server::create(http_options);
   if (!server.ok()) return StartFailure{"Axum", server.status().message(), kOptionCure};
   server_ = std::move(server).value();
@@ -341,7 +364,8 @@ std::optional<StartFailure> RouterProcess::announce(const http::ServerOptions& o
   const bool any = options.address == "0.0.0.0" || options.address == "::";
   const bool v6 = options.address.find(':') != std::string::npos;
   const std::string host = any ? "127.0.0.1" : (v6 ? "[" + options.address + "]" : options.address);
-  const std::string url = "http://" + host + ":" + std::to_string(server_->port());
+  const std::string url =
+      (tls_ ? "https://" : "http://") + host + ":" + std::to_string(server_->port());
   stop_.serve();
   log_.info("Connected", {{"url", std::string_view(url)}});
   json::Object facts;

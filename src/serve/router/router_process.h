@@ -10,7 +10,7 @@
 //   SIGTERM, SIGINT       an orderly end; each further signal halves what is left of the grace
 //   the launcher is gone  an end within two seconds, however much is running
 //   SIGUSR1               counts of the engine in the log
-//   SIGHUP                files of keys are read again, as if they had changed
+//   SIGHUP                files of keys and certificates are read again, as if they had changed
 //
 // Thread rule: made in main() after hold_signals() and before any other thread, one in a process;
 // run() once. request_stop() from any thread.
@@ -38,6 +38,7 @@
 
 namespace coxswain::http {
 class Server;
+class TlsIdentity;
 struct ServerOptions;
 }  // namespace coxswain::http
 namespace coxswain::telemetry {
@@ -64,6 +65,8 @@ class RouterProcess {
   // The steps of the start, in this order; each gives what kept it from succeeding.
   std::optional<StartFailure> start();
   std::optional<StartFailure> load_keys();
+  std::optional<StartFailure> load_certificate();
+  void read_again(const char* what, const Status& read);
   std::optional<StartFailure> load_files();
   std::optional<StartFailure> connect();
   Status prepare_scaling();
@@ -91,7 +94,8 @@ class RouterProcess {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   router::ChatModel chat_;
   request::TokenLimits limits_;
-  std::shared_ptr<router::KeyRing> keys_;  // null: everything is open
+  std::shared_ptr<router::KeyRing> keys_;   // null: everything is open
+  std::shared_ptr<http::TlsIdentity> tls_;  // null: plain HTTP
   std::unique_ptr<telemetry::Metrics> metrics_;
   std::unique_ptr<ReplicaGroup> replicas_;
   std::unique_ptr<otlp::Exporter> traces_;
