@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Load on a running server: a number of clients, each with one streamed request after the other.
 
-    bench/serve_load.py URL [--clients N] [--requests N] [--prompt-tokens N] [--new-tokens N] [--n N]
+    bench/serve_load.py URL [--clients N] [--requests N] [--prompt-tokens N] [--new-tokens N] [--n N] [--hostile N]
 
 Every request has a prompt of its own, of that many token ids, to /v1/completions, and gets that many tokens. Prints
 tokens per second of the whole run, and the times to the first token and between two pieces of a stream (one token
 each but where the client fell behind) in ms at the 50th and 99th of 100. Needs the standard library only. With
---n above 1 a request has so many choices; the time to the first token is that of the first of each choice.
+--n above 1 a request has so many choices; the time to the first token is that of the first of each choice. With
+--hostile so many other clients post grammars made to take long, one after the other, all of which have to be refused:
+to be compared with a run without.
 
 A target for the time between tokens, measured on a model of the 1B shape with --quantize int8 (coxswain-make-model):
 
@@ -27,6 +29,19 @@ def percentile(values, share):
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 
 
+def doubled(keyword):
+    """Each definition refers to the one before twice."""
+    definitions = {f"d{i}": {keyword: [{"$ref": f"#/$defs/d{i - 1}"}] * 2} for i in range(1, 45)}
+    return {"$defs": {"d0": {"type": "string"}, **definitions}, "$ref": "#/$defs/d44"}
+
+
+HOSTILE = [{"guided_json": doubled("anyOf")}, {"guided_json": doubled("oneOf")},
+           {"guided_json": {"enum": [f"{i}{'v' * 20}" for i in range(9000)]}},
+           {"guided_json": {"type": "integer", "multipleOf": 1999, "minimum": 17, "maximum": 99999999999999}},
+           {"guided_json": {"type": "string", "maxLength": 900, "not": {"pattern": "x"}, "pattern": "(a|b)*a(a|b){30}"}},
+           {"guided_regex": r"\p{L}" * 2000}]
+
+
 class Load:
     def __init__(self, options):
         self.options = options
@@ -37,6 +52,8 @@ class Load:
         self.gaps = []
         self.n_tokens = 0
         self.failures = []
+        self.n_refused = 0
+        self.ended = threading.Event()
 
     def take(self):
         with self.lock:
@@ -50,6 +67,19 @@ class Load:
             except (OSError, ValueError, http.client.HTTPException) as error:
                 with self.lock:
                     self.failures.append(repr(error))
+
+    def hostile_client(self):
+        while not self.ended.is_set():
+            for grammar in HOSTILE:
+                connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=600)
+                body = json.dumps({"model": self.options.model, "prompt": "a", "max_tokens": 1, **grammar})
+                connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+                status = connection.getresponse().status
+                connection.close()
+                with self.lock:
+                    self.n_refused += status == 400
+                    if status != 400:
+                        self.failures.append(f"{status} for a hostile grammar")
 
     def body(self, number):
         pick = random.Random(number)
@@ -90,11 +120,16 @@ class Load:
     def run(self):
         begin = time.monotonic()
         threads = [threading.Thread(target=self.client) for _ in range(self.options.clients)]
-        for thread in threads:
+        hostile = [threading.Thread(target=self.hostile_client) for _ in range(self.options.hostile)]
+        for thread in threads + hostile:
             thread.start()
         for thread in threads:
             thread.join()
-        return time.monotonic() - begin
+        seconds = time.monotonic() - begin
+        self.ended.set()
+        for thread in hostile:
+            thread.join()
+        return seconds
 
 
 def main():
@@ -106,11 +141,12 @@ def main():
     parser.add_argument("--prompt-tokens", type=int, default=128)
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--n", type=int, default=1)
+    parser.add_argument("--hostile", type=int, default=0)
     load = Load(parser.parse_args())
     seconds = load.run()
-    figures = [f"{what} p50 {percentile(values, 0.5) * 1e3:.0f} p99 {percentile(values, 0.99) * 1e3:.0f} ms"
+    figures = [f"{what} p50 {percentile(values, 0.5) * 1e3:.1f} p99 {percentile(values, 0.99) * 1e3:.1f} ms"
                for what, values in (("first token", load.first), ("gap", load.gaps))]
-    print(f"{load.n_tokens / seconds:.1f} tokens/s, {', '.join(figures)}, {len(load.failures)} failed")
+    print(f"{load.n_tokens / seconds:.1f} tokens/s, {', '.join(figures)}, {len(load.failures)} failed, {load.n_refused} hostile refused")
     for failure in load.failures[:3]:
         print(failure)
     return 1 if load.failures else 0

@@ -200,6 +200,64 @@ def test_refusals(server, grammar, part):
     assert generate(server, {"type": "regex", "value": "ab"})["generated_text"] == "ab"  # nobody else is hurt
 
 
+def doubled(keyword, times=44):
+    """A schema whose definitions refer to the one before twice."""
+    definitions = {"d0": {"type": "string"}}
+    for i in range(times):
+        definitions[f"d{i + 1}"] = {keyword: [{"$ref": f"#/$defs/d{i}"}] * 2}
+    return {"$defs": definitions, "$ref": f"#/$defs/d{times}"}
+
+
+def schema_of(value):
+    return {"type": "json", "value": value}
+
+
+ENDLESS = {"$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/b"}, "minItems": 1},
+                     "b": {"type": "array", "items": {"$ref": "#/$defs/a"}, "minItems": 1}}, "$ref": "#/$defs/a"}
+HOSTILE = [
+    (schema_of(doubled("anyOf")), "more than 256 alternatives"),
+    (schema_of(doubled("oneOf")), "more than 200000 merges"),
+    (schema_of({"$ref": "#"}), "refers to itself for the same value"),
+    (schema_of(ENDLESS), "allows no text at all"),
+    (schema_of({"enum": [f"{i}{'v' * 20}" for i in range(9000)]}), "more than 200000 states"),
+    (schema_of({"type": "integer", "multipleOf": 1999, "minimum": 17, "maximum": 99999999999999}), "more than 200000 states"),
+    (schema_of({"type": "string", "minLength": 7, "maxLength": 900, "not": {"pattern": "x"}, "pattern": "(a|b)*a(a|b){30}"}),
+     "the restrictions of the text need more than"),
+    ({"type": "regex", "value": r"\p{L}" * 2000}, "more than 1000000 ranges of characters"),
+    ({"type": "regex", "value": "(" * 4000 + "a" + ")" * 4000}, "groups nest more than 200 deep"),
+    ({"type": "regex", "value": "a" * (10 << 20)}, "`grammar.value` must have at most 262144 bytes. Given: 10485760"),
+]
+
+
+def test_hostile_grammars_beside_streams(launch):
+    """Each is refused by name, again and again, while others are answered as if there were none."""
+    server = launch("--payload-limit", "20000000").wait_ready()
+
+    def text(seed):
+        grammar = schema_of(PERSON) if seed % 2 else None
+        response = server.post("/generate_stream", {"inputs": PROMPT, "parameters": {
+            "max_new_tokens": 120, "do_sample": True, "seed": seed, "grammar": grammar}})
+        assert response.status_code == 200, response.text
+        return [json.loads(line[5:]) for line in response.text.splitlines() if line.startswith("data:")][-1]["generated_text"]
+
+    def refuse(hostile):
+        grammar, part = hostile
+        response = server.post("/generate_stream", {"inputs": PROMPT, "parameters": {"grammar": grammar}})
+        assert response.status_code == 422, response.text[:300]
+        assert response.json()["error_type"] == "validation" and part in response.json()["error"], response.text[:300]
+
+    alone = [text(seed) for seed in SEEDS]
+    with concurrent.futures.ThreadPoolExecutor(4) as clients, concurrent.futures.ThreadPoolExecutor(len(SEEDS)) as streams:
+        refused = [clients.submit(refuse, hostile) for hostile in HOSTILE * 2]
+        together = []
+        while not together or not all(f.done() for f in refused):
+            together += streams.map(text, SEEDS)
+        for one in refused:
+            one.result()
+    assert together == alone * (len(together) // len(alone))
+    assert server.stop() == 0, server.log()
+
+
 def test_refusals_below_v1(server):
     schema = {"type": "object", "properties": {"a": {"type": "colour"}}}
     response = server.post("/v1/chat/completions", {"messages": MESSAGES, "response_format": of_schema(schema)})
