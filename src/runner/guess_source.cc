@@ -16,6 +16,8 @@ constexpr double kChanceMin = 0.4;
 constexpr double kForget = 0.01;
 
 constexpr double kLearnTime = 0.1;
+// Work is disturbed, not helped: a shorter time counts for more.
+constexpr double kLearnShorterTime = 0.3;
 // What took much longer than it should was disturbed.
 constexpr double kOutlier = 3;
 
@@ -30,8 +32,9 @@ void WorkCosts::observe(std::size_t n_rows, double seconds) {
     return;
   }
   seconds = std::min(seconds, kOutlier * this->seconds(rows));
-  mean.rows += kLearnTime * (rows - mean.rows);
-  mean.seconds += kLearnTime * (seconds - mean.seconds);
+  const double rate = seconds < this->seconds(rows) ? kLearnShorterTime : kLearnTime;
+  mean.rows += rate * (rows - mean.rows);
+  mean.seconds += rate * (seconds - mean.seconds);
 }
 
 double WorkCosts::seconds(double n_rows) const {

@@ -92,6 +92,25 @@ class StepSource {
   double chance_ = 0.6;  // over all sequences, lately
 };
 
+// When a source that does not seem to pay is tried all the same: not for kSteps steps after it was asked, and in a
+// share of the time of these.
+class ProbeBudget {
+ public:
+  static constexpr std::uint32_t kSteps = 64;
+  static constexpr double kShare = 0.01;
+
+  void pass_step(double seconds) {
+    ++n_steps_;
+    seconds_ += seconds;
+  }
+  bool may_take(double seconds) const { return n_steps_ >= kSteps && seconds <= kShare * seconds_; }
+  void begin_anew() { *this = {}; }
+
+ private:
+  std::uint32_t n_steps_ = 0;
+  double seconds_ = 0;
+};
+
 // A sequence that a source could guess for.
 struct RoundCandidate {
   double chance = 0;

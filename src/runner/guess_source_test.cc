@@ -26,6 +26,28 @@ TEST(WorkCosts, FollowsWhatIsSeenAndHardlyADisturbance) {
   EXPECT_LT(costs.seconds(1), 2.5);
 }
 
+TEST(WorkCosts, AShorterTimeCountsForMore) {
+  WorkCosts costs;
+  costs.observe(1, 3.0);
+  for (int i = 0; i < 5; ++i) costs.observe(1, 1.0);
+  EXPECT_LT(costs.seconds(1), 1.5) << "the first was disturbed";
+  for (int i = 0; i < 5; ++i) costs.observe(1, 3.0);
+  EXPECT_LT(costs.seconds(1), 2.2);
+}
+
+TEST(ProbeBudget, AShareOfTheTimeSinceTheSourceWasAsked) {
+  ProbeBudget probes;
+  for (std::uint32_t i = 0; i < ProbeBudget::kSteps - 1; ++i) probes.pass_step(10.0);
+  EXPECT_FALSE(probes.may_take(0.0)) << "too soon";
+  probes.pass_step(10.0);
+  EXPECT_TRUE(probes.may_take(6.3));
+  EXPECT_FALSE(probes.may_take(6.5)) << "long prompts wait longer";
+  for (int i = 0; i < 2; ++i) probes.pass_step(10.0);
+  EXPECT_TRUE(probes.may_take(6.5));
+  probes.begin_anew();
+  EXPECT_FALSE(probes.may_take(0.0));
+}
+
 TEST(RowsThatPay, AsLongAsTheChanceIsAboveThePrice) {
   EXPECT_EQ(rows_that_pay(0.5, 9, 0.2), 2U);
   EXPECT_EQ(rows_that_pay(0.5, 1, 0.2), 1U);

@@ -16,8 +16,7 @@ constexpr double kChanceToProbe = 0.5;
 constexpr double kMargin = 1.15;
 // What is thought of a source's time where it was not asked for long: it may have been disturbed when it was.
 constexpr double kMarginToProbe = 0.6;
-// A source that has a prompt to follow does so for the tokens to come, but no more than so many.
-constexpr std::size_t kTokensToFollowFor = 32;
+constexpr double kLearnOfAnswers = 0.1;
 
 double tokens_of(double chance, std::size_t n) {
   double sum = 0;
@@ -77,6 +76,7 @@ void StepExecutor::guess_together(double price, std::size_t n_tokens) {
                  .row_price = price};
   candidates_.clear();
   candidate_rows_.clear();
+  std::size_t n_first_rows = 0;
   for (ReadyRow& ready : rows_) {
     if (ready.n_drafts_max == 0) continue;
     const auto n_known = static_cast<double>(ready.guess.ids.size());
@@ -86,29 +86,37 @@ void StepExecutor::guess_together(double price, std::size_t n_tokens) {
     source.begin(*ready.state);
     const std::size_t n_first = source.n_first_rows(*ready.state);
     if (n_first == 0 || (n_known > 0 && ready.guess.chance >= ready.state->kept->chance)) continue;
-    const std::size_t n_left =
-        ready.state->spec().stopping.max_new_tokens - ready.state->output().size();
-    const auto n_steps = static_cast<double>(std::min(n_left, kTokensToFollowFor));
-    candidates_.push_back({.chance = ready.state->kept->chance,
-                           .n_max = std::min(ready.n_drafts_max, source.n_max()),
+    const double chance = ready.state->kept->chance;
+    const std::size_t n_max = std::min(ready.n_drafts_max, source.n_max());
+    const auto n_left = static_cast<double>(ready.state->spec().stopping.max_new_tokens -
+                                            ready.state->output().size());
+    // What is behind is followed once for the steps to come, fewer where more tokens are right.
+    const double n_steps =
+        std::max(1.0, std::min(n_left, answer_tokens_) / (1 + tokens_of(chance, n_max)));
+    n_first_rows += n_first;
+    candidates_.push_back({.chance = chance,
+                           .n_max = n_max,
                            .first_rows = 1 + static_cast<double>(n_first - 1) / n_steps,
                            .known_rows = n_known,
                            .known_tokens = known_tokens});
     candidate_rows_.push_back(&ready);
   }
-  const bool probes = ++steps_without_guesser_ >= kStepsToProbe;
+  probes_.pass_step(base.seconds);
   const bool always = limits_.draft_policy == DraftPolicy::kAlways;
-  std::size_t n_rounds = source.n_max();
-  if (!always) {
-    // Without a step of this size there is nothing to compare with.
-    n_rounds =
-        base.seconds > 0
-            ? rounds_that_pay(source.costs(), base, candidates_, probes ? kMarginToProbe : kMargin)
-            : 0;
+  std::size_t n_rounds = always ? source.n_max() : 0;
+  // Without a step of this size there is nothing to compare with.
+  if (!always && base.seconds > 0) {
+    n_rounds = rounds_that_pay(source.costs(), base, candidates_, kMargin);
+    const WorkCosts& costs = source.costs();
+    const double seconds_to_probe = costs.seconds(static_cast<double>(n_first_rows)) +
+                                    static_cast<double>(source.n_max()) *
+                                        costs.seconds(static_cast<double>(candidates_.size()));
+    if (n_rounds == 0 && probes_.may_take(seconds_to_probe))
+      n_rounds = rounds_that_pay(costs, base, candidates_, kMarginToProbe);
   }
   guesses_.clear();
   if (n_rounds == 0 || candidates_.empty()) return;
-  steps_without_guesser_ = 0;
+  probes_.begin_anew();
   std::size_t n_asked = 0;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const std::size_t n_max = std::min(n_rounds, candidates_[i].n_max);
@@ -170,6 +178,10 @@ void StepExecutor::observe_cost() {
   for (const ReadyRow& ready : rows_) {
     ready.result->n_drafts = static_cast<std::uint32_t>(ready.n_drafts);
     decodes &= ready.n_tokens - ready.n_drafts == 1;
+    if (ready.result->finish) {
+      answer_tokens_ +=
+          kLearnOfAnswers * (static_cast<double>(ready.state->output().size()) - answer_tokens_);
+    }
     if (ready.n_drafts == 0 || ready.result->tokens.empty()) continue;
     const std::size_t n_right = ready.result->tokens.size() - 1;
     draft_counts_.accepted += n_right;

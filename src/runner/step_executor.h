@@ -211,7 +211,8 @@ class StepExecutor {
   bool may_guess_ = false;       // in this step
   double forced_chance_ = 0.5;   // ForcedText's of all sequences, lately
   std::uint32_t steps_without_drafts_ = 0;
-  std::uint32_t steps_without_guesser_ = 0;
+  ProbeBudget probes_;                      // of the guesser
+  double answer_tokens_ = 32;               // of sequences that ended lately
   std::vector<RoundCandidate> candidates_;  // of guess_together(), as the next
   std::vector<ReadyRow*> candidate_rows_;
   std::vector<StepSource::Wanted> guesses_;
