@@ -144,8 +144,9 @@ TEST(Vllm, IsTaken) {
   EXPECT_THAT(
       from_command("vllm serve m --speculative-config '{\"method\":\"eagle\",\"model\":\"s\"}'"),
       HasSubstr("\"s\"}: --speculate N guesses"));
-  EXPECT_THAT(from_command("vllm serve m --served-model-name a b --api-key k l"),
-              HasSubstr("  --api-key: all but the first: there is one key\n"));
+  EXPECT_THAT(
+      from_command("vllm serve m --served-model-name a b --api-key k l"),
+      HasSubstr("  --api-key: all but the first: --api-keys-path names a file of several\n"));
 }
 
 TEST(Vllm, WhatIsNotTakenIsSaid) {

@@ -16,7 +16,6 @@ inline constexpr std::string_view kShareOfGpu =
     "the cache";
 inline constexpr std::string_view kNoAdapters = "adapters are not supported yet";
 inline constexpr std::string_view kNoImages = "images are not supported yet";
-inline constexpr std::string_view kNoTls = "put a proxy with TLS in front";
 inline constexpr std::string_view kHubToken = "the variable HF_TOKEN has it, out of process lists";
 inline constexpr std::string_view kLogs = "LOG_LEVEL says what is logged (docs/logs.md)";
 inline constexpr std::string_view kCallsShow =
