@@ -18,5 +18,6 @@ add_library(headers OBJECT EXCLUDE_FROM_ALL ${header_sources})
 target_include_directories(headers PRIVATE
   ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
 target_compile_options(headers PRIVATE -O0)
-# A test's fixture includes code that is generated.
-target_link_libraries(headers PRIVATE coxswain_warnings $<TARGET_NAME_IF_EXISTS:coxswain_proto>)
+# Some headers include code that is generated, which must be there first.
+target_link_libraries(headers PRIVATE
+  coxswain_warnings $<TARGET_NAME_IF_EXISTS:coxswain_proto> $<TARGET_NAME_IF_EXISTS:coxswain_otlp_proto>)

@@ -46,7 +46,7 @@ stage() {
   else
     failed=$((failed + 1)); printf 'FAILED  %4d s   (log: %s)\n' $((SECONDS - begin)) "${log#"$root"/}"
     # What failed is said where it failed, above the rest of a long log.
-    grep -n -m 20 -A 12 -E ': Failure$|^(==[0-9]+==)?(ERROR|WARNING): [A-Za-z]+Sanitizer|runtime error:|\*\*\*(Failed|Timeout|Exception)' "$log"
+    grep -n -m 20 -A 12 -E ': Failure$|^FAILED: |^(==[0-9]+==)?(ERROR|WARNING): [A-Za-z]+Sanitizer|runtime error:|\*\*\*(Failed|Timeout|Exception)' "$log"
     tail -n 60 "$log"
   fi
   report+=$(printf '%-13s %5d s' "$name" $((SECONDS - begin)))$'\n'
