@@ -66,7 +66,7 @@ std::vector<telemetry::Span> Exporter::take() {
   base::MutexLock lock(mu_);
   changed_.wait(lock, [this]() REQUIRES(mu_) { return stop_ || due_.has_value(); });
   const auto hurries = [this]() REQUIRES(mu_) {
-    return stop_ || queue_.size() >= options_.batch_spans_max;
+    return stop_ || queue_.size() >= options_.spans_at_once;
   };
   if (due_) changed_.wait_until(lock, *due_, hurries);
   due_.reset();

@@ -35,7 +35,7 @@ struct ExporterOptions {
   std::string service_name;
   std::string version;
   std::size_t queue_spans_max = 8192;
-  std::size_t batch_spans_max = 512;
+  std::size_t spans_at_once = 512;  // so many do not wait for the interval
   std::chrono::milliseconds interval{1'000};
   std::chrono::milliseconds patience{3'000};     // with one attempt
   std::chrono::milliseconds first_pause{1'000};  // before the second attempt; doubles

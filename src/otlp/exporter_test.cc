@@ -108,7 +108,7 @@ TEST_F(ExporterTest, WhatWaitsLeavesAtTheEnd) {
 
 TEST_F(ExporterTest, AFullBatchLeavesAtOnce) {
   options_.interval = std::chrono::hours(1);
-  options_.batch_spans_max = 3;
+  options_.spans_at_once = 3;
   const auto exporter = this->exporter();
   exporter->add(spans(1));
   exporter->add(spans(2));

@@ -29,6 +29,7 @@
 #include "serve/port_lease.h"
 #include "serve/runtime_environment.h"
 #include "serve/start_failure.h"
+#include "serve/text_files.h"
 #include "supervise/run_folder.h"
 
 namespace coxswain::serve {
@@ -172,9 +173,10 @@ Finding look_at_port(const options::OptionValues& values,
   const auto lease = PortLease::take(values.get<"hostname">(), port, option);
   if (!lease.ok()) return failed(option, lease.status());
   const std::string where = values.get<"hostname">() + " " + std::to_string(lease->port());
-  if (option != "--port" || values.get<"api-key">() || values.get<"hostname">() == "127.0.0.1" ||
-      values.get<"hostname">() == "::1")
-    return {Level::kOk, option, where + " is free"};
+  const bool needs_key = values.get<"api-key">() || values.get<"api-keys-path">();
+  const bool is_local =
+      values.get<"hostname">() == "127.0.0.1" || values.get<"hostname">() == "::1";
+  if (option != "--port" || needs_key || is_local) return {Level::kOk, option, where + " is free"};
   return {Level::kWarn,
           option,
           where + " is free, and whoever reaches it can use the server",
@@ -332,6 +334,8 @@ std::vector<Finding> examine(const options::OptionValues& values, const DoctorSi
         "--kv-spill-path", *folder, values.get<"kv-spill-bytes-max">(), Level::kFail));
   if (const Status status = validate_launcher_options(values); !status.ok())
     out.push_back({Level::kFail, "options", status.message(), kOptionCure});
+  for (const auto& failure : {check_text_files(values), check_front_files(values)})
+    if (failure) out.push_back({Level::kFail, "files", failure->cause, failure->cure});
   look_at_model(values, site, out);
   return out;
 }

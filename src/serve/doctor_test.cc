@@ -80,6 +80,14 @@ TEST_F(Doctor, AskedForTooMuch) {
   EXPECT_THAT(options.text, HasSubstr("`max_input_tokens`(9)"));
 }
 
+TEST_F(Doctor, FilesThatAStartWouldRefuse) {
+  for (const char* option : {"--api-keys-path", "--tokenizer-config-path"}) {
+    const Finding files = one("files", {"--port=0", option + std::string("=/none.json")});
+    EXPECT_EQ(files.level, Level::kFail);
+    EXPECT_THAT(files.text, HasSubstr("/none.json"));
+  }
+}
+
 TEST_F(Doctor, APortThatIsTaken) {
   const auto taken = PortLease::take("127.0.0.1", 0, "--port");
   ASSERT_TRUE(taken.ok());
@@ -92,6 +100,7 @@ TEST_F(Doctor, APortThatIsTaken) {
 TEST_F(Doctor, APortThatAnybodyMayUse) {
   EXPECT_EQ(one("--port", {"--port=0"}).level, Level::kWarn);
   EXPECT_EQ(one("--port", {"--port=0", "--api-key=k"}).level, Level::kOk);
+  EXPECT_EQ(one("--port", {"--port=0", "--api-keys-path=/keys.json"}).level, Level::kOk);
   EXPECT_EQ(one("--port", {"--port=0", "--hostname=localhost"}).level, Level::kOk);
 }
 
