@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "arguments.h"
@@ -34,6 +36,7 @@ constexpr std::uint32_t kPromptTokens = 32;  // before a decode
 constexpr std::uint32_t kBlockTokens = 16;
 constexpr std::uint32_t kBurst = 8;  // decode steps of a round
 constexpr std::uint32_t kPrefillMax = 2048;
+constexpr std::uint32_t kProfiledPrompt = 512;
 
 struct Options {
   std::string model_dir;
@@ -57,7 +60,7 @@ constexpr std::string_view kHelp =
     R"(usage: coxswain-bench-runner MODEL_DIR [--quantize NAME] [--threads N] [--isa NAME]
                              [--batch N] [--rounds N] [--tokens N] [--drafts N] [--kv-cache-dtype NAME]
                              [--speculative-model DIR --prompts FILE]
-                             [--only decode|prefill|engine|fit|tier|grammar|drafts]
+                             [--only decode|prefill|engine|profile|fit|tier|grammar|drafts]
 
 A whole model beside the limits of this machine, measured in the same run. For dense models of
 llama's shape, such as coxswain-make-model writes.
@@ -79,6 +82,7 @@ llama's shape, such as coxswain-make-model writes.
   prefill  prompts of 512 and 2048 tokens, as shares of the arithmetic peak: operations of the
            matrices, over the whole time, attention and everything else included
   engine   the same decode steps behind the engine and a socket: what serving adds
+  profile  what a step of 512 tokens, of one stream and of a batch of streams spend their time on, by operation
   fit      steps of all shapes up to a batch of streams, and what they say of the cost of a step:
            the constants of bench/step_costs.h, which coxswain-bench-scheduler --trace computes with
   tier     the first token of a prompt that is computed, in the cache, in memory behind it, in files;
@@ -107,7 +111,7 @@ Options parse(int argc, char** argv) {
   options.batch = arguments.count("batch", options.batch);
   options.rounds = arguments.count("rounds", options.rounds);
   options.only = arguments.one_of(
-      "only", {"decode", "prefill", "engine", "fit", "tier", "grammar", "drafts"}, "");
+      "only", {"decode", "prefill", "engine", "profile", "fit", "tier", "grammar", "drafts"}, "");
   options.tokens = arguments.count("tokens", options.tokens);
   options.drafts = arguments.count("drafts", options.drafts);
   options.speculative_model = arguments.text("speculative-model");
@@ -236,7 +240,9 @@ runner::RunnerOptions runner_options(const Options& options) {
   return out;
 }
 
-std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
+using StepObserver = std::function<void(const runner::StepReport&)>;
+
+std::unique_ptr<runner::LocalRunner> make_runner(const Options& options, StepObserver on_step) {
   runner::RunnerOptions runner = runner_options(options);
   runner.kv_blocks =
       std::max({(1 + options.batch) * options.blocks_each() * (options.only == "grammar" ? 2 : 1),
@@ -250,6 +256,10 @@ std::unique_ptr<runner::LocalRunner> make_runner(const Options& options) {
   runner.draft_tokens_max = options.only == "grammar" ? 0 : options.drafts;
   runner.speculative_model_dir = options.speculative_model;
   runner.logits_processors = draft_processors();
+  if (options.only == "profile") {
+    runner.profile_steps = 1;
+    runner.on_profile = std::move(on_step);
+  }
   return require(runner::LocalRunner::create(runner));
 }
 
@@ -258,7 +268,8 @@ class RunnerBench {
   explicit RunnerBench(const Options& options)
       : options_(options),
         parameters_(require(parameters_of(options.model_dir))),
-        runner_(make_runner(options)),
+        runner_(
+            make_runner(options, [this](const runner::StepReport& step) { report_.add(step); })),
         exec_(options.n_threads),
         reader_(std::size_t{512} << 20),
         table_(*require(kernels::select_kernels(options.isa))),
@@ -281,6 +292,7 @@ class RunnerBench {
     for (const std::uint32_t n : {1U, options_.batch})
       print_forced_gains(*runner_, n, options_.rounds);
   }
+  void profile();
   void fit() { print_step_costs(*runner_, options_.batch); }
   void drafts() {
     for (const std::uint32_t n : {1U, options_.batch}) {
@@ -297,6 +309,7 @@ class RunnerBench {
 
   const Options& options_;
   const Parameters parameters_;
+  runner::StepReport report_;  // of `profile`; added to while a step is waited for
   const std::unique_ptr<runner::LocalRunner> runner_;
   kernels::ExecContext exec_;
   ReadBandwidth reader_;
@@ -388,6 +401,31 @@ void RunnerBench::prefill(std::uint32_t n_tokens) {
               peak / 1e12);
 }
 
+void RunnerBench::profile() {
+  const auto print = [&](const std::string& what) {
+    std::string text = report_.text();
+    for (std::size_t at = 0; (at = text.find("; ", at)) != std::string::npos;)
+      text.replace(at, 2, "\n  ");
+    text.replace(text.find(": ") + 1, 1, "\n  ");
+    std::printf("%s. %s\n", what.c_str(), text.c_str());
+    report_ = {};
+  };
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    Streams prompt(*runner_, 1, 1, 1, kProfiledPrompt / kBlockTokens + 1);
+    prompt.start(kProfiledPrompt);
+    prompt.drop();
+  }
+  print("prompt of " + std::to_string(kProfiledPrompt));
+  for (const std::uint32_t n : {1U, options_.batch}) {
+    Streams streams(*runner_, 1, n, 1, options_.blocks_each());
+    streams.start(kPromptTokens);
+    report_ = {};
+    for (std::uint32_t round = 0; round < options_.rounds; ++round) streams.decode(kBurst);
+    print("decode " + std::to_string(n));
+    streams.drop();
+  }
+}
+
 // A list of 200 objects, whose names and bounds are the stream's own.
 CompiledGrammar grammar_of_stream(std::uint32_t stream) {
   const std::string i = std::to_string(stream);
@@ -452,6 +490,7 @@ void run_parts(const Options& options, OthersLoad& others) {
     bench.grammar();
     return bench.forced();
   }
+  if (options.only == "profile") return bench.profile();
   if (options.wants("prefill")) {
     bench.prefill(512);
     bench.prefill(kPrefillMax);

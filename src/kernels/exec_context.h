@@ -11,6 +11,8 @@
 
 namespace coxswain::kernels {
 
+class StepProfile;
+
 class ExecContext {
  public:
   // n_threads counts the calling thread; `cpus` as in ThreadPool.
@@ -23,8 +25,13 @@ class ExecContext {
   // Threads of the host, for kernels of a CPU set and for work on results that lie on the host (sampling).
   base::ThreadPool& pool() { return pool_; }
 
+  // Which must outlive the context; null, the default: none (step_profile.h).
+  void set_profile(StepProfile* profile) { profile_ = profile; }
+  StepProfile* profile() const { return profile_; }
+
  private:
   base::ThreadPool pool_;
+  StepProfile* profile_ = nullptr;
 };
 
 }  // namespace coxswain::kernels

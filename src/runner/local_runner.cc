@@ -165,6 +165,11 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   // The threads that will compute read and pack, too.
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
   runner->make_threads(options);
+  if (options.profile_steps > 0 && options.on_profile) {
+    runner->profile_ = std::make_unique<kernels::StepProfile>(*kernels);
+    runner->exec_->set_profile(runner->profile_.get());
+    load.kernels = &runner->profile_->kernels();
+  }
   load.exec = runner->exec_.get();
   COXSWAIN_ASSIGN_OR_RETURN(runner->model_, model::Model::load(load));
   runner->codec_ = std::move(codec);
@@ -289,12 +294,16 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::finish(std::unique_ptr<LocalRu
   // Worker 0 of the pool.
   if (!runner->cpus_.empty()) base::bind_to_cpu(runner->compute_, runner->cpus_.front());
   COXSWAIN_RETURN_IF_ERROR(runner->warm_up());
+  base::MutexLock lock(runner->mu_);
+  runner->warm_ = true;
   return runner;
 }
 
 Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_id) {
   const model::ModelInfo& model = model_->info();
   const std::size_t n_threads = exec_->n_threads();
+  profile_steps_ = options.profile_steps;
+  on_profile_ = options.on_profile;
   ExecutorLimits limits = limits_of(options);
   if (limits.rows_max == 0)
     return invalid_argument("max_batch_prefill_tokens must be above 0", "max_batch_prefill_tokens");
@@ -551,10 +560,27 @@ RunnerState LocalRunner::state() const {
   return out;
 }
 
+void LocalRunner::account(std::size_t n_positions,
+                          const StepTimings& timings,
+                          std::vector<kernels::OperationTime> operations) {
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  report_.add({.steps = 1,
+               .positions = n_positions,
+               .total_s = seconds(timings.total),
+               .sample_s = seconds(timings.sample),
+               .operations = std::move(operations)});
+  if (report_.steps < profile_steps_) return;
+  on_profile_(report_);
+  report_ = {};
+}
+
 void LocalRunner::compute_loop() {
   const base::FloatMode mode;
   while (true) {
     StepPlan plan;
+    bool is_counted = false;
     {
       base::MutexLock lock(mu_);
       changed_.wait(lock, [&]() REQUIRES(mu_) { return !plans_.empty() || stopping_; });
@@ -562,8 +588,16 @@ void LocalRunner::compute_loop() {
       plan = std::move(plans_.front());
       plans_.pop_front();
       running_ = true;
+      is_counted = warm_;
     }
+    std::size_t n_positions = 0;
+    for (const Row& row : plan.rows) n_positions += row.n_tokens;
     Result<StepResult> result = executor_->execute(std::move(plan));
+    if (profile_ != nullptr) {
+      std::vector<kernels::OperationTime> operations = profile_->take();
+      if (is_counted && n_positions > 0 && result.ok())
+        account(n_positions, result->timings, std::move(operations));
+    }
     {
       base::MutexLock lock(mu_);
       running_ = false;

@@ -30,6 +30,7 @@
 #include "runner/draft_model.h"
 #include "runner/memory_plan.h"
 #include "runner/step_executor.h"
+#include "runner/step_report.h"
 #include "tokenizer/tokenizer.h"
 
 namespace coxswain::runner {
@@ -85,6 +86,10 @@ struct RunnerOptions {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   // Bytes of weights read so far, and in all.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+  // Told after so many steps what their time went to, by the thread that computes; without steps of the start. 0:
+  // nothing is timed. With a model that create() loads.
+  std::uint64_t profile_steps = 0;
+  std::function<void(const StepReport&)> on_profile;
 };
 
 // A look at a running runner, for logs.
@@ -153,7 +158,12 @@ class LocalRunner final : public StepRunner {
   void fill_info(const RunnerOptions& options, std::string kernel_set_id);
   Status warm_up();
   void compute_loop();
+  // Of the compute thread.
+  void account(std::size_t n_positions,
+               const StepTimings& timings,
+               std::vector<kernels::OperationTime> operations);
 
+  std::unique_ptr<kernels::StepProfile> profile_;  // null: nothing is timed
   std::unique_ptr<model::Model> model_;
   std::shared_ptr<const TextCodec> codec_;
   std::vector<int> cpus_;  // that workers are bound to, in order; empty: to none
@@ -168,12 +178,17 @@ class LocalRunner final : public StepRunner {
   std::optional<StepExecutor> executor_;       // used by the compute thread only
   RunnerInfo info_;
   MemoryPlan plan_;
+  // Of the compute thread, where profile_ is there.
+  StepReport report_;
+  std::uint64_t profile_steps_ = 0;
+  std::function<void(const StepReport&)> on_profile_;
 
   mutable base::Mutex mu_;
   base::CondVar changed_;
   // At most plans_in_flight_max in plans_, running_ and results_ together.
   std::deque<StepPlan> plans_ GUARDED_BY(mu_);
   bool running_ GUARDED_BY(mu_) = false;  // a plan is with the executor
+  bool warm_ GUARDED_BY(mu_) = false;     // the steps of the start are over
   std::deque<Result<StepResult>> results_ GUARDED_BY(mu_);
   bool stopping_ GUARDED_BY(mu_) = false;
   RunnerState state_ GUARDED_BY(mu_);  // without plans_in_flight

@@ -119,6 +119,7 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
   if (const auto outlook = runner::LocalRunner::outlook(options); outlook.ok())
     log.info("Memory before the weights are read: " + *outlook);
   options.progress = LoadProgress(log, kProgressInterval);
+  options.on_profile = [&log](const runner::StepReport& report) { log.info(report.text()); };
   auto runner = runner::LocalRunner::create(options);
   if (!runner.ok()) return report(log, runner.status(), model_failure(runner.status()));
   for (const std::string& warning : runner.value()->warnings()) log.warn(warning);

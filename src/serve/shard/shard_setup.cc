@@ -107,6 +107,7 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   out.block_tokens = static_cast<std::uint32_t>(values.get<"block-tokens">());
   out.n_threads = values.get<"threads">();
   out.pin_threads = values.get<"pin-threads">();
+  out.profile_steps = values.get<"profile-steps">();
   if (const std::string& isa = values.get<"isa">(); isa != "auto") out.isa = isa;
   for (const std::uint64_t window : values.get<"max-attention-window">())
     out.windows.max_attention_window.push_back(static_cast<std::uint32_t>(window));
