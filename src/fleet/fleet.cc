@@ -1,6 +1,7 @@
 #include "fleet/fleet.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,7 +91,8 @@ std::unique_ptr<Fleet::Replica> Fleet::make_replica(const FleetMember& member) {
                                      r->incarnation.fetch_add(1);
                                      bell_.ring();
                                    },
-                               .on_prompts = [this](const auto& step) { note_prompts(step); }});
+                               .on_prompts = [this](const auto& step) { note_prompts(step); },
+                               .on_admitted = [this](RequestId id) { note_admitted(id); }});
   replica->step_prompt_tokens = member.step_prompt_tokens;
   replica->resumes = member.resumes;
   replica->role = member.role;
@@ -227,6 +229,32 @@ FleetStatus Fleet::status() const {
   if (handovers_) out.handovers = handovers_->stats();
   out.n_together = n_together_;
   return out;
+}
+
+std::vector<RequestPlace> Fleet::places() const {
+  base::MutexLock lock(mu_);
+  base::MutexLock begun_lock(begun_mu_);
+  std::vector<RequestPlace> out;
+  out.reserve(requests_.size());
+  for (const auto& [id, request] : requests_) {
+    std::set<std::size_t> replicas;
+    bool running = false;
+    for (const StayPtr& stay : request->stays) {
+      if (!stay->replica) continue;
+      replicas.insert(*stay->replica);
+      const auto begun = begun_.find(key_of(stay->engine_id));
+      running = running || (begun != begun_.end() && begun->second);
+    }
+    out.push_back({request->request.id, {replicas.begin(), replicas.end()}, running});
+  }
+  return out;
+}
+
+// Probes have ids of their own.
+void Fleet::note_admitted(RequestId engine_id) {
+  base::MutexLock lock(begun_mu_);
+  const auto found = begun_.find(key_of(engine_id));
+  if (found != begun_.end()) found->second = true;
 }
 
 // ---- what engines say

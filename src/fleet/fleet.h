@@ -94,6 +94,13 @@ struct FleetStatus {
   std::uint64_t n_together = 0;  // prompts that Disaggregation::kAuto left where their answers are
 };
 
+// Where a request is now.
+struct RequestPlace {
+  RequestId id{};
+  std::vector<std::size_t> replicas = {};  // whose engines have a part of it, each once, in order
+  bool running = false;                    // a step has had one of these parts
+};
+
 // What a planner is told beside the status.
 struct FleetLoad {
   std::uint64_t waiting_tokens = 0;  // of prompts that no step has begun with
@@ -151,6 +158,8 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   // For those who watch over a replica. Requests come through submit().
   batch::Engine& engine(std::size_t replica) { return *replicas_[replica]->engine; }
   FleetStatus status() const;
+  // Of all that are accepted and unanswered, in no order.
+  std::vector<RequestPlace> places() const;
   // Latencies are those of the `window` before `now`.
   FleetLoad load(TimePoint now, std::chrono::milliseconds window) const;
 
@@ -211,6 +220,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   void count(const batch::HandoverResult& result) const;
   void note_transfer(const Transfer& transfer, const batch::HandoverResult& result) REQUIRES(mu_);
   void note_prompts(const batch::StepFinished& step);
+  void note_admitted(RequestId engine_id);
   void wait(const StayPtr& stay) REQUIRES(mu_);
 
   void note_arrival(const FleetRequest& request) REQUIRES(mu_);
@@ -265,6 +275,9 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   std::atomic<bool> any_waiting_{false};
   mutable base::Mutex cost_mu_;               // held for nothing else, inside of mu_
   LineFit prompt_cost_ GUARDED_BY(cost_mu_);  // seconds over prompt tokens of a step
+  mutable base::Mutex begun_mu_;              // likewise
+  // By the engine_id of each stay that is in an engine: whether a step has had it.
+  std::unordered_map<std::uint64_t, bool> begun_ GUARDED_BY(begun_mu_);
   std::optional<telemetry::GaugePart> queue_size_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

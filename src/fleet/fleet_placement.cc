@@ -158,6 +158,10 @@ std::optional<std::size_t> Fleet::board(const StayPtr& stay) {
   note_waiting();
   stay->replica = replica;
   stay->engine_id = RequestId{next_engine_id_++};
+  {
+    base::MutexLock lock(begun_mu_);
+    begun_.emplace(static_cast<std::uint64_t>(stay->engine_id), false);
+  }
   stay->recalled = stay->hands_on = false;
   stay->parks = stay->parked.context == nullptr &&
                 (stay->via == replica || (stay->apart && !generates(replicas_[*replica]->role)));
@@ -218,6 +222,8 @@ void Fleet::vacate(Stay& stay) {
   --replica.n_stays;
   if (stay.apart) replica.n_apart_tokens -= stay.request().request.prompt.size();
   stay.replica.reset();
+  base::MutexLock lock(begun_mu_);
+  begun_.erase(static_cast<std::uint64_t>(stay.engine_id));
 }
 
 void Fleet::wait(const StayPtr& stay) {

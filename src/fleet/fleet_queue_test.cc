@@ -139,6 +139,28 @@ TEST_F(QueueTest, ALossDuringASubmissionRefusesNothing) {
   fleet.expect_idle();
 }
 
+TEST_F(QueueTest, PlacesSayWhereRequestsAreAndWhetherTheyRun) {
+  EXPECT_TRUE(fleet_->places().empty());
+  fill();
+  const auto waits = submit(request_of(500, 4));  // in no engine
+  std::size_t n_running = 0;
+  std::size_t n_unplaced = 0;
+  const std::vector<RequestPlace> places = fleet_->places();
+  EXPECT_EQ(places.size(), 11U);
+  for (const RequestPlace& place : places) {
+    n_running += place.running ? 1 : 0;
+    n_unplaced += place.replicas.empty() ? 1 : 0;
+    EXPECT_EQ(place.replicas.empty(), place.id == RequestId{500});
+    EXPECT_LE(place.replicas.size(), 1U);
+  }
+  EXPECT_EQ(n_running, 2U);
+  EXPECT_EQ(n_unplaced, 1U);
+  release();
+  EXPECT_TRUE(waits->wait().ok());
+  fleet_.expect_idle();
+  EXPECT_TRUE(fleet_->places().empty());
+}
+
 TEST_F(QueueTest, WhatFitsNowhereIsRefused) {
   GenerationRequest request = request_of(1);
   request.stopping.max_new_tokens = 100'000;

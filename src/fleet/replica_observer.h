@@ -21,6 +21,8 @@ class ReplicaObserver final : public batch::EngineObserver {
     std::function<void()> on_replaced;
     // A step with prompts.
     std::function<void(const batch::StepFinished&)> on_prompts = [](const auto&) {};
+    // A request is in a step for the first time.
+    std::function<void(RequestId)> on_admitted = [](RequestId) {};
   };
 
   // `next` is told everything; not owned.
@@ -33,6 +35,7 @@ class ReplicaObserver final : public batch::EngineObserver {
   }
   void on_request_admitted(const batch::RequestAdmitted& r) override {
     next_.on_request_admitted(r);
+    notices_.on_admitted(r.request);
   }
   void on_admissions(std::uint32_t n_requests) override { next_.on_admissions(n_requests); }
   void on_pause(RequestId id) override { next_.on_pause(id); }

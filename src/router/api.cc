@@ -121,6 +121,13 @@ bool Api::health_asked(std::chrono::milliseconds window) const {
   return asked != 0 && Clock::now() - TimePoint(Clock::duration(asked)) <= window;
 }
 
+std::vector<OpenRequest> Api::open_requests() const {
+  std::vector<OpenRequest> out;
+  for (const auto& call : running_.all()) out.push_back(call->describe());
+  std::ranges::sort(out, {}, &OpenRequest::received);
+  return out;
+}
+
 Status Api::overloaded() {
   return {Code::kResourceExhausted, ErrorKind::kOverloaded, "Model is overloaded"};
 }

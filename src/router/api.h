@@ -8,8 +8,8 @@
 //
 // Routes, documents, headers and errors: docs/api.md.
 //
-// Thread rule: create, add_routes() and stop() on one thread; begin_draining(), fail_open_calls() and set_health() on
-// any. Order at the end: Server::stop(), stop(), then the engine, then the Api may go.
+// Thread rule: create, add_routes() and stop() on one thread; begin_draining(), fail_open_calls(), set_health(),
+// open_requests() and cancel() on any. Order at the end: Server::stop(), stop(), then the engine, then the Api may go.
 
 #include <atomic>
 #include <chrono>
@@ -97,6 +97,10 @@ class Api {
   void fail_open_calls(Status status) { delivery_.fail_all(std::move(status)); }
   // Events that wait to be made part of an answer.
   std::size_t n_undelivered() const { return delivery_.n_queued(); }
+  // Requests that wait or run, the one that came first in front; some may have ended just now.
+  std::vector<OpenRequest> open_requests() const;
+  // As DELETE /v1/requests/ID does. False: nothing runs under it.
+  bool cancel(const std::string& id) { return running_.cancel(id); }
   // What /health answers while the router is not draining.
   void set_health(Status status);
   // Whether /health was asked for within `window`.

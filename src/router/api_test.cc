@@ -66,6 +66,34 @@ TEST(Api, PermitsAreRefusedWhenAllAreTakenAndComeBack) {
   EXPECT_EQ(test.metrics.request_success.value(), 2u);
 }
 
+TEST(Api, OpenRequestsAreListedWithoutTheirTexts) {
+  TestApi test;
+  EXPECT_TRUE(test.api->open_requests().empty());
+  test.engine.script = {held()};
+  http::Request request;
+  request.method = "POST";
+  request.path = "/v1/completions";
+  request.headers = {{"content-type", "application/json"}};
+  request.request_id = "mine";
+  request.body = R"({"prompt":"secret","stream":true})";
+  const auto answer = test.server.call(std::move(request));
+  test.engine.wait_for_submissions(1);
+  const std::vector<OpenRequest> open = test.api->open_requests();
+  ASSERT_EQ(open.size(), 1U);
+  EXPECT_EQ(open[0].request_id, "mine");
+  EXPECT_EQ(open[0].path, "/v1/completions");
+  EXPECT_TRUE(open[0].answer_id.starts_with("cmpl-"));
+  EXPECT_EQ(open[0].prompt_tokens, 7U);
+  EXPECT_EQ(open[0].generated_tokens, 0U);
+  EXPECT_EQ(open[0].requests, std::vector{test.engine.submitted()[0].id});
+  EXPECT_FALSE(test.api->cancel("another"));
+  test.engine.play_held(one_more_token());
+  answer->wait_for_chunks(1);
+  EXPECT_EQ(test.api->open_requests()[0].generated_tokens, 1U);
+  EXPECT_TRUE(test.api->cancel("mine"));
+  answer->wait_for_end();
+}
+
 // The engine speaks of its own request; a client is told the name that its route has for the field.
 TEST(Api, RefusalsOfTheEngineNameTheFieldAsTheRouteDoes) {
   TestApi test;

@@ -69,6 +69,8 @@ class Call::Sink final : public DeliverySink, public std::enable_shared_from_thi
     call_->delivery_.push(shared_from_this(), std::move(event));
   }
   bool queues(batch::TokenEvent& event) override {
+    if (!call_->setup_.sequences[first_sequence_ + event.sequence].prompt_only)
+      call_->n_generated_.fetch_add(event.tokens.size(), std::memory_order_relaxed);
     if (!call_->streams()) {
       call_->absorb(call_->setup_.sequences[first_sequence_ + event.sequence], event);
       if (!event.final) return false;
@@ -104,7 +106,21 @@ Call::Call(CallSetup setup,
       metrics_(metrics),
       log_(log),
       written_at_(Clock::now()) {
-  for (const auto& request : setup_.requests) ids_.push_back(request.id);
+  for (const auto& request : setup_.requests) {
+    ids_.push_back(request.id);
+    n_prompt_tokens_ += request.prompt.size();
+  }
+}
+
+OpenRequest Call::describe() const {
+  return {.request_id = setup_.request_id,
+          .answer_id = setup_.answer_id,
+          .path = setup_.path,
+          .key_name = setup_.key_name,
+          .received = setup_.received,
+          .prompt_tokens = n_prompt_tokens_,
+          .generated_tokens = n_generated_.load(std::memory_order_relaxed),
+          .requests = ids_};
 }
 
 void Call::start() {

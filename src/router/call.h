@@ -7,7 +7,7 @@
 // failed sequence fails the call and cancels the others; a client that goes away cancels all of them at once.
 //
 // Thread rule: start() on any thread, once. deliver(), keep_alive() and fail() on the delivery thread only. The
-// engine asks for stalled() on its own thread; abandon() and cancel() may be called from any thread.
+// engine asks for stalled() on its own thread; abandon(), cancel() and describe() may be called from any thread.
 //
 // Life: held by the sinks that the engine owns and by queued events; the engine and the delivery
 // must outlive the server's connections.
@@ -67,6 +67,18 @@ struct CallSetup {
   Permits permits;
 };
 
+// What a call tells about itself while it is open; nothing of its texts.
+struct OpenRequest {
+  std::string request_id = {};
+  std::string answer_id = {};  // empty: its answer has none
+  std::string path = {};
+  std::string key_name = {};  // empty: no key is asked for
+  TimePoint received{};
+  std::uint64_t prompt_tokens = 0;       // of all prompts
+  std::uint64_t generated_tokens = 0;    // of all sequences, so far
+  std::vector<RequestId> requests = {};  // of the engine, one for each prompt
+};
+
 class Call : public std::enable_shared_from_this<Call> {
  public:
   Call(CallSetup setup,
@@ -85,6 +97,9 @@ class Call : public std::enable_shared_from_this<Call> {
   TimePoint keep_alive(TimePoint now, std::chrono::milliseconds interval);
   // Ends the call with an error now, if it has not ended.
   void fail(const Status& status);
+
+  // From any thread.
+  OpenRequest describe() const;
 
   bool ended() const { return ended_; }
   bool streams() const { return setup_.format->streams(); }
@@ -116,6 +131,8 @@ class Call : public std::enable_shared_from_this<Call> {
   telemetry::Metrics* metrics_;
   telemetry::Logger& log_;
   std::vector<RequestId> ids_;
+  std::uint64_t n_prompt_tokens_ = 0;
+  std::atomic<std::uint64_t> n_generated_{0};
   std::atomic<bool> abandoned_{false};  // no sequence is to run any more
   std::atomic<bool> cancelled_{false};  // on purpose
 

@@ -1,5 +1,5 @@
 #pragma once
-// RunningCalls finds calls by the ids that their clients know, to cancel them.
+// RunningCalls finds calls by the ids that their clients know, to cancel them, and lists them.
 //
 // Thread rule: any thread.
 
@@ -44,10 +44,24 @@ class RunningCalls {
     return !found.empty();
   }
 
+  // Each once, those that have just ended among them, in no order.
+  std::vector<std::shared_ptr<const Call>> all() const {
+    std::vector<std::shared_ptr<const Call>> out;
+    {
+      base::MutexLock lock(mu_);
+      for (const auto& [id, call] : calls_)
+        if (auto open = call.lock()) out.push_back(std::move(open));
+    }
+    std::ranges::sort(out);
+    const auto [first, last] = std::ranges::unique(out);
+    out.erase(first, last);
+    return out;
+  }
+
  private:
   static constexpr std::size_t kCallsMin = 128;
 
-  base::Mutex mu_;
+  mutable base::Mutex mu_;
   std::unordered_multimap<std::string, std::weak_ptr<Call>, base::KeyedHash> calls_ GUARDED_BY(mu_);
   std::size_t n_calls_max_ GUARDED_BY(mu_) = kCallsMin;
 };

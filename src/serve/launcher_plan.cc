@@ -14,6 +14,7 @@
 #include "serve/port_lease.h"
 #include "serve/replica_channel.h"
 #include "serve/replica_roles.h"
+#include "serve/status_file.h"
 
 namespace coxswain::serve {
 namespace {
@@ -107,7 +108,7 @@ ReplicaPlan plan_replica(const options::OptionValues& values,
   const std::string number = std::to_string(index);
   if (index > 0) prefix += "-replica-" + number;
   plan.socket = prefix + "-0";
-  plan.status_file = site.run_folder + "/shard-" + number + ".json";
+  plan.status_file = shard_status_file(site.run_folder, index);
   supervise::ChildSpec& shard = plan.shard;
   shard.name = (n_replicas == 1 ? "shard-" : "replica-") + number;
   shard.argv = {find_program(site.program_folder, "text-generation-server"),

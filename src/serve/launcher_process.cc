@@ -25,6 +25,7 @@
 #include "serve/runtime_environment.h"
 #include "serve/socket_folder.h"
 #include "serve/start_failure.h"
+#include "serve/status_file.h"
 #include "serve/text_files.h"
 #include "supervise/run_folder.h"
 #include "supervise/supervisor.h"
@@ -33,7 +34,6 @@
 namespace coxswain::serve {
 namespace {
 
-constexpr std::size_t kStatusBytesMax = 64 << 10;
 constexpr const char* kRouter = "router";  // its service
 
 int report(const StartFailure& failure) {

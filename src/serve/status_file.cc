@@ -16,6 +16,10 @@ Status cannot_write(const std::string& path) {
 
 }  // namespace
 
+std::string shard_status_file(const std::string& run_folder, std::size_t replica) {
+  return run_folder + "/shard-" + std::to_string(replica) + ".json";
+}
+
 Status write_status_file(const json::Object& facts) {
   const char* path = std::getenv(kStatusFileVariable);
   if (path == nullptr || *path == '\0') return {};

@@ -8,6 +8,7 @@
 //
 // Thread rule: one thread.
 
+#include <cstddef>
 #include <string>
 
 #include <coxswain/status.h>
@@ -17,6 +18,11 @@
 namespace coxswain::serve {
 
 inline constexpr const char* kStatusFileVariable = "COXSWAIN_STATUS_FILE";
+
+inline constexpr std::size_t kStatusBytesMax = 64 << 10;
+
+// Of the shard of a replica, in the launcher's private folder.
+std::string shard_status_file(const std::string& run_folder, std::size_t replica);
 
 // Errors: kUnavailable naming the path.
 Status write_status_file(const json::Object& facts);

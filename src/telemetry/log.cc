@@ -74,7 +74,8 @@ void append_value(std::string& out, const Field& field, bool json) {
 }  // namespace
 
 struct Logger::Impl {
-  explicit Impl(LogOptions log_options) : options(std::move(log_options)) {}
+  explicit Impl(LogOptions log_options)
+      : options(std::move(log_options)), level_min(options.level) {}
 
   void log(Level level,
            std::string_view message,
@@ -192,6 +193,7 @@ struct Logger::Impl {
   }
 
   const LogOptions options;
+  std::atomic<Level> level_min;
   std::atomic<std::uint64_t> dropped{0};
   base::Mutex write_mutex;
   bool stands_still GUARDED_BY(write_mutex) = false;  // the reader
@@ -204,7 +206,11 @@ Logger::Logger(LogOptions options) : impl_(std::make_unique<Impl>(std::move(opti
 Logger::~Logger() = default;
 
 bool Logger::enabled(Level level) const {
-  return level >= impl_->options.level;
+  return level >= impl_->level_min.load(std::memory_order_relaxed);
+}
+
+void Logger::set_level(Level level) {
+  impl_->level_min.store(level, std::memory_order_relaxed);
 }
 
 void Logger::log(Level level, std::string_view message, std::initializer_list<Field> fields) {

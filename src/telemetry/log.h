@@ -55,6 +55,8 @@ class Logger {
   Logger& operator=(const Logger&) = delete;
 
   bool enabled(Level level) const;
+  // From now on; LogOptions::level until then.
+  void set_level(Level level);
   void log(Level level, std::string_view message, std::initializer_list<Field> fields = {});
   void log(Level level, std::string_view message, std::span<const Field> fields);
   void debug(std::string_view message, std::initializer_list<Field> fields = {}) {

@@ -82,6 +82,16 @@ TEST_F(LogTest, LevelsBelowAreNotWritten) {
   EXPECT_TRUE(log.enabled(Level::kInfo));
 }
 
+TEST_F(LogTest, TheLevelMayChange) {
+  Logger log(options(false));
+  log.set_level(Level::kError);
+  log.info("nobody");
+  log.warn_limited("key", hours(1), "nobody");
+  log.set_level(Level::kDebug);
+  log.debug("somebody");
+  EXPECT_THAT(written(), MatchesRegex("[^\n]* DEBUG router: somebody\n"));
+}
+
 TEST_F(LogTest, OneEventIsOneLineAndBounded) {
   Logger log(options(false));
   const std::string text(10'000, 'x');

@@ -42,7 +42,7 @@ inline constexpr OptionSpec kHttpRows[] = {
      .binaries = kFront,
      .ours = true,
      .help = "Loopback address, such as 127.0.0.1:9100, or unix:PATH, that shows each replica and "
-             "changes what it does: /fleet, /metrics and /modify_cluster_state, without a key"},
+             "changes what it does: /fleet, /metrics, /modify_cluster_state and /admin, without a key"},
     {.name = "http-threads",
      .env = "COXSWAIN_HTTP_THREADS",
      .type = OptionType::kU64,

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -9,15 +10,36 @@
 #include "json/json.h"
 #include "router/api.h"
 #include "rpc/unix_socket.h"
+#include "serve/log_level.h"
+#include "serve/router/router_setup.h"
 
 namespace coxswain::serve {
 namespace {
 
-http::Response refusal(int status, const Status& why) {
+constexpr std::string_view kRequestsFolder = "/admin/requests/";
+constexpr int kAccepted = 202;
+constexpr std::chrono::milliseconds kLastAnswersPatience{200};
+
+http::Response document(const json::Value& value) {
   http::Response out;
-  out.status = status;
+  out.body = json::write(value);
+  return out;
+}
+
+http::Response refusal(const Status& why) {
+  http::Response out;
+  out.status = api::http_status(api::ApiStyle::kNative, why);
   out.body = api::error_body(api::ApiStyle::kNative, why);
   return out;
+}
+
+// Why the body is not looked at, if so.
+std::optional<http::Response> not_json(const http::Request& request) {
+  if (router::is_json_content_type(request.header("content-type"))) return std::nullopt;
+  return refusal(Status(Code::kInvalidArgument,
+                        ErrorKind::kUnsupportedMediaType,
+                        "`content-type` must be application/json",
+                        "content-type"));
 }
 
 Result<int> listen_at(const std::string& path) {
@@ -39,14 +61,13 @@ AdminServer::AdminServer(AdminAddress address,
     : address_(std::move(address)),
       lease_(std::move(lease)),
       sources_(std::move(sources)),
+      log_level_(sources_.log_level),
       server_(std::move(server)) {
   server_->add_route(
       "GET", "/fleet", [this](auto, auto responder) { responder->send(fleet_response()); });
   server_->add_route("GET", "/admin/keys", [this](auto, auto responder) {
-    http::Response response;
     const router::KeyRing none;
-    response.body = json::write(router::key_document(sources_.keys ? *sources_.keys : none));
-    responder->send(std::move(response));
+    responder->send(document(router::key_document(sources_.keys ? *sources_.keys : none)));
   });
   server_->add_route("POST", "/modify_cluster_state", [this](auto request, auto responder) {
     responder->send(modify(*request));
@@ -57,11 +78,49 @@ AdminServer::AdminServer(AdminAddress address,
     response.body = sources_.metrics.render() + replica_metrics(sources_.view());
     responder->send(std::move(response));
   });
+  add_admin_routes();
+}
+
+void AdminServer::add_admin_routes() {
+  server_->add_route("GET", "/admin/log-level", [this](auto, auto responder) {
+    responder->send(document(log_level_document(log_level_)));
+  });
+  server_->add_route("PUT", "/admin/log-level", [this](auto request, auto responder) {
+    responder->send(set_log_level(*request));
+  });
+  server_->add_route("GET", "/admin/requests", [this](auto, auto responder) {
+    const auto requests = sources_.requests();
+    responder->send(document(requests_document(requests, sources_.places(), Clock::now())));
+  });
+  server_->add_route(
+      "DELETE", std::string(kRequestsFolder) + "*", [this](auto request, auto responder) {
+        responder->send(cancel(request->path.substr(kRequestsFolder.size())));
+      });
+  server_->add_route("GET", "/admin/memory", [this](auto, auto responder) {
+    responder->send(document(memory_document(sources_.memory())));
+  });
+  server_->add_route("POST", "/admin/drain", [this](auto request, auto responder) {
+    if (auto refused = not_json(*request)) return responder->send(*std::move(refused));
+    json::Object out;
+    out.append_new("draining", true);
+    out.append_new("requests", json::Value::unsigned_integer(sources_.requests().size()));
+    http::Response response = document(json::Value(std::move(out)));
+    response.status = kAccepted;
+    responder->send(std::move(response));
+    sources_.drain();
+  });
 }
 
 AdminServer::~AdminServer() {
-  server_->stop();
+  stop();
   if (address_.is_path()) ::unlink(address_.host.c_str());
+}
+
+void AdminServer::stop() {
+  const TimePoint last = Clock::now() + kLastAnswersPatience;
+  while (server_->open_requests() > 0 && Clock::now() < last)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  server_->stop();
 }
 
 std::string AdminServer::where() const {
@@ -71,20 +130,35 @@ std::string AdminServer::where() const {
 }
 
 http::Response AdminServer::fleet_response() const {
-  http::Response out;
-  out.body = json::write(fleet_document(sources_.view()));
-  return out;
+  return document(fleet_document(sources_.view()));
 }
 
 http::Response AdminServer::modify(const http::Request& request) const {
-  constexpr int kUnsupportedMediaType = 415;
-  if (!router::is_json_content_type(request.header("content-type"))) {
-    return refusal(kUnsupportedMediaType,
-                   invalid_argument("`content-type` must be application/json", "content-type"));
-  }
+  if (auto refused = not_json(request)) return *std::move(refused);
   const Status done = sources_.modify(request.body);
-  if (!done.ok()) return refusal(api::http_status(api::ApiStyle::kNative, done), done);
-  return fleet_response();
+  return done.ok() ? fleet_response() : refusal(done);
+}
+
+http::Response AdminServer::set_log_level(const http::Request& request) {
+  if (auto refused = not_json(request)) return *std::move(refused);
+  auto directives = read_log_level(request.body);
+  if (!directives.ok()) return refusal(directives.status());
+  log_level_ = std::move(directives).value();
+  sources_.log.set_level(log_level_of(log_level_, kRouterLogTarget).level);
+  return document(log_level_document(log_level_));
+}
+
+http::Response AdminServer::cancel(const std::string& id) const {
+  if (!sources_.cancel(id)) {
+    return refusal(Status(Code::kNotFound,
+                          ErrorKind::kNotFound,
+                          "no running request `" + api::echo(id) + "`",
+                          "request_id"));
+  }
+  json::Object out;
+  out.append_new("id", id);
+  out.append_new("cancelled", true);
+  return document(json::Value(std::move(out)));
 }
 
 Result<std::unique_ptr<AdminServer>> AdminServer::start(const AdminAddress& address,

@@ -1,6 +1,7 @@
 #include "serve/router/replica_group.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "rpc/memory_transport.h"
 #include "serve/router/absent_runner.h"
 #include "serve/router/router_setup.h"
+#include "serve/status_file.h"
 
 namespace coxswain::serve {
 
@@ -221,6 +223,29 @@ FleetView ReplicaGroup::view() const {
   if (autoscaler_) out.scaling = autoscaler_->view();
   base::MutexLock lock(mu_);
   for (const auto& replica : replicas_) out.health.push_back(replica->health);
+  return out;
+}
+
+std::vector<ReplicaMemory> ReplicaGroup::memory() const {
+  const char* own = std::getenv(kStatusFileVariable);  // of a launcher, whose folder has all
+  const std::string path = own == nullptr ? "" : own;
+  const std::string folder = path.substr(0, std::min(path.rfind('/'), path.size()));
+  const fleet::FleetStatus status = fleet_->status();
+  std::vector<ReplicaMemory> out;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    ReplicaMemory one{.status = {},
+                      .info = replicas_[i]->info,
+                      .stats = status.replicas[i].stats,
+                      .host_bytes_max = values_.get<"kv-host-bytes-max">() / replicas_.size(),
+                      .file_bytes_max = values_.get<"kv-spill-path">()
+                                            ? values_.get<"kv-spill-bytes-max">() / replicas_.size()
+                                            : 0};
+    if (!folder.empty()) {
+      auto facts = json::parse_file(shard_status_file(folder, i), kStatusBytesMax);
+      if (facts.ok()) one.status = std::move(facts).value();
+    }
+    out.push_back(std::move(one));
+  }
   return out;
 }
 

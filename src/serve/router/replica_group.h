@@ -4,7 +4,7 @@
 //
 // Order: connect(), start(), supervise(); at the end stop_supervisors(), then the destructor.
 //
-// Thread rule: one thread, but for fleet(), view() and ring().
+// Thread rule: one thread, but for fleet(), view(), memory() and ring().
 
 #include <chrono>
 #include <cstddef>
@@ -26,6 +26,7 @@
 #include "router/engine_metrics.h"
 #include "serve/replica_channel.h"
 #include "serve/replica_roles.h"
+#include "serve/router/admin_documents.h"
 #include "serve/router/autoscale_setup.h"
 #include "serve/router/fleet_document.h"
 #include "serve/router/shard_connector.h"
@@ -72,6 +73,8 @@ class ReplicaGroup {
                  const std::function<bool()>& health_asked);
   // From any thread, from start() to the end.
   FleetView view() const;
+  // From any thread, from start() to the end. Reads files.
+  std::vector<ReplicaMemory> memory() const;
   // Somebody wants to know how the replicas are.
   void ring();
   void stop_supervisors();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -341,7 +342,14 @@ std::optional<StartFailure> RouterProcess::start_admin(const http::ServerOptions
                             return modify_cluster_state(replicas_->fleet(), body, Clock::now());
                           },
                           .keys = keys_,
-                          .metrics = *metrics_});
+                          .metrics = *metrics_,
+                          .log = log_,
+                          .log_level = values_.get<"LOG_LEVEL">(),
+                          .requests = [this] { return api_->open_requests(); },
+                          .places = [this] { return replicas_->fleet().places(); },
+                          .cancel = [this](const std::string& id) { return api_->cancel(id); },
+                          .memory = [this] { return replicas_->memory(); },
+                          .drain = [this] { drain_everything(); }});
   if (!server.ok()) return bind_failure(server.status(), "--admin-listen");
   admin_server_ = std::move(server).value();
   log_.info("the replicas are shown", {{"at", std::string_view(admin_server_->where())}});
@@ -429,6 +437,16 @@ void RouterProcess::drain() {
 
 void RouterProcess::request_stop() {
   stop_.request_stop("asked for");
+}
+
+// The launcher, if there is one, ends the shards, too.
+void RouterProcess::drain_everything() {
+  const bool below_launcher = environment_.contains(kParentPipeVariable);
+  if (below_launcher && ::getppid() == parent_pid_) {
+    ::kill(parent_pid_, SIGTERM);
+  } else {
+    request_stop();
+  }
 }
 
 // The launcher ended without telling us. Nothing may outlive it for long.

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "options/options.h"
@@ -85,11 +86,13 @@ class RouterProcess {
   void end();
   void drain();
   std::chrono::milliseconds grace() const;
+  void drain_everything();
   void on_parent_gone();
   void dump_state();
 
   const options::OptionValues& values_;
   const options::Environment& environment_;
+  const pid_t parent_pid_ = ::getppid();
   telemetry::Logger log_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   router::ChatModel chat_;

@@ -156,7 +156,7 @@ router::ApiOptions api_options(const options::OptionValues& values,
 
 telemetry::LogOptions log_options(const options::OptionValues& values) {
   telemetry::LogOptions out;
-  out.target = "text_generation_router";
+  out.target = kRouterLogTarget;
   out.level = log_level_of(values.get<"LOG_LEVEL">(), out.target).level;
   out.json = values.get<"json-output">();
   out.colour = values.get<"LOG_COLORIZE">();

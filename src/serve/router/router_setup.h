@@ -37,6 +37,8 @@ http::ServerOptions server_options(const options::OptionValues& values,
 router::ApiOptions api_options(const options::OptionValues& values,
                                const request::TokenLimits& limits,
                                const RunnerInfo& info);
+// The name of the router's log.
+inline constexpr const char* kRouterLogTarget = "text_generation_router";
 telemetry::LogOptions log_options(const options::OptionValues& values);
 
 }  // namespace coxswain::serve
