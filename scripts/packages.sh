@@ -6,7 +6,7 @@ BUILD_PACKAGES=(
   cmake ninja-build g++ ccache pkg-config
   libboost1.81-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libcli11-dev libcurl4-openssl-dev libssl-dev
-  libpcre2-dev libsimdjson-dev libutf8proc-dev libxxhash-dev libzstd-dev
+  libpcre2-dev libsimdjson-dev libutf8proc-dev libxxhash-dev libzstd-dev zlib1g-dev
 )
 CHECK_PACKAGES=(
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev

@@ -16,6 +16,8 @@ bool is_printable(std::string_view text);
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 // Without blanks and tabs at both ends.
 std::string_view trimmed(std::string_view text);
+// Takes the part before the next `mark` off `rest`, which is empty behind the last; trimmed.
+std::string_view take_part(std::string_view& rest, char mark);
 // True if the comma-separated list has the word, ignoring case.
 bool list_has(std::string_view list, std::string_view word);
 // Nothing if an escape is not '%' and two hexadecimal digits.

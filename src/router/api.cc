@@ -9,6 +9,7 @@
 #include "http/syntax.h"
 #include "router/api_ticket.h"
 #include "router/error_response.h"
+#include "router/metrics_page.h"
 
 namespace coxswain::router {
 namespace {
@@ -18,14 +19,6 @@ constexpr std::size_t kElementsMax = 10'000;  // per array, but for those with a
 constexpr std::array<std::string_view, 4> kArraysWithOwnLimit{
     "messages", "tools", "prompt", "tokens"};
 constexpr std::size_t kIgnoredHeaderBytesMax = 512;
-
-// Takes the part before the next `mark` off `rest`.
-std::string_view take_part(std::string_view& rest, char mark) {
-  const std::size_t end = std::min(rest.find(mark), rest.size());
-  const std::string_view part = http::trimmed(rest.substr(0, end));
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return part;
-}
 
 Status check_content_type(const http::Request& request) {
   if (is_json_content_type(request.header("content-type"))) return {};
@@ -51,7 +44,7 @@ std::string reset_text(std::chrono::nanoseconds time) {
 
 bool is_json_content_type(std::string_view content_type) {
   std::string_view rest = content_type;
-  const std::string_view type = take_part(rest, ';');
+  const std::string_view type = http::take_part(rest, ';');
   const std::size_t slash = type.find('/');
   if (slash == std::string_view::npos) return false;
   const std::string_view subtype = type.substr(slash + 1);
@@ -60,8 +53,8 @@ bool is_json_content_type(std::string_view content_type) {
                         http::equal_ignoring_case(subtype.substr(subtype.size() - 5), "+json"));
   if (!http::equal_ignoring_case(type.substr(0, slash), "application") || !is_json) return false;
   while (!rest.empty()) {
-    std::string_view parameter = take_part(rest, ';');
-    const std::string_view name = take_part(parameter, '=');
+    std::string_view parameter = http::take_part(rest, ';');
+    const std::string_view name = http::take_part(parameter, '=');
     if (!http::equal_ignoring_case(name, "charset")) continue;
     std::string_view value = http::trimmed(parameter);
     if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
@@ -207,11 +200,10 @@ void Api::add_routes(http::Server& server) {
 
 void Api::add_metrics_route(http::Server& server) {
   if (auto gate = make_gate(options_.auth)) server.set_gate(std::move(gate));
-  server.add_route("GET", "/metrics", [this](auto, auto responder) {
-    http::Response response;
-    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    if (metrics_ != nullptr) response.body = metrics_->render();
-    responder->send(std::move(response));
+  server.add_route("GET", "/metrics", [this](auto request, auto responder) {
+    std::string text;
+    if (metrics_ != nullptr) text = metrics_->render(metrics_format(*request));
+    responder->send(metrics_page(*request, std::move(text)));
   });
 }
 

@@ -69,8 +69,7 @@ class Call::Sink final : public DeliverySink, public std::enable_shared_from_thi
     call_->delivery_.push(shared_from_this(), std::move(event));
   }
   bool queues(batch::TokenEvent& event) override {
-    if (!call_->setup_.sequences[first_sequence_ + event.sequence].prompt_only)
-      call_->n_generated_.fetch_add(event.tokens.size(), std::memory_order_relaxed);
+    call_->note_tokens(first_sequence_ + event.sequence, event);
     if (!call_->streams()) {
       call_->absorb(call_->setup_.sequences[first_sequence_ + event.sequence], event);
       if (!event.final) return false;
@@ -105,6 +104,7 @@ Call::Call(CallSetup setup,
       delivery_(delivery),
       metrics_(metrics),
       log_(log),
+      tokens_at_(setup_.sequences.size()),
       written_at_(Clock::now()) {
   for (const auto& request : setup_.requests) {
     ids_.push_back(request.id);
@@ -175,6 +175,17 @@ bool Call::stalled(std::size_t n_pending) const {
   if (!streams()) return false;  // what it has yielded waits for nobody
   return n_pending > kPendingEventsMax * setup_.per_prompt ||
          setup_.responder->unsent_bytes() > setup_.unsent_bytes_max;
+}
+
+// On the engine's thread, of every event.
+void Call::note_tokens(std::size_t index, const batch::TokenEvent& event) {
+  if (event.tokens.empty() || setup_.sequences[index].prompt_only) return;
+  n_generated_.fetch_add(event.tokens.size(), std::memory_order_relaxed);
+  if (metrics_ == nullptr) return;
+  metrics_->generated_tokens.add(event.tokens.size());
+  const TimePoint now = Clock::now();
+  const TimePoint before = std::exchange(tokens_at_[index], now);
+  if (before != TimePoint{}) metrics_->inter_token_duration.observe(seconds(now - before));
 }
 
 // On the engine's thread for a whole answer, whose tokens nobody looks at before the final event is delivered; on the
@@ -300,14 +311,16 @@ void Call::observe(const api::SequenceAnswer& sequence) const {
   if (metrics_ == nullptr) return;
   Figures own;
   own.add_times(sequence, setup_.received);
-  metrics_->request_duration.observe(seconds(own.times.total));
-  metrics_->request_validation_duration.observe(seconds(own.times.validation));
-  metrics_->request_queue_duration.observe(seconds(own.times.queue));
-  metrics_->request_inference_duration.observe(seconds(own.times.inference));
-  metrics_->request_mean_time_per_token_duration.observe(seconds(own.times.per_token));
+  const telemetry::TraceId* trace = setup_.trace.id();
+  metrics_->request_duration.observe(seconds(own.times.total), trace);
+  metrics_->request_validation_duration.observe(seconds(own.times.validation), trace);
+  metrics_->request_queue_duration.observe(seconds(own.times.queue), trace);
+  metrics_->request_inference_duration.observe(seconds(own.times.inference), trace);
+  metrics_->request_mean_time_per_token_duration.observe(seconds(own.times.per_token), trace);
   metrics_->request_generated_tokens.observe(static_cast<double>(sequence.n_generated));
   metrics_->time_to_first_token_duration.observe(
-      seconds(between(setup_.received, sequence.first_token_at)));
+      seconds(between(setup_.received, sequence.first_token_at)), trace);
+  metrics_->sequence_finish[sequence.finish.reason].add();
 }
 
 Call::Figures Call::figures() const {

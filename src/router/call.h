@@ -113,6 +113,7 @@ class Call : public std::enable_shared_from_this<Call> {
   class Sink;
 
   bool stalled(std::size_t n_pending) const;
+  void note_tokens(std::size_t index, const batch::TokenEvent& event);
   Status client_status(const Status& status) const;
   void absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const;
   void write_events(const std::vector<std::string>& events);
@@ -133,6 +134,7 @@ class Call : public std::enable_shared_from_this<Call> {
   std::vector<RequestId> ids_;
   std::uint64_t n_prompt_tokens_ = 0;
   std::atomic<std::uint64_t> n_generated_{0};
+  std::vector<TimePoint> tokens_at_;    // by sequence: its last ones; of the engine's thread
   std::atomic<bool> abandoned_{false};  // no sequence is to run any more
   std::atomic<bool> cancelled_{false};  // on purpose
 

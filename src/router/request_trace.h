@@ -21,6 +21,9 @@ class RequestTrace {
   // Begins a trace, or goes on with the one that the client names; nothing if the client does not keep that.
   RequestTrace(telemetry::SpanSink* sink, const http::Request& request);
 
+  // Null: it is not traced.
+  const telemetry::TraceId* id() const { return sink_ == nullptr ? nullptr : &trace_; }
+
   // `sequence`: the one whose times are told.
   void succeed(const RequestRecord& record,
                const RequestTimes& times,

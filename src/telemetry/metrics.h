@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <coxswain/stats.h>
+#include <coxswain/types.h>
 
 #include "telemetry/exposition.h"
 #include "telemetry/failure_label.h"
@@ -30,11 +31,15 @@ using ByFailure = Labelled<Metric, FailureLabel, 8>;
 template <typename Metric>
 using ByMethod = Labelled<Metric, BatchMethod, 2>;
 template <typename Metric>
+using ByFinish = Labelled<Metric, FinishReason, 3>;
+template <typename Metric>
 using ByWait = Labelled<Metric, WaitReason, kWaitReasonNames.size()>;
 
 struct MetricsOptions {
   std::uint32_t input_tokens_max = 4096;  // for the bucket bounds of the length histograms
   std::uint32_t total_tokens_max = 4096;
+  // Under which vLLM's names of what there is are shown, too, as `model_name`; empty: they are not.
+  std::string vllm_model_name = {};
 };
 
 class Metrics {
@@ -43,12 +48,17 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  std::string render() const { return all_.render(); }  // text/plain; version=0.0.4
+  // Without the end of a page (Registry::render()).
+  std::string render(TextFormat format = TextFormat::kPrometheus) const {
+    return all_.render(format);
+  }
 
  private:
+  void add_vllm_names();
   Counter& counter(std::string_view name, std::string_view help);
   ByFailure<Counter> counters_by_failure(std::string_view name, std::string_view help);
   ByMethod<Counter> counters_by_method(std::string_view name, std::string_view help);
+  ByFinish<Counter> counters_by_finish(std::string_view name, std::string_view help);
   ByWait<Counter> counters_by_wait(std::string_view name, std::string_view help);
   Gauge& gauge(std::string_view name, std::string_view help);
   // In seconds.
@@ -86,6 +96,11 @@ class Metrics {
       "tgi_request_generated_tokens", "Tokens generated for a request", options_.total_tokens_max);
   Histogram& time_to_first_token_duration =
       duration("tgi_time_to_first_token_duration", "Seconds from arrival to the first token");
+  Histogram& inter_token_duration =
+      duration("tgi_inter_token_duration", "Seconds from a step's tokens of an answer to the next");
+  Counter& generated_tokens = counter("tgi_generated_tokens_total", "Tokens of all answers so far");
+  ByFinish<Counter> sequence_finish = counters_by_finish(
+      "tgi_sequence_finish_total", "Sequences that were answered, by why they ended");
 
   // ---- the queue and the batch ----
   Gauge& queue_size = gauge("tgi_queue_size", "Requests that wait for a step");

@@ -46,6 +46,70 @@ TEST(Registry, WritesTheTextFormat) {
             "c_sum{m=\"p\"} 101.1\nc_count{m=\"p\"} 3\n\n");
 }
 
+// A counter that is not called so is none: its series keeps the name that it has in the other format.
+TEST(Registry, WritesOpenMetrics) {
+  Registry registry;
+  registry.counter("a_total", "Things", "kind=\"x\"").add(3);
+  registry.counter("b_count", "Of TGI").add(2);
+  registry.gauge("c", "Level").set(0.25);
+  registry.computed(
+      "d", "Half", "gauge", [] { return 0.5; }, "m=\"p\"");
+  registry.computed(
+      "e_total", "Five", "counter", [] { return 5; }, "m=\"p\"");
+  EXPECT_EQ(registry.render(TextFormat::kOpenMetrics),
+            "# HELP a Things\n# TYPE a counter\na_total{kind=\"x\"} 3\n"
+            "# HELP b_count Of TGI\n# TYPE b_count unknown\nb_count 2\n"
+            "# HELP c Level\n# TYPE c gauge\nc 0.25\n"
+            "# HELP d Half\n# TYPE d gauge\nd{m=\"p\"} 0.5\n"
+            "# HELP e Five\n# TYPE e counter\ne_total{m=\"p\"} 5\n");
+}
+
+TEST(Registry, ABucketHasTheLastTraceThatFellIntoIt) {
+  Registry registry;
+  Histogram& histogram = registry.histogram("c", "Times", {0.5, 1});
+  const TraceId trace{0x0A, 0xF7};
+  const TraceId later{0x0B};
+  histogram.observe(0.25, &later);
+  histogram.observe(0.5, &trace);
+  histogram.observe(0.75);
+  histogram.observe(7, &later);
+  const auto lines = lines_with(registry.render(TextFormat::kOpenMetrics), "c_bucket");
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[0],
+              ::testing::MatchesRegex("c_bucket\\{le=\"0.5\"\\} 2 # "
+                                      "\\{trace_id=\"0af70{28}\"\\} 0.5 1[0-9]{9}(\\.[0-9]+)?"));
+  EXPECT_EQ(lines[1], "c_bucket{le=\"1\"} 3");
+  EXPECT_THAT(lines[2], HasSubstr("4 # {trace_id=\"0b000000000000000000000000000000\"} 7 "));
+  EXPECT_THAT(registry.render(), ::testing::Not(HasSubstr("trace_id")));
+}
+
+TEST(Metrics, NamesOfVllmAreThereIfAskedFor) {
+  EXPECT_THAT(Metrics({}).render(), ::testing::Not(HasSubstr("vllm")));
+  Metrics metrics({.vllm_model_name = "a \"b\"\\c"});
+  metrics.queue_size.set(3);
+  metrics.kv_blocks_total.set(8);
+  metrics.kv_blocks_leased.set(1);
+  metrics.kv_blocks_retiring.set(1);
+  metrics.generated_tokens.add(11);
+  metrics.sequence_finish[FinishReason::kEosToken].add(2);
+  metrics.sequence_finish[FinishReason::kStopSequence].add();
+  metrics.time_to_first_token_duration.observe(0.25);
+  const std::string labels = R"({model_name="a \"b\"\\c",engine="0"})";
+  const std::string text = metrics.render();
+  for (const std::string& line :
+       {"\nvllm:num_requests_waiting" + labels + " 3\n",
+        "\nvllm:num_requests_running" + labels + " 0\n",
+        "\nvllm:kv_cache_usage_perc" + labels + " 0.25\n",
+        "\nvllm:generation_tokens_total" + labels + " 11\n",
+        "\nvllm:time_to_first_token_seconds_count" + labels + " 1\n",
+        "\nvllm:request_success_total" + labels.substr(0, labels.size() - 1) +
+            ",finished_reason=\"stop\"} 3\n",
+        std::string("\n# TYPE vllm:generation_tokens_total counter\n"),
+        std::string("\n# TYPE vllm:request_prompt_tokens histogram\n")}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST(Metrics, DurationBucketsAreThoseOfTgi) {
   const Metrics metrics({});
   const auto lines = lines_with(metrics.render(), "tgi_request_duration_bucket");
@@ -127,8 +191,11 @@ TEST(Metrics, PageNamesEveryMetric) {
   const char* source = std::getenv("COXSWAIN_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "COXSWAIN_SOURCE_DIR is not set";
   std::ifstream file(std::string(source) + "/docs/metrics.md");
-  std::stringstream page;
-  page << file.rdbuf();
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::size_t aliases = text.str().find("## Names of vLLM");
+  ASSERT_NE(aliases, std::string::npos);
+  const std::string page = text.str().substr(0, aliases);
   std::size_t declared = 0;
   for (const std::string& line : lines_with(Metrics({}).render(), "# TYPE ")) {
     std::istringstream words(line.substr(7));
@@ -137,10 +204,15 @@ TEST(Metrics, PageNamesEveryMetric) {
     words >> name >> type;
     std::string row = "| `" + name;
     row.append("` | ").append(type).append(" |");
-    EXPECT_THAT(page.str(), HasSubstr(row));
+    EXPECT_THAT(page, HasSubstr(row));
     ++declared;
   }
-  EXPECT_EQ(lines_with(page.str(), "| `").size(), declared) << "the page lists others too";
+  EXPECT_EQ(lines_with(page, "| `").size(), declared) << "the page lists others too";
+  const Metrics aliased({.vllm_model_name = "m"});
+  for (const std::string& line : lines_with(aliased.render(), "# TYPE vllm:")) {
+    const std::string name = line.substr(7, line.rfind(' ') - 7);
+    EXPECT_THAT(text.str().substr(aliases), HasSubstr("`" + name + "`"));
+  }
 }
 
 }  // namespace

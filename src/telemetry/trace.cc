@@ -60,6 +60,16 @@ std::optional<TraceParent> parse_traceparent(std::string_view text) {
   return out;
 }
 
+std::string to_text(const TraceId& id) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const std::uint8_t byte : id) {
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 0xF];
+  }
+  return out;
+}
+
 TraceId new_trace_id() {
   return draw<16>();
 }

@@ -32,6 +32,9 @@ struct TraceParent {
 // Empty unless the text is valid: it is not the client's fault that counts, the trace begins here then.
 std::optional<TraceParent> parse_traceparent(std::string_view text);
 
+// 32 hexadecimal digits.
+std::string to_text(const TraceId& id);
+
 TraceId new_trace_id();
 SpanId new_span_id();
 

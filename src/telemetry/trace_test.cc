@@ -22,6 +22,10 @@ TEST(Traceparent, IsReadAsWritten) {
   EXPECT_FALSE(parse_traceparent(unsampled)->sampled);
 }
 
+TEST(Traceparent, AnIdIsWrittenAsItIsRead) {
+  EXPECT_EQ(to_text(parse_traceparent(kValid)->trace), kValid.substr(3, 32));
+}
+
 TEST(Traceparent, WhatIsNotValidIsNone) {
   std::set<std::string> invalid{"", "00", std::string(kValid) + "-more", std::string(kValid) + "0"};
   // Each place in turn: digits of upper case or none, dashes that are missing, and one character less.

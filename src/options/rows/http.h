@@ -31,6 +31,15 @@ inline constexpr OptionSpec kHttpRows[] = {
      .binaries = kFront,
      .help = "A port that answers GET /metrics alone, beside the HTTP port; none if 0 or not given "
              "(TGI names 9000 and answers nothing there)"},
+    {.name = "metrics-aliases",
+     .env = "COXSWAIN_METRICS_ALIASES",
+     .type = OptionType::kChoice,
+     .default_value = "none",
+     .choices = "none|vllm",
+     .binaries = kFront,
+     .ours = true,
+     .help =
+         "Metrics also under the names of another server, for what reads those (docs/metrics.md)"},
     {.name = "cors-allow-origin",
      .env = "CORS_ALLOW_ORIGIN",
      .type = OptionType::kList,
@@ -41,8 +50,9 @@ inline constexpr OptionSpec kHttpRows[] = {
      .env = "COXSWAIN_ADMIN_LISTEN",
      .binaries = kFront,
      .ours = true,
-     .help = "Loopback address, such as 127.0.0.1:9100, or unix:PATH, that shows each replica and "
-             "changes what it does: /fleet, /metrics, /modify_cluster_state and /admin, without a key"},
+     .help =
+         "Loopback address, such as 127.0.0.1:9100, or unix:PATH, that shows each replica and "
+         "changes what it does: /fleet, /metrics, /modify_cluster_state and /admin, without a key"},
     {.name = "http-threads",
      .env = "COXSWAIN_HTTP_THREADS",
      .type = OptionType::kU64,

@@ -9,6 +9,7 @@
 #include "api/errors.h"
 #include "json/json.h"
 #include "router/api.h"
+#include "router/metrics_page.h"
 #include "rpc/unix_socket.h"
 #include "serve/log_level.h"
 #include "serve/router/router_setup.h"
@@ -72,11 +73,10 @@ AdminServer::AdminServer(AdminAddress address,
   server_->add_route("POST", "/modify_cluster_state", [this](auto request, auto responder) {
     responder->send(modify(*request));
   });
-  server_->add_route("GET", "/metrics", [this](auto, auto responder) {
-    http::Response response;
-    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    response.body = sources_.metrics.render() + replica_metrics(sources_.view());
-    responder->send(std::move(response));
+  server_->add_route("GET", "/metrics", [this](auto request, auto responder) {
+    const telemetry::TextFormat format = router::metrics_format(*request);
+    responder->send(router::metrics_page(
+        *request, sources_.metrics.render(format) + replica_metrics(sources_.view(), format)));
   });
   add_admin_routes();
 }

@@ -223,7 +223,7 @@ json::Value fleet_document(const FleetView& view) {
   return json::Value(std::move(out));
 }
 
-std::string replica_metrics(const FleetView& view) {
+std::string replica_metrics(const FleetView& view, telemetry::TextFormat format) {
   telemetry::Registry registry;
   for (std::size_t i = 0; i < view.health.size(); ++i) {
     registry.gauge("tgi_replica_serving", "1 if the replica's shard answers, else 0", label_of(i))
@@ -239,7 +239,7 @@ std::string replica_metrics(const FleetView& view) {
       }
     }
   }
-  return registry.render();
+  return registry.render(format);
 }
 
 }  // namespace coxswain::serve

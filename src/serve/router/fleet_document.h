@@ -12,6 +12,7 @@
 #include "fleet/autoscaler.h"
 #include "fleet/fleet.h"
 #include "json/json.h"
+#include "telemetry/exposition.h"
 
 namespace coxswain::serve {
 
@@ -23,7 +24,7 @@ struct FleetView {
 };
 
 json::Value fleet_document(const FleetView& view);
-// In the text form of Prometheus, with the label `replica`.
-std::string replica_metrics(const FleetView& view);
+// With the label `replica`.
+std::string replica_metrics(const FleetView& view, telemetry::TextFormat format);
 
 }  // namespace coxswain::serve

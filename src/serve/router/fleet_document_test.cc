@@ -91,7 +91,7 @@ TEST(FleetDocument, AFleetThatScalesItselfTellsWhatItDecided) {
 }
 
 TEST(ReplicaMetrics, HaveTheLabel) {
-  EXPECT_THAT(replica_metrics(view_of_two()),
+  EXPECT_THAT(replica_metrics(view_of_two(), telemetry::TextFormat::kPrometheus),
               AllOf(HasSubstr("# TYPE tgi_replica_running gauge\n"
                               "tgi_replica_running{replica=\"0\"} 2\n"
                               "tgi_replica_running{replica=\"1\"} 0\n"),

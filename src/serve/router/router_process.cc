@@ -247,7 +247,11 @@ std::optional<StartFailure> RouterProcess::start_engines() {
     log_.info("Maximum total tokens defaulted to " + std::to_string(limits_.total_tokens_max));
   }
   metrics_ = std::make_unique<telemetry::Metrics>(telemetry::MetricsOptions{
-      .input_tokens_max = limits_.input_tokens_max, .total_tokens_max = limits_.total_tokens_max});
+      .input_tokens_max = limits_.input_tokens_max,
+      .total_tokens_max = limits_.total_tokens_max,
+      .vllm_model_name = values_.get<"metrics-aliases">() == "vllm"
+                             ? api_options(values_, limits_, replicas_->info()).model_id
+                             : ""});
   if (const Status status = replicas_->start(*metrics_); !status.ok())
     return StartFailure{"Memory", status.message(), kOptionCure};
   return std::nullopt;
