@@ -168,6 +168,7 @@ void Api::add_routes(http::Server& server) {
   add_item_route(server, "GET", "/v1/responses/", &Api::stored_response);
   add_item_route(server, "DELETE", "/v1/responses/", &Api::delete_response);
   add_item_route(server, "DELETE", "/v1/requests/", &Api::cancel_request);
+  add_kserve_routes(server);
   add_generation_route(server, "/api/chat", &Api::ollama_chat);
   add_generation_route(server, "/api/generate", &Api::ollama_generate);
   add_tokenize_route(server, "/api/show", &Api::ollama_show);

@@ -120,6 +120,7 @@ class Api {
   };
 
   void add_generation_route(http::Server& server, const char* path, Work work);
+  void add_kserve_routes(http::Server& server);
   void add_tokenize_route(http::Server& server, const char* path, Work work);
   // Of what is below `folder`, a literal, by its id.
   void add_item_route(http::Server& server,
@@ -140,12 +141,15 @@ class Api {
   Status generate_compat(Ticket& ticket);  // POST /
   Status chat(Ticket& ticket);
   Status complete(Ticket& ticket);
-  Status messages(Ticket& ticket);              // POST /v1/messages
-  Status count_message_tokens(Ticket& ticket);  // POST /v1/messages/count_tokens
-  Status respond(Ticket& ticket);               // POST /v1/responses
-  Status ollama_chat(Ticket& ticket);           // POST /api/chat
-  Status ollama_generate(Ticket& ticket);       // POST /api/generate
-  Status ollama_show(Ticket& ticket);           // POST /api/show
+  Status messages(Ticket& ticket);                // POST /v1/messages
+  Status count_message_tokens(Ticket& ticket);    // POST /v1/messages/count_tokens
+  Status respond(Ticket& ticket);                 // POST /v1/responses
+  Status ollama_chat(Ticket& ticket);             // POST /api/chat
+  Status ollama_generate(Ticket& ticket);         // POST /api/generate
+  Status ollama_show(Ticket& ticket);             // POST /api/show
+  Status kserve_infer(Ticket& ticket);            // POST /v2/models/NAME/infer and its like
+  Status kserve_generate(Ticket& ticket);         // .../generate
+  Status kserve_generate_stream(Ticket& ticket);  // .../generate_stream
   Status tokenize(Ticket& ticket);
   Status chat_tokenize(Ticket& ticket);
   Status detokenize(Ticket& ticket);
@@ -163,6 +167,7 @@ class Api {
   // The items of the response that the request goes on from.
   Result<json::Array> earlier_items(const api::ResponsesRequest& request);
   Status start_ollama(Ticket& ticket, api::OllamaRequest request, bool is_chat);
+  Status start_kserve_generation(Ticket& ticket, bool stream);
   Result<ChatPrompt> render(const api::ChatRequest& request) const;
   // How the answer is read; what its text has to look like goes into the request.
   Result<std::optional<api::ReplyOptions>> shape_answer(api::ChatRequest& request,
@@ -170,6 +175,7 @@ class Api {
                                                         api::ApiStyle style) const;
   Status check_model(const std::optional<std::string>& model) const;
   Status check_ollama_model(std::string_view name) const;  // with a tag or without
+  Status check_kserve_model(std::string_view path) const;
   static Status unknown_model(std::string_view name);
   void add_sequences(CallSetup& setup,
                      const ValidationInput& input,
@@ -196,6 +202,8 @@ class Api {
   http::Response stored_response(const std::string& id);
   http::Response delete_response(const std::string& id);
   http::Response cancel_request(const std::string& id);
+  http::Response kserve_ready() const;
+  http::Response kserve_model(const http::Request& request) const;
   http::Response ollama_tags() const;
   http::Response ollama_running() const;  // GET /api/ps
   json::Object ollama_model() const;

@@ -9,8 +9,8 @@
 namespace coxswain::router {
 namespace {
 
-constexpr std::array<std::string_view, 4> kHealthRoutes{
-    "/health", "/health/live", "/health/ready", "/ping"};
+constexpr std::array<std::string_view, 6> kHealthRoutes{
+    "/health", "/health/live", "/health/ready", "/ping", "/v2/health/live", "/v2/health/ready"};
 constexpr std::array<std::string_view, 6> kOpenRoutes{
     "/", "/api/version", "/info", "/metrics", "/models", "/v1/models"};
 
