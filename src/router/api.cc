@@ -145,10 +145,11 @@ void Api::add_tokenize_route(http::Server& server, const char* path, Work work) 
 void Api::add_item_route(http::Server& server,
                          const char* method,
                          std::string_view folder,
-                         http::Response (Api::*answer)(const std::string& id)) {
+                         http::Response (Api::*answer)(const http::Request& request,
+                                                       const std::string& id)) {
   server.add_route(
       method, std::string(folder) + "*", [this, folder, answer](auto request, auto responder) {
-        responder->send((this->*answer)(request->path.substr(folder.size())));
+        responder->send((this->*answer)(*request, request->path.substr(folder.size())));
       });
 }
 
@@ -167,6 +168,7 @@ void Api::add_routes(http::Server& server) {
     add_generation_route(server, path, &Api::respond);
   add_item_route(server, "GET", "/v1/responses/", &Api::stored_response);
   add_item_route(server, "DELETE", "/v1/responses/", &Api::delete_response);
+  add_item_route(server, "POST", "/v1/responses/", &Api::cancel_response);
   add_item_route(server, "DELETE", "/v1/requests/", &Api::cancel_request);
   add_kserve_routes(server);
   add_generation_route(server, "/api/chat", &Api::ollama_chat);

@@ -99,8 +99,8 @@ class Api {
   std::size_t n_undelivered() const { return delivery_.n_queued(); }
   // Requests that wait or run, the one that came first in front; some may have ended just now.
   std::vector<OpenRequest> open_requests() const;
-  // As DELETE /v1/requests/ID does. False: nothing runs under it.
-  bool cancel(const std::string& id) { return running_.cancel(id); }
+  // As DELETE /v1/requests/ID does, whosever it is. False: nothing runs under it.
+  bool cancel(const std::string& id) { return running_.cancel(id, std::nullopt); }
   // What /health answers while the router is not draining.
   void set_health(Status status);
   // Whether /health was asked for within `window`.
@@ -126,7 +126,8 @@ class Api {
   void add_item_route(http::Server& server,
                       const char* method,
                       std::string_view folder,
-                      http::Response (Api::*answer)(const std::string& id));
+                      http::Response (Api::*answer)(const http::Request& request,
+                                                    const std::string& id));
   void accept(const std::shared_ptr<const http::Request>& request,
               const std::shared_ptr<http::Responder>& responder,
               PermitPool& pool,
@@ -164,8 +165,8 @@ class Api {
                       const api::GenerateRequest& request,
                       bool stream,
                       bool as_array);
-  // The items of the response that the request goes on from.
-  Result<json::Array> earlier_items(const api::ResponsesRequest& request);
+  // The items of the response that the request goes on from, one of the same key.
+  Result<json::Array> earlier_items(const api::ResponsesRequest& request, std::string_view owner);
   Status start_ollama(Ticket& ticket, api::OllamaRequest request, bool is_chat);
   Status start_kserve_generation(Ticket& ticket, bool stream);
   Result<ChatPrompt> render(const api::ChatRequest& request) const;
@@ -199,9 +200,13 @@ class Api {
   http::Response version() const;
   http::Response models(const http::Request& request) const;
   http::Response model(const http::Request& request, const std::string& id) const;
-  http::Response stored_response(const std::string& id);
-  http::Response delete_response(const std::string& id);
-  http::Response cancel_request(const std::string& id);
+  // Whose the request is, by the name of its key: what it may read and end.
+  std::string owner_of(const http::Request& request) const;
+  http::Response stored_response(const http::Request& request, const std::string& id);
+  http::Response input_items(const http::Request& request, const std::string& id);
+  http::Response delete_response(const http::Request& request, const std::string& id);
+  http::Response cancel_response(const http::Request& request, const std::string& path);
+  http::Response cancel_request(const http::Request& request, const std::string& id);
   http::Response kserve_ready() const;
   http::Response kserve_model(const http::Request& request) const;
   http::Response ollama_tags() const;

@@ -110,6 +110,11 @@ ApiOptions options_of(const json::Value& value) {
   ApiOptions out = TestApi::default_options();
   if (const std::string key = text_or(value, "api_key", ""); !key.empty())
     out.auth.keys = std::make_shared<KeyRing>(key);
+  if (member(value, "api_keys").is_array()) {
+    out.auth.keys = std::make_shared<KeyRing>();
+    auto keys = parse_api_keys(member(value, "api_keys"));
+    EXPECT_TRUE(keys.ok() && out.auth.keys->replace(std::move(keys).value()).ok());
+  }
   out.auth.protect_all = flag(value, "protect_all");
   if (text_or(value, "v1_dialect", "openai") == "tgi") out.auth.v1 = api::ApiStyle::kTgi;
   out.strict_model = flag(value, "strict_model");
@@ -152,6 +157,7 @@ http::Request request_of(const json::Value& value) {
   http::Request out;
   out.method = text_or(value, "method", "POST");
   out.path = text_or(value, "path", "/");
+  out.query = text_or(value, "query", "");
   const json::Value& headers = member(value, "headers");
   if (headers.is_object()) {
     for (const auto& [name, text] : headers.as_object()) {

@@ -94,6 +94,45 @@ TEST(Api, OpenRequestsAreListedWithoutTheirTexts) {
   answer->wait_for_end();
 }
 
+// By its id, and by nobody but its owner.
+TEST(Api, ARunningResponseIsCancelled) {
+  ApiOptions options = TestApi::default_options();
+  options.auth.keys = std::make_shared<KeyRing>();
+  ASSERT_TRUE(
+      options.auth.keys->replace({{.name = "a", .key = "ka"}, {.name = "b", .key = "kb"}}).ok());
+  TestApi test(std::move(options));
+  test.engine.script = {held()};
+  const auto ask = [&](std::string method, std::string path, std::string body, std::string key) {
+    http::Request request;
+    request.method = std::move(method);
+    request.path = std::move(path);
+    request.headers = {{"content-type", "application/json"}, {"x-api-key", std::move(key)}};
+    request.request_id = "mine";
+    request.body = std::move(body);
+    return test.server.call(std::move(request));
+  };
+  const auto answer = ask("POST", "/v1/responses", R"({"input":"Hi"})", "ka");
+  test.engine.wait_for_submissions(1);
+  const std::string id = test.api->open_requests()[0].answer_id;
+  for (const auto& [method, path] : {std::pair{"POST", "/v1/responses/" + id + "/cancel"},
+                                     std::pair{"DELETE", "/v1/requests/" + id},
+                                     std::pair{"DELETE", std::string("/v1/requests/mine")}}) {
+    EXPECT_EQ(ask(method, path, "", "kb")->response().status, 404) << path;
+  }
+  // What is no response is not looked for by that route.
+  EXPECT_EQ(ask("POST", "/v1/responses/mine/cancel", "", "ka")->response().status, 404);
+  const auto cancelled = ask("POST", "/v1/responses/" + id + "/cancel", "", "ka");
+  EXPECT_EQ(cancelled->response().status, 200);
+  EXPECT_EQ(
+      cancelled->response().body,
+      R"({"id":")" + id +
+          R"(","object":"response","created_at":1700000000,"status":"cancelled","error":null,)"
+          R"("incomplete_details":null,"model":"tiny","output":[],"parallel_tool_calls":true,)"
+          R"("tool_choice":"auto","tools":[]})");
+  answer->wait_for_end();
+  EXPECT_EQ(answer->response().status, 400);
+}
+
 // The engine speaks of its own request; a client is told the name that its route has for the field.
 TEST(Api, RefusalsOfTheEngineNameTheFieldAsTheRouteDoes) {
   TestApi test;

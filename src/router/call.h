@@ -100,6 +100,7 @@ class Call : public std::enable_shared_from_this<Call> {
 
   // From any thread.
   OpenRequest describe() const;
+  const std::string& key_name() const { return setup_.key_name; }
 
   bool ended() const { return ended_; }
   bool streams() const { return setup_.format->streams(); }

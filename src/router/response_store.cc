@@ -24,19 +24,27 @@ void ResponseStore::put(const std::string& id, StoredResponse response) {
   n_bytes_ += n_bytes;
 }
 
-std::shared_ptr<const StoredResponse> ResponseStore::find(const std::string& id) {
-  base::MutexLock lock(mu_);
+ResponseStore::Entries::iterator ResponseStore::find_entry(const std::string& id,
+                                                           std::string_view owner) {
   const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->response;
+  const bool is_there = found != by_id_.end() && found->second->response->owner == owner;
+  return is_there ? found->second : entries_.end();
 }
 
-bool ResponseStore::erase(const std::string& id) {
+std::shared_ptr<const StoredResponse> ResponseStore::find(const std::string& id,
+                                                          std::string_view owner) {
   base::MutexLock lock(mu_);
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return false;
-  drop(found->second);
+  const auto entry = find_entry(id, owner);
+  if (entry == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, entry);
+  return entry->response;
+}
+
+bool ResponseStore::erase(const std::string& id, std::string_view owner) {
+  base::MutexLock lock(mu_);
+  const auto entry = find_entry(id, owner);
+  if (entry == entries_.end()) return false;
+  drop(entry);
   return true;
 }
 

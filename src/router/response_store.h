@@ -4,12 +4,16 @@
 // It holds at most so many bytes; where a new one finds no room, those go that were not used for the longest time. A
 // response that is larger than all of it is not kept. Nothing outlives the router.
 //
+// A response has an owner, the name of the key that it was asked for with (empty: none is asked for). For all others it
+// is not there.
+//
 // Thread rule: any thread.
 
 #include <cstddef>
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -19,8 +23,10 @@
 namespace coxswain::router {
 
 struct StoredResponse {
-  std::string document;  // JSON, as it was answered
-  std::string items;     // JSON array: all input up to it, and its output
+  std::string document;           // JSON, as it was answered
+  std::string items;              // JSON array: all input up to it, and its output
+  std::size_t n_input_items = 0;  // of these, the first ones
+  std::string owner = {};
 };
 
 class ResponseStore {
@@ -30,9 +36,9 @@ class ResponseStore {
   bool keeps() const { return bytes_max_ > 0; }
   // REQUIRES: the id is new.
   void put(const std::string& id, StoredResponse response);
-  // Null: it was never there, or is gone.
-  std::shared_ptr<const StoredResponse> find(const std::string& id);
-  bool erase(const std::string& id);
+  // Null: it was never there, is gone, or is somebody else's.
+  std::shared_ptr<const StoredResponse> find(const std::string& id, std::string_view owner);
+  bool erase(const std::string& id, std::string_view owner);
 
  private:
   struct Entry {
@@ -40,7 +46,9 @@ class ResponseStore {
     std::shared_ptr<const StoredResponse> response;
     std::size_t n_bytes = 0;
   };
-  void drop(std::list<Entry>::iterator entry) REQUIRES(mu_);
+  using Entries = std::list<Entry>;
+  Entries::iterator find_entry(const std::string& id, std::string_view owner) REQUIRES(mu_);
+  void drop(Entries::iterator entry) REQUIRES(mu_);
 
   const std::size_t bytes_max_;
   base::Mutex mu_;

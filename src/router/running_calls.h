@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -29,16 +32,19 @@ class RunningCalls {
     calls_.emplace(id, std::move(call));
   }
 
-  // Clients choose ids as they like, so several calls may have one. False: none has.
-  bool cancel(const std::string& id) {
+  // Clients choose ids as they like, so several calls may have one. `owner`: the name of a key, whose calls alone are
+  // looked at; none: all are. False: none has the id.
+  bool cancel(const std::string& id, std::optional<std::string_view> owner) {
     std::vector<std::shared_ptr<Call>> found;
     {
       base::MutexLock lock(mu_);
-      const auto [begin, end] = calls_.equal_range(id);
-      for (auto entry = begin; entry != end; ++entry) {
-        if (auto call = entry->second.lock()) found.push_back(std::move(call));
+      auto [entry, end] = calls_.equal_range(id);
+      while (entry != end) {
+        auto call = entry->second.lock();
+        const bool is_it = call && (!owner || call->key_name() == *owner);
+        if (is_it) found.push_back(std::move(call));
+        entry = is_it ? calls_.erase(entry) : std::next(entry);
       }
-      calls_.erase(begin, end);
     }
     for (const auto& call : found) call->cancel();
     return !found.empty();

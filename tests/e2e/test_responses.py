@@ -1,5 +1,6 @@
 """/v1/responses and the cancelling of requests: the package openai, unchanged, gets what /v1/chat/completions says."""
 
+import json
 import threading
 import time
 
@@ -49,6 +50,39 @@ def test_logprobs(got):
 def test_responses_are_kept(got):
     assert got["kept"] == {"again": True, "goes_on": True, "gone": ["NotFoundError", 404, "response_not_found", "response_id"],
                            "gone_for_others": ["BadRequestError", 400, "previous_response_not_found", "previous_response_id"]}
+
+
+def test_input_items(got):
+    assert got["input_items"] == {"all": True, "newest_first": True, "of_first": True,
+                                  "wrong": ["BadRequestError", 400, "invalid_value", "limit"],
+                                  "unknown": ["NotFoundError", 404, "response_not_found", "response_id"]}
+
+
+def test_a_running_response_is_cancelled(got):
+    unknown = ["NotFoundError", 404, "response_not_found", "response_id"]
+    assert got["cancel"] == {"status": "cancelled", "same": True, "last": ["response.failed", "failed"],
+                             "ended": ["BadRequestError", 400, "invalid_value", "response_id"], "unknown": unknown, "not_kept": unknown}
+
+
+def test_each_key_has_its_own(launch, tmp_path):
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps([{"name": "a", "key": "ka"}, {"name": "b", "key": "kb"}]))
+    launcher = launch("--api-keys-path", path).wait_ready()
+
+    def ask(method, where, key, **body):
+        return requests.request(method, launcher.url + where, json=body or None, headers={"x-api-key": key}, timeout=60)
+
+    kept = ask("POST", "/v1/responses", "ka", input=MESSAGES[0]["content"], max_output_tokens=4).json()["id"]
+    for method, where in (("GET", ""), ("GET", "/input_items"), ("POST", "/cancel"), ("DELETE", "")):
+        assert ask(method, f"/v1/responses/{kept}{where}", "kb").json()["error"]["code"] == "response_not_found"
+    goes_on = {"input": "And then?", "previous_response_id": kept, "max_output_tokens": 4}
+    refused = ask("POST", "/v1/responses", "kb", **goes_on)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "previous_response_not_found")
+    assert ask("POST", "/v1/responses", "ka", **goes_on).status_code == 200
+    assert ask("GET", f"/v1/responses/{kept}", "ka").json()["id"] == kept
+    assert ask("DELETE", f"/v1/responses/{kept}", "ka").json()["deleted"] is True
+    assert ask("GET", f"/v1/responses/{kept}", "ka").status_code == 404
+    assert launcher.stop() == 0
 
 
 def test_forms(got):

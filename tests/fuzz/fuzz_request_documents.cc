@@ -1,8 +1,8 @@
 // Bodies of requests, from JSON to what the engine is given.
 //
 // First byte: bits 0-1 = route, bit 2 = the route's style of errors, bit 3 = streaming, bit 4 = /v1/messages instead
-// of the others, bit 5 = Ollama's routes, bit 6 = /v1/responses. Every body is read leniently and strictly, with
-// wide and with narrow limits.
+// of the others, bit 5 = Ollama's routes, bit 6 = /v1/responses, bit 7 = KServe's routes. Every body is read leniently
+// and strictly, with wide and with narrow limits.
 
 #include <algorithm>
 #include <memory>
@@ -11,6 +11,8 @@
 
 #include "api/documents.h"
 #include "api/errors.h"
+#include "api/input_items.h"
+#include "api/kserve.h"
 #include "fuzz/fuzz_input.h"
 #include "json/json.h"
 #include "router/test_tokenizer.h"
@@ -126,6 +128,17 @@ void validate_all(const Call& call, const api::ResponsesRequest& request) {
   validate_all(call, request.chat);
 }
 
+void validate_all(const Call& call, const api::KserveInferRequest& request) {
+  std::size_t n_texts = 0;
+  for (const api::KserveTensor& tensor : request.outputs) n_texts += tensor.n_texts;
+  require(!request.texts.empty() && n_texts == request.texts.size(), "each text has its place");
+  for (const std::string& text : request.texts) validate(call, request.parameters, text);
+}
+
+void validate_all(const Call& call, const api::KserveGenerateRequest& request) {
+  validate(call, request.parameters, request.text);
+}
+
 coxswain::Result<api::ResponsesRequest> read_responses(const json::Value& body,
                                                        const api::DocumentLimits& limits) {
   auto out = api::read_responses_request(body, limits);
@@ -133,6 +146,8 @@ coxswain::Result<api::ResponsesRequest> read_responses(const json::Value& body,
   // What an earlier answer left reads as what a client sends.
   const json::Array earlier = out->items.size() > 1 ? out->items : json::Array();
   COXSWAIN_RETURN_IF_ERROR(api::set_response_messages(*out, earlier, limits));
+  const auto listed = api::input_items_document(out->items, "resp_1", {.limit = 100});
+  require(listed.ok() && json::parse(*listed).ok(), "what was taken is listed");
   return out;
 }
 
@@ -190,6 +205,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto body = json::parse(input.rest());
   if (!body.ok()) {
     check_error(call.style, body.status());
+    return 0;
+  }
+  if ((flags & 128) != 0) {
+    if ((flags & 1) != 0) {
+      check_document(call, *body, api::read_kserve_infer);
+    } else {
+      check_document(call, *body, api::read_kserve_generate);
+    }
     return 0;
   }
   if ((flags & 64) != 0) {

@@ -87,6 +87,38 @@ def kept():
             "gone_for_others": error_of(lambda: client.responses.create(**ASKED, previous_response_id=first.id))}
 
 
+def items_of(page):
+    return [[item.role, "".join(part.text for part in item.content)] for item in page]
+
+
+def input_items():
+    first = client.responses.create(**ASKED)
+    second = client.responses.create(**{**ASKED, "input": "And then?"}, previous_response_id=first.id)
+    whole = [[m["role"], m["content"]] for m in MESSAGES] + [["assistant", first.output_text], ["user", "And then?"]]
+    pages = client.responses.input_items.list(second.id, limit=1, order="asc")
+    return {"all": items_of(pages) == whole,  # as many pages as items
+            "newest_first": items_of(client.responses.input_items.list(second.id)) == whole[::-1],
+            "of_first": items_of(client.responses.input_items.list(first.id)) == whole[:1],
+            "wrong": error_of(lambda: client.responses.input_items.list(second.id, limit=101)),
+            "unknown": error_of(lambda: client.responses.input_items.list("resp_none"))}
+
+
+def cancel():
+    """One that has no token to end with, and others like it, so that it takes a while; its stream tells that it has failed."""
+    endless = {**ASKED, "max_output_tokens": 1900, "top_logprobs": 20, "stream": True, "extra_body": {"allowed_token_ids": list(range(300, 330))}}
+    others = [client.responses.create(**endless) for _ in range(8)]
+    events = iter(client.responses.create(**endless))
+    running = next(events).response
+    cancelled = client.responses.cancel(running.id)
+    last = list(events)[-1]
+    for other in others:
+        other.close()
+    ended = client.responses.create(**ASKED)
+    return {"status": cancelled.status, "same": cancelled.id == running.id, "last": [last.type, last.response.status],
+            "ended": error_of(lambda: client.responses.cancel(ended.id)), "unknown": error_of(lambda: client.responses.cancel("resp_none")),
+            "not_kept": error_of(lambda: client.responses.retrieve(running.id))}
+
+
 def parse():
     """The model is held to the form."""
     answer = client.responses.parse(model="tgi", input=MESSAGES[0]["content"], temperature=0, text_format=Person)
@@ -136,6 +168,6 @@ def errors():
             "too_long": error_of(lambda: client.responses.create(**{**ASKED, "input": "fox " * 5000}))}
 
 
-CASES = [create, create_with_items, create_with_instructions, create_stream, stream, from_async, logprobs, kept, parse, tool_loop, tool_stream,
+CASES = [create, create_with_items, create_with_instructions, create_stream, stream, from_async, logprobs, kept, input_items, cancel, parse, tool_loop, tool_stream,
          tool_choices, errors]
 print(json.dumps({**{case.__name__: case() for case in CASES}, "misfits": misfits}))
