@@ -22,6 +22,10 @@
 
 #include <coxswain/status.h>
 
+namespace coxswain::front {
+class TlsIdentity;
+}
+
 namespace coxswain::http {
 
 using Header = std::pair<std::string, std::string>;
@@ -49,8 +53,6 @@ struct Response {
   // go on any thread.
   std::shared_ptr<const void> held{};
 };
-
-class TlsIdentity;
 
 class Responder {
  public:
@@ -105,7 +107,7 @@ struct ServerOptions {
   // Headers and body of a refusal that is made here, and any thread's to ask for; the HTTP status is set afterwards.
   // Empty: the message as plain text.
   std::function<Response(std::string_view path, const Status& why)> refusal{};
-  std::shared_ptr<const TlsIdentity> tls{};  // null: plain HTTP
+  std::shared_ptr<const front::TlsIdentity> tls{};  // null: plain HTTP
 };
 
 class Server {

@@ -12,7 +12,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr const char* kOwnName = "api-key";
 constexpr std::string_view kScheme = "bearer";
 // Of clients of Anthropic and of Azure.
 constexpr std::array<std::string_view, 2> kKeyHeaders{"x-api-key", "api-key"};
@@ -103,17 +102,13 @@ KeyCounts KeyMeter::counts() const {
 }
 
 KeyRing::KeyRing(std::string api_key)
-    : own_(api_key.empty() ? nullptr : hold({.name = kOwnName, .key = std::move(api_key)})) {
+    : own_(api_key.empty() ? nullptr
+                           : hold({.name = front::kOwnKeyName, .key = std::move(api_key)})) {
   if (own_) by_hash_.emplace(base::keyed_hash(own_->spec.key), own_);
 }
 
 Status KeyRing::replace(std::vector<ApiKey> keys) {
-  for (std::size_t i = 0; i < keys.size() && own_; ++i) {
-    const std::string where = "`[" + std::to_string(i) + "].";
-    if (keys[i].name == own_->spec.name)
-      return invalid_argument(where + "name` is the name of --api-key: " + keys[i].name);
-    if (keys[i].key == own_->spec.key) return invalid_argument(where + "key` is that of --api-key");
-  }
+  if (own_) COXSWAIN_RETURN_IF_ERROR(front::check_beside(keys, own_->spec));
   base::MutexLock lock(mu_);
   std::unordered_map<std::string, std::shared_ptr<KeyMeter>, base::KeyedHash> meters;
   for (const HeldKeyPtr& old : keys_) meters.emplace(old->spec.name, old->meter);
@@ -130,10 +125,9 @@ Status KeyRing::replace(std::vector<ApiKey> keys) {
 }
 
 Status KeyRing::read(const std::string& path) {
-  COXSWAIN_ASSIGN_OR_RETURN(const json::Value document, json::parse_file(path, kApiKeysBytesMax));
-  auto keys = parse_api_keys(document);
-  const Status done = keys.ok() ? replace(std::move(keys).value()) : keys.status();
-  return done.ok() ? done : done.with_context(path);
+  COXSWAIN_ASSIGN_OR_RETURN(std::vector<ApiKey> keys,
+                            front::read_api_keys(path, own_ ? &own_->spec : nullptr));
+  return replace(std::move(keys));
 }
 
 HeldKeyPtr KeyRing::find_key(std::string_view given) const {

@@ -23,10 +23,12 @@
 #include <coxswain/types.h>
 
 #include "base/mutex.h"
+#include "front/api_keys.h"
 #include "http/server.h"
-#include "router/api_keys.h"
 
 namespace coxswain::router {
+
+using front::ApiKey;
 
 // How much more may come with a key.
 struct KeyRoom {
@@ -69,8 +71,7 @@ class KeyRing {
   // `api_key`: that of --api-key, named `api-key`, without limits; empty if there is none.
   explicit KeyRing(std::string api_key = {});
 
-  // Those of the file that --api-keys-path names, from now on. Errors: those of json::parse_file() and
-  // parse_api_keys(), also for one that has the name or the key of --api-key; the old ones then stay.
+  // Those of the file of --api-keys-path, from now on. Errors: those of front::read_api_keys(); the old ones then stay.
   Status read(const std::string& path);
   Status replace(std::vector<ApiKey> keys);
 

@@ -86,6 +86,11 @@ TEST_F(Doctor, FilesThatAStartWouldRefuse) {
     EXPECT_EQ(files.level, Level::kFail);
     EXPECT_THAT(files.text, HasSubstr("/none.json"));
   }
+  const std::string keys = (folder_ / "keys.json").string();
+  std::ofstream(keys) << R"([{"name":"a","key":"k","rate":1}])";
+  const Finding wrong = one("files", {"--port=0", "--api-keys-path=" + keys});
+  EXPECT_EQ(wrong.level, Level::kFail);
+  EXPECT_THAT(wrong.text, HasSubstr("`[0].rate` is no member of a key"));
 }
 
 TEST_F(Doctor, APortThatIsTaken) {

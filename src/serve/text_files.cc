@@ -7,6 +7,9 @@
 #include <unistd.h>
 #include <utility>
 
+#include "front/api_keys.h"
+#include "front/tls.h"
+
 namespace coxswain::serve {
 namespace {
 
@@ -22,6 +25,22 @@ std::optional<StartFailure> check_file(const std::string& option,
   }
   if (wrong.empty()) return std::nullopt;
   return StartFailure{"ArgumentValidation", "`" + option + "` " + path + wrong, cure, kExitUsage};
+}
+
+// With the code that reads them in the router, which starts when the model has been loaded.
+std::optional<StartFailure> check_contents(const options::OptionValues& values,
+                                           const front::TlsFiles& tls) {
+  Status read;
+  if (const auto path = values.get<"api-keys-path">(); path && !path->empty()) {
+    const front::ApiKey own{.name = front::kOwnKeyName,
+                            .key = values.get<"api-key">().value_or("")};
+    read = front::read_api_keys(*path, own.key.empty() ? nullptr : &own)
+               .status()
+               .with_context("`--api-keys-path`");
+  }
+  if (read.ok() && !tls.certificate.empty()) read = front::TlsIdentity::load(tls).status();
+  if (read.ok()) return std::nullopt;
+  return StartFailure{"ArgumentValidation", read.message(), "Correct that file.", kExitUsage};
 }
 
 }  // namespace
@@ -51,7 +70,7 @@ std::optional<StartFailure> check_front_files(const options::OptionValues& value
   for (const auto& [option, path] : files) {
     if (auto failure = check_file(option, path, "Correct that option.")) return failure;
   }
-  return std::nullopt;
+  return check_contents(values, {.certificate = cert, .key = key, .client_ca = client_ca});
 }
 
 }  // namespace coxswain::serve

@@ -21,8 +21,7 @@ inline std::string tokenizer_config_path(const options::OptionValues& values) {
 // What is wrong with the file of --tokenizer-config-path, before anything else is read; empty if nothing.
 std::optional<StartFailure> check_text_files(const options::OptionValues& values);
 
-// What is wrong with the options of keys and TLS, and with their files as far as they cannot be read: what stands in
-// them is looked at by the router.
+// What is wrong with the options of keys and TLS, with their files, and with what stands in these.
 std::optional<StartFailure> check_front_files(const options::OptionValues& values);
 
 }  // namespace coxswain::serve

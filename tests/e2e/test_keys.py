@@ -6,6 +6,7 @@ import re
 import requests
 
 from demo import MESSAGES, PROMPT
+from launcher import failed_start
 from process_tree import wait_until
 
 ALICE = {"name": "alice", "key": "sk-alice-1", "requests_per_minute": 3}
@@ -86,6 +87,7 @@ def test_a_wrong_file_ends_the_start(launch, tmp_path):
     assert f"`--api-keys-path` {path} cannot be read: No such file or directory" in launcher.err()
     path.write_text(json.dumps([ALICE, BOB | {"key": ALICE["key"]}]))
     launcher = launch("--api-keys-path", path)
-    assert launcher.wait_exit(60) != 0
-    assert f"`--api-keys-path`: {path}: `[1].key` is that of `[0]`" in launcher.err() + launcher.out()
+    code, variant, cause, _ = failed_start(launcher)
+    assert (code, variant, cause) == (2, "ArgumentValidation", f"`--api-keys-path`: {path}: `[1].key` is that of `[0]`")
+    assert "shard" not in launcher.out()  # no model was loaded for it
     assert ALICE["key"] not in launcher.err() + launcher.out()

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "front/tls.h"
 #include "http/server.h"
-#include "http/tls.h"
 #include "json/json.h"
 #include "options/options.h"
 #include "router/api.h"
@@ -137,13 +137,13 @@ std::optional<StartFailure> RouterProcess::load_keys() {
 }
 
 std::optional<StartFailure> RouterProcess::load_certificate() {
-  const http::TlsFiles files{.certificate = values_.get<"tls-cert-path">().value_or(""),
-                             .key = values_.get<"tls-key-path">().value_or(""),
-                             .client_ca = values_.get<"tls-client-ca-path">().value_or("")};
+  const front::TlsFiles files{.certificate = values_.get<"tls-cert-path">().value_or(""),
+                              .key = values_.get<"tls-key-path">().value_or(""),
+                              .client_ca = values_.get<"tls-client-ca-path">().value_or("")};
   if (files.certificate.empty()) return std::nullopt;
   files_.add({files.certificate, files.key, files.client_ca},
              [this] { read_again("the certificate", tls_->reload()); });
-  auto tls = http::TlsIdentity::load(files);
+  auto tls = front::TlsIdentity::load(files);
   if (!tls.ok()) {
     return StartFailure{
         "ArgumentValidation", tls.status().message(), "Correct that file.", kExitUsage};

@@ -39,9 +39,11 @@
 
 namespace coxswain::http {
 class Server;
-class TlsIdentity;
 struct ServerOptions;
 }  // namespace coxswain::http
+namespace coxswain::front {
+class TlsIdentity;
+}
 namespace coxswain::telemetry {
 class Metrics;
 }
@@ -97,8 +99,8 @@ class RouterProcess {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   router::ChatModel chat_;
   request::TokenLimits limits_;
-  std::shared_ptr<router::KeyRing> keys_;   // null: everything is open
-  std::shared_ptr<http::TlsIdentity> tls_;  // null: plain HTTP
+  std::shared_ptr<router::KeyRing> keys_;    // null: everything is open
+  std::shared_ptr<front::TlsIdentity> tls_;  // null: plain HTTP
   std::unique_ptr<telemetry::Metrics> metrics_;
   std::unique_ptr<ReplicaGroup> replicas_;
   std::unique_ptr<otlp::Exporter> traces_;

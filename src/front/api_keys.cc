@@ -1,4 +1,4 @@
-#include "router/api_keys.h"
+#include "front/api_keys.h"
 
 #include <algorithm>
 #include <array>
@@ -6,16 +6,17 @@
 #include <unordered_map>
 #include <utility>
 
-#include "api/wording.h"
 #include "base/keyed_hash.h"
+#include "base/utf8.h"
 
-namespace coxswain::router {
+namespace coxswain::front {
 namespace {
 
 constexpr std::size_t kKeysMax = 10'000;
 constexpr std::size_t kNameBytesMax = 64;
 constexpr std::size_t kKeyBytesMax = 1'024;
 constexpr std::size_t kSaltBytesMax = 256;
+constexpr std::size_t kShownBytesMax = 64;
 constexpr std::uint64_t kLimitMax = 1'000'000;
 constexpr std::array<std::string_view, 5> kMembers{
     "name", "key", "requests_per_minute", "concurrent_requests", "cache_salt"};
@@ -41,7 +42,9 @@ class Entry {
     if (!value_.is_object()) return invalid_argument("`" + where_ + "` must be an object");
     for (const auto& [name, value] : value_.as_object()) {
       if (std::find(kMembers.begin(), kMembers.end(), name) == kMembers.end())
-        return invalid_argument("`" + where_ + "." + api::echo(name) + "` is no member of a key");
+        return invalid_argument("`" + where_ + "." +
+                                std::string(base::cut_utf8(name, kShownBytesMax)) +
+                                "` is no member of a key");
     }
     ApiKey out;
     COXSWAIN_ASSIGN_OR_RETURN(
@@ -115,4 +118,25 @@ Result<std::vector<ApiKey>> parse_api_keys(const json::Value& document) {
   return out;
 }
 
-}  // namespace coxswain::router
+Status check_beside(const std::vector<ApiKey>& keys, const ApiKey& own) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::string where = "`[" + std::to_string(i) + "].";
+    if (keys[i].name == own.name)
+      return invalid_argument(where + "name` is the name of --api-key: " + keys[i].name);
+    if (keys[i].key == own.key) return invalid_argument(where + "key` is that of --api-key");
+  }
+  return {};
+}
+
+Result<std::vector<ApiKey>> read_api_keys(const std::string& path, const ApiKey* own) {
+  COXSWAIN_ASSIGN_OR_RETURN(const json::Value document, json::parse_file(path, kApiKeysBytesMax));
+  auto keys = parse_api_keys(document);
+  if (!keys.ok()) return keys.status().with_context(path);
+  if (own != nullptr) {
+    if (const Status beside = check_beside(*keys, *own); !beside.ok())
+      return beside.with_context(path);
+  }
+  return keys;
+}
+
+}  // namespace coxswain::front

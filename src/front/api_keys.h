@@ -17,7 +17,7 @@
 
 #include "json/json.h"
 
-namespace coxswain::router {
+namespace coxswain::front {
 
 struct ApiKey {
   std::string name{};  // for logs and people; never secret
@@ -32,4 +32,13 @@ inline constexpr std::size_t kApiKeysBytesMax = std::size_t{16} << 20;  // of th
 // Errors: kInvalidArgument that names the member (`[1].key`), never a key.
 Result<std::vector<ApiKey>> parse_api_keys(const json::Value& document);
 
-}  // namespace coxswain::router
+// The name that the key of --api-key has.
+inline constexpr const char* kOwnKeyName = "api-key";
+// Errors: kInvalidArgument for a key that has the name or the key of `own`, that of --api-key.
+Status check_beside(const std::vector<ApiKey>& keys, const ApiKey& own);
+
+// Those of a file. `own`: that of --api-key; null: there is none. Errors: those of json::parse_file(), and those above
+// with the path.
+Result<std::vector<ApiKey>> read_api_keys(const std::string& path, const ApiKey* own);
+
+}  // namespace coxswain::front
