@@ -294,6 +294,13 @@ Result<Header> Header::read(const std::filesystem::path& path) {
   }
 }
 
+Result<Header> Header::parse(std::string_view front, std::uint64_t file_bytes) {
+  Header out;
+  out.bytes_.assign(front.begin(), front.end());
+  COXSWAIN_RETURN_IF_ERROR(HeaderReader(out, file_bytes).read());
+  return out;
+}
+
 const Value* Header::find(std::string_view key) const {
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;

@@ -69,6 +69,8 @@ class Header {
   // Errors: kNotFound if the file cannot be opened, kDataLoss naming the key, tensor and rule at fault; the path is for
   // the caller to add.
   static Result<Header> read(const std::filesystem::path& path);
+  // The same of a whole front, as front_of() in writer.h makes it, of a file that will have `file_bytes`.
+  static Result<Header> parse(std::string_view front, std::uint64_t file_bytes);
 
   // Null: there is no such key.
   const Value* find(std::string_view key) const;

@@ -27,4 +27,9 @@ const TensorType* find_tensor_type(std::uint32_t id) {
   return found == kTypes.end() ? nullptr : found;
 }
 
+const TensorType* find_tensor_type(std::string_view name) {
+  const auto* found = std::ranges::find(kTypes, name, &TensorType::name);
+  return found == kTypes.end() ? nullptr : found;
+}
+
 }  // namespace coxswain::gguf

@@ -18,5 +18,6 @@ struct TensorType {
 
 // Null: no file has this type, or none any more.
 const TensorType* find_tensor_type(std::uint32_t id);
+const TensorType* find_tensor_type(std::string_view name);
 
 }  // namespace coxswain::gguf

@@ -71,6 +71,11 @@ void encode_f16(const float* values, std::byte* block) {
   put_float16(block, *values);
 }
 
+void encode_bf16(const float* values, std::byte* block) {
+  const std::uint16_t bits = tensor::float_to_bf16(*values);
+  std::memcpy(block, &bits, sizeof(bits));
+}
+
 void encode_q4_0(const float* values, std::byte* block) {
   const float scale = signed_scale({values, kSmall}, 8, true);
   std::fill_n(block, 18, std::byte{});
@@ -236,9 +241,10 @@ void encode_q5_k(const float* values, std::byte* block) {
 }  // namespace
 
 EncodeBlock find_block_encoder(std::string_view type) {
-  static constexpr std::array<std::pair<std::string_view, EncodeBlock>, 8> kTypes{{
+  static constexpr std::array<std::pair<std::string_view, EncodeBlock>, 9> kTypes{{
       {"F32", encode_f32},
       {"F16", encode_f16},
+      {"BF16", encode_bf16},
       {"Q4_0", encode_q4_0},
       {"Q5_0", encode_q5_0},
       {"Q8_0", encode_q8_0},

@@ -28,11 +28,12 @@ constexpr std::string_view kUsage =
     "least; awq: rescales what\n"
     "                             they show to matter most, and rounds; rtn: rounds to nearest\n"
     "  --format gptq|compressed-tensors|gguf\n"
-    "                             of the files; default gptq. gguf: of a GGUF file of floats, rtn\n"
+    "                             of the files; default gptq. gguf: one file, rtn\n"
     "  --type int4|int8|fp8       of a weight; default int4. fp8: compressed-tensors, one scale "
     "for "
     "each output, rtn\n"
-    "         Q4_K_M|Q4_0|Q8_0    of a GGUF file; default Q4_K_M\n"
+    "         Q4_K_M|Q4_0|Q8_0|F16|BF16\n"
+    "                             of a GGUF file; default Q4_K_M\n"
     "  --groupsize N              inputs that share a scale, -1: all of an output; default 128\n"
     "  --percdamp X               gptq: share of the mean second moment that is added; default "
     "0.01\n"
@@ -179,8 +180,8 @@ Status Reader::resolve_type() {
     if (!has_method_) options.method = Method::kRoundToNearest;
     options.gguf_mix = type_.empty() ? "Q4_K_M" : type_;
     if (is_gguf_mix(options.gguf_mix)) return {};
-    return invalid_argument("`--type` of `--format gguf` must be one of Q4_K_M, Q4_0, Q8_0, not " +
-                            type_);
+    return invalid_argument(
+        "`--type` of `--format gguf` must be one of Q4_K_M, Q4_0, Q8_0, F16, BF16, not " + type_);
   }
   options.stored.form =
       format_ == Format::kGptq ? StoredForm::kGptq : StoredForm::kCompressedTensors;

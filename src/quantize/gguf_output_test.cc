@@ -54,6 +54,7 @@ struct TypeCase {
 };
 constexpr TypeCase kTypes[] = {{"F32", 1, 4, 0},
                                {"F16", 1, 2, 0.001},
+                               {"BF16", 1, 2, 0.004},
                                {"Q8_0", 32, 34, 0.006},
                                {"Q4_0", 32, 18, 0.09},
                                {"Q5_0", 32, 22, 0.045},
@@ -113,6 +114,13 @@ FileBytes file_of(std::uint32_t n_layers) {
   return out;
 }
 
+Status rewrite(const std::string& from, const std::string& to, std::string_view mix) {
+  const auto source = open_gguf_source(from);
+  if (!source.ok()) return source.status();
+  base::ThreadPool pool(2);
+  return write_gguf(*source, to, mix, pool);
+}
+
 TEST(GgufOutput, KeysAndTensorsArriveAndWhatIsNoMatrixStays) {
   const base::TempFolder folder;
   const std::vector<float> matrix = values_of(3 * 512, 1);
@@ -124,8 +132,7 @@ TEST(GgufOutput, KeysAndTensorsArriveAndWhatIsNoMatrixStays) {
       .tensor_with("blk.0.attn_q.weight", {40, 2}, 0, f32_bytes(narrow));
   const std::string from = folder.write("a-f32.gguf", file.bytes());
   const std::string to = folder.file("out.gguf");
-  base::ThreadPool pool(2);
-  const Status status = write_gguf(from, to, "Q4_K_M", pool);
+  const Status status = rewrite(from, to, "Q4_K_M");
   ASSERT_TRUE(status.ok()) << status.message();
   const auto header = gguf::Header::read(to);
   ASSERT_TRUE(header.ok()) << header.status().message();
@@ -149,7 +156,7 @@ TEST(GgufOutput, KeysAndTensorsArriveAndWhatIsNoMatrixStays) {
   for (std::size_t b = 0; b < 6; ++b)
     weights::find_block_decoder("Q4_K")(blocks.data() + b * 144, decoded.data() + b * 256);
   EXPECT_LE(relative_error(matrix, decoded), 0.08);
-  EXPECT_THAT(write_gguf(to, folder.file("again.gguf"), "Q8_0", pool).message(),
+  EXPECT_THAT(rewrite(to, folder.file("again.gguf"), "Q8_0").message(),
               HasSubstr("\"blk.0.ffn_up.weight\" is stored as Q4_K already"));
 }
 
@@ -168,11 +175,11 @@ TEST(GgufOutput, TheMixIsLlamaCpps) {
   const std::string row = f32_bytes(std::vector<float>(256));
   for (const std::string& name : names) file.tensor_with(name, {256, 1}, 0, row);
   const auto types = [&](const std::string& path, std::string_view mix) {
-    const auto header = gguf::Header::read(path);
-    EXPECT_TRUE(header.ok());
+    const auto source = open_gguf_source(path);
+    EXPECT_TRUE(source.ok());
     std::vector<std::string> out;
-    for (const gguf::TensorInfo& tensor : header->tensors())
-      out.emplace_back(type_in_mix(mix, *header, tensor));
+    for (const GgufSourceTensor& each : source->tensors)
+      out.emplace_back(type_in_mix(mix, *source, each.tensor));
     return out;
   };
   const std::string tied = folder.write("tied.gguf", file.bytes());
@@ -182,6 +189,7 @@ TEST(GgufOutput, TheMixIsLlamaCpps) {
       testing::ElementsAre("Q6_K", "Q6_K", "Q4_K", "Q6_K", "Q4_K", "Q6_K", "Q4_K", "Q5_K", "F32"));
   EXPECT_THAT(types(tied, "Q4_0"), testing::Contains("Q6_K").Times(1));
   EXPECT_THAT(types(tied, "Q8_0"), testing::Contains("Q8_0").Times(8));
+  EXPECT_THAT(types(tied, "BF16"), testing::Contains("BF16").Times(8));
   file.tensor_with("output.weight", {256, 1}, 0, row);
   const auto untied = types(folder.write("untied.gguf", file.bytes()), "Q4_K_M");
   EXPECT_EQ(untied.front(), "Q4_K");

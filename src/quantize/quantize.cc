@@ -62,9 +62,15 @@ Result<Samples> evaluation_of(const QuantizeOptions& options,
   return samples_of(tokenizer, text, "the evaluation text", tokens_max, kEvaluationSamplesMax);
 }
 
-// "model-F16.gguf" becomes "model-Q4_K_M.gguf".
+bool is_gguf_file(const QuantizeOptions& options) {
+  return options.model_dir.ends_with(".gguf");
+}
+
+// "model-F16.gguf" becomes "model-Q4_K_M.gguf", and so does the folder "model".
 std::string gguf_path(const QuantizeOptions& options) {
-  std::string stem = std::filesystem::path(options.model_dir).stem();
+  const std::filesystem::path from =
+      std::filesystem::path(options.model_dir + "/.").lexically_normal().parent_path();
+  std::string stem = is_gguf_file(options) ? from.stem() : from.filename();
   for (const char* const type : {"f32", "f16", "bf16", "F32", "F16", "BF16"}) {
     const std::string ending = std::string("-") + type;
     if (!stem.ends_with(ending)) continue;
@@ -77,9 +83,6 @@ std::string gguf_path(const QuantizeOptions& options) {
 Status quantize_gguf(const QuantizeOptions& options,
                      const Report& report,
                      const kernels::KernelTable& table) {
-  if (!options.model_dir.ends_with(".gguf"))
-    return {Code::kUnimplemented,
-            options.model_dir + ": the format gguf is made of a GGUF file of floats"};
   kernels::ExecContext exec(options.n_threads);
   COXSWAIN_ASSIGN_OR_RETURN(const model::ModelInfo info, model::describe_folder(options.model_dir));
   COXSWAIN_ASSIGN_OR_RETURN(const auto tokenizer, tokenizer::Tokenizer::load(options.model_dir));
@@ -88,6 +91,11 @@ Status quantize_gguf(const QuantizeOptions& options,
                                           *tokenizer,
                                           std::min<std::uint64_t>(options.sample_tokens_max,
                                                                   info.max_position_embeddings)));
+  COXSWAIN_ASSIGN_OR_RETURN(
+      const GgufSource source,
+      is_gguf_file(options) ? open_gguf_source(options.model_dir)
+                            : open_folder_source(options.model_dir, default_calibration_text()));
+  if (!source.note.empty()) report(source.note);
   const std::string to = gguf_path(options);
   std::error_code error;
   std::filesystem::create_directories(options.output_dir, error);
@@ -97,7 +105,7 @@ Status quantize_gguf(const QuantizeOptions& options,
   COXSWAIN_ASSIGN_OR_RETURN(const double before,
                             perplexity(options.model_dir, evaluation, table, exec));
   report("perplexity before: " + number_text(before));
-  COXSWAIN_RETURN_IF_ERROR(write_gguf(options.model_dir, to, options.gguf_mix, exec.pool()));
+  COXSWAIN_RETURN_IF_ERROR(write_gguf(source, to, options.gguf_mix, exec.pool()));
   report("written: " + to);
   COXSWAIN_ASSIGN_OR_RETURN(const double after, perplexity(to, evaluation, table, exec));
   report(after_text(before, after));
@@ -142,7 +150,7 @@ class Run {
 };
 
 Status Run::open() {
-  if (options_.model_dir.ends_with(".gguf"))
+  if (is_gguf_file(options_))
     return {Code::kUnimplemented,
             options_.model_dir +
                 ": a folder of safetensors is needed for this format; a GGUF file becomes another "

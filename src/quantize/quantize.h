@@ -24,7 +24,8 @@ struct QuantizeOptions {
   std::string output_dir;
   Method method = Method::kGptq;
   StoredOptions stored = {};
-  // "Q4_K_M": a GGUF file is made of the GGUF file `model_dir`, rounded to nearest. Empty: a folder as `stored` says.
+  // "Q4_K_M": a GGUF file is made of `model_dir`, a folder or such a file, rounded to nearest. Empty: a folder, made as
+  // `stored` says.
   std::string gguf_mix = {};
   std::string calibration_path = {};  // empty: the text that comes with the program
   std::string evaluation_path = {};   // likewise

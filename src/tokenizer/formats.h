@@ -6,12 +6,15 @@
 // Thread rule: pure functions.
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <coxswain/status.h>
 
+#include "gguf/header.h"
 #include "json/json.h"
 #include "tokenizer/pipeline.h"
 
@@ -40,11 +43,22 @@ Result<TokenizerParts> read_vocab_and_merges(std::string_view vocab_text,
                                              const json::Value& config);
 Result<TokenizerParts> read_vocab_txt(std::string_view text, const json::Value& config);
 
-// The vocabulary in the header of a GGUF file; tensors are not read.
-Result<TokenizerParts> read_gguf_vocabulary(const std::filesystem::path& path);
+// A tokenizer.json, whole: what GGUF files may have beside their lists of tokens (ggml's docs/gguf.md).
+inline constexpr std::string_view kGgufWholeTokenizer = "tokenizer.huggingface.json";
+// Which of both is read.
+enum class GgufTokens { kWholeIfThere, kListed };
+// The vocabulary in the header of a GGUF file.
+Result<TokenizerParts> read_gguf_vocabulary(const gguf::Header& header, GgufTokens from);
+
+// What Tokenizer::load() makes a tokenizer of; added tokens are not prepared. Errors: as there.
+Result<TokenizerParts> load_parts(const std::filesystem::path& path, const LoadOptions& options);
+Result<std::shared_ptr<const Tokenizer>> finish_parts(TokenizerParts parts,
+                                                      const std::string& file);
 
 // What tokenizer_config.json and special_tokens_map.json say about a tokenizer that was read.
 Status apply_tokenizer_config(const json::Value& config, TokenizerParts& parts);
+// The special token of that name ("pad_token") in them; it stands as its text or as an object with "content".
+std::optional<std::string> special_token(const json::Value& config, std::string_view name);
 
 // Shared by readers: what a file says about an added token beside its text and id; a section written as JSON;
 // splits one after another, then bytes; {"token": id}.

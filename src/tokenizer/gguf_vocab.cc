@@ -1,7 +1,6 @@
 // Reads the vocabulary of a GGUF file (ggml's docs/gguf.md): the keys tokenizer.ggml.*.
 //
-// The key "pre" names how a byte-level text is split. The names and their patterns are those of the
-// programs that write such files; a name that is not in the table below is an error.
+// The key "pre" names how a byte-level text is split (gguf_splits.h); a name that is not known is an error.
 
 #include <array>
 #include <span>
@@ -10,6 +9,7 @@
 #include "gguf/header.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/formats.h"
+#include "tokenizer/gguf_splits.h"
 #include "tokenizer/merge_list.h"
 #include "tokenizer/piece_models.h"
 #include "tokenizer/unicode.h"
@@ -17,71 +17,6 @@
 
 namespace coxswain::tokenizer {
 namespace {
-
-// Letters with case, as DeepSeek-LLM's files list them.
-constexpr std::string_view kCasedLetters =
-    R"(A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293})"
-    R"(\x{295}-\x{2AF}\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-)"
-    R"(\x{38A}\x{38C}\x{38E}-\x{3A1}\x{3A3}-\x{3F5}\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-)"
-    R"(\x{556}\x{10A0}-\x{10C5}\x{13A0}-\x{13F5}\x{13F8}-\x{13FD}\x{1C90}-\x{1CBA}\x{1CBD}-)"
-    R"(\x{1CBF}\x{1D00}-\x{1D2B}\x{1D6B}-\x{1D77}\x{1D79}-\x{1D9A}\x{1E00}-\x{1F15})"
-    R"(\x{1F18}-\x{1F1D}\x{1F20}-\x{1F45}\x{1F48}-\x{1F4D}\x{1F50}-\x{1F57}\x{1F59}\x{1F5B})"
-    R"(\x{1F5D}\x{1F5F}-\x{1F7D}\x{1F80}-\x{1FB4}\x{1FB6}-\x{1FBC}\x{3B9}\x{1FC2}-\x{1FC4})"
-    R"(\x{1FC6}-\x{1FCC}\x{1FD0}-\x{1FD3}\x{1FD6}-\x{1FDB}\x{1FE0}-\x{1FEC}\x{1FF2}-)"
-    R"(\x{1FF4}\x{1FF6}-\x{1FFC}\x{2102}\x{2107}\x{210A}-\x{2113}\x{2115}\x{2119}-\x{211D})"
-    R"(\x{2124}\x{3A9}\x{2128}K-\x{212D}\x{212F}-\x{2134}\x{2139}\x{213C}-\x{213F}\x{2145}-)"
-    R"(\x{2149}\x{214E}\x{2183}\x{2184}\x{2C00}-\x{2C7B}\x{2C7E}-\x{2CE4}\x{2CEB}-\x{2CEE})"
-    R"(\x{2CF2}\x{2CF3}\x{A640}-\x{A66D}\x{A680}-\x{A69B}\x{A722}-\x{A76F}\x{A771}-\x{A787})"
-    R"(\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF}\x{FB00}-\x{FB06}\x{FB13}-\x{FB17}\x{FF21}-)"
-    R"(\x{FF3A}\x{FF41}-\x{FF5A}\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB})"
-    R"(\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943})";
-
-constexpr std::string_view kIdeographs = R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)";
-
-std::string pattern_of(SplitScanner scanner) {
-  return std::string(scanner_pattern(scanner));
-}
-
-std::vector<std::string> patterns_of(std::string_view pre) {
-  const std::string gpt2 = pattern_of(SplitScanner::kGpt2);
-  struct Row {
-    std::string_view names;  // each between blanks
-    std::vector<std::string> patterns;
-  };
-  const std::array<Row, 11> rows{{
-      {" llama-bpe llama3 llama-v3 falcon3 pixtral dbrx smaug-bpe chatglm-bpe glm4 grok-2 ",
-       {pattern_of(SplitScanner::kCl100k)}},
-      {" qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez ",
-       {pattern_of(SplitScanner::kCl100kOneDigit)}},
-      {" gpt-2 phi-2 mpt olmo jais trillion granite-docling roberta-bpe jina-es jina-de gigachat "
-       "jina-v2-es jina-v2-de ",
-       {gpt2}},
-      {" starcoder refact command-r smollm codeshell exaone minerva-7b ",
-       {pattern_of(SplitScanner::kThreeNumbers).substr(0, 5), gpt2}},
-      {" falcon ", {R"([\p{P}\$\+<=>\^~\|`]+)", gpt2, "[0-9][0-9][0-9]"}},
-      {" gpt-4o llama4 o200k ", {pattern_of(SplitScanner::kO200k)}},
-      {" tekken ", {pattern_of(SplitScanner::kTekken)}},
-      {" deepseek-v3 hunyuan-dense ",
-       {pattern_of(SplitScanner::kThreeNumbers),
-        pattern_of(SplitScanner::kCjkRuns),
-        pattern_of(SplitScanner::kDeepseekWords)}},
-      {" deepseek-coder ",
-       {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", std::string(kIdeographs), R"(\p{N})"}},
-      {" deepseek-llm ",
-       {"[\r\n]",
-        R"(\s?[)" + std::string(kCasedLetters) + "]+",
-        R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)",
-        R"(\s+$)",
-        std::string(kIdeographs),
-        R"(\p{N}+)"}},
-      {" default ", {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
-  }};
-  const std::string wanted = " " + std::string(pre) + " ";
-  for (const Row& row : rows) {
-    if (row.names.find(wanted) != std::string_view::npos) return row.patterns;
-  }
-  return {};
-}
 
 Status damaged(const std::string& what) {
   return {Code::kDataLoss, "GGUF header: " + what};
@@ -96,6 +31,7 @@ class Vocabulary {
   double number(const std::string& key, double fallback) const {
     return header_.number(whole(key)).value_or(fallback);
   }
+  bool has(const std::string& key) const { return header_.find(whole(key)) != nullptr; }
   std::optional<TokenId> id(const std::string& key) const {
     const double value = number(key, -1);
     if (!(value >= 0) || value >= static_cast<double>(tokens().size())) return std::nullopt;
@@ -179,8 +115,8 @@ Result<TokenizerParts> read_byte_level(const Vocabulary& vocabulary) {
   TokenizerParts parts;
   const std::string_view pre =
       vocabulary.text("pre").empty() ? std::string_view("default") : vocabulary.text("pre");
-  const std::vector<std::string> patterns = patterns_of(pre);
-  if (patterns.empty())
+  const auto split = find_gguf_split(pre);
+  if (!split)
     return invalid_argument("tokenizer.ggml.pre: the split \"" + std::string(pre) +
                             "\" is not known");
   COXSWAIN_RETURN_IF_ERROR(add_names(vocabulary, parts));
@@ -199,13 +135,12 @@ Result<TokenizerParts> read_byte_level(const Vocabulary& vocabulary) {
       return invalid_argument("tokenizer.ggml.merges[" + std::to_string(i) +
                               "]: not two tokens of the vocabulary");
   }
-  COXSWAIN_ASSIGN_OR_RETURN(parts.pre_tokenizer, split_and_byte_level(patterns));
+  COXSWAIN_ASSIGN_OR_RETURN(parts.pre_tokenizer, split_and_byte_level(split->patterns));
   COXSWAIN_ASSIGN_OR_RETURN(parts.decoder,
                             parse_decoder(section(R"({"type": "ByteLevel"})"), "decoder"));
   BpeOptions options;
   options.reads_bytes = true;
-  options.ignore_merges = pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" ||
-                          pre == "tekken" || pre == "llama4" || pre == "gpt-4o";
+  options.ignore_merges = split->ignores_merges;
   parts.model_reads_bytes = true;
   parts.model = std::make_unique<Bpe>(*parts.names, std::move(table), options);
   return parts;
@@ -253,8 +188,21 @@ void set_special_tokens(const Vocabulary& vocabulary, TokenizerParts& parts) {
   const bool adds_bos =
       vocabulary.number("add_bos_token", model == "llama" || is_bert ? 1 : 0) != 0;
   const bool adds_eos = vocabulary.number("add_eos_token", model == "t5" || is_bert ? 1 : 0) != 0;
-  if (adds_bos && parts.bos) parts.post_processor.prefix() = {*parts.bos};
-  if (adds_eos && parts.eos) parts.post_processor.suffix() = {*parts.eos};
+  PostProcessor& around = parts.post_processor;
+  if (adds_bos && parts.bos) around.prefix() = {*parts.bos};
+  if (adds_eos && parts.eos) around.suffix() = {*parts.eos};
+}
+
+// A whole tokenizer.json has its own post-processor, and lacks what the model's tokenizer_config.json said beside it.
+void add_to_whole(const Vocabulary& vocabulary, TokenizerParts& parts) {
+  if (vocabulary.has("add_bos_token")) parts.post_processor.prefix().clear();
+  if (vocabulary.has("add_eos_token")) parts.post_processor.suffix().clear();
+  const auto tokens = vocabulary.tokens();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (parts.added.find(id) == nullptr && parts.added.find(tokens[i]) == nullptr)
+      add_found_token(tokens[i], id, kind_of(vocabulary, i), parts);
+  }
 }
 
 Result<TokenizerParts> read_vocabulary(const Vocabulary& vocabulary) {
@@ -276,10 +224,15 @@ Result<TokenizerParts> read_vocabulary(const Vocabulary& vocabulary) {
 
 }  // namespace
 
-Result<TokenizerParts> read_gguf_vocabulary(const std::filesystem::path& path) {
-  COXSWAIN_ASSIGN_OR_RETURN(const gguf::Header header, gguf::Header::read(path));
+Result<TokenizerParts> read_gguf_vocabulary(const gguf::Header& header, GgufTokens from) {
   const Vocabulary vocabulary(header);
-  COXSWAIN_ASSIGN_OR_RETURN(TokenizerParts parts, read_vocabulary(vocabulary));
+  const std::string_view whole = header.text(kGgufWholeTokenizer);
+  const bool is_whole = !whole.empty() && from == GgufTokens::kWholeIfThere;
+  auto read = is_whole ? read_tokenizer_json(whole) : read_vocabulary(vocabulary);
+  if (!read.ok())
+    return is_whole ? read.status().with_context(std::string(kGgufWholeTokenizer)) : read.status();
+  TokenizerParts parts = std::move(read).value();
+  if (is_whole) add_to_whole(vocabulary, parts);
   set_special_tokens(vocabulary, parts);
   return parts;
 }

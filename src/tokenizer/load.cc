@@ -64,11 +64,16 @@ struct Source {
   json::Value config;  // tokenizer_config.json; null if there is none
 };
 
+Result<TokenizerParts> read_gguf_file(const fs::path& path) {
+  COXSWAIN_ASSIGN_OR_RETURN(const gguf::Header header, gguf::Header::read(path));
+  return read_gguf_vocabulary(header, GgufTokens::kWholeIfThere);
+}
+
 Result<TokenizerParts> read_parts(const Source& source, const LoadOptions& options) {
   const fs::path& path = source.file;
-  if (path.extension() == ".gguf") return read_gguf_vocabulary(path);
+  if (path.extension() == ".gguf") return read_gguf_file(path);
   COXSWAIN_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  if (text.starts_with("GGUF")) return read_gguf_vocabulary(path);
+  if (text.starts_with("GGUF")) return read_gguf_file(path);
   if (path.filename() == "vocab.json") {
     COXSWAIN_ASSIGN_OR_RETURN(const std::string merges,
                               read_file(path.parent_path() / "merges.txt"));
@@ -94,8 +99,7 @@ Status apply_config(const fs::path& path, const json::Value& config, TokenizerPa
 
 }  // namespace
 
-Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const fs::path& path,
-                                                         const LoadOptions& options) {
+Result<TokenizerParts> load_parts(const fs::path& path, const LoadOptions& options) {
   std::error_code error;
   Source source;
   source.is_folder = fs::is_directory(path, error);
@@ -120,9 +124,20 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const fs::path& path,
   if (!config_path.empty())
     COXSWAIN_RETURN_IF_ERROR(apply_config(config_path, source.config, parts));
   parts.decodes_normalized_names = options.decodes_normalized_names;
+  return parts;
+}
+
+Result<std::shared_ptr<const Tokenizer>> finish_parts(TokenizerParts parts,
+                                                      const std::string& file) {
   const Status prepared = parts.added.prepare(parts.normalizer.get());
-  if (!prepared.ok()) return prepared.with_context(source.file.string());
+  if (!prepared.ok()) return prepared.with_context(file);
   return std::shared_ptr<const Tokenizer>(std::make_shared<PipelineTokenizer>(std::move(parts)));
+}
+
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const fs::path& path,
+                                                         const LoadOptions& options) {
+  COXSWAIN_ASSIGN_OR_RETURN(TokenizerParts parts, load_parts(path, options));
+  return finish_parts(std::move(parts), path.string());
 }
 
 }  // namespace coxswain::tokenizer

@@ -19,14 +19,6 @@ constexpr std::array<std::string_view, 6> kClassesWithTemplate{"LlamaTokenizer",
                                                                "CodeLlamaTokenizerFast",
                                                                "GemmaTokenizerFast"};
 
-// A special token stands as its text or as an object with "content".
-std::optional<std::string> special_token(const json::Value& config, std::string_view name) {
-  const json::Value* value = config.find(name);
-  if (value != nullptr && value->is_object()) value = value->find("content");
-  if (value == nullptr || !value->is_string()) return std::nullopt;
-  return value->as_string();
-}
-
 std::optional<TokenId> id_of(const TokenizerParts& parts, std::string_view token) {
   if (const AddedToken* added = parts.added.find(token)) return added->id;
   return parts.names->find(token);
@@ -63,6 +55,13 @@ Status add_configured_tokens(const json::Value& config, TokenizerParts& parts) {
 }
 
 }  // namespace
+
+std::optional<std::string> special_token(const json::Value& config, std::string_view name) {
+  const json::Value* value = config.find(name);
+  if (value != nullptr && value->is_object()) value = value->find("content");
+  if (value == nullptr || !value->is_string()) return std::nullopt;
+  return value->as_string();
+}
 
 Status apply_tokenizer_config(const json::Value& config, TokenizerParts& parts) {
   if (!config.is_object()) return invalid_argument("not a JSON object");

@@ -3,7 +3,7 @@
 
 decode_gguf.py SERVER MODEL_DIR
 
-The file of floats is made here, of a qwen3 model's folder. Format: ggml's docs/gguf.md; blocks: ggml-common.h and the
+The file of floats is made here, of a qwen3 model's folder; what the program makes of the folder itself has to say the same. Format: ggml's docs/gguf.md; blocks: ggml-common.h and the
 functions dequantize_row_* of ggml-quants.c. Nothing of our code is used, nor anything but the standard library.
 """
 
@@ -19,7 +19,7 @@ import tempfile
 from decode import Values, read_folder
 
 BLOCKS_LOOKED_AT = 40  # of a matrix
-TEXT, ARRAY, U32, F32, I32 = 8, 9, 4, 6, 5
+TEXT, ARRAY, U32, F32, I32, BOOL = 8, 9, 4, 6, 5, 7
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
@@ -116,7 +116,7 @@ class Gguf:
         if kind == ARRAY:
             inner = self.take("<I")
             return [self.value(inner) for _ in range(self.take("<Q"))]
-        return self.take({U32: "<I", F32: "<f", I32: "<i"}[kind])
+        return self.take({U32: "<I", F32: "<f", I32: "<i", BOOL: "<?"}[kind])
 
     def block(self, name, index):
         kind, _, offset = self.tensors[name]
@@ -174,16 +174,20 @@ def plain(b):
     return list(struct.unpack("<f", b))
 
 
+def bfloat(b):
+    return list(struct.unpack("<f", b"\0\0" + b))
+
+
 # By number: values and bytes of a block.
-TYPES = {0: (1, 4, plain), 2: (32, 18, q4_0), 6: (32, 22, q5_0), 8: (32, 34, q8_0), 12: (256, 144, q4_k), 14: (256, 210, q6_k)}
-ERRORS = {0: 0.0, 2: 0.12, 6: 0.06, 8: 0.01, 12: 0.11, 14: 0.03}  # root mean squares, relative
+TYPES = {0: (1, 4, plain), 30: (1, 2, bfloat), 2: (32, 18, q4_0), 6: (32, 22, q5_0), 8: (32, 34, q8_0), 12: (256, 144, q4_k), 14: (256, 210, q6_k)}
+ERRORS = {0: 0.0, 30: 0.0, 2: 0.12, 6: 0.06, 8: 0.01, 12: 0.11, 14: 0.03}  # root mean squares, relative
 
 
 def check(source, out, wanted):
     before, after = out["floats"], out["quantised"]
     changed = {"general.file_type", "general.quantization_version"}
-    assert {k: v for k, v in before.keys.items() if k not in changed} == \
-        {k: v for k, v in after.keys.items() if k not in changed}
+    kept = {k: v for k, v in before.keys.items() if k not in changed}
+    assert kept == {k: v for k, v in after.keys.items() if k in kept}, after.keys.keys()
     assert set(before.tensors) == set(after.tensors)
     assert all((kind == 0) == ("norm" in name) for name, (kind, _, _) in after.tensors.items())
     draw = random.Random(5)
@@ -229,6 +233,13 @@ def main(server, model):
             quantised = Gguf(pathlib.Path(place) / f"demo-{mix}.gguf")
             check(source, {"floats": Gguf(floats), "quantised": quantised}, wanted)
             print(f"{mix}: perplexity {before} before, {after} after, {len(quantised.tensors)} tensors")
+        words = [server, "quantize", model, place, "--format", "gguf", "--type", "BF16", "--evaluation", evaluation]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0 and "(+0.00 %)" in done.stdout, done.stdout + done.stderr
+        of_folder = Gguf(pathlib.Path(place) / f"{pathlib.Path(model).name}-BF16.gguf")
+        check(source, {"floats": Gguf(floats), "quantised": of_folder}, {"attn_q.weight": {30}, "attn_norm.weight": {0}})
+        assert of_folder.keys["tokenizer.huggingface.json"] == (pathlib.Path(model) / "tokenizer.json").read_text()
+        print(f"of the folder: {len(of_folder.tensors)} tensors of the same values")
 
 
 if __name__ == "__main__":
