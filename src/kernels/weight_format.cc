@@ -58,7 +58,7 @@ const WeightFormat& plain_format(tensor::DType type) {
   return formats::kFloat32;
 }
 
-Result<MatrixImage> make_image(const LinearOps& ops, std::size_t n, std::size_t k) {
+MatrixImage outline_image(const LinearOps& ops, std::size_t n, std::size_t k) {
   const LinearOps::Layout layout = ops.layout(ops, n, k);
   MatrixImage image;
   image.ops = &ops;
@@ -66,7 +66,13 @@ Result<MatrixImage> make_image(const LinearOps& ops, std::size_t n, std::size_t 
   image.k = k;
   image.scales_at = layout.scales_at;
   image.sums_at = layout.sums_at;
-  COXSWAIN_ASSIGN_OR_RETURN(image.bytes, tensor::AlignedBuffer::allocate(layout.bytes));
+  return image;
+}
+
+Result<MatrixImage> make_image(const LinearOps& ops, std::size_t n, std::size_t k) {
+  MatrixImage image = outline_image(ops, n, k);
+  COXSWAIN_ASSIGN_OR_RETURN(image.bytes,
+                            tensor::AlignedBuffer::allocate(ops.layout(ops, n, k).bytes));
   return image;
 }
 

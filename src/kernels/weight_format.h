@@ -147,6 +147,8 @@ struct LinearOps {
 
 // An image of zeros to be packed. Errors: kResourceExhausted.
 Result<MatrixImage> make_image(const LinearOps& ops, std::size_t n, std::size_t k);
+// The same without its bytes: the caller gives it as many as its layout says.
+MatrixImage outline_image(const LinearOps& ops, std::size_t n, std::size_t k);
 
 // Stacked pieces (q, k, v; gate and up) as one image. Errors: kResourceExhausted.
 Result<MatrixImage> pack_matrix(const LinearOps& ops,

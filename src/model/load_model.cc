@@ -1,7 +1,9 @@
 // Model::load: from a folder to a Decoder.
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +19,9 @@
 #include "model/model_files.h"
 #include "model/stored_quant_config.h"
 #include "model/weight_loader.h"
+#include "tensor/page_arena.h"
 #include "weights/checkpoint.h"
+#include "weights/shared_image.h"
 
 namespace coxswain::model {
 namespace {
@@ -149,6 +153,24 @@ std::string cache_key(const LoadOptions& options,
   return out;
 }
 
+// Null where weights are not shared, or cannot be.
+std::shared_ptr<weights::SharedImage> open_shared(const LoadOptions& options,
+                                                  const std::string& key,
+                                                  std::uint64_t stored_bytes,
+                                                  std::vector<std::string>& warnings) {
+  // A weight that is stored in a bit becomes a float32 at most.
+  constexpr std::uint64_t kGrowthMax = 32;
+  constexpr std::uint64_t kPaddingMax = std::uint64_t{64} << 20;
+  if (options.shared_fd < 0) return nullptr;
+  auto out = weights::SharedImage::open(options.shared_fd,
+                                        "maker " + options.cache.maker + "\n" + key,
+                                        stored_bytes * kGrowthMax + kPaddingMax,
+                                        options.exec == nullptr ? nullptr : &options.exec->pool());
+  if (out.ok()) return std::move(out).value();
+  warnings.push_back("weights are not shared: " + out.status().message());
+  return nullptr;
+}
+
 std::optional<DType> kv_dtype_of(const ModelFiles& files) {
   if (files.stored_quant().float8_cache) return DType::kF8E4M3;
   return std::nullopt;
@@ -199,15 +221,20 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint, files.open_weights());
 
   TensorMap& tensors = architecture.tensors;
+  ModelInfo info = describe(architecture.arch);
+  const auto began = std::chrono::steady_clock::now();
+  const std::string key = cache_key(options, files, checkpoint);
+  const auto shared = open_shared(options, key, checkpoint.n_bytes(), info.warnings);
   std::optional<WeightCache> cache;
-  if (!options.cache.folder.empty())
-    cache.emplace(options.cache, cache_key(options, files, checkpoint), options.exec);
+  if (!options.cache.folder.empty() && (shared == nullptr || !shared->filled()))
+    cache.emplace(options.cache, key, options.exec);
   WeightLoader loader(checkpoint,
                       tensors.prefixes,
                       *options.kernels,
                       options.progress,
                       options.exec,
-                      cache ? &*cache : nullptr);
+                      cache ? &*cache : nullptr,
+                      shared);
   COXSWAIN_RETURN_IF_ERROR(split_untied_head(loader, tensors));
   COXSWAIN_ASSIGN_OR_RETURN(const DType stored,
                             loader.reader().stored_type(last_matrix(tensors.layers.front().mixer)));
@@ -219,7 +246,6 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(DecoderWeights weights,
                             load_weights({loader, format}, architecture, dtype));
 
-  ModelInfo info = describe(architecture.arch);
   COXSWAIN_RETURN_IF_ERROR(read_end_tokens(options, files.config(), files.config_path(), info));
   warn_of_unread(loader, options.model_dir, info);
   info.dtype = std::string(keeps_codes ? loader.main_format().name : format.format->name);
@@ -227,8 +253,20 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   info.weight_bytes = loader.bytes();
   info.weight_shares = loader.shares();
   std::uint64_t of_weights = loader.reader().fingerprint();
+  if (cache) of_weights = cache->fingerprint().value_or(of_weights);
+  if (shared != nullptr) {
+    const bool was_filled = shared->filled();
+    if (was_filled) of_weights = shared->fingerprint();
+    // Others wait for it.
+    COXSWAIN_RETURN_IF_ERROR(shared->finish(of_weights));
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - began;
+    info.shared = {
+        .bytes = shared->bytes(),
+        .huge_bytes = std::min<std::uint64_t>(tensor::shared_huge_page_bytes(), shared->bytes()),
+        .was_filled = was_filled,
+        .seconds = time.count()};
+  }
   if (cache) {
-    of_weights = cache->fingerprint().value_or(of_weights);
     cache->save(of_weights);
     info.weight_cache = cache->use();
     std::ranges::copy(cache->warnings(), std::back_inserter(info.warnings));

@@ -44,6 +44,9 @@ struct LoadOptions {
   // Whose threads read and pack; null: the calling thread alone. What is loaded is the same bits.
   kernels::ExecContext* exec = nullptr;
   WeightCacheOptions cache = {};
+  // Of a file that processes share packed weights in (weights/shared_image.h), not owned; -1: none. What keeps it from
+  // being used is a warning.
+  int shared_fd = -1;
   // Called with bytes done and bytes in all; from the loading thread.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
@@ -55,6 +58,14 @@ struct WeightShare {
   std::uint64_t bytes = 0;
 
   friend bool operator==(const WeightShare&, const WeightShare&) = default;
+};
+
+// What a load had of shared_fd.
+struct SharedWeights {
+  std::uint64_t bytes = 0;       // of memory, of all processes together; 0: nothing is shared
+  std::uint64_t huge_bytes = 0;  // of these, in pages of 2 MiB
+  bool was_filled = false;       // by another process
+  double seconds = 0;            // of the load
 };
 
 struct ModelInfo {
@@ -78,6 +89,7 @@ struct ModelInfo {
   // The same by part, in the order of the parts, most bytes first. A tied embedding is read back from the head.
   std::vector<WeightShare> weight_shares = {};
   WeightCacheUse weight_cache = {};
+  SharedWeights shared = {};
   std::vector<std::string> warnings;  // about the files: a line each
 };
 

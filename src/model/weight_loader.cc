@@ -55,24 +55,41 @@ WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint,
                            const kernels::KernelTable& table,
                            WeightReader::Progress progress,
                            kernels::ExecContext* exec,
-                           WeightCache* cache)
+                           WeightCache* cache,
+                           std::shared_ptr<weights::SharedImage> shared)
     : reader_(checkpoint, prefixes, std::move(progress), exec),
       table_(table),
       cache_(cache),
+      shared_(std::move(shared)),
       parts_(1) {}
 
-Status WeightLoader::fill(std::span<std::byte> bytes,
+Status WeightLoader::fill(tensor::AlignedBuffer& buffer,
+                          std::size_t n_bytes,
                           const MatrixMap& map,
                           std::string_view form,
                           std::uint64_t layout_id,
                           base::FunctionRef<Status()> make) {
-  if (cache_ == nullptr) return make();
   const std::uint64_t parts[] = {XXH3_64bits(form.data(), form.size()), layout_id, map.n(), map.k};
   const std::uint64_t identity = XXH3_64bits(parts, sizeof parts);
-  if (cache_->read(identity, bytes)) return reader_.pass(map);
+  if (shared_ != nullptr) {
+    COXSWAIN_ASSIGN_OR_RETURN(const bool is_there, take_shared(buffer, n_bytes, identity));
+    if (is_there) return reader_.pass(map);
+  } else {
+    COXSWAIN_ASSIGN_OR_RETURN(buffer, tensor::AlignedBuffer::allocate(n_bytes));
+  }
+  if (cache_ == nullptr) return make();
+  if (cache_->read(identity, buffer.bytes())) return reader_.pass(map);
   COXSWAIN_RETURN_IF_ERROR(make());
-  cache_->keep(identity, bytes);
+  cache_->keep(identity, buffer.bytes());
   return {};
+}
+
+Result<bool> WeightLoader::take_shared(tensor::AlignedBuffer& buffer,
+                                       std::size_t n_bytes,
+                                       std::uint64_t identity) {
+  COXSWAIN_ASSIGN_OR_RETURN(const auto bytes, shared_->next(identity, n_bytes));
+  buffer = tensor::AlignedBuffer::part_of(shared_, bytes);
+  return shared_->filled();
 }
 
 Result<Linear> WeightLoader::linear(const MatrixMap& map, const Holding& how) {
@@ -155,11 +172,12 @@ Result<MatrixImage> WeightLoader::image_as_stored(const MatrixMap& map,
 
 Result<MatrixImage> WeightLoader::image_of_codes(const MatrixMap& map,
                                                  const kernels::LinearOps& ops) {
-  COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, kernels::make_image(ops, map.n(), map.k));
+  MatrixImage image = kernels::outline_image(ops, map.n(), map.k);
   const auto pack = [&](std::size_t row_begin, const tensor::QuantRows& rows) {
     ops.pack_codes(image, row_begin, rows);
   };
-  COXSWAIN_RETURN_IF_ERROR(fill(image.bytes.bytes(), map, ops.format->name, ops.layout_id, [&] {
+  const std::size_t n_bytes = ops.layout(ops, map.n(), map.k).bytes;
+  COXSWAIN_RETURN_IF_ERROR(fill(image.bytes, n_bytes, map, ops.format->name, ops.layout_id, [&] {
     return reader_.for_each_code_slice(map, pack);
   }));
   return image;
@@ -174,11 +192,12 @@ Result<MatrixImage> WeightLoader::image_of_values(const MatrixMap& map,
                       " takes at most " + std::to_string(format.inputs_max));
   }
   const kernels::LinearOps& ops = table_.ops(format);
-  COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, kernels::make_image(ops, map.n(), map.k));
+  MatrixImage image = kernels::outline_image(ops, map.n(), map.k);
   const auto pack = [&](std::size_t row_begin, const DenseRows& rows) {
     ops.pack(image, row_begin, rows);
   };
-  COXSWAIN_RETURN_IF_ERROR(fill(image.bytes.bytes(), map, format.name, ops.layout_id, [&] {
+  const std::size_t n_bytes = ops.layout(ops, map.n(), map.k).bytes;
+  COXSWAIN_RETURN_IF_ERROR(fill(image.bytes, n_bytes, map, format.name, ops.layout_id, [&] {
     return reader_.for_each_slice(map, pack);
   }));
   return image;
@@ -191,7 +210,6 @@ Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
   out.n_rows = map.n();
   out.width = map.k;
   const std::size_t row_bytes = map.k * tensor::size_of(type);
-  COXSWAIN_ASSIGN_OR_RETURN(out.data, tensor::AlignedBuffer::allocate(out.n_rows * row_bytes));
   const auto take = [&](std::size_t row_begin, const DenseRows& slice) {
     std::byte* to = out.data.data() + row_begin * row_bytes;
     if (slice.type == type) {
@@ -204,7 +222,8 @@ Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
       narrow(type, wide.data(), map.k, to + i * row_bytes);
     }
   };
-  COXSWAIN_RETURN_IF_ERROR(fill(out.data.bytes(), map, tensor::name_of(type), 0, [&] {
+  const std::size_t n_bytes = out.n_rows * row_bytes;
+  COXSWAIN_RETURN_IF_ERROR(fill(out.data, n_bytes, map, tensor::name_of(type), 0, [&] {
     return reader_.for_each_slice(map, take);
   }));
   count(tensor::name_of(type), out.data.taken());

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,19 +24,21 @@
 #include "model/weight_cache.h"
 #include "model/weight_parts.h"
 #include "model/weight_reader.h"
+#include "weights/shared_image.h"
 
 namespace coxswain::model {
 
 class WeightLoader {
  public:
   // As WeightReader's. `table` must outlive the loader, and so must `cache`, where matrices are looked for first; null:
-  // all are made.
+  // all are made. Matrices lie in `shared`, and are there already where it is filled; null: in memory of their own.
   WeightLoader(const weights::Checkpoint& checkpoint,
                const std::vector<std::string>& prefixes,
                const kernels::KernelTable& table,
                WeightReader::Progress progress,
                kernels::ExecContext* exec = nullptr,
-               WeightCache* cache = nullptr);
+               WeightCache* cache = nullptr,
+               std::shared_ptr<weights::SharedImage> shared = nullptr);
 
   WeightReader& reader() { return reader_; }
   const WeightReader& reader() const { return reader_; }
@@ -63,17 +66,23 @@ class WeightLoader {
   Result<kernels::MatrixImage> image_of_codes(const MatrixMap& map, const kernels::LinearOps& ops);
   Result<kernels::MatrixImage> image_of_values(const MatrixMap& map,
                                                const kernels::WeightFormat& format);
-  // `bytes`, which are to hold `map` in that form: from the cache, else as make() fills them.
-  Status fill(std::span<std::byte> bytes,
+  // Takes memory for `map` in that form, with what it is to hold: as shared, from the cache, else as make() fills it.
+  Status fill(tensor::AlignedBuffer& buffer,
+              std::size_t n_bytes,
               const MatrixMap& map,
               std::string_view form,
               std::uint64_t layout_id,
               base::FunctionRef<Status()> make);
+  // Room in what is shared. Whether the image is there already.
+  Result<bool> take_shared(tensor::AlignedBuffer& buffer,
+                           std::size_t n_bytes,
+                           std::uint64_t identity);
   void count(std::string_view format, std::uint64_t bytes);
 
   WeightReader reader_;
   const kernels::KernelTable& table_;
   WeightCache* cache_;
+  std::shared_ptr<weights::SharedImage> shared_;
   std::map<const kernels::WeightFormat*, std::uint64_t> bytes_of_;  // of linear layers
   LinearLimits limits_;
   std::vector<std::pair<std::string, std::map<std::string, std::uint64_t, std::less<>>>> parts_;

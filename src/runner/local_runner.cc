@@ -6,12 +6,14 @@
 #include "base/cpu_topology.h"
 #include "base/float_mode.h"
 #include "base/machine.h"
+#include "base/numbers.h"
 #include "base/random.h"
 #include "kernels/kernel_table.h"
 #include "kernels/probe.h"
 #include "kvstore/block_image.h"
 #include "runner/head_source.h"
 #include "tokenizer/text_codec.h"
+#include "weights/shared_image.h"
 
 namespace coxswain::runner {
 namespace {
@@ -38,6 +40,14 @@ std::uint64_t weight_bytes_min(const RunnerOptions& options) {
   const bool may_shrink =
       options.dtype == tensor::DType::kBf16 || options.dtype == tensor::DType::kF16;
   return may_shrink ? bytes / 4 : bytes;
+}
+
+// The part of it that this process counts.
+std::uint64_t weight_share_min(const RunnerOptions& options) {
+  const std::uint64_t bytes = weight_bytes_min(options);
+  return options.shared_weights_fd < 0
+             ? bytes
+             : base::ceil_div<std::uint64_t>(bytes, std::max<std::uint32_t>(options.sharers, 1));
 }
 
 Result<std::uint64_t> memory_budget(const RunnerOptions& options) {
@@ -162,6 +172,7 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   load.cache = {.folder = options.weights_cache_dir,
                 .bytes_max = options.weights_cache_bytes_max,
                 .maker = std::string(kEngineVersion) + " " + kernel_set_id};
+  load.shared_fd = options.shared_weights_fd;
   // The threads that will compute read and pack, too.
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
   runner->make_threads(options);
@@ -171,7 +182,16 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
     load.kernels = &runner->profile_->kernels();
   }
   load.exec = runner->exec_.get();
+  // One packs for all that share, while they wait.
+  std::optional<kernels::ExecContext> of_all;
+  if (options.shared_weights_fd >= 0) {
+    const std::size_t n = std::min(base::usable_cores(), load.exec->n_threads() * options.sharers);
+    if (n > load.exec->n_threads()) load.exec = &of_all.emplace(n);
+  }
   COXSWAIN_ASSIGN_OR_RETURN(runner->model_, model::Model::load(load));
+  of_all.reset();
+  load.exec = runner->exec_.get();
+  load.shared_fd = -1;
   runner->codec_ = std::move(codec);
   if (!options.speculative_model_dir.empty()) {
     COXSWAIN_ASSIGN_OR_RETURN(resolved.draft_tokens_max,
@@ -254,7 +274,7 @@ Result<std::string> LocalRunner::outlook(const RunnerOptions& options) {
   std::uint64_t block_bytes = 0;
   for (std::uint32_t group = 0; group < model.kv_groups.size(); ++group)
     block_bytes += kvstore::KvStore::bytes_per_block(kv, group);
-  const std::uint64_t weights = weight_bytes_min(options);
+  const std::uint64_t weights = weight_share_min(options);
   const std::uint64_t reserve = reserve_bytes_of(budget);
   const std::uint64_t left = budget - std::min(budget, weights + reserve);
   return format_bytes(budget) + " available, weights at least " + format_bytes(weights) + ", " +
@@ -264,7 +284,14 @@ Result<std::string> LocalRunner::outlook(const RunnerOptions& options) {
 
 Status LocalRunner::check_fits(const RunnerOptions& options) {
   COXSWAIN_ASSIGN_OR_RETURN(const std::uint64_t budget, memory_budget(options));
-  return check_weights_fit(budget, weight_bytes_min(options));
+  return check_weights_fit(budget, weight_share_min(options));
+}
+
+bool LocalRunner::prefers_own_weights(const RunnerOptions& options) {
+  if (weights::shared_memory_is_huge() || !weights::own_memory_is_huge()) return false;
+  const auto budget = memory_budget(options);
+  return budget.ok() &&
+         has_room_for_own_weights(*budget, weight_bytes_min(options), options.kv_bytes);
 }
 
 Result<std::unique_ptr<LocalRunner>> LocalRunner::create_with(
@@ -321,7 +348,9 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
     block_bytes += request.groups[group].bytes_per_block;
   }
   COXSWAIN_ASSIGN_OR_RETURN(request.available_bytes, memory_budget(options));
-  request.weight_bytes = model.weight_bytes;
+  request.shared_weight_bytes = std::min(model.shared.bytes, model.weight_bytes);
+  request.sharers = std::max<std::uint32_t>(options.sharers, 1);
+  request.weight_bytes = model.weight_bytes - request.shared_weight_bytes;
   request.workspace_bytes =
       model_->workspace_bytes(limits.rows_max, limits.logit_rows_max, n_threads) +
       StepExecutor::workspace_bytes(model, limits, n_threads) + options.attachment_bytes_max +

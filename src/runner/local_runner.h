@@ -82,6 +82,10 @@ struct RunnerOptions {
   // no limit. Whoever can write there decides what is computed.
   std::string weights_cache_dir;
   std::uint64_t weights_cache_bytes_max = 0;
+  // Of a file in which processes of this machine share packed weights, not owned; -1: none. Each of the `sharers` counts
+  // its part of what is shared.
+  int shared_weights_fd = -1;
+  std::uint32_t sharers = 1;
   // The model's, where it has been loaded already; null = it is read from the model's files.
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   // Bytes of weights read so far, and in all.
@@ -110,6 +114,9 @@ class LocalRunner final : public StepRunner {
   static Result<std::string> outlook(const RunnerOptions& options);
   // create() fails with this before it reads weights. Errors: kResourceExhausted.
   static Status check_fits(const RunnerOptions& options);
+  // Whether weights of one's own are better where they could be shared: these alone would get pages of 2 MiB, which
+  // are read faster, and there is room for them.
+  static bool prefers_own_weights(const RunnerOptions& options);
   // The same with a model that is already there. `codec` may be null: tokens without text.
   static Result<std::unique_ptr<LocalRunner>> create_with(const RunnerOptions& options,
                                                           std::unique_ptr<model::Model> model,
@@ -131,6 +138,7 @@ class LocalRunner final : public StepRunner {
   // What is odd about the model's files but does not keep it from being served.
   const std::vector<std::string>& warnings() const { return model_->info().warnings; }
   const model::WeightCacheUse& weight_cache() const { return model_->info().weight_cache; }
+  const model::SharedWeights& shared_weights() const { return model_->info().shared; }
   // What the weights are held in: model::ModelInfo::weight_shares.
   const std::vector<model::WeightShare>& weight_shares() const {
     return model_->info().weight_shares;

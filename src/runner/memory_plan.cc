@@ -142,6 +142,13 @@ std::uint64_t reserve_bytes_of(std::uint64_t available_bytes) {
   return std::max(kReserveMin, available_bytes / kReserveShare);
 }
 
+bool has_room_for_own_weights(std::uint64_t available_bytes,
+                              std::uint64_t weight_bytes_min,
+                              std::uint64_t kv_bytes) {
+  const std::uint64_t needed = 2 * weight_bytes_min + kv_bytes + reserve_bytes_of(available_bytes);
+  return needed <= available_bytes;
+}
+
 Status check_weights_fit(std::uint64_t available_bytes, std::uint64_t weight_bytes_min) {
   const std::uint64_t needed = weight_bytes_min + reserve_bytes_of(available_bytes);
   if (needed <= available_bytes) return {};
@@ -152,14 +159,18 @@ Status check_weights_fit(std::uint64_t available_bytes, std::uint64_t weight_byt
 }
 
 Result<MemoryPlan> plan_memory(const MemoryRequest& request) {
-  MemoryPlan plan{.available_bytes = request.available_bytes,
-                  .weight_bytes = request.weight_bytes,
-                  .workspace_bytes = request.workspace_bytes,
-                  .draft_bytes = request.draft_bytes,
-                  .reserve_bytes = reserve_bytes_of(request.available_bytes),
-                  .groups = request.groups,
-                  .block_tokens = request.block_tokens,
-                  .kv_type = request.kv_type};
+  MemoryPlan plan{
+      .available_bytes = request.available_bytes,
+      .weight_bytes = request.weight_bytes +
+                      base::ceil_div<std::uint64_t>(request.shared_weight_bytes, request.sharers),
+      .shared_weight_bytes = request.shared_weight_bytes,
+      .sharers = request.sharers,
+      .workspace_bytes = request.workspace_bytes,
+      .draft_bytes = request.draft_bytes,
+      .reserve_bytes = reserve_bytes_of(request.available_bytes),
+      .groups = request.groups,
+      .block_tokens = request.block_tokens,
+      .kv_type = request.kv_type};
   const std::uint64_t fixed =
       plan.weight_bytes + plan.workspace_bytes + plan.draft_bytes + plan.reserve_bytes;
   const std::uint64_t left = request.available_bytes > fixed ? request.available_bytes - fixed : 0;
@@ -209,7 +220,11 @@ std::vector<std::string> MemoryPlan::to_lines() const {
   const std::uint64_t planned =
       weight_bytes + workspace_bytes + draft_bytes + kv_bytes + reserve_bytes;
   std::vector<std::string> out = {
-      line("weights", weight_bytes, ""),
+      line("weights",
+           weight_bytes,
+           shared_weight_bytes == 0 ? ""
+                                    : "with its part of " + format_bytes(shared_weight_bytes) +
+                                          " that " + std::to_string(sharers) + " replicas share"),
       line("kv cache",
            kv_bytes,
            std::to_string(kv_tokens) + " tokens in " + blocks_text(groups) + " blocks of " +

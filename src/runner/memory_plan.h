@@ -24,8 +24,10 @@ namespace coxswain::runner {
 inline constexpr std::uint32_t kWindowsOfARequest = 8;
 
 struct MemoryRequest {
-  std::uint64_t available_bytes = 0;  // before anything of the runner is taken
-  std::uint64_t weight_bytes = 0;
+  std::uint64_t available_bytes = 0;      // before anything of the runner is taken
+  std::uint64_t weight_bytes = 0;         // of this process alone
+  std::uint64_t shared_weight_bytes = 0;  // of all sharers together
+  std::uint32_t sharers = 1;
   std::uint64_t workspace_bytes = 0;
   std::uint64_t draft_bytes = 0;     // all of what guesses tokens
   std::vector<KvGroup> groups = {};  // kind, window and bytes_per_block
@@ -43,7 +45,9 @@ struct MemoryRequest {
 
 struct MemoryPlan {
   std::uint64_t available_bytes = 0;
-  std::uint64_t weight_bytes = 0;
+  std::uint64_t weight_bytes = 0;  // with a part of what is shared
+  std::uint64_t shared_weight_bytes = 0;
+  std::uint32_t sharers = 1;
   std::uint64_t workspace_bytes = 0;
   std::uint64_t draft_bytes = 0;
   std::uint64_t kv_bytes = 0;
@@ -63,6 +67,12 @@ std::uint64_t reserve_bytes_of(std::uint64_t available_bytes);
 
 // Errors: kResourceExhausted; the message says how much is missing and which option to lower.
 Result<MemoryPlan> plan_memory(const MemoryRequest& request);
+
+// Whether a process that could share its weights can have a copy of its own, and as much again stays beside `kv_bytes`,
+// which were asked for.
+bool has_room_for_own_weights(std::uint64_t available_bytes,
+                              std::uint64_t weight_bytes_min,
+                              std::uint64_t kv_bytes);
 
 // A check before the weights are read, when only their least size is known. Errors: as plan_memory.
 Status check_weights_fit(std::uint64_t available_bytes, std::uint64_t weight_bytes_min);

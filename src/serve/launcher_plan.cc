@@ -15,6 +15,7 @@
 #include "serve/replica_channel.h"
 #include "serve/replica_roles.h"
 #include "serve/status_file.h"
+#include "serve/weights_file.h"
 
 namespace coxswain::serve {
 namespace {
@@ -130,9 +131,15 @@ ReplicaPlan plan_replica(const options::OptionValues& values,
   shard.environment = {
       {"COXSWAIN_STATUS_FILE", plan.status_file}, {"RANK", "0"}, {"WORLD_SIZE", "1"}};
   shard.environment_removed = reported_variables();
-  shard.environment_removed.insert(shard.environment_removed.end(),
-                                   {"LOG_LEVEL", "API_KEY", "REVISION", "COXSWAIN_CONFIG"});
+  shard.environment_removed.insert(
+      shard.environment_removed.end(),
+      {"LOG_LEVEL", "API_KEY", "REVISION", "COXSWAIN_CONFIG", kWeightsFileVariable});
   add_environment(shard, values, options::Binary::kServer);
+  if (site.weights_fd >= 0) {
+    shard.environment.emplace_back(
+        kWeightsFileVariable, std::to_string(site.weights_fd) + ":" + std::to_string(n_replicas));
+    shard.descriptors_kept.push_back(site.weights_fd);
+  }
   return plan;
 }
 

@@ -26,6 +26,7 @@ struct LauncherSite {
   std::uint16_t port = 0;      // of the router, already chosen
   int listen_fd = -1;          // bound to it
   int replica_fd = -1;         // the router's end of the channel of --autoscale; -1: none
+  int weights_fd = -1;         // in which replicas share their weights; -1: each has its own
   int metrics_fd = -1;         // bound to --prometheus-port; -1: none
   std::string run_folder;      // private, for sockets and status files
   std::string program_folder;  // holds the other binaries

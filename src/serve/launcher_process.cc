@@ -5,8 +5,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -27,6 +30,7 @@
 #include "serve/start_failure.h"
 #include "serve/status_file.h"
 #include "serve/text_files.h"
+#include "serve/weights_file.h"
 #include "supervise/run_folder.h"
 #include "supervise/supervisor.h"
 #include "telemetry/log.h"
@@ -236,11 +240,30 @@ void add_scaling(supervise::SupervisorEvents& events,
   };
 }
 
+// Weights that replicas share take memory while none of them has a process: it is given back.
+void add_renewal(supervise::SupervisorEvents& events,
+                 WeightsFile& weights,
+                 telemetry::Logger& log) {
+  const auto there = std::make_shared<std::set<std::string>>();
+  events.on_start = [there, started = events.on_start](const std::string& service) {
+    if (service != kRouter) there->insert(service);
+    started(service);
+  };
+  events.on_unwanted = [there, &weights, &log, unwanted = events.on_unwanted](
+                           const std::string& service, bool failed) {
+    if (there->erase(service) > 0 && there->empty()) {
+      if (const Status renewed = weights.renew(); !renewed.ok()) log.warn(renewed.message());
+    }
+    unwanted(service, failed);
+  };
+}
+
 using ChannelEnds = std::pair<ReplicaChannel, ReplicaChannel>;  // ours, the router's
 
 // Until all of it has ended. Returns the exit code.
 int run_plan(const LauncherPlan& plan,
              const std::optional<ChannelEnds>& channel,
+             std::optional<WeightsFile>& weights,
              bool json,
              const std::function<void()>& close_ports,
              telemetry::Logger& log) {
@@ -249,6 +272,7 @@ int run_plan(const LauncherPlan& plan,
   std::optional<ScaledReplicas> scaled;
   supervise::SupervisorEvents events = events_for(plan, json, forwarder, log);
   if (channel) add_scaling(events, scaled, log);
+  if (channel && weights) add_renewal(events, *weights, log);
   supervise::Supervisor supervisor({.grace = plan.grace, .hangup_stops = hangup_stops()},
                                    std::move(events));
   for (std::size_t i = 0; i < plan.replicas.size(); ++i) {
@@ -273,6 +297,20 @@ int run_plan(const LauncherPlan& plan,
   return report(failure_of(result, forwarder.last_failure()));
 }
 
+// Several replicas have one copy of the weights.
+std::optional<WeightsFile> share_weights(const options::OptionValues& values,
+                                         LauncherSite& site,
+                                         telemetry::Logger& log) {
+  if (n_replicas_max(values) == 1) return std::nullopt;
+  auto made = WeightsFile::make();
+  if (!made.ok()) {
+    log.warn(made.status().message());
+    return std::nullopt;
+  }
+  site.weights_fd = made->fd();
+  return std::move(made).value();
+}
+
 // The draft model or heads.
 std::optional<StartFailure> take_guesser(const options::OptionValues& values, LauncherSite& site) {
   std::string cure;
@@ -290,10 +328,11 @@ std::optional<StartFailure> take_guesser(const options::OptionValues& values, La
 }
 
 // --plan: says what would be started, and becomes the first shard, which says where its memory would go.
-int show_plan(const options::OptionValues& values, LauncherSite& site) {
+int show_plan(const options::OptionValues& values, LauncherSite& site, telemetry::Logger& log) {
   site.port = values.get<"port">();
   site.run_folder = "RUN_FOLDER";
   if (const auto failure = look_at_machine(values, site)) return report(*failure);
+  const std::optional<WeightsFile> weights = share_weights(values, site, log);
   const LauncherPlan plan = make_launcher_plan(values, site);
   std::fputs(plan_text(plan, site.model.folder).c_str(), stdout);
   std::fflush(stdout);
@@ -304,6 +343,9 @@ int show_plan(const options::OptionValues& values, LauncherSite& site) {
   argv.push_back(nullptr);
   for (const std::string& name : plan.replicas.front().shard.environment_removed)
     unsetenv(name.c_str());
+  for (const auto& [name, value] : plan.replicas.front().shard.environment)
+    setenv(name.c_str(), value.c_str(), 1);
+  if (weights) fcntl(weights->fd(), F_SETFD, 0);
   execv(argv.front(), argv.data());
   return report({"ShardCannotStart",
                  words.front() + " cannot be started",
@@ -334,7 +376,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (const auto failure = take_guesser(values, site)) return report(*failure);
   if (const auto failure = check_text_files(values)) return report(*failure);
   if (const auto failure = check_front_files(values)) return report(*failure);
-  if (values.get<"plan">()) return show_plan(values, site);
+  if (values.get<"plan">()) return show_plan(values, site, log);
   if (values.is_set<"revision">() && !site.model.has_revision()) {
     log.warn("`--revision` has no effect: a folder has one revision only",
              {{"folder", std::string_view(site.model.folder)}});
@@ -368,13 +410,14 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
     if (!made.ok()) return report({"ShardCannotStart", made.status().message(), "", kExitFailure});
     site.replica_fd = channel.emplace(std::move(made).value()).second.fd();
   }
+  std::optional<WeightsFile> weights = share_weights(values, site, log);
   const LauncherPlan plan = make_launcher_plan(values, site);
   // The router alone holds the ports then, and closes them as it stops accepting.
   const auto close_ports = [&] {
     port.reset();
     metrics_port.reset();
   };
-  return run_plan(plan, channel, values.get<"json-output">(), close_ports, log);
+  return run_plan(plan, channel, weights, values.get<"json-output">(), close_ports, log);
 }
 
 }  // namespace

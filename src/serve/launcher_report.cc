@@ -136,9 +136,13 @@ std::string startup_block(const std::string& model_id,
   if (const std::string weights = weights_text(shard); !weights.empty()) row("weights", weights);
   if (shard.find("packed") != nullptr) row("packed", text_of(shard, "packed"));
   const std::uint64_t draft = count_of(shard, "draft_bytes");
+  const std::uint64_t shared = count_of(shard, "shared_weight_bytes");
   row("memory",
-      bytes_text(count_of(shard, "weight_bytes")) + " weights + " +
-          bytes_text(count_of(shard, "kv_bytes")) + " KV cache (" +
+      bytes_text(count_of(shard, "weight_bytes")) + " weights" +
+          (shared == 0 ? ""
+                       : " (a part of " + bytes_text(shared) + " shared by " +
+                             text_of(shard, "weight_sharers") + " replicas)") +
+          " + " + bytes_text(count_of(shard, "kv_bytes")) + " KV cache (" +
           with_separators(count_of(shard, "kv_tokens")) + " tokens) + " +
           bytes_text(count_of(shard, "workspace_bytes")) + " buffers" +
           (draft == 0 ? "" : " + " + bytes_text(draft) + " for drafts") + ", " +

@@ -46,12 +46,22 @@ Result<AlignedBuffer> AlignedBuffer::allocate(std::size_t bytes) {
   return buffer;
 }
 
+AlignedBuffer AlignedBuffer::part_of(std::shared_ptr<const void> keeper,
+                                     std::span<std::byte> bytes) {
+  AlignedBuffer buffer;
+  buffer.data_ = bytes.data();
+  buffer.size_ = bytes.size();
+  buffer.keeper_ = std::move(keeper);
+  return buffer;
+}
+
 std::size_t AlignedBuffer::taken() const {
-  if (size_ == 0) return 0;
+  if (size_ == 0 || keeper_ != nullptr) return size_;
   return mapped_ != 0 ? mapped_ : PageArena::room_for(size_);
 }
 
 AlignedBuffer::~AlignedBuffer() {
+  if (keeper_ != nullptr) return;
   if (mapped_ != 0) {
     unmap(data_, mapped_);
   } else if (data_ != nullptr) {
@@ -62,13 +72,15 @@ AlignedBuffer::~AlignedBuffer() {
 AlignedBuffer::AlignedBuffer(AlignedBuffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
-      mapped_(std::exchange(other.mapped_, 0)) {}
+      mapped_(std::exchange(other.mapped_, 0)),
+      keeper_(std::move(other.keeper_)) {}
 
 AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
   AlignedBuffer taken(std::move(other));
   std::swap(data_, taken.data_);
   std::swap(size_, taken.size_);
   std::swap(mapped_, taken.mapped_);
+  std::swap(keeper_, taken.keeper_);
   return *this;
 }
 

@@ -128,18 +128,29 @@ void PageArena::empty(std::vector<Chunk>::iterator chunk) {
   chunk->dirty = kHugePageBytes;
 }
 
-std::size_t huge_page_bytes() {
-  constexpr std::string_view kName = "AnonHugePages:";
+namespace {
+
+std::size_t bytes_of_all_mappings(std::string_view name) {
   std::ifstream file("/proc/self/smaps_rollup");
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(kName)) continue;
-    const std::size_t digits = line.find_first_not_of(' ', kName.size());
+    if (!line.starts_with(name)) continue;
+    const std::size_t digits = line.find_first_not_of(' ', name.size());
     if (digits == std::string::npos) return 0;
     std::size_t kib = 0;
     std::from_chars(line.data() + digits, line.data() + line.size(), kib);
     return kib * 1024;
   }
   return 0;
+}
+
+}  // namespace
+
+std::size_t huge_page_bytes() {
+  return bytes_of_all_mappings("AnonHugePages:");
+}
+
+std::size_t shared_huge_page_bytes() {
+  return bytes_of_all_mappings("ShmemPmdMapped:");
 }
 
 }  // namespace coxswain::tensor

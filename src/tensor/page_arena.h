@@ -62,5 +62,7 @@ class PageArena {
 // Anonymous memory of this process that lies in huge pages now; 0 if the kernel does not say. Walks the page tables:
 // milliseconds for gigabytes in small pages.
 std::size_t huge_page_bytes();
+// The same of memory that it shares with other processes.
+std::size_t shared_huge_page_bytes();
 
 }  // namespace coxswain::tensor

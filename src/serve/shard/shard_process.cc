@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@
 #include "serve/status_file.h"
 #include "serve/stop_signals.h"
 #include "serve/text_files.h"
+#include "serve/weights_file.h"
 #include "telemetry/log.h"
 #include "tokenizer/text_codec.h"
 
@@ -79,11 +81,28 @@ Status add_script(const std::string& path, runner::RunnerOptions& options) {
   return {};
 }
 
+// Whether the weights are to lie in the file that the launcher hands down.
+void share_weights(runner::RunnerOptions& options, telemetry::Logger& log) {
+  const auto file = inherited_weights(std::getenv(kWeightsFileVariable));
+  if (!file.ok()) log.warn(file.status().message());
+  if (!file.ok() || !*file) return;
+  if (runner::LocalRunner::prefers_own_weights(options)) {
+    log.info(
+        "Weights are not shared with other replicas: shared memory gets no pages of 2 MiB here, "
+        "and there is room "
+        "for copies");
+    return;
+  }
+  options.shared_weights_fd = (*file)->fd;
+  options.sharers = (*file)->sharers;
+}
+
 // --plan: what the weights and the cache would get.
 int print_plan(const options::OptionValues& values, telemetry::Logger& log) {
   runner::RunnerOptions options = runner_options(values);
   if (const auto failure = find_folders(values, options))
     return report(log, Status(Code::kNotFound, failure->cause), *failure);
+  share_weights(options, log);
   const auto outlook = runner::LocalRunner::outlook(options);
   if (!outlook.ok()) return report(log, outlook.status(), model_failure(outlook.status()));
   std::printf("memory   %s\n", outlook->c_str());
@@ -116,15 +135,20 @@ int serve(const options::OptionValues& values, telemetry::Logger& log) {
                      .exit_code = kExitUsage});
     }
   }
+  share_weights(options, log);
   if (const auto outlook = runner::LocalRunner::outlook(options); outlook.ok())
     log.info("Memory before the weights are read: " + *outlook);
   options.progress = LoadProgress(log, kProgressInterval);
   options.on_profile = [&log](const runner::StepReport& report) { log.info(report.text()); };
   auto runner = runner::LocalRunner::create(options);
+  if (options.shared_weights_fd >= 0) close(options.shared_weights_fd);
   if (!runner.ok()) return report(log, runner.status(), model_failure(runner.status()));
   for (const std::string& warning : runner.value()->warnings()) log.warn(warning);
   if (const std::string text = packed_text(runner.value()->weight_cache()); !text.empty())
     log.info("Packed weights: " + text);
+  if (const std::string text = shared_text(runner.value()->shared_weights(), options.sharers);
+      !text.empty())
+    log.info("Shared weights: " + text);
   if (const std::string text = runner.value()->speculation(); !text.empty()) log.info(text);
   for (const std::string& line : runner.value()->memory_plan().to_lines()) log.info(line);
 

@@ -93,6 +93,16 @@ std::string packed_text(const model::WeightCacheUse& use) {
   return runner::format_bytes(use.bytes_read) + " read from " + use.path + time.data();
 }
 
+std::string shared_text(const model::SharedWeights& use, std::uint32_t sharers) {
+  if (use.bytes == 0) return "";
+  std::array<char, 32> time;
+  std::snprintf(time.data(), time.size(), " in %.2f s, ", use.seconds);
+  return runner::format_bytes(use.bytes) + " of " + std::to_string(sharers) + " replicas, " +
+         (use.was_filled ? "mapped" : "filled") + time.data() +
+         (use.huge_bytes == 0 ? "none" : runner::format_bytes(use.huge_bytes)) +
+         " in pages of 2 MiB";
+}
+
 runner::RunnerOptions runner_options(const options::OptionValues& values) {
   runner::RunnerOptions out;
   out.model_dir = values.get<"model-id">().value_or("");  // parse() asks for it
@@ -156,6 +166,8 @@ json::Object facts_of(const runner::LocalRunner& runner) {
   facts.set("threads",
             json::Value::unsigned_integer(static_cast<std::uint64_t>(runner.n_threads())));
   facts.set("weight_bytes", json::Value::unsigned_integer(plan.weight_bytes));
+  facts.set("shared_weight_bytes", json::Value::unsigned_integer(plan.shared_weight_bytes));
+  facts.set("weight_sharers", json::Value::unsigned_integer(plan.sharers));
   json::Array shares;
   for (const model::WeightShare& share : runner.weight_shares()) {
     json::Object each;
@@ -172,7 +184,9 @@ json::Object facts_of(const runner::LocalRunner& runner) {
   facts.set("reserve_bytes", json::Value::unsigned_integer(plan.reserve_bytes));
   if (std::string text = packed_text(runner.weight_cache()); !text.empty())
     facts.set("packed", json::Value(std::move(text)));
-  facts.set("huge_page_bytes", json::Value::unsigned_integer(tensor::huge_page_bytes()));
+  facts.set(
+      "huge_page_bytes",
+      json::Value::unsigned_integer(tensor::huge_page_bytes() + tensor::shared_huge_page_bytes()));
   return facts;
 }
 
