@@ -175,6 +175,29 @@ TEST(MemoryPlan, ErrorsNameWhatToLower) {
   EXPECT_EQ(check_weights_fit(2 * kGiB, 2 * kGiB).code(), Code::kResourceExhausted);
 }
 
+TEST(MemoryPlan, EachOfThoseThatShareWeightsCountsItsPart) {
+  const MemoryRequest own = request_of(3 * kGiB);
+  MemoryRequest sharing = own;
+  sharing.weight_bytes = 100;
+  sharing.shared_weight_bytes = 2 * kGiB - 99;
+  sharing.sharers = 4;
+  const auto plan = plan_memory(sharing);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->weight_bytes, 100 + (2 * kGiB - 96) / 4);  // rounded up
+  EXPECT_GE(plan->kv_bytes + (1 << 20), plan_memory(own)->kv_bytes + 3 * kGiB / 2);
+  EXPECT_EQ(plan->to_lines()[0],
+            "weights    512.0 MiB  with its part of 2.00 GiB that 4 replicas share");
+  sharing.sharers = 1;
+  EXPECT_EQ(plan_memory(sharing)->weight_bytes, 2 * kGiB + 1);
+}
+
+TEST(MemoryPlan, CopiesAreMadeWhereThereIsRoomForAsMuchAgain) {
+  const std::uint64_t reserve = reserve_bytes_of(5 * kGiB);
+  EXPECT_TRUE(has_room_for_own_weights(5 * kGiB, 2 * kGiB, kGiB - reserve));
+  EXPECT_FALSE(has_room_for_own_weights(5 * kGiB, 2 * kGiB, kGiB - reserve + 1));
+  EXPECT_FALSE(has_room_for_own_weights(kGiB, 2 * kGiB, 0));
+}
+
 TEST(MemoryPlan, PrintsOneLineForEachPart) {
   const auto lines = plan_memory(request_of(100 * kGiB))->to_lines();
   ASSERT_EQ(lines.size(), 5u);

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/port_lease.h"
+#include "serve/weights_file.h"
 
 namespace coxswain::serve {
 namespace {
@@ -98,6 +99,23 @@ TEST(LauncherPlan, TheRouterInheritsThePorts) {
       AllOf(Contains(Pair(kListenVariable, "7")), Contains(Pair(kMetricsListenVariable, "9"))));
   EXPECT_TRUE(plan.replicas[0].shard.descriptors_kept.empty());
   EXPECT_TRUE(plan_of({"--model-id=a"}).router.descriptors_kept.empty());
+}
+
+TEST(LauncherPlan, EveryShardInheritsTheFileOfTheWeights) {
+  LauncherSite with_file = site();
+  with_file.weights_fd = 7;
+  const LauncherPlan plan = make_launcher_plan(
+      values_of({"--model-id=a", "--autoscale", "--replicas=1", "--replicas-max=3"}), with_file);
+  ASSERT_EQ(plan.replicas.size(), 3U);
+  for (const ReplicaPlan& replica : plan.replicas) {
+    EXPECT_THAT(replica.shard.descriptors_kept, ElementsAre(7));
+    EXPECT_THAT(replica.shard.environment, Contains(Pair(kWeightsFileVariable, "7:3")));
+  }
+  EXPECT_TRUE(plan.router.descriptors_kept.empty());
+  // One of an outer launcher is not meant.
+  const LauncherPlan alone = plan_of({"--model-id=a"});
+  EXPECT_THAT(alone.replicas[0].shard.environment_removed, Contains(kWeightsFileVariable));
+  EXPECT_TRUE(alone.replicas[0].shard.descriptors_kept.empty());
 }
 
 TEST(LauncherPlan, AnExplicitSocketPathIsKept) {

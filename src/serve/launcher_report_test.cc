@@ -152,6 +152,14 @@ TEST(StartupBlock, ShowsWhatIsServedAndHowToTryIt) {
             Not(HasSubstr("Authorization"))));
 }
 
+TEST(StartupBlock, SaysThatReplicasShareTheirWeights) {
+  const json::Value shard = parsed(
+      R"({"weight_bytes":1073741824,"shared_weight_bytes":3221225472,"weight_sharers":3,"kv_bytes":0})");
+  const std::string block = startup_block("demo", 2, shard, parsed("{}"));
+  EXPECT_THAT(block,
+              HasSubstr("  memory    1.0 GiB weights (a part of 3.0 GiB shared by 3 replicas) + "));
+}
+
 TEST(StartupBlock, WithAKeyAndWithoutAChatTemplate) {
   const std::string block =
       startup_block("m",

@@ -113,6 +113,18 @@ TEST(ShardSetup, PackedWeightsAreToldByWhatBecameOfThem) {
   EXPECT_EQ(packed_text(use), "1.00 MiB read from /w/a in 4.13 s");
 }
 
+TEST(ShardSetup, SaysWhatIsShared) {
+  model::SharedWeights use;
+  EXPECT_EQ(shared_text(use, 4), "");
+  use = {.bytes = std::uint64_t{3} << 30, .seconds = 2.314};
+  EXPECT_EQ(shared_text(use, 4),
+            "3.00 GiB of 4 replicas, filled in 2.31 s, none in pages of 2 MiB");
+  use.huge_bytes = std::uint64_t{1} << 30;
+  use.was_filled = true;
+  EXPECT_EQ(shared_text(use, 4),
+            "3.00 GiB of 4 replicas, mapped in 2.31 s, 1.00 GiB in pages of 2 MiB");
+}
+
 TEST(ShardSetup, FailuresHaveTheirCureAndCode) {
   const StartFailure files = model_failure(Status(Code::kDataLoss, "cut short"));
   EXPECT_EQ(files.variant, "ShardCannotStart");
