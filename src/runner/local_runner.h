@@ -82,8 +82,8 @@ struct RunnerOptions {
   // no limit. Whoever can write there decides what is computed.
   std::string weights_cache_dir;
   std::uint64_t weights_cache_bytes_max = 0;
-  // Of a file in which processes of this machine share packed weights, not owned; -1: none. Each of the `sharers` counts
-  // its part of what is shared.
+  // Of a file in which processes of this machine share packed weights, not owned; -1: none. Each of the `sharers`
+  // counts its part of what is shared.
   int shared_weights_fd = -1;
   std::uint32_t sharers = 1;
   // The model's, where it has been loaded already; null = it is read from the model's files.

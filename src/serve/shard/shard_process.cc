@@ -89,8 +89,7 @@ void share_weights(runner::RunnerOptions& options, telemetry::Logger& log) {
   if (runner::LocalRunner::prefers_own_weights(options)) {
     log.info(
         "Weights are not shared with other replicas: shared memory gets no pages of 2 MiB here, "
-        "and there is room "
-        "for copies");
+        "and there is room for copies");
     return;
   }
   options.shared_weights_fd = (*file)->fd;
