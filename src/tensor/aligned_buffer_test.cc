@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -67,6 +69,22 @@ TEST(AlignedBuffer, MovesLeaveTheSourceEmpty) {
   c = std::move(b);
   ASSERT_EQ(c.size(), 100U);
   EXPECT_EQ(c.data()[99], std::byte{7});
+}
+
+TEST(AlignedBuffer, APartKeepsWhatItBelongsTo) {
+  auto whole = std::make_shared<std::vector<std::byte>>(100, std::byte{3});
+  const std::weak_ptr<const void> kept = whole;
+  std::byte* const begin = whole->data() + 10;
+  AlignedBuffer a = AlignedBuffer::part_of(std::move(whole), {begin, 20});
+  AlignedBuffer b = std::move(a);
+  EXPECT_EQ(a.data(), nullptr);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(b.data(), begin);
+  EXPECT_EQ(b.size(), 20U);
+  EXPECT_EQ(b.taken(), 20U);
+  EXPECT_FALSE(kept.expired());
+  b = AlignedBuffer::allocate(5).value();
+  EXPECT_TRUE(kept.expired());
+  EXPECT_EQ(b.data()[4], std::byte{0});
 }
 
 }  // namespace

@@ -10,7 +10,10 @@ from process_tree import wait_until
 from test_fleet import answer_of, bodies, expect_answers
 from test_fleet_scaling import LONG, ZERO, shard_pids, wait_zero
 
-REPLICAS = ("--replicas", "3", "--threads", "1")
+# So little that there is no room for copies where shared memory has small pages: weights are shared on every machine.
+LITTLE = ("--memory-bytes-max", str(900 << 20), "--kv-cache-bytes-max", str(99 << 20),
+          "--kv-handover-bytes-max", str(1 << 20))
+REPLICAS = ("--replicas", "3", "--threads", "1", *LITTLE)
 NAME = "/memfd:coxswain-weights"
 SHARED = re.compile(r"Shared weights: .* of 3 replicas, (filled|mapped) in .* from=(replica-\d)")
 
@@ -72,7 +75,7 @@ def test_three_replicas_have_one_copy(launch, server):
     old = pid_of_replica(fleet, maker)
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: SHARED.findall(fleet.out())[-1] == ("mapped", maker), LONG, fleet.log)
-    wait_until(lambda: fleet.out().count(f"Shard ready in ") == 4, LONG, fleet.log)
+    wait_until(lambda: fleet.out().count("Shard ready in ") == 4, LONG, fleet.log)
     assert old not in shard_pids(fleet)
     assert mappings(pid_of_replica(fleet, maker))[0][0] == shared_file(fleet)[0]
     expect_answers(fleet, work, expected, range(len(work)))
@@ -82,7 +85,7 @@ def test_three_replicas_have_one_copy(launch, server):
 def test_at_zero_the_memory_is_free(launch, server):
     one = ("/generate", {"inputs": PROMPT, "parameters": {"max_new_tokens": 40}})
     expected = answer_of(server, *one)
-    fleet = launch(*ZERO).wait_ready()
+    fleet = launch(*ZERO, *LITTLE).wait_ready()
     for n in range(1, 3):
         assert shared_file(fleet)[1] > 0
         assert [how for how, _ in SHARED.findall(fleet.out())].count("filled") == n
