@@ -176,7 +176,8 @@ TEST(MemoryPlan, ErrorsNameWhatToLower) {
 }
 
 TEST(MemoryPlan, EachOfThoseThatShareWeightsCountsItsPart) {
-  const MemoryRequest own = request_of(3 * kGiB);
+  MemoryRequest own = request_of(3 * kGiB);
+  own.batch_size_max = 64;  // it has use for all of the memory
   MemoryRequest sharing = own;
   sharing.weight_bytes = 100;
   sharing.shared_weight_bytes = 2 * kGiB - 99;
@@ -186,7 +187,7 @@ TEST(MemoryPlan, EachOfThoseThatShareWeightsCountsItsPart) {
   EXPECT_EQ(plan->weight_bytes, 100 + (2 * kGiB - 96) / 4);  // rounded up
   EXPECT_GE(plan->kv_bytes + (1 << 20), plan_memory(own)->kv_bytes + 3 * kGiB / 2);
   EXPECT_EQ(plan->to_lines()[0],
-            "weights    512.0 MiB  with its part of 2.00 GiB that 4 replicas share");
+            "weights     512.0 MiB  with its part of 2.00 GiB that 4 replicas share");
   sharing.sharers = 1;
   EXPECT_EQ(plan_memory(sharing)->weight_bytes, 2 * kGiB + 1);
 }
