@@ -286,6 +286,8 @@ Result<Asked> read_text_format(const json::Value& format, const std::string& pat
   fields.read_bool("strict");
   const json::Value* schema = fields.find("schema");
   COXSWAIN_RETURN_IF_ERROR(finish_object(fields, format.as_object(), path));
+  if (schema != nullptr && !schema->is_object())
+    return wrong(below(path, "schema"), "be an object", given_text(*schema));
   if (type == "text") return Asked();
   if (type == "json_object")
     return Asked(

@@ -174,6 +174,9 @@ Status read_result(FieldReader& fields, const std::string& path, Reading& readin
 Status read_item(const json::Value& item, const std::string& path, Reading& reading) {
   if (!item.is_object()) return bad_type(path, "an object", item);
   FieldReader fields(item.as_object());
+  const json::Value* named = item.find("type");
+  if (named != nullptr && !named->is_null() && !named->is_string())
+    return bad_type(path + ".type", "a string", *named);
   std::string type = type_of(item);
   if (type.empty() && item.find("role") != nullptr) type = "message";
   if (type == "message") return read_message(fields, path, reading);

@@ -45,19 +45,18 @@ Result<reply::Tool> read_function(const json::Value& value,
   FieldReader fields(value.as_object());
   reply::Tool out;
   const auto name = fields.read_string("name", limits.tool_name_bytes_max);
-  const json::Value* schema = fields.find(schema_names.first);
-  std::string_view schema_name = schema_names.first;
-  if (schema == nullptr && !schema_names.second.empty()) {
-    schema = fields.find(schema_names.second);
-    if (schema != nullptr) schema_name = schema_names.second;
+  const json::Value* schema = nullptr;
+  for (const std::string_view schema_name : {schema_names.first, schema_names.second}) {
+    const json::Value* found = schema_name.empty() ? nullptr : fields.find(schema_name);
+    if (found != nullptr && !found->is_object())
+      return wrong(below(path, schema_name), "be an object", given_text(*found));
+    if (schema == nullptr) schema = found;
   }
   fields.read_bool("strict");
   if (!fields.ok())
     return within(fields.status(), quoted(path), below(path, fields.status().field()));
   if (!name || name->empty())
     return wrong(below(path, "name"), "be a string that is not empty", name ? "\"\"" : "none");
-  if (schema != nullptr && !schema->is_object())
-    return wrong(below(path, schema_name), "be an object", given_text(*schema));
   out.name = *name;
   if (schema != nullptr) out.parameters = *schema;
   return out;

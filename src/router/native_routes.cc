@@ -114,6 +114,7 @@ Status Api::tokenize(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
   COXSWAIN_ASSIGN_OR_RETURN(const api::GenerateRequest request,
                             api::read_generate_request(body, options_.documents));
+  COXSWAIN_RETURN_IF_ERROR(validator_.check_parameters(ticket.style, request.parameters));
   if (request.inputs.empty()) return invalid_argument("`inputs` cannot be empty", "inputs");
   COXSWAIN_ASSIGN_OR_RETURN(const tokenizer::Encoding encoding,
                             tokenizer_->encode(request.inputs, {}));
@@ -128,6 +129,7 @@ Status Api::chat_tokenize(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
   COXSWAIN_ASSIGN_OR_RETURN(const api::ChatRequest request,
                             api::read_chat_request(body, options_.documents));
+  COXSWAIN_RETURN_IF_ERROR(validator_.check_parameters(options_.auth.v1, request.parameters));
   COXSWAIN_ASSIGN_OR_RETURN(const ChatPrompt prompt, render(request));
   tokenizer::EncodeOptions options;
   options.add_special_tokens = false;

@@ -380,16 +380,28 @@ Result<CompiledGrammar> Validator::compile_grammar(const ValidationInput& input)
                           asked->field);
 }
 
-Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
-  const api::Parameters& p = *input.parameters;
+Result<SamplingParams> Validator::sampling_of(const ValidationInput& input) const {
   COXSWAIN_RETURN_IF_ERROR(check_sequences(input));
   COXSWAIN_RETURN_IF_ERROR(check_sampling(input));
   COXSWAIN_RETURN_IF_ERROR(check_stopping(input));
   COXSWAIN_RETURN_IF_ERROR(check_others(input));
-  SamplingParams sampling = make_sampling(input.style, p);
-  COXSWAIN_ASSIGN_OR_RETURN(sampling.bad_words, tokenize_bad_words(p.bad_words));
-  COXSWAIN_RETURN_IF_ERROR(request::check_sampling(sampling, limits_.vocab_size));
-  if (!sampling.do_sample) leave_whole(sampling);
+  SamplingParams out = make_sampling(input.style, *input.parameters);
+  COXSWAIN_ASSIGN_OR_RETURN(out.bad_words, tokenize_bad_words(input.parameters->bad_words));
+  COXSWAIN_RETURN_IF_ERROR(request::check_sampling(out, limits_.vocab_size));
+  if (!out.do_sample) leave_whole(out);
+  return out;
+}
+
+Status Validator::check_parameters(api::ApiStyle style, const api::Parameters& parameters) const {
+  ValidationInput input;
+  input.style = style;
+  input.parameters = &parameters;
+  return sampling_of(input).status();
+}
+
+Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
+  const api::Parameters& p = *input.parameters;
+  COXSWAIN_ASSIGN_OR_RETURN(SamplingParams sampling, sampling_of(input));
   COXSWAIN_ASSIGN_OR_RETURN(std::vector<TokenId> ids, tokenize(input));
   COXSWAIN_ASSIGN_OR_RETURN(sampling.grammar, compile_grammar(input));
 

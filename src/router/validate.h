@@ -92,6 +92,9 @@ class Validator {
   // Errors: kInvalidArgument with kind kValidation, naming the field as this route calls it.
   Result<ValidRequest> validate(const ValidationInput& input) const;
 
+  // The same checks where nothing is generated: all but those of the prompt and of the form of the answer.
+  Status check_parameters(api::ApiStyle style, const api::Parameters& parameters) const;
+
   // Whether there are as many as a request may have, and the vocabulary has them. Errors: as above.
   Status check_ids(const std::vector<TokenId>& ids, std::string_view field) const;
 
@@ -99,6 +102,7 @@ class Validator {
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
+  Result<SamplingParams> sampling_of(const ValidationInput& input) const;
   Status check_sequences(const ValidationInput& input) const;
   Status check_sampling(const ValidationInput& input) const;
   Status check_stopping(const ValidationInput& input) const;
