@@ -18,13 +18,13 @@ constexpr std::array kUnsupportedInMessage{
     DocumentedField{"audio"},
     DocumentedField{"cache_control"},
     DocumentedField{"function_call"},
-    DocumentedField{"images", "[]"},
+    DocumentedField{.name = "images", .neutral = "[]"},
 };
 constexpr std::array kUnsupportedInPart{
-    DocumentedField{"annotations", "[]"},
+    DocumentedField{.name = "annotations", .neutral = "[]"},
     DocumentedField{"audio_url"},
     DocumentedField{"cache_control"},
-    DocumentedField{"citations", "[]"},
+    DocumentedField{.name = "citations", .neutral = "[]"},
     DocumentedField{"file"},
     DocumentedField{"image_url"},
     DocumentedField{"input_audio"},
@@ -79,8 +79,8 @@ Result<std::string> read_part(const json::Value& part,
                     "a text part of `" + at(message, "content") + "` needs a `text`. Given: " +
                         std::string(text == nullptr ? "none" : type_name(*text)));
   }
-  for (const auto& [name, neutral, places] : kUnsupportedInPart) {
-    fields.require_neutral(name, neutral);
+  for (const DocumentedField& field : kUnsupportedInPart) {
+    fields.require_neutral(field.name, field.neutral);
   }
   const IgnoredFields unknown = finish_fields(fields, limits);
   if (!fields.ok()) {
@@ -147,8 +147,8 @@ Status check_message_fields(const json::Object& message,
   FieldReader fields(message);
   const auto role = fields.read_string("role", limits.role_bytes_max);
   if (fields.ok() && !role) fields.fail("`role` is missing", "role");
-  for (const auto& [name, neutral, places] : kUnsupportedInMessage) {
-    fields.require_neutral(name, neutral);
+  for (const DocumentedField& field : kUnsupportedInMessage) {
+    fields.require_neutral(field.name, field.neutral);
   }
   if (fields.ok()) return {};
   return within(fields.status(),

@@ -6,6 +6,7 @@
 // Thread rule: pure functions.
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace coxswain::api {
@@ -24,10 +25,16 @@ enum Place : std::uint16_t {
 
 struct DocumentedField {
   std::string_view name;
+  // Who documents it, a letter each: O OpenAI, A Anthropic, M Ollama, V vLLM, S SGLang, C llama-server, D LMDeploy,
+  // N TensorRT-LLM, T TGI. None: other engines, or this server alone.
+  std::string_view by = {};
   // Compact JSON texts, separated by blanks, of values that change nothing in an object without it, as null does.
   std::string_view neutral = {};
   std::uint16_t places = 0;  // objects that have it; none: not supported
 };
+
+// All, sorted by name.
+std::span<const DocumentedField> documented_fields();
 
 // Null for a name that no API documents.
 const DocumentedField* find_documented_field(std::string_view name);

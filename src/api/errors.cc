@@ -69,6 +69,17 @@ constexpr std::array kKinds{
 static_assert(std::ranges::is_sorted(kKinds, {}, &ErrorRow::kind) &&
               kKinds.size() == static_cast<std::size_t>(ErrorKind::kContextLength) + 1);
 
+// Codes that are narrower than the kind's.
+constexpr std::string_view kUnsupportedCode = "unsupported_parameter";
+constexpr std::string_view kPreviousCode = "previous_response_not_found";
+struct NotFoundCode {
+  std::string_view field;
+  std::string_view code;
+};
+constexpr std::array kNotFoundCodes{NotFoundCode{"model", "model_not_found"},
+                                    NotFoundCode{"response_id", "response_not_found"},
+                                    NotFoundCode{"request_id", "request_not_found"}};
+
 ErrorKind kind_of_code(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
@@ -245,15 +256,24 @@ int http_status(ApiStyle style, const Status& status) {
 std::string_view openai_code(const Status& status) {
   const ErrorRow& row = openai_row(status);
   if (row.kind == ErrorKind::kValidation && status.code() == Code::kUnimplemented)
-    return "unsupported_parameter";
-  if (row.kind == ErrorKind::kNotFound && status.field() == "model") return "model_not_found";
-  if (row.kind == ErrorKind::kNotFound && status.field() == "response_id")
-    return "response_not_found";
-  if (row.kind == ErrorKind::kNotFound && status.field() == "request_id")
-    return "request_not_found";
-  if (row.kind == ErrorKind::kValidation && status.code() == Code::kNotFound)
-    return "previous_response_not_found";
-  return row.openai_code;
+    return kUnsupportedCode;
+  if (row.kind == ErrorKind::kValidation && status.code() == Code::kNotFound) return kPreviousCode;
+  if (row.kind != ErrorKind::kNotFound) return row.openai_code;
+  const auto narrower = std::ranges::find(kNotFoundCodes, status.field(), &NotFoundCode::field);
+  return narrower == kNotFoundCodes.end() ? row.openai_code : narrower->code;
+}
+
+std::vector<std::string_view> openai_codes() {
+  std::vector<std::string_view> out{kUnsupportedCode, kPreviousCode};
+  for (const NotFoundCode& narrower : kNotFoundCodes) out.push_back(narrower.code);
+  for (const ErrorRow& row : kKinds) {
+    if (std::ranges::find(out, row.openai_code) == out.end()) out.push_back(row.openai_code);
+  }
+  return out;
+}
+
+std::span<const ErrorRow> error_rows() {
+  return kKinds;
 }
 
 const ErrorRow& error_row(ErrorKind kind) {

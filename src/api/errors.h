@@ -12,8 +12,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <coxswain/status.h>
 
@@ -51,10 +53,13 @@ struct ErrorRow {
   bool retry_after = false;                                              // waiting can help
 };
 const ErrorRow& error_row(ErrorKind kind);
+std::span<const ErrorRow> error_rows();
 
 int http_status(ApiStyle style, const Status& status);
 // `error.code` in OpenAI's dialect: that of the row, or a narrower one that the status allows.
 std::string_view openai_code(const Status& status);
+// All that openai_code() may return, each once.
+std::vector<std::string_view> openai_codes();
 
 // The kind that a client is told: that of the status, or the one its code stands for.
 ErrorKind client_kind(const Status& status);

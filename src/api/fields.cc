@@ -223,7 +223,7 @@ void FieldReader::refuse_unless_neutral(const DocumentedField& field, std::strin
 }
 
 void FieldReader::require_neutral(std::string_view name, std::string_view neutral) {
-  refuse_unless_neutral({name, neutral}, " is not supported yet");
+  refuse_unless_neutral({.name = name, .neutral = neutral}, " is not supported yet");
 }
 
 void FieldReader::refuse_documented(Place here) {

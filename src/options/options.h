@@ -100,6 +100,7 @@ struct ParseResult {
   std::string output;
   OptionValues values;
   std::vector<std::string> warnings;  // for the log, once it exists
+  bool prints_schema = false;         // the router's command `print-schema`
 };
 
 // `argv[0]` is skipped. The server takes `serve MODEL_ID`; MODEL_ID is its option "model-id", which the file may give

@@ -267,7 +267,8 @@ TEST(Parse, UsageErrorsNameOptionValueAndLimit) {
               HasSubstr("unknown option `--no-such-thing`"));
   EXPECT_THAT(refused(Binary::kLauncher, {"--help-me"}), HasSubstr("`--help-me` (see"));
   EXPECT_THAT(refused(Binary::kRouter, {"-x"}), HasSubstr("unknown option `-x`"));
-  EXPECT_THAT(refused(Binary::kRouter, {"print-schema"}), HasSubstr("`print-schema`"));
+  EXPECT_THAT(refused(Binary::kLauncher, {"print-schema"}), HasSubstr("`print-schema`"));
+  EXPECT_THAT(refused(Binary::kRouter, {"print-schema", "now"}), HasSubstr("`now`"));
   EXPECT_THAT(refused(Binary::kRouter, {"--port"}), HasSubstr("`--port` needs a value"));
   EXPECT_THAT(refused(Binary::kRouter, {"--port="}), HasSubstr("port"));
   EXPECT_THAT(refused(Binary::kRouter, {"--port=1", "--port=1"}), HasSubstr("2 times"));

@@ -356,9 +356,13 @@ class ValueReader {
 
 namespace {
 
+constexpr std::string_view kPrintSchema = "print-schema";
+
 // Words that are no options: `serve MODEL_ID` of the server, `print-schema` of the router.
 Status take_words(Binary binary, CommandLine& line) {
   if (binary != Binary::kServer) {
+    if (binary == Binary::kRouter && !line.words.empty() && line.words.front() == kPrintSchema)
+      line.words.erase(line.words.begin());
     if (line.words.empty()) return {};
     return invalid_argument("unexpected argument `" + shown(line.words.front()) + "`");
   }
@@ -425,6 +429,7 @@ ParseResult parse(Binary binary,
                  : line->help   ? help_text(binary, HelpSize::kShort)
                                 : std::string(program_name(binary)) + " " COXSWAIN_VERSION "\n");
   }
+  const bool prints_schema = !line->words.empty() && line->words.front() == kPrintSchema;
   if (const Status status = take_words(binary, *line); !status.ok()) {
     return usage_error(binary, status);
   }
@@ -442,7 +447,8 @@ ParseResult parse(Binary binary,
   return {.exit_code = std::nullopt,
           .output = {},
           .values = std::move(values),
-          .warnings = std::move(warnings)};
+          .warnings = std::move(warnings),
+          .prints_schema = prints_schema};
 }
 
 }  // namespace coxswain::options

@@ -78,8 +78,10 @@ std::string usage_text(Binary binary) {
              " --model-id demo\n  " + name +
              " --model-id /models/Qwen2.5-0.5B-Instruct --port 8080 --quantize int8\n";
     case Binary::kRouter:
-      return "Usage: " + name + " --tokenizer-name FOLDER [options]\n\nExample:\n  " + name +
-             " --tokenizer-name models/demo --master-shard-uds-path /tmp/shard-0\n";
+      return "Usage: " + name + " --tokenizer-name FOLDER [options]\n       " + name +
+             " print-schema [options]\n\nExamples:\n  " + name +
+             " --tokenizer-name models/demo --master-shard-uds-path /tmp/shard-0\n  " + name +
+             " print-schema\n";
     case Binary::kServer:
       return "Usage: " + name + " serve MODEL_ID [options]\n\nExample:\n  " + name +
              " serve models/demo --uds-path /tmp/shard\n";

@@ -8,6 +8,7 @@
 #include "api/wording.h"
 #include "http/syntax.h"
 #include "router/api_ticket.h"
+#include "router/document_routes.h"
 #include "router/error_response.h"
 #include "router/metrics_page.h"
 
@@ -155,6 +156,11 @@ void Api::add_item_route(http::Server& server,
 
 void Api::add_routes(http::Server& server) {
   add_metrics_route(server);
+  add_document_routes(server,
+                      {.version = options_.version,
+                       .v1 = options_.auth.v1,
+                       .has_keys = options_.auth.keys != nullptr,
+                       .protect_all = options_.auth.protect_all});
   add_generation_route(server, "/", &Api::generate_compat);
   add_generation_route(server, "/generate", &Api::generate);
   add_generation_route(server, "/generate_stream", &Api::generate_stream);

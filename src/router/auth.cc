@@ -11,8 +11,14 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kHealthRoutes{
     "/health", "/health/live", "/health/ready", "/ping", "/v2/health/live", "/v2/health/ready"};
-constexpr std::array<std::string_view, 6> kOpenRoutes{
-    "/", "/api/version", "/info", "/metrics", "/models", "/v1/models"};
+constexpr std::array<std::string_view, 8> kOpenRoutes{"/",
+                                                      "/api-doc/openapi.json",
+                                                      "/api/version",
+                                                      "/docs",
+                                                      "/info",
+                                                      "/metrics",
+                                                      "/models",
+                                                      "/v1/models"};
 
 template <std::size_t N>
 bool contains(const std::array<std::string_view, N>& list, std::string_view path) {

@@ -6,8 +6,16 @@ namespace coxswain::router {
 namespace {
 
 TEST(Auth, OpenRoutes) {
-  for (const char* path :
-       {"/", "/health", "/health/live", "/ping", "/info", "/metrics", "/models", "/v1/models"}) {
+  for (const char* path : {"/",
+                           "/health",
+                           "/health/live",
+                           "/ping",
+                           "/info",
+                           "/metrics",
+                           "/models",
+                           "/v1/models",
+                           "/docs",
+                           "/api-doc/openapi.json"}) {
     EXPECT_TRUE(is_open_route("GET", path, false)) << path;
     EXPECT_EQ(is_open_route("GET", path, true),
               std::string_view(path).starts_with("/health") || std::string_view(path) == "/ping")

@@ -17,6 +17,7 @@
 #include "front/tls.h"
 #include "http/server.h"
 #include "json/json.h"
+#include "openapi/document.h"
 #include "options/options.h"
 #include "router/api.h"
 #include "serve/model_source.h"
@@ -478,6 +479,17 @@ void RouterProcess::dump_state() {
   }
 }
 
+namespace {
+
+int print_schema(const options::OptionValues& values) {
+  const std::string text =
+      openapi::pretty(openapi::make_document(document_options(values, COXSWAIN_VERSION)));
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  return written && std::fflush(stdout) == 0 ? 0 : kExitFailure;
+}
+
+}  // namespace
+
 int run_router(int argc, char** argv) {
   const options::Environment environment = options::environment_of(environ);
   const options::ParseResult parsed =
@@ -486,6 +498,7 @@ int run_router(int argc, char** argv) {
     std::fputs(parsed.output.c_str(), *parsed.exit_code == 0 ? stdout : stderr);
     return *parsed.exit_code;
   }
+  if (parsed.prints_schema) return print_schema(parsed.values);
   RouterProcess process(parsed.values, environment);
   return process.run(parsed.warnings);
 }

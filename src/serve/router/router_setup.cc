@@ -154,6 +154,14 @@ router::ApiOptions api_options(const options::OptionValues& values,
   return out;
 }
 
+openapi::DocumentOptions document_options(const options::OptionValues& values,
+                                          std::string_view version) {
+  return {.version = version,
+          .v1 = v1_style(values),
+          .has_keys = values.is_set<"api-key">() || values.is_set<"api-keys-path">(),
+          .protect_all = values.get<"protect-all">()};
+}
+
 telemetry::LogOptions log_options(const options::OptionValues& values) {
   telemetry::LogOptions out;
   out.target = kRouterLogTarget;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <coxswain/status.h>
@@ -12,6 +13,7 @@
 #include "batch/engine.h"
 #include "fleet/state/replica_state.h"
 #include "http/server.h"
+#include "openapi/document.h"
 #include "options/options.h"
 #include "request/token_limits.h"
 #include "router/api.h"
@@ -39,6 +41,9 @@ router::ApiOptions api_options(const options::OptionValues& values,
                                const RunnerInfo& info);
 // The name of the router's log.
 inline constexpr const char* kRouterLogTarget = "text_generation_router";
+// What the server says of itself.
+openapi::DocumentOptions document_options(const options::OptionValues& values,
+                                          std::string_view version);
 telemetry::LogOptions log_options(const options::OptionValues& values);
 
 }  // namespace coxswain::serve
