@@ -3,7 +3,8 @@
 #
 #   scripts/check.sh            what CI runs
 #   scripts/check.sh --full     clang-tidy over all files, 30 s per fuzz target from a new random seed, longer random runs: 10,000 seeds of
-#                               the simulation, 10^6 operations against naive models, a million requests
+#                               the simulation, 10^6 operations against naive models, a million requests, 500 documents for each
+#                               operation of the API
 #   scripts/check.sh --only STAGE[,STAGE...]   for example: --only format,layers
 #
 # What is costly to make is kept outside the clone and known by its content, so that a fresh clone in which nothing changed is checked
@@ -191,7 +192,10 @@ soak() {
 # The installed library and the examples, outside of the tree.
 consumer() { bash tests/consumer/run.sh; }
 
-processes() { bash tests/e2e/run.sh; }
+processes() {
+  [ $full -eq 1 ] && export COXSWAIN_SCHEMATHESIS_EXAMPLES=500
+  bash tests/e2e/run.sh
+}
 
 stage packages packages
 stage data prepare_data

@@ -14,7 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 python=${PYTHON:-python3}
-names="pytest text-generation huggingface-hub openai anthropic ollama litellm langchain agents stock-protocol otlp"
+names="pytest text-generation huggingface-hub openai anthropic ollama litellm langchain agents stock-protocol otlp schemathesis"
 kept=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}/venvs
 key=$({ "$python" -VV; echo "$kept"; for name in $names; do cat "$here/requirements-$name.txt"; done; } | sha256sum | cut -c1-16)
 venvs=$kept/$key
