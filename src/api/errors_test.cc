@@ -1,6 +1,10 @@
 #include "api/errors.h"
 
+#include <algorithm>
 #include <iterator>
+#include <set>
+#include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -179,6 +183,19 @@ TEST(Errors, EchoCutsBetweenCharacters) {
   const std::string text = std::string(63, 'a') + "\xC3\xA9";
   EXPECT_EQ(echo(text), std::string(63, 'a'));
   EXPECT_EQ(echo("short"), "short");
+}
+
+TEST(Errors, EveryCodeIsOfTheList) {
+  const std::vector<std::string_view> all = openai_codes();
+  EXPECT_EQ(std::set<std::string_view>(all.begin(), all.end()).size(), all.size());
+  for (const ErrorRow& row : error_rows()) {
+    for (const Code code : {Code::kInternal, Code::kUnimplemented, Code::kNotFound}) {
+      for (const char* field : {"", "model", "response_id", "request_id"}) {
+        const Status status(code, row.kind, "", field);
+        EXPECT_NE(std::ranges::find(all, openai_code(status)), all.end()) << openai_code(status);
+      }
+    }
+  }
 }
 
 }  // namespace
