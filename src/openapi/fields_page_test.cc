@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -111,9 +112,9 @@ std::string cell_of(const Description& all, const Source& source, std::string_vi
 std::string cell_of(const Description& all, const Column& column, std::string_view name) {
   std::string out;
   for (const Source& source : column.sources) {
-    const std::string cell = cell_of(all, source, name);
+    std::string cell = cell_of(all, source, name);
     if (cell == "yes") return cell;
-    if (out.empty() || cell == "ignored") out = cell;
+    if (out.empty() || cell == "ignored") out = std::move(cell);
   }
   return out;
 }

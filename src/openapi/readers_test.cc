@@ -67,6 +67,23 @@ struct Visit {
   std::string where;
 };
 
+// The place of an object in a member of what `at` visits.
+Visit below(const Visit& at, std::string_view member, const Object* object, bool in_array) {
+  Visit out{object, parsed(object->smallest), {}, at.read, at.where};
+  out.where.append(".").append(member).append(".").append(object->name);
+  std::vector<json::Value> around{at.smallest};
+  if (at.smallest.find("role") != nullptr) around.push_back(with(at.smallest, "role", "assistant"));
+  for (const Place& place : at.places) {
+    for (const json::Value& smallest : around) {
+      out.places.push_back([=](json::Value value) {
+        if (in_array) value = json::Array{std::move(value)};
+        return place(with(smallest, member, std::move(value)));
+      });
+    }
+  }
+  return out;
+}
+
 void visit(const Description& all,
            const Visit& at,
            std::size_t depth,
@@ -74,22 +91,8 @@ void visit(const Description& all,
   act(at);
   if (depth == 0) return;
   for (const Member& member : at.object->members) {
-    for (const auto& [object, in_array] : objects_of(all, member.type)) {
-      Visit below{object, parsed(object->smallest), {}, at.read, at.where};
-      below.where.append(".").append(member.name).append(".").append(object->name);
-      for (const Place& place : at.places) {
-        for (const char* role : {"", "assistant"}) {
-          json::Value smallest = at.smallest;
-          if (*role != '\0' && smallest.find("role") == nullptr) continue;
-          if (*role != '\0') smallest = with(smallest, "role", role);
-          below.places.push_back([=, name = member.name, array = in_array](json::Value value) {
-            if (array) value = json::Array{std::move(value)};
-            return place(with(smallest, name, std::move(value)));
-          });
-        }
-      }
-      visit(all, below, depth - 1, act);
-    }
+    for (const auto& [object, in_array] : objects_of(all, member.type))
+      visit(all, below(at, member.name, object, in_array), depth - 1, act);
   }
 }
 
@@ -196,20 +199,20 @@ bool is_refused_by_name(const Status& status, const std::string& name) {
 }
 
 TEST(Readers, TakeNothingElse) {
-  const std::string kUnknown = "zzzz";
+  const std::string unknown = "zzzz";
   const std::set<std::string> names = names_in_sources();
   if (names.empty()) GTEST_SKIP() << "COXSWAIN_SOURCE_DIR is not set";
   ASSERT_TRUE(names.contains("thinking_token_budget"));
   std::set<std::string> said;
   visit_requests([&](const Visit& at) {
     for (const Place& place : at.places) {
-      const std::string of_unknown = outcome(at, place, kUnknown).message();
-      const std::size_t i = of_unknown.find(kUnknown);
+      const std::string of_unknown = outcome(at, place, unknown).message();
+      const std::size_t i = of_unknown.find(unknown);
       for (const std::string& name : names) {
         if (at.object->find(name) != nullptr) continue;
         const Status status = outcome(at, place, name);
         std::string expected = of_unknown;
-        if (i != std::string::npos) expected.replace(i, kUnknown.size(), name);
+        if (i != std::string::npos) expected.replace(i, unknown.size(), name);
         if (status.message() == expected || is_refused_by_name(status, name)) continue;
         if (said.insert(std::string(at.object->name) + name).second)
           ADD_FAILURE() << at.where << " does not describe " << name << ": " << status.message();
