@@ -43,6 +43,7 @@ std::vector<std::pair<const Object*, bool>> objects_of(const Description& all,
                                                        bool in_array = false) {
   std::vector<std::pair<const Object*, bool>> out;
   for (std::size_t i = 0; i < type.size(); ++i) {
+    if (type[i] == '\'') i = type.find('\'', i + 1);  // behind a text
     if (std::isupper(static_cast<unsigned char>(type[i])) == 0) continue;
     const std::size_t end = std::min(type.find_first_of(" |]}", i), type.size());
     const bool array = in_array || (i > 0 && type[i - 1] == '[');
