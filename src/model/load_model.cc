@@ -171,6 +171,29 @@ std::shared_ptr<weights::SharedImage> open_shared(const LoadOptions& options,
   return nullptr;
 }
 
+// `is_made`: quantize names a format that is made at load.
+Status check_options(const LoadOptions& options, bool is_made) {
+  if (options.kernels == nullptr) return internal_error("Model::load needs a kernel table");
+  if (options.dtype == DType::kI8) return invalid_argument("dtype int8 is asked for with quantize");
+  if (!options.quantize.empty() && !is_made && !is_stored_quantize_name(options.quantize)) {
+    return invalid_argument("quantize takes one of " + std::string(kernels::quantised_names()) +
+                            ", or the form in which weights are stored, not " + options.quantize);
+  }
+  return {};
+}
+
+// The others wait for it. `fingerprint`: of the weights, where they were made here.
+Result<SharedWeights> finish_shared(weights::SharedImage& shared,
+                                    std::uint64_t fingerprint,
+                                    std::chrono::steady_clock::time_point began) {
+  SharedWeights out{.was_filled = shared.filled()};
+  COXSWAIN_RETURN_IF_ERROR(shared.finish(fingerprint));
+  out.bytes = shared.bytes();
+  out.huge_bytes = std::min<std::uint64_t>(tensor::shared_huge_page_bytes(), out.bytes);
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return out;
+}
+
 std::optional<DType> kv_dtype_of(const ModelFiles& files) {
   if (files.stored_quant().float8_cache) return DType::kF8E4M3;
   return std::nullopt;
@@ -194,15 +217,10 @@ Result<ModelInfo> describe_folder(const std::string& model_dir) {
 
 Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   const base::FloatMode mode;
-  if (options.kernels == nullptr) return internal_error("Model::load needs a kernel table");
-  if (options.dtype == DType::kI8) return invalid_argument("dtype int8 is asked for with quantize");
   const WeightFormat* const quantised =
       options.quantize.empty() ? nullptr : kernels::find_format(options.quantize);
   const bool is_made = quantised != nullptr && quantised->is_quantised() && quantised->is_option;
-  if (!options.quantize.empty() && !is_made && !is_stored_quantize_name(options.quantize)) {
-    return invalid_argument("quantize takes one of " + std::string(kernels::quantised_names()) +
-                            ", or the form in which weights are stored, not " + options.quantize);
-  }
+  COXSWAIN_RETURN_IF_ERROR(check_options(options, is_made));
   COXSWAIN_ASSIGN_OR_RETURN(const ModelFiles files, ModelFiles::open(options.model_dir));
   if (!options.quantize.empty() && !is_made)
     COXSWAIN_RETURN_IF_ERROR(check_stored_form(options, files.stored_quant()));
@@ -219,7 +237,6 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
         ", but the tokenizer has ids up to " + std::to_string(options.n_token_ids - 1));
   }
   COXSWAIN_ASSIGN_OR_RETURN(const weights::Checkpoint checkpoint, files.open_weights());
-
   TensorMap& tensors = architecture.tensors;
   ModelInfo info = describe(architecture.arch);
   const auto began = std::chrono::steady_clock::now();
@@ -255,16 +272,8 @@ Result<std::unique_ptr<Model>> Model::load(const LoadOptions& options) {
   std::uint64_t of_weights = loader.reader().fingerprint();
   if (cache) of_weights = cache->fingerprint().value_or(of_weights);
   if (shared != nullptr) {
-    const bool was_filled = shared->filled();
-    if (was_filled) of_weights = shared->fingerprint();
-    // Others wait for it.
-    COXSWAIN_RETURN_IF_ERROR(shared->finish(of_weights));
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - began;
-    info.shared = {
-        .bytes = shared->bytes(),
-        .huge_bytes = std::min<std::uint64_t>(tensor::shared_huge_page_bytes(), shared->bytes()),
-        .was_filled = was_filled,
-        .seconds = time.count()};
+    COXSWAIN_ASSIGN_OR_RETURN(info.shared, finish_shared(*shared, of_weights, began));
+    of_weights = shared->fingerprint();
   }
   if (cache) {
     cache->save(of_weights);

@@ -45,7 +45,7 @@ Status WeightsFile::renew() {
   const int fd = make_file();
   if (fd < 0) return failed("memfd_create");
   const int moved = dup3(fd, fd_, O_CLOEXEC);
-  const Status out = moved < 0 ? failed("dup3") : Status();
+  Status out = moved < 0 ? failed("dup3") : Status();
   close(fd);
   return out;
 }
