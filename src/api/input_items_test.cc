@@ -42,7 +42,7 @@ TEST(InputItems, HaveTheMembersOfOpenAi) {
 TEST(InputItems, PagesFollowOneAnother) {
   // An id is used twice.
   const json::Array items = items_of(R"([{"id":"a"},{"id":"b"},{"id":"a"},{"id":"d"}])");
-  const auto page = [&](InputItemsPage asked) {
+  const auto page = [&](const InputItemsPage& asked) {
     return ids_of(input_items_document(items, "resp_x", asked).value());
   };
   EXPECT_EQ(page({}), "d msg_x_in_2 b a end");
