@@ -268,6 +268,30 @@ TEST(JsonSchema, References) {
          {"1"}});
 }
 
+TEST(JsonSchema, DynamicReferencesLeadToTheOnlyAnchorOfTheirName) {
+  check(
+      {R"({"$dynamicAnchor":"n","type":"object","properties":{"v":{"type":"null"},"next":{"$dynamicRef":"#n"}},)"
+       R"("additionalProperties":false})",
+       {R"({"v":null,"next":{"next":{}}})"},
+       {R"({"next":{"v":1}})", R"({"next":3})"}});
+  // No dynamic anchor: as $ref, whatever others there are.
+  check(
+      {R"({"$dynamicRef":"#t","$defs":{"t":{"$anchor":"t","type":"null"},"u":{"$dynamicAnchor":"t2"},)"
+       R"("v":{"$id":"v","$dynamicAnchor":"t2"}}})",
+       {"null"},
+       {"1"}});
+  // Which of two it is depends on what has led there.
+  EXPECT_NE(
+      refusal(
+          R"({"$id":"http://x/a","$dynamicAnchor":"n","type":"object","properties":{"b":{"$ref":"b"}},)"
+          R"("$defs":{"b":{"$id":"b","$dynamicRef":"#n","$defs":{"c":{"$dynamicAnchor":"n"}}}}})")
+          .find("'/$defs/b/$dynamicRef'"),
+      std::string::npos);
+  EXPECT_NE(refusal(R"({"$schema":"http://json-schema.org/draft-07/schema#","$dynamicRef":"#"})")
+                .find("'/$dynamicRef'"),
+            std::string::npos);
+}
+
 // What stands beside a reference is kept in every draft, but where less of it would allow more.
 TEST(JsonSchema, ReferencesHaveNeighbours) {
   for (const std::string draft : {"http://json-schema.org/draft-07/schema#",

@@ -241,9 +241,24 @@ void SchemaReader::read_object(const SchemaPlace& place, Schema& out) {
   read_members(place, out);
   read_dependencies(place, out);
   read_in_place(place, out);
-  for (const std::string_view key : {"$dynamicRef", "$recursiveRef"}) {
-    if (place.value->find(key) != nullptr) out.refused = key;
+  read_dynamic_reference(place, out);
+}
+
+void SchemaReader::read_dynamic_reference(const SchemaPlace& place, Schema& out) {
+  if (place.value->find("$recursiveRef") != nullptr) out.refused = "$recursiveRef";
+  if (document_.is_draft7()) {
+    if (place.value->find("$dynamicRef") != nullptr) out.refused = "$dynamicRef";
+    return;
   }
+  const auto reference = text(place, "$dynamicRef");
+  if (!reference) return;
+  auto target = document_.resolve_dynamic(place, *reference);
+  if (!target.ok() || !target.value()) {
+    out.refused = "$dynamicRef";
+    return;
+  }
+  out.all_of.push_back(schema_at(*std::move(target).value()));
+  out.has_reference = true;
 }
 
 void SchemaReader::read_types(const SchemaPlace& place, Schema& out) {

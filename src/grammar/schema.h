@@ -140,6 +140,7 @@ class SchemaReader {
   void read_members(const SchemaPlace& place, Schema& out);
   void read_dependencies(const SchemaPlace& place, Schema& out);
   void read_in_place(const SchemaPlace& place, Schema& out);
+  void read_dynamic_reference(const SchemaPlace& place, Schema& out);
 
   const Schema* schema(const SchemaPlace& place, std::string_view key);  // null where there is none
   Schema::List schemas(const SchemaPlace& place, std::string_view key);

@@ -104,6 +104,20 @@ const Value* part_of(const Value& value, std::string_view name) {
   return i < value.as_array().size() ? &value.as_array()[i] : nullptr;
 }
 
+// How often a value or what lies in it has a member of this key and text, in schemas or not.
+std::size_t count_members(const Value& value, std::string_view key, std::string_view text) {
+  std::size_t n = 0;
+  if (value.is_array()) {
+    for (const Value& element : value.as_array()) n += count_members(element, key, text);
+  }
+  if (!value.is_object()) return n;
+  for (const auto& [name, member] : value.as_object()) {
+    n += name == key && member.is_string() && member.as_string() == text ? 1 : 0;
+    n += count_members(member, key, text);
+  }
+  return n;
+}
+
 // Keywords whose value is a schema or a list of them; and those whose members are.
 constexpr std::string_view kSchemas[] = {"additionalItems",
                                          "additionalProperties",
@@ -254,6 +268,20 @@ Result<SchemaPlace> SchemaDocument::resolve(const SchemaPlace& from,
     at = end + 1;
   }
   return place;
+}
+
+Result<std::optional<SchemaPlace>> SchemaDocument::resolve_dynamic(
+    const SchemaPlace& from, std::string_view reference) const {
+  constexpr std::string_view kAnchor = "$dynamicAnchor";
+  COXSWAIN_ASSIGN_OR_RETURN(SchemaPlace place, resolve(from, reference));
+  const auto fragment = split_fragment(reference).second;
+  const Value* anchor = place.value->find(kAnchor);
+  const bool is_dynamic = fragment && !fragment->empty() && !fragment->starts_with('/') &&
+                          anchor != nullptr && anchor->is_string();
+  // Others of the name might stand for it; any is counted, since each part may be referred to by a pointer.
+  if (is_dynamic && count_members(*root_.value, kAnchor, anchor->as_string()) > 1)
+    return std::optional<SchemaPlace>();
+  return std::optional<SchemaPlace>(std::move(place));
 }
 
 }  // namespace coxswain::grammar

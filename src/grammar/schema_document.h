@@ -5,6 +5,7 @@
 // Thread rule: belongs to one thread. The document must outlive it.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,10 @@ class SchemaDocument {
   bool names_draft() const { return names_draft_; }
   const SchemaPlace& root() const { return root_; }
   Result<SchemaPlace> resolve(const SchemaPlace& from, std::string_view reference) const;
+  // Of $dynamicRef, where it leads to one schema whatever has led to it: a place that is no $dynamicAnchor, or the only
+  // one of its name. Null where it depends on the way.
+  Result<std::optional<SchemaPlace>> resolve_dynamic(const SchemaPlace& from,
+                                                     std::string_view reference) const;
   // The place of a part: one key, or a key and a key or index within it.
   SchemaPlace child(const SchemaPlace& parent, std::string_view key) const;
   SchemaPlace child(const SchemaPlace& parent, std::string_view key, std::string_view name) const;
