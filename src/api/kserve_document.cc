@@ -1,5 +1,7 @@
 // The documents of the routes below /v2.
 
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "api/document_parts.h"
@@ -32,6 +34,9 @@ Result<GenerateRequest> native_of(const json::Value* parameters, const DocumentL
         return invalid_argument("`max_tokens` and `max_new_tokens` are the same: give one",
                                 "max_tokens");
       }
+      const auto number = most->to_uint64();
+      if (!number || *number == 0 || *number > std::numeric_limits<std::uint32_t>::max())
+        return wrong("max_tokens", "must be a whole number, 1 to 4294967295", given_text(*most));
       own.set("max_new_tokens", *most);
     }
     own.erase("max_tokens");

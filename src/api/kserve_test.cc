@@ -110,6 +110,10 @@ TEST(KserveDocument, WhatIsWrongIsNamed) {
   EXPECT_EQ(infer(head + R"(,"outputs":[{}]})").status().field(), "outputs.0.name");
   EXPECT_EQ(infer(head + R"(,"parameters":{"max_tokens":1,"max_new_tokens":1}})").status().field(),
             "max_tokens");
+  for (const char* number : {"0", "-1", "\"8\"", "4294967296"}) {
+    const Status status = infer(head + R"(,"parameters":{"max_tokens":)" + number + "}}").status();
+    EXPECT_EQ(status.field(), "max_tokens") << number;
+  }
   EXPECT_EQ(infer(head + R"(,"parameters":{"temperature":"x"}})").status().field(), "temperature");
   EXPECT_EQ(infer(head + R"(,"parameters":5})").status().field(), "parameters");
 }

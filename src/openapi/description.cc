@@ -58,6 +58,7 @@ Description describe(api::ApiStyle v1) {
   describe_responses(out);
   describe_messages(out);
   describe_ollama(out);
+  describe_kserve(out);
   describe_server(out);
   return out;
 }

@@ -116,6 +116,10 @@ void describe_answers(Description& out) {
 
 }  // namespace
 
+std::span<const Member> native_parameters() {
+  return kParameters;
+}
+
 void describe_native(Description& out) {
   using Kind = Operation::Kind;
   out.begin_family("native", "The routes of text-generation-inference, and those of tokens.");

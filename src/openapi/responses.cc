@@ -199,6 +199,26 @@ constexpr std::array kEvent{
     Member{.name = "arguments", .type = "string", .presence = kMayBeAbsent},
     Member{.name = "logprobs", .type = "[TokenLogprob]", .presence = kMayBeAbsent},
 };
+constexpr std::array kInputItems{
+    Member{"object", "'list'"},
+    Member{"data", "[object]"},
+    Member{"first_id", "string|null"},
+    Member{"last_id", "string|null"},
+    Member{"has_more", "bool"},
+};
+constexpr std::array kCancelled{
+    Member{"id", "string"},
+    Member{"object", "'response'"},
+    Member{"created_at", "integer >= 0"},
+    Member{"status", "'cancelled'"},
+    Member{"error", "null"},
+    Member{"incomplete_details", "null"},
+    Member{"model", "string"},
+    Member{"output", "[OutputItem]"},
+    Member{"parallel_tool_calls", "bool"},
+    Member{"tool_choice", "string"},
+    Member{"tools", "[object]"},
+};
 constexpr std::array kDeleted{
     Member{"id", "string"},
     Member{"object", "'response'"},
@@ -249,6 +269,8 @@ void describe_answers(Description& out) {
   out.answer("OutputCall", {kStatus, kOutputCall});
   out.answer("ResponseEvent", {kEvent}, "`type` says which members are there.");
   out.answer("DeletedResponse", {kDeleted});
+  out.answer("CancelledResponse", {kCancelled});
+  out.answer("InputItems", {kInputItems});
 }
 
 }  // namespace
@@ -275,6 +297,21 @@ void describe_responses(Description& out) {
                  .about = "A response that was kept.",
                  .answer = "Response",
                  .refusals = {ErrorKind::kNotFound}});
+  out.operation({.method = "GET",
+                 .path = "/v1/responses/{response_id}/input_items",
+                 .id = "get_response_input_items",
+                 .about = "What a kept response was an answer to: limit, order, after and include.",
+                 .answer = "InputItems",
+                 .refusals = {ErrorKind::kNotFound, ErrorKind::kValidation}});
+  out.operation({.method = "POST",
+                 .path = "/v1/responses/{response_id}/cancel",
+                 .id = "cancel_response",
+                 .about = "Cancels one that runs.",
+                 .answer = "CancelledResponse",
+                 .refusals = {ErrorKind::kNotFound,
+                              ErrorKind::kValidation,
+                              ErrorKind::kPayloadTooLarge,
+                              ErrorKind::kUnsupportedMediaType}});
   out.operation({.method = "DELETE",
                  .path = "/v1/responses/{response_id}",
                  .id = "delete_response",

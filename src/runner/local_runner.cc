@@ -186,7 +186,10 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   std::optional<kernels::ExecContext> of_all;
   if (options.shared_weights_fd >= 0) {
     const std::size_t n = std::min(base::usable_cores(), load.exec->n_threads() * options.sharers);
-    if (n > load.exec->n_threads()) load.exec = &of_all.emplace(n);
+    if (n > load.exec->n_threads()) {
+      of_all.emplace(n).set_profile(load.exec->profile());
+      load.exec = &*of_all;
+    }
   }
   COXSWAIN_ASSIGN_OR_RETURN(runner->model_, model::Model::load(load));
   of_all.reset();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/documents.h"
+#include "api/kserve.h"
 #include "json/json.h"
 
 namespace coxswain::openapi {
@@ -36,6 +37,12 @@ inline const auto& ignored_of(const api::OllamaRequest& request) {
   return request.chat.ignored;
 }
 inline const auto& ignored_of(const api::DetokenizeRequest& request) {
+  return request.ignored;
+}
+inline const auto& ignored_of(const api::KserveInferRequest& request) {
+  return request.ignored;
+}
+inline const auto& ignored_of(const api::KserveGenerateRequest& request) {
   return request.ignored;
 }
 inline api::IgnoredFields ignored_of(const std::string&) {
@@ -76,6 +83,8 @@ inline std::map<std::string_view, Read> readers() {
           {"OllamaChatRequest", read<api::read_ollama_chat_request>},
           {"OllamaGenerateRequest", read<api::read_ollama_generate_request>},
           {"OllamaShowRequest", read<api::read_ollama_show_request>},
+          {"KserveInferRequest", read<api::read_kserve_infer>},
+          {"KserveGenerateRequest", read<api::read_kserve_generate>},
           {"DetokenizeRequest", read<api::read_detokenize_request>}};
 }
 
