@@ -53,7 +53,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       fuzz::require(fuzz::is_valid_utf8(entry.source), "a template is UTF-8");
     }
   }
-  const auto header = coxswain::gguf::Header::read(file.path());
   if (!header.ok()) return 0;
   for (const auto from :
        {coxswain::tokenizer::GgufTokens::kWholeIfThere, coxswain::tokenizer::GgufTokens::kListed})
