@@ -123,9 +123,9 @@ bool Connection::on_sealed(std::string_view bytes) {
     if (phase_ != Phase::kServing) return false;
   }
   if (!was_established && tls_->established()) phase_began_ = Clock::now();
-  if (tls_->state() != front::TlsSession::State::kBroken) {
+  if (tls_->state() != security::TlsSession::State::kBroken) {
     write_more();  // what TLS itself has to say, and what waited for the handshake
-    return tls_->state() == front::TlsSession::State::kEnded;
+    return tls_->state() == security::TlsSession::State::kEnded;
   }
   if (exchange_ != nullptr || has_unsent()) {
     close();

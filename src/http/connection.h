@@ -26,10 +26,10 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "front/tls.h"
 #include "http/core.h"
 #include "http/exchange.h"
 #include "http/request_parser.h"
+#include "security/tls.h"
 
 namespace coxswain::http {
 
@@ -113,7 +113,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer timer_;
   const std::string address_;
   const std::string_view refusal_;
-  const std::unique_ptr<front::TlsSession> tls_;  // null: plain HTTP
+  const std::unique_ptr<security::TlsSession> tls_;  // null: plain HTTP
 
   Phase phase_ = Phase::kServing;
   RequestParser parser_;

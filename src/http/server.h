@@ -22,7 +22,7 @@
 
 #include <coxswain/status.h>
 
-namespace coxswain::front {
+namespace coxswain::security {
 class TlsIdentity;
 }
 
@@ -107,7 +107,7 @@ struct ServerOptions {
   // Headers and body of a refusal that is made here, and any thread's to ask for; the HTTP status is set afterwards.
   // Empty: the message as plain text.
   std::function<Response(std::string_view path, const Status& why)> refusal{};
-  std::shared_ptr<const front::TlsIdentity> tls{};  // null: plain HTTP
+  std::shared_ptr<const security::TlsIdentity> tls{};  // null: plain HTTP
 };
 
 class Server {

@@ -9,11 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/temp_folder.h"
-#include "front/tls.h"
 #include "http/server.h"
 #include "http/test_certificates.h"
 #include "http/test_client.h"
 #include "http/test_server.h"
+#include "security/tls.h"
 
 namespace coxswain::http {
 namespace {
@@ -25,13 +25,15 @@ using ::testing::StartsWith;
 
 class TlsTest : public ServerTest {
  protected:
-  front::TlsFiles files() const { return {folder_.file("cert"), folder_.file("key"), client_ca_}; }
+  security::TlsFiles files() const {
+    return {folder_.file("cert"), folder_.file("key"), client_ca_};
+  }
   void write_identity(const std::string& name) const {
     TestCertificate(name).write(files().certificate, files().key);
   }
   void start_tls(ServerOptions options = {}) {
     write_identity("first");
-    auto identity = front::TlsIdentity::load(files());
+    auto identity = security::TlsIdentity::load(files());
     ASSERT_TRUE(identity.ok()) << identity.status().message();
     identity_ = std::move(identity).value();
     options.tls = identity_;
@@ -47,14 +49,14 @@ class TlsTest : public ServerTest {
     one.send(get("/hello"));
     EXPECT_EQ(one.receive().body, "hello");
   }
-  std::string load_error(const front::TlsFiles& wrong) const {
-    const auto loaded = front::TlsIdentity::load(wrong);
+  std::string load_error(const security::TlsFiles& wrong) const {
+    const auto loaded = security::TlsIdentity::load(wrong);
     return loaded.ok() ? "" : loaded.status().message();
   }
 
   const base::TempFolder folder_;
   std::string client_ca_;
-  std::shared_ptr<front::TlsIdentity> identity_;
+  std::shared_ptr<security::TlsIdentity> identity_;
 };
 
 TEST_F(TlsTest, AnswersAndStreamsGoThrough) {
@@ -189,7 +191,7 @@ TEST_F(TlsTest, ClientsNeedACertificateOfTheAuthority) {
 
 TEST_F(TlsTest, WhatIsWrongWithAFileIsSaid) {
   write_identity("first");
-  const front::TlsFiles good = files();
+  const security::TlsFiles good = files();
   folder_.write("noise", "no certificate");
   const std::string noise = folder_.file("noise");
   const std::string none = folder_.file("none");
@@ -296,7 +298,8 @@ TEST_F(TlsTest, IdleConnectionsAreClosedWithAWord) {
 TEST(TlsSession, BytesMayBeCutAnywhere) {
   const base::TempFolder folder;
   TestCertificate("cut").write(folder.file("cert"), folder.file("key"));
-  const auto identity = front::TlsIdentity::load({folder.file("cert"), folder.file("key")}).value();
+  const auto identity =
+      security::TlsIdentity::load({folder.file("cert"), folder.file("key")}).value();
   std::mt19937 random(11);
   for (int round = 0; round < 8; ++round) {
     const auto session = identity->new_session();
@@ -326,7 +329,7 @@ TEST(TlsSession, BytesMayBeCutAnywhere) {
       session->receive(std::string_view(to_server).substr(0, n_in));
       to_server.erase(0, n_in);
       while (const std::size_t n = session->read(room)) at_server.append(room.data(), n);
-      ASSERT_NE(session->state(), front::TlsSession::State::kBroken);
+      ASSERT_NE(session->state(), security::TlsSession::State::kBroken);
       if (at_server.size() == up.size() && !std::exchange(answered, true)) {
         ASSERT_TRUE(session->write(down));
       }
@@ -345,7 +348,7 @@ TEST(TlsSession, BytesMayBeCutAnywhere) {
     const long n_out = BIO_get_mem_data(SSL_get_wbio(client), &data);
     session->receive(to_server + std::string(data, static_cast<std::size_t>(n_out)));
     EXPECT_EQ(session->read(room), 0U);
-    EXPECT_EQ(session->state(), front::TlsSession::State::kEnded);
+    EXPECT_EQ(session->state(), security::TlsSession::State::kEnded);
     SSL_free(client);
     SSL_CTX_free(context);
   }

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 
 #include "base/testing/temp_folder.h"
-#include "model/single_sequence.h"
 #include "model/test_models.h"
 
 namespace coxswain::model {
@@ -61,12 +60,7 @@ class SharedWeightsTest : public testing::Test {
     use_ = model.info().shared;
     cached_ = model.info().weight_cache;
     warnings_ = model.info().warnings;
-    const std::vector<TokenId> ids{1, 5, 9, 60};
-    auto sequence = SingleSequence::create(model, exec, {});
-    EXPECT_TRUE(sequence.ok()) << sequence.status().message();
-    sequence->restart(4);
-    EXPECT_TRUE(sequence->feed(ids).ok());
-    return {model.info().fingerprint, *sequence->logits(4)};
+    return {model.info().fingerprint, logits_of_a_prompt(model, exec)};
   }
 
   const kernels::KernelTable& best_ = **kernels::select_kernels("");

@@ -11,6 +11,7 @@
 #include "json/json.h"
 #include "model/model.h"
 #include "model/random_checkpoint.h"
+#include "model/single_sequence.h"
 #include "weights/test_files.h"
 
 namespace coxswain::model {
@@ -120,6 +121,16 @@ inline std::unique_ptr<Model> load_small(const base::TempFolder& folder,
   auto model = Model::load(load);
   EXPECT_TRUE(model.ok()) << model.status().message();
   return model.ok() ? std::move(model).value() : nullptr;
+}
+
+// The logits [4, vocab] of a short prompt.
+inline std::vector<float> logits_of_a_prompt(Model& model, kernels::ExecContext& exec) {
+  const std::vector<TokenId> ids{1, 5, 9, 60};
+  auto sequence = SingleSequence::create(model, exec, {});
+  EXPECT_TRUE(sequence.ok()) << sequence.status().message();
+  sequence->restart(4);
+  EXPECT_TRUE(sequence->feed(ids).ok());
+  return sequence->logits(4).value();
 }
 
 }  // namespace coxswain::model

@@ -14,7 +14,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/single_sequence.h"
 #include "model/test_models.h"
 
 namespace coxswain::model {
@@ -61,12 +60,8 @@ class WeightCacheTest : public testing::Test {
     written_ = info.weight_cache.bytes_written;
     path_ = info.weight_cache.path;
     warnings_ = info.warnings;
-    const std::vector<TokenId> ids{1, 5, 9, 60};
-    auto sequence = SingleSequence::create(**model, exec, {});
-    EXPECT_TRUE(sequence.ok()) << sequence.status().message();
-    sequence->restart(4);
-    EXPECT_TRUE(sequence->feed(ids).ok());
-    return {info.fingerprint, info.weight_bytes, info.weight_shares, *sequence->logits(4)};
+    return {
+        info.fingerprint, info.weight_bytes, info.weight_shares, logits_of_a_prompt(**model, exec)};
   }
 
   std::string folder() const { return cache_.path() + "/below/it"; }

@@ -112,7 +112,7 @@ ApiOptions options_of(const json::Value& value) {
     out.auth.keys = std::make_shared<KeyRing>(key);
   if (member(value, "api_keys").is_array()) {
     out.auth.keys = std::make_shared<KeyRing>();
-    auto keys = front::parse_api_keys(member(value, "api_keys"));
+    auto keys = security::parse_api_keys(member(value, "api_keys"));
     EXPECT_TRUE(keys.ok() && out.auth.keys->replace(std::move(keys).value()).ok());
   }
   out.auth.protect_all = flag(value, "protect_all");

@@ -20,7 +20,7 @@ class KeyedApi : public ::testing::Test {
  protected:
   void start(std::string_view keys, std::size_t concurrent_requests_max = 128) {
     ring = std::make_shared<KeyRing>();
-    ASSERT_TRUE(ring->replace(front::parse_api_keys(json::parse(keys).value()).value()).ok());
+    ASSERT_TRUE(ring->replace(security::parse_api_keys(json::parse(keys).value()).value()).ok());
     ApiOptions options = TestApi::default_options();
     options.auth.keys = ring;
     options.concurrent_requests_max = concurrent_requests_max;

@@ -103,12 +103,12 @@ KeyCounts KeyMeter::counts() const {
 
 KeyRing::KeyRing(std::string api_key)
     : own_(api_key.empty() ? nullptr
-                           : hold({.name = front::kOwnKeyName, .key = std::move(api_key)})) {
+                           : hold({.name = security::kOwnKeyName, .key = std::move(api_key)})) {
   if (own_) by_hash_.emplace(base::keyed_hash(own_->spec.key), own_);
 }
 
 Status KeyRing::replace(std::vector<ApiKey> keys) {
-  if (own_) COXSWAIN_RETURN_IF_ERROR(front::check_beside(keys, own_->spec));
+  if (own_) COXSWAIN_RETURN_IF_ERROR(security::check_beside(keys, own_->spec));
   base::MutexLock lock(mu_);
   std::unordered_map<std::string, std::shared_ptr<KeyMeter>, base::KeyedHash> meters;
   for (const HeldKeyPtr& old : keys_) meters.emplace(old->spec.name, old->meter);
@@ -126,7 +126,7 @@ Status KeyRing::replace(std::vector<ApiKey> keys) {
 
 Status KeyRing::read(const std::string& path) {
   COXSWAIN_ASSIGN_OR_RETURN(std::vector<ApiKey> keys,
-                            front::read_api_keys(path, own_ ? &own_->spec : nullptr));
+                            security::read_api_keys(path, own_ ? &own_->spec : nullptr));
   return replace(std::move(keys));
 }
 

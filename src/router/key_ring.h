@@ -23,12 +23,12 @@
 #include <coxswain/types.h>
 
 #include "base/mutex.h"
-#include "front/api_keys.h"
 #include "http/server.h"
+#include "security/api_keys.h"
 
 namespace coxswain::router {
 
-using front::ApiKey;
+using security::ApiKey;
 
 // How much more may come with a key.
 struct KeyRoom {
@@ -71,7 +71,7 @@ class KeyRing {
   // `api_key`: that of --api-key, named `api-key`, without limits; empty if there is none.
   explicit KeyRing(std::string api_key = {});
 
-  // Those of the file of --api-keys-path, from now on. Errors: those of front::read_api_keys(); the old ones then stay.
+  // Those of the file of --api-keys-path, from now on. Errors: those of read_api_keys(); the old ones then stay.
   Status read(const std::string& path);
   Status replace(std::vector<ApiKey> keys);
 

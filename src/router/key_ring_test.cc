@@ -33,7 +33,7 @@ std::string name_of(const KeyRing& ring, std::string header, std::string value) 
 }
 
 std::vector<ApiKey> keys_of(std::string_view text) {
-  const auto keys = front::parse_api_keys(json::parse(text).value());
+  const auto keys = security::parse_api_keys(json::parse(text).value());
   EXPECT_TRUE(keys.ok()) << keys.status().message();
   return keys.ok() ? *keys : std::vector<ApiKey>();
 }
@@ -76,7 +76,7 @@ TEST(ApiKeys, WhatIsWrongIsNamedAndNoKeyIsTold) {
       {"[" + good + R"(,{"name":"a","key":"secret2"}])", "`[1].name` is that of `[0]`: a"},
       {"[" + good + R"(,{"name":"b","key":"secret1"}])", "`[1].key` is that of `[0]`"}};
   for (const auto& [text, message] : cases) {
-    const auto keys = front::parse_api_keys(json::parse(text).value());
+    const auto keys = security::parse_api_keys(json::parse(text).value());
     ASSERT_FALSE(keys.ok()) << text;
     EXPECT_EQ(keys.status().message(), message) << text;
   }

@@ -334,7 +334,7 @@ std::vector<Finding> examine(const options::OptionValues& values, const DoctorSi
         "--kv-spill-path", *folder, values.get<"kv-spill-bytes-max">(), Level::kFail));
   if (const Status status = validate_launcher_options(values); !status.ok())
     out.push_back({Level::kFail, "options", status.message(), kOptionCure});
-  for (const auto& failure : {check_text_files(values), check_front_files(values)})
+  for (const auto& failure : {check_text_files(values), check_security_files(values)})
     if (failure) out.push_back({Level::kFail, "files", failure->cause, failure->cure});
   look_at_model(values, site, out);
   return out;

@@ -375,7 +375,7 @@ int launch(const options::OptionValues& values, telemetry::Logger& log) {
   if (!status.ok()) return report({"DownloadError", status.message(), cure, kExitModel});
   if (const auto failure = take_guesser(values, site)) return report(*failure);
   if (const auto failure = check_text_files(values)) return report(*failure);
-  if (const auto failure = check_front_files(values)) return report(*failure);
+  if (const auto failure = check_security_files(values)) return report(*failure);
   if (values.get<"plan">()) return show_plan(values, site, log);
   if (values.is_set<"revision">() && !site.model.has_revision()) {
     log.warn("`--revision` has no effect: a folder has one revision only",

@@ -7,8 +7,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "front/api_keys.h"
-#include "front/tls.h"
+#include "security/api_keys.h"
+#include "security/tls.h"
 
 namespace coxswain::serve {
 namespace {
@@ -29,16 +29,16 @@ std::optional<StartFailure> check_file(const std::string& option,
 
 // With the code that reads them in the router, which starts when the model has been loaded.
 std::optional<StartFailure> check_contents(const options::OptionValues& values,
-                                           const front::TlsFiles& tls) {
+                                           const security::TlsFiles& tls) {
   Status read;
   if (const auto path = values.get<"api-keys-path">(); path && !path->empty()) {
-    const front::ApiKey own{.name = front::kOwnKeyName,
-                            .key = values.get<"api-key">().value_or("")};
-    read = front::read_api_keys(*path, own.key.empty() ? nullptr : &own)
+    const security::ApiKey own{.name = security::kOwnKeyName,
+                               .key = values.get<"api-key">().value_or("")};
+    read = security::read_api_keys(*path, own.key.empty() ? nullptr : &own)
                .status()
                .with_context("`--api-keys-path`");
   }
-  if (read.ok() && !tls.certificate.empty()) read = front::TlsIdentity::load(tls).status();
+  if (read.ok() && !tls.certificate.empty()) read = security::TlsIdentity::load(tls).status();
   if (read.ok()) return std::nullopt;
   return StartFailure{"ArgumentValidation", read.message(), "Correct that file.", kExitUsage};
 }
@@ -51,7 +51,7 @@ std::optional<StartFailure> check_text_files(const options::OptionValues& values
                     "Correct that option, or leave it out for the model's own file.");
 }
 
-std::optional<StartFailure> check_front_files(const options::OptionValues& values) {
+std::optional<StartFailure> check_security_files(const options::OptionValues& values) {
   const std::string cert = values.get<"tls-cert-path">().value_or("");
   const std::string key = values.get<"tls-key-path">().value_or("");
   const std::string client_ca = values.get<"tls-client-ca-path">().value_or("");

@@ -22,6 +22,6 @@ inline std::string tokenizer_config_path(const options::OptionValues& values) {
 std::optional<StartFailure> check_text_files(const options::OptionValues& values);
 
 // What is wrong with the options of keys and TLS, with their files, and with what stands in these.
-std::optional<StartFailure> check_front_files(const options::OptionValues& values);
+std::optional<StartFailure> check_security_files(const options::OptionValues& values);
 
 }  // namespace coxswain::serve

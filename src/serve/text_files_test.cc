@@ -41,7 +41,7 @@ std::string front_cause_of(const std::vector<std::string>& options) {
   const auto parsed =
       options::parse(options::Binary::kLauncher, static_cast<int>(argv.size()), argv.data(), {});
   EXPECT_EQ(parsed.exit_code, std::nullopt) << parsed.output;
-  const auto failure = check_front_files(parsed.values);
+  const auto failure = check_security_files(parsed.values);
   if (!failure) return "";
   EXPECT_EQ(failure->exit_code, kExitUsage);
   return failure->cause;

@@ -63,7 +63,7 @@ TEST(AlignedBuffer, MovesLeaveTheSourceEmpty) {
   AlignedBuffer a = AlignedBuffer::allocate(100).value();
   a.data()[99] = std::byte{7};
   AlignedBuffer b = std::move(a);
-  EXPECT_EQ(a.data(), nullptr);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(a.data(), nullptr);  // NOLINT(bugprone-use-after-move): documented
   EXPECT_EQ(a.size(), 0U);
   AlignedBuffer c = AlignedBuffer::allocate(3UL << 20).value();
   c = std::move(b);
@@ -77,7 +77,7 @@ TEST(AlignedBuffer, APartKeepsWhatItBelongsTo) {
   std::byte* const begin = whole->data() + 10;
   AlignedBuffer a = AlignedBuffer::part_of(std::move(whole), {begin, 20});
   AlignedBuffer b = std::move(a);
-  EXPECT_EQ(a.data(), nullptr);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(a.data(), nullptr);  // NOLINT(bugprone-use-after-move): documented
   EXPECT_EQ(b.data(), begin);
   EXPECT_EQ(b.size(), 20U);
   EXPECT_EQ(b.taken(), 20U);

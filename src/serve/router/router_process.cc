@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "base/random.h"
-#include "front/tls.h"
 #include "http/server.h"
 #include "json/json.h"
 #include "openapi/document.h"
 #include "options/options.h"
 #include "router/api.h"
+#include "security/tls.h"
 #include "serve/model_source.h"
 #include "serve/open_files.h"
 #include "serve/router/chat_model.h"
@@ -114,7 +114,7 @@ std::optional<StartFailure> RouterProcess::start() {
   }
   if (const Status roles = replica_roles(values_).status(); !roles.ok())
     return bad_option(roles.message());
-  if (auto failure = check_front_files(values_)) return failure;
+  if (auto failure = check_security_files(values_)) return failure;
   if (auto failure = load_keys()) return failure;
   if (auto failure = load_certificate()) return failure;
   if (auto failure = load_files()) return failure;
@@ -138,13 +138,13 @@ std::optional<StartFailure> RouterProcess::load_keys() {
 }
 
 std::optional<StartFailure> RouterProcess::load_certificate() {
-  const front::TlsFiles files{.certificate = values_.get<"tls-cert-path">().value_or(""),
-                              .key = values_.get<"tls-key-path">().value_or(""),
-                              .client_ca = values_.get<"tls-client-ca-path">().value_or("")};
+  const security::TlsFiles files{.certificate = values_.get<"tls-cert-path">().value_or(""),
+                                 .key = values_.get<"tls-key-path">().value_or(""),
+                                 .client_ca = values_.get<"tls-client-ca-path">().value_or("")};
   if (files.certificate.empty()) return std::nullopt;
   files_.add({files.certificate, files.key, files.client_ca},
              [this] { read_again("the certificate", tls_->reload()); });
-  auto tls = front::TlsIdentity::load(files);
+  auto tls = security::TlsIdentity::load(files);
   if (!tls.ok()) {
     return StartFailure{
         "ArgumentValidation", tls.status().message(), "Correct that file.", kExitUsage};

@@ -41,7 +41,7 @@ namespace coxswain::http {
 class Server;
 struct ServerOptions;
 }  // namespace coxswain::http
-namespace coxswain::front {
+namespace coxswain::security {
 class TlsIdentity;
 }
 namespace coxswain::telemetry {
@@ -99,8 +99,8 @@ class RouterProcess {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   router::ChatModel chat_;
   request::TokenLimits limits_;
-  std::shared_ptr<router::KeyRing> keys_;    // null: everything is open
-  std::shared_ptr<front::TlsIdentity> tls_;  // null: plain HTTP
+  std::shared_ptr<router::KeyRing> keys_;       // null: everything is open
+  std::shared_ptr<security::TlsIdentity> tls_;  // null: plain HTTP
   std::unique_ptr<telemetry::Metrics> metrics_;
   std::unique_ptr<ReplicaGroup> replicas_;
   std::unique_ptr<otlp::Exporter> traces_;

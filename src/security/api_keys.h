@@ -17,7 +17,7 @@
 
 #include "json/json.h"
 
-namespace coxswain::front {
+namespace coxswain::security {
 
 struct ApiKey {
   std::string name{};  // for logs and people; never secret
@@ -41,4 +41,4 @@ Status check_beside(const std::vector<ApiKey>& keys, const ApiKey& own);
 // with the path.
 Result<std::vector<ApiKey>> read_api_keys(const std::string& path, const ApiKey* own);
 
-}  // namespace coxswain::front
+}  // namespace coxswain::security

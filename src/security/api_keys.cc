@@ -1,4 +1,4 @@
-#include "front/api_keys.h"
+#include "security/api_keys.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "base/keyed_hash.h"
 #include "base/utf8.h"
 
-namespace coxswain::front {
+namespace coxswain::security {
 namespace {
 
 constexpr std::size_t kKeysMax = 10'000;
@@ -139,4 +139,4 @@ Result<std::vector<ApiKey>> read_api_keys(const std::string& path, const ApiKey*
   return keys;
 }
 
-}  // namespace coxswain::front
+}  // namespace coxswain::security

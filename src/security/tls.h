@@ -22,7 +22,7 @@
 struct ssl_ctx_st;
 struct ssl_st;
 
-namespace coxswain::front {
+namespace coxswain::security {
 
 struct TlsFiles {
   std::string certificate{};  // PEM, with the chain behind it
@@ -80,4 +80,4 @@ class TlsIdentity {
   std::shared_ptr<ssl_ctx_st> context_ GUARDED_BY(mu_);
 };
 
-}  // namespace coxswain::front
+}  // namespace coxswain::security

@@ -1,4 +1,4 @@
-#include "front/tls.h"
+#include "security/tls.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +12,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-namespace coxswain::front {
+namespace coxswain::security {
 namespace {
 
 using ContextPtr = std::shared_ptr<ssl_ctx_st>;
@@ -198,4 +198,4 @@ std::unique_ptr<TlsSession> TlsIdentity::new_session() const {
   return std::make_unique<TlsSession>(context_.get());
 }
 
-}  // namespace coxswain::front
+}  // namespace coxswain::security
