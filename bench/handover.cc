@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "arguments.h"
+#include "forked_runner.h"
+#include "handover_split.h"
 #include "measures.h"
 #include "require.h"
 #include "rpc/memory_transport.h"
@@ -30,7 +32,8 @@ using bench::require;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::string_view kHelp =
-    R"(usage: coxswain-bench-handover MODEL [--tokens N] [--rounds N] [--threads N] [--shards no|memory|router]
+    R"(usage: coxswain-bench-handover MODEL [--tokens N] [--rounds N] [--threads N] [--layers K]
+           [--shards no|memory|router|processes]
 
 One engine computes a prompt of N tokens (2000) and its first token; a second one goes on, in turn behind the blocks that
 are handed over and behind the prompt computed again. Prints medians over the rounds (7) of: the prompt at the first
@@ -38,7 +41,10 @@ engine; from then to the second token, both ways; of the hand-over its time, byt
 
   MODEL    folder of a model, for example models/demo
   --shards memory|router: both runners behind sockets as shards are, though in one process; the bytes pass through shared
-           memory, or through the middle. no (the default): the engines call the runners
+           memory, or through the middle. processes: each runner in a process of its own, the bytes through shared
+           memory. no (the default): the engines call the runners
+  --layers K  the first engine computes the first K layers of the prompt alone, the second one the others: medians of how
+           long each takes; and prompts a second of a backlog of six, divided so and by the second engine alone
 
 Tokens of both ways must be equal; ends with 1 otherwise.
 )";
@@ -55,6 +61,8 @@ class Side {
     }
     engine_ = batch::Engine::create(std::move(runner), {});
   }
+  explicit Side(bench::ForkedRunner& forked)
+      : engine_(batch::Engine::create(forked.connect(), {})) {}
   ~Side() { engine_.reset(); }
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
@@ -152,21 +160,40 @@ int run(int argc, char** argv) {
   bench::Arguments arguments(argc, argv, kHelp);
   const std::uint32_t n_tokens = arguments.count("tokens", 2000);
   const std::uint32_t n_rounds = arguments.count("rounds", 7);
-  const std::string shards = arguments.one_of("shards", {"no", "memory", "router"}, "no");
+  const std::string shards =
+      arguments.one_of("shards", {"no", "memory", "router", "processes"}, "no");
   runner::RunnerOptions options;
   options.n_threads = arguments.count("threads", 1);
   options.model_dir = arguments.required_word("MODEL");
+  const std::uint32_t n_layers = arguments.count("layers", 0);
   arguments.finish();
   options.without_text = true;
   options.max_total_tokens = n_tokens + 8;
-  options.kv_blocks = 4 * (n_tokens / options.block_tokens + 2);
+  options.kv_blocks = (n_layers > 0 ? 16 : 4) * (n_tokens / options.block_tokens + 2);
   options.max_batch_size = 4;
   options.attachment_bytes_max = std::uint64_t{32} << 20;
-  Side first(options, shards != "no", "first");
-  Side second(options, shards != "no", "second");
+  const bool forks = shards == "processes";
+  std::vector<std::unique_ptr<bench::ForkedRunner>> forked;
+  for (const std::string_view name : {"first", "second"})
+    if (forks) forked.push_back(std::make_unique<bench::ForkedRunner>(options, name));
+  const auto side = [&](std::size_t i) {
+    if (forks) return std::make_unique<Side>(*forked[i]);
+    return std::make_unique<Side>(options, shards != "no", i == 0 ? "first" : "second");
+  };
+  const std::unique_ptr<Side> first = side(0);
+  const std::unique_ptr<Side> second = side(1);
   std::unique_ptr<BlockTransport> by;
-  if (shards == "memory") by = std::make_unique<rpc::MemoryTransport>();
-  const Figures all = Rounds(first, second, n_tokens, std::move(by)).run(n_rounds);
+  if (shards == "memory" || forks) by = std::make_unique<rpc::MemoryTransport>();
+  if (n_layers > 0) {
+    bench::run_split({.first = first->engine(),
+                      .second = second->engine(),
+                      .n_layers = n_layers,
+                      .n_tokens = n_tokens,
+                      .n_rounds = n_rounds},
+                     std::move(by));
+    return 0;
+  }
+  const Figures all = Rounds(*first, *second, n_tokens, std::move(by)).run(n_rounds);
   const double transfer = median(all.transfer_s);
   const double mib = static_cast<double>(all.n_bytes) / (1 << 20);
   std::printf("%u tokens, %u rounds, medians\n", n_tokens, n_rounds);

@@ -1,4 +1,4 @@
-// coxswain-bench-http: what the HTTP server costs a request and an event of a stream; kHelp says more.
+// coxswain-bench-http: what HTTP and the router cost, beside the goals; kHelp says more.
 
 #include <algorithm>
 #include <array>
@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <poll.h>
 #include <string>
 #include <string_view>
@@ -13,50 +14,54 @@
 #include <unistd.h>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "arguments.h"
 #include "base/mutex.h"
 #include "http/server.h"
+#include "load_client.h"
+#include "require.h"
+#include "router_load.h"
 
 namespace {
 
+using coxswain::bench::connect_to;
+using coxswain::bench::listen_on_loopback;
+using coxswain::bench::port_of;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kHelp =
-    R"(usage: coxswain-bench-http [CONNECTIONS] [SECONDS]
+    R"(usage: coxswain-bench-http [--only server|router] [--router PROGRAM] [--model DIR]
+                           [CONNECTIONS] [SECONDS]
 
-The HTTP server on loopback: requests per second over keep-alive connections, beside a bare
-server that reads and writes the same bytes without looking at them (the limit of the machine
-for this client), and events per second of streams.
+What HTTP and the router cost, each figure beside its goal.
 
-  CONNECTIONS  connections, and streams, at a time (64)
-  SECONDS      of each of the two measurements (3)
+The HTTP server of this process, with one thread, on loopback: requests per second over
+keep-alive connections, beside a bare server that reads and writes the same bytes without looking
+at them (the limit of the machine for this client), and events per second of streams.
 
-Prints one line for requests, the limit and their ratio, and one line for events.
+The program text-generation-router, alone on a core, before a shard that computes nothing; clients
+and shard are on another core:
+  memory of idle connections and of streams, one token a second each;
+  what the router adds to the time to the first token: the time until the first event is read, less
+  what of it the shard was at work before it had that token; of one client, where steps take no
+  time, and under 256 streams, where a step takes 20 ms;
+  99th of 100 of the times of answers, with as many clients as --max-concurrent-requests lets in,
+  and of those accepted where three times as many requests come.
+
+  --only       half of it (both)
+  --router     the router's program (that beside this one)
+  --model      folder of its tokenizer (models/demo)
+  CONNECTIONS  connections, and streams, at a time of the server's figures (64)
+  SECONDS      of each measurement (3)
 )";
 
 constexpr std::string_view kRequest =
     "GET /health HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n";
-
-int connect_to(std::uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (fd < 0 || connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
-    std::perror("connect");
-    std::exit(1);
-  }
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  return fd;
-}
 
 // One request on each connection, then one answer from each, over and over. Answers all have the same length.
 double requests_per_second(std::uint16_t port, int n_connections, double seconds) {
@@ -93,18 +98,9 @@ double requests_per_second(std::uint16_t port, int n_connections, double seconds
 class BareServer {
  public:
   explicit BareServer(std::size_t answer_bytes) : answer_(answer_bytes, 'x') {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(at);
-    if (bind(listener_, reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0 ||
-        listen(listener_, 1024) != 0 ||
-        getsockname(listener_, reinterpret_cast<sockaddr*>(&at), &size) != 0) {
-      std::perror("listen");
-      std::exit(1);
-    }
-    port_ = ntohs(at.sin_port);
+    constexpr int kBacklog = 1024;
+    listener_ = listen_on_loopback(kBacklog);
+    port_ = port_of(listener_);
     thread_ = std::thread([this] { run(); });
   }
   ~BareServer() {
@@ -214,16 +210,21 @@ double events_per_second(coxswain::http::Server& server,
   return static_cast<double>(done) / elapsed;
 }
 
-}  // namespace
+void print(const std::string& what, const std::string& measured, const std::string& goal = {}) {
+  std::printf("%-68s %12s   %s\n", what.c_str(), measured.c_str(), goal.c_str());
+  std::fflush(stdout);
+}
 
-int main(int argc, char** argv) {
-  coxswain::bench::Arguments arguments(argc, argv, kHelp);
-  const auto n_connections = static_cast<int>(arguments.count_word("CONNECTIONS", 64));
-  const double seconds = arguments.count_word("SECONDS", 3);
-  arguments.finish();
+std::string number(double value, int digits = 0, const char* unit = "") {
+  std::array<char, 64> out{};
+  std::snprintf(out.data(), out.size(), "%.*f%s", digits, value, unit);
+  return out.data();
+}
+
+void measure_server(int n_connections, double seconds) {
   auto made = coxswain::http::Server::create(
       {.address = "127.0.0.1", .port = 0, .requests_per_connection_max = 1U << 30U});
-  if (!made.ok()) return 1;
+  if (!made.ok()) coxswain::bench::die(made.status());
   const auto server = std::move(made).value();
   coxswain::base::Mutex mutex;
   coxswain::base::CondVar changed;
@@ -235,7 +236,7 @@ int main(int argc, char** argv) {
     responders.push_back(responder);
     changed.notify_all();
   });
-  if (!server->start().ok()) return 1;
+  if (const auto status = server->start(); !status.ok()) coxswain::bench::die(status);
 
   // Taken in turns, the best of each: what else the machine does hurts both alike.
   constexpr std::size_t kAnswerBytes = 160;
@@ -248,17 +249,69 @@ int main(int argc, char** argv) {
     requests =
         std::max(requests, requests_per_second(server->port(), n_connections, seconds / kRounds));
   }
-  std::printf(
-      "GET, %d keep-alive connections: %.0f requests/s; bare socket server: %.0f/s; ratio %.2f\n",
-      n_connections,
-      requests,
-      bare,
-      requests / bare);
+  const std::string many = std::to_string(n_connections);
+  print("GET /health, " + many + " keep-alive connections, one thread",
+        number(requests, 0, "/s"),
+        ">= 50000/s");
+  print("  a bare socket server", number(bare, 0, "/s"));
   const double events =
       events_per_second(*server, n_connections, seconds, responders, mutex, changed);
-  std::printf(
-      "streams, %d at a time, one chunk each event: %.0f events/s\n", n_connections, events);
+  print("events of " + many + " streams, one chunk each", number(events, 0, "/s"));
   responders.clear();
   server->stop();
+}
+
+void measure_router(const coxswain::bench::RouterPlace& place, double seconds) {
+  constexpr std::size_t kIdle = 10'000;
+  constexpr std::size_t kStreaming = 2'000;
+  constexpr std::size_t kStreams = 256;
+  constexpr double kStepMs = 20;
+  constexpr double kFactor = 3;
+  const auto memory = coxswain::bench::connection_memory(place, kIdle, kStreaming);
+  print("memory of each of 10000 idle connections", number(memory.idle_bytes / 1024, 1, " KiB"));
+  print("memory of each of 2000 streams", number(memory.stream_bytes / 1024, 1, " KiB"));
+  print("memory of the router with all of them",
+        number(memory.peak_mib, 0, " MiB"),
+        "<= 256 MiB, what the memory plan keeps free at least");
+  const auto alone = coxswain::bench::added_time(place, 1, 0, seconds);
+  print("added to the first token, one client, p50", number(alone.p50, 3, " ms"));
+  print("  p99 of " + std::to_string(alone.n), number(alone.p99, 3, " ms"));
+  const auto added = coxswain::bench::added_time(place, kStreams, kStepMs, seconds);
+  print(
+      "added to the first token under 256 streams, p50", number(added.p50, 3, " ms"), "<= 0.3 ms");
+  print("  p99 of " + std::to_string(added.n), number(added.p99, 3, " ms"), "<= 1 ms");
+  print("  cores that the router used", number(added.router_cores, 2));
+  const auto over = coxswain::bench::overload(place, kFactor, seconds);
+  print("p99 of answers at saturation, " + number(over.capacity) + " requests/s",
+        number(over.p99_saturated_ms, 1, " ms"));
+  print(
+      "p99 of accepted ones at 3 times as many, " + number(100 * over.refused_share) + " % refused",
+      number(over.p99_overloaded_ms, 1, " ms"),
+      "< " + number(2 * over.p99_saturated_ms, 1, " ms"));
+  print("  p99 of a refusal", number(over.p99_refusal_ms, 2, " ms"));
+}
+
+std::string beside_this_program(const std::string& name) {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
+}
+
+}  // namespace
+
+// NOLINTNEXTLINE(bugprone-exception-escape): a library's exception may as well end a benchmark
+int main(int argc, char** argv) {
+  coxswain::bench::Arguments arguments(argc, argv, kHelp);
+  const std::string only = arguments.one_of("only", {"all", "server", "router"}, "all");
+  const coxswain::bench::RouterPlace place{
+      .program = arguments.text("router", beside_this_program("text-generation-router")),
+      .model = arguments.text("model", "models/demo")};
+  const auto n_connections = static_cast<int>(arguments.count_word("CONNECTIONS", 64));
+  const double seconds = arguments.count_word("SECONDS", 3);
+  arguments.finish();
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  if (only != "router") measure_server(n_connections, seconds);
+  if (only != "server") measure_router(place, seconds);
   return 0;
 }

@@ -5,7 +5,8 @@
 
 Every request has a prompt of its own, of that many token ids, to /v1/completions, and gets that many tokens. Prints
 tokens per second of the whole run, and the times to the first token and between two pieces of a stream (one token
-each but where the client fell behind) in ms at the 50th and 99th of 100. Needs the standard library only. With
+each but where the client fell behind) in ms at the 50th and 99th of 100, and how often --target-itl-ms could not be
+kept by a server that has it. Needs the standard library only. With
 --n above 1 a request has so many choices; the time to the first token is that of the first of each choice. With
 --hostile so many other clients post grammars made to take long, one after the other, all of which have to be refused:
 to be compared with a run without.
@@ -132,6 +133,15 @@ class Load:
         return seconds
 
 
+def counters(url, *names):
+    """Of /metrics, sums over labels."""
+    address = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    return [sum(float(line.split()[-1]) for line in lines if line.startswith(name)) for name in names]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
@@ -143,10 +153,15 @@ def main():
     parser.add_argument("--n", type=int, default=1)
     parser.add_argument("--hostile", type=int, default=0)
     load = Load(parser.parse_args())
+    steps = ("tgi_itl_floor_steps_total", 'tgi_batch_inference_success{method="prefill"}')
+    before = counters(load.options.url, *steps)
     seconds = load.run()
+    floors, prompts = (now - then for now, then in zip(counters(load.options.url, *steps), before))
     figures = [f"{what} p50 {percentile(values, 0.5) * 1e3:.1f} p99 {percentile(values, 0.99) * 1e3:.1f} ms"
                for what, values in (("first token", load.first), ("gap", load.gaps))]
     print(f"{load.n_tokens / seconds:.1f} tokens/s, {', '.join(figures)}, {len(load.failures)} failed, {load.n_refused} hostile refused")
+    if floors:
+        print(f"{floors:.0f} of {prompts:.0f} steps with prompts had a floor above the target between tokens")
     for failure in load.failures[:3]:
         print(failure)
     return 1 if load.failures else 0

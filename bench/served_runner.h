@@ -1,6 +1,6 @@
 #pragma once
-// ServedRunner: a runner behind a shard's socket and the client that drives it, for the
-// measurements that cross it. Tokens have no text.
+// ServedRunner: a runner behind a shard's socket and the client that drives it, for the measurements that cross it;
+// ServedShard without the client. Tokens have no text but what the runner gives them.
 //
 // Thread rule: one thread.
 
@@ -33,14 +33,14 @@ class NoText final : public TextCodec {
   bool is_special(TokenId) const override { return false; }
 };
 
-class ServedRunner {
+// A runner behind a shard's socket.
+class ServedShard {
  public:
   // Dies with a message if the socket cannot be had. `runner` outlives it. Several of a process have different names.
-  explicit ServedRunner(StepRunner& runner, std::string_view name = {})
-      : service_(require(rpc::ShardService::start(runner, codec_, options(name), log_))),
-        client_(require(rpc::ShardedClient::connect(service_->socket_path(), {}))) {}
+  explicit ServedShard(StepRunner& runner, std::string_view name = {})
+      : service_(require(rpc::ShardService::start(runner, codec_, options(name), log_))) {}
 
-  const std::shared_ptr<StepRunner>& client() const { return client_; }
+  std::string socket_path() const { return service_->socket_path(); }
 
  private:
   // On a path that only this process uses.
@@ -54,6 +54,19 @@ class ServedRunner {
   NoText codec_;
   telemetry::Logger log_{{.level = telemetry::Level::kError, .target = "bench"}};
   std::unique_ptr<rpc::ShardService> service_;
+};
+
+class ServedRunner {
+ public:
+  // As ServedShard.
+  explicit ServedRunner(StepRunner& runner, std::string_view name = {})
+      : shard_(runner, name),
+        client_(require(rpc::ShardedClient::connect(shard_.socket_path(), {}))) {}
+
+  const std::shared_ptr<StepRunner>& client() const { return client_; }
+
+ private:
+  ServedShard shard_;
   std::shared_ptr<StepRunner> client_;
 };
 

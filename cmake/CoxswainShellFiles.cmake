@@ -12,7 +12,7 @@ install(CODE [[
     message(STATUS "Installing: ${prefix}/${path}")
   endfunction()
   # bash and fish look for the file of the command, zsh for one that names it.
-  foreach(name text-generation-launcher text-generation-router text-generation-server coxswain)
+  foreach(name text-generation-launcher text-generation-router text-generation-server text-generation-benchmark coxswain)
     write_shell_file(share/bash-completion/completions/${name} bash)
     write_shell_file(share/fish/vendor_completions.d/${name}.fish fish)
     if(NOT name STREQUAL coxswain)

@@ -7,6 +7,8 @@
 // An attachment of kind kBlocks, little-endian: u32 magic, u32 length of describe(layout), that text; for each KV group
 // u32 the number of its blocks; then the blocks, group by group: u64 xxh3 of the payload, the payload. The payload of a
 // block is that of the group's layers in ascending order: keys [n_kv_heads, block_tokens, k_dim], values [.., v_dim].
+// One of some layers alone (BlockTransfer::layers) has another magic, and u32 begin and u32 end of the range behind the
+// text; its payloads are those of the group's layers in the range.
 //
 // Thread rule: plain values, pure functions.
 
@@ -156,13 +158,23 @@ inline std::string describe(const KvLayout& layout) {
   return out;
 }
 
+// What `layers` have of a block of the group.
+inline std::uint64_t bytes_per_block(const KvLayout::Group& group, const LayerRange& layers) {
+  if (layers == LayerRange{} || group.layers.empty()) return group.bytes_per_block;
+  const auto n = static_cast<std::uint64_t>(std::ranges::count_if(
+      group.layers, [&](std::uint32_t i) { return i >= layers.begin && i < layers.end; }));
+  return group.bytes_per_block / group.layers.size() * n;
+}
+
 // Bytes of an attachment of kind kBlocks with n_blocks[g] blocks of each group.
 inline std::uint64_t blocks_attachment_bytes(const KvLayout& layout,
-                                             std::span<const std::uint32_t> n_blocks) {
+                                             std::span<const std::uint32_t> n_blocks,
+                                             const LayerRange& layers = {}) {
   std::uint64_t bytes = 2 * sizeof(std::uint32_t) + describe(layout).size() +
                         layout.groups.size() * sizeof(std::uint32_t);
+  if (layers != LayerRange{}) bytes += 2 * sizeof(std::uint32_t);
   for (std::size_t g = 0; g < layout.groups.size(); ++g)
-    bytes += n_blocks[g] * (sizeof(std::uint64_t) + layout.groups[g].bytes_per_block);
+    bytes += n_blocks[g] * (sizeof(std::uint64_t) + bytes_per_block(layout.groups[g], layers));
   return bytes;
 }
 

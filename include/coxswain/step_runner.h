@@ -163,10 +163,18 @@ struct BlockMove {
   friend bool operator==(const BlockMove&, const BlockMove&) = default;
 };
 
+struct LayerRange {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;  // exclusive; begin == end == 0 means all layers
+  friend bool operator==(const LayerRange&, const LayerRange&) = default;
+};
+
 // Whole blocks between tier 0 and an attachment of kind kBlocks: blocks[g][i] is the i-th block of KV group g in it.
 struct BlockTransfer {
   std::uint64_t attachment = 0;
   std::vector<std::vector<BlockId>> blocks = {};  // [n_kv_groups]
+  // What these layers have of the blocks; the others are neither in the attachment nor touched.
+  LayerRange layers = {};
 
   friend bool operator==(const BlockTransfer&, const BlockTransfer&) = default;
 };
@@ -217,20 +225,15 @@ struct Row {
   friend bool operator==(const Row&, const Row&) = default;
 };
 
-struct LayerRange {
-  std::uint32_t begin = 0;
-  std::uint32_t end = 0;  // exclusive; begin == end == 0 means all layers
-  friend bool operator==(const LayerRange&, const LayerRange&) = default;
-};
-
 struct StepPlan {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
   LayerRange layers = {};
   // Attachments of kind kHidden, float32 [sum of n_tokens of the rows, hidden_size] in the order of the
-  // rows: the residual stream before layers.begin (read and forgotten by the step; needed if begin > 0)
-  // and, if end is not the last layer, after layers.end - 1 (made by the step under this id). 0 = none.
-  // Only a range that ends with the last layer emits.
+  // rows, then u64 xxh3 of these bytes: the residual stream before layers.begin (read and forgotten by
+  // the step; needed if begin > 0) and, if end is not the last layer, after layers.end - 1 (made by the
+  // step under this id). 0 = none. Keys and values of other layers stay as they are. Only a range that
+  // ends with the last layer emits.
   std::uint64_t hidden_in = 0;
   std::uint64_t hidden_out = 0;
   std::vector<SequenceSpec> new_sequences = {};

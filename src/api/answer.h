@@ -18,6 +18,7 @@
 #include <coxswain/types.h>
 
 #include "api/errors.h"
+#include "api/extras.h"
 #include "speech/reply_reader.h"
 
 namespace coxswain::api {
@@ -25,12 +26,14 @@ namespace coxswain::api {
 // What is known about one sequence of a request, growing with every event.
 struct SequenceAnswer {
   std::uint32_t n_prompt = 0;  // tokens
-  std::uint32_t n_cached = 0;  // of these, taken from the prefix cache; once the sequence has ended
+  std::uint32_t n_cached = 0;  // of these, taken from the prefix cache; once a token is there
   std::optional<std::uint64_t> seed;       // empty: greedy
+  std::vector<TokenId> prompt_ids;         // only where the answer lists them
   std::string prompt_text;                 // only where the answer repeats it
   std::vector<std::string> prompt_pieces;  // what each token adds to it, if they are listed
   bool prompt_only = false;  // the one token that was generated is no part of the answer
   std::vector<std::string> stops;
+  std::vector<std::vector<TokenId>> id_stops;
   std::vector<OutputToken> tokens;  // only if the format keeps them
   std::vector<PromptToken> prompt;
   std::uint32_t n_generated = 0;  // tokens
@@ -39,10 +42,11 @@ struct SequenceAnswer {
   std::uint32_t n_drafts_accepted = 0;
   double logprob_sum = 0;
   SequenceFinish finish;  // once the sequence has ended
+  // Once a token is there:
   TimePoint queued_at{};
   TimePoint scheduled_at{};
   TimePoint first_token_at{};
-  TimePoint finished_at{};
+  TimePoint finished_at{};  // of a sequence that goes on: its last token
 
   double mean_logprob() const { return n_generated == 0 ? 0 : logprob_sum / n_generated; }
 };
@@ -104,6 +108,7 @@ std::unique_ptr<AnswerFormat> make_native_answer(const NativeAnswerOptions& opti
 std::unique_ptr<AnswerFormat> make_native_stream(const NativeAnswerOptions& options);
 
 using speech::ReplyOptions;
+using speech::TextRules;
 
 struct OpenAiAnswerOptions {
   ApiStyle style = ApiStyle::
@@ -114,11 +119,14 @@ struct OpenAiAnswerOptions {
   std::string system_fingerprint;
   bool logprobs = false;
   bool include_usage = false;  // streams
+  TextRules text = {};
+  Extras extras = {};
+  std::uint32_t n_top_logprobs = 0;  // alternatives of each token
   // Chats:
   std::optional<ReplyOptions> reply;  // empty: all is content
   // Completions:
-  std::uint32_t n_top_logprobs = 0;
-  bool echo = false;  // prompt_text in front
+  std::size_t n_best = 0;  // of the sequences of a prompt, best first; 0: all, as they are
+  bool echo = false;       // prompt_text in front
 };
 std::unique_ptr<AnswerFormat> make_chat_answer(OpenAiAnswerOptions options);
 std::unique_ptr<AnswerFormat> make_chat_stream(OpenAiAnswerOptions options);

@@ -134,6 +134,7 @@ TEST(ChatAnswer, Logprobs) {
   one[0].tokens[0].alternatives = {{5, -0.5F, false, "x"}};
   OpenAiAnswerOptions options = openai_options();
   options.logprobs = true;
+  options.n_top_logprobs = 1;
   const std::string body = make_chat_answer(options)->body(one);
   EXPECT_NE(
       body.find(

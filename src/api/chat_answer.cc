@@ -1,11 +1,13 @@
 // Answers of POST /v1/chat/completions.
 
+#include <utility>
+
 #include "api/answer.h"
+#include "api/answer_text.h"
 #include "api/openai_parts.h"
 #include "api/reply_reader.h"
 #include "api/sse.h"
 #include "json/json.h"
-#include "request/stop_holdback.h"
 
 namespace coxswain::api {
 namespace {
@@ -41,7 +43,10 @@ class ChatAnswer final : public WholeAnswer {
  public:
   explicit ChatAnswer(OpenAiAnswerOptions options) : options_(std::move(options)) {}
 
-  bool keeps_tokens() const override { return options_.logprobs || options_.reply; }
+  bool keeps_tokens() const override {
+    return options_.logprobs || options_.reply || options_.text.shows_special ||
+           options_.extras.tells_prompt();
+  }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
     std::string out = R"({"object":"chat.completion")";
@@ -56,6 +61,9 @@ class ChatAnswer final : public WholeAnswer {
     if (options_.reply) usage.reasoning_tokens = n_reasoning_tokens_;
     out += R"(],"usage":)";
     append_usage(out, options_.style, usage);
+    const SequenceAnswer& first = sequences.front();
+    append_prompt(out, options_.extras, first.prompt, first.prompt_ids);
+    append_timings(out, options_.extras, sequences, sequences.size());
     out += '}';
     return out;
   }
@@ -64,10 +72,10 @@ class ChatAnswer final : public WholeAnswer {
   void append_choice(std::string& out, const SequenceAnswer& sequence, std::size_t index) {
     Reply reply;
     if (options_.reply) {
-      reply = read_reply(*options_.reply, sequence, index);
+      reply = read_reply(*options_.reply, sequence, index, options_.text);
       n_reasoning_tokens_ += reply.n_reasoning_tokens;
     } else {
-      reply.content = request::text_before_stop(sequence.finish);
+      reply.content = whole_text(sequence, options_.text);
     }
     out += R"({"index":)";
     json::append_unsigned(out, index);
@@ -75,13 +83,14 @@ class ChatAnswer final : public WholeAnswer {
     append_message(out, reply);
     out += R"(,"logprobs":)";
     if (options_.logprobs) {
-      append_logprobs(out, options_.style, sequence.tokens);
+      append_logprobs(out, options_, sequence.tokens);
     } else {
       out += "null";
     }
     out += R"(,"finish_reason":)";
     json::append_quoted(out,
                         finish_name(options_.style, sequence.finish.reason, !reply.calls.empty()));
+    append_token_ids(out, options_.extras, sequence.tokens);
     out += '}';
   }
 
@@ -150,6 +159,8 @@ class ChatStream final : public StreamedAnswer {
   std::vector<std::string> events(const SequenceAnswer& sequence,
                                   std::size_t index,
                                   const AnswerPiece& piece) override {
+    if (!std::exchange(has_prompt_, true))
+      append_prompt(told_once_, options_.extras, piece.prompt, sequence.prompt_ids);
     std::vector<std::string> out;
     for (std::size_t i = 0; i < piece.tokens.size(); ++i) {
       const bool last = piece.final && i + 1 == piece.tokens.size();
@@ -175,6 +186,7 @@ class ChatStream final : public StreamedAnswer {
       std::string last = head();
       last += R"("choices":[],"usage":)";
       append_usage(last, options_.style, usage);
+      append_timings(last, options_.extras, sequences, sequences.size());
       last += '}';
       out.push_back(sse_event(last));
     }
@@ -197,38 +209,36 @@ class ChatStream final : public StreamedAnswer {
                 std::size_t index,
                 const OutputToken& token,
                 const SequenceFinish* finish) {
-    while (holdbacks_.size() <= index) holdbacks_.emplace_back(sequence.stops);
-    request::StopHoldback& holdback = holdbacks_[index];
-    const std::string_view visible = token.special ? std::string_view() : token.text;
-    const std::string text =
-        finish != nullptr ? holdback.finish(visible, *finish) : holdback.push(visible);
+    while (texts_.size() <= index) texts_.emplace_back(sequence, options_.text);
+    const std::string text = texts_[index].push(token, finish);
     std::string delta = R"("role":"assistant","content":)";
     json::append_quoted(delta, text);
-    delta += R"(,"tool_calls":null)";
+    if (options_.style == ApiStyle::kOpenAi) delta += R"(,"tool_calls":null)";
     const std::string_view reason =
         finish != nullptr ? openai_finish_name(options_.style, finish->reason) : "";
-    out.push_back(sse_event(chunk(index, delta, options_.logprobs ? &token : nullptr, reason)));
+    out.push_back(sse_event(chunk(sequence, index, delta, &token, reason)));
   }
 
-  // One chunk for each part, the token's log-probabilities in the first, and a last one that says why it ended.
+  // One chunk for each part, the token's log-probabilities and id in the first, and a last one that says why it ended.
   void add_parts(std::vector<std::string>& out,
                  const SequenceAnswer& sequence,
                  std::size_t index,
                  const OutputToken& token,
                  const SequenceFinish* finish) {
     while (spoken_.size() <= index) {
-      spoken_.push_back({ReplyReader(*options_.reply, spoken_.size(), sequence.stops)});
+      spoken_.push_back({ReplyReader(
+          *options_.reply, spoken_.size(), sequence.stops, sequence.id_stops, options_.text)});
     }
     Spoken& spoken = spoken_[index];
-    const OutputToken* logprobs = options_.logprobs ? &token : nullptr;
+    const OutputToken* untold = options_.logprobs || options_.extras.token_ids ? &token : nullptr;
     for (const reply::Part& part : spoken.reader.push(token, finish)) {
-      out.push_back(sse_event(chunk(index, delta(spoken, part), logprobs, "")));
-      logprobs = nullptr;
+      out.push_back(sse_event(chunk(sequence, index, delta(spoken, part), untold, "")));
+      untold = nullptr;
     }
-    if (finish == nullptr && logprobs == nullptr) return;
+    if (finish == nullptr && untold == nullptr) return;
     const std::string_view reason =
         finish == nullptr ? "" : finish_name(options_.style, finish->reason, spoken.n_calls > 0);
-    out.push_back(sse_event(chunk(index, role(spoken), logprobs, reason)));
+    out.push_back(sse_event(chunk(sequence, index, role(spoken), untold, reason)));
   }
 
   // "role":"assistant"   Once; in all of TGI's chunks.
@@ -266,19 +276,21 @@ class ChatStream final : public StreamedAnswer {
     return out;
   }
 
-  // Null: without log-probabilities; an empty reason: it goes on.
-  std::string chunk(std::size_t index,
+  // `token`: whose log-probabilities and id it tells, or null; an empty reason: it goes on.
+  std::string chunk(const SequenceAnswer& sequence,
+                    std::size_t index,
                     std::string_view delta,
-                    const OutputToken* logprobs,
-                    std::string_view finish_reason) const {
+                    const OutputToken* token,
+                    std::string_view finish_reason) {
     std::string out = head();
     out += R"("choices":[{"index":)";
     json::append_unsigned(out, index);
     out += R"(,"delta":{)";
     out += delta;
     out += R"(},"logprobs":)";
-    if (logprobs != nullptr) {
-      append_logprobs(out, options_.style, std::span(logprobs, 1));
+    const std::span<const OutputToken> tokens(token, token == nullptr ? 0 : 1);
+    if (options_.logprobs && token != nullptr) {
+      append_logprobs(out, options_, tokens);
     } else {
       out += "null";
     }
@@ -288,13 +300,19 @@ class ChatStream final : public StreamedAnswer {
     } else {
       out += "null";
     }
-    out += R"(}],"usage":null})";
+    append_token_ids(out, options_.extras, tokens);
+    out += R"(}],"usage":null)";
+    out += std::exchange(told_once_, {});
+    append_timings(out, options_.extras, {&sequence, 1}, 1);
+    out += '}';
     return out;
   }
 
   OpenAiAnswerOptions options_;
-  std::vector<request::StopHoldback> holdbacks_;  // [n_sequences], where all is content
-  std::vector<Spoken> spoken_;                    // [n_sequences], where it is not
+  bool has_prompt_ = false;        // told_once_ was made
+  std::string told_once_;          // members of the first chunk
+  std::vector<AnswerText> texts_;  // [n_sequences], where all is content
+  std::vector<Spoken> spoken_;     // [n_sequences], where it is not
 };
 
 }  // namespace

@@ -236,19 +236,6 @@ void refuse_functions(FieldReader& fields) {
                   "functions"));
 }
 
-std::optional<std::uint32_t> read_max_tokens(FieldReader& fields, Parameters& out) {
-  const auto completion_tokens = fields.read_u32("max_completion_tokens");
-  if (!completion_tokens) return out.max_new_tokens;
-  if (out.max_new_tokens && *out.max_new_tokens != *completion_tokens) {
-    fields.fail("`max_tokens` and `max_completion_tokens` must be equal if both are set. Given: " +
-                    std::to_string(*out.max_new_tokens) + " and " +
-                    std::to_string(*completion_tokens),
-                "max_completion_tokens");
-  }
-  out.new_tokens_field = "max_completion_tokens";
-  return completion_tokens;
-}
-
 json::Value read_template_arguments(FieldReader& fields) {
   json::Value out =
       read_typed(fields, "chat_template_kwargs", json::Value::Type::kObject, "an object");
@@ -326,7 +313,9 @@ Result<ChatRequest> read_chat_request(const json::Value& body, const DocumentLim
   out.model = fields.read_string("model", limits.model_bytes_max);
   const json::Value* messages = fields.find("messages");
   out.parameters = read_openai_parameters(fields, limits);
-  out.parameters.max_new_tokens = read_max_tokens(fields, out.parameters);
+  constexpr std::string_view kNewTokens = "max_completion_tokens";
+  if (const auto asked = fields.read_u32(kNewTokens))
+    set_new_tokens(fields, kNewTokens, *asked, out.parameters);
   out.logprobs = read_logprobs(fields, out.parameters);
   out.stream = fields.read_bool("stream").value_or(false);
   out.include_usage = read_include_usage(fields);

@@ -1,13 +1,17 @@
 // Answers of POST /v1/completions.
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "api/answer.h"
+#include "api/answer_text.h"
 #include "api/completion_logprobs.h"
 #include "api/openai_parts.h"
 #include "api/sse.h"
 #include "json/json.h"
-#include "request/stop_holdback.h"
 
 namespace coxswain::api {
 namespace {
@@ -17,6 +21,7 @@ struct Choice {
   std::string text = {};
   std::string logprobs = "null";  // JSON
   std::string_view finish = {};
+  std::string more = {};  // members, a comma in front
 };
 
 // {"index":...,"text":...,"logprobs":...,"finish_reason":...}
@@ -34,7 +39,17 @@ void append_choice(std::string& out, ApiStyle style, const Choice& choice) {
   } else {
     json::append_quoted(out, choice.finish);
   }
+  out += choice.more;
   out += '}';
+}
+
+// The sequences by their mean log-probability, the best one first; the first among equals.
+std::vector<std::size_t> best_first(std::span<const SequenceAnswer> sequences) {
+  std::vector<std::size_t> out(sequences.size());
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  std::ranges::stable_sort(
+      out, std::greater<>(), [&](std::size_t i) { return sequences[i].mean_logprob(); });
+  return out;
 }
 
 class CompletionAnswer final : public WholeAnswer {
@@ -42,19 +57,28 @@ class CompletionAnswer final : public WholeAnswer {
   CompletionAnswer(OpenAiAnswerOptions options, std::size_t per_prompt)
       : options_(std::move(options)), per_prompt_(per_prompt) {}
 
-  bool keeps_tokens() const override { return options_.logprobs; }
+  bool keeps_tokens() const override {
+    return options_.logprobs || options_.text.shows_special || options_.extras.tells_prompt();
+  }
 
   std::string body(std::span<const SequenceAnswer> sequences) override {
     std::string out = R"({"object":"text_completion")";
     append_identity(out, options_);
     append_served_by(out, options_);
     out += R"(,"choices":[)";
-    for (std::size_t i = 0; i < sequences.size(); ++i) {
-      if (i > 0) out += ',';
-      append_choice(out, options_.style, choice(i, sequences[i]));
+    std::size_t index = 0;
+    for (std::size_t first = 0; first < sequences.size(); first += per_prompt_) {
+      const auto of_prompt = sequences.subspan(first, per_prompt_);
+      const bool chooses = options_.n_best > 0 && options_.n_best < per_prompt_;
+      const auto order = chooses ? best_first(of_prompt) : std::vector<std::size_t>();
+      for (std::size_t i = 0; i < (chooses ? options_.n_best : per_prompt_); ++i, ++index) {
+        if (index > 0) out += ',';
+        append_choice(out, options_.style, choice(index, of_prompt[chooses ? order[i] : i]));
+      }
     }
     out += R"(],"usage":)";
     append_usage(out, options_.style, usage_of(sequences, per_prompt_));
+    append_timings(out, options_.extras, sequences, per_prompt_);
     out += '}';
     return out;
   }
@@ -66,11 +90,13 @@ class CompletionAnswer final : public WholeAnswer {
     CompletionLogprobs logprobs(options_.n_top_logprobs);
     if (options_.echo) {
       out.text = sequence.prompt_text;
-      logprobs.add_prompt(sequence.prompt, sequence.prompt_pieces);
+      if (options_.logprobs) logprobs.add_prompt(sequence.prompt, sequence.prompt_pieces);
     }
-    out.text += request::text_before_stop(sequence.finish);
+    out.text += whole_text(sequence, options_.text);
     logprobs.add(sequence.tokens);
     if (options_.logprobs) out.logprobs = logprobs.take();
+    append_token_ids(out.more, options_.extras, sequence.tokens);
+    append_prompt(out.more, options_.extras, sequence.prompt, sequence.prompt_ids);
     return out;
   }
 
@@ -88,11 +114,12 @@ class CompletionStream final : public StreamedAnswer {
                                   const AnswerPiece& piece) override {
     while (progress_.size() <= index) {
       progress_.push_back(
-          {request::StopHoldback(sequence.stops), CompletionLogprobs(options_.n_top_logprobs)});
+          {AnswerText(sequence, options_.text), CompletionLogprobs(options_.n_top_logprobs)});
     }
     Progress& progress = progress_[index];
     Choice choice{.index = index};
-    if (options_.echo && !std::exchange(progress.begun, true)) {
+    const bool begins = !std::exchange(progress.begun, true);
+    if (options_.echo && begins) {
       choice.text = sequence.prompt_text;
       if (options_.logprobs) progress.logprobs.add_prompt(piece.prompt, sequence.prompt_pieces);
     }
@@ -101,13 +128,16 @@ class CompletionStream final : public StreamedAnswer {
       const OutputToken& token = piece.tokens[i];
       const bool last = piece.final && i + 1 == piece.tokens.size();
       if (!sequence.prompt_only) {
-        const std::string_view visible = token.special ? std::string_view() : token.text;
-        choice.text += last ? progress.holdback.finish(visible, sequence.finish)
-                            : progress.holdback.push(visible);
+        choice.text += progress.text.push(token, last ? &sequence.finish : nullptr);
         if (options_.logprobs) progress.logprobs.add({&token, 1});
       }
       if (options_.logprobs) choice.logprobs = progress.logprobs.take();
-      out.push_back(sse_event(last ? last_chunk(sequence, choice) : chunk(choice)));
+      const std::span<const OutputToken> shown(&token, sequence.prompt_only ? 0 : 1);
+      choice.more.clear();
+      append_token_ids(choice.more, options_.extras, shown);
+      if (begins && i == 0)
+        append_prompt(choice.more, options_.extras, piece.prompt, sequence.prompt_ids);
+      out.push_back(sse_event(last ? last_chunk(sequence, choice) : chunk(sequence, choice)));
       choice.text.clear();
     }
     return out;
@@ -121,6 +151,7 @@ class CompletionStream final : public StreamedAnswer {
       append_served_by(last, options_);
       last += R"(,"choices":[],"usage":)";
       append_usage(last, options_.style, usage_of(sequences, per_prompt_));
+      append_timings(last, options_.extras, sequences, per_prompt_);
       last += '}';
       out.push_back(sse_event(last));
     }
@@ -131,12 +162,12 @@ class CompletionStream final : public StreamedAnswer {
  private:
   // One sequence of the answer.
   struct Progress {
-    request::StopHoldback holdback;
+    AnswerText text;
     CompletionLogprobs logprobs;
     bool begun = false;
   };
 
-  std::string chunk(const Choice& choice) const {
+  std::string chunk(const SequenceAnswer& sequence, const Choice& choice) const {
     std::string out = R"({"object":"text_completion")";
     append_identity(out, options_);
     out += R"(,"choices":[)";
@@ -144,6 +175,7 @@ class CompletionStream final : public StreamedAnswer {
     out += ']';
     append_served_by(out, options_);
     if (options_.include_usage && options_.style == ApiStyle::kOpenAi) out += R"(,"usage":null)";
+    append_timings(out, options_.extras, {&sequence, 1}, 1);
     out += '}';
     return out;
   }
@@ -153,7 +185,7 @@ class CompletionStream final : public StreamedAnswer {
     const bool tgi = options_.style == ApiStyle::kTgi;
     const bool raw = tgi && sequence.finish.reason == FinishReason::kEosToken;
     choice.finish = raw ? "eos_token" : openai_finish_name(options_.style, sequence.finish.reason);
-    if (!tgi) return chunk(choice);
+    if (!tgi) return chunk(sequence, choice);
     std::string out = R"({"object":"text_completion")";
     append_identity(out, options_);
     append_served_by(out, options_);
@@ -162,6 +194,7 @@ class CompletionStream final : public StreamedAnswer {
     out += R"(],"usage":)";
     append_usage(
         out, options_.style, Usage{sequence.n_prompt, sequence.n_generated, sequence.n_cached});
+    append_timings(out, options_.extras, {&sequence, 1}, 1);
     out += '}';
     return out;
   }

@@ -98,7 +98,7 @@ Result<CompletionRequest> read_completion_request(const json::Value& body,
   out.stream = fields.read_bool("stream").value_or(false);
   out.include_usage = read_include_usage(fields);
   fields.require_neutral("add_special_tokens", "true");
-  fields.require_neutral("best_of", "1");
+  out.parameters.best_of = fields.read_u64("best_of");
   fields.refuse_documented(kCompletionDocument);
   out.ignored = finish_fields(fields, limits);
   COXSWAIN_RETURN_IF_ERROR(fields.status());

@@ -25,6 +25,7 @@ constexpr std::int64_t kTimeoutMsMax = 86'400'000;  // a day
 constexpr std::size_t kCacheSaltBytesMax = 256;
 
 constexpr float kLogitBiasMax = 100.0F;
+constexpr std::size_t kStopIdsMax = 128;
 // Longer ones would make a step of a long prompt slow for everybody in it.
 constexpr std::uint32_t kNgramMax = 64;
 
@@ -80,6 +81,56 @@ void read_allowed_tokens(FieldReader& fields, SamplingParams& out) {
   auto ids = read_token_ids(value->as_array(), kField);
   if (!ids.ok()) return fields.fail(ids.status());
   out.allowed_tokens = std::move(ids).value();
+}
+
+void read_stop_ids(FieldReader& fields, Parameters& out) {
+  constexpr std::string_view kField = "stop_token_ids";
+  const json::Value* value = fields.find(kField);
+  if (value == nullptr) return;
+  if (!value->is_array()) {
+    fields.fail(
+        "`stop_token_ids` must be an array of token ids. Given: " + std::string(type_name(*value)),
+        kField);
+    return;
+  }
+  const json::Array& array = value->as_array();
+  if (array.size() > kStopIdsMax) {
+    fields.fail("`stop_token_ids` must have at most " + std::to_string(kStopIdsMax) +
+                    " token ids. Given: " + std::to_string(array.size()),
+                kField);
+    return;
+  }
+  auto ids = read_token_ids(array, kField);
+  if (!ids.ok()) return fields.fail(ids.status());
+  out.stop_ids = std::move(ids).value();
+}
+
+// -1: as many as there is room for.
+void read_truncation(FieldReader& fields, Parameters& out) {
+  const auto asked = fields.read_i32("truncate_prompt_tokens");
+  if (!asked) return;
+  out.truncate_to_fit = *asked == -1;
+  if (out.truncate_to_fit) return;
+  if (*asked < 1) {
+    fields.fail("`truncate_prompt_tokens` must be >= 1, or -1 for all that fits. Given: " +
+                    std::to_string(*asked),
+                "truncate_prompt_tokens");
+    return;
+  }
+  out.truncate = static_cast<std::uint64_t>(*asked);
+}
+
+// llama-server's name of max_tokens; -1: all that fits.
+void read_n_predict(FieldReader& fields, Parameters& out) {
+  const auto asked = fields.read_i32("n_predict");
+  if (!asked || *asked == -1) return;
+  if (*asked < -1) {
+    fields.fail(
+        "`n_predict` must be >= 1, or -1 for all that fits. Given: " + std::to_string(*asked),
+        "n_predict");
+    return;
+  }
+  set_new_tokens(fields, "n_predict", static_cast<std::uint32_t>(*asked), out);
 }
 
 // llama-server's defaults: a new line, and what sets off a name, a speech or an action.
@@ -143,9 +194,21 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
   read_sampling_steps(fields, out);
   out.seed = fields.read_seed("seed");
   out.n = fields.read_u32("n");
+  read_repeat_penalty(fields, out);
   out.max_new_tokens = fields.read_u32("max_tokens");
+  read_n_predict(fields, out);
+  out.min_new_tokens = fields.read_u32("min_tokens").value_or(0);
   out.stop = fields.read_strings("stop", FieldReader::BareString::kAllowed);
+  read_stop_ids(fields, out);
   out.ignore_eos = fields.read_bool("ignore_eos").value_or(false);
+  if (fields.read_bool("include_stop_str_in_output").value_or(false))
+    out.text.stop_text = request::StopText::kKept;
+  out.text.shows_special = !fields.read_bool("skip_special_tokens").value_or(true);
+  out.extras = {.token_ids = fields.read_bool("return_token_ids").value_or(false),
+                .n_prompt_logprobs = fields.read_u32("prompt_logprobs"),
+                .timings = fields.read_bool("timings_per_token").value_or(false)};
+  read_truncation(fields, out);
+  out.cache_prompt = fields.read_bool("cache_prompt").value_or(true);
   read_scheduling(fields, out);
   read_v1_grammar(fields, out);
   out.do_sample = true;
@@ -181,6 +244,46 @@ void read_sampling_steps(FieldReader& fields, Parameters& out) {
   out.bad_words = fields.read_strings("bad_words", FieldReader::BareString::kRefused);
   read_allowed_tokens(fields, steps);
   read_samplers(fields, steps);
+}
+
+void set_new_tokens(FieldReader& fields,
+                    std::string_view name,
+                    std::uint32_t value,
+                    Parameters& out) {
+  if (out.max_new_tokens && *out.max_new_tokens != value) {
+    const std::string other(out.new_tokens_field.empty() ? "max_tokens" : out.new_tokens_field);
+    fields.fail("`" + other + "` and `" + std::string(name) +
+                    "` must be equal if both are set. Given: " +
+                    std::to_string(*out.max_new_tokens) + " and " + std::to_string(value),
+                name);
+  }
+  out.new_tokens_field = name;
+  out.max_new_tokens = value;
+}
+
+// The penalty looks at all tokens, so a window is refused where there is a penalty.
+void read_repeat_penalty(FieldReader& fields, Parameters& out) {
+  const auto asked = fields.read_float("repeat_penalty");
+  const auto window = fields.read_i32("repeat_last_n");
+  if (!asked) return;
+  if (out.repetition_penalty && *out.repetition_penalty != *asked) {
+    fields.fail("`repetition_penalty` and `repeat_penalty` must be equal if both are set. Given: " +
+                    request::number_text(*out.repetition_penalty) + " and " +
+                    request::number_text(*asked),
+                "repeat_penalty");
+  }
+  out.repetition_penalty_field = "repeat_penalty";
+  out.repetition_penalty = asked;
+  if (!window || *window == -1 || *asked == 1.0F) return;
+  if (*window == 0) {
+    out.repetition_penalty.reset();
+    return;
+  }
+  fields.fail(
+      unsupported("`repeat_last_n` is not supported beside `repeat_penalty`, except as -1 or 0. "
+                  "Given: " +
+                      std::to_string(*window),
+                  "repeat_last_n"));
 }
 
 void read_scheduling(FieldReader& fields, Parameters& out) {

@@ -19,6 +19,15 @@ Parameters read_openai_parameters(FieldReader& fields, const DocumentLimits& lim
 // min_p, bad_words and Parameters::steps, which native parameters and both documents below /v1 have.
 void read_sampling_steps(FieldReader& fields, Parameters& out);
 
+// Another name of the number of new tokens, where the client gave one. Both must be equal if both are set.
+void set_new_tokens(FieldReader& fields,
+                    std::string_view name,
+                    std::uint32_t value,
+                    Parameters& out);
+
+// repeat_penalty and repeat_last_n, another name of repetition_penalty.
+void read_repeat_penalty(FieldReader& fields, Parameters& out);
+
 // priority, timeout_ms and cache_salt, which every route has.
 void read_scheduling(FieldReader& fields, Parameters& out);
 

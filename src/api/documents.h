@@ -22,8 +22,10 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "api/extras.h"
 #include "json/json.h"
 #include "speech/asked.h"
+#include "speech/reply_reader.h"
 
 namespace coxswain::api {
 
@@ -64,23 +66,31 @@ struct Parameters {
   std::vector<std::string> bad_words;  // texts
   bool do_sample = false;
   std::optional<std::uint32_t> max_new_tokens;
+  std::uint32_t min_new_tokens = 0;  // before a token that ends the answer
   // What the client called these, unless the route's usual name.
   std::string_view new_tokens_field;
   std::string_view top_tokens_field;
+  std::string_view repetition_penalty_field;
   std::optional<bool> return_full_text;
   std::vector<std::string> stop;
+  std::vector<TokenId> stop_ids;
   std::optional<std::uint64_t> truncate;
+  bool truncate_to_fit = false;  // in its place: as many tokens as there is room for
+  bool truncates() const { return truncate || truncate_to_fit; }
   bool details = false;
   bool decoder_input_details = false;
   std::optional<std::uint64_t> seed;
   std::optional<std::uint32_t> top_n_tokens;
   std::vector<std::pair<TokenId, float>> logit_bias;
   bool ignore_eos = false;
+  speech::TextRules text;
+  Extras extras;
   std::optional<AskedGrammar> grammar;
   std::optional<ThoughtBudget> thoughts;  // set by who knows how the model spells them
   // When it runs, not what it yields.
   std::int32_t priority = 0;                // higher first
   std::optional<std::uint32_t> timeout_ms;  // from its arrival
+  bool cache_prompt = true;                 // false: it takes no cached prefix, and leaves none
   std::string cache_salt;  // empty: prefixes are shared with all others without one
 };
 

@@ -52,22 +52,6 @@ void read_num_predict(FieldReader& options, Parameters& out) {
   out.max_new_tokens = static_cast<std::uint32_t>(*asked);
 }
 
-// The penalty looks at all tokens, so a window is refused where there is a penalty.
-void read_repeat_penalty(FieldReader& options, Parameters& out) {
-  out.repetition_penalty = options.read_float("repeat_penalty");
-  const auto window = options.read_i32("repeat_last_n");
-  if (!window || *window == -1 || out.repetition_penalty.value_or(1.0F) == 1.0F) return;
-  if (*window == 0) {
-    out.repetition_penalty.reset();
-    return;
-  }
-  options.fail(
-      unsupported("`repeat_last_n` is not supported beside `repeat_penalty`, except as -1 or 0. "
-                  "Given: " +
-                      std::to_string(*window),
-                  "repeat_last_n"));
-}
-
 void read_options(FieldReader& fields, const DocumentLimits& limits, ChatRequest& request) {
   static const json::Object none;
   Parameters& out = request.parameters;

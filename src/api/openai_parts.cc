@@ -1,5 +1,7 @@
 #include "api/openai_parts.h"
 
+#include <algorithm>
+
 #include "json/json.h"
 
 namespace coxswain::api {
@@ -21,11 +23,11 @@ void append_token(std::string& out, ApiStyle style, std::string_view text, float
 }
 
 // {"token":...,"logprob":...,"bytes":[...],"top_logprobs":[...]}
-void append_logprob(std::string& out, ApiStyle style, const OutputToken& token) {
+void append_logprob(std::string& out, ApiStyle style, const OutputToken& token, std::size_t n_top) {
   out += '{';
   append_token(out, style, token.text, token.logprob);
   out += R"(,"top_logprobs":[)";
-  for (std::size_t i = 0; i < token.alternatives.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(n_top, token.alternatives.size()); ++i) {
     if (i > 0) out += ',';
     out += '{';
     append_token(out, style, token.alternatives[i].text, token.alternatives[i].logprob);
@@ -87,17 +89,22 @@ void append_usage(std::string& out, ApiStyle style, const Usage& usage) {
   out += '}';
 }
 
-void append_logprobs(std::string& out, ApiStyle style, std::span<const OutputToken> tokens) {
+void append_logprobs(std::string& out,
+                     const OpenAiAnswerOptions& options,
+                     std::span<const OutputToken> tokens) {
   out += R"({"content":)";
-  append_logprob_list(out, style, tokens);
+  append_logprob_list(out, options.style, tokens, options.n_top_logprobs);
   out += '}';
 }
 
-void append_logprob_list(std::string& out, ApiStyle style, std::span<const OutputToken> tokens) {
+void append_logprob_list(std::string& out,
+                         ApiStyle style,
+                         std::span<const OutputToken> tokens,
+                         std::size_t n_top) {
   out += '[';
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0) out += ',';
-    append_logprob(out, style, tokens[i]);
+    append_logprob(out, style, tokens[i], n_top);
   }
   out += ']';
 }

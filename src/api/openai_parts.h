@@ -20,10 +20,15 @@ void append_identity(std::string& out, const OpenAiAnswerOptions& options);
 // ,"model":...,"system_fingerprint":...
 void append_served_by(std::string& out, const OpenAiAnswerOptions& options);
 
-// [{"token","logprob","bytes","top_logprobs"}, ...]; not in TGI's dialect: `bytes`.
-void append_logprob_list(std::string& out, ApiStyle style, std::span<const OutputToken> tokens);
+// [{"token","logprob","bytes","top_logprobs"}, ...], `n_top` of the last; not in TGI's dialect: `bytes`.
+void append_logprob_list(std::string& out,
+                         ApiStyle style,
+                         std::span<const OutputToken> tokens,
+                         std::size_t n_top = kTopTokensMax);
 // {"content":[...]}
-void append_logprobs(std::string& out, ApiStyle style, std::span<const OutputToken> tokens);
+void append_logprobs(std::string& out,
+                     const OpenAiAnswerOptions& options,
+                     std::span<const OutputToken> tokens);
 
 struct Usage {
   std::uint64_t prompt_tokens = 0;

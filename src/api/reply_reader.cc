@@ -4,9 +4,12 @@
 
 namespace coxswain::api {
 
-Reply read_reply(const ReplyOptions& options, const SequenceAnswer& sequence, std::size_t index) {
+Reply read_reply(const ReplyOptions& options,
+                 const SequenceAnswer& sequence,
+                 std::size_t index,
+                 const TextRules& rules) {
   using Kind = reply::Part::Kind;
-  ReplyReader reader(options, index, sequence.stops);
+  ReplyReader reader(options, index, sequence.stops, sequence.id_stops, rules);
   Reply out;
   for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
     const bool last = i + 1 == sequence.tokens.size();

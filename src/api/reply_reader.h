@@ -28,6 +28,9 @@ struct Reply {
   std::uint32_t n_reasoning_tokens = 0;
 };
 // The sequence has ended and keeps its tokens.
-Reply read_reply(const ReplyOptions& options, const SequenceAnswer& sequence, std::size_t index);
+Reply read_reply(const ReplyOptions& options,
+                 const SequenceAnswer& sequence,
+                 std::size_t index,
+                 const TextRules& rules = {});
 
 }  // namespace coxswain::api

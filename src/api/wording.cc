@@ -35,6 +35,9 @@ std::string_view Wording::name(std::string_view field) const {
     for (const auto& [native_name, ollama] : kOllamaNames)
       if (field == native_name) return ollama;
   }
+  if (field == "min_new_tokens") return "min_tokens";
+  if (field == "stop_token_sequences" || field == "end_ids") return "stop_token_ids";
+  if (field == "repetition_penalty") return called(parameters_.repetition_penalty_field, field);
   if (field == "top_n_tokens") return called(parameters_.top_tokens_field, "top_logprobs");
   return field;
 }

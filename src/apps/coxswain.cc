@@ -1,10 +1,8 @@
-// coxswain: what is done beside serving. Its verbs do their work and end; servers are programs of their own.
+// coxswain: one program for who has one machine and a model. Some of its verbs are those of the other programs.
 
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <span>
 #include <string>
@@ -17,7 +15,9 @@
 #include <coxswain/status.h>
 #include <coxswain/types.h>
 
+#include "apps/chat_command.h"
 #include "apps/migrate_command.h"
+#include "apps/program.h"
 #include "apps/pull.h"
 #include "fleet/import/import.h"
 #include "fleet/top/fleet_page.h"
@@ -38,6 +38,15 @@ constexpr std::size_t kFileBytesMax = std::size_t{16} << 20;
 constexpr std::string_view kUsage =
     "usage: coxswain VERB ...\n"
     "\n"
+    "  serve MODEL            serves a model on this machine alone; further words are options of "
+    "text-generation-launcher,\n"
+    "                         such as --port 8080 or --quantize int8\n"
+    "  chat MODEL             a conversation in the terminal, without a server; [--system TEXT] "
+    "[--temperature T] (0: greedy)\n"
+    "                         [--seed N] [--max-new-tokens N] [--quantize FORM] [--threads N]. A "
+    "line of stdin is a message\n"
+    "  plan MODEL             says what serve would start and where its memory would go; the same "
+    "options\n"
     "  fleet import FILE...   prints how text-generation-launcher is started for a set-up of "
     "BlitzScale, and what of it\n"
     "                         has no equivalent. FILEs: its deployment (JSON with init_states, "
@@ -73,12 +82,12 @@ constexpr std::string_view kUsage =
     "is not whole, 2 usage.\n";
 
 int usage_error(const std::string& what) {
-  std::fprintf(stderr,
-               "coxswain: %s. There is: completions WHAT, doctor, fleet import FILE..., fleet top "
-               "WHERE, migrate -- "
-               "COMMAND..., pull "
-               "MODEL, quantize MODEL FOLDER (coxswain --help)\n",
-               what.c_str());
+  std::fprintf(
+      stderr,
+      "coxswain: %s. There is: chat MODEL, completions WHAT, doctor, fleet import FILE..., "
+      "fleet top WHERE, migrate -- COMMAND..., plan MODEL, pull MODEL, quantize MODEL "
+      "FOLDER, serve MODEL (coxswain --help)\n",
+      what.c_str());
   return 2;
 }
 
@@ -162,25 +171,9 @@ int ended(const Status& status) {
   return 1;
 }
 
-// The server has the model's code: this process becomes one of its verbs.
-int quantize(Words words) {
-  const std::string program = serve::program_folder() + "/text-generation-server";
-  std::vector<std::string> all{program, "quantize"};
-  for (const std::string_view word : words) all.emplace_back(word);
-  std::vector<char*> argv;
-  argv.reserve(all.size() + 1);
-  for (std::string& word : all) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  execv(program.c_str(), argv.data());
-  std::fprintf(
-      stderr, "coxswain: %s cannot be started: %s\n", program.c_str(), std::strerror(errno));
-  return 1;
-}
-
 int completions(Words words) {
   if (words.size() == 2 && words[0] == "man") {
-    for (const auto binary :
-         {options::Binary::kLauncher, options::Binary::kRouter, options::Binary::kServer}) {
+    for (const auto binary : options::kBinaries) {
       if (options::program_name(binary) != words[1]) continue;
       std::fputs(options::man_page(binary).c_str(), stdout);
       return 0;
@@ -222,7 +215,13 @@ int run(Words words) {
   if (words[0] == "completions") return completions(words.subspan(1));
   if (words[0] == "doctor") return doctor(words.subspan(1));
   if (words[0] == "migrate") return ended(migrate_words(words.subspan(1)));
-  if (words[0] == "quantize") return quantize(words.subspan(1));
+  if (words[0] == "serve") return serve_model(words.subspan(1));
+  if (words[0] == "plan") return plan_model(words.subspan(1));
+  if (words[0] == "chat") return ended(chat_with_model(words.subspan(1)));
+  if (words[0] == "quantize") {
+    std::vector<std::string_view> all(words.begin(), words.end());
+    return become("text-generation-server", all);
+  }
   if (words[0] != "fleet") return usage_error("no verb `" + std::string(words[0]) + "`");
   if (words.size() < 2) return usage_error("fleet needs a verb of its own");
   if (words[1] == "import") return import_fleet(words.subspan(2));

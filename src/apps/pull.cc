@@ -1,21 +1,15 @@
 #include "apps/pull.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <unistd.h>
 
+#include "apps/environment.h"
 #include "hub/curl_fetcher.h"
 #include "hub/download.h"
-#include "serve/model_source.h"
 
 namespace coxswain::apps {
 namespace {
-
-std::string variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
 
 // A line for each file; on a terminal one that changes.
 class Report {
@@ -49,8 +43,7 @@ class Report {
 
 Result<hub::Wanted> wanted_of(std::span<const std::string_view> words) {
   hub::Wanted out;
-  out.cache = serve::hub_cache_folder(
-      variable("HUGGINGFACE_HUB_CACHE"), variable("HF_HUB_CACHE"), variable("HF_HOME"));
+  out.cache = hub_cache_folder();
   if (const std::string revision = variable("REVISION"); !revision.empty()) out.revision = revision;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool has_value = i + 1 < words.size();
@@ -91,8 +84,10 @@ Status pull_model(std::span<const std::string_view> words) {
   }
   Report report;
   wanted.tell = [&](const hub::Progress& at) { report(at); };
-  const auto fetcher = hub::make_curl_fetcher(wanted.endpoint.starts_with("http://"));
-  COXSWAIN_ASSIGN_OR_RETURN(const std::string folder, hub::download_model(*fetcher, wanted));
+  const bool plain_http = wanted.endpoint.starts_with("http://");
+  COXSWAIN_ASSIGN_OR_RETURN(
+      const std::string folder,
+      hub::download_model([&] { return hub::make_curl_fetcher(plain_http); }, wanted));
   std::printf("%s\n", folder.c_str());
   return {};
 }

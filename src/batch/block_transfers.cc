@@ -8,8 +8,6 @@
 namespace coxswain::batch {
 namespace {
 
-// Of a runner's attachment_bytes_max for each attachment, beside its bytes.
-constexpr std::uint64_t kSlotOverheadBytes = 4096;
 // Larger ones are gaps in what the destination generates (docs/adr/0074-a-prompt-goes-apart-where-less-is-lost.md).
 constexpr std::uint64_t kHandoverPieceBytes = std::uint64_t{1} << 20;
 
@@ -22,8 +20,9 @@ std::uint32_t blocks_of_a_piece(const RunnerInfo& info, const KvLayout& layout) 
   if (!can.attachments || !told || layout.groups.empty()) return 0;
   const std::vector<std::uint32_t> none(layout.groups.size(), 0);
   const std::vector<std::uint32_t> one(layout.groups.size(), 1);
-  const std::uint64_t head = blocks_attachment_bytes(layout, none) + kSlotOverheadBytes;
-  const std::uint64_t block = blocks_attachment_bytes(layout, one) - head + kSlotOverheadBytes;
+  constexpr std::uint64_t kBeside = BlockTransfers::kSlotOverheadBytes;
+  const std::uint64_t head = blocks_attachment_bytes(layout, none) + kBeside;
+  const std::uint64_t block = blocks_attachment_bytes(layout, one) - head + kBeside;
   const std::uint64_t slot = can.attachment_bytes_max / BlockTransfers::kParts;
   if (slot < head + block) return 0;
   return static_cast<std::uint32_t>(
@@ -128,6 +127,38 @@ Result<HeldPrefix> BlockTransfers::hold_for_import(std::string_view identity,
   return keep(std::move(hold), n_cached);
 }
 
+Result<HeldPrefix> BlockTransfers::hold_fresh(std::string_view identity,
+                                              std::span<const TokenId> tokens,
+                                              std::uint32_t n_blocks,
+                                              TimePoint until) {
+  if (piece_blocks_max_ == 0)
+    return Status(Code::kUnimplemented, "the runner takes no KV blocks as attachments");
+  const std::size_t n_tokens = std::size_t{n_blocks} * cache_.block_tokens();
+  assert(n_tokens <= tokens.size());
+  std::vector<TokenId> all(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n_tokens));
+  Hold hold{.lease = cache_.open(identity, all, false), .until = until};
+  COXSWAIN_RETURN_IF_ERROR(cache_.grow(hold.lease, n_blocks));
+  hold.tokens = std::move(all);
+  return keep(std::move(hold), 0);
+}
+
+std::vector<BlockTableChange> BlockTransfers::use(std::uint64_t hold, std::uint64_t step) {
+  kvcache::KvLease& lease = holds_.at(hold).lease;
+  lease.mark_used(step);
+  std::vector<BlockTableChange> out;
+  for (std::size_t g = 0; g < cache_.n_groups(); ++g) {
+    const auto table = lease.table(g);
+    out.push_back(
+        {.kv_group = static_cast<std::uint32_t>(g), .blocks = {table.begin(), table.end()}});
+  }
+  return out;
+}
+
+void BlockTransfers::on_end(std::uint64_t hold, std::function<void()> ended) {
+  const auto found = holds_.find(hold);
+  if (found != holds_.end()) found->second.ended = std::move(ended);
+}
+
 void BlockTransfers::move(BlockPiece piece) {
   if (!holds_.contains(piece.hold))
     return piece.done({Code::kUnavailable, "the runner was lost or the engine ends"});
@@ -144,7 +175,11 @@ void BlockTransfers::publish(std::uint64_t hold, std::uint32_t n_blocks) {
 // The blocks of a piece that a step moves retire with the step.
 void BlockTransfers::close(std::uint64_t hold, std::uint32_t publish) {
   this->publish(hold, publish);
-  if (holds_.erase(hold) == 0) return;
+  const auto found = holds_.find(hold);
+  if (found == holds_.end()) return;
+  const std::function<void()> ended = std::move(found->second.ended);
+  holds_.erase(found);
+  if (ended) ended();
   const auto leaves = std::stable_partition(
       waiting_.begin(), waiting_.end(), [&](const BlockPiece& p) { return p.hold != hold; });
   std::vector<BlockPiece> dropped;
@@ -171,7 +206,7 @@ void BlockTransfers::fill(StepPlan& plan) {
   BlockPiece piece = std::move(waiting_.front());
   waiting_.pop_front();
   kvcache::KvLease& lease = holds_.at(piece.hold).lease;
-  BlockTransfer transfer{.attachment = piece.attachment};
+  BlockTransfer transfer{.attachment = piece.attachment, .layers = piece.layers};
   for (std::size_t g = 0; g < cache_.n_groups(); ++g) {
     auto& blocks = transfer.blocks.emplace_back();
     std::ranges::copy_if(lease.table(g).subspan(piece.first, piece.n),

@@ -69,6 +69,7 @@ struct BlockPiece {
   bool comes_in = false;
   std::uint32_t first = 0;
   std::uint32_t n = 0;
+  LayerRange layers = {};  // of the blocks
   std::uint64_t attachment = 0;
   // Once, on the engine thread: the attachment was made, or was imported, or why not.
   std::function<void(const Status&)> done = [](const Status&) {};
@@ -81,6 +82,8 @@ class BlockTransfers {
   static constexpr std::uint32_t kParts = 4;
   static constexpr std::uint32_t kSlots = 2;
   static constexpr std::uint32_t kPieceBlocksMax = 256;
+  // Of a runner's attachment_bytes_max for each attachment, beside its bytes.
+  static constexpr std::uint64_t kSlotOverheadBytes = 4096;
 
   // The ids of attachments and holds begin there. Those of holds are of one engine, through all of its runners.
   BlockTransfers(kvcache::KvCache& cache,
@@ -108,6 +111,16 @@ class BlockTransfers {
                                      std::uint32_t n_blocks,
                                      std::uint32_t piece_blocks,
                                      TimePoint until = TimePoint::max());
+  // Blocks of its own for the first n_blocks of `tokens`, whatever the cache has, every one of them in every group: for
+  // rows that write all of them. REQUIRES and errors: as above.
+  Result<HeldPrefix> hold_fresh(std::string_view identity,
+                                std::span<const TokenId> tokens,
+                                std::uint32_t n_blocks,
+                                TimePoint until = TimePoint::max());
+  // The tables of what is held; `step` names them.
+  std::vector<BlockTableChange> use(std::uint64_t hold, std::uint64_t step);
+  // Called when the hold ends; not with fail().
+  void on_end(std::uint64_t hold, std::function<void()> ended);
   // REQUIRES: inside of what is held; whoever brings an attachment has attached it.
   void move(BlockPiece piece);
   // The first so many blocks of what is held are there now, for others too.
@@ -140,6 +153,7 @@ class BlockTransfers {
     std::vector<TokenId> tokens = {};  // of the held blocks, where some come in
     kvcache::KvLease lease;
     TimePoint until = TimePoint::max();
+    std::function<void()> ended = {};  // null: nobody asks
   };
   struct InFlight {
     std::uint64_t step = 0;

@@ -36,7 +36,7 @@ class ThreadedEngine final : public Engine {
   ~ThreadedEngine() override {
     inbox_.stop();
     thread_.join();
-    core_.transfers().fail({Code::kUnavailable, ErrorKind::kUnavailable, "the engine ends"});
+    core_.fail_transfers({Code::kUnavailable, ErrorKind::kUnavailable, "the engine ends"});
     for (const EngineWork& work : inbox_.take(false, {}).work) work(core_);
   }
 

@@ -129,6 +129,10 @@ struct ParkedContext {
   // Of the tokens in these blocks and all else that decides what they hold.
   std::uint64_t digest = 0;
   std::uint32_t n_blocks = 0;
+  // Not 0: the first so many layers alone have been computed, of all positions in the blocks. What the next layer reads
+  // of these is the attachment `hidden` of the runner; whoever goes on computes the other layers.
+  std::uint32_t layers = 0;
+  std::uint64_t hidden = 0;
   std::uint32_t piece_blocks = 0;                // that leave the runner at once
   std::vector<std::uint32_t> first_blocks = {};  // per KV group, behind what has left its window
   std::shared_ptr<const KvLayout> layout = {};
@@ -155,8 +159,9 @@ struct TokenEvent {
   std::shared_ptr<const ParkedContext> parked;
   // On the final event:
   std::uint32_t n_generated = 0;
-  std::uint32_t n_cached_prompt_tokens = 0;  // taken from the prefix cache
   DraftCounts drafts = {};
+  // So far:
+  std::uint32_t n_cached_prompt_tokens = 0;  // taken from the prefix cache
   TimePoint queued_at{};
   TimePoint scheduled_at{};    // first time in a plan; equal to queued_at if never
   TimePoint first_token_at{};  // of this engine, where the request has had progress elsewhere

@@ -284,6 +284,11 @@ void EngineCore::tell_kv_events() {
 
 void EngineCore::finish_call() {
   tell_kv_events();
+  tell_events();
+  gone_.clear();
+}
+
+void EngineCore::tell_events() {
   std::vector<SinkEvent> events = std::move(events_);
   for (std::size_t begin = 0, end = 0; begin < events.size(); begin = end) {
     EventOutlet* const outlet = events[begin].sink->outlet();
@@ -297,16 +302,16 @@ void EngineCore::finish_call() {
   }
   events.clear();
   events_ = std::move(events);  // for its room
-  gone_.clear();
 }
 
 // Nothing is known about the runner any more: what it held is gone, what had started fails, what
 // waits goes on waiting.
 void EngineCore::lose_runner(const Status& status) {
   runner_up_ = false;
+  stats_.layers_ready = 0;
   steps_.clear();
   cache_->retire(last_step_);
-  transfers_->fail(status);
+  fail_transfers(status);
   for (const auto& [id, s] : sequences_) s->n_in_flight = s->n_pending = s->n_pending_extra = 0;
   while (!running_.empty()) fail(*running_.back(), generation_error(status));
   std::vector<Sequence*> ending;
@@ -363,7 +368,7 @@ EngineStats EngineCore::stats() const {
 
 void EngineCore::observe_state() {
   if (hooks_.observer == nullptr) return;
-  EngineState state{.stats = stats()};
+  EngineState state{.stats = stats(), .queued = waiting_.by_priority()};
   state.batch_sequences = static_cast<std::uint32_t>(running_.size());
   for (const Sequence* s : running_) state.batch_tokens_max += s->tokens_max();
   if (cache_->n_groups() > 0)

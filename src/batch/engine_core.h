@@ -30,6 +30,7 @@
 #include "batch/dynamic_batch.h"
 #include "batch/engine.h"
 #include "batch/engine_observer.h"
+#include "batch/layer_steps.h"
 #include "batch/length_forecast.h"
 #include "batch/scheduler.h"
 #include "batch/sequence.h"
@@ -101,6 +102,16 @@ class EngineCore {
 
   // Blocks of cached prefixes, in and out. Another one for each runner.
   BlockTransfers& transfers() { return *transfers_; }
+  // Steps of some layers, between the others.
+  LayerSteps& layer_steps() { return layer_steps_; }
+  std::uint32_t layers_ready() const { return stats_.layers_ready; }  // 0: no step has told
+  std::uint32_t prefill_tokens_max() const { return options_.prefill_tokens_max; }
+  void post(EngineWork work) const { hooks_.post(std::move(work)); }
+  // What others wait for in these two is done with `why`.
+  void fail_transfers(const Status& why) {
+    layer_steps_.fail(why);
+    transfers_->fail(why);
+  }
   const std::shared_ptr<StepRunner>& runner() const { return runner_; }
   const RunnerInfo& runner_info() const { return info_; }
   TierDriver* tier() { return tier_.get(); }  // null without EngineOptions::tier
@@ -140,18 +151,21 @@ class EngineCore {
     std::uint32_t n_draft_max = 0;
     bool sample = false;
     bool prefill = false;
+    bool applied = false;
   };
   struct Step {
     StepTicket ticket;
     Status refused;  // why the runner did not take the plan
     std::vector<StepRow> rows;
-    std::vector<SequenceId> dropped;  // told with the plan
-    std::size_t new_bytes = 0;        // of the sequences that the plan introduces
+    std::optional<SequenceId> layer_row;  // of a LayerStep, in the place of `rows`
+    std::vector<SequenceId> dropped;      // told with the plan
+    std::size_t new_bytes = 0;            // of the sequences that the plan introduces
     std::size_t rows_bytes = 0;
     TimePoint submitted_at{};
     bool prefill = false;
-    StepShape shape;       // where costs are learned
-    IterationStats stats;  // of its plan; the rest when the result is there
+    StepShape shape;           // where costs are learned
+    double floor_seconds = 0;  // StepFinished::floor
+    IterationStats stats;      // of its plan; the rest when the result is there
   };
   // engine_core.cc: the life of sequences
   void start_cache();
@@ -165,6 +179,7 @@ class EngineCore {
   void pause(Sequence& s, TimePoint now);
   void end(Sequence& s, Outcome outcome, TokenEvent event);
   void cancel_request(Sequence& s, const Status& why);
+  static void stamp(TokenEvent& event, const Sequence& s);
   void leave_request(Sequence& s);
   void fail(Sequence& s, Status status);
   void send_final(Sequence& s);
@@ -176,6 +191,7 @@ class EngineCore {
   bool note_stall(Sequence& s, TimePoint now, std::vector<Sequence*>& silent);
   // Ends a call from outside: events leave, and what was answered is freed.
   void finish_call();
+  void tell_events();
   void tell_kv_events();
 
   // step_submit.cc: Decision -> StepPlan
@@ -202,6 +218,7 @@ class EngineCore {
   void take_dropped(StepPlan& plan, Step& step);
   void send(StepPlan plan, Step step);
   bool submit_transfer(TimePoint now);
+  bool submit_layers(TimePoint now);
   void ask_tier();
   bool ask_tier_for(const Decision& decision);
   std::span<const std::uint32_t> blocks_on_loan();
@@ -210,9 +227,12 @@ class EngineCore {
 
   // step_apply.cc: StepResult -> events
   Status result_matches(const Step& step, const StepResult& result) const;
+  void retire_layers(const Step& step, const Result<StepResult>& result, const Status& status);
   static const char* wrong_with(const Sequence& s,
                                 const StepRow& row,
                                 const SequenceResult& result);
+  void apply_rows(Step& step, StepResult& result, TimePoint now);
+  static bool gives_first_token(const StepRow& row);
   void apply_row(const StepRow& row, SequenceResult& result, TimePoint now);
   void note_drafts(Sequence& s, const SequenceResult& result);
   void apply_failed_step(const Step& step, const Status& status);
@@ -271,6 +291,7 @@ class EngineCore {
   Scheduler scheduler_;
   std::unique_ptr<kvcache::KvCache> cache_;
   std::unique_ptr<BlockTransfers> transfers_;
+  LayerSteps layer_steps_;
   std::unique_ptr<TierDriver> tier_;
   bool transfer_was_last_ = false;  // rows and transfers take turns
   bool has_windows_ = false;        // some group of the cache

@@ -80,13 +80,17 @@ void EngineCore::send_final(Sequence& s) {
   }
   for (TokenEvent& event : finals) {
     event.final = true;
-    event.n_cached_prompt_tokens = s.n_cached_prompt_tokens;
     event.drafts = s.drafts;
-    event.queued_at = s.queued_at;
-    event.scheduled_at = s.scheduled_at;
-    event.first_token_at = s.first_token_at;
+    stamp(event, s);
     events_.push_back({sink, std::move(event)});
   }
+}
+
+void EngineCore::stamp(TokenEvent& event, const Sequence& s) {
+  event.n_cached_prompt_tokens = s.n_cached_prompt_tokens;
+  event.queued_at = s.queued_at;
+  event.scheduled_at = s.scheduled_at;
+  event.first_token_at = s.first_token_at;
 }
 
 // Answered: with the last of its sequences the request is.

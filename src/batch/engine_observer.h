@@ -19,6 +19,7 @@
 #include <coxswain/types.h>
 
 #include "batch/engine_stats.h"
+#include "batch/queued_by_priority.h"
 
 namespace coxswain::batch {
 
@@ -27,6 +28,7 @@ enum class StepKind : std::uint8_t { kPrefill, kDecode };
 
 struct EngineState {
   EngineStats stats;
+  QueuedByPriority queued;  // stats.queued together
   // Sequences that hold blocks; stats.running counts the ending ones too.
   std::uint32_t batch_sequences = 0;
   std::uint64_t batch_tokens_max = 0;    // positions that these will hold at most
@@ -53,6 +55,8 @@ struct StepFinished {
   std::chrono::nanoseconds duration{};  // from submission to the result
   StepTimings timings;                  // as the runner measured them
   WaitReason wait = WaitReason::kNone;  // of the head of the queue, when the step was planned
+  // Its decodes and one block of a prompt were expected to take so long, which is more than target_itl; otherwise 0.
+  std::chrono::nanoseconds floor{};
 };
 
 // Tokens that the runner guessed ahead.

@@ -34,6 +34,8 @@ struct EngineStats {
   std::uint32_t blocks_leased = 0;
   std::uint32_t blocks_retiring = 0;
   KvTierStats tier = {};
+  // StepResult::layers_ready of the last step, its end; 0: this runner has not answered yet.
+  std::uint32_t layers_ready = 0;
   bool runner_up = true;
   TimePoint last_step_at{};
 };

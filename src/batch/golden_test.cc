@@ -236,7 +236,7 @@ TEST(Golden, RoomForDraftsMakesAPauseEarlier) {
 // Requests 0 and 2 have one adapter, request 1 another.
 std::vector<std::shared_ptr<Recorder>> add_with_adapters(CoreDriver& d, std::uint32_t pages) {
   std::vector<std::shared_ptr<Recorder>> sinks;
-  for (const std::uint64_t id : {0, 1, 2}) {
+  for (const std::uint64_t id : {0U, 1U, 2U}) {
     GenerationRequest r = one_block_prompt(id);
     r.stopping.max_new_tokens = 50;
     r.adapter_digest = id == 1 ? "b" : "a";
@@ -269,7 +269,7 @@ TEST(Golden, WhoWaitsForPagesOfAdaptersIsPassed) {
                        CapacityPolicy::kGuaranteedNoEvict,
                        CapacityPolicy::kStaticBatch,
                        CapacityPolicy::kAdaptive}) {
-    for (const std::uint32_t overtakes_max : {0, 1}) {
+    for (const std::uint32_t overtakes_max : {0U, 1U}) {
       EngineOptions o = policy(p);
       o.overtakes_max = overtakes_max;
       CoreDriver d(with_adapter_pages(30), o);
@@ -382,50 +382,6 @@ TEST(Golden, ChunksAreWholeBlocksAndDecodesComeFirst) {
   EXPECT_EQ(rows, expected);
 }
 
-// B computes the prompt that A has published for itself (it wants log-probabilities) and publishes
-// what follows behind A's blocks. When B is short of a block, A, whose client does not read, is
-// paused; but its two blocks stay pinned by what B published, so B itself must give way and come
-// back, all in one pass: with no step in flight nothing would bring about another plan.
-// An outlet that counts the calls and the events in each.
-class CountingOutlet final : public EventOutlet {
- public:
-  void on_events(std::span<SinkEvent> events) override {
-    sizes.push_back(events.size());
-    for (SinkEvent& e : events) e.sink->on_event(std::move(e.event));
-  }
-  std::vector<std::size_t> sizes;
-};
-
-class SinkOfOutlet final : public TokenSink {
- public:
-  explicit SinkOfOutlet(EventOutlet& outlet) : outlet_(outlet) {}
-  EventOutlet* outlet() override { return &outlet_; }
-  void on_event(TokenEvent event) override { n_tokens += event.tokens.size(); }
-  std::size_t n_tokens = 0;
-
- private:
-  EventOutlet& outlet_;
-};
-
-TEST(Golden, WhatAStepYieldsLeavesInOneCall) {
-  EngineOptions options = policy(CapacityPolicy::kMaxUtilization);
-  options.prefill_tokens_max = 30;
-  CoreDriver d(cache_of(100), options);
-  CountingOutlet outlet;
-  std::vector<std::shared_ptr<SinkOfOutlet>> sinks;
-  for (std::uint64_t id = 0; id < 3; ++id) {
-    sinks.push_back(std::make_shared<SinkOfOutlet>(outlet));
-    GenerationRequest r = one_block_prompt(id);
-    r.stopping.max_new_tokens = 4;
-    d.core->add(std::move(r), sinks.back(), d.now);
-  }
-  const auto alone = d.add(one_block_prompt(7));
-  ASSERT_TRUE(d.run());
-  EXPECT_EQ(outlet.sizes, (std::vector<std::size_t>{3, 3, 3, 3}));
-  for (const auto& sink : sinks) EXPECT_EQ(sink->n_tokens, 4U);
-  EXPECT_EQ(alone->tokens().size(), 80U);
-}
-
 // Fourteen sequences decode, sixteen tokens a step: a prompt of 32 gets what it is promised, at least a block.
 TEST(Golden, APromptMovesOnBesideManyDecodes) {
   const auto steps_of_prompt = [](std::uint32_t prefill_tokens_min) {
@@ -454,6 +410,10 @@ TEST(Golden, APromptMovesOnBesideManyDecodes) {
   EXPECT_EQ(steps_of_prompt(1000), 2);  // the whole budget
 }
 
+// B computes the prompt that A has published for itself (it wants log-probabilities) and publishes
+// what follows behind A's blocks. When B is short of a block, A, whose client does not read, is
+// paused; but its two blocks stay pinned by what B published, so B itself must give way and come
+// back, all in one pass: with no step in flight nothing would bring about another plan.
 TEST(Golden, BlocksThatAPauseDoesNotBringAreFoundOutAtOnce) {
   FakeRunnerOptions cache;
   cache.block_tokens = 4;

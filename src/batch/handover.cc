@@ -12,17 +12,21 @@
 #include "batch/engine_admission.h"
 #include "batch/engine_core.h"
 #include "batch/handover_protocol.h"
+#include "batch/handover_transfer.h"
+#include "batch/layer_steps.h"
 
 namespace coxswain::batch {
 namespace {
 
 using handover::Action;
 using handover::Actions;
-using handover::Giver;
+using handover::is_hidden;
 using handover::Kind;
 using handover::Message;
 using handover::Mover;
-using handover::Taker;
+using handover::n_pieces_of;
+using handover::Transfer;
+using handover::TransferPtr;
 
 // How soon a transfer that found no slots for an attachment looks again.
 constexpr std::chrono::milliseconds kSlotPoll{1};
@@ -30,55 +34,6 @@ constexpr std::chrono::milliseconds kSlotPoll{1};
 Status unavailable(std::string message) {
   return {Code::kUnavailable, ErrorKind::kUnavailable, std::move(message)};
 }
-
-std::uint32_t n_pieces_of(const ParkedContext& parked) {
-  if (parked.piece_blocks == 0) return 0;
-  return (parked.n_blocks + parked.piece_blocks - 1) / parked.piece_blocks;
-}
-
-// One hand-over. What is marked belongs to the engine thread of that side, all else to the service's thread; `job` and
-// what is const is read by all.
-struct Transfer {
-  Transfer(std::uint64_t number, HandoverJob of, HandoverService::Done when, TimePoint until)
-      : id(number),
-        job(std::move(of)),
-        done(std::move(when)),
-        deadline(until),
-        mover(n_pieces_of(*job.parked)),
-        giver(n_pieces_of(*job.parked), job.parked->until),
-        taker(n_pieces_of(*job.parked), job.parked->until) {}
-
-  BlockPiece piece(std::uint64_t held, std::uint32_t index, std::uint64_t attachment) const {
-    const std::uint32_t first = index * job.parked->piece_blocks;
-    return {.hold = held,
-            .first = first,
-            .n = std::min(job.parked->piece_blocks, job.parked->n_blocks - first),
-            .attachment = attachment};
-  }
-
-  const std::uint64_t id;
-  const HandoverJob job;
-  const HandoverService::Done done;
-  const TimePoint deadline;
-  const TimePoint began = Clock::now();
-
-  Mover mover;
-  std::shared_ptr<AttachmentSlots> to_slots;
-  std::shared_ptr<StepRunner> to_runner;
-  bool has_from_slot = false;
-  bool has_to_slot = false;
-  std::optional<Mover::Send> waits_for_slots;
-  std::uint64_t first_attachment = 0;  // of the pieces, at the destination
-  bool cancelled = false;
-  Status why;  // it did not move
-  std::uint32_t n_pieces = 0;
-  std::uint64_t n_bytes = 0;
-
-  Giver giver;             // source
-  Taker taker;             // destination, as what follows
-  std::uint64_t hold = 0;  // there
-};
-using TransferPtr = std::shared_ptr<Transfer>;
 
 }  // namespace
 
@@ -134,6 +89,11 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
                const TransferPtr& t,
                std::uint32_t piece,
                std::uint64_t attachment);
+  void compute_rest(EngineCore& core,
+                    const TransferPtr& t,
+                    std::uint32_t piece,
+                    std::uint64_t hidden);
+  static Result<HeldPrefix> hold_split(EngineCore& core, Transfer& t);
   Status reserve(EngineCore& core, const TransferPtr& t, std::uint32_t& n_there);
   Status begin_sequence(EngineCore& core, const TransferPtr& t);
 
@@ -171,6 +131,7 @@ std::uint64_t HandoverService::Impl::start(HandoverJob job, Done done) {
   }
   if (job.parked == nullptr) job.parked = std::make_shared<const ParkedContext>();
   TimePoint until = Clock::now() + options_.timeout;
+  if (job.parked->hidden != 0) until = job.parked->until;  // computing counts, too
   if (job.parked->hold != 0) until = std::min(until, job.parked->until);
   if (job.request.deadline) until = std::min(until, *job.request.deadline);
   auto t = std::make_shared<Transfer>(id, std::move(job), std::move(done), until);
@@ -420,6 +381,8 @@ void HandoverService::Impl::act_giver(EngineCore& core,
 // What fails goes on in a post: the engine may be in the middle of losing its runner. All else goes on at once: a post
 // waits until a step has ended.
 void HandoverService::Impl::copy_out(EngineCore& core, const TransferPtr& t, std::uint32_t piece) {
+  if (is_hidden(*t->job.parked, piece))
+    return act_giver(core, t, t->giver.copied(piece, t->job.parked->hidden), {});
   const std::uint64_t attachment = core.transfers().next_attachment();
   BlockPiece out = t->piece(t->job.parked->hold, piece, attachment);
   out.done = [self = shared_from_this(), &core, t, piece, attachment](const Status& status) {
@@ -469,6 +432,7 @@ void HandoverService::Impl::copy_in(EngineCore& core,
                                     const TransferPtr& t,
                                     std::uint32_t piece,
                                     std::uint64_t attachment) {
+  if (is_hidden(*t->job.parked, piece)) return compute_rest(core, t, piece, attachment);
   BlockPiece in = t->piece(t->hold, piece, attachment);
   in.comes_in = true;
   in.done = [self = shared_from_this(), &core, t, piece, attachment](const Status& status) {
@@ -479,6 +443,34 @@ void HandoverService::Impl::copy_in(EngineCore& core,
     });
   };
   core.transfers().move(std::move(in));
+}
+
+// As many layers a step as cost what a step of prompts may; what runs beside them has its steps in between.
+void HandoverService::Impl::compute_rest(EngineCore& core,
+                                         const TransferPtr& t,
+                                         std::uint32_t piece,
+                                         std::uint64_t hidden) {
+  const std::uint32_t n_layers = core.runner_info().n_layers;
+  const std::uint64_t of_a_step = std::uint64_t{core.prefill_tokens_max()} * n_layers;
+  const std::uint64_t n = std::max<std::uint64_t>(of_a_step / t->split.spec->prompt.size(), 1);
+  run_layers(core,
+             {.prompt = t->split,
+              .layers = {.begin = t->job.parked->layers, .end = n_layers},
+              .hidden = hidden,
+              .layers_a_step = static_cast<std::uint32_t>(std::min<std::uint64_t>(n, n_layers)),
+              .done = [self = shared_from_this(), t, piece](EngineCore& engine,
+                                                            const Result<std::uint64_t>& computed) {
+                const auto actions = t->taker.copied(piece, computed.ok());
+                self->act_taker(engine, t, actions, computed.status());
+              }});
+}
+
+Result<HeldPrefix> HandoverService::Impl::hold_split(EngineCore& core, Transfer& t) {
+  const ParkedContext& parked = *t.job.parked;
+  COXSWAIN_ASSIGN_OR_RETURN(t.split, begin_rest(core, t.job.request, parked));
+  return HeldPrefix{.id = t.split.hold,
+                    .n_blocks = t.split.n_blocks,
+                    .first_blocks = std::vector<std::uint32_t>(parked.first_blocks.size(), 0)};
 }
 
 Status HandoverService::Impl::reserve(EngineCore& core,
@@ -509,14 +501,17 @@ Status HandoverService::Impl::reserve(EngineCore& core,
     return invalid_argument("the parked blocks are of another request");
   COXSWAIN_ASSIGN_OR_RETURN(
       const HeldPrefix held,
-      transfers.hold_for_import(identity, ids, parked.n_blocks, parked.piece_blocks, parked.until));
-  if (held.first_blocks != parked.first_blocks) {
+      parked.hidden != 0 ? hold_split(core, *t)
+                         : transfers.hold_for_import(
+                               identity, ids, parked.n_blocks, parked.piece_blocks, parked.until));
+  if (held.first_blocks != parked.first_blocks || held.n_blocks != parked.n_blocks) {
     transfers.close(held.id);
     return {Code::kUnimplemented, "the windows of the KV groups begin at other blocks"};
   }
   t->hold = held.id;
   const std::uint32_t n_pieces = n_pieces_of(parked);
   n_there = held.n_cached == parked.n_blocks ? n_pieces : held.n_cached / parked.piece_blocks;
+  if (parked.hidden != 0) n_there = 0;
   const std::uint64_t first = transfers.next_attachment();
   for (std::uint32_t i = 1; i < n_pieces; ++i) static_cast<void>(transfers.next_attachment());
   // Behind this the reply is posted: the service's thread has all of it when it reads that.

@@ -36,26 +36,47 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
         now - std::max(step.submitted_at, std::exchange(stats_.last_step_at, now));
     if (status.ok()) {
       observe_step(step, result.value().timings, now);
-      if (learns_costs() && !step.rows.empty())
+      const std::uint32_t n_layers = result.value().layers_ready.end;
+      // It waited for weights, if it is not the first of a runner.
+      const bool waited = std::exchange(stats_.layers_ready, n_layers) < n_layers;
+      if (learns_costs() && !step.rows.empty() && !waited)
         step_cost_.observe(step.shape, std::chrono::duration<double>(step.stats.duration).count());
       const std::uint64_t n_before = stats_.generated_tokens;
-      for (std::size_t i = 0; i < step.rows.size(); ++i)
-        apply_row(step.rows[i], result.value().sequences[i], now);
+      apply_rows(step, result.value(), now);
       step.stats.n_decoded_tokens = static_cast<std::uint32_t>(stats_.generated_tokens - n_before);
       observe_iteration(step, now);
     } else {
       apply_failed_step(step, status);
     }
     transfers_->retired(step.ticket.step, status, step.stats.duration);
+    retire_layers(step, result, status);
   }
   step.rows.clear();
   spare_rows_ = std::move(step.rows);
   finish_call();
 }
 
+// What follows is pushed by whom it tells; if nothing does, the next plan says what the runner may forget.
+void EngineCore::retire_layers(const Step& step,
+                               const Result<StepResult>& result,
+                               const Status& status) {
+  const bool row = status.ok() && step.layer_row.has_value();
+  layer_steps_.retired(step.ticket.step, row ? result->sequences.front().status : status);
+  if (layer_steps_.has_work()) return;
+  for (const SequenceId id : layer_steps_.take_forgotten()) {
+    dropped_.push_back(id);
+    tells_drops_ = true;
+  }
+}
+
 Status EngineCore::result_matches(const Step& step, const StepResult& result) const {
   if (result.epoch != info_.epoch) return {Code::kUnavailable, "the runner was started anew"};
   if (result.step != step.ticket.step) return internal_error("the runner answered another step");
+  if (step.layer_row) {
+    const auto& sequences = result.sequences;
+    if (sequences.size() == 1 && sequences.front().sequence == *step.layer_row) return {};
+    return internal_error("the runner answered other rows than it was given");
+  }
   const bool same = std::ranges::equal(
       step.rows,
       result.sequences,
@@ -94,6 +115,29 @@ const char* EngineCore::wrong_with(const Sequence& s,
   const bool in_bounds = next >= nearest && next <= nearest + row.n_draft_max &&
                          (n > 0 ? next < n_known : next <= n_known);
   return in_bounds ? nullptr : "the runner stands at a position that the row cannot reach";
+}
+
+// Who waits for a first token has it before the other rows of a large batch are looked at. Only where events are handed
+// on: a sink of its own may call back, and the step is in the middle.
+void EngineCore::apply_rows(Step& step, StepResult& result, TimePoint now) {
+  const auto apply = [&](bool first_tokens_only) {
+    for (std::size_t i = 0; i < step.rows.size(); ++i) {
+      StepRow& row = step.rows[i];
+      if (row.applied || (first_tokens_only && !gives_first_token(row))) continue;
+      row.applied = true;
+      apply_row(row, result.sequences[i], now);
+    }
+  };
+  apply(true);
+  const bool all_hand_on = std::ranges::all_of(
+      events_, [](const SinkEvent& event) { return event.sink->outlet() != nullptr; });
+  if (all_hand_on) tell_events();
+  apply(false);
+}
+
+bool EngineCore::gives_first_token(const StepRow& row) {
+  const Sequence& s = *row.sequence;
+  return row.sample && row.slot == 0 && s.first_token_step == 0 && s.beams == nullptr;
 }
 
 void EngineCore::apply_row(const StepRow& row, SequenceResult& result, TimePoint now) {
@@ -244,6 +288,7 @@ void EngineCore::emit_tokens(Sequence& s, SequenceResult& result, TimePoint now)
   if (!result.finish && !parks) {
     SinkEvent& out = events_.emplace_back();  // an event is large: made where it stays
     out.sink = s.sink;
+    stamp(out.event, s);
     return fill(out.event);
   }
   TokenEvent last;
@@ -308,7 +353,9 @@ void EngineCore::observe_step(const Step& step, const StepTimings& timings, Time
                               .n_prompt_tokens = n_prompt_tokens,
                               .duration = now - step.submitted_at,
                               .timings = timings,
-                              .wait = step.stats.wait});
+                              .wait = step.stats.wait,
+                              .floor = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                  std::chrono::duration<double>(step.floor_seconds))});
 }
 
 }  // namespace coxswain::batch

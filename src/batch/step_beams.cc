@@ -367,6 +367,7 @@ void EngineCore::tell_beams(Sequence& s) {
   for (TokenEvent& event : beam_events(s)) {
     s.beams->told[event.sequence] = {.n_tokens = static_cast<std::uint32_t>(event.tokens.size()),
                                      .cumulative_logprob = event.cumulative_logprob};
+    stamp(event, s);
     events_.push_back({s.sink, std::move(event)});
   }
 }

@@ -31,6 +31,10 @@ double StepCost::predict(const StepShape& step) const {
   return out;
 }
 
+double StepCost::expect_at_most(const StepShape& step) const {
+  return n_steps_ < kStepsMin ? 0 : margin_ * predict(step);
+}
+
 double StepCost::prompt_seconds(std::uint32_t n_tokens) const {
   if (n_steps_ < kStepsMin) return 0;
   const std::uint64_t n = n_tokens;
@@ -94,7 +98,7 @@ std::uint32_t StepCost::prompt_tokens_within(double seconds,
     StepShape with = step;
     with.n_prompt_tokens = n;
     with.prompt_context = std::uint64_t{n} * position + std::uint64_t{n} * n / 2;
-    return margin_ * predict(with) <= seconds;
+    return expect_at_most(with) <= seconds;
   };
   std::uint32_t least = 1;  // in units
   std::uint32_t most = std::max(1U, n_max / unit);

@@ -34,6 +34,8 @@ class StepCost {
 
   void observe(const StepShape& step, double seconds);
   double predict(const StepShape& step) const;  // seconds; 0 before the first step
+  // predict() with its margin: what 99 of 100 such steps stay below. 0 before kStepsMin steps.
+  double expect_at_most(const StepShape& step) const;
   // Seconds that the first so many tokens of a prompt add to the steps that compute them; 0: nothing is known yet.
   double prompt_seconds(std::uint32_t n_tokens) const;
   // What a step with prompts took beyond its prediction, as a factor, at least 1.02: see above.

@@ -158,6 +158,17 @@ class LatencyTarget : public ::testing::Test {
     TimePoint last_{};
   };
 
+  // Steps with prompts and decodes, and those of them whose floor is above the target.
+  struct Floors final : EngineObserver {
+    void on_step_finished(const StepFinished& step) override {
+      if (step.n_prompt_tokens == 0 || step.n_rows == 1) return;
+      ++n_steps;
+      if (step.floor.count() > 0) ++n_floors;
+    }
+    int n_steps = 0;
+    int n_floors = 0;
+  };
+
   // Milliseconds between tokens, sorted; half of the run is there to learn.
   std::vector<double> run(std::chrono::milliseconds target) {
     auto runner = std::make_shared<TimedRunner>(
@@ -168,10 +179,11 @@ class LatencyTarget : public ::testing::Test {
               std::chrono::duration<double>(plain_cost(s)));
         },
         [](const SequenceSpec& spec) { return spec.stopping.max_new_tokens; });
+    floors_ = {};
     EngineCore core(runner,
                     {.prefill_tokens_max = 256, .target_itl = target, .check_invariants = true},
                     {1, 2},
-                    {});
+                    {.observer = &floors_});
     std::vector<double> gaps;
     std::uint64_t id = 0;
     const auto add = [&](std::uint32_t n_prompt, std::uint32_t n_new) {
@@ -198,6 +210,7 @@ class LatencyTarget : public ::testing::Test {
 
   TimePoint now_{1h};
   std::uint64_t n_prompts_ = 0;
+  Floors floors_;
 };
 
 TEST_F(LatencyTarget, KeepsTheGapsBelowIt) {
@@ -206,12 +219,15 @@ TEST_F(LatencyTarget, KeepsTheGapsBelowIt) {
   const auto with = run(120ms);
   EXPECT_LE(with[with.size() * 99 / 100], 120.0);
   EXPECT_GT(with[with.size() / 2], 95.0) << "and the time is used";
+  EXPECT_EQ(floors_.n_floors, 0);
 }
 
 TEST_F(LatencyTarget, PromptsMoveOnUnderATargetThatCannotBeKept) {
   const auto gaps = run(1ms);
   EXPECT_GT(n_prompts_, 15U + 600 / 32 - 3) << "a block of 16 tokens in each step";
   EXPECT_LT(gaps.back(), 20 + 16 + 1.2 * 16 + 5);
+  EXPECT_GE(floors_.n_floors, floors_.n_steps - 20) << "all but those before the first prediction";
+  EXPECT_GT(floors_.n_floors, 500);
 }
 
 // Sixteen clients, each with one prompt of 128 tokens after the other and 64 tokens of answer, over steps as a 1B model

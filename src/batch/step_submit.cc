@@ -80,11 +80,18 @@ void EngineCore::note_shape(Step& step) const {
       ++step.shape.n_decodes;
     }
   }
+  if (options_.target_itl.count() == 0 || step.shape.n_decodes == 0 ||
+      step.shape.n_prompt_tokens == 0 || step.shape.n_prompt_tokens > cache_->block_tokens())
+    return;
+  const double expected = step_cost_.expect_at_most(step.shape);
+  if (expected > std::chrono::duration<double>(options_.target_itl).count())
+    step.floor_seconds = expected;
 }
 
 bool EngineCore::submit_next(TimePoint now) {
   if (!can_submit()) return false;
-  if (!std::exchange(transfer_was_last_, false) && submit_transfer(now)) return true;
+  if (!std::exchange(transfer_was_last_, false) && (submit_transfer(now) || submit_layers(now)))
+    return true;
   if (tier_ != nullptr) ask_tier();
   StepPlan plan;
   plan.step = last_step_ + 1;
@@ -97,7 +104,7 @@ bool EngineCore::submit_next(TimePoint now) {
   // With nothing else to do the runner is still told what it may forget, once.
   if (plan.rows.empty() && (!tells_drops_ || !steps_.empty())) {
     spare_rows_ = std::move(step.rows);
-    return submit_transfer(now);
+    return submit_transfer(now) || submit_layers(now);
   }
   take_dropped(plan, step);
   tell_kv_events();
@@ -142,6 +149,22 @@ bool EngineCore::submit_transfer(TimePoint now) {
   transfers_->fill(plan);
   Step step;
   step.submitted_at = now;
+  transfer_was_last_ = true;
+  send(std::move(plan), std::move(step));
+  return true;
+}
+
+// Likewise.
+bool EngineCore::submit_layers(TimePoint now) {
+  if (!layer_steps_.has_work()) return false;
+  StepPlan plan;
+  plan.step = last_step_ + 1;
+  plan.epoch = info_.epoch;
+  if (!layer_steps_.fill(plan, *transfers_, SequenceId{next_sequence_})) return false;
+  Step step;
+  step.submitted_at = now;
+  step.dropped = plan.dropped;
+  if (!plan.rows.empty()) step.layer_row = SequenceId{next_sequence_++};
   transfer_was_last_ = true;
   send(std::move(plan), std::move(step));
   return true;

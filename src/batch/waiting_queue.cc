@@ -23,6 +23,7 @@ Turn WaitingQueue::turn_of(const Sequence& s) const {
 void WaitingQueue::insert(Sequence& s) {
   s.turn = turn_of(s);
   order_.emplace(rank(s), &s);
+  ++by_priority_.of(s.request.priority);
   if (s.state == SequenceState::kPaused) {
     paused_.emplace(s.arrival, &s);
   } else if (s.turn == Turn::kByLength) {
@@ -35,6 +36,7 @@ void WaitingQueue::insert(Sequence& s) {
 void WaitingQueue::erase(Sequence& s) {
   s.overtaken = overtaken(s);
   order_.erase(rank(s));
+  --by_priority_.of(s.request.priority);
   if (s.state == SequenceState::kPaused) {
     paused_.erase(s.arrival);
   } else if (s.turn == Turn::kByLength) {
@@ -91,14 +93,17 @@ std::string WaitingQueue::check() const {
   std::size_t n_fresh = 0;
   std::size_t n_by_length = 0;
   std::size_t n_paused = 0;
+  QueuedByPriority by_priority;
   for (const auto& [place, s] : order_) {
     if (place != rank(*s)) return "a waiting request is out of order";
     if (s->turn != turn_of(*s)) return "a request was overtaken too often and waits on";
+    ++by_priority.of(s->request.priority);
     n_paused += s->state == SequenceState::kPaused ? 1 : 0;
     n_fresh += is_fresh(*s) && s->turn == Turn::kByArrival ? 1 : 0;
     n_by_length += s->turn == Turn::kByLength ? 1 : 0;
   }
-  if (n_fresh != fresh_.size() || n_by_length != by_length_.size() || n_paused != paused_.size())
+  if (n_fresh != fresh_.size() || n_by_length != by_length_.size() || n_paused != paused_.size() ||
+      by_priority != by_priority_)
     return "waiting requests differ from a recount";
   if (!fresh_.empty() && !by_length_.empty() && fresh_.rbegin()->first > by_length_.begin()->first)
     return "a request was overtaken more often than one that came before it";

@@ -21,6 +21,7 @@
 #include <tuple>
 #include <vector>
 
+#include "batch/queued_by_priority.h"
 #include "batch/sequence.h"
 
 namespace coxswain::batch {
@@ -46,6 +47,7 @@ class WaitingQueue {
 
   bool empty() const { return order_.empty(); }
   std::size_t size() const { return order_.size(); }
+  const QueuedByPriority& by_priority() const { return by_priority_; }
   Sequence& front() const { return *order_.begin()->second; }
   const std::map<Rank, Sequence*>& in_order() const { return order_; }
   // By arrival.
@@ -68,6 +70,7 @@ class WaitingQueue {
   // Overtakes from which on a sequence is no longer ordered by length.
   const std::uint32_t by_length_max_;
   std::map<Rank, Sequence*> order_;
+  QueuedByPriority by_priority_;
   // By arrival: never ran, not overtaken too often. All of fresh_ came before all of by_length_.
   std::map<std::uint64_t, Sequence*> by_length_;
   std::map<std::uint64_t, Sequence*> fresh_;   // and no longer ordered by length

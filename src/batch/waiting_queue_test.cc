@@ -62,7 +62,7 @@ struct RandomRun {
   void arrive() {
     all.push_back(std::make_unique<Sequence>());
     all.back()->arrival = all.size();
-    all.back()->request.priority = static_cast<std::int32_t>(pick(3));
+    all.back()->request.priority = static_cast<std::int32_t>(pick(3)) - 1;
     all.back()->n_prompt = 1U << (all.size() * 7 % 12);
     wait(*all.back());
   }
@@ -99,13 +99,16 @@ struct RandomRun {
     ASSERT_EQ(queue.check(), "");
     ASSERT_EQ(queue.size(), expected.size());
     std::size_t i = 0;
+    QueuedByPriority by_priority;
     std::uint32_t n_next = 0;
     for (const auto& [rank, s] : queue.in_order()) {
       ASSERT_EQ(s, expected[i++]);
+      ++by_priority.of(s->request.priority);
       ASSERT_EQ(std::min(queue.overtaken(*s), limit), std::min(model.overtaken(*s), limit));
       n_next += s->turn == Turn::kNext ? 1 : 0;
       n_by_length += s->turn == Turn::kByLength ? 1 : 0;
     }
+    ASSERT_EQ(queue.by_priority(), by_priority);
     n_next_max = std::max(n_next_max, n_next);
     n_paused_max = std::max(n_paused_max, queue.paused().size());
   }

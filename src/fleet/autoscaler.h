@@ -31,7 +31,7 @@
 #include "base/mutex.h"
 #include "fleet/bell.h"
 #include "fleet/fleet.h"
-#include "fleet/load_history.h"
+#include "fleet/plan/load_history.h"
 #include "fleet/plan/planner.h"
 #include "fleet/snapshot.h"
 #include "telemetry/log.h"

@@ -20,6 +20,19 @@ void note_life(SequenceLife& life, const batch::TokenEvent& event) {
   life.drafts += event.drafts;
 }
 
+// The client is told of its request, whatever engines it was in.
+void tell_life(const Stay& stay, batch::TokenEvent& event) {
+  const SequenceLife& life = stay.life_of(event);
+  event.queued_at = stay.request().queued_at;
+  if (life.was_scheduled) {
+    event.scheduled_at = life.scheduled_at;
+    event.n_cached_prompt_tokens = life.n_cached_prompt_tokens;
+  } else if (event.scheduled_at < event.queued_at) {
+    event.scheduled_at = event.queued_at;
+  }
+  if (life.first_token_at != TimePoint{}) event.first_token_at = life.first_token_at;
+}
+
 Status shutting_down(Code code) {
   return {code, ErrorKind::kUnavailable, "the server is shutting down"};
 }
@@ -46,7 +59,7 @@ Fleet::Fleet(const std::vector<FleetMember>& members,
              Parts parts,
              std::unique_ptr<BlockTransport> transport)
     : options_(options), parts_(std::move(parts)) {
-  if (parts_.metrics != nullptr) queue_size_.emplace(parts_.metrics->queue_size);
+  if (parts_.metrics != nullptr) queue_part_.emplace(*parts_.metrics);
   replicas_.reserve(members.size());
   if (members.size() > 1 && options_.no_roles.ok()) {
     handovers_ =
@@ -89,6 +102,7 @@ std::unique_ptr<Fleet::Replica> Fleet::make_replica(const FleetMember& member) {
                                .on_replaced =
                                    [this, r = replica.get()] {
                                      r->incarnation.fetch_add(1);
+                                     if (r->live != nullptr) r->live->restarted();
                                      bell_.ring();
                                    },
                                .on_prompts = [this](const auto& step) { note_prompts(step); },
@@ -102,6 +116,8 @@ std::unique_ptr<Fleet::Replica> Fleet::make_replica(const FleetMember& member) {
     replica->incarnation = 0;
   }
   replica->engine = member.make_engine(*replica->observer);
+  if (handovers_ != nullptr)
+    replica->live = std::make_shared<LiveTarget>(*replica->engine, [this] { bell_.ring(); });
   return replica;
 }
 
@@ -212,7 +228,8 @@ FleetStatus Fleet::status() const {
                             .incarnation = replica->incarnation.load(),
                             .n_stays = replica->n_stays,
                             .n_arriving = replica->n_arriving,
-                            .drain = replica->drain});
+                            .drain = replica->drain,
+                            .live = replica->live ? replica->live->state() : LiveTarget::State{}});
   }
   for (const auto& [id, request] : requests_) {
     for (const StayPtr& stay : request->stays)
@@ -228,6 +245,7 @@ FleetStatus Fleet::status() const {
   out.n_resumed = n_resumed_;
   if (handovers_) out.handovers = handovers_->stats();
   out.n_together = n_together_;
+  out.divided = divided_;
   return out;
 }
 
@@ -296,6 +314,7 @@ Fleet::StayPtr Fleet::depart(Stay& stay, batch::TokenEvent& event) {
 bool Fleet::passes(Stay& stay, batch::TokenEvent& event) {
   if (!event.final) {
     if (!event.whole) stay.note(event);
+    tell_life(stay, event);
     return true;
   }
   base::MutexLock lock(mu_);
@@ -348,16 +367,8 @@ void Fleet::go_on(Stay& stay, const batch::TokenEvent& event, std::size_t replic
 // The final event of a sequence, on its way to the client.
 bool Fleet::answer(Stay& stay, batch::TokenEvent& event) {
   FleetRequest& request = stay.request();
-  const SequenceLife& life = stay.life_of(event);
-  event.queued_at = request.queued_at;
-  if (life.was_scheduled) {
-    event.scheduled_at = life.scheduled_at;
-    event.n_cached_prompt_tokens = life.n_cached_prompt_tokens;
-  } else if (event.scheduled_at < event.queued_at) {
-    event.scheduled_at = event.queued_at;
-  }
-  if (life.first_token_at != TimePoint{}) event.first_token_at = life.first_token_at;
-  event.drafts += life.drafts;
+  tell_life(stay, event);
+  event.drafts += stay.life_of(event).drafts;
   if (request.cancelled && !event.status.ok()) event.status = was_cancelled();
   note_latency(request, event);
   if (--request.n_open == 0) {
@@ -377,17 +388,23 @@ void Fleet::loop() {
 std::optional<std::chrono::milliseconds> Fleet::look() {
   const TimePoint now = Clock::now();
   std::vector<batch::SinkEvent> events;
+  std::optional<TimePoint> next;
   {
     base::MutexLock lock(mu_);
     recall_from_lost();
     drain_replicas(now);
+    const TimePoint follows = follow_loads(now);
+    if (follows != TimePoint::max()) next = follows;
     events = end_overdue(now);
   }
   forward_events(events);
   while (!stop_ && place_first()) {
   }
+  while (!stop_ && place_finished()) {
+  }
   base::MutexLock lock(mu_);
-  std::optional<TimePoint> next;
+  if (feed_targets(now))
+    next = std::min(next.value_or(TimePoint::max()), now + LiveTarget::kAskWaiting);
   for (const auto& replica : replicas_) {
     const bool ticks = replica->drain.phase != DrainPhase::kNo && !replica->moved_on;
     if (ticks && replica->drain.deadline > now)
@@ -449,11 +466,11 @@ std::vector<batch::SinkEvent> Fleet::end_overdue(TimePoint now) {
 void Fleet::end_waiting(const StayPtr& stay,
                         const Status& why,
                         std::vector<batch::SinkEvent>& events) {
-  waiting_.erase(stay->rank());
-  note_waiting();
+  wait_no_more(*stay);
   FleetRequest& request = stay->request();
   std::erase(request.stays, stay);
   drop_parked(*stay);
+  forget_live(*stay);
   for (std::uint32_t i = 0; i < stay->range().n; ++i) {
     batch::TokenEvent event;
     event.sequence = i;

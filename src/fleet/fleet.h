@@ -29,10 +29,12 @@
 #include "base/mutex.h"
 #include "batch/engine.h"
 #include "batch/handover.h"
+#include "batch/queued_by_priority.h"
 #include "fleet/bell.h"
-#include "fleet/load_history.h"
+#include "fleet/live_target.h"
 #include "fleet/plan/disaggregation.h"
 #include "fleet/plan/line_fit.h"
+#include "fleet/plan/load_history.h"
 #include "fleet/prefix_hints.h"
 #include "fleet/replica_observer.h"
 #include "fleet/state/replica_state.h"
@@ -82,6 +84,15 @@ struct ReplicaStatus {
   std::size_t n_for_others = 0;   // of these, such that others go on with
   std::size_t n_leaving = 0;      // in no engine, whose blocks it has
   Drain drain = {};               // over where it has nothing any more
+  LiveTarget::State live = {};    // what it has of its weights, and does meanwhile
+};
+
+// Prompts whose first layers a replica has computed that was loading.
+struct DividedPrompts {
+  std::uint64_t n_moved = 0;       // another one has computed the others
+  std::uint64_t n_layers = 0;      // of these, the first ones
+  std::uint64_t n_finished = 0;    // where they were begun, when all layers had come
+  std::uint64_t n_recomputed = 0;  // all of it, by another one
 };
 
 struct FleetStatus {
@@ -92,6 +103,7 @@ struct FleetStatus {
   std::uint64_t n_resumed = 0;
   batch::HandoverStats handovers = {};
   std::uint64_t n_together = 0;  // prompts that Disaggregation::kAuto left where their answers are
+  DividedPrompts divided = {};
 };
 
 // Where a request is now.
@@ -148,6 +160,12 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   // It is given work again. Errors: kInvalidArgument.
   Status cancel_drain(std::size_t replica);
 
+  // For those whom somebody else starts and ends. admit(): it is given work again, in this role, whoever else there is;
+  // mixed where there are no roles. dismiss(): begin_drain() at once, and of the last that serves, too: what it has
+  // stays until another one serves. Errors: kInvalidArgument: no such replica.
+  Status admit(std::size_t replica, Role role);
+  Status dismiss(std::size_t replica);
+
   // What becomes of requests while no replica serves. Well: they wait, whoever says so starts one for them, and no role
   // has to be there. Otherwise, and until something is said, they are refused with it; if none serves when it is said,
   // what waits here ends with it.
@@ -167,14 +185,16 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   struct Replica {
     std::unique_ptr<ReplicaObserver> observer;
     std::unique_ptr<batch::Engine> engine;
+    std::shared_ptr<LiveTarget> live;  // null where nothing is handed over
     std::size_t step_prompt_tokens = 0;
     bool resumes = true;
     std::atomic<std::uint64_t> incarnation{1};
-    Role role = Role::kMixed;          // guarded by mu_
-    Drain drain{};                     // guarded by mu_
-    bool moved_on = false;             // the drain's second deadline has passed; guarded by mu_
-    std::size_t n_stays = 0;           // guarded by mu_
-    std::size_t n_arriving = 0;        // of these, whose blocks are on their way; guarded by mu_
+    Role role = Role::kMixed;      // guarded by mu_
+    Drain drain{};                 // guarded by mu_
+    bool moved_on = false;         // the drain's second deadline has passed; guarded by mu_
+    std::size_t n_stays = 0;       // guarded by mu_
+    std::size_t n_arriving = 0;    // of these, whose blocks are on their way; guarded by mu_
+    std::size_t n_submitting = 0;  // of these, that the engine does not count yet; guarded by mu_
     std::uint64_t n_apart_tokens = 0;  // of prompts that it computes for others; guarded by mu_
   };
   enum class Placed : std::uint8_t { kYes, kNoRoom, kRefused };
@@ -188,6 +208,12 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
     StayPtr stay;
     Parked parked;
     std::size_t to = 0;
+    bool divided = false;  // it comes from a LiveTarget
+  };
+  // A prompt that its LiveTarget is to give.
+  struct Taking {
+    StayPtr stay;
+    TimePoint until{};
   };
 
   void on_events(std::span<batch::SinkEvent> events) override;
@@ -214,7 +240,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   std::optional<std::size_t> board(const StayPtr& stay) REQUIRES(mu_);
   void hand_over(const StayPtr& stay);
   void vacate(Stay& stay) REQUIRES(mu_);
-  void begin_transfer(const StayPtr& stay) REQUIRES(mu_);
+  void begin_transfer(const StayPtr& stay, bool divided = false) REQUIRES(mu_);
   void drop_parked(Stay& stay) REQUIRES(mu_);
   void arrive(const Transfer& transfer, const batch::HandoverResult& result);
   void count(const batch::HandoverResult& result) const;
@@ -237,6 +263,8 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   void recall(const StayPtr& stay, bool hands_on) REQUIRES(mu_);
   void recall_generating(std::size_t replica) REQUIRES(mu_);
   void recall_all(std::size_t replica, bool hands_on) REQUIRES(mu_);
+  void drain_from(std::size_t replica, TimePoint deadline) REQUIRES(mu_);
+  void open(std::size_t replica) REQUIRES(mu_);
   void drain_replicas(TimePoint now) REQUIRES(mu_);
 
   void loop();
@@ -246,7 +274,27 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   void end_waiting(const StayPtr& stay, const Status& why, std::vector<batch::SinkEvent>& events)
       REQUIRES(mu_);
   bool place_first();
+  // fleet_live.cc
+  bool is_loading(std::size_t replica) const;
+  bool is_open(std::size_t replica, bool any_whole) const REQUIRES(mu_);
+  bool is_target(std::size_t replica) const REQUIRES(mu_);
+  bool any_target() const REQUIRES(mu_);
+  bool any_whole() const REQUIRES(mu_);
+  bool stays_with_target(const Stay& stay) const REQUIRES(mu_);
+  bool is_finished(const Stay& stay) const REQUIRES(mu_);
+  bool takes_from_target(const Stay& stay) REQUIRES(mu_);
+  void take(const StayPtr& stay) REQUIRES(mu_);
+  void taken(std::uint64_t number, std::size_t from, const LiveTarget::Parked& parked);
+  void forget_live(Stay& stay) REQUIRES(mu_);
+  void give_up_taking(TimePoint now) REQUIRES(mu_);
+  TimePoint follow_loads(TimePoint now) REQUIRES(mu_);
+  bool feed_targets(TimePoint now) REQUIRES(mu_);
+  bool may_be_divided(const Stay& stay) const REQUIRES(mu_);
+  bool place_finished();
+  void count_divided(const Transfer& transfer, const batch::HandoverResult& result) REQUIRES(mu_);
   bool place_waiting(const StayPtr& stay);
+  void enqueue(const StayPtr& stay) REQUIRES(mu_);
+  void wait_no_more(const Stay& stay) REQUIRES(mu_);  // idempotent
   void note_waiting() REQUIRES(mu_);
 
   const FleetOptions options_;
@@ -258,10 +306,14 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   base::CondVar answered_;
   std::unordered_map<std::uint64_t, std::shared_ptr<FleetRequest>> requests_ GUARDED_BY(mu_);
   std::map<Stay::Rank, StayPtr> waiting_ GUARDED_BY(mu_);
+  batch::QueuedByPriority waiting_by_priority_ GUARDED_BY(mu_);
   std::uint64_t next_arrival_ GUARDED_BY(mu_) = 0;
   std::uint64_t next_engine_id_ GUARDED_BY(mu_) = 1;
   std::uint64_t n_resumed_ GUARDED_BY(mu_) = 0;
   std::uint64_t n_together_ GUARDED_BY(mu_) = 0;
+  DividedPrompts divided_ GUARDED_BY(mu_);
+  std::map<std::uint64_t, Taking> taking_ GUARDED_BY(mu_);
+  std::uint64_t next_taking_ GUARDED_BY(mu_) = 1;
   std::uint64_t n_arrived_tokens_ GUARDED_BY(mu_) = 0;
   LatencyWindow latencies_ GUARDED_BY(mu_);
   LineFit transfer_cost_ GUARDED_BY(mu_);  // seconds over tokens that moved
@@ -278,7 +330,7 @@ class Fleet final : public batch::RequestDoor, private batch::EventOutlet {
   mutable base::Mutex begun_mu_;              // likewise
   // By the engine_id of each stay that is in an engine: whether a step has had it.
   std::unordered_map<std::uint64_t, bool> begun_ GUARDED_BY(begun_mu_);
-  std::optional<telemetry::GaugePart> queue_size_;
+  std::optional<telemetry::QueuePart> queue_part_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

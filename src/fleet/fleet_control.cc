@@ -85,8 +85,13 @@ Status Fleet::begin_drain(std::size_t replica, TimePoint deadline) {
             "`replica` " + std::to_string(replica) + " is the last that serves",
             "replica"};
   }
+  drain_from(replica, deadline);
+  return {};
+}
+
+void Fleet::drain_from(std::size_t replica, TimePoint deadline) {
   Replica& r = *replicas_[replica];
-  if (r.drain.phase == DrainPhase::kMigrating) return {};
+  if (r.drain.phase == DrainPhase::kMigrating) return;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   parts_.log.info("a replica is drained",
                   {{"replica", std::uint64_t{replica}},
@@ -97,7 +102,6 @@ Status Fleet::begin_drain(std::size_t replica, TimePoint deadline) {
   r.moved_on = false;
   for (const auto& [rank, stay] : waiting_) stay->apart = is_apart(*stay);
   bell_.ring();
-  return {};
 }
 
 Status Fleet::cancel_drain(std::size_t replica) {
@@ -109,10 +113,42 @@ Status Fleet::cancel_drain(std::size_t replica) {
                   {{"replica", std::uint64_t{replica}},
                    {"role", name_of(r.role)},
                    {"requests", std::uint64_t{r.n_stays}}});
+  open(replica);
+  return {};
+}
+
+void Fleet::open(std::size_t replica) {
+  Replica& r = *replicas_[replica];
   r.drain = {};
   r.moved_on = false;
   for (const auto& [rank, stay] : waiting_) stay->apart = is_apart(*stay);
   bell_.ring();
+}
+
+Status Fleet::admit(std::size_t replica, Role role) {
+  COXSWAIN_RETURN_IF_ERROR(check_replica(replica));
+  base::MutexLock lock(mu_);
+  Replica& r = *replicas_[replica];
+  if (!options_.no_roles.ok() && role != Role::kMixed) {
+    parts_.log.warn("a replica that has come is mixed",
+                    {{"replica", std::uint64_t{replica}},
+                     {"reason", std::string_view(options_.no_roles.message())}});
+    role = Role::kMixed;
+  }
+  parts_.log.info("a replica has come",
+                  {{"replica", std::uint64_t{replica}},
+                   {"role", name_of(role)},
+                   {"requests", std::uint64_t{r.n_stays}}});
+  r.role = role;
+  if (!generates(role)) recall_generating(replica);
+  open(replica);
+  return {};
+}
+
+Status Fleet::dismiss(std::size_t replica) {
+  COXSWAIN_RETURN_IF_ERROR(check_replica(replica));
+  base::MutexLock lock(mu_);
+  drain_from(replica, Clock::now());
   return {};
 }
 

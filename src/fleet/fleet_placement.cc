@@ -60,7 +60,7 @@ std::optional<PromptCase> Fleet::prompt_case(const Stay& stay) const {
   std::optional<PromptSite> together;
   std::optional<PromptSite> apart;
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    if (!serves(i)) continue;
+    if (!serves(i) || is_loading(i)) continue;
     const PromptSite site = site_of(i, stay);
     if (generates(replicas_[i]->role)) {
       if (!together || site.n_generating < together->n_generating) together = site;
@@ -111,7 +111,9 @@ bool Fleet::has_room(const Replica& replica,
   if (stay.parked.context != nullptr &&
       (replica.n_arriving >= kArrivingMax || !has_blocks_for(stay.parked, stats)))
     return false;
-  return stats.queued < kWaitingInEngineMax || stats.queued_tokens < replica.step_prompt_tokens;
+  const std::size_t queued = stats.queued + replica.n_submitting;
+  if (stay.is_prompt() && any_target()) return queued == 0 && replica.n_arriving < 2;
+  return queued < kWaitingInEngineMax || stats.queued_tokens < replica.step_prompt_tokens;
 }
 
 // Whether whoever has its blocks computes one more token and hands it on; it is known to go elsewhere then.
@@ -129,17 +131,20 @@ std::optional<std::size_t> Fleet::choose(const Stay& stay) const {
   std::optional<std::size_t> best;
   std::uint32_t least = 0;
   if (stay.via && may_go_via(stay)) return stay.via;
+  if (is_finished(stay)) return stay.live->replica;
+  const bool whole = any_whole();
   bool any_suits = false;
   for (std::size_t i = 0; i < replicas_.size(); ++i)
-    any_suits = any_suits || (serves(i) && suits(*replicas_[i], stay));
+    any_suits = any_suits || (is_open(i, whole) && suits(*replicas_[i], stay));
   std::vector<std::optional<std::uint32_t>> loads(replicas_.size());
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
     const Replica& replica = *replicas_[i];
     const batch::EngineStats stats = replica.engine->stats();
     const bool refused = (stay.refused >> i & 1) != 0;
-    if (!serves(i) || refused || !has_room(replica, stats, stay)) continue;
+    if (!is_open(i, whole) || refused || !has_room(replica, stats, stay)) continue;
     if (any_suits && !suits(replica, stay)) continue;
-    const auto load = stats.running + stats.queued + static_cast<std::uint32_t>(replica.n_arriving);
+    const std::size_t coming = replica.n_arriving + replica.n_submitting;
+    const auto load = stats.running + stats.queued + static_cast<std::uint32_t>(coming);
     loads[i] = load;
     if (best && load >= least) continue;
     best = i;
@@ -154,8 +159,7 @@ std::optional<std::size_t> Fleet::choose(const Stay& stay) const {
 std::optional<std::size_t> Fleet::board(const StayPtr& stay) {
   const auto replica = choose(*stay);
   if (!replica) return std::nullopt;
-  waiting_.erase(stay->rank());
-  note_waiting();
+  wait_no_more(*stay);
   stay->replica = replica;
   stay->engine_id = RequestId{next_engine_id_++};
   {
@@ -197,14 +201,21 @@ Fleet::Placement Fleet::place(const StayPtr& stay) {
         begin_transfer(stay);
         return {};
       }
+      n_together_ += !stay->apart && can_be_apart(*stay) ? 1 : 0;
+      if (takes_from_target(*stay)) {
+        take(stay);
+        return {};
+      }
+      forget_live(*stay);
       request = stay->engine_request(stay->engine_id);
       if (stay->parks) request.context_only = kParkedMax;
-      n_together_ += !stay->apart && can_be_apart(*stay) ? 1 : 0;
+      ++replicas_[*replica]->n_submitting;
     }
     const RequestId id = request.id;
     batch::Engine& engine = *replicas_[*replica]->engine;
     Status status = engine.submit(std::move(request), stay);
     base::MutexLock lock(mu_);
+    --replicas_[*replica]->n_submitting;
     if (status.ok()) {
       // The notice came between the look and the submission.
       if (stay->request().cancelled || stay->recalled) engine.cancel(id);
@@ -228,15 +239,28 @@ void Fleet::vacate(Stay& stay) {
 
 void Fleet::wait(const StayPtr& stay) {
   stay->apart = is_apart(*stay);
-  waiting_.emplace(stay->rank(), stay);
-  note_waiting();
+  enqueue(stay);
   if (parts_.on_work && !ending_ && !any_serves()) parts_.on_work();
   bell_.ring();
 }
 
+void Fleet::enqueue(const StayPtr& stay) {
+  const bool is_new = waiting_.emplace(stay->rank(), stay).second;
+  if (is_new) ++waiting_by_priority_.of(stay->request().request.priority);
+  note_waiting();
+}
+
+void Fleet::wait_no_more(const Stay& stay) {
+  const bool was_there = waiting_.erase(stay.rank()) > 0;
+  if (was_there) --waiting_by_priority_.of(stay.request().request.priority);
+  note_waiting();
+}
+
 void Fleet::note_waiting() {
   any_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
-  if (queue_size_) queue_size_->set(static_cast<double>(waiting_.size()));
+  if (!queue_part_) return;
+  const batch::QueuedByPriority& queued = waiting_by_priority_;
+  queue_part_->set(queued.low, queued.normal, queued.high);
 }
 
 // What is to be computed apart, what is not, and what is handed on wait for different replicas: the first of each is
@@ -249,6 +273,7 @@ bool Fleet::place_first() {
                            return replica->drain.phase != DrainPhase::kNo && !replica->moved_on;
                          });
     for (const auto& [rank, stay] : waiting_) {
+      if (stays_with_target(*stay)) continue;
       StayPtr& head = heads[stay->via ? 2 : stay->apart ? 1 : 0];
       if (head == nullptr) head = stay;
       const bool all = std::ranges::none_of(heads, [](const auto& h) { return h == nullptr; });
@@ -272,8 +297,7 @@ bool Fleet::place_waiting(const StayPtr& stay) {
                           code == Code::kResourceExhausted;
     const bool cancelled = stay->request().cancelled;
     if (waits_on && !cancelled) {
-      waiting_.emplace(stay->rank(), stay);
-      note_waiting();
+      enqueue(stay);
       return false;
     }
     end_waiting(stay, cancelled ? was_cancelled() : placement.refusal, events);
@@ -294,15 +318,19 @@ void Fleet::hand_over(const StayPtr& stay) {
 }
 
 // REQUIRES: it has boarded.
-void Fleet::begin_transfer(const StayPtr& stay) {
-  const Transfer transfer{
-      .stay = stay, .parked = std::exchange(stay->parked, {}), .to = *stay->replica};
+void Fleet::begin_transfer(const StayPtr& stay, bool divided) {
+  const Transfer transfer{.stay = stay,
+                          .parked = std::exchange(stay->parked, {}),
+                          .to = *stay->replica,
+                          .divided = divided};
   ++replicas_[transfer.to]->n_arriving;
+  batch::GenerationRequest request = stay->engine_request(stay->engine_id);
+  if (stay->parks) request.context_only = kParkedMax;
   stay->transfer =
       handovers_->start({.from = replicas_[transfer.parked.replica]->engine.get(),
                          .to = replicas_[transfer.to]->engine.get(),
                          .parked = transfer.parked.context,
-                         .request = stay->engine_request(stay->engine_id),
+                         .request = std::move(request),
                          .sink = stay},
                         [this, transfer](const auto& result) { arrive(transfer, result); });
 }
@@ -312,7 +340,8 @@ void Fleet::arrive(const Transfer& transfer, const batch::HandoverResult& result
   const StayPtr& stay = transfer.stay;
   count(result);
   base::MutexLock lock(mu_);
-  if (result.status.ok() && result.moved) note_transfer(transfer, result);
+  count_divided(transfer, result);
+  if (result.status.ok() && result.moved && !transfer.divided) note_transfer(transfer, result);
   if (--replicas_[transfer.to]->n_arriving == 0) answered_.notify_all();
   stay->transfer = 0;
   if (result.status.ok()) {

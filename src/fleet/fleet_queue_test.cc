@@ -35,11 +35,10 @@ class QueueTest : public ::testing::Test {
   // Held runners, each with one request that runs, and so many that wait that none takes more.
   void fill() {
     for (std::uint64_t id = 1; id <= 10; ++id) submit(request_of(7 * id, 4));
-    TestFleet::wait_until([&] {
-      return std::ranges::all_of(fleet_->status().replicas, [](const ReplicaStatus& r) {
-        return r.stats.running == 1 && r.stats.queued == 4;
-      });
-    });
+    TestFleet::wait_until([&] { return std::ranges::all_of(fleet_->status().replicas, is_full); });
+  }
+  static bool is_full(const ReplicaStatus& r) {
+    return r.stats.running == 1 && r.stats.queued == 4;
   }
   std::shared_ptr<Recorder> submit(const GenerationRequest& request) {
     auto sink = std::make_shared<Recorder>();
@@ -66,7 +65,10 @@ TEST_F(QueueTest, AHigherPriorityIsPlacedFirst) {
   fleet.runner(0).hold();
   for (std::uint64_t id = 1; id <= 10; ++id)
     ASSERT_TRUE(fleet->submit(request_of(7 * id, 4), std::make_shared<Recorder>()).ok());
-  TestFleet::wait_until([&] { return !fleet.is_up(1) && fleet->status().n_waiting >= 2; });
+  TestFleet::wait_until([&] {
+    const FleetStatus status = fleet->status();
+    return !fleet.is_up(1) && is_full(status.replicas[0]) && status.n_waiting == 5;
+  });
   GenerationRequest request = request_of(101, 4);
   const auto common = std::make_shared<Recorder>();
   ASSERT_TRUE(fleet->submit(request, common).ok());
@@ -75,6 +77,9 @@ TEST_F(QueueTest, AHigherPriorityIsPlacedFirst) {
   const auto urgent = std::make_shared<Recorder>();
   urgent->on_each = [&] { EXPECT_EQ(common->n_tokens(), 0U); };
   ASSERT_TRUE(fleet->submit(request, urgent).ok());
+  const auto& waiting = fleet.metrics().queue_size_by_priority;
+  EXPECT_EQ(waiting[telemetry::PriorityClass::kHigh].value(), 1);
+  EXPECT_GE(waiting[telemetry::PriorityClass::kNormal].value(), 1);
   fleet.runner(0).release();
   EXPECT_TRUE(urgent->wait().ok());
   EXPECT_TRUE(common->wait().ok());

@@ -3,13 +3,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "fleet/same_model.h"
+
 namespace coxswain::fleet {
+namespace {
+
+constexpr std::chrono::minutes kStuckLogged{1};
+
+}  // namespace
 
 ReplicaSupervisor::ReplicaSupervisor(Parts parts, RunnerInfo expected, Options options)
     : parts_(std::move(parts)),
       expected_(std::move(expected)),
       options_(options),
       backoff_(options.backoff_first),
+      was_up_(parts_.is_there),
+      was_away_(!parts_.is_there),
+      lost_at_(Clock::now()),
       probe_(parts_.engine, options.probe_interval),
       thread_([this] { loop(); }) {}
 
@@ -25,7 +35,8 @@ void ReplicaSupervisor::loop() {
 
 std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
   Status state = parts_.engine.healthy();
-  const bool lost = !parts_.engine.stats().runner_up || state.code() == Code::kUnavailable;
+  const bool lost = !parts_.engine.stats().runner_up || state.code() == Code::kUnavailable ||
+                    (parts_.outdated && parts_.outdated());
   std::optional<std::chrono::milliseconds> pause;
   if (lost && parts_.wanted && !parts_.wanted()) return stay_away();
   if (lost) {
@@ -38,7 +49,7 @@ std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
     parts_.on_state(state);
     state = reconnect();
     if (state.ok()) {
-      parts_.log.info("connected to " + parts_.shard + " again");
+      parts_.log.info("connected to " + parts_.shard + (was_away_ ? "" : " again"));
       backoff_ = options_.backoff_first;
       was_up_ = true;
       probe_.forget();
@@ -46,7 +57,7 @@ std::optional<std::chrono::milliseconds> ReplicaSupervisor::look() {
       was_away_ = false;
     } else {
       parts_.log.debug("no shard yet", {{"reason", state.message()}});
-      note_stuck();
+      note_stuck(state);
       pause = backoff_;
       backoff_ = std::min(backoff_ * 2, options_.backoff_max);
     }
@@ -71,11 +82,19 @@ std::optional<std::chrono::milliseconds> ReplicaSupervisor::stay_away() {
   return std::nullopt;
 }
 
-void ReplicaSupervisor::note_stuck() {
+void ReplicaSupervisor::note_stuck(const Status& why) {
   const TimePoint now = Clock::now();
-  if (!parts_.on_stuck || now - lost_at_ < options_.stuck_patience) return;
+  const bool is_stuck = now - lost_at_ >= options_.stuck_patience;
+  // What waiting does not mend is told at once.
+  if (is_stuck || why.code() != Code::kUnavailable) {
+    parts_.log.warn_limited(parts_.shard,
+                            kStuckLogged,
+                            parts_.shard + " cannot be used",
+                            {{"reason", std::string_view(why.message())}});
+  }
+  if (!is_stuck) return;
   lost_at_ = now;
-  parts_.on_stuck();
+  if (parts_.on_stuck) parts_.on_stuck();
 }
 
 // A stock shard may know no prompt of one token.
@@ -93,12 +112,9 @@ void ReplicaSupervisor::note_probe(Status& state) {
 Status ReplicaSupervisor::reconnect() {
   auto runner = parts_.connect();
   if (!runner.ok()) return runner.status();
-  const RunnerInfo info = runner.value()->info();
-  if (info.vocab_size != expected_.vocab_size ||
-      info.model_fingerprint != expected_.model_fingerprint) {
-    return {Code::kFailedPrecondition, "the new shard serves another model"};
-  }
+  COXSWAIN_RETURN_IF_ERROR(check_same_model("the new shard", runner.value()->info(), expected_));
   parts_.engine.replace_runner(std::move(runner).value());
+  if (parts_.on_connected) parts_.on_connected();
   return {};
 }
 

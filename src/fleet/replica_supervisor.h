@@ -57,6 +57,11 @@ class ReplicaSupervisor {
     std::string shard = "the shard";  // what the log calls it
     // False: there is to be no process, so none is looked for, and its absence is no loss. Empty: always.
     std::function<bool()> wanted = {};
+    // True: the runner is of a shard that this replica is to have no more, and is replaced as a lost one is.
+    std::function<bool()> outdated = {};
+    // The engine has the runner that connect() gave last.
+    std::function<void()> on_connected = {};
+    bool is_there = true;  // false: its first runner is still to come, which is no restart
   };
 
   // `expected`: what the first runner said about itself; a successor must serve the same model.
@@ -73,16 +78,16 @@ class ReplicaSupervisor {
   std::optional<std::chrono::milliseconds> look();
   std::optional<std::chrono::milliseconds> stay_away();
   Status reconnect();
-  void note_stuck();
+  void note_stuck(const Status& why);
   void note_probe(Status& state);
 
   Parts parts_;
   const RunnerInfo expected_;
   const Options options_;
   std::chrono::milliseconds backoff_;
-  bool was_up_ = true;
-  bool was_away_ = false;  // because it was not wanted
-  TimePoint lost_at_{};    // or when on_stuck was called last
+  bool was_up_;
+  bool was_away_;      // because it was not wanted, or has not come yet
+  TimePoint lost_at_;  // or when on_stuck was called last
   HealthProbe probe_;
   bool probe_was_ok_ = true;
   std::atomic<bool> stop_{false};

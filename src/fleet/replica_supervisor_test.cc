@@ -19,9 +19,7 @@ std::shared_ptr<StepRunner> runner_of(std::uint32_t vocab_size) {
 }
 
 RunnerInfo expected_info() {
-  RunnerInfo out;
-  out.vocab_size = 8;
-  return out;
+  return runner_of(8)->info();
 }
 
 struct States {
@@ -220,6 +218,67 @@ TEST(ReplicaSupervisor, AReplicaThatIsNotWantedIsNotLookedFor) {
   EXPECT_EQ(metrics.replica_restarts.value(), 0);
 }
 
+TEST(ReplicaSupervisor, OneThatComesLaterIsNoRestart) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  telemetry::Metrics metrics{telemetry::MetricsOptions{}};
+  batch::ScriptedEngine engine;
+  Bell bell;
+  engine.set_state(Status(Code::kUnavailable, "absent"), true);
+  States states;
+  std::atomic<int> n_tries{0};
+  std::atomic<int> n_connected{0};
+  ReplicaSupervisor supervisor({.engine = engine,
+                                .bell = bell,
+                                .connect = [&]() -> Result<std::shared_ptr<StepRunner>> {
+                                  if (++n_tries < 3) return Status(Code::kUnavailable, "no socket");
+                                  return runner_of(8);
+                                },
+                                .on_state = [&](const Status& s) { states.tell(s); },
+                                .metrics = &metrics,
+                                .log = log,
+                                .on_connected = [&] { ++n_connected; },
+                                .is_there = false},
+                               expected_info(),
+                               fast());
+  engine.wait_for_runners(1);
+  states.wait_for([](const Status& s) { return s.ok(); });
+  supervisor.stop();
+  EXPECT_EQ(n_connected.load(), 1);
+  EXPECT_EQ(metrics.replica_restarts.value(), 0);
+}
+
+// The runner is well, and of a shard that is to be left.
+TEST(ReplicaSupervisor, AnOutdatedRunnerIsReplaced) {
+  telemetry::Logger log(
+      {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
+  batch::ScriptedEngine engine;
+  Bell bell;
+  States states;
+  std::atomic<bool> outdated{false};
+  std::atomic<bool> is_there{false};
+  ReplicaSupervisor supervisor({.engine = engine,
+                                .bell = bell,
+                                .connect = [&]() -> Result<std::shared_ptr<StepRunner>> {
+                                  if (!is_there) return Status(Code::kUnavailable, "no socket");
+                                  return runner_of(8);
+                                },
+                                .on_state = [&](const Status& s) { states.tell(s); },
+                                .log = log,
+                                .outdated = [&] { return outdated.load(); },
+                                .on_connected = [&] { outdated = false; }},
+                               expected_info(),
+                               fast());
+  states.wait_for([](const Status& s) { return s.ok(); });
+  outdated = true;
+  bell.ring();
+  states.wait_for([](const Status& s) { return s.message() == "no socket"; });
+  is_there = true;
+  engine.wait_for_runners(1);
+  states.wait_for([](const Status& s) { return s.ok(); });
+  supervisor.stop();
+}
+
 TEST(ReplicaSupervisor, AShardWithAnotherModelIsNotTaken) {
   telemetry::Logger log(
       {.level = telemetry::Level::kError, .target = "test", .file_descriptor = 2});
@@ -237,8 +296,9 @@ TEST(ReplicaSupervisor, AShardWithAnotherModelIsNotTaken) {
        log},
       expected_info(),
       fast());
-  states.wait_for(
-      [](const Status& s) { return s.message() == "the new shard serves another model"; });
+  states.wait_for([](const Status& s) {
+    return s.message() == "the new shard serves another model than the first";
+  });
   supervisor.stop();
 }
 

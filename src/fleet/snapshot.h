@@ -10,7 +10,7 @@
 #include <coxswain/types.h>
 
 #include "fleet/fleet.h"
-#include "fleet/load_history.h"
+#include "fleet/plan/load_history.h"
 #include "fleet/plan/planner.h"
 
 namespace coxswain::fleet {

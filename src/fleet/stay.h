@@ -58,6 +58,12 @@ struct Parked {
   std::shared_ptr<const batch::ParkedContext> context;  // null: nothing
 };
 
+// What a replica that still loads computes of a prompt that waits for another one: LiveTarget's number of it.
+struct LivePrompt {
+  std::size_t replica = 0;
+  std::uint64_t id = 0;
+};
+
 // What a stay comprises: all sequences of a request, or one.
 struct StayRange {
   std::uint32_t first = 0;
@@ -109,8 +115,10 @@ class Stay final : public batch::TokenSink, public std::enable_shared_from_this<
   std::optional<std::size_t> via;
   bool apart = false;  // its prompt is computed for another replica; decided when it is placed
   Parked parked;       // what it goes on with; a transfer takes it
-  std::uint64_t transfer = 0;  // of that; 0: none is under way
-  std::uint64_t refused = 0;   // replicas that refused it in this attempt to place it, a bit each
+  std::uint64_t transfer = 0;      // of that; 0: none is under way
+  std::optional<LivePrompt> live;  // while it waits
+  bool undivided = false;          // its layers were not, or cannot be, computed apart
+  std::uint64_t refused = 0;  // replicas that refused it in this attempt to place it, a bit each
 
  private:
   batch::EventOutlet& fleet_;

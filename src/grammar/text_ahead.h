@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "grammar/place_sets.h"
@@ -20,11 +21,12 @@ namespace coxswain::grammar {
 class TextAhead {
  public:
   // `sets` outlives this.
-  explicit TextAhead(PlaceSets& sets) : sets_(sets) {}
+  explicit TextAhead(PlaceSets& sets);
 
   void clear() {  // with the sets
     steps_.clear();
     plain_.clear();
+    strings_.clear();
   }
   // What may be in a text of `n` characters that follows; 0 for long ones. `asks`: find out what is not known.
   TextGroups groups(SetId from, std::uint8_t n, bool asks) {
@@ -42,6 +44,10 @@ class TextAhead {
     return asks && look_for_plain(from);
   }
 
+  // As within a string of JSON: of texts of kPlainGroups all of up to so many characters may follow and no others,
+  // kPlainCharactersMax standing for more too. None where it is otherwise, and where a quote is a character as any.
+  std::optional<std::uint8_t> string_bound(SetId from);
+
  private:
   enum class Plain : std::uint8_t { kUnknown, kNo, kYes };
   // How far is looked, in characters.
@@ -54,15 +60,36 @@ class TextAhead {
     std::uint8_t n_ahead = 0;  // levels that are known
   };
 
+  // Of string_bound().
+  enum class Characters : std::uint8_t { kUnknown, kNone, kAll, kSome };
+  struct StringPlace {
+    SetId next = kDeadSet;  // where all plain characters lead to
+    Characters follow = Characters::kUnknown;
+    bool has_bound = false;  // the next is known
+    std::optional<std::uint8_t> bound = {};
+  };
+  struct Lead {
+    std::uint8_t byte = 0;
+    Utf8Place place = {};
+  };
+
   TextGroups look(SetId from, std::size_t level);
   bool look_for_plain(SetId from);
+  StringPlace& string_place(SetId set);
+  bool all_rests_lead_to(SetId from, const Utf8Place& place, SetId to);
   const Step& step(SetId from);
   bool rests_lead_to(SetId from, const Utf8Place& place, SetId to);
   bool long_characters_lead_to(SetId from, SetId to);
 
   PlaceSets& sets_;
-  std::vector<Step> steps_;   // [set], as far as they were asked for
-  std::vector<Plain> plain_;  // likewise
+  std::vector<Step> steps_;           // [set], as far as they were asked for
+  std::vector<Plain> plain_;          // likewise
+  std::vector<StringPlace> strings_;  // likewise
+  // Bytes that the program tells apart: one of each class of plain ASCII characters, the first ones of longer
+  // characters, and where classes begin among those that go on with them.
+  std::vector<std::uint8_t> plain_bytes_;
+  std::vector<Lead> leads_;
+  std::vector<std::uint8_t> rest_begins_;
 };
 
 }  // namespace coxswain::grammar

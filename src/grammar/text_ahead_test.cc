@@ -18,7 +18,7 @@ namespace {
 
 // Every byte, and random texts of what strings are made of, in large subtrees: words, quotes, escapes, white space,
 // characters of two to four bytes, also cut, and what is no UTF-8.
-std::vector<std::string> vocabulary() {
+std::vector<std::string> vocabulary(std::size_t n_texts) {
   const std::vector<std::string> pieces = {"a",
                                            "b",
                                            "c",
@@ -62,7 +62,7 @@ std::vector<std::string> vocabulary() {
   std::mt19937 random(7);
   std::vector<std::string> out;
   for (unsigned byte = 0; byte < 256; ++byte) out.emplace_back(1, static_cast<char>(byte));
-  for (std::size_t n = 0; n < 10'000; ++n) {
+  for (std::size_t n = 0; n < n_texts; ++n) {
     std::string text;
     // Mostly letters, so that whole subtrees are.
     const std::size_t n_pieces = n % 5 == 0 ? pieces.size() : 16;
@@ -81,7 +81,6 @@ void expect_exact(const Source& source,
   auto program = compile(source);
   ASSERT_TRUE(program.ok()) << program.status().message();
   const auto trie = testing::trie_of(tokens);
-  ASSERT_GE(trie->nodes().size(), 16'384U);  // of fewer, none are passed over
   const TokenMasks masks(std::move(program).value(), trie);
   std::mt19937 random(seed);
   for (int text = 0; text < 4; ++text) {
@@ -107,13 +106,15 @@ void expect_exact(const Source& source,
   }
 }
 
-TEST(TextAhead, MasksAreThoseOfAWalkOverEveryToken) {
-  const std::vector<std::string> tokens = vocabulary();
+void expect_exact(const std::vector<std::string>& tokens) {
   using Kind = Source::Kind;
   const std::vector<Source> sources = {
       {.text = R"({"type": "string"})"},
       {.text = R"({"type": "string", "maxLength": 5})"},
       {.text = R"({"type": "string", "minLength": 3, "maxLength": 30})"},
+      {.text = R"({"type": "string", "maxLength": 34, "pattern": "a$"})"},
+      {.text = R"({"type": "string", "maxLength": 3, "not": {"const": "tea"}})"},
+      {.text = R"({"type": "array", "minItems": 9, "items": {"type": "string", "maxLength": 4}})"},
       {.text = R"({"type": "string", "minLength": 40, "maxLength": 70})"},
       {.text = R"({"type": "string", "pattern": "ate"})"},
       {.text = R"({"type": "string", "pattern": "^[a-e ]*$"})"},
@@ -123,6 +124,8 @@ TEST(TextAhead, MasksAreThoseOfAWalkOverEveryToken) {
       {.kind = Kind::kJsonObject},
       {.kind = Kind::kRegex, .text = ".*"},
       {.kind = Kind::kRegex, .text = "([^<]|<[^b])*"},
+      {.kind = Kind::kRegex, .text = "[^\"\\\\\n]{0,7}\""},
+      {.kind = Kind::kRegex, .text = "([^\"\\\\\n][^\"\\\\\n])*\""},
       {.kind = Kind::kRegex, .text = "(a|[a-z]{0,9}|[a-z ]*t)*"},
       {.kind = Kind::kRegex, .text = "[\\x00-\\x7f]*"},
       {.kind = Kind::kTags,
@@ -130,6 +133,19 @@ TEST(TextAhead, MasksAreThoseOfAWalkOverEveryToken) {
        .triggers = {"<t"}},
   };
   for (std::uint32_t i = 0; i < sources.size(); ++i) expect_exact(sources[i], tokens, i);
+}
+
+TEST(TextAhead, MasksAreThoseOfAWalkOverEveryToken) {
+  const std::vector<std::string> tokens = vocabulary(10'000);
+  // Of fewer, no subtrees are passed over.
+  ASSERT_GE(testing::trie_of(tokens)->nodes().size(), 16'384U);
+  expect_exact(tokens);
+}
+
+TEST(TextAhead, SmallVocabulariesLikewise) {
+  const std::vector<std::string> tokens = vocabulary(1'000);
+  ASSERT_LT(testing::trie_of(tokens)->nodes().size(), 16'384U);
+  expect_exact(tokens);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ class TokenMasks::Tables {
       masks_.clear();
       n_masks_ = 0;
     }
-    auto made = make_mask(set, trie_.nodes().size() >= kNodesToPass);
+    auto made = make_mask(set, true);
     if (made == nullptr) {
       // What others had asked for may have taken the room, or what was looked ahead of.
       clear();
@@ -135,14 +135,20 @@ class TokenMasks::Tables {
     return sets_.find(position.key_);
   }
 
-  // Null where the walk made more sets than one call may. `passes`: subtrees that may follow as a whole are passed
-  // over; the mask is the same.
-  std::shared_ptr<const TokenMask> make_mask(SetId from, bool passes) REQUIRES(mu_) {
+  // Null where the walk made more sets than one call may. `looks_ahead`: what may follow as a whole is passed over; the
+  // mask is the same.
+  std::shared_ptr<const TokenMask> make_mask(SetId from, bool looks_ahead) REQUIRES(mu_) {
     const std::span<const TokenTrie::NodeEntry> nodes = trie_.nodes();
     std::array<SetId, 256> path = {};  // by depth
     path[0] = from;
     allowed_.clear();
     passed_.clear();
+    if (looks_ahead) {
+      const auto bound = ahead_.string_bound(from);
+      if (bound && *bound > 0)
+        return pass(from, 0, nodes.size()) ? mask_of_string(*bound) : nullptr;
+    }
+    const bool passes = looks_ahead && nodes.size() >= kNodesToPass;
     if (passes && ahead_.takes_plain(from, true) && !takes_more_than_plain(from))
       return pass(from, 0, nodes.size()) ? mask_of_passed() : nullptr;
     for (const auto& [first, byte] : trie_.first_nodes()) {
@@ -208,7 +214,7 @@ class TokenMasks::Tables {
       if (other.has_tokens) allow(node.first_token, node.last_token);
       ++i;
     }
-    return true;
+    return !sets_.failed();
   }
 
   // Whether all of the subtree that begins at node i may follow.
@@ -253,6 +259,23 @@ class TokenMasks::Tables {
     return mask;
   }
 
+  // The plain tokens of up to so many characters, and all that are allowed beside them.
+  std::shared_ptr<const TokenMask> mask_of_string(std::size_t n_characters) REQUIRES(mu_) {
+    auto mask = std::make_shared<TokenMask>(trie_.plain_up_to(n_characters));
+    add_allowed(*mask);
+    return mask;
+  }
+
+  void add_allowed(TokenMask& mask) REQUIRES(mu_) {
+    const std::span<const TokenId> tokens = trie_.tokens();
+    for (const TokenRange& range : allowed_) {
+      for (std::uint32_t t = range.first; t < range.last; ++t) {
+        const auto id = static_cast<std::size_t>(tokens[t]);
+        mask[id / 64] |= std::uint64_t{1} << (id % 64);
+      }
+    }
+  }
+
   // The plain tokens that were passed over, and all that are allowed beside them.
   std::shared_ptr<const TokenMask> mask_of_passed() REQUIRES(mu_) {
     const std::span<const TokenId> tokens = trie_.tokens();
@@ -277,12 +300,7 @@ class TokenMasks::Tables {
       at = range.last;
     }
     if (most) flip(at, static_cast<std::uint32_t>(plain.size()));
-    for (const TokenRange& range : allowed_) {
-      for (std::uint32_t t = range.first; t < range.last; ++t) {
-        const auto id = static_cast<std::size_t>(tokens[t]);
-        (*mask)[id / 64] |= std::uint64_t{1} << (id % 64);
-      }
-    }
+    add_allowed(*mask);
     return mask;
   }
 

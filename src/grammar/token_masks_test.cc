@@ -80,6 +80,16 @@ TEST(TokenTrie, TellsPlainTokensFromOthers) {
   for (TokenId id = 0; id < static_cast<TokenId>(tokens.size()); ++id)
     EXPECT_EQ(testing::is_allowed(trie->plain(), id), plain.contains(id)) << id;
   EXPECT_EQ(trie->before(trie->nodes().size()).plain_tokens, plain.size());
+  const auto plain_up_to = [&](std::size_t n_characters) {
+    std::set<TokenId> out;
+    for (TokenId id = 0; id < static_cast<TokenId>(tokens.size()); ++id)
+      if (testing::is_allowed(trie->plain_up_to(n_characters), id)) out.insert(id);
+    return out;
+  };
+  EXPECT_EQ(plain_up_to(0), std::set<TokenId>{});
+  EXPECT_EQ(plain_up_to(1), (std::set<TokenId>{2, 7, 8}));
+  EXPECT_EQ(plain_up_to(31), (std::set<TokenId>{0, 2, 3, 7, 8}));
+  EXPECT_EQ(plain_up_to(99), plain);
 }
 
 // Every text of at most n tokens.

@@ -68,8 +68,8 @@ void TokenTrie::find_groups() {
   std::vector<Utf8Place> path(kTokenBytesMax + 1);
   std::vector<std::uint8_t> within(nodes_.size(), 0);
   groups_.assign(nodes_.size(), 0);
-  std::vector<bool> is_plain(nodes_.size(), false);
-  struct Spelled {  // of the path
+  std::vector<std::uint8_t> plain_characters(nodes_.size(), 0);  // 0: the path is not plain
+  struct Spelled {                                               // of the path
     TextGroups groups = 0;
     std::size_t characters = 0;
   };
@@ -94,10 +94,11 @@ void TokenTrie::find_groups() {
     }
     const Spelled& parent = spelled[node.depth - 1U];
     spelled[node.depth] = {parent.groups | groups_[i], parent.characters + 1U - within[i]};
-    is_plain[i] = (spelled[node.depth].groups & ~kPlainGroups) == 0 &&
-                  spelled[node.depth].characters <= kPlainCharactersMax;
+    const Spelled& path_text = spelled[node.depth];
+    if ((path_text.groups & ~kPlainGroups) == 0 && path_text.characters <= kPlainCharactersMax)
+      plain_characters[i] = static_cast<std::uint8_t>(path_text.characters);
   }
-  find_plain(is_plain);
+  find_plain(plain_characters);
   // From the leaves up: a node stands before its children.
   std::vector<std::uint32_t> parents(kTokenBytesMax + 1);
   std::vector<std::uint32_t> parent_of(nodes_.size(), 0);
@@ -117,8 +118,8 @@ void TokenTrie::find_groups() {
   }
 }
 
-void TokenTrie::find_plain(const std::vector<bool>& is_plain) {
-  plain_.assign((n_tokens_ + 63) / 64, 0);
+void TokenTrie::find_plain(std::span<const std::uint8_t> plain_characters) {
+  plain_.assign(1, TokenMask((n_tokens_ + 63) / 64, 0));
   std::vector<std::uint32_t> path;  // nodes to here
   std::vector<std::uint32_t> open;  // those of them that are in others_, as its numbers
   const auto close_to = [&](std::size_t depth) {
@@ -132,11 +133,12 @@ void TokenTrie::find_plain(const std::vector<bool>& is_plain) {
     close_to(node.depth - 1U);
     before_.push_back({static_cast<std::uint32_t>(plain_tokens_.size()), 0});
     if (node.first_token == node.last_token) continue;
-    if (is_plain[i]) {
+    if (const std::size_t n = plain_characters[i]; n > 0) {
+      if (plain_.size() <= n) plain_.resize(n + 1, TokenMask(plain_.front().size(), 0));
       for (std::uint32_t t = node.first_token; t < node.last_token; ++t) {
         plain_tokens_.push_back(t);
         const auto id = static_cast<std::size_t>(tokens_[t]);
-        plain_[id / 64] |= std::uint64_t{1} << (id % 64);
+        plain_[n][id / 64] |= std::uint64_t{1} << (id % 64);
       }
       continue;
     }
@@ -147,6 +149,10 @@ void TokenTrie::find_plain(const std::vector<bool>& is_plain) {
     others_.back().has_tokens = true;
   }
   close_to(0);
+  for (std::size_t n = 1; n < plain_.size(); ++n) {
+    for (std::size_t word = 0; word < plain_[n].size(); ++word)
+      plain_[n][word] |= plain_[n - 1][word];
+  }
   before_.push_back({static_cast<std::uint32_t>(plain_tokens_.size()), 0});
   // Nodes on the way are known only when what they lead to is met.
   for (std::size_t i = 0, n = 0; i < before_.size(); ++i) {

@@ -7,6 +7,7 @@
 //
 // Thread rule: immutable; const methods from any thread.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -78,7 +79,11 @@ class TokenTrie {
   std::span<const OtherNode> others() const { return others_; }
   // The plain ones by their places in tokens(), ascending, and their bits.
   std::span<const std::uint32_t> plain_tokens() const { return plain_tokens_; }
-  const TokenMask& plain() const { return plain_; }
+  const TokenMask& plain() const { return plain_.back(); }
+  // Of those of up to so many characters.
+  const TokenMask& plain_up_to(std::size_t n_characters) const {
+    return plain_[std::min(n_characters, plain_.size() - 1)];
+  }
   // How many of each come before a node; behind the last node: all.
   struct Before {
     std::uint32_t plain_tokens = 0;
@@ -90,7 +95,7 @@ class TokenTrie {
 
  private:
   void find_groups();
-  void find_plain(const std::vector<bool>& is_plain);
+  void find_plain(std::span<const std::uint8_t> plain_characters);
 
   std::size_t n_tokens_ = 0;
   std::string text_;                  // of all tokens, one after the other
@@ -101,8 +106,8 @@ class TokenTrie {
   std::vector<FirstNode> first_nodes_;
   std::vector<OtherNode> others_;
   std::vector<std::uint32_t> plain_tokens_;
-  TokenMask plain_;
-  std::vector<Before> before_;  // [node], and behind the last
+  std::vector<TokenMask> plain_;  // [characters], as far as there are such tokens
+  std::vector<Before> before_;    // [node], and behind the last
   TokenMask all_;
 };
 

@@ -1,6 +1,8 @@
 #include "hub/curl_fetcher.h"
 
+#include <algorithm>
 #include <charconv>
+#include <system_error>
 
 #include <curl/curl.h>
 
@@ -47,6 +49,10 @@ std::size_t on_header(const char* bytes, std::size_t size, std::size_t n, void* 
   if (std::string_view range = value_of(line, "content-range"); range.starts_with("bytes ")) {
     range.remove_prefix(6);
     std::from_chars(range.data(), range.data() + range.size(), head.offset);
+    const std::string_view total = range.substr(std::min(range.find('/'), range.size() - 1) + 1);
+    std::uint64_t value = 0;  // "*" is none
+    const auto read = std::from_chars(total.data(), total.data() + total.size(), value);
+    if (read.ec == std::errc() && read.ptr == total.data() + total.size()) head.total = value;
   }
   for (const char c : value_of(line, "x-error-message").substr(0, kMessageBytesMax)) {
     head.message += c >= ' ' && c <= '~' ? c : '?';
@@ -80,6 +86,9 @@ class CurlFetcher final : public Fetcher {
     long status = 0;
     curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
     transfer.head.status = static_cast<int>(status);
+    curl_off_t seconds = 0;
+    curl_easy_getinfo(easy_.get(), CURLINFO_RETRY_AFTER, &seconds);
+    transfer.head.retry_after = std::chrono::seconds(seconds);
     const bool is_body = status == 200 || status == 206;
     if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && !is_body)) return transfer.head;
     return Status(Code::kUnavailable, curl_easy_strerror(code));
@@ -104,8 +113,9 @@ class CurlFetcher final : public Fetcher {
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
     // As a range, not as RESUME_FROM: a server that ignores it is seen in the head, not as an error.
-    const std::string range = std::to_string(request.offset) + "-";
-    if (request.offset > 0) curl_easy_setopt(easy, CURLOPT_RANGE, range.c_str());
+    std::string range = std::to_string(request.offset) + "-";
+    if (request.end > 0) range += std::to_string(request.end - 1);
+    if (request.offset > 0 || request.end > 0) curl_easy_setopt(easy, CURLOPT_RANGE, range.c_str());
     curl_slist* headers = nullptr;
     if (!request.token.empty()) {
       // libcurl keeps a header of this name from other hosts, ports and protocols (since 7.58 and 7.83).

@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
 #include <sys/file.h>
 
 #include "hub/digest.h"
+#include "hub/range_fetch.h"
 #include "hub/repo_files.h"
 
 namespace coxswain::hub {
@@ -76,7 +76,8 @@ bool tries_again(int status) {
 
 class Download {
  public:
-  Download(Fetcher& fetcher, const Wanted& wanted) : fetcher_(fetcher), wanted_(wanted) {
+  Download(const FetcherFactory& fetchers, const Wanted& wanted)
+      : fetchers_(fetchers), fetcher_(fetchers()), wanted_(wanted) {
     std::string entry = "models--" + wanted.id;
     if (const std::size_t slash = entry.find('/'); slash != std::string::npos) {
       entry.replace(slash, 1, "--");
@@ -121,24 +122,6 @@ class Download {
     return {tries_again(head.status) ? Code::kUnavailable : Code::kFailedPrecondition, said};
   }
 
-  // Calls `once` until it is ok, fails for good, or has failed tries_max times in a row without `came` growing.
-  template <typename Once>
-  Status with_tries(const std::uint64_t& came, Once once) const {
-    auto pause = wanted_.pause;
-    for (int tries = 1;; ++tries) {
-      const std::uint64_t before = came;
-      Status status = once();
-      if (status.code() != Code::kUnavailable) return status;
-      if (came > before) {
-        tries = 1;
-        pause = wanted_.pause;
-      }
-      if (tries >= wanted_.tries_max) return status;
-      std::this_thread::sleep_for(pause);
-      pause *= 2;
-    }
-  }
-
   Result<std::string> fetch_list() const {
     const FetchRequest request{.url = wanted_.endpoint + "/api/models/" + wanted_.id +
                                       "/revision/" + quoted(wanted_.revision, false) +
@@ -155,9 +138,10 @@ class Download {
       return {};
     };
     const std::uint64_t none = 0;
-    COXSWAIN_RETURN_IF_ERROR(with_tries(none, [&]() -> Status {
+    COXSWAIN_RETURN_IF_ERROR(wanted_.tries.run(none, [&](Tries::Pause& asked) -> Status {
       text.clear();
-      COXSWAIN_ASSIGN_OR_RETURN(const FetchHead head, fetcher_.get(request, sink));
+      COXSWAIN_ASSIGN_OR_RETURN(const FetchHead head, fetcher_->get(request, sink));
+      asked = head.retry_after;
       return head.status == 200 ? Status() : refusal(head);
     }));
     return text;
@@ -209,11 +193,22 @@ class Download {
     const FetchRequest request{.url = wanted_.endpoint + "/" + wanted_.id + "/resolve/" + commit +
                                       "/" + quoted(file.name, true),
                                .token = wanted_.token};
+    if (file.size_bytes - came > wanted_.range_bytes) {
+      Status ranged = fetch_ranged(request, file, {out.fd(), part}, came, before);
+      if (!ranged.ok() && ranged.code() != Code::kUnimplemented) return ranged;
+    }
     if (came < file.size_bytes) {
-      COXSWAIN_RETURN_IF_ERROR(with_tries(came, [&] {
+      COXSWAIN_RETURN_IF_ERROR(wanted_.tries.run(came, [&](Tries::Pause& asked) -> Status {
         FetchRequest next = request;
         next.offset = came;
-        return fetch_part(next, file, {out.fd(), part}, came, before);
+        COXSWAIN_ASSIGN_OR_RETURN(const FetchHead head,
+                                  fetch_part(next, file, {out.fd(), part}, came, before));
+        asked = head.retry_after;
+        if (head.status != 200 && head.status != 206) return refusal(head);
+        if (came == file.size_bytes) return {};
+        return {Code::kUnavailable,
+                "the hub sent " + std::to_string(came) + " of " + std::to_string(file.size_bytes) +
+                    " bytes"};
       }));
     }
     if (ftruncate(out.fd(), static_cast<off_t>(file.size_bytes)) != 0) return no_file(part, errno);
@@ -227,11 +222,11 @@ class Download {
     const fs::path& path;
   };
 
-  Status fetch_part(const FetchRequest& request,
-                    const RepoFile& file,
-                    const Part& part,
-                    std::uint64_t& came,
-                    std::uint64_t before) {
+  Result<FetchHead> fetch_part(const FetchRequest& request,
+                               const RepoFile& file,
+                               const Part& part,
+                               std::uint64_t& came,
+                               std::uint64_t before) {
     bool begun = false;
     const auto sink = [&](const FetchHead& head, std::string_view piece) -> Status {
       if (!begun && head.offset != came) {
@@ -239,6 +234,7 @@ class Download {
         came = 0;  // it knows no ranges
       }
       begun = true;
+      COXSWAIN_RETURN_IF_ERROR(check_total(head, file.size_bytes));
       if (piece.size() > file.size_bytes - came) {
         came = 0;
         std::error_code error;
@@ -247,24 +243,45 @@ class Download {
                 "the hub sent more than the " + std::to_string(file.size_bytes) +
                     " bytes that it listed"};
       }
-      while (!piece.empty()) {
-        const ssize_t n = pwrite(part.fd, piece.data(), piece.size(), static_cast<off_t>(came));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return no_file(part.path, errno);
-        came += static_cast<std::uint64_t>(n);
-        piece.remove_prefix(static_cast<std::size_t>(n));
-      }
-      progress_.file_bytes = came;
-      progress_.model_bytes = before + came;
-      wanted_.tell(progress_);
-      return {};
+      return append(piece, part, came, before);
     };
-    COXSWAIN_ASSIGN_OR_RETURN(const FetchHead head, fetcher_.get(request, sink));
-    if (head.status != 200 && head.status != 206) return refusal(head);
-    if (came == file.size_bytes) return {};
-    return {Code::kUnavailable,
-            "the hub sent " + std::to_string(came) + " of " + std::to_string(file.size_bytes) +
-                " bytes"};
+    return fetcher_->get(request, sink);
+  }
+
+  // What follows the bytes that came.
+  Status append(std::string_view piece,
+                const Part& part,
+                std::uint64_t& came,
+                std::uint64_t before) {
+    while (!piece.empty()) {
+      const ssize_t n = pwrite(part.fd, piece.data(), piece.size(), static_cast<off_t>(came));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return no_file(part.path, errno);
+      came += static_cast<std::uint64_t>(n);
+      piece.remove_prefix(static_cast<std::size_t>(n));
+    }
+    progress_.file_bytes = came;
+    progress_.model_bytes = before + came;
+    wanted_.tell(progress_);
+    return {};
+  }
+
+  Status fetch_ranged(FetchRequest request,
+                      const RepoFile& file,
+                      const Part& part,
+                      std::uint64_t& came,
+                      std::uint64_t before) {
+    request.offset = came;
+    request.end = file.size_bytes;
+    return fetch_ranges(
+        {.fetchers = fetchers_,
+         .request = request,
+         .file_bytes = file.size_bytes,
+         .n_connections = wanted_.n_connections,
+         .range_bytes = wanted_.range_bytes,
+         .tries = wanted_.tries,
+         .take = [&](std::string_view bytes) { return append(bytes, part, came, before); },
+         .refusal = [&](const FetchHead& head) { return refusal(head); }});
   }
 
   static Status check_digest(int fd, const fs::path& part, const RepoFile& file) {
@@ -310,7 +327,8 @@ class Download {
     return std::rename(fresh.c_str(), ref.c_str()) == 0 ? Status() : no_file(ref, errno);
   }
 
-  Fetcher& fetcher_;
+  const FetcherFactory& fetchers_;
+  const std::unique_ptr<Fetcher> fetcher_;
   const Wanted& wanted_;
   fs::path entry_;
   fs::path locks_;
@@ -319,10 +337,10 @@ class Download {
 
 }  // namespace
 
-Result<std::string> download_model(Fetcher& fetcher, const Wanted& wanted) {
+Result<std::string> download_model(const FetcherFactory& fetchers, const Wanted& wanted) {
   COXSWAIN_RETURN_IF_ERROR(check_repo_id(wanted.id));
   COXSWAIN_RETURN_IF_ERROR(check_revision(wanted.revision));
-  Result<std::string> out = Download(fetcher, wanted).run();
+  Result<std::string> out = Download(fetchers, wanted).run();
   return out.ok() ? out : out.status().with_context(wanted.id);
 }
 

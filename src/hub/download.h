@@ -9,9 +9,9 @@
 // Every blob has the size and the digest that the list of files said, or is no blob. What a transfer that broke off
 // left is gone on with, by this process and by the next. What is in the cache is not asked for again.
 //
-// Thread rule: one thread; several processes may share a cache.
+// Thread rule: one thread, which has others fetch; several processes may share a cache.
 
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -19,6 +19,7 @@
 #include <coxswain/status.h>
 
 #include "hub/fetcher.h"
+#include "hub/tries.h"
 
 namespace coxswain::hub {
 
@@ -37,9 +38,10 @@ struct Wanted {
   std::string type{};                               // of GGUF, such as Q4_K_M; empty: none
   std::string revision = "main";                    // branch, tag or commit
   std::string token{};                              // of the hub's user
-  int tries_max = 5;                                // in a row that bring nothing, for each file
-  // Before the second try; twice as long before each further one.
-  std::chrono::milliseconds pause{1000};
+  Tries tries{};                                    // of the list, each file and each range
+  // Files that lack more than range_bytes come over so many connections at once, in ranges of that size.
+  std::size_t n_connections = 4;
+  std::uint64_t range_bytes = std::uint64_t{16} << 20;
   std::function<void(const Progress&)> tell = [](const Progress&) {};
 };
 
@@ -47,6 +49,6 @@ struct Wanted {
 // Errors: kInvalidArgument for a bad id or revision; kNotFound if the hub knows no such model, or none of its files is
 // one that we read; kFailedPrecondition if it wants a token or a licence accepted; kResourceExhausted if the disk is
 // too small; kUnavailable if the hub does not answer; kDataLoss if what it sends is not what it listed.
-Result<std::string> download_model(Fetcher& fetcher, const Wanted& wanted);
+Result<std::string> download_model(const FetcherFactory& fetchers, const Wanted& wanted);
 
 }  // namespace coxswain::hub

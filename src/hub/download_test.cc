@@ -5,11 +5,13 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "hub/digest.h"
 
 namespace coxswain::hub {
@@ -36,17 +38,21 @@ class FakeHub final : public Fetcher {
   int status = 200;
   std::string list_digest{};  // of the weights, in place of the true one
   std::string surplus{};      // behind each file
+  std::uint64_t total = 0;    // that ranges tell; 0: nothing
   std::vector<FetchRequest> asked{};
 
   Result<FetchHead> get(const FetchRequest& request, const FetchSink& sink) override {
+    const base::MutexLock lock(mu_);
     asked.push_back(request);
     FetchHead head{.status = status};
     if (status != 200) return head;
     const bool is_list = request.url.find("/api/models/") != std::string::npos;
     std::string body =
         is_list ? list() : files.at(request.url.substr(request.url.rfind('/') + 1)) + surplus;
-    if (request.offset > 0 && knows_ranges) {
+    if ((request.offset > 0 || request.end > 0) && knows_ranges) {
       head = {.status = 206, .offset = request.offset};
+      if (total > 0) head.total = total;
+      if (request.end > 0) body.resize(request.end);
       body.erase(0, request.offset);
     }
     const std::size_t end = is_list ? body.size() : std::min(body.size(), cut_after);
@@ -60,6 +66,8 @@ class FakeHub final : public Fetcher {
   }
 
  private:
+  base::Mutex mu_;  // several connections come at once
+
   std::string list() const {
     std::string out = R"({"sha":")" + kCommit + R"(","siblings":[)";
     const char* comma = "";
@@ -77,13 +85,24 @@ class FakeHub final : public Fetcher {
   }
 };
 
+class Connection final : public Fetcher {
+ public:
+  explicit Connection(FakeHub& hub) : hub_(hub) {}
+  Result<FetchHead> get(const FetchRequest& request, const FetchSink& sink) override {
+    return hub_.get(request, sink);
+  }
+
+ private:
+  FakeHub& hub_;
+};
+
 class DownloadTest : public testing::Test {
  protected:
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "hub-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     cache_ = name;
-    wanted_ = {.cache = name, .id = "org/name", .pause = std::chrono::milliseconds(0)};
+    wanted_ = {.cache = name, .id = "org/name", .tries = {.pause = std::chrono::milliseconds(0)}};
   }
   void TearDown() override { fs::remove_all(cache_); }
 
@@ -103,10 +122,11 @@ class DownloadTest : public testing::Test {
       EXPECT_NE(blob.path().extension(), ".incomplete");
     }
   }
-  Code code() { return download_model(hub_, wanted_).status().code(); }
+  Code code() { return download_model(fetchers_, wanted_).status().code(); }
 
   fs::path cache_;
   FakeHub hub_;
+  FetcherFactory fetchers_ = [this] { return std::make_unique<Connection>(hub_); };
   Wanted wanted_;
 };
 
@@ -118,7 +138,7 @@ TEST_F(DownloadTest, ADigestIsAsGitAndSha256sumSay) {
 }
 
 TEST_F(DownloadTest, BringsAModelOnce) {
-  const auto folder = download_model(hub_, wanted_);
+  const auto folder = download_model(fetchers_, wanted_);
   ASSERT_TRUE(folder.ok()) << folder.status().message();
   EXPECT_EQ(*folder, (cache_ / "models--org--name/snapshots" / kCommit).string());
   expect_whole();
@@ -139,7 +159,7 @@ TEST_F(DownloadTest, GoesOnWhereATransferBrokeOff) {
 
 TEST_F(DownloadTest, TheNextRunGoesOnToo) {
   hub_.cut_after = 100;
-  wanted_.tries_max = 1;
+  wanted_.tries.max = 1;
   hub_.cut_after = 0;
   EXPECT_EQ(code(), Code::kUnavailable);
   hub_.cut_after = 1 << 30;
@@ -161,6 +181,48 @@ TEST_F(DownloadTest, AServerWithoutRangesBeginsAnew) {
   expect_whole();
 }
 
+TEST_F(DownloadTest, ALargeFileComesInRanges) {
+  std::string& weights = hub_.files["model.safetensors"];
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<char>('a' + i * i % 26);
+  wanted_.range_bytes = 100;
+  hub_.cut_after = 60;
+  std::uint64_t last = 0;
+  wanted_.tell = [&](const Progress& progress) {
+    EXPECT_GE(progress.model_bytes, last);
+    last = progress.model_bytes;
+  };
+  EXPECT_EQ(code(), Code::kOk);
+  EXPECT_EQ(last, 1002U);
+  EXPECT_EQ(std::ranges::count_if(hub_.asked, [](const auto& r) { return r.end > 0; }), 20);
+  expect_whole();
+}
+
+TEST_F(DownloadTest, RangesThatFailLeaveABeginning) {
+  wanted_.range_bytes = 100;
+  wanted_.tries.max = 1;
+  hub_.cut_after = 99;
+  EXPECT_EQ(code(), Code::kUnavailable);
+  const std::string sum = digest_of(hub_.files["model.safetensors"], 64);
+  const fs::path part = cache_ / "models--org--name/blobs" / (sum + ".incomplete");
+  EXPECT_EQ(fs::file_size(part), 0U);
+  std::ofstream(part) << std::string(250, 'w');
+  hub_.cut_after = 1 << 30;
+  hub_.asked.clear();
+  EXPECT_EQ(code(), Code::kOk);
+  EXPECT_TRUE(std::ranges::all_of(hub_.asked, [](const auto& r) {
+    return r.end == 0 || r.offset >= 250;
+  })) << "what is here is not asked for again";
+  expect_whole();
+}
+
+TEST_F(DownloadTest, AServerWithoutRangesSendsLargeFilesWhole) {
+  wanted_.range_bytes = 100;
+  hub_.knows_ranges = false;
+  EXPECT_EQ(code(), Code::kOk);
+  EXPECT_EQ(hub_.asked.back().end, 0U);
+  expect_whole();
+}
+
 TEST_F(DownloadTest, WrongBytesAreThrownAway) {
   hub_.list_digest = std::string(64, 'a');
   EXPECT_EQ(code(), Code::kDataLoss);
@@ -177,10 +239,25 @@ TEST_F(DownloadTest, MoreBytesThanListedAreRefused) {
   EXPECT_EQ(code(), Code::kDataLoss);
 }
 
+TEST_F(DownloadTest, ARestOfAnotherFileIsRefused) {
+  const fs::path blobs = cache_ / "models--org--name/blobs";
+  fs::create_directories(blobs);
+  const fs::path part = blobs / (digest_of(hub_.files["model.safetensors"], 64) + ".incomplete");
+  std::ofstream(part) << std::string(300, 'w');
+  hub_.total = 999;
+  const Status status = download_model(fetchers_, wanted_).status();
+  EXPECT_EQ(status.code(), Code::kDataLoss);
+  EXPECT_NE(status.message().find("a file of 999 bytes, and listed 1000"), std::string::npos);
+  EXPECT_EQ(fs::file_size(part), 300U);
+  hub_.total = 1000;
+  EXPECT_EQ(code(), Code::kOk);
+  expect_whole();
+}
+
 TEST_F(DownloadTest, ARefusalSaysWhatToDo) {
   wanted_.token = "secret";
   hub_.status = 403;
-  const Status status = download_model(hub_, wanted_).status();
+  const Status status = download_model(fetchers_, wanted_).status();
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_NE(status.message().find("accept its licence at https://huggingface.co/org/name"),
             std::string::npos);
@@ -206,8 +283,8 @@ TEST_F(DownloadTest, ADiskThatIsTooSmallIsSaidFirst) {
       if (!got.ok()) return got;
       return head;
     }
-  } huge;
-  const Status status = download_model(huge, wanted_).status();
+  };
+  const Status status = download_model([] { return std::make_unique<Huge>(); }, wanted_).status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_NE(status.message().find("17592186044416 are needed"), std::string::npos);
 }

@@ -3,8 +3,11 @@
 //
 // Thread rule: one thread at a time.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,13 +20,16 @@ struct FetchRequest {
   // Sent as bearer to the URL's own host only, after a redirect too; empty: none.
   std::string token{};
   std::uint64_t offset = 0;  // the first byte that is asked for
+  std::uint64_t end = 0;     // behind the last one; 0: to the end of the file
 };
 
 struct FetchHead {
   int status = 0;  // of HTTP, after redirects
   // Where the body begins in the file; not what was asked for if the server ignores ranges.
   std::uint64_t offset = 0;
-  std::string message{};  // X-Error-Message, cut at 256 bytes
+  std::optional<std::uint64_t> total{};  // bytes of the whole file, where a range says so
+  std::chrono::seconds retry_after{0};   // that the server asks to wait; 0: it does not say
+  std::string message{};                 // X-Error-Message, cut at 256 bytes
 };
 
 // Called for each piece of the body of a 200 or 206. An error ends the transfer.
@@ -35,5 +41,8 @@ class Fetcher {
   // Errors: the sink's; kUnavailable if there was no answer, or if it broke off. Another status of HTTP is none.
   virtual Result<FetchHead> get(const FetchRequest& request, const FetchSink& sink) = 0;
 };
+
+// One for each thread that fetches.
+using FetcherFactory = std::function<std::unique_ptr<Fetcher>()>;
 
 }  // namespace coxswain::hub

@@ -22,14 +22,22 @@ namespace coxswain::kvstore {
 // REQUIRES: the layout is the store's, and all blocks are inside their groups.
 std::string export_blocks(const KvLayout& layout,
                           const KvStore& store,
-                          std::span<const std::vector<BlockId>> blocks);
+                          std::span<const std::vector<BlockId>> blocks,
+                          const LayerRange& layers = {});
 
 // Errors: kFailedPrecondition naming what differs between the layouts; kInvalidArgument for what is no image or an
 // image of another size; kDataLoss naming group and block of a wrong checksum.
 Status check_image(const KvLayout& layout, std::string_view image);
 
-// How many blocks of each group the image holds. REQUIRES: check_image() was ok.
-std::vector<std::uint32_t> blocks_in_image(const KvLayout& layout, std::string_view image);
+struct ImageContents {
+  LayerRange layers = {};                    // whose keys and values it has
+  std::vector<std::uint32_t> n_blocks = {};  // per group
+
+  friend bool operator==(const ImageContents&, const ImageContents&) = default;
+};
+
+// REQUIRES: check_image() was ok.
+ImageContents contents_of(const KvLayout& layout, std::string_view image);
 
 // REQUIRES: check_image() was ok; `blocks` has as many blocks of each group as the image, all inside their groups.
 void import_blocks(const KvLayout& layout,

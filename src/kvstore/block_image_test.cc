@@ -74,13 +74,48 @@ TEST(BlockImage, BlocksArriveAtOtherIdsByteForByte) {
   const std::string image = export_blocks(layout, from, source);
   EXPECT_EQ(image.size(), blocks_attachment_bytes(layout, std::vector<std::uint32_t>{3, 1}));
   ASSERT_TRUE(check_image(layout, image).ok());
-  EXPECT_EQ(blocks_in_image(layout, image), (std::vector<std::uint32_t>{3, 1}));
+  EXPECT_EQ(contents_of(layout, image), (ImageContents{.n_blocks = {3, 1}}));
   import_blocks(layout, image, to, target);
   for (std::uint32_t g = 0; g < 2; ++g) {
     for (std::size_t i = 0; i < source[g].size(); ++i)
       EXPECT_EQ(block_of(to, there, g, target[g][i]), block_of(from, here, g, source[g][i]));
   }
   EXPECT_EQ(export_blocks(layout, to, target), image);
+}
+
+// Layers 0 and 2 are of group 0, layer 1 is group 1.
+TEST(BlockImage, SomeLayersPassAndLeaveTheOthers) {
+  const RunnerInfo info = info_of(6);
+  const KvLayout layout = kv_layout_of(info);
+  KvStore from = store_of(info);
+  fill(from, info);
+  const std::vector<std::vector<BlockId>> source{{5, 1}, {3}};
+  const std::vector<std::vector<BlockId>> target{{2, 4}, {0}};
+  for (std::uint32_t k = 1; k < 3; ++k) {
+    KvStore to = store_of(info);
+    const std::vector<std::byte> before = block_of(to, info, 0, 2);
+    const LayerRange low{.begin = 0, .end = k};
+    const LayerRange high{.begin = k, .end = 3};
+    const std::string first = export_blocks(layout, from, source, low);
+    const std::string second = export_blocks(layout, from, source, high);
+    for (const auto& [image, layers] : {std::pair(first, low), std::pair(second, high)}) {
+      ASSERT_TRUE(check_image(layout, image).ok());
+      EXPECT_EQ(contents_of(layout, image), (ImageContents{.layers = layers, .n_blocks = {2, 1}}));
+    }
+    import_blocks(layout, first, to, target);
+    const auto n = static_cast<std::ptrdiff_t>(layout.groups[0].bytes_per_block / 2);
+    const std::vector<std::byte> half = block_of(to, info, 0, 2);
+    const std::vector<std::byte> whole = block_of(from, info, 0, 5);
+    EXPECT_TRUE(std::equal(half.begin(), half.begin() + n, whole.begin()));
+    EXPECT_TRUE(std::equal(half.begin() + n, half.end(), before.begin() + n))
+        << "the last layer of the group is not in it";
+    import_blocks(layout, second, to, target);
+    EXPECT_EQ(export_blocks(layout, to, target), export_blocks(layout, from, source));
+  }
+  std::string none = export_blocks(layout, from, source, {.begin = 1, .end = 2});
+  const std::size_t at = 2 * sizeof(std::uint32_t) + describe(layout).size();
+  none[at] = 2;
+  EXPECT_EQ(check_image(layout, none).message(), "KV blocks: the image has no layers");
 }
 
 TEST(BlockImage, EveryByteCounts) {

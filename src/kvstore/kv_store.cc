@@ -26,6 +26,10 @@ std::uint64_t v_block_bytes(const KvStoreOptions& options, const KvLayerShape& l
                                 options.type, options.block_tokens, layer.v_head_dim)};
 }
 
+bool is_in(const LayerRange& layers, std::size_t layer) {
+  return layers == LayerRange{} || (layer >= layers.begin && layer < layers.end);
+}
+
 Status check(const KvStoreOptions& options) {
   const auto bad = [](const std::string& what) { return invalid_argument("KV cache: " + what); };
   const std::uint32_t tokens = options.block_tokens;
@@ -149,11 +153,14 @@ void KvStore::move_block(const BlockMove& move) {
   }
 }
 
-void KvStore::copy_out(std::uint32_t group, BlockId block, std::span<std::byte> to) const {
+void KvStore::copy_out(std::uint32_t group,
+                       BlockId block,
+                       std::span<std::byte> to,
+                       const LayerRange& layers) const {
   std::byte* at = to.data();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const KvLayerShape& shape = options_.layers[i];
-    if (shape.group != group) continue;
+    if (shape.group != group || !is_in(layers, i)) continue;
     const std::uint64_t k_bytes = k_block_bytes(options_, shape);
     const std::uint64_t v_bytes = v_block_bytes(options_, shape);
     std::memcpy(at, layers_[i].k + block * k_bytes, k_bytes);
@@ -162,11 +169,14 @@ void KvStore::copy_out(std::uint32_t group, BlockId block, std::span<std::byte> 
   }
 }
 
-void KvStore::copy_in(std::uint32_t group, BlockId block, std::span<const std::byte> from) {
+void KvStore::copy_in(std::uint32_t group,
+                      BlockId block,
+                      std::span<const std::byte> from,
+                      const LayerRange& layers) {
   const std::byte* at = from.data();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const KvLayerShape& shape = options_.layers[i];
-    if (shape.group != group) continue;
+    if (shape.group != group || !is_in(layers, i)) continue;
     const std::uint64_t k_bytes = k_block_bytes(options_, shape);
     const std::uint64_t v_bytes = v_block_bytes(options_, shape);
     std::memcpy(layers_[i].k + block * k_bytes, at, k_bytes);

@@ -50,9 +50,16 @@ class KvStore {
   kernels::KvLayerView layer(std::uint32_t index);
   // REQUIRES: both blocks are of tier 0 and inside the group.
   void move_block(const BlockMove& move);
-  // One block of all layers of `group`, [bytes_per_block()]: layers ascending, the keys of each before its values.
-  void copy_out(std::uint32_t group, BlockId block, std::span<std::byte> to) const;
-  void copy_in(std::uint32_t group, BlockId block, std::span<const std::byte> from);
+  // One block of those of `layers` that are of `group`, all together [bytes_per_block()]: layers ascending, the keys of
+  // each before its values.
+  void copy_out(std::uint32_t group,
+                BlockId block,
+                std::span<std::byte> to,
+                const LayerRange& layers = {}) const;
+  void copy_in(std::uint32_t group,
+               BlockId block,
+               std::span<const std::byte> from,
+               const LayerRange& layers = {});
 
   const KvStoreOptions& options() const { return options_; }
   std::uint64_t bytes() const;

@@ -21,10 +21,14 @@
 #include <coxswain/step_runner.h>
 #include <coxswain/types.h>
 
+#include "base/function_ref.h"
 #include "kernels/kernel_table.h"
 #include "kvstore/kv_store.h"
+#include "model/rope_override.h"
 #include "model/weight_cache.h"
 #include "model/window_limits.h"
+#include "weights/image_source.h"
+#include "weights/image_store.h"
 
 namespace coxswain::model {
 
@@ -37,6 +41,7 @@ struct LoadOptions {
   // the form in which weights are stored ("gptq"; any other is an error), or empty.
   std::string quantize = {};
   WindowLimits windows = {};
+  std::optional<RopeOverride> rope = {};  // empty = as config.json says
   const kernels::KernelTable* kernels = nullptr;
   // Ids that the tokenizer knows: the vocabulary must have a row for each. 0 = not known.
   std::size_t n_token_ids = 0;
@@ -47,6 +52,10 @@ struct LoadOptions {
   // Of a file that processes share packed weights in (weights/shared_image.h), not owned; -1: none. What keeps it from
   // being used is a warning.
   int shared_fd = -1;
+  // Where packed weights are asked for before the cache and the checkpoint; null: nowhere. That it fails is a warning.
+  std::shared_ptr<weights::ImageSource> source = nullptr;
+  // Told of all images, which live as long as the model, for others that load the same; null: nobody.
+  std::shared_ptr<weights::ImageStore> store = nullptr;
   // Called with bytes done and bytes in all; from the loading thread.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
@@ -93,6 +102,25 @@ struct ModelInfo {
   std::vector<std::string> warnings;  // about the files: a line each
 };
 
+// What a load tells that has ended.
+struct LoadReport {
+  WeightCacheUse weight_cache = {};
+  SharedWeights shared = {};
+  std::vector<std::string> warnings;  // as ModelInfo::warnings
+};
+
+// How far the weights are that a model computes with: 0: nothing; n: the embedding and layers [0, n); the number of
+// layers + 1: all of them.
+using OnLayers = base::FunctionRef<void(std::uint32_t n)>;
+
+// What brings the weights of a model that is there already (Model::outline()).
+class ArrivingWeights {
+ public:
+  virtual ~ArrivingWeights() = default;
+  // Called once, by any one thread; with the threads of `exec`, which may be null. Errors: those of Model::load().
+  virtual Result<LoadReport> load(kernels::ExecContext* exec, OnLayers on_layers) = 0;
+};
+
 // config.json and generation_config.json are no larger.
 inline constexpr std::size_t kConfigFileBytesMax = std::size_t{16} << 20;
 
@@ -123,6 +151,9 @@ class Model {
   // Errors name file, tensor or key, and rule: kNotFound, kInvalidArgument, kDataLoss,
   // kUnimplemented (unknown family or feature), kResourceExhausted.
   static Result<std::unique_ptr<Model>> load(const LoadOptions& options);
+  // A model without its weights, where LoadOptions::source has them; else as load(), and nothing arrives.
+  struct Outline;
+  static Result<Outline> outline(const LoadOptions& options);
   virtual ~Model() = default;
 
   virtual const ModelInfo& info() const = 0;
@@ -155,6 +186,11 @@ class Model {
                               std::span<const std::uint32_t> rows,
                               std::span<float> out,
                               kernels::ExecContext& exec) = 0;
+};
+
+struct Model::Outline {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ArrivingWeights> weights;  // null: they are there. Else the model must outlive it
 };
 
 }  // namespace coxswain::model

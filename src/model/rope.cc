@@ -10,7 +10,7 @@
 namespace coxswain::model {
 namespace {
 
-constexpr double kFactorMax = 1e6;
+constexpr double kFactorMax = kRopeFactorMax;
 constexpr double kThetaMax = 1e12;
 
 double base_frequency(double theta, std::size_t i, std::uint32_t rotary_dim) {

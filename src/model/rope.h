@@ -14,6 +14,8 @@
 
 namespace coxswain::model {
 
+inline constexpr double kRopeFactorMax = 1e6;
+
 struct RopeDefaults {
   double theta = 10000.0;
   double partial = 1.0;        // share of head_dim that turns

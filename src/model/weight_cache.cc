@@ -94,6 +94,11 @@ void WeightCache::keep(std::uint64_t identity, std::span<const std::byte> bytes)
   made_any_ = true;
 }
 
+void WeightCache::pass(std::uint64_t identity, std::span<const std::byte> bytes) {
+  images_.push_back({identity, bytes});
+  if (!file_) made_any_ = true;
+}
+
 std::optional<std::uint64_t> WeightCache::fingerprint() const {
   return bytes_read_ > 0 ? fingerprint_ : std::nullopt;
 }

@@ -39,10 +39,17 @@ class WeightCache {
   // `key` names the stored weights and what is made of them, without paths. `exec` may be null.
   WeightCache(const WeightCacheOptions& options, std::string key, kernels::ExecContext* exec);
 
+  // As construction's, from now on.
+  void use_threads_of(kernels::ExecContext* exec) { exec_ = exec; }
+
   // Whether the next image could be read; `out` is zero before, and after where it could not.
   bool read(std::uint64_t identity, std::span<std::byte> out);
   // The next image; its bytes stay until save().
   void keep(std::uint64_t identity, std::span<const std::byte> bytes);
+  // The same of one that came from elsewhere, which is no reason to write a file that is there.
+  void pass(std::uint64_t identity, std::span<const std::byte> bytes);
+  // The last image lies there until save(), in the place of where it was read to or kept from.
+  void move_last(std::span<const std::byte> bytes) { images_.back().bytes = bytes; }
   // Of the checkpoint, where not all of it was read.
   std::optional<std::uint64_t> fingerprint() const;
   // Writes the file, if an image had to be made.
@@ -59,7 +66,7 @@ class WeightCache {
   const WeightCacheOptions options_;
   const std::string key_;
   const std::string path_;
-  kernels::ExecContext* const exec_;
+  kernels::ExecContext* exec_;
   std::optional<weights::ImageFile> file_;
   std::vector<weights::StoredImage> images_;
   std::optional<std::uint64_t> fingerprint_;

@@ -56,11 +56,13 @@ WeightLoader::WeightLoader(const weights::Checkpoint& checkpoint,
                            WeightReader::Progress progress,
                            kernels::ExecContext* exec,
                            WeightCache* cache,
-                           std::shared_ptr<weights::SharedImage> shared)
+                           std::shared_ptr<weights::SharedImage> shared,
+                           ImageRoute route)
     : reader_(checkpoint, prefixes, std::move(progress), exec),
       table_(table),
       cache_(cache),
       shared_(std::move(shared)),
+      route_(route),
       parts_(1) {}
 
 Status WeightLoader::fill(tensor::AlignedBuffer& buffer,
@@ -71,17 +73,86 @@ Status WeightLoader::fill(tensor::AlignedBuffer& buffer,
                           base::FunctionRef<Status()> make) {
   const std::uint64_t parts[] = {XXH3_64bits(form.data(), form.size()), layout_id, map.n(), map.k};
   const std::uint64_t identity = XXH3_64bits(parts, sizeof parts);
-  if (shared_ != nullptr) {
-    COXSWAIN_ASSIGN_OR_RETURN(const bool is_there, take_shared(buffer, n_bytes, identity));
-    if (is_there) return reader_.pass(map);
-  } else {
-    COXSWAIN_ASSIGN_OR_RETURN(buffer, tensor::AlignedBuffer::allocate(n_bytes));
+  COXSWAIN_ASSIGN_OR_RETURN(const bool is_there, take_memory(buffer, n_bytes, identity));
+  const std::size_t image = n_images_++;
+  if (route_.store != nullptr && !route_.is_filling)
+    route_.store->announce(identity, buffer.bytes());
+  if (route_.places != nullptr && !route_.is_filling) {
+    route_.places->push_back(buffer.bytes());
+    return reader_.pass(map);
   }
+  std::size_t n_arrived = 0;
+  const auto arrived = [&](std::size_t n) {
+    n_arrived = n;
+    if (route_.store != nullptr) route_.store->arrived(image, n);
+  };
+  Status status;
+  if (is_there) {
+    status = reader_.pass(map);
+  } else if (route_.source != nullptr) {
+    status = route_.source->read(identity, buffer.bytes(), arrived);
+    if (status.ok()) {
+      if (cache_ != nullptr) cache_->pass(identity, buffer.bytes());
+      return reader_.pass(map);
+    }
+    warnings_.push_back("the rest of the weights is loaded here: " + status.message());
+    route_.source = nullptr;
+    status = n_arrived == 0 ? fill_here(buffer.bytes(), map, identity, make)
+                            : fill_rest(buffer, n_arrived, map, identity, make);
+  } else {
+    status = fill_here(buffer.bytes(), map, identity, make);
+  }
+  if (status.ok()) arrived(n_bytes);
+  return status;
+}
+
+Status WeightLoader::fill_here(std::span<std::byte> bytes,
+                               const MatrixMap& map,
+                               std::uint64_t identity,
+                               base::FunctionRef<Status()> make) {
   if (cache_ == nullptr) return make();
-  if (cache_->read(identity, buffer.bytes())) return reader_.pass(map);
+  if (cache_->read(identity, bytes)) return reader_.pass(map);
   COXSWAIN_RETURN_IF_ERROR(make());
-  cache_->keep(identity, buffer.bytes());
+  cache_->keep(identity, bytes);
   return {};
+}
+
+Status WeightLoader::fill_rest(tensor::AlignedBuffer& buffer,
+                               std::size_t n_arrived,
+                               const MatrixMap& map,
+                               std::uint64_t identity,
+                               base::FunctionRef<Status()> make) {
+  COXSWAIN_ASSIGN_OR_RETURN(tensor::AlignedBuffer begun,
+                            tensor::AlignedBuffer::allocate(buffer.size()));
+  std::swap(buffer, begun);
+  const Status status = fill_here(buffer.bytes(), map, identity, make);
+  std::swap(buffer, begun);
+  COXSWAIN_RETURN_IF_ERROR(status);
+  if (cache_ != nullptr) cache_->move_last(buffer.bytes());
+  if (std::memcmp(buffer.data(), begun.data(), n_arrived) != 0) {
+    return {
+        Code::kDataLoss,
+        "other shards sent weights that are not those of the checkpoint: what they sent cannot be "
+        "trusted"};
+  }
+  std::memcpy(buffer.data() + n_arrived, begun.data() + n_arrived, buffer.size() - n_arrived);
+  return {};
+}
+
+Result<bool> WeightLoader::take_memory(tensor::AlignedBuffer& buffer,
+                                       std::size_t n_bytes,
+                                       std::uint64_t identity) {
+  if (route_.is_filling) {
+    if (n_images_ == route_.places->size() || (*route_.places)[n_images_].size() != n_bytes)
+      return internal_error("a load asks for other images than before");
+    // Which outlives the loader.
+    static const auto kept = std::make_shared<const int>();
+    buffer = tensor::AlignedBuffer::part_of(kept, (*route_.places)[n_images_]);
+    return false;
+  }
+  if (shared_ != nullptr) return take_shared(buffer, n_bytes, identity);
+  COXSWAIN_ASSIGN_OR_RETURN(buffer, tensor::AlignedBuffer::allocate(n_bytes));
+  return false;
 }
 
 Result<bool> WeightLoader::take_shared(tensor::AlignedBuffer& buffer,
@@ -112,7 +183,9 @@ Result<Linear> WeightLoader::linear(const MatrixMap& map, const Holding& how) {
     COXSWAIN_ASSIGN_OR_RETURN(MatrixImage image, image_of_values(map, *format));
     out.pieces.push_back(std::move(image));
   }
-  COXSWAIN_ASSIGN_OR_RETURN(out.bias, reader_.bias(map));
+  if (!route_.is_filling) {
+    COXSWAIN_ASSIGN_OR_RETURN(out.bias, reader_.bias(map));
+  }
   count(kFloat32, out.bias.size() * sizeof(float));
   std::vector<const WeightFormat*> formats;
   for (const MatrixImage& image : out.pieces) {
@@ -127,11 +200,15 @@ Result<Linear> WeightLoader::linear(const MatrixMap& map, const Holding& how) {
 }
 
 void WeightLoader::begin_part(std::string name) {
-  parts_.emplace_back(std::move(name), decltype(parts_)::value_type::second_type{});
+  const auto found =
+      std::ranges::find(parts_, name, [](const auto& part) -> const auto& { return part.first; });
+  part_ = static_cast<std::size_t>(found - parts_.begin());
+  if (found == parts_.end())
+    parts_.emplace_back(std::move(name), decltype(parts_)::value_type::second_type{});
 }
 
 void WeightLoader::count(std::string_view format, std::uint64_t bytes) {
-  if (bytes != 0) parts_.back().second[std::string(format)] += bytes;
+  if (bytes != 0) parts_[part_].second[std::string(format)] += bytes;
 }
 
 std::vector<WeightShare> WeightLoader::shares() const {
@@ -232,6 +309,7 @@ Result<RowTable> WeightLoader::rows(const MatrixMap& map, DType type) {
 
 Result<std::vector<float>> WeightLoader::vector(const VectorMap& map) {
   std::vector<float> out;
+  if (route_.is_filling) return out;  // the first pass has read it
   for (const std::string& name : map.tensors) {
     COXSWAIN_ASSIGN_OR_RETURN(const std::vector<float> values,
                               reader_.floats(name, map.size / map.tensors.size()));

@@ -85,6 +85,18 @@ constexpr std::array kStream{
     Member{"details", "StreamDetails|null", "In the last event, if asked for."},
 };
 
+constexpr std::array kPredict{
+    Member{.name = "instances",
+           .type = "[object] >= 1",
+           .about =
+               "Each a GenerateRequest or a ChatRequest, without `stream` and `tools`; at most "
+               "--max-client-batch-size.",
+           .presence = kRequired},
+};
+constexpr std::array kPredictions{
+    Member{"predictions", "[string]", "In the order of the instances."},
+};
+
 constexpr std::array kSimpleToken{
     Member{"id", "i32 >= 0"},
     Member{"text", "string"},
@@ -109,6 +121,7 @@ void describe_answers(Description& out) {
   out.answer("GenerateResponse", {kText, kDetailsOfAnswer});
   out.answer("StreamDetails", {kFinish, kInputLength, kDrafts});
   out.answer("StreamResponse", {kStream}, "An event of a stream.");
+  out.answer("PredictResponse", {kPredictions});
   out.answer("SimpleToken", {kSimpleToken});
   out.alias("TokenizeResponse", Object::Side::kAnswer, "[SimpleToken]");
   out.answer("DetokenizeResponse", {kDetokenized});
@@ -126,13 +139,18 @@ void describe_native(Description& out) {
   out.request("GenerateParameters", {kParameters, sampling_steps(), scheduling()});
   out.request("GrammarType", {kGrammar}, "", R"({"type":"regex","value":"a+"})");
   out.request("GenerateRequest", {kRequest}, "", R"({"inputs":"a"})");
+  out.request("PredictRequest", {kPredict}, "", R"({"instances":[{"inputs":"a"}]})");
   describe_answers(out);
   constexpr std::string_view kExample =
       R"({"inputs":"The capital of France is","parameters":{"max_new_tokens":8}})";
   out.operation({.method = "POST",
                  .path = "/",
                  .id = "compat_generate",
-                 .about = "An array with one answer, or a stream if `stream` is true.",
+                 .about =
+                     "An array with one answer, or a stream if `stream` is true. /invocations is "
+                     "for Amazon SageMaker: the same for a body with `inputs`; one with "
+                     "`messages` or `prompt` is a ChatRequest or a CompletionRequest.",
+                 .also = "/invocations",
                  .kind = Kind::kGenerates,
                  .request = "GenerateRequest",
                  .example = kExample,
@@ -146,6 +164,14 @@ void describe_native(Description& out) {
                  .request = "GenerateRequest",
                  .example = kExample,
                  .answer = "GenerateResponse"});
+  out.operation({.method = "POST",
+                 .path = "/vertex",
+                 .id = "predict",
+                 .about = "A text for each instance, as Google Vertex AI asks for them.",
+                 .kind = Kind::kGenerates,
+                 .request = "PredictRequest",
+                 .example = R"({"instances":[{"inputs":"a","parameters":{"max_new_tokens":4}}]})",
+                 .answer = "PredictResponse"});
   out.operation({.method = "POST",
                  .path = "/generate_stream",
                  .id = "generate_stream",

@@ -12,6 +12,8 @@ constexpr std::array kModel{
 };
 constexpr std::array kShared{
     Member{"max_tokens", "u32", "Without it: all that fits."},
+    Member{"n_predict", "i32 >= -1", "llama-server's name of max_tokens; -1: all that fits.", "-1"},
+    Member{"min_tokens", "u32", "Tokens before one that ends the answer; <= max_tokens.", "0"},
     Member{"temperature", "number >= 0", "0 is greedy.", "1"},
     Member{"top_p", "number > 0 <= 1", "", "1"},
     Member{"top_k", "i32 >= -1", "0 and -1 are off.", "-1"},
@@ -19,12 +21,22 @@ constexpr std::array kShared{
     Member{"frequency_penalty", "number >= -2 <= 2", "Over the output.", "0"},
     Member{"presence_penalty", "number >= -2 <= 2", "Over the output.", "0"},
     Member{"repetition_penalty", "number > 0", "Over prompt and output.", "1"},
+    Member{"repeat_penalty", "number > 0", "llama-server's name of repetition_penalty."},
+    Member{"repeat_last_n", "i32", "Beside repeat_penalty -1, or 0, which turns it off.", "-1"},
     Member{"logit_bias", "{number >= -100 <= 100} <= 1024|[any] <= 0", "By token id."},
     Member{"n", "u32 >= 1", "Answers, 1 to --n-max.", "1"},
     Member{"seed",
            "integer >= -9223372036854775808 <= 18446744073709551615",
            "A negative one stands for its bits, -1 for none."},
     Member{"stop", "string|[string >= 1 <= 1024]", "At most --max-stop-sequences; cut off."},
+    Member{"stop_token_ids", "[i32 >= 0] <= 128", "Tokens that end the answer; cut off."},
+    Member{"include_stop_str_in_output", "bool", "What stopped the answer stays in it.", "false"},
+    Member{"skip_special_tokens", "bool", "false: special tokens stand in the text.", "true"},
+    Member{"return_token_ids", "bool", "The ids of the prompt and of what was generated.", "false"},
+    Member{"prompt_logprobs", "u32", "So many alternatives of each token of the prompt."},
+    Member{"timings_per_token", "bool", "`timings`, in a stream in every chunk.", "false"},
+    Member{"truncate_prompt_tokens", "i32 >= -1", "Last tokens of the prompt kept; -1: that fit."},
+    Member{"cache_prompt", "bool", "false: no cached prefix is taken, and none left.", "true"},
     Member{"ignore_eos", "bool", "For load tests.", "false"},
     Member{"stream", "bool", "", "false"},
     Member{"stream_options", "StreamOptions"},
@@ -65,6 +77,7 @@ constexpr std::array kCompletion{
            .presence = kRequired},
     Member{"logprobs", "u32 <= 1024", "Of every token, with so many alternatives, up to 20."},
     Member{"echo", "bool", "The prompt in front.", "false"},
+    Member{"best_of", "u64 >= 1", "Of so many answers, n to --max-best-of, the n best come."},
 };
 
 constexpr std::array kStreamOptions{
@@ -135,12 +148,16 @@ constexpr std::array kChatCompletion{
     Member{"object", "'chat.completion'"},
     Member{"choices", "[ChatChoice] >= 1"},
     Member{"usage", "Usage"},
+    Member{.name = "prompt_logprobs", .type = "[{PromptLogprob}|null]", .presence = kMayBeAbsent},
+    Member{.name = "prompt_token_ids", .type = "[i32 >= 0]", .presence = kMayBeAbsent},
+    Member{.name = "timings", .type = "Timings", .presence = kMayBeAbsent},
 };
 constexpr std::array kChatChoice{
     Member{"index", "u32"},
     Member{"message", "OutputMessage"},
     Member{"logprobs", "ChatLogprobs|null"},
     Member{"finish_reason", "ChatFinishReason"},
+    Member{.name = "token_ids", .type = "[i32 >= 0]", .presence = kMayBeAbsent},
 };
 constexpr std::array kOutputMessage{
     Member{"role", "'assistant'"},
@@ -165,12 +182,16 @@ constexpr std::array kChatChunk{
     Member{"object", "'chat.completion.chunk'"},
     Member{"choices", "[ChunkChoice]"},
     Member{"usage", "Usage|null"},
+    Member{.name = "prompt_logprobs", .type = "[{PromptLogprob}|null]", .presence = kMayBeAbsent},
+    Member{.name = "prompt_token_ids", .type = "[i32 >= 0]", .presence = kMayBeAbsent},
+    Member{.name = "timings", .type = "Timings", .presence = kMayBeAbsent},
 };
 constexpr std::array kChunkChoice{
     Member{"index", "u32"},
     Member{"delta", "Delta"},
     Member{"logprobs", "ChatLogprobs|null"},
     Member{"finish_reason", "ChatFinishReason|null"},
+    Member{.name = "token_ids", .type = "[i32 >= 0]", .presence = kMayBeAbsent},
 };
 constexpr std::array kDelta{
     Member{.name = "role", .type = "'assistant'", .presence = kMayBeAbsent},
@@ -194,23 +215,48 @@ constexpr std::array kTextCompletion{
     Member{"object", "'text_completion'"},
     Member{"choices", "[CompletionChoice] >= 1"},
     Member{"usage", "Usage"},
+    Member{.name = "timings", .type = "Timings", .presence = kMayBeAbsent},
 };
 constexpr std::array kCompletionChunk{
     Member{"object", "'text_completion'"},
     Member{"choices", "[CompletionChoice]"},
     Member{.name = "usage", .type = "Usage|null", .presence = kMayBeAbsent},
+    Member{.name = "timings", .type = "Timings", .presence = kMayBeAbsent},
 };
 constexpr std::array kCompletionChoice{
     Member{"index", "u32"},
     Member{"text", "string"},
     Member{"logprobs", "CompletionLogprobs|null"},
     Member{"finish_reason", "CompletionFinishReason|null", "Null before the end of a stream."},
+    Member{.name = "token_ids", .type = "[i32 >= 0]", .presence = kMayBeAbsent},
+    Member{.name = "prompt_logprobs", .type = "[{PromptLogprob}|null]", .presence = kMayBeAbsent},
+    Member{.name = "prompt_token_ids", .type = "[i32 >= 0]", .presence = kMayBeAbsent},
 };
 constexpr std::array kCompletionLogprobs{
     Member{"tokens", "[string]"},
     Member{"token_logprobs", "[number|null]"},
     Member{"top_logprobs", "[{number|null}|null]"},
     Member{"text_offset", "[u64]", "Characters."},
+};
+
+// Of a token of the prompt, by id.
+constexpr std::array kPromptLogprob{
+    Member{"logprob", "number"},
+    Member{"rank", "u32|null", "1 is the best; null: none of the alternatives."},
+    Member{"decoded_token", "string"},
+};
+constexpr std::array kTimings{
+    Member{"cache_n", "u64", "Tokens of the prompt that were there; prompt_n were computed."},
+    Member{"prompt_n", "u64"},
+    Member{"prompt_ms", "number"},
+    Member{"prompt_per_token_ms", "number"},
+    Member{"prompt_per_second", "number"},
+    Member{"predicted_n", "u64"},
+    Member{"predicted_ms", "number"},
+    Member{"predicted_per_token_ms", "number"},
+    Member{"predicted_per_second", "number"},
+    Member{.name = "draft_n", .type = "u64", .presence = kMayBeAbsent},
+    Member{.name = "draft_n_accepted", .type = "u64", .presence = kMayBeAbsent},
 };
 
 constexpr std::array kModelObject{
@@ -305,6 +351,8 @@ void describe_answers(Description& out, api::ApiStyle v1) {
   out.answer("CompletionChunk", {kServed, kCompletionChunk});
   out.answer("CompletionChoice", {kCompletionChoice});
   out.answer("CompletionLogprobs", {kCompletionLogprobs});
+  out.answer("PromptLogprob", {kPromptLogprob});
+  out.answer("Timings", {kTimings});
   out.answer("Model", {kModelObject});
   out.answer("ModelList", {kModelList});
   out.answer("AnthropicModel", {kAnthropicModel});

@@ -52,7 +52,7 @@ Result<CommandLine> collect(Binary binary,
     const OptionSpec& spec = *entry.spec;
     const std::size_t count = entry.option->count();
     if (count == 0) continue;
-    if (count > 1 && spec.type != OptionType::kList) {
+    if (count > 1 && spec.type != OptionType::kList && spec.type != OptionType::kU64List) {
       return invalid_argument("`--" + std::string(spec.name) + "` is given " +
                               std::to_string(count) + " times");
     }

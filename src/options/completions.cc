@@ -10,13 +10,16 @@
 namespace coxswain::options {
 namespace {
 
-constexpr std::array kBinaries{Binary::kLauncher, Binary::kRouter, Binary::kServer};
-
-// First words: of the server, of coxswain, and of two of coxswain's.
+// First words: of router and server, of coxswain, and of two of coxswain's.
+constexpr std::string_view kRouterVerbs = "print-schema";
 constexpr std::string_view kServerVerbs = "serve download-weights quantize";
-constexpr std::string_view kVerbs = "completions doctor fleet migrate pull quantize";
+constexpr std::string_view kVerbs =
+    "chat completions doctor fleet migrate plan pull quantize serve";
 constexpr std::string_view kFleetVerbs = "import top";
 constexpr std::string_view kCompletionVerbs = "bash zsh fish man";
+
+// Of coxswain, with the launcher's options behind them.
+constexpr std::string_view kLauncherVerbs = "doctor|plan|serve";
 
 bool takes_file(const OptionSpec& spec) {
   return spec.type == OptionType::kString || spec.type == OptionType::kList;
@@ -98,6 +101,11 @@ std::string bash_function(Binary binary) {
            "\" -- \"$cur\")); return; }\n"
            "  [ \"$COMP_CWORD\" = 2 ] && { COMPREPLY=($(compgen -f -- \"$cur\")); return; }\n";
   }
+  if (binary == Binary::kRouter) {
+    out +=
+        "  [ \"$COMP_CWORD\" = 1 ] && [ \"${cur#-}\" = \"$cur\" ] && { COMPREPLY=($(compgen -W \"" +
+        std::string(kRouterVerbs) + "\" -- \"$cur\")); return; }\n";
+  }
   return out + "  COMPREPLY=($(compgen -W \"" + names + "\" -- \"$cur\"))\n}\n";
 }
 
@@ -116,8 +124,8 @@ std::string bash_script() {
          words(kVerbs) +
          "; return; fi\n"
          "  case ${COMP_WORDS[1]} in\n"
-         "    doctor) " +
-         function_of(Binary::kLauncher) +
+         "    " +
+         std::string(kLauncherVerbs) + ") " + function_of(Binary::kLauncher) +
          " ;;\n"
          "    fleet) " +
          words(kFleetVerbs) +
@@ -163,6 +171,7 @@ std::string zsh_function(Binary binary) {
     add("--" + std::string(spec.name), "=");
     if (spec.short_name != 0) add(std::string("-") + spec.short_name, "+");
   }
+  if (binary == Binary::kRouter) out += "    '1:command:(" + std::string(kRouterVerbs) + ")' \\\n";
   if (binary == Binary::kServer)
     out += "    '1:command:(" + std::string(kServerVerbs) + ")' '2:model:_files' \\\n";
   return out + "    && return\n}\n";
@@ -170,7 +179,8 @@ std::string zsh_function(Binary binary) {
 
 std::string zsh_script() {
   std::string out =
-      "#compdef text-generation-launcher text-generation-router text-generation-server coxswain\n";
+      "#compdef text-generation-launcher text-generation-router text-generation-server "
+      "text-generation-benchmark coxswain\n";
   for (const Binary binary : kBinaries) out += zsh_function(binary);
   return out +
          "_coxswain() {\n"
@@ -178,7 +188,8 @@ std::string zsh_script() {
          std::string(kVerbs) +
          "; return; fi\n"
          "  case $words[2] in\n"
-         "    doctor) shift words; (( CURRENT-- )); " +
+         "    " +
+         std::string(kLauncherVerbs) + ") shift words; (( CURRENT-- )); " +
          function_of(Binary::kLauncher) +
          " ;;\n"
          "    fleet) compadd " +
@@ -193,6 +204,7 @@ std::string zsh_script() {
          "  text-generation-launcher) _text_generation_launcher \"$@\" ;;\n"
          "  text-generation-router) _text_generation_router \"$@\" ;;\n"
          "  text-generation-server) _text_generation_server \"$@\" ;;\n"
+         "  text-generation-benchmark) _text_generation_benchmark \"$@\" ;;\n"
          "  coxswain) _coxswain \"$@\" ;;\n"
          "esac\n";
 }
@@ -229,12 +241,15 @@ std::string fish_script() {
       [](const std::string& command, const std::string& when, std::string_view list) {
         return "complete -c " + command + " -n '" + when + "' -f -a " + for_fish(list) + "\n";
       };
+  out += words("text-generation-router", "__fish_use_subcommand", kRouterVerbs);
   out += words("text-generation-server", "__fish_use_subcommand", kServerVerbs);
   out += words("coxswain", "__fish_use_subcommand", kVerbs);
   out += words("coxswain", "__fish_seen_subcommand_from fleet", kFleetVerbs);
   out += words("coxswain", "__fish_seen_subcommand_from completions", kCompletionVerbs);
+  std::string verbs(kLauncherVerbs);
+  std::ranges::replace(verbs, '|', ' ');
   return out + fish_lines(Binary::kLauncher,
-                          "complete -c coxswain -n '__fish_seen_subcommand_from doctor'");
+                          "complete -c coxswain -n '__fish_seen_subcommand_from " + verbs + "'");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace coxswain::options {
 enum class Shell : std::uint8_t { kBash, kZsh, kFish };
 std::optional<Shell> shell_of(std::string_view name);  // "bash", "zsh", "fish"
 
-// Completions of all four programs, one script.
+// Completions of all programs, one script.
 std::string completion_script(Shell shell);
 
 // In roff, section 1.

@@ -16,8 +16,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr std::array kBinaries{Binary::kLauncher, Binary::kRouter, Binary::kServer};
-
 // What bash offers for the last of `words`.
 std::string offered(const std::string& words) {
   const std::string path = ::testing::TempDir() + "completions.bash";
@@ -44,6 +42,7 @@ TEST(Completions, BashOffersOptionsAndChoices) {
   EXPECT_EQ(offered("text-generation-launcher --model-id " + script), script + "sh\n");
   EXPECT_EQ(offered("text-generation-server s"), "serve\n");
   EXPECT_EQ(offered("text-generation-server serve m --uds"), "--uds-path\n");
+  EXPECT_EQ(offered("text-generation-benchmark --decode-l"), "--decode-length\n");
   EXPECT_EQ(offered("coxswain do"), "doctor\n");
   EXPECT_EQ(offered("coxswain fleet t"), "top\n");
   EXPECT_EQ(offered("coxswain doctor --print-c"), "--print-config\n");

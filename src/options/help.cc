@@ -12,8 +12,6 @@ constexpr std::size_t kIndent = 6;
 constexpr std::size_t kTextColumn = 38;  // of --help
 constexpr std::size_t kPageWidth = 118;  // of docs/options.md
 
-constexpr std::array kBinaries{Binary::kLauncher, Binary::kRouter, Binary::kServer};
-
 // Words of `text` in lines of at most `width` columns; `first` and `rest` begin the lines.
 void append_wrapped(std::string& out,
                     std::string_view text,
@@ -80,7 +78,8 @@ std::string as_code(std::string_view text) {
 }
 
 std::string programs_text(BinarySet binaries) {
-  constexpr std::array<std::string_view, 3> kShortNames{"launcher", "router", "server"};
+  constexpr std::array<std::string_view, 4> kShortNames{
+      "launcher", "router", "server", "benchmark"};
   std::string out;
   for (const Binary binary : kBinaries) {
     if ((binaries & bit_of(binary)) == 0) continue;
@@ -114,7 +113,8 @@ std::string values_text(const OptionSpec& spec) {
       if (spec.min != 0 || spec.max != std::numeric_limits<std::uint64_t>::max()) {
         out += ", " + std::to_string(spec.min) + " to " + std::to_string(spec.max);
       }
-      if (spec.type == OptionType::kU64List) out += ", one or more with commas between them";
+      if (spec.type == OptionType::kU64List)
+        out += ", one or more with commas between them, or repeatable";
       return out;
     }
     case OptionType::kString:
@@ -184,6 +184,8 @@ std::string_view title_of(Group group) {
       return "Processes";
     case Group::kFleet:
       return "Replicas that come and go";
+    case Group::kBenchmark:
+      return "text-generation-benchmark";
   }
   return "";
 }

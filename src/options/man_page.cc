@@ -31,6 +31,8 @@ std::string_view purpose_of(Binary binary) {
       return "HTTP in front of shards that serve a model";
     case Binary::kServer:
       return "one shard of a served model";
+    case Binary::kBenchmark:
+      return "time batches on a shard";
   }
   return "";
 }

@@ -3,6 +3,7 @@
 //
 // Thread rule: constants.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,15 +11,18 @@
 
 namespace coxswain::options {
 
-enum class Binary : std::uint8_t { kLauncher, kRouter, kServer };
+enum class Binary : std::uint8_t { kLauncher, kRouter, kServer, kBenchmark };
+inline constexpr std::array kBinaries{
+    Binary::kLauncher, Binary::kRouter, Binary::kServer, Binary::kBenchmark};
 
 using BinarySet = std::uint8_t;
 inline constexpr BinarySet kInLauncher = 1;
 inline constexpr BinarySet kInRouter = 2;
 inline constexpr BinarySet kInServer = 4;
+inline constexpr BinarySet kInBenchmark = 8;
 inline constexpr BinarySet kFront = kInLauncher | kInRouter;
 inline constexpr BinarySet kBack = kInLauncher | kInServer;
-inline constexpr BinarySet kAll = kInLauncher | kInRouter | kInServer;
+inline constexpr BinarySet kAll = kInLauncher | kInRouter | kInServer;  // the processes of a server
 constexpr BinarySet bit_of(Binary binary) {
   return static_cast<BinarySet>(1U << static_cast<unsigned>(binary));
 }
@@ -32,7 +36,7 @@ inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 enum class OptionType : std::uint8_t {
   kString,
   kU64,      // a time where the unit is "ms" or "s"
-  kU64List,  // one or more, with commas between them
+  kU64List,  // one or more, with commas between them or each with the option before it
   kF64,
   kFlag,    // no value on the command line
   kBool,    // needs `true` or `false`, or one of `choices`, of which `true` and `1` mean true
@@ -57,8 +61,9 @@ enum class Group : std::uint8_t {
   kLogs,
   kProcesses,
   kFleet,
+  kBenchmark,
 };
-inline constexpr std::size_t kGroupCount = 9;
+inline constexpr std::size_t kGroupCount = 10;
 
 // Lists of words are separated by '|'. Getters are given `name`, or `env` where the row has no flag.
 struct OptionSpec {

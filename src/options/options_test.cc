@@ -15,6 +15,7 @@ namespace coxswain::options {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -49,7 +50,7 @@ std::string refused(Binary binary,
 }
 
 TEST(OptionTable, NamesAreUniqueInEachBinary) {
-  for (const Binary binary : {Binary::kLauncher, Binary::kRouter, Binary::kServer}) {
+  for (const Binary binary : kBinaries) {
     std::set<std::string_view> keys;
     std::set<std::string_view> variables;
     std::set<char> letters{'h', 'V'};
@@ -81,7 +82,8 @@ TEST(OptionTable, RowsExplainThemselves) {
       EXPECT_FALSE(spec.choices.empty()) << spec.name;
     }
     if (spec.ours && !spec.env.empty()) {
-      EXPECT_THAT(std::string(spec.env), StartsWith("COXSWAIN_"));
+      // Kubernetes sets its variables in every pod.
+      EXPECT_THAT(std::string(spec.env), AnyOf(StartsWith("COXSWAIN_"), StartsWith("KUBERNETES_")));
     }
   }
 }
@@ -384,12 +386,23 @@ TEST(Parse, RefusesWhatWouldChangeSomething) {
               AllOf(HasSubstr("`eetq` for `--quantize` is not supported yet; supported: `int8`, "),
                     HasSubstr("`fp8`, or leave it out for the type of the stored tensors")));
   EXPECT_THAT(refused(Binary::kServer, {"serve", "m", "--sharded"}), HasSubstr("--sharded"));
-  for (const char* name : {"WORLD_SIZE", "ROPE_FACTOR", "LORA_ADAPTERS"}) {
+  for (const char* name : {"WORLD_SIZE", "LORA_ADAPTERS"}) {
     EXPECT_THAT(refused(Binary::kServer, {"serve", "m"}, {{name, "2"}}), HasSubstr(name));
   }
   good(Binary::kLauncher,
        {"--num-shard=1", "--watermark-delta=2.0", "--quantize=int8", "--watermark-gamma", "0.50"},
        {{"NGROK", "false"}});
+}
+
+// As TGI's launcher hands them to its shards.
+TEST(Parse, RopeComesInVariables) {
+  const auto values =
+      good(Binary::kServer, {"serve", "m"}, {{"ROPE_SCALING", "dynamic"}, {"ROPE_FACTOR", "2.0"}});
+  EXPECT_EQ(values.get<"rope-scaling">(), "dynamic");
+  EXPECT_EQ(values.get<"rope-factor">(), 2.0);
+  EXPECT_THAT(refused(Binary::kLauncher, {"--rope-factor=0.5"}),
+              AllOf(HasSubstr("rope-factor"), HasSubstr("0.5"), HasSubstr("1")));
+  EXPECT_THAT(refused(Binary::kLauncher, {"--rope-scaling=yarn"}), HasSubstr("`dynamic`"));
 }
 
 TEST(Parse, OptionsWithoutEffectSaySo) {
@@ -457,7 +470,7 @@ TEST(Parse, HelpAndVersionEndTheProgram) {
 
 // One screen: the options that people use, and an example that the parser takes.
 TEST(Parse, HelpIsShortAndHasAnExample) {
-  for (const Binary binary : {Binary::kLauncher, Binary::kRouter, Binary::kServer}) {
+  for (const Binary binary : kBinaries) {
     const std::string help = run(binary, {"--help"}).output;
     EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 55) << help;
     EXPECT_THAT(help, HasSubstr("--help-all"));
@@ -523,6 +536,13 @@ TEST(Environment, IsReadFromTheProcess) {
               UnorderedElementsAre(std::pair<const std::string, std::string>("A", "1"),
                                    std::pair<const std::string, std::string>("B", ""),
                                    std::pair<const std::string, std::string>("C", "x=y")));
+}
+
+TEST(EnvironmentOf, APortOfVertexIsThePort) {
+  const char* const alone[] = {"AIP_HTTP_PORT=8080", nullptr};
+  EXPECT_EQ(environment_of(alone).at("PORT"), "8080");
+  const char* const both[] = {"AIP_HTTP_PORT=8080", "PORT=81", nullptr};
+  EXPECT_EQ(environment_of(both).at("PORT"), "81");
 }
 
 TEST(ReferencePage, IsUpToDate) {

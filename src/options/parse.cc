@@ -81,8 +81,6 @@ bool is_address(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
-constexpr Binary kBinaries[] = {Binary::kLauncher, Binary::kRouter, Binary::kServer};
-
 // A row of any program, `binary` first.
 const OptionSpec* find_anywhere(Binary binary, std::string_view key) {
   const OptionSpec* found = find_option(binary, key);
@@ -151,7 +149,7 @@ class ValueReader {
       if (name == "config" || name == "print-config")
         return invalid_argument(std::string(place).append("`").append(name).append(
             "` stands on the command line only"));
-      if (given.is_list && spec->type != OptionType::kList)
+      if (given.is_list && spec->type != OptionType::kList && spec->type != OptionType::kU64List)
         return invalid_argument(
             std::string(place).append("`").append(name).append("` has one value, not a list"));
       if (spec->is_in(binary)) continue;
@@ -228,9 +226,12 @@ class ValueReader {
   }
 
   static Status wrong(const Entry& entry, const std::string& expected) {
+    return wrong(entry, expected, entry.texts.front());
+  }
+  static Status wrong(const Entry& entry, const std::string& expected, std::string_view given) {
     const bool hide = entry.spec->secret;
     return invalid_argument(label(entry) + " must be " + expected +
-                            (hide ? "" : ", not `" + shown(entry.texts.front()) + "`"));
+                            (hide ? "" : ", not `" + shown(given) + "`"));
   }
 
   // Containers set the variable to their own name, so what is no address there means all addresses, as for TGI.
@@ -310,19 +311,22 @@ class ValueReader {
   static Status check_u64_list(Entry& entry) {
     const OptionSpec& spec = *entry.spec;
     entry.u64s.clear();
-    std::string_view rest = entry.texts.front();
-    for (bool more = true; more;) {
-      const std::size_t comma = rest.find(',');
-      more = comma != std::string_view::npos;
-      const auto value = number<std::uint64_t>(rest.substr(0, comma));
-      if (!value || *value < spec.min || *value > spec.max) {
-        return wrong(entry,
-                     "whole numbers from " + std::to_string(spec.min) + " to " +
-                         std::to_string(spec.max) + " (" + std::string(spec.unit) +
-                         ") with commas between them");
+    for (const std::string& text : entry.texts) {
+      std::string_view rest = text;
+      for (bool more = true; more;) {
+        const std::size_t comma = rest.find(',');
+        more = comma != std::string_view::npos;
+        const auto value = number<std::uint64_t>(rest.substr(0, comma));
+        if (!value || *value < spec.min || *value > spec.max) {
+          return wrong(entry,
+                       "whole numbers from " + std::to_string(spec.min) + " to " +
+                           std::to_string(spec.max) + " (" + std::string(spec.unit) +
+                           ") with commas between them",
+                       text);
+        }
+        entry.u64s.push_back(*value);
+        if (more) rest.remove_prefix(comma + 1);
       }
-      entry.u64s.push_back(*value);
-      if (more) rest.remove_prefix(comma + 1);
     }
     return {};
   }
@@ -414,6 +418,9 @@ Environment environment_of(const char* const* environ_entries) {
     if (equals == std::string_view::npos) continue;
     out.emplace(entry.substr(0, equals), entry.substr(equals + 1));
   }
+  // Another name of the same.
+  if (const auto port = out.find("AIP_HTTP_PORT"); port != out.end())
+    out.emplace("PORT", port->second);
   return out;
 }
 

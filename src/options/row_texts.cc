@@ -85,6 +85,13 @@ std::string usage_text(Binary binary) {
     case Binary::kServer:
       return "Usage: " + name + " serve MODEL_ID [options]\n\nExample:\n  " + name +
              " serve models/demo --uds-path /tmp/shard\n";
+    case Binary::kBenchmark:
+      return "Usage: " + name +
+             " --tokenizer-name MODEL [options]\n\nTimes batches on the shard behind a socket and "
+             "prints "
+             "Markdown tables: parameters,\nlatencies, throughputs. No router may use the shard "
+             "meanwhile.\n\nExample:\n  " +
+             name + " --tokenizer-name models/demo -b 1 -b 32 -m /tmp/shard-0\n";
   }
   return "";
 }

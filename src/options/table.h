@@ -10,6 +10,7 @@
 
 #include "options/option_spec.h"
 #include "options/rows/batching.h"
+#include "options/rows/benchmark.h"
 #include "options/rows/fleet.h"
 #include "options/rows/http.h"
 #include "options/rows/limits.h"
@@ -48,7 +49,8 @@ inline constexpr auto kOptionTable = join_rows(kModelRows,
                                                kSecurityRows,
                                                kLogRows,
                                                kProcessRows,
-                                               kFleetRows);
+                                               kFleetRows,
+                                               kBenchmarkRows);
 
 // A name written in code.
 template <std::size_t kSize>

@@ -26,6 +26,8 @@ std::string_view program_name(Binary binary) {
       return "text-generation-router";
     case Binary::kServer:
       return "text-generation-server";
+    case Binary::kBenchmark:
+      return "text-generation-benchmark";
   }
   return "";
 }

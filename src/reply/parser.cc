@@ -165,6 +165,7 @@ class AnswerParser final : public Parser {
  public:
   explicit AnswerParser(ParserSetup setup)
       : frames_(frames_for(setup)), reading_(read_answer(answer_, frames_)) {
+    shows_special_ = setup.shows_special;
     answer_.tools = std::move(setup.tools);
     answer_.reads_calls = frames_.calls.format == ToolFormat::kHarmony;
     answer_.reads_thoughts = setup.formats.reasoning != ReasoningFormat::kNone;
@@ -172,7 +173,7 @@ class AnswerParser final : public Parser {
   }
 
   void push(std::string_view text, bool special, std::vector<Part>& out) override {
-    if (special && !known(text)) return;
+    if (special && !shows_special_ && !known(text)) return;
     answer_.source.append(text);
     go_on(out);
   }
@@ -199,6 +200,7 @@ class AnswerParser final : public Parser {
            among(frames_.markers) || among(frames_.calls.inner);
   }
 
+  bool shows_special_ = false;
   Answer answer_;
   Frames frames_;
   Driver driver_;

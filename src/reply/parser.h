@@ -130,13 +130,14 @@ struct ParserSetup {
   Formats formats = {};
   std::shared_ptr<const std::vector<Tool>> tools = {};  // null or empty: no calls are looked for
   bool in_reasoning = false;                            // opens_reasoning()
+  bool shows_special = false;  // special tokens that belong to no frame are text
 };
 
 class Parser {
  public:
   virtual ~Parser() = default;
   // The text of the next token, or more than one's; `special`: of a special token, spelled. Special tokens that
-  // belong to no format's frame are dropped. Appends to `out`.
+  // belong to no format's frame are dropped, but for ParserSetup::shows_special. Appends to `out`.
   virtual void push(std::string_view text, bool special, std::vector<Part>& out) = 0;
   // The answer has ended: what was kept back.
   virtual void finish(std::vector<Part>& out) = 0;

@@ -5,9 +5,24 @@
 
 namespace coxswain::request {
 
+namespace {
+
+// Where the shortest stop string ends that begins at `begin`; without one, where the text does: ids ended it.
+std::size_t stop_end(std::string_view text, std::size_t begin, std::span<const std::string> stops) {
+  std::size_t end = text.size();
+  for (const std::string& stop : stops) {
+    if (text.substr(std::min(begin, text.size())).starts_with(stop))
+      end = std::min(end, begin + stop.size());
+  }
+  return end;
+}
+
+}  // namespace
+
 StopHoldback::StopHoldback(std::vector<std::string> stops,
-                           std::vector<std::vector<TokenId>> id_stops)
-    : stops_(std::move(stops)), id_stops_(std::move(id_stops)) {
+                           std::vector<std::vector<TokenId>> id_stops,
+                           StopText stop_text)
+    : stops_(std::move(stops)), stop_text_(stop_text), id_stops_(std::move(id_stops)) {
   for (const std::vector<TokenId>& ids : id_stops_) marks_max_ = std::max(marks_max_, ids.size());
 }
 
@@ -77,8 +92,16 @@ std::string StopHoldback::finish(std::string_view last_piece,
     keep = id_stop_begin(Match::kWhole) - n_sent_;
     for (const std::string& stop : stops_) keep = std::min(keep, held_.find(stop));
   }
+  if (stop_text_ == StopText::kKept) keep = stop_end(held_, keep, stops_);
   held_.resize(std::min(keep, held_.size()));
   return std::move(held_);
+}
+
+std::string_view text_through_stop(const SequenceFinish& finish,
+                                   std::span<const std::string> stops) {
+  const std::string_view text = finish.generated_text;
+  if (finish.reason != FinishReason::kStopSequence) return text;
+  return text.substr(0, stop_end(text, finish.stop_text_begin, stops));
 }
 
 std::string_view text_before_stop(const SequenceFinish& finish) {

@@ -17,16 +17,20 @@
 
 namespace coxswain::request {
 
+// What a finished text does with the stop that ended it.
+enum class StopText : std::uint8_t { kCut, kKept };
+
 class StopHoldback {
  public:
   // `id_stops`: sequences of ids, none of them empty; whoever gives some says the id of each piece.
   explicit StopHoldback(std::vector<std::string> stops,
-                        std::vector<std::vector<TokenId>> id_stops = {});
+                        std::vector<std::vector<TokenId>> id_stops = {},
+                        StopText stop_text = StopText::kCut);
 
   // Takes the next piece of text and returns what may be sent now.
   std::string push(std::string_view piece, TokenId id = kNoId);
   // Takes the last piece instead of push() and returns what is left to send; the stop string, or the text of the ids,
-  // that ended the sequence is cut off, with what follows it.
+  // that ended the sequence is cut off, or kept, and what follows it is cut off.
   std::string finish(std::string_view last_piece, const SequenceFinish& finish, TokenId id = kNoId);
 
  private:
@@ -42,6 +46,7 @@ class StopHoldback {
   std::size_t id_stop_begin(Match match) const;
 
   std::vector<std::string> stops_;
+  StopText stop_text_;
   std::vector<std::vector<TokenId>> id_stops_;
   std::size_t marks_max_ = 0;  // ids of the longest
   std::deque<Mark> marks_;     // of the last pieces
@@ -51,5 +56,8 @@ class StopHoldback {
 
 // The text of a finished sequence without the stop string that ended it.
 std::string_view text_before_stop(const SequenceFinish& finish);
+// The same with the stop string. `stops`: those of the sequence; none of them: all of the text is a stop's.
+std::string_view text_through_stop(const SequenceFinish& finish,
+                                   std::span<const std::string> stops);
 
 }  // namespace coxswain::request

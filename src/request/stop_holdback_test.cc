@@ -72,6 +72,24 @@ TEST(StopHoldback, FindsTheStopStringItselfWhenThePiecesDifferFromTheText) {
   EXPECT_EQ(holdback.finish("D x", stopped("a END x", 2)), "");
 }
 
+TEST(StopHoldback, AKeptStopEndsTheText) {
+  SequenceFinish finish{FinishReason::kStopSequence, "one STOPPER two", 4};
+  const std::vector<std::string> stops{"STOPPER", "STOP"};
+  EXPECT_EQ(text_through_stop(finish, stops), "one STOP");
+  StopHoldback holdback(stops, {}, StopText::kKept);
+  EXPECT_EQ(holdback.push("one S"), "one ");
+  EXPECT_EQ(holdback.finish("TOPPER two", finish), "STOP");
+
+  finish = {FinishReason::kStopSequence, "one two", 4};
+  EXPECT_EQ(text_through_stop(finish, {}), "one two");
+  StopHoldback of_ids({}, {{7}}, StopText::kKept);
+  EXPECT_EQ(of_ids.push("one ", 1), "one ");
+  EXPECT_EQ(of_ids.finish("two", finish, 7), "two");
+
+  finish = {FinishReason::kEosToken, "one STOPPER", 11};
+  EXPECT_EQ(text_through_stop(finish, stops), "one STOPPER");
+}
+
 TEST(StopHoldback, TextBeforeStop) {
   EXPECT_EQ(text_before_stop(stopped("abEND", 2)), "ab");
   EXPECT_EQ(text_before_stop({FinishReason::kLength, "abEND", 5}), "abEND");

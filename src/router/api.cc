@@ -95,6 +95,7 @@ Api::Api(ApiOptions options, ApiParts parts)
       on_health_asked_(std::move(parts.on_health_asked)),
       validator_(options_.limits, tokenizer_, options_.random),
       generation_permits_(options_.concurrent_requests_max),
+      pace_(generation_permits_, metrics_),
       tokenize_permits_(options_.tokenize_jobs_max),
       responses_(options_.stored_responses_bytes_max),
       delivery_(options_.keep_alive_interval),
@@ -205,6 +206,7 @@ void Api::add_routes(http::Server& server) {
           responder->send(model(*request, request->path.substr(folder_bytes)));
         });
   }
+  add_platform_routes(server);
 }
 
 void Api::add_metrics_route(http::Server& server) {
@@ -272,8 +274,10 @@ void Api::refuse(Ticket& ticket, const Status& status) {
       .request_id = request.request_id, .path = request.path, .key = name_of(ticket.key)};
   log_refusal(log_, facts, status);
   ticket.trace.fail(facts, status, api::http_status(ticket.style, status));
-  http::Response response =
-      error_response(ticket.style, status, request.request_id, ticket.retry_after);
+  // Other routes wait for workers alone.
+  std::chrono::seconds retry_after = ticket.retry_after.value_or(kRetryAfterMin);
+  if (ticket.tally && !ticket.retry_after) retry_after = pace_.refuse(status, Clock::now());
+  http::Response response = error_response(ticket.style, status, request.request_id, retry_after);
   if (ticket.tally) {
     for (http::Header& header : rate_limit_headers(ticket)) {
       response.headers.push_back(std::move(header));
@@ -356,12 +360,19 @@ void Api::add_sequences(CallSetup& setup,
   }
   request.priority = asked.priority;
   request.cache_salt = ticket.key ? salt_of(ticket.key->spec, asked.cache_salt) : asked.cache_salt;
+  if (!asked.cache_prompt) {
+    // Nobody else has this salt, so that no prefix is found; nothing is published under it.
+    request.cache_prompt = false;
+    request.cache_salt = "alone:" + std::to_string(options_.random());
+  }
   setup.requests.push_back(std::move(request));
   for (std::size_t i = 0; i < valid.n_sequences(); ++i) {
     api::SequenceAnswer answer;
     answer.n_prompt = valid.input_length();
     if (valid.sampling().do_sample) answer.seed = valid.seed(i);
+    if (asked.extras.token_ids) answer.prompt_ids = valid.prompt();
     answer.stops = valid.stopping().stop_sequences;
+    answer.id_stops = valid.stopping().stop_token_sequences;
     setup.sequences.push_back(std::move(answer));
     if (metrics_ != nullptr) {
       metrics_->request_input_length.observe(static_cast<double>(valid.input_length()));
@@ -398,6 +409,7 @@ Status Api::start_call(CallSetup setup, Ticket& ticket) {
   setup.received = ticket.request->received;
   setup.unsent_bytes_max = options_.unsent_bytes_max;
   setup.permits = std::move(ticket.permits);
+  setup.pace = &pace_;
   setup.trace = ticket.trace;
   setup.request_id = ticket.request->request_id;
   setup.path = ticket.request->path;

@@ -26,6 +26,7 @@
 #include <coxswain/types.h>
 
 #include "api/documents.h"
+#include "api/vertex.h"
 #include "base/mutex.h"
 #include "batch/engine.h"
 #include "http/server.h"
@@ -33,6 +34,7 @@
 #include "router/call.h"
 #include "router/chat_form.h"
 #include "router/delivery.h"
+#include "router/pace.h"
 #include "router/permits.h"
 #include "router/response_store.h"
 #include "router/running_calls.h"
@@ -59,6 +61,7 @@ struct ApiOptions {
   std::chrono::milliseconds queue_timeout{0};         // 0 = off
   std::chrono::milliseconds request_timeout{0};       // 0 = off
   std::chrono::milliseconds keep_alive_interval{15'000};
+  std::string predict_route = {};  // another name of POST /vertex, as Vertex AI chooses it
   bool strict_model = false;
   bool parse_special_in_content = false;  // text of users may turn into special tokens
   bool return_full_text = true;           // default of POST /
@@ -121,6 +124,7 @@ class Api {
 
   void add_generation_route(http::Server& server, const char* path, Work work);
   void add_kserve_routes(http::Server& server);
+  void add_platform_routes(http::Server& server);
   void add_tokenize_route(http::Server& server, const char* path, Work work);
   // Of what is below `folder`, a literal, by its id.
   void add_item_route(http::Server& server,
@@ -151,9 +155,17 @@ class Api {
   Status kserve_infer(Ticket& ticket);            // POST /v2/models/NAME/infer and its like
   Status kserve_generate(Ticket& ticket);         // .../generate
   Status kserve_generate_stream(Ticket& ticket);  // .../generate_stream
+  Status invoke(Ticket& ticket);                  // POST /invocations
+  Status predict(Ticket& ticket);                 // POST /vertex
   Status tokenize(Ticket& ticket);
   Status chat_tokenize(Ticket& ticket);
   Status detokenize(Ticket& ticket);
+
+  // The same for a body that was read.
+  Status generate_compat(Ticket& ticket, const json::Value& body);
+  Status chat(Ticket& ticket, const json::Value& body);
+  Status complete(Ticket& ticket, const json::Value& body);
+  Status add_instance(Ticket& ticket, api::PredictInstance& instance, CallSetup& setup);
 
   Result<json::Value> read_body(const Ticket& ticket) const;
   static Status overloaded();
@@ -224,6 +236,7 @@ class Api {
   const std::function<void()> on_health_asked_;
   const Validator validator_;
   PermitPool generation_permits_;
+  Pace pace_;
   PermitPool tokenize_permits_;
   std::atomic<bool> draining_{false};
   std::atomic<std::uint64_t> next_id_{1};

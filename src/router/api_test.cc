@@ -386,6 +386,32 @@ TEST(Api, WhatWaitsToBeDeliveredIsBounded) {
   EXPECT_EQ(test.api->n_undelivered(), 0U);
 }
 
+TEST(Api, AFirstTokenGoesBeforeThoseOfAnswersThatRun) {
+  TestApi test;
+  test.engine.script = {held()};
+  const auto running = test.server.post("/generate_stream", kBody);
+  test.engine.wait_for_submissions(1);
+  test.engine.play_held(one_more_token());
+  running->wait_for_chunks(1);
+  running->hold_writes(true);
+  test.engine.play_held(one_more_token());
+  while (test.api->n_undelivered() > 0) std::this_thread::yield();
+  test.engine.play_held(one_more_token());
+  test.engine.script = {finished()};
+  const auto waiting = test.server.post("/generate_stream", kBody);
+  while (test.api->n_undelivered() < 2) std::this_thread::yield();
+  waiting->hold_writes(true);
+  running->hold_writes(false);
+  while (!waiting->streaming()) std::this_thread::yield();
+  EXPECT_EQ(running->chunks().size(), 2U);
+  waiting->hold_writes(false);
+  test.engine.play_held(finished());
+  running->wait_for_end();
+  waiting->wait_for_end();
+  EXPECT_EQ(running->chunks().size(), 4U);
+  EXPECT_EQ(waiting->chunks().size(), 1U);
+}
+
 TEST(Api, DrainingRefusesNewWorkAndFinishesTheOld) {
   TestApi test;
   test.engine.script = {held()};

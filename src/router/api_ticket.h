@@ -19,8 +19,8 @@ struct Api::Ticket {
   std::shared_ptr<const http::Request> request;
   std::shared_ptr<http::Responder> responder;
   api::ApiStyle style = api::ApiStyle::kNative;
-  HeldKeyPtr key;  // null: none is asked for
-  std::chrono::seconds retry_after{1};
+  HeldKeyPtr key;                                   // null: none is asked for
+  std::optional<std::chrono::seconds> retry_after;  // of a limit of the key
   Permits permits;
   RequestTrace trace;                 // generation routes only
   std::optional<RequestTally> tally;  // generation routes only

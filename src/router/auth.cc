@@ -42,6 +42,7 @@ std::function<std::unique_ptr<http::Response>(const http::Request&)> make_gate(
   if (options.keys == nullptr) return nullptr;
   return [options](const http::Request& request) -> std::unique_ptr<http::Response> {
     if (is_open_route(request.method, request.path, options.protect_all)) return nullptr;
+    if (request.method == "GET" && request.path == options.health_route) return nullptr;
     if (options.keys->find(request) != nullptr) return nullptr;
     return std::make_unique<http::Response>(error_response(
         api::style_of(request.path, options.v1), unauthorized(), request.request_id));

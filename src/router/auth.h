@@ -16,6 +16,7 @@ namespace coxswain::router {
 struct AuthOptions {
   std::shared_ptr<KeyRing> keys;              // null: everything is open
   bool protect_all = false;                   // only the health routes stay open
+  std::string health_route = {};              // one more, as Vertex AI chooses it
   api::ApiStyle v1 = api::ApiStyle::kOpenAi;  // dialect of refusals below /v1
 };
 

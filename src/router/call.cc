@@ -77,6 +77,7 @@ class Call::Sink final : public DeliverySink, public std::enable_shared_from_thi
     n_pending_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
+  bool begins() const override { return call_->streams() && !call_->begun_; }
   void deliver(batch::TokenEvent event) override {
     const std::size_t sequence = first_sequence_ + event.sequence;
     call_->deliver(sequence, std::move(event));
@@ -167,6 +168,10 @@ Status Call::client_status(const Status& status) const {
   const std::string* name = nullptr;
   if (status.field() == batch::kPromptField) name = &setup_.prompt_field;
   if (status.field() == batch::kMaxNewTokensField) name = &setup_.max_new_tokens_field;
+  static const std::string min_tokens = "min_tokens";
+  static const std::string stop_ids = "stop_token_ids";
+  if (status.field() == "min_new_tokens") name = &min_tokens;
+  if (status.field() == "end_ids" || status.field() == "stop_token_sequences") name = &stop_ids;
   if (name == nullptr) return status;
   return {status.code(), status.kind(), "`" + *name + "`: " + status.message(), *name};
 }
@@ -201,15 +206,16 @@ void Call::absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const
   if (setup_.format->keeps_tokens() && !event.prompt.empty()) {
     sequence.prompt = std::move(event.prompt);
   }
-  if (!event.final) return;
+  if (!event.final && !streams()) return;
   sequence.n_cached = event.n_cached_prompt_tokens;
-  sequence.n_drafts = event.drafts.computed;
-  sequence.n_drafts_accepted = event.drafts.accepted;
-  if (event.finish && !sequence.prompt_only) sequence.finish = std::move(*event.finish);
   sequence.queued_at = event.queued_at;
   sequence.scheduled_at = event.scheduled_at;
   sequence.first_token_at = event.first_token_at;
   sequence.finished_at = Clock::now();
+  if (!event.final) return;
+  sequence.n_drafts = event.drafts.computed;
+  sequence.n_drafts_accepted = event.drafts.accepted;
+  if (event.finish && !sequence.prompt_only) sequence.finish = std::move(*event.finish);
 }
 
 void Call::deliver(std::size_t index, batch::TokenEvent event) {
@@ -250,10 +256,15 @@ void Call::write_events(const std::vector<std::string>& events) {
   written_at_ = Clock::now();
 }
 
+void Call::leave(std::size_t n_served) {
+  setup_.permits = Permits();
+  if (setup_.pace != nullptr) setup_.pace->note_end(n_served, Clock::now());
+}
+
 void Call::complete() {
   ended_ = true;
   // Both before the client can know that its request has ended.
-  setup_.permits = Permits();
+  leave(setup_.sequences.size());
   tally_.succeed();
   const Figures all = figures();
   const RequestRecord facts = record(all);
@@ -276,7 +287,9 @@ void Call::fail(const Status& status) {
   if (ended_) return;
   ended_ = true;
   abandon();
-  setup_.permits = Permits();
+  const bool refused =
+      status.kind() == ErrorKind::kOverloaded || status.kind() == ErrorKind::kUnavailable;
+  leave(refused ? 0 : setup_.sequences.size());
   const Status told = client_status(status);
   const bool gone = setup_.responder->closed() && status.code() == Code::kCancelled;
   const bool wanted = setup_.responder->closed() || cancelled_.load();
@@ -296,7 +309,9 @@ void Call::fail(const Status& status) {
     write_events(last);
     setup_.responder->end();
   } else {
-    setup_.responder->send(error_response(setup_.style, told, setup_.request_id));
+    const auto retry_after =
+        setup_.pace == nullptr ? kRetryAfterMin : setup_.pace->refuse(told, Clock::now());
+    setup_.responder->send(error_response(setup_.style, told, setup_.request_id, retry_after));
   }
 }
 

@@ -27,6 +27,7 @@
 #include "api/errors.h"
 #include "batch/engine.h"
 #include "http/server.h"
+#include "router/pace.h"
 #include "router/permits.h"
 #include "router/request_log.h"
 #include "router/request_trace.h"
@@ -65,6 +66,7 @@ struct CallSetup {
   RequestTrace trace;
   std::size_t unsent_bytes_max = 256 << 10;
   Permits permits;
+  Pace* pace = nullptr;  // outlives the call; null: its end is not counted
 };
 
 // What a call tells about itself while it is open; nothing of its texts.
@@ -116,6 +118,7 @@ class Call : public std::enable_shared_from_this<Call> {
   bool stalled(std::size_t n_pending) const;
   void note_tokens(std::size_t index, const batch::TokenEvent& event);
   Status client_status(const Status& status) const;
+  void leave(std::size_t n_served);
   void absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const;
   void write_events(const std::vector<std::string>& events);
   void begin_stream();

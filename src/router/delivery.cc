@@ -93,8 +93,15 @@ void Delivery::loop() {
       new_calls_.clear();
       if (stop_ && items.empty() && !failure) return;
     }
-    for (batch::SinkEvent& item : items)
-      static_cast<DeliverySink&>(*item.sink).deliver(std::move(item.event));
+    for (const bool all : {false, true}) {
+      for (batch::SinkEvent& item : items) {
+        if (item.sink == nullptr) continue;
+        auto& sink = static_cast<DeliverySink&>(*item.sink);
+        if (!all && !sink.begins()) continue;
+        sink.deliver(std::move(item.event));
+        item.sink.reset();
+      }
+    }
     items.clear();
     if (failure) {
       for (const auto& weak : calls_) {

@@ -32,6 +32,8 @@ class DeliverySink : public batch::TokenSink {
  public:
   // On the engine's thread: whether the event is to be queued, or has been dealt with.
   virtual bool queues(batch::TokenEvent& event) = 0;
+  // On the delivery thread: somebody waits for the first of its events, which go before those of answers that run.
+  virtual bool begins() const = 0;
   // On the delivery thread, of an event that was queued.
   virtual void deliver(batch::TokenEvent event) = 0;
 };

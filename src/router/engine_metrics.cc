@@ -16,7 +16,7 @@ double seconds(std::chrono::nanoseconds d) {
 
 void EngineMetrics::on_state(const batch::EngineState& state) {
   const batch::EngineStats& s = state.stats;
-  queue_size_.set(s.queued);
+  queue_.set(state.queued.low, state.queued.normal, state.queued.high);
   batch_size_.set(state.batch_sequences);
   batch_tokens_max_.set(static_cast<double>(state.batch_tokens_max));
   cache_tokens_.set(static_cast<double>(state.cache_tokens_total));
@@ -83,6 +83,18 @@ void EngineMetrics::on_step_finished(const batch::StepFinished& step) {
   metrics_.batch_inference_duration[method].observe(seconds(step.duration));
   metrics_.batch_forward_duration[method].observe(seconds(step.timings.forward));
   metrics_.batch_decode_duration[method].observe(seconds(step.timings.sample));
+  if (step.floor.count() > 0) note_floor(step);
+}
+
+// One such step may be a slow moment; so many are the machine.
+void EngineMetrics::note_floor(const batch::StepFinished& step) {
+  constexpr std::uint64_t kManySteps = 64;
+  metrics_.itl_floor_steps.add();
+  if (++n_floor_steps_ != kManySteps) return;
+  log_.warn("--target-itl-ms is less than what decodes and one block of a prompt take here",
+            {{"steps", kManySteps},
+             {"sequences", std::uint64_t{step.n_rows}},
+             {"expected_ms", seconds(step.floor) * 1000}});
 }
 
 void EngineMetrics::on_step_failed(batch::StepKind kind, const Status&) {

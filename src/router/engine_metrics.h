@@ -4,6 +4,7 @@
 //
 // Thread rule: as EngineObserver; metrics and log outlive it.
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -39,10 +40,12 @@ class EngineMetrics final : public batch::EngineObserver {
 
  private:
   void count_tier(const KvTierStats& tier);
+  void note_floor(const batch::StepFinished& step);
 
   KvTierStats tier_;  // as told last
+  std::uint64_t n_floor_steps_ = 0;
   telemetry::Metrics& metrics_;
-  telemetry::GaugePart queue_size_{metrics_.queue_size};
+  telemetry::QueuePart queue_{metrics_};
   telemetry::GaugePart batch_size_{metrics_.batch_current_size};
   telemetry::GaugePart batch_tokens_max_{metrics_.batch_current_max_tokens};
   telemetry::GaugePart cache_tokens_{metrics_.batch_max_total_tokens};

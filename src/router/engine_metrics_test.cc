@@ -12,8 +12,10 @@ namespace {
 
 using batch::StepKind;
 using telemetry::BatchMethod;
+using telemetry::PriorityClass;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 class EngineMetricsTest : public ::testing::Test {
@@ -34,17 +36,20 @@ class EngineMetricsTest : public ::testing::Test {
 };
 
 TEST_F(EngineMetricsTest, TheStateSetsTheGauges) {
-  watched_.on_state({.stats = {.queued = 3,
-                               .running = 9,
+  watched_.on_state({.stats = {.running = 9,
                                .blocks_total = 10,
                                .blocks_free = 1,
                                .blocks_cached = 2,
                                .blocks_leased = 3,
                                .blocks_retiring = 4},
+                     .queued = {.low = 1, .high = 2},
                      .batch_sequences = 5,
                      .batch_tokens_max = 600,
                      .cache_tokens_total = 160});
   EXPECT_EQ(metrics_.queue_size.value(), 3);
+  EXPECT_EQ(metrics_.queue_size_by_priority[PriorityClass::kLow].value(), 1);
+  EXPECT_EQ(metrics_.queue_size_by_priority[PriorityClass::kNormal].value(), 0);
+  EXPECT_EQ(metrics_.queue_size_by_priority[PriorityClass::kHigh].value(), 2);
   EXPECT_EQ(metrics_.batch_current_size.value(), 5);
   EXPECT_EQ(metrics_.batch_current_max_tokens.value(), 600);
   EXPECT_EQ(metrics_.batch_max_total_tokens.value(), 160);
@@ -57,11 +62,11 @@ TEST_F(EngineMetricsTest, TheStateSetsTheGauges) {
 
 TEST_F(EngineMetricsTest, OfSeveralEnginesTheGaugesAreTheSums) {
   EngineMetrics other{metrics_, log_};
-  watched_.on_state({.stats = {.queued = 3, .blocks_free = 7}});
-  other.on_state({.stats = {.queued = 2, .blocks_free = 5}});
+  watched_.on_state({.stats = {.blocks_free = 7}, .queued = {.normal = 3}});
+  other.on_state({.stats = {.blocks_free = 5}, .queued = {.normal = 2}});
   EXPECT_EQ(metrics_.queue_size.value(), 5);
   EXPECT_EQ(metrics_.kv_blocks_free.value(), 12);
-  other.on_state({.stats = {.blocks_free = 6}});
+  other.on_state({.stats = {.blocks_free = 6}, .queued = {}});
   EXPECT_EQ(metrics_.queue_size.value(), 3);
   EXPECT_EQ(metrics_.kv_blocks_free.value(), 13);
   watched_.on_runner_up();
@@ -100,6 +105,19 @@ TEST_F(EngineMetricsTest, TheTierIsCountedOnce) {
   EXPECT_EQ(metrics_.kv_tier_memory_blocks_onboarded.value(), 2U);
   EXPECT_EQ(metrics_.kv_tier_memory_blocks.value(), 8);
   EXPECT_EQ(metrics_.kv_tier_memory_bytes.value(), 900);
+}
+
+TEST_F(EngineMetricsTest, ATargetThatCannotBeKeptIsSaidOnce) {
+  const batch::StepFinished above{
+      .n_rows = 9, .n_prompt_tokens = 16, .timings = {}, .floor = 131ms};
+  watched_.on_step_finished({.n_rows = 9, .n_prompt_tokens = 16, .timings = {}});
+  for (int i = 0; i < 63; ++i) watched_.on_step_finished(above);
+  EXPECT_EQ(metrics_.itl_floor_steps.value(), 63U);
+  EXPECT_THAT(written(), Not(HasSubstr("--target-itl-ms")));
+  for (int i = 0; i < 200; ++i) watched_.on_step_finished(above);
+  EXPECT_THAT(written(), HasSubstr("--target-itl-ms is less than what decodes and one block"));
+  EXPECT_THAT(written(), HasSubstr("131"));
+  EXPECT_EQ(metrics_.itl_floor_steps.value(), 263U);
 }
 
 TEST_F(EngineMetricsTest, StepsAreCountedByKind) {

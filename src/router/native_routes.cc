@@ -62,6 +62,10 @@ Status Api::generate_stream(Ticket& ticket) {
 
 Status Api::generate_compat(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  return generate_compat(ticket, body);
+}
+
+Status Api::generate_compat(Ticket& ticket, const json::Value& body) {
   COXSWAIN_ASSIGN_OR_RETURN(api::GenerateRequest request,
                             api::read_generate_request(body, options_.documents));
   if (!request.parameters.return_full_text) {

@@ -19,7 +19,7 @@ std::string hex(std::uint64_t value) {
   return std::string(digits.size() - n, '0') + std::string(digits.data(), n);
 }
 
-// Asks for log-probabilities of the prompt's tokens, too, if the answer is to list them.
+// Whether the list of log-probabilities has those of the prompt's tokens, too.
 bool lists_prompt(const api::CompletionRequest& request) {
   return request.echo && request.logprobs;
 }
@@ -101,6 +101,10 @@ Result<std::optional<api::ReplyOptions>> Api::shape_answer(api::ChatRequest& req
 
 Status Api::chat(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  return chat(ticket, body);
+}
+
+Status Api::chat(Ticket& ticket, const json::Value& body) {
   COXSWAIN_ASSIGN_OR_RETURN(api::ChatRequest request,
                             api::read_chat_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
@@ -116,7 +120,11 @@ Status Api::chat(Ticket& ticket) {
 
   api::OpenAiAnswerOptions answer = openai_answer("chatcmpl-", request.model);
   answer.logprobs = request.logprobs;
+  answer.n_top_logprobs = request.parameters.top_n_tokens.value_or(0);
   answer.include_usage = request.include_usage;
+  answer.text = request.parameters.text;
+  answer.extras = request.parameters.extras;
+  if (reply) reply->parser.shows_special = answer.text.shows_special;
   answer.reply = std::move(reply);
   CallSetup setup;
   setup.answer_id = answer.id;
@@ -131,6 +139,10 @@ Status Api::chat(Ticket& ticket) {
 
 Status Api::complete(Ticket& ticket) {
   COXSWAIN_ASSIGN_OR_RETURN(const json::Value body, read_body(ticket));
+  return complete(ticket, body);
+}
+
+Status Api::complete(Ticket& ticket, const json::Value& body) {
   COXSWAIN_ASSIGN_OR_RETURN(api::CompletionRequest request,
                             api::read_completion_request(body, options_.documents));
   COXSWAIN_RETURN_IF_ERROR(check_model(request.model));
@@ -160,15 +172,20 @@ Status Api::complete(Ticket& ticket) {
     if (!request.echo) continue;
     api::SequenceAnswer repeated;
     repeated.prompt_only = prompt_only;
-    repeated.prompt_text = text != nullptr ? *text : tokenizer_->decode(valid.prompt(), true);
+    const bool whole_text = text != nullptr && !request.parameters.truncates();
+    repeated.prompt_text = whole_text ? *text : tokenizer_->decode(valid.prompt(), true);
     if (lists_prompt(request)) repeated.prompt_pieces = text_pieces(*tokenizer_, valid.prompt());
     repeat_prompt(std::span(setup.sequences).last(setup.per_prompt), repeated);
   }
-  api::OpenAiAnswerOptions answer = openai_answer("cmpl-", request.model);
+  const bool tgi = ticket.style == api::ApiStyle::kTgi;  // it never echoes the name here
+  api::OpenAiAnswerOptions answer = openai_answer("cmpl-", tgi ? std::nullopt : request.model);
   answer.include_usage = request.include_usage;
+  answer.text = request.parameters.text;
+  answer.extras = request.parameters.extras;
   answer.logprobs = request.logprobs;
   answer.n_top_logprobs = request.parameters.top_n_tokens.value_or(0);
   answer.echo = request.echo;
+  answer.n_best = request.parameters.n.value_or(1);
   setup.answer_id = answer.id;
   setup.format = request.stream ? api::make_completion_stream(std::move(answer), setup.per_prompt)
                                 : api::make_completion_answer(std::move(answer), setup.per_prompt);

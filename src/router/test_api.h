@@ -38,6 +38,7 @@ struct TestApi {
     out.limits.input_tokens_max = 100;
     out.limits.total_tokens_max = 200;
     out.limits.vocab_size = 258;
+    out.limits.eos_token_ids = {ByteTokenizer::kEos};
     return out;
   }
 

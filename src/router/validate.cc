@@ -49,7 +49,7 @@ SamplingParams make_sampling(api::ApiStyle style, const api::Parameters& p) {
   }
   out.logit_bias = p.logit_bias;
   out.thoughts = p.thoughts;
-  out.n_top_tokens = p.top_n_tokens.value_or(0);
+  out.n_top_tokens = std::max(p.top_n_tokens.value_or(0), p.extras.n_prompt_logprobs.value_or(0));
   return out;
 }
 
@@ -112,6 +112,12 @@ std::string foreign_id(const std::string& field, std::uint32_t vocab_size, Token
          ". Given: " + std::to_string(given);
 }
 
+Status refuse_minimum(const api::Wording& wording, const std::string& limit, std::uint32_t given) {
+  const std::string name(wording.name("min_new_tokens"));
+  return invalid_argument("`" + name + "` must be " + limit + ". Given: " + std::to_string(given),
+                          name);
+}
+
 }  // namespace
 
 batch::GenerationRequest ValidRequest::engine_request(RequestId id) const {
@@ -129,44 +135,57 @@ batch::GenerationRequest ValidRequest::engine_request(RequestId id) const {
 Validator::Validator(ValidationLimits limits,
                      std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                      SeedSource draw_seed)
-    : limits_(limits),
+    : limits_(std::move(limits)),
       tokenizer_(std::move(tokenizer)),
       draw_seed_(std::move(draw_seed)),
       grammars_(std::make_unique<grammar::Compiler>(
           grammar::kCompilerBytesMax,
-          limits.grammars_are_patterns ? grammar::Form::kPattern : grammar::Form::kProgram)) {}
+          limits_.grammars_are_patterns ? grammar::Form::kPattern : grammar::Form::kProgram)) {}
+
+// Of POST /v1/completions: as many as `n` change nothing.
+Status Validator::check_completions_best_of(const api::Parameters& p, bool stream) const {
+  const std::uint64_t n = p.n.value_or(1);
+  if (p.best_of.value_or(n) == n) return {};
+  const std::uint64_t most = stream ? n : std::max<std::uint64_t>(n, limits_.best_of_max);
+  if (*p.best_of > n && *p.best_of <= most) return {};
+  const std::string limit = ">= `n`, " + std::to_string(n) + ", and <= " + std::to_string(most);
+  return invalid_argument("`best_of` must be " + limit + (stream ? " in a stream" : "") +
+                              ". Given: " + std::to_string(*p.best_of),
+                          "best_of");
+}
+
+Status Validator::check_native_best_of(const api::Parameters& p, bool stream) const {
+  const std::uint64_t best_of = p.best_of.value_or(1);
+  if (best_of == 1) return {};
+  if (stream)
+    return invalid_argument("`best_of` != 1 is not supported when streaming tokens", "best_of");
+  if (limits_.best_of_max == 1)
+    return invalid_argument("`best_of` != 1 is not allowed for this endpoint", "best_of");
+  if (best_of == 0 || best_of > limits_.best_of_max) {
+    return invalid_argument("`best_of` must be > 0 and <= " + std::to_string(limits_.best_of_max) +
+                                ". Given: " + std::to_string(best_of),
+                            "best_of");
+  }
+  if (!asks_for_sampling(p))
+    return invalid_argument("you must use sampling when `best_of` is > 1", "best_of");
+  return {};
+}
 
 Status Validator::check_sequences(const ValidationInput& input) const {
   const api::Parameters& p = *input.parameters;
-  if (input.stream) {
-    if (p.best_of && *p.best_of != 1) {
-      return invalid_argument("`best_of` != 1 is not supported when streaming tokens", "best_of");
-    }
-    if (p.decoder_input_details) {
-      return invalid_argument(
-          "`decoder_input_details` == true is not supported when streaming tokens",
-          "decoder_input_details");
-    }
-  } else if (p.best_of && *p.best_of != 1) {
-    if (limits_.best_of_max == 1) {
-      return invalid_argument("`best_of` != 1 is not allowed for this endpoint", "best_of");
-    }
-    if (*p.best_of == 0 || *p.best_of > limits_.best_of_max) {
-      return invalid_argument(
-          "`best_of` must be > 0 and <= " + std::to_string(limits_.best_of_max) +
-              ". Given: " + std::to_string(*p.best_of),
-          "best_of");
-    }
-  }
-  if (p.best_of.value_or(1) > 1 && !asks_for_sampling(p)) {
-    return invalid_argument("you must use sampling when `best_of` is > 1", "best_of");
+  const bool native = input.style == api::ApiStyle::kNative;
+  if (native) COXSWAIN_RETURN_IF_ERROR(check_native_best_of(p, input.stream));
+  if (input.stream && p.decoder_input_details) {
+    return invalid_argument(
+        "`decoder_input_details` == true is not supported when streaming tokens",
+        "decoder_input_details");
   }
   if (p.n && (*p.n == 0 || *p.n > limits_.n_max)) {
     return invalid_argument("`n` must be > 0 and <= " + std::to_string(limits_.n_max) +
                                 ". Given: " + std::to_string(*p.n),
                             "n");
   }
-  return {};
+  return native ? Status() : check_completions_best_of(p, input.stream);
 }
 
 Status Validator::check_sampling(const ValidationInput& input) const {
@@ -190,25 +209,42 @@ Status Validator::check_stopping(const ValidationInput& input) const {
   }
   Status stops = request::check_stop_sequences(p.stop, limits_);
   const std::string name(wording.name("stop"));
-  if (stops.ok() || stops.field() == name) return stops;
-  return {stops.code(), stops.kind(), "`" + name + "`: " + stops.message(), name};
+  if (!stops.ok() && stops.field() != name) {
+    return {stops.code(), stops.kind(), "`" + name + "`: " + stops.message(), name};
+  }
+  COXSWAIN_RETURN_IF_ERROR(stops);
+  if (p.max_new_tokens && p.min_new_tokens > *p.max_new_tokens) {
+    const std::string limit = "<= `" + std::string(wording.name("max_new_tokens")) + "`, " +
+                              std::to_string(*p.max_new_tokens);
+    return refuse_minimum(wording, limit, p.min_new_tokens);
+  }
+  if (const auto foreign = request::find_foreign_id(p.stop_ids, limits_.vocab_size)) {
+    const std::string field = "stop_token_ids";
+    return invalid_argument(foreign_id(field, limits_.vocab_size, *foreign), field);
+  }
+  return {};
 }
 
 Status Validator::check_others(const ValidationInput& input) const {
   const api::Parameters& p = *input.parameters;
   const api::Wording wording = wording_of(input);
-  if (p.seed && p.best_of.value_or(1) > 1) {
+  if (input.style == api::ApiStyle::kNative && p.seed && p.best_of.value_or(1) > 1) {
     return wording.refuse("seed", "`seed` must not be set when `best_of` > 1");
   }
   const std::size_t asked_max = input.style == api::ApiStyle::kNative
                                     ? limits_.top_n_tokens_max
                                     : std::max(limits_.top_n_tokens_max, kTopLogprobsMax);
   const std::size_t top_n_tokens_max = std::min(asked_max, kTopTokensMax);
+  const std::string limit = ">= 0 and <= " + std::to_string(top_n_tokens_max);
   if (p.top_n_tokens.value_or(0) > top_n_tokens_max) {
-    const std::string limit = ">= 0 and <= " + std::to_string(top_n_tokens_max);
     const std::string given = std::to_string(*p.top_n_tokens);
     return wording.refuse(
         "top_n_tokens", "`top_n_tokens` must be " + limit + ". Given: " + given, limit, given);
+  }
+  if (p.extras.n_prompt_logprobs.value_or(0) > top_n_tokens_max) {
+    return invalid_argument("`prompt_logprobs` must be " + limit +
+                                ". Given: " + std::to_string(*p.extras.n_prompt_logprobs),
+                            "prompt_logprobs");
   }
   return {};
 }
@@ -264,20 +300,36 @@ Status Validator::check_length(const ValidationInput& input,
       total_rule + ". Given: " + count + " `inputs` tokens and " + max_new + " `max_new_tokens`");
 }
 
+// The last tokens of the prompt, if not all of them, that are to be kept.
+Result<std::optional<std::uint64_t>> Validator::prompt_tokens_kept(
+    const ValidationInput& input) const {
+  const api::Parameters& p = *input.parameters;
+  const std::uint64_t most = limits_.input_tokens_max;
+  if (p.truncate_to_fit) {
+    // One more token has to fit, or those that were asked for; where they do not, the length is refused.
+    const std::uint64_t n_new = std::max(p.max_new_tokens.value_or(1), 1U);
+    if (n_new >= limits_.total_tokens_max) return std::optional<std::uint64_t>(1);
+    return std::optional(std::min(most, limits_.total_tokens_max - n_new));
+  }
+  if (!p.truncate || (*p.truncate > 0 && *p.truncate <= most)) return p.truncate;
+  if (wording_of(input).native()) {
+    return invalid_argument("`truncate` must be strictly positive and less than " +
+                                std::to_string(most) + ". Given: " + std::to_string(*p.truncate),
+                            "truncate");
+  }
+  return invalid_argument("`truncate_prompt_tokens` must be >= 1 and <= " + std::to_string(most) +
+                              ", or -1 for all that fits. Given: " + std::to_string(*p.truncate),
+                          "truncate_prompt_tokens");
+}
+
 // Steps 12 to 16 of the table: the prompt as ids, cut to `truncate`, inside the limits.
 Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) const {
-  const api::Parameters& p = *input.parameters;
   const api::Wording wording = wording_of(input);
   const std::string cannot_be_empty =
       "`" + std::string(wording.name("inputs")) + "` cannot be empty";
   const bool empty = input.ids != nullptr ? input.ids->empty() : input.text.text.empty();
   if (empty) return wording.refuse("inputs", cannot_be_empty);
-  if (p.truncate && (*p.truncate == 0 || *p.truncate > limits_.input_tokens_max)) {
-    return invalid_argument("`truncate` must be strictly positive and less than " +
-                                std::to_string(limits_.input_tokens_max) +
-                                ". Given: " + std::to_string(*p.truncate),
-                            "truncate");
-  }
+  COXSWAIN_ASSIGN_OR_RETURN(const auto n_kept, prompt_tokens_kept(input));
   std::vector<TokenId> ids;
   bool exact = true;
   if (input.ids != nullptr) {
@@ -287,7 +339,7 @@ Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) c
     options.add_special_tokens = input.text.add_special_tokens;
     options.untrusted = input.text.untrusted;
     options.wants_offsets = false;
-    if (!p.truncate && input.text.text.size() > limits_.exact_count_bytes_max) {
+    if (!n_kept && input.text.text.size() > limits_.exact_count_bytes_max) {
       options.tokens_max = limits_.total_tokens_max;
     }
     auto encoding = tokenizer_->encode(input.text.text, options);
@@ -300,8 +352,8 @@ Result<std::vector<TokenId>> Validator::tokenize(const ValidationInput& input) c
       ids.resize(limits_.total_tokens_max + std::size_t{1});  // only its size is looked at
     }
   }
-  if (p.truncate && ids.size() > *p.truncate) {
-    ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(*p.truncate));
+  if (n_kept && ids.size() > *n_kept) {
+    ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(*n_kept));
   }
   if (ids.empty()) return wording.refuse("inputs", cannot_be_empty);
   if (const auto foreign = request::find_foreign_id(ids, limits_.vocab_size)) {
@@ -396,7 +448,33 @@ Status Validator::check_parameters(api::ApiStyle style, const api::Parameters& p
   ValidationInput input;
   input.style = style;
   input.parameters = &parameters;
-  return sampling_of(input).status();
+  COXSWAIN_RETURN_IF_ERROR(sampling_of(input).status());
+  return prompt_tokens_kept(input).status();
+}
+
+// Where the answer of the prompt in `out` ends. An id that stops it is a stop sequence of its own, so that its text is
+// cut off; as the model's end tokens it may not come too early.
+Status Validator::set_stopping(const ValidationInput& input, ValidRequest& out) const {
+  const api::Parameters& p = *input.parameters;
+  StoppingParams& to = out.stopping_;
+  to.max_new_tokens =
+      request::resolve_max_new_tokens(p.max_new_tokens, out.prompt_.size(), limits_);
+  if (p.min_new_tokens > to.max_new_tokens) {
+    const std::string limit = std::to_string(to.max_new_tokens);
+    return refuse_minimum(
+        wording_of(input), "<= " + limit + ", the room behind the prompt", p.min_new_tokens);
+  }
+  to.min_new_tokens = p.min_new_tokens;
+  to.stop_sequences = p.stop;
+  for (const TokenId id : p.stop_ids) to.stop_token_sequences.push_back({id});
+  to.ignore_eos = p.ignore_eos;
+  if (p.min_new_tokens > 0 && !p.stop_ids.empty()) {
+    if (!p.ignore_eos) to.end_ids = limits_.eos_token_ids;
+    to.end_ids.insert(to.end_ids.end(), p.stop_ids.begin(), p.stop_ids.end());
+    to.ignore_eos = false;
+  }
+  if (input.style != api::ApiStyle::kNative) to.order = FinishOrder::kStopFirst;
+  return {};
 }
 
 Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
@@ -408,12 +486,9 @@ Result<ValidRequest> Validator::validate(const ValidationInput& input) const {
   ValidRequest out;
   out.prompt_ = std::move(ids);
   out.sampling_ = std::move(sampling);
-  out.stopping_.max_new_tokens =
-      request::resolve_max_new_tokens(p.max_new_tokens, out.prompt_.size(), limits_);
-  out.stopping_.stop_sequences = p.stop;
-  out.stopping_.ignore_eos = p.ignore_eos;
-  if (input.style != api::ApiStyle::kNative) out.stopping_.order = FinishOrder::kStopFirst;
-  out.prompt_logprobs_ = p.decoder_input_details || input.prompt_logprobs;
+  COXSWAIN_RETURN_IF_ERROR(set_stopping(input, out));
+  out.prompt_logprobs_ =
+      p.decoder_input_details || p.extras.n_prompt_logprobs || input.prompt_logprobs;
   const std::uint64_t n = std::max<std::uint64_t>(p.best_of.value_or(1), p.n.value_or(1));
   out.seeds_ = request::resolve_seeds(p.seed, n, draw_seed_);
   return out;

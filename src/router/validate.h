@@ -33,7 +33,8 @@ namespace coxswain::router {
 struct ValidationLimits : request::RequestLimits {
   // Texts up to this size are counted to the end, so that a refusal can say how long they are.
   std::size_t exact_count_bytes_max = std::size_t{256} << 10;
-  bool allows_grammars = true;  // --disable-grammar-support
+  std::vector<TokenId> eos_token_ids = {};  // the model's
+  bool allows_grammars = true;              // --disable-grammar-support
   // Shards take grammars as regular expressions alone (generate.v3).
   bool grammars_are_patterns = false;
 };
@@ -53,7 +54,7 @@ struct ValidationInput {
   TextPrompt text;
   const std::vector<TokenId>* ids = nullptr;
   std::string_view prompt_field = "inputs";  // where this route has the prompt, for error bodies
-  bool prompt_logprobs = false;              // beside Parameters::decoder_input_details
+  bool prompt_logprobs = false;              // beside those that the parameters ask for
 };
 
 class ValidRequest {
@@ -103,10 +104,14 @@ class Validator {
 
  private:
   Result<SamplingParams> sampling_of(const ValidationInput& input) const;
+  Status check_completions_best_of(const api::Parameters& parameters, bool stream) const;
+  Status check_native_best_of(const api::Parameters& parameters, bool stream) const;
   Status check_sequences(const ValidationInput& input) const;
   Status check_sampling(const ValidationInput& input) const;
   Status check_stopping(const ValidationInput& input) const;
+  Status set_stopping(const ValidationInput& input, ValidRequest& out) const;
   Status check_others(const ValidationInput& input) const;
+  Result<std::optional<std::uint64_t>> prompt_tokens_kept(const ValidationInput& input) const;
   Result<std::vector<TokenId>> tokenize(const ValidationInput& input) const;
   Status check_length(const ValidationInput& input, std::size_t n_tokens, bool exact) const;
   Result<std::vector<std::vector<TokenId>>> tokenize_bad_words(

@@ -198,14 +198,14 @@ const BadValue kBadValues[] = {
      [](api::Parameters& p) { p.truncate = 0; },
      "`truncate` must be strictly positive and less than 10. Given: 0",
      "truncate",
-     nullptr,
-     nullptr},
+     "`truncate_prompt_tokens` must be >= 1 and <= 10, or -1 for all that fits. Given: 0",
+     "truncate_prompt_tokens"},
     {"truncate 11",
      [](api::Parameters& p) { p.truncate = 11; },
      "`truncate` must be strictly positive and less than 10. Given: 11",
      "truncate",
-     nullptr,
-     nullptr},
+     "`truncate_prompt_tokens` must be >= 1 and <= 10, or -1 for all that fits. Given: 11",
+     "truncate_prompt_tokens"},
 };
 
 // However high the operator's limit is, a runner reports no more.

@@ -222,6 +222,8 @@ Result<KvGroup> group_from_proto(const pb::KvGroup& from) {
 
 void transfer_to_proto(const BlockTransfer& from, pb::BlockTransfer& to) {
   to.set_attachment(from.attachment);
+  to.set_layer_begin(from.layers.begin);
+  to.set_layer_end(from.layers.end);
   for (const auto& blocks : from.blocks)
     blocks_to_proto(blocks, *to.add_groups()->mutable_blocks());
 }
@@ -230,7 +232,8 @@ void transfer_to_proto(const BlockTransfer& from, pb::BlockTransfer& to) {
 Result<BlockTransfer> transfer_from_proto(const pb::BlockTransfer& from,
                                           std::size_t& n_items,
                                           std::string_view field) {
-  BlockTransfer to{.attachment = from.attachment()};
+  BlockTransfer to{.attachment = from.attachment(),
+                   .layers = {.begin = from.layer_begin(), .end = from.layer_end()}};
   COXSWAIN_RETURN_IF_ERROR(
       count_up(n_items, static_cast<std::size_t>(from.groups_size()) + 1, kPlanMovesMax, field));
   for (const pb::BlockList& group : from.groups()) {

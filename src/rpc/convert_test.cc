@@ -144,7 +144,8 @@ BlockRef any_block() {
 
 BlockTransfer any_transfer() {
   return {.attachment = any_u64(),
-          .blocks = some(rc::gen::exec([] { return some(rc::gen::arbitrary<BlockId>()); }))};
+          .blocks = some(rc::gen::exec([] { return some(rc::gen::arbitrary<BlockId>()); })),
+          .layers = {.begin = any_u32(), .end = any_u32()}};
 }
 
 StepPlan any_plan() {

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <unistd.h>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,9 +21,12 @@
 #include "base/bounded_queue.h"
 #include "base/mutex.h"
 #include "rpc/convert.h"
+#include "rpc/kept_attachments.h"
+#include "rpc/peer_fetch.h"
 #include "rpc/plan_check.h"
 #include "rpc/runner_gate.h"
 #include "rpc/shared_bytes.h"
+#include "rpc/weights_sender.h"
 
 namespace coxswain::rpc {
 
@@ -101,46 +103,6 @@ class AttachmentOwners {
  private:
   base::Mutex mu_;
   std::unordered_map<std::uint64_t, std::uint64_t> stream_of_ GUARDED_BY(mu_);
-};
-
-// Attachments that other shards may read, until they are erased or taken back.
-//
-// Thread rule: any thread.
-class SharedAttachments {
- public:
-  // Its name for other processes. Errors: those of share_bytes().
-  Result<SharedBytes> put(const Attachment& attachment) {
-    COXSWAIN_ASSIGN_OR_RETURN(Descriptor fd, share_bytes(attachment.bytes));
-    const SharedBytes out{.pid = ::getpid(), .fd = fd.get(), .n_bytes = attachment.bytes.size()};
-    base::MutexLock lock(mu_);
-    held_.insert_or_assign(
-        attachment.id, Held{.kind = attachment.kind, .fd = std::move(fd), .n_bytes = out.n_bytes});
-    return out;
-  }
-  void erase(std::uint64_t id) {
-    base::MutexLock lock(mu_);
-    held_.erase(id);
-  }
-  // Nothing: there is none.
-  std::optional<Result<Attachment>> take(std::uint64_t id) {
-    base::MutexLock lock(mu_);
-    const auto found = held_.find(id);
-    if (found == held_.end()) return {};
-    const Held held = std::move(found->second);
-    held_.erase(found);
-    Result<std::string> bytes = read_shared(held.fd.get(), held.n_bytes);
-    if (!bytes.ok()) return bytes.status();
-    return Attachment{.id = id, .kind = held.kind, .bytes = std::move(bytes).value()};
-  }
-
- private:
-  struct Held {
-    AttachmentKind kind = AttachmentKind::kBlocks;
-    Descriptor fd;
-    std::uint64_t n_bytes = 0;
-  };
-  base::Mutex mu_;
-  std::unordered_map<std::uint64_t, Held> held_ GUARDED_BY(mu_);
 };
 
 // Runs the plans of one stream in order and answers each.
@@ -273,9 +235,16 @@ class EngineService final : public pb::Engine::Service {
  public:
   EngineService(StepRunner& runner,
                 RunnerGate& gate,
+                WeightsSender* weights,
+                const security::PeerFiles& peer_files,
                 std::size_t message_bytes_max,
                 telemetry::Logger& log)
-      : runner_(runner), gate_(gate), message_bytes_max_(message_bytes_max), log_(log) {}
+      : fetch_(peer_files, message_bytes_max),
+        runner_(runner),
+        gate_(gate),
+        weights_(weights),
+        message_bytes_max_(message_bytes_max),
+        log_(log) {}
 
   grpc::Status Info(grpc::ServerContext*,
                     const pb::InfoRequest*,
@@ -321,10 +290,10 @@ class EngineService final : public pb::Engine::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Attach(grpc::ServerContext*,
+  grpc::Status Attach(grpc::ServerContext* context,
                       grpc::ServerReader<pb::AttachRequest>* reader,
                       pb::AttachResponse* response) override {
-    if (Status status = read_attachment(*reader); !status.ok())
+    if (Status status = read_attachment(*context, *reader); !status.ok())
       to_proto(status, *response->mutable_status());
     return grpc::Status::OK;
   }
@@ -339,9 +308,10 @@ class EngineService final : public pb::Engine::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Take(grpc::ServerContext*,
+  grpc::Status Take(grpc::ServerContext* context,
                     const pb::TakeRequest* request,
                     grpc::ServerWriter<pb::TakeResponse>* writer) override {
+    if (!request->ticket().empty()) return give_offered(*request, *writer);
     pb::TakeResponse response;
     auto taken = take(*request);
     if (!taken.ok()) {
@@ -351,24 +321,86 @@ class EngineService final : public pb::Engine::Service {
     }
     response.set_kind(static_cast<pb::AttachmentKind>(taken->kind));
     response.set_n_bytes(taken->bytes.size());
-    if (request->share() && share(*taken, response)) {
+    if (request->offer()) {
+      offer(std::move(taken).value(), response);
+      writer->Write(response);
+      return grpc::Status::OK;
+    }
+    if (request->share() && !is_other_machine(*context) && share(*taken, response)) {
       writer->Write(response);
       return grpc::Status::OK;
     }
     owners_.remove(request->id());
-    const std::string_view bytes = taken->bytes;
-    std::size_t at = 0;
-    do {
-      const std::string_view part = bytes.substr(at, kPartBytes);
-      response.set_part(part.data(), part.size());
-      if (!writer->Write(response)) break;
-      at += part.size();
-      response.Clear();
-    } while (at < bytes.size());
+    write_parts(taken->bytes, response, *writer);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Watch(grpc::ServerContext*,
+                     grpc::ServerReader<pb::WatchRequest>* reader,
+                     pb::WatchResponse*) override {
+    pb::WatchRequest message;
+    while (reader->Read(&message)) {
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Weights(grpc::ServerContext* context,
+                       const pb::WeightsRequest* request,
+                       grpc::ServerWriter<pb::WeightsPart>* writer) override {
+    const Status status = weights_ != nullptr
+                              ? weights_->send(*context, *request, *writer)
+                              : Status(Code::kUnavailable, "this shard has no weights to send");
+    if (status.ok()) return grpc::Status::OK;
+    log_.warn("weights are not sent: " + status.message());
+    pb::WeightsPart part;
+    to_proto(status, *part.mutable_status());
+    writer->Write(part);
     return grpc::Status::OK;
   }
 
  private:
+  // One that came over TCP: numbers of processes and descriptors there mean nothing here.
+  static bool is_other_machine(const grpc::ServerContext& context) {
+    return context.auth_context()->IsPeerAuthenticated();
+  }
+
+  static void write_parts(std::string_view bytes,
+                          pb::TakeResponse& response,
+                          grpc::ServerWriter<pb::TakeResponse>& writer) {
+    std::size_t at = 0;
+    do {
+      const std::string_view part = bytes.substr(at, kPartBytes);
+      response.set_part(part.data(), part.size());
+      if (!writer.Write(response)) break;
+      at += part.size();
+      response.Clear();
+    } while (at < bytes.size());
+  }
+
+  grpc::Status give_offered(const pb::TakeRequest& request,
+                            grpc::ServerWriter<pb::TakeResponse>& writer) {
+    pb::TakeResponse response;
+    Status status = check_epoch(request.epoch());
+    const auto offered = status.ok() ? kept_.redeem(request.id(), request.ticket()) : nullptr;
+    if (offered == nullptr) {
+      if (status.ok()) status = Status(Code::kNotFound, "nothing is offered for this ticket");
+      to_proto(status, *response.mutable_status());
+      writer.Write(response);
+      return grpc::Status::OK;
+    }
+    response.set_kind(static_cast<pb::AttachmentKind>(offered->kind));
+    response.set_n_bytes(offered->bytes.size());
+    write_parts(offered->bytes, response, writer);
+    return grpc::Status::OK;
+  }
+
+  void offer(Attachment attachment, pb::TakeResponse& response) {
+    const std::uint64_t id = attachment.id;
+    response.set_ticket(kept_.offer(std::move(attachment)));
+    // If the stream has ended meanwhile nobody takes it.
+    if (!owners_.has(id)) kept_.erase(id);
+  }
+
   Status check_epoch(std::uint64_t epoch) const {
     const std::uint64_t own = runner_.info().epoch;
     if (epoch == own) return {};
@@ -379,28 +411,29 @@ class EngineService final : public pb::Engine::Service {
 
   Result<Attachment> take(const pb::TakeRequest& request) {
     COXSWAIN_RETURN_IF_ERROR(check_epoch(request.epoch()));
-    if (auto shared = shared_.take(request.id())) return *std::move(shared);
+    if (auto shared = kept_.take(request.id())) return *std::move(shared);
     return runner_.take(request.id());
   }
 
   // False: its bytes have to be sent.
   bool share(const Attachment& attachment, pb::TakeResponse& response) {
-    const Result<SharedBytes> where = shared_.put(attachment);
+    const Result<SharedBytes> where = kept_.share(attachment);
     if (!where.ok()) return false;
     response.mutable_shared()->set_pid(where->pid);
     response.mutable_shared()->set_fd(where->fd);
     // If the stream has ended meanwhile nobody takes it.
-    if (!owners_.has(attachment.id)) shared_.erase(attachment.id);
+    if (!owners_.has(attachment.id)) kept_.erase(attachment.id);
     return true;
   }
 
   Status forget(std::uint64_t id) {
-    shared_.erase(id);
+    kept_.erase(id);
     return runner_.detach(id);
   }
 
   // The size is said first and checked before a byte is kept.
-  Status read_attachment(grpc::ServerReader<pb::AttachRequest>& reader) {
+  Status read_attachment(grpc::ServerContext& context,
+                         grpc::ServerReader<pb::AttachRequest>& reader) {
     pb::AttachRequest message;
     if (!reader.Read(&message)) return invalid_argument("an attachment without a message");
     COXSWAIN_RETURN_IF_ERROR(check_epoch(message.epoch()));
@@ -419,6 +452,12 @@ class EngineService final : public pb::Engine::Service {
                   std::to_string(can.attachment_bytes_max)};
     }
     const std::uint64_t stream_id = message.stream();
+    if (message.has_shared() && is_other_machine(context))
+      return {Code::kUnimplemented, "memory of another machine cannot be read"};
+    if (message.has_offered()) {
+      COXSWAIN_ASSIGN_OR_RETURN(attachment.bytes,
+                                fetch_.fetch(context, message.offered(), attachment.kind, n_bytes));
+    }
     if (message.has_shared()) {
       COXSWAIN_ASSIGN_OR_RETURN(
           attachment.bytes,
@@ -441,9 +480,11 @@ class EngineService final : public pb::Engine::Service {
   }
 
   AttachmentOwners owners_;
-  SharedAttachments shared_;
+  KeptAttachments kept_;
+  PeerFetch fetch_;
   StepRunner& runner_;
   RunnerGate& gate_;
+  WeightsSender* const weights_;
   const std::size_t message_bytes_max_;
   telemetry::Logger& log_;
 };
@@ -452,9 +493,11 @@ class EngineService final : public pb::Engine::Service {
 
 std::shared_ptr<grpc::Service> make_engine_service(StepRunner& runner,
                                                    RunnerGate& gate,
+                                                   WeightsSender* weights,
+                                                   const security::PeerFiles& peer_files,
                                                    std::size_t message_bytes_max,
                                                    telemetry::Logger& log) {
-  return std::make_shared<EngineService>(runner, gate, message_bytes_max, log);
+  return std::make_shared<EngineService>(runner, gate, weights, peer_files, message_bytes_max, log);
 }
 
 }  // namespace coxswain::rpc

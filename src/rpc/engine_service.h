@@ -13,6 +13,7 @@
 
 #include <coxswain/step_runner.h>
 
+#include "security/peer_files.h"
 #include "telemetry/log.h"
 
 namespace grpc {
@@ -22,10 +23,14 @@ class Service;
 namespace coxswain::rpc {
 
 class RunnerGate;
+class WeightsSender;
 
-// All arguments must outlive the service.
+// `weights` may be null: then none are sent. `peer_files`: what it shows to shards from which it takes what they offer;
+// without them it cannot. The other arguments must outlive the service.
 std::shared_ptr<grpc::Service> make_engine_service(StepRunner& runner,
                                                    RunnerGate& gate,
+                                                   WeightsSender* weights,
+                                                   const security::PeerFiles& peer_files,
                                                    std::size_t message_bytes_max,
                                                    telemetry::Logger& log);
 

@@ -143,6 +143,12 @@ Status check_move(const BlockMove& move, const RunnerInfo& info) {
 Status check_transfer(const BlockTransfer& transfer, const RunnerInfo& info, const char* field) {
   if (!info.capabilities.attachments) return no_use(field, "cannot be done by this runner");
   if (transfer.attachment == 0) return no_use(field, "names no attachment");
+  const LayerRange& layers = transfer.layers;
+  if (layers != LayerRange{} && (layers.begin >= layers.end || layers.end > info.n_layers)) {
+    return no_use(field,
+                  "has the layers [" + std::to_string(layers.begin) + ", " +
+                      std::to_string(layers.end) + ") of " + std::to_string(info.n_layers));
+  }
   if (transfer.blocks.size() != info.kv_groups.size()) {
     return no_use(field,
                   "has blocks of " + std::to_string(transfer.blocks.size()) +

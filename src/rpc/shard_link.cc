@@ -15,6 +15,7 @@
 
 #include "rpc/convert.h"
 #include "rpc/hangup_watch.h"
+#include "rpc/peer_channel.h"
 #include "rpc/unix_socket.h"
 
 namespace coxswain::rpc {
@@ -67,7 +68,7 @@ struct ShardLink::Impl {
   using Stream = grpc::ClientAsyncReaderWriter<pb::StepsRequest, pb::StepsResponse>;
 
   Impl(std::string path_in, const ClientOptions& options_in)
-      : path(std::move(path_in)), options(options_in) {}
+      : path(std::move(path_in)), address(address_of_place(path)), options(options_in) {}
 
   // Lets the calls that still run end, and takes their events out of the queue.
   ~Impl() {
@@ -85,9 +86,36 @@ struct ShardLink::Impl {
 
   template <typename Call>
   grpc::Status unary(Call&& call) const {
+    return unary_within(options.call_timeout, std::forward<Call>(call));
+  }
+  template <typename Call>
+  static grpc::Status unary_within(std::chrono::milliseconds limit, Call&& call) {
     grpc::ClientContext call_context;
-    call_context.set_deadline(std::chrono::system_clock::now() + options.call_timeout);
+    call_context.set_deadline(std::chrono::system_clock::now() + limit);
     return call(&call_context);
+  }
+
+  // Whether somebody answers there. Any answer will do: what it serves is asked later.
+  Result<std::shared_ptr<grpc::Channel>> connect_peer() const {
+    COXSWAIN_ASSIGN_OR_RETURN(
+        auto channel, open_peer_channel(address, options.peer_files, options.message_bytes_max));
+    const auto stub = pb::Engine::NewStub(channel);
+    pb::InfoResponse response;
+    const grpc::Status status = unary_within(options.connect_timeout, [&](grpc::ClientContext* c) {
+      return stub->Info(c, pb::InfoRequest(), &response);
+    });
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED)
+      return lost("cannot connect to " + address, status);
+    return channel;
+  }
+
+  Result<std::shared_ptr<grpc::Channel>> connect_one(bool watched) {
+    if (address.empty()) return open_channel(path, options, watched ? &watch : nullptr);
+    COXSWAIN_ASSIGN_OR_RETURN(auto channel, connect_peer());
+    if (watched && options.on_lost)
+      peer_watch = std::make_unique<PeerWatch>(channel, options.on_lost);
+    return channel;
   }
 
   // Takes one event. None if none came before `limit`.
@@ -193,6 +221,7 @@ struct ShardLink::Impl {
   }
 
   const std::string path;
+  const std::string address;  // empty: `path` is a socket
   const ClientOptions options;
   std::unique_ptr<v3::TextGenerationService::Stub> control;
   std::unique_ptr<v3::TextGenerationService::Stub> health;
@@ -206,6 +235,7 @@ struct ShardLink::Impl {
 
   // Gone before the connections, whose end is then nobody's loss. The other connection ends with this one.
   std::unique_ptr<HangupWatch> watch;
+  std::unique_ptr<PeerWatch> peer_watch;
 
   // The stream, and the probe. Declared last: their members go before the connections.
   grpc::CompletionQueue queue;
@@ -230,8 +260,8 @@ ShardLink::~ShardLink() = default;
 Result<std::unique_ptr<ShardLink>> ShardLink::connect(const std::string& path,
                                                       const ClientOptions& options) {
   auto impl = std::make_unique<Impl>(path, options);
-  COXSWAIN_ASSIGN_OR_RETURN(auto channel, open_channel(path, options, &impl->watch));
-  COXSWAIN_ASSIGN_OR_RETURN(auto health_channel, open_channel(path, options, nullptr));
+  COXSWAIN_ASSIGN_OR_RETURN(auto channel, impl->connect_one(true));
+  COXSWAIN_ASSIGN_OR_RETURN(auto health_channel, impl->connect_one(false));
   impl->control = v3::TextGenerationService::NewStub(channel);
   impl->engine = pb::Engine::NewStub(channel);
   impl->health = v3::TextGenerationService::NewStub(health_channel);
@@ -319,6 +349,14 @@ Status ShardLink::attach(const SharedAttachment& shared,
     message.mutable_shared()->set_pid(shared.where->pid);
     message.mutable_shared()->set_fd(shared.where->fd);
   }
+  if (shared.offer) {
+    message.set_n_bytes(shared.offer->n_bytes);
+    pb::OfferedBytes& offered = *message.mutable_offered();
+    offered.set_address(shared.offer->address);
+    offered.set_epoch(shared.offer->epoch);
+    offered.set_id(shared.offer->id);
+    offered.set_ticket(shared.offer->ticket);
+  }
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
   pb::AttachResponse response;
@@ -349,11 +387,12 @@ Status ShardLink::detach(std::uint64_t id, std::uint64_t epoch) {
   return response.has_status() ? from_proto(response.status()) : Status();
 }
 
-Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, bool share) {
+Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, TakeHow how) {
   pb::TakeRequest request;
   request.set_epoch(epoch);
   request.set_id(id);
-  request.set_share(share);
+  request.set_share(how == TakeHow::kShare);
+  request.set_offer(how == TakeHow::kOffer);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + impl_->options.attach_timeout);
   const auto reader = impl_->attachments->Take(&context, request);
@@ -373,6 +412,13 @@ Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, 
         whole.where = SharedBytes{
             .pid = message.shared().pid(), .fd = message.shared().fd(), .n_bytes = n_bytes};
       }
+      if (!message.ticket().empty()) {
+        whole.offer = OfferedBytes{.address = impl_->address,
+                                   .epoch = epoch,
+                                   .id = id,
+                                   .ticket = message.ticket(),
+                                   .n_bytes = n_bytes};
+      }
       first = false;
     }
     out.bytes += message.part();
@@ -380,9 +426,13 @@ Result<SharedAttachment> ShardLink::take(std::uint64_t id, std::uint64_t epoch, 
   if (const grpc::Status status = reader->Finish(); !status.ok())
     return lost("an attachment of " + impl_->path, status);
   if (!refused.ok()) return refused;
-  if (first || (!whole.where && out.bytes.size() != n_bytes))
+  if (first || (!whole.where && !whole.offer && out.bytes.size() != n_bytes))
     return unavailable("an attachment of " + impl_->path + " is cut off");
   return whole;
+}
+
+const std::string& ShardLink::address() const {
+  return impl_->address;
 }
 
 Status ShardLink::healthy() {

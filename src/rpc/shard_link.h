@@ -1,15 +1,16 @@
 #pragma once
 // ShardLink: the gRPC connections to one shard. The only client code that sees gRPC.
 //
-// Two connections over one Unix socket: one carries Info and the Steps stream, the other the Health
-// calls, so that a health call never waits behind a large plan. A link never reconnects: when the
-// stream is lost the link is finished, for the shard behind a new connection may be another process
-// with another epoch.
+// Two connections to a place: a Unix socket, or another machine ("tcp://host:port", peer_channel.h). One carries Info
+// and the Steps stream, the other the Health calls, so that a health call never waits behind a large plan. A link never
+// reconnects: when the stream is lost the link is finished, for the shard behind a new connection may be another
+// process with another epoch.
 //
 // Thread rule: open_stream(), send() and receive() belong to one thread; healthy() may be called by any thread.
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 #include <coxswain/step_runner.h>
 
 #include "rpc/shared_bytes.h"
+#include "security/peer_files.h"
 
 namespace coxswain::engine::v1 {
 class StepsRequest;
@@ -34,6 +36,7 @@ struct ClientOptions {
       3'000};  // without a result for so long, Health must answer
   std::chrono::milliseconds attach_timeout{60'000};  // an attachment's way, all of it
   std::size_t message_bytes_max = std::size_t{64} << 20;
+  security::PeerFiles peer_files = {};  // for shards on other machines
   // The connection to a shard has ended, whether or not somebody waits for an answer. Called from a thread of the link,
   // which it may not destroy; it may come late, twice, or beside a call that says the same.
   std::function<void()> on_lost = {};
@@ -41,7 +44,8 @@ struct ClientOptions {
 
 class ShardLink {
  public:
-  // Errors: kUnavailable if nobody answers; kFailedPrecondition if the socket belongs to another user.
+  // Errors: kUnavailable if nobody answers, or not with a certificate of the fleet; kFailedPrecondition if the socket
+  // belongs to another user, or a file of the certificate cannot be read.
   static Result<std::unique_ptr<ShardLink>> connect(const std::string& path,
                                                     const ClientOptions& options);
   ~ShardLink();
@@ -68,8 +72,12 @@ class ShardLink {
   // caller, sent with its first plan; the shard forgets the attachments of a stream when it ends. From any thread.
   Status attach(const SharedAttachment& attachment, std::uint64_t epoch, std::uint64_t stream);
   Status detach(std::uint64_t id, std::uint64_t epoch);
-  // `share`: where it can be, the attachment stays there and is shared.
-  Result<SharedAttachment> take(std::uint64_t id, std::uint64_t epoch, bool share);
+  // kShare: where it can be, the attachment stays there and is shared; kOffer: it stays for whoever has the ticket.
+  enum class TakeHow : std::uint8_t { kBytes, kShare, kOffer };
+  Result<SharedAttachment> take(std::uint64_t id, std::uint64_t epoch, TakeHow how);
+
+  // "host:port"; empty behind a Unix socket.
+  const std::string& address() const;
 
  private:
   struct Impl;

@@ -7,6 +7,7 @@
 #include <grpcpp/server_posix.h>
 
 #include "rpc/engine_service.h"
+#include "rpc/peer_channel.h"
 #include "rpc/runner_gate.h"
 #include "rpc/socket_listener.h"
 #include "rpc/stock/service.h"
@@ -20,8 +21,13 @@ struct ShardService::Impl {
        const ShardServiceOptions& options_in,
        telemetry::Logger& log)
       : options(options_in),
-        watched(runner, options.step_time_max),
-        engine(make_engine_service(watched, gate, options.message_bytes_max, log)) {
+        watched(runner, options.step_time_max, Clock::now, options.is_loading),
+        engine(make_engine_service(watched,
+                                   gate,
+                                   options.weights.get(),
+                                   options.peer_files,
+                                   options.message_bytes_max,
+                                   log)) {
     std::vector<std::string> peers = options.peer_paths;
     if (peers.empty()) peers.push_back(options.socket_path);
     stock = make_stock_services({.runner = watched,
@@ -43,7 +49,14 @@ struct ShardService::Impl {
         grpc::ResourceQuota("shard").SetMaxThreads(static_cast<int>(options.threads_max)));
     builder.RegisterService(engine.get());
     for (const auto& service : stock) builder.RegisterService(service.get());
+    if (!options.fleet_address.empty())
+      add_peer_port(builder, options.fleet_address, options.peer_files, &fleet_port);
     server = builder.BuildAndStart();
+    if (!server && !options.fleet_address.empty()) {
+      return {Code::kFailedPrecondition,
+              ErrorKind::kUnavailable,
+              "cannot listen at " + options.fleet_address};
+    }
     if (!server) return internal_error("the gRPC server does not start");
     // Connections are accepted here and not by gRPC, so that each peer's user is known before a
     // byte is read.
@@ -69,6 +82,7 @@ struct ShardService::Impl {
   RunnerGate gate;
   std::shared_ptr<grpc::Service> engine;
   std::vector<std::shared_ptr<grpc::Service>> stock;
+  int fleet_port = 0;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<SocketListener> listener;
 };
@@ -89,6 +103,10 @@ Result<std::unique_ptr<ShardService>> ShardService::start(StepRunner& runner,
 
 const std::string& ShardService::socket_path() const {
   return impl_->options.socket_path;
+}
+
+int ShardService::fleet_port() const {
+  return impl_->fleet_port;
 }
 
 void ShardService::stop() {

@@ -55,7 +55,11 @@ Result<std::unique_ptr<ShardedClient>> ShardedClient::connect(const std::string&
                                                               const ClientOptions& options) {
   const std::string master_path = path_of_url(path);
   COXSWAIN_ASSIGN_OR_RETURN(auto master, ShardLink::connect(master_path, options));
-  COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::string> paths, master->discover());
+  std::vector<std::string> paths{master_path};
+  // What the sockets of another machine are called is of no use here.
+  if (master->address().empty()) {
+    COXSWAIN_ASSIGN_OR_RETURN(paths, master->discover());
+  }
   std::vector<std::unique_ptr<ShardLink>> links;
   std::vector<RunnerInfo> infos;
   std::vector<std::uint64_t> epochs;
@@ -175,16 +179,22 @@ Status ShardedClient::detach(std::uint64_t id) {
 }
 
 Result<Attachment> ShardedClient::take(std::uint64_t id) {
-  COXSWAIN_ASSIGN_OR_RETURN(SharedAttachment out, links_.front()->take(id, epochs_.front(), false));
+  COXSWAIN_ASSIGN_OR_RETURN(SharedAttachment out,
+                            links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kBytes));
   for (std::size_t rank = 1; rank < links_.size(); ++rank)
     (void)links_[rank]->detach(id, epochs_[rank]);
   return std::move(out.attachment);
 }
 
 Result<SharedAttachment> ShardedClient::share(std::uint64_t id) {
-  if (links_.size() == 1) return links_.front()->take(id, epochs_.front(), true);
+  if (links_.size() == 1)
+    return links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kShare);
   COXSWAIN_ASSIGN_OR_RETURN(Attachment whole, take(id));
   return SharedAttachment{.attachment = std::move(whole)};
+}
+
+Result<SharedAttachment> ShardedClient::offer(std::uint64_t id) {
+  return links_.front()->take(id, epochs_.front(), ShardLink::TakeHow::kOffer);
 }
 
 }  // namespace coxswain::rpc

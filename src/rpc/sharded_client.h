@@ -24,7 +24,8 @@ namespace coxswain::rpc {
 
 class ShardedClient : public StepRunner {
  public:
-  // Connects to the shard at `path` and to those that it names. `path` may begin with "unix://".
+  // Connects to the shard at `path` and to those that it names. `path` may begin with "unix://". At "tcp://host:port"
+  // there is one shard.
   // Errors: kUnavailable if a shard does not answer or is ill (trying later can help);
   // kUnimplemented if it is a stock shard; kFailedPrecondition if the socket belongs to another
   // user or the shards do not fit together, with the first thing in which they differ.
@@ -44,7 +45,12 @@ class ShardedClient : public StepRunner {
   // As take(), but where it can be the bytes stay with the shard, in shared memory, until detach() or take(); take()
   // where there are several shards. Errors: those of take().
   Result<SharedAttachment> share(std::uint64_t id);
-  // Errors: those of attach(); kUnimplemented if a shard cannot read what is shared.
+  // As take(), but the bytes stay with the shard for another one that brings the ticket, until detach() or take().
+  // REQUIRES: address() is not empty. Errors: those of take().
+  Result<SharedAttachment> offer(std::uint64_t id);
+  // "host:port"; empty behind a Unix socket.
+  const std::string& address() const { return links_.front()->address(); }
+  // Errors: those of attach(); kUnimplemented if a shard cannot get at what is shared or offered.
   Status attach_shared(const SharedAttachment& attachment);
 
  private:

@@ -22,9 +22,19 @@ struct SharedBytes {
   std::uint64_t n_bytes = 0;
 };
 
+// Bytes that another shard holds for whoever brings the ticket.
+struct OfferedBytes {
+  std::string address = {};  // "host:port"
+  std::uint64_t epoch = 0;   // of that shard
+  std::uint64_t id = 0;      // there
+  std::string ticket = {};
+  std::uint64_t n_bytes = 0;
+};
+
 struct SharedAttachment {
   Attachment attachment = {};
-  std::optional<SharedBytes> where = {};  // then `attachment` has none
+  std::optional<SharedBytes> where = {};   // then `attachment` has none
+  std::optional<OfferedBytes> offer = {};  // likewise
 };
 
 // They live until the descriptor and those of all readers are closed. Errors: kUnimplemented where the system has no

@@ -1,5 +1,6 @@
 #include "rpc/watched_runner.h"
 
+#include <algorithm>
 #include <string>
 
 namespace coxswain::rpc {
@@ -17,7 +18,13 @@ Status WatchedRunner::healthy() {
   COXSWAIN_RETURN_IF_ERROR(inner_.healthy());
   const TimePoint::rep since = waiting_since_;
   if (since == kNobodyWaits || step_time_max_.count() == 0) return {};
-  const auto waited = now_() - TimePoint(TimePoint::duration(since));
+  // Whoever asks does so in short intervals, so the end of a load is seen soon enough.
+  if (is_loading_ && is_loading_()) {
+    loaded_at_ = now_().time_since_epoch().count();
+    return {};
+  }
+  const TimePoint begin(TimePoint::duration(std::max(since, loaded_at_.load())));
+  const auto waited = now_() - begin;
   if (waited <= step_time_max_) return {};
   return {Code::kUnavailable,
           ErrorKind::kHealthcheck,

@@ -23,9 +23,16 @@ class WatchedRunner final : public StepRunner {
  public:
   using Now = std::function<TimePoint()>;
 
-  // `inner` must outlive this object. `step_time_max`: 0 is no limit.
-  WatchedRunner(StepRunner& inner, std::chrono::milliseconds step_time_max, Now now = Clock::now)
-      : inner_(inner), step_time_max_(step_time_max), now_(std::move(now)) {}
+  // `inner` must outlive this object. `step_time_max`: 0 is no limit. Steps have no limit while `is_loading`, and begin
+  // anew after it; empty: never.
+  WatchedRunner(StepRunner& inner,
+                std::chrono::milliseconds step_time_max,
+                Now now = Clock::now,
+                std::function<bool()> is_loading = {})
+      : inner_(inner),
+        step_time_max_(step_time_max),
+        now_(std::move(now)),
+        is_loading_(std::move(is_loading)) {}
 
   RunnerInfo info() const override { return inner_.info(); }
   Result<StepTicket> submit(StepPlan plan) override { return inner_.submit(std::move(plan)); }
@@ -42,6 +49,8 @@ class WatchedRunner final : public StepRunner {
   StepRunner& inner_;
   const std::chrono::milliseconds step_time_max_;
   const Now now_;
+  const std::function<bool()> is_loading_;
+  std::atomic<TimePoint::rep> loaded_at_{std::numeric_limits<TimePoint::rep>::min()};
   std::atomic<TimePoint::rep> waiting_since_{kNobodyWaits};
 };
 

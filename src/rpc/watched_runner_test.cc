@@ -68,6 +68,24 @@ TEST_F(WatchedRunnerTest, ZeroIsNoLimit) {
   waiting.join();
 }
 
+TEST_F(WatchedRunnerTest, TheTimeBeginsWhenTheWeightsAreThere) {
+  std::atomic<bool> is_loading{true};
+  WatchedRunner runner(
+      inner_, 10s, [&] { return now(); }, [&] { return is_loading.load(); });
+  std::thread waiting = begin_step(runner);
+  n_looks_.wait(0);
+  set_time(3h);
+  const int n_before = n_looks_;
+  while (n_looks_ == n_before) EXPECT_TRUE(runner.healthy().ok());  // until it sees that step
+  is_loading = false;
+  set_time(3h + 10s);
+  EXPECT_TRUE(runner.healthy().ok());
+  set_time(3h + 10'001ms);
+  EXPECT_EQ(runner.healthy().message(), "a step has run for 10001 ms; the limit is 10000 ms");
+  inner_.release();
+  waiting.join();
+}
+
 TEST_F(WatchedRunnerTest, AnIllRunnerIsIll) {
   WatchedRunner runner(inner_, 10s);
   inner_.set_health(internal_error("a thread died"));

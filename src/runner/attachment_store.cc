@@ -3,8 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "kvstore/block_image.h"
-
 namespace coxswain::runner {
 namespace {
 
@@ -66,13 +64,13 @@ Result<std::uint64_t> AttachmentStore::size_of(std::uint64_t id, AttachmentKind 
   return std::uint64_t{found->second.bytes.size()};
 }
 
-Result<std::vector<std::uint32_t>> AttachmentStore::blocks_of(std::uint64_t id,
-                                                              const KvLayout& layout) const {
+Result<kvstore::ImageContents> AttachmentStore::blocks_of(std::uint64_t id,
+                                                          const KvLayout& layout) const {
   COXSWAIN_RETURN_IF_ERROR(size_of(id, AttachmentKind::kBlocks).status());
   base::MutexLock lock(mu_);
   const auto found = held_.find(id);
   if (found == held_.end()) return unknown(id);
-  return kvstore::blocks_in_image(layout, found->second.bytes);
+  return kvstore::contents_of(layout, found->second.bytes);
 }
 
 std::uint64_t AttachmentStore::room() const {

@@ -6,13 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
-#include <vector>
 
 #include <coxswain/kv_layout.h>
 #include <coxswain/status.h>
 #include <coxswain/step_runner.h>
 
 #include "base/mutex.h"
+#include "kvstore/block_image.h"
 
 namespace coxswain::runner {
 
@@ -30,8 +30,8 @@ class AttachmentStore {
   Result<Attachment> take(std::uint64_t id);
   // Bytes of an attachment of that kind. Errors: kNotFound; kInvalidArgument if it is of another kind.
   Result<std::uint64_t> size_of(std::uint64_t id, AttachmentKind kind) const;
-  // Blocks of each KV group in an attachment of kind kBlocks that was checked when it came. Errors: as size_of().
-  Result<std::vector<std::uint32_t>> blocks_of(std::uint64_t id, const KvLayout& layout) const;
+  // Of an attachment of kind kBlocks that was checked when it came. Errors: as size_of().
+  Result<kvstore::ImageContents> blocks_of(std::uint64_t id, const KvLayout& layout) const;
   // Bytes that are left of the limit.
   std::uint64_t room() const;
 

@@ -4,13 +4,17 @@
 #include "batch/handover.h"
 
 #include <future>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "batch/engine_core.h"
+#include "batch/first_layers.h"
 #include "batch/testing/recorder.h"
 #include "model/test_models.h"
 #include "runner/local_runner.h"
@@ -131,15 +135,135 @@ void expect_handed_over(const std::string& dir,
   }
 }
 
+std::shared_ptr<const batch::ParkedContext> first_layers(batch::Engine& engine,
+                                                         const GenerationRequest& request,
+                                                         std::uint32_t n_layers) {
+  using Parked = Result<std::shared_ptr<const batch::ParkedContext>>;
+  std::promise<Parked> promise;
+  batch::compute_first_layers(
+      engine, request, n_layers, Clock::now() + std::chrono::seconds(60), [&](Parked parked) {
+        promise.set_value(std::move(parked));
+      });
+  const Parked parked = promise.get_future().get();
+  EXPECT_TRUE(parked.ok()) << parked.status().message();
+  return parked.ok() ? *parked : nullptr;
+}
+
+HandoverResult hand_over(batch::HandoverService& service, batch::HandoverJob job) {
+  std::promise<HandoverResult> promise;
+  service.start(std::move(job),
+                [&](HandoverResult result) { promise.set_value(std::move(result)); });
+  return promise.get_future().get();
+}
+
+// Behind what was posted before.
+void expect_nothing_held(std::initializer_list<batch::Engine*> engines) {
+  for (batch::Engine* engine : engines) {
+    EXPECT_TRUE(engine->drain(std::chrono::seconds(10)));
+    std::promise<batch::EngineStats> stats;
+    engine->post([&](batch::EngineCore& core) { stats.set_value(core.stats()); });
+    const batch::EngineStats seen = stats.get_future().get();
+    EXPECT_EQ(seen.blocks_leased, 0U);
+    EXPECT_EQ(seen.blocks_retiring, 0U);
+  }
+}
+
+bool write_model(const base::TempFolder& folder, std::string_view fields) {
+  model::RandomCheckpointOptions options;
+  options.dir = folder.path();
+  options.type = tensor::DType::kF32;
+  return write_random_checkpoint(model::small_config(fields), options).ok();
+}
+
+// Requests whose prompt is divided behind each of the layers: answers of an engine that has computed them alone.
+void expect_split(const std::string& dir,
+                  const model::WindowLimits& windows,
+                  std::optional<tensor::DType> kv_dtype = {}) {
+  const auto alone = start(dir, 1, windows, kv_dtype);
+  const auto from = start(dir, 1, windows, kv_dtype);
+  const auto to = start(dir, 2, windows, kv_dtype);
+  ASSERT_TRUE(alone != nullptr && from != nullptr && to != nullptr);
+  std::promise<std::uint32_t> n_layers;
+  from->post([&](batch::EngineCore& core) { n_layers.set_value(core.runner_info().n_layers); });
+  const std::uint32_t n = n_layers.get_future().get();
+  batch::HandoverService service;
+  std::uint64_t id = 0;
+  for (std::uint32_t k = 1; k < n; ++k) {
+    for (GenerationRequest request : requests()) {
+      if (request.prompt_logprobs || request.outputs.any_context()) continue;
+      request.id = RequestId{++id};
+      const auto whole = run(*alone, request);
+      request.cache_salt += " split " + std::to_string(k);
+      const auto parked = first_layers(*from, request, k);
+      ASSERT_NE(parked, nullptr);
+      EXPECT_EQ(parked->layers, k);
+      const auto sink = std::make_shared<Recorder>(request.progress);
+      const HandoverResult result = hand_over(
+          service,
+          {.from = from.get(), .to = to.get(), .parked = parked, .request = request, .sink = sink});
+      ASSERT_TRUE(result.status.ok()) << result.status.message();
+      EXPECT_TRUE(result.moved) << result.why_not.message();
+      sink->wait_final();
+      EXPECT_EQ(sink->final_event().n_cached_prompt_tokens, 40U) << "it was computed again";
+      EXPECT_EQ(sink->tokens(), whole->tokens()) << "split at " << k;
+      EXPECT_EQ(sink->final_event().finish, whole->final_event().finish);
+      EXPECT_EQ(sink->final_event().cumulative_logprob, whole->final_event().cumulative_logprob);
+    }
+  }
+  expect_nothing_held({from.get(), to.get()});
+}
+
 class HandoverModels : public ::testing::TestWithParam<model::SmallModel> {};
 
 TEST_P(HandoverModels, TheSameBits) {
   base::TempFolder folder;
-  model::RandomCheckpointOptions options;
-  options.dir = folder.path();
-  options.type = tensor::DType::kF32;
-  ASSERT_TRUE(write_random_checkpoint(model::small_config(GetParam().fields), options).ok());
+  ASSERT_TRUE(write_model(folder, GetParam().fields));
   expect_handed_over(folder.path(), {});
+}
+
+TEST_P(HandoverModels, TheSameBitsWhereTheLayersOfAPromptAreDivided) {
+  base::TempFolder folder;
+  ASSERT_TRUE(write_model(folder, GetParam().fields));
+  expect_split(folder.path(), {});
+}
+
+// The destination goes, its blocks are taken, or it is told to stop: nothing of it stays anywhere.
+TEST(SplitPrompts, WhatIsGivenUpLeavesNothing) {
+  base::TempFolder folder;
+  ASSERT_TRUE(write_model(folder, R"({"model_type":"llama"})"));
+  const auto from = start(folder.path(), 1, {}, {});
+  const auto to = start(folder.path(), 1, {}, {});
+  batch::HandoverService service;
+  GenerationRequest request = requests()[1];
+  request.id = RequestId{1};
+  const auto whole = run(*to, request);
+  for (const bool cancels : {false, true}) {
+    request.id = RequestId{cancels ? 3U : 2U};
+    request.cache_salt = cancels ? "given up" : "released";
+    const auto parked = first_layers(*from, request, 1);
+    ASSERT_NE(parked, nullptr);
+    if (!cancels) {
+      batch::release_parked(*from, *parked);
+      // Who wants it all the same computes all of it.
+      const auto sink = std::make_shared<Recorder>(request.progress);
+      const HandoverResult result = hand_over(
+          service,
+          {.from = from.get(), .to = to.get(), .parked = parked, .request = request, .sink = sink});
+      EXPECT_TRUE(result.status.ok() && !result.moved);
+      sink->wait_final();
+      EXPECT_EQ(sink->tokens(), whole->tokens());
+      continue;
+    }
+    const auto sink = std::make_shared<Recorder>(request.progress);
+    std::promise<HandoverResult> promise;
+    const std::uint64_t id = service.start(
+        {.from = from.get(), .to = to.get(), .parked = parked, .request = request, .sink = sink},
+        [&](HandoverResult result) { promise.set_value(std::move(result)); });
+    service.cancel(id);
+    const HandoverResult result = promise.get_future().get();
+    if (result.status.ok()) sink->wait_final();  // it had begun
+  }
+  expect_nothing_held({from.get(), to.get()});
 }
 
 INSTANTIATE_TEST_SUITE_P(Families,
@@ -149,25 +273,21 @@ INSTANTIATE_TEST_SUITE_P(Families,
 
 TEST(HandoverCacheTypes, TheSameBits) {
   base::TempFolder folder;
-  model::RandomCheckpointOptions options;
-  options.dir = folder.path();
-  options.type = tensor::DType::kF32;
-  ASSERT_TRUE(
-      write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"), options).ok());
+  ASSERT_TRUE(write_model(folder, R"({"model_type":"llama"})"));
   for (const auto type :
-       {tensor::DType::kI8, tensor::DType::kI4, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2})
+       {tensor::DType::kI8, tensor::DType::kI4, tensor::DType::kF8E4M3, tensor::DType::kF8E5M2}) {
     expect_handed_over(folder.path(), {}, type);
+    expect_split(folder.path(), {}, type);
+  }
 }
 
 TEST(HandoverWindows, TheSameBitsBehindSinkTokens) {
   base::TempFolder folder;
-  model::RandomCheckpointOptions options;
-  options.dir = folder.path();
-  options.type = tensor::DType::kF32;
-  ASSERT_TRUE(
-      write_random_checkpoint(model::small_config(R"({"model_type":"llama"})"), options).ok());
+  ASSERT_TRUE(write_model(folder, R"({"model_type":"llama"})"));
   expect_handed_over(folder.path(), {.max_attention_window = {7, 0}, .sink_token_length = 5});
   expect_handed_over(folder.path(), {.max_attention_window = {7, 12}, .sink_token_length = 0});
+  expect_split(folder.path(), {.max_attention_window = {7, 0}, .sink_token_length = 5});
+  expect_split(folder.path(), {.max_attention_window = {7, 12}, .sink_token_length = 0});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "runner/local_runner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "base/float_mode.h"
 #include "kvstore/block_image.h"
+#include "runner/hidden_states.h"
 
 namespace coxswain::runner {
 
@@ -16,7 +18,39 @@ LocalRunner::~LocalRunner() {
     stopping_ = true;
   }
   changed_.notify_all();
+  if (residency_ != nullptr)
+    residency_->fail({Code::kUnavailable, ErrorKind::kUnavailable, "the runner is stopping"});
+  if (loader_.joinable()) {
+    source_->stop();
+    loader_.join();
+  }
   if (compute_.joinable()) compute_.join();
+}
+
+std::uint32_t LocalRunner::layers_ready() const {
+  return residency_ == nullptr ? info_.n_layers : std::min(info_.n_layers, residency_->ready());
+}
+
+bool LocalRunner::is_loading() const {
+  return residency_ != nullptr && residency_->ready() <= info_.n_layers &&
+         residency_->failure().ok();
+}
+
+void LocalRunner::load_arriving(const RunnerOptions& options) {
+  // Steps that wait leave the cores to it.
+  kernels::ExecContext exec(n_loading_threads_);
+  auto report = arriving_->load(&exec, [&](std::uint32_t n) { residency_->publish(n); });
+  if (!report.ok()) {
+    residency_->fail({Code::kUnavailable,
+                      ErrorKind::kUnavailable,
+                      "the weights did not arrive: " + report.status().message()});
+  }
+  bool is_stopping = false;
+  {
+    const base::MutexLock lock(mu_);
+    is_stopping = stopping_;
+  }
+  if (options.on_weights && !is_stopping) options.on_weights(report);
 }
 
 Result<StepTicket> LocalRunner::submit(StepPlan plan) {
@@ -57,6 +91,7 @@ Result<StepResult> LocalRunner::wait(StepTicket ticket, TimePoint until) {
 }
 
 Status LocalRunner::healthy() {
+  if (residency_ != nullptr) COXSWAIN_RETURN_IF_ERROR(residency_->failure());
   base::MutexLock lock(mu_);
   return stopping_ ? Status(Code::kUnavailable, ErrorKind::kUnavailable, "the runner is stopping")
                    : Status();
@@ -69,15 +104,9 @@ Status LocalRunner::attach(Attachment attachment) {
                 std::string(name_of(attachment.kind))};
   }
   switch (attachment.kind) {
-    case AttachmentKind::kHidden: {
-      const std::size_t row_bytes = model_->info().hidden_size * sizeof(float);
-      if (attachment.bytes.size() % row_bytes != 0) {
-        return invalid_argument("hidden states of " + std::to_string(attachment.bytes.size()) +
-                                    " bytes are no rows of " + std::to_string(row_bytes),
-                                "attachment");
-      }
+    case AttachmentKind::kHidden:
+      COXSWAIN_RETURN_IF_ERROR(check_hidden(attachment.bytes, model_->info().hidden_size));
       break;
-    }
     case AttachmentKind::kBlocks:
       COXSWAIN_RETURN_IF_ERROR(kvstore::check_image(layout_, attachment.bytes));
       break;

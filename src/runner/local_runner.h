@@ -5,7 +5,8 @@
 // while k runs; "the token of the previous step" is then always there.
 //
 // Memory is planned before it is taken (memory_plan.h) and nothing grows with load. Start: select
-// kernels, load weights, plan, take workspace and cache, one warm-up step.
+// kernels, load weights, plan, take workspace and cache, one warm-up step. Weights that come from other processes may
+// still be on their way then: a thread of their own brings them, and steps go as far as they are.
 //
 // Thread rule: as StepRunner; memory_plan() and codec() from any thread.
 
@@ -29,6 +30,7 @@
 #include "runner/attachment_store.h"
 #include "runner/draft_model.h"
 #include "runner/memory_plan.h"
+#include "runner/residency.h"
 #include "runner/step_executor.h"
 #include "runner/step_report.h"
 #include "tokenizer/tokenizer.h"
@@ -41,6 +43,7 @@ struct RunnerOptions {
   std::optional<tensor::DType> dtype;  // empty = as stored
   std::string quantize;                // model::LoadOptions::quantize
   model::WindowLimits windows = {};
+  std::optional<model::RopeOverride> rope = {};  // model::LoadOptions::rope
   // Empty = kF32 for float32 weights, kF16 for float16, else kBf16.
   std::optional<tensor::DType> kv_dtype;
   std::uint32_t block_tokens = 16;
@@ -86,6 +89,14 @@ struct RunnerOptions {
   // counts its part of what is shared.
   int shared_weights_fd = -1;
   std::uint32_t sharers = 1;
+  // Where packed weights are asked for first; null: nowhere. If it has them create() returns before they are there, and
+  // steps wait for the layers that they need; not so with a speculative model.
+  std::shared_ptr<weights::ImageSource> weights_source = nullptr;
+  // What others may copy of the weights, for as long as the runner lives; null: nothing.
+  std::shared_ptr<weights::ImageStore> weights_store = nullptr;
+  // Told when weights are there for which create() did not wait, or why they will not be: then steps fail with
+  // kUnavailable. By a thread of the runner.
+  std::function<void(const Result<model::LoadReport>& report)> on_weights;
   // The model's, where it has been loaded already; null = it is read from the model's files.
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   // Bytes of weights read so far, and in all.
@@ -135,6 +146,11 @@ class LocalRunner final : public StepRunner {
   RunnerState state() const;  // from any thread
   const MemoryPlan& memory_plan() const { return plan_; }
   std::size_t n_threads() const { return exec_->n_threads(); }
+  // Layers that are there, of RunnerInfo::n_layers; and whether more is to come.
+  std::uint32_t layers_ready() const;
+  bool is_loading() const;
+  // Whether create() has not waited for the weights.
+  bool arrives() const { return residency_ != nullptr; }
   // What is odd about the model's files but does not keep it from being served.
   const std::vector<std::string>& warnings() const { return model_->info().warnings; }
   const model::WeightCacheUse& weight_cache() const { return model_->info().weight_cache; }
@@ -150,6 +166,7 @@ class LocalRunner final : public StepRunner {
  private:
   LocalRunner() = default;
   void make_threads(const RunnerOptions& options);
+  Status load_model(const RunnerOptions& options, model::LoadOptions load);
   // Reads what guesses tokens, `load` being how the model was read. draft_ is made when memory is planned.
   Status load_draft(const RunnerOptions& options,
                     model::LoadOptions load,
@@ -166,6 +183,7 @@ class LocalRunner final : public StepRunner {
   void fill_info(const RunnerOptions& options, std::string kernel_set_id);
   Status warm_up();
   void compute_loop();
+  void load_arriving(const RunnerOptions& options);
   // Of the compute thread.
   void account(std::size_t n_positions,
                const StepTimings& timings,
@@ -183,6 +201,7 @@ class LocalRunner final : public StepRunner {
   std::unique_ptr<model::Model> draft_model_;  // until draft_ owns it
   std::unique_ptr<model::GuessHeads> heads_;   // the same
   std::unique_ptr<StepSource> draft_;          // may be null
+  std::unique_ptr<Residency> residency_;       // null: all weights are there from the start
   std::optional<StepExecutor> executor_;       // used by the compute thread only
   RunnerInfo info_;
   MemoryPlan plan_;
@@ -201,6 +220,10 @@ class LocalRunner final : public StepRunner {
   bool stopping_ GUARDED_BY(mu_) = false;
   RunnerState state_ GUARDED_BY(mu_);  // without plans_in_flight
   std::thread compute_;
+  std::unique_ptr<model::ArrivingWeights> arriving_;  // of loader_
+  std::shared_ptr<weights::ImageSource> source_;
+  std::size_t n_loading_threads_ = 0;
+  std::thread loader_;
 };
 
 }  // namespace coxswain::runner

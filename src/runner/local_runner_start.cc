@@ -168,12 +168,12 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   load.dtype = options.dtype;
   load.quantize = options.quantize;
   load.windows = options.windows;
+  load.rope = options.rope;
   load.kernels = kernels;
   load.progress = options.progress;
   load.cache = {.folder = options.weights_cache_dir,
                 .bytes_max = options.weights_cache_bytes_max,
                 .maker = std::string(kEngineVersion) + " " + kernel_set_id};
-  load.shared_fd = options.shared_weights_fd;
   // The threads that will compute read and pack, too.
   std::unique_ptr<LocalRunner> runner(new LocalRunner());
   runner->make_threads(options);
@@ -183,6 +183,23 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
     load.kernels = &runner->profile_->kernels();
   }
   load.exec = runner->exec_.get();
+  COXSWAIN_RETURN_IF_ERROR(runner->load_model(options, load));
+  runner->codec_ = std::move(codec);
+  if (!options.speculative_model_dir.empty()) {
+    COXSWAIN_ASSIGN_OR_RETURN(resolved.draft_tokens_max,
+                              guesses_max(options.draft_tokens_max, options.speculative_model_dir));
+    COXSWAIN_RETURN_IF_ERROR(runner->load_draft(
+        resolved, std::move(load), options.without_text ? nullptr : tokenizer.get()));
+  }
+  COXSWAIN_ASSIGN_OR_RETURN(runner, finish(std::move(runner), resolved, std::move(kernel_set_id)));
+  if (runner->arriving_ != nullptr)
+    runner->loader_ =
+        std::thread([self = runner.get(), resolved] { self->load_arriving(resolved); });
+  return runner;
+}
+
+// Or what is there of it before its weights.
+Status LocalRunner::load_model(const RunnerOptions& options, model::LoadOptions load) {
   // One packs for all that share, while they wait.
   std::optional<kernels::ExecContext> of_all;
   if (options.shared_weights_fd >= 0) {
@@ -192,18 +209,21 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
       load.exec = &*of_all;
     }
   }
-  COXSWAIN_ASSIGN_OR_RETURN(runner->model_, model::Model::load(load));
-  of_all.reset();
-  load.exec = runner->exec_.get();
-  load.shared_fd = -1;
-  runner->codec_ = std::move(codec);
-  if (!options.speculative_model_dir.empty()) {
-    COXSWAIN_ASSIGN_OR_RETURN(resolved.draft_tokens_max,
-                              guesses_max(options.draft_tokens_max, options.speculative_model_dir));
-    COXSWAIN_RETURN_IF_ERROR(runner->load_draft(
-        resolved, std::move(load), options.without_text ? nullptr : tokenizer.get()));
+  load.shared_fd = options.shared_weights_fd;
+  load.source = options.weights_source;
+  load.store = options.weights_store;
+  n_loading_threads_ = load.exec->n_threads();
+  if (load.source == nullptr || !options.speculative_model_dir.empty()) {
+    COXSWAIN_ASSIGN_OR_RETURN(model_, model::Model::load(load));
+    return {};
   }
-  return finish(std::move(runner), resolved, std::move(kernel_set_id));
+  COXSWAIN_ASSIGN_OR_RETURN(model::Model::Outline outline, model::Model::outline(load));
+  model_ = std::move(outline.model);
+  arriving_ = std::move(outline.weights);
+  if (arriving_ == nullptr) return {};
+  residency_ = std::make_unique<Residency>();
+  source_ = options.weights_source;
+  return {};
 }
 
 Status LocalRunner::load_draft(const RunnerOptions& options,
@@ -212,6 +232,7 @@ Status LocalRunner::load_draft(const RunnerOptions& options,
   const std::string context = "speculative_model " + options.speculative_model_dir;
   load.model_dir = options.speculative_model_dir;
   load.windows = {};
+  load.rope.reset();
   // The form in which the large model is stored is not that of the small one.
   if (kernels::find_format(load.quantize) == nullptr) load.quantize.clear();
   COXSWAIN_ASSIGN_OR_RETURN(const model::GuessConfig config,
@@ -324,7 +345,8 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::finish(std::unique_ptr<LocalRu
   runner->compute_ = std::thread([self = runner.get()] { self->compute_loop(); });
   // Worker 0 of the pool.
   if (!runner->cpus_.empty()) base::bind_to_cpu(runner->compute_, runner->cpus_.front());
-  COXSWAIN_RETURN_IF_ERROR(runner->warm_up());
+  // Without weights the first step is the first that somebody waits for.
+  if (runner->residency_ == nullptr) COXSWAIN_RETURN_IF_ERROR(runner->warm_up());
   base::MutexLock lock(runner->mu_);
   runner->warm_ = true;
   return runner;
@@ -379,7 +401,6 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
     return invalid_argument("the KV cache needs blocks of at least one token", "block_tokens");
   }
   COXSWAIN_ASSIGN_OR_RETURN(plan_, plan_memory(request));
-
   COXSWAIN_RETURN_IF_ERROR(model_->reserve(limits.rows_max, limits.logit_rows_max, *exec_));
   for (const KvGroup& group : plan_.groups) kv.n_blocks.push_back(group.n_blocks);
   COXSWAIN_ASSIGN_OR_RETURN(kv_, kvstore::KvStore::create(kv));
@@ -397,7 +418,8 @@ Status LocalRunner::set_up(const RunnerOptions& options, std::string kernel_set_
                                   .attachments = attachments_ ? &*attachments_ : nullptr,
                                   .layout = &layout_,
                                   .grammars = grammars_ ? &*grammars_ : nullptr,
-                                  .guesser = draft_.get()},
+                                  .guesser = draft_.get(),
+                                  .residency = residency_.get()},
                     limits);
   return {};
 }

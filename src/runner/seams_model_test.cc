@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "model/test_models.h"
+#include "runner/hidden_states.h"
 #include "runner/testing/seam_peer.h"
 
 namespace coxswain::runner {
@@ -307,6 +308,186 @@ TEST_P(ModelSeams, LayersSplitAnywhereGiveTheSameBits) {
   }
 }
 
+// A prompt whose first layers one runner computes, one after the other, and another one the rest: chunks of several
+// prompts at once, hidden states and blocks of these layers handed over in between.
+class SplitPrompts {
+ public:
+  static constexpr std::uint32_t kChunk = 11;
+
+  SplitPrompts(Peer& lower, Peer& upper, std::uint32_t split)
+      : lower_(lower), upper_(upper), split_(split), n_layers_(lower->info().n_layers) {
+    for (std::uint32_t id = 1; id <= 3; ++id) specs_.push_back(spec_of(id, 13 + 5 * id));
+  }
+
+  const std::vector<SequenceSpec>& specs() const { return specs_; }
+
+  // Rows [first, first + kChunk) of each prompt; the last ones sample where `emits`.
+  StepPlan chunk_at(std::uint32_t first, bool emits) {
+    StepPlan plan;
+    if (first == 0) plan.new_sequences = specs_;
+    for (std::uint32_t i = 0; i < specs_.size(); ++i) {
+      const std::uint32_t n = length(specs_[i]);
+      if (first >= n) continue;
+      const bool ends = first + kChunk >= n;
+      plan.rows.push_back({.sequence = specs_[i].id,
+                           .first_position = first,
+                           .n_tokens = std::min(kChunk, n - first),
+                           .table_changes = table_of(*lower_, i),
+                           .emit = emits && ends ? Emit::kSample : Emit::kNone});
+    }
+    return plan;
+  }
+
+  // The blocks of all prompts, of some layers.
+  std::string blocks_of(Peer& peer, LayerRange layers) {
+    StepPlan plan;
+    plan.exports = {transfer_of(peer, layers)};
+    const std::uint64_t id = plan.exports[0].attachment;
+    peer.run(std::move(plan));
+    return taken(peer, id).bytes;
+  }
+
+  // Rows that cannot come again in one layer: each layer of the lower half is a step.
+  std::string lower_half(std::uint32_t first) {
+    std::uint64_t hidden = 0;
+    for (std::uint32_t layer = 0; layer < split_; ++layer) {
+      StepPlan plan = chunk_at(first, false);
+      if (layer > 0) plan.new_sequences.clear();
+      plan.layers = {.begin = layer, .end = layer + 1};
+      plan.hidden_in = hidden;
+      plan.hidden_out = hidden = ++id_;
+      EXPECT_EQ(lower_.run(std::move(plan)).sequences.at(0).status, Status());
+    }
+    Attachment out = taken(lower_, hidden);
+    std::string bytes = out.bytes;
+    EXPECT_TRUE(upper_->attach(std::move(out)).ok());
+    hidden_ = hidden;
+    return bytes;
+  }
+
+  StepResult upper_half(std::uint32_t first) {
+    StepPlan plan = chunk_at(first, true);
+    plan.layers = {.begin = split_, .end = n_layers_};
+    plan.hidden_in = hidden_;
+    return upper_.run(std::move(plan));
+  }
+
+  void pass_blocks() {
+    Attachment image{.id = ++id_, .kind = AttachmentKind::kBlocks};
+    image.bytes = blocks_of(lower_, {.begin = 0, .end = split_});
+    EXPECT_TRUE(upper_->attach(image).ok());
+    StepPlan plan;
+    plan.imports = {transfer_of(upper_, {.begin = 0, .end = split_})};
+    plan.imports[0].attachment = image.id;
+    upper_.run(std::move(plan));
+  }
+
+ private:
+  BlockTransfer transfer_of(Peer& peer, LayerRange layers) {
+    BlockTransfer out{.attachment = ++id_, .layers = layers};
+    out.blocks.resize(peer->info().kv_groups.size());
+    for (std::uint32_t i = 0; i < specs_.size(); ++i) {
+      for (const BlockTableChange& own : table_of(*peer, i)) {
+        auto& list = out.blocks[own.kv_group];
+        const std::uint32_t n_blocks = (length(specs_[i]) + kBlockTokens - 1) / kBlockTokens;
+        list.insert(list.end(), own.blocks.begin(), own.blocks.begin() + n_blocks);
+      }
+    }
+    return out;
+  }
+  static Attachment taken(Peer& peer, std::uint64_t id) {
+    auto out = peer->take(id);
+    EXPECT_TRUE(out.ok()) << out.status().message();
+    return out.ok() ? std::move(out).value() : Attachment{};
+  }
+
+  Peer& lower_;
+  Peer& upper_;
+  const std::uint32_t split_;
+  const std::uint32_t n_layers_;
+  std::vector<SequenceSpec> specs_;
+  std::uint64_t id_ = 1000;
+  std::uint64_t hidden_ = 0;
+};
+
+// Tokens of a batch whose prompts are computed: those of `result`, then one of each a step.
+std::vector<Text> go_on(Peer& peer, std::vector<SequenceResult> last, std::size_t n_tokens) {
+  std::vector<Text> out(last.size());
+  for (std::size_t n = 1;; ++n) {
+    StepPlan next;
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      const SequenceId id = last[i].sequence;
+      add(out[i], std::move(last[i]));
+      next.rows.push_back(
+          {.sequence = id, .n_tokens = 1, .continues = true, .emit = Emit::kSample});
+    }
+    if (n == n_tokens) return out;
+    last = peer.run(std::move(next)).sequences;
+  }
+}
+
+void keep_sampled(StepResult&& from, std::vector<SequenceResult>& to) {
+  for (SequenceResult& each : from.sequences)
+    if (!each.tokens.empty()) to.push_back(std::move(each));
+}
+
+void expect_same_halves(const SmallModelDir& files, const RunnerOptions& options, bool streamed) {
+  Peer whole(files.start(options), false);
+  const std::uint32_t n_layers = whole->info().n_layers;
+  SplitPrompts plain(whole, whole, n_layers);
+  const std::uint32_t n_chunks =
+      (length(plain.specs().back()) + SplitPrompts::kChunk - 1) / SplitPrompts::kChunk;
+  std::vector<SequenceResult> last;
+  for (std::uint32_t c = 0; c < n_chunks; ++c)
+    keep_sampled(whole.run(plain.chunk_at(c * SplitPrompts::kChunk, true)), last);
+  const std::string blocks = plain.blocks_of(whole, {});
+  const std::vector<Text> expected = go_on(whole, std::move(last), 5);
+  for (std::uint32_t split = 1; split < n_layers; ++split) {
+    Peer lower(files.start(options), streamed);
+    Peer upper(files.start(options), streamed);
+    SplitPrompts halves(lower, upper, split);
+    const LayerRange low{.begin = 0, .end = split};
+    const LayerRange high{.begin = split, .end = n_layers};
+    const std::string above = halves.blocks_of(lower, high);
+    const std::string below = halves.blocks_of(upper, low);
+    std::vector<SequenceResult> sampled;
+    for (std::uint32_t c = 0; c < n_chunks; ++c) {
+      const std::uint32_t first = c * SplitPrompts::kChunk;
+      const std::string hidden = halves.lower_half(first);
+      // All layers of the half at once give the same rows.
+      StepPlan once = halves.chunk_at(first, false);
+      once.new_sequences.clear();
+      once.layers = low;
+      once.hidden_out = 7;
+      lower.run(std::move(once));
+      EXPECT_EQ(lower->take(7)->bytes, hidden) << split;
+      keep_sampled(halves.upper_half(first), sampled);
+    }
+    EXPECT_EQ(halves.blocks_of(lower, high), above) << "a layer that was not in any step";
+    EXPECT_EQ(halves.blocks_of(upper, low), below) << "a layer that was not in any step";
+    halves.pass_blocks();
+    EXPECT_EQ(halves.blocks_of(upper, {}), blocks) << "split at " << split;
+    EXPECT_EQ(go_on(upper, std::move(sampled), 5), expected) << "split at " << split;
+  }
+}
+
+TEST_P(ModelSeams, APromptSplitAnywhereLeavesTheSameBlocks) {
+  for (const std::string& fields : few_models()) {
+    SCOPED_TRACE(fields);
+    const SmallModelDir files(fields);
+    RunnerOptions options = small_options();
+    options.max_batch_prefill_tokens = 16;  // steps are run in slices
+    expect_same_halves(files, options, GetParam());
+  }
+  const SmallModelDir files(few_models()[0]);
+  for (const auto type : {tensor::DType::kBf16, tensor::DType::kI8}) {
+    RunnerOptions options = small_options();
+    options.kv_dtype = type;
+    options.max_batch_prefill_tokens = 64;
+    expect_same_halves(files, options, GetParam());
+  }
+}
+
 TEST(LocalModelSeams, ARangeOfLayersIsCheckedBeforeAnythingIsDone) {
   const SmallModelDir files(few_models()[0]);
   Peer peer(files.start(), false);
@@ -322,12 +503,19 @@ TEST(LocalModelSeams, ARangeOfLayersIsCheckedBeforeAnythingIsDone) {
     return plan;
   };
   EXPECT_EQ(peer.try_run(plan_of({1, 3}, 9, 0)).status().code(), Code::kNotFound);
-  ASSERT_TRUE(
-      peer->attach(
-              {.id = 9, .kind = AttachmentKind::kHidden, .bytes = std::string(3 * 48 * 4, '\0')})
-          .ok());
+  Attachment hidden{.id = 9,
+                    .kind = AttachmentKind::kHidden,
+                    .bytes = std::string(hidden_attachment_bytes(3, 48), '\0')};
+  EXPECT_EQ(peer->attach(hidden).code(), Code::kDataLoss);
+  seal_hidden(hidden.bytes);
+  ASSERT_TRUE(peer->attach(hidden).ok());
+  hidden.id = 10;
+  hidden.bytes[100] ^= 1;
+  EXPECT_EQ(peer->attach(hidden).message(), "hidden states: a wrong checksum");
+  hidden.bytes.pop_back();
+  EXPECT_EQ(peer->attach(hidden).code(), Code::kInvalidArgument);
   EXPECT_EQ(peer.try_run(plan_of({1, 3}, 9, 0)).status().message(),
-            "the plan is broken: hidden states of 576 bytes for 4 positions of 48 values");
+            "the plan is broken: hidden states of 584 bytes for 4 positions of 48 values");
   EXPECT_FALSE(peer.try_run(plan_of({2, 1}, 9, 0)).ok());
   EXPECT_FALSE(peer.try_run(plan_of({1, 4}, 9, 0)).ok());
   EXPECT_FALSE(peer.try_run(plan_of({0, 2}, 0, 0)).ok());

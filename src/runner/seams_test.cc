@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/hidden_states.h"
 #include "runner/testing/seam_peer.h"
 
 namespace coxswain::runner {
@@ -242,6 +243,13 @@ TEST(LocalRunnerSeams, WhatHasNoUseIsRefusedByName) {
   EXPECT_EQ(refused([](StepPlan&) {}), "");
 }
 
+// Rows of that many bytes, with their checksum.
+Attachment hidden_of(std::uint64_t id, std::string rows) {
+  rows.resize(rows.size() + sizeof(std::uint64_t));
+  seal_hidden(rows);
+  return {.id = id, .kind = AttachmentKind::kHidden, .bytes = std::move(rows)};
+}
+
 TEST_P(Seams, AttachmentsAreBoundedAndOfKnownKinds) {
   Peer peer(fake_runner(), GetParam());
   for (const AttachmentKind kind :
@@ -257,13 +265,16 @@ TEST_P(Seams, AttachmentsAreBoundedAndOfKnownKinds) {
   EXPECT_EQ(peer->attach({.id = 0, .kind = AttachmentKind::kHidden}).code(),
             Code::kInvalidArgument);
   // Several parts of a message's size; a hole in the middle would show.
-  Attachment large{.id = 2, .kind = AttachmentKind::kHidden, .bytes = std::string(5 << 20, 'x')};
-  for (std::size_t i = 0; i < large.bytes.size(); i += 4096)
+  Attachment large = hidden_of(2, std::string(5 << 20, 'x'));
+  for (std::size_t i = 0; i < large.bytes.size() - sizeof(std::uint64_t); i += 4096)
     large.bytes[i] = static_cast<char>(i >> 12U);
+  seal_hidden(large.bytes);
   EXPECT_TRUE(peer->attach(large).ok());
   EXPECT_TRUE(peer->attach(large).ok());  // again
   Attachment other = large;
   other.bytes[0] ^= 1;
+  EXPECT_EQ(peer->attach(other).code(), Code::kDataLoss);
+  seal_hidden(other.bytes);
   EXPECT_EQ(peer->attach(other).code(), Code::kFailedPrecondition);
   other.id = 3;
   const Status full = peer->attach(other);
@@ -278,18 +289,18 @@ TEST_P(Seams, AttachmentsAreBoundedAndOfKnownKinds) {
   EXPECT_TRUE(peer->detach(3).ok());
   EXPECT_TRUE(peer->detach(3).ok());
   EXPECT_EQ(peer->take(3).status().code(), Code::kNotFound);
-  Attachment beyond{.id = 4, .kind = AttachmentKind::kHidden, .bytes = std::string(16 << 20, 'x')};
-  EXPECT_EQ(peer->attach(beyond).code(), Code::kResourceExhausted);
+  EXPECT_EQ(peer->attach(hidden_of(4, std::string(16 << 20, 'x'))).code(),
+            Code::kResourceExhausted);
 }
 
 TEST(LocalRunnerSeams, AStreamThatEndsTakesItsAttachmentsWithIt) {
   Peer peer(fake_runner(), true);
   peer.run({});
-  ASSERT_TRUE(peer->attach({.id = 5, .kind = AttachmentKind::kHidden}).ok());
+  ASSERT_TRUE(peer->attach(hidden_of(5, {})).ok());
   peer.hang_up();
   for (int i = 0; i < 1000 && peer.local().take(5).ok();
        ++i) {  // put back until the shard has noticed
-    EXPECT_TRUE(peer.local().attach({.id = 5, .kind = AttachmentKind::kHidden}).ok());
+    EXPECT_TRUE(peer.local().attach(hidden_of(5, {})).ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ(peer.local().take(5).status().code(), Code::kNotFound);

@@ -11,6 +11,7 @@
 
 #include "kvstore/block_image.h"
 #include "request/draft_room.h"
+#include "runner/hidden_states.h"
 
 namespace coxswain::runner {
 namespace {
@@ -56,6 +57,7 @@ std::uint64_t StepExecutor::workspace_bytes(const model::ModelInfo& model,
 
 Result<StepResult> StepExecutor::execute(StepPlan plan) {
   const auto begin = Clock::now();
+  COXSWAIN_RETURN_IF_ERROR(lost_);
   COXSWAIN_RETURN_IF_ERROR(check_layers(plan));
   COXSWAIN_RETURN_IF_ERROR(check_moves(plan.moves));
   COXSWAIN_RETURN_IF_ERROR(check_transfers(plan));
@@ -77,24 +79,30 @@ Result<StepResult> StepExecutor::execute(StepPlan plan) {
   images_.clear();
   std::size_t n_positions = 0;
   for (const Row& row : plan.rows) n_positions += row.n_tokens;
-  const std::size_t hidden_bytes = n_positions * parts_.model->info().hidden_size * sizeof(float);
-  if (plan.hidden_out != 0) hidden_out_bytes_.assign(hidden_bytes, '\0');
+  if (plan.hidden_out != 0)
+    hidden_out_bytes_.assign(hidden_attachment_bytes(n_positions, parts_.model->info().hidden_size),
+                             '\0');
 
   StepResult out{.step = plan.step, .epoch = plan.epoch};
-  out.layers_ready = {.begin = 0, .end = n_layers};
+  waited_ = {};
   prepare_rows(plan, rejected, out);
   add_drafts();
-  for (std::size_t next = 0; next < rows_.size();) run_slice(fill_slice(next));
+  for (std::size_t next = 0; next < rows_.size();) {
+    run_slice(fill_slice(next));
+    COXSWAIN_RETURN_IF_ERROR(lost_);
+  }
+  out.layers_ready = {.begin = 0, .end = layers_ready()};
   for (const BlockTransfer& transfer : plan.exports)
     COXSWAIN_RETURN_IF_ERROR(export_blocks(transfer));
   hidden_in_bytes_ = {};
   if (plan.hidden_out != 0) {
+    seal_hidden(hidden_out_bytes_);
     COXSWAIN_RETURN_IF_ERROR(parts_.attachments->put({.id = plan.hidden_out,
                                                       .kind = AttachmentKind::kHidden,
                                                       .bytes = std::move(hidden_out_bytes_)}));
     hidden_out_bytes_ = {};
   }
-  observe_cost();
+  if (waited_.count() == 0) observe_cost();
   timings_.total = std::chrono::duration_cast<Nanoseconds>(Clock::now() - begin);
   out.timings = timings_;
   return out;
@@ -334,12 +342,30 @@ Status StepExecutor::forward(std::size_t first_row,
                              std::size_t n_rows,
                              std::span<const model::SequenceRows> sequences) {
   const model::ModelInfo& info = parts_.model->info();
-  return parts_.model->forward(
-      {.tokens = {tokens_.data() + first_row, n_rows}, .sequences = sequences},
-      layers_,
-      {hidden_.data() + first_row * info.hidden_size, n_rows * info.hidden_size},
-      *parts_.kv,
-      *parts_.exec);
+  for (LayerRange next = layers_; next.begin < layers_.end; next.begin = next.end) {
+    COXSWAIN_RETURN_IF_ERROR(wait_for_layer(next.begin));
+    next.end = std::min(layers_.end, layers_ready());
+    COXSWAIN_RETURN_IF_ERROR(parts_.model->forward(
+        {.tokens = {tokens_.data() + first_row, n_rows}, .sequences = sequences},
+        next,
+        {hidden_.data() + first_row * info.hidden_size, n_rows * info.hidden_size},
+        *parts_.kv,
+        *parts_.exec));
+  }
+  return {};
+}
+
+Status StepExecutor::wait_for_layer(std::uint32_t layer) {
+  if (parts_.residency == nullptr || parts_.residency->ready() > layer) return {};
+  const auto begin = Clock::now();
+  lost_ = parts_.residency->wait_for(layer + 1);
+  waited_ += Clock::now() - begin;
+  return lost_;
+}
+
+std::uint32_t StepExecutor::layers_ready() const {
+  const std::uint32_t n_layers = parts_.model->info().n_layers;
+  return parts_.residency == nullptr ? n_layers : std::min(n_layers, parts_.residency->ready());
 }
 
 // The slice holds [n_done - n_rows, n_done) of each of its rows.
@@ -384,6 +410,7 @@ void StepExecutor::run_slice(std::size_t n_rows) {
   const std::span<model::SequenceRows> sequences(batch_rows_.data(), n_batch_rows_);
   if (layers_.begin > 0) read_hidden();
   if (!forward(0, n_rows, sequences).ok()) {
+    if (!lost_.ok()) return;
     // The model refused the batch, a position beyond its table for one. Alone, only the sequence at
     // fault is refused; keys and values that are written again are the same.
     for (std::size_t i = 0; i < sequences.size(); ++i) {
@@ -393,7 +420,11 @@ void StepExecutor::run_slice(std::size_t n_rows) {
       if (!status.ok()) fail(*batch_owner_[i], status.with_context("forward pass"));
     }
   }
-  if (layers_.end != parts_.model->info().n_layers) write_hidden();
+  const std::uint32_t n_layers = parts_.model->info().n_layers;
+  if (layers_.end != n_layers) write_hidden();
+  const bool needs_head =
+      !logit_rows_.empty() || (limits_.output_bytes_max > 0 && layers_.end == n_layers);
+  if (needs_head && !wait_for_layer(n_layers).ok()) return;
   write_outputs();
   timings_.forward += std::chrono::duration_cast<Nanoseconds>(Clock::now() - begin);
   const std::span<LogitRow> wanted = logit_rows_;

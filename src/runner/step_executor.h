@@ -38,6 +38,7 @@
 #include "runner/grammars.h"
 #include "runner/guess_source.h"
 #include "runner/masks_ahead.h"
+#include "runner/residency.h"
 #include "runner/sequence_state.h"
 #include "sampling/sampler.h"
 #include "tensor/paged_vector.h"
@@ -55,6 +56,7 @@ struct ExecutorParts {
   const KvLayout* layout = nullptr;  // of `kv`
   Grammars* grammars = nullptr;      // may be null: then sequences with a grammar are refused
   StepSource* guesser = nullptr;     // may be null: then drafts are what is known of each sequence
+  Residency* residency = nullptr;    // may be null: then all weights are there
 };
 
 // By the name that requests give.
@@ -84,9 +86,10 @@ class StepExecutor {
   StepExecutor(const ExecutorParts& parts, const ExecutorLimits& limits);
 
   // Takes the plan, so that prompts of any length change owner instead of being copied.
+  // Waits for layers that are not there yet.
   // Errors (nothing is then applied): kUnimplemented for what this runner cannot do, kInternal for blocks outside the
-  // cache and attachments that are not there or do not fit, kResourceExhausted for attachments that have no room.
-  // Everything else fails single sequences.
+  // cache and attachments that are not there or do not fit, kResourceExhausted for attachments that have no room, those
+  // of Residency::fail(). Everything else fails single sequences.
   Result<StepResult> execute(StepPlan plan);
 
   std::size_t n_sequences() const { return sequences_.size(); }
@@ -166,6 +169,9 @@ class StepExecutor {
   Status forward(std::size_t first_row,
                  std::size_t n_rows,
                  std::span<const model::SequenceRows> sequences);
+  // Until there are the weights of the next layer, or more of them; the head's, with all layers. Notes a failure.
+  Status wait_for_layer(std::uint32_t layer);
+  std::uint32_t layers_ready() const;
   // Hidden states of the slice: from hidden_in_bytes_, to hidden_out_bytes_.
   void read_hidden();
   void write_hidden();
@@ -234,6 +240,8 @@ class StepExecutor {
   std::vector<sampling::RepetitionScratch> repetition_scratch_;
   std::vector<std::vector<sampling::Repetition>> repetitions_;
   StepTimings timings_;
+  std::chrono::nanoseconds waited_{};  // for weights, of the step
+  Status lost_;                        // why weights that the step needs will not come
 };
 
 }  // namespace coxswain::runner

@@ -10,6 +10,7 @@
 
 #include "kvstore/block_image.h"
 #include "request/sampling_rules.h"
+#include "runner/hidden_states.h"
 #include "runner/step_executor.h"
 
 namespace coxswain::runner {
@@ -48,7 +49,7 @@ Status StepExecutor::check_layers(const StepPlan& plan) const {
   if (plan.hidden_in == 0) return {};
   COXSWAIN_ASSIGN_OR_RETURN(const std::uint64_t bytes,
                             parts_.attachments->size_of(plan.hidden_in, AttachmentKind::kHidden));
-  if (bytes == n_positions * info.hidden_size * sizeof(float)) return {};
+  if (bytes == hidden_attachment_bytes(n_positions, info.hidden_size)) return {};
   return broken_plan("hidden states of " + std::to_string(bytes) + " bytes for " +
                      std::to_string(n_positions) + " positions of " +
                      std::to_string(info.hidden_size) + " values");
@@ -62,13 +63,17 @@ Status StepExecutor::check_transfers(const StepPlan& plan) const {
   }
   std::uint64_t wanted = 0;
   if (plan.hidden_out != 0) {
-    wanted = AttachmentStore::kEntryBytes;
-    for (const Row& row : plan.rows)
-      wanted += std::uint64_t{row.n_tokens} * parts_.model->info().hidden_size * sizeof(float);
+    std::uint64_t n_positions = 0;
+    for (const Row& row : plan.rows) n_positions += row.n_tokens;
+    wanted = AttachmentStore::kEntryBytes +
+             hidden_attachment_bytes(n_positions, parts_.model->info().hidden_size);
   }
   const auto check = [&](const BlockTransfer& transfer) -> Status {
     if (transfer.blocks.size() != writers_.size())
       return broken_plan("blocks of " + std::to_string(transfer.blocks.size()) + " KV groups");
+    if (transfer.layers != LayerRange{} && (transfer.layers.begin >= transfer.layers.end ||
+                                            transfer.layers.end > parts_.model->info().n_layers))
+      return broken_plan("blocks of layers that are not there");
     for (std::size_t g = 0; g < writers_.size(); ++g) {
       if (std::any_of(transfer.blocks[g].begin(), transfer.blocks[g].end(), [&](BlockId block) {
             return block >= writers_[g].size();
@@ -84,15 +89,19 @@ Status StepExecutor::check_transfers(const StepPlan& plan) const {
         const std::uint64_t bytes,
         parts_.attachments->size_of(transfer.attachment, AttachmentKind::kBlocks));
     const std::vector<std::uint32_t> n_blocks = block_counts(transfer);
-    COXSWAIN_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> held,
+    COXSWAIN_ASSIGN_OR_RETURN(const kvstore::ImageContents held,
                               parts_.attachments->blocks_of(transfer.attachment, *parts_.layout));
-    if (held != n_blocks || bytes != blocks_attachment_bytes(*parts_.layout, n_blocks))
+    if (held.layers != transfer.layers)
+      return broken_plan("an import of other layers than the attachment holds");
+    if (held.n_blocks != n_blocks ||
+        bytes != blocks_attachment_bytes(*parts_.layout, n_blocks, transfer.layers))
       return broken_plan("an import of another number of blocks than the attachment holds");
   }
   for (const BlockTransfer& transfer : plan.exports) {
     COXSWAIN_RETURN_IF_ERROR(check(transfer));
     const std::vector<std::uint32_t> n_blocks = block_counts(transfer);
-    wanted += blocks_attachment_bytes(*parts_.layout, n_blocks) + AttachmentStore::kEntryBytes;
+    wanted += blocks_attachment_bytes(*parts_.layout, n_blocks, transfer.layers) +
+              AttachmentStore::kEntryBytes;
   }
   if (wanted == 0 || wanted <= parts_.attachments->room()) return {};
   return {Code::kResourceExhausted,
@@ -177,7 +186,8 @@ Status StepExecutor::export_blocks(const BlockTransfer& transfer) {
   return parts_.attachments->put(
       {.id = transfer.attachment,
        .kind = AttachmentKind::kBlocks,
-       .bytes = kvstore::export_blocks(*parts_.layout, *parts_.kv, transfer.blocks)});
+       .bytes =
+           kvstore::export_blocks(*parts_.layout, *parts_.kv, transfer.blocks, transfer.layers)});
 }
 
 Status StepExecutor::add_sequence(SequenceSpec&& spec) {

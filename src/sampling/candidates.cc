@@ -1,6 +1,7 @@
 #include "sampling/candidates.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <limits>
 #include <numeric>
@@ -46,6 +47,32 @@ bool CandidateSet::assign(std::span<const float> row) {
     keep_if([&](std::size_t i) { return is_allowed(row[i]); });
   }
   return true;
+}
+
+bool CandidateSet::assign_masked(std::span<const float> row, std::span<const std::uint64_t> mask) {
+  assert(!row.empty() && row.size() <= scores_.size());
+  size_ = 0;
+  if (!is_within_score_max(row)) return false;
+  constexpr std::size_t kBits = 64;
+  const std::size_t n_words = std::min(mask.size(), (row.size() + kBits - 1) / kBits);
+  for (std::size_t word = 0; word < n_words; ++word) {
+    const std::size_t first = word * kBits;
+    std::uint64_t left = mask[word];
+    if (row.size() - first < kBits) left &= (std::uint64_t{1} << (row.size() - first)) - 1;
+    if (left == ~std::uint64_t{0}) {  // as most are within a string
+      std::copy_n(row.data() + first, kBits, scores_.data() + size_);
+      std::iota(ids_.data() + size_, ids_.data() + size_ + kBits, static_cast<TokenId>(first));
+      size_ += kBits;
+      continue;
+    }
+    for (; left != 0; left &= left - 1) {
+      const std::size_t id = first + static_cast<std::size_t>(std::countr_zero(left));
+      ids_[size_] = static_cast<TokenId>(id);
+      scores_[size_++] = row[id];
+    }
+  }
+  dense_ = size_ == row.size();
+  return size_ > 0;
 }
 
 void CandidateSet::keep(std::span<const std::uint32_t> indices) {

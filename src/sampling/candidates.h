@@ -25,6 +25,11 @@ class CandidateSet {
   // REQUIRES: 0 < row.size() <= vocab_max.
   bool assign(std::span<const float> row);
 
+  // As assign(), then only ids whose bit is set in `mask` (the lowest id in the lowest bit of the first word), without
+  // a copy of the others: most masks of grammars let few ids through. False, with no candidates, if no id is left, and
+  // for a row with values that assign() would change or leave out.
+  [[nodiscard]] bool assign_masked(std::span<const float> row, std::span<const std::uint64_t> mask);
+
   std::size_t size() const { return size_; }
   TokenId id(std::size_t index) const { return dense_ ? static_cast<TokenId>(index) : ids_[index]; }
   std::span<float> scores() { return {scores_.data(), size_}; }

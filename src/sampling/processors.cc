@@ -1,7 +1,6 @@
 #include "sampling/processors.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/scalar_math.h"
 #include "sampling/row_math.h"
@@ -77,20 +76,10 @@ void apply_dynamic_temperature(CandidateSet& set, float temperature, float range
 bool keep_masked(CandidateSet& set, std::span<const std::uint64_t> mask) {
   const std::span<std::uint32_t> found = set.index_scratch();
   std::size_t n = 0;
-  if (set.is_whole()) {  // bit by bit: most masks allow few ids
-    const std::size_t n_words = std::min(mask.size(), (set.size() + 63) / 64);
-    for (std::size_t word = 0; word < n_words; ++word) {
-      for (std::uint64_t left = mask[word]; left != 0; left &= left - 1) {
-        const std::size_t id = word * 64 + static_cast<std::size_t>(std::countr_zero(left));
-        if (id < set.size()) found[n++] = static_cast<std::uint32_t>(id);
-      }
-    }
-  } else {
-    for (std::size_t i = 0; i < set.size(); ++i) {
-      const auto id = static_cast<std::size_t>(set.id(i));
-      const bool allowed = id / 64 < mask.size() && (mask[id / 64] >> (id % 64) & 1) != 0;
-      if (allowed) found[n++] = static_cast<std::uint32_t>(i);
-    }
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    const auto id = static_cast<std::size_t>(set.id(i));
+    const bool allowed = id / 64 < mask.size() && (mask[id / 64] >> (id % 64) & 1) != 0;
+    if (allowed) found[n++] = static_cast<std::uint32_t>(i);
   }
   if (n == 0) return false;
   if (n < set.size()) set.keep(found.first(n));

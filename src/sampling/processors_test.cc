@@ -107,6 +107,18 @@ TEST(Processors, ExtremeValuesStayFinite) {
   }
 }
 
+// What is brought into range or left out takes the longer way.
+TEST(Processors, OddRowsAreNotMaskedAtOnce) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<std::uint64_t> mask = {0b11};
+  CandidateSet set(3);
+  for (const float odd : {inf, -inf, 2e30F, -2e30F, std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_FALSE(set.assign_masked(std::vector<float>{1.0F, 2.0F, odd}, mask)) << odd;
+    EXPECT_FALSE(set.assign_masked(std::vector<float>{odd, 2.0F, 0.0F}, mask)) << odd;
+  }
+  EXPECT_TRUE(set.assign_masked(std::vector<float>{kScoreMax, -kScoreMax, 0.0F}, mask));
+}
+
 TEST(Processors, MasksNeverEmptyTheSet) {
   CandidateSet set = set_of({1.0F, 2.0F, 3.0F, 4.0F});
   EXPECT_TRUE(keep_masked(set, std::vector<std::uint64_t>{0b10'0000'1010}));
@@ -120,7 +132,26 @@ TEST(Processors, MasksNeverEmptyTheSet) {
   EXPECT_EQ(ids_of(set), (std::vector<TokenId>{3}));
 }
 
-// Of whole sets and of those that have lost ids before; masks shorter and longer than the row.
+// Seldom a word without holes at first, ever denser then.
+std::vector<std::uint64_t> random_mask(std::mt19937_64& random, int pass) {
+  std::vector<std::uint64_t> mask(random() % 7);
+  for (std::uint64_t& word : mask)
+    word = random() % 4 == 0 ? ~std::uint64_t{0} : random() | (pass == 0 ? 0 : random());
+  return mask;
+}
+
+std::vector<TokenId> filtered(const std::vector<TokenId>& ids,
+                              const std::vector<std::uint64_t>& mask) {
+  std::vector<TokenId> left;
+  for (const TokenId id : ids) {
+    const auto bit = static_cast<std::size_t>(id);
+    if (bit / 64 < mask.size() && (mask[bit / 64] >> (bit % 64) & 1) != 0) left.push_back(id);
+  }
+  return left;
+}
+
+// Of whole sets and of those that have lost ids before; masks shorter and longer than the row. A set that is made of
+// masked ids is what a mask leaves of a whole one.
 TEST(Processors, MaskedIdsAreThoseOfAPlainFilter) {
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {
@@ -130,15 +161,19 @@ TEST(Processors, MaskedIdsAreThoseOfAPlainFilter) {
     std::vector<TokenId> expected(n);
     for (std::size_t i = 0; i < n; ++i) expected[i] = static_cast<TokenId>(i);
     CandidateSet set = set_of(row);
+    CandidateSet at_once(n);
     for (int pass = 0; pass < 3; ++pass) {
-      std::vector<std::uint64_t> mask(random() % 7);
-      for (std::uint64_t& word : mask) word = random() | (pass == 0 ? 0 : random());
-      std::vector<TokenId> left;
-      for (const TokenId id : expected) {
-        const auto bit = static_cast<std::size_t>(id);
-        if (bit / 64 < mask.size() && (mask[bit / 64] >> (bit % 64) & 1) != 0) left.push_back(id);
-      }
+      const std::vector<std::uint64_t> mask = random_mask(random, pass);
+      const std::vector<TokenId> left = filtered(expected, mask);
       ASSERT_EQ(keep_masked(set, mask), !left.empty());
+      if (pass == 0) {
+        ASSERT_EQ(at_once.assign_masked(row, mask), !left.empty());
+      }
+      if (pass == 0 && !left.empty()) {
+        ASSERT_EQ(ids_of(at_once), left);
+        ASSERT_TRUE(std::ranges::equal(at_once.scores(), set.scores()));
+        ASSERT_EQ(at_once.is_whole(), set.is_whole());
+      }
       if (!left.empty()) expected = left;
       ASSERT_EQ(ids_of(set), expected);
       for (std::size_t i = 0; i < set.size(); ++i)

@@ -130,6 +130,14 @@ CopyFindings copy_clamped(std::span<const float> from, std::span<float> to) {
   return {.has_nan = nan != 0, .has_negative_infinity = forbidden != 0};
 }
 
+bool is_within_score_max(std::span<const float> row) {
+  const float* x = row.data();
+  std::uint32_t beyond = 0;
+  for (std::size_t i = 0; i < row.size(); ++i)
+    beyond |= x[i] >= -kScoreMax && x[i] <= kScoreMax ? 0u : 1u;  // NaN is beyond
+  return beyond == 0;
+}
+
 void divide(std::span<float> values, float divisor) {
   for (float& v : values) v = clamp_score(v / divisor);
 }

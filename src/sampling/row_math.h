@@ -37,6 +37,9 @@ struct CopyFindings {
 // Copies with every value brought into +-kScoreMax.
 CopyFindings copy_clamped(std::span<const float> from, std::span<float> to);
 
+// Whether every value is one that copy_clamped() copies as it is.
+bool is_within_score_max(std::span<const float> row);
+
 // values[i] / divisor, brought into +-kScoreMax. REQUIRES: divisor > 0.
 void divide(std::span<float> values, float divisor);
 

@@ -128,7 +128,7 @@ void Sampler::apply_step(SamplerStep step, const SampleInput& input) {
   }
 }
 
-bool Sampler::process(const SampleInput& input) {
+bool Sampler::process(const SampleInput& input, bool is_masked) {
   const SamplingParams& p = *input.params;
   if (p.watermark) {
     const auto room = set_.vocab_scratch().first(input.logits.size());
@@ -136,7 +136,7 @@ bool Sampler::process(const SampleInput& input) {
   }
   if (needs_token_counts(p)) penalise(input);
   apply_logit_bias(set_, p.logit_bias);
-  if (!input.allowed.empty() && !keep_masked(set_, input.allowed)) return false;
+  if (!is_masked && !input.allowed.empty() && !keep_masked(set_, input.allowed)) return false;
   if (!input.forbidden.empty()) remove_ids(set_, input.forbidden);
   const std::span<const SamplerStep> steps =
       p.samplers.empty() ? std::span<const SamplerStep>(kSamplerOrder) : std::span(p.samplers);
@@ -162,8 +162,10 @@ Result<SampleOutput> Sampler::sample(const SampleInput& input) {
         .token = {static_cast<TokenId>(row.argmax), static_cast<float>(-base::log(sum))},
         .top = {}};
   }
-  if (!set_.assign(input.logits)) return nan_status();
-  if (!process(input)) {
+  // What the steps before the mask do to an id is the same whichever others are there.
+  const bool is_masked = !input.allowed.empty() && set_.assign_masked(input.logits, input.allowed);
+  if (!is_masked && !set_.assign(input.logits)) return nan_status();
+  if (!process(input, is_masked)) {
     return Status(Code::kInternal,
                   ErrorKind::kGeneration,
                   "the model has no token here that the grammar or the allowed tokens of the "

@@ -38,7 +38,7 @@ struct SampleInput {
   std::uint64_t position = 0;           // of the token to choose: prompt + output so far
   // Ids that may not be chosen (forbidden_tokens.h), ascending, each once. Without effect if no other is left.
   std::span<const TokenId> forbidden = {};
-  // A bit for each id that may be chosen (processors.h, keep_masked); empty: all of them.
+  // A bit for each id that may be chosen (candidates.h, assign_masked); empty: all of them.
   std::span<const std::uint64_t> allowed = {};
   // The id that is chosen (thought_budget.h), whatever the scores are.
   std::optional<TokenId> forced = {};
@@ -82,7 +82,8 @@ class Sampler {
   static std::size_t bytes(std::size_t vocab_max);
 
  private:
-  bool process(const SampleInput& input);  // false: nothing is allowed
+  // False: nothing is allowed. `is_masked`: what is not has left.
+  bool process(const SampleInput& input, bool is_masked);
   void penalise(const SampleInput& input);
   void apply_step(SamplerStep step, const SampleInput& input);
   std::size_t pick(const SampleInput& input, const CandidateSet::Weights& weights) const;

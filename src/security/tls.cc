@@ -12,14 +12,25 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "security/peer_files.h"
+
 namespace coxswain::security {
 namespace {
 
 using ContextPtr = std::shared_ptr<ssl_ctx_st>;
 
-constexpr std::string_view kCertOption = "`--tls-cert-path` ";
-constexpr std::string_view kKeyOption = "`--tls-key-path` ";
-constexpr std::string_view kClientCaOption = "`--tls-client-ca-path` ";
+// Of the options that name the files.
+struct OptionNames {
+  std::string_view certificate;
+  std::string_view key;
+  std::string_view ca;
+};
+constexpr OptionNames kServerOptions{.certificate = "`--tls-cert-path` ",
+                                     .key = "`--tls-key-path` ",
+                                     .ca = "`--tls-client-ca-path` "};
+constexpr OptionNames kPeerOptions{.certificate = "`--fleet-cert-path` ",
+                                   .key = "`--fleet-key-path` ",
+                                   .ca = "`--fleet-ca-path` "};
 constexpr unsigned char kProtocols[] = "\x08http/1.1\x08http/1.0";  // of ALPN
 
 // Why OpenSSL could not do what it was last asked for.
@@ -70,31 +81,52 @@ void set_rules(SSL_CTX& context) {
   SSL_CTX_set_alpn_select_cb(&context, choose_protocol, nullptr);
 }
 
-Status load_pair(SSL_CTX& context, const TlsFiles& files) {
-  const std::string& cert = files.certificate;
-  COXSWAIN_RETURN_IF_ERROR(check_readable(kCertOption, cert));
-  COXSWAIN_RETURN_IF_ERROR(check_readable(kKeyOption, files.key));
+Status load_pair(SSL_CTX& context,
+                 const std::string& cert,
+                 const std::string& key,
+                 const OptionNames& options) {
+  COXSWAIN_RETURN_IF_ERROR(check_readable(options.certificate, cert));
+  COXSWAIN_RETURN_IF_ERROR(check_readable(options.key, key));
   if (SSL_CTX_use_certificate_chain_file(&context, cert.c_str()) != 1)
-    return bad_file(kCertOption, cert, "no certificate in PEM can be read: " + reason());
+    return bad_file(options.certificate, cert, "no certificate in PEM can be read: " + reason());
   // Says also that it is not that of the certificate.
-  if (SSL_CTX_use_PrivateKey_file(&context, files.key.c_str(), SSL_FILETYPE_PEM) != 1)
-    return bad_file(kKeyOption, files.key, "no key of that certificate can be read: " + reason());
+  if (SSL_CTX_use_PrivateKey_file(&context, key.c_str(), SSL_FILETYPE_PEM) != 1)
+    return bad_file(options.key, key, "no key of that certificate can be read: " + reason());
   if (SSL_CTX_check_private_key(&context) != 1)
-    return bad_file(kKeyOption, files.key, "it is not that of the certificate: " + reason());
+    return bad_file(options.key, key, "it is not that of the certificate: " + reason());
   return {};
 }
 
-Status load_client_ca(SSL_CTX& context, const std::string& path) {
-  if (path.empty()) return {};
-  COXSWAIN_RETURN_IF_ERROR(check_readable(kClientCaOption, path));
+Status load_ca(SSL_CTX& context, const std::string& path, const OptionNames& options) {
+  COXSWAIN_RETURN_IF_ERROR(check_readable(options.ca, path));
   STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(path.c_str());
   if (names == nullptr || SSL_CTX_load_verify_file(&context, path.c_str()) != 1) {
     sk_X509_NAME_pop_free(names, X509_NAME_free);
-    return bad_file(kClientCaOption, path, "no certificates in PEM can be read: " + reason());
+    return bad_file(options.ca, path, "no certificates in PEM can be read: " + reason());
   }
   SSL_CTX_set_client_CA_list(&context, names);  // takes them over
-  SSL_CTX_set_verify(&context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   return {};
+}
+
+// As the other end of a connection would.
+Status check_own_certificate(SSL_CTX& context, const std::string& path) {
+  STACK_OF(X509)* chain = nullptr;
+  SSL_CTX_get0_chain_certs(&context, &chain);
+  X509_STORE_CTX* check = X509_STORE_CTX_new();
+  if (check == nullptr) throw std::bad_alloc();
+  int why = X509_V_ERR_UNSPECIFIED;
+  if (X509_STORE_CTX_init(
+          check, SSL_CTX_get_cert_store(&context), SSL_CTX_get0_certificate(&context), chain) ==
+      1) {
+    why = X509_verify_cert(check) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(check);
+  }
+  X509_STORE_CTX_free(check);
+  ERR_clear_error();
+  if (why == X509_V_OK) return {};
+  return bad_file(
+      kPeerOptions.certificate,
+      path,
+      std::string("no other machine would believe it: ") + X509_verify_cert_error_string(why));
 }
 
 Result<ContextPtr> make_context(const TlsFiles& files) {
@@ -102,8 +134,10 @@ Result<ContextPtr> make_context(const TlsFiles& files) {
   const ContextPtr out(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   if (out == nullptr) return Status(Code::kUnavailable, "TLS cannot be used: " + reason());
   set_rules(*out);
-  COXSWAIN_RETURN_IF_ERROR(load_pair(*out, files));
-  COXSWAIN_RETURN_IF_ERROR(load_client_ca(*out, files.client_ca));
+  COXSWAIN_RETURN_IF_ERROR(load_pair(*out, files.certificate, files.key, kServerOptions));
+  if (files.client_ca.empty()) return out;
+  COXSWAIN_RETURN_IF_ERROR(load_ca(*out, files.client_ca, kServerOptions));
+  SSL_CTX_set_verify(out.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   return out;
 }
 
@@ -112,6 +146,16 @@ int as_int(std::size_t n) {
 }
 
 }  // namespace
+
+Status check_peer_files(const PeerFiles& files) {
+  ERR_clear_error();
+  const ContextPtr context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  if (context == nullptr) return {Code::kUnavailable, "TLS cannot be used: " + reason()};
+  SSL_CTX_set_default_passwd_cb(context.get(), no_password);
+  COXSWAIN_RETURN_IF_ERROR(load_pair(*context, files.certificate, files.key, kPeerOptions));
+  COXSWAIN_RETURN_IF_ERROR(load_ca(*context, files.ca, kPeerOptions));
+  return check_own_certificate(*context, files.certificate);
+}
 
 TlsSession::TlsSession(ssl_ctx_st* context) : ssl_(SSL_new(context)) {
   BIO* in = BIO_new(BIO_s_mem());

@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of each shard whose blocks other replicas go on with: four pieces of 16 MiB.
-constexpr std::uint64_t kHandoverBytes = std::uint64_t{64} << 20;
 
 // A program beside the launcher, else the name alone, to be found in PATH.
 std::string find_program(const std::string& program_folder, const std::string& name) {

@@ -4,6 +4,7 @@
 // Thread rule: pure functions.
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "options/options.h"
 
 namespace coxswain::serve {
+
+// Of each shard whose replica may have a role, for blocks on their way (--kv-handover-bytes-max).
+inline constexpr std::uint64_t kHandoverBytes = std::uint64_t{64} << 20;
 
 // What --roles and --disaggregation make of `n_replicas`. Errors: those of parse_roles().
 Result<std::vector<fleet::Role>> roles_of(const options::OptionValues& values,

@@ -86,17 +86,28 @@ std::vector<reply::Part> PartReader::finish() {
   return finished(std::move(parts));
 }
 
+bool is_hidden_end(const TextRules& rules, const OutputToken& token, const SequenceFinish* finish) {
+  return rules.shows_special && token.special && rules.stop_text == request::StopText::kCut &&
+         finish != nullptr && finish->reason != FinishReason::kLength;
+}
+
 ReplyReader::ReplyReader(const ReplyOptions& options,
                          std::size_t sequence,
-                         std::vector<std::string> stops)
-    : holdback_(std::move(stops)), parts_(options, sequence) {}
+                         std::vector<std::string> stops,
+                         std::vector<std::vector<TokenId>> id_stops,
+                         const TextRules& rules)
+    : rules_(rules),
+      holdback_(std::move(stops), std::move(id_stops), rules.stop_text),
+      parts_(options, sequence) {}
 
 std::vector<reply::Part> ReplyReader::push(const OutputToken& token, const SequenceFinish* finish) {
   const std::string_view visible = token.special ? std::string_view() : token.text;
-  return parts_.push(
-      token,
-      finish != nullptr ? holdback_.finish(visible, *finish) : holdback_.push(visible),
-      finish != nullptr);
+  OutputToken hidden;  // in place of one that is not to be seen
+  hidden.special = true;
+  return parts_.push(is_hidden_end(rules_, token, finish) ? hidden : token,
+                     finish != nullptr ? holdback_.finish(visible, *finish, token.id)
+                                       : holdback_.push(visible, token.id),
+                     finish != nullptr);
 }
 
 }  // namespace coxswain::speech

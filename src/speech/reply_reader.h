@@ -65,10 +65,26 @@ class PartReader {
   std::uint32_t n_silent_tokens_ = 0;  // since the last part
 };
 
+// What the text of an answer shows beside what the model says.
+struct TextRules {
+  request::StopText stop_text = request::StopText::kCut;
+  bool shows_special = false;  // special tokens as they are spelled
+
+  friend bool operator==(const TextRules&, const TextRules&) = default;
+};
+
+// Whether the token ends the answer and is no part of what it shows of special tokens.
+bool is_hidden_end(const TextRules& rules, const OutputToken& token, const SequenceFinish* finish);
+
 // The same for tokens as they come from an engine.
 class ReplyReader {
  public:
-  ReplyReader(const ReplyOptions& options, std::size_t sequence, std::vector<std::string> stops);
+  // `id_stops`: stop sequences of ids (StopHoldback).
+  ReplyReader(const ReplyOptions& options,
+              std::size_t sequence,
+              std::vector<std::string> stops,
+              std::vector<std::vector<TokenId>> id_stops = {},
+              const TextRules& rules = {});
 
   // What the token adds; `finish` comes with the last one.
   std::vector<reply::Part> push(const OutputToken& token, const SequenceFinish* finish);
@@ -77,6 +93,7 @@ class ReplyReader {
   std::uint32_t n_reasoning_tokens() const { return parts_.n_reasoning_tokens(); }
 
  private:
+  TextRules rules_;
   request::StopHoldback holdback_;
   PartReader parts_;
 };

@@ -62,6 +62,8 @@ constexpr std::array<std::string_view, 8> kFailureLabels{"err=\"overloaded\"",
                                                          "err=\"unavailable\""};
 constexpr std::array<std::string_view, 3> kFinishLabels{
     "reason=\"length\"", "reason=\"eos_token\"", "reason=\"stop_sequence\""};
+constexpr std::array<std::string_view, 3> kPriorityLabels{
+    "priority=\"low\"", "priority=\"normal\"", "priority=\"high\""};
 constexpr std::array<std::string_view, 2> kMethodLabels{"method=\"prefill\"", "method=\"decode\""};
 
 }  // namespace
@@ -174,6 +176,13 @@ ByWait<Counter> Metrics::counters_by_wait(std::string_view name, std::string_vie
 
 Gauge& Metrics::gauge(std::string_view name, std::string_view help) {
   return all_.gauge(name, help);
+}
+
+ByPriority<Gauge> Metrics::gauges_by_priority(std::string_view name, std::string_view help) {
+  ByPriority<Gauge> out;
+  for (std::size_t i = 0; i < out.series.size(); ++i)
+    out.series[i] = &all_.gauge(name, help, kPriorityLabels[i]);
+  return out;
 }
 
 Histogram& Metrics::duration(std::string_view name, std::string_view help) {

@@ -18,7 +18,8 @@
 
 namespace coxswain::telemetry {
 
-enum class BatchMethod : std::uint8_t { kPrefill, kDecode };  // label `method`
+enum class BatchMethod : std::uint8_t { kPrefill, kDecode };       // label `method`
+enum class PriorityClass : std::uint8_t { kLow, kNormal, kHigh };  // label `priority`
 
 // The series of one family, one for each value of the enumeration that labels it.
 template <typename Metric, typename Label, std::size_t kCount>
@@ -32,6 +33,8 @@ template <typename Metric>
 using ByMethod = Labelled<Metric, BatchMethod, 2>;
 template <typename Metric>
 using ByFinish = Labelled<Metric, FinishReason, 3>;
+template <typename Metric>
+using ByPriority = Labelled<Metric, PriorityClass, 3>;
 template <typename Metric>
 using ByWait = Labelled<Metric, WaitReason, kWaitReasonNames.size()>;
 
@@ -61,6 +64,7 @@ class Metrics {
   ByFinish<Counter> counters_by_finish(std::string_view name, std::string_view help);
   ByWait<Counter> counters_by_wait(std::string_view name, std::string_view help);
   Gauge& gauge(std::string_view name, std::string_view help);
+  ByPriority<Gauge> gauges_by_priority(std::string_view name, std::string_view help);
   // In seconds.
   Histogram& duration(std::string_view name, std::string_view help);
   ByMethod<Histogram> durations_by_method(std::string_view name, std::string_view help);
@@ -104,8 +108,12 @@ class Metrics {
 
   // ---- the queue and the batch ----
   Gauge& queue_size = gauge("tgi_queue_size", "Requests that wait for a step");
+  ByPriority<Gauge> queue_size_by_priority = gauges_by_priority(
+      "tgi_queue_size_by_priority", "Requests that wait for a step, by their priority");
   ByWait<Counter> queue_head_steps = counters_by_wait(
       "tgi_queue_head_steps_total", "Steps, by why the head of the queue was not admitted");
+  Counter& itl_floor_steps = counter("tgi_itl_floor_steps_total",
+                                     "Steps whose least work is longer than the latency target");
   Gauge& batch_current_size = gauge("tgi_batch_current_size", "Requests in the running batch");
   Gauge& batch_current_max_tokens =
       gauge("tgi_batch_current_max_tokens", "Tokens that the running batch may come to hold");
@@ -198,6 +206,31 @@ class Metrics {
       duration("tgi_kv_handover_duration", "Seconds from the first token to the other replica");
   Gauge& process_start_time =
       gauge("process_start_time_seconds", "Start of the process, seconds since 1970 in UTC");
+};
+
+// What one of several queues adds to tgi_queue_size and to its parts by priority.
+//
+// Thread rule: set() on one thread at a time.
+class QueuePart {
+ public:
+  explicit QueuePart(Metrics& metrics)
+      : all_(metrics.queue_size),
+        low_(metrics.queue_size_by_priority[PriorityClass::kLow]),
+        normal_(metrics.queue_size_by_priority[PriorityClass::kNormal]),
+        high_(metrics.queue_size_by_priority[PriorityClass::kHigh]) {}
+
+  void set(std::uint32_t n_low, std::uint32_t n_normal, std::uint32_t n_high) {
+    all_.set(static_cast<double>(n_low) + n_normal + n_high);
+    low_.set(n_low);
+    normal_.set(n_normal);
+    high_.set(n_high);
+  }
+
+ private:
+  GaugePart all_;
+  GaugePart low_;
+  GaugePart normal_;
+  GaugePart high_;
 };
 
 }  // namespace coxswain::telemetry

@@ -4,7 +4,7 @@
 #include <utf8proc.h>
 #include <utility>
 
-#include "tokenizer/base64.h"
+#include "base/base64.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/unicode.h"
 
@@ -157,7 +157,7 @@ std::optional<PrecompiledCharsmap::Match> PrecompiledCharsmap::shortest_match(
 
 Result<std::unique_ptr<Normalizer>> make_precompiled_normalizer(std::string_view base64,
                                                                 const std::string& where) {
-  const std::optional<std::string> bytes = decode_base64(base64);
+  const std::optional<std::string> bytes = base::decode_base64(base64);
   if (!bytes) return invalid_argument(where + ": precompiled_charsmap is no base64 text");
   auto map = PrecompiledCharsmap::from_bytes(*bytes);
   if (!map.ok()) return map.status().with_context(where);

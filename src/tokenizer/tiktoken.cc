@@ -8,8 +8,8 @@
 #include <charconv>
 #include <utility>
 
+#include "base/base64.h"
 #include "json/json.h"
-#include "tokenizer/base64.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/formats.h"
 #include "tokenizer/rank_bpe.h"
@@ -38,7 +38,7 @@ Result<std::vector<RankedToken>> read_lines(std::string_view text) {
       return bad("one rank too many: ids end at " + std::to_string(kTokenIdMax));
     const std::size_t blank = line.find(' ');
     if (blank == std::string_view::npos) return bad("not a token and a rank");
-    const auto token = decode_base64(line.substr(0, blank));
+    const auto token = base::decode_base64(line.substr(0, blank));
     if (!token || token->empty()) return bad("the token is no base64 text");
     RankedToken entry{*token, 0};
     const auto read = std::from_chars(line.data() + blank + 1, line.data() + line.size(), entry.id);

@@ -7,6 +7,7 @@ import pytest
 
 from demo import ASKS_FOR_A_TOOL, MESSAGES, PROMPT, TOOLS, WEATHER_RESULT
 from launcher import Launcher
+from machines import Fleet
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -24,6 +25,14 @@ def launch():
     yield start
     for launcher in reversed(started):
         launcher.dispose()
+
+
+@pytest.fixture
+def fleet(tmp_path_factory):
+    """Machines that end with the test."""
+    made = Fleet(tmp_path_factory.mktemp("f"))
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="session")
@@ -49,22 +58,42 @@ def reference_models():
     return folder
 
 
-@pytest.fixture(scope="session")
-def run_client(server):
-    """run_client(NAME) runs clients/NAME_client.py, or that of `script`, in the client's environment against the server:
-    {case: what it returned}."""
+# The folder of those environments that scripts/check.sh --full alone makes.
+FULL_VENVS = os.environ.get("COXSWAIN_E2E_FULL_VENVS")
+
+
+def run_script(server, python, name):
+    """What clients/NAME_client.py prints: {case: what it returned}."""
+    script = HERE / "clients" / (name.replace("-", "_") + "_client.py")
+    tools = {"messages": ASKS_FOR_A_TOOL, "tools": TOOLS, "result": WEATHER_RESULT}
+    done = subprocess.run([python, "-B", script, server.url, PROMPT, json.dumps(MESSAGES), json.dumps(tools)],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def client_runner(server, folder, suffix):
     results = {}
 
     def run(environment, script=None):
         name = script or environment
         if name not in results:
-            python = pathlib.Path(os.environ["COXSWAIN_E2E_VENVS"]) / f"venv-{environment}/bin/python"
-            script = HERE / "clients" / (name.replace("-", "_") + "_client.py")
-            tools = {"messages": ASKS_FOR_A_TOOL, "tools": TOOLS, "result": WEATHER_RESULT}
-            done = subprocess.run([python, "-B", script, server.url, PROMPT, json.dumps(MESSAGES), json.dumps(tools)],
-                                  capture_output=True, text=True, timeout=120)
-            assert done.returncode == 0, done.stdout + done.stderr
-            results[name] = json.loads(done.stdout)
+            results[name] = run_script(server, pathlib.Path(folder) / f"venv-{environment}{suffix}/bin/python", name)
         return results[name]
 
     return run
+
+
+@pytest.fixture(scope="session", params=["newest", *(["2025"] if FULL_VENVS else [])])
+def run_client(server, request):
+    """run_client(NAME) runs clients/NAME_client.py, or that of `script`, in the client's environment against the server:
+    {case: what it returned}. With scripts/check.sh --full once more with the versions of a year ago."""
+    return client_runner(server, os.environ["COXSWAIN_E2E_VENVS"], "") if request.param == "newest" else client_runner(server, FULL_VENVS, "-2025")
+
+
+@pytest.fixture(scope="session", params=["", "-2025"], ids=["newest", "2025"])
+def run_full_client(server, request):
+    """As run_client, for clients that only scripts/check.sh --full runs."""
+    if not FULL_VENVS:
+        pytest.skip("only with scripts/check.sh --full")
+    return client_runner(server, FULL_VENVS, request.param)

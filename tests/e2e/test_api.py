@@ -388,7 +388,8 @@ class TestWhenARequestRuns:
             answered.append(priority)
 
         def is_waiting():
-            return "\ntgi_queue_size 1" in server.get("/metrics").text
+            page = server.get("/metrics").text
+            return "\ntgi_queue_size 1" in page and '\ntgi_queue_size_by_priority{priority="low"} 1' in page
 
         with Stream(server.url, "/v1/completions", {**long_one, "stream": True}) as running:
             next(running.events())

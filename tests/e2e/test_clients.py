@@ -259,6 +259,6 @@ class TestLangChain:
         assert from_langchain["chat_stream"] == chat_content
 
     def test_an_overflow_has_its_class(self, from_langchain):
-        overflow = {"overflow": True, "status": 400}
+        overflow = {"overflow": from_langchain["knows_overflow"], "status": 400}
         assert [from_langchain[case] for case in ("error_too_long", "error_of_stream", "error_no_room")] == [overflow] * 3
         assert from_langchain["error_invalid"] == {"overflow": False, "status": 400}

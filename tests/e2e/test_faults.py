@@ -575,3 +575,26 @@ def test_overload(launch):
     _, _, failures = wait_conserved(own)
     assert failures["overloaded"] == 2
     assert own.stop() == 0
+
+
+def test_retry_after_is_as_long_as_the_last_ones_took(launch):
+    own = launch("--max-concurrent-requests", "1").wait_ready()
+    shard = own.shard_pid()
+
+    def refusal(held_for):
+        """That of a request beside one that takes `held_for` seconds or more."""
+        stop_process(shard)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            before = own.metrics()["tgi_request_count"]
+            running = pool.submit(own.post, "/v1/completions", {**LONG, "max_tokens": 5})
+            wait_until(lambda: own.metrics()["tgi_request_count"] == before + 1, 10, "it has arrived")
+            refused = own.post("/v1/completions", LONG)
+            time.sleep(held_for)
+            continue_process(shard)
+            assert running.result().status_code == 200
+        assert refused.status_code == 429
+        return int(refused.headers["retry-after"])
+
+    assert refusal(2.5) == 1  # nothing has ended on a full server yet
+    assert 3 <= refusal(0) <= 60
+    assert own.stop() == 0

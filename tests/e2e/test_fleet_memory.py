@@ -6,8 +6,9 @@ import re
 import signal
 
 from demo import PROMPT
+from fleet_work import answer_of, bodies
 from process_tree import wait_until
-from test_fleet import answer_of, bodies, expect_answers
+from test_fleet import expect_answers
 from test_fleet_scaling import LONG, ZERO, shard_pids, wait_zero
 
 # So little that there is no room for copies where shared memory has small pages: weights are shared on every machine.

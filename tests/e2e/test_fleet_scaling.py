@@ -12,9 +12,10 @@ import time
 import pytest
 
 from demo import MODEL, PROMPT
+from fleet_work import answer_of, bodies, long_bodies
 from launcher import BIN, failed_start
 from process_tree import wait_until
-from test_fleet import admin, answer_of, bodies, command, expect_answers, long_bodies, seen, wait_idle
+from test_fleet import admin, command, expect_answers, seen, wait_idle
 
 # A replica computes so few prompt tokens, or so it is said, that a few prompts that wait are reason enough for another one.
 SCALES = ("--replicas", "1", "--autoscale", "--replicas-max", "3", "--threads", "1", "--max-batch-size", "2",

@@ -4,11 +4,13 @@ import collections
 import hashlib
 import http.server
 import json
+import math
 import os
 import pathlib
 import re
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -32,6 +34,11 @@ class Hub:
         self.needs_token = False
         self.cuts = 0  # answers of the store that end half-way
         self.lies = False  # the store's bytes are others
+        self.crowd = None  # (status, seconds): beside another one a request for a range gets this, and is to come again
+        self.open = 0  # requests for a range
+        self.refused = {}  # when that was, by range
+        self.early = 0  # ranges that came again before they were to
+        self.lock = threading.Lock()
         self.loops = False  # redirects without end
         self.holds = None  # an event: the store sends half, and waits for it
         self.asked = collections.defaultdict(list)  # {"hub" or "store": headers of each request}
@@ -50,6 +57,13 @@ class Hub:
                 hub.asked[role].append(dict(self.headers))
                 (hub.answer_store if role == "store" else hub.answer_front)(self)
 
+            def do_HEAD(self):
+                # huggingface_hub asks so for what a file is; what `coxswain pull` needs stands in the list.
+                data = hub.files[self.path.rpartition("/")[2]]
+                large = self.path.endswith(".safetensors")
+                digest = hashlib.sha256(data).hexdigest() if large else git_blob(data)
+                send(self, 200, data, {"ETag": f'"{digest}"', "X-Repo-Commit": COMMIT}, 0)
+
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
@@ -57,16 +71,23 @@ class Hub:
     def listing(self):
         def entry(name, data):
             if name.endswith(".safetensors"):
-                return {"rfilename": name, "size": len(data), "blobId": "0" * 40, "lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}}
+                lfs = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
+                return {"rfilename": name, "size": len(data), "blobId": "0" * 40, "lfs": lfs}
             return {"rfilename": name, "size": len(data), "blobId": git_blob(data)}
 
-        return json.dumps({"sha": COMMIT, "siblings": [entry(*f) for f in self.files.items()]}).encode()
+        return json.dumps({"id": "org/name", "sha": COMMIT, "siblings": [entry(*f) for f in self.files.items()]}).encode()
+
+    def tree(self):
+        """The list of files that huggingface_hub asks for."""
+        return json.dumps([{"type": "file", "path": name, "size": len(data), "oid": git_blob(data)} for name, data in self.files.items()]).encode()
 
     def answer_front(self, request):
         if self.needs_token and request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return send(request, 401, b"no", {"X-Error-Message": "Access to model org/name is restricted."})
         if request.path.startswith("/api/models/org/name/revision/main"):
             return send(request, 200, self.listing())
+        if request.path.startswith(f"/api/models/org/name/tree/{COMMIT}"):
+            return send(request, 200, self.tree(), {"Content-Type": "application/json"})
         name = request.path.rpartition("/")[2]
         if name not in self.files:
             return send(request, 404, b"none", {"X-Error-Message": "Revision not found"})
@@ -80,16 +101,37 @@ class Hub:
         data = self.files[request.path[1:]]
         if self.lies:
             data = bytes(len(data))
-        begin = int(re.fullmatch(r"bytes=(\d+)-", request.headers.get("Range", "bytes=0-"))[1])
-        body = data[begin:]
-        headers = {"Content-Range": f"bytes {begin}-{len(data) - 1}/{len(data)}"} if begin else {}
+        asked = request.headers.get("Range")
+        begin, end = re.fullmatch(r"bytes=(\d+)-(\d*)", asked or "bytes=0-").groups()
+        begin, end = int(begin), int(end or len(data) - 1) + 1
+        body = data[begin:end]
+        headers = {"Content-Range": f"bytes {begin}-{end - 1}/{len(data)}"} if asked else {}
+        if self.crowd is not None and asked:
+            return self.answer_one(request, body, headers)
         cut = len(body)
         if self.holds is not None:
             return send_held(request, body, headers, self.holds)
         if self.cuts:
             self.cuts -= 1
             cut //= 2
-        send(request, 206 if begin else 200, body, headers, cut)
+        send(request, 206 if asked else 200, body, headers, cut)
+
+    def answer_one(self, request, body, headers):
+        """One range at a time: the first one is not sent before another has come, too."""
+        status, seconds = self.crowd
+        asked = request.headers["Range"]
+        with self.lock:
+            self.early += time.monotonic() < self.refused.get(asked, -math.inf) + seconds
+            alone = self.open == 0
+            self.open += alone
+            if not alone:
+                self.refused[asked] = time.monotonic()
+        if not alone:
+            return send(request, status, b"busy", {"Retry-After": str(seconds)})
+        wait_until(lambda: self.refused, 30, "only one connection")
+        with self.lock:
+            self.open -= 1
+        send(request, 206, body, headers)
 
     def close(self):
         for server in (self.front, self.store):
@@ -145,6 +187,25 @@ def test_cut_connections_are_gone_on_with(hub, tmp_path):
     hub.asked.clear()
     check_whole(hub, pull(hub, tmp_path))
     assert len(hub.asked["hub"]) == 1 and not hub.asked["store"]
+
+
+def test_a_large_file_comes_in_ranges(hub, tmp_path):
+    step = 16 << 20
+    size = 3 * step + 5
+    hub.files["model.safetensors"] = bytes(range(256)) * (size // 256) + b"tail!"[:size % 256]
+    hub.cuts = 2
+    check_whole(hub, pull(hub, tmp_path))
+    ranges = [headers.get("Range") for headers in hub.asked["store"]]
+    assert {f"bytes={i * step}-{min(size, (i + 1) * step) - 1}" for i in range(4)} <= set(ranges)
+    assert len(ranges) == 6, "and what two of them lacked"
+
+
+def test_a_busy_hub_is_asked_for_one_range_at_a_time(hub, tmp_path):
+    hub.files["model.safetensors"] = bytes(5 << 24)
+    hub.crowd = (429, 2)
+    check_whole(hub, pull(hub, tmp_path))
+    assert 1 <= len(hub.refused) <= 3 and hub.early == 0
+    assert len(hub.asked["store"]) == 5 + len(hub.refused), "what was refused came again alone"
 
 
 def test_the_token_stays_with_the_hub(hub, tmp_path):
@@ -263,3 +324,21 @@ def test_huggingface_hub_reads_the_cache(hub, tmp_path):
     read = subprocess.run([python, "-B", "-c", script, tmp_path], capture_output=True, text=True, timeout=120)
     assert read.returncode == 0, read.stderr
     assert read.stdout.split("\n")[:3] == [done.stdout.strip(), done.stdout.strip() + "/config.json", "[]"]
+
+
+def test_the_cache_that_huggingface_hub_wrote_is_read(hub, launch, tmp_path):
+    """Its folders and links are ours: pull brings nothing, and the launcher asks nobody."""
+    real_model(hub)
+    python = pathlib.Path(os.environ["COXSWAIN_E2E_VENVS"]) / "venv-huggingface-hub/bin/python"
+    script = "import sys, huggingface_hub as h; print(h.snapshot_download('org/name', cache_dir=sys.argv[1]))"
+    wrote = subprocess.run([python, "-B", "-c", script, tmp_path], env={"PATH": os.environ["PATH"], **variables(hub, tmp_path)},
+                           capture_output=True, text=True, timeout=120)
+    assert wrote.returncode == 0, wrote.stderr
+    assert hub.asked["store"]
+    hub.asked.clear()
+    launcher = launch(model="org/name", environment=variables(hub, tmp_path)).wait_ready()
+    assert launcher.get("/info").json()["model_id"] == "org/name"
+    assert launcher.stop() == 0 and not hub.asked
+    done = pull(hub, tmp_path)
+    check_whole(hub, done)
+    assert done.stdout.strip() == wrote.stdout.strip() and not hub.asked["store"]

@@ -195,10 +195,10 @@ class TestBundledModels:
         prefix = tmp_path / "prefix"
         subprocess.run(["cmake", "--install", launcher_module.BIN.parent, "--prefix", prefix], check=True, capture_output=True)
         assert sorted(p.name for p in (prefix / "bin").iterdir()) == [
-            "coxswain", "text-generation-launcher", "text-generation-router", "text-generation-server"]
+            "coxswain", "text-generation-benchmark", "text-generation-launcher", "text-generation-router", "text-generation-server"]
         assert "--max-total-tokens" in (prefix / "share/bash-completion/completions/text-generation-launcher").read_text()
         assert {p.name for p in (prefix / "share/man/man1").iterdir()} == {
-            "text-generation-launcher.1", "text-generation-router.1", "text-generation-server.1"}
+            "text-generation-benchmark.1", "text-generation-launcher.1", "text-generation-router.1", "text-generation-server.1"}
         monkeypatch.setattr(launcher_module, "BIN", prefix / "bin")
         launcher = launch("--served-model-name", "fox", model="demo").wait_ready()
         arguments = pathlib.Path(f"/proc/{launcher.shard_pid()}/cmdline").read_bytes().split(b"\0")

@@ -132,6 +132,7 @@ std::span<FakeRunner::Slot> FakeRunner::slots_of(std::size_t group, BlockId bloc
 
 void FakeRunner::export_blocks(const BlockTransfer& transfer) {
   if (transfer.blocks.size() != slots_.size()) return violate("an export of other KV groups");
+  if (transfer.layers != LayerRange{}) return violate("an export of some layers");
   std::string image = blocks_head(info());
   for (const auto& list : transfer.blocks)
     base::append_raw(image, static_cast<std::uint32_t>(list.size()));
@@ -148,6 +149,7 @@ void FakeRunner::export_blocks(const BlockTransfer& transfer) {
 }
 
 Status FakeRunner::import_blocks(const BlockTransfer& transfer) {
+  if (transfer.layers != LayerRange{}) return invalid_argument("an import of some layers");
   const auto found = std::ranges::find(attached_, transfer.attachment, &Attachment::id);
   if (found == attached_.end()) return invalid_argument("an attachment that is not there");
   const std::string image = std::move(found->bytes);

@@ -5,6 +5,7 @@
 // Thread rule: events come from the engine thread; everything else may be called from any thread.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -46,6 +47,7 @@ class Recorder final : public TokenSink {
         for (std::size_t i = tokens_.size() - n; i < tokens_.size(); ++i)
           cumulative_logprob_ += static_cast<double>(tokens_[i].logprob);
         EXPECT_EQ(event.cumulative_logprob, cumulative_logprob_);
+        check_times(event);
       }
       if (event.final) {
         EXPECT_EQ(event.finish.has_value() || event.parked != nullptr, event.status.ok())
@@ -144,6 +146,18 @@ class Recorder final : public TokenSink {
   std::function<void()> on_each;  // set before submit; called on the engine thread after each event
 
  private:
+  // What an event tells of its request is told once and for all.
+  void check_times(const TokenEvent& event) REQUIRES(mu_) {
+    const std::array<TimePoint, 3> times{event.queued_at, event.scheduled_at, event.first_token_at};
+    if (!times_) {
+      EXPECT_NE(event.queued_at, TimePoint{});
+      EXPECT_TRUE(std::ranges::is_sorted(times));
+      times_ = times;
+      n_cached_ = event.n_cached_prompt_tokens;
+    }
+    EXPECT_EQ(times, *times_);
+    EXPECT_EQ(event.n_cached_prompt_tokens, n_cached_);
+  }
   void add_outputs(TokenEvent& event, std::size_t n_tokens) REQUIRES(mu_) {
     if (event.outputs == nullptr) return;
     const bool context =
@@ -165,6 +179,8 @@ class Recorder final : public TokenSink {
   std::vector<PromptToken> prompt_ GUARDED_BY(mu_);
   SequenceOutputs outputs_ GUARDED_BY(mu_);
   double cumulative_logprob_ GUARDED_BY(mu_);
+  std::optional<std::array<TimePoint, 3>> times_ GUARDED_BY(mu_);
+  std::uint32_t n_cached_ GUARDED_BY(mu_) = 0;
   std::optional<TokenEvent> final_ GUARDED_BY(mu_);
   bool stalled_ GUARDED_BY(mu_) = false;
 };

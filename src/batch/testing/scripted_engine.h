@@ -146,12 +146,12 @@ class ScriptedEngine final : public Engine {
       event.tokens = {sequence.tokens[i]};
       if (sequence.text.empty() && !sequence.tokens[i].special) text += sequence.tokens[i].text;
       if (i == 0) event.prompt = sequence.prompt;
+      event.queued_at = event.scheduled_at = event.first_token_at = now;
       if (i + 1 == sequence.tokens.size() && sequence.error.ok() && !sequence.hold) {
         event.final = true;
         const std::size_t end =
             sequence.finish == FinishReason::kStopSequence ? sequence.stop_text_begin : text.size();
         event.finish = SequenceFinish{sequence.finish, text, end};
-        event.queued_at = event.scheduled_at = event.first_token_at = now;
       }
       sink.on_event(std::move(event));
     }

@@ -1,12 +1,15 @@
 #include "fleet/plan/simulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <optional>
 #include <queue>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "fleet/plan/load_history.h"
 #include "fleet/state/replica_step.h"
 
 namespace coxswain::fleet {
@@ -16,6 +19,14 @@ using std::chrono::duration;
 using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 
+// As in a fleet that runs (fleet_placement.cc).
+constexpr std::uint32_t kWaitingInEngineMax = 4;
+constexpr std::uint32_t kArrivingMax = 4;
+// Places that are tried for a request whose blocks do not fit into the first.
+constexpr int kTries = 8;
+// Nothing should take longer behind the last arrival.
+constexpr std::chrono::hours kPatience{24};
+
 nanoseconds of_seconds(double s) {
   return duration_cast<nanoseconds>(duration<double>(s));
 }
@@ -23,15 +34,7 @@ double seconds_of(nanoseconds t) {
   return duration<double>(t).count();
 }
 
-enum class What : std::uint8_t {
-  kArrival,
-  kPrefilled,
-  kTransferred,
-  kDecoded,
-  kLayers,
-  kTimer,
-  kPlan
-};
+enum class What : std::uint8_t { kArrival, kRunEnds, kTransferred, kLayers, kTimer, kPlan };
 
 struct Happening {
   nanoseconds at{};
@@ -39,28 +42,62 @@ struct Happening {
   What what = What::kPlan;
   std::uint32_t replica = 0;
   std::uint32_t request = 0;  // kLayers: layers
-  std::uint64_t tag = 0;      // kTransferred: destination; kLayers: load
+  std::uint64_t tag = 0;      // kTransferred: destination; kLayers: load; kRunEnds: the run
   bool operator>(const Happening& other) const {
     return std::tie(at, order) > std::tie(other.at, other.order);
   }
 };
 
-struct Node {
-  ReplicaState state{};
-  Role former_role = Role::kNone;
-  TimePoint load_ends{};
-  nanoseconds load_begins{};
-  TimePoint last_load = TimePoint::min();
-  TimePoint sends_until{};
-  std::vector<std::uint32_t> batch = {};  // prompts under way
-  std::deque<std::uint32_t> parked = {};  // computed, no destination yet
+struct ParameterStream {
+  nanoseconds begins{};
+  nanoseconds takes{};    // with the whole link
+  nanoseconds delayed{};  // by keys and values that left its source meanwhile
+  std::optional<std::uint32_t> from = std::nullopt;  // a peer
 };
 
-// At one turn of the planner.
-struct Traffic {
-  std::uint64_t arrived_tokens = 0;  // in all
-  double tokens_per_s = 0.0;
-  std::uint64_t used_blocks = 0;
+struct Node {
+  explicit Node(const SimOptions& options) : engine(options.times, options.rules) {}
+
+  ReplicaState state{};
+  Role former_role = Role::kNone;
+  SimEngine engine;
+  std::uint64_t run = 0;  // the one under way, or the last one
+  ParameterStream load{};
+  TimePoint load_ends{};
+  TimePoint last_load = TimePoint::min();
+  TimePoint sends_until{};
+  std::deque<std::uint32_t> parked = {};  // computed, no destination yet
+  // As it stands in the orders of places.
+  std::optional<std::uint32_t> open_at = std::nullopt;
+  std::optional<std::uint32_t> arrivals_at = std::nullopt;
+};
+
+// Times of gaps, in classes of 1 %.
+class Gaps {
+ public:
+  void add(double s, std::uint64_t n) {
+    if (n == 0) return;
+    const double at = std::log(std::max(s, kLeast) / kLeast) / std::log(kRatio);
+    const auto slot = static_cast<std::size_t>(at);
+    if (slot >= counts_.size()) counts_.resize(slot + 1);
+    counts_[slot] += n;
+    n_ += n;
+  }
+  double quantile(double q) const {
+    double left = q * static_cast<double>(n_);
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      left -= static_cast<double>(counts_[i]);
+      if (left <= 0.0 && counts_[i] > 0)
+        return kLeast * std::pow(kRatio, static_cast<double>(i) + 0.5);
+    }
+    return 0.0;
+  }
+
+ private:
+  static constexpr double kLeast = 1e-6;
+  static constexpr double kRatio = 1.01;
+  std::vector<std::uint64_t> counts_;
+  std::uint64_t n_ = 0;
 };
 
 class Simulation {
@@ -68,17 +105,20 @@ class Simulation {
   Simulation(const SimOptions& options, std::span<const SimRequest> requests)
       : options_(options),
         requests_(requests),
-        nodes_(options.n_replicas),
-        first_token_(requests.size()) {
+        nodes_(options.n_replicas, Node(options)),
+        first_token_(requests.size()),
+        last_token_(requests.size()),
+        history_(options.window) {
     config_ = {.layers = options.layers,
                .pages_max = options.planner.blocks_per_replica,
                .prefill_slots = 1024,
-               .ingress_slots = 256,
+               .ingress_slots = kArrivingMax,
                .warm_ttl = options.warm_ttl,
                .migrate_grace = std::chrono::hours(24)};
+    const Role prompts = options.planner.mixed ? Role::kMixed : Role::kPrefill;
     for (std::uint32_t i = 0; i < options.n_replicas; ++i) {
       nodes_[i].state.life.replica = ReplicaId{i};
-      const Role role = i < options.n_prefill                      ? Role::kPrefill
+      const Role role = i < options.n_prefill                      ? prompts
                         : i < options.n_prefill + options.n_decode ? Role::kDecode
                                                                    : Role::kNone;
       tell(i, Joined{role, role != Role::kNone});
@@ -88,7 +128,9 @@ class Simulation {
   }
 
   SimResult go() {
-    while (out_.n_finished < requests_.size()) {
+    const double last = requests_.empty() ? 0.0 : requests_.back().arrival_s;
+    const nanoseconds limit = of_seconds(last) + kPatience;
+    while (out_.n_finished < requests_.size() && now_ < limit) {
       const Happening next = events_.top();
       events_.pop();
       now_ = next.at;
@@ -107,6 +149,9 @@ class Simulation {
     const std::uint32_t block = options_.planner.block_tokens;
     return std::max(1U, (r.input_tokens + r.output_tokens + block - 1) / block);
   }
+  bool fits(const Node& node, std::uint32_t request) const {
+    return pages_of(request) <= config_.pages_max - node.state.pages;
+  }
   void push(nanoseconds at,
             What what,
             std::uint32_t replica,
@@ -124,15 +169,7 @@ class Simulation {
     node.state = out.state;
     if (before != Role::kNone && node.state.role != before) node.former_role = before;
     for (const Action& action : out.actions) act(i, action);
-    const bool takes =
-        node.state.takes_prompts() && node.batch.empty() &&
-        node.state.params.residency == Residency::kResident &&
-        (node.state.admission == Admission::kOpen || node.state.assist == Assist::kDonor);
-    if (takes) {
-      idle_.insert(i);
-    } else {
-      idle_.erase(i);
-    }
+    note_place(i);
     return out.verdict;
   }
 
@@ -152,119 +189,165 @@ class Simulation {
     }
   }
 
-  void start_load(std::uint32_t i, const StartLoad& load) {
-    const PlannerConfig& p = options_.planner;
-    double rate = load.source.tier == SourceTier::kDisk ? p.disk_bytes_per_s : p.host_bytes_per_s;
-    TimePoint not_before = time();
-    if (load.source.tier == SourceTier::kPeer) {
-      rate = p.peer_bytes_per_s;
-      Node& peer = nodes_[index_of(load.source.peer)];
-      if (peer.state.params.residency == Residency::kLoading) not_before = peer.load_ends;
-      peer.sends_until = std::max(peer.sends_until, time() + of_seconds(p.parameter_bytes / rate));
-    }
+  // ---- places
+
+  // Whether it takes prompts, and sequences of others, and how many it has.
+  void note_place(std::uint32_t i) {
     Node& node = nodes_[i];
-    node.load_begins = now_;
-    node.last_load = time();
-    node.load_ends = std::max(not_before, time() + of_seconds(p.parameter_bytes / rate));
-    ++out_.n_loads;
-    const nanoseconds whole = node.load_ends - time();
-    for (std::uint32_t k = 1; k <= options_.layers; ++k) {
-      push(now_ + whole * k / options_.layers, What::kLayers, i, k, load.load);
-    }
+    const ReplicaState& state = node.state;
+    const std::uint32_t n = node.engine.n_sequences() + state.ingress.inbound;
+    const bool serves = state.params.residency == Residency::kResident;
+    const bool takes = serves && state.takes_prompts() &&
+                       (state.admission == Admission::kOpen || state.assist == Assist::kDonor) &&
+                       (node.engine.n_queued() < kWaitingInEngineMax ||
+                        node.engine.queued_tokens() < options_.rules.step_prompt_tokens);
+    const bool arrives = serves && state.ingress.open && !state.ingress.held &&
+                         state.ingress.inbound < config_.ingress_slots;
+    set_place(open_, node.open_at, i, takes ? std::optional(n) : std::nullopt);
+    set_place(arrivals_, node.arrivals_at, i, arrives ? std::optional(n) : std::nullopt);
   }
 
-  void happen(const Happening& event) {
-    switch (event.what) {
-      case What::kArrival:
-        queue_.push_back(event.request);
-        arrived_tokens_ += requests_[event.request].input_tokens;
-        waiting_tokens_ += requests_[event.request].input_tokens;
-        if (event.request + 1 < requests_.size()) {
-          push(of_seconds(requests_[event.request + 1].arrival_s),
-               What::kArrival,
-               0,
-               event.request + 1);
-        }
-        break;
-      case What::kPrefilled:
-        end_batch(event.replica);
-        break;
-      case What::kTransferred:
-        tell(event.replica, HandoverEnded{pages_of(event.request)});
-        tell(static_cast<std::uint32_t>(event.tag), IngressEnded{.committed = true});
-        decode(static_cast<std::uint32_t>(event.tag), event.request);
-        break;
-      case What::kDecoded:
-        tell(event.replica, SequencesEnded{1, pages_of(event.request)});
-        ++out_.n_finished;
-        offer_parked();
-        break;
-      case What::kLayers:
-        tell(event.replica, LayersReady{event.tag, event.request});
-        break;
-      case What::kTimer:
-        tell(event.replica, Tick{});
-        break;
-      case What::kPlan:
-        plan_once();
-        offer_parked();
-        push(now_ + options_.plan_interval, What::kPlan, 0, 0);
-        break;
-    }
-    while (!queue_.empty() && !idle_.empty() && start_batch(*idle_.begin())) {
-    }
+  using Places = std::set<std::pair<std::uint32_t, std::uint32_t>>;  // sequences, replica
+  static void set_place(Places& places,
+                        std::optional<std::uint32_t>& at,
+                        std::uint32_t i,
+                        std::optional<std::uint32_t> n) {
+    if (at == n) return;
+    if (at) places.erase({*at, i});
+    if (n) places.insert({*n, i});
+    at = n;
   }
 
-  bool start_batch(std::uint32_t i) {
-    Node& node = nodes_[i];
-    const bool donor = node.state.assist == Assist::kDonor;
-    std::uint64_t tokens = 0;
+  std::optional<std::uint32_t> choose(const Places& places,
+                                      std::uint32_t request,
+                                      std::optional<std::uint32_t> not_this) const {
+    int tries = kTries;
+    for (auto at = places.begin(); at != places.end() && tries > 0; ++at, --tries) {
+      if (at->second != not_this && fits(nodes_[at->second], request)) return at->second;
+    }
+    return std::nullopt;
+  }
+
+  void place_waiting() {
     while (!queue_.empty()) {
       const std::uint32_t request = queue_.front();
-      const std::uint32_t input = requests_[request].input_tokens;
-      if (tokens > 0 && tokens + input > options_.batch_tokens) break;
-      const Event takes = donor ? Event(RelayAnswered{.has_task = true, .pages = pages_of(request)})
-                                : Event(WorkTaken{1, pages_of(request)});
-      if (tell(i, takes) != Verdict::kDone) break;
+      const auto i = choose(open_, request, std::nullopt);
+      if (!i) return;
+      Node& node = nodes_[*i];
+      const Event takes = node.state.assist == Assist::kDonor
+                              ? Event(RelayAnswered{.has_task = true, .pages = pages_of(request)})
+                              : Event(WorkTaken{1, pages_of(request)});
+      node.engine.add_prompt(now_, request, requests_[request].input_tokens);
+      if (tell(*i, takes) != Verdict::kDone) ++out_.n_refused;
       queue_.pop_front();
-      waiting_tokens_ -= input;
-      tokens += input;
-      node.batch.push_back(request);
+      queue_tokens_ -= requests_[request].input_tokens;
+      run(*i);
     }
-    idle_.erase(i);
-    if (node.batch.empty()) return !idle_.empty();  // full: it comes back when something ends
-    const double s = static_cast<double>(tokens) / options_.planner.tokens_prefilled_per_s;
-    push(now_ + of_seconds(s * donor_share(node)), What::kPrefilled, i, 0);
-    return true;
   }
 
+  // ---- loads
+
+  void start_load(std::uint32_t i, const StartLoad& load) {
+    const PlannerConfig& p = options_.planner;
+    const bool from_peer = load.source.tier == SourceTier::kPeer;
+    const double rate = from_peer                               ? p.peer_bytes_per_s
+                        : load.source.tier == SourceTier::kDisk ? p.disk_bytes_per_s
+                                                                : p.host_bytes_per_s;
+    Node& node = nodes_[i];
+    node.load = {.begins = now_, .takes = of_seconds(p.parameter_bytes / rate)};
+    if (from_peer) receive(node.load, index_of(load.source.peer));
+    node.last_load = time();
+    node.load_ends = TimePoint{} + node.load.begins + node.load.takes;
+    ++out_.n_loads;
+    push(layers_at(node, 1), What::kLayers, i, 1, load.load);
+  }
+
+  void receive(ParameterStream& load, std::uint32_t peer) {
+    if (!options_.multicast) {
+      while (nodes_[peer].state.params.residency == Residency::kLoading && nodes_[peer].load.from)
+        peer = *nodes_[peer].load.from;
+      load.begins = std::max(now_, nodes_[peer].sends_until - TimePoint{});
+    } else if (nodes_[peer].state.params.residency == Residency::kLoading) {
+      // What forwards has nothing before it has received it.
+      load.takes = std::max(load.takes, nodes_[peer].load_ends - TimePoint{} - now_);
+    }
+    load.from = peer;
+    nodes_[peer].sends_until =
+        std::max(nodes_[peer].sends_until, TimePoint{} + load.begins + load.takes);
+  }
+
+  nanoseconds layers_at(const Node& node, std::uint32_t n_layers) const {
+    const ParameterStream& load = node.load;
+    return std::max(now_, load.begins + load.takes * n_layers / options_.layers + load.delayed);
+  }
+
+  void more_layers(const Happening& event) {
+    Node& node = nodes_[event.replica];
+    if (event.request < options_.layers) {
+      push(layers_at(node, event.request + 1),
+           What::kLayers,
+           event.replica,
+           event.request + 1,
+           event.tag);
+    } else {
+      load_s_ += seconds_of(now_ - (node.last_load - TimePoint{}));
+      ++n_loaded_;
+    }
+    tell(event.replica, LayersReady{event.tag, event.request});
+  }
+
+  // ---- steps
+
   // Of the time of a prompt that a donor needs, with a target that has k of L layers.
-  double donor_share(const Node& node) const {
+  double prompt_share(const Node& node) const {
     if (node.state.assist != Assist::kDonor) return 1.0;
     const Node& target = nodes_[index_of(node.state.assisted)];
     const double l = options_.layers;
     return std::max(l - target.state.params.layers_ready, l / 2.0) / l;
   }
 
-  void end_batch(std::uint32_t i) {
-    const std::vector<std::uint32_t> batch = std::exchange(nodes_[i].batch, {});
-    for (const std::uint32_t request : batch) {
-      first_token_[request] = now_;
-      if (requests_[request].output_tokens <= 1) {
-        tell(i, PrefillEnded{.n_ended = 1, .pages_freed = pages_of(request)});
-        ++out_.n_finished;
-        continue;
-      }
-      tell(i, PrefillEnded{.n_kept = 1});
-      if (nodes_[i].state.decodes()) {
-        decode(i, request);
-      } else {
-        nodes_[i].parked.push_back(request);
-        parked_.insert(i);
-      }
+  void run(std::uint32_t i) {
+    Node& node = nodes_[i];
+    const auto ends = node.engine.next(now_, prompt_share(node));
+    if (ends) push(*ends, What::kRunEnds, i, 0, ++node.run);
+    note_place(i);
+  }
+
+  void end_run(std::uint32_t i) {
+    const SimEngine::Ended ended = nodes_[i].engine.end();
+    gaps_.add(ended.gap_s, ended.n_gaps);
+    for (const std::uint32_t request : ended.sequences) {
+      last_token_[request] = now_;
+      tell(i, SequencesEnded{1, pages_of(request)});
+      ++out_.n_finished;
     }
+    for (const std::uint32_t request : ended.prompts) end_prompt(i, request);
+    run(i);
     offer_parked();
   }
+
+  void end_prompt(std::uint32_t i, std::uint32_t request) {
+    first_token_[request] = last_token_[request] = now_;
+    if (requests_[request].output_tokens <= 1) {
+      tell(i, PrefillEnded{.n_ended = 1, .pages_freed = pages_of(request)});
+      ++out_.n_finished;
+      return;
+    }
+    tell(i, PrefillEnded{.n_kept = 1});
+    if (nodes_[i].state.decodes()) {
+      decode(i, request);
+    } else {
+      nodes_[i].parked.push_back(request);
+      parked_.insert(i);
+    }
+  }
+
+  void decode(std::uint32_t i, std::uint32_t request) {
+    const SimRequest& r = requests_[request];
+    nodes_[i].engine.go_on(request, r.input_tokens, r.output_tokens - 1);
+  }
+
+  // ---- hand-over
 
   void offer_parked() {
     for (auto at = parked_.begin(); at != parked_.end();) {
@@ -277,55 +360,83 @@ class Simulation {
     }
   }
 
-  // To the decode replica with the fewest pages.
   bool hand_over(std::uint32_t from, std::uint32_t request) {
-    std::uint32_t best = options_.n_replicas;
-    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-      const ReplicaState& state = nodes_[i].state;
-      const bool fits = i != from && state.ingress.open && !state.ingress.held &&
-                        state.ingress.inbound < config_.ingress_slots &&
-                        pages_of(request) <= config_.pages_max - state.pages;
-      if (fits && (best == options_.n_replicas || state.pages < nodes_[best].state.pages)) best = i;
-    }
-    if (best == options_.n_replicas) return false;
-    if (tell(best, IngressAsked{nodes_[from].state.life, pages_of(request)}) != Verdict::kDone)
+    const auto to = choose(arrivals_, request, from);
+    if (!to) return false;
+    if (tell(*to, IngressAsked{nodes_[from].state.life, pages_of(request)}) != Verdict::kDone)
       return false;
     tell(from, HandoverBegan{});
-    const double s = requests_[request].input_tokens / options_.planner.tokens_transferred_per_s;
-    push(now_ + of_seconds(s), What::kTransferred, from, request, best);
+    const nanoseconds takes =
+        of_seconds(requests_[request].input_tokens / options_.planner.tokens_transferred_per_s);
+    push(now_ + takes + share_link(from, takes), What::kTransferred, from, request, *to);
     return true;
   }
 
-  void decode(std::uint32_t i, std::uint32_t request) {
-    handovers_.push_back(seconds_of(now_ - first_token_[request]));
-    const double token_s =
-        options_.token_s + options_.token_s_per_sequence * nodes_[i].state.work.running;
-    push(now_ + of_seconds(token_s * (requests_[request].output_tokens - 1)),
-         What::kDecoded,
-         i,
-         request);
+  // While parameters leave, too, each has half of the link: how much later both are through.
+  nanoseconds share_link(std::uint32_t from, nanoseconds takes) {
+    Node& node = nodes_[from];
+    if (node.sends_until <= time()) return nanoseconds{0};
+    for (Node& other : nodes_) {
+      if (other.load.from != from || other.state.params.residency != Residency::kLoading) continue;
+      other.load.delayed += takes;
+      other.load_ends += takes;
+    }
+    node.sends_until += takes;
+    return takes;
   }
 
-  // Rates over the last second, peaks over the last ten.
-  void note_traffic(Snapshot& snapshot, std::uint64_t used_blocks) {
-    const auto per_second =
-        static_cast<std::size_t>(std::chrono::seconds(1) / options_.plan_interval);
-    traffic_.push_back({arrived_tokens_, 0.0, used_blocks});
-    if (traffic_.size() > 10 * per_second) traffic_.pop_front();
-    const std::size_t back = std::min(traffic_.size() - 1, per_second);
-    const std::uint64_t before = traffic_[traffic_.size() - 1 - back].arrived_tokens;
-    traffic_.back().tokens_per_s = static_cast<double>(arrived_tokens_ - before);
-    snapshot.arriving_tokens_per_s = traffic_.back().tokens_per_s;
-    for (const Traffic& each : traffic_) {
-      snapshot.peak_tokens_per_s = std::max(snapshot.peak_tokens_per_s, each.tokens_per_s);
-      snapshot.peak_blocks = std::max(snapshot.peak_blocks, each.used_blocks);
-    }
+  void transferred(const Happening& event) {
+    const auto to = static_cast<std::uint32_t>(event.tag);
+    tell(event.replica, HandoverEnded{pages_of(event.request)});
+    tell(to, IngressEnded{.committed = true});
+    handovers_.push_back(static_cast<float>(seconds_of(now_ - first_token_[event.request])));
+    const SimRequest& r = requests_[event.request];
+    nodes_[to].engine.add_decode(now_, event.request, r.input_tokens, r.output_tokens - 1);
+    run(to);
+    offer_parked();
   }
+
+  void happen(const Happening& event) {
+    switch (event.what) {
+      case What::kArrival:
+        queue_.push_back(event.request);
+        arrived_tokens_ += requests_[event.request].input_tokens;
+        queue_tokens_ += requests_[event.request].input_tokens;
+        if (event.request + 1 < requests_.size()) {
+          push(of_seconds(requests_[event.request + 1].arrival_s),
+               What::kArrival,
+               0,
+               event.request + 1);
+        }
+        break;
+      case What::kRunEnds:
+        if (event.tag == nodes_[event.replica].run) end_run(event.replica);
+        break;
+      case What::kTransferred:
+        transferred(event);
+        break;
+      case What::kLayers:
+        more_layers(event);
+        break;
+      case What::kTimer:
+        tell(event.replica, Tick{});
+        break;
+      case What::kPlan:
+        plan_once();
+        offer_parked();
+        push(now_ + options_.plan_interval, What::kPlan, 0, 0);
+        break;
+    }
+    place_waiting();
+  }
+
+  // ---- the planner
 
   void plan_once() {
-    Snapshot snapshot{.now = time(), .waiting_tokens = waiting_tokens_};
+    Snapshot snapshot{.now = time(), .waiting_tokens = queue_tokens_, .n_waiting = queue_.size()};
     double n_used = 0.0;
     std::uint64_t used_blocks = 0;
+    snapshot.replicas.reserve(nodes_.size());
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = nodes_[i];
       ReplicaView view = view_of(node.state, i / options_.replicas_per_machine);
@@ -334,43 +445,87 @@ class Simulation {
       view.last_load = node.last_load;
       view.sends_params = node.sends_until > time();
       if (node.state.params.residency != Residency::kAbsent) n_used += 1.0;
+      snapshot.waiting_tokens += node.engine.queued_tokens();
       snapshot.replicas.push_back(view);
       used_blocks += view.used_blocks;
     }
-    note_traffic(snapshot, used_blocks);
-    out_.replica_hours += n_used * duration<double>(options_.plan_interval).count() / 3600.0;
+    history_.add({.at = time(), .arrived_tokens = arrived_tokens_, .used_blocks = used_blocks});
+    snapshot.arriving_tokens_per_s = history_.tokens_per_s();
+    snapshot.arriving_slope = history_.slope();
+    snapshot.peak_tokens_per_s = history_.peak_tokens_per_s();
+    snapshot.peak_blocks = history_.peak_blocks();
+    note_used(n_used);
     const Plan made = plan(options_.planner, memory_, snapshot);
     memory_ = made.memory;
     for (const Decision& decision : made.decisions) {
       out_.n_role_changes += decision.choice == Choice::kMutate ? 1 : 0;
-      if (tell(index_of(decision.replica), decision.command) == Verdict::kRefused) ++out_.n_refused;
+      const std::uint32_t i = index_of(decision.replica);
+      if (tell(i, decision.command) == Verdict::kRefused) ++out_.n_refused;
+      run(i);  // it may have adopted what was parked
     }
   }
 
+  void note_used(double n_used) {
+    const double interval_s = duration<double>(options_.plan_interval).count();
+    out_.replica_hours += n_used * interval_s / 3600.0;
+    if (options_.sample_s > 0.0)
+      sample_at(seconds_of(now_)).replicas += n_used * interval_s / options_.sample_s;
+  }
+
+  SimSample& sample_at(double s) {
+    const auto at = static_cast<std::size_t>(s / options_.sample_s);
+    if (at >= out_.samples.size()) out_.samples.resize(at + 1);
+    return out_.samples[at];
+  }
+
+  bool attained(std::size_t i, double ttft) const {
+    const double limit =
+        options_.ttft_limit_s + options_.ttft_limit_token_s * requests_[i].input_tokens;
+    if (limit > 0.0 && ttft > limit) return false;
+    const std::uint32_t n_gaps = requests_[i].output_tokens - 1;
+    return options_.gap_limit_s <= 0.0 || n_gaps == 0 ||
+           seconds_of(last_token_[i] - first_token_[i]) <= options_.gap_limit_s * n_gaps;
+  }
+
   SimResult summary() {
-    std::vector<double> ttft;
+    std::vector<float> ttft;
+    ttft.reserve(requests_.size());
     const double n = static_cast<double>(requests_.size());
     std::size_t n_attained = 0;
     for (std::size_t i = 0; i < requests_.size(); ++i) {
-      ttft.push_back(seconds_of(first_token_[i]) - requests_[i].arrival_s);
-      out_.ttft_mean_s += ttft.back() / n;
-      n_attained += ttft.back() <= options_.ttft_limit_s ? 1 : 0;
+      const double s = seconds_of(first_token_[i]) - requests_[i].arrival_s + options_.request_s;
+      const bool in_time = attained(i, s);
+      ttft.push_back(static_cast<float>(s));
+      out_.ttft_mean_s += s / n;
+      n_attained += in_time ? 1 : 0;
+      if (options_.sample_s <= 0.0) continue;
+      SimSample& sample = sample_at(requests_[i].arrival_s);
+      ++sample.n_arrived;
+      sample.n_attained += in_time ? 1 : 0;
+      sample.ttft_mean_s += s;
     }
+    for (SimSample& sample : out_.samples)
+      sample.ttft_mean_s /= static_cast<double>(std::max<std::uint64_t>(1, sample.n_arrived));
     out_.attained = requests_.empty() ? 0.0 : static_cast<double>(n_attained) / n;
-    const auto quantile = [](std::vector<double>& values, double q) {
+    const auto quantile = [](std::vector<float>& values, double q) {
       if (values.empty()) return 0.0;
       std::sort(values.begin(), values.end());
-      return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
+      return static_cast<double>(
+          values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))]);
     };
     out_.ttft_p50_s = quantile(ttft, 0.5);
     out_.ttft_p95_s = quantile(ttft, 0.95);
     out_.handover_p95_s = quantile(handovers_, 0.95);
+    out_.gap_p50_s = gaps_.quantile(0.5);
+    out_.gap_p95_s = gaps_.quantile(0.95);
+    out_.duration_s = seconds_of(now_);
+    out_.load_mean_s = n_loaded_ == 0 ? 0.0 : load_s_ / static_cast<double>(n_loaded_);
     for (const Node& node : nodes_) {
       const Work& work = node.state.work;
       out_.n_left += work.prefilling + work.parked + work.outbound + work.running +
                      node.state.ingress.inbound + node.state.pages;
     }
-    return out_;
+    return std::move(out_);
   }
 
   const SimOptions& options_;
@@ -378,17 +533,22 @@ class Simulation {
   ReplicaConfig config_;
   std::vector<Node> nodes_;
   std::vector<nanoseconds> first_token_;
-  std::vector<double> handovers_;
+  std::vector<nanoseconds> last_token_;
+  std::vector<float> handovers_;
+  Gaps gaps_;
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> events_;
   std::uint64_t order_ = 0;
   nanoseconds now_{};
   std::deque<std::uint32_t> queue_;
-  std::uint64_t waiting_tokens_ = 0;
+  std::uint64_t queue_tokens_ = 0;
   std::uint64_t arrived_tokens_ = 0;
-  std::deque<Traffic> traffic_;
-  std::set<std::uint32_t> idle_;    // replicas that could take a prompt
+  LoadHistory history_;
+  Places open_;                     // replicas that take a prompt
+  Places arrivals_;                 // replicas that take a hand-over
   std::set<std::uint32_t> parked_;  // replicas with parked requests
   PlannerMemory memory_;
+  double load_s_ = 0.0;
+  std::size_t n_loaded_ = 0;
   SimResult out_;
 };
 

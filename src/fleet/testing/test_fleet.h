@@ -73,6 +73,8 @@ class TestFleet {
     fleet_.reset();
     for (const auto& runner : runners_) EXPECT_EQ(runner->violations(), std::vector<std::string>());
     EXPECT_EQ(metrics_.queue_size.value(), 0);
+    for (const telemetry::Gauge* gauge : metrics_.queue_size_by_priority.series)
+      EXPECT_EQ(gauge->value(), 0);
   }
 
   static batch::EngineOptions engine_options() {
@@ -88,6 +90,8 @@ class TestFleet {
   Fleet& operator*() { return *fleet_; }
   Fleet* operator->() { return fleet_.get(); }
   batch::testing::FakeRunner& runner(std::size_t i) { return *runners_[i]; }
+
+  const telemetry::Metrics& metrics() const { return metrics_; }
 
   void replace(std::size_t replica, std::shared_ptr<batch::testing::FakeRunner> runner) {
     runners_.push_back(runner);

@@ -10,6 +10,7 @@
 
 #include "api/documents.h"
 #include "api/kserve.h"
+#include "api/vertex.h"
 #include "json/json.h"
 
 namespace coxswain::openapi {
@@ -43,6 +44,9 @@ inline const auto& ignored_of(const api::KserveInferRequest& request) {
   return request.ignored;
 }
 inline const auto& ignored_of(const api::KserveGenerateRequest& request) {
+  return request.ignored;
+}
+inline const auto& ignored_of(const api::PredictRequest& request) {
   return request.ignored;
 }
 inline api::IgnoredFields ignored_of(const std::string&) {
@@ -85,6 +89,7 @@ inline std::map<std::string_view, Read> readers() {
           {"OllamaShowRequest", read<api::read_ollama_show_request>},
           {"KserveInferRequest", read<api::read_kserve_infer>},
           {"KserveGenerateRequest", read<api::read_kserve_generate>},
+          {"PredictRequest", read<api::read_predict>},
           {"DetokenizeRequest", read<api::read_detokenize_request>}};
 }
 

@@ -24,6 +24,13 @@ inline constexpr OptionSpec kHttpRows[] = {
      .binaries = kFront,
      .common = true,
      .help = "HTTP port; 0 is any free one"},
+    {.env = "AIP_PREDICT_ROUTE",
+     .binaries = kFront,
+     .help = "Vertex AI: a path that answers as POST /vertex does (AIP_HTTP_PORT is another name "
+             "of PORT)"},
+    {.env = "AIP_HEALTH_ROUTE",
+     .binaries = kFront,
+     .help = "Vertex AI: a path that answers as GET /health does"},
     {.name = "prometheus-port",
      .env = "PROMETHEUS_PORT",
      .type = OptionType::kU64,

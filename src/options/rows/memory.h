@@ -136,7 +136,8 @@ inline constexpr OptionSpec kMemoryRows[] = {
      .ours = true,
      .help =
          "Memory of each shard for KV blocks on their way to and from other replicas; a quarter "
-         "of it has to hold a block; by default 64 MiB where --roles names some, else none"},
+         "of it has to hold a block; by default 64 MiB where --roles names some and with "
+         "--fleet-listen, else none"},
     {.name = "memory-bytes-max",
      .env = "COXSWAIN_MEMORY_BYTES_MAX",
      .type = OptionType::kU64,

@@ -21,13 +21,43 @@ std::string_view state_of(const Status& health) {
   return health.code() == Code::kUnavailable ? "lost" : "late";
 }
 
+// Whether anybody loads, or is refractory, who helps.
+bool any_target(const FleetView& view) {
+  for (std::size_t i = 0; i < view.status.replicas.size(); ++i) {
+    const fleet::ReplicaStatus& replica = view.status.replicas[i];
+    const bool loads = replica.live.phase == fleet::LivePhase::kLoading ||
+                       replica.live.phase == fleet::LivePhase::kRefractory;
+    if (loads && view.health[i].ok() && fleet::computes_prompts(replica.role)) return true;
+  }
+  return false;
+}
+
+// One that loads, or has prompts of that time: it helps where it computes prompts.
+fleet::ReplicaState regions_of_target(fleet::ReplicaState out,
+                                      const fleet::ReplicaStatus& replica) {
+  const bool loads = replica.live.phase == fleet::LivePhase::kLoading;
+  out.work.prefilling += static_cast<std::uint32_t>(replica.live.n_prompts);
+  if (!fleet::computes_prompts(replica.role)) {
+    out.admission = fleet::Admission::kClosed;
+  } else {
+    out.assist = loads ? fleet::Assist::kTarget : fleet::Assist::kRefractory;
+    if (!loads) out.admission = fleet::Admission::kPullOnly;
+  }
+  return out;
+}
+
 // Those of its regions (fleet/state) that change in this fleet.
-fleet::ReplicaState regions_of(const fleet::ReplicaStatus& replica, const Status& health) {
+fleet::ReplicaState regions_of(const FleetView& view, std::size_t index) {
+  const fleet::ReplicaStatus& replica = view.status.replicas[index];
+  const Status& health = view.health[index];
   fleet::ReplicaState out;
   if (health.code() == Code::kUnavailable) return out;
   out.lost = false;
   out.role = replica.role;
-  out.params.residency = fleet::Residency::kResident;
+  const fleet::LivePhase phase = replica.live.phase;
+  out.params.residency = phase == fleet::LivePhase::kLoading ? fleet::Residency::kLoading
+                                                             : fleet::Residency::kResident;
+  out.params.layers_ready = replica.live.layers_ready;
   out.work.prefilling = static_cast<std::uint32_t>(replica.n_for_others);
   out.work.parked = static_cast<std::uint32_t>(replica.n_leaving);
   out.work.running = static_cast<std::uint32_t>(replica.n_stays - replica.n_for_others);
@@ -35,8 +65,14 @@ fleet::ReplicaState regions_of(const fleet::ReplicaStatus& replica, const Status
   out.drain = replica.drain;
   out.admission = fleet::Admission::kOpen;
   const bool drains = replica.drain.phase != fleet::DrainPhase::kNo;
+  if (!drains && (phase == fleet::LivePhase::kLoading || phase == fleet::LivePhase::kRefractory))
+    return regions_of_target(out, replica);
   out.ingress.open = !drains && fleet::generates(replica.role);
-  if (!drains) return out;
+  if (!drains) {
+    if (fleet::computes_prompts(replica.role) && any_target(view))
+      out.assist = fleet::Assist::kDonor;
+    return out;
+  }
   out.admission = fleet::Admission::kClosed;
   if (out.idle()) {
     out.role = fleet::Role::kNone;
@@ -64,6 +100,23 @@ json::Value handovers_of(const fleet::FleetStatus& status) {
   out.append_new("bytes", count(stats.n_bytes));
   if (!stats.transport.empty()) out.append_new("transport", stats.transport);
   out.append_new("together", count(status.n_together));
+  return json::Value(std::move(out));
+}
+
+json::Value divided_of(const fleet::DividedPrompts& divided) {
+  json::Object out;
+  out.append_new("moved", count(divided.n_moved));
+  out.append_new("layers", count(divided.n_layers));
+  out.append_new("finished", count(divided.n_finished));
+  out.append_new("recomputed", count(divided.n_recomputed));
+  return json::Value(std::move(out));
+}
+
+json::Value first_layers_of(const fleet::LiveTarget::State& live) {
+  json::Object out;
+  out.append_new("prompts", count(live.n_prompts));
+  out.append_new("begun", count(live.n_prompts_begun));
+  out.append_new("layers", count(live.n_layers_run));
   return json::Value(std::move(out));
 }
 
@@ -120,20 +173,44 @@ json::Value scaling_document(const fleet::AutoscalerView& view, TimePoint now) {
   return json::Value(std::move(out));
 }
 
-json::Value replica_document(std::size_t index,
-                             const fleet::ReplicaStatus& replica,
-                             const Status& health,
-                             fleet::Presence presence) {
+json::Value members_document(const MembersView& view) {
+  json::Object out;
+  out.append_new("source", view.source);
+  out.append_new("members",
+                 count(static_cast<std::uint64_t>(
+                     std::ranges::count(view.replicas, true, &MembersView::Replica::is_listed))));
+  out.append_new("current", view.status.is_current);
+  out.append_new("failures", count(view.status.n_failures));
+  out.append_new("refused", count(view.status.n_refused));
+  if (!view.status.last_failure.empty()) out.append_new("last_failure", view.status.last_failure);
+  return json::Value(std::move(out));
+}
+
+fleet::Presence presence_of(const FleetView& view, std::size_t replica) {
+  if (view.scaling) return view.scaling->presences[replica];
+  const bool is_away = view.members && !view.members->replicas[replica].is_listed &&
+                       view.health[replica].code() == Code::kUnavailable;
+  return is_away ? fleet::Presence::kAbsent : fleet::Presence::kPresent;
+}
+
+json::Value replica_document(const FleetView& view, std::size_t index) {
+  const fleet::ReplicaStatus& replica = view.status.replicas[index];
+  const Status& health = view.health[index];
+  const fleet::Presence presence = presence_of(view, index);
   json::Object out;
   out.append_new("replica", count(index));
+  if (view.members) out.append_new("member", view.members->replicas[index].name);
+  out.append_new("address", view.addresses[index]);
   out.append_new("role", std::string(fleet::name_of(replica.role)));
   out.append_new("state",
                  std::string(presence == fleet::Presence::kPresent ? state_of(health)
                                                                    : fleet::name_of(presence)));
   if (!health.ok()) out.append_new("reason", health.message());
-  const fleet::ReplicaState regions = regions_of(replica, health);
+  const fleet::ReplicaState regions = regions_of(view, index);
   out.append_new("admission", std::string(fleet::name_of(regions.admission)));
   out.append_new("drain", std::string(fleet::name_of(replica.drain.phase)));
+  if (regions.assist != fleet::Assist::kNone)
+    out.append_new("assist", std::string(fleet::name_of(regions.assist)));
   out.append_new("blitz_name", std::string(fleet::name_of(fleet::blitz_name(regions))));
   out.append_new("incarnation", count(replica.incarnation));
   out.append_new("restarts", count(restarts_of(replica)));
@@ -141,6 +218,13 @@ json::Value replica_document(std::size_t index,
   out.append_new("queued", count(replica.stats.queued));
   out.append_new("running", count(replica.stats.running));
   out.append_new("blocks", blocks_of(replica.stats));
+  // As its last step said.
+  const bool told = replica.live.n_layers != 0;
+  if (replica.stats.layers_ready != 0 || told)
+    out.append_new("layers_ready", count(replica.stats.layers_ready));
+  if (told) out.append_new("layers", count(replica.live.n_layers));
+  if (replica.live.n_prompts_begun != 0)
+    out.append_new("first_layers", first_layers_of(replica.live));
   out.append_new("steps", count(replica.stats.steps));
   out.append_new("prompt_tokens", count(replica.stats.prompt_tokens));
   out.append_new("cached_prompt_tokens", count(replica.stats.cached_prompt_tokens));
@@ -191,7 +275,16 @@ constexpr std::array kMetrics{
     ReplicaMetric{"tgi_replica_generated_tokens_total",
                   "Tokens that the replica has generated",
                   true,
-                  [](const fleet::ReplicaStatus& r) { return r.stats.generated_tokens; }}};
+                  [](const fleet::ReplicaStatus& r) { return r.stats.generated_tokens; }},
+    ReplicaMetric{
+        "tgi_replica_layers_ready",
+        "Layers of the model whose weights have arrived at the replica",
+        false,
+        [](const fleet::ReplicaStatus& r) { return std::uint64_t{r.stats.layers_ready}; }},
+    ReplicaMetric{"tgi_replica_first_layers_total",
+                  "Layers of waiting prompts that the replica has computed while it loaded",
+                  true,
+                  [](const fleet::ReplicaStatus& r) { return r.live.n_layers_run; }}};
 
 std::string label_of(std::size_t replica) {
   return "replica=\"" + std::to_string(replica) + "\"";
@@ -204,11 +297,9 @@ json::Value fleet_document(const FleetView& view) {
   std::uint64_t n_serving = 0;
   std::uint64_t n_restarts = 0;
   for (std::size_t i = 0; i < view.status.replicas.size(); ++i) {
-    const fleet::ReplicaStatus& replica = view.status.replicas[i];
-    const auto presence = view.scaling ? view.scaling->presences[i] : fleet::Presence::kPresent;
-    replicas.push_back(replica_document(i, replica, view.health[i], presence));
+    replicas.push_back(replica_document(view, i));
     n_serving += view.health[i].ok() ? 1 : 0;
-    n_restarts += restarts_of(replica);
+    n_restarts += restarts_of(view.status.replicas[i]);
   }
   json::Object out;
   out.append_new("replicas", json::Value(std::move(replicas)));
@@ -219,7 +310,9 @@ json::Value fleet_document(const FleetView& view) {
   out.append_new("resuming", count(view.status.n_resuming));
   out.append_new("resumed", count(view.status.n_resumed));
   out.append_new("handovers", handovers_of(view.status));
+  out.append_new("divided", divided_of(view.status.divided));
   if (view.scaling) out.append_new("autoscale", scaling_document(*view.scaling, view.now));
+  if (view.members) out.append_new("membership", members_document(*view.members));
   return json::Value(std::move(out));
 }
 

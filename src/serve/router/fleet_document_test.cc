@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 FleetView view_of_two() {
   FleetView out;
@@ -25,26 +26,69 @@ FleetView view_of_two() {
       .n_moved = 8, .n_recomputed = 2, .n_bytes = 4096, .n_running = 1, .transport = "memory"};
   out.status.n_together = 3;
   out.health = {Status(), Status(Code::kUnavailable, "no socket")};
+  out.addresses = {"/run/shard-0", "tcp://b:9400"};
   return out;
 }
 
 TEST(FleetDocument, EachReplicaAndTheWhole) {
   EXPECT_EQ(
       json::write(fleet_document(view_of_two())),
-      R"({"replicas":[{"replica":0,"role":"prefill","state":"serving","admission":"open","drain":"no",)"
+      R"({"replicas":[{"replica":0,"address":"/run/shard-0","role":"prefill","state":"serving","admission":"open","drain":"no",)"
       R"("blitz_name":"AusPrefill","incarnation":1,"restarts":0,"requests":3,"queued":1,"running":2,"blocks":{"total":9,"free":4,"cached":0,"leased":0,"retiring":0},"steps":30,)"
       R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0},)"
-      R"({"replica":1,"role":"mixed","state":"lost","reason":"no socket","admission":"closed","drain":"no",)"
+      R"({"replica":1,"address":"tcp://b:9400","role":"mixed","state":"lost","reason":"no socket","admission":"closed","drain":"no",)"
       R"("blitz_name":"Inactive","incarnation":4,"restarts":3,"requests":0,"queued":0,"running":0,"blocks":{"total":0,"free":0,"cached":0,"leased":0,"retiring":0},"steps":0,)"
       R"("prompt_tokens":0,"cached_prompt_tokens":0,"generated_tokens":0,"pauses":0}],)"
       R"("serving":1,"restarts":3,"requests":5,"waiting":2,"resuming":1,"resumed":7,)"
-      R"("handovers":{"moved":8,"recomputed":2,"running":1,"bytes":4096,"transport":"memory","together":3}})");
+      R"("handovers":{"moved":8,"recomputed":2,"running":1,"bytes":4096,"transport":"memory","together":3},)"
+      R"("divided":{"moved":0,"layers":0,"finished":0,"recomputed":0}})");
 }
 
 TEST(FleetDocument, AReplicaThatIsSlowIsLate) {
   FleetView view = view_of_two();
   view.health[1] = Status(Code::kDeadlineExceeded, "no step has finished");
   EXPECT_THAT(json::write(fleet_document(view)), HasSubstr(R"("state":"late")"));
+}
+
+TEST(FleetDocument, LayersThatAreThereAreShownOnceAStepHasSaidSo) {
+  FleetView view = view_of_two();
+  EXPECT_THAT(json::write(fleet_document(view)), Not(HasSubstr("layers_ready")));
+  view.status.replicas[0].stats.layers_ready = 5;
+  EXPECT_THAT(json::write(fleet_document(view)), HasSubstr(R"("layers_ready":5,"steps":30)"));
+}
+
+TEST(FleetDocument, AReplicaThatLoadsHelpsTheOthers) {
+  FleetView view = view_of_two();
+  view.health[1] = {};
+  view.status.replicas[1].stats.layers_ready = 2;
+  view.status.replicas[1].live = {.phase = fleet::LivePhase::kLoading,
+                                  .n_layers = 6,
+                                  .layers_ready = 2,
+                                  .n_prompts = 1,
+                                  .n_prompts_begun = 4,
+                                  .n_layers_run = 7};
+  view.status.divided = {.n_moved = 3, .n_layers = 5, .n_finished = 1, .n_recomputed = 2};
+  const std::string loading = json::write(fleet_document(view));
+  EXPECT_THAT(loading, HasSubstr(R"("assist":"donor","blitz_name":"OldPrefill")"));
+  EXPECT_THAT(loading, HasSubstr(R"("assist":"target","blitz_name":"NewPrefill")"));
+  EXPECT_THAT(
+      loading,
+      HasSubstr(
+          R"("layers_ready":2,"layers":6,"first_layers":{"prompts":1,"begun":4,"layers":7},)"));
+  EXPECT_THAT(loading,
+              HasSubstr(R"("divided":{"moved":3,"layers":5,"finished":1,"recomputed":2})"));
+  EXPECT_THAT(replica_metrics(view, telemetry::TextFormat::kPrometheus),
+              AllOf(HasSubstr("tgi_replica_layers_ready{replica=\"1\"} 2"),
+                    HasSubstr("tgi_replica_first_layers_total{replica=\"1\"} 7")));
+  view.status.replicas[1].live.phase = fleet::LivePhase::kRefractory;
+  EXPECT_THAT(json::write(fleet_document(view)),
+              HasSubstr(R"("admission":"pull_only","drain":"no","assist":"refractory",)"));
+  view.status.replicas[1].live.phase = fleet::LivePhase::kWhole;
+  EXPECT_THAT(json::write(fleet_document(view)), Not(HasSubstr("assist")));
+  view.status.replicas[1].live.phase = fleet::LivePhase::kLoading;
+  view.status.replicas[1].role = fleet::Role::kDecode;
+  EXPECT_THAT(json::write(fleet_document(view)),
+              AllOf(Not(HasSubstr("assist")), HasSubstr(R"("blitz_name":"LoadingDecode")")));
 }
 
 TEST(FleetDocument, ADrainedReplicaIsShown) {
@@ -88,6 +132,21 @@ TEST(FleetDocument, AFleetThatScalesItselfTellsWhatItDecided) {
   EXPECT_THAT(text,
               HasSubstr(R"({"ago_ms":2000,"decision":"load","replica":1,"outcome":"dry run",)"
                         R"("reason":"more are needed","inputs":{"waiting":5,"waiting_tokens":70)"));
+}
+
+TEST(FleetDocument, MembersAreNamedAndTheirSourceIsShown) {
+  FleetView view = view_of_two();
+  view.members = MembersView{.source = "etcd",
+                             .status = {.is_known = true, .n_failures = 2, .last_failure = "gone"},
+                             .replicas = {{"a", true}, {"b", false}}};
+  const std::string text = json::write(fleet_document(view));
+  EXPECT_THAT(text, HasSubstr(R"("replica":1,"member":"b","address":"tcp://b:9400")"));
+  EXPECT_THAT(text, HasSubstr(R"("state":"absent")"));
+  EXPECT_THAT(text,
+              HasSubstr(R"("membership":{"source":"etcd","members":1,"current":false,)"
+                        R"("failures":2,"refused":0,"last_failure":"gone"})"));
+  view.members->replicas[1].is_listed = true;
+  EXPECT_THAT(json::write(fleet_document(view)), Not(HasSubstr("absent"))) << "it is lost";
 }
 
 TEST(ReplicaMetrics, HaveTheLabel) {

@@ -2,34 +2,50 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <future>
+#include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "batch/block_transfers.h"
+#include "fleet/same_model.h"
 #include "kvspill/spill_tier.h"
-#include "rpc/memory_transport.h"
+#include "rpc/fleet_transport.h"
+#include "rpc/peer_channel.h"
 #include "serve/router/absent_runner.h"
 #include "serve/router/router_setup.h"
 #include "serve/status_file.h"
 
 namespace coxswain::serve {
+namespace {
+
+constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::milliseconds kPause{200};
+constexpr std::chrono::seconds kWaitingLogged{5};
+
+}  // namespace
 
 ReplicaGroup::ReplicaGroup(const options::OptionValues& values,
                            bool below_launcher,
                            const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer,
-                           telemetry::Logger& log)
-    : values_(values), log_(log), roles_(replica_roles(values).value()) {
-  std::vector<std::string> sockets{values.get<"master-shard-uds-path">()};
-  const std::vector<std::string>& more = values.get<"replica-uds-path">();
-  sockets.insert(sockets.end(), more.begin(), more.end());
-  for (std::size_t i = 0; i < sockets.size(); ++i) {
+                           telemetry::Logger& log,
+                           std::unique_ptr<membership::Membership> members)
+    : values_(values),
+      log_(log),
+      below_launcher_(below_launcher),
+      roles_(replica_roles(values).value()),
+      slots_(roles_.size()),
+      source_(std::move(members)) {
+  std::vector<std::string> places(roles_.size());
+  if (source_ == nullptr) places = named_places(values);
+  for (std::size_t i = 0; i < places.size(); ++i) {
     auto replica = std::make_unique<Replica>();
-    replica->shard =
-        sockets.size() == 1 ? "the shard" : "the shard of replica " + std::to_string(i);
+    replica->shard = places.size() == 1 ? "the shard" : "the shard of replica " + std::to_string(i);
     replica->connector = std::make_unique<ShardConnector>(
-        values, sockets[i], below_launcher, tokenizer, log, [r = replica.get()] {
-          r->bell.ring();
-        });
+        values, places[i], below_launcher, tokenizer, log, [r = replica.get()] { r->bell.ring(); });
+    replica->is_wanted = replica->joins = source_ == nullptr;
+    replica->role = roles_[i];
     replicas_.push_back(std::move(replica));
   }
   n_present_ = replicas_.size();
@@ -46,38 +62,188 @@ Status ReplicaGroup::scale_over(ReplicaChannel channel, std::size_t n_present) {
 ReplicaGroup::~ReplicaGroup() = default;
 
 Status ReplicaGroup::connect() {
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    const auto& replica = replicas_[i];
-    if (i >= n_present_) {
-      replica->info = info();
-      replica->runner = std::make_shared<AbsentRunner>(info());
-      replica->health = Status(Code::kUnavailable, replica->shard + " is not there");
-      continue;
-    }
-    COXSWAIN_ASSIGN_OR_RETURN(replica->runner, replica->connector->connect_patiently());
-    replica->info = replica->runner->info();
-    const RunnerInfo& first = info();
-    if (replica->info.vocab_size != first.vocab_size ||
-        replica->info.model_fingerprint != first.model_fingerprint) {
-      return {Code::kFailedPrecondition, replica->shard + " serves another model than the first"};
-    }
+  COXSWAIN_RETURN_IF_ERROR(below_launcher_ ? connect_all() : connect_any());
+  for (const auto& replica : replicas_) {
+    if (replica->is_there) continue;
+    replica->info = info_;
+    replica->runner = std::make_shared<AbsentRunner>(info_);
+    base::MutexLock lock(mu_);
+    replica->health = Status(Code::kUnavailable, replica->shard + " is not there");
   }
   return {};
 }
 
+Status ReplicaGroup::connect_all() {
+  for (std::size_t i = 0; i < n_present_; ++i)
+    COXSWAIN_RETURN_IF_ERROR(
+        take_runner(*replicas_[i], replicas_[i]->connector->connect_patiently()));
+  return {};
+}
+
+Status ReplicaGroup::connect_any() {
+  if (source_ != nullptr) {
+    COXSWAIN_RETURN_IF_ERROR(source_->start([this](const auto& members) { note_members(members); },
+                                            [this](const Status& status) { note_source(status); }));
+  }
+  const TimePoint deadline = Clock::now() + kPatience;
+  for (;;) {
+    Status status = connect_each();
+    if (status.ok()) return {};
+    const bool waits = status.code() == Code::kUnavailable && Clock::now() < deadline;
+    if (source_ == nullptr && !waits) return status;
+    log_.warn_limited("connect",
+                      kWaitingLogged,
+                      "waiting for a shard",
+                      {{"reason", std::string_view(status.message())}});
+    base::MutexLock lock(mu_);
+    members_changed_.wait_for(lock, kPause, [this]() REQUIRES(mu_) { return any_news_; });
+  }
+}
+
+// All at the same time: one that does not answer keeps no other waiting.
+Status ReplicaGroup::connect_each() {
+  std::vector<std::pair<Replica*, std::future<Result<ShardConnector::Runner>>>> tries;
+  {
+    base::MutexLock lock(mu_);
+    any_news_ = false;
+    if (source_ != nullptr) follow_members();
+    for (const auto& replica : replicas_) {
+      if (!replica->is_wanted) continue;
+      tries.emplace_back(replica.get(), std::async(std::launch::async, [r = replica.get()] {
+                           return r->connector->connect();
+                         }));
+    }
+  }
+  Status failure(Code::kUnavailable, why_nobody());
+  bool any = false;
+  for (auto& [replica, runner] : tries) {
+    Status status = take_runner(*replica, runner.get());
+    any = any || status.ok();
+    if (status.ok()) continue;
+    // What an option names and is wrong is the option's fault; a list may have what belongs to others.
+    if (source_ == nullptr && status.code() != Code::kUnavailable) return status;
+    log_.warn_limited(replica->shard,
+                      kWaitingLogged,
+                      replica->shard + " is not there",
+                      {{"reason", std::string_view(status.message())}});
+    failure = std::move(status);
+  }
+  return any ? Status() : failure;
+}
+
+Status ReplicaGroup::take_runner(Replica& replica, Result<ShardConnector::Runner> runner) {
+  if (!runner.ok()) return runner.status();
+  const RunnerInfo info = runner.value()->info();
+  const bool is_first =
+      std::ranges::none_of(replicas_, [](const auto& other) { return other->is_there; });
+  if (is_first) info_ = info;
+  COXSWAIN_RETURN_IF_ERROR(fleet::check_same_model(replica.shard, info, info_));
+  replica.runner = std::move(runner).value();
+  replica.info = info;
+  replica.is_there = true;
+  replica.connector->keep();
+  base::MutexLock lock(mu_);
+  replica.joins = false;
+  return {};
+}
+
+void ReplicaGroup::note_members(const membership::Members& members) {
+  {
+    base::MutexLock lock(mu_);
+    members_ = members;
+    any_news_ = true;
+    if (follows_) follow_members();
+  }
+  members_changed_.notify_all();
+}
+
+void ReplicaGroup::note_source(const Status& status) {
+  if (status.ok()) {
+    log_.info("the list of members is kept up to date again");
+  } else {
+    log_.warn("the list of members cannot be kept up to date, the last one holds",
+              {{"reason", std::string_view(status.message())}});
+  }
+}
+
+void ReplicaGroup::follow_members() {
+  std::vector<bool> is_up;
+  is_up.reserve(replicas_.size());
+  for (const auto& replica : replicas_)
+    is_up.push_back(fleet_ != nullptr && replica->health.code() != Code::kUnavailable);
+  const MemberSlots::Changes changes = slots_.take(members_, is_up);
+  for (const std::size_t i : changes.left) {
+    Replica& replica = *replicas_[i];
+    log_.info("a member has left",
+              {{"member", std::string_view(slots_.slots()[i].member.name)},
+               {"replica", std::uint64_t{i}}});
+    replica.is_wanted = replica.joins = false;
+    if (fleet_ != nullptr) static_cast<void>(fleet_->dismiss(i));
+  }
+  for (const std::size_t i : changes.came) {
+    Replica& replica = *replicas_[i];
+    const membership::Member& member = slots_.slots()[i].member;
+    log_.info("a member has come",
+              {{"member", std::string_view(member.name)},
+               {"address", std::string_view(member.address)},
+               {"role", membership::name_of(member.role)},
+               {"replica", std::uint64_t{i}}});
+    replica.connector->set_place(std::string(rpc::kAddressScheme) + member.address);
+    replica.role = role_of(member);
+    replica.is_wanted = replica.joins = true;
+    n_shown_ = std::max(n_shown_, i + 1);
+    if (fleet_ != nullptr && !replica.connector->is_current())
+      static_cast<void>(fleet_->dismiss(i));
+    replica.bell.ring();
+  }
+  for (const std::string& name : changes.left_out) {
+    log_.warn("a member has to wait until another one leaves",
+              {{"member", std::string_view(name)},
+               {"members_max", std::uint64_t{values_.get<"members-max">()}}});
+  }
+}
+
+fleet::Role ReplicaGroup::role_of(const membership::Member& member) const {
+  if (values_.get<"disaggregation">() == "off") return fleet::Role::kMixed;
+  switch (member.role) {
+    case membership::Role::kPrefill:
+      return fleet::Role::kPrefill;
+    case membership::Role::kDecode:
+      return fleet::Role::kDecode;
+    case membership::Role::kMixed:
+      break;
+  }
+  return fleet::Role::kMixed;
+}
+
+// Where members come and go, while there is none.
+std::string ReplicaGroup::why_nobody() const {
+  if (source_ == nullptr) return "no shard is named";
+  const membership::SourceStatus status = source_->status();
+  return status.is_known || status.last_failure.empty() ? "there is no member yet"
+                                                        : status.last_failure;
+}
+
 Result<request::TokenLimits> ReplicaGroup::resolve_limits(const request::TokenLimitOptions& asked) {
+  std::optional<request::TokenLimits> all;
   for (const auto& replica : replicas_) {
     COXSWAIN_ASSIGN_OR_RETURN(replica->limits, request::resolve_limits(asked, replica->info));
+    request::TokenLimits& own = replica->limits;
+    if (!replica->is_there && !scales()) {
+      // It may have more room than those that are there.
+      if (!asked.batch_total_tokens_max)
+        own.batch_total_tokens_max = std::numeric_limits<std::uint32_t>::max();
+      continue;
+    }
+    if (!all) {
+      all = own;
+      continue;
+    }
+    all->input_tokens_max = std::min(all->input_tokens_max, own.input_tokens_max);
+    all->total_tokens_max = std::min(all->total_tokens_max, own.total_tokens_max);
+    all->batch_total_tokens_max += own.batch_total_tokens_max;
   }
-  request::TokenLimits all = replicas_.front()->limits;
-  all.batch_total_tokens_max = 0;
-  for (const auto& replica : replicas_) {
-    const request::TokenLimits& own = replica->limits;
-    all.input_tokens_max = std::min(all.input_tokens_max, own.input_tokens_max);
-    all.total_tokens_max = std::min(all.total_tokens_max, own.total_tokens_max);
-    all.batch_total_tokens_max += own.batch_total_tokens_max;
-  }
-  return all;
+  return *all;
 }
 
 Status ReplicaGroup::can_have_roles() const {
@@ -126,8 +292,8 @@ Result<fleet::FleetMember> ReplicaGroup::member(std::size_t index) {
       .observer = *replica.metrics,
       .step_prompt_tokens = step_prompt_tokens,
       .resumes = replica.info.capabilities.takes_ids,
-      .role = roles_[index],
-      .present = index < n_present_};
+      .role = replica.role,
+      .present = replica.is_there};
 }
 
 Status ReplicaGroup::start(telemetry::Metrics& metrics) {
@@ -155,7 +321,7 @@ Status ReplicaGroup::start(telemetry::Metrics& metrics) {
       members,
       options,
       fleet::Fleet::Parts{.log = log_, .metrics = &metrics, .on_work = on_work},
-      std::make_unique<rpc::MemoryTransport>());
+      std::make_unique<rpc::FleetTransport>(names_machines(values_), log_));
   start_autoscaler();
   return {};
 }
@@ -191,22 +357,40 @@ void ReplicaGroup::supervise(std::function<void(const Status&)> on_health,
             .engine = fleet_->engine(i),
             .bell = replica.bell,
             .connect = [&replica] { return replica.connector->connect(); },
-            .on_state = [this, &replica](const Status& s) { note_health(replica, s); },
+            .on_state = [this, i](const Status& s) { note_health(i, s); },
             .metrics = metrics_,
             .up = &replica.metrics->replica_up(),
             .log = log_,
             .health_asked = health_asked,
             .on_stuck = [&replica] { replica.connector->end_stuck_shard(); },
             .shard = replica.shard,
-            .wanted = [this, i] { return !autoscaler_ || autoscaler_->wants(i); }},
+            .wanted = [this, i] { return wants(i); },
+            .outdated = [&replica] { return !replica.connector->is_current(); },
+            .on_connected = [&replica] { replica.connector->keep(); },
+            .is_there = replica.is_there},
         replica.info,
         fleet::ReplicaSupervisor::Options{});
   }
   if (autoscaler_) autoscaler_->start();
+  if (source_ == nullptr) return;
+  base::MutexLock lock(mu_);
+  follows_ = true;
+  follow_members();
 }
 
-void ReplicaGroup::note_health(Replica& replica, const Status& status) {
+bool ReplicaGroup::wants(std::size_t index) const {
+  if (autoscaler_) return autoscaler_->wants(index);
   base::MutexLock lock(mu_);
+  return replicas_[index]->is_wanted;
+}
+
+void ReplicaGroup::note_health(std::size_t index, const Status& status) {
+  Replica& replica = *replicas_[index];
+  base::MutexLock lock(mu_);
+  if (status.ok() && replica.joins && replica.connector->is_current()) {
+    replica.joins = false;
+    static_cast<void>(fleet_->admit(index, replica.role));
+  }
   if (autoscaler_ && replica.health.ok() != status.ok()) autoscaler_->ring();
   replica.health = status;
   std::vector<Status> each;
@@ -222,7 +406,18 @@ FleetView ReplicaGroup::view() const {
   FleetView out{.status = fleet_->status(), .now = Clock::now()};
   if (autoscaler_) out.scaling = autoscaler_->view();
   base::MutexLock lock(mu_);
-  for (const auto& replica : replicas_) out.health.push_back(replica->health);
+  for (const auto& replica : replicas_) {
+    out.health.push_back(replica->health);
+    out.addresses.push_back(replica->connector->place());
+  }
+  if (source_ == nullptr) return out;
+  MembersView& members = out.members.emplace(
+      MembersView{.source = values_.get<"membership">(), .status = source_->status()});
+  for (const MemberSlots::Slot& slot : slots_.slots())
+    members.replicas.push_back({.name = slot.member.name, .is_listed = slot.is_taken});
+  members.replicas.resize(n_shown_);
+  out.status.replicas.resize(n_shown_);
+  out.health.resize(n_shown_);
   return out;
 }
 
@@ -232,7 +427,12 @@ std::vector<ReplicaMemory> ReplicaGroup::memory() const {
   const std::string folder = path.substr(0, std::min(path.rfind('/'), path.size()));
   const fleet::FleetStatus status = fleet_->status();
   std::vector<ReplicaMemory> out;
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+  std::size_t n = replicas_.size();
+  if (source_ != nullptr) {
+    base::MutexLock lock(mu_);
+    n = n_shown_;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
     ReplicaMemory one{.status = {},
                       .info = replicas_[i]->info,
                       .stats = status.replicas[i].stats,
@@ -254,6 +454,10 @@ void ReplicaGroup::ring() {
 }
 
 void ReplicaGroup::stop_supervisors() {
+  {
+    base::MutexLock lock(mu_);
+    follows_ = false;
+  }
   if (autoscaler_) autoscaler_->stop();
   for (const auto& replica : replicas_)
     if (replica->supervisor) replica->supervisor->stop();

@@ -16,12 +16,14 @@
 #include "base/random.h"
 #include "http/server.h"
 #include "json/json.h"
+#include "membership/open.h"
 #include "openapi/document.h"
 #include "options/options.h"
 #include "router/api.h"
 #include "security/tls.h"
 #include "serve/model_source.h"
 #include "serve/open_files.h"
+#include "serve/peer_files.h"
 #include "serve/router/chat_model.h"
 #include "serve/router/cluster_control.h"
 #include "serve/router/router_setup.h"
@@ -112,9 +114,19 @@ std::optional<StartFailure> RouterProcess::start() {
   if (values_.get<"max-batch-size">() == 0) {
     return bad_option("`max_batch_size` must be > 0");
   }
+  for (const auto& [name, path] :
+       {std::pair{"AIP_PREDICT_ROUTE", values_.get<"AIP_PREDICT_ROUTE">()},
+        std::pair{"AIP_HEALTH_ROUTE", values_.get<"AIP_HEALTH_ROUTE">()}}) {
+    if (path && (!path->starts_with('/') || path->find_first_of("*?# ") != std::string::npos))
+      return bad_option(std::string(name) + " must be a path, `" + *path + "` is none");
+  }
+  if (const Status places = check_places(values_); !places.ok())
+    return bad_option(places.message());
   if (const Status roles = replica_roles(values_).status(); !roles.ok())
     return bad_option(roles.message());
   if (auto failure = check_security_files(values_)) return failure;
+  if (const Status files = check_fleet_files(values_, names_machines(values_)); !files.ok())
+    return bad_option(files.message());
   if (auto failure = load_keys()) return failure;
   if (auto failure = load_certificate()) return failure;
   if (auto failure = load_files()) return failure;
@@ -200,7 +212,14 @@ std::optional<StartFailure> RouterProcess::load_files() {
 
 std::optional<StartFailure> RouterProcess::connect() {
   const bool below_launcher = environment_.contains(kParentPipeVariable);
-  replicas_ = std::make_unique<ReplicaGroup>(values_, below_launcher, tokenizer_, log_);
+  std::unique_ptr<membership::Membership> members;
+  if (has_members(values_)) {
+    auto opened = membership::open_membership(values_, {});
+    if (!opened.ok()) return bad_option(opened.status().message());
+    members = std::move(opened).value();
+  }
+  replicas_ =
+      std::make_unique<ReplicaGroup>(values_, below_launcher, tokenizer_, log_, std::move(members));
   if (const Status scaling = prepare_scaling(); !scaling.ok()) return bad_option(scaling.message());
   if (const Status status = replicas_->connect(); !status.ok()) {
     return StartFailure{
@@ -461,7 +480,7 @@ void RouterProcess::on_parent_gone() {
 }
 
 void RouterProcess::dump_state() {
-  const fleet::FleetStatus all = replicas_->fleet().status();
+  const fleet::FleetStatus all = replicas_->view().status;
   for (std::size_t i = 0; i < all.replicas.size(); ++i) {
     const batch::EngineStats& stats = all.replicas[i].stats;
     const std::string line =

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "api/errors.h"
+#include "membership/membership.h"
 #include "router/error_response.h"
+#include "rpc/peer_channel.h"
 #include "serve/log_level.h"
 #include "serve/replica_roles.h"
 
@@ -34,8 +36,43 @@ api::ApiStyle v1_style(const options::OptionValues& values) {
 
 }  // namespace
 
+bool has_members(const options::OptionValues& values) {
+  return values.get<"membership">() != "static";
+}
+
+std::vector<std::string> named_places(const options::OptionValues& values) {
+  std::vector<std::string> out{values.get<"master-shard-uds-path">()};
+  const std::vector<std::string>& more = values.get<"replica-uds-path">();
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+Status check_places(const options::OptionValues& values) {
+  const bool names_some =
+      values.is_set<"master-shard-uds-path">() || values.is_set<"replica-uds-path">();
+  if (has_members(values) && names_some) {
+    return invalid_argument("`membership` " + values.get<"membership">() +
+                                " says which shards there are: leave `master_shard_uds_path` and "
+                                "`replica_uds_path` out",
+                            "membership");
+  }
+  for (const std::string& place : named_places(values)) {
+    if (!place.starts_with(rpc::kAddressScheme)) continue;
+    COXSWAIN_RETURN_IF_ERROR(
+        membership::check_address(std::string_view(place).substr(rpc::kAddressScheme.size()))
+            .with_context("shard " + place));
+  }
+  return {};
+}
+
 Result<std::vector<fleet::Role>> replica_roles(const options::OptionValues& values) {
-  return roles_of(values, 1 + values.get<"replica-uds-path">().size());
+  if (!has_members(values)) return roles_of(values, named_places(values).size());
+  if (values.is_set<"roles">()) {
+    return invalid_argument("`roles` are said by the members with `membership` " +
+                                values.get<"membership">() + ": leave it out",
+                            "roles");
+  }
+  return std::vector(values.get<"members-max">(), fleet::Role::kMixed);
 }
 
 request::TokenLimitOptions token_limit_options(const options::OptionValues& values) {
@@ -122,6 +159,13 @@ http::ServerOptions server_options(const options::OptionValues& values,
   return out;
 }
 
+bool names_machines(const options::OptionValues& values) {
+  const auto is_machine = [](std::string_view place) {
+    return place.starts_with(rpc::kAddressScheme);
+  };
+  return has_members(values) || std::ranges::any_of(named_places(values), is_machine);
+}
+
 router::ApiOptions api_options(const options::OptionValues& values,
                                const request::TokenLimits& limits,
                                const RunnerInfo& info) {
@@ -136,6 +180,8 @@ router::ApiOptions api_options(const options::OptionValues& values,
   out.unsent_bytes_max = values.get<"unsent-bytes-max">();
   out.queue_timeout = values.get<"queue-timeout-ms">();
   out.request_timeout = values.get<"request-timeout-ms">();
+  out.predict_route = values.get<"AIP_PREDICT_ROUTE">().value_or("");
+  out.auth.health_route = values.get<"AIP_HEALTH_ROUTE">().value_or("");
   out.strict_model = values.get<"strict-model">();
   out.parse_special_in_content = values.get<"parse-special-in-content">();
   out.auth.v1 = v1_style(values);
@@ -147,6 +193,7 @@ router::ApiOptions api_options(const options::OptionValues& values,
   out.limits.stop_sequences_max = values.get<"max-stop-sequences">();
   out.limits.top_n_tokens_max = values.get<"max-top-n-tokens">();
   out.limits.vocab_size = info.vocab_size;
+  out.limits.eos_token_ids = info.eos_token_ids;
   out.limits.allows_grammars = !values.get<"disable-grammar-support">();
   out.limits.grammars_are_patterns = !info.capabilities.takes_ids;  // stock shards
   out.documents.client_batch_max = values.get<"max-client-batch-size">();

@@ -22,7 +22,17 @@
 
 namespace coxswain::serve {
 
-// What each replica is for: the one at --master-shard-uds-path, then the others. Errors: those of parse_roles().
+// Whether a replica is, or may be, on another machine.
+bool names_machines(const options::OptionValues& values);
+// Whether etcd or Kubernetes say which shards there are.
+bool has_members(const options::OptionValues& values);
+// Where the shards are that the options name: --master-shard-uds-path, then --replica-uds-path.
+std::vector<std::string> named_places(const options::OptionValues& values);
+// Errors: kInvalidArgument: tcp://HOST:PORT is none, or shards are named where members come and go.
+Status check_places(const options::OptionValues& values);
+
+// What each replica is for: those of named_places(). Where members come and go, mixed until they have come. Errors:
+// those of parse_roles(); kInvalidArgument if members bring their roles and the options name some.
 Result<std::vector<fleet::Role>> replica_roles(const options::OptionValues& values);
 
 request::TokenLimitOptions token_limit_options(const options::OptionValues& values);

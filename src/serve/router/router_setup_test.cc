@@ -10,6 +10,7 @@ namespace coxswain::serve {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 options::OptionValues values_of(std::initializer_list<const char*> arguments,
                                 const options::Environment& environment = {}) {
@@ -101,6 +102,28 @@ TEST(RouterSetup, OptionsReachTheEngine) {
   EXPECT_EQ(policy_of("--capacity-policy=max-utilization"), CapacityPolicy::kMaxUtilization);
   EXPECT_EQ(policy_of("--capacity-policy=adaptive"), CapacityPolicy::kAdaptive);
   EXPECT_EQ(engine_options(values_of({}), {}, any_info()).policy, CapacityPolicy::kAdaptive);
+}
+
+TEST(RouterSetup, PlacesOfShardsAreChecked) {
+  const auto refusal = [](std::initializer_list<const char*> arguments) {
+    return check_places(values_of(arguments)).message();
+  };
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_EQ(refusal({"--master-shard-uds-path=tcp://a:1", "--replica-uds-path=/run/b"}), "");
+  EXPECT_THAT(refusal({"--replica-uds-path=tcp://b"}), StartsWith("shard tcp://b: `address` must"));
+  EXPECT_EQ(refusal({"--membership=etcd"}), "");
+  EXPECT_THAT(refusal({"--membership=etcd", "--master-shard-uds-path=/run/b"}),
+              StartsWith("`membership` etcd says which shards there are"));
+}
+
+TEST(RouterSetup, MembersHaveAReplicaEachAndBringTheirRoles) {
+  EXPECT_EQ(replica_roles(values_of({"--membership=etcd", "--members-max=3"})).value(),
+            std::vector(3, fleet::Role::kMixed));
+  EXPECT_EQ(replica_roles(values_of({"--replica-uds-path=/run/b"})).value().size(), 2U);
+  EXPECT_THAT(replica_roles(values_of({"--membership=etcd", "--roles=prefill=1,decode=1"}))
+                  .status()
+                  .message(),
+              StartsWith("`roles` are said by the members"));
 }
 
 TEST(RouterSetup, TheModelIsNamedAsItIsServed) {

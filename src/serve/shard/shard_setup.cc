@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "serve/replica_roles.h"
 #include "serve/text_files.h"
 #include "tensor/dtype.h"
 #include "tensor/page_arena.h"
@@ -22,6 +23,8 @@ constexpr std::uint64_t kSpillAttachmentBytes = std::uint64_t{32} << 20;
 constexpr const char* kSocketCure =
     "Choose a folder with room that you may write to, with TMPDIR or --shard-uds-path (of this "
     "program: --uds-path).";
+constexpr const char* kAddressCure =
+    "Choose a HOST:PORT of this machine that is free for --fleet-listen.";
 constexpr const char* kModelCure =
     "Check the folder of the model: it must be complete, and of a family that is served.";
 constexpr const char* kMemoryCure =
@@ -103,6 +106,32 @@ std::string shared_text(const model::SharedWeights& use, std::uint32_t sharers) 
          " in pages of 2 MiB";
 }
 
+std::vector<std::string> weights_sources(const options::OptionValues& values) {
+  std::vector<std::string> out;
+  const std::string text = values.get<"weights-from">().value_or("");
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    if (end > at) out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+namespace {
+
+// One of the two stands for both.
+std::optional<model::RopeOverride> rope_override(const options::OptionValues& values) {
+  const auto& scaling = values.get<"rope-scaling">();
+  const auto factor = values.get<"rope-factor">();
+  if (!scaling && !factor) return std::nullopt;
+  return model::RopeOverride{
+      .scaling = scaling == "dynamic" ? model::RopeScaling::kDynamic : model::RopeScaling::kLinear,
+      .factor = factor.value_or(1.0),
+      .positions_min = values.get<"max-total-tokens">().value_or(0)};
+}
+
+}  // namespace
+
 runner::RunnerOptions runner_options(const options::OptionValues& values) {
   runner::RunnerOptions out;
   out.model_dir = values.get<"model-id">().value_or("");  // parse() asks for it
@@ -122,12 +151,15 @@ runner::RunnerOptions runner_options(const options::OptionValues& values) {
   for (const std::uint64_t window : values.get<"max-attention-window">())
     out.windows.max_attention_window.push_back(static_cast<std::uint32_t>(window));
   out.windows.sink_token_length = static_cast<std::uint32_t>(values.get<"sink-token-length">());
+  out.rope = rope_override(values);
   out.kv_bytes = values.get<"kv-cache-bytes-max">();
   if (values.get<"kv-host-bytes-max">() > 0 ||
       (values.get<"kv-spill-path">() && values.get<"kv-spill-bytes-max">() > 0))
     out.attachment_bytes_max = kSpillAttachmentBytes;
+  // Whoever may be one of several machines may have to hand blocks over, as replicas below a launcher with roles.
+  const std::uint64_t handover = values.is_set<"fleet-listen">() ? kHandoverBytes : 0;
   out.attachment_bytes_max =
-      std::max(out.attachment_bytes_max, values.get<"kv-handover-bytes-max">().value_or(0));
+      std::max(out.attachment_bytes_max, values.get<"kv-handover-bytes-max">().value_or(handover));
   out.memory_budget_bytes = values.get<"memory-bytes-max">();
   out.others_bytes = values.get<"kv-host-bytes-max">();
   out.max_batch_prefill_tokens = values.get<"max-batch-prefill-tokens">();
@@ -153,7 +185,8 @@ StartFailure path_failure(const Status& status) {
 }
 
 StartFailure socket_failure(const Status& status) {
-  return cannot_start(status, kSocketCure, kExitFailure);
+  const bool is_address = status.message().starts_with("cannot listen at ");
+  return cannot_start(status, is_address ? kAddressCure : kSocketCure, kExitFailure);
 }
 
 json::Object facts_of(const runner::LocalRunner& runner) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <coxswain/status.h>
 #include <coxswain/types.h>
@@ -39,6 +40,9 @@ std::string packed_text(const model::WeightCacheUse& use);
 
 // "1.20 GiB of 4 replicas, filled in 2.31 s, 1.20 GiB in pages of 2 MiB". Empty where nothing is shared.
 std::string shared_text(const model::SharedWeights& use, std::uint32_t sharers);
+
+// The words of --weights-from.
+std::vector<std::string> weights_sources(const options::OptionValues& values);
 
 runner::RunnerOptions runner_options(const options::OptionValues& values);
 

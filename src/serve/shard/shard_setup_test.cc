@@ -100,6 +100,28 @@ TEST(ShardSetup, OptionsReachTheRunner) {
             (model::WindowLimits{.max_attention_window = {64, 0, 9}, .sink_token_length = 4}));
 }
 
+TEST(ShardSetup, OneRopeOptionStandsForBoth) {
+  using model::RopeOverride;
+  using model::RopeScaling;
+  const auto rope = [](std::initializer_list<const char*> given) {
+    return runner_options(values_of(given)).rope;
+  };
+  EXPECT_EQ(rope({}), std::nullopt);
+  EXPECT_EQ(rope({"--rope-factor=4"}),
+            (RopeOverride{.scaling = RopeScaling::kLinear, .factor = 4.0}));
+  EXPECT_EQ(rope({"--rope-scaling=dynamic"}),
+            (RopeOverride{.scaling = RopeScaling::kDynamic, .factor = 1.0}));
+  EXPECT_EQ(rope({"--rope-scaling=dynamic", "--max-total-tokens=70"})->positions_min, 70U);
+  EXPECT_EQ(rope({"--rope-scaling=linear", "--rope-factor=1.5"}),
+            (RopeOverride{.scaling = RopeScaling::kLinear, .factor = 1.5}));
+}
+
+TEST(ShardSetup, SourcesOfWeightsStandBetweenCommas) {
+  EXPECT_TRUE(weights_sources(values_of({})).empty());
+  EXPECT_EQ(weights_sources(values_of({"--weights-from", "unix:///a,/b,,c"})),
+            (std::vector<std::string>{"unix:///a", "/b", "c"}));
+}
+
 TEST(ShardSetup, PackedWeightsAreToldByWhatBecameOfThem) {
   model::WeightCacheUse use;
   EXPECT_EQ(packed_text(use), "");

@@ -1,0 +1,45 @@
+#pragma once
+// PacedRunner: a runner whose results come when a machine with given costs would have them, and not before.
+//
+// Thread rule: as StepRunner.
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include <coxswain/step_runner.h>
+
+#include "step_costs.h"
+
+namespace coxswain::bench {
+
+class PacedRunner final : public StepRunner {
+ public:
+  PacedRunner(StepRunner& inner, const StepCosts& costs) : inner_(inner), costs_(costs) {}
+
+  RunnerInfo info() const override { return inner_.info(); }
+  Result<StepTicket> submit(StepPlan plan) override;
+  Result<StepResult> wait(StepTicket ticket, TimePoint until) override;
+  Status healthy() override { return inner_.healthy(); }
+  Status attach(Attachment attachment) override { return inner_.attach(std::move(attachment)); }
+  Status detach(std::uint64_t id) override { return inner_.detach(id); }
+  Result<Attachment> take(std::uint64_t id) override { return inner_.take(id); }
+
+ private:
+  struct Due {
+    TimePoint at{};
+    Clock::duration takes{};
+  };
+
+  StepRunner& inner_;
+  const StepCosts costs_;
+  std::deque<Due> due_;  // of the plans in flight
+  TimePoint last_due_{};
+  std::optional<StepResult> held_;  // computed before its time
+};
+
+// Sleeps until a start that began at `started` takes what `rule` says: STAMP,WARM,COLD,TTL, see
+// coxswain-bench-paced-server. Null: at once.
+void wait_for_start(TimePoint started, const char* rule);
+
+}  // namespace coxswain::bench

@@ -1,0 +1,93 @@
+// What a step yields leaves together where sinks have an outlet in common, first tokens before the rest.
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "batch/testing/core_driver.h"
+
+namespace coxswain::batch {
+namespace {
+
+using testing::CoreDriver;
+using testing::FakeRunnerOptions;
+
+FakeRunnerOptions one_plan_at_a_time() {
+  FakeRunnerOptions o;
+  o.n_blocks = {100};
+  o.capabilities.look_ahead = false;
+  return o;
+}
+
+GenerationRequest prompt_of_ten(std::uint64_t id) {
+  GenerationRequest r;
+  r.id = RequestId{id};
+  for (std::uint32_t i = 0; i < 10; ++i) r.prompt.push_back(static_cast<TokenId>(id + i));
+  r.stopping.max_new_tokens = 4;
+  return r;
+}
+
+// An outlet that counts the calls and the events in each.
+class CountingOutlet final : public EventOutlet {
+ public:
+  void on_events(std::span<SinkEvent> events) override {
+    sizes.push_back(events.size());
+    for (SinkEvent& e : events) e.sink->on_event(std::move(e.event));
+  }
+  std::vector<std::size_t> sizes;
+};
+
+class SinkOfOutlet final : public TokenSink {
+ public:
+  explicit SinkOfOutlet(EventOutlet& outlet) : outlet_(outlet) {}
+  EventOutlet* outlet() override { return &outlet_; }
+  void on_event(TokenEvent event) override { n_tokens += event.tokens.size(); }
+  std::size_t n_tokens = 0;
+
+ private:
+  EventOutlet& outlet_;
+};
+
+TEST(Outlets, WhatAStepYieldsLeavesInOneCall) {
+  EngineOptions options;
+  options.prefill_tokens_max = 30;
+  CoreDriver d(one_plan_at_a_time(), options);
+  CountingOutlet outlet;
+  std::vector<std::shared_ptr<SinkOfOutlet>> sinks;
+  for (std::uint64_t id = 0; id < 3; ++id) {
+    sinks.push_back(std::make_shared<SinkOfOutlet>(outlet));
+    GenerationRequest r = prompt_of_ten(id);
+    d.core->add(std::move(r), sinks.back(), d.now);
+  }
+  const auto alone = d.add(prompt_of_ten(7));
+  ASSERT_TRUE(d.run());
+  EXPECT_EQ(outlet.sizes, (std::vector<std::size_t>{3, 3, 3, 3}));
+  for (const auto& sink : sinks) EXPECT_EQ(sink->n_tokens, 4U);
+  EXPECT_EQ(alone->tokens().size(), 4U);
+}
+
+// Who waits for a first token has it before the other rows of its step are looked at.
+TEST(Outlets, AFirstTokenLeavesBeforeThoseOfAnswersThatRun) {
+  CoreDriver d(one_plan_at_a_time());
+  CountingOutlet outlet;
+  const auto add = [&](std::uint64_t id) {
+    GenerationRequest r = prompt_of_ten(id);
+    d.core->add(std::move(r), std::make_shared<SinkOfOutlet>(outlet), d.now);
+  };
+  for (std::uint64_t id = 0; id < 3; ++id) add(id);
+  while (outlet.sizes.empty()) d.turn();
+  add(3);
+  ASSERT_TRUE(d.run());
+  const auto first = std::ranges::find(outlet.sizes, std::size_t{1});
+  ASSERT_NE(first, outlet.sizes.end());
+  EXPECT_EQ(*std::next(first), 3U);
+}
+
+}  // namespace
+}  // namespace coxswain::batch

@@ -1,0 +1,47 @@
+#include "fleet/plan/load_history.h"
+
+#include <gtest/gtest.h>
+
+namespace coxswain::fleet {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr TimePoint kBegin{1h};
+
+TEST(LoadHistory, RatesAndPeaksOfTheWindow) {
+  LoadHistory history(10s);
+  EXPECT_EQ(history.tokens_per_s(), 0.0);
+  history.add({.at = kBegin, .arrived_tokens = 0, .used_blocks = 7});
+  history.add({.at = kBegin + 2s, .arrived_tokens = 200, .used_blocks = 3});
+  history.add({.at = kBegin + 4s, .arrived_tokens = 800, .used_blocks = 2});
+  EXPECT_EQ(history.tokens_per_s(), 200.0);
+  EXPECT_EQ(history.peak_tokens_per_s(), 300.0);
+  EXPECT_EQ(history.slope(), 100.0);
+  EXPECT_EQ(history.peak_blocks(), 7U);
+  history.add({.at = kBegin + 12s, .arrived_tokens = 800, .used_blocks = 0});
+  EXPECT_EQ(history.peak_blocks(), 3U) << "the first is older than the window";
+  history.add({.at = kBegin + 30s, .arrived_tokens = 800, .used_blocks = 0});
+  EXPECT_EQ(history.peak_blocks(), 0U);
+  EXPECT_EQ(history.tokens_per_s(), 0.0);
+}
+
+TEST(LatencyWindow, PercentilesOfWhatEndedLately) {
+  LatencyWindow window;
+  EXPECT_EQ(window.within(kBegin, 10s).ttft, 0ms);
+  for (int i = 1; i <= 100; ++i) window.note(kBegin + i * 10ms, i * 1ms, 40ms, 5);
+  window.note(kBegin + 1s, 1ms, 0ms, 1);
+  EXPECT_EQ(window.within(kBegin + 1s, 10s).ttft, 95ms);
+  EXPECT_EQ(window.within(kBegin + 1s, 10s).itl, 10ms) << "one token has no gap";
+  EXPECT_EQ(window.within(kBegin + 1s, 100ms).ttft, 99ms);
+  EXPECT_EQ(window.within(kBegin + 12s, 10s).ttft, 0ms);
+}
+
+TEST(LatencyWindow, KeepsTheLastOnes) {
+  LatencyWindow window;
+  for (int i = 0; i < 10'000; ++i) window.note(kBegin, i < 9'000 ? 1h : 1ms, 0ms, 1);
+  EXPECT_EQ(window.within(kBegin, 10s).ttft, 1ms);
+}
+
+}  // namespace
+}  // namespace coxswain::fleet

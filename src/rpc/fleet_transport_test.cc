@@ -1,0 +1,92 @@
+#include "rpc/fleet_transport.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rpc/sharded_client.h"
+#include "rpc/testing/machine.h"
+
+namespace coxswain::rpc {
+namespace {
+
+using testing::Authority;
+using testing::Machine;
+
+class FleetTransportTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<ShardedClient> client_of(const Machine& machine) {
+    return ShardedClient::connect(machine.place(), {.peer_files = authority_.files("router")})
+        .value();
+  }
+  static Attachment blocks(std::uint64_t id) {
+    return {.id = id, .kind = AttachmentKind::kGrammar, .bytes = std::string(3'000'000, 'b')};
+  }
+
+  Authority authority_;
+  telemetry::Logger log_{
+      {.level = telemetry::Level::kError, .target = "rpc_test", .file_descriptor = -1}};
+};
+
+TEST_F(FleetTransportTest, BlocksGoFromMachineToMachine) {
+  const Machine from(authority_.files("from"));
+  const Machine to(authority_.files("to"));
+  const auto source = client_of(from);
+  const auto destination = client_of(to);
+  ASSERT_EQ(source->attach(blocks(5)), Status());
+  FleetTransport transport(true, log_);
+  const auto passed =
+      transport.pass({.from = source.get(), .made = 5, .to = destination.get(), .as = 9});
+  ASSERT_TRUE(passed.ok()) << passed.status().message();
+  EXPECT_EQ(*passed, blocks(9).bytes.size());
+  EXPECT_EQ(to.runner().attached(), std::vector<Attachment>{blocks(9)});
+  EXPECT_TRUE(from.runner().attached().empty());
+  EXPECT_EQ(transport.name(), "tcp");
+  EXPECT_EQ(source->take(5).status().code(), Code::kNotFound) << "it has left";
+}
+
+TEST_F(FleetTransportTest, AShardThatCannotConnectGetsThemThroughTheRouter) {
+  const Machine from(authority_.files("from"));
+  const Machine to(authority_.files("to"), authority_.files("late", -10));
+  const auto source = client_of(from);
+  const auto destination = client_of(to);
+  FleetTransport transport(true, log_);
+  for (const std::uint64_t id : {9U, 10U}) {
+    ASSERT_EQ(source->attach(blocks(5)), Status());
+    const auto passed =
+        transport.pass({.from = source.get(), .made = 5, .to = destination.get(), .as = id});
+    ASSERT_TRUE(passed.ok()) << passed.status().message();
+    EXPECT_EQ(transport.name(), "router");
+  }
+  EXPECT_EQ(to.runner().attached(), (std::vector<Attachment>{blocks(9), blocks(10)}));
+}
+
+TEST_F(FleetTransportTest, ATicketIsGoodForOneTakeOfWhatItIsFor) {
+  const Machine from(authority_.files("from"));
+  const Machine to(authority_.files("to"));
+  const auto source = client_of(from);
+  const auto destination = client_of(to);
+  ASSERT_EQ(source->attach(blocks(5)), Status());
+  auto offered = source->offer(5);
+  ASSERT_TRUE(offered.ok() && offered->offer) << offered.status().message();
+  offered->attachment.id = 9;
+  auto guessed = *offered;
+  guessed.offer->ticket[0] = static_cast<char>(guessed.offer->ticket[0] ^ 1);
+  EXPECT_EQ(destination->attach_shared(guessed).code(), Code::kUnimplemented);
+  OfferedBytes more = *offered->offer;
+  ++more.n_bytes;
+  auto longer = *offered;
+  longer.offer = more;
+  EXPECT_EQ(destination->attach_shared(longer).code(), Code::kUnimplemented);
+  EXPECT_EQ(destination->attach_shared(*offered).code(), Code::kUnimplemented)
+      << "used up by who asked for more than there is";
+  const auto taken = source->take(5);
+  ASSERT_TRUE(taken.ok()) << taken.status().message();
+  EXPECT_EQ(*taken, blocks(5)) << "what is offered can still be taken";
+  EXPECT_TRUE(to.runner().attached().empty());
+}
+
+}  // namespace
+}  // namespace coxswain::rpc
