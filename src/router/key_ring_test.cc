@@ -142,23 +142,23 @@ TEST(KeyRing, KeysAreReplacedAndCountsOfANameGoOn) {
 }
 
 TEST(KeyRing, ABrokenFileKeepsTheKeys) {
-  const base::TempFolder folder;
+  const base::TempFolder folder;  // its name may hold any six letters: the key is longer
   KeyRing ring("own");
-  folder.write("keys", R"([{"name":"a","key":"k1"}])");
+  folder.write("keys", R"([{"name":"a","key":"its-secret"}])");
   const std::string path = folder.file("keys");
   ASSERT_TRUE(ring.read(path).ok());
   const std::pair<std::string, std::string> cases[] = {
       {R"([{"name":"b","key":"own"}])", path + ": `[0].key` is that of --api-key"},
       {R"([{"name":"api-key","key":"k"}])",
        path + ": `[0].name` is the name of --api-key: api-key"},
-      {R"([{"name":"b","key":"k1","name":"c"}])", "name"},
-      {R"([{"name":"b","key":"k1")", path}};
+      {R"([{"name":"b","key":"its-secret","name":"c"}])", "name"},
+      {R"([{"name":"b","key":"its-secret")", path}};
   for (const auto& [text, message] : cases) {
     folder.write("keys", text);
     const Status status = ring.read(path);
     EXPECT_THAT(status.message(), HasSubstr(message)) << text;
-    EXPECT_THAT(status.message(), Not(HasSubstr("k1"))) << text;
-    EXPECT_EQ(name_of(ring, "x-api-key", "k1"), "a");
+    EXPECT_THAT(status.message(), Not(HasSubstr("its-secret"))) << text;
+    EXPECT_EQ(name_of(ring, "x-api-key", "its-secret"), "a");
     EXPECT_EQ(name_of(ring, "x-api-key", "k"), "nobody");
   }
 }
