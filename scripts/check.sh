@@ -126,6 +126,8 @@ targets() { printf 'coxswain_%s_test ' "$@"; }
 asan_modules="base json gguf tensor tokenizer chat grammar reply request sampling kernels weights model kvcache kvstore kvspill
   runner batch http rpc api router hub"
 tsan_modules="base telemetry batch grammar http supervise rpc library manager fleet membership serve_router"
+# Of the runner, those in which engines and replicas meet while weights arrive.
+tsan_runner_tests="LiveFleet.*:ArrivingRunner.*:SplitPrompts.*"
 # Tests of one thread are nothing to the thread sanitizer, and these are long. Of the second list's another form runs.
 of_one_thread="Gbnf.*:Lark.*:Rules.*:Hostile.*:JsonSchema.*:Goldens.*:Pattern.*:Regex.*:TextAhead.*:AdaptiveTest.*:Beam*:Faults.*:\
 Invariance.*:LatencyTarget.*:PausedTier.TokensAre*:SchedulerModel.*:Simulation.*:SixteenClients.*:There/HandoverProtocolOrders.*"
@@ -139,7 +141,8 @@ test_asan() { test_sanitized asan $asan_modules; }
 thread_sanitizer() {
   local without=$of_one_thread
   [ $full -eq 1 ] || without+=:$long_of_threads
-  sanitized tsan $(targets $tsan_modules) && GTEST_FILTER=-$without test_sanitized tsan $tsan_modules
+  sanitized tsan $(targets $tsan_modules runner) && GTEST_FILTER=-$without test_sanitized tsan $tsan_modules || return 1
+  [ $full -eq 1 ] || GTEST_FILTER=$tsan_runner_tests test_sanitized tsan runner
 }
 
 # Needs what the build has generated.

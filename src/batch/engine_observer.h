@@ -55,7 +55,7 @@ struct StepFinished {
   std::chrono::nanoseconds duration{};  // from submission to the result
   StepTimings timings;                  // as the runner measured them
   WaitReason wait = WaitReason::kNone;  // of the head of the queue, when the step was planned
-  // Its decodes and one block of a prompt were expected to take so long, which is more than target_itl; otherwise 0.
+  // Its decodes and the least of a prompt were expected to take so long, which is more than target_itl; otherwise 0.
   std::chrono::nanoseconds floor{};
 };
 

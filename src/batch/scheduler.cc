@@ -68,11 +68,11 @@ void Scheduler::reset(const SchedulerInput& in) {
   const std::uint32_t budget = base::round_up(options_.prefill_tokens_max, block);
   const std::uint32_t floor = base::round_up(options_.prefill_tokens_min, block);
   prefill_budget_ = std::max(base::sub_sat(budget, n_decodes), std::clamp(floor, block, budget));
-  step_max_ = std::min(budget, std::max(in_.prompt_tokens_max, block));
+  step_max_ = std::min(budget, std::max(in_.prompt_tokens_max, 1U));
   prefill_budget_ = std::min(prefill_budget_, step_max_);
   out_.prompt_tokens_max = prefill_budget_;
   chunk_unit_ = std::min(base::round_up(std::max(options_.chunk_tokens_unit, 1U), block),
-                         prefill_budget_ / block * block);
+                         std::max(prefill_budget_ / block * block, block));
 }
 
 // One of the batch goes on behind its first token.

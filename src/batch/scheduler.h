@@ -56,7 +56,7 @@ struct SchedulerInput {
   // TGI's counter, and whether those who decode are owed a step before the next prompts: for runners without chunks.
   std::uint32_t waiting_tokens = 0;
   bool decode_is_due = false;
-  // Prompt tokens that the step has time for; one block may run all the same.
+  // Prompt tokens that the step has time for, at least 1. Less than a block only if a prompt is to be cut within one.
   std::uint32_t prompt_tokens_max = 0xFFFFFFFFU;
   std::uint32_t batch_size_max = 0xFFFFFFFFU;  // beside the option
   // Per KV group, or empty: blocks that are copied for paused sequences, and then come back.

@@ -7,7 +7,7 @@
 // old steps are forgotten (half of the weight is that of the last 70), so the model follows the range. The fit is by
 // least squares of the relative error, solved by coordinate descent (Lawson and Hanson's problem; five unknowns).
 //
-// What the model does not see (other programs, a cold cache) is covered by a margin: the 99th of 100 of what measured
+// What the model does not see (other programs, a cold cache) is covered by a margin: the third largest of what measured
 // steps with prompts took, over what had been predicted for them, of the last 256. Two steps that took a quarter more
 // are assumed before the first: they decide for the first hundred.
 //
@@ -41,9 +41,11 @@ class StepCost {
   // What a step with prompts took beyond its prediction, as a factor, at least 1.02: see above.
   double margin() const { return margin_; }
 
+  // The least that prompt_tokens_within() gives: a quarter of a unit.
+  static constexpr std::uint32_t least_of(std::uint32_t unit) { return unit < 8 ? 1 : unit / 4; }
   // The most prompt tokens, at `position` of their prompts, that with `step`, which has none, end within `seconds`:
-  // a multiple of `unit`, from `unit` to `n_max`. At most twice as many as any measured step had: the model knows
-  // nothing beyond those.
+  // a multiple of `unit` up to `n_max`, or as many quarters of one `unit` as fit, one at least. At most twice as many as
+  // any measured step had: the model knows nothing beyond those.
   std::uint32_t prompt_tokens_within(double seconds,
                                      const StepShape& step,
                                      std::uint32_t position,

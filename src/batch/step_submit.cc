@@ -25,6 +25,7 @@ const Decision& EngineCore::decide() {
   std::uint32_t prompt_tokens = dynamic_batch_.tokens_max(batch_size);
   if (prompt_tokens != DynamicBatch::kNoLimit)  // decodes count, too
     prompt_tokens -= std::min(prompt_tokens, static_cast<std::uint32_t>(running_.size()));
+  prompt_tokens = std::max(prompt_tokens, cache_->block_tokens());
   return scheduler_.plan({.cache = cache_.get(),
                           .capabilities = info_.capabilities,
                           .running = running_,
@@ -81,7 +82,8 @@ void EngineCore::note_shape(Step& step) const {
     }
   }
   if (options_.target_itl.count() == 0 || step.shape.n_decodes == 0 ||
-      step.shape.n_prompt_tokens == 0 || step.shape.n_prompt_tokens > cache_->block_tokens())
+      step.shape.n_prompt_tokens == 0 ||
+      step.shape.n_prompt_tokens > StepCost::least_of(cache_->block_tokens()))
     return;
   const double expected = step_cost_.expect_at_most(step.shape);
   if (expected > std::chrono::duration<double>(options_.target_itl).count())

@@ -249,12 +249,15 @@ TEST_P(Law1, InChunksOfEveryKindTheSameBits) {
   prompts_first.prefill_tokens_max = 16;
   prompts_first.prompts_first = true;
   prompts_first.chunk_tokens_max = 9;
+  batch::EngineOptions late;  // blocks are divided
+  late.target_itl = std::chrono::milliseconds(1);
   const auto expect_same = [&](const RunnerSetup& setup, const batch::EngineOptions& options) {
     expect_same_through_engine(folder_.path(), with_processors(setup), options, specs, expected);
   };
   expect_same({.block_tokens = 4, .n_threads = 3}, equal);
   expect_same({.block_tokens = 8, .n_threads = 2, .kv_tokens = 128}, units);
   expect_same({.block_tokens = 16, .n_threads = 1}, prompts_first);
+  expect_same({.block_tokens = 16, .n_threads = 2}, late);
 }
 
 TEST_P(Law1, EachSequenceOfARequestIsTheRequestAloneWithItsSeed) {

@@ -64,6 +64,7 @@ struct FakeRunnerOptions {
   std::uint32_t rope_switch_length = 0;
   bool rope_length_is_exact = false;
   bool checks_scheduling = true;  // the rules of our own scheduler
+  bool divides_blocks = false;    // as it may under a latency target
   // Where capabilities.draft_tokens_max > 0: of the tokens that a row yields beyond one, some come without their
   // keys, as those do that a grammar forces.
   bool forces_tokens = false;

@@ -66,7 +66,8 @@ void FakeRunner::check_row(const Row& row, const State& state, const StepPlan& p
 void FakeRunner::check_scheduling(const Row& row, const State& state) {
   if (!row.tokens.empty() && row.first_position < state.spec.prompt.size())
     violate("a row repeats the prompt");
-  if (row.emit == Emit::kNone && (row.first_position + row.n_tokens) % options_.block_tokens != 0)
+  if (row.emit == Emit::kNone && !options_.divides_blocks &&
+      (row.first_position + row.n_tokens) % options_.block_tokens != 0)
     violate("a chunk that does not end at a block");
   for (std::size_t g = 0; g < state.tables.size(); ++g) {
     const auto& table = state.tables[g];

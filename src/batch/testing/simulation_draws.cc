@@ -114,7 +114,8 @@ EngineOptions Simulation::draw_options() {
   if (one_in(4)) o.chunk_tokens_unit = 8;
   if (one_in(6)) o.chunk_tokens_max = 5;
   if (one_in(6)) o.sequence_idle_max = 10ms;
-  if (one_in(8)) o.target_itl = 2ms;
+  fake_.divides_blocks = one_in(8);
+  if (fake_.divides_blocks) o.target_itl = 2ms;
   if (one_in(8)) o.plan_rows_bytes_max = 600;
   if (one_in(8)) o.plan_new_bytes_max = 3000;
   o.prompts_first = one_in(8);

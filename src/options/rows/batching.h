@@ -57,8 +57,8 @@ inline constexpr OptionSpec kBatchingRows[] = {
      .binaries = kFront,
      .ours = true,
      .help = "Time between two tokens of a request that is kept while prompts of others are "
-             "computed, by fewer prompt tokens in a step, one block at least; 0 = off. With "
-             "--autoscale a replica more is asked for above it"},
+             "computed, by fewer prompt tokens in a step, a quarter of a block at least; 0 = off. "
+             "With --autoscale a replica more is asked for above it"},
     {.name = "max-batch-total-tokens",
      .env = "MAX_BATCH_TOTAL_TOKENS",
      .type = OptionType::kU64,
