@@ -4,8 +4,8 @@
     bench/grammar.py BINARY TOKENIZER SCHEMAS [--engines xgrammar,llguidance] [--limit N]
 
 BINARY is coxswain-bench-grammar (release preset), TOKENIZER a byte-level tokenizer.json, SCHEMAS lines of JSON with `schema` and
-`tests` (each {"valid", "data"}), gzip allowed. Needs the packages `tokenizers` and those of the engines. One thread each, its time on
-the processor, every schema compiled anew. Answers are the valid instances, members in the order of their schema; an engine is
+`tests` (each {"valid", "data"}), gzip allowed. Needs the packages `tokenizers` and those of the engines (xgrammar torch, too, for
+which Debian's python3-torch does; llguidance `transformers`). One thread each, its time on the processor, every schema compiled anew. Answers are the valid instances, members in the order of their schema; an engine is
 timed on the schemas and tokens that it takes.
 """
 import argparse

@@ -43,8 +43,8 @@ class StepCost {
 
   // The least that prompt_tokens_within() gives: a quarter of a unit.
   static constexpr std::uint32_t least_of(std::uint32_t unit) { return unit < 8 ? 1 : unit / 4; }
-  // The most prompt tokens, at `position` of their prompts, that with `step`, which has none, end within `seconds`:
-  // a multiple of `unit` up to `n_max`, or as many quarters of one `unit` as fit, one at least. At most twice as many as
+  // The most prompt tokens, at `position` of their prompts, that with `step`, which has none, end within `seconds`: a
+  // multiple of `unit` up to `n_max`, or as many quarters of one `unit` as fit, one at least. At most twice as many as
   // any measured step had: the model knows nothing beyond those.
   std::uint32_t prompt_tokens_within(double seconds,
                                      const StepShape& step,
