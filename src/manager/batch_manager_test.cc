@@ -188,8 +188,10 @@ TEST(BatchManager, APauseRepeatsNoToken) {
 TEST(BatchManager, TheDestructorDrains) {
   Managed run;
   run.runner->hold();
+  std::vector<std::shared_ptr<InferenceRequest>> requests;
   for (std::uint64_t id = 1; id <= 5; ++id)
-    run.program.submit(make_request(id, {TokenId(id), 2}, 20));
+    requests.push_back(make_request(id, {TokenId(id), 2}, 20));
+  run.program.submit_all(requests);
   run.runner->wait_for_submitted(1);
   std::thread destroyer([&] { run.manager.reset(); });
   run.runner->release();

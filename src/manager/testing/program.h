@@ -71,9 +71,11 @@ class Program {
     return on;
   }
 
-  void submit(std::shared_ptr<InferenceRequest> request) {
+  void submit(std::shared_ptr<InferenceRequest> request) { submit_all({std::move(request)}); }
+  // They are asked for together.
+  void submit_all(const std::vector<std::shared_ptr<InferenceRequest>>& requests) {
     base::MutexLock lock(mu_);
-    queue_.push_back(std::move(request));
+    queue_.insert(queue_.end(), requests.begin(), requests.end());
   }
   void stop(std::uint64_t id) {
     base::MutexLock lock(mu_);
