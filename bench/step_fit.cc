@@ -161,7 +161,7 @@ void print_step_costs(StepRunner& runner, std::uint32_t n_streams) {
   }
   batch::StepCost cost;
   for (int pass = 0; pass < 4; ++pass) {  // it forgets, and begins far off
-    for (const Measured& m : fit.measured()) cost.observe(m.shape, m.seconds);
+    for (const Measured& m : fit.measured()) cost.observe(m.shape, m.seconds, 0);
   }
   std::vector<double> errors;
   for (const Measured& m : fit.measured())

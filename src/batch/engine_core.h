@@ -163,9 +163,10 @@ class EngineCore {
     std::size_t rows_bytes = 0;
     TimePoint submitted_at{};
     bool prefill = false;
-    StepShape shape;           // where costs are learned
-    double floor_seconds = 0;  // StepFinished::floor
-    IterationStats stats;      // of its plan; the rest when the result is there
+    StepShape shape;              // where costs are learned
+    double expected_seconds = 0;  // of that shape, when it was planned
+    double floor_seconds = 0;     // StepFinished::floor
+    IterationStats stats;         // of its plan; the rest when the result is there
   };
   // engine_core.cc: the life of sequences
   void start_cache();
@@ -200,7 +201,7 @@ class EngineCore {
   Filled fill(StepPlan& plan, Step& step, TimePoint now);
   std::uint32_t batch_size_max() const;  // that a step may have now
   const Decision& decide();
-  std::uint32_t prompt_tokens_in_time() const;
+  std::uint32_t prompt_tokens_in_time(std::uint32_t n_max) const;
   void note_shape(Step& step) const;
   void commit_pauses(const Decision& decision, TimePoint now);
   void count_waiting_tokens(const Decision& decision, const Step& step);

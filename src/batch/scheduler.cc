@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/numbers.h"
+#include "batch/step_cost.h"
 
 namespace coxswain::batch {
 
@@ -71,6 +72,7 @@ void Scheduler::reset(const SchedulerInput& in) {
   step_max_ = std::min(budget, std::max(in_.prompt_tokens_max, 1U));
   prefill_budget_ = std::min(prefill_budget_, step_max_);
   out_.prompt_tokens_max = prefill_budget_;
+  chunk_min_ = in_.divides_blocks ? std::min(StepCost::least_of(block), step_max_) : block;
   chunk_unit_ = std::min(base::round_up(std::max(options_.chunk_tokens_unit, 1U), block),
                          std::max(prefill_budget_ / block * block, block));
 }

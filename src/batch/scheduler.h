@@ -56,8 +56,9 @@ struct SchedulerInput {
   // TGI's counter, and whether those who decode are owed a step before the next prompts: for runners without chunks.
   std::uint32_t waiting_tokens = 0;
   bool decode_is_due = false;
-  // Prompt tokens that the step has time for, at least 1. Less than a block only if a prompt is to be cut within one.
+  // Prompt tokens that the step may have: a block at least, unless blocks may be divided, then one.
   std::uint32_t prompt_tokens_max = 0xFFFFFFFFU;
+  bool divides_blocks = false;
   std::uint32_t batch_size_max = 0xFFFFFFFFU;  // beside the option
   // Per KV group, or empty: blocks that are copied for paused sequences, and then come back.
   std::span<const std::uint32_t> on_loan = {};
@@ -186,6 +187,8 @@ class Scheduler {
   std::uint32_t n_adapter_pages_ = 0;       // of these
   std::uint32_t prefill_budget_ = 0;
   std::uint32_t step_max_ = 0;  // prompt tokens of a step without decodes
+  // The least of a prompt that goes on: a block, or less under a latency target.
+  std::uint32_t chunk_min_ = 0;
   std::uint32_t chunk_unit_ = 0;
   std::uint32_t n_prefills_ = 0;
   std::uint32_t n_running_ = 0;

@@ -83,8 +83,7 @@ void Scheduler::admit_waiting() {
   admitted_arrivals_.clear();
   bool counted = false;  // what only an admission asks for: a full batch has none
   for (const auto& [rank, s] : in_.waiting->in_order()) {
-    if (prefill_budget_ < std::min(in_.cache->block_tokens(), step_max_))
-      return note_wait(WaitReason::kTokenBudget);
+    if (prefill_budget_ < chunk_min_) return note_wait(WaitReason::kTokenBudget);
     if (batch_is_full() && !outranks_running(*s)) return note_wait(WaitReason::kBatchFull);
     if (s->stalled || s->n_in_flight > 0) {
       note_wait(s->stalled ? WaitReason::kStalled : WaitReason::kInFlight);

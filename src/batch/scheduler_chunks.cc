@@ -90,8 +90,7 @@ std::uint32_t Scheduler::chunk_unit(std::uint32_t row_tokens) const {
 }
 
 // Tokens of a prompt that the budget allows from position `first` on: whole units up to the end of a block, unless it
-// is the rest, or a latency target leaves the step less than a block. Where all prompts advance alike it is one unit,
-// and share_rest() gives more.
+// is the rest, or blocks are divided. Where all prompts advance alike it is one unit, and share_rest() gives more.
 std::uint32_t Scheduler::prefill_chunk(const Sequence& s,
                                        std::uint32_t first,
                                        std::uint32_t n_planned_prefills) const {
@@ -106,7 +105,7 @@ std::uint32_t Scheduler::prefill_chunk(const Sequence& s,
   if (!in_.capabilities.plans_chunks) return n_planned_prefills == 0 ? remaining : 0;
   if (options_.chunking == ChunkingPolicy::kWholePrompts && remaining <= std::min(row, step_max_))
     return 0;
-  if (step_max_ < in_.cache->block_tokens()) return budget;
+  if (chunk_min_ < in_.cache->block_tokens()) return budget;
   const std::uint32_t begin = first / in_.cache->block_tokens() * in_.cache->block_tokens();
   return base::sub_sat(begin + (first - begin + budget) / unit * unit, first);
 }

@@ -40,7 +40,9 @@ void EngineCore::apply_oldest(Result<StepResult> result, TimePoint now) {
       // It waited for weights, if it is not the first of a runner.
       const bool waited = std::exchange(stats_.layers_ready, n_layers) < n_layers;
       if (learns_costs() && !step.rows.empty() && !waited)
-        step_cost_.observe(step.shape, std::chrono::duration<double>(step.stats.duration).count());
+        step_cost_.observe(step.shape,
+                           std::chrono::duration<double>(step.stats.duration).count(),
+                           step.expected_seconds);
       const std::uint64_t n_before = stats_.generated_tokens;
       apply_rows(step, result.value(), now);
       step.stats.n_decoded_tokens = static_cast<std::uint32_t>(stats_.generated_tokens - n_before);

@@ -6,12 +6,14 @@ namespace coxswain::batch {
 namespace {
 
 constexpr double kKept = 0.99;  // of the weight of a step when the next one comes
+// Of those to come 2 in 257 are above the second largest, if all are alike.
 constexpr std::size_t kRatios = 256;
-// The third largest of 256: of those to come 3 in 257 are above it. The one behind it would let 4 pass.
-constexpr double kQuantile = 0.9925;
 // What one step may teach: a process that was stopped for a while says nothing about steps.
 constexpr double kRatioMax = 4;
 constexpr double kMarginMin = 1.02;
+// How much of a step's ratio the pace takes over: what made one slow is likely there for the next.
+constexpr double kPaceUp = 0.7;
+constexpr double kPaceDown = 0.2;
 constexpr int kSweeps = 30;
 
 }  // namespace
@@ -32,8 +34,12 @@ double StepCost::predict(const StepShape& step) const {
   return out;
 }
 
+double StepCost::expect(const StepShape& step) const {
+  return n_steps_ < kStepsMin ? 0 : std::max(pace_, 1.0) * predict(step);
+}
+
 double StepCost::expect_at_most(const StepShape& step) const {
-  return n_steps_ < kStepsMin ? 0 : margin_ * predict(step);
+  return margin_ * expect(step);
 }
 
 double StepCost::prompt_seconds(std::uint32_t n_tokens) const {
@@ -42,12 +48,17 @@ double StepCost::prompt_seconds(std::uint32_t n_tokens) const {
   return predict({.n_prompt_tokens = n_tokens, .prompt_context = n * (n + 1) / 2}) - predict({});
 }
 
-void StepCost::observe(const StepShape& step, double seconds) {
+void StepCost::observe(const StepShape& step, double seconds, double expected) {
   if (seconds <= 0) return;
   const double predicted = predict(step);
   if (n_steps_ >= kStepsMin && predicted > 0) {
-    if (step.n_prompt_tokens > 0 && step.n_decodes > 0) note_ratio(seconds / predicted);
+    if (step.n_prompt_tokens > 0 && step.n_decodes > 0 && expected > 0)
+      note_ratio(seconds / expected);
     seconds = std::min(seconds, kRatioMax * predicted);
+    if (step.n_decodes > 0) {
+      const double ratio = seconds / predicted;
+      pace_ += (ratio > pace_ ? kPaceUp : kPaceDown) * (ratio - pace_);
+    }
   }
   prompt_tokens_seen_ = std::max(prompt_tokens_seen_, step.n_prompt_tokens);
   ++n_steps_;
@@ -82,10 +93,9 @@ void StepCost::note_ratio(double ratio) {
     next_ratio_ = (next_ratio_ + 1) % kRatios;
   }
   std::vector<double> sorted = ratios_;
-  const auto at = static_cast<std::size_t>(kQuantile * static_cast<double>(sorted.size() - 1));
-  const auto nth = sorted.begin() + static_cast<std::ptrdiff_t>(at);
-  std::nth_element(sorted.begin(), nth, sorted.end());
-  margin_ = std::clamp(*nth, kMarginMin, kRatioMax);
+  const auto second = sorted.end() - 2;
+  std::nth_element(sorted.begin(), second, sorted.end());
+  margin_ = std::clamp(*second, kMarginMin, kRatioMax);
 }
 
 std::uint32_t StepCost::prompt_tokens_within(double seconds,
@@ -101,22 +111,19 @@ std::uint32_t StepCost::prompt_tokens_within(double seconds,
     with.prompt_context = std::uint64_t{n} * position + std::uint64_t{n} * n / 2;
     return expect_at_most(with) <= seconds;
   };
-  // The least where none fits.
-  const auto most_of = [&](std::uint32_t part, std::uint32_t n_parts) {
-    std::uint32_t least = 1;
-    while (least < n_parts) {
-      const std::uint32_t middle = (least + n_parts + 1) / 2;
-      if (fits(middle * part)) {
-        least = middle;
-      } else {
-        n_parts = middle - 1;
-      }
+  if (fits(n_max)) return n_max;
+  const std::uint32_t part = least_of(unit);
+  std::uint32_t least = 1;  // also where none fits
+  std::uint32_t most = std::max(1U, n_max / part);
+  while (least < most) {
+    const std::uint32_t middle = (least + most + 1) / 2;
+    if (fits(middle * part)) {
+      least = middle;
+    } else {
+      most = middle - 1;
     }
-    return least * part;
-  };
-  if (fits(unit)) return most_of(unit, std::max(1U, n_max / unit));
-  const std::uint32_t quarter = least_of(unit);
-  return most_of(quarter, std::max(1U, (unit - 1) / quarter));
+  }
+  return least * part;
 }
 
 }  // namespace coxswain::batch

@@ -7,9 +7,10 @@
 // old steps are forgotten (half of the weight is that of the last 70), so the model follows the range. The fit is by
 // least squares of the relative error, solved by coordinate descent (Lawson and Hanson's problem; five unknowns).
 //
-// What the model does not see (other programs, a cold cache) is covered by a margin: the third largest of what measured
-// steps with prompts took, over what had been predicted for them, of the last 256. Two steps that took a quarter more
-// are assumed before the first: they decide for the first hundred.
+// What the model does not see (other programs, a cold cache) comes in bursts and alone. A pace, how much more than
+// predicted the last steps took, follows the bursts. A margin covers what nothing announced: the second largest of what
+// measured steps with prompts took, over what had been expected when they were planned, of the last 256. Two steps that
+// took a quarter more are assumed before the first.
 //
 // Time comes in as values: the same steps give the same answers. Thread rule: one engine thread.
 
@@ -32,20 +33,23 @@ class StepCost {
   // Steps until fits() believes the model; fewer than the unknowns say nothing.
   static constexpr std::uint32_t kStepsMin = 8;
 
-  void observe(const StepShape& step, double seconds);
+  // `expected`: what expect() said when the step was planned; 0: it says nothing of the margin.
+  void observe(const StepShape& step, double seconds, double expected);
   double predict(const StepShape& step) const;  // seconds; 0 before the first step
-  // predict() with its margin: what 99 of 100 such steps stay below. 0 before kStepsMin steps.
+  // predict() at the pace of the last steps; 0 before kStepsMin steps.
+  double expect(const StepShape& step) const;
+  // The same with its margin: what 99 of 100 such steps stay below.
   double expect_at_most(const StepShape& step) const;
   // Seconds that the first so many tokens of a prompt add to the steps that compute them; 0: nothing is known yet.
   double prompt_seconds(std::uint32_t n_tokens) const;
-  // What a step with prompts took beyond its prediction, as a factor, at least 1.02: see above.
+  // What a step with prompts took beyond what was expected, as a factor, at least 1.02: see above.
   double margin() const { return margin_; }
 
-  // The least that prompt_tokens_within() gives: a quarter of a unit.
+  // What prompt_tokens_within() counts in: a quarter of a unit.
   static constexpr std::uint32_t least_of(std::uint32_t unit) { return unit < 8 ? 1 : unit / 4; }
-  // The most prompt tokens, at `position` of their prompts, that with `step`, which has none, end within `seconds`: a
-  // multiple of `unit` up to `n_max`, or as many quarters of one `unit` as fit, one at least. At most twice as many as
-  // any measured step had: the model knows nothing beyond those.
+  // The most prompt tokens, at `position` of their prompts, that with `step`, which has none, end within `seconds`:
+  // n_max, or as many quarters of a `unit` as fit, one at least. At most twice as many as any measured step had: the
+  // model knows nothing beyond those.
   std::uint32_t prompt_tokens_within(double seconds,
                                      const StepShape& step,
                                      std::uint32_t position,
@@ -68,6 +72,7 @@ class StepCost {
   std::vector<double> ratios_{kRatioAssumed, kRatioAssumed};  // a ring
   std::size_t next_ratio_ = 0;
   double margin_ = kRatioAssumed;
+  double pace_ = 1;
 };
 
 }  // namespace coxswain::batch

@@ -25,12 +25,17 @@ double plain_cost(const StepShape& s) {
   return 0.020 + 0.001 * s.n_decodes + 0.0012 * s.n_prompt_tokens;
 }
 
-StepCost taught(const std::function<double(const StepShape&)>& cost, int n_steps = 200) {
+// A step that was planned with all that is known.
+void observe(StepCost& cost, const StepShape& step, double seconds) {
+  cost.observe(step, seconds, cost.expect(step));
+}
+
+StepCost taught(const std::function<double(const StepShape&)>& cost, int n_steps = 600) {
   StepCost out;
   for (int i = 0; i < n_steps; ++i) {
     const StepShape step{.n_decodes = static_cast<std::uint32_t>(1 + i % 16),
                          .n_prompt_tokens = static_cast<std::uint32_t>(i % 5) * 32};
-    out.observe(step, cost(step));
+    observe(out, step, cost(step));
   }
   return out;
 }
@@ -45,7 +50,7 @@ TEST(StepCost, FindsTheCoefficients) {
 
 TEST(StepCost, NoPartIsNegative) {
   StepCost cost;  // more decodes, less time: something else was the reason
-  for (std::uint32_t i = 0; i < 50; ++i) cost.observe({.n_decodes = 1 + i % 8}, 0.1 / (1 + i % 8));
+  for (std::uint32_t i = 0; i < 50; ++i) observe(cost, {.n_decodes = 1 + i % 8}, 0.1 / (1 + i % 8));
   EXPECT_GE(cost.predict({.n_decodes = 1000}), cost.predict({.n_decodes = 1}));
 }
 
@@ -54,7 +59,7 @@ TEST(StepCost, FollowsAMachineThatBecomesSlower) {
   for (int i = 0; i < 600; ++i) {
     const StepShape step{.n_decodes = static_cast<std::uint32_t>(1 + i % 16),
                          .n_prompt_tokens = static_cast<std::uint32_t>(i % 5) * 32};
-    cost.observe(step, 2 * plain_cost(step));
+    observe(cost, step, 2 * plain_cost(step));
   }
   const StepShape step{.n_decodes = 16, .n_prompt_tokens = 64};
   EXPECT_NEAR(cost.predict(step), 2 * plain_cost(step), 0.1 * plain_cost(step));
@@ -63,10 +68,9 @@ TEST(StepCost, FollowsAMachineThatBecomesSlower) {
 TEST(StepCost, TheTokensAreThoseThatFit) {
   const StepCost cost = taught(plain_cost);
   const StepShape decodes{.n_decodes = 16};
-  // 20 + 16 + 1.2 n <= 120: n <= 70.
-  EXPECT_EQ(cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096), 64U);
+  // 20 + 16 + 1.2 n <= 120 / 1.02: n <= 68, in quarters of a unit.
+  EXPECT_EQ(cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096), 68U);
   EXPECT_EQ(cost.prompt_tokens_within(0.120, decodes, 0, 16, 48), 48U);
-  // A unit less than fits is a quarter, two, or three of it: 20 + 16 + 1.2 n.
   EXPECT_EQ(cost.prompt_tokens_within(0.058, decodes, 0, 16, 4096), 16U);
   EXPECT_EQ(cost.prompt_tokens_within(0.053, decodes, 0, 16, 4096), 12U);
   EXPECT_EQ(cost.prompt_tokens_within(0.048, decodes, 0, 16, 4096), 8U);
@@ -83,9 +87,10 @@ TEST(StepCost, ContextCounts) {
                          .n_prompt_tokens = 128,
                          .decode_context = 1000 * (i % 3),
                          .prompt_context = 128'000 * (i % 7)};
-    cost.observe(step,
-                 0.05 + 1e-6 * static_cast<double>(step.decode_context) +
-                     1e-7 * static_cast<double>(step.prompt_context));
+    observe(cost,
+            step,
+            0.05 + 1e-6 * static_cast<double>(step.decode_context) +
+                1e-7 * static_cast<double>(step.prompt_context));
   }
   const std::uint32_t early = cost.prompt_tokens_within(0.080, {.n_decodes = 1}, 0, 16, 4096);
   const std::uint32_t late = cost.prompt_tokens_within(0.080, {.n_decodes = 1}, 6000, 16, 4096);
@@ -95,10 +100,10 @@ TEST(StepCost, ContextCounts) {
 TEST(StepCost, BeforeItKnowsOneUnit) {
   StepCost cost;
   EXPECT_EQ(cost.prompt_tokens_within(1, {.n_decodes = 1}, 0, 16, 4096), 16U);
-  for (std::uint32_t i = 0; i < StepCost::kStepsMin; ++i) cost.observe({.n_decodes = 1}, 0.02);
+  for (std::uint32_t i = 0; i < StepCost::kStepsMin; ++i) observe(cost, {.n_decodes = 1}, 0.02);
   EXPECT_EQ(cost.prompt_tokens_within(1, {.n_decodes = 1}, 0, 16, 4096), 16U)
       << "none had a prompt";
-  cost.observe({.n_decodes = 1, .n_prompt_tokens = 16}, 0.03);
+  observe(cost, {.n_decodes = 1, .n_prompt_tokens = 16}, 0.03);
   EXPECT_EQ(cost.prompt_tokens_within(1, {.n_decodes = 1}, 0, 16, 4096), 32U);
 }
 
@@ -109,7 +114,7 @@ TEST(StepCost, NoiseBecomesMargin) {
   };
   for (std::uint32_t i = 0; i < 500; ++i) {
     const StepShape step{.n_decodes = 16, .n_prompt_tokens = 16 * (1 + i % 4)};
-    cost.observe(step, noisy(i, step));
+    observe(cost, step, noisy(i, step));
   }
   EXPECT_GT(cost.margin(), 1.3);
 }
@@ -126,11 +131,30 @@ TEST(StepCost, OneStepInAHundredAtMostIsLate) {
     step.n_prompt_tokens = cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096);
     const double noise = 0.95 + 0.1 * static_cast<double>(random() % 1000) / 1000;
     const double took = plain_cost(step) * noise * (random() % 80 == 0 ? 2 : 1);
-    cost.observe(step, took);
+    observe(cost, step, took);
     n_late += took > 0.120 ? 1 : 0;
   }
   EXPECT_LE(n_late, kSteps / 100);
-  EXPECT_GT(cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096), 16U) << "prompts go on";
+  EXPECT_GE(cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096), 8U) << "prompts go on";
+}
+
+// Of 500 steps ten take 1.6 times as long, one after the other.
+TEST(StepCost, OnlyTheFirstStepOfABurstIsLate) {
+  StepCost cost;
+  const StepShape decodes{.n_decodes = 16};
+  int n_late = 0;
+  for (int i = 0; i < 4000; ++i) {
+    StepShape step = decodes;
+    step.n_prompt_tokens = cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096);
+    const double took = plain_cost(step) * (i % 500 >= 490 ? 1.6 : 1);
+    observe(cost, step, took);
+    n_late += took > 0.120 ? 1 : 0;
+  }
+  EXPECT_LE(n_late, 3 * 8);
+  EXPECT_GT(cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096), 8U);
+  for (int i = 0; i < 50; ++i) observe(cost, decodes, plain_cost(decodes));
+  EXPECT_LT(cost.margin(), 1.4);
+  EXPECT_GT(cost.prompt_tokens_within(0.120, decodes, 0, 16, 4096), 36U) << "it is over";
 }
 
 TEST(StepCost, TheFirstStepsHaveAMargin) {
@@ -141,7 +165,7 @@ TEST(StepCost, TheFirstStepsHaveAMargin) {
 
 TEST(StepCost, APauseOfTheProcessTeachesLittle) {
   StepCost cost = taught(plain_cost);
-  cost.observe({.n_decodes = 8}, 3600);
+  observe(cost, {.n_decodes = 8}, 3600);
   EXPECT_LT(cost.predict({.n_decodes = 8}), 2 * plain_cost({.n_decodes = 8}));
 }
 
@@ -175,6 +199,7 @@ class LatencyTarget : public ::testing::Test {
     int n_floors = 0;
   };
 
+  static constexpr int kSteps = 1000;
   // Milliseconds between tokens, sorted; half of the run is there to learn.
   std::vector<double> run(std::chrono::milliseconds target) {
     auto runner = std::make_shared<TimedRunner>(
@@ -201,9 +226,9 @@ class LatencyTarget : public ::testing::Test {
       core.add(std::move(r), std::make_shared<Gaps>(now_, gaps), now_);
     };
     for (int i = 0; i < 15; ++i) add(16, 2000);
-    for (int step = 0; step < 600; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
       if (core.n_sequences() < 16) add(512, 1);
-      if (step == 300) gaps.clear();
+      if (step == kSteps / 2) gaps.clear();
       core.advance(now_);
       while (core.submit_next(now_)) {
       }
@@ -224,13 +249,13 @@ TEST_F(LatencyTarget, KeepsTheGapsBelowIt) {
   EXPECT_GT(without.back(), 250.0);
   const auto with = run(120ms);
   EXPECT_LE(with[with.size() * 99 / 100], 120.0);
-  EXPECT_GT(with[with.size() / 2], 95.0) << "and the time is used";
+  EXPECT_GT(with[with.size() / 2], 114.0) << "and the time is used, by a part of a block too";
   EXPECT_EQ(floors_.n_floors, 0);
 }
 
 TEST_F(LatencyTarget, PromptsMoveOnUnderATargetThatCannotBeKept) {
   const auto gaps = run(1ms);
-  EXPECT_GT(n_prompts_, 15U + 600 / 128 - 2) << "a quarter of 16 tokens in each step";
+  EXPECT_GT(n_prompts_, 15U + kSteps / 128 - 2) << "a quarter of 16 tokens in each step";
   EXPECT_LT(gaps[gaps.size() * 99 / 100], 20 + 16 + 1.2 * 4 + 5);
   EXPECT_GE(floors_.n_floors, floors_.n_steps - 20) << "all but those before the first prediction";
   EXPECT_GT(floors_.n_floors, 500);

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "base/numbers.h"
 #include "batch/engine_core.h"
 #include "batch/plan_size.h"
 
@@ -25,7 +26,10 @@ const Decision& EngineCore::decide() {
   std::uint32_t prompt_tokens = dynamic_batch_.tokens_max(batch_size);
   if (prompt_tokens != DynamicBatch::kNoLimit)  // decodes count, too
     prompt_tokens -= std::min(prompt_tokens, static_cast<std::uint32_t>(running_.size()));
-  prompt_tokens = std::max(prompt_tokens, cache_->block_tokens());
+  const std::uint32_t block = cache_->block_tokens();
+  prompt_tokens =
+      std::min(std::max(prompt_tokens, block), base::round_up(options_.prefill_tokens_max, block));
+  const std::uint32_t in_time = prompt_tokens_in_time(prompt_tokens);
   return scheduler_.plan({.cache = cache_.get(),
                           .capabilities = info_.capabilities,
                           .running = running_,
@@ -33,7 +37,8 @@ const Decision& EngineCore::decide() {
                           .forecast = &forecast_,
                           .waiting_tokens = waiting_tokens_,
                           .decode_is_due = decode_is_due_,
-                          .prompt_tokens_max = std::min(prompt_tokens, prompt_tokens_in_time()),
+                          .prompt_tokens_max = in_time,
+                          .divides_blocks = in_time < prompt_tokens,
                           .batch_size_max = batch_size,
                           .on_loan = blocks_on_loan(),
                           .adapter_pages = info_.adapter_pages,
@@ -48,10 +53,9 @@ std::span<const std::uint32_t> EngineCore::blocks_on_loan() {
   return on_loan_;
 }
 
-// What the latency target leaves to prompts beside the decodes; everything where nobody decodes.
-std::uint32_t EngineCore::prompt_tokens_in_time() const {
-  constexpr std::uint32_t kAll = 0xFFFFFFFFU;
-  if (options_.target_itl.count() == 0 || !info_.capabilities.plans_chunks) return kAll;
+// What the latency target leaves to prompts beside the decodes, of `n_max`; everything where nobody decodes.
+std::uint32_t EngineCore::prompt_tokens_in_time(std::uint32_t n_max) const {
+  if (options_.target_itl.count() == 0 || !info_.capabilities.plans_chunks) return n_max;
   StepShape decodes;
   std::uint32_t position = 0;  // of the first prompt that runs
   for (const Sequence* s : running_) {
@@ -63,10 +67,9 @@ std::uint32_t EngineCore::prompt_tokens_in_time() const {
       position = s->planned;
     }
   }
-  if (decodes.n_decodes == 0) return kAll;
+  if (decodes.n_decodes == 0) return n_max;
   const double seconds = std::chrono::duration<double>(options_.target_itl).count();
-  return step_cost_.prompt_tokens_within(
-      seconds, decodes, position, cache_->block_tokens(), options_.prefill_tokens_max);
+  return step_cost_.prompt_tokens_within(seconds, decodes, position, cache_->block_tokens(), n_max);
 }
 
 void EngineCore::note_shape(Step& step) const {
@@ -81,6 +84,7 @@ void EngineCore::note_shape(Step& step) const {
       ++step.shape.n_decodes;
     }
   }
+  step.expected_seconds = step_cost_.expect(step.shape);
   if (options_.target_itl.count() == 0 || step.shape.n_decodes == 0 ||
       step.shape.n_prompt_tokens == 0 ||
       step.shape.n_prompt_tokens > StepCost::least_of(cache_->block_tokens()))
