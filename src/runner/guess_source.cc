@@ -5,6 +5,7 @@
 
 #include "runner/best_ids.h"
 #include "runner/sequence_state.h"
+#include "sampling/row_math.h"
 
 namespace coxswain::runner {
 namespace {
@@ -59,7 +60,7 @@ void find_best_ids(kernels::ExecContext& exec,
                    std::span<TokenId> ids) {
   exec.pool().run(ids.size(), [&](std::size_t index, std::size_t) {
     const auto row = logits.subspan(index * width, n_ids);
-    ids[index] = static_cast<TokenId>(std::ranges::max_element(row) - row.begin());
+    ids[index] = static_cast<TokenId>(sampling::summarise(row).argmax);
   });
 }
 

@@ -7,6 +7,15 @@
 #include <cstdint>
 #include <limits>
 
+// Loops over a row are compiled for each of these sets, too, and the loader takes the best that the CPU has: no lane
+// depends on another and nothing is contracted, so the bits are the same. What they call is inlined. Sanitizers are not
+// up when the loader asks.
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COXSWAIN_EACH_SET
+#else
+#define COXSWAIN_EACH_SET __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+
 namespace coxswain::sampling {
 namespace {
 
@@ -71,7 +80,7 @@ inline KeyRange key_range(std::span<const float> row) {
 }
 
 // Lane l sums the elements l, l + kLanes, ...; then the lanes in order.
-double sum_block(const float* values, std::size_t n) {
+inline double sum_block(const float* values, std::size_t n) {
   float lanes[kLanes] = {};
   std::size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -85,7 +94,7 @@ double sum_block(const float* values, std::size_t n) {
 
 }  // namespace
 
-RowSummary summarise(std::span<const float> row) {
+COXSWAIN_EACH_SET RowSummary summarise(std::span<const float> row) {
   assert(!row.empty());
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   RowSummary out;
@@ -114,7 +123,7 @@ float max_of(std::span<const float> row) {
   return value_of(key_range(row).max);
 }
 
-CopyFindings copy_clamped(std::span<const float> from, std::span<float> to) {
+COXSWAIN_EACH_SET CopyFindings copy_clamped(std::span<const float> from, std::span<float> to) {
   assert(from.size() == to.size());
   constexpr float kForbidden = -std::numeric_limits<float>::infinity();
   const float* x = from.data();
@@ -142,7 +151,7 @@ void divide(std::span<float> values, float divisor) {
   for (float& v : values) v = clamp_score(v / divisor);
 }
 
-double sum_exp(std::span<const float> row, float max) {
+COXSWAIN_EACH_SET double sum_exp(std::span<const float> row, float max) {
   float weights[kSumBlock];
   double sum = 0.0;
   for (std::size_t begin = 0; begin < row.size(); begin += kSumBlock) {
@@ -154,10 +163,10 @@ double sum_exp(std::span<const float> row, float max) {
   return sum;
 }
 
-double exp_weights(std::span<const float> row,
-                   float max,
-                   std::span<float> weights,
-                   std::span<double> block_sums) {
+COXSWAIN_EACH_SET double exp_weights(std::span<const float> row,
+                                     float max,
+                                     std::span<float> weights,
+                                     std::span<double> block_sums) {
   assert(weights.size() == row.size());
   assert(block_sums.size() >= (row.size() + kSumBlock - 1) / kSumBlock);
   double sum = 0.0;
