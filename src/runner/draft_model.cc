@@ -210,8 +210,10 @@ void DraftModel::guess(std::span<Wanted> wanted) {
       return;
     }
     for (std::size_t i = 0; i < asked_.size(); ++i) asked_[i].wanted->ids.push_back(chosen_[i]);
-    std::erase_if(asked_,
-                  [](const Asked& asked) { return asked.wanted->ids.size() == asked.wanted->n; });
+    std::erase_if(asked_, [](const Asked& asked) {
+      const Wanted& one = *asked.wanted;
+      return one.ids.size() == one.n || one.state->is_end(one.ids.back());
+    });
     clear_batch();
     for (const Asked& asked : asked_) {
       add_rows(asked, asked.followed->n_known + asked.followed->guessed.size());

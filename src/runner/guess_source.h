@@ -57,7 +57,8 @@ class StepSource {
   struct Wanted {
     SequenceState* state = nullptr;  // `kept` is there
     std::size_t n = 0;
-    std::vector<TokenId> ids = {};  // what was guessed: n, fewer or none
+    // What was guessed: n, fewer or none. An end token and what follows are not used.
+    std::vector<TokenId> ids = {};
   };
 
   StepSource() = default;

@@ -127,6 +127,20 @@ TEST_P(Law1Drafts, InEveryWayTheSameBits) {
                .n_draft_max = 6});
 }
 
+TEST_P(Law1Drafts, NothingIsComputedBehindAnEnd) {
+  SequenceSpec spec = specs_[0];
+  spec.draft.clear();
+  for (const OutputToken& token : expected_[0].tokens) spec.draft.push_back(token.id);
+  const TokenId end = spec.draft[spec.draft.size() / 2];
+  spec.stopping.ignore_eos = false;
+  spec.stopping.end_ids = {end};
+  const auto runner = start(folder_.path(), {.draft_tokens_max = 9});
+  ASSERT_NE(runner, nullptr);
+  const std::vector<DriveOutcome> seen = drive(*runner, {{spec}}, {.n_draft_max = 9});
+  EXPECT_EQ(seen[0].tokens.back().id, end);
+  EXPECT_EQ(runner->state().drafts.computed, runner->state().drafts.accepted);
+}
+
 TEST_P(Law1Drafts, ThroughTheEngineTheSameBits) {
   batch::EngineOptions options;
   options.prefill_tokens_max = 24;

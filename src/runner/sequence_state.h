@@ -81,6 +81,8 @@ class SequenceState {
   std::uint32_t rope_length() const;
   std::vector<TokenAlternative> with_text(std::span<const sampling::ScoredToken> tokens) const;
 
+  // Whether it is an end token of the sequence.
+  bool is_end(TokenId id) const;
   // Takes tokens that were chosen elsewhere: the state is as if SequenceSpec::produced had ended with them.
   // REQUIRES: !finished().
   void append(std::span<const TokenId> tokens);
@@ -115,7 +117,6 @@ class SequenceState {
   bool breaks_repetitions(TokenId id);
   // The end tokens of the sequence; none if they are ignored.
   std::span<const TokenId> end_ids() const;
-  bool is_end(TokenId id) const;
   std::optional<FinishReason> reason_to_end(TokenId id, std::string_view piece);
   // The grammar lets nothing follow, and no end token says so.
   bool is_whole_without_end() const;

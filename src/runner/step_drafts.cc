@@ -18,6 +18,11 @@ constexpr double kMargin = 1.15;
 constexpr double kMarginToProbe = 0.6;
 constexpr double kLearnOfAnswers = 0.1;
 
+// Nothing comes behind an end token, so its row has nothing to say.
+std::span<const TokenId> before_end(const SequenceState& state, std::span<const TokenId> ids) {
+  return {ids.begin(), std::ranges::find_if(ids, [&](TokenId id) { return state.is_end(id); })};
+}
+
 double tokens_of(double chance, std::size_t n) {
   double sum = 0;
   double all = 1;
@@ -58,6 +63,7 @@ void StepExecutor::find_known_guesses(double price) {
   for (ReadyRow& ready : rows_) {
     if (ready.n_drafts_max == 0) continue;
     ready.guess = best_known_guess(ready);
+    ready.guess.ids = before_end(*ready.state, ready.guess.ids);
     const double chance = ready.guess.chance;
     std::size_t n = rows_that_pay(chance, ready.guess.ids.size(), price);
     const bool probes = n == 0 && may_probe && chance > kChanceToProbe;
@@ -128,7 +134,7 @@ void StepExecutor::guess_together(double price, std::size_t n_tokens) {
   source.guess(guesses_);
   for (std::size_t i = 0; i < n_asked; ++i) {
     if (guesses_[i].ids.empty()) continue;
-    candidate_rows_[i]->guess.ids = guesses_[i].ids;
+    candidate_rows_[i]->guess.ids = before_end(*guesses_[i].state, guesses_[i].ids);
     candidate_rows_[i]->by_guesser = true;
   }
 }
