@@ -87,7 +87,8 @@ language: en
 # A draft for the demo model
 
 0.59 million parameters (Qwen3 architecture, 3 layers, hidden size 96, 3 heads of 32, 1 key-value head, tied embeddings, context 2,048, bfloat16), with the tokenizer and the
-chat template of `models/demo`. Trained by `tools/demo_model` on {draft_tokens} million tokens of the same data, on one CPU core for {draft_minutes} minutes. Licence: Apache-2.0.
+chat template of `models/demo`. Trained by `tools/demo_model` on {draft_tokens} million tokens of the same data, of which it learned what
+`models/demo` makes of each place, on one CPU core for {draft_minutes} minutes (the wall clock, other work beside it). Licence: Apache-2.0.
 
 It is for speculation: at {agree} % of the places of `models/demo`'s greedy answers on held-out prompts it chooses the same token; with four drafted tokens a round,
 {taken} are taken on average. As a model of its own it answers worse than `models/demo` and has not been judged by task.

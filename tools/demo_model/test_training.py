@@ -11,8 +11,11 @@ import unittest
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from average import average
+from decode import Exported
+import export
 import model as net
 import tokenizer as tk
 import train
@@ -114,6 +117,23 @@ class Training(unittest.TestCase):
         self.assertGreater(third["place"]["total_tokens"], second["place"]["total_tokens"])
         self.assertLess(third["place"]["tokens"], second["place"]["tokens"])
         self.assertFalse(torch.equal(third["model"]["norm.weight"], second["model"]["norm.weight"]))
+
+    def test_a_draft_of_a_teacher_learns_its_distribution(self):
+        self.run_with(self.folder / "taught", "--tokens", "1000")
+        teacher = self.folder / "teacher"
+        sys.argv = ["export.py", "--data", str(self.folder), "--checkpoint", str(self.folder / "taught"), "--out", str(teacher), "--dtype", "f32"]
+        export.main()
+        plain = self.run_with(self.folder / "plain", "--tokens", "500")
+        taught = self.run_with(self.folder / "draft", "--tokens", "500", "--teacher", str(teacher))
+        self.assertEqual(plain["place"]["tokens"], taught["place"]["tokens"])
+        model = Exported(teacher).model
+        ids = torch.from_numpy(self.data.ids[None, :200].astype(np.int64))
+        wanted = model.logits(model.hidden(ids, torch.ones_like(ids)))[0].softmax(-1)
+        losses = []
+        for saved in (plain, taught):
+            model.load_state_dict(saved["model"])
+            losses.append(F.cross_entropy(model.logits(model.hidden(ids, torch.ones_like(ids)))[0], wanted).item())
+        self.assertLess(losses[1], losses[0])
 
     def test_template_renders_what_training_saw(self):
         rng = random.Random(11)

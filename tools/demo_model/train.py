@@ -3,10 +3,12 @@
     python train.py --data data --checkpoint checkpoint --tokens 30e6          # schedule by tokens: the same result on each run
     python train.py --data data --checkpoint checkpoint --minutes 85           # schedule by the clock: ends in time on any machine
     python train.py --data data --checkpoint checkpoint --minutes 60 --extend  # goes on from a finished run with a new schedule
+    python train.py --data data --checkpoint draft --minutes 50 --draft --teacher ../../models/demo
 
 Muon (Jordan et al., 2024: momentum made orthogonal by a Newton-Schulz iteration) for the matrices, AdamW for the embedding and the
 norms; warm-up, then linear decay to zero. The loss counts the assistant's tokens alone, and logits are computed only there. Conversations
-are packed into rows that hide them from each other. An interrupted run resumes from its checkpoint.
+are packed into rows that hide them from each other. An interrupted run resumes from its checkpoint. With --teacher what is learned is not
+the token of the data but the distribution that this model gives there (Hinton et al., 2015): a draft has to guess the model, not the data.
 """
 
 import argparse
@@ -22,6 +24,7 @@ from tokenizers import Tokenizer
 
 import model as net
 import tokenizer as tk
+from decode import Exported
 
 ROW_LENGTHS = (128, 192, 256, 384, 512, 768, 1024, 1536)
 WINDOW = 1024
@@ -124,7 +127,9 @@ class Run:
     def __init__(self, a, data):
         vocabulary = Tokenizer.from_file(str(a.data / "tokenizer" / "tokenizer.json")).get_vocab_size()
         self.config = net.make_config(net.DRAFT if a.draft else net.DEMO, vocabulary, tk.END, tk.PAD)
-        self.model = net.Transformer(self.config, torch.bfloat16 if a.dtype == "bf16" else torch.float32).initialise(a.seed)
+        dtype = torch.bfloat16 if a.dtype == "bf16" else torch.float32
+        self.model = net.Transformer(self.config, dtype).initialise(a.seed)
+        self.teacher = Exported(a.teacher, dtype).model if a.teacher else None
         matrices = [p for n, p in self.model.named_parameters() if p.dim() == 2 and "embed" not in n]
         rest = [p for n, p in self.model.named_parameters() if p.dim() != 2 or "embed" in n]
         self.muon, self.adam = Muon(matrices), torch.optim.AdamW(rest, lr=a.rate, betas=BETAS, weight_decay=0.0)
@@ -168,6 +173,9 @@ class Run:
     def learn(self):
         """One step; returns (loss per learned token, tokens read)."""
         ids, documents, places, targets = self.next_batch()
+        if self.teacher:
+            with torch.no_grad():
+                targets = self.teacher.logits(self.teacher.hidden(ids, documents).flatten(0, 1)[places]).softmax(-1)
         hidden = self.model.hidden(ids, documents).flatten(0, 1)
         loss = F.cross_entropy(self.model.logits(hidden[places]), targets)
         for p in self.model.parameters():
@@ -191,6 +199,7 @@ def arguments():
     p.add_argument("--until", type=float, default=1.0, help="stop at this share of the schedule; a later call goes on, with other data if given")
     p.add_argument("--extend", action="store_true", help="start a new schedule from the checkpoint of a finished one")
     p.add_argument("--draft", action="store_true", help="train the draft model")
+    p.add_argument("--teacher", type=pathlib.Path, help="exported model of the same tokenizer whose distribution is learned")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--dtype", choices=("bf16", "f32"), default="bf16", help="type of activations; weights stay in f32")
     p.add_argument("--batch", type=int, default=4096, help="tokens a step")
