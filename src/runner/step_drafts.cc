@@ -136,6 +136,7 @@ void StepExecutor::guess_together(double price, std::size_t n_tokens) {
     if (guesses_[i].ids.empty()) continue;
     candidate_rows_[i]->guess.ids = before_end(*guesses_[i].state, guesses_[i].ids);
     candidate_rows_[i]->by_guesser = true;
+    candidate_rows_[i]->guesses_end = candidate_rows_[i]->guess.ids.size() < guesses_[i].ids.size();
   }
 }
 
@@ -188,11 +189,12 @@ void StepExecutor::observe_cost() {
       answer_tokens_ +=
           kLearnOfAnswers * (static_cast<double>(ready.state->output().size()) - answer_tokens_);
     }
-    if (ready.n_drafts == 0 || ready.result->tokens.empty()) continue;
+    // An end that was guessed has no row, but it may be wrong, too.
+    if ((ready.n_drafts == 0 && !ready.guesses_end) || ready.result->tokens.empty()) continue;
     const std::size_t n_right = ready.result->tokens.size() - 1;
     draft_counts_.accepted += n_right;
     if (!ready.by_guesser) continue;
-    const bool one_wrong = n_right < ready.n_drafts && !ready.result->finish;
+    const bool one_wrong = (n_right < ready.n_drafts || ready.guesses_end) && !ready.result->finish;
     parts_.guesser->learn(*ready.state->kept, n_right, one_wrong);
   }
   const std::chrono::duration<double> time = timings_.forward + timings_.sample;

@@ -112,6 +112,7 @@ class StepExecutor {
     std::size_t first_draft = 0;
     Guess guess = {};              // for nothing, as far as it pays; then the one that is computed
     bool by_guesser = false;       // ExecutorParts::guesser has made it
+    bool guesses_end = false;      // behind those: the guesser says that the sequence ends
     std::size_t first_hidden = 0;  // row of hidden_in_ and hidden_out_
     bool emits = false;            // its end is the end of the context
     std::size_t n_done = 0;        // rows already run
