@@ -1,6 +1,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -8,8 +9,31 @@ import pytest
 from demo import ASKS_FOR_A_TOOL, MESSAGES, PROMPT, TOOLS, WEATHER_RESULT
 from launcher import Launcher
 from machines import Fleet
+from process_tree import describe_descendants, kill_descendants
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+# Of one test with its fixtures; the slowest takes a fifth of it on two cores.
+LIMIT_SECONDS = int(os.environ.get("COXSWAIN_E2E_LIMIT", "300"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """A test that hangs fails and says what its processes did. Their end wakes who waits for them. It is the last test: what hangs
+    may be shared by all."""
+
+    def end(_signal, _frame):
+        item.session.shouldfail = f"{item.nodeid} hung\n{describe_descendants()}\n"
+        kill_descendants()
+        pytest.fail(f"takes longer than {LIMIT_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS, 10)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from launcher import BIN, MODEL
+from process_tree import stop_process
 
 STORY = "Tell me a story about a fox and a boat."
 
@@ -111,6 +112,11 @@ def answer(url, seed):
     return text.json()["generated_text"]
 
 
+def computing(fleet, places):
+    at = [r["address"] for r in fleet.fleet()["replicas"] if r["running"]]
+    return [name for name, place in places.items() if place in at]
+
+
 def strike_amid_an_answer(fleet, url, places, strike):
     """The seed, the name of the shard that was struck while it computed, and the text that came all the same."""
     for seed in [*range(8)] * 8:  # short answers end before anybody looks
@@ -118,11 +124,17 @@ def strike_amid_an_answer(fleet, url, places, strike):
         with requests.post(url + "/generate_stream", json=body, stream=True, timeout=120) as stream:
             lines = (json.loads(line[5:]) for line in stream.iter_lines() if line.startswith(b"data:"))
             next(lines)
-            at = [r["address"] for r in fleet.fleet()["replicas"] if r["running"]]
-            busy = [name for name, place in places.items() if place in at]
-            if busy:
-                strike(busy[0])
+            struck = None
+            for name in computing(fleet, places)[:1]:
+                process = fleet.processes[name]
+                stop_process(process.pid)
+                time.sleep(0.2)  # the router has what it had sent
+                if name in computing(fleet, places):
+                    strike(name)
+                    struck = name
+                if process.poll() is None:
+                    process.send_signal(signal.SIGCONT)
             texts = [line["generated_text"] for line in lines]
-            if busy:
-                return seed, busy[0], texts[-1]
+            if struck:
+                return seed, struck, texts[-1]
     pytest.fail("no answer was long enough")

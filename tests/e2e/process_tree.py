@@ -66,3 +66,43 @@ def stop_process(pid):
         return all(stat is None or stat.rsplit(b")", 1)[1].split()[0] in (b"T", b"Z", b"X") for stat in stats)
 
     wait_until(stands_still, 10, f"process {pid} stands still")
+
+
+def _descendants():
+    """Ids of the processes that this one or one of those has started."""
+    parents = {}
+    for folder in pathlib.Path("/proc").iterdir():
+        stat = _read(folder / "stat") if folder.name.isdigit() else None
+        if stat:
+            parents[int(folder.name)] = int(stat.rsplit(b")", 1)[1].split()[1])
+
+    def is_descendant(pid):
+        while pid in parents and parents[pid] != os.getpid():
+            pid = parents[pid]
+        return pid in parents
+
+    return [pid for pid in parents if is_descendant(pid)]
+
+
+def describe_descendants():
+    """What each process that comes from this one runs, and its threads: name, state, seconds of CPU time, where it sleeps."""
+    lines = []
+    for pid in _descendants():
+        command = _read(pathlib.Path(f"/proc/{pid}/cmdline")) or b""
+        lines.append(f"{pid} {command.replace(bytes(1), b' ').decode(errors='replace')[:300]}")
+        for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+            stat, name, where = (_read(task / part) or b"" for part in ("stat", "comm", "wchan"))
+            if not stat:
+                continue
+            fields = stat.rsplit(b")", 1)[1].split()
+            seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            lines.append(f"  {name.decode().strip():16} {fields[0].decode()} {seconds:9.2f} s  {where.decode()}")
+    return "\n".join(lines)
+
+
+def kill_descendants():
+    for pid in _descendants():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass

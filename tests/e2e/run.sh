@@ -10,6 +10,7 @@
 #              COXSWAIN_BIN_DIR   folder of the programs            (build/release/bin)
 #              COXSWAIN_DATA      reference data; tests that need it skip without
 #              PYTHON             interpreter of the environments   (python3)
+#              COXSWAIN_E2E_LIMIT seconds that one test may take    (300)
 #              CCACHE_DIR         the environments are its folder `venvs`
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -44,7 +45,7 @@ make_venvs() {
   venvs=$kept/$({ "$python" -VV; echo "$kept"; for name; do cat "$here/requirements-$name.txt"; done; } | sha256sum | cut -c1-16)
   mkdir -p "$venvs"
   (
-    flock 9  # another clone may be making them
+    flock --wait 900 9  # another clone may be making them
     for name; do make_venv "$venvs" "$name"; done
     touch "$venvs"
     find "$kept" -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf {} +
@@ -60,7 +61,7 @@ export COXSWAIN_E2E_VENVS=$venvs
 
 export COXSWAIN_E2E_NGINX=$kept/nginx
 (
-  flock 9
+  flock --wait 900 9
   unpack_package nginx "$COXSWAIN_E2E_NGINX"
   touch "$COXSWAIN_E2E_NGINX"
 ) 9>"$kept/lock"
