@@ -274,7 +274,10 @@ void Connection::run_handler(const Handler& handler) {
       .chunked = parser_.head().minor_version == 1,
       .head_only = request_->method == "HEAD",
       .unsent_bytes_hard_max = core_->options.unsent_bytes_max * kUnsentHardFactor};
-  exchange_ = std::make_shared<Exchange>(loop_, weak_from_this(), form);
+  std::optional<Exchange::Direct> direct;
+  if (tls_ == nullptr && form.chunked && !form.head_only && !has_unsent() && !close_after_answer_)
+    direct = {.fd = socket_.native_handle(), .core = core_, .extra_headers = extra_headers()};
+  exchange_ = std::make_shared<Exchange>(loop_, weak_from_this(), form, std::move(direct));
   ahead_bytes_ = queued_bytes();
   core_->open_requests.fetch_add(1, std::memory_order_relaxed);
   try {
@@ -322,6 +325,15 @@ std::string_view Connection::origin() const {
   return found == headers.end() ? std::string_view() : found->second;
 }
 
+// Those that an answer has beside its own.
+std::vector<Header> Connection::extra_headers() const {
+  std::vector<Header> out;
+  out.emplace_back("x-request-id",
+                   request_ != nullptr ? request_->request_id : core_->next_request_id());
+  core_->cors.append_headers(origin(), out);
+  return out;
+}
+
 void Connection::queue_head(Response& head, bool whole, const Exchange::Form& form) {
   const bool old_client = parser_.head().minor_version == 0;
   if (old_client && !whole) close_after_answer_ = true;
@@ -331,12 +343,8 @@ void Connection::queue_head(Response& head, bool whole, const Exchange::Form& fo
                   .close = close_after_answer_,
                   .keep_alive_to_old = old_client};
   if (whole) framing.content_length = head.body.size();
-  std::vector<Header> extra;
   if (head.held) held_.push_back(std::move(head.held));
-  extra.emplace_back("x-request-id",
-                     request_ != nullptr ? request_->request_id : core_->next_request_id());
-  core_->cors.append_headers(origin(), extra);
-  append_head(queued_, head, framing, loop_->date_text(), extra);
+  append_head(queued_, head, framing, loop_->date_text(), extra_headers());
   if (form.head_only || is_bodiless(head.status)) return;
   if (framing.chunked) {
     append_chunk(queued_, head.body);
@@ -486,6 +494,7 @@ void Connection::close() {
   if (phase_ == Phase::kServing && exchange_ == nullptr && !has_unsent()) say_goodbye();
   phase_ = Phase::kClosed;
   const auto self = shared_from_this();  // the loop's reference may be the last
+  if (exchange_ != nullptr) exchange_->end_direct();
   error_code ignored;
   socket_.close(ignored);
   timer_.cancel();

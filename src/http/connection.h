@@ -88,6 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_output();
   void after_output();
   std::string_view origin() const;
+  std::vector<Header> extra_headers() const;
   void queue_head(Response& head, bool whole, const Exchange::Form& form);
   void finish_exchange();
   void write_more();

@@ -1,10 +1,13 @@
 #include "http/exchange.h"
 
+#include <ctime>
 #include <utility>
 
 #include <boost/asio/post.hpp>
+#include <sys/socket.h>
 
 #include "http/connection.h"
+#include "http/response_text.h"
 
 namespace coxswain::http {
 
@@ -26,6 +29,7 @@ void Exchange::send(Response response) {
   base::MutexLock lock(mutex_);
   if (stage_ != Stage::kWaiting || closed()) return;
   stage_ = Stage::kEnded;
+  direct_.reset();
   output_.head = std::move(response);
   output_.whole = true;
   output_.ended = true;
@@ -37,13 +41,44 @@ void Exchange::begin_stream(Response head) {
   base::MutexLock lock(mutex_);
   if (stage_ != Stage::kWaiting || closed()) return;
   stage_ = Stage::kStreaming;
+  if (direct_ && !direct_->core->draining.load(std::memory_order_relaxed)) {
+    std::string text;
+    const Framing framing{.chunked = true, .content_length = std::nullopt};
+    append_head(text, head, framing, http_date(std::time(nullptr)), direct_->extra_headers);
+    append_chunk(text, head.body);
+    if (send_now(text)) wake(lock);
+    return;
+  }
+  direct_.reset();
   output_.head = std::move(head);
   wake(lock);
+}
+
+bool Exchange::send_now(std::string_view bytes) {
+  const ssize_t n = ::send(direct_->fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  bytes.remove_prefix(n > 0 ? static_cast<std::size_t>(n) : 0);
+  // An error is the loop's to find.
+  if (--direct_->n_writes == 0 || !bytes.empty()) direct_.reset();
+  if (bytes.empty()) return false;
+  output_.bytes += bytes;
+  bytes_added(bytes.size());
+  return true;
+}
+
+void Exchange::end_direct() {
+  const base::MutexLock lock(mutex_);
+  direct_.reset();
 }
 
 void Exchange::write(std::string_view bytes) {
   base::MutexLock lock(mutex_);
   if (stage_ != Stage::kStreaming || closed() || bytes.empty() || form_.head_only) return;
+  if (direct_) {
+    std::string text;
+    append_chunk(text, bytes);
+    if (send_now(text)) wake(lock);
+    return;
+  }
   const std::size_t before = output_.bytes.size();
   if (form_.chunked) {
     append_chunk(output_.bytes, bytes);

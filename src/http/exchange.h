@@ -2,6 +2,9 @@
 // Exchange: the answer to one request on its way from any thread to the connection's loop.
 //
 // Answering threads append under a short lock and wake the loop once; the loop takes what is there.
+// The beginning of a stream, which somebody waits for, does not wait for the loop's turn: the answering thread gives it
+// to the socket itself, as much as the operating system takes at once.
+//
 // The exchange outlives neither the bytes nor the connection it speaks to: it holds the connection
 // weakly, so a Responder may be kept for as long as its owner likes, even past Server::stop().
 
@@ -13,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mutex.h"
 #include "http/core.h"
@@ -28,9 +32,24 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     bool head_only = false;  // HEAD: bodies are dropped
     std::size_t unsent_bytes_hard_max = 0;
   };
+  // A plain socket that nothing of an earlier answer waits for, and what a head is made of.
+  struct Direct {
+    int fd = -1;
+    std::shared_ptr<const ServerCore> core;
+    std::vector<Header> extra_headers;
+    // Head, opening events and first token. All that follows is the loop's: it sends what has come meanwhile at once,
+    // and there is one for each I/O thread.
+    int n_writes = 3;
+  };
 
-  Exchange(std::shared_ptr<Loop> loop, std::weak_ptr<Connection> connection, Form form)
-      : loop_(std::move(loop)), connection_(std::move(connection)), form_(form) {}
+  Exchange(std::shared_ptr<Loop> loop,
+           std::weak_ptr<Connection> connection,
+           Form form,
+           std::optional<Direct> direct)
+      : loop_(std::move(loop)),
+        connection_(std::move(connection)),
+        form_(form),
+        direct_(std::move(direct)) {}
 
   const Form& form() const { return form_; }
 
@@ -56,6 +75,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   };
   Output take();
   void bytes_sent(std::size_t n) { unsent_.fetch_sub(n, std::memory_order_relaxed); }
+  // Before the socket is closed: from now on no thread but the loop's touches it.
+  void end_direct();
   void bytes_added(std::size_t n) { unsent_.fetch_add(n, std::memory_order_relaxed); }
   // The client is gone; calls the callback if the answer has not ended.
   void client_gone();
@@ -65,6 +86,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // After something was added: lets `lock`, which holds mutex_, go and wakes the loop. The analysis does not know what
   // a lock given by reference holds, so it looks at the callers only.
   void wake(base::MutexLock& lock) RELEASE(mutex_) NO_THREAD_SAFETY_ANALYSIS;
+  // Gives bytes to the socket if it may; what it did not take waits for the loop. False: nothing waits.
+  bool send_now(std::string_view bytes) REQUIRES(mutex_);
 
   const std::shared_ptr<Loop> loop_;
   const std::weak_ptr<Connection> connection_;
@@ -74,6 +97,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   base::Mutex mutex_;
   Stage stage_ GUARDED_BY(mutex_) = Stage::kWaiting;
+  std::optional<Direct> direct_ GUARDED_BY(mutex_);
   Output output_ GUARDED_BY(mutex_);
   bool wake_posted_ GUARDED_BY(mutex_) = false;
   std::function<void()> on_close_ GUARDED_BY(mutex_);

@@ -2,6 +2,9 @@
 
 #include "http/server.h"
 
+#include <future>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -127,6 +130,62 @@ TEST_F(ServerTest, StreamsOneChunkForEachWrite) {
   one.send(get("/hello"));
   EXPECT_EQ(one.receive().body, "hello");
   EXPECT_EQ(server_->open_requests(), 0U);
+}
+
+// Its loop is busy with another request; what follows the beginning needs it.
+TEST_F(ServerTest, TheBeginningOfAStreamWaitsForNoLoop) {
+  std::promise<void> busy;
+  std::promise<void> go_on;
+  run_ = [&] {
+    busy.set_value();
+    go_on.get_future().wait();
+  };
+  start();
+  TestClient one = client();
+  one.send(get("/later"));
+  auto responder = wait_for_request().second;
+  TestClient other = client();
+  other.send(get("/run"));
+  busy.get_future().wait();
+  responder->begin_stream({.headers = {{"x-a", "b"}}, .content_type = "text/plain", .body = "a"});
+  responder->write("b");
+  responder->write("c");
+  const Answer head = one.receive_head();
+  EXPECT_EQ(head.status, 200);
+  EXPECT_EQ(head.header("x-a"), "b");
+  EXPECT_FALSE(head.header("x-request-id").empty());
+  EXPECT_EQ(head.header("connection"), "");
+  for (const char* text : {"a", "b", "c"}) EXPECT_EQ(one.receive_chunk(), text);
+  EXPECT_EQ(responder->unsent_bytes(), 0U);
+  responder->write("d");
+  EXPECT_GT(responder->unsent_bytes(), 0U);
+  go_on.set_value();
+  responder->end();
+  for (const char* text : {"d", ""}) EXPECT_EQ(one.receive_chunk(), text);
+  EXPECT_EQ(other.receive().status, 200);
+}
+
+// More than the system takes at once, behind an answer that waits for its reader.
+TEST_F(ServerTest, BeginningsKeepTheirPlace) {
+  start({.unsent_bytes_max = 4 << 20});  // so that the next request is looked at
+  TestClient one(server_->port(), "127.0.0.1", 4096);
+  one.send(get("/large") + get("/later") + get("/hello"));
+  auto responder = wait_for_request().second;
+  const std::string first(8 << 20, 'f');
+  responder->begin_stream({.headers = {}, .body = first});
+  responder->write("second");
+  responder->end();
+  EXPECT_EQ(one.receive().body, std::string(1 << 20, 'L'));
+  EXPECT_TRUE(one.receive().body == first + "second");
+  EXPECT_EQ(one.receive().body, "hello");
+
+  TestClient alone(server_->port(), "127.0.0.1", 4096);
+  alone.send(get("/later"));
+  responder = wait_for_request().second;
+  responder->begin_stream({.headers = {}, .body = first});
+  responder->write("second");
+  responder->end();
+  EXPECT_TRUE(alone.receive().body == first + "second");
 }
 
 TEST_F(ServerTest, OnlyTheFirstAnswerCounts) {

@@ -2,6 +2,7 @@
 // A server with small routes for tests, and the requests that /later keeps for the test to answer.
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -63,6 +64,10 @@ class ServerTest : public ::testing::Test {
     server_->add_route("GET", "/large", [](const auto&, const auto& responder) {
       responder->send({.headers = {}, .body = std::string(1 << 20, 'L')});
     });
+    server_->add_route("GET", "/run", [this](const auto&, const auto& responder) {
+      run_();
+      responder->send({});
+    });
     server_->add_route("GET", "/drop", [](const auto&, const auto&) {});
     server_->add_route(
         "GET", "/throw", [](const auto&, const auto&) { throw std::runtime_error("no"); });
@@ -93,6 +98,7 @@ class ServerTest : public ::testing::Test {
     return one.receive();
   }
 
+  std::function<void()> run_;  // on the loop, for /run
   base::Mutex mutex_;
   base::CondVar changed_;
   std::deque<Kept> kept_ GUARDED_BY(mutex_);

@@ -237,8 +237,7 @@ void Call::deliver(std::size_t index, batch::TokenEvent event) {
   if (++n_finished_ == setup_.sequences.size()) complete();
 }
 
-void Call::begin_stream() {
-  if (begun_) return;
+void Call::begin_stream(std::string_view first) {
   begun_ = true;
   http::Response head;
   head.headers = setup_.headers;
@@ -246,13 +245,19 @@ void Call::begin_stream() {
   head.headers.emplace_back("x-accel-buffering", "no");
   head.content_type =
       setup_.style == api::ApiStyle::kOllama ? api::kNdjsonContentType : api::kSseContentType;
+  head.body = first;
   setup_.responder->begin_stream(std::move(head));
 }
 
 void Call::write_events(const std::vector<std::string>& events) {
   if (events.empty()) return;
-  begin_stream();
-  for (const std::string& event : events) setup_.responder->write(event);
+  for (const std::string& event : events) {
+    if (begun_) {
+      setup_.responder->write(event);
+    } else {
+      begin_stream(event);
+    }
+  }
   written_at_ = Clock::now();
 }
 

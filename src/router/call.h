@@ -121,7 +121,7 @@ class Call : public std::enable_shared_from_this<Call> {
   void leave(std::size_t n_served);
   void absorb(api::SequenceAnswer& sequence, batch::TokenEvent& event) const;
   void write_events(const std::vector<std::string>& events);
-  void begin_stream();
+  void begin_stream(std::string_view first);
   void complete();
   void observe(const api::SequenceAnswer& sequence) const;
   struct Figures;

@@ -23,11 +23,15 @@ class FakeResponder final : public http::Responder {
     changed_.notify_all();
   }
   void begin_stream(http::Response head) override {
-    base::MutexLock lock(mu_);
-    if (answered_) return;
-    answered_ = streaming_ = true;
-    response_ = std::move(head);
-    changed_.notify_all();
+    const std::string first = std::exchange(head.body, {});
+    {
+      base::MutexLock lock(mu_);
+      if (answered_) return;
+      answered_ = streaming_ = true;
+      response_ = std::move(head);
+      changed_.notify_all();
+    }
+    if (!first.empty()) write(first);
   }
   void write(std::string_view bytes) override {
     base::MutexLock lock(mu_);
