@@ -1,5 +1,6 @@
 #include "apps/chat_command.h"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -13,6 +14,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <poll.h>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -21,6 +23,7 @@
 #include <coxswain/chat.h>
 #include <coxswain/executor.h>
 #include <coxswain/local_model.h>
+#include <sys/eventfd.h>
 
 #include "apps/environment.h"
 #include "serve/model_source.h"
@@ -39,9 +42,15 @@ struct ChatWords {
   std::uint32_t max_new_tokens = 0;
 };
 
-// A signal handler reaches nothing else.
+// An eventfd that counts interrupts: whoever waits for a key waits for it, too, so none is lost between a look and the
+// wait. A signal handler reaches nothing else.
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
-std::atomic<bool> interrupted{false};
+std::atomic<int> interrupts{-1};
+
+bool take_interrupts() {
+  std::uint64_t n = 0;
+  return interrupts >= 0 && read(interrupts, &n, sizeof n) == sizeof n;
+}
 
 template <typename Number>
 Result<Number> number_of(std::string_view option, std::string_view text) {
@@ -119,14 +128,24 @@ class PipedLines final : public Lines {
   }
 };
 
-// The next character for the editor, whose own reader goes on after an interrupt: 1, 0 at the end, -1 if interrupted.
-int read_character(EditLine*, wchar_t* to) {
+// The next character for the editor, whose own reader goes on after an interrupt: 1, 0 at the end, -1 if interrupted,
+// which the editor's client data is told.
+int read_character(EditLine* editor, wchar_t* to) {
   std::mbstate_t state = {};
   for (;;) {
+    std::array<pollfd, 2> waits{pollfd{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
+                                pollfd{.fd = interrupts, .events = POLLIN, .revents = 0}};
+    if (poll(waits.data(), waits.size(), -1) < 0 && errno == EINTR) continue;
+    if (take_interrupts()) {
+      void* is_interrupted = nullptr;
+      el_get(editor, EL_CLIENTDATA, &is_interrupted);
+      *static_cast<bool*>(is_interrupted) = true;
+      return -1;
+    }
     char byte = 0;
     const ssize_t n = read(STDIN_FILENO, &byte, 1);
     if (n == 0) return 0;
-    if (n < 0 && errno == EINTR && !interrupted) continue;
+    if (n < 0 && errno == EINTR) continue;
     if (n < 0) return -1;
     const std::size_t used = std::mbrtowc(to, &byte, 1, &state);
     if (used == static_cast<std::size_t>(-1)) state = {};  // no character: left out
@@ -150,6 +169,7 @@ class TypedLines final : public Lines {
           return prompt;
         });
     el_wset(editor_.get(), EL_GETCFN, read_character);
+    el_set(editor_.get(), EL_CLIENTDATA, &is_interrupted_);
     el_set(editor_.get(), EL_HIST, history, history_.get());
   }
 
@@ -157,7 +177,7 @@ class TypedLines final : public Lines {
     int n = 0;
     const char* text = el_gets(editor_.get(), &n);
     if (text == nullptr || n <= 0) {
-      if (!interrupted.exchange(false)) return std::nullopt;
+      if (!std::exchange(is_interrupted_, false)) return std::nullopt;
       el_reset(editor_.get());
       std::fputs("\n", stdout);
       return "";
@@ -172,6 +192,7 @@ class TypedLines final : public Lines {
  private:
   std::unique_ptr<History, decltype(&history_end)> history_;
   std::unique_ptr<EditLine, decltype(&el_end)> editor_;
+  bool is_interrupted_ = false;
 };
 
 class Chat {
@@ -202,7 +223,6 @@ class Chat {
     request.sampling.grammar = of_turn.grammar;
     request.sampling.thoughts = of_turn.thoughts;
     request.stopping.max_new_tokens = words_.max_new_tokens;
-    interrupted = false;
     COXSWAIN_ASSIGN_OR_RETURN(const RequestId id, engine_.enqueue(std::move(request)));
     ReplyParser reply(turn);
     bool stopped = false;
@@ -211,7 +231,7 @@ class Chat {
       const Response piece = engine_.await(id, kLook);
       for (const ReplyEvent& event : reply.push(piece)) show(event);
       std::fflush(stdout);
-      if (!stopped && interrupted.exchange(false)) {
+      if (!stopped && take_interrupts()) {
         stopped = true;
         engine_.cancel(id);
       }
@@ -250,9 +270,15 @@ class Chat {
 };
 
 void catch_interrupts() {
+  interrupts = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = true; };
-  sigaction(SIGINT, &action, nullptr);  // without SA_RESTART: reading a line ends
+  action.sa_handler = [](int) {
+    const int error = errno;
+    eventfd_write(interrupts, 1);
+    errno = error;
+  };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
 }
 
 }  // namespace
