@@ -147,6 +147,9 @@ int read_character(EditLine* editor, wchar_t* to) {
     if (n == 0) return 0;
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return -1;
+    // A Ctrl-D that was typed while an answer came: the terminal, not yet the editor's, keeps it as this.
+    constexpr char kCtrlD = 4;
+    if (byte == 0) byte = kCtrlD;
     const std::size_t used = std::mbrtowc(to, &byte, 1, &state);
     if (used == static_cast<std::size_t>(-1)) state = {};  // no character: left out
     if (used <= 1) return 1;

@@ -89,14 +89,12 @@ class Terminal:
         return before.decode()
 
     def end(self):
-        """Its exit status after Ctrl-D, once all that it says was read. A Ctrl-D that comes before the editor has set up the
-        terminal is the terminal's, which makes nothing of it."""
+        """Its exit status after Ctrl-D, once all that it says was read."""
+        self.type("\x04")
         end = time.monotonic() + 60
         try:
-            while time.monotonic() < end:
-                self.type("\x04")
-                while select.select([self.fd], [], [], 2)[0]:
-                    self.seen += os.read(self.fd, 4096)
+            while select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
+                self.seen += os.read(self.fd, 4096)
             pytest.fail(f"goes on: {self.seen}")
         except OSError:
             pass
@@ -140,4 +138,12 @@ def test_a_terminal(terminal):
     terminal.type("\n")
     terminal.until("= 42")
     terminal.until("> ")
+    assert terminal.end() == 0
+
+
+def test_ctrl_d_ends_the_program_behind_the_answer(terminal):
+    """Typed while the answer comes, when the terminal is not yet the editor's."""
+    terminal.until("> ")
+    terminal.type(STORY + "\n")
+    terminal.until("Once")
     assert terminal.end() == 0
