@@ -75,9 +75,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   };
   Output take();
   void bytes_sent(std::size_t n) { unsent_.fetch_sub(n, std::memory_order_relaxed); }
+  void bytes_added(std::size_t n) { unsent_.fetch_add(n, std::memory_order_relaxed); }
   // Before the socket is closed: from now on no thread but the loop's touches it.
   void end_direct();
-  void bytes_added(std::size_t n) { unsent_.fetch_add(n, std::memory_order_relaxed); }
   // The client is gone; calls the callback if the answer has not ended.
   void client_gone();
 
