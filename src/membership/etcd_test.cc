@@ -43,7 +43,8 @@ class EtcdTest : public testing::Test {
   OnSource counter() {
     return [this](const Status& status) { ++(status.ok() ? n_well_ : n_ill_); };
   }
-  FakeApi::Call start_with_a() {
+  // The watch ends where it is let go.
+  [[nodiscard]] FakeApi::Call start_with_a() {
     start({api_.url()});
     api_.next().answer(200, list_of(5, kv("a", kValueA)));
     EXPECT_EQ(told_.next(), kA);
@@ -104,7 +105,7 @@ TEST_F(EtcdTest, ListsAgainWhereRevisionsAreCompacted) {
 }
 
 TEST_F(EtcdTest, KeepsItsListWhileNobodyAnswers) {
-  start_with_a();
+  const FakeApi::Call stands = start_with_a();
   EXPECT_EQ(n_ill_ + n_well_, 0);
   api_.stop();
   EXPECT_TRUE(eventually([&] { return source_->status().n_failures >= 3; }));
