@@ -75,12 +75,13 @@ std::uint32_t ConfigReader::count_or(std::string_view field,
                                      std::uint32_t high,
                                      std::uint32_t fallback) {
   const json::Value* found = get(field);
-  if (found == nullptr) return fallback;
-  const auto n = found->to_uint64();
+  if (found == nullptr && fallback <= high) return fallback;
+  const auto n = found == nullptr ? fallback : found->to_uint64();
   if (!n || *n < low || *n > high) {
     fail(field,
          "must be a whole number from " + std::to_string(low) + " to " + std::to_string(high) +
-             but_is(*found));
+             (found == nullptr ? ", not its default of " + std::to_string(fallback)
+                               : but_is(*found)));
     return low;
   }
   return static_cast<std::uint32_t>(*n);

@@ -37,6 +37,7 @@ class ConfigReader {
 
   // Required whole number in [low, high].
   std::uint32_t count(std::string_view field, std::uint32_t low, std::uint32_t high);
+  // The same where it may be absent; a fallback above `high` is an error, too.
   std::uint32_t count_or(std::string_view field,
                          std::uint32_t low,
                          std::uint32_t high,

@@ -214,6 +214,17 @@ TEST(Families, ATiedHeadKeepsItsBias) {
   }
 }
 
+TEST(Families, ADefaultThatDoesNotFitTheModelIsRefusedByName) {
+  for (const char* model_type : {"gptj", "codegen"}) {
+    const Status status =
+        refusal(R"({"n_embd":48,"n_layer":2,"n_head":4,"n_positions":64,"model_type":")" +
+                std::string(model_type) + "\"}");
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(status.message(),
+              "config.json: rotary_dim must be a whole number from 2 to 12, not its default of 64");
+  }
+}
+
 TEST(Families, LegalButUnsupportedValuesAreToldApartFromWrongOnes) {
   const auto code = [](std::string_view fields) { return refusal(fields).code(); };
   EXPECT_EQ(code(R"({"model_type":"llama","hidden_act":"tanh"})"), Code::kUnimplemented);
