@@ -35,7 +35,14 @@ export TSAN_OPTIONS="suppressions=$root/tests/tsan.supp:halt_on_error=1"
 jobs=$(nproc)
 log_dir=$root/build/check-logs
 mkdir -p "$log_dir"
-passed=0 failed=0 report=""
+passed=0 failed=0 report="" faults=""
+
+# findings N LINES LOG: the first N places of a log that say what failed, and the lines behind each.
+findings() {
+  grep -n -m "$1" -A "$2" "$3" -E \
+    -e ': Failure$|^FAILED: |^(==[0-9]+==)?(ERROR|WARNING): [A-Za-z]+Sanitizer|runtime error:|\*\*\*(Failed|Timeout|Exception)' \
+    -e '^broken property: |: (fatal )?error: |^FAILED tests/|^E  '
+}
 
 # stage NAME FUNCTION: runs it, keeps its log, prints the end of the log of a failure.
 stage() {
@@ -46,9 +53,10 @@ stage() {
     passed=$((passed + 1)); printf 'ok      %4d s   %s\n' $((SECONDS - begin)) "$(tail -n 1 "$log" | cut -c1-100)"
   else
     failed=$((failed + 1)); printf 'FAILED  %4d s   (log: %s)\n' $((SECONDS - begin)) "${log#"$root"/}"
-    # What failed is said where it failed, above the rest of a long log.
-    grep -n -m 20 -A 12 -E ': Failure$|^FAILED: |^(==[0-9]+==)?(ERROR|WARNING): [A-Za-z]+Sanitizer|runtime error:|\*\*\*(Failed|Timeout|Exception)' "$log"
+    # What failed is said where it failed, above the rest of a long log, and begins again at the end of all.
+    findings 20 12 "$log"
     tail -n 60 "$log"
+    faults+=$(printf '\n%s\n%s' "$name" "$(findings 3 7 "$log")")$'\n'
   fi
   report+=$(printf '%-13s %5d s' "$name" $((SECONDS - begin)))$'\n'
 }
@@ -249,6 +257,7 @@ stage tsan thread_sanitizer
 stage tidy tidy
 stage fuzz fuzz
 
+[ -z "$faults" ] || printf '\nwhat failed\n%s' "$faults"
 printf '\nwhere the time went\n%s\n%d s in all\n' "$report" "$SECONDS"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]
