@@ -15,6 +15,7 @@
 #include "base/cpu_topology.h"
 #include "base/fatal.h"
 #include "base/float_mode.h"
+#include "base/thread_name.h"
 
 namespace coxswain::base {
 namespace {
@@ -34,7 +35,10 @@ void cpu_relax() {
 ThreadPool::ThreadPool(std::size_t n_threads, std::span<const int> cpus) {
   for (std::size_t worker = 1; worker < n_threads; ++worker) {
     try {
-      workers_.emplace_back([this, worker] { worker_loop(worker); });
+      workers_.emplace_back([this, worker] {
+        name_thread("compute-" + std::to_string(worker));
+        worker_loop(worker);
+      });
     } catch (const std::system_error&) {
       fatal("the system gives no further thread to the thread pool; use fewer threads");
     }

@@ -7,6 +7,7 @@
 
 #include "base/keyed_hash.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "batch/engine_core.h"
 #include "batch/inbox.h"
 #include "batch/watchdog.h"
@@ -31,7 +32,10 @@ class ThreadedEngine final : public Engine {
         core_(std::move(runner), options, base::draw_hash_key(), hooks(observer)) {
     inbox_.publish(core_.stats(), 0);
     core_.observe_state();
-    thread_ = std::thread([this] { loop(); });
+    thread_ = std::thread([this] {
+      base::name_thread("engine");
+      loop();
+    });
   }
   ~ThreadedEngine() override {
     inbox_.stop();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "batch/block_transfers.h"
 #include "batch/engine_admission.h"
 #include "batch/engine_core.h"
@@ -45,7 +46,10 @@ class HandoverService::Impl : public std::enable_shared_from_this<Impl> {
                                         : std::make_unique<RouterTransport>()) {}
 
   void run() {
-    thread_ = std::thread([this] { loop(); });
+    thread_ = std::thread([this] {
+      base::name_thread("handover");
+      loop();
+    });
   }
   void stop();
   std::uint64_t start(HandoverJob job, Done done);

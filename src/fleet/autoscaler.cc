@@ -4,6 +4,8 @@
 #include <string_view>
 #include <variant>
 
+#include "base/thread_name.h"
+
 namespace coxswain::fleet {
 namespace {
 
@@ -30,6 +32,7 @@ Autoscaler::Autoscaler(Parts parts, AutoscalerOptions options, std::size_t n_pre
 
 void Autoscaler::start() {
   thread_ = std::thread([this] {
+    base::name_thread("autoscaler");
     while (!stop_) bell_.wait(tick(Clock::now()));
   });
 }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace coxswain::fleet {
 namespace {
 
@@ -66,7 +68,10 @@ Fleet::Fleet(const std::vector<FleetMember>& members,
         std::make_unique<batch::HandoverService>(batch::HandoverOptions{}, std::move(transport));
   }
   for (const FleetMember& member : members) replicas_.push_back(make_replica(member));
-  thread_ = std::thread([this] { loop(); });
+  thread_ = std::thread([this] {
+    base::name_thread("fleet");
+    loop();
+  });
 }
 
 Fleet::~Fleet() {

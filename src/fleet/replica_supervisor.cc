@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "fleet/same_model.h"
 
 namespace coxswain::fleet {
@@ -21,7 +22,10 @@ ReplicaSupervisor::ReplicaSupervisor(Parts parts, RunnerInfo expected, Options o
       was_away_(!parts_.is_there),
       lost_at_(Clock::now()),
       probe_(parts_.engine, options.probe_interval),
-      thread_([this] { loop(); }) {}
+      thread_([this] {
+        base::name_thread("replica");
+        loop();
+      }) {}
 
 void ReplicaSupervisor::stop() {
   stop_ = true;

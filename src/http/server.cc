@@ -19,6 +19,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include "base/thread_name.h"
 #include "http/connection.h"
 #include "http/core.h"
 #include "http/syntax.h"
@@ -173,7 +174,11 @@ Status AsioServer::start() {
     accept_pause_.emplace(loops_.front()->io);
     accept_next();
     started_ = true;
-    for (const auto& loop : loops_) loop->thread = std::thread([loop] { run_loop(*loop); });
+    for (const auto& loop : loops_)
+      loop->thread = std::thread([loop] {
+        base::name_thread("http");
+        run_loop(*loop);
+      });
   } catch (const std::exception& error) {
     return {
         Code::kUnavailable, ErrorKind::kUnavailable, std::string("cannot serve: ") + error.what()};

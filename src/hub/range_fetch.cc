@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 
 namespace coxswain::hub {
 namespace {
@@ -27,7 +28,11 @@ class Ranges {
   Status run() {
     std::vector<std::jthread> threads;
     const std::uint64_t n = std::min<std::uint64_t>(fetch_.n_connections, n_ranges_);
-    for (std::uint64_t i = 0; i < n; ++i) threads.emplace_back([this] { bring_some(); });
+    for (std::uint64_t i = 0; i < n; ++i)
+      threads.emplace_back([this] {
+        base::name_thread("fetch");
+        bring_some();
+      });
     hand_on();
     threads.clear();
     const base::MutexLock lock(mu_);

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "kvspill/block_file.h"
 #include "kvspill/memory_store.h"
 
@@ -61,7 +62,10 @@ SpillTier::SpillTier(SpillOptions options, const RunnerInfo& info)
     base::MutexLock lock(mu_);
     for (const Level& level : levels_) taking_ |= bit_of(level);
   }
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    base::name_thread("spill");
+    run();
+  });
 }
 
 void SpillTier::add_levels() {

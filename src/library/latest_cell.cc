@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace coxswain {
 namespace library {
 namespace {
@@ -88,6 +90,7 @@ void SignalThread::push(std::shared_ptr<LatestCell> cell) {
 }
 
 void SignalThread::loop() {
+  base::name_thread("signals");
   std::vector<std::shared_ptr<LatestCell>> cells;
   while (true) {
     {

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "kvspill/spill_tier.h"
 #include "manager/manager_loop.h"
 #include "manager/safe_callbacks.h"
@@ -34,7 +35,10 @@ class Worker {
       : idle_poll_(settings.options.idle_poll),
         callbacks_(std::move(callbacks)),
         loop_(std::move(runner), settings, callbacks_, [this] { notify(); }),
-        thread_([this] { run(); }) {}
+        thread_([this] {
+          base::name_thread("manager");
+          run();
+        }) {}
   ~Worker() {
     {
       base::MutexLock lock(mu_);

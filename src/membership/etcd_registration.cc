@@ -4,6 +4,7 @@
 
 #include "base/base64.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "membership/backoff.h"
 #include "membership/etcd_client.h"
 #include "membership/member_value.h"
@@ -27,7 +28,10 @@ class EtcdRegistration final : public Registration {
         ttl_(ttl),
         on_state_(std::move(on_state)),
         client_(options_),
-        thread_([this] { run(); }) {}
+        thread_([this] {
+          base::name_thread("lease");
+          run();
+        }) {}
   ~EtcdRegistration() override {
     client_.http().stop();
     thread_.join();

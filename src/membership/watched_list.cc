@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "membership/backoff.h"
 
 namespace coxswain::membership {
@@ -29,7 +30,10 @@ class WatchedList final : public Membership, Finder {
     if (Status status = watch_->check(); !status.ok()) return status;
     on_change_ = std::move(on_change);
     on_source_ = std::move(on_source);
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+      base::name_thread("members");
+      run();
+    });
     return {};
   }
 

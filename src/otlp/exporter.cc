@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "otlp/collector.h"
 #include "otlp/encode.h"
 
@@ -25,10 +26,10 @@ Result<std::unique_ptr<Exporter>> Exporter::create(ExporterOptions options,
 Exporter::Exporter(ExporterOptions options,
                    std::unique_ptr<Collector> collector,
                    telemetry::Logger& log)
-    : options_(std::move(options)),
-      collector_(std::move(collector)),
-      log_(log),
-      thread_([this] { loop(); }) {}
+    : options_(std::move(options)), collector_(std::move(collector)), log_(log), thread_([this] {
+        base::name_thread("otlp");
+        loop();
+      }) {}
 
 Exporter::~Exporter() {
   {

@@ -11,6 +11,7 @@
 #include <proto/engine_v1.grpc.pb.h>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "rpc/convert.h"
 #include "rpc/peer_channel.h"
 #include "rpc/unix_socket.h"
@@ -64,7 +65,10 @@ struct PeerWeights::Lane {
        const pb::WeightsRequest& request)
       : source(source_in), stub(pb::Engine::NewStub(channel)) {
     reader = stub->Weights(&context, request);
-    thread = std::thread([this] { read_all(); });
+    thread = std::thread([this] {
+      base::name_thread("weights");
+      read_all();
+    });
   }
   ~Lane() {
     stop();

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "router/call.h"
 
 namespace coxswain::router {
@@ -14,7 +15,10 @@ constexpr std::size_t kCallsMin = 64;  // that may be kept in mind, ended ones a
 }  // namespace
 
 Delivery::Delivery(std::chrono::milliseconds keep_alive_interval)
-    : keep_alive_interval_(keep_alive_interval), thread_([this] { loop(); }) {}
+    : keep_alive_interval_(keep_alive_interval), thread_([this] {
+        base::name_thread("delivery");
+        loop();
+      }) {}
 
 Delivery::~Delivery() {
   stop();

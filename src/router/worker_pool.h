@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bounded_queue.h"
+#include "base/thread_name.h"
 
 namespace coxswain::router {
 
@@ -19,6 +20,7 @@ class WorkerPool {
   WorkerPool(std::size_t n_threads, std::size_t queue_jobs_max) : queue_(queue_jobs_max) {
     for (std::size_t i = 0; i < n_threads; ++i) {
       threads_.emplace_back([this] {
+        base::name_thread("router");
         while (auto job = queue_.pop()) (*job)();
       });
     }

@@ -20,6 +20,7 @@
 
 #include "base/bounded_queue.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "rpc/convert.h"
 #include "rpc/kept_attachments.h"
 #include "rpc/peer_fetch.h"
@@ -266,6 +267,7 @@ class EngineService final : public pb::Engine::Service {
       return stream->Write(response);
     });
     std::thread executor([&] {
+      base::name_thread("steps");
       loop.run(state);
       // If the peer is gone, the read below must end too.
       if (!state.stopped.exchange(true)) context->TryCancel();

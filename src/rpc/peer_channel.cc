@@ -10,6 +10,7 @@
 #include <grpcpp/security/tls_credentials_options.h>
 #include <proto/engine_v1.grpc.pb.h>
 
+#include "base/thread_name.h"
 #include "rpc/convert.h"
 
 namespace coxswain::rpc {
@@ -84,6 +85,7 @@ PeerWatch::PeerWatch(std::shared_ptr<grpc::Channel> channel, std::function<void(
     : state_(std::make_shared<State>()) {
   state_->stub = pb::Engine::NewStub(std::move(channel));
   thread_ = std::thread([state = state_, call = std::move(on_hangup)] {
+    base::name_thread("hangup");
     pb::WatchResponse response;
     const auto writer = state->stub->Watch(&state->context, &response);
     static_cast<void>(writer->Finish());  // the shard never ends it by itself

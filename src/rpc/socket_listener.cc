@@ -15,6 +15,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/thread_name.h"
+
 namespace coxswain::rpc {
 
 namespace {
@@ -200,7 +202,10 @@ Result<std::unique_ptr<SocketListener>> SocketListener::start(Options options,
                                                               telemetry::Logger& log) {
   auto impl = std::make_unique<Impl>(std::move(options), std::move(on_connection), log);
   COXSWAIN_RETURN_IF_ERROR(impl->open());
-  impl->thread = std::thread([raw = impl.get()] { raw->run(); });
+  impl->thread = std::thread([raw = impl.get()] {
+    base::name_thread("listener");
+    raw->run();
+  });
   return std::unique_ptr<SocketListener>(new SocketListener(std::move(impl)));
 }
 

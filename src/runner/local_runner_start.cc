@@ -9,6 +9,7 @@
 #include "base/machine.h"
 #include "base/numbers.h"
 #include "base/random.h"
+#include "base/thread_name.h"
 #include "kernels/kernel_table.h"
 #include "kernels/probe.h"
 #include "runner/head_source.h"
@@ -193,8 +194,10 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::create(const RunnerOptions& op
   }
   COXSWAIN_ASSIGN_OR_RETURN(runner, finish(std::move(runner), resolved, std::move(kernel_set_id)));
   if (runner->arriving_ != nullptr)
-    runner->loader_ =
-        std::thread([self = runner.get(), resolved] { self->load_arriving(resolved); });
+    runner->loader_ = std::thread([self = runner.get(), resolved] {
+      base::name_thread("loader");
+      self->load_arriving(resolved);
+    });
   return runner;
 }
 
@@ -342,7 +345,10 @@ Result<std::unique_ptr<LocalRunner>> LocalRunner::finish(std::unique_ptr<LocalRu
                                                          const RunnerOptions& options,
                                                          std::string kernel_set_id) {
   COXSWAIN_RETURN_IF_ERROR(runner->set_up(options, std::move(kernel_set_id)));
-  runner->compute_ = std::thread([self = runner.get()] { self->compute_loop(); });
+  runner->compute_ = std::thread([self = runner.get()] {
+    base::name_thread("compute");
+    self->compute_loop();
+  });
   // Worker 0 of the pool.
   if (!runner->cpus_.empty()) base::bind_to_cpu(runner->compute_, runner->cpus_.front());
   // Without weights the first step is the first that somebody waits for.

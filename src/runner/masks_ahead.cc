@@ -3,9 +3,15 @@
 #include <iterator>
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace coxswain::runner {
 
-MasksAhead::MasksAhead() : thread_([this] { make_masks(); }) {}
+MasksAhead::MasksAhead()
+    : thread_([this] {
+        base::name_thread("masks");
+        make_masks();
+      }) {}
 
 MasksAhead::~MasksAhead() {
   {

@@ -5,6 +5,8 @@
 
 #include <sys/stat.h>
 
+#include "base/thread_name.h"
+
 namespace coxswain::serve {
 namespace {
 
@@ -28,7 +30,11 @@ void FileWatch::add(std::vector<std::string> paths, std::function<void()> change
 }
 
 void FileWatch::start() {
-  if (!entries_.empty()) thread_ = std::thread([this] { watch(); });
+  if (!entries_.empty())
+    thread_ = std::thread([this] {
+      base::name_thread("files");
+      watch();
+    });
 }
 
 void FileWatch::ask() {

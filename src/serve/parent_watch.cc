@@ -11,6 +11,8 @@
 
 #include <sys/eventfd.h>
 
+#include "base/thread_name.h"
+
 namespace coxswain::serve {
 namespace {
 
@@ -43,6 +45,7 @@ ParentWatch::ParentWatch(std::function<void()> on_gone) {
   stop_fd_ = eventfd(0, EFD_CLOEXEC);
   if (stop_fd_ < 0) return;
   thread_ = std::thread([pipe_fd, stop_fd = stop_fd_, on_gone = std::move(on_gone)] {
+    base::name_thread("parent");
     if (wait_for_end(pipe_fd, stop_fd)) on_gone();
   });
 }

@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace coxswain::serve {
 namespace {
 
@@ -45,7 +47,10 @@ void hold_signals() {
 StopSignals::StopSignals(Options options) : options_(std::move(options)) {
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::thread([this] { watch(); });
+  thread_ = std::thread([this] {
+    base::name_thread("signals");
+    watch();
+  });
 }
 
 StopSignals::~StopSignals() {
