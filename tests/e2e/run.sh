@@ -19,7 +19,7 @@ source "$root/scripts/packages.sh"
 python=${PYTHON:-python3}
 names=(pytest text-generation huggingface-hub openai anthropic ollama litellm langchain agents stock-protocol otlp schemathesis kubernetes)
 # What runs with the newest clients runs with those of 2025, too.
-full_names=(langchain-huggingface llama-index lm-eval text-generation-2025 huggingface-hub-2025 openai-2025 anthropic-2025 ollama-2025
+full_names=(langchain-huggingface llama-index lm-eval quantized text-generation-2025 huggingface-hub-2025 openai-2025 anthropic-2025 ollama-2025
   litellm-2025 langchain-2025 langchain-huggingface-2025 llama-index-2025)
 kept=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}/venvs
 export COXSWAIN_BIN_DIR=${COXSWAIN_BIN_DIR:-$root/build/release/bin}
