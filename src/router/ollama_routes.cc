@@ -79,6 +79,7 @@ Status Api::start_ollama(Ticket& ticket, api::OllamaRequest request, bool is_cha
                                   .logprobs = chat.logprobs,
                                   .reply = {}};
   if (chat.messages.is_null()) {
+    COXSWAIN_RETURN_IF_ERROR(validator_.check_parameters(ticket.style, chat.parameters));
     http::Response response;
     response.body = api::ollama_empty_answer(answer, request.unloads ? "unload" : "load");
     if (ticket.tally) ticket.tally->succeed();

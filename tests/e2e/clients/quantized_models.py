@@ -1,5 +1,7 @@
-"""Loads what `coxswain quantize` wrote, by transformers or llama.cpp. Started with pairs of a model and a text of token ids;
-prints, for each, the perplexity of every sample of ids after its first, as JSON."""
+"""quantized_models.py TOKENS TEXT MODEL...
+
+Loads what `coxswain quantize` wrote: folders by transformers, GGUF files by llama.cpp. Prints {MODEL: {n_tokens, perplexity}} as
+JSON: how many tokens the model's own tokenizer makes of the file TEXT, and their perplexity in samples of TOKENS."""
 
 import json
 import math
