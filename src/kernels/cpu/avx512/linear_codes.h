@@ -14,6 +14,42 @@ template <typename Codes>
 inline constexpr uint32_t kBlockValues =
     kBlockBytes / (kPanel * Codes::kUnitBytes) * Codes::kUnitValues;
 
+// Units of a panel that are worked on, from the beginning of a tile's range, and the first of the vectors.
+struct Units {
+  size_t begin;
+  size_t n;
+  int vector;
+};
+
+// What is asked of memory meanwhile, `bytes` with each unit.
+struct Ask {
+  const char* next = nullptr;
+  size_t bytes = 0;
+
+  void step() {
+    if (bytes == 0) return;
+    prefetch_share(next, bytes);
+    next += bytes;
+  }
+};
+
+// How far ahead a panel is asked for that is read once.
+constexpr size_t kStreamAhead = 4096;
+
+// The next block where the tile names it, with the first vectors. Where it does not, the panel is read once: what lies
+// kStreamAhead; or half of the units behind these, where each half of the vectors has its turn (hardware follows
+// a stream, but not halves of one).
+template <int kWide>
+inline Ask ask_of(const TileArgs* t, const Units& units, size_t step_bytes) {
+  const bool first = units.vector == 0;
+  if (t->prefetch != nullptr)
+    return first ? Ask{t->prefetch + units.begin * t->prefetch_step, t->prefetch_step} : Ask{};
+  const char* const at = static_cast<const char*>(t->w) + units.begin * step_bytes;
+  if (kWide == kVectors) return {at + kStreamAhead, step_bytes};
+  const size_t half = units.n * step_bytes / 2;
+  return {at + (first ? 2 : 3) * half, step_bytes / 2};
+}
+
 // One unit of kVectors vectors times kRows rows.
 template <typename Codes, int kPart, int kRows, int kVectors>
 inline void multiply_part(Set::Sums (&sum)[kRows][kVectors],

@@ -75,8 +75,8 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
       t->scales + group * kPanel * Codes::kWords + piece.vector * 16 * Codes::kWords;
   char* acc = static_cast<char*>(t->acc) + piece.vector * 64;
   const bool first = t->first && piece.begin == 0;
-  const bool asks = t->prefetch != nullptr && piece.vector == 0;
-  const char* next = asks ? t->prefetch + unit * t->prefetch_step : nullptr;
+  const size_t n_units = (piece.end - piece.begin) / Codes::kUnitValues;
+  Ask ask = ask_of<kVectors>(t, {unit, n_units, piece.vector}, kStepBytes);
   __m512 out[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -94,10 +94,7 @@ inline void multiply_groups(const TileArgs* t, const Piece& piece) {
       for (int v = 0; v < kVectors; ++v) sum[r][v] = start_of<Codes>(scales + v * 32, start);
     }
     for (size_t i = k; i < end; i += Codes::kUnitValues) {
-      if (asks) {
-        prefetch_share(next, t->prefetch_step);
-        next += t->prefetch_step;
-      }
+      ask.step();
       multiply_part<Codes, 0, kRows, kVectors>(sum, w, a, t->a_stride_bytes);
       w += kStepBytes;
       a += Codes::kUnitValues;

@@ -72,9 +72,11 @@ inline __m512i minima_of(const Group& g, int row, int vector) {
 
 // A super-group of up to n inputs times kRows rows and kVectors vectors of outputs, into acc.
 template <typename Codes, int kRows, int kVectors>
-inline void add_group(const Group& g, size_t n, float* acc, bool first) {
+inline void add_group(const Group& g, size_t n, Ask ask, float* acc, bool first) {
   __m512i total[kRows][kVectors] = {};
   for (size_t sub = 0; sub * Codes::kSub < n; ++sub) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Codes::kSub; i += Codes::kUnitValues) ask.step();
     __m512i sum[kRows][kVectors];
     sum_sub<Codes, kRows, kVectors>(sum, g, sub);
 #pragma GCC unroll 4
@@ -102,43 +104,40 @@ inline void add_group(const Group& g, size_t n, float* acc, bool first) {
   }
 }
 
-template <typename Codes, int kRows, int kVectors>
-inline void multiply_groups(const TileArgs* t, int vector) {
+// The super-group at input k of a tile's range, times kWide vectors from `vector` on.
+template <typename Codes, int kRows, int kWide>
+inline void multiply_group(const TileArgs* t, size_t k, int vector) {
   constexpr size_t kStepBytes = size_t{kPanel} * Codes::kUnitBytes;
-  Group g = {.w = static_cast<const uint8_t*>(t->w) + vector * 64,
-             .a = static_cast<const uint8_t*>(t->a),
-             .a_stride = t->a_stride_bytes,
-             .words = t->scales + vector * 32,
-             .starts = reinterpret_cast<const char*>(t->a_starts)};
+  const size_t n = kSuperInputs < t->k - k ? kSuperInputs : t->k - k;
+  const size_t unit = k / Codes::kUnitValues;
+  const size_t group = k / kSuperInputs;
+  const Group g = {
+      .w = static_cast<const uint8_t*>(t->w) + unit * kStepBytes + vector * 64,
+      .a = static_cast<const uint8_t*>(t->a) + k,
+      .a_stride = t->a_stride_bytes,
+      .words = t->scales + group * kSuperWords * kPanel * 2 + vector * 32,
+      .starts = reinterpret_cast<const char*>(t->a_starts + group * Codes::kStarts),
+  };
+  const Ask ask = ask_of<kWide>(t, {unit, n / Codes::kUnitValues, vector}, kStepBytes);
   float* const acc = static_cast<float*>(t->acc) + vector * 16;
-  const bool asks = t->prefetch != nullptr && vector == 0;
-  const char* next = asks ? t->prefetch : nullptr;
-  for (size_t k = 0; k < t->k; k += kSuperInputs) {
-    const size_t n = kSuperInputs < t->k - k ? kSuperInputs : t->k - k;
-    for (size_t unit = 0; asks && unit < n / Codes::kUnitValues; ++unit) {
-      prefetch_share(next, t->prefetch_step);
-      next += t->prefetch_step;
-    }
-    add_group<Codes, kRows, kVectors>(g, n, acc, t->first && k == 0);
-    g.w += n / Codes::kUnitValues * kStepBytes;
-    g.a += n;
-    g.words += kSuperWords * kPanel * 2;
-    g.starts += Codes::kStarts * sizeof(int32_t);
-  }
+  add_group<Codes, kRows, kWide>(g, n, ask, acc, t->first && k == 0);
 }
 
-// One or two rows have registers for the whole panel; more take half of it.
+// One or two rows have registers for the whole panel; more take half of it, then the other half, which is in the
+// first-level cache by then.
 template <typename Codes, int kRows>
 inline void run_super_rows(const TileArgs* t) {
   if (t->rows != kRows) {
     if constexpr (kRows > 1) run_super_rows<Codes, kRows - 1>(t);
     return;
   }
-  if constexpr (kRows <= 2) {
-    multiply_groups<Codes, kRows, kVectors>(t, 0);
-  } else {
-    multiply_groups<Codes, kRows, kVectors / 2>(t, 0);
-    multiply_groups<Codes, kRows, kVectors / 2>(t, kVectors / 2);
+  for (size_t k = 0; k < t->k; k += kSuperInputs) {
+    if constexpr (kRows <= 2) {
+      multiply_group<Codes, kRows, kVectors>(t, k, 0);
+    } else {
+      multiply_group<Codes, kRows, kVectors / 2>(t, k, 0);
+      multiply_group<Codes, kRows, kVectors / 2>(t, k, kVectors / 2);
+    }
   }
 }
 
