@@ -13,6 +13,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LLAMA_CPP = "llama-cpp-python==0.3.36"
 LLAMA_PROGRAMS = ["llama-bench", "llama-batched-bench", "llama-quantize", "llama-server"]
+GGML_OPTIONS = {"": ["-DGGML_NATIVE=ON"],
+                "avx2": ["-DGGML_NATIVE=OFF", *(f"-DGGML_{name}=ON" for name in ("SSE42", "AVX", "AVX2", "BMI2", "FMA", "F16C"))]}
 
 
 def run(*command, **options):
@@ -35,11 +37,12 @@ def has_amx():
 
 
 class Kit:
-    def __init__(self, folder, programs, shape):
+    def __init__(self, folder, programs, shape, isa=""):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.programs = programs
         self.shape = shape
+        self.isa = isa
 
     def python(self):
         venv = self.folder / "venv"
@@ -51,7 +54,7 @@ class Kit:
 
     def llama_cpp(self):
         """The folder of llama.cpp's programs. g++ 12 drops stores of its tile configuration, so clang where there is AMX."""
-        build = self.folder / "llama.cpp"
+        build = self.folder / ("llama.cpp-" + self.isa if self.isa else "llama.cpp")
         if not (build / "whole").exists():
             source = self.folder / "llama-source"
             source.mkdir(exist_ok=True)
@@ -59,7 +62,7 @@ class Kit:
             run("tar", "xzf", next(source.glob("*.tar.gz")), "-C", source, "--strip-components=1")
             compiler = ["-DCMAKE_C_COMPILER=clang-16", "-DCMAKE_CXX_COMPILER=clang++-16"] if has_amx() else []
             run("cmake", "-S", source / "vendor/llama.cpp", "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                "-DBUILD_SHARED_LIBS=OFF", "-DGGML_NATIVE=ON", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF",
+                "-DBUILD_SHARED_LIBS=OFF", *GGML_OPTIONS[self.isa], "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF",
                 "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_OPENSSL=OFF", *compiler)
             run("ninja", "-C", build, *LLAMA_PROGRAMS)
             (build / "whole").touch()

@@ -8,6 +8,8 @@ model of random weights in the form of each; some 20 GB, half an hour). Then eac
 all sides in turn, and waits before each figure until other programs leave the machine alone; the machine's limits are read
 right before and after each figure of ours. Prints the medians, and writes them with each single figure as JSON and as a page.
 
+With --isa avx2 both our engine and llama.cpp do without later instructions.
+
 Rows: `prefill N`, `decode N` (rows.py says what is timed), `server N`: N clients with prompts of 128 and answers of 64
 tokens over HTTP, but OpenVINO, which has no server of its own here, in its process; `server-itl N`: with --target-itl-ms 120.
 A share is of what the limits allow: for `prefill` the multiply-add peak, for `decode` the larger of reading the weights
@@ -92,7 +94,8 @@ def measure_class(arguments, kit, name, records):
                               "others": round(others.share, 3), "busy_before": round(waited, 3), **figures}
                     if is_ours:
                         record["limits"] = machine.between(before, machine.limits(bench_kernels, arguments.threads))
-                        record["floor"] = floor(kind, n, side, size, record["limits"])
+                        if not kit.isa:  # the peaks that are read are those of the best set
+                            record["floor"] = floor(kind, n, side, size, record["limits"])
                     records.append(record)
                     print(report.line(record), flush=True)
     finally:
@@ -108,13 +111,16 @@ def main():
     parser.add_argument("--threads", type=int, default=sides.physical_cores())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", default="", help="only rows with this in their names, such as 'decode' or '8 bit'")
+    parser.add_argument("--isa", default="", choices=["", "avx2"], help="this set for our engine and llama.cpp, which alone remain")
     parser.add_argument("--peers", default=",".join(sides.SIDES), type=lambda text: text.split(","))
     parser.add_argument("--quiet", type=float, default=0.05, help="share of the CPUs that others may have before a figure")
     parser.add_argument("--patience", type=float, default=120, help="seconds to wait for that")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--make-only", action="store_true")
     arguments = parser.parse_args()
-    kit = make.Kit(arguments.work, arguments.bin.resolve(), arguments.shape)
+    kit = make.Kit(arguments.work, arguments.bin.resolve(), arguments.shape, arguments.isa)
+    if arguments.isa:
+        arguments.peers = ["coxswain", "llama.cpp"]
     if arguments.make_only:
         for peer in arguments.peers:
             for form in sides.SIDES[peer].forms:
@@ -128,7 +134,7 @@ def main():
     commit = subprocess.run(["git", "-C", str(make.ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout
     result = {"date": time.strftime("%Y-%m-%d", time.gmtime(begin)), "seconds": round(time.time() - begin), "commit": commit.strip(),
               "machine": machine.describe(), "python": platform.python_version(), "threads": arguments.threads,
-              "shape": arguments.shape, "peers": make.versions(), "records": records}
+              "shape": arguments.shape, "isa": arguments.isa, "peers": make.versions(), "records": records}
     if not records:
         parser.error(f"no row has '{arguments.rows}' in its name")
     print(report.table(result))

@@ -46,7 +46,7 @@ def cells(result):
                 continue
             rest = ", ".join(f"{TITLES[key]} {values[key]:.0f}" + (f" (best peer {best[1][key]:.0f})" if best and key in best[1] else "")
                              for key in ("first_ms", "gap_p99_ms") if key in values)
-            yield [f"{row}, {form}", f"{values['tokens_per_s']:.4g}", f"{values['share']:.0%}",
+            yield [f"{row}, {form}", f"{values['tokens_per_s']:.4g}", f"{values['share']:.0%}" if "share" in values else "",
                    f"{values['tokens_per_s'] / best[1]['tokens_per_s']:.2f}x" if best else "", peers, rest]
 
 

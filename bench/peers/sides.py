@@ -131,7 +131,8 @@ class Coxswain(Worker):
 
     def command(self):
         library = self.kit.programs.parent / "src/libcoxswain.so"
-        return [sys.executable, make.HERE / "worker_coxswain.py", library, self.model(), self.quantize(), self.n_threads]
+        return [sys.executable, make.HERE / "worker_coxswain.py", library, self.model(), self.quantize(), self.n_threads,
+                *([self.kit.isa] if self.kit.isa else [])]
 
     def figures(self, kind, n):
         if not kind.startswith("server"):
@@ -139,6 +140,7 @@ class Coxswain(Worker):
         port = free_port()
         command = [str(self.kit.programs / "text-generation-launcher"), "--model-id", str(self.model()), "--hostname", "127.0.0.1",
                    "--port", str(port), "--threads", str(self.n_threads)]
+        command += ["--isa", self.kit.isa] if self.kit.isa else []
         command += ["--quantize", self.quantize()] if self.quantize() else []
         command += ["--target-itl-ms", "120"] if kind == "server-itl" else []
         with Server(command, port, self.kit.folder / "coxswain-server.log") as server:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""worker_coxswain.py LIBCOXSWAIN.SO MODEL QUANTIZE THREADS: this project's engine, through its C API."""
+"""worker_coxswain.py LIBCOXSWAIN.SO MODEL QUANTIZE THREADS [ISA]: this project's engine, through its C API."""
 import ctypes
 import pathlib
 import sys
@@ -17,11 +17,12 @@ class ModelOptions(ctypes.Structure):
         ("kv_bytes", c_uint64), ("memory_budget_bytes", c_uint64), ("n_threads", c_uint32),
         ("total_tokens_max", c_uint32), ("prefill_tokens_max", c_uint32), ("batch_size_max", c_uint32),
         ("draft_tokens_max", c_uint32), ("top_tokens_max", c_uint32),
+        ("isa", c_char_p),
     ]
 
 
 class Engine:
-    def __init__(self, library_path, model_path, quantize, n_threads):
+    def __init__(self, library_path, model_path, quantize, n_threads, isa):
         self.api = c_api.Library(library_path)
         self.library = self.api.library
         self.library.coxswain_model_options_init.argtypes = [c_void_p, c_size_t]
@@ -30,6 +31,7 @@ class Engine:
         self.library.coxswain_model_options_init(byref(options), ctypes.sizeof(options))
         options.quantize = quantize.encode() or None
         options.n_threads = n_threads
+        options.isa = isa.encode() or None
         options.kv_bytes = 1 << 30
         options.batch_size_max = 64
         self.model, self.engine = c_void_p(), c_void_p()
@@ -61,5 +63,5 @@ class Engine:
 
 
 if __name__ == "__main__":
-    library, model, quantize, threads = sys.argv[1:]
-    rows.serve(Engine(library, model, quantize, int(threads)), seed=1)
+    library, model, quantize, threads, *isa = sys.argv[1:]
+    rows.serve(Engine(library, model, quantize, int(threads), *(isa or [""])), seed=1)

@@ -73,6 +73,7 @@ typedef struct coxswain_model_options {
   uint32_t batch_size_max;
   uint32_t draft_tokens_max; /* 0 = nothing is guessed ahead */
   uint32_t top_tokens_max;
+  const char* isa; /* NULL = the best that runs here */
 } coxswain_model_options;
 
 /* Fields are those of ExecutorOptions (executor.h) and SessionsOptions (session.h), their defaults too. */

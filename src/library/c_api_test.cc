@@ -400,6 +400,12 @@ TEST_F(CApi, FoldersAndOptionsAreNamed) {
   EXPECT_EQ(coxswain_open("/no/such/folder", &options, &model, error_.out()),
             COXSWAIN_INVALID_ARGUMENT);
   EXPECT_THAT(error_.text(), HasSubstr("float9"));
+  options.dtype = nullptr;
+  options.isa = "avx9";
+  const std::string folder = std::string(std::getenv("COXSWAIN_SOURCE_DIR")) + "/models/demo";
+  EXPECT_EQ(coxswain_open(folder.c_str(), &options, &model, error_.out()),
+            COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.text(), HasSubstr("avx9"));
   EXPECT_EQ(model, nullptr);
 }
 

@@ -21,6 +21,8 @@ static_assert(offsetof(coxswain_response, owned) + sizeof(void*) == kResponseByt
 static_assert(offsetof(coxswain_engine_options, iteration_stats_max) + 4 ==
               sizeof(coxswain_engine_options));
 static_assert(offsetof(coxswain_model_options, top_tokens_max) + 4 ==
+              offsetof(coxswain_model_options, isa));
+static_assert(offsetof(coxswain_model_options, isa) + sizeof(char*) ==
               sizeof(coxswain_model_options));
 static_assert(offsetof(coxswain_request, beam_diversity_rate) + sizeof(float) ==
               offsetof(coxswain_request, draft));
@@ -112,6 +114,7 @@ LocalModelOptions options_of(const coxswain_model_options& given) {
   out.batch_size_max = given.batch_size_max;
   out.draft_tokens_max = given.draft_tokens_max;
   out.top_tokens_max = given.top_tokens_max;
+  out.isa = text_or_empty(given.isa);
   return out;
 }
 
